@@ -1,0 +1,168 @@
+#!/usr/bin/env node
+/**
+ * Makes a checkout runnable: dependencies, native addon, bundles, and the `ktl` command. Every step is skipped when
+ * its inputs have not changed. Progress goes to stderr, so that a command run afterwards owns stdout.
+ *
+ *   node build.mjs            what `npm run demo` and `npm test` need
+ *   node build.mjs --types    also the declarations of the published package
+ *   node build.mjs --no-addon only the JavaScript
+ */
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import * as fs from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = path.dirname(fileURLToPath(import.meta.url))
+const at = (...parts) => path.join(root, ...parts)
+const manifest = JSON.parse(fs.readFileSync(at('package.json'), 'utf8'))
+const options = new Set(process.argv.slice(2))
+
+/** dist/NAME.js ← entry. chevrotain is inlined (importing it from node_modules costs 200 ms), the rest stays external. */
+const ENTRIES = {
+  index: 'runtime/index.ts',
+  cli: 'runtime/cli/main.ts',
+  compiler: 'codegen/index.ts',
+  'samples/demo': 'samples/demo.ts',
+}
+const INLINED = ['chevrotain']
+const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples']
+
+class BuildError extends Error {}
+
+const note = (text) => process.stderr.write(`ktl: ${text}\n`)
+
+function run(file, args, failure) {
+  const result = spawnSync(file, args, { cwd: root, stdio: ['ignore', 2, 2] })
+  if (result.error) throw new BuildError(`${failure}: ${result.error.message}`)
+  if (result.status !== 0) throw new BuildError(failure)
+}
+
+/** Name, size and time of every file below the given ones: equal fingerprints mean nothing changed. */
+function fingerprint(names) {
+  const hash = createHash('sha256').update(process.version)
+  const visit = (name) => {
+    const stat = fs.statSync(at(name), { throwIfNoEntry: false })
+    if (!stat) return
+    if (!stat.isDirectory()) return void hash.update(`${name}\0${stat.size}\0${stat.mtimeMs}\n`)
+    for (const child of fs.readdirSync(at(name)).sort()) visit(path.join(name, child))
+  }
+  names.forEach(visit)
+  return hash.digest('hex')
+}
+
+/** Runs `work` unless the inputs are what they were when it last succeeded and all `outputs` exist. */
+async function step(stamp, inputs, outputs, work) {
+  const now = fingerprint(inputs)
+  const before = fs.existsSync(at(stamp)) ? fs.readFileSync(at(stamp), 'utf8') : ''
+  if (now === before && outputs.every((name) => fs.existsSync(at(name)))) return
+  await work()
+  fs.mkdirSync(path.dirname(at(stamp)), { recursive: true })
+  fs.writeFileSync(at(stamp), now)
+}
+
+function install() {
+  const wanted = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })
+  const missing = wanted.filter(([name, version]) => {
+    const file = at('node_modules', name, 'package.json')
+    return !fs.existsSync(file) || JSON.parse(fs.readFileSync(file, 'utf8')).version !== version
+  })
+  if (missing.length === 0) return
+  note(`installing dependencies (${missing.length} of ${wanted.length} missing)`)
+  // npm_execpath is the npm that started us; scripts of dependencies are not needed.
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund']
+  const npm = process.env.npm_execpath
+  const failure = 'npm ci failed: check the network or the registry that npm is configured for, then run it by hand'
+  if (npm?.endsWith('.js')) run(process.execPath, [npm, ...args], failure)
+  else run('npm', args, failure)
+}
+
+function onPath(name) {
+  if (path.isAbsolute(name)) return fs.existsSync(name)
+  return (process.env.PATH ?? '').split(path.delimiter).some((folder) => fs.existsSync(path.join(folder, name)))
+}
+
+function requireBuildTools() {
+  const tools = {
+    'g++': (process.env.CXX ?? 'g++').split(' ')[0],
+    make: process.env.MAKE ?? 'make',
+    python3: process.env.PYTHON ?? process.env.npm_config_python ?? 'python3',
+  }
+  const missing = Object.keys(tools).filter((name) => !onPath(tools[name]))
+  if (missing.length === 0) return
+  throw new BuildError(
+    `the native addon needs ${missing.join(', ')}, not found in PATH\n` +
+      `  fix: apt-get install ${missing.join(' ')}   (dnf: gcc-c++ make python3; macOS: xcode-select --install)\n` +
+      '  or:  set KTL_NATIVE to a ktl.node built elsewhere and run `node build.mjs --no-addon`',
+  )
+}
+
+function buildAddon() {
+  requireBuildTools()
+  note('building the native addon (about a minute)')
+  const args = ['configure', 'build', '--directory', 'native', '--jobs', 'max', '--loglevel', 'warn']
+  // The headers of this Node when it ships them; node-gyp downloads them otherwise.
+  const prefix = path.resolve(path.dirname(process.execPath), '..')
+  if (fs.existsSync(path.join(prefix, 'include/node/node_api.h'))) args.push(`--nodedir=${prefix}`)
+  const gyp = at('node_modules/node-gyp/bin/node-gyp.js')
+  run(process.execPath, [gyp, ...args], 'the native addon did not build: the first error above is the cause')
+}
+
+async function bundle() {
+  note('bundling')
+  const { build } = await import('esbuild')
+  const entries = Object.entries(ENTRIES).filter(([, source]) => fs.existsSync(at(source)))
+  fs.rmSync(at('dist'), { recursive: true, force: true })
+  await build({
+    absWorkingDir: root,
+    entryPoints: Object.fromEntries(entries),
+    outdir: 'dist',
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    sourcemap: true,
+    sourcesContent: false,
+    legalComments: 'none',
+    logLevel: 'warning',
+    chunkNames: 'chunks/[hash]',
+    external: ['ktl', '*.node', ...Object.keys(manifest.dependencies).filter((name) => !INLINED.includes(name))],
+  }).catch(() => {
+    throw new BuildError('bundling failed: see above')
+  })
+  linkCommand()
+}
+
+/** Lets `npx ktl` in the checkout find the built command, as it would in a project that depends on ktl. */
+function linkCommand() {
+  const cli = at('dist/cli.js')
+  if (!fs.existsSync(cli)) return
+  const text = fs.readFileSync(cli, 'utf8')
+  if (!text.startsWith('#!')) fs.writeFileSync(cli, `#!/usr/bin/env node\n${text}`)
+  fs.chmodSync(cli, 0o755)
+  const link = at('node_modules/.bin/ktl')
+  fs.rmSync(link, { force: true })
+  fs.symlinkSync('../../dist/cli.js', link)
+}
+
+function declarations() {
+  note('writing declarations')
+  run(process.execPath, [at('node_modules/typescript/bin/tsc'), '--emitDeclarationOnly'], 'type errors: see above')
+}
+
+try {
+  const self = ['build.mjs', 'package.json']
+  install()
+  if (!options.has('--no-addon')) {
+    const sources = ['native/binding.gyp', 'native/src', 'native/tests', 'package.json']
+    await step('native/build/.stamp', sources, ['native/build/Release/ktl.node'], buildAddon)
+  }
+  await step('dist/.stamp', [...SOURCE_FOLDERS, ...self], [], bundle)
+  if (options.has('--types')) {
+    await step('dist/types/.stamp', [...SOURCE_FOLDERS, 'tsconfig.json', ...self], [], declarations)
+  }
+} catch (error) {
+  note(`build failed: ${error instanceof BuildError ? error.message : (error.stack ?? error)}`)
+  process.exitCode = 1
+}

@@ -1,0 +1,55 @@
+/** Device functions of min, max, clamp and relu for every compute type, and of wrapping i32 arithmetic. */
+const NAN_MIN_MAX = (['min', 'max'] as const).flatMap((fn) => [
+  `__device__ __forceinline__ float ktl_${fn}_f32(float a, float b) {
+  float y;
+  asm("${fn}.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}`,
+  `__device__ __forceinline__ double ktl_${fn}_f64(double a, double b) {
+  return a != a || b != b ? a + b : f${fn}(a, b);
+}`,
+  ...(['int', 'unsigned int'] as const).map(
+    (type) => `__device__ __forceinline__ ${type} ktl_${fn}_${type === 'int' ? 'i32' : 'u32'}(${type} a, ${type} b) {
+  return a ${fn === 'min' ? '<' : '>'} b ? a : b;
+}`,
+  ),
+])
+
+const TYPES = [['float', 'f32', '0.0f'], ['double', 'f64', '0.0'], ['int', 'i32', '0'], ['unsigned int', 'u32', '0u']] as const // prettier-ignore
+
+const CLAMP_RELU = TYPES.flatMap(([type, suffix, zero]) => [
+  `__device__ __forceinline__ ${type} ktl_clamp_${suffix}(${type} x, ${type} lo, ${type} hi) {
+  return ktl_min_${suffix}(ktl_max_${suffix}(x, lo), hi);
+}`,
+  `__device__ __forceinline__ ${type} ktl_relu_${suffix}(${type} x) {
+  return ktl_max_${suffix}(x, ${zero});
+}`,
+])
+
+const WRAPPING = (
+  [
+    ['add', '+'],
+    ['sub', '-'],
+    ['mul', '*'],
+  ] as const
+).map(
+  // prettier-ignore
+  ([name, operator]) => `__device__ __forceinline__ int ktl_${name}_i32(int a, int b) {
+  return (int)((unsigned int)a ${operator} (unsigned int)b);
+}`,
+)
+
+export const INTEGER_AND_ORDER: readonly string[] = [
+  ...NAN_MIN_MAX,
+  ...CLAMP_RELU,
+  ...WRAPPING,
+  `__device__ __forceinline__ int ktl_neg_i32(int x) {
+  return (int)(0u - (unsigned int)x);
+}`,
+  `__device__ __forceinline__ int ktl_abs_i32(int x) {
+  return x < 0 ? ktl_neg_i32(x) : x;
+}`,
+  `__device__ __forceinline__ unsigned int ktl_abs_u32(unsigned int x) {
+  return x;
+}`,
+]

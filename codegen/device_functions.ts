@@ -1,0 +1,35 @@
+/** The device functions generated code may call, printed on demand: each once, after those it calls. */
+import { CONVERSIONS } from './device/convert.ts'
+import { MATH_F32 } from './device/math_f32.ts'
+import { MATH_F64 } from './device/math_f64.ts'
+import { INTEGER_AND_ORDER } from './device/order.ts'
+
+interface DeviceFunction {
+  readonly name: string
+  readonly text: string
+  readonly calls: readonly string[]
+}
+
+const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
+  [...MATH_F32, ...MATH_F64, ...INTEGER_AND_ORDER, ...CONVERSIONS].map((text) => {
+    const [name, ...calls] = [...new Set(text.match(/\bktl_\w+(?=\()/g))] as [string, ...string[]]
+    return [name, { name, text, calls }]
+  }),
+)
+
+export const DEVICE_FUNCTION_NAMES: readonly string[] = [...FUNCTIONS.keys()]
+
+/** Texts of the named functions and of everything they call, callees first. Names of CUDA built-ins are ignored. */
+export function printDeviceFunctions(names: Iterable<string>): string[] {
+  const printed = new Set<string>()
+  const texts: string[] = []
+  const print = (name: string) => {
+    const fn = FUNCTIONS.get(name)
+    if (!fn || printed.has(name)) return
+    printed.add(name)
+    fn.calls.forEach(print)
+    texts.push(fn.text)
+  }
+  for (const name of names) print(name)
+  return texts
+}

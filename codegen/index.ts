@@ -1,0 +1,40 @@
+/** From an instance to CUDA text: the backend plans it (or says why not), then prints it. Pure: runs in a browser as it is. */
+import { classify } from '../compiler/classify.ts'
+import type { Instance, Rejection } from '../compiler/instance.ts'
+import { planSm100, type Sm100Plan } from '../compiler/sm100/plan.ts'
+import type { GeneratedKernel } from './generated.ts'
+import { generateSimt } from './simt/kernel.ts'
+import { planSimt, type SimtPlan } from './simt/plan.ts'
+import { generateSm100 } from './sm100/kernel.ts'
+
+export type Plan = Sm100Plan | SimtPlan
+
+/** Budgets of an instance on its target, or why it does not exist. */
+export function planInstance(instance: Instance): Plan | Rejection {
+  if (instance.design.kind === 'simt') return planSimt(instance)
+  const shape = classify(instance.program)
+  if (shape.kind === 'gemm') return planSm100(instance, shape)
+  if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
+  return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
+}
+
+/** `name` becomes part of the text; it must determine the instance. */
+export function generatePlan(plan: Plan, name: string): GeneratedKernel {
+  return plan.kind === 'sm100' ? generateSm100(plan, name) : generateSimt(plan, name)
+}
+
+export function generate(instance: Instance, name: string): GeneratedKernel | Rejection {
+  const plan = planInstance(instance)
+  return 'kind' in plan ? generatePlan(plan, name) : plan
+}
+
+export { bindKernel, type Binding } from '../compiler/bind.ts'
+export { checkProgram, type CheckedProgram } from '../compiler/check/program.ts'
+export type { KernelFamily } from '../compiler/family.ts'
+export type { Design, Instance, Rejection, TargetArch } from '../compiler/instance.ts'
+export { instanceName } from '../compiler/naming.ts'
+export { printTensorProgram } from '../compiler/print.ts'
+export type { TensorProgram } from '../compiler/tensor_ir.ts'
+export type { GeneratedKernel, LaunchRecipe, SourceMapEntry } from './generated.ts'
+export { emitModule, type ModuleMode } from './typescript/module.ts'
+export * from '../grammar/index.ts'

@@ -1,0 +1,76 @@
+/** How an SM100 kernel is launched: its parameters in order, as data. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { SUBTILE_COLUMNS, type OperandPlan, type OutputPlan, type Sm100Plan } from '../../compiler/sm100/plan.ts'
+import { mapName } from '../../compiler/sm100/lower.ts'
+import type { TileProgram } from '../../compiler/tile_ir.ts'
+import type { TensorOperand } from '../../compiler/tensor_ir.ts'
+import type { LaunchRecipe, ParamRule, TensorMapRule } from '../generated.ts'
+
+export function launchRecipe(plan: Sm100Plan, program: TileProgram, entry: string): LaunchRecipe {
+  const { gemm } = plan
+  const staged = plan.outputs.filter((o) => o.store === 'tma')
+  const direct = plan.outputs.filter((o) => o.store === 'direct')
+  const extent = (axis: string): ParamRule => ({ kind: 'extent', axis })
+  const pointer = (operand: TensorOperand, isConst: boolean): ParamRule[] => [
+    { kind: 'pointer', operand: operand.name, storage: DTYPES[operand.dtype].cudaStorage, isConst },
+    ...operand.axes.map((axis): ParamRule => ({ kind: 'stride', operand: operand.name, axis })),
+  ]
+  const optionalBatch = gemm.l !== null && plan.program.axes.find((a) => a.name === gemm.l)!.optional
+  const carries = [plan.a, plan.b]
+    .filter(({ operand }) => optionalBatch && operand.axes.includes(gemm.l!))
+    .map(({ operand }): ParamRule => ({ kind: 'carries', operand: operand.name, axis: gemm.l! }))
+  const params: ParamRule[] = [
+    inputMap(plan, plan.a, 'map_a'),
+    inputMap(plan, plan.b, 'map_b'),
+    ...staged.map((output, i) => outputMap(plan, output, mapName(output, i))),
+    ...plan.aux.flatMap(({ operand }) => pointer(operand, true)),
+    ...direct.flatMap(({ operand }) => pointer(operand, false)),
+    ...[gemm.m, gemm.n, gemm.k].map(extent),
+    ...(gemm.l !== null ? [extent(gemm.l)] : []),
+    ...carries,
+    ...plan.program.scalars
+      .filter((s) => !s.pointer)
+      .map((s): ParamRule => ({ kind: 'scalar', name: s.name, type: scalarType(s.dtype) })),
+    { kind: 'tileGroup' },
+  ]
+  return {
+    entry,
+    threads: plan.threads,
+    cluster: [1, 1, 1],
+    sharedMemBytes: plan.smemBytes,
+    grid: {
+      kind: 'persistent',
+      tiles: [
+        { axis: gemm.m, extent: program.tile[0] },
+        { axis: gemm.n, extent: program.tile[1] },
+        ...(gemm.l !== null ? [{ axis: gemm.l, extent: 1 }] : []),
+      ],
+    },
+    params,
+  }
+}
+
+const scalarType = (dtype: keyof typeof DTYPES): 'f32' | 'f64' | 'i32' | 'u32' => {
+  const { compute } = DTYPES[dtype]
+  return compute === 'bool' ? 'i32' : compute
+}
+
+/** Innermost (contiguous) axis first; the batch, when the operand has it, is the outermost dimension. */
+function mapAxes(plan: Sm100Plan, operand: TensorOperand): string[] {
+  const inner = operand.order.at(-1)!
+  const other = operand.axes.find((axis) => axis !== inner && axis !== plan.gemm.l)!
+  return [inner, other, ...(plan.gemm.l !== null && operand.axes.includes(plan.gemm.l) ? [plan.gemm.l] : [])]
+}
+
+function inputMap(plan: Sm100Plan, operand: OperandPlan, name: string): TensorMapRule {
+  const axes = mapAxes(plan, operand.operand)
+  return { kind: 'tensorMap', name, operand: operand.operand.name, dtype: operand.operand.dtype, axes, box: operand.boxExtents.slice(0, axes.length), swizzle: '128B' } // prettier-ignore
+}
+
+/** One epilogue warp's rows by one sub-tile's columns. */
+function outputMap(plan: Sm100Plan, output: OutputPlan, name: string): TensorMapRule {
+  const axes = mapAxes(plan, output.operand)
+  const box =
+    output.contiguous === 'n' ? [SUBTILE_COLUMNS, plan.rowsPerWarp, 1] : [plan.rowsPerWarp, SUBTILE_COLUMNS, 1]
+  return { kind: 'tensorMap', name, operand: output.operand.name, dtype: output.operand.dtype, axes, box: box.slice(0, axes.length), swizzle: output.swizzle } // prettier-ignore
+}

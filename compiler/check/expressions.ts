@@ -1,0 +1,277 @@
+/**
+ * AST expressions → resolved expressions: names become operands, scalars and values; calls become operations, casts
+ * or inlined epilogues; sums of products become contractions. Types are left to typing.ts.
+ */
+import type { Call, Expr, Name, Reduce, Span } from '../../grammar/ast.ts'
+import type { Source } from '../../grammar/diagnostics.ts'
+import { FUNCTION_NAMES, REDUCTION_NAMES, type ReductionName } from '../../grammar/vocabulary.ts'
+import { isDType } from '../dtypes.ts'
+import { BINARY_OPERATIONS, OPERATIONS, UNARY_OPERATIONS } from '../ops.ts'
+import { unionAxes, withoutAxes } from './axes.ts'
+import { inlineCall, type EpilogueTable } from './inline.ts'
+import type { Reporter } from './report.ts'
+import type { Resolved } from './resolved.ts'
+
+/** Names in force inside a body. */
+export interface Scope {
+  /** Marks the name as used. */
+  lookup(name: string): Resolved | undefined
+  /** For "did you mean". */
+  names(): readonly string[]
+  kindOf(name: string): 'operand' | 'value'
+  /** `bias[m]` in an epilogue string states axes; in a kernel it is an error. */
+  annotate?(name: Name, axes: readonly Name[]): void
+  /** What to say about a name nobody knows; default KTL2001. */
+  unknown?(name: Name): void
+  /** Where a name is assigned further down. */
+  assignedLater?(name: string): Span | null
+}
+
+export interface BodyContext {
+  readonly report: Reporter
+  readonly source: Source
+  /** The kernel's axes, in order. */
+  readonly axes: readonly string[]
+  /** Axis names a string may use for them (`m` for the row axis of the output). */
+  readonly axisAliases: ReadonlyMap<string, string>
+  readonly typeParams: ReadonlySet<string>
+  /** Type parameters met so far. */
+  readonly typeParamUses: Set<string>
+  /** Axes that a target need not name: the group of a ragged output, and optional axes in an epilogue string. */
+  readonly impliedAxes: readonly string[]
+  readonly epilogues: EpilogueTable
+  /** Named epilogues being inlined, outermost first. */
+  readonly inlining: readonly string[]
+  /** Names of the file's kernels, which cannot be called. */
+  readonly kernels: ReadonlySet<string>
+  readonly inEpilogue: boolean
+  /** A declaration on its own has no axes yet: they are not checked. */
+  readonly axesUnknown: boolean
+  /** Nodes made so far, inlined ones included. */
+  readonly budget: { nodes: number }
+}
+
+/** Nesting is bounded by the parser, chains of operators are not: a loop, not recursion. */
+export function resolveExpression(root: Expr, scope: Scope, context: BodyContext): Resolved {
+  const values = new Map<Expr, Resolved>()
+  const stack: { e: Expr; next: number }[] = [{ e: root, next: 0 }]
+  while (stack.length > 0) {
+    const top = stack[stack.length - 1]!
+    const child = childrenOf(top.e)[top.next++]
+    if (child) stack.push({ e: child, next: 0 })
+    else {
+      stack.pop()
+      values.set(
+        top.e,
+        resolveNode(top.e, (e) => values.get(e)!, scope, context),
+      )
+    }
+  }
+  return values.get(root)!
+}
+
+function childrenOf(e: Expr): readonly Expr[] {
+  switch (e.kind) {
+    case 'unary':
+      return [e.operand]
+    case 'binary':
+      return [e.left, e.right]
+    case 'call':
+      return e.args
+    case 'reduce':
+    case 'slot':
+      return [e.value]
+    default:
+      return []
+  }
+}
+
+function resolveNode(e: Expr, value: (e: Expr) => Resolved, scope: Scope, context: BodyContext): Resolved {
+  const { report, source } = context
+  const { span } = e
+  const error: Resolved = { kind: 'error', axes: [], source, span }
+  context.budget.nodes++
+  switch (e.kind) {
+    case 'number':
+      return { kind: 'number', value: e.value, literal: e, axes: [], source, span }
+    case 'reference': {
+      const found = scope.lookup(e.name.text)
+      if (!found) return (scope.unknown ? scope.unknown(e.name) : unknownName(e.name, scope, context), error)
+      if (e.axes && scope.annotate) scope.annotate(e.name, e.axes)
+      else if (e.axes) report.report('KTL2029', source, span, { name: e.name.text })
+      // A leaf is where it is used; a value is shared.
+      return found.kind === 'operand' || found.kind === 'scalar' ? { ...found, source, span } : found
+    }
+    case 'unary': {
+      const operand = value(e.operand)
+      if (e.op === '+') return operand
+      // -2 is a literal too: it takes the other side's type.
+      if (e.op === '-' && operand.kind === 'number') return { ...operand, value: -operand.value, span }
+      return applyOperation(UNARY_OPERATIONS[e.op], [operand], span, context)
+    }
+    case 'binary': {
+      const [left, right] = [value(e.left), value(e.right)]
+      // `skip0(s) * x`: resolveCall gives the scale alone.
+      if (e.op === '*' && isSkip(e.left)) return skip(left, right, span, context)
+      if (e.op === '*' && isSkip(e.right)) return skip(right, left, span, context)
+      for (const side of [e.left, e.right]) if (isSkip(side)) report.report('KTL2219', source, side.span, {})
+      if (e.op === '^' && right.kind === 'number' && right.value === 2)
+        return applyOperation('mul', [left, left], span, context)
+      return applyOperation(BINARY_OPERATIONS[e.op], [left, right], span, context)
+    }
+    case 'call':
+      e.args.filter(isSkip).forEach((arg) => report.report('KTL2219', source, arg.span, {}))
+      return resolveCall(e, e.args.map(value), scope, context) ?? error
+    case 'reduce':
+      if (isSkip(e.value)) report.report('KTL2219', source, e.value.span, {})
+      return resolveReduction(e, value(e.value), context) ?? error
+    case 'size': {
+      const axis = resolveAxis(e.axis, context)
+      return axis === null ? error : { kind: 'size', axis, axes: [], source, span }
+    }
+    case 'slot':
+      report.report('KTL2021', source, span, { reason: context.inEpilogue ? 'epilogue' : 'nested', previous: null })
+      return value(e.value)
+  }
+}
+
+export function isSkip(e: Expr): boolean {
+  return e.kind === 'call' && e.callee.text === 'skip0'
+}
+
+function skip(scale: Resolved, value: Resolved, span: Span, { axes, source }: BodyContext): Resolved {
+  return { kind: 'skip0', scale, value, axes: unionAxes(axes, scale.axes, value.axes), source, span }
+}
+
+export function applyOperation(op: string, args: readonly Resolved[], span: Span, { axes, source }: BodyContext): Resolved {
+  if (args.some((arg) => arg.kind === 'error')) {
+    return { kind: 'error', axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
+  }
+  return { kind: 'apply', op, args, axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
+} // prettier-ignore
+
+function resolveCall(e: Call, args: readonly Resolved[], scope: Scope, context: BodyContext): Resolved | null {
+  const { report, source, typeParams, epilogues } = context
+  const name = e.callee.text
+  const fail = (usage: string): null => (report.report('KTL2016', source, e.span, { name, usage, got: args.length }), null)
+  if (isDType(name) || typeParams.has(name)) {
+    const [value] = args
+    if (args.length !== 1 || !value) return fail(`${name}(x)`)
+    context.typeParamUses.add(name)
+    return value.kind === 'error' ? value : { kind: 'cast', to: name, value, axes: value.axes, source, span: e.span }
+  }
+  if (epilogues.has(name)) {
+    const outputs = inlineCall(e, args, context)
+    if (outputs && outputs.length !== 1) {
+      report.report('KTL2014', source, e.span, { targets: 1, values: outputs.length, callee: name })
+      return null
+    }
+    return outputs?.[0] ?? null
+  }
+  if (name === 'skip0') return args.length === 1 ? args[0]! : fail('skip0(scale) * x')
+  if (isReduction(name) && args.length <= 1) {
+    return (report.report('KTL2310', source, e.span, { name, axes: args[0]?.axes ?? [] }), null)
+  }
+  const operation = (FUNCTION_NAMES as readonly string[]).includes(name) ? OPERATIONS.get(name) : undefined
+  if (!operation) {
+    const what = context.kernels.has(name) ? 'kernel' : scope.names().includes(name) ? scope.kindOf(name) : null
+    if (what) report.report('KTL2028', source, e.callee.span, { name, what })
+    else report.report('KTL2004', source, e.callee.span, { name, candidates: [...FUNCTION_NAMES, ...epilogues.keys()] })
+    return null
+  }
+  const { parameters } = operation
+  const least = parameters.filter((p) => p.default === null).length
+  if (args.length < least || args.length > parameters.length) {
+    const usage = parameters.map((p) => (p.default === null ? p.name : `${p.name} = ${p.default}`)).join(', ')
+    return fail(`${name}(${usage})`)
+  }
+  return applyOperation(name, args, e.span, context)
+} // prettier-ignore
+
+function isReduction(name: string): name is ReductionName {
+  return (REDUCTION_NAMES as readonly string[]).includes(name)
+}
+
+function resolveReduction(e: Reduce, value: Resolved, context: BodyContext): Resolved | null {
+  const { report, source, axesUnknown } = context
+  const fn = e.fn.text
+  if (!isReduction(fn)) {
+    report.report('KTL2303', source, e.fn.span, { name: fn, candidates: REDUCTION_NAMES })
+    return null
+  }
+  const over: string[] = []
+  for (const name of e.axes) {
+    const axis = resolveAxis(name, context)
+    if (axis === null) return null
+    if (over.includes(axis)) report.report('KTL2019', source, name.span, { axis: name.text, name: fn })
+    else over.push(axis)
+    if (value.kind === 'error' || axesUnknown || value.axes.includes(axis)) continue
+    report.report('KTL2301', source, name.span, { axis: name.text, axes: value.axes })
+    return null
+  }
+  const base = { axes: withoutAxes(value.axes, over), over, source, span: e.span }
+  if (value.kind === 'error') return { ...value, axes: base.axes }
+  if (fn !== 'sum' || value.kind !== 'apply' || value.op !== 'mul') return { kind: 'reduce', fn, value, ...base }
+  const [a, b] = value.args as [Resolved, Resolved]
+  const carried = (x: Resolved): boolean => over.every((axis) => x.axes.includes(axis))
+  if (a.kind === 'operand' && b.kind === 'operand' && a.name !== b.name && carried(a) && carried(b)) {
+    return { kind: 'contract', a, b, accumulator: null, ...base }
+  }
+  if (!axesUnknown) explainReduction(value, over, e.span, context)
+  return { kind: 'reduce', fn, value, ...base }
+}
+
+/** A sum of a product that tensor cores cannot compute is legal, but most often a slip: say why it is none. */
+function explainReduction(product: Resolved, over: readonly string[], span: Span, { report, source }: BodyContext): void {
+  const factors = factorsOf(product)
+  if (factors.length > 2) return report.report('KTL2305', source, span, { factors: factors.length })
+  const [a, b] = factors as [Resolved, Resolved]
+  // Nested reductions are the business of reductions.ts.
+  if ([a, b].some((x) => x.kind === 'contract' || x.kind === 'reduce')) return
+  for (const x of [a, b]) {
+    const axis = over.find((axis) => !x.axes.includes(axis))
+    if (axis === undefined) continue
+    return report.report('KTL2302', source, span, { axis, lacking: textOf(x), lackingSpan: labelSpan(x, source) })
+  }
+  const computed = [a, b].find((x) => x.kind !== 'operand')
+  if (!computed) return
+  const reason = `${textOf(computed)} is computed`
+  report.report('KTL2306', source, span, { reason, operand: labelSpan(computed, source) })
+} // prettier-ignore
+
+function factorsOf(product: Resolved): readonly Resolved[] {
+  const factors: Resolved[] = []
+  const pending = [product]
+  for (let e = pending.pop(); e; e = pending.pop()) {
+    if (e.kind === 'apply' && e.op === 'mul') pending.push(...[...e.args].reverse())
+    else factors.push(e)
+  }
+  return factors
+}
+
+function textOf(e: Resolved): string {
+  return e.source.text.slice(e.span.start, e.span.end)
+}
+
+function labelSpan(e: Resolved, source: Source): Span | null {
+  return e.source === source ? e.span : null
+}
+
+/** The kernel's axis that a name means; reports and gives null if there is none. */
+export function resolveAxis(
+  name: Name,
+  { report, source, axes, axisAliases, axesUnknown }: BodyContext,
+): string | null {
+  const alias = axisAliases.get(name.text)
+  if (alias !== undefined) return alias
+  if (axes.includes(name.text)) return name.text
+  if (axesUnknown) return name.text
+  report.report('KTL2005', source, name.span, { axis: name.text, candidates: [...axes, ...axisAliases.keys()] })
+  return null
+}
+
+function unknownName(name: Name, scope: Scope, { report, source }: BodyContext): void {
+  const later = scope.assignedLater?.(name.text)
+  if (later) report.report('KTL2013', source, name.span, { name: name.text, assigned: later })
+  else report.report('KTL2001', source, name.span, { name: name.text, candidates: scope.names() })
+}

@@ -1,0 +1,97 @@
+/** A whole file: names across items, then each kernel, epilogue and schedule. Reports everything it finds. */
+import type { EpilogueDecl, Name, Program } from '../../grammar/ast.ts'
+import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
+import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
+import { isDType } from '../dtypes.ts'
+import type { KernelFamily } from '../family.ts'
+import { checkSchedule, type BackendSchedules } from '../schedule.ts'
+import { checkReserved, type Input } from './body.ts'
+import type { BodyContext } from './expressions.ts'
+import { resolveEpilogueBody } from './inline.ts'
+import { checkKernel, type FileContext } from './kernel.ts'
+import { inSourceOrder, Reporter } from './report.ts'
+
+export interface CheckedProgram {
+  readonly source: Source
+  readonly program: Program
+  /** Kernels without errors, in source order. */
+  readonly kernels: readonly KernelFamily[]
+  /** Named epilogues, by name. */
+  readonly epilogues: ReadonlyMap<string, EpilogueDecl>
+}
+
+/** Checks a parsed file. Kernels with errors are left out; with warnings only, all are there. */
+export function checkProgram(program: Program, source: Source): { program: CheckedProgram; diagnostics: Diagnostic[] } {
+  const report = new Reporter()
+  const epilogues = new Map<string, EpilogueDecl>()
+  const kernels = new Set<string>()
+  const seen = new Map<string, Name>()
+  for (const item of program.items) {
+    if (item.kind === 'schedule' || !item.name) continue
+    const name = item.name.text
+    const previous = seen.get(name)
+    if (previous) report.report('KTL2002', source, item.name.span, { name, what: item.kind, previous: previous.span })
+    else {
+      seen.set(name, item.name)
+      if (item.kind === 'epilogue') epilogues.set(name, item)
+      else kernels.add(name)
+    }
+  }
+  const file: FileContext = { source, report, epilogues, kernels }
+  for (const item of program.items) if (item.kind === 'epilogue') checkEpilogueDeclaration(item, file)
+  const schedules = collectSchedules(program, file)
+  const families = program.items.flatMap((item): KernelFamily[] => {
+    if (item.kind !== 'kernel') return []
+    const family = checkKernel(item, file)
+    return family && seen.get(item.name.text) === item.name
+      ? [{ ...family, schedules: schedules.get(family.name) ?? {} }]
+      : []
+  })
+  return { program: { source, program, kernels: families, epilogues }, diagnostics: inSourceOrder(report.diagnostics) }
+}
+
+/** A declaration by itself: names and results. Axes are those of the kernels that call it. */
+function checkEpilogueDeclaration(declaration: EpilogueDecl, file: FileContext): void {
+  const { source, report } = file
+  const { params, name } = declaration
+  if (name) checkReserved(name, file)
+  if (params.length === 0) report.report('KTL2025', source, name?.span ?? declaration.span, {})
+  const inputs = new Map<string, Input>()
+  for (const param of params) {
+    checkReserved(param.name, file)
+    const text = param.name.text
+    const previous = inputs.get(text)
+    if (previous)
+      report.report('KTL2002', source, param.name.span, { name: text, what: 'parameter', previous: previous.declared })
+    if (param.dtype && !isDType(param.dtype.text))
+      report.report('KTL2201', source, param.dtype.span, { name: param.dtype.text, candidates: DTYPE_NAMES })
+    const value = { kind: 'scalar', name: text, axes: [], source, span: param.span } as const
+    inputs.set(text, { value, declared: param.name.span })
+  }
+  const context: BodyContext = {
+    report, source, axes: [], axisAliases: new Map(), typeParams: new Set(), typeParamUses: new Set(), impliedAxes: [],
+    epilogues: file.epilogues, kernels: file.kernels, inlining: name ? [name.text] : [], inEpilogue: true, axesUnknown: true,
+    budget: { nodes: 0 },
+  } // prettier-ignore
+  resolveEpilogueBody(declaration, inputs, context)
+}
+
+function collectSchedules(
+  program: Program,
+  { source, report, kernels }: FileContext,
+): ReadonlyMap<string, BackendSchedules> {
+  const found = new Map<string, BackendSchedules>()
+  for (const item of program.items) {
+    if (item.kind !== 'schedule') continue
+    const kernel = item.kernel.text
+    if (!kernels.has(kernel)) report.report('KTL3003', source, item.kernel.span, { kernel, candidates: [...kernels] })
+    const checked = checkSchedule(item, source, report)
+    if (!checked) continue
+    const others = found.get(kernel) ?? {}
+    const previous = others[checked.target]
+    if (previous) {
+      report.report('KTL3006', source, item.target.span, { kernel, target: checked.target, previous: previous.span })
+    } else found.set(kernel, { ...others, [checked.target]: checked.schedule })
+  }
+  return found
+}

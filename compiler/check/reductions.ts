@@ -1,0 +1,70 @@
+/** Where reductions may stand: what one kernel can compute, one tile at a time. */
+import type { Definition } from './body.ts'
+import { sameAxes } from './axes.ts'
+import type { BodyContext } from './expressions.ts'
+import {
+  children,
+  walkResolved,
+  type Resolved,
+  type ResolvedContraction,
+  type ResolvedOutput,
+  type ResolvedReduction,
+} from './resolved.ts'
+
+export function checkReductions(outputs: readonly ResolvedOutput[], definitions: readonly Definition[], context: BodyContext): void {
+  const roots = outputs.map((output) => output.value)
+  const all = [...walkResolved(roots)]
+  const contractions = all.filter((e) => e.kind === 'contract')
+  checkContractions(contractions, context)
+  const reductions = all.filter((e) => e.kind === 'reduce')
+  const over = new Map(reductions.map((reduction) => [reduction, [...walkResolved([reduction.value])]]))
+  for (const [reduction, below] of over) checkNesting(reduction, below, context)
+  // A reduction of a contraction is complete only when all tiles are: an output of its own, never an operand.
+  for (const e of all) {
+    for (const child of children(e)) {
+      if (child.kind !== 'reduce' || e.kind === 'reduce' || e.kind === 'typed') continue
+      if (!over.get(child)!.some((x) => x.kind === 'contract')) continue
+      const name = definitions.find((definition) => definition.value === child)?.target.name.text ?? null
+      const reduced = child.source === e.source ? child.span : null
+      context.report.report('KTL2304', e.source, e.span, { name, reduced })
+    }
+  }
+} // prettier-ignore
+
+/** Accumulators of one kernel live in tiles of one shape, filled by one loop. */
+function checkContractions(contractions: readonly ResolvedContraction[], { report }: BodyContext): void {
+  const [first, ...rest] = contractions
+  for (const e of rest) {
+    const reason = !sameAxes(e.over, first!.over)
+      ? `one sums over ${first!.over.join(', ')}, another over ${e.over.join(', ')}`
+      : !sameAxes(e.axes, first!.axes)
+        ? `one has axes [${first!.axes.join(', ')}], another [${e.axes.join(', ')}]`
+        : null
+    if (reason) return report.report('KTL2307', e.source, e.span, { contractions: contractions.length, reason })
+  }
+}
+
+function checkNesting(outer: ResolvedReduction, below: readonly Resolved[], { report }: BodyContext): void {
+  const inner = below.find(
+    (e) => e.kind === 'reduce' || (e.kind === 'contract' && outer.value.axes.some((axis) => !e.axes.includes(axis))),
+  )
+  if (!inner) return
+  const text = outer.fn
+  report.report('KTL2308', outer.source, outer.span, {
+    outer: text,
+    inner: inner.source === outer.source ? inner.span : null,
+  })
+}
+
+/** Reductions whose value, directly or through others, is used for elements along further axes: row statistics. */
+export function rowStatistics(outputs: readonly ResolvedOutput[]): readonly ResolvedReduction[] {
+  const found = new Set<ResolvedReduction>()
+  /** What each value is computed from without reducing it again. */
+  const sources = new Map<Resolved, ReadonlySet<ResolvedReduction>>()
+  for (const e of walkResolved(outputs.map((output) => output.value))) {
+    const below = e.kind === 'reduce' ? [e] : children(e).flatMap((child) => [...sources.get(child)!])
+    sources.set(e, new Set(below))
+    for (const reduction of below) if (!sameAxes(reduction.axes, e.axes)) found.add(reduction)
+  }
+  return [...found]
+}

@@ -1,0 +1,103 @@
+/**
+ * A checked body: expressions whose names are resolved and whose axes are known, but whose types may still
+ * depend on type parameters. Named epilogues are already inlined; a local is its value, shared by reference.
+ * typing.ts turns it into tensor IR, once per choice of types.
+ */
+import type { NumberLiteral, Span } from '../../grammar/ast.ts'
+import type { Source } from '../../grammar/diagnostics.ts'
+import type { ReductionName } from '../../grammar/vocabulary.ts'
+
+/** A dtype, or a type parameter of the kernel. */
+export type TypeRef = string
+
+interface Base {
+  /** Axes the value varies along, in kernel order. */
+  readonly axes: readonly string[]
+  /** An epilogue string is a source of its own. */
+  readonly source: Source
+  readonly span: Span
+}
+
+export interface ResolvedOperand extends Base {
+  readonly kind: 'operand'
+  readonly name: string
+}
+
+export interface ResolvedContraction extends Base {
+  readonly kind: 'contract'
+  readonly a: ResolvedOperand
+  readonly b: ResolvedOperand
+  readonly over: readonly string[]
+  /** Written by `acc: S = …`; null: the default of the operands' types. */
+  readonly accumulator: TypeRef | null
+}
+
+export interface ResolvedReduction extends Base {
+  readonly kind: 'reduce'
+  readonly fn: ReductionName
+  readonly over: readonly string[]
+  readonly value: Resolved
+}
+
+export type Resolved =
+  | ResolvedOperand
+  | ResolvedContraction
+  | ResolvedReduction
+  | (Base & { readonly kind: 'scalar'; readonly name: string })
+  | (Base & { readonly kind: 'number'; readonly value: number; readonly literal: NumberLiteral })
+  | (Base & { readonly kind: 'size'; readonly axis: string })
+  | (Base & { readonly kind: 'apply'; readonly op: string; readonly args: readonly Resolved[] })
+  | (Base & { readonly kind: 'cast'; readonly to: TypeRef; readonly value: Resolved })
+  | (Base & { readonly kind: 'skip0'; readonly scale: Resolved; readonly value: Resolved })
+  /** `x: f32 = …` on something that is not a contraction: a claim, checked when types are known. */
+  | (Base & { readonly kind: 'typed'; readonly type: TypeRef; readonly name: string; readonly value: Resolved })
+  /** Already reported; everything above it stays silent. */
+  | (Base & { readonly kind: 'error' })
+
+export interface ResolvedOutput {
+  readonly operand: string
+  readonly value: Resolved
+  /** The equation. */
+  readonly span: Span
+  readonly source: Source
+  /** The value passes through `epilogue(…)` first. */
+  readonly slot: boolean
+}
+
+export function children(e: Resolved): readonly Resolved[] {
+  switch (e.kind) {
+    case 'contract':
+      return [e.a, e.b]
+    case 'reduce':
+    case 'cast':
+    case 'typed':
+      return [e.value]
+    case 'skip0':
+      return [e.scale, e.value]
+    case 'apply':
+      return e.args
+    default:
+      return []
+  }
+}
+
+/** Every expression below the roots (roots included), each shared one once, operands before users. */
+export function* walkResolved(roots: Iterable<Resolved>): Generator<Resolved> {
+  const seen = new Set<Resolved>()
+  const stack: { e: Resolved; next: number }[] = []
+  for (const root of roots) {
+    if (!seen.has(root)) stack.push({ e: root, next: 0 })
+    seen.add(root)
+    while (stack.length > 0) {
+      const top = stack[stack.length - 1]!
+      const child = children(top.e)[top.next++]
+      if (child === undefined) {
+        stack.pop()
+        yield top.e
+      } else if (!seen.has(child)) {
+        seen.add(child)
+        stack.push({ e: child, next: 0 })
+      }
+    }
+  }
+}

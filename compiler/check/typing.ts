@@ -1,0 +1,241 @@
+/**
+ * Types of a checked body under one choice of dtypes, and the tensor IR that goes with them. Conversions that the
+ * language makes by itself (integers under `/` and functions, f32 beside f64) become cast nodes here.
+ */
+import type { Span } from '../../grammar/ast.ts'
+import { diagnose, type Code, type ParamsOf } from '../../grammar/catalogue/index.ts'
+import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
+import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
+import { canStore, DTYPES, legalContraction, type Accumulator } from '../dtypes.ts'
+import { commonType, operation, resolveTypes, type ArgType } from '../ops.ts'
+import type { ComputeType, ConstNode, InputNode, Node, Output } from '../tensor_ir.ts'
+import { walkResolved, type Resolved, type ResolvedContraction, type ResolvedOutput } from './resolved.ts'
+
+export interface TypingContext {
+  /** The kernel's source: nodes from elsewhere (epilogue strings) have no span. */
+  readonly source: Source
+  /** Dtype of an operand or scalar. */
+  readonly dtypeOf: (name: string) => DTypeName
+  readonly typeOf: (type: string) => DTypeName
+  /** Operands with block scales: any two of them contract, in f32. */
+  readonly scaled: ReadonlySet<string>
+}
+
+/** A node, a literal that has yet to find its type, or null: an error was reported. */
+type Value = Node | Extract<Resolved, { kind: 'number' }> | null
+
+export interface TypedOutputs {
+  readonly outputs: readonly Output[]
+  /** Rules this choice of types breaks. `outputs` is complete when there are none. */
+  readonly diagnostics: readonly Diagnostic[]
+}
+
+export function typeOutputs(outputs: readonly ResolvedOutput[], context: TypingContext): TypedOutputs {
+  const typing = new Typing(context)
+  for (const e of walkResolved(outputs.map((output) => output.value))) typing.add(e)
+  const typed = outputs.flatMap((output): Output[] => {
+    const value = typing.stored(output)
+    return value
+      ? [{ operand: output.operand, value, span: output.source === context.source ? output.span : null }]
+      : []
+  })
+  return { outputs: typed, diagnostics: typing.diagnostics }
+}
+
+class Typing {
+  readonly diagnostics: Diagnostic[] = []
+  private readonly context: TypingContext
+  private readonly values = new Map<Resolved, Value>()
+
+  constructor(context: TypingContext) {
+    this.context = context
+  }
+
+  /** Types `e`, whose operands have been added before. */
+  add(e: Resolved): void {
+    this.values.set(e, this.value(e))
+  }
+
+  /** The value of an output, fit to be stored to its dtype. */
+  stored({ operand, value: e }: ResolvedOutput): Node | null {
+    const found = this.values.get(e)!
+    const to = this.context.dtypeOf(operand)
+    const value = found?.kind === 'number' ? this.literal(found, literalTypeFor(found.literal.integer, to), e) : found
+    if (!value) return null
+    if (canStore(value.type, to)) return value
+    const from = value.type
+    const float = from === 'f32' || from === 'f64'
+    if (float) this.report('KTL2204', e, { from, to, output: operand })
+    else this.report('KTL2205', e, { from, to, output: operand, legal: DTYPE_NAMES.filter((name) => canStore(from, name)) })
+    return null
+  } // prettier-ignore
+
+  private value(e: Resolved): Value {
+    const { axes } = e
+    const span = e.source === this.context.source ? e.span : null
+    switch (e.kind) {
+      case 'error':
+        return null
+      case 'number':
+        return e
+      case 'operand':
+        return { kind: 'input', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
+      case 'scalar':
+        return { kind: 'scalar', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
+      case 'size':
+        return { kind: 'size', axis: e.axis, type: 'i32', axes, span }
+      case 'contract':
+        return this.contraction(e, span)
+      case 'reduce': {
+        const value = this.node(e.value, null)
+        if (!value) return null
+        if (value.type === 'bool') return this.report('KTL2209', e, { name: e.fn, got: 'bool', expected: 'numbers' })
+        const float = value.type === 'f32' || value.type === 'f64'
+        const over = e.over
+        const of = e.fn === 'mean' && !float ? convert(value, 'f32') : value
+        return { kind: 'reduce', fn: e.fn, over, value: of, type: of.type, axes, span }
+      }
+      case 'cast': {
+        const to = this.context.typeOf(e.to)
+        const value = this.node(e.value, DTYPES[to].class === 'int' ? null : DTYPES[to].compute)
+        return value && { kind: 'cast', to, value, type: DTYPES[to].compute, axes, span }
+      }
+      case 'typed':
+        return this.claim(e)
+      case 'skip0': {
+        const [scale, value] = this.arguments('mul', [e.scale, e.value], e) ?? []
+        return scale && value ? { kind: 'skip0', scale, value, type: value.type, axes, span } : null
+      }
+      case 'apply': {
+        const op = operation(e.op)
+        const args = this.arguments(e.op, e.args, e)
+        if (!args) return null
+        const signature = resolveTypes(op, args.map((arg) => arg.type)) // prettier-ignore
+        if ('problem' in signature) throw new Error(`${e.op}: ${signature.problem}`)
+        return { kind: 'apply', op: e.op, args, type: signature.result, axes, span }
+      }
+    }
+  }
+
+  private contraction(e: ResolvedContraction, span: Span | null): Node | null {
+    const [a, b] = [this.values.get(e.a) as InputNode, this.values.get(e.b) as InputNode]
+    const [left, right] = [this.context.dtypeOf(e.a.name), this.context.dtypeOf(e.b.name)]
+    const scaled = this.context.scaled.has(e.a.name) && this.context.scaled.has(e.b.name)
+    const legal: readonly Accumulator[] | null = scaled ? ['f32'] : legalContraction(left, right)
+    if (!legal) return this.report('KTL2202', e, { left, right, legal: LEGAL_PAIRS })
+    const accumulator = e.accumulator === null ? legal[0]! : (this.context.typeOf(e.accumulator) as Accumulator)
+    if (!legal.includes(accumulator)) return this.report('KTL2203', e, { accumulator, left, right, legal })
+    return { kind: 'contract', a, b, over: e.over, accumulator, type: DTYPES[accumulator].compute, axes: e.axes, span }
+  }
+
+  private claim(e: Extract<Resolved, { kind: 'typed' }>): Node | null {
+    const claimed = this.context.typeOf(e.type)
+    const compute = DTYPES[claimed].compute
+    const value = this.node(e.value, claimed === compute && compute !== 'bool' ? compute : null)
+    if (!value || (claimed === compute && value.type === compute)) return value
+    return this.report('KTL2216', e, { value: e.name, claimed, actual: value.type })
+  }
+
+  /** The operands of an operation, converted as its type rule says, defaults filled in. */
+  private arguments(name: string, operands: readonly Resolved[], e: Resolved): readonly Node[] | null {
+    const op = operation(name)
+    const values = operands.map((operand) => this.values.get(operand)!)
+    if (values.some((value) => value === null)) return null
+    const types = values.map((value): ArgType => {
+      if (value!.kind !== 'number') return value!.type
+      return value!.literal.integer ? 'integer literal' : 'float literal'
+    })
+    if (!this.checkKinds(op.rule, op.spelling, types, operands, e)) return null
+    const signature = resolveTypes(op, types)
+    if ('problem' in signature) {
+      const at = operands[signature.argument] ?? e
+      return this.report('KTL2209', at, {
+        name: op.spelling,
+        got: types[signature.argument] ?? 'this',
+        expected: 'numbers',
+      })
+    }
+    const nodes = signature.operands.map((type, i) => {
+      const value = values[i]!
+      return value.kind === 'number' ? this.literal(value, type, operands[i]!) : convert(value, type)
+    })
+    if (nodes.some((node) => node === null)) return null
+    const type = signature.operands.at(-1)!
+    const defaults = op.parameters.slice(operands.length).map((p) => constant(p.default!, type, null))
+    return [...(nodes as Node[]), ...defaults]
+  }
+
+  /** Bools are no numbers, and i32 and u32 have no common type. */
+  private checkKinds(
+    rule: string, spelling: string, types: readonly ArgType[], operands: readonly Resolved[], e: Resolved,
+  ): boolean {
+    const conditions = rule === 'logic' ? types.length : rule === 'select' ? 1 : 0
+    for (let i = 0; i < conditions; i++) {
+      if (types[i] === 'bool') continue
+      const where = rule === 'select' ? 'the condition of `select`' : `\`${spelling}\``
+      return (this.report('KTL2210', operands[i]!, { got: types[i]!, where }), false)
+    }
+    const rest = types.slice(conditions)
+    if (rest.length === 0) return true
+    const bools = rest.filter((type) => type === 'bool').length
+    if (bools === rest.length && (rule === 'select' || spelling === '==' || spelling === '!=')) return true
+    if (bools > 0) {
+      const at = operands[conditions + rest.indexOf('bool')]!
+      return (this.report('KTL2209', at, { name: spelling, got: 'bool', expected: 'numbers' }), false)
+    }
+    const integer = rest.find((type) => type === 'i32' || type === 'u32')
+    const other = rest.find((type) => type === (integer === 'i32' ? 'u32' : 'i32'))
+    if (!integer || !other) return true
+    const [left, right] = rest.indexOf(integer) < rest.indexOf(other) ? [integer, other] : [other, integer]
+    return (this.report('KTL2208', e, { op: spelling, left, right }), false)
+  } // prettier-ignore
+
+  /** A node of its own type, or a literal as `type` (null: what it is by itself). */
+  private node(e: Resolved, type: ComputeType | null): Node | null {
+    const value = this.values.get(e)!
+    if (value?.kind !== 'number') return value
+    return this.literal(value, type ?? commonType([value.literal.integer ? 'integer literal' : 'float literal'])!, e)
+  }
+
+  private literal({ value, literal }: Extract<Resolved, { kind: 'number' }>, type: ComputeType, at: Resolved): ConstNode | null {
+    const span = at.source === this.context.source ? at.span : null
+    if (type === 'f64') return constant(value, type, span)
+    if (type === 'f32') {
+      const rounded = Math.fround(value)
+      return Number.isFinite(rounded) ? constant(rounded, type, span) : this.report('KTL2211', at, { text: literal.text, dtype: type })
+    }
+    const [low, high] = type === 'i32' ? [-(2 ** 31), 2 ** 31 - 1] : type === 'u32' ? [0, 2 ** 32 - 1] : [0, 1]
+    const fits = Number.isInteger(value) && value >= low && value <= high
+    return fits ? constant(value, type, span) : this.report('KTL2211', at, { text: String(value), dtype: type })
+  } // prettier-ignore
+
+  private report<C extends Code>(code: C, at: Resolved, params: ParamsOf<C>): null {
+    this.diagnostics.push(diagnose(code, { source: at.source, span: at.span, ...params }))
+    return null
+  }
+}
+
+const LEGAL_PAIRS: readonly string[] = (() => {
+  const pairs: string[] = []
+  for (const [i, a] of DTYPE_NAMES.entries()) {
+    for (const b of DTYPE_NAMES.slice(i)) {
+      const accumulators = legalContraction(a, b)
+      if (accumulators) pairs.push(`${a} × ${b} → ${accumulators.join(' or ')}`)
+    }
+  }
+  return pairs
+})()
+
+/** What a literal is when it is stored: the output's type, but a float literal stays a float. */
+function literalTypeFor(integer: boolean, dtype: DTypeName): ComputeType {
+  const { compute } = DTYPES[dtype]
+  return integer || compute === 'f64' ? compute : 'f32'
+}
+
+function convert(node: Node, type: ComputeType): Node {
+  return node.type === type ? node : { kind: 'cast', to: type, value: node, type, axes: node.axes, span: node.span }
+}
+
+function constant(value: number, type: ComputeType, span: Span | null): ConstNode {
+  return { kind: 'const', value, type, axes: [], span }
+}

@@ -1,0 +1,128 @@
+/**
+ * The dtype table: everything the compiler, codegen and runtime know about a number format stands in one entry.
+ * Conversion of values is in codec.ts; which operations exist is in ops.ts.
+ */
+import { DTYPE_NAMES, type DTypeName } from '../grammar/vocabulary.ts'
+import type { ComputeType } from './tensor_ir.ts'
+
+export type DTypeClass = 'float' | 'int' | 'bool' | 'scale'
+
+/** What happens to values beyond the largest finite one when a float is stored. */
+export type Overflow = 'infinity' | 'saturate'
+
+export interface DType {
+  readonly name: DTypeName
+  readonly class: DTypeClass
+  /** Bits of an element in memory; below 8, elements are packed (the first one in the low bits). */
+  readonly bits: number
+  /** Bytes of the smallest addressable unit that holds one element. */
+  readonly storageBytes: number
+  /** What an element is held in once loaded. The conversion is exact. */
+  readonly compute: ComputeType
+  readonly signed: boolean
+  /** Floats: exponent and mantissa field widths and exponent bias. Integers: 0. */
+  readonly exponentBits: number
+  readonly mantissaBits: number
+  readonly bias: number
+  readonly maxFinite: number
+  readonly overflow: Overflow
+  /** Bits a NaN is stored as; null: the format has none, and NaN is stored as the largest finite value. */
+  readonly nan: number | null
+  /** The CUDA type of one element in memory. Formats without a header-free C type use the integer of that size. */
+  readonly cudaStorage: string
+  /** CU_TENSOR_MAP_DATA_TYPE_…; null: TMA cannot carry it. */
+  readonly tensorMapType: string | null
+}
+
+const integer = (name: DTypeName, bits: number, signed: boolean, compute: ComputeType, cuda: string, map: string): DType => ({
+  name, class: name === 'bool' ? 'bool' : 'int', bits, storageBytes: bits / 8, compute, signed,
+  exponentBits: 0, mantissaBits: 0, bias: 0,
+  maxFinite: name === 'bool' ? 1 : 2 ** (signed ? bits - 1 : bits) - 1,
+  overflow: 'saturate', nan: null, cudaStorage: cuda, tensorMapType: map,
+}) // prettier-ignore
+
+const float = (
+  name: DTypeName, bits: number, [exponentBits, mantissaBits]: readonly [number, number], maxFinite: number,
+  rest: Pick<DType, 'overflow' | 'nan' | 'cudaStorage' | 'tensorMapType'> & Partial<DType>,
+): DType => ({
+  name, class: 'float', bits, storageBytes: Math.max(1, bits / 8), compute: 'f32', signed: true,
+  exponentBits, mantissaBits, bias: 2 ** (exponentBits - 1) - 1, maxFinite, ...rest,
+}) // prettier-ignore
+
+/** Sources: IEEE 754; OCP 8-bit FP (OFP8) and Microscaling (MX) 1.0; NaN patterns as cvt writes them (PTX ISA 9.7.9.22). */
+export const DTYPES: Readonly<Record<DTypeName, DType>> = Object.freeze({
+  f64: float('f64', 64, [11, 52], Number.MAX_VALUE, { overflow: 'infinity', nan: null, compute: 'f64', cudaStorage: 'double', tensorMapType: 'FLOAT64' }),
+  f32: float('f32', 32, [8, 23], 3.4028234663852886e38, { overflow: 'infinity', nan: 0x7fffffff, cudaStorage: 'float', tensorMapType: 'FLOAT32' }),
+  // Stored as f32 bits whose low 13 mantissa bits are 0.
+  tf32: float('tf32', 32, [8, 10], 3.4011621342146535e38, { overflow: 'infinity', nan: 0x7fffe000, cudaStorage: 'float', tensorMapType: 'TFLOAT32' }),
+  f16: float('f16', 16, [5, 10], 65504, { overflow: 'infinity', nan: 0x7fff, cudaStorage: 'unsigned short', tensorMapType: 'FLOAT16' }),
+  bf16: float('bf16', 16, [8, 7], 3.3895313892515355e38, { overflow: 'infinity', nan: 0x7fff, cudaStorage: 'unsigned short', tensorMapType: 'BFLOAT16' }),
+  e4m3: float('e4m3', 8, [4, 3], 448, { overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
+  e5m2: float('e5m2', 8, [5, 2], 57344, { overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
+  e3m2: float('e3m2', 6, [3, 2], 28, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U6_ALIGN16B' }),
+  e2m3: float('e2m3', 6, [2, 3], 7.5, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U6_ALIGN16B' }),
+  e2m1: float('e2m1', 4, [2, 1], 6, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U4_ALIGN8B' }),
+  // Powers of two, no zero: rounds up (cvt.rp), so that a block scaled by it never overflows.
+  ue8m0: float('ue8m0', 8, [8, 0], 2 ** 127, { class: 'scale', signed: false, overflow: 'saturate', nan: 0xff, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
+  ue4m3: float('ue4m3', 8, [4, 3], 448, { class: 'scale', signed: false, overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
+  i8: integer('i8', 8, true, 'i32', 'signed char', 'UINT8'),
+  u8: integer('u8', 8, false, 'i32', 'unsigned char', 'UINT8'),
+  i32: integer('i32', 32, true, 'i32', 'int', 'INT32'),
+  u32: integer('u32', 32, false, 'u32', 'unsigned int', 'UINT32'),
+  bool: integer('bool', 8, false, 'bool', 'unsigned char', 'UINT8'),
+}) // prettier-ignore
+
+export function isDType(name: string): name is DTypeName {
+  return (DTYPE_NAMES as readonly string[]).includes(name)
+}
+
+/** CUDA type that registers of a compute type have. */
+export const CUDA_COMPUTE_TYPE: Readonly<Record<ComputeType, string>> = {
+  f32: 'float',
+  f64: 'double',
+  i32: 'int',
+  u32: 'unsigned int',
+  bool: 'bool',
+}
+
+/** Bytes that `count` packed elements occupy. */
+export function byteLength(dtype: DTypeName, count: number): number {
+  return Math.ceil((count * DTYPES[dtype].bits) / 8)
+}
+
+export type Accumulator = 'f32' | 'f16' | 'f64' | 'i32'
+
+/** Operand classes a tensor-core or SIMT contraction accepts as a pair, with accumulators, default first. */
+const CONTRACTIONS: readonly { readonly operands: readonly DTypeName[]; readonly accumulators: readonly Accumulator[] }[] = [
+  { operands: ['f16'], accumulators: ['f32', 'f16'] },
+  { operands: ['bf16'], accumulators: ['f32'] },
+  { operands: ['tf32'], accumulators: ['f32'] },
+  { operands: ['e4m3', 'e5m2'], accumulators: ['f32', 'f16'] },
+  { operands: ['i8', 'u8'], accumulators: ['i32'] },
+  { operands: ['f32'], accumulators: ['f32'] },
+  { operands: ['f64'], accumulators: ['f64'] },
+] // prettier-ignore
+
+/** Accumulators of `sum[k](a * b)`, default first; null: not a legal pair. Mixes within {e4m3, e5m2} and {i8, u8} are legal. */
+export function legalContraction(a: DTypeName, b: DTypeName): readonly Accumulator[] | null {
+  const rule = CONTRACTIONS.find((c) => c.operands.includes(a) && c.operands.includes(b))
+  return rule ? rule.accumulators : null
+}
+
+/** Dtypes that may be contracted with `a`. */
+export function contractionPartners(a: DTypeName): readonly DTypeName[] {
+  return CONTRACTIONS.find((c) => c.operands.includes(a))?.operands ?? []
+}
+
+const INTEGER_STORES: readonly DTypeName[] = ['i32', 'i8', 'u8', 'f32', 'f16', 'bf16']
+
+/**
+ * May a value of this compute type be stored to `dtype` without a written cast? Floats store to every float dtype;
+ * i32 stores to i32, i8, u8 (saturating) and to f32, f16, bf16; u32 and bool to themselves and to f32, f16, bf16.
+ */
+export function canStore(type: ComputeType, dtype: DTypeName): boolean {
+  const target = DTYPES[dtype]
+  if (type === 'f32' || type === 'f64') return target.class === 'float' || target.class === 'scale'
+  if (type === 'i32') return INTEGER_STORES.includes(dtype)
+  return dtype === type || dtype === 'f32' || dtype === 'f16' || dtype === 'bf16'
+}

@@ -1,0 +1,186 @@
+/**
+ * Epilogue arguments: what a string or a named epilogue takes and gives, how the shapes of its operands become axes,
+ * and its body as resolved expressions over a kernel's accumulator.
+ */
+import type { EpilogueDecl, Expr, Name, NumberLiteral, Span } from '../grammar/ast.ts'
+import { diagnose } from '../grammar/catalogue/index.ts'
+import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
+import type { DTypeName } from '../grammar/vocabulary.ts'
+import type { Divisibility } from './tensor_ir.ts'
+
+/** What the caller binds a name to. */
+export type EpilogueBinding =
+  | {
+      readonly kind: 'tensor'
+      readonly dtype: DTypeName
+      /** Logical order, in the names of `BoundEpilogue.axes`. */
+      readonly axes: readonly string[]
+      /** Memory order of `axes`, outermost first. */
+      readonly order: readonly string[]
+      readonly divisibility: Divisibility
+    }
+  /** A number, passed at launch. */
+  | { readonly kind: 'scalar'; readonly dtype: DTypeName }
+  /** A tensor of one element. */
+  | { readonly kind: 'element'; readonly dtype: DTypeName }
+
+export interface BoundEpilogue {
+  readonly declaration: EpilogueDecl
+  readonly source: Source
+  /** Inputs and extra outputs by name; the slot's own output is not among them. */
+  readonly bindings: Readonly<Record<string, EpilogueBinding>>
+  /** Names for the output's axes, e.g. `['l', 'm', 'n']`; they align at the right with those of the slot's output. */
+  readonly axes: readonly string[]
+  /** Named epilogues that the text may call. */
+  readonly epilogues?: ReadonlyMap<string, EpilogueDecl>
+}
+
+export interface EpilogueName {
+  readonly name: string
+  /** `bias[m]`; null: not annotated. */
+  readonly axes: readonly string[] | null
+  readonly span: Span
+}
+
+export interface EpilogueSignature {
+  /** Names the accumulator goes by. */
+  readonly accumulator: readonly string[]
+  readonly inputs: readonly (EpilogueName & { readonly defaultValue: NumberLiteral | null })[]
+  /** Name of the variable that goes to `out`; null: a bare expression. */
+  readonly slot: string | null
+  /** Outputs of their own, in the order they are returned. */
+  readonly outputs: readonly EpilogueName[]
+  /** Assigned names that are not returned. */
+  readonly locals: readonly string[]
+}
+
+/**
+ * What an epilogue takes and gives, known from its text alone. Throws a KtlError when annotations disagree (KTL2017),
+ * nothing goes to `out` (KTL2022), a `def` has no parameter (KTL2025) or returned values have no name (KTL2034).
+ */
+export function inspectEpilogue(declaration: EpilogueDecl, source: Source): EpilogueSignature {
+  const { signature, diagnostics } = checkEpilogue(declaration, source)
+  if (diagnostics.length > 0) throw new KtlError(diagnostics)
+  return signature
+}
+
+/** The same without throwing. */
+export function checkEpilogue(declaration: EpilogueDecl, source: Source): { signature: EpilogueSignature; diagnostics: Diagnostic[] } {
+  const diagnostics: Diagnostic[] = []
+  const { params, body, spelling } = declaration
+  const named = spelling === 'def' || spelling === 'declaration'
+  if (named && params.length === 0) diagnostics.push(diagnose('KTL2025', { source, span: declaration.name?.span ?? declaration.span }))
+  const accumulator = named ? params.slice(0, 1).map((param) => param.name.text) : ['acc', 'accum']
+
+  const assigned = new Map<string, EpilogueName>()
+  const inputs = new Map<string, EpilogueSignature['inputs'][number]>()
+  const annotations = new Map<string, Name[]>()
+  const annotate = (name: Name, axes: readonly Name[] | null): void => {
+    if (!axes) return
+    const before = annotations.get(name.text)
+    if (!before) annotations.set(name.text, [...axes])
+    else if (textOf(before).join() !== textOf(axes).join()) {
+      const span = spanOf(axes)
+      const params = { name: name.text, axes: textOf(axes), previousAxes: textOf(before), previous: spanOf(before) }
+      diagnostics.push(diagnose('KTL2017', { source, span, ...params }))
+    }
+  }
+  for (const { name, axes, defaultValue, span } of params.slice(1)) {
+    annotate(name, axes)
+    inputs.set(name.text, { name: name.text, axes: null, span, defaultValue })
+  }
+  for (const statement of body) {
+    const values = statement.kind === 'return' ? statement.values : [statement.value]
+    for (const { name, axes } of values.flatMap((value) => [...references(value)])) {
+      annotate(name, axes)
+      const known = accumulator.includes(name.text) || assigned.has(name.text) || inputs.has(name.text)
+      if (!known) inputs.set(name.text, { name: name.text, axes: null, span: name.span, defaultValue: null })
+    }
+    if (statement.kind !== 'equation') continue
+    for (const { name, axes } of statement.targets) {
+      annotate(name, axes)
+      assigned.set(name.text, { name: name.text, axes: null, span: name.span })
+    }
+  }
+  const { slot, names } = returnedBy(declaration, assigned, source, diagnostics)
+  const annotated = <T extends EpilogueName>(x: T): T => ({ ...x, axes: annotations.has(x.name) ? textOf(annotations.get(x.name)!) : null })
+  const outputs = names.map((name) => annotated({ name: name.text, axes: null, span: name.span }))
+  const locals = [...assigned.keys()].filter((name) => name !== slot && !outputs.some((output) => output.name === name))
+  return { signature: { accumulator, inputs: [...inputs.values()].map(annotated), slot, outputs, locals }, diagnostics }
+} // prettier-ignore
+
+/** What goes to `out` (a variable, or null for a bare expression), and the other returned names. */
+function returnedBy(
+  { outputs, body, name, span }: EpilogueDecl, assigned: ReadonlyMap<string, unknown>, source: Source, diagnostics: Diagnostic[],
+): { slot: string | null; names: readonly Name[] } {
+  if (outputs) {
+    const slot = outputs.find((output) => output.text === 'D') ?? outputs[0]!
+    return { slot: slot.text, names: outputs.filter((output) => output !== slot) }
+  }
+  const last = body.at(-1)
+  const values: readonly Expr[] = last?.kind === 'return' ? last.values : last?.kind === 'expressionStatement' ? [last.value] : []
+  if (values.length === 0) {
+    if (!assigned.has('D')) diagnostics.push(diagnose('KTL2022', { source, span: body.at(-1)?.span ?? span, name: name?.text ?? null }))
+    return { slot: 'D', names: [] }
+  }
+  const names = values.flatMap((e) => (e.kind === 'reference' ? [e.name] : []))
+  const bare = values.filter((e) => e.kind !== 'reference')
+  const slot = names.find((n) => n.text === 'D') ?? (bare.length === 0 ? names[0]! : null)
+  for (const e of slot ? bare : bare.slice(1)) diagnostics.push(diagnose('KTL2034', { source, span: e.span, name: null }))
+  return { slot: slot?.text ?? null, names: names.filter((n) => n !== slot) }
+} // prettier-ignore
+
+function* references(root: Expr): Generator<{ name: Name; axes: readonly Name[] | null }> {
+  const pending = [root]
+  for (let e = pending.pop(); e; e = pending.pop()) {
+    if (e.kind === 'reference') yield e
+    else if (e.kind === 'unary') pending.push(e.operand)
+    else if (e.kind === 'binary') pending.push(e.right, e.left)
+    else if (e.kind === 'call') pending.push(...[...e.args].reverse())
+    else if (e.kind === 'reduce' || e.kind === 'slot') pending.push(e.value)
+  }
+}
+
+const textOf = (names: readonly Name[]): string[] => names.map((name) => name.text)
+const spanOf = (names: readonly Name[]): Span => ({ start: names[0]!.span.start, end: names.at(-1)!.span.end })
+
+/**
+ * Axes of an epilogue operand, by position: `shape` aligns at the right with the output's logical axes, an extent of
+ * literally 1 broadcasts. An annotation names the axes instead. One entry for each dimension of `shape`; null:
+ * broadcast. All null: a scalar. Never depends on whether two extents happen to be equal. Throws KTL2033.
+ */
+export function resolveEpilogueAxes(
+  operand: Pick<EpilogueName, 'name' | 'axes'>,
+  shape: readonly number[],
+  output: readonly string[],
+  extents: Readonly<Record<string, number>>,
+): readonly (string | null)[] {
+  const refuse = (expected: string): never => {
+    const { name } = operand
+    const diagnostic = diagnose('KTL2033', { source: null, span: null, name, shape, expected })
+    throw new KtlError(diagnostic, { operand: name, expected, got: `[${shape.join(', ')}]` })
+  }
+  const show = (axes: readonly string[]): string => `[${axes.map((axis) => `${axis} = ${extents[axis]}`).join(', ')}]`
+  const annotation = operand.axes
+  const unknown = annotation?.find((axis) => !output.includes(axis))
+  if (unknown !== undefined) refuse(`axes of the output, ${show(output)}; there is no ${unknown}`)
+  if (annotation && annotation.length !== shape.length) {
+    // `bias[m]` with shape [M, 1]: extents of 1 may be left out of the annotation.
+    const kept = shape.filter((extent) => extent !== 1)
+    if (kept.length !== annotation.length) refuse(`${show(annotation)}, as annotated`)
+    let i = 0
+    return shape.map((extent) => (extent === 1 ? null : matching(annotation[i++]!, extent)))
+  }
+  const axes = annotation ?? output.slice(Math.max(0, output.length - shape.length))
+  const leading = shape.length - axes.length
+  return shape.map((extent, i) => {
+    if (extent === 1) return null
+    const axis = axes[i - leading]
+    return axis === undefined ? refuse(`at most ${output.length} dimensions: ${show(output)}`) : matching(axis, extent)
+  })
+
+  function matching(axis: string, extent: number): string {
+    if (extents[axis] === extent) return axis
+    return refuse(annotation ? `${show(annotation)}, as annotated` : `${show(output)} or 1 in place of an extent, aligned at the right`)
+  }
+} // prettier-ignore

@@ -1,0 +1,104 @@
+/**
+ * A kernel family: one kernel declaration, checked. Its instances are the consistent choices of dtypes for the type
+ * parameters times the memory orders of the operands (times designs, schedule.ts); they are counted and enumerated,
+ * never stored.
+ */
+import type { KernelDecl, NumberLiteral, Span } from '../grammar/ast.ts'
+import type { Diagnostic, Source } from '../grammar/diagnostics.ts'
+import type { DTypeName } from '../grammar/vocabulary.ts'
+import type { ResolvedOutput, TypeRef } from './check/resolved.ts'
+import { isDType } from './dtypes.ts'
+import type { BackendSchedules } from './schedule.ts'
+import type { Axis, TensorProgram } from './tensor_ir.ts'
+
+export interface FamilyTypeParameter {
+  readonly name: string
+  readonly alternatives: readonly DTypeName[]
+  readonly spans: readonly Span[]
+}
+
+export interface FamilyOperand {
+  readonly name: string
+  readonly role: 'input' | 'output'
+  readonly dtype: TypeRef
+  /** Logical order. */
+  readonly axes: readonly string[]
+  /** Memory orders, outermost axis first; the first one is `axes`. */
+  readonly orders: readonly (readonly string[])[]
+  readonly span: Span
+}
+
+export interface FamilyScalar {
+  readonly name: string
+  readonly dtype: TypeRef
+  readonly defaultValue: NumberLiteral | null
+  readonly span: Span
+}
+
+/** A dtype for each type parameter. */
+export type TypeChoice = Readonly<Record<string, DTypeName>>
+/** A memory order for each operand. */
+export type OrderChoice = Readonly<Record<string, readonly string[]>>
+
+export interface KernelFamily {
+  readonly name: string
+  readonly doc: string | null
+  readonly accuracy: TensorProgram['accuracy']
+  readonly declaration: KernelDecl
+  readonly source: Source
+  readonly typeParameters: readonly FamilyTypeParameter[]
+  readonly axes: readonly Axis[]
+  /** Inputs, then outputs, as declared. */
+  readonly operands: readonly FamilyOperand[]
+  readonly scalars: readonly FamilyScalar[]
+  readonly outputs: readonly ResolvedOutput[]
+  /** Name of the output that `epilogue(…)` stands for; null: the kernel has no slot. */
+  readonly slot: string | null
+  /** Choices that break no type rule, first alternatives first. */
+  readonly typeChoices: readonly TypeChoice[]
+  /** Why the kernel cannot be lowered yet (KTL29xx); binding throws these. */
+  readonly notLowered: readonly Diagnostic[]
+  readonly schedules: BackendSchedules
+}
+
+export function resolveType(type: TypeRef, choice: TypeChoice): DTypeName {
+  const dtype = isDType(type) ? type : choice[type]
+  if (!dtype) throw new Error(`no dtype chosen for type parameter ${type}`)
+  return dtype
+}
+
+/** Every assignment of dtypes to type parameters, legal or not; the last parameter varies fastest. */
+export function* allTypeChoices(parameters: readonly FamilyTypeParameter[]): Generator<TypeChoice> {
+  const [first, ...rest] = parameters
+  if (!first) return yield {}
+  for (const dtype of first.alternatives) {
+    for (const choice of allTypeChoices(rest)) yield { [first.name]: dtype, ...choice }
+  }
+}
+
+/** Combinations of memory orders. */
+export function countOrders(family: KernelFamily): number {
+  return family.operands.reduce((count, operand) => count * operand.orders.length, 1)
+}
+
+/** Combinations of memory orders, first alternatives first; the last operand varies fastest. */
+export function* orderChoices(family: KernelFamily): Generator<OrderChoice> {
+  const combine = function* (i: number): Generator<OrderChoice> {
+    const operand = family.operands[i]
+    if (!operand) return yield {}
+    for (const order of operand.orders) {
+      for (const rest of combine(i + 1)) yield { [operand.name]: order, ...rest }
+    }
+  }
+  yield* combine(0)
+}
+
+/** Consistent choices of types and orders, without designs. */
+export function countChoices(family: KernelFamily): number {
+  return family.typeChoices.length * countOrders(family)
+}
+
+/** Consistent choices of types and orders, lazily, in the user's order. */
+export function* choices(family: KernelFamily): Generator<{ types: TypeChoice; orders: OrderChoice }> {
+  for (const types of family.typeChoices) for (const orders of orderChoices(family)) yield { types, orders }
+}

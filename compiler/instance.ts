@@ -1,0 +1,43 @@
+/**
+ * What discovery hands around: an instance is a kernel family with every choice made, on one target, with one
+ * design. It is plain data; planning turns it into budgets or a rejection, codegen into CUDA.
+ */
+import type { TensorProgram } from './tensor_ir.ts'
+
+/** Code-generation targets. `simt` kernels are built for whatever device runs them. */
+export type TargetArch = 'sm_100a' | 'sm_103a' | 'sm_90a' | 'sm_80'
+
+export interface Sm100Design {
+  readonly kind: 'sm100'
+  readonly use2ctaMma: boolean
+  /** MMA tile m x n x k; k is the 128-byte swizzle span. */
+  readonly tile: readonly [number, number, number]
+  readonly cluster: readonly [number, number, number]
+  readonly scheduler: 'static' | 'clc'
+  /** `auto`: as many as shared memory holds. */
+  readonly stages: number | 'auto'
+}
+
+export interface SimtDesign {
+  readonly kind: 'simt'
+  /** Output tile per CTA (threads = m * n up to 1024). */
+  readonly tile: readonly [number, number]
+}
+
+export type Design = Sm100Design | SimtDesign
+
+/** Why a choice is not an instance or an argument not supported: counted, printed, never thrown. */
+export interface Rejection {
+  /** KTL45xx, or 29xx: not lowered yet. */
+  readonly code: string
+  readonly reason: string
+  /** "pad the row stride to 256 bytes" */
+  readonly fix?: string
+  readonly operand?: string
+}
+
+export interface Instance {
+  readonly program: TensorProgram
+  readonly target: TargetArch
+  readonly design: Design
+}

@@ -1,0 +1,119 @@
+/**
+ * Functions whose results are approximated. The references compute in f64 with formulas that keep their relative
+ * accuracy in the tails (no difference of nearly equal numbers), then round once.
+ */
+import type { ComputeType } from '../tensor_ir.ts'
+import { byCorners, piecewiseMonotone, roundTo } from './errors.ts'
+import { fmaF64, timesNormalCdf } from './numeric.ts'
+import { call, required, type Accuracy, type Operation } from './operation.ts'
+
+/** 1 / (1 + exp(-x)) */
+function sigmoid(x: number): number {
+  if (x >= 0) return 1 / (1 + Math.exp(-x))
+  const e = Math.exp(x)
+  return e / (1 + e)
+}
+
+/** x · sigmoid(w + low), without a subnormal intermediate; 0 at w = -∞. */
+function timesSigmoid(x: number, w: number, low = 0): number {
+  if (w >= 0) return x / (1 + Math.exp(-w) * (1 - low))
+  if (w < -1600) return -0
+  if (Number.isNaN(w)) return w
+  const root = Math.exp(w / 2)
+  return (root * (x + x * low) * root) / (1 + root * root)
+}
+
+/** 0.5 x (1 + tanh(u)) = x · sigmoid(2u), 2u = C1 x + C3 x³; its relative error is that of u magnified by 2u. */
+const [C1, C1_LOW] = [1.5957691216057308, -9.96930880911092e-17]
+const [C3, C3_LOW] = [0.07135481627260025, -6.175149918155315e-19]
+
+function geluTanh(x: number): number {
+  return timesSigmoid(x, x * (C1 + C3 * x * x))
+}
+
+/** For f64 results: 2u as the sum of two doubles. */
+function geluTanhF64(x: number): number {
+  if (!(Math.abs(x) < 30)) return geluTanh(x)
+  const square = x * x
+  const cubic = C3 * square
+  const sum = C1 + cubic
+  const rest = sum - C1
+  const low =
+    C1 -
+    (sum - rest) +
+    (cubic - rest) +
+    fmaF64(C3, square, -cubic) +
+    C3 * fmaF64(x, x, -square) +
+    C3_LOW * square +
+    C1_LOW
+  const w = x * sum
+  return timesSigmoid(x, w, fmaF64(x, sum, -w) + x * low)
+}
+
+function hardswish(x: number): number {
+  return x <= -3 ? -0 : (x * Math.min(x + 3, 6)) / 6
+}
+
+interface FunctionSpec {
+  readonly name: string
+  readonly doc: string
+  readonly f: (x: number) => number
+  /** More accurate than `f`, for f64 results. */
+  readonly inF64?: (x: number) => number
+  /** Where the function turns: its minimum. */
+  readonly turningPoint?: number
+  readonly accuracy: Accuracy
+  /** CUDA function for f32 and f64; default `ktl_NAME_f32`, `ktl_NAME_f64`. */
+  readonly f64?: string
+  readonly f32?: string
+  /** Relative error of `ktl_NAME_approx`, where there is one. */
+  readonly approx?: number
+}
+
+const unary = (spec: FunctionSpec): Operation => {
+  const { f, inF64 = f } = spec
+  const evaluate = (type: ComputeType, x?: number) => (type === 'f64' ? inF64(x!) : Math.fround(f(x!)))
+  return {
+    name: spec.name,
+    spelling: spec.name,
+    doc: spec.doc,
+    parameters: required('x'),
+    rule: 'float',
+    evaluate,
+    propagate:
+      spec.turningPoint === undefined ? piecewiseMonotone(evaluate) : piecewiseMonotone(evaluate, spec.turningPoint),
+    accuracy: spec.accuracy,
+    cuda: { f32: call(spec.f32 ?? `ktl_${spec.name}_f32`), f64: call(spec.f64 ?? `ktl_${spec.name}_f64`) },
+    ...(spec.approx === undefined
+      ? {}
+      : { approx: { form: call(`ktl_${spec.name}_approx`), relativeError: spec.approx } }),
+  }
+}
+
+const within = { f32: 4, f64: 2 } as const
+
+const elu = (type: ComputeType, x?: number, alpha?: number) => (x! > 0 ? x! : roundTo(type, alpha! * Math.expm1(x!)))
+
+export const FUNCTIONS: readonly Operation[] = [
+  unary({ name: 'exp', doc: 'e to the x.', f: Math.exp, accuracy: within, f64: 'exp', approx: 2 ** -14 }),
+  unary({ name: 'log', doc: 'Natural logarithm.', f: Math.log, accuracy: within, f64: 'log' }),
+  unary({ name: 'rsqrt', doc: '1 / √x.', f: (x) => 1 / Math.sqrt(x), accuracy: within, f32: 'rsqrtf' }),
+  unary({ name: 'tanh', doc: 'Hyperbolic tangent.', f: Math.tanh, accuracy: within, f64: 'tanh', approx: 2 ** -10 }),
+  unary({ name: 'sigmoid', doc: '1 / (1 + exp(-x)).', f: sigmoid, accuracy: within, approx: 2 ** -14 }),
+  unary({ name: 'silu', doc: 'x · sigmoid(x).', f: (x) => timesSigmoid(x, x), turningPoint: -1.2784645427610738, accuracy: within, approx: 2 ** -14 }),
+  unary({ name: 'gelu', doc: 'x · Φ(x), Φ the normal distribution function.', f: timesNormalCdf, turningPoint: -0.7517915246935645, accuracy: within }),
+  unary({ name: 'gelu_tanh', doc: 'gelu by its tanh formula: 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).', f: geluTanh, inF64: geluTanhF64, turningPoint: -0.7524614220710162, accuracy: within, approx: 2 ** -14 }),
+  unary({ name: 'hardswish', doc: 'x · clamp(x + 3, 0, 6) / 6.', f: hardswish, turningPoint: -1.5, accuracy: within }),
+  unary({ name: 'softplus', doc: 'log(1 + exp(x)).', f: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))), accuracy: within }),
+  {
+    name: 'elu',
+    spelling: 'elu',
+    doc: 'x where x > 0, else alpha · (exp(x) - 1).',
+    parameters: [{ name: 'x', default: null }, { name: 'alpha', default: 1 }],
+    rule: 'float',
+    evaluate: elu,
+    propagate: byCorners(elu),
+    accuracy: within,
+    cuda: { f32: call('ktl_elu_f32'), f64: call('ktl_elu_f64') },
+  },
+] // prettier-ignore

@@ -1,0 +1,85 @@
+/** Walking and rebuilding the tensor IR's DAG. Iterative, so that depth is no limit. */
+import type { InputNode, Node, TensorProgram } from '../tensor_ir.ts'
+import { unionAxes, withoutAxes } from '../check/axes.ts'
+import { children } from '../walk.ts'
+
+/**
+ * The same node over other operands; itself when none changed. Its axes follow theirs (`all`: the kernel's, in order).
+ */
+function withOperands(node: Node, operands: readonly Node[], all: readonly string[]): Node {
+  if (children(node).every((old, i) => old === operands[i])) return node
+  const axes = unionAxes(all, ...operands.map((operand) => operand.axes))
+  switch (node.kind) {
+    case 'contract':
+      return { ...node, a: operands[0] as InputNode, b: operands[1] as InputNode }
+    case 'reduce':
+      return { ...node, value: operands[0]!, axes: withoutAxes(axes, node.over) }
+    case 'cast':
+      return { ...node, value: operands[0]!, axes }
+    case 'apply':
+      return { ...node, args: operands, axes }
+    case 'skip0':
+      return { ...node, scale: operands[0]!, value: operands[1]!, axes }
+    default:
+      return node
+  }
+}
+
+/** Every node below the roots once, operands before users. Throws on a cycle (only a broken pass can make one). */
+export function topological(roots: Iterable<Node>): readonly Node[] {
+  const order: Node[] = []
+  const state = new Map<Node, 'open' | 'done'>()
+  const stack: { node: Node; next: number }[] = []
+  const enter = (node: Node): void => {
+    const seen = state.get(node)
+    if (seen === 'open') throw new Error('the tensor program has a cycle')
+    if (seen === 'done') return
+    state.set(node, 'open')
+    stack.push({ node, next: 0 })
+  }
+  for (const root of roots) {
+    enter(root)
+    while (stack.length > 0) {
+      const top = stack[stack.length - 1]!
+      const child = children(top.node)[top.next++]
+      if (child !== undefined) enter(child)
+      else {
+        state.set(top.node, 'done')
+        order.push(top.node)
+        stack.pop()
+      }
+    }
+  }
+  return order
+}
+
+export function nodesOf(program: TensorProgram): readonly Node[] {
+  return topological(program.outputs.map((output) => output.value))
+}
+
+/**
+ * The program with each node replaced by what `replace` makes of it, operands first: `replace` sees the node over
+ * its new operands, and the node it was.
+ */
+export function rewrite(program: TensorProgram, replace: (node: Node, old: Node) => Node): TensorProgram {
+  const made = new Map<Node, Node>()
+  const axes = program.axes.map((axis) => axis.name)
+  for (const node of nodesOf(program)) {
+    const operands = children(node).map((operand) => made.get(operand)!)
+    made.set(node, replace(withOperands(node, operands, axes), node))
+  }
+  const outputs = program.outputs.map((output) => {
+    const value = made.get(output.value)!
+    return value === output.value ? output : { ...output, value }
+  })
+  return outputs.every((output, i) => output === program.outputs[i]) ? program : { ...program, outputs }
+}
+
+/** How often each node is used, by nodes and by outputs. */
+export function useCounts(program: TensorProgram): ReadonlyMap<Node, number> {
+  const counts = new Map<Node, number>()
+  const use = (node: Node): void => void counts.set(node, (counts.get(node) ?? 0) + 1)
+  for (const output of program.outputs) use(output.value)
+  for (const node of nodesOf(program)) children(node).forEach(use)
+  return counts
+}

@@ -1,0 +1,218 @@
+/**
+ * Schedules: which designs of a kernel the compiler considers on each backend. What a schedule does not say is `auto`.
+ * A combination that cannot exist (64 rows on two CTAs) is no design.
+ */
+import type { ScheduleDecl, ScheduleEntry, ScheduleValue, Span } from '../grammar/ast.ts'
+import type { Source } from '../grammar/diagnostics.ts'
+import { printScheduleValue } from '../grammar/printer.ts'
+import { SCHEDULE_KEYS, TARGET_NAMES, type ScheduleKey } from '../grammar/vocabulary.ts'
+import type { Reporter } from './check/report.ts'
+import type { Design, Sm100Design, TargetArch } from './instance.ts'
+
+/** A checked schedule. null: auto. */
+export interface Schedule {
+  readonly mma: readonly (1 | 2)[] | null
+  readonly tile: readonly (readonly [number, number])[] | null
+  readonly cluster: readonly (readonly [number, number])[] | null
+  readonly scheduler: readonly ('static' | 'clc')[] | null
+  readonly stages: readonly number[] | null
+  readonly reassociate: boolean
+  readonly span: Span
+}
+
+export type ScheduleTarget = 'sm_100' | 'sm_103' | 'sm_90' | 'sm_80' | 'simt'
+/** The schedules a kernel has; a target without one takes its defaults. */
+export type BackendSchedules = Partial<Readonly<Record<ScheduleTarget, Schedule>>>
+
+const steps = (from: number, to: number, step: number): number[] =>
+  Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step)
+
+/** Tiles considered when the schedule names none. */
+const DEFAULT_TILES: readonly (readonly [number, number])[] = [64, 128].flatMap((m) =>
+  steps(32, 256, 32).map((n) => [m, n] as const),
+)
+const DEFAULT_SIMT_TILE = [16, 16] as const
+
+/**
+ * The designs of a kernel on a backend, in the user's order: what can exist. What is not lowered yet, planning rejects.
+ *
+ * `elementBytes`: of the contracted operands; the k extent of the tile is the 128-byte swizzle span.
+ */
+export function* designsOf(
+  schedules: BackendSchedules,
+  backend: Design['kind'],
+  target: TargetArch,
+  elementBytes: number,
+): Generator<Design> {
+  if (backend === 'simt') {
+    for (const tile of schedules.simt?.tile ?? [DEFAULT_SIMT_TILE]) yield { kind: 'simt', tile }
+  } else {
+    const schedule = (target === 'sm_103a' ? schedules.sm_103 : undefined) ?? schedules.sm_100 ?? null
+    yield* sm100Combinations(schedule, 128 / elementBytes)
+  }
+}
+
+/** Every consistent combination of a schedule's alternatives. */
+function* sm100Combinations(schedule: Schedule | null, tileK: number): Generator<Sm100Design> {
+  for (const mma of schedule?.mma ?? [null]) {
+    for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
+      const use2ctaMma = mma === 2 || (mma === null && m === 256)
+      if (use2ctaMma ? m === 64 : m === 256) continue
+      for (const [cm, cn] of schedule?.cluster ?? [[use2ctaMma ? 2 : 1, 1] as const]) {
+        if (use2ctaMma && cm % 2 !== 0) continue
+        for (const scheduler of schedule?.scheduler ?? (['static'] as const)) {
+          for (const stages of schedule?.stages ?? (['auto'] as const)) {
+            yield { kind: 'sm100', use2ctaMma, tile: [m, n, tileK], cluster: [cm, cn, 1], scheduler, stages }
+          }
+        }
+      }
+    }
+  }
+}
+
+// ---- checking ----
+
+const CANONICAL: Readonly<Record<(typeof TARGET_NAMES)[number], ScheduleTarget>> = {
+  sm_100: 'sm_100', sm_100a: 'sm_100', sm_103: 'sm_103', sm_103a: 'sm_103',
+  sm_90: 'sm_90', sm_90a: 'sm_90', sm_80: 'sm_80', simt: 'simt',
+} // prettier-ignore
+
+const KEYS: Readonly<Record<ScheduleTarget, readonly ScheduleKey[]>> = {
+  sm_100: SCHEDULE_KEYS,
+  sm_103: SCHEDULE_KEYS,
+  sm_90: ['tile', 'cluster', 'scheduler', 'stages', 'reassociate'],
+  sm_80: ['tile', 'stages', 'reassociate'],
+  simt: ['tile'],
+}
+
+const EXAMPLES: Readonly<Record<ScheduleKey, string>> = {
+  mma: 'mma 1cta', tile: 'tile 128x64', cluster: 'cluster 1x1', scheduler: 'scheduler static', stages: 'stages 4',
+  reassociate: 'reassociate',
+} // prettier-ignore
+
+export interface CheckedSchedule {
+  readonly kernel: string
+  readonly target: ScheduleTarget
+  readonly schedule: Schedule
+}
+
+/** Checks one schedule by itself; null when its target is unknown. */
+export function checkSchedule(declaration: ScheduleDecl, source: Source, report: Reporter): CheckedSchedule | null {
+  const { text, span } = declaration.target
+  if (!(TARGET_NAMES as readonly string[]).includes(text)) {
+    report.report('KTL3002', source, span, { target: text, candidates: TARGET_NAMES })
+    return null
+  }
+  const target = CANONICAL[text as (typeof TARGET_NAMES)[number]]
+  const entries = new Map<ScheduleKey, ScheduleEntry>()
+  for (const entry of declaration.entries) {
+    const key = entry.key.text as ScheduleKey
+    const previous = entries.get(key)
+    const takesValue = key !== 'reassociate'
+    if (!SCHEDULE_KEYS.includes(key)) report.report('KTL3001', source, entry.key.span, { key, candidates: SCHEDULE_KEYS })
+    else if (!KEYS[target].includes(key)) report.report('KTL3010', source, entry.key.span, { key, target, taken: KEYS[target] })
+    else if (previous) report.report('KTL3005', source, entry.key.span, { key, previous: previous.key.span })
+    else if (takesValue !== entry.alternatives.length > 0)
+      report.report('KTL3008', source, entry.span, { key, takes: takesValue ? 'a value' : 'no value', example: EXAMPLES[key] })
+    else entries.set(key, entry)
+  }
+  const errors = report.errors
+  const values = <V>(key: ScheduleKey, read: Reader<V>): readonly V[] | null => {
+    const entry = entries.get(key)
+    return entry ? readAlternatives(entry, target, read, source, report) : null
+  }
+  const schedule: Schedule = {
+    mma: values('mma', readMma),
+    tile: values('tile', readTile),
+    cluster: values('cluster', readCluster),
+    scheduler: values('scheduler', readScheduler),
+    stages: values('stages', readStages),
+    reassociate: entries.has('reassociate'),
+    span: declaration.span,
+  }
+  const sm100 = target === 'sm_100' || target === 'sm_103'
+  if (sm100 && errors === report.errors && sm100Combinations(schedule, 64).next().done) {
+    const why = 'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, and `2cta` an even number of cluster rows'
+    report.report('KTL3011', source, declaration.target.span, { target: text, why })
+  }
+  return { kernel: declaration.kernel.text, target, schedule }
+} // prettier-ignore
+
+/** What a reader makes of an alternative: a value, `form` (the entry takes another kind), or why it is out of range. */
+type Reading<V> =
+  | { readonly value: V }
+  | { readonly form: string; readonly words?: readonly string[] }
+  | { readonly why: string; readonly legal: readonly string[] }
+type Reader<V> = (value: ScheduleValue, target: ScheduleTarget) => Reading<V> // prettier-ignore
+
+function readAlternatives<V>(
+  { key, alternatives }: ScheduleEntry, target: ScheduleTarget, read: Reader<V>, source: Source, report: Reporter,
+): readonly V[] | null {
+  const values: V[] = []
+  const seen = new Map<string, Span>()
+  let auto = false
+  for (const alternative of alternatives) {
+    const text = printScheduleValue(alternative)
+    const previous = seen.get(text)
+    if (previous) report.report('KTL3007', source, alternative.span, { value: text, previous })
+    seen.set(text, alternative.span)
+    if (alternative.kind === 'word' && alternative.text === 'auto') {
+      auto = true
+      continue
+    }
+    const reading = read(alternative, target)
+    if ('value' in reading) {
+      if (!previous) values.push(reading.value)
+    } else if ('form' in reading) {
+      const expected = reading.form
+      report.report('KTL3004', source, alternative.span, {
+        key: key.text, value: text, expected, ...(reading.words && { candidates: reading.words }),
+      })
+    } else {
+      report.report('KTL3009', source, alternative.span, { key: key.text, value: text, legal: reading.legal, why: reading.why })
+    }
+  }
+  return auto ? null : values
+} // prettier-ignore
+
+const readMma: Reader<1 | 2> = (value) => {
+  if (value.kind !== 'cta') return { form: '`1cta` or `2cta`' }
+  const { count } = value
+  return count === 1 || count === 2
+    ? { value: count }
+    : { why: 'an MMA spans one or two CTAs', legal: ['1cta', '2cta'] }
+}
+
+const readTile: Reader<readonly [number, number]> = (value, target) => {
+  if (value.kind !== 'shape' || value.extents.length !== 2) return { form: 'a shape such as `128x64`' }
+  const [m, n] = value.extents as [number, number]
+  if (target === 'simt') {
+    return m >= 1 && n >= 1 && m * n <= 1024 ? { value: [m, n] } : { why: 'a CTA has 1 to 1024 threads, one an element', legal: ['16x16', '32x32'] }
+  }
+  if (![64, 128, 256].includes(m)) return { why: 'the rows of a tile are those of the MMA', legal: ['64', '128', '256'].map((rows) => `${rows}x${n}`) }
+  if (n < 16 || n > 256 || n % 16 !== 0) return { why: 'the columns of a tile are a multiple of 16 up to 256', legal: [] }
+  return { value: [m, n] }
+} // prettier-ignore
+
+const readCluster: Reader<readonly [number, number]> = (value) => {
+  if (value.kind !== 'shape' || value.extents.length !== 2) return { form: 'a shape such as `2x1`' }
+  const [m, n] = value.extents as [number, number]
+  const powers = [1, 2, 4, 8, 16]
+  const legal = powers.includes(m) && powers.includes(n) && m * n <= 16
+  return legal
+    ? { value: [m, n] }
+    : { why: 'the sides are powers of two, and a cluster has at most 16 CTAs', legal: [] }
+}
+
+const readScheduler: Reader<'static' | 'clc'> = (value) => {
+  const words = ['static', 'clc'] as const
+  const found = value.kind === 'word' ? words.find((word) => word === value.text) : undefined
+  return found ? { value: found } : { form: '`static` or `clc`', words }
+}
+
+const readStages: Reader<number> = (value) => {
+  if (value.kind !== 'count') return { form: 'a number or `auto`' }
+  return value.value >= 1 && value.value <= 32
+    ? { value: value.value }
+    : { why: 'a ring has 1 to 32 stages', legal: [] }
+}

@@ -1,0 +1,75 @@
+/** 41xx: how the `ktl` command was called. All of them end it with exit status 2. */
+import { suggest } from '../suggest.ts'
+import { code, entry, orList } from './entry.ts'
+
+const didYouMean = (name: string, known: readonly string[]): string => {
+  const nearest = suggest(name, known)
+  return nearest === null ? `there is ${orList(known.map(code), 'and')}` : `did you mean ${code(nearest)}?`
+}
+
+export const commandLineErrors = {
+  KTL4101: entry<{ readonly message: string; readonly help?: string }>({
+    title: 'wrong call of the command line',
+    explain: 'A command, option or argument that the `ktl` command does not know, or one that is missing.',
+    wrong: { command: 'ktl chekc samples/gemm.ktl' },
+    right: { command: 'ktl check samples/gemm.ktl' },
+    word: ({ message, help }) => ({ message, ...(help !== undefined && { help }) }),
+  }),
+  KTL4102: entry<{ readonly file: string; readonly reason: string }>({
+    title: 'file cannot be read',
+    explain: 'The file named on the command line does not exist, is no file, or may not be read. `-` is standard input.',
+    wrong: { command: 'ktl check samples/no_such_file.ktl' },
+    right: { command: 'ktl check samples/gemm.ktl' },
+    word: ({ file, reason }) => ({ message: `${code(file)} cannot be read: ${reason}` }),
+  }),
+  KTL4103: entry<{ readonly option: string; readonly expected: string; readonly got: string }>({
+    title: 'illegal value of an option',
+    explain: 'The value of an option is checked before any work is done; the message says what it takes.',
+    wrong: { command: 'ktl run samples/dgemm.ktl --dims m=8,n=8,k=-1' },
+    right: { command: 'ktl run samples/dgemm.ktl --dims m=8,n=8,k=1' },
+    word: ({ option, expected, got }) => ({ message: `${code(option)} takes ${expected}, got ${code(got)}` }),
+  }),
+  KTL4104: entry<{ readonly file: string; readonly kernels: readonly string[] }>({
+    title: 'which kernel?',
+    explain: 'The file declares several kernels and the command works on one: name it with `--kernel`.',
+    wrong: { command: 'ktl run samples/elementwise.ktl --dims i=4,j=4' },
+    right: { command: 'ktl run samples/elementwise.ktl --kernel axpby --dims i=4,j=4' },
+    word: ({ file, kernels }) => ({
+      message: `${code(file)} declares ${kernels.length} kernels: ${orList(kernels.map(code), 'and')}`,
+      help: `choose one, as in ${code(`--kernel ${kernels[0]}`)}`,
+    }),
+  }),
+  KTL4105: entry<{ readonly what: string; readonly name: string; readonly known: readonly string[] }>({
+    title: 'no such name',
+    explain: 'An option names a kernel, type parameter, operand or axis that the kernel does not have.',
+    wrong: { command: 'ktl run samples/dgemm.ktl --kernel dgem --dims m=8,n=8,k=8' },
+    right: { command: 'ktl run samples/dgemm.ktl --kernel dgemm --dims m=8,n=8,k=8' },
+    word: ({ what, name, known }) => ({
+      message: `there is no ${what} ${code(name)}`,
+      ...(known.length > 0 && { help: didYouMean(name, known) }),
+    }),
+  }),
+  KTL4106: entry<{ readonly kernel: string; readonly missing: readonly string[]; readonly example: string }>({
+    title: 'extent missing',
+    explain: 'Every axis of the kernel needs an extent; optional axes may be left out.',
+    wrong: { command: 'ktl run samples/dgemm.ktl --dims m=8,n=8' },
+    right: { command: 'ktl run samples/dgemm.ktl --dims m=8,n=8,k=8' },
+    word: ({ kernel, missing, example }) => ({
+      message: `kernel ${code(kernel)} needs an extent for ${orList(missing.map(code), 'and')}`,
+      help: `write ${code(`--dims ${example}`)}`,
+    }),
+  }),
+  KTL4107: entry<{ readonly what: string; readonly reasons: readonly string[] }>({
+    title: 'no instance',
+    explain: 'No instance of the kernel is left by the options, or the targets take none; the notes say why.',
+    wrong: { command: 'ktl inspect samples/dgemm.ktl --stage tile' },
+    right: { command: 'ktl inspect samples/gemm.ktl --stage tile' },
+    word: ({ what, reasons }) => ({ message: `no instance of ${what}`, ...(reasons.length > 0 && { notes: reasons }) }),
+  }),
+  KTL4108: entry<{ readonly command: string; readonly help: string }>({
+    title: 'command that is not available yet',
+    explain: 'The command is planned, and this version of ktl does not have it.',
+    wrong: { command: 'ktl fmt samples/gemm.ktl' },
+    word: ({ command, help }) => ({ message: `${code(`ktl ${command}`)} is not available yet`, help }),
+  }),
+}

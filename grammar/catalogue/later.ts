@@ -1,0 +1,165 @@
+/** KTL29xx: forms of the language, and choices of a schedule, that are not lowered yet. */
+import { code, entry } from './entry.ts'
+
+export const later = {
+  KTL2901: entry<{ operand: string }>({
+    title: 'block scales, not lowered yet',
+    explain: 'Block-scaled operands are read, checked and printed, but no target lowers them yet.',
+    wrong: {
+      ktl: 'kernel f(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[k, n] * ue8m0[k/32, n]) -> D: bf16[m, n] { D = sum[k](A * B) }\n',
+    },
+    right: {
+      ktl: 'kernel f(A: e4m3[m, k], B: e4m3[k, n], s: f32[m]) -> D: bf16[m, n] { D = sum[k](A * B) * s }\n',
+    },
+    word: ({ operand }) => ({
+      message: `the block scale of ${code(operand)} is not lowered yet`,
+      label: 'block-scaled operand',
+      help: 'one scale per row or tensor can be applied behind the sum',
+    }),
+  }),
+  KTL2902: entry<{ axis: string; operand: string }>({
+    title: 'ragged axis, not lowered yet',
+    explain: 'Operands with a ragged axis (grouped GEMM) are read, checked and printed, but no target lowers them yet.',
+    wrong: {
+      ktl: 'kernel f(A: bf16[t, k], B: bf16[g, k, n], off: i32[g]) -> D: bf16[t, n] ragged t by off as g { D = sum[k](A * B) }\n',
+    },
+    right: { ktl: 'kernel f(A: bf16[g, t, k], B: bf16[g, k, n]) -> D: bf16[g, t, n] { D = sum[k](A * B) }\n' },
+    word: ({ axis, operand }) => ({
+      message: `the ragged axis ${code(axis)} of ${code(operand)} is not lowered yet`,
+      label: 'ragged',
+      help: 'with groups of one size, make the group a batch axis',
+    }),
+  }),
+  KTL2903: entry<{ reduction: string }>({
+    title: 'row statistics, not lowered yet',
+    explain:
+      'A reduction whose value is used for the elements of its own row is read, checked and printed, but no target lowers it yet.',
+    wrong: {
+      ktl: 'kernel f(X: f32[r, c], g: f32[c], eps: f32) -> Y: f32[r, c] {\n  ss = sum[c](X * X)\n  Y = X * rsqrt(ss / size(c) + eps) * g\n}\n',
+    },
+    right: {
+      ktl: 'kernel f(X: f32[r, c], ss: f32[r], g: f32[c], eps: f32) -> Y: f32[r, c] { Y = X * rsqrt(ss / size(c) + eps) * g }\n',
+    },
+    word: ({ reduction }) => ({
+      message: `the row statistic ${code(reduction)} is not lowered yet`,
+      label: 'used elementwise',
+      help: 'compute the statistic in one kernel and use it as an operand of the next',
+    }),
+  }),
+  KTL2904: entry<{ form: string; help?: string }>({
+    title: 'form that is not lowered yet',
+    explain: 'The program is legal, but no target lowers this combination yet.',
+    word: ({ form, help }) => ({ message: `${form} is not lowered yet`, label: 'not lowered yet', help }),
+  }),
+  KTL2920: entry<object>({
+    title: 'MMA over two CTAs, not lowered yet',
+    explain: 'A schedule may list `mma 2cta`; its instances are counted as rejected until CTA pairs are lowered.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 2cta; tile 128x128 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 1cta; tile 128x128 }\n',
+    },
+    word: () => ({ message: '`mma 2cta` is not lowered yet', help: 'use `mma 1cta`' }),
+  }),
+  KTL2921: entry<{ cluster: string }>({
+    title: 'clusters, not lowered yet',
+    explain:
+      'A schedule may list clusters of several CTAs; their instances are counted as rejected until multicast is lowered.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; cluster 2x1 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; cluster 1x1 }\n',
+    },
+    word: ({ cluster }) => ({ message: `\`cluster ${cluster}\` is not lowered yet`, help: 'use `cluster 1x1`' }),
+  }),
+  KTL2922: entry<{ scheduler: string }>({
+    title: 'dynamic scheduling, not lowered yet',
+    explain:
+      'A schedule may list `scheduler clc`; its instances are counted as rejected until cluster launch control is lowered.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; scheduler clc }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; scheduler static }\n',
+    },
+    word: ({ scheduler }) => ({
+      message: `\`scheduler ${scheduler}\` is not lowered yet`,
+      help: 'use `scheduler static`',
+    }),
+  }),
+  KTL2924: entry<{ accumulator: string }>({
+    title: 'accumulator dtype, not lowered to tensor cores yet',
+    explain:
+      'Contractions on the tensor cores of sm_100a accumulate in f32 so far. Other accumulators run on the CUDA cores.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] {\n  acc: f16 = sum[k](A * B)\n  D = acc\n}\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] {\n  acc: f32 = sum[k](A * B)\n  D = acc\n}\n',
+    },
+    word: ({ accumulator }) => ({
+      message: `${accumulator} accumulators are not lowered to the tensor cores of sm_100a yet`,
+      help: 'accumulate in f32',
+    }),
+  }),
+  KTL2925: entry<{ operand: string; axis: string }>({
+    title: 'reduced output, not lowered to tensor cores yet',
+    explain:
+      'An output that lacks an axis of the tile is a reduction over it. Reductions of a tile run on the CUDA cores so far.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> (D: f16[m, n], top: f32[m]) {\n  acc = sum[k](A * B)\n  D = acc\n  top[m] = max[n](acc)\n}\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+    },
+    word: ({ operand, axis }) => ({
+      message: `output \`${operand}\` lacks axis \`${axis}\`: reductions of a tile are not lowered to sm_100a yet`,
+      help: 'the kernel runs on the CUDA cores',
+    }),
+  }),
+  KTL2926: entry<{ operand: string; dtype: string }>({
+    title: 'output dtype, not lowered to tensor cores yet',
+    explain:
+      'The tensor-core epilogue of sm_100a stores f32, f16 and bf16 so far. Other outputs run on the CUDA cores.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: e4m3[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+    },
+    word: ({ operand, dtype }) => ({
+      message: `${dtype} outputs such as \`${operand}\` are not lowered to sm_100a yet`,
+      help: 'store f32, f16 or bf16',
+    }),
+  }),
+  KTL2928: entry<{ a: string; b: string }>({
+    title: 'operand dtypes, not lowered to tensor cores yet',
+    explain: 'The tensor cores of sm_100a are used for f16 and bf16 so far. Other operands run on the CUDA cores.',
+    wrong: {
+      ktl: 'kernel g(A: e4m3[m, k], B: e4m3[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+    },
+    word: ({ a, b }) => ({
+      message: `${a} x ${b} is not lowered to the tensor cores of sm_100a yet`,
+      help: 'f16 and bf16 operands are',
+    }),
+  }),
+  KTL2927: entry<{ operand: string; dtype: string }>({
+    title: 'epilogue operand below a byte, not lowered yet',
+    explain: 'Epilogue operands of 4 and 6 bits are read and checked, but no target loads them yet.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k], C: e2m1[m, n]) -> D: f16[m, n] { D = sum[k](A * B) + C }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k], C: e4m3[m, n]) -> D: f16[m, n] { D = sum[k](A * B) + C }\n',
+    },
+    word: ({ operand, dtype }) => ({
+      message: `${dtype} epilogue operands such as \`${operand}\` are not lowered yet`,
+      help: 'pass it as e4m3 or e5m2',
+    }),
+  }),
+}

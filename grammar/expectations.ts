@@ -1,0 +1,189 @@
+/**
+ * Syntax errors in the user's terms. Chevrotain asks the provider for a text at each error; the provider answers with
+ * the phrase of what was expected, and `syntaxErrors` turns the exceptions into diagnostics of the catalogue.
+ */
+import type { IParserErrorMessageProvider, IRecognitionException, IToken, TokenType } from 'chevrotain'
+import type { Span } from './ast.ts'
+import { diagnose } from './catalogue/index.ts'
+import type { Diagnostic, Source } from './diagnostics.ts'
+import { LIMITS } from './limits.ts'
+import { lineColumn } from './lines.ts'
+import { suggest } from './suggest.ts'
+import * as T from './tokens.ts'
+
+const EXPRESSION = 'an expression'
+const SCHEDULE_VALUE = 'a schedule value such as `128x64`, `2cta`, `3` or `auto`'
+
+/** What a rule is about, for errors at its first token or at the first element of its list. */
+const RULE_PHRASES: Readonly<Record<string, string>> = {
+  kernel: 'a type parameter such as `T: f16 | bf16`',
+  typeParam: 'a type',
+  outputs: 'an output such as `D: f16[m, n]`',
+  operand: 'a type',
+  axes: 'an axis name',
+  axisNames: 'an axis name',
+  epilogue: 'an output name, or several in parentheses',
+  statement: 'a statement',
+  equation: 'a name to assign to',
+  scheduleValue: SCHEDULE_VALUE,
+}
+
+/** What may stand where `token` is missing, by `rule/token`: more than that token, after a list element or an operand. */
+const AFTER: Readonly<Record<string, string>> = {
+  'kernel/RParen': '`,` or `)`',
+  'kernel/Greater': '`,` or `>`',
+  'kernel/LParen': '`(` or `<`',
+  'outputs/RParen': '`,` or `)`',
+  'epilogue/RParen': '`,` or `)`',
+  'epilogueParams/RParen': '`,` or `)`',
+  'axes/RBracket': '`,` or `]`',
+  'axisNames/RBracket': '`,` or `]`',
+  'equation/RParen': '`,` or `)`',
+  'returnStatement/RParen': 'an operator, `,` or `)`',
+  'nameExpression/RParen': 'an operator, `,` or `)`',
+  'primary/RParen': 'an operator or `)`',
+  'body/RBrace': 'an operator or the end of the statement',
+  'epilogueText/EOF': 'an operator or the end of the statement',
+  'epilogueDef/EOF': 'an operator or the end of the statement',
+  'schedule/RBrace': '`|` or the end of the entry',
+  'operand/Colon': '`:` and a type',
+  'axis/Integer': 'an integer',
+  'typeName/Ident': 'a type',
+}
+
+const labelOf = (type: TokenType): string => type.LABEL ?? type.name
+
+const expectedAt = (ruleName: string, expected: TokenType): string =>
+  AFTER[`${ruleName}/${expected.name}`] ?? labelOf(expected)
+
+/** Ends a parse from within: chevrotain passes on what is not an exception of its own. */
+export class TooManyErrors extends Error {}
+
+/** The provider for one parser, which asks `errorsSoFar` to stop a hopeless parse. */
+export function createExpectations(errorsSoFar: () => number): IParserErrorMessageProvider {
+  const unlessTooMany = (phrase: string): string => {
+    if (errorsSoFar() >= LIMITS.syntaxErrors) throw new TooManyErrors()
+    return phrase
+  }
+  const ofRule = ({ ruleName }: { ruleName: string }): string => unlessTooMany(RULE_PHRASES[ruleName] ?? EXPRESSION)
+  return {
+    buildMismatchTokenMessage: ({ expected, ruleName }) => unlessTooMany(expectedAt(ruleName, expected)),
+    buildNotAllInputParsedMessage: ({ ruleName }) => unlessTooMany(AFTER[`${ruleName}/EOF`] ?? 'the end of the file'),
+    buildNoViableAltMessage: ofRule,
+    buildEarlyExitMessage: ofRule,
+  }
+}
+
+const ITEM_WORDS = ['kernel', 'epilogue', 'schedule']
+
+/**
+ * The first error of each line, and none on lines that `known` diagnostics (of characters and brackets) are about:
+ * what recovery stumbles over behind a mistake is mostly noise.
+ */
+export function syntaxErrors(
+  errors: readonly IRecognitionException[],
+  source: Source,
+  known: readonly Diagnostic[],
+): Diagnostic[] {
+  const lineOf = (span: Span | null): number => lineColumn(source, span?.start ?? 0).line
+  const lines = new Set(known.map((d) => lineOf(d.span)))
+  const placed = errors.map((error) => ({ error, span: placeOf(error, source) }))
+  placed.sort((a, b) => a.span.start - b.span.start)
+  return placed.flatMap(({ error, span }) => {
+    const line = lineOf(span)
+    if (lines.has(line)) return []
+    lines.add(line)
+    return [toDiagnostic(error, source, span)]
+  })
+}
+
+function toDiagnostic(error: IRecognitionException, source: Source, span: Span): Diagnostic {
+  const { token } = error
+  const at = { source, span }
+  const type = token.tokenType
+  const previous = previousOf(error)
+  const rules = error.context.ruleStack
+  const found = describe(token, source)
+  let expected = error.message
+  if (expected === AFTER['schedule/RBrace'] && NOT_A_SCHEDULE_VALUE.has(type)) expected = SCHEDULE_VALUE
+
+  if (rules.at(-1) === 'program') {
+    if (type === T.Slot)
+      return diagnose('KTL1003', { ...at, expected: 'a name between `epilogue` and `(`', found: 'none' })
+    return diagnose('KTL1025', { ...at, expected: ITEM_WORDS, found, suggestion: suggest(token.image, ITEM_WORDS) })
+  }
+  if (
+    expected === EXPRESSION &&
+    previous !== undefined &&
+    T.isA(previous, T.BinaryOperator) &&
+    endsLine(previous, token, source)
+  ) {
+    return diagnose('KTL1007', { source, span: T.tokenSpan(previous), operator: previous.image })
+  }
+  if ((type === T.Shape || type === T.Cta) && !rules.includes('schedule')) {
+    return diagnose('KTL1009', { ...at, text: token.image })
+  }
+  if (
+    T.isA(token, T.Word) &&
+    type !== T.Ident &&
+    (NAME_OR_MORE.has(expected) || (previous !== undefined && beginsElement(previous)))
+  ) {
+    return diagnose('KTL1004', { ...at, word: token.image })
+  }
+  return diagnose('KTL1003', { ...at, expected, found, help: helpFor(token, expected, rules.at(-1), previous) })
+}
+
+const NOT_A_SCHEDULE_VALUE = new Set([T.Bar, T.Equals, T.Decimal, T.BadNumber])
+const NAME_OR_MORE = new Set([labelOf(T.Ident), EXPRESSION, 'a type', 'a statement'])
+const beginsElement = (token: IToken): boolean =>
+  T.isA(token, T.Separator) || [T.LParen, T.LBrace, T.Comma, T.Less].includes(token.tokenType)
+
+const endsLine = (token: IToken, next: IToken, source: Source): boolean =>
+  next.tokenType.name !== 'EOF' && /[\n\r]/.test(source.text.slice(T.tokenEnd(token), T.tokenEnd(next)))
+
+/** The token before the error; undefined at the beginning of the text. */
+function previousOf(error: IRecognitionException): IToken | undefined {
+  const { previousToken } = error as { previousToken?: IToken }
+  return previousToken === undefined || Number.isNaN(previousToken.startOffset) ? undefined : previousToken
+}
+
+/** Help for slips that are common enough to know. */
+function helpFor(
+  token: IToken,
+  expected: string,
+  rule: string | undefined,
+  previous: IToken | undefined,
+): string | undefined {
+  const type = token.tokenType
+  const inExpression = expected.startsWith('an operator')
+  if (rule === 'schedule' && type === T.Equals) return 'entries have no `=`: write `tile 128x64`'
+  if (rule === 'schedule' && /^x\d*$/.test(token.image)) return 'a shape has no blanks: write `128x64`'
+  if (type === T.Equals && inExpression) return '`==` compares; `=` assigns, once per statement'
+  if (type === T.Bar && inExpression) return '`||` is the logical or'
+  if (token.image === 'if' && inExpression) return 'a choice is written `select(condition, a, b)`'
+  if (type === T.RParen && previous?.tokenType === T.Comma) return 'remove the comma before `)`'
+  if (type === T.Text) return 'there are no strings in ktl'
+  if (type === T.Dot) return 'names are not qualified: write the function name alone'
+  if (type === T.LBrace && expected === '`->`') return 'name the output: `-> D: f16[m, n]`, or `-> D` for an epilogue'
+  if (rule === 'axes' && type === T.RBracket) return 'a scalar has no brackets: `alpha: f32`'
+  if (rule === 'operand' && expected.startsWith('`:`')) return 'operands are declared as `A: f16[m, k]`'
+  return undefined
+}
+
+/** Errors at the end of the text or of a line point right behind the last token before. */
+function placeOf(error: IRecognitionException, source: Source): Span {
+  const { token } = error
+  const previous = previousOf(error)
+  if (token.tokenType.name === 'EOF' || token.tokenType === T.Newline) {
+    const end = previous !== undefined ? T.tokenEnd(previous) : source.text.length
+    return { start: end, end }
+  }
+  return T.tokenSpan(token)
+}
+
+function describe(token: IToken, source: Source): string {
+  if (token.tokenType.name === 'EOF') return source.text.trim() === '' ? 'nothing' : 'the end of the text'
+  if (token.tokenType === T.Newline || token.image === '') return 'the end of the line'
+  const image = token.image.length > 40 ? `${token.image.slice(0, 40)}…` : token.image
+  return token.tokenType === T.Text ? 'a string' : `\`${image}\``
+}

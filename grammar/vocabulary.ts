@@ -1,0 +1,29 @@
+/**
+ * The reserved words of the language, in one place: the lexer, the checker's "did you mean", the editor grammar
+ * and the docs read this table. What an operation or dtype *means* is in compiler/ops.ts and compiler/dtypes.ts.
+ */
+export const DTYPE_NAMES = [
+  'f64', 'f32', 'tf32', 'f16', 'bf16', 'e4m3', 'e5m2', 'e3m2', 'e2m3', 'e2m1', 'ue8m0', 'ue4m3',
+  'i8', 'u8', 'i32', 'u32', 'bool',
+] as const // prettier-ignore
+export type DTypeName = (typeof DTYPE_NAMES)[number]
+
+/** Elementwise functions callable by name. */
+export const FUNCTION_NAMES = [
+  'exp', 'log', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'relu', 'leaky_relu', 'gelu', 'gelu_tanh', 'silu', 'hardswish',
+  'softplus', 'elu', 'abs', 'neg', 'min', 'max', 'clamp', 'pow', 'fma', 'floor', 'ceil', 'round', 'select', 'skip0',
+] as const // prettier-ignore
+export type FunctionName = (typeof FUNCTION_NAMES)[number]
+
+/** Reductions: `sum[k](…)`. `min` and `max` are also elementwise functions. */
+export const REDUCTION_NAMES = ['sum', 'min', 'max', 'mean'] as const
+export type ReductionName = (typeof REDUCTION_NAMES)[number]
+
+export const KEYWORDS = ['kernel', 'epilogue', 'schedule', 'on', 'return', 'ragged', 'by', 'as', 'approx', 'precise', 'def', 'size'] as const // prettier-ignore
+export type Keyword = (typeof KEYWORDS)[number]
+
+export const SCHEDULE_KEYS = ['mma', 'tile', 'cluster', 'scheduler', 'stages', 'reassociate'] as const
+export type ScheduleKey = (typeof SCHEDULE_KEYS)[number]
+
+export const TARGET_NAMES = ['sm_100', 'sm_100a', 'sm_103', 'sm_103a', 'sm_90', 'sm_90a', 'sm_80', 'simt'] as const
+export type TargetName = (typeof TARGET_NAMES)[number]

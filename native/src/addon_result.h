@@ -1,0 +1,11 @@
+// Results of a launch and descriptions of a module as JS objects (runtime/native.ts).
+#pragma once
+#include <napi.h>
+#include "virtual/loader.h"
+
+namespace ktl::addon {
+
+Napi::Object toLaunchResult(Napi::Env env, const LaunchResult& result, bool trace);
+Napi::Array toFunctions(Napi::Env env, const ptx::Module& module);
+
+}  // namespace ktl::addon

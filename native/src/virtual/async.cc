@@ -1,0 +1,76 @@
+#include "async.h"
+
+namespace ktl {
+
+uint64_t AsyncEngine::issue(AsyncItem item) {
+  item.id = next_++;
+  const uint64_t id = item.id;
+  items_.push_back(std::move(item));
+  if (order_ == LaunchConfig::Order::Eager) force(id);
+  return id;
+}
+
+size_t AsyncEngine::eligible(size_t index) const {
+  if (items_[index].kind != AsyncKind::Tensor) return index;
+  for (size_t i = 0; i < index; ++i)
+    if (items_[i].kind == AsyncKind::Tensor && items_[i].queue == items_[index].queue) return i;
+  return index;
+}
+
+void AsyncEngine::runAt(size_t index) {
+  AsyncItem item = std::move(items_[index]);
+  items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(index));
+  // A fault leaves the mark on the item, so that its report can name the issuer.
+  const AsyncItem* outer = running_;
+  current_.push_back(std::move(item));
+  running_ = &current_.back();
+  running_->run();
+  current_.pop_back();
+  running_ = outer;
+}
+
+bool AsyncEngine::deliverOne() {
+  if (items_.empty()) return false;
+  // Tensor work first and loads after it: what an operand is not waited for, it does not get. Stores last, so that
+  // shared memory reused too early is what they copy.
+  for (const AsyncKind kind : {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem, AsyncKind::Store})
+    for (size_t index = 0; index < items_.size(); ++index)
+      if (items_[index].kind == kind) {
+        runAt(eligible(index));
+        return true;
+      }
+  return false;
+}
+
+void AsyncEngine::perhaps() {
+  if (order_ != LaunchConfig::Order::Random || items_.empty() || random_() % 4 != 0) return;
+  runAt(eligible(random_() % items_.size()));
+}
+
+void AsyncEngine::force(uint64_t id) {
+  for (;;) {
+    size_t index = 0;
+    while (index < items_.size() && items_[index].id != id) ++index;
+    if (index == items_.size()) return;
+    runAt(eligible(index));
+  }
+}
+
+bool AsyncEngine::pending(uint64_t id) const {
+  for (const AsyncItem& item : items_)
+    if (item.id == id) return true;
+  return false;
+}
+
+void AsyncEngine::drain(AsyncKind kind) {
+  for (size_t i = 0; i < items_.size();) {
+    if (items_[i].kind == kind) {
+      runAt(eligible(i));
+      i = 0;
+    } else {
+      ++i;
+    }
+  }
+}
+
+}  // namespace ktl

@@ -1,0 +1,57 @@
+// Deferred effects. Asynchronous work becomes a closure at issue; the launch's order decides when it runs.
+#pragma once
+#include <deque>
+#include <functional>
+#include <random>
+#include "machine.h"
+
+namespace ktl {
+
+enum class AsyncKind : uint8_t {
+  Load,    // TMA and bulk loads, st.async, cluster launch control: any order among themselves
+  Copy,    // cp.async: per thread
+  Tensor,  // tcgen05.mma, cp, shift, commit: one first-in-first-out queue per issuing CTA
+  Store,   // bulk stores and reductions: read shared memory when they run
+  Tmem,    // tcgen05.st
+};
+
+struct AsyncItem {
+  uint64_t id = 0;
+  AsyncKind kind = AsyncKind::Load;
+  uint32_t queue = 0;              // Tensor: CTA rank
+  std::string what;                // for reports: "TMA load of 16384 bytes to 0x400"
+  uint32_t cta = 0, warp = 0, pc = 0;  // who issued it
+  std::function<void()> run;
+};
+
+class AsyncEngine {
+ public:
+  AsyncEngine(LaunchConfig::Order order, uint64_t seed) : order_(order), random_(seed) {}
+
+  // Queues (or, for eager, runs) an effect; returns its id, from 1 up.
+  uint64_t issue(AsyncItem item);
+  // Runs one effect when any is left: by kind, the oldest of each.
+  bool deliverOne();
+  // For random order: maybe delivers something.
+  void perhaps();
+  // Runs the effect (and what must precede it) unless it has run already.
+  void force(uint64_t id);
+  bool pending(uint64_t id) const;
+  void drain(AsyncKind kind);
+  const std::deque<AsyncItem>& items() const { return items_; }
+  // The item whose effect is running, or failed: its issuer is who a report names.
+  const AsyncItem* running() const { return running_; }
+  std::mt19937_64& random() { return random_; }
+
+ private:
+  void runAt(size_t index);
+  size_t eligible(size_t index) const;  // index itself or the head of its queue
+  LaunchConfig::Order order_;
+  std::mt19937_64 random_;
+  std::deque<AsyncItem> items_;
+  std::deque<AsyncItem> current_;  // running, innermost last
+  uint64_t next_ = 1;
+  const AsyncItem* running_ = nullptr;
+};
+
+}  // namespace ktl

@@ -1,0 +1,167 @@
+#include "cta.h"
+#include <algorithm>
+#include <cstdio>
+
+namespace ktl {
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+Mbarrier& Cta::mbarrier(uint32_t offset, const char* operation) {
+  if (offset % 8 != 0)
+    throw Fault{Code::Misaligned, std::string(operation) + " on mbarrier " + hex(offset) + ", which is not 8-byte aligned"};
+  const auto found = mbarriers.find(offset);
+  if (found == mbarriers.end() || !found->second.live)
+    throw Fault{Code::BarrierProtocol, std::string(operation) + " on " + hex(offset) + ", where no mbarrier is initialised"};
+  return found->second;
+}
+
+void Cta::completeBarriers() {
+  for (NamedBarrier& barrier : barriers) {
+    if (barrier.arrived == 0) continue;
+    const uint32_t expected = barrier.expected ? barrier.expected : liveWarps * 32;
+    if (barrier.arrived < expected) continue;
+    barrier.result[0] = barrier.trues;
+    barrier.result[1] = barrier.trues == barrier.lanes;
+    barrier.result[2] = barrier.trues != 0;
+    barrier.arrived = barrier.trues = barrier.lanes = barrier.expected = 0;
+    ++barrier.generation;
+    ++cluster->epoch;
+  }
+}
+
+Cluster::Cluster(Launch& owner, uint64_t at)
+    : launch(owner), index(at), async(owner.config->order, owner.config->seed * 0x9e3779b97f4a7c15ull + at) {
+  const LaunchConfig& config = *launch.config;
+  counts.resize(launch.code->ops.size());
+  trace.enabled = config.trace;
+  uint64_t rest = at;
+  for (int d = 0; d < 3; ++d) {
+    id[d] = static_cast<uint32_t>(rest % launch.clusters[d]);
+    rest /= launch.clusters[d];
+  }
+  const uint32_t size = config.cluster[0] * config.cluster[1] * config.cluster[2];
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    auto cta = std::make_unique<Cta>();
+    cta->cluster = this;
+    cta->rank = rank;
+    uint32_t left = rank;
+    for (int d = 0; d < 3; ++d) {
+      cta->clusterLocal[d] = left % config.cluster[d];
+      left /= config.cluster[d];
+      cta->id[d] = id[d] * config.cluster[d] + cta->clusterLocal[d];
+    }
+    cta->shared.bytes.assign(launch.sharedBytes, 0xcd);
+    cta->shared.valid.assign(launch.sharedBytes, launch.checks ? 0 : 1);
+    std::fill_n(cta->shared.bytes.begin(), std::min<size_t>(ptx::kSharedBase, launch.sharedBytes), 0);
+    std::fill_n(cta->shared.valid.begin(), std::min<size_t>(ptx::kSharedBase, launch.sharedBytes), 1);
+    cta->liveWarps = launch.warpsPerCta;
+    for (uint32_t w = 0; w < launch.warpsPerCta; ++w) {
+      auto warp = std::make_unique<Warp>();
+      warp->start(*launch.code, *cta, w, launch.threads - w * 32);
+      cta->warps.push_back(std::move(warp));
+    }
+    ctas.push_back(std::move(cta));
+  }
+}
+
+bool Cluster::done() const {
+  for (const auto& cta : ctas)
+    if (cta->liveWarps != 0) return false;
+  return true;
+}
+
+void Cluster::completeBarrier() {
+  for (const auto& cta : ctas)
+    for (const auto& warp : cta->warps)
+      if (warp->live & ~warp->clusterArrived) return;
+  bool anybody = false;
+  for (const auto& cta : ctas)
+    for (const auto& warp : cta->warps) {
+      anybody |= warp->clusterArrived != 0;
+      warp->clusterArrived = 0;
+    }
+  if (!anybody) return;
+  ++barrier.phase;
+  ++epoch;
+}
+
+Finding Cluster::describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const {
+  Finding finding;
+  finding.code = code;
+  finding.message = message;
+  finding.function = launch.code->entry->name;
+  finding.cta = ctas.front()->id;
+  if (!warp) return finding;
+  finding.cta = warp->cta->id;
+  finding.warp = static_cast<int32_t>(warp->index);
+  const ptx::Instruction& ins = *launch.code->source[pc];
+  finding.ptxLine = ins.line;
+  finding.cudaLine = ins.cudaLine;
+  const auto& files = launch.code->module->files;
+  if (ins.cudaLine && ins.cudaFile < files.size()) finding.cudaFile = files[ins.cudaFile];
+  finding.instruction = ins.text;
+  return finding;
+}
+
+void Cluster::add(Finding finding) {
+  for (Finding& known : findings)
+    if (known.code == finding.code && known.ptxLine == finding.ptxLine && known.fatal == finding.fatal) {
+      ++known.count;
+      return;
+    }
+  findings.push_back(std::move(finding));
+}
+
+void Cluster::warn(Warp& warp, Code code, int lane, const std::string& message) {
+  Finding finding = describe(&warp, warp.pc, code, message);
+  finding.fatal = false;
+  finding.lane = lane;
+  add(std::move(finding));
+}
+
+Cta& sharedAt(Cta& own, uint32_t address, uint32_t bytes, bool cluster, uint32_t& offset) {
+  const uint32_t rank = address >> 24;
+  offset = address & 0xffffff;
+  Cta* target = &own;
+  if (rank != own.rank) {
+    if (!cluster)
+      throw Fault{Code::SharedOutOfBounds, "shared::cta address " + hex(address) + " carries CTA rank " +
+                                               std::to_string(rank) + ", but this CTA has rank " + std::to_string(own.rank)};
+    if (rank >= own.cluster->ctas.size())
+      throw Fault{Code::SharedOutOfBounds, "shared::cluster address " + hex(address) + " names CTA rank " + std::to_string(rank) +
+                                               " of a cluster of " + std::to_string(own.cluster->ctas.size())};
+    target = own.cluster->ctas[rank].get();
+    if (target->liveWarps == 0)
+      throw Fault{Code::SharedOutOfBounds, "shared::cluster address " + hex(address) + ": the CTA of rank " +
+                                               std::to_string(rank) + " has exited"};
+  }
+  if (uint64_t{offset} + bytes > target->shared.size())
+    throw Fault{Code::SharedOutOfBounds, std::to_string(bytes) + " bytes at shared address " + hex(address) +
+                                             " end behind the CTA's window of " + std::to_string(target->shared.size()) +
+                                             " bytes (" + hex(target->shared.size()) + ")"};
+  return *target;
+}
+
+uint32_t sharedAddress(uint64_t address) {
+  if ((address & kWindowMask) == kSharedWindow || address <= 0xffffffff) return static_cast<uint32_t>(address);
+  throw Fault{Code::SharedOutOfBounds, hex(address) + " is not a shared-memory address"};
+}
+
+uint8_t* globalAt(Warp& warp, uint64_t address, uint64_t bytes, bool write) {
+  const Launch& launch = warp.cta->cluster->launch;
+  if (uint8_t* found = launch.global->find(address, bytes)) return found;
+  if ((address & kWindowMask) == kParamWindow && !write) {
+    const uint64_t offset = address - kParamWindow;
+    const auto& params = launch.config->params;
+    if (offset + bytes <= params.size()) return const_cast<uint8_t*>(params.data()) + offset;
+    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at parameter offset " + std::to_string(offset) +
+                                       " of a parameter block of " + std::to_string(params.size()) + " bytes"};
+  }
+  throw Fault{Code::OutOfBounds, launch.global->describe(address, bytes)};
+}
+
+}  // namespace ktl

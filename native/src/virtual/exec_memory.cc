@@ -1,0 +1,345 @@
+// ld, st, cvta, isspacep, mapa, prefetch (PTX ISA 9.7.9).
+#include "exec_memory.h"
+#include "exec_lanes.h"
+
+namespace ktl {
+
+void gatherAddresses(Warp& w, const Op& op, uint32_t mask, unsigned k, Access& access) {
+  const int64_t offset = k == 0 ? op.imm : 0;
+  if (op.wide >> k & 1) {
+    const uint64_t* base = w.at<uint64_t>(op.src[k]);
+    for (uint32_t i = 0; i < 32; ++i) access.address[i] = base[i] + offset;
+  } else {
+    const uint32_t* base = w.at<uint32_t>(op.src[k]);
+    for (uint32_t i = 0; i < 32; ++i) access.address[i] = static_cast<uint32_t>(base[i] + offset);
+  }
+  const uint32_t tainted = w.taint[op.src[k]] & mask;
+  if (tainted && w.cta->cluster->launch.checks)
+    w.cta->cluster->warn(w, Code::Uninitialised, std::countr_zero(tainted),
+                         "the address " + hex(access.address[std::countr_zero(tainted)]) + " comes from uninitialised data");
+}
+
+namespace {
+
+void resolveShared(Warp& w, const Op& op, uint32_t lane, uint32_t bytes, Access& access) {
+  uint32_t offset;
+  Cta& cta = sharedAt(*w.cta, sharedAddress(access.address[lane]), bytes, op.cluster || op.space == ptx::Space::Generic, offset);
+  access.data[lane] = cta.shared.bytes.data() + offset;
+  access.valid[lane] = cta.shared.valid.data() + offset;
+  access.sharedLanes |= 1u << lane;
+}
+
+void resolveLocal(Warp& w, uint32_t lane, uint32_t bytes, Access& access) {
+  const uint64_t offset = access.address[lane] & 0xffffffff, size = w.code->localBytes;
+  if (offset + bytes > size)
+    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at local address " + hex(offset) + " of " + std::to_string(size) + " bytes"};
+  access.data[lane] = w.local.data() + lane * size + offset;
+  access.valid[lane] = nullptr;
+  access.localLanes |= 1u << lane;
+}
+
+void resolveGlobal(Warp& w, uint32_t mask, uint32_t bytes, bool write, Access& access) {
+  uint64_t low = ~uint64_t{0}, high = 0;
+  forLanes(mask, [&](uint32_t i) {
+    low = std::min(low, access.address[i]);
+    high = std::max(high, access.address[i]);
+  });
+  // One look-up when the whole warp stays inside one allocation.
+  if (uint8_t* base = w.cta->cluster->launch.global->find(low, high - low + bytes)) {
+    forLanes(mask, [&](uint32_t i) { access.data[i] = base + (access.address[i] - low); });
+    return;
+  }
+  forLanes(mask, [&](uint32_t i) {
+    w.faultLane = i;
+    access.data[i] = globalAt(w, access.address[i], bytes, write);
+  });
+}
+
+}  // namespace
+
+void resolve(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, uint32_t alignment, bool write, Access& access) {
+  access.sharedLanes = access.localLanes = 0;
+  uint64_t bits = 0;
+  forLanes(mask, [&](uint32_t i) { bits |= access.address[i]; });
+  if (bits & (alignment - 1))
+    forLanes(mask, [&](uint32_t i) {
+      if ((access.address[i] & (alignment - 1)) == 0) return;
+      w.faultLane = i;
+      throw Fault{Code::Misaligned, "address " + hex(access.address[i]) + " is not a multiple of " + std::to_string(alignment)};
+    });
+  switch (op.space) {
+    case ptx::Space::Shared: {
+      const uint32_t size = w.cta->shared.size(), base = w.cta->rank << 24;
+      forLanes(mask, [&](uint32_t i) {
+        const uint64_t offset = access.address[i] - base;
+        if (offset < size && offset + bytes <= size) {
+          access.data[i] = w.cta->shared.bytes.data() + offset;
+          access.valid[i] = w.cta->shared.valid.data() + offset;
+        } else {
+          w.faultLane = i;
+          resolveShared(w, op, i, bytes, access);
+        }
+      });
+      access.sharedLanes = mask;
+      break;
+    }
+    case ptx::Space::Local:
+      forLanes(mask, [&](uint32_t i) {
+        w.faultLane = i;
+        resolveLocal(w, i, bytes, access);
+      });
+      break;
+    case ptx::Space::Generic: {
+      uint32_t global = mask;
+      forLanes(mask, [&](uint32_t i) {
+        const uint64_t window = access.address[i] & kWindowMask;
+        if (window != kSharedWindow && window != kLocalWindow) return;
+        w.faultLane = i;
+        window == kSharedWindow ? resolveShared(w, op, i, bytes, access) : resolveLocal(w, i, bytes, access);
+        global &= ~(1u << i);
+      });
+      if (global) resolveGlobal(w, global, bytes, write, access);
+      break;
+    }
+    default: resolveGlobal(w, mask, bytes, write, access);
+  }
+  w.faultLane = ~0u;
+}
+
+bool repeatedPoll(Warp& w, uint64_t hash) {
+  hash = (hash ^ w.pc) * 0x9e3779b97f4a7c15ull + 1;
+  const bool same = w.pollHash == hash;
+  w.pollHash = hash;
+  return same;
+}
+
+void setSpace(Builder& b) {
+  b.op.space = ptx::Space::Generic;
+  for (const auto& m : b.ins.modifiers) {
+    if (m == "global") b.op.space = ptx::Space::Global;
+    else if (m == "const") b.op.space = ptx::Space::Const;
+    else if (m == "local") b.op.space = ptx::Space::Local;
+    else if (m == "shared" || m == "shared::cta" || m == "shared::cluster") b.op.space = ptx::Space::Shared;
+    else if (m == "param" || m == "param::entry" || m == "param::func") b.op.space = ptx::Space::Param;
+    if (m == "shared::cluster") b.op.cluster = true;
+  }
+}
+
+namespace {
+
+struct B128 {
+  uint64_t low, high;
+};
+constexpr uint32_t kPolls = 1;  // aux: volatile, relaxed or acquire: spin loops are made of it
+
+template <class M, class R> Flow load(Warp& w, const Op& op, uint32_t mask) {
+  Access access;
+  gatherAddresses(w, op, mask, 0, access);
+  const uint32_t bytes = op.listCount * sizeof(M);
+  resolve(w, op, mask, bytes, bytes, false, access);
+  const uint32_t addressTaint = w.taint[op.src[0]];
+  for (uint32_t k = 0; k < op.listCount; ++k) {
+    const uint32_t slot = w.code->lists[op.list + k];
+    R* d = w.at<R>(slot);
+    uint32_t tainted = addressTaint & mask;
+    if (access.sharedLanes)
+      forLanes(mask & access.sharedLanes, [&](uint32_t i) {
+        if (!allValid(access.valid[i] + k * sizeof(M), sizeof(M))) tainted |= 1u << i;
+      });
+    forLanes(mask, [&](uint32_t i) {
+      M value;
+      std::memcpy(&value, access.data[i] + k * sizeof(M), sizeof(M));
+      if constexpr (std::is_same_v<M, R>) d[i] = value;
+      else d[i] = static_cast<R>(value);
+    });
+    w.setTaint(slot, mask, tainted);
+  }
+  if constexpr (!std::is_same_v<R, B128>) {
+    if (op.aux & kPolls) {
+      uint64_t hash = 0;
+      forLanes(mask, [&](uint32_t i) { hash = hash * 31 + access.address[i] * 7 + w.at<R>(w.code->lists[op.list])[i]; });
+      if (repeatedPoll(w, hash)) return Flow::Poll;
+    }
+  }
+  return Flow::Next;
+}
+
+template <class M, class R> Flow store(Warp& w, const Op& op, uint32_t mask) {
+  Access access;
+  gatherAddresses(w, op, mask, 0, access);
+  const uint32_t bytes = op.listCount * sizeof(M);
+  resolve(w, op, mask, bytes, bytes, true, access);
+  Cluster& cluster = *w.cta->cluster;
+  if (const uint32_t tainted = w.taint[op.guard] & w.active; tainted && cluster.launch.checks)
+    cluster.warn(w, Code::Uninitialised, std::countr_zero(tainted), "whether this store happens depends on uninitialised data");
+  for (uint32_t k = 0; k < op.listCount; ++k) {
+    const uint32_t slot = w.code->lists[op.list + k];
+    const R* s = w.at<R>(slot);
+    forLanes(mask, [&](uint32_t i) {
+      M value;
+      if constexpr (std::is_same_v<M, R>) value = s[i];
+      else value = static_cast<M>(s[i]);
+      std::memcpy(access.data[i] + k * sizeof(M), &value, sizeof(M));
+    });
+    const uint32_t tainted = w.taint[slot];
+    forLanes(mask & access.sharedLanes, [&](uint32_t i) { std::memset(access.valid[i] + k * sizeof(M), ~tainted >> i & 1, sizeof(M)); });
+    const uint32_t leaked = tainted & mask & ~access.sharedLanes & ~access.localLanes;
+    if (leaked && cluster.launch.checks)
+      cluster.warn(w, Code::Uninitialised, std::countr_zero(leaked),
+                   "a value derived from uninitialised data is stored to global memory at " +
+                       hex(access.address[std::countr_zero(leaked)] + k * sizeof(M)));
+  }
+  if (access.localLanes != mask) ++cluster.epoch;
+  return Flow::Next;
+}
+
+template <class M> Handler loadTo(unsigned width) {
+  switch (width) {
+    case 2: if constexpr (sizeof(M) <= 2) return &load<M, uint16_t>; break;
+    case 4: if constexpr (sizeof(M) <= 4) return &load<M, uint32_t>; break;
+    case 8: return &load<M, uint64_t>;
+  }
+  return nullptr;
+}
+template <class M> Handler storeFrom(unsigned width) {
+  switch (width) {
+    case 2: if constexpr (sizeof(M) <= 2) return &store<M, uint16_t>; break;
+    case 4: if constexpr (sizeof(M) <= 4) return &store<M, uint32_t>; break;
+    case 8: return &store<M, uint64_t>;
+  }
+  return nullptr;
+}
+Handler loadHandler(std::string_view type, unsigned width) {
+  const unsigned bytes = typeBytes(type);
+  const bool isSigned = type[0] == 's';
+  switch (bytes) {
+    case 1: return isSigned ? loadTo<int8_t>(width) : loadTo<uint8_t>(width);
+    case 2: return isSigned ? loadTo<int16_t>(width) : loadTo<uint16_t>(width);
+    case 4: return isSigned ? loadTo<int32_t>(width) : loadTo<uint32_t>(width);
+    case 8: return loadTo<uint64_t>(width);
+    case 16: return width == 16 ? &load<B128, B128> : nullptr;
+  }
+  return nullptr;
+}
+Handler storeHandler(std::string_view type, unsigned width) {
+  switch (typeBytes(type)) {
+    case 1: return storeFrom<uint8_t>(width);
+    case 2: return storeFrom<uint16_t>(width);
+    case 4: return storeFrom<uint32_t>(width);
+    case 8: return storeFrom<uint64_t>(width);
+    case 16: return width == 16 ? &store<B128, B128> : nullptr;
+  }
+  return nullptr;
+}
+
+// Address operand of ld and st; the parameters of device functions and of calls live in the lane's local block.
+void memoryAddress(Builder& b, size_t index) {
+  setSpace(b);
+  const ptx::Operand& operand = b.operand(index);
+  b.address(index, 0);
+  if (b.op.space == ptx::Space::Param && operand.symbol >= 0 && operand.reg < 0 && !b.isEntryParam(operand.symbol))
+    b.op.space = ptx::Space::Local;
+}
+
+std::vector<const ptx::Operand*> elements(const ptx::Operand& operand) {
+  if (operand.kind != ptx::Operand::Kind::Vector) return {&operand};
+  std::vector<const ptx::Operand*> out;
+  for (const auto& e : operand.elements) out.push_back(&e);
+  return out;
+}
+
+void moveBuild(Builder& b, bool isLoad) {
+  const std::string_view type = b.ins.modifiers.back();
+  const auto list = elements(b.operand(isLoad ? 0 : 1));
+  const size_t count = b.has("v2") ? 2 : b.has("v4") ? 4 : b.has("v8") ? 8 : 1;
+  if (list.size() != count) b.refuse("the vector has " + std::to_string(list.size()) + " elements");
+  const unsigned bytes = typeBytes(type);
+  unsigned width = 0;
+  for (const auto* e : list) width = std::max(width, b.width(*e));
+  if (width == 0) width = std::max(2u, bytes);
+  std::vector<uint32_t> slots;
+  for (const auto* e : list) slots.push_back(isLoad ? b.destOf(*e, width) : b.sourceOf(*e, width));
+  memoryAddress(b, isLoad ? 1 : 0);
+  b.op.list = b.list(slots);
+  b.op.listCount = static_cast<uint32_t>(slots.size());
+  b.op.run = isLoad ? loadHandler(type, width) : storeHandler(type, width);
+  if (!b.op.run) b.refuse("register width does not fit the type");
+  const bool ordered = b.has("volatile") || b.has("relaxed") || b.has("acquire") || b.has("release") || b.has("mmio");
+  if (ordered) {
+    if (isLoad) b.op.aux |= kPolls;
+    if (b.op.space == ptx::Space::Global || b.op.space == ptx::Space::Generic) b.couple();
+  }
+}
+
+const std::string kOrder = "weak|volatile|relaxed|acquire|release|mmio? cta|cluster|gpu|sys? ";
+const std::string kSpaces = "const|global|local|param|param::entry|param::func|shared|shared::cta|shared::cluster? ";
+const std::string kCache = "ca|cg|cs|lu|cv|wb|wt? nc? L1::*? L2::evict*? L2::*? L2::*? v2|v4|v8? ";
+const std::string kTypes = "b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64|f16|bf16|f16x2|bf16x2";
+
+Flow nothing(Warp&, const Op&, uint32_t) { return Flow::Next; }
+
+void cvtaBuild(Builder& b) {
+  const bool to = b.has("to");
+  const unsigned bytes = typeBytes(b.ins.modifiers.back());
+  const uint64_t window = b.has("shared") || b.has("shared::cta") || b.has("shared::cluster") ? kSharedWindow : b.has("local") ? kLocalWindow : 0;
+  b.op.src[0] = b.source(1, bytes);
+  b.op.dst = b.dest(0, bytes);
+  if (bytes == 4 || window == 0) {
+    b.op.run = bytes == 4 ? handlerOf<[](uint32_t a) { return a; }>() : handlerOf<[](uint64_t a) { return a; }>();
+    return;
+  }
+  b.op.src[1] = b.constant(to ? 0xffffffffu : window, 8);
+  b.op.run = to ? handlerOf<[](uint64_t a, uint64_t m) { return a & m; }>() : handlerOf<[](uint64_t a, uint64_t m) { return a | m; }>();
+}
+
+Flow isspacep(Warp& w, const Op& op, uint32_t mask) {
+  const uint64_t* a = w.at<uint64_t>(op.src[0]);
+  uint32_t hit = 0;
+  for (uint32_t i = 0; i < 32; ++i) {
+    const uint64_t window = a[i] & kWindowMask;
+    bool yes = false;
+    switch (op.space) {
+      case ptx::Space::Shared: yes = window == kSharedWindow && (op.cluster || (a[i] >> 24 & 0xff) == w.cta->rank); break;
+      case ptx::Space::Local: yes = window == kLocalWindow; break;
+      case ptx::Space::Param: yes = window == kParamWindow; break;
+      default: yes = window != kSharedWindow && window != kLocalWindow && window != kParamWindow;
+    }
+    hit |= uint32_t{yes} << i;
+  }
+  w.pred(op.dst) = (w.pred(op.dst) & ~mask) | (hit & mask);
+  w.setTaint(op.dst, mask, w.taint[op.src[0]]);
+  return Flow::Next;
+}
+
+}  // namespace
+
+void addMemoryRows(Table& t) {
+  t.push_back({"ld", kOrder + kSpaces + kCache + kTypes, [](Builder& b) { moveBuild(b, true); }});
+  t.push_back({"ldu", kSpaces + kCache + kTypes, [](Builder& b) { moveBuild(b, true); }});
+  t.push_back({"st", kOrder + kSpaces + kCache + kTypes, [](Builder& b) { moveBuild(b, false); }});
+  t.push_back({"cvta", "to? " + kSpaces + "u32|u64", cvtaBuild});
+  t.push_back({"isspacep", kSpaces, [](Builder& b) {
+    setSpace(b);
+    b.op.src[0] = b.source(1, 8);
+    b.op.dst = b.dest(0, 1);
+    b.op.run = &isspacep;
+  }});
+  t.push_back({"mapa", "shared::cluster u32", alu<[](uint32_t a, uint32_t rank) { return (a & 0xffffff) | rank << 24; }>});
+  t.push_back({"mapa", "shared::cluster u64", alu<[](uint64_t a, uint32_t rank) { return (a & ~uint64_t{0xff000000}) | uint64_t{rank} << 24; }>});
+  t.push_back({"mapa", "u64", alu<[](uint64_t a, uint32_t rank) { return (a & ~uint64_t{0xff000000}) | uint64_t{rank} << 24; }>});
+  t.push_back({"getctarank", "shared::cluster? u32", alu<[](uint32_t a) { return (a >> 24); }>});
+  t.push_back({"getctarank", "shared::cluster? u64", alu<[](uint64_t a) { return static_cast<uint32_t>(a >> 24 & 0xff); }>});
+  const auto ignore = [](Builder& b) { b.op.run = &nothing; };
+  t.push_back({"prefetch", kSpaces + "L1|L2? L2::*? tensormap?", ignore});
+  t.push_back({"prefetchu", "L1", ignore});
+  t.push_back({"applypriority", "global? L2::*", ignore});
+  t.push_back({"discard", "global? L2", ignore});
+  t.push_back({"createpolicy", "fractional|range|cvt global? L2 L2::*? L2::*? b64", [](Builder& b) {
+    b.op.src[0] = b.constant(0x1000000000000000ull, 8);  // a cache policy has no effect here
+    b.op.dst = b.dest(0, 8);
+    b.op.run = handlerOf<[](uint64_t a) { return a; }>();
+  }});
+  t.push_back({"createpolicy", "fractional|range|cvt global? L2::* L2::*? b64", t.back().build});
+}
+
+}  // namespace ktl

@@ -1,0 +1,285 @@
+// Tensor Memory instructions: alloc, dealloc, ld, st, cp, shift and their waits (PTX ISA 9.7.16.7, 9.7.16.8).
+#include "exec_tensor.h"
+#include "smem_descriptor.h"
+
+namespace ktl {
+
+uint32_t tmemAddress(Warp& w, const Op& op, unsigned k, uint32_t mask, bool uniform) {
+  const uint32_t lane = static_cast<uint32_t>(std::countr_zero(mask));
+  const auto address = static_cast<uint32_t>(laneAddress(w, op, k, lane));
+  w.faultLane = ~0u;
+  if (uniform)
+    forLanes(mask, [&](uint32_t i) {
+      if (w.at<uint32_t>(op.src[k])[i] + (k == 0 ? static_cast<uint32_t>(op.imm) : 0) != address)
+        throw Fault{Code::TmemAccess, "the lanes of a warp pass different Tensor Memory addresses"};
+    });
+  return address;
+}
+
+namespace {
+
+// src: shared destination; list: columns
+Flow allocate(Warp& w, const Op& op, uint32_t mask) {
+  Cta& cta = *w.cta;
+  const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask);
+  uint32_t offset;
+  Cta& to = sharedAt(cta, sharedAddress(laneAddress(w, op, 0, static_cast<uint32_t>(std::countr_zero(mask)))), 4, false, offset);
+  w.faultLane = ~0u;
+  uint32_t address;
+  if (!cta.tmem.allocate(columns, address)) return Flow::Block;
+  cta.tmemColumns += columns;
+  cta.tmemPeak = std::max(cta.tmemPeak, cta.tmemColumns);
+  std::memcpy(to.shared.bytes.data() + offset, &address, 4);
+  std::memset(to.shared.valid.data() + offset, 1, 4);
+  ++cta.cluster->epoch;
+  return Flow::Next;
+}
+
+Flow release(Warp& w, const Op& op, uint32_t mask) {
+  const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask);
+  w.cta->tmem.release(w.uniform<uint32_t>(op.src[0], mask), columns);
+  w.cta->tmemColumns -= columns;
+  ++w.cta->cluster->epoch;
+  return Flow::Next;
+}
+
+Flow relinquish(Warp& w, const Op&, uint32_t) {
+  w.cta->tmem.relinquish();
+  return Flow::Next;
+}
+
+TmemTransfer transferOf(const Op& op) {
+  TmemTransfer t;
+  t.shape = static_cast<TmemShape>(op.aux & 7);
+  t.packed = op.aux & 8;
+  t.repeat = op.aux >> 4 & 0xff;
+  t.halfSplit = op.aux >> 12;
+  return t;
+}
+
+// The registers hold nothing before tcgen05.wait::ld: they are tainted until the values land.
+Flow load(Warp& w, const Op& op, uint32_t mask) {
+  const TmemTransfer transfer = transferOf(op);
+  const uint32_t address = tmemAddress(w, op, 0, mask, true);
+  const uint32_t* slots = w.code->lists.data() + op.list;
+  const uint32_t count = op.listCount;
+  for (uint32_t k = 0; k < count; ++k) w.setTaint(slots[k], mask, ~0u);
+  struct Buffer {
+    uint32_t registers[kMaxTmemRegisters][32], valid[kMaxTmemRegisters];
+  };
+  const auto buffer = std::make_shared<Buffer>();
+  Warp* warp = &w;
+  const auto read = [=] { warp->cta->tmem.load(transfer, address, warp->index, buffer->registers, buffer->valid); };
+  const LaunchConfig::Order order = w.cta->cluster->launch.config->order;
+  w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.ld");
+  const bool now = order == LaunchConfig::Order::Eager || (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
+  if (now) read();
+  w.tmemLoads.push_back([=] {
+    if (!now) read();
+    for (uint32_t k = 0; k < count; ++k) {
+      forLanes(mask, [&](uint32_t i) { warp->at<uint32_t>(slots[k])[i] = buffer->registers[k][i]; });
+      warp->setTaint(slots[k], mask, ~buffer->valid[k]);
+    }
+  });
+  return Flow::Next;
+}
+
+Flow waitLoads(Warp& w, const Op&, uint32_t) {
+  for (const auto& land : w.tmemLoads) land();
+  w.tmemLoads.clear();
+  return Flow::Next;
+}
+
+Flow store(Warp& w, const Op& op, uint32_t mask) {
+  const TmemTransfer transfer = transferOf(op);
+  const uint32_t address = tmemAddress(w, op, 0, mask, true);
+  struct Buffer {
+    uint32_t registers[kMaxTmemRegisters][32], valid[kMaxTmemRegisters];
+  };
+  const auto buffer = std::make_shared<Buffer>();
+  for (uint32_t k = 0; k < op.listCount; ++k) {
+    const uint32_t slot = w.code->lists[op.list + k];
+    std::memcpy(buffer->registers[k], w.at<uint32_t>(slot), 128);
+    buffer->valid[k] = ~w.taint[slot];
+  }
+  w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.st");
+  Warp* warp = &w;
+  w.tmemStores.push_back(issue(w, AsyncKind::Tmem, 0, "tcgen05.st", [=] {
+    warp->cta->tmem.store(transfer, address, warp->index, buffer->registers, buffer->valid);
+  }));
+  return Flow::Next;
+}
+
+Flow waitStores(Warp& w, const Op&, uint32_t) {
+  for (const uint64_t id : w.tmemStores) w.cta->cluster->async.force(id);
+  w.tmemStores.clear();
+  return Flow::Next;
+}
+
+// --- cp and shift --------------------------------------------------------------------------------------------
+
+struct CopyShape {
+  const char* name;
+  uint32_t rows, bytes;
+  // Destination lanes of source row r: how many copies, and where copy c goes.
+  uint32_t copies;
+  uint32_t (*lane)(uint32_t row, uint32_t copy);
+};
+const CopyShape kCopies[] = {
+    {"128x256b", 128, 32, 1, [](uint32_t r, uint32_t) { return r; }},
+    {"128x128b", 128, 16, 1, [](uint32_t r, uint32_t) { return r; }},
+    {"4x256b", 4, 32, 1, [](uint32_t r, uint32_t) { return 32 * r; }},
+    {"warpx2::02_13", 64, 16, 2, [](uint32_t r, uint32_t c) { return r + 64 * c; }},
+    {"warpx2::01_23", 64, 16, 2, [](uint32_t r, uint32_t c) { return r % 32 + 64 * (r / 32) + 32 * c; }},
+    {"warpx4", 32, 16, 4, [](uint32_t r, uint32_t c) { return r + 32 * c; }},
+};
+
+enum class Expand : uint32_t { None, Four, Six };
+// 16 elements of 4 or 6 bits, packed at the front of a 16-byte chunk, one per byte: 00xxxx00 or 0xxxxxx0.
+void expand(uint8_t* chunk, Expand mode) {
+  if (mode == Expand::None) return;
+  const uint32_t bits = mode == Expand::Four ? 4 : 6;
+  uint8_t out[16];
+  for (uint32_t e = 0; e < 16; ++e) {
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < bits; ++i) value |= uint32_t(chunk[(e * bits + i) / 8] >> ((e * bits + i) % 8) & 1) << i;
+    out[e] = static_cast<uint8_t>(value << (mode == Expand::Four ? 2 : 1));
+  }
+  std::memcpy(chunk, out, 16);
+}
+
+void copyRows(Cta& cta, const CopyShape& shape, Expand mode, uint32_t address, uint64_t descriptor) {
+  const SmemDescriptor source = decodeSm100Descriptor(descriptor, "source");
+  const uint32_t column = address & 0xffff, base = address >> 16, span = traitsOf(source.swizzle).span;
+  cta.tmem.require(column, shape.bytes / 4, "tcgen05.cp");
+  for (uint32_t r = 0; r < shape.rows; ++r)
+    for (uint32_t part = 0; part < shape.bytes / 16; ++part) {
+      const uint32_t logical = span ? (r % 8) * span + (r / 8) * source.stride + part * 16
+                                    : (r % 8) * 16 + (r / 8) * source.stride + part * source.leading;
+      const uint32_t at = source.physical(logical);
+      if (at + 16 > cta.shared.size())
+        throw Fault{Code::SharedOutOfBounds, "tcgen05.cp reads row " + std::to_string(r) + " at shared address " + hex(at) + ", behind the CTA's window"};
+      uint8_t chunk[16];
+      std::memcpy(chunk, cta.shared.bytes.data() + at, 16);
+      const bool valid = allValid(cta.shared.valid.data() + at, 16);
+      expand(chunk, mode);
+      for (uint32_t c = 0; c < shape.copies; ++c)
+        for (uint32_t word = 0; word < 4; ++word) {
+          const uint32_t lane = (base + shape.lane(r, c)) % TensorMemory::kLanes;
+          std::memcpy(&cta.tmem.column(column + part * 4 + word)[lane], chunk + word * 4, 4);
+          cta.tmem.setValid(lane, column + part * 4 + word, valid);
+        }
+    }
+}
+
+std::vector<Cta*> targets(Warp& w, bool pair) {
+  Cluster& cluster = *w.cta->cluster;
+  if (!pair) return {w.cta};
+  const uint32_t even = w.cta->rank & ~1u;
+  if (even + 1 >= cluster.ctas.size()) throw Fault{Code::Descriptor, "cta_group::2 in a cluster that has no CTA pair"};
+  return {cluster.ctas[even].get(), cluster.ctas[even + 1].get()};
+}
+
+// aux: index into kCopies | Expand << 4 | pair << 8
+Flow copy(Warp& w, const Op& op, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) {
+    const uint32_t address = tmemAddress(w, op, 0, 1u << lane, false);
+    const uint64_t descriptor = w.at<uint64_t>(op.src[1])[lane];
+    const auto ctas = targets(w, op.aux >> 8);
+    const CopyShape& shape = kCopies[op.aux & 15];
+    const auto mode = static_cast<Expand>(op.aux >> 4 & 15);
+    w.cta->umma.reset();
+    issue(w, AsyncKind::Tensor, w.cta->rank, std::string("tcgen05.cp ") + shape.name + " to column " + std::to_string(address & 0xffff), [=] {
+      for (Cta* cta : ctas) copyRows(*cta, shape, mode, address, descriptor);
+    });
+  });
+  return Flow::Next;
+}
+
+// Rows of each 32-lane quarter move down by one; the last keeps its value. Eight columns.
+Flow shift(Warp& w, const Op& op, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) {
+    const uint32_t address = tmemAddress(w, op, 0, 1u << lane, false);
+    const auto ctas = targets(w, op.aux);
+    w.cta->umma.reset();
+    issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.shift", [=] {
+      for (Cta* cta : ctas) {
+        cta->tmem.require(address & 0xffff, 8, "tcgen05.shift");
+        for (uint32_t c = address & 0xffff; c < (address & 0xffff) + 8; ++c)
+          for (uint32_t l = 0; l < TensorMemory::kLanes; ++l)
+            if (l % 32 != 31) {
+              cta->tmem.column(c)[l] = cta->tmem.column(c)[l + 1];
+              cta->tmem.setValid(l, c, cta->tmem.isValid(l + 1, c));
+            }
+      }
+    });
+  });
+  return Flow::Next;
+}
+
+void transferBuild(Builder& b, bool isLoad) {
+  static const char* const shapes[] = {"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"};
+  uint32_t shape = 0, repeat = 1;
+  for (uint32_t i = 0; i < 5; ++i) if (b.has(shapes[i])) shape = i;
+  for (const auto& m : b.ins.modifiers) if (m[0] == 'x') repeat = static_cast<uint32_t>(std::atoi(m.c_str() + 1));
+  const bool split = shape == 4;
+  const ptx::Operand& registers = b.operand(isLoad ? 0 : split ? 2 : 1);
+  std::vector<uint32_t> slots;
+  const auto add = [&](const ptx::Operand& e) { slots.push_back(isLoad ? b.destOf(e, 4) : b.sourceOf(e, 4)); };
+  if (registers.kind == ptx::Operand::Kind::Vector) for (const auto& e : registers.elements) add(e);
+  else add(registers);
+  b.address(isLoad ? 1 : 0, 0);
+  const uint32_t half = split ? static_cast<uint32_t>(b.operand(isLoad ? 2 : 1).bits) : 0;
+  b.op.aux = shape | (b.has("pack::16b") || b.has("unpack::16b") ? 8u : 0u) | repeat << 4 | half << 12;
+  if (transferOf(b.op).registers() != slots.size()) b.refuse("expected " + std::to_string(transferOf(b.op).registers()) + " registers");
+  b.op.list = b.list(slots);
+  b.op.listCount = static_cast<uint32_t>(slots.size());
+  b.op.flags |= kAligned;
+  b.op.run = isLoad ? &load : &store;
+}
+
+}  // namespace
+
+void addTmemRows(Table& t) {
+  const std::string group = " cta_group::1|cta_group::2 ", shapes = "32x32b|16x64b|16x128b|16x256b|16x32bx2 x1|x2|x4|x8|x16|x32|x64|x128 ";
+  t.push_back({"tcgen05", "alloc" + group + "sync aligned shared::cta? b32", [](Builder& b) {
+    b.address(0, 0);
+    b.op.list = b.list({b.source(1, 4)});
+    b.op.flags |= kAligned;
+    b.op.wait = Wait::Tmem;
+    b.op.run = &allocate;
+  }});
+  t.push_back({"tcgen05", "dealloc" + group + "sync aligned b32", [](Builder& b) {
+    b.op.src[0] = b.source(0, 4);
+    b.op.list = b.list({b.source(1, 4)});
+    b.op.flags |= kAligned;
+    b.op.run = &release;
+  }});
+  const auto aligned = [&](const std::string& pattern, Handler handler) {
+    t.push_back({"tcgen05", pattern + " sync aligned", [handler](Builder& b) {
+      b.op.flags |= kAligned;
+      b.op.run = handler;
+    }});
+  };
+  aligned("relinquish_alloc_permit" + group, &relinquish);
+  aligned("wait::ld", &waitLoads);
+  aligned("wait::st", &waitStores);
+  t.push_back({"tcgen05", "ld sync aligned " + shapes + "pack::16b? b32", [](Builder& b) { transferBuild(b, true); }});
+  t.push_back({"tcgen05", "st sync aligned " + shapes + "unpack::16b? b32", [](Builder& b) { transferBuild(b, false); }});
+  t.push_back({"tcgen05", "cp" + group + "128x256b|128x128b|4x256b|64x128b|32x128b warpx2::02_13|warpx2::01_23|warpx4? b8x16? b4x16_p64|b6x16_p32?", [](Builder& b) {
+    b.address(0, 0);
+    b.op.src[1] = b.source(1, 8);
+    uint32_t shape = 0;
+    for (uint32_t i = 0; i < std::size(kCopies); ++i) if (b.has(kCopies[i].name)) shape = i;
+    if ((b.has("64x128b") && (shape != 3 && shape != 4)) || (b.has("32x128b") && shape != 5)) b.refuse("this shape needs a .warpx qualifier");
+    b.op.aux = shape | (b.has("b4x16_p64") ? 1u : b.has("b6x16_p32") ? 2u : 0u) << 4 | (b.has("cta_group::2") ? 256u : 0u);
+    b.op.run = &copy;
+  }});
+  t.push_back({"tcgen05", "shift" + group + "down", [](Builder& b) {
+    b.address(0, 0);
+    b.op.aux = b.has("cta_group::2");
+    b.op.run = &shift;
+  }});
+}
+
+}  // namespace ktl

@@ -1,0 +1,154 @@
+#include "machine.h"
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include "scheduler.h"
+
+namespace ktl {
+namespace {
+
+constexpr uint64_t kSharedPerSm = 233472, kThreadsPerSm = 2048, kCtasPerSm = 32;
+
+uint64_t volume(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
+
+Finding launchFinding(const std::string& entry, const std::string& message) {
+  Finding finding;
+  finding.code = Code::LaunchConfig;
+  finding.function = entry;
+  finding.message = message;
+  return finding;
+}
+
+}  // namespace
+
+std::unique_ptr<Executable> Executable::decode(std::shared_ptr<const ptx::Module> module, const DeviceInfo& device,
+                                               std::vector<uint64_t> variableAddresses) {
+  auto program = std::make_unique<Program>();
+  program->module = std::move(module);
+  program->device = device;
+  program->variableAddresses = std::move(variableAddresses);
+  program->variableAddresses.resize(program->module->variables.size());
+  for (const ptx::Function& function : program->module->functions)
+    if (function.isEntry && function.hasBody) program->entries[function.name] = decodeEntry(*program, function);
+  return std::unique_ptr<Executable>(new Executable(std::move(program)));
+}
+
+Executable::Executable(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+Executable::~Executable() = default;
+
+LaunchResult Executable::launch(const std::string& name, const LaunchConfig& asked,
+                                std::shared_ptr<const GlobalView> memory) const {
+  LaunchResult result;
+  const auto began = std::chrono::steady_clock::now();
+  const auto found = program_->entries.find(name);
+  if (found == program_->entries.end()) {
+    result.findings.push_back(launchFinding(name, "the module has no entry " + name));
+    return result;
+  }
+  const EntryCode& code = *found->second;
+  LaunchConfig config = asked;
+  if (volume(config.cluster) == 1 && code.entry->requiredCluster[0])
+    for (int d = 0; d < 3; ++d) config.cluster[d] = std::max(1u, code.entry->requiredCluster[d]);
+  // Without dynamic shared memory the window ends with the static variables.
+  const uint64_t staticEnd = ptx::kSharedBase + uint64_t{code.entry->staticSharedBytes};
+  const uint64_t sharedEnd = std::max(staticEnd, config.dynamicSharedBytes ? uint64_t{code.entry->dynamicSharedOffset} + config.dynamicSharedBytes : 0);
+  if (volume(config.grid) == 0 || volume(config.block) == 0 || volume(config.block) > 1024 || volume(config.cluster) == 0 ||
+      sharedEnd > ptx::kSharedBase + ptx::kMaxSharedBytes) {
+    result.findings.push_back(launchFinding(name, "impossible grid, block, cluster or shared memory"));
+    return result;
+  }
+
+  Launch launch;
+  launch.program = program_.get();
+  launch.code = &code;
+  launch.config = &config;
+  launch.global = memory.get();
+  launch.threads = static_cast<uint32_t>(volume(config.block));
+  launch.warpsPerCta = (launch.threads + 31) / 32;
+  launch.sharedBytes = static_cast<uint32_t>(sharedEnd);
+  launch.dynamicBytes = config.dynamicSharedBytes;
+  launch.checks = config.checks != LaunchConfig::Checks::None;
+  for (int d = 0; d < 3; ++d) launch.clusters[d] = config.grid[d] / config.cluster[d];
+  launch.clusterCount = volume(launch.clusters);
+  const uint64_t clusterSize = volume(config.cluster), ctas = volume(config.grid);
+
+  struct Finished {
+    std::vector<Finding> findings;
+    std::string trace;
+  };
+  std::mutex mutex;
+  std::map<uint64_t, Finished> finishedClusters;
+  std::vector<uint64_t> counts(code.ops.size());
+  uint64_t cycleSum = 0, cycleMax = 0;
+  const auto finished = [&](Cluster& cluster) {
+    const std::lock_guard lock(mutex);
+    for (size_t pc = 0; pc < counts.size(); ++pc) counts[pc] += cluster.counts[pc];
+    result.stats.tensorMacs += cluster.tensorMacs;
+    result.stats.tmaBytesLoaded += cluster.loaded;
+    result.stats.tmaBytesStored += cluster.stored;
+    uint64_t instructions = 0;
+    for (const uint64_t count : cluster.counts) instructions += count;
+    for (const auto& cta : cluster.ctas) {
+      result.stats.tmemColumns = std::max(result.stats.tmemColumns, cta->tmemPeak);
+      // Four schedulers issue one warp-instruction a cycle each; TMA fills 96 bytes a cycle.
+      const uint64_t cycles = std::max({cta->tensorCycles, cta->tmaBytes / 96, instructions / (4 * cluster.ctas.size())});
+      cycleSum += cycles;
+      cycleMax = std::max(cycleMax, cycles);
+    }
+    const bool fatal = std::any_of(cluster.findings.begin(), cluster.findings.end(), [](const Finding& f) { return f.fatal; });
+    if (fatal) launch.nextCluster = launch.clusterCount;
+    if (!cluster.findings.empty() || config.trace)
+      finishedClusters[cluster.index] = {std::move(cluster.findings), cluster.trace.events()};
+    const uint64_t done = launch.ctasDone += clusterSize;
+    if (config.progress) config.progress(done, ctas);
+  };
+
+  const uint64_t perSm = std::max<uint64_t>(1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads,
+      kSharedPerSm / (sharedEnd - ptx::kSharedBase + 1024)}));
+  if (code.coupled) {
+    const uint64_t resident = std::max<uint64_t>(1, uint64_t{program_->device.smCount} * perSm / clusterSize);
+    Scheduler(launch).run(resident, finished);
+  } else {
+    uint64_t workers = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
+    workers = std::min(workers, launch.clusterCount);
+    std::vector<std::thread> pool;
+    for (uint64_t t = 1; t < workers; ++t) pool.emplace_back([&] { Scheduler(launch).run(1, finished); });
+    Scheduler(launch).run(1, finished);
+    for (std::thread& thread : pool) thread.join();
+  }
+
+  // Findings up to the first cluster that stopped the launch, whichever cluster finished first on the host.
+  std::string events;
+  for (auto& [index, cluster] : finishedClusters) {
+    bool fatal = false;
+    for (Finding& finding : cluster.findings) {
+      fatal |= finding.fatal;
+      const auto same = std::find_if(result.findings.begin(), result.findings.end(), [&](const Finding& f) {
+        return f.code == finding.code && f.ptxLine == finding.ptxLine && f.fatal == finding.fatal;
+      });
+      if (same != result.findings.end() && !finding.fatal) same->count += finding.count;
+      else result.findings.push_back(std::move(finding));
+    }
+    if (!cluster.trace.empty()) events += (events.empty() ? "" : ",\n") + cluster.trace;
+    if (fatal) break;
+  }
+  if (config.trace) result.trace = traceDocument(events);
+  Stats& stats = result.stats;
+  for (size_t pc = 0; pc < counts.size(); ++pc) {
+    stats.warpInstructions += counts[pc];
+    if (counts[pc] == 0 || code.formOf[pc] == UINT32_MAX) continue;
+    const std::string& form = code.forms[code.formOf[pc]];
+    stats.exact[form] += counts[pc];
+    const auto approximate = code.approximated.find(form);
+    if (approximate != code.approximated.end()) stats.approximated.insert(*approximate);
+  }
+  stats.ctas = launch.ctasDone;
+  stats.clusters = launch.ctasDone / clusterSize;
+  stats.sharedBytesPerCta = sharedEnd - ptx::kSharedBase;
+  stats.modelledCycles = std::max(cycleMax, cycleSum / (uint64_t{program_->device.smCount} * perSm));
+  stats.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+  return result;
+}
+
+}  // namespace ktl

@@ -1,0 +1,44 @@
+// Operand tiles of tcgen05.mma and wgmma: from a shared-memory descriptor to decoded arrays.
+#pragma once
+#include <bitset>
+#include <cstdint>
+#include "instruction_descriptor.h"
+#include "memory.h"
+#include "smem_descriptor.h"
+
+namespace ktl {
+
+constexpr uint32_t kMaxOperandRows = 256;
+constexpr uint32_t kOperandRowBytes = 32;  // K bytes of one instruction, the same for every dense kind
+constexpr uint32_t kPanelRows = 16;
+using RowSet = std::bitset<kMaxOperandRows>;
+
+struct OperandTile {
+  SmemDescriptor descriptor;
+  bool mnMajor = false;
+  OperandType type;
+  uint32_t rows = 0;  // along M or N
+
+  uint32_t depth() const { return kOperandRowBytes / type.bytes(); }  // k elements
+};
+
+// Throws Fault Descriptor where the layout does not exist for the element, SharedOutOfBounds when a byte of
+// the tile lies outside shared memory.
+void checkOperand(const OperandTile& tile, const SharedMemory& shared, const char* operand);
+
+// Copies the tile's bytes out of shared memory, undoing swizzle and strides. K-major tiles become [row][32
+// bytes], MN-major tiles [k][rows]. Rows with bytes that nobody wrote are added to `invalid` (at rowOffset +
+// row). checkOperand must have passed.
+void gatherOperand(const OperandTile& tile, const SharedMemory& shared, uint8_t* raw, RowSet& invalid,
+                   uint32_t rowOffset);
+
+// How decoded elements are laid out: Rows [row][k], or Panels [row / 16][k][row % 16] for the vectorised
+// side.
+enum class OperandLayout : uint8_t { Rows, Panels };
+
+// Decodes what gatherOperand wrote into f32 values (int32 for integer types), `out` 64-byte aligned. `negate`
+// flips every sign. Panels need rows to be a multiple of 16.
+void decodeOperand(const OperandTile& tile, const uint8_t* raw, bool negate, OperandLayout layout,
+                   float* out);
+
+}  // namespace ktl

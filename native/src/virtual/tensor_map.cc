@@ -1,0 +1,108 @@
+#include "tensor_map.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "findings.h"
+
+namespace ktl {
+namespace {
+
+constexpr TensorElementTraits kElements[] = {
+    {"u8", 1, false},  {"u16", 2, false}, {"u32", 4, false},     {"s32", 4, false},    {"u64", 8, false},
+    {"s64", 8, false}, {"f16", 2, true},  {"f32", 4, true},      {"f32.ftz", 4, true}, {"f64", 8, true},
+    {"bf16", 2, true}, {"tf32", 4, true}, {"tf32.ftz", 4, true},
+};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Fault{Code::TensorMap, "illegal tensor map: " + what};
+}
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+TensorElement elementOf(uint32_t code, bool tf32) {
+  if (code >= 11) {
+    refuse("element type code " + std::to_string(code) + " (packed 4- and 6-bit elements are not supported)");
+  }
+  const TensorElement element = static_cast<TensorElement>(code);
+  if (!tf32) return element;
+  if (element == TensorElement::F32) return TensorElement::TF32;
+  if (element == TensorElement::F32Ftz) return TensorElement::TF32Ftz;
+  refuse("the tf32 bit is set on element type " + std::string(traitsOf(element).name));
+}
+
+// Only what the encoding can get wrong: strides are stored in units of 16 bytes, box sizes as one byte each.
+void validate(const TensorMap& map) {
+  if (map.address % 16 != 0) refuse("globalAddress " + hex(map.address) + " is not a multiple of 16");
+  const uint32_t inner = map.rowBytes();
+  if (inner % 16 != 0)
+    refuse("a row of the box has " + std::to_string(inner) + " bytes, not a multiple of 16");
+  if (map.swizzle != Swizzle::None && inner > traitsOf(map.swizzle).span) {
+    refuse("a row of the box has " + std::to_string(inner) + " bytes, more than the span of swizzle " +
+           traitsOf(map.swizzle).name);
+  }
+  if (map.nanFill && !traitsOf(map.element).isFloat) {
+    refuse(std::string("NaN fill needs a float element, not ") + traitsOf(map.element).name);
+  }
+  uint64_t bytes = map.rowBytes();
+  for (uint32_t i = 1; i < map.rank; ++i) bytes *= map.box[i];
+  if (bytes >= 256 * 1024) refuse("the box has " + std::to_string(bytes) + " bytes, more than shared memory");
+}
+
+}  // namespace
+
+const TensorElementTraits& traitsOf(TensorElement element) {
+  return kElements[static_cast<uint32_t>(element)];
+}
+
+TensorMap decodeTensorMap(const uint8_t* bytes) {
+  uint32_t w[16];
+  std::memcpy(w, bytes, sizeof w);
+  const auto field = [&](uint32_t word, uint32_t low, uint32_t count) {
+    return w[word] >> low & ((1u << count) - 1);
+  };
+
+  TensorMap map;
+  map.address = w[0] | uint64_t{w[1]} << 32;
+  map.rank = field(2, 4, 3) + 1;
+  if (map.rank > kMaxTensorRank) refuse("rank is " + std::to_string(map.rank) + ", the limit is 5");
+  if ((w[2] & ~0x7fff0u) != 0)
+    refuse("word 2 is " + hex(w[2]) + ": not a tiled map (im2col is not supported)");
+  map.element = elementOf(field(2, 7, 4), field(2, 16, 1) != 0);
+  map.elementBytes = traitsOf(map.element).bytes;
+  if (const uint32_t interleave = field(2, 11, 2)) {
+    refuse("interleave " + std::to_string(interleave) + " is not supported");
+  }
+  map.swizzle = static_cast<Swizzle>(field(2, 13, 2));
+  map.nanFill = field(2, 15, 1) != 0;
+  map.l2Promotion = static_cast<uint8_t>(field(2, 17, 2));
+
+  map.strides[0] = map.elementBytes;
+  for (uint32_t i = 0; i < map.rank; ++i) {
+    map.dims[i] = uint64_t{w[8 + i]} + 1;
+    if (i > 0) {
+      map.strides[i] = (w[3 + i - 1] | uint64_t{field(7, 4 * (i - 1), 4)} << 32) << 4;
+      map.box[i] = (w[14] >> (8 * (i - 1)) & 0xff) + 1;
+      map.elementStrides[i] = field(13, 3 * i, 3) + 1;
+    }
+  }
+  map.box[0] = (w[13] >> 24) + 1;
+  validate(map);
+  return map;
+}
+
+std::string describe(const TensorMap& map) {
+  std::string dims, box;
+  for (uint32_t i = 0; i < map.rank; ++i) {
+    dims += (i ? "x" : "") + std::to_string(map.dims[i]);
+    box += (i ? "x" : "") + std::to_string(map.box[i]);
+  }
+  return dims + " " + traitsOf(map.element).name + " map at " + hex(map.address) + " (box " + box +
+         ", swizzle " + traitsOf(map.swizzle).name + ")";
+}
+
+}  // namespace ktl

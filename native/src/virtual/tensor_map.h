@@ -1,0 +1,69 @@
+// The 128-byte tensor map (CUtensorMap), in the layout the hardware reads: words 0-14; the rest is ignored.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include "swizzle.h"
+
+namespace ktl {
+
+constexpr uint32_t kMaxTensorRank = 5;
+constexpr uint32_t kTensorMapBytes = 128;
+
+enum class TensorElement : uint8_t {
+  U8,
+  U16,
+  U32,
+  S32,
+  U64,
+  S64,
+  F16,
+  F32,
+  F32Ftz,
+  F64,
+  BF16,
+  TF32,
+  TF32Ftz
+};
+
+struct TensorElementTraits {
+  const char* name;
+  uint32_t bytes;
+  bool isFloat;
+};
+const TensorElementTraits& traitsOf(TensorElement element);
+
+struct TensorMap {
+  uint64_t address = 0;
+  uint32_t rank = 0;
+  TensorElement element = TensorElement::U8;
+  uint32_t elementBytes = 1;
+  Swizzle swizzle = Swizzle::None;
+  bool nanFill = false;  // out-of-bounds elements read as 7FF7… instead of 0
+  uint8_t l2Promotion = 0;
+  // Innermost first; dimensions from `rank` on hold 1 (stride 0), so that loops may always run over all five.
+  std::array<uint64_t, kMaxTensorRank> dims{1, 1, 1, 1, 1};
+  std::array<uint64_t, kMaxTensorRank> strides{};  // bytes; strides[0] = elementBytes
+  std::array<uint32_t, kMaxTensorRank> box{1, 1, 1, 1, 1};
+  std::array<uint32_t, kMaxTensorRank> elementStrides{1, 1, 1, 1, 1};  // [0] is 1: hardware ignores it
+
+  uint32_t rows(uint32_t dimension) const {  // elements fetched along a dimension: ceil(box / elementStride)
+    return (box[dimension] + elementStrides[dimension] - 1) / elementStrides[dimension];
+  }
+  uint32_t rowBytes() const { return box[0] * elementBytes; }
+  uint32_t pitch() const { return swizzle == Swizzle::None ? rowBytes() : traitsOf(swizzle).span; }
+  uint32_t rowCount() const { return rows(1) * rows(2) * rows(3) * rows(4); }
+  uint32_t transactionBytes() const { return rowBytes() * rowCount(); }  // also for out-of-bounds parts
+  uint32_t sharedBytes() const {
+    return pitch() * (rowCount() - 1) + rowBytes();
+  }  // footprint from the destination
+};
+
+// Throws Fault TensorMap naming the field when the map is one that the driver would have refused, or is not
+// supported here (interleave, packed 4- and 6-bit elements).
+TensorMap decodeTensorMap(const uint8_t* bytes);
+
+// "128x256 f16 map at 0x… (box 64x128, swizzle 128B)" for messages.
+std::string describe(const TensorMap& map);
+
+}  // namespace ktl

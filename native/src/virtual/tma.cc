@@ -1,0 +1,259 @@
+#include "tma.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "formats.h"
+
+namespace ktl {
+namespace {
+
+constexpr uint32_t kChunk = 16;
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string coordinateText(const TensorMap& map, const int32_t* coordinates) {
+  std::string text = "{";
+  for (uint32_t i = 0; i < map.rank; ++i) text += (i ? ", " : "") + std::to_string(coordinates[i]);
+  return text + "}";
+}
+
+void validateAccess(const TensorMap& map, uint32_t rank, const int32_t* coordinates, uint32_t sharedAddress,
+                    const SharedMemory& shared, bool isStore) {
+  if (rank != map.rank) {
+    throw Fault{Code::TensorMap, "the instruction has " + std::to_string(rank) +
+                                     " coordinates, the map is of rank " + std::to_string(map.rank) + ": " +
+                                     describe(map)};
+  }
+  if (static_cast<int64_t>(coordinates[0]) * map.elementBytes % 16 != 0) {
+    throw Fault{Code::TensorMap, "the box starts at " + coordinateText(map, coordinates) +
+                                     ": coordinate 0 times " + std::to_string(map.elementBytes) +
+                                     " bytes is not a multiple of 16, in the " + describe(map)};
+  }
+  if (isStore) {
+    for (uint32_t i = 0; i < rank; ++i) {
+      if (coordinates[i] < 0) {
+        throw Fault{Code::TensorMap, "a store starts at the negative coordinate " +
+                                         coordinateText(map, coordinates) + " of the " + describe(map)};
+      }
+    }
+  }
+  if (sharedAddress % 128 != 0) {
+    throw Fault{Code::Misaligned,
+                "shared address " + hex(sharedAddress) + " of a tensor copy is not a multiple of 128"};
+  }
+  // The XOR never leaves the pattern's block, so the footprint may only grow to the end of the last pattern
+  // row.
+  const uint64_t end = uint64_t{sharedAddress} + map.pitch() * uint64_t{map.rowCount()};
+  if (end > shared.size()) {
+    throw Fault{Code::SharedOutOfBounds, "the box of the " + describe(map) + " ends at shared address " +
+                                             hex(end) + ", shared memory ends at " + hex(shared.size())};
+  }
+}
+
+// One row of the box: where it lies in global memory (all coordinates but the innermost).
+struct BoxRow {
+  bool inside;       // every outer coordinate is within the tensor
+  uint64_t address;  // of element 0 of the tensor row
+  uint32_t shared;   // unswizzled shared address of the box row
+};
+
+// Calls visit(row) in box order, dimension 1 fastest.
+template <class Visit>
+void forEachRow(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress, Visit visit) {
+  std::array<int64_t, kMaxTensorRank> start{};
+  for (uint32_t i = 0; i < map.rank; ++i) start[i] = coordinates[i];
+  const uint32_t pitch = map.pitch();
+  uint32_t shared = sharedAddress;
+  std::array<uint32_t, kMaxTensorRank> i{};
+  for (i[4] = 0; i[4] < map.rows(4); ++i[4]) {
+    for (i[3] = 0; i[3] < map.rows(3); ++i[3]) {
+      for (i[2] = 0; i[2] < map.rows(2); ++i[2]) {
+        for (i[1] = 0; i[1] < map.rows(1); ++i[1], shared += pitch) {
+          BoxRow row{true, map.address, shared};
+          for (uint32_t dimension = 1; dimension < map.rank; ++dimension) {
+            const int64_t at = start[dimension] + int64_t{i[dimension]} * map.elementStrides[dimension];
+            row.inside &= at >= 0 && static_cast<uint64_t>(at) < map.dims[dimension];
+            row.address += static_cast<uint64_t>(at) * map.strides[dimension];
+          }
+          visit(row);
+        }
+      }
+    }
+  }
+}
+
+uint8_t* globalRow(const TensorMap& map, const int32_t* coordinates, const GlobalView& global,
+                   uint64_t address, uint64_t bytes, const char* operation) {
+  uint8_t* pointer = global.find(address, bytes);
+  if (pointer == nullptr) {
+    throw Fault{Code::OutOfBounds, std::string("tensor ") + operation + " of the " + describe(map) +
+                                       " at coordinates " + coordinateText(map, coordinates) + " touches " +
+                                       std::to_string(bytes) + " bytes at " + hex(address) + ": " +
+                                       global.describe(address, bytes)};
+  }
+  return pointer;
+}
+
+void fillPattern(const TensorMap& map, uint8_t* out, uint32_t bytes) {
+  if (!map.nanFill) {
+    std::memset(out, 0, bytes);
+    return;
+  }
+  for (uint32_t i = 0; i + 2 <= bytes; i += 2) {
+    out[i] = 0xf7;
+    out[i + 1] = 0x7f;
+  }
+}
+
+void roundToTf32(uint8_t* data, uint32_t bytes) {
+  for (uint32_t i = 0; i + 4 <= bytes; i += 4) {
+    uint32_t word;
+    std::memcpy(&word, data + i, 4);
+    word = tmaTf32(word);
+    std::memcpy(data + i, &word, 4);
+  }
+}
+
+// Copies whole 16-byte chunks between a dense row and its swizzled place.
+void scatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32_t shared,
+                SharedMemory& memory) {
+  if (map.swizzle == Swizzle::None) {
+    std::memcpy(&memory.bytes[shared], row, bytes);
+    std::memset(&memory.valid[shared], 1, bytes);
+    return;
+  }
+  for (uint32_t at = 0; at < bytes; at += kChunk) {
+    const uint32_t place = swizzled(map.swizzle, shared + at);
+    std::memcpy(&memory.bytes[place], row + at, kChunk);
+    std::memset(&memory.valid[place], 1, kChunk);
+  }
+}
+
+void gatherRow(const TensorMap& map, const SharedMemory& memory, uint32_t shared, uint32_t bytes,
+               uint8_t* row, uint8_t* valid) {
+  for (uint32_t at = 0; at < bytes; at += kChunk) {
+    const uint32_t place = swizzled(map.swizzle, shared + at);
+    std::memcpy(row + at, &memory.bytes[place], kChunk);
+    std::memcpy(valid + at, &memory.valid[place], kChunk);
+  }
+}
+
+// The span of a box row that lies inside the tensor along dimension 0, in elements of the row.
+struct Span {
+  uint64_t first = 0, count = 0;
+};
+Span innerSpan(const TensorMap& map, const int32_t* coordinates) {
+  const int64_t begin = coordinates[0], end = begin + map.box[0];
+  const int64_t first = std::max<int64_t>(begin, 0),
+                last = std::min<int64_t>(end, static_cast<int64_t>(map.dims[0]));
+  if (first >= last) return {};
+  return {static_cast<uint64_t>(first - begin), static_cast<uint64_t>(last - first)};
+}
+
+constexpr uint32_t kMaxRowBytes = 256 * 8;
+
+// Walks the rows of a store: visit(global pointer, dense row, bytes) for the part that reaches memory.
+template <class Write>
+TensorStoreReport walkStore(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress,
+                            const SharedMemory& shared, const GlobalView& global, const char* operation,
+                            Write write) {
+  TensorStoreReport report;
+  const Span span = innerSpan(map, coordinates);  // stores never start before 0, so span.first is 0
+  if (span.count == 0) return report;
+  const uint32_t inside = static_cast<uint32_t>(span.count) * map.elementBytes;
+  const uint32_t written = (inside + kChunk - 1) / kChunk * kChunk;  // clipping has 16-byte granularity
+  alignas(64) uint8_t row[kMaxRowBytes];
+  alignas(64) uint8_t valid[kMaxRowBytes];
+  forEachRow(map, coordinates, sharedAddress, [&](const BoxRow& at) {
+    if (!at.inside) return;
+    gatherRow(map, shared, at.shared, written, row, valid);
+    if (std::memchr(valid, 0, inside) != nullptr) {
+      for (uint32_t i = 0; i < inside; ++i) {
+        if (valid[i] != 0) continue;
+        if (report.invalidBytes++ == 0) {
+          report.firstInvalidAddress = swizzled(map.swizzle, at.shared + i / kChunk * kChunk) + i % kChunk;
+        }
+      }
+    }
+    const uint64_t address = at.address + static_cast<uint64_t>(coordinates[0]) * map.elementBytes;
+    write(globalRow(map, coordinates, global, address, written, operation), row, written);
+    report.bytesWritten += written;
+  });
+  return report;
+}
+
+}  // namespace
+
+uint32_t validateTensorLoad(const TensorMap& map, uint32_t rank, const int32_t* coordinates,
+                            uint32_t sharedAddress, const SharedMemory& shared) {
+  validateAccess(map, rank, coordinates, sharedAddress, shared, false);
+  return map.transactionBytes();
+}
+
+void validateTensorStore(const TensorMap& map, uint32_t rank, const int32_t* coordinates,
+                         uint32_t sharedAddress, const SharedMemory& shared) {
+  validateAccess(map, rank, coordinates, sharedAddress, shared, true);
+}
+
+void validateTensorReduce(const TensorMap& map, uint32_t rank, const int32_t* coordinates,
+                          uint32_t sharedAddress, const SharedMemory& shared, Reduction operation) {
+  validateAccess(map, rank, coordinates, sharedAddress, shared, true);
+  if (!reductionDefined(map.element, operation)) {
+    throw Fault{Code::TensorMap, "this reduction is not defined for the elements of the " + describe(map)};
+  }
+}
+
+void executeTensorLoad(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress,
+                       SharedMemory& shared, const GlobalView& global) {
+  const uint32_t rowBytes = map.rowBytes();
+  const bool tf32 = map.element == TensorElement::TF32 || map.element == TensorElement::TF32Ftz;
+  const Span span = innerSpan(map, coordinates);
+  const uint32_t skipped = static_cast<uint32_t>(span.first) * map.elementBytes;
+  const uint32_t inside = static_cast<uint32_t>(span.count) * map.elementBytes;
+  const int64_t first = (coordinates[0] + static_cast<int64_t>(span.first)) * map.elementBytes;
+  alignas(64) uint8_t row[kMaxRowBytes];
+  forEachRow(map, coordinates, sharedAddress, [&](const BoxRow& at) {
+    const uint8_t* source = row;
+    const bool reads = at.inside && inside != 0;
+    if (reads) {
+      const uint8_t* data =
+          globalRow(map, coordinates, global, at.address + static_cast<uint64_t>(first), inside, "load");
+      if (inside == rowBytes && !tf32) {
+        source = data;
+      } else {
+        fillPattern(map, row, rowBytes);
+        std::memcpy(row + skipped, data, inside);
+        if (tf32) roundToTf32(row + skipped, inside);
+      }
+    } else {
+      fillPattern(map, row, rowBytes);
+    }
+    scatterRow(map, source, rowBytes, at.shared, shared);
+  });
+}
+
+TensorStoreReport executeTensorStore(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress,
+                                     const SharedMemory& shared, const GlobalView& global) {
+  return walkStore(
+      map, coordinates, sharedAddress, shared, global, "store",
+      [](uint8_t* target, const uint8_t* row, uint32_t bytes) { std::memcpy(target, row, bytes); });
+}
+
+TensorStoreReport executeTensorReduce(const TensorMap& map, const int32_t* coordinates,
+                                      uint32_t sharedAddress, const SharedMemory& shared,
+                                      const GlobalView& global, Reduction operation) {
+  return walkStore(map, coordinates, sharedAddress, shared, global, "reduction",
+                   [&](uint8_t* target, const uint8_t* row, uint32_t bytes) {
+                     reduceElements(map.element, operation, target, row, bytes / map.elementBytes);
+                   });
+}
+
+}  // namespace ktl

@@ -1,0 +1,154 @@
+#include "warp.h"
+#include <algorithm>
+#include "cta.h"
+
+namespace ktl {
+
+bool Warp::select() {
+  size_t best = groups.size();
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (!groups[i].blocked && (best == groups.size() || groups[i].pc < groups[best].pc)) best = i;
+  if (best == groups.size()) return false;
+  pc = groups[best].pc;
+  active = groups[best].mask;
+  groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(best));
+  return true;
+}
+
+void Warp::park(bool converging) {
+  groups.push_back({pc, active, true, converging});
+  active = 0;
+}
+
+void Warp::meet() {
+  size_t lower = groups.size();
+  for (size_t i = 0; i < groups.size();) {
+    if (groups[i].pc == pc) {
+      active |= groups[i].mask;
+      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i));
+      lower = groups.size();
+      i = 0;
+      continue;
+    }
+    if (!groups[i].blocked && groups[i].pc < pc && (lower >= groups.size() || groups[i].pc < groups[lower].pc)) lower = i;
+    ++i;
+  }
+  if (lower < groups.size()) {
+    std::swap(groups[lower].pc, pc);
+    std::swap(groups[lower].mask, active);
+    meet();
+  }
+}
+
+void Warp::split(uint32_t taken, uint32_t target) {
+  const uint32_t next = pc + 1, rest = active & ~taken;
+  if (target < next) {
+    groups.push_back({next, rest, false, false});
+    active = taken;
+    pc = target;
+  } else {
+    groups.push_back({target, taken, false, false});
+    active = rest;
+    pc = next;
+  }
+}
+
+void Warp::leave(uint32_t mask) {
+  live &= ~mask;
+  active &= ~mask;
+  Cluster& cluster = *cta->cluster;
+  ++cluster.epoch;
+  if (live == 0) --cta->liveWarps;
+  cta->completeBarriers();
+  cluster.completeBarrier();
+}
+
+bool Warp::gathered(const Op& op, uint32_t mask) {
+  if (groups.empty()) return true;
+  if (op.flags & kAligned) return false;
+  if (mask == 0) return true;
+  const uint32_t named = uniform<uint32_t>(op.members, mask) & live & ~(active & ~mask);
+  return (named & ~mask) == 0;
+}
+
+Warp::Outcome Warp::run(uint32_t budget) {
+  const Op* ops = code->ops.data();
+  uint64_t* counts = cta->cluster->counts.data();
+  for (Group& group : groups) group.blocked = group.converging = false;
+  if (active == 0 && !select()) return Outcome::Done;
+  while (budget-- > 0) {
+    if (!groups.empty()) meet();
+    const Op& op = ops[pc];
+    const uint32_t mask = active & (pred(op.guard) ^ op.guardXor);
+    ++counts[pc];
+    ++ticks;
+    if (mask == 0 && !(op.flags & kRunsEmpty)) {
+      ++pc;
+      continue;
+    }
+    if ((op.flags & (kAligned | kMembers)) && !gathered(op, mask)) {
+      --counts[pc];
+      --ticks;
+      park(true);
+      if (select()) continue;
+      return Outcome::Blocked;
+    }
+    switch (op.run(*this, op, mask)) {
+      case Flow::Next:
+        ++pc;
+        break;
+      case Flow::Jump:
+        if (active == 0) {
+          if (live == 0) return Outcome::Done;
+          if (!select()) return Outcome::Blocked;
+        }
+        break;
+      case Flow::Block:
+        --counts[pc];  // it has not executed yet
+        --ticks;
+        park(false);
+        if (!select()) return Outcome::Blocked;
+        break;
+      case Flow::Poll:
+        ++pc;
+        polling = true;
+        park(false);
+        if (!select()) {
+          for (Group& group : groups) group.blocked = false;
+          return Outcome::Slice;
+        }
+        break;
+    }
+  }
+  return Outcome::Slice;
+}
+
+void Warp::start(const EntryCode& entry, Cta& owner, uint32_t warpIndex, uint32_t threads) {
+  code = &entry;
+  cta = &owner;
+  index = warpIndex;
+  pc = entry.start;
+  live = active = threads >= 32 ? ~0u : (1u << threads) - 1;
+  registers.assign(uint64_t{entry.slots} * kSlotBytes + kSlotBytes, 0);
+  const auto misalignment = reinterpret_cast<uintptr_t>(registers.data()) % kSlotBytes;
+  regs = registers.data() + (misalignment ? kSlotBytes - misalignment : 0);
+  taint.assign(entry.slots, ~0u);
+  local.assign(uint64_t{entry.localBytes} * 32, 0);
+  returns.assign(uint64_t{entry.callDepth} * 32, 0);
+  for (const InitialSlot& initial : entry.initial) {
+    taint[initial.slot] = 0;
+    if (initial.bytes == 1) {
+      const uint64_t bit = initial.kind == InitialSlot::Kind::Special ? specialValue(*this, initial.name, 0) : initial.bits;
+      pred(initial.slot) = bit & 1 ? ~0u : 0u;
+      continue;
+    }
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      uint64_t value = initial.bits;
+      if (initial.kind == InitialSlot::Kind::Special) value = specialValue(*this, initial.name, lane);
+      if (initial.kind == InitialSlot::Kind::SharedAddress) value |= uint64_t{owner.rank} << 24;
+      std::memcpy(regs + uint64_t{initial.slot} * kSlotBytes + lane * initial.bytes, &value, std::min<int>(initial.bytes, 8));
+    }
+  }
+}
+
+}  // namespace ktl

@@ -1,0 +1,98 @@
+// A warp: 32 lanes in structure-of-array registers, divergence groups, and the dispatch loop.
+#pragma once
+#include <bit>
+#include <cstring>
+#include <deque>
+#include "decode.h"
+
+namespace ktl {
+
+struct Cta;
+struct Cluster;
+
+// Lanes at one pc. The running group is in the Warp itself; these are the others.
+struct Group {
+  uint32_t pc = 0;
+  uint32_t mask = 0;
+  bool blocked = false;
+  bool converging = false;  // blocked at a convergence point, not on an event
+};
+
+struct Warp {
+  const EntryCode* code = nullptr;
+  Cta* cta = nullptr;
+  uint32_t index = 0;                // within the CTA
+  uint32_t pc = 0;
+  uint32_t active = 0;               // running group, 0: select one first
+  uint32_t live = 0;
+  std::vector<Group> groups;         // all other live lanes
+  std::vector<uint8_t> registers;    // storage, 64-byte aligned start at `regs`
+  uint8_t* regs = nullptr;
+  std::vector<uint32_t> taint;       // per slot: lanes whose value derives from uninitialised data
+  std::vector<uint8_t> local;        // localBytes per lane
+  std::vector<uint32_t> returns;     // [depth][lane] return pc
+  std::array<uint8_t, 32> depth{};
+  uint32_t carry = 0;                // condition code register, one bit per lane
+  uint32_t faultLane = 0xffffffff;   // lane a Fault speaks of
+  uint64_t ticks = 0;                // instructions executed
+  uint64_t blockedAt = 0;            // cluster epoch at which the warp found nothing to do
+  bool waiting = false;              // blocked since epoch blockedAt
+  bool polling = false;              // the last slice ended in a polling operation
+  uint64_t pollHash = 0;              // what the last polling operation saw
+  bool falseTry = false;             // the next failing try_wait returns false instead of blocking
+  uint64_t blockStart = 0;           // trace
+
+  // Tokens of what a lane is blocked on: generation + 1 of the thing when it began to wait, 0: not waiting.
+  std::array<uint64_t, 32> barrierToken{}, latch{};
+  uint32_t clusterArrived = 0;                 // lanes that arrived in the current cluster barrier phase
+  std::array<uint64_t, 32> clusterPhase{};     // phase in which a lane arrived last
+
+  // Asynchronous work of each thread: open and committed groups of effect ids, for cp.async and bulk stores.
+  struct AsyncGroups {
+    std::vector<uint64_t> open;
+    std::deque<std::vector<uint64_t>> committed;
+  };
+  std::unique_ptr<std::array<AsyncGroups, 32>> copyGroups, bulkGroups;  // made on first use
+  // tcgen05.ld whose registers are not readable before tcgen05.wait::ld; tcgen05.st effects before wait::st.
+  std::vector<std::function<void()>> tmemLoads;
+  std::vector<uint64_t> tmemStores;
+
+  template <class T> T* at(uint32_t slot) { return reinterpret_cast<T*>(regs + uint64_t(slot) * kSlotBytes); }
+  uint32_t& pred(uint32_t slot) { return *at<uint32_t>(slot); }
+  template <class T> T uniform(uint32_t slot, uint32_t mask) { return at<T>(slot)[std::countr_zero(mask)]; }
+  // No live lane outside `mask` can see a register: full-width loops may overwrite dead lanes.
+  bool whole(uint32_t mask) const { return (live & ~mask) == 0; }
+  void setTaint(uint32_t slot, uint32_t mask, uint32_t value) {
+    taint[slot] = (taint[slot] & ~mask) | (value & mask);
+  }
+
+  void start(const EntryCode& code, Cta& cta, uint32_t index, uint32_t threads);
+  bool done() const { return live == 0; }
+
+  enum class Outcome { Done, Blocked, Slice };
+  // Runs up to `budget` operations. Throws Fault.
+  Outcome run(uint32_t budget);
+
+  void split(uint32_t taken, uint32_t target);  // branch of part of the running group
+  void leave(uint32_t mask);                    // lanes exit
+  const Op& current() const { return code->ops[pc]; }
+
+ private:
+  bool select();                // next runnable group becomes the running one
+  void park(bool converging);   // running group -> groups, blocked
+  void meet();                  // merge with groups at this pc, switch to a lower runnable one
+  bool gathered(const Op& op, uint32_t mask);
+};
+
+// Value of a special register that stays fixed per thread (exec_move.cc).
+uint64_t specialValue(const Warp& warp, const std::string& name, uint32_t lane);
+
+// f(lane) for each set bit.
+template <class F> inline void forLanes(uint32_t mask, F f) {
+  while (mask) {
+    f(static_cast<uint32_t>(std::countr_zero(mask)));
+    mask &= mask - 1;
+  }
+}
+
+}  // namespace ktl

@@ -1,0 +1,112 @@
+/** Unifies the axes that operands name with the shapes of the tensors passed: one extent per axis. */
+import type { KtlError } from '../../grammar/diagnostics.ts'
+import { ktlError } from '../fail.ts'
+import { formatShape } from '../tensor_layout.ts'
+
+/** An operand as declared: its axes in logical order, `l?` marked. */
+export interface OperandAxes {
+  readonly name: string
+  readonly role: 'input' | 'output'
+  readonly axes: readonly { readonly name: string; readonly optional: boolean }[]
+}
+
+export interface UnifiedAxes {
+  /** Axes that no operand carries have extent 1. */
+  readonly extents: Readonly<Record<string, number>>
+  /** Axes of each tensor passed, in its order: an optional axis may be left out. */
+  readonly carried: Readonly<Record<string, readonly string[]>>
+}
+
+type Shapes = Readonly<Record<string, readonly number[]>>
+
+/**
+ * Throws KTL4020 when a rank does not fit and KTL4021 when two operands disagree. `show` spells an axis in messages:
+ * `K` for the k of GEMM arguments.
+ */
+export function unifyAxes(operands: readonly OperandAxes[], shapes: Shapes, show = (axis: string): string => axis): UnifiedAxes {
+  const carried: Record<string, readonly string[]> = {}
+  for (const operand of operands) carried[operand.name] = carriedAxes(operand, shapes[operand.name]!, show)
+
+  const extents: Record<string, number> = {}
+  const first: Record<string, OperandAxes> = {}
+  for (const operand of operands) {
+    carried[operand.name]!.forEach((axis, i) => {
+      const extent = shapes[operand.name]![i]!
+      const before = first[axis]
+      if (before === undefined) {
+        extents[axis] = extent
+        first[axis] = operand
+      } else if (extents[axis] !== extent) throw disagreement(axis, before, operand, shapes, carried, show)
+    })
+  }
+  checkOptional(operands, carried, shapes, show)
+  for (const operand of operands) for (const { name } of operand.axes) extents[name] ??= 1
+  return { extents, carried }
+}
+
+/** A lower rank leaves out optional axes, outermost first. */
+function carriedAxes(operand: OperandAxes, shape: readonly number[], show: (axis: string) => string): readonly string[] {
+  const optional = operand.axes.filter((axis) => axis.optional).length
+  let missing = operand.axes.length - shape.length
+  if (missing < 0 || missing > optional) {
+    const full = operand.axes.length
+    const ranks = Array.from({ length: optional + 1 }, (_, i) => full - optional + i)
+    const pattern = operand.axes.map((axis) => show(axis.name) + (axis.optional ? '?' : '')).join(', ')
+    throw ktlError('KTL4020', {
+      operand: operand.name,
+      expected: `a tensor of rank ${ranks.join(' or ')} ([${pattern}])`,
+      got: formatShape(shape),
+    })
+  }
+  return operand.axes.filter((axis) => !(axis.optional && missing > 0 && missing-- > 0)).map((axis) => axis.name)
+}
+
+/** An optional axis is left out by all operands that declare it, or by one input, which broadcasts. */
+function checkOptional(
+  operands: readonly OperandAxes[],
+  carried: UnifiedAxes['carried'],
+  shapes: Shapes,
+  show: (axis: string) => string,
+): void {
+  const optional = new Set(operands.flatMap((operand) => operand.axes.filter((axis) => axis.optional).map((axis) => axis.name)))
+  for (const axis of optional) {
+    const declaring = operands.filter((operand) => operand.axes.some(({ name }) => name === axis))
+    const having = declaring.find((operand) => carried[operand.name]!.includes(axis))
+    if (!having) continue
+    const lacking = declaring.filter((operand) => !carried[operand.name]!.includes(axis))
+    const output = lacking.find((operand) => operand.role === 'output')
+    const culprit = output ?? (lacking.length > 1 ? lacking[1] : undefined)
+    if (!culprit) continue
+    const reason = output ? `${having.name} has it` : 'only one input may leave it out'
+    throw ktlError('KTL4020', {
+      operand: culprit.name,
+      expected: `a tensor with axis ${show(axis)} (${reason})`,
+      got: formatShape(shapes[culprit.name]!),
+    })
+  }
+}
+
+function disagreement(
+  axis: string,
+  a: OperandAxes,
+  b: OperandAxes,
+  shapes: Shapes,
+  carried: UnifiedAxes['carried'],
+  show: (axis: string) => string,
+): KtlError {
+  const extent = ({ name }: OperandAxes): number => shapes[name]![carried[name]!.indexOf(axis)]!
+  const side = (operand: OperandAxes): string => `${operand.name} (${extent(operand)})`
+  // An output is held against its inputs, two inputs in the order they are declared.
+  const [left, right] = b.role === 'output' ? [b, a] : [a, b]
+  const shape = (operand: OperandAxes): string =>
+    `${operand.name} [${carried[operand.name]!.map(show).join(', ')}] is ${formatShape(shapes[operand.name]!)}`
+  return ktlError('KTL4021', {
+    operand: b.name,
+    axis: show(axis),
+    expected: String(extent(a)),
+    got: String(extent(b)),
+    left: side(left),
+    right: side(right),
+    shapes: `${shape(left)}, ${shape(right)}`,
+  })
+}

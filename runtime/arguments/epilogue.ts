@@ -1,0 +1,175 @@
+import { inspectEpilogue, resolveEpilogueAxes, type BoundEpilogue, type EpilogueBinding, type EpilogueSignature } from '../../compiler/epilogue.ts'
+import type { Divisibility } from '../../compiler/tensor_ir.ts'
+import type { EpilogueDecl } from '../../grammar/ast.ts'
+import { KtlError, type Source } from '../../grammar/diagnostics.ts'
+import { parseEpilogue } from '../../grammar/parse.ts'
+import { ktlError } from '../fail.ts'
+import { Tensor } from '../tensor.ts'
+import { describe } from '../tensor_layout.ts'
+import { checkOneDevice, divisibilityOf, isSameTensor, resolveOperand, type Operand } from './operands.ts'
+
+/** An `epilogue` declared in a `.ktl` file: `program.epilogues.NAME`. */
+export interface NamedEpilogue {
+  readonly kind: 'namedEpilogue'
+  readonly name: string
+  readonly declaration: EpilogueDecl
+  readonly source: Source
+  /** Epilogues of the same file, which it may call. */
+  readonly epilogues: ReadonlyMap<string, EpilogueDecl>
+}
+
+/** A tensor of an epilogue, and the axes of the kernel's output that it has. */
+export interface EpilogueTensor {
+  readonly name: string
+  readonly role: 'input' | 'output'
+  readonly tensor: Tensor
+  /** As the kernel sees it: axes it broadcasts along are left out. */
+  readonly axes: readonly string[]
+  /** Dimensions of the tensor that the axes are, in their order; -1: left out at this call. */
+  readonly dimensions: readonly number[]
+  /** Memory order: the contiguous axis last. */
+  readonly order: readonly string[]
+  readonly divisibility: Divisibility
+}
+
+/** An epilogue with its operands, for one output shape. */
+export interface ResolvedEpilogue {
+  readonly epilogue: EpilogueArguments
+  /** Names of the output's axes that `tensors` use. */
+  readonly outputAxes: readonly string[]
+  readonly tensors: readonly EpilogueTensor[]
+  readonly scalars: Readonly<Record<string, number>>
+  /** Equal keys: one kernel serves both. */
+  readonly key: string
+}
+
+/**
+ * What a kernel does with its accumulator before storing it, with everything it names. Throws a KtlError for syntax
+ * (KTL10xx, with the place in the string), unbound names (KTL2023), unused bindings (KTL2024) and bindings that are
+ * neither tensors nor numbers (KTL4024).
+ */
+export class EpilogueArguments {
+  readonly text: string
+  readonly source: Source
+  readonly declaration: EpilogueDecl
+  /** Epilogues that the text may call. */
+  readonly epilogues: ReadonlyMap<string, EpilogueDecl>
+  readonly bindings: Readonly<Record<string, Operand | number>>
+  readonly signature: EpilogueSignature
+
+  constructor(epilogue: string | NamedEpilogue, bindings: Readonly<Record<string, Operand | number>> = {}) {
+    const { source, declaration, epilogues } = typeof epilogue === 'string' ? parsed(epilogue) : namedEpilogue(epilogue)
+    this.source = source
+    this.declaration = declaration
+    this.epilogues = epilogues
+    this.text = source.text.slice(declaration.span.start, declaration.span.end)
+    this.bindings = Object.freeze({ ...bindings })
+    this.signature = inspectEpilogue(declaration, source)
+    this.#checkNames()
+    for (const [name, value] of Object.entries(bindings)) {
+      if (typeof value === 'number' || isTensorLike(value)) continue
+      throw ktlError('KTL4024', { operand: name, expected: 'a tensor or a number', got: describe(value) })
+    }
+    Object.freeze(this)
+  }
+
+  /** Names that are bound besides the one of `out`. */
+  get parameterNames(): readonly string[] {
+    return [...this.signature.inputs, ...this.signature.outputs].map(({ name }) => name)
+  }
+
+  /**
+   * Axes of every operand against an output with `axes`, by position from the right: never by size. `extents` are those
+   * of the call; axes the call leaves out have extent 1. KTL2033 for shapes that do not fit, KTL4026 for another D.
+   */
+  resolve(axes: readonly string[], extents: Readonly<Record<string, number>>, out: Tensor): ResolvedEpilogue {
+    const tensors: EpilogueTensor[] = []
+    const scalars: Record<string, number> = {}
+    for (const input of this.signature.inputs) {
+      const value = this.bindings[input.name] ?? input.defaultValue!.value
+      if (typeof value === 'number') scalars[input.name] = value
+      else tensors.push(place(input, 'input', resolveOperand(input.name, value, out.device, false), axes, extents))
+    }
+    for (const output of this.signature.outputs) {
+      const tensor = resolveOperand(output.name, this.bindings[output.name], out.device, true)
+      tensors.push(place(output, 'output', tensor, axes, extents))
+    }
+    checkOneDevice({ out, ...Object.fromEntries(tensors.map(({ name, tensor }) => [name, tensor])) })
+    this.#checkSlot(out)
+    const operands = tensors.map((t) => `${t.name}:${t.tensor.dtype}[${t.axes}]${t.order.at(-1) ?? ''}:${t.divisibility}`)
+    const key = [this.source.name, this.text, axes.join(), ...operands, ...Object.keys(scalars)].join('\n')
+    return { epilogue: this, outputAxes: axes, tensors, scalars, key }
+  }
+
+  #checkSlot(out: Tensor): void {
+    const { slot } = this.signature
+    const bound = slot === null ? undefined : this.bindings[slot]
+    if (bound === undefined || (bound instanceof Tensor && isSameTensor(bound, out))) return
+    const got = bound instanceof Tensor ? `another tensor (${bound})` : describe(bound)
+    throw ktlError('KTL4026', { operand: slot!, expected: `the tensor passed as \`out\` (${out})`, got })
+  }
+
+  #checkNames(): void {
+    const { source } = this
+    const { inputs, outputs, slot, locals } = this.signature
+    const bound = Object.keys(this.bindings)
+    const unbound = inputs.find(({ name, defaultValue }) => !Object.hasOwn(this.bindings, name) && defaultValue === null)
+    if (unbound) throw ktlError('KTL2023', { source, span: unbound.span, name: unbound.name, candidates: bound })
+    const nowhere = outputs.find(({ name }) => !isTensorLike(this.bindings[name]))
+    if (nowhere) throw ktlError('KTL2030', { source, span: nowhere.span, name: nowhere.name })
+    const candidates = this.parameterNames
+    const unused = bound.find((name) => name !== slot && !candidates.includes(name))
+    if (unused === undefined) return
+    if (locals.includes(unused)) throw ktlError('KTL2031', { source, name: unused, slot: slot ?? 'D' })
+    throw ktlError('KTL2024', { source, name: unused, candidates })
+  }
+}
+
+function parsed(text: string): Pick<NamedEpilogue, 'source' | 'declaration' | 'epilogues'> {
+  const source = { name: '<epilogue>', text }
+  const { epilogue, diagnostics } = parseEpilogue(source)
+  if (diagnostics.some((d) => d.severity === 'error')) throw new KtlError(diagnostics)
+  return { source, declaration: epilogue, epilogues: new Map() }
+}
+
+function namedEpilogue(value: NamedEpilogue): NamedEpilogue {
+  if (typeof value === 'object' && value !== null && value.kind === 'namedEpilogue') return value
+  throw ktlError('KTL4024', { operand: 'epilogue', expected: 'a string or an epilogue of a loaded program', got: describe(value) })
+}
+
+const isTensorLike = (value: unknown): boolean => typeof value === 'object' && value !== null
+
+/** Axes, memory order and alignment of one operand. */
+function place(
+  { name, axes: annotation }: EpilogueSignature['inputs'][number] | EpilogueSignature['outputs'][number],
+  role: 'input' | 'output',
+  tensor: Tensor,
+  output: readonly string[],
+  extents: Readonly<Record<string, number>>,
+): EpilogueTensor {
+  const isScalar = role === 'input' && tensor.elementCount === 1
+  const byDimension = isScalar ? [] : resolveEpilogueAxes({ name, axes: annotation }, tensor.shape, output, extents)
+  const placed = byDimension.flatMap((axis, dimension) => (axis === null ? [] : [{ axis, dimension }]))
+  const present = placed.map(({ axis }) => axis)
+  // Outputs never broadcast: an axis of extent 1 is theirs, whether they have a dimension for it or not.
+  const own = role === 'output' ? (annotation ?? output).filter((axis) => present.includes(axis) || extents[axis] === 1) : present
+  const dimensions = own.map((axis) => placed.find((p) => p.axis === axis)?.dimension ?? -1)
+  const unit = dimensions.findLastIndex((d) => d >= 0 && tensor.strides[d] === 1)
+  const inner = unit >= 0 ? unit : own.length - 1
+  const order = [...own.filter((_, i) => i !== inner), ...own.slice(inner, inner + 1)]
+  // Only operands along both rows and columns are read in vectors.
+  const isFull = output.length >= 2 && output.slice(-2).every((axis) => own.includes(axis))
+  const divisibility = isFull && unit >= 0 ? divisibilityOf(tensor, dimensions[inner]!, role) : 'element'
+  return { name, role, tensor, axes: own, dimensions, order, divisibility }
+}
+
+/** What the compiler binds; `compute` is the type of run-time numbers. */
+export function boundEpilogue({ epilogue, outputAxes, tensors, scalars }: ResolvedEpilogue, compute: 'f32' | 'f64'): BoundEpilogue {
+  const bindings: Record<string, EpilogueBinding> = {}
+  for (const { name, tensor, axes, order, divisibility } of tensors) {
+    bindings[name] = { kind: 'tensor', dtype: tensor.dtype, axes, order, divisibility }
+  }
+  for (const name of Object.keys(scalars)) bindings[name] = { kind: 'scalar', dtype: compute }
+  const { declaration, source, epilogues } = epilogue
+  return { declaration, source, bindings, axes: outputAxes, epilogues }
+}

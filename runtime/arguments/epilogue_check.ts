@@ -1,0 +1,70 @@
+/** Binds an epilogue as soon as its operands are known, so that mistakes in it are reported where it is passed. */
+import { bindKernel } from '../../compiler/bind.ts'
+import { checkProgram } from '../../compiler/check/program.ts'
+import type { Accumulator } from '../../compiler/dtypes.ts'
+import type { BoundEpilogue } from '../../compiler/epilogue.ts'
+import { resolveType, type KernelFamily, type TypeChoice } from '../../compiler/family.ts'
+import { KtlError } from '../../grammar/diagnostics.ts'
+import { parseProgram } from '../../grammar/parse.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { boundEpilogue, type ResolvedEpilogue } from './epilogue.ts'
+
+const REMEMBERED = 256
+const bound = new Map<string, BoundEpilogue>()
+
+/** One object for equal epilogues: the compiler keeps the programs it made with each. */
+export function sharedEpilogue(fusion: ResolvedEpilogue, compute: 'f32' | 'f64'): BoundEpilogue {
+  const key = `${compute}\n${fusion.key}`
+  const known = bound.get(key)
+  if (known) return known
+  const made = boundEpilogue(fusion, compute)
+  if (bound.size >= REMEMBERED) bound.delete(bound.keys().next().value!)
+  bound.set(key, made)
+  return made
+}
+
+/** Type of run-time numbers in the epilogue of a kernel. */
+export function computeTypeOf(family: KernelFamily, types: TypeChoice): 'f32' | 'f64' {
+  const slot = family.operands.find((operand) => operand.name === family.slot)
+  return slot && resolveType(slot.dtype, types) === 'f64' ? 'f64' : 'f32'
+}
+
+/** Throws what the compiler has to say about the epilogue in a GEMM of these types. */
+export function checkGemmEpilogue(fusion: ResolvedEpilogue, a: DTypeName, b: DTypeName, out: DTypeName, accumulator: Accumulator): void {
+  const family = plainGemm(a, b, out, accumulator)
+  if (family) checkEpilogueIn(family, [{}], fusion)
+}
+
+/** Throws when the epilogue is wrong under every one of `choices`; forms that are merely not lowered yet pass. */
+export function checkEpilogueIn(family: KernelFamily, choices: readonly TypeChoice[], fusion: ResolvedEpilogue): void {
+  if (family.slot === null || family.notLowered.length > 0) return
+  let first: KtlError | null = null
+  for (const types of choices) {
+    try {
+      bindKernel(family, { types }, sharedEpilogue(fusion, computeTypeOf(family, types)))
+      return
+    } catch (error) {
+      if (!(error instanceof KtlError) || error.code.startsWith('KTL29')) return
+      first ??= error
+    }
+  }
+  if (first) throw first
+}
+
+const gemms = new Map<string, KernelFamily | null>()
+
+/** null: the language has no such contraction, which discovery will say. */
+function plainGemm(a: DTypeName, b: DTypeName, out: DTypeName, accumulator: Accumulator): KernelFamily | null {
+  const key = [a, b, out, accumulator].join()
+  let family = gemms.get(key)
+  if (family === undefined) {
+    const text = `kernel gemm(A: ${a}[l?, m, k], B: ${b}[l?, k, n]) -> out: ${out}[l?, m, n] {
+  acc: ${accumulator} = sum[k](A * B)
+  out = epilogue(acc)
+}`
+    const source = { name: '<gemm>', text }
+    family = checkProgram(parseProgram(source).program, source).program.kernels[0] ?? null
+    gemms.set(key, family)
+  }
+  return family
+}

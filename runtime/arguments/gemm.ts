@@ -1,0 +1,81 @@
+import { legalContraction, type Accumulator } from '../../compiler/dtypes.ts'
+import { ktlError } from '../fail.ts'
+import { describe } from '../tensor_layout.ts'
+import type { Tensor } from '../tensor.ts'
+import { unifyAxes, type OperandAxes, type UnifiedAxes } from './axes.ts'
+import { RuntimeArguments } from './base.ts'
+import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
+import { checkGemmEpilogue } from './epilogue_check.ts'
+import { resolveOperands, type Operand } from './operands.ts'
+
+const axis = (name: string, optional = false) => ({ name, optional })
+
+/** [L, M, K] x [L, K, N] → [L, M, N]; L may be left out of all, or of one input, which broadcasts. */
+export const GEMM_AXES: readonly OperandAxes[] = [
+  { name: 'A', role: 'input', axes: [axis('l', true), axis('m'), axis('k')] },
+  { name: 'B', role: 'input', axes: [axis('l', true), axis('k'), axis('n')] },
+  { name: 'out', role: 'output', axes: [axis('l', true), axis('m'), axis('n')] },
+]
+
+const ACCUMULATORS: readonly Accumulator[] = ['f32', 'f16', 'f64', 'i32']
+
+export interface GemmFields {
+  /** [M, K] or [L, M, K] */
+  readonly A: Operand
+  /** [K, N] or [L, K, N] */
+  readonly B: Operand
+  /** [M, N] or [L, M, N] */
+  readonly out: Operand
+  /** Default: that of the operands' dtypes. */
+  readonly accumulatorType?: Accumulator
+  readonly epilogue?: EpilogueArguments | null
+  /** Lets f32 operands be rounded to tf32. */
+  readonly allowTf32?: boolean
+}
+
+/**
+ * out = epilogue(A B). Throws KTL4020 and KTL4021 when ranks and extents do not fit, KTL4024 for what is no tensor,
+ * KTL4043 for several devices, and what the epilogue's operands have to say.
+ */
+export class GemmArguments extends RuntimeArguments {
+  readonly A: Tensor
+  readonly B: Tensor
+  readonly out: Tensor
+  readonly accumulatorType: Accumulator
+  readonly allowTf32: boolean
+  readonly tensors: Readonly<{ A: Tensor; B: Tensor; out: Tensor }>
+  readonly outputs = ['out'] as const
+  readonly axes: UnifiedAxes
+  readonly fusion: ResolvedEpilogue | null
+
+  constructor(fields: GemmFields) {
+    const { epilogue = null, allowTf32 = false } = fields
+    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out']) as { A: Tensor; B: Tensor; out: Tensor }
+    if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
+      throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
+    }
+    super(tensors.A.device, epilogue)
+    this.A = tensors.A
+    this.B = tensors.B
+    this.out = tensors.out
+    this.tensors = tensors
+    this.allowTf32 = allowTf32
+    this.axes = unifyAxes(GEMM_AXES, shapesOf(tensors), (name) => name.toUpperCase())
+    this.accumulatorType = fields.accumulatorType ?? legalContraction(this.A.dtype, this.B.dtype)?.[0] ?? 'f32'
+    if (!ACCUMULATORS.includes(this.accumulatorType)) {
+      throw ktlError('KTL4015', { what: 'accumulatorType', expected: ACCUMULATORS.join(', '), got: describe(fields.accumulatorType) })
+    }
+    this.fusion = epilogue?.resolve(['l', 'm', 'n'], this.axes.extents, this.out) ?? null
+    if (this.fusion) checkGemmEpilogue(this.fusion, this.A.dtype, this.B.dtype, this.out.dtype, this.accumulatorType)
+    if (new.target === GemmArguments) Object.freeze(this)
+  }
+
+  get problemSize(): { readonly M: number; readonly N: number; readonly K: number; readonly L: number } {
+    const { m, n, k, l } = this.axes.extents as Record<'m' | 'n' | 'k' | 'l', number>
+    return { M: m, N: n, K: k, L: l }
+  }
+}
+
+export function shapesOf(tensors: Readonly<Record<string, Tensor>>): Record<string, readonly number[]> {
+  return Object.fromEntries(Object.entries(tensors).map(([name, { shape }]) => [name, shape]))
+}

@@ -1,0 +1,85 @@
+import type { KernelFamily } from '../../compiler/family.ts'
+import { suggest } from '../../grammar/suggest.ts'
+import { ktlError } from '../fail.ts'
+import type { Tensor } from '../tensor.ts'
+import { describe } from '../tensor_layout.ts'
+import { unifyAxes, type UnifiedAxes } from './axes.ts'
+import { RuntimeArguments } from './base.ts'
+import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
+import { checkEpilogueIn } from './epilogue_check.ts'
+import { shapesOf } from './gemm.ts'
+import { resolveOperands, type Operand } from './operands.ts'
+
+/** A kernel of a `.ktl` program, as arguments name it. */
+export interface KernelReference {
+  readonly family: KernelFamily
+}
+
+export type KernelBindings = Readonly<Record<string, Operand | number | EpilogueArguments | null | undefined>>
+
+/**
+ * Operands and scalars of a `.ktl` kernel by their names; `epilogue` fills its slot. Throws KTL4022 and KTL4023 for
+ * missing and unknown names, KTL4024 for values of the wrong kind, KTL4020 and KTL4021 for shapes that do not fit.
+ */
+export class KernelArguments extends RuntimeArguments {
+  readonly family: KernelFamily
+  readonly tensors: Readonly<Record<string, Tensor>>
+  readonly scalars: Readonly<Record<string, number>>
+  readonly outputs: readonly string[]
+  readonly axes: UnifiedAxes
+  readonly fusion: ResolvedEpilogue | null
+
+  constructor(kernel: KernelReference, bindings: KernelBindings) {
+    const { family } = kernel
+    const { epilogue = null, ...values } = bindings
+    checkNames(family, values)
+    const outputs = family.operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
+    const given = Object.fromEntries(family.operands.map(({ name }) => [name, values[name]]))
+    const tensors = resolveOperands(given, outputs)
+    if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
+      throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
+    }
+    super(Object.values(tensors)[0]!.device, epilogue)
+    this.family = family
+    this.tensors = tensors
+    this.outputs = outputs
+    this.scalars = scalarsOf(family, values)
+    this.axes = unifyAxes(declaredAxes(family), shapesOf(tensors))
+    const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
+    this.fusion = epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!) ?? null
+    if (this.fusion) checkEpilogueIn(family, family.typeChoices, this.fusion)
+    if (new.target === KernelArguments) Object.freeze(this)
+  }
+}
+
+export function declaredAxes(family: KernelFamily) {
+  const optional = new Set(family.axes.filter((axis) => axis.optional).map((axis) => axis.name))
+  return family.operands.map(({ name, role, axes }) => ({
+    name,
+    role,
+    axes: axes.map((axis) => ({ name: axis, optional: optional.has(axis) })),
+  }))
+}
+
+function checkNames(family: KernelFamily, values: Readonly<Record<string, unknown>>): void {
+  const what = `kernel \`${family.name}\``
+  const required = [...family.operands, ...family.scalars.filter((scalar) => scalar.defaultValue === null)].map(({ name }) => name)
+  const known = [...family.operands, ...family.scalars].map(({ name }) => name)
+  const missing = required.filter((name) => values[name] === undefined)
+  const unknown = Object.keys(values).find((name) => !known.includes(name))
+  if (unknown !== undefined) {
+    const candidates = known.filter((name) => values[name] === undefined)
+    throw ktlError('KTL4023', { what, name: unknown, known, nearest: suggest(unknown, candidates) })
+  }
+  if (missing.length > 0) throw ktlError('KTL4022', { what, missing, known })
+}
+
+function scalarsOf(family: KernelFamily, values: Readonly<Record<string, unknown>>): Record<string, number> {
+  const scalars: Record<string, number> = {}
+  for (const { name, defaultValue } of family.scalars) {
+    const value = values[name] ?? defaultValue?.value
+    if (typeof value !== 'number') throw ktlError('KTL4024', { operand: name, expected: 'a number', got: describe(value) })
+    scalars[name] = value
+  }
+  return scalars
+}

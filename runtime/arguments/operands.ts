@@ -1,0 +1,106 @@
+/** From what callers pass to tensors, and what kernels ask of a tensor: order, alignment, overlap. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { Divisibility } from '../../compiler/tensor_ir.ts'
+import { ktlError } from '../fail.ts'
+import type { Device } from '../device.ts'
+import { Tensor } from '../tensor.ts'
+import { describe } from '../tensor_layout.ts'
+import { fromTensorLike, type TensorLike } from '../tensor_like.ts'
+
+export type Operand = Tensor | TensorLike
+
+/** Bytes of a TMA or vector access. */
+const VECTOR_BYTES = 16
+
+/**
+ * All operands as tensors of one device: that of the first tensor among them. Host data is copied to it. KTL4024 for
+ * what is no tensor, KTL4043 for several devices, KTL4006 for freed tensors.
+ */
+export function resolveOperands(operands: Readonly<Record<string, unknown>>, outputs: readonly string[]): Record<string, Tensor> {
+  const device = Object.values(operands).find((value) => value instanceof Tensor)?.device
+  const tensors: Record<string, Tensor> = {}
+  for (const [name, value] of Object.entries(operands)) tensors[name] = resolveOperand(name, value, device, outputs.includes(name))
+  checkOneDevice(tensors)
+  return tensors
+}
+
+export function resolveOperand(name: string, value: unknown, device: Device | undefined, isOutput: boolean): Tensor {
+  if (value instanceof Tensor) {
+    if (value.freed) throw ktlError('KTL4006', { what: `${name} (${value})`, state: 'has been freed' })
+    return value
+  }
+  const isPointer = typeof value === 'object' && value !== null && 'pointer' in value
+  if (value === undefined || value === null || typeof value !== 'object' || device === undefined || (isOutput && !isPointer)) {
+    const expected = isOutput ? 'a tensor of a device' : device ? 'a tensor' : 'a tensor (at least one operand lives on a device)'
+    throw ktlError('KTL4024', { operand: name, expected, got: describe(value) })
+  }
+  return fromTensorLike(device, value as TensorLike)
+}
+
+export function checkOneDevice(tensors: Readonly<Record<string, Tensor>>): void {
+  const names = Object.keys(tensors)
+  const [first] = names
+  if (first === undefined || names.every((name) => tensors[name]!.device === tensors[first]!.device)) return
+  throw ktlError('KTL4043', { names: names.map((name) => `${name} on ${tensors[name]!.device.name}`) })
+}
+
+/** Is `axis` contiguous: stride 1, or an extent for which the stride never counts? */
+export function isContiguousAlong(tensor: Pick<Tensor, 'shape' | 'strides'>, axis: number): boolean {
+  return axis < 0 || tensor.strides[axis] === 1 || tensor.shape[axis]! <= 1
+}
+
+/**
+ * Which 16-byte accesses a tensor admits when `contiguous` (an axis number) runs innermost: aligned pointer and rows;
+ * for outputs also whole rows, because a TMA store clips to 16 bytes only.
+ */
+export function divisibilityOf(tensor: Tensor, contiguous: number, role: 'input' | 'output'): Divisibility {
+  const { bits } = DTYPES[tensor.dtype]
+  const aligned = (elements: number): boolean => (elements * bits) % (8 * VECTOR_BYTES) === 0
+  if (tensor.pointer % BigInt(VECTOR_BYTES) !== 0n) return 'element'
+  for (const [axis, stride] of tensor.strides.entries()) {
+    if (axis !== contiguous && tensor.shape[axis]! > 1 && !aligned(stride)) return 'element'
+  }
+  return role === 'input' || contiguous < 0 || aligned(tensor.shape[contiguous]!) ? 'vector' : 'element'
+}
+
+/** The very same elements at the same places. */
+export function isSameTensor(a: Tensor, b: Tensor): boolean {
+  return (
+    a.pointer === b.pointer &&
+    a.dtype === b.dtype &&
+    a.rank === b.rank &&
+    a.shape.every((extent, i) => extent === b.shape[i] && (extent === 1 || a.strides[i] === b.strides[i]))
+  )
+}
+
+/**
+ * Do two tensors share a byte? Exact for disjoint ranges and for blocks of columns of one buffer (equal pitch), `true`
+ * when in doubt.
+ */
+export function sharesMemory(a: Tensor, b: Tensor): boolean {
+  if (a.elementCount === 0 || b.elementCount === 0 || !a.overlaps(b)) return false
+  const [runA, runB] = [runOf(a), runOf(b)]
+  const pitch = [...runA.pitches, ...runB.pitches].reduce(gcd, 0)
+  if (pitch === 0 || runA.bytes > pitch || runB.bytes > pitch) return true
+  // Both live in windows of one period: [start, start + bytes) modulo the pitch.
+  const start = Number((b.pointer - a.pointer) % BigInt(pitch))
+  const distance = start < 0 ? start + pitch : start
+  return distance < runA.bytes || distance + runB.bytes > pitch
+}
+
+/** The contiguous run of a tensor and the byte strides of everything around it. */
+function runOf(tensor: Tensor): { bytes: number; pitches: number[] } {
+  const { bits } = DTYPES[tensor.dtype]
+  const axes = tensor.shape
+    .map((extent, i) => ({ extent, stride: tensor.strides[i]! }))
+    .filter(({ extent, stride }) => extent > 1 && stride > 0)
+    .sort((x, y) => x.stride - y.stride)
+  let elements = 1
+  while (axes.length > 0 && axes[0]!.stride === elements) elements *= axes.shift()!.extent
+  return { bytes: Math.ceil((elements * bits) / 8), pitches: axes.map(({ stride }) => (stride * bits) / 8) }
+}
+
+function gcd(a: number, b: number): number {
+  while (b !== 0) [a, b] = [b, a % b]
+  return a
+}

@@ -1,0 +1,108 @@
+/**
+ * Where things go: results on stdout, everything else on stderr. With `--json` results are JSON Lines, diagnostics
+ * among them; colours and progress only where a terminal shows them.
+ */
+import { SingleBar } from 'cli-progress'
+import pc from 'picocolors'
+import type { Diagnostic } from '../../grammar/diagnostics.ts'
+import { lineColumn } from '../../grammar/lines.ts'
+import { renderDiagnostic } from '../../grammar/render.ts'
+
+export const SCHEMA = 1
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined }
+
+export interface Progress {
+  update(done: number, note?: string): void
+  /** Leaves nothing on the screen. */
+  stop(): void
+}
+
+export class Output {
+  json = false
+  readonly colors = pc.createColors(Boolean(process.stdout.isTTY) && pc.isColorSupported)
+  #progress: Progress | null = null
+
+  /** A line of the result for people. */
+  line(text = ''): void {
+    if (!this.json) process.stdout.write(`${text}\n`)
+  }
+
+  /** Text as it is: CUDA, IR. In JSON mode it belongs into a record. */
+  text(text: string): void {
+    if (!this.json) process.stdout.write(text.endsWith('\n') ? text : `${text}\n`)
+  }
+
+  /** The same result for programs. */
+  record(kind: string, fields: Readonly<Record<string, Json | undefined>>): void {
+    if (this.json) process.stdout.write(`${JSON.stringify({ schema: SCHEMA, kind, ...fields }, numbersAsText)}\n`)
+  }
+
+  note(text: string): void {
+    this.#progress?.stop()
+    process.stderr.write(`${text}\n`)
+  }
+
+  diagnostics(list: readonly Diagnostic[]): void {
+    this.#progress?.stop()
+    const color = Boolean(process.stderr.isTTY) && pc.isColorSupported
+    for (const diagnostic of list) {
+      if (this.json) this.record('diagnostic', diagnosticFields(diagnostic))
+      else process.stderr.write(`${renderDiagnostic(diagnostic, { color })}\n`)
+    }
+  }
+
+  /** A bar on stderr when that is a terminal; otherwise nothing. One at a time. */
+  progress(label: string, total: number): Progress {
+    this.#progress?.stop()
+    if (!process.stderr.isTTY) return { update: () => {}, stop: () => {} }
+    const format = `${label} [{bar}] {value}/{total} {note}`
+    const bar = new SingleBar({ format, stream: process.stderr, clearOnComplete: true, hideCursor: true, barsize: 30 })
+    bar.start(total, 0, { note: '' })
+    const progress: Progress = {
+      update: (done, note = '') => bar.update(done, { note }),
+      stop: () => {
+        bar.stop()
+        if (this.#progress === progress) this.#progress = null
+      },
+    }
+    return (this.#progress = progress)
+  }
+}
+
+/** JSON has no infinities and no NaN. */
+function numbersAsText(_key: string, value: unknown): unknown {
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
+}
+
+function diagnosticFields({ code, severity, message, source, span, label, notes, help, fix }: Diagnostic): Record<string, Json | undefined> {
+  const place = source && span ? lineColumn(source, span.start) : null
+  return {
+    code,
+    severity,
+    message,
+    file: source?.name,
+    ...(place && { line: place.line, column: place.column }),
+    label,
+    notes,
+    help,
+    fix: fix && { description: fix.description, start: fix.span.start, end: fix.span.end, replacement: fix.replacement },
+  }
+}
+
+/** `1 kernel`, `2 kernels`, `1,234 instances` */
+export function plural(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** `0.42 ms`, `12 ms`, `1.3 s` */
+export function milliseconds(ms: number): string {
+  if (ms < 10) return `${ms.toFixed(2)} ms`
+  return ms < 1000 ? `${ms.toFixed(0)} ms` : `${(ms / 1000).toFixed(2)} s`
+}
+
+/** `912 B`, `48.5 KiB` */
+export function bytes(count: number): string {
+  if (count < 1024) return `${count} B`
+  return count < 1 << 20 ? `${(count / 1024).toFixed(1)} KiB` : `${(count / (1 << 20)).toFixed(1)} MiB`
+}

@@ -1,0 +1,158 @@
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { Device, MallocOptions, TensorOptions } from '../device.ts'
+import { ktlError } from '../fail.ts'
+import { compileModule, type CompileCudaOptions, type DeviceModule, type LoadModuleOptions } from '../module.ts'
+import { Stream } from '../stream.ts'
+import { createTensor, type Tensor } from '../tensor.ts'
+import type { RawBits, Values } from '../tensor_data.ts'
+import { describe } from '../tensor_layout.ts'
+import { createTensorMap, type TensorMap, type TensorMapOptions } from '../tensor_map.ts'
+
+/** What devices have in common: streams, the map of allocations, ordering of raw copies, closing. */
+export abstract class BaseDevice implements Device {
+  abstract readonly name: string
+  abstract readonly kind: 'virtual' | 'cuda'
+  abstract readonly arch: string
+  abstract readonly cc: number
+  abstract readonly smCount: number
+  abstract readonly moduleFormat: 'ptx' | 'cubin'
+  readonly defaultStream: Stream
+  readonly #streams: Stream[]
+  readonly #allocations = new Map<bigint, number>()
+  #closed = false
+
+  constructor() {
+    this.defaultStream = new Stream(this)
+    this.#streams = [this.defaultStream]
+  }
+
+  protected abstract allocate(bytes: number, at: bigint, align: number): bigint
+  protected abstract release(pointer: bigint): void
+  /** Gives back the machine; no memory is live any more. */
+  protected abstract shutdown(): Promise<void>
+  abstract loadModule(image: string | Uint8Array, options?: LoadModuleOptions): Promise<DeviceModule>
+  abstract copyToDevice(pointer: bigint, bytes: Uint8Array): void
+  abstract copyFromDevice(pointer: bigint, bytes: number): Promise<Uint8Array>
+  abstract memoryInfo(): { allocatedBytes: number; allocations: number; capacityBytes: number }
+
+  get isVirtual(): boolean {
+    return this.kind === 'virtual'
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  assertOpen(): void {
+    if (this.#closed) throw ktlError('KTL4006', { what: `device ${this.name}`, state: 'is closed' })
+  }
+
+  tensor(dtype: DTypeName, shape: readonly number[], values: Values | RawBits, options: TensorOptions = {}): Tensor {
+    // An `undefined` that slipped in is no request for an uninitialised tensor.
+    return createTensor(this, dtype, shape, values ?? (null as never), options)
+  }
+
+  empty(dtype: DTypeName, shape: readonly number[], options: TensorOptions = {}): Tensor {
+    return createTensor(this, dtype, shape, undefined, options)
+  }
+
+  createStream(): Stream {
+    this.assertOpen()
+    const stream = new Stream(this)
+    this.#streams.push(stream)
+    return stream
+  }
+
+  async synchronize(): Promise<void> {
+    const results = await Promise.allSettled(this.#streams.map((stream) => stream.synchronize()))
+    const failed = results.find((result) => result.status === 'rejected')
+    if (failed) throw failed.reason
+  }
+
+  async compileCuda(source: string, options: CompileCudaOptions = {}): Promise<DeviceModule> {
+    return compileModule(this, source, options)
+  }
+
+  tensorMap(options: TensorMapOptions): TensorMap {
+    return createTensorMap(options)
+  }
+
+  malloc(bytes: number, { at = 0n, align = 256 }: MallocOptions = {}): bigint {
+    this.assertOpen()
+    if (!Number.isSafeInteger(bytes) || bytes < 0) {
+      throw ktlError('KTL4014', { what: 'malloc', expected: 'a size in bytes of at least 0', got: describe(bytes) })
+    }
+    if (!Number.isInteger(align) || align < 1 || align > 2 ** 30 || (align & (align - 1)) !== 0) {
+      throw ktlError('KTL4014', {
+        what: 'malloc',
+        expected: 'an alignment that is a power of two',
+        got: describe(align),
+      })
+    }
+    if (typeof at !== 'bigint' || at < 0n || (at !== 0n && !this.isVirtual)) {
+      throw ktlError('KTL4014', {
+        what: 'malloc',
+        expected: '`at` as a bigint, on virtual devices only',
+        got: describe(at),
+      })
+    }
+    // A tensor without elements still has an address of its own.
+    const pointer = this.allocate(Math.max(1, bytes), at, Math.max(256, align))
+    this.#allocations.set(pointer, bytes)
+    return pointer
+  }
+
+  free(pointer: bigint): void {
+    this.assertOpen()
+    if (!this.#allocations.delete(pointer)) {
+      throw ktlError('KTL4014', { what: 'free', expected: 'a pointer that malloc returned', got: describe(pointer) })
+    }
+    // As cuMemFree does: memory goes when the work enqueued before is done with it.
+    if (this.#streams.every((stream) => stream.idle)) this.release(pointer)
+    else void this.#settled().then(() => this.release(pointer))
+  }
+
+  async write(pointer: bigint, bytes: Uint8Array): Promise<void> {
+    this.#checkRange('write', pointer, bytes?.byteLength)
+    const copy = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).slice()
+    await this.#orderedCopy(() => this.copyToDevice(pointer, copy))
+  }
+
+  async read(pointer: bigint, bytes: number): Promise<Uint8Array> {
+    this.#checkRange('read', pointer, bytes)
+    return this.#orderedCopy(() => this.copyFromDevice(pointer, bytes))
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#settled()
+    for (const pointer of this.#allocations.keys()) this.release(pointer)
+    this.#allocations.clear()
+    await this.shutdown()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #settled(): Promise<void> {
+    await Promise.all(this.#streams.map((stream) => stream.settled))
+  }
+
+  /** Raw memory belongs to no stream: a copy waits for all, and the default stream waits for the copy. */
+  #orderedCopy<T>(copy: () => T | Promise<T>): Promise<T> {
+    const others = this.#streams.slice(1).map((stream) => stream.settled)
+    return this.defaultStream.enqueueCopy(async () => {
+      await Promise.all(others)
+      return copy()
+    })
+  }
+
+  #checkRange(what: string, pointer: bigint, bytes: number): void {
+    this.assertOpen()
+    if (typeof pointer !== 'bigint' || !Number.isSafeInteger(bytes) || bytes < 0) {
+      throw ktlError('KTL4014', { what, expected: 'a bigint pointer and a range of bytes', got: `${describe(pointer)}, ${describe(bytes)}` }) // prettier-ignore
+    }
+  }
+}

@@ -1,0 +1,51 @@
+/** How launches execute on a virtual device: shared by `openDevice` and every launch. */
+import { ktlError } from '../fail.ts'
+import { describe } from '../tensor_layout.ts'
+
+export type Checks = 'none' | 'default' | 'full'
+/** When asynchronous work takes effect: as late as legal, at issue, or seeded random in between. */
+export type Order = 'lazy' | 'eager' | 'random'
+
+/** How launches execute; a launch may override what the device was opened with. */
+export interface ExecutionOptions {
+  readonly checks?: Checks
+  readonly order?: Order
+  /** Of `order: 'random'`. */
+  readonly seed?: number
+  /** Worker threads; 0: all cores. Results do not depend on it. */
+  readonly threads?: number
+  /** Warp instructions a launch may execute; 0: no limit. */
+  readonly instructionBudget?: number
+}
+
+const CHECKS: readonly Checks[] = ['none', 'default', 'full']
+const ORDERS: readonly Order[] = ['lazy', 'eager', 'random']
+
+/** Options of a launch over those of its device; KTL4015 for values that mean nothing. */
+export function resolveExecution(
+  options: ExecutionOptions,
+  base: Required<ExecutionOptions> = { checks: 'default', order: 'lazy', seed: 0, threads: 0, instructionBudget: 0 },
+): Required<ExecutionOptions> {
+  return {
+    checks: oneOf('checks', CHECKS, options.checks ?? base.checks),
+    order: oneOf('order', ORDERS, options.order ?? base.order),
+    seed: integerOption('seed', options.seed ?? base.seed, 0, 0xffffffff),
+    threads: integerOption('threads', options.threads ?? base.threads, 0, 1024),
+    instructionBudget: integerOption(
+      'instructionBudget',
+      options.instructionBudget ?? base.instructionBudget,
+      0,
+      Number.MAX_SAFE_INTEGER,
+    ),
+  }
+}
+
+function oneOf<T extends string>(what: string, known: readonly T[], value: T): T {
+  if (known.includes(value)) return value
+  throw ktlError('KTL4015', { what, expected: known.join(', '), got: describe(value) })
+}
+
+export function integerOption(what: string, value: number, low: number, high: number): number {
+  if (Number.isInteger(value) && value >= low && value <= high) return value
+  throw ktlError('KTL4015', { what, expected: `an integer from ${low} to ${high}`, got: describe(value) })
+}

@@ -1,0 +1,95 @@
+import * as os from 'node:os'
+import { loadAddon } from '../addon.ts'
+import { ktlError } from '../fail.ts'
+import { DeviceModule, type LoadModuleOptions } from '../module.ts'
+import { nativeError } from '../findings.ts'
+import type { NativeVirtualDevice } from '../native.ts'
+import { BaseDevice } from './base.ts'
+import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
+
+export interface VirtualDeviceOptions extends ExecutionOptions {
+  /** Cap on live allocations. Default: half of the machine's memory. */
+  readonly memoryBytes?: number
+  /** SMs that kernels see. Default: as many as the modelled chip has. */
+  readonly smCount?: number
+}
+
+/** SM counts are those of B200 and H100 SXM. */
+const MODELS = {
+  'virtual-sm100': { arch: 'sm_100a', cc: 100, smCount: 148 },
+  'virtual-sm90': { arch: 'sm_90a', cc: 90, smCount: 132 },
+} as const
+
+/** Executes PTX on the CPU. Its memory and everything in it live in this process. */
+export class VirtualDevice extends BaseDevice {
+  readonly name: keyof typeof MODELS
+  readonly kind = 'virtual'
+  readonly arch: 'sm_100a' | 'sm_90a'
+  readonly cc: number
+  readonly smCount: number
+  readonly moduleFormat = 'ptx'
+  readonly execution: Required<ExecutionOptions>
+  #native: NativeVirtualDevice
+
+  constructor(name: keyof typeof MODELS, options: VirtualDeviceOptions = {}) {
+    super()
+    const model = MODELS[name]
+    this.name = name
+    this.arch = model.arch
+    this.cc = model.cc
+    this.smCount = integerOption('smCount', options.smCount ?? model.smCount, 1, 1024)
+    this.execution = resolveExecution(options)
+    const half = Math.floor(os.totalmem() / 2)
+    const memoryBytes = integerOption('memoryBytes', options.memoryBytes ?? half, 1, Number.MAX_SAFE_INTEGER)
+    this.#native = new (loadAddon().VirtualDevice)({ target: this.arch, memoryBytes, smCount: this.smCount })
+  }
+
+  async loadModule(image: string | Uint8Array, options: LoadModuleOptions = {}): Promise<DeviceModule> {
+    this.assertOpen()
+    const ptx = typeof image === 'string' ? image : textOf(image)
+    try {
+      return new DeviceModule(this, this.#native.loadModule(ptx), this.execution, { ...options, ptx })
+    } catch (error) {
+      throw nativeError(error, { name: options.name ?? '<ptx>', text: ptx })
+    }
+  }
+
+  memoryInfo(): { allocatedBytes: number; allocations: number; capacityBytes: number } {
+    this.assertOpen()
+    return this.#native.memoryInfo()
+  }
+
+  copyToDevice(pointer: bigint, bytes: Uint8Array): void {
+    this.#guard(() => this.#native.write(pointer, bytes))
+  }
+
+  async copyFromDevice(pointer: bigint, bytes: number): Promise<Uint8Array> {
+    return this.#guard(() => this.#native.read(pointer, bytes))
+  }
+
+  protected allocate(bytes: number, at: bigint, align: number): bigint {
+    return this.#guard(() => this.#native.malloc(bytes, at, align))
+  }
+
+  protected release(pointer: bigint): void {
+    this.#guard(() => this.#native.free(pointer))
+  }
+
+  protected async shutdown(): Promise<void> {}
+
+  #guard<T>(call: () => T): T {
+    try {
+      return call()
+    } catch (error) {
+      throw nativeError(error, null)
+    }
+  }
+}
+
+function textOf(image: Uint8Array): string {
+  // \x7fELF: machine code.
+  if (image[0] === 0x7f && image[1] === 0x45) {
+    throw ktlError('KTL6006', { what: 'loadModule', expected: 'PTX text', got: 'a cubin' })
+  }
+  return new TextDecoder().decode(image)
+}

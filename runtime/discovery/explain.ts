@@ -1,0 +1,145 @@
+/** Why kernels do not support arguments: every candidate counted under the first thing it fails on. */
+import type { TargetArch } from '../../compiler/instance.ts'
+import type { TypeChoice } from '../../compiler/family.ts'
+import type { RuntimeArguments } from '../arguments/base.ts'
+import { ElementwiseArguments } from '../arguments/elementwise.ts'
+import { GemmArguments } from '../arguments/gemm.ts'
+import { KernelArguments } from '../arguments/kernel.ts'
+import { TARGET_CC } from '../metadata/kernel.ts'
+import { refuse, refusedBy, type StatusRefused } from '../status.ts'
+import { callOf, describeArguments, type Call } from './call.ts'
+import { orderFits, typesFit } from './fit.ts'
+import { bestAlignment, fusionShape, KtlProvider } from './ktl_provider.ts'
+import { selectProviders, type Provider, type ProviderSpec } from './provider.ts'
+import type { FamilySpace } from './space.ts'
+import { parseTarget, type TargetSpec } from './target.ts'
+
+export interface RejectionReason {
+  readonly code: string
+  /** With the names of one example. */
+  readonly reason: string
+  /** Candidates that fail on it first. */
+  readonly count: number
+  readonly operand?: string
+  /** The nearest change that would help. */
+  readonly fix?: string
+}
+
+export class Explanation {
+  readonly target: TargetArch | null
+  /** Instances of kernels that do this kind of operation. */
+  readonly considered: number
+  readonly supported: number
+  /** Most frequent first. */
+  readonly reasons: readonly RejectionReason[]
+
+  constructor(target: TargetArch | null, supported: number, reasons: readonly RejectionReason[]) {
+    this.target = target
+    this.supported = supported
+    this.reasons = Object.freeze([...reasons].sort((a, b) => b.count - a.count))
+    this.considered = supported + reasons.reduce((sum, reason) => sum + reason.count, 0)
+    Object.freeze(this)
+  }
+
+  toString(): string {
+    const where = this.target ?? 'this device'
+    const lines = this.reasons.map(({ count, code, reason, fix }) => `${String(count).padStart(6)}  ${code}  ${reason}${fix ? ` (${fix})` : ''}`)
+    return [`${this.supported} of ${this.considered} kernels for ${where} support the arguments`, ...lines].join('\n')
+  }
+}
+
+/** Never throws for well-formed arguments. */
+export function explainKernels(
+  args: RuntimeArguments,
+  options: { readonly cc?: TargetSpec; readonly providers?: readonly ProviderSpec[] } = {},
+): Explanation {
+  const target = parseTarget(options.cc ?? args.device.arch)
+  const tally = new Tally()
+  if (target === null) {
+    tally.add(refuse('KTL4038', { expected: Object.keys(TARGET_CC).join(', '), got: String(options.cc ?? args.device.arch) }), 0)
+    return new Explanation(null, 0, tally.reasons)
+  }
+  let supported = 0
+  for (const provider of selectProviders(options.providers)) {
+    if (provider instanceof KtlProvider) {
+      for (const space of spacesFor(provider, args)) supported += explainSpace(space, args, target, tally)
+    } else supported += explainProvider(provider, args, target, tally)
+  }
+  if (supported === 0 && tally.reasons.length === 0) {
+    tally.add(refuse('KTL4030', { expected: 'an operation that some kernel computes', got: describeArguments(args) }), 0)
+  }
+  return new Explanation(target, supported, tally.reasons)
+}
+
+/** Families that compute the operation at all. */
+function spacesFor(provider: KtlProvider, args: RuntimeArguments): readonly FamilySpace[] {
+  if (args instanceof KernelArguments) return [provider.spaceOf(args.family)]
+  const operation = args instanceof GemmArguments ? 'gemm' : args instanceof ElementwiseArguments ? 'elementwise' : null
+  return provider.spaces.filter((space) => space.operation !== null && space.operation.operation === operation)
+}
+
+function explainSpace(space: FamilySpace, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
+  let supported = 0
+  const call = callOf(space.family, space.operation, args)
+  for (const types of space.family.typeChoices) {
+    const status = 'ok' in call ? call : typesFit(space.family, types, call)
+    if ('ok' in status && !status.ok) tally.add(status, space.size(target, types))
+    else supported += explainTypes(space, types, call as Call, args, target, tally)
+  }
+  return supported
+}
+
+function explainTypes(space: FamilySpace, types: TypeChoice, call: Call, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
+  let supported = 0
+  const fusion = fusionShape(space.family, types, call)
+  for (const orders of space.orderChoices()) {
+    const operands = space.family.operands.map(({ name }) => ({ name, order: orders[name]! }))
+    const failed = operands.map((operand) => orderFits(operand, call)).find((status) => !status.ok)
+    if (failed && !failed.ok) {
+      tally.add(failed, space.size(target, types) / space.orderCount)
+      continue
+    }
+    for (const backend of space.backends(target)) {
+      for (const alignment of space.alignments(backend, bestAlignment(space, orders, call))) {
+        const { instances, rejections } = space.find(backend, target, { types, orders, alignment }, fusion)
+        for (const { rejection, count } of rejections) tally.add(refusedBy(rejection), count)
+        const fitted = instances[0]?.call(args)
+        if (fitted && 'ok' in fitted) tally.add(fitted, instances.length)
+        else supported += instances.length
+      }
+    }
+  }
+  return supported
+}
+
+function explainProvider(provider: Provider, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
+  let supported = 0
+  for (const kernel of provider.kernels(TARGET_CC[target], args.epilogue, () => true)) {
+    const status = kernel.supports(args)
+    if (status.ok) supported++
+    else tally.add(status, 1)
+  }
+  return supported
+}
+
+/** Refusals that say the same are counted together. */
+class Tally {
+  readonly #reasons = new Map<string, RejectionReason>()
+
+  add({ code, error, operand, fix }: StatusRefused, count: number): void {
+    const key = `${code} ${error}`
+    const known = this.#reasons.get(key)
+    this.#reasons.set(key, {
+      code,
+      reason: error,
+      count: (known?.count ?? 0) + count,
+      ...(operand !== undefined && { operand }),
+      ...(fix !== undefined && { fix }),
+    })
+  }
+
+  get reasons(): readonly RejectionReason[] {
+    return [...this.#reasons.values()]
+  }
+}
+

@@ -1,0 +1,112 @@
+/** Does a call fit an instance? First failing reason, in the order a user would fix them. */
+import { resolveType, type KernelFamily, type TypeChoice } from '../../compiler/family.ts'
+import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
+import { postorder } from '../../compiler/walk.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { divisibilityOf, isContiguousAlong, isSameTensor, sharesMemory } from '../arguments/operands.ts'
+import { OK, refuse, type Status, type StatusRefused } from '../status.ts'
+import { formatShape, mayOverlap } from '../tensor_layout.ts'
+import { callTensors, type Call } from './call.ts'
+import { dtypeMatches } from './operand_status.ts'
+import { accumulatorOf } from './signature.ts'
+
+const shown = (call: Call, name: string): string => call.shownAs[name] ?? name
+
+/** Dtypes of the operands, then the accumulator. */
+export function typesFit(family: KernelFamily, types: TypeChoice, call: Call): Status {
+  for (const { name, dtype } of family.operands) {
+    const expected = resolveType(dtype, types)
+    const got = call.tensors[name]!.dtype
+    if (dtypeMatches(expected, got, call.allowTf32)) continue
+    const fix = expected === 'tf32' && got === 'f32' ? 'pass `allowTf32: true`' : undefined
+    return refuse('KTL4031', { operand: shown(call, name), expected, got }, fix)
+  }
+  const accumulator = accumulatorOf(family, types)
+  if (call.accumulatorType !== null && accumulator !== call.accumulatorType) {
+    return refuse('KTL4034', { expected: accumulator ?? 'none', got: call.accumulatorType })
+  }
+  return OK
+}
+
+/** Is the axis written last in `order` contiguous in the tensor of the call? */
+export function orderFits(operand: Pick<TensorOperand, 'name' | 'order'>, call: Call): Status {
+  const tensor = call.tensors[operand.name]!
+  const axis = operand.order.at(-1)
+  const dimension = axis === undefined ? -1 : call.axes[operand.name]!.indexOf(axis)
+  if (isContiguousAlong(tensor, dimension)) return OK
+  return refuse('KTL4032', {
+    operand: shown(call, operand.name),
+    expected: `strides[${dimension}] to be 1 (order [${operand.order.join(', ')}])`,
+    got: `${tensor.strides[dimension]} (strides ${formatShape(tensor.strides)})`,
+  })
+}
+
+/** 16-byte accesses, where the instance makes them. */
+export function alignmentFits(operand: TensorOperand, call: Call): Status {
+  if (operand.divisibility === 'element') return OK
+  const tensor = call.tensors[operand.name]!
+  const inner = operand.order.at(-1)
+  const dimension = inner === undefined ? -1 : call.axes[operand.name]!.indexOf(inner)
+  if (divisibilityOf(tensor, dimension, operand.role) === 'vector') return OK
+  return misaligned(shown(call, operand.name), tensor, dimension, operand.role)
+}
+
+function misaligned(operand: string, tensor: Call['tensors'][string], inner: number, role: 'input' | 'output'): StatusRefused {
+  const { bits, storageBytes } = DTYPES[tensor.dtype]
+  const unit = 128 / bits
+  const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && stride % unit !== 0)
+  if (tensor.pointer % 16n !== 0n) {
+    return refuse('KTL4033', { operand, expected: 'a pointer aligned to 16 bytes', got: `0x${tensor.pointer.toString(16)}` })
+  }
+  if (odd >= 0) {
+    const padded = Math.ceil(tensor.strides[odd]! / unit) * unit
+    return refuse(
+      'KTL4033',
+      { operand, expected: `strides divisible by ${unit} except of the contiguous axis`, got: formatShape(tensor.strides) },
+      `pad strides[${odd}] of \`${operand}\` to ${padded} elements (${padded * storageBytes} bytes)`,
+    )
+  }
+  const extent = tensor.shape[inner]!
+  const expected = role === 'output' ? `rows that are a multiple of ${unit} elements, because stores clip to 16 bytes` : 'aligned rows'
+  return refuse('KTL4033', { operand, expected, got: `rows of ${extent}` })
+}
+
+/**
+ * Outputs share no memory, except with an input that is the very same tensor, read where it is written. `inPlace`: inputs
+ * for which the plan allows that; null: all that are read elementwise.
+ */
+export function overlapFits(program: TensorProgram, call: Call, inPlace: readonly string[] | null): Status {
+  const tensors = callTensors(call)
+  const operandOf = (name: string) => program.operands.find((operand) => operand.name === name)
+  for (const output of tensors) {
+    if (operandOf(output.name)?.role !== 'output') continue
+    if (mayOverlap({ shape: output.tensor.shape, strides: output.tensor.strides, offset: 0 })) {
+      const got = `strides ${formatShape(output.tensor.strides)} for shape ${formatShape(output.tensor.shape)}`
+      return refuse('KTL4039', { operand: shown(call, output.name), expected: 'one place for every element', got })
+    }
+    for (const other of tensors) {
+      const operand = operandOf(other.name)
+      if (other === output || !operand || !sharesMemory(other.tensor, output.tensor)) continue
+      const same = isSameTensor(other.tensor, output.tensor)
+      const refused = inPlace !== null && operand.role === 'input' && !inPlace.includes(operand.name)
+      const reason = overlapReason(program, operand, operandOf(output.name)!, same) ?? (refused ? ELSEWHERE : null)
+      if (reason) return refuse('KTL4037', { operand: shown(call, other.name), other: shown(call, output.name), reason })
+    }
+  }
+  return OK
+}
+
+const ELSEWHERE = 'it is read at other places than it is written'
+
+function overlapReason(program: TensorProgram, other: TensorOperand, output: TensorOperand, same: boolean): string | null {
+  if (other.role === 'output') return 'both are written'
+  if (!same) return 'they are not the very same tensor'
+  for (const node of postorder(program.outputs.map(({ value }) => value))) {
+    const reads = node.kind === 'contract' && (node.a.operand === other.name || node.b.operand === other.name)
+    if (reads) return 'it is an operand of a contraction, read after parts of it are overwritten'
+    if (node.kind === 'reduce' && [...postorder([node.value])].some((n) => n.kind === 'input' && n.operand === other.name)) {
+      return 'it is reduced, read after parts of it are overwritten'
+    }
+  }
+  return other.axes.join() === output.axes.join() ? null : ELSEWHERE
+}

@@ -1,0 +1,98 @@
+/** One instance that exists: everything about it that does not depend on a call, worked out when first asked for. */
+import { generatePlan, type Plan } from '../../codegen/index.ts'
+import type { GeneratedKernel } from '../../codegen/generated.ts'
+import type { Instance } from '../../compiler/instance.ts'
+import { instanceName } from '../../compiler/naming.ts'
+import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import { deriveMetadata } from '../metadata/derive.ts'
+import type { KernelMetadata } from '../metadata/kernel.ts'
+import type { RuntimeArguments } from '../arguments/base.ts'
+import { OK, type Status, type StatusRefused } from '../status.ts'
+import { callOf, type Call } from './call.ts'
+import { alignmentFits, orderFits, overlapFits, typesFit } from './fit.ts'
+import { fitFusion, type FusionShape } from './fusion.ts'
+import { MACHINES } from './machine.ts'
+import { estimateSimt, estimateSm100, type Estimate, type Extents } from './rank.ts'
+import type { FamilySpace, Choice } from './space.ts'
+
+export class PlannedInstance {
+  readonly space: FamilySpace
+  readonly choice: Choice
+  readonly plan: Plan
+  readonly fusion: FusionShape | null
+  #name: string | null = null
+  #metadata: KernelMetadata | null = null
+  #generated: GeneratedKernel | null = null
+
+  constructor(space: FamilySpace, choice: Choice, plan: Plan, fusion: FusionShape | null) {
+    this.space = space
+    this.choice = choice
+    this.plan = plan
+    this.fusion = fusion
+  }
+
+  get instance(): Instance {
+    return this.plan.instance
+  }
+
+  get program(): TensorProgram {
+    return this.plan.program
+  }
+
+  get name(): string {
+    const tile = this.plan.kind === 'sm100' ? this.plan.tile : this.plan.design.tile
+    this.#name ??= instanceName(this.instance, { tile }, { library: this.space.library, fused: this.fusion !== null })
+    return this.#name
+  }
+
+  get metadata(): KernelMetadata {
+    this.#metadata ??= deriveMetadata(this.plan, {
+      kernelName: this.name,
+      operation: this.space.operation,
+      epilogueText: this.fusion?.text ?? null,
+    })
+    return this.#metadata
+  }
+
+  get generated(): GeneratedKernel {
+    this.#generated ??= generatePlan(this.plan, this.name)
+    return this.#generated
+  }
+
+  estimate(extents: Extents): Estimate {
+    const machine = MACHINES[this.instance.target]
+    if (this.plan.kind === 'sm100') return estimateSm100(this.plan, extents, machine)
+    return estimateSimt(this.program, this.plan.design.tile, extents, machine)
+  }
+
+  /** The call that `args` make of this instance, with epilogue operands as its program names them; or why it cannot. */
+  call(args: RuntimeArguments): Call | StatusRefused {
+    const call = callOf(this.space.family, this.space.operation, args)
+    if ('ok' in call) return call
+    const status = this.#fits(call)
+    if (!status.ok) return status
+    const fusion = fitFusion(this.space.family, this.program, this.fusion, call)
+    if (fusion !== null && 'ok' in fusion) return fusion
+    const fitted: Call = { ...call, fusion, scalars: fusion ? { ...ownScalars(call), ...fusion.scalars } : call.scalars }
+    const overlap = overlapFits(this.program, fitted, this.plan.kind === 'simt' ? this.plan.inPlace : null)
+    return overlap.ok ? fitted : overlap
+  }
+
+  #fits(call: Call): Status {
+    const types = typesFit(this.space.family, this.choice.types, call)
+    if (!types.ok) return types
+    const declared = this.program.operands.filter((operand) => !operand.fromEpilogue)
+    for (const fits of [orderFits, alignmentFits]) {
+      for (const operand of declared) {
+        const status = fits(operand, call)
+        if (!status.ok) return status
+      }
+    }
+    return OK
+  }
+}
+
+/** Scalars that the kernel itself declares. */
+function ownScalars({ scalars, fusion }: Call): Record<string, number> {
+  return Object.fromEntries(Object.entries(scalars).filter(([name]) => !Object.hasOwn(fusion?.scalars ?? {}, name)))
+}

@@ -1,0 +1,17 @@
+import type { TargetArch } from '../../compiler/instance.ts'
+import { ktlError } from '../fail.ts'
+import { TARGET_CC } from '../metadata/kernel.ts'
+import { describe } from '../tensor_layout.ts'
+
+/** A compute capability (100) or a target (`sm_100a`, also `sm_100`). */
+export type TargetSpec = number | string
+
+/** null: a device that no kernel is made for. KTL4015 for what names no device at all. */
+export function parseTarget(spec: TargetSpec): TargetArch | null {
+  const text = typeof spec === 'number' ? String(spec) : typeof spec === 'string' ? spec.replace(/^sm_?/, '') : ''
+  const match = /^(\d{1,4})[af]?$/.exec(text)
+  if (!match) throw ktlError('KTL4015', { what: 'cc', expected: 'a compute capability (100) or a target (sm_100a)', got: describe(spec) })
+  const cc = Number(match[1])
+  const known = (Object.keys(TARGET_CC) as TargetArch[]).find((target) => TARGET_CC[target] === cc)
+  return known ?? (cc >= 80 && cc < 90 ? 'sm_80' : null)
+}

@@ -1,0 +1,162 @@
+/** From a planned launch to work on a stream: modules are loaded once per device, operands are kept alive until it is done. */
+import type { Artifact } from './artifact.ts'
+import { resolveOperand, type Operand } from './arguments/operands.ts'
+import type { Device } from './device.ts'
+import type { ExecutionOptions } from './devices/execution.ts'
+import { launchBindings, callTensors, type Call } from './discovery/call.ts'
+import { ktlError } from './fail.ts'
+import { findingsError } from './findings.ts'
+import type { DeviceFunction, LaunchOptions, LaunchResult } from './module.ts'
+import { planLaunch, type PlannedLaunch } from './launch.ts'
+import type { Stream } from './stream.ts'
+import type { Tensor } from './tensor.ts'
+import { formatShape } from './tensor_layout.ts'
+
+export interface LaunchRequest {
+  readonly device: Device
+  readonly artifact: Artifact
+  readonly plan: PlannedLaunch
+  readonly uses: readonly Tensor[]
+}
+
+export interface StreamOptions extends ExecutionOptions {
+  readonly stream: Stream
+  readonly signal?: AbortSignal
+  readonly onProgress?: (done: number, total: number) => void
+  readonly trace?: boolean
+}
+
+interface Loaded {
+  /** null: still loading. */
+  fn: DeviceFunction | null
+  readonly ready: Promise<DeviceFunction>
+}
+
+const loaded = new WeakMap<Device, WeakMap<Artifact, Loaded>>()
+
+/** The artifact's kernel on a device; loading starts at the first call. */
+export function loadKernel(device: Device, artifact: Artifact): Loaded {
+  let artifacts = loaded.get(device)
+  if (!artifacts) loaded.set(device, (artifacts = new WeakMap()))
+  const known = artifacts.get(artifact)
+  if (known) return known
+  const image = device.moduleFormat === 'ptx' ? artifact.ptx(device.arch)! : artifact.section('cubin', device.arch)!
+  const ready = device
+    .loadModule(image, { name: `${artifact.kernelName} (PTX)`, sources: artifact.sources })
+    .then((module) => (entry.fn = module.function(artifact.recipe.entry)))
+  const entry: Loaded = { fn: null, ready }
+  // Whoever launches sees the failure; one that nobody waits for must not end the process.
+  ready.catch(() => artifacts.delete(artifact))
+  artifacts.set(artifact, entry)
+  return entry
+}
+
+/** Runs on the stream; resolves with findings and statistics. */
+export function runLaunch(request: LaunchRequest, options: StreamOptions): Promise<LaunchResult> {
+  const { fn } = loadKernel(request.device, request.artifact)
+  if (fn) return fn.launch(launchOptions(request, options))
+  return options.stream.enqueue(firstLaunch(request, options), signalOf(options))
+}
+
+/** Enqueues and returns; findings and errors surface at the stream. */
+export function enqueueLaunch(request: LaunchRequest, options: StreamOptions): void {
+  const { fn } = loadKernel(request.device, request.artifact)
+  if (fn) return fn.enqueue(launchOptions(request, options))
+  const work = firstLaunch(request, options)
+  const checked = async (): Promise<void> => {
+    const error = findingsError((await work()).findings, request.artifact.sources)
+    if (error) throw error
+  }
+  options.stream.enqueueDetached(checked, signalOf(options))
+}
+
+/**
+ * A launch whose module is still loading: it takes its place in the stream now, and runs on a stream of its own when
+ * its turn comes.
+ */
+function firstLaunch(request: LaunchRequest, options: StreamOptions): () => Promise<LaunchResult> {
+  const { device, artifact, uses } = request
+  const { stream } = options
+  if (stream.device !== device) throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
+  uses.forEach((tensor) => tensor.recordUse(stream))
+  const { ready } = loadKernel(device, artifact)
+  return async () => (await ready).launch({ ...launchOptions(request, options), stream: device.createStream() })
+}
+
+const signalOf = ({ signal }: StreamOptions): { signal?: AbortSignal } => (signal ? { signal } : {})
+
+/** What launches of modules know; the other options are the kernel's. */
+function launchOptions({ plan, uses }: LaunchRequest, options: StreamOptions): LaunchOptions {
+  const { stream, checks, order, seed, threads, instructionBudget, signal, onProgress, trace } = options
+  const given = { checks, order, seed, threads, instructionBudget, signal, onProgress, trace }
+  return { ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)), ...plan, uses, stream }
+}
+
+/** Rows of tiles walked before columns advance: neighbours share A and B in L2. */
+const MAX_TILE_GROUP = 8
+
+export function tileGroup({ recipe }: Artifact, { extents }: Call): number {
+  if (recipe.grid.kind !== 'persistent') return 1
+  const [rows] = recipe.grid.tiles
+  return rows ? Math.max(1, Math.min(MAX_TILE_GROUP, Math.ceil((extents[rows.axis] ?? 1) / rows.extent))) : 1
+}
+
+/** A call worked out beforehand. Shapes and scalars stay; tensors may be exchanged. */
+export class PreparedLaunch {
+  readonly #device: Device
+  readonly #artifact: Artifact
+  readonly #renames: ReadonlyMap<string, string>
+  #call: Call
+  #request: LaunchRequest | null
+
+  /** Use `kernel.prepare`. */
+  constructor(device: Device, artifact: Artifact, call: Call, renames: ReadonlyMap<string, string>) {
+    this.#device = device
+    this.#artifact = artifact
+    this.#renames = renames
+    this.#call = call
+    this.#request = this.#pack()
+    loadKernel(device, artifact)
+  }
+
+  /** Enqueues without any checks; failures surface at the stream's next synchronize or copy. */
+  launch(stream: Stream = this.#device.defaultStream): void {
+    if (this.#request) enqueueLaunch(this.#request, { stream })
+  }
+
+  /** Other tensors of the same dtype, shape, strides and alignment. KTL4023 for unknown names, KTL4024 for other tensors. */
+  rebind(tensors: Readonly<Record<string, Operand>>): this {
+    const declared: Record<string, Tensor> = { ...this.#call.tensors }
+    let fused = this.#call.fusion
+    for (const [name, value] of Object.entries(tensors)) {
+      const own = this.#renames.get(name) ?? name
+      const before = declared[own] ?? fused?.tensors.find((t) => t.name === name)?.tensor
+      if (!before) {
+        const known = [...this.#renames.keys(), ...(fused?.tensors.map((t) => t.name) ?? [])]
+        throw ktlError('KTL4023', { what: 'the prepared call', name, known, nearest: null })
+      }
+      const tensor = resolveOperand(name, value, this.#device, false)
+      checkExchange(name, before, tensor)
+      if (declared[own]) declared[own] = tensor
+      else if (fused) fused = { ...fused, tensors: fused.tensors.map((t) => (t.name === name ? { ...t, tensor } : t)) }
+    }
+    this.#call = { ...this.#call, tensors: declared, fusion: fused }
+    this.#request = this.#pack()
+    return this
+  }
+
+  #pack(): LaunchRequest | null {
+    const bindings = { ...launchBindings(this.#call), tileGroup: tileGroup(this.#artifact, this.#call) }
+    const plan = planLaunch(this.#artifact.recipe, bindings, this.#device)
+    const uses = callTensors(this.#call).map(({ tensor }) => tensor)
+    return plan && { device: this.#device, artifact: this.#artifact, plan, uses }
+  }
+}
+
+function checkExchange(name: string, before: Tensor, after: Tensor): void {
+  const like = (tensor: Tensor): string => `${tensor.dtype} ${formatShape(tensor.shape)} strides ${formatShape(tensor.strides)}`
+  const aligned = before.pointer % 16n !== 0n || after.pointer % 16n === 0n
+  if (like(before) === like(after) && aligned && before.device === after.device) return
+  const got = aligned ? like(after) : `a pointer that is not aligned to 16 bytes`
+  throw ktlError('KTL4024', { operand: name, expected: `a tensor like the one prepared (${like(before)})`, got })
+}

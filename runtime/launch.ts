@@ -1,0 +1,178 @@
+/** From a launch recipe and the tensors of one call to the bytes and the grid that the kernel is launched with. */
+import type { GridRule, LaunchRecipe, ParamRule, TensorMapRule } from '../codegen/generated.ts'
+import { DTYPES } from '../compiler/dtypes.ts'
+import type { DTypeName } from '../grammar/vocabulary.ts'
+import { ktlError } from './fail.ts'
+import { elementCount } from './tensor_layout.ts'
+import { createTensorMap, TENSOR_MAP_BYTES } from './tensor_map.ts'
+
+/** A tensor as an operand: what each of its dimensions is called. An axis left out at the call is not in `axes`. */
+export interface BoundOperand {
+  readonly tensor: {
+    readonly pointer: bigint
+    readonly dtype: DTypeName
+    readonly shape: readonly number[]
+    /** In elements. */
+    readonly strides: readonly number[]
+  }
+  readonly axes: readonly string[]
+}
+
+export interface LaunchBindings {
+  readonly operands: Readonly<Record<string, BoundOperand>>
+  /** Of every axis present at the call; the others count as 1. */
+  readonly extents: Readonly<Record<string, number>>
+  readonly scalars: Readonly<Record<string, number>>
+  /** Tiles walked along m before n advances. Default: 1. */
+  readonly tileGroup?: number
+}
+
+export interface PlannedLaunch {
+  readonly grid: readonly [number, number, number]
+  readonly block: readonly [number, number, number]
+  readonly cluster: readonly [number, number, number]
+  readonly sharedMemBytes: number
+  readonly params: Uint8Array
+}
+
+/** Everything `DeviceFunction.launch` needs; null: there is nothing to compute (an output without elements). */
+export function planLaunch(
+  recipe: LaunchRecipe,
+  bindings: LaunchBindings,
+  device: { smCount: number },
+): PlannedLaunch | null {
+  const ctas = gridSize(recipe, bindings, device.smCount)
+  if (ctas === 0) return null
+  return {
+    grid: [ctas, 1, 1],
+    block: [recipe.threads, 1, 1],
+    cluster: recipe.cluster,
+    sharedMemBytes: recipe.sharedMemBytes,
+    params: packParameters(recipe, bindings),
+  }
+}
+
+/** CTAs of the launch, a multiple of the cluster; 0 when an extent of the output is 0. */
+export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount: number): number {
+  const perCluster = recipe.cluster.reduce((product, extent) => product * extent, 1)
+  const wanted = ctasOf(recipe.grid, bindings)
+  if (wanted === 0) return 0
+  const clusters = Math.ceil(wanted / perCluster)
+  const resident = Math.max(1, Math.floor(smCount / perCluster))
+  return Math.min(clusters, recipe.grid.kind === 'persistent' ? resident : clusters) * perCluster
+}
+
+function ctasOf(rule: GridRule, bindings: LaunchBindings): number {
+  if (rule.kind === 'persistent') {
+    return rule.tiles.reduce((product, tile) => product * Math.ceil(extentOf(bindings, tile.axis) / tile.extent), 1)
+  }
+  const elements = rule.outputs.map((name) => elementCount(operandOf(bindings, name).tensor.shape))
+  return Math.min(rule.limit, Math.ceil(Math.max(...elements) / rule.perCta))
+}
+
+/** The parameter block, each parameter at its natural alignment as the C rules of kernel signatures have it. */
+export function packParameters(recipe: LaunchRecipe, bindings: LaunchBindings): Uint8Array {
+  const parts: { readonly offset: number; readonly bytes: Uint8Array }[] = []
+  let end = 0
+  for (const rule of recipe.params) {
+    const bytes = bytesOfRule(rule, bindings)
+    // CUtensorMap is declared with an alignment of 64; scalars are aligned to their size.
+    const align = rule.kind === 'tensorMap' ? 64 : bytes.length
+    const offset = Math.ceil(end / align) * align
+    parts.push({ offset, bytes })
+    end = offset + bytes.length
+  }
+  const block = new Uint8Array(end)
+  for (const { offset, bytes } of parts) block.set(bytes, offset)
+  return block
+}
+
+function bytesOfRule(rule: ParamRule, bindings: LaunchBindings): Uint8Array {
+  switch (rule.kind) {
+    case 'tensorMap':
+      return tensorMapBytes(rule, operandOf(bindings, rule.operand))
+    case 'pointer':
+      return scalar(8, (view) => view.setBigUint64(0, operandOf(bindings, rule.operand).tensor.pointer, true))
+    case 'stride':
+      return int64(strideOf(operandOf(bindings, rule.operand), rule.axis, extentOf(bindings, rule.axis)))
+    case 'extent':
+      return int32(extentOf(bindings, rule.axis))
+    case 'carries':
+      return int32(operandOf(bindings, rule.operand).axes.includes(rule.axis) ? 1 : 0)
+    case 'scalar':
+      return scalarBytes(rule, bindings.scalars)
+    case 'tileGroup':
+      return int32(bindings.tileGroup ?? 1)
+  }
+}
+
+function scalarBytes({ name, type }: ParamRule & { kind: 'scalar' }, scalars: LaunchBindings['scalars']): Uint8Array {
+  const value = Object.hasOwn(scalars, name) ? scalars[name] : undefined
+  if (typeof value !== 'number') {
+    throw ktlError('KTL4016', { what: `scalar ${name}`, expected: `a number for ${type}`, got: String(value) })
+  }
+  switch (type) {
+    case 'f32':
+      return scalar(4, (view) => view.setFloat32(0, value, true))
+    case 'f64':
+      return scalar(8, (view) => view.setFloat64(0, value, true))
+    case 'i32':
+      return scalar(4, (view) => view.setInt32(0, value, true))
+    case 'u32':
+      return scalar(4, (view) => view.setUint32(0, value, true))
+  }
+}
+
+/** 0 where the operand does not vary along the axis. */
+function strideOf({ tensor, axes }: BoundOperand, axis: string, extent: number): number {
+  const dimension = axes.indexOf(axis)
+  if (dimension < 0) return 0
+  return tensor.shape[dimension] === 1 && extent !== 1 ? 0 : tensor.strides[dimension]!
+}
+
+/**
+ * Axes the operand lacks have extent 1. Maps have no empty dimensions: an extent of 0 (K = 0) is encoded as 1, and
+ * the kernel issues no copy then. Strides of dimensions of extent 1 never count, so any legal one will do.
+ */
+function tensorMapBytes(rule: TensorMapRule, { tensor, axes }: BoundOperand): Uint8Array {
+  const elementBytes = DTYPES[rule.dtype].storageBytes
+  const dims: number[] = []
+  const strides: number[] = []
+  rule.axes.forEach((axis, i) => {
+    const dimension = axes.indexOf(axis)
+    const extent = dimension < 0 ? 1 : Math.max(1, tensor.shape[dimension]!)
+    const stride = dimension < 0 || extent === 1 ? null : tensor.strides[dimension]!
+    dims.push(extent)
+    if (i > 0) strides.push(stride === null ? 16 : stride * elementBytes)
+    else if (stride !== null && stride !== 1) {
+      throw ktlError('KTL4016', {
+        what: `operand ${rule.operand}`,
+        expected: `axis ${axis} contiguous in memory`,
+        got: `stride ${stride}`,
+      })
+    }
+  })
+  const { dtype, box, swizzle } = rule
+  return createTensorMap({ dtype, address: tensor.pointer, dims, strides, box, swizzle }).bytes.slice(
+    0,
+    TENSOR_MAP_BYTES,
+  )
+}
+
+function operandOf({ operands }: LaunchBindings, name: string): BoundOperand {
+  if (Object.hasOwn(operands, name)) return operands[name]!
+  throw ktlError('KTL4016', { what: `operand ${name}`, expected: 'a tensor', got: 'nothing' })
+}
+
+function extentOf({ extents }: LaunchBindings, axis: string): number {
+  return Object.hasOwn(extents, axis) ? extents[axis]! : 1
+}
+
+function scalar(bytes: number, put: (view: DataView) => void): Uint8Array {
+  const block = new Uint8Array(bytes)
+  put(new DataView(block.buffer))
+  return block
+}
+
+const int32 = (value: number): Uint8Array => scalar(4, (view) => view.setInt32(0, value, true))
+const int64 = (value: number): Uint8Array => scalar(8, (view) => view.setBigInt64(0, BigInt(value), true))

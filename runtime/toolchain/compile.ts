@@ -1,0 +1,100 @@
+import { availableParallelism } from 'node:os'
+import { promises as fs } from 'node:fs'
+import path from 'node:path'
+import { ktlError } from '../fail.ts'
+import type { KernelSources } from '../findings.ts'
+import { describe } from '../tensor_layout.ts'
+import { compileError } from './diagnose.ts'
+import { findNvcc } from './nvcc.ts'
+import { runProgram, Semaphore, withTemporaryFolder, type RunResult } from './process.ts'
+import { parseResources, type KernelResources } from './resources.ts'
+
+export type ImageKind = 'ptx' | 'cubin'
+
+/**
+ * What generated text is compiled with. The compiler forms `fma` itself, so nvcc must not; the host launcher of the
+ * file is left out.
+ */
+export const GENERATED_FLAGS = ['-std=c++17', '-lineinfo', '-fmad=false', '-DKTL_DEVICE_ONLY'] as const
+/** What CUDA C++ of users is compiled with: nvcc's own arithmetic. */
+export const USER_FLAGS = ['-std=c++17', '-lineinfo'] as const
+
+export interface CompileOptions {
+  /** `sm_100a` */
+  readonly arch: string
+  readonly kind: ImageKind
+  readonly flags?: readonly string[]
+  /** How the CUDA text is called in messages and in line information. */
+  readonly name?: string
+  readonly sources?: KernelSources | undefined
+  readonly signal?: AbortSignal | undefined
+  readonly timeoutMs?: number
+}
+
+export interface Compiled {
+  readonly kind: ImageKind
+  /** PTX text (UTF-8) or a cubin. */
+  readonly image: Uint8Array
+  /** Cubins only: ptxas' report for each kernel. */
+  readonly resources: readonly KernelResources[]
+  readonly nvccVersion: string
+}
+
+const FILE = 'kernel.cu'
+const slots = new Semaphore(availableParallelism())
+
+/** Refuses anything that nvcc would read as another option. */
+export function checkArch(arch: string): void {
+  if (/^sm_\d{2,3}[af]?$/.test(arch)) return
+  throw ktlError('KTL4015', { what: 'arch', expected: 'a target of nvcc such as sm_100a', got: describe(arch) })
+}
+
+/**
+ * CUDA C++ to PTX or to a cubin. A cubin is made of the very PTX that the virtual device would run. The result
+ * depends on the text, the flags and nvcc's version alone: paths of this machine are taken out of it.
+ *
+ * Throws KTL6001 without nvcc, KTL6002 for errors in the text, KTL6003 when nvcc did not finish.
+ */
+export async function compileCuda(cuda: string, options: CompileOptions): Promise<Compiled> {
+  const { arch, kind, flags = GENERATED_FLAGS, signal, timeoutMs = 300_000 } = options
+  checkArch(arch)
+  const nvcc = await findNvcc()
+  const name = options.name ?? FILE
+  return slots.run(() =>
+    withTemporaryFolder(async (folder) => {
+      const nvccRun = async (args: readonly string[]): Promise<RunResult> => {
+        // nvcc keeps its intermediate files where TMPDIR says.
+        const env = { ...process.env, TMPDIR: folder }
+        const result = await runProgram(nvcc.path, args, { cwd: folder, env, timeoutMs, signal })
+        if (result.status !== 0) throw compileError(result, { name, text: cuda }, FILE, options.sources)
+        return result
+      }
+      const at = (file: string): string => path.join(folder, file)
+      await fs.writeFile(at(FILE), cuda)
+      await nvccRun([...flags, `-arch=${arch}`, '-ptx', FILE, '-o', 'kernel.ptx'])
+      const ptx = stripPaths(await fs.readFile(at('kernel.ptx'), 'utf8'), folder, name)
+      if (kind === 'ptx') return { kind, image: Buffer.from(ptx), resources: [], nvccVersion: nvcc.version }
+
+      await fs.writeFile(at('kernel.ptx'), ptx)
+      // ptxas records the time of the source file where it finds it, and equal inputs would give unequal cubins.
+      await fs.rm(at(FILE))
+      const report = await nvccRun([
+        `-arch=${arch}`,
+        '-lineinfo',
+        '-Xptxas',
+        '-v',
+        '-cubin',
+        'kernel.ptx',
+        '-o',
+        'kernel.cubin',
+      ])
+      const image = new Uint8Array(await fs.readFile(at('kernel.cubin')))
+      return { kind, image, resources: parseResources(report.output), nvccVersion: nvcc.version }
+    }),
+  )
+}
+
+/** `.file 1 "/tmp/ktl-x/kernel.cu"` names a folder that is gone by now. */
+function stripPaths(ptx: string, folder: string, name: string): string {
+  return ptx.replaceAll(path.join(folder, FILE), name.replace(/["\\\n]/g, '_')).replaceAll(`${folder}${path.sep}`, '')
+}

@@ -1,0 +1,175 @@
+/**
+ * The table of SM100 GEMM cases: a pairwise-covering array over shapes, orders, types, tiles and epilogues, and a
+ * few cases for what pairs cannot reach. `npx tsx test/cases/sm100_gemm.ts` writes device.json; a test checks that the file
+ * is what this program gives and that no pair is missing.
+ */
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { CaseEpilogue, CaseOperand, DeviceCase } from '../../runtime/selftest/case.ts'
+import { pairwise, type Row } from './pairwise.ts'
+
+export const FACTORS = {
+  T: ['f16', 'bf16'],
+  O: ['f16', 'bf16', 'f32'],
+  A: ['mk', 'km'],
+  B: ['kn', 'nk'],
+  D: ['mn', 'nm'],
+  tile: ['64x32', '64x128', '64x256', '128x96', '128x128', '128x256'],
+  M: ['1', 'prime', 'tile-1', 'tile', 'tile+1', 'several'],
+  N: ['8', 'tile-8', 'tile', 'tile+8', '37', 'several'],
+  K: [0, 8, 64, 65, 72, 200],
+  L: ['none', '1', '3', 'broadcast B'],
+  epilogue: ['none', 'alpha C', 'row', 'column', 'batch', 'two outputs'],
+  padding: ['dense', 'padded'],
+} as const
+
+const SEED = 3
+
+type CaseRow = Row<typeof FACTORS>
+
+export function sm100GemmCases(): DeviceCase[] {
+  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA]
+}
+
+export const coveringRows = (): CaseRow[] => pairwise(FACTORS, SEED)
+
+function toCase(row: CaseRow): DeviceCase {
+  const [tileM, tileN] = row.tile.split('x').map(Number) as [number, number]
+  const m = { '1': 1, prime: 31, 'tile-1': tileM - 1, tile: tileM, 'tile+1': tileM + 1, several: 2 * tileM + 44 }[row.M]
+  const n = { '8': 8, 'tile-8': tileN - 8, tile: tileN, 'tile+8': tileN + 8, '37': 37, several: 2 * tileN + 16 }[row.N]
+  const l = { none: null, '1': 1, '3': 3, 'broadcast B': 2 }[row.L]
+  const order = (axes: string): string[] => [...(l === null ? [] : ['l']), ...axes]
+  const extent: Record<string, number> = { m, n, k: row.K }
+  const padded = row.padding === 'padded'
+  // A and B reach TMA: their rows are padded to 16 bytes at least.
+  const input = (axes: string): CaseOperand => ({
+    order: order(axes),
+    padding: pad(extent[axes[1]!]!, 8) + (padded ? 8 : 0),
+  })
+  const inner = extent[row.D[1]!]!
+  const bytes = row.O === 'f32' ? 4 : 2
+  return {
+    name: Object.values(row).join(' '),
+    kernel: 'gemm',
+    types: { T: row.T, O: row.O },
+    design: { kind: 'sm100', tile: [tileM, tileN] },
+    extents: { ...(l !== null && { l }), m, n, k: row.K },
+    operands: {
+      A: input(row.A),
+      B: row.L === 'broadcast B' ? { ...input(row.B), order: [...row.B], without: ['l'] } : input(row.B),
+      D: { order: order(row.D), padding: (padded ? 16 / bytes : 0) + (padded ? pad(inner, 16 / bytes) : 0) },
+    },
+    ...(row.epilogue !== 'none' && { epilogue: epilogueOf(row.epilogue, l, row.T, padded) }),
+    inputs: 'integers',
+  }
+}
+
+const pad = (extent: number, multiple: number): number => (multiple - (extent % multiple)) % multiple
+
+function epilogueOf(
+  kind: Exclude<CaseRow['epilogue'], 'none'>,
+  l: number | null,
+  T: DTypeName,
+  padded: boolean,
+): CaseEpilogue {
+  const full = l === null ? ['m', 'n'] : ['l', 'm', 'n']
+  const padding = padded ? 8 : 0
+  switch (kind) {
+    case 'alpha C':
+      return { text: 'relu(acc*alpha+C)', scalars: { alpha: 2 }, tensors: { C: { dtype: T, axes: full, padding } } }
+    case 'row':
+      return { text: 'relu(acc + bias)', tensors: { bias: { dtype: 'f32', axes: ['n'] } } }
+    case 'column':
+      return { text: 'acc * scale', tensors: { scale: { dtype: 'f16', axes: ['m', '1'] } } }
+    case 'batch':
+      return l === null
+        ? { text: 'acc + shift', scalars: { shift: -3 } }
+        : { text: 'acc + shift', tensors: { shift: { dtype: 'f32', axes: ['l', '1', '1'] } } }
+    case 'two outputs':
+      return {
+        text: 'def epilogue(acc, C, beta):\n  F = acc + beta * C\n  D = relu(F)\n  return D, F',
+        scalars: { beta: -2 },
+        tensors: { C: { dtype: 'bf16', axes: ['m', 'n'], padding } },
+        outputs: { F: { dtype: 'f32', axes: full, padding } },
+      }
+  }
+}
+
+/** Same kernels as above where possible: what pairs of factors do not reach. */
+const EXTRA: DeviceCase[] = [
+  {
+    name: 'M = N with a vector of that length: per column, by position',
+    kernel: 'gemm',
+    types: { T: 'f16', O: 'f32' },
+    design: { kind: 'sm100', tile: [128, 128] },
+    extents: { m: 96, n: 96, k: 64 },
+    operands: { A: {}, B: {}, D: {} },
+    epilogue: { text: 'acc + bias', tensors: { bias: { dtype: 'f32', axes: ['n'] } } },
+    inputs: 'integers',
+  },
+  {
+    name: 'M = N with a vector annotated per row',
+    kernel: 'gemm',
+    types: { T: 'f16', O: 'f32' },
+    design: { kind: 'sm100', tile: [128, 128] },
+    extents: { m: 96, n: 96, k: 64 },
+    operands: { A: {}, B: {}, D: {} },
+    epilogue: { text: 'acc + bias[m]', tensors: { bias: { dtype: 'f32', axes: ['m'] } } },
+    inputs: 'integers',
+  },
+  {
+    name: 'skip0 leaves C unread',
+    kernel: 'gemm',
+    types: { T: 'bf16', O: 'bf16' },
+    design: { kind: 'sm100', tile: [128, 64] },
+    extents: { m: 130, n: 72, k: 128 },
+    operands: { A: {}, B: { order: ['n', 'k'] }, D: {} },
+    epilogue: {
+      text: 'acc + skip0(beta) * C',
+      scalars: { beta: 0 },
+      tensors: { C: { dtype: 'bf16', axes: ['m', 'n'] } },
+    },
+    inputs: 'integers',
+  },
+  {
+    name: 'more tiles than SMs, deep K: rings wrap many times',
+    kernel: 'gemm',
+    types: { T: 'f16', O: 'f16' },
+    design: { kind: 'sm100', tile: [64, 32] },
+    extents: { l: 2, m: 640, n: 512, k: 1000 },
+    operands: { A: {}, B: { order: ['l', 'n', 'k'] }, D: {} },
+    inputs: 'integers',
+  },
+  {
+    name: 'random normal inputs within the contraction bound',
+    kernel: 'gemm',
+    types: { T: 'bf16', O: 'bf16' },
+    design: { kind: 'sm100', tile: [128, 256] },
+    extents: { m: 300, n: 520, k: 776 },
+    operands: { A: {}, B: { order: ['n', 'k'] }, D: {} },
+    epilogue: {
+      text: 'gelu_tanh(acc * scale + bias)',
+      scalars: { scale: 0.05 },
+      tensors: { bias: { dtype: 'bf16', axes: ['n'] } },
+    },
+    inputs: 'normal',
+  },
+  ...(['gelu', 'silu', 'tanh', 'sigmoid', 'exp', 'softplus', 'elu', 'hardswish'] as const).map((fn): DeviceCase => ({
+    name: `${fn} on the tensor-core path`,
+    kernel: 'gemm',
+    types: { T: 'f16', O: 'f32' },
+    design: { kind: 'sm100', tile: [128, 64] },
+    extents: { m: 65, n: 40, k: 24 },
+    operands: { A: {}, B: {}, D: {} },
+    epilogue: { text: `${fn}(acc * 0.1)` },
+    inputs: 'normal',
+  })),
+]
+
+export const DEVICE_JSON = fileURLToPath(new URL('./device.json', import.meta.url))
+
+export const toJson = (cases: readonly DeviceCase[]): string =>
+  `[\n${cases.map((c) => `  ${JSON.stringify(c)}`).join(',\n')}\n]\n`
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(DEVICE_JSON, toJson(sm100GemmCases()))

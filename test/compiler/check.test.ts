@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { catalogue, type Entry } from '../../grammar/catalogue/index.ts'
+import { countChoices } from '../../compiler/family.ts'
+import { checkEpilogue } from '../../compiler/epilogue.ts'
+import { parseEpilogue } from '../../grammar/parse.ts'
+import { readCases, rendered } from '../grammar/expect.ts'
+import { checked, diagnosticsOf } from './helpers.ts'
+
+const read = (name: string): string => readFileSync(new URL(`./cases/${name}`, import.meta.url), 'utf8')
+const cases = readCases(read('programs.txt'))
+
+test('the table of wrong programs is large', () => {
+  expect(new Set(cases.map((c) => c.input)).size).toBeGreaterThanOrEqual(80)
+  expect(new Set(cases.flatMap((c) => c.kind.split(' '))).size).toBeGreaterThanOrEqual(55)
+})
+
+test.each(cases)('$kind: $input', ({ kind, input, expected }) => {
+  expect(
+    diagnosticsOf({ name: 'a.ktl', text: input })
+      .map((d) => d.code)
+      .join(' '),
+  ).toBe(kind)
+  expect(rendered(input, diagnosticsOf)).toBe(expected)
+})
+
+describe('examples of the catalogue', () => {
+  const entries = (Object.entries(catalogue) as [string, Entry][]).filter(([code]) => /^KTL(20|22|23|290|30)/.test(code))
+  const programs = entries.filter(([, { wrong }]) => wrong && 'ktl' in wrong)
+  test.each(programs)('%s', (code, { wrong, right }) => {
+    const codesOf = (text: string): string[] => diagnosticsOf({ name: 'a.ktl', text }).map((d) => d.code)
+    const text = (wrong as { ktl: string }).ktl
+    if (code.startsWith('KTL29'))
+      expect(checked(text).kernels.flatMap((k) => k.notLowered.map((d) => d.code))).toContain(code)
+    else expect(codesOf(text)).toContain(code)
+    expect(codesOf((right as { ktl: string }).ktl)).toEqual([])
+    if (code.startsWith('KTL29')) expect(checked((right as { ktl: string }).ktl).kernels[0]!.notLowered).toEqual([])
+  })
+  const strings = entries.filter(([, { wrong }]) => wrong && 'epilogue' in wrong)
+  test.each(strings)('%s in an epilogue string', (code, { wrong, right }) => {
+    const codesOf = (text: string): string[] => {
+      const source = { name: '<epilogue>', text }
+      return checkEpilogue(parseEpilogue(source).epilogue, source).diagnostics.map((d) => d.code)
+    }
+    expect(codesOf((wrong as { epilogue: string }).epilogue)).toEqual([code])
+    expect(codesOf((right as { epilogue: string }).epilogue)).toEqual([])
+  })
+})
+
+test('every form of the language checks without a word', () => {
+  const text = read('language.ktl')
+  expect(rendered(text, diagnosticsOf)).toBe('')
+  const found = checked(text).kernels.map((k) => `${k.name} ${countChoices(k)} ${k.notLowered.map((d) => d.code)}`)
+  expect(found).toEqual([
+    'gemm 48 ', 'linear_gelu 2 ', 'residual 1 ', 'swiglu 1 ', 'axpby 1 ', 'dgemm 8 ',
+    'mx 1 KTL2901,KTL2901', 'grouped 1 KTL2902', 'rms 1 KTL2903',
+  ]) // prettier-ignore
+})
+
+test('every mistake of a file is reported, in order', () => {
+  const text = `kernel a<T: f16 | u32>(A: T[m, k], B: T[k, n], c: f32) -> D: i8[m, n] {
+  acc = sum[k](A * B)
+  D = acc + x
+}
+kernel b(A: f32[m]) -> D: f32[m] { D = rleu(A) }
+schedule c on sm_100 { tile 1x1 }
+`
+  const found = diagnosticsOf({ name: 'a.ktl', text }).map((d) => d.code)
+  expect(found).toEqual(['KTL2008', 'KTL2001', 'KTL2004', 'KTL3003', 'KTL3009'])
+})
+
+test('long chains and deep inlining are refused or read, never thrown', () => {
+  const chain = (n: number): string => `kernel f(A: f32[m]) -> D: f32[m] { D = A${' + A'.repeat(n)} }`
+  expect(diagnosticsOf({ name: 'a.ktl', text: chain(2000) })).toEqual([])
+  const doubling = Array.from(
+    { length: 40 },
+    (_, i) => `epilogue e${i}(x) -> D { D = ${i ? `e${i - 1}(x) + e${i - 1}(x)` : 'x + 1'} }`,
+  )
+  const text = [...doubling, 'kernel f(A: f32[m]) -> D: f32[m] { D = e39(A) }'].join('\n')
+  expect(new Set(diagnosticsOf({ name: 'a.ktl', text }).map((d) => d.code))).toEqual(new Set(['KTL2032']))
+})

@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest'
+import { bindKernel } from '../../compiler/bind.ts'
+import { classify } from '../../compiler/classify.ts'
+import { choices, countChoices, orderChoices } from '../../compiler/family.ts'
+import { designsOf } from '../../compiler/schedule.ts'
+import { checked, family, GEMM, program } from './helpers.ts'
+
+test('choices come in the order of the alternatives and are as many as counted', () => {
+  const gemm = family(GEMM)
+  const all = [...choices(gemm)]
+  expect(countChoices(gemm)).toBe(48)
+  expect(all.length).toBe(48)
+  expect(all[0]).toEqual({
+    types: { T: 'f16', O: 'f16' },
+    orders: { A: ['l', 'm', 'k'], B: ['l', 'k', 'n'], D: ['l', 'm', 'n'] },
+  })
+  expect(all[1]!.orders.D).toEqual(['l', 'n', 'm'])
+  expect(all.at(-1)!.types).toEqual({ T: 'bf16', O: 'f32' })
+  expect([...orderChoices(gemm)].length).toBe(8)
+})
+
+test('a choice that breaks a rule is no instance', () => {
+  const { kernels } = checked(
+    'kernel f<T: f16 | bf16, S: f32 | f16>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { acc: S = sum[k](A * B); D = acc }',
+  )
+  expect(kernels[0]!.typeChoices).toEqual([{ T: 'f16', S: 'f32' }, { T: 'f16', S: 'f16' }, { T: 'bf16', S: 'f32' }]) // prettier-ignore
+})
+
+test('designs: defaults, and consistent combinations of a schedule', () => {
+  const plain = family(GEMM)
+  const defaults = [...designsOf(plain.schedules, 'sm100', 'sm_100a', 2)]
+  expect(defaults.length).toBe(16)
+  expect(defaults[0]).toEqual({
+    kind: 'sm100', use2ctaMma: false, tile: [64, 32, 64], cluster: [1, 1, 1], scheduler: 'static', stages: 'auto',
+  }) // prettier-ignore
+  expect([...designsOf(plain.schedules, 'simt', 'sm_100a', 2)]).toEqual([{ kind: 'simt', tile: [16, 16] }])
+  const { schedules } = family(
+    GEMM +
+      'schedule gemm on sm_100 { mma 1cta | 2cta; tile 64x64 | 128x64 | 256x128; cluster 1x1 | 2x1; scheduler static | clc }\nschedule gemm on simt { tile 32x32 | 16x16 }\n',
+  )
+  // 1cta: 2 tiles x 2 clusters; 2cta: 2 tiles x the even cluster; each with 2 schedulers.
+  const designs = [...designsOf(schedules, 'sm100', 'sm_100a', 2)]
+  expect(designs.length).toBe((2 * 2 + 2) * 2)
+  expect(designs.every((d) => d.kind === 'sm100' && (d.tile[0] !== 256 || d.use2ctaMma))).toBe(true)
+  expect([...designsOf(schedules, 'simt', 'sm_100a', 4)].map((d) => d.tile)).toEqual([[32, 32], [16, 16]]) // prettier-ignore
+})
+
+test('without `mma`, the rows of the tile choose it', () => {
+  const { schedules } = family(GEMM + 'schedule gemm on sm_100 { tile 256x128 | 128x128 }')
+  const designs = [...designsOf(schedules, 'sm100', 'sm_103a', 1)]
+  expect(designs.map((d) => [d.tile, d.kind === 'sm100' && d.cluster])).toEqual([
+    [[256, 128, 128], [2, 1, 1]], [[128, 128, 128], [1, 1, 1]],
+  ]) // prettier-ignore
+})
+
+test('classify names the parts of a GEMM by what the output says', () => {
+  const gemm = classify(program(GEMM))
+  expect(gemm).toMatchObject({ kind: 'gemm', l: 'l', m: 'm', n: 'n', k: 'k', a: 'A', b: 'B' })
+  const swapped = classify(program('kernel f(X: f16[p, q], Y: f16[q, r]) -> D: f32[r, p] { D = sum[q](X * Y) }'))
+  expect(swapped).toMatchObject({ kind: 'gemm', l: null, m: 'r', n: 'p', k: 'q', a: 'Y', b: 'X' })
+  expect(classify(program('kernel f(X: f32[i]) -> Y: f32[i] { Y = X * 2 }')).kind).toBe('elementwise')
+  expect(classify(program('kernel f(X: f32[i, j]) -> Y: f32[i] { Y = sum[j](X) }')).kind).toBe('general')
+  const swiglu =
+    'kernel f(A: bf16[m, k], B: bf16[k, f], C: bf16[k, f]) -> H: bf16[m, f] { H = sum[k](A * B) * sum[k](A * C) }'
+  expect(classify(program(swiglu)).kind).toBe('general')
+})
+
+test('binding sets dtypes, orders and divisibility', () => {
+  const bound = bindKernel(family(GEMM), {
+    types: { T: 'bf16', O: 'f32' },
+    orders: { A: ['l', 'k', 'm'] },
+    divisibility: { A: 'vector' },
+  })
+  const [A, B, D] = bound.operands
+  expect(A).toEqual({
+    name: 'A', role: 'input', dtype: 'bf16', axes: ['l', 'm', 'k'], order: ['l', 'k', 'm'], divisibility: 'vector', fromEpilogue: false,
+  }) // prettier-ignore
+  expect([B!.order, B!.divisibility, D!.dtype]).toEqual([['l', 'k', 'n'], 'element', 'f32'])
+  expect(() => bindKernel(family(GEMM), { types: { T: 'u32', O: 'f32' } })).toThrow('KTL2202')
+  const scaled =
+    'kernel f(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[k, n] * ue8m0[k/32, n]) -> D: bf16[m, n] { D = sum[k](A * B) }'
+  expect(() => program(scaled)).toThrow('KTL2901')
+})

@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest'
+import { designsOf } from '../../compiler/schedule.ts'
+import { isRejection } from '../../compiler/rejection.ts'
+import { lowerSm100 } from '../../compiler/sm100/lower.ts'
+import { SMEM_LIMIT } from '../../compiler/sm100/plan.ts'
+import { printTileProgram } from '../../compiler/print_tile.ts'
+import { walkTileOps, type TileProgram } from '../../compiler/tile_ir.ts'
+import { verifyTileProgram } from '../../compiler/verify_tile.ts'
+import { catalogue } from '../../grammar/catalogue/index.ts'
+import { bound, design, familiesOf, gemmOf, planned, tryPlan } from './support.ts'
+
+const GEMM = `kernel gemm<T: f16 | bf16, O: f16 | f32>(A: T[l?, m, k] | T[l?, k, m], B: T[l?, k, n] | T[l?, n, k])
+  -> D: O[l?, m, n] | O[l?, n, m] { D = sum[k](A * B) }`
+const TILES = [64, 128].flatMap((m) => [32, 64, 96, 128, 160, 192, 224, 256].map((n) => [m, n] as const))
+const ORDERS = [{}, { A: ['l', 'k', 'm'] }, { B: ['l', 'n', 'k'] }, { D: ['l', 'n', 'm'] }, { A: ['l', 'k', 'm'], B: ['l', 'n', 'k'], D: ['l', 'n', 'm'] }] // prettier-ignore
+
+describe('plans', () => {
+  test('every tile, order and store class fits the SM and lowers to a valid tile program', () => {
+    for (const tile of TILES)
+      for (const orders of ORDERS)
+        for (const O of ['f16', 'f32'] as const)
+          for (const D of ['vector', 'element'] as const) {
+            const plan = planned(bound(GEMM, { orders, types: { T: 'bf16', O }, divisibility: { D } }), design(tile))
+            expect(plan.smemBytes).toBeLessThanOrEqual(SMEM_LIMIT)
+            expect(plan.stages).toBeGreaterThanOrEqual(3)
+            expect(plan.tmemColumns).toBeLessThanOrEqual(512)
+            const program = lowerSm100(plan)
+            expect(verifyTileProgram(program)).toEqual([])
+            expect(program.tmem.slotOffset + 4 + 1024).toBeLessThanOrEqual(plan.smemBytes)
+          }
+  })
+
+  // Words worked out by hand from the tables of PTX ISA 9.7.16.4.
+  test.each([
+    ['f16', {}, [128, 256], 0x08410010, 'B N-major'],
+    ['bf16', { B: ['l', 'n', 'k'] }, [128, 256], 0x08400490, 'both K-major'],
+    ['bf16', { B: ['l', 'n', 'k'] }, [128, 128], 0x08200490, 'both K-major'],
+    ['f16', { A: ['l', 'k', 'm'], B: ['l', 'n', 'k'] }, [64, 32], 0x04088010, 'A M-major'],
+  ] as const)('instruction descriptor: %s %o %o', (T, orders, tile, word) => {
+    const plan = planned(bound(GEMM, { orders, types: { T, O: 'f32' } }), design(tile))
+    expect(plan.instructionDescriptor.toString(16)).toBe(word.toString(16))
+  })
+
+  test('operand boxes and descriptors follow the memory order', () => {
+    const { a, b } = planned(bound(GEMM, { types: { T: 'f16', O: 'f16' } }), design([128, 96]))
+    expect(a).toMatchObject({ major: 'k', boxes: 1, boxExtents: [64, 128, 1], tileBytes: 16384, descriptor: { strideBytes: 1024, stepBytes: 32 } })
+    expect(b).toMatchObject({ major: 'mn', boxes: 2, boxExtents: [64, 64, 1], tileBytes: 16384, descriptor: { leadingBytes: 8192, strideBytes: 1024, stepBytes: 2048 } })
+  }) // prettier-ignore
+
+  test('stages fill shared memory: one more would not fit', () => {
+    const plan = planned(bound(GEMM, { types: { T: 'f16', O: 'f32' } }), design([128, 256]))
+    expect(plan.stages).toBe(4)
+    expect(plan.smemBytes + plan.stageBytes).toBeGreaterThan(SMEM_LIMIT)
+    expect(tryPlan(plan.program, design([128, 256], { stages: 5 }))).toMatchObject({ code: 'KTL4510' })
+  })
+
+  test('metadata of an epilogue: operands by how they vary, pointer scalars, guarded loads', () => {
+    const program = bound(`kernel f(A: f16[l, m, k], B: f16[l, n, k], C: bf16[m, n], r: f32[n], c: f16[m], b: f32[l], beta: f32)
+      -> D: f16[l, m, n] { D = relu(sum[k](A * B) * b + r) * c + skip0(beta) * C }`)
+    const plan = planned(program, design([128, 64]))
+    expect(plan.aux.map((x) => [x.operand.name, x.shape, x.vector])).toEqual([
+      ['b', 'uniform', false], ['r', 'row', false], ['c', 'column', false], ['C', 'full', true],
+    ]) // prettier-ignore
+    const loads = opsOf(lowerSm100(plan)).filter((op) => op.op === 'aux_load')
+    expect(loads.filter((op) => op.guard !== null).map((op) => op.operand)).toEqual(['C'])
+  })
+})
+
+const opsOf = (program: TileProgram) => program.roles.flatMap((role) => [...walkTileOps(role.body)].map(([op]) => op))
+
+describe('rejections', () => {
+  const codes = Object.entries(catalogue).filter(
+    ([code, entry]) => /^KTL(292\d|451\d)$/.test(code) && entry.wrong && 'ktl' in entry.wrong,
+  )
+  test.each(codes)('%s: the wrong example is rejected with it, the right one plans', (code, { wrong, right }) => {
+    expect(firstRejections((wrong as { ktl: string }).ktl)).toContain(code)
+    expect(firstRejections((right as { ktl: string }).ktl)).not.toContain(code)
+  })
+  test('operands that TMA cannot address', () => {
+    const program = bound(GEMM, { divisibility: { B: 'element' } })
+    expect(tryPlan(program, design([128, 64]))).toMatchObject({ code: 'KTL4513', operand: 'B' })
+  })
+
+  function firstRejections(text: string): string[] {
+    const [family] = familiesOf(text)
+    const program = bound(text)
+    gemmOf(program)
+    const bytes = program.operands[0]!.dtype === 'e4m3' ? 1 : 2
+    return [...designsOf(family!.schedules, 'sm100', 'sm_100a', bytes)].flatMap((d) => {
+      const plan = d.kind === 'sm100' ? tryPlan(program, d) : null
+      return plan && isRejection(plan) ? [plan.code] : []
+    })
+  }
+})
+
+describe('tile IR', () => {
+  const lowered = lowerSm100(planned(bound(GEMM, { types: { T: 'f16', O: 'f16' } }), design([128, 128])))
+  test('prints', () => expect(printTileProgram(lowered)).toMatchFileSnapshot('../golden/gemm_128x128.tile'))
+
+  const edited = (edit: Partial<TileProgram>): string[] => verifyTileProgram({ ...lowered, ...edit })
+  test('the verifier reports broken programs', () => {
+    const [full, ...others] = lowered.barriers
+    expect(edited({ barriers: [{ ...full!, txBytes: 100 }, ...others] })).toEqual([
+      'full expects 100 bytes, the role announces 32768',
+      'full expects 100 bytes, its loads bring 32768',
+    ])
+    expect(edited({ buffers: lowered.buffers.map((b) => ({ ...b, offset: b.offset + 16 })) }).join()).toContain('is not 1024-byte aligned') // prettier-ignore
+    expect(edited({ setup: [] })).toContain('barrier full is never initialised')
+    expect(edited({ roles: lowered.roles.filter((r) => r.name !== 'mma') })).toContain('nobody waits for full')
+    expect(edited({ tmem: { ...lowered.tmem, columns: 128 } })).toEqual(['accumulators do not fit the TMEM columns'])
+    expect(edited({ roles: lowered.roles.map((r) => ({ ...r, rings: [] })) }).join()).toContain('does not keep ring stage')
+  })
+})

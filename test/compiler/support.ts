@@ -1,0 +1,52 @@
+/** Shortcuts from `.ktl` text to the IRs, for tests of the later stages. */
+import { bindKernel, type Binding } from '../../compiler/bind.ts'
+import { checkProgram } from '../../compiler/check/program.ts'
+import { classify, type GemmShape } from '../../compiler/classify.ts'
+import type { KernelFamily } from '../../compiler/family.ts'
+import type { Rejection, Sm100Design } from '../../compiler/instance.ts'
+import { isRejection } from '../../compiler/rejection.ts'
+import { planSm100, type Sm100Plan } from '../../compiler/sm100/plan.ts'
+import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import { parseProgram } from '../../grammar/index.ts'
+
+export function familiesOf(text: string): readonly KernelFamily[] {
+  const source = { name: 'test.ktl', text }
+  const { program, diagnostics } = parseProgram(source)
+  const checked = checkProgram(program, source)
+  const errors = [...diagnostics, ...checked.diagnostics].filter((d) => d.severity === 'error')
+  if (errors.length > 0) throw new Error(errors.map((d) => `${d.code} ${d.message}`).join('\n'))
+  return checked.program.kernels
+}
+
+/** Everything 16-byte aligned unless said otherwise. */
+export function bound(text: string, binding: Binding = {}): TensorProgram {
+  const [family] = familiesOf(text)
+  const aligned = Object.fromEntries(family!.operands.map((o) => [o.name, 'vector' as const]))
+  return bindKernel(family!, { ...binding, divisibility: { ...aligned, ...binding.divisibility } })
+}
+
+export const design = (tile: readonly [number, number], rest: Partial<Sm100Design> = {}): Sm100Design => ({
+  kind: 'sm100',
+  use2ctaMma: false,
+  tile: [...tile, 64],
+  cluster: [1, 1, 1],
+  scheduler: 'static',
+  stages: 'auto',
+  ...rest,
+})
+
+export function gemmOf(program: TensorProgram): GemmShape {
+  const shape = classify(program)
+  if (shape.kind !== 'gemm') throw new Error(`not a GEMM: ${JSON.stringify(shape)}`)
+  return shape
+}
+
+export function tryPlan(program: TensorProgram, tiling: Sm100Design): Sm100Plan | Rejection {
+  return planSm100({ program, target: 'sm_100a', design: tiling }, gemmOf(program))
+}
+
+export function planned(program: TensorProgram, tiling: Sm100Design): Sm100Plan {
+  const plan = tryPlan(program, tiling)
+  if (isRejection(plan)) throw new Error(`${plan.code} ${plan.reason}`)
+  return plan
+}

@@ -1,0 +1,457 @@
+import { expect, test } from 'vitest'
+import { TestDevice, compileToPtx, f32Bits, f32Of } from './device.ts'
+
+const source = String.raw`
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <cstdio>
+#include <cassert>
+typedef unsigned u32; typedef unsigned long long u64;
+__device__ int counter; __constant__ int table[4] = {10, 20, 30, 40};
+
+extern "C" __global__ void vadd(float* c, const float* a, const float* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i] + b[i];
+}
+extern "C" __global__ void reduce(float* out, const float* in, int n) {
+  __shared__ float part[8];
+  float s = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) s += in[i];
+  for (int d = 16; d; d >>= 1) s += __shfl_xor_sync(~0u, s, d);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = s;
+  __syncthreads();
+  if (threadIdx.x == 0) { for (int i = 1; i < 8; i++) s += part[i]; *out = s; }
+}
+extern "C" __global__ void matmul(float* C, const float* A, const float* B, int n) {
+  __shared__ float As[16][16], Bs[16][16];
+  int tx = threadIdx.x, ty = threadIdx.y, r = blockIdx.y * 16 + ty, c = blockIdx.x * 16 + tx;
+  float s = 0;
+  for (int k = 0; k < n; k += 16) {
+    As[ty][tx] = A[r * n + k + tx]; Bs[ty][tx] = B[(k + ty) * n + c];
+    __syncthreads();
+    for (int j = 0; j < 16; j++) s += As[ty][j] * Bs[j][tx];
+    __syncthreads();
+  }
+  C[r * n + c] = s;
+}
+extern "C" __global__ void integers(u32* o, const u32* x, const u32* y) {
+  int i = threadIdx.x; u32 a = x[i], b = y[i]; int sa = a, sb = b; u32 r, *p = o + i;
+#define PUT(e) { *p = (u32)(e); p += 32; }
+  PUT(a + b) PUT(a - b) PUT(a * b) PUT(__umulhi(a, b)) PUT(__mulhi(sa, sb))
+  PUT(a / b) PUT(a % b) PUT(sa / sb) PUT(sa % sb)
+  PUT(a << (b & 31)) PUT(a >> (b & 31)) PUT(sa >> (b & 31))
+  PUT(__popc(a)) PUT(__clz(a)) PUT(__brev(a)) PUT(__ffs(a)) PUT(abs(sa))
+  PUT(min(a, b)) PUT(max(a, b)) PUT(min(sa, sb)) PUT(max(sa, sb))
+  PUT(__byte_perm(a, b, 0x5140)) PUT(__funnelshift_l(a, b, 7)) PUT(__funnelshift_r(a, b, 40))
+  PUT(__dp4a(sa, sb, 5)) PUT(__dp4a(a, b, 5u)) PUT(__sad(sa, sb, 1u)) PUT(__usad(a, b, 1u))
+  PUT((u64(a) * b + 3) >> 16) PUT((long long)sa * sb >> 20)
+  asm("bfe.u32 %0, %1, 5, 11;" : "=r"(r) : "r"(a)); PUT(r)
+  asm("bfe.s32 %0, %1, 5, 11;" : "=r"(r) : "r"(a)); PUT(r)
+  asm("bfi.b32 %0, %1, %2, 4, 9;" : "=r"(r) : "r"(a), "r"(b)); PUT(r)
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(r) : "r"(a), "r"(b), "r"(0x0f0f3355)); PUT(r)
+  asm("{.reg .u32 lo; add.cc.u32 lo, %1, %2; addc.u32 %0, 0, 0;}" : "=r"(r) : "r"(a), "r"(b)); PUT(r)
+  asm("{.reg .u32 lo; sub.cc.u32 lo, %1, %2; subc.u32 %0, 7, 0;}" : "=r"(r) : "r"(a), "r"(b)); PUT(r)
+  asm("bfind.s32 %0, %1;" : "=r"(r) : "r"(a)); PUT(r)
+  asm("fns.b32 %0, %1, 0, 2;" : "=r"(r) : "r"(a)); PUT(r)
+  asm("add.sat.s32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); PUT(r)
+}
+extern "C" __global__ void floats(float* o, const float* x, const float* y) {
+  int i = threadIdx.x; float a = x[i], b = y[i], *p = o + i;
+#define PUTF(e) { *p = (e); p += 32; }
+  PUTF(a + b) PUTF(a - b) PUTF(a * b) PUTF(a / b) PUTF(sqrtf(fabsf(a))) PUTF(fmaf(a, b, 0.5f))
+  PUTF(__fadd_rz(a, b)) PUTF(__fadd_ru(a, b)) PUTF(__fadd_rd(a, b)) PUTF(__fmul_rz(a, b)) PUTF(__fmul_ru(a, b)) PUTF(__fmul_rd(a, b))
+  PUTF(__fdiv_rz(a, b)) PUTF(__frcp_rn(b)) PUTF(fminf(a, b)) PUTF(fmaxf(a, b)) PUTF(a > b ? a : -b) PUTF(truncf(a)) PUTF(floorf(a)) PUTF(rintf(a))
+  PUTF(exp2f(a * 0.01f)) PUTF(__log2f(fabsf(b))) PUTF(rsqrtf(fabsf(b))) PUTF(copysignf(a, b)) PUTF((float)((double)a * b + 1.0 / 3))
+  PUTF(__saturatef(a)) PUTF((float)exp((double)a * 0.01)) PUTF(tanhf(a * 0.1f)) PUTF(sinf(a))
+}
+extern "C" __global__ void conversions(u32* o, const float* x) {
+  int i = threadIdx.x; float a = x[i]; u32* p = o + i;
+  PUT((int)a) PUT((u32)a) PUT(__float2int_rn(a)) PUT(__float2int_rd(a)) PUT(__float2int_ru(a)) PUT((int)(short)(int)a) PUT((int)(signed char)(int)a)
+  PUT(__float_as_uint((float)(int)(a * 1000003.0f))) PUT(__float_as_uint(__ll2float_rz((long long)a * 1000000007ll)))
+  PUT(__half_as_ushort(__float2half_rn(a))) PUT(__bfloat16_as_ushort(__float2bfloat16_rn(a))) PUT(__float_as_uint(__half2float(__ushort_as_half(i * 2011))))
+  __half2 h = __floats2half2_rn(a, -a); PUT(*(u32*)&h)
+  __nv_bfloat162 b = __floats2bfloat162_rn(a, -a); PUT(*(u32*)&b)
+}
+extern "C" __global__ void halves(unsigned short* o, const float* x, const float* y) {
+  int i = threadIdx.x; __half a = __float2half(x[i]), b = __float2half(y[i]); unsigned short* p = o + i;
+#define PUTH(e) { *p = __half_as_ushort(e); p += 32; }
+#define PUTB(e) { *p = __bfloat16_as_ushort(e); p += 32; }
+  PUTH(__hadd(a, b)) PUTH(__hmul(a, b)) PUTH(__hfma(a, b, a)) PUTH(__hmax(a, b)) PUTH(__hneg(a)) PUTH(__hadd2(__halves2half2(a, b), __halves2half2(b, b)).x)
+  __nv_bfloat16 c = __float2bfloat16(x[i]), d = __float2bfloat16(y[i]);
+  PUTB(__hadd(c, d)) PUTB(__hmul(c, d)) PUTB(__hfma(c, d, c)) PUTB(__hmin(c, d))
+}
+__device__ __noinline__ int collatz(int n) { int steps = 0; while (n != 1) { n = n % 2 ? 3 * n + 1 : n / 2; steps++; } return steps; }
+extern "C" __global__ void control(int* o) {
+  int i = threadIdx.x, r = 0, local[8];
+  switch (i % 7) { case 0: r = 5; break; case 1: r = i * 3; break; case 2: r = ~i; break; case 3: r = i << 2; break; case 4: r = 100 - i; break; case 5: r = i * i; break; default: r = -1; }
+  o[i] = r;
+  o[32 + i] = i % 3 ? collatz(i + 1) : -collatz(i + 2);
+  for (int j = 0; j < 8; j++) local[(j + i) & 7] = j * i;
+  int s = 0; for (int j = 0; j < i; j++) s += local[j & 7] ^ table[j & 3];
+  o[64 + i] = s;
+  if (i == 5) return;
+  o[96 + i] = __activemask() >> 5 & 1;
+}
+extern "C" __global__ void collectives(u32* o) {
+  int i = threadIdx.x; u32* p = o + i;
+  PUT(__shfl_sync(~0u, i * 10, 5)) PUT(__shfl_up_sync(~0u, i, 3)) PUT(__shfl_down_sync(~0u, i, 3)) PUT(__shfl_xor_sync(~0u, i, 7)) PUT(__shfl_sync(~0u, i, i + 1, 8))
+  PUT(__ballot_sync(~0u, i % 3 == 0)) PUT(__any_sync(~0u, i == 7)) PUT(__all_sync(~0u, i < 31)) PUT(__match_any_sync(~0u, i / 5)) PUT(__reduce_add_sync(~0u, i)) PUT(__reduce_max_sync(~0u, i ^ 21))
+  u32 half = 0; if (i < 16) half = __reduce_or_sync(0xffff, 1 << i); else half = __shfl_sync(0xffff0000, i, 17); PUT(half)
+  u32 leader; asm("{.reg .pred q; elect.sync %0|q, 0xffffffff; @q add.u32 %0, %0, 100;}" : "=r"(leader)); PUT(leader)
+}
+extern "C" __global__ void barriers(int* o) {
+  __shared__ int x[128]; int i = threadIdx.x;
+  x[i] = i; o[i] = __syncthreads_count(i % 3 == 0); o[128 + i] = __syncthreads_and(i < 127); o[256 + i] = __syncthreads_or(i == 90);
+  if (i < 64) { x[i] = x[i ^ 32 ] + 1000; asm volatile("bar.sync 1, 64;"); o[384 + i] = x[63 - i]; } else { asm volatile("bar.sync 2, 64;"); o[384 + i] = x[i]; }
+}
+extern "C" __global__ void atomics(int* g, float* f, u64* q) {
+  __shared__ int s; if (threadIdx.x == 0) s = 0; __syncthreads();
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  atomicAdd(&s, i); atomicAdd(&g[0], 1); atomicMax(&g[1], i); atomicMin(&g[2], -i); atomicXor(&g[3], 1 << (i % 32)); atomicAdd(f, 0.25f); atomicAdd(q, (u64)i << 32);
+  int old; do { old = g[5]; } while (atomicCAS(&g[5], old, old + 2) != old);
+  atomicInc((u32*)&g[6], 9); atomicAdd(&counter, 1);
+  __syncthreads(); if (threadIdx.x == 0) atomicAdd(&g[4], s);
+}
+extern "C" __global__ void memory(uint4* o, const uint4* in, int* generic) {
+  __shared__ int box[32]; int i = threadIdx.x; uint4 v = in[i]; o[31 - i] = make_uint4(v.w, v.z, v.y, v.x);
+  int* p = i % 2 ? box + i : generic + i; *p = i * 7; __syncwarp(); generic[i] = *p + (int)blockDim.x;
+  ((char*)(generic + 32))[i] = (char)(i - 16);
+}
+extern "C" __global__ void clock_and_ids(u32* o) {
+  u32 lane, warp; asm("mov.u32 %0, %%laneid;" : "=r"(lane)); asm("mov.u32 %0, %%warpid;" : "=r"(warp));
+  long long t0 = clock64(); u32 at = (blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x * blockDim.y + threadIdx.y * blockDim.x + threadIdx.x;
+  o[at] = lane | warp << 8 | blockIdx.x << 16 | blockIdx.y << 20 | (clock64() > t0) << 31;
+}
+extern "C" __global__ void out_of_bounds(int* a, int n) { a[threadIdx.x + n] = 1; }
+extern "C" __global__ void misaligned(char* a) { *(int*)(a + 2) = 1; }
+extern "C" __global__ void shared_overrun(int* a, int n) { __shared__ int s[32]; s[threadIdx.x] = 1; __syncthreads(); a[threadIdx.x] = s[threadIdx.x + n]; }
+extern "C" __global__ void uninitialised(int* a, int n) { __shared__ int s[64]; if (threadIdx.x < n) s[threadIdx.x] = threadIdx.x; __syncthreads(); a[threadIdx.x] = s[threadIdx.x] + 1; }
+extern "C" __global__ void uninitialised_branch(int* a, int n) { __shared__ int s[64]; if (threadIdx.x < n) s[threadIdx.x] = 1; __syncthreads(); if (s[threadIdx.x] > 3) a[0] = 1; }
+extern "C" __global__ void one_warp_waits(int* a) { if (threadIdx.x < 32) asm volatile("bar.sync 3, 64;"); a[threadIdx.x] = 1; }
+extern "C" __global__ void fails(int* a, int n) { assert(n > 3); a[0] = n; }
+extern "C" __global__ void prints(int n) { printf("%d\n", n); }
+extern "C" __global__ void traps() { asm volatile("trap;"); }
+extern "C" __global__ void forever(volatile int* a) { while (a[0] == 0) a[1]++; }
+extern "C" __global__ void spins(volatile int* a) { while (a[0] == 0) ; }
+extern "C" __global__ void flag(volatile int* f, int* o) { if (blockIdx.x == 0) { while (f[0] == 0) ; o[0] = f[1]; } else { f[1] = 42; __threadfence(); f[0] = 1; } }
+`
+
+const gpu = new TestDevice(compileToPtx(source))
+const lanes = Array.from({ length: 32 }, (_, i) => i)
+
+test('vector add with a tail', async () => {
+  const n = 1000
+  const a = Float32Array.from({ length: n }, (_, i) => i / 3)
+  const b = Float32Array.from({ length: n }, (_, i) => 7 - i)
+  const out = gpu.allocate(n * 4)
+  const result = await gpu.run('vadd', [out, gpu.upload(a), gpu.upload(b), n], { grid: [8, 1, 1], block: [128, 1, 1] })
+  expect(result.findings).toEqual([])
+  expect([...gpu.read(out, n, Float32Array)]).toEqual([...a].map((x, i) => Math.fround(x + b[i]!)))
+  expect(result.stats.ctas).toBe(8)
+  expect(result.stats.fidelity.exact['add.f32']).toBe(32)
+})
+
+test('block reduction', async () => {
+  const values = Float32Array.from({ length: 5000 }, (_, i) => (i % 11) - 5)
+  const out = gpu.allocate(4)
+  const result = await gpu.run('reduce', [out, gpu.upload(values), values.length], { block: [256, 1, 1] })
+  expect(result.findings).toEqual([])
+  expect(gpu.read(out, 1, Float32Array)[0]).toBe(values.reduce((x, y) => x + y))
+})
+
+test('shared-memory matrix product', async () => {
+  const n = 64
+  const A = Float32Array.from({ length: n * n }, (_, i) => ((i * 7) % 5) - 2)
+  const B = Float32Array.from({ length: n * n }, (_, i) => ((i * 3) % 7) - 3)
+  const C = gpu.allocate(n * n * 4)
+  const params = [C, gpu.upload(A), gpu.upload(B), n]
+  const result = await gpu.run('matmul', params, { grid: [4, 4, 1], block: [16, 16, 1] })
+  expect(result.findings).toEqual([])
+  const expected = Array.from({ length: n * n }, (_, at) => {
+    let sum = 0
+    for (let k = 0; k < n; ++k) sum += A[Math.floor(at / n) * n + k]! * B[k * n + (at % n)]!
+    return sum
+  })
+  expect([...gpu.read(C, n * n, Float32Array)]).toEqual(expected)
+})
+
+const big = (x: number) => BigInt(x >>> 0)
+const signed = (x: number) => BigInt(x | 0)
+const low = (x: bigint) => Number(BigInt.asUintN(32, x))
+const bytesOf = (x: number, isSigned: boolean) => [0, 8, 16, 24].map(s => (isSigned ? (x << (24 - s)) >> 24 : (x >>> s) & 255))
+const dot = (a: number, b: number, s: boolean) => bytesOf(a, s).reduce((sum, x, i) => sum + x * bytesOf(b, s)[i]!, 5) >>> 0
+const reversed = (x: number) => Number.parseInt(x.toString(2).padStart(32, '0').split('').reverse().join(''), 2)
+const popcount = (x: number) => x.toString(2).split('1').length - 1
+const nth = (x: number, n: number) => lanes.filter(i => (x >>> i) & 1)[n - 1] ?? 0xffffffff
+const permute = (a: number, b: number, selector: number) =>
+  [0, 1, 2, 3].reduce((out, i) => out | (low(((big(b) << 32n) | big(a)) >> BigInt(8 * ((selector >> (4 * i)) & 7))) & 255) << (8 * i), 0) >>> 0
+
+const integerCases: [string, (a: number, b: number) => number | bigint][] = [
+  ['add', (a, b) => a + b], ['sub', (a, b) => a - b], ['mul.lo', (a, b) => big(a) * big(b)],
+  ['mul.hi.u32', (a, b) => (big(a) * big(b)) >> 32n], ['mul.hi.s32', (a, b) => (signed(a) * signed(b)) >> 32n],
+  ['div.u32', (a, b) => Math.floor(a / b)], ['rem.u32', (a, b) => a % b],
+  ['div.s32', (a, b) => signed(a) / signed(b)], ['rem.s32', (a, b) => signed(a) % signed(b)],
+  ['shl', (a, b) => a << (b & 31)], ['shr.u32', (a, b) => a >>> (b & 31)], ['shr.s32', (a, b) => a >> (b & 31)],
+  ['popc', a => popcount(a)], ['clz', a => Math.clz32(a)], ['brev', a => reversed(a)],
+  ['ffs', a => (a === 0 ? 0 : 32 - Math.clz32(a & -a))], ['abs', a => Math.abs(a | 0)],
+  ['min.u32', (a, b) => Math.min(a, b)], ['max.u32', (a, b) => Math.max(a, b)],
+  ['min.s32', (a, b) => Math.min(a | 0, b | 0)], ['max.s32', (a, b) => Math.max(a | 0, b | 0)],
+  ['prmt', (a, b) => permute(a, b, 0x5140)],
+  ['shf.l', (a, b) => (((big(b) << 32n) | big(a)) << 7n) >> 32n], ['shf.r', (a, b) => ((big(b) << 32n) | big(a)) >> 8n],
+  ['dp4a.s32', (a, b) => dot(a, b, true)], ['dp4a.u32', (a, b) => dot(a, b, false)],
+  ['sad.s32', (a, b) => Math.abs((a | 0) - (b | 0)) + 1], ['sad.u32', (a, b) => Math.abs(a - b) + 1],
+  ['mad.wide.u32', (a, b) => BigInt.asUintN(64, big(a) * big(b) + 3n) >> 16n], ['mul.wide.s32', (a, b) => (signed(a) * signed(b)) >> 20n],
+  ['bfe.u32', a => (a >>> 5) & 0x7ff], ['bfe.s32', a => (a << 16) >> 21], ['bfi', (a, b) => (b & ~(0x1ff << 4)) | ((a & 0x1ff) << 4)],
+  ['lop3', (a, b) => (a & b) | (~a & 0x0f0f3355)], ['addc', (a, b) => (a + b > 0xffffffff ? 1 : 0)],
+  ['subc', (a, b) => (a < b ? 6 : 7)], ['bfind.s32', a => 31 - Math.clz32((a | 0) < 0 ? ~a : a) || ((a | 0) === 0 || ~a === 0 ? -1 : 0)],
+  ['fns', a => nth(a, 2)],
+  ['add.sat', (a, b) => Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, (a | 0) + (b | 0)))],
+]
+
+test('integer instructions', async () => {
+  let state = 12345
+  const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0)
+  const a = Uint32Array.from(lanes, i => [0, 1, 0xffffffff, 0x80000000, 0x7fffffff][i] ?? random())
+  const b = Uint32Array.from(lanes, i => [7, 0xffffffff, 3, 2, 0x7fffffff][i] ?? (i < 12 ? random() % 50 | 1 : random() | 1))
+  const out = gpu.allocate(integerCases.length * 128)
+  const result = await gpu.run('integers', [out, gpu.upload(a), gpu.upload(b)])
+  expect(result.findings).toEqual([])
+  const got = gpu.read(out, integerCases.length * 32, Uint32Array)
+  integerCases.forEach(([name, f], k) => {
+    const expected = lanes.map(i => low(BigInt(f(a[i]!, b[i]!))))
+    expect([name, ...got.slice(k * 32, k * 32 + 32)]).toEqual([name, ...expected])
+  })
+})
+
+// Directed rounding of an exact double to f32.
+const neighbour = (x: number, up: boolean) => {
+  if (x === 0) return up ? f32Of(1) : -f32Of(1)
+  return f32Of(f32Bits(x) + (x > 0 === up ? 1 : -1))
+}
+const directed = (exact: number, mode: 'z' | 'u' | 'd') => {
+  const nearest = Math.fround(exact)
+  const up = mode === 'u' || (mode === 'z' && exact < 0)
+  if (nearest === exact) return nearest
+  return nearest > exact === up ? nearest : neighbour(nearest, up)
+}
+const nearestEven = (x: number) => {
+  const f = Math.floor(x)
+  return x - f < 0.5 ? f : x - f > 0.5 ? f + 1 : f % 2 === 0 ? f : f + 1
+}
+// Exact forms have no tolerance; the others one relative to the result.
+const floatCases: [string, (a: number, b: number) => number, number?][] = [
+  ['add', (a, b) => a + b], ['sub', (a, b) => a - b], ['mul', (a, b) => a * b], ['div', (a, b) => a / b], ['sqrt', a => Math.sqrt(Math.abs(a))],
+  ['fma', (a, b) => a * b + 0.5],
+  ['add.rz', (a, b) => directed(a + b, 'z')], ['add.rp', (a, b) => directed(a + b, 'u')], ['add.rm', (a, b) => directed(a + b, 'd')],
+  ['mul.rz', (a, b) => directed(a * b, 'z')], ['mul.rp', (a, b) => directed(a * b, 'u')], ['mul.rm', (a, b) => directed(a * b, 'd')],
+  ['div.rz', (a, b) => directed(a / b, 'z')], ['rcp', (_, b) => 1 / b],
+  ['min', Math.min], ['max', Math.max], ['select', (a, b) => (a > b ? a : -b)],
+  ['trunc', Math.trunc], ['floor', Math.floor], ['rint', nearestEven],
+  ['ex2', a => 2 ** Math.fround(a * Math.fround(0.01)), 1e-6], ['lg2', (_, b) => Math.log2(Math.abs(b)), 1e-6], ['rsqrt', (_, b) => 1 / Math.sqrt(Math.abs(b)), 3e-7],
+  ['copysign', (a, b) => Math.abs(a) * Math.sign(b)], ['f64', (a, b) => a * b + 1 / 3],
+  ['saturate', a => Math.min(1, Math.max(0, a))], ['exp f64', a => Math.exp(a * 0.01), 1e-7], ['tanh', a => Math.tanh(a * Math.fround(0.1)), 1e-6], ['sin', a => Math.sin(a), 1e-6],
+]
+
+test('f32 and f64 instructions', async () => {
+  const a = Float32Array.from(lanes, i => (i - 15.5) * 1.37 + i * i * 0.113)
+  const b = Float32Array.from(lanes, i => (i % 2 ? -1 : 1) * (0.371 * i + 0.77))
+  const out = gpu.allocate(floatCases.length * 128)
+  const result = await gpu.run('floats', [out, gpu.upload(a), gpu.upload(b)])
+  expect(result.findings).toEqual([])
+  const got = gpu.read(out, floatCases.length * 32, Float32Array)
+  floatCases.forEach(([name, f, tolerance], k) =>
+    lanes.forEach(i => {
+      const expected = Math.fround(f(a[i]!, b[i]!))
+      const value = got[k * 32 + i]!
+      if (tolerance === undefined) expect([name, i, value]).toEqual([name, i, expected])
+      else expect(Math.abs(value - expected), `${name} lane ${i}`).toBeLessThanOrEqual(tolerance * Math.max(1e-3, Math.abs(expected)))
+    }),
+  )
+  expect(result.stats.fidelity.approximated['ex2.approx.ftz.f32'] ?? result.stats.fidelity.approximated['ex2.approx.f32']).toContain('correctly rounded')
+})
+
+const halfBits = (x: number): number => {
+  // Nearest even from the definition: the multiple of the spacing that is closest.
+  const sign = x < 0 || Object.is(x, -0) ? 0x8000 : 0
+  const m = Math.abs(x)
+  if (m >= 65520) return sign | 0x7c00
+  const e = Math.max(-14, m === 0 ? -14 : Math.floor(Math.log2(m)))
+  const steps = nearestEven(m / 2 ** (e - 10))
+  return sign | (steps < 1024 ? steps : (e + 15) * 1024 + (steps - 1024))
+}
+const halfValue = (h: number): number => {
+  const e = (h >> 10) & 31
+  const f = h & 1023
+  return (h & 0x8000 ? -1 : 1) * (e === 0 ? f * 2 ** -24 : e === 31 ? (f ? NaN : Infinity) : (1024 + f) * 2 ** (e - 25))
+}
+const brainBits = (x: number): number => {
+  const bits = f32Bits(x)
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16
+}
+const brainValue = (b: number) => f32Of(b << 16)
+const clampInt = (x: number, lowest: number, highest: number) => Math.min(highest, Math.max(lowest, x))
+
+test('conversions', async () => {
+  const a = Float32Array.from(lanes, i => [0, -0, 3e9, -3e9, 0.5, 1.5, 2.5, -2.5, 1e-8, 65519, 65520, 70000][i] ?? (i - 20) * 37.31)
+  const out = gpu.allocate(14 * 128)
+  expect((await gpu.run('conversions', [out, gpu.upload(a)])).findings).toEqual([])
+  const got = gpu.read(out, 14 * 32, Uint32Array)
+  const int = (x: number) => clampInt(x, -(2 ** 31), 2 ** 31 - 1) >>> 0
+  const cases: ((x: number, i: number) => number)[] = [
+    x => int(Math.trunc(x)), x => clampInt(Math.trunc(x), 0, 0xffffffff), x => int(nearestEven(x)), x => int(Math.floor(x)), x => int(Math.ceil(x)),
+    x => ((int(Math.trunc(x)) << 16) >> 16) >>> 0, x => ((int(Math.trunc(x)) << 24) >> 24) >>> 0,
+    x => f32Bits(Math.fround(int(Math.trunc(Math.fround(x * 1000003))) | 0)),
+    x => f32Bits(directed(Number(BigInt.asIntN(64, BigInt(Math.trunc(x)) * 1000000007n)), 'z')),
+    halfBits, brainBits, (_, i) => f32Bits(halfValue(i * 2011)), x => ((halfBits(-x) << 16) | halfBits(x)) >>> 0, x => ((brainBits(-x) << 16) | brainBits(x)) >>> 0,
+  ]
+  cases.forEach((f, k) => lanes.forEach(i => {
+    if (k === 8 && Math.abs(a[i]!) > 4e6) return // the product has more bits than a double
+    if (k === 11 && Number.isNaN(halfValue(i * 2011))) return
+    expect([k, i, got[k * 32 + i]]).toEqual([k, i, f(a[i]!, i)])
+  }))
+})
+
+test('f16 and bf16 arithmetic', async () => {
+  const a = Float32Array.from(lanes, i => (i - 15) * 0.377)
+  const b = Float32Array.from(lanes, i => 1.01 ** i - 2)
+  const out = gpu.allocate(10 * 64)
+  expect((await gpu.run('halves', [out, gpu.upload(a), gpu.upload(b)])).findings).toEqual([])
+  const got = gpu.read(out, 320, Uint16Array)
+  const h = (f: (x: number, y: number) => number) => (x: number, y: number) => halfBits(f(halfValue(halfBits(x)), halfValue(halfBits(y))))
+  const r = (f: (x: number, y: number) => number) => (x: number, y: number) => brainBits(f(brainValue(brainBits(x)), brainValue(brainBits(y))))
+  const cases = [
+    h((x, y) => x + y), h((x, y) => x * y), h((x, y) => x * y + x), h(Math.max), h(x => -x), h((x, y) => x + y),
+    r((x, y) => x + y), r((x, y) => x * y), r((x, y) => x * y + x), r(Math.min),
+  ]
+  cases.forEach((f, k) => expect([k, ...got.slice(k * 32, k * 32 + 32)]).toEqual([k, ...lanes.map(i => f(a[i]!, b[i]!))]))
+})
+
+test('divergence, calls, tables, local memory', async () => {
+  const out = gpu.upload(new Int32Array(128).fill(-7))
+  expect((await gpu.run('control', [out])).findings).toEqual([])
+  const got = gpu.read(out, 128, Int32Array)
+  const collatz = (n: number) => {
+    let steps = 0
+    for (; n !== 1; ++steps) n = n % 2 ? 3 * n + 1 : n / 2
+    return steps
+  }
+  const table = [10, 20, 30, 40]
+  lanes.forEach(i => {
+    expect(got[i]).toBe([5, i * 3, ~i, i << 2, 100 - i, i * i, -1][i % 7])
+    expect(got[32 + i]).toBe(i % 3 ? collatz(i + 1) : -collatz(i + 2))
+    const local = Array.from({ length: 8 }, (_, at) => ((at - i) & 7) * i)
+    expect(got[64 + i]).toBe(Array.from({ length: i }, (_, j) => local[j & 7]! ^ table[j & 3]!).reduce((x, y) => x + y, 0))
+    expect(got[96 + i]).toBe(i === 5 ? -7 : 0)
+  })
+})
+
+test('warp collectives', async () => {
+  const out = gpu.allocate(13 * 128)
+  expect((await gpu.run('collectives', [out])).findings).toEqual([])
+  const got = gpu.read(out, 13 * 32, Uint32Array)
+  const mask = (f: (j: number) => boolean) => lanes.reduce((m, j) => (f(j) ? m | (1 << j) : m), 0) >>> 0
+  const cases: ((i: number) => number)[] = [
+    () => 50, i => (i < 3 ? i : i - 3), i => (i > 28 ? i : i + 3), i => i ^ 7, i => (i & 24) | ((i + 1) & 7),
+    () => mask(j => j % 3 === 0), () => 1, () => 0, i => mask(j => Math.floor(j / 5) === Math.floor(i / 5)), () => 496,
+    () => Math.max(...lanes.map(j => j ^ 21)), i => (i < 16 ? 0xffff : 17), i => (i === 0 ? 100 : 0),
+  ]
+  cases.forEach((f, k) => expect([k, ...got.slice(k * 32, k * 32 + 32)]).toEqual([k, ...lanes.map(f)]))
+})
+
+test('barriers and their reductions', async () => {
+  const out = gpu.allocate(512 * 4)
+  expect((await gpu.run('barriers', [out], { block: [128, 1, 1] })).findings).toEqual([])
+  const got = gpu.read(out, 512, Int32Array)
+  for (let i = 0; i < 128; ++i) {
+    expect([got[i], got[128 + i], got[256 + i]]).toEqual([43, 0, 1])
+    if (i >= 64) expect(got[384 + i]).toBe(i)
+  }
+})
+
+test('atomics on shared and global memory', async () => {
+  const g = gpu.allocate(64)
+  const f = gpu.allocate(4)
+  const q = gpu.allocate(8)
+  const result = await gpu.run('atomics', [g, f, q], { grid: [4, 1, 1], block: [64, 1, 1] })
+  expect(result.findings).toEqual([])
+  expect([...gpu.read(g, 7, Int32Array)]).toEqual([256, 255, -255, 0, (255 * 256) / 2, 512, 256 % 10])
+  expect(gpu.read(f, 1, Float32Array)[0]).toBe(64)
+  expect(gpu.read(q, 1, BigUint64Array)[0]).toBe(BigInt((255 * 256) / 2) << 32n)
+  const counter = gpu.module.global('counter')!
+  expect(gpu.read(counter.address, 1, Int32Array)[0]).toBe(256)
+})
+
+test('vector, generic and byte accesses', async () => {
+  const input = Uint32Array.from({ length: 128 }, (_, i) => i * 3)
+  const out = gpu.allocate(512)
+  const generic = gpu.allocate(256)
+  expect((await gpu.run('memory', [out, gpu.upload(input), generic])).findings).toEqual([])
+  const got = gpu.read(out, 128, Uint32Array)
+  lanes.forEach(i => expect([...got.slice((31 - i) * 4, (31 - i) * 4 + 4)]).toEqual([3, 2, 1, 0].map(k => (i * 4 + k) * 3)))
+  expect([...gpu.read(generic, 32, Int32Array)]).toEqual(lanes.map(i => i * 7 + 32))
+  expect([...gpu.read(generic + 128n, 32, Int8Array)]).toEqual(lanes.map(i => i - 16))
+})
+
+test('special registers', async () => {
+  const out = gpu.allocate(6 * 48 * 4)
+  expect((await gpu.run('clock_and_ids', [out], { grid: [3, 2, 1], block: [12, 4, 1] })).findings).toEqual([])
+  const got = gpu.read(out, 6 * 48, Uint32Array)
+  for (let at = 0; at < 6 * 48; ++at) {
+    const thread = at % 48
+    const cta = Math.floor(at / 48)
+    expect(got[at]).toBe(((thread % 32) | (Math.floor(thread / 32) << 8) | (cta % 3 << 16) | (Math.floor(cta / 3) << 20) | 0x80000000) >>> 0)
+  }
+})
+
+test('blocks of one grid communicate through flags', async () => {
+  const out = gpu.allocate(4)
+  const result = await gpu.run('flag', [gpu.allocate(8), out], { grid: [2, 1, 1], block: [1, 1, 1] })
+  expect(result.findings).toEqual([])
+  expect(gpu.read(out, 1, Int32Array)[0]).toBe(42)
+})
+
+const one = gpu.allocate(128)
+const bad: [string, Parameters<TestDevice['run']>, string, RegExp][] = [
+  ['global access out of bounds', ['out_of_bounds', [one, 1], {}], 'KTL5001', /./],
+  ['misaligned access', ['misaligned', [one], {}], 'KTL5003', /not a multiple of 4/],
+  ['shared access out of bounds', ['shared_overrun', [one, 1], {}], 'KTL5002', /end behind/],
+  ['uninitialised shared memory that reaches an output', ['uninitialised', [one, 20], {}], 'KTL5004', /stored to global memory/],
+  ['a branch on uninitialised data', ['uninitialised_branch', [one, 20], {}], 'KTL5004', /./],
+  ['a barrier that nobody else reaches', ['one_warp_waits', [gpu.allocate(256)], { block: [64, 1, 1] }], 'KTL5005', /no warp can go on/],
+  ['assert', ['fails', [one, 2], {}], 'KTL5016', /assertion failed: n > 3/],
+  ['printf', ['prints', [2], {}], 'KTL5024', /vprintf/],
+  ['trap', ['traps', [], {}], 'KTL5016', /trap/],
+  ['the instruction budget', ['forever', [gpu.allocate(8)], { instructionBudget: 10000 }], 'KTL5014', /10000/],
+  ['a spin loop on a flag that nobody sets', ['spins', [gpu.allocate(8)], {}], 'KTL5005', /./],
+]
+test.each(bad)('finding: %s', async (_, run, code, message) => {
+  const { findings } = await gpu.run(...run)
+  expect(findings.map(f => f.code)).toEqual([code])
+  const finding = findings[0]!
+  expect(finding.message).toMatch(message)
+  if (code === 'KTL5014') return
+  expect(finding.ptxLine).toBeGreaterThan(0)
+  expect(finding.cudaLine).toBeGreaterThan(0)
+  expect(finding.function).toBe(run[0])
+})
+
+test('checks none reports no uninitialised data', async () => {
+  expect((await gpu.run('uninitialised', [one, 20], { checks: 'none' })).findings).toEqual([])
+})
+
+test('a hang says who waits for what', async () => {
+  const { findings } = await gpu.run('one_warp_waits', [gpu.allocate(256)], { block: [64, 1, 1] })
+  expect(findings[0]!.notes).toEqual([expect.stringMatching(/^warp 0 \(ptx line \d+, cuda line \d+\) waits at barrier 3: 32 of 64 threads have arrived$/)])
+})
+
+test('results and findings do not depend on the number of threads', async () => {
+  const runs = await Promise.all([1, 2, 4].map(threads => gpu.run('uninitialised', [one, 20], { threads, grid: [8, 1, 1] })))
+  expect(runs[1]!.findings).toEqual(runs[0]!.findings)
+  expect(runs[2]!.findings).toEqual(runs[0]!.findings)
+})
+
+test('an unknown instruction is refused by name and line', () => {
+  const text = gpu.module.functions.length > 0 ? compileToPtx('extern "C" __global__ void k(int* a) { a[0] = 1; }') : ''
+  const broken = text.replace(/\tret;/, '\tfrobnicate.b32 \t%r1, %r1;\n\tret;')
+  expect(() => new TestDevice(broken)).toThrow(/line \d+.*frobnicate/)
+})

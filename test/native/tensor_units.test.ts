@@ -1,0 +1,69 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+// Compiles the tensor units with their C++ unit tests and runs each group.
+
+const run = promisify(execFile)
+const root = join(import.meta.dirname, '..', '..', 'native')
+const units = [
+  'memory',
+  'formats',
+  'tensor_map',
+  'tma',
+  'tma_reduce',
+  'smem_descriptor',
+  'instruction_descriptor',
+  'matrix_operand',
+  'tmem',
+  'umma_kernel',
+  'fused_sum',
+  'umma',
+].map((name) => join(root, 'src', 'virtual', `${name}.cc`))
+const tests = ['main', 'formats_test', 'tma_test', 'tmem_test', 'umma_test', 'umma_kernel_test'].map((name) =>
+  join(root, 'tests', `${name}.cc`),
+)
+
+let folder = ''
+let program = ''
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ktl-tensor-units-'))
+  program = join(folder, 'tensor_units')
+  const objects: string[] = []
+  const queue = [...tests, ...units]
+  const compile = async () => {
+    for (let source = queue.shift(); source !== undefined; source = queue.shift()) {
+      const object = join(folder, `${objects.length}.o`)
+      objects.push(object)
+      const flags = ['-std=c++20', '-O2', '-Wall', '-Wextra', '-Werror', '-ffp-contract=off']
+      await run('g++', [...flags, '-c', source, '-o', object])
+    }
+  }
+  await Promise.all([compile(), compile()])
+  await run('g++', [...objects, '-o', program, '-lpthread'])
+}, 240_000)
+
+afterAll(async () => {
+  if (folder !== '') await rm(folder, { recursive: true, force: true })
+})
+
+test.each([
+  ['formats', 8],
+  ['tma', 9],
+  ['tmem', 6],
+  ['descriptors', 2],
+  ['umma', 11],
+])(
+  'the %s tests in C++ pass',
+  async (group, count) => {
+    const { stdout } = await run(program, [group]).catch((error: { stdout: string; message: string }) => ({
+      stdout: `${error.stdout}${error.message}`,
+    }))
+    expect(stdout).toContain(`${count} tests, 0 failed`)
+  },
+  60_000,
+)

@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest'
+import type { LaunchRecipe } from '../../codegen/generated.ts'
+import { gridSize, packParameters, planLaunch, type LaunchBindings } from '../../runtime/launch.ts'
+import { createTensorMap } from '../../runtime/tensor_map.ts'
+import { errorOf } from './errors.ts'
+
+const recipe: LaunchRecipe = {
+  entry: 'gemm',
+  threads: 192,
+  cluster: [1, 1, 1],
+  sharedMemBytes: 200 * 1024,
+  grid: { kind: 'persistent', tiles: [{ axis: 'l', extent: 1 }, { axis: 'm', extent: 128 }, { axis: 'n', extent: 64 }] },
+  params: [
+    { kind: 'extent', axis: 'k' },
+    { kind: 'tensorMap', name: 'mapA', operand: 'A', dtype: 'f16', axes: ['k', 'm', 'l'], box: [64, 128, 1], swizzle: '128B' },
+    { kind: 'carries', operand: 'A', axis: 'l' },
+    { kind: 'pointer', operand: 'D', storage: 'float', isConst: false },
+    { kind: 'stride', operand: 'D', axis: 'm' },
+    { kind: 'scalar', name: 'alpha', type: 'f32' },
+    { kind: 'scalar', name: 'beta', type: 'f64' },
+    { kind: 'tileGroup' },
+  ],
+} // prettier-ignore
+
+const bindings = (m: number, n: number, k: number): LaunchBindings => ({
+  operands: {
+    A: {
+      tensor: { pointer: 0x10000n, dtype: 'f16', shape: [m, k], strides: [Math.ceil(k / 8) * 8, 1] },
+      axes: ['m', 'k'],
+    },
+    D: { tensor: { pointer: 0x20000n, dtype: 'f32', shape: [m, n], strides: [n, 1] }, axes: ['m', 'n'] },
+  },
+  extents: { m, n, k },
+  scalars: { alpha: 1.5, beta: -2 },
+  tileGroup: 8,
+})
+
+describe('packParameters', () => {
+  test('lays parameters out as C does', () => {
+    const block = packParameters(recipe, bindings(300, 100, 72))
+    const view = new DataView(block.buffer)
+    expect(view.getInt32(0, true)).toBe(72)
+    expect([...block.subarray(64, 192)]).toEqual([
+      ...createTensorMap({
+        dtype: 'f16',
+        address: 0x10000n,
+        dims: [72, 300, 1],
+        strides: [144, 16],
+        box: [64, 128, 1],
+        swizzle: '128B',
+      }).bytes,
+    ])
+    expect(view.getInt32(192, true)).toBe(0)
+    expect(view.getBigUint64(200, true)).toBe(0x20000n)
+    expect(view.getBigInt64(208, true)).toBe(100n)
+    expect(view.getFloat32(216, true)).toBe(1.5)
+    expect(view.getFloat64(224, true)).toBe(-2)
+    expect(view.getInt32(232, true)).toBe(8)
+    expect(block.length).toBe(236)
+  })
+
+  test('an empty reduction keeps the map legal, an extent of 1 ignores its stride', () => {
+    expect(packParameters(recipe, bindings(4, 4, 0)).length).toBe(236)
+    const one = bindings(1, 4, 8)
+    const odd = { ...one.operands.A!.tensor, strides: [7, 1] }
+    const block = packParameters(recipe, {
+      ...one,
+      operands: { ...one.operands, A: { tensor: odd, axes: ['m', 'k'] } },
+    })
+    expect(block.length).toBe(236)
+  })
+
+  test('strides are 0 where an operand broadcasts', () => {
+    const rule = (axis: string): LaunchRecipe => ({ ...recipe, params: [{ kind: 'stride', operand: 'C', axis }] })
+    const C = { tensor: { pointer: 0n, dtype: 'f32', shape: [1, 9], strides: [9, 1] }, axes: ['m', 'n'] } as const
+    const stride = (axis: string) => {
+      const block = packParameters(rule(axis), { operands: { C }, extents: { m: 5, n: 9, l: 2 }, scalars: {} })
+      return new DataView(block.buffer).getBigInt64(0, true)
+    }
+    expect([stride('m'), stride('n'), stride('l')]).toEqual([0n, 1n, 0n])
+  })
+
+  test('says what is missing or in another order', async () => {
+    const whole = bindings(8, 8, 8)
+    const cases: [LaunchBindings, string][] = [
+      [{ ...whole, scalars: { alpha: 1 } }, 'scalar beta'],
+      [{ ...whole, operands: { A: whole.operands.A! } }, 'operand D'],
+      [
+        { ...whole, operands: { ...whole.operands, A: { ...whole.operands.A!, axes: ['k', 'm'] } } },
+        'axis k contiguous',
+      ],
+    ]
+    for (const [wrong, text] of cases) {
+      const error = await errorOf(() => packParameters(recipe, wrong))
+      expect(error.code).toBe('KTL4016')
+      expect(error.message).toContain(text)
+    }
+  })
+})
+
+describe('the grid', () => {
+  test('is persistent: as many CTAs as tiles, at most one for each SM', () => {
+    expect(gridSize(recipe, bindings(300, 100, 8), 148)).toBe(6)
+    expect(gridSize(recipe, bindings(300, 100, 8), 4)).toBe(4)
+    const batched = bindings(300, 100, 8)
+    expect(gridSize(recipe, { ...batched, extents: { ...batched.extents, l: 5 } }, 148)).toBe(30)
+  })
+
+  test('is whole clusters', () => {
+    const pairs: LaunchRecipe = { ...recipe, cluster: [2, 1, 1] }
+    expect(gridSize(pairs, bindings(384, 64, 8), 148)).toBe(4)
+    expect(gridSize(pairs, bindings(3840, 64, 8), 7)).toBe(6)
+  })
+
+  test('strides over elements up to a limit', () => {
+    const simt: LaunchRecipe = { ...recipe, grid: { kind: 'elements', outputs: ['D'], perCta: 256, limit: 16 } }
+    expect(gridSize(simt, bindings(10, 100, 8), 148)).toBe(4)
+    expect(gridSize(simt, bindings(1000, 1000, 8), 2)).toBe(16)
+  })
+
+  test('is nothing when the output has no elements', () => {
+    expect(planLaunch(recipe, bindings(0, 100, 8), { smCount: 148 })).toBeNull()
+    expect(planLaunch(recipe, bindings(8, 8, 8), { smCount: 148 })).toMatchObject({
+      grid: [1, 1, 1],
+      block: [192, 1, 1],
+    })
+  })
+})

@@ -1,0 +1,223 @@
+import * as fs from 'node:fs'
+import * as os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Cache } from '../../runtime/cache/cache.ts'
+import { compileCached } from '../../runtime/toolchain/cached.ts'
+import { compileCuda, GENERATED_FLAGS } from '../../runtime/toolchain/compile.ts'
+import { findNvcc, nvccPaths } from '../../runtime/toolchain/nvcc.ts'
+import { runProgram, Semaphore, withTemporaryFolder } from '../../runtime/toolchain/process.ts'
+import { parseResources } from '../../runtime/toolchain/resources.ts'
+import { errorOf } from './errors.ts'
+
+const ADD = `extern "C" __global__ void add(const float* a, float* b, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) b[i] = a[i] * 2.0f + 1.0f;
+}
+`
+const nvcc = await findNvcc().catch(() => null)
+let folder: string
+beforeAll(() => (folder = fs.mkdtempSync(path.join(os.tmpdir(), 'ktl-test-'))))
+afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
+
+/** A program that stands in for nvcc. */
+function fakeNvcc(name: string, script: string): string {
+  const file = path.join(folder, name)
+  fs.writeFileSync(file, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  return file
+}
+
+async function withNvcc<T>(file: string, work: () => Promise<T>): Promise<T> {
+  const before = process.env.KTL_NVCC
+  process.env.KTL_NVCC = file
+  try {
+    return await work()
+  } finally {
+    if (before === undefined) delete process.env.KTL_NVCC
+    else process.env.KTL_NVCC = before
+  }
+}
+
+const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes)
+
+describe('finding nvcc', () => {
+  test('in KTL_NVCC alone, else CUDA_HOME, PATH, /usr/local/cuda', () => {
+    expect(nvccPaths({ KTL_NVCC: '/x/nvcc', PATH: '/a' })).toEqual(['/x/nvcc'])
+    expect(nvccPaths({ CUDA_HOME: '/c', PATH: '/a:/b' })).toEqual([
+      '/c/bin/nvcc',
+      '/a/nvcc',
+      '/b/nvcc',
+      '/usr/local/cuda/bin/nvcc',
+    ])
+  })
+
+  test('none: KTL6001 with what was tried and the fix', async () => {
+    const error = await errorOf(() => findNvcc({ KTL_NVCC: path.join(folder, 'missing') }))
+    expect(error.code).toBe('KTL6001')
+    expect(error.diagnostics[0]!.notes![0]).toMatch(/missing \(KTL_NVCC\)$/)
+    expect(error.diagnostics[0]!.help).toContain('install the CUDA toolkit')
+  })
+
+  test('one that prints no version: KTL6003', async () => {
+    const error = await errorOf(() => findNvcc({ KTL_NVCC: fakeNvcc('mute', 'exit 1') }))
+    expect(error.code).toBe('KTL6003')
+    expect(error.message).toContain('printed no version')
+  })
+})
+
+describe.skipIf(nvcc === null)('compiling (skipped without nvcc)', () => {
+  test('PTX keeps line information and no path of this machine', async () => {
+    const { image, nvccVersion } = await compileCuda(ADD, { arch: 'sm_100a', kind: 'ptx' })
+    expect(text(image)).toContain('.target sm_100a')
+    expect(text(image)).toContain('.file\t1 "kernel.cu"')
+    expect(text(image)).toContain('.loc\t1 3')
+    expect(text(image)).not.toContain(os.tmpdir())
+    // Generated text forms its own fma.
+    expect(text(image)).not.toContain('fma.rn.f32')
+    expect(nvccVersion).toMatch(/^\d+\.\d+\.\d+$/)
+  })
+
+  test('a cubin comes with its resources, the same bytes every time', async () => {
+    const first = await compileCuda(ADD, { arch: 'sm_90a', kind: 'cubin' })
+    const second = await compileCuda(ADD, { arch: 'sm_90a', kind: 'cubin' })
+    expect(text(first.image.slice(1, 4))).toBe('ELF')
+    expect(Buffer.from(first.image).equals(second.image)).toBe(true)
+    expect(first.resources).toHaveLength(1)
+    expect(first.resources[0]).toMatchObject({ entry: 'add', spillStoreBytes: 0, spillLoadBytes: 0, stackBytes: 0 })
+    expect(first.resources[0]!.registers).toBeGreaterThan(4)
+  })
+
+  test('an error is placed in the CUDA text', async () => {
+    const error = await errorOf(() =>
+      compileCuda(ADD.replace('a[i]', 'a[j]'), { arch: 'sm_100a', kind: 'ptx', name: 'add.cu' }),
+    )
+    expect(error.code).toBe('KTL6002')
+    const { message, source, span } = error.diagnostics[0]!
+    expect(message).toBe('nvcc: identifier "j" is undefined')
+    expect(source!.name).toBe('add.cu')
+    expect(source!.text.slice(span!.start, span!.end)).toBe('if (i < n) b[i] = a[j] * 2.0f + 1.0f;')
+  })
+
+  test('an error in generated text is placed in the .ktl, with the CUDA line as a note', async () => {
+    const sources = {
+      map: [{ cudaLine: 2, ktl: { start: 7, end: 14 }, role: null, note: null }],
+      ktl: { name: 'k.ktl', text: 'kernel something' },
+    }
+    const error = await errorOf(() =>
+      compileCuda('void f() {\n  x = 1;\n}\n', { arch: 'sm_100a', kind: 'ptx', sources }),
+    )
+    const { source, span, notes } = error.diagnostics[0]!
+    expect(source!.name).toBe('k.ktl')
+    expect(span).toEqual({ start: 7, end: 14 })
+    expect(notes).toEqual(['kernel.cu:2: x = 1;'])
+  })
+
+  test('an unknown target, and one that is no target at all', async () => {
+    const unknown = await errorOf(() => compileCuda(ADD, { arch: 'sm_999a', kind: 'ptx' }))
+    expect(unknown.code).toBe('KTL6003')
+    expect(unknown.diagnostics[0]!.notes!.join()).toContain('sm_999a')
+    expect((await errorOf(() => compileCuda(ADD, { arch: 'sm_90 -o /tmp/x', kind: 'ptx' }))).code).toBe('KTL4015')
+  })
+
+  test('the cache answers the second time; other flags, targets and formats are other entries', async () => {
+    const cache = new Cache({ folder: path.join(folder, 'cache') })
+    const first = await compileCached(ADD, { arch: 'sm_100a', kind: 'ptx', cache })
+    const fresh = new Cache({ folder: path.join(folder, 'cache') })
+    const second = await compileCached(ADD, { arch: 'sm_100a', kind: 'ptx', cache: fresh })
+    expect(second).toEqual({ ...first, image: new Uint8Array(first.image) })
+    expect(fresh.stats()).toMatchObject({ diskHits: 1, misses: 0 })
+    await compileCached(ADD, { arch: 'sm_90a', kind: 'ptx', cache })
+    await compileCached(ADD, { arch: 'sm_100a', kind: 'ptx', flags: [...GENERATED_FLAGS, '-DX'], cache })
+    expect(cache.stats().misses).toBe(3)
+  })
+})
+
+describe('a compiler that misbehaves', () => {
+  const version = 'case "$1" in --version) echo "Cuda compilation tools, release 13.0, V13.0.1"; exit 0;; esac'
+
+  test('is killed at the time limit, with its children', async () => {
+    const mark = path.join(folder, 'child-survived')
+    const file = fakeNvcc('slow', `${version}\n(sleep 2; touch ${mark}) &\nsleep 60`)
+    const error = await errorOf(() =>
+      withNvcc(file, () => compileCuda(ADD, { arch: 'sm_100a', kind: 'ptx', timeoutMs: 200 })),
+    )
+    expect(error.code).toBe('KTL6003')
+    expect(error.message).toContain('ran out of time')
+    await new Promise((resolve) => setTimeout(resolve, 2200))
+    expect(fs.existsSync(mark)).toBe(false)
+  })
+
+  test('is killed by an AbortSignal', async () => {
+    const file = fakeNvcc('slow2', `${version}\nsleep 60`)
+    const signal = AbortSignal.timeout(150)
+    await expect(withNvcc(file, () => compileCuda(ADD, { arch: 'sm_100a', kind: 'ptx', signal }))).rejects.toThrow(
+      /timeout/,
+    )
+    expect(signal.aborted).toBe(true)
+  })
+
+  test.skipIf(nvcc === null)('and aborted by one caller still answers another (skipped without nvcc)', async () => {
+    const cache = new Cache({ folder: path.join(folder, 'shared') })
+    const controller = new AbortController()
+    const aborted = compileCached(ADD, { arch: 'sm_100a', kind: 'ptx', cache, signal: controller.signal })
+    const kept = compileCached(ADD, { arch: 'sm_100a', kind: 'ptx', cache })
+    setTimeout(() => controller.abort(), 20)
+    await expect(aborted).rejects.toThrow(/abort/)
+    expect(text((await kept).image)).toContain('.entry add')
+  })
+
+  test('that fails without naming a line is quoted', async () => {
+    const file = fakeNvcc('broken', `${version}\necho "cicc: segmentation fault" >&2\nexit 3`)
+    const error = await errorOf(() => withNvcc(file, () => compileCuda(ADD, { arch: 'sm_100a', kind: 'ptx' })))
+    expect(error.message).toContain('nvcc failed with status 3')
+    expect(error.diagnostics[0]!.notes).toEqual(['cicc: segmentation fault'])
+  })
+})
+
+test('programs get arguments as they are, not through a shell', async () => {
+  const result = await runProgram('/bin/echo', ['$HOME; `id`', '*'], { cwd: folder, timeoutMs: 5000 })
+  expect(result.output).toBe('$HOME; `id` *\n')
+  const missing = await runProgram(path.join(folder, 'nothing'), [], { cwd: folder, timeoutMs: 5000 })
+  expect(missing.startError?.message).toContain('ENOENT')
+})
+
+test('temporary folders are private and go away', async () => {
+  let name = ''
+  await withTemporaryFolder(async (temporary) => {
+    name = temporary
+    expect(fs.statSync(temporary).mode & 0o777).toBe(0o700)
+  })
+  expect(fs.existsSync(name)).toBe(false)
+})
+
+test('a semaphore lets through as many as it says, failures included', async () => {
+  const semaphore = new Semaphore(2)
+  let running = 0
+  let most = 0
+  const work = (i: number) =>
+    semaphore.run(async () => {
+      most = Math.max(most, ++running)
+      await new Promise((resolve) => setTimeout(resolve, 3))
+      running--
+      if (i === 1) throw new Error('one fails')
+    })
+  const results = await Promise.allSettled(Array.from({ length: 8 }, (_, i) => work(i)))
+  expect(most).toBe(2)
+  expect(results.filter((r) => r.status === 'rejected')).toHaveLength(1)
+})
+
+test('resources of several kernels are read from ptxas', () => {
+  const report = `ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'first' for 'sm_100a'
+ptxas info    : Function properties for first
+    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 168 registers, used 3 barriers, 16 bytes cumulative stack size, 1024 bytes smem
+ptxas info    : Compiling entry function 'second' for 'sm_100a'
+ptxas info    : Function properties for second
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 10 registers, used 0 barriers`
+  expect(parseResources(report)).toEqual([
+    { entry: 'first', registers: 168, spillStoreBytes: 8, spillLoadBytes: 12, stackBytes: 16, staticSharedBytes: 1024, barriers: 3 },
+    { entry: 'second', registers: 10, spillStoreBytes: 0, spillLoadBytes: 0, stackBytes: 0, staticSharedBytes: 0, barriers: 0 },
+  ]) // prettier-ignore
+})
