@@ -82,7 +82,8 @@ const PRECEDENCE: Readonly<Record<string, number>> = {
 const LONGEST_INLINE = 72
 
 const atom = (text: string): Text => ({ text, precedence: ATOM })
-const isName = (text: string): boolean => /^-?[\w.]+$/.test(text)
+/** A name or a number. */
+const isName = (text: string): boolean => /^(?:[A-Za-z_]\w*|-?[\d.][\w.+-]*)$/.test(text)
 
 class ExpressionEmitter {
   readonly statements: string[] = []

@@ -9,7 +9,7 @@
 import type { Instance } from './instance.ts'
 import { printTensorProgram } from './print.ts'
 import type { TensorOperand, TensorProgram } from './tensor_ir.ts'
-import { postorder } from './walk.ts'
+import { topological } from './walk.ts'
 
 export interface NamingOptions {
   /** Kernels of the built-in library need no hash of their source: their name determines it. */
@@ -67,7 +67,7 @@ function orderLetter({ axes, order }: TensorOperand): string {
 
 function accumulatorsOf(program: TensorProgram): string[] {
   const types = new Set<string>()
-  for (const node of postorder(program.outputs.map((output) => output.value))) {
+  for (const node of topological(program.outputs.map((output) => output.value))) {
     if (node.kind === 'contract') types.add(node.accumulator)
   }
   return [...types]

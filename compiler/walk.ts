@@ -1,4 +1,4 @@
-/** Walks over tensor IR that several planners need. */
+/** Walks over the tensor IR's DAG. */
 import type { Node } from './tensor_ir.ts'
 
 export function children(node: Node): readonly Node[] {
@@ -20,22 +20,41 @@ export function children(node: Node): readonly Node[] {
   }
 }
 
-/** Every node once, children before parents. `stop` nodes are visited, their children are not. */
-export function* postorder(roots: readonly Node[], stop?: Node): Generator<Node> {
-  const seen = new Set<Node>()
-  const visit = function* (node: Node): Generator<Node> {
-    if (seen.has(node)) return
-    seen.add(node)
-    if (node !== stop) for (const child of children(node)) yield* visit(child)
-    yield node
+/**
+ * Every node below the roots once, operands before users. Throws on a cycle (only a broken pass can make one). Iterative, so that
+ * depth is no limit. `stop` is visited, what is below it is not.
+ */
+export function topological(roots: Iterable<Node>, stop?: Node): readonly Node[] {
+  const order: Node[] = []
+  const state = new Map<Node, 'open' | 'done'>()
+  const stack: { node: Node; next: number }[] = []
+  const enter = (node: Node): void => {
+    const seen = state.get(node)
+    if (seen === 'open') throw new Error('the tensor program has a cycle')
+    if (seen === 'done') return
+    state.set(node, 'open')
+    stack.push({ node, next: 0 })
   }
-  for (const root of roots) yield* visit(root)
+  for (const root of roots) {
+    enter(root)
+    while (stack.length > 0) {
+      const top = stack[stack.length - 1]!
+      const child = top.node === stop ? undefined : children(top.node)[top.next++]
+      if (child !== undefined) enter(child)
+      else {
+        state.set(top.node, 'done')
+        order.push(top.node)
+        stack.pop()
+      }
+    }
+  }
+  return order
 }
 
 /** Names of the input operands that `roots` read, in order of first use, leaving out what only `stop` reads. */
 export function operandsOf(roots: readonly Node[], stop: Node): string[] {
   const names = new Set<string>()
-  for (const node of postorder(roots, stop)) if (node.kind === 'input') names.add(node.operand)
+  for (const node of topological(roots, stop)) if (node.kind === 'input') names.add(node.operand)
   return [...names]
 }
 

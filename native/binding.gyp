@@ -1,7 +1,7 @@
 {
   "target_defaults": {
     "cflags_cc!": ["-std=gnu++17", "-fno-exceptions", "-fno-rtti", "-O3"],
-    "cflags_cc": ["-std=c++20", "-O2", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra",
+    "cflags_cc": ["-std=c++20", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra",
                   "-Wno-missing-field-initializers", "-Wno-unused-parameter"],
     "conditions": [
       ["OS=='linux'", {

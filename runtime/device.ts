@@ -2,7 +2,7 @@ import { ktlError } from './fail.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import type { CompileCudaOptions, DeviceModule, LoadModuleOptions } from './module.ts'
 import type { Stream } from './stream.ts'
-import type { Tensor } from './tensor.ts'
+import type { TypedTensor } from './tensor.ts'
 import type { RawBits, Values } from './tensor_data.ts'
 import type { TensorMap, TensorMapOptions } from './tensor_map.ts'
 import { VirtualDevice, type VirtualDeviceOptions } from './devices/virtual.ts'
@@ -43,9 +43,9 @@ export interface Device extends AsyncDisposable {
   readonly defaultStream: Stream
 
   /** A tensor of values in logical order, converted with the language's store rounding; or of `{ bits }`. */
-  tensor(dtype: DTypeName, shape: readonly number[], values: Values | RawBits, options?: TensorOptions): Tensor
+  tensor<D extends DTypeName>(dtype: D, shape: readonly number[], values: Values | RawBits, options?: TensorOptions): TypedTensor<D>
   /** A tensor whose elements are not initialised. */
-  empty(dtype: DTypeName, shape: readonly number[], options?: TensorOptions): Tensor
+  empty<D extends DTypeName>(dtype: D, shape: readonly number[], options?: TensorOptions): TypedTensor<D>
 
   createStream(): Stream
   /** Waits for all streams; throws the first failure nobody has been told of. */

@@ -15,6 +15,8 @@ import { planLaunch } from './launch.ts'
 import { OK, raise, type Status } from './status.ts'
 import { compileCached } from './toolchain/cached.ts'
 
+export type KernelRunOptions = KernelLaunchOptions<Artifact>
+
 /** Artifacts of this process, by target and format. */
 const artifacts = new WeakMap<PlannedInstance, Map<string, Artifact>>()
 
@@ -43,7 +45,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   }
 
   override estimate(args: RuntimeArguments): Estimate {
-    return this.#planned.estimate(this.#call(args).extents)
+    return this.#planned.estimate(this.call(args).extents)
   }
 
   getWorkspaceSize(_args: RuntimeArguments): number {
@@ -115,10 +117,11 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   prepare(args: RuntimeArguments, artifact: Artifact): PreparedLaunch {
     raise(this.supports(args))
     this.#checkArtifact(artifact, args.device.arch)
-    return new PreparedLaunch(args.device, artifact, this.#call(args), this.#renames(args))
+    return new PreparedLaunch(args.device, artifact, this.call(args), this.#renames(args))
   }
 
-  #call(args: RuntimeArguments): Call {
+  /** The call that `args` make, in the names and axes of `plan.program`; throws when they are not supported. */
+  call(args: RuntimeArguments): Call {
     const call = this.#planned.call(args)
     if ('ok' in call) {
       raise(call)
@@ -129,7 +132,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   /** null: nothing to compute. */
   #request(args: RuntimeArguments, artifact: Artifact): LaunchRequest | null {
-    const call = this.#call(args)
+    const call = this.call(args)
     const plan = planLaunch(artifact.recipe, { ...launchBindings(call), tileGroup: tileGroup(artifact, call) }, args.device)
     return plan && { device: args.device, artifact, plan, uses: callTensors(call).map(({ tensor }) => tensor) }
   }

@@ -19,8 +19,6 @@ import { describe } from './tensor_layout.ts'
 export interface CallableKernel {
   (bindings: KernelBindings, options?: KernelLaunchOptions<Artifact>): Promise<RunResult>
   readonly family: KernelFamily
-  /** KernelArguments of these bindings. */
-  arguments(bindings: KernelBindings): KernelArguments
   /** Kernels that support the bindings, best first. */
   getKernels(bindings: KernelBindings, options?: GetKernelsOptions): KernelList
   /** Every instance for a target (default 100), lazily. */
@@ -92,5 +90,5 @@ function callable(family: KernelFamily): CallableKernel {
     if (target) for (const planned of ktlProvider.spaceOf(family).instances(target)) yield new KtlKernel(planned)
   }
   Object.defineProperty(call, 'name', { value: family.name })
-  return Object.assign(call, { family, arguments: args, getKernels: find, getInstances: instances })
+  return Object.assign(call, { family, getKernels: find, getInstances: instances })
 }

@@ -187,6 +187,9 @@ export class Tensor {
   }
 }
 
+/** A tensor whose dtype the type checker knows. */
+export type TypedTensor<D extends DTypeName> = Tensor & { readonly dtype: D }
+
 /** Validates and converts now, writes into a storage image later. */
 function imageWriter(
   dtype: DTypeName,

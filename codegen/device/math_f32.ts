@@ -68,6 +68,10 @@ __device__ __forceinline__ float ktl_log1p_near0_f32(float r) {
   if (x > 0.0f && x < __int_as_float(0x7f800000)) return y;
   return x == 0.0f ? __int_as_float(0xff800000) : x < 0.0f ? __int_as_float(0x7fffffff) : x;
 }`,
+  `// Two correct roundings, so the same bits everywhere; rsqrt.approx differs between machines.
+__device__ __forceinline__ float ktl_rsqrt_f32(float x) {
+  return __frcp_rn(__fsqrt_rn(x));
+}`,
   `__device__ __forceinline__ float ktl_tanh_f32(float x) {
   const float a = fabsf(x);
   const float u = a * a;

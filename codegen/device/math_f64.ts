@@ -60,8 +60,8 @@ ${horner('s', NORMAL_TAIL.coefficients)}
   const double q_low = (__fma_rn(-q, den, num) + num_low - q * den_low) / den;
   const double square = t * t;
   const double correction = __fma_rn(-0.5 * __fma_rn(t, t, -square), q, q_low);
-  // exp(-t^2/2) becomes subnormal before its product with t does.
-  const bool deep = t > 37.0;
+  // Beyond, the result is subnormal: exp(-t^2/2) must not be rounded to a subnormal before it.
+  const bool deep = t > 37.62;
   const double e = exp(deep ? 535.0 - 0.5 * square : -0.5 * square);
   const double high = e * q;
   const double y = high + (__fma_rn(e, q, -high) + e * correction);

@@ -9,6 +9,7 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Instance, Rejection, SimtDesign, TargetArch } from '../../compiler/instance.ts'
 import type { ComputeType, ContractNode, InputNode, Node, Output, TensorProgram } from '../../compiler/tensor_ir.ts'
+import { rejection } from '../../compiler/rejection.ts'
 import { children } from '../../compiler/walk.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 
@@ -62,19 +63,13 @@ export interface SimtPlan {
 const STATIC_SMEM_LIMIT = 49_152
 const ELEMENTWISE_THREADS = 256
 
+/** The design's tile has at most 1024 elements (the schedule's rule). KTL2904 for formats that are not lowered. */
 export function planSimt(instance: Instance): SimtPlan | Rejection {
   const { program } = instance
   const design = instance.design as SimtDesign
   const [tileM, tileN] = design.tile
   const late = unsupportedDType(program, instance.target)
   if (late) return late
-  if (tileM * tileN > 1024) {
-    return {
-      code: 'KTL4501',
-      reason: `a SIMT tile of ${tileM}x${tileN} would need ${tileM * tileN} threads`,
-      fix: 'choose a tile of at most 1024 elements, such as 32x32',
-    }
-  }
   const passes = groupByAxes(program).map((outputs) => planPass(program, outputs, design))
   const tiled = passes.some((pass) => pass.tile)
   return {
@@ -107,13 +102,13 @@ const NEEDS: Partial<Record<DTypeName, readonly TargetArch[]>> = {
 function unsupportedDType(program: TensorProgram, target: TargetArch): Rejection | null {
   for (const { name, dtype } of program.operands) {
     if (DTYPES[dtype].bits < 8)
-      return { code: 'KTL2904', reason: `${dtype} in memory is not lowered yet on SIMT`, operand: name }
+      return { ...rejection('KTL2904', { form: `\`${dtype}\` in memory on SIMT` }), operand: name }
   }
   const casts = nodesOf(program.outputs.map((o) => o.value)).flatMap((node) => (node.kind === 'cast' ? [node.to] : []))
   const used = [...program.operands, ...program.scalars].map(({ name, dtype }) => ({ name, dtype }))
   for (const { name, dtype } of [...used, ...casts.map((dtype) => ({ name: undefined, dtype }))]) {
     if (NEEDS[dtype] && !NEEDS[dtype].includes(target))
-      return { code: 'KTL2904', reason: `${dtype} is not lowered yet on ${target}`, ...(name && { operand: name }) }
+      return { ...rejection('KTL2904', { form: `\`${dtype}\` on ${target}` }), ...(name && { operand: name }) }
   }
   return null
 }

@@ -7,7 +7,7 @@
 import { decode, encode, roundToDType, type DecodedArray } from '../codec.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { topological } from '../passes/graph.ts'
+import { topological } from '../walk.ts'
 import { ulp } from '../ops.ts'
 import type { ContractNode, Node, ReduceNode, TensorProgram } from '../tensor_ir.ts'
 import { contract, type ContractionSide } from './contract.ts'

@@ -4,7 +4,7 @@
  */
 import type { ComputeType } from '../tensor_ir.ts'
 import { byCorners, piecewiseMonotone, roundTo } from './errors.ts'
-import { fmaF64, timesNormalCdf } from './numeric.ts'
+import { fmaF64, timesNormalCdf, timesNormalCdfF64 } from './numeric.ts'
 import { call, required, type Accuracy, type Operation } from './operation.ts'
 
 /** 1 / (1 + exp(-x)) */
@@ -63,9 +63,8 @@ interface FunctionSpec {
   /** Where the function turns: its minimum. */
   readonly turningPoint?: number
   readonly accuracy: Accuracy
-  /** CUDA function for f32 and f64; default `ktl_NAME_f32`, `ktl_NAME_f64`. */
+  /** CUDA function for f64; default `ktl_NAME_f64`. */
   readonly f64?: string
-  readonly f32?: string
   /** Relative error of `ktl_NAME_approx`, where there is one. */
   readonly approx?: number
 }
@@ -83,7 +82,7 @@ const unary = (spec: FunctionSpec): Operation => {
     propagate:
       spec.turningPoint === undefined ? piecewiseMonotone(evaluate) : piecewiseMonotone(evaluate, spec.turningPoint),
     accuracy: spec.accuracy,
-    cuda: { f32: call(spec.f32 ?? `ktl_${spec.name}_f32`), f64: call(spec.f64 ?? `ktl_${spec.name}_f64`) },
+    cuda: { f32: call(`ktl_${spec.name}_f32`), f64: call(spec.f64 ?? `ktl_${spec.name}_f64`) },
     ...(spec.approx === undefined
       ? {}
       : { approx: { form: call(`ktl_${spec.name}_approx`), relativeError: spec.approx } }),
@@ -97,11 +96,11 @@ const elu = (type: ComputeType, x?: number, alpha?: number) => (x! > 0 ? x! : ro
 export const FUNCTIONS: readonly Operation[] = [
   unary({ name: 'exp', doc: 'e to the x.', f: Math.exp, accuracy: within, f64: 'exp', approx: 2 ** -14 }),
   unary({ name: 'log', doc: 'Natural logarithm.', f: Math.log, accuracy: within, f64: 'log' }),
-  unary({ name: 'rsqrt', doc: '1 / √x.', f: (x) => 1 / Math.sqrt(x), accuracy: within, f32: 'rsqrtf' }),
+  unary({ name: 'rsqrt', doc: '1 / √x.', f: (x) => 1 / Math.sqrt(x), accuracy: within }),
   unary({ name: 'tanh', doc: 'Hyperbolic tangent.', f: Math.tanh, accuracy: within, f64: 'tanh', approx: 2 ** -10 }),
   unary({ name: 'sigmoid', doc: '1 / (1 + exp(-x)).', f: sigmoid, accuracy: within, approx: 2 ** -14 }),
   unary({ name: 'silu', doc: 'x · sigmoid(x).', f: (x) => timesSigmoid(x, x), turningPoint: -1.2784645427610738, accuracy: within, approx: 2 ** -14 }),
-  unary({ name: 'gelu', doc: 'x · Φ(x), Φ the normal distribution function.', f: timesNormalCdf, turningPoint: -0.7517915246935645, accuracy: within }),
+  unary({ name: 'gelu', doc: 'x · Φ(x), Φ the normal distribution function.', f: timesNormalCdf, inF64: timesNormalCdfF64, turningPoint: -0.7517915246935645, accuracy: within }),
   unary({ name: 'gelu_tanh', doc: 'gelu by its tanh formula: 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).', f: geluTanh, inF64: geluTanhF64, turningPoint: -0.7524614220710162, accuracy: within, approx: 2 ** -14 }),
   unary({ name: 'hardswish', doc: 'x · clamp(x + 3, 0, 6) / 6.', f: hardswish, turningPoint: -1.5, accuracy: within }),
   unary({ name: 'softplus', doc: 'log(1 + exp(x)).', f: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))), accuracy: within }),

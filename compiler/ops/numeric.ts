@@ -136,32 +136,37 @@ export function convertCompute(value: number, to: ComputeType): number {
   }
 }
 
-/** exp(-t²/2) for t ≥ 0, with the rounding error of t² put back. */
-function gaussian(t: number): number {
-  // Split so that square is exact: the first factor's t has 21 bits.
-  const head = Math.round(t * 65536) / 65536
-  return Math.exp(-0.5 * head * head) * Math.exp(-0.5 * (t - head) * (t + head))
-}
-
-/** x · Φ(x), Φ the distribution function of the standard normal: gelu. */
-export function timesNormalCdf(x: number): number {
-  if (x === -Infinity) return -0
-  if (x === Infinity || Number.isNaN(x)) return x
-  const t = Math.abs(x)
-  if (t > 40) return x > 0 ? x : -0
-  // Φ(-t) = exp(-t²/2) · R(t), R(t) (1 + t) = polynomial in (t - center) / (t + center)
+/** R(t) (1 + t), where Φ(-t) = exp(-t²/2) R(t). */
+function normalTail(t: number): number {
   const { center, coefficients } = NORMAL_TAIL
   const s = (t - center) / (t + center)
   let p = 0
   for (const c of coefficients) p = p * s + c
-  const ratio = p / (1 + t)
-  if (x > 0) return x * (1 - gaussian(t) * ratio)
-  // Near -38 the Gaussian alone would be subnormal: multiply by the large factors first.
-  const head = Math.round(t * 65536) / 65536
-  return (
-    Math.exp(-0.25 * head * head) *
-    (x * ratio) *
-    Math.exp(-0.5 * (t - head) * (t + head)) *
-    Math.exp(-0.25 * head * head)
-  )
+  return p
+}
+
+/** exp(-t²/2) · y without a subnormal factor, `square` being t². */
+const timesGaussian = (square: number, y: number): number =>
+  square < 1400 ? Math.exp(-0.5 * square) * y : Math.exp(-0.25 * square) * y * Math.exp(-0.25 * square)
+
+/** x · Φ(x), Φ the distribution function of the standard normal: gelu. For x with 26 bits, whose square is exact. */
+export function timesNormalCdf(x: number): number {
+  const t = Math.abs(x)
+  if (!(t < 40)) return x < 0 ? -0 : x
+  const tail = timesGaussian(t * t, (t * normalTail(t)) / (1 + t))
+  return x < 0 ? -tail : x - tail
+}
+
+/** The same for any f64: the rounding errors of the square and of the quotient are put back. */
+export function timesNormalCdfF64(x: number): number {
+  const t = Math.abs(x)
+  if (!(t < 40)) return x < 0 ? -0 : x
+  const p = normalTail(t)
+  const num = t * p
+  const [den, denLow] = twoSum(1, t)
+  const q = num / den
+  const qLow = (fmaF64(-q, den, num) + fmaF64(t, p, -num) - q * denLow) / den
+  const square = t * t
+  const tail = timesGaussian(square, q + (qLow - 0.5 * fmaF64(t, t, -square) * q))
+  return x < 0 ? -tail : x - tail
 }

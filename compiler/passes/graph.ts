@@ -1,7 +1,7 @@
 /** Walking and rebuilding the tensor IR's DAG. Iterative, so that depth is no limit. */
 import type { InputNode, Node, TensorProgram } from '../tensor_ir.ts'
 import { unionAxes, withoutAxes } from '../check/axes.ts'
-import { children } from '../walk.ts'
+import { children, topological } from '../walk.ts'
 
 /**
  * The same node over other operands; itself when none changed. Its axes follow theirs (`all`: the kernel's, in order).
@@ -23,34 +23,6 @@ function withOperands(node: Node, operands: readonly Node[], all: readonly strin
     default:
       return node
   }
-}
-
-/** Every node below the roots once, operands before users. Throws on a cycle (only a broken pass can make one). */
-export function topological(roots: Iterable<Node>): readonly Node[] {
-  const order: Node[] = []
-  const state = new Map<Node, 'open' | 'done'>()
-  const stack: { node: Node; next: number }[] = []
-  const enter = (node: Node): void => {
-    const seen = state.get(node)
-    if (seen === 'open') throw new Error('the tensor program has a cycle')
-    if (seen === 'done') return
-    state.set(node, 'open')
-    stack.push({ node, next: 0 })
-  }
-  for (const root of roots) {
-    enter(root)
-    while (stack.length > 0) {
-      const top = stack[stack.length - 1]!
-      const child = children(top.node)[top.next++]
-      if (child !== undefined) enter(child)
-      else {
-        state.set(top.node, 'done')
-        order.push(top.node)
-        stack.pop()
-      }
-    }
-  }
-  return order
 }
 
 export function nodesOf(program: TensorProgram): readonly Node[] {

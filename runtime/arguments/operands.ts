@@ -3,11 +3,14 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Divisibility } from '../../compiler/tensor_ir.ts'
 import { ktlError } from '../fail.ts'
 import type { Device } from '../device.ts'
-import { Tensor } from '../tensor.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { Tensor, type TypedTensor } from '../tensor.ts'
 import { describe } from '../tensor_layout.ts'
 import { fromTensorLike, type TensorLike } from '../tensor_like.ts'
 
 export type Operand = Tensor | TensorLike
+/** An operand of known dtype: tensors are checked by the compiler, other arrays when they are passed. */
+export type TensorOf<D extends DTypeName> = TypedTensor<D> | Exclude<TensorLike, Tensor>
 
 /** Bytes of a TMA or vector access. */
 const VECTOR_BYTES = 16

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { isDType } from '../../compiler/dtypes.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
+import type { DeviceSpec } from '../device.ts'
 import { ktlError } from '../fail.ts'
 
 const NAME = /^[A-Za-z_]\w*$/
@@ -86,6 +87,12 @@ export function wordOption<W extends string>(option: string, words: readonly W[]
     if ((words as readonly string[]).includes(text)) return text as W
     throw illegal(option, words.join(', '), text)
   }
+}
+
+/** A commander parser for a device, checked before anything else is done. */
+export function deviceOption(text: string): DeviceSpec {
+  if (/^(auto|virtual-sm100|virtual-sm90|cuda(:\d{1,3})?)$/.test(text)) return text as DeviceSpec
+  throw illegal('--device', 'auto, virtual-sm100, virtual-sm90, cuda or cuda:N', text)
 }
 
 function dtype(option: string, text: string, shown: string): DTypeName {

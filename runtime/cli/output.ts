@@ -13,7 +13,7 @@ export const SCHEMA = 1
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json | undefined }
 
 export interface Progress {
-  update(done: number, note?: string): void
+  update(done: number, total: number): void
   /** Leaves nothing on the screen. */
   stop(): void
 }
@@ -53,14 +53,17 @@ export class Output {
   }
 
   /** A bar on stderr when that is a terminal; otherwise nothing. One at a time. */
-  progress(label: string, total: number): Progress {
+  progress(label: string, unit: string): Progress {
     this.#progress?.stop()
     if (!process.stderr.isTTY) return { update: () => {}, stop: () => {} }
-    const format = `${label} [{bar}] {value}/{total} {note}`
+    const format = `${label} [{bar}] {value} of {total} ${unit}`
     const bar = new SingleBar({ format, stream: process.stderr, clearOnComplete: true, hideCursor: true, barsize: 30 })
-    bar.start(total, 0, { note: '' })
+    bar.start(1, 0)
     const progress: Progress = {
-      update: (done, note = '') => bar.update(done, { note }),
+      update: (done, total) => {
+        bar.setTotal(total)
+        bar.update(done)
+      },
       stop: () => {
         bar.stop()
         if (this.#progress === progress) this.#progress = null

@@ -2,10 +2,10 @@
 import { promises as fs } from 'node:fs'
 import { text as readAll } from 'node:stream/consumers'
 import { checkProgram, type CheckedProgram } from '../../compiler/check/program.ts'
-import type { KernelFamily } from '../../compiler/family.ts'
-import { KtlError, type Diagnostic, type Source } from '../../grammar/diagnostics.ts'
+import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { parseProgram } from '../../grammar/parse.ts'
 import { ktlError } from '../fail.ts'
+import { loadSource, type CallableKernel, type KtlProgram } from '../program.ts'
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'no such file',
@@ -39,31 +39,28 @@ export function checkSource(source: Source): { program: CheckedProgram; diagnost
 }
 
 /** Reads and checks; errors are thrown together, warnings go to `report`. */
-export async function loadProgram(file: string, report: (warnings: readonly Diagnostic[]) => void): Promise<CheckedProgram> {
-  const { program, diagnostics } = checkSource(await readSource(file))
-  if (diagnostics.some((d) => d.severity === 'error')) throw new KtlError(diagnostics)
-  report(diagnostics)
+export async function loadProgram(file: string, report: (warnings: readonly Diagnostic[]) => void): Promise<KtlProgram> {
+  const program = loadSource(await readSource(file))
+  report(program.diagnostics)
   return program
 }
 
 /** The kernel of that name. KTL4105: there is none. */
-export function namedKernel(program: CheckedProgram, name: string): KernelFamily {
-  const family = program.kernels.find((kernel) => kernel.name === name)
-  if (family) return family
-  const known = program.kernels.map((kernel) => kernel.name)
-  throw ktlError('KTL4105', { what: `kernel in ${program.source.name}`, name, known })
+export function namedKernel({ kernels, source }: KtlProgram, name: string): CallableKernel {
+  if (Object.hasOwn(kernels, name)) return kernels[name]!
+  throw ktlError('KTL4105', { what: `kernel in ${source.name}`, name, known: Object.keys(kernels) })
 }
 
 /** The kernels to work on: all, or the one that was named. */
-export function chosenKernels(program: CheckedProgram, name: string | undefined): readonly KernelFamily[] {
-  return name === undefined ? program.kernels : [namedKernel(program, name)]
+export function chosenKernels(program: KtlProgram, name: string | undefined): readonly CallableKernel[] {
+  return name === undefined ? Object.values(program.kernels) : [namedKernel(program, name)]
 }
 
-/** The one kernel to work on. KTL4104: it was not named and there are several. */
-export function oneKernel(program: CheckedProgram, name: string | undefined): KernelFamily {
-  const [family, ...others] = chosenKernels(program, name)
-  if (family && others.length === 0) return family
-  const kernels = program.kernels.map((kernel) => kernel.name)
+/** The one kernel to work on. KTL4104: it was not named and there are several; KTL4105: there is none at all. */
+export function oneKernel(program: KtlProgram, name: string | undefined): CallableKernel {
+  const [kernel, ...others] = chosenKernels(program, name)
+  if (kernel && others.length === 0) return kernel
+  const kernels = Object.keys(program.kernels)
   if (kernels.length > 0) throw ktlError('KTL4104', { file: program.source.name, kernels })
-  throw ktlError('KTL4105', { what: 'kernel', name: program.source.name, known: [] })
+  throw ktlError('KTL4105', { what: 'kernel in', name: program.source.name, known: [] })
 }

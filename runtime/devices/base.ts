@@ -3,7 +3,7 @@ import type { Device, MallocOptions, TensorOptions } from '../device.ts'
 import { ktlError } from '../fail.ts'
 import { compileModule, type CompileCudaOptions, type DeviceModule, type LoadModuleOptions } from '../module.ts'
 import { Stream } from '../stream.ts'
-import { createTensor, type Tensor } from '../tensor.ts'
+import { createTensor, type TypedTensor } from '../tensor.ts'
 import type { RawBits, Values } from '../tensor_data.ts'
 import { describe } from '../tensor_layout.ts'
 import { createTensorMap, type TensorMap, type TensorMapOptions } from '../tensor_map.ts'
@@ -47,13 +47,13 @@ export abstract class BaseDevice implements Device {
     if (this.#closed) throw ktlError('KTL4006', { what: `device ${this.name}`, state: 'is closed' })
   }
 
-  tensor(dtype: DTypeName, shape: readonly number[], values: Values | RawBits, options: TensorOptions = {}): Tensor {
+  tensor<D extends DTypeName>(dtype: D, shape: readonly number[], values: Values | RawBits, options: TensorOptions = {}): TypedTensor<D> {
     // An `undefined` that slipped in is no request for an uninitialised tensor.
-    return createTensor(this, dtype, shape, values ?? (null as never), options)
+    return createTensor(this, dtype, shape, values ?? (null as never), options) as TypedTensor<D>
   }
 
-  empty(dtype: DTypeName, shape: readonly number[], options: TensorOptions = {}): Tensor {
-    return createTensor(this, dtype, shape, undefined, options)
+  empty<D extends DTypeName>(dtype: D, shape: readonly number[], options: TensorOptions = {}): TypedTensor<D> {
+    return createTensor(this, dtype, shape, undefined, options) as TypedTensor<D>
   }
 
   createStream(): Stream {

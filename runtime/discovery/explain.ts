@@ -25,18 +25,29 @@ export interface RejectionReason {
   readonly fix?: string
 }
 
+/** How far a candidate came before it failed: the nearest misses are what a user wants to read first. */
+const STAGES: readonly (readonly [RegExp, number])[] = [
+  [/^KTL40(3[5679])$/, 0],
+  [/^KTL(4033|45)/, 1],
+  [/^KTL4032$/, 2],
+  [/^KTL4034$/, 3],
+  [/^KTL(29|23)/, 4],
+  [/^KTL4031$/, 5],
+]
+const stageOf = ({ code }: RejectionReason): number => STAGES.find(([pattern]) => pattern.test(code))?.[1] ?? STAGES.length
+
 export class Explanation {
   readonly target: TargetArch | null
   /** Instances of kernels that do this kind of operation. */
   readonly considered: number
   readonly supported: number
-  /** Most frequent first. */
+  /** Nearest misses first, then the most frequent. */
   readonly reasons: readonly RejectionReason[]
 
   constructor(target: TargetArch | null, supported: number, reasons: readonly RejectionReason[]) {
     this.target = target
     this.supported = supported
-    this.reasons = Object.freeze([...reasons].sort((a, b) => b.count - a.count))
+    this.reasons = Object.freeze([...reasons].sort((a, b) => stageOf(a) - stageOf(b) || b.count - a.count))
     this.considered = supported + reasons.reduce((sum, reason) => sum + reason.count, 0)
     Object.freeze(this)
   }
@@ -80,6 +91,11 @@ function spacesFor(provider: KtlProvider, args: RuntimeArguments): readonly Fami
 
 function explainSpace(space: FamilySpace, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
   let supported = 0
+  const [late] = space.family.notLowered
+  if (late) {
+    tally.add({ ok: false, code: late.code, error: late.message, ...(late.help !== undefined && { fix: late.help }) }, 1)
+    return 0
+  }
   const call = callOf(space.family, space.operation, args)
   for (const types of space.family.typeChoices) {
     const status = 'ok' in call ? call : typesFit(space.family, types, call)

@@ -1,7 +1,7 @@
 /** Does a call fit an instance? First failing reason, in the order a user would fix them. */
 import { resolveType, type KernelFamily, type TypeChoice } from '../../compiler/family.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
-import { postorder } from '../../compiler/walk.ts'
+import { topological } from '../../compiler/walk.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { divisibilityOf, isContiguousAlong, isSameTensor, sharesMemory } from '../arguments/operands.ts'
 import { OK, refuse, type Status, type StatusRefused } from '../status.ts'
@@ -89,7 +89,7 @@ export function overlapFits(program: TensorProgram, call: Call, inPlace: readonl
       if (other === output || !operand || !sharesMemory(other.tensor, output.tensor)) continue
       const same = isSameTensor(other.tensor, output.tensor)
       const refused = inPlace !== null && operand.role === 'input' && !inPlace.includes(operand.name)
-      const reason = overlapReason(program, operand, operandOf(output.name)!, same) ?? (refused ? ELSEWHERE : null)
+      const reason = overlapReason(program, operand, operandOf(output.name)!, same, call.extents) ?? (refused ? ELSEWHERE : null)
       if (reason) return refuse('KTL4037', { operand: shown(call, other.name), other: shown(call, output.name), reason })
     }
   }
@@ -98,15 +98,22 @@ export function overlapFits(program: TensorProgram, call: Call, inPlace: readonl
 
 const ELSEWHERE = 'it is read at other places than it is written'
 
-function overlapReason(program: TensorProgram, other: TensorOperand, output: TensorOperand, same: boolean): string | null {
+function overlapReason(
+  program: TensorProgram,
+  other: TensorOperand,
+  output: TensorOperand,
+  same: boolean,
+  extents: Call['extents'],
+): string | null {
   if (other.role === 'output') return 'both are written'
   if (!same) return 'they are not the very same tensor'
-  for (const node of postorder(program.outputs.map(({ value }) => value))) {
+  for (const node of topological(program.outputs.map(({ value }) => value))) {
     const reads = node.kind === 'contract' && (node.a.operand === other.name || node.b.operand === other.name)
     if (reads) return 'it is an operand of a contraction, read after parts of it are overwritten'
-    if (node.kind === 'reduce' && [...postorder([node.value])].some((n) => n.kind === 'input' && n.operand === other.name)) {
+    if (node.kind === 'reduce' && [...topological([node.value])].some((n) => n.kind === 'input' && n.operand === other.name)) {
       return 'it is reduced, read after parts of it are overwritten'
     }
   }
-  return other.axes.join() === output.axes.join() ? null : ELSEWHERE
+  const counting = (axes: readonly string[]): string => axes.filter((axis) => extents[axis] !== 1).join()
+  return counting(other.axes) === counting(output.axes) ? null : ELSEWHERE
 }

@@ -20,6 +20,12 @@ import type { PlannedInstance } from './planned.ts'
 import { accumulatorOf } from './signature.ts'
 import { FamilySpace, type Alignment } from './space.ts'
 
+/** Instances of one choice, which differ in their designs only. */
+export interface Supporting {
+  readonly instances: readonly PlannedInstance[]
+  readonly call: Call
+}
+
 interface Candidate {
   readonly space: FamilySpace
   readonly types: TypeChoice
@@ -64,8 +70,8 @@ export class KtlProvider {
     return space
   }
 
-  /** Instances that support the arguments on the target, in no order. */
-  *find(args: RuntimeArguments, target: TargetArch): Generator<PlannedInstance> {
+  /** Instances that support the arguments on the target, in no order, with the call they would make. */
+  *find(args: RuntimeArguments, target: TargetArch): Generator<Supporting> {
     for (const { space, types } of this.#candidates(args)) {
       const call = callOf(space.family, space.operation, args)
       if ('ok' in call) continue
@@ -108,7 +114,7 @@ export class KtlProvider {
 /** Spaces of programs that were loaded but not registered. */
 const unregistered = new WeakMap<KernelFamily, FamilySpace>()
 
-function* findIn(space: FamilySpace, types: TypeChoice, call: Call, args: RuntimeArguments, target: TargetArch): Generator<PlannedInstance> {
+function* findIn(space: FamilySpace, types: TypeChoice, call: Call, args: RuntimeArguments, target: TargetArch): Generator<Supporting> {
   const fusion = fusionShape(space.family, types, call)
   for (const orders of matchingOrders(space, call)) {
     const best = bestAlignment(space, orders, call)
@@ -116,7 +122,8 @@ function* findIn(space: FamilySpace, types: TypeChoice, call: Call, args: Runtim
       for (const alignment of space.alignments(backend, best)) {
         const { instances } = space.find(backend, target, { types, orders, alignment }, fusion)
         // What is left to check (overlap, mostly) is the same for all designs of a choice.
-        if (instances.length > 0 && !('ok' in instances[0]!.call(args))) yield* instances
+        const fitted = instances[0]?.call(args)
+        if (fitted && !('ok' in fitted)) yield { instances, call: fitted }
       }
     }
   }

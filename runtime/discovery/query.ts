@@ -40,7 +40,7 @@ export class KernelList extends Array<Kernel> {
     return Array
   }
 
-  /** Why the list is empty, most frequent reason first; null when it is not. */
+  /** Why the list is empty, nearest misses first; null when it is not. */
   get why(): string | null {
     return this.length === 0 ? this.#reason() : null
   }
@@ -83,9 +83,12 @@ export function getKernels(args?: RuntimeArguments | null, options: GetKernelsOp
   }
   for (const provider of providers) {
     if (!(provider instanceof KtlProvider)) continue
-    for (const planned of provider.find(args, target)) {
-      if (metadataFilter !== undefined && !metadataFilter(planned.metadata)) continue
-      ranked.push(rank(planned, args))
+    for (const { instances, call } of provider.find(args, target)) {
+      for (const planned of instances) {
+        if (metadataFilter !== undefined && !metadataFilter(planned.metadata)) continue
+        const estimate = planned.estimate(call.extents)
+        ranked.push({ kernel: () => new KtlKernel(planned), estimate, name: () => planned.name })
+      }
     }
   }
   ranked.sort((a, b) => a.estimate.microseconds - b.estimate.microseconds || compareNames(a.name(), b.name()))
@@ -103,12 +106,6 @@ function* everyInstance(providers: ReturnType<typeof selectProviders>, target: T
   for (const provider of providers) {
     if (provider instanceof KtlProvider) for (const space of provider.spaces) yield* space.instances(target)
   }
-}
-
-function rank(planned: PlannedInstance, args: RuntimeArguments): Ranked {
-  const call = planned.call(args)
-  const estimate = planned.estimate('ok' in call ? {} : call.extents)
-  return { kernel: () => new KtlKernel(planned), estimate, name: () => planned.name }
 }
 
 function usersKernels(provider: Provider, args: RuntimeArguments | null, target: TargetArch, accepts: (metadata: KernelMetadata) => boolean): Kernel[] {

@@ -5,7 +5,7 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
 import type { TensorProgram } from '../../compiler/tensor_ir.ts'
-import { postorder } from '../../compiler/walk.ts'
+import { topological } from '../../compiler/walk.ts'
 import type { Machine } from './machine.ts'
 
 export interface Estimate {
@@ -74,15 +74,20 @@ function epilogueCycles(plan: Sm100Plan, rows: number, columns: number): number 
     (sum, output) => sum + (output.store === 'tma' ? EPILOGUE_BASE : DIRECT_STORE),
     EPILOGUE_BASE + plan.aux.reduce((sum, aux) => sum + (aux.shape !== 'full' ? 0.5 : aux.vector ? 2 : 12), 0),
   )
-  const arithmetic = arithmeticCycles(plan.program)
-  return (rows * columns * (perElement + arithmetic)) / (LANES * WARPS_AT_ONCE)
+  return (rows * columns * (perElement + arithmeticCycles(plan.program))) / (LANES * WARPS_AT_ONCE)
 }
 
+/** Of one element, by program: it does not depend on the call. */
+const arithmetic = new WeakMap<TensorProgram, number>()
+
 function arithmeticCycles(program: TensorProgram): number {
+  const known = arithmetic.get(program)
+  if (known !== undefined) return known
   let cycles = 0
-  for (const node of postorder(program.outputs.map((output) => output.value))) {
+  for (const node of topological(program.outputs.map((output) => output.value))) {
     if (node.kind === 'apply') cycles += CHEAP.has(node.op) ? OPERATION_CYCLES : FUNCTION_CYCLES
   }
+  arithmetic.set(program, cycles)
   return cycles
 }
 
@@ -94,15 +99,20 @@ export function trafficBytes(program: TensorProgram, extents: Extents): number {
   }, 0)
 }
 
-/** Plain kernels: no reuse beyond the L1, so every multiply-add costs two loads. */
+/** Elements of k between two barriers of a plain kernel: each step waits for its loads. */
+const SIMT_STEP = 32
+
+/** Plain kernels: an element per thread, tiles in shared memory where there are contractions. */
 export function estimateSimt(program: TensorProgram, tile: readonly [number, number], extents: Extents, machine: Machine): Estimate {
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const threads = tile[0] * tile[1]
   let work = 0
   let elements = 0
+  let steps = 0
   for (const output of program.outputs) {
     elements = Math.max(elements, over(output.value.axes))
-    for (const node of postorder([output.value])) {
+    for (const node of topological([output.value])) {
+      if (node.kind === 'contract' || node.kind === 'reduce') steps = Math.max(steps, Math.ceil(over(node.over) / SIMT_STEP))
       if (node.kind === 'contract') work += over([...node.axes, ...node.over]) * (node.accumulator === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1)
       else if (node.kind === 'reduce') work += over([...node.axes, ...node.over])
       else if (node.kind === 'apply') work += over(node.axes) * (CHEAP.has(node.op) ? OPERATION_CYCLES : FUNCTION_CYCLES)
@@ -113,10 +123,11 @@ export function estimateSimt(program: TensorProgram, tile: readonly [number, num
   // Whole CTAs occupy an SM: a large tile leaves SMs idle on small outputs.
   const slots = machine.sms * Math.max(1, Math.floor(2048 / threads))
   const balance = (Math.ceil(ctas / slots) * slots) / ctas
-  const compute = machine.launchCycles + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
+  const waiting = machine.launchCycles + machine.loadLatency * (1 + steps)
+  const compute = waiting + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
   const dram = machine.launchCycles + trafficBytes(program, extents) / machine.dramBytes
   const cycles = Math.max(compute, dram)
-  const boundBy = cycles <= machine.launchCycles * 1.01 ? 'launch' : cycles === compute ? 'cuda cores' : 'dram'
+  const boundBy = cycles <= waiting * 1.01 ? 'launch' : cycles === compute ? 'cuda cores' : 'dram'
   const microseconds = (cycles / machine.clock) * 1e6
   return { microseconds, boundBy, text: `${formatTime(microseconds)} modelled on CUDA cores; bound by ${boundBy}` }
 } // prettier-ignore

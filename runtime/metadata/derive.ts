@@ -3,7 +3,7 @@ import type { Plan } from '../../codegen/index.ts'
 import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
-import { postorder } from '../../compiler/walk.ts'
+import { topological } from '../../compiler/walk.ts'
 import type { OperationSignature } from '../discovery/signature.ts'
 import { Sm100DesignMetadata, SimtDesignMetadata, type DesignMetadata } from './design.ts'
 import { EpilogueMetadata, KernelMetadata } from './kernel.ts'
@@ -70,7 +70,7 @@ function operandsOf(program: TensorProgram, operation: OperationSignature | null
 }
 
 function accumulatorOf(program: TensorProgram): Accumulator | null {
-  for (const node of postorder(program.outputs.map((output) => output.value))) {
+  for (const node of topological(program.outputs.map((output) => output.value))) {
     if (node.kind === 'contract') return node.accumulator
   }
   return null

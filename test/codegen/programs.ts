@@ -69,7 +69,10 @@ export class ProgramBuilder {
     return {
       kind: 'apply',
       op,
-      args,
+      // Conversions are written out, as the checker does.
+      args: args.map((arg, i) =>
+        arg.type === signature.operands[i] ? arg : this.cast(signature.operands[i]! as DTypeName, arg),
+      ),
       type: signature.result,
       axes: this.#ordered(args.flatMap((a) => a.axes)),
       span: null,

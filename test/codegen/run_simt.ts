@@ -77,14 +77,22 @@ export class SimtKernel {
     for (const operand of this.program.operands) {
       const source = inputs.inPlace?.[operand.name]
       const { strides, elements } = layout(operand, inputs)
-      buffers.set(operand.name, source ? buffers.get(source)! : { ...this.#upload(operand, elements, strides, inputs), strides, elements })
+      buffers.set(
+        operand.name,
+        source ? buffers.get(source)! : { ...this.#upload(operand, elements, strides, inputs), strides, elements },
+      )
     }
     const recipe = this.#generated.recipe
     if (recipe.grid.kind !== 'elements') throw new Error('SIMT kernels have a grid of elements')
-    const counts = recipe.grid.outputs.map((name) => positions(this.#operand(name), buffers.get(name)!.strides, inputs).length)
+    const counts = recipe.grid.outputs.map(
+      (name) => positions(this.#operand(name), buffers.get(name)!.strides, inputs).length,
+    )
     const ctas = Math.min(3, Math.ceil(Math.max(...counts) / recipe.grid.perCta))
     const params = recipe.params.map((rule) => this.#param(rule, buffers, inputs))
-    const { findings } = await this.#device.run(recipe.entry, params, { grid: [ctas, 1, 1], block: [recipe.threads, 1, 1] })
+    const { findings } = await this.#device.run(recipe.entry, params, {
+      grid: [ctas, 1, 1],
+      block: [recipe.threads, 1, 1],
+    })
     const outputs: Record<string, Float64Array> = {}
     let touchedPadding = 0
     for (const { operand: name } of this.program.outputs) {
@@ -97,7 +105,8 @@ export class SimtKernel {
       const owned = new Set(where)
       const bytes = new Uint8Array(codes.buffer)
       const size = DTYPES[operand.dtype].storageBytes
-      for (let i = 0; i < bytes.length; i++) if (!owned.has(Math.floor(i / size)) && bytes[i] !== POISON) touchedPadding++
+      for (let i = 0; i < bytes.length; i++)
+        if (!owned.has(Math.floor(i / size)) && bytes[i] !== POISON) touchedPadding++
     }
     return { outputs, findings, touchedPadding }
   }
@@ -106,7 +115,12 @@ export class SimtKernel {
     return this.program.operands.find((o) => o.name === name)!
   }
 
-  #upload(operand: TensorOperand, elements: number, strides: Readonly<Record<string, number>>, inputs: SimtInputs): { address: bigint } {
+  #upload(
+    operand: TensorOperand,
+    elements: number,
+    strides: Readonly<Record<string, number>>,
+    inputs: SimtInputs,
+  ): { address: bigint } {
     const size = DTYPES[operand.dtype].storageBytes
     const bytes = new Uint8Array(elements * size).fill(POISON)
     const values = inputs.tensors[operand.name]

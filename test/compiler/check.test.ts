@@ -25,7 +25,9 @@ test.each(cases)('$kind: $input', ({ kind, input, expected }) => {
 })
 
 describe('examples of the catalogue', () => {
-  const entries = (Object.entries(catalogue) as [string, Entry][]).filter(([code]) => /^KTL(20|22|23|290|30)/.test(code))
+  const entries = (Object.entries(catalogue) as [string, Entry][]).filter(([code]) =>
+    /^KTL(20|22|23|290|30)/.test(code),
+  )
   const programs = entries.filter(([, { wrong }]) => wrong && 'ktl' in wrong)
   test.each(programs)('%s', (code, { wrong, right }) => {
     const codesOf = (text: string): string[] => diagnosticsOf({ name: 'a.ktl', text }).map((d) => d.code)

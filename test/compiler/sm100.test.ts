@@ -1,3 +1,4 @@
+import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { describe, expect, test } from 'vitest'
 import { designsOf } from '../../compiler/schedule.ts'
 import { isRejection } from '../../compiler/rejection.ts'
@@ -12,7 +13,7 @@ import { bound, design, familiesOf, gemmOf, planned, tryPlan } from './support.t
 const GEMM = `kernel gemm<T: f16 | bf16, O: f16 | f32>(A: T[l?, m, k] | T[l?, k, m], B: T[l?, k, n] | T[l?, n, k])
   -> D: O[l?, m, n] | O[l?, n, m] { D = sum[k](A * B) }`
 const TILES = [64, 128].flatMap((m) => [32, 64, 96, 128, 160, 192, 224, 256].map((n) => [m, n] as const))
-const ORDERS = [{}, { A: ['l', 'k', 'm'] }, { B: ['l', 'n', 'k'] }, { D: ['l', 'n', 'm'] }, { A: ['l', 'k', 'm'], B: ['l', 'n', 'k'], D: ['l', 'n', 'm'] }] // prettier-ignore
+const ORDERS: readonly Record<string, readonly string[]>[] = [{}, { A: ['l', 'k', 'm'] }, { B: ['l', 'n', 'k'] }, { D: ['l', 'n', 'm'] }, { A: ['l', 'k', 'm'], B: ['l', 'n', 'k'], D: ['l', 'n', 'm'] }] // prettier-ignore
 
 describe('plans', () => {
   test('every tile, order and store class fits the SM and lowers to a valid tile program', () => {
@@ -36,7 +37,7 @@ describe('plans', () => {
     ['bf16', { B: ['l', 'n', 'k'] }, [128, 256], 0x08400490, 'both K-major'],
     ['bf16', { B: ['l', 'n', 'k'] }, [128, 128], 0x08200490, 'both K-major'],
     ['f16', { A: ['l', 'k', 'm'], B: ['l', 'n', 'k'] }, [64, 32], 0x04088010, 'A M-major'],
-  ] as const)('instruction descriptor: %s %o %o', (T, orders, tile, word) => {
+  ] as [DTypeName, Record<string, string[]>, [number, number], number, string][])('instruction descriptor: %s %o %o', (T, orders, tile, word) => {
     const plan = planned(bound(GEMM, { orders, types: { T, O: 'f32' } }), design(tile))
     expect(plan.instructionDescriptor.toString(16)).toBe(word.toString(16))
   })
@@ -55,7 +56,8 @@ describe('plans', () => {
   })
 
   test('metadata of an epilogue: operands by how they vary, pointer scalars, guarded loads', () => {
-    const program = bound(`kernel f(A: f16[l, m, k], B: f16[l, n, k], C: bf16[m, n], r: f32[n], c: f16[m], b: f32[l], beta: f32)
+    const program =
+      bound(`kernel f(A: f16[l, m, k], B: f16[l, n, k], C: bf16[m, n], r: f32[n], c: f16[m], b: f32[l], beta: f32)
       -> D: f16[l, m, n] { D = relu(sum[k](A * B) * b + r) * c + skip0(beta) * C }`)
     const plan = planned(program, design([128, 64]))
     expect(plan.aux.map((x) => [x.operand.name, x.shape, x.vector])).toEqual([
@@ -108,6 +110,8 @@ describe('tile IR', () => {
     expect(edited({ setup: [] })).toContain('barrier full is never initialised')
     expect(edited({ roles: lowered.roles.filter((r) => r.name !== 'mma') })).toContain('nobody waits for full')
     expect(edited({ tmem: { ...lowered.tmem, columns: 128 } })).toEqual(['accumulators do not fit the TMEM columns'])
-    expect(edited({ roles: lowered.roles.map((r) => ({ ...r, rings: [] })) }).join()).toContain('does not keep ring stage')
+    expect(edited({ roles: lowered.roles.map((r) => ({ ...r, rings: [] })) }).join()).toContain(
+      'does not keep ring stage',
+    )
   })
 })

@@ -3,7 +3,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { NativeAddon, NativeLaunch, NativeLaunchResult, NativeModule, NativeVirtualDevice } from '../../runtime/native.ts'
+import type {
+  NativeAddon,
+  NativeLaunch,
+  NativeLaunchResult,
+  NativeModule,
+  NativeVirtualDevice,
+} from '../../runtime/native.ts'
 
 const addon = createRequire(import.meta.url)('../../native/build/Release/ktl.node') as NativeAddon
 
@@ -12,7 +18,15 @@ export function compileToPtx(source: string, arch = 'sm_100a', flags: readonly s
   const folder = mkdtempSync(join(tmpdir(), 'ktl-native-'))
   try {
     writeFileSync(join(folder, 'kernel.cu'), source)
-    execFileSync('nvcc', [`-arch=${arch}`, '-ptx', '-lineinfo', ...flags, '-o', join(folder, 'kernel.ptx'), join(folder, 'kernel.cu')])
+    execFileSync('nvcc', [
+      `-arch=${arch}`,
+      '-ptx',
+      '-lineinfo',
+      ...flags,
+      '-o',
+      join(folder, 'kernel.ptx'),
+      join(folder, 'kernel.cu'),
+    ])
     return readFileSync(join(folder, 'kernel.ptx'), 'utf8')
   } finally {
     rmSync(folder, { recursive: true })
@@ -47,7 +61,7 @@ export class TestDevice {
 
   /** Launches `name`; `params` in order, numbers as 32-bit integers. */
   run(name: string, params: readonly Parameter[], launch: Partial<NativeLaunch> = {}): Promise<NativeLaunchResult> {
-    const declared = this.module.functions.find(f => f.name === name)
+    const declared = this.module.functions.find((f) => f.name === name)
     if (!declared) throw new Error(`no kernel ${name}`)
     const block = new Uint8Array(declared.paramBytes)
     const view = new DataView(block.buffer)

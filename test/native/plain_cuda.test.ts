@@ -178,47 +178,75 @@ test('shared-memory matrix product', async () => {
 const big = (x: number) => BigInt(x >>> 0)
 const signed = (x: number) => BigInt(x | 0)
 const low = (x: bigint) => Number(BigInt.asUintN(32, x))
-const bytesOf = (x: number, isSigned: boolean) => [0, 8, 16, 24].map(s => (isSigned ? (x << (24 - s)) >> 24 : (x >>> s) & 255))
-const dot = (a: number, b: number, s: boolean) => bytesOf(a, s).reduce((sum, x, i) => sum + x * bytesOf(b, s)[i]!, 5) >>> 0
+const bytesOf = (x: number, isSigned: boolean) =>
+  [0, 8, 16, 24].map((s) => (isSigned ? (x << (24 - s)) >> 24 : (x >>> s) & 255))
+const dot = (a: number, b: number, s: boolean) =>
+  bytesOf(a, s).reduce((sum, x, i) => sum + x * bytesOf(b, s)[i]!, 5) >>> 0
 const reversed = (x: number) => Number.parseInt(x.toString(2).padStart(32, '0').split('').reverse().join(''), 2)
 const popcount = (x: number) => x.toString(2).split('1').length - 1
-const nth = (x: number, n: number) => lanes.filter(i => (x >>> i) & 1)[n - 1] ?? 0xffffffff
+const nth = (x: number, n: number) => lanes.filter((i) => (x >>> i) & 1)[n - 1] ?? 0xffffffff
 const permute = (a: number, b: number, selector: number) =>
-  [0, 1, 2, 3].reduce((out, i) => out | (low(((big(b) << 32n) | big(a)) >> BigInt(8 * ((selector >> (4 * i)) & 7))) & 255) << (8 * i), 0) >>> 0
+  [0, 1, 2, 3].reduce(
+    (out, i) => out | ((low(((big(b) << 32n) | big(a)) >> BigInt(8 * ((selector >> (4 * i)) & 7))) & 255) << (8 * i)),
+    0,
+  ) >>> 0
 
 const integerCases: [string, (a: number, b: number) => number | bigint][] = [
-  ['add', (a, b) => a + b], ['sub', (a, b) => a - b], ['mul.lo', (a, b) => big(a) * big(b)],
-  ['mul.hi.u32', (a, b) => (big(a) * big(b)) >> 32n], ['mul.hi.s32', (a, b) => (signed(a) * signed(b)) >> 32n],
-  ['div.u32', (a, b) => Math.floor(a / b)], ['rem.u32', (a, b) => a % b],
-  ['div.s32', (a, b) => signed(a) / signed(b)], ['rem.s32', (a, b) => signed(a) % signed(b)],
-  ['shl', (a, b) => a << (b & 31)], ['shr.u32', (a, b) => a >>> (b & 31)], ['shr.s32', (a, b) => a >> (b & 31)],
-  ['popc', a => popcount(a)], ['clz', a => Math.clz32(a)], ['brev', a => reversed(a)],
-  ['ffs', a => (a === 0 ? 0 : 32 - Math.clz32(a & -a))], ['abs', a => Math.abs(a | 0)],
-  ['min.u32', (a, b) => Math.min(a, b)], ['max.u32', (a, b) => Math.max(a, b)],
-  ['min.s32', (a, b) => Math.min(a | 0, b | 0)], ['max.s32', (a, b) => Math.max(a | 0, b | 0)],
+  ['add', (a, b) => a + b],
+  ['sub', (a, b) => a - b],
+  ['mul.lo', (a, b) => big(a) * big(b)],
+  ['mul.hi.u32', (a, b) => (big(a) * big(b)) >> 32n],
+  ['mul.hi.s32', (a, b) => (signed(a) * signed(b)) >> 32n],
+  ['div.u32', (a, b) => Math.floor(a / b)],
+  ['rem.u32', (a, b) => a % b],
+  ['div.s32', (a, b) => signed(a) / signed(b)],
+  ['rem.s32', (a, b) => signed(a) % signed(b)],
+  ['shl', (a, b) => a << (b & 31)],
+  ['shr.u32', (a, b) => a >>> (b & 31)],
+  ['shr.s32', (a, b) => a >> (b & 31)],
+  ['popc', (a) => popcount(a)],
+  ['clz', (a) => Math.clz32(a)],
+  ['brev', (a) => reversed(a)],
+  ['ffs', (a) => (a === 0 ? 0 : 32 - Math.clz32(a & -a))],
+  ['abs', (a) => Math.abs(a | 0)],
+  ['min.u32', (a, b) => Math.min(a, b)],
+  ['max.u32', (a, b) => Math.max(a, b)],
+  ['min.s32', (a, b) => Math.min(a | 0, b | 0)],
+  ['max.s32', (a, b) => Math.max(a | 0, b | 0)],
   ['prmt', (a, b) => permute(a, b, 0x5140)],
-  ['shf.l', (a, b) => (((big(b) << 32n) | big(a)) << 7n) >> 32n], ['shf.r', (a, b) => ((big(b) << 32n) | big(a)) >> 8n],
-  ['dp4a.s32', (a, b) => dot(a, b, true)], ['dp4a.u32', (a, b) => dot(a, b, false)],
-  ['sad.s32', (a, b) => Math.abs((a | 0) - (b | 0)) + 1], ['sad.u32', (a, b) => Math.abs(a - b) + 1],
-  ['mad.wide.u32', (a, b) => BigInt.asUintN(64, big(a) * big(b) + 3n) >> 16n], ['mul.wide.s32', (a, b) => (signed(a) * signed(b)) >> 20n],
-  ['bfe.u32', a => (a >>> 5) & 0x7ff], ['bfe.s32', a => (a << 16) >> 21], ['bfi', (a, b) => (b & ~(0x1ff << 4)) | ((a & 0x1ff) << 4)],
-  ['lop3', (a, b) => (a & b) | (~a & 0x0f0f3355)], ['addc', (a, b) => (a + b > 0xffffffff ? 1 : 0)],
-  ['subc', (a, b) => (a < b ? 6 : 7)], ['bfind.s32', a => 31 - Math.clz32((a | 0) < 0 ? ~a : a) || ((a | 0) === 0 || ~a === 0 ? -1 : 0)],
-  ['fns', a => nth(a, 2)],
+  ['shf.l', (a, b) => (((big(b) << 32n) | big(a)) << 7n) >> 32n],
+  ['shf.r', (a, b) => ((big(b) << 32n) | big(a)) >> 8n],
+  ['dp4a.s32', (a, b) => dot(a, b, true)],
+  ['dp4a.u32', (a, b) => dot(a, b, false)],
+  ['sad.s32', (a, b) => Math.abs((a | 0) - (b | 0)) + 1],
+  ['sad.u32', (a, b) => Math.abs(a - b) + 1],
+  ['mad.wide.u32', (a, b) => BigInt.asUintN(64, big(a) * big(b) + 3n) >> 16n],
+  ['mul.wide.s32', (a, b) => (signed(a) * signed(b)) >> 20n],
+  ['bfe.u32', (a) => (a >>> 5) & 0x7ff],
+  ['bfe.s32', (a) => (a << 16) >> 21],
+  ['bfi', (a, b) => (b & ~(0x1ff << 4)) | ((a & 0x1ff) << 4)],
+  ['lop3', (a, b) => (a & b) | (~a & 0x0f0f3355)],
+  ['addc', (a, b) => (a + b > 0xffffffff ? 1 : 0)],
+  ['subc', (a, b) => (a < b ? 6 : 7)],
+  ['bfind.s32', (a) => 31 - Math.clz32((a | 0) < 0 ? ~a : a) || ((a | 0) === 0 || ~a === 0 ? -1 : 0)],
+  ['fns', (a) => nth(a, 2)],
   ['add.sat', (a, b) => Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, (a | 0) + (b | 0)))],
 ]
 
 test('integer instructions', async () => {
   let state = 12345
   const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0)
-  const a = Uint32Array.from(lanes, i => [0, 1, 0xffffffff, 0x80000000, 0x7fffffff][i] ?? random())
-  const b = Uint32Array.from(lanes, i => [7, 0xffffffff, 3, 2, 0x7fffffff][i] ?? (i < 12 ? random() % 50 | 1 : random() | 1))
+  const a = Uint32Array.from(lanes, (i) => [0, 1, 0xffffffff, 0x80000000, 0x7fffffff][i] ?? random())
+  const b = Uint32Array.from(
+    lanes,
+    (i) => [7, 0xffffffff, 3, 2, 0x7fffffff][i] ?? (i < 12 ? (random() % 50) | 1 : random() | 1),
+  )
   const out = gpu.allocate(integerCases.length * 128)
   const result = await gpu.run('integers', [out, gpu.upload(a), gpu.upload(b)])
   expect(result.findings).toEqual([])
   const got = gpu.read(out, integerCases.length * 32, Uint32Array)
   integerCases.forEach(([name, f], k) => {
-    const expected = lanes.map(i => low(BigInt(f(a[i]!, b[i]!))))
+    const expected = lanes.map((i) => low(BigInt(f(a[i]!, b[i]!))))
     expect([name, ...got.slice(k * 32, k * 32 + 32)]).toEqual([name, ...expected])
   })
 })
@@ -240,34 +268,58 @@ const nearestEven = (x: number) => {
 }
 // Exact forms have no tolerance; the others one relative to the result.
 const floatCases: [string, (a: number, b: number) => number, number?][] = [
-  ['add', (a, b) => a + b], ['sub', (a, b) => a - b], ['mul', (a, b) => a * b], ['div', (a, b) => a / b], ['sqrt', a => Math.sqrt(Math.abs(a))],
+  ['add', (a, b) => a + b],
+  ['sub', (a, b) => a - b],
+  ['mul', (a, b) => a * b],
+  ['div', (a, b) => a / b],
+  ['sqrt', (a) => Math.sqrt(Math.abs(a))],
   ['fma', (a, b) => a * b + 0.5],
-  ['add.rz', (a, b) => directed(a + b, 'z')], ['add.rp', (a, b) => directed(a + b, 'u')], ['add.rm', (a, b) => directed(a + b, 'd')],
-  ['mul.rz', (a, b) => directed(a * b, 'z')], ['mul.rp', (a, b) => directed(a * b, 'u')], ['mul.rm', (a, b) => directed(a * b, 'd')],
-  ['div.rz', (a, b) => directed(a / b, 'z')], ['rcp', (_, b) => 1 / b],
-  ['min', Math.min], ['max', Math.max], ['select', (a, b) => (a > b ? a : -b)],
-  ['trunc', Math.trunc], ['floor', Math.floor], ['rint', nearestEven],
-  ['ex2', a => 2 ** Math.fround(a * Math.fround(0.01)), 1e-6], ['lg2', (_, b) => Math.log2(Math.abs(b)), 1e-6], ['rsqrt', (_, b) => 1 / Math.sqrt(Math.abs(b)), 3e-7],
-  ['copysign', (a, b) => Math.abs(a) * Math.sign(b)], ['f64', (a, b) => a * b + 1 / 3],
-  ['saturate', a => Math.min(1, Math.max(0, a))], ['exp f64', a => Math.exp(a * 0.01), 1e-7], ['tanh', a => Math.tanh(a * Math.fround(0.1)), 1e-6], ['sin', a => Math.sin(a), 1e-6],
+  ['add.rz', (a, b) => directed(a + b, 'z')],
+  ['add.rp', (a, b) => directed(a + b, 'u')],
+  ['add.rm', (a, b) => directed(a + b, 'd')],
+  ['mul.rz', (a, b) => directed(a * b, 'z')],
+  ['mul.rp', (a, b) => directed(a * b, 'u')],
+  ['mul.rm', (a, b) => directed(a * b, 'd')],
+  ['div.rz', (a, b) => directed(a / b, 'z')],
+  ['rcp', (_, b) => 1 / b],
+  ['min', Math.min],
+  ['max', Math.max],
+  ['select', (a, b) => (a > b ? a : -b)],
+  ['trunc', Math.trunc],
+  ['floor', Math.floor],
+  ['rint', nearestEven],
+  ['ex2', (a) => 2 ** Math.fround(a * Math.fround(0.01)), 1e-6],
+  ['lg2', (_, b) => Math.log2(Math.abs(b)), 1e-6],
+  ['rsqrt', (_, b) => 1 / Math.sqrt(Math.abs(b)), 3e-7],
+  ['copysign', (a, b) => Math.abs(a) * Math.sign(b)],
+  ['f64', (a, b) => a * b + 1 / 3],
+  ['saturate', (a) => Math.min(1, Math.max(0, a))],
+  ['exp f64', (a) => Math.exp(a * 0.01), 1e-7],
+  ['tanh', (a) => Math.tanh(a * Math.fround(0.1)), 1e-6],
+  ['sin', (a) => Math.sin(a), 1e-6],
 ]
 
 test('f32 and f64 instructions', async () => {
-  const a = Float32Array.from(lanes, i => (i - 15.5) * 1.37 + i * i * 0.113)
-  const b = Float32Array.from(lanes, i => (i % 2 ? -1 : 1) * (0.371 * i + 0.77))
+  const a = Float32Array.from(lanes, (i) => (i - 15.5) * 1.37 + i * i * 0.113)
+  const b = Float32Array.from(lanes, (i) => (i % 2 ? -1 : 1) * (0.371 * i + 0.77))
   const out = gpu.allocate(floatCases.length * 128)
   const result = await gpu.run('floats', [out, gpu.upload(a), gpu.upload(b)])
   expect(result.findings).toEqual([])
   const got = gpu.read(out, floatCases.length * 32, Float32Array)
   floatCases.forEach(([name, f, tolerance], k) =>
-    lanes.forEach(i => {
+    lanes.forEach((i) => {
       const expected = Math.fround(f(a[i]!, b[i]!))
       const value = got[k * 32 + i]!
       if (tolerance === undefined) expect([name, i, value]).toEqual([name, i, expected])
-      else expect(Math.abs(value - expected), `${name} lane ${i}`).toBeLessThanOrEqual(tolerance * Math.max(1e-3, Math.abs(expected)))
+      else
+        expect(Math.abs(value - expected), `${name} lane ${i}`).toBeLessThanOrEqual(
+          tolerance * Math.max(1e-3, Math.abs(expected)),
+        )
     }),
   )
-  expect(result.stats.fidelity.approximated['ex2.approx.ftz.f32'] ?? result.stats.fidelity.approximated['ex2.approx.f32']).toContain('correctly rounded')
+  expect(
+    result.stats.fidelity.approximated['ex2.approx.ftz.f32'] ?? result.stats.fidelity.approximated['ex2.approx.f32'],
+  ).toContain('correctly rounded')
 })
 
 const halfBits = (x: number): number => {
@@ -292,38 +344,64 @@ const brainValue = (b: number) => f32Of(b << 16)
 const clampInt = (x: number, lowest: number, highest: number) => Math.min(highest, Math.max(lowest, x))
 
 test('conversions', async () => {
-  const a = Float32Array.from(lanes, i => [0, -0, 3e9, -3e9, 0.5, 1.5, 2.5, -2.5, 1e-8, 65519, 65520, 70000][i] ?? (i - 20) * 37.31)
+  const a = Float32Array.from(
+    lanes,
+    (i) => [0, -0, 3e9, -3e9, 0.5, 1.5, 2.5, -2.5, 1e-8, 65519, 65520, 70000][i] ?? (i - 20) * 37.31,
+  )
   const out = gpu.allocate(14 * 128)
   expect((await gpu.run('conversions', [out, gpu.upload(a)])).findings).toEqual([])
   const got = gpu.read(out, 14 * 32, Uint32Array)
   const int = (x: number) => clampInt(x, -(2 ** 31), 2 ** 31 - 1) >>> 0
   const cases: ((x: number, i: number) => number)[] = [
-    x => int(Math.trunc(x)), x => clampInt(Math.trunc(x), 0, 0xffffffff), x => int(nearestEven(x)), x => int(Math.floor(x)), x => int(Math.ceil(x)),
-    x => ((int(Math.trunc(x)) << 16) >> 16) >>> 0, x => ((int(Math.trunc(x)) << 24) >> 24) >>> 0,
-    x => f32Bits(Math.fround(int(Math.trunc(Math.fround(x * 1000003))) | 0)),
-    x => f32Bits(directed(Number(BigInt.asIntN(64, BigInt(Math.trunc(x)) * 1000000007n)), 'z')),
-    halfBits, brainBits, (_, i) => f32Bits(halfValue(i * 2011)), x => ((halfBits(-x) << 16) | halfBits(x)) >>> 0, x => ((brainBits(-x) << 16) | brainBits(x)) >>> 0,
+    (x) => int(Math.trunc(x)),
+    (x) => clampInt(Math.trunc(x), 0, 0xffffffff),
+    (x) => int(nearestEven(x)),
+    (x) => int(Math.floor(x)),
+    (x) => int(Math.ceil(x)),
+    (x) => ((int(Math.trunc(x)) << 16) >> 16) >>> 0,
+    (x) => ((int(Math.trunc(x)) << 24) >> 24) >>> 0,
+    (x) => f32Bits(Math.fround(int(Math.trunc(Math.fround(x * 1000003))) | 0)),
+    (x) => f32Bits(directed(Number(BigInt.asIntN(64, BigInt(Math.trunc(x)) * 1000000007n)), 'z')),
+    halfBits,
+    brainBits,
+    (_, i) => f32Bits(halfValue(i * 2011)),
+    (x) => ((halfBits(-x) << 16) | halfBits(x)) >>> 0,
+    (x) => ((brainBits(-x) << 16) | brainBits(x)) >>> 0,
   ]
-  cases.forEach((f, k) => lanes.forEach(i => {
-    if (k === 8 && Math.abs(a[i]!) > 4e6) return // the product has more bits than a double
-    if (k === 11 && Number.isNaN(halfValue(i * 2011))) return
-    expect([k, i, got[k * 32 + i]]).toEqual([k, i, f(a[i]!, i)])
-  }))
+  cases.forEach((f, k) =>
+    lanes.forEach((i) => {
+      if (k === 8 && Math.abs(a[i]!) > 4e6) return // the product has more bits than a double
+      if (k === 11 && Number.isNaN(halfValue(i * 2011))) return
+      expect([k, i, got[k * 32 + i]]).toEqual([k, i, f(a[i]!, i)])
+    }),
+  )
 })
 
 test('f16 and bf16 arithmetic', async () => {
-  const a = Float32Array.from(lanes, i => (i - 15) * 0.377)
-  const b = Float32Array.from(lanes, i => 1.01 ** i - 2)
+  const a = Float32Array.from(lanes, (i) => (i - 15) * 0.377)
+  const b = Float32Array.from(lanes, (i) => 1.01 ** i - 2)
   const out = gpu.allocate(10 * 64)
   expect((await gpu.run('halves', [out, gpu.upload(a), gpu.upload(b)])).findings).toEqual([])
   const got = gpu.read(out, 320, Uint16Array)
-  const h = (f: (x: number, y: number) => number) => (x: number, y: number) => halfBits(f(halfValue(halfBits(x)), halfValue(halfBits(y))))
-  const r = (f: (x: number, y: number) => number) => (x: number, y: number) => brainBits(f(brainValue(brainBits(x)), brainValue(brainBits(y))))
+  const h = (f: (x: number, y: number) => number) => (x: number, y: number) =>
+    halfBits(f(halfValue(halfBits(x)), halfValue(halfBits(y))))
+  const r = (f: (x: number, y: number) => number) => (x: number, y: number) =>
+    brainBits(f(brainValue(brainBits(x)), brainValue(brainBits(y))))
   const cases = [
-    h((x, y) => x + y), h((x, y) => x * y), h((x, y) => x * y + x), h(Math.max), h(x => -x), h((x, y) => x + y),
-    r((x, y) => x + y), r((x, y) => x * y), r((x, y) => x * y + x), r(Math.min),
+    h((x, y) => x + y),
+    h((x, y) => x * y),
+    h((x, y) => x * y + x),
+    h(Math.max),
+    h((x) => -x),
+    h((x, y) => x + y),
+    r((x, y) => x + y),
+    r((x, y) => x * y),
+    r((x, y) => x * y + x),
+    r(Math.min),
   ]
-  cases.forEach((f, k) => expect([k, ...got.slice(k * 32, k * 32 + 32)]).toEqual([k, ...lanes.map(i => f(a[i]!, b[i]!))]))
+  cases.forEach((f, k) =>
+    expect([k, ...got.slice(k * 32, k * 32 + 32)]).toEqual([k, ...lanes.map((i) => f(a[i]!, b[i]!))]),
+  )
 })
 
 test('divergence, calls, tables, local memory', async () => {
@@ -336,11 +414,13 @@ test('divergence, calls, tables, local memory', async () => {
     return steps
   }
   const table = [10, 20, 30, 40]
-  lanes.forEach(i => {
+  lanes.forEach((i) => {
     expect(got[i]).toBe([5, i * 3, ~i, i << 2, 100 - i, i * i, -1][i % 7])
     expect(got[32 + i]).toBe(i % 3 ? collatz(i + 1) : -collatz(i + 2))
     const local = Array.from({ length: 8 }, (_, at) => ((at - i) & 7) * i)
-    expect(got[64 + i]).toBe(Array.from({ length: i }, (_, j) => local[j & 7]! ^ table[j & 3]!).reduce((x, y) => x + y, 0))
+    expect(got[64 + i]).toBe(
+      Array.from({ length: i }, (_, j) => local[j & 7]! ^ table[j & 3]!).reduce((x, y) => x + y, 0),
+    )
     expect(got[96 + i]).toBe(i === 5 ? -7 : 0)
   })
 })
@@ -351,9 +431,19 @@ test('warp collectives', async () => {
   const got = gpu.read(out, 13 * 32, Uint32Array)
   const mask = (f: (j: number) => boolean) => lanes.reduce((m, j) => (f(j) ? m | (1 << j) : m), 0) >>> 0
   const cases: ((i: number) => number)[] = [
-    () => 50, i => (i < 3 ? i : i - 3), i => (i > 28 ? i : i + 3), i => i ^ 7, i => (i & 24) | ((i + 1) & 7),
-    () => mask(j => j % 3 === 0), () => 1, () => 0, i => mask(j => Math.floor(j / 5) === Math.floor(i / 5)), () => 496,
-    () => Math.max(...lanes.map(j => j ^ 21)), i => (i < 16 ? 0xffff : 17), i => (i === 0 ? 100 : 0),
+    () => 50,
+    (i) => (i < 3 ? i : i - 3),
+    (i) => (i > 28 ? i : i + 3),
+    (i) => i ^ 7,
+    (i) => (i & 24) | ((i + 1) & 7),
+    () => mask((j) => j % 3 === 0),
+    () => 1,
+    () => 0,
+    (i) => mask((j) => Math.floor(j / 5) === Math.floor(i / 5)),
+    () => 496,
+    () => Math.max(...lanes.map((j) => j ^ 21)),
+    (i) => (i < 16 ? 0xffff : 17),
+    (i) => (i === 0 ? 100 : 0),
   ]
   cases.forEach((f, k) => expect([k, ...got.slice(k * 32, k * 32 + 32)]).toEqual([k, ...lanes.map(f)]))
 })
@@ -387,9 +477,11 @@ test('vector, generic and byte accesses', async () => {
   const generic = gpu.allocate(256)
   expect((await gpu.run('memory', [out, gpu.upload(input), generic])).findings).toEqual([])
   const got = gpu.read(out, 128, Uint32Array)
-  lanes.forEach(i => expect([...got.slice((31 - i) * 4, (31 - i) * 4 + 4)]).toEqual([3, 2, 1, 0].map(k => (i * 4 + k) * 3)))
-  expect([...gpu.read(generic, 32, Int32Array)]).toEqual(lanes.map(i => i * 7 + 32))
-  expect([...gpu.read(generic + 128n, 32, Int8Array)]).toEqual(lanes.map(i => i - 16))
+  lanes.forEach((i) =>
+    expect([...got.slice((31 - i) * 4, (31 - i) * 4 + 4)]).toEqual([3, 2, 1, 0].map((k) => (i * 4 + k) * 3)),
+  )
+  expect([...gpu.read(generic, 32, Int32Array)]).toEqual(lanes.map((i) => i * 7 + 32))
+  expect([...gpu.read(generic + 128n, 32, Int8Array)]).toEqual(lanes.map((i) => i - 16))
 })
 
 test('special registers', async () => {
@@ -399,7 +491,14 @@ test('special registers', async () => {
   for (let at = 0; at < 6 * 48; ++at) {
     const thread = at % 48
     const cta = Math.floor(at / 48)
-    expect(got[at]).toBe(((thread % 32) | (Math.floor(thread / 32) << 8) | (cta % 3 << 16) | (Math.floor(cta / 3) << 20) | 0x80000000) >>> 0)
+    expect(got[at]).toBe(
+      ((thread % 32) |
+        (Math.floor(thread / 32) << 8) |
+        ((cta % 3) << 16) |
+        (Math.floor(cta / 3) << 20) |
+        0x80000000) >>>
+        0,
+    )
   }
 })
 
@@ -415,9 +514,19 @@ const bad: [string, Parameters<TestDevice['run']>, string, RegExp][] = [
   ['global access out of bounds', ['out_of_bounds', [one, 1], {}], 'KTL5001', /./],
   ['misaligned access', ['misaligned', [one], {}], 'KTL5003', /not a multiple of 4/],
   ['shared access out of bounds', ['shared_overrun', [one, 1], {}], 'KTL5002', /end behind/],
-  ['uninitialised shared memory that reaches an output', ['uninitialised', [one, 20], {}], 'KTL5004', /stored to global memory/],
+  [
+    'uninitialised shared memory that reaches an output',
+    ['uninitialised', [one, 20], {}],
+    'KTL5004',
+    /stored to global memory/,
+  ],
   ['a branch on uninitialised data', ['uninitialised_branch', [one, 20], {}], 'KTL5004', /./],
-  ['a barrier that nobody else reaches', ['one_warp_waits', [gpu.allocate(256)], { block: [64, 1, 1] }], 'KTL5005', /no warp can go on/],
+  [
+    'a barrier that nobody else reaches',
+    ['one_warp_waits', [gpu.allocate(256)], { block: [64, 1, 1] }],
+    'KTL5005',
+    /no warp can go on/,
+  ],
   ['assert', ['fails', [one, 2], {}], 'KTL5016', /assertion failed: n > 3/],
   ['printf', ['prints', [2], {}], 'KTL5024', /vprintf/],
   ['trap', ['traps', [], {}], 'KTL5016', /trap/],
@@ -426,7 +535,7 @@ const bad: [string, Parameters<TestDevice['run']>, string, RegExp][] = [
 ]
 test.each(bad)('finding: %s', async (_, run, code, message) => {
   const { findings } = await gpu.run(...run)
-  expect(findings.map(f => f.code)).toEqual([code])
+  expect(findings.map((f) => f.code)).toEqual([code])
   const finding = findings[0]!
   expect(finding.message).toMatch(message)
   if (code === 'KTL5014') return
@@ -441,11 +550,15 @@ test('checks none reports no uninitialised data', async () => {
 
 test('a hang says who waits for what', async () => {
   const { findings } = await gpu.run('one_warp_waits', [gpu.allocate(256)], { block: [64, 1, 1] })
-  expect(findings[0]!.notes).toEqual([expect.stringMatching(/^warp 0 \(ptx line \d+, cuda line \d+\) waits at barrier 3: 32 of 64 threads have arrived$/)])
+  expect(findings[0]!.notes).toEqual([
+    expect.stringMatching(/^warp 0 \(ptx line \d+, cuda line \d+\) waits at barrier 3: 32 of 64 threads have arrived$/),
+  ])
 })
 
 test('results and findings do not depend on the number of threads', async () => {
-  const runs = await Promise.all([1, 2, 4].map(threads => gpu.run('uninitialised', [one, 20], { threads, grid: [8, 1, 1] })))
+  const runs = await Promise.all(
+    [1, 2, 4].map((threads) => gpu.run('uninitialised', [one, 20], { threads, grid: [8, 1, 1] })),
+  )
   expect(runs[1]!.findings).toEqual(runs[0]!.findings)
   expect(runs[2]!.findings).toEqual(runs[0]!.findings)
 })

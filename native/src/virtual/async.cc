@@ -31,9 +31,10 @@ void AsyncEngine::runAt(size_t index) {
 
 bool AsyncEngine::deliverOne() {
   if (items_.empty()) return false;
-  // Tensor work first and loads after it: what an operand is not waited for, it does not get. Stores last, so that
-  // shared memory reused too early is what they copy.
-  for (const AsyncKind kind : {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem, AsyncKind::Store})
+  // Tensor work first and loads after it: what an operand is not waited for, it does not get. Stores last, so
+  // that shared memory reused too early is what they copy.
+  for (const AsyncKind kind :
+       {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem, AsyncKind::Store})
     for (size_t index = 0; index < items_.size(); ++index)
       if (items_[index].kind == kind) {
         runAt(eligible(index));

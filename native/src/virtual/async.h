@@ -18,8 +18,8 @@ enum class AsyncKind : uint8_t {
 struct AsyncItem {
   uint64_t id = 0;
   AsyncKind kind = AsyncKind::Load;
-  uint32_t queue = 0;              // Tensor: CTA rank
-  std::string what;                // for reports: "TMA load of 16384 bytes to 0x400"
+  uint32_t queue = 0;                  // Tensor: CTA rank
+  std::string what;                    // for reports: "TMA load of 16384 bytes to 0x400"
   uint32_t cta = 0, warp = 0, pc = 0;  // who issued it
   std::function<void()> run;
 };
@@ -42,6 +42,8 @@ class AsyncEngine {
   // The item whose effect is running, or failed: its issuer is who a report names.
   const AsyncItem* running() const { return running_; }
   std::mt19937_64& random() { return random_; }
+  // Random order: true once in n times. False in the other orders.
+  bool chance(uint32_t n) { return order_ == LaunchConfig::Order::Random && random_() % n == 0; }
 
  private:
   void runAt(size_t index);

@@ -12,10 +12,12 @@ std::string hex(uint64_t value) {
 
 Mbarrier& Cta::mbarrier(uint32_t offset, const char* operation) {
   if (offset % 8 != 0)
-    throw Fault{Code::Misaligned, std::string(operation) + " on mbarrier " + hex(offset) + ", which is not 8-byte aligned"};
+    throw Fault{Code::Misaligned,
+                std::string(operation) + " on mbarrier " + hex(offset) + ", which is not 8-byte aligned"};
   const auto found = mbarriers.find(offset);
   if (found == mbarriers.end() || !found->second.live)
-    throw Fault{Code::BarrierProtocol, std::string(operation) + " on " + hex(offset) + ", where no mbarrier is initialised"};
+    throw Fault{Code::BarrierProtocol,
+                std::string(operation) + " on " + hex(offset) + ", where no mbarrier is initialised"};
   return found->second;
 }
 
@@ -130,10 +132,12 @@ Cta& sharedAt(Cta& own, uint32_t address, uint32_t bytes, bool cluster, uint32_t
   if (rank != own.rank) {
     if (!cluster)
       throw Fault{Code::SharedOutOfBounds, "shared::cta address " + hex(address) + " carries CTA rank " +
-                                               std::to_string(rank) + ", but this CTA has rank " + std::to_string(own.rank)};
+                                               std::to_string(rank) + ", but this CTA has rank " +
+                                               std::to_string(own.rank)};
     if (rank >= own.cluster->ctas.size())
-      throw Fault{Code::SharedOutOfBounds, "shared::cluster address " + hex(address) + " names CTA rank " + std::to_string(rank) +
-                                               " of a cluster of " + std::to_string(own.cluster->ctas.size())};
+      throw Fault{Code::SharedOutOfBounds, "shared::cluster address " + hex(address) + " names CTA rank " +
+                                               std::to_string(rank) + " of a cluster of " +
+                                               std::to_string(own.cluster->ctas.size())};
     target = own.cluster->ctas[rank].get();
     if (target->liveWarps == 0)
       throw Fault{Code::SharedOutOfBounds, "shared::cluster address " + hex(address) + ": the CTA of rank " +
@@ -141,13 +145,15 @@ Cta& sharedAt(Cta& own, uint32_t address, uint32_t bytes, bool cluster, uint32_t
   }
   if (uint64_t{offset} + bytes > target->shared.size())
     throw Fault{Code::SharedOutOfBounds, std::to_string(bytes) + " bytes at shared address " + hex(address) +
-                                             " end behind the CTA's window of " + std::to_string(target->shared.size()) +
-                                             " bytes (" + hex(target->shared.size()) + ")"};
+                                             " end behind the CTA's window of " +
+                                             std::to_string(target->shared.size()) + " bytes (" +
+                                             hex(target->shared.size()) + ")"};
   return *target;
 }
 
 uint32_t sharedAddress(uint64_t address) {
-  if ((address & kWindowMask) == kSharedWindow || address <= 0xffffffff) return static_cast<uint32_t>(address);
+  if ((address & kWindowMask) == kSharedWindow || address <= 0xffffffff)
+    return static_cast<uint32_t>(address);
   throw Fault{Code::SharedOutOfBounds, hex(address) + " is not a shared-memory address"};
 }
 
@@ -158,8 +164,9 @@ uint8_t* globalAt(Warp& warp, uint64_t address, uint64_t bytes, bool write) {
     const uint64_t offset = address - kParamWindow;
     const auto& params = launch.config->params;
     if (offset + bytes <= params.size()) return const_cast<uint8_t*>(params.data()) + offset;
-    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at parameter offset " + std::to_string(offset) +
-                                       " of a parameter block of " + std::to_string(params.size()) + " bytes"};
+    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at parameter offset " +
+                                       std::to_string(offset) + " of a parameter block of " +
+                                       std::to_string(params.size()) + " bytes"};
   }
   throw Fault{Code::OutOfBounds, launch.global->describe(address, bytes)};
 }

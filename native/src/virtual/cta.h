@@ -17,8 +17,8 @@ struct NamedBarrier {
   uint32_t arrived = 0;
   uint32_t expected = 0;  // 0: every warp that has not exited
   uint64_t generation = 0;
-  uint32_t trues = 0;     // predicates of bar.red seen so far
-  uint32_t lanes = 0;     // lanes that contributed to `trues`
+  uint32_t trues = 0;              // predicates of bar.red seen so far
+  uint32_t lanes = 0;              // lanes that contributed to `trues`
   uint32_t result[3] = {0, 0, 0};  // popc, and, or of the generation that completed last
 };
 
@@ -53,9 +53,9 @@ struct Launch {
   const LaunchConfig* config = nullptr;
   const GlobalView* global = nullptr;
   uint32_t threads = 0, warpsPerCta = 0, sharedBytes = 0, dynamicBytes = 0;
-  std::array<uint32_t, 3> clusters{};        // grid in clusters
+  std::array<uint32_t, 3> clusters{};  // grid in clusters
   uint64_t clusterCount = 0;
-  std::atomic<uint64_t> nextCluster{0};      // the queue of clusters not launched yet
+  std::atomic<uint64_t> nextCluster{0};  // the queue of clusters not launched yet
   std::atomic<uint64_t> instructions{0}, ctasDone{0};
   bool checks = true;
 };
@@ -68,8 +68,7 @@ struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   AsyncEngine async;
   ClusterBarrier barrier;
-  uint64_t epoch = 1;      // grows with every event that may unblock a warp or end a polling loop
-  uint32_t falseRounds = 0;
+  uint64_t epoch = 1;  // grows with every event that may unblock a warp or end a polling loop
   std::vector<Finding> findings;
   Trace trace;
   uint64_t tensorMacs = 0, loaded = 0, stored = 0;

@@ -1,4 +1,5 @@
-// PTX instructions to micro-operations: slots for operands, resizes for width mismatches, calls as static frames.
+// PTX instructions to micro-operations: slots for operands, resizes for width mismatches, calls as static
+// frames.
 #include "decode.h"
 #include <algorithm>
 #include <cstring>
@@ -12,10 +13,12 @@ using Kind = ptx::Operand::Kind;
 
 unsigned typeBytes(std::string_view type) {
   static const std::unordered_map<std::string_view, unsigned> table = {
-      {"b8", 1},    {"u8", 1},     {"s8", 1},     {"b16", 2},  {"u16", 2},  {"s16", 2}, {"f16", 2},  {"bf16", 2},
-      {"b32", 4},   {"u32", 4},    {"s32", 4},    {"f32", 4},  {"tf32", 4}, {"b64", 8}, {"u64", 8},  {"s64", 8},
-      {"f64", 8},   {"f16x2", 4},  {"bf16x2", 4}, {"b128", 16}, {"pred", 1}, {"f32x2", 8}, {"tf32x2", 8},
-      {"e4m3x2", 2}, {"e5m2x2", 2}, {"e2m1x2", 1}, {"e2m3x2", 2}, {"e3m2x2", 2}, {"ue8m0x2", 2}, {"u16x2", 4}, {"s16x2", 4}};
+      {"b8", 1},     {"u8", 1},     {"s8", 1},     {"b16", 2},    {"u16", 2},     {"s16", 2},
+      {"f16", 2},    {"bf16", 2},   {"b32", 4},    {"u32", 4},    {"s32", 4},     {"f32", 4},
+      {"tf32", 4},   {"b64", 8},    {"u64", 8},    {"s64", 8},    {"f64", 8},     {"f16x2", 4},
+      {"bf16x2", 4}, {"b128", 16},  {"pred", 1},   {"f32x2", 8},  {"tf32x2", 8},  {"e4m3x2", 2},
+      {"e5m2x2", 2}, {"e2m1x2", 1}, {"e2m3x2", 2}, {"e3m2x2", 2}, {"ue8m0x2", 2}, {"u16x2", 4},
+      {"s16x2", 4}};
   const auto found = table.find(type);
   return found == table.end() ? 0 : found->second;
 }
@@ -25,9 +28,18 @@ namespace {
 unsigned registerBytes(ptx::Type type) {
   switch (type) {
     case ptx::Type::Pred: return 1;
-    case ptx::Type::B8: case ptx::Type::U8: case ptx::Type::S8:  // an 8-bit register occupies 16 bits
-    case ptx::Type::B16: case ptx::Type::U16: case ptx::Type::S16: case ptx::Type::F16: case ptx::Type::BF16: return 2;
-    case ptx::Type::B64: case ptx::Type::U64: case ptx::Type::S64: case ptx::Type::F64: return 8;
+    case ptx::Type::B8:
+    case ptx::Type::U8:
+    case ptx::Type::S8:  // an 8-bit register occupies 16 bits
+    case ptx::Type::B16:
+    case ptx::Type::U16:
+    case ptx::Type::S16:
+    case ptx::Type::F16:
+    case ptx::Type::BF16: return 2;
+    case ptx::Type::B64:
+    case ptx::Type::U64:
+    case ptx::Type::S64:
+    case ptx::Type::F64: return 8;
     case ptx::Type::B128: return 16;
     default: return 4;
   }
@@ -99,7 +111,8 @@ class Decoder {
   }
   uint32_t sharedAddress(uint64_t address, unsigned bytes) {
     const uint32_t slot = allocate(bytes);
-    code_.initial.push_back({InitialSlot::Kind::SharedAddress, static_cast<uint8_t>(bytes), slot, address, {}});
+    code_.initial.push_back(
+        {InitialSlot::Kind::SharedAddress, static_cast<uint8_t>(bytes), slot, address, {}});
     return slot;
   }
   // Byte offset of a .param or .local variable in the lane's local block.
@@ -157,7 +170,8 @@ class Decoder {
       Op& op = code_.ops[pc];
       if (op.branch == Op::Branch::Label) op.imm = pcOf.at(op.imm);
       if (op.branch == Op::Branch::Table)
-        for (uint32_t k = 0; k < op.listCount; ++k) code_.lists[op.list + k] = pcOf.at(code_.lists[op.list + k]);
+        for (uint32_t k = 0; k < op.listCount; ++k)
+          code_.lists[op.list + k] = pcOf.at(code_.lists[op.list + k]);
     }
   }
 
@@ -198,7 +212,8 @@ class Decoder {
   std::unordered_map<std::string, uint32_t> forms_;
 };
 
-// --- Builder -------------------------------------------------------------------------------------------------
+// --- Builder
+// -------------------------------------------------------------------------------------------------
 
 const Operand& Builder::operand(size_t i) const {
   if (i >= ins.operands.size()) refuse("operand " + std::to_string(i + 1) + " is missing");
@@ -225,7 +240,9 @@ const ptx::Variable& Builder::variable(int32_t symbol) const { return module().v
 bool Builder::isEntryParam(int32_t symbol) const { return decoder.isEntryParam(variable(symbol), symbol); }
 uint32_t Builder::frameOffset(int32_t symbol) const { return decoder.frameOffset(variable(symbol), symbol); }
 uint32_t Builder::calleeStart(int32_t function) const { return decoder.calleeStart(function); }
-std::vector<uint32_t> Builder::branchTable(uint32_t index) const { return decoder.current().branchTables.at(index); }
+std::vector<uint32_t> Builder::branchTable(uint32_t index) const {
+  return decoder.current().branchTables.at(index);
+}
 void Builder::couple() { decoder.code().coupled = true; }
 
 uint32_t Builder::list(const std::vector<uint32_t>& slots) {
@@ -253,7 +270,8 @@ uint32_t Builder::sourceOf(const Operand& operand, unsigned bytes) {
       if (operand.isFloat && bytes == 4 && operand.isDouble)
         bits = std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(bits)));
       if (operand.isFloat && bytes == 8 && !operand.isDouble)
-        bits = std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+        bits =
+            std::bit_cast<uint64_t>(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))));
       if (bytes < 8) bits &= (uint64_t{1} << (bytes * 8)) - 1;
       return constant(bytes == 1 ? bits & 1 : bits, bytes);
     }
@@ -262,12 +280,14 @@ uint32_t Builder::sourceOf(const Operand& operand, unsigned bytes) {
       const ptx::Variable& v = variable(operand.symbol);
       switch (v.space) {
         case ptx::Space::Shared:
-          return decoder.sharedAddress((v.isExtern ? decoder.dynamicShared() : v.offset) + operand.offset, bytes);
+          return decoder.sharedAddress((v.isExtern ? decoder.dynamicShared() : v.offset) + operand.offset,
+                                       bytes);
         case ptx::Space::Param:
           if (isEntryParam(operand.symbol)) return constant(kParamWindow + v.offset + operand.offset, bytes);
           [[fallthrough]];
         case ptx::Space::Local: return constant(frameOffset(operand.symbol) + operand.offset, bytes);
-        default: return constant(decoder.program().variableAddresses.at(operand.symbol) + operand.offset, bytes);
+        default:
+          return constant(decoder.program().variableAddresses.at(operand.symbol) + operand.offset, bytes);
       }
     }
     case Kind::Function: return constant(ptx::functionAddress(operand.symbol), bytes);
@@ -305,7 +325,9 @@ void Builder::addressOf(const Operand& operand, unsigned k) {
     if (k == 0) op.imm = operand.offset;
     if (k > 0 && operand.offset != 0) {
       Op add = addOp(bytes);
-      add.src = {op.src[k], constant(static_cast<uint64_t>(operand.offset) & (bytes == 8 ? ~0ull : 0xffffffffull), bytes)};
+      add.src = {
+          op.src[k],
+          constant(static_cast<uint64_t>(operand.offset) & (bytes == 8 ? ~0ull : 0xffffffffull), bytes)};
       op.src[k] = add.dst = scratch(bytes);
       before_.push_back(add);
     }

@@ -1,6 +1,6 @@
-// Decoded programs. A PTX instruction becomes one micro-operation (sometimes with a resize before or after it);
-// everything an operation reads (registers, immediates, special registers, symbol addresses) is a slot of the
-// warp's register file, so no handler ever asks what kind an operand is.
+// Decoded programs. A PTX instruction becomes one micro-operation (sometimes with a resize before or after
+// it); everything an operation reads (registers, immediates, special registers, symbol addresses) is a slot
+// of the warp's register file, so no handler ever asks what kind an operand is.
 #pragma once
 #include <array>
 #include <functional>
@@ -24,36 +24,36 @@ enum class Flow : uint8_t {
 using Handler = Flow (*)(Warp&, const Op&, uint32_t mask);
 
 enum OpFlag : uint8_t {
-  kRunsEmpty = 1,   // called even when the guard disables every lane
-  kAligned = 2,     // every live lane of the warp must be here
-  kMembers = 4,     // the live lanes named by the mask in slot op.members must be here
+  kRunsEmpty = 1,  // called even when the guard disables every lane
+  kAligned = 2,    // every live lane of the warp must be here
+  kMembers = 4,    // the live lanes named by the mask in slot op.members must be here
 };
 
 // What a blocked operation waits for; used by hang reports.
-enum class Wait : uint8_t { None, Mbarrier, Barrier, ClusterBarrier, Tmem, AsyncGroup, Grid };
+enum class Wait : uint8_t { None, Mbarrier, Barrier, ClusterBarrier, Tmem };
 
 struct Op {
   Handler run = nullptr;
-  uint32_t guard = 0;      // slot of a predicate (constant true without a guard)
+  uint32_t guard = 0;  // slot of a predicate (constant true without a guard)
   uint32_t guardXor = 0;
   uint32_t dst = 0;
   std::array<uint32_t, 4> src{};
   uint32_t list = 0, listCount = 0;  // further slots: EntryCode::lists
   uint32_t members = 0;
-  uint32_t aux = 0;        // meaning belongs to the handler
-  int64_t imm = 0;         // address offset, branch target, …
+  uint32_t aux = 0;  // meaning belongs to the handler
+  int64_t imm = 0;   // address offset, branch target, …
   enum class Branch : uint8_t { None, Label, Table } branch = Branch::None;  // imm or the list are labels
   uint8_t flags = 0;
   Wait wait = Wait::None;
   ptx::Space space = ptx::Space::Generic;
-  bool cluster = false;    // .shared::cluster addresses allowed
-  uint8_t wide = 0;        // bit k: src[k] is an 8-byte address base, otherwise 4 bytes
+  bool cluster = false;  // .shared::cluster addresses allowed
+  uint8_t wide = 0;      // bit k: src[k] is an 8-byte address base, otherwise 4 bytes
 };
 
 // A slot is a multiple of 64 bytes; element i of lane arrays is at i * width.
 constexpr uint32_t kSlotBytes = 64;
-// Generic addresses: windows whose low 32 bits are the offset in their space (zero base: a generic pointer to shared
-// memory may be passed where a shared::cta address is asked for).
+// Generic addresses: windows whose low 32 bits are the offset in their space (zero base: a generic pointer to
+// shared memory may be passed where a shared::cta address is asked for).
 constexpr uint64_t kSharedWindow = 0x7f01'0000'0000;
 constexpr uint64_t kLocalWindow = 0x7f02'0000'0000;
 constexpr uint64_t kParamWindow = 0x7f03'0000'0000;
@@ -71,23 +71,23 @@ struct InitialSlot {
   std::string name;  // Special
 };
 
-// One entry with every function it can reach, callees first: lanes inside a callee have lower program counters,
-// so "lowest pc first" runs them to their return before their callers go on.
+// One entry with every function it can reach, callees first: lanes inside a callee have lower program
+// counters, so "lowest pc first" runs them to their return before their callers go on.
 struct EntryCode {
   const ptx::Module* module = nullptr;
   const ptx::Function* entry = nullptr;
-  uint32_t start = 0;                             // pc of the entry
+  uint32_t start = 0;  // pc of the entry
   std::vector<Op> ops;
-  std::vector<const ptx::Instruction*> source;    // per op
-  std::vector<std::string> forms;                 // distinct opcode.modifiers
-  std::vector<uint32_t> formOf;                   // per op; UINT32_MAX: a helper operation
+  std::vector<const ptx::Instruction*> source;  // per op
+  std::vector<std::string> forms;               // distinct opcode.modifiers
+  std::vector<uint32_t> formOf;                 // per op; UINT32_MAX: a helper operation
   std::map<std::string, std::string> approximated;
   std::vector<uint32_t> lists;
   uint32_t slots = 0;
   std::vector<InitialSlot> initial;
-  uint32_t localBytes = 0;                        // per lane, all frames
+  uint32_t localBytes = 0;  // per lane, all frames
   uint32_t callDepth = 1;
-  bool coupled = false;                           // clusters can observe each other: run them in one scheduler
+  bool coupled = false;  // clusters can observe each other: run them in one scheduler
 };
 
 struct Program {
@@ -110,13 +110,14 @@ class Builder {
   // Slot of operand i read as `bytes` wide (inserting a resize before the operation when widths differ).
   uint32_t source(size_t i, unsigned bytes) { return sourceOf(operand(i), bytes); }
   uint32_t sourceOf(const ptx::Operand& operand, unsigned bytes);
-  // Slot of operand i written as `bytes` wide (resized after the operation when widths differ). `_`: a scratch slot.
+  // Slot of operand i written as `bytes` wide (resized after the operation when widths differ). `_`: a
+  // scratch slot.
   uint32_t dest(size_t i, unsigned bytes) { return destOf(operand(i), bytes); }
   uint32_t destOf(const ptx::Operand& operand, unsigned bytes);
   uint32_t predicate(size_t i, uint32_t* negate);  // slot; *negate: all ones for !p
   uint32_t constant(uint64_t bits, unsigned bytes);
-  // Address operand: base slot into src[k] with its width in op.wide; the offset goes to imm for k = 0 and is added
-  // to the base by an operation of its own otherwise.
+  // Address operand: base slot into src[k] with its width in op.wide; the offset goes to imm for k = 0 and is
+  // added to the base by an operation of its own otherwise.
   void address(size_t i, unsigned k);
   void addressOf(const ptx::Operand& operand, unsigned k);
   uint32_t list(const std::vector<uint32_t>& slots);  // stores a list, returns its index
@@ -132,14 +133,14 @@ class Builder {
   uint32_t frameOffset(int32_t symbol) const;  // of a .local or .param variable in the lane's local block
   uint32_t calleeStart(int32_t function) const;
   std::vector<uint32_t> branchTable(uint32_t index) const;  // instruction indices
-  void couple();  // the entry's clusters can observe each other
+  void couple();                                            // the entry's clusters can observe each other
   std::vector<Op> before_, after_;
 };
 
 using Build = std::function<void(Builder&)>;
 
-// One form of the instruction set. `pattern`: groups separated by blanks, alternatives by '|', a trailing '?' makes a
-// group optional. Modifiers match in any order; equal alternatives are taken from left to right.
+// One form of the instruction set. `pattern`: groups separated by blanks, alternatives by '|', a trailing '?'
+// makes a group optional. Modifiers match in any order; equal alternatives are taken from left to right.
 struct Row {
   const char* opcode;
   std::string pattern;

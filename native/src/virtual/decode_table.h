@@ -4,7 +4,8 @@
 
 namespace ktl {
 
-// The row that accepts the instruction, and which modifier each group of its pattern took; null: unknown form.
+// The row that accepts the instruction, and which modifier each group of its pattern took; null: unknown
+// form.
 const Row* match(const ptx::Instruction& instruction, std::vector<std::string_view>& picks);
 
 }  // namespace ktl

@@ -11,11 +11,13 @@ uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, std::f
   item.warp = w.index;
   item.pc = w.pc;
   if (cluster.trace.enabled) {
-    const uint64_t process = cluster.index * cluster.ctas.size() + w.cta->rank, start = cluster.trace.now + w.index;
+    const uint64_t process = cluster.index * cluster.ctas.size() + w.cta->rank,
+                   start = cluster.trace.now + w.index;
     const uint32_t row = 1000 + static_cast<uint32_t>(kind);
     item.run = [&cluster, process, row, start, what, run = std::move(run)] {
       run();
-      cluster.trace.slice(process, row, what, start, std::max<uint64_t>(1, cluster.trace.now - std::min(start, cluster.trace.now)));
+      cluster.trace.slice(process, row, what, start,
+                          std::max<uint64_t>(1, cluster.trace.now - std::min(start, cluster.trace.now)));
     };
   } else {
     item.run = std::move(run);
@@ -27,9 +29,11 @@ uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, std::f
 uint64_t laneAddress(Warp& w, const Op& op, unsigned k, uint32_t lane) {
   w.faultLane = lane;
   if (w.taint[op.src[k]] >> lane & 1 && w.cta->cluster->launch.checks)
-    w.cta->cluster->warn(w, Code::Uninitialised, static_cast<int>(lane), "an address operand comes from uninitialised data");
+    w.cta->cluster->warn(w, Code::Uninitialised, static_cast<int>(lane),
+                         "an address operand comes from uninitialised data");
   const uint64_t offset = k == 0 ? static_cast<uint64_t>(op.imm) : 0;
-  return op.wide >> k & 1 ? w.at<uint64_t>(op.src[k])[lane] + offset : static_cast<uint32_t>(w.at<uint32_t>(op.src[k])[lane] + offset);
+  return op.wide >> k & 1 ? w.at<uint64_t>(op.src[k])[lane] + offset
+                          : static_cast<uint32_t>(w.at<uint32_t>(op.src[k])[lane] + offset);
 }
 
 void commitGroup(Warp::AsyncGroups& groups) {

@@ -8,13 +8,15 @@
 namespace ktl {
 namespace {
 
-template <class T> using AtomicF = T (*)(T old, T b, T c);
+template <class T>
+using AtomicF = T (*)(T old, T b, T c);
 
 float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
-// src: address, operand, second operand (cas). aux 1: the old value is wanted. listCount elements for vectors:
-// lists[list + k] operands, lists[list + listCount + k] destinations.
-template <class T, auto F> Flow atomic(Warp& w, const Op& op, uint32_t mask) {
+// src: address, operand, second operand (cas). aux 1: the old value is wanted. listCount elements for
+// vectors: lists[list + k] operands, lists[list + listCount + k] destinations.
+template <class T, auto F>
+Flow atomic(Warp& w, const Op& op, uint32_t mask) {
   Access access;
   gatherAddresses(w, op, mask, 0, access);
   resolve(w, op, mask, sizeof(T) * op.listCount, sizeof(T) * op.listCount, true, access);
@@ -40,15 +42,20 @@ template <class T, auto F> Flow atomic(Warp& w, const Op& op, uint32_t mask) {
     if (op.aux) w.setTaint(target, mask, invalid | w.taint[operand]);
     const uint32_t leaked = w.taint[operand] & mask & ~access.sharedLanes;
     if ((leaked | invalid) && cluster.launch.checks)
-      cluster.warn(w, Code::Uninitialised, std::countr_zero(leaked | invalid), invalid ? "an atomic operation reads uninitialised shared memory at " + hex(access.address[std::countr_zero(invalid)])
-                                                                                       : "a value derived from uninitialised data is added to global memory");
+      cluster.warn(w, Code::Uninitialised, std::countr_zero(leaked | invalid),
+                   invalid ? "an atomic operation reads uninitialised shared memory at " +
+                                 hex(access.address[std::countr_zero(invalid)])
+                           : "a value derived from uninitialised data is added to global memory");
   }
-  if (changed) ++cluster.epoch;
-  else if (op.aux && repeatedPoll(w, access.address[std::countr_zero(mask)])) return Flow::Poll;
+  if (changed)
+    ++cluster.epoch;
+  else if (op.aux && repeatedPoll(w, access.address[std::countr_zero(mask)]))
+    return Flow::Poll;
   return Flow::Next;
 }
 
-template <class T, auto F> void build(Builder& b) {
+template <class T, auto F>
+void build(Builder& b) {
   setSpace(b);
   const bool returns = b.ins.opcode == "atom";
   const size_t first = returns ? 1 : 0;
@@ -58,7 +65,8 @@ template <class T, auto F> void build(Builder& b) {
   const bool vector = value.kind == ptx::Operand::Kind::Vector;
   for (size_t k = 0; k < (vector ? value.elements.size() : 1); ++k) {
     operands.push_back(b.sourceOf(vector ? value.elements[k] : value, sizeof(T)));
-    targets.push_back(!returns ? 0 : b.destOf(vector ? b.operand(0).elements.at(k) : b.operand(0), sizeof(T)));
+    targets.push_back(!returns ? 0
+                               : b.destOf(vector ? b.operand(0).elements.at(k) : b.operand(0), sizeof(T)));
   }
   b.op.src[2] = first + 2 < b.operands() && b.has("cas") ? b.source(first + 2, sizeof(T)) : operands[0];
   b.op.aux = returns;
@@ -69,51 +77,73 @@ template <class T, auto F> void build(Builder& b) {
   if (b.op.space != ptx::Space::Shared) b.couple();
 }
 
-const std::string kScope = "relaxed|acquire|release|acq_rel? cta|cluster|gpu|sys? global|shared|shared::cta|shared::cluster? L2::cache_hint? ";
+const std::string kScope =
+    "relaxed|acquire|release|acq_rel? cta|cluster|gpu|sys? global|shared|shared::cta|shared::cluster? "
+    "L2::cache_hint? ";
 
-template <class T, auto F> void row(Table& t, const std::string& pattern) {
+template <class T, auto F>
+void row(Table& t, const std::string& pattern) {
   t.push_back({"atom", kScope + pattern, build<T, F>});
   t.push_back({"red", kScope + "async? mbarrier::*? " + pattern, build<T, F>});
 }
 
-template <class T> void integerRows(Table& t, const std::string& type) {
+template <class T>
+void integerRows(Table& t, const std::string& type) {
   row<T, [](T a, T b, T, bool) { return static_cast<T>(a + b); }>(t, "add " + type);
   row<T, [](T a, T b, T, bool) { return b < a ? b : a; }>(t, "min " + type);
   row<T, [](T a, T b, T, bool) { return a < b ? b : a; }>(t, "max " + type);
 }
-template <class T> void bitRows(Table& t, const std::string& type) {
+template <class T>
+void bitRows(Table& t, const std::string& type) {
   row<T, [](T a, T b, T, bool) { return static_cast<T>(a & b); }>(t, "and " + type);
   row<T, [](T a, T b, T, bool) { return static_cast<T>(a | b); }>(t, "or " + type);
   row<T, [](T a, T b, T, bool) { return static_cast<T>(a ^ b); }>(t, "xor " + type);
 }
-template <class T> void exchangeRows(Table& t, const std::string& type) {
+template <class T>
+void exchangeRows(Table& t, const std::string& type) {
   row<T, [](T, T b, T, bool) { return b; }>(t, "exch " + type);
   row<T, [](T a, T b, T c, bool) { return std::memcmp(&a, &b, sizeof(T)) == 0 ? c : a; }>(t, "cas " + type);
 }
-template <FloatFormat F> uint16_t addHalf(uint16_t a, uint16_t b) {
-  if constexpr (F == FloatFormat::F16) return f32ToF16(f16ToF32(a) + f16ToF32(b));
-  else return f32ToBf16(bf16ToF32(a) + bf16ToF32(b));
+template <FloatFormat F>
+uint16_t addHalf(uint16_t a, uint16_t b) {
+  if constexpr (F == FloatFormat::F16)
+    return f32ToF16(f16ToF32(a) + f16ToF32(b));
+  else
+    return f32ToBf16(bf16ToF32(a) + bf16ToF32(b));
 }
-template <FloatFormat F> uint32_t addPair(uint32_t a, uint32_t b) {
-  return addHalf<F>(uint16_t(a), uint16_t(b)) | uint32_t{addHalf<F>(uint16_t(a >> 16), uint16_t(b >> 16))} << 16;
+template <FloatFormat F>
+uint32_t addPair(uint32_t a, uint32_t b) {
+  return addHalf<F>(uint16_t(a), uint16_t(b)) | uint32_t{addHalf<F>(uint16_t(a >> 16), uint16_t(b >> 16))}
+                                                    << 16;
 }
-template <FloatFormat F, bool Max> uint16_t pickHalf(uint16_t a, uint16_t b) {
-  const float x = F == FloatFormat::F16 ? f16ToF32(a) : bf16ToF32(a), y = F == FloatFormat::F16 ? f16ToF32(b) : bf16ToF32(b);
+template <FloatFormat F, bool Max>
+uint16_t pickHalf(uint16_t a, uint16_t b) {
+  const float x = F == FloatFormat::F16 ? f16ToF32(a) : bf16ToF32(a),
+              y = F == FloatFormat::F16 ? f16ToF32(b) : bf16ToF32(b);
   if (x != x) return y != y ? 0x7fff : b;
   if (y != y) return a;
   if (x == y) return (std::signbit(x) == Max) ? b : a;
   return (x < y) == Max ? b : a;
 }
-template <FloatFormat F, bool Max> uint32_t pickPair(uint32_t a, uint32_t b) {
-  return pickHalf<F, Max>(uint16_t(a), uint16_t(b)) | uint32_t{pickHalf<F, Max>(uint16_t(a >> 16), uint16_t(b >> 16))} << 16;
+template <FloatFormat F, bool Max>
+uint32_t pickPair(uint32_t a, uint32_t b) {
+  return pickHalf<F, Max>(uint16_t(a), uint16_t(b)) |
+         uint32_t{pickHalf<F, Max>(uint16_t(a >> 16), uint16_t(b >> 16))} << 16;
 }
-template <FloatFormat F> void halfRows(Table& t, const std::string& type) {
-  row<uint16_t, [](uint16_t a, uint16_t b, uint16_t, bool) { return addHalf<F>(a, b); }>(t, "add noftz? v2|v4|v8? " + type);
-  row<uint16_t, [](uint16_t a, uint16_t b, uint16_t, bool) { return pickHalf<F, false>(a, b); }>(t, "min noftz? v2|v4|v8? " + type);
-  row<uint16_t, [](uint16_t a, uint16_t b, uint16_t, bool) { return pickHalf<F, true>(a, b); }>(t, "max noftz? v2|v4|v8? " + type);
-  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return addPair<F>(a, b); }>(t, "add noftz? v2|v4? " + type + "x2");
-  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return pickPair<F, false>(a, b); }>(t, "min noftz? v2|v4? " + type + "x2");
-  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return pickPair<F, true>(a, b); }>(t, "max noftz? v2|v4? " + type + "x2");
+template <FloatFormat F>
+void halfRows(Table& t, const std::string& type) {
+  row<uint16_t, [](uint16_t a, uint16_t b, uint16_t, bool) { return addHalf<F>(a, b); }>(
+      t, "add noftz? v2|v4|v8? " + type);
+  row<uint16_t, [](uint16_t a, uint16_t b, uint16_t, bool) { return pickHalf<F, false>(a, b); }>(
+      t, "min noftz? v2|v4|v8? " + type);
+  row<uint16_t, [](uint16_t a, uint16_t b, uint16_t, bool) { return pickHalf<F, true>(a, b); }>(
+      t, "max noftz? v2|v4|v8? " + type);
+  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return addPair<F>(a, b); }>(
+      t, "add noftz? v2|v4? " + type + "x2");
+  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return pickPair<F, false>(a, b); }>(
+      t, "min noftz? v2|v4? " + type + "x2");
+  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return pickPair<F, true>(a, b); }>(
+      t, "max noftz? v2|v4? " + type + "x2");
 }
 
 }  // namespace
@@ -129,9 +159,12 @@ void addAtomicRows(Table& t) {
   exchangeRows<uint32_t>(t, "b32");
   exchangeRows<uint64_t>(t, "b64");
   row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return a >= b ? 0u : a + 1; }>(t, "inc u32");
-  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return a == 0 || b < a ? b : a - 1; }>(t, "dec u32");
+  row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return a == 0 || b < a ? b : a - 1; }>(
+      t, "dec u32");
   // On global memory f32 additions flush subnormals, on shared memory they do not.
-  row<float, [](float a, float b, float, bool global) { return global ? flush(flush(a) + flush(b)) : a + b; }>(t, "add v2|v4? f32");
+  row<float, [](float a, float b, float, bool global) {
+    return global ? flush(flush(a) + flush(b)) : a + b;
+  }>(t, "add v2|v4? f32");
   row<double, [](double a, double b, double, bool) { return a + b; }>(t, "add f64");
   halfRows<FloatFormat::F16>(t, "f16");
   halfRows<FloatFormat::BF16>(t, "bf16");

@@ -11,7 +11,9 @@ enum Barrier : uint32_t { kSync, kArrive, kPopc, kAnd, kOr };
 // src: id, thread count (aux bit 8: given), predicate of .red (imm: its negation). aux low bits: Barrier.
 Flow bar(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t id = w.uniform<uint32_t>(op.src[0], mask), kind = op.aux & 7;
-  if (id > 15) throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + " does not exist, legal are 0 to 15"};
+  if (id > 15)
+    throw Fault{Code::BarrierProtocol,
+                "barrier " + std::to_string(id) + " does not exist, legal are 0 to 15"};
   NamedBarrier& barrier = w.cta->barriers[id];
   uint32_t fresh = 0;
   forLanes(mask, [&](uint32_t i) { fresh |= uint32_t{w.barrierToken[i] == 0} << i; });
@@ -20,11 +22,13 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
     if (op.aux & 256) {
       expected = w.uniform<uint32_t>(op.src[1], mask);
       if (expected == 0 || expected % 32 != 0)
-        throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + " with a thread count of " + std::to_string(expected) + ", which is not a multiple of 32"};
+        throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + " with a thread count of " +
+                                               std::to_string(expected) + ", which is not a multiple of 32"};
     }
     if (barrier.arrived && barrier.expected != expected)
-      throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + " is used with " + std::to_string(expected) +
-                                             " threads while others wait for " + std::to_string(barrier.expected)};
+      throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + " is used with " +
+                                             std::to_string(expected) + " threads while others wait for " +
+                                             std::to_string(barrier.expected)};
     barrier.expected = expected;
     if (kind >= kPopc) {
       const uint32_t p = (w.pred(op.src[2]) ^ static_cast<uint32_t>(op.imm)) & fresh;
@@ -36,7 +40,9 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
     barrier.arrived += op.flags & kAligned ? 32 : static_cast<uint32_t>(std::popcount(fresh));
     const uint32_t all = expected ? expected : w.cta->liveWarps * 32;
     if (barrier.arrived > all)
-      throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + ": " + std::to_string(barrier.arrived) + " threads arrived, " + std::to_string(all) + " are expected"};
+      throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + ": " +
+                                             std::to_string(barrier.arrived) + " threads arrived, " +
+                                             std::to_string(all) + " are expected"};
     w.cta->completeBarriers();
     if (kind == kArrive) return Flow::Next;
   }
@@ -88,7 +94,8 @@ Flow clusterWait(Warp& w, const Op&, uint32_t mask) {
   return passed ? Flow::Next : Flow::Block;
 }
 
-// --- mbarrier ------------------------------------------------------------------------------------------------
+// --- mbarrier
+// ------------------------------------------------------------------------------------------------
 
 // The barrier of a lane; arrivals may name another CTA of the cluster.
 Cta& target(Warp& w, const Op& op, uint32_t lane, uint32_t& offset) {
@@ -96,7 +103,8 @@ Cta& target(Warp& w, const Op& op, uint32_t lane, uint32_t& offset) {
   address += op.imm;
   w.faultLane = lane;
   if (w.taint[op.src[0]] >> lane & 1 && w.cta->cluster->launch.checks)
-    w.cta->cluster->warn(w, Code::Uninitialised, int(lane), "the mbarrier address comes from uninitialised data");
+    w.cta->cluster->warn(w, Code::Uninitialised, int(lane),
+                         "the mbarrier address comes from uninitialised data");
   return sharedAt(*w.cta, sharedAddress(address), 8, op.cluster, offset);
 }
 
@@ -109,10 +117,13 @@ Flow init(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) {
     uint32_t offset;
     Cta& cta = target(w, op, i, offset);
-    if (offset % 8) throw Fault{Code::Misaligned, "mbarrier.init on " + hex(offset) + ", which is not 8-byte aligned"};
+    if (offset % 8)
+      throw Fault{Code::Misaligned, "mbarrier.init on " + hex(offset) + ", which is not 8-byte aligned"};
     Mbarrier& barrier = cta.mbarriers[offset];
     if (barrier.live && (barrier.completed != 0 || barrier.pending != barrier.expected || barrier.tx != 0))
-      cta.cluster->warn(w, Code::BarrierReuse, int(i), "mbarrier.init on " + hex(offset) + ", where an mbarrier in use lives (" + barrier.describe() + ")");
+      cta.cluster->warn(w, Code::BarrierReuse, int(i),
+                        "mbarrier.init on " + hex(offset) + ", where an mbarrier in use lives (" +
+                            barrier.describe() + ")");
     barrier.init(w.at<uint32_t>(op.src[1])[i]);
     writeWord(cta, offset, barrier.word());
   });
@@ -132,7 +143,15 @@ Flow invalidate(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-enum Arrival : uint32_t { kPlain = 0, kExpect = 1, kDrop = 2, kOnlyExpect = 4, kComplete = 8, kCount = 16, kState = 32 };
+enum Arrival : uint32_t {
+  kPlain = 0,
+  kExpect = 1,
+  kDrop = 2,
+  kOnlyExpect = 4,
+  kComplete = 8,
+  kCount = 16,
+  kState = 32
+};
 
 // src[1]: count or bytes (kCount: a count operand is present).
 Flow arrive(Warp& w, const Op& op, uint32_t mask) {
@@ -147,9 +166,11 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     if (op.aux & kComplete) barrier.complete(value[i]);
     if (!(op.aux & (kOnlyExpect | kComplete))) {
       const uint32_t count = op.aux & kExpect ? 1 : value[i];
-      op.aux & kDrop ? barrier.drop(count) : barrier.arrive(count);
+      op.aux& kDrop ? barrier.drop(count) : barrier.arrive(count);
     }
-    if (barrier.completed != before) cta.cluster->trace.instant(cta.cluster->index * cta.cluster->ctas.size() + cta.rank, w.index, "mbarrier " + hex(offset) + " completes");
+    if (barrier.completed != before)
+      cta.cluster->trace.instant(cta.cluster->index * cta.cluster->ctas.size() + cta.rank, w.index,
+                                 "mbarrier " + hex(offset) + " completes");
   });
   if (op.aux & kState) w.setTaint(op.dst, mask, 0);
   w.faultLane = ~0u;
@@ -185,7 +206,8 @@ Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
     uint32_t offset;
     Cta& cta = target(w, op, i, offset);
     const Mbarrier& barrier = cta.mbarrier(offset, "try_wait");
-    const uint32_t parity = op.aux & kParity ? w.at<uint32_t>(op.src[1])[i] & 1 : static_cast<uint32_t>(w.at<uint64_t>(op.src[1])[i] >> 63);
+    const uint32_t parity = op.aux & kParity ? w.at<uint32_t>(op.src[1])[i] & 1
+                                             : static_cast<uint32_t>(w.at<uint64_t>(op.src[1])[i] >> 63);
     // A waiter that saw the phase open keeps its success, however many phases complete before it runs again.
     const bool done = barrier.passed(parity) || (w.latch[i] != 0 && barrier.completed >= w.latch[i]);
     passed |= uint32_t{done} << i;
@@ -198,7 +220,8 @@ Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
     w.setTaint(op.dst, mask, w.taint[op.src[1]]);
   };
   if (passed == 0 && (op.aux & kBlocking)) {
-    if (w.falseTry) {
+    // try_wait may give up at any time before the phase completes (PTX ISA 9.7.13.15.16).
+    if (w.falseTry || w.cta->cluster->async.chance(8)) {
       w.falseTry = false;
       finish();
       return Flow::Next;
@@ -237,34 +260,35 @@ void addBarrierRows(Table& t) {
     barRow("barrier", std::string("cta? aligned ") + name, kind, true);
     barRow("barrier", std::string("cta? ") + name, kind, false);
   }
-  for (const auto& [name, kind] : {std::pair{"popc u32", kPopc}, std::pair{"and pred", kAnd}, std::pair{"or pred", kOr}}) {
+  for (const auto& [name, kind] :
+       {std::pair{"popc u32", kPopc}, std::pair{"and pred", kAnd}, std::pair{"or pred", kOr}}) {
     barRow("bar", std::string("cta? red ") + name, kind, true);
     barRow("barrier", std::string("cta? red aligned ") + name, kind, true);
     barRow("barrier", std::string("cta? red ") + name, kind, false);
   }
   t.push_back({"barrier", "cluster arrive release|relaxed? aligned?", [](Builder& b) {
-    if (b.has("aligned")) b.op.flags |= kAligned;
-    b.op.run = &clusterArrive;
-  }});
+                 if (b.has("aligned")) b.op.flags |= kAligned;
+                 b.op.run = &clusterArrive;
+               }});
   t.push_back({"barrier", "cluster wait acquire? aligned?", [](Builder& b) {
-    if (b.has("aligned")) b.op.flags |= kAligned;
-    b.op.wait = Wait::ClusterBarrier;
-    b.op.run = &clusterWait;
-  }});
+                 if (b.has("aligned")) b.op.flags |= kAligned;
+                 b.op.wait = Wait::ClusterBarrier;
+                 b.op.run = &clusterWait;
+               }});
 
   const std::string space = " shared|shared::cta|shared::cluster? b64";
   const std::string order = "release|relaxed|acquire? cta|cluster?";
   t.push_back({"mbarrier", "init" + space, [](Builder& b) {
-    setSpace(b);
-    b.address(0, 0);
-    b.op.src[1] = b.source(1, 4);
-    b.op.run = &init;
-  }});
+                 setSpace(b);
+                 b.address(0, 0);
+                 b.op.src[1] = b.source(1, 4);
+                 b.op.run = &init;
+               }});
   t.push_back({"mbarrier", "inval" + space, [](Builder& b) {
-    setSpace(b);
-    b.address(0, 0);
-    b.op.run = &invalidate;
-  }});
+                 setSpace(b);
+                 b.address(0, 0);
+                 b.op.run = &invalidate;
+               }});
   const auto arriveRow = [&](const std::string& name, uint32_t kind) {
     t.push_back({"mbarrier", name + " " + order + space, [=](Builder& b) { arriveBuild(b, kind); }});
   };
@@ -276,7 +300,8 @@ void addBarrierRows(Table& t) {
   arriveRow("complete_tx", kComplete);
   t.push_back({"mbarrier", "try_wait parity? " + order + space, [](Builder& b) { waitBuild(b, true); }});
   t.push_back({"mbarrier", "test_wait parity? " + order + space, [](Builder& b) { waitBuild(b, false); }});
-  t.push_back({"mbarrier", "pending_count b64", alu<[](uint64_t s) { return static_cast<uint32_t>((1u << 20) - (s >> 43 & 0xfffff)); }>});
+  t.push_back({"mbarrier", "pending_count b64",
+               alu<[](uint64_t s) { return static_cast<uint32_t>((1u << 20) - (s >> 43 & 0xfffff)); }>});
 }
 
 }  // namespace ktl

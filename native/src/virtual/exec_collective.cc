@@ -9,8 +9,10 @@ namespace {
 enum class Shuffle { Up, Down, Bfly, Idx };
 
 // src: value, lane, clamp; list[0]: predicate destination when listCount.
-template <Shuffle S> Flow shfl(Warp& w, const Op& op, uint32_t mask) {
-  const uint32_t *a = w.at<uint32_t>(op.src[0]), *b = w.at<uint32_t>(op.src[1]), *c = w.at<uint32_t>(op.src[2]);
+template <Shuffle S>
+Flow shfl(Warp& w, const Op& op, uint32_t mask) {
+  const uint32_t *a = w.at<uint32_t>(op.src[0]), *b = w.at<uint32_t>(op.src[1]),
+                 *c = w.at<uint32_t>(op.src[2]);
   uint32_t out[32], inRange = 0, tainted = 0;
   const uint32_t taint = w.taint[op.src[0]];
   forLanes(mask, [&](uint32_t lane) {
@@ -18,10 +20,14 @@ template <Shuffle S> Flow shfl(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t maxLane = (lane & segment) | (clamp & ~segment), minLane = lane & segment;
     int32_t j;
     bool p;
-    if constexpr (S == Shuffle::Up) j = int32_t(lane) - int32_t(bval), p = j >= int32_t(maxLane);
-    else if constexpr (S == Shuffle::Down) j = int32_t(lane + bval), p = j <= int32_t(maxLane);
-    else if constexpr (S == Shuffle::Bfly) j = int32_t(lane ^ bval), p = j <= int32_t(maxLane);
-    else j = int32_t(minLane | (bval & ~segment)), p = j <= int32_t(maxLane);
+    if constexpr (S == Shuffle::Up)
+      j = int32_t(lane) - int32_t(bval), p = j >= int32_t(maxLane);
+    else if constexpr (S == Shuffle::Down)
+      j = int32_t(lane + bval), p = j <= int32_t(maxLane);
+    else if constexpr (S == Shuffle::Bfly)
+      j = int32_t(lane ^ bval), p = j <= int32_t(maxLane);
+    else
+      j = int32_t(minLane | (bval & ~segment)), p = j <= int32_t(maxLane);
     const uint32_t from = p ? static_cast<uint32_t>(j) & 31 : lane;
     out[lane] = a[from];
     inRange |= uint32_t{p} << lane;
@@ -43,7 +49,8 @@ void members(Builder& b, size_t index) {
   b.op.flags |= kMembers;
 }
 
-template <Shuffle S> void shflBuild(Builder& b) {
+template <Shuffle S>
+void shflBuild(Builder& b) {
   const ptx::Operand& d = b.operand(0);
   if (d.kind == ptx::Operand::Kind::Pair) {
     b.op.list = b.list({b.destOf(d.elements.at(1), 1)});
@@ -58,7 +65,8 @@ template <Shuffle S> void shflBuild(Builder& b) {
 }
 
 enum class Vote { All, Any, Uni, Ballot };
-template <Vote V> Flow vote(Warp& w, const Op& op, uint32_t mask) {
+template <Vote V>
+Flow vote(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t p = (w.pred(op.src[0]) ^ op.aux) & mask;
   const uint32_t taint = w.taint[op.src[0]] & mask ? ~0u : 0u;
   if constexpr (V == Vote::Ballot) {
@@ -70,14 +78,16 @@ template <Vote V> Flow vote(Warp& w, const Op& op, uint32_t mask) {
   w.setTaint(op.dst, mask, taint);
   return Flow::Next;
 }
-template <Vote V> void voteBuild(Builder& b) {
+template <Vote V>
+void voteBuild(Builder& b) {
   b.op.src[0] = b.predicate(1, &b.op.aux);
   b.op.dst = b.dest(0, V == Vote::Ballot ? 4 : 1);
   members(b, 2);
   b.op.run = &vote<V>;
 }
 
-template <class T, bool All> Flow matchLanes(Warp& w, const Op& op, uint32_t mask) {
+template <class T, bool All>
+Flow matchLanes(Warp& w, const Op& op, uint32_t mask) {
   const T* a = w.at<T>(op.src[0]);
   uint32_t out[32], uniform = 0;
   forLanes(mask, [&](uint32_t i) {
@@ -86,7 +96,8 @@ template <class T, bool All> Flow matchLanes(Warp& w, const Op& op, uint32_t mas
     out[i] = same;
     uniform |= uint32_t{same == mask} << i;
   });
-  forLanes(mask, [&](uint32_t i) { w.at<uint32_t>(op.dst)[i] = All ? (uniform >> i & 1 ? mask : 0) : out[i]; });
+  forLanes(mask,
+           [&](uint32_t i) { w.at<uint32_t>(op.dst)[i] = All ? (uniform >> i & 1 ? mask : 0) : out[i]; });
   const uint32_t taint = w.taint[op.src[0]] & mask ? ~0u : 0u;
   w.setTaint(op.dst, mask, taint);
   if (op.listCount) {
@@ -96,7 +107,8 @@ template <class T, bool All> Flow matchLanes(Warp& w, const Op& op, uint32_t mas
   }
   return Flow::Next;
 }
-template <class T, bool All> void matchBuild(Builder& b) {
+template <class T, bool All>
+void matchBuild(Builder& b) {
   const ptx::Operand& d = b.operand(0);
   const bool pair = d.kind == ptx::Operand::Kind::Pair;
   b.op.dst = b.destOf(pair ? d.elements.at(0) : d, 4);
@@ -109,7 +121,8 @@ template <class T, bool All> void matchBuild(Builder& b) {
   b.op.run = &matchLanes<T, All>;
 }
 
-template <auto F> Flow redux(Warp& w, const Op& op, uint32_t mask) {
+template <auto F>
+Flow redux(Warp& w, const Op& op, uint32_t mask) {
   using T = typename SignatureOf<F>::Result;
   const T* a = w.at<T>(op.src[0]);
   T total = a[std::countr_zero(mask)];
@@ -118,15 +131,17 @@ template <auto F> Flow redux(Warp& w, const Op& op, uint32_t mask) {
   w.setTaint(op.dst, mask, w.taint[op.src[0]] & mask ? ~0u : 0u);
   return Flow::Next;
 }
-template <auto F> void reduxRow(Table& t, const std::string& pattern) {
+template <auto F>
+void reduxRow(Table& t, const std::string& pattern) {
   t.push_back({"redux", "sync " + pattern, [](Builder& b) {
-    b.op.src[0] = b.source(1, 4);
-    b.op.dst = b.dest(0, 4);
-    members(b, 2);
-    b.op.run = &redux<F>;
-  }});
+                 b.op.src[0] = b.source(1, 4);
+                 b.op.dst = b.dest(0, 4);
+                 members(b, 2);
+                 b.op.run = &redux<F>;
+               }});
 }
-template <bool Max, bool Abs, bool Nan> float floatPick(float a, float b) {
+template <bool Max, bool Abs, bool Nan>
+float floatPick(float a, float b) {
   if (Abs) a = std::fabs(a), b = std::fabs(b);
   if (a != a || b != b) return Nan || (a != a && b != b) ? std::bit_cast<float>(0x7fffffffu) : a != a ? b : a;
   if (a == b) return std::signbit(a) == Max ? b : a;
@@ -185,21 +200,21 @@ void addCollectiveRows(Table& t) {
   reduxRow<floatPick<false, true, true>>(t, "min abs NaN f32");
   reduxRow<floatPick<true, true, true>>(t, "max abs NaN f32");
   t.push_back({"elect", "sync", [](Builder& b) {
-    const ptx::Operand& d = b.operand(0);
-    if (d.kind != ptx::Operand::Kind::Pair) b.refuse("elect.sync needs d|p");
-    b.op.dst = b.destOf(d.elements.at(0), 4);
-    b.op.list = b.list({b.destOf(d.elements.at(1), 1)});
-    members(b, 1);
-    b.op.run = &elect;
-  }});
+                 const ptx::Operand& d = b.operand(0);
+                 if (d.kind != ptx::Operand::Kind::Pair) b.refuse("elect.sync needs d|p");
+                 b.op.dst = b.destOf(d.elements.at(0), 4);
+                 b.op.list = b.list({b.destOf(d.elements.at(1), 1)});
+                 members(b, 1);
+                 b.op.run = &elect;
+               }});
   t.push_back({"activemask", "b32", [](Builder& b) {
-    b.op.dst = b.dest(0, 4);
-    b.op.run = &activemask;
-  }});
+                 b.op.dst = b.dest(0, 4);
+                 b.op.run = &activemask;
+               }});
   t.push_back({"bar", "warp sync", [](Builder& b) {
-    members(b, 0);
-    b.op.run = &nothing;
-  }});
+                 members(b, 0);
+                 b.op.run = &nothing;
+               }});
 }
 
 }  // namespace ktl

@@ -7,7 +7,8 @@ namespace ktl {
 namespace {
 
 enum class Cmp { Eq, Ne, Lt, Le, Gt, Ge, Equ, Neu, Ltu, Leu, Gtu, Geu, Num, Nan };
-template <Cmp C, class T> bool compare(T a, T b) {
+template <Cmp C, class T>
+bool compare(T a, T b) {
   if constexpr (C == Cmp::Eq) return a == b;
   if constexpr (C == Cmp::Ne) return std::is_floating_point_v<T> ? a == a && b == b && a != b : a != b;
   if constexpr (C == Cmp::Lt) return a < b;
@@ -25,7 +26,8 @@ template <Cmp C, class T> bool compare(T a, T b) {
 }
 
 // How a register value becomes the compared one.
-template <class T> struct Plain {
+template <class T>
+struct Plain {
   using Raw = T;
   static T value(T x) { return x; }
 };
@@ -42,7 +44,8 @@ struct Brain {
   static float value(uint16_t x) { return bf16ToF32(x); }
 };
 
-template <Cmp C, class V> uint32_t compareLanes(Warp& w, const Op& op, uint32_t mask) {
+template <Cmp C, class V>
+uint32_t compareLanes(Warp& w, const Op& op, uint32_t mask) {
   const auto* a = w.at<typename V::Raw>(op.src[0]);
   const auto* b = w.at<typename V::Raw>(op.src[1]);
   uint32_t out = 0;
@@ -56,8 +59,10 @@ inline uint32_t combine(uint32_t kind, uint32_t a, uint32_t c) {
   return kind == kAnd ? a & c : kind == kOr ? a | c : kind == kXor ? a ^ c : a;
 }
 
-// aux: bits 0-1 boolean operator, bit 2: the third operand is negated, bit 3: a second destination in list[0].
-template <Cmp C, class V> Flow setp(Warp& w, const Op& op, uint32_t mask) {
+// aux: bits 0-1 boolean operator, bit 2: the third operand is negated, bit 3: a second destination in
+// list[0].
+template <Cmp C, class V>
+Flow setp(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t hit = compareLanes<C, V>(w, op, mask);
   const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
   uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]];
@@ -72,7 +77,8 @@ template <Cmp C, class V> Flow setp(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-template <Cmp C, class V, bool Float> Flow set(Warp& w, const Op& op, uint32_t mask) {
+template <Cmp C, class V, bool Float>
+Flow set(Warp& w, const Op& op, uint32_t mask) {
   uint32_t hit = compareLanes<C, V>(w, op, mask);
   hit = combine(op.aux & 3, hit, w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u));
   uint32_t* d = w.at<uint32_t>(op.dst);
@@ -82,7 +88,8 @@ template <Cmp C, class V, bool Float> Flow set(Warp& w, const Op& op, uint32_t m
 }
 
 // Packed halves: two predicates, or a mask of halves for .set.
-template <Cmp C, class V> Flow setpPacked(Warp& w, const Op& op, uint32_t mask) {
+template <Cmp C, class V>
+Flow setpPacked(Warp& w, const Op& op, uint32_t mask) {
   const auto *a = w.at<uint32_t>(op.src[0]), *b = w.at<uint32_t>(op.src[1]);
   uint32_t low = 0, high = 0;
   for (uint32_t i = 0; i < 32; ++i) {
@@ -100,11 +107,21 @@ template <Cmp C, class V> Flow setpPacked(Warp& w, const Op& op, uint32_t mask) 
   return Flow::Next;
 }
 
-const char* const kNames[] = {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
+const char* const kNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
+                              "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
 
-template <class V, size_t... I> std::array<Handler, 14> setpHandlers(std::index_sequence<I...>) { return {&setp<static_cast<Cmp>(I), V>...}; }
-template <class V, bool Float, size_t... I> std::array<Handler, 14> setHandlers(std::index_sequence<I...>) { return {&set<static_cast<Cmp>(I), V, Float>...}; }
-template <class V, size_t... I> std::array<Handler, 14> packedHandlers(std::index_sequence<I...>) { return {&setpPacked<static_cast<Cmp>(I), V>...}; }
+template <class V, size_t... I>
+std::array<Handler, 14> setpHandlers(std::index_sequence<I...>) {
+  return {&setp<static_cast<Cmp>(I), V>...};
+}
+template <class V, bool Float, size_t... I>
+std::array<Handler, 14> setHandlers(std::index_sequence<I...>) {
+  return {&set<static_cast<Cmp>(I), V, Float>...};
+}
+template <class V, size_t... I>
+std::array<Handler, 14> packedHandlers(std::index_sequence<I...>) {
+  return {&setpPacked<static_cast<Cmp>(I), V>...};
+}
 
 size_t comparison(std::string_view name) {
   if (name == "lo") return 2;
@@ -128,7 +145,8 @@ void boolOperand(Builder& b, size_t index) {
   if (negate) b.op.aux |= 4;
 }
 
-template <class V> void setpBuild(Builder& b, Handler handler, unsigned bytes) {
+template <class V>
+void setpBuild(Builder& b, Handler handler, unsigned bytes) {
   b.op.src[0] = b.source(1, bytes);
   b.op.src[1] = b.source(2, bytes);
   boolOperand(b, 3);
@@ -143,27 +161,32 @@ template <class V> void setpBuild(Builder& b, Handler handler, unsigned bytes) {
   b.op.run = handler;
 }
 
-template <class V> void comparisonRows(Table& t, const std::string& types) {
+template <class V>
+void comparisonRows(Table& t, const std::string& types) {
   constexpr auto all = std::make_index_sequence<14>();
   t.push_back({"setp", kCompare + kBool + types, [=](Builder& b) {
-    setpBuild<V>(b, setpHandlers<V>(all)[comparison(b.picks[0])], sizeof(typename V::Raw));
-  }});
+                 setpBuild<V>(b, setpHandlers<V>(all)[comparison(b.picks[0])], sizeof(typename V::Raw));
+               }});
   for (const bool isFloat : {false, true})
     t.push_back({"set", kCompare + kBool + (isFloat ? "f32 " : "u32|s32 ") + types, [=](Builder& b) {
-      b.op.src[0] = b.source(1, sizeof(typename V::Raw));
-      b.op.src[1] = b.source(2, sizeof(typename V::Raw));
-      boolOperand(b, 3);
-      b.op.dst = b.dest(0, 4);
-      b.op.run = isFloat ? setHandlers<V, true>(all)[comparison(b.picks[0])] : setHandlers<V, false>(all)[comparison(b.picks[0])];
-    }});
+                   b.op.src[0] = b.source(1, sizeof(typename V::Raw));
+                   b.op.src[1] = b.source(2, sizeof(typename V::Raw));
+                   boolOperand(b, 3);
+                   b.op.dst = b.dest(0, 4);
+                   b.op.run = isFloat ? setHandlers<V, true>(all)[comparison(b.picks[0])]
+                                      : setHandlers<V, false>(all)[comparison(b.picks[0])];
+                 }});
 }
-template <class V> void packedRows(Table& t, const std::string& types) {
+template <class V>
+void packedRows(Table& t, const std::string& types) {
   t.push_back({"setp", kCompare + kBool + types, [](Builder& b) {
-    setpBuild<V>(b, packedHandlers<V>(std::make_index_sequence<14>())[comparison(b.picks[0])], 4);
-  }});
+                 setpBuild<V>(b, packedHandlers<V>(std::make_index_sequence<14>())[comparison(b.picks[0])],
+                              4);
+               }});
 }
 
-template <class T> Flow selp(Warp& w, const Op& op, uint32_t mask) {
+template <class T>
+Flow selp(Warp& w, const Op& op, uint32_t mask) {
   const T *a = w.at<T>(op.src[0]), *b = w.at<T>(op.src[1]);
   T* d = w.at<T>(op.dst);
   const uint32_t p = w.pred(op.src[2]) ^ op.aux;
@@ -177,33 +200,37 @@ template <class T> Flow selp(Warp& w, const Op& op, uint32_t mask) {
   w.setTaint(op.dst, mask, (w.taint[op.src[0]] & p) | (w.taint[op.src[1]] & ~p) | w.taint[op.src[2]]);
   return Flow::Next;
 }
-template <class T> void selpRow(Table& t, const std::string& types) {
+template <class T>
+void selpRow(Table& t, const std::string& types) {
   t.push_back({"selp", types, [](Builder& b) {
-    b.op.src[0] = b.source(1, sizeof(T));
-    b.op.src[1] = b.source(2, sizeof(T));
-    b.op.src[2] = b.predicate(3, &b.op.aux);
-    b.op.dst = b.dest(0, sizeof(T));
-    b.op.run = &selp<T>;
-  }});
+                 b.op.src[0] = b.source(1, sizeof(T));
+                 b.op.src[1] = b.source(2, sizeof(T));
+                 b.op.src[2] = b.predicate(3, &b.op.aux);
+                 b.op.dst = b.dest(0, sizeof(T));
+                 b.op.run = &selp<T>;
+               }});
   t.push_back({"slct", types + " s32", alu<[](T a, T b, int32_t c) { return c >= 0 ? a : b; }>});
   t.push_back({"slct", "ftz? " + types + " f32", alu<[](T a, T b, float c) { return c >= 0 ? a : b; }>});
 }
 
-template <auto F> Flow logic(Warp& w, const Op& op, uint32_t mask) {
-  const uint32_t r = F(w.pred(op.src[0]) ^ (op.aux & 1 ? ~0u : 0u), w.pred(op.src[1]) ^ (op.aux & 2 ? ~0u : 0u));
+template <auto F>
+Flow logic(Warp& w, const Op& op, uint32_t mask) {
+  const uint32_t r =
+      F(w.pred(op.src[0]) ^ (op.aux & 1 ? ~0u : 0u), w.pred(op.src[1]) ^ (op.aux & 2 ? ~0u : 0u));
   w.pred(op.dst) = (w.pred(op.dst) & ~mask) | (r & mask);
   w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]]);
   return Flow::Next;
 }
-template <auto F> void logicRow(Table& t, const char* opcode) {
+template <auto F>
+void logicRow(Table& t, const char* opcode) {
   t.push_back({opcode, "pred", [](Builder& b) {
-    uint32_t n0 = 0, n1 = 0;
-    b.op.src[0] = b.predicate(1, &n0);
-    b.op.src[1] = b.operands() > 2 ? b.predicate(2, &n1) : b.op.src[0];
-    b.op.aux = (n0 & 1) | (n1 & 2);
-    b.op.dst = b.dest(0, 1);
-    b.op.run = &logic<F>;
-  }});
+                 uint32_t n0 = 0, n1 = 0;
+                 b.op.src[0] = b.predicate(1, &n0);
+                 b.op.src[1] = b.operands() > 2 ? b.predicate(2, &n1) : b.op.src[0];
+                 b.op.aux = (n0 & 1) | (n1 & 2);
+                 b.op.dst = b.dest(0, 1);
+                 b.op.run = &logic<F>;
+               }});
 }
 
 }  // namespace

@@ -9,14 +9,18 @@ namespace {
 void checkGuard(Warp& w, const Op& op) {
   const uint32_t tainted = w.taint[op.guard] & w.active;
   if (tainted && w.cta->cluster->launch.checks)
-    w.cta->cluster->warn(w, Code::Uninitialised, std::countr_zero(tainted), "the branch depends on uninitialised data");
+    w.cta->cluster->warn(w, Code::Uninitialised, std::countr_zero(tainted),
+                         "the branch depends on uninitialised data");
 }
 
 Flow branch(Warp& w, const Op& op, uint32_t mask) {
   checkGuard(w, op);
-  if (mask == w.active) w.pc = static_cast<uint32_t>(op.imm);
-  else if (mask == 0) ++w.pc;
-  else w.split(mask, static_cast<uint32_t>(op.imm));
+  if (mask == w.active)
+    w.pc = static_cast<uint32_t>(op.imm);
+  else if (mask == 0)
+    ++w.pc;
+  else
+    w.split(mask, static_cast<uint32_t>(op.imm));
   return Flow::Jump;
 }
 
@@ -31,7 +35,8 @@ Flow branchTable(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left)), value = index[lane];
     if (value >= op.listCount) {
       w.faultLane = lane;
-      throw Fault{Code::OutOfBounds, "branch table index " + std::to_string(value) + " of " + std::to_string(op.listCount)};
+      throw Fault{Code::OutOfBounds,
+                  "branch table index " + std::to_string(value) + " of " + std::to_string(op.listCount)};
     }
     uint32_t same = 0;
     forLanes(left, [&](uint32_t i) { same |= uint32_t{index[i] == value} << i; });
@@ -65,8 +70,10 @@ Flow call(Warp& w, const Op& op, uint32_t mask) {
     if (w.depth[i] >= w.code->callDepth) throw Fault{Code::UnsupportedCall, "the call stack is too deep"};
     w.returns[w.depth[i]++ * 32 + i] = w.pc + 1;
   });
-  if (mask == w.active) w.pc = static_cast<uint32_t>(op.imm);
-  else w.split(mask, static_cast<uint32_t>(op.imm));
+  if (mask == w.active)
+    w.pc = static_cast<uint32_t>(op.imm);
+  else
+    w.split(mask, static_cast<uint32_t>(op.imm));
   return Flow::Jump;
 }
 
@@ -90,7 +97,8 @@ Flow ret(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
     const uint32_t target = w.returns[(w.depth[lane] - 1) * 32 + lane];
     uint32_t same = 0;
-    forLanes(left, [&](uint32_t i) { same |= uint32_t{w.returns[(w.depth[i] - 1) * 32 + i] == target} << i; });
+    forLanes(left,
+             [&](uint32_t i) { same |= uint32_t{w.returns[(w.depth[i] - 1) * 32 + i] == target} << i; });
     left &= ~same;
     parts.push_back({target, same, false, false});
   }
@@ -124,12 +132,13 @@ Flow assertFail(Warp& w, const Op& op, uint32_t mask) {
     uint64_t value = 0;
     if (k * 3 + 2 < op.listCount) {
       const uint32_t* part = &w.code->lists[op.list + k * 3];
-      std::memcpy(&value, w.local.data() + uint64_t{lane} * w.code->localBytes + part[0], std::min<uint32_t>(8, part[2]));
+      std::memcpy(&value, w.local.data() + uint64_t{lane} * w.code->localBytes + part[0],
+                  std::min<uint32_t>(8, part[2]));
     }
     return value;
   };
-  throw Fault{Code::Trap, "assertion failed: " + textAt(w, argument(0)) + " (" + textAt(w, argument(1)) + ":" +
-                              std::to_string(argument(2)) + ", " + textAt(w, argument(3)) + ")"};
+  throw Fault{Code::Trap, "assertion failed: " + textAt(w, argument(0)) + " (" + textAt(w, argument(1)) +
+                              ":" + std::to_string(argument(2)) + ", " + textAt(w, argument(3)) + ")"};
 }
 
 Flow unsupportedCall(Warp& w, const Op& op, uint32_t mask) {
@@ -145,15 +154,19 @@ void callBuild(Builder& b) {
   const ptx::Operand &returns = b.operand(0), &target = b.operand(1), &arguments = b.operand(2);
   if (target.kind != Kind::Function || target.symbol < 0) b.refuse("indirect calls are not supported");
   const ptx::Function& callee = b.module().functions.at(target.symbol);
-  const auto pairs = [&](const std::vector<ptx::Operand>& actual, const std::vector<int32_t>& formal, bool toCallee) {
+  const auto pairs = [&](const std::vector<ptx::Operand>& actual, const std::vector<int32_t>& formal,
+                         bool toCallee) {
     std::vector<uint32_t> list;
     if (callee.hasBody && actual.size() != formal.size()) b.refuse("wrong number of arguments");
     for (size_t i = 0; i < actual.size(); ++i) {
       if (actual[i].kind != Kind::Symbol) b.refuse("call arguments must be .param variables");
-      const uint32_t outer = b.frameOffset(actual[i].symbol), inner = callee.hasBody ? b.frameOffset(formal[i]) : 0;
+      const uint32_t outer = b.frameOffset(actual[i].symbol),
+                     inner = callee.hasBody ? b.frameOffset(formal[i]) : 0;
       const auto bytes = static_cast<uint32_t>(b.variable(actual[i].symbol).bytes);
-      list.insert(list.end(), {toCallee ? outer : inner, toCallee ? inner : outer,
-                               callee.hasBody ? std::min(bytes, static_cast<uint32_t>(b.variable(formal[i]).bytes)) : bytes});
+      list.insert(
+          list.end(),
+          {toCallee ? outer : inner, toCallee ? inner : outer,
+           callee.hasBody ? std::min(bytes, static_cast<uint32_t>(b.variable(formal[i]).bytes)) : bytes});
     }
     return list;
   };
@@ -180,21 +193,21 @@ Flow nothing(Warp&, const Op&, uint32_t) { return Flow::Next; }
 
 void addControlRows(Table& t) {
   t.push_back({"bra", "uni?", [](Builder& b) {
-    if (b.operand(0).kind != Kind::Label) b.refuse("the target is not a label");
-    b.op.imm = b.operand(0).label;
-    b.op.branch = Op::Branch::Label;
-    b.op.flags |= kRunsEmpty;
-    b.op.run = &branch;
-  }});
+                 if (b.operand(0).kind != Kind::Label) b.refuse("the target is not a label");
+                 b.op.imm = b.operand(0).label;
+                 b.op.branch = Op::Branch::Label;
+                 b.op.flags |= kRunsEmpty;
+                 b.op.run = &branch;
+               }});
   t.push_back({"brx", "idx uni?", [](Builder& b) {
-    if (b.operand(1).kind != Kind::Table) b.refuse("the second operand is not a branch table");
-    b.op.src[0] = b.source(0, 4);
-    const auto targets = b.branchTable(b.operand(1).label);
-    b.op.list = b.list(targets);
-    b.op.listCount = static_cast<uint32_t>(targets.size());
-    b.op.branch = Op::Branch::Table;
-    b.op.run = &branchTable;
-  }});
+                 if (b.operand(1).kind != Kind::Table) b.refuse("the second operand is not a branch table");
+                 b.op.src[0] = b.source(0, 4);
+                 const auto targets = b.branchTable(b.operand(1).label);
+                 b.op.list = b.list(targets);
+                 b.op.listCount = static_cast<uint32_t>(targets.size());
+                 b.op.branch = Op::Branch::Table;
+                 b.op.run = &branchTable;
+               }});
   t.push_back({"call", "uni?", callBuild});
   t.push_back({"ret", "uni?", [](Builder& b) { b.op.run = &ret; }});
   t.push_back({"exit", "", [](Builder& b) { b.op.run = &exitLanes; }});
@@ -204,13 +217,16 @@ void addControlRows(Table& t) {
   t.push_back({"pmevent", "mask?", ignore});
   t.push_back({"nanosleep", "u32", ignore});
   t.push_back({"membar", "cta|gl|sys|gpu|cluster proxy? alias?", ignore});
-  t.push_back({"fence", "sc|acq_rel|acquire|release? cta|cluster|gpu|sys? proxy? mbarrier_init? alias|async|tensormap::generic|async.*|async::*? "
-               "shared::cta|shared::cluster|global? sync_restrict::*? tensormap::*?", ignore});
+  t.push_back({"fence",
+               "sc|acq_rel|acquire|release? cta|cluster|gpu|sys? proxy? mbarrier_init? "
+               "alias|async|tensormap::generic|async.*|async::*? "
+               "shared::cta|shared::cluster|global? sync_restrict::*? tensormap::*?",
+               ignore});
   t.push_back({"griddepcontrol", "wait|launch_dependents", ignore});
   t.push_back({"setmaxnreg", "inc|dec sync aligned u32", [](Builder& b) {
-    b.op.flags |= kAligned;
-    b.op.run = &nothing;
-  }});
+                 b.op.flags |= kAligned;
+                 b.op.run = &nothing;
+               }});
 }
 
 }  // namespace ktl

@@ -1,5 +1,5 @@
-// cvt (PTX ISA 9.7.9.21). Every conversion goes through the rounding core of formats.h; the frequent ones have handlers of
-// their own.
+// cvt (PTX ISA 9.7.9.21). Every conversion goes through the rounding core of formats.h; the frequent ones
+// have handlers of their own.
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -9,9 +9,11 @@
 namespace ktl {
 namespace {
 
-// --- integer to integer --------------------------------------------------------------------------------------
+// --- integer to integer
+// --------------------------------------------------------------------------------------
 
-template <class From, class To, bool Sat> To integer(From x) {
+template <class From, class To, bool Sat>
+To integer(From x) {
   if constexpr (Sat) {
     using Wide = __int128;
     const Wide low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
@@ -20,19 +22,28 @@ template <class From, class To, bool Sat> To integer(From x) {
   return static_cast<To>(x);
 }
 // 8-bit types live in 16-bit slots.
-template <class T> using Slot = std::conditional_t<sizeof(T) == 1, std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>, T>;
+template <class T>
+using Slot =
+    std::conditional_t<sizeof(T) == 1, std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>, T>;
 
-template <class From, class To> void integerBuild(Builder& b) {
-  if (b.has("sat")) alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, true>(static_cast<From>(x))); }>(b);
-  else alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, false>(static_cast<From>(x))); }>(b);
+template <class From, class To>
+void integerBuild(Builder& b) {
+  if (b.has("sat"))
+    alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, true>(static_cast<From>(x))); }>(b);
+  else
+    alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, false>(static_cast<From>(x))); }>(
+        b);
 }
 
-template <class From, class... To> void integerRows(Table& t, const std::string& from, const std::vector<std::string>& names) {
+template <class From, class... To>
+void integerRows(Table& t, const std::string& from, const std::vector<std::string>& names) {
   size_t i = 0;
-  (t.push_back({"cvt", "sat? " + names[i++] + " " + from, [](Builder& b) { integerBuild<From, To>(b); }}), ...);
+  (t.push_back({"cvt", "sat? " + names[i++] + " " + from, [](Builder& b) { integerBuild<From, To>(b); }}),
+   ...);
 }
 
-// --- everything with a float on one side ---------------------------------------------------------------------
+// --- everything with a float on one side
+// ---------------------------------------------------------------------
 
 struct Number {  // what a type modifier means
   bool isFloat = false, isSigned = false;
@@ -43,12 +54,12 @@ struct Number {  // what a type modifier means
 
 bool numberOf(std::string_view type, Number& n) {
   static const std::unordered_map<std::string_view, Number> table = {
-      {"f64", {true, true, FloatFormat::F64, 64, 1}},     {"f32", {true, true, FloatFormat::F32, 32, 1}},
-      {"tf32", {true, true, FloatFormat::TF32, 32, 1}},   {"f16", {true, true, FloatFormat::F16, 16, 1}},
-      {"bf16", {true, true, FloatFormat::BF16, 16, 1}},   {"f16x2", {true, true, FloatFormat::F16, 16, 2}},
-      {"bf16x2", {true, true, FloatFormat::BF16, 16, 2}}, {"e4m3x2", {true, true, FloatFormat::E4M3, 8, 2}},
-      {"e5m2x2", {true, true, FloatFormat::E5M2, 8, 2}},  {"e2m1x2", {true, true, FloatFormat::E2M1, 4, 2}},
-      {"e2m3x2", {true, true, FloatFormat::E2M3, 8, 2}},  {"e3m2x2", {true, true, FloatFormat::E3M2, 8, 2}},
+      {"f64", {true, true, FloatFormat::F64, 64, 1}},      {"f32", {true, true, FloatFormat::F32, 32, 1}},
+      {"tf32", {true, true, FloatFormat::TF32, 32, 1}},    {"f16", {true, true, FloatFormat::F16, 16, 1}},
+      {"bf16", {true, true, FloatFormat::BF16, 16, 1}},    {"f16x2", {true, true, FloatFormat::F16, 16, 2}},
+      {"bf16x2", {true, true, FloatFormat::BF16, 16, 2}},  {"e4m3x2", {true, true, FloatFormat::E4M3, 8, 2}},
+      {"e5m2x2", {true, true, FloatFormat::E5M2, 8, 2}},   {"e2m1x2", {true, true, FloatFormat::E2M1, 4, 2}},
+      {"e2m3x2", {true, true, FloatFormat::E2M3, 8, 2}},   {"e3m2x2", {true, true, FloatFormat::E3M2, 8, 2}},
       {"ue8m0x2", {true, false, FloatFormat::UE8M0, 8, 2}}};
   if (const auto found = table.find(type); found != table.end()) {
     n = found->second;
@@ -81,17 +92,23 @@ uint64_t convertOne(const Conversion& c, uint64_t bits) {
   if (!c.from.isFloat) {
     if (c.from.bits < 64) {
       const uint32_t up = 64 - c.from.bits;
-      bits = c.from.isSigned ? static_cast<uint64_t>(static_cast<int64_t>(bits << up) >> up) : bits << up >> up;
+      bits =
+          c.from.isSigned ? static_cast<uint64_t>(static_cast<int64_t>(bits << up) >> up) : bits << up >> up;
     }
     return encodeInteger(c.to.format, bits, c.from.isSigned, c.rounding);
   }
-  double value = decodeFloat(c.from.format, bits & (c.from.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << c.from.bits) - 1));
-  if (c.ftz && c.from.format == FloatFormat::F32 && std::fabs(value) < 0x1p-126) value = std::copysign(0.0, value);
-  if (!c.to.isFloat) return floatToInteger(value, c.rounding, c.to.bits, c.to.isSigned, nanToInteger(c.from.format == FloatFormat::F64, c.to.bits));
+  double value = decodeFloat(c.from.format,
+                             bits & (c.from.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << c.from.bits) - 1));
+  if (c.ftz && c.from.format == FloatFormat::F32 && std::fabs(value) < 0x1p-126)
+    value = std::copysign(0.0, value);
+  if (!c.to.isFloat)
+    return floatToInteger(value, c.rounding, c.to.bits, c.to.isSigned,
+                          nanToInteger(c.from.format == FloatFormat::F64, c.to.bits));
   if (c.toIntegral) value = std::copysign(integral(value, c.rounding), value);
   if (c.sat) value = value > 0 ? std::min(value, 1.0) : 0.0;
   if (c.to.format == FloatFormat::F64) return std::bit_cast<uint64_t>(value);
-  if (c.to.format == FloatFormat::TF32 && c.from.format == FloatFormat::F32 && !c.options.satfinite && !c.options.relu)
+  if (c.to.format == FloatFormat::TF32 && c.from.format == FloatFormat::F32 && !c.options.satfinite &&
+      !c.options.relu)
     return f32ToTf32(static_cast<uint32_t>(bits), c.rounding);
   uint64_t out = encodeFloat(c.to.format, value, c.toIntegral ? Rounding::RN : c.rounding, c.options);
   if (c.ftz && c.to.format == FloatFormat::F32 && (out & 0x7f800000) == 0) out &= 0x80000000;
@@ -116,10 +133,12 @@ Flow convert(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) {
     uint64_t out = 0;
     if (sources == 2) {
-      out = convertOne(c, readLane(w, op.src[0], sourceBytes, i)) << c.to.bits | convertOne(c, readLane(w, op.src[1], sourceBytes, i));
+      out = convertOne(c, readLane(w, op.src[0], sourceBytes, i)) << c.to.bits |
+            convertOne(c, readLane(w, op.src[1], sourceBytes, i));
     } else {
       const uint64_t in = readLane(w, op.src[0], sourceBytes, i);
-      for (uint32_t k = 0; k < c.to.lanes; ++k) out |= convertOne(c, in >> (k * c.from.bits)) << (k * c.to.bits);
+      for (uint32_t k = 0; k < c.to.lanes; ++k)
+        out |= convertOne(c, in >> (k * c.from.bits)) << (k * c.to.bits);
     }
     writeLane(w, op.dst, targetBytes, i, out);
   });
@@ -130,12 +149,17 @@ Flow convert(Warp& w, const Op& op, uint32_t mask) {
 uint32_t slotBytes(const Number& n) { return std::max(2u, n.bits * n.lanes / 8); }
 
 Handler fastPath(const Conversion& c, bool two) {
-  const bool plain = c.rounding == Rounding::RN && !c.options.satfinite && !c.options.relu && !c.ftz && !c.sat && !c.toIntegral;
+  const bool plain = c.rounding == Rounding::RN && !c.options.satfinite && !c.options.relu && !c.ftz &&
+                     !c.sat && !c.toIntegral;
   if (!plain || !c.from.isFloat || !c.to.isFloat) return nullptr;
-  const auto is = [&](FloatFormat from, FloatFormat to) { return c.from.format == from && c.to.format == to; };
+  const auto is = [&](FloatFormat from, FloatFormat to) {
+    return c.from.format == from && c.to.format == to;
+  };
   if (two) {
-    if (is(FloatFormat::F32, FloatFormat::F16)) return handlerOf<[](float a, float b) { return uint32_t{f32ToF16(a)} << 16 | f32ToF16(b); }>();
-    if (is(FloatFormat::F32, FloatFormat::BF16)) return handlerOf<[](float a, float b) { return uint32_t{f32ToBf16(a)} << 16 | f32ToBf16(b); }>();
+    if (is(FloatFormat::F32, FloatFormat::F16))
+      return handlerOf<[](float a, float b) { return uint32_t{f32ToF16(a)} << 16 | f32ToF16(b); }>();
+    if (is(FloatFormat::F32, FloatFormat::BF16))
+      return handlerOf<[](float a, float b) { return uint32_t{f32ToBf16(a)} << 16 | f32ToBf16(b); }>();
     return nullptr;
   }
   if (c.to.lanes != 1) return nullptr;
@@ -152,11 +176,16 @@ void convertBuild(Builder& b) {
   Conversion c;
   if (!numberOf(b.picks[0], c.to) || !numberOf(b.picks[1], c.from)) b.refuse("unknown conversion");
   const auto rounding = [&](std::string_view m) {
-    if (m == "rn" || m == "rni") c.rounding = Rounding::RN;
-    else if (m == "rz" || m == "rzi") c.rounding = Rounding::RZ;
-    else if (m == "rm" || m == "rmi") c.rounding = Rounding::RM;
-    else if (m == "rp" || m == "rpi") c.rounding = Rounding::RP;
-    else if (m == "rna") c.rounding = Rounding::RNA;
+    if (m == "rn" || m == "rni")
+      c.rounding = Rounding::RN;
+    else if (m == "rz" || m == "rzi")
+      c.rounding = Rounding::RZ;
+    else if (m == "rm" || m == "rmi")
+      c.rounding = Rounding::RM;
+    else if (m == "rp" || m == "rpi")
+      c.rounding = Rounding::RP;
+    else if (m == "rna")
+      c.rounding = Rounding::RNA;
     if (m.size() == 3 && m.back() == 'i') c.toIntegral = c.from.isFloat && c.to.isFloat;
     if (m == "satfinite") c.options.satfinite = true;
     if (m == "relu") c.options.relu = true;
@@ -183,7 +212,8 @@ Flow packIntegers(Warp& w, const Op& op, uint32_t mask) {  // cvt.pack.sat.{s16|
   const int32_t *a = w.at<int32_t>(op.src[0]), *b = w.at<int32_t>(op.src[1]);
   const int32_t low = op.aux ? -32768 : 0, high = op.aux ? 32767 : 65535;
   forLanes(mask, [&](uint32_t i) {
-    w.at<uint32_t>(op.dst)[i] = (static_cast<uint32_t>(std::clamp(a[i], low, high)) & 0xffff) << 16 | (static_cast<uint32_t>(std::clamp(b[i], low, high)) & 0xffff);
+    w.at<uint32_t>(op.dst)[i] = (static_cast<uint32_t>(std::clamp(a[i], low, high)) & 0xffff) << 16 |
+                                (static_cast<uint32_t>(std::clamp(b[i], low, high)) & 0xffff);
   });
   w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]]);
   return Flow::Next;
@@ -194,7 +224,9 @@ Flow packBytes(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t* c = w.at<uint32_t>(op.src[2]);
   const int32_t low = op.aux ? -128 : 0, high = op.aux ? 127 : 255;
   forLanes(mask, [&](uint32_t i) {
-    w.at<uint32_t>(op.dst)[i] = c[i] << 16 | (static_cast<uint32_t>(std::clamp(a[i], low, high)) & 0xff) << 8 | (static_cast<uint32_t>(std::clamp(b[i], low, high)) & 0xff);
+    w.at<uint32_t>(op.dst)[i] = c[i] << 16 |
+                                (static_cast<uint32_t>(std::clamp(a[i], low, high)) & 0xff) << 8 |
+                                (static_cast<uint32_t>(std::clamp(b[i], low, high)) & 0xff);
   });
   w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]]);
   return Flow::Next;
@@ -205,7 +237,8 @@ Flow packBytes(Warp& w, const Op& op, uint32_t mask) {
 void addConvertRows(Table& t) {
   const std::vector<std::string> names = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"};
   const auto rows = [&]<class From>(From, const std::string& from) {
-    integerRows<From, uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>(t, from, names);
+    integerRows<From, uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>(t, from,
+                                                                                                names);
   };
   rows(uint8_t{}, "u8");
   rows(int8_t{}, "s8");
@@ -222,18 +255,18 @@ void addConvertRows(Table& t) {
   t.push_back({"cvt", floats + " " + integers + flags, convertBuild});
   t.push_back({"cvt", integers + " " + floats + flags, convertBuild});
   t.push_back({"cvt", "pack sat u16|s16 s32", [](Builder& b) {
-    b.op.src[0] = b.source(1, 4);
-    b.op.src[1] = b.source(2, 4);
-    b.op.dst = b.dest(0, 4);
-    b.op.aux = b.has("s16");
-    b.op.run = &packIntegers;
-  }});
+                 b.op.src[0] = b.source(1, 4);
+                 b.op.src[1] = b.source(2, 4);
+                 b.op.dst = b.dest(0, 4);
+                 b.op.aux = b.has("s16");
+                 b.op.run = &packIntegers;
+               }});
   t.push_back({"cvt", "pack sat u8|s8 s32 b32", [](Builder& b) {
-    for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(i + 1, 4);
-    b.op.dst = b.dest(0, 4);
-    b.op.aux = b.has("s8");
-    b.op.run = &packBytes;
-  }});
+                 for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(i + 1, 4);
+                 b.op.dst = b.dest(0, 4);
+                 b.op.aux = b.has("s8");
+                 b.op.run = &packBytes;
+               }});
 }
 
 }  // namespace ktl

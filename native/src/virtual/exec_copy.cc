@@ -9,7 +9,8 @@ Warp::AsyncGroups& groupsOf(Warp& w, uint32_t lane) {
   return (*w.copyGroups)[lane];
 }
 
-// src: shared destination, global source, source size (aux >> 8: 1 size operand, 2 ignore-src predicate). aux & 0xff: bytes.
+// src: shared destination, global source, source size (aux >> 8: 1 size operand, 2 ignore-src predicate). aux
+// & 0xff: bytes.
 Flow copy(Warp& w, const Op& op, uint32_t mask) {
   struct Part {
     uint8_t *to, *valid;
@@ -29,18 +30,22 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
   uint32_t reading = 0;
   std::array<uint32_t, 32> size{};
   forLanes(mask, [&](uint32_t i) {
-    size[i] = mode == 1 ? std::min(w.at<uint32_t>(op.src[2])[i], bytes) : mode == 2 && ((w.pred(op.src[2]) ^ op.members) >> i & 1) ? 0 : bytes;
+    size[i] = mode == 1 ? std::min(w.at<uint32_t>(op.src[2])[i], bytes)
+              : mode == 2 && ((w.pred(op.src[2]) ^ op.members) >> i & 1) ? 0
+                                                                         : bytes;
     reading |= uint32_t{size[i] != 0} << i;
   });
   if (reading) resolve(w, global, reading, bytes, bytes, false, from);
   forLanes(mask, [&](uint32_t i) { parts.push_back({to.data[i], to.valid[i], from.data[i], size[i]}); });
-  const uint64_t id = issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]), [parts, bytes] {
-    for (const Part& part : parts) {
-      if (part.bytes) std::memcpy(part.to, part.from, part.bytes);
-      std::memset(part.to + part.bytes, 0, bytes - part.bytes);
-      std::memset(part.valid, 1, bytes);
-    }
-  });
+  const uint64_t id =
+      issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]),
+            [parts, bytes] {
+              for (const Part& part : parts) {
+                if (part.bytes) std::memcpy(part.to, part.from, part.bytes);
+                std::memset(part.to + part.bytes, 0, bytes - part.bytes);
+                std::memset(part.valid, 1, bytes);
+              }
+            });
   forLanes(mask, [&](uint32_t i) { groupsOf(w, i).open.push_back(id); });
   return Flow::Next;
 }
@@ -65,13 +70,15 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     Cta& cta = sharedAt(*w.cta, sharedAddress(laneAddress(w, op, 0, i)), 8, false, offset);
     if (!op.aux) cta.mbarrier(offset, "cp.async.mbarrier.arrive").raise();
     std::vector<uint64_t> before = groupsOf(w, i).open;
-    for (const auto& group : groupsOf(w, i).committed) before.insert(before.end(), group.begin(), group.end());
+    for (const auto& group : groupsOf(w, i).committed)
+      before.insert(before.end(), group.begin(), group.end());
     AsyncEngine& engine = w.cta->cluster->async;
-    issue(w, AsyncKind::Copy, 0, "cp.async.mbarrier.arrive on " + hex(offset), [&cta, offset, before, &engine] {
-      for (const uint64_t id : before) engine.force(id);
-      cta.mbarrier(offset, "cp.async.mbarrier.arrive").arrive(1);
-      ++cta.cluster->epoch;
-    });
+    issue(w, AsyncKind::Copy, 0, "cp.async.mbarrier.arrive on " + hex(offset),
+          [&cta, offset, before, &engine] {
+            for (const uint64_t id : before) engine.force(id);
+            cta.mbarrier(offset, "cp.async.mbarrier.arrive").arrive(1);
+            ++cta.cluster->epoch;
+          });
   });
   return Flow::Next;
 }
@@ -79,35 +86,36 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
 }  // namespace
 
 void addCopyRows(Table& t) {
-  t.push_back({"cp", "async ca|cg shared|shared::cta global L2::cache_hint? L2::64B|L2::128B|L2::256B?", [](Builder& b) {
-    b.address(0, 0);
-    b.address(1, 1);
-    const uint64_t bytes = b.operand(2).bits;
-    if (bytes != 4 && bytes != 8 && bytes != 16) b.refuse("the size must be 4, 8 or 16");
-    b.op.aux = static_cast<uint32_t>(bytes);
-    if (b.operands() > 3 && b.width(b.operand(3)) == 1) {
-      b.op.src[2] = b.predicate(3, &b.op.members);
-      b.op.aux |= 2 << 8;
-    } else if (b.operands() > 3 && !(b.operands() == 4 && b.has("L2::cache_hint"))) {
-      b.op.src[2] = b.source(3, 4);
-      b.op.aux |= 1 << 8;
-    }
-    b.op.run = &copy;
-  }});
+  t.push_back({"cp", "async ca|cg shared|shared::cta global L2::cache_hint? L2::64B|L2::128B|L2::256B?",
+               [](Builder& b) {
+                 b.address(0, 0);
+                 b.address(1, 1);
+                 const uint64_t bytes = b.operand(2).bits;
+                 if (bytes != 4 && bytes != 8 && bytes != 16) b.refuse("the size must be 4, 8 or 16");
+                 b.op.aux = static_cast<uint32_t>(bytes);
+                 if (b.operands() > 3 && b.width(b.operand(3)) == 1) {
+                   b.op.src[2] = b.predicate(3, &b.op.members);
+                   b.op.aux |= 2 << 8;
+                 } else if (b.operands() > 3 && !(b.operands() == 4 && b.has("L2::cache_hint"))) {
+                   b.op.src[2] = b.source(3, 4);
+                   b.op.aux |= 1 << 8;
+                 }
+                 b.op.run = &copy;
+               }});
   t.push_back({"cp", "async commit_group", [](Builder& b) { b.op.run = &commit; }});
   t.push_back({"cp", "async wait_group", [](Builder& b) {
-    b.op.imm = static_cast<int64_t>(b.operand(0).bits);
-    b.op.run = &wait;
-  }});
+                 b.op.imm = static_cast<int64_t>(b.operand(0).bits);
+                 b.op.run = &wait;
+               }});
   t.push_back({"cp", "async wait_all", [](Builder& b) {
-    b.op.aux = 1;
-    b.op.run = &wait;
-  }});
+                 b.op.aux = 1;
+                 b.op.run = &wait;
+               }});
   t.push_back({"cp", "async mbarrier arrive noinc? shared|shared::cta? b64", [](Builder& b) {
-    b.address(0, 0);
-    b.op.aux = b.has("noinc");
-    b.op.run = &arrive;
-  }});
+                 b.address(0, 0);
+                 b.op.aux = b.has("noinc");
+                 b.op.run = &arrive;
+               }});
 }
 
 }  // namespace ktl

@@ -1,4 +1,5 @@
-// f16, bf16 and packed arithmetic (PTX ISA 9.7.4): computed in double, rounded once, which is exact for these widths.
+// f16, bf16 and packed arithmetic (PTX ISA 9.7.4): computed in double, rounded once, which is exact for these
+// widths.
 #include <cmath>
 #include "exec_lanes.h"
 #include "formats.h"
@@ -41,7 +42,8 @@ struct Flags {
   bool ftz = false, sat = false, relu = false, nan = false, xorsign = false;
 };
 
-template <class H, HalfOp O> uint16_t compute(uint16_t a, uint16_t b, uint16_t c, const Flags& f) {
+template <class H, HalfOp O>
+uint16_t compute(uint16_t a, uint16_t b, uint16_t c, const Flags& f) {
   if (f.ftz) a = H::flush(a), b = H::flush(b), c = H::flush(c);
   if constexpr (O == HalfOp::Neg) return a ^ 0x8000;
   if constexpr (O == HalfOp::Abs) return a & 0x7fff;
@@ -62,9 +64,12 @@ template <class H, HalfOp O> uint16_t compute(uint16_t a, uint16_t b, uint16_t c
       r = compute<H, O>(a & 0x7fff, b & 0x7fff, c, inner);
       return r == H::kNan ? r : r | sign;
     }
-    if (x != x || y != y) r = f.nan || (x != x && y != y) ? H::kNan : x != x ? b : a;
-    else if (x == y) r = std::signbit(x) == max ? b : a;
-    else r = (x < y) == max ? b : a;
+    if (x != x || y != y)
+      r = f.nan || (x != x && y != y) ? H::kNan : x != x ? b : a;
+    else if (x == y)
+      r = std::signbit(x) == max ? b : a;
+    else
+      r = (x < y) == max ? b : a;
   }
   const double v = H::value(r);
   if (v != v) return f.sat ? 0 : H::kNan;
@@ -75,29 +80,37 @@ template <class H, HalfOp O> uint16_t compute(uint16_t a, uint16_t b, uint16_t c
 }
 
 // aux: flag bits. Packed halves work on both parts.
-Flags flagsOf(uint32_t aux) { return {bool(aux & 1), bool(aux & 2), bool(aux & 4), bool(aux & 8), bool(aux & 16)}; }
+Flags flagsOf(uint32_t aux) {
+  return {bool(aux & 1), bool(aux & 2), bool(aux & 4), bool(aux & 8), bool(aux & 16)};
+}
 
-template <class H, HalfOp O, class T> Flow half(Warp& w, const Op& op, uint32_t mask) {
+template <class H, HalfOp O, class T>
+Flow half(Warp& w, const Op& op, uint32_t mask) {
   const Flags f = flagsOf(op.aux);
   const T *a = w.at<T>(op.src[0]), *b = w.at<T>(op.src[1]), *c = w.at<T>(op.src[2]);
   T* d = w.at<T>(op.dst);
   forLanes(mask, [&](uint32_t i) {
     uint32_t r = compute<H, O>(uint16_t(a[i]), uint16_t(b[i]), uint16_t(c[i]), f);
-    if constexpr (sizeof(T) == 4) r |= uint32_t{compute<H, O>(uint16_t(a[i] >> 16), uint16_t(b[i] >> 16), uint16_t(c[i] >> 16), f)} << 16;
+    if constexpr (sizeof(T) == 4)
+      r |= uint32_t{compute<H, O>(uint16_t(a[i] >> 16), uint16_t(b[i] >> 16), uint16_t(c[i] >> 16), f)} << 16;
     d[i] = static_cast<T>(r);
   });
   w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]]);
   return Flow::Next;
 }
 
-template <class H, HalfOp O, class T> void build(Builder& b) {
-  for (size_t i = 0; i < 3; ++i) b.op.src[i] = i + 1 < b.operands() ? b.source(i + 1, sizeof(T)) : b.op.src[0];
+template <class H, HalfOp O, class T>
+void build(Builder& b) {
+  for (size_t i = 0; i < 3; ++i)
+    b.op.src[i] = i + 1 < b.operands() ? b.source(i + 1, sizeof(T)) : b.op.src[0];
   b.op.dst = b.dest(0, sizeof(T));
-  b.op.aux = (b.has("ftz") ? 1u : 0) | (b.has("sat") ? 2u : 0) | (b.has("relu") ? 4u : 0) | (b.has("NaN") ? 8u : 0) | (b.has("xorsign") ? 16u : 0);
+  b.op.aux = (b.has("ftz") ? 1u : 0) | (b.has("sat") ? 2u : 0) | (b.has("relu") ? 4u : 0) |
+             (b.has("NaN") ? 8u : 0) | (b.has("xorsign") ? 16u : 0);
   b.op.run = &half<H, O, T>;
 }
 
-template <class H, class T> void rows(Table& t, const std::string& type) {
+template <class H, class T>
+void rows(Table& t, const std::string& type) {
   const std::string flags = "rn? ftz? sat? ";
   t.push_back({"add", flags + type, build<H, HalfOp::Add, T>});
   t.push_back({"sub", flags + type, build<H, HalfOp::Sub, T>});
@@ -107,8 +120,10 @@ template <class H, class T> void rows(Table& t, const std::string& type) {
   t.push_back({"max", "ftz? NaN? xorsign? abs? " + type, build<H, HalfOp::Max, T>});
   t.push_back({"neg", "ftz? " + type, build<H, HalfOp::Neg, T>});
   t.push_back({"abs", "ftz? " + type, build<H, HalfOp::Abs, T>});
-  t.push_back({"ex2", "approx ftz? " + type, build<H, HalfOp::Ex2, T>, "correctly rounded instead of truncated"});
-  t.push_back({"tanh", "approx " + type, build<H, HalfOp::Tanh, T>, "correctly rounded instead of within 1 ulp"});
+  t.push_back(
+      {"ex2", "approx ftz? " + type, build<H, HalfOp::Ex2, T>, "correctly rounded instead of truncated"});
+  t.push_back(
+      {"tanh", "approx " + type, build<H, HalfOp::Tanh, T>, "correctly rounded instead of within 1 ulp"});
 }
 
 }  // namespace

@@ -15,38 +15,57 @@ using s64 = int64_t;
 __extension__ typedef unsigned __int128 u128;
 __extension__ typedef __int128 s128;
 
-template <class T> using Twice = std::conditional_t<
-    sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, s128, u128>,
-    std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, s64, u64>,
-                       std::conditional_t<std::is_signed_v<T>, s32, u32>>>;
-template <class T> using Unsigned = std::make_unsigned_t<T>;
+template <class T>
+using Twice =
+    std::conditional_t<sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, s128, u128>,
+                       std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, s64, u64>,
+                                          std::conditional_t<std::is_signed_v<T>, s32, u32>>>;
+template <class T>
+using Unsigned = std::make_unsigned_t<T>;
 
-template <class T> T wrapMul(T a, T b) { return static_cast<T>(static_cast<u64>(a) * static_cast<u64>(b)); }
-template <class T> T mulHi(T a, T b) { return static_cast<T>((Twice<T>(a) * Twice<T>(b)) >> (sizeof(T) * 8)); }
+template <class T>
+T wrapMul(T a, T b) {
+  return static_cast<T>(static_cast<u64>(a) * static_cast<u64>(b));
+}
+template <class T>
+T mulHi(T a, T b) {
+  return static_cast<T>((Twice<T>(a) * Twice<T>(b)) >> (sizeof(T) * 8));
+}
 // Division by zero is unspecified in PTX; the hardware gives all ones.
-template <class T> T divide(T a, T b) {
+template <class T>
+T divide(T a, T b) {
   if (b == 0) return static_cast<T>(~T(0));
-  if constexpr (std::is_signed_v<T>) if (b == -1) return static_cast<T>(Unsigned<T>(0) - static_cast<Unsigned<T>>(a));
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return static_cast<T>(Unsigned<T>(0) - static_cast<Unsigned<T>>(a));
   return static_cast<T>(a / b);
 }
-template <class T> T remainder(T a, T b) {
+template <class T>
+T remainder(T a, T b) {
   if (b == 0) return a;
-  if constexpr (std::is_signed_v<T>) if (b == -1) return 0;
+  if constexpr (std::is_signed_v<T>)
+    if (b == -1) return 0;
   return static_cast<T>(a % b);
 }
 inline s32 saturate32(s64 x) { return static_cast<s32>(std::clamp<s64>(x, INT32_MIN, INT32_MAX)); }
-template <class T> T shiftLeft(T a, u32 n) { return n >= sizeof(T) * 8 ? T(0) : static_cast<T>(a << n); }
-template <class T> T shiftRight(T a, u32 n) {
+template <class T>
+T shiftLeft(T a, u32 n) {
+  return n >= sizeof(T) * 8 ? T(0) : static_cast<T>(a << n);
+}
+template <class T>
+T shiftRight(T a, u32 n) {
   constexpr u32 bits = sizeof(T) * 8;
   if (n >= bits) return std::is_signed_v<T> ? static_cast<T>(a >> (bits - 1)) : T(0);
   return static_cast<T>(a >> n);
 }
-template <class T> u32 findSign(T a) {  // bfind: position of the most significant non-sign bit
+template <class T>
+u32 findSign(T a) {  // bfind: position of the most significant non-sign bit
   auto bits = static_cast<Unsigned<T>>(a);
-  if constexpr (std::is_signed_v<T>) if (a < 0) bits = static_cast<Unsigned<T>>(~bits);
+  if constexpr (std::is_signed_v<T>)
+    if (a < 0) bits = static_cast<Unsigned<T>>(~bits);
   return bits == 0 ? ~0u : static_cast<u32>(std::bit_width(bits) - 1);
 }
-template <class T> T extract(T a, u32 pos, u32 len) {  // bfe
+template <class T>
+T extract(T a, u32 pos, u32 len) {  // bfe
   constexpr u32 bits = sizeof(T) * 8;
   pos &= 0xff;
   len &= 0xff;
@@ -61,7 +80,8 @@ template <class T> T extract(T a, u32 pos, u32 len) {  // bfe
   if (sign) field |= ~mask;
   return static_cast<T>(field);
 }
-template <class T> T insert(T a, T b, u32 pos, u32 len) {  // bfi
+template <class T>
+T insert(T a, T b, u32 pos, u32 len) {  // bfi
   constexpr u32 bits = sizeof(T) * 8;
   pos &= 0xff;
   len &= 0xff;
@@ -69,7 +89,8 @@ template <class T> T insert(T a, T b, u32 pos, u32 len) {  // bfi
   const T mask = static_cast<T>((len >= bits ? ~T(0) : (T(1) << len) - 1) << pos);
   return (b & ~mask) | (static_cast<T>(a << pos) & mask);
 }
-template <class T> T reverse(T a) {
+template <class T>
+T reverse(T a) {
   T out = 0;
   for (u32 i = 0; i < sizeof(T) * 8; ++i) out |= static_cast<T>((a >> i & 1) << (sizeof(T) * 8 - 1 - i));
   return out;
@@ -94,7 +115,8 @@ u32 permuteBytes(u32 a, u32 b, u32 selector) {
   }
   return out;
 }
-template <u32 Mode> u32 permuteMode(u32 a, u32 b, u32 c) {
+template <u32 Mode>
+u32 permuteMode(u32 a, u32 b, u32 c) {
   constexpr u16 table[6][4] = {{0x3210, 0x4321, 0x5432, 0x6543}, {0x5670, 0x6701, 0x7012, 0x0123},
                                {0x0000, 0x1111, 0x2222, 0x3333}, {0x3210, 0x3211, 0x3222, 0x3333},
                                {0x0000, 0x1110, 0x2210, 0x3210}, {0x1010, 0x3232, 0x1010, 0x3232}};
@@ -123,7 +145,8 @@ Flow lop3(Warp& w, const Op& op, u32 mask) {
 
 // Extended-precision arithmetic through the condition code: f(a, b, c, carryIn, carryOut).
 enum class Extended { Add, Sub, MadLo, MadHi };
-template <class T, Extended E, bool In, bool Out> Flow extended(Warp& w, const Op& op, u32 mask) {
+template <class T, Extended E, bool In, bool Out>
+Flow extended(Warp& w, const Op& op, u32 mask) {
   T* d = w.at<T>(op.dst);
   const T *a = w.at<T>(op.src[0]), *b = w.at<T>(op.src[1]), *c = w.at<T>(op.src[2]);
   forLanes(mask, [&](u32 i) {
@@ -151,7 +174,8 @@ template <class T, Extended E, bool In, bool Out> Flow extended(Warp& w, const O
   w.setTaint(op.dst, mask, taint);
   return Flow::Next;
 }
-template <class T, Extended E, bool In> Build extendedBuild() {
+template <class T, Extended E, bool In>
+Build extendedBuild() {
   return [](Builder& b) {
     b.op.src[0] = b.source(1, sizeof(T));
     b.op.src[1] = b.source(2, sizeof(T));
@@ -161,13 +185,17 @@ template <class T, Extended E, bool In> Build extendedBuild() {
   };
 }
 
-template <class T> void typedRows(Table& t, const std::string& type, const std::string& logic) {
+template <class T>
+void typedRows(Table& t, const std::string& type, const std::string& logic) {
   t.push_back({"add", type, alu<[](T a, T b) { return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b)); }>});
   t.push_back({"sub", type, alu<[](T a, T b) { return static_cast<T>(Unsigned<T>(a) - Unsigned<T>(b)); }>});
   t.push_back({"mul", "lo " + type, alu<[](T a, T b) { return wrapMul(a, b); }>});
   t.push_back({"mul", "hi " + type, alu<[](T a, T b) { return mulHi(a, b); }>});
-  t.push_back({"mad", "lo " + type, alu<[](T a, T b, T c) { return static_cast<T>(Unsigned<T>(wrapMul(a, b)) + Unsigned<T>(c)); }>});
-  t.push_back({"mad", "hi " + type, alu<[](T a, T b, T c) { return static_cast<T>(Unsigned<T>(mulHi(a, b)) + Unsigned<T>(c)); }>});
+  t.push_back(
+      {"mad", "lo " + type,
+       alu<[](T a, T b, T c) { return static_cast<T>(Unsigned<T>(wrapMul(a, b)) + Unsigned<T>(c)); }>});
+  t.push_back({"mad", "hi " + type,
+               alu<[](T a, T b, T c) { return static_cast<T>(Unsigned<T>(mulHi(a, b)) + Unsigned<T>(c)); }>});
   t.push_back({"div", type, alu<[](T a, T b) { return divide(a, b); }>});
   t.push_back({"rem", type, alu<[](T a, T b) { return remainder(a, b); }>});
   t.push_back({"min", type, alu<[](T a, T b) { return std::min(a, b); }>});
@@ -176,26 +204,35 @@ template <class T> void typedRows(Table& t, const std::string& type, const std::
   if constexpr (sizeof(T) <= 4) {
     using W = Twice<T>;
     t.push_back({"mul", "wide " + type, alu<[](T a, T b) { return static_cast<W>(W(a) * W(b)); }>});
-    t.push_back({"mad", "wide " + type, alu<[](T a, T b, W c) { return static_cast<W>(Unsigned<W>(W(a) * W(b)) + Unsigned<W>(c)); }>});
+    t.push_back(
+        {"mad", "wide " + type,
+         alu<[](T a, T b, W c) { return static_cast<W>(Unsigned<W>(W(a) * W(b)) + Unsigned<W>(c)); }>});
   }
   if constexpr (sizeof(T) >= 4) {
-    t.push_back({"sad", type, alu<[](T a, T b, T c) { return static_cast<T>(c + (a < b ? Unsigned<T>(b) - Unsigned<T>(a) : Unsigned<T>(a) - Unsigned<T>(b))); }>});
+    t.push_back({"sad", type, alu<[](T a, T b, T c) {
+                   return static_cast<T>(
+                       c + (a < b ? Unsigned<T>(b) - Unsigned<T>(a) : Unsigned<T>(a) - Unsigned<T>(b)));
+                 }>});
     t.push_back({"bfe", type, alu<[](T a, u32 p, u32 n) { return extract(a, p, n); }>});
     t.push_back({"bfind", type, alu<[](T a) { return findSign(a); }>});
     t.push_back({"bfind", "shiftamt " + type, alu<[](T a) {
-      const u32 at = findSign(a);
-      return at == ~0u ? at : u32(sizeof(T) * 8 - 1) - at;
-    }>});
+                   const u32 at = findSign(a);
+                   return at == ~0u ? at : u32(sizeof(T) * 8 - 1) - at;
+                 }>});
   } else {
-    t.push_back({"sad", type, alu<[](T a, T b, T c) { return static_cast<T>(c + (a < b ? b - a : a - b)); }>});
+    t.push_back(
+        {"sad", type, alu<[](T a, T b, T c) { return static_cast<T>(c + (a < b ? b - a : a - b)); }>});
   }
   if constexpr (std::is_signed_v<T>) {
     t.push_back({"neg", type, alu<[](T a) { return static_cast<T>(Unsigned<T>(0) - Unsigned<T>(a)); }>});
-    t.push_back({"abs", type, alu<[](T a) { return static_cast<T>(a < 0 ? Unsigned<T>(0) - Unsigned<T>(a) : Unsigned<T>(a)); }>});
+    t.push_back(
+        {"abs", type,
+         alu<[](T a) { return static_cast<T>(a < 0 ? Unsigned<T>(0) - Unsigned<T>(a) : Unsigned<T>(a)); }>});
   }
 }
 
-template <class T> void bitRows(Table& t, const std::string& bits, const std::string& shift) {
+template <class T>
+void bitRows(Table& t, const std::string& bits, const std::string& shift) {
   t.push_back({"and", bits, alu<[](T a, T b) { return static_cast<T>(a & b); }>});
   t.push_back({"or", bits, alu<[](T a, T b) { return static_cast<T>(a | b); }>});
   t.push_back({"xor", bits, alu<[](T a, T b) { return static_cast<T>(a ^ b); }>});
@@ -210,22 +247,27 @@ template <class T> void bitRows(Table& t, const std::string& bits, const std::st
   }
 }
 
-template <class A, class B> u32 dp4a(u32 a, u32 b, u32 c) {
-  for (u32 i = 0; i < 4; ++i) c += static_cast<u32>(s32(static_cast<A>(a >> 8 * i)) * s32(static_cast<B>(b >> 8 * i)));
+template <class A, class B>
+u32 dp4a(u32 a, u32 b, u32 c) {
+  for (u32 i = 0; i < 4; ++i)
+    c += static_cast<u32>(s32(static_cast<A>(a >> 8 * i)) * s32(static_cast<B>(b >> 8 * i)));
   return c;
 }
-template <class A, class B, u32 Hi> u32 dp2a(u32 a, u32 b, u32 c) {
+template <class A, class B, u32 Hi>
+u32 dp2a(u32 a, u32 b, u32 c) {
   for (u32 i = 0; i < 2; ++i)
     c += static_cast<u32>(s32(static_cast<A>(a >> 16 * i)) * s32(static_cast<B>(b >> (8 * i + 16 * Hi))));
   return c;
 }
-template <class A, class B> void dotRows(Table& t, const std::string& types) {
+template <class A, class B>
+void dotRows(Table& t, const std::string& types) {
   t.push_back({"dp4a", types, alu<dp4a<A, B>>});
   t.push_back({"dp2a", "lo " + types, alu<dp2a<std::conditional_t<std::is_signed_v<A>, s16, u16>, B, 0>>});
   t.push_back({"dp2a", "hi " + types, alu<dp2a<std::conditional_t<std::is_signed_v<A>, s16, u16>, B, 1>>});
 }
 
-template <class T> void extendedRows(Table& t, const std::string& type) {
+template <class T>
+void extendedRows(Table& t, const std::string& type) {
   t.push_back({"add", "cc " + type, extendedBuild<T, Extended::Add, false>()});
   t.push_back({"addc", "cc? " + type, extendedBuild<T, Extended::Add, true>()});
   t.push_back({"sub", "cc " + type, extendedBuild<T, Extended::Sub, false>()});
@@ -236,10 +278,16 @@ template <class T> void extendedRows(Table& t, const std::string& type) {
   t.push_back({"madc", "hi cc? " + type, extendedBuild<T, Extended::MadHi, true>()});
 }
 
-template <class T> void packedRows(Table& t, const std::string& type) {  // .u16x2, .s16x2
-  t.push_back({"add", type, alu<[](u32 a, u32 b) { return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000)); }>});
-  t.push_back({"min", type, alu<[](u32 a, u32 b) { return u32(u16(std::min(T(a), T(b)))) | u32(u16(std::min(T(a >> 16), T(b >> 16)))) << 16; }>});
-  t.push_back({"max", type, alu<[](u32 a, u32 b) { return u32(u16(std::max(T(a), T(b)))) | u32(u16(std::max(T(a >> 16), T(b >> 16)))) << 16; }>});
+template <class T>
+void packedRows(Table& t, const std::string& type) {  // .u16x2, .s16x2
+  t.push_back({"add", type,
+               alu<[](u32 a, u32 b) { return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000)); }>});
+  t.push_back({"min", type, alu<[](u32 a, u32 b) {
+                 return u32(u16(std::min(T(a), T(b)))) | u32(u16(std::min(T(a >> 16), T(b >> 16)))) << 16;
+               }>});
+  t.push_back({"max", type, alu<[](u32 a, u32 b) {
+                 return u32(u16(std::max(T(a), T(b)))) | u32(u16(std::max(T(a >> 16), T(b >> 16)))) << 16;
+               }>});
 }
 
 }  // namespace
@@ -266,17 +314,35 @@ void addIntegerRows(Table& t) {
   t.push_back({"sub", "sat s32", alu<[](s32 a, s32 b) { return saturate32(s64(a) - b); }>});
   t.push_back({"min", "relu s32", alu<[](s32 a, s32 b) { return std::max(0, std::min(a, b)); }>});
   t.push_back({"max", "relu s32", alu<[](s32 a, s32 b) { return std::max(0, std::max(a, b)); }>});
-  t.push_back({"mul24", "lo u32", alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)); }>});
-  t.push_back({"mul24", "hi u32", alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16); }>});
-  t.push_back({"mul24", "lo s32", alu<[](s32 a, s32 b) { return static_cast<s32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8)); }>});
-  t.push_back({"mul24", "hi s32", alu<[](s32 a, s32 b) { return static_cast<s32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8) >> 16); }>});
-  t.push_back({"mad24", "lo u32", alu<[](u32 a, u32 b, u32 c) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)) + c; }>});
-  t.push_back({"mad24", "lo s32", alu<[](s32 a, s32 b, s32 c) { return static_cast<s32>(static_cast<u32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8)) + u32(c)); }>});
+  t.push_back({"mul24", "lo u32",
+               alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)); }>});
+  t.push_back({"mul24", "hi u32",
+               alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16); }>});
+  t.push_back({"mul24", "lo s32", alu<[](s32 a, s32 b) {
+                 return static_cast<s32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8));
+               }>});
+  t.push_back({"mul24", "hi s32", alu<[](s32 a, s32 b) {
+                 return static_cast<s32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8) >> 16);
+               }>});
+  t.push_back(
+      {"mad24", "lo u32",
+       alu<[](u32 a, u32 b, u32 c) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)) + c; }>});
+  t.push_back({"mad24", "lo s32", alu<[](s32 a, s32 b, s32 c) {
+                 return static_cast<s32>(
+                     static_cast<u32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8)) + u32(c));
+               }>});
   t.push_back({"fns", "b32", alu<[](u32 m, u32 base, s32 n) { return findNth(m, base, n); }>});
-  t.push_back({"shf", "l wrap b32", alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) << (n & 31) >> 32); }>});
-  t.push_back({"shf", "l clamp b32", alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) << std::min(n, 32u) >> 32); }>});
-  t.push_back({"shf", "r wrap b32", alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> (n & 31)); }>});
-  t.push_back({"shf", "r clamp b32", alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> std::min(n, 32u)); }>});
+  t.push_back(
+      {"shf", "l wrap b32",
+       alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) << (n & 31) >> 32); }>});
+  t.push_back({"shf", "l clamp b32", alu<[](u32 a, u32 b, u32 n) {
+                 return static_cast<u32>((u64(b) << 32 | a) << std::min(n, 32u) >> 32);
+               }>});
+  t.push_back({"shf", "r wrap b32",
+               alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> (n & 31)); }>});
+  t.push_back(
+      {"shf", "r clamp b32",
+       alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> std::min(n, 32u)); }>});
   t.push_back({"prmt", "b32", alu<permuteBytes>});
   t.push_back({"prmt", "b32 f4e", alu<permuteMode<0>>});
   t.push_back({"prmt", "b32 b4e", alu<permuteMode<1>>});
@@ -285,14 +351,14 @@ void addIntegerRows(Table& t) {
   t.push_back({"prmt", "b32 ecr", alu<permuteMode<4>>});
   t.push_back({"prmt", "b32 rc16", alu<permuteMode<5>>});
   t.push_back({"bmsk", "clamp b32", alu<[](u32 p, u32 n) {
-    return p >= 32 ? 0u : static_cast<u32>(((n >= 32 ? ~u64{0} : (u64{1} << n) - 1) << p));
-  }>});
+                 return p >= 32 ? 0u : static_cast<u32>(((n >= 32 ? ~u64{0} : (u64{1} << n) - 1) << p));
+               }>});
   t.push_back({"lop3", "b32", [](Builder& b) {
-    for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(i + 1, 4);
-    b.op.dst = b.dest(0, 4);
-    b.op.aux = static_cast<uint32_t>(b.operand(4).bits & 0xff);
-    b.op.run = &lop3;
-  }});
+                 for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(i + 1, 4);
+                 b.op.dst = b.dest(0, 4);
+                 b.op.aux = static_cast<uint32_t>(b.operand(4).bits & 0xff);
+                 b.op.run = &lop3;
+               }});
 }
 
 }  // namespace ktl

@@ -5,16 +5,21 @@
 
 namespace ktl {
 
-template <class F> struct Signature;
-template <class R, class... A> struct Signature<R (*)(A...)> {
+template <class F>
+struct Signature;
+template <class R, class... A>
+struct Signature<R (*)(A...)> {
   using Result = R;
   static constexpr size_t kCount = sizeof...(A);
-  template <size_t I> using Argument = std::tuple_element_t<I, std::tuple<A...>>;
+  template <size_t I>
+  using Argument = std::tuple_element_t<I, std::tuple<A...>>;
 };
-template <auto F> using SignatureOf = Signature<decltype(+F)>;
+template <auto F>
+using SignatureOf = Signature<decltype(+F)>;
 
 template <auto F, size_t... I>
-[[gnu::always_inline]] inline void lanesBody(Warp& w, const Op& op, uint32_t mask, std::index_sequence<I...>) {
+[[gnu::always_inline]] inline void lanesBody(Warp& w, const Op& op, uint32_t mask,
+                                             std::index_sequence<I...>) {
   using S = SignatureOf<F>;
   using R = typename S::Result;
   R* d = w.at<R>(op.dst);
@@ -43,11 +48,13 @@ template <auto F, size_t... I>
   w.setTaint(op.dst, mask, (w.taint[op.src[I]] | ...));
 }
 
-template <auto F> Flow lanes(Warp& w, const Op& op, uint32_t mask) {
+template <auto F>
+Flow lanes(Warp& w, const Op& op, uint32_t mask) {
   lanesBody<F>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
   return Flow::Next;
 }
-template <auto F> [[gnu::target("avx2,fma,bmi,bmi2")]] Flow lanesAvx2(Warp& w, const Op& op, uint32_t mask) {
+template <auto F>
+[[gnu::target("avx2,fma,bmi,bmi2")]] Flow lanesAvx2(Warp& w, const Op& op, uint32_t mask) {
   lanesBody<F>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
   return Flow::Next;
 }
@@ -58,9 +65,13 @@ inline bool hasAvx2() {
 }
 
 // Handler of F for this CPU.
-template <auto F> Handler handlerOf() { return hasAvx2() ? &lanesAvx2<F> : &lanes<F>; }
+template <auto F>
+Handler handlerOf() {
+  return hasAvx2() ? &lanesAvx2<F> : &lanes<F>;
+}
 
-template <auto F, size_t... I> void assign(Builder& b, std::index_sequence<I...>) {
+template <auto F, size_t... I>
+void assign(Builder& b, std::index_sequence<I...>) {
   using S = SignatureOf<F>;
   ((b.op.src[I] = b.source(I + 1, sizeof(typename S::template Argument<I>))), ...);
   b.op.dst = b.dest(0, sizeof(typename S::Result));
@@ -68,6 +79,9 @@ template <auto F, size_t... I> void assign(Builder& b, std::index_sequence<I...>
 }
 
 // Build function of `op d, a, …` with F's operand types.
-template <auto F> void alu(Builder& b) { assign<F>(b, std::make_index_sequence<SignatureOf<F>::kCount>()); }
+template <auto F>
+void alu(Builder& b) {
+  assign<F>(b, std::make_index_sequence<SignatureOf<F>::kCount>());
+}
 
 }  // namespace ktl

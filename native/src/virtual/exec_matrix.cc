@@ -7,8 +7,10 @@
 namespace ktl {
 namespace {
 
-// 8x8 matrices of 16-bit elements; row r of matrix i is at the address of lane 8i + r. list: registers; aux: transposed.
-template <bool IsLoad> Flow matrices(Warp& w, const Op& op, uint32_t mask) {
+// 8x8 matrices of 16-bit elements; row r of matrix i is at the address of lane 8i + r. list: registers; aux:
+// transposed.
+template <bool IsLoad>
+Flow matrices(Warp& w, const Op& op, uint32_t mask) {
   Access access;
   const uint32_t rows = op.listCount * 8, rowLanes = rows == 32 ? ~0u : (1u << rows) - 1;
   if (mask != ~0u) throw Fault{Code::Divergence, "a matrix move needs all 32 lanes of the warp"};
@@ -20,7 +22,8 @@ template <bool IsLoad> Flow matrices(Warp& w, const Op& op, uint32_t mask) {
     uint32_t tainted = IsLoad ? 0 : w.taint[slot];
     for (uint32_t lane = 0; lane < 32; ++lane)
       for (uint32_t e = 0; e < 2; ++e) {
-        const uint32_t row = op.aux ? 2 * (lane % 4) + e : lane / 4, column = op.aux ? lane / 4 : 2 * (lane % 4) + e;
+        const uint32_t row = op.aux ? 2 * (lane % 4) + e : lane / 4,
+                       column = op.aux ? lane / 4 : 2 * (lane % 4) + e;
         uint8_t* at = access.data[8 * m + row] + 2 * column;
         uint8_t* valid = access.valid[8 * m + row] ? access.valid[8 * m + row] + 2 * column : nullptr;
         uint16_t value = static_cast<uint16_t>(reg[lane] >> (16 * e));
@@ -42,9 +45,13 @@ template <bool IsLoad> Flow matrices(Warp& w, const Op& op, uint32_t mask) {
 void matricesBuild(Builder& b, bool isLoad) {
   const ptx::Operand& registers = b.operand(isLoad ? 0 : 1);
   std::vector<uint32_t> slots;
-  const auto add = [&](const ptx::Operand& e) { slots.push_back(isLoad ? b.destOf(e, 4) : b.sourceOf(e, 4)); };
-  if (registers.kind == ptx::Operand::Kind::Vector) for (const auto& e : registers.elements) add(e);
-  else add(registers);
+  const auto add = [&](const ptx::Operand& e) {
+    slots.push_back(isLoad ? b.destOf(e, 4) : b.sourceOf(e, 4));
+  };
+  if (registers.kind == ptx::Operand::Kind::Vector)
+    for (const auto& e : registers.elements) add(e);
+  else
+    add(registers);
   if (slots.size() != (b.has("x4") ? 4u : b.has("x2") ? 2u : 1u)) b.refuse("wrong number of registers");
   setSpace(b);
   b.address(isLoad ? 1 : 0, 0);
@@ -70,8 +77,8 @@ Flow transpose(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-// mma.sync m16n8kK: fragments as in PTX ISA 9.7.14.5. Elements of `bits` bits, so a register holds 32 / bits of k.
-// list: A registers, B registers, C registers (or pairs of halves), then D registers.
+// mma.sync m16n8kK: fragments as in PTX ISA 9.7.14.5. Elements of `bits` bits, so a register holds 32 / bits
+// of k. list: A registers, B registers, C registers (or pairs of halves), then D registers.
 struct MmaForm {
   uint32_t k, bits;
   FloatFormat format;
@@ -81,12 +88,18 @@ struct MmaForm {
   uint32_t c() const { return halfAccumulator ? 2 : 4; }
 };
 const MmaForm kForms[] = {
-    {16, 16, FloatFormat::F16, false, true, true, false}, {16, 16, FloatFormat::F16, false, true, true, true},
-    {16, 16, FloatFormat::BF16, false, true, true, false}, {8, 16, FloatFormat::F16, false, true, true, false},
-    {8, 16, FloatFormat::F16, false, true, true, true},   {8, 16, FloatFormat::BF16, false, true, true, false},
-    {8, 32, FloatFormat::TF32, false, true, true, false}, {4, 32, FloatFormat::TF32, false, true, true, false},
-    {32, 8, FloatFormat::F16, true, true, true, false},   {32, 8, FloatFormat::F16, true, false, false, false},
-    {16, 8, FloatFormat::F16, true, true, true, false},   {16, 8, FloatFormat::F16, true, false, false, false},
+    {16, 16, FloatFormat::F16, false, true, true, false},
+    {16, 16, FloatFormat::F16, false, true, true, true},
+    {16, 16, FloatFormat::BF16, false, true, true, false},
+    {8, 16, FloatFormat::F16, false, true, true, false},
+    {8, 16, FloatFormat::F16, false, true, true, true},
+    {8, 16, FloatFormat::BF16, false, true, true, false},
+    {8, 32, FloatFormat::TF32, false, true, true, false},
+    {4, 32, FloatFormat::TF32, false, true, true, false},
+    {32, 8, FloatFormat::F16, true, true, true, false},
+    {32, 8, FloatFormat::F16, true, false, false, false},
+    {16, 8, FloatFormat::F16, true, true, true, false},
+    {16, 8, FloatFormat::F16, true, false, false, false},
 };
 
 Flow mma(Warp& w, const Op& op, uint32_t mask) {
@@ -97,19 +110,23 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
   for (uint32_t i = 0; i < f.a() + f.b() + f.c(); ++i) taint |= w.taint[list[i]];
   const auto element = [&](uint32_t slot, uint32_t lane, uint32_t e, bool isSigned) -> double {
     const uint32_t raw = w.at<uint32_t>(slot)[lane] >> (e * f.bits);
-    if (f.isInteger) return isSigned ? static_cast<double>(static_cast<int8_t>(raw)) : static_cast<double>(raw & 0xff);
+    if (f.isInteger)
+      return isSigned ? static_cast<double>(static_cast<int8_t>(raw)) : static_cast<double>(raw & 0xff);
     return decodeFloat(f.format, f.bits == 32 ? raw : raw & 0xffff);
   };
-  // A register r: row lane/4 + 8(r % 2), k from (r / 2) * 4 * perRegister + (lane % 4) * perRegister. B: column lane/4.
+  // A register r: row lane/4 + 8(r % 2), k from (r / 2) * 4 * perRegister + (lane % 4) * perRegister. B:
+  // column lane/4.
   float a[16][32], b[8][32];
   for (uint32_t lane = 0; lane < 32; ++lane) {
     const uint32_t k = (lane % 4) * perRegister;
     for (uint32_t r = 0; r < f.a(); ++r)
       for (uint32_t e = 0; e < perRegister; ++e)
-        a[lane / 4 + 8 * (r % 2)][(r / 2) * 4 * perRegister + k + e] = static_cast<float>(element(list[r], lane, e, f.aSigned));
+        a[lane / 4 + 8 * (r % 2)][(r / 2) * 4 * perRegister + k + e] =
+            static_cast<float>(element(list[r], lane, e, f.aSigned));
     for (uint32_t r = 0; r < f.b(); ++r)
       for (uint32_t e = 0; e < perRegister; ++e)
-        b[lane / 4][r * 4 * perRegister + k + e] = static_cast<float>(element(list[f.a() + r], lane, e, f.bSigned));
+        b[lane / 4][r * 4 * perRegister + k + e] =
+            static_cast<float>(element(list[f.a() + r], lane, e, f.bSigned));
   }
   const uint32_t *c = list + f.a() + f.b(), *d = c + f.c();
   uint32_t out[4][32];
@@ -118,17 +135,21 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
       const uint32_t row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
       if (f.isInteger) {
         uint32_t sum = w.at<uint32_t>(c[i])[lane];
-        for (uint32_t k = 0; k < f.k; ++k) sum += static_cast<uint32_t>(static_cast<int32_t>(a[row][k]) * static_cast<int32_t>(b[column][k]));
+        for (uint32_t k = 0; k < f.k; ++k)
+          sum += static_cast<uint32_t>(static_cast<int32_t>(a[row][k]) * static_cast<int32_t>(b[column][k]));
         out[i][lane] = sum;
         continue;
       }
-      float sum = f.halfAccumulator ? f16ToF32(static_cast<uint16_t>(w.at<uint32_t>(c[i / 2])[lane] >> (16 * (i % 2)))) : w.at<float>(c[i])[lane];
+      float sum = f.halfAccumulator
+                      ? f16ToF32(static_cast<uint16_t>(w.at<uint32_t>(c[i / 2])[lane] >> (16 * (i % 2))))
+                      : w.at<float>(c[i])[lane];
       for (uint32_t k = 0; k < f.k; ++k) sum = std::fma(a[row][k], b[column][k], sum);
       out[i][lane] = f.halfAccumulator ? f32ToF16(sum) : std::bit_cast<uint32_t>(sum);
     }
   for (uint32_t r = 0; r < f.c(); ++r) {
     for (uint32_t lane = 0; lane < 32; ++lane)
-      w.at<uint32_t>(d[r])[lane] = f.halfAccumulator ? out[2 * r][lane] | out[2 * r + 1][lane] << 16 : out[r][lane];
+      w.at<uint32_t>(d[r])[lane] =
+          f.halfAccumulator ? out[2 * r][lane] | out[2 * r + 1][lane] << 16 : out[r][lane];
     w.setTaint(d[r], ~0u, taint ? ~0u : 0u);
   }
   w.cta->cluster->tensorMacs += 16 * 8 * f.k;
@@ -136,40 +157,50 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
 }
 
 void mmaRow(Table& t, const std::string& pattern, uint32_t form) {
-  t.push_back({"mma", "sync aligned row col " + pattern, [form](Builder& b) {
-    const MmaForm& f = kForms[form];
-    std::vector<uint32_t> slots;
-    const auto add = [&](size_t i, uint32_t count, bool isDestination) {
-      const ptx::Operand& operand = b.operand(i);
-      const auto one = [&](const ptx::Operand& e) { slots.push_back(isDestination ? b.destOf(e, 4) : b.sourceOf(e, 4)); };
-      const size_t have = operand.kind == ptx::Operand::Kind::Vector ? operand.elements.size() : 1;
-      if (have != count) b.refuse("wrong number of registers");
-      if (operand.kind == ptx::Operand::Kind::Vector) for (const auto& e : operand.elements) one(e);
-      else one(operand);
-    };
-    add(1, f.a(), false);
-    add(2, f.b(), false);
-    add(3, f.c(), false);
-    add(0, f.c(), true);
-    b.op.list = b.list(slots);
-    b.op.listCount = static_cast<uint32_t>(slots.size());
-    b.op.aux = form;
-    b.op.flags |= kAligned;
-    b.op.run = &mma;
-  }, kForms[form].isInteger ? nullptr : "f32 fused multiply-adds instead of one truncated sum per instruction"});
+  t.push_back(
+      {"mma", "sync aligned row col " + pattern,
+       [form](Builder& b) {
+         const MmaForm& f = kForms[form];
+         std::vector<uint32_t> slots;
+         const auto add = [&](size_t i, uint32_t count, bool isDestination) {
+           const ptx::Operand& operand = b.operand(i);
+           const auto one = [&](const ptx::Operand& e) {
+             slots.push_back(isDestination ? b.destOf(e, 4) : b.sourceOf(e, 4));
+           };
+           const size_t have = operand.kind == ptx::Operand::Kind::Vector ? operand.elements.size() : 1;
+           if (have != count) b.refuse("wrong number of registers");
+           if (operand.kind == ptx::Operand::Kind::Vector)
+             for (const auto& e : operand.elements) one(e);
+           else
+             one(operand);
+         };
+         add(1, f.a(), false);
+         add(2, f.b(), false);
+         add(3, f.c(), false);
+         add(0, f.c(), true);
+         b.op.list = b.list(slots);
+         b.op.listCount = static_cast<uint32_t>(slots.size());
+         b.op.aux = form;
+         b.op.flags |= kAligned;
+         b.op.run = &mma;
+       },
+       kForms[form].isInteger ? nullptr
+                              : "f32 fused multiply-adds instead of one truncated sum per instruction"});
 }
 
 }  // namespace
 
 void addMatrixRows(Table& t) {
-  t.push_back({"ldmatrix", "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", [](Builder& b) { matricesBuild(b, true); }});
-  t.push_back({"stmatrix", "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16", [](Builder& b) { matricesBuild(b, false); }});
+  t.push_back({"ldmatrix", "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16",
+               [](Builder& b) { matricesBuild(b, true); }});
+  t.push_back({"stmatrix", "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16",
+               [](Builder& b) { matricesBuild(b, false); }});
   t.push_back({"movmatrix", "sync aligned m8n8 trans b16", [](Builder& b) {
-    b.op.src[0] = b.source(1, 4);
-    b.op.dst = b.dest(0, 4);
-    b.op.flags |= kAligned;
-    b.op.run = &transpose;
-  }});
+                 b.op.src[0] = b.source(1, 4);
+                 b.op.dst = b.dest(0, 4);
+                 b.op.flags |= kAligned;
+                 b.op.run = &transpose;
+               }});
   mmaRow(t, "m16n8k16 f32 f16 f16 f32", 0);
   mmaRow(t, "m16n8k16 f16 f16 f16 f16", 1);
   mmaRow(t, "m16n8k16 f32 bf16 bf16 f32", 2);

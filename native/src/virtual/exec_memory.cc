@@ -15,15 +15,17 @@ void gatherAddresses(Warp& w, const Op& op, uint32_t mask, unsigned k, Access& a
   }
   const uint32_t tainted = w.taint[op.src[k]] & mask;
   if (tainted && w.cta->cluster->launch.checks)
-    w.cta->cluster->warn(w, Code::Uninitialised, std::countr_zero(tainted),
-                         "the address " + hex(access.address[std::countr_zero(tainted)]) + " comes from uninitialised data");
+    w.cta->cluster->warn(
+        w, Code::Uninitialised, std::countr_zero(tainted),
+        "the address " + hex(access.address[std::countr_zero(tainted)]) + " comes from uninitialised data");
 }
 
 namespace {
 
 void resolveShared(Warp& w, const Op& op, uint32_t lane, uint32_t bytes, Access& access) {
   uint32_t offset;
-  Cta& cta = sharedAt(*w.cta, sharedAddress(access.address[lane]), bytes, op.cluster || op.space == ptx::Space::Generic, offset);
+  Cta& cta = sharedAt(*w.cta, sharedAddress(access.address[lane]), bytes,
+                      op.cluster || op.space == ptx::Space::Generic, offset);
   access.data[lane] = cta.shared.bytes.data() + offset;
   access.valid[lane] = cta.shared.valid.data() + offset;
   access.sharedLanes |= 1u << lane;
@@ -32,7 +34,8 @@ void resolveShared(Warp& w, const Op& op, uint32_t lane, uint32_t bytes, Access&
 void resolveLocal(Warp& w, uint32_t lane, uint32_t bytes, Access& access) {
   const uint64_t offset = access.address[lane] & 0xffffffff, size = w.code->localBytes;
   if (offset + bytes > size)
-    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at local address " + hex(offset) + " of " + std::to_string(size) + " bytes"};
+    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at local address " + hex(offset) + " of " +
+                                       std::to_string(size) + " bytes"};
   access.data[lane] = w.local.data() + lane * size + offset;
   access.valid[lane] = nullptr;
   access.localLanes |= 1u << lane;
@@ -57,7 +60,8 @@ void resolveGlobal(Warp& w, uint32_t mask, uint32_t bytes, bool write, Access& a
 
 }  // namespace
 
-void resolve(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, uint32_t alignment, bool write, Access& access) {
+void resolve(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, uint32_t alignment, bool write,
+             Access& access) {
   access.sharedLanes = access.localLanes = 0;
   uint64_t bits = 0;
   forLanes(mask, [&](uint32_t i) { bits |= access.address[i]; });
@@ -65,7 +69,8 @@ void resolve(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, uint32_t alig
     forLanes(mask, [&](uint32_t i) {
       if ((access.address[i] & (alignment - 1)) == 0) return;
       w.faultLane = i;
-      throw Fault{Code::Misaligned, "address " + hex(access.address[i]) + " is not a multiple of " + std::to_string(alignment)};
+      throw Fault{Code::Misaligned,
+                  "address " + hex(access.address[i]) + " is not a multiple of " + std::to_string(alignment)};
     });
   switch (op.space) {
     case ptx::Space::Shared: {
@@ -116,11 +121,16 @@ bool repeatedPoll(Warp& w, uint64_t hash) {
 void setSpace(Builder& b) {
   b.op.space = ptx::Space::Generic;
   for (const auto& m : b.ins.modifiers) {
-    if (m == "global") b.op.space = ptx::Space::Global;
-    else if (m == "const") b.op.space = ptx::Space::Const;
-    else if (m == "local") b.op.space = ptx::Space::Local;
-    else if (m == "shared" || m == "shared::cta" || m == "shared::cluster") b.op.space = ptx::Space::Shared;
-    else if (m == "param" || m == "param::entry" || m == "param::func") b.op.space = ptx::Space::Param;
+    if (m == "global")
+      b.op.space = ptx::Space::Global;
+    else if (m == "const")
+      b.op.space = ptx::Space::Const;
+    else if (m == "local")
+      b.op.space = ptx::Space::Local;
+    else if (m == "shared" || m == "shared::cta" || m == "shared::cluster")
+      b.op.space = ptx::Space::Shared;
+    else if (m == "param" || m == "param::entry" || m == "param::func")
+      b.op.space = ptx::Space::Param;
     if (m == "shared::cluster") b.op.cluster = true;
   }
 }
@@ -132,7 +142,89 @@ struct B128 {
 };
 constexpr uint32_t kPolls = 1;  // aux: volatile, relaxed or acquire: spin loops are made of it
 
-template <class M, class R> Flow load(Warp& w, const Op& op, uint32_t mask) {
+// Full warps on the CTA's own shared memory or inside one allocation, which is nearly every access of a SIMT
+// kernel: straight loops over 32 lanes. False: nothing was done, take the general path.
+template <class F>
+bool straight(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, F access) {
+  if (mask != ~0u || (w.taint[op.src[0]] && w.cta->cluster->launch.checks)) return false;
+  uint64_t bits = 0, high = 0, low = ~uint64_t{0};
+  uint64_t address[32];
+  if (op.wide & 1) {
+    const uint64_t* base = w.at<uint64_t>(op.src[0]);
+    for (uint32_t i = 0; i < 32; ++i) address[i] = base[i] + op.imm;
+  } else {
+    const uint32_t* base = w.at<uint32_t>(op.src[0]);
+    for (uint32_t i = 0; i < 32; ++i) address[i] = static_cast<uint32_t>(base[i] + op.imm);
+  }
+  for (uint32_t i = 0; i < 32; ++i) {
+    bits |= address[i];
+    high = std::max(high, address[i]);
+    low = std::min(low, address[i]);
+  }
+  if (bits & (bytes - 1)) return false;
+  if (op.space == ptx::Space::Shared) {
+    SharedMemory& shared = w.cta->shared;
+    const uint64_t base = w.cta->rank << 24;
+    if (low < base || high + bytes > base + shared.size()) return false;
+    access(shared.bytes.data() - base, shared.valid.data() - base, address);
+    return true;
+  }
+  if (op.space != ptx::Space::Global && op.space != ptx::Space::Const) return false;
+  uint8_t* found = w.cta->cluster->launch.global->find(low, high - low + bytes);
+  if (!found) return false;
+  access(found - low, static_cast<uint8_t*>(nullptr), address);
+  return true;
+}
+
+template <class M, class R>
+bool loadStraight(Warp& w, const Op& op, uint32_t mask) {
+  const uint32_t count = op.listCount;
+  return straight(w, op, mask, count * sizeof(M),
+                  [&](const uint8_t* data, const uint8_t* valid, const uint64_t* address) {
+                    for (uint32_t k = 0; k < count; ++k) {
+                      const uint32_t slot = w.code->lists[op.list + k];
+                      R* d = w.at<R>(slot);
+                      for (uint32_t i = 0; i < 32; ++i) {
+                        M value;
+                        std::memcpy(&value, data + address[i] + k * sizeof(M), sizeof(M));
+                        d[i] = static_cast<R>(value);
+                      }
+                      uint32_t tainted = 0;
+                      if (valid)
+                        for (uint32_t i = 0; i < 32; ++i) {
+                          uint64_t flags = 0;
+                          std::memcpy(&flags, valid + address[i] + k * sizeof(M), sizeof(M));
+                          constexpr uint64_t all = 0x0101010101010101ull >> (64 - 8 * sizeof(M));
+                          tainted |= static_cast<uint32_t>(flags != all) << i;
+                        }
+                      w.taint[slot] = tainted;
+                    }
+                  });
+}
+
+template <class M, class R>
+bool storeStraight(Warp& w, const Op& op, uint32_t mask) {
+  const uint32_t count = op.listCount;
+  uint32_t tainted = w.taint[op.guard];
+  for (uint32_t k = 0; k < count; ++k) tainted |= w.taint[w.code->lists[op.list + k]];
+  if (tainted) return false;
+  return straight(w, op, mask, count * sizeof(M),
+                  [&](uint8_t* data, uint8_t* valid, const uint64_t* address) {
+                    for (uint32_t k = 0; k < count; ++k) {
+                      const R* s = w.at<R>(w.code->lists[op.list + k]);
+                      for (uint32_t i = 0; i < 32; ++i) {
+                        const M value = static_cast<M>(s[i]);
+                        std::memcpy(data + address[i] + k * sizeof(M), &value, sizeof(M));
+                        if (valid) std::memset(valid + address[i] + k * sizeof(M), 1, sizeof(M));
+                      }
+                    }
+                  });
+}
+
+template <class M, class R>
+Flow load(Warp& w, const Op& op, uint32_t mask) {
+  if constexpr (!std::is_same_v<R, B128>)
+    if (!(op.aux & kPolls) && loadStraight<M, R>(w, op, mask)) return Flow::Next;
   Access access;
   gatherAddresses(w, op, mask, 0, access);
   const uint32_t bytes = op.listCount * sizeof(M);
@@ -149,40 +241,54 @@ template <class M, class R> Flow load(Warp& w, const Op& op, uint32_t mask) {
     forLanes(mask, [&](uint32_t i) {
       M value;
       std::memcpy(&value, access.data[i] + k * sizeof(M), sizeof(M));
-      if constexpr (std::is_same_v<M, R>) d[i] = value;
-      else d[i] = static_cast<R>(value);
+      if constexpr (std::is_same_v<M, R>)
+        d[i] = value;
+      else
+        d[i] = static_cast<R>(value);
     });
     w.setTaint(slot, mask, tainted);
   }
   if constexpr (!std::is_same_v<R, B128>) {
     if (op.aux & kPolls) {
       uint64_t hash = 0;
-      forLanes(mask, [&](uint32_t i) { hash = hash * 31 + access.address[i] * 7 + w.at<R>(w.code->lists[op.list])[i]; });
+      forLanes(mask, [&](uint32_t i) {
+        hash = hash * 31 + access.address[i] * 7 + w.at<R>(w.code->lists[op.list])[i];
+      });
       if (repeatedPoll(w, hash)) return Flow::Poll;
     }
   }
   return Flow::Next;
 }
 
-template <class M, class R> Flow store(Warp& w, const Op& op, uint32_t mask) {
+template <class M, class R>
+Flow store(Warp& w, const Op& op, uint32_t mask) {
+  if constexpr (!std::is_same_v<R, B128>)
+    if (storeStraight<M, R>(w, op, mask)) {
+      ++w.cta->cluster->epoch;
+      return Flow::Next;
+    }
   Access access;
   gatherAddresses(w, op, mask, 0, access);
   const uint32_t bytes = op.listCount * sizeof(M);
   resolve(w, op, mask, bytes, bytes, true, access);
   Cluster& cluster = *w.cta->cluster;
   if (const uint32_t tainted = w.taint[op.guard] & w.active; tainted && cluster.launch.checks)
-    cluster.warn(w, Code::Uninitialised, std::countr_zero(tainted), "whether this store happens depends on uninitialised data");
+    cluster.warn(w, Code::Uninitialised, std::countr_zero(tainted),
+                 "whether this store happens depends on uninitialised data");
   for (uint32_t k = 0; k < op.listCount; ++k) {
     const uint32_t slot = w.code->lists[op.list + k];
     const R* s = w.at<R>(slot);
     forLanes(mask, [&](uint32_t i) {
       M value;
-      if constexpr (std::is_same_v<M, R>) value = s[i];
-      else value = static_cast<M>(s[i]);
+      if constexpr (std::is_same_v<M, R>)
+        value = s[i];
+      else
+        value = static_cast<M>(s[i]);
       std::memcpy(access.data[i] + k * sizeof(M), &value, sizeof(M));
     });
     const uint32_t tainted = w.taint[slot];
-    forLanes(mask & access.sharedLanes, [&](uint32_t i) { std::memset(access.valid[i] + k * sizeof(M), ~tainted >> i & 1, sizeof(M)); });
+    forLanes(mask & access.sharedLanes,
+             [&](uint32_t i) { std::memset(access.valid[i] + k * sizeof(M), ~tainted >> i & 1, sizeof(M)); });
     const uint32_t leaked = tainted & mask & ~access.sharedLanes & ~access.localLanes;
     if (leaked && cluster.launch.checks)
       cluster.warn(w, Code::Uninitialised, std::countr_zero(leaked),
@@ -193,18 +299,28 @@ template <class M, class R> Flow store(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-template <class M> Handler loadTo(unsigned width) {
+template <class M>
+Handler loadTo(unsigned width) {
   switch (width) {
-    case 2: if constexpr (sizeof(M) <= 2) return &load<M, uint16_t>; break;
-    case 4: if constexpr (sizeof(M) <= 4) return &load<M, uint32_t>; break;
+    case 2:
+      if constexpr (sizeof(M) <= 2) return &load<M, uint16_t>;
+      break;
+    case 4:
+      if constexpr (sizeof(M) <= 4) return &load<M, uint32_t>;
+      break;
     case 8: return &load<M, uint64_t>;
   }
   return nullptr;
 }
-template <class M> Handler storeFrom(unsigned width) {
+template <class M>
+Handler storeFrom(unsigned width) {
   switch (width) {
-    case 2: if constexpr (sizeof(M) <= 2) return &store<M, uint16_t>; break;
-    case 4: if constexpr (sizeof(M) <= 4) return &store<M, uint32_t>; break;
+    case 2:
+      if constexpr (sizeof(M) <= 2) return &store<M, uint16_t>;
+      break;
+    case 4:
+      if constexpr (sizeof(M) <= 4) return &store<M, uint32_t>;
+      break;
     case 8: return &store<M, uint64_t>;
   }
   return nullptr;
@@ -232,12 +348,14 @@ Handler storeHandler(std::string_view type, unsigned width) {
   return nullptr;
 }
 
-// Address operand of ld and st; the parameters of device functions and of calls live in the lane's local block.
+// Address operand of ld and st; the parameters of device functions and of calls live in the lane's local
+// block.
 void memoryAddress(Builder& b, size_t index) {
   setSpace(b);
   const ptx::Operand& operand = b.operand(index);
   b.address(index, 0);
-  if (b.op.space == ptx::Space::Param && operand.symbol >= 0 && operand.reg < 0 && !b.isEntryParam(operand.symbol))
+  if (b.op.space == ptx::Space::Param && operand.symbol >= 0 && operand.reg < 0 &&
+      !b.isEntryParam(operand.symbol))
     b.op.space = ptx::Space::Local;
 }
 
@@ -264,7 +382,8 @@ void moveBuild(Builder& b, bool isLoad) {
   b.op.listCount = static_cast<uint32_t>(slots.size());
   b.op.run = isLoad ? loadHandler(type, width) : storeHandler(type, width);
   if (!b.op.run) b.refuse("register width does not fit the type");
-  const bool ordered = b.has("volatile") || b.has("relaxed") || b.has("acquire") || b.has("release") || b.has("mmio");
+  const bool ordered =
+      b.has("volatile") || b.has("relaxed") || b.has("acquire") || b.has("release") || b.has("mmio");
   if (ordered) {
     if (isLoad) b.op.aux |= kPolls;
     if (b.op.space == ptx::Space::Global || b.op.space == ptx::Space::Generic) b.couple();
@@ -272,7 +391,8 @@ void moveBuild(Builder& b, bool isLoad) {
 }
 
 const std::string kOrder = "weak|volatile|relaxed|acquire|release|mmio? cta|cluster|gpu|sys? ";
-const std::string kSpaces = "const|global|local|param|param::entry|param::func|shared|shared::cta|shared::cluster? ";
+const std::string kSpaces =
+    "const|global|local|param|param::entry|param::func|shared|shared::cta|shared::cluster? ";
 const std::string kCache = "ca|cg|cs|lu|cv|wb|wt? nc? L1::*? L2::evict*? L2::*? L2::*? v2|v4|v8? ";
 const std::string kTypes = "b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64|f16|bf16|f16x2|bf16x2";
 
@@ -281,15 +401,19 @@ Flow nothing(Warp&, const Op&, uint32_t) { return Flow::Next; }
 void cvtaBuild(Builder& b) {
   const bool to = b.has("to");
   const unsigned bytes = typeBytes(b.ins.modifiers.back());
-  const uint64_t window = b.has("shared") || b.has("shared::cta") || b.has("shared::cluster") ? kSharedWindow : b.has("local") ? kLocalWindow : 0;
+  const uint64_t window = b.has("shared") || b.has("shared::cta") || b.has("shared::cluster") ? kSharedWindow
+                          : b.has("local")                                                    ? kLocalWindow
+                                                                                              : 0;
   b.op.src[0] = b.source(1, bytes);
   b.op.dst = b.dest(0, bytes);
   if (bytes == 4 || window == 0) {
-    b.op.run = bytes == 4 ? handlerOf<[](uint32_t a) { return a; }>() : handlerOf<[](uint64_t a) { return a; }>();
+    b.op.run =
+        bytes == 4 ? handlerOf<[](uint32_t a) { return a; }>() : handlerOf<[](uint64_t a) { return a; }>();
     return;
   }
   b.op.src[1] = b.constant(to ? 0xffffffffu : window, 8);
-  b.op.run = to ? handlerOf<[](uint64_t a, uint64_t m) { return a & m; }>() : handlerOf<[](uint64_t a, uint64_t m) { return a | m; }>();
+  b.op.run = to ? handlerOf<[](uint64_t a, uint64_t m) { return a & m; }>()
+                : handlerOf<[](uint64_t a, uint64_t m) { return a | m; }>();
 }
 
 Flow isspacep(Warp& w, const Op& op, uint32_t mask) {
@@ -299,7 +423,9 @@ Flow isspacep(Warp& w, const Op& op, uint32_t mask) {
     const uint64_t window = a[i] & kWindowMask;
     bool yes = false;
     switch (op.space) {
-      case ptx::Space::Shared: yes = window == kSharedWindow && (op.cluster || (a[i] >> 24 & 0xff) == w.cta->rank); break;
+      case ptx::Space::Shared:
+        yes = window == kSharedWindow && (op.cluster || (a[i] >> 24 & 0xff) == w.cta->rank);
+        break;
       case ptx::Space::Local: yes = window == kLocalWindow; break;
       case ptx::Space::Param: yes = window == kParamWindow; break;
       default: yes = window != kSharedWindow && window != kLocalWindow && window != kParamWindow;
@@ -319,26 +445,32 @@ void addMemoryRows(Table& t) {
   t.push_back({"st", kOrder + kSpaces + kCache + kTypes, [](Builder& b) { moveBuild(b, false); }});
   t.push_back({"cvta", "to? " + kSpaces + "u32|u64", cvtaBuild});
   t.push_back({"isspacep", kSpaces, [](Builder& b) {
-    setSpace(b);
-    b.op.src[0] = b.source(1, 8);
-    b.op.dst = b.dest(0, 1);
-    b.op.run = &isspacep;
-  }});
-  t.push_back({"mapa", "shared::cluster u32", alu<[](uint32_t a, uint32_t rank) { return (a & 0xffffff) | rank << 24; }>});
-  t.push_back({"mapa", "shared::cluster u64", alu<[](uint64_t a, uint32_t rank) { return (a & ~uint64_t{0xff000000}) | uint64_t{rank} << 24; }>});
-  t.push_back({"mapa", "u64", alu<[](uint64_t a, uint32_t rank) { return (a & ~uint64_t{0xff000000}) | uint64_t{rank} << 24; }>});
+                 setSpace(b);
+                 b.op.src[0] = b.source(1, 8);
+                 b.op.dst = b.dest(0, 1);
+                 b.op.run = &isspacep;
+               }});
+  t.push_back({"mapa", "shared::cluster u32",
+               alu<[](uint32_t a, uint32_t rank) { return (a & 0xffffff) | rank << 24; }>});
+  t.push_back(
+      {"mapa", "shared::cluster u64",
+       alu<[](uint64_t a, uint32_t rank) { return (a & ~uint64_t{0xff000000}) | uint64_t{rank} << 24; }>});
+  t.push_back(
+      {"mapa", "u64",
+       alu<[](uint64_t a, uint32_t rank) { return (a & ~uint64_t{0xff000000}) | uint64_t{rank} << 24; }>});
   t.push_back({"getctarank", "shared::cluster? u32", alu<[](uint32_t a) { return (a >> 24); }>});
-  t.push_back({"getctarank", "shared::cluster? u64", alu<[](uint64_t a) { return static_cast<uint32_t>(a >> 24 & 0xff); }>});
+  t.push_back({"getctarank", "shared::cluster? u64",
+               alu<[](uint64_t a) { return static_cast<uint32_t>(a >> 24 & 0xff); }>});
   const auto ignore = [](Builder& b) { b.op.run = &nothing; };
   t.push_back({"prefetch", kSpaces + "L1|L2? L2::*? tensormap?", ignore});
   t.push_back({"prefetchu", "L1", ignore});
   t.push_back({"applypriority", "global? L2::*", ignore});
   t.push_back({"discard", "global? L2", ignore});
   t.push_back({"createpolicy", "fractional|range|cvt global? L2 L2::*? L2::*? b64", [](Builder& b) {
-    b.op.src[0] = b.constant(0x1000000000000000ull, 8);  // a cache policy has no effect here
-    b.op.dst = b.dest(0, 8);
-    b.op.run = handlerOf<[](uint64_t a) { return a; }>();
-  }});
+                 b.op.src[0] = b.constant(0x1000000000000000ull, 8);  // a cache policy has no effect here
+                 b.op.dst = b.dest(0, 8);
+                 b.op.run = handlerOf<[](uint64_t a) { return a; }>();
+               }});
   t.push_back({"createpolicy", "fractional|range|cvt global? L2::* L2::*? b64", t.back().build});
 }
 

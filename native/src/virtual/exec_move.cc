@@ -16,7 +16,9 @@ uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
     const char c = name[n + 1];
     return c >= 'x' && c <= 'z' ? c - 'x' : c == 'w' ? 3 : -1;
   };
-  const auto component = [](const std::array<uint32_t, 3>& v, int d, uint32_t rest) { return d < 3 ? v[d] : rest; };
+  const auto component = [](const std::array<uint32_t, 3>& v, int d, uint32_t rest) {
+    return d < 3 ? v[d] : rest;
+  };
   int d;
   if ((d = dimension("%tid")) >= 0) {
     const std::array<uint32_t, 3> tid{thread % config.block[0], thread / config.block[0] % config.block[1],
@@ -30,7 +32,8 @@ uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
   if ((d = dimension("%nclusterid")) >= 0) return component(launch.clusters, d, 0);
   if ((d = dimension("%cluster_ctaid")) >= 0) return component(cta.clusterLocal, d, 0);
   if ((d = dimension("%cluster_nctaid")) >= 0) return component(config.cluster, d, 0);
-  const auto clusterSize = static_cast<uint32_t>(cta.cluster->ctas.capacity() ? config.cluster[0] * config.cluster[1] * config.cluster[2] : 1);
+  const auto clusterSize = static_cast<uint32_t>(
+      cta.cluster->ctas.capacity() ? config.cluster[0] * config.cluster[1] * config.cluster[2] : 1);
   if (name == "%laneid") return lane;
   if (name == "%warpid") return w.index;
   if (name == "%nwarpid") return 64;
@@ -53,10 +56,13 @@ uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
 
 namespace {
 
-bool isClock(const std::string& name) { return name.rfind("%clock", 0) == 0 || name.rfind("%globaltimer", 0) == 0; }
+bool isClock(const std::string& name) {
+  return name.rfind("%clock", 0) == 0 || name.rfind("%globaltimer", 0) == 0;
+}
 
 // %clock counts the warp's own instructions, so that runs repeat; four cycles each.
-template <class T> Flow readClock(Warp& w, const Op& op, uint32_t mask) {
+template <class T>
+Flow readClock(Warp& w, const Op& op, uint32_t mask) {
   const uint64_t cycles = w.ticks * 4;
   const T value = static_cast<T>(op.aux ? cycles >> 32 : cycles);
   forLanes(mask, [&](uint32_t i) { w.at<T>(op.dst)[i] = value; });
@@ -70,7 +76,9 @@ Flow pack(Warp& w, const Op& op, uint32_t mask) {
   for (uint32_t k = 0; k < op.listCount; ++k) {
     const uint32_t slot = w.code->lists[op.list + k];
     const uint32_t stride = std::max(op.aux, 2u);
-    forLanes(mask, [&](uint32_t i) { std::memcpy(w.at<uint8_t>(op.dst) + i * op.imm + k * op.aux, w.at<uint8_t>(slot) + i * stride, op.aux); });
+    forLanes(mask, [&](uint32_t i) {
+      std::memcpy(w.at<uint8_t>(op.dst) + i * op.imm + k * op.aux, w.at<uint8_t>(slot) + i * stride, op.aux);
+    });
     taint |= w.taint[slot];
   }
   w.setTaint(op.dst, mask, taint);
@@ -82,7 +90,8 @@ Flow unpack(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t stride = std::max(op.aux, 2u);
     forLanes(mask, [&](uint32_t i) {
       if (op.aux == 1) w.at<uint8_t>(slot)[i * 2 + 1] = 0;
-      std::memcpy(w.at<uint8_t>(slot) + i * stride, w.at<uint8_t>(op.src[0]) + i * op.imm + k * op.aux, op.aux);
+      std::memcpy(w.at<uint8_t>(slot) + i * stride, w.at<uint8_t>(op.src[0]) + i * op.imm + k * op.aux,
+                  op.aux);
     });
     w.setTaint(slot, mask, w.taint[op.src[0]]);
   }
@@ -99,13 +108,15 @@ void movBuild(Builder& b) {
   using Kind = ptx::Operand::Kind;
   if (d.kind == Kind::Vector || s.kind == Kind::Vector) {
     const ptx::Operand& parts = d.kind == Kind::Vector ? d : s;
-    if (parts.elements.empty() || bytes % parts.elements.size() != 0) b.refuse("the vector does not fit the type");
+    if (parts.elements.empty() || bytes % parts.elements.size() != 0)
+      b.refuse("the vector does not fit the type");
     const unsigned part = bytes / static_cast<unsigned>(parts.elements.size());
     // Unpacked parts must not overwrite the source: it is copied when a part is the source itself.
     if (d.kind == Kind::Vector) b.op.src[0] = b.sourceOf(s, bytes);
     std::vector<uint32_t> slots;
     for (const auto& e : parts.elements)
-      slots.push_back(d.kind == Kind::Vector ? b.destOf(e, std::max(part, 2u)) : b.sourceOf(e, std::max(part, 2u)));
+      slots.push_back(d.kind == Kind::Vector ? b.destOf(e, std::max(part, 2u))
+                                             : b.sourceOf(e, std::max(part, 2u)));
     b.op.list = b.list(slots);
     b.op.listCount = static_cast<uint32_t>(slots.size());
     b.op.aux = part;

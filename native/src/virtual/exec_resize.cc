@@ -8,14 +8,20 @@ struct Wide {  // one lane of a 128-bit register
   uint64_t low, high;
 };
 
-template <class From, class To> To convert(From from) {
-  if constexpr (std::is_same_v<From, To>) return from;
-  else if constexpr (std::is_same_v<From, Wide>) return static_cast<To>(from.low);
-  else if constexpr (std::is_same_v<To, Wide>) return Wide{from, 0};
-  else return static_cast<To>(from);
+template <class From, class To>
+To convert(From from) {
+  if constexpr (std::is_same_v<From, To>)
+    return from;
+  else if constexpr (std::is_same_v<From, Wide>)
+    return static_cast<To>(from.low);
+  else if constexpr (std::is_same_v<To, Wide>)
+    return Wide{from, 0};
+  else
+    return static_cast<To>(from);
 }
 
-template <class From> Handler resizeTo(unsigned to) {
+template <class From>
+Handler resizeTo(unsigned to) {
   switch (to) {
     case 2: return handlerOf<[](From x) { return convert<From, uint16_t>(x); }>();
     case 4: return handlerOf<[](From x) { return convert<From, uint32_t>(x); }>();

@@ -1,12 +1,25 @@
-// tensormap.replace and its proxy fences (PTX ISA 9.7.9.28): edits of the 128-byte map in the layout hardware reads.
+// tensormap.replace and its proxy fences (PTX ISA 9.7.9.28): edits of the 128-byte map in the layout hardware
+// reads.
 #include "exec_async.h"
 
 namespace ktl {
 namespace {
 
-enum Field : uint32_t { kAddress, kRank, kBox, kDim, kStride, kElementStride, kType, kInterleave, kSwizzle, kFill };
-constexpr const char* kFields[] = {"global_address", "rank", "box_dim", "global_dim", "global_stride", "element_stride",
-                                   "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"};
+enum Field : uint32_t {
+  kAddress,
+  kRank,
+  kBox,
+  kDim,
+  kStride,
+  kElementStride,
+  kType,
+  kInterleave,
+  kSwizzle,
+  kFill
+};
+constexpr const char* kFields[] = {"global_address", "rank",           "box_dim",  "global_dim",
+                                   "global_stride",  "element_stride", "elemtype", "interleave_layout",
+                                   "swizzle_mode",   "fill_mode"};
 
 void setBits(uint32_t& word, uint32_t at, uint32_t count, uint32_t value) {
   const uint32_t mask = ((1u << count) - 1) << at;
@@ -34,8 +47,10 @@ void replace(uint8_t* map, uint32_t field, uint32_t index, uint64_t value) {
     case kDim: words[8 + index] = small - 1; break;
     case kElementStride: setBits(words[13], 3 * index, 3, small - 1); break;
     case kBox:
-      if (index == 0) setBits(words[13], 24, 8, small - 1);
-      else setBits(words[14], 8 * (index - 1), 8, small - 1);
+      if (index == 0)
+        setBits(words[13], 24, 8, small - 1);
+      else
+        setBits(words[14], 8 * (index - 1), 8, small - 1);
       break;
   }
   std::memcpy(map, words, sizeof words);
@@ -46,7 +61,9 @@ Flow replaceField(Warp& w, const Op& op, uint32_t mask) {
   Access access;
   gatherAddresses(w, op, mask, 0, access);
   resolve(w, op, mask, 128, 64, true, access);
-  forLanes(mask, [&](uint32_t i) { replace(access.data[i], op.aux & 0xff, op.aux >> 8, w.at<uint64_t>(op.src[1])[i]); });
+  forLanes(mask, [&](uint32_t i) {
+    replace(access.data[i], op.aux & 0xff, op.aux >> 8, w.at<uint64_t>(op.src[1])[i]);
+  });
   return Flow::Next;
 }
 
@@ -64,22 +81,26 @@ Flow copyMap(Warp& w, const Op& op, uint32_t mask) {  // one copy for the warp
 
 void addTensorMapRows(Table& t) {
   for (uint32_t field = 0; field < std::size(kFields); ++field)
-    t.push_back({"tensormap", std::string("replace tile ") + kFields[field] + " global|shared::cta? b1024 b32|b64", [field](Builder& b) {
-      setSpace(b);
-      b.address(0, 0);
-      const bool indexed = b.operands() > 2;
-      const uint32_t index = indexed ? static_cast<uint32_t>(b.operand(1).bits) : 0;
-      if (index > 4 || (field == kStride && index > 3)) b.refuse("the index is out of range");
-      b.op.src[1] = b.source(indexed ? 2 : 1, 8);
-      b.op.aux = field | index << 8;
-      b.op.run = &replaceField;
-    }});
-  t.push_back({"tensormap", "cp_fenceproxy global shared::cta tensormap::generic release cta|cluster|gpu|sys sync aligned", [](Builder& b) {
-    b.address(0, 0);
-    b.address(1, 1);
-    b.op.flags |= kAligned;
-    b.op.run = &copyMap;
-  }});
+    t.push_back({"tensormap",
+                 std::string("replace tile ") + kFields[field] + " global|shared::cta? b1024 b32|b64",
+                 [field](Builder& b) {
+                   setSpace(b);
+                   b.address(0, 0);
+                   const bool indexed = b.operands() > 2;
+                   const uint32_t index = indexed ? static_cast<uint32_t>(b.operand(1).bits) : 0;
+                   if (index > 4 || (field == kStride && index > 3)) b.refuse("the index is out of range");
+                   b.op.src[1] = b.source(indexed ? 2 : 1, 8);
+                   b.op.aux = field | index << 8;
+                   b.op.run = &replaceField;
+                 }});
+  t.push_back({"tensormap",
+               "cp_fenceproxy global shared::cta tensormap::generic release cta|cluster|gpu|sys sync aligned",
+               [](Builder& b) {
+                 b.address(0, 0);
+                 b.address(1, 1);
+                 b.op.flags |= kAligned;
+                 b.op.run = &copyMap;
+               }});
 }
 
 }  // namespace ktl

@@ -23,7 +23,8 @@ Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   Cta& cta = *w.cta;
   const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask);
   uint32_t offset;
-  Cta& to = sharedAt(cta, sharedAddress(laneAddress(w, op, 0, static_cast<uint32_t>(std::countr_zero(mask)))), 4, false, offset);
+  Cta& to = sharedAt(cta, sharedAddress(laneAddress(w, op, 0, static_cast<uint32_t>(std::countr_zero(mask)))),
+                     4, false, offset);
   w.faultLane = ~0u;
   uint32_t address;
   if (!cta.tmem.allocate(columns, address)) return Flow::Block;
@@ -69,10 +70,13 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
   };
   const auto buffer = std::make_shared<Buffer>();
   Warp* warp = &w;
-  const auto read = [=] { warp->cta->tmem.load(transfer, address, warp->index, buffer->registers, buffer->valid); };
+  const auto read = [=] {
+    warp->cta->tmem.load(transfer, address, warp->index, buffer->registers, buffer->valid);
+  };
   const LaunchConfig::Order order = w.cta->cluster->launch.config->order;
   w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.ld");
-  const bool now = order == LaunchConfig::Order::Eager || (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
+  const bool now = order == LaunchConfig::Order::Eager ||
+                   (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
   if (now) read();
   w.tmemLoads.push_back([=] {
     if (!now) read();
@@ -116,7 +120,8 @@ Flow waitStores(Warp& w, const Op&, uint32_t) {
   return Flow::Next;
 }
 
-// --- cp and shift --------------------------------------------------------------------------------------------
+// --- cp and shift
+// --------------------------------------------------------------------------------------------
 
 struct CopyShape {
   const char* name;
@@ -142,7 +147,8 @@ void expand(uint8_t* chunk, Expand mode) {
   uint8_t out[16];
   for (uint32_t e = 0; e < 16; ++e) {
     uint32_t value = 0;
-    for (uint32_t i = 0; i < bits; ++i) value |= uint32_t(chunk[(e * bits + i) / 8] >> ((e * bits + i) % 8) & 1) << i;
+    for (uint32_t i = 0; i < bits; ++i)
+      value |= uint32_t(chunk[(e * bits + i) / 8] >> ((e * bits + i) % 8) & 1) << i;
     out[e] = static_cast<uint8_t>(value << (mode == Expand::Four ? 2 : 1));
   }
   std::memcpy(chunk, out, 16);
@@ -158,7 +164,9 @@ void copyRows(Cta& cta, const CopyShape& shape, Expand mode, uint32_t address, u
                                     : (r % 8) * 16 + (r / 8) * source.stride + part * source.leading;
       const uint32_t at = source.physical(logical);
       if (at + 16 > cta.shared.size())
-        throw Fault{Code::SharedOutOfBounds, "tcgen05.cp reads row " + std::to_string(r) + " at shared address " + hex(at) + ", behind the CTA's window"};
+        throw Fault{Code::SharedOutOfBounds, "tcgen05.cp reads row " + std::to_string(r) +
+                                                 " at shared address " + hex(at) +
+                                                 ", behind the CTA's window"};
       uint8_t chunk[16];
       std::memcpy(chunk, cta.shared.bytes.data() + at, 16);
       const bool valid = allValid(cta.shared.valid.data() + at, 16);
@@ -176,7 +184,8 @@ std::vector<Cta*> targets(Warp& w, bool pair) {
   Cluster& cluster = *w.cta->cluster;
   if (!pair) return {w.cta};
   const uint32_t even = w.cta->rank & ~1u;
-  if (even + 1 >= cluster.ctas.size()) throw Fault{Code::Descriptor, "cta_group::2 in a cluster that has no CTA pair"};
+  if (even + 1 >= cluster.ctas.size())
+    throw Fault{Code::Descriptor, "cta_group::2 in a cluster that has no CTA pair"};
   return {cluster.ctas[even].get(), cluster.ctas[even + 1].get()};
 }
 
@@ -189,9 +198,10 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     const CopyShape& shape = kCopies[op.aux & 15];
     const auto mode = static_cast<Expand>(op.aux >> 4 & 15);
     w.cta->umma.reset();
-    issue(w, AsyncKind::Tensor, w.cta->rank, std::string("tcgen05.cp ") + shape.name + " to column " + std::to_string(address & 0xffff), [=] {
-      for (Cta* cta : ctas) copyRows(*cta, shape, mode, address, descriptor);
-    });
+    issue(w, AsyncKind::Tensor, w.cta->rank,
+          std::string("tcgen05.cp ") + shape.name + " to column " + std::to_string(address & 0xffff), [=] {
+            for (Cta* cta : ctas) copyRows(*cta, shape, mode, address, descriptor);
+          });
   });
   return Flow::Next;
 }
@@ -220,18 +230,25 @@ Flow shift(Warp& w, const Op& op, uint32_t mask) {
 void transferBuild(Builder& b, bool isLoad) {
   static const char* const shapes[] = {"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"};
   uint32_t shape = 0, repeat = 1;
-  for (uint32_t i = 0; i < 5; ++i) if (b.has(shapes[i])) shape = i;
-  for (const auto& m : b.ins.modifiers) if (m[0] == 'x') repeat = static_cast<uint32_t>(std::atoi(m.c_str() + 1));
+  for (uint32_t i = 0; i < 5; ++i)
+    if (b.has(shapes[i])) shape = i;
+  for (const auto& m : b.ins.modifiers)
+    if (m[0] == 'x') repeat = static_cast<uint32_t>(std::atoi(m.c_str() + 1));
   const bool split = shape == 4;
   const ptx::Operand& registers = b.operand(isLoad ? 0 : split ? 2 : 1);
   std::vector<uint32_t> slots;
-  const auto add = [&](const ptx::Operand& e) { slots.push_back(isLoad ? b.destOf(e, 4) : b.sourceOf(e, 4)); };
-  if (registers.kind == ptx::Operand::Kind::Vector) for (const auto& e : registers.elements) add(e);
-  else add(registers);
+  const auto add = [&](const ptx::Operand& e) {
+    slots.push_back(isLoad ? b.destOf(e, 4) : b.sourceOf(e, 4));
+  };
+  if (registers.kind == ptx::Operand::Kind::Vector)
+    for (const auto& e : registers.elements) add(e);
+  else
+    add(registers);
   b.address(isLoad ? 1 : 0, 0);
   const uint32_t half = split ? static_cast<uint32_t>(b.operand(isLoad ? 2 : 1).bits) : 0;
   b.op.aux = shape | (b.has("pack::16b") || b.has("unpack::16b") ? 8u : 0u) | repeat << 4 | half << 12;
-  if (transferOf(b.op).registers() != slots.size()) b.refuse("expected " + std::to_string(transferOf(b.op).registers()) + " registers");
+  if (transferOf(b.op).registers() != slots.size())
+    b.refuse("expected " + std::to_string(transferOf(b.op).registers()) + " registers");
   b.op.list = b.list(slots);
   b.op.listCount = static_cast<uint32_t>(slots.size());
   b.op.flags |= kAligned;
@@ -241,45 +258,59 @@ void transferBuild(Builder& b, bool isLoad) {
 }  // namespace
 
 void addTmemRows(Table& t) {
-  const std::string group = " cta_group::1|cta_group::2 ", shapes = "32x32b|16x64b|16x128b|16x256b|16x32bx2 x1|x2|x4|x8|x16|x32|x64|x128 ";
+  const std::string group = " cta_group::1|cta_group::2 ",
+                    shapes = "32x32b|16x64b|16x128b|16x256b|16x32bx2 x1|x2|x4|x8|x16|x32|x64|x128 ";
   t.push_back({"tcgen05", "alloc" + group + "sync aligned shared::cta? b32", [](Builder& b) {
-    b.address(0, 0);
-    b.op.list = b.list({b.source(1, 4)});
-    b.op.flags |= kAligned;
-    b.op.wait = Wait::Tmem;
-    b.op.run = &allocate;
-  }});
+                 b.address(0, 0);
+                 b.op.list = b.list({b.source(1, 4)});
+                 b.op.flags |= kAligned;
+                 b.op.wait = Wait::Tmem;
+                 b.op.run = &allocate;
+               }});
   t.push_back({"tcgen05", "dealloc" + group + "sync aligned b32", [](Builder& b) {
-    b.op.src[0] = b.source(0, 4);
-    b.op.list = b.list({b.source(1, 4)});
-    b.op.flags |= kAligned;
-    b.op.run = &release;
-  }});
+                 b.op.src[0] = b.source(0, 4);
+                 b.op.list = b.list({b.source(1, 4)});
+                 b.op.flags |= kAligned;
+                 b.op.run = &release;
+               }});
   const auto aligned = [&](const std::string& pattern, Handler handler) {
     t.push_back({"tcgen05", pattern + " sync aligned", [handler](Builder& b) {
-      b.op.flags |= kAligned;
-      b.op.run = handler;
-    }});
+                   b.op.flags |= kAligned;
+                   b.op.run = handler;
+                 }});
   };
   aligned("relinquish_alloc_permit" + group, &relinquish);
   aligned("wait::ld", &waitLoads);
   aligned("wait::st", &waitStores);
-  t.push_back({"tcgen05", "ld sync aligned " + shapes + "pack::16b? b32", [](Builder& b) { transferBuild(b, true); }});
-  t.push_back({"tcgen05", "st sync aligned " + shapes + "unpack::16b? b32", [](Builder& b) { transferBuild(b, false); }});
-  t.push_back({"tcgen05", "cp" + group + "128x256b|128x128b|4x256b|64x128b|32x128b warpx2::02_13|warpx2::01_23|warpx4? b8x16? b4x16_p64|b6x16_p32?", [](Builder& b) {
-    b.address(0, 0);
-    b.op.src[1] = b.source(1, 8);
-    uint32_t shape = 0;
-    for (uint32_t i = 0; i < std::size(kCopies); ++i) if (b.has(kCopies[i].name)) shape = i;
-    if ((b.has("64x128b") && (shape != 3 && shape != 4)) || (b.has("32x128b") && shape != 5)) b.refuse("this shape needs a .warpx qualifier");
-    b.op.aux = shape | (b.has("b4x16_p64") ? 1u : b.has("b6x16_p32") ? 2u : 0u) << 4 | (b.has("cta_group::2") ? 256u : 0u);
-    b.op.run = &copy;
-  }});
+  t.push_back({"tcgen05", "ld sync aligned " + shapes + "pack::16b? b32",
+               [](Builder& b) { transferBuild(b, true); }});
+  t.push_back({"tcgen05", "st sync aligned " + shapes + "unpack::16b? b32",
+               [](Builder& b) { transferBuild(b, false); }});
+  t.push_back({"tcgen05",
+               "cp" + group +
+                   "128x256b|128x128b|4x256b|64x128b|32x128b warpx2::02_13|warpx2::01_23|warpx4? b8x16? "
+                   "b4x16_p64|b6x16_p32?",
+               [](Builder& b) {
+                 b.address(0, 0);
+                 b.op.src[1] = b.source(1, 8);
+                 uint32_t shape = 0;
+                 for (uint32_t i = 0; i < std::size(kCopies); ++i)
+                   if (b.has(kCopies[i].name)) shape = i;
+                 if ((b.has("64x128b") && (shape != 3 && shape != 4)) || (b.has("32x128b") && shape != 5))
+                   b.refuse("this shape needs a .warpx qualifier");
+                 b.op.aux = shape |
+                            (b.has("b4x16_p64")   ? 1u
+                             : b.has("b6x16_p32") ? 2u
+                                                  : 0u)
+                                << 4 |
+                            (b.has("cta_group::2") ? 256u : 0u);
+                 b.op.run = &copy;
+               }});
   t.push_back({"tcgen05", "shift" + group + "down", [](Builder& b) {
-    b.address(0, 0);
-    b.op.aux = b.has("cta_group::2");
-    b.op.run = &shift;
-  }});
+                 b.address(0, 0);
+                 b.op.aux = b.has("cta_group::2");
+                 b.op.run = &shift;
+               }});
 }
 
 }  // namespace ktl

@@ -31,13 +31,15 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     for (uint32_t k = 1; k < op.listCount; ++k) u.disableOutputLane[k - 1] = w.at<uint32_t>(list[k])[lane];
     const uint32_t tainted = w.taint[op.src[1]] | w.taint[op.src[2]] | w.taint[op.src[3]] | w.taint[list[0]];
     if (tainted >> lane & 1 && cluster.launch.checks)
-      cluster.warn(w, Code::Uninitialised, static_cast<int>(lane), "an operand of tcgen05.mma comes from uninitialised data");
+      cluster.warn(w, Code::Uninitialised, static_cast<int>(lane),
+                   "an operand of tcgen05.mma comes from uninitialised data");
 
     const uint32_t even = u.ctaGroup == 2 ? w.cta->rank & ~1u : w.cta->rank;
     if (even + u.ctaGroup > cluster.ctas.size())
       throw Fault{Code::Descriptor, "cta_group::2 in a cluster that has no CTA pair"};
     std::array<UmmaCta, 2> ctas;
-    for (uint32_t i = 0; i < u.ctaGroup; ++i) ctas[i] = {&cluster.ctas[even + i]->shared, &cluster.ctas[even + i]->tmem};
+    for (uint32_t i = 0; i < u.ctaGroup; ++i)
+      ctas[i] = {&cluster.ctas[even + i]->shared, &cluster.ctas[even + i]->tmem};
     w.faultLane = lane;
     validateUmma(u, {ctas.data(), u.ctaGroup});
     w.faultLane = ~0u;
@@ -67,13 +69,16 @@ Flow commit(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
     const uint32_t address = sharedAddress(laneAddress(w, op, 0, lane));
-    const uint32_t ranks = op.aux ? w.at<uint16_t>(op.src[1])[lane] : 1u << (address >> 24 & 31), offset = address & 0xffffff;
+    const uint32_t ranks = op.aux ? w.at<uint16_t>(op.src[1])[lane] : 1u << (address >> 24 & 31),
+                   offset = address & 0xffffff;
     if (ranks == 0 || ranks >> cluster.ctas.size())
-      throw Fault{Code::SharedOutOfBounds, "tcgen05.commit to CTA mask " + hex(ranks) + " in a cluster of " + std::to_string(cluster.ctas.size())};
+      throw Fault{Code::SharedOutOfBounds, "tcgen05.commit to CTA mask " + hex(ranks) + " in a cluster of " +
+                                               std::to_string(cluster.ctas.size())};
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.commit to mbarrier " + hex(offset), [=, &cluster] {
       forLanes(ranks, [&](uint32_t rank) {
-        if (cluster.ctas[rank]->liveWarps == 0) throw Fault{Code::AsyncInFlight, "the CTA of rank " + std::to_string(rank) + " has exited"};
+        if (cluster.ctas[rank]->liveWarps == 0)
+          throw Fault{Code::AsyncInFlight, "the CTA of rank " + std::to_string(rank) + " has exited"};
         cluster.ctas[rank]->mbarrier(offset, "tcgen05.commit").arrive(1);
       });
       ++cluster.epoch;
@@ -115,20 +120,25 @@ void mmaBuild(Builder& b, UmmaKind kind) {
 
 void addUmmaRows(Table& t) {
   const std::string group = "cta_group::1|cta_group::2 ";
-  for (const auto& [name, kind] : {std::pair{"kind::f16", UmmaKind::F16}, std::pair{"kind::tf32", UmmaKind::TF32},
-                                   std::pair{"kind::f8f6f4", UmmaKind::F8F6F4}, std::pair{"kind::i8", UmmaKind::I8}}) {
+  for (const auto& [name, kind] :
+       {std::pair{"kind::f16", UmmaKind::F16}, std::pair{"kind::tf32", UmmaKind::TF32},
+        std::pair{"kind::f8f6f4", UmmaKind::F8F6F4}, std::pair{"kind::i8", UmmaKind::I8}}) {
     const UmmaKind k = kind;
     t.push_back({"tcgen05", "mma " + group + name + " collector::a::*?", [k](Builder& b) { mmaBuild(b, k); },
-                 kind == UmmaKind::I8 ? nullptr : "f32 fused multiply-adds instead of one truncated sum per instruction"});
+                 kind == UmmaKind::I8
+                     ? nullptr
+                     : "f32 fused multiply-adds instead of one truncated sum per instruction"});
   }
-  t.push_back({"tcgen05", "commit " + group + "mbarrier::arrive::one shared::cluster? multicast::cluster? b64", [](Builder& b) {
-    b.address(0, 0);
-    if (b.has("multicast::cluster")) {
-      b.op.src[1] = b.source(1, 2);
-      b.op.aux = 1;
-    }
-    b.op.run = &commit;
-  }});
+  t.push_back({"tcgen05",
+               "commit " + group + "mbarrier::arrive::one shared::cluster? multicast::cluster? b64",
+               [](Builder& b) {
+                 b.address(0, 0);
+                 if (b.has("multicast::cluster")) {
+                   b.op.src[1] = b.source(1, 2);
+                   b.op.aux = 1;
+                 }
+                 b.op.run = &commit;
+               }});
   const auto ignore = [](Builder& b) { b.op.run = [](Warp&, const Op&, uint32_t) { return Flow::Next; }; };
   t.push_back({"tcgen05", "fence::before_thread_sync|fence::after_thread_sync", ignore});
 }

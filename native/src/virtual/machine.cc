@@ -22,7 +22,8 @@ Finding launchFinding(const std::string& entry, const std::string& message) {
 
 }  // namespace
 
-std::unique_ptr<Executable> Executable::decode(std::shared_ptr<const ptx::Module> module, const DeviceInfo& device,
+std::unique_ptr<Executable> Executable::decode(std::shared_ptr<const ptx::Module> module,
+                                               const DeviceInfo& device,
                                                std::vector<uint64_t> variableAddresses) {
   auto program = std::make_unique<Program>();
   program->module = std::move(module);
@@ -30,7 +31,8 @@ std::unique_ptr<Executable> Executable::decode(std::shared_ptr<const ptx::Module
   program->variableAddresses = std::move(variableAddresses);
   program->variableAddresses.resize(program->module->variables.size());
   for (const ptx::Function& function : program->module->functions)
-    if (function.isEntry && function.hasBody) program->entries[function.name] = decodeEntry(*program, function);
+    if (function.isEntry && function.hasBody)
+      program->entries[function.name] = decodeEntry(*program, function);
   return std::unique_ptr<Executable>(new Executable(std::move(program)));
 }
 
@@ -52,9 +54,11 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
     for (int d = 0; d < 3; ++d) config.cluster[d] = std::max(1u, code.entry->requiredCluster[d]);
   // Without dynamic shared memory the window ends with the static variables.
   const uint64_t staticEnd = ptx::kSharedBase + uint64_t{code.entry->staticSharedBytes};
-  const uint64_t sharedEnd = std::max(staticEnd, config.dynamicSharedBytes ? uint64_t{code.entry->dynamicSharedOffset} + config.dynamicSharedBytes : 0);
-  if (volume(config.grid) == 0 || volume(config.block) == 0 || volume(config.block) > 1024 || volume(config.cluster) == 0 ||
-      sharedEnd > ptx::kSharedBase + ptx::kMaxSharedBytes) {
+  const uint64_t sharedEnd = std::max(
+      staticEnd,
+      config.dynamicSharedBytes ? uint64_t{code.entry->dynamicSharedOffset} + config.dynamicSharedBytes : 0);
+  if (volume(config.grid) == 0 || volume(config.block) == 0 || volume(config.block) > 1024 ||
+      volume(config.cluster) == 0 || sharedEnd > ptx::kSharedBase + ptx::kMaxSharedBytes) {
     result.findings.push_back(launchFinding(name, "impossible grid, block, cluster or shared memory"));
     return result;
   }
@@ -92,11 +96,13 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
     for (const auto& cta : cluster.ctas) {
       result.stats.tmemColumns = std::max(result.stats.tmemColumns, cta->tmemPeak);
       // Four schedulers issue one warp-instruction a cycle each; TMA fills 96 bytes a cycle.
-      const uint64_t cycles = std::max({cta->tensorCycles, cta->tmaBytes / 96, instructions / (4 * cluster.ctas.size())});
+      const uint64_t cycles =
+          std::max({cta->tensorCycles, cta->tmaBytes / 96, instructions / (4 * cluster.ctas.size())});
       cycleSum += cycles;
       cycleMax = std::max(cycleMax, cycles);
     }
-    const bool fatal = std::any_of(cluster.findings.begin(), cluster.findings.end(), [](const Finding& f) { return f.fatal; });
+    const bool fatal = std::any_of(cluster.findings.begin(), cluster.findings.end(),
+                                   [](const Finding& f) { return f.fatal; });
     if (fatal) launch.nextCluster = launch.clusterCount;
     if (!cluster.findings.empty() || config.trace)
       finishedClusters[cluster.index] = {std::move(cluster.findings), cluster.trace.events()};
@@ -104,8 +110,9 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
     if (config.progress) config.progress(done, ctas);
   };
 
-  const uint64_t perSm = std::max<uint64_t>(1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads,
-      kSharedPerSm / (sharedEnd - ptx::kSharedBase + 1024)}));
+  const uint64_t perSm =
+      std::max<uint64_t>(1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads,
+                                      kSharedPerSm / (sharedEnd - ptx::kSharedBase + 1024)}));
   if (code.coupled) {
     const uint64_t resident = std::max<uint64_t>(1, uint64_t{program_->device.smCount} * perSm / clusterSize);
     Scheduler(launch).run(resident, finished);
@@ -127,8 +134,10 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
       const auto same = std::find_if(result.findings.begin(), result.findings.end(), [&](const Finding& f) {
         return f.code == finding.code && f.ptxLine == finding.ptxLine && f.fatal == finding.fatal;
       });
-      if (same != result.findings.end() && !finding.fatal) same->count += finding.count;
-      else result.findings.push_back(std::move(finding));
+      if (same != result.findings.end() && !finding.fatal)
+        same->count += finding.count;
+      else
+        result.findings.push_back(std::move(finding));
     }
     if (!cluster.trace.empty()) events += (events.empty() ? "" : ",\n") + cluster.trace;
     if (fatal) break;
@@ -147,7 +156,8 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   stats.clusters = launch.ctasDone / clusterSize;
   stats.sharedBytesPerCta = sharedEnd - ptx::kSharedBase;
   stats.modelledCycles = std::max(cycleMax, cycleSum / (uint64_t{program_->device.smCount} * perSm));
-  stats.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
+  stats.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
   return result;
 }
 

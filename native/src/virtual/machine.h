@@ -45,16 +45,16 @@ struct Stats {
   uint64_t tmaBytesLoaded = 0;
   uint64_t tmaBytesStored = 0;
   uint64_t sharedBytesPerCta = 0;
-  uint32_t tmemColumns = 0;    // most columns allocated at one time by a CTA
-  uint64_t modelledCycles = 0; // an estimate from measured unit rates, never a measurement
-  std::map<std::string, uint64_t> exact;             // PTX form -> warp-instructions executed
-  std::map<std::string, std::string> approximated;   // PTX form -> how it differs from the silicon
+  uint32_t tmemColumns = 0;               // most columns allocated at one time by a CTA
+  uint64_t modelledCycles = 0;            // an estimate from measured unit rates, never a measurement
+  std::map<std::string, uint64_t> exact;  // PTX form -> warp-instructions executed
+  std::map<std::string, std::string> approximated;  // PTX form -> how it differs from the silicon
 };
 
 struct LaunchResult {
   std::vector<Finding> findings;  // empty: the launch succeeded
   Stats stats;
-  std::string trace;              // Chrome trace events as JSON, empty unless asked for
+  std::string trace;  // Chrome trace events as JSON, empty unless asked for
 };
 
 struct Program;  // the decoded module, decode.h
@@ -64,12 +64,14 @@ class Executable {
   // Decodes every function. `variableAddresses` has one element per Module::variables: the device address of
   // each .global and .const variable (other spaces: ignored).
   // Throws Fault UnknownInstruction "line N: …" that names the instruction's text.
-  static std::unique_ptr<Executable> decode(std::shared_ptr<const ptx::Module> module, const DeviceInfo& device,
+  static std::unique_ptr<Executable> decode(std::shared_ptr<const ptx::Module> module,
+                                            const DeviceInfo& device,
                                             std::vector<uint64_t> variableAddresses);
   ~Executable();
 
-  // Runs a grid to its end or to its first fatal finding. Never throws for what a kernel does; an unknown entry
-  // or an impossible geometry is a LaunchConfig finding (checkLaunch, loader.h, says precisely why). Thread-safe: launches of one Executable may overlap.
+  // Runs a grid to its end or to its first fatal finding. Never throws for what a kernel does; an unknown
+  // entry or an impossible geometry is a LaunchConfig finding (checkLaunch, loader.h, says precisely why).
+  // Thread-safe: launches of one Executable may overlap.
   LaunchResult launch(const std::string& entry, const LaunchConfig& config,
                       std::shared_ptr<const GlobalView> memory) const;
 

@@ -17,12 +17,13 @@ std::string where(const Cluster& cluster, const Warp& warp, uint32_t pc) {
 std::string waitNote(const Cluster& cluster, Warp& warp, const Group& group, const Op& op) {
   std::string note = where(cluster, warp, group.pc);
   if (group.converging)
-    return note + " waits for the other lanes of its warp: " + std::to_string(std::popcount(group.mask)) + " of " +
-           std::to_string(std::popcount(warp.live)) + " are here";
+    return note + " waits for the other lanes of its warp: " + std::to_string(std::popcount(group.mask)) +
+           " of " + std::to_string(std::popcount(warp.live)) + " are here";
   const uint32_t lane = static_cast<uint32_t>(std::countr_zero(group.mask));
   switch (op.wait) {
     case Wait::Mbarrier: {
-      const uint64_t address = (op.wide & 1 ? warp.at<uint64_t>(op.src[0])[lane] : warp.at<uint32_t>(op.src[0])[lane]) + op.imm;
+      const uint64_t address =
+          (op.wide & 1 ? warp.at<uint64_t>(op.src[0])[lane] : warp.at<uint32_t>(op.src[0])[lane]) + op.imm;
       note += " waits on mbarrier " + hex(address & 0xffffff);
       const auto found = warp.cta->mbarriers.find(address & 0xffffff);
       if (op.aux & 1) note += " for parity " + std::to_string(warp.at<uint32_t>(op.src[1])[lane] & 1);
@@ -35,8 +36,11 @@ std::string waitNote(const Cluster& cluster, Warp& warp, const Group& group, con
       return note + " waits at barrier " + std::to_string(warp.at<uint32_t>(op.src[0])[lane]) + ": " +
              std::to_string(barrier.arrived) + " of " + std::to_string(expected) + " threads have arrived";
     }
-    case Wait::ClusterBarrier: return note + " waits at the cluster barrier, phase " + std::to_string(cluster.barrier.phase);
-    case Wait::Tmem: return note + " waits for Tensor Memory: " + std::to_string(warp.cta->tmemColumns) + " of 512 columns are allocated";
+    case Wait::ClusterBarrier:
+      return note + " waits at the cluster barrier, phase " + std::to_string(cluster.barrier.phase);
+    case Wait::Tmem:
+      return note + " waits for Tensor Memory: " + std::to_string(warp.cta->tmemColumns) +
+             " of 512 columns are allocated";
     default: return note + " is at " + cluster.launch.code->source[group.pc]->text;
   }
 }
@@ -68,17 +72,34 @@ bool Scheduler::admit(uint64_t resident) {
   return !clusters_.empty();
 }
 
+// Random order promises nothing that the hardware does not: warps fall behind others for a while, are interrupted
+// anywhere, and their lanes drift apart.
+uint32_t Scheduler::slice(Cluster& cluster, Warp& warp) {
+  if (launch_.config->order != LaunchConfig::Order::Random) return kSlice;
+  if (warp.hesitation) {
+    --warp.hesitation;
+    return 0;
+  }
+  auto& random = cluster.async.random();
+  if (cluster.async.chance(16)) warp.hesitation = static_cast<uint32_t>(random() % 64);
+  if (cluster.async.chance(4)) warp.drift(static_cast<uint32_t>(random()), static_cast<uint32_t>(random() % 512));
+  return 1 + static_cast<uint32_t>(random() % kSlice);
+}
+
 // One slice of a warp; true when it may have changed something.
 bool Scheduler::step(Cluster& cluster, Warp& warp) {
   if (warp.waiting && warp.blockedAt == cluster.epoch) return false;
+  const uint32_t operations = slice(cluster, warp);
+  if (operations == 0) return true;
   const uint64_t before = warp.ticks;
   const uint64_t epoch = cluster.epoch;
   const bool wasWaiting = warp.waiting;
-  if (wasWaiting && cluster.trace.enabled && !warp.groups.empty()) warp.blockStart = std::min(warp.blockStart, cluster.trace.now);
+  if (wasWaiting && cluster.trace.enabled && !warp.groups.empty())
+    warp.blockStart = std::min(warp.blockStart, cluster.trace.now);
   warp.waiting = warp.polling = false;
   Warp::Outcome outcome;
   try {
-    outcome = warp.run(kSlice);
+    outcome = warp.run(operations);
     cluster.async.perhaps();
   } catch (const Fault& fault) {
     fail(cluster, &warp, fault);
@@ -87,8 +108,11 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
   const uint64_t ran = warp.ticks - before;
   if (cluster.trace.enabled) {
     if (wasWaiting && ran && cluster.trace.now > warp.blockStart)
-      cluster.trace.slice(cluster.index * cluster.ctas.size() + warp.cta->rank, warp.index, "wait", warp.blockStart, cluster.trace.now - warp.blockStart);
-    if (ran) cluster.trace.slice(cluster.index * cluster.ctas.size() + warp.cta->rank, warp.index, "run", cluster.trace.now, ran);
+      cluster.trace.slice(cluster.index * cluster.ctas.size() + warp.cta->rank, warp.index, "wait",
+                          warp.blockStart, cluster.trace.now - warp.blockStart);
+    if (ran)
+      cluster.trace.slice(cluster.index * cluster.ctas.size() + warp.cta->rank, warp.index, "run",
+                          cluster.trace.now, ran);
     cluster.trace.now += ran;
     if (outcome == Warp::Outcome::Blocked && (ran || !wasWaiting)) warp.blockStart = cluster.trace.now;
   }
@@ -97,8 +121,9 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
     warp.blockedAt = cluster.epoch;
     if (std::all_of(warp.groups.begin(), warp.groups.end(), [](const Group& g) { return g.converging; })) {
       warp.pc = warp.groups.front().pc;
-      Finding finding = cluster.describe(&warp, warp.pc, Code::Divergence,
-                                         "lanes of one warp wait at different convergence points and can never meet");
+      Finding finding =
+          cluster.describe(&warp, warp.pc, Code::Divergence,
+                           "lanes of one warp wait at different convergence points and can never meet");
       for (const Group& group : warp.groups)
         finding.notes.push_back(waitNote(cluster, warp, group, launch_.code->ops[group.pc]));
       cluster.add(std::move(finding));
@@ -108,8 +133,10 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
   }
   const uint64_t total = launch_.instructions.fetch_add(ran) + ran;
   if (launch_.config->instructionBudget && total > launch_.config->instructionBudget) {
-    cluster.add(cluster.describe(nullptr, 0, Code::Budget, "the launch executed more than its budget of " +
-                                 std::to_string(launch_.config->instructionBudget) + " warp-instructions"));
+    cluster.add(cluster.describe(nullptr, 0, Code::Budget,
+                                 "the launch executed more than its budget of " +
+                                     std::to_string(launch_.config->instructionBudget) +
+                                     " warp-instructions"));
     failed_ = true;
     return true;
   }
@@ -184,19 +211,24 @@ void Scheduler::hang() {
           notes.push_back(waitNote(*cluster, *warp, group, launch_.code->ops[group.pc]));
         }
       }
-      for (const auto& [offset, barrier] : std::map<uint32_t, Mbarrier>(cta->mbarriers.begin(), cta->mbarriers.end()))
+      for (const auto& [offset, barrier] :
+           std::map<uint32_t, Mbarrier>(cta->mbarriers.begin(), cta->mbarriers.end()))
         if (barrier.live && barrier.tx != 0) {
           const auto missing = std::to_string(barrier.tx > 0 ? barrier.tx : -barrier.tx);
-          Finding bytes = cluster->describe(first, firstPc, Code::BarrierBytes,
-              "mbarrier " + hex(offset) + " can never complete: " + missing +
-              (barrier.tx > 0 ? " expected bytes were never delivered" : " more bytes were delivered than expected") + " (" + barrier.describe() + ")");
+          Finding bytes =
+              cluster->describe(first, firstPc, Code::BarrierBytes,
+                                "mbarrier " + hex(offset) + " can never complete: " + missing +
+                                    (barrier.tx > 0 ? " expected bytes were never delivered"
+                                                    : " more bytes were delivered than expected") +
+                                    " (" + barrier.describe() + ")");
           bytes.cta = cta->id;
           cluster->findings.push_back(std::move(bytes));
         }
     }
-    Finding finding = cluster->describe(first, firstPc, Code::Hang,
-                                        "no warp can go on and no asynchronous work is left: " + std::to_string(notes.size()) +
-                                            (notes.size() == 1 ? " group of lanes waits" : " groups of lanes wait"));
+    Finding finding = cluster->describe(
+        first, firstPc, Code::Hang,
+        "no warp can go on and no asynchronous work is left: " + std::to_string(notes.size()) +
+            (notes.size() == 1 ? " group of lanes waits" : " groups of lanes wait"));
     finding.notes = std::move(notes);
     cluster->findings.push_back(std::move(finding));
   }
@@ -204,26 +236,33 @@ void Scheduler::hang() {
 
 void Scheduler::retire(Cluster& cluster) {
   for (const AsyncItem& item : cluster.async.items()) {
-    if (item.kind != AsyncKind::Load && item.kind != AsyncKind::Copy && item.kind != AsyncKind::Tensor) continue;
+    // Bulk stores too: they read shared memory that the CTA gives up now.
+    if (item.kind == AsyncKind::Tmem) continue;
     const Warp* issuer = cluster.ctas[item.cta]->warps[item.warp].get();
-    Finding finding = cluster.describe(issuer, item.pc, Code::AsyncInFlight, "the CTA exits before anybody waited for: " + item.what);
+    Finding finding = cluster.describe(issuer, item.pc, Code::AsyncInFlight,
+                                       "the CTA exits before anybody waited for: " + item.what);
     finding.fatal = false;
     cluster.add(std::move(finding));
   }
   cluster.async.drain(AsyncKind::Store);
   for (const auto& cta : cluster.ctas)
-    for (const auto& [offset, barrier] : std::map<uint32_t, Mbarrier>(cta->mbarriers.begin(), cta->mbarriers.end()))
+    for (const auto& [offset, barrier] :
+         std::map<uint32_t, Mbarrier>(cta->mbarriers.begin(), cta->mbarriers.end()))
       if (barrier.live && barrier.tx < 0) {
-        Finding finding = cluster.describe(nullptr, 0, Code::BarrierBytes, "mbarrier " + hex(offset) + " ends with " +
-                                           std::to_string(-barrier.tx) + " more bytes delivered than expected");
+        Finding finding =
+            cluster.describe(nullptr, 0, Code::BarrierBytes,
+                             "mbarrier " + hex(offset) + " ends with " + std::to_string(-barrier.tx) +
+                                 " more bytes delivered than expected");
         finding.fatal = false;
         finding.cta = cta->id;
         cluster.add(std::move(finding));
       }
   for (const auto& cta : cluster.ctas)
     for (const auto& leak : cta->tmem.leaks()) {
-      Finding finding = cluster.describe(nullptr, 0, Code::TmemLeak, "the CTA exits with " + std::to_string(leak.columns) +
-                                         " Tensor Memory columns allocated at column " + std::to_string(leak.base));
+      Finding finding =
+          cluster.describe(nullptr, 0, Code::TmemLeak,
+                           "the CTA exits with " + std::to_string(leak.columns) +
+                               " Tensor Memory columns allocated at column " + std::to_string(leak.base));
       finding.fatal = false;
       finding.cta = cta->id;
       cluster.add(std::move(finding));

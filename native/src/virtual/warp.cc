@@ -30,7 +30,9 @@ void Warp::meet() {
       i = 0;
       continue;
     }
-    if (!groups[i].blocked && groups[i].pc < pc && (lower >= groups.size() || groups[i].pc < groups[lower].pc)) lower = i;
+    if (!groups[i].blocked && groups[i].pc < pc &&
+        (lower >= groups.size() || groups[i].pc < groups[lower].pc))
+      lower = i;
     ++i;
   }
   if (lower < groups.size()) {
@@ -51,6 +53,13 @@ void Warp::split(uint32_t taken, uint32_t target) {
     active = rest;
     pc = next;
   }
+}
+
+void Warp::drift(uint32_t lanes, uint32_t operations) {
+  if ((active & lanes) == 0 || (active & ~lanes) == 0) return;
+  groups.push_back({pc, active & ~lanes, false, false});
+  active &= lanes;
+  apart = operations;
 }
 
 void Warp::leave(uint32_t mask) {
@@ -77,7 +86,10 @@ Warp::Outcome Warp::run(uint32_t budget) {
   for (Group& group : groups) group.blocked = group.converging = false;
   if (active == 0 && !select()) return Outcome::Done;
   while (budget-- > 0) {
-    if (!groups.empty()) meet();
+    if (apart)
+      --apart;
+    else if (!groups.empty())
+      meet();
     const Op& op = ops[pc];
     const uint32_t mask = active & (pred(op.guard) ^ op.guardXor);
     ++counts[pc];
@@ -89,14 +101,16 @@ Warp::Outcome Warp::run(uint32_t budget) {
     if ((op.flags & (kAligned | kMembers)) && !gathered(op, mask)) {
       --counts[pc];
       --ticks;
+      if (apart) {
+        apart = 0;
+        continue;
+      }
       park(true);
       if (select()) continue;
       return Outcome::Blocked;
     }
     switch (op.run(*this, op, mask)) {
-      case Flow::Next:
-        ++pc;
-        break;
+      case Flow::Next: ++pc; break;
       case Flow::Jump:
         if (active == 0) {
           if (live == 0) return Outcome::Done;
@@ -138,7 +152,8 @@ void Warp::start(const EntryCode& entry, Cta& owner, uint32_t warpIndex, uint32_
   for (const InitialSlot& initial : entry.initial) {
     taint[initial.slot] = 0;
     if (initial.bytes == 1) {
-      const uint64_t bit = initial.kind == InitialSlot::Kind::Special ? specialValue(*this, initial.name, 0) : initial.bits;
+      const uint64_t bit =
+          initial.kind == InitialSlot::Kind::Special ? specialValue(*this, initial.name, 0) : initial.bits;
       pred(initial.slot) = bit & 1 ? ~0u : 0u;
       continue;
     }
@@ -146,7 +161,8 @@ void Warp::start(const EntryCode& entry, Cta& owner, uint32_t warpIndex, uint32_
       uint64_t value = initial.bits;
       if (initial.kind == InitialSlot::Kind::Special) value = specialValue(*this, initial.name, lane);
       if (initial.kind == InitialSlot::Kind::SharedAddress) value |= uint64_t{owner.rank} << 24;
-      std::memcpy(regs + uint64_t{initial.slot} * kSlotBytes + lane * initial.bytes, &value, std::min<int>(initial.bytes, 8));
+      std::memcpy(regs + uint64_t{initial.slot} * kSlotBytes + lane * initial.bytes, &value,
+                  std::min<int>(initial.bytes, 8));
     }
   }
 }

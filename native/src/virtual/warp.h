@@ -21,31 +21,33 @@ struct Group {
 struct Warp {
   const EntryCode* code = nullptr;
   Cta* cta = nullptr;
-  uint32_t index = 0;                // within the CTA
+  uint32_t index = 0;  // within the CTA
   uint32_t pc = 0;
-  uint32_t active = 0;               // running group, 0: select one first
+  uint32_t active = 0;  // running group, 0: select one first
   uint32_t live = 0;
-  std::vector<Group> groups;         // all other live lanes
-  std::vector<uint8_t> registers;    // storage, 64-byte aligned start at `regs`
+  std::vector<Group> groups;       // all other live lanes
+  std::vector<uint8_t> registers;  // storage, 64-byte aligned start at `regs`
   uint8_t* regs = nullptr;
-  std::vector<uint32_t> taint;       // per slot: lanes whose value derives from uninitialised data
-  std::vector<uint8_t> local;        // localBytes per lane
-  std::vector<uint32_t> returns;     // [depth][lane] return pc
+  std::vector<uint32_t> taint;    // per slot: lanes whose value derives from uninitialised data
+  std::vector<uint8_t> local;     // localBytes per lane
+  std::vector<uint32_t> returns;  // [depth][lane] return pc
   std::array<uint8_t, 32> depth{};
-  uint32_t carry = 0;                // condition code register, one bit per lane
-  uint32_t faultLane = 0xffffffff;   // lane a Fault speaks of
-  uint64_t ticks = 0;                // instructions executed
-  uint64_t blockedAt = 0;            // cluster epoch at which the warp found nothing to do
-  bool waiting = false;              // blocked since epoch blockedAt
-  bool polling = false;              // the last slice ended in a polling operation
-  uint64_t pollHash = 0;              // what the last polling operation saw
-  bool falseTry = false;             // the next failing try_wait returns false instead of blocking
-  uint64_t blockStart = 0;           // trace
+  uint32_t carry = 0;               // condition code register, one bit per lane
+  uint32_t faultLane = 0xffffffff;  // lane a Fault speaks of
+  uint64_t ticks = 0;               // instructions executed
+  uint64_t blockedAt = 0;           // cluster epoch at which the warp found nothing to do
+  bool waiting = false;             // blocked since epoch blockedAt
+  bool polling = false;             // the last slice ended in a polling operation
+  uint64_t pollHash = 0;            // what the last polling operation saw
+  bool falseTry = false;            // the next failing try_wait returns false instead of blocking
+  uint64_t blockStart = 0;          // trace
+  uint32_t hesitation = 0;          // random order: rounds in which the warp does not run
+  uint32_t apart = 0;               // random order: operations before groups of lanes look for each other again
 
   // Tokens of what a lane is blocked on: generation + 1 of the thing when it began to wait, 0: not waiting.
   std::array<uint64_t, 32> barrierToken{}, latch{};
-  uint32_t clusterArrived = 0;                 // lanes that arrived in the current cluster barrier phase
-  std::array<uint64_t, 32> clusterPhase{};     // phase in which a lane arrived last
+  uint32_t clusterArrived = 0;              // lanes that arrived in the current cluster barrier phase
+  std::array<uint64_t, 32> clusterPhase{};  // phase in which a lane arrived last
 
   // Asynchronous work of each thread: open and committed groups of effect ids, for cp.async and bulk stores.
   struct AsyncGroups {
@@ -57,9 +59,15 @@ struct Warp {
   std::vector<std::function<void()>> tmemLoads;
   std::vector<uint64_t> tmemStores;
 
-  template <class T> T* at(uint32_t slot) { return reinterpret_cast<T*>(regs + uint64_t(slot) * kSlotBytes); }
+  template <class T>
+  T* at(uint32_t slot) {
+    return reinterpret_cast<T*>(regs + uint64_t(slot) * kSlotBytes);
+  }
   uint32_t& pred(uint32_t slot) { return *at<uint32_t>(slot); }
-  template <class T> T uniform(uint32_t slot, uint32_t mask) { return at<T>(slot)[std::countr_zero(mask)]; }
+  template <class T>
+  T uniform(uint32_t slot, uint32_t mask) {
+    return at<T>(slot)[std::countr_zero(mask)];
+  }
   // No live lane outside `mask` can see a register: full-width loops may overwrite dead lanes.
   bool whole(uint32_t mask) const { return (live & ~mask) == 0; }
   void setTaint(uint32_t slot, uint32_t mask, uint32_t value) {
@@ -75,12 +83,14 @@ struct Warp {
 
   void split(uint32_t taken, uint32_t target);  // branch of part of the running group
   void leave(uint32_t mask);                    // lanes exit
+  // Lets some lanes of the running group run ahead of the others, as independent thread scheduling may.
+  void drift(uint32_t lanes, uint32_t operations);
   const Op& current() const { return code->ops[pc]; }
 
  private:
-  bool select();                // next runnable group becomes the running one
-  void park(bool converging);   // running group -> groups, blocked
-  void meet();                  // merge with groups at this pc, switch to a lower runnable one
+  bool select();               // next runnable group becomes the running one
+  void park(bool converging);  // running group -> groups, blocked
+  void meet();                 // merge with groups at this pc, switch to a lower runnable one
   bool gathered(const Op& op, uint32_t mask);
 };
 
@@ -88,7 +98,8 @@ struct Warp {
 uint64_t specialValue(const Warp& warp, const std::string& name, uint32_t lane);
 
 // f(lane) for each set bit.
-template <class F> inline void forLanes(uint32_t mask, F f) {
+template <class F>
+inline void forLanes(uint32_t mask, F f) {
   while (mask) {
     f(static_cast<uint32_t>(std::countr_zero(mask)));
     mask &= mask - 1;

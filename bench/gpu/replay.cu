@@ -1,0 +1,90 @@
+// Repeats launches that record.ts saved, on a GPU, and compares all memory afterwards byte for byte.
+//   nvcc -O2 -std=c++17 replay.cu -lcuda -o replay && ./replay FOLDER
+// Addresses in the parameter block are those of the virtual device: any aligned 8 bytes that lie in one of the
+// case's buffers are replaced by the GPU's address (pointers and the first word of tensor maps alike).
+#include <cuda.h>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#define CHECK(call)                                                        \
+  do {                                                                     \
+    CUresult result_ = (call);                                             \
+    if (result_ != CUDA_SUCCESS) {                                         \
+      const char* text_ = nullptr;                                         \
+      cuGetErrorString(result_, &text_);                                   \
+      printf("%s: %s\n", #call, text_ ? text_ : "unknown error");          \
+      exit(2);                                                             \
+    }                                                                      \
+  } while (0)
+
+struct Buffer { uint64_t address, bytes; std::vector<char> before, after; CUdeviceptr device; };
+
+static std::vector<char> load(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+int main(int, char** argv) {
+  const std::string folder = argv[1];
+  CUdevice device;
+  CUcontext context;
+  CHECK(cuInit(0));
+  CHECK(cuDeviceGet(&device, 0));
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  std::ifstream cases(folder + "/cases.txt");
+  std::string line;
+  int passed = 0, failed = 0;
+  while (std::getline(cases, line)) {
+    std::istringstream fields(line);
+    std::string label, image, entry, parameters;
+    unsigned grid[3], block[3], shared, paramBytes, count;
+    fields >> label >> image >> entry >> grid[0] >> grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared >> parameters >> paramBytes >> count;
+    std::vector<Buffer> buffers(count);
+    for (Buffer& b : buffers) {
+      std::getline(cases, line);
+      std::istringstream row(line);
+      std::string before, after;
+      row >> b.address >> b.bytes >> before >> after;
+      b.before = load(folder + "/" + before);
+      b.after = load(folder + "/" + after);
+      CHECK(cuMemAlloc(&b.device, b.bytes));
+      CHECK(cuMemcpyHtoD(b.device, b.before.data(), b.bytes));
+    }
+    std::vector<char> params = load(folder + "/" + parameters);
+    for (size_t at = 0; at + 8 <= params.size(); at += 8) {
+      uint64_t& word = reinterpret_cast<uint64_t&>(params[at]);
+      for (const Buffer& b : buffers)
+        if (word >= b.address && word < b.address + b.bytes) { word = b.device + (word - b.address); break; }
+    }
+    CUmodule module;
+    CUfunction function;
+    CHECK(cuModuleLoadData(&module, load(folder + "/" + image).data()));
+    CHECK(cuModuleGetFunction(&function, module, entry.c_str()));
+    CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared));
+    size_t bytes = params.size();
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    CHECK(cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, nullptr, nullptr, extra));
+    CHECK(cuCtxSynchronize());
+    uint64_t differing = 0, total = 0, first = 0;
+    for (Buffer& b : buffers) {
+      std::vector<char> now(b.bytes);
+      CHECK(cuMemcpyDtoH(now.data(), b.device, b.bytes));
+      for (size_t i = 0; i < now.size(); i++)
+        if (now[i] != b.after[i] && differing++ == 0) first = b.address + i;
+      total += b.bytes;
+      CHECK(cuMemFree(b.device));
+    }
+    CHECK(cuModuleUnload(module));
+    if (differing == 0) { passed++; printf("same  %s (%llu bytes)\n", label.c_str(), (unsigned long long)total); }
+    else { failed++; printf("DIFF  %s: %llu of %llu bytes, first at %llx\n", label.c_str(), (unsigned long long)differing, (unsigned long long)total, (unsigned long long)first); }
+  }
+  printf("%d launches the same on the GPU, %d different\n", passed, failed);
+  return failed > 0;
+}

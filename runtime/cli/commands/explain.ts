@@ -1,0 +1,65 @@
+import { catalogue, explainCode, type Entry, type Example } from '../../../grammar/catalogue/index.ts'
+import { renderDiagnostics } from '../../../grammar/render.ts'
+import { ktlError } from '../../fail.ts'
+import type { AddCommand, Context } from '../context.ts'
+import { checkSource } from '../sources.ts'
+
+export const addExplain: AddCommand = (program, context) => {
+  program
+    .command('explain')
+    .summary('say what a code such as KTL2001 means')
+    .description('Says what a diagnostic means, with a wrong and a right example.')
+    .argument('<code>', 'KTL2001, ktl2001 or 2001')
+    .option('--json', 'the entry as a JSON line')
+    .action((text: string) => explain(text, context))
+}
+
+function explain(text: string, { out }: Context): void {
+  const code = `KTL${text.replace(/^ktl/i, '')}`
+  const entry = explainCode(code)
+  if (entry === undefined) throw ktlError('KTL4105', { what: 'code', name: text, known: nearCodes(code) })
+  const { title, explain, severity = 'error', wrong, right } = entry
+  out.record('explanation', { code, title, severity, explanation: explain, wrong: wrong && textOf(wrong), right: right && textOf(right) })
+  out.line(`${out.colors.bold(code)} (${severity}): ${title}`)
+  out.line()
+  out.line(wrap(explain))
+  if (wrong) showExample('wrong', wrong, code, entry, out)
+  if (right) showExample('right', right, code, entry, out)
+}
+
+function showExample(label: string, example: Example, code: string, { wrong }: Entry<object>, out: Context['out']): void {
+  out.line()
+  out.line(out.colors.bold(label))
+  out.line(indent(textOf(example)))
+  if (example === wrong && 'ktl' in example) {
+    const { diagnostics } = checkSource({ name: 'example.ktl', text: example.ktl })
+    const own = diagnostics.filter((d) => d.code === code)
+    if (own.length > 0) out.line(`\n${indent(renderDiagnostics(own))}`)
+  }
+}
+
+/** The text of an example as a user would write it. */
+function textOf(example: Example): string {
+  if ('ktl' in example) return example.ktl.trimEnd()
+  if ('command' in example) return `$ ${example.command}`
+  if ('call' in example) return example.call
+  const kernel = example.kernel === undefined ? '' : `${example.kernel.trimEnd()}\n\n`
+  return `${kernel}epilogue: ${example.epilogue.trimEnd()}`
+}
+
+/** Codes of the same hundred. */
+const nearCodes = (code: string): string[] => Object.keys(catalogue).filter((known) => known.slice(0, 5) === code.slice(0, 5))
+
+const indent = (text: string): string => text.replaceAll(/^(?=.)/gm, '  ')
+
+function wrap(text: string, width = 100): string {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line.length + word.length + 1 > width && line !== '') {
+      lines.push(line)
+      line = word
+    } else line += line === '' ? word : ` ${word}`
+  }
+  return [...lines, line].join('\n')
+}

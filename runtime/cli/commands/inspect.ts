@@ -1,0 +1,106 @@
+import { bindKernel } from '../../../compiler/bind.ts'
+import type { TargetArch } from '../../../compiler/instance.ts'
+import { printTensorProgram } from '../../../compiler/print.ts'
+import { printTileProgram } from '../../../compiler/print_tile.ts'
+import { lowerSm100 } from '../../../compiler/sm100/lower.ts'
+import type { PlannedInstance } from '../../discovery/planned.ts'
+import { ktlProvider } from '../../discovery/provider.ts'
+import { ktlError } from '../../fail.ts'
+import type { CallableKernel, KtlProgram } from '../../program.ts'
+import { compileCached } from '../../toolchain/cached.ts'
+import type { AddCommand, Context } from '../context.ts'
+import { disassemble } from '../disassemble.ts'
+import { chosenOrders, chosenTypes, fusionOf, instancesOf, Rejections } from '../instances.ts'
+import { addChoiceOptions, integerOption, wordOption, type ChoiceOptions } from '../options.ts'
+import { printAst } from '../print_ast.ts'
+import { printPlan } from '../print_plan.ts'
+import { chosenKernels, loadProgram, oneKernel } from '../sources.ts'
+
+const STAGES = ['ast', 'tensor', 'plan', 'tile', 'cuda', 'ptx', 'sass'] as const
+type Stage = (typeof STAGES)[number]
+
+export const TARGETS = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const
+export const DESIGNS = ['sm100', 'simt'] as const
+
+interface InspectOptions extends ChoiceOptions {
+  readonly stage: Stage
+  readonly target: TargetArch
+  readonly design?: (typeof DESIGNS)[number]
+  readonly instance?: string
+  readonly index?: number
+}
+
+export const addInspect: AddCommand = (program, context) => {
+  const command = program
+    .command('inspect')
+    .summary('print a stage of the compilation')
+    .description('Prints what the compiler makes of a kernel, at any stage. From `plan` on, of one instance: the first that is left.')
+    .argument('<file>', 'a .ktl file; - is standard input')
+    .requiredOption('--stage <stage>', STAGES.join(', '), wordOption('--stage', STAGES))
+  addChoiceOptions(command)
+    .option('--target <arch>', TARGETS.join(', '), wordOption('--target', TARGETS), 'sm_100a')
+    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+    .option('--instance <name>', 'the instance of that name')
+    .option('--index <i>', 'the i-th instance, from 0', integerOption('--index', 0, 1e6))
+    .option('--json', 'the text in a JSON line')
+    .action((file: string, options: InspectOptions) => inspect(file, options, context))
+}
+
+async function inspect(file: string, options: InspectOptions, context: Context): Promise<void> {
+  const { out } = context
+  const program = await loadProgram(file, (warnings) => out.diagnostics(warnings))
+  const { name, text } = await textOf(options, program, context)
+  out.record('inspect', { file: program.source.name, stage: options.stage, name, text })
+  out.text(text)
+}
+
+async function textOf(options: InspectOptions, program: KtlProgram, { signal }: Context): Promise<{ name: string; text: string }> {
+  const { stage, kernel } = options
+  if (stage === 'ast') return { name: program.source.name, text: printAst(program.checked.program) }
+  if (stage === 'tensor') {
+    const kernels = chosenKernels(program, kernel)
+    return { name: program.source.name, text: kernels.map((k) => tensorText(k, options)).join('\n') }
+  }
+  const instance = chooseInstance(oneKernel(program, kernel), options)
+  return { name: instance.name, text: await instanceText(instance, options, signal) }
+}
+
+/** Orders of a rank that leaves out optional axes are taken as the declared ones that end alike. */
+function tensorText({ family }: CallableKernel, options: InspectOptions): string {
+  const types = chosenTypes(family, options.type)[0]!
+  const orders = Object.fromEntries(
+    Object.entries(chosenOrders(family, options.order)).map(([name, wanted]) => {
+      const { axes, orders: declared } = family.operands.find((operand) => operand.name === name)!
+      return [name, declared.find((order) => order.at(-1) === wanted.at(-1)) ?? axes]
+    }),
+  )
+  return printTensorProgram(bindKernel(family, { types, orders }, fusionOf(family, types, options)?.bound))
+}
+
+/** The instance by name, by index, or the first. Tiles of the tensor cores come before plain kernels. */
+function chooseInstance({ family }: CallableKernel, options: InspectOptions): PlannedInstance {
+  const { stage, instance: name, index = 0 } = options
+  const rejected = new Rejections()
+  // Only tensor-core kernels go through tile IR.
+  const design = options.design ?? (stage === 'tile' ? 'sm100' : undefined)
+  let position = 0
+  for (const instance of instancesOf(ktlProvider.spaceOf(family), { ...options, ...(design && { design }) }, rejected)) {
+    if (name === undefined ? position++ === index : instance.name === name) return instance
+  }
+  const what = name ?? (index > 0 ? `${family.name} with index ${index} (there are ${position})` : `${family.name} for ${options.target}`)
+  throw ktlError('KTL4107', { what, reasons: rejected.reasons.slice(0, 5) })
+}
+
+async function instanceText(instance: PlannedInstance, { stage, target }: InspectOptions, signal: AbortSignal): Promise<string> {
+  const { name, plan } = instance
+  if (stage === 'plan') return printPlan(name, plan)
+  if (stage === 'tile') {
+    if (plan.kind === 'sm100') return printTileProgram(lowerSm100(plan))
+    throw ktlError('KTL4107', { what: `${name} with tile IR`, reasons: ['plain kernels are generated from the tensor IR itself'] })
+  }
+  const { cuda } = instance.generated
+  if (stage === 'cuda') return cuda
+  const kind = stage === 'ptx' ? 'ptx' : 'cubin'
+  const { image } = await compileCached(cuda, { arch: target, kind, name: `${instance.space.family.name}.cu`, signal })
+  return stage === 'ptx' ? new TextDecoder().decode(image) : disassemble(image, signal)
+}

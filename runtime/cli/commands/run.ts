@@ -1,0 +1,184 @@
+import path from 'node:path'
+import { KtlError } from '../../../grammar/diagnostics.ts'
+import { openDevice, type Device, type DeviceSpec } from '../../device.ts'
+import type { Checks, Order } from '../../devices/execution.ts'
+import { getKernels } from '../../discovery/query.ts'
+import { ktlError } from '../../fail.ts'
+import { KtlKernel } from '../../kernel_ktl.ts'
+import { verify, type Verification } from '../../verify.ts'
+import type { AddCommand, Context } from '../context.ts'
+import { EXIT, type ExitCode } from '../exit.ts'
+import { describeTypes } from '../instances.ts'
+import { addChoiceOptions, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
+import { milliseconds, plural, type Json } from '../output.ts'
+import { describeDims, makeArguments, planArguments, type ArgumentOptions, type PreparedArguments } from '../run_arguments.ts'
+import { loadProgram, oneKernel } from '../sources.ts'
+import { writeFiles } from '../write_files.ts'
+import { DESIGNS } from './inspect.ts'
+
+interface RunOptions extends ArgumentOptions {
+  readonly device: DeviceSpec
+  readonly design?: (typeof DESIGNS)[number]
+  readonly instance?: string
+  readonly index?: number
+  readonly all?: boolean
+  readonly limit: number
+  readonly checks?: Checks
+  readonly async?: Order
+  readonly trace?: string
+}
+
+export const addRun: AddCommand = (program, context, finish) => {
+  const command = program
+    .command('run')
+    .summary('run a kernel on seeded random inputs and check the result')
+    .description('Makes seeded random inputs, runs the best instance of a kernel, and compares with the reference evaluator.')
+    .argument('<file>', 'a .ktl file; - is standard input')
+    .option('--dims <m=256,…>', 'extents of the axes; optional axes may be left out', pairs('--dims', 'm=256,n=256,k=128'))
+  addChoiceOptions(command)
+    .option('--device <device>', 'auto, virtual-sm100, virtual-sm90, cuda, cuda:N', deviceOption, 'auto')
+    .option('--design <kind>', `only ${DESIGNS.join(' or ')} instances`, wordOption('--design', DESIGNS))
+    .option('--instance <name>', 'the instance of that name')
+    .option('--index <i>', 'the i-th instance, from 0 for the best', integerOption('--index', 0, 1e6))
+    .option('--all', 'every instance, best first, up to --limit')
+    .option('--limit <n>', 'most instances of --all', integerOption('--limit', 1, 1e6), 32)
+    .option('--seed <n>', 'of the inputs', integerOption('--seed', 0, 0xffffffff), 1)
+    .option('--inputs <kind>', 'normal, or integers, whose results are exact', wordOption('--inputs', ['normal', 'integers']), 'normal')
+    .option('--checks <level>', 'of the virtual device: none, default, full', wordOption('--checks', ['none', 'default', 'full']))
+    .option('--async <order>', 'when asynchronous copies land: lazy, eager, random', wordOption('--async', ['lazy', 'eager', 'random']))
+    .option('--trace <file>', 'write a Chrome trace of the run (virtual devices)')
+    .option('--json', 'results as JSON Lines')
+    .action(async (file: string, options: RunOptions) => finish(await run(file, options, context)))
+}
+
+async function run(file: string, options: RunOptions, context: Context): Promise<ExitCode> {
+  const { out } = context
+  checkSelection(options)
+  const program = await loadProgram(file, (warnings) => out.diagnostics(warnings))
+  const { family } = oneKernel(program, options.kernel)
+  if (family.notLowered.length > 0) throw new KtlError(family.notLowered)
+  const plan = planArguments(family, options)
+  const device = await openDevice(options.device)
+  try {
+    const prepared = await makeArguments(plan, device)
+    const kernels = chooseKernels(prepared, family.name, options)
+    printHeader(family.name, prepared, options, device, context)
+    const results: Result[] = []
+    for (const kernel of kernels) results.push(await runKernel(kernel, prepared, options, context))
+    return printVerdict(results, out)
+  } finally {
+    await device.close()
+  }
+}
+
+function checkSelection({ instance, index, all, trace }: RunOptions): void {
+  const given = Object.entries({ '--instance': instance, '--index': index, '--all': all }).filter(([, value]) => value !== undefined)
+  if (given.length > 1) throw illegal(given[1]![0], `no ${given[0]![0]} beside it`, given.map(([name]) => name).join(' '))
+  if (all && trace !== undefined) throw illegal('--trace', 'one instance, not --all', trace)
+}
+
+function chooseKernels({ args }: PreparedArguments, name: string, options: RunOptions): readonly KtlKernel[] {
+  const { design, instance, index = 0, all, limit } = options
+  const count = instance !== undefined ? Infinity : all ? limit : index + 1
+  const found = getKernels(args, { limit: count, metadataFilter: ({ design: { kind } }) => design === undefined || kind === design })
+  const kernels = found.filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
+  if (kernels.length === 0) throw ktlError('KTL4042', { what: `these arguments of \`${name}\``, reasons: found.why?.split('\n').slice(1, 7) ?? [] })
+  if (instance !== undefined) {
+    const named = kernels.filter((kernel) => kernel.metadata.kernelName === instance)
+    if (named.length > 0) return named
+    const names = kernels.map((kernel) => kernel.metadata.kernelName)
+    throw ktlError('KTL4105', { what: 'instance for these arguments', name: instance, known: names.slice(0, 8) })
+  }
+  if (all) return kernels
+  if (index < kernels.length) return [kernels[index]!]
+  throw ktlError('KTL4107', { what: `${name} with index ${index}`, reasons: [`the arguments have ${plural(kernels.length, 'instance')}`] })
+} // prettier-ignore
+
+function printHeader(name: string, { plan: { types, extents }, operands, assumptions }: PreparedArguments, options: RunOptions, device: Device, { out }: Context): void {
+  const row = (label: string, text: string): void => out.line(`${label.padEnd(9)} ${text}`)
+  row('kernel', `${name}${Object.keys(types).length > 0 ? `  ${describeTypes(types)}` : ''}`)
+  row('dims', describeDims(extents))
+  row('operands', operands.join(', '))
+  if (options.epilogue !== undefined) row('epilogue', options.epilogue.trim().replaceAll('\n', '\n          '))
+  for (const text of assumptions) row('assumed', text)
+  row('inputs', `${options.inputs}, seed ${options.seed}`)
+  row('device', `${device.name} (${device.arch}, ${device.smCount} SMs)`)
+  for (const text of assumptions) out.record('assumption', { text })
+} // prettier-ignore
+
+interface Result {
+  readonly pass: boolean
+  readonly maxError: number
+  readonly text: string
+}
+
+async function runKernel(kernel: KtlKernel, prepared: PreparedArguments, options: RunOptions, { out, signal }: Context): Promise<Result> {
+  const { args, plan: { extents, types } } = prepared
+  const name = kernel.metadata.kernelName
+  out.line(`instance  ${name}`)
+  if (kernel.rankReason !== null) out.line(`rank      ${kernel.rankReason}`)
+  const base = { kernel: args.family.name, instance: name, device: args.device.name, dims: extents, types, seed: options.seed }
+  const progress = out.progress('running', 'CTAs')
+  try {
+    const done = await verify(kernel, args, {
+      signal,
+      seed: options.seed,
+      ...(options.checks && { checks: options.checks }),
+      ...(options.async && { order: options.async }),
+      ...(options.trace !== undefined && { trace: true }),
+      onProgress: (ctas, total) => progress.update(ctas, total),
+    })
+    progress.stop()
+    if (options.trace !== undefined) await writeTrace(options.trace, done.run.trace, out)
+    out.record('run', { ...base, ...fieldsOf(done) })
+    return printResult(done, out)
+  } catch (error) {
+    progress.stop()
+    // Findings are the result of a run; everything else is why there is none.
+    if (signal.aborted || !(error instanceof KtlError) || !error.diagnostics.every(({ code }) => code.startsWith('KTL50'))) throw error
+    out.diagnostics(error.diagnostics)
+    const text = plural(error.diagnostics.length, 'finding')
+    out.record('run', { ...base, pass: false, findings: error.diagnostics.map(({ code, message }) => ({ code, message })) })
+    out.line(`findings  ${error.diagnostics.map(({ code }) => code).join(', ')}`)
+    return { pass: false, maxError: NaN, text }
+  }
+} // prettier-ignore
+
+function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Record<string, Json> {
+  const { pass, exact, maxError, compared, failures, method } = check
+  const { warpInstructions, ctas, modelledCycles } = stats
+  return { pass, exact, maxError, compared, failures, method, compileMs, runMs, findings: [], warpInstructions, ctas, modelledCycles }
+}
+
+function printResult({ artifact, check, run: { stats }, compileMs, runMs }: Verification, out: Context['out']): Result {
+  out.line(`compiled  ${milliseconds(compileMs)} by nvcc ${artifact.info.toolkit}, or from the cache`)
+  const modelled = stats.modelledCycles > 0 ? `, ${Math.round(stats.modelledCycles).toLocaleString('en-US')} cycles modelled` : ''
+  out.line(`run       ${milliseconds(runMs)}: ${plural(stats.ctas, 'CTA')}, ${plural(stats.warpInstructions, 'warp instruction')}${modelled}`)
+  out.line('findings  none')
+  const { worst } = check
+  out.line(`compared  ${check.description}, ${check.exact ? 'which must be equal' : 'within their bounds'}`)
+  if (!check.pass && worst !== null) {
+    out.line(`worst     ${worst.output}[${worst.index.join(', ')}]: expected ${worst.expected}, got ${worst.actual}, bound ${worst.bound}`)
+  }
+  const failed = check.pass ? '' : `, ${plural(check.failures, 'element')} of ${check.compared} out of bounds`
+  return { pass: check.pass, maxError: check.maxError, text: `max error ${check.maxError}${check.exact ? ' (exact)' : ''}${failed}` }
+} // prettier-ignore
+
+/** The last line says PASS or FAIL. */
+function printVerdict(results: readonly Result[], out: Context['out']): ExitCode {
+  const failed = results.filter(({ pass }) => !pass)
+  const pass = failed.length === 0
+  const mark = pass ? out.colors.green('PASS') : out.colors.red('FAIL')
+  const maxError = Math.max(...results.map((result) => result.maxError))
+  const [first] = results
+  const many = `${results.length - failed.length} of ${results.length} instances pass, max error ${maxError}`
+  out.record('summary', { pass, instances: results.length, failed: failed.length, maxError })
+  out.line(`${mark}  ${results.length === 1 ? first!.text : many}`)
+  return pass ? EXIT.pass : EXIT.failed
+}
+
+async function writeTrace(file: string, trace: string | undefined, out: Context['out']): Promise<void> {
+  if (trace === undefined) return out.note('this device records no trace')
+  await writeFiles(path.dirname(file), [{ name: path.basename(file), content: trace }])
+  out.note(`trace written to ${file}`)
+}

@@ -1,0 +1,105 @@
+import { KtlError } from '../../../grammar/diagnostics.ts'
+import { openDevice, type Device, type DeviceSpec } from '../../device.ts'
+import { ktlError } from '../../fail.ts'
+import type { DeviceCase } from '../../selftest/case.ts'
+import { prepareCase, runCase, type PreparedCase } from '../../selftest/run_case.ts'
+import { deviceCases } from '../../selftest/table.ts'
+import type { AddCommand, Context } from '../context.ts'
+import { EXIT, exitCodeOf, type ExitCode } from '../exit.ts'
+import { deviceOption, integerOption } from '../options.ts'
+import { milliseconds, plural } from '../output.ts'
+
+interface SelftestOptions {
+  readonly device: DeviceSpec
+  readonly filter?: string
+  readonly limit: number
+}
+
+export const addSelftest: AddCommand = (program, context, finish) => {
+  program
+    .command('selftest')
+    .summary('run the table of device test cases')
+    .description('Runs the device test cases on a device: exact comparisons, untouched padding, no findings.')
+    .option('--device <device>', 'auto, virtual-sm100, virtual-sm90, cuda, cuda:N', deviceOption, 'auto')
+    .option('--filter <text>', 'only cases whose name contains it')
+    .option('--limit <n>', 'only the first n', integerOption('--limit', 1, 1e6), 1e6)
+    .option('--json', 'a JSON line for each case')
+    .action(async (options: SelftestOptions) => finish(await selftest(options, context)))
+}
+
+interface Tally {
+  pass: number
+  readonly failed: string[]
+  skipped: number
+  readonly kernels: Set<string>
+}
+
+async function selftest({ device: spec, filter, limit }: SelftestOptions, context: Context): Promise<ExitCode> {
+  const { out, signal } = context
+  const cases = (await deviceCases()).filter(({ name }) => filter === undefined || name.includes(filter)).slice(0, limit)
+  if (cases.length === 0) throw ktlError('KTL4107', { what: `case with ${filter} in its name`, reasons: [] })
+  const device = await openDevice(spec)
+  const started = performance.now()
+  const tally: Tally = { pass: 0, failed: [], skipped: 0, kernels: new Set() }
+  const progress = out.progress('selftest', 'cases')
+  try {
+    let next = begin(device, cases[0]!, signal)
+    for (let i = 0; i < cases.length; i++) {
+      const prepared = await next
+      // nvcc works on the next kernel while this one runs.
+      if (i + 1 < cases.length) next = begin(device, cases[i + 1]!, signal)
+      await runOne(prepared, tally, context)
+      progress.update(i + 1, cases.length)
+    }
+  } finally {
+    progress.stop()
+    await device.close()
+  }
+  return printSummary(tally, cases.length, device.name, performance.now() - started, out)
+}
+
+/** A failing compilation is met again, from the cache or not, when the case is run. */
+async function begin(device: Device, testCase: DeviceCase, signal: AbortSignal): Promise<PreparedCase> {
+  const prepared = await prepareCase(device, testCase)
+  prepared.kernel?.compile(prepared.args, { signal }).catch(() => {})
+  return prepared
+}
+
+async function runOne(prepared: PreparedCase, tally: Tally, { out, signal }: Context): Promise<void> {
+  const { name } = prepared.case
+  const { kernel } = prepared
+  if (kernel === null) {
+    tally.skipped++
+    out.record('case', { name, skipped: true })
+    return out.line(`${out.colors.yellow('SKIP')}  ${name}: no ${prepared.case.design.kind} kernel on this device`)
+  }
+  tally.kernels.add(kernel.metadata.kernelName)
+  const report = (pass: boolean, text: string): void => {
+    if (pass) tally.pass++
+    else tally.failed.push(name)
+    out.line(`${pass ? out.colors.green('PASS') : out.colors.red('FAIL')}  ${name}: ${text}`)
+  }
+  try {
+    const { pass, kernelName, text, check, changedBytes, compileMs, runMs } = await runCase(prepared, { signal })
+    out.record('case', { name, pass, kernelName, maxError: check.maxError, changedBytes, compileMs, runMs })
+    report(pass, text)
+  } catch (error) {
+    // What is missing on the machine, and Ctrl-C, end the run; the rest is this case's failure.
+    const code = exitCodeOf(error, signal)
+    if (!(error instanceof KtlError) || code !== EXIT.failed) throw error
+    out.record('case', { name, pass: false, code: error.code })
+    out.diagnostics(error.diagnostics)
+    report(false, error.code)
+  }
+}
+
+function printSummary(tally: Tally, count: number, device: string, ms: number, out: Context['out']): ExitCode {
+  const { pass, failed, skipped, kernels } = tally
+  out.record('summary', { pass: failed.length === 0, cases: count, passed: pass, failed, skipped, kernels: kernels.size, device })
+  out.line()
+  out.line(`${pass} of ${plural(count, 'case')} pass on ${device}${skipped > 0 ? `, ${skipped} skipped` : ''}: ${plural(kernels.size, 'kernel')}, ${milliseconds(ms)}`)
+  if (failed.length > 0) out.line(`failed:\n${failed.map((name) => `  ${name}`).join('\n')}`)
+  const ok = failed.length === 0
+  out.line(ok ? out.colors.green('PASS') : out.colors.red('FAIL'))
+  return ok ? EXIT.pass : EXIT.failed
+} // prettier-ignore

@@ -1,0 +1,107 @@
+/** The instances of a kernel that the options of `build`, `inspect`, `list` and `run` choose; no device is needed. */
+import { resolveType, type KernelFamily, type OrderChoice, type TypeChoice } from '../../compiler/family.ts'
+import type { Rejection, TargetArch } from '../../compiler/instance.ts'
+import { epilogueFromOptions } from './epilogue.ts'
+import type { Alignment, FamilySpace } from '../discovery/space.ts'
+import type { PlannedInstance } from '../discovery/planned.ts'
+import type { FusionShape } from '../discovery/fusion.ts'
+import { ktlError } from '../fail.ts'
+import { illegal, orderOf, typesOf, type ChoiceOptions, type Pairs } from './options.ts'
+
+export interface InstanceOptions extends ChoiceOptions {
+  readonly target: TargetArch
+  /** Only this backend. */
+  readonly design?: 'sm100' | 'simt'
+}
+
+/** A backend first, then types, orders and alignments in the order they are written. */
+export function* instancesOf(space: FamilySpace, options: InstanceOptions, rejected: Rejections = new Rejections()): Generator<PlannedInstance> {
+  const { family } = space
+  const types = chosenTypes(family, options.type)
+  const orders = chosenOrders(family, options.order)
+  const vector: Alignment = Object.fromEntries(family.operands.map(({ name }) => [name, 'vector' as const]))
+  const seen = new Set<string>()
+  for (const backend of space.backends(options.target)) {
+    if (options.design !== undefined && backend !== options.design) continue
+    for (const choice of types) {
+      const fusion = fusionOf(family, choice, options)
+      for (const order of space.orderChoices()) {
+        if (!matches(order, orders)) continue
+        for (const alignment of space.alignments(backend, vector)) {
+          const found = space.find(backend, options.target, { types: choice, orders: order, alignment }, fusion)
+          found.rejections.forEach(({ rejection, count }) => rejected.add(rejection, count))
+          for (const instance of found.instances) {
+            if (seen.has(instance.name)) continue
+            seen.add(instance.name)
+            yield instance
+          }
+        }
+      }
+    }
+  }
+} // prettier-ignore
+
+/** Reasons with how often they were met, the most frequent first. */
+export class Rejections {
+  readonly #counts = new Map<string, number>()
+
+  add({ code, reason }: Rejection, count: number): void {
+    const key = `${code}: ${reason}`
+    this.#counts.set(key, (this.#counts.get(key) ?? 0) + count)
+  }
+
+  get reasons(): string[] {
+    return [...this.#counts].sort((a, b) => b[1] - a[1]).map(([reason, count]) => `${count}x ${reason}`)
+  }
+}
+
+/** The consistent choices of dtypes that `--type` leaves. */
+export function chosenTypes(family: KernelFamily, given: Pairs = {}): readonly TypeChoice[] {
+  const wanted = typesOf(given)
+  const known = family.typeParameters.map(({ name }) => name)
+  const unknown = Object.keys(wanted).find((name) => !known.includes(name))
+  if (unknown !== undefined) throw ktlError('KTL4105', { what: `type parameter of ${family.name}`, name: unknown, known })
+  const left = family.typeChoices.filter((choice) => Object.entries(wanted).every(([name, dtype]) => choice[name] === dtype))
+  if (left.length > 0) return left
+  const choices = family.typeParameters.map(({ name, alternatives }) => `${name}: ${alternatives.join(' | ')}`)
+  const got = Object.entries(given).map(([name, dtype]) => `${name}=${dtype}`).join() // prettier-ignore
+  throw illegal('--type', `a consistent choice of ${choices.join(', ')}`, got)
+}
+
+/** The memory orders that `--order` asks for, by operand. */
+export function chosenOrders(family: KernelFamily, given: Pairs = {}): OrderChoice {
+  const known = family.operands.map(({ name }) => name)
+  return Object.fromEntries(
+    Object.entries(given).map(([name, text]) => {
+      const operand = family.operands.find((o) => o.name === name)
+      if (!operand) throw ktlError('KTL4105', { what: `operand of ${family.name}`, name, known })
+      const optional = new Set(family.axes.filter((axis) => axis.optional).map((axis) => axis.name))
+      const required = operand.axes.filter((axis) => !optional.has(axis))
+      const order = orderOf(text, operand.axes) ?? orderOf(text, required)
+      if (order !== null) return [name, order]
+      throw illegal('--order', `the axes of ${name}: ${operand.orders.map((o) => o.join('')).join(' | ')}`, `${name}=${text}`)
+    }),
+  )
+}
+
+/** Orders count by their contiguous axis: outer strides are parameters of the launch. */
+const matches = (order: OrderChoice, wanted: OrderChoice): boolean =>
+  Object.entries(wanted).every(([name, axes]) => order[name]!.at(-1) === axes.at(-1))
+
+/** `--epilogue` in the kernel's slot; null: there is none. Numbers for the kernel's own scalars are not its business. */
+export function fusionOf(family: KernelFamily, types: TypeChoice, { epilogue, arg = {} }: ChoiceOptions): FusionShape | null {
+  if (epilogue === undefined) return null
+  const slot = slotOf(family)
+  const dtype = resolveType(slot.dtype, types)
+  const own = Object.entries(arg).filter(([name]) => !family.scalars.some((scalar) => scalar.name === name))
+  return epilogueFromOptions(epilogue, Object.fromEntries(own), slot.axes, dtype, dtype === 'f64' ? 'f64' : 'f32')
+}
+
+/** The output that the slot stands for. KTL4035: the kernel has none. */
+export function slotOf(family: KernelFamily) {
+  if (family.slot === null) throw ktlError('KTL4035', { kernel: family.name })
+  return family.operands.find((operand) => operand.name === family.slot)!
+}
+
+/** `T=f16, O=f32`; empty without type parameters. */
+export const describeTypes = (types: TypeChoice): string => Object.entries(types).map(([name, dtype]) => `${name}=${dtype}`).join(', ') // prettier-ignore

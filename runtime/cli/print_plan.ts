@@ -1,0 +1,41 @@
+/** The plan of an instance as text: budgets and choices, an operand a line. */
+import type { Plan } from '../../codegen/index.ts'
+import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
+import type { SimtPlan } from '../../codegen/simt/plan.ts'
+
+export function printPlan(name: string, plan: Plan): string {
+  const lines = plan.kind === 'sm100' ? sm100Lines(plan) : simtLines(plan)
+  return [`plan ${name}`, ...lines.map((line) => `  ${line}`)].join('\n') + '\n'
+}
+
+function sm100Lines(plan: Sm100Plan): string[] {
+  const { gemm, design, instance } = plan
+  const lines = [
+    `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}, scheduler ${design.scheduler}`,
+    `axes m=${gemm.m} n=${gemm.n} k=${gemm.k}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
+    `tile ${plan.tile.join('x')}, instruction k ${plan.mmaK}, descriptor 0x${(plan.instructionDescriptor >>> 0).toString(16).padStart(8, '0')}`,
+    `threads ${plan.threads}, shared memory ${plan.smemBytes} B, TMEM ${plan.tmemColumns} columns`,
+    `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.stagingSlotBytes} B`,
+  ]
+  for (const [side, { operand, major, boxes, boxExtents, tileBytes }] of [['a', plan.a], ['b', plan.b]] as const) {
+    const copies = `${boxes} box${boxes === 1 ? '' : 'es'} of ${boxExtents.join('x')}, ${tileBytes} B a tile`
+    lines.push(`${side} ${operand.name}: ${operand.dtype}, ${major}-major, ${copies}`)
+  }
+  for (const { operand, shape, vector } of plan.aux) {
+    lines.push(`epilogue operand ${operand.name}: ${operand.dtype}, ${shape}${vector ? ', 16-byte loads' : ''}`)
+  }
+  for (const { operand, store, contiguous, swizzle } of plan.outputs) {
+    const how = store === 'tma' ? `TMA store, staging swizzle ${swizzle}` : 'element by element'
+    lines.push(`output ${operand.name}: ${operand.dtype}, ${contiguous}-contiguous, ${how}`)
+  }
+  return lines
+} // prettier-ignore
+
+function simtLines({ design, instance, threads, smemBytes, passes }: SimtPlan): string[] {
+  const lines = [`target ${instance.target}, tile ${design.tile.join('x')}, ${threads} threads, static shared memory ${smemBytes} B`]
+  for (const { outputs, axes, tile } of passes) {
+    const how = tile === null ? 'an element per thread' : `tile ${tile.extents.join('x')} of ${tile.m}, ${tile.n}, ${tile.k} through shared memory`
+    lines.push(`pass ${outputs.map(({ operand }) => operand).join(', ')} over [${axes.join(', ')}]: ${how}`)
+  }
+  return lines
+} // prettier-ignore

@@ -1,0 +1,36 @@
+/** Files that appear together, complete, or not at all. */
+import { randomUUID } from 'node:crypto'
+import { promises as fs } from 'node:fs'
+import path from 'node:path'
+import { ktlError } from '../fail.ts'
+import { reasonOf } from './sources.ts'
+
+export interface OutputFile {
+  readonly name: string
+  readonly content: string | Uint8Array
+}
+
+/** Writes all under other names first, flushed, then renames; KTL6008 leaves nothing of this call behind. */
+export async function writeFiles(folder: string, files: readonly OutputFile[]): Promise<string[]> {
+  const suffix = `.tmp-${process.pid}-${randomUUID().slice(0, 8)}`
+  const temporaries: string[] = []
+  let current = folder
+  try {
+    await fs.mkdir(folder, { recursive: true })
+    for (const { name, content } of files) {
+      current = path.join(folder, name)
+      temporaries.push(current + suffix)
+      await fs.writeFile(current + suffix, content, { flag: 'wx', flush: true })
+    }
+    const placed: string[] = []
+    for (const temporary of temporaries) {
+      current = temporary.slice(0, -suffix.length)
+      await fs.rename(temporary, current)
+      placed.push(current)
+    }
+    return placed
+  } catch (error) {
+    await Promise.all(temporaries.map((file) => fs.rm(file, { force: true })))
+    throw ktlError('KTL6008', { file: current, reason: reasonOf(error) })
+  }
+}

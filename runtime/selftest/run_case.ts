@@ -1,0 +1,116 @@
+/** One device test case: tensors as the case describes them, the instance it asks for, a run, and all comparisons. */
+import type { FamilyOperand, KernelFamily } from '../../compiler/family.ts'
+import { resolveType } from '../../compiler/family.ts'
+import type { CheckResult } from '../../compiler/evaluate/compare.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { EpilogueArguments } from '../arguments/epilogue.ts'
+import { KernelArguments } from '../arguments/kernel.ts'
+import type { Device } from '../device.ts'
+import { ktlProvider } from '../discovery/provider.ts'
+import { getKernels } from '../discovery/query.ts'
+import { KtlKernel, type KernelRunOptions } from '../kernel_ktl.ts'
+import type { KernelMetadata } from '../metadata/kernel.ts'
+import { loadSource } from '../program.ts'
+import type { Tensor } from '../tensor.ts'
+import { elementCount } from '../tensor_layout.ts'
+import { verify } from '../verify.ts'
+import type { CaseAux, CaseOperand, DeviceCase } from './case.ts'
+import { GuardedTensor } from './guarded.ts'
+import { randomValues, seedOf } from './values.ts'
+
+export interface CaseResult {
+  readonly name: string
+  readonly pass: boolean
+  readonly kernelName: string
+  /** One line: the error, or what is wrong. */
+  readonly text: string
+  readonly check: CheckResult
+  /** Bytes beside the tensors' elements that the kernel has changed. */
+  readonly changedBytes: number
+  readonly compileMs: number
+  readonly runMs: number
+}
+
+/** A case with its tensors on a device and the kernel that it asks for. */
+export interface PreparedCase {
+  readonly case: DeviceCase
+  readonly args: KernelArguments
+  /** null: the device has no kernel of the design. */
+  readonly kernel: KtlKernel | null
+  readonly guards: readonly GuardedTensor[]
+}
+
+const SEED = 7
+
+export async function prepareCase(device: Device, testCase: DeviceCase): Promise<PreparedCase> {
+  const family = familyOf(testCase)
+  const guards: GuardedTensor[] = []
+  const make = async (name: string, role: 'input' | 'output', dtype: DTypeName, axes: readonly string[], layout: CaseOperand): Promise<Tensor> => {
+    const shape = axes.map((axis) => (axis === '1' ? 1 : testCase.extents[axis]!))
+    const { order, padding = 0, offset = 0 } = layout
+    const guard = new GuardedTensor(device, dtype, shape, { padding, offset, ...(order && { order: order.map((axis) => axes.indexOf(axis)) }) })
+    guards.push(guard)
+    if (role === 'input') await guard.tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(SEED, name), testCase.inputs))
+    return guard.tensor
+  }
+  const bindings: Record<string, Tensor | number> = { ...testCase.scalars }
+  for (const operand of family.operands) {
+    const layout = testCase.operands[operand.name] ?? {}
+    bindings[operand.name] = await make(operand.name, operand.role, resolveType(operand.dtype, testCase.types), axesOf(operand, testCase, layout), layout)
+  }
+  const auxiliary = async (role: 'input' | 'output', operands: Readonly<Record<string, CaseAux>> = {}): Promise<Record<string, Tensor>> => {
+    const tensors: Record<string, Tensor> = {}
+    for (const [name, aux] of Object.entries(operands)) tensors[name] = await make(name, role, aux.dtype, aux.axes, aux)
+    return tensors
+  }
+  const { epilogue: text } = testCase
+  const epilogue = text
+    ? new EpilogueArguments(text.text, { ...text.scalars, ...(await auxiliary('input', text.tensors)), ...(await auxiliary('output', text.outputs)) })
+    : null
+  const args = new KernelArguments({ family }, { ...bindings, epilogue })
+  const [kernel] = getKernels(args, { limit: 1, metadataFilter: designFilter(testCase) })
+  return { case: testCase, args, kernel: kernel instanceof KtlKernel ? kernel : null, guards }
+} // prettier-ignore
+
+function designFilter({ design: { kind, tile } }: DeviceCase): (metadata: KernelMetadata) => boolean {
+  return ({ design }) => design.kind === kind && (tile === undefined || (design.tileShape[0] === tile[0] && design.tileShape[1] === tile[1]))
+}
+
+function familyOf({ kernel, source }: DeviceCase): KernelFamily {
+  const family = source
+    ? loadSource({ name: `${kernel}.ktl`, text: source }).kernels[kernel]?.family
+    : ktlProvider.spaces.find((space) => space.library && space.family.name === kernel)?.family
+  if (!family) throw new Error(`no kernel ${kernel} in ${source ? 'the source of the case' : 'the library'}`)
+  return family
+}
+
+/** Axes that the case gives an extent and the operand does not leave out. */
+function axesOf({ axes }: FamilyOperand, { extents }: DeviceCase, { without = [] }: CaseOperand): readonly string[] {
+  return axes.filter((axis) => Object.hasOwn(extents, axis) && !without.includes(axis))
+}
+
+/**
+ * Runs a case whose kernel is there and frees its tensors. Differences are results; what does not compile and findings
+ * reject, as from `kernel.run`.
+ */
+export async function runCase({ case: testCase, args, kernel, guards }: PreparedCase, options: KernelRunOptions = {}): Promise<CaseResult> {
+  try {
+    const { check, compileMs, runMs } = await verify(kernel!, args, options)
+    let changedBytes = 0
+    for (const guard of guards) changedBytes += await guard.changedBytes()
+    const equal = testCase.inputs !== 'integers' || check.maxError === 0
+    const pass = check.pass && equal && changedBytes === 0
+    const text = describe(check, changedBytes)
+    return { name: testCase.name, pass, kernelName: kernel!.metadata.kernelName, text, check, changedBytes, compileMs, runMs }
+  } finally {
+    guards.forEach((guard) => guard.free())
+  }
+} // prettier-ignore
+
+function describe({ maxError, worst, failures, compared }: CheckResult, changedBytes: number): string {
+  const parts = [`max error ${maxError}`]
+  if (maxError > 0 && worst) parts.push(`${worst.output}[${worst.index.join(', ')}]: expected ${worst.expected}, got ${worst.actual}`)
+  if (failures > 0) parts.push(`${failures} of ${compared} elements out of bounds`)
+  if (changedBytes > 0) parts.push(`${changedBytes} bytes beside the tensors changed`)
+  return parts.join('; ')
+}

@@ -1,0 +1,30 @@
+/** Seeded values that suit a dtype: the same seed gives the same values on every machine. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { integers, normal, uniform } from '../../compiler/evaluate/generate.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+
+/** `integers`: small enough that sums of products are exact. */
+export type InputKind = 'integers' | 'normal'
+
+export function randomValues(dtype: DTypeName, count: number, seed: number, kind: InputKind): Float32Array {
+  const { class: kindOf, signed } = DTYPES[dtype]
+  if (kindOf === 'bool') return integers(count, seed, 1).map((x) => (x > 0 ? 1 : 0))
+  // Scales: powers of two near 1.
+  if (kindOf === 'scale') return integers(count, seed, 2).map((x) => 2 ** x)
+  const values = kind === 'integers' || kindOf === 'int' ? integers(count, seed) : normal(count, seed)
+  return signed ? values : values.map(Math.abs)
+}
+
+/** A number for a scalar that nobody gave: a multiple of 1/4 between -2 and 2, and not 0. */
+export function randomScalar(seed: number, kind: InputKind): number {
+  const next = uniform(seed)
+  const magnitude = kind === 'integers' ? 1 + Math.floor(next() * 3) : (1 + Math.floor(next() * 8)) / 4
+  return next() < 0.5 ? -magnitude : magnitude
+}
+
+/** Independent streams from one seed: the same name always gets the same one. */
+export function seedOf(seed: number, name: string): number {
+  let hash = Math.imul(seed, 0x9e3779b1) >>> 0
+  for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193) >>> 0
+  return hash
+}

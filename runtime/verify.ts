@@ -1,0 +1,68 @@
+/** A kernel run on a device and its outputs held against the reference evaluator. */
+import { checkOutputs, type CheckOptions, type CheckResult } from '../compiler/evaluate/compare.ts'
+import type { EvaluationInputs, TensorData } from '../compiler/evaluate/inputs.ts'
+import type { RuntimeArguments } from './arguments/base.ts'
+import type { Artifact } from './artifact.ts'
+import type { Call } from './discovery/call.ts'
+import type { RunResult } from './kernel.ts'
+import type { KernelRunOptions, KtlKernel } from './kernel_ktl.ts'
+import type { Tensor } from './tensor.ts'
+
+export interface VerifyOptions extends KernelRunOptions {
+  readonly check?: CheckOptions
+}
+
+export interface Verification {
+  readonly artifact: Artifact
+  readonly run: RunResult
+  readonly check: CheckResult
+  /** Wall-clock milliseconds; compiling from the cache takes next to none. */
+  readonly compileMs: number
+  readonly runMs: number
+}
+
+/**
+ * Compiles, runs and compares. A failed comparison is a result (`check.pass`); what does not compile or run, and
+ * findings of the device, reject as they do for `kernel.run`. Inputs are read back before the run: outputs may be the same tensors.
+ */
+export async function verify(kernel: KtlKernel, args: RuntimeArguments, options: VerifyOptions = {}): Promise<Verification> {
+  const { check: checkOptions, ...runOptions } = options
+  const started = performance.now()
+  const artifact = runOptions.artifact ?? (await kernel.compile(args, runOptions))
+  const compileMs = performance.now() - started
+  const { program } = kernel.plan
+  const call = kernel.call(args)
+  const inputs = await evaluationInputs(kernel, call)
+  const launched = performance.now()
+  const run = await kernel.run(args, { ...runOptions, artifact })
+  const runMs = performance.now() - launched
+  const actual: Record<string, ArrayLike<number>> = {}
+  for (const { operand } of program.outputs) actual[operand] = await tensorOf(call, operand).toArray()
+  return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), compileMs, runMs }
+}
+
+/** What the evaluator takes: decoded values of every input, with the shape that the program sees. */
+async function evaluationInputs(kernel: KtlKernel, call: Call): Promise<EvaluationInputs> {
+  const { operands, scalars } = kernel.plan.program
+  const tensors: Record<string, TensorData> = {}
+  for (const { name, role } of operands) {
+    if (role === 'input') tensors[name] = { data: await tensorOf(call, name).toArray(), shape: shapeOf(call, name) }
+  }
+  const values: Record<string, number> = { ...call.scalars }
+  for (const { name, pointer } of scalars) if (pointer) values[name] = (await tensorOf(call, name).toArray())[0]!
+  return { tensors, scalars: values, extents: call.extents }
+}
+
+const fusedTensor = ({ fusion }: Call, name: string) => fusion?.tensors.find((tensor) => tensor.name === name)
+
+function tensorOf(call: Call, name: string): Tensor {
+  return (call.tensors[name] ?? fusedTensor(call, name)?.tensor)!
+}
+
+/** Operands of the epilogue have the axes that the program gave them: extents of 1 that it does not know are left out. */
+function shapeOf(call: Call, name: string): readonly number[] {
+  const declared = call.tensors[name]
+  if (declared) return declared.shape
+  const { tensor, dimensions } = fusedTensor(call, name)!
+  return dimensions.map((dimension) => (dimension < 0 ? 1 : tensor.shape[dimension]!))
+}

@@ -1,0 +1,138 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { generateSimt } from '../../codegen/simt/kernel.ts'
+import { planSimt, type SimtPlan } from '../../codegen/simt/plan.ts'
+import { KTL_VERSION } from '../../codegen/version.ts'
+import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import manifest from '../../package.json' with { type: 'json' }
+import { ProgramBuilder, SIMT_PROGRAMS } from './programs.ts'
+
+function planned(program: TensorProgram, tile: readonly [number, number] = [16, 16]): SimtPlan {
+  const plan = planSimt({ program, target: 'sm_100a', design: { kind: 'simt', tile } })
+  if ('code' in plan) throw new Error(plan.reason)
+  return plan
+}
+
+describe('plans', () => {
+  test('plain contractions go through shared memory, the rest is an element per thread', () => {
+    const kinds = Object.fromEntries(
+      Object.entries(SIMT_PROGRAMS).map(([name, make]) => [
+        name,
+        planned(make()).passes.map((pass) => (pass.tile ? 'tile' : 'element')),
+      ]),
+    )
+    expect(kinds).toMatchObject({
+      axpby: ['element'],
+      dgemm: ['tile'],
+      residual: ['tile'],
+      swiglu: ['tile'],
+      fp8_amax: ['tile', 'element'],
+      many_axes: ['element'],
+      dot: ['element'],
+      row_statistics: ['element', 'element'],
+    })
+  })
+
+  test('contractions of one operand share its tile; shared memory stays within 48 KiB', () => {
+    const { tile } = planned(SIMT_PROGRAMS.swiglu!(), [32, 32]).passes[0]!
+    expect(tile!.buffers.map((b) => `${b.operand} ${b.side}`)).toEqual(['A rows', 'Bg columns', 'Bu columns'])
+    for (const make of Object.values(SIMT_PROGRAMS))
+      expect(planned(make(), [32, 32]).smemBytes).toBeLessThanOrEqual(49152)
+  })
+
+  test('which inputs may be the very same tensor as an output', () => {
+    expect(planned(SIMT_PROGRAMS.residual!()).inPlace).toEqual(['C'])
+    expect(planned(SIMT_PROGRAMS.axpby!()).inPlace).toEqual(['X', 'Y'])
+    expect(planned(SIMT_PROGRAMS.row_statistics!()).inPlace).toEqual([])
+    expect(planned(SIMT_PROGRAMS.dgemm!()).inPlace).toEqual([])
+  })
+
+  test('rejections', () => {
+    const p = new ProgramBuilder(['i'], { x: { dtype: 'e2m1', axes: ['i'] } })
+    const packed = p.program('packed', { y: { dtype: 'f32', axes: ['i'], value: p.input('x') } })
+    const design = { kind: 'simt', tile: [16, 16] } as const
+    expect(planSimt({ program: packed, target: 'sm_100a', design })).toMatchObject({ code: 'KTL2904', operand: 'x' })
+    expect(planSimt({ program: SIMT_PROGRAMS.fp8_amax!(), target: 'sm_80', design })).toMatchObject({
+      code: 'KTL2904',
+      operand: 'A',
+    })
+  })
+})
+
+describe('text', () => {
+  test.each(['axpby', 'linear_gelu'])('%s', async (name) => {
+    const { cuda } = generateSimt(planned(SIMT_PROGRAMS[name]!()), `ktl.${name}_simt`)
+    await expect(cuda).toMatchFileSnapshot(`../golden/${name}_simt.cu`)
+  })
+
+  test('states its version and maps lines that exist', () => {
+    expect(KTL_VERSION).toBe(manifest.version)
+    const { cuda, sourceMap, recipe } = generateSimt(planned(SIMT_PROGRAMS.residual!()), 'ktl.residual_simt')
+    const lines = cuda.split('\n')
+    expect(lines[0]).toBe('// ktl.residual_simt')
+    expect(recipe.entry).toBe('ktl__residual_simt')
+    const store = sourceMap.find((entry) => entry.note === 'store F')!
+    expect(lines[store.cudaLine - 1]).toMatch(/^ +op_F\[.*\] = add_\d+;$/)
+  })
+
+  test('takes less than 10 ms', () => {
+    const program = SIMT_PROGRAMS.swiglu!()
+    generateSimt(planned(program), 'warm')
+    const start = performance.now()
+    for (let i = 0; i < 10; i++) generateSimt(planned(program), 'ktl.swiglu')
+    expect((performance.now() - start) / 10).toBeLessThan(10)
+  })
+})
+
+const folder = mkdtempSync(path.join(tmpdir(), 'simt-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function run(command: string, args: readonly string[]): Promise<{ status: number | null; output: string }> {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { cwd: folder })
+    let output = ''
+    child.stdout.on('data', (data: Buffer) => (output += data.toString()))
+    child.stderr.on('data', (data: Buffer) => (output += data.toString()))
+    child.on('error', (error) => resolve({ status: -1, output: String(error) }))
+    child.on('close', (status) => resolve({ status, output }))
+  })
+}
+
+const nvcc = (process.env.PATH ?? '').split(path.delimiter).some((entry) => existsSync(path.join(entry, 'nvcc')))
+
+describe.skipIf(!nvcc)('nvcc', { timeout: 60_000 }, () => {
+  const source = (name: string): string => {
+    const { cuda } = generateSimt(planned(SIMT_PROGRAMS[name]!()), `ktl.${name}_simt`)
+    writeFileSync(path.join(folder, `${name}.cu`), cuda)
+    return `${name}.cu`
+  }
+
+  test.concurrent.each(Object.keys(SIMT_PROGRAMS))('ptxas takes %s without spills or warnings', async (name) => {
+    const flags = [
+      '-std=c++17',
+      '-arch=sm_100a',
+      '-cubin',
+      '-fmad=false',
+      '-lineinfo',
+      '-DKTL_DEVICE_ONLY',
+      '-Xptxas',
+      '-v',
+    ]
+    const { status, output } = await run('nvcc', [...flags, source(name), '-o', `${name}.cubin`])
+    expect(status, output).toBe(0)
+    expect(output).toContain('0 bytes spill stores, 0 bytes spill loads')
+    expect(output).not.toMatch(/warning/i)
+  })
+
+  test('compiles the host launcher by the line that the file gives', async () => {
+    const file = source('dgemm')
+    const { cuda } = generateSimt(planned(SIMT_PROGRAMS.dgemm!()), 'ktl.dgemm_simt')
+    const flags = /^\/\/ Host launcher.*: nvcc (.*) kernel\.cu/m.exec(cuda)![1]!.split(' ')
+    const { status, output } = await run('nvcc', [...flags, file, '-o', 'dgemm.o'])
+    expect(status, output).toBe(0)
+    expect(output).not.toMatch(/warning/i)
+  })
+})
