@@ -175,7 +175,7 @@ class KtlParser extends StatementParser {
   /** An epilogue string in `def` spelling; annotations, comments and the docstring are gone by now. */
   epilogueDef = this.RULE('epilogueDef', (): EpilogueDecl => {
     this.CONSUME(T.Def)
-    const name = this.SUBRULE(this.name)
+    const name = this.SUBRULE(this.word)
     const params = this.SUBRULE(this.epilogueParams)
     this.CONSUME(T.Colon)
     const list: (Statement | undefined)[] = []

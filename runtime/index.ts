@@ -1,7 +1,14 @@
 /** The public API of ktl. */
 
 // Devices and memory.
-export { openDevice, type Device, type DeviceOptions, type DeviceSpec, type MallocOptions, type TensorOptions } from './device.ts'
+export {
+  openDevice,
+  type Device,
+  type DeviceOptions,
+  type DeviceSpec,
+  type MallocOptions,
+  type TensorOptions,
+} from './device.ts'
 export { Tensor, type TypedTensor } from './tensor.ts'
 export type { DecodedArray, RawBits, Values } from './tensor_data.ts'
 export { fromTensorLike, type FromTensorLikeOptions, type TensorLike } from './tensor_like.ts'
@@ -23,7 +30,13 @@ export { KernelArguments, type KernelBindings, type KernelReference } from './ar
 export type { Operand, TensorOf } from './arguments/operands.ts'
 
 // Finding kernels.
-export { countKernels, getKernels, type GetKernelsOptions, type KernelCount, type KernelList } from './discovery/query.ts'
+export {
+  countKernels,
+  getKernels,
+  type GetKernelsOptions,
+  type KernelCount,
+  type KernelList,
+} from './discovery/query.ts'
 export { explainKernels, type Explanation, type RejectionReason } from './discovery/explain.ts'
 export { availableProviders, CudaProvider, ktlProvider, Provider, type ProviderSpec } from './discovery/provider.ts'
 export type { Estimate } from './discovery/rank.ts'
@@ -36,6 +49,10 @@ export { PreparedLaunch } from './kernel_launch.ts'
 export { Artifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifact.ts'
 export { OK, raise, refuse, type Status, type StatusOk, type StatusRefused } from './status.ts'
 export * from './metadata/index.ts'
+
+// Checking results.
+export { formatError, verify, type Verification, type VerifyOptions } from './verify.ts'
+export { randomValues, type InputKind } from './selftest/values.ts'
 
 // Programs.
 export { loadKtl, loadSource, register, type CallableKernel, type KtlProgram } from './program.ts'

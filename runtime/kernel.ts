@@ -103,7 +103,8 @@ export abstract class Kernel<Arguments extends RuntimeArguments = RuntimeArgumen
   protected checkWorkspace(args: Arguments, workspace: Tensor | undefined): void {
     if (workspace === undefined) return
     const expected = this.getWorkspaceSize(args)
-    if (workspace.byteLength < expected) throw ktlError('KTL4041', { expected: String(expected), got: String(workspace.byteLength) })
+    if (workspace.byteLength < expected)
+      throw ktlError('KTL4041', { expected: String(expected), got: String(workspace.byteLength) })
   }
 
   toString(): string {
@@ -112,6 +113,9 @@ export abstract class Kernel<Arguments extends RuntimeArguments = RuntimeArgumen
 }
 
 /** Arguments that a subclass cannot take: for its `supportsArguments`. */
-export function expectArguments(args: RuntimeArguments, expected: abstract new (...args: never[]) => RuntimeArguments): Status {
+export function expectArguments(
+  args: RuntimeArguments,
+  expected: abstract new (...args: never[]) => RuntimeArguments,
+): Status {
   return args instanceof expected ? OK : refuse('KTL4030', { expected: expected.name, got: describeArguments(args) })
 }

@@ -14,6 +14,7 @@ import { enqueueLaunch, PreparedLaunch, runLaunch, tileGroup, type LaunchRequest
 import { planLaunch } from './launch.ts'
 import { OK, raise, type Status } from './status.ts'
 import { compileCached } from './toolchain/cached.ts'
+import type { KernelResources } from './toolchain/resources.ts'
 
 export type KernelRunOptions = KernelLaunchOptions<Artifact>
 
@@ -68,6 +69,14 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     return artifact
   }
 
+  /** Registers, spills and stack as ptxas reports them for the target it was found for: makes a cubin, out of the cache where possible. */
+  async resources(options: { readonly signal?: AbortSignal } = {}): Promise<KernelResources> {
+    const { family } = this.#planned.space
+    const { target: arch } = this.#planned.instance
+    const compiled = await compileCached(this.generated.cuda, { arch, kind: 'cubin', name: `${family.name}.cu`, signal: options.signal })
+    return compiled.resources[0]!
+  }
+
   async #build(arch: TargetArch, kind: 'ptx' | 'cubin', signal: AbortSignal | undefined): Promise<Artifact> {
     const { generated } = this
     const { family } = this.#planned.space
@@ -94,7 +103,8 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   launch(args: RuntimeArguments, options: KernelLaunchOptions<Artifact>): void {
     const { artifact } = options
     if (!options.assumeSupportedArgs) raise(this.supports(args))
-    if (artifact === undefined) throw ktlError('KTL4022', { what: 'launch', missing: ['artifact'], known: ['artifact', 'stream'] })
+    if (artifact === undefined)
+      throw ktlError('KTL4022', { what: 'launch', missing: ['artifact'], known: ['artifact', 'stream'] })
     this.#checkArtifact(artifact, args.device.arch)
     const request = this.#request(args, artifact)
     if (request) enqueueLaunch(request, { ...options, stream: options.stream ?? args.device.defaultStream })
@@ -133,7 +143,11 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   /** null: nothing to compute. */
   #request(args: RuntimeArguments, artifact: Artifact): LaunchRequest | null {
     const call = this.call(args)
-    const plan = planLaunch(artifact.recipe, { ...launchBindings(call), tileGroup: tileGroup(artifact, call) }, args.device)
+    const plan = planLaunch(
+      artifact.recipe,
+      { ...launchBindings(call), tileGroup: tileGroup(artifact, call) },
+      args.device,
+    )
     return plan && { device: args.device, artifact, plan, uses: callTensors(call).map(({ tensor }) => tensor) }
   }
 
@@ -147,17 +161,28 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   #checkArtifact(artifact: Artifact, arch: string): void {
     const { kernelName } = this.metadata
-    if (artifact.kernelName !== kernelName) throw ktlError('KTL4040', { expected: kernelName, got: artifact.kernelName })
+    if (artifact.kernelName !== kernelName)
+      throw ktlError('KTL4040', { expected: kernelName, got: artifact.kernelName })
     if (artifact.section('ptx', arch) === null && artifact.section('cubin', arch) === null) {
       const built = artifact.sections.flatMap(({ target }) => target ?? [])
-      throw ktlError('KTL4040', { expected: `${kernelName} for ${arch}`, got: `it for ${built.join(', ') || 'no target'}` })
+      throw ktlError('KTL4040', {
+        expected: `${kernelName} for ${arch}`,
+        got: `it for ${built.join(', ') || 'no target'}`,
+      })
     }
   }
 
   #signature(): Json {
     const { operands, scalars } = this.#planned.program
     return {
-      operands: operands.map(({ name, role, dtype, axes, order, divisibility }) => ({ name, role, dtype, axes, order, divisibility })),
+      operands: operands.map(({ name, role, dtype, axes, order, divisibility }) => ({
+        name,
+        role,
+        dtype,
+        axes,
+        order,
+        divisibility,
+      })),
       scalars: scalars.map(({ name, dtype }) => ({ name, dtype })),
       program: printTensorProgram(this.#planned.program),
     }

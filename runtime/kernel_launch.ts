@@ -77,7 +77,8 @@ export function enqueueLaunch(request: LaunchRequest, options: StreamOptions): v
 function firstLaunch(request: LaunchRequest, options: StreamOptions): () => Promise<LaunchResult> {
   const { device, artifact, uses } = request
   const { stream } = options
-  if (stream.device !== device) throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
+  if (stream.device !== device)
+    throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
   uses.forEach((tensor) => tensor.recordUse(stream))
   const { ready } = loadKernel(device, artifact)
   return async () => (await ready).launch({ ...launchOptions(request, options), stream: device.createStream() })
@@ -89,7 +90,12 @@ const signalOf = ({ signal }: StreamOptions): { signal?: AbortSignal } => (signa
 function launchOptions({ plan, uses }: LaunchRequest, options: StreamOptions): LaunchOptions {
   const { stream, checks, order, seed, threads, instructionBudget, signal, onProgress, trace } = options
   const given = { checks, order, seed, threads, instructionBudget, signal, onProgress, trace }
-  return { ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)), ...plan, uses, stream }
+  return {
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+    ...plan,
+    uses,
+    stream,
+  }
 }
 
 /** Rows of tiles walked before columns advance: neighbours share A and B in L2. */
@@ -154,7 +160,8 @@ export class PreparedLaunch {
 }
 
 function checkExchange(name: string, before: Tensor, after: Tensor): void {
-  const like = (tensor: Tensor): string => `${tensor.dtype} ${formatShape(tensor.shape)} strides ${formatShape(tensor.strides)}`
+  const like = (tensor: Tensor): string =>
+    `${tensor.dtype} ${formatShape(tensor.shape)} strides ${formatShape(tensor.strides)}`
   const aligned = before.pointer % 16n !== 0n || after.pointer % 16n === 0n
   if (like(before) === like(after) && aligned && before.device === after.device) return
   const got = aligned ? like(after) : `a pointer that is not aligned to 16 bytes`

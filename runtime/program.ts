@@ -39,7 +39,9 @@ export interface KtlProgram {
  * Reads and checks a `.ktl` file, or a text with a name for messages. Throws a KtlError with every diagnostic when
  * there is an error, and the file system's own error when the file cannot be read.
  */
-export async function loadKtl(input: string | URL | { readonly source: string; readonly name?: string }): Promise<KtlProgram> {
+export async function loadKtl(
+  input: string | URL | { readonly source: string; readonly name?: string },
+): Promise<KtlProgram> {
   if (typeof input === 'string' || input instanceof URL) {
     const name = input instanceof URL ? input.pathname : path.relative('.', input) || input
     return loadSource({ name, text: await readFile(input, 'utf8') })
@@ -59,7 +61,9 @@ export function loadSource(source: Source): KtlProgram {
   const diagnostics = broken ? syntax : [...syntax, ...meaning]
   if (diagnostics.some((d) => d.severity === 'error')) throw new KtlError(diagnostics)
   const kernels = Object.fromEntries(checked.kernels.map((family) => [family.name, callable(family)]))
-  const epilogues = Object.fromEntries([...checked.epilogues].map(([name, declaration]) => [name, namedEpilogue(name, declaration)]))
+  const epilogues = Object.fromEntries(
+    [...checked.epilogues].map(([name, declaration]) => [name, namedEpilogue(name, declaration)]),
+  )
   function namedEpilogue(name: string, declaration: NamedEpilogue['declaration']): NamedEpilogue {
     return Object.freeze({ kind: 'namedEpilogue', name, declaration, source, epilogues: checked.epilogues })
   }
@@ -75,13 +79,17 @@ export function register(program: KtlProgram): () => void {
 
 function callable(family: KernelFamily): CallableKernel {
   const args = (bindings: KernelBindings): KernelArguments => new KernelArguments({ family }, bindings)
-  const find = (bindings: KernelBindings, options?: GetKernelsOptions): KernelList => getKernels(args(bindings), options)
+  const find = (bindings: KernelBindings, options?: GetKernelsOptions): KernelList =>
+    getKernels(args(bindings), options)
   const call = async (bindings: KernelBindings, options: KernelLaunchOptions<Artifact> = {}): Promise<RunResult> => {
     const given = args(bindings)
     const kernels = getKernels(given, { limit: 1 })
     const [kernel] = kernels
     if (!(kernel instanceof KtlKernel)) {
-      throw ktlError('KTL4042', { what: `these arguments of \`${family.name}\``, reasons: kernels.why?.split('\n').slice(1, 6) ?? [] })
+      throw ktlError('KTL4042', {
+        what: `these arguments of \`${family.name}\``,
+        reasons: kernels.why?.split('\n').slice(1, 6) ?? [],
+      })
     }
     return kernel.run(given, { ...options, assumeSupportedArgs: true })
   }

@@ -42,7 +42,13 @@ export function refuse<C extends Code>(code: C, params: ParamsOf<C>, fix?: strin
 }
 
 export function refusedBy({ code, reason, fix, operand }: Rejection): StatusRefused {
-  return { ok: false, code, error: reason, ...(operand !== undefined && { operand }), ...(fix !== undefined && { fix }) }
+  return {
+    ok: false,
+    code,
+    error: reason,
+    ...(operand !== undefined && { operand }),
+    ...(fix !== undefined && { fix }),
+  }
 }
 
 /** Throws the refusal as a `KtlError`; nothing for `ok`. */

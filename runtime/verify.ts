@@ -3,6 +3,7 @@ import { checkOutputs, type CheckOptions, type CheckResult } from '../compiler/e
 import type { EvaluationInputs, TensorData } from '../compiler/evaluate/inputs.ts'
 import type { RuntimeArguments } from './arguments/base.ts'
 import type { Artifact } from './artifact.ts'
+import { defaultCache } from './cache/cache.ts'
 import type { Call } from './discovery/call.ts'
 import type { RunResult } from './kernel.ts'
 import type { KernelRunOptions, KtlKernel } from './kernel_ktl.ts'
@@ -16,7 +17,9 @@ export interface Verification {
   readonly artifact: Artifact
   readonly run: RunResult
   readonly check: CheckResult
-  /** Wall-clock milliseconds; compiling from the cache takes next to none. */
+  /** The compiled kernel came from the cache. */
+  readonly cached: boolean
+  /** Wall-clock milliseconds. */
   readonly compileMs: number
   readonly runMs: number
 }
@@ -25,11 +28,17 @@ export interface Verification {
  * Compiles, runs and compares. A failed comparison is a result (`check.pass`); what does not compile or run, and
  * findings of the device, reject as they do for `kernel.run`. Inputs are read back before the run: outputs may be the same tensors.
  */
-export async function verify(kernel: KtlKernel, args: RuntimeArguments, options: VerifyOptions = {}): Promise<Verification> {
+export async function verify(
+  kernel: KtlKernel,
+  args: RuntimeArguments,
+  options: VerifyOptions = {},
+): Promise<Verification> {
   const { check: checkOptions, ...runOptions } = options
+  const { misses } = defaultCache().stats()
   const started = performance.now()
   const artifact = runOptions.artifact ?? (await kernel.compile(args, runOptions))
   const compileMs = performance.now() - started
+  const cached = defaultCache().stats().misses === misses
   const { program } = kernel.plan
   const call = kernel.call(args)
   const inputs = await evaluationInputs(kernel, call)
@@ -38,7 +47,7 @@ export async function verify(kernel: KtlKernel, args: RuntimeArguments, options:
   const runMs = performance.now() - launched
   const actual: Record<string, ArrayLike<number>> = {}
   for (const { operand } of program.outputs) actual[operand] = await tensorOf(call, operand).toArray()
-  return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), compileMs, runMs }
+  return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), cached, compileMs, runMs }
 }
 
 /** What the evaluator takes: decoded values of every input, with the shape that the program sees. */
@@ -65,4 +74,11 @@ function shapeOf(call: Call, name: string): readonly number[] {
   if (declared) return declared.shape
   const { tensor, dimensions } = fusedTensor(call, name)!
   return dimensions.map((dimension) => (dimension < 0 ? 1 : tensor.shape[dimension]!))
+}
+
+/** `0`, `1.91e-6`, `0.25`: an error in three digits. */
+export function formatError(value: number): string {
+  if (value === 0 || !Number.isFinite(value)) return String(value)
+  const text = String(Number(value.toPrecision(3)))
+  return text.length <= 8 ? text : value.toExponential(2)
 }

@@ -4,6 +4,7 @@
  * (`stage`, `stage_phase`), operands are mangled (`op_C`).
  */
 import type { Barrier, Ring, Role, SmemBuffer, TileOp, TileProgram } from '../../compiler/tile_ir.ts'
+import type { ExpressionContext } from '../expression.ts'
 import type { SourceBuilder } from '../source_builder.ts'
 import type { KernelNames } from './names.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore, emitStageWrite } from './epilogue.ts'
@@ -15,6 +16,8 @@ export interface EmitContext {
   /** PTX wrappers and device functions that the text calls. */
   readonly wrappers: Set<string>
   readonly functions: Set<string>
+  /** Shared by all expressions, so that no two temporaries have one name. */
+  readonly expressions: ExpressionContext
   readonly role: Role | null
 }
 

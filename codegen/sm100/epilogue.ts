@@ -6,7 +6,7 @@ import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import { pointerOperand } from '../../compiler/sm100/plan.ts'
 import type { Node, TensorOperand } from '../../compiler/tensor_ir.ts'
 import type { AuxLoad, StoreOp, TileOp } from '../../compiler/tile_ir.ts'
-import { emitExpression, literal, loadConversion, storeConversion } from '../expression.ts'
+import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../expression.ts'
 import { slotAddress, type EmitContext } from './emit.ts'
 
 type OpOf<K extends TileOp['op']> = Extract<TileOp, { op: K }>
@@ -87,11 +87,8 @@ const fromWord = (storage: string, word: string): string =>
 
 /** A value that does not vary within the tile, as one CUDA expression. */
 function expressionText(node: Node, c: EmitContext): string {
-  const { statements, value } = emitExpression(node, leafText(c, null), {
-    functions: c.functions,
-    accuracy: c.program.tensor.accuracy,
-  })
-  if (statements.length > 0) for (const s of statements) c.out.line(s)
+  const { statements, value } = emitExpression(node, leafText(c, null), c.expressions)
+  c.out.lines(statements)
   return value
 }
 
@@ -123,23 +120,12 @@ export function emitCompute(op: OpOf<'compute'>, c: EmitContext): void {
     c.out.line(`${CUDA_COMPUTE_TYPE[value.type]} ${c.names.value(operand)}[${columns}];`)
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 j = 0; j < ${columns}; ++j)`, () => {
-    const { statements, values } = emitAll(op, c)
-    for (const s of statements) c.out.line(s, { role: 'epilogue', note: 'epilogue math', ktl: op.outputs[0]?.value.span ?? null }) // prettier-ignore
+    const nodes = op.outputs.map(({ value }) => value)
+    const { statements, values } = emitExpressions(nodes, leafText(c, 'j'), c.expressions)
+    c.out.lines(statements, { role: 'epilogue', note: 'epilogue math', ktl: nodes[0]?.span ?? null })
     for (const [i, { operand, value }] of op.outputs.entries())
       c.out.line(`${c.names.value(operand)}[j] = ${values[i]};`, { role: 'epilogue', note: `value of ${operand}`, ktl: value.span }) // prettier-ignore
   })
-}
-
-/** Outputs share their common sub-expressions. */
-function emitAll(op: OpOf<'compute'>, c: EmitContext): { statements: string[]; values: string[] } {
-  const shared = { functions: c.functions, emitted: new Map<Node, string>(), accuracy: c.program.tensor.accuracy }
-  const statements: string[] = []
-  const values = op.outputs.map(({ value }) => {
-    const emitted = emitExpression(value, leafText(c, 'j'), shared)
-    statements.push(...emitted.statements)
-    return emitted.value
-  })
-  return { statements, values }
 }
 
 /** Storage bits of value `j`, as the operand's CUDA storage type. */

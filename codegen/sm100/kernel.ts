@@ -24,8 +24,10 @@ export function printSm100(plan: Sm100Plan, program: TileProgram, name: string):
   const recipe = launchRecipe(plan, program, entry)
   const wrappers = new Set<string>(['shared_address'])
   const functions = new Set<string>()
-  const emitTo = (out: SourceBuilder): void =>
-    emitKernel(plan, recipe.params, entry, { program, names, out, wrappers, functions, role: null })
+  const emitTo = (out: SourceBuilder): void => {
+    const expressions = { functions, temporaries: { count: 0 }, accuracy: plan.program.accuracy }
+    emitKernel(plan, recipe.params, entry, { program, names, out, wrappers, functions, expressions, role: null })
+  }
   // The kernel's text decides which helpers stand above it.
   emitTo(new SourceBuilder())
 

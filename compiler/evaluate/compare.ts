@@ -47,7 +47,7 @@ export function compare(
       if (error > bound) failures++
       if (error === 0 && worst !== null) continue
       // Out of bounds comes first, by how far; within bounds, the largest error.
-      const rank = error > bound ? error : error - Number.MAX_VALUE
+      const rank = error > bound ? error : -1 / (1 + error)
       if (rank <= excess && worst !== null) continue
       excess = rank
       worst = { output, index: indexOf(i, shape), expected: data[i]!, actual: values[i]!, bound }

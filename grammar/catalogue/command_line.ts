@@ -17,7 +17,8 @@ export const commandLineErrors = {
   }),
   KTL4102: entry<{ readonly file: string; readonly reason: string }>({
     title: 'file cannot be read',
-    explain: 'The file named on the command line does not exist, is no file, or may not be read. `-` is standard input.',
+    explain:
+      'The file named on the command line does not exist, is no file, or may not be read. `-` is standard input.',
     wrong: { command: 'ktl check samples/no_such_file.ktl' },
     right: { command: 'ktl check samples/gemm.ktl' },
     word: ({ file, reason }) => ({ message: `${code(file)} cannot be read: ${reason}` }),

@@ -23,7 +23,11 @@ type Shapes = Readonly<Record<string, readonly number[]>>
  * Throws KTL4020 when a rank does not fit and KTL4021 when two operands disagree. `show` spells an axis in messages:
  * `K` for the k of GEMM arguments.
  */
-export function unifyAxes(operands: readonly OperandAxes[], shapes: Shapes, show = (axis: string): string => axis): UnifiedAxes {
+export function unifyAxes(
+  operands: readonly OperandAxes[],
+  shapes: Shapes,
+  show = (axis: string): string => axis,
+): UnifiedAxes {
   const carried: Record<string, readonly string[]> = {}
   for (const operand of operands) carried[operand.name] = carriedAxes(operand, shapes[operand.name]!, show)
 
@@ -45,7 +49,11 @@ export function unifyAxes(operands: readonly OperandAxes[], shapes: Shapes, show
 }
 
 /** A lower rank leaves out optional axes, outermost first. */
-function carriedAxes(operand: OperandAxes, shape: readonly number[], show: (axis: string) => string): readonly string[] {
+function carriedAxes(
+  operand: OperandAxes,
+  shape: readonly number[],
+  show: (axis: string) => string,
+): readonly string[] {
   const optional = operand.axes.filter((axis) => axis.optional).length
   let missing = operand.axes.length - shape.length
   if (missing < 0 || missing > optional) {
@@ -68,7 +76,9 @@ function checkOptional(
   shapes: Shapes,
   show: (axis: string) => string,
 ): void {
-  const optional = new Set(operands.flatMap((operand) => operand.axes.filter((axis) => axis.optional).map((axis) => axis.name)))
+  const optional = new Set(
+    operands.flatMap((operand) => operand.axes.filter((axis) => axis.optional).map((axis) => axis.name)),
+  )
   for (const axis of optional) {
     const declaring = operands.filter((operand) => operand.axes.some(({ name }) => name === axis))
     const having = declaring.find((operand) => carried[operand.name]!.includes(axis))

@@ -15,7 +15,11 @@ export class ElementwiseArguments extends RuntimeArguments {
   readonly fusion = null
 
   constructor(fields: { readonly A: Operand; readonly B: Operand; readonly out: Operand }) {
-    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out']) as { A: Tensor; B: Tensor; out: Tensor }
+    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out']) as {
+      A: Tensor
+      B: Tensor
+      out: Tensor
+    }
     super(tensors.A.device, null)
     this.A = tensors.A
     this.B = tensors.B

@@ -1,4 +1,10 @@
-import { inspectEpilogue, resolveEpilogueAxes, type BoundEpilogue, type EpilogueBinding, type EpilogueSignature } from '../../compiler/epilogue.ts'
+import {
+  inspectEpilogue,
+  resolveEpilogueAxes,
+  type BoundEpilogue,
+  type EpilogueBinding,
+  type EpilogueSignature,
+} from '../../compiler/epilogue.ts'
 import type { Divisibility } from '../../compiler/tensor_ir.ts'
 import type { EpilogueDecl } from '../../grammar/ast.ts'
 import { KtlError, type Source } from '../../grammar/diagnostics.ts'
@@ -96,7 +102,9 @@ export class EpilogueArguments {
     }
     checkOneDevice({ out, ...Object.fromEntries(tensors.map(({ name, tensor }) => [name, tensor])) })
     this.#checkSlot(out)
-    const operands = tensors.map((t) => `${t.name}:${t.tensor.dtype}[${t.axes}]${t.order.at(-1) ?? ''}:${t.divisibility}`)
+    const operands = tensors.map(
+      (t) => `${t.name}:${t.tensor.dtype}[${t.axes}]${t.order.at(-1) ?? ''}:${t.divisibility}`,
+    )
     const key = [this.source.name, this.text, axes.join(), ...operands, ...Object.keys(scalars)].join('\n')
     return { epilogue: this, outputAxes: axes, tensors, scalars, key }
   }
@@ -113,7 +121,9 @@ export class EpilogueArguments {
     const { source } = this
     const { inputs, outputs, slot, locals } = this.signature
     const bound = Object.keys(this.bindings)
-    const unbound = inputs.find(({ name, defaultValue }) => !Object.hasOwn(this.bindings, name) && defaultValue === null)
+    const unbound = inputs.find(
+      ({ name, defaultValue }) => !Object.hasOwn(this.bindings, name) && defaultValue === null,
+    )
     if (unbound) throw ktlError('KTL2023', { source, span: unbound.span, name: unbound.name, candidates: bound })
     const nowhere = outputs.find(({ name }) => !isTensorLike(this.bindings[name]))
     if (nowhere) throw ktlError('KTL2030', { source, span: nowhere.span, name: nowhere.name })
@@ -134,7 +144,11 @@ function parsed(text: string): Pick<NamedEpilogue, 'source' | 'declaration' | 'e
 
 function namedEpilogue(value: NamedEpilogue): NamedEpilogue {
   if (typeof value === 'object' && value !== null && value.kind === 'namedEpilogue') return value
-  throw ktlError('KTL4024', { operand: 'epilogue', expected: 'a string or an epilogue of a loaded program', got: describe(value) })
+  throw ktlError('KTL4024', {
+    operand: 'epilogue',
+    expected: 'a string or an epilogue of a loaded program',
+    got: describe(value),
+  })
 }
 
 const isTensorLike = (value: unknown): boolean => typeof value === 'object' && value !== null
@@ -152,7 +166,8 @@ function place(
   const placed = byDimension.flatMap((axis, dimension) => (axis === null ? [] : [{ axis, dimension }]))
   const present = placed.map(({ axis }) => axis)
   // Outputs never broadcast: an axis of extent 1 is theirs, whether they have a dimension for it or not.
-  const own = role === 'output' ? (annotation ?? output).filter((axis) => present.includes(axis) || extents[axis] === 1) : present
+  const own =
+    role === 'output' ? (annotation ?? output).filter((axis) => present.includes(axis) || extents[axis] === 1) : present
   const dimensions = own.map((axis) => placed.find((p) => p.axis === axis)?.dimension ?? -1)
   const unit = dimensions.findLastIndex((d) => d >= 0 && tensor.strides[d] === 1)
   const inner = unit >= 0 ? unit : own.length - 1
@@ -164,7 +179,10 @@ function place(
 }
 
 /** What the compiler binds; `compute` is the type of run-time numbers. */
-export function boundEpilogue({ epilogue, outputAxes, tensors, scalars }: ResolvedEpilogue, compute: 'f32' | 'f64'): BoundEpilogue {
+export function boundEpilogue(
+  { epilogue, outputAxes, tensors, scalars }: ResolvedEpilogue,
+  compute: 'f32' | 'f64',
+): BoundEpilogue {
   const bindings: Record<string, EpilogueBinding> = {}
   for (const { name, tensor, axes, order, divisibility } of tensors) {
     bindings[name] = { kind: 'tensor', dtype: tensor.dtype, axes, order, divisibility }

@@ -30,7 +30,13 @@ export function computeTypeOf(family: KernelFamily, types: TypeChoice): 'f32' | 
 }
 
 /** Throws what the compiler has to say about the epilogue in a GEMM of these types. */
-export function checkGemmEpilogue(fusion: ResolvedEpilogue, a: DTypeName, b: DTypeName, out: DTypeName, accumulator: Accumulator): void {
+export function checkGemmEpilogue(
+  fusion: ResolvedEpilogue,
+  a: DTypeName,
+  b: DTypeName,
+  out: DTypeName,
+  accumulator: Accumulator,
+): void {
   const family = plainGemm(a, b, out, accumulator)
   if (family) checkEpilogueIn(family, [{}], fusion)
 }

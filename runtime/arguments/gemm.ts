@@ -50,7 +50,11 @@ export class GemmArguments extends RuntimeArguments {
 
   constructor(fields: GemmFields) {
     const { epilogue = null, allowTf32 = false } = fields
-    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out']) as { A: Tensor; B: Tensor; out: Tensor }
+    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out']) as {
+      A: Tensor
+      B: Tensor
+      out: Tensor
+    }
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
     }
@@ -63,7 +67,11 @@ export class GemmArguments extends RuntimeArguments {
     this.axes = unifyAxes(GEMM_AXES, shapesOf(tensors), (name) => name.toUpperCase())
     this.accumulatorType = fields.accumulatorType ?? legalContraction(this.A.dtype, this.B.dtype)?.[0] ?? 'f32'
     if (!ACCUMULATORS.includes(this.accumulatorType)) {
-      throw ktlError('KTL4015', { what: 'accumulatorType', expected: ACCUMULATORS.join(', '), got: describe(fields.accumulatorType) })
+      throw ktlError('KTL4015', {
+        what: 'accumulatorType',
+        expected: ACCUMULATORS.join(', '),
+        got: describe(fields.accumulatorType),
+      })
     }
     this.fusion = epilogue?.resolve(['l', 'm', 'n'], this.axes.extents, this.out) ?? null
     if (this.fusion) checkGemmEpilogue(this.fusion, this.A.dtype, this.B.dtype, this.out.dtype, this.accumulatorType)

@@ -63,7 +63,9 @@ export function declaredAxes(family: KernelFamily) {
 
 function checkNames(family: KernelFamily, values: Readonly<Record<string, unknown>>): void {
   const what = `kernel \`${family.name}\``
-  const required = [...family.operands, ...family.scalars.filter((scalar) => scalar.defaultValue === null)].map(({ name }) => name)
+  const required = [...family.operands, ...family.scalars.filter((scalar) => scalar.defaultValue === null)].map(
+    ({ name }) => name,
+  )
   const known = [...family.operands, ...family.scalars].map(({ name }) => name)
   const missing = required.filter((name) => values[name] === undefined)
   const unknown = Object.keys(values).find((name) => !known.includes(name))
@@ -78,7 +80,8 @@ function scalarsOf(family: KernelFamily, values: Readonly<Record<string, unknown
   const scalars: Record<string, number> = {}
   for (const { name, defaultValue } of family.scalars) {
     const value = values[name] ?? defaultValue?.value
-    if (typeof value !== 'number') throw ktlError('KTL4024', { operand: name, expected: 'a number', got: describe(value) })
+    if (typeof value !== 'number')
+      throw ktlError('KTL4024', { operand: name, expected: 'a number', got: describe(value) })
     scalars[name] = value
   }
   return scalars

@@ -10,7 +10,10 @@ import { fromTensorLike, type TensorLike } from '../tensor_like.ts'
 
 export type Operand = Tensor | TensorLike
 /** An operand of known dtype: tensors are checked by the compiler, other arrays when they are passed. */
-export type TensorOf<D extends DTypeName> = TypedTensor<D> | Exclude<TensorLike, Tensor>
+export type TensorOf<D extends DTypeName> =
+  | TypedTensor<D>
+  | (Extract<TensorLike, { readonly pointer: bigint }> & { readonly dtype: D })
+  | Exclude<TensorLike, { readonly pointer: bigint }>
 
 /** Bytes of a TMA or vector access. */
 const VECTOR_BYTES = 16
@@ -19,10 +22,14 @@ const VECTOR_BYTES = 16
  * All operands as tensors of one device: that of the first tensor among them. Host data is copied to it. KTL4024 for
  * what is no tensor, KTL4043 for several devices, KTL4006 for freed tensors.
  */
-export function resolveOperands(operands: Readonly<Record<string, unknown>>, outputs: readonly string[]): Record<string, Tensor> {
+export function resolveOperands(
+  operands: Readonly<Record<string, unknown>>,
+  outputs: readonly string[],
+): Record<string, Tensor> {
   const device = Object.values(operands).find((value) => value instanceof Tensor)?.device
   const tensors: Record<string, Tensor> = {}
-  for (const [name, value] of Object.entries(operands)) tensors[name] = resolveOperand(name, value, device, outputs.includes(name))
+  for (const [name, value] of Object.entries(operands))
+    tensors[name] = resolveOperand(name, value, device, outputs.includes(name))
   checkOneDevice(tensors)
   return tensors
 }
@@ -33,8 +40,18 @@ export function resolveOperand(name: string, value: unknown, device: Device | un
     return value
   }
   const isPointer = typeof value === 'object' && value !== null && 'pointer' in value
-  if (value === undefined || value === null || typeof value !== 'object' || device === undefined || (isOutput && !isPointer)) {
-    const expected = isOutput ? 'a tensor of a device' : device ? 'a tensor' : 'a tensor (at least one operand lives on a device)'
+  if (
+    value === undefined ||
+    value === null ||
+    typeof value !== 'object' ||
+    device === undefined ||
+    (isOutput && !isPointer)
+  ) {
+    const expected = isOutput
+      ? 'a tensor of a device'
+      : device
+        ? 'a tensor'
+        : 'a tensor (at least one operand lives on a device)'
     throw ktlError('KTL4024', { operand: name, expected, got: describe(value) })
   }
   return fromTensorLike(device, value as TensorLike)

@@ -36,7 +36,11 @@ export async function disassemble(cubin: Uint8Array, signal: AbortSignal): Promi
   return withTemporaryFolder(async (folder) => {
     await fs.writeFile(path.join(folder, 'kernel.cubin'), cubin)
     const options = TOOLS[path.basename(tool) as keyof typeof TOOLS]
-    const { status, output } = await runProgram(tool, [...options, 'kernel.cubin'], { cwd: folder, timeoutMs: 60_000, signal })
+    const { status, output } = await runProgram(tool, [...options, 'kernel.cubin'], {
+      cwd: folder,
+      timeoutMs: 60_000,
+      signal,
+    })
     if (status !== 0) throw ktlError('KTL6003', { what: tool, reason: `failed with status ${status}`, output })
     return output
   })

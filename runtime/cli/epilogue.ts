@@ -1,5 +1,10 @@
 /** `--epilogue EXPR` with its `--arg`s: what every name of the text stands for, without any tensor. */
-import { inspectEpilogue, type EpilogueBinding, type EpilogueName, type EpilogueSignature } from '../../compiler/epilogue.ts'
+import {
+  inspectEpilogue,
+  type EpilogueBinding,
+  type EpilogueName,
+  type EpilogueSignature,
+} from '../../compiler/epilogue.ts'
 import { KtlError, type Source } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
 import type { EpilogueDecl } from '../../grammar/ast.ts'
@@ -46,7 +51,13 @@ export function readEpilogue(
   const tensor = (role: EpilogueOperand['role'], named: EpilogueName): void => {
     const given = args[named.name]
     const own = given?.kind === 'tensor' ? given : null
-    operands.push({ name: named.name, role, dtype: own?.dtype ?? dtype, axes: own?.axes ?? named.axes ?? axes, assumed: own === null })
+    operands.push({
+      name: named.name,
+      role,
+      dtype: own?.dtype ?? dtype,
+      axes: own?.axes ?? named.axes ?? axes,
+      assumed: own === null,
+    })
   }
   for (const input of signature.inputs) {
     const given = args[input.name]

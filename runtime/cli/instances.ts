@@ -60,8 +60,11 @@ export function chosenTypes(family: KernelFamily, given: Pairs = {}): readonly T
   const wanted = typesOf(given)
   const known = family.typeParameters.map(({ name }) => name)
   const unknown = Object.keys(wanted).find((name) => !known.includes(name))
-  if (unknown !== undefined) throw ktlError('KTL4105', { what: `type parameter of ${family.name}`, name: unknown, known })
-  const left = family.typeChoices.filter((choice) => Object.entries(wanted).every(([name, dtype]) => choice[name] === dtype))
+  if (unknown !== undefined)
+    throw ktlError('KTL4105', { what: `type parameter of ${family.name}`, name: unknown, known })
+  const left = family.typeChoices.filter((choice) =>
+    Object.entries(wanted).every(([name, dtype]) => choice[name] === dtype),
+  )
   if (left.length > 0) return left
   const choices = family.typeParameters.map(({ name, alternatives }) => `${name}: ${alternatives.join(' | ')}`)
   const got = Object.entries(given).map(([name, dtype]) => `${name}=${dtype}`).join() // prettier-ignore
@@ -79,7 +82,11 @@ export function chosenOrders(family: KernelFamily, given: Pairs = {}): OrderChoi
       const required = operand.axes.filter((axis) => !optional.has(axis))
       const order = orderOf(text, operand.axes) ?? orderOf(text, required)
       if (order !== null) return [name, order]
-      throw illegal('--order', `the axes of ${name}: ${operand.orders.map((o) => o.join('')).join(' | ')}`, `${name}=${text}`)
+      throw illegal(
+        '--order',
+        `the axes of ${name}: ${operand.orders.map((o) => o.join('')).join(' | ')}`,
+        `${name}=${text}`,
+      )
     }),
   )
 }
@@ -89,7 +96,11 @@ const matches = (order: OrderChoice, wanted: OrderChoice): boolean =>
   Object.entries(wanted).every(([name, axes]) => order[name]!.at(-1) === axes.at(-1))
 
 /** `--epilogue` in the kernel's slot; null: there is none. Numbers for the kernel's own scalars are not its business. */
-export function fusionOf(family: KernelFamily, types: TypeChoice, { epilogue, arg = {} }: ChoiceOptions): FusionShape | null {
+export function fusionOf(
+  family: KernelFamily,
+  types: TypeChoice,
+  { epilogue, arg = {} }: ChoiceOptions,
+): FusionShape | null {
   if (epilogue === undefined) return null
   const slot = slotOf(family)
   const dtype = resolveType(slot.dtype, types)

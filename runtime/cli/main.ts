@@ -50,6 +50,14 @@ function interruptible(): AbortController {
 }
 
 // `ktl list | head` closes the pipe: nobody is left to write for.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? EXIT.pass : EXIT.environment))
+process.stdout.on('error', (error: NodeJS.ErrnoException) =>
+  process.exit(error.code === 'EPIPE' ? EXIT.pass : EXIT.environment),
+)
+
+// A promise that nobody waits for is a mistake of ktl like any other.
+process.on('unhandledRejection', (error) => {
+  new Output().diagnostics([internalError(error)])
+  process.exit(EXIT.internal)
+})
 
 process.exitCode = await main(process.argv.slice(2))

@@ -20,7 +20,8 @@ export function pairs(option: string, example: string) {
     const result: Record<string, string> = { ...before }
     for (const part of text.split(',').filter((part) => part.trim() !== '')) {
       const [name = '', value = '', ...rest] = part.split('=').map((side) => side.trim())
-      if (!NAME.test(name) || value === '' || rest.length > 0) throw illegal(option, `name=value pairs such as \`${example}\``, text)
+      if (!NAME.test(name) || value === '' || rest.length > 0)
+        throw illegal(option, `name=value pairs such as \`${example}\``, text)
       if (Object.hasOwn(result, name)) throw illegal(option, 'each name once', `${name}=${value}`)
       result[name] = value
     }
@@ -51,7 +52,8 @@ function argValue(value: string, expected: string, text: string): ArgValue {
   const [, name, axes] = /^(\w+)(?:\[([^\]]*)\])?$/.exec(value) ?? []
   if (name === undefined) throw illegal('--arg', expected, text)
   const list = axes?.split(',').map((axis) => axis.trim()) ?? null
-  if (list?.some((axis) => !NAME.test(axis) && axis !== '1')) throw illegal('--arg', 'axes by name, or 1, as in `C=f32[m,1]`', text)
+  if (list?.some((axis) => !NAME.test(axis) && axis !== '1'))
+    throw illegal('--arg', 'axes by name, or 1, as in `C=f32[m,1]`', text)
   return { kind: 'tensor', dtype: dtype('--arg', name, text), axes: list }
 }
 
@@ -79,7 +81,8 @@ export function integer(option: string, text: string, low: number, high: number,
 }
 
 /** A commander parser for one number. */
-export const integerOption = (option: string, low: number, high: number) => (text: string) => integer(option, text, low, high)
+export const integerOption = (option: string, low: number, high: number) => (text: string) =>
+  integer(option, text, low, high)
 
 /** A commander parser for one of a few words. */
 export function wordOption<W extends string>(option: string, words: readonly W[]) {
@@ -113,7 +116,11 @@ export function addChoiceOptions(command: Command): Command {
     .option('--type <T=dtype,…>', 'dtypes of type parameters', pairs('--type', 'T=f16,O=f32'))
     .option('--order <A=axes,…>', 'memory orders, the contiguous axis last: A=lkm', pairs('--order', 'A=lkm'))
     .option('--epilogue <text>', 'fills the epilogue slot: "relu(acc*alpha+C)"')
-    .option('--arg <name=value>', 'a number or tensor of the epilogue or kernel: alpha=2, C=f32[m,n]; repeatable', argument)
+    .option(
+      '--arg <name=value>',
+      'a number or tensor of the epilogue or kernel: alpha=2, C=f32[m,n]; repeatable',
+      argument,
+    )
 }
 
 export interface ChoiceOptions {

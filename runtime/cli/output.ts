@@ -78,7 +78,17 @@ function numbersAsText(_key: string, value: unknown): unknown {
   return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
 }
 
-function diagnosticFields({ code, severity, message, source, span, label, notes, help, fix }: Diagnostic): Record<string, Json | undefined> {
+function diagnosticFields({
+  code,
+  severity,
+  message,
+  source,
+  span,
+  label,
+  notes,
+  help,
+  fix,
+}: Diagnostic): Record<string, Json | undefined> {
   const place = source && span ? lineColumn(source, span.start) : null
   return {
     code,
@@ -89,7 +99,12 @@ function diagnosticFields({ code, severity, message, source, span, label, notes,
     label,
     notes,
     help,
-    fix: fix && { description: fix.description, start: fix.span.start, end: fix.span.end, replacement: fix.replacement },
+    fix: fix && {
+      description: fix.description,
+      start: fix.span.start,
+      end: fix.span.end,
+      replacement: fix.replacement,
+    },
   }
 }
 

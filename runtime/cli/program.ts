@@ -49,7 +49,8 @@ export function createProgram(context: Context, finish: (code: ExitCode) => void
 /** Commander's errors in our words; null: it has printed help or the version, as asked. */
 export function usageError(error: CommanderError, argv: readonly string[]): KtlError | null {
   if (['commander.helpDisplayed', 'commander.version'].includes(error.code)) return null
-  if (error.code === 'commander.help') return ktlError('KTL4101', { message: 'which command?', help: '`ktl --help` lists them' })
+  if (error.code === 'commander.help')
+    return ktlError('KTL4101', { message: 'which command?', help: '`ktl --help` lists them' })
   const [first = '', hint] = error.message.replace(/^error: /, '').split('\n')
   const meant = hint?.match(/Did you mean (.*)\?/)?.[1]
   const command = error.code === 'commander.unknownCommand' ? undefined : argv.find((word) => !word.startsWith('-'))

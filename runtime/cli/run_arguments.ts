@@ -1,5 +1,11 @@
 /** From the options of `ktl run` to arguments of a kernel: seeded tensors of the right shapes, orders and dtypes. */
-import { resolveType, type FamilyOperand, type KernelFamily, type OrderChoice, type TypeChoice } from '../../compiler/family.ts'
+import {
+  resolveType,
+  type FamilyOperand,
+  type KernelFamily,
+  type OrderChoice,
+  type TypeChoice,
+} from '../../compiler/family.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
@@ -84,7 +90,9 @@ function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>)
   const names = family.axes.map(({ name }) => name)
   const unknown = Object.keys(dims).find((name) => !names.includes(name))
   if (unknown !== undefined) throw ktlError('KTL4105', { what: `axis of ${family.name}`, name: unknown, known: names })
-  const missing = family.axes.filter(({ name, optional }) => !optional && dims[name] === undefined).map(({ name }) => name)
+  const missing = family.axes
+    .filter(({ name, optional }) => !optional && dims[name] === undefined)
+    .map(({ name }) => name)
   if (missing.length === 0) return { ...dims }
   const example = family.axes.filter(({ optional }) => !optional).map(({ name }) => `${name}=${dims[name] ?? 256}`).join(',') // prettier-ignore
   throw ktlError('KTL4106', { kernel: family.name, missing, example })
@@ -97,80 +105,11 @@ function checkOrder({ name, orders }: FamilyOperand, order: readonly string[] | 
   throw illegal('--order', expected, `${name}=${order.join('')}`)
 }
 
-/** Numbers for the kernel's own scalars. */
-  readonly scalars: Readonly<Record<string, number>>
-  readonly epilogue: EpilogueChoice | null
-  readonly options: ArgumentOptions
-}
-
-export interface PreparedArguments {
-  readonly args: KernelArguments
-  readonly plan: ArgumentPlan
-  /** Lines about the operands, as they were chosen. */
-  readonly operands: readonly string[]
-  /** Lines about what nobody chose: seeded scalars, assumed operands of the epilogue. */
-  readonly assumptions: readonly string[]
-}
-
-/** KTL41xx for what the kernel does not have, and what the epilogue's parser says. */
-export function planArguments(family: KernelFamily, options: ArgumentOptions): ArgumentPlan {
-  const types = chosenTypes(family, options.type)[0]!
-  const extents = extentsOf(family, dimsOf(options.dims ?? {}))
-  const orders = chosenOrders(family, options.order)
-  for (const operand of family.operands) checkOrder(operand, orders[operand.name])
-  const [scalars, rest] = splitArguments(family, options.arg ?? {})
-  if (options.epilogue === undefined) {
-    const [stray] = Object.keys(rest)
-    const known = family.scalars.map(({ name }) => name)
-    if (stray !== undefined) throw ktlError('KTL4105', { what: `scalar of ${family.name} (and there is no --epilogue)`, name: stray, known })
-    return { family, types, extents, orders, scalars, epilogue: null, options }
-  }
-  const slot = slotOf(family)
-  const present = slot.axes.filter((axis) => Object.hasOwn(extents, axis))
-  const epilogue = readEpilogue(options.epilogue, rest, present, resolveType(slot.dtype, types))
-  for (const { name, axes } of epilogue.operands) {
-    const unknown = axes.find((axis) => axis !== '1' && !slot.axes.includes(axis))
-    if (unknown !== undefined) throw ktlError('KTL4105', { what: `axis of the output for ${name}`, name: unknown, known: slot.axes })
-  }
-  return { family, types, extents, orders, scalars, epilogue, options }
-} // prettier-ignore
-
-export async function makeArguments(plan: ArgumentPlan, device: Device): Promise<PreparedArguments> {
-  const { family, types, extents, orders } = plan
-  const maker = new OperandMaker(device, plan)
-  const bindings: Record<string, Tensor | number> = { ...plan.scalars }
-  for (const { name, role, dtype, axes: declared } of family.operands) {
-    const axes = declared.filter((axis) => Object.hasOwn(extents, axis))
-    const order = orders[name]?.filter((axis) => axes.includes(axis))
-    bindings[name] = await maker.tensor(name, role, resolveType(dtype, types), axes, order)
-  }
-  for (const { name, defaultValue } of family.scalars) {
-    if (bindings[name] === undefined && defaultValue === null) bindings[name] = maker.scalar(name)
-  }
-  const epilogue = plan.epilogue && (await maker.epilogue(plan.epilogue))
-  return { args: new KernelArguments({ family }, { ...bindings, epilogue }), plan, operands: maker.operands, assumptions: maker.assumptions }
-} // prettier-ignore
-
-/** Extents of the axes given. KTL4105 for others, KTL4106 when one is missing that is not optional. */
-function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>): Record<string, number> {
-  const names = family.axes.map(({ name }) => name)
-  const unknown = Object.keys(dims).find((name) => !names.includes(name))
-  if (unknown !== undefined) throw ktlError('KTL4105', { what: `axis of ${family.name}`, name: unknown, known: names })
-  const missing = family.axes.filter(({ name, optional }) => !optional && dims[name] === undefined).map(({ name }) => name)
-  if (missing.length === 0) return { ...dims }
-  const example = family.axes.filter(({ optional }) => !optional).map(({ name }) => `${name}=${dims[name] ?? 256}`).join(',') // prettier-ignore
-  throw ktlError('KTL4106', { kernel: family.name, missing, example })
-}
-
-/** Only declared orders can be run; the contiguous axis is what tells them apart. */
-function checkedOrder({ name, orders }: FamilyOperand, order: readonly string[] | undefined): readonly string[] | undefined {
-  if (order === undefined || orders.some((declared) => declared.at(-1) === order.at(-1))) return order
-  const expected = `an order that ${name} is declared with: ${orders.map((declared) => declared.join('')).join(' | ')}`
-  throw ktlError('KTL4103', { option: '--order', expected, got: `${name}=${order.join('')}` })
-}
-
 /** Numbers for the kernel's own scalars, and the rest, which is the epilogue's. */
-function splitArguments(family: KernelFamily, given: Readonly<Record<string, ArgValue>>): [Record<string, number>, Record<string, ArgValue>] {
+function splitArguments(
+  family: KernelFamily,
+  given: Readonly<Record<string, ArgValue>>,
+): [Record<string, number>, Record<string, ArgValue>] {
   const own: Record<string, number> = {}
   const rest: Record<string, ArgValue> = {}
   for (const [name, value] of Object.entries(given)) {
@@ -193,11 +132,18 @@ class OperandMaker {
   }
 
   /** Inputs are filled; outputs keep the guard's pattern, so that elements left unwritten are seen. */
-  async tensor(name: string, role: 'input' | 'output', dtype: DTypeName, axes: readonly string[], order = axes): Promise<Tensor> {
+  async tensor(
+    name: string,
+    role: 'input' | 'output',
+    dtype: DTypeName,
+    axes: readonly string[],
+    order = axes,
+  ): Promise<Tensor> {
     const { extents, options } = this.#plan
     const shape = axes.map((axis) => extents[axis] ?? 1)
     const { tensor } = new GuardedTensor(this.#device, dtype, shape, { order: memoryOrder(axes, order) })
-    if (role === 'input') await tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(options.seed, name), options.inputs))
+    if (role === 'input')
+      await tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(options.seed, name), options.inputs))
     const stored = order.join() === axes.join() ? '' : ` stored [${order.join(', ')}]`
     this.operands.push(`${name}: ${dtype}[${axes.join(', ')}]${stored}`)
     return tensor
@@ -213,7 +159,8 @@ class OperandMaker {
   async epilogue({ text, operands, scalars }: EpilogueChoice): Promise<EpilogueArguments> {
     const bindings: Record<string, Tensor | number> = { ...scalars }
     for (const { name, role, dtype, axes, assumed } of operands) {
-      if (assumed) this.assumptions.push(`${name} is a ${dtype}[${axes.join(', ')}] tensor (--arg ${name}=… says otherwise)`)
+      if (assumed)
+        this.assumptions.push(`${name} is a ${dtype}[${axes.join(', ')}] tensor (--arg ${name}=… says otherwise)`)
       bindings[name] = await this.tensor(name, role, dtype, axes)
     }
     return new EpilogueArguments(text, bindings)
@@ -227,4 +174,3 @@ function memoryOrder(axes: readonly string[], order: readonly string[]): readonl
 
 export const describeDims = (extents: Readonly<Record<string, number>>): string =>
   Object.entries(extents).map(([axis, extent]) => `${axis}=${extent}`).join(' ') // prettier-ignore
-

@@ -35,11 +35,17 @@ export function checkSource(source: Source): { program: CheckedProgram; diagnost
   // Names in a tree with holes would be reported as missing.
   const broken = parsed.diagnostics.some((d) => d.severity === 'error')
   const checked = checkProgram(parsed.program, source)
-  return { program: checked.program, diagnostics: broken ? parsed.diagnostics : [...parsed.diagnostics, ...checked.diagnostics] }
+  return {
+    program: checked.program,
+    diagnostics: broken ? parsed.diagnostics : [...parsed.diagnostics, ...checked.diagnostics],
+  }
 }
 
 /** Reads and checks; errors are thrown together, warnings go to `report`. */
-export async function loadProgram(file: string, report: (warnings: readonly Diagnostic[]) => void): Promise<KtlProgram> {
+export async function loadProgram(
+  file: string,
+  report: (warnings: readonly Diagnostic[]) => void,
+): Promise<KtlProgram> {
   const program = loadSource(await readSource(file))
   report(program.diagnostics)
   return program

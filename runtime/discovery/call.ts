@@ -28,18 +28,28 @@ export interface Call {
 }
 
 /** The call that `args` make of a family, or why they describe something else. */
-export function callOf(family: KernelFamily, operation: OperationSignature | null, args: RuntimeArguments): Call | StatusRefused {
+export function callOf(
+  family: KernelFamily,
+  operation: OperationSignature | null,
+  args: RuntimeArguments,
+): Call | StatusRefused {
   const call = describeCall(family, operation, args)
-  if (call === null) return refuse('KTL4030', { expected: expectedArguments(family, operation), got: describeArguments(args) })
+  if (call === null)
+    return refuse('KTL4030', { expected: expectedArguments(family, operation), got: describeArguments(args) })
   if ('ok' in call) return call
   if (call.fusion !== null && family.slot === null) return refuse('KTL4035', { kernel: family.name })
   return call
 }
 
-function describeCall(family: KernelFamily, operation: OperationSignature | null, args: RuntimeArguments): Call | StatusRefused | null {
+function describeCall(
+  family: KernelFamily,
+  operation: OperationSignature | null,
+  args: RuntimeArguments,
+): Call | StatusRefused | null {
   if (args instanceof KernelArguments) return args.family === family ? kernelCall(args) : null
   if (args instanceof GemmArguments && operation?.operation === 'gemm') return gemmCall(operation, args)
-  if (args instanceof ElementwiseArguments && operation?.operation === 'elementwise') return elementwiseCall(family, operation, args)
+  if (args instanceof ElementwiseArguments && operation?.operation === 'elementwise')
+    return elementwiseCall(family, operation, args)
   return null
 }
 
@@ -59,7 +69,10 @@ function kernelCall(args: KernelArguments): Call {
 function gemmCall({ A, B, out, axes }: OperationSignature, args: GemmArguments): Call | StatusRefused {
   const { l, m, n, k } = axes!
   if (l === null && args.out.rank === 3) {
-    return refuse('KTL4030', { expected: 'GemmArguments without a batch axis', got: `batches of ${args.problemSize.L}` })
+    return refuse('KTL4030', {
+      expected: 'GemmArguments without a batch axis',
+      got: `batches of ${args.problemSize.L}`,
+    })
   }
   const named: Readonly<Record<string, string>> = { m, n, k, ...(l !== null && { l }) }
   const rename = (list: readonly string[]): string[] => list.map((axis) => named[axis]!)
@@ -91,16 +104,33 @@ function renameFusion(fusion: ResolvedEpilogue, named: Readonly<Record<string, s
   return { ...fusion, tensors }
 } // prettier-ignore
 
-function elementwiseCall(family: KernelFamily, { A, B, out }: OperationSignature, args: ElementwiseArguments): Call | StatusRefused {
+function elementwiseCall(
+  family: KernelFamily,
+  { A, B, out }: OperationSignature,
+  args: ElementwiseArguments,
+): Call | StatusRefused {
   const tensors = { [A]: args.A, [B]: args.B, [out]: args.out }
   try {
     const { carried, extents } = unifyAxes(declaredAxes(family), shapesOf(tensors))
     const shownAs = { [A]: 'A', [B]: 'B', [out]: 'out' }
-    return { tensors, axes: carried, extents, scalars: {}, fusion: null, allowTf32: false, accumulatorType: null, shownAs }
+    return {
+      tensors,
+      axes: carried,
+      extents,
+      scalars: {},
+      fusion: null,
+      allowTf32: false,
+      accumulatorType: null,
+      shownAs,
+    }
   } catch (error) {
     // Valid arguments of a rank that this family does not have.
     if (!(error instanceof KtlError)) throw error
-    return refuse('KTL4020', { operand: error.operand ?? 'A', expected: error.expected ?? 'another rank', got: error.got ?? '' })
+    return refuse('KTL4020', {
+      operand: error.operand ?? 'A',
+      expected: error.expected ?? 'another rank',
+      got: error.got ?? '',
+    })
   }
 }
 

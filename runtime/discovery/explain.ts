@@ -34,7 +34,8 @@ const STAGES: readonly (readonly [RegExp, number])[] = [
   [/^KTL(29|23)/, 4],
   [/^KTL4031$/, 5],
 ]
-const stageOf = ({ code }: RejectionReason): number => STAGES.find(([pattern]) => pattern.test(code))?.[1] ?? STAGES.length
+const stageOf = ({ code }: RejectionReason): number =>
+  STAGES.find(([pattern]) => pattern.test(code))?.[1] ?? STAGES.length
 
 export class Explanation {
   readonly target: TargetArch | null
@@ -54,7 +55,9 @@ export class Explanation {
 
   toString(): string {
     const where = this.target ?? 'this device'
-    const lines = this.reasons.map(({ count, code, reason, fix }) => `${String(count).padStart(6)}  ${code}  ${reason}${fix ? ` (${fix})` : ''}`)
+    const lines = this.reasons.map(
+      ({ count, code, reason, fix }) => `${String(count).padStart(6)}  ${code}  ${reason}${fix ? ` (${fix})` : ''}`,
+    )
     return [`${this.supported} of ${this.considered} kernels for ${where} support the arguments`, ...lines].join('\n')
   }
 }
@@ -67,7 +70,10 @@ export function explainKernels(
   const target = parseTarget(options.cc ?? args.device.arch)
   const tally = new Tally()
   if (target === null) {
-    tally.add(refuse('KTL4038', { expected: Object.keys(TARGET_CC).join(', '), got: String(options.cc ?? args.device.arch) }), 0)
+    tally.add(
+      refuse('KTL4038', { expected: Object.keys(TARGET_CC).join(', '), got: String(options.cc ?? args.device.arch) }),
+      0,
+    )
     return new Explanation(null, 0, tally.reasons)
   }
   let supported = 0
@@ -77,7 +83,10 @@ export function explainKernels(
     } else supported += explainProvider(provider, args, target, tally)
   }
   if (supported === 0 && tally.reasons.length === 0) {
-    tally.add(refuse('KTL4030', { expected: 'an operation that some kernel computes', got: describeArguments(args) }), 0)
+    tally.add(
+      refuse('KTL4030', { expected: 'an operation that some kernel computes', got: describeArguments(args) }),
+      0,
+    )
   }
   return new Explanation(target, supported, tally.reasons)
 }
@@ -93,7 +102,10 @@ function explainSpace(space: FamilySpace, args: RuntimeArguments, target: Target
   let supported = 0
   const [late] = space.family.notLowered
   if (late) {
-    tally.add({ ok: false, code: late.code, error: late.message, ...(late.help !== undefined && { fix: late.help }) }, 1)
+    tally.add(
+      { ok: false, code: late.code, error: late.message, ...(late.help !== undefined && { fix: late.help }) },
+      1,
+    )
     return 0
   }
   const call = callOf(space.family, space.operation, args)
@@ -105,7 +117,14 @@ function explainSpace(space: FamilySpace, args: RuntimeArguments, target: Target
   return supported
 }
 
-function explainTypes(space: FamilySpace, types: TypeChoice, call: Call, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
+function explainTypes(
+  space: FamilySpace,
+  types: TypeChoice,
+  call: Call,
+  args: RuntimeArguments,
+  target: TargetArch,
+  tally: Tally,
+): number {
   let supported = 0
   const fusion = fusionShape(space.family, types, call)
   for (const orders of space.orderChoices()) {
@@ -158,4 +177,3 @@ class Tally {
     return [...this.#reasons.values()]
   }
 }
-

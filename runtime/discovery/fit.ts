@@ -51,23 +51,37 @@ export function alignmentFits(operand: TensorOperand, call: Call): Status {
   return misaligned(shown(call, operand.name), tensor, dimension, operand.role)
 }
 
-function misaligned(operand: string, tensor: Call['tensors'][string], inner: number, role: 'input' | 'output'): StatusRefused {
+function misaligned(
+  operand: string,
+  tensor: Call['tensors'][string],
+  inner: number,
+  role: 'input' | 'output',
+): StatusRefused {
   const { bits, storageBytes } = DTYPES[tensor.dtype]
   const unit = 128 / bits
   const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && stride % unit !== 0)
   if (tensor.pointer % 16n !== 0n) {
-    return refuse('KTL4033', { operand, expected: 'a pointer aligned to 16 bytes', got: `0x${tensor.pointer.toString(16)}` })
+    return refuse('KTL4033', {
+      operand,
+      expected: 'a pointer aligned to 16 bytes',
+      got: `0x${tensor.pointer.toString(16)}`,
+    })
   }
   if (odd >= 0) {
     const padded = Math.ceil(tensor.strides[odd]! / unit) * unit
     return refuse(
       'KTL4033',
-      { operand, expected: `strides divisible by ${unit} except of the contiguous axis`, got: formatShape(tensor.strides) },
+      {
+        operand,
+        expected: `strides divisible by ${unit} except of the contiguous axis`,
+        got: formatShape(tensor.strides),
+      },
       `pad strides[${odd}] of \`${operand}\` to ${padded} elements (${padded * storageBytes} bytes)`,
     )
   }
   const extent = tensor.shape[inner]!
-  const expected = role === 'output' ? `rows that are a multiple of ${unit} elements, because stores clip to 16 bytes` : 'aligned rows'
+  const expected =
+    role === 'output' ? `rows that are a multiple of ${unit} elements, because stores clip to 16 bytes` : 'aligned rows'
   return refuse('KTL4033', { operand, expected, got: `rows of ${extent}` })
 }
 
@@ -89,8 +103,10 @@ export function overlapFits(program: TensorProgram, call: Call, inPlace: readonl
       if (other === output || !operand || !sharesMemory(other.tensor, output.tensor)) continue
       const same = isSameTensor(other.tensor, output.tensor)
       const refused = inPlace !== null && operand.role === 'input' && !inPlace.includes(operand.name)
-      const reason = overlapReason(program, operand, operandOf(output.name)!, same, call.extents) ?? (refused ? ELSEWHERE : null)
-      if (reason) return refuse('KTL4037', { operand: shown(call, other.name), other: shown(call, output.name), reason })
+      const reason =
+        overlapReason(program, operand, operandOf(output.name)!, same, call.extents) ?? (refused ? ELSEWHERE : null)
+      if (reason)
+        return refuse('KTL4037', { operand: shown(call, other.name), other: shown(call, output.name), reason })
     }
   }
   return OK
@@ -110,7 +126,10 @@ function overlapReason(
   for (const node of topological(program.outputs.map(({ value }) => value))) {
     const reads = node.kind === 'contract' && (node.a.operand === other.name || node.b.operand === other.name)
     if (reads) return 'it is an operand of a contraction, read after parts of it are overwritten'
-    if (node.kind === 'reduce' && [...topological([node.value])].some((n) => n.kind === 'input' && n.operand === other.name)) {
+    if (
+      node.kind === 'reduce' &&
+      [...topological([node.value])].some((n) => n.kind === 'input' && n.operand === other.name)
+    ) {
       return 'it is reduced, read after parts of it are overwritten'
     }
   }

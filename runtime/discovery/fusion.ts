@@ -17,7 +17,8 @@ export interface FusionShape {
   readonly bound: BoundEpilogue
 }
 
-const describeText = (text: string | undefined): string => (text === undefined ? 'no epilogue' : `the epilogue \`${text}\``)
+const describeText = (text: string | undefined): string =>
+  text === undefined ? 'no epilogue' : `the epilogue \`${text}\``
 
 /**
  * The call's epilogue operands under the names and with the axes that `program` gave them: an extent of 1 counts as
@@ -30,7 +31,8 @@ export function fitFusion(
   { fusion, extents }: Call,
 ): ResolvedEpilogue | null | StatusRefused {
   if (built === null && fusion === null) return null
-  const differs = (): StatusRefused => refuse('KTL4036', { expected: describeText(built?.text), got: describeText(fusion?.epilogue.text) })
+  const differs = (): StatusRefused =>
+    refuse('KTL4036', { expected: describeText(built?.text), got: describeText(fusion?.epilogue.text) })
   if (built === null || fusion === null || built.text !== fusion.epilogue.text) return differs()
   if (built.scalars.join() !== Object.keys(fusion.scalars).join()) return differs()
   const outputAxes = family.operands.find((operand) => operand.name === family.slot)!.axes

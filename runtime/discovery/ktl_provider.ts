@@ -48,7 +48,8 @@ export class KtlProvider {
     if (!library) this.#loadLibrary()
     const space = new FamilySpace(family, library)
     this.#spaces.set(family, space)
-    for (const key of keysOf(space)) this.#index.set(key.text, [...(this.#index.get(key.text) ?? []), { space, types: key.types }])
+    for (const key of keysOf(space))
+      this.#index.set(key.text, [...(this.#index.get(key.text) ?? []), { space, types: key.types }])
     return space
   }
 
@@ -114,7 +115,13 @@ export class KtlProvider {
 /** Spaces of programs that were loaded but not registered. */
 const unregistered = new WeakMap<KernelFamily, FamilySpace>()
 
-function* findIn(space: FamilySpace, types: TypeChoice, call: Call, args: RuntimeArguments, target: TargetArch): Generator<Supporting> {
+function* findIn(
+  space: FamilySpace,
+  types: TypeChoice,
+  call: Call,
+  args: RuntimeArguments,
+  target: TargetArch,
+): Generator<Supporting> {
   const fusion = fusionShape(space.family, types, call)
   for (const orders of matchingOrders(space, call)) {
     const best = bestAlignment(space, orders, call)
@@ -153,7 +160,8 @@ export function bestAlignment(space: FamilySpace, orders: OrderChoice, call: Cal
     const dimension = inner === undefined ? -1 : call.axes[name]!.indexOf(inner)
     best[name] = divisibilityOf(call.tensors[name]!, dimension, role)
   }
-  for (const { name, divisibility } of call.fusion?.tensors ?? []) best[epilogueOperandName(space.family, name)] = divisibility
+  for (const { name, divisibility } of call.fusion?.tensors ?? [])
+    best[epilogueOperandName(space.family, name)] = divisibility
   return best
 }
 

@@ -73,7 +73,11 @@ export class PlannedInstance {
     if (!status.ok) return status
     const fusion = fitFusion(this.space.family, this.program, this.fusion, call)
     if (fusion !== null && 'ok' in fusion) return fusion
-    const fitted: Call = { ...call, fusion, scalars: fusion ? { ...ownScalars(call), ...fusion.scalars } : call.scalars }
+    const fitted: Call = {
+      ...call,
+      fusion,
+      scalars: fusion ? { ...ownScalars(call), ...fusion.scalars } : call.scalars,
+    }
     // One pass reads everything before it writes; a later pass would read what an earlier one has written.
     const inPlace = this.plan.kind === 'simt' && this.plan.passes.length > 1 ? this.plan.inPlace : null
     const overlap = overlapFits(this.program, fitted, inPlace)

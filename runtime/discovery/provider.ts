@@ -19,14 +19,20 @@ export class Provider {
     const name = typeof kernelClass === 'function' ? kernelClass.name : describe(kernelClass)
     const extendsKernel = typeof kernelClass === 'function' && kernelClass.prototype instanceof Kernel
     if (!extendsKernel) throw ktlError('KTL4027', { name, reason: 'it does not extend Kernel' })
-    if (typeof kernelClass.generateKernels !== 'function') throw ktlError('KTL4027', { name, reason: 'it has no static generateKernels' })
+    if (typeof kernelClass.generateKernels !== 'function')
+      throw ktlError('KTL4027', { name, reason: 'it has no static generateKernels' })
     this.#classes.add(kernelClass)
     return () => void this.#classes.delete(kernelClass)
   }
 
   /** Instances for a compute capability, class by class, each in its own order. */
-  *kernels(cc: number, epilogueArguments: EpilogueArguments | null, metadataFilter: (metadata: KernelMetadata) => boolean): Generator<Kernel> {
-    for (const kernelClass of this.#classes) yield* kernelClass.generateKernels({ cc, epilogueArguments, metadataFilter })
+  *kernels(
+    cc: number,
+    epilogueArguments: EpilogueArguments | null,
+    metadataFilter: (metadata: KernelMetadata) => boolean,
+  ): Generator<Kernel> {
+    for (const kernelClass of this.#classes)
+      yield* kernelClass.generateKernels({ cc, epilogueArguments, metadataFilter })
   }
 }
 

@@ -108,16 +108,25 @@ function* everyInstance(providers: ReturnType<typeof selectProviders>, target: T
   }
 }
 
-function usersKernels(provider: Provider, args: RuntimeArguments | null, target: TargetArch, accepts: (metadata: KernelMetadata) => boolean): Kernel[] {
+function usersKernels(
+  provider: Provider,
+  args: RuntimeArguments | null,
+  target: TargetArch,
+  accepts: (metadata: KernelMetadata) => boolean,
+): Kernel[] {
   const kernels = [...provider.kernels(TARGET_CC[target], args?.epilogue ?? null, accepts)]
-  return kernels.filter((kernel) => kernel.metadata.targets.includes(target) && (args === null || kernel.supports(args).ok))
+  return kernels.filter(
+    (kernel) => kernel.metadata.targets.includes(target) && (args === null || kernel.supports(args).ok),
+  )
 }
 
 function rankReason(place: number, estimate: Estimate, ranked: readonly Ranked[]): string {
   const best = ranked[0]!.estimate
   const next = ranked[place + 1]?.estimate
   if (place > 0) return `${estimate.text}; ${(estimate.microseconds / best.microseconds).toFixed(2)} times the best`
-  return next ? `${estimate.text}; the next one ${(next.microseconds / best.microseconds).toFixed(2)} times that` : estimate.text
+  return next
+    ? `${estimate.text}; the next one ${(next.microseconds / best.microseconds).toFixed(2)} times that`
+    : estimate.text
 }
 
 const compareNames = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
@@ -125,7 +134,8 @@ const compareNames = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 :
 function whyEmpty(args: RuntimeArguments | null | undefined, options: GetKernelsOptions): string {
   if (!args) return `no kernel is made for ${describe(options.cc ?? 100)}, or the filter refuses all`
   const explanation = explainKernels(args, options)
-  if (explanation.supported > 0) return `metadataFilter (or limit) refuses all ${explanation.supported} kernels that support the arguments`
+  if (explanation.supported > 0)
+    return `metadataFilter (or limit) refuses all ${explanation.supported} kernels that support the arguments`
   return explanation.toString()
 }
 
@@ -153,7 +163,8 @@ export interface KernelCount {
 /** How many instances there are for a target, without epilogues; KTL4015 for unknown targets. */
 export function countKernels({ cc = 100, providers }: DiscoveryOptions = {}): KernelCount {
   const target = parseTarget(cc)
-  if (target === null) throw ktlError('KTL4015', { what: 'cc', expected: Object.values(TARGET_CC).join(', '), got: describe(cc) })
+  if (target === null)
+    throw ktlError('KTL4015', { what: 'cc', expected: Object.values(TARGET_CC).join(', '), got: describe(cc) })
   const selected = selectProviders(providers)
   let instances = 0
   const byRejection: Record<string, number> = {}
@@ -165,7 +176,8 @@ export function countKernels({ cc = 100, providers }: DiscoveryOptions = {}): Ke
     for (const space of provider.spaces) {
       const count = space.count(target)
       instances += count.instances
-      for (const { rejection, count: n } of count.rejections) byRejection[rejection.code] = (byRejection[rejection.code] ?? 0) + n
+      for (const { rejection, count: n } of count.rejections)
+        byRejection[rejection.code] = (byRejection[rejection.code] ?? 0) + n
     }
   }
   return { target, instances, byRejection }

@@ -34,7 +34,27 @@ const WARPS_AT_ONCE = 4
 const OPERATION_CYCLES = 1.5
 /** Longer functions: ex2, rcp and what corrects them. */
 const FUNCTION_CYCLES = 14
-const CHEAP = new Set(['add', 'sub', 'mul', 'fma', 'min', 'max', 'neg', 'abs', 'relu', 'select', 'lt', 'le', 'gt', 'ge', 'eq', 'ne', 'and', 'or', 'not'])
+const CHEAP = new Set([
+  'add',
+  'sub',
+  'mul',
+  'fma',
+  'min',
+  'max',
+  'neg',
+  'abs',
+  'relu',
+  'select',
+  'lt',
+  'le',
+  'gt',
+  'ge',
+  'eq',
+  'ne',
+  'and',
+  'or',
+  'not',
+])
 
 export function estimateSm100(plan: Sm100Plan, extents: Extents, machine: Machine): Estimate {
   const { gemm, program, tile } = plan

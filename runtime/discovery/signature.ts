@@ -34,15 +34,23 @@ export function operationOf(family: KernelFamily): OperationSignature | null {
 }
 
 /** [l?, m, k] x [l?, k, n] → [l?, m, n], whatever the axes are called. */
-function gemmAxes(A: FamilyOperand, B: FamilyOperand, out: FamilyOperand, { a, b, over }: ResolvedContraction): OperationSignature['axes'] {
+function gemmAxes(
+  A: FamilyOperand,
+  B: FamilyOperand,
+  out: FamilyOperand,
+  { a, b, over }: ResolvedContraction,
+): OperationSignature['axes'] {
   const [k] = over
-  if (over.length !== 1 || k === undefined || ![A, B].every(({ name }) => a.name === name || b.name === name)) return null
+  if (over.length !== 1 || k === undefined || ![A, B].every(({ name }) => a.name === name || b.name === name))
+    return null
   const [m, n] = [A.axes.at(-2), B.axes.at(-1)]
   if (A.axes.at(-1) !== k || B.axes.at(-2) !== k || m === undefined || n === undefined) return null
   const batches = [A, B, out].map((operand) => operand.axes.slice(0, -2))
   const l = batches.flat()[0] ?? null
   const expected = l === null ? [m, n] : [l, m, n]
-  const fits = out.axes.join() === expected.join() && batches.every((batch) => batch.length === 0 || (batch.length === 1 && batch[0] === l))
+  const fits =
+    out.axes.join() === expected.join() &&
+    batches.every((batch) => batch.length === 0 || (batch.length === 1 && batch[0] === l))
   return fits ? { l, m, n, k } : null
 }
 

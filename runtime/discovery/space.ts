@@ -4,7 +4,13 @@
  */
 import { bindKernel } from '../../compiler/bind.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { resolveType, type FamilyOperand, type KernelFamily, type OrderChoice, type TypeChoice } from '../../compiler/family.ts'
+import {
+  resolveType,
+  type FamilyOperand,
+  type KernelFamily,
+  type OrderChoice,
+  type TypeChoice,
+} from '../../compiler/family.ts'
 import type { Design, Instance, Rejection, TargetArch } from '../../compiler/instance.ts'
 import { designsOf } from '../../compiler/schedule.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/tensor_ir.ts'
@@ -72,7 +78,9 @@ export class FamilySpace {
   }
 
   *orderChoices(): Generator<OrderChoice> {
-    yield* combine(this.family.operands.map((operand) => this.ordersOf(operand).map((order) => [operand.name, order] as const)))
+    yield* combine(
+      this.family.operands.map((operand) => this.ordersOf(operand).map((order) => [operand.name, order] as const)),
+    )
   }
 
   /**
@@ -127,7 +135,8 @@ export class FamilySpace {
     for (const types of this.family.typeChoices) {
       for (const orders of this.orderChoices()) {
         for (const backend of this.backends(target)) {
-          for (const alignment of this.alignments(backend, best)) yield this.#plan(backend, target, { types, orders, alignment }, null)
+          for (const alignment of this.alignments(backend, best))
+            yield this.#plan(backend, target, { types, orders, alignment }, null)
         }
       }
     }

@@ -10,7 +10,12 @@ export type TargetSpec = number | string
 export function parseTarget(spec: TargetSpec): TargetArch | null {
   const text = typeof spec === 'number' ? String(spec) : typeof spec === 'string' ? spec.replace(/^sm_?/, '') : ''
   const match = /^(\d{1,4})[af]?$/.exec(text)
-  if (!match) throw ktlError('KTL4015', { what: 'cc', expected: 'a compute capability (100) or a target (sm_100a)', got: describe(spec) })
+  if (!match)
+    throw ktlError('KTL4015', {
+      what: 'cc',
+      expected: 'a compute capability (100) or a target (sm_100a)',
+      got: describe(spec),
+    })
   const cc = Number(match[1])
   const known = (Object.keys(TARGET_CC) as TargetArch[]).find((target) => TARGET_CC[target] === cc)
   return known ?? (cc >= 80 && cc < 90 ? 'sm_80' : null)

@@ -64,7 +64,8 @@ function operandsOf(program: TensorProgram, operation: OperationSignature | null
   const attributes: Record<string, TensorAttributes> = {}
   for (const operand of program.operands) if (!operand.fromEpilogue) attributes[operand.name] = attributesOf(operand)
   const accumulatorType = accumulatorOf(program)
-  if (operation?.operation !== 'gemm' || accumulatorType === null) return new OperandsMetadata(attributes, accumulatorType)
+  if (operation?.operation !== 'gemm' || accumulatorType === null)
+    return new OperandsMetadata(attributes, accumulatorType)
   const { A, B, out } = operation
   return new GemmOperandsMetadata({ A: attributes[A]!, B: attributes[B]!, out: attributes[out]!, accumulatorType })
 }

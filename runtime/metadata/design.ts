@@ -85,4 +85,5 @@ export class SimtDesignMetadata extends BLASDesignMetadata {
   }
 }
 
-export type DesignMetadata = Sm100DesignMetadata | Sm90DesignMetadata | SimtDesignMetadata | (BLASDesignMetadata & { readonly kind: 'blas' })
+export type DesignMetadata =
+  Sm100DesignMetadata | Sm90DesignMetadata | SimtDesignMetadata | (BLASDesignMetadata & { readonly kind: 'blas' })

@@ -43,7 +43,8 @@ export class GuardedTensor {
     const { dtype, shape, strides } = this.tensor
     const { storageBytes } = DTYPES[dtype]
     const image = Uint8Array.from(await this.#memory.toBytes())
-    const blank = (element: number): void => void image.fill(PATTERN, element * storageBytes, (element + 1) * storageBytes)
+    const blank = (element: number): void =>
+      void image.fill(PATTERN, element * storageBytes, (element + 1) * storageBytes)
     const visit = (axis: number, element: number): void => {
       if (axis === shape.length) return blank(element)
       for (let i = 0; i < shape[axis]!; i++) visit(axis + 1, element + i * strides[axis]!)

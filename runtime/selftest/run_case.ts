@@ -13,7 +13,7 @@ import type { KernelMetadata } from '../metadata/kernel.ts'
 import { loadSource } from '../program.ts'
 import type { Tensor } from '../tensor.ts'
 import { elementCount } from '../tensor_layout.ts'
-import { verify } from '../verify.ts'
+import { formatError, verify } from '../verify.ts'
 import type { CaseAux, CaseOperand, DeviceCase } from './case.ts'
 import { GuardedTensor } from './guarded.ts'
 import { randomValues, seedOf } from './values.ts'
@@ -73,7 +73,8 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
 } // prettier-ignore
 
 function designFilter({ design: { kind, tile } }: DeviceCase): (metadata: KernelMetadata) => boolean {
-  return ({ design }) => design.kind === kind && (tile === undefined || (design.tileShape[0] === tile[0] && design.tileShape[1] === tile[1]))
+  return ({ design }) =>
+    design.kind === kind && (tile === undefined || (design.tileShape[0] === tile[0] && design.tileShape[1] === tile[1]))
 }
 
 function familyOf({ kernel, source }: DeviceCase): KernelFamily {
@@ -108,8 +109,9 @@ export async function runCase({ case: testCase, args, kernel, guards }: Prepared
 } // prettier-ignore
 
 function describe({ maxError, worst, failures, compared }: CheckResult, changedBytes: number): string {
-  const parts = [`max error ${maxError}`]
-  if (maxError > 0 && worst) parts.push(`${worst.output}[${worst.index.join(', ')}]: expected ${worst.expected}, got ${worst.actual}`)
+  const parts = [`max error ${formatError(maxError)}`]
+  if (failures > 0 && worst)
+    parts.push(`${worst.output}[${worst.index.join(', ')}]: expected ${worst.expected}, got ${worst.actual}`)
   if (failures > 0) parts.push(`${failures} of ${compared} elements out of bounds`)
   if (changedBytes > 0) parts.push(`${changedBytes} bytes beside the tensors changed`)
   return parts.join('; ')

@@ -65,7 +65,9 @@ function toCase(row: CaseRow): DeviceCase {
   }
 }
 
-const pad = (extent: number, multiple: number): number => (multiple - (extent % multiple)) % multiple
+/** Rows of no elements, too, have a stride that TMA can take. */
+const pad = (extent: number, multiple: number): number =>
+  extent === 0 ? multiple : (multiple - (extent % multiple)) % multiple
 
 function epilogueOf(
   kind: Exclude<CaseRow['epilogue'], 'none'>,
@@ -95,6 +97,9 @@ function epilogueOf(
       }
   }
 }
+
+/** Two functions in each kernel, one to an output, and each kernel at two sizes: cases are cheap, nvcc runs are not. */
+const FUNCTION_PAIRS = [['gelu', 'silu'], ['tanh', 'sigmoid'], ['exp', 'softplus'], ['elu', 'hardswish']] as const // prettier-ignore
 
 /** Same kernels as above where possible: what pairs of factors do not reach. */
 const EXTRA: DeviceCase[] = [
@@ -155,16 +160,24 @@ const EXTRA: DeviceCase[] = [
     },
     inputs: 'normal',
   },
-  ...(['gelu', 'silu', 'tanh', 'sigmoid', 'exp', 'softplus', 'elu', 'hardswish'] as const).map((fn): DeviceCase => ({
-    name: `${fn} on the tensor-core path`,
-    kernel: 'gemm',
-    types: { T: 'f16', O: 'f32' },
-    design: { kind: 'sm100', tile: [128, 64] },
-    extents: { m: 65, n: 40, k: 24 },
-    operands: { A: {}, B: {}, D: {} },
-    epilogue: { text: `${fn}(acc * 0.1)` },
-    inputs: 'normal',
-  })),
+  ...FUNCTION_PAIRS.flatMap(([f, g]) =>
+    [
+      [65, 40, 24],
+      [130, 136, 72],
+    ].map(([m, n, k]): DeviceCase => ({
+      name: `${f} and ${g} on the tensor-core path, ${m}x${n}x${k}`,
+      kernel: 'gemm',
+      types: { T: 'f16', O: 'f32' },
+      design: { kind: 'sm100', tile: [128, 64] },
+      extents: { m: m!, n: n!, k: k! },
+      operands: { A: {}, B: {}, D: {} },
+      epilogue: {
+        text: `def activations(acc):\n  x = acc * 0.1\n  F = ${f}(x)\n  D = ${g}(x)\n  return D, F`,
+        outputs: { F: { dtype: 'f32', axes: ['m', 'n'] } },
+      },
+      inputs: 'normal',
+    })),
+  ),
 ]
 
 export const DEVICE_JSON = fileURLToPath(new URL('./device.json', import.meta.url))

@@ -1,13 +1,21 @@
 import { describe, expect, test } from 'vitest'
 import { unifyAxes } from '../../runtime/arguments/axes.ts'
 import { divisibilityOf, isSameTensor, sharesMemory } from '../../runtime/arguments/operands.ts'
-import { ElementwiseArguments, EpilogueArguments, GemmArguments, KernelArguments, loadSource, Tensor } from '../../runtime/index.ts'
+import {
+  ElementwiseArguments,
+  EpilogueArguments,
+  GemmArguments,
+  KernelArguments,
+  loadSource,
+  Tensor,
+} from '../../runtime/index.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { errorOf } from './errors.ts'
 import { MemoryDevice } from './memory_device.ts'
 
 const device = new MemoryDevice()
-const empty = (dtype: DTypeName, shape: number[], strides?: number[]): Tensor => device.empty(dtype, shape, strides ? { strides } : {})
+const empty = (dtype: DTypeName, shape: number[], strides?: number[]): Tensor =>
+  device.empty(dtype, shape, strides ? { strides } : {})
 const A = empty('f16', [64, 32])
 const B = empty('f16', [32, 48])
 const out = empty('f32', [64, 48])
@@ -102,7 +110,13 @@ describe('EpilogueArguments', () => {
     ['disagreeing annotations', 'acc * s[m] + s[n]', { s: C }, 'KTL2017', /s/],
     ['shape', 'acc + C', { C: empty('f32', [64]) }, 'KTL2033', /C/],
     ['annotated shape', 'acc + C[m]', { C: empty('f32', [48]) }, 'KTL2033', /C/],
-    ['another D', 'D = acc * 2', { D: empty('f32', [64, 48]) }, 'KTL4026', /`D` of the epilogue must be the tensor passed as `out`/],
+    [
+      'another D',
+      'D = acc * 2',
+      { D: empty('f32', [64, 48]) },
+      'KTL4026',
+      /`D` of the epilogue must be the tensor passed as `out`/,
+    ],
     ['unknown function', 'rleu(acc)', {}, 'KTL2004', /rleu/],
     ['second assignment', 'D = acc\nD = D * 2', {}, 'KTL2010', /D/],
   ]
@@ -204,7 +218,11 @@ describe('alignment and overlap', () => {
   test('shared memory', () => {
     const buffer = empty('f32', [8, 16])
     const [left, right, middle] = [buffer.slice(null, [0, 8]), buffer.slice(null, [8, 16]), buffer.slice(null, [4, 12])]
-    expect([sharesMemory(left, right), sharesMemory(left, middle), sharesMemory(left, left)]).toEqual([false, true, true])
+    expect([sharesMemory(left, right), sharesMemory(left, middle), sharesMemory(left, left)]).toEqual([
+      false,
+      true,
+      true,
+    ])
     expect(sharesMemory(buffer.slice([0, 4]), buffer.slice([4, 8]))).toBe(false)
     expect(isSameTensor(left, buffer.slice(null, [0, 8]))).toBe(true)
     expect(isSameTensor(left, right)).toBe(false)

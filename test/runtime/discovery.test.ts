@@ -9,9 +9,15 @@ import { errorOf } from './errors.ts'
 import { MemoryDevice } from './memory_device.ts'
 
 const device = new MemoryDevice()
-const empty = (dtype: DTypeName, shape: number[], strides?: number[]): Tensor => device.empty(dtype, shape, strides ? { strides } : {})
-const gemm = (a: DTypeName, b: DTypeName, o: DTypeName, [m, n, k]: readonly [number, number, number], extra: object = {}) =>
-  new GemmArguments({ A: empty(a, [m, k]), B: empty(b, [k, n]), out: empty(o, [m, n]), ...extra })
+const empty = (dtype: DTypeName, shape: number[], strides?: number[]): Tensor =>
+  device.empty(dtype, shape, strides ? { strides } : {})
+const gemm = (
+  a: DTypeName,
+  b: DTypeName,
+  o: DTypeName,
+  [m, n, k]: readonly [number, number, number],
+  extra: object = {},
+) => new GemmArguments({ A: empty(a, [m, k]), B: empty(b, [k, n]), out: empty(o, [m, n]), ...extra })
 const names = (list: readonly Kernel[]): string[] => list.map((kernel) => kernel.metadata.kernelName)
 
 describe('getKernels', () => {
@@ -39,7 +45,11 @@ describe('getKernels', () => {
 
   test('the name spells every choice', () => {
     const filter = { metadataFilter: (m: KernelMetadata) => m.design.tileShape.join() === '128,256,64' }
-    const args = new GemmArguments({ A: empty('f16', [128, 64]), B: empty('f16', [64, 256], [1, 64]), out: empty('f32', [128, 256]) })
+    const args = new GemmArguments({
+      A: empty('f16', [128, 64]),
+      B: empty('f16', [64, 256], [1, 64]),
+      out: empty('f32', [128, 256]),
+    })
     expect(names(getKernels(args, filter))).toEqual([
       'ktl.gemm_sm100_tnt_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x256x64_static_tma',
       'ktl.gemm_sm100_tnt_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x256x64_static_direct',
@@ -47,7 +57,8 @@ describe('getKernels', () => {
   })
 
   test('best first: tensor cores before CUDA cores, large tiles for large problems, small tiles for small ones', () => {
-    const best = (m: number, n: number, k: number) => getKernels(gemm('bf16', 'bf16', 'bf16', [m, n, k]))[0]!.metadata.design
+    const best = (m: number, n: number, k: number) =>
+      getKernels(gemm('bf16', 'bf16', 'bf16', [m, n, k]))[0]!.metadata.design
     expect(best(4096, 4096, 4096).tileShape).toEqual([128, 256, 64])
     expect(best(256, 256, 256).tileShape[1]).toBeLessThan(128)
     const kinds = getKernels(gemm('bf16', 'bf16', 'bf16', [512, 512, 512])).map((kernel) => kernel.metadata.design.kind)
@@ -71,7 +82,11 @@ describe('getKernels', () => {
   })
 
   test('K = 1: the order in which the other axis is contiguous reaches the tensor cores', () => {
-    const args = new GemmArguments({ A: empty('f16', [128, 1]), B: empty('f16', [1, 64]), out: empty('f32', [128, 64]) })
+    const args = new GemmArguments({
+      A: empty('f16', [128, 1]),
+      B: empty('f16', [1, 64]),
+      out: empty('f32', [128, 64]),
+    })
     const layouts = getKernels(args).map((kernel) => kernel.metadata.kernelName.split('_').slice(1, 3).join(' '))
     expect(layouts[0]).toBe('sm100 ntt')
   })
@@ -116,7 +131,10 @@ describe('an empty list says why', () => {
   test('f32 through tf32 kernels only when allowed', () => {
     const why = (allowTf32: boolean) => {
       const args = gemm('f32', 'f32', 'f32', [16, 16, 16], { allowTf32 })
-      return [names(getKernels(args)).some((name) => name.includes('Atf32')), explainKernels(args).reasons.some((r) => r.fix === 'pass `allowTf32: true`')]
+      return [
+        names(getKernels(args)).some((name) => name.includes('Atf32')),
+        explainKernels(args).reasons.some((r) => r.fix === 'pass `allowTf32: true`'),
+      ]
     }
     expect([why(false), why(true)]).toEqual([[false, true], [true, false]]) // prettier-ignore
   })
@@ -132,14 +150,19 @@ describe('an empty list says why', () => {
   })
   test('a repeated output', () => {
     const out = empty('f32', [64, 64], [0, 1])
-    expect(getKernels(new GemmArguments({ A: empty('f16', [64, 64]), B: empty('f16', [64, 64]), out })).why).toContain('KTL4039')
+    expect(getKernels(new GemmArguments({ A: empty('f16', [64, 64]), B: empty('f16', [64, 64]), out })).why).toContain(
+      'KTL4039',
+    )
   })
   test('forms that are not lowered yet', () => {
     const { kernels } = loadSource({
       name: 'n.ktl',
       text: 'kernel norm(X: f32[r, c], g: f32[c], eps: f32) -> Y: f32[r, c] {\n  ss = sum[c](X * X)\n  Y = X * rsqrt(ss / size(c) + eps) * g\n}',
     })
-    const list = kernels['norm']!.getKernels({ X: empty('f32', [4, 8]), g: empty('f32', [8]), Y: empty('f32', [4, 8]), eps: 1e-5 }, { cc: 100 })
+    const list = kernels['norm']!.getKernels(
+      { X: empty('f32', [4, 8]), g: empty('f32', [8]), Y: empty('f32', [4, 8]), eps: 1e-5 },
+      { cc: 100 },
+    )
     expect(list.why).toContain('KTL2903')
   })
 })
@@ -149,7 +172,9 @@ describe('explainKernels', () => {
     const args = gemm('f16', 'f16', 'f16', [64, 30, 60])
     const explanation = explainKernels(args, { cc: 100 })
     expect(explanation.supported).toBe(getKernels(args).length)
-    expect(explanation.considered).toBe(explanation.supported + explanation.reasons.reduce((sum, r) => sum + r.count, 0))
+    expect(explanation.considered).toBe(
+      explanation.supported + explanation.reasons.reduce((sum, r) => sum + r.count, 0),
+    )
     // Nearest misses first: what fails on alignment stands above what has other dtypes.
     const codes = explanation.reasons.map((r) => r.code)
     expect(codes.indexOf('KTL4513')).toBeGreaterThanOrEqual(0)
@@ -157,21 +182,27 @@ describe('explainKernels', () => {
   })
   test('names the nearest fix', () => {
     const { reasons } = explainKernels(gemm('f16', 'f16', 'f16', [64, 30, 60]))
-    expect(reasons.find((r) => r.code === 'KTL4513' && r.operand === 'A')?.fix).toMatch(/^pad the row stride and the pointer/)
+    expect(reasons.find((r) => r.code === 'KTL4513' && r.operand === 'A')?.fix).toMatch(
+      /^pad the row stride and the pointer/,
+    )
     expect(reasons.some((r) => r.fix === 'use `mma 1cta`')).toBe(true)
   })
 })
 
 test('countKernels: instances and what is none, by reason', () => {
   const count = countKernels({ cc: 100 })
-  expect(count).toMatchObject({ target: 'sm_100a', byRejection: expect.objectContaining({ KTL2920: expect.any(Number) }) })
+  expect(count).toMatchObject({
+    target: 'sm_100a',
+    byRejection: expect.objectContaining({ KTL2920: expect.any(Number) }),
+  })
   // gemm alone: 6 type choices x 8 orders x 12 tiles x 2 stores on tensor cores.
   expect(count.instances).toBeGreaterThan(6 * 8 * 12 * 2)
   expect(countKernels({ cc: 90 }).instances).toBeLessThan(count.instances)
 })
 
 describe('registered programs', () => {
-  const mine = 'kernel mine<O: f16 | f32>(X: f16[b?, i, j], Y: f16[b?, j, c]) -> Z: O[b?, i, c] { Z = epilogue(sum[j](X * Y)) }\nschedule mine on sm_100 { tile 128x64 }'
+  const mine =
+    'kernel mine<O: f16 | f32>(X: f16[b?, i, j], Y: f16[b?, j, c]) -> Z: O[b?, i, c] { Z = epilogue(sum[j](X * Y)) }\nschedule mine on sm_100 { tile 128x64 }'
   const withRelu = 'kernel rectified(X: f16[i, j], Y: f16[j, c]) -> Z: f32[i, c] { Z = relu(sum[j](X * Y)) }'
   const args = (extra: object = {}) => gemm('f16', 'f16', 'f32', [128, 64, 64], extra)
 
@@ -182,7 +213,9 @@ describe('registered programs', () => {
     const found = names(getKernels(args())).filter((name) => name.startsWith('ktl.mine'))
     const fused = getKernels(args({ epilogue })).filter((kernel) => kernel.metadata.kernelName.startsWith('ktl.mine'))
     unregister()
-    expect(found[0]).toMatch(/^ktl\.mine_sm100_ttt_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x64x64_static_tma_u[0-9a-f]{12}$/)
+    expect(found[0]).toMatch(
+      /^ktl\.mine_sm100_ttt_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x64x64_static_tma_u[0-9a-f]{12}$/,
+    )
     expect(fused.length).toBeGreaterThan(0)
     expect(names(getKernels(args()))).toEqual(before)
   })
@@ -216,7 +249,12 @@ describe('kernels of users', () => {
           kernelName: `F64Gemm_tile${tile}x${tile}_ttt`,
           kernelClass: 'F64Gemm',
           minCc: 80,
-          operands: new GemmOperandsMetadata({ A: attributes([0, 0, 1]), B: attributes([0, 0, 1]), out: attributes([0, 0, 1]), accumulatorType: 'f64' }),
+          operands: new GemmOperandsMetadata({
+            A: attributes([0, 0, 1]),
+            B: attributes([0, 0, 1]),
+            out: attributes([0, 0, 1]),
+            accumulatorType: 'f64',
+          }),
           design: new BLASDesignMetadata([tile, tile, 1], [1, 1, 1]),
         })
         if (metadataFilter(metadata)) yield new F64Gemm(metadata)
@@ -232,11 +270,21 @@ describe('kernels of users', () => {
     const list = getKernels(gemm('f64', 'f64', 'f64', [32, 32, 32]))
     expect(names(list).slice(-2)).toEqual(['F64Gemm_tile32x32_ttt', 'F64Gemm_tile16x16_ttt'])
     expect(list.at(-1)!.rankReason).toContain('no estimate')
-    const column = new GemmArguments({ A: empty('f64', [32, 32], [1, 32]), B: empty('f64', [32, 32]), out: empty('f64', [32, 32]) })
+    const column = new GemmArguments({
+      A: empty('f64', [32, 32], [1, 32]),
+      B: empty('f64', [32, 32]),
+      out: empty('f64', [32, 32]),
+    })
     expect(names(getKernels(column)).some((name) => name.startsWith('F64Gemm'))).toBe(false)
     const epilogue = new EpilogueArguments('relu(acc)')
-    expect(names(getKernels(gemm('f64', 'f64', 'f64', [32, 32, 32], { epilogue }))).some((name) => name.startsWith('F64Gemm'))).toBe(false)
-    expect(names(getKernels(undefined, { providers: ['cuda'], metadataFilter: (m) => m.design.tileShape[0] === 16 }))).toEqual(['F64Gemm_tile16x16_ttt'])
+    expect(
+      names(getKernels(gemm('f64', 'f64', 'f64', [32, 32, 32], { epilogue }))).some((name) =>
+        name.startsWith('F64Gemm'),
+      ),
+    ).toBe(false)
+    expect(
+      names(getKernels(undefined, { providers: ['cuda'], metadataFilter: (m) => m.design.tileShape[0] === 16 })),
+    ).toEqual(['F64Gemm_tile16x16_ttt'])
   })
 
   test('providers are apart from each other', () => {
@@ -247,14 +295,19 @@ describe('kernels of users', () => {
   })
 
   test('only kernel classes', async () => {
-    expect((await errorOf(() => CudaProvider.register(Object as never))).message).toContain('`Object` cannot be registered: it does not extend Kernel')
+    expect((await errorOf(() => CudaProvider.register(Object as never))).message).toContain(
+      '`Object` cannot be registered: it does not extend Kernel',
+    )
   })
 
   test('a design of theirs is a BLASDesignMetadata, ours narrows further', () => {
     unregister = CudaProvider.register(F64Gemm)
     const [theirs] = getKernels(undefined, { providers: ['cuda'] })
     const [ours] = getKernels(gemm('f16', 'f16', 'f32', [128, 128, 64]))
-    expect([theirs!.metadata.design.kind, theirs!.metadata.design instanceof Sm100DesignMetadata]).toEqual(['blas', false])
+    expect([theirs!.metadata.design.kind, theirs!.metadata.design instanceof Sm100DesignMetadata]).toEqual([
+      'blas',
+      false,
+    ])
     expect(ours!.metadata.design).toBeInstanceOf(Sm100DesignMetadata)
     expect(ours!.metadata.design).toBeInstanceOf(BLASDesignMetadata)
   })

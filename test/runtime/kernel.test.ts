@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  Artifact, EpilogueArguments, GemmArguments, getKernels, loadSource, openDevice, type Device, type KtlKernel, type Tensor,
+  Artifact, BLASDesignMetadata, CudaProvider, EpilogueArguments, GemmArguments, GemmOperandsMetadata, getKernels, Kernel, KernelMetadata,
+  loadSource, OK, openDevice, TensorAttributes, type Device, type DeviceModule, type GenerateOptions, type KernelLaunchOptions,
+  type KtlKernel, type RunResult, type Status, type Tensor,
 } from '../../runtime/index.ts' // prettier-ignore
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { errorOf } from './errors.ts'
@@ -10,13 +12,18 @@ beforeAll(async () => void (device = await openDevice('virtual-sm100')))
 afterAll(() => device?.close())
 
 /** Small integers, so that every product and sum is exact. */
-const integers = (count: number, seed: number): Float32Array => Float32Array.from({ length: count }, (_, i) => (((i + seed) * 7919) % 7) - 3)
+const integers = (count: number, seed: number): Float32Array =>
+  Float32Array.from({ length: count }, (_, i) => (((i + seed) * 7919) % 7) - 3)
 const tensor = (dtype: DTypeName, shape: number[], seed: number, strides?: number[]): Tensor =>
   device.tensor(dtype, shape, integers(shape.reduce((a, b) => a * b, 1), seed), strides ? { strides } : {}) // prettier-ignore
-const poisoned = (dtype: DTypeName, shape: number[], strides?: number[]): Tensor => device.tensor(dtype, shape, NaN, strides ? { strides } : {})
+const poisoned = (dtype: DTypeName, shape: number[], strides?: number[]): Tensor =>
+  device.tensor(dtype, shape, NaN, strides ? { strides } : {})
 
 /** A B by plain loops, each element through `epilogue`. */
-async function product(args: GemmArguments, epilogue: (acc: number, l: number, m: number, n: number) => number = (acc) => acc): Promise<number[]> {
+async function product(
+  args: GemmArguments,
+  epilogue: (acc: number, l: number, m: number, n: number) => number = (acc) => acc,
+): Promise<number[]> {
   const { M, N, K, L } = args.problemSize
   const [a, b] = [await args.A.toArray(), await args.B.toArray()]
   const batch = (t: Tensor, l: number, size: number): number => (t.rank === 3 ? l * size : 0)
@@ -25,7 +32,8 @@ async function product(args: GemmArguments, epilogue: (acc: number, l: number, m
     for (let m = 0; m < M; m++) {
       for (let n = 0; n < N; n++) {
         let acc = 0
-        for (let k = 0; k < K; k++) acc += a[batch(args.A, l, M * K) + m * K + k]! * b[batch(args.B, l, K * N) + k * N + n]!
+        for (let k = 0; k < K; k++)
+          acc += a[batch(args.A, l, M * K) + m * K + k]! * b[batch(args.B, l, K * N) + k * N + n]!
         values.push(epilogue(acc, l, m, n))
       }
     }
@@ -46,13 +54,16 @@ describe('run', () => {
       const [A, B, C] = [tensor('f16', [2, 70, 40], 1), tensor('f16', [2, 40, 48], 2), tensor('f16', [2, 70, 48], 3)]
       const out = poisoned('f32', [2, 70, 48])
       const c = await C.toArray()
-      const make = (alpha: number) => new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('relu(acc*alpha+C)', { alpha, C }) })
+      const make = (alpha: number) =>
+        new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('relu(acc*alpha+C)', { alpha, C }) })
       const kernel = best(make(1), kind)
       const artifact = await kernel.compile(make(1))
       for (const alpha of [2, -0.5]) {
         const result = await kernel.run(make(alpha), { artifact })
         expect(result.findings).toEqual([])
-        const expected = await product(make(alpha), (acc, l, m, n) => Math.max(0, acc * alpha + c[(l * 70 + m) * 48 + n]!))
+        const expected = await product(make(alpha), (acc, l, m, n) =>
+          Math.max(0, acc * alpha + c[(l * 70 + m) * 48 + n]!),
+        )
         expect(await values(out)).toEqual(expected)
       }
     })
@@ -72,7 +83,12 @@ describe('run', () => {
       const [A, B] = [tensor('bf16', [3, 9, 24], 1), tensor('bf16', [24, 16], 2)]
       const [row, column, batch] = [tensor('f32', [9, 1], 3), tensor('bf16', [16], 4), tensor('f16', [3, 1, 1], 5)]
       const out = poisoned('bf16', [3, 9, 16])
-      const args = new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('acc + row + column * batch', { row, column, batch }) })
+      const args = new GemmArguments({
+        A,
+        B,
+        out,
+        epilogue: new EpilogueArguments('acc + row + column * batch', { row, column, batch }),
+      })
       await best(args, kind).run(args)
       const [r, c, s] = [await row.toArray(), await column.toArray(), await batch.toArray()]
       expect(await values(out)).toEqual(await product(args, (acc, l, m, n) => acc + r[m]! + c[n]! * s[l]!))
@@ -80,7 +96,11 @@ describe('run', () => {
   }
 
   test('unaligned operands and odd extents', async () => {
-    const args = new GemmArguments({ A: tensor('f16', [17, 13], 1), B: tensor('f16', [13, 19], 2), out: poisoned('f16', [17, 19]) })
+    const args = new GemmArguments({
+      A: tensor('f16', [17, 13], 1),
+      B: tensor('f16', [13, 19], 2),
+      out: poisoned('f16', [17, 19]),
+    })
     await best(args).run(args)
     expect(await values(args.out)).toEqual(await product(args))
   })
@@ -101,7 +121,12 @@ describe('run', () => {
     const [A, B] = [tensor('f16', [64, 32], 1), tensor('f16', [32, 64], 2)]
     const out = tensor('f32', [64, 64], 3)
     const before = await out.toArray()
-    const args = new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('D = acc + beta * C', { beta: 2, C: out, D: out }) })
+    const args = new GemmArguments({
+      A,
+      B,
+      out,
+      epilogue: new EpilogueArguments('D = acc + beta * C', { beta: 2, C: out, D: out }),
+    })
     await best(args, 'sm100').run(args)
     expect(await values(out)).toEqual(await product(args, (acc, _, m, n) => acc + 2 * before[m * 64 + n]!))
   })
@@ -109,7 +134,10 @@ describe('run', () => {
   test('two outputs of different dtypes', async () => {
     const [A, B] = [tensor('f16', [64, 32], 1), tensor('f16', [32, 64], 2)]
     const [out, F] = [poisoned('f16', [64, 64]), poisoned('f32', [64, 64])]
-    const epilogue = new EpilogueArguments('def f(acc, F):\n  F = acc * 2\n  D = relu(F)\n  return D, F'.replace(', F)', ')'), { F })
+    const epilogue = new EpilogueArguments(
+      'def f(acc, F):\n  F = acc * 2\n  D = relu(F)\n  return D, F'.replace(', F)', ')'),
+      { F },
+    )
     const args = new GemmArguments({ A, B, out, epilogue })
     await best(args, 'sm100').run(args)
     expect(await values(F)).toEqual(await product(args, (acc) => acc * 2))
@@ -125,7 +153,11 @@ describe('run', () => {
   }) // prettier-ignore
 
   test('orders of asynchronous effects and seeds do not change the result', async () => {
-    const args = new GemmArguments({ A: tensor('f16', [130, 96], 1), B: tensor('f16', [96, 72], 2), out: poisoned('f32', [130, 72]) })
+    const args = new GemmArguments({
+      A: tensor('f16', [130, 96], 1),
+      B: tensor('f16', [96, 72], 2),
+      out: poisoned('f32', [130, 72]),
+    })
     const kernel = best(args, 'sm100')
     const expected = await product(args)
     for (const options of [{ order: 'eager' }, { order: 'random', seed: 7 }, { checks: 'full' }] as const) {
@@ -137,7 +169,12 @@ describe('run', () => {
 
 describe('refusals', () => {
   const plain = (extra: object = {}) =>
-    new GemmArguments({ A: tensor('f16', [64, 64], 1), B: tensor('f16', [64, 64], 2), out: poisoned('f32', [64, 64]), ...extra })
+    new GemmArguments({
+      A: tensor('f16', [64, 64], 1),
+      B: tensor('f16', [64, 64], 2),
+      out: poisoned('f32', [64, 64]),
+      ...extra,
+    })
 
   const statuses: [string, () => GemmArguments, string, object][] = [
     ['dtype', () => plain({ A: tensor('bf16', [64, 64], 1), B: tensor('bf16', [64, 64], 1) }), 'KTL4031', { operand: 'A', expected: 'f16', got: 'bf16' }],
@@ -196,7 +233,11 @@ describe('refusals', () => {
 
 describe('artifacts, streams, prepared launches', () => {
   const setup = async () => {
-    const args = new GemmArguments({ A: tensor('f16', [64, 64], 1), B: tensor('f16', [64, 64], 2), out: poisoned('f32', [64, 64]) })
+    const args = new GemmArguments({
+      A: tensor('f16', [64, 64], 1),
+      B: tensor('f16', [64, 64], 2),
+      out: poisoned('f32', [64, 64]),
+    })
     const kernel = best(args, 'sm100')
     return { args, kernel, artifact: await kernel.compile(args), expected: await product(args) }
   }
@@ -274,5 +315,66 @@ test('reductions of the epilogue are outputs of their own', async () => {
   const [D, top] = [poisoned('f32', [20, 16]), poisoned('f32', [20])]
   await kernels['amax']!({ A, B, D, top })
   const d = await values(D)
-  expect(await values(top)).toEqual(Array.from({ length: 20 }, (_, m) => Math.max(...d.slice(m * 16, m * 16 + 16).map(Math.abs))))
+  expect(await values(top)).toEqual(
+    Array.from({ length: 20 }, (_, m) => Math.max(...d.slice(m * 16, m * 16 + 16).map(Math.abs))),
+  )
+})
+
+describe('kernels of users run like ours', () => {
+  const CUDA = `extern "C" __global__ void gemm(const double* a, const double* b, double* d, int m, int n, int k) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= m * n) return;
+  double sum = 0;
+  for (int x = 0; x < k; x++) sum += a[i / n * k + x] * b[x * n + i % n];
+  d[i] = sum;
+}`
+  const f64 = new TensorAttributes({ dtype: 'f64', stride: [0, 0, 1], divisibility: 1 })
+
+  class F64Gemm extends Kernel<GemmArguments, DeviceModule> {
+    supportsArguments({ epilogue, A }: GemmArguments): Status {
+      return epilogue === null && A.rank === 2 ? OK : { ok: false, code: 'KTL4035', error: 'one product, no epilogue' }
+    }
+    compile(args: GemmArguments): Promise<DeviceModule> {
+      return args.device.compileCuda(CUDA)
+    }
+    launch(
+      { A, B, out, problemSize: { M, N, K } }: GemmArguments,
+      { artifact, stream }: KernelLaunchOptions<DeviceModule>,
+    ): Promise<RunResult> {
+      const params = [A, B, out, M, N, K]
+      return artifact!
+        .function('gemm')
+        .launch({ grid: Math.ceil((M * N) / 64), block: 64, params, ...(stream && { stream }) })
+    }
+    getWorkspaceSize(): number {
+      return 64
+    }
+    static *generateKernels({ metadataFilter }: GenerateOptions): Generator<F64Gemm> {
+      const operands = new GemmOperandsMetadata({ A: f64, B: f64, out: f64, accumulatorType: 'f64' })
+      const design = new BLASDesignMetadata([1, 1, 1], [1, 1, 1])
+      const metadata = new KernelMetadata({
+        kernelName: 'F64Gemm',
+        kernelClass: 'F64Gemm',
+        minCc: 80,
+        operands,
+        design,
+      })
+      if (metadataFilter(metadata)) yield new F64Gemm(metadata)
+    }
+  }
+
+  test('found, compiled and run; a workspace that is too small is refused', async () => {
+    const args = new GemmArguments({
+      A: tensor('f64', [5, 7], 1),
+      B: tensor('f64', [7, 3], 2),
+      out: poisoned('f64', [5, 3]),
+    })
+    const unregister = CudaProvider.register(F64Gemm)
+    const [kernel] = getKernels(args, { metadataFilter: (m) => m.kernelClass === 'F64Gemm' })
+    unregister()
+    expect(await kernel!.run(args)).toMatchObject({ findings: [] })
+    expect(await values(args.out)).toEqual(await product(args))
+    const error = await errorOf(() => kernel!.run(args, { workspace: device.empty('u8', [63]) }))
+    expect([error.code, error.message]).toEqual(['KTL4041', expect.stringContaining('must have 64 bytes, got 63')])
+  })
 })

@@ -27,7 +27,11 @@ test('operands: dtype, stride pattern of full rank, divisibility in elements', (
 })
 
 test('a column-major operand and element stores show', () => {
-  const args = new GemmArguments({ A, B: device.empty('f16', [64, 48], { strides: [1, 64] }), out: device.empty('f32', [64, 48], { strides: [49, 1] }) })
+  const args = new GemmArguments({
+    A,
+    B: device.empty('f16', [64, 48], { strides: [1, 64] }),
+    out: device.empty('f32', [64, 48], { strides: [49, 1] }),
+  })
   const { operands, design } = kernelFor(args).metadata
   const { B, out } = operands as GemmOperandsMetadata
   expect([B.stride, out.divisibility]).toEqual([[0, 1, 0], 1])
@@ -65,14 +69,23 @@ test('the epilogue: text, operands, outputs, scalars', () => {
   const F = device.empty('bf16', [64, 48])
   const epilogue = new EpilogueArguments('F = acc * alpha + C; D = relu(F); return D, F', { alpha: 2, C, F })
   const { metadata } = kernelFor(new GemmArguments({ A, B, out, epilogue }))
-  expect(metadata.epilogue).toMatchObject({ scalars: ['alpha'], outputs: ['F'], tensors: { C: { dtype: 'f16' }, F: { dtype: 'bf16' } } })
+  expect(metadata.epilogue).toMatchObject({
+    scalars: ['alpha'],
+    outputs: ['F'],
+    tensors: { C: { dtype: 'f16' }, F: { dtype: 'bf16' } },
+  })
   expect(kernel.metadata.epilogue).toBeNull()
 })
 
 test('kernels that are no GEMM have their operands by name', () => {
-  const { kernels } = loadSource({ name: 'a.ktl', text: 'kernel axpby(X: f32[i, j], Y: f32[i, j], a: f32, b: f32) -> Z: f32[i, j] { Z = a * X + b * Y }' })
+  const { kernels } = loadSource({
+    name: 'a.ktl',
+    text: 'kernel axpby(X: f32[i, j], Y: f32[i, j], a: f32, b: f32) -> Z: f32[i, j] { Z = a * X + b * Y }',
+  })
   const x = device.empty('f32', [4, 8])
-  const [kernel] = getKernels(new KernelArguments(kernels['axpby']!, { X: x, Y: x, Z: device.empty('f32', [4, 8]), a: 1, b: 2 }))
+  const [kernel] = getKernels(
+    new KernelArguments(kernels['axpby']!, { X: x, Y: x, Z: device.empty('f32', [4, 8]), a: 1, b: 2 }),
+  )
   const { operands } = kernel!.metadata
   expect(operands).toBeInstanceOf(OperandsMetadata)
   expect(operands).not.toBeInstanceOf(GemmOperandsMetadata)
@@ -97,6 +110,12 @@ describe('metadata is frozen', () => {
 test('metadata of users: targets default to every known one from minCc on', () => {
   const f64 = new TensorAttributes({ dtype: 'f64', stride: [0, 0, 1], divisibility: 1 })
   const operands = new GemmOperandsMetadata({ A: f64, B: f64, out: f64, accumulatorType: 'f64' })
-  const metadata = new KernelMetadata({ kernelName: 'mine', kernelClass: 'Mine', minCc: 90, operands, design: new BLASDesignMetadata([32, 32, 1], [1, 1, 1]) })
+  const metadata = new KernelMetadata({
+    kernelName: 'mine',
+    kernelClass: 'Mine',
+    minCc: 90,
+    operands,
+    design: new BLASDesignMetadata([32, 32, 1], [1, 1, 1]),
+  })
   expect([metadata.targets, metadata.epilogue]).toEqual([['sm_90a', 'sm_100a', 'sm_103a'], null])
 })

@@ -39,8 +39,15 @@ describe('loadKtl', () => {
     expect(Object.keys((await loadKtl(file)).kernels)).toEqual(names)
     expect(Object.keys((await loadKtl(new URL(`file://${file}`))).kernels)).toEqual(names)
     const program = await loadKtl({ source: MLP, name: 'mlp.ktl' })
-    expect([Object.keys(program.kernels), Object.keys(program.epilogues), program.diagnostics]).toEqual([names, ['scale_residual'], []])
-    expect([program.kernels['swiglu']!.name, program.kernels['linear_gelu']!.family.doc]).toEqual(['swiglu', 'A linear layer.'])
+    expect([Object.keys(program.kernels), Object.keys(program.epilogues), program.diagnostics]).toEqual([
+      names,
+      ['scale_residual'],
+      [],
+    ])
+    expect([program.kernels['swiglu']!.name, program.kernels['linear_gelu']!.family.doc]).toEqual([
+      'swiglu',
+      'A linear layer.',
+    ])
   })
 
   test('every diagnostic of a wrong text, with its place', async () => {
@@ -63,9 +70,12 @@ describe('loadKtl', () => {
 })
 
 test('the library loads without errors, and its schedules are warnings at most', () => {
-  for (const source of librarySources()) expect(loadSource(source).diagnostics.filter((d) => d.severity === 'error')).toEqual([])
+  for (const source of librarySources())
+    expect(loadSource(source).diagnostics.filter((d) => d.severity === 'error')).toEqual([])
   const names = ktlProvider.spaces.filter((space) => space.library).map((space) => space.family.name)
-  expect(names).toEqual(expect.arrayContaining(['gemm', 'dgemm', 'sgemm', 'linear', 'linear_gelu', 'residual', 'swiglu', 'add', 'axpby']))
+  expect(names).toEqual(
+    expect.arrayContaining(['gemm', 'dgemm', 'sgemm', 'linear', 'linear_gelu', 'residual', 'swiglu', 'add', 'axpby']),
+  )
 })
 
 test('instances of a kernel', () => {
@@ -82,7 +92,8 @@ describe('callable kernels', () => {
   beforeAll(async () => void (device = await openDevice('virtual-sm100')))
   afterAll(() => device?.close())
   const { kernels, epilogues } = loadSource({ name: 'mlp.ktl', text: MLP })
-  const integers = (count: number, seed: number): number[] => Array.from({ length: count }, (_, i) => (((i + seed) * 7919) % 5) - 2)
+  const integers = (count: number, seed: number): number[] =>
+    Array.from({ length: count }, (_, i) => (((i + seed) * 7919) % 5) - 2)
   const tensor = (dtype: DTypeName, shape: number[], seed: number): Tensor =>
     device.tensor(dtype, shape, integers(shape.reduce((a, b) => a * b, 1), seed)) // prettier-ignore
   const poisoned = (dtype: DTypeName, shape: number[]): Tensor => device.tensor(dtype, shape, NaN)
@@ -94,10 +105,17 @@ describe('callable kernels', () => {
     })
 
   test('a linear layer', async () => {
-    const [A, B, bias, D] = [tensor('bf16', [20, 32], 1), tensor('bf16', [32, 24], 2), tensor('bf16', [24], 3), poisoned('bf16', [20, 24])]
+    const [A, B, bias, D] = [
+      tensor('bf16', [20, 32], 1),
+      tensor('bf16', [32, 24], 2),
+      tensor('bf16', [24], 3),
+      poisoned('bf16', [20, 24]),
+    ]
     const { findings } = await kernels['linear_gelu']!({ A, B, bias, D })
     const b = integers(24, 3)
-    const expected = matmul(integers(20 * 32, 1), integers(32 * 24, 2), [20, 32, 24]).map((x, i) => Math.max(0, x + b[i % 24]!))
+    const expected = matmul(integers(20 * 32, 1), integers(32 * 24, 2), [20, 32, 24]).map((x, i) =>
+      Math.max(0, x + b[i % 24]!),
+    )
     expect([findings, [...(await D.toArray())]]).toEqual([[], expected])
   })
 
@@ -112,9 +130,17 @@ describe('callable kernels', () => {
   })
 
   test('a kernel that tensor cores do not take yet runs on CUDA cores', async () => {
-    const [A, Bg, Bu, H] = [tensor('bf16', [7, 16], 1), tensor('bf16', [16, 8], 2), tensor('bf16', [16, 8], 3), poisoned('f32', [7, 8])]
+    const [A, Bg, Bu, H] = [
+      tensor('bf16', [7, 16], 1),
+      tensor('bf16', [16, 8], 2),
+      tensor('bf16', [16, 8], 3),
+      poisoned('f32', [7, 8]),
+    ]
     await kernels['swiglu']!({ A, Bg, Bu, H })
-    const [g, u] = [2, 3].map((seed) => matmul(integers(7 * 16, 1), integers(16 * 8, seed), [7, 16, 8])) as [number[], number[]]
+    const [g, u] = [2, 3].map((seed) => matmul(integers(7 * 16, 1), integers(16 * 8, seed), [7, 16, 8])) as [
+      number[],
+      number[],
+    ]
     expect([...(await H.toArray())]).toEqual(g.map((x, i) => Math.max(0, x) * u[i]!))
   })
 
@@ -142,7 +168,12 @@ describe('callable kernels', () => {
   })
 
   test('no kernel for the arguments: the error says what failed', async () => {
-    const bindings = { A: tensor('f16', [8, 8], 1), B: tensor('bf16', [8, 8], 2), bias: tensor('bf16', [8], 3), D: poisoned('bf16', [8, 8]) }
+    const bindings = {
+      A: tensor('f16', [8, 8], 1),
+      B: tensor('bf16', [8, 8], 2),
+      bias: tensor('bf16', [8], 3),
+      D: poisoned('bf16', [8, 8]),
+    }
     const error = await errorOf(() => kernels['linear_gelu']!(bindings))
     expect(error.code).toBe('KTL4042')
     expect(error.diagnostics[0]!.notes!.join()).toContain('operand `A` is unsupported: expected bf16, got f16')

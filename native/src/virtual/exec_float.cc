@@ -254,9 +254,13 @@ void addFloatRows(Table& t) {
                "correctly rounded instead of within 2^-11 relative"});
   t.push_back({"rcp", "approx ftz f64", alu<[](double x) { return upperWord(1.0 / upperWord(x)); }>,
                "truncated quotient of the upper words"});
-  t.push_back({"rsqrt", "approx ftz? f64",
+  t.push_back({"rsqrt", "approx ftz f64",
                alu<[](double x) { return upperWord(1.0 / std::sqrt(upperWord(x))); }>,
                "truncated value of the upper word"});
+  // Without .ftz a software routine of full precision (PTX ISA 9.7.3.17).
+  t.push_back({"rsqrt", "approx f64",
+               alu<[](double x) { return x == 0 ? std::copysign(INFINITY, x) : 1.0 / std::sqrt(x); }>,
+               "two correct roundings instead of one approximation"});
   const std::string packed = "rn|rz|rm|rp? ftz? f32x2";
   t.push_back({"add", packed, pairRow<Arith::Add>});
   t.push_back({"sub", packed, pairRow<Arith::Sub>});

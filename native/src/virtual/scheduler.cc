@@ -72,8 +72,8 @@ bool Scheduler::admit(uint64_t resident) {
   return !clusters_.empty();
 }
 
-// Random order promises nothing that the hardware does not: warps fall behind others for a while, are interrupted
-// anywhere, and their lanes drift apart.
+// Random order promises nothing that the hardware does not: warps fall behind others for a while, are
+// interrupted anywhere, and their lanes drift apart.
 uint32_t Scheduler::slice(Cluster& cluster, Warp& warp) {
   if (launch_.config->order != LaunchConfig::Order::Random) return kSlice;
   if (warp.hesitation) {
@@ -82,7 +82,10 @@ uint32_t Scheduler::slice(Cluster& cluster, Warp& warp) {
   }
   auto& random = cluster.async.random();
   if (cluster.async.chance(16)) warp.hesitation = static_cast<uint32_t>(random() % 64);
-  if (cluster.async.chance(4)) warp.drift(static_cast<uint32_t>(random()), static_cast<uint32_t>(random() % 512));
+  if (cluster.async.chance(4)) {
+    const auto operations = static_cast<uint32_t>(random() % 512);
+    warp.drift(static_cast<uint32_t>(random()), operations);
+  }
   return 1 + static_cast<uint32_t>(random() % kSlice);
 }
 

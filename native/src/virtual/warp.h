@@ -42,7 +42,7 @@ struct Warp {
   bool falseTry = false;            // the next failing try_wait returns false instead of blocking
   uint64_t blockStart = 0;          // trace
   uint32_t hesitation = 0;          // random order: rounds in which the warp does not run
-  uint32_t apart = 0;               // random order: operations before groups of lanes look for each other again
+  uint32_t apart = 0;               // random order: operations before groups of lanes meet again
 
   // Tokens of what a lane is blocked on: generation + 1 of the thing when it began to wait, 0: not waiting.
   std::array<uint64_t, 32> barrierToken{}, latch{};

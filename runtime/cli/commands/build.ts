@@ -33,7 +33,9 @@ export const addBuild: AddCommand = (program, context) => {
   const command = program
     .command('build')
     .summary('write TypeScript modules, CUDA, PTX or cubins')
-    .description('Writes a typed module for each file (ts), or a file for each instance of its kernels (cuda, ptx, cubin).')
+    .description(
+      'Writes a typed module for each file (ts), or a file for each instance of its kernels (cuda, ptx, cubin).',
+    )
     .argument('<files...>', '.ktl files; - is standard input')
     .requiredOption('--out <dir>', 'where to; made when missing')
     .option('--emit <format>', FORMATS.join(', '), wordOption('--emit', FORMATS), 'ts')
@@ -100,7 +102,12 @@ function take(instances: Generator<PlannedInstance>, limit: number): { taken: Pl
   return { taken, more: false }
 }
 
-async function contentOf(instance: PlannedInstance, format: keyof typeof EXTENSIONS, arch: TargetArch, signal: AbortSignal) {
+async function contentOf(
+  instance: PlannedInstance,
+  format: keyof typeof EXTENSIONS,
+  arch: TargetArch,
+  signal: AbortSignal,
+) {
   const { cuda, sourceMap } = instance.generated
   if (format === 'cuda') return cuda
   const { family } = instance.space
@@ -111,5 +118,6 @@ async function contentOf(instance: PlannedInstance, format: keyof typeof EXTENSI
 function checkDistinct(files: readonly OutputFile[]): void {
   const names = files.map(({ name }) => name)
   const twice = names.find((name, i) => names.indexOf(name) !== i)
-  if (twice !== undefined) throw illegal('FILE…', `files that give different names (${plural(files.length, 'file')})`, twice)
+  if (twice !== undefined)
+    throw illegal('FILE…', `files that give different names (${plural(files.length, 'file')})`, twice)
 }

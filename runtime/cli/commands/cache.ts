@@ -34,6 +34,8 @@ export const addCache: AddCommand = (program, { out }) => {
     const usage = await defaultCache().usage()
     out.record('cache', { path: folder, ...usage, maxBytes })
     out.line(folder)
-    out.line(`${usage.entries === 1 ? '1 entry' : `${usage.entries} entries`}, ${bytes(usage.bytes)} of at most ${bytes(maxBytes)}`)
+    out.line(
+      `${usage.entries === 1 ? '1 entry' : `${usage.entries} entries`}, ${bytes(usage.bytes)} of at most ${bytes(maxBytes)}`,
+    )
   }
 }

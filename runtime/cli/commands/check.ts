@@ -41,7 +41,8 @@ async function checkFile(file: string, out: Context['out']): Promise<boolean> {
     choices: countChoices(family),
   }))
   // Legal programs that no target takes yet: worth knowing, no mistake.
-  if (errors === 0) out.diagnostics(program.kernels.flatMap((f) => f.notLowered.map((d) => ({ ...d, severity: 'note' as const }))))
+  if (errors === 0)
+    out.diagnostics(program.kernels.flatMap((f) => f.notLowered.map((d) => ({ ...d, severity: 'note' as const }))))
   out.record('check', { file: source.name, ok: errors === 0, errors, warnings: diagnostics.length - errors, kernels })
   if (errors > 0) out.note(`${source.name}: ${plural(errors, 'error')}`)
   else {

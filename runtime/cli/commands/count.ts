@@ -9,7 +9,9 @@ export const addCount: AddCommand = (program, context) => {
   program
     .command('count')
     .summary('count the instances of the built-in library')
-    .description('Counts the instances of the built-in library for each target, and the choices that are none by reason.')
+    .description(
+      'Counts the instances of the built-in library for each target, and the choices that are none by reason.',
+    )
     .option('--target <arch>', `only one of ${TARGETS.join(', ')}`, wordOption('--target', TARGETS))
     .option('--json', 'a JSON line for each target')
     .action(({ target }: { target?: TargetArch }) => count(target ? [target] : TARGETS, context))

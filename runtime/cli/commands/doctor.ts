@@ -82,7 +82,13 @@ async function checkHostCompiler(): Promise<Finding> {
   return { name: 'host compiler', state: 'missing', detail: 'nvcc needs g++ in PATH', fix: 'install g++' }
 }
 
-const DRIVER_FOLDERS = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/lib', '/usr/lib/wsl/lib']
+const DRIVER_FOLDERS = [
+  '/usr/lib/x86_64-linux-gnu',
+  '/usr/lib/aarch64-linux-gnu',
+  '/usr/lib64',
+  '/usr/lib',
+  '/usr/lib/wsl/lib',
+]
 
 async function checkDriver(): Promise<Finding> {
   const folders = [...(process.env.LD_LIBRARY_PATH ?? '').split(path.delimiter).filter((folder) => folder !== ''), ...DRIVER_FOLDERS]

@@ -19,7 +19,14 @@ function explain(text: string, { out }: Context): void {
   const entry = explainCode(code)
   if (entry === undefined) throw ktlError('KTL4105', { what: 'code', name: text, known: nearCodes(code) })
   const { title, explain, severity = 'error', wrong, right } = entry
-  out.record('explanation', { code, title, severity, explanation: explain, wrong: wrong && textOf(wrong), right: right && textOf(right) })
+  out.record('explanation', {
+    code,
+    title,
+    severity,
+    explanation: explain,
+    wrong: wrong && textOf(wrong),
+    right: right && textOf(right),
+  })
   out.line(`${out.colors.bold(code)} (${severity}): ${title}`)
   out.line()
   out.line(wrap(explain))
@@ -27,7 +34,13 @@ function explain(text: string, { out }: Context): void {
   if (right) showExample('right', right, code, entry, out)
 }
 
-function showExample(label: string, example: Example, code: string, { wrong }: Entry<object>, out: Context['out']): void {
+function showExample(
+  label: string,
+  example: Example,
+  code: string,
+  { wrong }: Entry<object>,
+  out: Context['out'],
+): void {
   out.line()
   out.line(out.colors.bold(label))
   out.line(indent(textOf(example)))
@@ -48,7 +61,8 @@ function textOf(example: Example): string {
 }
 
 /** Codes of the same hundred. */
-const nearCodes = (code: string): string[] => Object.keys(catalogue).filter((known) => known.slice(0, 5) === code.slice(0, 5))
+const nearCodes = (code: string): string[] =>
+  Object.keys(catalogue).filter((known) => known.slice(0, 5) === code.slice(0, 5))
 
 const indent = (text: string): string => text.replaceAll(/^(?=.)/gm, '  ')
 

@@ -34,7 +34,9 @@ export const addInspect: AddCommand = (program, context) => {
   const command = program
     .command('inspect')
     .summary('print a stage of the compilation')
-    .description('Prints what the compiler makes of a kernel, at any stage. From `plan` on, of one instance: the first that is left.')
+    .description(
+      'Prints what the compiler makes of a kernel, at any stage. From `plan` on, of one instance: the first that is left.',
+    )
     .argument('<file>', 'a .ktl file; - is standard input')
     .requiredOption('--stage <stage>', STAGES.join(', '), wordOption('--stage', STAGES))
   addChoiceOptions(command)
@@ -54,7 +56,11 @@ async function inspect(file: string, options: InspectOptions, context: Context):
   out.text(text)
 }
 
-async function textOf(options: InspectOptions, program: KtlProgram, { signal }: Context): Promise<{ name: string; text: string }> {
+async function textOf(
+  options: InspectOptions,
+  program: KtlProgram,
+  { signal }: Context,
+): Promise<{ name: string; text: string }> {
   const { stage, kernel } = options
   if (stage === 'ast') return { name: program.source.name, text: printAst(program.checked.program) }
   if (stage === 'tensor') {
@@ -84,19 +90,32 @@ function chooseInstance({ family }: CallableKernel, options: InspectOptions): Pl
   // Only tensor-core kernels go through tile IR.
   const design = options.design ?? (stage === 'tile' ? 'sm100' : undefined)
   let position = 0
-  for (const instance of instancesOf(ktlProvider.spaceOf(family), { ...options, ...(design && { design }) }, rejected)) {
+  for (const instance of instancesOf(
+    ktlProvider.spaceOf(family),
+    { ...options, ...(design && { design }) },
+    rejected,
+  )) {
     if (name === undefined ? position++ === index : instance.name === name) return instance
   }
-  const what = name ?? (index > 0 ? `${family.name} with index ${index} (there are ${position})` : `${family.name} for ${options.target}`)
+  const what =
+    name ??
+    (index > 0 ? `${family.name} with index ${index} (there are ${position})` : `${family.name} for ${options.target}`)
   throw ktlError('KTL4107', { what, reasons: rejected.reasons.slice(0, 5) })
 }
 
-async function instanceText(instance: PlannedInstance, { stage, target }: InspectOptions, signal: AbortSignal): Promise<string> {
+async function instanceText(
+  instance: PlannedInstance,
+  { stage, target }: InspectOptions,
+  signal: AbortSignal,
+): Promise<string> {
   const { name, plan } = instance
   if (stage === 'plan') return printPlan(name, plan)
   if (stage === 'tile') {
     if (plan.kind === 'sm100') return printTileProgram(lowerSm100(plan))
-    throw ktlError('KTL4107', { what: `${name} with tile IR`, reasons: ['plain kernels are generated from the tensor IR itself'] })
+    throw ktlError('KTL4107', {
+      what: `${name} with tile IR`,
+      reasons: ['plain kernels are generated from the tensor IR itself'],
+    })
   }
   const { cuda } = instance.generated
   if (stage === 'cuda') return cuda

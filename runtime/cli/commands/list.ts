@@ -33,7 +33,8 @@ async function list(files: readonly string[], options: ListOptions, { out, signa
   let listed = 0
   for (const space of await spacesOf(files, options, { out, signal })) {
     for (const { name, metadata } of instancesOf(space, options)) {
-      if (listed === options.limit) return out.note(`the first ${plural(listed, 'instance')}; narrow them down or raise --limit`)
+      if (listed === options.limit)
+        return out.note(`the first ${plural(listed, 'instance')}; narrow them down or raise --limit`)
       listed++
       const { kernelName, minCc, targets, design } = metadata
       const { kind, tileShape, clusterShape } = design
@@ -43,15 +44,25 @@ async function list(files: readonly string[], options: ListOptions, { out, signa
   }
 }
 
-async function spacesOf(files: readonly string[], { kernel }: ListOptions, { out }: Context): Promise<readonly FamilySpace[]> {
+async function spacesOf(
+  files: readonly string[],
+  { kernel }: ListOptions,
+  { out }: Context,
+): Promise<readonly FamilySpace[]> {
   if (files.length > 0) {
     const programs = []
     for (const file of files) programs.push(await loadProgram(file, (warnings) => out.diagnostics(warnings)))
-    return programs.flatMap((program) => chosenKernels(program, kernel).map(({ family }) => ktlProvider.spaceOf(family)))
+    return programs.flatMap((program) =>
+      chosenKernels(program, kernel).map(({ family }) => ktlProvider.spaceOf(family)),
+    )
   }
   const spaces = ktlProvider.spaces
   if (kernel === undefined) return spaces
   const named = spaces.filter(({ family }) => family.name === kernel)
   if (named.length > 0) return named
-  throw ktlError('KTL4105', { what: 'kernel in the library', name: kernel, known: spaces.map(({ family }) => family.name) })
+  throw ktlError('KTL4105', {
+    what: 'kernel in the library',
+    name: kernel,
+    known: spaces.map(({ family }) => family.name),
+  })
 }

@@ -5,13 +5,19 @@ import type { Checks, Order } from '../../devices/execution.ts'
 import { getKernels } from '../../discovery/query.ts'
 import { ktlError } from '../../fail.ts'
 import { KtlKernel } from '../../kernel_ktl.ts'
-import { verify, type Verification } from '../../verify.ts'
+import { formatError, verify, type Verification } from '../../verify.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { describeTypes } from '../instances.ts'
 import { addChoiceOptions, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
 import { milliseconds, plural, type Json } from '../output.ts'
-import { describeDims, makeArguments, planArguments, type ArgumentOptions, type PreparedArguments } from '../run_arguments.ts'
+import {
+  describeDims,
+  makeArguments,
+  planArguments,
+  type ArgumentOptions,
+  type PreparedArguments,
+} from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
 import { writeFiles } from '../write_files.ts'
 import { DESIGNS } from './inspect.ts'
@@ -32,9 +38,15 @@ export const addRun: AddCommand = (program, context, finish) => {
   const command = program
     .command('run')
     .summary('run a kernel on seeded random inputs and check the result')
-    .description('Makes seeded random inputs, runs the best instance of a kernel, and compares with the reference evaluator.')
+    .description(
+      'Makes seeded random inputs, runs the best instance of a kernel, and compares with the reference evaluator.',
+    )
     .argument('<file>', 'a .ktl file; - is standard input')
-    .option('--dims <m=256,…>', 'extents of the axes; optional axes may be left out', pairs('--dims', 'm=256,n=256,k=128'))
+    .option(
+      '--dims <m=256,…>',
+      'extents of the axes; optional axes may be left out',
+      pairs('--dims', 'm=256,n=256,k=128'),
+    )
   addChoiceOptions(command)
     .option('--device <device>', 'auto, virtual-sm100, virtual-sm90, cuda, cuda:N', deviceOption, 'auto')
     .option('--design <kind>', `only ${DESIGNS.join(' or ')} instances`, wordOption('--design', DESIGNS))
@@ -43,9 +55,22 @@ export const addRun: AddCommand = (program, context, finish) => {
     .option('--all', 'every instance, best first, up to --limit')
     .option('--limit <n>', 'most instances of --all', integerOption('--limit', 1, 1e6), 32)
     .option('--seed <n>', 'of the inputs', integerOption('--seed', 0, 0xffffffff), 1)
-    .option('--inputs <kind>', 'normal, or integers, whose results are exact', wordOption('--inputs', ['normal', 'integers']), 'normal')
-    .option('--checks <level>', 'of the virtual device: none, default, full', wordOption('--checks', ['none', 'default', 'full']))
-    .option('--async <order>', 'when asynchronous copies land: lazy, eager, random', wordOption('--async', ['lazy', 'eager', 'random']))
+    .option(
+      '--inputs <kind>',
+      'normal, or integers, whose results are exact',
+      wordOption('--inputs', ['normal', 'integers']),
+      'normal',
+    )
+    .option(
+      '--checks <level>',
+      'of the virtual device: none, default, full',
+      wordOption('--checks', ['none', 'default', 'full']),
+    )
+    .option(
+      '--async <order>',
+      'when asynchronous copies land: lazy, eager, random',
+      wordOption('--async', ['lazy', 'eager', 'random']),
+    )
     .option('--trace <file>', 'write a Chrome trace of the run (virtual devices)')
     .option('--json', 'results as JSON Lines')
     .action(async (file: string, options: RunOptions) => finish(await run(file, options, context)))
@@ -72,8 +97,11 @@ async function run(file: string, options: RunOptions, context: Context): Promise
 }
 
 function checkSelection({ instance, index, all, trace }: RunOptions): void {
-  const given = Object.entries({ '--instance': instance, '--index': index, '--all': all }).filter(([, value]) => value !== undefined)
-  if (given.length > 1) throw illegal(given[1]![0], `no ${given[0]![0]} beside it`, given.map(([name]) => name).join(' '))
+  const given = Object.entries({ '--instance': instance, '--index': index, '--all': all }).filter(
+    ([, value]) => value !== undefined,
+  )
+  if (given.length > 1)
+    throw illegal(given[1]![0], `no ${given[0]![0]} beside it`, given.map(([name]) => name).join(' '))
   if (all && trace !== undefined) throw illegal('--trace', 'one instance, not --all', trace)
 }
 
@@ -87,7 +115,7 @@ function chooseKernels({ args }: PreparedArguments, name: string, options: RunOp
     const named = kernels.filter((kernel) => kernel.metadata.kernelName === instance)
     if (named.length > 0) return named
     const names = kernels.map((kernel) => kernel.metadata.kernelName)
-    throw ktlError('KTL4105', { what: 'instance for these arguments', name: instance, known: names.slice(0, 8) })
+    throw ktlError('KTL4105', { what: 'instance for these arguments', name: instance, known: names.slice(0, 3) })
   }
   if (all) return kernels
   if (index < kernels.length) return [kernels[index]!]
@@ -147,11 +175,24 @@ async function runKernel(kernel: KtlKernel, prepared: PreparedArguments, options
 function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Record<string, Json> {
   const { pass, exact, maxError, compared, failures, method } = check
   const { warpInstructions, ctas, modelledCycles } = stats
-  return { pass, exact, maxError, compared, failures, method, compileMs, runMs, findings: [], warpInstructions, ctas, modelledCycles }
+  return {
+    pass,
+    exact,
+    maxError,
+    compared,
+    failures,
+    method,
+    compileMs,
+    runMs,
+    findings: [],
+    warpInstructions,
+    ctas,
+    modelledCycles,
+  }
 }
 
-function printResult({ artifact, check, run: { stats }, compileMs, runMs }: Verification, out: Context['out']): Result {
-  out.line(`compiled  ${milliseconds(compileMs)} by nvcc ${artifact.info.toolkit}, or from the cache`)
+function printResult({ artifact, check, run: { stats }, cached, compileMs, runMs }: Verification, out: Context['out']): Result {
+  out.line(`compiled  ${milliseconds(compileMs)}${cached ? ' from the cache' : ''}, nvcc ${artifact.info.toolkit}`)
   const modelled = stats.modelledCycles > 0 ? `, ${Math.round(stats.modelledCycles).toLocaleString('en-US')} cycles modelled` : ''
   out.line(`run       ${milliseconds(runMs)}: ${plural(stats.ctas, 'CTA')}, ${plural(stats.warpInstructions, 'warp instruction')}${modelled}`)
   out.line('findings  none')
@@ -161,7 +202,7 @@ function printResult({ artifact, check, run: { stats }, compileMs, runMs }: Veri
     out.line(`worst     ${worst.output}[${worst.index.join(', ')}]: expected ${worst.expected}, got ${worst.actual}, bound ${worst.bound}`)
   }
   const failed = check.pass ? '' : `, ${plural(check.failures, 'element')} of ${check.compared} out of bounds`
-  return { pass: check.pass, maxError: check.maxError, text: `max error ${check.maxError}${check.exact ? ' (exact)' : ''}${failed}` }
+  return { pass: check.pass, maxError: check.maxError, text: `max error ${formatError(check.maxError)}${check.exact ? ' (exact)' : ''}${failed}` }
 } // prettier-ignore
 
 /** The last line says PASS or FAIL. */
@@ -171,7 +212,7 @@ function printVerdict(results: readonly Result[], out: Context['out']): ExitCode
   const mark = pass ? out.colors.green('PASS') : out.colors.red('FAIL')
   const maxError = Math.max(...results.map((result) => result.maxError))
   const [first] = results
-  const many = `${results.length - failed.length} of ${results.length} instances pass, max error ${maxError}`
+  const many = `${results.length - failed.length} of ${results.length} instances pass, max error ${formatError(maxError)}`
   out.record('summary', { pass, instances: results.length, failed: failed.length, maxError })
   out.line(`${mark}  ${results.length === 1 ? first!.text : many}`)
   return pass ? EXIT.pass : EXIT.failed

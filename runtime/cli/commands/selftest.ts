@@ -36,7 +36,9 @@ interface Tally {
 
 async function selftest({ device: spec, filter, limit }: SelftestOptions, context: Context): Promise<ExitCode> {
   const { out, signal } = context
-  const cases = (await deviceCases()).filter(({ name }) => filter === undefined || name.includes(filter)).slice(0, limit)
+  const cases = (await deviceCases())
+    .filter(({ name }) => filter === undefined || name.includes(filter))
+    .slice(0, limit)
   if (cases.length === 0) throw ktlError('KTL4107', { what: `case with ${filter} in its name`, reasons: [] })
   const device = await openDevice(spec)
   const started = performance.now()
@@ -44,11 +46,12 @@ async function selftest({ device: spec, filter, limit }: SelftestOptions, contex
   const progress = out.progress('selftest', 'cases')
   try {
     let next = begin(device, cases[0]!, signal)
-    for (let i = 0; i < cases.length; i++) {
-      const prepared = await next
+    for (const [i, testCase] of cases.entries()) {
+      const current = next
+      await current.catch(() => {})
       // nvcc works on the next kernel while this one runs.
       if (i + 1 < cases.length) next = begin(device, cases[i + 1]!, signal)
-      await runOne(prepared, tally, context)
+      await runOne(testCase, current, tally, context)
       progress.update(i + 1, cases.length)
     }
   } finally {
@@ -58,40 +61,39 @@ async function selftest({ device: spec, filter, limit }: SelftestOptions, contex
   return printSummary(tally, cases.length, device.name, performance.now() - started, out)
 }
 
-/** A failing compilation is met again, from the cache or not, when the case is run. */
-async function begin(device: Device, testCase: DeviceCase, signal: AbortSignal): Promise<PreparedCase> {
-  const prepared = await prepareCase(device, testCase)
-  prepared.kernel?.compile(prepared.args, { signal }).catch(() => {})
-  return prepared
+/** Failures of the preparation, and of the compilation it starts, are met when the case is run. */
+function begin(device: Device, testCase: DeviceCase, signal: AbortSignal): Promise<PreparedCase> {
+  const preparing = prepareCase(device, testCase)
+  preparing.then(({ kernel, args }) => kernel?.compile(args, { signal })).catch(() => {})
+  return preparing
 }
 
-async function runOne(prepared: PreparedCase, tally: Tally, { out, signal }: Context): Promise<void> {
-  const { name } = prepared.case
-  const { kernel } = prepared
-  if (kernel === null) {
-    tally.skipped++
-    out.record('case', { name, skipped: true })
-    return out.line(`${out.colors.yellow('SKIP')}  ${name}: no ${prepared.case.design.kind} kernel on this device`)
-  }
-  tally.kernels.add(kernel.metadata.kernelName)
+async function runOne(testCase: DeviceCase, preparing: Promise<PreparedCase>, tally: Tally, { out, signal }: Context): Promise<void> {
+  const { name, design } = testCase
   const report = (pass: boolean, text: string): void => {
     if (pass) tally.pass++
     else tally.failed.push(name)
     out.line(`${pass ? out.colors.green('PASS') : out.colors.red('FAIL')}  ${name}: ${text}`)
   }
   try {
+    const prepared = await preparing
+    if (prepared.kernel === null) {
+      tally.skipped++
+      out.record('case', { name, skipped: true })
+      return out.line(`${out.colors.yellow('SKIP')}  ${name}: no ${design.kind} kernel of that tile on this device`)
+    }
+    tally.kernels.add(prepared.kernel.metadata.kernelName)
     const { pass, kernelName, text, check, changedBytes, compileMs, runMs } = await runCase(prepared, { signal })
     out.record('case', { name, pass, kernelName, maxError: check.maxError, changedBytes, compileMs, runMs })
     report(pass, text)
   } catch (error) {
     // What is missing on the machine, and Ctrl-C, end the run; the rest is this case's failure.
-    const code = exitCodeOf(error, signal)
-    if (!(error instanceof KtlError) || code !== EXIT.failed) throw error
+    if (!(error instanceof KtlError) || exitCodeOf(error, signal) !== EXIT.failed) throw error
     out.record('case', { name, pass: false, code: error.code })
     out.diagnostics(error.diagnostics)
     report(false, error.code)
   }
-}
+} // prettier-ignore
 
 function printSummary(tally: Tally, count: number, device: string, ms: number, out: Context['out']): ExitCode {
   const { pass, failed, skipped, kernels } = tally

@@ -1,0 +1,217 @@
+/** What every command has in common: usage, exit statuses, where text goes. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { catalogue, type Entry } from '../../grammar/catalogue/index.ts'
+import { ktl, records } from './cli.ts'
+
+const COMMANDS = [
+  'run',
+  'check',
+  'build',
+  'list',
+  'count',
+  'inspect',
+  'explain',
+  'selftest',
+  'doctor',
+  'cache',
+  'fmt',
+  'bench',
+]
+
+describe('help', () => {
+  test('ktl --help lists every command on stdout', async () => {
+    const { status, stdout, stderr } = await ktl(['--help'])
+    expect([status, stderr]).toEqual([0, ''])
+    for (const command of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${command}\\b`, 'm'))
+    expect(stdout).toContain('Exit status: 0 pass, 1 diagnostics or failed check, 2 wrong usage')
+  })
+
+  test('ktl run --help names every option of the contract', async () => {
+    const { status, stdout } = await ktl(['run', '--help'])
+    expect(status).toBe(0)
+    const options = ['kernel', 'dims', 'type', 'order', 'epilogue', 'arg', 'device', 'instance', 'index', 'all', 'limit', 'seed', 'checks', 'trace', 'json']
+    for (const option of options) expect(stdout).toContain(`--${option}`)
+  }) // prettier-ignore
+
+  test('--version is that of package.json', async () => {
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+    expect(await ktl(['--version'])).toEqual({ status: 0, stdout: `${version}\n`, stderr: '' })
+  })
+})
+
+describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
+  const gemm = ['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,k=8']
+  test.each<[string, string[], string, string]>([
+    ['no command', [], 'KTL4101', '`ktl --help` lists them'],
+    ['unknown command', ['rnu'], 'KTL4101', 'did you mean `run`?'],
+    ['unknown option', ['run', 'a.ktl', '--dmis', 'm=1'], 'KTL4101', 'did you mean `--dims`?'],
+    ['no file', ['check'], 'KTL4101', '`ktl check --help`'],
+    ['missing file', ['check', 'no/such.ktl'], 'KTL4102', 'no such file'],
+    ['a folder', ['run', 'samples'], 'KTL4102', 'it is a folder'],
+    ['dims: no number', ['run', 'samples/gemm.ktl', '--dims', 'm=0x10'], 'KTL4103', '`m=0x10`'],
+    ['dims: no value', ['run', 'samples/gemm.ktl', '--dims', 'm'], 'KTL4103', 'name=value'],
+    ['dims: negative', ['run', 'samples/gemm.ktl', '--dims', 'm=-1,n=8,k=8'], 'KTL4103', '`m=-1`'],
+    ['dims: twice', ['run', 'samples/gemm.ktl', '--dims', 'm=1,m=2'], 'KTL4103', 'each name once'],
+    ['dims: too few', ['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8'], 'KTL4106', 'extent for `k`'],
+    ['dims: no such axis', ['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,q=8'], 'KTL4105', '`q`'],
+    ['arg: neither number nor dtype', [...gemm, '--arg', 'alpha=two'], 'KTL4103', '`alpha=two`'],
+    ['arg: no value', [...gemm, '--arg', 'alpha'], 'KTL4103', '`alpha=2` or `C=f32[m,n]`'],
+    ['arg: nobody reads it', [...gemm, '--epilogue', 'acc*alpha', '--arg', 'alhpa=2'], 'KTL4105', 'did you mean `alpha`?'],
+    ['arg: no epilogue', [...gemm, '--arg', 'alpha=2'], 'KTL4105', '`alpha`'],
+    ['arg: no such axis', [...gemm, '--epilogue', 'acc+C', '--arg', 'C=f32[q]'], 'KTL4105', '`q`'],
+    ['type: no dtype', [...gemm, '--type', 'T=f24'], 'KTL4103', '`T=f24`'],
+    ['type: not among the alternatives', [...gemm, '--type', 'T=f32'], 'KTL4103', 'T: f16 | bf16'],
+    ['type: no such parameter', [...gemm, '--type', 'U=f16'], 'KTL4105', '`U`'],
+    ['order: other axes', [...gemm, '--order', 'A=mn'], 'KTL4103', 'lmk | lkm'],
+    ['kernel: which', ['run', 'samples/elementwise.ktl', '--dims', 'i=1,j=1'], 'KTL4104', '`axpby` and `scaled_amax`'],
+    ['kernel: none of that name', ['run', 'samples/elementwise.ktl', '--kernel', 'axpy'], 'KTL4105', 'did you mean `axpby`?'],
+    ['device', [...gemm, '--device', 'gpu'], 'KTL4103', 'virtual-sm100'],
+    ['index', [...gemm, '--index', '1000'], 'KTL4107', 'the arguments have'],
+    ['instance', [...gemm, '--instance', 'ktl.gemm'], 'KTL4105', '`ktl.gemm`'],
+    ['instance and all', [...gemm, '--index', '0', '--all'], 'KTL4103', 'beside it'],
+    ['stage', ['inspect', 'samples/gemm.ktl', '--stage', 'tiel'], 'KTL4103', 'ast, tensor, plan, tile'],
+    ['code', ['explain', 'KTL0001'], 'KTL4105', '`KTL0001`'],
+    ['fmt', ['fmt', 'samples/gemm.ktl'], 'KTL4108', 'not available yet'],
+    ['bench', ['bench', '--quick'], 'KTL4108', 'npm run bench'],
+  ])('%s', async (_, args, code, text) => {
+    const { status, stdout, stderr } = await ktl(args)
+    expect([status, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(`error ${code}: `)
+    expect(stderr).toContain(text)
+    expect(stderr).not.toMatch(/^\s+at /m)
+  }) // prettier-ignore
+
+  test('with --json the diagnostic is a record', async () => {
+    const ended = await ktl(['rnu', '--json'])
+    expect([ended.status, ended.stderr]).toEqual([2, ''])
+    expect(records(ended)).toMatchObject([{ schema: 1, kind: 'diagnostic', code: 'KTL4101', severity: 'error' }])
+  })
+})
+
+describe('examples of the catalogue', () => {
+  const commands = (Object.entries(catalogue) as unknown as [string, Entry<object>][]).flatMap(
+    ([code, { wrong, right }]) => [
+      ...(wrong && 'command' in wrong ? [[code, 'wrong', wrong.command] as const] : []),
+      ...(right && 'command' in right ? [[code, 'right', right.command] as const] : []),
+    ],
+  )
+  test.each(commands)('%s: the %s one, `%s`', async (code, side, command) => {
+    const { status, stderr } = await ktl(command.split(' ').slice(1))
+    if (side === 'right') expect([status, stderr]).toEqual([0, ''])
+    else expect([status, stderr.includes(`error ${code}: `)]).toEqual([2, true])
+  })
+  test('there are some', () => expect(commands.length).toBeGreaterThan(10))
+})
+
+describe('check', () => {
+  const BAD = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n] { D = sum[k](A * C) }\n'
+
+  test('right files: status 0, a line each on stdout', async () => {
+    const { status, stdout, stderr } = await ktl(['check', 'samples/gemm.ktl', 'samples/linear.ktl'])
+    expect([status, stderr]).toEqual([0, ''])
+    expect(stdout).toMatch(
+      /^samples\/gemm\.ktl: ok: gemm \(48 choices of types and orders\)\nsamples\/linear\.ktl: ok: linear_gelu/,
+    )
+  })
+  test('wrong files: status 1, diagnostics on stderr; the others are still checked', async () => {
+    const { status, stdout, stderr } = await ktl(['check', '-', 'samples/gemm.ktl'], { stdin: BAD })
+    expect(status).toBe(1)
+    expect(stdout).toMatch(/^samples\/gemm\.ktl: ok/)
+    expect(stderr).toMatch(/^<stdin>:1:71: error KTL2001: unknown name `C`\n {2}1 \| kernel f/)
+    expect(stderr).toContain('\n<stdin>: 1 error')
+  })
+  test('a missing file does not keep the others from being checked', async () => {
+    const { status, stdout, stderr } = await ktl(['check', 'nowhere.ktl', 'samples/gemm.ktl'])
+    expect(status).toBe(2)
+    expect(stdout).toMatch(/^samples\/gemm\.ktl: ok/)
+    expect(stderr).toContain('KTL4102')
+  })
+  test('--json: diagnostics and a record for each file', async () => {
+    const ended = await ktl(['check', '-', '--json'], { stdin: BAD })
+    expect(ended.status).toBe(1)
+    const [diagnostic, result] = records(ended)
+    expect(diagnostic).toMatchObject({
+      schema: 1,
+      kind: 'diagnostic',
+      code: 'KTL2001',
+      file: '<stdin>',
+      line: 1,
+      column: 71,
+    })
+    expect(result).toMatchObject({ schema: 1, kind: 'check', file: '<stdin>', ok: false, errors: 1 })
+  })
+  test('programs that are not lowered yet are right, with a note', async () => {
+    const text =
+      'kernel f(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[k, n] * ue8m0[k/32, n]) -> D: bf16[m, n] { D = sum[k](A * B) }\n'
+    const { status, stderr } = await ktl(['check', '-'], { stdin: text })
+    expect(status).toBe(0)
+    expect(stderr).toContain('note KTL2901')
+  })
+  test('any bytes are safe', async () => {
+    expect((await ktl(['check', '-'], { stdin: '\0\u0001\ufeff\u202e {{{(((' })).status).toBe(1)
+    expect((await ktl(['check', '-'], { stdin: '('.repeat(100_000) })).status).toBe(1)
+  })
+})
+
+describe('explain', () => {
+  test('wrong and right example, with what the wrong one gives', async () => {
+    const { status, stdout } = await ktl(['explain', 'ktl2001'])
+    expect(status).toBe(0)
+    expect(stdout).toMatch(/^KTL2001 \(error\): unknown name\n/)
+    expect(stdout).toContain('error KTL2001: unknown name `C`')
+    expect(stdout).toMatch(/\nright\n {2}kernel f/)
+  })
+  test('--json', async () => {
+    expect(records(await ktl(['explain', '4104', '--json']))).toMatchObject([
+      { schema: 1, kind: 'explanation', code: 'KTL4104' },
+    ])
+  })
+})
+
+describe('count and list', () => {
+  test('count --json: a record for each target', async () => {
+    const counts = records(await ktl(['count', '--json']))
+    expect(counts.map(({ target }) => target)).toEqual(['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'])
+    for (const count of counts) {
+      expect(Object.keys(count)).toEqual(['schema', 'kind', 'target', 'instances', 'byRejection'])
+      expect(count).toMatchObject({ schema: 1, kind: 'count' })
+      expect(count['instances']).toBeGreaterThan(100)
+    }
+  })
+  test('list: as many names as asked for, narrowed by types, orders and design', async () => {
+    const { status, stdout, stderr } = await ktl(['list', 'samples/gemm.ktl', '--type', 'T=bf16,O=f32', '--order', 'A=km', '--design', 'sm100', '--limit', '4'])
+    expect(status).toBe(0)
+    expect(stderr).toContain('the first 4 instances')
+    const names = stdout.trimEnd().split('\n')
+    expect(names.length).toBe(4)
+    for (const name of names) expect(name).toMatch(/^ktl\.gemm_sm100_n.._Abf16_Bbf16_outf32_/)
+  }) // prettier-ignore
+})
+
+describe('doctor', () => {
+  test('a machine with everything: status 0', async () => {
+    const { status, stdout } = await ktl(['doctor'])
+    expect(status).toBe(0)
+    expect(stdout).toMatch(/^ok +nvcc/m)
+    expect(stdout).toMatch(/^ok +native addon/m)
+  })
+  test('no nvcc, no addon, no g++: status 3, each with its fix', async () => {
+    const ended = await ktl(['doctor', '--json'], {
+      env: { KTL_NVCC: '/nonexistent/nvcc', KTL_NATIVE: '/nonexistent/ktl.node', PATH: '' },
+    })
+    expect(ended.status).toBe(3)
+    const missing = records(ended).filter(({ state }) => state === 'missing')
+    expect(missing.map(({ name }) => name)).toEqual(['native addon', 'nvcc', 'host compiler'])
+    for (const { fix } of missing) expect(fix).toMatch(/install|set|run/)
+  })
+})
+
+describe('cache', () => {
+  test('path, stats and clear', async () => {
+    const env = { KTL_CACHE_DIR: '/tmp/ktl-cache-that-is-not-there' }
+    expect((await ktl(['cache', 'path'], { env })).stdout).toBe('/tmp/ktl-cache-that-is-not-there\n')
+    expect((await ktl(['cache'], { env })).stdout).toContain('0 entries, 0 B')
+    expect((await ktl(['cache', 'clear'], { env })).stdout).toContain('removed 0 entries')
+  })
+})

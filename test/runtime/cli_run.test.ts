@@ -1,0 +1,246 @@
+/** `ktl run` and what it needs: devices, nvcc, the cache; and the commands that compile. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { folder, ktl, lastLine, records } from './cli.ts'
+
+const GEMM = ['run', 'samples/gemm.ktl', '--dims', 'm=64,n=72,k=40']
+
+describe('run', () => {
+  test('an epilogue with a number and an assumed operand', async () => {
+    const ended = await ktl([...GEMM, '--type', 'T=f16,O=f32', '--epilogue', 'relu(acc*alpha+C)', '--arg', 'alpha=2'])
+    expect([ended.status, ended.stderr]).toEqual([0, ''])
+    const { stdout } = ended
+    expect(stdout).toContain('kernel    gemm  T=f16, O=f32\ndims      m=64 n=72 k=40\n')
+    expect(stdout).toContain('assumed   C is a f32[m, n] tensor')
+    expect(stdout).toMatch(/^device {4}virtual-sm100 /m)
+    expect(stdout).toMatch(/^instance {2}ktl\.gemm_sm100_ttt_Af16_Bf16_outf32_/m)
+    expect(stdout).toMatch(/^compiled {2}.*nvcc \d+\.\d+/m)
+    expect(stdout).toMatch(/^findings {2}none$/m)
+    expect(lastLine(ended)).toMatch(/^PASS {2}max error \S+$/)
+  })
+
+  test('integers are exact; a record and a summary with --json', async () => {
+    const ended = await ktl([...GEMM, '--inputs', 'integers', '--order', 'A=km,B=nk,D=nm', '--json'])
+    expect([ended.status, ended.stderr]).toEqual([0, ''])
+    const [run, summary] = records(ended)
+    expect(run).toMatchObject({
+      schema: 1, kind: 'run', kernel: 'gemm', device: 'virtual-sm100', dims: { m: 64, n: 72, k: 40 }, pass: true, exact: true,
+      maxError: 0, compared: 64 * 72, findings: [],
+    }) // prettier-ignore
+    expect(summary).toEqual({ schema: 1, kind: 'summary', pass: true, instances: 1, failed: 0, maxError: 0 })
+  })
+
+  test('annotated operands, extra outputs, a batch, full checks, random arrival', async () => {
+    const text = 'def f(acc, bias, s):\n  F = acc + bias[n]\n  D = F * s[l, m]\n  return D, F'
+    const ended = await ktl(['run', 'samples/gemm.ktl', '--dims', 'l=2,m=70,n=40,k=24', '--epilogue', text, '--arg', 'F=f32', '--checks', 'full', '--async', 'random'])
+    expect([ended.status, ended.stderr]).toEqual([0, ''])
+    expect(ended.stdout).toContain('F: f32[l, m, n]')
+    expect(ended.stdout).toContain('bias is a f16[n] tensor')
+    expect(ended.stdout).toContain('s is a f16[l, m] tensor')
+  }) // prettier-ignore
+
+  test('--all runs every instance up to --limit', async () => {
+    const ended = await ktl([...GEMM, '--all', '--limit', '3'])
+    expect(ended.status).toBe(0)
+    expect(ended.stdout.match(/^instance /gm)?.length).toBe(3)
+    expect(lastLine(ended)).toMatch(/^PASS {2}3 of 3 instances pass, max error /)
+  })
+
+  test('--instance and --index choose, seeds change the inputs', async () => {
+    const [{ instance }] = records(await ktl([...GEMM, '--index', '1', '--json'])) as [{ instance: string }]
+    const [named] = records(await ktl([...GEMM, '--instance', instance, '--seed', '5', '--json']))
+    expect(named).toMatchObject({ instance, seed: 5, pass: true })
+  })
+
+  test('kernels without a tensor-core form, from standard input', async () => {
+    const stdin =
+      'kernel f(X: i32[i, j], s: i32) -> (Y: i32[i, j], top: i32[i]) {\n  Y = X * s\n  top[i] = max[j](X)\n}\n'
+    const ended = await ktl(['run', '-', '--dims', 'i=5,j=33', '--arg', 's=-3'], { stdin })
+    expect([ended.status, ended.stderr]).toEqual([0, ''])
+    expect(lastLine(ended)).toBe('PASS  max error 0 (exact)')
+  })
+
+  test('empty extents', async () => {
+    expect(lastLine(await ktl(['run', 'samples/gemm.ktl', '--dims', 'm=0,n=8,k=8']))).toBe('PASS  max error 0 (exact)')
+    expect(lastLine(await ktl(['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,k=0']))).toBe('PASS  max error 0 (exact)')
+  })
+
+  test('--trace writes a Chrome trace', async () => {
+    const file = path.join(folder, 'trace.json')
+    expect((await ktl([...GEMM, '--trace', file])).status).toBe(0)
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toBeTruthy()
+  })
+
+  test('mistakes in the epilogue: status 1, with the place in it', async () => {
+    const { status, stdout, stderr } = await ktl([...GEMM, '--epilogue', 'relu(acc +'])
+    expect([status, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(/^--epilogue:1:\d+: error KTL10/)
+  })
+
+  test('kernels that are not lowered yet: status 1', async () => {
+    const stdin = 'kernel f(X: f32[r, c]) -> Y: f32[r, c] {\n  ss = sum[c](X * X)\n  Y = X * ss\n}\n'
+    const { status, stderr } = await ktl(['run', '-', '--dims', 'r=2,c=2'], { stdin })
+    expect(status).toBe(1)
+    expect(stderr).toContain('error KTL2903')
+  })
+})
+
+describe('what is missing on the machine: status 3', () => {
+  test('nvcc', async () => {
+    const { status, stderr } = await ktl([...GEMM, '--seed', '1'], {
+      env: { KTL_NVCC: '/nonexistent/nvcc', PATH: '', KTL_CACHE_DIR: path.join(folder, 'empty') },
+    })
+    expect(status).toBe(3)
+    expect(stderr).toContain('error KTL6001: nvcc was not found')
+    expect(stderr).toContain('help: install the CUDA toolkit')
+  })
+  test('a GPU', async () => {
+    const { status, stderr } = await ktl([...GEMM, '--device', 'cuda'])
+    expect([status, stderr.includes('KTL6005')]).toEqual([3, true])
+  })
+  test('the addon', async () => {
+    const { status, stderr } = await ktl(GEMM, { env: { KTL_NATIVE: '/nonexistent/ktl.node' } })
+    expect([status, stderr.includes('KTL6004'), stderr.includes('node build.mjs')]).toEqual([3, true, true])
+  })
+  test('a disassembler', async () => {
+    const { status, stderr } = await ktl(['inspect', 'samples/gemm.ktl', '--stage', 'sass'], {
+      env: { PATH: '/nonexistent' },
+    })
+    // The toolkit's own folder may have one.
+    if (status !== 0) expect([status, stderr.includes('KTL6007') || stderr.includes('KTL6001')]).toEqual([3, true])
+  })
+})
+
+test('a corrupt cache is made again', async () => {
+  const cache = path.join(folder, 'corrupt')
+  const call = () => ktl(['run', 'samples/dgemm.ktl', '--dims', 'm=3,n=4,k=5'], { env: { KTL_CACHE_DIR: cache } })
+  expect(lastLine(await call())).toMatch(/^PASS/)
+  const entries = readdirSync(cache, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  expect(entries.length).toBeGreaterThan(0)
+  for (const entry of entries) writeFileSync(path.join(entry.parentPath, entry.name), 'not a kernel')
+  const again = await call()
+  expect(again.stdout).not.toContain('from the cache')
+  expect(lastLine(again)).toMatch(/^PASS/)
+  expect((await call()).stdout).toContain('from the cache')
+})
+
+test('Ctrl-C: status 130', async () => {
+  const ended = await ktl(['run', 'samples/dgemm.ktl', '--dims', 'm=2048,n=2048,k=2048'], {
+    // Once the header is there the launch is under way.
+    started: (child) =>
+      child.stdout!.on('data', (text: string) => {
+        if (text.includes('rank ')) setTimeout(() => child.kill('SIGINT'), 1500)
+      }),
+  })
+  expect([ended.status, ended.stderr]).toEqual([130, 'ktl: interrupted\n'])
+  expect(ended.stdout).not.toMatch(/PASS|FAIL/)
+})
+
+describe('build', () => {
+  const out = (name: string): string => path.join(folder, name)
+
+  test('ts: a module for each file', async () => {
+    const { status, stdout } = await ktl(['build', 'samples/linear.ktl', 'samples/residual.ktl', '--out', out('ts')])
+    expect([status, stdout]).toEqual([0, `${out('ts')}/linear.ts\n${out('ts')}/residual.ts\n`])
+    expect(readdirSync(out('ts')).sort()).toEqual(['linear.ts', 'residual.ts'])
+    expect(readFileSync(out('ts/linear.ts'), 'utf8')).toContain('export function linearGelu(')
+  })
+
+  test.each([['cuda', '.cu', '__global__'], ['ptx', '.ptx', '.visible .entry']])('%s: a file for each instance', async (emit, extension, text) => {
+    const args = ['build', 'samples/gemm.ktl', '--emit', emit, '--type', 'T=f16,O=f16', '--order', 'A=mk,B=kn,D=mn', '--limit', '2']
+    const { status, stderr } = await ktl([...args, '--out', out(emit), '--epilogue', 'relu(acc)'])
+    expect([status, stderr.includes('the first 2 instances')]).toEqual([0, true])
+    const files = readdirSync(out(emit))
+    expect(files.length).toBe(2)
+    for (const file of files) {
+      expect(file).toMatch(new RegExp(`^ktl\\.gemm_sm100_ttt_.*\\${extension}$`))
+      expect(readFileSync(path.join(out(emit), file), 'utf8')).toContain(text)
+    }
+  }) // prettier-ignore
+
+  test('cubin', async () => {
+    const { status, stdout } = await ktl([
+      'build',
+      'samples/dgemm.ktl',
+      '--emit',
+      'cubin',
+      '--limit',
+      '1',
+      '--out',
+      out('cubin'),
+    ])
+    expect(status).toBe(0)
+    expect([...readFileSync(stdout.trim()).subarray(0, 4)]).toEqual([0x7f, 0x45, 0x4c, 0x46])
+  })
+
+  test('no partial outputs: one wrong file, and nothing is written', async () => {
+    mkdirSync(out('partial'))
+    const bad = out('bad.ktl')
+    writeFileSync(bad, 'kernel f(A: f32[m]) -> D: f32[m] { D = B }\n')
+    expect((await ktl(['build', 'samples/linear.ktl', bad, '--out', out('partial')])).status).toBe(1)
+    expect(readdirSync(out('partial'))).toEqual([])
+    const env = { KTL_NVCC: '/nonexistent' }
+    expect(
+      (
+        await ktl(['build', 'samples/dgemm.ktl', '--emit', 'ptx', '--target', 'sm_80', '--out', out('partial')], {
+          env,
+        })
+      ).status,
+    ).toBe(3)
+    expect(readdirSync(out('partial'))).toEqual([])
+  })
+
+  test('a folder that cannot be made: status 3', async () => {
+    writeFileSync(out('file'), '')
+    const { status, stderr } = await ktl(['build', 'samples/linear.ktl', '--out', out('file/below')])
+    expect([status, stderr.includes('KTL6008')]).toEqual([3, true])
+  })
+
+  test('two files of one name', async () => {
+    const { status, stderr } = await ktl([
+      'build',
+      'samples/linear.ktl',
+      'runtime/library/linear.ktl',
+      '--out',
+      out('twice'),
+    ])
+    expect([status, stderr.includes('linear.ts')]).toEqual([2, true])
+  })
+})
+
+describe('inspect', () => {
+  test.each([
+    ['ast', /^program\n {2}items: kernel name=gemm/],
+    ['tensor', /^program gemm\[l\?, m, k, n\] \{\n/],
+    ['plan', /^plan ktl\.gemm_sm100_[^\n]*\n {2}target sm_100a/],
+    ['tile', /^tile program gemm: /],
+    ['cuda', /extern "C" __global__/],
+    ['ptx', /\.target sm_100a/],
+  ])('%s', async (stage, pattern) => {
+    const { status, stdout, stderr } = await ktl(['inspect', 'samples/gemm.ktl', '--stage', stage])
+    expect([status, stderr]).toEqual([0, ''])
+    expect(stdout).toMatch(pattern)
+  })
+  test('with an epilogue, by --json', async () => {
+    const [record] = records(
+      await ktl(['inspect', 'samples/gemm.ktl', '--stage', 'tensor', '--epilogue', 'relu(acc*2)', '--json']),
+    )
+    expect(record).toMatchObject({ schema: 1, kind: 'inspect', stage: 'tensor' })
+    expect(record!['text']).toContain('relu')
+  })
+})
+
+describe('selftest', () => {
+  test('a part of the table', async () => {
+    const ended = await ktl(['selftest', '--device', 'virtual-sm100', '--filter', 'tensor-core path', '--limit', '2'])
+    expect([ended.status, ended.stderr]).toEqual([0, ''])
+    expect(ended.stdout).toContain('2 of 2 cases pass on virtual-sm100')
+    expect(lastLine(ended)).toBe('PASS')
+  })
+  test('what a device has no kernel for is skipped', async () => {
+    const ended = await ktl(['selftest', '--device', 'virtual-sm90', '--limit', '2', '--json'])
+    expect(ended.status).toBe(0)
+    expect(records(ended).at(-1)).toMatchObject({ kind: 'summary', pass: true, skipped: 2 })
+  })
+})
