@@ -29,10 +29,15 @@ async function folders(): Promise<string[]> {
   }
 }
 
-/** KTL6007 without a disassembler, KTL6003 when it fails. */
-export async function disassemble(cubin: Uint8Array, signal: AbortSignal): Promise<string> {
+/** KTL6007: there is none. */
+export async function requireDisassembler(): Promise<string> {
   const tool = await findDisassembler()
-  if (tool === null) throw ktlError('KTL6007', { tried: ['the folder of nvcc', 'every folder of PATH'] })
+  if (tool !== null) return tool
+  throw ktlError('KTL6007', { tried: ['the folder of nvcc', 'every folder of PATH'] })
+}
+
+/** Text of the machine code; KTL6003 when the tool fails. */
+export async function disassemble(tool: string, cubin: Uint8Array, signal: AbortSignal): Promise<string> {
   return withTemporaryFolder(async (folder) => {
     await fs.writeFile(path.join(folder, 'kernel.cubin'), cubin)
     const options = TOOLS[path.basename(tool) as keyof typeof TOOLS]

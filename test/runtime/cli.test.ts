@@ -105,7 +105,7 @@ describe('examples of the catalogue', () => {
 })
 
 describe('check', () => {
-  const BAD = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n] { D = sum[k](A * C) }\n'
+  const BAD = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n] { D = sum[k](A * B) + C }\n'
 
   test('right files: status 0, a line each on stdout', async () => {
     const { status, stdout, stderr } = await ktl(['check', 'samples/gemm.ktl', 'samples/linear.ktl'])
@@ -118,7 +118,7 @@ describe('check', () => {
     const { status, stdout, stderr } = await ktl(['check', '-', 'samples/gemm.ktl'], { stdin: BAD })
     expect(status).toBe(1)
     expect(stdout).toMatch(/^samples\/gemm\.ktl: ok/)
-    expect(stderr).toMatch(/^<stdin>:1:71: error KTL2001: unknown name `C`\n {2}1 \| kernel f/)
+    expect(stderr).toMatch(/^<stdin>:1:76: error KTL2001: unknown name `C`\n {2}1 \| kernel f/)
     expect(stderr).toContain('\n<stdin>: 1 error')
   })
   test('a missing file does not keep the others from being checked', async () => {
@@ -137,7 +137,7 @@ describe('check', () => {
       code: 'KTL2001',
       file: '<stdin>',
       line: 1,
-      column: 71,
+      column: 76,
     })
     expect(result).toMatchObject({ schema: 1, kind: 'check', file: '<stdin>', ok: false, errors: 1 })
   })

@@ -9,7 +9,7 @@ import { ktlError } from '../../fail.ts'
 import type { CallableKernel, KtlProgram } from '../../program.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
-import { disassemble } from '../disassemble.ts'
+import { disassemble, requireDisassembler } from '../disassemble.ts'
 import { chosenOrders, chosenTypes, fusionOf, instancesOf, Rejections } from '../instances.ts'
 import { addChoiceOptions, integerOption, wordOption, type ChoiceOptions } from '../options.ts'
 import { printAst } from '../print_ast.ts'
@@ -119,7 +119,9 @@ async function instanceText(
   }
   const { cuda } = instance.generated
   if (stage === 'cuda') return cuda
-  const kind = stage === 'ptx' ? 'ptx' : 'cubin'
+  // Looked for before nvcc is put to work.
+  const tool = stage === 'sass' ? await requireDisassembler() : null
+  const kind = tool === null ? 'ptx' : 'cubin'
   const { image } = await compileCached(cuda, { arch: target, kind, name: `${instance.space.family.name}.cu`, signal })
-  return stage === 'ptx' ? new TextDecoder().decode(image) : disassemble(image, signal)
+  return tool === null ? new TextDecoder().decode(image) : disassemble(tool, image, signal)
 }

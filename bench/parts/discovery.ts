@@ -1,0 +1,27 @@
+/** Finding kernels for a GEMM with an epilogue: the whole space of the target, ranked. */
+import { countKernels, getKernels, openDevice } from '../../runtime/index.ts'
+import type { FreshProcess } from '../fresh_process.ts'
+import { medianTime, type Measurement } from '../measure.ts'
+import { squareGemm } from '../problems.ts'
+
+export async function discoveryPart(fresh: () => FreshProcess): Promise<Measurement[]> {
+  const device = await openDevice('virtual-sm100')
+  const args = squareGemm(device, 'bf16', 1024, true)
+  const found = getKernels(args, { cc: 100 }).length
+  const { instances } = countKernels({ cc: 100 })
+  const all = await medianTime(200, () => getKernels(args, { cc: 100 }), 50)
+  const best = await medianTime(200, () => getKernels(args, { cc: 100, limit: 1 }), 50)
+  // New tensors and a new epilogue object, of a shape not asked about before; the epilogue's text is the same.
+  const fresher = Array.from({ length: 20 }, () => squareGemm(device, 'bf16', 128, true))
+  const unseen = await medianTime(fresher.length, () => getKernels(fresher.pop()!, { cc: 100 }))
+  await device.close()
+  const note = `${found} of ${instances}`
+  return [
+    { part: 'discovery', what: 'getKernels(args), warm', value: all, unit: 'ms', goal: 1, note },
+    { part: 'discovery', what: 'getKernels(args, { limit: 1 }), warm', value: best, unit: 'ms', goal: 1 },
+    { part: 'discovery', what: 'getKernels of new arguments', value: unseen, unit: 'ms', goal: null },
+    { part: 'discovery', what: 'getKernels(args), first in a process', value: fresh().getKernelsMs, unit: 'ms', goal: null }, // prettier-ignore
+    { part: 'discovery', what: 'kernels found', value: found, unit: 'count', goal: null },
+    { part: 'discovery', what: 'instances for sm_100a', value: instances, unit: 'count', goal: null },
+  ]
+}

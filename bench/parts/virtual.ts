@@ -1,0 +1,83 @@
+/** How fast the virtual SM100 executes: a tensor-core GEMM, and plain CUDA C++ for comparison. */
+import {
+  getKernels,
+  openDevice,
+  type Checks,
+  type Device,
+  type GemmArguments,
+  type RunResult,
+} from '../../runtime/index.ts'
+import { medianTime, type Measurement } from '../measure.ts'
+import { squareGemm, values } from '../problems.ts'
+
+const SIZE = 1024
+const NAIVE_SIZE = 256
+const RUNS = 3
+
+export async function virtualPart(): Promise<Measurement[]> {
+  const device = await openDevice('virtual-sm100')
+  const measurements = [...(await tensorGemm(device)), ...(await naiveGemm(device))]
+  await device.close()
+  return measurements
+}
+
+async function tensorGemm(device: Device): Promise<Measurement[]> {
+  const args = squareGemm(device, 'bf16', SIZE, false)
+  const kernel = getKernels(args, { limit: 1 })[0]!
+  const artifact = await kernel.compile(args)
+  await kernel.run(args, { artifact })
+  await checkRows(args)
+  const measurements: Measurement[] = []
+  for (const checks of ['default', 'none', 'full'] satisfies Checks[]) {
+    let result: RunResult | void = undefined
+    const value = await medianTime(RUNS, async () => (result = await kernel.run(args, { artifact, checks })), 1)
+    const { stats } = result as unknown as RunResult
+    const what = `bf16 GEMM ${SIZE}³, checks ${checks}`
+    measurements.push(
+      { part: 'virtual', what, value, unit: 'ms', goal: checks === 'default' ? 1000 : null, note: kernel.metadata.kernelName }, // prettier-ignore
+      { part: 'virtual', what: `${what}: MACs`, value: stats.tensorMacs / value / 1000, unit: 'M/s', goal: null },
+      { part: 'virtual', what: `${what}: warp instructions`, value: stats.warpInstructions / value / 1000, unit: 'M/s', goal: null }, // prettier-ignore
+    )
+  }
+  return measurements
+}
+
+/** A fast wrong answer is no measurement: some rows against plain loops. Sums of small integers are exact. */
+async function checkRows({ device, out }: GemmArguments): Promise<void> {
+  const a = values(SIZE * SIZE)
+  const got = await out.toArray()
+  for (let row = 0; row < SIZE; row += 97) {
+    const sums = new Float32Array(SIZE)
+    for (let k = 0; k < SIZE; k++) {
+      for (let n = 0; n < SIZE; n++) sums[n]! += a[row * SIZE + k]! * a[k * SIZE + n]!
+    }
+    const expected = await device.tensor(out.dtype, [SIZE], sums).toArray()
+    const wrong = expected.findIndex((value, n) => value !== got[row * SIZE + n])
+    if (wrong >= 0) throw new Error(`element [${row}, ${wrong}] is ${got[row * SIZE + wrong]}, expected ${expected[wrong]}`) // prettier-ignore
+  }
+}
+
+/** One thread for each output, straight from global memory. */
+const NAIVE = `
+extern "C" __global__ void naive_gemm(const float* a, const float* b, float* d, int n) {
+  const int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+  d[row * n + column] = sum;
+}`
+
+async function naiveGemm(device: Device): Promise<Measurement[]> {
+  const kernel = (await device.compileCuda(NAIVE, { name: 'naive_gemm.cu' })).function('naive_gemm')
+  const n = NAIVE_SIZE
+  const input = () => device.tensor('f32', [n, n], values(n * n))
+  const params = [input(), input(), device.empty('f32', [n, n]), { i32: n }]
+  const launch = () => kernel.launch({ grid: [n / 32, n / 8, 1], block: [32, 8, 1], params })
+  const { stats } = await launch()
+  const value = await medianTime(RUNS, launch)
+  const what = `naive f32 GEMM ${n}³, CUDA C++`
+  return [
+    { part: 'virtual', what, value, unit: 'ms', goal: null },
+    { part: 'virtual', what: `${what}: MACs`, value: n ** 3 / value / 1000, unit: 'M/s', goal: null },
+    { part: 'virtual', what: `${what}: warp instructions`, value: stats.warpInstructions / value / 1000, unit: 'M/s', goal: null }, // prettier-ignore
+  ]
+}

@@ -1,0 +1,45 @@
+/** The table of device cases on the virtual SM100, one test each; and the table itself. */
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openDevice, type Device } from '../../runtime/device.ts'
+import type { DeviceCase } from '../../runtime/selftest/case.ts'
+import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
+import { uncovered } from './pairwise.ts'
+import { coveringRows, DEVICE_JSON, FACTORS, sm100GemmCases, toJson } from './sm100_gemm.ts'
+
+const cases = JSON.parse(readFileSync(DEVICE_JSON, 'utf8')) as DeviceCase[]
+
+describe('the table', () => {
+  test('is what its program gives: `npx tsx test/cases/sm100_gemm.ts` writes it', () => {
+    expect(readFileSync(DEVICE_JSON, 'utf8')).toBe(toJson(sm100GemmCases()))
+  })
+  test('every pair of values of two factors occurs', () => {
+    expect(uncovered(FACTORS, coveringRows())).toEqual([])
+  })
+  test('has at least 60 cases with names of their own', () => {
+    expect(cases.length).toBeGreaterThanOrEqual(60)
+    expect(new Set(cases.map(({ name }) => name)).size).toBe(cases.length)
+  })
+})
+
+describe('virtual-sm100', () => {
+  const kernels = new Set<string>()
+  let device: Device
+  beforeAll(async () => {
+    device = await openDevice('virtual-sm100')
+  })
+  afterAll(() => device.close())
+
+  test.each(cases)('$name', async (testCase) => {
+    const prepared = await prepareCase(device, testCase)
+    const { kernel } = prepared
+    expect(kernel, 'a kernel of the design').not.toBeNull()
+    kernels.add(kernel!.metadata.kernelName)
+    const { pass, text } = await runCase(prepared)
+    expect(pass, `${kernel!.metadata.kernelName}: ${text}`).toBe(true)
+  })
+
+  test('in at most 60 nvcc runs', () => {
+    expect(kernels.size).toBeLessThanOrEqual(60)
+  })
+})

@@ -1,0 +1,74 @@
+/** Every sample is checked, run, and says what its comments promise. */
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { emitModule } from '../../codegen/typescript/module.ts'
+import { loadKtl } from '../../runtime/program.ts'
+import { ktl, ROOT } from '../runtime/cli.ts'
+
+const SAMPLES = path.join(ROOT, 'samples')
+const files = readdirSync(SAMPLES)
+
+/** As a user would: `node --import tsx samples/NAME.ts`, against the built package. */
+function run(file: string): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', file], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
+  expect([status, stderr]).toEqual([0, ''])
+  return stdout
+}
+
+const OUTPUT: Readonly<Record<string, RegExp>> = {
+  gemm: /^\d+ kernels support this call\nktl\.gemm_sm100_.*\nFloat32Array\(4\) \[ /,
+  dgemm: /Float64Array\(6\) \[ 4, 6, 12, 14, 20, 22 \]/,
+  elementwise: /Float32Array\(6\) \[ 3, -6, 9, -12, 15, -18 \]\nFloat32Array\(2\) \[ 1.5, 3 \]/,
+  linear: /Float32Array\(4\) \[ 1.953125, 1.8203125, /,
+  residual: /\[ 8, 0, -8, -16 \]\n.*\[ 8, 0, 0, 0 \]\n.*\[ 16, 8, 0, -8 \]/,
+  swiglu: /^PASS {2}max error /,
+}
+
+test('every .ktl file has a program beside it, and the other way round', () => {
+  const stems = (extension: string): string[] => files.filter((name) => name.endsWith(extension)).map((name) => path.basename(name, extension))
+  expect(stems('.ts').filter((name) => name !== 'demo').sort()).toEqual(stems('.ktl').sort())
+  expect(Object.keys(OUTPUT).sort()).toEqual(stems('.ktl').sort())
+}) // prettier-ignore
+
+test('every .ktl file is right, without warnings', async () => {
+  const { status, stderr } = await ktl([
+    'check',
+    ...files.filter((name) => name.endsWith('.ktl')).map((name) => `samples/${name}`),
+  ])
+  expect([status, stderr]).toEqual([0, ''])
+})
+
+test.each(Object.entries(OUTPUT))('samples/%s.ts', (name, output) => {
+  expect(run(`samples/${name}.ts`)).toMatch(output)
+})
+
+describe('generated modules', () => {
+  test.each(readdirSync(path.join(SAMPLES, 'generated')))(
+    'samples/generated/%s is what `ktl build` writes',
+    async (name) => {
+      const source = `samples/${path.basename(name, '.ts')}.ktl`
+      const { checked } = await loadKtl(path.join(ROOT, source))
+      const program = { ...checked, source: { ...checked.source, name: source } }
+      expect(readFileSync(path.join(SAMPLES, 'generated', name), 'utf8')).toBe(emitModule(program))
+    },
+  )
+})
+
+test('the demo ends with PASS and stays below 45 lines', () => {
+  const { status, stdout } = spawnSync(process.execPath, [path.join(ROOT, 'dist/samples/demo.js')], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  })
+  expect(status).toBe(0)
+  const lines = stdout.trimEnd().split('\n')
+  expect(lines.length).toBeLessThan(45)
+  expect(lines.at(-1)).toMatch(/^PASS {2}max error /)
+  for (const label of ['kernel', 'why first', 'resources', 'compile', 'run', 'findings']) {
+    expect(stdout).toMatch(new RegExp(`^${label} +\\S`, 'm'))
+  }
+})
