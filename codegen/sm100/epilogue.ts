@@ -7,7 +7,7 @@ import { pointerOperand } from '../../compiler/sm100/plan.ts'
 import type { Node, TensorOperand } from '../../compiler/tensor_ir.ts'
 import type { AuxLoad, StoreOp, TileOp } from '../../compiler/tile_ir.ts'
 import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../expression.ts'
-import { slotAddress, type EmitContext } from './emit.ts'
+import { slotAddress, type EmitContext } from './context.ts'
 
 type OpOf<K extends TileOp['op']> = Extract<TileOp, { op: K }>
 
