@@ -38,7 +38,8 @@ export function recordLaunches(folder: string, label: () => string): void {
         const before = buffers.map(([address, bytes]) => save(this.read(address, bytes)))
         const result = await module.launch(name, options)
         const { grid, block, sharedMemBytes, params } = options
-        cases.push([label().replace(/\s+/g, '_'), image, name, ...grid, ...block, sharedMemBytes, save(params), params.length, buffers.length].join(' ')) // prettier-ignore
+        const offsets = module.functions.find((f) => f.name === name)!.params.map((p) => p.offset)
+        cases.push([label().replace(/\s+/g, '_'), image, name, ...grid, ...block, sharedMemBytes, save(params), buffers.length, offsets.length, ...offsets].join(' ')) // prettier-ignore
         for (const [i, [address, bytes]] of buffers.entries())
           cases.push([address, bytes, before[i], save(this.read(address, bytes))].join(' '))
         writeFileSync(join(folder, 'cases.txt'), cases.join('\n') + '\n')

@@ -41,12 +41,14 @@ const CASES: readonly GpuCase[] = [
   gemm('i8', 'i32', [50, 60, 70]),
   {
     name: 'swiglu',
-    source: 'kernel f(A: bf16[m, k], G: bf16[k, h], U: bf16[k, h]) -> H: bf16[m, h] { H = silu(sum[k](A * G)) * sum[k](A * U) }',
+    source:
+      'kernel f(A: bf16[m, k], G: bf16[k, h], U: bf16[k, h]) -> H: bf16[m, h] { H = silu(sum[k](A * G)) * sum[k](A * U) }',
     operands: { A: ['bf16', [37, 64]], G: ['bf16', [64, 41]], U: ['bf16', [64, 41]], H: ['bf16', [37, 41]] },
   },
   {
     name: 'amax and a scaled copy',
-    source: 'kernel f(X: f32[m, n], s: f32) -> (Y: f16[m, n], amax: f32[m]) { Y = X * s\n amax[m] = max[n](abs(X * s)) }',
+    source:
+      'kernel f(X: f32[m, n], s: f32) -> (Y: f16[m, n], amax: f32[m]) { Y = X * s\n amax[m] = max[n](abs(X * s)) }',
     operands: { X: ['f32', [19, 301]], Y: ['f16', [19, 301]], amax: ['f32', [19]] },
     scalars: { s: 0.37 },
   },
