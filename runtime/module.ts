@@ -1,7 +1,7 @@
 import type { Device } from './device.ts'
 import { resolveExecution, type ExecutionOptions } from './devices/execution.ts'
 import { ktlError } from './fail.ts'
-import { annotate, findingsError, type Finding, type KernelSources } from './findings.ts'
+import { annotate, findingsError, nativeError, type Finding, type KernelSources } from './findings.ts'
 import { checkGrid, type Dim3 } from './launch_grid.ts'
 import { packLaunchParams, type LaunchParam } from './module_params.ts'
 import type { NativeFunction, NativeModule, NativeStats } from './native.ts'
@@ -115,7 +115,7 @@ export class DeviceFunction {
 
   /**
    * Enqueues the kernel. On a virtual device the promise resolves with findings and statistics: what the kernel does
-   * wrong is a finding, not a rejection. KTL4009 to KTL4011 for arguments that do not fit.
+   * wrong is a finding, not a rejection. KTL4009 to KTL4011 and KTL5020 for arguments that do not fit.
    */
   launch(options: LaunchOptions): Promise<LaunchResult> {
     try {
@@ -167,6 +167,8 @@ export class DeviceFunction {
         signal?.throwIfAborted()
         const findings = result.findings.map((finding) => annotate(finding, this.module.sources))
         return { findings, stats: result.stats, ...(result.trace !== undefined && { trace: result.trace }) }
+      } catch (error) {
+        throw nativeError(error, null)
       } finally {
         signal?.removeEventListener('abort', abort)
         // Until here the closure keeps the tensors from being collected, and so their memory from being freed.

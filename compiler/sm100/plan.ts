@@ -10,7 +10,7 @@ import type { Instance, Rejection, Sm100Design } from '../instance.ts'
 import type { Node, ScalarOperand, TensorOperand, TensorProgram } from '../tensor_ir.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { isRejection, rejection } from '../rejection.ts'
-import { operandsOf } from '../walk.ts'
+import { operandsOf, topological } from '../walk.ts'
 import type { DescriptorPlan, StagingSwizzle } from '../tile_ir.ts'
 
 /** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
@@ -92,6 +92,13 @@ export function planSm100(instance: Instance, gemm: GemmShape): Sm100Plan | Reje
   if (isRejection(a)) return a
   if (isRejection(b)) return b
 
+  const values = program.outputs.map((o) => o.value)
+  const reduced = topological(values, gemm.contraction).find((node) => node.kind === 'reduce')
+  if (reduced?.kind === 'reduce') {
+    const form = `a reduction over \`${reduced.over.join(', ')}\` on the tensor cores`
+    return rejection('KTL2904', { form, help: 'the kernel runs on the CUDA cores' })
+  }
+
   const rowsPerWarp = tileM / EPILOGUE_WARPS
   const outputs: OutputPlan[] = []
   for (const output of program.outputs) {
@@ -100,10 +107,7 @@ export function planSm100(instance: Instance, gemm: GemmShape): Sm100Plan | Reje
     outputs.push(plan)
   }
   const aux: AuxPlan[] = []
-  for (const name of operandsOf(
-    program.outputs.map((o) => o.value),
-    gemm.contraction,
-  )) {
+  for (const name of operandsOf(values, gemm.contraction)) {
     const plan = planAux(operand(name), gemm)
     if (isRejection(plan)) return plan
     aux.push(plan)

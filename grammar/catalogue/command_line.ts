@@ -71,6 +71,7 @@ export const commandLineErrors = {
     title: 'command that is not available yet',
     explain: 'The command is planned, and this version of ktl does not have it.',
     wrong: { command: 'ktl fmt samples/gemm.ktl' },
+    right: { command: 'ktl check samples/gemm.ktl' },
     word: ({ command, help }) => ({ message: `${code(`ktl ${command}`)} is not available yet`, help }),
   }),
 }

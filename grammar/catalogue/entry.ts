@@ -11,15 +11,22 @@ export interface Place {
 /** The part of a diagnostic that an entry words. */
 export type Wording = Pick<Diagnostic, 'message' | 'label' | 'labels' | 'notes' | 'help' | 'fix'>
 
+/** Variables that are set while a snippet runs, in a process of its own: `{ KTL_NVCC: '/nonexistent/nvcc' }`. */
+export type Environment = Readonly<Record<string, string>>
+
 /**
  * A snippet that a test runs: a whole `.ktl` program, an epilogue string (with the kernel whose slot it fills, where
- * that matters), a call of the API, or a command line, run in the checkout.
+ * that matters), a call of the API, a command line, run in the checkout, or a kernel in CUDA C++ or PTX and the call
+ * that launches it. Calls see everything that `ktl` exports and `device`, a virtual SM100; a launch also sees `kernel`,
+ * the function of the text. What the last statement gives (an error, a Status, findings, reasons) names the code.
  */
 export type Example =
   | { readonly ktl: string }
   | { readonly epilogue: string; readonly kernel?: string }
-  | { readonly call: string }
-  | { readonly command: string }
+  | { readonly call: string; readonly environment?: Environment }
+  | { readonly command: string; readonly environment?: Environment }
+  | { readonly cuda: string; readonly launch: string }
+  | { readonly ptx: string; readonly launch: string }
 
 export interface Entry<P extends object = object> {
   /** A short noun phrase. */

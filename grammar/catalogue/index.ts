@@ -26,7 +26,11 @@ export const RANGES = [
   { from: 2300, title: 'reductions and lowering limits', entries: reductions },
   { from: 2900, title: 'not lowered yet', entries: later },
   { from: 3000, title: 'schedules', entries: schedules },
-  { from: 4000, title: 'arguments and Status', entries: { ...argumentErrors, ...operationErrors, ...commandLineErrors } },
+  {
+    from: 4000,
+    title: 'arguments and Status',
+    entries: { ...argumentErrors, ...operationErrors, ...commandLineErrors },
+  },
   { from: 4500, title: 'rejection reasons', entries: rejections },
   { from: 5000, title: 'virtual-device findings', entries: device },
   { from: 6000, title: 'toolchain, driver and cache', entries: environment },
@@ -64,4 +68,4 @@ export function explainCode(code: string): Entry<object> | undefined {
   return Object.hasOwn(catalogue, code) ? (catalogue[code as Code] as Entry<object>) : undefined
 }
 
-export type { Entry, Example, Place } from './entry.ts'
+export type { Entry, Environment, Example, Place } from './entry.ts'

@@ -49,6 +49,8 @@ export const later = {
   KTL2904: entry<{ form: string; help?: string }>({
     title: 'form that is not lowered yet',
     explain: 'The program is legal, but no target lowers this combination yet.',
+    wrong: { ktl: 'kernel f(A: e2m1[m]) -> D: f32[m] { D = A }\n' },
+    right: { ktl: 'kernel f(A: e4m3[m]) -> D: f32[m] { D = A }\n' },
     word: ({ form, help }) => ({ message: `${form} is not lowered yet`, label: 'not lowered yet', help }),
   }),
   KTL2920: entry<object>({
@@ -105,17 +107,17 @@ export const later = {
     }),
   }),
   KTL2925: entry<{ operand: string; axis: string }>({
-    title: 'reduced output, not lowered to tensor cores yet',
+    title: 'output that lacks an axis of the tile, not lowered to tensor cores yet',
     explain:
-      'An output that lacks an axis of the tile is a reduction over it. Reductions of a tile run on the CUDA cores so far.',
+      'The outputs of a kernel on the tensor cores have both axes of the tile. A kernel with a vector beside the matrix runs on the CUDA cores so far.',
     wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> (D: f16[m, n], top: f32[m]) {\n  acc = sum[k](A * B)\n  D = acc\n  top[m] = max[n](acc)\n}\n',
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k], s: f32[m]) -> (D: f16[m, n], r: f32[m]) {\n  D = sum[k](A * B) * s\n  r = 1 / s\n}\n',
     },
     right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k], s: f32[m]) -> D: f16[m, n] { D = sum[k](A * B) * s }\n',
     },
     word: ({ operand, axis }) => ({
-      message: `output \`${operand}\` lacks axis \`${axis}\`: reductions of a tile are not lowered to sm_100a yet`,
+      message: `output \`${operand}\` lacks axis \`${axis}\`, which is not lowered to tensor cores yet`,
       help: 'the kernel runs on the CUDA cores',
     }),
   }),

@@ -18,6 +18,15 @@ export function didYouMean(
   }
 }
 
+/** A kernel whose epilogue calls another one, and so on, so many times. */
+function chainOfEpilogues(n: number): string {
+  const declarations = Array.from({ length: n }, (_, i) => {
+    const inner = i === 0 ? 'x' : `e${i - 1}(x)`
+    return `epilogue e${i}(x) -> D { D = ${inner} + 1 }`
+  })
+  return [...declarations, `kernel f(A: f32[m]) -> D: f32[m] { D = e${n - 1}(A) }`, ''].join('\n')
+}
+
 const list = (axes: readonly string[]): string => `[${axes.join(', ')}]`
 const elsewhere = (span: Span | null, text: string): Pick<Wording, 'labels'> =>
   span === null ? {} : { labels: [{ span, text }] }
@@ -396,6 +405,8 @@ export const names = {
     title: 'epilogues nested too deep',
     explain:
       'Epilogues are inlined where they are called; calls within calls go to a fixed depth, and the inlined body counts towards the size of the kernel.',
+    wrong: { ktl: chainOfEpilogues(33) },
+    right: { ktl: chainOfEpilogues(32) },
     word: ({ limit }) => ({
       message: `the inlined epilogues exceed ${limit}`,
       label: 'this call',
@@ -406,8 +417,12 @@ export const names = {
     title: 'epilogue operand whose shape does not fit',
     explain:
       'Operands of an epilogue string bind by position: their shape aligns at the right with the output [l, m, n], and an extent of 1 broadcasts. `[N]` is one value per column, `[M, 1]` per row, `[L, 1, 1]` per batch. An annotation such as `bias[m]` states the axes instead.',
-    wrong: { call: "new EpilogueArguments('acc + bias', { bias: tensorOfLengthM })" },
-    right: { call: "new EpilogueArguments('acc + bias[m]', { bias: tensorOfLengthM })" },
+    wrong: {
+      call: "const bias = device.empty('f32', [64]); new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('acc + bias', { bias }) })",
+    },
+    right: {
+      call: "const bias = device.empty('f32', [64]); new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('acc + bias[m]', { bias }) })",
+    },
     word: ({ name, shape, expected }) => ({
       message: `${code(name)} has shape ${list(shape.map(String))}, which does not fit`,
       label: 'operand',

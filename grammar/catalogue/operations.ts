@@ -1,7 +1,8 @@
 /**
  * 402x–404x: operations and their arguments. Those up to 4029 are thrown by constructors; from 4030 on they are reasons
  * why well-formed arguments do not suit a kernel. Examples see `A` f16 [64, 32], `B` f16 [32, 48], `out` f32 [64, 48] of
- * one device, `kernels` and `kernel`, the best one, for them, and `program`, with `kernel double(X: f32[m, n]) -> Y: f32[m, n]`.
+ * one device, `kernels` and `kernel`, the best one, for them, `myKernel`, a kernel of
+ * the user's that needs 64 bytes of workspace, and `program`, with `kernel double(X: f32[m, n]) -> Y: f32[m, n]`.
  */
 import { code, entry, orList } from './entry.ts'
 
@@ -204,6 +205,8 @@ export const operationErrors = {
   KTL4041: entry<{ readonly expected: string; readonly got: string }>({
     title: 'workspace too small',
     explain: '`getWorkspaceSize(args)` says how many bytes a kernel needs; without `workspace` they come from a pool.',
+    wrong: { call: "myKernel.run(new GemmArguments({ A, B, out }), { workspace: device.empty('u8', [63]) })" },
+    right: { call: "myKernel.run(new GemmArguments({ A, B, out }), { workspace: device.empty('u8', [64]) })" },
     word: ({ expected, got }) => ({ message: `the workspace must have ${expected} bytes, got ${got}` }),
   }),
   KTL4042: entry<{ readonly what: string; readonly reasons: readonly string[] }>({

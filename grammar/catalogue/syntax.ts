@@ -2,14 +2,17 @@
 import { code, count, entry, orList } from './entry.ts'
 import type { Span } from '../ast.ts'
 
-const kernel = (statements: string): string =>
-  `kernel f(A: f32[m], B: f32[m]) -> D: f32[m] {\n${statements.replace(/^/gm, '  ')}\n}\n`
+/** Takes what the statements use. */
+const kernel = (statements: string): string => {
+  const operands = ['A', 'B'].filter((name) => new RegExp(`\\b${name}\\b`).test(statements))
+  return `kernel f(${operands.map((name) => `${name}: f32[m]`).join(', ')}) -> D: f32[m] {\n${statements.replace(/^/gm, '  ')}\n}\n`
+}
 
 /** A program whose D is `depth` parentheses deep. */
 const nested = (depth: number): string => kernel(`D = ${'('.repeat(depth)}A${')'.repeat(depth)}`)
 const manyOperands = (n: number): string => {
   const names = Array.from({ length: n - 1 }, (_, i) => `a${i}`)
-  return `kernel f(${names.map((name) => `${name}: f32`).join(', ')}) -> D: f32[m] {\n  D = ${names.join(' + ')}\n}\n`
+  return `kernel f(${names.map((name) => `${name}: f32[m]`).join(', ')}) -> D: f32[m] {\n  D = ${names.join(' + ')}\n}\n`
 }
 const manyTerms = (n: number): string => kernel(`D = A${' + A'.repeat(n - 1)}`)
 
@@ -110,8 +113,8 @@ export const syntax = {
   KTL1009: entry<{ text: string }>({
     title: 'schedule value outside a schedule',
     explain: '`128x64`, `2x1` and `2cta` are values of schedule entries and nothing else.',
-    wrong: { ktl: kernel('D = A * 128x64') },
-    right: { ktl: `${kernel('D = A * 128')}schedule f on simt { tile 128x64 }\n` },
+    wrong: { ktl: kernel('D = A * 16x16') },
+    right: { ktl: `${kernel('D = A * 16')}schedule f on simt { tile 16x16 }\n` },
     word: ({ text }) => ({
       message: `${code(text)} has a meaning in schedules only`,
       label: 'schedule value',
@@ -208,6 +211,8 @@ export const syntax = {
     title: 'more errors than are shown',
     explain: 'After a number of errors the rest is counted only. Fix the first ones and try again.',
     severity: 'note',
+    wrong: { call: "loadKtl({ source: 'kernel\\n'.repeat(60) })" },
+    right: { call: "loadKtl({ source: 'kernel f(A: f32[m]) -> D: f32[m] { D = A }\\n' })" },
     word: ({ left }) => ({ message: `${count(left, 'more error')} not shown` }),
   }),
   KTL1019: entry<{ text: string }>({
@@ -225,6 +230,8 @@ export const syntax = {
   KTL1020: entry<{ size: number; limit: number }>({
     title: 'source too large',
     explain: 'A source may have 1 MiB (1,048,576 characters).',
+    wrong: { call: "loadKtl({ source: '// a comment\\n'.repeat(100_000) })" },
+    right: { call: "loadKtl({ source: '// a comment\\n'.repeat(50_000) })" },
     word: ({ size, limit }) => ({
       message: `the source has ${size} characters; the limit is ${limit}`,
       help: 'split it into several files',

@@ -6,6 +6,14 @@ import { didYouMean } from './names.ts'
 const gemm = (a: string, b: string, d: string, acc = ''): string =>
   `kernel f(A: ${a}[m, k], B: ${b}[k, n]) -> D: ${d}[m, n] {\n  acc${acc} = sum[k](A * B)\n  D = acc\n}\n`
 
+/** A kernel of so many type parameters, each of six alternatives. */
+const sumOfTypes = (n: number): string => {
+  const letters = Array.from({ length: n }, (_, i) => String.fromCharCode(80 + i))
+  const parameters = letters.map((T) => `${T}: f64 | f32 | f16 | bf16 | e4m3 | e5m2`).join(', ')
+  const operands = letters.map((T) => `x${T}: ${T}[m]`).join(', ')
+  return `kernel f<${parameters}>(${operands}) -> D: f32[m] {\n  D = ${letters.map((T) => `f32(x${T})`).join(' + ')}\n}\n`
+}
+
 export const types = {
   KTL2201: entry<{ name: string; candidates: readonly string[] }>({
     title: 'unknown type',
@@ -193,6 +201,8 @@ export const types = {
   KTL2217: entry<{ kernel: string; count: number; limit: number }>({
     title: 'too many choices of types',
     explain: 'The alternatives of all type parameters multiply. Each choice is checked, so their number has a limit.',
+    wrong: { ktl: sumOfTypes(5) },
+    right: { ktl: sumOfTypes(4) },
     word: ({ kernel, count: n, limit }) => ({
       message: `${code(kernel)} has ${n} choices of types, more than ${limit}`,
       label: 'too many type parameters',

@@ -11,14 +11,18 @@ import type { EpilogueDecl } from '../../grammar/ast.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { FusionShape } from '../discovery/fusion.ts'
 import { ktlError } from '../fail.ts'
-import type { ArgValue } from './options.ts'
+import { illegal, type ArgValue } from './options.ts'
 
 export interface EpilogueOperand {
   readonly name: string
   readonly role: 'input' | 'output'
   readonly dtype: DTypeName
-  /** Of the output; `1` where it broadcasts. */
+  /** Axes of the output that it varies along: as annotated, or in the output's order. */
   readonly axes: readonly string[]
+  /** Memory order of `axes`. */
+  readonly order: readonly string[]
+  /** Dimensions of the tensor: an annotated operand has its axes, others align with the output, `1` where they broadcast. */
+  readonly dimensions: readonly string[]
   /** Neither `--arg` nor a default says what it is. */
   readonly assumed: boolean
 }
@@ -31,15 +35,22 @@ export interface EpilogueChoice {
   readonly scalars: Readonly<Record<string, number>>
 }
 
+/** The output that the epilogue's slot stands for. */
+export interface SlotOutput {
+  readonly axes: readonly string[]
+  /** Axes without those that the call leaves out. */
+  readonly present: readonly string[]
+  readonly dtype: DTypeName
+}
+
 /**
- * Names that `--arg` does not bind are tensors of `dtype`: with the axes of their annotation, or all of `axes`. Throws
- * what the parser says, and KTL4105 for arguments that the text does not name.
+ * Names that `--arg` does not bind are tensors of the output's dtype: with the axes of their annotation, or all of
+ * them. Throws what the parser says, and KTL4105 and KTL4103 for arguments and axes that the text or the output lack.
  */
 export function readEpilogue(
   text: string,
   args: Readonly<Record<string, ArgValue>>,
-  axes: readonly string[],
-  dtype: DTypeName,
+  output: SlotOutput,
 ): EpilogueChoice {
   const source = { name: '--epilogue', text }
   const { epilogue: declaration, diagnostics } = parseEpilogue(source)
@@ -50,14 +61,7 @@ export function readEpilogue(
   const scalars: Record<string, number> = {}
   const tensor = (role: EpilogueOperand['role'], named: EpilogueName): void => {
     const given = args[named.name]
-    const own = given?.kind === 'tensor' ? given : null
-    operands.push({
-      name: named.name,
-      role,
-      dtype: own?.dtype ?? dtype,
-      axes: own?.axes ?? named.axes ?? axes,
-      assumed: own === null,
-    })
+    operands.push(operandOf(role, named, given?.kind === 'tensor' ? given : null, output))
   }
   for (const input of signature.inputs) {
     const given = args[input.name]
@@ -69,15 +73,38 @@ export function readEpilogue(
   return { text, declaration, source, operands, scalars }
 }
 
+function operandOf(
+  role: EpilogueOperand['role'],
+  { name, axes: annotation }: EpilogueName,
+  given: Extract<ArgValue, { kind: 'tensor' }> | null,
+  output: SlotOutput,
+): EpilogueOperand {
+  const order = given?.axes?.filter((axis) => axis !== '1') ?? annotation ?? output.present
+  const unknown = order.find((axis) => !output.axes.includes(axis))
+  if (unknown !== undefined)
+    throw ktlError('KTL4105', { what: `axis of the output for ${name}`, name: unknown, known: output.axes })
+  if (annotation !== null && [...annotation].sort().join() !== [...order].sort().join()) {
+    throw illegal(
+      '--arg',
+      `the axes that the text gives ${name}, [${annotation.join(', ')}]`,
+      `${name}=${given?.dtype}[${order.join(',')}]`,
+    )
+  }
+  const axes = annotation ?? output.axes.filter((axis) => order.includes(axis))
+  const aligned = output.axes.slice(Math.max(0, output.axes.indexOf(axes[0] ?? output.axes.at(-1)!)))
+  const dimensions = annotation ?? aligned.map((axis) => (axes.includes(axis) ? axis : '1'))
+  return { name, role, dtype: given?.dtype ?? output.dtype, axes, order, dimensions, assumed: given === null }
+}
+
 /** The same as the compiler takes it. */
 export function epilogueFromOptions(
   text: string,
   args: Readonly<Record<string, ArgValue>>,
-  axes: readonly string[],
-  dtype: DTypeName,
-  compute: 'f32' | 'f64',
+  output: Pick<SlotOutput, 'axes' | 'dtype'>,
 ): FusionShape {
-  const { declaration, source, operands, scalars } = readEpilogue(text, args, axes, dtype)
+  const { axes, dtype } = output
+  const { declaration, source, operands, scalars } = readEpilogue(text, args, { ...output, present: axes })
+  const compute = dtype === 'f64' ? 'f64' : 'f32'
   const bindings: Record<string, EpilogueBinding> = {}
   for (const operand of operands) bindings[operand.name] = bindingOf(operand, axes)
   for (const name of Object.keys(scalars)) bindings[name] = { kind: 'scalar', dtype: compute }
@@ -86,10 +113,9 @@ export function epilogueFromOptions(
 }
 
 /** Full operands are taken as aligned, as freshly allocated ones are. */
-function bindingOf({ dtype, axes }: EpilogueOperand, output: readonly string[]): EpilogueBinding {
-  const own = axes.filter((axis) => axis !== '1')
-  const isFull = output.slice(-2).every((axis) => own.includes(axis))
-  return { kind: 'tensor', dtype, axes: own, order: own, divisibility: isFull ? 'vector' : 'element' }
+function bindingOf({ dtype, axes, order }: EpilogueOperand, output: readonly string[]): EpilogueBinding {
+  const isFull = output.slice(-2).every((axis) => axes.includes(axis))
+  return { kind: 'tensor', dtype, axes, order, divisibility: isFull ? 'vector' : 'element' }
 }
 
 function checkNames({ inputs, outputs }: EpilogueSignature, args: Readonly<Record<string, ArgValue>>): void {

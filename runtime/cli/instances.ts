@@ -105,7 +105,7 @@ export function fusionOf(
   const slot = slotOf(family)
   const dtype = resolveType(slot.dtype, types)
   const own = Object.entries(arg).filter(([name]) => !family.scalars.some((scalar) => scalar.name === name))
-  return epilogueFromOptions(epilogue, Object.fromEntries(own), slot.axes, dtype, dtype === 'f64' ? 'f64' : 'f32')
+  return epilogueFromOptions(epilogue, Object.fromEntries(own), { axes: slot.axes, dtype })
 }
 
 /** The output that the slot stands for. KTL4035: the kernel has none. */

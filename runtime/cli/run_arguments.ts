@@ -1,4 +1,5 @@
 /** From the options of `ktl run` to arguments of a kernel: seeded tensors of the right shapes, orders and dtypes. */
+import { DTYPES } from '../../compiler/dtypes.ts'
 import {
   resolveType,
   type FamilyOperand,
@@ -17,6 +18,7 @@ import type { Tensor } from '../tensor.ts'
 import { elementCount } from '../tensor_layout.ts'
 import { readEpilogue, type EpilogueChoice } from './epilogue.ts'
 import { chosenOrders, chosenTypes, slotOf } from './instances.ts'
+import { bytes } from './output.ts'
 import { dimsOf, illegal, type ArgValue, type ChoiceOptions, type Pairs } from './options.ts'
 
 export interface ArgumentOptions extends ChoiceOptions {
@@ -61,11 +63,8 @@ export function planArguments(family: KernelFamily, options: ArgumentOptions): A
   }
   const slot = slotOf(family)
   const present = slot.axes.filter((axis) => Object.hasOwn(extents, axis))
-  const epilogue = readEpilogue(options.epilogue, rest, present, resolveType(slot.dtype, types))
-  for (const { name, axes } of epilogue.operands) {
-    const unknown = axes.find((axis) => axis !== '1' && !slot.axes.includes(axis))
-    if (unknown !== undefined) throw ktlError('KTL4105', { what: `axis of the output for ${name}`, name: unknown, known: slot.axes })
-  }
+  const output = { axes: slot.axes, present, dtype: resolveType(slot.dtype, types) }
+  const epilogue = readEpilogue(options.epilogue, rest, output)
   return { family, types, extents, orders, scalars, epilogue, options }
 } // prettier-ignore
 
@@ -141,10 +140,17 @@ class OperandMaker {
   ): Promise<Tensor> {
     const { extents, options } = this.#plan
     const shape = axes.map((axis) => extents[axis] ?? 1)
+    const size = elementCount(shape) * Math.max(4, DTYPES[dtype].storageBytes)
+    if (size > OPERAND_LIMIT)
+      throw illegal(
+        '--dims',
+        `extents that leave operands below ${bytes(OPERAND_LIMIT)}`,
+        `${name} [${shape.join(', ')}]`,
+      )
     const { tensor } = new GuardedTensor(this.#device, dtype, shape, { order: memoryOrder(axes, order) })
     if (role === 'input')
       await tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(options.seed, name), options.inputs))
-    const stored = order.join() === axes.join() ? '' : ` stored [${order.join(', ')}]`
+    const stored = order.join() === axes.filter((axis) => axis !== '1').join() ? '' : ` stored [${order.join(', ')}]`
     this.operands.push(`${name}: ${dtype}[${axes.join(', ')}]${stored}`)
     return tensor
   }
@@ -158,19 +164,23 @@ class OperandMaker {
 
   async epilogue({ text, operands, scalars }: EpilogueChoice): Promise<EpilogueArguments> {
     const bindings: Record<string, Tensor | number> = { ...scalars }
-    for (const { name, role, dtype, axes, assumed } of operands) {
+    for (const { name, role, dtype, axes, order, dimensions, assumed } of operands) {
       if (assumed)
         this.assumptions.push(`${name} is a ${dtype}[${axes.join(', ')}] tensor (--arg ${name}=… says otherwise)`)
-      bindings[name] = await this.tensor(name, role, dtype, axes)
+      bindings[name] = await this.tensor(name, role, dtype, dimensions, order)
     }
     return new EpilogueArguments(text, bindings)
   }
 }
 
-/** Axis numbers, outermost first; axes written `1` are told apart by their place. */
-function memoryOrder(axes: readonly string[], order: readonly string[]): readonly number[] {
-  return order === axes ? axes.map((_, i) => i) : order.map((axis) => axes.indexOf(axis))
+/** Axis numbers, outermost first: dimensions of extent 1 that have no name, then the others as in `order`. */
+function memoryOrder(dimensions: readonly string[], order: readonly string[]): readonly number[] {
+  const unnamed = dimensions.flatMap((axis, i) => (axis === '1' ? [i] : []))
+  return [...unnamed, ...order.map((axis) => dimensions.indexOf(axis))]
 }
+
+/** Bytes of one operand that the host can hold as values. */
+const OPERAND_LIMIT = 2 ** 31
 
 export const describeDims = (extents: Readonly<Record<string, number>>): string =>
   Object.entries(extents).map(([axis, extent]) => `${axis}=${extent}`).join(' ') // prettier-ignore

@@ -16,7 +16,7 @@ export async function writeFiles(folder: string, files: readonly OutputFile[]): 
   const temporaries: string[] = []
   let current = folder
   try {
-    await fs.mkdir(folder, { recursive: true })
+    await makeFolder(folder)
     for (const { name, content } of files) {
       current = path.join(folder, name)
       temporaries.push(current + suffix)
@@ -32,5 +32,19 @@ export async function writeFiles(folder: string, files: readonly OutputFile[]): 
   } catch (error) {
     await Promise.all(temporaries.map((file) => fs.rm(file, { force: true })))
     throw ktlError('KTL6008', { file: current, reason: reasonOf(error) })
+  }
+}
+
+/** Not by `recursive`, which never ends where a file system (/proc) takes no folders. */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await fs.mkdir(folder)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST' && (await fs.stat(folder)).isDirectory()) return
+    const parent = path.dirname(folder)
+    if (code !== 'ENOENT' || parent === folder || (await fs.stat(parent).catch(() => null))) throw error
+    await makeFolder(parent)
+    await fs.mkdir(folder)
   }
 }

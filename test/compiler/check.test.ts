@@ -1,9 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { describe, expect, test } from 'vitest'
-import { catalogue, type Entry } from '../../grammar/catalogue/index.ts'
+import { expect, test } from 'vitest'
 import { countChoices } from '../../compiler/family.ts'
-import { checkEpilogue } from '../../compiler/epilogue.ts'
-import { parseEpilogue } from '../../grammar/parse.ts'
 import { readCases, rendered } from '../grammar/expect.ts'
 import { checked, diagnosticsOf } from './helpers.ts'
 
@@ -22,31 +19,6 @@ test.each(cases)('$kind: $input', ({ kind, input, expected }) => {
       .join(' '),
   ).toBe(kind)
   expect(rendered(input, diagnosticsOf)).toBe(expected)
-})
-
-describe('examples of the catalogue', () => {
-  const entries = (Object.entries(catalogue) as [string, Entry][]).filter(([code]) =>
-    /^KTL(20|22|23|290|30)/.test(code),
-  )
-  const programs = entries.filter(([, { wrong }]) => wrong && 'ktl' in wrong)
-  test.each(programs)('%s', (code, { wrong, right }) => {
-    const codesOf = (text: string): string[] => diagnosticsOf({ name: 'a.ktl', text }).map((d) => d.code)
-    const text = (wrong as { ktl: string }).ktl
-    if (code.startsWith('KTL29'))
-      expect(checked(text).kernels.flatMap((k) => k.notLowered.map((d) => d.code))).toContain(code)
-    else expect(codesOf(text)).toContain(code)
-    expect(codesOf((right as { ktl: string }).ktl)).toEqual([])
-    if (code.startsWith('KTL29')) expect(checked((right as { ktl: string }).ktl).kernels[0]!.notLowered).toEqual([])
-  })
-  const strings = entries.filter(([, { wrong }]) => wrong && 'epilogue' in wrong)
-  test.each(strings)('%s in an epilogue string', (code, { wrong, right }) => {
-    const codesOf = (text: string): string[] => {
-      const source = { name: '<epilogue>', text }
-      return checkEpilogue(parseEpilogue(source).epilogue, source).diagnostics.map((d) => d.code)
-    }
-    expect(codesOf((wrong as { epilogue: string }).epilogue)).toEqual([code])
-    expect(codesOf((right as { epilogue: string }).epilogue)).toEqual([])
-  })
 })
 
 test('every form of the language checks without a word', () => {

@@ -1,18 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { catalogue, diagnose, explainCode, RANGES, type Entry, type Example } from '../../grammar/catalogue/index.ts'
-import type { Diagnostic } from '../../grammar/diagnostics.ts'
+import { catalogue, diagnose, explainCode, RANGES, type Entry } from '../../grammar/catalogue/index.ts'
 import { LIMITS } from '../../grammar/limits.ts'
-import { parseEpilogue, parseProgram } from '../../grammar/parse.ts'
-import { renderDiagnostics } from '../../grammar/render.ts'
+import { parseProgram } from '../../grammar/parse.ts'
 
 const entries = Object.entries(catalogue) as unknown as [string, Entry<object>][]
-
-function parsed(example: Example): readonly Diagnostic[] | null {
-  if ('ktl' in example) return parseProgram({ name: 'a.ktl', text: example.ktl }).diagnostics
-  if ('epilogue' in example) return parseEpilogue({ name: '<epilogue>', text: example.epilogue }).diagnostics
-  return null
-}
 
 test('codes are unique and each stands in the file of its range', () => {
   const seen = new Set<string>()
@@ -29,32 +21,10 @@ test('codes are unique and each stands in the file of its range', () => {
   expect(seen.size).toBe(entries.length)
 })
 
-/** Notes, sizes that no readable example reaches, and the catch-all. */
-const WITHOUT_EXAMPLE = new Set(['KTL1018', 'KTL1020', 'KTL2032', 'KTL2217', 'KTL2904'])
-
-test.each(entries)('%s has a title, an explanation and examples', (code, entry) => {
+// Examples are run by test/catalogue.
+test.each(entries)('%s has a title and an explanation', (_, entry) => {
   expect(entry.title).toMatch(/^(?![A-Z][a-z]).*[^.]$/)
   expect(entry.explain).toMatch(/^.{20,}[.]$/)
-  // What source text produces is shown by source text; rejections of lowering (from 2910) and the rest by their own tests.
-  const bySource = Number(code.slice(3)) < 4000 && !/^KTL29[1-9]/.test(code)
-  if (bySource)
-    expect([entry.wrong !== undefined, entry.right !== undefined]).toEqual(Array(2).fill(!WITHOUT_EXAMPLE.has(code)))
-})
-
-describe('examples', () => {
-  const syntax = entries.filter(([code, entry]) => code.startsWith('KTL10') && entry.wrong)
-  test.each(syntax)('%s: the wrong one gives this code first, the right one parses', (code, entry) => {
-    expect(parsed(entry.wrong!)![0]?.code).toBe(code)
-    expect(renderDiagnostics(parsed(entry.right!)!)).toBe('')
-  })
-
-  const others = entries.filter(
-    ([code, entry]) => !code.startsWith('KTL10') && entry.wrong && parsed(entry.wrong) !== null,
-  )
-  test.each(others)('%s: both are free of syntax errors', (_, entry) => {
-    expect(renderDiagnostics(parsed(entry.wrong!)!)).toBe('')
-    expect(renderDiagnostics(parsed(entry.right!)!)).toBe('')
-  })
 })
 
 test('diagnose words a message with its values', () => {

@@ -1,32 +1,11 @@
 import { expect, test } from 'vitest'
 import type { NativeLaunch, NativeLaunchResult } from '../../runtime/native.ts'
 import { TestDevice, compileToPtx, f32Bits } from './device.ts'
+import { ORDERS, describeOrder, encodeTensorMap, prelude } from './prelude.ts'
 
-const common = String.raw`
-#include <cstdint>
-#include <cuda.h>
-typedef uint32_t u32; typedef uint64_t u64;
-#define DEV __device__ __forceinline__
-DEV u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-DEV void init(u32 b, int n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
-DEV void arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
-DEV void expect(u32 b, u32 n) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
-DEV void wait(u32 b, int parity) { asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}" :: "r"(b), "r"(parity) : "memory"); }
-DEV void load2(u32 to, const void* map, int x, int y, u32 b) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y) : "memory"); }
-DEV void load2pair(u32 to, const void* map, int x, int y, u32 b) { asm volatile("cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y) : "memory"); }
-DEV void store2(const void* map, int x, int y, u32 from) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(from), "r"(x), "r"(y) : "memory"); }
-DEV void add2(const void* map, int x, int y, u32 from) { asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(from), "r"(x), "r"(y) : "memory"); }
-DEV void storeDone() { asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory"); }
-DEV void proxyFence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-DEV bool elected() { u32 p; asm volatile("{.reg .pred q; elect.sync _|q, 0xffffffff; selp.b32 %0, 1, 0, q;}" : "=r"(p)); return p; }
-DEV u64 descriptor(u32 a) { return (u64)((a & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 46 | 2ull << 61; }
-DEV void clusterSync() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
-DEV u32 rankOf() { u32 r; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
-#define LD8(r, t) asm volatile("tcgen05.ld.sync.aligned.32x32b.x8.b32 {%0,%1,%2,%3,%4,%5,%6,%7}, [%8];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]) : "r"(t))
-`
 
 const gemmSource =
-  common +
+  prelude +
   String.raw`
 // D = A B^T, bf16, 128x128 tiles, a ring of stages, three roles. bug: which step is left out.
 constexpr int ST = 3, BK = 64;
@@ -119,7 +98,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(192) gemm
 `
 
 const piecesSource =
-  common +
+  prelude +
   String.raw`
 extern "C" __global__ void tile_copy(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to, int x, int y, int skipWait) {
   __shared__ __align__(1024) float tile[16][32]; __shared__ __align__(8) u64 bar;
@@ -237,36 +216,24 @@ extern "C" __global__ void tmem_round_trip(u32* out) {
 
 const gemms = new TestDevice(compileToPtx(gemmSource))
 const pieces = new TestDevice(compileToPtx(piecesSource))
-const orders: Partial<NativeLaunch>[] = [
-  { order: 'lazy' },
-  { order: 'eager' },
-  { order: 'random', seed: 1 },
-  { order: 'random', seed: 2 },
-]
-const describeOrder = (o: Partial<NativeLaunch>) => `${o.order} ${o.seed ?? ''}`
 const codes = (result: NativeLaunchResult) => result.findings.map((f) => f.code).sort()
 
-/** A two-dimensional map in the hardware's layout; bf16 with 128-byte swizzle, or plain f32. */
-function tensorMap(
+/** A two-dimensional map: bf16 with 128-byte swizzle, or plain f32. */
+const tensorMap = (
   type: 'bf16' | 'f32',
   address: bigint,
   rows: number,
   columns: number,
   boxRows: number,
   boxColumns: number,
-): Uint8Array {
-  const bytes = type === 'bf16' ? 2 : 4
-  const w = new Uint32Array(32)
-  w[0] = Number(address & 0xffffffffn)
-  w[1] = Number(address >> 32n)
-  w[2] = type === 'bf16' ? (1 << 4) | (10 << 7) | (3 << 13) : (1 << 4) | (7 << 7)
-  w[3] = (columns * bytes) >> 4
-  w[8] = columns - 1
-  w[9] = rows - 1
-  w[13] = (boxColumns - 1) << 24
-  w[14] = boxRows - 1
-  return new Uint8Array(w.buffer)
-}
+) =>
+  encodeTensorMap({
+    type,
+    address,
+    dims: [columns, rows],
+    box: [boxColumns, boxRows],
+    swizzle: type === 'bf16' ? '128B' : 'none',
+  })
 const brain = (values: ArrayLike<number>) => Uint16Array.from(values, (x) => f32Bits(x) >>> 16)
 
 function gemmProblem(M: number, N: number, K: number, boxB: number) {
@@ -295,7 +262,7 @@ function gemmProblem(M: number, N: number, K: number, boxB: number) {
 }
 const gemmShape: Partial<NativeLaunch> = { grid: [2, 2, 1], block: [192, 1, 1], sharedMemBytes: 3 * 32768 + 1024 }
 
-test.each(orders.map((o) => [describeOrder(o), o] as const))(
+test.each(ORDERS.map((o) => [describeOrder(o), o] as const))(
   'warp-specialised TMA and tcgen05 GEMM, %s',
   async (_, order) => {
     const { params, wrong } = gemmProblem(256, 256, 512, 128)
@@ -311,7 +278,7 @@ test.each(orders.map((o) => [describeOrder(o), o] as const))(
   },
 )
 
-test.each(orders.map((o) => [describeOrder(o), o] as const))('GEMM on CTA pairs, %s', async (_, order) => {
+test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('GEMM on CTA pairs, %s', async (_, order) => {
   const { params, wrong } = gemmProblem(512, 256, 256, 64)
   const result = await gemms.run('gemm_pair', params, {
     grid: [4, 2, 1],
@@ -363,7 +330,7 @@ test('a trace has the roles, copies and multiplications', async () => {
   for (const name of ['run', 'wait', 'TMA load', 'tcgen05.mma']) expect(names).toContain(name)
 })
 
-test.each(orders.map((o) => [describeOrder(o), o] as const))(
+test.each(ORDERS.map((o) => [describeOrder(o), o] as const))(
   'TMA box with out-of-bounds parts: load, store, reduce, %s',
   async (_, order) => {
     const [rows, columns] = [20, 40]
@@ -397,7 +364,7 @@ test('a load that nobody waits for', async () => {
   ])
 })
 
-test.each(orders.map((o) => [describeOrder(o), o] as const))('bulk copies and reductions, %s', async (_, order) => {
+test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('bulk copies and reductions, %s', async (_, order) => {
   const out = pieces.allocate(1024)
   const input = pieces.upload(Int32Array.from({ length: 256 }, (_, i) => i))
   expect((await pieces.run('bulk', [out, input], order)).findings).toEqual([])
@@ -406,7 +373,7 @@ test.each(orders.map((o) => [describeOrder(o), o] as const))('bulk copies and re
   )
 })
 
-test.each(orders.map((o) => [describeOrder(o), o] as const))('cp.async groups and barriers, %s', async (_, order) => {
+test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('cp.async groups and barriers, %s', async (_, order) => {
   const out = pieces.allocate(384)
   const input = pieces.upload(Int32Array.from({ length: 96 }, (_, i) => i + 5))
   expect((await pieces.run('copies', [out, input, 0], order)).findings).toEqual([])
@@ -442,7 +409,7 @@ test('distributed shared memory and remote arrivals', async () => {
   expect([...pieces.read(out, 8, Int32Array)]).toEqual([103, 100, 101, 102, 103, 100, 101, 102])
 })
 
-test.each(orders.map((o) => [describeOrder(o), o] as const))('multicast loads, %s', async (_, order) => {
+test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('multicast loads, %s', async (_, order) => {
   const data = Float32Array.from({ length: 1024 }, (_, i) => i * 2)
   const out = pieces.allocate(8192)
   const map = tensorMap('f32', pieces.upload(data), 32, 32, 16, 32)
@@ -474,7 +441,7 @@ test('ldmatrix and mma.sync', async () => {
     }
 })
 
-test.each(orders.map((o) => [describeOrder(o), o] as const))('tcgen05.st and ld round trip, %s', async (_, order) => {
+test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('tcgen05.st and ld round trip, %s', async (_, order) => {
   const out = pieces.allocate(1024)
   expect((await pieces.run('tmem_round_trip', [out], { block: [128, 1, 1], ...order })).findings).toEqual([])
   expect([...pieces.read(out, 256, Uint32Array)]).toEqual(

@@ -93,3 +93,11 @@ export class TestDevice {
 const word = new DataView(new ArrayBuffer(8))
 export const f32Bits = (x: number): number => (word.setFloat32(0, x), word.getUint32(0))
 export const f32Of = (bits: number): number => (word.setUint32(0, bits >>> 0), word.getFloat32(0))
+
+/** The first places where two arrays differ, in words. */
+export function differences<T extends number | bigint>(got: ArrayLike<T>, expected: ArrayLike<T>): string[] {
+  const out: string[] = []
+  for (let i = 0; i < expected.length && out.length < 4; ++i)
+    if (!Object.is(got[i], expected[i])) out.push(`[${i}]: ${String(got[i])}, not ${String(expected[i])}`)
+  return out
+}

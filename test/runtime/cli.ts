@@ -18,6 +18,8 @@ export interface Ended {
 export interface CallOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly stdin?: string
+  /** Default: the checkout. */
+  readonly cwd?: string
   /** Sees the process once it runs. */
   readonly started?: (child: ChildProcess) => void
 }
@@ -26,12 +28,12 @@ export interface CallOptions {
 export const folder = mkdtempSync(path.join(tmpdir(), 'ktl-cli-test-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Runs `ktl ARGS` in the checkout. */
-export function ktl(args: readonly string[], { env, stdin, started }: CallOptions = {}): Promise<Ended> {
+/** Runs `ktl ARGS`. */
+export function ktl(args: readonly string[], { env, stdin, cwd = ROOT, started }: CallOptions = {}): Promise<Ended> {
   if (!existsSync(CLI)) throw new Error('dist/cli.js is missing: run `node build.mjs` first')
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [CLI, ...args], {
-      cwd: ROOT,
+      cwd,
       env: { ...process.env, KTL_CACHE_DIR: path.join(folder, 'cache'), ...env },
     })
     let [stdout, stderr] = ['', '']

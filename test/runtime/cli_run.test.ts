@@ -40,6 +40,15 @@ describe('run', () => {
     expect(ended.stdout).toContain('s is a f16[l, m] tensor')
   }) // prettier-ignore
 
+  test('axes of --arg are axes, whatever the extents are', async () => {
+    const call = (axes: string) =>
+      ktl(['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,k=8', '--epilogue', 'acc + C', '--arg', `C=f32[${axes}]`])
+    expect((await call('m')).stdout).toContain('C: f32[m, 1]')
+    expect((await call('n')).stdout).toContain('C: f32[n]')
+    expect((await call('n,m')).stdout).toContain('C: f32[m, n] stored [n, m]')
+    expect(lastLine(await call('1'))).toMatch(/^PASS/)
+  })
+
   test('--all runs every instance up to --limit', async () => {
     const ended = await ktl([...GEMM, '--all', '--limit', '3'])
     expect(ended.status).toBe(0)
@@ -195,6 +204,7 @@ describe('build', () => {
     writeFileSync(out('file'), '')
     const { status, stderr } = await ktl(['build', 'samples/linear.ktl', '--out', out('file/below')])
     expect([status, stderr.includes('KTL6008')]).toEqual([3, true])
+    expect((await ktl(['build', 'samples/linear.ktl', '--out', '/proc/no/folder'])).status).toBe(3)
   })
 
   test('two files of one name', async () => {

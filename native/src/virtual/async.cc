@@ -57,6 +57,14 @@ void AsyncEngine::force(uint64_t id) {
   }
 }
 
+void AsyncEngine::read(uint64_t id) {
+  for (AsyncItem& item : items_) {
+    if (item.id != id || item.wasRead || !item.read) continue;
+    item.wasRead = true;
+    item.read();
+  }
+}
+
 bool AsyncEngine::pending(uint64_t id) const {
   for (const AsyncItem& item : items_)
     if (item.id == id) return true;

@@ -22,6 +22,8 @@ struct AsyncItem {
   std::string what;                    // for reports: "TMA load of 16384 bytes to 0x400"
   uint32_t cta = 0, warp = 0, pc = 0;  // who issued it
   std::function<void()> run;
+  std::function<void()> read;  // Store: copies the source, so that `run` no longer looks at shared memory
+  bool wasRead = false;
 };
 
 class AsyncEngine {
@@ -36,6 +38,8 @@ class AsyncEngine {
   void perhaps();
   // Runs the effect (and what must precede it) unless it has run already.
   void force(uint64_t id);
+  // Makes a store copy its source, unless that or the store has happened already.
+  void read(uint64_t id);
   bool pending(uint64_t id) const;
   void drain(AsyncKind kind);
   const std::deque<AsyncItem>& items() const { return items_; }

@@ -1,6 +1,7 @@
 #include "cta.h"
 #include <algorithm>
 #include <cstdio>
+#include "ordering.h"
 
 namespace ktl {
 
@@ -68,7 +69,10 @@ Cluster::Cluster(Launch& owner, uint64_t at)
     }
     ctas.push_back(std::move(cta));
   }
+  if (config.checks == LaunchConfig::Checks::Full) ordering = std::make_unique<Ordering>(*this);
 }
+
+Cluster::~Cluster() = default;
 
 bool Cluster::done() const {
   for (const auto& cta : ctas)

@@ -10,6 +10,7 @@
 
 namespace ktl {
 
+class Ordering;     // ordering.h
 struct UmmaBatch;  // instructions of tcgen05.mma that run together (exec_umma.cc)
 
 // bar.sync and friends: counts threads in whole warps.
@@ -62,6 +63,7 @@ struct Launch {
 
 struct Cluster {
   Cluster(Launch& launch, uint64_t index);
+  ~Cluster();
   Launch& launch;
   uint64_t index;
   std::array<uint32_t, 3> id{};
@@ -71,6 +73,7 @@ struct Cluster {
   uint64_t epoch = 1;  // grows with every event that may unblock a warp or end a polling loop
   std::vector<Finding> findings;
   Trace trace;
+  std::unique_ptr<Ordering> ordering;  // under Checks::Full only
   uint64_t tensorMacs = 0, loaded = 0, stored = 0;
   std::vector<uint64_t> counts;  // executions per pc
 

@@ -302,7 +302,7 @@ uint32_t Builder::destOf(const Operand& operand, unsigned bytes) {
   const uint32_t slot = decoder.registerSlot(operand.reg);
   if ((have == 1) != (bytes == 1)) refuse("predicate where a value is expected, or the reverse");
   if (have == bytes) return slot;
-  Op resize = resizeOp(bytes, have);
+  Op resize = resizeOp(bytes, have, signExtend);
   resize.src[0] = scratch(bytes);
   resize.dst = slot;
   after_.push_back(resize);

@@ -53,10 +53,10 @@ struct Op {
 // A slot is a multiple of 64 bytes; element i of lane arrays is at i * width.
 constexpr uint32_t kSlotBytes = 64;
 // Generic addresses: windows whose low 32 bits are the offset in their space (zero base: a generic pointer to
-// shared memory may be passed where a shared::cta address is asked for).
-constexpr uint64_t kSharedWindow = 0x7f01'0000'0000;
-constexpr uint64_t kLocalWindow = 0x7f02'0000'0000;
-constexpr uint64_t kParamWindow = 0x7f03'0000'0000;
+// shared memory may be passed where a shared::cta address is asked for). They start where global memory ends.
+constexpr uint64_t kSharedWindow = kGlobalEnd + 0x1'0000'0000;
+constexpr uint64_t kLocalWindow = kGlobalEnd + 0x2'0000'0000;
+constexpr uint64_t kParamWindow = kGlobalEnd + 0x3'0000'0000;
 constexpr uint64_t kWindowMask = ~uint64_t{0xffffffff};
 
 constexpr uint32_t slotsOf(unsigned bytes) { return bytes <= 2 ? 1 : bytes * 32 / kSlotBytes; }
@@ -106,6 +106,7 @@ class Builder {
   const ptx::Instruction& ins;
   std::vector<std::string_view> picks;  // per group of the row's pattern: the modifier chosen, or empty
   Op op;
+  bool signExtend = false;  // a destination wider than the result is filled with its sign (cvt)
 
   // Slot of operand i read as `bytes` wide (inserting a resize before the operation when widths differ).
   uint32_t source(size_t i, unsigned bytes) { return sourceOf(operand(i), bytes); }

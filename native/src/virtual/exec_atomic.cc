@@ -4,6 +4,7 @@
 #include "exec_lanes.h"
 #include "exec_memory.h"
 #include "formats.h"
+#include "ordering.h"
 
 namespace ktl {
 namespace {
@@ -21,6 +22,8 @@ Flow atomic(Warp& w, const Op& op, uint32_t mask) {
   gatherAddresses(w, op, mask, 0, access);
   resolve(w, op, mask, sizeof(T) * op.listCount, sizeof(T) * op.listCount, true, access);
   Cluster& cluster = *w.cta->cluster;
+  if (Ordering* order = cluster.ordering.get())
+    order->access(w, op, mask, sizeof(T) * op.listCount, SharedAccess::Atomic);
   bool changed = false;
   for (uint32_t k = 0; k < op.listCount; ++k) {
     const uint32_t operand = w.code->lists[op.list + k], target = w.code->lists[op.list + op.listCount + k];
@@ -84,7 +87,7 @@ const std::string kScope =
 template <class T, auto F>
 void row(Table& t, const std::string& pattern) {
   t.push_back({"atom", kScope + pattern, build<T, F>});
-  t.push_back({"red", kScope + "async? mbarrier::*? " + pattern, build<T, F>});
+  t.push_back({"red", kScope + "async? " + pattern, build<T, F>});
 }
 
 template <class T>
@@ -158,6 +161,7 @@ void addAtomicRows(Table& t) {
   exchangeRows<uint16_t>(t, "b16");
   exchangeRows<uint32_t>(t, "b32");
   exchangeRows<uint64_t>(t, "b64");
+  exchangeRows<std::array<uint64_t, 2>>(t, "b128");
   row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return a >= b ? 0u : a + 1; }>(t, "inc u32");
   row<uint32_t, [](uint32_t a, uint32_t b, uint32_t, bool) { return a == 0 || b < a ? b : a - 1; }>(
       t, "dec u32");

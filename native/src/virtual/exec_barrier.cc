@@ -2,6 +2,7 @@
 #include "cta.h"
 #include "exec_lanes.h"
 #include "exec_memory.h"
+#include "ordering.h"
 
 namespace ktl {
 namespace {
@@ -43,12 +44,16 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
       throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + ": " +
                                              std::to_string(barrier.arrived) + " threads arrived, " +
                                              std::to_string(all) + " are expected"};
+    if (Ordering* order = w.cta->cluster->ordering.get())
+      order->arriveBarrier(w, fresh, id, barrier.generation);
     w.cta->completeBarriers();
     if (kind == kArrive) return Flow::Next;
   }
   bool passed = true;
   forLanes(mask, [&](uint32_t i) { passed &= barrier.generation >= w.barrierToken[i]; });
   if (!passed) return Flow::Block;
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->passBarrier(w, mask, id, w.barrierToken[std::countr_zero(mask)] - 1, !(op.aux & 256));
   forLanes(mask, [&](uint32_t i) { w.barrierToken[i] = 0; });
   if (kind == kPopc) {
     forLanes(mask, [&](uint32_t i) { w.at<uint32_t>(op.dst)[i] = barrier.result[0]; });
@@ -85,13 +90,17 @@ Flow clusterArrive(Warp& w, const Op&, uint32_t mask) {
     throw Fault{Code::BarrierProtocol, "barrier.cluster.arrive twice by one thread without a wait between"};
   forLanes(mask, [&](uint32_t i) { w.clusterPhase[i] = cluster.barrier.phase + 1; });
   w.clusterArrived |= mask;
+  if (Ordering* order = cluster.ordering.get()) order->arriveCluster(w, mask, cluster.barrier.phase);
   cluster.completeBarrier();
   return Flow::Next;
 }
 Flow clusterWait(Warp& w, const Op&, uint32_t mask) {
   bool passed = true;
   forLanes(mask, [&](uint32_t i) { passed &= w.cta->cluster->barrier.phase >= w.clusterPhase[i]; });
-  return passed ? Flow::Next : Flow::Block;
+  if (!passed) return Flow::Block;
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->passCluster(w, mask, w.clusterPhase[std::countr_zero(mask)] - 1);
+  return Flow::Next;
 }
 
 // --- mbarrier
@@ -125,6 +134,7 @@ Flow init(Warp& w, const Op& op, uint32_t mask) {
                         "mbarrier.init on " + hex(offset) + ", where an mbarrier in use lives (" +
                             barrier.describe() + ")");
     barrier.init(w.at<uint32_t>(op.src[1])[i]);
+    if (Ordering* order = cta.cluster->ordering.get()) order->initMbarrier(w, i, cta, offset);
     writeWord(cta, offset, barrier.word());
   });
   w.faultLane = ~0u;
@@ -162,6 +172,7 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     Mbarrier& barrier = cta.mbarrier(offset, "arrive");
     if (op.aux & kState) w.at<uint64_t>(op.dst)[i] = barrier.word();
     const uint64_t before = barrier.completed;
+    if (Ordering* order = cta.cluster->ordering.get()) order->arriveMbarrier(w, i, cta, offset, before);
     if (op.aux & (kExpect | kOnlyExpect)) barrier.expect(value[i]);
     if (op.aux & kComplete) barrier.complete(value[i]);
     if (!(op.aux & (kOnlyExpect | kComplete))) {
@@ -211,6 +222,8 @@ Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
     // A waiter that saw the phase open keeps its success, however many phases complete before it runs again.
     const bool done = barrier.passed(parity) || (w.latch[i] != 0 && barrier.completed >= w.latch[i]);
     passed |= uint32_t{done} << i;
+    if (Ordering* order = cta.cluster->ordering.get(); order && done)
+      order->passMbarrier(w, i, cta, offset, barrier.passed(parity) ? barrier.completed - 1 : w.latch[i] - 1);
     hash = hash * 31 + barrier.word() + offset;
   });
   w.faultLane = ~0u;

@@ -1,7 +1,5 @@
-// Bulk and tensor copies (TMA), their groups, st.async, cluster launch control (PTX ISA 9.7.9.25.4
-// ff., 9.7.14).
+// Bulk and tensor copies (TMA) and their groups (PTX ISA 9.7.9.25.4 ff.).
 #include "exec_async.h"
-#include "tma.h"
 
 namespace ktl {
 namespace {
@@ -10,29 +8,6 @@ Warp::AsyncGroups& groupsOf(Warp& w, uint32_t lane) {
   if (!w.bulkGroups) w.bulkGroups = std::make_unique<std::array<Warp::AsyncGroups, 32>>();
   return (*w.bulkGroups)[lane];
 }
-
-Cta& alive(Cluster& cluster, uint32_t rank) {
-  if (rank >= cluster.ctas.size())
-    throw Fault{Code::SharedOutOfBounds, "CTA rank " + std::to_string(rank) + " in a cluster of " +
-                                             std::to_string(cluster.ctas.size())};
-  Cta& cta = *cluster.ctas[rank];
-  if (cta.liveWarps == 0)
-    throw Fault{Code::AsyncInFlight, "the destination CTA of rank " + std::to_string(rank) + " has exited"};
-  return cta;
-}
-
-void completeTx(Cluster& cluster, uint32_t rank, uint32_t offset, uint32_t bytes) {
-  alive(cluster, rank).mbarrier(offset, "complete_tx").complete(bytes);
-  ++cluster.epoch;
-}
-
-// Destination CTAs of a copy into shared memory, and where it signals.
-struct Destination {
-  uint32_t offset = 0, barrier = 0, ranks = 0;
-  uint32_t pairBit = 0;
-  bool pair = false;  // .cta_group::2: the barrier may be the pair peer's
-  uint32_t barrierRank(uint32_t rank) const { return pair ? (rank & ~1u) | pairBit : rank; }
-};
 
 enum BulkFlag : uint32_t { kMulticast = 1, kPair = 2 };
 
@@ -86,6 +61,7 @@ Flow tensorLoad(Warp& w, const Op& op, uint32_t mask) {
       bytes = validateTensorLoad(map, op.listCount, c.data(), d.offset, alive(cluster, rank).shared);
     });
     cluster.loaded += bytes;
+    const Sent sent = signals(w, lane, d, "this TMA load");
     const GlobalView* global = cluster.launch.global;
     issue(w, AsyncKind::Load, 0,
           "TMA load " + place(op, c) + " of " + std::to_string(bytes) + " bytes to " + hex(d.offset),
@@ -93,8 +69,9 @@ Flow tensorLoad(Warp& w, const Op& op, uint32_t mask) {
             forLanes(d.ranks, [&](uint32_t rank) {
               Cta& cta = alive(cluster, rank);
               executeTensorLoad(map, c.data(), d.offset, cta.shared, *global);
+              if (sent) cluster.ordering->forget(cta, d.offset, map.pitch() * map.rowCount());
               cta.tmaBytes += bytes;
-              completeTx(cluster, d.barrierRank(rank), d.barrier, bytes);
+              completeTx(cluster, d.barrierRank(rank), d.barrier, bytes, sent);
             });
           });
   });
@@ -113,7 +90,26 @@ void reportInvalid(Cluster& cluster, const Warp* issuer, uint32_t pc, uint32_t c
   cluster.add(std::move(finding));
 }
 
-// src: shared source, map. imm2 of reductions: aux = Reduction + 1, 0: a plain store.
+// What a store reads: shared memory itself, or what it held when cp.async.bulk.wait_group.read released it.
+struct StoreSource {
+  Cta& cta;
+  uint32_t at;  // of the first byte in memory()
+  uint32_t bytes;
+  std::unique_ptr<SharedMemory> copy{};
+  StoreSource(Cta& from, uint32_t offset, uint32_t size) : cta(from), at(offset), bytes(size) {}
+  const SharedMemory& memory() const { return copy ? *copy : cta.shared; }
+  void take() {
+    // Whole KiB, within which swizzles stay, so that addresses keep their lower bits.
+    const uint32_t begin = at / 1024 * 1024, end = std::min((at + bytes + 1023) / 1024 * 1024, cta.shared.size());
+    const auto part = [&](const std::vector<uint8_t>& all) {
+      return std::vector<uint8_t>(all.begin() + begin, all.begin() + end);
+    };
+    copy = std::make_unique<SharedMemory>(SharedMemory{part(cta.shared.bytes), part(cta.shared.valid)});
+    at -= begin;
+  }
+};
+
+// src: shared source, map. aux: Reduction + 1, or 0 for a plain store.
 Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
@@ -127,19 +123,26 @@ Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
       validateTensorReduce(map, op.listCount, c.data(), offset, cta.shared, reduction);
     else
       validateTensorStore(map, op.listCount, c.data(), offset, cta.shared);
+    if (Ordering* order = cluster.ordering.get())
+      for (const uint32_t chunk : tensorStoreChunks(map, c.data(), offset))
+        order->readAsync(w, lane, cta, chunk, 16, "this TMA store");
     const GlobalView* global = cluster.launch.global;
     const Warp* issuer = &w;
     const uint32_t pc = w.pc;
+    const auto source = std::make_shared<StoreSource>(cta, offset, map.pitch() * map.rowCount());
     const uint64_t id = issue(
-        w, AsyncKind::Store, 0, "TMA store " + place(op, c) + " from " + hex(offset), [=, &cluster, &cta] {
+        w, AsyncKind::Store, 0, "TMA store " + place(op, c) + " from " + hex(offset),
+        [=, &cluster, &cta] {
           const TensorStoreReport report =
-              reduces ? executeTensorReduce(map, c.data(), offset, cta.shared, *global, reduction)
-                      : executeTensorStore(map, c.data(), offset, cta.shared, *global);
+              reduces ? executeTensorReduce(map, c.data(), source->at, source->memory(), *global, reduction)
+                      : executeTensorStore(map, c.data(), source->at, source->memory(), *global);
           cluster.stored += report.bytesWritten;
           cta.tmaBytes += report.bytesWritten;
           ++cluster.epoch;
-          reportInvalid(cluster, issuer, pc, report.invalidBytes, report.firstInvalidAddress, "a TMA store");
-        });
+          reportInvalid(cluster, issuer, pc, report.invalidBytes,
+                        report.firstInvalidAddress + (offset - source->at), "a TMA store");
+        },
+        [=] { source->take(); });
     groupsOf(w, lane).open.push_back(id);
   });
   w.faultLane = ~0u;
@@ -171,6 +174,7 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
       Cta& cta = sharedAt(*w.cta, sharedAddress(source), size, false, offset);
       from = cta.shared.bytes.data() + offset;
       valid = cta.shared.valid.data() + offset;
+      if (cluster.ordering) cluster.ordering->readAsync(w, lane, cta, offset, size, "this bulk copy");
     } else {
       from = globalAt(w, source, size, false);
     }
@@ -180,6 +184,7 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
                                                  hex(d.offset) + " ends behind the CTA's window"};
     });
     cluster.loaded += size;
+    const Sent sent = signals(w, lane, d, "this bulk copy");
     issue(w, AsyncKind::Load, 0, "bulk copy of " + std::to_string(size) + " bytes to " + hex(d.offset),
           [=, &cluster] {
             forLanes(d.ranks, [&](uint32_t rank) {
@@ -189,8 +194,9 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
                 std::memcpy(cta.shared.valid.data() + d.offset, valid, size);
               else
                 std::memset(cta.shared.valid.data() + d.offset, 1, size);
+              if (sent) cluster.ordering->forget(cta, d.offset, size);
               cta.tmaBytes += size;
-              completeTx(cluster, d.barrierRank(rank), d.barrier, size);
+              completeTx(cluster, d.barrierRank(rank), d.barrier, size, sent);
             });
           });
   });
@@ -198,8 +204,8 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-// Shared to global. src: global destination, shared source; list: size. aux: 0, or 1 + Reduction | element
-// << 8.
+// Shared to global. src: global destination, shared source; list: size, byte mask of .cp_mask. aux: 0, or
+// 1 + Reduction | element << 8.
 Flow bulkStore(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
@@ -210,26 +216,34 @@ Flow bulkStore(Warp& w, const Op& op, uint32_t mask) {
     uint8_t* to = globalAt(w, target, size, true);
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, sharedAddress(source), size, false, offset);
+    if (cluster.ordering) cluster.ordering->readAsync(w, lane, cta, offset, size, "this bulk store");
     const Warp* issuer = &w;
     const uint32_t pc = w.pc, aux = op.aux;
-    const uint64_t id =
-        issue(w, AsyncKind::Store, 0, "bulk store of " + std::to_string(size) + " bytes from " + hex(offset),
-              [=, &cluster, &cta] {
-                const uint8_t* from = cta.shared.bytes.data() + offset;
-                uint32_t invalid = 0, first = 0;
-                for (uint32_t i = 0; i < size; ++i)
-                  if (!cta.shared.valid[offset + i] && invalid++ == 0) first = offset + i;
-                const auto element = static_cast<TensorElement>(aux >> 8);
-                if (aux)
-                  reduceElements(element, static_cast<Reduction>((aux & 0xff) - 1), to, from,
-                                 size / traitsOf(element).bytes);
-                else
-                  std::memcpy(to, from, size);
-                cluster.stored += size;
-                cta.tmaBytes += size;
-                ++cluster.epoch;
-                reportInvalid(cluster, issuer, pc, invalid, first, "a bulk store");
-              });
+    const auto held = std::make_shared<StoreSource>(cta, offset, size);
+    const bool masked = op.listCount > 1;
+    const uint32_t bytes = masked ? w.at<uint16_t>(w.code->lists[op.list + 1])[lane] : 0xffffu;
+    const uint64_t id = issue(
+        w, AsyncKind::Store, 0, "bulk store of " + std::to_string(size) + " bytes from " + hex(offset),
+        [=, &cluster, &cta] {
+          const uint8_t* from = held->memory().bytes.data() + held->at;
+          uint32_t invalid = 0, first = 0;
+          for (uint32_t i = 0; i < size; ++i)
+            if (bytes >> i % 16 & 1 && !held->memory().valid[held->at + i] && invalid++ == 0)
+              first = offset + i;
+          const auto element = static_cast<TensorElement>(aux >> 8);
+          if (aux)
+            reduceElements(element, static_cast<Reduction>((aux & 0xff) - 1), to, from,
+                           size / traitsOf(element).bytes);
+          else if (masked)
+            for (uint32_t i = 0; i < size; ++i) to[i] = bytes >> i % 16 & 1 ? from[i] : to[i];
+          else
+            std::memcpy(to, from, size);
+          cluster.stored += size;
+          cta.tmaBytes += size;
+          ++cluster.epoch;
+          reportInvalid(cluster, issuer, pc, invalid, first, "a bulk store");
+        },
+        [=] { held->take(); });
     groupsOf(w, lane).open.push_back(id);
   });
   w.faultLane = ~0u;
@@ -240,92 +254,10 @@ Flow commit(Warp& w, const Op&, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) { commitGroup(groupsOf(w, i)); });
   return Flow::Next;
 }
-Flow wait(Warp& w, const Op& op, uint32_t mask) {
-  forLanes(mask, [&](uint32_t i) { waitGroups(w, groupsOf(w, i), op.imm); });
-  return Flow::Next;
-}
-
-// st.async: src: destination, -, mbarrier; list: values of aux bytes.
-Flow storeAsync(Warp& w, const Op& op, uint32_t mask) {
-  Cluster& cluster = *w.cta->cluster;
-  forLanes(mask, [&](uint32_t lane) {
-    std::vector<uint8_t> data(op.listCount * op.aux);
-    for (uint32_t k = 0; k < op.listCount; ++k)
-      std::memcpy(data.data() + k * op.aux, w.at<uint8_t>(w.code->lists[op.list + k]) + lane * op.aux,
-                  op.aux);
-    const uint32_t to = sharedAddress(laneAddress(w, op, 0, lane)),
-                   barrier = sharedAddress(laneAddress(w, op, 2, lane)) & 0xffffff;
-    uint32_t offset;
-    Cta& cta = sharedAt(*w.cta, to, static_cast<uint32_t>(data.size()), true, offset);
-    if (offset % data.size()) throw Fault{Code::Misaligned, "st.async to " + hex(to)};
-    issue(w, AsyncKind::Load, 0, "st.async of " + std::to_string(data.size()) + " bytes to " + hex(to),
-          [=, &cta, &cluster] {
-            std::memcpy(cta.shared.bytes.data() + offset, data.data(), data.size());
-            std::memset(cta.shared.valid.data() + offset, 1, data.size());
-            completeTx(cluster, cta.rank, barrier, static_cast<uint32_t>(data.size()));
-          });
+Flow wait(Warp& w, const Op& op, uint32_t mask) {  // aux: only the reads
+  forLanes(mask, [&](uint32_t i) {
+    op.aux ? readGroups(w, groupsOf(w, i), op.imm) : waitGroups(w, groupsOf(w, i), op.imm);
   });
-  w.faultLane = ~0u;
-  return Flow::Next;
-}
-
-// clusterlaunchcontrol.try_cancel: src: response, -, mbarrier. The response: {1 or 0, x, y, z} as 32-bit
-// words.
-Flow tryCancel(Warp& w, const Op& op, uint32_t mask) {
-  Cluster& cluster = *w.cta->cluster;
-  forLanes(mask, [&](uint32_t lane) {
-    const uint32_t response = sharedAddress(laneAddress(w, op, 0, lane)) & 0xffffff,
-                   barrier = sharedAddress(laneAddress(w, op, 2, lane)) & 0xffffff;
-    if (response % 16)
-      throw Fault{Code::Misaligned,
-                  "cluster launch control response at " + hex(response) + " is not 16-byte aligned"};
-    const uint32_t ranks = op.aux & kMulticast ? (1u << cluster.ctas.size()) - 1 : 1u << w.cta->rank;
-    issue(w, AsyncKind::Load, 0, "clusterlaunchcontrol.try_cancel", [=, &cluster] {
-      Launch& launch = cluster.launch;
-      uint32_t words[4] = {};
-      uint64_t next = launch.nextCluster.fetch_add(1);
-      if (next < launch.clusterCount) {
-        words[0] = 1;
-        for (int d = 0; d < 3; ++d) {
-          words[d + 1] = static_cast<uint32_t>(next % launch.clusters[d]) * launch.config->cluster[d];
-          next /= launch.clusters[d];
-        }
-        launch.ctasDone += cluster.ctas.size();
-      } else {
-        launch.nextCluster = launch.clusterCount;
-      }
-      forLanes(ranks, [&](uint32_t rank) {
-        Cta& cta = alive(cluster, rank);
-        if (response + 16 > cta.shared.size())
-          throw Fault{Code::SharedOutOfBounds, "cluster launch control response at " + hex(response)};
-        std::memcpy(cta.shared.bytes.data() + response, words, 16);
-        std::memset(cta.shared.valid.data() + response, 1, 16);
-        completeTx(cluster, rank, barrier, 16);
-      });
-    });
-  });
-  w.faultLane = ~0u;
-  return Flow::Next;
-}
-
-struct Response {
-  uint32_t cancelled, ctaid[3];
-};
-Flow isCancelled(Warp& w, const Op& op, uint32_t mask) {
-  uint32_t hit = 0;
-  forLanes(mask, [&](uint32_t i) { hit |= (w.at<Response>(op.src[0])[i].cancelled & 1) << i; });
-  w.pred(op.dst) = (w.pred(op.dst) & ~mask) | hit;
-  w.setTaint(op.dst, mask, w.taint[op.src[0]]);
-  return Flow::Next;
-}
-Flow firstCtaid(Warp& w, const Op& op, uint32_t mask) {  // list: destinations; aux: first component
-  for (uint32_t k = 0; k < op.listCount; ++k) {
-    const uint32_t slot = w.code->lists[op.list + k];
-    forLanes(mask, [&](uint32_t i) {
-      w.at<uint32_t>(slot)[i] = op.aux + k < 3 ? w.at<Response>(op.src[0])[i].ctaid[op.aux + k] : 0;
-    });
-    w.setTaint(slot, mask, w.taint[op.src[0]]);
-  }
   return Flow::Next;
 }
 
@@ -350,22 +282,6 @@ void maskOperand(Builder& b, size_t index) {
     b.op.aux |= kMulticast;
   }
   if (b.has("cta_group::2")) b.op.aux |= kPair;
-}
-uint32_t reductionOf(Builder& b) {
-  static const char* const names[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor"};
-  for (uint32_t i = 0; i < 8; ++i)
-    if (b.has(names[i])) return i + 1;
-  b.refuse("unknown reduction");
-}
-uint32_t elementOf(Builder& b) {
-  static const std::pair<const char*, TensorElement> names[] = {
-      {"f16", TensorElement::F16}, {"bf16", TensorElement::BF16}, {"f32", TensorElement::F32},
-      {"f64", TensorElement::F64}, {"u32", TensorElement::U32},   {"b32", TensorElement::U32},
-      {"s32", TensorElement::S32}, {"u64", TensorElement::U64},   {"b64", TensorElement::U64},
-      {"s64", TensorElement::S64}};
-  for (const auto& [name, element] : names)
-    if (b.has(name)) return static_cast<uint32_t>(element);
-  b.refuse("unknown element type");
 }
 void sizeOperand(Builder& b, size_t index) {
   b.op.list = b.list({b.source(index, 4)});
@@ -398,7 +314,7 @@ void addBulkRows(Table& t) {
                [=](Builder& b) { store(b, 0); }});
   t.push_back({"cp", "reduce async bulk tensor " + rank + "global shared::cta tile? bulk_group " + ops + hint,
                [=](Builder& b) {
-                 store(b, reductionOf(b));
+                 store(b, 1 + static_cast<uint32_t>(reductionOf(b)));
                  b.couple();
                }});
   const auto ignore = [](Builder& b) { b.op.run = [](Warp&, const Op&, uint32_t) { return Flow::Next; }; };
@@ -428,61 +344,25 @@ void addBulkRows(Table& t) {
     b.op.run = &bulkStore;
   };
   t.push_back({"cp", "async bulk global shared::cta bulk_group " + hint, [=](Builder& b) { bulk(b, 0); }});
+  t.push_back({"cp", "async bulk global shared::cta bulk_group cp_mask " + hint, [=](Builder& b) {
+                 bulk(b, 0);
+                 const uint32_t size = b.source(2, 4);
+                 b.op.list = b.list({size, b.source(b.operands() - 1, 2)});
+                 b.op.listCount = 2;
+               }});
   t.push_back({"cp",
                "reduce async bulk global shared::cta bulk_group noftz? " + ops +
                    "f16|bf16|f32|f64|u32|s32|u64|s64|b32|b64 " + hint,
                [=](Builder& b) {
-                 bulk(b, reductionOf(b) | elementOf(b) << 8);
+                 bulk(b, (1 + static_cast<uint32_t>(reductionOf(b))) | static_cast<uint32_t>(elementOf(b)) << 8);
                  b.couple();
                }});
   t.push_back({"cp", "async bulk commit_group", [](Builder& b) { b.op.run = &commit; }});
   t.push_back({"cp", "async bulk wait_group read?", [](Builder& b) {
                  b.op.imm = static_cast<int64_t>(b.operand(0).bits);
+                 b.op.aux = b.has("read");
                  b.op.run = &wait;
                }});
-  t.push_back({"st", "async weak? shared::cluster " + mbar + "v2|v4? b32|b64|u32|u64|s32|s64|f32|f64",
-               [](Builder& b) {
-                 b.address(0, 0);
-                 const ptx::Operand& value = b.operand(1);
-                 std::vector<uint32_t> slots;
-                 b.op.aux = typeBytes(b.ins.modifiers.back());
-                 if (value.kind == ptx::Operand::Kind::Vector)
-                   for (const auto& e : value.elements) slots.push_back(b.sourceOf(e, b.op.aux));
-                 else
-                   slots.push_back(b.sourceOf(value, b.op.aux));
-                 b.op.list = b.list(slots);
-                 b.op.listCount = static_cast<uint32_t>(slots.size());
-                 b.address(2, 2);
-                 b.op.run = &storeAsync;
-               }});
-  t.push_back({"clusterlaunchcontrol",
-               "try_cancel async shared::cta? " + mbar + "multicast::cluster::all? b128", [](Builder& b) {
-                 b.address(0, 0);
-                 b.address(1, 2);
-                 b.op.aux = b.has("multicast::cluster::all") ? uint32_t{kMulticast} : 0u;
-                 b.op.run = &tryCancel;
-                 b.couple();
-               }});
-  t.push_back({"clusterlaunchcontrol", "query_cancel is_canceled pred b128", [](Builder& b) {
-                 b.op.src[0] = b.source(1, 16);
-                 b.op.dst = b.dest(0, 1);
-                 b.op.run = &isCancelled;
-               }});
-  t.push_back(
-      {"clusterlaunchcontrol",
-       "query_cancel get_first_ctaid|get_first_ctaid::x|get_first_ctaid::y|get_first_ctaid::z v4? b32 b128",
-       [](Builder& b) {
-         b.op.src[0] = b.source(1, 16);
-         std::vector<uint32_t> slots;
-         if (b.operand(0).kind == ptx::Operand::Kind::Vector)
-           for (const auto& e : b.operand(0).elements) slots.push_back(b.destOf(e, 4));
-         else
-           slots.push_back(b.dest(0, 4));
-         b.op.list = b.list(slots);
-         b.op.listCount = static_cast<uint32_t>(slots.size());
-         b.op.aux = b.has("get_first_ctaid::y") ? 1 : b.has("get_first_ctaid::z") ? 2 : 0;
-         b.op.run = &firstCtaid;
-       }});
 }
 
 }  // namespace ktl

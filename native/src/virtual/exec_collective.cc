@@ -2,6 +2,7 @@
 #include <cmath>
 #include "cta.h"
 #include "exec_lanes.h"
+#include "ordering.h"
 
 namespace ktl {
 namespace {
@@ -166,7 +167,10 @@ Flow activemask(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-Flow nothing(Warp&, const Op&, uint32_t) { return Flow::Next; }
+Flow warpBarrier(Warp& w, const Op&, uint32_t mask) {
+  if (Ordering* order = w.cta->cluster->ordering.get()) order->syncWarp(w, mask);
+  return Flow::Next;
+}
 
 }  // namespace
 
@@ -213,7 +217,7 @@ void addCollectiveRows(Table& t) {
                }});
   t.push_back({"bar", "warp sync", [](Builder& b) {
                  members(b, 0);
-                 b.op.run = &nothing;
+                 b.op.run = &warpBarrier;
                }});
 }
 

@@ -39,6 +39,10 @@ struct Half {
   using Raw = uint16_t;
   static float value(uint16_t x) { return f16ToF32(x); }
 };
+struct FlushedHalf {
+  using Raw = uint16_t;
+  static float value(uint16_t x) { return x & 0x7c00 ? f16ToF32(x) : 0.0f; }
+};
 struct Brain {
   using Raw = uint16_t;
   static float value(uint16_t x) { return bf16ToF32(x); }
@@ -77,25 +81,45 @@ Flow setp(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-template <Cmp C, class V, bool Float>
+// imm: what true is in the destination's type.
+template <Cmp C, class V, class R>
 Flow set(Warp& w, const Op& op, uint32_t mask) {
   uint32_t hit = compareLanes<C, V>(w, op, mask);
   hit = combine(op.aux & 3, hit, w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u));
-  uint32_t* d = w.at<uint32_t>(op.dst);
-  forLanes(mask, [&](uint32_t i) { d[i] = hit >> i & 1 ? (Float ? 0x3f800000u : ~0u) : 0u; });
+  R* d = w.at<R>(op.dst);
+  forLanes(mask, [&](uint32_t i) { d[i] = hit >> i & 1 ? static_cast<R>(op.imm) : R{0}; });
   w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]]);
   return Flow::Next;
 }
 
-// Packed halves: two predicates, or a mask of halves for .set.
 template <Cmp C, class V>
-Flow setpPacked(Warp& w, const Op& op, uint32_t mask) {
+void comparePacked(Warp& w, const Op& op, uint32_t& low, uint32_t& high) {
   const auto *a = w.at<uint32_t>(op.src[0]), *b = w.at<uint32_t>(op.src[1]);
-  uint32_t low = 0, high = 0;
   for (uint32_t i = 0; i < 32; ++i) {
     low |= uint32_t{compare<C>(V::value(uint16_t(a[i])), V::value(uint16_t(b[i])))} << i;
     high |= uint32_t{compare<C>(V::value(uint16_t(a[i] >> 16)), V::value(uint16_t(b[i] >> 16)))} << i;
   }
+}
+// Packed halves: two results, each imm or 0.
+template <Cmp C, class V>
+Flow setPacked(Warp& w, const Op& op, uint32_t mask) {
+  uint32_t low = 0, high = 0;
+  comparePacked<C, V>(w, op, low, high);
+  const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
+  low = combine(op.aux & 3, low, c);
+  high = combine(op.aux & 3, high, c);
+  const auto truth = static_cast<uint32_t>(op.imm);
+  forLanes(mask, [&](uint32_t i) {
+    w.at<uint32_t>(op.dst)[i] = (low >> i & 1 ? truth : 0) | (high >> i & 1 ? truth << 16 : 0);
+  });
+  w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]]);
+  return Flow::Next;
+}
+// Packed halves: two predicates.
+template <Cmp C, class V>
+Flow setpPacked(Warp& w, const Op& op, uint32_t mask) {
+  uint32_t low = 0, high = 0;
+  comparePacked<C, V>(w, op, low, high);
   const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
   const uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]];
   const auto write = [&](uint32_t slot, uint32_t value) {
@@ -114,9 +138,13 @@ template <class V, size_t... I>
 std::array<Handler, 14> setpHandlers(std::index_sequence<I...>) {
   return {&setp<static_cast<Cmp>(I), V>...};
 }
-template <class V, bool Float, size_t... I>
+template <class V, class R, size_t... I>
 std::array<Handler, 14> setHandlers(std::index_sequence<I...>) {
-  return {&set<static_cast<Cmp>(I), V, Float>...};
+  return {&set<static_cast<Cmp>(I), V, R>...};
+}
+template <class V, size_t... I>
+std::array<Handler, 14> setPackedHandlers(std::index_sequence<I...>) {
+  return {&setPacked<static_cast<Cmp>(I), V>...};
 }
 template <class V, size_t... I>
 std::array<Handler, 14> packedHandlers(std::index_sequence<I...>) {
@@ -161,24 +189,44 @@ void setpBuild(Builder& b, Handler handler, unsigned bytes) {
   b.op.run = handler;
 }
 
+void setOperands(Builder& b, unsigned bytes, unsigned resultBytes, uint32_t truth) {
+  b.op.src[0] = b.source(1, bytes);
+  b.op.src[1] = b.source(2, bytes);
+  boolOperand(b, 3);
+  b.op.dst = b.dest(0, resultBytes);
+  b.op.imm = truth;
+}
+
 template <class V>
 void comparisonRows(Table& t, const std::string& types) {
   constexpr auto all = std::make_index_sequence<14>();
   t.push_back({"setp", kCompare + kBool + types, [=](Builder& b) {
                  setpBuild<V>(b, setpHandlers<V>(all)[comparison(b.picks[0])], sizeof(typename V::Raw));
                }});
-  for (const bool isFloat : {false, true})
-    t.push_back({"set", kCompare + kBool + (isFloat ? "f32 " : "u32|s32 ") + types, [=](Builder& b) {
-                   b.op.src[0] = b.source(1, sizeof(typename V::Raw));
-                   b.op.src[1] = b.source(2, sizeof(typename V::Raw));
-                   boolOperand(b, 3);
-                   b.op.dst = b.dest(0, 4);
-                   b.op.run = isFloat ? setHandlers<V, true>(all)[comparison(b.picks[0])]
-                                      : setHandlers<V, false>(all)[comparison(b.picks[0])];
+  const auto set = [&](const char* to, unsigned bytes, uint32_t truth) {
+    t.push_back({"set", kCompare + kBool + to + " " + types, [=](Builder& b) {
+                   setOperands(b, sizeof(typename V::Raw), bytes, truth);
+                   b.op.run = bytes == 4 ? setHandlers<V, uint32_t>(all)[comparison(b.picks[0])]
+                                         : setHandlers<V, uint16_t>(all)[comparison(b.picks[0])];
                  }});
+  };
+  set("u32|s32", 4, ~0u);
+  set("f32", 4, 0x3f800000);
+  set("u16|s16", 2, 0xffff);
+  set("f16", 2, 0x3c00);
+  set("bf16", 2, 0x3f80);
 }
 template <class V>
 void packedRows(Table& t, const std::string& types) {
+  const auto set = [&](const char* to, uint32_t truth) {
+    t.push_back({"set", kCompare + kBool + to + " " + types, [=](Builder& b) {
+                   setOperands(b, 4, 4, truth);
+                   b.op.run = setPackedHandlers<V>(std::make_index_sequence<14>())[comparison(b.picks[0])];
+                 }});
+  };
+  set("u32|s32", 0xffff);
+  set("f16x2", 0x3c00);
+  set("bf16x2", 0x3f80);
   t.push_back({"setp", kCompare + kBool + types, [](Builder& b) {
                  setpBuild<V>(b, packedHandlers<V>(std::make_index_sequence<14>())[comparison(b.picks[0])],
                               4);
@@ -210,7 +258,36 @@ void selpRow(Table& t, const std::string& types) {
                  b.op.run = &selp<T>;
                }});
   t.push_back({"slct", types + " s32", alu<[](T a, T b, int32_t c) { return c >= 0 ? a : b; }>});
-  t.push_back({"slct", "ftz? " + types + " f32", alu<[](T a, T b, float c) { return c >= 0 ? a : b; }>});
+  t.push_back({"slct", types + " f32", alu<[](T a, T b, float c) { return c >= 0 ? a : b; }>});
+  t.push_back({"slct", "ftz " + types + " f32",
+               alu<[](T a, T b, float c) { return Flushed::value(c) >= 0 ? a : b; }>});
+}
+
+// testp (PTX ISA 9.7.3.1)
+template <class T, int... Classes>
+Flow testp(Warp& w, const Op& op, uint32_t mask) {
+  const T* a = w.at<T>(op.src[0]);
+  uint32_t hit = 0;
+  forLanes(mask, [&](uint32_t i) { hit |= uint32_t{((std::fpclassify(a[i]) == Classes) || ...)} << i; });
+  w.pred(op.dst) = (w.pred(op.dst) & ~mask) | hit;
+  w.setTaint(op.dst, mask, w.taint[op.src[0]]);
+  return Flow::Next;
+}
+template <class T>
+void testpRows(Table& t, const std::string& type) {
+  const auto row = [&](const char* test, Handler handler) {
+    t.push_back({"testp", std::string(test) + " " + type, [handler](Builder& b) {
+                   b.op.src[0] = b.source(1, sizeof(T));
+                   b.op.dst = b.dest(0, 1);
+                   b.op.run = handler;
+                 }});
+  };
+  row("finite", &testp<T, FP_ZERO, FP_SUBNORMAL, FP_NORMAL>);
+  row("infinite", &testp<T, FP_INFINITE>);
+  row("number", &testp<T, FP_ZERO, FP_SUBNORMAL, FP_NORMAL, FP_INFINITE>);
+  row("notanumber", &testp<T, FP_NAN>);
+  row("normal", &testp<T, FP_NORMAL>);
+  row("subnormal", &testp<T, FP_SUBNORMAL>);
 }
 
 template <auto F>
@@ -245,10 +322,14 @@ void addCompareRows(Table& t) {
   comparisonRows<Plain<float>>(t, "f32");
   comparisonRows<Flushed>(t, "ftz f32");
   comparisonRows<Plain<double>>(t, "f64");
-  comparisonRows<Half>(t, "ftz? f16");
+  comparisonRows<Half>(t, "f16");
+  comparisonRows<FlushedHalf>(t, "ftz f16");
   comparisonRows<Brain>(t, "bf16");
-  packedRows<Half>(t, "ftz? f16x2");
+  packedRows<Half>(t, "f16x2");
+  packedRows<FlushedHalf>(t, "ftz f16x2");
   packedRows<Brain>(t, "bf16x2");
+  testpRows<float>(t, "f32");
+  testpRows<double>(t, "f64");
   selpRow<uint16_t>(t, "b16|u16|s16|f16|bf16");
   selpRow<uint32_t>(t, "b32|u32|s32|f32");
   selpRow<uint64_t>(t, "b64|u64|s64|f64");

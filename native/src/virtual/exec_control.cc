@@ -2,6 +2,7 @@
 #include "cta.h"
 #include "exec_lanes.h"
 #include "exec_memory.h"
+#include "ordering.h"
 
 namespace ktl {
 namespace {
@@ -189,6 +190,15 @@ void callBuild(Builder& b) {
 
 Flow nothing(Warp&, const Op&, uint32_t) { return Flow::Next; }
 
+void fenceBuild(Builder& b) {
+  const auto& m = b.ins.modifiers;
+  const bool async =
+      std::any_of(m.begin(), m.end(), [](const auto& part) { return part.starts_with("async"); });
+  b.op.run = b.has("mbarrier_init")      ? &countFence<&Ordering::fenceInit>
+             : async && !b.has("global") ? &countFence<&Ordering::fenceProxy>
+                                         : &nothing;
+}
+
 }  // namespace
 
 void addControlRows(Table& t) {
@@ -221,7 +231,7 @@ void addControlRows(Table& t) {
                "sc|acq_rel|acquire|release? cta|cluster|gpu|sys? proxy? mbarrier_init? "
                "alias|async|tensormap::generic|async.*|async::*? "
                "shared::cta|shared::cluster|global? sync_restrict::*? tensormap::*?",
-               ignore});
+               fenceBuild});
   t.push_back({"griddepcontrol", "wait|launch_dependents", ignore});
   t.push_back({"setmaxnreg", "inc|dec sync aligned u32", [](Builder& b) {
                  b.op.flags |= kAligned;

@@ -28,6 +28,7 @@ using Slot =
 
 template <class From, class To>
 void integerBuild(Builder& b) {
+  b.signExtend = std::is_signed_v<To>;
   if (b.has("sat"))
     alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, true>(static_cast<From>(x))); }>(b);
   else
@@ -101,9 +102,12 @@ uint64_t convertOne(const Conversion& c, uint64_t bits) {
                              bits & (c.from.bits == 64 ? ~uint64_t{0} : (uint64_t{1} << c.from.bits) - 1));
   if (c.ftz && c.from.format == FloatFormat::F32 && std::fabs(value) < 0x1p-126)
     value = std::copysign(0.0, value);
-  if (!c.to.isFloat)
-    return floatToInteger(value, c.rounding, c.to.bits, c.to.isSigned,
-                          nanToInteger(c.from.format == FloatFormat::F64, c.to.bits));
+  if (!c.to.isFloat) {
+    const uint64_t out = floatToInteger(value, c.rounding, c.to.bits, c.to.isSigned,
+                                        nanToInteger(c.from.format == FloatFormat::F64, c.to.bits));
+    // 8-bit results are extended in their 16-bit slot.
+    return c.to.bits == 8 && c.to.isSigned ? static_cast<uint64_t>(static_cast<int8_t>(out)) : out;
+  }
   if (c.toIntegral) value = std::copysign(integral(value, c.rounding), value);
   if (c.sat) value = value > 0 ? std::min(value, 1.0) : 0.0;
   if (c.to.format == FloatFormat::F64) return std::bit_cast<uint64_t>(value);
@@ -197,6 +201,7 @@ void convertBuild(Builder& b) {
   if (!two && c.to.lanes != c.from.lanes) b.refuse("unknown conversion");
   b.op.src[0] = b.source(1, slotBytes(c.from));
   if (two) b.op.src[1] = b.source(2, slotBytes(c.from));
+  b.signExtend = !c.to.isFloat && c.to.isSigned;
   b.op.dst = b.dest(0, slotBytes(c.to));
   b.op.aux = slotBytes(c.from) | slotBytes(c.to) << 8 | (two ? 2u : 1u) << 16;
   b.op.run = fastPath(c, two);

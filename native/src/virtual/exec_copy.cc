@@ -1,5 +1,6 @@
 // cp.async: per-thread asynchronous copies to shared memory (PTX ISA 9.7.9.25.3).
 #include "exec_async.h"
+#include "ordering.h"
 
 namespace ktl {
 namespace {
@@ -36,6 +37,8 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     reading |= uint32_t{size[i] != 0} << i;
   });
   if (reading) resolve(w, global, reading, bytes, bytes, false, from);
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    forLanes(mask, [&](uint32_t i) { order->forget(*w.cta, to.address[i] & 0xffffff, bytes); });
   forLanes(mask, [&](uint32_t i) { parts.push_back({to.data[i], to.valid[i], from.data[i], size[i]}); });
   const uint64_t id =
       issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]),
@@ -73,10 +76,14 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     for (const auto& group : groupsOf(w, i).committed)
       before.insert(before.end(), group.begin(), group.end());
     AsyncEngine& engine = w.cta->cluster->async;
+    Ordering* order = w.cta->cluster->ordering.get();
+    const auto sent = order ? order->release(w, i) : nullptr;
     issue(w, AsyncKind::Copy, 0, "cp.async.mbarrier.arrive on " + hex(offset),
-          [&cta, offset, before, &engine] {
+          [&cta, offset, before, &engine, order, sent] {
             for (const uint64_t id : before) engine.force(id);
-            cta.mbarrier(offset, "cp.async.mbarrier.arrive").arrive(1);
+            Mbarrier& barrier = cta.mbarrier(offset, "cp.async.mbarrier.arrive");
+            if (order) order->complete(*sent, cta, offset, barrier.completed);
+            barrier.arrive(1);
             ++cta.cluster->epoch;
           });
   });

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <immintrin.h>
 #include "exec_lanes.h"
+#include "formats.h"
 
 namespace ktl {
 namespace {
@@ -203,6 +204,39 @@ void pairRow(Builder& b) {
     ftz ? pairBuild<A, 0, true>(b) : pairBuild<A, 0, false>(b);
 }
 
+// Operands of 16 bits, converted exactly: add and sub take one, fma two (PTX ISA 9.7.5).
+template <Arith A, auto Decode, int Mode, bool Sat>
+void mixedBuild(Builder& b) {
+  if constexpr (A == Arith::Fma)
+    alu<[](uint16_t x, uint16_t y, float z) {
+      return evaluate<A, float, Mode, false, Sat>(Decode(x), Decode(y), z);
+    }>(b);
+  else
+    alu<[](uint16_t x, float y) { return evaluate<A, float, Mode, false, Sat>(Decode(x), y, y); }>(b);
+}
+template <Arith A, auto Decode, int Mode>
+void mixedSat(Builder& b) {
+  b.has("sat") ? mixedBuild<A, Decode, Mode, true>(b) : mixedBuild<A, Decode, Mode, false>(b);
+}
+template <Arith A, auto Decode>
+void mixedRow(Builder& b) {
+  if (b.has("rz"))
+    mixedSat<A, Decode, 0x6000>(b);
+  else if (b.has("rm"))
+    mixedSat<A, Decode, 0x2000>(b);
+  else if (b.has("rp"))
+    mixedSat<A, Decode, 0x4000>(b);
+  else
+    mixedSat<A, Decode, 0>(b);
+}
+template <auto Decode>
+void mixedRows(Table& t, const std::string& type) {
+  const std::string flags = "rn|rz|rm|rp? sat? f32 " + type;
+  t.push_back({"add", flags, mixedRow<Arith::Add, Decode>});
+  t.push_back({"sub", flags, mixedRow<Arith::Sub, Decode>});
+  t.push_back({"fma", flags, mixedRow<Arith::Fma, Decode>});
+}
+
 // rcp and rsqrt .approx.ftz.f64 work on the upper word only: 20 fraction bits.
 inline double upperWord(double x) {
   const uint64_t bits = std::bit_cast<uint64_t>(x);
@@ -261,6 +295,8 @@ void addFloatRows(Table& t) {
   t.push_back({"rsqrt", "approx f64",
                alu<[](double x) { return x == 0 ? std::copysign(INFINITY, x) : 1.0 / std::sqrt(x); }>,
                "two correct roundings instead of one approximation"});
+  mixedRows<f16ToF32>(t, "f16");
+  mixedRows<bf16ToF32>(t, "bf16");
   const std::string packed = "rn|rz|rm|rp? ftz? f32x2";
   t.push_back({"add", packed, pairRow<Arith::Add>});
   t.push_back({"sub", packed, pairRow<Arith::Sub>});

@@ -46,6 +46,7 @@ T remainder(T a, T b) {
     if (b == -1) return 0;
   return static_cast<T>(a % b);
 }
+inline s64 signed24(s32 x) { return static_cast<s32>(u32(x) << 8) >> 8; }
 inline s32 saturate32(s64 x) { return static_cast<s32>(std::clamp<s64>(x, INT32_MIN, INT32_MAX)); }
 template <class T>
 T shiftLeft(T a, u32 n) {
@@ -139,8 +140,23 @@ Flow lop3(Warp& w, const Op& op, u32 mask) {
   } else {
     forLanes(mask, [&](u32 i) { d[i] = f(a[i], b[i], c[i]); });
   }
-  w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]]);
+  const u32 taint = w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]];
+  w.setTaint(op.dst, mask, taint);
+  if (op.listCount) {  // p = (d != 0) and or or q. imm: bit 0 or, bit 1 q is negated
+    const u32 p = w.code->lists[op.list], q = w.code->lists[op.list + 1];
+    const u32 other = w.pred(q) ^ (op.imm & 2 ? ~0u : 0u);
+    u32 hit = 0;
+    forLanes(mask, [&](u32 i) { hit |= u32{d[i] != 0} << i; });
+    w.pred(p) = (w.pred(p) & ~mask) | ((op.imm & 1 ? hit | other : hit & other) & mask);
+    w.setTaint(p, mask, taint | w.taint[q]);
+  }
   return Flow::Next;
+}
+
+template <class T>
+u32 lowBits(u32 a, u32 n) {  // szext: the low n bits, n below 32
+  if (n == 0) return 0;
+  return static_cast<u32>(static_cast<T>(a << (32 - n)) >> (32 - n));
 }
 
 // Extended-precision arithmetic through the condition code: f(a, b, c, carryIn, carryOut).
@@ -278,16 +294,24 @@ void extendedRows(Table& t, const std::string& type) {
   t.push_back({"madc", "hi cc? " + type, extendedBuild<T, Extended::MadHi, true>()});
 }
 
+template <class T, bool Max, bool Relu>
+u32 pickPacked(u32 a, u32 b) {
+  const auto pick = [](T x, T y) {
+    const T r = Max ? std::max(x, y) : std::min(x, y);
+    return u32(u16(Relu ? std::max(r, T(0)) : r));
+  };
+  return pick(T(a), T(b)) | pick(T(a >> 16), T(b >> 16)) << 16;
+}
 template <class T>
 void packedRows(Table& t, const std::string& type) {  // .u16x2, .s16x2
   t.push_back({"add", type,
                alu<[](u32 a, u32 b) { return ((a + b) & 0xffff) | ((a & 0xffff0000) + (b & 0xffff0000)); }>});
-  t.push_back({"min", type, alu<[](u32 a, u32 b) {
-                 return u32(u16(std::min(T(a), T(b)))) | u32(u16(std::min(T(a >> 16), T(b >> 16)))) << 16;
-               }>});
-  t.push_back({"max", type, alu<[](u32 a, u32 b) {
-                 return u32(u16(std::max(T(a), T(b)))) | u32(u16(std::max(T(a >> 16), T(b >> 16)))) << 16;
-               }>});
+  t.push_back({"min", type, alu<pickPacked<T, false, false>>});
+  t.push_back({"max", type, alu<pickPacked<T, true, false>>});
+  if constexpr (std::is_signed_v<T>) {
+    t.push_back({"min", "relu " + type, alu<pickPacked<T, false, true>>});
+    t.push_back({"max", "relu " + type, alu<pickPacked<T, true, true>>});
+  }
 }
 
 }  // namespace
@@ -308,28 +332,39 @@ void addIntegerRows(Table& t) {
   extendedRows<u64>(t, "u64|s64|b64");
   dotRows<uint8_t, uint8_t>(t, "u32 u32");
   dotRows<int8_t, int8_t>(t, "s32 s32");
-  t.push_back({"dp4a", "u32 s32", alu<dp4a<uint8_t, int8_t>>});
-  t.push_back({"dp4a", "s32 u32", alu<dp4a<int8_t, uint8_t>>});
+  dotRows<uint8_t, int8_t>(t, "u32 s32");
+  dotRows<int8_t, uint8_t>(t, "s32 u32");
   t.push_back({"add", "sat s32", alu<[](s32 a, s32 b) { return saturate32(s64(a) + b); }>});
   t.push_back({"sub", "sat s32", alu<[](s32 a, s32 b) { return saturate32(s64(a) - b); }>});
   t.push_back({"min", "relu s32", alu<[](s32 a, s32 b) { return std::max(0, std::min(a, b)); }>});
   t.push_back({"max", "relu s32", alu<[](s32 a, s32 b) { return std::max(0, std::max(a, b)); }>});
+  t.push_back({"mad", "hi sat s32",
+               alu<[](s32 a, s32 b, s32 c) { return saturate32((s64(a) * b >> 32) + c); }>});
   t.push_back({"mul24", "lo u32",
                alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)); }>});
   t.push_back({"mul24", "hi u32",
                alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16); }>});
   t.push_back({"mul24", "lo s32", alu<[](s32 a, s32 b) {
-                 return static_cast<s32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8));
+                 return static_cast<s32>(signed24(a) * signed24(b));
                }>});
   t.push_back({"mul24", "hi s32", alu<[](s32 a, s32 b) {
-                 return static_cast<s32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8) >> 16);
+                 return static_cast<s32>(signed24(a) * signed24(b) >> 16);
                }>});
   t.push_back(
       {"mad24", "lo u32",
        alu<[](u32 a, u32 b, u32 c) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)) + c; }>});
   t.push_back({"mad24", "lo s32", alu<[](s32 a, s32 b, s32 c) {
                  return static_cast<s32>(
-                     static_cast<u32>(s64(s32(u32(a) << 8) >> 8) * (s32(u32(b) << 8) >> 8)) + u32(c));
+                     static_cast<u32>(signed24(a) * signed24(b)) + u32(c));
+               }>});
+  t.push_back(
+      {"mad24", "hi u32",
+       alu<[](u32 a, u32 b, u32 c) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16) + c; }>});
+  t.push_back({"mad24", "hi s32", alu<[](s32 a, s32 b, s32 c) {
+                 return static_cast<s32>(static_cast<u32>(signed24(a) * signed24(b) >> 16) + u32(c));
+               }>});
+  t.push_back({"mad24", "hi sat s32", alu<[](s32 a, s32 b, s32 c) {
+                 return saturate32(s64(static_cast<s32>(signed24(a) * signed24(b) >> 16)) + c);
                }>});
   t.push_back({"fns", "b32", alu<[](u32 m, u32 base, s32 n) { return findNth(m, base, n); }>});
   t.push_back(
@@ -353,11 +388,28 @@ void addIntegerRows(Table& t) {
   t.push_back({"bmsk", "clamp b32", alu<[](u32 p, u32 n) {
                  return p >= 32 ? 0u : static_cast<u32>(((n >= 32 ? ~u64{0} : (u64{1} << n) - 1) << p));
                }>});
-  t.push_back({"lop3", "b32", [](Builder& b) {
+  t.push_back({"bmsk", "wrap b32",
+               alu<[](u32 p, u32 n) { return static_cast<u32>(((u64{1} << (n & 31)) - 1) << (p & 31)); }>});
+  t.push_back({"szext", "clamp u32", alu<[](u32 a, u32 n) { return n >= 32 ? a : lowBits<u32>(a, n); }>});
+  t.push_back({"szext", "clamp s32", alu<[](u32 a, u32 n) { return n >= 32 ? a : lowBits<s32>(a, n); }>});
+  t.push_back({"szext", "wrap u32", alu<[](u32 a, u32 n) { return lowBits<u32>(a, n & 31); }>});
+  t.push_back({"szext", "wrap s32", alu<[](u32 a, u32 n) { return lowBits<s32>(a, n & 31); }>});
+  t.push_back({"lop3", "and|or? b32", [](Builder& b) {
                  for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(i + 1, 4);
-                 b.op.dst = b.dest(0, 4);
                  b.op.aux = static_cast<uint32_t>(b.operand(4).bits & 0xff);
                  b.op.run = &lop3;
+                 if (b.picks[0].empty()) {
+                   b.op.dst = b.dest(0, 4);
+                   return;
+                 }
+                 const ptx::Operand& d = b.operand(0);
+                 if (d.kind != ptx::Operand::Kind::Pair) b.refuse("expected d|p");
+                 b.op.dst = b.destOf(d.elements.at(0), 4);
+                 uint32_t negate = 0;
+                 const uint32_t q = b.predicate(5, &negate);
+                 b.op.list = b.list({b.destOf(d.elements.at(1), 1), q});
+                 b.op.listCount = 2;
+                 b.op.imm = (b.has("or") ? 1 : 0) | static_cast<int64_t>(negate & 2);
                }});
 }
 

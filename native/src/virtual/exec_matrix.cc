@@ -1,8 +1,10 @@
 // ldmatrix, stmatrix, movmatrix and mma.sync (PTX ISA 9.7.14).
+#include <algorithm>
 #include <cmath>
 #include "exec_lanes.h"
 #include "exec_memory.h"
 #include "formats.h"
+#include "ordering.h"
 
 namespace ktl {
 namespace {
@@ -16,6 +18,8 @@ Flow matrices(Warp& w, const Op& op, uint32_t mask) {
   if (mask != ~0u) throw Fault{Code::Divergence, "a matrix move needs all 32 lanes of the warp"};
   gatherAddresses(w, op, rowLanes, 0, access);
   resolve(w, op, rowLanes, 16, 16, !IsLoad, access);
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->access(w, op, rowLanes, 16, IsLoad ? SharedAccess::LoadMatrix : SharedAccess::StoreMatrix);
   for (uint32_t m = 0; m < op.listCount; ++m) {
     const uint32_t slot = w.code->lists[op.list + m];
     uint32_t* reg = w.at<uint32_t>(slot);
@@ -81,38 +85,32 @@ Flow transpose(Warp& w, const Op& op, uint32_t mask) {
 // of k. list: A registers, B registers, C registers (or pairs of halves), then D registers.
 struct MmaForm {
   uint32_t k, bits;
-  FloatFormat format;
-  bool isInteger, aSigned, bSigned, halfAccumulator;
+  bool isInteger = false;
+  FloatFormat aFormat = FloatFormat::F16, bFormat = FloatFormat::F16;
+  bool aSigned = true, bSigned = true;
+  bool halfAccumulator = false, saturate = false;
   uint32_t a() const { return 16 * k * bits / 1024; }
   uint32_t b() const { return 8 * k * bits / 1024; }
   uint32_t c() const { return halfAccumulator ? 2 : 4; }
 };
-const MmaForm kForms[] = {
-    {16, 16, FloatFormat::F16, false, true, true, false},
-    {16, 16, FloatFormat::F16, false, true, true, true},
-    {16, 16, FloatFormat::BF16, false, true, true, false},
-    {8, 16, FloatFormat::F16, false, true, true, false},
-    {8, 16, FloatFormat::F16, false, true, true, true},
-    {8, 16, FloatFormat::BF16, false, true, true, false},
-    {8, 32, FloatFormat::TF32, false, true, true, false},
-    {4, 32, FloatFormat::TF32, false, true, true, false},
-    {32, 8, FloatFormat::F16, true, true, true, false},
-    {32, 8, FloatFormat::F16, true, false, false, false},
-    {16, 8, FloatFormat::F16, true, true, true, false},
-    {16, 8, FloatFormat::F16, true, false, false, false},
-};
+// Of all rows of the table, by index in op.aux.
+std::vector<MmaForm>& mmaForms() {
+  static std::vector<MmaForm> forms;
+  return forms;
+}
 
 Flow mma(Warp& w, const Op& op, uint32_t mask) {
   if (mask != ~0u) throw Fault{Code::Divergence, "mma.sync needs all 32 lanes of the warp"};
-  const MmaForm& f = kForms[op.aux];
+  const MmaForm& f = mmaForms()[op.aux];
   const uint32_t *list = w.code->lists.data() + op.list, perRegister = 32 / f.bits;
   uint32_t taint = 0;
   for (uint32_t i = 0; i < f.a() + f.b() + f.c(); ++i) taint |= w.taint[list[i]];
-  const auto element = [&](uint32_t slot, uint32_t lane, uint32_t e, bool isSigned) -> double {
+  const auto element = [&](uint32_t slot, uint32_t lane, uint32_t e, bool isSigned,
+                           FloatFormat format) -> double {
     const uint32_t raw = w.at<uint32_t>(slot)[lane] >> (e * f.bits);
     if (f.isInteger)
       return isSigned ? static_cast<double>(static_cast<int8_t>(raw)) : static_cast<double>(raw & 0xff);
-    return decodeFloat(f.format, f.bits == 32 ? raw : raw & 0xffff);
+    return decodeFloat(format, raw & (~0u >> (32 - f.bits)));
   };
   // A register r: row lane/4 + 8(r % 2), k from (r / 2) * 4 * perRegister + (lane % 4) * perRegister. B:
   // column lane/4.
@@ -122,11 +120,11 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     for (uint32_t r = 0; r < f.a(); ++r)
       for (uint32_t e = 0; e < perRegister; ++e)
         a[lane / 4 + 8 * (r % 2)][(r / 2) * 4 * perRegister + k + e] =
-            static_cast<float>(element(list[r], lane, e, f.aSigned));
+            static_cast<float>(element(list[r], lane, e, f.aSigned, f.aFormat));
     for (uint32_t r = 0; r < f.b(); ++r)
       for (uint32_t e = 0; e < perRegister; ++e)
         b[lane / 4][r * 4 * perRegister + k + e] =
-            static_cast<float>(element(list[f.a() + r], lane, e, f.bSigned));
+            static_cast<float>(element(list[f.a() + r], lane, e, f.bSigned, f.bFormat));
   }
   const uint32_t *c = list + f.a() + f.b(), *d = c + f.c();
   uint32_t out[4][32];
@@ -134,10 +132,11 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     for (uint32_t i = 0; i < 4; ++i) {
       const uint32_t row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
       if (f.isInteger) {
-        uint32_t sum = w.at<uint32_t>(c[i])[lane];
+        int64_t sum = w.at<int32_t>(c[i])[lane];
         for (uint32_t k = 0; k < f.k; ++k)
-          sum += static_cast<uint32_t>(static_cast<int32_t>(a[row][k]) * static_cast<int32_t>(b[column][k]));
-        out[i][lane] = sum;
+          sum += static_cast<int32_t>(a[row][k]) * static_cast<int32_t>(b[column][k]);
+        if (f.saturate) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
+        out[i][lane] = static_cast<uint32_t>(sum);
         continue;
       }
       float sum = f.halfAccumulator
@@ -156,11 +155,13 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-void mmaRow(Table& t, const std::string& pattern, uint32_t form) {
+void mmaRow(Table& t, const std::string& pattern, const MmaForm& added) {
+  const auto form = static_cast<uint32_t>(mmaForms().size());
+  mmaForms().push_back(added);
   t.push_back(
       {"mma", "sync aligned row col " + pattern,
        [form](Builder& b) {
-         const MmaForm& f = kForms[form];
+         const MmaForm& f = mmaForms()[form];
          std::vector<uint32_t> slots;
          const auto add = [&](size_t i, uint32_t count, bool isDestination) {
            const ptx::Operand& operand = b.operand(i);
@@ -184,7 +185,7 @@ void mmaRow(Table& t, const std::string& pattern, uint32_t form) {
          b.op.flags |= kAligned;
          b.op.run = &mma;
        },
-       kForms[form].isInteger ? nullptr
+       added.isInteger ? nullptr
                               : "f32 fused multiply-adds instead of one truncated sum per instruction"});
 }
 
@@ -201,18 +202,32 @@ void addMatrixRows(Table& t) {
                  b.op.flags |= kAligned;
                  b.op.run = &transpose;
                }});
-  mmaRow(t, "m16n8k16 f32 f16 f16 f32", 0);
-  mmaRow(t, "m16n8k16 f16 f16 f16 f16", 1);
-  mmaRow(t, "m16n8k16 f32 bf16 bf16 f32", 2);
-  mmaRow(t, "m16n8k8 f32 f16 f16 f32", 3);
-  mmaRow(t, "m16n8k8 f16 f16 f16 f16", 4);
-  mmaRow(t, "m16n8k8 f32 bf16 bf16 f32", 5);
-  mmaRow(t, "m16n8k8 f32 tf32 tf32 f32", 6);
-  mmaRow(t, "m16n8k4 f32 tf32 tf32 f32", 7);
-  mmaRow(t, "m16n8k32 s32 s8 s8 s32", 8);
-  mmaRow(t, "m16n8k32 s32 u8 u8 s32", 9);
-  mmaRow(t, "m16n8k16 s32 s8 s8 s32", 10);
-  mmaRow(t, "m16n8k16 s32 u8 u8 s32", 11);
+  using F = FloatFormat;
+  for (const uint32_t k : {8u, 16u}) {
+    const std::string shape = "m16n8k" + std::to_string(k);
+    mmaRow(t, shape + " f32 f16 f16 f32", {k, 16});
+    mmaRow(t, shape + " f16 f16 f16 f16", {.k = k, .bits = 16, .halfAccumulator = true});
+    mmaRow(t, shape + " f32 bf16 bf16 f32", {k, 16, false, F::BF16, F::BF16});
+  }
+  for (const uint32_t k : {4u, 8u})
+    mmaRow(t, "m16n8k" + std::to_string(k) + " f32 tf32 tf32 f32", {k, 32, false, F::TF32, F::TF32});
+  for (const uint32_t k : {16u, 32u}) {
+    const std::string shape = "m16n8k" + std::to_string(k);
+    for (const auto& [a, aFormat] : {std::pair{" e4m3", F::E4M3}, std::pair{" e5m2", F::E5M2}})
+      for (const auto& [b, bFormat] : {std::pair{" e4m3", F::E4M3}, std::pair{" e5m2", F::E5M2}}) {
+        mmaRow(t, shape + " f32" + a + b + " f32", {k, 8, false, aFormat, bFormat});
+        mmaRow(t, shape + " f16" + a + b + " f16", {k, 8, false, aFormat, bFormat, true, true, true});
+      }
+    for (const bool aSigned : {false, true})
+      for (const bool bSigned : {false, true}) {
+        const std::string types = shape + " s32" + (aSigned ? " s8" : " u8") + (bSigned ? " s8" : " u8") + " s32";
+        const MmaForm form{.k = k, .bits = 8, .isInteger = true, .aSigned = aSigned, .bSigned = bSigned};
+        MmaForm saturating = form;
+        saturating.saturate = true;
+        mmaRow(t, types, form);
+        mmaRow(t, "satfinite " + types, saturating);
+      }
+  }
 }
 
 }  // namespace ktl

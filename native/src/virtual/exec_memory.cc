@@ -1,6 +1,7 @@
 // ld, st, cvta, isspacep, mapa, prefetch (PTX ISA 9.7.9).
 #include "exec_memory.h"
 #include "exec_lanes.h"
+#include "ordering.h"
 
 namespace ktl {
 
@@ -223,6 +224,8 @@ bool storeStraight(Warp& w, const Op& op, uint32_t mask) {
 
 template <class M, class R>
 Flow load(Warp& w, const Op& op, uint32_t mask) {
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Load);
   if constexpr (!std::is_same_v<R, B128>)
     if (!(op.aux & kPolls) && loadStraight<M, R>(w, op, mask)) return Flow::Next;
   Access access;
@@ -262,6 +265,8 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
 
 template <class M, class R>
 Flow store(Warp& w, const Op& op, uint32_t mask) {
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Store);
   if constexpr (!std::is_same_v<R, B128>)
     if (storeStraight<M, R>(w, op, mask)) {
       ++w.cta->cluster->epoch;
@@ -390,7 +395,7 @@ void moveBuild(Builder& b, bool isLoad) {
   }
 }
 
-const std::string kOrder = "weak|volatile|relaxed|acquire|release|mmio? cta|cluster|gpu|sys? ";
+const std::string kOrder = "mmio? weak|volatile|relaxed|acquire|release? cta|cluster|gpu|sys? ";
 const std::string kSpaces =
     "const|global|local|param|param::entry|param::func|shared|shared::cta|shared::cluster? ";
 const std::string kCache = "ca|cg|cs|lu|cv|wb|wt? nc? L1::*? L2::evict*? L2::*? L2::*? v2|v4|v8? ";

@@ -32,8 +32,7 @@ uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
   if ((d = dimension("%nclusterid")) >= 0) return component(launch.clusters, d, 0);
   if ((d = dimension("%cluster_ctaid")) >= 0) return component(cta.clusterLocal, d, 0);
   if ((d = dimension("%cluster_nctaid")) >= 0) return component(config.cluster, d, 0);
-  const auto clusterSize = static_cast<uint32_t>(
-      cta.cluster->ctas.capacity() ? config.cluster[0] * config.cluster[1] * config.cluster[2] : 1);
+  const uint32_t clusterSize = config.cluster[0] * config.cluster[1] * config.cluster[2];
   if (name == "%laneid") return lane;
   if (name == "%warpid") return w.index;
   if (name == "%nwarpid") return 64;

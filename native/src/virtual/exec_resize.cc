@@ -15,7 +15,7 @@ To convert(From from) {
   else if constexpr (std::is_same_v<From, Wide>)
     return static_cast<To>(from.low);
   else if constexpr (std::is_same_v<To, Wide>)
-    return Wide{from, 0};
+    return Wide{static_cast<uint64_t>(from), std::is_signed_v<From> && from < 0 ? ~uint64_t{0} : 0};
   else
     return static_cast<To>(from);
 }
@@ -32,11 +32,11 @@ Handler resizeTo(unsigned to) {
 
 }  // namespace
 
-Op resizeOp(unsigned from, unsigned to) {
+Op resizeOp(unsigned from, unsigned to, bool isSigned) {
   Op op;
   switch (from) {
-    case 2: op.run = resizeTo<uint16_t>(to); break;
-    case 4: op.run = resizeTo<uint32_t>(to); break;
+    case 2: op.run = isSigned ? resizeTo<int16_t>(to) : resizeTo<uint16_t>(to); break;
+    case 4: op.run = isSigned ? resizeTo<int32_t>(to) : resizeTo<uint32_t>(to); break;
     case 8: op.run = resizeTo<uint64_t>(to); break;
     default: op.run = resizeTo<Wide>(to); break;
   }

@@ -1,5 +1,6 @@
 // Tensor Memory instructions: alloc, dealloc, ld, st, cp, shift and their waits (PTX ISA 9.7.16.7, 9.7.16.8).
 #include "exec_tensor.h"
+#include "ordering.h"
 #include "smem_descriptor.h"
 
 namespace ktl {
@@ -32,6 +33,7 @@ Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   cta.tmemPeak = std::max(cta.tmemPeak, cta.tmemColumns);
   std::memcpy(to.shared.bytes.data() + offset, &address, 4);
   std::memset(to.shared.valid.data() + offset, 1, 4);
+  if (Ordering* order = cta.cluster->ordering.get()) order->forget(to, offset, 4);
   ++cta.cluster->epoch;
   return Flow::Next;
 }
@@ -40,6 +42,8 @@ Flow release(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask);
   w.cta->tmem.release(w.uniform<uint32_t>(op.src[0], mask), columns);
   w.cta->tmemColumns -= columns;
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->freeTmem(*w.cta, w.uniform<uint32_t>(op.src[0], mask), columns);
   ++w.cta->cluster->epoch;
   return Flow::Next;
 }
@@ -75,6 +79,7 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
   };
   const LaunchConfig::Order order = w.cta->cluster->launch.config->order;
   w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.ld");
+  if (Ordering* ordering = w.cta->cluster->ordering.get()) ordering->transfer(w, address, transfer, true);
   const bool now = order == LaunchConfig::Order::Eager ||
                    (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
   if (now) read();
@@ -91,6 +96,7 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
 Flow waitLoads(Warp& w, const Op&, uint32_t) {
   for (const auto& land : w.tmemLoads) land();
   w.tmemLoads.clear();
+  if (Ordering* order = w.cta->cluster->ordering.get()) order->waitTransfers(w, true);
   return Flow::Next;
 }
 
@@ -107,6 +113,7 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
     buffer->valid[k] = ~w.taint[slot];
   }
   w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.st");
+  if (Ordering* order = w.cta->cluster->ordering.get()) order->transfer(w, address, transfer, false);
   Warp* warp = &w;
   w.tmemStores.push_back(issue(w, AsyncKind::Tmem, 0, "tcgen05.st", [=] {
     warp->cta->tmem.store(transfer, address, warp->index, buffer->registers, buffer->valid);
@@ -117,6 +124,7 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
 Flow waitStores(Warp& w, const Op&, uint32_t) {
   for (const uint64_t id : w.tmemStores) w.cta->cluster->async.force(id);
   w.tmemStores.clear();
+  if (Ordering* order = w.cta->cluster->ordering.get()) order->waitTransfers(w, false);
   return Flow::Next;
 }
 
@@ -154,15 +162,20 @@ void expand(uint8_t* chunk, Expand mode) {
   std::memcpy(chunk, out, 16);
 }
 
+// Shared address of the 16 bytes of a row that start at byte 16 * part.
+uint32_t copySource(const SmemDescriptor& source, uint32_t r, uint32_t part) {
+  const uint32_t span = traitsOf(source.swizzle).span;
+  return source.physical(span ? (r % 8) * span + (r / 8) * source.stride + part * 16
+                              : (r % 8) * 16 + (r / 8) * source.stride + part * source.leading);
+}
+
 void copyRows(Cta& cta, const CopyShape& shape, Expand mode, uint32_t address, uint64_t descriptor) {
   const SmemDescriptor source = decodeSm100Descriptor(descriptor, "source");
-  const uint32_t column = address & 0xffff, base = address >> 16, span = traitsOf(source.swizzle).span;
+  const uint32_t column = address & 0xffff, base = address >> 16;
   cta.tmem.require(column, shape.bytes / 4, "tcgen05.cp");
   for (uint32_t r = 0; r < shape.rows; ++r)
     for (uint32_t part = 0; part < shape.bytes / 16; ++part) {
-      const uint32_t logical = span ? (r % 8) * span + (r / 8) * source.stride + part * 16
-                                    : (r % 8) * 16 + (r / 8) * source.stride + part * source.leading;
-      const uint32_t at = source.physical(logical);
+      const uint32_t at = copySource(source, r, part);
       if (at + 16 > cta.shared.size())
         throw Fault{Code::SharedOutOfBounds, "tcgen05.cp reads row " + std::to_string(r) +
                                                  " at shared address " + hex(at) +
@@ -197,6 +210,14 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     const auto ctas = targets(w, op.aux >> 8);
     const CopyShape& shape = kCopies[op.aux & 15];
     const auto mode = static_cast<Expand>(op.aux >> 4 & 15);
+    if (Ordering* order = w.cta->cluster->ordering.get()) {
+      const SmemDescriptor source = decodeSm100Descriptor(descriptor, "source");
+      for (Cta* cta : ctas)
+        for (uint32_t i = 0; i < shape.rows * shape.bytes / 16; ++i) {
+          const uint32_t at = copySource(source, i / (shape.bytes / 16), i % (shape.bytes / 16));
+          if (at + 16 <= cta->shared.size()) order->readAsync(w, lane, *cta, at, 16, "tcgen05.cp");
+        }
+    }
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank,
           std::string("tcgen05.cp ") + shape.name + " to column " + std::to_string(address & 0xffff), [=] {

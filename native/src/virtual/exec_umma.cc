@@ -1,5 +1,6 @@
 // tcgen05.mma and tcgen05.commit (PTX ISA 9.7.16.10): one first-in-first-out queue per issuing CTA.
 #include "exec_tensor.h"
+#include "ordering.h"
 #include "umma.h"
 
 namespace ktl {
@@ -44,6 +45,8 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     validateUmma(u, {ctas.data(), u.ctaGroup});
     w.faultLane = ~0u;
 
+    if (Ordering* order = cluster.ordering.get()) order->multiply(w, lane, u, even);
+
     Cta* cta = w.cta;
     if (cta->umma && cta->umma->ctaGroup == u.ctaGroup && !cta->umma->ops.empty()) {
       cta->umma->ops.push_back(u);
@@ -75,11 +78,19 @@ Flow commit(Warp& w, const Op& op, uint32_t mask) {
       throw Fault{Code::SharedOutOfBounds, "tcgen05.commit to CTA mask " + hex(ranks) + " in a cluster of " +
                                                std::to_string(cluster.ctas.size())};
     w.cta->umma.reset();
+    Ordering* order = cluster.ordering.get();
+    if (order)
+      forLanes(ranks, [&](uint32_t rank) {
+        order->signalAsync(w, lane, *cluster.ctas[rank], offset, "this tcgen05.commit");
+      });
+    const auto sent = order ? order->commit(w, lane) : nullptr;
     issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.commit to mbarrier " + hex(offset), [=, &cluster] {
       forLanes(ranks, [&](uint32_t rank) {
         if (cluster.ctas[rank]->liveWarps == 0)
           throw Fault{Code::AsyncInFlight, "the CTA of rank " + std::to_string(rank) + " has exited"};
-        cluster.ctas[rank]->mbarrier(offset, "tcgen05.commit").arrive(1);
+        Mbarrier& barrier = cluster.ctas[rank]->mbarrier(offset, "tcgen05.commit");
+        if (order) order->complete(*sent, *cluster.ctas[rank], offset, barrier.completed);
+        barrier.arrive(1);
       });
       ++cluster.epoch;
     });
@@ -139,8 +150,10 @@ void addUmmaRows(Table& t) {
                  }
                  b.op.run = &commit;
                }});
-  const auto ignore = [](Builder& b) { b.op.run = [](Warp&, const Op&, uint32_t) { return Flow::Next; }; };
-  t.push_back({"tcgen05", "fence::before_thread_sync|fence::after_thread_sync", ignore});
+  t.push_back({"tcgen05", "fence::before_thread_sync|fence::after_thread_sync", [](Builder& b) {
+                 b.op.run = b.has("fence::before_thread_sync") ? &countFence<&Ordering::fenceBefore>
+                                                               : &countFence<&Ordering::fenceAfter>;
+               }});
 }
 
 void addTensorRows(Table& t) {

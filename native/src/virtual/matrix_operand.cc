@@ -108,6 +108,10 @@ void checkOperand(const OperandTile& tile, const SharedMemory& shared, const cha
   });
 }
 
+void appendChunks(const OperandTile& tile, std::vector<uint32_t>& chunks) {
+  forEachChunk(tile, [&](uint32_t, uint32_t offset) { chunks.push_back(tile.descriptor.physical(offset)); });
+}
+
 void gatherOperand(const OperandTile& tile, const SharedMemory& shared, uint8_t* raw, RowSet& invalid,
                    uint32_t rowOffset) {
   bool clean = true;

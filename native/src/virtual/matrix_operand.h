@@ -2,6 +2,7 @@
 #pragma once
 #include <bitset>
 #include <cstdint>
+#include <vector>
 #include "instruction_descriptor.h"
 #include "memory.h"
 #include "smem_descriptor.h"
@@ -31,6 +32,9 @@ void checkOperand(const OperandTile& tile, const SharedMemory& shared, const cha
 // row). checkOperand must have passed.
 void gatherOperand(const OperandTile& tile, const SharedMemory& shared, uint8_t* raw, RowSet& invalid,
                    uint32_t rowOffset);
+
+// Shared addresses of the tile's 16-byte chunks, appended to `chunks`.
+void appendChunks(const OperandTile& tile, std::vector<uint32_t>& chunks);
 
 // How decoded elements are laid out: Rows [row][k], or Panels [row / 16][k][row % 16] for the vectorised
 // side.

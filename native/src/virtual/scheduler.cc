@@ -121,7 +121,7 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
   }
   if (outcome == Warp::Outcome::Blocked) {
     warp.waiting = true;
-    warp.blockedAt = cluster.epoch;
+    warp.blockedAt = epoch;  // what it did itself may have woken its other lanes
     if (std::all_of(warp.groups.begin(), warp.groups.end(), [](const Group& g) { return g.converging; })) {
       warp.pc = warp.groups.front().pc;
       Finding finding =
@@ -239,8 +239,8 @@ void Scheduler::hang() {
 
 void Scheduler::retire(Cluster& cluster) {
   for (const AsyncItem& item : cluster.async.items()) {
-    // Bulk stores too: they read shared memory that the CTA gives up now.
-    if (item.kind == AsyncKind::Tmem) continue;
+    // Bulk stores too, unless they have read the shared memory that the CTA gives up now.
+    if (item.kind == AsyncKind::Tmem || item.wasRead) continue;
     const Warp* issuer = cluster.ctas[item.cta]->warps[item.warp].get();
     Finding finding = cluster.describe(issuer, item.pc, Code::AsyncInFlight,
                                        "the CTA exits before anybody waited for: " + item.what);

@@ -240,6 +240,17 @@ void executeTensorLoad(const TensorMap& map, const int32_t* coordinates, uint32_
   });
 }
 
+std::vector<uint32_t> tensorStoreChunks(const TensorMap& map, const int32_t* coordinates,
+                                        uint32_t sharedAddress) {
+  std::vector<uint32_t> chunks;
+  const uint32_t inside = static_cast<uint32_t>(innerSpan(map, coordinates).count) * map.elementBytes;
+  forEachRow(map, coordinates, sharedAddress, [&](const BoxRow& at) {
+    if (!at.inside) return;
+    for (uint32_t i = 0; i < inside; i += kChunk) chunks.push_back(swizzled(map.swizzle, at.shared + i));
+  });
+  return chunks;
+}
+
 TensorStoreReport executeTensorStore(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress,
                                      const SharedMemory& shared, const GlobalView& global) {
   return walkStore(

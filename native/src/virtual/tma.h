@@ -37,6 +37,9 @@ struct TensorStoreReport {
 // dims[0] are written. Those bytes never count as invalid.
 TensorStoreReport executeTensorStore(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress,
                                      const SharedMemory& shared, const GlobalView& global);
+// Shared addresses of the 16-byte chunks that such a store or reduction reads.
+std::vector<uint32_t> tensorStoreChunks(const TensorMap& map, const int32_t* coordinates,
+                                        uint32_t sharedAddress);
 TensorStoreReport executeTensorReduce(const TensorMap& map, const int32_t* coordinates,
                                       uint32_t sharedAddress, const SharedMemory& shared,
                                       const GlobalView& global, Reduction operation);

@@ -299,6 +299,21 @@ UmmaCost validateUmma(const UmmaOp& op, std::span<const UmmaCta> ctas) {
   return costOf(plan);
 }
 
+UmmaFootprint footprintOf(const UmmaOp& op) {
+  const Plan plan = planOf(op);
+  UmmaFootprint footprint;
+  footprint.column = plan.column;
+  footprint.columns = plan.columns;
+  footprint.aColumn = plan.aColumn;
+  footprint.aColumns = plan.aInTmem ? kTmemOperandColumns : 0;
+  for (uint32_t half = 0; half < plan.halves; ++half)
+    for (uint32_t group = 0; group < plan.rows / 16; ++group)
+      footprint.groups |= 1u << plan.lane(group, half) / 16;
+  if (!plan.aInTmem) appendChunks(plan.a, footprint.chunks);
+  appendChunks(plan.b, footprint.chunks);
+  return footprint;
+}
+
 UmmaCost executeUmma(std::span<const UmmaOp> ops, std::span<const UmmaCta> ctas, UmmaMode mode) {
   UmmaCost total;
   std::vector<Plan> plans;

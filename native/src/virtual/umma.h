@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 #include "instruction_descriptor.h"
 #include "memory.h"
 #include "tmem.h"
@@ -43,6 +44,15 @@ struct UmmaCost {
 // At issue: decodes and checks all descriptors, shared-memory extents and TMEM columns. Throws Fault
 // Descriptor, SharedOutOfBounds, TmemAccess.
 UmmaCost validateUmma(const UmmaOp& op, std::span<const UmmaCta> ctas);
+
+// What an instruction touches in each CTA.
+struct UmmaFootprint {
+  std::vector<uint32_t> chunks;  // of A and B: shared addresses of 16 bytes each
+  uint32_t column = 0, columns = 0;    // of D
+  uint32_t aColumn = 0, aColumns = 0;  // of A in Tensor Memory
+  uint32_t groups = 0;                 // bit g: lanes 16g to 16g + 15 of D
+};
+UmmaFootprint footprintOf(const UmmaOp& op);
 
 // At delivery: executes `ops` in order. Runs of instructions that accumulate into the same D with the same
 // instruction descriptor are executed together, so pass whole k-blocks. Checks what validateUmma checks.

@@ -1,6 +1,6 @@
 #include "warp.h"
 #include <algorithm>
-#include "cta.h"
+#include "ordering.h"
 
 namespace ktl {
 
@@ -63,6 +63,7 @@ void Warp::drift(uint32_t lanes, uint32_t operations) {
 }
 
 void Warp::leave(uint32_t mask) {
+  if (Ordering* order = cta->cluster->ordering.get()) order->exit(*this, mask);
   live &= ~mask;
   active &= ~mask;
   Cluster& cluster = *cta->cluster;

@@ -1,4 +1,4 @@
-import { catalogue, explainCode, type Entry, type Example } from '../../../grammar/catalogue/index.ts'
+import { catalogue, explainCode, type Entry, type Environment, type Example } from '../../../grammar/catalogue/index.ts'
 import { renderDiagnostics } from '../../../grammar/render.ts'
 import { ktlError } from '../../fail.ts'
 import type { AddCommand, Context } from '../context.ts'
@@ -54,11 +54,19 @@ function showExample(
 /** The text of an example as a user would write it. */
 function textOf(example: Example): string {
   if ('ktl' in example) return example.ktl.trimEnd()
-  if ('command' in example) return `$ ${example.command}`
-  if ('call' in example) return example.call
+  if ('command' in example) return `$ ${[...variables(example.environment), example.command].join(' ')}`
+  if ('call' in example) return [...variables(example.environment).map((v) => `// with ${v}`), example.call].join('\n')
+  if ('launch' in example) {
+    const text = 'cuda' in example ? example.cuda : example.ptx
+    return `${text.trimEnd()}\n\n// kernel: the one above, loaded on the virtual SM100\n${example.launch}`
+  }
   const kernel = example.kernel === undefined ? '' : `${example.kernel.trimEnd()}\n\n`
   return `${kernel}epilogue: ${example.epilogue.trimEnd()}`
 }
+
+/** `KTL_NVCC=/nonexistent/nvcc` */
+const variables = (environment: Environment = {}): string[] =>
+  Object.entries(environment).map(([name, value]) => `${name}=${value}`)
 
 /** Codes of the same hundred. */
 const nearCodes = (code: string): string[] =>

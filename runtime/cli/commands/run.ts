@@ -110,7 +110,11 @@ function chooseKernels({ args }: PreparedArguments, name: string, options: RunOp
   const count = instance !== undefined ? Infinity : all ? limit : index + 1
   const found = getKernels(args, { limit: count, metadataFilter: ({ design: { kind } }) => design === undefined || kind === design })
   const kernels = found.filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
-  if (kernels.length === 0) throw ktlError('KTL4042', { what: `these arguments of \`${name}\``, reasons: found.why?.split('\n').slice(1, 7) ?? [] })
+  if (kernels.length === 0) {
+    // The first line is a headline, when there are others.
+    const why = found.why?.split('\n') ?? []
+    throw ktlError('KTL4042', { what: `these arguments of \`${name}\``, reasons: why.length > 1 ? why.slice(1, 7).map((line) => line.trim()) : why })
+  }
   if (instance !== undefined) {
     const named = kernels.filter((kernel) => kernel.metadata.kernelName === instance)
     if (named.length > 0) return named

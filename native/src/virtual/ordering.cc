@@ -1,0 +1,294 @@
+// Edges, fences and shared memory of the ordering checker; its Tensor Memory half is ordering_tmem.cc.
+#include "ordering.h"
+#include "exec_lanes.h"
+
+namespace ktl {
+namespace {
+
+void raise(Clock& clock, size_t size, uint32_t agent, uint32_t epoch) {
+  if (epoch == 0) return;
+  if (clock.empty()) clock.resize(size);
+  clock[agent] = std::max(clock[agent], epoch);
+}
+
+bool writes(SharedAccess kind) { return kind != SharedAccess::Load && kind != SharedAccess::LoadMatrix; }
+
+}  // namespace
+
+Ordering::Ordering(Cluster& cluster) : cluster_(cluster) {
+  const uint32_t ctas = static_cast<uint32_t>(cluster.ctas.size());
+  warps_.resize(ctas * cluster.launch.warpsPerCta);
+  ctas_.resize(ctas);
+  for (CtaState& cta : ctas_) cta.pages.resize((cluster.launch.sharedBytes + kPage - 1) / kPage);
+  const auto threads = std::make_shared<Clock>(warps_.size() * 32),
+             agents = std::make_shared<Clock>(2 * warps_.size() + ctas);
+  threads_.resize(warps_.size() * 32);
+  for (Thread& thread : threads_) {
+    thread.seen = thread.proxied = threads;
+    thread.published = thread.usable = agents;
+  }
+  strongOf_.resize(cluster.launch.code->ops.size());
+}
+
+uint32_t Ordering::warpOf(const Warp& w) const {
+  return w.cta->rank * cluster_.launch.warpsPerCta + w.index;
+}
+
+std::string Ordering::by(uint32_t warp, uint32_t pc) const {
+  const uint32_t perCta = cluster_.launch.warpsPerCta;
+  const ptx::Instruction& ins = *cluster_.launch.code->source[pc];
+  std::string text = "warp " + std::to_string(warp % perCta);
+  if (ctas_.size() > 1) text = "CTA rank " + std::to_string(warp / perCta) + " " + text;
+  text += " (ptx line " + std::to_string(ins.line);
+  if (ins.cudaLine) text += ", cuda line " + std::to_string(ins.cudaLine);
+  return text + ")";
+}
+
+// --- edges
+// ---------------------------------------------------------------------------------------------------
+
+void Ordering::send(Facts& to, uint32_t thread) {
+  Thread& t = threads_[thread];
+  const WarpState& warp = warps_[thread / 32];
+  raise(to.seen, threads_.size(), thread, t.epoch++);
+  raise(to.proxied, threads_.size(), thread, t.proxiedEpoch);
+  for (uint32_t k = 0; k < 2; ++k)
+    raise(to.published, t.published->size(), 2 * (thread / 32) + k,
+          std::min(t.publishedEpoch[k], warp.done[k]));
+}
+
+void Ordering::send(Facts& to, const Warp& w, uint32_t mask) {
+  const Clock *seen = nullptr, *proxied = nullptr, *published = nullptr;
+  forLanes(mask, [&](uint32_t lane) {
+    Thread& t = threads_[threadOf(w, lane)];
+    if (t.seen.get() != seen) join(to.seen, *(seen = t.seen.get()));
+    if (t.proxied.get() != proxied) join(to.proxied, *(proxied = t.proxied.get()));
+    if (t.published.get() != published) join(to.published, *(published = t.published.get()));
+  });
+  forLanes(mask, [&](uint32_t lane) { send(to, threadOf(w, lane)); });
+}
+
+void Ordering::learn(const Warp& w, uint32_t mask, const Facts& facts) {
+  JoinOnce seen(facts.seen), proxied(facts.proxied), published(facts.published);
+  forLanes(mask, [&](uint32_t lane) {
+    Thread& t = threads_[threadOf(w, lane)];
+    seen.into(t.seen);
+    proxied.into(t.proxied);
+    published.into(t.published);
+  });
+}
+
+void Ordering::pass(const Warp& w, uint32_t mask, const SyncPoint& point, uint64_t generation) {
+  learn(w, mask, point.past());
+  if (const Facts* current = point.upTo(generation)) learn(w, mask, *current);
+}
+
+void Ordering::arriveBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation) {
+  send(ctas_[w.cta->rank].barriers[id].arrivalsOf(generation), w, mask);
+}
+void Ordering::passBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation, bool all) {
+  pass(w, mask, ctas_[w.cta->rank].barriers[id], generation);
+  if (all) learn(w, mask, exited_);
+}
+
+void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation) {
+  send(clusterBarrier_.arrivalsOf(generation), w, mask);
+}
+void Ordering::passCluster(Warp& w, uint32_t mask, uint64_t generation) {
+  pass(w, mask, clusterBarrier_, generation);
+  learn(w, mask, exited_);
+}
+
+void Ordering::arriveMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation) {
+  send(ctas_[cta.rank].mbarriers[offset].arrivalsOf(generation), w, 1u << lane);
+}
+void Ordering::passMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation) {
+  pass(w, 1u << lane, ctas_[cta.rank].mbarriers[offset], generation);
+}
+
+void Ordering::syncWarp(Warp& w, uint32_t mask) {
+  Facts all;
+  send(all, w, mask);
+  learn(w, mask, all);
+}
+
+void Ordering::exit(Warp& w, uint32_t mask) { send(exited_, w, mask); }
+
+std::shared_ptr<const Facts> Ordering::release(Warp& w, uint32_t lane) {
+  const auto facts = std::make_shared<Facts>();
+  send(*facts, w, 1u << lane);
+  return facts;
+}
+void Ordering::complete(const Facts& sent, const Cta& cta, uint32_t offset, uint64_t generation) {
+  ctas_[cta.rank].mbarriers[offset].arrivalsOf(generation).add(sent);
+}
+
+// --- fences
+// --------------------------------------------------------------------------------------------------
+
+void Ordering::fenceProxy(Warp& w, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) {
+    Thread& t = threads_[threadOf(w, lane)];
+    t.proxied = t.seen;
+    t.proxiedEpoch = t.epoch++;
+  });
+}
+void Ordering::fenceInit(Warp& w, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) {
+    Thread& t = threads_[threadOf(w, lane)];
+    t.initEpoch = t.epoch++;
+  });
+}
+void Ordering::fenceBefore(Warp& w, uint32_t mask) {
+  WarpState& warp = warps_[warpOf(w)];
+  forLanes(mask, [&](uint32_t lane) {
+    for (uint32_t k = 0; k < 2; ++k) threads_[threadOf(w, lane)].publishedEpoch[k] = warp.epoch[k];
+  });
+  for (uint32_t& epoch : warp.epoch) ++epoch;
+}
+void Ordering::fenceAfter(Warp& w, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) {
+    Thread& t = threads_[threadOf(w, lane)];
+    t.usable = t.published;
+  });
+}
+
+// --- shared memory
+// -------------------------------------------------------------------------------------------
+
+bool Ordering::isStrong(uint32_t pc) {
+  uint8_t& known = strongOf_[pc];
+  if (known == 0) {
+    known = 1;
+    for (const std::string& m : cluster_.launch.code->source[pc]->modifiers)
+      if (m == "volatile" || m == "relaxed" || m == "acquire" || m == "release" || m == "mmio") known = 2;
+  }
+  return known == 2;
+}
+
+void Ordering::check(Warp& w, uint32_t lane, const Mark& earlier, bool isLoad, uint32_t address,
+                     SharedAccess kind) {
+  const uint32_t thread = threadOf(w, lane);
+  if (earlier.epoch == 0 || earlier.agent == thread) return;
+  if ((*threads_[thread].seen)[earlier.agent] >= earlier.epoch) return;
+  if (writes(kind) && earlier.pc == w.pc) return;
+  const bool sameWarp = earlier.agent / 32 == thread / 32;
+  cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                std::string(writes(kind) ? "store over" : "load of") + " shared memory at " + hex(address) +
+                    " that " + (sameWarp ? "lane " + std::to_string(earlier.agent % 32) + " of " : "") +
+                    by(earlier.agent / 32, earlier.pc) + (isLoad ? " loaded" : " stored") +
+                    ", with nothing between that orders the two: " +
+                    (sameWarp ? "put __syncwarp() between them"
+                              : "put a barrier, or an mbarrier arrive and wait, between them"));
+}
+
+void Ordering::access(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, SharedAccess kind) {
+  if (op.space != ptx::Space::Shared && op.space != ptx::Space::Generic && op.space != ptx::Space::Global)
+    return;
+  const bool strong = kind == SharedAccess::Atomic || isStrong(w.pc);
+  if (strong && kind != SharedAccess::Store) learn(w, mask, strong_);
+  if (strong && kind != SharedAccess::Load) send(strong_, w, mask);
+  if (op.space == ptx::Space::Global) return;
+  forLanes(mask, [&](uint32_t lane) {
+    const uint64_t address = op.wide & 1
+                                 ? w.at<uint64_t>(op.src[0])[lane] + op.imm
+                                 : static_cast<uint32_t>(w.at<uint32_t>(op.src[0])[lane] + op.imm);
+    if (op.space == ptx::Space::Generic && (address & kWindowMask) != kSharedWindow) return;
+    const uint32_t rank = address >> 24 & 0xff, offset = address & 0xffffff;
+    // Accesses that fault are reported by those who execute them.
+    if (rank >= ctas_.size() || uint64_t{offset} + bytes > cluster_.launch.sharedBytes) return;
+    for (uint32_t at = offset; at < offset + bytes;) {
+      std::unique_ptr<Page>& page = ctas_[rank].pages[at / kPage];
+      const uint32_t end = std::min(offset + bytes, (at / kPage + 1) * kPage);
+      if (!page && !writes(kind)) {
+        at = end;
+        continue;
+      }
+      if (!page) page = std::make_unique<Page>();
+      const Byte* last = nullptr;
+      for (; at < end; ++at) {
+        Byte& byte = (*page)[at % kPage];
+        const uint32_t thread = threadOf(w, lane);
+        const Mark now{thread, threads_[thread].epoch, w.pc};
+        const bool checked = last && last->agent == byte.agent && last->epoch == byte.epoch;
+        if (!strong && !checked && !byte.strong && !(byte.collective && byte.agent / 32 == thread / 32))
+          check(w, lane, byte, false, rank << 24 | at, kind);
+        if (!writes(kind)) {
+          last = &byte;
+          if (!strong) byte.load = now;
+          continue;
+        }
+        if (!strong) check(w, lane, byte.load, true, rank << 24 | at, kind);
+        byte = {now, strong, kind == SharedAccess::StoreMatrix, {}};
+      }
+    }
+  });
+}
+
+void Ordering::forget(const Cta& cta, uint32_t offset, uint32_t bytes) {
+  auto& pages = ctas_[cta.rank].pages;
+  for (uint32_t at = offset; at < offset + bytes;) {
+    const uint32_t end = std::min(offset + bytes, (at / kPage + 1) * kPage);
+    std::unique_ptr<Page>& page = pages[at / kPage];
+    if (page && end - at == kPage)
+      page.reset();
+    else if (page)
+      std::fill(page->begin() + at % kPage, page->begin() + at % kPage + (end - at), Byte{});
+    at = end;
+  }
+}
+
+void Ordering::readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes,
+                         const char* what) {
+  const uint32_t thread = threadOf(w, lane);
+  const Thread& t = threads_[thread];
+  const auto& pages = ctas_[cta.rank].pages;
+  for (uint32_t at = offset; at < offset + bytes; ++at) {
+    if (!pages[at / kPage]) {
+      at |= kPage - 1;
+      continue;
+    }
+    const Byte& byte = (*pages[at / kPage])[at % kPage];
+    if (byte.epoch == 0 || (*t.proxied)[byte.agent] >= byte.epoch) continue;
+    if (byte.agent == thread && t.proxiedEpoch >= byte.epoch) continue;
+    const bool seen = byte.agent == thread || (*t.seen)[byte.agent] >= byte.epoch;
+    const bool fenced = threads_[byte.agent].proxiedEpoch >= byte.epoch;
+    const std::string stored = std::string(what) + " reads shared memory at " + hex(at) + " that lane " +
+                               std::to_string(byte.agent % 32) + " of " + by(byte.agent / 32, byte.pc) +
+                               " stored";
+    cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                  fenced && !seen
+                      ? stored + " and fenced, with nothing that orders its fence before this instruction: " +
+                            "put a barrier between them"
+                  : seen ? stored + " through the generic proxy, without fence.proxy.async between: the " +
+                               "storing thread needs fence.proxy.async.shared::cta after its stores, before "
+                               "the barrier"
+                         : stored + " through the generic proxy, with neither fence.proxy.async nor a "
+                                    "barrier between");
+    return;
+  }
+}
+
+void Ordering::initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset) {
+  const uint32_t thread = threadOf(w, lane);
+  CtaState& state = ctas_[cta.rank];
+  state.mbarriers.erase(offset);
+  state.inits[offset] = {thread, threads_[thread].epoch, w.pc};
+  forget(cta, offset, 8);
+}
+
+void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what) {
+  const auto found = ctas_[cta.rank].inits.find(offset);
+  if (found == ctas_[cta.rank].inits.end()) return;
+  const Mark& init = found->second;
+  const Thread& initialiser = threads_[init.agent];
+  if (initialiser.initEpoch >= init.epoch || initialiser.proxiedEpoch >= init.epoch) return;
+  if ((*threads_[threadOf(w, lane)].proxied)[init.agent] >= init.epoch) return;
+  cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                std::string(what) + " will signal mbarrier " + hex(offset) + ", whose mbarrier.init by " +
+                    by(init.agent / 32, init.pc) +
+                    " was not made visible to the async proxy: the initialising thread needs "
+                    "fence.mbarrier_init.release.cluster after it, before the barrier");
+}
+
+}  // namespace ktl

@@ -1,0 +1,136 @@
+// Tensor Memory in the ordering checker: tcgen05.ld, st and mma (PTX ISA 9.7.16.6).
+#include "exec_lanes.h"
+#include "ordering.h"
+#include "umma.h"
+
+namespace ktl {
+
+// The eight lane groups of a column.
+Ordering::Cells* Ordering::cellsAt(uint32_t rank, uint32_t column) {
+  constexpr uint32_t kGroups = TensorMemory::kLanes / kLaneGroup;
+  auto& cells = ctas_[rank].cells;
+  if (cells.empty()) cells.resize(TensorMemory::kColumns * kGroups);
+  return &cells[column % TensorMemory::kColumns * kGroups];
+}
+
+bool Ordering::usable(const Warp& w, uint32_t mask, const Mark& mark, bool fenced) const {
+  if (mark.agent / 2 == warpOf(w)) return true;
+  bool known = false;
+  forLanes(mask, [&](uint32_t lane) {
+    const Thread& t = threads_[threadOf(w, lane)];
+    known |= (fenced ? *t.usable : *t.published)[mark.agent] >= mark.epoch;
+  });
+  return known;
+}
+
+void Ordering::transfer(Warp& w, uint32_t address, const TmemTransfer& transfer, bool isLoad) {
+  const bool whole = transfer.shape == TmemShape::Lanes32x32b;
+  const uint32_t first = 2 * (w.index % 4) + (whole ? 0 : address >> 20 & 1), groups = whole ? 2 : 1;
+  const uint32_t agent = 2 * warpOf(w) + (isLoad ? 0 : 1), column = address & 0xffff;
+  const Mark now{agent, warps_[warpOf(w)].epoch[isLoad ? 0 : 1], w.pc};
+  const auto cells = [&](uint32_t from) {
+    for (uint32_t c = from; c < from + transfer.columns(); ++c)
+      for (uint32_t g = first; g < first + groups; ++g) {
+        Cells& cell = cellsAt(w.cta->rank, c)[g];
+        const Mark& last = cell.written;
+        if (last.epoch && cell.byTensor && !usable(w, w.live, last, true)) {
+          const bool waited = usable(w, w.live, last, false);
+          cluster_.warn(w, Code::Race, -1,
+                        std::string(isLoad ? "tcgen05.ld reads" : "tcgen05.st overwrites") +
+                            " Tensor Memory column " + std::to_string(c) +
+                            ", which tcgen05.mma of CTA rank " +
+                            std::to_string(last.agent - tensorAgent(0)) + " (ptx line " +
+                            std::to_string(cluster_.launch.code->source[last.pc]->line) + ") wrote, " +
+                            (waited
+                                 ? "without tcgen05.fence::after_thread_sync behind the wait for its commit"
+                                 : "without a wait for a tcgen05.commit of it: wait for the mbarrier of "
+                                   "the commit, then tcgen05.fence::after_thread_sync"));
+          return;
+        }
+        if (!isLoad) {
+          cell.written = now;
+          cell.byTensor = false;
+          cell.loads.clear();
+          continue;
+        }
+        const auto same = std::find_if(cell.loads.begin(), cell.loads.end(),
+                                       [&](const Mark& m) { return m.agent == agent; });
+        if (same == cell.loads.end())
+          cell.loads.push_back(now);
+        else
+          *same = now;
+      }
+  };
+  cells(column);
+  if (transfer.shape == TmemShape::Lanes16x32bx2) cells(column + transfer.halfSplit);
+}
+
+void Ordering::waitTransfers(Warp& w, bool loads) {
+  WarpState& warp = warps_[warpOf(w)];
+  const uint32_t k = loads ? 0 : 1;
+  warp.done[k] = warp.epoch[k]++;
+}
+
+void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns,
+                     uint32_t groups, bool writes) {
+  const Mark now{tensorAgent(w.cta->rank), ctas_[w.cta->rank].tensorEpoch, w.pc};
+  const auto require = [&](const Mark& mark, bool isLoad, uint32_t at) {
+    if (usable(w, 1u << lane, mark, true)) return true;
+    const uint32_t warp = mark.agent / 2;
+    bool fenced = false;
+    for (uint32_t i = 0; i < 32; ++i)
+      fenced |= threads_[warp * 32 + i].publishedEpoch[mark.agent & 1] >= mark.epoch;
+    const char* missing =
+        usable(w, 1u << lane, mark, false)
+            ? "this thread needs tcgen05.fence::after_thread_sync behind its wait"
+        : warps_[warp].done[mark.agent & 1] < mark.epoch
+            ? (isLoad ? "that warp needs tcgen05.wait::ld, tcgen05.fence::before_thread_sync and an arrive "
+                        "that this thread waits for"
+                      : "that warp needs tcgen05.wait::st, tcgen05.fence::before_thread_sync and an arrive "
+                        "that this thread waits for")
+        : fenced ? "this thread needs to wait for an arrive of that warp behind its fence"
+                 : "that warp needs tcgen05.fence::before_thread_sync before its arrive";
+    cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                  std::string("tcgen05.mma ") + (writes ? "overwrites" : "reads") +
+                      " Tensor Memory column " + std::to_string(at) + ", which " + by(warp, mark.pc) +
+                      (isLoad ? " loaded" : " stored") + ", and nothing orders the two: " + missing);
+    return false;
+  };
+  for (uint32_t c = column; c < column + columns; ++c)
+    forLanes(groups, [&](uint32_t g) {
+      Cells& cell = cellsAt(rank, c)[g];
+      if (cell.written.epoch && !cell.byTensor && !require(cell.written, false, c)) cell.written = {};
+      if (!writes) return;
+      for (const Mark& mark : cell.loads)
+        if (!require(mark, true, c)) break;
+      cell.loads.clear();
+      cell.written = now;
+      cell.byTensor = true;
+    });
+}
+
+void Ordering::multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t firstCta) {
+  const UmmaFootprint footprint = footprintOf(op);
+  for (uint32_t i = 0; i < op.ctaGroup; ++i) {
+    const Cta& cta = *cluster_.ctas[firstCta + i];
+    for (const uint32_t chunk : footprint.chunks)
+      readAsync(w, lane, cta, chunk, 16, "an operand of tcgen05.mma");
+    if (op.aInTmem) touch(w, lane, cta.rank, footprint.aColumn, footprint.aColumns, footprint.groups, false);
+    touch(w, lane, cta.rank, footprint.column, footprint.columns, footprint.groups, true);
+  }
+}
+
+std::shared_ptr<const Facts> Ordering::commit(Warp& w, uint32_t lane) {
+  const auto facts = std::make_shared<Facts>();
+  send(*facts, w, 1u << lane);
+  // Implies before_thread_sync.
+  facts->published[tensorAgent(w.cta->rank)] = ctas_[w.cta->rank].tensorEpoch++;
+  return facts;
+}
+
+void Ordering::freeTmem(const Cta& cta, uint32_t column, uint32_t columns) {
+  for (uint32_t c = column; c < column + columns; ++c)
+    std::fill_n(cellsAt(cta.rank, c), TensorMemory::kLanes / kLaneGroup, Cells{});
+}
+
+}  // namespace ktl
