@@ -132,7 +132,7 @@ extern "C" __global__ void bad(u32* out, int mode) {
   out[r] = v;
 }
 `
-const gpu = new TestDevice(compileToPtx(source))
+const gpu = new TestDevice(compileToPtx(source, 'sm_100a', ['-w']))
 const orders = ORDERS.map((o) => [describeOrder(o), o] as const)
 const range = (n: number) => Array.from({ length: n }, (_, i) => i)
 const clusterOf = (n: number): Partial<NativeLaunch> => ({ grid: [n, 1, 1], cluster: [n, 1, 1] })

@@ -34,7 +34,8 @@ function encodeRounded(dtype: DTypeName, values: Float64Array, mode: Mode): Code
   if (mode === 'n' || (dtype === 'ue8m0' && mode === 'p')) return codes
   const near = decode(dtype, codes)
   // The codec rounds ue8m0 up.
-  if (dtype === 'ue8m0') return Uint8Array.from(codes as Uint8Array, (c, i) => (c > 0 && near[i]! > Math.abs(values[i]!) ? c - 1 : c))
+  if (dtype === 'ue8m0')
+    return Uint8Array.from(codes as Uint8Array, (c, i) => (c > 0 && near[i]! > Math.abs(values[i]!) ? c - 1 : c))
   const sign = dtype === 'f32' ? 0x80000000 : 0x8000
   for (let i = 0; i < values.length; i++) {
     const [x, y] = [values[i]!, near[i]!]
@@ -229,7 +230,11 @@ function floatOfInteger(to: 'f32' | 'f64' | 'f16', value: bigint, mode: Mode): b
   const half = drop === 0n ? 0n : 1n << (drop - 1n)
   const up =
     rest !== 0n &&
-    (mode === 'n' ? rest > half || (rest === half && kept % 2n === 1n) : mode === 'p' ? value > 0n : mode === 'm' && value < 0n)
+    (mode === 'n'
+      ? rest > half || (rest === half && kept % 2n === 1n)
+      : mode === 'p'
+        ? value > 0n
+        : mode === 'm' && value < 0n)
   if (up) kept += 1n
   const x = Number(value < 0n ? -(kept << drop) : kept << drop)
   if (to === 'f64') return new BigUint64Array(Float64Array.of(x).buffer)[0]!
@@ -238,7 +243,9 @@ function floatOfInteger(to: 'f32' | 'f64' | 'f16', value: bigint, mode: Mode): b
 }
 
 /** Where `.sat` is allowed. */
-const canOverflow = (from: string, to: string) => bitsOf(from as Integer) - Number(from[0] === 's') > bitsOf(to as Integer) - Number(to[0] === 's') || (from[0] === 's' && to[0] === 'u')
+const canOverflow = (from: string, to: string) =>
+  bitsOf(from as Integer) - Number(from[0] === 's') > bitsOf(to as Integer) - Number(to[0] === 's') ||
+  (from[0] === 's' && to[0] === 'u')
 
 interface IntegerForm {
   readonly text: string
@@ -300,7 +307,11 @@ const TF32: [string, (bits: number) => number][] = [
 ]
 const isNan = (x: number) => (x & 0x7fffffff) > 0x7f800000
 
-const probes = new ProbeDevice([...FORMS.map(textOf), ...TF32.map(([form]) => `${form} %d32, %a32;`), ...INTEGER_FORMS.map((f) => f.text)])
+const probes = new ProbeDevice([
+  ...FORMS.map(textOf),
+  ...TF32.map(([form]) => `${form} %d32, %a32;`),
+  ...INTEGER_FORMS.map((f) => f.text),
+])
 const reversedF32 = wordsOf(F32.slice().reverse())
 /** f32 and f64 NaN of any payload count as equal. */
 const canonical = (type: string, x: bigint): bigint =>
@@ -317,7 +328,8 @@ test.each(FORMS.map((form, i) => [form, i] as const))('%s', async (name, index) 
     // 8-bit results live sign- or zero-extended in a 16-bit register.
     const want = signed ? BigInt.asUintN(16, BigInt.asIntN(signed, expected[i]!)) : canonical(form.to, expected[i]!)
     const have = canonical(form.to, got[i]!)
-    if (have !== want && wrong.push(`${words[i]!.toString(16)}: ${have.toString(16)}, not ${want.toString(16)}`) > 4) break
+    if (have !== want && wrong.push(`${words[i]!.toString(16)}: ${have.toString(16)}, not ${want.toString(16)}`) > 4)
+      break
   }
   expect(wrong).toEqual([])
 })

@@ -15,7 +15,11 @@ export interface Layout {
   readonly mnMajor: boolean
 }
 /** Byte offset of element (row, byte of K or, MN-major, byte of the row and k), with the strides of the descriptor. */
-export function offsetOf({ swizzle, mnMajor }: Layout, rowBytes: number, at: { row: number; k: number; bytes: number }) {
+export function offsetOf(
+  { swizzle, mnMajor }: Layout,
+  rowBytes: number,
+  at: { row: number; k: number; bytes: number },
+) {
   const w = SPAN[swizzle]
   const group = swizzle === '128B32' ? 4 : 8
   if (!mnMajor) {
@@ -28,7 +32,11 @@ export function offsetOf({ swizzle, mnMajor }: Layout, rowBytes: number, at: { r
   const blocks = rowBytes / w
   const kGroup = group * w * (swizzle === 'none' ? 1 : blocks)
   const block = swizzle === 'none' ? 4 * 128 : group * w
-  const offset = (mb % w) + Math.floor(mb / w) * block + (at.k % group) * w + Math.floor(at.k / group) * (swizzle === 'none' ? 128 : kGroup)
+  const offset =
+    (mb % w) +
+    Math.floor(mb / w) * block +
+    (at.k % group) * w +
+    Math.floor(at.k / group) * (swizzle === 'none' ? 128 : kGroup)
   return swizzle === 'none' ? { offset, leading: 128, stride: block } : { offset, leading: block, stride: kGroup }
 }
 export const descriptorOf = (layout: Layout, leading: number, stride: number) =>

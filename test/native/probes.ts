@@ -68,7 +68,13 @@ export class ProbeDevice {
     return known
   }
 
-  async run(index: number, a: BigUint64Array, b = a, c = b, launch: Partial<NativeLaunch> = {}): Promise<BigUint64Array> {
+  async run(
+    index: number,
+    a: BigUint64Array,
+    b = a,
+    c = b,
+    launch: Partial<NativeLaunch> = {},
+  ): Promise<BigUint64Array> {
     const out = this.device.allocate(a.length * 8)
     const params = [out, this.address(a), this.address(b), this.address(c), a.length]
     const threads = Math.min(a.length, 256)

@@ -31,7 +31,8 @@ const BASE = 8 // first column
 function transferKernel({ shape, repeat, packed }: Transfer, index: number): string {
   const n = repeat * SHAPES[shape]!.perRepeat
   const split = shape === '16x32bx2' ? `, ${SPLIT}` : ''
-  const form = (verb: string, pack: string) => `tcgen05.${verb}.sync.aligned.${shape}.x${repeat}${packed ? `.${pack}::16b` : ''}.b32`
+  const form = (verb: string, pack: string) =>
+    `tcgen05.${verb}.sync.aligned.${shape}.x${repeat}${packed ? `.${pack}::16b` : ''}.b32`
   const registers = `{${commas(n, (i) => `%${i}`)}}`
   return `
 extern "C" __global__ void load${index}(u32* out, u32 lane) { OPEN; fill(tm, 0x10000);
@@ -91,41 +92,52 @@ const block: Partial<NativeLaunch> = { block: [128, 1, 1] }
 const order = (i: number) => ORDERS[i % ORDERS.length]!
 const cell = (lane: number, column: number) => lane * 0x10000 + column
 
-test.each(TRANSFERS.map((t, i) => [`${t.shape}.x${t.repeat}${t.packed ? ' packed' : ''}`, t, i] as const))('tcgen05.ld and st %s', async (_, t, index) => {
-  const { perRepeat, place } = SHAPES[t.shape]!
-  const n = t.repeat * perRepeat
-  const words = Array.from({ length: n }, (_, r) => r)
-  for (const lane of t.shape === '32x32b' ? [0] : [0, 16]) {
-    const out = gpu.allocate(512 * 512)
-    const cells = (thread: number, r: number): [number, number, number] => {
-      const [l, c] = place(thread % 32, r, 0)
-      const split = t.shape === '16x32bx2' && thread % 32 >= 16 ? SPLIT : 0
-      return [Math.floor(thread / 32) * 32 + lane + l, BASE + split + (t.packed ? 2 * c : c), BASE + split + 2 * c + 1]
-    }
-    expect((await gpu.run(`load${index}`, [out, lane], { ...block, ...order(index) })).findings).toEqual([])
-    const loaded = words.flatMap((r) => Array.from({ length: 128 }, (_, thread) => {
+test.each(TRANSFERS.map((t, i) => [`${t.shape}.x${t.repeat}${t.packed ? ' packed' : ''}`, t, i] as const))(
+  'tcgen05.ld and st %s',
+  async (_, t, index) => {
+    const { perRepeat, place } = SHAPES[t.shape]!
+    const n = t.repeat * perRepeat
+    const words = Array.from({ length: n }, (_, r) => r)
+    for (const lane of t.shape === '32x32b' ? [0] : [0, 16]) {
+      const out = gpu.allocate(512 * 512)
+      const cells = (thread: number, r: number): [number, number, number] => {
+        const [l, c] = place(thread % 32, r, 0)
+        const split = t.shape === '16x32bx2' && thread % 32 >= 16 ? SPLIT : 0
+        return [
+          Math.floor(thread / 32) * 32 + lane + l,
+          BASE + split + (t.packed ? 2 * c : c),
+          BASE + split + 2 * c + 1,
+        ]
+      }
+      expect((await gpu.run(`load${index}`, [out, lane], { ...block, ...order(index) })).findings).toEqual([])
+      const loaded = words.flatMap((r) => Array.from({ length: 128 }, (_, thread) => {
       const [l, c, next] = cells(thread, r)
       return t.packed ? ((cell(l, c) & 0xffff) | (cell(l, next) << 16)) >>> 0 : cell(l, c)
     })) // prettier-ignore
-    expect(differences(gpu.read(out, n * 128, Uint32Array), loaded)).toEqual([])
+      expect(differences(gpu.read(out, n * 128, Uint32Array), loaded)).toEqual([])
 
-    expect((await gpu.run(`store${index}`, [out, lane], { ...block, ...order(index + 1) })).findings).toEqual([])
-    const expected = Uint32Array.from({ length: 512 * 128 }, (_, i) => cell(i % 128, Math.floor(i / 128)))
-    for (const r of words)
-      for (let thread = 0; thread < 128; ++thread) {
-        const [l, c, next] = cells(thread, r)
-        const value = 0x30000000 + r * 128 + thread + ((r * 7) << 16)
-        expected[c * 128 + l] = t.packed ? value & 0xffff : value
-        if (t.packed) expected[next * 128 + l] = value >>> 16
-      }
-    expect(differences(gpu.read(out, 512 * 128, Uint32Array), expected)).toEqual([])
-  }
-})
+      expect((await gpu.run(`store${index}`, [out, lane], { ...block, ...order(index + 1) })).findings).toEqual([])
+      const expected = Uint32Array.from({ length: 512 * 128 }, (_, i) => cell(i % 128, Math.floor(i / 128)))
+      for (const r of words)
+        for (let thread = 0; thread < 128; ++thread) {
+          const [l, c, next] = cells(thread, r)
+          const value = 0x30000000 + r * 128 + thread + ((r * 7) << 16)
+          expected[c * 128 + l] = t.packed ? value & 0xffff : value
+          if (t.packed) expected[next * 128 + l] = value >>> 16
+        }
+      expect(differences(gpu.read(out, 512 * 128, Uint32Array), expected)).toEqual([])
+    }
+  },
+)
 
 // --- cp and shift
 
 const layouts: Layout[] = (['none', '32B', '64B', '128B'] as const).map((swizzle) => ({ swizzle, mnMajor: false }))
-test.each(COPY_FORMS.flatMap((form, i) => (i % 3 ? layouts.slice(0, 1) : layouts).map((layout) => [form, layout.swizzle, layout, i] as const)))('tcgen05.cp %s, swizzle %s', async (form, _, layout, index) => {
+test.each(
+  COPY_FORMS.flatMap((form, i) =>
+    (i % 3 ? layouts.slice(0, 1) : layouts).map((layout) => [form, layout.swizzle, layout, i] as const),
+  ),
+)('tcgen05.cp %s, swizzle %s', async (form, _, layout, index) => {
   const shape = COPIES[form.replace(/\.b8x16.*/, '')]!
   const input = Uint8Array.from({ length: 32768 }, (_, i) => Math.imul(i, 0x9e3779b1) >>> 24)
   const out = gpu.allocate(4 + 32 * 512)
@@ -138,11 +150,22 @@ test.each(COPY_FORMS.flatMap((form, i) => (i % 3 ? layouts.slice(0, 1) : layouts
   const bytes = new Uint8Array(expected.buffer)
   for (let r = 0; r < shape.rows; ++r)
     for (let chunk = 0; chunk < shape.bytes / 16; ++chunk) {
-      const at = swizzled(layout.swizzle, base + 256 + offsetOf(layout, 0, { row: r, k: chunk * 16, bytes: 1 }).offset) - base
+      const at =
+        swizzled(layout.swizzle, base + 256 + offsetOf(layout, 0, { row: r, k: chunk * 16, bytes: 1 }).offset) - base
       const raw = input.slice(at, at + 16)
-      const element = (i: number, bits: number) => Number((new DataView(raw.buffer).getBigUint64(Math.min(8, (i * bits) >> 3), true) >> BigInt(i * bits - 8 * Math.min(8, (i * bits) >> 3))) & ((1n << BigInt(bits)) - 1n))
-      const spread = form.includes('b4x16') ? raw.map((_, i) => element(i, 4) << 2) : form.includes('b6x16') ? raw.map((_, i) => element(i, 6) << 1) : raw
-      for (const lane of shape.lanes(r)) for (let b = 0; b < 16; ++b) bytes[((BASE + chunk * 4 + (b >> 2)) * 128 + lane) * 4 + (b % 4)] = spread[b]!
+      const element = (i: number, bits: number) =>
+        Number(
+          (new DataView(raw.buffer).getBigUint64(Math.min(8, (i * bits) >> 3), true) >>
+            BigInt(i * bits - 8 * Math.min(8, (i * bits) >> 3))) &
+            ((1n << BigInt(bits)) - 1n),
+        )
+      const spread = form.includes('b4x16')
+        ? raw.map((_, i) => element(i, 4) << 2)
+        : form.includes('b6x16')
+          ? raw.map((_, i) => element(i, 6) << 1)
+          : raw
+      for (const lane of shape.lanes(r))
+        for (let b = 0; b < 16; ++b) bytes[((BASE + chunk * 4 + (b >> 2)) * 128 + lane) * 4 + (b % 4)] = spread[b]!
     }
   expect(differences(gpu.read(out + 4n, 32 * 128, Uint32Array), expected)).toEqual([])
 })
@@ -151,5 +174,7 @@ test('tcgen05.shift.down', async () => {
   const out = gpu.allocate(32 * 512)
   expect((await gpu.run('shifted', [out], block)).findings).toEqual([])
   const moved = (lane: number, c: number) => (c >= BASE && c < BASE + 8 && lane % 32 < 31 ? lane + 1 : lane)
-  expect([...gpu.read(out, 32 * 128, Uint32Array)]).toEqual(Array.from({ length: 32 * 128 }, (_, i) => cell(moved(i % 128, i >> 7), i >> 7)))
+  expect([...gpu.read(out, 32 * 128, Uint32Array)]).toEqual(
+    Array.from({ length: 32 * 128 }, (_, i) => cell(moved(i % 128, i >> 7), i >> 7)),
+  )
 })

@@ -11,7 +11,8 @@ type Kind = 'f16' | 'tf32' | 'f8f6f4' | 'i8'
 const KINDS: Kind[] = ['f16', 'tf32', 'f8f6f4', 'i8']
 /** Which optional operands the instruction has: a lane mask, a scale of D (2^-2). */
 type Variant = 'plain' | 'mask' | 'scale'
-const mmaName = (kind: Kind, group: number, tmem: boolean, variant: Variant) => `mma_${kind}_${group}_${tmem ? 't' : 's'}_${variant}`
+const mmaName = (kind: Kind, group: number, tmem: boolean, variant: Variant) =>
+  `mma_${kind}_${group}_${tmem ? 't' : 's'}_${variant}`
 function mmaKernel(kind: Kind, group: number, tmem: boolean, variant: Variant): string {
   const words = group * 4
   const mask = variant === 'mask' ? `, {${commas(words, (i) => `%${5 + i}`)}}` : ''
@@ -41,14 +42,15 @@ extern "C" __global__ void ${group === 2 ? '__cluster_dims__(2, 1, 1)' : ''} __l
   if (warp == 0) asm volatile("tcgen05.dealloc.cta_group::${group}.sync.aligned.b32 %0, 512;" :: "r"(tm));
 }`
 }
-const MMA_KERNELS = [
+const MMA_KERNELS: (readonly [Kind, number, boolean, Variant])[] = [
   ...KINDS.flatMap((kind) => [1, 2].flatMap((group) => [false, true].map((tmem) => [kind, group, tmem, 'plain'] as const))),
   ...[1, 2].map((group) => ['f16', group, false, 'mask'] as const),
   ...(['f16', 'tf32'] as const).map((kind) => [kind, 1, false, 'scale'] as const),
 ] // prettier-ignore
 
-
-const gpu = new TestDevice(compileToPtx(`${prelude}${tmemPrelude}${MMA_KERNELS.map((args) => mmaKernel(...args)).join('')}`))
+const gpu = new TestDevice(
+  compileToPtx(`${prelude}${tmemPrelude}${MMA_KERNELS.map((args) => mmaKernel(...args)).join('')}`),
+)
 
 // --- operands
 
@@ -82,12 +84,16 @@ const K = (swizzle: Layout['swizzle']): Layout => ({ swizzle, mnMajor: false })
 const MN = (swizzle: Layout['swizzle']): Layout => ({ swizzle, mnMajor: true })
 
 let state = 7
-const random = (n: number) => ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0), Math.floor((state / 2 ** 32) * n))
+const random = (n: number) => (
+  (state = (Math.imul(state, 1664525) + 1013904223) >>> 0),
+  Math.floor((state / 2 ** 32) * n)
+)
 /** Values that every format holds. */
 function valueOf(type: string): number {
   if (type === 'u8') return random(256)
   if (type === 'i8') return random(256) - 128
-  const small = type === 'e2m1' ? [0, 0.5, 1, 1.5, 2, 3, 4, 6] : type === 'e3m2' ? [0, 1, 2, 3, 4, 5] : [0, 1, 2, 3, 4, 5, 6, 7]
+  const small =
+    type === 'e2m1' ? [0, 0.5, 1, 1.5, 2, 3, 4, 6] : type === 'e3m2' ? [0, 1, 2, 3, 4, 5] : [0, 1, 2, 3, 4, 5, 6, 7]
   return small[random(small.length)]! * (random(2) ? 1 : -1)
 }
 const codeOf = (type: string, x: number) => Number(encode(type as DTypeName, [x])[0])
@@ -117,7 +123,13 @@ function packRow(type: string, m: Matrix, row: number): Uint8Array {
   return out
 }
 /** Shared-memory image of rows [first, first + count), 1024-byte aligned, and the descriptor without its start. */
-function image(type: string, m: Matrix, first: number, count: number, layout: Layout): { bytes: Uint8Array; descriptor: bigint } {
+function image(
+  type: string,
+  m: Matrix,
+  first: number,
+  count: number,
+  layout: Layout,
+): { bytes: Uint8Array; descriptor: bigint } {
   const out = new Uint8Array(32768)
   const { bytes } = TYPES[type]!
   const rowBytes = count * bytes
@@ -148,7 +160,8 @@ async function check(c: Case, index: number) {
   const [left, right] = [matrix(a, m, depth), matrix(b, n, depth)]
   const ctas = [...Array(group).keys()]
   const columns = n / (group === 2 && m === 128 ? 2 : 1)
-  const images = (type: string, x: Matrix, layout: Layout) => ctas.map((i) => image(type, x, (i * x.rows) / group, x.rows / group, layout))
+  const images = (type: string, x: Matrix, layout: Layout) =>
+    ctas.map((i) => image(type, x, (i * x.rows) / group, x.rows / group, layout))
   const bImages = images(b, right, B)
   const join = (parts: { bytes: Uint8Array }[]) => gpu.upload(Uint8Array.from(parts.flatMap((p) => [...p.bytes])))
   let aAddress: bigint
@@ -194,11 +207,12 @@ async function check(c: Case, index: number) {
       let sum = 0
       for (let k = 0; k < depth; ++k) sum += left.values[row * depth + k]! * right.values[column * depth + k]!
       if (negateA !== negateB) sum = -sum
-      expected[i] = encoded((sum + (c.fresh ? 0 : initial[i]! / (c.scale ? 4 : 1))) || 0)
+      expected[i] = encoded(sum + (c.fresh ? 0 : initial[i]! / (c.scale ? 4 : 1)) || 0)
     }
   const got = gpu.read(out, expected.length, Uint32Array)
   // The upper halves of f16 results are nobody's.
-  const shown = (x: Uint32Array) => Array.from(x, (w) => (d === 'f16' ? decode('f16', Uint16Array.of(w & 0xffff))[0]! : d === 'f32' ? f32Of(w) : w | 0))
+  const shown = (x: Uint32Array) =>
+    Array.from(x, (w) => (d === 'f16' ? decode('f16', Uint16Array.of(w & 0xffff))[0]! : d === 'f32' ? f32Of(w) : w | 0))
   expect(differences(shown(got), shown(expected))).toEqual([])
 }
 

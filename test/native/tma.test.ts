@@ -2,14 +2,20 @@ import { expect, test } from 'vitest'
 import { decodeOne, encodeOne } from '../../compiler/codec.ts'
 import type { NativeLaunch } from '../../runtime/native.ts'
 import { TestDevice, compileToPtx, differences, f32Bits } from './device.ts'
-import { MAP_TYPES, ORDERS, SWIZZLES, type TestMap, describeOrder, encodeTensorMap, packedStrides, prelude } from './prelude.ts'
+import { MAP_TYPES, ORDERS, SWIZZLES, type TestMap, encodeTensorMap, packedStrides, prelude } from './prelude.ts'
 
-// Tensor and bulk copies, every one against an element-wise walk of the box.
+// Tensor copies, every one against an element-wise walk of the box.
 
 const OPS = ['add', 'min', 'max', 'inc', 'dec', 'and', 'or', 'xor'] as const
 const RANKS = [1, 2, 3, 4, 5]
-const coordinates = (rank: number, first: number) => RANKS.slice(0, rank).map((_, i) => `%${first + i}`).join(', ')
-const inputs = (rank: number) => RANKS.slice(0, rank).map((_, i) => `"r"(c[${i}])`).join(', ')
+const coordinates = (rank: number, first: number) =>
+  RANKS.slice(0, rank)
+    .map((_, i) => `%${first + i}`)
+    .join(', ')
+const inputs = (rank: number) =>
+  RANKS.slice(0, rank)
+    .map((_, i) => `"r"(c[${i}])`)
+    .join(', ')
 const storeOf = (op: string | null, rank: number) =>
   `asm volatile("cp.${op ? 'reduce.' : ''}async.bulk.tensor.${rank}d.global.shared::cta${op ? `.${op}` : ''}.bulk_group [%0, {${coordinates(rank, 2)}}], [%1];" :: "l"(&map), "r"(at), ${inputs(rank)} : "memory")`
 
@@ -38,72 +44,26 @@ extern "C" __global__ void box_store(const __grid_constant__ CUtensorMap map, co
     switch (op * 8 + rank) {
       ${[null, ...OPS].flatMap((op, o) => RANKS.map((r) => `case ${o * 8 + r}: ${storeOf(op, r)}; break;`)).join('\n')}
     }
-    storeDone();
+    asm volatile("cp.async.bulk.commit_group;\\ncp.async.bulk.wait_group.read 0;" ::: "memory");
   }
-}
-extern "C" __global__ void round_trip(u32* out, const u32* in, int words, int early) {  // 1-D copies in and out, two groups
-  extern __shared__ __align__(1024) u32 image[]; __shared__ __align__(8) u64 bar;
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" :: "l"(in));
-  if (threadIdx.x == 0) { init(smem(&bar), 1); expect(smem(&bar), words * 4); asm volatile("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"(smem(image)), "l"(in), "r"(words * 4), "r"(smem(&bar)) : "memory"); }
-  __syncthreads(); wait(smem(&bar), 0);
-  if (threadIdx.x == 0) for (int half = 0; half < 2; half++) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\\ncp.async.bulk.commit_group;" :: "l"(out + half * words), "r"(smem(image)), "r"(words * 4) : "memory");
-    if (half == 0) { if (!early) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); for (int i = 0; i < words; i++) image[i] += 1; proxyFence(); }
-  }
+  __syncwarp();
+  for (int i = threadIdx.x; i < words; i += 32) image[i] = 0;  // released
+  __syncwarp();
   if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
-extern "C" __global__ void read_back(u32* out, int complete) {  // .read releases shared memory only
-  __shared__ __align__(16) u32 image[4];
-  if (threadIdx.x) return;
-  for (int i = 0; i < 4; i++) image[i] = 7;
-  proxyFence();
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 16;\\ncp.async.bulk.commit_group;\\ncp.async.bulk.wait_group.read 0;" :: "l"(out), "r"(smem(image)) : "memory");
-  if (complete) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-  out[4] = *(volatile u32*)out;
-}
-${(['f16', 'bf16'] as const).map((t) => reduceKernel(t, `add.noftz.${t}`)).join('')}
-${['f32', 'f64', 'u32', 's32', 'u64', 's64'].map((t) => reduceKernel(t, `${t === 's64' ? 'min' : 'add'}.${t}`)).join('')}
-extern "C" __global__ void edit(const __grid_constant__ CUtensorMap map, CUtensorMap* to, u64 address, u32 width, u64 pitch, float* out) {
-  __shared__ __align__(128) CUtensorMap copy; __shared__ __align__(128) float tile[64]; __shared__ __align__(8) u64 bar; u32 m = smem(&copy);
-  if (threadIdx.x < 32) ((u32*)&copy)[threadIdx.x] = ((const u32*)&map)[threadIdx.x];
-  __syncwarp();
-  if (threadIdx.x == 0) {
-    init(smem(&bar), 1);
-    asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" :: "r"(m), "l"(address) : "memory");
-    asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 0, %1;" :: "r"(m), "r"(width) : "memory");
-    asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], 0, %1;" :: "r"(m), "l"(pitch) : "memory");
-    asm volatile("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%0], 1, 4;" :: "r"(m) : "memory");
-    asm volatile("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [%0], 1, 2;" :: "r"(m) : "memory");
-    asm volatile("tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [%0], 7;" :: "r"(m) : "memory");
-    asm volatile("tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [%0], 0;" :: "r"(m) : "memory");
-    asm volatile("tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [%0], 1;" :: "r"(m) : "memory");
-    asm volatile("tensormap.replace.tile.rank.shared::cta.b1024.b32 [%0], 1;" :: "r"(m) : "memory");
-  }
-  __syncwarp();
-  asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" :: "l"(to), "r"(m) : "memory");
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(to) : "memory");
-  if (threadIdx.x == 0) { expect(smem(&bar), 64); load2(smem(tile), to, 0, 1, smem(&bar)); }
-  wait(smem(&bar), 0);
-  if (threadIdx.x < 16) out[threadIdx.x] = tile[threadIdx.x];
-}
 `
-function reduceKernel(type: string, op: string): string {
-  return `extern "C" __global__ void bulk_${type}(u32* out, const u32* in, int words) {
-  __shared__ __align__(16) u32 image[256];
-  for (int i = threadIdx.x; i < words; i += 32) image[i] = in[i];
-  proxyFence(); __syncthreads();
-  if (threadIdx.x == 0) { asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.${op} [%0], [%1], %2;" :: "l"(out), "r"(smem(image)), "r"(words * 4) : "memory"); storeDone(); }
-}\n`
-}
-
 const gpu = new TestDevice(compileToPtx(source))
 
 // --- the walk
 
 let state = 1
-const random = (n: number) => ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0), Math.floor((state / 2 ** 32) * n))
+const random = (n: number) => (
+  (state = (Math.imul(state, 1664525) + 1013904223) >>> 0),
+  Math.floor((state / 2 ** 32) * n)
+)
 const randomBytes = (n: number) => Uint8Array.from({ length: n }, () => random(256))
-const swizzled = (map: TestMap, address: number) => address ^ ((address & [0, 0x80, 0x180, 0x380][SWIZZLES.indexOf(map.swizzle ?? 'none')]!) >> 3)
+const swizzled = (map: TestMap, address: number) =>
+  address ^ ((address & [0, 0x80, 0x180, 0x380][SWIZZLES.indexOf(map.swizzle ?? 'none')]!) >> 3)
 
 interface Element {
   /** Byte offset from the map's address; meaningless outside. */
@@ -183,7 +143,14 @@ async function load(map: TestMap, start: readonly number[], offset: number, orde
   const base = gpu.read(out, 1, Uint32Array)[0]!
   return { findings, base, image: gpu.read(out + 16n, WORDS * 4, Uint8Array) }
 }
-async function store(map: TestMap, start: readonly number[], offset: number, op: number, image: Uint8Array, order: Partial<NativeLaunch>) {
+async function store(
+  map: TestMap,
+  start: readonly number[],
+  offset: number,
+  op: number,
+  image: Uint8Array,
+  order: Partial<NativeLaunch>,
+) {
   const out = gpu.allocate(4)
   const c = gpu.upload(Int32Array.from({ length: 5 }, (_, i) => start[i] ?? 0))
   const params = [encodeTensorMap(map), c, map.dims.length, op, offset, gpu.upload(image), WORDS, out]
@@ -204,7 +171,11 @@ test('loads of every swizzle and rank, out of bounds on all sides', async () => 
     const bytes = MAP_TYPES[map.type][1]
     for (const e of elementsOf(map, start))
       for (let b = 0; b < bytes; ++b)
-        expected[swizzled(map, base + offset + e.shared + b) - base] = e.inside ? data[e.global + b]! : map.nanFill ? [0xf7, 0x7f][b % 2]! : 0
+        expected[swizzled(map, base + offset + e.shared + b) - base] = e.inside
+          ? data[e.global + b]!
+          : map.nanFill
+            ? [0xf7, 0x7f][b % 2]!
+            : 0
     expect([describe(one), differences(image, expected)]).toEqual([describe(one), []])
   }
 })
@@ -221,8 +192,12 @@ test('stores of every swizzle and rank, clipped in 16-byte granules', async () =
     const clip = (Math.ceil((map.dims[0]! * bytes) / 16) * 16) / bytes
     for (const e of elementsOf(map, start))
       if (e.rowInside && e.inner < clip)
-        for (let b = 0; b < bytes; ++b) before[e.global + b] = image[swizzled(map, base + offset + e.shared + b) - base]!
-    expect([describe(one), differences(gpu.read(map.address, before.length, Uint8Array), before)]).toEqual([describe(one), []])
+        for (let b = 0; b < bytes; ++b)
+          before[e.global + b] = image[swizzled(map, base + offset + e.shared + b) - base]!
+    expect([describe(one), differences(gpu.read(map.address, before.length, Uint8Array), before)]).toEqual([
+      describe(one),
+      [],
+    ])
   }
 })
 
@@ -235,12 +210,17 @@ const integerOps: Record<(typeof OPS)[number], Reduce> = {
   dec: (a, b) => (a === 0 || a > b ? b : a - 1), and: (a, b) => a & b, or: (a, b) => a | b, xor: (a, b) => a ^ b,
 } // prettier-ignore
 /** min and max drop a NaN operand; -0 is below +0. */
-const pick = (max: boolean): Reduce => (a, b) => (a !== a ? b : b !== b ? a : max ? Math.max(a, b) : Math.min(a, b))
+const pick =
+  (max: boolean): Reduce =>
+  (a, b) =>
+    a !== a ? b : b !== b ? a : max ? Math.max(a, b) : Math.min(a, b)
 const half = (dtype: 'f16' | 'bf16', f: Reduce): Reduce => (a, b) => encodeOne(dtype, f(decodeOne(dtype, a), decodeOne(dtype, b))) // prettier-ignore
-const single = (f: Reduce): Reduce => (a, b) => {
-  const x = f(decodeOne('f32', a), decodeOne('f32', b))
-  return x === x ? f32Bits(x) : 0x7fffffff
-}
+const single =
+  (f: Reduce): Reduce =>
+  (a, b) => {
+    const x = f(decodeOne('f32', a), decodeOne('f32', b))
+    return x === x ? f32Bits(x) : 0x7fffffff
+  }
 const sum: Reduce = (a, b) => a + b
 const REDUCTIONS: [TestMap['type'], (typeof OPS)[number], Reduce][] = [
   ...OPS.map((op) => ['u32', op, integerOps[op]] as [TestMap['type'], typeof op, Reduce]),
@@ -252,37 +232,41 @@ const REDUCTIONS: [TestMap['type'], (typeof OPS)[number], Reduce][] = [
   ['f32.ftz', 'add', single((a, b) => flush(Math.fround(flush(a) + flush(b))))],
 ] // prettier-ignore
 
-test.each(REDUCTIONS.map(([type, op, f], i) => [`${op}.${type}`, type, op, f, i] as const))('reduction %s', async (_, type, op, f, index) => {
-  const bytes = MAP_TYPES[type][1]
-  const array = bytes === 2 ? Uint16Array : Uint32Array
-  const dims = [40, 12]
-  const codes = (n: number) => array.from({ length: n }, () => [random(2 ** (8 * bytes)), random(40)][random(2)]!)
-  const before = codes(dims[0]! * dims[1]!)
-  const map: TestMap = { type, address: gpu.upload(before), dims, box: [32 / bytes, 10], swizzle: SWIZZLES[index % 3]! }
-  const image = codes((WORDS * 4) / bytes)
-  const start = [16, 5]
-  const { findings, base } = await store(map, start, 256, 1 + OPS.indexOf(op), new Uint8Array(image.buffer), launch(index))
-  expect(findings).toEqual([])
-  for (const e of elementsOf(map, start))
-    if (e.inside) before[e.global / bytes] = f(before[e.global / bytes]!, image[(swizzled(map, base + 256 + e.shared) - base) / bytes]!)
-  expect([...gpu.read(map.address, before.length, array)]).toEqual([...before])
-})
-
-test.each([
-  ['f16', Uint16Array, (a: number, b: number) => half('f16', sum)(a, b)],
-  ['bf16', Uint16Array, (a: number, b: number) => half('bf16', sum)(a, b)],
-  ['f32', Float32Array, sum], ['f64', Float64Array, sum], ['u32', Uint32Array, sum], ['s32', Int32Array, sum],
-  ['u64', BigUint64Array, (a: never, b: never) => a + b], ['s64', BigInt64Array, (a: bigint, b: bigint) => (a < b ? a : b)],
-] as const)('bulk reduction %s', async (type, array, f) => {
-  const bytes = randomBytes(1024)
-  if (type === 'f32' || type === 'f64') bytes.forEach((_, i) => (bytes[i] = i % (type === 'f32' ? 4 : 8) > 3 ? 63 : i % 4 === 3 ? 64 : bytes[i]!))
-  const [a, b] = [new array(bytes.slice().buffer), new array(bytes.slice().reverse().buffer)] as unknown as [Uint32Array, Uint32Array]
-  if (type[0] === 'f') for (const x of [a, b]) x.forEach((v, i) => v !== v && (x[i] = 1))
-  const out = gpu.upload(a)
-  expect((await gpu.run(`bulk_${type}`, [out, gpu.upload(b), 256])).findings).toEqual([])
-  const expected = a.map((x, i) => (f as unknown as Reduce)(x, b[i]!))
-  expect(new Uint8Array(gpu.read(out, 1024, Uint8Array))).toEqual(new Uint8Array(expected.buffer))
-}) // prettier-ignore
+test.each(REDUCTIONS.map(([type, op, f], i) => [`${op}.${type}`, type, op, f, i] as const))(
+  'reduction %s',
+  async (_, type, op, f, index) => {
+    const bytes = MAP_TYPES[type][1]
+    const array = (bytes === 2 ? Uint16Array : Uint32Array) as Uint16ArrayConstructor
+    const dims = [40, 12]
+    const codes = (n: number) => array.from({ length: n }, () => [random(2 ** (8 * bytes)), random(40)][random(2)]!)
+    const before = codes(dims[0]! * dims[1]!)
+    const map: TestMap = {
+      type,
+      address: gpu.upload(before),
+      dims,
+      box: [32 / bytes, 10],
+      swizzle: SWIZZLES[index % 3]!,
+    }
+    const image = codes((WORDS * 4) / bytes)
+    const start = [16, 5]
+    const { findings, base } = await store(
+      map,
+      start,
+      256,
+      1 + OPS.indexOf(op),
+      new Uint8Array(image.buffer),
+      launch(index),
+    )
+    expect(findings).toEqual([])
+    for (const e of elementsOf(map, start))
+      if (e.inside)
+        before[e.global / bytes] = f(
+          before[e.global / bytes]!,
+          image[(swizzled(map, base + 256 + e.shared) - base) / bytes]!,
+        )
+    expect([...gpu.read(map.address, before.length, array)]).toEqual([...before])
+  },
+)
 
 test('TFLOAT32 maps round to nearest even', async () => {
   const words = [0x3f801000, 0x3f801001, 0x3f803000, 0x7f7fffff, 0x7f800001, 0x00400000, 0x00001fff, 0xbf801fff]
@@ -310,41 +294,12 @@ const FAULTS: [string, TestMap, number[], number, 'load' | 'store' | 'reduce', s
   ['a reduction that the type does not have', plain(), [0, 0], 0, 'reduce', 'KTL5011', /not defined/],
 ] // prettier-ignore
 test.each(FAULTS)('finding: %s', async (_, map, start, offset, kind, code, message) => {
-  const run = () => (kind === 'load' ? load(map, start, offset, launch(0)) : store(map, start, offset, Number(kind === 'reduce'), new Uint8Array(WORDS * 4), launch(0)))
+  const run = () =>
+    kind === 'load'
+      ? load(map, start, offset, launch(0))
+      : store(map, start, offset, Number(kind === 'reduce'), new Uint8Array(WORDS * 4), launch(0))
   const { findings } = await run()
   expect(findings.map((f) => f.code)).toEqual([code])
   expect(findings[0]!.message).toMatch(message)
   expect(findings[0]!.cudaLine).toBeGreaterThan(0)
-})
-
-test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('bulk groups, %s', async (_, order) => {
-  const words = 96
-  const input = gpu.upload(Uint32Array.from({ length: words }, (_, i) => i))
-  const out = gpu.allocate(words * 8)
-  const run = (early: number) => gpu.run('round_trip', [out, input, words, early], { sharedMemBytes: words * 4, ...order })
-  expect((await run(0)).findings).toEqual([])
-  expect([...gpu.read(out, 2 * words, Uint32Array)]).toEqual(Array.from({ length: 2 * words }, (_, i) => (i < words ? i : i - words + 1)))
-  if (order.order !== 'lazy') return
-  await run(1)
-  expect(gpu.read(out, 1, Uint32Array)[0]).toBe(1)
-})
-
-test('wait_group.read does not wait for the writes', async () => {
-  for (const [order, complete, seen] of [['lazy', 1, 7], ['lazy', 0, 0], ['eager', 0, 7]] as const) {
-    const out = gpu.allocate(20)
-    expect((await gpu.run('read_back', [out, complete], { order })).findings).toEqual([])
-    expect([order, complete, ...gpu.read(out, 5, Uint32Array)]).toEqual([order, complete, 7, 7, 7, 7, seen])
-  }
-})
-
-test('a map edited by the kernel', async () => {
-  const data = Float32Array.from({ length: 40 }, (_, i) => i)
-  const map: TestMap = { type: 'u8', address: gpu.allocate(16), dims: [16, 4], box: [8, 2], strides: [16] }
-  const out = gpu.allocate(64)
-  const to = gpu.allocate(128)
-  const params = [encodeTensorMap(map), to, gpu.upload(data), 5, 32n, out]
-  expect((await gpu.run('edit', params)).findings).toEqual([])
-  const got = gpu.read(out, 16, Float32Array)
-  // Rows 1 and 3 of a pitch of 8 floats, 5 of 8 columns; the rest is NaN.
-  expect([...got]).toEqual([1, 3].flatMap((r) => [0, 1, 2, 3, 4, 5, 6, 7].map((c) => (c < 5 ? r * 8 + c : NaN))))
 })

@@ -18,7 +18,7 @@ unsigned typeBytes(std::string_view type) {
       {"tf32", 4},   {"b64", 8},    {"u64", 8},    {"s64", 8},    {"f64", 8},     {"f16x2", 4},
       {"bf16x2", 4}, {"b128", 16},  {"pred", 1},   {"f32x2", 8},  {"tf32x2", 8},  {"e4m3x2", 2},
       {"e5m2x2", 2}, {"e2m1x2", 1}, {"e2m3x2", 2}, {"e3m2x2", 2}, {"ue8m0x2", 2}, {"u16x2", 4},
-      {"s16x2", 4}};
+      {"s16x2", 4},  {"e4m3", 1},   {"e5m2", 1}};
   const auto found = table.find(type);
   return found == table.end() ? 0 : found->second;
 }

@@ -100,7 +100,8 @@ struct StoreSource {
   const SharedMemory& memory() const { return copy ? *copy : cta.shared; }
   void take() {
     // Whole KiB, within which swizzles stay, so that addresses keep their lower bits.
-    const uint32_t begin = at / 1024 * 1024, end = std::min((at + bytes + 1023) / 1024 * 1024, cta.shared.size());
+    const uint32_t begin = at / 1024 * 1024;
+    const uint32_t end = std::min((at + bytes + 1023) / 1024 * 1024, cta.shared.size());
     const auto part = [&](const std::vector<uint8_t>& all) {
       return std::vector<uint8_t>(all.begin() + begin, all.begin() + end);
     };
@@ -354,7 +355,8 @@ void addBulkRows(Table& t) {
                "reduce async bulk global shared::cta bulk_group noftz? " + ops +
                    "f16|bf16|f32|f64|u32|s32|u64|s64|b32|b64 " + hint,
                [=](Builder& b) {
-                 bulk(b, (1 + static_cast<uint32_t>(reductionOf(b))) | static_cast<uint32_t>(elementOf(b)) << 8);
+                 const auto reduction = static_cast<uint32_t>(reductionOf(b));
+                 bulk(b, (1 + reduction) | static_cast<uint32_t>(elementOf(b)) << 8);
                  b.couple();
                }});
   t.push_back({"cp", "async bulk commit_group", [](Builder& b) { b.op.run = &commit; }});

@@ -357,9 +357,9 @@ void addIntegerRows(Table& t) {
                  return static_cast<s32>(
                      static_cast<u32>(signed24(a) * signed24(b)) + u32(c));
                }>});
-  t.push_back(
-      {"mad24", "hi u32",
-       alu<[](u32 a, u32 b, u32 c) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16) + c; }>});
+  t.push_back({"mad24", "hi u32", alu<[](u32 a, u32 b, u32 c) {
+                 return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16) + c;
+               }>});
   t.push_back({"mad24", "hi s32", alu<[](s32 a, s32 b, s32 c) {
                  return static_cast<s32>(static_cast<u32>(signed24(a) * signed24(b) >> 16) + u32(c));
                }>});

@@ -220,7 +220,8 @@ void addMatrixRows(Table& t) {
       }
     for (const bool aSigned : {false, true})
       for (const bool bSigned : {false, true}) {
-        const std::string types = shape + " s32" + (aSigned ? " s8" : " u8") + (bSigned ? " s8" : " u8") + " s32";
+        const std::string types =
+            shape + " s32" + (aSigned ? " s8" : " u8") + (bSigned ? " s8" : " u8") + " s32";
         const MmaForm form{.k = k, .bits = 8, .isInteger = true, .aSigned = aSigned, .bSigned = bSigned};
         MmaForm saturating = form;
         saturating.saturate = true;

@@ -136,7 +136,8 @@ void addRemoteRows(Table& t) {
                  b.address(2, 2);
                  b.op.run = &storeAsync;
                }});
-  t.push_back({"red", "async relaxed cluster shared::cluster? " + mbar + ops + "u32|s32|u64|b32", [](Builder& b) {
+  t.push_back({"red", "async relaxed cluster shared::cluster? " + mbar + ops + "u32|s32|u64|b32",
+               [](Builder& b) {
                  b.op.aux = reductionAndElement(b);
                  b.address(0, 0);
                  b.op.src[1] = b.source(1, traitsOf(elementOf(b)).bytes);
