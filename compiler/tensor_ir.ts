@@ -42,7 +42,8 @@ export interface ScalarOperand {
   readonly fromEpilogue: boolean
 }
 
-export type Node = InputNode | ScalarNode | ConstNode | SizeNode | ContractNode | ReduceNode | ApplyNode | CastNode | Skip0Node
+export type Node =
+  InputNode | ScalarNode | ConstNode | SizeNode | ContractNode | ReduceNode | ApplyNode | CastNode | Skip0Node
 
 interface Typed {
   readonly type: ComputeType

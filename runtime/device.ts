@@ -43,7 +43,12 @@ export interface Device extends AsyncDisposable {
   readonly defaultStream: Stream
 
   /** A tensor of values in logical order, converted with the language's store rounding; or of `{ bits }`. */
-  tensor<D extends DTypeName>(dtype: D, shape: readonly number[], values: Values | RawBits, options?: TensorOptions): TypedTensor<D>
+  tensor<D extends DTypeName>(
+    dtype: D,
+    shape: readonly number[],
+    values: Values | RawBits,
+    options?: TensorOptions,
+  ): TypedTensor<D>
   /** A tensor whose elements are not initialised. */
   empty<D extends DTypeName>(dtype: D, shape: readonly number[], options?: TensorOptions): TypedTensor<D>
 

@@ -73,7 +73,12 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   async resources(options: { readonly signal?: AbortSignal } = {}): Promise<KernelResources> {
     const { family } = this.#planned.space
     const { target: arch } = this.#planned.instance
-    const compiled = await compileCached(this.generated.cuda, { arch, kind: 'cubin', name: `${family.name}.cu`, signal: options.signal })
+    const compiled = await compileCached(this.generated.cuda, {
+      arch,
+      kind: 'cubin',
+      name: `${family.name}.cu`,
+      signal: options.signal,
+    })
     return compiled.resources[0]!
   }
 

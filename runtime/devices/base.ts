@@ -47,7 +47,12 @@ export abstract class BaseDevice implements Device {
     if (this.#closed) throw ktlError('KTL4006', { what: `device ${this.name}`, state: 'is closed' })
   }
 
-  tensor<D extends DTypeName>(dtype: D, shape: readonly number[], values: Values | RawBits, options: TensorOptions = {}): TypedTensor<D> {
+  tensor<D extends DTypeName>(
+    dtype: D,
+    shape: readonly number[],
+    values: Values | RawBits,
+    options: TensorOptions = {},
+  ): TypedTensor<D> {
     // An `undefined` that slipped in is no request for an uninitialised tensor.
     return createTensor(this, dtype, shape, values ?? (null as never), options) as TypedTensor<D>
   }

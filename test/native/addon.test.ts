@@ -90,9 +90,15 @@ function startAdd(device: NativeVirtualDevice, module: NativeModule, n: number, 
   const a = Float32Array.from({ length: n }, (_, i) => i)
   const [A, B, C] = [0, 1, 2].map(() => device.malloc(4 * n, 0n, 256)) as [bigint, bigint, bigint]
   device.write(A, bytesOf(a))
-  device.write(B, bytesOf(a.map(x => 2 * x)))
+  device.write(B, bytesOf(a.map((x) => 2 * x)))
   const params = pack(A, B, C, n)
-  const result = module.launch('add', { ...LAUNCH, grid: [Math.ceil(n / 128), 1, 1], block: [128, 1, 1], params, ...extra })
+  const result = module.launch('add', {
+    ...LAUNCH,
+    grid: [Math.ceil(n / 128), 1, 1],
+    block: [128, 1, 1],
+    params,
+    ...extra,
+  })
   return { C, result }
 }
 
@@ -115,13 +121,13 @@ test('functions are described, and variables hold their initial values and addre
   const device = open()
   const module = device.loadModule(ptx)
   expect(module.target).toBe('sm_100a')
-  expect(module.functions.map(f => f.name).sort()).toEqual(['add', 'paired', 'variables', 'work'])
-  expect(module.functions.find(f => f.name === 'add')).toMatchObject({
-    params: [0, 8, 16].map(offset => ({ offset, bytes: 8, align: 8 })).concat({ offset: 24, bytes: 4, align: 4 }),
+  expect(module.functions.map((f) => f.name).sort()).toEqual(['add', 'paired', 'variables', 'work'])
+  expect(module.functions.find((f) => f.name === 'add')).toMatchObject({
+    params: [0, 8, 16].map((offset) => ({ offset, bytes: 8, align: 8 })).concat({ offset: 24, bytes: 4, align: 4 }),
     paramBytes: 28,
     staticSharedBytes: 0,
   })
-  expect(module.functions.find(f => f.name === 'variables')).toMatchObject({ staticSharedBytes: 256, maxThreads: 64 })
+  expect(module.functions.find((f) => f.name === 'variables')).toMatchObject({ staticSharedBytes: 256, maxThreads: 64 })
   const table = module.global('table')!
   expect(table.bytes).toBe(16)
   expect([...new Int32Array(device.read(table.address, 16).buffer)]).toEqual([1, 2, 3, 4])
@@ -163,7 +169,10 @@ test('memory: every misuse is named', () => {
   const owner = `the 1000-byte allocation at ${hex(address)}`
   const error = (code: string, message: string) => ({ type: 'Error', code, line: undefined, message })
   expect(failure(() => device.read(address + 998n, 4))).toEqual(
-    error('KTL5001', `read of 4 bytes at ${hex(address + 998n)}: the last 2 bytes of the access are past the end of ${owner}`),
+    error(
+      'KTL5001',
+      `read of 4 bytes at ${hex(address + 998n)}: the last 2 bytes of the access are past the end of ${owner}`,
+    ),
   )
   expect(failure(() => device.write(address + 1000n, new Uint8Array(1)))).toEqual(
     error('KTL5001', `write of 1 byte at ${hex(address + 1000n)}: right past the end of ${owner}`),
@@ -174,7 +183,9 @@ test('memory: every misuse is named', () => {
   expect(failure(() => device.read(address - 8n, 4))).toEqual(
     error('KTL5001', `read of 4 bytes at ${hex(address - 8n)}: 8 bytes before ${owner}`),
   )
-  expect(failure(() => device.read(4n, 4))).toEqual(error('KTL5001', 'read of 4 bytes at 0x4: a null pointer plus 4 bytes'))
+  expect(failure(() => device.read(4n, 4))).toEqual(
+    error('KTL5001', 'read of 4 bytes at 0x4: a null pointer plus 4 bytes'),
+  )
   expect(failure(() => device.read(1n << 60n, 4))).toEqual(
     error('KTL5001', 'read of 4 bytes at 0x1000000000000000: no allocation is within 1 MiB'),
   )
@@ -209,12 +220,16 @@ test('wrong arguments throw a TypeError with a code, never more', () => {
   for (const method of ['malloc', 'free', 'write', 'read', 'loadModule'])
     for (const value of values) {
       // 1n is well-formed as an address, 'x' as PTX: those fail for what they mean.
-      const code = method === 'free' && value === 1n ? 'KTL5021' : method === 'loadModule' && value === 'x' ? 'KTL5013' : 'KTL5020'
+      const code =
+        method === 'free' && value === 1n ? 'KTL5021' : method === 'loadModule' && value === 'x' ? 'KTL5013' : 'KTL5020'
       expect(failure(() => device[method]!(value, value, value)).code, `${method}(${String(value)})`).toBe(code)
     }
   for (const value of values) expect(failure(() => new VirtualDevice(value)).code).toBe('KTL5020')
   for (const options of [{ target: 'sm_80' }, { memoryBytes: -1 }, { smCount: 0 }, { smCount: 5000 }])
-    expect(failure(() => new VirtualDevice({ ...OPTIONS, ...options }))).toMatchObject({ type: 'TypeError', code: 'KTL5020' })
+    expect(failure(() => new VirtualDevice({ ...OPTIONS, ...options }))).toMatchObject({
+      type: 'TypeError',
+      code: 'KTL5020',
+    })
   expect(failure(() => device.malloc!.call({}, 1, 0n, 256)).type).toBe('TypeError')
   const module = open().loadModule(ptx)
   expect(failure(() => new (module.constructor as new () => unknown)())).toMatchObject({
@@ -253,27 +268,43 @@ const REFUSED: readonly (readonly [string, Partial<NativeLaunch>, string])[] = [
   ['add', { grid: [1, 70000, 1] }, 'grid 1x70000x1: each extent is at least 1 and at most 2147483647x65535x65535'],
   ['add', { block: [0, 1, 1] }, 'block 0x1x1: each extent is at least 1 and at most 1024x1024x64'],
   ['add', { block: [1024, 2, 1] }, 'block 1024x2x1 has 2048 threads; at most 1024 are possible'],
-  ['variables', { block: [65, 1, 1] }, "block 65x1x1: 'variables' allows at most 64 threads (.maxntid, from __launch_bounds__)"],
+  [
+    'variables',
+    { block: [65, 1, 1] },
+    "block 65x1x1: 'variables' allows at most 64 threads (.maxntid, from __launch_bounds__)",
+  ],
   ['add', { cluster: [3, 1, 1], grid: [4, 1, 1] }, 'cluster 3x1x1 does not divide grid 4x1x1'],
   ['add', { cluster: [32, 1, 1], grid: [32, 1, 1] }, 'cluster 32x1x1 has more than 16 CTAs'],
   ['add', { cluster: [1, 0, 1] }, 'cluster 1x0x1: each extent is at least 1'],
-  ['paired', { cluster: [4, 1, 1], grid: [4, 1, 1] }, "cluster 4x1x1: 'paired' requires 2x1x1 (.reqnctapercluster, from __cluster_dims__)"],
+  [
+    'paired',
+    { cluster: [4, 1, 1], grid: [4, 1, 1] },
+    "cluster 4x1x1: 'paired' requires 2x1x1 (.reqnctapercluster, from __cluster_dims__)",
+  ],
   ['paired', { grid: [3, 1, 1] }, 'cluster 2x1x1 does not divide grid 3x1x1'],
   ['add', { params: new Uint8Array(4) }, "the parameter block has 4 bytes; 'add' takes 28 (4 parameters)"],
-  ['variables', { sharedMemBytes: 232448 }, "232448 bytes of dynamic shared memory after 256 static bytes of 'variables' are more than the 232448 bytes of a CTA"],
+  [
+    'variables',
+    { sharedMemBytes: 232448 },
+    "232448 bytes of dynamic shared memory after 256 static bytes of 'variables' are more than the 232448 bytes of a CTA",
+  ],
   ['add', { order: 'sideways' as 'lazy' }, "order: expected 'lazy' or 'eager' or 'random'"],
   ['add', { checks: 'some' as 'full' }, "checks: expected 'none' or 'default' or 'full'"],
   ['add', { grid: 3 as unknown as NativeLaunch['grid'] }, 'grid: expected an array of three integers'],
   ['add', { threads: 1.5 }, 'threads: expected an integer from 0 to 1024'],
   ['add', { params: [] as unknown as Uint8Array }, 'params: expected a Uint8Array'],
   ['add', { trace: 1 as unknown as boolean }, 'trace: expected true or false'],
-  ['add', { cancel: new Int32Array(1) }, 'cancel: expected an Int32Array of at least one element over a SharedArrayBuffer'],
+  [
+    'add',
+    { cancel: new Int32Array(1) },
+    'cancel: expected an Int32Array of at least one element over a SharedArrayBuffer',
+  ],
   ['add', { onProgress: 1 as unknown as () => void }, 'onProgress: expected a function'],
 ]
 
 test.each(REFUSED)('launch of %s with %o is refused', async (entry, change, message) => {
   const module = open().loadModule(ptx)
-  const bytes = module.functions.find(f => f.name === entry)?.paramBytes ?? 0
+  const bytes = module.functions.find((f) => f.name === entry)?.paramBytes ?? 0
   const launch = module.launch(entry, { ...LAUNCH, params: new Uint8Array(bytes), ...change })
   await expect(launch).rejects.toMatchObject({ code: 'KTL5020', message: expect.stringContaining(message) })
 })
@@ -282,7 +313,7 @@ test('a parameter block may have its tail padding, and a required cluster need n
   const device = open()
   const module = device.loadModule(ptx)
   const out = device.malloc(64, 0n, 256)
-  expect(module.functions.find(f => f.name === 'work')!.paramBytes).toBe(12)
+  expect(module.functions.find((f) => f.name === 'work')!.paramBytes).toBe(12)
   const padded = await module.launch('work', { ...LAUNCH, params: pack(out, 3, 0) })
   expect(padded.findings).toEqual([])
   expect(new Int32Array(device.read(out, 4).buffer)[0]).toBe(5)
@@ -306,7 +337,7 @@ test('a long kernel is cancelled while the event loop runs on, and the device st
   const { findings } = await module.launch('work', { ...LAUNCH, params: pack(out, ENDLESS), cancel })
   clearInterval(timer)
   expect(ticks).toBeGreaterThan(3)
-  expect(findings.map(f => f.code)).toEqual(['KTL5018'])
+  expect(findings.map((f) => f.code)).toEqual(['KTL5018'])
   const { C, result } = startAdd(device, module, 100)
   expect((await result).findings).toEqual([])
   expect(floats(device, C, 100)[99]).toBe(297)
@@ -316,7 +347,7 @@ test('an instruction budget ends a long kernel', async () => {
   const device = open()
   const launch = { ...LAUNCH, params: pack(device.malloc(4, 0n, 256), ENDLESS), instructionBudget: 10_000 }
   const { findings } = await device.loadModule(ptx).launch('work', launch)
-  expect(findings.map(f => [f.code, f.function])).toEqual([['KTL5014', 'work']])
+  expect(findings.map((f) => [f.code, f.function])).toEqual([['KTL5014', 'work']])
 })
 
 test('an access out of bounds is a finding with its place, not a rejection', async () => {
@@ -340,7 +371,7 @@ test('buffers freed during a launch live until it ends', async () => {
   device.free(out)
   expect((await running).findings).toEqual([])
   const { findings } = await module.launch('work', { ...LAUNCH, params: pack(out, 1) })
-  expect(findings.map(f => f.code)).toEqual(['KTL5001'])
+  expect(findings.map((f) => f.code)).toEqual(['KTL5001'])
 })
 
 test('progress is reported in between, and what it throws rejects the launch', async () => {
@@ -351,7 +382,7 @@ test('progress is reported in between, and what it throws rejects the launch', a
   const seen: [number, number][] = []
   await module.launch('work', { ...launch, onProgress: (done, total) => void seen.push([done, total]) })
   expect(seen.length).toBeGreaterThan(0)
-  for (const [done, total] of seen) expect(total).toBe(4096), expect(done).toBeLessThanOrEqual(4096)
+  for (const [done, total] of seen) (expect(total).toBe(4096), expect(done).toBeLessThanOrEqual(4096))
   expect(seen.map(([done]) => done)).toEqual(seen.map(([done]) => done).sort((a, b) => a - b))
   const stop = () => {
     throw new Error('stop here')
@@ -370,11 +401,13 @@ const LONG_LAUNCH = (file: string): string => `
   module.launch('work', { ...${JSON.stringify({ ...LAUNCH, params: undefined })}, params, onProgress() {} })
     .then(() => process.exit(1))
 `
-const addonFile = (): string => addonPaths().find(file => fs.existsSync(file))!
+const addonFile = (): string => addonPaths().find((file) => fs.existsSync(file))!
 
 test('a worker thread can be terminated in the middle of a launch', async () => {
   for (let round = 0; round < 3; round++) {
-    const worker = new Worker(`${LONG_LAUNCH(addonFile())}\nsetTimeout(() => parentPort.postMessage('running'), 20)`, { eval: true })
+    const worker = new Worker(`${LONG_LAUNCH(addonFile())}\nsetTimeout(() => parentPort.postMessage('running'), 20)`, {
+      eval: true,
+    })
     await new Promise<void>((resolve, reject) => {
       worker.once('message', () => resolve())
       worker.once('error', reject)
@@ -397,7 +430,7 @@ test('dropped devices give their memory back', async () => {
   for (let i = 0; i < 100; i++) {
     const device = open()
     device.write(device.malloc(data.length, 0n, 256), data)
-    await new Promise(resolve => setImmediate(resolve))
+    await new Promise((resolve) => setImmediate(resolve))
   }
   expect(process.memoryUsage().rss - before).toBeLessThan(800 * MIB) // of 1600 written
 })

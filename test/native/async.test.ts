@@ -3,7 +3,6 @@ import type { NativeLaunch, NativeLaunchResult } from '../../runtime/native.ts'
 import { TestDevice, compileToPtx, f32Bits } from './device.ts'
 import { ORDERS, describeOrder, encodeTensorMap, prelude } from './prelude.ts'
 
-
 const gemmSource =
   prelude +
   String.raw`

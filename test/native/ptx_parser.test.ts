@@ -65,8 +65,10 @@ function inspectText(text: string): Inspected {
 /** Messages for many texts in one process; 'ok' for those that parse. */
 function messages(texts: readonly string[]): string[] {
   const file = path.join(work, 'texts')
-  fs.writeFileSync(file, texts.map(text => `${text}\n----\n`).join(''))
-  return execFileSync(inspector, ['--errors', file], { encoding: 'utf8', maxBuffer: 1 << 28 }).trimEnd().split('\n')
+  fs.writeFileSync(file, texts.map((text) => `${text}\n----\n`).join(''))
+  return execFileSync(inspector, ['--errors', file], { encoding: 'utf8', maxBuffer: 1 << 28 })
+    .trimEnd()
+    .split('\n')
 }
 
 const CORPUS = { functions: 'sm_100a', tensor_sm100: 'sm_100a', wgmma_sm90: 'sm_90a' } as const
@@ -85,8 +87,10 @@ const only = <T>(items: readonly T[], found: (item: T) => boolean): T => {
   expect(matches).toHaveLength(1)
   return matches[0]!
 }
-const functionOf = (module: Inspected, name: string): InspectedFunction => only(module.functions, f => f.name === name)
-const variableOf = (module: Inspected, name: string): InspectedVariable => only(module.variables, v => v.name === name)
+const functionOf = (module: Inspected, name: string): InspectedFunction =>
+  only(module.functions, (f) => f.name === name)
+const variableOf = (module: Inspected, name: string): InspectedVariable =>
+  only(module.variables, (v) => v.name === name)
 const resolved = (fn: InspectedFunction): string[] => fn.instructions.map(([, , text]) => text)
 
 test('every instruction of nvcc output is there, with its line, and the branches meet their labels', () => {
@@ -102,12 +106,12 @@ test('every instruction of nvcc output is there, with its line, and the branches
       .replace(/\.section[\s\S]*/, '')
       .replace(/^\s*\.(loc|file)\s.*$/gm, '')
       .split(';')
-      .map(piece => piece.replace(/^(?:\s|[{}]|[$\w]+\s*:(?!:))*/, ''))
-    const instructions = module.functions.flatMap(f => f.instructions)
-    expect(instructions).toHaveLength(statements.filter(piece => /^[a-z@]/.test(piece)).length)
+      .map((piece) => piece.replace(/^(?:\s|[{}]|[$\w]+\s*:(?!:))*/, ''))
+    const instructions = module.functions.flatMap((f) => f.instructions)
+    expect(instructions).toHaveLength(statements.filter((piece) => /^[a-z@]/.test(piece)).length)
     for (const [line, , , source] of instructions) expect(lines[line - 1]).toContain(source.split(/[ \t]/)[0])
     for (const fn of module.functions)
-      for (const target of resolved(fn).flatMap(t => [...t.matchAll(/ @(\d+)/g)].map(m => Number(m[1]))))
+      for (const target of resolved(fn).flatMap((t) => [...t.matchAll(/ @(\d+)/g)].map((m) => Number(m[1]))))
         expect(target).toBeLessThanOrEqual(fn.instructions.length)
   }
 })
@@ -115,25 +119,25 @@ test('every instruction of nvcc output is there, with its line, and the branches
 test('functions.cu: parameters, locals, shared memory and launch bounds have the layout of CUDA', () => {
   const module = inspect(ptxOf('functions'))
   const fn = functionOf(module, 'everything')
-  const params = fn.params.map(i => module.variables[i]!)
-  expect(params.map(p => [p.offset, p.bytes])).toEqual([
+  const params = fn.params.map((i) => module.variables[i]!)
+  expect(params.map((p) => [p.offset, p.bytes])).toEqual([
     [0, 8],
     [8, 8],
     [16, 4],
     [24, 24],
   ])
   expect(fn).toMatchObject({ entry: true, paramBytes: 48, maxThreads: 128, requiredCluster: [0, 0, 0] })
-  const shared = module.variables.filter(v => v.space === 6 && v.function === module.functions.indexOf(fn))
+  const shared = module.variables.filter((v) => v.space === 6 && v.function === module.functions.indexOf(fn))
   for (const variable of shared) expect(variable.offset % variable.align).toBe(0)
-  expect(Math.min(...shared.map(v => v.offset))).toBe(0x400)
-  expect(0x400 + fn.sharedBytes).toBe(Math.max(...shared.map(v => v.offset + v.bytes)))
+  expect(Math.min(...shared.map((v) => v.offset))).toBe(0x400)
+  expect(0x400 + fn.sharedBytes).toBe(Math.max(...shared.map((v) => v.offset + v.bytes)))
   expect(fn.dynamicShared).toBe(Math.ceil((0x400 + fn.sharedBytes) / 16) * 16)
   expect(functionOf(module, 'indirect')).toMatchObject({ maxRegisters: 64, requiredCluster: [2, 1, 1] })
 })
 
 test('functions.cu: shared variables of several functions count only for the entries that reach them', () => {
   const module = inspect(ptxOf('functions'))
-  const common = only(module.variables, v => v.name.endsWith('common') && v.space === 6)
+  const common = only(module.variables, (v) => v.name.endsWith('common') && v.space === 6)
   expect(common).toMatchObject({ offset: 0x400, bytes: 32 })
   expect(functionOf(module, 'with_common')).toMatchObject({ sharedBytes: 32 + 20, dynamicShared: 0x440 })
   expect(functionOf(module, 'with_common_too')).toMatchObject({ sharedBytes: 32, dynamicShared: 0x420 })
@@ -142,27 +146,35 @@ test('functions.cu: shared variables of several functions count only for the ent
 
 test('functions.cu: initialisers hold bytes and the addresses to fill in', () => {
   const module = inspect(ptxOf('functions'))
-  const index = (name: string): number => module.variables.findIndex(v => v.name === name)
+  const index = (name: string): number => module.variables.findIndex((v) => v.name === name)
   expect(variableOf(module, 'table').init).toEqual([1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4])
   expect(variableOf(module, 'pointers').relocations).toEqual([
     [0, 8, 0, index('table'), -1, 0],
     [8, 8, 0, index('table'), -1, 8],
   ])
   expect(new Float64Array(new Uint8Array(variableOf(module, 'number').init).buffer)[0]).toBe(2.5)
-  const doubled = module.functions.findIndex(f => f.name === '_Z7doubledi')
+  const doubled = module.functions.findIndex((f) => f.name === '_Z7doubledi')
   expect(variableOf(module, 'chosen').relocations).toEqual([[0, 8, 0, -1, doubled, 0]])
 })
 
 test('functions.cu: calls name their function, arguments and results', () => {
   const module = inspect(ptxOf('functions'))
-  const calls = resolved(functionOf(module, 'everything')).filter(text => text.startsWith('call'))
-  const callees = calls.map(text => module.functions[Number(/, f(\d+),/.exec(text)![1])]!.name)
+  const calls = resolved(functionOf(module, 'everything')).filter((text) => text.startsWith('call'))
+  const callees = calls.map((text) => module.functions[Number(/, f(\d+),/.exec(text)![1])]!.name)
   expect(callees.sort()).toEqual(['__assertfail', 'helper', 'vprintf'])
-  const helper = module.functions.findIndex(f => f.name === 'helper')
-  const [returned, passed] = [...calls.find(text => text.includes(` f${helper},`) || text.includes(`, f${helper},`))!.matchAll(/\{([^}]*)\}/g)]
-  expect(returned![1]!.split(',').map(v => module.variables[Number(v.slice(1))]!.name)).toEqual(['retval0'])
-  expect(passed![1]!.split(',').map(v => module.variables[Number(v.slice(1))]!.name)).toEqual(['param0', 'param1', 'param2'])
-  expect(resolved(functionOf(module, 'indirect')).filter(text => /^call \{v\d+\}, r\d+, \{v\d+\}, prototype_/.test(text))).toHaveLength(1)
+  const helper = module.functions.findIndex((f) => f.name === 'helper')
+  const [returned, passed] = [
+    ...calls.find((text) => text.includes(` f${helper},`) || text.includes(`, f${helper},`))!.matchAll(/\{([^}]*)\}/g),
+  ]
+  expect(returned![1]!.split(',').map((v) => module.variables[Number(v.slice(1))]!.name)).toEqual(['retval0'])
+  expect(passed![1]!.split(',').map((v) => module.variables[Number(v.slice(1))]!.name)).toEqual([
+    'param0',
+    'param1',
+    'param2',
+  ])
+  expect(
+    resolved(functionOf(module, 'indirect')).filter((text) => /^call \{v\d+\}, r\d+, \{v\d+\}, prototype_/.test(text)),
+  ).toHaveLength(1)
   expect(functionOf(module, 'vprintf').body).toBe(false)
 })
 
@@ -174,7 +186,7 @@ test('functions.cu: equal labels in sibling scopes stay apart', () => {
     expect(code[wait + 1]).toMatch(new RegExp(`^@r\\d+ bra @${wait + 3}$`))
     expect(code[wait + 2]).toBe(`bra @${wait}`)
   }
-  expect(new Set(waits.map(wait => /r\d+/.exec(code[wait]!)![0])).size).toBe(3) // each scope has its own register
+  expect(new Set(waits.map((wait) => /r\d+/.exec(code[wait]!)![0])).size).toBe(3) // each scope has its own register
 })
 
 test('tensor_sm100.cu: operands of tcgen05, TMA, mbarrier and CLC', () => {
@@ -222,7 +234,9 @@ test('tensor_sm100.cu: operands of tcgen05, TMA, mbarrier and CLC', () => {
 })
 
 test('wgmma_sm90.cu: accumulator lists, register fragments, negative scales', () => {
-  const code = resolved(functionOf(inspect(ptxOf('wgmma_sm90')), 'wgmma_forms')).map(text => text.replace(/\br\d+/g, 'r'))
+  const code = resolved(functionOf(inspect(ptxOf('wgmma_sm90')), 'wgmma_forms')).map((text) =>
+    text.replace(/\br\d+/g, 'r'),
+  )
   expect(code).toContain('wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {r,r,r,r}, r, r, r, #1, #-1, #0, #1')
   expect(code).toContain('wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {r,r,r,r}, {r,r,r,r}, r, #1, #1, #1, #0')
   expect(code).toContain('setmaxnreg.inc.sync.aligned.u32 #240')
@@ -261,7 +275,13 @@ test('syntax.ptx: scopes, labels, addresses, immediates and tables', () => {
   expect(kernel.tables).toEqual([[25, 24, 25]])
   expect(kernel.registers).toEqual('%r0 %r9 p q %r0 %r1 %rd0 plain p %r2 %rd1 %f0 %f1'.split(' '))
   expect(kernel.instructions.map(([, cuda]) => cuda)).toEqual([10, 10, ...Array<number>(22).fill(20), 0])
-  expect(kernel).toMatchObject({ maxThreads: 64, maxRegisters: 128, requiredCluster: [2, 1, 1], paramBytes: 192, callBytes: 40 })
+  expect(kernel).toMatchObject({
+    maxThreads: 64,
+    maxRegisters: 128,
+    requiredCluster: [2, 1, 1],
+    paramBytes: 192,
+    callBytes: 40,
+  })
   // common (12 bytes) is reached through callee, own (3) follows; dynamic asks for 1024-byte alignment.
   expect(kernel).toMatchObject({ sharedBytes: 15, dynamicShared: 0x800 })
   expect(module.files).toEqual(['', 'first.cu', 'second.cu'])
@@ -287,13 +307,14 @@ test('syntax.ptx: initialisers in every notation', () => {
 })
 
 const HEADER = '.version 9.0\n.target sm_100a\n.address_size 64\n'
-const body = (code: string): string => `${HEADER}.entry k(.param .u64 x)\n{\n.reg .b32 %r<4>;\n.reg .pred %p<2>;\n${code}\n}`
+const body = (code: string): string =>
+  `${HEADER}.entry k(.param .u64 x)\n{\n.reg .b32 %r<4>;\n.reg .pred %p<2>;\n${code}\n}`
 
 /** Text → the whole message. `body` code starts on line 8. */
 const MALFORMED: readonly (readonly [string, string])[] = [
   ['', "line 2, column 1: expected '.version', got the end of the text"],
   ['.version 9', "line 1, column 10: expected a version such as 9.0, got '9'"],
-  ['.version 9.0 .target', "line 2, column 1: expected a target such as sm_100a, got the end of the text"],
+  ['.version 9.0 .target', 'line 2, column 1: expected a target such as sm_100a, got the end of the text'],
   ['.version 9.0 .target debug', 'line 2, column 1: expected a target such as sm_100a before, got the end of the text'],
   [
     '.version 9.0 .target sm_100a .address_size 32',
@@ -303,7 +324,10 @@ const MALFORMED: readonly (readonly [string, string])[] = [
   [`${HEADER}\u0001`, 'line 4, column 1: expected PTX, got the byte 0x01'],
   [`${HEADER}/* open`, "line 4, column 1: expected '*/' after '/*', got the end of the text"],
   [`${HEADER}.file 1 "open`, `line 4, column 9: expected '"' at the end of the string, got the end of the line`],
-  [`${HEADER}.bogus`, "line 4, column 1: expected a variable, '.func', '.entry' or another module directive, got '.bogus'"],
+  [
+    `${HEADER}.bogus`,
+    "line 4, column 1: expected a variable, '.func', '.entry' or another module directive, got '.bogus'",
+  ],
   [`${HEADER}.global .b33 x;`, "line 4, column 9: expected a type such as .b32, got '.b33'"],
   [`${HEADER}.global .pred x;`, "line 4, column 9: expected a type with a size in memory, got '.pred'"],
   [`${HEADER}.global .align 3 .b32 x;`, "line 4, column 16: expected a power of two as alignment, got '3'"],
@@ -317,17 +341,26 @@ const MALFORMED: readonly (readonly [string, string])[] = [
   [`${HEADER}.shared .b32 x = 1;`, 'line 4, column 16: only .global and .const variables can have an initialiser'],
   [`${HEADER}.global .b32 x, x;`, "line 4, column 17: 'x' is declared twice in one scope"],
   [`${HEADER}.extern .global .b32 x;`, "line 4, column 1: the .extern variable 'x' has no definition in this module"],
-  [`${HEADER}.shared .b8 x[50000];`, "line 4, column 1: static .shared variables need more than 49152 bytes with 'x'; use dynamic shared memory (.extern .shared)"],
+  [
+    `${HEADER}.shared .b8 x[50000];`,
+    "line 4, column 1: static .shared variables need more than 49152 bytes with 'x'; use dynamic shared memory (.extern .shared)",
+  ],
   [`${HEADER}.local .b8 x;`, 'line 4, column 12: a .local or .param variable must be declared inside a function'],
   [`${HEADER}.entry`, 'line 5, column 1: expected a function name, got the end of the text'],
   [`${HEADER}.entry k(.reg .b32 x) {}`, "line 4, column 10: expected '.param', got '.reg'"],
-  [`${HEADER}.entry k(.param .b8 x[40000]) {}`, 'line 4, column 21: more than 32764 bytes of parameters in one function'],
+  [
+    `${HEADER}.entry k(.param .b8 x[40000]) {}`,
+    'line 4, column 21: more than 32764 bytes of parameters in one function',
+  ],
   [`${HEADER}.entry k .bogus {}`, "line 4, column 10: expected a function directive, '{' or ';', got '.bogus'"],
   [`${HEADER}.entry k .maxntid 1, 2, 3, 4 {}`, "line 4, column 28: expected at most three numbers before, got '4'"],
   [`${HEADER}.entry k {} .entry k {}`, "line 4, column 20: the function 'k' is defined twice"],
   [`${HEADER}.entry k {} .func k {}`, "line 4, column 19: 'k' is declared both as .entry and as .func"],
   [`${HEADER}.entry k {`, "line 5, column 1: expected a statement or '}', got the end of the text"],
-  [`${HEADER}.section .debug_str {`, "line 5, column 1: expected '}' at the end of the section, got the end of the text"],
+  [
+    `${HEADER}.section .debug_str {`,
+    "line 5, column 1: expected '}' at the end of the section, got the end of the text",
+  ],
   [body('mov.b32 %r9, 1;'), "line 8, column 9: undeclared name '%r9': no .reg in scope declares it"],
   [body('mov.b32 %r1, nothing;'), "line 8, column 14: undeclared name 'nothing'"],
   [body('mov.b32 %r1, %tid.q;'), "line 8, column 18: expected '.x', '.y' or '.z', got '.q'"],
@@ -338,7 +371,10 @@ const MALFORMED: readonly (readonly [string, string])[] = [
   [body('mov.b32 %r1, 0x;'), "line 8, column 14: expected digits, got '0x'"],
   [body('mov.b32 %r1, 09;'), "line 8, column 14: expected an octal digit, got '09'"],
   [body('mov.b32 %r1, 12monkeys;'), "line 8, column 14: expected a number, got '12monkeys'"],
-  [body('mov.b32 %r1, 99999999999999999999;'), "line 8, column 14: expected a number of at most 64 bits, got '99999999999999999999'"],
+  [
+    body('mov.b32 %r1, 99999999999999999999;'),
+    "line 8, column 14: expected a number of at most 64 bits, got '99999999999999999999'",
+  ],
   [body('ld.global.b32 %r1, [%r2;'), "line 8, column 24: expected '+', ',' or ']', got ';'"],
   [body('ld.global.b32 %r1, [%r2+%r3];'), "line 8, column 25: expected a constant, got '%r3'"],
   [body('ld.global.b32 %r1, [%tid.x];'), "line 8, column 21: expected a register or a variable as address, got '%tid'"],
@@ -353,12 +389,18 @@ const MALFORMED: readonly (readonly [string, string])[] = [
   [body('L: L: ret;'), "line 8, column 4: 'L' is declared twice in one scope"],
   [body('.reg .b32 %r<9>;'), "line 8, column 11: the register range '%r' is declared twice in one scope"],
   [body('.reg .b32 %s<x>;'), "line 8, column 14: expected a register count, got 'x'"],
-  [body('.reg .v4 .f32 v;'), "line 8, column 6: expected a scalar register type (vector registers are not part of this device), got '.v4'"],
+  [
+    body('.reg .v4 .f32 v;'),
+    "line 8, column 6: expected a scalar register type (vector registers are not part of this device), got '.v4'",
+  ],
   [body('call nobody;'), "line 8, column 6: undeclared name 'nobody'"],
   [body('call.uni (x), x, (x);'), "line 8, column 15: expected a function, got 'x'"],
   [body('call %r1, (x), proto;'), "line 8, column 16: undeclared call prototype 'proto'"],
   [body('.loc 1 2;'), "line 8, column 9: expected a column, got ';'"],
-  [body('.bogus 1;'), "line 8, column 1: expected an instruction, a declaration, '.loc', '.pragma' or '}', got '.bogus'"],
+  [
+    body('.bogus 1;'),
+    "line 8, column 1: expected an instruction, a declaration, '.loc', '.pragma' or '}', got '.bogus'",
+  ],
   [body('%r1 = 3;'), "line 8, column 1: expected an instruction or a label, got '%r1'"],
   [body('setp.eq.s32 %p1|, %r1, 0;'), "line 8, column 17: expected a register after '|', got ','"],
   [body('.local .b8 big[600000];'), 'line 8, column 12: more than 524288 bytes of .local variables in one function'],
@@ -409,7 +451,11 @@ test('thousands of random mutations of real PTX parse or fail with a place, and 
   let refused = 0
   for (const [seed, name] of (['functions', 'tensor_sm100', 'wgmma_sm90', 'syntax'] as const).entries()) {
     const run = spawnSync(inspector, ['--mutate', String(seed + 1), '1500', ptxOf(name)], { encoding: 'utf8' })
-    expect({ signal: run.signal, status: run.status, stderr: run.stderr }).toEqual({ signal: null, status: 0, stderr: '' })
+    expect({ signal: run.signal, status: run.status, stderr: run.stderr }).toEqual({
+      signal: null,
+      status: 0,
+      stderr: '',
+    })
     const counts = JSON.parse(run.stdout) as { accepted: number; refused: number }
     expect(counts.accepted + counts.refused).toBe(1500)
     refused += counts.refused
