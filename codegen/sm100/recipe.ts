@@ -22,7 +22,7 @@ export function launchRecipe(plan: Sm100Plan, program: TileProgram, entry: strin
   const params: ParamRule[] = [
     inputMap(plan, plan.a, 'map_a'),
     inputMap(plan, plan.b, 'map_b'),
-    ...staged.map((output, i) => outputMap(plan, output, mapName(output, i))),
+    ...staged.map((output, i) => outputMap(plan, output, mapName(i))),
     ...plan.aux.flatMap(({ operand }) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
     ...[gemm.m, gemm.n, gemm.k].map(extent),

@@ -13,15 +13,14 @@ import { guardOf } from '../walk.ts'
 import {
   ACCUMULATORS,
   EPILOGUE_WARPS,
+  STAGING_SLOTS,
   SUBTILE_COLUMNS,
   type OperandPlan,
-  type OutputPlan,
   type Sm100Plan,
 } from './plan.ts'
 
 export const TMA_WARP = EPILOGUE_WARPS
 export const MMA_WARP = EPILOGUE_WARPS + 1
-const STAGING_SLOTS = 2
 
 export function lowerSm100(plan: Sm100Plan): TileProgram {
   const rings: Ring[] = [
@@ -73,7 +72,7 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
   barrier('acc_full', 'acc', ACCUMULATORS, 1, null, 'an accumulator is complete')
   barrier('acc_empty', 'acc', ACCUMULATORS, EPILOGUE_WARPS, null, 'all epilogue warps have read an accumulator')
 
-  const maps = ['map_a', 'map_b', ...staged.map(mapName)]
+  const maps = ['map_a', 'map_b', ...staged.map((_, i) => mapName(i))]
   return {
     kind: 'sm100',
     tensor: plan.program,
@@ -134,7 +133,7 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
 }
 
 /** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */
-export function mapName(_output: OutputPlan, index: number): string {
+export function mapName(index: number): string {
   return index === 0 ? 'map_d' : `map_d${index}`
 }
 
@@ -230,7 +229,7 @@ function storeOps(plan: Sm100Plan): TileOp[] {
   return plan.outputs.flatMap((output): TileOp[] => {
     const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous: output.contiguous }
     if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
-    const map = mapName(output, staged++)
+    const map = mapName(staged++)
     return [
       { op: 'lane0', body: [{ op: 'bulk_wait_read', pending: STAGING_SLOTS - 1 }] },
       { op: 'warp_sync' },

@@ -26,7 +26,7 @@ export const SUBTILE_COLUMNS = 32
 export const EPILOGUE_WARPS = 4
 export const ACCUMULATORS = 2
 /** Staging slots of each epilogue warp: one is filled while the other is being stored. */
-const STAGING_SLOTS = 2
+export const STAGING_SLOTS = 2
 
 export interface OperandPlan {
   readonly operand: TensorOperand
@@ -93,18 +93,17 @@ export function planSm100(instance: Instance, gemm: GemmShape): Sm100Plan | Reje
   if (isRejection(b)) return b
 
   const values = program.outputs.map((o) => o.value)
-  const reduced = topological(values, gemm.contraction).find((node) => node.kind === 'reduce')
-  if (reduced?.kind === 'reduce') {
-    const form = `a reduction over \`${reduced.over.join(', ')}\` on the tensor cores`
-    return rejection('KTL2904', { form, help: 'the kernel runs on the CUDA cores' })
-  }
-
   const rowsPerWarp = tileM / EPILOGUE_WARPS
   const outputs: OutputPlan[] = []
   for (const output of program.outputs) {
     const plan = planOutput(operand(output.operand), output.value, gemm)
     if (isRejection(plan)) return plan
     outputs.push(plan)
+  }
+  const reduced = topological(values, gemm.contraction).find((node) => node.kind === 'reduce')
+  if (reduced?.kind === 'reduce') {
+    const form = `a reduction over \`${reduced.over.join(', ')}\` on the tensor cores`
+    return rejection('KTL2904', { form, help: 'the kernel runs on the CUDA cores' })
   }
   const aux: AuxPlan[] = []
   for (const name of operandsOf(values, gemm.contraction)) {
@@ -121,14 +120,11 @@ export function planSm100(instance: Instance, gemm: GemmShape): Sm100Plan | Reje
   const stagingSlotBytes = Math.max(0, ...staged.map((o) => 32 * SUBTILE_COLUMNS * o.elementBytes))
   const staging = stagingSlotBytes * STAGING_SLOTS * EPILOGUE_WARPS
   const barrierBytes = (stages: number): number => 8 * (2 * stages + 2 * ACCUMULATORS) + 16
-  const fits = (stages: number): boolean =>
-    ALIGNMENT_SLACK + stages * stageBytes + staging + barrierBytes(stages) <= SMEM_LIMIT
+  const bytesFor = (stages: number): number => ALIGNMENT_SLACK + stages * stageBytes + staging + barrierBytes(stages)
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
-  if (design.stages === 'auto') while (stages > 1 && !fits(stages)) stages--
-  if (!fits(stages)) {
-    const need = ALIGNMENT_SLACK + stages * stageBytes + staging + barrierBytes(stages)
-    return rejection('KTL4510', { stages, need, limit: SMEM_LIMIT })
-  }
+  if (design.stages === 'auto') while (stages > 1 && bytesFor(stages) > SMEM_LIMIT) stages--
+  const smemBytes = bytesFor(stages)
+  if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
   const typeCode = AB_TYPE_CODE[a.operand.dtype]!
   return {
     kind: 'sm100',
@@ -149,7 +145,7 @@ export function planSm100(instance: Instance, gemm: GemmShape): Sm100Plan | Reje
     tmemColumns: Math.max(32, 2 ** Math.ceil(Math.log2(ACCUMULATORS * tileN))),
     rowsPerWarp,
     threads: 32 * (EPILOGUE_WARPS + 2),
-    smemBytes: ALIGNMENT_SLACK + stages * stageBytes + staging + barrierBytes(stages),
+    smemBytes,
   }
 }
 

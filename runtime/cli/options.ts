@@ -1,9 +1,13 @@
 /** Values of options: `m=256,n=256`, `T=f16`, `A=lkm`, `alpha=2`, `C=f32[m,n]`. Wrong ones are KTL4103. */
 import type { Command } from 'commander'
 import { isDType } from '../../compiler/dtypes.ts'
+import type { TargetArch } from '../../compiler/instance.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import type { DeviceSpec } from '../device.ts'
 import { ktlError } from '../fail.ts'
+
+export const TARGETS = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const
+export const DESIGNS = ['sm100', 'simt'] as const
 
 const NAME = /^[A-Za-z_]\w*$/
 
@@ -121,6 +125,18 @@ export function addChoiceOptions(command: Command): Command {
       'a number or tensor of the epilogue or kernel: alpha=2, C=f32[m,n]; repeatable',
       argument,
     )
+}
+
+/** Those, and for which target and with which design. */
+export function addInstanceOptions(command: Command): Command {
+  return addChoiceOptions(command)
+    .option('--target <arch>', TARGETS.join(', '), wordOption('--target', TARGETS), 'sm_100a')
+    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+}
+
+export interface InstanceOptions extends ChoiceOptions {
+  readonly target: TargetArch
+  readonly design?: (typeof DESIGNS)[number]
 }
 
 export interface ChoiceOptions {

@@ -94,7 +94,7 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
   )
 }
 
-/** `.file 1 "/tmp/ktl-x/kernel.cu"` names a folder that is gone by now. */
+/** `.file 1 "FOLDER/kernel.cu"` names a folder that is gone by now. */
 function stripPaths(ptx: string, folder: string, name: string): string {
   return ptx.replaceAll(path.join(folder, FILE), name.replace(/["\\\n]/g, '_')).replaceAll(`${folder}${path.sep}`, '')
 }

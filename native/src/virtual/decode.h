@@ -115,6 +115,17 @@ class Builder {
   // scratch slot.
   uint32_t dest(size_t i, unsigned bytes) { return destOf(operand(i), bytes); }
   uint32_t destOf(const ptx::Operand& operand, unsigned bytes);
+  // Slots of the 32-bit registers of operand i, written as {a, b, …} or as one.
+  std::vector<uint32_t> registers(size_t i, bool isDest) {
+    const ptx::Operand& list = operand(i);
+    std::vector<uint32_t> slots;
+    const auto add = [&](const ptx::Operand& e) { slots.push_back(isDest ? destOf(e, 4) : sourceOf(e, 4)); };
+    if (list.kind == ptx::Operand::Kind::Vector)
+      for (const auto& e : list.elements) add(e);
+    else
+      add(list);
+    return slots;
+  }
   uint32_t predicate(size_t i, uint32_t* negate);  // slot; *negate: all ones for !p
   uint32_t constant(uint64_t bits, unsigned bytes);
   // Address operand: base slot into src[k] with its width in op.wide; the offset goes to imm for k = 0 and is

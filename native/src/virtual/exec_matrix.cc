@@ -47,15 +47,7 @@ Flow matrices(Warp& w, const Op& op, uint32_t mask) {
 }
 
 void matricesBuild(Builder& b, bool isLoad) {
-  const ptx::Operand& registers = b.operand(isLoad ? 0 : 1);
-  std::vector<uint32_t> slots;
-  const auto add = [&](const ptx::Operand& e) {
-    slots.push_back(isLoad ? b.destOf(e, 4) : b.sourceOf(e, 4));
-  };
-  if (registers.kind == ptx::Operand::Kind::Vector)
-    for (const auto& e : registers.elements) add(e);
-  else
-    add(registers);
+  const std::vector<uint32_t> slots = b.registers(isLoad ? 0 : 1, isLoad);
   if (slots.size() != (b.has("x4") ? 4u : b.has("x2") ? 2u : 1u)) b.refuse("wrong number of registers");
   setSpace(b);
   b.address(isLoad ? 1 : 0, 0);

@@ -256,15 +256,7 @@ void transferBuild(Builder& b, bool isLoad) {
   for (const auto& m : b.ins.modifiers)
     if (m[0] == 'x') repeat = static_cast<uint32_t>(std::atoi(m.c_str() + 1));
   const bool split = shape == 4;
-  const ptx::Operand& registers = b.operand(isLoad ? 0 : split ? 2 : 1);
-  std::vector<uint32_t> slots;
-  const auto add = [&](const ptx::Operand& e) {
-    slots.push_back(isLoad ? b.destOf(e, 4) : b.sourceOf(e, 4));
-  };
-  if (registers.kind == ptx::Operand::Kind::Vector)
-    for (const auto& e : registers.elements) add(e);
-  else
-    add(registers);
+  const std::vector<uint32_t> slots = b.registers(isLoad ? 0 : split ? 2 : 1, isLoad);
   b.address(isLoad ? 1 : 0, 0);
   const uint32_t half = split ? static_cast<uint32_t>(b.operand(isLoad ? 2 : 1).bits) : 0;
   b.op.aux = shape | (b.has("pack::16b") || b.has("unpack::16b") ? 8u : 0u) | repeat << 4 | half << 12;

@@ -8,11 +8,10 @@ import type { KtlProgram } from '../../program.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { instancesOf, Rejections } from '../instances.ts'
-import { addChoiceOptions, illegal, integerOption, wordOption, type ChoiceOptions } from '../options.ts'
+import { addInstanceOptions, illegal, integerOption, wordOption, type InstanceOptions } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
 import { writeFiles, type OutputFile } from '../write_files.ts'
-import { DESIGNS, TARGETS } from './inspect.ts'
 
 const FORMATS = ['ts', 'cuda', 'ptx', 'cubin'] as const
 type Format = (typeof FORMATS)[number]
@@ -21,11 +20,9 @@ const EXTENSIONS = { cuda: '.cu', ptx: '.ptx', cubin: '.cubin' } as const
 /** Files of one build, unless `--limit` says otherwise: every PTX costs most of a second. */
 const LIMIT = 32
 
-interface BuildOptions extends ChoiceOptions {
+interface BuildOptions extends InstanceOptions {
   readonly out: string
   readonly emit: Format
-  readonly target: TargetArch
-  readonly design?: (typeof DESIGNS)[number]
   readonly limit: number
 }
 
@@ -39,9 +36,7 @@ export const addBuild: AddCommand = (program, context) => {
     .argument('<files...>', '.ktl files; - is standard input')
     .requiredOption('--out <dir>', 'where to; made when missing')
     .option('--emit <format>', FORMATS.join(', '), wordOption('--emit', FORMATS), 'ts')
-  addChoiceOptions(command)
-    .option('--target <arch>', TARGETS.join(', '), wordOption('--target', TARGETS), 'sm_100a')
-    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+  addInstanceOptions(command)
     .option('--limit <n>', 'most instances of each kernel', integerOption('--limit', 1, 1e6), LIMIT)
     .option('--json', 'a JSON line for each file')
     .action((files: string[], options: BuildOptions) => build(files, options, context))

@@ -1,9 +1,8 @@
 import { countKernels } from '../../discovery/query.ts'
 import type { TargetArch } from '../../../compiler/instance.ts'
 import type { AddCommand, Context } from '../context.ts'
-import { wordOption } from '../options.ts'
+import { TARGETS, wordOption } from '../options.ts'
 import { plural } from '../output.ts'
-import { TARGETS } from './inspect.ts'
 
 export const addCount: AddCommand = (program, context) => {
   program

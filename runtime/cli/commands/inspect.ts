@@ -1,5 +1,4 @@
 import { bindKernel } from '../../../compiler/bind.ts'
-import type { TargetArch } from '../../../compiler/instance.ts'
 import { printTensorProgram } from '../../../compiler/print.ts'
 import { printTileProgram } from '../../../compiler/print_tile.ts'
 import { lowerSm100 } from '../../../compiler/sm100/lower.ts'
@@ -11,7 +10,7 @@ import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { disassemble, requireDisassembler } from '../disassemble.ts'
 import { chosenOrders, chosenTypes, fusionOf, instancesOf, Rejections } from '../instances.ts'
-import { addChoiceOptions, integerOption, wordOption, type ChoiceOptions } from '../options.ts'
+import { addInstanceOptions, integerOption, wordOption, type InstanceOptions } from '../options.ts'
 import { printAst } from '../print_ast.ts'
 import { printPlan } from '../print_plan.ts'
 import { chosenKernels, loadProgram, oneKernel } from '../sources.ts'
@@ -19,13 +18,8 @@ import { chosenKernels, loadProgram, oneKernel } from '../sources.ts'
 const STAGES = ['ast', 'tensor', 'plan', 'tile', 'cuda', 'ptx', 'sass'] as const
 type Stage = (typeof STAGES)[number]
 
-export const TARGETS = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const
-export const DESIGNS = ['sm100', 'simt'] as const
-
-interface InspectOptions extends ChoiceOptions {
+interface InspectOptions extends InstanceOptions {
   readonly stage: Stage
-  readonly target: TargetArch
-  readonly design?: (typeof DESIGNS)[number]
   readonly instance?: string
   readonly index?: number
 }
@@ -39,9 +33,7 @@ export const addInspect: AddCommand = (program, context) => {
     )
     .argument('<file>', 'a .ktl file; - is standard input')
     .requiredOption('--stage <stage>', STAGES.join(', '), wordOption('--stage', STAGES))
-  addChoiceOptions(command)
-    .option('--target <arch>', TARGETS.join(', '), wordOption('--target', TARGETS), 'sm_100a')
-    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+  addInstanceOptions(command)
     .option('--instance <name>', 'the instance of that name')
     .option('--index <i>', 'the i-th instance, from 0', integerOption('--index', 0, 1e6))
     .option('--json', 'the text in a JSON line')

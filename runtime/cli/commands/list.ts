@@ -1,17 +1,13 @@
-import type { TargetArch } from '../../../compiler/instance.ts'
 import { ktlProvider } from '../../discovery/provider.ts'
 import type { FamilySpace } from '../../discovery/space.ts'
 import { ktlError } from '../../fail.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { instancesOf } from '../instances.ts'
-import { addChoiceOptions, integerOption, wordOption, type ChoiceOptions } from '../options.ts'
+import { addInstanceOptions, integerOption, type InstanceOptions } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
-import { DESIGNS, TARGETS } from './inspect.ts'
 
-interface ListOptions extends ChoiceOptions {
-  readonly target: TargetArch
-  readonly design?: (typeof DESIGNS)[number]
+interface ListOptions extends InstanceOptions {
   readonly limit: number
 }
 
@@ -21,9 +17,7 @@ export const addList: AddCommand = (program, context) => {
     .summary('list instances')
     .description('Lists the instances of the built-in library, or of files, by name.')
     .argument('[files...]', '.ktl files; default: the built-in library')
-  addChoiceOptions(command)
-    .option('--target <arch>', TARGETS.join(', '), wordOption('--target', TARGETS), 'sm_100a')
-    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+  addInstanceOptions(command)
     .option('--limit <n>', 'most lines', integerOption('--limit', 1, 1e9), 1000)
     .option('--json', 'a JSON line for each')
     .action((files: string[], options: ListOptions) => list(files, options, context))

@@ -9,7 +9,7 @@ import { formatError, verify, type Verification } from '../../verify.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { describeTypes } from '../instances.ts'
-import { addChoiceOptions, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
+import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
 import { milliseconds, plural, type Json } from '../output.ts'
 import {
   describeDims,
@@ -20,7 +20,6 @@ import {
 } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
 import { writeFiles } from '../write_files.ts'
-import { DESIGNS } from './inspect.ts'
 
 interface RunOptions extends ArgumentOptions {
   readonly device: DeviceSpec
