@@ -1,7 +1,7 @@
 /**
  * The benchmarks that need no GPU. All parts by default, or the ones named:
  *
- *   npm run bench -- [codegen] [nvcc] [virtual] [discovery] [memory] [--json] [--out FILE]
+ *   npm run bench -- [codegen] [nvcc] [virtual] [discovery] [memory] [ranking] [--json] [--out FILE]
  */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg } from 'node:os'
@@ -12,6 +12,7 @@ import { codegenPart } from './parts/codegen.ts'
 import { discoveryPart } from './parts/discovery.ts'
 import { memoryPart } from './parts/memory.ts'
 import { nvccPart } from './parts/nvcc.ts'
+import { rankingPart } from './parts/ranking.ts'
 import { virtualPart } from './parts/virtual.ts'
 import { formatTable } from './table.ts'
 
@@ -21,6 +22,7 @@ const PARTS: Readonly<Record<string, (fresh: () => FreshProcess) => Promise<Meas
   virtual: virtualPart,
   discovery: discoveryPart,
   memory: memoryPart,
+  ranking: rankingPart,
 }
 
 const USAGE = `usage: npm run bench -- [${Object.keys(PARTS).join('] [')}] [--json] [--out FILE]`

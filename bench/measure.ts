@@ -5,7 +5,7 @@ export interface Measurement {
   readonly part: string
   readonly what: string
   readonly value: number
-  readonly unit: 'ms' | 'MiB' | 'M/s' | 'count'
+  readonly unit: 'ms' | 'MiB' | 'M/s' | 'count' | 'ratio' | '%'
   /** The most it may be; null: it is only reported. */
   readonly goal: number | null
   readonly note?: string

@@ -20,6 +20,15 @@ export type ParamRule =
   | { readonly kind: 'scalar'; readonly name: string; readonly type: 'f32' | 'f64' | 'i32' | 'u32' }
   /** int32: tiles walked along m before n advances (L2 locality); a run-time choice. */
   | { readonly kind: 'tileGroup' }
+  /** Device pointer to a region of the workspace; `storage` is its CUDA element type. */
+  | { readonly kind: 'workspace'; readonly region: string; readonly storage: string }
+
+/** Scratch memory: elements for the product of ceil(extent / per) over the axes; an axis absent at the call counts 1. */
+export interface WorkspaceRegion {
+  readonly name: string
+  readonly elementBytes: number
+  readonly extents: readonly { readonly axis: string; readonly per: number }[]
+}
 
 /**
  * A CUtensorMap (128 bytes, 64-byte aligned, `const __grid_constant__`). Dimension i is `axes[i]`, innermost first;
@@ -33,12 +42,19 @@ export interface TensorMapRule {
   readonly dtype: DTypeName
   readonly axes: readonly string[]
   readonly box: readonly number[]
-  readonly swizzle: 'none' | '32B' | '64B' | '128B'
+  readonly swizzle: 'none' | '32B' | '64B' | '128B' | '128B_ATOM_32B'
 }
 
 export type GridRule =
-  /** Persistent CTAs: min(SMs, product of ceil(extent / tile)) over the axes; an axis absent at the call counts 1. */
-  | { readonly kind: 'persistent'; readonly tiles: readonly { readonly axis: string; readonly extent: number }[] }
+  /**
+   * One cluster for each block of `tiles` (product of ceil(extent / tile) over the axes; an axis absent at the call counts
+   * 1): as many as fit the device at once, which take turns; or `dynamic`: all of them, cancelled as others do their work.
+   */
+  | {
+      readonly kind: 'persistent'
+      readonly dynamic: boolean
+      readonly tiles: readonly { readonly axis: string; readonly extent: number }[]
+    }
   /** Grid-stride over the elements of the largest output: min(limit, ceil(elements / threads)) CTAs. */
   | { readonly kind: 'elements'; readonly outputs: readonly string[]; readonly perCta: number; readonly limit: number }
 
@@ -46,10 +62,18 @@ export interface LaunchRecipe {
   readonly entry: string
   readonly threads: number
   readonly cluster: readonly [number, number, number]
+  /** Shape of the clusters where the preferred one, `cluster`, does not fit. */
+  readonly fallbackCluster?: readonly [number, number, number]
   readonly sharedMemBytes: number
   readonly grid: GridRule
   readonly params: readonly ParamRule[]
+  /** Regions of the workspace, one after another, each at a multiple of WORKSPACE_ALIGNMENT bytes. */
+  readonly workspace?: readonly WorkspaceRegion[]
+  /** Launched after it in stream order, with the same workspace. */
+  readonly next?: LaunchRecipe
 }
+
+export const WORKSPACE_ALIGNMENT = 256
 
 /** One CUDA line (1-based): the `.ktl` place it computes, the warp role, pipeline stage and barrier it belongs to. */
 export interface SourceMapEntry {

@@ -7,7 +7,13 @@ import type { TargetArch } from '../compiler/instance.ts'
 import { shortHash } from '../compiler/naming.ts'
 import { printTensorProgram } from '../compiler/print.ts'
 import type { TensorProgram } from '../compiler/tensor_ir.ts'
-import type { GridRule, LaunchRecipe, TensorMapRule } from './generated.ts'
+import {
+  WORKSPACE_ALIGNMENT,
+  type GridRule,
+  type LaunchRecipe,
+  type TensorMapRule,
+  type WorkspaceRegion,
+} from './generated.ts'
 import { kernelParams, ParamNames } from './kernel_params.ts'
 import { commentText, type SourceBuilder } from './source_builder.ts'
 import { KTL_VERSION } from './version.ts'
@@ -50,34 +56,60 @@ interface LauncherInput {
 }
 
 /**
- * `NAME_arguments` (pointers, strides in elements, extents, scalars) and `NAME_launch(function, stream, arguments)`:
- * encodes tensor maps, sets shared memory, grid and cluster, and launches. Empty outputs succeed without a launch.
+ * `NAME_arguments` (pointers, strides in elements, extents, scalars), `NAME_launch(function, stream, arguments)`, which encodes
+ * tensor maps, sets shared memory, grid and cluster, and launches, and where there is a workspace `NAME_workspace_bytes(arguments)`.
+ * Empty outputs succeed without a launch. A second kernel has a launcher of its own, to be called after the first.
  */
 export function printHostLauncher(file: SourceBuilder, { entry, recipe, program }: LauncherInput): void {
   const names = new ParamNames()
   file.line().line('#ifndef KTL_DEVICE_ONLY').line('#include <cuda.h>').line()
   printArguments(file, entry, recipe, program, names)
+  const { workspace } = recipe
+  if (workspace) {
+    file.line().line('/// Bytes of scratch memory that `workspace` must point to, aligned to 256.')
+    file.block(`extern "C" unsigned long long ${entry}_workspace_bytes(const ${entry}_arguments* a)`, () => {
+      file.line(`return ${workspace.map((region) => regionBytes(region, names)).join(' + ')};`)
+    })
+  }
+  // An empty sum is 0: only outputs without elements need no launch.
+  const stored = new Set(program.operands.flatMap((o) => (o.role === 'output' ? o.axes : [])))
+  printLauncher(file, `${entry}_arguments`, recipe, program, names, stored)
+  if (recipe.next) printLauncher(file, `${entry}_arguments`, recipe.next, program, names, new Set())
+  file.line('#endif  // KTL_DEVICE_ONLY')
+}
+
+/** `nonEmpty`: axes without elements along which there is nothing to launch. */
+function printLauncher(
+  file: SourceBuilder, argumentsType: string, recipe: LaunchRecipe, program: TensorProgram, names: ParamNames, nonEmpty: ReadonlySet<string>,
+): void {
   file
     .line()
-    .line('/// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.')
-    .line(`extern "C" CUresult ${entry}_launch(CUfunction function, CUstream stream, const ${entry}_arguments* a)`)
+    .line(`/// Launches \`function\` (${nonEmpty.size > 0 ? 'the entry above' : recipe.entry}, from a loaded module) on \`stream\`. Returns the first error.`)
+    .line(`extern "C" CUresult ${recipe.entry}_launch(CUfunction function, CUstream stream, const ${argumentsType}* a)`)
   file.block('', () => {
-    // An empty sum is 0: only outputs without elements need no launch.
-    const stored = new Set(program.operands.flatMap((o) => (o.role === 'output' ? o.axes : [])))
-    for (const axis of stored) file.line(`if (a->${names.extent(axis)} == 0) return CUDA_SUCCESS;`)
-    const checked = recipe.grid.kind === 'persistent' || recipe.sharedMemBytes > STATIC_SMEM || recipe.params.some((p) => p.kind === 'tensorMap') // prettier-ignore
+    for (const axis of nonEmpty) file.line(`if (a->${names.extent(axis)} == 0) return CUDA_SUCCESS;`)
+    const checked = (recipe.grid.kind === 'persistent' && !recipe.grid.dynamic) || recipe.sharedMemBytes > STATIC_SMEM || recipe.params.some((p) => p.kind === 'tensorMap')
     if (checked) file.line('CUresult result = CUDA_SUCCESS;')
     file.line(`long long ctas = ${ctaCount(recipe.grid, program, names)};`)
     file.line('if (ctas == 0) return CUDA_SUCCESS;')
     printGridLimit(file, recipe)
     for (const rule of recipe.params) if (rule.kind === 'tensorMap') encodeMap(file, rule, program, names)
     if (recipe.sharedMemBytes > STATIC_SMEM) {
-      file.line(`result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ${recipe.sharedMemBytes});`) // prettier-ignore
+      file.line(`result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ${recipe.sharedMemBytes});`)
       file.line('if (result != CUDA_SUCCESS) return result;')
     }
     printLaunch(file, recipe, names)
   })
-  file.line('#endif  // KTL_DEVICE_ONLY')
+} // prettier-ignore
+
+/** Bytes of a region up to the next one. */
+function regionBytes({ elementBytes, extents }: WorkspaceRegion, names: ParamNames): string {
+  const counts = extents.map(({ axis, per }) => {
+    const extent = `a->${names.extent(axis)}`
+    return per === 1 ? extent : `((${extent} + ${per - 1}) / ${per})`
+  })
+  const unit = WORKSPACE_ALIGNMENT
+  return `(${[`${elementBytes}ULL`, ...counts].join(' * ')} + ${unit - 1}) / ${unit} * ${unit}`
 }
 
 function printArguments(
@@ -101,6 +133,7 @@ function printArguments(
       const scalars = kernelParams(recipe.params.filter((p) => p.kind === 'scalar' || p.kind === 'tileGroup'), names) // prettier-ignore
       for (const { type, name } of scalars) file.line(`${type} ${name};`)
       for (const s of program.scalars) if (s.pointer) file.line(`CUdeviceptr ${names.operand(s.name)};`)
+      if (recipe.workspace) file.line('CUdeviceptr workspace;')
     },
     undefined,
     '};',
@@ -137,14 +170,18 @@ function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): v
     return
   }
   const size = cluster[0] * cluster[1] * cluster[2]
+  const clusters = (): void => {
+    if (size > 1) file.line(`ctas *= ${size};  // whole clusters`)
+  }
+  if (grid.dynamic) return clusters()
   file
     .line('CUdevice device;')
     .line('int sms = 0;')
     .line('if ((result = cuCtxGetDevice(&device)) != CUDA_SUCCESS) return result;')
     .line('result = cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);')
     .line('if (result != CUDA_SUCCESS) return result;')
-    .line('if (ctas > sms) ctas = sms;')
-  if (size > 1) file.line(`ctas = ctas < ${size} ? ${size} : ctas / ${size} * ${size};  // whole clusters`)
+    .line(`if (ctas > sms / ${size}) ctas = sms < ${size} ? 1 : sms / ${size};  // clusters at once`)
+  clusters()
 }
 
 function ctaCount(grid: GridRule, program: TensorProgram, names: ParamNames): string {
@@ -166,12 +203,20 @@ function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamName
   for (const [i, rule] of recipe.params.entries()) {
     const { type, name } = params[i]!
     if (rule.kind === 'tensorMap') values.push(`&${name}`)
-    else {
+    else if (rule.kind === 'workspace') {
+      const regions = recipe.workspace ?? []
+      const before = regions.slice(
+        0,
+        regions.findIndex((region) => region.name === rule.region),
+      )
+      const start = ['a->workspace', ...before.map((region) => regionBytes(region, names))].join(' + ')
+      file.line(`CUdeviceptr p${i} = ${start};`)
+      values.push(`&p${i}`)
+    } else {
       file.line(`${rule.kind === 'pointer' ? 'CUdeviceptr' : type} p${i} = a->${name};`)
       values.push(`&p${i}`)
     }
   }
-  const [x, y, z] = recipe.cluster
   file
     .line(`void* params[] = {${values.join(', ')}};`)
     .line('CUlaunchConfig config = {};')
@@ -181,14 +226,23 @@ function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamName
     .line('config.blockDimY = config.blockDimZ = 1;')
     .line(`config.sharedMemBytes = ${recipe.sharedMemBytes};`)
     .line('config.hStream = stream;')
-  if (x * y * z > 1)
-    file
-      .line('CUlaunchAttribute cluster;')
-      .line('cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;')
-      .line(`cluster.value.clusterDim.x = ${x};`)
-      .line(`cluster.value.clusterDim.y = ${y};`)
-      .line(`cluster.value.clusterDim.z = ${z};`)
-      .line('config.attrs = &cluster;')
-      .line('config.numAttrs = 1;')
+  const attributes = [
+    // The regular cluster is the one that always fits.
+    { id: 'CLUSTER_DIMENSION', value: 'clusterDim', shape: recipe.fallbackCluster ?? recipe.cluster },
+    ...(recipe.fallbackCluster
+      ? [{ id: 'PREFERRED_CLUSTER_DIMENSION', value: 'preferredClusterDim', shape: recipe.cluster }]
+      : []),
+  ]
+  const size = recipe.cluster.reduce((product, extent) => product * extent, 1)
+  if (size > 1) {
+    file.line(`CUlaunchAttribute attributes[${attributes.length}];`)
+    for (const [i, { id, value, shape }] of attributes.entries()) {
+      file.line(`attributes[${i}].id = CU_LAUNCH_ATTRIBUTE_${id};`)
+      for (const [d, extent] of shape.entries()) file.line(`attributes[${i}].value.${value}.${'xyz'[d]} = ${extent};`)
+    }
+    file.line('config.attrs = attributes;').line(`config.numAttrs = ${attributes.length};`)
+    // Clusters of more than 8 CTAs are not portable.
+    if (size > 8) file.line('cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);')
+  }
   file.line('return cuLaunchKernelEx(&config, function, params, nullptr);')
 }

@@ -6,13 +6,23 @@ import type { GeneratedKernel } from './generated.ts'
 import { generateSimt } from './simt/kernel.ts'
 import { planSimt, type SimtPlan } from './simt/plan.ts'
 import { generateSm100 } from './sm100/kernel.ts'
+import type { TensorProgram } from '../compiler/tensor_ir.ts'
 
 export type Plan = Sm100Plan | SimtPlan
+
+const shapes = new WeakMap<TensorProgram, ReturnType<typeof classify>>()
+
+/** All designs of a program share it. */
+function shapeOf(program: TensorProgram): ReturnType<typeof classify> {
+  const known = shapes.get(program) ?? classify(program)
+  shapes.set(program, known)
+  return known
+}
 
 /** Budgets of an instance on its target, or why it does not exist. */
 export function planInstance(instance: Instance): Plan | Rejection {
   if (instance.design.kind === 'simt') return planSimt(instance)
-  const shape = classify(instance.program)
+  const shape = shapeOf(instance.program)
   if (shape.kind === 'gemm') return planSm100(instance, shape)
   if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
   return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }

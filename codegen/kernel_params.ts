@@ -53,6 +53,8 @@ export function kernelParams(rules: readonly ParamRule[], names: ParamText): Ker
         return { type: CUDA_COMPUTE_TYPE[rule.type], name: names.scalar(rule.name) }
       case 'tileGroup':
         return { type: 'int', name: 'tile_group' }
+      case 'workspace':
+        return { type: `${rule.storage}*`, name: `partial_${names.operand(rule.region)}` }
     }
   })
 }

@@ -4,7 +4,10 @@ import type { Rejection } from './instance.ts'
 import { nodesOf } from './passes/graph.ts'
 import type { ContractNode, TensorProgram } from './tensor_ir.ts'
 
-/** One contraction of two operands over one axis, `[l?, m, k] x [l?, k, n]`, and an elementwise epilogue over `[l?, m, n]`. */
+/**
+ * Contractions `[l?, m, k] x [l?, k, n]` that share one operand with rows m (several: gated GEMMs), and an epilogue over
+ * `[l?, m, n]`.
+ */
 export interface GemmShape {
   readonly kind: 'gemm'
   /** Batch axis; null: none. */
@@ -12,8 +15,13 @@ export interface GemmShape {
   readonly m: string
   readonly n: string
   readonly k: string
-  /** The operand that carries m, and the one that carries n. */
+  /** The operand that carries m. */
   readonly a: string
+  /** An accumulator each, with the operand that carries n. */
+  readonly products: readonly GemmProduct[]
+}
+
+export interface GemmProduct {
   readonly b: string
   readonly contraction: ContractNode
 }
@@ -36,11 +44,50 @@ export function classify(program: TensorProgram): GemmShape | ElementwiseShape |
       ? general('a reduction without a contraction')
       : { kind: 'elementwise' }
   }
-  if (contractions.length > 1) return general(`${contractions.length} contractions in one kernel`)
+  const views = contractions.map((c) => matrixProduct(program, c))
+  const bad = views.find((view) => 'code' in view)
+  if (bad && 'code' in bad) return bad
+  const [first, ...others] = views as readonly ProductView[]
+  const shared = others.every(
+    (v) => v.a === first!.a && v.m === first!.m && v.n === first!.n && v.k === first!.k && v.l === first!.l,
+  )
+  if (!shared) return general('contractions that share no operand')
+  const { l, m, n, k, a } = first!
+  return {
+    kind: 'gemm',
+    l,
+    m,
+    n,
+    k,
+    a,
+    products: (views as readonly ProductView[]).map(({ b }, i) => ({ b, contraction: contractions[i]! })),
+  }
+}
+
+/** The same GEMM as its transpose: rows are columns, A is B. Null where several products share A. */
+export function transposed(gemm: GemmShape): GemmShape | null {
+  const [product, more] = gemm.products
+  if (more) return null
+  return { ...gemm, m: gemm.n, n: gemm.m, a: product!.b, products: [{ b: gemm.a, contraction: product!.contraction }] }
+}
+
+type ProductView = Pick<GemmShape, 'l' | 'm' | 'n' | 'k' | 'a'> & { readonly b: string }
+
+function matrixProduct(program: TensorProgram, node: ContractNode): ProductView | GeneralShape {
   if (node.over.length !== 1) return general('a contraction over several axes')
-  const batch = node.axes.filter((axis) => node.a.axes.includes(axis) && node.b.axes.includes(axis))
-  const rows = withoutAxes(node.a.axes, [...batch, ...node.over])
-  const columns = withoutAxes(node.b.axes, [...batch, ...node.over])
+  let batch = node.axes.filter((axis) => node.a.axes.includes(axis) && node.b.axes.includes(axis))
+  let rows = withoutAxes(node.a.axes, [...batch, ...node.over])
+  let columns = withoutAxes(node.b.axes, [...batch, ...node.over])
+  if (batch.length === 0 && rows.length + columns.length === 3) {
+    // One operand has a batch, the other is the same for all of it. The batch is what the output has first.
+    const order =
+      program.operands.find((o) => o.role === 'output' && node.axes.every((axis) => o.axes.includes(axis)))?.axes ??
+      node.axes
+    const wide = rows.length === 2 ? rows : columns
+    batch = [[...wide].sort((x, y) => order.indexOf(x) - order.indexOf(y))[0]!]
+    rows = withoutAxes(rows, batch)
+    columns = withoutAxes(columns, batch)
+  }
   if (batch.length > 1) return general('a contraction with several batch axes')
   if (rows.length !== 1 || columns.length !== 1) return general('a contraction that is no matrix product')
   // The output's logical order says which free axis is m: the one that comes first.
@@ -49,7 +96,7 @@ export function classify(program: TensorProgram): GemmShape | ElementwiseShape |
   const swapped = output !== undefined && output.axes.indexOf(x) > output.axes.indexOf(y)
   const [m, n] = swapped ? [y, x] : [x, y]
   const [a, b] = swapped ? [node.b.operand, node.a.operand] : [node.a.operand, node.b.operand]
-  return { kind: 'gemm', l: batch[0] ?? null, m, n, k: node.over[0]!, a, b, contraction: node }
+  return { l: batch[0] ?? null, m, n, k: node.over[0]!, a, b }
 }
 
 function general(what: string): GeneralShape {

@@ -6,6 +6,8 @@ import type { EpilogueDecl, Expr, Name, NumberLiteral, Span } from '../grammar/a
 import { diagnose } from '../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
+import { checkReserved } from './check/body.ts'
+import { Reporter } from './check/report.ts'
 import type { Divisibility } from './tensor_ir.ts'
 
 /** What the caller binds a name to. */
@@ -45,7 +47,11 @@ export interface EpilogueName {
 export interface EpilogueSignature {
   /** Names the accumulator goes by. */
   readonly accumulator: readonly string[]
-  readonly inputs: readonly (EpilogueName & { readonly defaultValue: NumberLiteral | null })[]
+  readonly inputs: readonly (EpilogueName & {
+    readonly defaultValue: NumberLiteral | null
+    /** A parameter that the body never reads is not. */
+    readonly used: boolean
+  })[]
   /** Name of the variable that goes to `out`; null: a bare expression. */
   readonly slot: string | null
   /** Outputs of their own, in the order they are returned. */
@@ -55,8 +61,10 @@ export interface EpilogueSignature {
 }
 
 /**
- * What an epilogue takes and gives, known from its text alone. Throws a KtlError when annotations disagree (KTL2017),
- * nothing goes to `out` (KTL2022), a `def` has no parameter (KTL2025) or returned values have no name (KTL2034).
+ * What an epilogue takes and gives, known from its text alone. Throws a KtlError for parameters that are declared twice
+ * (KTL2002), reserved names (KTL2003), a returned name that is never assigned (KTL2011), annotations that disagree
+ * (KTL2017) or repeat an axis (KTL2019), when nothing goes to `out` (KTL2022), a `def` has no parameter (KTL2025) or
+ * returned values have no name (KTL2034).
  */
 export function inspectEpilogue(declaration: EpilogueDecl, source: Source): EpilogueSignature {
   const { signature, diagnostics } = checkEpilogue(declaration, source)
@@ -74,10 +82,13 @@ export function checkEpilogue(declaration: EpilogueDecl, source: Source): { sign
 
   const assigned = new Map<string, EpilogueName>()
   const inputs = new Map<string, EpilogueSignature['inputs'][number]>()
+  const reserved: Diagnostic[] = []
   const annotations = new Map<string, Name[]>()
   const annotate = (name: Name, axes: readonly Name[] | null): void => {
     if (!axes) return
     const before = annotations.get(name.text)
+    const again = axes.find((axis, i) => textOf(axes).indexOf(axis.text) < i)
+    if (again) diagnostics.push(diagnose('KTL2019', { source, span: again.span, axis: again.text, name: name.text }))
     if (!before) annotations.set(name.text, [...axes])
     else if (textOf(before).join() !== textOf(axes).join()) {
       const span = spanOf(axes)
@@ -87,14 +98,17 @@ export function checkEpilogue(declaration: EpilogueDecl, source: Source): { sign
   }
   for (const { name, axes, defaultValue, span } of params.slice(1)) {
     annotate(name, axes)
-    inputs.set(name.text, { name: name.text, axes: null, span, defaultValue })
+    inputs.set(name.text, { name: name.text, axes: null, span, defaultValue, used: false })
   }
+  if (spelling !== 'declaration') checkParameters(params, source, diagnostics)
   for (const statement of body) {
     const values = statement.kind === 'return' ? statement.values : [statement.value]
     for (const { name, axes } of values.flatMap((value) => [...references(value)])) {
       annotate(name, axes)
-      const known = accumulator.includes(name.text) || assigned.has(name.text) || inputs.has(name.text)
-      if (!known) inputs.set(name.text, { name: name.text, axes: null, span: name.span, defaultValue: null })
+      if (accumulator.includes(name.text) || assigned.has(name.text)) continue
+      const known = inputs.get(name.text)
+      if (!known) reserved.push(...reservedName(name, source))
+      inputs.set(name.text, { name: name.text, axes: null, span: name.span, defaultValue: null, ...known, used: true })
     }
     if (statement.kind !== 'equation') continue
     for (const { name, axes } of statement.targets) {
@@ -102,16 +116,32 @@ export function checkEpilogue(declaration: EpilogueDecl, source: Source): { sign
       assigned.set(name.text, { name: name.text, axes: null, span: name.span })
     }
   }
-  const { slot, names } = returnedBy(declaration, assigned, source, diagnostics)
+  diagnostics.push(...reserved)
+  const { slot, names } = returnedBy(declaration, new Set([...accumulator, ...assigned.keys()]), source, diagnostics)
   const annotated = <T extends EpilogueName>(x: T): T => ({ ...x, axes: annotations.has(x.name) ? textOf(annotations.get(x.name)!) : null })
   const outputs = names.map((name) => annotated({ name: name.text, axes: null, span: name.span }))
   const locals = [...assigned.keys()].filter((name) => name !== slot && !outputs.some((output) => output.name === name))
   return { signature: { accumulator, inputs: [...inputs.values()].map(annotated), slot, outputs, locals }, diagnostics }
 } // prettier-ignore
 
-/** What goes to `out` (a variable, or null for a bare expression), and the other returned names. */
+/** Parameters of a `def`; those of a declaration are checked with its file. */
+function checkParameters(params: EpilogueDecl['params'], source: Source, diagnostics: Diagnostic[]): void {
+  params.forEach(({ name }, i) => {
+    const first = params.findIndex((param) => param.name.text === name.text)
+    const again = { source, span: name.span, name: name.text, what: 'parameter', previous: params[first]!.name.span }
+    diagnostics.push(...(first < i ? [diagnose('KTL2002', again)] : reservedName(name, source)))
+  })
+}
+
+function reservedName(name: Name, source: Source): readonly Diagnostic[] {
+  const report = new Reporter()
+  checkReserved(name, { report, source })
+  return report.diagnostics
+}
+
+/** What goes to `out` (a variable, or null for a bare expression), and the other returned names, all of `known` values. */
 function returnedBy(
-  { outputs, body, name, span }: EpilogueDecl, assigned: ReadonlyMap<string, unknown>, source: Source, diagnostics: Diagnostic[],
+  { outputs, body, name, span }: EpilogueDecl, known: ReadonlySet<string>, source: Source, diagnostics: Diagnostic[],
 ): { slot: string | null; names: readonly Name[] } {
   if (outputs) {
     const slot = outputs.find((output) => output.text === 'D') ?? outputs[0]!
@@ -120,10 +150,11 @@ function returnedBy(
   const last = body.at(-1)
   const values: readonly Expr[] = last?.kind === 'return' ? last.values : last?.kind === 'expressionStatement' ? [last.value] : []
   if (values.length === 0) {
-    if (!assigned.has('D')) diagnostics.push(diagnose('KTL2022', { source, span: body.at(-1)?.span ?? span, name: name?.text ?? null }))
+    if (!known.has('D')) diagnostics.push(diagnose('KTL2022', { source, span: body.at(-1)?.span ?? span, name: name?.text ?? null }))
     return { slot: 'D', names: [] }
   }
   const names = values.flatMap((e) => (e.kind === 'reference' ? [e.name] : []))
+  for (const n of names.filter((n) => !known.has(n.text))) diagnostics.push(diagnose('KTL2011', { source, span: n.span, output: n.text }))
   const bare = values.filter((e) => e.kind !== 'reference')
   const slot = names.find((n) => n.text === 'D') ?? (bare.length === 0 ? names[0]! : null)
   for (const e of slot ? bare : bare.slice(1)) diagnostics.push(diagnose('KTL2034', { source, span: e.span, name: null }))
@@ -147,17 +178,19 @@ const spanOf = (names: readonly Name[]): Span => ({ start: names[0]!.span.start,
 /**
  * Axes of an epilogue operand, by position: `shape` aligns at the right with the output's logical axes, an extent of
  * literally 1 broadcasts. An annotation names the axes instead. One entry for each dimension of `shape`; null:
- * broadcast. All null: a scalar. Never depends on whether two extents happen to be equal. Throws KTL2033.
+ * broadcast. All null: a scalar. Never depends on whether two extents happen to be equal. Throws KTL2033, which points
+ * `at` the operand.
  */
 export function resolveEpilogueAxes(
   operand: Pick<EpilogueName, 'name' | 'axes'>,
   shape: readonly number[],
   output: readonly string[],
   extents: Readonly<Record<string, number>>,
+  at: { readonly source: Source; readonly span: Span } | null = null,
 ): readonly (string | null)[] {
   const refuse = (expected: string): never => {
     const { name } = operand
-    const diagnostic = diagnose('KTL2033', { source: null, span: null, name, shape, expected })
+    const diagnostic = diagnose('KTL2033', { source: at?.source ?? null, span: at?.span ?? null, name, shape, expected })
     throw new KtlError(diagnostic, { operand: name, expected, got: `[${shape.join(', ')}]` })
   }
   const show = (axes: readonly string[]): string => `[${axes.map((axis) => `${axis} = ${extents[axis]}`).join(', ')}]`

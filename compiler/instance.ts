@@ -12,8 +12,13 @@ export interface Sm100Design {
   readonly use2ctaMma: boolean
   /** MMA tile m x n x k; k is the 128-byte swizzle span. */
   readonly tile: readonly [number, number, number]
+  /** CTAs that run together, along m and along n. */
   readonly cluster: readonly [number, number, number]
+  /** Where the preferred cluster does not fit (in what is left of a GPC), clusters of this shape run instead. */
+  readonly fallbackCluster: readonly [number, number, number] | null
   readonly scheduler: 'static' | 'clc'
+  /** `ba`: computes the transpose, so that few rows become few columns of the MMA. */
+  readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
   readonly stages: number | 'auto'
 }

@@ -39,6 +39,8 @@ export function instanceName(instance: Instance, planned: PlannedName, { library
       ? [
           design.use2ctaMma ? '2cta' : '1cta',
           `cluster${design.cluster.join('x')}`,
+          ...(design.fallbackCluster ? [`fallback${design.fallbackCluster.join('x')}`] : []),
+          ...(design.operands === 'ba' ? ['ba'] : []),
           `tile${planned.tile.join('x')}`,
           ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
           design.scheduler,

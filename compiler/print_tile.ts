@@ -8,7 +8,7 @@ export function printTileProgram(program: TileProgram): string {
   for (const b of program.buffers)
     lines.push(`  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.perWarp > 1 ? ` x ${b.perWarp} warps` : ''} of ring ${b.ring}  -- ${b.holds}`) // prettier-ignore
   for (const b of program.barriers)
-    lines.push(`  barrier ${b.name}[${b.ring}] @${b.offset}: ${b.arrivals} arrival(s)${b.txBytes === null ? '' : ` + ${b.txBytes} B`}  -- ${b.meaning}`) // prettier-ignore
+    lines.push(`  barrier ${b.name}[${b.ring}] @${b.offset}: ${b.arrivals.preferred === b.arrivals.fallback ? b.arrivals.preferred : `${b.arrivals.preferred} or ${b.arrivals.fallback}`} arrival(s)${b.txBytes === null ? '' : ` + ${b.txBytes} B`}  -- ${b.meaning}`) // prettier-ignore
   lines.push(
     `  tmem ${program.tmem.columns} columns, ${program.tmem.columnsPerAccumulator} for each slot of ring ${program.tmem.ring}`,
   )
@@ -38,7 +38,9 @@ function printOp(op: TileOp): string {
     case 'wait':
       return `wait ${op.barrier} (${op.parity})`
     case 'tma_load':
-      return `tma_load ${op.operand} {${op.coords.join(', ')}} -> ${op.buffer}, ${op.boxes} x ${op.boxBytes} B on ${op.barrier}`
+      return `tma_load ${op.operand} -> ${op.buffer}, ${op.plan.slices} slice(s) of ${op.plan.boxes} x ${op.plan.boxBytes} B on ${op.barrier}`
+    case 'gather':
+      return `gather ${op.operand} -> ${op.buffer}`
     case 'mma':
       return `mma.${op.kind} ${op.steps} steps, instruction 0x${op.instructionDescriptor.toString(16).padStart(8, '0')}, a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}` // prettier-ignore
     case 'aux_load':

@@ -14,15 +14,18 @@ export interface Schedule {
   readonly mma: readonly (1 | 2)[] | null
   readonly tile: readonly (readonly [number, number])[] | null
   readonly cluster: readonly (readonly [number, number])[] | null
+  /** Clusters that run where the preferred one does not fit; 'none': the preferred cluster or nothing. */
+  readonly fallback: readonly ('none' | readonly [number, number])[] | null
   readonly scheduler: readonly ('static' | 'clc')[] | null
+  readonly operands: readonly ('ab' | 'ba')[] | null
   readonly stages: readonly number[] | null
   readonly reassociate: boolean
   readonly span: Span
 }
 
 export type ScheduleTarget = 'sm_100' | 'sm_103' | 'sm_90' | 'sm_80' | 'simt'
-/** The schedules a kernel has; a target without one takes its defaults. */
-export type BackendSchedules = Partial<Readonly<Record<ScheduleTarget, Schedule>>>
+/** The schedules a kernel has, whose designs join; a target without one takes its defaults. */
+export type BackendSchedules = Partial<Readonly<Record<ScheduleTarget, readonly Schedule[]>>>
 
 const steps = (from: number, to: number, step: number): number[] =>
   Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => from + i * step)
@@ -45,10 +48,22 @@ export function* designsOf(
   elementBytes: number,
 ): Generator<Design> {
   if (backend === 'simt') {
-    for (const tile of schedules.simt?.tile ?? [DEFAULT_SIMT_TILE]) yield { kind: 'simt', tile }
+    for (const tile of joined<readonly [number, number]>((schedules.simt ?? [null]).map((s) => s?.tile ?? [DEFAULT_SIMT_TILE]))) yield { kind: 'simt', tile }
   } else {
-    const schedule = (target === 'sm_103a' ? schedules.sm_103 : undefined) ?? schedules.sm_100 ?? null
-    yield* sm100Combinations(schedule, 128 / elementBytes)
+    const own = (target === 'sm_103a' ? schedules.sm_103 : undefined) ?? schedules.sm_100 ?? [null]
+    yield* joined(own.map((schedule): Iterable<Sm100Design> => sm100Combinations(schedule, 128 / elementBytes)))
+  }
+} // prettier-ignore
+
+/** One list after another, each value once. */
+function* joined<V>(lists: Iterable<Iterable<V>>): Generator<V> {
+  const seen = new Set<string>()
+  for (const list of lists) {
+    for (const value of list) {
+      const text = JSON.stringify(value)
+      if (!seen.has(text)) yield value
+      seen.add(text)
+    }
   }
 }
 
@@ -58,17 +73,25 @@ function* sm100Combinations(schedule: Schedule | null, tileK: number): Generator
     for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
       const use2ctaMma = mma === 2 || (mma === null && m === 256)
       if (use2ctaMma ? m === 64 : m === 256) continue
-      for (const [cm, cn] of schedule?.cluster ?? [[use2ctaMma ? 2 : 1, 1] as const]) {
-        if (use2ctaMma && cm % 2 !== 0) continue
-        for (const scheduler of schedule?.scheduler ?? (['static'] as const)) {
-          for (const stages of schedule?.stages ?? (['auto'] as const)) {
-            yield { kind: 'sm100', use2ctaMma, tile: [m, n, tileK], cluster: [cm, cn, 1], scheduler, stages }
-          }
+      const pair = use2ctaMma ? 2 : 1
+      for (const cluster of schedule?.cluster ?? [[pair, 1] as const]) {
+        if (cluster[0] % pair !== 0) continue
+        for (const fallback of schedule?.fallback ?? (['none'] as const)) {
+          if (fallback !== 'none' && (fallback[0] % pair !== 0 || !dividesEvenly(fallback, cluster))) continue
+          const fallbackCluster = fallback === 'none' ? null : ([...fallback, 1] as const)
+          for (const scheduler of schedule?.scheduler ?? (['static'] as const))
+            for (const operands of schedule?.operands ?? (['ab'] as const))
+              for (const stages of schedule?.stages ?? (['auto'] as const))
+                yield { kind: 'sm100', use2ctaMma, tile: [m, n, tileK], cluster: [...cluster, 1], fallbackCluster, scheduler, operands, stages }
         }
       }
     }
   }
-}
+} // prettier-ignore
+
+/** Into several equal parts. */
+const dividesEvenly = ([m, n]: readonly [number, number], [wholeM, wholeN]: readonly [number, number]): boolean =>
+  wholeM % m === 0 && wholeN % n === 0 && wholeM * wholeN > m * n
 
 // ---- checking ----
 
@@ -86,9 +109,18 @@ const KEYS: Readonly<Record<ScheduleTarget, readonly ScheduleKey[]>> = {
 }
 
 const EXAMPLES: Readonly<Record<ScheduleKey, string>> = {
-  mma: 'mma 1cta', tile: 'tile 128x64', cluster: 'cluster 1x1', scheduler: 'scheduler static', stages: 'stages 4',
-  reassociate: 'reassociate',
+  mma: 'mma 1cta', tile: 'tile 128x64', cluster: 'cluster 1x1', fallback: 'fallback 2x1', scheduler: 'scheduler static',
+  operands: 'operands ab', stages: 'stages 4', reassociate: 'reassociate',
 } // prettier-ignore
+
+/** Does `schedule` give a design that `earlier` ones of the same target do not? */
+export function addsDesigns(target: ScheduleTarget, schedule: Schedule, earlier: readonly Schedule[]): boolean {
+  const designs = (schedules: readonly Schedule[]): Design[] =>
+    target === 'simt'
+      ? [...designsOf({ simt: schedules }, 'simt', 'sm_80', 4)]
+      : [...designsOf({ sm_100: schedules }, 'sm100', 'sm_100a', 2)]
+  return designs([...earlier, schedule]).length > designs(earlier).length
+}
 
 export interface CheckedSchedule {
   readonly kernel: string
@@ -125,14 +157,17 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
     mma: values('mma', readMma),
     tile: values('tile', readTile),
     cluster: values('cluster', readCluster),
-    scheduler: values('scheduler', readScheduler),
+    fallback: values('fallback', readFallback),
+    scheduler: values('scheduler', readWord('static', 'clc')),
+    operands: values('operands', readWord('ab', 'ba')),
     stages: values('stages', readStages),
     reassociate: entries.has('reassociate'),
     span: declaration.span,
   }
   const sm100 = target === 'sm_100' || target === 'sm_103'
   if (sm100 && errors === report.errors && sm100Combinations(schedule, 64).next().done) {
-    const why = 'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, and `2cta` an even number of cluster rows'
+    const why =
+      'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, `2cta` an even number of cluster rows, and a fallback cluster divides a larger cluster evenly'
     report.report('KTL3011', source, declaration.target.span, { target: text, why })
   }
   return { kernel: declaration.kernel.text, target, schedule }
@@ -204,11 +239,15 @@ const readCluster: Reader<readonly [number, number]> = (value) => {
     : { why: 'the sides are powers of two, and a cluster has at most 16 CTAs', legal: [] }
 }
 
-const readScheduler: Reader<'static' | 'clc'> = (value) => {
-  const words = ['static', 'clc'] as const
+const readFallback: Reader<'none' | readonly [number, number]> = (value, target) => {
+  if (value.kind === 'word' && value.text === 'none') return { value: 'none' }
+  return value.kind === 'shape' ? readCluster(value, target) : { form: '`none` or a shape such as `2x1`', words: ['none'] }
+} // prettier-ignore
+
+const readWord = <const W extends string>(...words: readonly W[]): Reader<W> => (value) => {
   const found = value.kind === 'word' ? words.find((word) => word === value.text) : undefined
-  return found ? { value: found } : { form: '`static` or `clc`', words }
-}
+  return found ? { value: found } : { form: words.map((word) => `\`${word}\``).join(' or '), words }
+} // prettier-ignore
 
 const readStages: Reader<number> = (value) => {
   if (value.kind !== 'count') return { form: 'a number or `auto`' }

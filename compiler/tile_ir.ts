@@ -5,7 +5,12 @@
  *
  * Names of rings, barriers and buffers are identifiers of ours, never user text.
  */
-import type { Node, TensorProgram } from './tensor_ir.ts'
+import type { TensorProgram } from './tensor_ir.ts'
+import type { EpilogueOp } from './tile_ir_epilogue.ts'
+import type { ClusterPlan, PerCluster } from './sm100/cluster.ts'
+import type { AccumulatorLayout } from './sm100/epilogue.ts'
+import type { MmaKind } from './sm100/mma.ts'
+import type { DescriptorPlan, OperandPlan } from './sm100/operands.ts'
 
 /** A circular index over slots with the phase bit that flips at every wrap-around. */
 export interface Ring {
@@ -30,9 +35,11 @@ export interface SmemBuffer {
 export interface Barrier {
   readonly name: string
   readonly ring: string
-  readonly arrivals: number
+  readonly arrivals: PerCluster
   /** Bytes expected per phase through complete_tx; null: arrivals only. */
   readonly txBytes: number | null
+  /** `cluster`: other CTAs arrive on it, so that waiting for it acquires at cluster scope. */
+  readonly scope: 'cta' | 'cluster'
   readonly offset: number
   readonly meaning: string
 }
@@ -48,65 +55,65 @@ export interface TmemPlan {
 /** Where a wait or arrival stands in its ring: consumers wait for the current phase, producers for the one before. */
 export type Parity = 'consumer' | 'producer'
 
-/** One of the two bulk tensor loads of a stage. `coords` name tile-space coordinates, innermost first. */
+/**
+ * Loads this CTA's slices of an operand's tile. Where several CTAs of the cluster need the tile, each loads some slices and
+ * multicasts them to all.
+ */
 export interface TmaLoad {
   readonly op: 'tma_load'
   readonly operand: string
   readonly map: string
   readonly buffer: string
   readonly barrier: string
-  /** Boxes side by side along the first coordinate (MN-major operands wider than one swizzle span). */
-  readonly boxes: number
-  readonly boxBytes: number
-  readonly boxExtent: number
-  readonly coords: readonly ('k' | 'm' | 'n')[]
+  /** Axis of the tile that the operand has beside k; `n` of a CTA pair is split in halves. */
+  readonly free: 'm' | 'n'
+  readonly plan: OperandPlan
 }
 
+/** The same tile copied by the warps of a role, for operands whose rows TMA cannot address. */
+export interface Gather {
+  readonly op: 'gather'
+  readonly operand: string
+  readonly buffer: string
+  readonly free: 'm' | 'n'
+  readonly plan: OperandPlan
+}
+
+/** The MMAs of one stage: for each product, `steps` instructions. */
 export interface Mma {
   readonly op: 'mma'
-  readonly kind: 'f16'
+  readonly kind: MmaKind
   readonly a: string
-  readonly b: string
+  /** Operand B of each product, and the first column of its accumulator in the slot. */
+  readonly products: readonly { readonly b: string; readonly column: number }[]
   readonly instructionDescriptor: number
   readonly aDescriptor: DescriptorPlan
   readonly bDescriptor: DescriptorPlan
-  /** MMAs for one stage and the byte step of each operand between them. */
   readonly steps: number
 }
 
-/** Shared-memory matrix descriptor without its start address (PTX ISA 9.7.16.4). */
-export interface DescriptorPlan {
-  readonly leadingBytes: number
-  readonly strideBytes: number
-  readonly stepBytes: number
-}
-
-export interface AuxLoad {
-  readonly op: 'aux_load'
-  readonly operand: string
-  /** `full`: one value per element; `row`: varies along n only; `column`: along m only; `uniform`: neither. */
-  readonly shape: 'full' | 'row' | 'column' | 'uniform'
-  /** 16-byte vector loads along n where the whole sub-tile is in bounds. */
-  readonly vector: boolean
-  /** Load only when this scalar is not 0 (skip0). */
-  readonly guard: Node | null
-}
-
-export interface StoreOp {
-  readonly operand: string
-  readonly bytes: number
-  readonly contiguous: 'n' | 'm'
-}
+/** CTAs of a cluster that a commit signals. */
+export type CommitTarget = 'cta' | 'pair' | 'producers'
+/** `leader`: the even CTA of a pair, which issues its MMAs; `first`: CTA 0 of the cluster. */
+export type ArriveTarget = 'cta' | 'leader' | 'first'
 
 export type TileOp =
-  | { readonly op: 'for_tiles'; readonly body: readonly TileOp[] }
+  | EpilogueOp
+  /** Over work items; `dynamic`: the body reads the next one. */
+  | { readonly op: 'for_tiles'; readonly dynamic: boolean; readonly body: readonly TileOp[] }
+  /** Until the cluster has no more work: the scheduler's loop. */
+  | { readonly op: 'while_work'; readonly body: readonly TileOp[] }
+  /** Once for every slot of a ring. */
+  | { readonly op: 'for_slots'; readonly ring: string; readonly body: readonly TileOp[] }
+  /** Only in the CTA that issues the MMAs of its pair. */
+  | { readonly op: 'leader'; readonly body: readonly TileOp[] }
+  /** Only in the first CTA of the cluster. */
+  | { readonly op: 'first_cta'; readonly body: readonly TileOp[] }
   /** At least one k tile: K = 0 loads one from outside the tensors, which is zeros. */
   | { readonly op: 'for_k'; readonly body: readonly TileOp[] }
-  | { readonly op: 'for_subtiles'; readonly body: readonly TileOp[] }
   | { readonly op: 'elected'; readonly body: readonly TileOp[] }
   /** Lane 0 only; the rest of the warp meets it at the next warp_sync. */
   | { readonly op: 'lane0'; readonly body: readonly TileOp[] }
-  | { readonly op: 'last_subtile'; readonly body: readonly TileOp[] }
   | { readonly op: 'barrier_init'; readonly barrier: string }
   | { readonly op: 'fence_barrier_init' }
   | { readonly op: 'prefetch_maps'; readonly maps: readonly string[] }
@@ -115,31 +122,24 @@ export type TileOp =
   | { readonly op: 'tmem_dealloc' }
   | { readonly op: 'tmem_address' }
   | { readonly op: 'cta_sync' }
+  | { readonly op: 'cluster_sync' }
   | { readonly op: 'warp_sync' }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }
-  | { readonly op: 'arrive'; readonly barrier: string }
+  | { readonly op: 'arrive'; readonly barrier: string; readonly at: ArriveTarget }
+  /** `bytes` of all CTAs whose loads signal this barrier. */
   | { readonly op: 'arrive_expect_tx'; readonly barrier: string; readonly bytes: number }
   | { readonly op: 'advance'; readonly ring: string }
   | TmaLoad
+  | Gather
   | Mma
-  | { readonly op: 'commit'; readonly barrier: string }
+  | { readonly op: 'commit'; readonly barrier: string; readonly to: CommitTarget }
   | { readonly op: 'tcgen05_fence'; readonly when: 'before_thread_sync' | 'after_thread_sync' }
-  /** Which row of the tile this lane owns, and whether it exists. */
-  | { readonly op: 'own_row' }
-  /** A sub-tile of the accumulator into registers, complete on return (tcgen05.ld and its wait). */
-  | { readonly op: 'tmem_load' }
-  | AuxLoad
-  | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
-  | { readonly op: 'bulk_wait_read'; readonly pending: number }
-  | (StoreOp & { readonly op: 'stage_write'; readonly buffer: string; readonly swizzle: StagingSwizzle })
-  | { readonly op: 'proxy_fence' }
-  | (StoreOp & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
-  | { readonly op: 'bulk_commit' }
-  | { readonly op: 'bulk_wait' }
-  | (StoreOp & { readonly op: 'direct_store' })
-
-/** Span of the store's smem rows; `none`: m-contiguous outputs, whose rows are dense. */
-export type StagingSwizzle = 'none' | '32B' | '64B' | '128B'
+  /** Announces the response of a work request on the barrier of every CTA of the cluster; one lane each. */
+  | { readonly op: 'expect_work'; readonly barrier: string; readonly bytes: number }
+  /** Asks cluster launch control for a cluster that has not started; the response goes to every CTA of this one. */
+  | { readonly op: 'request_work'; readonly barrier: string; readonly buffer: string }
+  /** The response in this slot: the next work item, or none. */
+  | { readonly op: 'read_work'; readonly buffer: string }
 
 export interface Role {
   readonly name: string
@@ -156,8 +156,11 @@ export interface TileProgram {
   readonly tensor: TensorProgram
   readonly threads: number
   readonly tile: readonly [number, number, number]
+  readonly cluster: ClusterPlan
+  /** CTAs that wait for the next work item instead of computing it: cluster launch control. */
+  readonly dynamic: boolean
   readonly subtileColumns: number
-  readonly rowsPerWarp: number
+  readonly layout: AccumulatorLayout
   readonly rings: readonly Ring[]
   readonly buffers: readonly SmemBuffer[]
   readonly barriers: readonly Barrier[]
@@ -174,7 +177,9 @@ export interface SetupStep {
   readonly body: readonly TileOp[]
 }
 
-const NESTED = new Set(['for_tiles', 'for_k', 'for_subtiles', 'elected', 'lane0', 'last_subtile'])
+const NESTED = new Set([
+  'for_tiles', 'while_work', 'for_slots', 'for_k', 'for_subtiles', 'elected', 'leader', 'first_cta', 'lane0', 'last_subtile',
+]) // prettier-ignore
 
 export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 

@@ -12,7 +12,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
   const buffers = new Map(program.buffers.map((b) => [b.name, b]))
 
   const regions = [
-    ...program.buffers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * b.perWarp, align: 1024 })),
+    ...program.buffers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * b.perWarp, align: b.ring === 'work' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
     ...program.barriers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + 8 * (rings.get(b.ring)?.slots ?? 0), align: 8 })),
   ].sort((x, y) => x.start - y.start) // prettier-ignore
   for (const [i, region] of regions.entries()) {
@@ -71,8 +71,9 @@ export function verifyTileProgram(program: TileProgram): string[] {
     .flatMap((r) => [...walkTileOps(r.body)].map(([op]) => op))
     .filter((op) => op.op === 'tma_load')
   for (const b of program.barriers) {
-    const bytes = loads.filter((l) => l.barrier === b.name).reduce((sum, l) => sum + l.boxes * l.boxBytes, 0)
-    if (b.txBytes !== null && b.txBytes !== bytes)
+    const bytes =
+      loads.filter((l) => l.barrier === b.name).reduce((sum, l) => sum + l.plan.tileBytes, 0) * program.cluster.pair
+    if (b.txBytes !== null && b.txBytes !== bytes && b.name !== 'work_full')
       problems.push(`${b.name} expects ${b.txBytes} bytes, its loads bring ${bytes}`)
   }
   return problems
@@ -85,6 +86,8 @@ function barriersOf(op: TileOp): string[] {
     case 'arrive_expect_tx':
     case 'commit':
     case 'tma_load':
+    case 'expect_work':
+    case 'request_work':
       return [op.barrier]
     default:
       return []

@@ -22,9 +22,9 @@ export function children(node: Node): readonly Node[] {
 
 /**
  * Every node below the roots once, operands before users. Throws on a cycle (only a broken pass can make one). Iterative, so that
- * depth is no limit. `stop` is visited, what is below it is not.
+ * depth is no limit. `stops` are visited, what is below them is not.
  */
-export function topological(roots: Iterable<Node>, stop?: Node): readonly Node[] {
+export function topological(roots: Iterable<Node>, stops?: ReadonlySet<Node>): readonly Node[] {
   const order: Node[] = []
   const state = new Map<Node, 'open' | 'done'>()
   const stack: { node: Node; next: number }[] = []
@@ -39,7 +39,7 @@ export function topological(roots: Iterable<Node>, stop?: Node): readonly Node[]
     enter(root)
     while (stack.length > 0) {
       const top = stack[stack.length - 1]!
-      const child = top.node === stop ? undefined : children(top.node)[top.next++]
+      const child = stops?.has(top.node) ? undefined : children(top.node)[top.next++]
       if (child !== undefined) enter(child)
       else {
         state.set(top.node, 'done')
@@ -51,10 +51,10 @@ export function topological(roots: Iterable<Node>, stop?: Node): readonly Node[]
   return order
 }
 
-/** Names of the input operands that `roots` read, in order of first use, leaving out what only `stop` reads. */
-export function operandsOf(roots: readonly Node[], stop: Node): string[] {
+/** Names of the input operands that `roots` read, in order of first use, leaving out what only `stops` read. */
+export function operandsOf(roots: readonly Node[], stops: ReadonlySet<Node>): string[] {
   const names = new Set<string>()
-  for (const node of topological(roots, stop)) if (node.kind === 'input') names.add(node.operand)
+  for (const node of topological(roots, stops)) if (node.kind === 'input') names.add(node.operand)
   return [...names]
 }
 

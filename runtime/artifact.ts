@@ -173,7 +173,7 @@ const int32 = integer(0, 0x7fffffff)
 const positive = integer(1, 0x7fffffff)
 const span = record({ start: int32, end: int32 })
 
-const recipeShape = record({
+const launchShape = record({
   entry: text,
   threads: integer(1, 1024),
   cluster: list(integer(1, 16), { min: 3, max: 3 }),
@@ -198,10 +198,30 @@ const recipeShape = record({
       carries: record({ operand: text, axis: text }),
       scalar: record({ name: text, type: oneOf(['f32', 'f64', 'i32', 'u32']) }),
       tileGroup: record({}),
+      workspace: record({ region: text, storage: text }),
     }),
     { max: 4096 },
   ),
 })
+
+const workspaceShape = list(
+  record({
+    name: text,
+    elementBytes: integer(1, 16),
+    extents: list(record({ axis: text, per: positive }), { max: 8 }),
+  }),
+  { max: 64 },
+)
+
+/** A launch, its workspace if it has one, and what is launched after it. */
+const recipeShape = (value: unknown, path: string): void => {
+  launchShape(value, path)
+  const { workspace, next } = value as { workspace?: unknown; next?: unknown }
+  if (workspace !== undefined) workspaceShape(workspace, `${path}.workspace`)
+  if (next === undefined) return
+  launchShape(next, `${path}.next`)
+  workspaceShape((next as { workspace?: unknown }).workspace, `${path}.next.workspace`)
+}
 
 const headerShape = record({
   format: int32,

@@ -34,9 +34,11 @@ export {
   countKernels,
   getKernels,
   type GetKernelsOptions,
+  type CountOptions,
   type KernelCount,
-  type KernelList,
 } from './discovery/query.ts'
+export { KernelList } from './discovery/kernel_list.ts'
+export type { Where } from './discovery/where.ts'
 export { explainKernels, type Explanation, type RejectionReason } from './discovery/explain.ts'
 export { availableProviders, CudaProvider, ktlProvider, Provider, type ProviderSpec } from './discovery/provider.ts'
 export type { Estimate } from './discovery/rank.ts'

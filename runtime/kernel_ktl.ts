@@ -4,14 +4,14 @@ import type { TargetArch } from '../compiler/instance.ts'
 import { printTensorProgram } from '../compiler/print.ts'
 import { Artifact, type Json } from './artifact.ts'
 import type { RuntimeArguments } from './arguments/base.ts'
-import { launchBindings, callTensors, type Call } from './discovery/call.ts'
+import type { Call } from './discovery/call.ts'
 import type { PlannedInstance } from './discovery/planned.ts'
 import type { Estimate } from './discovery/rank.ts'
 import { ktlError } from './fail.ts'
 import { findingsError } from './findings.ts'
 import { Kernel, type KernelLaunchOptions, type RunResult } from './kernel.ts'
-import { enqueueLaunch, PreparedLaunch, runLaunch, tileGroup, type LaunchRequest } from './kernel_launch.ts'
-import { planLaunch } from './launch.ts'
+import { enqueueLaunch, launchRequest, PreparedLaunch, runLaunch } from './kernel_launch.ts'
+import { workspaceBytes } from './launch.ts'
 import { OK, raise, type Status } from './status.ts'
 import { compileCached } from './toolchain/cached.ts'
 import type { KernelResources } from './toolchain/resources.ts'
@@ -49,8 +49,9 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     return this.#planned.estimate(this.call(args).extents)
   }
 
-  getWorkspaceSize(_args: RuntimeArguments): number {
-    return 0
+  /** Partial results of reductions. Throws when the arguments are not supported. */
+  getWorkspaceSize(args: RuntimeArguments): number {
+    return workspaceBytes(this.generated.recipe, this.call(args))
   }
 
   /**
@@ -110,9 +111,11 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     if (!options.assumeSupportedArgs) raise(this.supports(args))
     if (artifact === undefined)
       throw ktlError('KTL4022', { what: 'launch', missing: ['artifact'], known: ['artifact', 'stream'] })
+    this.checkWorkspace(args, options.workspace)
     this.#checkArtifact(artifact, args.device.arch)
-    const request = this.#request(args, artifact)
-    if (request) enqueueLaunch(request, { ...options, stream: options.stream ?? args.device.defaultStream })
+    const stream = options.stream ?? args.device.defaultStream
+    const request = launchRequest(args.device, artifact, this.call(args), { stream, workspace: options.workspace })
+    if (request) enqueueLaunch(request, { ...options, stream })
   }
 
   override async run(args: RuntimeArguments, options: KernelLaunchOptions<Artifact> = {}): Promise<RunResult> {
@@ -120,9 +123,10 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     this.checkWorkspace(args, options.workspace)
     const artifact = options.artifact ?? (await this.compile(args, options))
     this.#checkArtifact(artifact, args.device.arch)
-    const request = this.#request(args, artifact)
+    const stream = options.stream ?? args.device.defaultStream
+    const request = launchRequest(args.device, artifact, this.call(args), { stream, workspace: options.workspace })
     if (request === null) return { findings: [], stats: NOTHING_DONE }
-    const result = await runLaunch(request, { ...options, stream: options.stream ?? args.device.defaultStream })
+    const result = await runLaunch(request, { ...options, stream })
     const error = findingsError(result.findings, artifact.sources)
     if (error) throw error
     return result
@@ -143,17 +147,6 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
       throw new Error('a refused call was raised')
     }
     return call
-  }
-
-  /** null: nothing to compute. */
-  #request(args: RuntimeArguments, artifact: Artifact): LaunchRequest | null {
-    const call = this.call(args)
-    const plan = planLaunch(
-      artifact.recipe,
-      { ...launchBindings(call), tileGroup: tileGroup(artifact, call) },
-      args.device,
-    )
-    return plan && { device: args.device, artifact, plan, uses: callTensors(call).map(({ tensor }) => tensor) }
   }
 
   /** Names of the operands in the arguments → in the kernel. */

@@ -4,10 +4,11 @@ import { resolveOperand, type Operand } from './arguments/operands.ts'
 import type { Device } from './device.ts'
 import type { ExecutionOptions } from './devices/execution.ts'
 import { launchBindings, callTensors, type Call } from './discovery/call.ts'
+import { mergeResults } from './launch_result.ts'
 import { ktlError } from './fail.ts'
 import { findingsError } from './findings.ts'
-import type { DeviceFunction, LaunchOptions, LaunchResult } from './module.ts'
-import { planLaunch, type PlannedLaunch } from './launch.ts'
+import type { DeviceModule, LaunchOptions, LaunchResult } from './module.ts'
+import { planLaunches, workspaceBytes, type PlannedLaunch } from './launch.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
 import { formatShape } from './tensor_layout.ts'
@@ -15,7 +16,8 @@ import { formatShape } from './tensor_layout.ts'
 export interface LaunchRequest {
   readonly device: Device
   readonly artifact: Artifact
-  readonly plan: PlannedLaunch
+  /** In stream order; at least one. */
+  readonly plans: readonly PlannedLaunch[]
   readonly uses: readonly Tensor[]
 }
 
@@ -28,13 +30,13 @@ export interface StreamOptions extends ExecutionOptions {
 
 interface Loaded {
   /** null: still loading. */
-  fn: DeviceFunction | null
-  readonly ready: Promise<DeviceFunction>
+  module: DeviceModule | null
+  readonly ready: Promise<DeviceModule>
 }
 
 const loaded = new WeakMap<Device, WeakMap<Artifact, Loaded>>()
 
-/** The artifact's kernel on a device; loading starts at the first call. */
+/** The artifact's module on a device; loading starts at the first call. */
 export function loadKernel(device: Device, artifact: Artifact): Loaded {
   let artifacts = loaded.get(device)
   if (!artifacts) loaded.set(device, (artifacts = new WeakMap()))
@@ -43,8 +45,8 @@ export function loadKernel(device: Device, artifact: Artifact): Loaded {
   const image = device.moduleFormat === 'ptx' ? artifact.ptx(device.arch)! : artifact.section('cubin', device.arch)!
   const ready = device
     .loadModule(image, { name: `${artifact.kernelName} (PTX)`, sources: artifact.sources })
-    .then((module) => (entry.fn = module.function(artifact.recipe.entry)))
-  const entry: Loaded = { fn: null, ready }
+    .then((module) => (entry.module = module))
+  const entry: Loaded = { module: null, ready }
   // Whoever launches sees the failure; one that nobody waits for must not end the process.
   ready.catch(() => artifacts.delete(artifact))
   artifacts.set(artifact, entry)
@@ -53,15 +55,25 @@ export function loadKernel(device: Device, artifact: Artifact): Loaded {
 
 /** Runs on the stream; resolves with findings and statistics. */
 export function runLaunch(request: LaunchRequest, options: StreamOptions): Promise<LaunchResult> {
-  const { fn } = loadKernel(request.device, request.artifact)
-  if (fn) return fn.launch(launchOptions(request, options))
+  const { module } = loadKernel(request.device, request.artifact)
+  if (module) return runAll(module, request, options)
   return options.stream.enqueue(firstLaunch(request, options), signalOf(options))
+}
+
+async function runAll(module: DeviceModule, request: LaunchRequest, options: StreamOptions): Promise<LaunchResult> {
+  const { plans } = request
+  return mergeResults(
+    await Promise.all(plans.map((plan) => module.function(plan.entry).launch(launchOptions(request, plan, options)))),
+  )
 }
 
 /** Enqueues and returns; findings and errors surface at the stream. */
 export function enqueueLaunch(request: LaunchRequest, options: StreamOptions): void {
-  const { fn } = loadKernel(request.device, request.artifact)
-  if (fn) return fn.enqueue(launchOptions(request, options))
+  const { module } = loadKernel(request.device, request.artifact)
+  if (module) {
+    for (const plan of request.plans) module.function(plan.entry).enqueue(launchOptions(request, plan, options))
+    return
+  }
   const work = firstLaunch(request, options)
   const checked = async (): Promise<void> => {
     const error = findingsError((await work()).findings, request.artifact.sources)
@@ -81,15 +93,19 @@ function firstLaunch(request: LaunchRequest, options: StreamOptions): () => Prom
     throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
   uses.forEach((tensor) => tensor.recordUse(stream))
   const { ready } = loadKernel(device, artifact)
-  return async () => (await ready).launch({ ...launchOptions(request, options), stream: device.createStream() })
+  return async () => runAll(await ready, request, { ...options, stream: device.createStream() })
 }
 
 const signalOf = ({ signal }: StreamOptions): { signal?: AbortSignal } => (signal ? { signal } : {})
 
 /** What launches of modules know; the other options are the kernel's. */
-function launchOptions({ plan, uses }: LaunchRequest, options: StreamOptions): LaunchOptions {
-  const { stream, checks, order, seed, threads, instructionBudget, signal, onProgress, trace } = options
-  const given = { checks, order, seed, threads, instructionBudget, signal, onProgress, trace }
+function launchOptions(
+  { uses }: LaunchRequest,
+  { entry: _, ...plan }: PlannedLaunch,
+  options: StreamOptions,
+): LaunchOptions {
+  const { stream, checks, order, seed, threads, tensorCores, instructionBudget, signal, onProgress, trace } = options
+  const given = { checks, order, seed, threads, tensorCores, instructionBudget, signal, onProgress, trace }
   return {
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
     ...plan,
@@ -107,13 +123,42 @@ export function tileGroup({ recipe }: Artifact, { extents }: Call): number {
   return rows ? Math.max(1, Math.min(MAX_TILE_GROUP, Math.ceil((extents[rows.axis] ?? 1) / rows.extent))) : 1
 }
 
+/** Scratch memory of the launches of a stream, which never overlap. */
+const scratch = new WeakMap<Stream, Tensor>()
+
+function scratchOf(stream: Stream, bytes: number): Tensor {
+  const known = scratch.get(stream)
+  if (known && known.byteLength >= bytes) return known
+  // Work under way keeps the old one alive; memory goes back when nobody refers to it.
+  const tensor = stream.device.empty('u8', [bytes])
+  scratch.set(stream, tensor)
+  return tensor
+}
+
+export interface RequestOptions {
+  readonly stream: Stream
+  /** At least `workspaceBytes`; default: from a pool of the stream. */
+  readonly workspace?: Tensor | undefined
+}
+
+/** null: nothing to compute. */
+export function launchRequest(device: Device, artifact: Artifact, call: Call, { stream, workspace }: RequestOptions): LaunchRequest | null {
+  const bindings = { ...launchBindings(call), tileGroup: tileGroup(artifact, call) }
+  const bytes = workspaceBytes(artifact.recipe, bindings)
+  const memory = bytes === 0 ? null : (workspace ?? scratchOf(stream, bytes))
+  const plans = planLaunches(artifact.recipe, { ...bindings, ...(memory && { workspace: memory.pointer }) }, device)
+  const uses = [...callTensors(call).map(({ tensor }) => tensor), ...(memory ? [memory] : [])]
+  return plans.length > 0 ? { device, artifact, plans, uses } : null
+} // prettier-ignore
+
 /** A call worked out beforehand. Shapes and scalars stay; tensors may be exchanged. */
 export class PreparedLaunch {
   readonly #device: Device
   readonly #artifact: Artifact
   readonly #renames: ReadonlyMap<string, string>
   #call: Call
-  #request: LaunchRequest | null
+  /** Per stream: each has a workspace of its own. */
+  #requests = new WeakMap<Stream, LaunchRequest | null>()
 
   /** Use `kernel.prepare`. */
   constructor(device: Device, artifact: Artifact, call: Call, renames: ReadonlyMap<string, string>) {
@@ -121,13 +166,14 @@ export class PreparedLaunch {
     this.#artifact = artifact
     this.#renames = renames
     this.#call = call
-    this.#request = this.#pack()
+    this.#request(device.defaultStream)
     loadKernel(device, artifact)
   }
 
   /** Enqueues without any checks; failures surface at the stream's next synchronize or copy. */
   launch(stream: Stream = this.#device.defaultStream): void {
-    if (this.#request) enqueueLaunch(this.#request, { stream })
+    const request = this.#request(stream)
+    if (request) enqueueLaunch(request, { stream })
   }
 
   /** Other tensors of the same dtype, shape, strides and alignment. KTL4023 for unknown names, KTL4024 for other tensors. */
@@ -147,15 +193,17 @@ export class PreparedLaunch {
       else if (fused) fused = { ...fused, tensors: fused.tensors.map((t) => (t.name === name ? { ...t, tensor } : t)) }
     }
     this.#call = { ...this.#call, tensors: declared, fusion: fused }
-    this.#request = this.#pack()
+    this.#requests = new WeakMap()
+    this.#request(this.#device.defaultStream)
     return this
   }
 
-  #pack(): LaunchRequest | null {
-    const bindings = { ...launchBindings(this.#call), tileGroup: tileGroup(this.#artifact, this.#call) }
-    const plan = planLaunch(this.#artifact.recipe, bindings, this.#device)
-    const uses = callTensors(this.#call).map(({ tensor }) => tensor)
-    return plan && { device: this.#device, artifact: this.#artifact, plan, uses }
+  #request(stream: Stream): LaunchRequest | null {
+    const known = this.#requests.get(stream)
+    if (known !== undefined) return known
+    const request = launchRequest(this.#device, this.#artifact, this.#call, { stream })
+    this.#requests.set(stream, request)
+    return request
   }
 }
 

@@ -1,5 +1,11 @@
 /** From a launch recipe and the tensors of one call to the bytes and the grid that the kernel is launched with. */
-import type { GridRule, LaunchRecipe, ParamRule, TensorMapRule } from '../codegen/generated.ts'
+import {
+  WORKSPACE_ALIGNMENT,
+  type GridRule,
+  type LaunchRecipe,
+  type ParamRule,
+  type TensorMapRule,
+} from '../codegen/generated.ts'
 import { DTYPES } from '../compiler/dtypes.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import { ktlError } from './fail.ts'
@@ -25,12 +31,18 @@ export interface LaunchBindings {
   readonly scalars: Readonly<Record<string, number>>
   /** Tiles walked along m before n advances. Default: 1. */
   readonly tileGroup?: number
+  /** Address of at least `workspaceBytes`; needed where that is not 0. */
+  readonly workspace?: bigint
 }
 
 export interface PlannedLaunch {
+  /** The kernel's name in its module. */
+  readonly entry: string
   readonly grid: readonly [number, number, number]
   readonly block: readonly [number, number, number]
   readonly cluster: readonly [number, number, number]
+  /** Clusters of this shape run where they fit; `cluster` is what runs elsewhere. */
+  readonly preferredCluster?: readonly [number, number, number]
   readonly sharedMemBytes: number
   readonly params: Uint8Array
 }
@@ -44,28 +56,49 @@ export function planLaunch(
   const ctas = gridSize(recipe, bindings, device.smCount)
   if (ctas === 0) return null
   return {
+    entry: recipe.entry,
     grid: [ctas, 1, 1],
     block: [recipe.threads, 1, 1],
-    cluster: recipe.cluster,
+    cluster: recipe.fallbackCluster ?? recipe.cluster,
+    ...(recipe.fallbackCluster && { preferredCluster: recipe.cluster }),
     sharedMemBytes: recipe.sharedMemBytes,
     params: packParameters(recipe, bindings),
   }
 }
 
+/** The launches of a call in stream order, without those that have nothing to compute. */
+export function planLaunches(recipe: LaunchRecipe, bindings: LaunchBindings, device: { smCount: number }): PlannedLaunch[] {
+  const first = planLaunch(recipe, bindings, device)
+  return [...(first ? [first] : []), ...(recipe.next ? planLaunches(recipe.next, bindings, device) : [])]
+} // prettier-ignore
+
+/** Where each region of the workspace starts, and the bytes of all of them. */
+function workspaceLayout(recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): { starts: Map<string, number>; bytes: number } {
+  const starts = new Map<string, number>()
+  let bytes = 0
+  for (const { name, elementBytes, extents } of recipe.workspace ?? []) {
+    starts.set(name, bytes)
+    const elements = extents.reduce((n, { axis, per }) => n * Math.ceil(extentOf(bindings, axis) / per), 1)
+    bytes += Math.ceil((elements * elementBytes) / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+  }
+  return { starts, bytes }
+} // prettier-ignore
+
+/** Scratch memory that a call needs. */
+export const workspaceBytes = (recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): number =>
+  workspaceLayout(recipe, bindings).bytes
+
 /** CTAs of the launch, a multiple of the cluster; 0 when an extent of the output is 0. */
 export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount: number): number {
   const perCluster = recipe.cluster.reduce((product, extent) => product * extent, 1)
-  const wanted = ctasOf(recipe.grid, bindings)
-  if (wanted === 0) return 0
-  const clusters = Math.ceil(wanted / perCluster)
+  const { grid } = recipe
+  if (grid.kind === 'elements') return ctasOf(grid, bindings)
+  const clusters = grid.tiles.reduce((n, tile) => n * Math.ceil(extentOf(bindings, tile.axis) / tile.extent), 1)
   const resident = Math.max(1, Math.floor(smCount / perCluster))
-  return Math.min(clusters, recipe.grid.kind === 'persistent' ? resident : clusters) * perCluster
+  return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
 }
 
-function ctasOf(rule: GridRule, bindings: LaunchBindings): number {
-  if (rule.kind === 'persistent') {
-    return rule.tiles.reduce((product, tile) => product * Math.ceil(extentOf(bindings, tile.axis) / tile.extent), 1)
-  }
+function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings): number {
   const elements = rule.outputs.map((name) => elementCount(operandOf(bindings, name).tensor.shape))
   return Math.min(rule.limit, Math.ceil(Math.max(...elements) / rule.perCta))
 }
@@ -75,7 +108,7 @@ export function packParameters(recipe: LaunchRecipe, bindings: LaunchBindings): 
   const parts: { readonly offset: number; readonly bytes: Uint8Array }[] = []
   let end = 0
   for (const rule of recipe.params) {
-    const bytes = bytesOfRule(rule, bindings)
+    const bytes = bytesOfRule(rule, bindings, recipe)
     // CUtensorMap is declared with an alignment of 64; scalars are aligned to their size.
     const align = rule.kind === 'tensorMap' ? 64 : bytes.length
     const offset = Math.ceil(end / align) * align
@@ -87,7 +120,7 @@ export function packParameters(recipe: LaunchRecipe, bindings: LaunchBindings): 
   return block
 }
 
-function bytesOfRule(rule: ParamRule, bindings: LaunchBindings): Uint8Array {
+function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRecipe): Uint8Array {
   switch (rule.kind) {
     case 'tensorMap':
       return tensorMapBytes(rule, operandOf(bindings, rule.operand))
@@ -103,6 +136,15 @@ function bytesOfRule(rule: ParamRule, bindings: LaunchBindings): Uint8Array {
       return scalarBytes(rule, bindings.scalars)
     case 'tileGroup':
       return int32(bindings.tileGroup ?? 1)
+    case 'workspace': {
+      const { starts, bytes } = workspaceLayout(recipe, bindings)
+      // Without elements there is no workspace: nothing reads it.
+      const { workspace = bytes === 0 ? 0n : undefined } = bindings
+      const start = starts.get(rule.region)
+      if (workspace === undefined || start === undefined)
+        throw ktlError('KTL4016', { what: 'workspace', expected: `${bytes} bytes of scratch memory`, got: 'nothing' })
+      return scalar(8, (view) => view.setBigUint64(0, workspace + BigInt(start), true))
+    }
   }
 }
 
@@ -164,7 +206,7 @@ function operandOf({ operands }: LaunchBindings, name: string): BoundOperand {
   throw ktlError('KTL4016', { what: `operand ${name}`, expected: 'a tensor', got: 'nothing' })
 }
 
-function extentOf({ extents }: LaunchBindings, axis: string): number {
+function extentOf({ extents }: Pick<LaunchBindings, 'extents'>, axis: string): number {
   return Object.hasOwn(extents, axis) ? extents[axis]! : 1
 }
 

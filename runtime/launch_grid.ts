@@ -15,12 +15,19 @@ export interface LaunchShape {
   readonly grid: Triple
   readonly block: Triple
   readonly cluster: Triple
+  readonly preferredCluster?: Triple
   readonly sharedMemBytes: number
 }
 
 /** Throws KTL4011 with what is wrong. */
 export function checkGrid(
-  options: { readonly grid: Dim3; readonly block: Dim3; readonly cluster?: Dim3; readonly sharedMemBytes?: number },
+  options: {
+    readonly grid: Dim3
+    readonly block: Dim3
+    readonly cluster?: Dim3
+    readonly preferredCluster?: Dim3
+    readonly sharedMemBytes?: number
+  },
   fn: { readonly name: string; readonly maxThreads: number; readonly staticSharedBytes: number },
 ): LaunchShape {
   const grid = triple('grid', options.grid, GRID_LIMIT)
@@ -35,12 +42,28 @@ export function checkGrid(
   if (grid.some((extent, i) => extent % cluster[i]! !== 0)) {
     throw illegal('grid', `a multiple of cluster ${formatShape(cluster)}`, formatShape(grid))
   }
+  const preferred =
+    options.preferredCluster === undefined ? null : checkPreferred(options.preferredCluster, cluster, grid)
   const sharedMemBytes = options.sharedMemBytes ?? 0
   const room = MAX_SHARED_BYTES - fn.staticSharedBytes
   if (!Number.isInteger(sharedMemBytes) || sharedMemBytes < 0 || sharedMemBytes > room) {
     throw illegal('sharedMemBytes', `0 to ${room} bytes`, describe(sharedMemBytes))
   }
-  return { grid, block, cluster, sharedMemBytes }
+  return { grid, block, cluster, sharedMemBytes, ...(preferred && { preferredCluster: preferred }) }
+}
+
+/** As CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION: a multiple of the cluster that divides the grid. */
+function checkPreferred(value: Dim3, cluster: Triple, grid: Triple): Triple {
+  const what = 'preferredCluster'
+  const preferred = triple(what, value, [MAX_CLUSTER, MAX_CLUSTER, MAX_CLUSTER])
+  if (volume(preferred) > MAX_CLUSTER) throw illegal(what, `at most ${MAX_CLUSTER} CTAs`, formatShape(preferred))
+  if (preferred.some((extent, i) => extent % cluster[i]! !== 0)) {
+    throw illegal(what, `a multiple of cluster ${formatShape(cluster)}`, formatShape(preferred))
+  }
+  if (grid.some((extent, i) => extent % preferred[i]! !== 0)) {
+    throw illegal('grid', `a multiple of preferred cluster ${formatShape(preferred)}`, formatShape(grid))
+  }
+  return preferred
 }
 
 function triple(what: string, value: Dim3, limit: Triple): Triple {

@@ -1,7 +1,7 @@
 import type { Device } from './device.ts'
 import { resolveExecution, type ExecutionOptions } from './devices/execution.ts'
 import { ktlError } from './fail.ts'
-import { annotate, findingsError, nativeError, type Finding, type KernelSources } from './findings.ts'
+import { annotate, entryAt, findingsError, nativeError, type Finding, type KernelSources } from './findings.ts'
 import { checkGrid, type Dim3 } from './launch_grid.ts'
 import { packLaunchParams, type LaunchParam } from './module_params.ts'
 import type { NativeFunction, NativeModule, NativeStats } from './native.ts'
@@ -29,7 +29,10 @@ export interface CompileCudaOptions extends LoadModuleOptions {
 export interface LaunchOptions extends ExecutionOptions {
   readonly grid: Dim3
   readonly block: Dim3
+  /** CTAs of a cluster; of those that blocks fall back to when there is a preferred one. */
   readonly cluster?: Dim3
+  /** A multiple of `cluster` that the device uses where it can; compute capability 10.0. A grid may then mix both. */
+  readonly preferredCluster?: Dim3
   /** Dynamic shared memory, bytes. */
   readonly sharedMemBytes?: number
   /** One value for each parameter, or the whole parameter block. */
@@ -166,7 +169,8 @@ export class DeviceFunction {
         })
         signal?.throwIfAborted()
         const findings = result.findings.map((finding) => annotate(finding, this.module.sources))
-        return { findings, stats: result.stats, ...(result.trace !== undefined && { trace: result.trace }) }
+        const events = result.trace === undefined ? null : nameRoles(result.trace, this.module.sources)
+        return { findings, stats: result.stats, ...(events !== null && { trace: events }) }
       } catch (error) {
         throw nativeError(error, null)
       } finally {
@@ -177,6 +181,19 @@ export class DeviceFunction {
     }
     return { stream, work }
   }
+}
+
+/** `warp 3 (mma)`: each warp's row is named by the role whose lines it spent most of its ticks at. */
+function nameRoles(trace: string, sources: KernelSources | undefined): string {
+  return trace.replace(/"name":"(warp \d+)","lines":\{([^}]*)\}/g, (_, warp: string, lines: string) => {
+    const ticks = new Map<string, number>()
+    for (const [line, spent] of Object.entries<number>(JSON.parse(`{${lines}}`))) {
+      const role = entryAt(sources?.map ?? [], Number(line))?.role
+      if (role) ticks.set(role, (ticks.get(role) ?? 0) + spent)
+    }
+    const [most] = [...ticks].sort((a, b) => b[1] - a[1])
+    return `"name":${JSON.stringify(most ? `${warp} (${most[0]})` : warp)}`
+  })
 }
 
 /** CUDA C++ to a module, through the compile cache. KTL600x as compileCuda, KTL50xx when the device refuses the PTX. */

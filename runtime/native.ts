@@ -47,6 +47,8 @@ export interface NativeLaunch {
   grid: readonly [number, number, number]
   block: readonly [number, number, number]
   cluster: readonly [number, number, number]
+  /** A multiple of `cluster`: blocks of the grid run as one such cluster, or as several of `cluster`. Compute capability 10.0. */
+  preferredCluster?: readonly [number, number, number]
   sharedMemBytes: number
   params: Uint8Array
   /** When asynchronous work takes effect: as late as legal, at issue, or seeded random in between. */
@@ -57,6 +59,8 @@ export interface NativeLaunch {
   instructionBudget: number
   /** Worker threads; 0: all cores. Results never depend on it. */
   threads: number
+  /** Sums of tcgen05.mma: f32 fused multiply-adds, or truncated as silicon does; 'exact' when left out. */
+  tensorCores?: 'exact' | 'silicon'
   trace: boolean
   /** Called on the JS thread, throttled, with CTAs done and total. */
   onProgress?: (done: number, total: number) => void
@@ -98,7 +102,7 @@ export interface NativeStats {
   tmaBytesStored: number
   sharedBytesPerCta: number
   tmemColumns: number
-  /** Modelled SM cycles (sm100_facts F): an estimate, never a measurement. */
+  /** Modelled SM cycles from launch to end (native/src/virtual/timing.h): an estimate, never a measurement. */
   modelledCycles: number
   /** PTX forms executed, with counts, and which of them are approximated rather than bit-exact. */
   fidelity: { exact: Record<string, number>; approximated: Record<string, string> }

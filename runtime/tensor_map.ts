@@ -37,10 +37,12 @@ const AS_BYTES: readonly DTypeName[] = ['e4m3', 'e5m2', 'ue8m0', 'ue4m3', 'i8', 
 
 const INTERLEAVES = { none: 0, '16B': 1, '32B': 2 } as const
 const SWIZZLES = {
-  none: { code: 0, span: Infinity, alignment: 16 },
-  '32B': { code: 1, span: 32, alignment: 256 },
-  '64B': { code: 2, span: 64, alignment: 512 },
-  '128B': { code: 3, span: 128, alignment: 1024 },
+  none: { code: 0, atoms: 0, span: Infinity, alignment: 16 },
+  '32B': { code: 1, atoms: 0, span: 32, alignment: 256 },
+  '64B': { code: 2, atoms: 0, span: 64, alignment: 512 },
+  '128B': { code: 3, atoms: 0, span: 128, alignment: 1024 },
+  // Moves 32 bytes at a time, as tf32 operands along M or N need it. Compute capability 10.0.
+  '128B_ATOM_32B': { code: 3, atoms: 1, span: 128, alignment: 512 },
 } as const
 const L2_PROMOTIONS = { none: 0, '64B': 1, '128B': 2, '256B': 3 } as const
 const OOB_FILLS = { zeros: 0, nan: 1 } as const
@@ -119,13 +121,14 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   if (boxBytes >= BOX_LIMIT_BYTES) fail('box', `less than ${BOX_LIMIT_BYTES} bytes`, `${boxBytes} bytes`)
   if (oobFill === OOB_FILLS.nan && !element.float) fail('oobFill', 'zeros for integer elements', 'nan')
 
-  // Layout as read back from the driver by varying one parameter at a time; words not named stay 0.
+  // Layout as read back from the driver by varying one parameter at a time, and for the atoms of a swizzle as
+  // tensormap.replace writes it; words not named stay 0.
   const words = new Uint32Array(TENSOR_MAP_BYTES / 4)
   words[0] = Number(address & 0xffffffffn)
   words[1] = Number(address >> 32n)
   words[2] =
     ((rank - 1) << 4) | (element.code << 7) | (interleave << 11) | (swizzle.code << 13) | (oobFill << 15) |
-    (element.tf32 ? 1 << 16 : 0) | (l2Promotion << 17) // prettier-ignore
+    (element.tf32 ? 1 << 16 : 0) | (l2Promotion << 17) | (swizzle.atoms << 19) // prettier-ignore
   strides.forEach((stride, i) => {
     const units = stride >> 4n
     words[3 + i] = Number(units & 0xffffffffn)

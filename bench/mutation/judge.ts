@@ -39,19 +39,24 @@ const INSTRUCTION_BUDGET = 20_000_000
 
 /** What one run shows; null: nothing but the right result. */
 async function observe(workload: Workload, artifact: Artifact, schedule: Schedule): Promise<Kill | null> {
-  const { kernel, args, out, expected, problem } = workload
+  const { kernel, args, outputs, problem } = workload
   const run = { problem: problem.name, schedule: nameOf(schedule) }
   // NaNs show what is not written.
-  args.device.copyToDevice(out.pointer, new Uint8Array(expected.length).fill(0xff))
+  for (const { tensor, bytes } of outputs) {
+    args.device.copyToDevice(tensor.pointer, new Uint8Array(bytes.length).fill(0xff))
+  }
   try {
     await kernel.run(args, { artifact, ...schedule, checks: 'full', instructionBudget: INSTRUCTION_BUDGET })
   } catch (error) {
     if (!(error instanceof KtlError) || !isFinding(error.code)) throw error
     return { ...run, by: error.code, message: error.diagnostics[0]!.message }
   }
-  const got = await out.toBytes()
-  const wrong = got.reduce((count, byte, i) => count + Number(byte !== expected[i]), 0)
-  return wrong === 0 ? null : { ...run, by: 'values', message: `${wrong} bytes of the output differ` }
+  let wrong = 0
+  for (const { tensor, bytes } of outputs) {
+    const got = await tensor.toBytes()
+    wrong += got.reduce((count, byte, i) => count + Number(byte !== bytes[i]), 0)
+  }
+  return wrong === 0 ? null : { ...run, by: 'values', message: `${wrong} bytes of the outputs differ` }
 }
 
 /** Text that the device cannot read is a mistake of the mutation, not something it found. */

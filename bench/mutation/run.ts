@@ -1,8 +1,17 @@
-/** The whole experiment: the demo kernel, every mutant of it, every verdict. */
+/** The whole experiment: a kernel, every mutant of it, every verdict. */
 import { openDevice } from '../../runtime/index.ts'
 import { checkOriginal, judge, type JudgeOptions, type Verdict } from './judge.ts'
+import { DEMO, KERNELS, type MutatedKernel } from './kernels.ts'
 import { mutantsOf } from './sites.ts'
-import { prepareWorkload, PROBLEMS, SM_COUNT } from './workload.ts'
+import { prepareWorkload, type Workload } from './workload.ts'
+
+export interface MutationOptions extends JudgeOptions {
+  /** At most so many mutants, spread over the text. */
+  readonly limit?: number | undefined
+  /** Only mutants of these classes. */
+  readonly classes?: readonly string[] | undefined
+  readonly onVerdict?: (done: number, total: number) => void
+}
 
 export interface MutationResult {
   readonly kernelName: string
@@ -10,22 +19,48 @@ export interface MutationResult {
   readonly verdicts: readonly Verdict[]
 }
 
-/** Throws when the original itself fails: then there is nothing to learn from its mutants. */
-export async function mutateDemoKernel(options: JudgeOptions = {}): Promise<MutationResult> {
-  const device = await openDevice('virtual-sm100', { smCount: SM_COUNT })
+/** null: the space has no such instance. Throws when the original itself fails: then there is nothing to learn from its mutants. */
+export async function mutateKernel(kernel: MutatedKernel, options: MutationOptions = {}): Promise<MutationResult | null> {
+  const device = await openDevice('virtual-sm100', { smCount: kernel.smCount })
   try {
-    const workloads = await Promise.all(PROBLEMS.map((problem) => prepareWorkload(device, problem)))
-    await checkOriginal(workloads)
+    const workloads: Workload[] = []
+    for (const problem of kernel.problems) {
+      const workload = await prepareWorkload(device, kernel, problem)
+      if (workload === null) return null
+      workloads.push(workload)
+    }
     const { artifact } = workloads[0]!
+    const other = workloads.find((workload) => workload.artifact.kernelName !== artifact.kernelName)
+    if (other) throw new Error(`${other.problem.case.name} has another kernel, ${other.artifact.kernelName}`)
+    await checkOriginal(workloads)
+    const { classes, limit = Infinity } = options
+    const wanted = mutantsOf(artifact.ptx()!, artifact.sources).filter((mutant) => !classes || classes.includes(mutant.class))
+    const mutants = spread(wanted, limit)
     const verdicts: Verdict[] = []
-    for (const mutant of mutantsOf(artifact.ptx()!, artifact.sources)) {
+    for (const mutant of mutants) {
       verdicts.push(await judge(workloads, mutant, options))
+      options.onVerdict?.(verdicts.length, mutants.length)
     }
     return { kernelName: artifact.kernelName, verdicts }
   } finally {
     await device.close()
   }
+} // prettier-ignore
+
+/** The kernel of `npm run demo`, which the tests keep an eye on. */
+export async function mutateDemoKernel(options: MutationOptions = {}): Promise<MutationResult> {
+  const result = await mutateKernel(
+    KERNELS.find(({ name }) => name === DEMO)!,
+    options,
+  )
+  if (result === null) throw new Error('no SM100 kernel with a tile of 128x128 supports the problem')
+  return result
 }
+
+const spread = <T>(items: readonly T[], limit: number): readonly T[] =>
+  items.length <= limit
+    ? items
+    : Array.from({ length: limit }, (_, i) => items[Math.floor((i * items.length) / limit)]!)
 
 export const isKilled = ({ kills }: Verdict): boolean => kills.length > 0
 

@@ -31,7 +31,9 @@ export function sampleToCuda(source: Source): string {
     use2ctaMma: false,
     tile: [128, 128, 64],
     cluster: [1, 1, 1],
+    fallbackCluster: null,
     scheduler: 'static',
+    operands: 'ab',
     stages: 'auto',
   }
   const kernel = generate({ program, target: 'sm_100a', design }, 'ktl.bench')

@@ -22,6 +22,10 @@ export function call(c: EmitContext, wrapper: string, ...args: readonly (string 
   return `${wrapper}(${args.join(', ')});`
 }
 
+/** The same as part of an expression. */
+export const call0 = (c: EmitContext, wrapper: string, ...args: readonly (string | number)[]): string =>
+  call(c, wrapper, ...args).slice(0, -1)
+
 export const ringOf = (program: TileProgram, name: string): Ring => program.rings.find((r) => r.name === name)!
 export const barrierOf = (program: TileProgram, name: string): Barrier => program.barriers.find((b) => b.name === name)!
 const bufferOf = (program: TileProgram, name: string): SmemBuffer => program.buffers.find((b) => b.name === name)!
@@ -40,3 +44,13 @@ export function slotAddress(c: EmitContext, name: string): string {
 
 /** Does any barrier tell apart the phases of this ring? */
 export const hasPhase = (program: TileProgram, ring: string): boolean => program.barriers.some((b) => b.ring === ring)
+
+/** What the source map says of a line: its role and what it does. */
+export const note = (c: EmitContext, text: string): { role: string | null; note: string } => ({
+  role: c.role?.name ?? null,
+  note: text,
+})
+
+/** The barrier at the same place in the even CTA of the pair: bit 24 of a shared address is the lowest of the CTA's rank. */
+export const leaderAddress = (c: EmitContext, address: string): string =>
+  c.program.cluster.pair > 1 ? `(${address}) & LEADER_MASK` : address

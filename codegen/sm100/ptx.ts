@@ -2,6 +2,8 @@
  * PTX wrappers of the SM100 kernels, by role. Only the ones a kernel uses are printed into it.
  * Spellings: PTX ISA 9.0; all of them are accepted by ptxas for sm_100a.
  */
+import { EPILOGUE_WRAPPERS } from './ptx_epilogue.ts'
+
 const inline = (signature: string, body: string): string => `__device__ __forceinline__ ${signature} {\n${body}\n}`
 const asm = (signature: string, template: string, operands: string, clobber = ' : "memory"'): string =>
   inline(signature, `  asm volatile("${template}" ::${operands}${operands ? '' : ' '}${clobber});`)
@@ -9,34 +11,50 @@ const asm = (signature: string, template: string, operands: string, clobber = ' 
 const registers = (count: number, format: (i: number) => string): string =>
   Array.from({ length: count }, (_, i) => format(i)).join(', ')
 
-/**
- * `tcgen05.ld` of 32 lanes x `columns` 32-bit columns, with its wait in the same statement: the registers are
- * undefined until the wait, and separate statements would leave the compiler free to use them in between.
- */
-const tmemLoad = (columns: number): string =>
-  inline(
-    `void tcgen05_ld_x${columns}(u32 (&r)[${columns}], u32 taddr)`,
-    `  asm volatile("tcgen05.ld.sync.aligned.32x32b.x${columns}.b32 "\n` +
-      `    "{${registers(columns, (i) => `%${i}`)}}, [%${columns}];\\n\\t"\n` +
-      `    "tcgen05.wait::ld.sync.aligned;"\n` +
-      `    : ${registers(columns, (i) => `"=r"(r[${i}])`)}\n    : "r"(taddr) : "memory");`,
-  )
-
 const coordinates = (rank: number, first: number): { params: string; template: string; operands: string } => ({
   params: registers(rank, (i) => `int c${i}`),
   template: registers(rank, (i) => `%${first + i}`),
   operands: registers(rank, (i) => `"r"(c${i})`),
 })
 
-/** Box of a tensor map → shared memory; counts its bytes on the mbarrier (PTX ISA 9.7.9.27). Innermost coordinate first. */
-const tmaLoad = (rank: number): string => {
+/**
+ * Box of a tensor map → shared memory; counts its bytes on the mbarrier (PTX ISA 9.7.9.27). Innermost coordinate first.
+ * `pair`: the mbarrier may be the other CTA's; `multicast`: to the same place in all CTAs of the mask.
+ */
+const tmaLoad = (rank: number, { pair = false, multicast = false } = {}): string => {
   const { params, template, operands } = coordinates(rank, 3)
+  const space = pair || multicast ? 'cluster' : 'cta'
+  const name = `tma_load_${rank}d${pair ? '_pair' : ''}${multicast ? '_multicast' : ''}`
+  const mask = 3 + rank
   return inline(
-    `void tma_load_${rank}d(u32 dst, const TensorMap* map, u32 barrier, ${params})`,
-    `  asm volatile("cp.async.bulk.tensor.${rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {${template}}], [%2];"\n` +
-      `    ::"r"(dst), "l"(map), "r"(barrier), ${operands} : "memory");`,
+    `void ${name}(u32 dst, const TensorMap* map, u32 barrier, ${params}${multicast ? ', u16 mask' : ''})`,
+    `  asm volatile("cp.async.bulk.tensor.${rank}d${pair ? '.cta_group::2' : ''}.shared::${space}.global.tile.mbarrier::complete_tx::bytes${multicast ? '.multicast::cluster' : ''} [%0], [%1, {${template}}], [%2]${multicast ? `, %${mask}` : ''};"\n` +
+      `    ::"r"(dst), "l"(map), "r"(barrier), ${operands}${multicast ? ', "h"(mask)' : ''} : "memory");`,
   )
 }
+
+const waitLoop = (name: string, scope: string): string =>
+  inline(
+    `void ${name}(u32 barrier, u32 parity)`,
+    `  u32 done;\n  do {\n    asm volatile("{\\n\\t.reg .pred p;\\n\\tmbarrier.try_wait.parity${scope}.shared::cta.b64 p, [%1], %2;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}"\n      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");\n  } while (done == 0);`,
+  )
+
+const mmaWrapper = (kind: string, group: number): string =>
+  '// D[tmem] = A * B + (accumulate ? D : 0), one thread issues it.\n' +
+  inline(
+    `void tcgen05_mma_${kind}_cg${group}(u32 d, u64 a, u64 b, u32 idesc, bool accumulate)`,
+    `  asm volatile("{\\n\\t.reg .pred p;\\n\\tsetp.ne.u32 p, %4, 0;\\n\\ttcgen05.mma.cta_group::${group}.kind::${kind} [%0], %1, %2, %3, p;\\n\\t}"\n    ::"r"(d), "l"(a), "l"(b), "r"(idesc), "r"(static_cast<u32>(accumulate)) : "memory");`,
+  )
+
+/** The forms of tcgen05 for one CTA and for a pair. */
+const grouped = (group: 1 | 2): Record<string, string> => ({
+  [`tcgen05_alloc_cg${group}`]: asm(`void tcgen05_alloc_cg${group}(u32 slot, u32 columns)`, `tcgen05.alloc.cta_group::${group}.sync.aligned.shared::cta.b32 [%0], %1;`, '"r"(slot), "r"(columns)'),
+  [`tcgen05_relinquish_cg${group}`]: asm(`void tcgen05_relinquish_cg${group}()`, `tcgen05.relinquish_alloc_permit.cta_group::${group}.sync.aligned;`, ''),
+  [`tcgen05_dealloc_cg${group}`]: asm(`void tcgen05_dealloc_cg${group}(u32 taddr, u32 columns)`, `tcgen05.dealloc.cta_group::${group}.sync.aligned.b32 %0, %1;`, '"r"(taddr), "r"(columns)'),
+  [`tcgen05_commit_cg${group}`]: `// Arrives on the barrier once every MMA that this thread issued before is done.\n${asm(`void tcgen05_commit_cg${group}(u32 barrier)`, `tcgen05.commit.cta_group::${group}.mbarrier::arrive::one.shared::cluster.b64 [%0];`, '"r"(barrier)')}`,
+  [`tcgen05_commit_multicast_cg${group}`]: `// The same, on the barrier at this place in every CTA of the mask.\n${asm(`void tcgen05_commit_multicast_cg${group}(u32 barrier, u16 mask)`, `tcgen05.commit.cta_group::${group}.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;`, '"r"(barrier), "h"(mask)')}`,
+  ...Object.fromEntries(['f16', 'tf32', 'f8f6f4', 'i8'].map((kind) => [`tcgen05_mma_${kind}_cg${group}`, mmaWrapper(kind, group)])),
+}) // prettier-ignore
 
 const tmaStore = (rank: number): string => {
   const { params, template, operands } = coordinates(rank, 2)
@@ -57,15 +75,63 @@ export const PTX_WRAPPERS: Readonly<Record<string, string>> = {
   fence_mbarrier_init: asm('void fence_mbarrier_init()', 'fence.mbarrier_init.release.cluster;', ''), // prettier-ignore
   mbarrier_arrive: asm('void mbarrier_arrive(u32 barrier)', 'mbarrier.arrive.shared::cta.b64 _, [%0];', '"r"(barrier)'), // prettier-ignore
   mbarrier_arrive_expect_tx: asm('void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes)', 'mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;', '"r"(barrier), "r"(bytes)'), // prettier-ignore
-  mbarrier_wait:
-    '// Returns once the phase with this parity has completed. A fresh barrier passes parity 1 at once.\n' +
+  mbarrier_wait: `// Returns once the phase with this parity has completed. A fresh barrier passes parity 1 at once.\n${waitLoop('mbarrier_wait', '')}`,
+  // Sees what other CTAs did before they arrived.
+  mbarrier_wait_cluster: waitLoop('mbarrier_wait_cluster', '.acquire.cluster'),
+  cluster_rank_of: inline(
+    'u32 cluster_rank_of()',
+    '  u32 rank;\n  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));\n  return rank;',
+  ),
+  cluster_size_of: inline(
+    'u32 cluster_size_of()',
+    '  u32 size;\n  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));\n  return size;',
+  ),
+  cluster_sync: asm(
+    'void cluster_sync()',
+    'barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire.aligned;',
+    '',
+  ),
+  remote_address: inline(
+    'u32 remote_address(u32 address, u32 rank)',
+    '  u32 remote;\n  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));\n  return remote;',
+  ),
+  mbarrier_arrive_remote: asm(
+    'void mbarrier_arrive_remote(u32 barrier)',
+    'mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];',
+    '"r"(barrier)',
+  ),
+  mbarrier_arrive_expect_tx_remote: asm(
+    'void mbarrier_arrive_expect_tx_remote(u32 barrier, u32 bytes)',
+    'mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;',
+    '"r"(barrier), "r"(bytes)',
+  ),
+  clc_try_cancel: asm(
+    'void clc_try_cancel(u32 response, u32 barrier)',
+    'clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];',
+    '"r"(response), "r"(barrier)',
+  ),
+  clc_try_cancel_multicast: asm(
+    'void clc_try_cancel_multicast(u32 response, u32 barrier)',
+    'clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];',
+    '"r"(response), "r"(barrier)',
+  ),
+  clc_first_cta:
+    '// First CTA of the cluster that will not start because this one does its work; ~0: all have started.\n' +
     inline(
-      'void mbarrier_wait(u32 barrier, u32 parity)',
-      '  u32 done;\n  do {\n    asm volatile("{\\n\\t.reg .pred p;\\n\\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}"\n      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");\n  } while (done == 0);',
+      'u32 clc_first_cta(u32 response)',
+      '  u32 cta;\n  asm volatile("{\\n\\t.reg .pred p;\\n\\t.reg .b128 answer;\\n\\tld.shared.b128 answer, [%1];\\n\\t"\n' +
+        '    "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, answer;\\n\\tmov.u32 %0, 0xffffffff;\\n\\t"\n' +
+        '    "@p clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %0, answer;\\n\\t}"\n    : "=r"(cta) : "r"(response) : "memory");\n  return cta;',
     ),
   prefetch_map: asm('void prefetch_map(const TensorMap* map)', 'prefetch.tensormap [%0];', '"l"(map)'), // prettier-ignore
-  tma_load_2d: tmaLoad(2),
-  tma_load_3d: tmaLoad(3),
+  ...Object.fromEntries(
+    [2, 3].flatMap((rank) =>
+      [{}, { pair: true }, { multicast: true }, { pair: true, multicast: true }].map((form) => [
+        `tma_load_${rank}d${'pair' in form ? '_pair' : ''}${'multicast' in form ? '_multicast' : ''}`,
+        tmaLoad(rank, form),
+      ]),
+    ),
+  ),
   tma_store_2d: tmaStore(2),
   tma_store_3d: tmaStore(3),
   bulk_commit: asm('void bulk_commit()', 'cp.async.bulk.commit_group;', ''),
@@ -74,27 +140,14 @@ export const PTX_WRAPPERS: Readonly<Record<string, string>> = {
   fence_proxy_async: `// Makes this thread's shared-memory writes visible to the async proxy (TMA).\n${asm('void fence_proxy_async()', 'fence.proxy.async.shared::cta;', '')}`,
   load_shared: inline('u32 load_shared(u32 address)', '  u32 value;\n  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");\n  return value;'), // prettier-ignore
   store_shared_v4: asm('void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)', 'st.shared.v4.b32 [%0], {%1, %2, %3, %4};', '"r"(address), "r"(x), "r"(y), "r"(z), "r"(w)'), // prettier-ignore
-  store_shared_b16: asm('void store_shared_b16(u32 address, unsigned short x)', 'st.shared.b16 [%0], %1;', '"r"(address), "h"(x)'), // prettier-ignore
-  store_shared_b32: asm('void store_shared_b32(u32 address, u32 x)', 'st.shared.b32 [%0], %1;', '"r"(address), "r"(x)'), // prettier-ignore
-  tcgen05_alloc: asm('void tcgen05_alloc(u32 slot, u32 columns)', 'tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;', '"r"(slot), "r"(columns)'), // prettier-ignore
-  tcgen05_relinquish: asm('void tcgen05_relinquish()', 'tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;', ''), // prettier-ignore
-  tcgen05_dealloc: asm('void tcgen05_dealloc(u32 taddr, u32 columns)', 'tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;', '"r"(taddr), "r"(columns)'), // prettier-ignore
+  ...grouped(1),
+  ...grouped(2),
   tcgen05_fence_before: asm('void tcgen05_fence_before()', 'tcgen05.fence::before_thread_sync;', ''), // prettier-ignore
   tcgen05_fence_after: asm('void tcgen05_fence_after()', 'tcgen05.fence::after_thread_sync;', ''), // prettier-ignore
-  tcgen05_commit: `// Arrives on the barrier once every MMA that this thread issued before is done.\n${asm('void tcgen05_commit(u32 barrier)', 'tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];', '"r"(barrier)')}`,
-  tcgen05_mma_f16:
-    '// D[tmem] = A * B + (accumulate ? D : 0), one thread issues it for the CTA.\n' +
-    inline(
-      'void tcgen05_mma_f16(u32 d, u64 a, u64 b, u32 idesc, bool accumulate)',
-      '  asm volatile("{\\n\\t.reg .pred p;\\n\\tsetp.ne.u32 p, %4, 0;\\n\\ttcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\\n\\t}"\n    ::"r"(d), "l"(a), "l"(b), "r"(idesc), "r"(static_cast<u32>(accumulate)) : "memory");',
-    ),
-  tcgen05_ld_x32: tmemLoad(32),
   smem_descriptor:
-    '// Shared-memory matrix descriptor, 128-byte swizzle (PTX ISA 9.7.16.4.1): byte offsets in units of 16.\n' +
-    inline(
-      'u64 smem_descriptor(u32 address, u32 leading_bytes, u32 stride_bytes)',
-      '  return u64((address & 0x3FFFF) >> 4) | u64(leading_bytes >> 4) << 16 | u64(stride_bytes >> 4) << 32 | u64(1) << 46 | u64(2) << 61;',
-    ),
+    '// Shared-memory matrix descriptor (PTX ISA 9.7.16.4.1): the start address, in units of 16 bytes, under the layout bits.\n' +
+    inline('u64 smem_descriptor(u32 address, u64 layout)', '  return layout | ((address & 0x3FFFF) >> 4);'),
+  ...EPILOGUE_WRAPPERS,
 }
 
 /** Text of the wrappers in `used`, in table order. */

@@ -1,30 +1,35 @@
 /** How an SM100 kernel is launched: its parameters in order, as data. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { SUBTILE_COLUMNS, type OperandPlan, type OutputPlan, type Sm100Plan } from '../../compiler/sm100/plan.ts'
-import { mapName } from '../../compiler/sm100/lower.ts'
+import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
+import type { OperandPlan } from '../../compiler/sm100/operands.ts'
+import { inputMaps } from '../../compiler/sm100/lower.ts'
+import type { OutputPlan } from '../../compiler/sm100/epilogue.ts'
+import { mapName } from '../../compiler/sm100/lower_epilogue.ts'
 import type { TileProgram } from '../../compiler/tile_ir.ts'
 import type { TensorOperand } from '../../compiler/tensor_ir.ts'
 import type { LaunchRecipe, ParamRule, TensorMapRule } from '../generated.ts'
+import { combineRecipe, workspaceParams } from './combine.ts'
 
 export function launchRecipe(plan: Sm100Plan, program: TileProgram, entry: string): LaunchRecipe {
   const { gemm } = plan
-  const staged = plan.outputs.filter((o) => o.store === 'tma')
-  const direct = plan.outputs.filter((o) => o.store === 'direct')
+  const staged = plan.epilogue.outputs.filter((o) => o.store === 'tma')
+  const direct = plan.epilogue.outputs.filter((o) => o.store === 'direct')
   const extent = (axis: string): ParamRule => ({ kind: 'extent', axis })
   const pointer = (operand: TensorOperand, isConst: boolean): ParamRule[] => [
     { kind: 'pointer', operand: operand.name, storage: DTYPES[operand.dtype].cudaStorage, isConst },
     ...operand.axes.map((axis): ParamRule => ({ kind: 'stride', operand: operand.name, axis })),
   ]
   const optionalBatch = gemm.l !== null && plan.program.axes.find((a) => a.name === gemm.l)!.optional
-  const carries = [plan.a, plan.b]
+  const carries = [plan.a, ...plan.b]
     .filter(({ operand }) => optionalBatch && operand.axes.includes(gemm.l!))
     .map(({ operand }): ParamRule => ({ kind: 'carries', operand: operand.name, axis: gemm.l! }))
   const params: ParamRule[] = [
-    inputMap(plan, plan.a, 'map_a'),
-    inputMap(plan, plan.b, 'map_b'),
+    ...inputMaps(plan).map(({ map, operand }) => inputMap(plan, operand, map)),
     ...staged.map((output, i) => outputMap(plan, output, mapName(i))),
-    ...plan.aux.flatMap(({ operand }) => pointer(operand, true)),
+    ...[plan.a, ...plan.b].filter((o) => o.source === 'gather').flatMap(({ operand }) => pointer(operand, true)),
+    ...plan.epilogue.aux.flatMap(({ operand }) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
+    ...workspaceParams(plan),
     ...[gemm.m, gemm.n, gemm.k].map(extent),
     ...(gemm.l !== null ? [extent(gemm.l)] : []),
     ...carries,
@@ -36,17 +41,22 @@ export function launchRecipe(plan: Sm100Plan, program: TileProgram, entry: strin
   return {
     entry,
     threads: plan.threads,
-    cluster: [1, 1, 1],
+    cluster: [plan.cluster.size, 1, 1],
+    ...(plan.cluster.fallback && {
+      fallbackCluster: [plan.cluster.fallback[0] * plan.cluster.fallback[1], 1, 1] as const,
+    }),
     sharedMemBytes: plan.smemBytes,
     grid: {
       kind: 'persistent',
+      dynamic: program.dynamic,
       tiles: [
-        { axis: gemm.m, extent: program.tile[0] },
-        { axis: gemm.n, extent: program.tile[1] },
+        { axis: gemm.m, extent: plan.ctaRows * plan.cluster.shape[0] },
+        { axis: gemm.n, extent: program.tile[1] * plan.cluster.shape[1] },
         ...(gemm.l !== null ? [{ axis: gemm.l, extent: 1 }] : []),
       ],
     },
     params,
+    ...combineRecipe(plan, entry),
   }
 }
 
@@ -64,13 +74,14 @@ function mapAxes(plan: Sm100Plan, operand: TensorOperand): string[] {
 
 function inputMap(plan: Sm100Plan, operand: OperandPlan, name: string): TensorMapRule {
   const axes = mapAxes(plan, operand.operand)
-  return { kind: 'tensorMap', name, operand: operand.operand.name, dtype: operand.operand.dtype, axes, box: operand.boxExtents.slice(0, axes.length), swizzle: '128B' } // prettier-ignore
+  return { kind: 'tensorMap', name, operand: operand.operand.name, dtype: operand.operand.dtype, axes, box: operand.boxExtents.slice(0, axes.length), swizzle: operand.descriptor.swizzle } // prettier-ignore
 }
 
 /** One epilogue warp's rows by one sub-tile's columns. */
 function outputMap(plan: Sm100Plan, output: OutputPlan, name: string): TensorMapRule {
   const axes = mapAxes(plan, output.operand)
+  const { subtileColumns, layout } = plan.epilogue
   const box =
-    output.contiguous === 'n' ? [SUBTILE_COLUMNS, plan.rowsPerWarp, 1] : [plan.rowsPerWarp, SUBTILE_COLUMNS, 1]
+    output.contiguous === 'n' ? [subtileColumns, layout.rowsPerWarp, 1] : [layout.rowsPerWarp, subtileColumns, 1]
   return { kind: 'tensorMap', name, operand: output.operand.name, dtype: output.operand.dtype, axes, box: box.slice(0, axes.length), swizzle: output.swizzle } // prettier-ignore
 }

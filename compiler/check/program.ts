@@ -4,7 +4,7 @@ import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
 import type { KernelFamily } from '../family.ts'
-import { checkSchedule, type BackendSchedules } from '../schedule.ts'
+import { addsDesigns, checkSchedule, type BackendSchedules } from '../schedule.ts'
 import { checkReserved, type Input } from './body.ts'
 import type { BodyContext } from './expressions.ts'
 import { resolveEpilogueBody } from './inline.ts'
@@ -88,10 +88,11 @@ function collectSchedules(
     const checked = checkSchedule(item, source, report)
     if (!checked) continue
     const others = found.get(kernel) ?? {}
-    const previous = others[checked.target]
-    if (previous) {
-      report.report('KTL3006', source, item.target.span, { kernel, target: checked.target, previous: previous.span })
-    } else found.set(kernel, { ...others, [checked.target]: checked.schedule })
+    const { target, schedule } = checked
+    const earlier = others[target] ?? []
+    if (earlier.length > 0 && !addsDesigns(target, schedule, earlier))
+      report.report('KTL3006', source, item.target.span, { kernel, target, previous: earlier[0]!.span })
+    found.set(kernel, { ...others, [target]: [...earlier, schedule] })
   }
   return found
 }

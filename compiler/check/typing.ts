@@ -148,7 +148,7 @@ class Typing {
     if (!this.checkKinds(op.rule, op.spelling, types, operands, e)) return null
     const signature = resolveTypes(op, types)
     if ('problem' in signature) {
-      const at = operands[signature.argument] ?? e
+      const at = within(e, operands[signature.argument])
       return this.report('KTL2209', at, {
         name: op.spelling,
         got: types[signature.argument] ?? 'this',
@@ -161,7 +161,8 @@ class Typing {
     })
     if (nodes.some((node) => node === null)) return null
     const type = signature.operands.at(-1)!
-    const defaults = op.parameters.slice(operands.length).map((p) => constant(p.default!, type, null))
+    const rounded = (x: number): number => (type === 'f64' ? x : Math.fround(x))
+    const defaults = op.parameters.slice(operands.length).map((p) => constant(rounded(p.default!), type, null))
     return [...(nodes as Node[]), ...defaults]
   }
 
@@ -173,14 +174,14 @@ class Typing {
     for (let i = 0; i < conditions; i++) {
       if (types[i] === 'bool') continue
       const where = rule === 'select' ? 'the condition of `select`' : `\`${spelling}\``
-      return (this.report('KTL2210', operands[i]!, { got: types[i]!, where }), false)
+      return (this.report('KTL2210', within(e, operands[i]), { got: types[i]!, where }), false)
     }
     const rest = types.slice(conditions)
     if (rest.length === 0) return true
     const bools = rest.filter((type) => type === 'bool').length
     if (bools === rest.length && (rule === 'select' || spelling === '==' || spelling === '!=')) return true
     if (bools > 0) {
-      const at = operands[conditions + rest.indexOf('bool')]!
+      const at = within(e, operands[conditions + rest.indexOf('bool')])
       return (this.report('KTL2209', at, { name: spelling, got: 'bool', expected: 'numbers' }), false)
     }
     const integer = rest.find((type) => type === 'i32' || type === 'u32')
@@ -230,6 +231,11 @@ const LEGAL_PAIRS: readonly string[] = (() => {
 function literalTypeFor(integer: boolean, dtype: DTypeName): ComputeType {
   const { compute } = DTYPES[dtype]
   return integer || compute === 'f64' ? compute : 'f32'
+}
+
+/** Where to point: at the operand, or at the operation when the operand is written elsewhere (the accumulator of a kernel). */
+function within(e: Resolved, operand: Resolved | undefined): Resolved {
+  return operand?.source === e.source ? operand : e
 }
 
 function convert(node: Node, type: ComputeType): Node {

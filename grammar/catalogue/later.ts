@@ -53,59 +53,6 @@ export const later = {
     right: { ktl: 'kernel f(A: e4m3[m]) -> D: f32[m] { D = A }\n' },
     word: ({ form, help }) => ({ message: `${form} is not lowered yet`, label: 'not lowered yet', help }),
   }),
-  KTL2920: entry<object>({
-    title: 'MMA over two CTAs, not lowered yet',
-    explain: 'A schedule may list `mma 2cta`; its instances are counted as rejected until CTA pairs are lowered.',
-    wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 2cta; tile 128x128 }\n',
-    },
-    right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 1cta; tile 128x128 }\n',
-    },
-    word: () => ({ message: '`mma 2cta` is not lowered yet', help: 'use `mma 1cta`' }),
-  }),
-  KTL2921: entry<{ cluster: string }>({
-    title: 'clusters, not lowered yet',
-    explain:
-      'A schedule may list clusters of several CTAs; their instances are counted as rejected until multicast is lowered.',
-    wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; cluster 2x1 }\n',
-    },
-    right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; cluster 1x1 }\n',
-    },
-    word: ({ cluster }) => ({ message: `\`cluster ${cluster}\` is not lowered yet`, help: 'use `cluster 1x1`' }),
-  }),
-  KTL2922: entry<{ scheduler: string }>({
-    title: 'dynamic scheduling, not lowered yet',
-    explain:
-      'A schedule may list `scheduler clc`; its instances are counted as rejected until cluster launch control is lowered.',
-    wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; scheduler clc }\n',
-    },
-    right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128; scheduler static }\n',
-    },
-    word: ({ scheduler }) => ({
-      message: `\`scheduler ${scheduler}\` is not lowered yet`,
-      help: 'use `scheduler static`',
-    }),
-  }),
-  KTL2924: entry<{ accumulator: string }>({
-    title: 'accumulator dtype, not lowered to tensor cores yet',
-    explain:
-      'Contractions on the tensor cores of sm_100a accumulate in f32 so far. Other accumulators run on the CUDA cores.',
-    wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] {\n  acc: f16 = sum[k](A * B)\n  D = acc\n}\n',
-    },
-    right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] {\n  acc: f32 = sum[k](A * B)\n  D = acc\n}\n',
-    },
-    word: ({ accumulator }) => ({
-      message: `${accumulator} accumulators are not lowered to the tensor cores of sm_100a yet`,
-      help: 'accumulate in f32',
-    }),
-  }),
   KTL2925: entry<{ operand: string; axis: string }>({
     title: 'output that lacks an axis of the tile, not lowered to tensor cores yet',
     explain:
@@ -121,33 +68,19 @@ export const later = {
       help: 'the kernel runs on the CUDA cores',
     }),
   }),
-  KTL2926: entry<{ operand: string; dtype: string }>({
-    title: 'output dtype, not lowered to tensor cores yet',
+  KTL2928: entry<{ a: string; b: string; accumulator: string }>({
+    title: 'operand dtypes, not lowered to tensor cores',
     explain:
-      'The tensor-core epilogue of sm_100a stores f32, f16 and bf16 so far. Other outputs run on the CUDA cores.',
+      'The tensor cores of sm_100a multiply f16, bf16, tf32, fp8 and 8-bit integers. Other operands run on the CUDA cores.',
     wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: e4m3[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+      ktl: 'kernel g(A: f32[m, k], B: f32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
     },
     right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+      ktl: 'kernel g(A: tf32[m, k], B: tf32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
     },
-    word: ({ operand, dtype }) => ({
-      message: `${dtype} outputs such as \`${operand}\` are not lowered to sm_100a yet`,
-      help: 'store f32, f16 or bf16',
-    }),
-  }),
-  KTL2928: entry<{ a: string; b: string }>({
-    title: 'operand dtypes, not lowered to tensor cores yet',
-    explain: 'The tensor cores of sm_100a are used for f16 and bf16 so far. Other operands run on the CUDA cores.',
-    wrong: {
-      ktl: 'kernel g(A: e4m3[m, k], B: e4m3[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
-    },
-    right: {
-      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
-    },
-    word: ({ a, b }) => ({
-      message: `${a} x ${b} is not lowered to the tensor cores of sm_100a yet`,
-      help: 'f16 and bf16 operands are',
+    word: ({ a, b, accumulator }) => ({
+      message: `the tensor cores of sm_100a do not multiply ${a} x ${b} with ${accumulator} sums`,
+      help: 'the kernel runs on the CUDA cores',
     }),
   }),
   KTL2927: entry<{ operand: string; dtype: string }>({

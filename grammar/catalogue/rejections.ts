@@ -55,4 +55,76 @@ export const rejections = {
       help: 'write an axis of the matrix last',
     }),
   }),
+  KTL4515: entry<{ operand: string; rows: number; slices: number }>({
+    title: 'multicast slice finer than a swizzle atom',
+    explain:
+      'The CTAs of a cluster that need the same tile load a slice of it each and multicast it. A slice is whole groups of 8 rows, the pattern that TMA and the MMA share.',
+    wrong: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x32; cluster 8x1 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x64; cluster 4x1 }\n',
+    },
+    word: ({ operand, rows, slices }) => ({
+      message: `${rows} rows of \`${operand}\` cannot be loaded in ${slices} slices of whole groups of 8`,
+      help: 'use a smaller cluster or a larger tile',
+    }),
+  }),
+  KTL4516: entry<{ operand: string; rows: number; multiple: number }>({
+    title: 'tile too narrow for a transposed operand',
+    explain:
+      'An operand that is contiguous along m or n is loaded in swizzle spans of 32, 64 or 128 bytes along that axis; 32-bit operands have spans of 128 bytes only.',
+    wrong: {
+      ktl: 'kernel g(A: tf32[m, k], B: tf32[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 2cta; tile 128x32; cluster 2x1 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: tf32[m, k], B: tf32[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 2cta; tile 128x64; cluster 2x1 }\n',
+    },
+    word: ({ operand, rows, multiple }) => ({
+      message: `a tile of ${rows} contiguous elements of \`${operand}\` is no multiple of ${multiple}`,
+      help: 'use a larger tile, or an operand that is contiguous along the contracted axis',
+    }),
+  }),
+  KTL4518: entry<{ products: number }>({
+    title: 'several products cannot be transposed',
+    explain: '`operands ba` exchanges A and B. Products that share A would share B then, which no kernel does.',
+    wrong: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) }\nschedule g on sm_100 { tile 128x32; operands ba }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) }\nschedule g on sm_100 { tile 128x32; operands ab }\n',
+    },
+    word: ({ products }) => ({
+      message: `the ${products} products of this kernel share A and cannot be transposed`,
+      help: 'use `operands ab`',
+    }),
+  }),
+  KTL4519: entry<{ a: string; b: string; target: string }>({
+    title: 'MMA that a target lacks',
+    explain: 'Integer tensor cores exist on sm_100a only. On sm_103a integer GEMMs run on the CUDA cores.',
+    wrong: {
+      call: "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_103a' })",
+    },
+    right: {
+      call: "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_100a' })",
+    },
+    word: ({ a, b, target }) => ({
+      message: `${target} has no tensor cores for ${a} x ${b}`,
+      help: 'use sm_100a; on this target the kernel runs on the CUDA cores',
+    }),
+  }),
+  KTL4520: entry<{ columns: number; limit: number }>({
+    title: 'accumulators exceed tensor memory',
+    explain: 'Every product of a kernel has an accumulator of n columns in tensor memory, which has 512.',
+    wrong: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k], E: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) * sum[k](A * E) }\nschedule g on sm_100 { tile 128x256 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k], E: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) * sum[k](A * E) }\nschedule g on sm_100 { tile 128x128 }\n',
+    },
+    word: ({ columns, limit }) => ({
+      message: `the accumulators need ${columns} columns of tensor memory, there are ${limit}`,
+      help: 'use a tile with fewer columns',
+    }),
+  }),
 }

@@ -11,7 +11,7 @@ export const schedules = {
   KTL3001: entry<{ key: string; candidates: readonly string[] }>({
     title: 'unknown schedule entry',
     explain:
-      'The entries are `mma`, `tile`, `cluster`, `scheduler`, `stages` and `reassociate`. What is not written is `auto`.',
+      'The entries are `mma`, `tile`, `cluster`, `fallback`, `scheduler`, `operands`, `stages` and `reassociate`. What is not written is `auto`.',
     wrong: { ktl: on('tiles 128x64') },
     right: { ktl: on('tile 128x64') },
     word: ({ key, candidates }, at) => ({
@@ -45,7 +45,7 @@ export const schedules = {
   KTL3004: entry<{ key: string; value: string; expected: string; candidates?: readonly string[] }>({
     title: 'value that the schedule entry does not take',
     explain:
-      '`mma` takes `1cta` or `2cta`, `tile` shapes such as `128x64`, `cluster` shapes such as `2x1`, `scheduler` `static` or `clc`, `stages` a number; all of them take `auto`.',
+      '`mma` takes `1cta` or `2cta`, `tile` shapes such as `128x64`, `cluster` shapes such as `2x1`, `fallback` `none` or such a shape, `scheduler` `static` or `clc`, `operands` `ab` or `ba`, `stages` a number; all of them take `auto`.',
     wrong: { ktl: on('scheduler dynamic') },
     right: { ktl: on('scheduler clc') },
     word: ({ key, value, expected, candidates }, at) => ({
@@ -67,15 +67,16 @@ export const schedules = {
     }),
   }),
   KTL3006: entry<{ kernel: string; target: string; previous: Span | null }>({
-    title: 'second schedule for the same kernel and target',
-    explain: 'A kernel has one schedule for each target.',
-    wrong: { ktl: `${on('tile 128x64')}schedule f on sm_100 { stages 3 }\n` },
-    right: { ktl: on('tile 128x64; stages 3') },
+    title: 'second schedule that adds no design',
+    explain:
+      'The designs of all schedules of a kernel for one target join; a schedule whose designs are all there has no effect.',
+    severity: 'warning',
+    wrong: { ktl: `${on('tile 128x64 | 128x128')}schedule f on sm_100 { tile 128x64 }\n` },
+    right: { ktl: `${on('tile 128x64 | 128x128')}schedule f on sm_100 { tile 128x64; stages 3 }\n` },
     word: ({ kernel, target, previous }) => ({
-      message: `${code(kernel)} has a schedule on ${code(target)} already`,
-      label: 'second schedule',
+      message: `this schedule adds no design of ${code(kernel)} on ${code(target)}`,
+      label: 'all its designs are there already',
       ...(previous && { labels: [{ span: previous, text: 'first schedule' }] }),
-      help: 'put the entries into one schedule',
     }),
   }),
   KTL3007: entry<{ value: string; previous: Span | null }>({
@@ -126,7 +127,7 @@ export const schedules = {
   KTL3011: entry<{ target: string; why: string }>({
     title: 'schedule without a design',
     explain:
-      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows `mma 1cta`, and `2cta` an even cluster.',
+      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows `mma 1cta`, `2cta` an even cluster, and a fallback cluster divides a larger cluster evenly.',
     wrong: { ktl: on('mma 1cta; tile 256x128') },
     right: { ktl: on('mma 2cta; tile 256x128') },
     word: ({ target, why }) => ({

@@ -65,13 +65,18 @@ Napi::Promise LaunchTask::start(Napi::Env env, std::shared_ptr<const LoadedModul
 void LaunchTask::readConfig(Napi::Env env, const Napi::Object& launch) {
   using Order = LaunchConfig::Order;
   using Checks = LaunchConfig::Checks;
+  using TensorCores = LaunchConfig::TensorCores;
   static constexpr std::pair<const char*, Order> kOrders[] = {
       {"lazy", Order::Lazy}, {"eager", Order::Eager}, {"random", Order::Random}};
   static constexpr std::pair<const char*, Checks> kChecks[] = {
       {"none", Checks::None}, {"default", Checks::Default}, {"full", Checks::Full}};
+  static constexpr std::pair<const char*, TensorCores> kTensorCores[] = {{"exact", TensorCores::Exact},
+                                                                         {"silicon", TensorCores::Silicon}};
   config_.grid = readExtents(env, launch.Get("grid"), "grid");
   config_.block = readExtents(env, launch.Get("block"), "block");
   config_.cluster = readExtents(env, launch.Get("cluster"), "cluster");
+  if (const Napi::Value preferred = launch.Get("preferredCluster"); !preferred.IsUndefined())
+    config_.preferredCluster = readExtents(env, preferred, "preferredCluster");
   config_.dynamicSharedBytes =
       static_cast<uint32_t>(readInteger(env, launch.Get("sharedMemBytes"), "sharedMemBytes", UINT32_MAX));
   const Napi::Uint8Array params = readBytes(env, launch.Get("params"), "params");
@@ -81,6 +86,8 @@ void LaunchTask::readConfig(Napi::Env env, const Napi::Object& launch) {
   config_.checks = readWord(env, launch.Get("checks"), "checks", kChecks);
   config_.instructionBudget = readInteger(env, launch.Get("instructionBudget"), "instructionBudget");
   config_.threads = static_cast<uint32_t>(readInteger(env, launch.Get("threads"), "threads", kMaxThreads));
+  if (const Napi::Value cores = launch.Get("tensorCores"); !cores.IsUndefined())
+    config_.tensorCores = readWord(env, cores, "tensorCores", kTensorCores);
   config_.trace = readBoolean(env, launch.Get("trace"), "trace");
 }
 

@@ -6,7 +6,7 @@ import {
   type EpilogueSignature,
 } from '../../compiler/epilogue.ts'
 import type { Divisibility } from '../../compiler/tensor_ir.ts'
-import type { EpilogueDecl } from '../../grammar/ast.ts'
+import type { EpilogueDecl, Span } from '../../grammar/ast.ts'
 import { KtlError, type Source } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
 import { ktlError } from '../fail.ts'
@@ -45,14 +45,16 @@ export interface ResolvedEpilogue {
   readonly outputAxes: readonly string[]
   readonly tensors: readonly EpilogueTensor[]
   readonly scalars: Readonly<Record<string, number>>
+  /** Of all axes of the call. */
+  readonly extents: Readonly<Record<string, number>>
   /** Equal keys: one kernel serves both. */
   readonly key: string
 }
 
 /**
  * What a kernel does with its accumulator before storing it, with everything it names. Throws a KtlError for syntax
- * (KTL10xx, with the place in the string), unbound names (KTL2023), unused bindings (KTL2024) and bindings that are
- * neither tensors nor numbers (KTL4024).
+ * (KTL10xx, with the place in the string), what `inspectEpilogue` refuses, unbound names (KTL2023), unused bindings
+ * (KTL2024) and bindings that are neither tensors nor numbers (KTL4024).
  */
 export class EpilogueArguments {
   readonly text: string
@@ -74,7 +76,8 @@ export class EpilogueArguments {
     this.#checkNames()
     for (const [name, value] of Object.entries(bindings)) {
       if (typeof value === 'number' || isTensorLike(value)) continue
-      throw ktlError('KTL4024', { operand: name, expected: 'a tensor or a number', got: describe(value) })
+      const span = this.#spanOf(name)
+      throw ktlError('KTL4024', { source, span, operand: name, expected: 'a tensor or a number', got: describe(value) })
     }
     Object.freeze(this)
   }
@@ -94,11 +97,14 @@ export class EpilogueArguments {
     for (const input of this.signature.inputs) {
       const value = this.bindings[input.name] ?? input.defaultValue!.value
       if (typeof value === 'number') scalars[input.name] = value
-      else tensors.push(place(input, 'input', resolveOperand(input.name, value, out.device, false), axes, extents))
+      else
+        tensors.push(
+          place(input, 'input', resolveOperand(input.name, value, out.device, false), axes, extents, this.source),
+        )
     }
     for (const output of this.signature.outputs) {
       const tensor = resolveOperand(output.name, this.bindings[output.name], out.device, true)
-      tensors.push(place(output, 'output', tensor, axes, extents))
+      tensors.push(place(output, 'output', tensor, axes, extents, this.source))
     }
     checkOneDevice({ out, ...Object.fromEntries(tensors.map(({ name, tensor }) => [name, tensor])) })
     this.#checkSlot(out)
@@ -106,7 +112,7 @@ export class EpilogueArguments {
       (t) => `${t.name}:${t.tensor.dtype}[${t.axes}]${t.order.at(-1) ?? ''}:${t.divisibility}`,
     )
     const key = [this.source.name, this.text, axes.join(), ...operands, ...Object.keys(scalars)].join('\n')
-    return { epilogue: this, outputAxes: axes, tensors, scalars, key }
+    return { epilogue: this, outputAxes: axes, tensors, scalars, extents, key }
   }
 
   #checkSlot(out: Tensor): void {
@@ -114,7 +120,8 @@ export class EpilogueArguments {
     const bound = slot === null ? undefined : this.bindings[slot]
     if (bound === undefined || (bound instanceof Tensor && isSameTensor(bound, out))) return
     const got = bound instanceof Tensor ? `another tensor (${bound})` : describe(bound)
-    throw ktlError('KTL4026', { operand: slot!, expected: `the tensor passed as \`out\` (${out})`, got })
+    const at = { source: this.source, span: this.#spanOf(slot!) }
+    throw ktlError('KTL4026', { ...at, operand: slot!, expected: `the tensor passed as \`out\` (${out})`, got })
   }
 
   #checkNames(): void {
@@ -128,10 +135,20 @@ export class EpilogueArguments {
     const nowhere = outputs.find(({ name }) => !isTensorLike(this.bindings[name]))
     if (nowhere) throw ktlError('KTL2030', { source, span: nowhere.span, name: nowhere.name })
     const candidates = this.parameterNames
-    const unused = bound.find((name) => name !== slot && !candidates.includes(name))
+    const unread = this.declaration.spelling === 'def' ? inputs.filter(({ used }) => !used).map(({ name }) => name) : []
+    const unused = bound.find((name) => name !== slot && (!candidates.includes(name) || unread.includes(name)))
     if (unused === undefined) return
-    if (locals.includes(unused)) throw ktlError('KTL2031', { source, name: unused, slot: slot ?? 'D' })
-    throw ktlError('KTL2024', { source, name: unused, candidates })
+    const at = { source, span: this.#spanOf(unused), name: unused }
+    if (locals.includes(unused)) throw ktlError('KTL2031', { ...at, slot: slot ?? 'D' })
+    throw ktlError('KTL2024', { ...at, candidates: candidates.filter((name) => !unread.includes(name)) })
+  }
+
+  /** Where the text declares, assigns or first reads a name; null: it does not. */
+  #spanOf(name: string): Span | null {
+    const { params, body } = this.declaration
+    const targets = body.flatMap((statement) => (statement.kind === 'equation' ? statement.targets : []))
+    const written = [...params, ...targets].find((x) => x.name.text === name)?.name.span
+    return written ?? this.signature.inputs.find((input) => input.name === name)?.span ?? null
   }
 }
 
@@ -155,14 +172,17 @@ const isTensorLike = (value: unknown): boolean => typeof value === 'object' && v
 
 /** Axes, memory order and alignment of one operand. */
 function place(
-  { name, axes: annotation }: EpilogueSignature['inputs'][number] | EpilogueSignature['outputs'][number],
+  { name, axes: annotation, span }: EpilogueSignature['inputs'][number] | EpilogueSignature['outputs'][number],
   role: 'input' | 'output',
   tensor: Tensor,
   output: readonly string[],
   extents: Readonly<Record<string, number>>,
+  source: Source,
 ): EpilogueTensor {
   const isScalar = role === 'input' && tensor.elementCount === 1
-  const byDimension = isScalar ? [] : resolveEpilogueAxes({ name, axes: annotation }, tensor.shape, output, extents)
+  const byDimension = isScalar
+    ? []
+    : resolveEpilogueAxes({ name, axes: annotation }, tensor.shape, output, extents, { source, span })
   const placed = byDimension.flatMap((axis, dimension) => (axis === null ? [] : [{ axis, dimension }]))
   const present = placed.map(({ axis }) => axis)
   // Outputs never broadcast: an axis of extent 1 is theirs, whether they have a dimension for it or not.

@@ -1,9 +1,11 @@
 /** Binds an epilogue as soon as its operands are known, so that mistakes in it are reported where it is passed. */
-import { bindKernel } from '../../compiler/bind.ts'
+import { bindKernel, epilogueOperandName } from '../../compiler/bind.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
 import type { Accumulator } from '../../compiler/dtypes.ts'
 import type { BoundEpilogue } from '../../compiler/epilogue.ts'
+import type { TensorProgram } from '../../compiler/tensor_ir.ts'
 import { resolveType, type KernelFamily, type TypeChoice } from '../../compiler/family.ts'
+import { diagnose } from '../../grammar/catalogue/index.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { parseProgram } from '../../grammar/parse.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
@@ -47,7 +49,7 @@ export function checkEpilogueIn(family: KernelFamily, choices: readonly TypeChoi
   let first: KtlError | null = null
   for (const types of choices) {
     try {
-      bindKernel(family, { types }, sharedEpilogue(fusion, computeTypeOf(family, types)))
+      checkOutputs(family, bindKernel(family, { types }, sharedEpilogue(fusion, computeTypeOf(family, types))), fusion)
       return
     } catch (error) {
       if (!(error instanceof KtlError) || error.code.startsWith('KTL29')) return
@@ -56,6 +58,20 @@ export function checkEpilogueIn(family: KernelFamily, choices: readonly TypeChoi
   }
   if (first) throw first
 }
+
+/** Outputs are stored once for each element: none may lack an axis of its value, unless its extent is 1. */
+function checkOutputs(family: KernelFamily, program: TensorProgram, { epilogue, tensors, extents }: ResolvedEpilogue): void {
+  for (const { name, role, axes, tensor } of tensors) {
+    if (role === 'input') continue
+    const inKernel = epilogueOperandName(family, name)
+    const needed = program.operands.find((operand) => operand.name === inKernel)!.axes
+    if (needed.every((axis) => axes.includes(axis) || extents[axis] === 1)) continue
+    const expected = `[${needed.map((axis) => `${axis} = ${extents[axis]}`).join(', ')}], the axes of its value`
+    const { span } = epilogue.signature.outputs.find((output) => output.name === name)!
+    const diagnostic = diagnose('KTL2033', { source: epilogue.source, span, name, shape: tensor.shape, expected })
+    throw new KtlError(diagnostic, { operand: name, expected, got: `[${tensor.shape.join(', ')}]` })
+  }
+} // prettier-ignore
 
 const gemms = new Map<string, KernelFamily | null>()
 

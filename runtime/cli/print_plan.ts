@@ -11,20 +11,20 @@ export function printPlan(name: string, plan: Plan): string {
 function sm100Lines(plan: Sm100Plan): string[] {
   const { gemm, design, instance } = plan
   const lines = [
-    `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}, scheduler ${design.scheduler}`,
+    `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}`,
     `axes m=${gemm.m} n=${gemm.n} k=${gemm.k}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
-    `tile ${plan.tile.join('x')}, instruction k ${plan.mmaK}, descriptor 0x${(plan.instructionDescriptor >>> 0).toString(16).padStart(8, '0')}`,
+    `tile ${plan.tile.join('x')}, kind ${plan.mma}, descriptor 0x${(plan.instructionDescriptor >>> 0).toString(16).padStart(8, '0')}`,
     `threads ${plan.threads}, shared memory ${plan.smemBytes} B, TMEM ${plan.tmemColumns} columns`,
-    `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.stagingSlotBytes} B`,
+    `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B, ${plan.accumulators} accumulator(s), sub-tiles of ${plan.epilogue.subtileColumns} columns`,
   ]
-  for (const [side, { operand, major, boxes, boxExtents, tileBytes }] of [['a', plan.a], ['b', plan.b]] as const) {
-    const copies = `${boxes} box${boxes === 1 ? '' : 'es'} of ${boxExtents.join('x')}, ${tileBytes} B a tile`
+  for (const [side, { operand, major, boxes, boxExtents, tileBytes, slices }] of [['a', plan.a] as const, ...plan.b.map((b) => ['b', b] as const)]) {
+    const copies = `${boxes} box${boxes === 1 ? '' : 'es'} of ${boxExtents.join('x')}, ${tileBytes} B a tile${slices > 1 ? ` in ${slices} multicast slices` : ''}`
     lines.push(`${side} ${operand.name}: ${operand.dtype}, ${major}-major, ${copies}`)
   }
-  for (const { operand, shape, vector } of plan.aux) {
+  for (const { operand, shape, vector } of plan.epilogue.aux) {
     lines.push(`epilogue operand ${operand.name}: ${operand.dtype}, ${shape}${vector ? ', 16-byte loads' : ''}`)
   }
-  for (const { operand, store, contiguous, swizzle } of plan.outputs) {
+  for (const { operand, store, contiguous, swizzle } of plan.epilogue.outputs) {
     const how = store === 'tma' ? `TMA store, staging swizzle ${swizzle}` : 'element by element'
     lines.push(`output ${operand.name}: ${operand.dtype}, ${contiguous}-contiguous, ${how}`)
   }

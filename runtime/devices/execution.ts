@@ -5,6 +5,11 @@ import { describe } from '../tensor_layout.ts'
 export type Checks = 'none' | 'default' | 'full'
 /** When asynchronous work takes effect: as late as legal, at issue, or seeded random in between. */
 export type Order = 'lazy' | 'eager' | 'random'
+/**
+ * Sums of tcgen05.mma. Exact: f32 fused multiply-adds along k. Silicon: one sum per instruction, every term truncated to
+ * 25 fraction bits below the largest, as measured on hardware; about 100 times slower.
+ */
+export type TensorCores = 'exact' | 'silicon'
 
 /** How launches execute; a launch may override what the device was opened with. */
 export interface ExecutionOptions {
@@ -16,15 +21,25 @@ export interface ExecutionOptions {
   readonly threads?: number
   /** Warp instructions a launch may execute; 0: no limit. */
   readonly instructionBudget?: number
+  readonly tensorCores?: TensorCores
 }
 
 const CHECKS: readonly Checks[] = ['none', 'default', 'full']
 const ORDERS: readonly Order[] = ['lazy', 'eager', 'random']
+const TENSOR_CORES: readonly TensorCores[] = ['exact', 'silicon']
+const DEFAULTS: Required<ExecutionOptions> = {
+  checks: 'default',
+  order: 'lazy',
+  seed: 0,
+  threads: 0,
+  instructionBudget: 0,
+  tensorCores: 'exact',
+}
 
 /** Options of a launch over those of its device; KTL4015 for values that mean nothing. */
 export function resolveExecution(
   options: ExecutionOptions,
-  base: Required<ExecutionOptions> = { checks: 'default', order: 'lazy', seed: 0, threads: 0, instructionBudget: 0 },
+  base: Required<ExecutionOptions> = DEFAULTS,
 ): Required<ExecutionOptions> {
   return {
     checks: oneOf('checks', CHECKS, options.checks ?? base.checks),
@@ -37,6 +52,7 @@ export function resolveExecution(
       0,
       Number.MAX_SAFE_INTEGER,
     ),
+    tensorCores: oneOf('tensorCores', TENSOR_CORES, options.tensorCores ?? base.tensorCores),
   }
 }
 

@@ -1,6 +1,6 @@
 /** Why kernels do not support arguments: every candidate counted under the first thing it fails on. */
-import type { TargetArch } from '../../compiler/instance.ts'
-import type { TypeChoice } from '../../compiler/family.ts'
+import type { Rejection, TargetArch } from '../../compiler/instance.ts'
+import type { OrderChoice, TypeChoice } from '../../compiler/family.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
@@ -8,7 +8,7 @@ import { KernelArguments } from '../arguments/kernel.ts'
 import { TARGET_CC } from '../metadata/kernel.ts'
 import { refuse, refusedBy, type StatusRefused } from '../status.ts'
 import { callOf, describeArguments, type Call } from './call.ts'
-import { orderFits, typesFit } from './fit.ts'
+import { misaligned, orderFits, typesFit } from './fit.ts'
 import { bestAlignment, fusionShape, KtlProvider } from './ktl_provider.ts'
 import { selectProviders, type Provider, type ProviderSpec } from './provider.ts'
 import type { FamilySpace } from './space.ts'
@@ -137,7 +137,7 @@ function explainTypes(
     for (const backend of space.backends(target)) {
       for (const alignment of space.alignments(backend, bestAlignment(space, orders, call))) {
         const { instances, rejections } = space.find(backend, target, { types, orders, alignment }, fusion)
-        for (const { rejection, count } of rejections) tally.add(refusedBy(rejection), count)
+        for (const { rejection, count } of rejections) tally.add(withBytes(rejection, space, orders, call), count)
         const fitted = instances[0]?.call(args)
         if (fitted && 'ok' in fitted) tally.add(fitted, instances.length)
         else supported += instances.length
@@ -146,6 +146,15 @@ function explainTypes(
   }
   return supported
 }
+
+/** Alignment is refused by class; the call knows which bytes are amiss. */
+function withBytes(rejection: Rejection, { family }: FamilySpace, orders: OrderChoice, call: Call): StatusRefused {
+  const refused = refusedBy(rejection)
+  const operand = rejection.code === 'KTL4513' ? family.operands.find(({ name }) => name === rejection.operand) : undefined
+  if (!operand) return refused
+  const { got, fix } = misaligned({ ...operand, order: orders[operand.name]! }, call)
+  return { ...refused, error: `${refused.error}: ${got}`, ...(fix !== undefined && { fix }), ...(got !== undefined && { got }) }
+} // prettier-ignore
 
 function explainProvider(provider: Provider, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
   let supported = 0

@@ -5,6 +5,7 @@ import { topological } from '../../compiler/walk.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { divisibilityOf, isContiguousAlong, isSameTensor, sharesMemory } from '../arguments/operands.ts'
 import { OK, refuse, type Status, type StatusRefused } from '../status.ts'
+import type { Tensor } from '../tensor.ts'
 import { formatShape, mayOverlap } from '../tensor_layout.ts'
 import { callTensors, type Call } from './call.ts'
 import { dtypeMatches } from './operand_status.ts'
@@ -44,45 +45,43 @@ export function orderFits(operand: Pick<TensorOperand, 'name' | 'order'>, call: 
 /** 16-byte accesses, where the instance makes them. */
 export function alignmentFits(operand: TensorOperand, call: Call): Status {
   if (operand.divisibility === 'element') return OK
-  const tensor = call.tensors[operand.name]!
-  const inner = operand.order.at(-1)
-  const dimension = inner === undefined ? -1 : call.axes[operand.name]!.indexOf(inner)
-  if (divisibilityOf(tensor, dimension, operand.role) === 'vector') return OK
-  return misaligned(shown(call, operand.name), tensor, dimension, operand.role)
+  const fits = divisibilityOf(call.tensors[operand.name]!, innerDimension(operand, call), operand.role) === 'vector'
+  return fits ? OK : misaligned(operand, call)
 }
 
-function misaligned(
-  operand: string,
-  tensor: Call['tensors'][string],
-  inner: number,
-  role: 'input' | 'output',
-): StatusRefused {
-  const { bits, storageBytes } = DTYPES[tensor.dtype]
-  const unit = 128 / bits
-  const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && stride % unit !== 0)
-  if (tensor.pointer % 16n !== 0n) {
-    return refuse('KTL4033', {
-      operand,
-      expected: 'a pointer aligned to 16 bytes',
-      got: `0x${tensor.pointer.toString(16)}`,
-    })
-  }
+/** What keeps 16-byte accesses from a tensor whose rows run along dimension `inner`, and the nearest way to allow them. */
+export function misalignment(tensor: Tensor, inner: number, role: 'input' | 'output'): { readonly got: string; readonly fix: string } {
+  const { bits } = DTYPES[tensor.dtype]
+  const bytes = (elements: number): number => (elements * bits) / 8
+  const padded = (elements: number): number => Math.ceil(bytes(elements) / 16) * 16
+  const elements = (count: number): string => `${(count * 8) / bits} elements`
+  const past = Number(tensor.pointer % 16n)
+  if (past !== 0) return { got: `the pointer is ${past} B past a multiple of 16`, fix: `move it by ${16 - past} B` }
+  const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && bytes(stride) % 16 !== 0)
   if (odd >= 0) {
-    const padded = Math.ceil(tensor.strides[odd]! / unit) * unit
-    return refuse(
-      'KTL4033',
-      {
-        operand,
-        expected: `strides divisible by ${unit} except of the contiguous axis`,
-        got: formatShape(tensor.strides),
-      },
-      `pad strides[${odd}] of \`${operand}\` to ${padded} elements (${padded * storageBytes} bytes)`,
-    )
+    const to = padded(Math.abs(tensor.strides[odd]!))
+    const what = odd >= tensor.rank - 2 ? 'row stride' : 'batch stride'
+    return {
+      got: `${what} ${bytes(tensor.strides[odd]!)} B (strides[${odd}] ${tensor.strides[odd]}) is not a multiple of 16`,
+      fix: `pad to ${to} B (strides[${odd}] ${elements(to)})`,
+    }
   }
   const extent = tensor.shape[inner]!
-  const expected =
-    role === 'output' ? `rows that are a multiple of ${unit} elements, because stores clip to 16 bytes` : 'aligned rows'
-  return refuse('KTL4033', { operand, expected, got: `rows of ${extent}` })
+  const to = padded(extent)
+  const got = `rows of ${bytes(extent)} B are no multiple of 16`
+  return { got, fix: role === 'output' ? `make shape[${inner}] ${elements(to)} (${to} B): TMA stores clip to 16 B` : `pad to ${to} B` }
+} // prettier-ignore
+
+/** The same as a refusal of a call, by the operand's name in the family. */
+export function misaligned(operand: Pick<TensorOperand, 'name' | 'order' | 'role'>, call: Call): StatusRefused {
+  const tensor = call.tensors[operand.name]!
+  const { got, fix } = misalignment(tensor, innerDimension(operand, call), operand.role)
+  return refuse('KTL4033', { operand: shown(call, operand.name), expected: '16-byte accesses', got }, fix)
+}
+
+function innerDimension({ name, order }: Pick<TensorOperand, 'name' | 'order'>, call: Call): number {
+  const inner = order.at(-1)
+  return inner === undefined ? -1 : call.axes[name]!.indexOf(inner)
 }
 
 /**

@@ -16,13 +16,13 @@ import { librarySources } from '../library/index.ts'
 import { callOf, type Call } from './call.ts'
 import { orderFits } from './fit.ts'
 import type { FusionShape } from './fusion.ts'
-import type { PlannedInstance } from './planned.ts'
+import type { Found } from './found.ts'
 import { accumulatorOf } from './signature.ts'
 import { FamilySpace, type Alignment } from './space.ts'
 
 /** Instances of one choice, which differ in their designs only. */
 export interface Supporting {
-  readonly instances: readonly PlannedInstance[]
+  readonly found: Found
   readonly call: Call
 }
 
@@ -127,10 +127,10 @@ function* findIn(
     const best = bestAlignment(space, orders, call)
     for (const backend of space.backends(target)) {
       for (const alignment of space.alignments(backend, best)) {
-        const { instances } = space.find(backend, target, { types, orders, alignment }, fusion)
+        const found = space.find(backend, target, { types, orders, alignment }, fusion)
         // What is left to check (overlap, mostly) is the same for all designs of a choice.
-        const fitted = instances[0]?.call(args)
-        if (fitted && !('ok' in fitted)) yield { instances, call: fitted }
+        const fitted = found.instances[0]?.call(args)
+        if (fitted && !('ok' in fitted)) yield { found, call: fitted }
       }
     }
   }

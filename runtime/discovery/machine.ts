@@ -4,6 +4,8 @@ import type { TargetArch } from '../../compiler/instance.ts'
 export interface Machine {
   readonly name: string
   readonly sms: number
+  /** SMs of each GPC; a cluster lies within one. */
+  readonly gpcs: readonly number[]
   /** Hz under load. */
   readonly clock: number
   /** Bytes per cycle, whole device. */
@@ -24,6 +26,7 @@ const gigabytes = (perSecond: number, clock: number): number => (perSecond * 1e9
 const B200: Machine = {
   name: 'B200',
   sms: 148,
+  gpcs: [20, 20, 18, 18, 18, 18, 18, 18],
   clock: 1.85e9,
   dramBytes: gigabytes(7100, 1.85e9),
   l2Bytes: gigabytes(13000, 1.85e9),
@@ -37,6 +40,7 @@ const B200: Machine = {
 const H100: Machine = {
   name: 'H100',
   sms: 132,
+  gpcs: [18, 18, 16, 16, 16, 16, 16, 16],
   clock: 1.75e9,
   dramBytes: gigabytes(3000, 1.75e9),
   l2Bytes: gigabytes(7000, 1.75e9),
@@ -51,5 +55,5 @@ export const MACHINES: Readonly<Record<TargetArch, Machine>> = {
   sm_100a: B200,
   sm_103a: { ...B200, name: 'B300', fmaF64: 2 },
   sm_90a: H100,
-  sm_80: { ...H100, name: 'A100', sms: 108, clock: 1.41e9, dramBytes: gigabytes(1400, 1.41e9), l2Bytes: gigabytes(4000, 1.41e9), fmaF32: 64, fmaF64: 32 },
+  sm_80: { ...H100, name: 'A100', sms: 108, gpcs: [16, 16, 16, 16, 16, 14, 14], clock: 1.41e9, dramBytes: gigabytes(1400, 1.41e9), l2Bytes: gigabytes(4000, 1.41e9), fmaF32: 64, fmaF64: 32 },
 } // prettier-ignore

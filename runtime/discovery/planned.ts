@@ -12,7 +12,8 @@ import { callOf, type Call } from './call.ts'
 import { alignmentFits, orderFits, overlapFits, typesFit } from './fit.ts'
 import { fitFusion, type FusionShape } from './fusion.ts'
 import { MACHINES } from './machine.ts'
-import { estimateSimt, estimateSm100, type Estimate, type Extents } from './rank.ts'
+import { estimateSimt, type Estimate, type Extents } from './rank.ts'
+import { Sm100Costs } from './rank_sm100.ts'
 import type { FamilySpace, Choice } from './space.ts'
 
 export class PlannedInstance {
@@ -61,7 +62,7 @@ export class PlannedInstance {
 
   estimate(extents: Extents): Estimate {
     const machine = MACHINES[this.instance.target]
-    if (this.plan.kind === 'sm100') return estimateSm100(this.plan, extents, machine)
+    if (this.plan.kind === 'sm100') return new Sm100Costs([this.plan], machine).estimate(0, extents)
     return estimateSimt(this.program, this.plan.design.tile, extents, machine)
   }
 

@@ -4,14 +4,14 @@ import { ktlError } from '../fail.ts'
 import { describe } from '../tensor_layout.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
 import type { Kernel } from '../kernel.ts'
-import { KtlKernel } from '../kernel_ktl.ts'
 import { TARGET_CC, type KernelMetadata } from '../metadata/kernel.ts'
 import { explainKernels } from './explain.ts'
 import { KtlProvider } from './ktl_provider.ts'
-import type { PlannedInstance } from './planned.ts'
+import { KernelList } from './kernel_list.ts'
 import { selectProviders, type Provider, type ProviderSpec } from './provider.ts'
-import type { Estimate } from './rank.ts'
+import { declaredSources, inSequence, ranked, rankedSources, type Wanted } from './sources.ts'
 import { parseTarget, type TargetSpec } from './target.ts'
+import { Filter, type Where } from './where.ts'
 
 export interface DiscoveryOptions {
   /** Compute capability or target. Default: that of the arguments' device, else 100. */
@@ -22,34 +22,9 @@ export interface DiscoveryOptions {
 
 export interface GetKernelsOptions extends DiscoveryOptions {
   readonly limit?: number
+  /** Conditions on the metadata, checked before metadata are made. */
+  readonly where?: Where
   readonly metadataFilter?: (metadata: KernelMetadata) => boolean
-}
-
-/** Kernels, best first. An empty list says why in `why`. */
-export class KernelList extends Array<Kernel> {
-  readonly #reason: () => string
-
-  constructor(kernels: readonly Kernel[], reason: () => string) {
-    super()
-    for (const kernel of kernels) this.push(kernel)
-    this.#reason = reason
-  }
-
-  /** Parts of the list are plain arrays. */
-  static override get [Symbol.species](): ArrayConstructor {
-    return Array
-  }
-
-  /** Why the list is empty, nearest misses first; null when it is not. */
-  get why(): string | null {
-    return this.length === 0 ? this.#reason() : null
-  }
-}
-
-interface Ranked {
-  readonly kernel: () => Kernel
-  readonly estimate: Estimate
-  readonly name: () => string
 }
 
 /**
@@ -57,55 +32,34 @@ interface Ranked {
  * declaration. Never throws for well-formed arguments.
  */
 export function getKernels(args?: RuntimeArguments | null, options: GetKernelsOptions = {}): KernelList {
-  const { limit = Infinity, metadataFilter } = options
   checkArguments(args, options)
+  const filter = options.where === undefined ? null : new Filter(options.where)
   const target = targetOf(args, options)
   const providers = selectProviders(options.providers)
   const reason = (): string => whyEmpty(args, options)
-  if (target === null) return new KernelList([], reason)
-  const accepts = metadataFilter ?? (() => true)
-  const others = providers.flatMap((provider) => (provider instanceof KtlProvider ? [] : usersKernels(provider, args ?? null, target, accepts)))
-  if (!args) {
-    const found: Kernel[] = []
-    for (const planned of everyInstance(providers, target)) {
-      if (found.length >= limit) break
-      if (accepts(planned.metadata)) found.push(new KtlKernel(planned))
-    }
-    return new KernelList([...found, ...others].slice(0, limit), reason)
-  }
+  if (target === null) return KernelList.lazily(0, noKernel, reason)
+  const accepts = accepting(filter, options.metadataFilter)
+  const others = providers.flatMap((provider) =>
+    provider instanceof KtlProvider ? [] : usersKernels(provider, args ?? null, target, accepts),
+  )
+  const wanted: Wanted = { target, filter, metadataFilter: options.metadataFilter ?? null }
+  const ktl = providers.filter((provider) => provider instanceof KtlProvider)
+  const sources = args ? rankedSources(ktl, others, args, wanted) : declaredSources(ktl, others, wanted)
+  const { length, kernel } = args ? ranked(sources) : inSequence(sources)
+  return KernelList.lazily(Math.min(length, Math.floor(options.limit ?? Infinity)), kernel, reason)
+}
 
-  const ranked: Ranked[] = []
-  const unranked: Kernel[] = []
-  for (const kernel of others) {
-    const estimate = kernel.estimate?.(args)
-    if (estimate) ranked.push({ kernel: () => kernel, estimate, name: () => kernel.metadata.kernelName })
-    else unranked.push(kernel)
-  }
-  for (const provider of providers) {
-    if (!(provider instanceof KtlProvider)) continue
-    for (const { instances, call } of provider.find(args, target)) {
-      for (const planned of instances) {
-        if (metadataFilter !== undefined && !metadataFilter(planned.metadata)) continue
-        const estimate = planned.estimate(call.extents)
-        ranked.push({ kernel: () => new KtlKernel(planned), estimate, name: () => planned.name })
-      }
-    }
-  }
-  ranked.sort((a, b) => a.estimate.microseconds - b.estimate.microseconds || compareNames(a.name(), b.name()))
-  const kernels = ranked.slice(0, limit).map(({ kernel, estimate }, i) => {
-    const made = kernel()
-    made.rankReason = rankReason(i, estimate, ranked)
-    return made
-  })
-  for (const kernel of unranked) kernel.rankReason = 'no estimate: behind those that have one, in the order of its class'
-  return new KernelList([...kernels, ...unranked].slice(0, limit), reason)
-} // prettier-ignore
+const noKernel = (): never => {
+  throw new RangeError('no kernel')
+}
 
-/** In the order of declaration. */
-function* everyInstance(providers: ReturnType<typeof selectProviders>, target: TargetArch): Generator<PlannedInstance> {
-  for (const provider of providers) {
-    if (provider instanceof KtlProvider) for (const space of provider.spaces) yield* space.instances(target)
-  }
+/** In one predicate of whole metadata: for kernels that are not ours. */
+function accepting(filter: Filter | null, metadataFilter: GetKernelsOptions['metadataFilter']) {
+  return (metadata: KernelMetadata): boolean =>
+    (filter === null ||
+      (filter.operands(metadata.operands) &&
+        filter.design((name) => (metadata.design as unknown as Record<string, unknown>)[name]))) &&
+    (metadataFilter === undefined || metadataFilter(metadata))
 }
 
 function usersKernels(
@@ -120,22 +74,11 @@ function usersKernels(
   )
 }
 
-function rankReason(place: number, estimate: Estimate, ranked: readonly Ranked[]): string {
-  const best = ranked[0]!.estimate
-  const next = ranked[place + 1]?.estimate
-  if (place > 0) return `${estimate.text}; ${(estimate.microseconds / best.microseconds).toFixed(2)} times the best`
-  return next
-    ? `${estimate.text}; the next one ${(next.microseconds / best.microseconds).toFixed(2)} times that`
-    : estimate.text
-}
-
-const compareNames = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
-
 function whyEmpty(args: RuntimeArguments | null | undefined, options: GetKernelsOptions): string {
   if (!args) return `no kernel is made for ${describe(options.cc ?? 100)}, or the filter refuses all`
   const explanation = explainKernels(args, options)
   if (explanation.supported > 0)
-    return `metadataFilter (or limit) refuses all ${explanation.supported} kernels that support the arguments`
+    return `${options.where === undefined ? 'metadataFilter' : 'where, metadataFilter'} (or limit) refuses all ${explanation.supported} kernels that support the arguments`
   return explanation.toString()
 }
 
@@ -160,24 +103,30 @@ export interface KernelCount {
   readonly byRejection: Readonly<Record<string, number>>
 }
 
+export interface CountOptions extends DiscoveryOptions {
+  /** Counts instances that meet these conditions; `byRejection` counts without them. */
+  readonly where?: Where
+}
+
 /** How many instances there are for a target, without epilogues; KTL4015 for unknown targets. */
-export function countKernels({ cc = 100, providers }: DiscoveryOptions = {}): KernelCount {
+export function countKernels({ cc = 100, providers, where }: CountOptions = {}): KernelCount {
   const target = parseTarget(cc)
   if (target === null)
     throw ktlError('KTL4015', { what: 'cc', expected: Object.values(TARGET_CC).join(', '), got: describe(cc) })
-  const selected = selectProviders(providers)
+  const filter = where === undefined ? null : new Filter(where)
   let instances = 0
   const byRejection: Record<string, number> = {}
-  for (const provider of selected) {
+  for (const provider of selectProviders(providers)) {
     if (!(provider instanceof KtlProvider)) {
-      instances += [...provider.kernels(TARGET_CC[target], null, () => true)].length
+      instances += [...provider.kernels(TARGET_CC[target], null, accepting(filter, undefined))].length
       continue
     }
     for (const space of provider.spaces) {
-      const count = space.count(target)
-      instances += count.instances
-      for (const { rejection, count: n } of count.rejections)
-        byRejection[rejection.code] = (byRejection[rejection.code] ?? 0) + n
+      for (const counted of space.counted(target)) {
+        instances += filter === null ? counted.instances : space.countPassing(target, counted, filter)
+        for (const { rejection, count } of counted.rejections)
+          byRejection[rejection.code] = (byRejection[rejection.code] ?? 0) + count
+      }
     }
   }
   return { target, instances, byRejection }

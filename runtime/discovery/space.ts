@@ -12,13 +12,18 @@ import {
   type TypeChoice,
 } from '../../compiler/family.ts'
 import type { Design, Instance, Rejection, TargetArch } from '../../compiler/instance.ts'
+import { mmaKindOf } from '../../compiler/sm100/mma.ts'
 import { designsOf } from '../../compiler/schedule.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/tensor_ir.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { planInstance } from '../../codegen/index.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import type { FusionShape } from './fusion.ts'
+import { designPasses, Found, type Refused } from './found.ts'
+import { operandsMetadataOf } from '../metadata/derive.ts'
+import type { Filter } from './where.ts'
 import { PlannedInstance } from './planned.ts'
-import { contractionsOf, operationOf, type OperationSignature } from './signature.ts'
+import { accumulatorOf, contractionsOf, operationOf, type OperationSignature } from './signature.ts'
 
 export type Alignment = Readonly<Record<string, Divisibility>>
 
@@ -28,16 +33,22 @@ export interface Choice {
   readonly alignment: Alignment
 }
 
-export interface Found {
-  readonly instances: readonly PlannedInstance[]
-  readonly rejections: readonly { readonly rejection: Rejection; readonly count: number }[]
-}
-
 const BACKENDS = ['sm100', 'simt'] as const
 export type Backend = (typeof BACKENDS)[number]
 
-/** Choices whose instances are kept: the least recently used go first. */
-const REMEMBERED = 1024
+/** Instances that are kept, by choice: the least recently used go first. */
+const REMEMBERED = 40_000
+
+/** Choices that are planned alike: how many instances each of them gives, and why the others are none. */
+export interface ChoiceCount {
+  readonly instances: number
+  readonly rejections: readonly Refused[]
+}
+
+export interface CountedChoice extends ChoiceCount {
+  readonly backend: Backend
+  readonly choice: Choice
+}
 
 export class FamilySpace {
   readonly family: KernelFamily
@@ -45,6 +56,9 @@ export class FamilySpace {
   readonly operation: OperationSignature | null
   readonly #contracted: ReadonlySet<string>
   readonly #found = new Map<string, Found>()
+  #remembered = 0
+  readonly #designs = new Map<string, readonly Design[]>()
+  readonly #counted = new Map<TargetArch, readonly CountedChoice[]>()
 
   constructor(family: KernelFamily, library: boolean) {
     this.family = family
@@ -109,7 +123,10 @@ export class FamilySpace {
     const [contracted] = this.#contracted
     const operand = this.family.operands.find((o) => o.name === contracted)
     const elementBytes = operand ? DTYPES[resolveType(operand.dtype, types)].storageBytes : 4
-    return [...designsOf(this.family.schedules, backend, target, elementBytes)]
+    const key = `${backend} ${target} ${elementBytes}`
+    const known = this.#designs.get(key) ?? [...designsOf(this.family.schedules, backend, target, elementBytes)]
+    this.#designs.set(key, known)
+    return known
   }
 
   /** The instances of one choice on one target. `fusion`: the epilogue in the slot. Never throws for what users wrote. */
@@ -124,43 +141,93 @@ export class FamilySpace {
       return known
     }
     const found = this.#plan(backend, target, choice, fusion)
-    if (this.#found.size >= REMEMBERED) this.#found.delete(this.#found.keys().next().value!)
     this.#found.set(key, found)
+    this.#remembered += found.instances.length
+    for (const [oldest, { instances }] of this.#found) {
+      if (this.#remembered <= REMEMBERED || oldest === key) break
+      this.#found.delete(oldest)
+      this.#remembered -= instances.length
+    }
     return found
   }
 
-  /** Every choice on a target, with what it gives. */
-  *#choices(target: TargetArch): Generator<Found> {
+  /** Every choice on a target. */
+  *#choices(target: TargetArch): Generator<{ readonly backend: Backend; readonly choice: Choice }> {
     const best = Object.fromEntries(this.family.operands.map(({ name }) => [name, 'vector' as const]))
     for (const types of this.family.typeChoices) {
       for (const orders of this.orderChoices()) {
         for (const backend of this.backends(target)) {
           for (const alignment of this.alignments(backend, best))
-            yield this.#plan(backend, target, { types, orders, alignment }, null)
+            yield { backend, choice: { types, orders, alignment } }
         }
       }
     }
   }
 
   *instances(target: TargetArch): Generator<PlannedInstance> {
-    for (const { instances } of this.#choices(target)) yield* instances
+    for (const { backend, choice } of this.#choices(target)) yield* this.#plan(backend, target, choice, null).instances
+  }
+
+  /** Every choice with the number of its instances; choices that are planned alike are planned once. */
+  counted(target: TargetArch): readonly CountedChoice[] {
+    const known = this.#counted.get(target)
+    if (known) return known
+    const classes = new Map<string, ChoiceCount>()
+    const counted = Array.from(this.#choices(target), ({ backend, choice }): CountedChoice => {
+      const key = this.#classOf(backend, choice)
+      const count = classes.get(key) ?? this.#count(backend, target, choice)
+      classes.set(key, count)
+      return { backend, choice, ...count }
+    })
+    this.#counted.set(target, counted)
+    return counted
   }
 
   /** Instances without an epilogue, and what is none by reason. */
-  count(target: TargetArch): { readonly instances: number; readonly rejections: Found['rejections'] } {
-    let instances = 0
-    const rejections: Found['rejections'][number][] = []
-    for (const found of this.#choices(target)) {
-      instances += found.instances.length
-      rejections.push(...found.rejections)
-    }
-    return { instances, rejections }
+  count(target: TargetArch): ChoiceCount {
+    const counted = this.counted(target)
+    const instances = counted.reduce((sum, choice) => sum + choice.instances, 0)
+    return { instances, rejections: counted.flatMap(({ rejections }) => rejections) }
   }
+
+  /** Do dtypes, orders and alignments of a choice meet the conditions? Nothing is planned for it. */
+  operandsPass(choice: Choice, filter: Filter): boolean {
+    const program = this.#bind(choice, null)
+    return !('code' in program) && filter.operands(operandsMetadataOf(program, this.operation))
+  }
+
+  /** Instances of a choice that meet the conditions. */
+  countPassing(target: TargetArch, { backend, choice, instances }: CountedChoice, filter: Filter): number {
+    if (instances === 0 || !this.operandsPass(choice, filter)) return 0
+    if (!filter.hasDesign) return instances
+    const found = this.find(backend, target, choice, null)
+    return found.instances.reduce((sum, instance) => sum + +designPasses(instance, filter), 0)
+  }
+
+  #count(backend: Backend, target: TargetArch, choice: Choice): ChoiceCount {
+    const { instances, rejections } = this.#plan(backend, target, choice, null)
+    return { instances: instances.length, rejections }
+  }
+
+  /**
+   * Of everything that planning looks at, without designs: on tensor cores the kind of MMA stands for the dtypes and
+   * accumulators it takes, and size and sort of number for other dtypes.
+   */
+  #classOf(backend: Backend, { types, orders, alignment }: Choice): string {
+    const { operands } = this.family
+    const dtypeOf = (name: string): DTypeName => resolveType(operands.find((o) => o.name === name)!.dtype, types)
+    const memory = `${backend} ${ordersKey(orders)} ${alignmentKey(alignment)}`
+    const accumulator = accumulatorOf(this.family, types)
+    if (backend === 'simt' || accumulator === null) return `${memory} ${operands.map(({ name }) => dtypeOf(name)).join()}`
+    const kinds = contractionsOf(this.family).map(({ a, b }) => mmaKindOf(dtypeOf(a.name), dtypeOf(b.name), accumulator)?.kind ?? `${dtypeOf(a.name)} ${dtypeOf(b.name)}`)
+    const others = operands.filter(({ name }) => !this.#contracted.has(name)).map(({ name }) => sortOf(dtypeOf(name)))
+    return [memory, ...kinds, ...others].join()
+  } // prettier-ignore
 
   #plan(backend: Backend, target: TargetArch, choice: Choice, fusion: FusionShape | null): Found {
     const designs = this.designs(backend, target, choice.types)
     const program = this.#bind(choice, fusion)
-    if ('code' in program) return { instances: [], rejections: [{ rejection: program, count: designs.length }] }
+    if ('code' in program) return new Found([], [{ rejection: program, count: designs.length }])
     const instances: PlannedInstance[] = []
     const refused = new Map<string, { rejection: Rejection; count: number }>()
     for (const design of designs) {
@@ -173,7 +240,7 @@ export class FamilySpace {
         else refused.set(plan.reason, { rejection: plan, count: 1 })
       }
     }
-    return { instances, rejections: [...refused.values()] }
+    return new Found(instances, [...refused.values()])
   }
 
   #bind({ types, orders, alignment }: Choice, fusion: FusionShape | null): TensorProgram | Rejection {
@@ -187,6 +254,7 @@ export class FamilySpace {
   }
 }
 
+const sortOf = (dtype: DTypeName): string => `${DTYPES[dtype].class}${DTYPES[dtype].bits}`
 /** Only the contiguous axis tells programs apart. */
 const ordersKey = (orders: OrderChoice): string => Object.values(orders).map((order) => order.at(-1)).join() // prettier-ignore
 const alignmentKey = (alignment: Alignment): string => Object.entries(alignment).map(([name, d]) => `${name}:${d[0]}`).join() // prettier-ignore

@@ -2,6 +2,7 @@
 import type { Plan } from '../../codegen/index.ts'
 import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
+import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
 import { topological } from '../../compiler/walk.ts'
 import type { OperationSignature } from '../discovery/signature.ts'
@@ -24,30 +25,46 @@ export function deriveMetadata(plan: Plan, { kernelName, operation, epilogueText
     kernelClass: 'KtlKernel',
     minCc: plan.kind === 'sm100' ? 100 : 80,
     targets,
-    operands: operandsOf(program, operation),
+    operands: operandsMetadataOf(program, operation),
     design: designOf(plan),
     epilogue: epilogueText === null ? null : epilogueOf(program, epilogueText),
   })
 }
 
-/** tcgen05 kind::f16 is in the family of sm_100; plain kernels are built for whatever runs them. */
+/** kind::i8 exists on sm_100a alone; plain kernels are built for whatever runs them. */
 function targetsOf(plan: Plan): readonly TargetArch[] {
-  return plan.kind === 'sm100' ? ['sm_100a', 'sm_103a'] : ['sm_80', 'sm_90a', 'sm_100a', 'sm_103a']
+  if (plan.kind === 'simt') return ['sm_80', 'sm_90a', 'sm_100a', 'sm_103a']
+  return plan.mma === 'i8' ? ['sm_100a'] : ['sm_100a', 'sm_103a']
+}
+
+type Sm100Fields = ConstructorParameters<typeof Sm100DesignMetadata>[0]
+
+/** Fields of the design metadata, each read off the plan: filters look at them one by one, without making the rest. */
+export const SM100_FIELDS: { readonly [K in keyof Sm100Fields]: (plan: Sm100Plan) => Sm100Fields[K] } = {
+  tileShape: (plan) => plan.tile,
+  clusterShape: (plan) => plan.design.cluster,
+  fallbackClusterShape: (plan) => plan.design.fallbackCluster,
+  operands: (plan) => plan.design.operands,
+  use2ctaMma: (plan) => plan.design.use2ctaMma,
+  useTmaStore: (plan) => plan.epilogue.outputs.every((output) => output.store === 'tma'),
+  tileScheduler: (plan) => plan.design.scheduler,
+  stages: (plan) => plan.stages,
+  threads: (plan) => plan.threads,
+  sharedMemBytes: (plan) => plan.smemBytes,
+  tmemColumns: (plan) => plan.tmemColumns,
 }
 
 function designOf(plan: Plan): DesignMetadata {
   if (plan.kind === 'simt') return new SimtDesignMetadata([...plan.design.tile, 1], plan.threads)
-  return new Sm100DesignMetadata({
-    tileShape: plan.tile,
-    clusterShape: plan.design.cluster,
-    use2ctaMma: plan.design.use2ctaMma,
-    useTmaStore: plan.outputs.every((output) => output.store === 'tma'),
-    tileScheduler: plan.design.scheduler,
-    stages: plan.stages,
-    threads: plan.threads,
-    sharedMemBytes: plan.smemBytes,
-    tmemColumns: plan.tmemColumns,
-  })
+  const fields = Object.entries(SM100_FIELDS).map(([name, read]) => [name, read(plan)] as const)
+  return new Sm100DesignMetadata(Object.fromEntries(fields) as unknown as Sm100Fields)
+}
+
+/** One field of the design metadata of a plan; undefined: its class has no such field. */
+export function designField(plan: Plan, name: string): unknown {
+  if (name === 'kind') return plan.kind
+  if (plan.kind === 'simt') return designOf(plan)[name as keyof DesignMetadata]
+  return Object.hasOwn(SM100_FIELDS, name) ? SM100_FIELDS[name as keyof Sm100Fields](plan) : undefined
 }
 
 export function attributesOf({ dtype, axes, order, divisibility }: TensorOperand): TensorAttributes {
@@ -60,7 +77,7 @@ export function attributesOf({ dtype, axes, order, divisibility }: TensorOperand
   })
 }
 
-function operandsOf(program: TensorProgram, operation: OperationSignature | null): OperandsMetadata {
+export function operandsMetadataOf(program: TensorProgram, operation: OperationSignature | null): OperandsMetadata {
   const attributes: Record<string, TensorAttributes> = {}
   for (const operand of program.operands) if (!operand.fromEpilogue) attributes[operand.name] = attributesOf(operand)
   const accumulatorType = accumulatorOf(program)

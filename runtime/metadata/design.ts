@@ -31,6 +31,10 @@ export interface TensorCoreDesign {
 export class Sm100DesignMetadata extends BLASDesignMetadata implements TensorCoreDesign {
   declare readonly kind: 'sm100'
   readonly use2ctaMma: boolean
+  /** Of the clusters that run where `clusterShape` does not fit; null: none do. */
+  readonly fallbackClusterShape: Shape3 | null
+  /** `ba`: computes the transpose, for outputs with few rows. */
+  readonly operands: 'ab' | 'ba'
   readonly useTmaStore: boolean
   readonly tileScheduler: 'static' | 'clc'
   readonly stages: number
@@ -38,9 +42,15 @@ export class Sm100DesignMetadata extends BLASDesignMetadata implements TensorCor
   readonly sharedMemBytes: number
   readonly tmemColumns: number
 
-  constructor(design: TensorCoreDesign & { readonly use2ctaMma: boolean; readonly tmemColumns: number }) {
+  constructor(
+    design: TensorCoreDesign &
+      Pick<Sm100DesignMetadata, 'use2ctaMma' | 'tmemColumns' | 'fallbackClusterShape' | 'operands'>,
+  ) {
     super(design.tileShape, design.clusterShape, 'sm100')
+    const { fallbackClusterShape: fallback } = design
     this.use2ctaMma = design.use2ctaMma
+    this.fallbackClusterShape = fallback && (Object.freeze([...fallback]) as unknown as Shape3)
+    this.operands = design.operands
     this.useTmaStore = design.useTmaStore
     this.tileScheduler = design.tileScheduler
     this.stages = design.stages

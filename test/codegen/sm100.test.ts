@@ -40,7 +40,7 @@ describe('text', () => {
     const at = (note: string): string[] =>
       kernel.sourceMap.filter((e) => e.note === note).map((e) => lines[e.cudaLine - 1]!.trim())
     expect(at('wait full')).toEqual(['mbarrier_wait(smem + FULL + 8 * stage, stage_phase);'])
-    expect(at('commit to acc_full')).toEqual(['tcgen05_commit(smem + ACC_FULL + 8 * acc);'])
+    expect(at('commit to acc_full')).toEqual(['tcgen05_commit_cg1(smem + ACC_FULL + 8 * acc);'])
     const [value] = kernel.sourceMap.filter((e) => e.note === 'value of D')
     expect(value).toMatchObject({ role: 'epilogue' })
     expect(FUSED.slice(value!.ktl!.start, value!.ktl!.end)).toContain('relu(')
@@ -59,7 +59,7 @@ describe('text', () => {
   test('an edited tile program prints without the operation', () => {
     const program = lowerSm100(plan)
     const without = { ...program, roles: program.roles.map((r) => (r.name === 'mma' ? { ...r, body: [] } : r)) }
-    expect(printSm100(plan, without, 'ktl.fused').cuda).not.toContain('tcgen05_mma_f16(tmem')
+    expect(printSm100(plan, without, 'ktl.fused').cuda).not.toContain('tcgen05_mma_f16_cg1(tmem')
   })
 })
 

@@ -31,7 +31,7 @@ test('designs: defaults, and consistent combinations of a schedule', () => {
   const defaults = [...designsOf(plain.schedules, 'sm100', 'sm_100a', 2)]
   expect(defaults.length).toBe(16)
   expect(defaults[0]).toEqual({
-    kind: 'sm100', use2ctaMma: false, tile: [64, 32, 64], cluster: [1, 1, 1], scheduler: 'static', stages: 'auto',
+    kind: 'sm100', use2ctaMma: false, tile: [64, 32, 64], cluster: [1, 1, 1], fallbackCluster: null, scheduler: 'static', operands: 'ab', stages: 'auto',
   }) // prettier-ignore
   expect([...designsOf(plain.schedules, 'simt', 'sm_100a', 2)]).toEqual([{ kind: 'simt', tile: [16, 16] }])
   const { schedules } = family(
@@ -45,6 +45,29 @@ test('designs: defaults, and consistent combinations of a schedule', () => {
   expect([...designsOf(schedules, 'simt', 'sm_100a', 4)].map((d) => d.tile)).toEqual([[32, 32], [16, 16]]) // prettier-ignore
 })
 
+test('designs of several schedules join, each once', () => {
+  const { schedules } = family(
+    GEMM +
+      'schedule gemm on sm_100 { tile 128x64 | 128x128 }\nschedule gemm on sm_100 { tile 128x64; operands ab | ba }\nschedule gemm on simt { tile 8x8 }\nschedule gemm on simt { tile 8x8 | 4x4 }\n',
+  )
+  const designs = [...designsOf(schedules, 'sm100', 'sm_100a', 2)]
+  expect(designs.map((d) => [d.tile[1], d.kind === 'sm100' && d.operands])).toEqual([
+    [64, 'ab'], [128, 'ab'], [64, 'ba'],
+  ]) // prettier-ignore
+  expect([...designsOf(schedules, 'simt', 'sm_90a', 2)].map((d) => d.tile)).toEqual([[8, 8], [4, 4]]) // prettier-ignore
+})
+
+test('a fallback cluster divides a larger cluster evenly', () => {
+  const { schedules } = family(
+    GEMM +
+      'schedule gemm on sm_100 { mma 2cta; tile 256x128; cluster 2x1 | 4x1 | 4x2; fallback none | 2x1 | 1x2 | 2x2 }',
+  )
+  const designs = [...designsOf(schedules, 'sm100', 'sm_100a', 2)]
+  expect(designs.map((d) => d.kind === 'sm100' && [d.cluster.slice(0, 2).join('x'), d.fallbackCluster?.slice(0, 2).join('x')])).toEqual([
+    ['2x1', undefined], ['4x1', undefined], ['4x1', '2x1'], ['4x2', undefined], ['4x2', '2x1'], ['4x2', '2x2'],
+  ]) // prettier-ignore
+})
+
 test('without `mma`, the rows of the tile choose it', () => {
   const { schedules } = family(GEMM + 'schedule gemm on sm_100 { tile 256x128 | 128x128 }')
   const designs = [...designsOf(schedules, 'sm100', 'sm_103a', 1)]
@@ -55,14 +78,14 @@ test('without `mma`, the rows of the tile choose it', () => {
 
 test('classify names the parts of a GEMM by what the output says', () => {
   const gemm = classify(program(GEMM))
-  expect(gemm).toMatchObject({ kind: 'gemm', l: 'l', m: 'm', n: 'n', k: 'k', a: 'A', b: 'B' })
+  expect(gemm).toMatchObject({ kind: 'gemm', l: 'l', m: 'm', n: 'n', k: 'k', a: 'A', products: [{ b: 'B' }] })
   const swapped = classify(program('kernel f(X: f16[p, q], Y: f16[q, r]) -> D: f32[r, p] { D = sum[q](X * Y) }'))
-  expect(swapped).toMatchObject({ kind: 'gemm', l: null, m: 'r', n: 'p', k: 'q', a: 'Y', b: 'X' })
+  expect(swapped).toMatchObject({ kind: 'gemm', l: null, m: 'r', n: 'p', k: 'q', a: 'Y', products: [{ b: 'X' }] })
   expect(classify(program('kernel f(X: f32[i]) -> Y: f32[i] { Y = X * 2 }')).kind).toBe('elementwise')
   expect(classify(program('kernel f(X: f32[i, j]) -> Y: f32[i] { Y = sum[j](X) }')).kind).toBe('general')
   const swiglu =
     'kernel f(A: bf16[m, k], B: bf16[k, f], C: bf16[k, f]) -> H: bf16[m, f] { H = sum[k](A * B) * sum[k](A * C) }'
-  expect(classify(program(swiglu)).kind).toBe('general')
+  expect(classify(program(swiglu))).toMatchObject({ kind: 'gemm', n: 'f', a: 'A', products: [{ b: 'B' }, { b: 'C' }] })
 })
 
 test('binding sets dtypes, orders and divisibility', () => {

@@ -45,7 +45,7 @@ describe('plans', () => {
   test('operand boxes and descriptors follow the memory order', () => {
     const { a, b } = planned(bound(GEMM, { types: { T: 'f16', O: 'f16' } }), design([128, 96]))
     expect(a).toMatchObject({ major: 'k', boxes: 1, boxExtents: [64, 128, 1], tileBytes: 16384, descriptor: { strideBytes: 1024, stepBytes: 32 } })
-    expect(b).toMatchObject({ major: 'mn', boxes: 2, boxExtents: [64, 64, 1], tileBytes: 16384, descriptor: { leadingBytes: 8192, strideBytes: 1024, stepBytes: 2048 } })
+    expect(b[0]).toMatchObject({ major: 'mn', boxes: 3, boxExtents: [32, 64, 1], tileBytes: 12288, descriptor: { leadingBytes: 4096, strideBytes: 512, swizzle: '64B', stepBytes: 1024 } })
   }) // prettier-ignore
 
   test('stages fill shared memory: one more would not fit', () => {
@@ -60,7 +60,7 @@ describe('plans', () => {
       bound(`kernel f(A: f16[l, m, k], B: f16[l, n, k], C: bf16[m, n], r: f32[n], c: f16[m], b: f32[l], beta: f32)
       -> D: f16[l, m, n] { D = relu(sum[k](A * B) * b + r) * c + skip0(beta) * C }`)
     const plan = planned(program, design([128, 64]))
-    expect(plan.aux.map((x) => [x.operand.name, x.shape, x.vector])).toEqual([
+    expect(plan.epilogue.aux.map((x) => [x.operand.name, x.shape, x.vector])).toEqual([
       ['b', 'uniform', false], ['r', 'row', false], ['c', 'column', false], ['C', 'full', true],
     ]) // prettier-ignore
     const loads = opsOf(lowerSm100(plan)).filter((op) => op.op === 'aux_load')
@@ -70,9 +70,10 @@ describe('plans', () => {
 
 const opsOf = (program: TileProgram) => program.roles.flatMap((role) => [...walkTileOps(role.body)].map(([op]) => op))
 
-test('operands that TMA cannot address are rejected', () => {
+test('operands that TMA cannot address are gathered by a CTA of its own', () => {
   const program = bound(GEMM, { divisibility: { B: 'element' } })
-  expect(tryPlan(program, design([128, 64]))).toMatchObject({ code: 'KTL4513', operand: 'B' })
+  expect(planned(program, design([128, 64])).b[0]!.source).toBe('gather')
+  expect(tryPlan(program, design([128, 64], { cluster: [2, 1, 1] }))).toMatchObject({ code: 'KTL4513', operand: 'B' })
 })
 
 describe('tile IR', () => {

@@ -30,7 +30,9 @@ export const design = (tile: readonly [number, number], rest: Partial<Sm100Desig
   use2ctaMma: false,
   tile: [...tile, 64],
   cluster: [1, 1, 1],
+  fallbackCluster: null,
   scheduler: 'static',
+  operands: 'ab',
   stages: 'auto',
   ...rest,
 })

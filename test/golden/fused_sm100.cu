@@ -5,6 +5,7 @@
 // Device code: nvcc -std=c++17 -arch=sm_100a -cubin -fmad=false -lineinfo -DKTL_DEVICE_ONLY kernel.cu -o ktl__fused.cubin
 // Host launcher (links with -lcuda): nvcc -std=c++17 -gencode arch=compute_100a,code=sm_100a -c -fmad=false kernel.cu -o kernel.o
 
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
@@ -12,11 +13,14 @@ typedef long long i64;
 /// CUtensorMap: 128 opaque bytes that the driver encodes.
 struct alignas(64) TensorMap { u64 words[16]; };
 
-constexpr u32 TILE_M = 128, TILE_N = 128, TILE_K = 64;  // k is one 128-byte swizzle span
-constexpr u32 STAGE_BYTES = 32768;  // A and B of one stage, as TMA counts them
+constexpr u32 CTA_M = 128, TILE_N = 128, TILE_K = 64;  // k is one 128-byte swizzle span
+constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // CTAs of a cluster along m and n
+constexpr u32 TMA_BYTES = 32768;  // what TMA brings for one stage of a CTA
 constexpr u32 ROWS_PER_WARP = 32;  // of the tile in the lane quarter of an epilogue warp
-constexpr u32 TMEM_COLUMNS = 256;  // two accumulators of 128, rounded up to a power of two
+constexpr u32 TMEM_COLUMNS = 256, ACC_COLUMNS = 128;  // 2 accumulators, rounded up to a power of two
 constexpr u32 INSTRUCTION = 0x08210010;  // f16 x f16 -> f32, 128 x 128, A K-major, B N-major
+constexpr u64 A_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 1024, 128B swizzle
+constexpr u64 B_LAYOUT = 0x4000404002000000;  // matrix descriptor: LBO 8192, SBO 1024, 128B swizzle
 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 6 slots: f16 128 x 64 tile, K-major, 128-byte swizzle
@@ -89,14 +93,23 @@ __device__ __forceinline__ u32 load_shared(u32 address) {
 __device__ __forceinline__ void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
-__device__ __forceinline__ void tcgen05_alloc(u32 slot, u32 columns) {
+__device__ __forceinline__ void tcgen05_alloc_cg1(u32 slot, u32 columns) {
   asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(slot), "r"(columns) : "memory");
 }
-__device__ __forceinline__ void tcgen05_relinquish() {
+__device__ __forceinline__ void tcgen05_relinquish_cg1() {
   asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::  : "memory");
 }
-__device__ __forceinline__ void tcgen05_dealloc(u32 taddr, u32 columns) {
+__device__ __forceinline__ void tcgen05_dealloc_cg1(u32 taddr, u32 columns) {
   asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(taddr), "r"(columns) : "memory");
+}
+// Arrives on the barrier once every MMA that this thread issued before is done.
+__device__ __forceinline__ void tcgen05_commit_cg1(u32 barrier) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
+}
+// D[tmem] = A * B + (accumulate ? D : 0), one thread issues it.
+__device__ __forceinline__ void tcgen05_mma_f16_cg1(u32 d, u64 a, u64 b, u32 idesc, bool accumulate) {
+  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %4, 0;\n\ttcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n\t}"
+    ::"r"(d), "l"(a), "l"(b), "r"(idesc), "r"(static_cast<u32>(accumulate)) : "memory");
 }
 __device__ __forceinline__ void tcgen05_fence_before() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::  : "memory");
@@ -104,14 +117,9 @@ __device__ __forceinline__ void tcgen05_fence_before() {
 __device__ __forceinline__ void tcgen05_fence_after() {
   asm volatile("tcgen05.fence::after_thread_sync;" ::  : "memory");
 }
-// Arrives on the barrier once every MMA that this thread issued before is done.
-__device__ __forceinline__ void tcgen05_commit(u32 barrier) {
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
-}
-// D[tmem] = A * B + (accumulate ? D : 0), one thread issues it for the CTA.
-__device__ __forceinline__ void tcgen05_mma_f16(u32 d, u64 a, u64 b, u32 idesc, bool accumulate) {
-  asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %4, 0;\n\ttcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n\t}"
-    ::"r"(d), "l"(a), "l"(b), "r"(idesc), "r"(static_cast<u32>(accumulate)) : "memory");
+// Shared-memory matrix descriptor (PTX ISA 9.7.16.4.1): the start address, in units of 16 bytes, under the layout bits.
+__device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
+  return layout | ((address & 0x3FFFF) >> 4);
 }
 __device__ __forceinline__ void tcgen05_ld_x32(u32 (&r)[32], u32 taddr) {
   asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 "
@@ -119,10 +127,6 @@ __device__ __forceinline__ void tcgen05_ld_x32(u32 (&r)[32], u32 taddr) {
     "tcgen05.wait::ld.sync.aligned;"
     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]), "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]), "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]), "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]), "=r"(r[31])
     : "r"(taddr) : "memory");
-}
-// Shared-memory matrix descriptor, 128-byte swizzle (PTX ISA 9.7.16.4.1): byte offsets in units of 16.
-__device__ __forceinline__ u64 smem_descriptor(u32 address, u32 leading_bytes, u32 stride_bytes) {
-  return u64((address & 0x3FFFF) >> 4) | u64(leading_bytes >> 4) << 16 | u64(stride_bytes >> 4) << 32 | u64(1) << 46 | u64(2) << 61;
 }
 __device__ __forceinline__ float ktl_f16_to_f32(unsigned short x) {
   float y;
@@ -142,13 +146,19 @@ __device__ __forceinline__ unsigned int ktl_f32x2_to_f16x2(float low, float high
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
   return y;
 }
-struct TileOrigin { u32 m, n, l; };  // first row, first column, batch
+// Where a CTA lies in its unit, the CTA tiles of one cluster.
+__device__ __forceinline__ u32 place_m(u32 place) { return place % CLUSTER_M; }
+__device__ __forceinline__ u32 place_n(u32 place) { return place / CLUSTER_M; }
 
-__device__ __forceinline__ TileOrigin tile_origin(u32 tile, u32 tiles_m, u32 tiles_n, u32 tile_group) {
-  const u32 batch = tile / (tiles_m * tiles_n), in_batch = tile % (tiles_m * tiles_n);
-  const u32 group = in_batch / (tile_group * tiles_n), in_group = in_batch % (tile_group * tiles_n);
-  const u32 rows = min(tile_group, tiles_m - group * tile_group);
-  return {(group * tile_group + in_group % rows) * TILE_M, in_group / rows * TILE_N, batch};
+struct TileOrigin { u32 m, n, l; };  // first row of this CTA, first column, batch
+
+__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
+  const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
+  const u32 batch = unit / (units_m * units_n), in_batch = unit % (units_m * units_n);
+  const u32 group = in_batch / (tile_group * units_n), in_group = in_batch % (tile_group * units_n);
+  const u32 rows = min(tile_group, units_m - group * tile_group);
+  const u32 unit_m = group * tile_group + in_group % rows, unit_n = in_group / rows;
+  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch};
 }
 
 extern "C" __global__ void __launch_bounds__(192, 1)
@@ -172,8 +182,9 @@ ktl__fused(
   extern __shared__ __align__(1024) unsigned char dynamic_smem[];
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const u32 tiles_m = (M + TILE_M - 1) / TILE_M, tiles_n = (N + TILE_N - 1) / TILE_N;
-  const u32 tiles = tiles_m * tiles_n * L;
+  const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);
+  const u32 works = units_m * units_n * L * CLUSTER;
+  const u32 first_work = blockIdx.x;
   // K = 0 loads one tile from outside the tensors: zeros.
   const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;
 
@@ -191,8 +202,8 @@ ktl__fused(
     __syncwarp();
   }
   if (warp == 5) {
-    tcgen05_alloc(smem + TMEM_SLOT, TMEM_COLUMNS);
-    tcgen05_relinquish();
+    tcgen05_alloc_cg1(smem + TMEM_SLOT, TMEM_COLUMNS);
+    tcgen05_relinquish_cg1();
   }
   tcgen05_fence_before();
   __syncthreads();
@@ -203,13 +214,14 @@ ktl__fused(
   if (warp < 4) {
     u32 acc = 0, acc_phase = 0;
     u32 staging = 0;
-    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-      const TileOrigin at = tile_origin(tile, tiles_m, tiles_n, tile_group);
-      const u32 row = at.m + warp * ROWS_PER_WARP + lane;
+    for (u32 cta = first_work; cta < works; cta += gridDim.x) {
+      const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
+      const u32 warp_row = at.m + warp * ROWS_PER_WARP;
+      const u32 row = warp_row + lane;
       const bool row_in_bounds = row < M;
       mbarrier_wait(smem + ACC_FULL + 8 * acc, acc_phase);
       tcgen05_fence_after();
-      for (u32 column = 0; column < TILE_N; column += 32) {
+      for (u32 column = 0; column < 128; column += 32) {
         const u32 col = at.n + column;
         float v_C[32];
         if (row_in_bounds && col + 32 <= N) {
@@ -226,9 +238,9 @@ ktl__fused(
           #pragma unroll
           for (u32 j = 0; j < 32; ++j) v_C[j] = row_in_bounds && col + j < N ? ktl_f16_to_f32(op_C[at.l * op_C_l + row * op_C_m + (col + j) * op_C_n]) : 0.0f;
         }
-        u32 sum[32];  // f32 bits of one row of the sub-tile
-        tcgen05_ld_x32(sum, tmem + (warp << 21) + acc * TILE_N + column);
-        if (column + 32 == TILE_N) {
+        u32 sum0[32];  // accumulator cells of one row of the sub-tile
+        tcgen05_ld_x32(sum0, tmem + (warp << 21) + acc * ACC_COLUMNS + column);
+        if (column + 32 == 128) {
           tcgen05_fence_before();
           __syncwarp();
           if (lane == 0) {
@@ -238,7 +250,7 @@ ktl__fused(
         float v_D[32];
         #pragma unroll
         for (u32 j = 0; j < 32; ++j) {
-          const float fma_0 = __fmaf_rn(__uint_as_float(sum[j]), s_alpha, v_C[j]);
+          const float fma_0 = __fmaf_rn(__uint_as_float(sum0[j]), s_alpha, v_C[j]);
           const float relu_1 = ktl_relu_f32(fma_0);
           v_D[j] = relu_1;
         }
@@ -260,7 +272,7 @@ ktl__fused(
         fence_proxy_async();
         __syncwarp();
         if (lane == 0) {
-          tma_store_3d(&map_d, smem + SMEM_D + (warp * 2 + staging) * SMEM_D_SLOT, col, at.m + warp * ROWS_PER_WARP, at.l);
+          tma_store_3d(&map_d, smem + SMEM_D + (warp * 2 + staging) * SMEM_D_SLOT, col, warp_row, at.l);
           bulk_commit();
         }
         staging = (staging + 1) % 2;
@@ -276,11 +288,11 @@ ktl__fused(
   else if (warp == 4) {
     u32 stage = 0, stage_phase = 0;
     if (elect_one()) {
-      for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const TileOrigin at = tile_origin(tile, tiles_m, tiles_n, tile_group);
+      for (u32 cta = first_work; cta < works; cta += gridDim.x) {
+        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
         for (u32 k = k_first; k < k_last; ++k) {
           mbarrier_wait(smem + EMPTY + 8 * stage, stage_phase ^ 1);
-          mbarrier_arrive_expect_tx(smem + FULL + 8 * stage, STAGE_BYTES);
+          mbarrier_arrive_expect_tx(smem + FULL + 8 * stage, TMA_BYTES);
           tma_load_3d(smem + SMEM_A + stage * SMEM_A_SLOT, &map_a, smem + FULL + 8 * stage, k * TILE_K, at.m, at.l * op_A_carries_l);
           for (u32 i = 0; i < 2; ++i)
             tma_load_3d(smem + SMEM_B + stage * SMEM_B_SLOT + i * 8192, &map_b, smem + FULL + 8 * stage, at.n + i * 64, k * TILE_K, at.l * op_B_carries_l);
@@ -295,21 +307,22 @@ ktl__fused(
     u32 stage = 0, stage_phase = 0;
     u32 acc = 0, acc_phase = 0;
     if (elect_one()) {
-      for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const TileOrigin at = tile_origin(tile, tiles_m, tiles_n, tile_group);
+      for (u32 cta = first_work; cta < works; cta += gridDim.x) {
+        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
         mbarrier_wait(smem + ACC_EMPTY + 8 * acc, acc_phase ^ 1);
         tcgen05_fence_after();
         for (u32 k = k_first; k < k_last; ++k) {
           mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT, 16, 1024);
-          const u64 b = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, 8192, 1024);
+          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT, A_LAYOUT);
+          const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
           #pragma unroll
-          for (u32 i = 0; i < 4; ++i)  // 16 k each
-            tcgen05_mma_f16(tmem + acc * TILE_N, a + i * (32 >> 4), b + i * (2048 >> 4), INSTRUCTION, k != k_first || i != 0);
-          tcgen05_commit(smem + EMPTY + 8 * stage);
+          for (u32 i = 0; i < 4; ++i) {
+            tcgen05_mma_f16_cg1(tmem + acc * ACC_COLUMNS, a + i * (32 >> 4), b0 + i * (2048 >> 4), INSTRUCTION, k != k_first || i != 0);
+          }
+          tcgen05_commit_cg1(smem + EMPTY + 8 * stage);
           if (++stage == 6) { stage = 0; stage_phase ^= 1; }
         }
-        tcgen05_commit(smem + ACC_FULL + 8 * acc);
+        tcgen05_commit_cg1(smem + ACC_FULL + 8 * acc);
         if (++acc == 2) { acc = 0; acc_phase ^= 1; }
       }
     }
@@ -320,7 +333,7 @@ ktl__fused(
   __syncthreads();
   if (warp == 5) {
     tcgen05_fence_after();
-    tcgen05_dealloc(tmem, TMEM_COLUMNS);
+    tcgen05_dealloc_cg1(tmem, TMEM_COLUMNS);
   }
 }
 
@@ -370,7 +383,7 @@ extern "C" CUresult ktl__fused_launch(CUfunction function, CUstream stream, cons
   if ((result = cuCtxGetDevice(&device)) != CUDA_SUCCESS) return result;
   result = cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   if (result != CUDA_SUCCESS) return result;
-  if (ctas > sms) ctas = sms;
+  if (ctas > sms / 1) ctas = sms < 1 ? 1 : sms / 1;  // clusters at once
   CUtensorMap map_a;
   {
     const cuuint64_t dims[] = {(cuuint64_t)((a->x_k > 0 ? a->x_k : 1)), (cuuint64_t)((a->x_m > 0 ? a->x_m : 1)), (cuuint64_t)(a->op_A_carries_l ? (a->x_l > 0 ? a->x_l : 1) : 1)};

@@ -42,6 +42,8 @@ export const MAP_TYPES = {
   'f32.ftz': [8, 4], f64: [9, 8], bf16: [10, 2], tf32: [7, 4], 'tf32.ftz': [8, 4],
 } as const // prettier-ignore
 export const SWIZZLES = ['none', '32B', '64B', '128B'] as const
+/** 128B with 32-byte atoms: swizzle 3 with atomicity 1. */
+const ATOM_32B = (3 << 13) | (1 << 19)
 
 export interface TestMap {
   readonly type: keyof typeof MAP_TYPES
@@ -52,7 +54,7 @@ export interface TestMap {
   /** Bytes between rows of dimension 1, 2 …; packed when left out. */
   readonly strides?: readonly number[]
   readonly elementStrides?: readonly number[]
-  readonly swizzle?: (typeof SWIZZLES)[number]
+  readonly swizzle?: (typeof SWIZZLES)[number] | '128B32'
   readonly nanFill?: boolean
 }
 
@@ -63,7 +65,11 @@ export function encodeTensorMap(map: TestMap): Uint8Array {
   const w = new Uint32Array(32)
   w[0] = Number(address & 0xffffffffn)
   w[1] = Number(address >> 32n)
-  w[2] = ((dims.length - 1) << 4) | (code << 7) | (SWIZZLES.indexOf(swizzle) << 13) | (Number(nanFill) << 15)
+  w[2] =
+    ((dims.length - 1) << 4) |
+    (code << 7) |
+    (swizzle === '128B32' ? ATOM_32B : SWIZZLES.indexOf(swizzle) << 13) |
+    (Number(nanFill) << 15)
   if (type.startsWith('tf32')) w[2] |= 1 << 16
   packedStrides(map).forEach((stride, i) => (w[3 + i] = stride / 16))
   dims.forEach((dim, i) => (w[8 + i] = dim - 1))

@@ -236,6 +236,13 @@ const CASES: Case[] = [
   ...[8, 24, 48].map((n): Case => ({ a: 'i8', b: 'u8', m: 64, n })),
   ...[32, 64].flatMap((n) => [128, 256].map((m): Case => ({ a: 'u8', b: 'i8', m, n, group: 2 }))),
   ...[128, 256].flatMap((m): Case[] => [{ a: 'tf32', m, n: 32, group: 2 }, { a: 'e4m3', b: 'e5m2', m, n: 64, group: 2, B: MN('32B') }]),
+  // Pairs, both operands along M and N, in every swizzle that a CTA's rows fill; f16 accumulators in both layouts.
+  ...([['f16', 2], ['bf16', 2], ['e4m3', 1], ['i8', 1]] as const).flatMap(([a, bytes]) => [128, 256].flatMap((m) => PLAIN.flatMap((s): Case[] => {
+    const fits = (rows: number): boolean => (rows / 2) * bytes >= { none: 16, '32B': 32, '64B': 64, '128B': 128, '128B32': 128 }[s]
+    return fits(m) && fits(128) ? [{ a, m, n: 128, group: 2, A: MN(s), B: MN(s) }] : []
+  }))),
+  ...[128, 256].flatMap((m): Case[] => [{ a: 'tf32', m, n: 64, group: 2, A: MN('128B32'), B: MN('128B32') }, { a: 'tf32', m, n: 128, group: 2, A: K('128B'), B: MN('128B32') }]),
+  ...[128, 256].flatMap((m): Case[] => [{ a: 'f16', m, n: 64, group: 2, d: 'f16', A: MN('64B') }, { a: 'e5m2', m, n: 64, group: 2, d: 'f16', fresh: true }]),
   // Types.
   ...['e4m3', 'e5m2', 'e2m3', 'e3m2', 'e2m1'].flatMap((a) => ['e4m3', 'e5m2', 'e2m3', 'e3m2', 'e2m1'].map((b): Case => ({ a, b, m: 128, n: 16 }))),
   ...['u8', 'i8'].flatMap((a) => ['u8', 'i8'].map((b): Case => ({ a, b, m: 128, n: 16 }))),

@@ -63,7 +63,9 @@ const random = (n: number) => (
 )
 const randomBytes = (n: number) => Uint8Array.from({ length: n }, () => random(256))
 const swizzled = (map: TestMap, address: number) =>
-  address ^ ((address & [0, 0x80, 0x180, 0x380][SWIZZLES.indexOf(map.swizzle ?? 'none')]!) >> 3)
+  map.swizzle === '128B32'
+    ? address ^ ((address & 0x180) >> 2)
+    : address ^ ((address & [0, 0x80, 0x180, 0x380][SWIZZLES.indexOf(map.swizzle ?? 'none')]!) >> 3)
 
 interface Element {
   /** Byte offset from the map's address; meaningless outside. */
@@ -79,7 +81,7 @@ function elementsOf(map: TestMap, start: readonly number[]): Element[] {
   const bytes = MAP_TYPES[map.type][1]
   const strides = [bytes, ...packedStrides(map)]
   const counts = map.box.map((box, d) => (d === 0 ? box : Math.ceil(box / (map.elementStrides?.[d] ?? 1))))
-  const span = [0, 32, 64, 128][SWIZZLES.indexOf(map.swizzle ?? 'none')]!
+  const span = { none: 0, '32B': 32, '64B': 64, '128B': 128, '128B32': 128 }[map.swizzle ?? 'none']
   const total = counts.reduce((x, y) => x * y)
   return Array.from({ length: total }, (_, index) => {
     let rest = index
@@ -109,11 +111,12 @@ interface Case {
   readonly start: number[]
   readonly offset: number
 }
-function randomCase(swizzle: (typeof SWIZZLES)[number], rank: number, index: number, isStore: boolean): Case {
+const ALL_SWIZZLES = [...SWIZZLES, '128B32'] as const
+function randomCase(swizzle: (typeof ALL_SWIZZLES)[number], rank: number, index: number, isStore: boolean): Case {
   const type = TYPES[index % TYPES.length]!
   const bytes = MAP_TYPES[type][1]
   const unit = 16 / bytes
-  const most = { none: 12, '32B': 2, '64B': 4, '128B': 8 }[swizzle]
+  const most = { none: 12, '32B': 2, '64B': 4, '128B': 8, '128B32': 8 }[swizzle]
   const box = [Math.min(256, unit * (1 + random(most))), ...[9, 3, 2, 2].slice(0, rank - 1).map((n) => 1 + random(n))]
   const dims = box.map((b, d) => Math.max(1, b - 2 + random(d === 0 ? 2 * b : b + 3)))
   let stride = dims[0]! * bytes
@@ -131,7 +134,7 @@ function randomCase(swizzle: (typeof SWIZZLES)[number], rank: number, index: num
   return { map: { type, dims, box, strides, elementStrides, swizzle, nanFill }, start, offset: 128 * random(9) }
 }
 const cases = (isStore: boolean) =>
-  SWIZZLES.flatMap((swizzle) => RANKS.flatMap((rank) => Array.from({ length: 10 }, (_, i) => randomCase(swizzle, rank, i, isStore)))) // prettier-ignore
+  ALL_SWIZZLES.flatMap((swizzle) => RANKS.flatMap((rank) => Array.from({ length: 10 }, (_, i) => randomCase(swizzle, rank, i, isStore)))) // prettier-ignore
 const WORDS = 6144
 const launch = (i: number): Partial<NativeLaunch> => ({ sharedMemBytes: WORDS * 4, ...ORDERS[i % ORDERS.length] })
 

@@ -9,7 +9,7 @@ const recipe: LaunchRecipe = {
   threads: 192,
   cluster: [1, 1, 1],
   sharedMemBytes: 200 * 1024,
-  grid: { kind: 'persistent', tiles: [{ axis: 'l', extent: 1 }, { axis: 'm', extent: 128 }, { axis: 'n', extent: 64 }] },
+  grid: { kind: 'persistent', dynamic: false, tiles: [{ axis: 'l', extent: 1 }, { axis: 'm', extent: 128 }, { axis: 'n', extent: 64 }] },
   params: [
     { kind: 'extent', axis: 'k' },
     { kind: 'tensorMap', name: 'mapA', operand: 'A', dtype: 'f16', axes: ['k', 'm', 'l'], box: [64, 128, 1], swizzle: '128B' },
@@ -108,7 +108,7 @@ describe('the grid', () => {
 
   test('is whole clusters', () => {
     const pairs: LaunchRecipe = { ...recipe, cluster: [2, 1, 1] }
-    expect(gridSize(pairs, bindings(384, 64, 8), 148)).toBe(4)
+    expect(gridSize(pairs, bindings(384, 64, 8), 148)).toBe(6)
     expect(gridSize(pairs, bindings(3840, 64, 8), 7)).toBe(6)
   })
 

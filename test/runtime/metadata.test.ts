@@ -44,10 +44,12 @@ test('the design is read off the plan that the code comes from', () => {
   if (design.kind !== 'sm100' || plan.kind !== 'sm100') throw new Error('not an SM100 kernel')
   expect(design).toMatchObject({
     tileShape: plan.tile,
-    clusterShape: [1, 1, 1],
-    use2ctaMma: false,
+    clusterShape: plan.design.cluster,
+    fallbackClusterShape: null,
+    operands: 'ab',
+    use2ctaMma: plan.cluster.pair === 2,
     useTmaStore: true,
-    tileScheduler: 'static',
+    tileScheduler: plan.design.scheduler,
     stages: plan.stages,
     sharedMemBytes: kernel.generated.recipe.sharedMemBytes,
     threads: kernel.generated.recipe.threads,

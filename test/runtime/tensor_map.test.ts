@@ -18,6 +18,8 @@ describe('the 128 bytes', () => {
     const swizzled = words({ ...base, swizzle: '128B' })
     expect(swizzled[2]).toBe('00006090')
     expect(swizzled[18]).toBe('00000400')
+    // Atoms of 32 bytes: swizzle_atomicity 1 in bits 19-21, where tensormap.replace writes it.
+    expect(words({ ...base, swizzle: '128B_ATOM_32B' })[2]).toBe('00086090')
   })
 
   test('hold element type, rank, fill, promotion and interleave in word 2', () => {
@@ -84,7 +86,7 @@ test.each<[string, Partial<TensorMapOptions>, string]>([
   ],
   ['oobFill', { oobFill: 'nan' }, 'zeros for integer elements'],
   ['dtype', { dtype: 'e2m1' }, 'packed 4- and 6-bit elements are not supported'],
-  ['swizzle', { swizzle: '128B_ATOM_32B' as never }, 'one of none, 32B, 64B, 128B'],
+  ['swizzle', { swizzle: '128B_ATOM_64B' as never }, 'one of none, 32B, 64B, 128B, 128B_ATOM_32B'],
 ])('refused, as by the driver: %s %o', async (field, options, text) => {
   const error = await errorOf(() => createTensorMap({ ...base, ...options }))
   expect(error.code).toBe('KTL4012')

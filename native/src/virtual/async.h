@@ -19,6 +19,7 @@ struct AsyncItem {
   uint64_t id = 0;
   AsyncKind kind = AsyncKind::Load;
   uint32_t queue = 0;                  // Tensor: CTA rank
+  uint64_t done = 0;                   // modelled time of its effect
   std::string what;                    // for reports: "TMA load of 16384 bytes to 0x400"
   uint32_t cta = 0, warp = 0, pc = 0;  // who issued it
   std::function<void()> run;

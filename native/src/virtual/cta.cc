@@ -1,6 +1,7 @@
 #include "cta.h"
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 #include "ordering.h"
 
 namespace ktl {
@@ -32,31 +33,29 @@ void Cta::completeBarriers() {
     barrier.result[2] = barrier.trues != 0;
     barrier.arrived = barrier.trues = barrier.lanes = barrier.expected = 0;
     ++barrier.generation;
+    barrier.done = std::exchange(barrier.latest, 0);
     ++cluster->epoch;
   }
 }
 
-Cluster::Cluster(Launch& owner, uint64_t at)
-    : launch(owner), index(at), async(owner.config->order, owner.config->seed * 0x9e3779b97f4a7c15ull + at) {
+Cluster::Cluster(Launch& owner, const ClusterPlace& at)
+    : launch(owner),
+      place(at),
+      async(owner.config->order, owner.config->seed * 0x9e3779b97f4a7c15ull + at.index) {
   const LaunchConfig& config = *launch.config;
   counts.resize(launch.code->ops.size());
   trace.enabled = config.trace;
-  uint64_t rest = at;
-  for (int d = 0; d < 3; ++d) {
-    id[d] = static_cast<uint32_t>(rest % launch.clusters[d]);
-    rest /= launch.clusters[d];
-  }
-  const uint32_t size = config.cluster[0] * config.cluster[1] * config.cluster[2];
-  for (uint32_t rank = 0; rank < size; ++rank) {
+  for (uint32_t rank = 0; rank < place.ctas(); ++rank) {
     auto cta = std::make_unique<Cta>();
     cta->cluster = this;
     cta->rank = rank;
     uint32_t left = rank;
     for (int d = 0; d < 3; ++d) {
-      cta->clusterLocal[d] = left % config.cluster[d];
-      left /= config.cluster[d];
-      cta->id[d] = id[d] * config.cluster[d] + cta->clusterLocal[d];
+      cta->clusterLocal[d] = left % place.extents[d];
+      left /= place.extents[d];
+      cta->id[d] = place.first[d] + cta->clusterLocal[d];
     }
+    cta->linear = cta->id[0] + config.grid[0] * (cta->id[1] + uint64_t{config.grid[1]} * cta->id[2]);
     cta->shared.bytes.assign(launch.sharedBytes, 0xcd);
     cta->shared.valid.assign(launch.sharedBytes, launch.checks ? 0 : 1);
     std::fill_n(cta->shared.bytes.begin(), std::min<size_t>(ptx::kSharedBase, launch.sharedBytes), 0);
@@ -67,6 +66,12 @@ Cluster::Cluster(Launch& owner, uint64_t at)
       warp->start(*launch.code, *cta, w, launch.threads - w * 32);
       cta->warps.push_back(std::move(warp));
     }
+    std::string where = std::to_string(cta->id[0]);
+    for (int d = 1; d < 3; ++d)
+      if (config.grid[d] > 1 || config.grid[2] > 1) where += ", " + std::to_string(cta->id[d]);
+    if (place.ctas() > 1)
+      where += " (rank " + std::to_string(rank) + " of " + std::to_string(place.ctas()) + ")";
+    trace.process(cta->linear, "CTA " + where);
     ctas.push_back(std::move(cta));
   }
   if (config.checks == LaunchConfig::Checks::Full) ordering = std::make_unique<Ordering>(*this);
@@ -92,6 +97,7 @@ void Cluster::completeBarrier() {
     }
   if (!anybody) return;
   ++barrier.phase;
+  barrier.done = std::exchange(barrier.latest, 0);
   ++epoch;
 }
 

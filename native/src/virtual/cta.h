@@ -3,6 +3,7 @@
 #include <deque>
 #include <unordered_map>
 #include "async.h"
+#include "cluster_queue.h"
 #include "mbarrier.h"
 #include "tmem.h"
 #include "trace.h"
@@ -18,6 +19,7 @@ struct NamedBarrier {
   uint32_t arrived = 0;
   uint32_t expected = 0;  // 0: every warp that has not exited
   uint64_t generation = 0;
+  uint64_t latest = 0, done = 0;   // modelled times: of the last arrival, of the last generation
   uint32_t trues = 0;              // predicates of bar.red seen so far
   uint32_t lanes = 0;              // lanes that contributed to `trues`
   uint32_t result[3] = {0, 0, 0};  // popc, and, or of the generation that completed last
@@ -26,6 +28,7 @@ struct NamedBarrier {
 struct Cta {
   Cluster* cluster = nullptr;
   uint32_t rank = 0;
+  uint64_t linear = 0;  // place in the grid, x fastest: its process in a trace
   std::array<uint32_t, 3> id{}, clusterLocal{};  // %ctaid, %cluster_ctaid
   SharedMemory shared;
   TensorMemory tmem;
@@ -34,9 +37,9 @@ struct Cta {
   std::unordered_map<uint32_t, Mbarrier> mbarriers;  // by offset in shared memory
   std::shared_ptr<UmmaBatch> umma;  // the youngest batch of tcgen05.mma, while others may join it
   uint32_t tmemColumns = 0, tmemPeak = 0;
+  uint32_t pairAllocated = 0, pairReleased = 0;  // times that alloc and dealloc ran with .cta_group::2
   uint32_t liveWarps = 0;
-  // modelled cycles of the units
-  uint64_t tensorCycles = 0, tmaBytes = 0;
+  timing::Unit tensorCore, reads, fills, drains;  // what is busy until when (timing.h)
 
   void completeBarriers();  // after an arrival or an exit
   // Live mbarrier at a shared offset; throws Fault.
@@ -45,6 +48,7 @@ struct Cta {
 
 struct ClusterBarrier {
   uint64_t phase = 0;
+  uint64_t latest = 0, done = 0;
 };
 
 // Everything of one launch that clusters share.
@@ -54,19 +58,16 @@ struct Launch {
   const LaunchConfig* config = nullptr;
   const GlobalView* global = nullptr;
   uint32_t threads = 0, warpsPerCta = 0, sharedBytes = 0, dynamicBytes = 0;
-  std::array<uint32_t, 3> clusters{};  // grid in clusters
-  uint64_t clusterCount = 0;
-  std::atomic<uint64_t> nextCluster{0};  // the queue of clusters not launched yet
-  std::atomic<uint64_t> instructions{0}, ctasDone{0};
+  std::unique_ptr<ClusterQueue> queue;
+  std::atomic<uint64_t> instructions{0}, ctasDone{0}, clustersDone{0};  // done: run or cancelled
   bool checks = true;
 };
 
 struct Cluster {
-  Cluster(Launch& launch, uint64_t index);
+  Cluster(Launch& launch, const ClusterPlace& place);
   ~Cluster();
   Launch& launch;
-  uint64_t index;
-  std::array<uint32_t, 3> id{};
+  ClusterPlace place;
   std::vector<std::unique_ptr<Cta>> ctas;
   AsyncEngine async;
   ClusterBarrier barrier;

@@ -1,8 +1,9 @@
 #include "exec_async.h"
+#include <utility>
 
 namespace ktl {
 
-uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, std::function<void()> run,
+uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64_t done, std::function<void()> run,
                std::function<void()> read) {
   Cluster& cluster = *w.cta->cluster;
   AsyncItem item;
@@ -11,10 +12,10 @@ uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, std::f
   item.cta = w.cta->rank;
   item.warp = w.index;
   item.pc = w.pc;
+  item.done = done;
   if (cluster.trace.enabled) {
-    const uint64_t process = cluster.index * cluster.ctas.size() + w.cta->rank,
-                   start = cluster.trace.now + w.index;
-    const uint32_t row = 1000 + static_cast<uint32_t>(kind);
+    const uint64_t process = w.cta->linear, start = cluster.trace.now + w.index;
+    const uint32_t row = Trace::kUnits + static_cast<uint32_t>(kind);
     item.run = [&cluster, process, row, start, what, run = std::move(run)] {
       run();
       cluster.trace.slice(process, row, what, start,
@@ -39,13 +40,13 @@ uint64_t laneAddress(Warp& w, const Op& op, unsigned k, uint32_t lane) {
 }
 
 void commitGroup(Warp::AsyncGroups& groups) {
-  groups.committed.push_back(std::move(groups.open));
-  groups.open.clear();
+  groups.committed.push_back(std::exchange(groups.open, {}));
 }
 
 void waitGroups(Warp& w, Warp::AsyncGroups& groups, int64_t pending) {
   while (static_cast<int64_t>(groups.committed.size()) > pending) {
-    for (const uint64_t id : groups.committed.front()) w.cta->cluster->async.force(id);
+    for (const uint64_t id : groups.committed.front().ids) w.cta->cluster->async.force(id);
+    if (const uint64_t done = groups.committed.front().done) w.waitUntil(done + timing::kStoreLatency);
     groups.committed.pop_front();
   }
 }
@@ -55,8 +56,11 @@ constexpr size_t kUnwrittenGroups = 4;
 
 void readGroups(Warp& w, Warp::AsyncGroups& groups, int64_t pending) {
   const auto all = static_cast<int64_t>(groups.committed.size());
-  for (int64_t i = 0; i < all - pending; ++i)
-    for (const uint64_t id : groups.committed[static_cast<size_t>(i)]) w.cta->cluster->async.read(id);
+  for (int64_t i = 0; i < all - pending; ++i) {
+    const Warp::AsyncGroups::Group& group = groups.committed[static_cast<size_t>(i)];
+    for (const uint64_t id : group.ids) w.cta->cluster->async.read(id);
+    w.waitUntil(group.done);
+  }
   waitGroups(w, groups, pending + static_cast<int64_t>(kUnwrittenGroups));
 }
 
@@ -74,6 +78,7 @@ void completeTx(Cluster& cluster, uint32_t rank, uint32_t offset, uint32_t bytes
   Cta& cta = alive(cluster, rank);
   Mbarrier& barrier = cta.mbarrier(offset, "complete_tx");
   if (sent) cluster.ordering->complete(*sent, cta, offset, barrier.completed);
+  barrier.at(cluster.async.running()->done);
   barrier.complete(bytes);
   ++cluster.epoch;
 }

@@ -8,8 +8,9 @@
 
 namespace ktl {
 
-// Queues an effect in the name of the running instruction. `read`: of a store, copies its source.
-uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, std::function<void()> run,
+// Queues an effect in the name of the running instruction. `done`: its modelled time; `read`: of a store, copies
+// its source.
+uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64_t done, std::function<void()> run,
                std::function<void()> read = {});
 // Address of op.src[k] in one lane, with op.imm for k = 0.
 uint64_t laneAddress(Warp& w, const Op& op, unsigned k, uint32_t lane);

@@ -46,12 +46,14 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
                                              std::to_string(all) + " are expected"};
     if (Ordering* order = w.cta->cluster->ordering.get())
       order->arriveBarrier(w, fresh, id, barrier.generation);
+    barrier.latest = std::max(barrier.latest, w.now());
     w.cta->completeBarriers();
     if (kind == kArrive) return Flow::Next;
   }
   bool passed = true;
   forLanes(mask, [&](uint32_t i) { passed &= barrier.generation >= w.barrierToken[i]; });
   if (!passed) return Flow::Block;
+  w.waitUntil(barrier.done);
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->passBarrier(w, mask, id, w.barrierToken[std::countr_zero(mask)] - 1, !(op.aux & 256));
   forLanes(mask, [&](uint32_t i) { w.barrierToken[i] = 0; });
@@ -91,6 +93,8 @@ Flow clusterArrive(Warp& w, const Op&, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) { w.clusterPhase[i] = cluster.barrier.phase + 1; });
   w.clusterArrived |= mask;
   if (Ordering* order = cluster.ordering.get()) order->arriveCluster(w, mask, cluster.barrier.phase);
+  const uint64_t latency = cluster.ctas.size() > 1 ? timing::kRemoteLatency : 0;
+  cluster.barrier.latest = std::max(cluster.barrier.latest, w.now() + latency);
   cluster.completeBarrier();
   return Flow::Next;
 }
@@ -98,6 +102,7 @@ Flow clusterWait(Warp& w, const Op&, uint32_t mask) {
   bool passed = true;
   forLanes(mask, [&](uint32_t i) { passed &= w.cta->cluster->barrier.phase >= w.clusterPhase[i]; });
   if (!passed) return Flow::Block;
+  w.waitUntil(w.cta->cluster->barrier.done);
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->passCluster(w, mask, w.clusterPhase[std::countr_zero(mask)] - 1);
   return Flow::Next;
@@ -173,6 +178,7 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     if (op.aux & kState) w.at<uint64_t>(op.dst)[i] = barrier.word();
     const uint64_t before = barrier.completed;
     if (Ordering* order = cta.cluster->ordering.get()) order->arriveMbarrier(w, i, cta, offset, before);
+    barrier.at(w.now() + (&cta == w.cta ? 0 : timing::kRemoteLatency));
     if (op.aux & (kExpect | kOnlyExpect)) barrier.expect(value[i]);
     if (op.aux & kComplete) barrier.complete(value[i]);
     if (!(op.aux & (kOnlyExpect | kComplete))) {
@@ -180,8 +186,7 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
       op.aux& kDrop ? barrier.drop(count) : barrier.arrive(count);
     }
     if (barrier.completed != before)
-      cta.cluster->trace.instant(cta.cluster->index * cta.cluster->ctas.size() + cta.rank, w.index,
-                                 "mbarrier " + hex(offset) + " completes");
+      cta.cluster->trace.instant(cta.linear, w.index, "mbarrier " + hex(offset) + " completes");
   });
   if (op.aux & kState) w.setTaint(op.dst, mask, 0);
   w.faultLane = ~0u;
@@ -222,6 +227,7 @@ Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
     // A waiter that saw the phase open keeps its success, however many phases complete before it runs again.
     const bool done = barrier.passed(parity) || (w.latch[i] != 0 && barrier.completed >= w.latch[i]);
     passed |= uint32_t{done} << i;
+    if (done) w.waitUntil(barrier.done[parity]);
     if (Ordering* order = cta.cluster->ordering.get(); order && done)
       order->passMbarrier(w, i, cta, offset, barrier.passed(parity) ? barrier.completed - 1 : w.latch[i] - 1);
     hash = hash * 31 + barrier.word() + offset;

@@ -44,6 +44,25 @@ TensorMap mapOf(Warp& w, const Op& op, uint32_t lane, std::array<int32_t, 5>& co
   return map;
 }
 
+// When a load is done: read once, and taken in by every destination.
+uint64_t loadTime(Warp& w, const Destination& d, uint64_t bytes) {
+  using namespace timing;
+  uint64_t done = w.cta->reads.reserve(w.now(), cyclesOf(bytes, kReadBytes));
+  forLanes(d.ranks, [&](uint32_t rank) {
+    Unit& fills = w.cta->cluster->ctas[rank]->fills;
+    done = std::max(done, fills.reserve(w.now(), cyclesOf(bytes, kFillBytes)));
+  });
+  return done + kLoadLatency;
+}
+
+// When a store has read its source.
+uint64_t storeTime(Warp& w, uint32_t lane, Cta& cta, uint64_t bytes) {
+  const uint64_t done = cta.drains.reserve(w.now(), timing::cyclesOf(bytes, timing::kReadBytes));
+  uint64_t& group = groupsOf(w, lane).open.done;
+  group = std::max(group, done);
+  return done;
+}
+
 std::string place(const Op& op, const std::array<int32_t, 5>& coordinates) {
   std::string text = "(";
   for (uint32_t k = 0; k < op.listCount; ++k) text += (k ? ", " : "") + std::to_string(coordinates[k]);
@@ -65,12 +84,11 @@ Flow tensorLoad(Warp& w, const Op& op, uint32_t mask) {
     const GlobalView* global = cluster.launch.global;
     issue(w, AsyncKind::Load, 0,
           "TMA load " + place(op, c) + " of " + std::to_string(bytes) + " bytes to " + hex(d.offset),
-          [=, &cluster] {
+          loadTime(w, d, bytes), [=, &cluster] {
             forLanes(d.ranks, [&](uint32_t rank) {
               Cta& cta = alive(cluster, rank);
               executeTensorLoad(map, c.data(), d.offset, cta.shared, *global);
               if (sent) cluster.ordering->forget(cta, d.offset, map.pitch() * map.rowCount());
-              cta.tmaBytes += bytes;
               completeTx(cluster, d.barrierRank(rank), d.barrier, bytes, sent);
             });
           });
@@ -131,20 +149,20 @@ Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
     const Warp* issuer = &w;
     const uint32_t pc = w.pc;
     const auto source = std::make_shared<StoreSource>(cta, offset, map.pitch() * map.rowCount());
+    const uint64_t done = storeTime(w, lane, cta, map.rowBytes() * map.rowCount());
     const uint64_t id = issue(
-        w, AsyncKind::Store, 0, "TMA store " + place(op, c) + " from " + hex(offset),
+        w, AsyncKind::Store, 0, "TMA store " + place(op, c) + " from " + hex(offset), done,
         [=, &cluster, &cta] {
           const TensorStoreReport report =
               reduces ? executeTensorReduce(map, c.data(), source->at, source->memory(), *global, reduction)
                       : executeTensorStore(map, c.data(), source->at, source->memory(), *global);
           cluster.stored += report.bytesWritten;
-          cta.tmaBytes += report.bytesWritten;
           ++cluster.epoch;
           reportInvalid(cluster, issuer, pc, report.invalidBytes,
                         report.firstInvalidAddress + (offset - source->at), "a TMA store");
         },
         [=] { source->take(); });
-    groupsOf(w, lane).open.push_back(id);
+    groupsOf(w, lane).open.ids.push_back(id);
   });
   w.faultLane = ~0u;
   return Flow::Next;
@@ -187,6 +205,7 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
     cluster.loaded += size;
     const Sent sent = signals(w, lane, d, "this bulk copy");
     issue(w, AsyncKind::Load, 0, "bulk copy of " + std::to_string(size) + " bytes to " + hex(d.offset),
+          loadTime(w, d, size),
           [=, &cluster] {
             forLanes(d.ranks, [&](uint32_t rank) {
               Cta& cta = alive(cluster, rank);
@@ -196,7 +215,6 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
               else
                 std::memset(cta.shared.valid.data() + d.offset, 1, size);
               if (sent) cluster.ordering->forget(cta, d.offset, size);
-              cta.tmaBytes += size;
               completeTx(cluster, d.barrierRank(rank), d.barrier, size, sent);
             });
           });
@@ -223,8 +241,9 @@ Flow bulkStore(Warp& w, const Op& op, uint32_t mask) {
     const auto held = std::make_shared<StoreSource>(cta, offset, size);
     const bool masked = op.listCount > 1;
     const uint32_t bytes = masked ? w.at<uint16_t>(w.code->lists[op.list + 1])[lane] : 0xffffu;
+    const uint64_t done = storeTime(w, lane, cta, size);
     const uint64_t id = issue(
-        w, AsyncKind::Store, 0, "bulk store of " + std::to_string(size) + " bytes from " + hex(offset),
+        w, AsyncKind::Store, 0, "bulk store of " + std::to_string(size) + " bytes from " + hex(offset), done,
         [=, &cluster, &cta] {
           const uint8_t* from = held->memory().bytes.data() + held->at;
           uint32_t invalid = 0, first = 0;
@@ -240,12 +259,11 @@ Flow bulkStore(Warp& w, const Op& op, uint32_t mask) {
           else
             std::memcpy(to, from, size);
           cluster.stored += size;
-          cta.tmaBytes += size;
           ++cluster.epoch;
           reportInvalid(cluster, issuer, pc, invalid, first, "a bulk store");
         },
         [=] { held->take(); });
-    groupsOf(w, lane).open.push_back(id);
+    groupsOf(w, lane).open.ids.push_back(id);
   });
   w.faultLane = ~0u;
   return Flow::Next;

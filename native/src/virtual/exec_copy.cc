@@ -41,7 +41,7 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     forLanes(mask, [&](uint32_t i) { order->forget(*w.cta, to.address[i] & 0xffffff, bytes); });
   forLanes(mask, [&](uint32_t i) { parts.push_back({to.data[i], to.valid[i], from.data[i], size[i]}); });
   const uint64_t id =
-      issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]),
+      issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]), w.now(),
             [parts, bytes] {
               for (const Part& part : parts) {
                 if (part.bytes) std::memcpy(part.to, part.from, part.bytes);
@@ -49,7 +49,7 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
                 std::memset(part.valid, 1, bytes);
               }
             });
-  forLanes(mask, [&](uint32_t i) { groupsOf(w, i).open.push_back(id); });
+  forLanes(mask, [&](uint32_t i) { groupsOf(w, i).open.ids.push_back(id); });
   return Flow::Next;
 }
 
@@ -72,13 +72,13 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, sharedAddress(laneAddress(w, op, 0, i)), 8, false, offset);
     if (!op.aux) cta.mbarrier(offset, "cp.async.mbarrier.arrive").raise();
-    std::vector<uint64_t> before = groupsOf(w, i).open;
+    std::vector<uint64_t> before = groupsOf(w, i).open.ids;
     for (const auto& group : groupsOf(w, i).committed)
-      before.insert(before.end(), group.begin(), group.end());
+      before.insert(before.end(), group.ids.begin(), group.ids.end());
     AsyncEngine& engine = w.cta->cluster->async;
     Ordering* order = w.cta->cluster->ordering.get();
     const auto sent = order ? order->release(w, i) : nullptr;
-    issue(w, AsyncKind::Copy, 0, "cp.async.mbarrier.arrive on " + hex(offset),
+    issue(w, AsyncKind::Copy, 0, "cp.async.mbarrier.arrive on " + hex(offset), w.now(),
           [&cta, offset, before, &engine, order, sent] {
             for (const uint64_t id : before) engine.force(id);
             Mbarrier& barrier = cta.mbarrier(offset, "cp.async.mbarrier.arrive");

@@ -18,19 +18,15 @@ Flow tryCancel(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t ranks = op.aux ? (1u << cluster.ctas.size()) - 1 : 1u << w.cta->rank;
     const Destination d{response, barrier, ranks};
     const Sent sent = signals(w, lane, d, "clusterlaunchcontrol.try_cancel");
-    issue(w, AsyncKind::Load, 0, "clusterlaunchcontrol.try_cancel", [=, &cluster] {
+    issue(w, AsyncKind::Load, 0, "clusterlaunchcontrol.try_cancel", w.now() + timing::kRemoteLatency,
+          [=, &cluster] {
       Launch& launch = cluster.launch;
       uint32_t words[4] = {};
-      uint64_t next = launch.nextCluster.fetch_add(1);
-      if (next < launch.clusterCount) {
+      if (const auto place = launch.queue->cancel(cluster.place.extents)) {
         words[0] = 1;
-        for (int d = 0; d < 3; ++d) {
-          words[d + 1] = static_cast<uint32_t>(next % launch.clusters[d]) * launch.config->cluster[d];
-          next /= launch.clusters[d];
-        }
-        launch.ctasDone += cluster.ctas.size();
-      } else {
-        launch.nextCluster = launch.clusterCount;
+        for (int d = 0; d < 3; ++d) words[d + 1] = place->first[d];
+        launch.ctasDone += place->ctas();
+        ++launch.clustersDone;
       }
       forLanes(ranks, [&](uint32_t rank) {
         Cta& cta = alive(cluster, rank);

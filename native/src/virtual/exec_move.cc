@@ -8,6 +8,7 @@ namespace ktl {
 uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
   const Cta& cta = *w.cta;
   const Launch& launch = cta.cluster->launch;
+  const ClusterPlace& cluster = cta.cluster->place;
   const LaunchConfig& config = *launch.config;
   const uint32_t thread = w.index * 32 + lane;
   const auto dimension = [&](const char* prefix) -> int {  // index of the component, -1: another register
@@ -28,18 +29,18 @@ uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
   if ((d = dimension("%ntid")) >= 0) return component(config.block, d, 0);
   if ((d = dimension("%ctaid")) >= 0) return component(cta.id, d, 0);
   if ((d = dimension("%nctaid")) >= 0) return component(config.grid, d, 0);
-  if ((d = dimension("%clusterid")) >= 0) return component(cta.cluster->id, d, 0);
-  if ((d = dimension("%nclusterid")) >= 0) return component(launch.clusters, d, 0);
+  // Of a grid of mixed sizes: as if all clusters were like this one.
+  if ((d = dimension("%clusterid")) >= 0) return d < 3 ? cluster.first[d] / cluster.extents[d] : 0;
+  if ((d = dimension("%nclusterid")) >= 0) return d < 3 ? config.grid[d] / cluster.extents[d] : 0;
   if ((d = dimension("%cluster_ctaid")) >= 0) return component(cta.clusterLocal, d, 0);
-  if ((d = dimension("%cluster_nctaid")) >= 0) return component(config.cluster, d, 0);
-  const uint32_t clusterSize = config.cluster[0] * config.cluster[1] * config.cluster[2];
+  if ((d = dimension("%cluster_nctaid")) >= 0) return component(cluster.extents, d, 0);
   if (name == "%laneid") return lane;
   if (name == "%warpid") return w.index;
   if (name == "%nwarpid") return 64;
   if (name == "%cluster_ctarank") return cta.rank;
-  if (name == "%cluster_nctarank") return clusterSize;
-  if (name == "%is_explicit_cluster") return clusterSize > 1;
-  if (name == "%smid") return (cta.cluster->index * clusterSize + cta.rank) % launch.program->device.smCount;
+  if (name == "%cluster_nctarank") return cluster.ctas();
+  if (name == "%is_explicit_cluster") return cluster.ctas() > 1 || config.preferredCluster[0] != 0;
+  if (name == "%smid") return cta.linear % launch.program->device.smCount;
   if (name == "%nsmid") return launch.program->device.smCount;
   if (name == "%lanemask_eq") return 1u << lane;
   if (name == "%lanemask_lt") return (1u << lane) - 1;

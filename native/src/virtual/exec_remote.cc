@@ -22,6 +22,7 @@ Flow storeAsync(Warp& w, const Op& op, uint32_t mask) {
     const Destination d{offset, barrier, 1u << cta.rank};
     const Sent sent = signals(w, lane, d, "this st.async");
     issue(w, AsyncKind::Load, 0, "st.async of " + std::to_string(data.size()) + " bytes to " + hex(to),
+          w.now() + timing::kRemoteLatency,
           [=, &cta, &cluster] {
             std::memcpy(cta.shared.bytes.data() + offset, data.data(), data.size());
             std::memset(cta.shared.valid.data() + offset, 1, data.size());
@@ -53,6 +54,7 @@ Flow reduceAsync(Warp& w, const Op& op, uint32_t mask) {
     if (offset % bytes) throw Fault{Code::Misaligned, "red.async to " + hex(to)};
     const Sent sent = signals(w, lane, {offset, barrier, 1u << cta.rank}, "this red.async");
     issue(w, AsyncKind::Load, 0, "red.async of " + std::to_string(bytes) + " bytes to " + hex(to),
+          w.now() + timing::kRemoteLatency,
           [=, &cta, &cluster] {
             reduceShared(cta, offset, reinterpret_cast<const uint8_t*>(&value), bytes, aux);
             if (sent) cluster.ordering->forget(cta, offset, bytes);
@@ -82,6 +84,7 @@ Flow reduceBulk(Warp& w, const Op& op, uint32_t mask) {
     if (cluster.ordering) cluster.ordering->readAsync(w, lane, own, source, size, "this bulk reduction");
     const Sent sent = signals(w, lane, {offset, barrier, 1u << cta.rank}, "this bulk reduction");
     issue(w, AsyncKind::Load, 0, "bulk reduction of " + std::to_string(size) + " bytes to " + hex(to),
+          w.now() + timing::kRemoteLatency,
           [=, &cta, &own, &cluster] {
             reduceShared(cta, offset, own.shared.bytes.data() + source, size, aux);
             for (uint32_t i = 0; i < size; ++i) cta.shared.valid[offset + i] &= own.shared.valid[source + i];

@@ -15,11 +15,12 @@ enum Field : uint32_t {
   kType,
   kInterleave,
   kSwizzle,
-  kFill
+  kFill,
+  kAtomicity
 };
 constexpr const char* kFields[] = {"global_address", "rank",           "box_dim",  "global_dim",
                                    "global_stride",  "element_stride", "elemtype", "interleave_layout",
-                                   "swizzle_mode",   "fill_mode"};
+                                   "swizzle_mode",   "fill_mode",      "swizzle_atomicity"};
 
 void setBits(uint32_t& word, uint32_t at, uint32_t count, uint32_t value) {
   const uint32_t mask = ((1u << count) - 1) << at;
@@ -39,6 +40,7 @@ void replace(uint8_t* map, uint32_t field, uint32_t index, uint64_t value) {
       break;
     case kInterleave: setBits(words[2], 11, 2, small); break;
     case kSwizzle: setBits(words[2], 13, 2, small); break;
+    case kAtomicity: setBits(words[2], 19, 3, small); break;
     case kFill: setBits(words[2], 15, 1, small); break;
     case kStride:
       words[3 + index] = static_cast<uint32_t>(value >> 4);

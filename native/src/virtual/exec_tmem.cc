@@ -19,7 +19,23 @@ uint32_t tmemAddress(Warp& w, const Op& op, unsigned k, uint32_t mask, bool unif
 
 namespace {
 
-// src: shared destination; list: columns
+Cta* peerOf(const Cta& cta) {
+  const uint32_t rank = cta.rank ^ 1;
+  return rank < cta.cluster->ctas.size() ? cta.cluster->ctas[rank].get() : nullptr;
+}
+
+// With .cta_group::2 both CTAs of a pair deallocate together: neither may while the other still uses what they
+// allocated together, or has not allocated it yet.
+void requirePair(const Cta& cta, const char* operation) {
+  const Cta* peer = peerOf(cta);
+  if (cta.pairAllocated == 0 || !peer || peer->pairReleased < peer->pairAllocated ||
+      peer->pairReleased <= cta.pairReleased)
+    return;
+  throw Fault{Code::TmemAccess, std::string(operation) + " after the CTA of rank " + std::to_string(peer->rank) +
+                                    " deallocated the Tensor Memory of the pair"};
+}
+
+// src: shared destination; list: columns; aux: .cta_group::2
 Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   Cta& cta = *w.cta;
   const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask);
@@ -30,6 +46,7 @@ Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   uint32_t address;
   if (!cta.tmem.allocate(columns, address)) return Flow::Block;
   cta.tmemColumns += columns;
+  cta.pairAllocated += op.aux;
   cta.tmemPeak = std::max(cta.tmemPeak, cta.tmemColumns);
   std::memcpy(to.shared.bytes.data() + offset, &address, 4);
   std::memset(to.shared.valid.data() + offset, 1, 4);
@@ -42,6 +59,10 @@ Flow release(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask);
   w.cta->tmem.release(w.uniform<uint32_t>(op.src[0], mask), columns);
   w.cta->tmemColumns -= columns;
+  w.cta->pairReleased += op.aux;
+  if (const Cta* peer = peerOf(*w.cta); op.aux && peer && peer->pairAllocated < w.cta->pairReleased)
+    throw Fault{Code::TmemAccess, "tcgen05.dealloc.cta_group::2 before the CTA of rank " +
+                                      std::to_string(peer->rank) + " has allocated"};
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->freeTmem(*w.cta, w.uniform<uint32_t>(op.src[0], mask), columns);
   ++w.cta->cluster->epoch;
@@ -79,7 +100,9 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
   };
   const LaunchConfig::Order order = w.cta->cluster->launch.config->order;
   w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.ld");
+  requirePair(*w.cta, "tcgen05.ld");
   if (Ordering* ordering = w.cta->cluster->ordering.get()) ordering->transfer(w, address, transfer, true);
+  w.tmemReads.reserve(w.now(), transfer.columns());
   const bool now = order == LaunchConfig::Order::Eager ||
                    (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
   if (now) read();
@@ -94,6 +117,7 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
 }
 
 Flow waitLoads(Warp& w, const Op&, uint32_t) {
+  if (!w.tmemLoads.empty()) w.waitUntil(w.tmemReads.free + timing::kTmemLatency);
   for (const auto& land : w.tmemLoads) land();
   w.tmemLoads.clear();
   if (Ordering* order = w.cta->cluster->ordering.get()) order->waitTransfers(w, true);
@@ -113,9 +137,10 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
     buffer->valid[k] = ~w.taint[slot];
   }
   w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.st");
+  requirePair(*w.cta, "tcgen05.st");
   if (Ordering* order = w.cta->cluster->ordering.get()) order->transfer(w, address, transfer, false);
   Warp* warp = &w;
-  w.tmemStores.push_back(issue(w, AsyncKind::Tmem, 0, "tcgen05.st", [=] {
+  w.tmemStores.push_back(issue(w, AsyncKind::Tmem, 0, "tcgen05.st", w.now(), [=] {
     warp->cta->tmem.store(transfer, address, warp->index, buffer->registers, buffer->valid);
   }));
   return Flow::Next;
@@ -220,7 +245,7 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     }
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank,
-          std::string("tcgen05.cp ") + shape.name + " to column " + std::to_string(address & 0xffff), [=] {
+          std::string("tcgen05.cp ") + shape.name + " to column " + std::to_string(address & 0xffff), w.now(), [=] {
             for (Cta* cta : ctas) copyRows(*cta, shape, mode, address, descriptor);
           });
   });
@@ -233,7 +258,7 @@ Flow shift(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t address = tmemAddress(w, op, 0, 1u << lane, false);
     const auto ctas = targets(w, op.aux);
     w.cta->umma.reset();
-    issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.shift", [=] {
+    issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.shift", w.now(), [=] {
       for (Cta* cta : ctas) {
         cta->tmem.require(address & 0xffff, 8, "tcgen05.shift");
         for (uint32_t c = address & 0xffff; c < (address & 0xffff) + 8; ++c)
@@ -278,12 +303,14 @@ void addTmemRows(Table& t) {
                  b.op.list = b.list({b.source(1, 4)});
                  b.op.flags |= kAligned;
                  b.op.wait = Wait::Tmem;
+                 b.op.aux = b.has("cta_group::2");
                  b.op.run = &allocate;
                }});
   t.push_back({"tcgen05", "dealloc" + group + "sync aligned b32", [](Builder& b) {
                  b.op.src[0] = b.source(0, 4);
                  b.op.list = b.list({b.source(1, 4)});
                  b.op.flags |= kAligned;
+                 b.op.aux = b.has("cta_group::2");
                  b.op.run = &release;
                }});
   const auto aligned = [&](const std::string& pattern, Handler handler) {

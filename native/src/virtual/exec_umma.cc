@@ -42,7 +42,10 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     for (uint32_t i = 0; i < u.ctaGroup; ++i)
       ctas[i] = {&cluster.ctas[even + i]->shared, &cluster.ctas[even + i]->tmem};
     w.faultLane = lane;
-    validateUmma(u, {ctas.data(), u.ctaGroup});
+    const UmmaCost cost = validateUmma(u, {ctas.data(), u.ctaGroup});
+    uint64_t from = w.now();
+    for (uint32_t i = 0; i < u.ctaGroup; ++i) from = std::max(from, cluster.ctas[even + i]->tensorCore.free);
+    for (uint32_t i = 0; i < u.ctaGroup; ++i) cluster.ctas[even + i]->tensorCore.reserve(from, cost.cycles);
     w.faultLane = ~0u;
 
     if (Ordering* order = cluster.ordering.get()) order->multiply(w, lane, u, even);
@@ -53,26 +56,27 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
       return;
     }
     const auto batch = std::make_shared<UmmaBatch>();
+    const bool silicon = cluster.launch.config->tensorCores == LaunchConfig::TensorCores::Silicon;
+    const UmmaMode mode = silicon ? UmmaMode::Silicon : UmmaMode::Fast;
     batch->ctaGroup = u.ctaGroup;
     batch->ops.push_back(u);
     cta->umma = batch;
-    issue(w, AsyncKind::Tensor, cta->rank, "tcgen05.mma", [=, &cluster] {
+    issue(w, AsyncKind::Tensor, cta->rank, "tcgen05.mma", w.now(), [=, &cluster] {
       const std::vector<UmmaOp> ops = std::move(batch->ops);
       batch->ops.clear();  // closed: later instructions start a new batch
-      const UmmaCost cost = executeUmma(ops, {ctas.data(), batch->ctaGroup});
-      cluster.tensorMacs += cost.macs;
-      cta->tensorCycles += cost.cycles;
+      cluster.tensorMacs += executeUmma(ops, {ctas.data(), batch->ctaGroup}, mode).macs;
     });
   });
   return Flow::Next;
 }
 
-// src: mbarrier, mask. aux: multicast.
+// src: mbarrier, mask.
+enum CommitFlag : uint32_t { kMulticast = 1, kPair = 2 };
 Flow commit(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
     const uint32_t address = sharedAddress(laneAddress(w, op, 0, lane));
-    const uint32_t ranks = op.aux ? w.at<uint16_t>(op.src[1])[lane] : 1u << (address >> 24 & 31),
+    const uint32_t ranks = op.aux & kMulticast ? w.at<uint16_t>(op.src[1])[lane] : 1u << (address >> 24 & 31),
                    offset = address & 0xffffff;
     if (ranks == 0 || ranks >> cluster.ctas.size())
       throw Fault{Code::SharedOutOfBounds, "tcgen05.commit to CTA mask " + hex(ranks) + " in a cluster of " +
@@ -84,12 +88,15 @@ Flow commit(Warp& w, const Op& op, uint32_t mask) {
         order->signalAsync(w, lane, *cluster.ctas[rank], offset, "this tcgen05.commit");
       });
     const auto sent = order ? order->commit(w, lane) : nullptr;
-    issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.commit to mbarrier " + hex(offset), [=, &cluster] {
+    const bool pair = op.aux & kPair;
+    const uint64_t done = std::max(w.now(), w.cta->tensorCore.free) + timing::kCommit[pair];
+    issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.commit to mbarrier " + hex(offset), done, [=, &cluster] {
       forLanes(ranks, [&](uint32_t rank) {
         if (cluster.ctas[rank]->liveWarps == 0)
           throw Fault{Code::AsyncInFlight, "the CTA of rank " + std::to_string(rank) + " has exited"};
         Mbarrier& barrier = cluster.ctas[rank]->mbarrier(offset, "tcgen05.commit");
         if (order) order->complete(*sent, *cluster.ctas[rank], offset, barrier.completed);
+        barrier.at(done);
         barrier.arrive(1);
       });
       ++cluster.epoch;
@@ -144,9 +151,10 @@ void addUmmaRows(Table& t) {
                "commit " + group + "mbarrier::arrive::one shared::cluster? multicast::cluster? b64",
                [](Builder& b) {
                  b.address(0, 0);
+                 if (b.has("cta_group::2")) b.op.aux |= kPair;
                  if (b.has("multicast::cluster")) {
                    b.op.src[1] = b.source(1, 2);
-                   b.op.aux = 1;
+                   b.op.aux |= kMulticast;
                  }
                  b.op.run = &commit;
                }});

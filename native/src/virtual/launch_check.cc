@@ -68,6 +68,26 @@ void checkCluster(const ptx::Function& entry, LaunchConfig& config) {
       refuse("cluster " + show(cluster) + " does not divide grid " + show(config.grid));
 }
 
+// CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION.
+void checkPreferredCluster(const ptx::Module& module, const ptx::Function& entry, const LaunchConfig& config) {
+  const Extents &preferred = config.preferredCluster, &cluster = config.cluster;
+  if (preferred == Extents{}) return;
+  const std::string name = "preferred cluster " + show(preferred);
+  if (module.target.rfind("sm_9", 0) == 0) refuse(name + ": needs compute capability 10.0, not " + module.target);
+  if (entry.requiredCluster[0] != 0)
+    refuse(name + ": '" + entry.name + "' fixes its cluster at " + show(cluster) +
+           " (.reqnctapercluster, from __cluster_dims__)");
+  const uint64_t most = entry.maxClusterRank != 0 ? std::min<uint64_t>(kMaxClusterSize, entry.maxClusterRank)
+                                                  : kMaxClusterSize;
+  if (product(preferred) > most || *std::max_element(preferred.begin(), preferred.end()) > most)
+    refuse(name + " has more than " + std::to_string(most) + " CTAs");
+  for (size_t i = 0; i < 3; ++i) {
+    if (preferred[i] == 0 || preferred[i] % cluster[i] != 0)
+      refuse(name + " is not a multiple of cluster " + show(cluster));
+    if (config.grid[i] % preferred[i] != 0) refuse(name + " does not divide grid " + show(config.grid));
+  }
+}
+
 void checkGrid(const Extents& grid) {
   for (size_t i = 0; i < 3; ++i)
     if (grid[i] == 0 || grid[i] > kMaxGrid[i])
@@ -101,6 +121,7 @@ void checkLaunch(const ptx::Module& module, const std::string& entryName, Launch
   checkGrid(config.grid);
   checkBlock(entry, config.block);
   checkCluster(entry, config);
+  checkPreferredCluster(module, entry, config);
   checkShared(entry, config.dynamicSharedBytes);
   checkParams(module, entry, config.params.size());
 }

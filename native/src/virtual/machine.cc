@@ -73,9 +73,8 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   launch.sharedBytes = static_cast<uint32_t>(sharedEnd);
   launch.dynamicBytes = config.dynamicSharedBytes;
   launch.checks = config.checks != LaunchConfig::Checks::None;
-  for (int d = 0; d < 3; ++d) launch.clusters[d] = config.grid[d] / config.cluster[d];
-  launch.clusterCount = volume(launch.clusters);
-  const uint64_t clusterSize = volume(config.cluster), ctas = volume(config.grid);
+  launch.queue = std::make_unique<ClusterQueue>(config);
+  const uint64_t ctas = volume(config.grid);
 
   struct Finished {
     std::vector<Finding> findings;
@@ -84,29 +83,33 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   std::mutex mutex;
   std::map<uint64_t, Finished> finishedClusters;
   std::vector<uint64_t> counts(code.ops.size());
-  uint64_t cycleSum = 0, cycleMax = 0;
+  timing::Schedule schedule;
   const auto finished = [&](Cluster& cluster) {
     const std::lock_guard lock(mutex);
     for (size_t pc = 0; pc < counts.size(); ++pc) counts[pc] += cluster.counts[pc];
     result.stats.tensorMacs += cluster.tensorMacs;
     result.stats.tmaBytesLoaded += cluster.loaded;
     result.stats.tmaBytesStored += cluster.stored;
-    uint64_t instructions = 0;
-    for (const uint64_t count : cluster.counts) instructions += count;
+    uint64_t cycles = 0;
     for (const auto& cta : cluster.ctas) {
       result.stats.tmemColumns = std::max(result.stats.tmemColumns, cta->tmemPeak);
-      // Four schedulers issue one warp-instruction a cycle each; TMA fills 96 bytes a cycle.
-      const uint64_t cycles =
-          std::max({cta->tensorCycles, cta->tmaBytes / 96, instructions / (4 * cluster.ctas.size())});
-      cycleSum += cycles;
-      cycleMax = std::max(cycleMax, cycles);
+      uint64_t instructions = 0;
+      for (const auto& warp : cta->warps) {
+        cycles = std::max(cycles, warp->now());
+        instructions += warp->ticks;
+      }
+      // Four schedulers issue one warp-instruction a cycle each.
+      schedule.occupy(std::max({cta->tensorCore.busy, cta->reads.busy, cta->fills.busy, instructions / 4}));
     }
+    schedule.add(cluster.place.index, static_cast<uint32_t>(cluster.ctas.size()), cycles);
     const bool fatal = std::any_of(cluster.findings.begin(), cluster.findings.end(),
                                    [](const Finding& f) { return f.fatal; });
-    if (fatal) launch.nextCluster = launch.clusterCount;
+    if (fatal) launch.queue->close();
+    cluster.trace.finish();
     if (!cluster.findings.empty() || config.trace)
-      finishedClusters[cluster.index] = {std::move(cluster.findings), cluster.trace.events()};
-    const uint64_t done = launch.ctasDone += clusterSize;
+      finishedClusters[cluster.place.index] = {std::move(cluster.findings), cluster.trace.events()};
+    ++launch.clustersDone;
+    const uint64_t done = launch.ctasDone += cluster.ctas.size();
     if (config.progress) config.progress(done, ctas);
   };
 
@@ -114,11 +117,10 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
       std::max<uint64_t>(1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads,
                                       kSharedPerSm / (sharedEnd - ptx::kSharedBase + 1024)}));
   if (code.coupled) {
-    const uint64_t resident = std::max<uint64_t>(1, uint64_t{program_->device.smCount} * perSm / clusterSize);
-    Scheduler(launch).run(resident, finished);
+    Scheduler(launch).run(uint64_t{program_->device.smCount} * perSm, finished);
   } else {
     uint64_t workers = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
-    workers = std::min(workers, launch.clusterCount);
+    workers = std::min(workers, launch.queue->most());
     std::vector<std::thread> pool;
     for (uint64_t t = 1; t < workers; ++t) pool.emplace_back([&] { Scheduler(launch).run(1, finished); });
     Scheduler(launch).run(1, finished);
@@ -153,9 +155,11 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
     if (approximate != code.approximated.end()) stats.approximated.insert(*approximate);
   }
   stats.ctas = launch.ctasDone;
-  stats.clusters = launch.ctasDone / clusterSize;
+  stats.clusters = launch.clustersDone;
   stats.sharedBytesPerCta = sharedEnd - ptx::kSharedBase;
-  stats.modelledCycles = std::max(cycleMax, cycleSum / (uint64_t{program_->device.smCount} * perSm));
+  const uint64_t l2Bytes = timing::kL2Bytes[program_->device.target.rfind("sm_10", 0) == 0];
+  stats.modelledCycles = std::max(schedule.length(program_->device.smCount, perSm),
+                                  stats.tmaBytesLoaded / (l2Bytes * program_->device.smCount));
   stats.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
   return result;

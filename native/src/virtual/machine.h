@@ -21,6 +21,8 @@ struct DeviceInfo {
 
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
+  // Extents of the clusters that blocks of the grid run as where they can; `cluster` divides them. 0: none.
+  std::array<uint32_t, 3> preferredCluster{};
   uint32_t dynamicSharedBytes = 0;
   std::vector<uint8_t> params;  // the parameter block, at least the entry's paramBytes
   // When asynchronous work takes effect: as late as legal, at issue, or seeded random in between.
@@ -30,6 +32,8 @@ struct LaunchConfig {
   uint64_t instructionBudget = 0;  // warp-instructions of the whole launch, 0: unlimited
   uint32_t threads = 1;            // 0: all cores. Results never depend on it
   bool trace = false;
+  // Sums of tcgen05.mma: f32 fused multiply-adds, or as silicon truncates them (umma.h).
+  enum class TensorCores { Exact, Silicon } tensorCores = TensorCores::Exact;
   const std::atomic<int32_t>* cancel = nullptr;  // non-zero: stop with Code::Cancelled
   // CTAs done and total; called from worker threads, one at a time.
   std::function<void(uint64_t done, uint64_t total)> progress;

@@ -10,6 +10,8 @@ void Mbarrier::require(const char* operation) const {
 bool Mbarrier::evaluate() {
   if (pending != 0 || tx != 0) return false;
   pending = expected;
+  done[completed & 1] = latest;
+  latest = 0;
   ++completed;
   return true;
 }

@@ -14,6 +14,10 @@ struct Mbarrier {
   int64_t tx = 0;
   uint64_t completed = 0;  // phases completed; the current phase has parity completed & 1
   bool live = false;
+  uint64_t latest = 0;         // modelled time of the last arrival or bytes of this phase
+  uint64_t done[2] = {0, 0};   // and of the phase of each parity that completed last
+
+  void at(uint64_t time) { latest = latest < time ? time : latest; }
 
   // Each throws Fault BarrierProtocol and returns whether the phase completed: it is evaluated after arrive,
   // complete_tx and expect_tx alike.

@@ -61,13 +61,13 @@ void Scheduler::fail(Cluster& cluster, Warp* warp, const Fault& fault) {
 }
 
 bool Scheduler::admit(uint64_t resident) {
-  while (clusters_.size() < resident) {
-    const uint64_t next = launch_.nextCluster.fetch_add(1);
-    if (next >= launch_.clusterCount) {
-      launch_.nextCluster.store(launch_.clusterCount);
-      break;
-    }
-    clusters_.push_back(std::make_unique<Cluster>(launch_, next));
+  uint64_t used = 0;
+  for (const auto& cluster : clusters_) used += cluster->ctas.size();
+  while (used < resident) {
+    const auto place = launch_.queue->start(clusters_.empty() ? UINT64_MAX : resident - used);
+    if (!place) break;
+    clusters_.push_back(std::make_unique<Cluster>(launch_, *place));
+    used += place->ctas();
   }
   return !clusters_.empty();
 }
@@ -100,6 +100,7 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
   if (wasWaiting && cluster.trace.enabled && !warp.groups.empty())
     warp.blockStart = std::min(warp.blockStart, cluster.trace.now);
   warp.waiting = warp.polling = false;
+  if (cluster.trace.enabled) counts_ = cluster.counts;
   Warp::Outcome outcome;
   try {
     outcome = warp.run(operations);
@@ -111,11 +112,15 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
   const uint64_t ran = warp.ticks - before;
   if (cluster.trace.enabled) {
     if (wasWaiting && ran && cluster.trace.now > warp.blockStart)
-      cluster.trace.slice(cluster.index * cluster.ctas.size() + warp.cta->rank, warp.index, "wait",
-                          warp.blockStart, cluster.trace.now - warp.blockStart);
-    if (ran)
-      cluster.trace.slice(cluster.index * cluster.ctas.size() + warp.cta->rank, warp.index, "run",
-                          cluster.trace.now, ran);
+      cluster.trace.slice(warp.cta->linear, warp.index, "wait", warp.blockStart,
+                          cluster.trace.now - warp.blockStart);
+    if (ran) {
+      cluster.trace.slice(warp.cta->linear, warp.index, "run", cluster.trace.now, ran);
+      for (size_t pc = 0; pc < counts_.size(); ++pc)
+        if (const uint64_t executed = cluster.counts[pc] - counts_[pc])
+          if (const uint32_t line = launch_.code->source[pc]->cudaLine)
+            cluster.trace.spend(warp.cta->linear, warp.index, line, executed);
+    }
     cluster.trace.now += ran;
     if (outcome == Warp::Outcome::Blocked && (ran || !wasWaiting)) warp.blockStart = cluster.trace.now;
   }

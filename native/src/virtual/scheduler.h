@@ -7,8 +7,8 @@ namespace ktl {
 class Scheduler {
  public:
   explicit Scheduler(Launch& launch) : launch_(launch) {}
-  // Runs clusters taken from the launch's queue, at most `resident` at a time, until the queue is empty or a
-  // fatal finding stops the launch. `finished` is called for each cluster, in order of completion.
+  // Runs clusters taken from the launch's queue, with at most `resident` CTAs at a time (or one cluster), until
+  // the queue is empty or a fatal finding stops the launch. `finished` is called for each cluster, in order of completion.
   void run(uint64_t resident, const std::function<void(Cluster&)>& finished);
 
  private:
@@ -27,6 +27,7 @@ class Scheduler {
 
   Launch& launch_;
   std::vector<std::unique_ptr<Cluster>> clusters_;
+  std::vector<uint64_t> counts_;  // of the cluster, before the slice that is traced
   bool failed_ = false;
   uint64_t lastEpoch_ = 0;
   uint32_t pollRounds_ = 0, falseRounds_ = 0;

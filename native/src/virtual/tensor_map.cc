@@ -35,6 +35,15 @@ TensorElement elementOf(uint32_t code, bool tf32) {
   refuse("the tf32 bit is set on element type " + std::string(traitsOf(element).name));
 }
 
+// Atoms: 0 of 16 bytes, 1 of 32, 2 of 32 with halves flipped, 3 of 64.
+Swizzle swizzleOf(uint32_t mode, uint32_t atomicity) {
+  const Swizzle swizzle = static_cast<Swizzle>(mode);
+  if (atomicity == 0) return swizzle;
+  if (atomicity == 1 && swizzle == Swizzle::B128) return Swizzle::B128Atom32;
+  refuse("swizzle " + std::string(traitsOf(swizzle).name) + " with atomicity code " + std::to_string(atomicity) +
+         " is not supported");
+}
+
 // Only what the encoding can get wrong: strides are stored in units of 16 bytes, box sizes as one byte each.
 void validate(const TensorMap& map) {
   if (map.address % 16 != 0) refuse("globalAddress " + hex(map.address) + " is not a multiple of 16");
@@ -70,14 +79,15 @@ TensorMap decodeTensorMap(const uint8_t* bytes) {
   map.address = w[0] | uint64_t{w[1]} << 32;
   map.rank = field(2, 4, 3) + 1;
   if (map.rank > kMaxTensorRank) refuse("rank is " + std::to_string(map.rank) + ", the limit is 5");
-  if ((w[2] & ~0x7fff0u) != 0)
+  // Bits 19-21: swizzle_atomicity, where tensormap.replace writes it on sm_100a.
+  if ((w[2] & ~0x3ffff0u) != 0)
     refuse("word 2 is " + hex(w[2]) + ": not a tiled map (im2col is not supported)");
   map.element = elementOf(field(2, 7, 4), field(2, 16, 1) != 0);
   map.elementBytes = traitsOf(map.element).bytes;
   if (const uint32_t interleave = field(2, 11, 2)) {
     refuse("interleave " + std::to_string(interleave) + " is not supported");
   }
-  map.swizzle = static_cast<Swizzle>(field(2, 13, 2));
+  map.swizzle = swizzleOf(field(2, 13, 2), field(2, 19, 3));
   map.nanFill = field(2, 15, 1) != 0;
   map.l2Promotion = static_cast<uint8_t>(field(2, 17, 2));
 

@@ -1,4 +1,5 @@
 #include "trace.h"
+#include <iterator>
 
 namespace ktl {
 namespace {
@@ -32,10 +33,33 @@ void Trace::instant(uint64_t cta, uint32_t row, const std::string& name) {
   events_ += head(name, "i", cta, row) + ",\"s\":\"t\",\"ts\":" + std::to_string(now) + "}";
 }
 
-void Trace::name(uint64_t cta, uint32_t row, const std::string& name) {
-  if (!enabled) return;
+void Trace::name(const char* what, uint64_t cta, uint32_t row, const std::string& args) {
   if (!events_.empty()) events_ += ",\n";
-  events_ += head("thread_name", "M", cta, row) + ",\"args\":{\"name\":" + quoted(name) + "}}";
+  events_ += head(what, "M", cta, row) + ",\"args\":{" + args + "}}";
+}
+
+void Trace::process(uint64_t cta, const std::string& text) {
+  if (!enabled) return;
+  name("process_name", cta, 0, "\"name\":" + quoted(text));
+  name("process_sort_index", cta, 0, "\"sort_index\":" + std::to_string(cta));
+  static constexpr const char* kNames[] = {"loads", "cp.async", "tensor core", "stores", "tcgen05.st"};
+  for (uint32_t unit = 0; unit < std::size(kNames); ++unit)
+    name("thread_name", cta, kUnits + unit, "\"name\":" + quoted(kNames[unit]));
+}
+
+void Trace::spend(uint64_t cta, uint32_t row, uint32_t line, uint64_t ticks) {
+  lines_[{cta, row}][line] += ticks;
+}
+
+void Trace::finish() {
+  if (!enabled) return;
+  for (const auto& [warp, lines] : lines_) {
+    std::string text;
+    for (const auto& [line, ticks] : lines)
+      text += (text.empty() ? "\"" : ",\"") + std::to_string(line) + "\":" + std::to_string(ticks);
+    name("thread_name", warp.first, warp.second,
+         "\"name\":\"warp " + std::to_string(warp.second) + "\",\"lines\":{" + text + "}");
+  }
 }
 
 std::string traceDocument(const std::string& events) { return "{\"traceEvents\":[\n" + events + "\n]}\n"; }

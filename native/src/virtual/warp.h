@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include "decode.h"
+#include "timing.h"
 
 namespace ktl {
 
@@ -51,13 +52,23 @@ struct Warp {
 
   // Asynchronous work of each thread: open and committed groups of effect ids, for cp.async and bulk stores.
   struct AsyncGroups {
-    std::vector<uint64_t> open;
-    std::deque<std::vector<uint64_t>> committed;
+    struct Group {
+      std::vector<uint64_t> ids;
+      uint64_t done = 0;  // modelled time at which its sources are read
+    };
+    Group open;
+    std::deque<Group> committed;
   };
   std::unique_ptr<std::array<AsyncGroups, 32>> copyGroups, bulkGroups;  // made on first use
   // tcgen05.ld whose registers are not readable before tcgen05.wait::ld; tcgen05.st effects before wait::st.
   std::vector<std::function<void()>> tmemLoads;
   std::vector<uint64_t> tmemStores;
+  timing::Unit tmemReads;
+
+  // Modelled time (timing.h).
+  uint64_t idle = 0;  // cycles spent waiting
+  uint64_t now() const { return ticks * timing::kIssue + idle; }
+  void waitUntil(uint64_t time) { idle += std::max(time, now()) - now(); }
 
   template <class T>
   T* at(uint32_t slot) {

@@ -1,0 +1,78 @@
+/** The kernels that are mutated, each different in how its roles meet, and problems on which missing synchronisation has consequences. */
+import { readFileSync } from 'node:fs'
+import type { DeviceCase } from '../../runtime/selftest/case.ts'
+import { toCase } from '../../test/full/case.ts'
+import type { FullRow } from '../../test/full/knobs.ts'
+
+export interface MutatedKernel {
+  /** What `--kernel` takes. */
+  readonly name: string
+  /** Few, so that each CTA computes several tiles: both rings wrap and both accumulators are used again. */
+  readonly smCount: number
+  /** Says which instance; null: the first that ranks for the problem. */
+  readonly row: FullRow | null
+  readonly problems: readonly Problem[]
+}
+
+export interface Problem {
+  readonly name: string
+  readonly case: DeviceCase
+}
+
+/** Extents l, m, n, k. */
+type Extents = readonly [number, number, number, number]
+
+/** 14 steps of k of 16-bit operands for each of a few tiles a CTA: the loads run as far ahead of the MMAs as the ring lets them. */
+const DEEP: Extents = [2, 200, 256, 872]
+/** One step of k for each of many tiles a CTA: the MMAs run as far ahead of the epilogue as the accumulators let them. */
+const SHALLOW: Extents = [2, 250, 512, 64]
+
+const PLAIN: FullRow = {
+  types: 'f16 f16 f32', out: 'f16', orders: 'ttt', mma: '1cta 128x128', cluster: '1x1', fallback: 'none',
+  scheduler: 'static', operands: 'ab', store: 'tma', batch: '3', epilogue: 'relu C',
+  m: 'several', n: 'several', k: 'several', layout: 'dense', room: 'one',
+} // prettier-ignore
+
+export const DEMO = 'demo'
+
+export const KERNELS: readonly MutatedKernel[] = [
+  kernel(DEMO, 2, {}, DEEP, SHALLOW),
+  kernel('2cta', 2, { types: 'bf16 bf16 f32', out: 'bf16', mma: '2cta 256x128', cluster: '2x1' }, [2, 440, 256, 872], [2, 500, 512, 64]),
+  kernel('cluster 2x1', 2, { mma: '1cta 128x64', cluster: '2x1' }, [2, 440, 128, 872], [2, 500, 256, 64]),
+  kernel('cluster 2x2', 4, { mma: '1cta 128x64', cluster: '2x2' }, [2, 440, 256, 872], [2, 500, 512, 64]),
+  kernel('clc', 2, { mma: '1cta 128x64', scheduler: 'clc' }, [2, 200, 256, 872], [2, 250, 512, 64]),
+  kernel('fp8', 2, { types: 'e4m3 e5m2 f32', out: 'e4m3' }, [2, 200, 256, 1808], [2, 250, 512, 128]),
+  kernel('int8', 2, { types: 'i8 i8 i32', out: 'i32', epilogue: 'none' }, [2, 200, 256, 1808], [2, 250, 512, 128]),
+  kernel('mn-major', 2, { orders: 'ntt', epilogue: 'none' }, DEEP, [2, 248, 512, 64]),
+  kernel('direct store', 2, { store: 'direct', epilogue: 'none', out: 'f32' }, [2, 200, 255, 872], [2, 250, 511, 64]),
+  kernel('two outputs', 2, { out: 'f32', epilogue: 'two outputs', mma: '1cta 128x64' }, DEEP, SHALLOW),
+  {
+    name: 'swiglu',
+    smCount: 2,
+    row: null,
+    problems: [swiglu('deep k', { m: 400, k: 872, f: 256 }), swiglu('shallow k', { m: 500, k: 64, f: 512 })],
+  },
+] // prettier-ignore
+
+function kernel(name: string, smCount: number, knobs: Partial<FullRow>, deep: Extents, shallow: Extents): MutatedKernel {
+  const row = { ...PLAIN, ...knobs }
+  const { device } = toCase(row)
+  // Extents are chosen so that dense rows suit the store; B, whose rows they may be, too.
+  const operands = Object.fromEntries(
+    Object.entries(device.operands).map(([operand, { order }]) => [operand, { order: order!, padding: operand === 'B' && row.store === 'direct' ? 1 : 0 }]),
+  )
+  const problem = (problemName: string, [l, m, n, k]: Extents): Problem => ({
+    name: problemName,
+    case: { ...device, name: `${name}, ${problemName}`, extents: { l, m, n, k }, operands },
+  })
+  return { name, smCount, row, problems: [problem('deep k', deep), problem('shallow k', shallow)] }
+} // prettier-ignore
+
+function swiglu(name: string, extents: Readonly<Record<string, number>>): Problem {
+  const source = readFileSync(new URL('../../samples/swiglu.ktl', import.meta.url), 'utf8')
+  const operands = { A: {}, Bg: {}, Bu: {}, H: {} }
+  return {
+    name,
+    case: { name: `swiglu, ${name}`, kernel: 'swiglu', source, types: {}, design: { kind: 'sm100' }, extents, operands, inputs: 'integers' },
+  }
+} // prettier-ignore

@@ -1,0 +1,171 @@
+/**
+ * Planning the epilogue of an SM100 kernel: how each operand reaches the registers of the epilogue warps, how each output
+ * leaves, and how many columns a warp holds at once.
+ */
+import { DTYPES } from '../dtypes.ts'
+import type { GemmShape } from '../classify.ts'
+import type { Rejection } from '../instance.ts'
+import { isRejection, rejection } from '../rejection.ts'
+import type { ComputeType, Node, ScalarOperand, TensorOperand, TensorProgram } from '../tensor_ir.ts'
+import type { StagingSwizzle } from '../tile_ir_epilogue.ts'
+import { operandsOf, topological } from '../walk.ts'
+import { planReduction, type ReductionPlan } from './reduction.ts'
+
+export const EPILOGUE_WARPS = 4
+/** Staging slots of each epilogue warp: one is filled while the other is being stored. */
+export const STAGING_SLOTS = 2
+/** Widths of a sub-tile, widest first: a row of it is what tcgen05.ld reads at once. */
+const SUBTILE_WIDTHS = [32, 16, 8] as const
+/**
+ * Registers of a thread that hold a row of a sub-tile: accumulators, operands that vary along n, and results. The rest of the
+ * 255 is for addresses, scalars and the temporaries of the expressions.
+ */
+const SUBTILE_REGISTERS = 192
+
+/** Where the epilogue warps find an accumulator in TMEM (PTX ISA 9.7.16.10.5, data path layouts). Warp w reads lanes 32w … 32w + 31. */
+export interface AccumulatorLayout {
+  /** Rows of the CTA's tile in the lanes of one warp: all 32 lanes, or the first 16 (64 rows on one CTA). */
+  readonly rowsPerWarp: number
+  /** 2: warps 2 and 3 hold the right half of the columns of the rows of warps 0 and 1 (128 rows on a CTA pair). */
+  readonly columnHalves: 1 | 2
+  /** TMEM columns of one accumulator, all of which each warp reads: n / columnHalves. */
+  readonly columns: number
+}
+
+export interface EpiloguePlan {
+  readonly layout: AccumulatorLayout
+  readonly aux: readonly AuxPlan[]
+  /** Elementwise ones. */
+  readonly outputs: readonly OutputPlan[]
+  readonly reductions: readonly ReductionPlan[]
+  /** Columns that a warp holds at once; divides `layout.columns`. */
+  readonly subtileColumns: number
+  /** Shared memory of one staging slot; 0: no output leaves by TMA. */
+  readonly stagingSlotBytes: number
+}
+
+export interface AuxPlan {
+  readonly operand: TensorOperand
+  readonly shape: 'full' | 'row' | 'column' | 'uniform'
+  readonly vector: boolean
+}
+
+export interface OutputPlan {
+  readonly operand: TensorOperand
+  readonly value: Node
+  readonly store: 'tma' | 'direct'
+  readonly contiguous: 'n' | 'm'
+  readonly elementBytes: number
+  readonly swizzle: StagingSwizzle
+}
+
+/** The designs of a program share few epilogue plans. */
+const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>>()
+
+/** Rejections: KTL2904, 2925, 2927 (forms that are not lowered), 4514 (contiguous batch axis). */
+export function planEpilogue(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+  let plans = planned.get(program)
+  if (!plans) planned.set(program, (plans = new Map()))
+  const key = `${gemm.m} ${layout.rowsPerWarp} ${layout.columnHalves} ${layout.columns}`
+  let plan = plans.get(key)
+  if (!plan) plans.set(key, (plan = makePlan(program, gemm, layout)))
+  return plan
+} // prettier-ignore
+
+function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+  const operand = (name: string): TensorOperand => program.operands.find((o) => o.name === name)!
+  const contractions = new Set<Node>(gemm.products.map((product) => product.contraction))
+  const elementwise: { operand: TensorOperand; value: Node }[] = []
+  const reductions: ReductionPlan[] = []
+  for (const output of program.outputs) {
+    const reduction = planReduction(operand(output.operand), output.value, gemm)
+    if (reduction) reductions.push(reduction)
+    else elementwise.push({ operand: operand(output.operand), value: output.value })
+  }
+  const values = [...elementwise, ...reductions].map(({ value }) => value)
+  const reduced = topological(values, contractions).find((node) => node.kind === 'reduce')
+  if (reduced?.kind === 'reduce') {
+    const form = `a reduction over \`${reduced.over.join(', ')}\` on the tensor cores`
+    return rejection('KTL2904', { form, help: 'the kernel runs on the CUDA cores' })
+  }
+
+  const aux: AuxPlan[] = []
+  for (const name of operandsOf(values, contractions)) {
+    const plan = planAux(operand(name), gemm)
+    if (isRejection(plan)) return plan
+    aux.push(plan)
+  }
+  for (const scalar of program.scalars)
+    if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false })
+
+  const held = [
+    ...gemm.products.map(({ contraction }) => contraction.type),
+    ...aux.filter(({ shape }) => shape === 'full' || shape === 'row').map((a) => DTYPES[a.operand.dtype].compute),
+    ...values.map((value) => value.type),
+  ]
+  const subtileColumns = widthFor(held, layout)
+  if (subtileColumns === null) return rejection('KTL2904', { form: `an epilogue of ${held.length} tiles at once` })
+
+  const outputs: OutputPlan[] = []
+  for (const { operand, value } of elementwise) {
+    const plan = planOutput(operand, value, gemm, layout.rowsPerWarp, subtileColumns)
+    if (isRejection(plan)) return plan
+    outputs.push(plan)
+  }
+  const staged = outputs.filter((o) => o.store === 'tma')
+  // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
+  const stagingSlotBytes = Math.max(0, ...staged.map((o) => 32 * subtileColumns * o.elementBytes))
+  return { layout, aux, outputs, reductions, subtileColumns, stagingSlotBytes }
+} // prettier-ignore
+
+/** The widest sub-tile whose values stay in registers. `held`: types of the values a thread has of each column. */
+function widthFor(held: readonly ComputeType[], { columns }: AccumulatorLayout): number | null {
+  const perColumn = held.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
+  return SUBTILE_WIDTHS.find((width) => columns % width === 0 && perColumn * width <= SUBTILE_REGISTERS) ?? null
+}
+
+/** Patterns by the row they span; a row of 16 bytes is dense. */
+const SWIZZLE_OF_ROW: Readonly<Record<number, StagingSwizzle>> = { 16: 'none', 32: '32B', 64: '64B', 128: '128B' }
+
+function planOutput(operand: TensorOperand, value: Node, gemm: GemmShape, rows: number, columns: number): OutputPlan | Rejection {
+  const missing = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])].find((axis) => !operand.axes.includes(axis))
+  if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
+  const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
+  if (other !== undefined) return rejection('KTL2904', { form: `an output with the further axis \`${other}\`` })
+  const { bits, storageBytes } = DTYPES[operand.dtype]
+  if (bits < 8) return rejection('KTL2927', { operand: operand.name, dtype: operand.dtype })
+  const inner = operand.order.at(-1)
+  if (inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
+  const contiguous = inner === gemm.n ? 'n' : 'm'
+  const rowBytes = (contiguous === 'n' ? columns : rows) * storageBytes
+  // TMA moves rows of whole 16-byte chunks.
+  const tma = operand.divisibility === 'vector' && storageBytes <= 4 && rowBytes % 16 === 0
+  return {
+    operand,
+    value,
+    store: tma ? 'tma' : 'direct',
+    contiguous,
+    elementBytes: storageBytes,
+    swizzle: contiguous === 'n' && tma ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
+  }
+} // prettier-ignore
+
+/** A scalar that the kernel reads through a pointer: an operand without axes. */
+export function pointerOperand(scalar: ScalarOperand): TensorOperand {
+  const { name, dtype, fromEpilogue } = scalar
+  return { name, role: 'input', dtype, axes: [], order: [], divisibility: 'element', fromEpilogue }
+}
+
+function planAux(operand: TensorOperand, gemm: GemmShape): AuxPlan | Rejection {
+  const info = DTYPES[operand.dtype]
+  if (info.bits < 8) return rejection('KTL2927', { operand: operand.name, dtype: operand.dtype })
+  const alongM = operand.axes.includes(gemm.m)
+  const alongN = operand.axes.includes(gemm.n)
+  const shape = alongM && alongN ? 'full' : alongN ? 'row' : alongM ? 'column' : 'uniform'
+  const contiguousN = operand.order.at(-1) === gemm.n
+  return {
+    operand,
+    shape,
+    vector: shape === 'full' && contiguousN && operand.divisibility === 'vector' && info.storageBytes <= 4,
+  }
+}

@@ -1,0 +1,56 @@
+/** Operations of the epilogue role: a lane owns one row of a sub-tile and holds its columns in registers. */
+import type { Node, ReduceNode } from './tensor_ir.ts'
+import type { TileOp } from './tile_ir.ts'
+
+export interface AuxLoad {
+  readonly op: 'aux_load'
+  readonly operand: string
+  /** `full`: one value per element; `row`: varies along n only; `column`: along m only; `uniform`: neither. */
+  readonly shape: 'full' | 'row' | 'column' | 'uniform'
+  /** Vector loads along n where the whole sub-tile is in bounds. */
+  readonly vector: boolean
+  /** Load only when this scalar is not 0 (skip0). */
+  readonly guard: Node | null
+}
+
+export interface StoreOp {
+  readonly operand: string
+  readonly bytes: number
+  readonly contiguous: 'n' | 'm'
+}
+
+/** A reduction that is an output: its partial results go to the workspace, where a second kernel combines them. */
+export interface ReduceOp {
+  readonly operand: string
+  readonly node: ReduceNode
+  /** Axes of the tile that the output keeps: the workspace has a place for each element, else for each part. */
+  readonly keepsM: boolean
+  readonly keepsN: boolean
+}
+
+export type EpilogueOp =
+  /** Over the columns of the tile that this warp holds; sets where the sub-tile starts, in TMEM and in the output. */
+  | { readonly op: 'for_subtiles'; readonly body: readonly TileOp[] }
+  | { readonly op: 'last_subtile'; readonly body: readonly TileOp[] }
+  /** Where the warp's rows start; `lane`: also which one this lane owns, and whether it exists. */
+  | { readonly op: 'own_row'; readonly lane: boolean }
+  /** A sub-tile of the accumulator of each product into registers, complete on return (tcgen05.ld and its wait). */
+  | { readonly op: 'tmem_load'; readonly products: number }
+  | AuxLoad
+  | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
+  | { readonly op: 'bulk_wait_read'; readonly pending: number }
+  | (StoreOp & { readonly op: 'stage_write'; readonly buffer: string; readonly swizzle: StagingSwizzle })
+  | { readonly op: 'proxy_fence' }
+  | (StoreOp & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
+  | { readonly op: 'bulk_commit' }
+  | { readonly op: 'bulk_wait' }
+  | (StoreOp & { readonly op: 'direct_store' })
+  /** A total of this lane's row, where n is reduced. */
+  | (ReduceOp & { readonly op: 'reduce_begin' })
+  /** Adds a sub-tile to the total; where the output keeps n, its columns go to the workspace. */
+  | (ReduceOp & { readonly op: 'reduce_subtile' })
+  /** The total, or that of the warp's rows, to the workspace. */
+  | (ReduceOp & { readonly op: 'reduce_end' })
+
+/** Span of the store's smem rows; `none`: dense rows, of m-contiguous outputs or of 16 bytes. */
+export type StagingSwizzle = 'none' | '32B' | '64B' | '128B'

@@ -1,0 +1,174 @@
+/**
+ * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
+ * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
+ */
+import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
+import type { Machine } from './machine.ts'
+import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
+
+/** UMMA initiation interval, cycles, operands in shared memory (fits of microbenchmarks, within 0.1 % for one CTA). */
+export function ummaCycles(m: number, n: number, pair: boolean): number {
+  if (!pair) return m === 128 ? Math.max(n / 2, 32 + n / 4) : n / 2
+  return m === 256 ? Math.max(n / 2, 32 + n / 8) : Math.max(n / 4, 17 + n / 8)
+}
+
+/** Cycles that an epilogue warp spends on a column beyond arithmetic: tcgen05.ld, conversion, staging. */
+const EPILOGUE_BASE = 5
+/** tcgen05.ld of each further accumulator. */
+const FURTHER_ACCUMULATOR = 1.5
+/** Stores of single elements: one instruction, address and predicate each. */
+const DIRECT_STORE = 14
+/** Each doubling of a cluster: its CTAs start together and wait for each other's stages. */
+const CLUSTER_START = 150
+const CLUSTER_COUPLING = 0.003
+/** The first question to the hardware scheduler. */
+const CLC_START = 250
+/** Static shares: the slowest SM makes all wait, a little more with every wave. */
+const STATIC_TAIL = 1.02
+
+const columns = ['tileM', 'tileN', 'unitM', 'unitN', 'ctas', 'capacity', 'tileK', 'mma', 'stageBytes', 'l2Bytes', 'stages', 'epilogue', 'overlapped', 'start', 'tail', 'transposed'] as const // prettier-ignore
+type Column = (typeof columns)[number]
+
+export class Sm100Costs {
+  readonly #plans: readonly Sm100Plan[]
+  readonly #machine: Machine
+  readonly #is: Readonly<Record<Column, Float64Array>>
+  /** Of the instance evaluated last. */
+  readonly #parts = { units: 0, waves: 0, kTiles: 0, kStep: 0, mma: 0, mainloop: 0, compute: 0, l2: 0 }
+
+  /** `plans`: of one program. */
+  constructor(plans: readonly Sm100Plan[], machine: Machine) {
+    this.#plans = plans
+    this.#machine = machine
+    this.#is = Object.fromEntries(columns.map((name) => [name, new Float64Array(plans.length)])) as Record<Column, Float64Array> // prettier-ignore
+    for (const [i, plan] of plans.entries()) {
+      for (const [name, value] of Object.entries(constantsOf(plan, machine))) this.#is[name as Column][i] = value
+    }
+  }
+
+  /** Modelled microseconds of every plan, into `times` from `at` on. */
+  fill(extents: Extents, times: Float64Array, at: number): void {
+    if (this.#plans.length === 0) return
+    const problem = this.#problem(extents)
+    for (let i = 0; i < this.#plans.length; i++) times[at + i] = this.#microseconds(this.#cycles(i, problem))
+  }
+
+  /** The estimate of one plan, with its reason. */
+  estimate(i: number, extents: Extents): Estimate {
+    const problem = this.#problem(extents)
+    const cycles = this.#cycles(i, problem)
+    const { units, waves, kTiles, kStep, mma, mainloop, compute, l2 } = this.#parts
+    const epilogue = this.#is.epilogue[i]!
+    const inTile = epilogue > mainloop ? 'epilogue' : mma >= kStep ? 'mma' : 'loads'
+    const boundBy = cycles === compute ? inTile : cycles === l2 ? 'l2' : 'dram'
+    const microseconds = this.#microseconds(cycles)
+    const { cluster } = this.#plans[i]!
+    const tiles = (units * cluster.size) / cluster.pair
+    const spread = `${plural(tiles, 'tile')} on ${this.#machine.sms} SMs in ${plural(waves, 'wave')}`
+    const steps = `${plural(kTiles, 'k step')} of ${Math.round(kStep)} cycles, epilogue ${Math.round(epilogue)}`
+    return { microseconds, boundBy, text: `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}` }
+  } // prettier-ignore
+
+  #problem(extents: Extents): Problem {
+    const { gemm, design, program } = this.#plans[0]!
+    const [rows, columns] = design.operands === 'ba' ? [gemm.n, gemm.m] : [gemm.m, gemm.n]
+    const { dramBytes, launchCycles, loadLatency } = this.#machine
+    return {
+      m: extents[rows]!,
+      n: extents[columns]!,
+      k: extents[gemm.k]!,
+      l: gemm.l === null ? 1 : extents[gemm.l]!,
+      dram: launchCycles + loadLatency + trafficBytes(program, extents) / dramBytes,
+    }
+  }
+
+  #cycles(i: number, { m, n, k, l, dram }: Problem): number {
+    const is = this.#is
+    const { smemBytes, l2Bytes, launchCycles, loadLatency } = this.#machine
+    const flip = is.transposed[i]! === 1
+    const units = Math.ceil((flip ? n : m) / is.unitM[i]!) * Math.ceil((flip ? m : n) / is.unitN[i]!) * l
+    const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
+    const ctas = units * is.ctas[i]!
+    const busy = Math.min(ctas, is.capacity[i]!)
+    const mma = is.mma[i]!
+    // A stage enters every SM whole; L2 is read once for all that share a slice, and by all SMs at the same time.
+    const loads = Math.max(is.stageBytes[i]! / smemBytes, (is.l2Bytes[i]! * busy) / l2Bytes, loadLatency / is.stages[i]!)
+    const kStep = Math.max(mma, loads)
+    const mainloop = kTiles * kStep
+    const epilogue = is.epilogue[i]!
+    const steady = is.overlapped[i]! === 1 ? Math.max(mainloop, epilogue) : mainloop + epilogue
+    const waves = Math.ceil(ctas / is.capacity[i]!)
+    const compute = launchCycles + is.start[i]! + loadLatency + Math.max(0, waves - 1) * steady * is.tail[i]! + mainloop + epilogue
+    const l2 = launchCycles + (ctas * kTiles * is.l2Bytes[i]!) / l2Bytes
+    const parts = this.#parts
+    parts.units = units
+    parts.waves = waves
+    parts.kTiles = kTiles
+    parts.kStep = kStep
+    parts.mma = mma
+    parts.mainloop = mainloop
+    parts.compute = compute
+    parts.l2 = l2
+    return Math.max(compute, dram, l2)
+  } // prettier-ignore
+
+  #microseconds(cycles: number): number {
+    return (cycles / this.#machine.clock) * 1e6
+  }
+}
+
+interface Problem {
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  readonly l: number
+  /** Cycles. */
+  readonly dram: number
+}
+
+function constantsOf(plan: Sm100Plan, machine: Machine): Record<Column, number> {
+  const { cluster, design, ctaRows, a, b } = plan
+  const [tileM, tileN, tileK] = plan.tile
+  const [clusterM, clusterN] = cluster.shape
+  const pair = cluster.pair === 2
+  const doublings = Math.log2(cluster.size)
+  const mma = plan.mmaSteps * plan.b.length * ummaCycles(tileM, tileN, pair) * (1 + CLUSTER_COUPLING * doublings)
+  const dynamic = design.scheduler === 'clc'
+  return {
+    tileM,
+    tileN,
+    unitM: ctaRows * clusterM,
+    unitN: tileN * clusterN,
+    ctas: cluster.size,
+    capacity: residentCtas(machine, cluster.size, cluster.fallback ? cluster.fallback[0] * cluster.fallback[1] : null),
+    tileK,
+    mma,
+    stageBytes: plan.stageBytes,
+    l2Bytes: a.tileBytes / a.slices + b.reduce((sum, { tileBytes, slices }) => sum + tileBytes / slices, 0),
+    stages: plan.stages,
+    epilogue: epilogueCycles(plan),
+    overlapped: +(plan.accumulators > 1),
+    start: CLUSTER_START * doublings + (dynamic ? CLC_START : 0),
+    tail: dynamic ? 1 : STATIC_TAIL,
+    transposed: +(design.operands === 'ba'),
+  }
+} // prettier-ignore
+
+/** CTAs that run at once when clusters stay within a GPC; what is left of one takes fallback clusters. */
+function residentCtas({ gpcs }: Machine, cluster: number, fallback: number | null): number {
+  const total = gpcs.reduce((sum, sms) => {
+    const left = sms % cluster
+    return sum + sms - left + (fallback ? left - (left % fallback) : 0)
+  }, 0)
+  return Math.max(cluster, total)
+}
+
+/** Of one tile: four warps side by side, each with every column of its accumulator. */
+function epilogueCycles({ epilogue: { outputs, aux, layout }, program, b }: Sm100Plan): number {
+  const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? EPILOGUE_BASE : DIRECT_STORE), 0)
+  const loads = aux.reduce((sum, { shape, vector }) => sum + (shape !== 'full' ? 0.5 : vector ? 2 : 12), 0)
+  const perColumn = EPILOGUE_BASE + FURTHER_ACCUMULATOR * (b.length - 1) + stores + loads + arithmeticCycles(program)
+  return layout.columns * perColumn
+}
+
+const plural = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`

@@ -1,0 +1,68 @@
+/** Reductions that are outputs of SM100 kernels: partial results in a workspace, combined by a second kernel. */
+import { expect, test } from 'vitest'
+import { Artifact } from '../../runtime/artifact.ts'
+import { openDevice } from '../../runtime/index.ts'
+import { prepareCase, runCase, type PreparedCase } from '../../runtime/selftest/run_case.ts'
+import type { Device } from '../../runtime/index.ts'
+
+const SOURCE = `kernel reduced(A: f16[l?, m, k], B: f16[l?, n, k])
+  -> (D: f16[l?, m, n], rows: f32[l?, m], columns: f32[l?, n], least: f32[l?], average: f16[m], most: i32[n]) {
+  acc = sum[k](A * B)
+  D = relu(acc)
+  rows = max[n](abs(acc))
+  columns = sum[m](D)
+  least = min[m, n](acc)
+  average = mean[l, n](acc)
+  most = max[l, m](i32(acc))
+}`
+const SCHEDULES = {
+  'one CTA': 'mma 1cta\n tile 128x64',
+  '64 rows': 'mma 1cta\n tile 64x96',
+  'column halves': 'mma 2cta\n tile 128x64\n cluster 2x1',
+  'pairs in clusters of 4': 'mma 2cta\n tile 256x64\n cluster 2x2',
+} as const
+
+const prepare = (device: Device, schedule: string, extents: Record<string, number>, inputs: 'integers' | 'normal'): Promise<PreparedCase> => {
+  const [, m, n] = /tile (\d+)x(\d+)/.exec(schedule)!
+  return prepareCase(device, {
+    name: 'reduced', kernel: 'reduced', source: `${SOURCE}\nschedule reduced on sm_100 {\n ${schedule}\n}\n`,
+    types: {}, operands: {}, inputs, extents, design: { kind: 'sm100', tile: [Number(m), Number(n)] },
+  })
+} // prettier-ignore
+
+test.each(Object.entries(SCHEDULES))('%s: equal to the reference', async (_, schedule) => {
+  const device = await openDevice('virtual-sm100')
+  const result = await runCase(await prepare(device, schedule, { l: 2, m: 200, n: 136, k: 72 }, 'integers'), {
+    checks: 'full',
+  })
+  expect(result.text).toBe('max error 0')
+  expect(result.pass).toBe(true)
+  await device.close()
+})
+
+test('floats are within the bound of any order', async () => {
+  const device = await openDevice('virtual-sm100')
+  const result = await runCase(await prepare(device, SCHEDULES['one CTA'], { l: 2, m: 200, n: 136, k: 72 }, 'normal'))
+  expect(result.pass).toBe(true)
+  await device.close()
+})
+
+test('the workspace: its size, one of the caller, one that is too small, and the artifact that asks for it', async () => {
+  const device = await openDevice('virtual-sm100')
+  const { kernel, args } = await prepare(device, SCHEDULES['one CTA'], { l: 2, m: 200, n: 136, k: 72 }, 'integers')
+  // rows: 2 x 200 x 3 parts of 64 columns; columns: 2 x 7 parts of 32 rows x 136; least: 2 x 7 x 3; average and most as rows and columns.
+  const region = (elements: number): number => Math.ceil((4 * elements) / 256) * 256
+  const bytes = 2 * region(2 * 200 * 3) + 2 * region(2 * 7 * 136) + region(2 * 7 * 3)
+  expect(kernel!.getWorkspaceSize(args)).toBe(bytes)
+  const artifact = Artifact.deserialize((await kernel!.compile(args)).serialize())
+  await expect(kernel!.run(args, { artifact, workspace: device.empty('u8', [bytes - 1]) })).rejects.toMatchObject({
+    code: 'KTL4041',
+  })
+  const given = await kernel!.run(args, { artifact, workspace: device.empty('u8', [bytes]) })
+  expect(given.findings).toEqual([])
+  const prepared = kernel!.prepare(args, artifact)
+  prepared.launch()
+  prepared.launch(device.createStream())
+  await device.synchronize()
+  await device.close()
+})

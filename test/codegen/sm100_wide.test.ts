@@ -1,0 +1,55 @@
+/**
+ * Every design knob of the SM100 lowering, on the virtual device against plain loops: kinds of MMA, CTA pairs, clusters
+ * with multicast, dynamic scheduling, fallback clusters, memory orders, and operands that TMA cannot address.
+ */
+import { expect, test } from 'vitest'
+import { runWide, type WideCase } from './run_sm100.ts'
+
+const pair = (cluster: readonly [number, number] = [2, 1]) =>
+  ({ use2ctaMma: true, cluster: [...cluster, 1] as [number, number, number] }) as const
+const cluster = (m: number, n: number) => ({ cluster: [m, n, 1] as [number, number, number] }) as const
+const clc = { scheduler: 'clc' } as const
+const fallback = { fallbackCluster: [2, 1, 1] as [number, number, number] } as const
+
+const CASES: readonly (readonly [string, WideCase])[] = [
+  ['64 rows', { tile: [64, 64] }],
+  ['pair of 256 rows', { tile: [256, 128], design: pair() }],
+  ['pair of 128 rows', { tile: [128, 128], design: pair() }],
+  ['pair of 128 rows, 32 columns', { tile: [128, 32], design: pair() }],
+  ['pair of 128 rows, 96 columns', { a: 'bf16', out: 'bf16', tile: [128, 96], design: pair(), orders: { D: 'lnm' } }],
+  ['cluster 2x1', { tile: [128, 64], design: cluster(2, 1), orders: { A: 'lkm' } }],
+  ['cluster 1x2', { tile: [128, 64], design: cluster(1, 2), orders: { B: 'lnk' } }],
+  ['cluster 4x4', { a: 'bf16', tile: [64, 32], design: cluster(4, 4), smCount: 16 }],
+  ['cluster 4x2 of pairs', { tile: [256, 64], design: pair([4, 2]), orders: { A: 'lkm', B: 'lnk' } }],
+  ['dynamic', { tile: [128, 64], design: clc }],
+  ['dynamic, cluster 2x2', { tile: [64, 64], design: { ...clc, ...cluster(2, 2) }, extents: { k: 40 } }],
+  ['dynamic, pairs', { tile: [256, 64], design: { ...clc, ...pair([2, 2]) } }],
+  ['fallback cluster', { tile: [128, 64], design: { ...cluster(4, 2), ...fallback } }],
+  ['fallback cluster, dynamic pairs', { tile: [256, 64], design: { ...pair([4, 2]), ...fallback, ...clc } }],
+  ['transposed roles', { tile: [128, 32], design: { operands: 'ba' }, extents: { m: 16 } }],
+  ['tf32', { a: 'tf32', tile: [128, 64], orders: { A: 'lkm' } }],
+  ['tf32, pair', { a: 'tf32', tile: [256, 64], design: pair(), orders: { B: 'lnk' } }],
+  ['e4m3 x e5m2', { a: 'e4m3', b: 'e5m2', out: 'e5m2', tile: [128, 96], orders: { A: 'lkm', B: 'lnk' } }],
+  ['i8', { a: 'i8', out: 'i32', tile: [128, 64], orders: { A: 'lkm' } }],
+  ['u8 x i8, pairs', { a: 'u8', b: 'i8', out: 'i8', tile: [256, 64], design: pair([4, 1]), orders: { B: 'lnk' } }],
+  ['i8 to u8', { a: 'i8', out: 'u8', tile: [64, 96], orders: { D: 'lnm' } }],
+  ['f16 accumulator', { accumulator: 'f16', out: 'f16', tile: [128, 64] }],
+  ['fp8, f16 accumulator', { a: 'e4m3', accumulator: 'f16', out: 'e4m3', tile: [128, 64], orders: { D: 'lnm' } }],
+  ['narrow M-major tile', { a: 'bf16', tile: [64, 96], orders: { A: 'lkm' } }],
+  ['two products', { a: 'bf16', tile: [128, 64], gated: true }],
+  ['two products, one accumulator each', { a: 'bf16', tile: [128, 256], gated: true }],
+  ['two products, pairs', { a: 'bf16', tile: [256, 64], gated: true, design: pair([2, 2]) }],
+  ['unaligned output', { out: 'f16', tile: [128, 64], design: pair(), unaligned: ['D'], extents: { n: 263 } , orders: { B: 'lnk' } }],
+  ['unaligned A', { a: 'bf16', tile: [128, 64], unaligned: ['A'], extents: { k: 203, m: 201 } }],
+  ['unaligned B', { tile: [64, 96], unaligned: ['B', 'D'], extents: { k: 203, n: 257 } }],
+  ['unaligned, dynamic', { a: 'e4m3', tile: [128, 64], design: clc, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257 }, orders: { A: 'lkm', B: 'lnk' } }],
+  ['unaligned tf32', { a: 'tf32', tile: [128, 64], unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257, m: 133 }, orders: { A: 'lkm' } }],
+  ['k = 0', { tile: [128, 64], design: pair(), extents: { k: 0 } }],
+] // prettier-ignore
+
+/** Late, and shuffled with the race detector. */
+const SCHEDULES = [{ order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+
+test.each(CASES)('%s', { timeout: 60_000 }, async (_, wide) => {
+  for (const result of await runWide(wide, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: 0, first: null })
+})

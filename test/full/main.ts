@@ -1,0 +1,73 @@
+/**
+ * The whole SM100 space, sampled: covering rows on the virtual device, or instances through ptxas.
+ *
+ *   npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
+ *   npm run test:full -- --ptxas N [--seed N] [--fresh]
+ */
+import { parseArgs } from 'node:util'
+import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
+import { parseRow, rowText, type FullRow } from './knobs.ts'
+import { runPtxas } from './ptxas.ts'
+
+const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
+       npm run test:full -- --ptxas N [--seed N] [--fresh]
+
+  --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
+  --row KNOBS   the one row that a failure has printed
+  --fresh       runs again what has passed before`
+
+function parseCommand() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        seed: { type: 'string' },
+        limit: { type: 'string' },
+        only: { type: 'string' },
+        row: { type: 'string' },
+        ptxas: { type: 'string' },
+        fresh: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    })
+    if (values.help) {
+      console.log(USAGE)
+      process.exit(0)
+    }
+    const row = values.row === undefined ? null : parseRow(values.row)
+    if (values.row !== undefined && row === null) throw new Error(`no row: ${values.row}`)
+    const seed = integer('seed', values.seed, 0) ?? DEFAULT_SEED
+    return { ...values, seed, limit: integer('limit', values.limit, 1), ptxas: integer('ptxas', values.ptxas, 1), row }
+  } catch (error) {
+    console.error(`${(error as Error).message}\n${USAGE}`)
+    process.exit(2)
+  }
+}
+
+function integer(name: string, text: string | undefined, low: number): number | undefined {
+  if (text === undefined) return undefined
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < low) throw new Error(`--${name} takes an integer from ${low}, not '${text}'`)
+  return value
+}
+
+function chosenRows({ seed, row, only, limit }: ReturnType<typeof parseCommand>): readonly FullRow[] {
+  if (row) return [row]
+  const { rows, covered, impossible } = fullRows(seed)
+  console.log(`seed ${seed}: ${rows.length} rows cover ${covered} pairs of knob values; ${impossible} pairs are in no instance of the space`) // prettier-ignore
+  return rows.filter((candidate) => only === undefined || rowText(candidate).includes(only)).slice(0, limit)
+}
+
+const command = parseCommand()
+let tally: Tally
+if (command.ptxas !== undefined) tally = await runPtxas(command.ptxas, command)
+else {
+  const rows = chosenRows(command)
+  if (rows.length === 0) {
+    console.error(`no row contains '${command.only}'`)
+    process.exit(2)
+  }
+  tally = await runRows(rows, { fresh: command.fresh || command.row !== null })
+  if (tally.skipped > 0) console.log(`${tally.skipped} rows have passed before with the same code on the same device`)
+}
+console.log(`${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`)
+process.exitCode = tally.failed > 0 ? 1 : 0

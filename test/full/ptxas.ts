@@ -1,0 +1,170 @@
+/** A uniform sample of instances of the SM100 space through nvcc and ptxas, for every target each names. */
+import { promises as fs } from 'node:fs'
+import path from 'node:path'
+import { bindKernel, generatePlan, instanceName, parseEpilogue, planInstance } from '../../codegen/index.ts'
+import type { BoundEpilogue, EpilogueBinding } from '../../compiler/epilogue.ts'
+import { uniform } from '../../compiler/evaluate/generate.ts'
+import { resolveType, type TypeChoice } from '../../compiler/family.ts'
+import { KtlError } from '../../grammar/diagnostics.ts'
+import { ktlProvider } from '../../runtime/discovery/provider.ts'
+import { accumulatorOf } from '../../runtime/discovery/signature.ts'
+import type { FamilySpace } from '../../runtime/discovery/space.ts'
+import { deriveMetadata } from '../../runtime/metadata/derive.ts'
+import { GENERATED_FLAGS } from '../../runtime/toolchain/compile.ts'
+import { findNvcc } from '../../runtime/toolchain/nvcc.ts'
+import { runProgram, Semaphore, withTemporaryFolder } from '../../runtime/toolchain/process.ts'
+import { parseResources } from '../../runtime/toolchain/resources.ts'
+import type { Tally } from './covering_run.ts'
+import { progress } from './progress.ts'
+import { TARGET } from './instances.ts'
+import { RunState, stateKey } from './state.ts'
+
+export interface SampledKernel {
+  readonly name: string
+  readonly cuda: string
+  readonly targets: readonly string[]
+}
+
+/** Every other instance has one of these: registers are what an epilogue takes. */
+const EPILOGUES = [
+  { text: 'relu(acc*alpha+C)', inputs: ['C'], outputs: [] },
+  { text: 'gelu(acc*alpha)', inputs: [], outputs: [] },
+  { text: 'def both(acc, alpha, C, bias):\n  F = acc * alpha + C\n  D = silu(F + bias)\n  return D, F', inputs: ['C', 'bias'], outputs: ['F'] }, // prettier-ignore
+] as const
+
+/** Draws instances, each with the same probability, never one twice. */
+export function* sampleInstances(seed: number): Generator<SampledKernel> {
+  const random = uniform(seed)
+  const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)]!
+  const weighted = gemmChoices()
+  const total = weighted.reduce((sum, { size }) => sum + size, 0)
+  const seen = new Set<string>()
+  for (;;) {
+    let at = random() * total
+    const { space, types } = weighted.find(({ size }) => (at -= size) < 0) ?? weighted.at(-1)!
+    const orders = pick([...space.orderChoices()])
+    const divisibility = pick([...space.alignments('sm100', bestAlignment(space))])
+    const design = pick(space.designs('sm100', TARGET, types))
+    const epilogue = random() < 0.5 ? null : boundEpilogue(pick(EPILOGUES), space, types)
+    try {
+      const program = bindKernel(space.family, { types, orders, divisibility }, epilogue ?? undefined)
+      const plan = planInstance({ program, target: TARGET, design })
+      // What the planner refuses is no instance: another draw keeps the probabilities equal.
+      if (!('kind' in plan) || plan.kind !== 'sm100') continue
+      const name = instanceName(
+        plan.instance,
+        { tile: plan.tile },
+        { library: space.library, fused: epilogue !== null },
+      )
+      if (seen.has(name)) continue
+      seen.add(name)
+      const { targets } = deriveMetadata(plan, { kernelName: name, operation: space.operation, epilogueText: null })
+      yield { name, cuda: generatePlan(plan, name).cuda, targets }
+    } catch (error) {
+      // The epilogue does not fit these types: nobody can ask for it.
+      if (!(error instanceof KtlError)) throw error
+    }
+  }
+}
+
+interface GemmChoice {
+  readonly space: FamilySpace
+  readonly types: TypeChoice
+  /** Draws that these types have, legal or not. */
+  readonly size: number
+}
+
+function gemmChoices(): GemmChoice[] {
+  const choices: GemmChoice[] = []
+  for (const space of ktlProvider.spaces) {
+    if (!space.library || space.operation?.operation !== 'gemm' || space.family.slot === null) continue
+    const alignments = [...space.alignments('sm100', bestAlignment(space))].length
+    for (const types of space.family.typeChoices) {
+      const size = space.orderCount * alignments * space.designs('sm100', TARGET, types).length
+      choices.push({ space, types, size })
+    }
+  }
+  return choices
+}
+
+const bestAlignment = ({ family }: FamilySpace) =>
+  Object.fromEntries(family.operands.map(({ name }) => [name, 'vector' as const]))
+
+function boundEpilogue({ text, inputs, outputs }: (typeof EPILOGUES)[number], { family }: FamilySpace, types: TypeChoice): BoundEpilogue {
+  const integer = accumulatorOf(family, types) === 'i32'
+  const out = resolveType(family.operands.find(({ role }) => role === 'output')!.dtype, types)
+  // Written for floats; integer accumulators are cast where they come in.
+  const source = { name: '<epilogue>', text: integer ? text.replace(/(= |\()acc \*|\(acc\*/g, (part) => part.replace('acc', 'f32(acc)')) : text }
+  const tensor = (axes: readonly string[], dtype = out): EpilogueBinding => ({ kind: 'tensor', dtype, axes, order: axes, divisibility: axes.length > 1 ? 'vector' : 'element' })
+  const bindings: Record<string, EpilogueBinding> = { alpha: { kind: 'scalar', dtype: 'f32' } }
+  for (const name of inputs) bindings[name] = name === 'bias' ? tensor(['n'], 'f32') : tensor(['l', 'm', 'n'], 'bf16')
+  for (const name of outputs) bindings[name] = tensor(['l', 'm', 'n'], 'f32')
+  return { declaration: parseEpilogue(source).epilogue!, axes: ['l', 'm', 'n'], source, bindings }
+} // prettier-ignore
+
+/** Compiles the sample; every failure, spill and warning is a failed instance. Prints what the sample proves. */
+export async function runPtxas(count: number, { seed, fresh }: { seed: number; fresh: boolean }): Promise<Tally> {
+  const state = new RunState('ptxas', fresh)
+  const nvcc = await findNvcc()
+  const slots = new Semaphore(2)
+  const tally: Tally = { passed: 0, failed: 0, skipped: 0 }
+  const bar = progress('ptxas', count)
+  let done = 0
+  let mostRegisters = 0
+  const judge = async ({ name, cuda, targets }: SampledKernel): Promise<void> => {
+    const key = stateKey([nvcc.version, cuda, ...targets])
+    if (state.has(key)) tally.skipped++
+    else {
+      const problems: string[] = []
+      for (const target of targets) {
+        const { problem, registers } = await compile(nvcc.path, cuda, target)
+        mostRegisters = Math.max(mostRegisters, registers)
+        if (problem) problems.push(`${target}: ${problem}`)
+      }
+      if (problems.length === 0) {
+        tally.passed++
+        state.add(key)
+      } else {
+        tally.failed++
+        bar.note(`FAIL ${name}\n  ${problems.join('\n  ')}`)
+      }
+    }
+    bar.update(++done, tally.failed)
+  }
+  const pending = new Set<Promise<void>>()
+  let drawn = 0
+  for (const kernel of sampleInstances(seed)) {
+    if (drawn++ >= count) break
+    const work: Promise<void> = slots.run(() => judge(kernel)).finally(() => pending.delete(work))
+    pending.add(work)
+    // CUDA text is drawn as it is needed.
+    if (pending.size >= 4) await Promise.race(pending)
+  }
+  await Promise.all(pending)
+  bar.stop()
+  const clean = tally.passed + tally.skipped
+  console.log(`${clean} of ${count} instances, drawn at random with seed ${seed}, build for every target they name without failure, spill or warning`)
+  if (mostRegisters > 0) console.log(`at most ${mostRegisters} registers`)
+  if (tally.failed === 0) console.log(`with 95 % confidence fewer than ${((100 * 3) / count).toFixed(2)} % of the space fail (rule of three)`)
+  return tally
+} // prettier-ignore
+
+async function compile(nvcc: string, cuda: string, target: string): Promise<{ problem: string | null; registers: number }> {
+  return withTemporaryFolder(async (folder) => {
+    await fs.writeFile(path.join(folder, 'kernel.cu'), cuda)
+    const args = [...GENERATED_FLAGS, `-arch=${target}`, '-Xptxas', '-v', '-cubin', 'kernel.cu', '-o', 'kernel.cubin']
+    const env = { ...process.env, TMPDIR: folder }
+    const { status, output, timedOut } = await runProgram(nvcc, args, { cwd: folder, env, timeoutMs: 300_000 })
+    if (status !== 0) return { problem: timedOut ? 'timed out' : firstLine(output, /error/i), registers: 0 }
+    const [resources] = parseResources(output)
+    if (!resources) return { problem: 'ptxas reports no kernel', registers: 0 }
+    const { registers, spillLoadBytes, spillStoreBytes, stackBytes } = resources
+    if (/warning/i.test(output)) return { problem: firstLine(output, /warning/i), registers }
+    if (spillLoadBytes + spillStoreBytes > 0) return { problem: `spills ${spillStoreBytes} B, reloads ${spillLoadBytes} B, ${registers} registers`, registers }
+    if (stackBytes > 0) return { problem: `a stack frame of ${stackBytes} B`, registers }
+    return { problem: null, registers }
+  })
+} // prettier-ignore
+
+const firstLine = (output: string, pattern: RegExp): string =>
+  output.split('\n').find((line) => pattern.test(line)) ?? output.split('\n')[0] ?? ''
