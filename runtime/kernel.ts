@@ -13,7 +13,15 @@ import { OK, raise, refuse, type Status } from './status.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
 
+/**
+ * Which output tiles of a tensor-core kernel follow one another: down a column of tiles (`m`), along a row of them (`n`), or
+ * in groups of so many rows of tiles, whose operands stay in L2. The results do not depend on it.
+ */
+export type TileOrder = 'm' | 'n' | number
+
 export interface KernelLaunchOptions<Compiled> extends ExecutionOptions {
+  /** Default: groups of 8 rows. */
+  readonly tileOrder?: TileOrder
   /** Of this kernel; compiled (or taken from the cache) when left out. */
   readonly artifact?: Compiled
   /** Default: the device's default stream. */

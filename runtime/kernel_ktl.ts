@@ -114,7 +114,11 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     this.checkWorkspace(args, options.workspace)
     this.#checkArtifact(artifact, args.device.arch)
     const stream = options.stream ?? args.device.defaultStream
-    const request = launchRequest(args.device, artifact, this.call(args), { stream, workspace: options.workspace })
+    const request = launchRequest(args.device, artifact, this.call(args), {
+      stream,
+      workspace: options.workspace,
+      tileOrder: options.tileOrder,
+    })
     if (request) enqueueLaunch(request, { ...options, stream })
   }
 
@@ -124,7 +128,11 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     const artifact = options.artifact ?? (await this.compile(args, options))
     this.#checkArtifact(artifact, args.device.arch)
     const stream = options.stream ?? args.device.defaultStream
-    const request = launchRequest(args.device, artifact, this.call(args), { stream, workspace: options.workspace })
+    const request = launchRequest(args.device, artifact, this.call(args), {
+      stream,
+      workspace: options.workspace,
+      tileOrder: options.tileOrder,
+    })
     if (request === null) return { findings: [], stats: NOTHING_DONE }
     const result = await runLaunch(request, { ...options, stream })
     const error = findingsError(result.findings, artifact.sources)

@@ -9,6 +9,7 @@ import { ktlError } from './fail.ts'
 import { findingsError } from './findings.ts'
 import type { DeviceModule, LaunchOptions, LaunchResult } from './module.ts'
 import { planLaunches, workspaceBytes, type PlannedLaunch } from './launch.ts'
+import type { TileOrder } from './kernel.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
 import { formatShape } from './tensor_layout.ts'
@@ -117,11 +118,15 @@ function launchOptions(
 /** Rows of tiles walked before columns advance: neighbours share A and B in L2. */
 const MAX_TILE_GROUP = 8
 
-export function tileGroup({ recipe }: Artifact, { extents }: Call): number {
+/** KTL4015 for an order that is none. */
+export function tileGroup({ recipe }: Artifact, { extents }: Call, order: TileOrder = MAX_TILE_GROUP): number {
+  const legal = order === 'm' || order === 'n' || (Number.isInteger(order) && order >= 1)
+  if (!legal) throw ktlError('KTL4015', { what: 'tileOrder', expected: "'m', 'n' or a number of rows of tiles", got: String(order) })
   if (recipe.grid.kind !== 'persistent') return 1
   const [rows] = recipe.grid.tiles
-  return rows ? Math.max(1, Math.min(MAX_TILE_GROUP, Math.ceil((extents[rows.axis] ?? 1) / rows.extent))) : 1
-}
+  const all = rows ? Math.max(1, Math.ceil((extents[rows.axis] ?? 1) / rows.extent)) : 1
+  return order === 'm' ? all : order === 'n' ? 1 : Math.min(order, all)
+} // prettier-ignore
 
 /** Scratch memory of the launches of a stream, which never overlap. */
 const scratch = new WeakMap<Stream, Tensor>()
@@ -139,11 +144,12 @@ export interface RequestOptions {
   readonly stream: Stream
   /** At least `workspaceBytes`; default: from a pool of the stream. */
   readonly workspace?: Tensor | undefined
+  readonly tileOrder?: TileOrder | undefined
 }
 
 /** null: nothing to compute. */
-export function launchRequest(device: Device, artifact: Artifact, call: Call, { stream, workspace }: RequestOptions): LaunchRequest | null {
-  const bindings = { ...launchBindings(call), tileGroup: tileGroup(artifact, call) }
+export function launchRequest(device: Device, artifact: Artifact, call: Call, { stream, workspace, tileOrder }: RequestOptions): LaunchRequest | null {
+  const bindings = { ...launchBindings(call), tileGroup: tileGroup(artifact, call, tileOrder) }
   const bytes = workspaceBytes(artifact.recipe, bindings)
   const memory = bytes === 0 ? null : (workspace ?? scratchOf(stream, bytes))
   const plans = planLaunches(artifact.recipe, { ...bindings, ...(memory && { workspace: memory.pointer }) }, device)

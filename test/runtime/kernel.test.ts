@@ -299,6 +299,20 @@ describe('artifacts, streams, prepared launches', () => {
   })
 })
 
+test('tile orders change who computes what when, and nothing else', async () => {
+  const out = poisoned('f32', [300, 200])
+  const args = new GemmArguments({ A: tensor('f16', [300, 64], 1), B: tensor('f16', [64, 200], 2), out })
+  const kernel = getKernels(args, { limit: 1, where: { design: { kind: 'sm100', tileShape: [128, 64, null] } } })[0]!
+  const expected = await product(args)
+  for (const tileOrder of ['m', 'n', 1, 2, 100] as const) {
+    device.copyToDevice(out.pointer, new Uint8Array(300 * 200 * 4).fill(0xff))
+    await kernel.run(args, { tileOrder })
+    expect(await values(out)).toEqual(expected)
+  }
+  for (const tileOrder of [0, 1.5, 'k' as never])
+    expect((await errorOf(() => kernel.run(args, { tileOrder }))).code).toBe('KTL4015')
+})
+
 test('an extent of 1 along the contiguous axis, stride 0 along others', async () => {
   const A = tensor('f16', [1, 64], 1).view([32, 64], { strides: [0, 1] })
   const args = new GemmArguments({ A, B: tensor('f16', [64, 1], 2), out: poisoned('f32', [32, 1]) })
