@@ -45,7 +45,14 @@ export type { Estimate } from './discovery/rank.ts'
 export type { TargetSpec } from './discovery/target.ts'
 
 // Kernels.
-export { Kernel, type GenerateOptions, type KernelClass, type KernelLaunchOptions, type RunResult, type TileOrder } from './kernel.ts'
+export {
+  Kernel,
+  type GenerateOptions,
+  type KernelClass,
+  type KernelLaunchOptions,
+  type RunResult,
+  type TileOrder,
+} from './kernel.ts'
 export { KtlKernel, type KernelRunOptions } from './kernel_ktl.ts'
 export { PreparedLaunch } from './kernel_launch.ts'
 export { Artifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifact.ts'
