@@ -2,13 +2,15 @@
 import { classify } from '../compiler/classify.ts'
 import type { Instance, Rejection } from '../compiler/instance.ts'
 import { planSm100, type Sm100Plan } from '../compiler/sm100/plan.ts'
+import { planSm90, type Sm90Plan } from '../compiler/sm90/plan.ts'
 import type { GeneratedKernel } from './generated.ts'
 import { generateSimt } from './simt/kernel.ts'
 import { planSimt, type SimtPlan } from './simt/plan.ts'
 import { generateSm100 } from './sm100/kernel.ts'
+import { generateSm90 } from './sm90/kernel.ts'
 import type { TensorProgram } from '../compiler/tensor_ir.ts'
 
-export type Plan = Sm100Plan | SimtPlan
+export type Plan = Sm100Plan | Sm90Plan | SimtPlan
 
 const shapes = new WeakMap<TensorProgram, ReturnType<typeof classify>>()
 
@@ -23,13 +25,15 @@ function shapeOf(program: TensorProgram): ReturnType<typeof classify> {
 export function planInstance(instance: Instance): Plan | Rejection {
   if (instance.design.kind === 'simt') return planSimt(instance)
   const shape = shapeOf(instance.program)
-  if (shape.kind === 'gemm') return planSm100(instance, shape)
+  if (shape.kind === 'gemm')
+    return instance.design.kind === 'sm90' ? planSm90(instance, shape) : planSm100(instance, shape)
   if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
   return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
 }
 
 /** `name` becomes part of the text; it must determine the instance. */
 export function generatePlan(plan: Plan, name: string): GeneratedKernel {
+  if (plan.kind === 'sm90') return generateSm90(plan, name)
   return plan.kind === 'sm100' ? generateSm100(plan, name) : generateSimt(plan, name)
 }
 

@@ -23,13 +23,27 @@ export interface Sm100Design {
   readonly stages: number | 'auto'
 }
 
+export interface Sm90Design {
+  readonly kind: 'sm90'
+  /** `cooperative`: two warpgroups share a tile; `pingpong`: each has its own, and one's epilogue runs under the other's MMAs. */
+  readonly consumers: 'cooperative' | 'pingpong'
+  /** Of a CTA (cooperative) or of a warpgroup (pingpong): m x n x k; k is the 128-byte swizzle span. */
+  readonly tile: readonly [number, number, number]
+  /** CTAs that run together: along m, along n, and over parts of k whose sums meet in shared memory. */
+  readonly cluster: readonly [number, number, number]
+  /** `ba`: computes the transpose, so that few rows become few columns of the MMA. */
+  readonly operands: 'ab' | 'ba'
+  /** `auto`: as many as shared memory holds. */
+  readonly stages: number | 'auto'
+}
+
 export interface SimtDesign {
   readonly kind: 'simt'
   /** Output tile per CTA (threads = m * n up to 1024). */
   readonly tile: readonly [number, number]
 }
 
-export type Design = Sm100Design | SimtDesign
+export type Design = Sm100Design | Sm90Design | SimtDesign
 
 /** Why a choice is not an instance or an argument not supported: counted, printed, never thrown. */
 export interface Rejection {

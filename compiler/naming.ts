@@ -47,7 +47,17 @@ export function instanceName(instance: Instance, planned: PlannedName, { library
           storeClass(program),
           ...unalignedInputs(program, declared),
         ]
-      : [`tile${design.tile.join('x')}`]),
+      : design.kind === 'sm90'
+        ? [
+            design.consumers,
+            `cluster${design.cluster.join('x')}`,
+            ...(design.operands === 'ba' ? ['ba'] : []),
+            `tile${planned.tile.join('x')}`,
+            ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
+            storeClass(program),
+            ...unalignedInputs(program, declared),
+          ]
+        : [`tile${design.tile.join('x')}`]),
     ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
     ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
   ].join('_')

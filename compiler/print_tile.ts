@@ -9,9 +9,13 @@ export function printTileProgram(program: TileProgram): string {
     lines.push(`  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.perWarp > 1 ? ` x ${b.perWarp} warps` : ''} of ring ${b.ring}  -- ${b.holds}`) // prettier-ignore
   for (const b of program.barriers)
     lines.push(`  barrier ${b.name}[${b.ring}] @${b.offset}: ${b.arrivals.preferred === b.arrivals.fallback ? b.arrivals.preferred : `${b.arrivals.preferred} or ${b.arrivals.fallback}`} arrival(s)${b.txBytes === null ? '' : ` + ${b.txBytes} B`}  -- ${b.meaning}`) // prettier-ignore
-  lines.push(
-    `  tmem ${program.tmem.columns} columns, ${program.tmem.columnsPerAccumulator} for each slot of ring ${program.tmem.ring}`,
-  )
+  const { tmem, registers } = program
+  if (tmem)
+    lines.push(`  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}`)
+  if (registers)
+    lines.push(
+      `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of 64 x ${registers.columns}`,
+    )
   for (const step of program.setup) lines.push(`  setup (${warpText(step.warp)})`, ...printOps(step.body, 2))
   for (const role of program.roles) {
     const last = role.firstWarp + role.warps - 1
@@ -43,6 +47,8 @@ function printOp(op: TileOp): string {
       return `gather ${op.operand} -> ${op.buffer}`
     case 'mma':
       return `mma.${op.kind} ${op.steps} steps, instruction 0x${op.instructionDescriptor.toString(16).padStart(8, '0')}, a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}` // prettier-ignore
+    case 'wgmma':
+      return `wgmma.${op.kind} n${op.n} x ${op.steps} steps, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
     case 'aux_load':
       return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.guard ? ', guarded' : ''})`
     case 'compute':

@@ -4,10 +4,10 @@
  */
 import type { ScheduleDecl, ScheduleEntry, ScheduleValue, Span } from '../grammar/ast.ts'
 import type { Source } from '../grammar/diagnostics.ts'
-import { printScheduleValue } from '../grammar/printer.ts'
+import { printScheduleValue } from '../grammar/format/leaves.ts'
 import { SCHEDULE_KEYS, TARGET_NAMES, type ScheduleKey } from '../grammar/vocabulary.ts'
 import type { Reporter } from './check/report.ts'
-import type { Design, Sm100Design, TargetArch } from './instance.ts'
+import type { Design, Sm100Design, Sm90Design, TargetArch } from './instance.ts'
 
 /** A checked schedule. null: auto. */
 export interface Schedule {
@@ -18,6 +18,9 @@ export interface Schedule {
   readonly fallback: readonly ('none' | readonly [number, number])[] | null
   readonly scheduler: readonly ('static' | 'clc')[] | null
   readonly operands: readonly ('ab' | 'ba')[] | null
+  readonly consumers: readonly ('cooperative' | 'pingpong')[] | null
+  /** CTAs that share the k of a tile; more than 1 need `reassociate`. */
+  readonly splits: readonly number[] | null
   readonly stages: readonly number[] | null
   readonly reassociate: boolean
   readonly span: Span
@@ -34,6 +37,9 @@ const steps = (from: number, to: number, step: number): number[] =>
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [64, 128].flatMap((m) =>
   steps(32, 256, 32).map((n) => [m, n] as const),
 )
+const DEFAULT_SM90_TILES: readonly (readonly [number, number])[] = [
+  [128, 256], [128, 192], [128, 128], [256, 128], [128, 64], [64, 256], [64, 128], [64, 64], [64, 32], [128, 32],
+] // prettier-ignore
 const DEFAULT_SIMT_TILE = [16, 16] as const
 
 /**
@@ -49,6 +55,9 @@ export function* designsOf(
 ): Generator<Design> {
   if (backend === 'simt') {
     for (const tile of joined<readonly [number, number]>((schedules.simt ?? [null]).map((s) => s?.tile ?? [DEFAULT_SIMT_TILE]))) yield { kind: 'simt', tile }
+  } else if (backend === 'sm90') {
+    const own = schedules.sm_90 ?? [null]
+    yield* joined(own.map((schedule): Iterable<Sm90Design> => sm90Combinations(schedule, 128 / elementBytes)))
   } else {
     const own = (target === 'sm_103a' ? schedules.sm_103 : undefined) ?? schedules.sm_100 ?? [null]
     yield* joined(own.map((schedule): Iterable<Sm100Design> => sm100Combinations(schedule, 128 / elementBytes)))
@@ -89,6 +98,22 @@ function* sm100Combinations(schedule: Schedule | null, tileK: number): Generator
   }
 } // prettier-ignore
 
+/** Every consistent combination of a schedule's alternatives. Without `reassociate` sums over k are in one order. */
+function* sm90Combinations(schedule: Schedule | null, tileK: number): Generator<Sm90Design> {
+  for (const consumers of schedule?.consumers ?? (['cooperative', 'pingpong'] as const)) {
+    for (const [m, n] of schedule?.tile ?? DEFAULT_SM90_TILES) {
+      for (const [clusterM, clusterN] of schedule?.cluster ?? [[1, 1] as const, [2, 1] as const]) {
+        for (const splits of schedule?.splits ?? (schedule?.reassociate ? [1, 2, 4] : [1])) {
+          if (splits > 1 && (clusterM * clusterN > 1 || !schedule?.reassociate)) continue
+          for (const operands of schedule?.operands ?? (['ab'] as const))
+            for (const stages of schedule?.stages ?? (['auto'] as const))
+              yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster: [clusterM, clusterN, splits], operands, stages }
+        }
+      }
+    }
+  }
+} // prettier-ignore
+
 /** Into several equal parts. */
 const dividesEvenly = ([m, n]: readonly [number, number], [wholeM, wholeN]: readonly [number, number]): boolean =>
   wholeM % m === 0 && wholeN % n === 0 && wholeM * wholeN > m * n
@@ -101,16 +126,16 @@ const CANONICAL: Readonly<Record<(typeof TARGET_NAMES)[number], ScheduleTarget>>
 } // prettier-ignore
 
 const KEYS: Readonly<Record<ScheduleTarget, readonly ScheduleKey[]>> = {
-  sm_100: SCHEDULE_KEYS,
-  sm_103: SCHEDULE_KEYS,
-  sm_90: ['tile', 'cluster', 'scheduler', 'stages', 'reassociate'],
+  sm_100: ['mma', 'tile', 'cluster', 'fallback', 'scheduler', 'operands', 'stages', 'reassociate'],
+  sm_103: ['mma', 'tile', 'cluster', 'fallback', 'scheduler', 'operands', 'stages', 'reassociate'],
+  sm_90: ['consumers', 'tile', 'cluster', 'scheduler', 'splits', 'operands', 'stages', 'reassociate'],
   sm_80: ['tile', 'stages', 'reassociate'],
   simt: ['tile'],
 }
 
 const EXAMPLES: Readonly<Record<ScheduleKey, string>> = {
   mma: 'mma 1cta', tile: 'tile 128x64', cluster: 'cluster 1x1', fallback: 'fallback 2x1', scheduler: 'scheduler static',
-  operands: 'operands ab', stages: 'stages 4', reassociate: 'reassociate',
+  operands: 'operands ab', consumers: 'consumers cooperative', splits: 'splits 1', stages: 'stages 4', reassociate: 'reassociate',
 } // prettier-ignore
 
 /** Does `schedule` give a design that `earlier` ones of the same target do not? */
@@ -118,7 +143,9 @@ export function addsDesigns(target: ScheduleTarget, schedule: Schedule, earlier:
   const designs = (schedules: readonly Schedule[]): Design[] =>
     target === 'simt'
       ? [...designsOf({ simt: schedules }, 'simt', 'sm_80', 4)]
-      : [...designsOf({ sm_100: schedules }, 'sm100', 'sm_100a', 2)]
+      : target === 'sm_90'
+        ? [...designsOf({ sm_90: schedules }, 'sm90', 'sm_90a', 2)]
+        : [...designsOf({ sm_100: schedules }, 'sm100', 'sm_100a', 2)]
   return designs([...earlier, schedule]).length > designs(earlier).length
 }
 
@@ -160,6 +187,8 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
     fallback: values('fallback', readFallback),
     scheduler: values('scheduler', readWord('static', 'clc')),
     operands: values('operands', readWord('ab', 'ba')),
+    consumers: values('consumers', readWord('cooperative', 'pingpong')),
+    splits: values('splits', readSplits),
     stages: values('stages', readStages),
     reassociate: entries.has('reassociate'),
     span: declaration.span,
@@ -168,6 +197,10 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
   if (sm100 && errors === report.errors && sm100Combinations(schedule, 64).next().done) {
     const why =
       'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, `2cta` an even number of cluster rows, and a fallback cluster divides a larger cluster evenly'
+    report.report('KTL3011', source, declaration.target.span, { target: text, why })
+  }
+  if (target === 'sm_90' && errors === report.errors && sm90Combinations(schedule, 64).next().done) {
+    const why = '`splits` of more than 1 need `reassociate` and `cluster 1x1`'
     report.report('KTL3011', source, declaration.target.span, { target: text, why })
   }
   return { kernel: declaration.kernel.text, target, schedule }
@@ -248,6 +281,14 @@ const readWord = <const W extends string>(...words: readonly W[]): Reader<W> => 
   const found = value.kind === 'word' ? words.find((word) => word === value.text) : undefined
   return found ? { value: found } : { form: words.map((word) => `\`${word}\``).join(' or '), words }
 } // prettier-ignore
+
+const readSplits: Reader<number> = (value) => {
+  if (value.kind !== 'count') return { form: 'a number' }
+  const legal = [1, 2, 4, 8]
+  return legal.includes(value.value)
+    ? { value: value.value }
+    : { why: 'the CTAs of a cluster share k', legal: legal.map(String) }
+}
 
 const readStages: Reader<number> = (value) => {
   if (value.kind !== 'count') return { form: 'a number or `auto`' }

@@ -7,10 +7,11 @@
  */
 import type { TensorProgram } from './tensor_ir.ts'
 import type { EpilogueOp } from './tile_ir_epilogue.ts'
-import type { ClusterPlan, PerCluster } from './sm100/cluster.ts'
-import type { AccumulatorLayout } from './sm100/epilogue.ts'
+import type { ClusterPlan, PerCluster } from './tensor_core/cluster.ts'
+import type { AccumulatorLayout } from './tensor_core/epilogue.ts'
 import type { MmaKind } from './sm100/mma.ts'
-import type { DescriptorPlan, OperandPlan } from './sm100/operands.ts'
+import type { WgmmaKind } from './sm90/mma.ts'
+import type { DescriptorPlan, OperandPlan } from './tensor_core/operands.ts'
 
 /** A circular index over slots with the phase bit that flips at every wrap-around. */
 export interface Ring {
@@ -50,6 +51,20 @@ export interface TmemPlan {
   readonly ring: string
   readonly columnsPerAccumulator: number
   readonly slotOffset: number
+}
+
+/** Accumulators in the registers of consumer warpgroups. */
+export interface RegisterPlan {
+  readonly products: number
+  /** Blocks of 64 rows that each warpgroup computes. */
+  readonly rowBlocks: number
+  /** Columns of the tile. */
+  readonly columns: number
+  /** CTAs that share the k of a tile. */
+  readonly splits: number
+  readonly cells: 'f32' | 'i32' | 'f16'
+  /** Warpgroups on one tile: its blocks of rows go to them in turn. */
+  readonly together: number
 }
 
 /** Where a wait or arrival stands in its ring: consumers wait for the current phase, producers for the one before. */
@@ -92,6 +107,25 @@ export interface Mma {
   readonly steps: number
 }
 
+/**
+ * The MMAs of one stage by each consumer warpgroup, on accumulators in its registers, as one group (PTX ISA 9.7.15). Each
+ * block of 64 rows of the warpgroup's tile is `steps` instructions for each product.
+ */
+export interface WarpgroupMma {
+  readonly op: 'wgmma'
+  readonly kind: WgmmaKind
+  readonly n: number
+  readonly a: string
+  readonly products: readonly { readonly b: string }[]
+  readonly aDescriptor: DescriptorPlan
+  readonly bDescriptor: DescriptorPlan
+  readonly aMajor: 'k' | 'mn'
+  readonly bMajor: 'k' | 'mn'
+  /** From one block of rows of A to the next in shared memory. */
+  readonly blockBytes: number
+  readonly steps: number
+}
+
 /** CTAs of a cluster that a commit signals. */
 export type CommitTarget = 'cta' | 'pair' | 'producers'
 /** `leader`: the even CTA of a pair, which issues its MMAs; `first`: CTA 0 of the cluster. */
@@ -100,7 +134,13 @@ export type ArriveTarget = 'cta' | 'leader' | 'first'
 export type TileOp =
   | EpilogueOp
   /** Over work items; `dynamic`: the body reads the next one. */
-  | { readonly op: 'for_tiles'; readonly dynamic: boolean; readonly body: readonly TileOp[] }
+  | {
+      readonly op: 'for_tiles'
+      readonly dynamic: boolean
+      /** Warpgroups that take turns over the work items; 1: all work on each. */
+      readonly turns?: number
+      readonly body: readonly TileOp[]
+    }
   /** Until the cluster has no more work: the scheduler's loop. */
   | { readonly op: 'while_work'; readonly body: readonly TileOp[] }
   /** Once for every slot of a ring. */
@@ -132,6 +172,23 @@ export type TileOp =
   | TmaLoad
   | Gather
   | Mma
+  | WarpgroupMma
+  /** Until at most `pending` groups of MMAs of this warpgroup are under way; 0: the accumulators may be read. */
+  | { readonly op: 'wgmma_wait'; readonly pending: number }
+  /** The slot of `ring` is free: one arrival for each warpgroup, on the barrier of every CTA that fills it. */
+  | { readonly op: 'release'; readonly barrier: string; readonly ring: string }
+  /** Except in the first k tile. */
+  | { readonly op: 'after_first_k'; readonly body: readonly TileOp[] }
+  /** Registers of each thread of this warpgroup from here on (setmaxnreg). */
+  | { readonly op: 'set_registers'; readonly count: number; readonly change: 'more' | 'fewer' }
+  /** Only in the first warp of the role, one thread. */
+  | { readonly op: 'one_thread'; readonly body: readonly TileOp[] }
+  /** The k tiles of a tile that another warpgroup computes: the rings move on without it. */
+  | { readonly op: 'skip_tile'; readonly rings: readonly string[]; readonly unless: 'first' | null }
+  /** The accumulators of this CTA's share of k to its shared memory, where all CTAs of the cluster may read them. */
+  | { readonly op: 'share_partials'; readonly buffer: string }
+  /** An arrival of each warp on the barrier of every CTA of the cluster. */
+  | { readonly op: 'arrive_all'; readonly barrier: string }
   | { readonly op: 'commit'; readonly barrier: string; readonly to: CommitTarget }
   | { readonly op: 'tcgen05_fence'; readonly when: 'before_thread_sync' | 'after_thread_sync' }
   /** Announces the response of a work request on the barrier of every CTA of the cluster; one lane each. */
@@ -152,7 +209,7 @@ export interface Role {
 }
 
 export interface TileProgram {
-  readonly kind: 'sm100'
+  readonly kind: 'sm100' | 'sm90'
   readonly tensor: TensorProgram
   readonly threads: number
   readonly tile: readonly [number, number, number]
@@ -164,7 +221,10 @@ export interface TileProgram {
   readonly rings: readonly Ring[]
   readonly buffers: readonly SmemBuffer[]
   readonly barriers: readonly Barrier[]
-  readonly tmem: TmemPlan
+  /** null: accumulators are in registers. */
+  readonly tmem: TmemPlan | null
+  /** null: accumulators are in TMEM. */
+  readonly registers: RegisterPlan | null
   /** Executed by the warp that owns each operation before the roles start; see `SetupOp.warp`. */
   readonly setup: readonly SetupStep[]
   readonly roles: readonly Role[]
@@ -178,7 +238,8 @@ export interface SetupStep {
 }
 
 const NESTED = new Set([
-  'for_tiles', 'while_work', 'for_slots', 'for_k', 'for_subtiles', 'elected', 'leader', 'first_cta', 'lane0', 'last_subtile',
+  'for_tiles', 'while_work', 'for_slots', 'for_k', 'after_first_k', 'for_row_blocks', 'for_subtiles', 'elected', 'one_thread',
+  'leader', 'first_cta', 'lane0', 'last_subtile',
 ]) // prettier-ignore
 
 export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>

@@ -29,6 +29,10 @@ export interface ReduceOp {
 }
 
 export type EpilogueOp =
+  /** Over the blocks of 64 rows of a warpgroup. */
+  | { readonly op: 'for_row_blocks'; readonly body: readonly TileOp[] }
+  /** The cells of a sub-tile out of the accumulator registers, or the sums of what the CTAs of a split k have shared. */
+  | { readonly op: 'take_cells'; readonly partials: string | null }
   /** Over the columns of the tile that this warp holds; sets where the sub-tile starts, in TMEM and in the output. */
   | { readonly op: 'for_subtiles'; readonly body: readonly TileOp[] }
   | { readonly op: 'last_subtile'; readonly body: readonly TileOp[] }

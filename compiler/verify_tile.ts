@@ -12,7 +12,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
   const buffers = new Map(program.buffers.map((b) => [b.name, b]))
 
   const regions = [
-    ...program.buffers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * b.perWarp, align: b.ring === 'work' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
+    ...program.buffers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * b.perWarp, align: b.ring === 'work' || b.ring === 'partials' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
     ...program.barriers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + 8 * (rings.get(b.ring)?.slots ?? 0), align: 8 })),
   ].sort((x, y) => x.start - y.start) // prettier-ignore
   for (const [i, region] of regions.entries()) {
@@ -24,10 +24,12 @@ export function verifyTileProgram(program: TileProgram): string[] {
   for (const b of program.barriers)
     if (!rings.has(b.ring)) problems.push(`barrier ${b.name} is indexed by unknown ring ${b.ring}`)
 
-  const { columns, columnsPerAccumulator, ring } = program.tmem
-  const accumulators = rings.get(ring)?.slots ?? 0
-  if (columns < 32 || columns > 512 || (columns & (columns - 1)) !== 0) problems.push(`${columns} TMEM columns: not a power of two from 32 to 512`) // prettier-ignore
-  if (accumulators * columnsPerAccumulator > columns) problems.push('accumulators do not fit the TMEM columns')
+  if (program.tmem) {
+    const { columns, columnsPerAccumulator, ring } = program.tmem
+    const accumulators = rings.get(ring)?.slots ?? 0
+    if (columns < 32 || columns > 512 || (columns & (columns - 1)) !== 0) problems.push(`${columns} TMEM columns: not a power of two from 32 to 512`) // prettier-ignore
+    if (accumulators * columnsPerAccumulator > columns) problems.push('accumulators do not fit the TMEM columns')
+  }
 
   const owned = new Set<number>()
   for (const role of program.roles)
@@ -83,6 +85,8 @@ function barriersOf(op: TileOp): string[] {
   switch (op.op) {
     case 'wait':
     case 'arrive':
+    case 'arrive_all':
+    case 'release':
     case 'arrive_expect_tx':
     case 'commit':
     case 'tma_load':

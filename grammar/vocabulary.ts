@@ -23,7 +23,7 @@ export const KEYWORDS = ['kernel', 'epilogue', 'schedule', 'on', 'return', 'ragg
 export type Keyword = (typeof KEYWORDS)[number]
 
 export const SCHEDULE_KEYS = [
-  'mma', 'tile', 'cluster', 'fallback', 'scheduler', 'operands', 'stages', 'reassociate',
+  'mma', 'consumers', 'tile', 'cluster', 'fallback', 'scheduler', 'splits', 'operands', 'stages', 'reassociate',
 ] as const // prettier-ignore
 export type ScheduleKey = (typeof SCHEDULE_KEYS)[number]
 

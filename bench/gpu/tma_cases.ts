@@ -5,12 +5,14 @@
  *
  *   npx tsx bench/gpu/tma_cases.ts FOLDER
  */
-import { printWrappers } from '../../codegen/sm100/ptx.ts'
+import { SM90_WRAPPERS } from '../../codegen/sm90/ptx.ts'
+import { printWrappers } from '../../codegen/tensor_core/kernel.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { recordLaunches } from './record.ts'
 
 const wrappers = printWrappers(
   new Set(['shared_address', 'mbarrier_init', 'fence_mbarrier_init', 'mbarrier_arrive_expect_tx', 'mbarrier_wait', 'tma_load_2d', 'tma_store_2d', 'bulk_commit', 'bulk_wait', 'fence_proxy_async', 'store_shared_v4', 'load_shared']), // prettier-ignore
+  SM90_WRAPPERS,
 )
 
 /** One warp per CTA copies 32 x 32 tiles; lane r owns row r, whose 16-byte chunks it finds by the swizzle's XOR. */

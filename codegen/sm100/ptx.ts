@@ -1,43 +1,6 @@
-/**
- * PTX wrappers of the SM100 kernels, by role. Only the ones a kernel uses are printed into it.
- * Spellings: PTX ISA 9.0; all of them are accepted by ptxas for sm_100a.
- */
+/** PTX wrappers of the SM100 kernels: tcgen05 and cluster launch control beside the common ones. */
+import { asm, COPY_WRAPPERS, DESCRIPTOR_WRAPPERS, inline, SYNC_WRAPPERS } from '../tensor_core/ptx.ts'
 import { EPILOGUE_WRAPPERS } from './ptx_epilogue.ts'
-
-const inline = (signature: string, body: string): string => `__device__ __forceinline__ ${signature} {\n${body}\n}`
-const asm = (signature: string, template: string, operands: string, clobber = ' : "memory"'): string =>
-  inline(signature, `  asm volatile("${template}" ::${operands}${operands ? '' : ' '}${clobber});`)
-
-const registers = (count: number, format: (i: number) => string): string =>
-  Array.from({ length: count }, (_, i) => format(i)).join(', ')
-
-const coordinates = (rank: number, first: number): { params: string; template: string; operands: string } => ({
-  params: registers(rank, (i) => `int c${i}`),
-  template: registers(rank, (i) => `%${first + i}`),
-  operands: registers(rank, (i) => `"r"(c${i})`),
-})
-
-/**
- * Box of a tensor map → shared memory; counts its bytes on the mbarrier (PTX ISA 9.7.9.27). Innermost coordinate first.
- * `pair`: the mbarrier may be the other CTA's; `multicast`: to the same place in all CTAs of the mask.
- */
-const tmaLoad = (rank: number, { pair = false, multicast = false } = {}): string => {
-  const { params, template, operands } = coordinates(rank, 3)
-  const space = pair || multicast ? 'cluster' : 'cta'
-  const name = `tma_load_${rank}d${pair ? '_pair' : ''}${multicast ? '_multicast' : ''}`
-  const mask = 3 + rank
-  return inline(
-    `void ${name}(u32 dst, const TensorMap* map, u32 barrier, ${params}${multicast ? ', u16 mask' : ''})`,
-    `  asm volatile("cp.async.bulk.tensor.${rank}d${pair ? '.cta_group::2' : ''}.shared::${space}.global.tile.mbarrier::complete_tx::bytes${multicast ? '.multicast::cluster' : ''} [%0], [%1, {${template}}], [%2]${multicast ? `, %${mask}` : ''};"\n` +
-      `    ::"r"(dst), "l"(map), "r"(barrier), ${operands}${multicast ? ', "h"(mask)' : ''} : "memory");`,
-  )
-}
-
-const waitLoop = (name: string, scope: string): string =>
-  inline(
-    `void ${name}(u32 barrier, u32 parity)`,
-    `  u32 done;\n  do {\n    asm volatile("{\\n\\t.reg .pred p;\\n\\tmbarrier.try_wait.parity${scope}.shared::cta.b64 p, [%1], %2;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}"\n      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");\n  } while (done == 0);`,
-  )
 
 const mmaWrapper = (kind: string, group: number): string =>
   '// D[tmem] = A * B + (accumulate ? D : 0), one thread issues it.\n' +
@@ -56,55 +19,8 @@ const grouped = (group: 1 | 2): Record<string, string> => ({
   ...Object.fromEntries(['f16', 'tf32', 'f8f6f4', 'i8'].map((kind) => [`tcgen05_mma_${kind}_cg${group}`, mmaWrapper(kind, group)])),
 }) // prettier-ignore
 
-const tmaStore = (rank: number): string => {
-  const { params, template, operands } = coordinates(rank, 2)
-  return inline(
-    `void tma_store_${rank}d(const TensorMap* map, u32 src, ${params})`,
-    `  asm volatile("cp.async.bulk.tensor.${rank}d.global.shared::cta.tile.bulk_group [%0, {${template}}], [%1];"\n` +
-      `    ::"l"(map), "r"(src), ${operands} : "memory");`,
-  )
-}
-
-export const PTX_WRAPPERS: Readonly<Record<string, string>> = {
-  shared_address: inline('u32 shared_address(const void* p)', '  return static_cast<u32>(__cvta_generic_to_shared(p));'), // prettier-ignore
-  elect_one: inline(
-    'bool elect_one()',
-    '  u32 elected;\n  asm volatile("{\\n\\t.reg .pred p;\\n\\telect.sync _|p, 0xffffffff;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}" : "=r"(elected));\n  return elected != 0;',
-  ),
-  mbarrier_init: asm('void mbarrier_init(u32 barrier, u32 arrivals)', 'mbarrier.init.shared::cta.b64 [%0], %1;', '"r"(barrier), "r"(arrivals)'), // prettier-ignore
-  fence_mbarrier_init: asm('void fence_mbarrier_init()', 'fence.mbarrier_init.release.cluster;', ''), // prettier-ignore
-  mbarrier_arrive: asm('void mbarrier_arrive(u32 barrier)', 'mbarrier.arrive.shared::cta.b64 _, [%0];', '"r"(barrier)'), // prettier-ignore
-  mbarrier_arrive_expect_tx: asm('void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes)', 'mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;', '"r"(barrier), "r"(bytes)'), // prettier-ignore
-  mbarrier_wait: `// Returns once the phase with this parity has completed. A fresh barrier passes parity 1 at once.\n${waitLoop('mbarrier_wait', '')}`,
-  // Sees what other CTAs did before they arrived.
-  mbarrier_wait_cluster: waitLoop('mbarrier_wait_cluster', '.acquire.cluster'),
-  cluster_rank_of: inline(
-    'u32 cluster_rank_of()',
-    '  u32 rank;\n  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));\n  return rank;',
-  ),
-  cluster_size_of: inline(
-    'u32 cluster_size_of()',
-    '  u32 size;\n  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));\n  return size;',
-  ),
-  cluster_sync: asm(
-    'void cluster_sync()',
-    'barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire.aligned;',
-    '',
-  ),
-  remote_address: inline(
-    'u32 remote_address(u32 address, u32 rank)',
-    '  u32 remote;\n  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));\n  return remote;',
-  ),
-  mbarrier_arrive_remote: asm(
-    'void mbarrier_arrive_remote(u32 barrier)',
-    'mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];',
-    '"r"(barrier)',
-  ),
-  mbarrier_arrive_expect_tx_remote: asm(
-    'void mbarrier_arrive_expect_tx_remote(u32 barrier, u32 bytes)',
-    'mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;',
-    '"r"(barrier), "r"(bytes)',
-  ),
+export const SM100_WRAPPERS: Readonly<Record<string, string>> = {
+  ...SYNC_WRAPPERS,
   clc_try_cancel: asm(
     'void clc_try_cancel(u32 response, u32 barrier)',
     'clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];',
@@ -123,35 +39,11 @@ export const PTX_WRAPPERS: Readonly<Record<string, string>> = {
         '    "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, answer;\\n\\tmov.u32 %0, 0xffffffff;\\n\\t"\n' +
         '    "@p clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %0, answer;\\n\\t}"\n    : "=r"(cta) : "r"(response) : "memory");\n  return cta;',
     ),
-  prefetch_map: asm('void prefetch_map(const TensorMap* map)', 'prefetch.tensormap [%0];', '"l"(map)'), // prettier-ignore
-  ...Object.fromEntries(
-    [2, 3].flatMap((rank) =>
-      [{}, { pair: true }, { multicast: true }, { pair: true, multicast: true }].map((form) => [
-        `tma_load_${rank}d${'pair' in form ? '_pair' : ''}${'multicast' in form ? '_multicast' : ''}`,
-        tmaLoad(rank, form),
-      ]),
-    ),
-  ),
-  tma_store_2d: tmaStore(2),
-  tma_store_3d: tmaStore(3),
-  bulk_commit: asm('void bulk_commit()', 'cp.async.bulk.commit_group;', ''),
-  bulk_wait_read: `template <int PENDING>\n${asm('void bulk_wait_read()', 'cp.async.bulk.wait_group.read %0;', '"n"(PENDING)')}`,
-  bulk_wait: asm('void bulk_wait()', 'cp.async.bulk.wait_group 0;', ''),
-  fence_proxy_async: `// Makes this thread's shared-memory writes visible to the async proxy (TMA).\n${asm('void fence_proxy_async()', 'fence.proxy.async.shared::cta;', '')}`,
-  load_shared: inline('u32 load_shared(u32 address)', '  u32 value;\n  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");\n  return value;'), // prettier-ignore
-  store_shared_v4: asm('void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)', 'st.shared.v4.b32 [%0], {%1, %2, %3, %4};', '"r"(address), "r"(x), "r"(y), "r"(z), "r"(w)'), // prettier-ignore
+  ...COPY_WRAPPERS,
   ...grouped(1),
   ...grouped(2),
   tcgen05_fence_before: asm('void tcgen05_fence_before()', 'tcgen05.fence::before_thread_sync;', ''), // prettier-ignore
   tcgen05_fence_after: asm('void tcgen05_fence_after()', 'tcgen05.fence::after_thread_sync;', ''), // prettier-ignore
-  smem_descriptor:
-    '// Shared-memory matrix descriptor (PTX ISA 9.7.16.4.1): the start address, in units of 16 bytes, under the layout bits.\n' +
-    inline('u64 smem_descriptor(u32 address, u64 layout)', '  return layout | ((address & 0x3FFFF) >> 4);'),
+  ...DESCRIPTOR_WRAPPERS,
   ...EPILOGUE_WRAPPERS,
-}
-
-/** Text of the wrappers in `used`, in table order. */
-export function printWrappers(used: ReadonlySet<string>): string[] {
-  for (const name of used) if (!(name in PTX_WRAPPERS)) throw new Error(`no PTX wrapper '${name}'`)
-  return Object.entries(PTX_WRAPPERS).flatMap(([name, text]) => (used.has(name) ? [text] : []))
 }

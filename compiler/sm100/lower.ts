@@ -10,12 +10,13 @@
  * Two accumulators in TMEM let the epilogue of one tile run under the mainloop of the next.
  */
 import type { Barrier, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
-import { consumersOf, perCluster, type PerCluster } from './cluster.ts'
-import { EPILOGUE_WARPS, STAGING_SLOTS } from './epilogue.ts'
-import { epilogueRole, mapName } from './lower_epilogue.ts'
+import { consumersOf, perCluster, type PerCluster } from '../tensor_core/cluster.ts'
+import { EPILOGUE_WARPS, STAGING_SLOTS } from '../tensor_core/epilogue.ts'
+import { epilogueRole } from './lower_epilogue.ts'
 import { gatherRole, mmaRole, schedulerRole, tmaRole } from './lower_roles.ts'
-import { GATHER_WARPS, WORK_RESPONSE_BYTES, WORK_SLOTS, type Sm100Plan } from './plan.ts'
-import type { OperandPlan } from './operands.ts'
+import { bufferOfB, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
+import { WORK_RESPONSE_BYTES, WORK_SLOTS, type Sm100Plan } from './plan.ts'
+import type { OperandPlan } from '../tensor_core/operands.ts'
 
 export const TMA_WARP = EPILOGUE_WARPS
 export const MMA_WARP = EPILOGUE_WARPS + 1
@@ -54,22 +55,12 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
     buffers,
     barriers,
     tmem: { columns: plan.tmemColumns, ring: 'acc', columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns, slotOffset: end },
+    registers: null,
     setup: setupSteps(plan, barriers, maps),
     roles,
     teardown: teardownSteps(plan),
   }
 } // prettier-ignore
-
-/** Operands that come by TMA, with the names of their tensor maps. */
-export function inputMaps(plan: Sm100Plan): { readonly map: string; readonly operand: OperandPlan }[] {
-  const all = [
-    { map: 'map_a', operand: plan.a },
-    ...plan.b.map((operand, i) => ({ map: i === 0 ? 'map_b' : `map_b${i}`, operand })),
-  ]
-  return all.filter(({ operand }) => operand.source === 'tma')
-}
-
-const bufferOfB = (product: number): string => (product === 0 ? 'smem_b' : `smem_b${product}`)
 
 interface SharedMemory {
   readonly buffers: SmemBuffer[]

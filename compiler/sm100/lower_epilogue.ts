@@ -3,15 +3,11 @@ import type { Node } from '../tensor_ir.ts'
 import type { TileOp } from '../tile_ir.ts'
 import type { StoreOp } from '../tile_ir_epilogue.ts'
 import { guardOf } from '../walk.ts'
-import { STAGING_SLOTS } from './epilogue.ts'
+import { STAGING_SLOTS } from '../tensor_core/epilogue.ts'
 import { forTiles } from './lower_roles.ts'
+import { mapName } from '../tensor_core/plan.ts'
 import type { Sm100Plan } from './plan.ts'
-import type { ReductionPlan } from './reduction.ts'
-
-/** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */
-export function mapName(index: number): string {
-  return index === 0 ? 'map_d' : `map_d${index}`
-}
+import type { ReductionPlan } from '../tensor_core/reduction.ts'
 
 export function epilogueRole(plan: Sm100Plan): TileOp[] {
   const { outputs, reductions } = plan.epilogue

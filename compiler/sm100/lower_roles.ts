@@ -1,7 +1,7 @@
 /** Programs of the roles that feed the epilogue: loads, MMAs, and the scheduler of dynamic work. */
 import type { TileOp } from '../tile_ir.ts'
 import { WORK_RESPONSE_BYTES, type Sm100Plan } from './plan.ts'
-import type { OperandPlan } from './operands.ts'
+import type { OperandPlan } from '../tensor_core/operands.ts'
 
 /** What every role does at the end of a tile under dynamic scheduling; `warp`: by a whole warp, else by one thread. */
 export function nextWork(plan: Sm100Plan, warp: boolean): TileOp[] {

@@ -7,55 +7,31 @@
 import { DTYPES, type Accumulator } from '../dtypes.ts'
 import { transposed, type GemmShape } from '../classify.ts'
 import type { Instance, Rejection, Sm100Design } from '../instance.ts'
-import type { TensorOperand, TensorProgram } from '../tensor_ir.ts'
+import type { TensorOperand } from '../tensor_ir.ts'
 import { isRejection, rejection } from '../rejection.ts'
-import { planCluster, type ClusterPlan } from './cluster.ts'
-import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout, type EpiloguePlan } from './epilogue.ts'
+import { planCluster } from '../tensor_core/cluster.ts'
+import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
 import { instructionDescriptor, mmaKindOf, type MmaKind } from './mma.ts'
-import { planOperand, SWIZZLE_SPAN, type OperandPlan } from './operands.ts'
+import { planOperand, SWIZZLE_SPAN, type OperandPlan } from '../tensor_core/operands.ts'
+import { ALIGNMENT_SLACK, GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 
-/** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
-export const SMEM_LIMIT = 232_448
-/** The dynamic window is only 16-byte aligned by the language; swizzle patterns need 1024. */
-const ALIGNMENT_SLACK = 1024
-const MAX_STAGES = 12
 const TMEM_COLUMNS = 512
-/** Warps that copy operands which TMA cannot address. */
-export const GATHER_WARPS = 4
 /** Work items that the scheduler asks for ahead. */
 export const WORK_SLOTS = 2
 /** A response of cluster launch control. */
 export const WORK_RESPONSE_BYTES = 16
 
-export interface Sm100Plan {
+export interface Sm100Plan extends TensorCorePlan {
   readonly kind: 'sm100'
-  readonly instance: Instance
-  readonly program: TensorProgram
   readonly design: Sm100Design
-  /** As the MMA computes it: transposed for `operands ba`. */
-  readonly gemm: GemmShape
-  /** Of the MMA. */
-  readonly tile: readonly [number, number, number]
-  /** Rows of the tile that one CTA computes. */
-  readonly ctaRows: number
-  readonly cluster: ClusterPlan
-  readonly a: OperandPlan
-  /** One for each product. */
-  readonly b: readonly OperandPlan[]
   readonly mma: MmaKind
   readonly accumulator: Accumulator
   readonly instructionDescriptor: number
   /** MMAs of one stage. */
   readonly mmaSteps: number
-  readonly epilogue: EpiloguePlan
-  readonly stages: number
-  /** A and B of one stage of one CTA. */
-  readonly stageBytes: number
   /** Accumulators (of all products) in flight: the epilogue of one tile runs under the mainloop of the next where there are 2. */
   readonly accumulators: number
   readonly tmemColumns: number
-  readonly threads: number
-  readonly smemBytes: number
 }
 
 /** `shape` is what `classify` found in the instance's program. */
@@ -135,6 +111,6 @@ function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design): boolean {
 
 /** PTX ISA 9.7.16.10.5: layout F (64 rows, one CTA), D (128 rows, one CTA), A (256 rows, a pair), B (128 rows, a pair). */
 function accumulatorLayout({ use2ctaMma, tile: [m, n] }: Sm100Design): AccumulatorLayout {
-  if (use2ctaMma && m === 128) return { rowsPerWarp: 32, columnHalves: 2, columns: n / 2 }
-  return { rowsPerWarp: m === 64 ? 16 : 32, columnHalves: 1, columns: n }
+  if (use2ctaMma && m === 128) return { held: 'row', rowsPerWarp: 32, columnHalves: 2, columns: n / 2 }
+  return { held: 'row', rowsPerWarp: m === 64 ? 16 : 32, columnHalves: 1, columns: n }
 }

@@ -127,4 +127,59 @@ export const rejections = {
       help: 'use a tile with fewer columns',
     }),
   }),
+  KTL4521: entry<{ cells: number; limit: number }>({
+    title: 'accumulators exceed the registers',
+    explain:
+      'On sm_90 accumulators stand in the registers of the consumer warpgroups: at most 128 of each thread, that is 64 x 256 of f32 for each warpgroup.',
+    wrong: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 256x256 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x256 }\n',
+    },
+    word: ({ cells, limit }) => ({
+      message: `the accumulators need ${cells} registers of each thread, there are ${limit}`,
+      help: 'use a smaller tile, or `consumers cooperative`',
+    }),
+  }),
+  KTL4522: entry<{ n: number; splits: number }>({
+    title: 'tile too narrow to split k',
+    explain: 'The CTAs that share the k of a tile each finish a part of its columns, at least 8.',
+    wrong: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x16; splits 4; reassociate }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x32; splits 4; reassociate }\n',
+    },
+    word: ({ n, splits }) => ({
+      message: `${n} columns are too few for ${splits} CTAs`,
+      help: 'split k less, or use a wider tile',
+    }),
+  }),
+  KTL4524: entry<Record<string, never>>({
+    title: 'f16 accumulators of a split k',
+    explain: 'Sums over parts of k are added in f32 or i32. Accumulators of f16 are not split.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { acc: f16 = sum[k](A * B)\n D = acc }\nschedule g on sm_90 { tile 128x64; splits 2; reassociate }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { acc: f32 = sum[k](A * B)\n D = acc }\nschedule g on sm_90 { tile 128x64; splits 2; reassociate }\n',
+    },
+    word: () => ({ message: 'accumulators of f16 cannot be split along k', help: 'accumulate in f32' }),
+  }),
+  KTL4523: entry<{ operand: string }>({
+    title: 'operand that warps transpose, in a cluster',
+    explain:
+      'wgmma reads 8- and 32-bit operands only as they lie along k. Others are transposed by warps on their way to shared memory, which a cluster does not share.',
+    wrong: {
+      ktl: 'kernel g(A: tf32[k, m], B: tf32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x128; cluster 2x1 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: tf32[k, m], B: tf32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x128; cluster 1x1 }\n',
+    },
+    word: ({ operand }) => ({
+      message: `\`${operand}\` has to be transposed by warps, which needs a cluster of one CTA`,
+      help: 'use `cluster 1x1`, or a tensor that is contiguous along the contracted axis',
+    }),
+  }),
 }

@@ -14,6 +14,7 @@ import { fitFusion, type FusionShape } from './fusion.ts'
 import { MACHINES } from './machine.ts'
 import { estimateSimt, type Estimate, type Extents } from './rank.ts'
 import { Sm100Costs } from './rank_sm100.ts'
+import { estimateSm90 } from './rank_sm90.ts'
 import type { FamilySpace, Choice } from './space.ts'
 
 export class PlannedInstance {
@@ -63,6 +64,7 @@ export class PlannedInstance {
   estimate(extents: Extents): Estimate {
     const machine = MACHINES[this.instance.target]
     if (this.plan.kind === 'sm100') return new Sm100Costs([this.plan], machine).estimate(0, extents)
+    if (this.plan.kind === 'sm90') return estimateSm90(this.plan, extents, machine)
     return estimateSimt(this.program, this.plan.design.tile, extents, machine)
   }
 

@@ -3,7 +3,7 @@
  * looked up by the choice a call makes, and kept while they are asked for.
  */
 import { bindKernel } from '../../compiler/bind.ts'
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
 import {
   resolveType,
   type FamilyOperand,
@@ -13,6 +13,7 @@ import {
 } from '../../compiler/family.ts'
 import type { Design, Instance, Rejection, TargetArch } from '../../compiler/instance.ts'
 import { mmaKindOf } from '../../compiler/sm100/mma.ts'
+import { wgmmaFormOf } from '../../compiler/sm90/mma.ts'
 import { designsOf } from '../../compiler/schedule.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/tensor_ir.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
@@ -33,8 +34,14 @@ export interface Choice {
   readonly alignment: Alignment
 }
 
-const BACKENDS = ['sm100', 'simt'] as const
+const BACKENDS = ['sm100', 'sm90', 'simt'] as const
 export type Backend = (typeof BACKENDS)[number]
+
+const TENSOR_CORES: Partial<Readonly<Record<TargetArch, Backend>>> = {
+  sm_100a: 'sm100',
+  sm_103a: 'sm100',
+  sm_90a: 'sm90',
+}
 
 /** Instances that are kept, by choice: the least recently used go first. */
 const REMEMBERED = 40_000
@@ -68,8 +75,9 @@ export class FamilySpace {
   }
 
   backends(target: TargetArch): readonly Backend[] {
-    const tensorCores = (target === 'sm_100a' || target === 'sm_103a') && this.#contracted.size > 0
-    return BACKENDS.filter((backend) => backend === 'simt' || tensorCores)
+    return BACKENDS.filter(
+      (backend) => backend === 'simt' || (this.#contracted.size > 0 && TENSOR_CORES[target] === backend),
+    )
   }
 
   /** Memory orders that differ in the contiguous axis: outer strides are launch parameters. */
@@ -219,7 +227,7 @@ export class FamilySpace {
     const memory = `${backend} ${ordersKey(orders)} ${alignmentKey(alignment)}`
     const accumulator = accumulatorOf(this.family, types)
     if (backend === 'simt' || accumulator === null) return `${memory} ${operands.map(({ name }) => dtypeOf(name)).join()}`
-    const kinds = contractionsOf(this.family).map(({ a, b }) => mmaKindOf(dtypeOf(a.name), dtypeOf(b.name), accumulator)?.kind ?? `${dtypeOf(a.name)} ${dtypeOf(b.name)}`)
+    const kinds = contractionsOf(this.family).map(({ a, b }) => kindOf(backend, dtypeOf(a.name), dtypeOf(b.name), accumulator))
     const others = operands.filter(({ name }) => !this.#contracted.has(name)).map(({ name }) => sortOf(dtypeOf(name)))
     return [memory, ...kinds, ...others].join()
   } // prettier-ignore
@@ -252,6 +260,12 @@ export class FamilySpace {
       return { code: error.code, reason: first!.message, ...(first!.help !== undefined && { fix: first!.help }) }
     }
   }
+}
+
+/** Instances of one kind are planned alike. */
+function kindOf(backend: Backend, a: DTypeName, b: DTypeName, accumulator: Accumulator): string {
+  const kind = backend === 'sm90' ? wgmmaFormOf(a, b, accumulator)?.k : mmaKindOf(a, b, accumulator)?.kind
+  return `${kind ?? `${a} ${b}`}`
 }
 
 const sortOf = (dtype: DTypeName): string => `${DTYPES[dtype].class}${DTYPES[dtype].bits}`

@@ -3,7 +3,7 @@
  * with multicast, dynamic scheduling, fallback clusters, memory orders, and operands that TMA cannot address.
  */
 import { expect, test } from 'vitest'
-import { runWide, type WideCase } from './run_sm100.ts'
+import { runWide, type WideCase } from './run_gemm.ts'
 
 const pair = (cluster: readonly [number, number] = [2, 1]) =>
   ({ use2ctaMma: true, cluster: [...cluster, 1] as [number, number, number] }) as const

@@ -1,7 +1,7 @@
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { describe, expect, test } from 'vitest'
 import { lowerSm100 } from '../../compiler/sm100/lower.ts'
-import { SMEM_LIMIT } from '../../compiler/sm100/plan.ts'
+import { SMEM_LIMIT } from '../../compiler/tensor_core/plan.ts'
 import { printTileProgram } from '../../compiler/print_tile.ts'
 import { walkTileOps, type TileProgram } from '../../compiler/tile_ir.ts'
 import { verifyTileProgram } from '../../compiler/verify_tile.ts'
@@ -24,7 +24,7 @@ describe('plans', () => {
             expect(plan.tmemColumns).toBeLessThanOrEqual(512)
             const program = lowerSm100(plan)
             expect(verifyTileProgram(program)).toEqual([])
-            expect(program.tmem.slotOffset + 4 + 1024).toBeLessThanOrEqual(plan.smemBytes)
+            expect(program.tmem!.slotOffset + 4 + 1024).toBeLessThanOrEqual(plan.smemBytes)
           }
   })
 
@@ -90,7 +90,7 @@ describe('tile IR', () => {
     expect(edited({ buffers: lowered.buffers.map((b) => ({ ...b, offset: b.offset + 16 })) }).join()).toContain('is not 1024-byte aligned') // prettier-ignore
     expect(edited({ setup: [] })).toContain('barrier full is never initialised')
     expect(edited({ roles: lowered.roles.filter((r) => r.name !== 'mma') })).toContain('nobody waits for full')
-    expect(edited({ tmem: { ...lowered.tmem, columns: 128 } })).toEqual(['accumulators do not fit the TMEM columns'])
+    expect(edited({ tmem: { ...lowered.tmem!, columns: 128 } })).toEqual(['accumulators do not fit the TMEM columns'])
     expect(edited({ roles: lowered.roles.map((r) => ({ ...r, rings: [] })) }).join()).toContain(
       'does not keep ring stage',
     )

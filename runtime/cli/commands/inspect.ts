@@ -2,6 +2,7 @@ import { bindKernel } from '../../../compiler/bind.ts'
 import { printTensorProgram } from '../../../compiler/print.ts'
 import { printTileProgram } from '../../../compiler/print_tile.ts'
 import { lowerSm100 } from '../../../compiler/sm100/lower.ts'
+import { lowerSm90 } from '../../../compiler/sm90/lower.ts'
 import type { PlannedInstance } from '../../discovery/planned.ts'
 import { ktlProvider } from '../../discovery/provider.ts'
 import { ktlError } from '../../fail.ts'
@@ -104,6 +105,7 @@ async function instanceText(
   if (stage === 'plan') return printPlan(name, plan)
   if (stage === 'tile') {
     if (plan.kind === 'sm100') return printTileProgram(lowerSm100(plan))
+    if (plan.kind === 'sm90') return printTileProgram(lowerSm90(plan))
     throw ktlError('KTL4107', {
       what: `${name} with tile IR`,
       reasons: ['plain kernels are generated from the tensor IR itself'],

@@ -1,27 +1,25 @@
 /** Tile IR → CUDA statements, the epilogue role's operations. What a sub-tile computes is in epilogue.ts. */
 import type { EpilogueOp } from '../../compiler/tile_ir_epilogue.ts'
-import type { TileOp } from '../../compiler/tile_ir.ts'
 import { call, note, slotAddress, type EmitContext } from './context.ts'
-import { emitAuxLoad, emitCompute, emitDirectStore, emitStageWrite } from './epilogue.ts'
+import { emitOps } from './emit.ts'
+import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
+import { emitStageWrite } from './staging.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
-type EmitBody = (ops: readonly TileOp[], c: EmitContext) => void
 
-export const EPILOGUE_EMITTERS: {
-  readonly [K in EpilogueOp['op']]: (op: OpOf<K>, c: EmitContext, emit: EmitBody) => void
-} = {
-  for_subtiles(op, c, emit) {
+export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K>, c: EmitContext) => void } = {
+  for_subtiles(op, c) {
     const { columnHalves, columns } = c.program.layout
     const right = columnHalves === 2 ? ` + warp / 2 * ${columns}` : ''
     c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
       c.out.line(`const u32 col = at.n${right} + column;`)
-      emit(op.body, c)
+      emitOps(op.body, c)
     })
   },
-  last_subtile(op, c, emit) {
+  last_subtile(op, c) {
     const { columns } = c.program.layout
-    c.out.block(`if (column + ${c.program.subtileColumns} == ${columns})`, () => emit(op.body, c))
+    c.out.block(`if (column + ${c.program.subtileColumns} == ${columns})`, () => emitOps(op.body, c))
   },
   own_row(op, c) {
     const { rowsPerWarp, columnHalves } = c.program.layout
@@ -53,7 +51,8 @@ export const EPILOGUE_EMITTERS: {
   stage_write: emitStageWrite,
   proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'sub-tile visible to TMA')),
   tma_store(op, c) {
-    const coords = op.contiguous === 'n' ? ['col', 'warp_row'] : ['warp_row', 'col']
+    const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
+    const coords = op.contiguous === 'n' ? [col, 'warp_row'] : ['warp_row', col]
     const batch = c.names.batchCoordinate(op.operand)
     const args = [`&${op.map}`, slotAddress(c, op.buffer), ...coords, ...(batch ? [batch] : [])]
     c.out.line(call(c, batch ? 'tma_store_3d' : 'tma_store_2d', ...args), note(c, `TMA store ${op.operand}`))

@@ -1,8 +1,9 @@
-/** Compiles one SM100 design of a GEMM and runs it on the virtual device, against a plain loop over integers. */
+/** Compiles one design of a GEMM, for SM100 or SM90, and runs it on the virtual device, against a plain loop over integers. */
 import { generatePlan, planInstance } from '../../codegen/index.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Sm100Design } from '../../compiler/instance.ts'
+import type { Design, Sm100Design, Sm90Design } from '../../compiler/instance.ts'
 import { lowerSm100 } from '../../compiler/sm100/lower.ts'
+import { lowerSm90 } from '../../compiler/sm90/lower.ts'
 import { verifyTileProgram } from '../../compiler/verify_tile.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
@@ -18,6 +19,8 @@ export interface WideCase {
   readonly accumulator?: 'f32' | 'f16' | 'i32'
   readonly tile: readonly [number, number]
   readonly design?: Partial<Sm100Design>
+  /** Runs on SM90. */
+  readonly sm90?: Partial<Sm90Design>
   /** Memory orders where they are not the logical ones, innermost last: `{ A: 'lkm' }`. */
   readonly orders?: Readonly<Record<string, string>>
   /** Operands whose rows are packed without regard to 16 bytes. */
@@ -59,20 +62,16 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
     orders: Object.fromEntries(Object.entries(c.orders ?? {}).map(([name, axes]) => [name, [...axes]])),
     divisibility: Object.fromEntries(unaligned.map((name) => [name, 'element' as const])),
   })
-  const use2ctaMma = c.design?.use2ctaMma ?? false
-  const plan = planInstance({
-    program,
-    target: 'sm_100a',
-    design: design(c.tile, { cluster: [use2ctaMma ? 2 : 1, 1, 1], ...c.design }),
-  })
-  if (!('kind' in plan) || plan.kind !== 'sm100') throw new Error(`not planned: ${JSON.stringify(plan)}`)
-  const problems = verifyTileProgram(lowerSm100(plan))
+  const target = c.sm90 ? 'sm_90a' : 'sm_100a'
+  const plan = planInstance({ program, target, design: designOf(c, 128 / DTYPES[a].storageBytes) })
+  if (!('kind' in plan) || plan.kind === 'simt') throw new Error(`not planned: ${JSON.stringify(plan)}`)
+  const problems = verifyTileProgram(plan.kind === 'sm90' ? lowerSm90(plan) : lowerSm100(plan))
   if (problems.length > 0) throw new Error(problems.join('\n'))
   const kernel = generatePlan(plan, 'ktl.wide')
 
-  const device = await openDevice('virtual-sm100', { smCount: c.smCount ?? 8 })
+  const device = await openDevice(c.sm90 ? 'virtual-sm90' : 'virtual-sm100', { smCount: c.smCount ?? 8 })
   try {
-    const module = await device.compileCuda(kernel.cuda, { arch: 'sm_100a' })
+    const module = await device.compileCuda(kernel.cuda, { arch: target })
     const made = Object.fromEntries(
       program.operands.map(({ name, dtype, role, order }) => {
         const values = role === 'input' ? integers(product(AXES[name]!.map((x) => extents[x]!)), dtype, name) : null
@@ -102,6 +101,11 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
     await device.close()
   }
 }
+
+function designOf(c: WideCase, tileK: number): Design {
+  if (c.sm90) return { kind: 'sm90', consumers: 'cooperative', tile: [...c.tile, tileK], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...c.sm90 }
+  return design(c.tile, { cluster: [c.design?.use2ctaMma ? 2 : 1, 1, 1], ...c.design })
+} // prettier-ignore
 
 const product = (extents: readonly number[]): number => extents.reduce((a, b) => a * b, 1)
 const spanBytes = ({ shape, strides, dtype }: Tensor): number =>

@@ -31,7 +31,7 @@ export interface OperandPlan {
   readonly operand: TensorOperand
   /** Contiguous along k, or along its own free axis. */
   readonly major: 'k' | 'mn'
-  /** `gather`: warps copy it element by element, because TMA cannot address its rows. */
+  /** `gather`: warps copy it element by element, because TMA cannot address its rows or it has to be transposed. */
   readonly source: 'tma' | 'gather'
   /** Rows (of m or n) of a CTA's tile. */
   readonly rows: number
@@ -53,27 +53,33 @@ export interface OperandPlan {
 /** Designs share few operand plans; a space has hundreds of designs for each operand. */
 const planned = new WeakMap<TensorOperand, Map<string, OperandPlan | Rejection>>()
 
-/** `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile; `alone`: there is one CTA. */
-export function planOperand(operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean): OperandPlan | Rejection {
+/**
+ * `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile; `alone`: there is one CTA;
+ * `majors`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
+ */
+export function planOperand(
+  operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean, majors: 'any' | 'k' = 'any',
+): OperandPlan | Rejection {
   let plans = planned.get(operand)
   if (!plans) planned.set(operand, (plans = new Map()))
-  const key = `${free} ${k} ${rows} ${slices} ${alone}`
+  const key = `${free} ${k} ${rows} ${slices} ${alone} ${majors}`
   let plan = plans.get(key)
-  if (!plan) plans.set(key, (plan = makePlan(operand, free, k, rows, slices, alone)))
+  if (!plan) plans.set(key, (plan = makePlan(operand, free, k, rows, slices, alone, majors)))
   return plan
 } // prettier-ignore
 
-function makePlan(operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean): OperandPlan | Rejection {
+function makePlan(operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean, majors: 'any' | 'k'): OperandPlan | Rejection {
   const bytes = DTYPES[operand.dtype].storageBytes
-  const source: OperandPlan['source'] = operand.divisibility === 'vector' ? 'tma' : 'gather'
-  if (source === 'gather' && !alone) return rejection('KTL4513', { operand: operand.name })
   const inner = operand.order.at(-1)
+  const transposes = inner === free && majors === 'k'
+  const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes ? 'tma' : 'gather'
+  if (source === 'gather' && !alone) return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes
-  const sliceRows = (inner === k ? rows : kRows) / slices
+  const sliceRows = (inner === k || transposes ? rows : kRows) / slices
   // Each slice starts a swizzle atom, so that TMA and the MMA agree on its pattern.
   if (sliceRows % ATOM_ROWS !== 0) return rejection('KTL4515', { operand: operand.name, rows: inner === k ? rows : kRows, slices })
   const common = { operand, source, rows, slices, sliceRows, tileBytes: SWIZZLE_SPAN * rows }
-  if (inner === k) {
+  if (inner === k || transposes) {
     return {
       ...common,
       major: 'k',

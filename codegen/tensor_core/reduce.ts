@@ -5,7 +5,7 @@
  */
 import { CUDA_COMPUTE_TYPE } from '../../compiler/dtypes.ts'
 import { REDUCTIONS } from '../../compiler/ops.ts'
-import type { AccumulatorLayout } from '../../compiler/sm100/epilogue.ts'
+import type { AccumulatorLayout } from '../../compiler/tensor_core/epilogue.ts'
 import type { ReduceNode } from '../../compiler/tensor_ir.ts'
 import type { ReduceOp } from '../../compiler/tile_ir_epilogue.ts'
 import { literal } from '../expression.ts'
@@ -42,10 +42,12 @@ function place(c: EmitContext, op: ReduceOp, m: string, n: string): string {
 }
 
 export function emitReduceBegin(op: ReduceOp, c: EmitContext): void {
+  if (c.program.layout.held === 'fragment') return beginFragment(op, c)
   c.out.line(`${CUDA_COMPUTE_TYPE[op.node.type]} ${totalOf(c, op)} = ${identityOf(op.node)};`, note(c, `reduce ${op.operand}`))
 } // prettier-ignore
 
 export function emitReduceSubtile(op: ReduceOp, c: EmitContext): void {
+  if (c.program.layout.held === 'fragment') return reduceFragment(op, c)
   const { node, keepsM, keepsN, operand } = op
   const columns = c.program.subtileColumns
   const where = note(c, `reduce ${operand}`)
@@ -74,6 +76,7 @@ export function emitReduceSubtile(op: ReduceOp, c: EmitContext): void {
 } // prettier-ignore
 
 export function emitReduceEnd(op: ReduceOp, c: EmitContext): void {
+  if (c.program.layout.held === 'fragment') return endFragment(op, c)
   const { columns, columnHalves } = c.program.layout
   const where = note(c, `reduce ${op.operand}`)
   const total = totalOf(c, op)
@@ -86,5 +89,60 @@ export function emitReduceEnd(op: ReduceOp, c: EmitContext): void {
     c.out.line(`if (!row_in_bounds) ${total} = ${identityOf(op.node)};`)
     c.out.line('#pragma unroll').line(acrossLanes(op.node, total, c.functions), where)
     c.out.line(`if (lane == 0 && warp_row < M && first < N) ${place(c, op, 'warp_row / ROWS_PER_WARP', `first / ${columns}`)} = ${total};`, where)
+  })
+} // prettier-ignore
+
+/** A lane of fragments has a total of each of its two rows. */
+function beginFragment(op: ReduceOp, c: EmitContext): void {
+  const identity = identityOf(op.node)
+  c.out.line(`${CUDA_COMPUTE_TYPE[op.node.type]} ${totalOf(c, op)}[2] = {${identity}, ${identity}};`, note(c, `reduce ${op.operand}`))
+} // prettier-ignore
+
+function reduceFragment(op: ReduceOp, c: EmitContext): void {
+  const { node, keepsM, keepsN, operand } = op
+  const { tile } = c
+  const where = note(c, `reduce ${operand}`)
+  const value = c.names.value(operand)
+  const each = (count: number, body: () => void): void => {
+    c.out.line('#pragma unroll').block(`for (u32 j = 0; j < ${count}; ++j)`, body)
+  }
+  if (!keepsN) {
+    const total = `${totalOf(c, op)}[${tile.columnIndex('j')}]`
+    return each(tile.count, () => c.out.line(`if (${tile.col('j')} < N) ${total} = ${combined(node, total, `${value}[j]`, c.functions)};`, where))
+  }
+  if (keepsM)
+    return each(tile.count, () =>
+      c.out.line(`if (${tile.rowInBounds('j')} && ${tile.col('j')} < N) ${place(c, op, tile.row('j'), tile.col('j'))} = ${value}[j];`, where),
+    )
+  // Both rows of a lane, then those of the 8 lanes that have the same columns.
+  each(tile.rowCount, () => {
+    c.out.line('const u32 upper = j / 2 * 4 + j % 2, lower = upper + 2;')
+    const bounded = (i: string): string => `(${tile.rowInBounds(i)} ? ${value}[${i}] : ${identityOf(node)})`
+    c.out.line(`${CUDA_COMPUTE_TYPE[node.type]} rows = ${combined(node, bounded('upper'), bounded('lower'), c.functions)};`, where)
+    c.out.line('#pragma unroll').line(`for (u32 i = 16; i > 2; i /= 2) rows = ${combined(node, 'rows', '__shfl_xor_sync(0xffffffff, rows, i)', c.functions)};`, where)
+    c.out.line(`if (lane < 4 && ${tile.col('upper')} < N && warp_row < M) ${place(c, op, 'warp_row / ROWS_PER_WARP', tile.col('upper'))} = rows;`, where)
+  })
+} // prettier-ignore
+
+function endFragment(op: ReduceOp, c: EmitContext): void {
+  const { node, keepsM } = op
+  const { columns } = c.program.layout
+  const where = note(c, `reduce ${op.operand}`)
+  const total = totalOf(c, op)
+  const part = c.program.cluster.splits > 1 ? ` + cluster_rank * ${columns}` : ''
+  c.out.block('', () => {
+    c.out.line(`const u32 first = at.n${part};  // column`)
+    if (keepsM) {
+      c.out.line('#pragma unroll')
+      c.out.block('for (u32 h = 0; h < 2; ++h)', () => {
+        c.out.line('#pragma unroll').line(`for (u32 i = 2; i > 0; i /= 2) ${total}[h] = ${combined(node, `${total}[h]`, `__shfl_xor_sync(0xffffffff, ${total}[h], i)`, c.functions)};`, where)
+        c.out.line(`if (lane % 4 == 0 && row + 8 * h < M && first < N) ${place(c, op, 'row + 8 * h', `first / ${columns}`)} = ${total}[h];`, where)
+      })
+      return
+    }
+    const bounded = (h: 0 | 1): string => `(row + ${8 * h} < M ? ${total}[${h}] : ${identityOf(node)})`
+    c.out.line(`${CUDA_COMPUTE_TYPE[node.type]} both = ${combined(node, bounded(0), bounded(1), c.functions)};`, where)
+    c.out.line('#pragma unroll').line(acrossLanes(node, 'both', c.functions), where)
+    c.out.line(`if (lane == 0 && warp_row < M && first < N) ${place(c, op, 'warp_row / ROWS_PER_WARP', `first / ${columns}`)} = both;`, where)
   })
 } // prettier-ignore

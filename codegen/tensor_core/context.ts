@@ -1,8 +1,10 @@
-/** What the emitters of an SM100 kernel share: where text goes, and how the tile program's names read in CUDA. */
+/** What the emitters of a tensor-core kernel share: where text goes, and how the tile program's names read in CUDA. */
 import type { Barrier, Ring, Role, SmemBuffer, TileProgram } from '../../compiler/tile_ir.ts'
 import type { ExpressionContext } from '../expression.ts'
 import type { SourceBuilder } from '../source_builder.ts'
+import type { Emitters } from './emit.ts'
 import type { KernelNames } from './names.ts'
+import type { RegisterTile } from './register_tile.ts'
 
 export interface EmitContext {
   readonly program: TileProgram
@@ -11,6 +13,11 @@ export interface EmitContext {
   /** PTX wrappers and device functions that the text calls. */
   readonly wrappers: Set<string>
   readonly functions: Set<string>
+  /** Wrappers made for this kernel, by name. */
+  readonly definitions: Map<string, string>
+  /** What a lane of the epilogue warps holds. */
+  readonly tile: RegisterTile
+  readonly emitters: Emitters
   /** Shared by all expressions, so that no two temporaries have one name. */
   readonly expressions: ExpressionContext
   readonly role: Role | null

@@ -1,7 +1,7 @@
 /** How operands reach the stage ring: TMA loads (which slices this CTA loads, and for whom), or copies by warps. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { GATHER_WARPS } from '../../compiler/sm100/plan.ts'
-import type { OperandSwizzle } from '../../compiler/sm100/operands.ts'
+import { GATHER_WARPS } from '../../compiler/tensor_core/plan.ts'
+import type { OperandSwizzle } from '../../compiler/tensor_core/operands.ts'
 import type { Gather, TmaLoad } from '../../compiler/tile_ir.ts'
 import { barrierAddress, call, leaderAddress, note, slotAddress, type EmitContext } from './context.ts'
 

@@ -1,16 +1,14 @@
-/** How an SM100 kernel is launched: its parameters in order, as data. */
+/** How a tensor-core kernel is launched: its parameters in order, as data. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
-import type { OperandPlan } from '../../compiler/sm100/operands.ts'
-import { inputMaps } from '../../compiler/sm100/lower.ts'
-import type { OutputPlan } from '../../compiler/sm100/epilogue.ts'
-import { mapName } from '../../compiler/sm100/lower_epilogue.ts'
+import { inputMaps, mapName, type TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
+import type { OperandPlan } from '../../compiler/tensor_core/operands.ts'
+import type { OutputPlan } from '../../compiler/tensor_core/epilogue.ts'
 import type { TileProgram } from '../../compiler/tile_ir.ts'
 import type { TensorOperand } from '../../compiler/tensor_ir.ts'
 import type { LaunchRecipe, ParamRule, TensorMapRule } from '../generated.ts'
 import { combineRecipe, workspaceParams } from './combine.ts'
 
-export function launchRecipe(plan: Sm100Plan, program: TileProgram, entry: string): LaunchRecipe {
+export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: string): LaunchRecipe {
   const { gemm } = plan
   const staged = plan.epilogue.outputs.filter((o) => o.store === 'tma')
   const direct = plan.epilogue.outputs.filter((o) => o.store === 'direct')
@@ -66,19 +64,19 @@ const scalarType = (dtype: keyof typeof DTYPES): 'f32' | 'f64' | 'i32' | 'u32' =
 }
 
 /** Innermost (contiguous) axis first; the batch, when the operand has it, is the outermost dimension. */
-function mapAxes(plan: Sm100Plan, operand: TensorOperand): string[] {
+function mapAxes(plan: TensorCorePlan, operand: TensorOperand): string[] {
   const inner = operand.order.at(-1)!
   const other = operand.axes.find((axis) => axis !== inner && axis !== plan.gemm.l)!
   return [inner, other, ...(plan.gemm.l !== null && operand.axes.includes(plan.gemm.l) ? [plan.gemm.l] : [])]
 }
 
-function inputMap(plan: Sm100Plan, operand: OperandPlan, name: string): TensorMapRule {
+function inputMap(plan: TensorCorePlan, operand: OperandPlan, name: string): TensorMapRule {
   const axes = mapAxes(plan, operand.operand)
   return { kind: 'tensorMap', name, operand: operand.operand.name, dtype: operand.operand.dtype, axes, box: operand.boxExtents.slice(0, axes.length), swizzle: operand.descriptor.swizzle } // prettier-ignore
 }
 
 /** One epilogue warp's rows by one sub-tile's columns. */
-function outputMap(plan: Sm100Plan, output: OutputPlan, name: string): TensorMapRule {
+function outputMap(plan: TensorCorePlan, output: OutputPlan, name: string): TensorMapRule {
   const axes = mapAxes(plan, output.operand)
   const { subtileColumns, layout } = plan.epilogue
   const box =

@@ -3,8 +3,8 @@
  * one element of an output; its lanes take turns over the parts, then combine theirs: an order that never changes.
  */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
-import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
-import type { ReductionPlan } from '../../compiler/sm100/reduction.ts'
+import type { TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
+import type { ReductionPlan } from '../../compiler/tensor_core/reduction.ts'
 import { storeConversion } from '../expression.ts'
 import type { LaunchRecipe, ParamRule, WorkspaceRegion } from '../generated.ts'
 import { kernelParams } from '../kernel_params.ts'
@@ -17,14 +17,14 @@ const WARPS = THREADS / 32
 const MAX_CTAS = 1024
 
 /** Parameters through which the kernels reach the workspace of each reduction. */
-export function workspaceParams(plan: Sm100Plan): ParamRule[] {
+export function workspaceParams(plan: TensorCorePlan): ParamRule[] {
   return plan.epilogue.reductions.map(({ operand, node }) => ({
     kind: 'workspace', region: operand.name, storage: CUDA_COMPUTE_TYPE[node.type],
   })) // prettier-ignore
 }
 
 /** What a plan with reductions adds to the recipe of its kernel: the workspace, and the launch that combines it. */
-export function combineRecipe(plan: Sm100Plan, entry: string): Pick<LaunchRecipe, 'workspace' | 'next'> {
+export function combineRecipe(plan: TensorCorePlan, entry: string): Pick<LaunchRecipe, 'workspace' | 'next'> {
   const { gemm, epilogue: { reductions, layout } } = plan // prettier-ignore
   if (reductions.length === 0) return {}
   const workspace = reductions.map(({ operand, node, keepsM, keepsN }): WorkspaceRegion => ({
@@ -62,7 +62,7 @@ export function combineRecipe(plan: Sm100Plan, entry: string): Pick<LaunchRecipe
 export const combineEntry = (entry: string): string => `${entry}_combine`
 
 /** Prints the kernel of `recipe`, which `combineRecipe` made. */
-export function emitCombine(out: SourceBuilder, plan: Sm100Plan, recipe: LaunchRecipe, names: KernelNames, functions: Set<string>): void {
+export function emitCombine(out: SourceBuilder, plan: TensorCorePlan, recipe: LaunchRecipe, names: KernelNames, functions: Set<string>): void {
   const declared = kernelParams(recipe.params, names).map(({ type, name }) => `${type} ${name}`)
   out.line('')
   out.line('// ---- combines the partial results of reductions')
@@ -75,7 +75,7 @@ export function emitCombine(out: SourceBuilder, plan: Sm100Plan, recipe: LaunchR
   })
 } // prettier-ignore
 
-function emitElements(out: SourceBuilder, plan: Sm100Plan, reduction: ReductionPlan, names: KernelNames, functions: Set<string>): void {
+function emitElements(out: SourceBuilder, plan: TensorCorePlan, reduction: ReductionPlan, names: KernelNames, functions: Set<string>): void {
   const { operand, node, keepsM, keepsN } = reduction
   const { gemm } = plan
   const places = placesOf(reduction, plan.epilogue.layout)

@@ -1,4 +1,4 @@
-/** CUDA identifiers of an SM100 kernel. User names are mangled: they never reach the text as they are. */
+/** CUDA identifiers of a tensor-core kernel. User names are mangled: they never reach the text as they are. */
 import type { GemmShape } from '../../compiler/classify.ts'
 import type { TensorProgram } from '../../compiler/tensor_ir.ts'
 import type { ParamText } from '../kernel_params.ts'

@@ -1,5 +1,5 @@
 /**
- * Planning the epilogue of an SM100 kernel: how each operand reaches the registers of the epilogue warps, how each output
+ * Planning the epilogue of a tensor-core kernel: how each operand reaches the registers of the epilogue warps, how each output
  * leaves, and how many columns a warp holds at once.
  */
 import { DTYPES } from '../dtypes.ts'
@@ -14,22 +14,29 @@ import { planReduction, type ReductionPlan } from './reduction.ts'
 export const EPILOGUE_WARPS = 4
 /** Staging slots of each epilogue warp: one is filled while the other is being stored. */
 export const STAGING_SLOTS = 2
-/** Widths of a sub-tile, widest first: a row of it is what tcgen05.ld reads at once. */
-const SUBTILE_WIDTHS = [32, 16, 8] as const
+/** Widths of a sub-tile, widest first. Of rows: what tcgen05.ld reads at once; of fragments: what TMA stores at once. */
+const SUBTILE_WIDTHS = { row: [32, 16, 8], fragment: [64, 32, 16, 8] } as const
 /**
  * Registers of a thread that hold a row of a sub-tile: accumulators, operands that vary along n, and results. The rest of the
  * 255 is for addresses, scalars and the temporaries of the expressions.
  */
 const SUBTILE_REGISTERS = 192
 
-/** Where the epilogue warps find an accumulator in TMEM (PTX ISA 9.7.16.10.5, data path layouts). Warp w reads lanes 32w … 32w + 31. */
+/**
+ * How the epilogue warps hold a sub-tile of an accumulator. `row`: each lane has a row of it, read from TMEM (PTX ISA
+ * 9.7.16.10.5, data path layouts; warp w reads lanes 32w … 32w + 31). `fragment`: a warp has 16 rows; lane t has columns
+ * 2(t % 4) and the next one of every 8, of rows t / 4 and t / 4 + 8 (PTX ISA 9.7.15.5.1, wgmma and mma.sync).
+ */
 export interface AccumulatorLayout {
-  /** Rows of the CTA's tile in the lanes of one warp: all 32 lanes, or the first 16 (64 rows on one CTA). */
+  readonly held: 'row' | 'fragment'
+  /** Rows of the tile in the lanes of one warp: all 32 lanes, or the first 16 (64 rows on one CTA); 16 of fragments. */
   readonly rowsPerWarp: number
   /** 2: warps 2 and 3 hold the right half of the columns of the rows of warps 0 and 1 (128 rows on a CTA pair). */
   readonly columnHalves: 1 | 2
-  /** TMEM columns of one accumulator, all of which each warp reads: n / columnHalves. */
+  /** Columns of one accumulator, all of which each warp reads: n / columnHalves. */
   readonly columns: number
+  /** Registers beside the accumulators that values of a sub-tile may take; accumulators in TMEM count among them. */
+  readonly spareRegisters?: number
 }
 
 export interface EpiloguePlan {
@@ -66,7 +73,7 @@ const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>
 export function planEpilogue(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
   let plans = planned.get(program)
   if (!plans) planned.set(program, (plans = new Map()))
-  const key = `${gemm.m} ${layout.rowsPerWarp} ${layout.columnHalves} ${layout.columns}`
+  const key = `${gemm.m} ${Object.values(layout).join(' ')}`
   let plan = plans.get(key)
   if (!plan) plans.set(key, (plan = makePlan(program, gemm, layout)))
   return plan
@@ -99,11 +106,11 @@ function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLa
     if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false })
 
   const held = [
-    ...gemm.products.map(({ contraction }) => contraction.type),
+    ...(layout.held === 'row' ? gemm.products.map(({ contraction }) => contraction.type) : []),
     ...aux.filter(({ shape }) => shape === 'full' || shape === 'row').map((a) => DTYPES[a.operand.dtype].compute),
     ...values.map((value) => value.type),
   ]
-  const subtileColumns = widthFor(held, layout)
+  const subtileColumns = widthFor(held, elementwise.map(({ operand }) => operand), layout)
   if (subtileColumns === null) return rejection('KTL2904', { form: `an epilogue of ${held.length} tiles at once` })
 
   const outputs: OutputPlan[] = []
@@ -114,15 +121,19 @@ function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLa
   }
   const staged = outputs.filter((o) => o.store === 'tma')
   // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
-  const stagingSlotBytes = Math.max(0, ...staged.map((o) => 32 * subtileColumns * o.elementBytes))
+  const stagedRows = layout.held === 'row' ? 32 : 16
+  const stagingSlotBytes = Math.max(0, ...staged.map((o) => stagedRows * subtileColumns * o.elementBytes))
   return { layout, aux, outputs, reductions, subtileColumns, stagingSlotBytes }
 } // prettier-ignore
 
 /** The widest sub-tile whose values stay in registers. `held`: types of the values a thread has of each column. */
-function widthFor(held: readonly ComputeType[], { columns }: AccumulatorLayout): number | null {
+function widthFor(held: readonly ComputeType[], outputs: readonly TensorOperand[], layout: AccumulatorLayout): number | null {
   const perColumn = held.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
-  return SUBTILE_WIDTHS.find((width) => columns % width === 0 && perColumn * width <= SUBTILE_REGISTERS) ?? null
-}
+  const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
+  // A row of a staged sub-tile is at most one swizzle span.
+  const widest = layout.held === 'row' ? 32 : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
+  return SUBTILE_WIDTHS[layout.held].find((width) => layout.columns % width === 0 && width <= widest && perColumn * width * share <= registers) ?? null
+} // prettier-ignore
 
 /** Patterns by the row they span; a row of 16 bytes is dense. */
 const SWIZZLE_OF_ROW: Readonly<Record<number, StagingSwizzle>> = { 16: 'none', 32: '32B', 64: '64B', 128: '128B' }

@@ -10,8 +10,10 @@ export type ClusterShape = readonly [number, number]
 export interface ClusterPlan {
   readonly shape: ClusterShape
   readonly fallback: ClusterShape | null
-  /** CTAs of `shape`. */
+  /** CTAs of a cluster: those of `shape`, times `splits`. */
   readonly size: number
+  /** CTAs that share the k of one tile; more than 1: `shape` is 1 x 1. */
+  readonly splits: number
   /** CTAs of one MMA. */
   readonly pair: 1 | 2
 }
@@ -26,7 +28,7 @@ export interface PerCluster {
 /** `designsOf` yields legal clusters only: at most 16 CTAs, whole pairs, a fallback that divides the preferred one. */
 export function planCluster({ cluster: [m, n], fallbackCluster, use2ctaMma }: Sm100Design): ClusterPlan {
   const fallback = fallbackCluster && ([fallbackCluster[0], fallbackCluster[1]] as const)
-  return { shape: [m, n], fallback, size: m * n, pair: use2ctaMma ? 2 : 1 }
+  return { shape: [m, n], fallback, size: m * n, splits: 1, pair: use2ctaMma ? 2 : 1 }
 }
 
 export function perCluster({ shape, fallback }: ClusterPlan, count: (shape: ClusterShape) => number): PerCluster {

@@ -1,0 +1,192 @@
+/** Tile IR → CUDA statements, operations that SM90 alone has: warpgroup MMAs, accumulators in registers, split k. */
+import type { RegisterPlan } from '../../compiler/tile_ir.ts'
+import {
+  barrierAddress,
+  call,
+  call0,
+  constant,
+  note,
+  ringOf,
+  slotAddress,
+  type EmitContext,
+} from '../tensor_core/context.ts'
+import { COMMON_EMITTERS, emitOps, type Emitters } from '../tensor_core/emit.ts'
+import { CELL, cellsOf, wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
+
+const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
+const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16' } as const
+
+/** Registers of a thread for all accumulators. */
+function allCells(c: EmitContext): number {
+  const { products, rowBlocks, columns, cells } = registersOf(c)
+  return products * rowBlocks * cellsOf(PTX_CELL[cells], columns)
+}
+
+export const SM90_EMITTERS: Emitters = {
+  ...COMMON_EMITTERS,
+  for_tiles(op, c) {
+    const { cluster } = c.program
+    const turns = op.turns ?? 1
+    const [first, step] = turns === 1 ? ['first_work', 'gridDim.x'] : ['first_work + warpgroup * gridDim.x', `${turns} * gridDim.x`]
+    c.out.block(`for (u32 cta = ${first}; cta < works; cta += ${step})`, () => {
+      const rank = cluster.size > 1 ? ' + cluster_rank' : ''
+      c.out.line(`const TileOrigin at = tile_origin(cta${rank}, units_m, units_n, tile_group);`)
+      if (c.role?.name === 'consumer') c.out.line(`${CELL[PTX_CELL[registersOf(c).cells]][0]} acc[${allCells(c)}];`)
+      emitOps(op.body, c)
+    })
+  },
+  one_thread(op, c) {
+    c.wrappers.add('elect_one')
+    c.out.block(`if (warp == ${c.role!.firstWarp} && elect_one())`, () => emitOps(op.body, c))
+  },
+  after_first_k(op, c) {
+    c.out.block('if (k != k_first)', () => emitOps(op.body, c))
+  },
+  set_registers(op, c) {
+    const form = op.change === 'more' ? 'inc' : 'dec'
+    c.out.line(`asm volatile("setmaxnreg.${form}.sync.aligned.u32 ${op.count};");`)
+  },
+  skip_tile(op, c) {
+    const skip = (): void => {
+      for (const name of op.rings) {
+        const { slots } = ringOf(c.program, name)
+        const phased = c.program.barriers.some((b) => b.ring === name)
+        c.out.line(`${name} += k_last - k_first;`)
+        if (phased) c.out.line(`${name}_phase ^= ${name} / ${slots} & 1;`)
+        c.out.line(`${name} %= ${slots};`)
+      }
+    }
+    if (op.unless === 'first') c.out.block('if (warpgroup != 0)', skip)
+    else skip()
+  },
+  wgmma(op, c) {
+    const { rowBlocks, together } = registersOf(c)
+    const transposed = { a: op.aMajor === 'mn', b: op.bMajor === 'mn' }
+    const wrapper = wgmmaName(op.kind, op.n, transposed)
+    c.definitions.set(wrapper, wgmmaText(op.kind, op.n, transposed))
+    c.wrappers.add('smem_descriptor')
+    const where = note(c, 'MMA')
+    const mine = together > 1 ? ` + warpgroup * ${rowBlocks * op.blockBytes}` : ''
+    c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}${mine}, A_LAYOUT);`, where)
+    op.products.forEach(({ b }, p) => c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where))
+    c.out.line(call(c, 'wgmma_fence'), where)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, () => {
+      const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
+      const multiply = (block: string): void => {
+        for (const p of op.products.keys()) {
+          const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * CELLS`] : [])]
+          const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
+          c.out.line(`${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`, where)
+        }
+      }
+      if (rowBlocks === 1) return multiply('')
+      c.out.line('#pragma unroll')
+      c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => multiply('block'))
+    })
+    c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
+  },
+  wgmma_wait(op, c) {
+    if (op.pending > 0) return void c.out.line(call(c, 'wgmma_wait_behind'), note(c, 'MMAs of the stage before are done'))
+    c.definitions.set('wgmma_wait', wgmmaWaitText(PTX_CELL[registersOf(c).cells], allCells(c)))
+    c.out.line('wgmma_wait(acc);', note(c, 'MMAs are done'))
+  },
+  release(op, c) {
+    const where = note(c, `release ${op.barrier}`)
+    const address = `smem + ${constant(op.barrier)} + 8 * ${op.ring}`
+    const { cluster } = c.program
+    if (cluster.size === 1 || cluster.splits > 1) {
+      c.out.line(`if (threadIdx.x % 128 == 0) ${call(c, 'mbarrier_arrive', address)}`, where)
+      return
+    }
+    const remote = call0(c, 'remote_address', address, 'lane')
+    c.out.line(`if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_remote', remote)}`, where)
+  },
+  arrive_all(op, c) {
+    const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'lane')
+    c.out.line(`if (lane < CLUSTER) ${call(c, 'mbarrier_arrive_remote', remote)}`, note(c, `arrive ${op.barrier}`))
+  },
+  for_row_blocks(op, c) {
+    const { rowBlocks } = registersOf(c)
+    if (rowBlocks === 1) {
+      c.out.line('constexpr u32 block = 0;')
+      return emitOps(op.body, c)
+    }
+    c.out.line('#pragma unroll')
+    c.out.block('for (u32 block = 0; block < ROW_BLOCKS; ++block)', () => emitOps(op.body, c))
+  },
+  own_row(_, c) {
+    const { together } = registersOf(c)
+    const blocks = together > 1 ? '(warpgroup * ROW_BLOCKS + block)' : 'block'
+    c.out.line(`const u32 warp_row = at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP;`)
+    c.out.line('[[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below')
+  },
+  for_subtiles(op, c) {
+    const { columns } = c.program.layout
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
+      const part = registersOf(c).splits > 1 ? ` + cluster_rank * ${columns}` : ''
+      c.out.line(`const u32 subtile_col = at.n${part} + column;`)
+      c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
+      emitOps(op.body, c)
+    })
+  },
+  /** Cells of the sub-tile as 32-bit words, as the epilogue's accumulators are everywhere. */
+  take_cells(op, c) {
+    const { products, cells } = registersOf(c)
+    const { count } = c.tile
+    const raw = cells === 'f32' ? (text: string) => `__float_as_uint(${text})` : (text: string) => `static_cast<u32>(${text})`
+    for (let p = 0; p < products; p++) {
+      const where = note(c, 'take accumulators')
+      c.out.line(`u32 sum${p}[${count}];`)
+      if (op.partials !== null) {
+        emitPartialSum(op.partials, p, c)
+        continue
+      }
+      const base = `${p > 0 ? `(${p} * ROW_BLOCKS + block)` : 'block'} * CELLS`
+      c.out.line('#pragma unroll')
+      if (cells === 'f16')
+        c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff;`, where)
+      else c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${raw(`acc[${base} + column / 2 + j]`)};`, where)
+    }
+  },
+  /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
+  share_partials(op, c) {
+    const { cells } = registersOf(c)
+    const where = note(c, 'share sums')
+    const bits = (i: number): string => (cells === 'f32' ? `__float_as_uint(acc[i + ${i}])` : `static_cast<u32>(acc[i + ${i}])`)
+    c.wrappers.add('store_shared_v4')
+    c.out.line('#pragma unroll')
+    c.out.line(`for (u32 i = 0; i < ${allCells(c)}; i += 4)`, where)
+    c.out.line(`  store_shared_v4(${partialAddress(c, op.buffer, 'i')}, ${[0, 1, 2, 3].map(bits).join(', ')});`, where)
+  },
+} // prettier-ignore
+
+/** Where registers `i` … `i + 3` of this thread lie in the shared sums of a CTA. */
+function partialAddress(c: EmitContext, buffer: string, i: string): string {
+  const threads = 32 * c.program.roles[0]!.warps
+  return `smem + ${constant(buffer)} + (${i} / 4 * ${threads} + threadIdx.x) * 16`
+}
+
+/** The cells of this CTA's columns, added up over the CTAs of the cluster in their order. */
+function emitPartialSum(buffer: string, product: number, c: EmitContext): void {
+  const { cells, splits } = registersOf(c)
+  const { columns } = c.program.layout
+  const where = note(c, 'add sums')
+  const type = cells === 'i32' ? 'int' : 'float'
+  const [to, from] = cells === 'i32' ? ['static_cast<int>', 'static_cast<u32>'] : ['__uint_as_float', '__float_as_uint']
+  const first = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS + (cluster_rank * ${columns} + column) / 2 + j`
+  c.wrappers.add('load_cluster_v4')
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
+    c.out.line(`const u32 from = ${partialAddress(c, buffer, `(${first})`)};`, where)
+    c.out.line(`${type} total[4] = {0, 0, 0, 0};`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 rank = 0; rank < ${splits}; ++rank)`, () => {
+      c.out.line(`const uint4 part = load_cluster_v4(${call0(c, 'remote_address', 'from', 'rank')});`, where)
+      for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(`total[${i}] += ${to}(part.${x});`)
+    })
+    c.out.line('#pragma unroll')
+    c.out.line(`for (u32 e = 0; e < 4; ++e) sum${product}[j + e] = ${from}(total[e]);`)
+  })
+}

@@ -1,0 +1,130 @@
+/**
+ * Plan → tile IR for SM90: a persistent, warp-specialised GEMM over clusters of CTAs.
+ *
+ *   consumer   1 or 2 warpgroups: wgmma on accumulators in registers, then f32 math → smem → TMA store; together on one tile
+ *              (cooperative), or each on its own, so that one's epilogue runs under the other's MMAs (ping-pong)
+ *   producer   1 warpgroup with few registers: one thread fills the stage ring by TMA, multicasting what other CTAs of the
+ *              cluster need too; all of its warps copy what TMA cannot bring
+ *
+ * Where a cluster splits k, its CTAs leave their sums in shared memory, and each finishes a part of the columns.
+ */
+import type { Barrier, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
+import { consumersOf, type PerCluster } from '../tensor_core/cluster.ts'
+import type { OperandPlan } from '../tensor_core/operands.ts'
+import { bufferOfB, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
+import { consumerRole } from './lower_consumer.ts'
+import type { Sm90Plan } from './plan.ts'
+
+export function lowerSm90(plan: Sm90Plan): TileProgram {
+  const staged = plan.epilogue.outputs.filter((o) => o.store === 'tma')
+  const rings: Ring[] = [
+    { name: 'stage', slots: plan.stages },
+    { name: 'spent', slots: plan.stages },
+    ...(staged.length > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
+    ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
+  ]
+  const { buffers, barriers } = sharedMemory(plan)
+  const maps = [...inputMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
+  const consumers = 4 * plan.warpgroups
+  const kept = rings.map(({ name }) => name)
+  const roles: Role[] = [
+    { name: 'consumer', firstWarp: 0, warps: consumers, does: 'MMAs, then the epilogue and stores', rings: kept, body: consumerRole(plan) },
+    { name: 'producer', firstWarp: consumers, warps: 4, does: 'loads A and B', rings: ['stage'], body: producerRole(plan) },
+  ]
+  const several = plan.cluster.size > 1
+  const sync: TileOp = { op: several ? 'cluster_sync' : 'cta_sync' }
+  const init: TileOp[] = [
+    { op: 'prefetch_maps', maps },
+    ...barriers.map((b): TileOp => ({ op: 'barrier_init', barrier: b.name })),
+    { op: 'fence_barrier_init' },
+  ]
+  const setup: SetupStep[] = [
+    { warp: consumers, body: [{ op: 'elected', body: init }, { op: 'warp_sync' }] },
+    { warp: null, body: [sync] },
+  ]
+  return {
+    kind: 'sm90',
+    tensor: plan.program,
+    threads: plan.threads,
+    tile: plan.tile,
+    cluster: plan.cluster,
+    dynamic: false,
+    subtileColumns: plan.epilogue.subtileColumns,
+    layout: plan.epilogue.layout,
+    rings,
+    buffers,
+    barriers,
+    tmem: null,
+    registers: {
+      products: plan.b.length,
+      rowBlocks: plan.rowBlocks,
+      columns: plan.tile[1],
+      splits: plan.splits,
+      cells: plan.accumulator === 'f16' ? 'f16' : plan.accumulator === 'i32' ? 'i32' : 'f32',
+      together: plan.design.consumers === 'pingpong' ? 1 : plan.warpgroups,
+    },
+    setup,
+    roles,
+    // No CTA leaves while another may still signal its barriers, multicast into it or read its sums.
+    teardown: several ? [{ warp: null, body: [{ op: 'warp_sync' }, sync] }] : [],
+  }
+} // prettier-ignore
+
+function sharedMemory(plan: Sm90Plan): { buffers: SmemBuffer[]; barriers: Barrier[] } {
+  const buffers: SmemBuffer[] = []
+  const barriers: Barrier[] = []
+  const { cluster, stages, epilogue, warpgroups } = plan
+  let offset = 0
+  const place = (name: string, ring: string, slots: number, slotBytes: number, perWarp: number, holds: string): void => {
+    buffers.push({ name, ring, slots, slotBytes, perWarp, offset, holds })
+    offset += slots * slotBytes * perWarp
+  }
+  const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, txBytes: number | null, meaning: string): void => {
+    barriers.push({ name, ring, arrivals, txBytes, scope: cluster.size > 1 && name !== 'full' ? 'cluster' : 'cta', offset, meaning })
+    offset += 8 * slots
+  }
+  const always = (count: number): PerCluster => ({ preferred: count, fallback: count })
+  const text = ({ operand, major, rows, descriptor }: OperandPlan, free: 'M' | 'N'): string =>
+    `${operand.dtype} ${rows} x ${plan.tile[2]} tile, ${major === 'k' ? 'K' : free}-major, ${descriptor.swizzle} swizzle`
+  place('smem_a', 'stage', stages, plan.a.tileBytes, 1, text(plan.a, 'M'))
+  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, 1, text(b, 'N')))
+  if (plan.stagingSlots > 0) place('smem_d', 'staging', plan.stagingSlots, epilogue.stagingSlotBytes, 4 * warpgroups, 'output sub-tiles on their way to TMA stores')
+  if (plan.splits > 1) place('smem_partials', 'partials', 1, plan.partialBytes, 1, 'sums over this share of k')
+  const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
+  const together = plan.design.consumers === 'pingpong' ? 1 : warpgroups
+  const { preferred } = consumersOf(cluster)
+  barrier('full', 'stage', stages, always(+(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)), copied > 0 ? copied : null, 'A and B of a stage have landed')
+  barrier('empty', 'stage', stages, always(preferred * together), null, 'the MMAs that read a stage are done')
+  if (plan.splits > 1) {
+    const warps = always(plan.splits * 4 * warpgroups)
+    barrier('partials_full', 'partials', 1, warps, null, 'all CTAs of the cluster have shared their sums')
+    barrier('partials_empty', 'partials', 1, warps, null, 'all CTAs of the cluster have read them')
+  }
+  return { buffers, barriers }
+} // prettier-ignore
+
+function producerRole(plan: Sm90Plan): TileOp[] {
+  const all = [[plan.a, 'a', 'm'] as const, ...plan.b.map((b, i) => [b, i === 0 ? 'b' : `b${i}`, 'n'] as const)]
+  const loads = all.filter(([{ source }]) => source === 'tma').map(([operand, index, free]): TileOp => ({
+    op: 'tma_load', operand: operand.operand.name, map: `map_${index}`, buffer: `smem_${index}`, barrier: 'full', free, plan: operand,
+  }))
+  const copies = all.filter(([{ source }]) => source === 'gather').map(([operand, index, free]): TileOp => ({
+    op: 'gather', operand: operand.operand.name, buffer: `smem_${index}`, free, plan: operand,
+  }))
+  const bytes = inputMaps(plan).reduce((sum, { operand }) => sum + operand.tileBytes, 0)
+  const wait: TileOp = { op: 'wait', barrier: 'empty', parity: 'producer' }
+  const request: TileOp[] = loads.length > 0 ? [{ op: 'arrive_expect_tx', barrier: 'full', bytes }, ...loads] : []
+  const advance: TileOp = { op: 'advance', ring: 'stage' }
+  const tiles = (body: readonly TileOp[]): TileOp => ({ op: 'for_tiles', dynamic: false, body: [{ op: 'for_k', body }] })
+  const registers: TileOp[] =
+    plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
+  if (copies.length === 0) return [...registers, { op: 'one_thread', body: [tiles([wait, ...request, advance])] }]
+  const publish: TileOp[] = [
+    // wgmma reads shared memory through the async proxy.
+    { op: 'proxy_fence' },
+    { op: 'warp_sync' },
+    { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] },
+  ]
+  const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
+  return [...registers, tiles([wait, ...mine, ...copies, ...publish, advance])]
+} // prettier-ignore

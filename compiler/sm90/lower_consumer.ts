@@ -1,0 +1,124 @@
+/** Program of the consumer warpgroups: MMAs over k, then the epilogue of the fragments they leave, sub-tile by sub-tile. */
+import type { Node } from '../tensor_ir.ts'
+import type { TileOp } from '../tile_ir.ts'
+import type { StoreOp } from '../tile_ir_epilogue.ts'
+import { bufferOfB, mapName } from '../tensor_core/plan.ts'
+import type { ReductionPlan } from '../tensor_core/reduction.ts'
+import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { guardOf } from '../walk.ts'
+import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
+
+export function consumerRole(plan: Sm90Plan): TileOp[] {
+  const pingpong = plan.design.consumers === 'pingpong'
+  const rings = ['stage', 'spent']
+  const tile: TileOp[] = [
+    ...mainloop(plan),
+    ...(plan.splits > 1 ? sharePartials : []),
+    ...epilogue(plan),
+    ...(plan.splits > 1 ? releasePartials : []),
+    ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : []),
+  ]
+  return [
+    ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
+    ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
+    { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, body: tile },
+    ...(plan.stagingSlots > 0 ? [{ op: 'lane0', body: [{ op: 'bulk_wait' }] } as const] : []),
+  ]
+} // prettier-ignore
+
+/** One group of MMAs stays under way: a stage is released when those of the next one have been issued. */
+function mainloop({ mma, a, b, tile, mmaSteps }: Sm90Plan): TileOp[] {
+  const release: TileOp[] = [
+    { op: 'release', barrier: 'empty', ring: 'spent' },
+    { op: 'advance', ring: 'spent' },
+  ]
+  const { d, a: aType, b: bType, k } = mma
+  const step: TileOp[] = [
+    { op: 'wait', barrier: 'full', parity: 'consumer' },
+    {
+      op: 'wgmma',
+      kind: { d, a: aType, b: bType, k },
+      n: tile[1],
+      a: 'smem_a',
+      products: b.map((_, i) => ({ b: bufferOfB(i) })),
+      aDescriptor: a.descriptor,
+      bDescriptor: b[0]!.descriptor,
+      aMajor: a.major,
+      bMajor: b[0]!.major,
+      // M-major tiles are swizzle spans of 64 rows side by side.
+      blockBytes: a.major === 'k' ? BLOCK_ROWS * SWIZZLE_SPAN : a.boxPitch,
+      steps: mmaSteps,
+    },
+    { op: 'wgmma_wait', pending: 1 },
+    { op: 'after_first_k', body: release },
+    { op: 'advance', ring: 'stage' },
+  ]
+  return [{ op: 'for_k', body: step }, { op: 'wgmma_wait', pending: 0 }, ...release]
+}
+
+const sharePartials: readonly TileOp[] = [
+  { op: 'wait', barrier: 'partials_empty', parity: 'producer' },
+  { op: 'share_partials', buffer: 'smem_partials' },
+  { op: 'warp_sync' },
+  { op: 'arrive_all', barrier: 'partials_full' },
+  { op: 'wait', barrier: 'partials_full', parity: 'consumer' },
+]
+
+const releasePartials: readonly TileOp[] = [
+  { op: 'warp_sync' },
+  { op: 'arrive_all', barrier: 'partials_empty' },
+  { op: 'advance', ring: 'partials' },
+]
+
+function epilogue(plan: Sm90Plan): TileOp[] {
+  const { outputs, reductions } = plan.epilogue
+  const results = [...outputs, ...reductions]
+  const values = results.map(({ value }) => value)
+  const aux = (shapes: readonly string[]): TileOp[] =>
+    plan.epilogue.aux
+      .filter((a) => shapes.includes(a.shape))
+      .map((a): TileOp => ({ op: 'aux_load', operand: a.operand.name, shape: a.shape, vector: a.vector, guard: guardOf(values, a.operand.name) })) // prettier-ignore
+  const totals = reductions.filter((reduction) => !reduction.keepsN)
+  const subtile: TileOp[] = [
+    ...aux(['full', 'row']),
+    { op: 'take_cells', partials: plan.splits > 1 ? 'smem_partials' : null },
+    { op: 'compute', outputs: results.map((o): { operand: string; value: Node } => ({ operand: o.operand.name, value: o.value })) }, // prettier-ignore
+    ...storeOps(plan),
+    ...reduce('reduce_subtile', reductions),
+  ]
+  return [
+    ...aux(['uniform']),
+    {
+      op: 'for_row_blocks',
+      body: [
+        { op: 'own_row', lane: true },
+        ...aux(['column']),
+        ...reduce('reduce_begin', totals),
+        { op: 'for_subtiles', body: subtile },
+        ...reduce('reduce_end', totals),
+      ],
+    },
+  ]
+}
+
+const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', reductions: readonly ReductionPlan[]): TileOp[] =>
+  reductions.map(({ operand, node, keepsM, keepsN }) => ({ op, operand: operand.name, node, keepsM, keepsN }))
+
+/** A staging slot is free once the store that was issued as many sub-tiles ago as there are slots has read it. */
+function storeOps(plan: Sm90Plan): TileOp[] {
+  let staged = 0
+  return plan.epilogue.outputs.flatMap((output): TileOp[] => {
+    const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous: output.contiguous }
+    if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
+    const map = mapName(staged++)
+    return [
+      { op: 'lane0', body: [{ op: 'bulk_wait_read', pending: plan.stagingSlots - 1 }] },
+      { op: 'warp_sync' },
+      { op: 'stage_write', buffer: 'smem_d', swizzle: output.swizzle, ...store },
+      { op: 'proxy_fence' },
+      { op: 'warp_sync' },
+      { op: 'lane0', body: [{ op: 'tma_store', map, buffer: 'smem_d', ...store }, { op: 'bulk_commit' }] },
+      { op: 'advance', ring: 'staging' },
+    ]
+  })
+}
