@@ -23,10 +23,21 @@ const ENTRIES = {
   index: 'runtime/index.ts',
   cli: 'runtime/cli/main.ts',
   compiler: 'codegen/index.ts',
+  prettier: 'grammar/prettier.ts',
+  'hooks/register': 'runtime/hooks/register.ts',
+  'hooks/node_loader': 'runtime/hooks/node_loader.ts',
+  ...Object.fromEntries(
+    ['esbuild', 'rolldown', 'rollup', 'rspack', 'vite', 'webpack'].map((name) => [
+      `hooks/${name}`,
+      `runtime/hooks/bundlers/${name}.ts`,
+    ]),
+  ),
   'samples/demo': 'samples/demo.ts',
 }
 const INLINED = ['chevrotain']
-const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples']
+/** One file each, dependencies and all: for machines with a GPU and Node but no node_modules. */
+const STANDALONE = { 'bench/compare': 'bench/gpu/compare.ts', 'bench/ktl': 'runtime/cli/main.ts' }
+const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu']
 
 class BuildError extends Error {}
 
@@ -112,25 +123,39 @@ async function bundle() {
   note('bundling')
   const { build } = await import('esbuild')
   const entries = Object.entries(ENTRIES).filter(([, source]) => fs.existsSync(at(source)))
-  fs.rmSync(at('dist'), { recursive: true, force: true })
-  await build({
+  // Beside the old one, which stays when this fails.
+  const fresh = at(`dist-${process.pid}`)
+  const common = {
     absWorkingDir: root,
-    entryPoints: Object.fromEntries(entries),
-    outdir: 'dist',
+    outdir: fresh,
     bundle: true,
-    splitting: true,
     format: 'esm',
     platform: 'node',
     target: 'node20',
-    sourcemap: true,
-    sourcesContent: false,
     legalComments: 'none',
     logLevel: 'warning',
-    chunkNames: 'chunks/[hash]',
-    external: ['ktl', '*.node', ...Object.keys(manifest.dependencies).filter((name) => !INLINED.includes(name))],
-  }).catch(() => {
+  }
+  try {
+    await build({
+      ...common,
+      entryPoints: Object.fromEntries(entries),
+      splitting: true,
+      sourcemap: true,
+      sourcesContent: false,
+      chunkNames: 'chunks/[hash]',
+      external: ['ktl', '*.node', ...Object.keys(manifest.dependencies).filter((name) => !INLINED.includes(name))],
+    })
+    // Dependencies that are CommonJS ask for modules of Node by `require`.
+    const banner = {
+      js: "import { createRequire as ktlRequire } from 'node:module'; const require = ktlRequire(import.meta.url);",
+    }
+    await build({ ...common, entryPoints: STANDALONE, external: ['*.node'], banner })
+  } catch {
+    fs.rmSync(fresh, { recursive: true, force: true })
     throw new BuildError('bundling failed: see above')
-  })
+  }
+  fs.rmSync(at('dist'), { recursive: true, force: true })
+  fs.renameSync(fresh, at('dist'))
   linkCommand()
 }
 
@@ -148,7 +173,7 @@ function linkCommand() {
 
 function declarations() {
   note('writing declarations')
-  run(process.execPath, [at('node_modules/typescript/bin/tsc'), '--emitDeclarationOnly'], 'type errors: see above')
+  run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], 'type errors: see above')
 }
 
 try {
@@ -160,7 +185,12 @@ try {
   }
   await step('dist/.stamp', [...SOURCE_FOLDERS, ...self], [], bundle)
   if (options.has('--types')) {
-    await step('dist/types/.stamp', [...SOURCE_FOLDERS, 'tsconfig.json', ...self], [], declarations)
+    await step(
+      'dist/types/.stamp',
+      [...SOURCE_FOLDERS, 'tsconfig.json', 'tsconfig.types.json', ...self],
+      [],
+      declarations,
+    )
   }
 } catch (error) {
   note(`build failed: ${error instanceof BuildError ? error.message : (error.stack ?? error)}`)

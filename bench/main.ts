@@ -14,7 +14,7 @@ import { memoryPart } from './parts/memory.ts'
 import { nvccPart } from './parts/nvcc.ts'
 import { rankingPart } from './parts/ranking.ts'
 import { virtualPart } from './parts/virtual.ts'
-import { formatTable } from './table.ts'
+import { formatTable } from '../runtime/bench/table.ts'
 
 const PARTS: Readonly<Record<string, (fresh: () => FreshProcess) => Promise<Measurement[]>>> = {
   codegen: codegenPart,

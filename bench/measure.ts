@@ -1,4 +1,5 @@
 /** What a benchmark reports, and how it takes times. */
+import { median } from '../runtime/bench/statistics.ts'
 
 export interface Measurement {
   /** `codegen`, `nvcc` … */
@@ -9,12 +10,6 @@ export interface Measurement {
   /** The most it may be; null: it is only reported. */
   readonly goal: number | null
   readonly note?: string
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
 /** Median milliseconds of `runs` runs, one after another. `warmUp` runs before them do not count. */

@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import type { Verdict } from './mutation/judge.ts'
 import { KERNELS } from './mutation/kernels.ts'
 import { isKilled, mutateKernel, scoreOf, type Score } from './mutation/run.ts'
-import { formatTable } from './table.ts'
+import { formatTable } from '../runtime/bench/table.ts'
 
 const { values: options } = parseArgs({
   options: {

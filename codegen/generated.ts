@@ -53,6 +53,8 @@ export type GridRule =
   | {
       readonly kind: 'persistent'
       readonly dynamic: boolean
+      /** CTAs that share an SM, where clusters have one; absent: 1. */
+      readonly perSm?: number
       readonly tiles: readonly { readonly axis: string; readonly extent: number }[]
     }
   /** Grid-stride over the elements of the largest output: min(limit, ceil(elements / threads)) CTAs. */

@@ -1,16 +1,18 @@
 /** From an instance to CUDA text: the backend plans it (or says why not), then prints it. Pure: runs in a browser as it is. */
 import { classify } from '../compiler/classify.ts'
 import type { Instance, Rejection } from '../compiler/instance.ts'
+import { planSm80, type Sm80Plan } from '../compiler/sm80/plan.ts'
 import { planSm100, type Sm100Plan } from '../compiler/sm100/plan.ts'
 import { planSm90, type Sm90Plan } from '../compiler/sm90/plan.ts'
 import type { GeneratedKernel } from './generated.ts'
 import { generateSimt } from './simt/kernel.ts'
 import { planSimt, type SimtPlan } from './simt/plan.ts'
+import { generateSm80 } from './sm80/kernel.ts'
 import { generateSm100 } from './sm100/kernel.ts'
 import { generateSm90 } from './sm90/kernel.ts'
 import type { TensorProgram } from '../compiler/tensor_ir.ts'
 
-export type Plan = Sm100Plan | Sm90Plan | SimtPlan
+export type Plan = Sm100Plan | Sm90Plan | Sm80Plan | SimtPlan
 
 const shapes = new WeakMap<TensorProgram, ReturnType<typeof classify>>()
 
@@ -21,20 +23,30 @@ function shapeOf(program: TensorProgram): ReturnType<typeof classify> {
   return known
 }
 
+const PLANNERS = { sm100: planSm100, sm90: planSm90, sm80: planSm80 } as const
+
 /** Budgets of an instance on its target, or why it does not exist. */
 export function planInstance(instance: Instance): Plan | Rejection {
-  if (instance.design.kind === 'simt') return planSimt(instance)
+  const { kind } = instance.design
+  if (kind === 'simt') return planSimt(instance)
   const shape = shapeOf(instance.program)
-  if (shape.kind === 'gemm')
-    return instance.design.kind === 'sm90' ? planSm90(instance, shape) : planSm100(instance, shape)
+  if (shape.kind === 'gemm') return PLANNERS[kind](instance, shape)
   if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
   return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
 }
 
 /** `name` becomes part of the text; it must determine the instance. */
 export function generatePlan(plan: Plan, name: string): GeneratedKernel {
-  if (plan.kind === 'sm90') return generateSm90(plan, name)
-  return plan.kind === 'sm100' ? generateSm100(plan, name) : generateSimt(plan, name)
+  switch (plan.kind) {
+    case 'sm100':
+      return generateSm100(plan, name)
+    case 'sm90':
+      return generateSm90(plan, name)
+    case 'sm80':
+      return generateSm80(plan, name)
+    case 'simt':
+      return generateSimt(plan, name)
+  }
 }
 
 export function generate(instance: Instance, name: string): GeneratedKernel | Rejection {

@@ -10,6 +10,7 @@ import { DTYPES, type DType } from './dtypes.ts'
 import { convertCompute, roundEven } from './ops/numeric.ts'
 
 export type Codes = Uint8Array | Uint16Array | Uint32Array | BigUint64Array
+/** Values of a tensor, by dtype: floats up to 32 bits, f64, and integers by their own class. */
 export type DecodedArray = Float32Array | Float64Array | Int32Array | Int8Array | Uint8Array | Uint32Array
 
 /** Codes of `values` (numbers; booleans count as 0 and 1). */

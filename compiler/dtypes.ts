@@ -90,6 +90,7 @@ export function byteLength(dtype: DTypeName, count: number): number {
   return Math.ceil((count * DTYPES[dtype].bits) / 8)
 }
 
+/** What contractions sum in. */
 export type Accumulator = 'f32' | 'f16' | 'f64' | 'i32'
 
 /** Operand classes a tensor-core or SIMT contraction accepts as a pair, with accumulators, default first. */

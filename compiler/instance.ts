@@ -37,13 +37,25 @@ export interface Sm90Design {
   readonly stages: number | 'auto'
 }
 
+export interface Sm80Design {
+  readonly kind: 'sm80'
+  /** Of a CTA: m x n x k; k is 64 or 128 bytes. */
+  readonly tile: readonly [number, number, number]
+  /** Warps along m and n, each with its own part of the tile; `auto`: parts of at most 64 x 64, as square as they can be. */
+  readonly warps: readonly [number, number] | 'auto'
+  /** `ba`: computes the transpose. */
+  readonly operands: 'ab' | 'ba'
+  /** `auto`: as many as shared memory holds. */
+  readonly stages: number | 'auto'
+}
+
 export interface SimtDesign {
   readonly kind: 'simt'
   /** Output tile per CTA (threads = m * n up to 1024). */
   readonly tile: readonly [number, number]
 }
 
-export type Design = Sm100Design | Sm90Design | SimtDesign
+export type Design = Sm100Design | Sm90Design | Sm80Design | SimtDesign
 
 /** Why a choice is not an instance or an argument not supported: counted, printed, never thrown. */
 export interface Rejection {

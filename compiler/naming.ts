@@ -57,7 +57,16 @@ export function instanceName(instance: Instance, planned: PlannedName, { library
             storeClass(program),
             ...unalignedInputs(program, declared),
           ]
-        : [`tile${design.tile.join('x')}`]),
+        : design.kind === 'sm80'
+          ? [
+              ...(design.operands === 'ba' ? ['ba'] : []),
+              `tile${planned.tile.join('x')}`,
+              ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
+              ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
+              storeClass(program) === 'tma' ? 'rows' : storeClass(program),
+              ...unalignedInputs(program, declared),
+            ]
+          : [`tile${design.tile.join('x')}`]),
     ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
     ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
   ].join('_')

@@ -14,7 +14,7 @@ export function printTileProgram(program: TileProgram): string {
     lines.push(`  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}`)
   if (registers)
     lines.push(
-      `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of 64 x ${registers.columns}`,
+      `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ${registers.warps ? 16 : 64} x ${registers.columns}${registers.warps ? ` for each of ${registers.warps.join('x')} warps` : ''}`,
     )
   for (const step of program.setup) lines.push(`  setup (${warpText(step.warp)})`, ...printOps(step.body, 2))
   for (const role of program.roles) {
@@ -44,11 +44,16 @@ function printOp(op: TileOp): string {
     case 'tma_load':
       return `tma_load ${op.operand} -> ${op.buffer}, ${op.plan.slices} slice(s) of ${op.plan.boxes} x ${op.plan.boxBytes} B on ${op.barrier}`
     case 'gather':
-      return `gather ${op.operand} -> ${op.buffer}`
+    case 'copy_tile':
+      return `${op.op} ${op.operand} -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}${op.op === 'copy_tile' ? `, ${op.plan.copyBytes} B each` : ''}`
+    case 'load_fragments':
+      return `load_fragments ${[op.a, ...op.products].map(({ buffer, plan }) => `${buffer} (${plan.major}-major)`).join(', ')}, step ${op.step} -> set ${op.set}`
+    case 'mma_sync':
+      return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} set ${op.set}`
     case 'mma':
       return `mma.${op.kind} ${op.steps} steps, instruction 0x${op.instructionDescriptor.toString(16).padStart(8, '0')}, a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}` // prettier-ignore
     case 'wgmma':
-      return `wgmma.${op.kind} n${op.n} x ${op.steps} steps, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
+      return `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} x ${op.steps} steps, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
     case 'aux_load':
       return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.guard ? ', guarded' : ''})`
     case 'compute':

@@ -7,7 +7,7 @@ import type { Source } from '../grammar/diagnostics.ts'
 import { printScheduleValue } from '../grammar/format/leaves.ts'
 import { SCHEDULE_KEYS, TARGET_NAMES, type ScheduleKey } from '../grammar/vocabulary.ts'
 import type { Reporter } from './check/report.ts'
-import type { Design, Sm100Design, Sm90Design, TargetArch } from './instance.ts'
+import type { Design, Sm100Design, Sm80Design, Sm90Design, TargetArch } from './instance.ts'
 
 /** A checked schedule. null: auto. */
 export interface Schedule {
@@ -40,6 +40,9 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [64, 128].flatMap(
 const DEFAULT_SM90_TILES: readonly (readonly [number, number])[] = [
   [128, 256], [128, 192], [128, 128], [256, 128], [128, 64], [64, 256], [64, 128], [64, 64], [64, 32], [128, 32],
 ] // prettier-ignore
+const DEFAULT_SM80_TILES: readonly (readonly [number, number])[] = [
+  [128, 256], [256, 128], [128, 128], [128, 64], [64, 128], [64, 64], [64, 32], [64, 16],
+] // prettier-ignore
 const DEFAULT_SIMT_TILE = [16, 16] as const
 
 /**
@@ -58,6 +61,9 @@ export function* designsOf(
   } else if (backend === 'sm90') {
     const own = schedules.sm_90 ?? [null]
     yield* joined(own.map((schedule): Iterable<Sm90Design> => sm90Combinations(schedule, 128 / elementBytes)))
+  } else if (backend === 'sm80') {
+    const own = schedules.sm_80 ?? [null]
+    yield* joined(own.map((schedule): Iterable<Sm80Design> => sm80Combinations(schedule, target, elementBytes)))
   } else {
     const own = (target === 'sm_103a' ? schedules.sm_103 : undefined) ?? schedules.sm_100 ?? [null]
     yield* joined(own.map((schedule): Iterable<Sm100Design> => sm100Combinations(schedule, 128 / elementBytes)))
@@ -114,6 +120,19 @@ function* sm90Combinations(schedule: Schedule | null, tileK: number): Generator<
   }
 } // prettier-ignore
 
+/**
+ * Stages of 128 bytes of k have fewer barriers than those of 64. Large tiles take 64, so that enough stages fit, and two CTAs the
+ * 164 KB of sm_80.
+ */
+function* sm80Combinations(schedule: Schedule | null, target: TargetArch, elementBytes: number): Generator<Sm80Design> {
+  const widest = target === 'sm_80' ? 128 * 64 : 128 * 128
+  for (const [m, n] of schedule?.tile ?? DEFAULT_SM80_TILES) {
+    const tileK = (m * n > widest ? 64 : 128) / elementBytes
+    for (const operands of schedule?.operands ?? (['ab'] as const))
+      for (const stages of schedule?.stages ?? (['auto'] as const)) yield { kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages }
+  }
+} // prettier-ignore
+
 /** Into several equal parts. */
 const dividesEvenly = ([m, n]: readonly [number, number], [wholeM, wholeN]: readonly [number, number]): boolean =>
   wholeM % m === 0 && wholeN % n === 0 && wholeM * wholeN > m * n
@@ -129,7 +148,7 @@ const KEYS: Readonly<Record<ScheduleTarget, readonly ScheduleKey[]>> = {
   sm_100: ['mma', 'tile', 'cluster', 'fallback', 'scheduler', 'operands', 'stages', 'reassociate'],
   sm_103: ['mma', 'tile', 'cluster', 'fallback', 'scheduler', 'operands', 'stages', 'reassociate'],
   sm_90: ['consumers', 'tile', 'cluster', 'scheduler', 'splits', 'operands', 'stages', 'reassociate'],
-  sm_80: ['tile', 'stages', 'reassociate'],
+  sm_80: ['tile', 'operands', 'stages', 'reassociate'],
   simt: ['tile'],
 }
 
@@ -145,7 +164,9 @@ export function addsDesigns(target: ScheduleTarget, schedule: Schedule, earlier:
       ? [...designsOf({ simt: schedules }, 'simt', 'sm_80', 4)]
       : target === 'sm_90'
         ? [...designsOf({ sm_90: schedules }, 'sm90', 'sm_90a', 2)]
-        : [...designsOf({ sm_100: schedules }, 'sm100', 'sm_100a', 2)]
+        : target === 'sm_80'
+          ? [...designsOf({ sm_80: schedules }, 'sm80', 'sm_80', 2)]
+          : [...designsOf({ sm_100: schedules }, 'sm100', 'sm_100a', 2)]
   return designs([...earlier, schedule]).length > designs(earlier).length
 }
 

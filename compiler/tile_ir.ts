@@ -10,6 +10,7 @@ import type { EpilogueOp } from './tile_ir_epilogue.ts'
 import type { ClusterPlan, PerCluster } from './tensor_core/cluster.ts'
 import type { AccumulatorLayout } from './tensor_core/epilogue.ts'
 import type { MmaKind } from './sm100/mma.ts'
+import type { WarpMmaKind } from './sm80/mma.ts'
 import type { WgmmaKind } from './sm90/mma.ts'
 import type { DescriptorPlan, OperandPlan } from './tensor_core/operands.ts'
 
@@ -30,6 +31,8 @@ export interface SmemBuffer {
   /** From the 1024-byte aligned base. */
   readonly offset: number
   readonly holds: string
+  /** Lies over this buffer and what follows it, which are empty while it is in use. */
+  readonly over?: string
 }
 
 /** An array of mbarriers, one for each slot of `ring`. */
@@ -37,6 +40,8 @@ export interface Barrier {
   readonly name: string
   readonly ring: string
   readonly arrivals: PerCluster
+  /** Copies of the array, one for each warp of the role that owns it. Default: 1. */
+  readonly perWarp?: number
   /** Bytes expected per phase through complete_tx; null: arrivals only. */
   readonly txBytes: number | null
   /** `cluster`: other CTAs arrive on it, so that waiting for it acquires at cluster scope. */
@@ -53,15 +58,19 @@ export interface TmemPlan {
   readonly slotOffset: number
 }
 
-/** Accumulators in the registers of consumer warpgroups. */
+/** Accumulators in the registers of consumer warpgroups, or of warps. */
 export interface RegisterPlan {
   readonly products: number
-  /** Blocks of 64 rows that each warpgroup computes. */
+  /** Blocks of 64 rows that each warpgroup computes, of 16 that each warp does. */
   readonly rowBlocks: number
-  /** Columns of the tile. */
+  /** Columns of the tile, of a warp's part of it where `warps` divide it. */
   readonly columns: number
+  /** Warps along m and n, each with its own part of the tile; absent: warpgroups have whole rows. */
+  readonly warps?: readonly [number, number]
   /** CTAs that share the k of a tile. */
   readonly splits: number
+  /** The epilogue reads them back from shared memory, in loops that are not unrolled. */
+  readonly parked?: boolean
   readonly cells: 'f32' | 'i32' | 'f16'
   /** Warpgroups on one tile: its blocks of rows go to them in turn. */
   readonly together: number
@@ -90,8 +99,22 @@ export interface Gather {
   readonly op: 'gather'
   readonly operand: string
   readonly buffer: string
+  /** The ring whose slot is filled; absent: the buffer's own. */
+  readonly ring?: string
   readonly free: 'm' | 'n'
   readonly plan: OperandPlan
+}
+
+/** The same by asynchronous copies of the threads (cp.async): complete after `copy_wait` and a barrier of the CTA. */
+export interface CopyTile extends Omit<Gather, 'op' | 'ring'> {
+  readonly op: 'copy_tile'
+  readonly ring: string
+}
+
+/** Operands of one k step of the MMAs, as ldmatrix reads them: which buffers hold them. */
+export interface FragmentSource {
+  readonly a: { readonly buffer: string; readonly plan: OperandPlan }
+  readonly products: readonly { readonly buffer: string; readonly plan: OperandPlan }[]
 }
 
 /** The MMAs of one stage: for each product, `steps` instructions. */
@@ -185,10 +208,27 @@ export type TileOp =
   | { readonly op: 'one_thread'; readonly body: readonly TileOp[] }
   /** The k tiles of a tile that another warpgroup computes: the rings move on without it. */
   | { readonly op: 'skip_tile'; readonly rings: readonly string[]; readonly unless: 'first' | null }
+  /** Until the other warpgroup has seen all stages of its tile: a wait two phases early would pass at once. */
+  | { readonly op: 'wait_turn'; readonly barrier: string }
+  | { readonly op: 'pass_turn'; readonly barrier: string }
   /** The accumulators of this CTA's share of k to its shared memory, where all CTAs of the cluster may read them. */
   | { readonly op: 'share_partials'; readonly buffer: string }
   /** An arrival of each warp on the barrier of every CTA of the cluster. */
   | { readonly op: 'arrive_all'; readonly barrier: string }
+  | CopyTile
+  /** All copies of this thread since the last one form a group. */
+  | { readonly op: 'copy_commit' }
+  /** Until at most `pending` groups of this thread are under way. */
+  | { readonly op: 'copy_wait'; readonly pending: number }
+  /** For the first `count` k tiles. */
+  | { readonly op: 'for_first_k'; readonly count: number; readonly body: readonly TileOp[] }
+  /** For the k tile that is `by` after this one, if it exists. */
+  | { readonly op: 'ahead'; readonly by: number; readonly body: readonly TileOp[] }
+  | { readonly op: 'zero_cells' }
+  /** Fragments of k step `step` of the stage, into set `set` of two. */
+  | (FragmentSource & { readonly op: 'load_fragments'; readonly step: number; readonly set: 0 | 1 })
+  /** mma.sync of each block of 16 rows with each 8 columns, from the fragments of a set. */
+  | { readonly op: 'mma_sync'; readonly kind: WarpMmaKind; readonly set: 0 | 1 }
   | { readonly op: 'commit'; readonly barrier: string; readonly to: CommitTarget }
   | { readonly op: 'tcgen05_fence'; readonly when: 'before_thread_sync' | 'after_thread_sync' }
   /** Announces the response of a work request on the barrier of every CTA of the cluster; one lane each. */
@@ -209,7 +249,7 @@ export interface Role {
 }
 
 export interface TileProgram {
-  readonly kind: 'sm100' | 'sm90'
+  readonly kind: 'sm100' | 'sm90' | 'sm80'
   readonly tensor: TensorProgram
   readonly threads: number
   readonly tile: readonly [number, number, number]
@@ -238,7 +278,7 @@ export interface SetupStep {
 }
 
 const NESTED = new Set([
-  'for_tiles', 'while_work', 'for_slots', 'for_k', 'after_first_k', 'for_row_blocks', 'for_subtiles', 'elected', 'one_thread',
+  'for_tiles', 'while_work', 'for_slots', 'for_k', 'for_first_k', 'ahead', 'after_first_k', 'for_row_blocks', 'for_subtiles', 'elected', 'one_thread',
   'leader', 'first_cta', 'lane0', 'last_subtile',
 ]) // prettier-ignore
 

@@ -9,8 +9,22 @@ export interface AuxLoad {
   readonly shape: 'full' | 'row' | 'column' | 'uniform'
   /** Vector loads along n where the whole sub-tile is in bounds. */
   readonly vector: boolean
+  /** Where TMA has brought it; null: it is loaded to registers. */
+  readonly fetched?: Fetched | null
   /** Load only when this scalar is not 0 (skip0). */
   readonly guard: Node | null
+}
+
+/** A ring of sub-tiles of an operand in shared memory, for each warp. */
+export interface Fetched {
+  readonly ring: string
+  readonly buffer: string
+  readonly barrier: string
+  readonly map: string
+  readonly bytes: number
+  readonly swizzle: StagingSwizzle
+  /** Sub-tiles of a warp's part of the tile. */
+  readonly subtiles: number
 }
 
 export interface StoreOp {
@@ -29,7 +43,11 @@ export interface ReduceOp {
 }
 
 export type EpilogueOp =
-  /** Over the blocks of 64 rows of a warpgroup. */
+  /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */
+  | { readonly op: 'fetch_first'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
+  /** The values of the slot are in registers: asks for the sub-tile that comes into it next, if there is one. */
+  | { readonly op: 'fetch_next'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
+  /** Over the blocks of rows of a warpgroup or warp. */
   | { readonly op: 'for_row_blocks'; readonly body: readonly TileOp[] }
   /** The cells of a sub-tile out of the accumulator registers, or the sums of what the CTAs of a split k have shared. */
   | { readonly op: 'take_cells'; readonly partials: string | null }
@@ -47,8 +65,9 @@ export type EpilogueOp =
   | { readonly op: 'proxy_fence' }
   | (StoreOp & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
   | { readonly op: 'bulk_commit' }
-  | { readonly op: 'bulk_wait' }
   | (StoreOp & { readonly op: 'direct_store' })
+  /** A staged sub-tile to memory by its warp, in vectors along the contiguous axis. */
+  | (StoreOp & { readonly op: 'row_store'; readonly buffer: string; readonly swizzle: StagingSwizzle })
   /** A total of this lane's row, where n is reduced. */
   | (ReduceOp & { readonly op: 'reduce_begin' })
   /** Adds a sub-tile to the total; where the output keeps n, its columns go to the workspace. */

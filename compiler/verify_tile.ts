@@ -12,8 +12,8 @@ export function verifyTileProgram(program: TileProgram): string[] {
   const buffers = new Map(program.buffers.map((b) => [b.name, b]))
 
   const regions = [
-    ...program.buffers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * b.perWarp, align: b.ring === 'work' || b.ring === 'partials' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
-    ...program.barriers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + 8 * (rings.get(b.ring)?.slots ?? 0), align: 8 })),
+    ...program.buffers.filter((b) => b.over === undefined).map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * b.perWarp, align: b.ring === 'work' || b.ring === 'partials' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
+    ...program.barriers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + 8 * (rings.get(b.ring)?.slots ?? 0) * (b.perWarp ?? 1), align: 8 })),
   ].sort((x, y) => x.start - y.start) // prettier-ignore
   for (const [i, region] of regions.entries()) {
     if (region.start % region.align !== 0)
@@ -52,7 +52,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
         if (!barrier) problems.push(`${role.name}: unknown barrier ${name}`)
         else if (!kept.has(barrier.ring))
           problems.push(`${role.name}: uses ${name} but does not keep ring ${barrier.ring}`)
-        ;(op.op === 'wait' ? waited : signalled).add(name)
+        ;(op.op === 'wait' || op.op === 'wait_turn' || op.op === 'aux_load' ? waited : signalled).add(name)
       }
       if (op.op === 'advance' && !kept.has(op.ring))
         problems.push(`${role.name}: advances ring ${op.ring} it does not keep`)
@@ -75,7 +75,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
   for (const b of program.barriers) {
     const bytes =
       loads.filter((l) => l.barrier === b.name).reduce((sum, l) => sum + l.plan.tileBytes, 0) * program.cluster.pair
-    if (b.txBytes !== null && b.txBytes !== bytes && b.name !== 'work_full')
+    if (b.txBytes !== null && b.txBytes !== bytes && b.name !== 'work_full' && b.perWarp === undefined)
       problems.push(`${b.name} expects ${b.txBytes} bytes, its loads bring ${bytes}`)
   }
   return problems
@@ -83,10 +83,17 @@ export function verifyTileProgram(program: TileProgram): string[] {
 
 function barriersOf(op: TileOp): string[] {
   switch (op.op) {
+    case 'fetch_first':
+    case 'fetch_next':
+      return [op.fetched.barrier]
+    case 'aux_load':
+      return op.fetched ? [op.fetched.barrier] : []
     case 'wait':
     case 'arrive':
     case 'arrive_all':
     case 'release':
+    case 'wait_turn':
+    case 'pass_turn':
     case 'arrive_expect_tx':
     case 'commit':
     case 'tma_load':

@@ -5,6 +5,7 @@
 import type { Span } from './ast.ts'
 import { renderDiagnostics } from './render.ts'
 
+/** Errors stop; warnings and notes do not. */
 export type Severity = 'error' | 'warning' | 'note'
 
 /** A text with a name for `FILE:LINE:COL`. Epilogue strings are sources of their own (`<epilogue>`). */
@@ -25,6 +26,7 @@ export interface Fix {
   readonly replacement: string
 }
 
+/** A message as a value. */
 export interface Diagnostic {
   /** `KTL2003`. Never reused. */
   readonly code: string
@@ -49,7 +51,16 @@ export interface KtlErrorDetails {
   cause?: unknown
 }
 
-/** The one error class of ktl. `code` is the first error's code; `message` is its rendered text without colours. */
+/**
+ * The one error class of ktl. `code` is the first error's code; `message` is its rendered text without colours.
+ *
+ * @example
+ * try {
+ *   new EpilogueArguments('relu(acc')
+ * } catch (error) {
+ *   console.log(error instanceof KtlError, (error as KtlError).code) // true KTL1005
+ * }
+ */
 export class KtlError extends Error {
   readonly code: string
   readonly diagnostics: readonly Diagnostic[]

@@ -25,6 +25,7 @@ export { LIMITS } from './limits.ts'
 export { lineColumn, lineStarts, lineText } from './lines.ts'
 export { parseEpilogue, parseProgram } from './parse.ts'
 export {
+  formatProgram,
   printEpilogue,
   printExpr,
   printProgram,

@@ -12,6 +12,7 @@ import type { Span } from './ast.ts'
 import type { Diagnostic, Severity, Source } from './diagnostics.ts'
 import { lineColumn, lineText } from './lines.ts'
 
+/** How diagnostics look. */
 export interface RenderOptions {
   /** ANSI colours; off by default. */
   readonly color?: boolean
@@ -25,6 +26,16 @@ const SEVERITY_STYLE: Readonly<Record<Severity, Style>> = { error: 'red', warnin
 const MAX_WIDTH = 100
 const TAB = '  '
 
+/**
+ * One diagnostic with its place, a code frame, help and fix.
+ *
+ * @example
+ * try {
+ *   new EpilogueArguments('relu(acc')
+ * } catch (error) {
+ *   console.log(renderDiagnostic((error as KtlError).diagnostics[0]!))
+ * }
+ */
 export function renderDiagnostic(diagnostic: Diagnostic, options: RenderOptions = {}): string {
   const { code, severity, source, span } = diagnostic
   const paint = (style: Style, text: string): string => (options.color ? `\x1b[${SGR[style]}m${text}\x1b[0m` : text)
@@ -44,7 +55,16 @@ export function renderDiagnostic(diagnostic: Diagnostic, options: RenderOptions 
   return lines.join('\n')
 }
 
-/** All diagnostics, a blank line between. */
+/**
+ * All diagnostics, a blank line between.
+ *
+ * @example
+ * try {
+ *   new EpilogueArguments('relu(acc')
+ * } catch (error) {
+ *   console.log(renderDiagnostics((error as KtlError).diagnostics, { color: false }))
+ * }
+ */
 export function renderDiagnostics(diagnostics: readonly Diagnostic[], options: RenderOptions = {}): string {
   return diagnostics.map((d) => renderDiagnostic(d, options)).join('\n\n')
 }

@@ -1,11 +1,15 @@
 /**
  * The reserved words of the language, in one place: the lexer, the checker's "did you mean", the editor grammar
  * and the docs read this table. What an operation or dtype *means* is in compiler/ops.ts and compiler/dtypes.ts.
+ *
+ * @example
+ * console.log(DTYPE_NAMES.includes('bf16')) // true
  */
 export const DTYPE_NAMES = [
   'f64', 'f32', 'tf32', 'f16', 'bf16', 'e4m3', 'e5m2', 'e3m2', 'e2m3', 'e2m1', 'ue8m0', 'ue4m3',
   'i8', 'u8', 'i32', 'u32', 'bool',
 ] as const // prettier-ignore
+/** A number format by name. */
 export type DTypeName = (typeof DTYPE_NAMES)[number]
 
 /** Elementwise functions callable by name. */

@@ -6,7 +6,9 @@
     "conditions": [
       ["OS=='linux'", {
         # A missing symbol fails at require(), as an Error, and not at its first call.
-        "ldflags": ["-Wl,-z,now"]
+        "ldflags": ["-Wl,-z,now"],
+        # dlopen, where it is not part of libc yet.
+        "libraries": ["-ldl"]
       }],
       ["OS=='mac'", {
         "xcode_settings": {

@@ -5,25 +5,29 @@
 import { createHash } from 'node:crypto'
 import type { LaunchRecipe, SourceMapEntry } from '../codegen/generated.ts'
 import type { TargetArch } from '../compiler/instance.ts'
-import { DTYPE_NAMES } from '../grammar/vocabulary.ts'
 import type { Source } from '../grammar/diagnostics.ts'
 import { ktlError } from './fail.ts'
 import type { KernelSources } from './findings.ts'
-import { boolean, integer, json, list, nullable, oneOf, record, ShapeError, text, variants } from './json_shape.ts'
+import { headerShape, SECTIONS, TARGETS } from './artifact_shape.ts'
+import { list, record, ShapeError, text } from './json_shape.ts'
 import type { KernelResources } from './toolchain/resources.ts'
 
+/**
+ * Of the file that `artifact.serialize()` makes.
+ *
+ * @example
+ * console.log(ARTIFACT_FORMAT) // 1
+ */
 export const ARTIFACT_FORMAT = 1
 /** Version of the tensor and tile IR that recipes and names of kernels depend on. */
 export const IR_VERSION = 1
 
 const MAGIC = Buffer.from('KTLKERN\n')
 const PREFIX_BYTES = MAGIC.length + 4 + 32
-const TARGETS: readonly TargetArch[] = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80']
-const SECTIONS = ['cuda', 'ptx', 'cubin'] as const
-
 export type SectionName = (typeof SECTIONS)[number]
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
+/** The header of an artifact. */
 export interface ArtifactInfo {
   /** Versions of ktl and of nvcc. */
   readonly ktl: string
@@ -32,7 +36,8 @@ export interface ArtifactInfo {
   readonly targets: readonly TargetArch[]
   /** Dtypes, orders and divisibility of the operands, as whoever launches the kernel checks them. */
   readonly signature: Json
-  readonly recipe: LaunchRecipe
+  /** null: of a kernel that launches itself. */
+  readonly recipe: LaunchRecipe | null
   readonly sourceMap: readonly SourceMapEntry[]
   /** The `.ktl` text that the map points into. */
   readonly source: Source | null
@@ -54,11 +59,22 @@ interface SectionEntry {
 }
 
 type Header = ArtifactInfo & {
-  readonly format: number
   readonly ir: number
   readonly sections: readonly SectionEntry[]
 }
 
+/**
+ * A compiled kernel: CUDA text, PTX or machine code for its targets, and what it takes to launch it.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const kernel = getKernels(args, { providers: [KtlProvider] })[0]!
+ * const artifact = (await kernel.compile(args)) as Artifact
+ * const copy = Artifact.deserialize(artifact.serialize())
+ * console.log(copy.kernelName === kernel.metadata.kernelName, copy.cuda === artifact.cuda) // true true
+ */
 export class Artifact {
   readonly info: ArtifactInfo
   readonly sections: readonly Section[]
@@ -72,8 +88,11 @@ export class Artifact {
     return this.info.kernelName
   }
 
+  /** KTL4040 for artifacts of kernels that launch themselves. */
   get recipe(): LaunchRecipe {
-    return this.info.recipe
+    const { recipe, kernelName } = this.info
+    if (recipe === null) throw ktlError('KTL4040', { expected: 'a kernel that ktl generated', got: kernelName })
+    return recipe
   }
 
   /** What findings need to name roles and `.ktl` places. */
@@ -126,7 +145,7 @@ export class Artifact {
     if (!sha256(headerText).equals(file.subarray(MAGIC.length + 4, PREFIX_BYTES))) {
       throw broken('the checksum of the header does not match')
     }
-    const { format, ir, sections: entries, ...info } = readHeader(headerText)
+    const { ir, sections: entries, ...info } = readHeader(headerText)
     if (ir !== IR_VERSION) throw ktlError('KTL6011', { expected: `IR version ${IR_VERSION}`, got: `IR version ${ir}` })
 
     let offset = headerEnd
@@ -166,89 +185,9 @@ function readHeader(bytes: Uint8Array): Header {
     if (error instanceof ShapeError) throw broken(error.message)
     throw error
   }
-  return header as Header
-}
-
-const int32 = integer(0, 0x7fffffff)
-const positive = integer(1, 0x7fffffff)
-const span = record({ start: int32, end: int32 })
-
-const launchShape = record({
-  entry: text,
-  threads: integer(1, 1024),
-  cluster: list(integer(1, 16), { min: 3, max: 3 }),
-  sharedMemBytes: integer(0, 227 * 1024),
-  grid: variants({
-    persistent: record({ tiles: list(record({ axis: text, extent: positive }), { max: 16 }) }),
-    elements: record({ outputs: list(text, { min: 1, max: 64 }), perCta: positive, limit: positive }),
-  }),
-  params: list(
-    variants({
-      tensorMap: record({
-        name: text,
-        operand: text,
-        dtype: oneOf(DTYPE_NAMES),
-        axes: list(text, { min: 1, max: 5 }),
-        box: list(integer(1, 256), { min: 1, max: 5 }),
-        swizzle: oneOf(['none', '32B', '64B', '128B']),
-      }),
-      pointer: record({ operand: text, storage: text, isConst: boolean }),
-      stride: record({ operand: text, axis: text }),
-      extent: record({ axis: text }),
-      carries: record({ operand: text, axis: text }),
-      scalar: record({ name: text, type: oneOf(['f32', 'f64', 'i32', 'u32']) }),
-      tileGroup: record({}),
-      workspace: record({ region: text, storage: text }),
-    }),
-    { max: 4096 },
-  ),
-})
-
-const workspaceShape = list(
-  record({
-    name: text,
-    elementBytes: integer(1, 16),
-    extents: list(record({ axis: text, per: positive }), { max: 8 }),
-  }),
-  { max: 64 },
-)
-
-/** A launch, its workspace if it has one, and what is launched after it. */
-const recipeShape = (value: unknown, path: string): void => {
-  launchShape(value, path)
-  const { workspace, next } = value as { workspace?: unknown; next?: unknown }
-  if (workspace !== undefined) workspaceShape(workspace, `${path}.workspace`)
-  if (next === undefined) return
-  launchShape(next, `${path}.next`)
-  workspaceShape((next as { workspace?: unknown }).workspace, `${path}.next.workspace`)
-}
-
-const headerShape = record({
-  format: int32,
-  ir: int32,
-  ktl: text,
-  toolkit: text,
-  kernelName: text,
-  signature: json(32),
-  recipe: recipeShape,
-  sourceMap: list(record({ cudaLine: positive, ktl: nullable(span), role: nullable(text), note: nullable(text) })),
-  source: nullable(record({ name: text, text })),
-  resources: list(
-    record({
-      entry: text,
-      registers: int32,
-      spillStoreBytes: int32,
-      spillLoadBytes: int32,
-      stackBytes: int32,
-      staticSharedBytes: int32,
-      barriers: int32,
-    }),
-  ),
-  sections: list(
-    record({ name: oneOf(SECTIONS), target: nullable(oneOf(TARGETS)), bytes: integer(0, 2 ** 40), sha256: text }),
-    { max: 64 },
-  ),
-})
+  const { ir, ktl, toolkit, kernelName, targets, signature, recipe, sourceMap, source, resources, sections } = header as Header
+  return { ir, ktl, toolkit, kernelName, targets, signature, recipe, sourceMap, source, resources, sections }
+} // prettier-ignore
 
 const sha256 = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest()
 const decodeText = (bytes: Uint8Array | null): string | null => (bytes ? new TextDecoder().decode(bytes) : null)

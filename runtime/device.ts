@@ -1,25 +1,64 @@
+import { KtlError } from '../grammar/diagnostics.ts'
+import type { DeviceEvent } from './event.ts'
 import { ktlError } from './fail.ts'
+import type { Graph } from './graph.ts'
+import type { PlannedLaunch } from './launch.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import type { CompileCudaOptions, DeviceModule, LoadModuleOptions } from './module.ts'
 import type { Stream } from './stream.ts'
 import type { TypedTensor } from './tensor.ts'
 import type { RawBits, Values } from './tensor_data.ts'
 import type { TensorMap, TensorMapOptions } from './tensor_map.ts'
+import { CudaDevice } from './devices/cuda.ts'
+import { probeCuda } from './devices/cuda_probe.ts'
 import { VirtualDevice, type VirtualDeviceOptions } from './devices/virtual.ts'
 
+/** What `openDevice` opens. */
 export type DeviceSpec = 'auto' | 'virtual-sm100' | 'virtual-sm90' | 'cuda' | `cuda:${number}`
+/** Of virtual devices: checks, order of asynchronous work, memory, SMs. */
 export type DeviceOptions = VirtualDeviceOptions
 
+/** How a new tensor lies in memory. */
 export interface TensorOptions {
   /** In elements. Default: row-major without padding. */
   readonly strides?: readonly number[]
 }
 
+/** Where and how an allocation lies. */
 export interface MallocOptions {
   /** Address to place the allocation at (virtual devices only). */
   readonly at?: bigint
   /** Power of two; at least 256 bytes are always kept. */
   readonly align?: number
+}
+
+/** What is known of the chip; 0 where the driver does not say. */
+export interface DeviceProperties {
+  /** `NVIDIA H100 80GB HBM3`, `virtual-sm100` */
+  readonly name: string
+  /** Compute capability: 100. */
+  readonly cc: number
+  readonly smCount: number
+  readonly memoryBytes: number
+  readonly l2Bytes: number
+  /** Most shared memory that a CTA may ask for. */
+  readonly sharedBytesPerBlock: number
+  readonly clockKHz: number
+  readonly memoryClockKHz: number
+  readonly memoryBusBits: number
+  /** CUDA version of the driver: 13000; 0 on virtual devices. */
+  readonly driverVersion: number
+}
+
+/** Launches of one call with nothing left to work out: see `prepareLaunch`. */
+export interface FastLaunch {
+  launch(stream: Stream): void
+  /** No launch waits for the host to hand it over with the parameters as they are. */
+  readonly patchable: boolean
+  /** Overwrites an address in the parameter block of the i-th launch. */
+  patch(i: number, offset: number, address: bigint): void
+  /** Nanoseconds of the CPU for each of `count` launches, from native code alone. */
+  time?(stream: Stream, count: number): number
 }
 
 /**
@@ -36,6 +75,8 @@ export interface Device extends AsyncDisposable {
   /** Compute capability: 100. */
   readonly cc: number
   readonly smCount: number
+  readonly l2Bytes: number
+  readonly properties: DeviceProperties
   /** What `loadModule` takes. */
   readonly moduleFormat: 'ptx' | 'cubin'
   readonly closed: boolean
@@ -43,16 +84,26 @@ export interface Device extends AsyncDisposable {
   readonly defaultStream: Stream
 
   /** A tensor of values in logical order, converted with the language's store rounding; or of `{ bits }`. */
-  tensor<D extends DTypeName>(
+  tensor<D extends DTypeName, const Shape extends readonly number[]>(
     dtype: D,
-    shape: readonly number[],
+    shape: Shape,
     values: Values | RawBits,
     options?: TensorOptions,
-  ): TypedTensor<D>
+  ): TypedTensor<D, Shape>
   /** A tensor whose elements are not initialised. */
-  empty<D extends DTypeName>(dtype: D, shape: readonly number[], options?: TensorOptions): TypedTensor<D>
+  empty<D extends DTypeName, const Shape extends readonly number[]>(
+    dtype: D,
+    shape: Shape,
+    options?: TensorOptions,
+  ): TypedTensor<D, Shape>
 
   createStream(): Stream
+  createEvent(): DeviceEvent
+  /**
+   * Records what `fill` launches on the stream (default: the default stream), without running it, as a graph. `fill` is
+   * synchronous. KTL6034 for what a graph cannot hold: copies, and launches whose result is waited for.
+   */
+  capture(fill: (stream: Stream) => void, stream?: Stream): Graph
   /** Waits for all streams; throws the first failure nobody has been told of. */
   synchronize(): Promise<void>
 
@@ -68,11 +119,20 @@ export interface Device extends AsyncDisposable {
   write(pointer: bigint, bytes: Uint8Array): Promise<void>
   /** Ordered after everything enqueued on any stream. */
   read(pointer: bigint, bytes: number): Promise<Uint8Array>
+  /** Sets every byte, in order with the stream (default: the default stream), and returns at once. */
+  memset(pointer: bigint, byte: number, bytes: number, stream?: Stream): void
   memoryInfo(): { allocatedBytes: number; allocations: number; capacityBytes: number }
 
   /** The copies themselves, at once and in no order with streams: for tensors and streams to build on. */
   copyToDevice(pointer: bigint, bytes: Uint8Array): void
   copyFromDevice(pointer: bigint, bytes: number): Promise<Uint8Array>
+  /** Copies behind what all of `streams` have enqueued, in order with the last of them: for tensors to build on. */
+  readBehind(streams: readonly Stream[], pointer: bigint, bytes: number): Promise<Uint8Array>
+  writeBehind(streams: readonly Stream[], pointer: bigint, bytes: Uint8Array): Promise<void>
+  /** Loads at once, where that is quick: kernels then never wait for their module. */
+  loadModuleNow?(image: Uint8Array, options?: LoadModuleOptions): DeviceModule
+  /** Where launches can be handed to the device ready made. */
+  prepareLaunch?(module: DeviceModule, plans: readonly PlannedLaunch[]): FastLaunch
   /** Throws KTL4006 when the device is closed. */
   assertOpen(): void
 
@@ -81,23 +141,38 @@ export interface Device extends AsyncDisposable {
 }
 
 /**
- * Opens a device. `auto`: a GPU where there is one, else the virtual SM100. Throws KTL4015 for unknown names and
- * options, KTL6004 without the native addon, KTL6005 for CUDA devices that cannot be opened.
+ * Opens a device. `auto`: the first GPU that ktl can drive, else the virtual SM100. Throws KTL4015 for unknown names and
+ * options, KTL6004 without the native addon, KTL6005, with the reason, for CUDA devices that cannot be opened.
+ *
+ * @example
+ * const virtual = await openDevice('virtual-sm100', { checks: 'full' })
+ * console.log(virtual.arch, virtual.isVirtual) // sm_100a true
+ * await virtual.close()
  */
 export async function openDevice(spec: DeviceSpec = 'auto', options: DeviceOptions = {}): Promise<Device> {
   switch (spec) {
     case 'auto':
+      return openGpu(options) ?? new VirtualDevice('virtual-sm100', options)
     case 'virtual-sm100':
-      return new VirtualDevice('virtual-sm100', options)
     case 'virtual-sm90':
-      return new VirtualDevice('virtual-sm90', options)
+      return new VirtualDevice(spec, options)
   }
-  if (typeof spec === 'string' && /^cuda(:\d+)?$/.test(spec)) {
-    throw ktlError('KTL6005', { device: spec, reason: 'this version of ktl drives no GPUs yet' })
-  }
+  const cuda = typeof spec === 'string' ? /^cuda(?::(\d{1,4}))?$/.exec(spec) : null
+  if (cuda) return new CudaDevice(Number(cuda[1] ?? 0), options, spec)
   throw ktlError('KTL4015', {
     what: 'device',
     expected: 'auto, virtual-sm100, virtual-sm90, cuda or cuda:N',
     got: JSON.stringify(spec) ?? 'undefined',
   })
+}
+
+/** null: there is none, or the first is none that ktl can drive. */
+function openGpu(options: DeviceOptions): Device | null {
+  if (probeCuda().reason !== undefined) return null
+  try {
+    return new CudaDevice(0, options)
+  } catch (error) {
+    if (error instanceof KtlError && error.code === 'KTL6005') return null
+    throw error
+  }
 }

@@ -5,15 +5,23 @@ export {
   openDevice,
   type Device,
   type DeviceOptions,
+  type DeviceProperties,
   type DeviceSpec,
   type MallocOptions,
   type TensorOptions,
 } from './device.ts'
 export { Tensor, type TypedTensor } from './tensor.ts'
 export type { DecodedArray, RawBits, Values } from './tensor_data.ts'
-export { fromTensorLike, type FromTensorLikeOptions, type TensorLike } from './tensor_like.ts'
+export {
+  fromTensorLike, type FromTensorLikeOptions, type HostArray, type NestedNumbers, type TensorLike,
+} from './tensor_like.ts' // prettier-ignore
+export * from './formats/index.ts'
 export type { TensorMap, TensorMapOptions } from './tensor_map.ts'
 export { Stream } from './stream.ts'
+export type { DeviceEvent } from './event.ts'
+export type { Graph } from './graph.ts'
+export { probeCuda, probeNvrtc } from './devices/cuda_probe.ts'
+export type { CudaStatus, NvrtcStatus } from './devices/cuda_native.ts'
 export type { Checks, ExecutionOptions, Order } from './devices/execution.ts'
 export {
   DeviceFunction, DeviceModule, type CompileCudaOptions, type LaunchOptions, type LaunchResult, type LoadModuleOptions,
@@ -23,11 +31,13 @@ export type { Finding } from './findings.ts'
 
 // Operations and their operands.
 export { RuntimeArguments } from './arguments/base.ts'
-export { ElementwiseArguments } from './arguments/elementwise.ts'
+export { ElementwiseArguments, type ElementwiseFields } from './arguments/elementwise.ts'
 export { EpilogueArguments, type NamedEpilogue } from './arguments/epilogue.ts'
 export { GemmArguments, type GemmFields } from './arguments/gemm.ts'
 export { KernelArguments, type KernelBindings, type KernelReference } from './arguments/kernel.ts'
-export type { Operand, TensorOf } from './arguments/operands.ts'
+export type { Operand } from './arguments/operands.ts'
+export type { Agreeing, OperandTypes, TensorOf, TypedKernel } from './arguments/typed.ts'
+export { PerformanceControls, type PerformanceFields, type TileOrder } from './arguments/performance.ts'
 
 // Finding kernels.
 export {
@@ -40,7 +50,16 @@ export {
 export { KernelList } from './discovery/kernel_list.ts'
 export type { Where } from './discovery/where.ts'
 export { explainKernels, type Explanation, type RejectionReason } from './discovery/explain.ts'
-export { availableProviders, CudaProvider, ktlProvider, Provider, type ProviderSpec } from './discovery/provider.ts'
+export {
+  availableProviders,
+  CudaProvider,
+  ktlProvider as KtlProvider,
+  Provider,
+  registerProvider,
+  type KernelLister,
+  type ProviderSpec,
+} from './discovery/provider.ts'
+export { deviceSupports } from './discovery/device_supports.ts'
 export type { Estimate } from './discovery/rank.ts'
 export type { TargetSpec } from './discovery/target.ts'
 
@@ -50,13 +69,18 @@ export {
   type GenerateOptions,
   type KernelClass,
   type KernelLaunchOptions,
+  expectArguments,
   type RunResult,
-  type TileOrder,
 } from './kernel.ts'
+export { compileKernel, launchKernel, type CompileKernelOptions, type LaunchKernelOptions } from './kernel_cuda.ts'
 export { KtlKernel, type KernelRunOptions } from './kernel_ktl.ts'
 export { PreparedLaunch } from './kernel_launch.ts'
-export { Artifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifact.ts'
-export { OK, raise, refuse, type Status, type StatusOk, type StatusRefused } from './status.ts'
+export { Artifact, Artifact as CompiledArtifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifact.ts'
+export {
+  ArtifactFolder, buildArtifacts, precompiled, registerArtifacts,
+  type ArtifactRegistration, type BuildArtifactsOptions, type Manifest, type ManifestEntry,
+} from './aot/index.ts' // prettier-ignore
+export { OK, raise, refuse, Status, type StatusOk, type StatusRefused } from './status.ts'
 export * from './metadata/index.ts'
 
 // Checking results.
@@ -64,7 +88,7 @@ export { formatError, verify, type Verification, type VerifyOptions } from './ve
 export { randomValues, type InputKind } from './selftest/values.ts'
 
 // Programs.
-export { loadKtl, loadSource, register, type CallableKernel, type KtlProgram } from './program.ts'
+export { loadKtl, loadSource, register, type CallableKernel, type CallOptions, type KtlProgram } from './program.ts'
 
 // What everything above speaks of.
 export { KtlError, type Diagnostic, type Severity, type Source } from '../grammar/diagnostics.ts'

@@ -1,26 +1,23 @@
 import { ktlError } from './fail.ts'
+import { Artifact } from './artifact.ts'
 import type { RuntimeArguments } from './arguments/base.ts'
-import { GemmArguments } from './arguments/gemm.ts'
+import type { TileOrder } from './arguments/performance.ts'
 import type { ExecutionOptions } from './devices/execution.ts'
 import { describeArguments } from './discovery/call.ts'
-import { operandsStatus } from './discovery/operand_status.ts'
 import type { Estimate } from './discovery/rank.ts'
-import { GemmOperandsMetadata } from './metadata/operands.ts'
 import type { KernelMetadata } from './metadata/kernel.ts'
 import type { EpilogueArguments } from './arguments/epilogue.ts'
+import { findingsError } from './findings.ts'
+import { scratchOf } from './kernel_launch.ts'
 import type { LaunchResult } from './module.ts'
 import { OK, raise, refuse, type Status } from './status.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
+import { describe } from './tensor_layout.ts'
 
-/**
- * Which output tiles of a tensor-core kernel follow one another: down a column of tiles (`m`), along a row of them (`n`), or
- * in groups of so many rows of tiles, whose operands stay in L2. The results do not depend on it.
- */
-export type TileOrder = 'm' | 'n' | number
-
+/** How a call runs. */
 export interface KernelLaunchOptions<Compiled> extends ExecutionOptions {
-  /** Default: groups of 8 rows. */
+  /** Default: that of the arguments' `performance`, else groups of 8 rows. */
   readonly tileOrder?: TileOrder
   /** Of this kernel; compiled (or taken from the cache) when left out. */
   readonly artifact?: Compiled
@@ -39,6 +36,7 @@ export interface KernelLaunchOptions<Compiled> extends ExecutionOptions {
 /** Findings are those of a virtual device; statistics are modelled there. */
 export type RunResult = Pick<LaunchResult, 'findings' | 'stats' | 'trace'>
 
+/** What `generateKernels` is asked with. */
 export interface GenerateOptions {
   /** Kernels it refuses must not be returned. */
   readonly metadataFilter: (metadata: KernelMetadata) => boolean
@@ -46,6 +44,8 @@ export interface GenerateOptions {
   readonly epilogueArguments: EpilogueArguments | null
   /** Compute capability: 100. */
   readonly cc: number
+  /** What kernels are looked for; null: all there are. Kernels that do not support them are dropped afterwards anyway. */
+  readonly args: RuntimeArguments | null
 }
 
 /** A class that a provider takes: its instances are found by `getKernels`. */
@@ -57,8 +57,38 @@ export interface KernelClass {
 
 /**
  * One compilable kernel: metadata, and what runs it. Subclass it to bring a kernel of your own: implement
- * `supportsArguments`, `compile`, `launch`, `getWorkspaceSize` and a static `generateKernels`, and register the class
- * with a provider.
+ * `supportsArguments`, `compile`, `launch`, `getWorkspaceSize`, optionally `estimate`, and a static `generateKernels`,
+ * and register the class with a provider (`CudaProvider.register(MyKernel)`): plain `getKernels` then finds its instances.
+ *
+ * @example
+ * class Add extends Kernel<ElementwiseArguments, Artifact> {
+ *   supportsArguments() {
+ *     return Status.success()
+ *   }
+ *   compile(args: ElementwiseArguments) {
+ *     const body = '{ const int i = threadIdx.x; d[i] = a[i] + b[i]; }'
+ *     return compileKernel(this, `extern "C" __global__ void add(const float* a, const float* b, float* d) ${body}`, args)
+ *   }
+ *   launch({ A, B, out, device }: ElementwiseArguments, { artifact, stream }: KernelLaunchOptions<Artifact>) {
+ *     return launchKernel(artifact, device, { entry: 'add', grid: 1, block: 4, params: [A, B, out], stream })
+ *   }
+ *   getWorkspaceSize() {
+ *     return 0
+ *   }
+ *   static *generateKernels({ metadataFilter }: GenerateOptions) {
+ *     const f32 = new TensorAttributes('f32', [1], 1)
+ *     const operands = new ElementwiseOperandsMetadata(f32, f32, f32)
+ *     const metadata = new KernelMetadata('my_add', Add, 80, operands, new BLASDesignMetadata([4, 1, 1], [1, 1, 1]))
+ *     if (metadataFilter(metadata)) yield new Add(metadata)
+ *   }
+ * }
+ * const unregister = CudaProvider.register(Add)
+ * const A = device.tensor('f32', [4], [1, 2, 3, 4])
+ * const args = new ElementwiseArguments(A, A, device.empty('f32', [4]))
+ * const kernel = getKernels(args, { providers: [CudaProvider] })[0]!
+ * await kernel.run(args)
+ * console.log(kernel.metadata.kernelName, [...(await args.out.toArray())]) // my_add [ 2, 4, 6, 8 ]
+ * unregister()
  */
 export abstract class Kernel<Arguments extends RuntimeArguments = RuntimeArguments, Compiled = unknown> {
   readonly metadata: KernelMetadata
@@ -69,21 +99,23 @@ export abstract class Kernel<Arguments extends RuntimeArguments = RuntimeArgumen
     this.metadata = metadata
   }
 
-  /** Whether `run` would work. Never throws. */
+  /** Whether `run` would work: what the metadata say, then `supportsArguments`. Never throws. */
   supports(args: RuntimeArguments): Status {
-    const { operands, targets } = this.metadata
-    const arch = args.device.arch
-    if (!(targets as readonly string[]).includes(arch)) {
-      return refuse('KTL4038', { expected: targets.join(', '), got: arch })
-    }
-    if (operands instanceof GemmOperandsMetadata && args instanceof GemmArguments) {
-      const status = operandsStatus(operands, args)
-      if (!status.ok) return status
-    }
-    return this.supportsArguments(args as Arguments)
+    const status = this.metadata.supports(args)
+    return status.ok ? this.#asked(args as Arguments) : status
   }
 
-  /** What `supports` does not know: called after the target and, for GEMMs, the operands were found to fit. */
+  #asked(args: Arguments): Status {
+    const failed = (reason: string): Status => refuse('KTL4173', { name: this.metadata.kernelName, method: 'supportsArguments', reason })
+    try {
+      const status = this.supportsArguments(args)
+      return typeof status?.ok === 'boolean' ? status : failed(`it gave ${describe(status)}, not a Status`)
+    } catch (error) {
+      return failed(reasonOf(error))
+    }
+  } // prettier-ignore
+
+  /** What the metadata do not say: called after target, operands, design and epilogue were found to fit. */
   abstract supportsArguments(args: Arguments): Status
   abstract compile(args?: Arguments, options?: { readonly signal?: AbortSignal }): Promise<Compiled>
   /** Enqueues on the stream and returns at once; a promise, if one is returned, settles at completion. */
@@ -94,17 +126,26 @@ export abstract class Kernel<Arguments extends RuntimeArguments = RuntimeArgumen
   estimate?(args: Arguments): Estimate
 
   /**
-   * Runs to completion. Rejects with a KtlError when the arguments are not supported, the kernel does not compile, or
-   * the virtual device has findings.
+   * Runs to completion; outputs in host memory are written then. Rejects with a KtlError when the arguments are not
+   * supported, the kernel does not compile, the artifact is another kernel's, or the virtual device has findings.
    */
   async run(args: Arguments, options: KernelLaunchOptions<Compiled> = {}): Promise<RunResult | void> {
     if (!options.assumeSupportedArgs) raise(this.supports(args))
     const artifact = options.artifact ?? (await this.compile(args, options))
+    const { kernelName } = this.metadata
+    if (artifact instanceof Artifact && artifact.kernelName !== kernelName)
+      throw ktlError('KTL4040', { expected: kernelName, got: artifact.kernelName })
     this.checkWorkspace(args, options.workspace)
     const stream = options.stream ?? args.device.defaultStream
-    const launched = this.launch(args, { ...options, artifact, stream })
-    if (launched !== undefined) return launched
-    await stream.synchronize()
+    const bytes = options.workspace ? 0 : this.getWorkspaceSize(args)
+    const workspace = bytes > 0 ? { workspace: scratchOf(stream, bytes) } : {}
+    const launched = this.launch(args, { ...options, ...workspace, artifact, stream })
+    if (launched === undefined) await stream.synchronize()
+    const result = await launched
+    const error = findingsError(result?.findings ?? [])
+    if (error) throw error
+    await args.writeBack()
+    return result
   }
 
   /** KTL4041 unless a workspace that is passed suffices. */
@@ -120,7 +161,16 @@ export abstract class Kernel<Arguments extends RuntimeArguments = RuntimeArgumen
   }
 }
 
-/** Arguments that a subclass cannot take: for its `supportsArguments`. */
+export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/**
+ * Arguments that a subclass cannot take: for its `supportsArguments`. KTL4030 for other kinds.
+ *
+ * @example
+ * const x = device.tensor('f32', [4], [1, 2, 3, 4])
+ * const args = new ElementwiseArguments(x, x, device.empty('f32', [4]))
+ * console.log(expectArguments(args, ElementwiseArguments).ok, expectArguments(args, GemmArguments).ok)
+ */
 export function expectArguments(
   args: RuntimeArguments,
   expected: abstract new (...args: never[]) => RuntimeArguments,

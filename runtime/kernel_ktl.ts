@@ -1,9 +1,10 @@
 import type { GeneratedKernel } from '../codegen/generated.ts'
-import { KTL_VERSION } from '../codegen/version.ts'
 import type { TargetArch } from '../compiler/instance.ts'
-import { printTensorProgram } from '../compiler/print.ts'
-import { Artifact, type Json } from './artifact.ts'
+import { storedArtifact } from './aot/registry.ts'
+import type { Artifact } from './artifact.ts'
+import { artifactOf, artifactStatus } from './artifact_kernel.ts'
 import type { RuntimeArguments } from './arguments/base.ts'
+import type { Device } from './device.ts'
 import type { Call } from './discovery/call.ts'
 import type { PlannedInstance } from './discovery/planned.ts'
 import type { Estimate } from './discovery/rank.ts'
@@ -12,22 +13,42 @@ import { findingsError } from './findings.ts'
 import { Kernel, type KernelLaunchOptions, type RunResult } from './kernel.ts'
 import { enqueueLaunch, launchRequest, PreparedLaunch, runLaunch } from './kernel_launch.ts'
 import { workspaceBytes } from './launch.ts'
-import { OK, raise, type Status } from './status.ts'
+import { launchStats } from './launch_result.ts'
+import { GemmArguments } from './arguments/gemm.ts'
+import { operandsStatus } from './metadata/supports.ts'
+import { OK, raise, Status } from './status.ts'
 import { compileCached } from './toolchain/cached.ts'
 import type { KernelResources } from './toolchain/resources.ts'
 
+/** How a call of a kernel of ktl runs. */
 export type KernelRunOptions = KernelLaunchOptions<Artifact>
 
 /** Artifacts of this process, by target and format. */
 const artifacts = new WeakMap<PlannedInstance, Map<string, Artifact>>()
 
-/** A kernel that ktl generated: an instance of a `.ktl` kernel. */
+/**
+ * A kernel that ktl generated: an instance of a `.ktl` kernel.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const kernel = getKernels(args)[0] as KtlKernel
+ * console.log(kernel instanceof KtlKernel, kernel.generated.cuda.includes('__global__')) // true true
+ * await kernel.run(args)
+ * console.log((await args.out.toArray())[0]) // 32
+ */
 export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   readonly #planned: PlannedInstance
 
   constructor(planned: PlannedInstance) {
     super(planned.metadata)
     this.#planned = planned
+  }
+
+  /** The instance it stands for. */
+  get planned(): PlannedInstance {
+    return this.#planned
   }
 
   /** CUDA text, launch recipe and source map. */
@@ -40,9 +61,25 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     return this.#planned.plan
   }
 
+  /** Operands of a call by its own names have been looked at by the kernel itself. */
+  override supports(args: RuntimeArguments): Status {
+    const { operands, design } = this.metadata
+    const status = Status.first(
+      this.metadata.runsOn(args.device.arch),
+      args instanceof GemmArguments && operands.kind === 'gemm' ? operandsStatus(operands, args) : OK,
+      design.supports(args.performance),
+    )
+    return status.ok ? this.supportsArguments(args) : status
+  }
+
   supportsArguments(args: RuntimeArguments): Status {
     const call = this.#planned.call(args)
     return 'ok' in call ? call : OK
+  }
+
+  /** Whether an artifact, wherever it comes from, is of this kernel and runs on the device; KTL4040 says why not. */
+  supportsArtifact(artifact: Artifact, device: Pick<Device, 'arch' | 'moduleFormat'>): Status {
+    return artifactStatus(this.#planned, artifact, { arch: device.arch, format: device.moduleFormat })
   }
 
   override estimate(args: RuntimeArguments): Estimate {
@@ -55,8 +92,8 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   }
 
   /**
-   * CUDA text through nvcc, for the device of `args` (default: the target the kernel was found for), out of the cache
-   * where possible. KTL600x without nvcc.
+   * Out of a folder of `registerArtifacts`, else CUDA text through nvcc (out of the cache where possible), for the device of
+   * `args`; default: the target the kernel was found for. KTL600x without nvcc, KTL6062 for a damaged folder.
    */
   async compile(args?: RuntimeArguments, options: { readonly signal?: AbortSignal } = {}): Promise<Artifact> {
     const arch = (args?.device.arch ?? this.#planned.instance.target) as TargetArch
@@ -65,6 +102,11 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     artifacts.set(this.#planned, made)
     const known = made.get(`${arch} ${kind}`)
     if (known) return known
+    const stored = await storedArtifact(this.metadata.kernelName, arch, kind)
+    if (stored) {
+      raise(artifactStatus(this.#planned, stored, { arch, format: kind }))
+      return stored
+    }
     const artifact = await this.#build(arch, kind, options.signal)
     made.set(`${arch} ${kind}`, artifact)
     return artifact
@@ -88,21 +130,12 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     const { family } = this.#planned.space
     const sources = { map: generated.sourceMap, ktl: family.source }
     const compiled = await compileCached(generated.cuda, { arch, kind, name: `${family.name}.cu`, sources, signal })
-    const info = {
-      ktl: KTL_VERSION,
+    const images = [{ kind, target: arch, bytes: compiled.image }]
+    return artifactOf(this.#planned, generated, {
       toolkit: compiled.nvccVersion,
-      kernelName: this.metadata.kernelName,
-      targets: this.metadata.targets,
-      signature: this.#signature(),
-      recipe: generated.recipe,
-      sourceMap: generated.sourceMap,
-      source: family.source,
+      images,
       resources: compiled.resources,
-    }
-    return new Artifact(info, [
-      { name: 'cuda', target: null, bytes: new TextEncoder().encode(generated.cuda) },
-      { name: kind, target: arch, bytes: compiled.image },
-    ])
+    })
   }
 
   /** Enqueues; failures and findings surface at the stream's next synchronize or copy. */
@@ -112,7 +145,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     if (artifact === undefined)
       throw ktlError('KTL4022', { what: 'launch', missing: ['artifact'], known: ['artifact', 'stream'] })
     this.checkWorkspace(args, options.workspace)
-    this.#checkArtifact(artifact, args.device.arch)
+    raise(this.supportsArtifact(artifact, args.device))
     const stream = options.stream ?? args.device.defaultStream
     const request = launchRequest(args.device, artifact, this.call(args), {
       stream,
@@ -126,24 +159,25 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     if (!options.assumeSupportedArgs) raise(this.supports(args))
     this.checkWorkspace(args, options.workspace)
     const artifact = options.artifact ?? (await this.compile(args, options))
-    this.#checkArtifact(artifact, args.device.arch)
+    raise(this.supportsArtifact(artifact, args.device))
     const stream = options.stream ?? args.device.defaultStream
     const request = launchRequest(args.device, artifact, this.call(args), {
       stream,
       workspace: options.workspace,
       tileOrder: options.tileOrder,
     })
-    if (request === null) return { findings: [], stats: NOTHING_DONE }
+    if (request === null) return { findings: [], stats: launchStats() }
     const result = await runLaunch(request, { ...options, stream })
     const error = findingsError(result.findings, artifact.sources)
     if (error) throw error
+    await args.writeBack()
     return result
   }
 
   /** Everything about a call worked out once: `prepared.launch(stream)` only enqueues. Throws when not supported. */
   prepare(args: RuntimeArguments, artifact: Artifact): PreparedLaunch {
     raise(this.supports(args))
-    this.#checkArtifact(artifact, args.device.arch)
+    raise(this.supportsArtifact(artifact, args.device))
     return new PreparedLaunch(args.device, artifact, this.call(args), this.#renames(args))
   }
 
@@ -164,47 +198,4 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     const generic = operation !== null && own.join() === 'A,B,out' ? [operation.A, operation.B, operation.out] : own
     return new Map(own.map((name, i) => [name, generic[i]!]))
   }
-
-  #checkArtifact(artifact: Artifact, arch: string): void {
-    const { kernelName } = this.metadata
-    if (artifact.kernelName !== kernelName)
-      throw ktlError('KTL4040', { expected: kernelName, got: artifact.kernelName })
-    if (artifact.section('ptx', arch) === null && artifact.section('cubin', arch) === null) {
-      const built = artifact.sections.flatMap(({ target }) => target ?? [])
-      throw ktlError('KTL4040', {
-        expected: `${kernelName} for ${arch}`,
-        got: `it for ${built.join(', ') || 'no target'}`,
-      })
-    }
-  }
-
-  #signature(): Json {
-    const { operands, scalars } = this.#planned.program
-    return {
-      operands: operands.map(({ name, role, dtype, axes, order, divisibility }) => ({
-        name,
-        role,
-        dtype,
-        axes,
-        order,
-        divisibility,
-      })),
-      scalars: scalars.map(({ name, dtype }) => ({ name, dtype })),
-      program: printTensorProgram(this.#planned.program),
-    }
-  }
 }
-
-const NOTHING_DONE: RunResult['stats'] = Object.freeze({
-  warpInstructions: 0,
-  ctas: 0,
-  clusters: 0,
-  milliseconds: 0,
-  tensorMacs: 0,
-  tmaBytesLoaded: 0,
-  tmaBytesStored: 0,
-  sharedBytesPerCta: 0,
-  tmemColumns: 0,
-  modelledCycles: 0,
-  fidelity: { exact: {}, approximated: {} },
-})

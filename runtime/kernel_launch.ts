@@ -1,15 +1,16 @@
 /** From a planned launch to work on a stream: modules are loaded once per device, operands are kept alive until it is done. */
 import type { Artifact } from './artifact.ts'
 import { resolveOperand, type Operand } from './arguments/operands.ts'
-import type { Device } from './device.ts'
+import type { LaunchRecipe } from '../codegen/generated.ts'
+import type { Device, FastLaunch } from './device.ts'
 import type { ExecutionOptions } from './devices/execution.ts'
 import { launchBindings, callTensors, type Call } from './discovery/call.ts'
 import { mergeResults } from './launch_result.ts'
 import { ktlError } from './fail.ts'
 import { findingsError } from './findings.ts'
 import type { DeviceModule, LaunchOptions, LaunchResult } from './module.ts'
-import { planLaunches, workspaceBytes, type PlannedLaunch } from './launch.ts'
-import type { TileOrder } from './kernel.ts'
+import { addressOffsets, planLaunches, workspaceBytes, type PlannedLaunch } from './launch.ts'
+import { checkTileOrder, type TileOrder } from './arguments/performance.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
 import { formatShape } from './tensor_layout.ts'
@@ -43,14 +44,24 @@ export function loadKernel(device: Device, artifact: Artifact): Loaded {
   if (!artifacts) loaded.set(device, (artifacts = new WeakMap()))
   const known = artifacts.get(artifact)
   if (known) return known
-  const image = device.moduleFormat === 'ptx' ? artifact.ptx(device.arch)! : artifact.section('cubin', device.arch)!
-  const ready = device
-    .loadModule(image, { name: `${artifact.kernelName} (PTX)`, sources: artifact.sources })
-    .then((module) => (entry.module = module))
-  const entry: Loaded = { module: null, ready }
+  const entry = startLoading(device, artifact)
   // Whoever launches sees the failure; one that nobody waits for must not end the process.
-  ready.catch(() => artifacts.delete(artifact))
+  entry.ready.catch(() => artifacts.delete(artifact))
   artifacts.set(artifact, entry)
+  return entry
+}
+
+/** Machine code where the device takes it and the artifact has it, else PTX. */
+function startLoading(device: Device, artifact: Artifact): Loaded {
+  const options = { name: `${artifact.kernelName} (PTX)`, sources: artifact.sources }
+  const cubin = device.moduleFormat === 'cubin' ? artifact.section('cubin', device.arch) : null
+  const image = cubin ?? artifact.section('ptx', device.arch)!
+  if (device.loadModuleNow) {
+    const module = device.loadModuleNow(image, options)
+    return { module, ready: Promise.resolve(module) }
+  }
+  const ready = device.loadModule(image, options).then((module) => (entry.module = module))
+  const entry: Loaded = { module: null, ready }
   return entry
 }
 
@@ -119,9 +130,8 @@ function launchOptions(
 const MAX_TILE_GROUP = 8
 
 /** KTL4015 for an order that is none. */
-export function tileGroup({ recipe }: Artifact, { extents }: Call, order: TileOrder = MAX_TILE_GROUP): number {
-  const legal = order === 'm' || order === 'n' || (Number.isInteger(order) && order >= 1)
-  if (!legal) throw ktlError('KTL4015', { what: 'tileOrder', expected: "'m', 'n' or a number of rows of tiles", got: String(order) })
+export function tileGroup({ recipe }: Artifact, { extents, performance }: Call, wanted?: TileOrder): number {
+  const order = checkTileOrder(wanted ?? performance?.tileOrder ?? MAX_TILE_GROUP)
   if (recipe.grid.kind !== 'persistent') return 1
   const [rows] = recipe.grid.tiles
   const all = rows ? Math.max(1, Math.ceil((extents[rows.axis] ?? 1) / rows.extent)) : 1
@@ -131,7 +141,8 @@ export function tileGroup({ recipe }: Artifact, { extents }: Call, order: TileOr
 /** Scratch memory of the launches of a stream, which never overlap. */
 const scratch = new WeakMap<Stream, Tensor>()
 
-function scratchOf(stream: Stream, bytes: number): Tensor {
+/** `bytes` of it, at least; later launches of the stream use the same. */
+export function scratchOf(stream: Stream, bytes: number): Tensor {
   const known = scratch.get(stream)
   if (known && known.byteLength >= bytes) return known
   // Work under way keeps the old one alive; memory goes back when nobody refers to it.
@@ -152,19 +163,45 @@ export function launchRequest(device: Device, artifact: Artifact, call: Call, { 
   const bindings = { ...launchBindings(call), tileGroup: tileGroup(artifact, call, tileOrder) }
   const bytes = workspaceBytes(artifact.recipe, bindings)
   const memory = bytes === 0 ? null : (workspace ?? scratchOf(stream, bytes))
-  const plans = planLaunches(artifact.recipe, { ...bindings, ...(memory && { workspace: memory.pointer }) }, device)
+  const smCount = Math.min(device.smCount, call.performance?.maxSms ?? Infinity)
+  const plans = planLaunches(artifact.recipe, { ...bindings, ...(memory && { workspace: memory.pointer }) }, { smCount })
   const uses = [...callTensors(call).map(({ tensor }) => tensor), ...(memory ? [memory] : [])]
   return plans.length > 0 ? { device, artifact, plans, uses } : null
 } // prettier-ignore
 
-/** A call worked out beforehand. Shapes and scalars stay; tensors may be exchanged. */
+/** A call on one stream: each has a workspace of its own. */
+interface Ready {
+  readonly stream: Stream
+  request: LaunchRequest
+  /** Where the device takes launches ready made. */
+  readonly fast: FastLaunch | null
+  /** The stream is known to use the tensors of the request. */
+  announced: boolean
+}
+
+/**
+ * A call worked out beforehand. Shapes and scalars stay; tensors may be exchanged.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const kernel = getKernels(args, { providers: [KtlProvider] })[0] as KtlKernel
+ * const prepared = kernel.prepare(args, await kernel.compile(args))
+ * const other = device.empty('f32', [64, 48])
+ * prepared.launch()
+ * prepared.rebind({ out: other }).launch()
+ * console.log(prepared instanceof PreparedLaunch, (await other.toArray())[0]) // true 32
+ */
 export class PreparedLaunch {
   readonly #device: Device
   readonly #artifact: Artifact
   readonly #renames: ReadonlyMap<string, string>
   #call: Call
-  /** Per stream: each has a workspace of its own. */
-  #requests = new WeakMap<Stream, LaunchRequest | null>()
+  /** null: nothing to compute. */
+  readonly #streams = new Map<Stream, Ready | null>()
+  /** The stream of the last launch. */
+  #last: Ready | null
 
   /** Use `kernel.prepare`. */
   constructor(device: Device, artifact: Artifact, call: Call, renames: ReadonlyMap<string, string>) {
@@ -172,20 +209,37 @@ export class PreparedLaunch {
     this.#artifact = artifact
     this.#renames = renames
     this.#call = call
-    this.#request(device.defaultStream)
     loadKernel(device, artifact)
+    this.#last = this.#on(device.defaultStream)
   }
 
   /** Enqueues without any checks; failures surface at the stream's next synchronize or copy. */
   launch(stream: Stream = this.#device.defaultStream): void {
-    const request = this.#request(stream)
-    if (request) enqueueLaunch(request, { stream })
+    const last = this.#last
+    const ready = last !== null && last.stream === stream ? last : this.#on(stream)
+    if (ready === null) return
+    if (ready.fast === null) return enqueueLaunch(ready.request, { stream })
+    if (!ready.announced || stream.capturing) {
+      for (const tensor of ready.request.uses) tensor.recordUse(stream)
+      ready.announced = true
+    }
+    ready.fast.launch(stream)
   }
 
-  /** Other tensors of the same dtype, shape, strides and alignment. KTL4023 for unknown names, KTL4024 for other tensors. */
+  /** Nanoseconds of the CPU that the driver alone takes for a launch on the default stream; null where that is not known. */
+  driverTime(count: number): number | null {
+    const ready = this.#on(this.#device.defaultStream)
+    return ready?.fast?.time?.(ready.stream, count) ?? null
+  }
+
+  /**
+   * Other tensors of the same dtype, shape, strides and alignment; arrays in host memory are copied in, never back.
+   * KTL4023 for unknown names, KTL4024 for other tensors.
+   */
   rebind(tensors: Readonly<Record<string, Operand>>): this {
     const declared: Record<string, Tensor> = { ...this.#call.tensors }
     let fused = this.#call.fusion
+    const changed = new Map<string, bigint>()
     for (const [name, value] of Object.entries(tensors)) {
       const own = this.#renames.get(name) ?? name
       const before = declared[own] ?? fused?.tensors.find((t) => t.name === name)?.tensor
@@ -195,29 +249,56 @@ export class PreparedLaunch {
       }
       const tensor = resolveOperand(name, value, this.#device, false)
       checkExchange(name, before, tensor)
+      changed.set(declared[own] ? own : name, tensor.pointer)
       if (declared[own]) declared[own] = tensor
       else if (fused) fused = { ...fused, tensors: fused.tensors.map((t) => (t.name === name ? { ...t, tensor } : t)) }
     }
     this.#call = { ...this.#call, tensors: declared, fusion: fused }
-    this.#requests = new WeakMap()
-    this.#request(this.#device.defaultStream)
+    for (const [stream, ready] of this.#streams)
+      if (!ready || !this.#patch(ready, changed)) this.#streams.delete(stream)
+    this.#last = this.#on(this.#device.defaultStream)
     return this
   }
 
-  #request(stream: Stream): LaunchRequest | null {
-    const known = this.#requests.get(stream)
+  /** Only addresses change: everything else of the launches stays as it is. */
+  #patch(ready: Ready, changed: ReadonlyMap<string, bigint>): boolean {
+    const { fast, request } = ready
+    if (!fast?.patchable) return false
+    for (let rule: LaunchRecipe | undefined = this.#artifact.recipe; rule; rule = rule.next) {
+      const { entry } = rule
+      const i = request.plans.findIndex((plan) => plan.entry === entry)
+      if (i < 0) continue
+      const offsets = addressOffsets(rule)
+      for (const [name, pointer] of changed)
+        for (const offset of offsets.get(name) ?? []) fast.patch(i, offset, pointer)
+    }
+    const tensors = callTensors(this.#call).map(({ tensor }) => tensor)
+    ready.request = { ...request, uses: [...tensors, ...request.uses.slice(tensors.length)] }
+    ready.announced = false
+    return true
+  }
+
+  #on(stream: Stream): Ready | null {
+    const known = this.#streams.get(stream)
     if (known !== undefined) return known
-    const request = launchRequest(this.#device, this.#artifact, this.#call, { stream })
-    this.#requests.set(stream, request)
-    return request
+    const device = this.#device
+    const request = launchRequest(device, this.#artifact, this.#call, { stream })
+    const { module } = loadKernel(device, this.#artifact)
+    const fast = request && module && device.prepareLaunch ? device.prepareLaunch(module, request.plans) : null
+    const ready = request && { stream, request, fast, announced: false }
+    this.#streams.set(stream, ready)
+    return ready
   }
 }
 
 function checkExchange(name: string, before: Tensor, after: Tensor): void {
+  const equal = (a: readonly number[], b: readonly number[]): boolean =>
+    a.length === b.length && a.every((x, i) => x === b[i])
+  const alike = before.dtype === after.dtype && equal(before.shape, after.shape) && equal(before.strides, after.strides)
+  const aligned = before.pointer % 16n !== 0n || after.pointer % 16n === 0n
+  if (alike && aligned && before.device === after.device) return
   const like = (tensor: Tensor): string =>
     `${tensor.dtype} ${formatShape(tensor.shape)} strides ${formatShape(tensor.strides)}`
-  const aligned = before.pointer % 16n !== 0n || after.pointer % 16n === 0n
-  if (like(before) === like(after) && aligned && before.device === after.device) return
   const got = aligned ? like(after) : `a pointer that is not aligned to 16 bytes`
   throw ktlError('KTL4024', { operand: name, expected: `a tensor like the one prepared (${like(before)})`, got })
 }

@@ -94,7 +94,7 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount
   const { grid } = recipe
   if (grid.kind === 'elements') return ctasOf(grid, bindings)
   const clusters = grid.tiles.reduce((n, tile) => n * Math.ceil(extentOf(bindings, tile.axis) / tile.extent), 1)
-  const resident = Math.max(1, Math.floor(smCount / perCluster))
+  const resident = Math.max(1, Math.floor((smCount * (grid.perSm ?? 1)) / perCluster))
   return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
 }
 
@@ -105,19 +105,65 @@ function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings)
 
 /** The parameter block, each parameter at its natural alignment as the C rules of kernel signatures have it. */
 export function packParameters(recipe: LaunchRecipe, bindings: LaunchBindings): Uint8Array {
-  const parts: { readonly offset: number; readonly bytes: Uint8Array }[] = []
-  let end = 0
-  for (const rule of recipe.params) {
-    const bytes = bytesOfRule(rule, bindings, recipe)
-    // CUtensorMap is declared with an alignment of 64; scalars are aligned to their size.
-    const align = rule.kind === 'tensorMap' ? 64 : bytes.length
-    const offset = Math.ceil(end / align) * align
-    parts.push({ offset, bytes })
-    end = offset + bytes.length
-  }
-  const block = new Uint8Array(end)
-  for (const { offset, bytes } of parts) block.set(bytes, offset)
+  const { offsets, bytes } = paramLayout(recipe)
+  const block = new Uint8Array(bytes)
+  recipe.params.forEach((rule, i) => block.set(bytesOfRule(rule, bindings, recipe), offsets[i]))
   return block
+}
+
+/**
+ * Where the address of each operand lies in the parameter block: in pointers, and in the first eight bytes of tensor maps. All
+ * that changes when tensors are exchanged for others of the same layout.
+ */
+export function addressOffsets(recipe: LaunchRecipe): ReadonlyMap<string, readonly number[]> {
+  return paramLayout(recipe).addresses
+}
+
+interface ParamLayout {
+  readonly offsets: readonly number[]
+  readonly bytes: number
+  readonly addresses: ReadonlyMap<string, readonly number[]>
+}
+
+const layouts = new WeakMap<LaunchRecipe, ParamLayout>()
+
+function paramLayout(recipe: LaunchRecipe): ParamLayout {
+  const known = layouts.get(recipe)
+  if (known) return known
+  let end = 0
+  const offsets = recipe.params.map((rule) => {
+    const bytes = sizeOfRule(rule)
+    // CUtensorMap is declared with an alignment of 64; scalars are aligned to their size.
+    const align = rule.kind === 'tensorMap' ? 64 : bytes
+    const offset = Math.ceil(end / align) * align
+    end = offset + bytes
+    return offset
+  })
+  const addresses = new Map<string, number[]>()
+  recipe.params.forEach((rule, i) => {
+    if (rule.kind !== 'tensorMap' && rule.kind !== 'pointer') return
+    addresses.set(rule.operand, [...(addresses.get(rule.operand) ?? []), offsets[i]!])
+  })
+  const layout = { offsets, bytes: end, addresses }
+  layouts.set(recipe, layout)
+  return layout
+}
+
+function sizeOfRule(rule: ParamRule): number {
+  switch (rule.kind) {
+    case 'tensorMap':
+      return TENSOR_MAP_BYTES
+    case 'pointer':
+    case 'stride':
+    case 'workspace':
+      return 8
+    case 'extent':
+    case 'carries':
+    case 'tileGroup':
+      return 4
+    case 'scalar':
+      return rule.type === 'f64' ? 8 : 4
+  }
 }
 
 function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRecipe): Uint8Array {

@@ -29,6 +29,7 @@ export function checkGrid(
     readonly sharedMemBytes?: number
   },
   fn: { readonly name: string; readonly maxThreads: number; readonly staticSharedBytes: number },
+  sharedBytes = MAX_SHARED_BYTES,
 ): LaunchShape {
   const grid = triple('grid', options.grid, GRID_LIMIT)
   const block = triple('block', options.block, BLOCK_LIMIT)
@@ -45,7 +46,7 @@ export function checkGrid(
   const preferred =
     options.preferredCluster === undefined ? null : checkPreferred(options.preferredCluster, cluster, grid)
   const sharedMemBytes = options.sharedMemBytes ?? 0
-  const room = MAX_SHARED_BYTES - fn.staticSharedBytes
+  const room = sharedBytes - fn.staticSharedBytes
   if (!Number.isInteger(sharedMemBytes) || sharedMemBytes < 0 || sharedMemBytes > room) {
     throw illegal('sharedMemBytes', `0 to ${room} bytes`, describe(sharedMemBytes))
   }

@@ -2,6 +2,22 @@
 import type { LaunchResult } from './module.ts'
 import type { NativeStats } from './native.ts'
 
+/** Statistics of which only some are known. */
+export const launchStats = (known: Partial<NativeStats> = {}): NativeStats => ({
+  warpInstructions: 0,
+  ctas: 0,
+  clusters: 0,
+  milliseconds: 0,
+  tensorMacs: 0,
+  tmaBytesLoaded: 0,
+  tmaBytesStored: 0,
+  sharedBytesPerCta: 0,
+  tmemColumns: 0,
+  modelledCycles: 0,
+  fidelity: { exact: {}, approximated: {} },
+  ...known,
+})
+
 /** Findings in launch order, counts added, sizes the largest; the trace is that of the first. `results` is not empty. */
 export function mergeResults(results: readonly LaunchResult[]): LaunchResult {
   const [first, ...others] = results as readonly [LaunchResult, ...LaunchResult[]]

@@ -1,16 +1,18 @@
 import type { Device } from './device.ts'
-import { resolveExecution, type ExecutionOptions } from './devices/execution.ts'
+import type { ExecutionOptions } from './devices/execution.ts'
+import { checkStream } from './event.ts'
 import { ktlError } from './fail.ts'
-import { annotate, entryAt, findingsError, nativeError, type Finding, type KernelSources } from './findings.ts'
-import { checkGrid, type Dim3 } from './launch_grid.ts'
+import type { Finding, KernelSources } from './findings.ts'
+import { checkGrid, type Dim3, type LaunchShape } from './launch_grid.ts'
+import { launchStats } from './launch_result.ts'
 import { packLaunchParams, type LaunchParam } from './module_params.ts'
-import type { NativeFunction, NativeModule, NativeStats } from './native.ts'
+import type { NativeFunction, NativeStats } from './native.ts'
 import type { Stream } from './stream.ts'
 import { Tensor } from './tensor.ts'
 import { compileCached } from './toolchain/cached.ts'
 import { USER_FLAGS } from './toolchain/compile.ts'
-import type { KernelResources } from './toolchain/resources.ts'
 
+/** How a module is called in messages. */
 export interface LoadModuleOptions {
   /** How the text is called in messages. */
   readonly name?: string
@@ -18,6 +20,7 @@ export interface LoadModuleOptions {
   readonly sources?: KernelSources
 }
 
+/** How CUDA C++ is compiled for a device. */
 export interface CompileCudaOptions extends LoadModuleOptions {
   /** Default: the device's own. */
   readonly arch?: string
@@ -26,6 +29,7 @@ export interface CompileCudaOptions extends LoadModuleOptions {
   readonly signal?: AbortSignal
 }
 
+/** Grid, block, parameters, and how a launch runs. */
 export interface LaunchOptions extends ExecutionOptions {
   readonly grid: Dim3
   readonly block: Dim3
@@ -40,7 +44,11 @@ export interface LaunchOptions extends ExecutionOptions {
   /** Tensors that the launch uses without naming them in `params`: copies and frees wait for it. */
   readonly uses?: readonly Tensor[]
   readonly stream?: Stream
-  /** Stops the launch, queued or running; the promise rejects with the signal's reason. */
+  /** May start while the launch before it still runs; the kernel waits for it by itself (`griddepcontrol.wait`). GPUs only. */
+  readonly programmatic?: boolean
+  /** Asks a GPU for `milliseconds`, measured by events around the launch. */
+  readonly timed?: boolean
+  /** Stops the launch, queued or running; the promise rejects with the signal's reason. A GPU ends what it has begun. */
   readonly signal?: AbortSignal
   /** CTAs done and in all, now and then. */
   readonly onProgress?: (done: number, total: number) => void
@@ -48,152 +56,146 @@ export interface LaunchOptions extends ExecutionOptions {
   readonly trace?: boolean
 }
 
+/** What a virtual device says of a launch. */
 export interface LaunchResult {
+  /** Of virtual devices. */
   readonly findings: readonly Finding[]
+  /** A GPU counts CTAs and clusters, and milliseconds where `timed`; the rest is 0 there. */
   readonly stats: NativeStats
   /** Chrome trace events, JSON text. */
   readonly trace?: string
 }
 
-interface ModuleInfo extends LoadModuleOptions {
-  readonly ptx: string
-  readonly resources?: readonly KernelResources[]
+/** A launch whose arguments fit, on its way into a stream. */
+export interface CheckedLaunch {
+  readonly shape: LaunchShape
+  /** The parameter block. */
+  readonly params: Uint8Array
+  readonly stream: Stream
+  /** To be kept from being collected until the work is done. */
+  readonly tensors: readonly Tensor[]
+  readonly options: LaunchOptions
 }
 
-/** Code on a device. Get one from `device.loadModule` or `device.compileCuda`. */
+/** What a device makes of a module. */
+export interface ModuleBackend {
+  readonly functions: readonly DeviceFunctionInfo[]
+  /** Most shared memory of a CTA. */
+  readonly sharedBytes?: number
+  global(name: string): { address: bigint; bytes: number } | null
+  /** Checks what only the device knows, and enqueues. */
+  launch(fn: DeviceFunction, launch: CheckedLaunch): Promise<LaunchResult>
+  /** As `launch`; errors and findings surface at the stream. */
+  enqueue(fn: DeviceFunction, launch: CheckedLaunch): void
+}
+
+export type DeviceFunctionInfo = Pick<NativeFunction, 'name' | 'paramBytes' | 'staticSharedBytes' | 'registers' | 'maxThreads'> & {
+  readonly params: readonly { readonly offset: number; readonly bytes: number }[]
+} // prettier-ignore
+
+interface ModuleInfo extends LoadModuleOptions {
+  /** The text that was loaded; '' for machine code. */
+  readonly ptx: string
+}
+
+/**
+ * Code on a device. Get one from `device.loadModule` or `device.compileCuda`.
+ *
+ * @example
+ * const module = await device.compileCuda('extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }')
+ * console.log(module instanceof DeviceModule, module.functions) // true [ 'fill' ]
+ */
 export class DeviceModule {
   readonly device: Device
   /** Names of the kernels. */
   readonly functions: readonly string[]
-  /** The text that was loaded. */
+  /** The text that was loaded; '' for machine code. */
   readonly ptx: string
   readonly sources: KernelSources | undefined
-  readonly #native: NativeModule
-  readonly #execution: Required<ExecutionOptions>
+  /** For the device that made the module. */
+  readonly backend: ModuleBackend
 
-  constructor(device: Device, native: NativeModule, execution: Required<ExecutionOptions>, info: ModuleInfo) {
+  constructor(device: Device, backend: ModuleBackend, info: ModuleInfo) {
     this.device = device
-    this.functions = native.functions.map((fn) => fn.name)
+    this.functions = backend.functions.map((fn) => fn.name)
     this.ptx = info.ptx
     this.sources = info.sources
-    this.#native = native
-    this.#execution = execution
+    this.backend = backend
   }
 
   /** KTL4013, with the names there are, when the module has no such kernel. */
   function(name: string): DeviceFunction {
-    const native = this.#native.functions.find((fn) => fn.name === name)
-    if (!native) throw ktlError('KTL4013', { name: String(name), known: this.functions })
-    return new DeviceFunction(this, this.#native, native, this.#execution)
+    const info = this.backend.functions.find((fn) => fn.name === name)
+    if (!info) throw ktlError('KTL4013', { name: String(name), known: this.functions })
+    return new DeviceFunction(this, info)
   }
 
   /** Address and size of a `__device__` or `__constant__` variable; null when there is none of that name. */
   global(name: string): { address: bigint; bytes: number } | null {
-    return this.#native.global(name)
+    return this.backend.global(name)
   }
 }
 
-/** A kernel of a module. */
+/**
+ * A kernel of a module.
+ *
+ * @example
+ * const module = await device.compileCuda('extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }')
+ * const fill = module.function('fill')
+ * const x = device.empty('i32', [4])
+ * const { findings } = await fill.launch({ grid: 1, block: 4, params: [x] })
+ * console.log(fill instanceof DeviceFunction, findings, [...(await x.toArray())]) // true [] [ 7, 7, 7, 7 ]
+ */
 export class DeviceFunction {
   readonly module: DeviceModule
   readonly name: string
   /** Offset and size of each parameter in the block. */
-  readonly params: NativeFunction['params']
+  readonly params: DeviceFunctionInfo['params']
   readonly paramBytes: number
   readonly staticSharedBytes: number
+  readonly registers: number
   readonly maxThreads: number
-  readonly #native: NativeModule
-  readonly #execution: Required<ExecutionOptions>
 
-  constructor(module: DeviceModule, native: NativeModule, fn: NativeFunction, execution: Required<ExecutionOptions>) {
+  constructor(module: DeviceModule, info: DeviceFunctionInfo) {
     this.module = module
-    this.name = fn.name
-    this.params = fn.params
-    this.paramBytes = fn.paramBytes
-    this.staticSharedBytes = fn.staticSharedBytes
-    this.maxThreads = fn.maxThreads
-    this.#native = native
-    this.#execution = execution
+    this.name = info.name
+    this.params = info.params
+    this.paramBytes = info.paramBytes
+    this.staticSharedBytes = info.staticSharedBytes
+    this.registers = info.registers
+    this.maxThreads = info.maxThreads
   }
 
   /**
-   * Enqueues the kernel. On a virtual device the promise resolves with findings and statistics: what the kernel does
-   * wrong is a finding, not a rejection. KTL4009 to KTL4011 and KTL5020 for arguments that do not fit.
+   * Enqueues the kernel. The promise resolves at completion, with findings and statistics: on a virtual device, what the
+   * kernel does wrong is a finding, not a rejection. Within `device.capture` it is recorded, and the result is empty.
+   * KTL4009 to KTL4011 and KTL5020 for arguments that do not fit.
    */
-  launch(options: LaunchOptions): Promise<LaunchResult> {
-    try {
-      const { stream, work } = this.#prepare(options)
-      return stream.enqueue(work, { signal: options.signal })
-    } catch (error) {
-      return Promise.reject(error)
-    }
+  async launch(options: LaunchOptions): Promise<LaunchResult> {
+    const checked = this.#check(options)
+    if (!checked.stream.capturing) return this.module.backend.launch(this, checked)
+    this.module.backend.enqueue(this, checked)
+    return { findings: [], stats: launchStats() }
   }
 
   /** Enqueues the kernel and returns at once; errors and findings surface at the stream's next synchronize or copy. */
   enqueue(options: LaunchOptions): void {
-    const { stream, work } = this.#prepare(options)
-    const checked = async (): Promise<void> => {
-      const error = findingsError((await work()).findings, this.module.sources)
-      if (error) throw error
-    }
-    stream.enqueueDetached(checked, { signal: options.signal })
+    this.module.backend.enqueue(this, this.#check(options))
   }
 
   /** Checks and converts everything now; the work itself runs when the stream comes to it. */
-  #prepare(options: LaunchOptions): { stream: Stream; work: () => Promise<LaunchResult> } {
-    const { device } = this.module
+  #check(options: LaunchOptions): CheckedLaunch {
+    const { device, backend } = this.module
     device.assertOpen()
-    const { stream = device.defaultStream, signal, onProgress, trace = false } = options
-    if (stream.device !== device) {
-      throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
-    }
-    const shape = checkGrid(options, this)
-    const execution = resolveExecution(options, this.#execution)
+    const { stream = device.defaultStream } = options
+    checkStream(device, stream)
+    const shape = checkGrid(options, this, backend.sharedBytes)
     const params = packLaunchParams(device, this, options.params)
     const named = Array.isArray(options.params) ? options.params.filter((param) => param instanceof Tensor) : []
     const tensors: readonly Tensor[] = [...named, ...(options.uses ?? [])]
-    tensors.forEach((tensor) => tensor.recordUse(stream))
-
-    const work = async (): Promise<LaunchResult> => {
-      const cancel = new Int32Array(new SharedArrayBuffer(4))
-      const abort = (): void => void Atomics.store(cancel, 0, 1)
-      signal?.addEventListener('abort', abort, { once: true })
-      try {
-        const result = await this.#native.launch(this.name, {
-          ...shape,
-          ...execution,
-          params,
-          trace,
-          cancel,
-          ...(onProgress && { onProgress }),
-        })
-        signal?.throwIfAborted()
-        const findings = result.findings.map((finding) => annotate(finding, this.module.sources))
-        const events = result.trace === undefined ? null : nameRoles(result.trace, this.module.sources)
-        return { findings, stats: result.stats, ...(events !== null && { trace: events }) }
-      } catch (error) {
-        throw nativeError(error, null)
-      } finally {
-        signal?.removeEventListener('abort', abort)
-        // Until here the closure keeps the tensors from being collected, and so their memory from being freed.
-        void tensors
-      }
-    }
-    return { stream, work }
+    for (const tensor of tensors) tensor.recordUse(stream)
+    return { shape, params, stream, tensors, options }
   }
-}
-
-/** `warp 3 (mma)`: each warp's row is named by the role whose lines it spent most of its ticks at. */
-function nameRoles(trace: string, sources: KernelSources | undefined): string {
-  return trace.replace(/"name":"(warp \d+)","lines":\{([^}]*)\}/g, (_, warp: string, lines: string) => {
-    const ticks = new Map<string, number>()
-    for (const [line, spent] of Object.entries<number>(JSON.parse(`{${lines}}`))) {
-      const role = entryAt(sources?.map ?? [], Number(line))?.role
-      if (role) ticks.set(role, (ticks.get(role) ?? 0) + spent)
-    }
-    const [most] = [...ticks].sort((a, b) => b[1] - a[1])
-    return `"name":${JSON.stringify(most ? `${warp} (${most[0]})` : warp)}`
-  })
 }
 
 /** CUDA C++ to a module, through the compile cache. KTL600x as compileCuda, KTL50xx when the device refuses the PTX. */

@@ -2,7 +2,6 @@
 import { encode } from '../compiler/codec.ts'
 import type { Device } from './device.ts'
 import { ktlError } from './fail.ts'
-import type { NativeFunction } from './native.ts'
 import { Tensor } from './tensor.ts'
 import { describe } from './tensor_layout.ts'
 import { isTensorMap, type TensorMap } from './tensor_map.ts'
@@ -21,12 +20,15 @@ export type TypedNumber = { readonly [F in Format]?: number | bigint }
  */
 export type LaunchParam = number | bigint | boolean | Tensor | TensorMap | TypedNumber | Uint8Array
 
-type Slot = NativeFunction['params'][number]
+interface Slot {
+  readonly offset: number
+  readonly bytes: number
+}
 
 /** The parameter block. KTL4010 names the parameter, what it takes and what was given. */
 export function packLaunchParams(
   device: Device,
-  fn: Pick<NativeFunction, 'name' | 'params' | 'paramBytes'>,
+  fn: { readonly name: string; readonly params: readonly Slot[]; readonly paramBytes: number },
   params: readonly LaunchParam[] | Uint8Array,
 ): Uint8Array {
   if (params instanceof Uint8Array) {

@@ -2,7 +2,9 @@
  * The addon's interface, exactly as C++ offers it. Everything above it is TypeScript; pointers are BigInt.
  * Errors thrown by the addon are `Error` with `code: 'KTL50xx'` (or 'KTL60xx') and, for PTX, `line`.
  */
-export interface NativeAddon {
+import type { NativeCuda } from './devices/cuda_native.ts'
+
+export interface NativeAddon extends NativeCuda {
   readonly VirtualDevice: new (options: NativeDeviceOptions) => NativeVirtualDevice
 }
 
@@ -59,8 +61,8 @@ export interface NativeLaunch {
   instructionBudget: number
   /** Worker threads; 0: all cores. Results never depend on it. */
   threads: number
-  /** Sums of tcgen05.mma: f32 fused multiply-adds, or truncated as silicon does; 'exact' when left out. */
-  tensorCores?: 'exact' | 'silicon'
+  /** Sums of the tensor cores: f32 fused multiply-adds, or truncated as silicon does; 'target', also when left out: silicon on SM90, exact on SM100. */
+  tensorCores?: 'target' | 'exact' | 'silicon'
   trace: boolean
   /** Called on the JS thread, throttled, with CTAs done and total. */
   onProgress?: (done: number, total: number) => void

@@ -1,12 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { checkProgram, type CheckedProgram } from '../compiler/check/program.ts'
+import type { CheckedProgram } from '../compiler/check/program.ts'
 import type { KernelFamily } from '../compiler/family.ts'
 import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
-import { parseProgram } from '../grammar/parse.ts'
 import type { NamedEpilogue } from './arguments/epilogue.ts'
 import { KernelArguments, type KernelBindings } from './arguments/kernel.ts'
+import { checkSource } from './check_source.ts'
 import { ktlProvider } from './discovery/provider.ts'
+import type { Device } from './device.ts'
 import type { KernelList } from './discovery/kernel_list.ts'
 import { getKernels, type GetKernelsOptions } from './discovery/query.ts'
 import { parseTarget, type TargetSpec } from './discovery/target.ts'
@@ -16,9 +17,16 @@ import { KtlKernel } from './kernel_ktl.ts'
 import type { Artifact } from './artifact.ts'
 import { describe } from './tensor_layout.ts'
 
+/** How a call of a `.ktl` kernel by name runs. */
+export interface CallOptions
+  extends KernelLaunchOptions<Artifact>, Pick<GetKernelsOptions, 'where' | 'metadataFilter'> {
+  /** Where arrays in host memory are copied to; needed when no operand is a tensor of a device. Default: the stream's. */
+  readonly device?: Device
+}
+
 /** Call it with operands and scalars by name: the best kernel for them is found, compiled and run. */
 export interface CallableKernel {
-  (bindings: KernelBindings, options?: KernelLaunchOptions<Artifact>): Promise<RunResult>
+  (bindings: KernelBindings, options?: CallOptions): Promise<RunResult>
   readonly family: KernelFamily
   /** Kernels that support the bindings, best first. */
   getKernels(bindings: KernelBindings, options?: GetKernelsOptions): KernelList
@@ -39,6 +47,12 @@ export interface KtlProgram {
 /**
  * Reads and checks a `.ktl` file, or a text with a name for messages. Throws a KtlError with every diagnostic when
  * there is an error, and the file system's own error when the file cannot be read.
+ *
+ * @example
+ * const { kernels } = await loadKtl({ name: 'add.ktl', source: 'kernel add(X: f32[n], Y: f32[n]) -> Z: f32[n] { Z = X + Y }' })
+ * const Z = device.empty('f32', [2])
+ * await kernels.add!({ X: device.tensor('f32', [2], [1, 2]), Y: device.tensor('f32', [2], [10, 20]), Z })
+ * console.log([...(await Z.toArray())]) // [ 11, 22 ]
  */
 export async function loadKtl(
   input: string | URL | { readonly source: string; readonly name?: string },
@@ -53,13 +67,15 @@ export async function loadKtl(
   return loadSource({ name: input.name ?? '<ktl>', text: input.source })
 }
 
-/** The same for a text at hand. */
+/**
+ * The same for a text at hand.
+ *
+ * @example
+ * const program = loadSource({ name: 'neg.ktl', text: 'kernel negative(X: f32[n]) -> Y: f32[n] { Y = -X }' })
+ * console.log(Object.keys(program.kernels)) // [ 'negative' ]
+ */
 export function loadSource(source: Source): KtlProgram {
-  const { program, diagnostics: syntax } = parseProgram(source)
-  const { program: checked, diagnostics: meaning } = checkProgram(program, source)
-  // What the parser could not read has no meaning to complain about.
-  const broken = syntax.some((d) => d.severity === 'error')
-  const diagnostics = broken ? syntax : [...syntax, ...meaning]
+  const { program: checked, diagnostics } = checkSource(source)
   if (diagnostics.some((d) => d.severity === 'error')) throw new KtlError(diagnostics)
   const kernels = Object.fromEntries(checked.kernels.map((family) => [family.name, callable(family)]))
   const epilogues = Object.fromEntries(
@@ -71,20 +87,30 @@ export function loadSource(source: Source): KtlProgram {
   return { source, checked, kernels: Object.freeze(kernels), epilogues: Object.freeze(epilogues), diagnostics }
 }
 
-/** Every instance of every kernel joins discovery, until the returned function is called. */
+/**
+ * Every instance of every kernel joins discovery, until the returned function is called.
+ *
+ * @example
+ * const text = 'kernel mine(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }'
+ * const unregister = register(loadSource({ name: 'mine.ktl', text }))
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * console.log(getKernels(args).some(({ metadata }) => metadata.kernelName.startsWith('ktl.mine_'))) // true
+ * unregister()
+ */
 export function register(program: KtlProgram): () => void {
-  const families = Object.values(program.kernels).map((kernel) => kernel.family)
-  families.forEach((family) => ktlProvider.add(family))
-  return () => families.forEach((family) => ktlProvider.remove(family))
+  return ktlProvider.register(program)
 }
 
 function callable(family: KernelFamily): CallableKernel {
   const args = (bindings: KernelBindings): KernelArguments => new KernelArguments({ family }, bindings)
   const find = (bindings: KernelBindings, options?: GetKernelsOptions): KernelList =>
     getKernels(args(bindings), options)
-  const call = async (bindings: KernelBindings, options: KernelLaunchOptions<Artifact> = {}): Promise<RunResult> => {
-    const given = args(bindings)
-    const kernels = getKernels(given, { limit: 1 })
+  const call = async (bindings: KernelBindings, options: CallOptions = {}): Promise<RunResult> => {
+    const { device = options.stream?.device, where, metadataFilter } = options
+    const given = new KernelArguments({ family }, bindings, { device })
+    const kernels = getKernels(given, { limit: 1, ...(where && { where }), ...(metadataFilter && { metadataFilter }) })
     const [kernel] = kernels
     if (!(kernel instanceof KtlKernel)) {
       throw ktlError('KTL4042', {

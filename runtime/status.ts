@@ -6,10 +6,12 @@ import { KtlError, type Diagnostic } from '../grammar/diagnostics.ts'
 /** Whether something well-formed can be done, and if not, why: a value, where wrong input would be a `KtlError`. */
 export type Status = StatusOk | StatusRefused
 
+/** Nothing stands against it. */
 export interface StatusOk {
   readonly ok: true
 }
 
+/** What stands against it. */
 export interface StatusRefused {
   readonly ok: false
   /** KTL40xx, KTL45xx or KTL29xx */
@@ -23,9 +25,62 @@ export interface StatusRefused {
   readonly fix?: string
 }
 
+/**
+ * The one Status that refuses nothing.
+ *
+ * @example
+ * console.log(OK.ok, OK === Status.success()) // true true
+ */
 export const OK: StatusOk = Object.freeze({ ok: true })
 
-/** A refusal in the words of the catalogue. */
+/**
+ * Making and using a Status: what kernels of users answer in `supportsArguments`.
+ *
+ * @example
+ * const status = Status.first(Status.success(), Status.fail('All operands must be rank 3.', { operand: 'A' }))
+ * if (!status.ok) console.log(status.code, status.error, status.operand)
+ */
+export const Status = Object.freeze({
+  success: (): StatusOk => OK,
+  /** A refusal in your own words (KTL4170), or an error as one (with its own code). */
+  fail: (reason: string | Error, details: Pick<StatusRefused, 'operand' | 'expected' | 'got' | 'fix'> = {}): StatusRefused => ({
+    ...(reason instanceof KtlError ? refusalOf(reason) : refuse('KTL4170', { reason: typeof reason === 'string' ? reason : reason.message })),
+    ...details,
+  }),
+  /** The first that refuses, else success. */
+  first: (...statuses: readonly Status[]): Status => statuses.find((status) => !status.ok) ?? OK,
+  /** Success unless `work` throws. */
+  of: (work: () => unknown): Status => {
+    try {
+      work()
+      return OK
+    } catch (error) {
+      return Status.fail(error instanceof Error ? error : String(error))
+    }
+  },
+  /** Throws a refusal as a KtlError. */
+  raiseOnError: (status: Status): void => raise(status),
+}) // prettier-ignore
+
+function refusalOf({ code, message, operand, expected, got, diagnostics }: KtlError): StatusRefused {
+  const fix = diagnostics[0]?.help
+  return {
+    ok: false,
+    code,
+    error: diagnostics[0]?.message ?? message,
+    ...(operand !== undefined && { operand }),
+    ...(expected !== undefined && { expected }),
+    ...(got !== undefined && { got }),
+    ...(fix !== undefined && { fix }),
+  }
+}
+
+/**
+ * A refusal in the words of the catalogue.
+ *
+ * @example
+ * console.log(refuse('KTL4170', { reason: 'not today' }).error) // not today
+ */
 export function refuse<C extends Code>(code: C, params: ParamsOf<C>, fix?: string): StatusRefused {
   const { message, help } = diagnose(code, { source: null, span: null, ...params } as Place & ParamsOf<C>)
   const { operand, expected, got } = params as Partial<Record<'operand' | 'expected' | 'got', string>>
@@ -51,7 +106,16 @@ export function refusedBy({ code, reason, fix, operand }: Rejection): StatusRefu
   }
 }
 
-/** Throws the refusal as a `KtlError`; nothing for `ok`. */
+/**
+ * Throws the refusal as a `KtlError`; nothing for `ok`.
+ *
+ * @example
+ * try {
+ *   raise(Status.fail('not today'))
+ * } catch (error) {
+ *   console.log((error as KtlError).code) // KTL4170
+ * }
+ */
 export function raise(status: Status): void {
   if (status.ok) return
   const { code, error, fix, operand, expected, got } = status

@@ -13,9 +13,16 @@ import {
   reshapeLayout, sliceLayout, spanOf, type Layout, type Range,
 } from './tensor_layout.ts' // prettier-ignore
 
+const EMPTY = new Uint8Array(0)
+
 /**
  * A strided array in device memory. Views share the memory of the tensor they come from; `free` releases it for all
  * of them. Copies run behind what is enqueued on the streams that use the tensor.
+ *
+ * @example
+ * const x = device.tensor('f16', [2, 3], [1, 2, 3, 4, 5, 6])
+ * console.log(x instanceof Tensor, x.shape, x.strides) // true [ 2, 3 ] [ 3, 1 ]
+ * console.log([...(await x.permute([1, 0]).toArray())]) // [ 1, 4, 2, 5, 3, 6 ]
  */
 export class Tensor {
   readonly device: Device
@@ -70,7 +77,9 @@ export class Tensor {
   /** The storage: `byteLength` bytes from the first element to the last. */
   async toBytes(): Promise<Uint8Array> {
     this.#assertAlive()
-    return this.#storage.copy(() => this.#readImage())
+    return this.byteLength === 0
+      ? this.#storage.copy(async () => EMPTY)
+      : this.#storage.read(this.pointer, this.byteLength)
   }
 
   /** Overwrites the elements; padding keeps its bytes. Values are converted at once, the copy is enqueued. */
@@ -78,10 +87,16 @@ export class Tensor {
     this.#assertAlive()
     const what = `copyFrom of ${this}`
     const put = imageWriter(this.dtype, this.#layout, values, what)
-    await this.#storage.copy(async () => {
-      const image = isDense(this.#layout) ? new Uint8Array(this.byteLength) : await this.#readImage()
+    if (this.byteLength === 0) return this.#storage.copy(async () => {})
+    if (isDense(this.#layout)) {
+      const image = new Uint8Array(this.byteLength)
       put(image)
-      if (image.length > 0) this.device.copyToDevice(this.pointer, image)
+      return this.#storage.write(this.pointer, image)
+    }
+    await this.#storage.copy(async () => {
+      const image = await this.device.copyFromDevice(this.pointer, this.byteLength)
+      put(image)
+      this.device.copyToDevice(this.pointer, image)
     })
   }
 
@@ -160,10 +175,6 @@ export class Tensor {
     return { shape: this.shape, strides: this.strides, offset: this.#offset }
   }
 
-  async #readImage(): Promise<Uint8Array> {
-    return this.byteLength === 0 ? new Uint8Array(0) : this.device.copyFromDevice(this.pointer, this.byteLength)
-  }
-
   #assertAlive(): void {
     this.device.assertOpen()
     if (this.#storage.freed) throw ktlError('KTL4006', { what: `tensor ${this}`, state: 'has been freed' })
@@ -187,8 +198,21 @@ export class Tensor {
   }
 }
 
-/** A tensor whose dtype the type checker knows. */
-export type TypedTensor<D extends DTypeName> = Tensor & { readonly dtype: D }
+/** What the type checker knows of a tensor. No such field exists at run time. */
+export declare const known: unique symbol
+/** Of all that could be passed: a dtype or rank that is not known takes every parameter. */
+export interface Known<D, Rank, Shape extends readonly number[] = readonly number[]> {
+  readonly dtype: (dtype: D) => void
+  readonly rank: (rank: Rank) => void
+  readonly shape: Shape
+}
+
+/** A tensor whose dtype the type checker knows, and its extents as far as they were written as literals. */
+export type TypedTensor<D extends DTypeName, Shape extends readonly number[] = readonly number[]> = Tensor & {
+  readonly dtype: D
+  readonly shape: Shape
+  readonly [known]?: Known<D, Shape['length'], Shape>
+}
 
 /** Validates and converts now, writes into a storage image later. */
 function imageWriter(

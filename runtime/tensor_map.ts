@@ -138,8 +138,8 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   elementStrides.forEach((stride, i) => (words[13]! |= (stride - 1) << (3 * i)))
   words[13]! |= (box[0]! - 1) << 24
   box.slice(1).forEach((extent, i) => (words[14]! |= (extent - 1) << (8 * i)))
-  // Bookkeeping of the driver, which the hardware does not read.
-  words[16] = boxBytes
+  // Bookkeeping of the driver, which the hardware does not read. Its division rounds down, to 0 bytes if need be.
+  words[16] = box.reduce((bytes, extent, i) => bytes * Math.floor(extent / elementStrides[i]!), element.bytes)
   words[18] = swizzle.alignment
 
   const bytes = new Uint8Array(words.buffer)

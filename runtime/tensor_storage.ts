@@ -6,6 +6,16 @@ const leaks = new FinalizationRegistry<{ device: Device; pointer: bigint }>(({ d
   if (!device.closed) device.free(pointer)
 })
 
+/** Runs `work` in order on the last of the streams, when all of them have done what is enqueued now. */
+export function behind<T>(streams: readonly Stream[], work: () => Promise<T> | T): Promise<T> {
+  const last = streams.at(-1)!
+  const others = streams.slice(0, -1).map((stream) => stream.settled)
+  return last.enqueueCopy(async () => {
+    await Promise.all(others)
+    return work()
+  })
+}
+
 /** One allocation, shared by a tensor and its views, and the streams that have used it. */
 export class Storage {
   readonly device: Device
@@ -43,17 +53,20 @@ export class Storage {
   use(stream: Stream): void {
     this.#streams.delete(stream)
     this.#streams.add(stream)
+    stream.keep(this)
   }
 
-  /** Enqueues a copy behind the work of every stream that uses the storage, in order with the latest of them. */
+  /** Runs `work` behind what every stream that uses the storage has enqueued, in order with the latest of them. */
   copy<T>(work: () => Promise<T>): Promise<T> {
-    const streams = [...this.#streams]
-    const last = streams.pop()!
-    const others = streams.map((stream) => stream.settled)
-    return last.enqueueCopy(async () => {
-      await Promise.all(others)
-      return work()
-    })
+    return behind([...this.#streams], work)
+  }
+
+  read(pointer: bigint, bytes: number): Promise<Uint8Array> {
+    return this.device.readBehind([...this.#streams], pointer, bytes)
+  }
+
+  write(pointer: bigint, bytes: Uint8Array): Promise<void> {
+    return this.device.writeBehind([...this.#streams], pointer, bytes)
   }
 
   free(): void {

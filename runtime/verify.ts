@@ -9,10 +9,12 @@ import type { RunResult } from './kernel.ts'
 import type { KernelRunOptions, KtlKernel } from './kernel_ktl.ts'
 import type { Tensor } from './tensor.ts'
 
+/** How `verify` runs and compares. */
 export interface VerifyOptions extends KernelRunOptions {
   readonly check?: CheckOptions
 }
 
+/** What `verify` found. */
 export interface Verification {
   readonly artifact: Artifact
   readonly run: RunResult
@@ -27,6 +29,14 @@ export interface Verification {
 /**
  * Compiles, runs and compares. A failed comparison is a result (`check.pass`); what does not compile or run, and
  * findings of the device, reject as they do for `kernel.run`. Inputs are read back before the run: outputs may be the same tensors.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const kernel = getKernels(args, { providers: [KtlProvider] })[0] as KtlKernel
+ * const { check } = await verify(kernel, args)
+ * console.log(check.pass) // true
  */
 export async function verify(
   kernel: KtlKernel,
@@ -76,7 +86,12 @@ function shapeOf(call: Call, name: string): readonly number[] {
   return dimensions.map((dimension) => (dimension < 0 ? 1 : tensor.shape[dimension]!))
 }
 
-/** `0`, `1.91e-6`, `0.25`: an error in three digits. */
+/**
+ * `0`, `1.91e-6`, `0.25`: an error in three digits.
+ *
+ * @example
+ * console.log(formatError(0), formatError(1.9073486328125e-6)) // 0 1.91e-6
+ */
 export function formatError(value: number): string {
   if (value === 0 || !Number.isFinite(value)) return String(value)
   const text = String(Number(value.toPrecision(3)))

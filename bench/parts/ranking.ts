@@ -4,7 +4,8 @@
  * ranking and some spread over the rest.
  */
 import { getKernels, GemmArguments, openDevice, KtlKernel, type Device, type DTypeName } from '../../runtime/index.ts'
-import { median, type Measurement } from '../measure.ts'
+import { median } from '../../runtime/bench/statistics.ts'
+import type { Measurement } from '../measure.ts'
 import { values } from '../problems.ts'
 
 /** First in the ranking, and spread over what follows. */

@@ -1,6 +1,7 @@
 /** Values at one point of the generated code: loads at the current indices, and loops of contractions and reductions. */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import { REDUCTIONS } from '../../compiler/ops.ts'
+import { shortForms } from '../../compiler/short_forms.ts'
 import type { ContractNode, InputNode, Node, ReduceNode, TensorProgram } from '../../compiler/tensor_ir.ts'
 import { children } from '../../compiler/walk.ts'
 import {
@@ -89,7 +90,8 @@ export class Scope {
 
   #expressions(nodes: readonly Node[]): string[] {
     const { functions, temporaries, program, out } = this.#context
-    const context = { functions, temporaries, emitted: this.#emitted, accuracy: program.accuracy }
+    const { accuracy } = program
+    const context = { functions, temporaries, emitted: this.#emitted, accuracy, short: shortForms(program) }
     const { statements, values } = emitExpressions(nodes, (leaf) => this.#leaf(leaf), context)
     out.lines(statements, { ktl: nodes[0]?.span ?? null, note: 'elementwise' })
     return values

@@ -16,6 +16,9 @@ import { CELL, cellsOf, wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
 const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
 const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16' } as const
 
+/** Registers are indexed by constants only. */
+const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
+
 /** Registers of a thread for all accumulators. */
 function allCells(c: EmitContext): number {
   const { products, rowBlocks, columns, cells } = registersOf(c)
@@ -59,6 +62,14 @@ export const SM90_EMITTERS: Emitters = {
     if (op.unless === 'first') c.out.block('if (warpgroup != 0)', skip)
     else skip()
   },
+  wait_turn(op, c) {
+    // The first warpgroup begins: a fresh barrier passes parity 1.
+    c.out.line(call(c, 'mbarrier_wait', barrierAddress(c, op.barrier), 'turn_phase ^ (turn == 0)'), note(c, `wait ${op.barrier}`))
+  },
+  pass_turn(op, c) {
+    c.out.line(`if (lane == 0) ${call(c, 'mbarrier_arrive', `smem + ${constant(op.barrier)} + 8 * (turn ^ 1)`)}`, note(c, `arrive ${op.barrier}`))
+    c.out.line('turn_phase ^= 1;')
+  },
   wgmma(op, c) {
     const { rowBlocks, together } = registersOf(c)
     const transposed = { a: op.aMajor === 'mn', b: op.bMajor === 'mn' }
@@ -99,8 +110,9 @@ export const SM90_EMITTERS: Emitters = {
       c.out.line(`if (threadIdx.x % 128 == 0) ${call(c, 'mbarrier_arrive', address)}`, where)
       return
     }
+    // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
     const remote = call0(c, 'remote_address', address, 'lane')
-    c.out.line(`if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_remote', remote)}`, where)
+    c.out.line(`if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`, where)
   },
   arrive_all(op, c) {
     const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'lane')
@@ -112,7 +124,7 @@ export const SM90_EMITTERS: Emitters = {
       c.out.line('constexpr u32 block = 0;')
       return emitOps(op.body, c)
     }
-    c.out.line('#pragma unroll')
+    unroll(c)
     c.out.block('for (u32 block = 0; block < ROW_BLOCKS; ++block)', () => emitOps(op.body, c))
   },
   own_row(_, c) {
@@ -123,7 +135,7 @@ export const SM90_EMITTERS: Emitters = {
   },
   for_subtiles(op, c) {
     const { columns } = c.program.layout
-    c.out.line('#pragma unroll')
+    unroll(c)
     c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
       const part = registersOf(c).splits > 1 ? ` + cluster_rank * ${columns}` : ''
       c.out.line(`const u32 subtile_col = at.n${part} + column;`)
@@ -131,23 +143,21 @@ export const SM90_EMITTERS: Emitters = {
       emitOps(op.body, c)
     })
   },
-  /** Cells of the sub-tile as 32-bit words, as the epilogue's accumulators are everywhere. */
+  /** Cells of the sub-tile: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. */
   take_cells(op, c) {
     const { products, cells } = registersOf(c)
     const { count } = c.tile
-    const raw = cells === 'f32' ? (text: string) => `__float_as_uint(${text})` : (text: string) => `static_cast<u32>(${text})`
     for (let p = 0; p < products; p++) {
       const where = note(c, 'take accumulators')
-      c.out.line(`u32 sum${p}[${count}];`)
+      c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${count}];`)
       if (op.partials !== null) {
         emitPartialSum(op.partials, p, c)
         continue
       }
       const base = `${p > 0 ? `(${p} * ROW_BLOCKS + block)` : 'block'} * CELLS`
       c.out.line('#pragma unroll')
-      if (cells === 'f16')
-        c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff;`, where)
-      else c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${raw(`acc[${base} + column / 2 + j]`)};`, where)
+      const cell = cells === 'f16' ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff` : `acc[${base} + column / 2 + j]`
+      c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${cell};`, where)
     }
   },
   /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
@@ -168,13 +178,29 @@ function partialAddress(c: EmitContext, buffer: string, i: string): string {
   return `smem + ${constant(buffer)} + (${i} / 4 * ${threads} + threadIdx.x) * 16`
 }
 
+/** The cells that this thread has left there. */
+function emitParked(buffer: string, product: number, c: EmitContext): void {
+  const { cells } = registersOf(c)
+  const first = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS + column / 2 + j`
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
+    c.out.line(
+      `const uint4 part = ${call0(c, 'load_shared_v4', partialAddress(c, buffer, `(${first})`))};`,
+      note(c, 'take accumulators'),
+    )
+    for (const [i, x] of ['x', 'y', 'z', 'w'].entries())
+      c.out.line(`sum${product}[j + ${i}] = ${cells === 'f32' ? `__uint_as_float(part.${x})` : `part.${x}`};`)
+  })
+}
+
 /** The cells of this CTA's columns, added up over the CTAs of the cluster in their order. */
 function emitPartialSum(buffer: string, product: number, c: EmitContext): void {
-  const { cells, splits } = registersOf(c)
+  const { cells, splits, parked } = registersOf(c)
   const { columns } = c.program.layout
   const where = note(c, 'add sums')
+  if (parked) return emitParked(buffer, product, c)
   const type = cells === 'i32' ? 'int' : 'float'
-  const [to, from] = cells === 'i32' ? ['static_cast<int>', 'static_cast<u32>'] : ['__uint_as_float', '__float_as_uint']
+  const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
   const first = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS + (cluster_rank * ${columns} + column) / 2 + j`
   c.wrappers.add('load_cluster_v4')
   c.out.line('#pragma unroll')
@@ -187,6 +213,6 @@ function emitPartialSum(buffer: string, product: number, c: EmitContext): void {
       for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(`total[${i}] += ${to}(part.${x});`)
     })
     c.out.line('#pragma unroll')
-    c.out.line(`for (u32 e = 0; e < 4; ++e) sum${product}[j + e] = ${from}(total[e]);`)
+    c.out.line(`for (u32 e = 0; e < 4; ++e) sum${product}[j + e] = total[e];`)
   })
 }

@@ -18,6 +18,10 @@ export const SM90_WRAPPERS: Readonly<Record<string, string>> = {
   wgmma_fence: `// Orders earlier accesses to the accumulators before the MMAs that follow.\n${asm('void wgmma_fence()', 'wgmma.fence.sync.aligned;', '')}`,
   wgmma_commit: asm('void wgmma_commit()', 'wgmma.commit_group.sync.aligned;', ''),
   wgmma_wait_behind: `// The newest group may stay under way.\n${asm('void wgmma_wait_behind()', 'wgmma.wait_group.sync.aligned 1;', '')}`,
+  load_shared_v4: inline(
+    'uint4 load_shared_v4(u32 address)',
+    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',
+  ),
   load_cluster_v4: inline(
     'uint4 load_cluster_v4(u32 address)',
     '  uint4 v;\n  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',

@@ -39,13 +39,16 @@ const bufferOf = (program: TileProgram, name: string): SmemBuffer => program.buf
 export const constant = (name: string): string => name.toUpperCase()
 
 /** Address of the barrier of the slot that the role's ring variable points at. */
-export const barrierAddress = (c: EmitContext, name: string): string =>
-  `smem + ${constant(name)} + 8 * ${barrierOf(c.program, name).ring}`
+export function barrierAddress(c: EmitContext, name: string): string {
+  const { ring, perWarp } = barrierOf(c.program, name)
+  const place = perWarp === undefined ? ring : `(warp * ${ringOf(c.program, ring).slots} + ${ring})`
+  return `smem + ${constant(name)} + 8 * ${place}`
+}
 
-/** Address of the slot that the role's ring variable points at. */
-export function slotAddress(c: EmitContext, name: string): string {
+/** Address of the slot that the role's ring variable points at; `ring`: another one over the same slots. */
+export function slotAddress(c: EmitContext, name: string, ring?: string): string {
   const buffer = bufferOf(c.program, name)
-  const slot = buffer.perWarp > 1 ? `(warp * ${buffer.slots} + ${buffer.ring})` : buffer.ring
+  const slot = buffer.perWarp > 1 ? `(warp * ${buffer.slots} + ${buffer.ring})` : (ring ?? buffer.ring)
   return `smem + ${constant(name)} + ${slot} * ${constant(name)}_SLOT`
 }
 

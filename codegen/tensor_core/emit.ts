@@ -63,11 +63,14 @@ export const COMMON_EMITTERS = {
     c.out.block('if (lane == 0)', () => emitOps(op.body, c))
   },
   barrier_init(op, c) {
-    const { ring, arrivals, meaning } = barrierOf(c.program, op.barrier)
+    const { ring, arrivals, meaning, perWarp = 1 } = barrierOf(c.program, op.barrier)
     const { preferred, fallback } = arrivals
     const count = preferred === fallback ? preferred : `is_preferred ? ${preferred} : ${fallback}`
     const init = call(c, 'mbarrier_init', `smem + ${constant(op.barrier)} + 8 * i`, count)
-    c.out.line(`for (u32 i = 0; i < ${ringOf(c.program, ring).slots}; ++i) ${init}  // ${meaning}`, note(c, op.barrier))
+    c.out.line(
+      `for (u32 i = 0; i < ${ringOf(c.program, ring).slots * perWarp}; ++i) ${init}  // ${meaning}`,
+      note(c, op.barrier),
+    )
   },
   fence_barrier_init: (_, c) =>
     c.out.line(call(c, 'fence_mbarrier_init'), note(c, 'barriers visible to the async proxy')),

@@ -3,8 +3,9 @@ import type { EpilogueOp } from '../../compiler/tile_ir_epilogue.ts'
 import { call, note, slotAddress, type EmitContext } from './context.ts'
 import { emitOps } from './emit.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
+import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
-import { emitStageWrite } from './staging.ts'
+import { emitRowStore, emitStageWrite } from './staging.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
 
@@ -42,6 +43,8 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
       }
     }
   },
+  fetch_first: emitFetchFirst,
+  fetch_next: emitFetchNext,
   aux_load: emitAuxLoad,
   compute: emitCompute,
   bulk_wait_read(op, c) {
@@ -49,6 +52,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
     c.out.line(`bulk_wait_read<${op.pending}>();`, note(c, 'staging slot is free'))
   },
   stage_write: emitStageWrite,
+  row_store: emitRowStore,
   proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'sub-tile visible to TMA')),
   tma_store(op, c) {
     const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
@@ -58,7 +62,6 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
     c.out.line(call(c, batch ? 'tma_store_3d' : 'tma_store_2d', ...args), note(c, `TMA store ${op.operand}`))
   },
   bulk_commit: (_, c) => c.out.line(call(c, 'bulk_commit')),
-  bulk_wait: (_, c) => c.out.line(call(c, 'bulk_wait'), note(c, 'stores done')),
   direct_store: emitDirectStore,
   reduce_begin: emitReduceBegin,
   reduce_subtile: emitReduceSubtile,

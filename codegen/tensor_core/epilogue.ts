@@ -8,17 +8,18 @@ import type { ComputeType, ContractNode, Node, TensorOperand } from '../../compi
 import type { AuxLoad, EpilogueOp, StoreOp } from '../../compiler/tile_ir_epilogue.ts'
 import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../expression.ts'
 import type { EmitContext } from './context.ts'
+import { emitFetchedLoad } from './fetch.ts'
 import type { RegisterTile } from './register_tile.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
 
-const operandOf = (c: EmitContext, name: string): TensorOperand => {
+export const operandOf = (c: EmitContext, name: string): TensorOperand => {
   const { operands, scalars } = c.program.tensor
   return operands.find((o) => o.name === name) ?? pointerOperand(scalars.find((s) => s.name === name)!)
 }
 
 /** Element address from tile-space coordinates; axes the operand lacks are left out. */
-function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
+export function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
   const { names } = c
   const terms = operand.axes.map((axis) => {
     const position = axis === names.gemm.m ? at.m : axis === names.gemm.n ? at.n : 'at.l'
@@ -30,7 +31,7 @@ function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m'
 /** Row of value j as a factor. */
 const rowOf = (tile: RegisterTile, j: string): string => (tile.columnCount > 1 ? `(${tile.row(j)})` : tile.row(j))
 
-const load = (c: EmitContext, operand: TensorOperand, text: string): string =>
+export const load = (c: EmitContext, operand: TensorOperand, text: string): string =>
   loadConversion(operand.dtype, text, c.functions)
 
 export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
@@ -67,6 +68,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
     }
     case 'full': {
       c.out.line(`${type} ${name}[${tile.count}];`, where)
+      if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
       const elements = (): void => values(tile.count, (j) => ({ m: rowOf(tile, j), n: `(${tile.col(j)})` }), (j) => `${tile.rowInBounds(j)} && ${tile.col(j)} < N`)
       if (!op.vector) return elements()
       const { subtileColumns, layout } = c.program
@@ -123,11 +125,11 @@ function emitVectorLoad(c: EmitContext, operand: TensorOperand, name: string, wh
   })
 }
 
-const fromWord = (storage: string, word: string): string =>
+export const fromWord = (storage: string, word: string): string =>
   storage === 'float' ? `__uint_as_float(${word})` : `static_cast<${storage}>(${word})`
 
 /** A value that does not vary within the tile, as one CUDA expression. */
-function expressionText(node: Node, c: EmitContext): string {
+export function expressionText(node: Node, c: EmitContext): string {
   const { statements, value } = emitExpression(node, leafText(c, null), c.expressions)
   c.out.lines(statements)
   return value
@@ -163,6 +165,8 @@ const leafText =
 function accumulated(c: EmitContext, node: ContractNode, j: string | null): string {
   const product = c.names.gemm.products.findIndex(({ contraction }) => contraction === node)
   const cell = `sum${product}[${j}]`
+  // Registers of f32 keep their type: copies to integer registers would make the MMAs wait.
+  if (c.program.registers?.cells === 'f32') return cell
   if (node.accumulator === 'f16') return loadConversion('f16', `static_cast<unsigned short>(${cell})`, c.functions)
   return node.accumulator === 'i32' ? `static_cast<int>(${cell})` : `__uint_as_float(${cell})`
 }

@@ -1,4 +1,6 @@
 /** A tensor-core kernel as one self-contained CUDA C++ file with its launch recipe, from a plan and its tile program. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { shortForms } from '../../compiler/short_forms.ts'
 import type { ClusterPlan } from '../../compiler/tensor_core/cluster.ts'
 import { inputMaps, type TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
 import { descriptorBits } from '../../compiler/tensor_core/operands.ts'
@@ -39,7 +41,8 @@ export function printKernel(plan: TensorCorePlan, program: TileProgram, name: st
   const definitions = new Map<string, string>()
   const tile = registerTile(program.layout, program.subtileColumns)
   const emitTo = (out: SourceBuilder): void => {
-    const expressions = { functions, temporaries: { count: 0 }, accuracy: plan.program.accuracy }
+    const { accuracy } = plan.program
+    const expressions = { functions, temporaries: { count: 0 }, accuracy, short: shortForms(plan.program) }
     const c: EmitContext = { program, names, out, wrappers, functions, definitions, tile, emitters: target.emitters, expressions, role: null }
     emitKernel(plan, recipe.params, entry, c, target)
     if (recipe.next) emitCombine(out, plan, recipe.next, names, functions)
@@ -83,7 +86,7 @@ function emitConstants(file: SourceBuilder, plan: TensorCorePlan, program: TileP
   }
   define(
     `CTA_M = ${plan.ctaRows}, TILE_N = ${n}, TILE_K = ${k}`,
-    `${cluster.pair > 1 ? 'each CTA of a pair has half of the rows of the tile; ' : ''}k is one 128-byte swizzle span`,
+    `${cluster.pair > 1 ? 'each CTA of a pair has half of the rows of the tile; ' : ''}k is ${k * DTYPES[a.operand.dtype].storageBytes} bytes`,
   )
   define(
     `CLUSTER_M = ${cluster.shape[0]}, CLUSTER_N = ${cluster.shape[1]}, CLUSTER = ${cluster.size}`,
@@ -100,10 +103,9 @@ function emitConstants(file: SourceBuilder, plan: TensorCorePlan, program: TileP
   if (copied > 0) define(`TMA_BYTES = ${copied}`, 'what TMA brings for one stage of a CTA')
   define(`ROWS_PER_WARP = ${program.layout.rowsPerWarp}`, 'of the tile in the lanes of an epilogue warp')
   target.constants(define)
-  for (const [name, operand] of [
-    ['A', a],
-    ['B', b[0]!],
-  ] as const) {
+  // mma.sync reads registers.
+  const described = program.kind === 'sm80' ? [] : ([['A', a], ['B', b[0]!]] as const) // prettier-ignore
+  for (const [name, operand] of described) {
     const { leadingBytes, strideBytes, swizzle } = operand.descriptor
     define(
       `${name}_LAYOUT = ${hex(descriptorBits(operand.descriptor), 16)}`,
@@ -115,7 +117,7 @@ function emitConstants(file: SourceBuilder, plan: TensorCorePlan, program: TileP
   file.line('// Shared memory, from the 1024-byte aligned base.')
   for (const b of program.buffers)
     define(`${constant(b.name)} = ${b.offset}${b.name === 'smem_partials' ? '' : `, ${constant(b.name)}_SLOT = ${b.slotBytes}`}`, `${b.slots} slots${b.perWarp > 1 ? ` for each of ${b.perWarp} warps` : ''}: ${b.holds}`) // prettier-ignore
-  for (const b of program.barriers) define(`${constant(b.name)} = ${b.offset}`, `${ringOf(program, b.ring).slots} mbarriers: ${b.meaning}`) // prettier-ignore
+  for (const b of program.barriers) define(`${constant(b.name)} = ${b.offset}`, `${ringOf(program, b.ring).slots} mbarriers${b.perWarp ? ` for each of ${b.perWarp} warps` : ''}: ${b.meaning}`) // prettier-ignore
   if (program.tmem) define(`TMEM_SLOT = ${program.tmem.slotOffset}`, 'where tcgen05.alloc leaves the TMEM address')
   file.line('')
 }
@@ -231,14 +233,19 @@ function emitKernel(
     let first = true
     for (const role of program.roles) {
       const last = role.firstWarp + role.warps - 1
+      const alone = 32 * role.warps === program.threads
       const test = role.warps === 1 ? `warp == ${role.firstWarp}` : role.firstWarp === 0 ? `warp < ${role.warps}` : `warp >= ${role.firstWarp} && warp <= ${last}` // prettier-ignore
       out.line('')
       out.line(
         `// ---- ${role.name} (${role.warps === 1 ? `warp ${role.firstWarp}` : `warps ${role.firstWarp} to ${last}`}): ${role.does}`,
       )
-      out.block(`${first ? '' : 'else '}if (${test})`, () => {
+      out.block(alone ? '' : `${first ? '' : 'else '}if (${test})`, () => {
         for (const ring of role.rings)
-          out.line(hasPhase(program, ring) ? `u32 ${ring} = 0, ${ring}_phase = 0;` : `u32 ${ring} = 0;`)
+          out.line(
+            hasPhase(program, ring)
+              ? `u32 ${ring} = ${ring === 'turn' ? 'warpgroup' : 0}, ${ring}_phase = 0;`
+              : `u32 ${ring} = 0;`,
+          )
         emitOps(role.body, { ...c, role })
       })
       first = false

@@ -27,12 +27,11 @@ export function kernelNames(program: TensorProgram, gemm: GemmShape): KernelName
     extent: (axis) => extents[axis]!,
     carries,
     batchCoordinate: (name) => {
-      const { axes } = program.operands.find((o) => o.name === name)!
+      const { axes, role } = program.operands.find((o) => o.name === name)!
       if (gemm.l === null || !axes.includes(gemm.l)) return null
       // An input may be left without its batch axis at a call; its map then has one batch.
       const optional = program.axes.find((a) => a.name === gemm.l)!.optional
-      const isInput = name === gemm.a || gemm.products.some((product) => product.b === name)
-      return optional && isInput ? `at.l * ${carries(name, gemm.l)}` : 'at.l'
+      return optional && role === 'input' ? `at.l * ${carries(name, gemm.l)}` : 'at.l'
     },
   }
 }

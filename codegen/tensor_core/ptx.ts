@@ -84,6 +84,9 @@ export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
     'mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];',
     '"r"(barrier)',
   ),
+  mbarrier_arrive_cluster:
+    '// On the barrier of any CTA of the cluster; orders no memory beyond the own CTA, which costs a quarter of a release there.\n' +
+    asm('void mbarrier_arrive_cluster(u32 barrier)', 'mbarrier.arrive.shared::cluster.b64 _, [%0];', '"r"(barrier)'),
   mbarrier_arrive_expect_tx_remote: asm(
     'void mbarrier_arrive_expect_tx_remote(u32 barrier, u32 bytes)',
     'mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;',
@@ -109,6 +112,20 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   bulk_wait: asm('void bulk_wait()', 'cp.async.bulk.wait_group 0;', ''),
   fence_proxy_async: `// Makes this thread's shared-memory writes visible to the async proxy (TMA).\n${asm('void fence_proxy_async()', 'fence.proxy.async.shared::cta;', '')}`,
   load_shared: inline('u32 load_shared(u32 address)', '  u32 value;\n  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");\n  return value;'), // prettier-ignore
+  load_shared_v2: inline(
+    'uint2 load_shared_v2(u32 address)',
+    '  uint2 v;\n  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");\n  return v;',
+  ),
+  load_shared_b16: inline(
+    'u32 load_shared_b16(u32 address)',
+    '  u16 value;\n  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");\n  return value;',
+  ),
+  ldmatrix_x4:
+    '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.15): lane l has the address of row l % 8 of matrix l / 8.\n' +
+    inline(
+      'uint4 ldmatrix_x4(u32 address)',
+      '  uint4 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',
+    ),
   store_shared_v4: asm('void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)', 'st.shared.v4.b32 [%0], {%1, %2, %3, %4};', '"r"(address), "r"(x), "r"(y), "r"(z), "r"(w)'), // prettier-ignore
 }
 

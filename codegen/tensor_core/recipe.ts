@@ -1,8 +1,8 @@
 /** How a tensor-core kernel is launched: its parameters in order, as data. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { inputMaps, mapName, type TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
+import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
 import type { OperandPlan } from '../../compiler/tensor_core/operands.ts'
-import type { OutputPlan } from '../../compiler/tensor_core/epilogue.ts'
+import type { AuxPlan, OutputPlan } from '../../compiler/tensor_core/epilogue.ts'
 import type { TileProgram } from '../../compiler/tile_ir.ts'
 import type { TensorOperand } from '../../compiler/tensor_ir.ts'
 import type { LaunchRecipe, ParamRule, TensorMapRule } from '../generated.ts'
@@ -11,21 +11,22 @@ import { combineRecipe, workspaceParams } from './combine.ts'
 export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: string): LaunchRecipe {
   const { gemm } = plan
   const staged = plan.epilogue.outputs.filter((o) => o.store === 'tma')
-  const direct = plan.epilogue.outputs.filter((o) => o.store === 'direct')
+  const direct = plan.epilogue.outputs.filter((o) => o.store !== 'tma')
   const extent = (axis: string): ParamRule => ({ kind: 'extent', axis })
   const pointer = (operand: TensorOperand, isConst: boolean): ParamRule[] => [
     { kind: 'pointer', operand: operand.name, storage: DTYPES[operand.dtype].cudaStorage, isConst },
     ...operand.axes.map((axis): ParamRule => ({ kind: 'stride', operand: operand.name, axis })),
   ]
   const optionalBatch = gemm.l !== null && plan.program.axes.find((a) => a.name === gemm.l)!.optional
-  const carries = [plan.a, ...plan.b]
+  const carries = [plan.a, ...plan.b, ...fetchMaps(plan).map(({ aux }) => aux)]
     .filter(({ operand }) => optionalBatch && operand.axes.includes(gemm.l!))
     .map(({ operand }): ParamRule => ({ kind: 'carries', operand: operand.name, axis: gemm.l! }))
   const params: ParamRule[] = [
     ...inputMaps(plan).map(({ map, operand }) => inputMap(plan, operand, map)),
+    ...fetchMaps(plan).map(({ map, aux }) => fetchMap(plan, aux, map)),
     ...staged.map((output, i) => outputMap(plan, output, mapName(i))),
-    ...[plan.a, ...plan.b].filter((o) => o.source === 'gather').flatMap(({ operand }) => pointer(operand, true)),
-    ...plan.epilogue.aux.flatMap(({ operand }) => pointer(operand, true)),
+    ...[plan.a, ...plan.b].filter((o) => o.source !== 'tma').flatMap(({ operand }) => pointer(operand, true)),
+    ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).flatMap(({ operand }) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
     ...workspaceParams(plan),
     ...[gemm.m, gemm.n, gemm.k].map(extent),
@@ -47,6 +48,7 @@ export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: 
     grid: {
       kind: 'persistent',
       dynamic: program.dynamic,
+      ...(plan.perSm !== undefined && plan.perSm > 1 && { perSm: plan.perSm }),
       tiles: [
         { axis: gemm.m, extent: plan.ctaRows * plan.cluster.shape[0] },
         { axis: gemm.n, extent: program.tile[1] * plan.cluster.shape[1] },
@@ -73,6 +75,13 @@ function mapAxes(plan: TensorCorePlan, operand: TensorOperand): string[] {
 function inputMap(plan: TensorCorePlan, operand: OperandPlan, name: string): TensorMapRule {
   const axes = mapAxes(plan, operand.operand)
   return { kind: 'tensorMap', name, operand: operand.operand.name, dtype: operand.operand.dtype, axes, box: operand.boxExtents.slice(0, axes.length), swizzle: operand.descriptor.swizzle } // prettier-ignore
+}
+
+/** The same of an operand of the epilogue. */
+function fetchMap(plan: TensorCorePlan, { operand, fetch }: AuxPlan, name: string): TensorMapRule {
+  const axes = mapAxes(plan, operand)
+  const box = [plan.epilogue.subtileColumns, plan.epilogue.layout.rowsPerWarp, 1].slice(0, axes.length)
+  return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle: fetch!.swizzle }
 }
 
 /** One epilogue warp's rows by one sub-tile's columns. */

@@ -1,7 +1,7 @@
 /** Values of a sub-tile from registers to shared memory, in the layout that TMA stores from. */
 import type { EpilogueOp, StagingSwizzle } from '../../compiler/tile_ir_epilogue.ts'
-import { slotAddress, type EmitContext } from './context.ts'
-import { pairBits, stored, storedBits, word } from './epilogue.ts'
+import { call0, note, slotAddress, type EmitContext } from './context.ts'
+import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
@@ -67,7 +67,7 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
     const pitch = columns * op.bytes
     const xor = FRAGMENT_XOR[op.swizzle]
     const chunk = (text: string): string => (xor ? `(${text} ^ ${xor})` : text)
-    if (op.bytes === 2 && columns >= 16) {
+    if (op.bytes === 2 && columns >= 16 && c.program.kind !== 'sm80') {
       // Four 8 x 8 matrices: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8.
       c.wrappers.add('stmatrix_x4')
       const matrixXor = { none: '', '32B': 'lane / 4 % 2', '64B': 'lane / 2 % 4', '128B': 'lane % 8' }[op.swizzle]
@@ -98,4 +98,41 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
       }
     })
   }).line('}')
+} // prettier-ignore
+
+/** The pattern's XOR of row `r`. */
+const ROW_XOR: Readonly<Record<StagingSwizzle, string>> = {
+  none: '', '32B': 'r / 4 % 2', '64B': 'r / 2 % 4', '128B': 'r % 8',
+} // prettier-ignore
+
+/** Lines of the sub-tile from shared memory, 16 bytes by each lane at a time; what is cut by the edge element by element. */
+export function emitRowStore(op: Extract<EpilogueOp, { op: 'row_store' }>, c: EmitContext): void {
+  const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
+  const operand = operandOf(c, op.operand)
+  const where = note(c, `store ${op.operand}`)
+  const alongN = op.contiguous === 'n'
+  const [lines, pitch] = alongN ? [rows, columns * op.bytes] : [columns, rows * op.bytes]
+  const chunks = pitch / 16
+  const perChunk = 16 / op.bytes
+  const raw = { 1: 'unsigned char', 2: 'u16', 4: 'u32' }[op.bytes as 1 | 2 | 4]
+  const xor = ROW_XOR[op.swizzle]
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = lane; i < ${lines * chunks}; i += 32)`, () => {
+    c.out.line(`const u32 r = i / ${chunks}, c = i % ${chunks};`, where)
+    const [m, n] = alongN ? ['r', `c * ${perChunk}`] : [`c * ${perChunk}`, 'r']
+    c.out.line(`const u32 at_m = warp_row + ${m}, at_n = subtile_col + ${n};`, where)
+    c.out.block('if (at_m < M && at_n < N)', () => {
+      const address = `${slotAddress(c, op.buffer)} + r * ${pitch} + ${xor ? `(c ^ ${xor})` : 'c'} * 16`
+      c.out.line(`const uint4 chunk = ${call0(c, 'load_shared_v4', address)};`, where)
+      c.out.line(`${raw}* to = reinterpret_cast<${raw}*>(&${element(c, operand, { m: 'at_m', n: 'at_n' })});`, where)
+      const left = alongN ? 'N - at_n' : 'M - at_m'
+      c.out.line(`if (${left} >= ${perChunk}) *reinterpret_cast<uint4*>(to) = chunk;`, where)
+      c.out.block('else', () => {
+        c.out.line('const u32 words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};')
+        c.out.line('#pragma unroll')
+        const part = op.bytes === 4 ? 'words[e]' : `words[e / ${4 / op.bytes}] >> ${8 * op.bytes} * (e % ${4 / op.bytes})`
+        c.out.line(`for (u32 e = 0; e < ${perChunk}; ++e) if (e < ${left}) to[e] = static_cast<${raw}>(${part});`, where)
+      })
+    })
+  })
 } // prettier-ignore

@@ -16,6 +16,7 @@ import {
   type EvaluationInputs, type Selection,
 } from './inputs.ts' // prettier-ignore
 import { reduceRow, startReduction } from './reduce.ts'
+import { shortForms } from '../short_forms.ts'
 import { makeTape, storeBound, type Row, type Stored } from './tape.ts'
 
 export interface OutputValues {
@@ -111,6 +112,7 @@ class Evaluation {
       row: inner,
       selection: this.selection,
       bounds: this.fractionBits !== null,
+      short: shortForms(this.program),
       stored: (node) => this.stored.get(node) ?? (node.kind === 'input' ? this.input(node.operand) : null),
       number: (node) => this.number(node),
     })

@@ -39,6 +39,8 @@ export interface TapeContext {
   readonly row: string | null
   readonly selection: Selection
   readonly bounds: boolean
+  /** Functions that a device may compute in their short form: wider bounds. */
+  readonly short: ReadonlySet<Node>
   /** Values of nodes that are not computed here. */
   readonly stored: (node: Node) => Stored | null
   readonly number: (node: Node) => number | null
@@ -59,7 +61,7 @@ export function makeTape(nodes: readonly Node[], context: TapeContext): Tape {
     const stored = context.stored(node)
     if (number !== null) buffer.values[0] = number
     else if (stored) steps.push((outer) => load(stored, buffer, outer, context))
-    else steps.push(compute(node, buffer, (operand) => buffers.get(operand)!, context.bounds))
+    else steps.push(compute(node, buffer, (operand) => buffers.get(operand)!, context))
   }
   const result = buffers.get(nodes.at(-1)!)!
   const full = result.step === 1 || length === 1 ? result : { values: new Float64Array(length), errors: new Float64Array(length) }
@@ -90,10 +92,11 @@ function load(stored: Stored, { values, errors }: Buffer, outer: ReadonlyMap<str
   }
 } // prettier-ignore
 
-function compute(node: Node, out: Buffer, buffer: (node: Node) => Buffer, bounds: boolean): () => void {
+function compute(node: Node, out: Buffer, buffer: (node: Node) => Buffer, context: TapeContext): () => void {
+  const { bounds } = context
   switch (node.kind) {
     case 'apply':
-      return apply(node, out, node.args.map(buffer), bounds)
+      return apply(node, out, node.args.map(buffer), context)
     case 'cast':
       return cast(node, out, buffer(node.value), bounds)
     case 'skip0':
@@ -103,7 +106,7 @@ function compute(node: Node, out: Buffer, buffer: (node: Node) => Buffer, bounds
   }
 }
 
-function apply(node: ApplyNode, out: Buffer, args: readonly Buffer[], bounds: boolean): () => void {
+function apply(node: ApplyNode, out: Buffer, args: readonly Buffer[], { bounds, short }: TapeContext): () => void {
   const op = operation(node.op)
   const type = node.op === 'select' ? node.type : node.args[0]!.type
   const evaluate = op.evaluate
@@ -120,6 +123,7 @@ function apply(node: ApplyNode, out: Buffer, args: readonly Buffer[], bounds: bo
     else for (let j = 0; j < n; j++) result[j] = evaluate(type, ...args.map((a) => a.values[j * a.step]!))
   }
   if (!bounds) return values
+  const accuracy = short.has(node) ? 'short' : 'default'
   const ofExactIsExact = op.accuracy === 'exact' || op.accuracy === 'rounded'
   return () => {
     values()
@@ -128,7 +132,7 @@ function apply(node: ApplyNode, out: Buffer, args: readonly Buffer[], bounds: bo
     for (let j = 0; j < out.values.length; j++) {
       const at = args.map((arg) => arg.values[j * arg.step]!)
       const errors = args.map((arg) => arg.errors[j * arg.step]!)
-      out.errors[j] = errorBound(op, type, at, errors, out.values[j]!)
+      out.errors[j] = errorBound(op, type, at, errors, out.values[j]!, accuracy)
     }
   }
 }

@@ -45,7 +45,10 @@ export function epilogueRole(plan: Sm100Plan): TileOp[] {
     ...reduce('reduce_end', totals),
     { op: 'advance', ring: 'acc' },
   ]
-  return [forTiles(plan, tile, true), ...(staged ? [{ op: 'lane0', body: [{ op: 'bulk_wait' }] } as const] : [])]
+  return [
+    forTiles(plan, tile, true),
+    ...(staged ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
+  ]
 }
 
 const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', reductions: readonly ReductionPlan[]): TileOp[] =>

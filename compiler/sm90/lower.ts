@@ -11,8 +11,8 @@
 import type { Barrier, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
 import { consumersOf, type PerCluster } from '../tensor_core/cluster.ts'
 import type { OperandPlan } from '../tensor_core/operands.ts'
-import { bufferOfB, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
-import { consumerRole } from './lower_consumer.ts'
+import { bufferOfB, fetchMaps, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
+import { consumerRole, fetchRing } from './lower_consumer.ts'
 import type { Sm90Plan } from './plan.ts'
 
 export function lowerSm90(plan: Sm90Plan): TileProgram {
@@ -21,10 +21,13 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     { name: 'stage', slots: plan.stages },
     { name: 'spent', slots: plan.stages },
     ...(staged.length > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
+    ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
+    // A slot for each of the warpgroups that take turns.
+    ...(plan.design.consumers === 'pingpong' ? [{ name: 'turn', slots: plan.warpgroups }] : []),
   ]
   const { buffers, barriers } = sharedMemory(plan)
-  const maps = [...inputMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
+  const maps = [...inputMaps(plan).map(({ map }) => map), ...fetchMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
   const consumers = 4 * plan.warpgroups
   const kept = rings.map(({ name }) => name)
   const roles: Role[] = [
@@ -60,6 +63,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       rowBlocks: plan.rowBlocks,
       columns: plan.tile[1],
       splits: plan.splits,
+      parked: plan.parks,
       cells: plan.accumulator === 'f16' ? 'f16' : plan.accumulator === 'i32' ? 'i32' : 'f32',
       together: plan.design.consumers === 'pingpong' ? 1 : plan.warpgroups,
     },
@@ -80,7 +84,7 @@ function sharedMemory(plan: Sm90Plan): { buffers: SmemBuffer[]; barriers: Barrie
     offset += slots * slotBytes * perWarp
   }
   const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, txBytes: number | null, meaning: string): void => {
-    barriers.push({ name, ring, arrivals, txBytes, scope: cluster.size > 1 && name !== 'full' ? 'cluster' : 'cta', offset, meaning })
+    barriers.push({ name, ring, arrivals, txBytes, scope: name.startsWith('partials') ? 'cluster' : 'cta', offset, meaning })
     offset += 8 * slots
   }
   const always = (count: number): PerCluster => ({ preferred: count, fallback: count })
@@ -89,12 +93,18 @@ function sharedMemory(plan: Sm90Plan): { buffers: SmemBuffer[]; barriers: Barrie
   place('smem_a', 'stage', stages, plan.a.tileBytes, 1, text(plan.a, 'M'))
   plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, 1, text(b, 'N')))
   if (plan.stagingSlots > 0) place('smem_d', 'staging', plan.stagingSlots, epilogue.stagingSlotBytes, 4 * warpgroups, 'output sub-tiles on their way to TMA stores')
-  if (plan.splits > 1) place('smem_partials', 'partials', 1, plan.partialBytes, 1, 'sums over this share of k')
+  fetchMaps(plan).forEach(({ aux }, i) => place(`smem_${fetchRing(i)}`, fetchRing(i), plan.fetchSlots, aux.fetch!.bytes, 4 * warpgroups, 'sub-tiles of an epilogue operand'))
+  if (plan.partialBytes > 0) place('smem_partials', 'partials', 1, plan.partialBytes, 1, plan.parks ? 'accumulators' : 'sums over this share of k')
   const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
   const together = plan.design.consumers === 'pingpong' ? 1 : warpgroups
   const { preferred } = consumersOf(cluster)
   barrier('full', 'stage', stages, always(+(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)), copied > 0 ? copied : null, 'A and B of a stage have landed')
   barrier('empty', 'stage', stages, always(preferred * together), null, 'the MMAs that read a stage are done')
+  fetchMaps(plan).forEach(({ aux }, i) => {
+    barriers.push({ name: `${fetchRing(i)}_full`, ring: fetchRing(i), arrivals: always(1), txBytes: aux.fetch!.bytes, perWarp: 4 * warpgroups, scope: 'cta', offset, meaning: 'a sub-tile of an epilogue operand has landed' })
+    offset += 8 * plan.fetchSlots * 4 * warpgroups
+  })
+  if (plan.design.consumers === 'pingpong') barrier('turn', 'turn', warpgroups, always(4), null, 'the other warpgroup has seen all stages of its tile')
   if (plan.splits > 1) {
     const warps = always(plan.splits * 4 * warpgroups)
     barrier('partials_full', 'partials', 1, warps, null, 'all CTAs of the cluster have shared their sums')

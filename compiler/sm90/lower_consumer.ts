@@ -1,19 +1,26 @@
 /** Program of the consumer warpgroups: MMAs over k, then the epilogue of the fragments they leave, sub-tile by sub-tile. */
 import type { Node } from '../tensor_ir.ts'
 import type { TileOp } from '../tile_ir.ts'
-import type { StoreOp } from '../tile_ir_epilogue.ts'
-import { bufferOfB, mapName } from '../tensor_core/plan.ts'
+import type { Fetched, StoreOp } from '../tile_ir_epilogue.ts'
+import { bufferOfB, fetchMaps, mapName } from '../tensor_core/plan.ts'
 import type { ReductionPlan } from '../tensor_core/reduction.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../walk.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
 
+/** Ring of the sub-tiles of the epilogue operand that TMA brings as the i-th. */
+export const fetchRing = (i: number): string => `c${i}`
+
 export function consumerRole(plan: Sm90Plan): TileOp[] {
   const pingpong = plan.design.consumers === 'pingpong'
   const rings = ['stage', 'spent']
   const tile: TileOp[] = [
+    // They land while the MMAs run.
+    ...fetches(plan).map((fetch): TileOp => ({ op: 'fetch_first', ...fetch })),
     ...mainloop(plan),
     ...(plan.splits > 1 ? sharePartials : []),
+    // Each thread reads what it wrote itself.
+    ...(plan.parks ? [{ op: 'share_partials', buffer: 'smem_partials' } as const] : []),
     ...epilogue(plan),
     ...(plan.splits > 1 ? releasePartials : []),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : []),
@@ -22,12 +29,27 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
     { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, body: tile },
-    ...(plan.stagingSlots > 0 ? [{ op: 'lane0', body: [{ op: 'bulk_wait' }] } as const] : []),
+    ...(plan.stagingSlots > 0 ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
   ]
 } // prettier-ignore
 
+interface FetchOp {
+  readonly operand: string
+  readonly fetched: Fetched
+  readonly guard: Node | null
+}
+
+function fetches(plan: Sm90Plan): FetchOp[] {
+  const values = [...plan.epilogue.outputs, ...plan.epilogue.reductions].map(({ value }) => value)
+  return fetchMaps(plan).map(({ map, aux: { operand, fetch } }, i) => ({
+    operand: operand.name,
+    fetched: { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full`, map, ...fetch!, subtiles: plan.subtiles },
+    guard: guardOf(values, operand.name),
+  }))
+} // prettier-ignore
+
 /** One group of MMAs stays under way: a stage is released when those of the next one have been issued. */
-function mainloop({ mma, a, b, tile, mmaSteps }: Sm90Plan): TileOp[] {
+function mainloop({ design, mma, a, b, tile, mmaSteps }: Sm90Plan): TileOp[] {
   const release: TileOp[] = [
     { op: 'release', barrier: 'empty', ring: 'spent' },
     { op: 'advance', ring: 'spent' },
@@ -53,7 +75,15 @@ function mainloop({ mma, a, b, tile, mmaSteps }: Sm90Plan): TileOp[] {
     { op: 'after_first_k', body: release },
     { op: 'advance', ring: 'stage' },
   ]
-  return [{ op: 'for_k', body: step }, { op: 'wgmma_wait', pending: 0 }, ...release]
+  const pingpong = design.consumers === 'pingpong'
+  const turn = (op: 'wait_turn' | 'pass_turn'): TileOp[] => (pingpong ? [{ op, barrier: 'turn' }] : [])
+  return [
+    ...turn('wait_turn'),
+    { op: 'for_k', body: step },
+    ...turn('pass_turn'),
+    { op: 'wgmma_wait', pending: 0 },
+    ...release,
+  ]
 }
 
 const sharePartials: readonly TileOp[] = [
@@ -74,14 +104,19 @@ function epilogue(plan: Sm90Plan): TileOp[] {
   const { outputs, reductions } = plan.epilogue
   const results = [...outputs, ...reductions]
   const values = results.map(({ value }) => value)
+  const fetched = new Map(fetches(plan).map((fetch) => [fetch.operand, fetch]))
   const aux = (shapes: readonly string[]): TileOp[] =>
     plan.epilogue.aux
       .filter((a) => shapes.includes(a.shape))
-      .map((a): TileOp => ({ op: 'aux_load', operand: a.operand.name, shape: a.shape, vector: a.vector, guard: guardOf(values, a.operand.name) })) // prettier-ignore
+      .flatMap((a): TileOp[] => {
+        const fetch = fetched.get(a.operand.name)
+        const load: TileOp = { op: 'aux_load', operand: a.operand.name, shape: a.shape, vector: a.vector, fetched: fetch?.fetched ?? null, guard: guardOf(values, a.operand.name) }
+        return fetch ? [load, { op: 'fetch_next', ...fetch }] : [load]
+      }) // prettier-ignore
   const totals = reductions.filter((reduction) => !reduction.keepsN)
   const subtile: TileOp[] = [
     ...aux(['full', 'row']),
-    { op: 'take_cells', partials: plan.splits > 1 ? 'smem_partials' : null },
+    { op: 'take_cells', partials: plan.partialBytes > 0 ? 'smem_partials' : null },
     { op: 'compute', outputs: results.map((o): { operand: string; value: Node } => ({ operand: o.operand.name, value: o.value })) }, // prettier-ignore
     ...storeOps(plan),
     ...reduce('reduce_subtile', reductions),

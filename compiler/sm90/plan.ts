@@ -8,7 +8,8 @@ import { DTYPES, type Accumulator } from '../dtypes.ts'
 import type { Instance, Rejection, Sm90Design } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
 import type { TensorOperand } from '../tensor_ir.ts'
-import { planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import { topological } from '../walk.ts'
+import { planEpilogue, STAGING_SLOTS, type AccumulatorLayout, type EpiloguePlan } from '../tensor_core/epilogue.ts'
 import { planOperand, SWIZZLE_SPAN, type OperandPlan } from '../tensor_core/operands.ts'
 import { ALIGNMENT_SLACK, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
@@ -17,6 +18,14 @@ import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 export const BLOCK_ROWS = 64
 /** Accumulators of a thread: with addresses, scalars and an epilogue's values the rest of the register file. */
 const MAX_ACCUMULATORS = 128
+/** Full operands of the epilogue that TMA brings; more are loaded to registers. */
+const FETCHED_OPERANDS = 2
+/** Values of a sub-tile that a thread holds at once, at most: more of them make compilers slow, not kernels fast. */
+const MAX_VALUES = 96
+/** Statements of all sub-tiles that compilers unroll in reasonable time. */
+const MAX_UNROLLED = 400
+/** Shared memory for stages is enough to keep loads under way; what epilogue operands need of the rest comes first. */
+const ENOUGH_STAGE_BYTES = 128 * 1024
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
 
@@ -41,7 +50,13 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly splits: number
   /** Staging slots of each consumer warp. */
   readonly stagingSlots: number
-  /** Where a split k meets, bytes of each CTA; 0: k is not split. */
+  /** Slots of each consumer warp of the operands that TMA brings for the epilogue, by operand. */
+  readonly fetchSlots: number
+  /** Sub-tiles of a consumer warp in a tile. */
+  readonly subtiles: number
+  /** The epilogue reads the accumulators back from shared memory: its text would be too long to unroll over registers. */
+  readonly parks: boolean
+  /** Where accumulators wait for it, or a split k meets, bytes of each CTA; 0: they stay in registers. */
   readonly partialBytes: number
   readonly registers: RegisterSplit
 }
@@ -85,22 +100,34 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
 
   const gathers = [a, ...b].some(({ source }) => source === 'gather')
   const registers: RegisterSplit = warpgroups === 1 ? { producer: null, consumer: 255 } : gathers ? { producer: 56, consumer: 224 } : { producer: 40, consumer: 232 }
-  const layout: AccumulatorLayout = { held: 'fragment', rowsPerWarp: 16, columnHalves: 1, columns, spareRegisters: registers.consumer - cells - RESERVED_REGISTERS * (rowBlocks > 1 ? 1.4 : 1) }
+  const layout: AccumulatorLayout = { held: 'fragment', rowsPerWarp: 16, columnHalves: 1, columns, fetches: FETCHED_OPERANDS, spareRegisters: Math.min(MAX_VALUES, registers.consumer - cells - RESERVED_REGISTERS * (rowBlocks > 1 ? 1.4 : 1)) }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
 
   const stageBytes = a.tileBytes + b.reduce((sum, { tileBytes }) => sum + tileBytes, 0)
-  const partialBytes = splits > 1 ? products * tileM * tileN * 4 : 0
+  const parks = splits === 1 && rowBlocks * (columns / epilogue.subtileColumns) * epilogueSize(epilogue) > MAX_UNROLLED
+  if (parks && accumulator === 'f16') return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
+  const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
   const staged = epilogue.outputs.filter((output) => output.store === 'tma').length
-  // More slots than sub-tiles are never used.
-  const subtiles = staged * rowBlocks * (columns / epilogue.subtileColumns)
-  const bytesFor = (stages: number, slots: number): number =>
-    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * 4 * warpgroups + partialBytes + 8 * (2 * stages + 2)
+  const fetched = epilogue.aux.flatMap(({ fetch }) => (fetch ? [fetch.bytes] : []))
+  const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
+  const warps = 4 * warpgroups
+  const bytesFor = (stages: number, slots: number, fetches: number): number =>
+    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4)
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
-  let stagingSlots = Math.min(STAGING_SLOTS, subtiles)
-  if (design.stages === 'auto') while (stages > 1 && bytesFor(stages, stagingSlots) > SMEM_LIMIT) stages--
-  while (stagingSlots < subtiles && bytesFor(stages, stagingSlots + 1) <= SMEM_LIMIT) stagingSlots++
-  const smemBytes = bytesFor(stages, stagingSlots)
+  // More slots than sub-tiles are never used.
+  const stores = staged * subtiles
+  let stagingSlots = Math.min(STAGING_SLOTS, stores)
+  let fetchSlots = Math.min(fetched.length > 0 ? 2 : 0, subtiles)
+  if (design.stages === 'auto') {
+    const enough = Math.max(2, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
+    const fits = (count: number, fetches: number): boolean => bytesFor(count, stagingSlots, fetches) <= SMEM_LIMIT
+    if (fetchSlots > 0) while (fetchSlots < subtiles && fits(enough, fetchSlots + 1)) fetchSlots++
+    while (stages > 1 && !fits(stages, fetchSlots)) stages--
+  }
+  while (fetchSlots > 0 && fetchSlots < subtiles && bytesFor(stages, stagingSlots, fetchSlots + 1) <= SMEM_LIMIT) fetchSlots++
+  while (stagingSlots < stores && bytesFor(stages, stagingSlots + 1, fetchSlots) <= SMEM_LIMIT) stagingSlots++
+  const smemBytes = bytesFor(stages, stagingSlots, fetchSlots)
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
   return {
     kind: 'sm90',
@@ -123,9 +150,19 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
     stages,
     stageBytes,
     stagingSlots,
+    fetchSlots,
+    subtiles,
+    parks,
     partialBytes,
     registers,
     threads: 128 * (warpgroups + 1),
     smemBytes,
   }
 } // prettier-ignore
+
+/** Roughly the statements of a sub-tile. */
+function epilogueSize({ aux, outputs, reductions }: EpiloguePlan): number {
+  const values = [...outputs, ...reductions].map(({ value }) => value)
+  const functions = topological(values).filter((node) => node.kind === 'apply').length
+  return functions + 4 * aux.length + 6 * outputs.length + 4 * reductions.length
+}

@@ -35,6 +35,10 @@ export interface AccumulatorLayout {
   readonly columnHalves: 1 | 2
   /** Columns of one accumulator, all of which each warp reads: n / columnHalves. */
   readonly columns: number
+  /** How outputs leave that are staged in shared memory: as boxes by TMA, or as whole rows by the warp. Default: TMA. */
+  readonly stores?: 'tma' | 'rows'
+  /** Full operands that TMA brings to shared memory ahead of the epilogue, at most. Default: none, loads go to registers. */
+  readonly fetches?: number
   /** Registers beside the accumulators that values of a sub-tile may take; accumulators in TMEM count among them. */
   readonly spareRegisters?: number
 }
@@ -47,7 +51,7 @@ export interface EpiloguePlan {
   readonly reductions: readonly ReductionPlan[]
   /** Columns that a warp holds at once; divides `layout.columns`. */
   readonly subtileColumns: number
-  /** Shared memory of one staging slot; 0: no output leaves by TMA. */
+  /** Shared memory of one staging slot; 0: no output is staged. */
   readonly stagingSlotBytes: number
 }
 
@@ -55,12 +59,20 @@ export interface AuxPlan {
   readonly operand: TensorOperand
   readonly shape: 'full' | 'row' | 'column' | 'uniform'
   readonly vector: boolean
+  /** How a sub-tile of it lies in shared memory, where TMA brings it; null: it is loaded to registers. */
+  readonly fetch: FetchLayout | null
+}
+
+export interface FetchLayout {
+  readonly bytes: number
+  readonly swizzle: StagingSwizzle
 }
 
 export interface OutputPlan {
   readonly operand: TensorOperand
   readonly value: Node
-  readonly store: 'tma' | 'direct'
+  /** `tma`, `rows`: through shared memory. */
+  readonly store: 'tma' | 'rows' | 'direct'
   readonly contiguous: 'n' | 'm'
   readonly elementBytes: number
   readonly swizzle: StagingSwizzle
@@ -103,7 +115,7 @@ function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLa
     aux.push(plan)
   }
   for (const scalar of program.scalars)
-    if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false })
+    if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null })
 
   const held = [
     ...(layout.held === 'row' ? gemm.products.map(({ contraction }) => contraction.type) : []),
@@ -113,17 +125,20 @@ function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLa
   const subtileColumns = widthFor(held, elementwise.map(({ operand }) => operand), layout)
   if (subtileColumns === null) return rejection('KTL2904', { form: `an epilogue of ${held.length} tiles at once` })
 
+  const fetched = aux.filter(({ operand, shape, vector }) => shape === 'full' && vector && fits(operand, subtileColumns)).slice(0, layout.fetches ?? 0)
+  const loaded = aux.map((plan) => (fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan.operand, layout, subtileColumns) } : plan))
+
   const outputs: OutputPlan[] = []
   for (const { operand, value } of elementwise) {
-    const plan = planOutput(operand, value, gemm, layout.rowsPerWarp, subtileColumns)
+    const plan = planOutput(operand, value, gemm, layout, subtileColumns)
     if (isRejection(plan)) return plan
     outputs.push(plan)
   }
-  const staged = outputs.filter((o) => o.store === 'tma')
+  const staged = outputs.filter((o) => o.store !== 'direct')
   // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
   const stagedRows = layout.held === 'row' ? 32 : 16
   const stagingSlotBytes = Math.max(0, ...staged.map((o) => stagedRows * subtileColumns * o.elementBytes))
-  return { layout, aux, outputs, reductions, subtileColumns, stagingSlotBytes }
+  return { layout, aux: loaded, outputs, reductions, subtileColumns, stagingSlotBytes }
 } // prettier-ignore
 
 /** The widest sub-tile whose values stay in registers. `held`: types of the values a thread has of each column. */
@@ -138,7 +153,7 @@ function widthFor(held: readonly ComputeType[], outputs: readonly TensorOperand[
 /** Patterns by the row they span; a row of 16 bytes is dense. */
 const SWIZZLE_OF_ROW: Readonly<Record<number, StagingSwizzle>> = { 16: 'none', 32: '32B', 64: '64B', 128: '128B' }
 
-function planOutput(operand: TensorOperand, value: Node, gemm: GemmShape, rows: number, columns: number): OutputPlan | Rejection {
+function planOutput(operand: TensorOperand, value: Node, gemm: GemmShape, layout: AccumulatorLayout, columns: number): OutputPlan | Rejection {
   const missing = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])].find((axis) => !operand.axes.includes(axis))
   if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
   const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
@@ -148,18 +163,29 @@ function planOutput(operand: TensorOperand, value: Node, gemm: GemmShape, rows: 
   const inner = operand.order.at(-1)
   if (inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
   const contiguous = inner === gemm.n ? 'n' : 'm'
-  const rowBytes = (contiguous === 'n' ? columns : rows) * storageBytes
-  // TMA moves rows of whole 16-byte chunks.
-  const tma = operand.divisibility === 'vector' && storageBytes <= 4 && rowBytes % 16 === 0
+  const rowBytes = (contiguous === 'n' ? columns : layout.rowsPerWarp) * storageBytes
+  // TMA and vector stores move rows of whole 16-byte chunks.
+  const staged = operand.divisibility === 'vector' && storageBytes <= 4 && rowBytes % 16 === 0
   return {
     operand,
     value,
-    store: tma ? 'tma' : 'direct',
+    store: staged ? (layout.stores ?? 'tma') : 'direct',
     contiguous,
     elementBytes: storageBytes,
-    swizzle: contiguous === 'n' && tma ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
+    swizzle: contiguous === 'n' && staged ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
   }
 } // prettier-ignore
+
+/** Rows of a sub-tile are swizzle spans. */
+function fits({ dtype }: TensorOperand, columns: number): boolean {
+  const rowBytes = columns * DTYPES[dtype].storageBytes
+  return rowBytes % 16 === 0 && rowBytes <= 128
+}
+
+function fetchLayout({ dtype }: TensorOperand, { rowsPerWarp }: AccumulatorLayout, columns: number): FetchLayout {
+  const rowBytes = columns * DTYPES[dtype].storageBytes
+  return { bytes: rowsPerWarp * rowBytes, swizzle: SWIZZLE_OF_ROW[rowBytes]! }
+}
 
 /** A scalar that the kernel reads through a pointer: an operand without axes. */
 export function pointerOperand(scalar: ScalarOperand): TensorOperand {
@@ -178,5 +204,6 @@ function planAux(operand: TensorOperand, gemm: GemmShape): AuxPlan | Rejection {
     operand,
     shape,
     vector: shape === 'full' && contiguousN && operand.divisibility === 'vector' && info.storageBytes <= 4,
+    fetch: null,
   }
 }

@@ -31,8 +31,13 @@ export interface OperandPlan {
   readonly operand: TensorOperand
   /** Contiguous along k, or along its own free axis. */
   readonly major: 'k' | 'mn'
-  /** `gather`: warps copy it element by element, because TMA cannot address its rows or it has to be transposed. */
-  readonly source: 'tma' | 'gather'
+  /**
+   * `gather`: warps copy it element by element, because TMA cannot address its rows or it has to be transposed; `copy`: they
+   * copy it asynchronously (cp.async).
+   */
+  readonly source: 'tma' | 'gather' | 'copy'
+  /** Bytes of one asynchronous copy by a thread. */
+  readonly copyBytes?: 4 | 16
   /** Rows (of m or n) of a CTA's tile. */
   readonly rows: number
   /** The tile is loaded in so many slices, each by one of the CTAs that need it, multicast to all of them. */

@@ -3,7 +3,7 @@ import type { GemmShape } from '../classify.ts'
 import type { Instance } from '../instance.ts'
 import type { TensorProgram } from '../tensor_ir.ts'
 import type { ClusterPlan } from './cluster.ts'
-import type { EpiloguePlan } from './epilogue.ts'
+import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
 
 /** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
@@ -32,6 +32,8 @@ export interface TensorCorePlan {
   readonly stageBytes: number
   readonly threads: number
   readonly smemBytes: number
+  /** CTAs that share an SM; absent: 1. */
+  readonly perSm?: number
 }
 
 /** Operands that come by TMA, with the names of their tensor maps. */
@@ -46,6 +48,11 @@ export function inputMaps(plan: TensorCorePlan): { readonly map: string; readonl
 /** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */
 export function mapName(index: number): string {
   return index === 0 ? 'map_d' : `map_d${index}`
+}
+
+/** Operands of the epilogue that come by TMA, with the names of their tensor maps. */
+export function fetchMaps({ epilogue }: TensorCorePlan): { readonly map: string; readonly aux: AuxPlan }[] {
+  return epilogue.aux.filter(({ fetch }) => fetch !== null).map((aux, i) => ({ map: `map_c${i}`, aux }))
 }
 
 export const bufferOfB = (product: number): string => (product === 0 ? 'smem_b' : `smem_b${product}`)

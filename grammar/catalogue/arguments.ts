@@ -74,7 +74,7 @@ export const argumentErrors = {
     explain:
       'Operands are tensors of ktl, typed arrays with a shape `{ data, shape }`, tensors of onnxruntime or ' +
       'transformers.js `{ data, dims, type }`, ndarrays, tensors of tfjs, or a device pointer `{ pointer, dtype, ' +
-      'shape }`. A bare array has no shape.',
+      'shape }`, or nested numbers `[[1, 2], [3, 4]]`. A flat list has no shape.',
     wrong: { call: 'fromTensorLike(device, [1, 2, 3])' },
     right: { call: 'fromTensorLike(device, { data: Float32Array.of(1, 2, 3), shape: [3] })' },
     word: ({ got, reason }) => ({

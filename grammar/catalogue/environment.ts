@@ -1,6 +1,7 @@
 /** 60xx: what is missing on the machine, and files that are not what they should be. */
 import { entry } from './entry.ts'
 
+const FOLDER = '// folderOfVersion: a folder with the manifest of a version of ktl, without the files that it lists\n'
 const HEADER = '// serializedWith: the bytes of an artifact whose header says so\n'
 
 export const environment = {
@@ -14,7 +15,9 @@ export const environment = {
     word: ({ tried }) => ({
       message: 'nvcc was not found',
       notes: tried.map((place) => `tried ${place}`),
-      help: 'install the CUDA toolkit (the package `cuda-nvcc` is enough), or set KTL_NVCC to the nvcc to use',
+      help:
+        'install the CUDA toolkit (the package `cuda-nvcc` is enough), or set KTL_NVCC to the nvcc to use; kernels of ' +
+        '`ktl build --aot` need none',
     }),
   }),
   KTL6002: entry<{ readonly message: string; readonly notes?: readonly string[]; readonly label?: string }>({
@@ -55,7 +58,9 @@ export const environment = {
   }),
   KTL6005: entry<{ readonly device: string; readonly reason: string }>({
     title: 'no CUDA device',
-    explain: 'Opening `cuda` or `cuda:N` needs an NVIDIA driver and a GPU that this version of ktl can drive.',
+    explain:
+      'Opening `cuda` or `cuda:N` needs an NVIDIA driver for CUDA 12.4 or later (550), found as libcuda.so.1 or where ' +
+      'KTL_CUDA_DRIVER says, and a GPU of compute capability 8.0 or later. `ktl doctor` says what is there.',
     wrong: { call: "openDevice('cuda:99')" },
     right: { call: "openDevice('virtual-sm100')" },
     word: ({ device, reason }) => ({
@@ -118,5 +123,109 @@ export const environment = {
     wrong: { call: `${HEADER}Artifact.deserialize(serializedWith({ targets: ['sm_999a'] }))` },
     right: { call: `${HEADER}Artifact.deserialize(serializedWith({ targets: ['sm_100a'] }))` },
     word: ({ expected, got }) => ({ message: `unknown artifact target ${got}, known are ${expected}` }),
+  }),
+  KTL6060: entry<{ readonly folder: string; readonly reason: string }>({
+    title: 'not a folder of artifacts',
+    explain:
+      '`ktl build --aot` writes artifacts and a `manifest.json` that lists them with their checksums. The manifest is ' +
+      'missing, is not of that form, or names other files.',
+    wrong: { call: "registerArtifacts('samples')" },
+    right: {
+      call: "buildArtifacts(program.kernels.double.getInstances(), 'built', { limit: 1 }).then(() => registerArtifacts('built')).then(({ unregister }) => unregister())",
+    },
+    word: ({ folder, reason }) => ({
+      message: `\`${folder}\` is not a folder of artifacts: ${reason}`,
+      help: 'make one with `ktl build FILE… --aot FOLDER`',
+    }),
+  }),
+  KTL6061: entry<{ readonly folder: string; readonly expected: string; readonly got: string }>({
+    title: 'artifacts of another version',
+    explain:
+      'The name of a kernel determines its CUDA for one version of ktl, so artifacts are served and added to by the ' +
+      'version that made them.',
+    wrong: { call: `${FOLDER}registerArtifacts(folderOfVersion('0.0.0'))` },
+    right: { call: `${FOLDER}registerArtifacts(folderOfVersion(KTL_VERSION)).then(({ unregister }) => unregister())` },
+    word: ({ folder, expected, got }) => ({
+      message: `the artifacts in \`${folder}\` were made by ${got}, this is ${expected}`,
+      help: 'build them again in an empty folder',
+    }),
+  }),
+  KTL6062: entry<{ readonly file: string; readonly reason: string }>({
+    title: 'damaged artifact folder',
+    explain:
+      'A file that the manifest lists is missing or is not the one it lists. `ktl build --aot` with the same arguments ' +
+      'makes it again.',
+    wrong: {
+      call: `${FOLDER}ArtifactFolder.open(folderOfVersion(KTL_VERSION, 'ktl.lost')).then((folder) => folder.load('ktl.lost', 'sm_100a'))`,
+    },
+    right: {
+      call: `${FOLDER}ArtifactFolder.open(folderOfVersion(KTL_VERSION)).then(({ manifest }) => manifest.artifacts.length)`,
+    },
+    word: ({ file, reason }) => ({ message: `\`${file}\` cannot be used: ${reason}` }),
+  }),
+  KTL6070: entry<{ readonly what: string; readonly reason: string }>({
+    title: 'malformed array file',
+    explain: 'The bytes are not what the format (.npy, safetensors) prescribes: nothing of them is used.',
+    wrong: { call: 'readNpy(writeNpy([[1, 2]]).subarray(0, 130))' },
+    right: { call: 'readNpy(writeNpy([[1, 2]]))' },
+    word: ({ what, reason }) => ({ message: `${what} is malformed: ${reason}` }),
+  }),
+  KTL6071: entry<{ readonly what: string; readonly expected: string; readonly got: string }>({
+    title: 'dtype that a file format or ktl lacks',
+    explain:
+      '.npy has no bf16 and no 8-bit floats; ktl has no 64-bit and 16-bit integers and no complex numbers. safetensors ' +
+      'holds bf16 and fp8, and `readSafetensors(bytes, { names })` takes the tensors that are wanted.',
+    wrong: { call: "writeNpy({ data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' })" },
+    right: { call: "writeSafetensors({ x: { data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' } })" },
+    word: ({ what, expected, got }) => ({ message: `${what} cannot be of ${got}, only of ${expected}` }),
+  }),
+  KTL6050: entry<{ readonly file: string; readonly reason: string }>({
+    title: 'file of tuned kernels cannot be used',
+    severity: 'warning',
+    explain:
+      'What `ktl bench --tune` found is kept in one JSON file (KTL_TUNING_FILE, else tuning.json in the folder of settings). A ' +
+      'damaged one is ignored, so kernels stand in the order of the cost model, and the next result replaces it.',
+    wrong: { command: 'ktl bench --list', environment: { KTL_TUNING_FILE: 'samples/gemm.ktl' } },
+    right: { command: 'ktl bench --list', environment: { KTL_TUNING_FILE: '/nonexistent/tuning.json' } },
+    word: ({ file, reason }) => ({
+      message: `\`${file}\` is ignored: ${reason}`,
+      help: '`ktl bench --clear` removes it',
+    }),
+  }),
+  KTL6030: entry<{ readonly message: string }>({
+    title: 'GPU lost',
+    explain:
+      'A kernel failed on the GPU (an illegal address, say), and the driver refuses everything that the process asks of ' +
+      'that GPU from then on. The message names the kernels that had been launched since the host last waited. Run the ' +
+      'same call on a virtual device: it finds the access, and names its line. The process must be started again.',
+    word: ({ message }) => ({ message }),
+  }),
+  KTL6031: entry<{ readonly message: string }>({
+    title: 'driver refused a call',
+    explain: 'The CUDA driver refused one call, for the reason it gives; the device can still be used.',
+    word: ({ message }) => ({ message }),
+  }),
+  KTL6032: entry<{ readonly message: string }>({
+    title: 'out of device memory',
+    explain:
+      'The GPU has not enough free memory. Free tensors that are not needed any more (`tensor.free()`, `using`).',
+    word: ({ message }) => ({ message: `out of memory: ${message}` }),
+  }),
+  KTL6033: entry<{ readonly message: string }>({
+    title: 'module refused by the driver',
+    explain: 'The driver cannot load the image: machine code for another GPU, or PTX that it does not compile.',
+    word: ({ message }) => ({ message }),
+  }),
+  KTL6034: entry<{ readonly what: string }>({
+    title: 'not possible in a graph',
+    explain:
+      'While `device.capture` records a stream, only launches and `memset` can be enqueued on it, synchronously. ' +
+      'Copies, events, and launches whose result is waited for, belong before or after the graph.',
+    wrong: { call: 'device.capture(async () => {})' },
+    right: { call: 'device.capture(() => device.memset(address, 0, 16)).free()' },
+    word: ({ what }) => ({
+      message: `a graph cannot hold ${what}`,
+      help: 'launch with `kernel.launch`, `prepared.launch` or `fn.enqueue`, and copy outside of `capture`',
+    }),
   }),
 }

@@ -12,6 +12,7 @@ import { internal } from './internal.ts'
 import { later } from './later.ts'
 import { names } from './names.ts'
 import { operationErrors } from './operations.ts'
+import { providerErrors } from './providers.ts'
 import { reductions } from './reductions.ts'
 import { rejections } from './rejections.ts'
 import { schedules } from './schedules.ts'
@@ -29,7 +30,7 @@ export const RANGES = [
   {
     from: 4000,
     title: 'arguments and Status',
-    entries: { ...argumentErrors, ...operationErrors, ...commandLineErrors },
+    entries: { ...argumentErrors, ...operationErrors, ...providerErrors, ...commandLineErrors },
   },
   { from: 4500, title: 'rejection reasons', entries: rejections },
   { from: 5000, title: 'virtual-device findings', entries: device },
@@ -46,6 +47,7 @@ export const catalogue = {
   ...schedules,
   ...argumentErrors,
   ...operationErrors,
+  ...providerErrors,
   ...commandLineErrors,
   ...rejections,
   ...device,
@@ -63,7 +65,12 @@ export function diagnose<C extends Code>(code: C, params: Place & ParamsOf<C>): 
   return { code, severity: entry.severity ?? 'error', source, span, ...entry.word(params, { source, span }) }
 }
 
-/** What `ktl explain` shows; undefined for an unknown code. */
+/**
+ * What `ktl explain` shows; undefined for an unknown code.
+ *
+ * @example
+ * console.log(explainCode('KTL4031')!.title) // operand of another dtype
+ */
 export function explainCode(code: string): Entry<object> | undefined {
   return Object.hasOwn(catalogue, code) ? (catalogue[code as Code] as Entry<object>) : undefined
 }

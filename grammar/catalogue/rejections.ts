@@ -135,7 +135,7 @@ export const rejections = {
       ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 256x256 }\n',
     },
     right: {
-      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x256 }\n',
+      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { consumers cooperative; tile 128x256 }\n',
     },
     word: ({ cells, limit }) => ({
       message: `the accumulators need ${cells} registers of each thread, there are ${limit}`,
@@ -181,5 +181,46 @@ export const rejections = {
       message: `\`${operand}\` has to be transposed by warps, which needs a cluster of one CTA`,
       help: 'use `cluster 1x1`, or a tensor that is contiguous along the contracted axis',
     }),
+  }),
+  KTL4530: entry<{ m: number; n: number; products: number }>({
+    title: 'tile that warps cannot divide',
+    explain:
+      'On sm_80 a tile is divided among up to 8 warps, each of which has its accumulators and the operands of two steps in registers: that is a part of 64 x 64 of f32. Parts are multiples of 16 rows and 16 columns.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 256x256 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x256 }\n',
+    },
+    word: ({ m, n, products }) => ({
+      message: `up to 8 warps cannot hold ${products === 1 ? '' : `${products} accumulators of `}a tile ${m}x${n} in their registers`,
+      help: 'use a smaller tile, or one whose sides are powers of two',
+    }),
+  }),
+  KTL4531: entry<{ dtype: string }>({
+    title: 'MMA that sm_80 does not have',
+    explain:
+      'mma.sync multiplies 8-bit floats since compute capability 8.9. Kernels for sm_80 run on older devices too.',
+    wrong: {
+      ktl: 'kernel g(A: e4m3[m, k], B: e4m3[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64 }\n',
+    },
+    word: ({ dtype }) => ({
+      message: `sm_80 has no MMA of ${dtype}`,
+      help: 'compile for sm_90a or later, or convert to f16',
+    }),
+  }),
+  KTL4533: entry<{ stages: number }>({
+    title: 'ring without room to copy ahead',
+    explain: 'On sm_80 the copies of the next tile of k run under the MMAs of this one, which takes two stages.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64; stages 1 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64; stages 2 }\n',
+    },
+    word: ({ stages }) => ({ message: `${stages} stage leaves no room to copy ahead`, help: 'use two or more' }),
   }),
 }

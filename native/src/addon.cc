@@ -1,10 +1,11 @@
-// The addon: class VirtualDevice and the modules it loads (runtime/native.ts). No state outside the
-// environment, so that every worker thread can load it.
+// The addon: class VirtualDevice and the modules it loads (runtime/native.ts), and what cuda/ offers. No state
+// outside the environment but loaded drivers, so that every worker thread can load it.
 #include <napi.h>
 #include <memory>
 #include "addon_launch.h"
 #include "addon_result.h"
 #include "addon_values.h"
+#include "cuda/addon_cuda.h"
 #include "virtual/loader.h"
 #include "virtual/memory.h"
 
@@ -183,6 +184,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   data->moduleClass = Napi::Persistent(VirtualModule::define(env));
   env.SetInstanceData(data);
   exports.Set("VirtualDevice", VirtualDevice::define(env));
+  cuda::defineCuda(env, exports);
   return exports;
 }
 

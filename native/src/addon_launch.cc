@@ -70,7 +70,8 @@ void LaunchTask::readConfig(Napi::Env env, const Napi::Object& launch) {
       {"lazy", Order::Lazy}, {"eager", Order::Eager}, {"random", Order::Random}};
   static constexpr std::pair<const char*, Checks> kChecks[] = {
       {"none", Checks::None}, {"default", Checks::Default}, {"full", Checks::Full}};
-  static constexpr std::pair<const char*, TensorCores> kTensorCores[] = {{"exact", TensorCores::Exact},
+  static constexpr std::pair<const char*, TensorCores> kTensorCores[] = {{"target", TensorCores::ByTarget},
+                                                                         {"exact", TensorCores::Exact},
                                                                          {"silicon", TensorCores::Silicon}};
   config_.grid = readExtents(env, launch.Get("grid"), "grid");
   config_.block = readExtents(env, launch.Get("block"), "block");

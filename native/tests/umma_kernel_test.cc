@@ -109,3 +109,57 @@ TEST("umma", "the fused sum against the same rule in floating point") {
     }
   }
 }
+
+TEST("umma", "the fused sum on every instruction set") {
+  Random random{28};
+  constexpr uint32_t kColumns = 8, kRows = 64, kSteps = 2;
+  struct Kind {
+    FusedModel model;
+    uint32_t depth;
+  };
+  using F = FloatFormat;
+  const Kind kinds[] = {{{F::BF16, F::BF16}, 16},
+                        {{F::F16, F::F16}, 16},
+                        {{F::F16, F::F16, true}, 16},
+                        {{F::TF32, F::TF32}, 8},
+                        {{F::E4M3, F::E5M2, false, 13, 13}, 32},
+                        {{F::E5M2, F::E4M3, true, 13}, 32}};
+  for (int round = 0; round < 60; ++round) {
+    const auto& [model, depth] = kinds[round % 6];
+    // From all exponents alike to far beyond the range of the fast path, with zeros, and some infinities.
+    const int spread = round / 6 == 9 ? 60 : round / 6 * 3;
+    const auto values = [&](FloatFormat format, size_t count) {
+      std::vector<float> out(count);
+      for (float& x : out) {
+        const int exponent = random.between(-spread, spread) - 11;
+        const double value = random.below(9) == 0 ? 0 : std::ldexp(random.between(-4095, 4095), exponent);
+        x = static_cast<float>(decodeFloat(format, encodeFloat(format, value, Rounding::RN, {true, false})));
+        if (round / 6 == 8 && random.below(50) == 0) x = HUGE_VALF;
+      }
+      return out;
+    };
+    const std::vector<float> a = values(model.a, size_t{kSteps} * kRows * depth),
+                             b = values(model.b, size_t{kSteps} * kColumns * depth);
+    std::vector<uint32_t> start(kColumns * kColumnPitch);
+    for (uint32_t& x : start) {
+      const int exponent = random.between(-spread, spread) - 11;
+      const auto value = static_cast<float>(std::ldexp(random.between(-2047, 2047), exponent));
+      x = random.below(9) == 0 ? 0 : std::bit_cast<uint32_t>(model.halfResult ? f16ToF32(f32ToF16(value)) : value);
+    }
+    for (const bool accumulate : {false, true}) {
+      std::vector<uint32_t> expected = start;
+      UmmaBlock block{expected.data(), kColumns,         4,      {0, 16, 32, 48}, a.data(), b.data(),
+                      kRows * depth,   kColumns * depth, kSteps, depth,           accumulate};
+      for (uint32_t step = 0; step < kSteps; ++step)
+        for (uint32_t column = 0; column < kColumns; ++column)
+          for (uint32_t group = 0; group < 4; ++group) addFusedGroup(block, model, step, column, group);
+      for (const Isa isa : {Isa::Portable, Isa::Avx2, Isa::Avx512}) {
+        if (!supported(isa)) continue;
+        std::vector<uint32_t> d = start;
+        block.d = d.data();
+        multiplyFused(block, model, isa);
+        for (uint32_t i = 0; i < d.size(); ++i) CHECK_EQ_FOR(d[i], expected[i], std::to_string(round));
+      }
+    }
+  }
+}

@@ -1,11 +1,33 @@
+import type { Device } from '../device.ts'
 import type { Tensor } from '../tensor.ts'
 import { formatShape } from '../tensor_layout.ts'
 import { ktlError } from '../fail.ts'
 import { RuntimeArguments } from './base.ts'
 import { shapesOf } from './gemm.ts'
 import { resolveOperands, type Operand } from './operands.ts'
+import type { PerformanceControls } from './performance.ts'
 
-/** out = A + B, elementwise, all of one shape. KTL4021 when shapes differ, KTL4024 for what is no tensor. */
+/** Operands of `ElementwiseArguments`, all of one shape. */
+export interface ElementwiseFields {
+  readonly A: Operand
+  readonly B: Operand
+  readonly out: Operand
+  readonly performance?: PerformanceControls | null
+  /** Where arrays in host memory are copied to; needed when no operand is a tensor of a device. */
+  readonly device?: Device
+}
+
+/**
+ * out = A + B, elementwise, all of one shape. KTL4020 when shapes differ, KTL4024 for what is no tensor, KTL4043 for
+ * several devices.
+ *
+ * @example
+ * const A = device.tensor('f32', [2, 2], [1, 2, 3, 4])
+ * const out = device.empty('f32', [2, 2])
+ * const args = new ElementwiseArguments(A, A, out)
+ * await getKernels(args)[0]!.run(args)
+ * console.log(await out.toArray())
+ */
 export class ElementwiseArguments extends RuntimeArguments {
   readonly A: Tensor
   readonly B: Tensor
@@ -14,13 +36,17 @@ export class ElementwiseArguments extends RuntimeArguments {
   readonly outputs = ['out'] as const
   readonly fusion = null
 
-  constructor(fields: { readonly A: Operand; readonly B: Operand; readonly out: Operand }) {
-    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out']) as {
+  constructor(fields: ElementwiseFields)
+  constructor(A: Operand, B: Operand, out: Operand)
+  constructor(first: ElementwiseFields | Operand, ...more: readonly Operand[]) {
+    const positional = { A: first as Operand, B: more[0]!, out: more[1]! }
+    const fields: ElementwiseFields = more.length > 0 ? positional : (first as ElementwiseFields)
+    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out'], fields.device) as {
       A: Tensor
       B: Tensor
       out: Tensor
     }
-    super(tensors.A.device, null)
+    super(tensors.A.device, null, fields.performance)
     this.A = tensors.A
     this.B = tensors.B
     this.out = tensors.out

@@ -55,6 +55,15 @@ export interface ResolvedEpilogue {
  * What a kernel does with its accumulator before storing it, with everything it names. Throws a KtlError for syntax
  * (KTL10xx, with the place in the string), what `inspectEpilogue` refuses, unbound names (KTL2023), unused bindings
  * (KTL2024) and bindings that are neither tensors nor numbers (KTL4024).
+ *
+ * Shapes of bound tensors align at the right with the output [l, m, n]: [N] is one value for each column, [M, 1] for each
+ * row, and extents of 1 broadcast.
+ *
+ * @example
+ * const [C, F] = [device.tensor('f32', [16, 24], 1), device.empty('f32', [16, 24])]
+ * const bias = device.tensor('f32', [24], 2)
+ * const epilogue = new EpilogueArguments('F = acc * alpha + C; D = relu(F) + bias; return D, F', { C, bias, alpha: 2, F })
+ * console.log(epilogue.parameterNames, epilogue.scalars, Object.keys(epilogue.tensors))
  */
 export class EpilogueArguments {
   readonly text: string
@@ -81,6 +90,18 @@ export class EpilogueArguments {
     }
     Object.freeze(this)
   }
+
+  /** Bound numbers, without defaults. */
+  get scalars(): Readonly<Record<string, number>> {
+    const numbers = Object.entries(this.bindings).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+    return Object.fromEntries(numbers)
+  } // prettier-ignore
+
+  /** Bound tensors, inputs and outputs. */
+  get tensors(): Readonly<Record<string, Operand>> {
+    const others = Object.entries(this.bindings).filter((entry): entry is [string, Operand] => typeof entry[1] !== 'number')
+    return Object.fromEntries(others)
+  } // prettier-ignore
 
   /** Names that are bound besides the one of `out`. */
   get parameterNames(): readonly string[] {

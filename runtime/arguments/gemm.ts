@@ -1,4 +1,5 @@
 import { legalContraction, type Accumulator } from '../../compiler/dtypes.ts'
+import type { Device } from '../device.ts'
 import { ktlError } from '../fail.ts'
 import { describe } from '../tensor_layout.ts'
 import type { Tensor } from '../tensor.ts'
@@ -7,6 +8,7 @@ import { RuntimeArguments } from './base.ts'
 import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
 import { checkGemmEpilogue } from './epilogue_check.ts'
 import { resolveOperands, type Operand } from './operands.ts'
+import type { PerformanceControls } from './performance.ts'
 
 const axis = (name: string, optional = false) => ({ name, optional })
 
@@ -19,6 +21,7 @@ export const GEMM_AXES: readonly OperandAxes[] = [
 
 const ACCUMULATORS: readonly Accumulator[] = ['f32', 'f16', 'f64', 'i32']
 
+/** Operands and options of `GemmArguments`. */
 export interface GemmFields {
   /** [M, K] or [L, M, K] */
   readonly A: Operand
@@ -31,11 +34,22 @@ export interface GemmFields {
   readonly epilogue?: EpilogueArguments | null
   /** Lets f32 operands be rounded to tf32. */
   readonly allowTf32?: boolean
+  readonly performance?: PerformanceControls | null
+  /** Where arrays in host memory are copied to; needed when no operand is a tensor of a device. */
+  readonly device?: Device
 }
 
 /**
- * out = epilogue(A B). Throws KTL4020 and KTL4021 when ranks and extents do not fit, KTL4024 for what is no tensor,
- * KTL4043 for several devices, and what the epilogue's operands have to say.
+ * out = epilogue(A B): [L, M, K] x [L, K, N] → [L, M, N], or all without L. An `out` in host memory is written when `run`
+ * resolves. Throws KTL4020 and KTL4021 when ranks and extents do not fit, KTL4024 for what is no tensor, KTL4043 for
+ * several devices, and what the epilogue's operands have to say.
+ *
+ * @example
+ * const A = device.tensor('f16', [16, 32], 1)
+ * const B = device.tensor('f16', [32, 24], 2)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [16, 24]), accumulatorType: 'f32' })
+ * const same = new GemmArguments(A, B, args.out, 'f32')
+ * console.log(args.problemSize, same.accumulatorType)
  */
 export class GemmArguments extends RuntimeArguments {
   readonly A: Tensor
@@ -48,9 +62,19 @@ export class GemmArguments extends RuntimeArguments {
   readonly axes: UnifiedAxes
   readonly fusion: ResolvedEpilogue | null
 
-  constructor(fields: GemmFields) {
+  constructor(fields: GemmFields)
+  constructor(A: Operand, B: Operand, out: Operand, accumulatorType?: Accumulator, epilogue?: EpilogueArguments | null)
+  constructor(
+    first: GemmFields | Operand,
+    B?: Operand,
+    out?: Operand,
+    accumulatorType?: Accumulator,
+    epilogueOrNull?: EpilogueArguments | null,
+  ) {
+    const positional = B !== undefined || out !== undefined
+    const fields = (positional ? { A: first, B, out, accumulatorType, epilogue: epilogueOrNull } : first) as GemmFields
     const { epilogue = null, allowTf32 = false } = fields
-    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out']) as {
+    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out'], fields.device) as {
       A: Tensor
       B: Tensor
       out: Tensor
@@ -58,7 +82,7 @@ export class GemmArguments extends RuntimeArguments {
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
     }
-    super(tensors.A.device, epilogue)
+    super(tensors.A.device, epilogue, fields.performance)
     this.A = tensors.A
     this.B = tensors.B
     this.out = tensors.out
@@ -78,6 +102,7 @@ export class GemmArguments extends RuntimeArguments {
     if (new.target === GemmArguments) Object.freeze(this)
   }
 
+  /** Extents; L is 1 without a batch axis. */
   get problemSize(): { readonly M: number; readonly N: number; readonly K: number; readonly L: number } {
     const { m, n, k, l } = this.axes.extents as Record<'m' | 'n' | 'k' | 'l', number>
     return { M: m, N: n, K: k, L: l }

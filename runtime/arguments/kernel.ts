@@ -1,5 +1,6 @@
 import type { KernelFamily } from '../../compiler/family.ts'
 import { suggest } from '../../grammar/suggest.ts'
+import type { Device } from '../device.ts'
 import { ktlError } from '../fail.ts'
 import type { Tensor } from '../tensor.ts'
 import { describe } from '../tensor_layout.ts'
@@ -9,17 +10,32 @@ import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
 import { checkEpilogueIn } from './epilogue_check.ts'
 import { shapesOf } from './gemm.ts'
 import { resolveOperands, type Operand } from './operands.ts'
+import type { PerformanceControls } from './performance.ts'
 
 /** A kernel of a `.ktl` program, as arguments name it. */
 export interface KernelReference {
   readonly family: KernelFamily
 }
 
+/** Where and how a call of a `.ktl` kernel runs. */
+export interface KernelArgumentsOptions {
+  /** Where arrays in host memory are copied to; needed when no operand is a tensor of a device. */
+  readonly device?: Device | undefined
+  readonly performance?: PerformanceControls | null
+}
+
+/** Operands, scalars and `epilogue` of a `.ktl` kernel by name. */
 export type KernelBindings = Readonly<Record<string, Operand | number | EpilogueArguments | null | undefined>>
 
 /**
  * Operands and scalars of a `.ktl` kernel by their names; `epilogue` fills its slot. Throws KTL4022 and KTL4023 for
  * missing and unknown names, KTL4024 for values of the wrong kind, KTL4020 and KTL4021 for shapes that do not fit.
+ *
+ * @example
+ * const { kernels } = loadSource({ name: 'scale.ktl', text: 'kernel scale(X: f32[n], a: f32) -> Y: f32[n] { Y = a * X }' })
+ * const args = new KernelArguments(kernels.scale!, { X: device.tensor('f32', [3], [1, 2, 3]), Y: device.empty('f32', [3]), a: 10 })
+ * await getKernels(args)[0]!.run(args)
+ * console.log(await args.tensors.Y!.toArray())
  */
 export class KernelArguments extends RuntimeArguments {
   readonly family: KernelFamily
@@ -29,17 +45,17 @@ export class KernelArguments extends RuntimeArguments {
   readonly axes: UnifiedAxes
   readonly fusion: ResolvedEpilogue | null
 
-  constructor(kernel: KernelReference, bindings: KernelBindings) {
+  constructor(kernel: KernelReference, bindings: KernelBindings, options: KernelArgumentsOptions = {}) {
     const { family } = kernel
     const { epilogue = null, ...values } = bindings
     checkNames(family, values)
     const outputs = family.operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
     const given = Object.fromEntries(family.operands.map(({ name }) => [name, values[name]]))
-    const tensors = resolveOperands(given, outputs)
+    const tensors = resolveOperands(given, outputs, options.device)
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
     }
-    super(Object.values(tensors)[0]!.device, epilogue)
+    super(Object.values(tensors)[0]!.device, epilogue, options.performance)
     this.family = family
     this.tensors = tensors
     this.outputs = outputs

@@ -3,30 +3,25 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Divisibility } from '../../compiler/tensor_ir.ts'
 import { ktlError } from '../fail.ts'
 import type { Device } from '../device.ts'
-import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { Tensor, type TypedTensor } from '../tensor.ts'
+import { Tensor } from '../tensor.ts'
 import { describe } from '../tensor_layout.ts'
-import { fromTensorLike, type TensorLike } from '../tensor_like.ts'
+import { fromTensorLike, outputFromTensorLike, type TensorLike } from '../tensor_like.ts'
 
+/** What is passed for an operand: a tensor, or what becomes one. */
 export type Operand = Tensor | TensorLike
-/** An operand of known dtype: tensors are checked by the compiler, other arrays when they are passed. */
-export type TensorOf<D extends DTypeName> =
-  | TypedTensor<D>
-  | (Extract<TensorLike, { readonly pointer: bigint }> & { readonly dtype: D })
-  | Exclude<TensorLike, { readonly pointer: bigint }>
-
 /** Bytes of a TMA or vector access. */
 const VECTOR_BYTES = 16
 
 /**
- * All operands as tensors of one device: that of the first tensor among them. Host data is copied to it. KTL4024 for
- * what is no tensor, KTL4043 for several devices, KTL4006 for freed tensors.
+ * All operands as tensors of one device: `device`, or that of the first tensor among them. Host data is copied to it.
+ * KTL4024 for what is no tensor, KTL4043 for several devices, KTL4006 for freed tensors.
  */
 export function resolveOperands(
   operands: Readonly<Record<string, unknown>>,
   outputs: readonly string[],
+  given?: Device,
 ): Record<string, Tensor> {
-  const device = Object.values(operands).find((value) => value instanceof Tensor)?.device
+  const device = given ?? Object.values(operands).find((value) => value instanceof Tensor)?.device
   const tensors: Record<string, Tensor> = {}
   for (const [name, value] of Object.entries(operands))
     tensors[name] = resolveOperand(name, value, device, outputs.includes(name))
@@ -39,22 +34,13 @@ export function resolveOperand(name: string, value: unknown, device: Device | un
     if (value.freed) throw ktlError('KTL4006', { what: `${name} (${value})`, state: 'has been freed' })
     return value
   }
-  const isPointer = typeof value === 'object' && value !== null && 'pointer' in value
-  if (
-    value === undefined ||
-    value === null ||
-    typeof value !== 'object' ||
-    device === undefined ||
-    (isOutput && !isPointer)
-  ) {
-    const expected = isOutput
-      ? 'a tensor of a device'
-      : device
-        ? 'a tensor'
-        : 'a tensor (at least one operand lives on a device)'
+  if (typeof value !== 'object' || value === null || device === undefined) {
+    const expected = device ? 'a tensor' : 'a tensor of a device (at least one operand is one, or name a `device`)'
     throw ktlError('KTL4024', { operand: name, expected, got: describe(value) })
   }
-  return fromTensorLike(device, value as TensorLike)
+  return isOutput
+    ? outputFromTensorLike(device, name, value as TensorLike)
+    : fromTensorLike(device, value as TensorLike)
 }
 
 export function checkOneDevice(tensors: Readonly<Record<string, Tensor>>): void {

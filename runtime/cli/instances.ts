@@ -2,7 +2,7 @@
 import { resolveType, type KernelFamily, type OrderChoice, type TypeChoice } from '../../compiler/family.ts'
 import type { Rejection, TargetArch } from '../../compiler/instance.ts'
 import { epilogueFromOptions } from './epilogue.ts'
-import type { Alignment, FamilySpace } from '../discovery/space.ts'
+import type { Alignment, Backend, FamilySpace } from '../discovery/space.ts'
 import type { PlannedInstance } from '../discovery/planned.ts'
 import type { FusionShape } from '../discovery/fusion.ts'
 import { ktlError } from '../fail.ts'
@@ -11,7 +11,7 @@ import { illegal, orderOf, typesOf, type ChoiceOptions, type Pairs } from './opt
 export interface InstanceOptions extends ChoiceOptions {
   readonly target: TargetArch
   /** Only this backend. */
-  readonly design?: 'sm100' | 'simt'
+  readonly design?: Backend
 }
 
 /** A backend first, then types, orders and alignments in the order they are written. */
@@ -21,7 +21,8 @@ export function* instancesOf(space: FamilySpace, options: InstanceOptions, rejec
   const orders = chosenOrders(family, options.order)
   const vector: Alignment = Object.fromEntries(family.operands.map(({ name }) => [name, 'vector' as const]))
   const seen = new Set<string>()
-  for (const backend of space.backends(options.target)) {
+  // Kernels for sm_80 run on every target.
+  for (const backend of options.design === 'sm80' ? (['sm80'] as const) : space.backends(options.target)) {
     if (options.design !== undefined && backend !== options.design) continue
     for (const choice of types) {
       const fusion = fusionOf(family, choice, options)

@@ -7,7 +7,7 @@ import type { DeviceSpec } from '../device.ts'
 import { ktlError } from '../fail.ts'
 
 export const TARGETS = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const
-export const DESIGNS = ['sm100', 'simt'] as const
+export const DESIGNS = ['sm100', 'sm90', 'sm80', 'simt'] as const
 
 const NAME = /^[A-Za-z_]\w*$/
 

@@ -1,12 +1,20 @@
 /** The plan of an instance as text: budgets and choices, an operand a line. */
 import type { Plan } from '../../codegen/index.ts'
 import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
+import type { Sm80Plan } from '../../compiler/sm80/plan.ts'
 import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
 import type { TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
 import type { SimtPlan } from '../../codegen/simt/plan.ts'
 
 export function printPlan(name: string, plan: Plan): string {
-  const lines = plan.kind === 'sm100' ? sm100Lines(plan) : plan.kind === 'sm90' ? sm90Lines(plan) : simtLines(plan)
+  const lines =
+    plan.kind === 'sm100'
+      ? sm100Lines(plan)
+      : plan.kind === 'sm90'
+        ? sm90Lines(plan)
+        : plan.kind === 'sm80'
+          ? sm80Lines(plan)
+          : simtLines(plan)
   return [`plan ${name}`, ...lines.map((line) => `  ${line}`)].join('\n') + '\n'
 }
 
@@ -34,6 +42,18 @@ function sm90Lines(plan: Sm90Plan): string[] {
   ]
 } // prettier-ignore
 
+function sm80Lines(plan: Sm80Plan): string[] {
+  const { gemm, instance, mma, warps, warpTile } = plan
+  return [
+    `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}`,
+    `axes m=${gemm.m} n=${gemm.n} k=${gemm.k}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
+    `tile ${plan.tile.join('x')}, mma.sync m16n8k${mma.k} ${mma.d}.${mma.a}.${mma.b}`,
+    `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,
+    `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B over them, sub-tiles of ${plan.epilogue.subtileColumns} columns`,
+    ...operandLines(plan),
+  ]
+} // prettier-ignore
+
 function operandLines(plan: TensorCorePlan): string[] {
   const lines: string[] = []
   for (const [side, { operand, major, boxes, boxExtents, tileBytes, slices }] of [['a', plan.a] as const, ...plan.b.map((b) => ['b', b] as const)]) {
@@ -44,7 +64,7 @@ function operandLines(plan: TensorCorePlan): string[] {
     lines.push(`epilogue operand ${operand.name}: ${operand.dtype}, ${shape}${vector ? ', 16-byte loads' : ''}`)
   }
   for (const { operand, store, contiguous, swizzle } of plan.epilogue.outputs) {
-    const how = store === 'tma' ? `TMA store, staging swizzle ${swizzle}` : 'element by element'
+    const how = store === 'direct' ? 'element by element' : `${store === 'tma' ? 'TMA store' : 'rows of 16-byte stores'}, staging swizzle ${swizzle}`
     lines.push(`output ${operand.name}: ${operand.dtype}, ${contiguous}-contiguous, ${how}`)
   }
   return lines

@@ -3,27 +3,29 @@ import { KTL_VERSION } from '../../codegen/version.ts'
 import type { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../fail.ts'
 import type { AddCommand, Context } from './context.ts'
+import { addBench } from './commands/bench.ts'
 import { addBuild } from './commands/build.ts'
 import { addCache } from './commands/cache.ts'
 import { addCheck } from './commands/check.ts'
 import { addCount } from './commands/count.ts'
 import { addDoctor } from './commands/doctor.ts'
 import { addExplain } from './commands/explain.ts'
+import { addFmt } from './commands/fmt.ts'
 import { addInspect } from './commands/inspect.ts'
-import { addLater } from './commands/later.ts'
 import { addList } from './commands/list.ts'
 import { addRun } from './commands/run.ts'
 import { addSelftest } from './commands/selftest.ts'
 import type { ExitCode } from './exit.ts'
 
 const COMMANDS: readonly AddCommand[] = [
-  addRun, addCheck, addBuild, addList, addCount, addInspect, addExplain, addSelftest, addDoctor, addCache, addLater,
+  addRun, addCheck, addFmt, addBuild, addList, addCount, addInspect, addExplain, addBench, addSelftest, addDoctor, addCache,
 ] // prettier-ignore
 
 const EXAMPLES = `
 Examples:
   ktl run gemm.ktl --dims m=256,n=256,k=128 --type T=f16,O=f32 --epilogue "relu(acc*alpha+C)" --arg alpha=2
   ktl check kernels/*.ktl
+  ktl fmt --check kernels/*.ktl
   ktl inspect gemm.ktl --stage cuda
   ktl build kernels/*.ktl --out src/generated
   ktl explain KTL2001

@@ -68,9 +68,36 @@ export function planArguments(family: KernelFamily, options: ArgumentOptions): A
   return { family, types, extents, orders, scalars, epilogue, options }
 } // prettier-ignore
 
-export async function makeArguments(plan: ArgumentPlan, device: Device): Promise<PreparedArguments> {
+/** A tensor to make: `order` lists the numbers of its axes, outermost first. */
+export interface TensorSpec {
+  readonly name: string
+  readonly role: 'input' | 'output'
+  readonly dtype: DTypeName
+  readonly shape: readonly number[]
+  readonly order: readonly number[]
+  readonly seed: number
+  readonly inputs: InputKind
+}
+
+export type MakeTensor = (device: Device, spec: TensorSpec) => Promise<Tensor>
+
+/** Inputs are filled from the host; outputs keep the guard's pattern, so that elements left unwritten are seen. */
+const guarded: MakeTensor = async (device, { name, role, dtype, shape, order, seed, inputs }) => {
+  const size = elementCount(shape) * Math.max(4, DTYPES[dtype].storageBytes)
+  if (size > OPERAND_LIMIT)
+    throw illegal(
+      '--dims',
+      `extents that leave operands below ${bytes(OPERAND_LIMIT)}`,
+      `${name} [${shape.join(', ')}]`,
+    )
+  const { tensor } = new GuardedTensor(device, dtype, shape, { order })
+  if (role === 'input') await tensor.copyFrom(randomValues(dtype, elementCount(shape), seed, inputs))
+  return tensor
+}
+
+export async function makeArguments(plan: ArgumentPlan, device: Device, make: MakeTensor = guarded): Promise<PreparedArguments> {
   const { family, types, extents, orders } = plan
-  const maker = new OperandMaker(device, plan)
+  const maker = new OperandMaker(device, plan, make)
   const bindings: Record<string, Tensor | number> = { ...plan.scalars }
   for (const { name, role, dtype, axes: declared } of family.operands) {
     const axes = declared.filter((axis) => Object.hasOwn(extents, axis))
@@ -124,13 +151,14 @@ class OperandMaker {
   readonly assumptions: string[] = []
   readonly #device: Device
   readonly #plan: ArgumentPlan
+  readonly #make: MakeTensor
 
-  constructor(device: Device, plan: ArgumentPlan) {
+  constructor(device: Device, plan: ArgumentPlan, make: MakeTensor) {
     this.#device = device
     this.#plan = plan
+    this.#make = make
   }
 
-  /** Inputs are filled; outputs keep the guard's pattern, so that elements left unwritten are seen. */
   async tensor(
     name: string,
     role: 'input' | 'output',
@@ -140,16 +168,9 @@ class OperandMaker {
   ): Promise<Tensor> {
     const { extents, options } = this.#plan
     const shape = axes.map((axis) => extents[axis] ?? 1)
-    const size = elementCount(shape) * Math.max(4, DTYPES[dtype].storageBytes)
-    if (size > OPERAND_LIMIT)
-      throw illegal(
-        '--dims',
-        `extents that leave operands below ${bytes(OPERAND_LIMIT)}`,
-        `${name} [${shape.join(', ')}]`,
-      )
-    const { tensor } = new GuardedTensor(this.#device, dtype, shape, { order: memoryOrder(axes, order) })
-    if (role === 'input')
-      await tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(options.seed, name), options.inputs))
+    const seed = seedOf(options.seed, name)
+    const spec = { name, role, dtype, shape, order: memoryOrder(axes, order), seed, inputs: options.inputs }
+    const tensor = await this.#make(this.#device, spec)
     const stored = order.join() === axes.filter((axis) => axis !== '1').join() ? '' : ` stored [${order.join(', ')}]`
     this.operands.push(`${name}: ${dtype}[${axes.join(', ')}]${stored}`)
     return tensor

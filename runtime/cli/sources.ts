@@ -1,9 +1,7 @@
 /** `.ktl` files named on the command line, read and checked. */
 import { promises as fs } from 'node:fs'
 import { text as readAll } from 'node:stream/consumers'
-import { checkProgram, type CheckedProgram } from '../../compiler/check/program.ts'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
-import { parseProgram } from '../../grammar/parse.ts'
 import { ktlError } from '../fail.ts'
 import { loadSource, type CallableKernel, type KtlProgram } from '../program.ts'
 
@@ -26,18 +24,6 @@ export async function readSource(file: string): Promise<Source> {
     return { name: file, text: await fs.readFile(file, 'utf8') }
   } catch (error) {
     throw ktlError('KTL4102', { file, reason: reasonOf(error) })
-  }
-}
-
-/** Everything there is to say about a file, in source order. */
-export function checkSource(source: Source): { program: CheckedProgram; diagnostics: readonly Diagnostic[] } {
-  const parsed = parseProgram(source)
-  // Names in a tree with holes would be reported as missing.
-  const broken = parsed.diagnostics.some((d) => d.severity === 'error')
-  const checked = checkProgram(parsed.program, source)
-  return {
-    program: checked.program,
-    diagnostics: broken ? parsed.diagnostics : [...parsed.diagnostics, ...checked.diagnostics],
   }
 }
 

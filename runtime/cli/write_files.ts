@@ -8,6 +8,8 @@ import { reasonOf } from './sources.ts'
 export interface OutputFile {
   readonly name: string
   readonly content: string | Uint8Array
+  /** Permission bits. Default: those of a new file. */
+  readonly mode?: number
 }
 
 /** Writes all under other names first, flushed, then renames; KTL6008 leaves nothing of this call behind. */
@@ -17,10 +19,12 @@ export async function writeFiles(folder: string, files: readonly OutputFile[]): 
   let current = folder
   try {
     await makeFolder(folder)
-    for (const { name, content } of files) {
+    for (const { name, content, mode } of files) {
       current = path.join(folder, name)
       temporaries.push(current + suffix)
       await fs.writeFile(current + suffix, content, { flag: 'wx', flush: true })
+      // Not by the option of `writeFile`, which the umask narrows.
+      if (mode !== undefined) await fs.chmod(current + suffix, mode)
     }
     const placed: string[] = []
     for (const temporary of temporaries) {

@@ -1,9 +1,12 @@
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { Device, MallocOptions, TensorOptions } from '../device.ts'
+import type { Device, DeviceProperties, MallocOptions, TensorOptions } from '../device.ts'
+import { checkStream, HostEvent, type DeviceEvent } from '../event.ts'
 import { ktlError } from '../fail.ts'
+import { RecordedGraph, type Graph } from '../graph.ts'
 import { compileModule, type CompileCudaOptions, type DeviceModule, type LoadModuleOptions } from '../module.ts'
 import { Stream } from '../stream.ts'
 import { createTensor, type TypedTensor } from '../tensor.ts'
+import { behind } from '../tensor_storage.ts'
 import type { RawBits, Values } from '../tensor_data.ts'
 import { describe } from '../tensor_layout.ts'
 import { createTensorMap, type TensorMap, type TensorMapOptions } from '../tensor_map.ts'
@@ -16,13 +19,17 @@ export abstract class BaseDevice implements Device {
   abstract readonly cc: number
   abstract readonly smCount: number
   abstract readonly moduleFormat: 'ptx' | 'cubin'
+  abstract readonly properties: DeviceProperties
   readonly defaultStream: Stream
+  readonly #makeStream: (device: Device, first: boolean) => Stream
   readonly #streams: Stream[]
   readonly #allocations = new Map<bigint, number>()
   #closed = false
 
-  constructor() {
-    this.defaultStream = new Stream(this)
+  /** `makeStream` is called for the default stream first. */
+  constructor(makeStream: (device: Device, first: boolean) => Stream = (device) => new Stream(device)) {
+    this.#makeStream = makeStream
+    this.defaultStream = makeStream(this, true)
     this.#streams = [this.defaultStream]
   }
 
@@ -39,6 +46,10 @@ export abstract class BaseDevice implements Device {
     return this.kind === 'virtual'
   }
 
+  get l2Bytes(): number {
+    return this.properties.l2Bytes
+  }
+
   get closed(): boolean {
     return this.#closed
   }
@@ -47,23 +58,27 @@ export abstract class BaseDevice implements Device {
     if (this.#closed) throw ktlError('KTL4006', { what: `device ${this.name}`, state: 'is closed' })
   }
 
-  tensor<D extends DTypeName>(
+  tensor<D extends DTypeName, const Shape extends readonly number[]>(
     dtype: D,
-    shape: readonly number[],
+    shape: Shape,
     values: Values | RawBits,
     options: TensorOptions = {},
-  ): TypedTensor<D> {
+  ): TypedTensor<D, Shape> {
     // An `undefined` that slipped in is no request for an uninitialised tensor.
-    return createTensor(this, dtype, shape, values ?? (null as never), options) as TypedTensor<D>
+    return createTensor(this, dtype, shape, values ?? (null as never), options) as TypedTensor<D, Shape>
   }
 
-  empty<D extends DTypeName>(dtype: D, shape: readonly number[], options: TensorOptions = {}): TypedTensor<D> {
-    return createTensor(this, dtype, shape, undefined, options) as TypedTensor<D>
+  empty<D extends DTypeName, const Shape extends readonly number[]>(
+    dtype: D,
+    shape: Shape,
+    options: TensorOptions = {},
+  ): TypedTensor<D, Shape> {
+    return createTensor(this, dtype, shape, undefined, options) as TypedTensor<D, Shape>
   }
 
   createStream(): Stream {
     this.assertOpen()
-    const stream = new Stream(this)
+    const stream = this.#makeStream(this, false)
     this.#streams.push(stream)
     return stream
   }
@@ -120,12 +135,44 @@ export abstract class BaseDevice implements Device {
   async write(pointer: bigint, bytes: Uint8Array): Promise<void> {
     this.#checkRange('write', pointer, bytes?.byteLength)
     const copy = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).slice()
-    await this.#orderedCopy(() => this.copyToDevice(pointer, copy))
+    await this.writeBehind(this.#defaultLast(), pointer, copy)
   }
 
   async read(pointer: bigint, bytes: number): Promise<Uint8Array> {
     this.#checkRange('read', pointer, bytes)
-    return this.#orderedCopy(() => this.copyFromDevice(pointer, bytes))
+    return this.readBehind(this.#defaultLast(), pointer, bytes)
+  }
+
+  readBehind(streams: readonly Stream[], pointer: bigint, bytes: number): Promise<Uint8Array> {
+    return behind(streams, () => this.copyFromDevice(pointer, bytes))
+  }
+
+  writeBehind(streams: readonly Stream[], pointer: bigint, bytes: Uint8Array): Promise<void> {
+    return behind(streams, () => this.copyToDevice(pointer, bytes))
+  }
+
+  memset(pointer: bigint, byte: number, bytes: number, stream: Stream = this.defaultStream): void {
+    this.#checkRange('memset', pointer, bytes)
+    if (!Number.isInteger(byte) || byte < 0 || byte > 255) {
+      throw ktlError('KTL4014', { what: 'memset', expected: 'a byte from 0 to 255', got: describe(byte) })
+    }
+    checkStream(this, stream)
+    if (bytes > 0) this.fill(pointer, byte, bytes, stream)
+  }
+
+  protected fill(pointer: bigint, byte: number, bytes: number, stream: Stream): void {
+    stream.submit(() => this.copyToDevice(pointer, new Uint8Array(bytes).fill(byte)))
+  }
+
+  createEvent(): DeviceEvent {
+    this.assertOpen()
+    return new HostEvent(this)
+  }
+
+  capture(fill: (stream: Stream) => void, stream: Stream = this.defaultStream): Graph {
+    this.assertOpen()
+    checkStream(this, stream)
+    return new RecordedGraph(this, stream.record(fill))
   }
 
   async close(): Promise<void> {
@@ -146,12 +193,8 @@ export abstract class BaseDevice implements Device {
   }
 
   /** Raw memory belongs to no stream: a copy waits for all, and the default stream waits for the copy. */
-  #orderedCopy<T>(copy: () => T | Promise<T>): Promise<T> {
-    const others = this.#streams.slice(1).map((stream) => stream.settled)
-    return this.defaultStream.enqueueCopy(async () => {
-      await Promise.all(others)
-      return copy()
-    })
+  #defaultLast(): Stream[] {
+    return [...this.#streams.slice(1), this.defaultStream]
   }
 
   #checkRange(what: string, pointer: bigint, bytes: number): void {

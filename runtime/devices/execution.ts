@@ -2,14 +2,16 @@
 import { ktlError } from '../fail.ts'
 import { describe } from '../tensor_layout.ts'
 
+/** What a virtual device looks for: `full` adds the race detector. */
 export type Checks = 'none' | 'default' | 'full'
 /** When asynchronous work takes effect: as late as legal, at issue, or seeded random in between. */
 export type Order = 'lazy' | 'eager' | 'random'
 /**
- * Sums of tcgen05.mma. Exact: f32 fused multiply-adds along k. Silicon: one sum per instruction, every term truncated to
- * 25 fraction bits below the largest, as measured on hardware; about 100 times slower.
+ * Sums of tcgen05.mma, wgmma and mma.sync. Exact: f32 fused multiply-adds along k. Silicon: one sum per instruction, every
+ * term truncated to 25 fraction bits below the largest (fp8 on SM90: 13), as measured on hardware; half as fast. Target:
+ * silicon on SM90, where it is bit-exact, and exact on SM100.
  */
-export type TensorCores = 'exact' | 'silicon'
+export type TensorCores = 'target' | 'exact' | 'silicon'
 
 /** How launches execute; a launch may override what the device was opened with. */
 export interface ExecutionOptions {
@@ -26,14 +28,14 @@ export interface ExecutionOptions {
 
 const CHECKS: readonly Checks[] = ['none', 'default', 'full']
 const ORDERS: readonly Order[] = ['lazy', 'eager', 'random']
-const TENSOR_CORES: readonly TensorCores[] = ['exact', 'silicon']
+const TENSOR_CORES: readonly TensorCores[] = ['target', 'exact', 'silicon']
 const DEFAULTS: Required<ExecutionOptions> = {
   checks: 'default',
   order: 'lazy',
   seed: 0,
   threads: 0,
   instructionBudget: 0,
-  tensorCores: 'exact',
+  tensorCores: 'target',
 }
 
 /** Options of a launch over those of its device; KTL4015 for values that mean nothing. */

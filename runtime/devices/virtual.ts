@@ -4,8 +4,10 @@ import { ktlError } from '../fail.ts'
 import { DeviceModule, type LoadModuleOptions } from '../module.ts'
 import { nativeError } from '../findings.ts'
 import type { NativeVirtualDevice } from '../native.ts'
+import type { DeviceProperties } from '../device.ts'
 import { BaseDevice } from './base.ts'
 import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
+import { VirtualModule } from './virtual_module.ts'
 
 export interface VirtualDeviceOptions extends ExecutionOptions {
   /** Cap on live allocations. Default: half of the machine's memory. */
@@ -14,11 +16,11 @@ export interface VirtualDeviceOptions extends ExecutionOptions {
   readonly smCount?: number
 }
 
-/** SM counts are those of B200 and H100 SXM. */
+/** Those of B200 and H100 SXM. */
 const MODELS = {
-  'virtual-sm100': { arch: 'sm_100a', cc: 100, smCount: 148 },
-  'virtual-sm90': { arch: 'sm_90a', cc: 90, smCount: 132 },
-} as const
+  'virtual-sm100': { arch: 'sm_100a', cc: 100, smCount: 148, l2Bytes: 126 << 20, clockKHz: 1_850_000, memoryClockKHz: 4_000_000, memoryBusBits: 8192 },
+  'virtual-sm90': { arch: 'sm_90a', cc: 90, smCount: 132, l2Bytes: 50 << 20, clockKHz: 1_980_000, memoryClockKHz: 2_619_000, memoryBusBits: 5120 },
+} as const // prettier-ignore
 
 /** Executes PTX on the CPU. Its memory and everything in it live in this process. */
 export class VirtualDevice extends BaseDevice {
@@ -28,6 +30,8 @@ export class VirtualDevice extends BaseDevice {
   readonly cc: number
   readonly smCount: number
   readonly moduleFormat = 'ptx'
+  /** Of the chip that is modelled; the memory is this machine's. */
+  readonly properties: DeviceProperties
   readonly execution: Required<ExecutionOptions>
   #native: NativeVirtualDevice
 
@@ -41,6 +45,15 @@ export class VirtualDevice extends BaseDevice {
     this.execution = resolveExecution(options)
     const half = Math.floor(os.totalmem() / 2)
     const memoryBytes = integerOption('memoryBytes', options.memoryBytes ?? half, 1, Number.MAX_SAFE_INTEGER)
+    const { arch: _, ...chip } = model
+    this.properties = {
+      name,
+      ...chip,
+      smCount: this.smCount,
+      memoryBytes,
+      sharedBytesPerBlock: 227 * 1024,
+      driverVersion: 0,
+    }
     this.#native = new (loadAddon().VirtualDevice)({ target: this.arch, memoryBytes, smCount: this.smCount })
   }
 
@@ -48,7 +61,10 @@ export class VirtualDevice extends BaseDevice {
     this.assertOpen()
     const ptx = typeof image === 'string' ? image : textOf(image)
     try {
-      return new DeviceModule(this, this.#native.loadModule(ptx), this.execution, { ...options, ptx })
+      return new DeviceModule(this, new VirtualModule(this.#native.loadModule(ptx), this.execution), {
+        ...options,
+        ptx,
+      })
     } catch (error) {
       throw nativeError(error, { name: options.name ?? '<ptx>', text: ptx })
     }

@@ -6,6 +6,7 @@ import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import type { ResolvedEpilogue } from '../arguments/epilogue.ts'
 import { GemmArguments, shapesOf } from '../arguments/gemm.ts'
 import { declaredAxes, KernelArguments } from '../arguments/kernel.ts'
+import type { PerformanceControls } from '../arguments/performance.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import type { BoundOperand, LaunchBindings } from '../launch.ts'
 import { refuse, type StatusRefused } from '../status.ts'
@@ -23,6 +24,7 @@ export interface Call {
   readonly allowTf32: boolean
   /** Asked for; null: whatever the kernel has. */
   readonly accumulatorType: string | null
+  readonly performance: PerformanceControls | null
   /** What the caller calls each operand: for messages. */
   readonly shownAs: Readonly<Record<string, string>>
 }
@@ -62,6 +64,7 @@ function kernelCall(args: KernelArguments): Call {
     fusion: args.fusion,
     allowTf32: false,
     accumulatorType: null,
+    performance: args.performance,
     shownAs: {},
   }
 }
@@ -85,6 +88,7 @@ function gemmCall({ A, B, out, axes }: OperationSignature, args: GemmArguments):
     fusion: args.fusion && renameFusion(args.fusion, named),
     allowTf32: args.allowTf32,
     accumulatorType: args.accumulatorType,
+    performance: args.performance,
     shownAs: { [A]: 'A', [B]: 'B', [out]: 'out' },
   }
 }
@@ -121,6 +125,7 @@ function elementwiseCall(
       fusion: null,
       allowTf32: false,
       accumulatorType: null,
+      performance: args.performance,
       shownAs,
     }
   } catch (error) {

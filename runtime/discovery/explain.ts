@@ -5,15 +5,21 @@ import type { RuntimeArguments } from '../arguments/base.ts'
 import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
+import type { PerformanceControls } from '../arguments/performance.ts'
 import { TARGET_CC } from '../metadata/kernel.ts'
-import { refuse, refusedBy, type StatusRefused } from '../status.ts'
+import { refuse, refusedBy, Status, type StatusRefused } from '../status.ts'
 import { callOf, describeArguments, type Call } from './call.ts'
 import { misaligned, orderFits, typesFit } from './fit.ts'
 import { bestAlignment, fusionShape, KtlProvider } from './ktl_provider.ts'
-import { selectProviders, type Provider, type ProviderSpec } from './provider.ts'
+import { controlsFilter } from './controls.ts'
+import { designPasses } from './found.ts'
+import { collectKernels, generateOptions, supportsSafely } from './kernel_class.ts'
+import type { PlannedInstance } from './planned.ts'
+import { Provider, selectProviders, type ProviderSpec } from './provider.ts'
 import type { FamilySpace } from './space.ts'
 import { parseTarget, type TargetSpec } from './target.ts'
 
+/** What some kernels fail on first. */
 export interface RejectionReason {
   readonly code: string
   /** With the names of one example. */
@@ -37,6 +43,7 @@ const STAGES: readonly (readonly [RegExp, number])[] = [
 const stageOf = ({ code }: RejectionReason): number =>
   STAGES.find(([pattern]) => pattern.test(code))?.[1] ?? STAGES.length
 
+/** What `explainKernels` found; its text is for people. */
 export class Explanation {
   readonly target: TargetArch | null
   /** Instances of kernels that do this kind of operation. */
@@ -62,7 +69,17 @@ export class Explanation {
   }
 }
 
-/** Never throws for well-formed arguments. */
+/**
+ * Why kernels do not support arguments: each one is counted under the first thing it fails on. Never throws for well-formed
+ * arguments; KTL4015 and KTL4028 for options that are none.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const { supported, considered, reasons } = explainKernels(args)
+ * console.log(supported, 'of', considered, reasons[0]!.code, reasons[0]!.reason)
+ */
 export function explainKernels(
   args: RuntimeArguments,
   options: { readonly cc?: TargetSpec; readonly providers?: readonly ProviderSpec[] } = {},
@@ -77,11 +94,13 @@ export function explainKernels(
     return new Explanation(null, 0, tally.reasons)
   }
   let supported = 0
-  for (const provider of selectProviders(options.providers)) {
-    if (provider instanceof KtlProvider) {
-      for (const space of spacesFor(provider, args)) supported += explainSpace(space, args, target, tally)
-    } else supported += explainProvider(provider, args, target, tally)
+  const providers = selectProviders(options.providers)
+  for (const provider of providers) {
+    if (!(provider instanceof KtlProvider)) continue
+    for (const space of spacesFor(provider, args)) supported += explainSpace(space, args, target, tally)
   }
+  const users = providers.filter((provider) => provider instanceof Provider)
+  supported += explainProviders(users, args, target, tally)
   if (supported === 0 && tally.reasons.length === 0) {
     tally.add(
       refuse('KTL4030', { expected: 'an operation that some kernel computes', got: describeArguments(args) }),
@@ -134,18 +153,30 @@ function explainTypes(
       tally.add(failed, space.size(target, types) / space.orderCount)
       continue
     }
-    for (const backend of space.backends(target)) {
-      for (const alignment of space.alignments(backend, bestAlignment(space, orders, call))) {
+    const best = bestAlignment(space, orders, call)
+    for (const backend of space.backends(target, { types, alignment: best })) {
+      for (const alignment of space.alignments(backend, best)) {
         const { instances, rejections } = space.find(backend, target, { types, orders, alignment }, fusion)
         for (const { rejection, count } of rejections) tally.add(withBytes(rejection, space, orders, call), count)
         const fitted = instances[0]?.call(args)
         if (fitted && 'ok' in fitted) tally.add(fitted, instances.length)
-        else supported += instances.length
+        else supported += instances.length - refusedControls(instances, args.performance, tally)
       }
     }
   }
   return supported
 }
+
+/** How many of them cannot do what the controls ask for. */
+function refusedControls(instances: readonly PlannedInstance[], performance: PerformanceControls | null, tally: Tally): number {
+  const filter = controlsFilter(performance)
+  const refused = filter === null ? [] : instances.filter((instance) => !designPasses(instance, filter))
+  for (const { metadata } of refused) {
+    const status = metadata.design.supports(performance)
+    if (!status.ok) tally.add(status, 1)
+  }
+  return refused.length
+} // prettier-ignore
 
 /** Alignment is refused by class; the call knows which bytes are amiss. */
 function withBytes(rejection: Rejection, { family }: FamilySpace, orders: OrderChoice, call: Call): StatusRefused {
@@ -156,10 +187,17 @@ function withBytes(rejection: Rejection, { family }: FamilySpace, orders: OrderC
   return { ...refused, error: `${refused.error}: ${got}`, ...(fix !== undefined && { fix }), ...(got !== undefined && { got }) }
 } // prettier-ignore
 
-function explainProvider(provider: Provider, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
+function explainProviders(
+  providers: readonly Provider[],
+  args: RuntimeArguments,
+  target: TargetArch,
+  tally: Tally,
+): number {
   let supported = 0
-  for (const kernel of provider.kernels(TARGET_CC[target], args.epilogue, () => true)) {
-    const status = kernel.supports(args)
+  const { kernels, failures } = collectKernels(providers, generateOptions(args, target))
+  failures.forEach((failure) => tally.add(failure, 1))
+  for (const kernel of kernels) {
+    const status = Status.first(kernel.metadata.runsOn(target), supportsSafely(kernel, args))
     if (status.ok) supported++
     else tally.add(status, 1)
   }

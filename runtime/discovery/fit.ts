@@ -8,7 +8,7 @@ import { OK, refuse, type Status, type StatusRefused } from '../status.ts'
 import type { Tensor } from '../tensor.ts'
 import { formatShape, mayOverlap } from '../tensor_layout.ts'
 import { callTensors, type Call } from './call.ts'
-import { dtypeMatches } from './operand_status.ts'
+import { dtypeMatches } from '../metadata/supports.ts'
 import { accumulatorOf } from './signature.ts'
 
 const shown = (call: Call, name: string): string => call.shownAs[name] ?? name

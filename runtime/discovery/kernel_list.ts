@@ -1,7 +1,17 @@
 /** A list whose kernels are made when they are looked at. */
 import type { Kernel } from '../kernel.ts'
 
-/** Kernels, best first. An empty list says why in `why`. Elements are made on first use, and stay. */
+/**
+ * Kernels, best first. An empty list says why in `why`. Elements are made on first use, and stay.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const none = getKernels(args, { cc: 70 })
+ * console.log(none instanceof KernelList, none.length) // true 0
+ * console.log(none.why)
+ */
 export class KernelList extends Array<Kernel> {
   readonly #reason: () => string
 

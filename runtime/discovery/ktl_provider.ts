@@ -5,6 +5,7 @@ import { resolveType } from '../../compiler/family.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
+import { ktlError } from '../fail.ts'
 import { parseProgram } from '../../grammar/parse.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import { ElementwiseArguments } from '../arguments/elementwise.ts'
@@ -12,12 +13,15 @@ import { computeTypeOf, sharedEpilogue } from '../arguments/epilogue_check.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
 import { divisibilityOf } from '../arguments/operands.ts'
+import type { GenerateOptions } from '../kernel.ts'
+import { KtlKernel } from '../kernel_ktl.ts'
 import { librarySources } from '../library/index.ts'
 import { callOf, type Call } from './call.ts'
 import { orderFits } from './fit.ts'
 import type { FusionShape } from './fusion.ts'
 import type { Found } from './found.ts'
 import { accumulatorOf } from './signature.ts'
+import { parseTarget } from './target.ts'
 import { FamilySpace, type Alignment } from './space.ts'
 
 /** Instances of one choice, which differ in their designs only. */
@@ -44,6 +48,24 @@ export class KtlProvider {
     return [...this.#spaces.values()]
   }
 
+  /** Every instance of every kernel of a program joins discovery, until the returned function is called. KTL4172 for names that are taken. */
+  register(program: { readonly kernels: Readonly<Record<string, { readonly family: KernelFamily }>> }): () => void {
+    const families = Object.values(program.kernels).map((kernel) => kernel.family)
+    families.forEach((family) => this.#refuseTaken(family))
+    families.forEach((family) => this.add(family))
+    return () => families.forEach((family) => this.remove(family))
+  }
+
+  /** Names end with a hash of what the kernel means: equal ones are kernels of one name that mean the same. */
+  #refuseTaken(family: KernelFamily): void {
+    const firstName = (own: KernelFamily): string | undefined => new FamilySpace(own, false).instances('sm_100a').next().value?.name
+    const same = [...this.#spaces.values()].filter((space) => !space.library && space.family.name === family.name)
+    if (same.length === 0) return
+    const name = firstName(family)
+    const taken = same.find((space) => space.family === family || (name !== undefined && firstName(space.family) === name))
+    if (taken) throw ktlError('KTL4172', { names: [name ?? family.name], owner: `a kernel of ${taken.family.source?.name ?? 'another program'}` })
+  } // prettier-ignore
+
   add(family: KernelFamily, library = false): FamilySpace {
     if (!library) this.#loadLibrary()
     const space = new FamilySpace(family, library)
@@ -69,6 +91,18 @@ export class KtlProvider {
     const space = new FamilySpace(family, false)
     unregistered.set(family, space)
     return space
+  }
+
+  /**
+   * Kernels for a compute capability: those that support `args`, or all there are, each made when it is asked for. An epilogue is
+   * fused for arguments only: its operands' dtypes and axes are part of the kernel.
+   */
+  *generateKernels({ cc, args, epilogueArguments, metadataFilter }: GenerateOptions): Generator<KtlKernel> {
+    const target = parseTarget(cc)
+    if (target === null || (args === null && epilogueArguments !== null)) return
+    const found = args ? [...this.find(args, target)].map(({ found: { instances } }) => instances) : null
+    for (const instances of found ?? this.spaces.map((space) => space.instances(target)))
+      for (const planned of instances) if (metadataFilter(planned.metadata)) yield new KtlKernel(planned)
   }
 
   /** Instances that support the arguments on the target, in no order, with the call they would make. */
@@ -125,7 +159,7 @@ function* findIn(
   const fusion = fusionShape(space.family, types, call)
   for (const orders of matchingOrders(space, call)) {
     const best = bestAlignment(space, orders, call)
-    for (const backend of space.backends(target)) {
+    for (const backend of space.backends(target, { types, alignment: best })) {
       for (const alignment of space.alignments(backend, best)) {
         const found = space.find(backend, target, { types, orders, alignment }, fusion)
         // What is left to check (overlap, mostly) is the same for all designs of a choice.

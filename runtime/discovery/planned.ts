@@ -13,6 +13,7 @@ import { alignmentFits, orderFits, overlapFits, typesFit } from './fit.ts'
 import { fitFusion, type FusionShape } from './fusion.ts'
 import { MACHINES } from './machine.ts'
 import { estimateSimt, type Estimate, type Extents } from './rank.ts'
+import { estimateSm80 } from './rank_sm80.ts'
 import { Sm100Costs } from './rank_sm100.ts'
 import { estimateSm90 } from './rank_sm90.ts'
 import type { FamilySpace, Choice } from './space.ts'
@@ -65,6 +66,7 @@ export class PlannedInstance {
     const machine = MACHINES[this.instance.target]
     if (this.plan.kind === 'sm100') return new Sm100Costs([this.plan], machine).estimate(0, extents)
     if (this.plan.kind === 'sm90') return estimateSm90(this.plan, extents, machine)
+    if (this.plan.kind === 'sm80') return estimateSm80(this.plan, extents, machine)
     return estimateSimt(this.program, this.plan.design.tile, extents, machine)
   }
 

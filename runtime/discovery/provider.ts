@@ -1,57 +1,138 @@
-import type { KernelMetadata } from '../metadata/kernel.ts'
+/** Who brings kernels: providers by name, and the classes of kernels that users register with them. */
 import { ktlError } from '../fail.ts'
 import { describe } from '../tensor_layout.ts'
-import type { EpilogueArguments } from '../arguments/epilogue.ts'
-import { Kernel, type KernelClass } from '../kernel.ts'
+import type { GenerateOptions, Kernel, KernelClass } from '../kernel.ts'
+import { checkClass, namesOf } from './kernel_class.ts'
 import { KtlProvider } from './ktl_provider.ts'
 
-/** A named set of users' kernel classes. */
-export class Provider {
+/** Whatever lists kernels: a class of kernels, or a whole provider. */
+export interface KernelLister {
   readonly name: string
-  readonly #classes = new Set<KernelClass>()
+  generateKernels(options: GenerateOptions): Iterable<Kernel>
+}
+
+/**
+ * A named set of users' kernel classes. Kernels that come from elsewhere (a folder, a service) are listed by a subclass
+ * with a `generateKernels` of its own. `registerProvider` puts it into every search; without that it is searched where
+ * `getKernels({ providers: [provider] })` names it.
+ *
+ * @example
+ * const mine = new Provider('mine')
+ * const unregister = registerProvider(mine)
+ * console.log(availableProviders(), getKernels(undefined, { providers: ['mine'] }).length)
+ * unregister()
+ */
+export class Provider implements KernelLister {
+  readonly name: string
+  /** With the names of their kernels. */
+  readonly #classes = new Map<KernelClass, ReadonlySet<string>>()
 
   constructor(name: string) {
+    if (typeof name !== 'string' || name === '') throw ktlError('KTL4015', { what: 'name', expected: 'a text that is not empty', got: describe(name) }) // prettier-ignore
     this.name = name
   }
 
-  /** Makes the instances of a class discoverable; the returned function takes them back. KTL4027 for other classes. */
+  get kernelClasses(): readonly KernelClass[] {
+    return [...this.#classes.keys()]
+  }
+
+  /**
+   * Makes the instances of a class discoverable; the returned function takes them back. KTL4027 for what is no kernel
+   * class, KTL4171 when it fails to list its kernels, KTL4172 for kernel names that are taken.
+   */
   register<C extends KernelClass>(kernelClass: C): () => void {
-    const name = typeof kernelClass === 'function' ? kernelClass.name : describe(kernelClass)
-    const extendsKernel = typeof kernelClass === 'function' && kernelClass.prototype instanceof Kernel
-    if (!extendsKernel) throw ktlError('KTL4027', { name, reason: 'it does not extend Kernel' })
-    if (typeof kernelClass.generateKernels !== 'function')
-      throw ktlError('KTL4027', { name, reason: 'it has no static generateKernels' })
-    this.#classes.add(kernelClass)
+    checkClass(kernelClass, this.#classes.has(kernelClass))
+    const names = namesOf(kernelClass, this.name)
+    const known = registered.includes(this) ? registered : [this]
+    known.forEach((provider) => provider.#refuseTaken(names))
+    this.#classes.set(kernelClass, names)
     return () => void this.#classes.delete(kernelClass)
   }
 
-  /** Instances for a compute capability, class by class, each in its own order. */
-  *kernels(
-    cc: number,
-    epilogueArguments: EpilogueArguments | null,
-    metadataFilter: (metadata: KernelMetadata) => boolean,
-  ): Generator<Kernel> {
-    for (const kernelClass of this.#classes)
-      yield* kernelClass.generateKernels({ cc, epilogueArguments, metadataFilter })
+  /** Kernels of all its classes, each class in its own order. Throws what a class throws. */
+  *generateKernels(options: GenerateOptions): Generator<Kernel> {
+    for (const kernelClass of this.#classes.keys()) yield* kernelClass.generateKernels(options)
   }
-}
 
-/** Kernels written in CUDA C++ by users. */
+  /** What fails on its own: each class, unless the provider lists kernels itself. */
+  get listers(): readonly KernelLister[] {
+    return this.generateKernels === Provider.prototype.generateKernels ? this.kernelClasses : [this]
+  }
+
+  /** KTL4172 for names that a class of this provider has. */
+  #refuseTaken(names: ReadonlySet<string>): void {
+    for (const [{ name }, own] of this.#classes) {
+      const taken = [...names].filter((kernelName) => own.has(kernelName))
+      if (taken.length > 0) throw ktlError('KTL4172', { names: taken, owner: `\`${name}\` (provider \`${this.name}\`)` })
+    }
+  }
+
+  /** KTL4172 for a kernel name that both have. */
+  static refuseShared(one: Provider, other: Provider): void {
+    for (const names of one.#classes.values()) other.#refuseTaken(names)
+  }
+} // prettier-ignore
+
+/**
+ * Kernels written in CUDA C++ by users.
+ *
+ * @example
+ * console.log(CudaProvider.name, CudaProvider.kernelClasses.length)
+ */
 export const CudaProvider = new Provider('cuda')
-/** Kernels of .ktl programs: the built-in library, and what `register` adds. */
+/**
+ * Kernels of .ktl programs: the built-in library, and what `register` adds.
+ *
+ * @example
+ * const program = loadSource({ name: 'twice.ktl', text: 'kernel twice(X: f32[n]) -> Y: f32[n] { Y = X + X }' })
+ * const unregister = KtlProvider.register(program)
+ * console.log(KtlProvider.name, getKernels(undefined, { providers: [KtlProvider], limit: 3 }).length)
+ * unregister()
+ */
 export const ktlProvider = new KtlProvider()
 
-const PROVIDERS: readonly (Provider | KtlProvider)[] = [ktlProvider, CudaProvider]
-export const availableProviders = (): readonly string[] => PROVIDERS.map((provider) => provider.name)
+/** Of users, registered. */
+const registered: Provider[] = [CudaProvider]
 
+/**
+ * Puts a provider into every search, and its name into `availableProviders`; the returned function takes it out. KTL4174 for
+ * a name that another one has, KTL4172 for kernel names that are taken.
+ *
+ * @example
+ * const unregister = registerProvider(new Provider('lab'))
+ * console.log(availableProviders())
+ * unregister()
+ */
+export function registerProvider(provider: Provider): () => void {
+  if (!(provider instanceof Provider)) throw ktlError('KTL4027', { name: describe(provider), reason: 'it is no Provider' })
+  if (availableProviders().includes(provider.name)) throw ktlError('KTL4174', { name: provider.name })
+  for (const other of registered) Provider.refuseShared(provider, other)
+  registered.push(provider)
+  return () => {
+    const index = registered.indexOf(provider)
+    if (index >= 0) registered.splice(index, 1)
+  }
+} // prettier-ignore
+
+const all = (): readonly (Provider | KtlProvider)[] => [ktlProvider, ...registered]
+
+/**
+ * Names of the providers that every search looks at.
+ *
+ * @example
+ * console.log(availableProviders().includes('ktl'))
+ */
+export const availableProviders = (): readonly string[] => all().map((provider) => provider.name)
+
+/** A provider, or the name of one. */
 export type ProviderSpec = string | Provider | KtlProvider
 
 /** KTL4028 for names that no provider has. */
 export function selectProviders(wanted: readonly ProviderSpec[] | undefined): readonly (Provider | KtlProvider)[] {
-  if (wanted === undefined) return PROVIDERS
+  if (wanted === undefined) return all()
   return wanted.map((spec) => {
     if (spec instanceof Provider || spec instanceof KtlProvider) return spec
-    const found = PROVIDERS.find((provider) => provider.name === spec)
+    const found = all().find((provider) => provider.name === spec)
     if (!found) throw ktlError('KTL4028', { name: describe(spec), known: availableProviders() })
     return found
   })

@@ -5,14 +5,17 @@ import { describe } from '../tensor_layout.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
 import type { Kernel } from '../kernel.ts'
 import { TARGET_CC, type KernelMetadata } from '../metadata/kernel.ts'
+import { controlsFilter } from './controls.ts'
 import { explainKernels } from './explain.ts'
+import { collectKernels, generateOptions, supportsSafely } from './kernel_class.ts'
 import { KtlProvider } from './ktl_provider.ts'
 import { KernelList } from './kernel_list.ts'
-import { selectProviders, type Provider, type ProviderSpec } from './provider.ts'
+import { Provider, selectProviders, type ProviderSpec } from './provider.ts'
 import { declaredSources, inSequence, ranked, rankedSources, type Wanted } from './sources.ts'
 import { parseTarget, type TargetSpec } from './target.ts'
 import { Filter, type Where } from './where.ts'
 
+/** What is looked at. */
 export interface DiscoveryOptions {
   /** Compute capability or target. Default: that of the arguments' device, else 100. */
   readonly cc?: TargetSpec
@@ -20,6 +23,7 @@ export interface DiscoveryOptions {
   readonly providers?: readonly ProviderSpec[]
 }
 
+/** Which kernels `getKernels` lists. */
 export interface GetKernelsOptions extends DiscoveryOptions {
   readonly limit?: number
   /** Conditions on the metadata, checked before metadata are made. */
@@ -30,6 +34,13 @@ export interface GetKernelsOptions extends DiscoveryOptions {
 /**
  * Kernels that support `args` on the target, best first; without arguments every kernel there is, in the order of
  * declaration. Never throws for well-formed arguments.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const kernels = getKernels(args, { cc: 100, metadataFilter: (m) => m.design.kind === 'sm100', limit: 5 })
+ * console.log(kernels.length, kernels[0]!.supports(args).ok) // 5 true
  */
 export function getKernels(args?: RuntimeArguments | null, options: GetKernelsOptions = {}): KernelList {
   checkArguments(args, options)
@@ -39,10 +50,9 @@ export function getKernels(args?: RuntimeArguments | null, options: GetKernelsOp
   const reason = (): string => whyEmpty(args, options)
   if (target === null) return KernelList.lazily(0, noKernel, reason)
   const accepts = accepting(filter, options.metadataFilter)
-  const others = providers.flatMap((provider) =>
-    provider instanceof KtlProvider ? [] : usersKernels(provider, args ?? null, target, accepts),
-  )
-  const wanted: Wanted = { target, filter, metadataFilter: options.metadataFilter ?? null }
+  const others = usersKernels(providers, args ?? null, target, accepts)
+  const controls = controlsFilter(args?.performance ?? null)
+  const wanted: Wanted = { target, filter, controls, metadataFilter: options.metadataFilter ?? null }
   const ktl = providers.filter((provider) => provider instanceof KtlProvider)
   const sources = args ? rankedSources(ktl, others, args, wanted) : declaredSources(ktl, others, wanted)
   const { length, kernel } = args ? ranked(sources) : inSequence(sources)
@@ -63,19 +73,29 @@ function accepting(filter: Filter | null, metadataFilter: GetKernelsOptions['met
 }
 
 function usersKernels(
-  provider: Provider,
+  providers: readonly (Provider | KtlProvider)[],
   args: RuntimeArguments | null,
   target: TargetArch,
   accepts: (metadata: KernelMetadata) => boolean,
 ): Kernel[] {
-  const kernels = [...provider.kernels(TARGET_CC[target], args?.epilogue ?? null, accepts)]
+  const { kernels } = collectKernels(usersOf(providers), generateOptions(args, target, accepts))
   return kernels.filter(
-    (kernel) => kernel.metadata.targets.includes(target) && (args === null || kernel.supports(args).ok),
+    (kernel) => kernel.metadata.targets.includes(target) && (args === null || supportsSafely(kernel, args).ok),
   )
 }
 
+const usersOf = (providers: readonly (Provider | KtlProvider)[]): readonly Provider[] =>
+  providers.filter((provider) => provider instanceof Provider)
+
 function whyEmpty(args: RuntimeArguments | null | undefined, options: GetKernelsOptions): string {
-  if (!args) return `no kernel is made for ${describe(options.cc ?? 100)}, or the filter refuses all`
+  if (!args) {
+    const target = parseTarget(options.cc ?? 100)
+    const failed = target
+      ? collectKernels(usersOf(selectProviders(options.providers)), generateOptions(null, target)).failures
+      : []
+    const none = `no kernel is made for ${describe(options.cc ?? 100)}, or the filter refuses all`
+    return [none, ...failed.map(({ code, error }) => `${code}  ${error}`)].join('\n')
+  }
   const explanation = explainKernels(args, options)
   if (explanation.supported > 0)
     return `${options.where === undefined ? 'metadataFilter' : 'where, metadataFilter'} (or limit) refuses all ${explanation.supported} kernels that support the arguments`
@@ -96,6 +116,7 @@ export function targetOf(args: RuntimeArguments | null | undefined, { cc }: Disc
   return parseTarget(cc ?? args?.device.arch ?? 100)
 }
 
+/** What `countKernels` counted. */
 export interface KernelCount {
   readonly target: TargetArch
   readonly instances: number
@@ -103,12 +124,19 @@ export interface KernelCount {
   readonly byRejection: Readonly<Record<string, number>>
 }
 
+/** Which kernels `countKernels` counts. */
 export interface CountOptions extends DiscoveryOptions {
   /** Counts instances that meet these conditions; `byRejection` counts without them. */
   readonly where?: Where
 }
 
-/** How many instances there are for a target, without epilogues; KTL4015 for unknown targets. */
+/**
+ * How many instances there are for a target, without epilogues; KTL4015 for unknown targets.
+ *
+ * @example
+ * const where = { design: { kind: 'simt' }, operands: { A: { dtype: 'f64' } } } as const
+ * console.log(countKernels({ cc: 100, where }).instances) // 16
+ */
 export function countKernels({ cc = 100, providers, where }: CountOptions = {}): KernelCount {
   const target = parseTarget(cc)
   if (target === null)
@@ -118,7 +146,8 @@ export function countKernels({ cc = 100, providers, where }: CountOptions = {}):
   const byRejection: Record<string, number> = {}
   for (const provider of selectProviders(providers)) {
     if (!(provider instanceof KtlProvider)) {
-      instances += [...provider.kernels(TARGET_CC[target], null, accepting(filter, undefined))].length
+      const accepts = accepting(filter, undefined)
+      instances += collectKernels([provider], generateOptions(null, target, accepts)).kernels.length
       continue
     }
     for (const space of provider.spaces) {

@@ -7,6 +7,7 @@ import type { TensorProgram } from '../../compiler/tensor_ir.ts'
 import { topological } from '../../compiler/walk.ts'
 import type { Machine } from './machine.ts'
 
+/** What a kernel is ranked by. */
 export interface Estimate {
   /** Modelled, never measured. */
   readonly microseconds: number

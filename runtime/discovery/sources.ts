@@ -4,8 +4,10 @@ import type { TargetArch } from '../../compiler/instance.ts'
 import type { Kernel } from '../kernel.ts'
 import { KtlKernel } from '../kernel_ktl.ts'
 import type { KernelMetadata } from '../metadata/kernel.ts'
+import { preferTuned, tunedFor } from '../tuning.ts'
 import type { Call } from './call.ts'
 import { designPasses, type Found } from './found.ts'
+import { estimateSafely } from './kernel_class.ts'
 import type { KtlProvider } from './ktl_provider.ts'
 import { ascending } from './order.ts'
 import type { Estimate } from './rank.ts'
@@ -14,6 +16,8 @@ import type { Filter } from './where.ts'
 export interface Wanted {
   readonly target: TargetArch
   readonly filter: Filter | null
+  /** Designs that can do what the arguments' performance controls ask for; null: all can. */
+  readonly controls: Filter | null
   readonly metadataFilter: ((metadata: KernelMetadata) => boolean) | null
 }
 
@@ -34,20 +38,24 @@ export interface Sequence {
 /** Kernels that support the arguments: those with an estimate, in the order in which equal ones stand, then the others. */
 export function rankedSources(providers: readonly KtlProvider[], others: readonly Kernel[], args: RuntimeArguments, wanted: Wanted): Source[] {
   const sources: Source[] = []
+  const tuned = tunedFor(args)
   for (const provider of providers) {
     for (const { found, call } of provider.find(args, wanted.target)) {
-      const source = foundSource(found, call, wanted)
+      const source = preferTuned(foundSource(found, call, wanted), tuned)
       if (source.size > 0) sources.push(source)
     }
   }
   const estimated: { kernel: Kernel; estimate: Estimate }[] = []
   const unranked: Kernel[] = []
   for (const kernel of others) {
-    const estimate = kernel.estimate?.(args)
-    if (estimate) estimated.push({ kernel, estimate })
-    else unranked.push(kernel)
+    const estimate = estimateSafely(kernel, args)
+    if (typeof estimate !== 'string') {
+      estimated.push({ kernel, estimate })
+      continue
+    }
+    kernel.rankReason = `${estimate}: behind those that have one, in the order of its class`
+    unranked.push(kernel)
   }
-  for (const kernel of unranked) kernel.rankReason = 'no estimate: behind those that have one, in the order of its class'
   sources.push({
     size: estimated.length,
     kernel: (i) => estimated[i]!.kernel,
@@ -57,7 +65,12 @@ export function rankedSources(providers: readonly KtlProvider[], others: readonl
   return [...sources, listSource(unranked)]
 } // prettier-ignore
 
-function foundSource(found: Found, call: Call, wanted: Wanted): Source {
+/** In ascending order of names. */
+export interface NamedSource extends Source {
+  nameOf(i: number): string
+}
+
+function foundSource(found: Found, call: Call, wanted: Wanted): NamedSource {
   const { instances, byName } = found
   const chosen = passing(found, wanted, byName)
   const all = chosen.length === instances.length
@@ -65,6 +78,7 @@ function foundSource(found: Found, call: Call, wanted: Wanted): Source {
   return {
     size: chosen.length,
     kernel: (i) => new KtlKernel(instances[byName[indexOf(i)]!]!),
+    nameOf: (i) => instances[byName[indexOf(i)]!]!.name,
     fillTimes(times, at) {
       if (all) return found.fillTimes(call.extents, times, at)
       const own = new Float64Array(instances.length)
@@ -76,12 +90,12 @@ function foundSource(found: Found, call: Call, wanted: Wanted): Source {
 }
 
 /** Places in `order` of the instances that the filters let through. */
-function passing(found: Found, { filter, metadataFilter }: Wanted, order: Uint32Array): Uint32Array {
-  if (filter === null && metadataFilter === null) return order
+function passing(found: Found, { filter, controls, metadataFilter }: Wanted, order: Uint32Array): Uint32Array {
+  if (filter === null && controls === null && metadataFilter === null) return order
   if (filter !== null && !found.operandsPass(filter)) return new Uint32Array(0)
   return Uint32Array.from(order.keys()).filter((place) => {
     const instance = found.instances[order[place]!]!
-    return (filter === null || designPasses(instance, filter)) && (metadataFilter === null || metadataFilter(instance.metadata))
+    return [filter, controls].every((own) => own === null || designPasses(instance, own)) && (metadataFilter === null || metadataFilter(instance.metadata))
   })
 } // prettier-ignore
 

@@ -13,6 +13,7 @@ import {
 } from '../../compiler/family.ts'
 import type { Design, Instance, Rejection, TargetArch } from '../../compiler/instance.ts'
 import { mmaKindOf } from '../../compiler/sm100/mma.ts'
+import { warpMmaFormOf } from '../../compiler/sm80/mma.ts'
 import { wgmmaFormOf } from '../../compiler/sm90/mma.ts'
 import { designsOf } from '../../compiler/schedule.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/tensor_ir.ts'
@@ -34,13 +35,13 @@ export interface Choice {
   readonly alignment: Alignment
 }
 
-const BACKENDS = ['sm100', 'sm90', 'simt'] as const
-export type Backend = (typeof BACKENDS)[number]
+export type Backend = 'sm100' | 'sm90' | 'sm80' | 'simt'
 
-const TENSOR_CORES: Partial<Readonly<Record<TargetArch, Backend>>> = {
+const TENSOR_CORES: Readonly<Record<TargetArch, Backend>> = {
   sm_100a: 'sm100',
   sm_103a: 'sm100',
   sm_90a: 'sm90',
+  sm_80: 'sm80',
 }
 
 /** Instances that are kept, by choice: the least recently used go first. */
@@ -74,9 +75,18 @@ export class FamilySpace {
     this.#contracted = new Set(contractionsOf(family).flatMap(({ a, b }) => [a.name, b.name]))
   }
 
-  backends(target: TargetArch): readonly Backend[] {
-    return BACKENDS.filter(
-      (backend) => backend === 'simt' || (this.#contracted.size > 0 && TENSOR_CORES[target] === backend),
+  /** `asked`: of a call. What TMA cannot address, and integers on sm_103a, run on mma.sync too. */
+  backends(target: TargetArch, asked?: Pick<Choice, 'types' | 'alignment'>): readonly Backend[] {
+    if (this.#contracted.size === 0) return ['simt']
+    const own = TENSOR_CORES[target]
+    return own !== 'sm80' && asked && this.#fallsBack(target, asked) ? [own, 'sm80', 'simt'] : [own, 'simt']
+  }
+
+  #fallsBack(target: TargetArch, { types, alignment }: Pick<Choice, 'types' | 'alignment'>): boolean {
+    return this.family.operands.some(
+      ({ name, dtype }) =>
+        this.#contracted.has(name) &&
+        (alignment[name] === 'element' || (target === 'sm_103a' && DTYPES[resolveType(dtype, types)].class === 'int')),
     )
   }
 
@@ -264,7 +274,9 @@ export class FamilySpace {
 
 /** Instances of one kind are planned alike. */
 function kindOf(backend: Backend, a: DTypeName, b: DTypeName, accumulator: Accumulator): string {
-  const kind = backend === 'sm90' ? wgmmaFormOf(a, b, accumulator)?.k : mmaKindOf(a, b, accumulator)?.kind
+  const formOf = { sm100: mmaKindOf, sm90: wgmmaFormOf, sm80: warpMmaFormOf }[backend as Exclude<Backend, 'simt'>]
+  const form = formOf(a, b, accumulator)
+  const kind = form && ('kind' in form ? form.kind : form.k)
   return `${kind ?? `${a} ${b}`}`
 }
 

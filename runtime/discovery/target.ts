@@ -18,5 +18,6 @@ export function parseTarget(spec: TargetSpec): TargetArch | null {
     })
   const cc = Number(match[1])
   const known = (Object.keys(TARGET_CC) as TargetArch[]).find((target) => TARGET_CC[target] === cc)
-  return known ?? (cc >= 80 && cc < 90 ? 'sm_80' : null)
+  // Code for sm_80 runs on whatever came later.
+  return known ?? (cc >= 80 ? 'sm_80' : null)
 }

@@ -6,7 +6,13 @@ import type { Accumulator } from '../../compiler/dtypes.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { suggest } from '../../grammar/suggest.ts'
 import { ktlError } from '../fail.ts'
-import type { Sm100DesignMetadata, Sm90DesignMetadata, SimtDesignMetadata } from '../metadata/design.ts'
+import type {
+  BLASDesignMetadata,
+  DesignKind,
+  Sm100DesignFields,
+  Sm80DesignFields,
+  Sm90DesignFields,
+} from '../metadata/design.ts'
 import { GemmOperandsMetadata, type OperandsMetadata, type TensorAttributes } from '../metadata/operands.ts'
 import { describe } from '../tensor_layout.ts'
 
@@ -16,11 +22,14 @@ type Pattern<V> = V extends readonly (infer E)[] ? readonly (E | null)[] : V
 export type Condition<V> = Pattern<V> | { readonly in: readonly Pattern<V>[] }
 
 type ConditionsOf<T, K extends keyof T = keyof T> = { readonly [P in K]?: Condition<T[P]> }
-type KindOf = Sm100DesignMetadata['kind'] | Sm90DesignMetadata['kind'] | SimtDesignMetadata['kind'] | 'blas'
 
-export type DesignConditions = ConditionsOf<Omit<Sm100DesignMetadata, 'kind'>> &
-  ConditionsOf<Pick<Sm90DesignMetadata, 'consumers'>> & { readonly kind?: Condition<KindOf> }
-export type OperandConditions = ConditionsOf<TensorAttributes>
+export type DesignConditions = ConditionsOf<Required<Sm100DesignFields>> &
+  ConditionsOf<Pick<Sm90DesignFields, 'schedule' | 'splits'>> &
+  ConditionsOf<Pick<Sm80DesignFields, 'warps'>> &
+  ConditionsOf<Pick<BLASDesignMetadata, 'numSmemStages'>> & { readonly kind?: Condition<DesignKind> }
+export type OperandConditions = ConditionsOf<
+  Pick<TensorAttributes, 'dtype' | 'stride' | 'divisibility' | 'ptrAlignmentBytes'>
+>
 
 /** Everything that is written must hold. A field that a kernel's design does not have holds for no value. */
 export interface Where {
@@ -37,9 +46,9 @@ export interface Where {
 
 const DESIGN_FIELDS: readonly (keyof DesignConditions)[] = [
   'kind', 'tileShape', 'clusterShape', 'fallbackClusterShape', 'use2ctaMma', 'operands', 'tileScheduler', 'useTmaStore', 'stages',
-  'threads', 'sharedMemBytes', 'tmemColumns', 'consumers',
+  'threads', 'sharedMemBytes', 'tmemColumns', 'schedule', 'splits', 'warps', 'mmaInstructionType', 'numSmemStages',
 ] // prettier-ignore
-const OPERAND_FIELDS: readonly (keyof OperandConditions)[] = ['dtype', 'stride', 'divisibility', 'pointerAlignment']
+const OPERAND_FIELDS: readonly (keyof OperandConditions)[] = ['dtype', 'stride', 'divisibility', 'ptrAlignmentBytes']
 const OPERANDS_FIELDS = ['A', 'B', 'out', 'tensors', 'accumulatorType'] as const
 
 type Test = (value: unknown) => boolean

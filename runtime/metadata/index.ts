@@ -2,9 +2,25 @@ export {
   BLASDesignMetadata,
   Sm100DesignMetadata,
   Sm90DesignMetadata,
+  Sm80DesignMetadata,
   SimtDesignMetadata,
+  type BLASDesignFields,
   type DesignMetadata,
   type Shape3,
+  type Sm100DesignFields,
+  type Sm90DesignFields,
+  type Sm80DesignFields,
+  type TileScheduler,
 } from './design.ts'
-export { EpilogueMetadata, KernelMetadata, type KernelMetadataFields } from './kernel.ts'
-export { GemmOperandsMetadata, OperandsMetadata, TensorAttributes } from './operands.ts'
+export { EpilogueMetadata, type EpilogueFields, type Transport } from './epilogue.ts'
+export { KernelMetadata, type KernelMetadataFields } from './kernel.ts'
+export {
+  ElementwiseOperandsMetadata,
+  GemmOperandsMetadata,
+  layoutString,
+  OperandsMetadata,
+  TensorAttributes,
+  type AnyOperandsMetadata,
+  type GemmOperandsFields,
+  type TensorAttributesFields,
+} from './operands.ts'

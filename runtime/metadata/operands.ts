@@ -1,52 +1,184 @@
-import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
-import type { DTypeName } from '../../grammar/vocabulary.ts'
+/** What kernels expect of their tensors. */
+import { DTYPES, isDType, type Accumulator } from '../../compiler/dtypes.ts'
+import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
+import type { RuntimeArguments } from '../arguments/base.ts'
+import type { Status } from '../status.ts'
+import { complete, fieldsOf, malformed } from './check.ts'
+import { operandsSupport } from './supports.ts'
 
-/** What a kernel expects of a tensor. */
+/** Fields of `TensorAttributes`. */
+export interface TensorAttributesFields {
+  readonly dtype: DTypeName
+  readonly stride: readonly number[]
+  readonly divisibility: number
+  /** Default: what `divisibility` elements occupy. */
+  readonly ptrAlignmentBytes?: number
+}
+
+/**
+ * What a kernel expects of a tensor. KTL4175 for values that are none.
+ *
+ * @example
+ * const rowMajor = new TensorAttributes('f16', [0, 0, 1], 8)
+ * console.log(rowMajor.ptrAlignmentBytes)
+ */
 export class TensorAttributes {
   readonly dtype: DTypeName
   /** Pattern over the logical axes at full rank: 1 where the axis is contiguous. [0, 0, 1] is row-major. */
   readonly stride: readonly number[]
-  /** All other strides, and the pointer, are multiples of this many elements. */
+  /** All other strides are multiples of this many elements. */
   readonly divisibility: number
+  /** Bytes that the pointer is aligned to. */
+  readonly ptrAlignmentBytes: number
 
-  constructor({ dtype, stride, divisibility }: Pick<TensorAttributes, 'dtype' | 'stride' | 'divisibility'>) {
-    this.dtype = dtype
-    this.stride = Object.freeze([...stride])
-    this.divisibility = divisibility
+  constructor(fields: TensorAttributesFields)
+  constructor(dtype: DTypeName, stride: readonly number[], divisibility: number, ptrAlignmentBytes?: number)
+  constructor(first: TensorAttributesFields | DTypeName, stride?: readonly number[], divisibility?: number, ptrAlignmentBytes?: number) {
+    const fields = typeof first === 'object' ? first : { dtype: first, stride: stride!, divisibility: divisibility!, ptrAlignmentBytes }
+    if (!isDType(fields.dtype)) throw malformed('dtype', DTYPE_NAMES.join(' '), fields.dtype)
+    if (!Array.isArray(fields.stride) || !fields.stride.every((x) => x === 0 || x === 1) || fields.stride.filter((x) => x === 1).length > 1)
+      throw malformed('stride', 'a pattern such as [0, 0, 1], with 1 for the contiguous axis', fields.stride)
+    const least = Math.ceil((fields.divisibility * DTYPES[fields.dtype].bits) / 8)
+    for (const [what, value] of Object.entries({ divisibility: fields.divisibility, ptrAlignmentBytes: fields.ptrAlignmentBytes ?? least }))
+      if (!Number.isInteger(value) || value < 1) throw malformed(what, 'an integer of at least 1', value)
+    this.dtype = fields.dtype
+    this.stride = Object.freeze([...fields.stride])
+    this.divisibility = fields.divisibility
+    this.ptrAlignmentBytes = fields.ptrAlignmentBytes ?? least
     Object.freeze(this)
   }
 
-  /** Bytes that the pointer is aligned to. */
-  get pointerAlignment(): number {
-    return Math.ceil((this.divisibility * DTYPES[this.dtype].bits) / 8)
+  /** Its fields as plain data. */
+  toJSON(): object {
+    return { ...this }
   }
-}
 
-/** Operands of any kernel by name, inputs first. */
+  /** From the data of `toJSON`. KTL4175 for anything else. */
+  static fromJSON(json: unknown): TensorAttributes {
+    return new TensorAttributes(fieldsOf('tensor attributes', json) as unknown as TensorAttributesFields)
+  }
+} // prettier-ignore
+
+export type OperandsKind = 'kernel' | 'gemm' | 'elementwise'
+
+/**
+ * Operands of any kernel by name, inputs first.
+ *
+ * @example
+ * const f32 = new TensorAttributes('f32', [0, 1], 4)
+ * console.log(Object.keys(new OperandsMetadata({ X: f32, Y: f32 }, null).tensors))
+ */
 export class OperandsMetadata {
+  readonly kind: OperandsKind
   readonly tensors: Readonly<Record<string, TensorAttributes>>
   /** null: nothing is contracted. */
   readonly accumulatorType: Accumulator | null
 
-  constructor(tensors: Readonly<Record<string, TensorAttributes>>, accumulatorType: Accumulator | null) {
+  constructor(tensors: Readonly<Record<string, TensorAttributes>>, accumulatorType: Accumulator | null = null, kind: OperandsKind = 'kernel') {
+    const wrong = Object.entries(tensors).find(([, attributes]) => !(attributes instanceof TensorAttributes))
+    if (wrong) throw malformed(wrong[0], 'TensorAttributes', wrong[1])
+    this.kind = kind
     this.tensors = Object.freeze({ ...tensors })
     this.accumulatorType = accumulatorType
     if (new.target === OperandsMetadata) Object.freeze(this)
   }
-}
 
-/** out = A B: [L, M, K] x [L, K, N] → [L, M, N]. */
+  /** Whether the tensors of a call have what is expected: kind of arguments, dtypes, contiguous axes, alignment, accumulator. */
+  supports(args: RuntimeArguments): Status {
+    return operandsSupport(this, args)
+  }
+
+  /** Its fields as plain data. `OperandsMetadata.fromJSON` and `KernelMetadata.fromJSON` read them back. */
+  toJSON(): object {
+    return { kind: this.kind, tensors: this.tensors, accumulatorType: this.accumulatorType }
+  }
+
+  /** From the data of `toJSON`, of the class that its `kind` names. KTL4175 for anything else. */
+  static fromJSON(json: unknown): AnyOperandsMetadata {
+    const { kind, tensors, accumulatorType } = fieldsOf('operands', json)
+    const named = Object.entries(fieldsOf('operands.tensors', tensors)).map(([name, own]) => [name, TensorAttributes.fromJSON(own)] as const)
+    const { A, B, out, ...others } = Object.fromEntries(named)
+    if (kind === 'kernel') return new OperandsMetadata(Object.fromEntries(named), accumulatorType as Accumulator | null) as AnyOperandsMetadata
+    if ((kind !== 'gemm' && kind !== 'elementwise') || !A || !B || !out || Object.keys(others).length > 0)
+      throw malformed('operands.kind', 'kernel, or gemm or elementwise with tensors A, B and out', kind)
+    if (kind === 'elementwise') return new ElementwiseOperandsMetadata(A, B, out)
+    return complete('operands', new GemmOperandsMetadata(A, B, out, accumulatorType as Accumulator))
+  }
+} // prettier-ignore
+
+/** Fields of `GemmOperandsMetadata`. */
+export type GemmOperandsFields = Pick<GemmOperandsMetadata, 'A' | 'B' | 'out' | 'accumulatorType'>
+
+/**
+ * out = A B: [L, M, K] x [L, K, N] → [L, M, N].
+ *
+ * @example
+ * const f64 = new TensorAttributes('f64', [0, 0, 1], 1)
+ * const operands = new GemmOperandsMetadata(f64, f64, f64, 'f64')
+ * console.log(operands.accumulatorType, layoutString(operands.A, operands.B, operands.out))
+ */
 export class GemmOperandsMetadata extends OperandsMetadata {
+  declare readonly kind: 'gemm'
   declare readonly accumulatorType: Accumulator
   readonly A: TensorAttributes
   readonly B: TensorAttributes
   readonly out: TensorAttributes
 
-  constructor({ A, B, out, accumulatorType }: Pick<GemmOperandsMetadata, 'A' | 'B' | 'out' | 'accumulatorType'>) {
-    super({ A, B, out }, accumulatorType)
+  constructor(fields: GemmOperandsFields)
+  constructor(A: TensorAttributes, B: TensorAttributes, out: TensorAttributes, accumulatorType: Accumulator)
+  constructor(first: GemmOperandsFields | TensorAttributes, second?: TensorAttributes, third?: TensorAttributes, fourth?: Accumulator) {
+    const fields = first instanceof TensorAttributes ? { A: first, B: second!, out: third!, accumulatorType: fourth! } : first
+    const { A, B, out, accumulatorType } = fields
+    if (!isDType(accumulatorType)) throw malformed('accumulatorType', 'f32, f16, f64 or i32', accumulatorType)
+    super({ A, B, out }, accumulatorType, 'gemm')
     this.A = A
     this.B = B
     this.out = out
     Object.freeze(this)
   }
+} // prettier-ignore
+
+/**
+ * out = f(A, B), elementwise.
+ *
+ * @example
+ * const f32 = new TensorAttributes('f32', [0, 1], 4)
+ * console.log(new ElementwiseOperandsMetadata(f32, f32, f32).kind)
+ */
+export class ElementwiseOperandsMetadata extends OperandsMetadata {
+  declare readonly kind: 'elementwise'
+  declare readonly accumulatorType: null
+  readonly A: TensorAttributes
+  readonly B: TensorAttributes
+  readonly out: TensorAttributes
+
+  constructor(A: TensorAttributes, B: TensorAttributes, out: TensorAttributes) {
+    super({ A, B, out }, null, 'elementwise')
+    this.A = A
+    this.B = B
+    this.out = out
+    Object.freeze(this)
+  }
+}
+
+/** `kind` narrows it. */
+export type AnyOperandsMetadata =
+  GemmOperandsMetadata | ElementwiseOperandsMetadata | (OperandsMetadata & { readonly kind: 'kernel' })
+
+type HasStride = { readonly stride: readonly number[] } | { readonly strides: readonly number[] } | readonly number[]
+
+/**
+ * One letter for each operand: `t` where the last axis is contiguous (row-major), `n` where the one before it is, `x`
+ * for anything else. Takes strides, tensors or attributes; strides of 1 on several axes count for the last.
+ *
+ * @example
+ * console.log(layoutString([64, 1], [1, 64], [0, 0, 1])) // tnt
+ */
+export function layoutString(...operands: readonly HasStride[]): string {
+  return operands
+    .map((operand) => {
+      const strides = 'stride' in operand ? operand.stride : 'strides' in operand ? operand.strides : operand
+      return { 0: 't', 1: 'n' }[strides.length - 1 - strides.lastIndexOf(1)] ?? 'x'
+    })
+    .join('')
 }

@@ -6,6 +6,12 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 /** `integers`: small enough that sums of products are exact. */
 export type InputKind = 'integers' | 'normal'
 
+/**
+ * `count` values that suit a dtype: small integers, whose products have exact sums, or normally distributed ones.
+ *
+ * @example
+ * console.log(randomValues('f16', 4, 1, 'integers').length) // 4
+ */
 export function randomValues(dtype: DTypeName, count: number, seed: number, kind: InputKind): Float32Array {
   const { class: kindOf, signed } = DTYPES[dtype]
   if (kindOf === 'bool') return integers(count, seed, 1).map((x) => (x > 0 ? 1 : 0))

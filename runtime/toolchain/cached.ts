@@ -2,24 +2,42 @@ import { KtlError } from '../../grammar/diagnostics.ts'
 import { Cache, cacheKey, defaultCache } from '../cache/cache.ts'
 import { compileCuda, checkArch, GENERATED_FLAGS, type Compiled, type CompileOptions } from './compile.ts'
 import { findNvcc } from './nvcc.ts'
+import { compileNvrtc, nvrtcVersion } from './nvrtc.ts'
 
 export interface CachedCompileOptions extends CompileOptions {
   /** Default: the cache of the process. */
   readonly cache?: Cache
 }
 
-/** As `compileCuda`, once for each (CUDA text, nvcc version, flags, target, format). Failures are not cached. */
+interface Compiler {
+  readonly version: string
+  compile(cuda: string, options: CompileOptions): Promise<Compiled>
+}
+
+/** nvcc, or NVRTC where there is no nvcc. KTL6001 without both. */
+async function findCompiler(): Promise<Compiler> {
+  try {
+    const { version } = await findNvcc()
+    return { version, compile: compileCuda }
+  } catch (error) {
+    const version = error instanceof KtlError && error.code === 'KTL6001' ? nvrtcVersion() : null
+    if (version === null) throw error
+    return { version, compile: (cuda, options) => compileNvrtc(cuda, version, options) }
+  }
+}
+
+/** CUDA C++ to an image, once for each (text, compiler version, flags, target, format). Failures are not cached. */
 export async function compileCached(cuda: string, options: CachedCompileOptions): Promise<Compiled> {
   const { arch, kind, flags = GENERATED_FLAGS, name = '', cache = defaultCache(), signal } = options
   checkArch(arch)
-  const nvcc = await findNvcc()
-  const key = cacheKey(['compiled-1', cuda, nvcc.version, JSON.stringify(flags), arch, kind, name])
+  const compiler = await findCompiler()
+  const key = cacheKey(['compiled-1', cuda, compiler.version, JSON.stringify(flags), arch, kind, name])
   for (;;) {
     signal?.throwIfAborted()
     let ours = false
     const make = async (): Promise<Uint8Array> => {
       ours = true
-      return pack(await compileCuda(cuda, options))
+      return pack(await compiler.compile(cuda, options))
     }
     try {
       return unpack(await cache.getOrMake(key, make))

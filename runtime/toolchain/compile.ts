@@ -29,6 +29,8 @@ export interface CompileOptions {
   readonly sources?: KernelSources | undefined
   readonly signal?: AbortSignal | undefined
   readonly timeoutMs?: number
+  /** PTX of this very text, for a cubin: saves making it again. */
+  readonly ptx?: Uint8Array
 }
 
 export interface Compiled {
@@ -48,6 +50,14 @@ export function checkArch(arch: string): void {
   if (/^sm_\d{2,3}[af]?$/.test(arch)) return
   throw ktlError('KTL4015', { what: 'arch', expected: 'a target of nvcc such as sm_100a', got: describe(arch) })
 }
+
+/** Arguments of nvcc for generated text. */
+export const ptxArguments = (arch: string, source: string, out: string, flags: readonly string[] = GENERATED_FLAGS): string[] =>
+  [...flags, `-arch=${arch}`, '-ptx', source, '-o', out] // prettier-ignore
+
+/** Arguments of nvcc for the assembler, which reports resources to stderr. */
+export const cubinArguments = (arch: string, ptx: string, out: string): string[] =>
+  [`-arch=${arch}`, '-lineinfo', '-Xptxas', '-v', '-cubin', ptx, '-o', out] // prettier-ignore
 
 /**
  * CUDA C++ to PTX or to a cubin. A cubin is made of the very PTX that the virtual device would run. The result
@@ -70,24 +80,18 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
         return result
       }
       const at = (file: string): string => path.join(folder, file)
-      await fs.writeFile(at(FILE), cuda)
-      await nvccRun([...flags, `-arch=${arch}`, '-ptx', FILE, '-o', 'kernel.ptx'])
-      const ptx = stripPaths(await fs.readFile(at('kernel.ptx'), 'utf8'), folder, name)
+      const fromText = async (): Promise<string> => {
+        await fs.writeFile(at(FILE), cuda)
+        await nvccRun(ptxArguments(arch, FILE, 'kernel.ptx', flags))
+        return stripPaths(await fs.readFile(at('kernel.ptx'), 'utf8'), folder, name)
+      }
+      const ptx = options.ptx ? Buffer.from(options.ptx).toString() : await fromText()
       if (kind === 'ptx') return { kind, image: Buffer.from(ptx), resources: [], nvccVersion: nvcc.version }
 
       await fs.writeFile(at('kernel.ptx'), ptx)
       // ptxas records the time of the source file where it finds it, and equal inputs would give unequal cubins.
-      await fs.rm(at(FILE))
-      const report = await nvccRun([
-        `-arch=${arch}`,
-        '-lineinfo',
-        '-Xptxas',
-        '-v',
-        '-cubin',
-        'kernel.ptx',
-        '-o',
-        'kernel.cubin',
-      ])
+      await fs.rm(at(FILE), { force: true })
+      const report = await nvccRun(cubinArguments(arch, 'kernel.ptx', 'kernel.cubin'))
       const image = new Uint8Array(await fs.readFile(at('kernel.cubin')))
       return { kind, image, resources: parseResources(report.output), nvccVersion: nvcc.version }
     }),

@@ -22,6 +22,10 @@ import { createScope, type Ktl } from './scope.ts'
 const WITHOUT_EXAMPLE: Readonly<Record<string, string>> = {
   KTL5018: 'a launch that is cancelled rejects with the reason of its signal',
   KTL5021: '`device.free` refuses the address first, with KTL4014',
+  KTL6030: 'only a GPU is lost: test/runtime/cuda.test.ts',
+  KTL6031: 'only a driver refuses: test/runtime/cuda.test.ts',
+  KTL6032: 'only the memory of a GPU runs out so: test/runtime/cuda.test.ts',
+  KTL6033: 'only a driver loads machine code: test/runtime/cuda.test.ts',
   KTL9001: 'stands for mistakes of ktl that are not known',
 }
 

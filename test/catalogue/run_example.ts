@@ -5,7 +5,7 @@ import type { Diagnostic } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
 import { Output } from '../../runtime/cli/output.ts'
 import { createProgram, usageError } from '../../runtime/cli/program.ts'
-import { checkSource } from '../../runtime/cli/sources.ts'
+import { checkSource } from '../../runtime/check_source.ts'
 import { ktlProvider } from '../../runtime/discovery/provider.ts'
 import { loadSource } from '../../runtime/program.ts'
 
@@ -15,12 +15,14 @@ export type Scope = Readonly<Record<string, unknown>>
 export const codesOfProgram = (text: string): string[] =>
   checkSource({ name: 'a.ktl', text }).diagnostics.map((d) => d.code)
 
-/** Why there are no instances, or not all that the schedules list, on sm_100a. */
+/** Why there are no instances, or not all that the schedules list, on the target of the schedule; else on sm_100a. */
 export function codesOfLowering(text: string): string[] {
+  const [, on] = / on (sm_90|sm_80)\b/.exec(text) ?? []
+  const target = on === 'sm_90' ? 'sm_90a' : on === 'sm_80' ? 'sm_80' : 'sm_100a'
   const { kernels } = loadSource({ name: 'a.ktl', text })
   return Object.values(kernels).flatMap(({ family }) => {
     if (family.notLowered.length > 0) return family.notLowered.map((d) => d.code)
-    const { rejections } = ktlProvider.spaceOf(family).count('sm_100a')
+    const { rejections } = ktlProvider.spaceOf(family).count(target)
     return rejections.map(({ rejection }) => rejection.code)
   })
 }

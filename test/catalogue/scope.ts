@@ -1,5 +1,6 @@
 /** What the calls of examples see besides the exports of `ktl`. */
 import { createHash } from 'node:crypto'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import type { LaunchRecipe } from '../../codegen/generated.ts'
 import type * as Runtime from '../../runtime/index.ts'
 import { packParameters } from '../../runtime/launch.ts'
@@ -68,10 +69,21 @@ export async function createScope(ktl: Ktl) {
     address: device.malloc(64 * 128),
     ptxText: PTX,
     cubinBytes: Uint8Array.of(0x7f, 0x45, 0x4c, 0x46),
+    /** A folder with a manifest that a version of ktl wrote, and none of the kernels that it lists. */
+    folderOfVersion: (version: string, ...names: string[]) => folderOf(version, names),
     /** The artifact's bytes as a version of ktl with another header would have written them. */
     serializedWith: (header: object) => withHeader(artifact.serialize(), header),
   } // prettier-ignore
   return { scope, device, close: () => Promise.all([device.close(), otherDevice.close()]) }
+}
+
+function folderOf(version: string, names: readonly string[]): string {
+  const folder = mkdtempSync('artifacts-')
+  const artifacts = names.map((kernelName) => ({
+    kernelName, target: 'sm_100a', formats: ['ptx'], toolkit: '13.0.88', file: `sm_100a/${kernelName}.ktlbin`, bytes: 1, sha256: '0'.repeat(64),
+  })) // prettier-ignore
+  writeFileSync(`${folder}/manifest.json`, JSON.stringify({ format: 1, ktl: version, ir: 1, sources: [], artifacts }))
+  return folder
 }
 
 /** Magic, length of the header, its sha256, the header, sections. */

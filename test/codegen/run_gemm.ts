@@ -1,9 +1,12 @@
-/** Compiles one design of a GEMM, for SM100 or SM90, and runs it on the virtual device, against a plain loop over integers. */
-import { generatePlan, planInstance } from '../../codegen/index.ts'
+/** Compiles one design of a GEMM, for SM100, SM90 or SM80, and runs it on the virtual device, against a plain loop over integers. */
+import { generatePlan, planInstance, type Plan } from '../../codegen/index.ts'
+import { printSm80 } from '../../codegen/sm80/kernel.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Design, Sm100Design, Sm90Design } from '../../compiler/instance.ts'
+import type { Design, Sm100Design, Sm80Design, Sm90Design } from '../../compiler/instance.ts'
 import { lowerSm100 } from '../../compiler/sm100/lower.ts'
+import { lowerSm80 } from '../../compiler/sm80/lower.ts'
 import { lowerSm90 } from '../../compiler/sm90/lower.ts'
+import type { TileProgram } from '../../compiler/tile_ir.ts'
 import { verifyTileProgram } from '../../compiler/verify_tile.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
@@ -21,6 +24,9 @@ export interface WideCase {
   readonly design?: Partial<Sm100Design>
   /** Runs on SM90. */
   readonly sm90?: Partial<Sm90Design>
+  /** The SM80 kernel, on SM90, or on SM100. */
+  readonly sm80?: Partial<Sm80Design>
+  readonly on?: 'sm_90a' | 'sm_100a'
   /** Memory orders where they are not the logical ones, innermost last: `{ A: 'lkm' }`. */
   readonly orders?: Readonly<Record<string, string>>
   /** Operands whose rows are packed without regard to 16 bytes. */
@@ -29,6 +35,8 @@ export interface WideCase {
   readonly gated?: boolean
   readonly extents?: Partial<Record<'l' | 'm' | 'n' | 'k', number>>
   readonly smCount?: number
+  /** Breaks the tile program of an SM80 kernel. */
+  readonly edit?: (program: TileProgram) => TileProgram
 }
 
 export interface WideResult {
@@ -62,14 +70,17 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
     orders: Object.fromEntries(Object.entries(c.orders ?? {}).map(([name, axes]) => [name, [...axes]])),
     divisibility: Object.fromEntries(unaligned.map((name) => [name, 'element' as const])),
   })
-  const target = c.sm90 ? 'sm_90a' : 'sm_100a'
+  const target = c.on ?? (c.sm90 || c.sm80 ? 'sm_90a' : 'sm_100a')
   const plan = planInstance({ program, target, design: designOf(c, 128 / DTYPES[a].storageBytes) })
   if (!('kind' in plan) || plan.kind === 'simt') throw new Error(`not planned: ${JSON.stringify(plan)}`)
-  const problems = verifyTileProgram(plan.kind === 'sm90' ? lowerSm90(plan) : lowerSm100(plan))
+  const problems = verifyTileProgram(lower(plan))
   if (problems.length > 0) throw new Error(problems.join('\n'))
-  const kernel = generatePlan(plan, 'ktl.wide')
+  const kernel =
+    c.edit && plan.kind === 'sm80'
+      ? printSm80(plan, c.edit(lowerSm80(plan)), 'ktl.wide')
+      : generatePlan(plan, 'ktl.wide')
 
-  const device = await openDevice(c.sm90 ? 'virtual-sm90' : 'virtual-sm100', { smCount: c.smCount ?? 8 })
+  const device = await openDevice(target === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100', { smCount: c.smCount ?? 8 })
   try {
     const module = await device.compileCuda(kernel.cuda, { arch: target })
     const made = Object.fromEntries(
@@ -102,7 +113,13 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
   }
 }
 
+function lower(plan: Exclude<Plan, { kind: 'simt' }>): TileProgram {
+  if (plan.kind === 'sm80') return lowerSm80(plan)
+  return plan.kind === 'sm90' ? lowerSm90(plan) : lowerSm100(plan)
+}
+
 function designOf(c: WideCase, tileK: number): Design {
+  if (c.sm80) return { kind: 'sm80', warps: 'auto', tile: [...c.tile, tileK], operands: 'ab', stages: 'auto', ...c.sm80 }
   if (c.sm90) return { kind: 'sm90', consumers: 'cooperative', tile: [...c.tile, tileK], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...c.sm90 }
   return design(c.tile, { cluster: [c.design?.use2ctaMma ? 2 : 1, 1, 1], ...c.design })
 } // prettier-ignore

@@ -102,11 +102,12 @@ kernel amax(X: f32[m, n], s: f32 = 1) -> (Y: f16[m, n], amax: f32[m]) {
   amax[m] = max[n](abs(X * s))
 }
 kernel swiglu(A: bf16[m, k], Bg: bf16[k, f], Bu: bf16[k, f]) -> H: bf16[m, f] { H = silu(sum[k](A * Bg)) * sum[k](A * Bu) }
+kernel many(${Array.from({ length: 60 }, (_, i) => `A${i}: f32[m, n]`).join(', ')}) -> Z: f32[m, n] { Z = A0 + A59 }
 kernel add<T: f32 | i32>(X: T[i, j], Y: T[i, j], a: f32) -> Z: T[i, j] { Z = T(X * a) + Y }
 `
 
 const USE = `import { EpilogueArguments, KernelArguments, register, type Device, type Tensor } from '../../runtime/index.ts'
-import kernels, { add, amax, gemm, program, scale, swiglu, two } from './kinds.ts'
+import kernels, { add, amax, gemm, many, program, scale, swiglu, two } from './kinds.ts'
 
 export async function use(device: Device, m: number, view: Tensor) {
   const h = <const S extends readonly number[]>(...shape: S) => device.empty('f16', shape)
@@ -124,6 +125,9 @@ export async function use(device: Device, m: number, view: Tensor) {
   await swiglu({ A: b(8, 16), Bg: b(16, 4), Bu: b(16, 4), H: b(8, 4) })
   await amax({ X: f(4, 8), Y: h(4, 8), amax: f(4) })
   await add({ X: f(4, 8), Y: f(4, 8), Z: f(4, 8), a: 2 })
+  await many({ ${Array.from({ length: 60 }, (_, i) => `A${i}: f(4, 8)`).join(', ')}, Z: f(4, 8) })
+  // @ts-expect-error: the last of many
+  await many({ ${Array.from({ length: 60 }, (_, i) => `A${i}: f(4, 8)`).join(', ')}, Z: f(4, 9) })
   add.getKernels({ X: f(4, 8), Y: f(4, 8), Z: f(4, 8), a: 2 }, { limit: 1 })[0]?.metadata.kernelName
   new KernelArguments(swiglu, { A: b(8, 16), Bg: b(16, 4), Bu: b(16, 4), H: b(8, 4) })
   new EpilogueArguments(scale, { C: h(8, 32), F: f(8, 32) })

@@ -13,10 +13,10 @@ typedef long long i64;
 /// CUtensorMap: 128 opaque bytes that the driver encodes.
 struct alignas(64) TensorMap { u64 words[16]; };
 
-constexpr u32 CTA_M = 128, TILE_N = 128, TILE_K = 64;  // k is one 128-byte swizzle span
+constexpr u32 CTA_M = 128, TILE_N = 128, TILE_K = 64;  // k is 128 bytes
 constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // CTAs of a cluster along m and n
 constexpr u32 TMA_BYTES = 32768;  // what TMA brings for one stage of a CTA
-constexpr u32 ROWS_PER_WARP = 32;  // of the tile in the lane quarter of an epilogue warp
+constexpr u32 ROWS_PER_WARP = 32;  // of the tile in the lanes of an epilogue warp
 constexpr u32 TMEM_COLUMNS = 256, ACC_COLUMNS = 128;  // 2 accumulators, rounded up to a power of two
 constexpr u32 INSTRUCTION = 0x08210010;  // f16 x f16 -> f32, 128 x 128, A K-major, B N-major
 constexpr u64 A_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 1024, 128B swizzle
@@ -77,9 +77,6 @@ __device__ __forceinline__ void bulk_commit() {
 template <int PENDING>
 __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
-}
-__device__ __forceinline__ void bulk_wait() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::  : "memory");
 }
 // Makes this thread's shared-memory writes visible to the async proxy (TMA).
 __device__ __forceinline__ void fence_proxy_async() {
@@ -185,7 +182,7 @@ ktl__fused(
   const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);
   const u32 works = units_m * units_n * L * CLUSTER;
   const u32 first_work = blockIdx.x;
-  // K = 0 loads one tile from outside the tensors: zeros.
+  // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;
 
   if (warp == 4) {
@@ -280,7 +277,7 @@ ktl__fused(
       if (++acc == 2) { acc = 0; acc_phase ^= 1; }
     }
     if (lane == 0) {
-      bulk_wait();
+      bulk_wait_read<0>();
     }
   }
 

@@ -9,66 +9,34 @@ __device__ __forceinline__ float ktl_bf16_to_f32(unsigned short x) {
   return __uint_as_float((unsigned int)x << 16);
 }
 
-// exp(x + low) = result * 2^n with the result in [0.7, 1.42]; |x| <= 170.
-__device__ __forceinline__ float ktl_exp_split_f32(float x, float low, int& n) {
-  const float shifted = __fmaf_rn(x, 1.44269502f, 12582912.0f);  // the nearest integer to x / ln 2 in the low bits
-  n = __float_as_int(shifted) - 0x4b400000;
-  const float whole = shifted - 12582912.0f;
-  float f = __fmaf_rn(whole, -0.693147182f, x);
-  f = __fmaf_rn(whole, 1.90465421e-9f, f) + low;
-  float p = 0.00139264005f;
-  p = __fmaf_rn(p, f, 0.00836335268f);
-  p = __fmaf_rn(p, f, 0.0416665533f);
-  p = __fmaf_rn(p, f, 0.166665759f);
-  p = __fmaf_rn(p, f, 0.5f);
-  p = __fmaf_rn(p, f, 1.0f);
-  return __fmaf_rn(p, f, 1.0f);
+__device__ __forceinline__ float ktl_max_f32(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
 }
 
-// x * 2^n rounded once, for n in [-252, 254] and |x| near 1: 2^n as two exact factors.
-__device__ __forceinline__ float ktl_scale_f32(float x, int n) {
-  const int half = n >> 1;
-  return x * __int_as_float((half + 127) << 23) * __int_as_float((n - half + 127) << 23);
+__device__ __forceinline__ float ktl_rcp(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
-// 1 / b for b well inside the normal range; the Newton step hides which approximation the machine has.
-__device__ __forceinline__ float ktl_reciprocal_f32(float b) {
-  float r;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
-  return __fmaf_rn(__fmaf_rn(-b, r, 1.0f), r, r);
+__device__ __forceinline__ float ktl_ex2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 
-// a / b for b well inside the normal range.
-__device__ __forceinline__ float ktl_divide_f32(float a, float b) {
-  const float r = ktl_reciprocal_f32(b);
-  const float q = a * r;
-  return __fmaf_rn(__fmaf_rn(-b, q, a), r, q);
+// 1 / (1 + 2^z), given z - 24
+__device__ __forceinline__ float ktl_logistic_short(float z_24) {
+  return ktl_rcp(ktl_ex2(z_24) + 5.96046448e-8f) * 5.96046448e-8f;
 }
 
-// t / (1 + exp(w + low)) for 0 <= w <= 170: sigmoid of the negative side, times t.
-__device__ __forceinline__ float ktl_sigmoid_tail_f32(float t, float w, float low) {
-  int n;
-  const float r = ktl_exp_split_f32(-w, -low, n);
-  const float e = ktl_scale_f32(r, n);
-  return ktl_scale_f32(ktl_divide_f32(t * r, 1.0f + e), n);
-}
-
-// x * sigmoid(w), w = 2 sqrt(2/pi) (x + 0.044715 x^3) in two floats: the exponential magnifies errors of w.
-__device__ __forceinline__ float ktl_gelu_tanh_f32(float x) {
-  const float a = fabsf(x);
-  const float t = a > 12.0f ? 12.0f : a;
-  const float square = t * t;
-  const float square_low = __fmaf_rn(t, t, -square);
-  const float cubic = 0.0713548139f * square;
-  const float sum = cubic + 1.59576917f;
-  const float rest = sum - 1.59576917f;
-  float sum_low = (1.59576917f - (sum - rest)) + (cubic - rest);
-  sum_low += __fmaf_rn(0.0713548139f, square, -cubic);
-  sum_low += __fmaf_rn(0.0713548139f, square_low, __fmaf_rn(2.39883247e-9f, square, -4.53406805e-8f));
-  const float w = t * sum;
-  const float w_low = __fmaf_rn(t, sum, -w) + t * sum_low;
-  const float tail = ktl_sigmoid_tail_f32(t, w, w_low);
-  return x < 0.0f ? -tail : x - tail;
+// x * sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3))
+__device__ __forceinline__ float ktl_gelu_tanh_short(float x) {
+  const float a = ktl_max_f32(x, -20.0f);
+  const float p = __fmaf_rn(a * a, -0.102943240f, -2.30220819f);
+  return a * ktl_logistic_short(__fmaf_rn(a, p, -24.0f));
 }
 
 __device__ __forceinline__ unsigned short ktl_f32_to_bf16(float x) {
@@ -124,7 +92,7 @@ ktl__linear_gelu_simt(
       __syncthreads();
     }
     if (i_m < x_m && i_n < x_n) {
-      const float gelu_tanh_1 = ktl_gelu_tanh_f32(sum_0 + ktl_bf16_to_f32(op_bias[i_n * op_bias_stride_n]));
+      const float gelu_tanh_1 = ktl_gelu_tanh_short(sum_0 + ktl_bf16_to_f32(op_bias[i_n * op_bias_stride_n]));
       op_D[i_m * op_D_stride_m + i_n * op_D_stride_n] = ktl_f32_to_bf16(gelu_tanh_1);
     }
   }

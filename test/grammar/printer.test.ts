@@ -1,10 +1,9 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { parseEpilogue, parseProgram } from '../../grammar/parse.ts'
 import { printEpilogue, printExpr, printProgram } from '../../grammar/printer.ts'
 import { renderDiagnostics } from '../../grammar/render.ts'
 import * as arbitrary from './arbitraries.ts'
-import { dedent } from './expect.ts'
 
 const { withoutSpans } = arbitrary
 const format = (text: string): string => {
@@ -49,81 +48,6 @@ test('expressions carry the parentheses that precedence needs, and no others', (
     }),
     { numRuns: 500 },
   )
-})
-
-describe('comments keep their place', () => {
-  const table: readonly (readonly [string, string])[] = [
-    [
-      `
-      // head
-
-      /// Documented.
-      /// Twice.
-      kernel f(A: f32[m]) -> D: f32[m] { // open
-        // before x
-        x = A // behind x
-        /// documents D
-        D = x; // behind D
-        // last
-      } // closed
-      // tail
-      `,
-      `
-      // head
-      /// Documented.
-      /// Twice.
-      kernel f(A: f32[m]) -> D: f32[m] {
-        // open
-        // before x
-        x = A // behind x
-        /// documents D
-        D = x // behind D
-        // last
-      } // closed
-
-      // tail
-      `,
-    ],
-    [
-      `
-      kernel f(
-        A: f32[m], // the input
-        // another
-        B: f32[m]
-      ) -> D: f32[m] {
-        D = A // left
-          + B // right
-      }
-      schedule f on simt {
-        // sizes
-        tile 16x16 // small
-          | 32x32
-        //// not a doc comment
-      }
-      `,
-      `
-      // the input
-      // another
-      kernel f(A: f32[m], B: f32[m]) -> D: f32[m] {
-        D = A + B // left
-        // right
-      }
-
-      schedule f on simt {
-        // sizes
-        tile 16x16 | 32x32 // small
-        //// not a doc comment
-      }
-      `,
-    ],
-    ['/// Documents nothing.\n\nkernel f() -> D: f32[m] {}', '/// Documents nothing.\n\nkernel f() -> D: f32[m] {}'],
-    ['// only a comment', '// only a comment'],
-    ['', ''],
-  ]
-  test.each(table)('%s', (input, expected) => {
-    const text = dedent(expected)
-    expect(format(dedent(input))).toBe(text === '' ? '' : `${text}\n`)
-  })
 })
 
 test('a header longer than 120 columns takes a line for each operand', () => {

@@ -141,7 +141,7 @@ test.each([
 })
 
 test('the largest expression that is allowed prints', () => {
-  const text = `kernel f(A: f32[m]) -> D: f32[m] {\n  D = ${'A + '.repeat(2047)}A\n}\n`
+  const text = `kernel f(A: f32[m]) -> D: f32[m] {\n  D = A${'\n    + A'.repeat(2047)}\n}\n`
   const { program, diagnostics } = parseProgram({ name: 'a.ktl', text })
   expect(diagnostics).toEqual([])
   expect(printProgram(program)).toBe(text)

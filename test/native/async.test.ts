@@ -140,6 +140,12 @@ extern "C" __global__ void copies(int* out, const int* in, int forget) {
   wait(smem(&bar), 0);
   out[32 + i] = x[1][i]; out[64 + i] = x[2][i];
 }
+extern "C" __global__ void tail(int* out, const int* in, int last) {  // 10 ints in chunks of 4
+  __shared__ __align__(16) int x[3][4]; int i = threadIdx.x;
+  if (i < 3) asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(smem(x[i])), "l"(in + 4 * i), "r"(i < 2 ? 16 : last) : "memory");
+  asm volatile("cp.async.wait_all;" ::: "memory"); __syncwarp();
+  if (i < 12) out[i] = x[i / 4][i % 4];
+}
 extern "C" __global__ void states(u64* out) {
   __shared__ __align__(8) u64 bar; u64 t; u32 p, *o = (u32*)(out + 8); int i = 0;
   init(smem(&bar), 3);
@@ -378,6 +384,14 @@ test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('cp.async groups an
   expect((await pieces.run('copies', [out, input, 0], order)).findings).toEqual([])
   expect([...pieces.read(out, 96, Int32Array)]).toEqual(Array.from({ length: 96 }, (_, i) => (i < 80 ? i + 5 : 0)))
   expect(codes(await pieces.run('copies', [out, input, 1], { order: 'lazy' }))).toEqual(['KTL5004'])
+})
+
+test('an asynchronous copy reads as many bytes as its size says', async () => {
+  const values = Int32Array.from({ length: 10 }, (_, i) => i + 1)
+  const [input, out] = [pieces.upload(values), pieces.allocate(48)]
+  expect((await pieces.run('tail', [out, input, 8])).findings).toEqual([])
+  expect([...pieces.read(out, 12, Int32Array)]).toEqual([...values, 0, 0])
+  expect(codes(await pieces.run('tail', [out, input, 16]))).toEqual(['KTL5001'])
 })
 
 test('mbarrier state words and phases', async () => {

@@ -26,6 +26,22 @@ const registers = ({ k, a, d }: Mma) => {
   const words = (rows: number) => (rows * k * BITS[a]!) / 1024
   return { a: words(16), b: words(8), d: d === 'f16' ? 2 : 4 }
 }
+/** Rows and depth of mma.sync on f64; matrices lie row by row (B column by column) in memory. */
+const F64 = [[8, 4], [16, 4], [16, 8], [16, 16]] as const // prettier-ignore
+function f64Kernel([m, k]: readonly [number, number], index: number): string {
+  const [ac, bc, cc] = [(m * k) / 32, k / 4, m / 4]
+  const regs = (from: number, n: number) => `{${Array.from({ length: n }, (_, i) => `%${from + i}`).join(', ')}}`
+  const operands = (x: string, n: number, how: string) => Array.from({ length: n }, (_, i) => `"${how}"(${x}[${i}])`).join(', ') // prettier-ignore
+  return `
+extern "C" __global__ void f64_${index}(double* out, const double* A, const double* B, const double* C) {
+  int g = threadIdx.x / 4, q = threadIdx.x % 4; double a[${ac}], b[${bc}], c[${cc}];
+  for (int r = 0; r < ${ac}; r++) a[r] = A[(g + 8 * (r % ${m / 8})) * ${k} + q + 4 * (r / ${m / 8})];
+  for (int r = 0; r < ${bc}; r++) b[r] = B[g * ${k} + q + 4 * r];
+  for (int r = 0; r < ${cc}; r++) c[r] = C[(g + 8 * (r / 2)) * 8 + 2 * q + r % 2];
+  asm volatile("mma.sync.aligned.m${m}n8k${k}.row.col.f64.f64.f64.f64 ${regs(0, cc)}, ${regs(cc, ac)}, ${regs(cc + ac, bc)}, ${regs(0, cc)};" : ${operands('c', cc, '+d')} : ${operands('a', ac, 'd')}, ${operands('b', bc, 'd')});
+  for (int r = 0; r < ${cc}; r++) out[(g + 8 * (r / 2)) * 8 + 2 * q + r % 2] = c[r];
+}`
+}
 function mmaKernel(mma: Mma, index: number): string {
   const n = registers(mma)
   const group = (count: number, first: number) => `{${range(count).map((i) => `%${first + i}`).join(', ')}}` // prettier-ignore
@@ -84,7 +100,7 @@ extern "C" __global__ void vector${index}(u32* memory, const u32* in, u32* old) 
 }
 
 const source = `${prelude}
-${MMAS.map(mmaKernel).join('')}${MOVES.map(moveKernel).join('')}${VECTORS.map(vectorKernel).join('')}
+${MMAS.map(mmaKernel).join('')}${F64.map(f64Kernel).join('')}${MOVES.map(moveKernel).join('')}${VECTORS.map(vectorKernel).join('')}
 extern "C" __global__ void transposed(u32* out, const u32* in) { u32 r; asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(in[threadIdx.x])); out[threadIdx.x] = r; }
 #define ATOM(type, op, c, T, i, x) { T r; asm volatile("atom.global." op "." type " %0, [%1], %2;" : "=" c(r) : "l"(m + i), c((T)(x)) : "memory"); }
 extern "C" __global__ void narrow(u64* m, u64* old) {  // one lane after the other on one word each
@@ -121,6 +137,20 @@ function fragments(type: string, rows: number, k: number, values: number[]): Uin
   })
 }
 const nameOf = ({ k, a, b, d, saturate }: Mma) => `m16n8k${k} ${d} ${a} ${b}${saturate ? ' satfinite' : ''}`
+test.each(F64.map((shape, i) => [shape.join('×'), shape, i] as const))('mma.sync f64 %s', async (_, [m, k], index) => {
+  const [a, b, c] = [m * k, 8 * k, m * 8].map((n) => Float64Array.from({ length: n }, () => Math.random() - 0.5)) as [Float64Array, Float64Array, Float64Array] // prettier-ignore
+  const out = gpu.allocate(m * 64)
+  const { findings } = await gpu.run(`f64_${index}`, [out, gpu.upload(a), gpu.upload(b), gpu.upload(c)])
+  expect(findings).toEqual([])
+  const got = gpu.read(out, m * 8, Float64Array)
+  for (let row = 0; row < m; ++row)
+    for (let column = 0; column < 8; ++column) {
+      let sum = c[row * 8 + column]!
+      for (let i = 0; i < k; ++i) sum += a[row * k + i]! * b[column * k + i]!
+      expect(got[row * 8 + column]).toBeCloseTo(sum, 13)
+    }
+})
+
 test.each(MMAS.map((mma, i) => [nameOf(mma), mma, i] as const))('mma.sync %s', async (_, mma, index) => {
   const { k, a, b, d, saturate } = mma
   const A = range(16 * k).map(() => valueOf(a))

@@ -21,6 +21,7 @@ const units = [
   'tmem',
   'umma_kernel',
   'fused_sum',
+  'fused_sum_lanes',
   'umma',
 ].map((name) => join(root, 'src', 'virtual', `${name}.cc`))
 const tests = ['main', 'formats_test', 'tma_test', 'tmem_test', 'umma_test', 'umma_kernel_test'].map((name) =>
@@ -56,7 +57,7 @@ test.each([
   ['tma', 9],
   ['tmem', 6],
   ['descriptors', 2],
-  ['umma', 11],
+  ['umma', 12],
 ])(
   'the %s tests in C++ pass',
   async (group, count) => {

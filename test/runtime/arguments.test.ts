@@ -44,7 +44,7 @@ describe('GemmArguments', () => {
     ['out without L', () => ({ A: empty('f16', [2, 64, 32]), B, out }), 'KTL4020', /out must be a tensor with axis L \(A has it\)/],
     ['only out with L', () => ({ A, B, out: empty('f32', [2, 64, 48]) }), 'KTL4020', /B must be a tensor with axis L \(only one input may leave it out\)/],
     ['no tensor', () => ({ A: 3, B, out }), 'KTL4024', /`A` must be a tensor/],
-    ['host output', () => ({ A, B, out: { data: new Float32Array(64 * 48), shape: [64, 48] } }), 'KTL4024', /`out` must be a tensor of a device/],
+    ['host output', () => ({ A, B, out: { dataSync: () => new Float32Array(64 * 48), dtype: 'float32', shape: [64, 48] } }), 'KTL4024', /`out` must be a tensor of a device/],
     ['accumulator', () => ({ A, B, out, accumulatorType: 'f8' }), 'KTL4015', /accumulatorType must be f32/],
     ['epilogue', () => ({ A, B, out, epilogue: 'relu(acc)' }), 'KTL4024', /`epilogue` must be EpilogueArguments/],
     ['freed', () => { const freed = empty('f16', [64, 32]); freed.free(); return { A: freed, B, out } }, 'KTL4006', /has been freed/],

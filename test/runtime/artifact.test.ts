@@ -56,6 +56,12 @@ function forge(change: (header: Record<string, any>) => unknown): Uint8Array {
   return new Uint8Array(Buffer.concat([prefix, digest, changed, file.subarray(44 + length)]))
 }
 
+test('round trip of a kernel that launches itself', async () => {
+  const own = Artifact.deserialize(new Artifact({ ...info, recipe: null }, []).serialize())
+  expect(own.info.recipe).toBeNull()
+  expect((await errorOf(() => own.recipe)).code).toBe('KTL4040')
+})
+
 test('round trip', () => {
   const back = Artifact.deserialize(file)
   expect(back.info).toEqual(info)
@@ -96,11 +102,37 @@ describe('damage is refused', () => {
     ['KTL6010', 'header.recipe.params[2].axis is missing', (h) => void delete h.recipe.params[2].axis],
     ['KTL6010', 'header.sections[0].bytes', (h) => void (h.sections[0].bytes = -1)],
     ['KTL6010', 'is cut short', (h) => void (h.sections[3].bytes = 2 ** 39)],
+    ['KTL6010', 'header.recipe.entry', (h) => void (h.recipe.entry = 'a; b')],
+    ['KTL6010', 'at most 16 CTAs', (h) => void (h.recipe.cluster = [16, 16, 1])],
+    ['KTL6010', 'header.recipe.fallbackCluster', (h) => void (h.recipe.fallbackCluster = 4)],
+    ['KTL6010', 'box is not of the rank', (h) => void h.recipe.params[0].box.pop()],
+    [
+      'KTL6010',
+      'is not a region',
+      (h) => void h.recipe.params.push({ kind: 'workspace', region: 'w', storage: 'float' }),
+    ],
+    [
+      'KTL6010',
+      'header.recipe.next.workspace[0].elementBytes',
+      (h) => void (h.recipe.next = { ...h.recipe, workspace: [{ name: 'w', elementBytes: 99, extents: [] }] }),
+    ],
+    [
+      'KTL6010',
+      'not the end of 8 launches',
+      (h) => void (h.recipe = Array.from({ length: 9 }).reduce((next: object) => ({ ...h.recipe, next }), h.recipe)),
+    ],
+    ['KTL6010', 'sourceMap[0].ktl is not a place', (h) => void (h.sourceMap[0].ktl.end = 9)],
+    ['KTL6010', 'sections[2] is not the only one', (h) => void (h.sections[2].target = 'sm_100a')],
+    ['KTL6010', 'sections[0].sha256', (h) => void (h.sections[0].sha256 = 'x')],
     ['KTL6010', 'header.sections[0].name', (h) => void (h.sections[0].name = '../../etc/passwd')],
   ])('%s: %s', async (code, message, change) => {
     const error = await errorOf(() => Artifact.deserialize(forge(change)))
     expect(error.code).toBe(code)
     expect(error.message).toContain(message)
+  })
+
+  test('fields that the format does not have are dropped', () => {
+    expect(Artifact.deserialize(forge((h) => ({ ...h, path: '/etc/passwd', __proto__: null }))).info).toEqual(info)
   })
 
   test('nesting without end', async () => {

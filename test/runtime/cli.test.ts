@@ -73,8 +73,10 @@ describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
     ['instance and all', [...gemm, '--index', '0', '--all'], 'KTL4103', 'beside it'],
     ['stage', ['inspect', 'samples/gemm.ktl', '--stage', 'tiel'], 'KTL4103', 'ast, tensor, plan, tile'],
     ['code', ['explain', 'KTL0001'], 'KTL4105', '`KTL0001`'],
-    ['fmt', ['fmt', 'samples/gemm.ktl'], 'KTL4108', 'not available yet'],
-    ['bench', ['bench', '--quick'], 'KTL4108', 'npm run bench'],
+    ['fmt: no file', ['fmt'], 'KTL4103', '--stdin'],
+    ['bench: no such option', ['bench', '--quick'], 'KTL4101', '`--quick`'],
+    ['bench: two choices', ['bench', '--dims', 'm=8,n=8,k=8', '--top', '2', '--all'], 'KTL4103', 'beside it'],
+    ['bench: no GEMM of these dtypes', ['bench', '--dims', 'm=8,n=8,k=8', '--type', 'A=f16,B=bf16'], 'KTL4103', 'A=f16,B=bf16'],
   ])('%s', async (_, args, code, text) => {
     const { status, stdout, stderr } = await ktl(args)
     expect([status, stdout]).toEqual([2, ''])

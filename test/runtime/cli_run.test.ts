@@ -153,7 +153,7 @@ describe('build', () => {
     const { status, stdout } = await ktl(['build', 'samples/linear.ktl', 'samples/residual.ktl', '--out', out('ts')])
     expect([status, stdout]).toEqual([0, `${out('ts')}/linear.ts\n${out('ts')}/residual.ts\n`])
     expect(readdirSync(out('ts')).sort()).toEqual(['linear.ts', 'residual.ts'])
-    expect(readFileSync(out('ts/linear.ts'), 'utf8')).toContain('export function linearGelu(')
+    expect(readFileSync(out('ts/linear.ts'), 'utf8')).toContain('export const linearGelu = ')
   })
 
   test.each([['cuda', '.cu', '__global__'], ['ptx', '.ptx', '.visible .entry']])('%s: a file for each instance', async (emit, extension, text) => {

@@ -19,7 +19,7 @@ test('operands: dtype, stride pattern of full rank, divisibility in elements', (
   expect(operands).toBeInstanceOf(GemmOperandsMetadata)
   const { A, B, out, accumulatorType } = operands as GemmOperandsMetadata
   expect(accumulatorType).toBe('f32')
-  expect([A, B, out].map((t) => [t.dtype, t.stride, t.divisibility, t.pointerAlignment])).toEqual([
+  expect([A, B, out].map((t) => [t.dtype, t.stride, t.divisibility, t.ptrAlignmentBytes])).toEqual([
     ['f16', [0, 0, 1], 8, 16],
     ['f16', [0, 0, 1], 8, 16],
     ['f32', [0, 0, 1], 4, 16],

@@ -11,9 +11,10 @@ uint64_t AsyncEngine::issue(AsyncItem item) {
 }
 
 size_t AsyncEngine::eligible(size_t index) const {
-  if (items_[index].kind != AsyncKind::Tensor) return index;
+  const AsyncKind kind = items_[index].kind;
+  if (kind != AsyncKind::Tensor && kind != AsyncKind::Warpgroup) return index;
   for (size_t i = 0; i < index; ++i)
-    if (items_[i].kind == AsyncKind::Tensor && items_[i].queue == items_[index].queue) return i;
+    if (items_[i].kind == kind && items_[i].queue == items_[index].queue) return i;
   return index;
 }
 
@@ -32,9 +33,10 @@ void AsyncEngine::runAt(size_t index) {
 bool AsyncEngine::deliverOne() {
   if (items_.empty()) return false;
   // Tensor work first and loads after it: what an operand is not waited for, it does not get. Stores last, so
-  // that shared memory reused too early is what they copy.
-  for (const AsyncKind kind :
-       {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem, AsyncKind::Store})
+  // that shared memory reused too early is what they copy; and wgmma, which wgmma.wait_group makes happen, behind
+  // all of them.
+  for (const AsyncKind kind : {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem,
+                               AsyncKind::Store, AsyncKind::Warpgroup})
     for (size_t index = 0; index < items_.size(); ++index)
       if (items_[index].kind == kind) {
         runAt(eligible(index));

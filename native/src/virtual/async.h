@@ -13,12 +13,13 @@ enum class AsyncKind : uint8_t {
   Tensor,  // tcgen05.mma, cp, shift, commit: one first-in-first-out queue per issuing CTA
   Store,   // bulk stores and reductions: read shared memory when they run
   Tmem,    // tcgen05.st
+  Warpgroup,  // wgmma.mma_async: one first-in-first-out queue per warpgroup
 };
 
 struct AsyncItem {
   uint64_t id = 0;
   AsyncKind kind = AsyncKind::Load;
-  uint32_t queue = 0;                  // Tensor: CTA rank
+  uint32_t queue = 0;                  // Tensor: CTA rank; Warpgroup: its number in the cluster
   uint64_t done = 0;                   // modelled time of its effect
   std::string what;                    // for reports: "TMA load of 16384 bytes to 0x400"
   uint32_t cta = 0, warp = 0, pc = 0;  // who issued it

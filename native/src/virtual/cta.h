@@ -12,6 +12,7 @@
 namespace ktl {
 
 class Ordering;     // ordering.h
+struct Warpgroup;  // exec_wgmma.h
 struct UmmaBatch;  // instructions of tcgen05.mma that run together (exec_umma.cc)
 
 // bar.sync and friends: counts threads in whole warps.
@@ -36,6 +37,7 @@ struct Cta {
   std::array<NamedBarrier, 16> barriers;
   std::unordered_map<uint32_t, Mbarrier> mbarriers;  // by offset in shared memory
   std::shared_ptr<UmmaBatch> umma;  // the youngest batch of tcgen05.mma, while others may join it
+  std::vector<std::shared_ptr<Warpgroup>> warpgroups;  // made by the first wgmma instruction
   uint32_t tmemColumns = 0, tmemPeak = 0;
   uint32_t pairAllocated = 0, pairReleased = 0;  // times that alloc and dealloc ran with .cta_group::2
   uint32_t liveWarps = 0;

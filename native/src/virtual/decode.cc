@@ -5,6 +5,7 @@
 #include <cstring>
 #include "decode_table.h"
 #include "exec_resize.h"
+#include "exec_wgmma.h"
 
 namespace ktl {
 
@@ -243,6 +244,7 @@ uint32_t Builder::calleeStart(int32_t function) const { return decoder.calleeSta
 std::vector<uint32_t> Builder::branchTable(uint32_t index) const {
   return decoder.current().branchTables.at(index);
 }
+const std::string& Builder::target() const { return decoder.program().device.target; }
 void Builder::couple() { decoder.code().coupled = true; }
 
 uint32_t Builder::list(const std::vector<uint32_t>& slots) {
@@ -350,6 +352,7 @@ std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Functi
   code->entry = &entry;
   Decoder decoder(program, *code);
   code->start = decoder.function(static_cast<int32_t>(&entry - program.module->functions.data()));
+  markFragments(*code);
   return code;
 }
 

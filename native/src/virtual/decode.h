@@ -27,10 +27,13 @@ enum OpFlag : uint8_t {
   kRunsEmpty = 1,  // called even when the guard disables every lane
   kAligned = 2,    // every live lane of the warp must be here
   kMembers = 4,    // the live lanes named by the mask in slot op.members must be here
+  kWarpgroup = 8,  // a wgmma instruction: its list holds registers of D and A
+  kFragment = 16,  // another instruction that uses such registers
+  kMove = 32,      // a plain copy of a 32-bit register
 };
 
 // What a blocked operation waits for; used by hang reports.
-enum class Wait : uint8_t { None, Mbarrier, Barrier, ClusterBarrier, Tmem };
+enum class Wait : uint8_t { None, Mbarrier, Barrier, ClusterBarrier, Tmem, Warpgroup };
 
 struct Op {
   Handler run = nullptr;
@@ -145,6 +148,7 @@ class Builder {
   uint32_t frameOffset(int32_t symbol) const;  // of a .local or .param variable in the lane's local block
   uint32_t calleeStart(int32_t function) const;
   std::vector<uint32_t> branchTable(uint32_t index) const;  // instruction indices
+  const std::string& target() const;  // of the device
   void couple();                                            // the entry's clusters can observe each other
   std::vector<Op> before_, after_;
 };
@@ -161,6 +165,8 @@ struct Row {
 };
 
 using Table = std::vector<Row>;
+// Row::approximate of tensor instructions, unless the launch asks for the silicon's sums.
+constexpr const char* kUntruncated = "f32 fused multiply-adds instead of one truncated sum per instruction";
 // Each exec_*.cc adds the rows of its family.
 void addIntegerRows(Table&);
 void addFloatRows(Table&);
@@ -176,6 +182,7 @@ void addBarrierRows(Table&);
 void addAsyncRows(Table&);
 void addTensorRows(Table&);
 void addMatrixRows(Table&);
+void addWarpgroupRows(Table&);
 
 // Decodes one entry; throws Fault.
 std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Function& entry);

@@ -85,6 +85,7 @@ struct Forms {
     addAsyncRows(rows);
     addTensorRows(rows);
     addMatrixRows(rows);
+    addWarpgroupRows(rows);
     for (const Row& row : rows) byOpcode[row.opcode].push_back(parsePattern(row));
   }
 };

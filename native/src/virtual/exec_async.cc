@@ -15,7 +15,8 @@ uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64
   item.done = done;
   if (cluster.trace.enabled) {
     const uint64_t process = w.cta->linear, start = cluster.trace.now + w.index;
-    const uint32_t row = Trace::kUnits + static_cast<uint32_t>(kind);
+    const uint32_t row =
+        Trace::kUnits + static_cast<uint32_t>(kind == AsyncKind::Warpgroup ? AsyncKind::Tensor : kind);
     item.run = [&cluster, process, row, start, what, run = std::move(run)] {
       run();
       cluster.trace.slice(process, row, what, start,

@@ -36,7 +36,14 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
                                                                          : bytes;
     reading |= uint32_t{size[i] != 0} << i;
   });
-  if (reading) resolve(w, global, reading, bytes, bytes, false, from);
+  // Of the source, no more is read than its size; lanes of one size are resolved together.
+  for (uint32_t rest = reading; rest;) {
+    const uint32_t some = size[std::countr_zero(rest)];
+    uint32_t same = 0;
+    forLanes(rest, [&](uint32_t i) { same |= uint32_t{size[i] == some} << i; });
+    resolve(w, global, same, some, bytes, false, from);
+    rest &= ~same;
+  }
   if (Ordering* order = w.cta->cluster->ordering.get())
     forLanes(mask, [&](uint32_t i) { order->forget(*w.cta, to.address[i] & 0xffffff, bytes); });
   forLanes(mask, [&](uint32_t i) { parts.push_back({to.data[i], to.valid[i], from.data[i], size[i]}); });

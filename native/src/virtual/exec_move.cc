@@ -137,7 +137,7 @@ void movBuild(Builder& b) {
   }
   switch (bytes) {
     case 2: return alu<[](uint16_t a) { return a; }>(b);
-    case 4: return alu<[](uint32_t a) { return a; }>(b);
+    case 4: b.op.flags |= kMove; return alu<[](uint32_t a) { return a; }>(b);
     case 8: return alu<[](uint64_t a) { return a; }>(b);
     case 16: return alu<[](B128 a) { return a; }>(b);
     default: b.refuse("unsupported type");

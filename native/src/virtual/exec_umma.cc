@@ -145,7 +145,7 @@ void addUmmaRows(Table& t) {
     t.push_back({"tcgen05", "mma " + group + name + " collector::a::*?", [k](Builder& b) { mmaBuild(b, k); },
                  kind == UmmaKind::I8
                      ? nullptr
-                     : "f32 fused multiply-adds instead of one truncated sum per instruction"});
+                     : kUntruncated});
   }
   t.push_back({"tcgen05",
                "commit " + group + "mbarrier::arrive::one shared::cluster? multicast::cluster? b64",

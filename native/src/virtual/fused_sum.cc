@@ -4,11 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 namespace ktl {
 namespace {
 
+constexpr uint32_t kMaxDepth = 32;
+constexpr uint32_t kLanes = 16;
 constexpr int kFloor = -133;  // the alignment exponent never goes below it
 constexpr float kCanonicalNan = std::bit_cast<float>(0x7fffffffu);
 
@@ -61,53 +62,41 @@ float special(const float* a, uint32_t aPitch, const float* b, uint32_t depth, f
 
 }  // namespace
 
-void multiplyFused(const UmmaBlock& block, const FusedModel& model) {
-  constexpr uint32_t kLanes = 16;
-  const FloatTraits& aFormat = traitsOf(model.a);
-  const FloatTraits& bFormat = traitsOf(model.b);
-  const FloatTraits& f32 = traitsOf(FloatFormat::F32);
+void addFusedGroup(const UmmaBlock& block, const FusedModel& model, uint32_t step, uint32_t column, uint32_t group) {
+  const FloatTraits &aFormat = traitsOf(model.a), &bFormat = traitsOf(model.b);
   const uint32_t depth = block.depth;
   const int productFraction = aFormat.fractionBits + bFormat.fractionBits;
-  std::vector<Term> a(size_t{block.groups} * depth * kLanes), b(size_t{block.columns} * depth);
-  for (uint32_t step = 0; step < block.steps; ++step) {
-    const float* aValues = block.a + size_t{step} * block.aStep;
-    const float* bValues = block.b + size_t{step} * block.bStep;
-    for (size_t i = 0; i < a.size(); ++i) a[i] = split(aValues[i], aFormat);
-    for (size_t i = 0; i < b.size(); ++i) b[i] = split(bValues[i], bFormat);
-    for (uint32_t column = 0; column < block.columns; ++column) {
-      for (uint32_t row = 0; row < block.groups * kLanes; ++row) {
-        const size_t aFirst = size_t{row / kLanes} * depth * kLanes + row % kLanes,
-                     bFirst = size_t{column} * depth;
-        uint32_t* cell = block.d + size_t{column} * kColumnPitch + block.lanes[row / kLanes] + row % kLanes;
-        float c = 0;
-        if (block.accumulate || step > 0) std::memcpy(&c, cell, sizeof c);
-        const Term addend = split(c, f32);
-        bool finite = addend.finite;
-        int largest = addend.significand != 0 ? std::max(addend.exponent, kFloor) : kFloor;
-        for (uint32_t k = 0; k < depth; ++k) {
-          const Term &x = a[aFirst + k * kLanes], &y = b[bFirst + k];
-          finite &= x.finite && y.finite;
-          if (x.significand != 0 && y.significand != 0) largest = std::max(largest, x.exponent + y.exponent);
-        }
-        float result;
-        if (!finite) {
-          result = special(aValues + aFirst, kLanes, bValues + bFirst, depth, c);
-        } else {
-          const int quantum = largest - model.fractionBits;
-          // Hopper's fp8 cuts the addend like its results.
-          const int32_t kept = addend.significand / (1 << (23 - model.resultFractionBits)) *
-                               (1 << (23 - model.resultFractionBits));
-          int64_t sum = aligned(kept, addend.exponent - 23 - quantum);
-          for (uint32_t k = 0; k < depth; ++k) {
-            const Term &x = a[aFirst + k * kLanes], &y = b[bFirst + k];
-            sum += aligned(int64_t{x.significand} * y.significand,
-                           x.exponent + y.exponent - productFraction - quantum);
-          }
-          result = finish(std::ldexp(static_cast<double>(sum), quantum), model);
-        }
-        std::memcpy(cell, &result, sizeof result);
-      }
+  const float* a = block.a + size_t{step} * block.aStep + size_t{group} * depth * kLanes;
+  const float* b = block.b + size_t{step} * block.bStep + size_t{column} * depth;
+  Term columnTerms[kMaxDepth];
+  for (uint32_t k = 0; k < depth; ++k) columnTerms[k] = split(b[k], bFormat);
+  for (uint32_t row = 0; row < kLanes; ++row) {
+    uint32_t* cell = block.d + size_t{column} * kColumnPitch + block.lanes[group] + row;
+    float c = 0;
+    if (block.accumulate || step > 0) std::memcpy(&c, cell, sizeof c);
+    const Term addend = split(c, traitsOf(FloatFormat::F32));
+    Term terms[kMaxDepth];
+    bool finite = addend.finite;
+    int largest = addend.significand != 0 ? std::max(addend.exponent, kFloor) : kFloor;
+    for (uint32_t k = 0; k < depth; ++k) {
+      const Term &x = terms[k] = split(a[k * kLanes + row], aFormat), &y = columnTerms[k];
+      finite &= x.finite && y.finite;
+      if (x.significand != 0 && y.significand != 0) largest = std::max(largest, x.exponent + y.exponent);
     }
+    float result;
+    if (!finite) {
+      result = special(a + row, kLanes, b, depth, c);
+    } else {
+      const int quantum = largest - model.fractionBits;
+      // Hopper's fp8 cuts the addend like its results.
+      const int32_t unit = 1 << (23 - model.resultFractionBits);
+      int64_t sum = aligned(addend.significand / unit * unit, addend.exponent - 23 - quantum);
+      for (uint32_t k = 0; k < depth; ++k)
+        sum += aligned(int64_t{terms[k].significand} * columnTerms[k].significand,
+                       terms[k].exponent + columnTerms[k].exponent - productFraction - quantum);
+      result = finish(std::ldexp(static_cast<double>(sum), quantum), model);
+    }
+    std::memcpy(cell, &result, sizeof result);
   }
 }
 

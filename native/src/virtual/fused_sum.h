@@ -15,7 +15,10 @@ struct FusedModel {
 };
 
 // D = fused(A * B + D) for every element, instruction by instruction. D cells hold f32 values (also for f16
-// results, which are f32 values that f16 can hold).
-void multiplyFused(const UmmaBlock& block, const FusedModel& model);
+// results, which are f32 values that f16 can hold). The same bits on every Isa.
+void multiplyFused(const UmmaBlock& block, const FusedModel& model, Isa isa = bestIsa());
+
+// One instruction's sum for the 16 rows of a group and one column, in plain arithmetic for any values: slow.
+void addFusedGroup(const UmmaBlock& block, const FusedModel& model, uint32_t step, uint32_t column, uint32_t group);
 
 }  // namespace ktl

@@ -50,6 +50,10 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   }
   const EntryCode& code = *found->second;
   LaunchConfig config = asked;
+  const bool isSm90 = program_->device.target.rfind("sm_90", 0) == 0;
+  using TensorCores = LaunchConfig::TensorCores;
+  if (config.tensorCores == TensorCores::ByTarget)
+    config.tensorCores = isSm90 ? TensorCores::Silicon : TensorCores::Exact;
   if (volume(config.cluster) == 1 && code.entry->requiredCluster[0])
     for (int d = 0; d < 3; ++d) config.cluster[d] = std::max(1u, code.entry->requiredCluster[d]);
   // Without dynamic shared memory the window ends with the static variables.
@@ -152,7 +156,9 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
     const std::string& form = code.forms[code.formOf[pc]];
     stats.exact[form] += counts[pc];
     const auto approximate = code.approximated.find(form);
-    if (approximate != code.approximated.end()) stats.approximated.insert(*approximate);
+    const bool measured = isSm90 && config.tensorCores == TensorCores::Silicon;
+    if (approximate != code.approximated.end() && !(measured && approximate->second == kUntruncated))
+      stats.approximated.insert(*approximate);
   }
   stats.ctas = launch.ctasDone;
   stats.clusters = launch.clustersDone;

@@ -32,8 +32,9 @@ struct LaunchConfig {
   uint64_t instructionBudget = 0;  // warp-instructions of the whole launch, 0: unlimited
   uint32_t threads = 1;            // 0: all cores. Results never depend on it
   bool trace = false;
-  // Sums of tcgen05.mma: f32 fused multiply-adds, or as silicon truncates them (umma.h).
-  enum class TensorCores { Exact, Silicon } tensorCores = TensorCores::Exact;
+  // Sums of tcgen05.mma, wgmma and mma.sync: f32 fused multiply-adds, or as silicon truncates them (umma.h). By
+  // target: Silicon where it was measured bit by bit, on SM90.
+  enum class TensorCores { ByTarget, Exact, Silicon } tensorCores = TensorCores::ByTarget;
   const std::atomic<int32_t>* cancel = nullptr;  // non-zero: stop with Code::Cancelled
   // CTAs done and total; called from worker threads, one at a time.
   std::function<void(uint64_t done, uint64_t total)> progress;

@@ -269,6 +269,12 @@ void Ordering::readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset
   }
 }
 
+std::vector<uint32_t> Ordering::written(const Cta& cta, std::vector<uint32_t> chunks) const {
+  const auto& pages = ctas_[cta.rank].pages;
+  std::erase_if(chunks, [&](uint32_t chunk) { return !pages[chunk / kPage]; });
+  return chunks;
+}
+
 void Ordering::initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset) {
   const uint32_t thread = threadOf(w, lane);
   CtaState& state = ctas_[cta.rank];

@@ -71,6 +71,8 @@ class Ordering {
   // [offset, offset + bytes) is written by the async proxy, or by nobody in particular.
   void forget(const Cta& cta, uint32_t offset, uint32_t bytes);
   void readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes, const char* what);
+  // Of 16-byte chunks, those that readAsync would look at: in pages that threads wrote to.
+  std::vector<uint32_t> written(const Cta& cta, std::vector<uint32_t> chunks) const;
   void initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset);
   void signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what);
 

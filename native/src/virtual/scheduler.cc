@@ -1,5 +1,6 @@
 #include "scheduler.h"
 #include <algorithm>
+#include "exec_wgmma.h"
 
 namespace ktl {
 namespace {
@@ -41,6 +42,7 @@ std::string waitNote(const Cluster& cluster, Warp& warp, const Group& group, con
     case Wait::Tmem:
       return note + " waits for Tensor Memory: " + std::to_string(warp.cta->tmemColumns) +
              " of 512 columns are allocated";
+    case Wait::Warpgroup: return note + " waits at wgmma.wait_group; " + describeWarpgroup(warp);
     default: return note + " is at " + cluster.launch.code->source[group.pc]->text;
   }
 }
@@ -252,6 +254,7 @@ void Scheduler::retire(Cluster& cluster) {
     finding.fatal = false;
     cluster.add(std::move(finding));
   }
+  checkWarpgroups(cluster);
   cluster.async.drain(AsyncKind::Store);
   for (const auto& cta : cluster.ctas)
     for (const auto& [offset, barrier] :

@@ -4,7 +4,8 @@
 // Every warp has a time in SM cycles: kIssue for each warp-instruction, and where it waits it takes over the time at
 // which what it waited for was done. Asynchronous instructions reserve the units they use when they are issued:
 //   tensor core   one per CTA, tcgen05.mma by its initiation interval (ummaCycles; .cta_group::2 reserves both CTAs),
-//                 tcgen05.commit is done kCommit cycles after what it tracks
+//                 tcgen05.commit is done kCommit cycles after what it tracks; wgmma by wgmmaCycles, so that two
+//                 warpgroups share it, a group done kWgmmaLatency later; mma.sync roughly, by mmaCycles
 //   loads         the issuing CTA reads each byte once, at kReadBytes; every destination of a multicast takes it in, at
 //                 kFillBytes; done kLoadLatency later
 //   stores        read shared memory at kReadBytes; a group whose writes are waited for is done kStoreLatency later
@@ -15,7 +16,7 @@
 // control cancelled take none. The launch lasts to the end of the last cluster, and at least
 //   what the SMs' tensor cores, load ports and warp schedulers are busy for, when CTAs share an SM,
 //   what the L2 needs to deliver the bytes loaded (kL2Bytes an SM).
-// Not modelled: DRAM, L2 misses, bank conflicts, contention of warps for a scheduler within a CTA, wgmma, mma.sync.
+// Not modelled: DRAM, L2 misses, bank conflicts, contention of warps for a scheduler within a CTA.
 // Orders other than lazy wait at other places and so give other times; compare runs of one order.
 #pragma once
 #include <algorithm>
@@ -32,6 +33,7 @@ constexpr uint64_t kStoreLatency = 500;
 constexpr uint64_t kTmemLatency = 30;
 constexpr uint64_t kRemoteLatency = 190;  // to the shared memory of another CTA
 constexpr uint64_t kCommit[] = {136, 170};  // measured from issue to wait, less the interval: one CTA, a pair
+constexpr uint64_t kWgmmaLatency[] = {61, 44};  // beyond the interval, by A in shared memory or in registers
 constexpr uint64_t kL2Bytes[] = {30, 47};   // a cycle and SM: H100, B200
 
 // A unit that does one thing after the other.
@@ -57,6 +59,14 @@ class Schedule {
   std::map<uint64_t, std::pair<uint32_t, uint64_t>> clusters_;  // by index: CTAs, cycles
   uint64_t busy_ = 0;
 };
+
+// Of one wgmma m64nN, of any type: A in shared memory is read at 128 bytes a cycle along with B. Measured on an H100.
+inline uint64_t wgmmaCycles(uint64_t n, bool aInRegisters) {
+  return aInRegisters ? std::max<uint64_t>(13, n / 2) : std::max(n / 2, 16 + n / 4);
+}
+
+// Of one mma.sync m16n8 with so many bytes of k: rough, at six tenths of wgmma's rate.
+inline uint64_t mmaCycles(uint64_t bytes) { return std::max<uint64_t>(1, bytes / 16); }
 
 inline uint64_t cyclesOf(uint64_t bytes, uint64_t rate) { return (bytes + rate - 1) / rate; }
 

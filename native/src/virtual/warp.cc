@@ -1,5 +1,6 @@
 #include "warp.h"
 #include <algorithm>
+#include "exec_wgmma.h"
 #include "ordering.h"
 
 namespace ktl {
@@ -109,6 +110,10 @@ Warp::Outcome Warp::run(uint32_t budget) {
       park(true);
       if (select()) continue;
       return Outcome::Blocked;
+    }
+    if (op.flags & kFragment && useFragments(*this, op, mask)) {
+      ++pc;
+      continue;
     }
     switch (op.run(*this, op, mask)) {
       case Flow::Next: ++pc; break;

@@ -10,6 +10,7 @@ namespace ktl {
 
 struct Cta;
 struct Cluster;
+struct WgmmaWarp;  // exec_wgmma.h
 
 // Lanes at one pc. The running group is in the Warp itself; these are the others.
 struct Group {
@@ -64,6 +65,7 @@ struct Warp {
   std::vector<std::function<void()>> tmemLoads;
   std::vector<uint64_t> tmemStores;
   timing::Unit tmemReads;
+  std::shared_ptr<WgmmaWarp> wgmma;  // made by the first wgmma instruction
 
   // Modelled time (timing.h).
   uint64_t idle = 0;  // cycles spent waiting

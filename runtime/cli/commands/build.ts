@@ -7,13 +7,22 @@ import { ktlError } from '../../fail.ts'
 import type { KtlProgram } from '../../program.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
+import { addAotOptions, buildAot, targetsOption, type AotOptions } from './build_aot.ts'
 import { instancesOf, Rejections } from '../instances.ts'
-import { addInstanceOptions, illegal, integerOption, wordOption, type InstanceOptions } from '../options.ts'
+import {
+  addChoiceOptions,
+  DESIGNS,
+  illegal,
+  integerOption,
+  TARGETS,
+  wordOption,
+  type InstanceOptions,
+} from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
 import { writeFiles, type OutputFile } from '../write_files.ts'
 
-const FORMATS = ['ts', 'cuda', 'ptx', 'cubin'] as const
+const FORMATS = ['ts', 'dts', 'cuda', 'ptx', 'cubin', 'ninja'] as const
 type Format = (typeof FORMATS)[number]
 const EXTENSIONS = { cuda: '.cu', ptx: '.ptx', cubin: '.cubin' } as const
 
@@ -22,30 +31,51 @@ const LIMIT = 32
 
 interface BuildOptions extends InstanceOptions {
   readonly out: string
-  readonly emit: Format
+  readonly emit: Exclude<Format, 'ninja'>
   readonly limit: number
 }
 
 export const addBuild: AddCommand = (program, context) => {
   const command = program
     .command('build')
-    .summary('write TypeScript modules, CUDA, PTX or cubins')
+    .summary('write TypeScript modules, CUDA, PTX, cubins or artifacts')
     .description(
-      'Writes a typed module for each file (ts), or a file for each instance of its kernels (cuda, ptx, cubin).',
+      'Writes a typed module (ts) or the declarations of the file itself (dts) for each file, or a file for each instance of its kernels (cuda, ptx, cubin); with --aot a ' +
+        'folder of artifacts that run without a compiler, or a build file that makes them (ninja).',
     )
-    .argument('<files...>', '.ktl files; - is standard input')
-    .requiredOption('--out <dir>', 'where to; made when missing')
-    .option('--emit <format>', FORMATS.join(', '), wordOption('--emit', FORMATS), 'ts')
-  addInstanceOptions(command)
+    .argument('[files...]', '.ktl files; - is standard input')
+    .option('--out <dir>', 'where to; made when missing')
+    .option('--emit <format>', `${FORMATS.join(', ')} (default: ts)`, wordOption('--emit', FORMATS))
+  addChoiceOptions(command)
+    .option('--target <arch>', `${TARGETS.join(', ')}; with --aot several`, targetsOption, ['sm_100a'])
+    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+  addAotOptions(command)
     .option('--limit <n>', 'most instances of each kernel', integerOption('--limit', 1, 1e6), LIMIT)
     .option('--json', 'a JSON line for each file')
-    .action((files: string[], options: BuildOptions) => build(files, options, context))
+    .action((files: string[], options: AotOptions & { readonly out?: string; readonly emit?: Format }) =>
+      options.aot === undefined
+        ? build(files, plainOptions(files, options), context)
+        : buildAot(files, options, context),
+    )
 }
+
+/** Without --aot: files and a folder are needed, and names of files are for one target. */
+function plainOptions(files: readonly string[], options: AotOptions & { readonly out?: string; readonly emit?: Format }): BuildOptions {
+  const { out, emit = 'ts', target: [target, second], library, filter, collect, jobs } = options
+  const missing = (what: string) => ktlError('KTL4101', { message: what, help: '`ktl build --help` says what there is' })
+  if (files.length === 0) throw missing('missing required argument `files`')
+  if (out === undefined) throw missing('required option `--out <dir>` (or `--aot <dir>`) not specified')
+  if (second !== undefined) throw illegal('--target', 'one target; several with --aot', options.target.join())
+  const needing = Object.entries({ library, filter, collect, jobs }).find(([, value]) => value !== undefined)
+  if (needing) throw illegal(`--${needing[0]}`, 'it beside --aot', String(needing[1]))
+  if (emit === 'ninja') throw illegal('--emit', '--aot beside it', emit)
+  return { ...options, out, emit, target: target! }
+} // prettier-ignore
 
 async function build(files: readonly string[], options: BuildOptions, { out, signal }: Context): Promise<void> {
   const programs: KtlProgram[] = []
   for (const file of files) programs.push(await loadProgram(file, (warnings) => out.diagnostics(warnings)))
-  const outputs = options.emit === 'ts' ? programs.map((program) => moduleOf(program, options)) : await compiled(programs, options, { out, signal })
+  const outputs = options.emit === 'ts' || options.emit === 'dts' ? programs.map((program) => moduleOf(program, options)) : await compiled(programs, options, { out, signal })
   checkDistinct(outputs)
   signal.throwIfAborted()
   for (const file of await writeFiles(options.out, outputs)) {
@@ -54,10 +84,14 @@ async function build(files: readonly string[], options: BuildOptions, { out, sig
   }
 } // prettier-ignore
 
-function moduleOf(program: KtlProgram, { kernel }: BuildOptions): OutputFile {
+function moduleOf(program: KtlProgram, { kernel, emit }: BuildOptions): OutputFile {
   const kernels = chosenKernels(program, kernel).map(({ family }) => family.name)
   const name = program.source.name === '<stdin>' ? 'kernels' : path.basename(program.source.name, '.ktl')
-  return { name: `${name}.ts`, content: emitModule(program.checked, { mode: 'ts', kernels }) }
+  const mode = emit === 'dts' ? 'dts' : 'ts'
+  return {
+    name: name + (mode === 'dts' ? '.d.ktl.ts' : '.ts'),
+    content: emitModule(program.checked, { mode, kernels }),
+  }
 }
 
 async function compiled(programs: readonly KtlProgram[], options: BuildOptions, { out, signal }: Context): Promise<OutputFile[]> {

@@ -3,7 +3,8 @@ import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { countChoices } from '../../../compiler/family.ts'
 import { plural } from '../output.ts'
-import { checkSource, readSource } from '../sources.ts'
+import { checkSource } from '../../check_source.ts'
+import { readSource } from '../sources.ts'
 
 export const addCheck: AddCommand = (program, context, finish) => {
   program

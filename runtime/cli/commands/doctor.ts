@@ -3,6 +3,8 @@ import path from 'node:path'
 import { KtlError } from '../../../grammar/diagnostics.ts'
 import { probeAddon } from '../../addon.ts'
 import { defaultCache } from '../../cache/cache.ts'
+import { openDevice } from '../../device.ts'
+import { probeCuda, probeNvrtc } from '../../devices/cuda_probe.ts'
 import { findNvcc } from '../../toolchain/nvcc.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { findDisassembler } from '../disassemble.ts'
@@ -28,7 +30,7 @@ export const addDoctor: AddCommand = (program, context, finish) => {
 }
 
 async function doctor({ out }: Context): Promise<ExitCode> {
-  const findings = [checkNode(), checkAddon(), await checkNvcc(), await checkHostCompiler(), await checkDriver(), await checkDisassembler(), await checkCache()]
+  const findings = [checkNode(), checkAddon(), await checkNvcc(), await checkHostCompiler(), checkDriver(), ...(await checkGpus()), checkNvrtc(), await checkDisassembler(), await checkCache()]
   const marks = { ok: out.colors.green('ok     '), missing: out.colors.red('MISSING'), absent: out.colors.yellow('absent ') }
   for (const { name, state, detail, fix } of findings) {
     out.record('doctor', { name, state, detail, fix })
@@ -82,22 +84,48 @@ async function checkHostCompiler(): Promise<Finding> {
   return { name: 'host compiler', state: 'missing', detail: 'nvcc needs g++ in PATH', fix: 'install g++' }
 }
 
-const DRIVER_FOLDERS = [
-  '/usr/lib/x86_64-linux-gnu',
-  '/usr/lib/aarch64-linux-gnu',
-  '/usr/lib64',
-  '/usr/lib',
-  '/usr/lib/wsl/lib',
-]
+function checkDriver(): Finding {
+  const name = 'CUDA driver'
+  const status = probeCuda()
+  if (status.reason !== undefined)
+    return { name, state: 'absent', detail: `${status.reason}; not needed: kernels run on the virtual device` }
+  return { name, state: 'ok', detail: `${status.path}, for CUDA ${versionText(status.version)}` }
+}
 
-async function checkDriver(): Promise<Finding> {
-  const folders = [...(process.env.LD_LIBRARY_PATH ?? '').split(path.delimiter).filter((folder) => folder !== ''), ...DRIVER_FOLDERS]
-  for (const folder of folders) {
-    const file = path.join(folder, 'libcuda.so.1')
-    if (await exists(file)) return { name: 'CUDA driver', state: 'ok', detail: `${file} (this version of ktl does not use it yet)` }
+/** One row for each; none without a driver. */
+async function checkGpus(): Promise<Finding[]> {
+  const status = probeCuda()
+  if (status.reason !== undefined) return []
+  return Promise.all(status.devices.map((_, i) => checkGpu(i)))
+}
+
+async function checkGpu(ordinal: number): Promise<Finding> {
+  const name = `cuda:${ordinal}`
+  try {
+    await using device = await openDevice(`cuda:${ordinal}`)
+    const { name: chip, cc, smCount, memoryBytes, l2Bytes } = device.properties
+    const parts = [
+      `compute capability ${(cc / 10).toFixed(1)}`,
+      device.arch,
+      `${smCount} SMs`,
+      bytes(memoryBytes),
+      `L2 ${bytes(l2Bytes)}`,
+    ]
+    return { name, state: 'ok', detail: `${chip}, ${parts.join(', ')}` }
+  } catch (error) {
+    return { name, state: 'absent', detail: reasonOf(error) }
   }
-  return { name: 'CUDA driver', state: 'absent', detail: 'not needed: kernels run on the virtual device' }
-} // prettier-ignore
+}
+
+function checkNvrtc(): Finding {
+  const name = 'NVRTC'
+  const status = probeNvrtc()
+  if (status.reason !== undefined)
+    return { name, state: 'absent', detail: `only needed where there is no nvcc: ${status.reason}` }
+  return { name, state: 'ok', detail: `${status.version} at ${status.path}` }
+}
+
+const versionText = (version: number): string => `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`
 
 async function checkDisassembler(): Promise<Finding> {
   const name = 'disassembler'

@@ -2,7 +2,7 @@ import { catalogue, explainCode, type Entry, type Environment, type Example } fr
 import { renderDiagnostics } from '../../../grammar/render.ts'
 import { ktlError } from '../../fail.ts'
 import type { AddCommand, Context } from '../context.ts'
-import { checkSource } from '../sources.ts'
+import { checkSource } from '../../check_source.ts'
 
 export const addExplain: AddCommand = (program, context) => {
   program

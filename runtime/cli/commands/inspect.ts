@@ -2,6 +2,7 @@ import { bindKernel } from '../../../compiler/bind.ts'
 import { printTensorProgram } from '../../../compiler/print.ts'
 import { printTileProgram } from '../../../compiler/print_tile.ts'
 import { lowerSm100 } from '../../../compiler/sm100/lower.ts'
+import { lowerSm80 } from '../../../compiler/sm80/lower.ts'
 import { lowerSm90 } from '../../../compiler/sm90/lower.ts'
 import type { PlannedInstance } from '../../discovery/planned.ts'
 import { ktlProvider } from '../../discovery/provider.ts'
@@ -80,14 +81,10 @@ function tensorText({ family }: CallableKernel, options: InspectOptions): string
 function chooseInstance({ family }: CallableKernel, options: InspectOptions): PlannedInstance {
   const { stage, instance: name, index = 0 } = options
   const rejected = new Rejections()
-  // Only tensor-core kernels go through tile IR.
-  const design = options.design ?? (stage === 'tile' ? 'sm100' : undefined)
   let position = 0
-  for (const instance of instancesOf(
-    ktlProvider.spaceOf(family),
-    { ...options, ...(design && { design }) },
-    rejected,
-  )) {
+  for (const instance of instancesOf(ktlProvider.spaceOf(family), options, rejected)) {
+    // Only tensor-core kernels go through tile IR.
+    if (stage === 'tile' && instance.plan.kind === 'simt' && (name ?? options.design) === undefined) continue
     if (name === undefined ? position++ === index : instance.name === name) return instance
   }
   const what =
@@ -106,6 +103,7 @@ async function instanceText(
   if (stage === 'tile') {
     if (plan.kind === 'sm100') return printTileProgram(lowerSm100(plan))
     if (plan.kind === 'sm90') return printTileProgram(lowerSm90(plan))
+    if (plan.kind === 'sm80') return printTileProgram(lowerSm80(plan))
     throw ktlError('KTL4107', {
       what: `${name} with tile IR`,
       reasons: ['plain kernels are generated from the tensor IR itself'],

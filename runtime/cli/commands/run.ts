@@ -195,10 +195,12 @@ function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Re
 }
 
 function printResult({ artifact, check, run: { stats }, cached, compileMs, runMs }: Verification, out: Context['out']): Result {
-  out.line(`compiled  ${milliseconds(compileMs)}${cached ? ' from the cache' : ''}, nvcc ${artifact.info.toolkit}`)
+  out.line(`compiled  ${milliseconds(compileMs)}${cached ? ' from the cache' : ''}, ${compilerOf(artifact.info.toolkit)}`)
   const modelled = stats.modelledCycles > 0 ? `, ${Math.round(stats.modelledCycles).toLocaleString('en-US')} cycles modelled` : ''
-  out.line(`run       ${milliseconds(runMs)}: ${plural(stats.ctas, 'CTA')}, ${plural(stats.warpInstructions, 'warp instruction')}${modelled}`)
-  out.line('findings  none')
+  const executed = stats.warpInstructions > 0 ? `, ${plural(stats.warpInstructions, 'warp instruction')}` : ''
+  out.line(`run       ${milliseconds(runMs)}: ${plural(stats.ctas, 'CTA')}${executed}${modelled}`)
+  // GPUs look for none.
+  if (executed !== '') out.line('findings  none')
   const { worst } = check
   out.line(`compared  ${check.description}, ${check.exact ? 'which must be equal' : 'within their bounds'}`)
   if (!check.pass && worst !== null) {
@@ -207,6 +209,8 @@ function printResult({ artifact, check, run: { stats }, cached, compileMs, runMs
   const failed = check.pass ? '' : `, ${plural(check.failures, 'element')} of ${check.compared} out of bounds`
   return { pass: check.pass, maxError: check.maxError, text: `max error ${formatError(check.maxError)}${check.exact ? ' (exact)' : ''}${failed}` }
 } // prettier-ignore
+
+const compilerOf = (toolkit: string): string => (toolkit.startsWith('nvrtc') ? toolkit : `nvcc ${toolkit}`)
 
 /** The last line says PASS or FAIL. */
 function printVerdict(results: readonly Result[], out: Context['out']): ExitCode {

@@ -1,23 +1,39 @@
 /** Do tensors have what a kernel expects: dtype, contiguous axis, alignment? In the order a user would fix them. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { GemmArguments } from '../arguments/gemm.ts'
+import type { RuntimeArguments } from '../arguments/base.ts'
+import { ElementwiseArguments } from '../arguments/elementwise.ts'
+import { GemmArguments } from '../arguments/gemm.ts'
+import { KernelArguments } from '../arguments/kernel.ts'
 import { isContiguousAlong } from '../arguments/operands.ts'
-import type { GemmOperandsMetadata, TensorAttributes } from '../metadata/operands.ts'
 import { OK, refuse, type Status } from '../status.ts'
 import type { Tensor } from '../tensor.ts'
 import { formatShape } from '../tensor_layout.ts'
+import type { OperandsMetadata, TensorAttributes } from './operands.ts'
 
-export function operandsStatus(operands: GemmOperandsMetadata, args: GemmArguments): Status {
-  for (const name of ['A', 'B', 'out'] as const) {
-    const status = tensorStatus(name, operands[name], args.tensors[name], { allowTf32: args.allowTf32 })
+const EXPECTED = { gemm: GemmArguments, elementwise: ElementwiseArguments, kernel: KernelArguments } as const
+
+/** KTL4030 for another kind of arguments, then what `operandsStatus` says. */
+export function operandsSupport(operands: OperandsMetadata, args: RuntimeArguments): Status {
+  const expected = EXPECTED[operands.kind]
+  if (operands.kind !== 'kernel' && !(args instanceof expected))
+    return refuse('KTL4030', { expected: expected.name, got: args.constructor.name })
+  return operandsStatus(operands, args)
+}
+
+/** KTL4022, KTL4031 to KTL4034. */
+export function operandsStatus(operands: OperandsMetadata, args: RuntimeArguments): Status {
+  const allowTf32 = args instanceof GemmArguments && args.allowTf32
+  for (const [name, attributes] of Object.entries(operands.tensors)) {
+    const tensor = args.tensors[name]
+    if (!tensor) return refuse('KTL4022', { what: 'the kernel', missing: [name], known: Object.keys(operands.tensors) })
+    const status = tensorStatus(name, attributes, tensor, { allowTf32 })
     if (!status.ok) return status
   }
-  if (operands.accumulatorType !== args.accumulatorType) {
-    return refuse('KTL4034', { expected: operands.accumulatorType, got: args.accumulatorType })
+  if (args instanceof GemmArguments && operands.accumulatorType !== args.accumulatorType) {
+    return refuse('KTL4034', { expected: operands.accumulatorType ?? 'none', got: args.accumulatorType })
   }
   return OK
 }
-
 /** `rank` of the attributes is the full rank; a tensor may leave out leading axes. */
 export function tensorStatus(
   name: string,
@@ -44,7 +60,7 @@ export function dtypeMatches(expected: string, got: string, allowTf32: boolean):
   return expected === got || (allowTf32 && expected === 'tf32' && got === 'f32')
 }
 
-function alignmentStatus(name: string, { divisibility, pointerAlignment }: TensorAttributes, tensor: Tensor, contiguous: number): Status {
+function alignmentStatus(name: string, { divisibility, ptrAlignmentBytes }: TensorAttributes, tensor: Tensor, contiguous: number): Status {
   const odd = tensor.strides.findIndex((stride, i) => i !== contiguous && tensor.shape[i]! > 1 && stride % divisibility !== 0)
   const bytes = DTYPES[tensor.dtype].storageBytes
   if (odd >= 0) {
@@ -55,8 +71,8 @@ function alignmentStatus(name: string, { divisibility, pointerAlignment }: Tenso
       `pad strides[${odd}] to ${padded} elements (${padded * bytes} bytes)`,
     )
   }
-  if (tensor.pointer % BigInt(pointerAlignment) !== 0n) {
-    return refuse('KTL4033', { operand: name, expected: `a pointer aligned to ${pointerAlignment} bytes`, got: `0x${tensor.pointer.toString(16)}` })
+  if (tensor.pointer % BigInt(ptrAlignmentBytes) !== 0n) {
+    return refuse('KTL4033', { operand: name, expected: `a pointer aligned to ${ptrAlignmentBytes} bytes`, got: `0x${tensor.pointer.toString(16)}` })
   }
   return OK
 } // prettier-ignore

@@ -1,0 +1,358 @@
+"""cuBLAS through PyTorch, one problem at a time, as a child process of compare.ts.
+
+Reads one JSON object a line from stdin and answers each with one on stdout: hello, open, round, check, close. It touches the GPU
+only between a request and its answer. With --fake there is no GPU and no PyTorch: times are made up (a roofline), results are
+computed in plain Python, and inputs are the same bits; for tests of the other side on small problems.
+"""
+import gc
+import json
+import math
+import random
+import struct
+import sys
+
+FAKE = "--fake" in sys.argv
+MASK = 0xFFFFFFFF
+
+
+# Inputs: element i of the storage is a function of i and the seed in whole numbers, as runtime/bench/fill.ts makes it.
+
+def mix(x):
+    x = x ^ (x >> 16)
+    x = (x * 0x7FEB352D) & MASK
+    x = x ^ (x >> 15)
+    x = (x * 0x846CA68B) & MASK
+    return x ^ (x >> 16)
+
+
+def sums(i, seed):
+    """Works on ints and on int64 tensors: the sum of twelve uniform 16-bit numbers, less its mean."""
+    key = mix((i + mix(seed & MASK)) & MASK)
+    total = -393210
+    for j in range(1, 7):
+        word = mix((key + ((j * 0x9E3779B9) & MASK)) & MASK)
+        total = total + (word & 0xFFFF) + (word >> 16)
+    return total
+
+
+def seed_of(seed, name):
+    """As runtime/selftest/values.ts: every operand has a seed of its own."""
+    h = (seed * 0x9E3779B1) & MASK
+    for c in name:
+        h = ((h ^ ord(c)) * 0x01000193) & MASK
+    return h
+
+
+class Torch:
+    """The real thing."""
+
+    def __init__(self):
+        import torch
+
+        self.torch = torch
+        self.device = torch.device("cuda")
+        torch.backends.cuda.matmul.allow_tf32 = True
+        self.types = {
+            "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i8": torch.int8, "i32": torch.int32,
+            "e4m3": torch.float8_e4m3fn,
+        }
+        properties = torch.cuda.get_device_properties(0)
+        self.l2 = getattr(properties, "L2_cache_size", 50 << 20)
+        self.flushed = torch.empty(2 * self.l2 + (16 << 20), dtype=torch.uint8, device=self.device)
+        self.events = []
+        self.name = properties.name
+
+    def hello(self):
+        torch = self.torch
+        return {
+            "device": self.name, "torch": torch.__version__, "cuda": torch.version.cuda, "l2Bytes": self.l2,
+            "tf32": torch.backends.cuda.matmul.allow_tf32,
+        }
+
+    def fill(self, dtype, shape, seed):
+        torch = self.torch
+        count = math.prod(shape)
+        out = torch.empty(count, dtype=self.types[dtype], device=self.device)
+        step = 1 << 24
+        for start in range(0, count, step):
+            end = min(count, start + step)
+            total = sums(torch.arange(start, end, dtype=torch.int64, device=self.device), seed)
+            if dtype == "i8":
+                value = (total >> 11).clamp(-127, 127)
+            else:
+                value = total.to(torch.float32) * (1.0 / 65536)
+            out[start:end] = value.to(out.dtype)
+        return out.view(shape)
+
+    def open(self, p, seed):
+        """Operands as the problem has them: B is [.., k, n] whatever its order in memory is."""
+        torch, s = self.torch, p["shape"]
+        batch = [s["l"]] if "l" in s else []
+        m, n, k = s["m"], s["n"], s["k"]
+        fusion = p["fusion"]
+        a = self.fill(p["a"], batch + [m, k], seed_of(seed, "A"))
+
+        def weight(name, columns):
+            if p["orderB"] == "kn":
+                return self.fill(p["b"], batch + [k, columns], seed_of(seed, name))
+            return self.fill(p["b"], batch + [columns, k], seed_of(seed, name)).transpose(-1, -2)
+
+        gated = fusion is not None and fusion["name"] == "swiglu"
+        if gated:
+            # Gate and up side by side: one product, as the library has it.
+            halves = [weight(name, n // 2) for name in ("Bg", "Bu")]
+            axis = -1
+            b = torch.cat([h.transpose(-1, -2) for h in halves], -2).transpose(-1, -2) if p["orderB"] == "nk" else torch.cat(halves, axis)
+        else:
+            b = weight("B", n)
+        extra = {}
+        for name, axes in (fusion["operands"] if fusion else {}).items():
+            extra[name] = self.fill(p["out"], [n] if axes == "n" else batch + [m, n], seed_of(seed, name))
+        self.problem, self.a, self.b, self.extra = p, a, b, extra
+        self.scalars = fusion["scalars"] if fusion else {}
+        self.variants = {v: self.variant(v) for v in p["rivals"]}
+        self.variants = {v: f for v, f in self.variants.items() if f is not None}
+        return {"variants": list(self.variants)}
+
+    def product(self):
+        """The library's GEMM into memory that is allocated once."""
+        torch, p, a, b = self.torch, self.problem, self.a, self.b
+        if p["a"] == "e4m3":
+            one = torch.ones((), dtype=torch.float32, device=self.device)
+            fast = bool(p.get("fastAccumulation"))
+            return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=self.types[p["out"]], use_fast_accum=fast)
+        if p["a"] == "i8":
+            return lambda: torch._int_mm(a, b)
+        out = torch.empty(a.shape[:-1] + b.shape[-1:], dtype=self.types[p["out"]], device=self.device)
+        return lambda: torch.matmul(a, b, out=out)
+
+    def eager(self):
+        torch, p, a, b, extra = self.torch, self.problem, self.a, self.b, self.extra
+        name = p["fusion"]["name"]
+        F = torch.nn.functional
+        if name == "relu_axpby":
+            alpha, c = self.scalars["alpha"], extra["C"]
+            return lambda: F.relu(torch.matmul(a, b) * alpha + c)
+        if name == "gelu_tanh_bias":
+            return lambda: F.gelu(torch.matmul(a, b) + extra["bias"], approximate="tanh")
+        if name == "swiglu":
+            half = b.shape[-1] // 2
+
+            def swiglu():
+                x = torch.matmul(a, b)
+                return F.silu(x[..., :half]) * x[..., half:]
+
+            return swiglu
+        raise KeyError(name)
+
+    def variant(self, name):
+        torch = self.torch
+        if name == "plain":
+            return self.product()
+        if name == "eager":
+            return self.eager()
+        if name == "cublaslt":
+            bias, a, b = self.extra["bias"], self.a, self.b
+            return lambda: torch._addmm_activation(bias, a, b, use_gelu=True)
+        if name == "compile":
+            if "--compile" not in sys.argv:
+                return None
+            return torch.compile(self.eager(), mode="max-autotune-no-cudagraphs", dynamic=False)
+        raise KeyError(name)
+
+    def round(self, variant, launches, warm):
+        torch, run = self.torch, self.variants[variant]
+        for _ in range(warm):
+            run()
+        torch.cuda.synchronize()
+        while len(self.events) < 2 * launches:
+            self.events.append(torch.cuda.Event(enable_timing=True))
+        for i in range(launches):
+            self.flushed.fill_(i & 0xFF)
+            self.events[2 * i].record()
+            run()
+            self.events[2 * i + 1].record()
+        torch.cuda.synchronize()
+        return {"ms": [self.events[2 * i].elapsed_time(self.events[2 * i + 1]) for i in range(launches)]}
+
+    def check(self, file, out, rows):
+        """Error of the rows of the other side's output that `file` holds; rows counted over the whole batch."""
+        torch, p = self.torch, self.problem
+        s = p["shape"]
+        gated = p["fusion"] is not None and p["fusion"]["name"] == "swiglu"
+        columns = s["n"] // 2 if gated else s["n"]
+        with open(file, "rb") as stream:
+            raw = torch.frombuffer(bytearray(stream.read()), dtype=torch.uint8).to(self.device)
+        actual = raw.view(self.types[out]).view(-1, columns).double()
+        was = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = False
+        try:
+            expected = torch.cat([self.reference(start, end) for start, end in rows])
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = was
+        norm = expected.norm()
+        error = (actual - expected).norm() / norm if float(norm) > 0 else (actual - expected).norm()
+        most = (actual - expected).abs().max()
+        return {"error": float(error) if bool(torch.isfinite(error)) else None, "most": float(most), "rows": actual.shape[0]}
+
+    def reference(self, start, end):
+        """In f32 of the same bits (i8: exact in f64), then the epilogue in f64."""
+        torch, p = self.torch, self.problem
+        wide = torch.float64 if p["a"] == "i8" else torch.float32
+        m = p["shape"]["m"]
+        parts = []
+        for batch in range(start // m, (end - 1) // m + 1):
+            low, high = max(start, batch * m) - batch * m, min(end, (batch + 1) * m) - batch * m
+            a = (self.a[batch] if self.a.dim() == 3 else self.a)[low:high].to(wide)
+            b = (self.b[batch] if self.b.dim() == 3 else self.b)
+            # In slices of columns: B may be large.
+            pieces = [a @ b[:, c:c + 8192].to(wide) for c in range(0, b.shape[1], 8192)]
+            acc = torch.cat(pieces, 1).double()
+            c = self.extra.get("C")
+            parts.append(self.epilogue(acc, None if c is None else (c[batch] if c.dim() == 3 else c)[low:high].double()))
+        return torch.cat(parts)
+
+    def epilogue(self, acc, c):
+        torch, fusion = self.torch, self.problem["fusion"]
+        F = torch.nn.functional
+        if fusion is None:
+            return acc
+        bias = self.extra["bias"].double() if "bias" in self.extra else None
+        alpha = self.scalars.get("alpha")
+        half = acc.shape[1] // 2
+        table = {
+            "relu_axpby": lambda: F.relu(acc * alpha + c), "gelu_tanh_bias": lambda: F.gelu(acc + bias, approximate="tanh"),
+            "swiglu": lambda: F.silu(acc[:, :half]) * acc[:, half:], "relu": lambda: F.relu(acc),
+            "gelu_tanh": lambda: F.gelu(acc, approximate="tanh"), "gelu": lambda: F.gelu(acc), "silu": lambda: F.silu(acc),
+            "sigmoid": lambda: torch.sigmoid(acc), "tanh": lambda: torch.tanh(acc), "softplus": lambda: F.softplus(acc),
+            "bias": lambda: acc + bias, "bias_relu": lambda: F.relu(acc + bias),
+            "axpby": lambda: acc * alpha + c,
+        }
+        return table[fusion["name"]]()
+
+    def close(self):
+        self.a = self.b = None
+        self.extra, self.variants = {}, {}
+        self.torch.cuda.synchronize()
+        self.torch.cuda.empty_cache()
+        return {}
+
+
+class Fake:
+    """The same answers without PyTorch: roofline times with a little noise, exact sums of the same bits."""
+
+    def __init__(self):
+        self.random = random.Random(1)
+
+    def hello(self):
+        return {"device": "fake", "torch": "none", "cuda": "none", "l2Bytes": 0, "tf32": True}
+
+    def open(self, p, seed):
+        self.problem, self.seed = p, seed
+        return {"variants": [v for v in p["rivals"] if v != "compile"]}
+
+    def round(self, variant, launches, warm):
+        s = self.problem["shape"]
+        work = 2 * s["m"] * s["n"] * s["k"] * s.get("l", 1)
+        base = 0.003 + work / 700e9 + (0 if variant == "plain" else s["m"] * s["n"] * 8 / 2.5e9)
+        return {"ms": [base * self.random.uniform(0.99, 1.01) for _ in range(launches)]}
+
+    @staticmethod
+    def narrow(dtype, x):
+        if dtype in ("f32", "tf32") or x == 0:
+            return x
+        # Significand bits and the least exponent of a normal number: round to nearest even at the last place.
+        bits, least = {"f16": (11, -14), "bf16": (8, -126), "e4m3": (4, -6)}[dtype]
+        unit = 2.0 ** (max(math.frexp(x)[1] - 1, least) + 1 - bits)
+        return round(x / unit) * unit
+
+    def element(self, dtype, name, i):
+        total = sums(i, seed_of(self.seed, name))
+        return max(-127, min(127, total >> 11)) if dtype == "i8" else self.narrow(dtype, total / 65536)
+
+    def check(self, file, out, rows):
+        p, s = self.problem, self.problem["shape"]
+        m, n, k = s["m"], s["n"], s["k"]
+        fusion = p["fusion"]["name"] if p["fusion"] else None
+        columns = n // 2 if fusion == "swiglu" else n
+        with open(file, "rb") as stream:
+            raw = stream.read()
+        size = {"bf16": 2, "f16": 2, "f32": 4, "i32": 4}[out]
+
+        def decode(i):
+            piece = raw[i * size:(i + 1) * size]
+            if out == "bf16":
+                return struct.unpack("<f", b"\0\0" + piece)[0]
+            return struct.unpack({"f16": "<e", "f32": "<f", "i32": "<i"}[out], piece)[0]
+
+        def product(name, width, batch, row, column):
+            total = 0.0
+            for i in range(k):
+                at = i * width + column if p["orderB"] == "kn" else column * k + i
+                total += self.element(p["a"], "A", (batch * m + row) * k + i) * self.element(p["b"], name, batch * k * width + at)
+            return total
+
+        def value(row, column):
+            batch, row = divmod(row, m)
+            if fusion == "swiglu":
+                gate, up = (product(name, columns, batch, row, column) for name in ("Bg", "Bu"))
+                return gate / (1 + math.exp(-gate)) * up
+            acc = product("B", n, batch, row, column)
+            given = p["fusion"]["operands"] if fusion else {}
+            c = self.element(out, "C", (batch * m + row) * n + column) if "C" in given else None
+            bias = self.element(out, "bias", column) if "bias" in given else None
+            return self.epilogue(fusion, acc, c, bias)
+
+        wrong = right = most = 0.0
+        counted = [row for start, end in rows for row in range(start, end)]
+        for at in range(0, len(counted) * columns, max(1, len(counted) * columns // 64)):
+            row, column = divmod(at, columns)
+            expected = value(counted[row], column)
+            difference = decode(at) - expected
+            wrong, right, most = wrong + difference ** 2, right + expected ** 2, max(most, abs(difference))
+        error = math.sqrt(wrong / right) if right else math.sqrt(wrong)
+        return {"error": error if math.isfinite(error) else None, "most": most, "rows": len(counted)}
+
+    @staticmethod
+    def epilogue(name, acc, c, bias):
+        def gelu_tanh(x):
+            return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+        def sigmoid(x):
+            return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
+
+        table = {
+            None: lambda: acc, "relu_axpby": lambda: max(0.0, acc * 2 + c), "gelu_tanh_bias": lambda: gelu_tanh(acc + bias),
+            "relu": lambda: max(0.0, acc), "gelu_tanh": lambda: gelu_tanh(acc), "silu": lambda: acc * sigmoid(acc),
+            "gelu": lambda: 0.5 * acc * (1 + math.erf(acc / math.sqrt(2))), "sigmoid": lambda: sigmoid(acc),
+            "tanh": lambda: math.tanh(acc), "softplus": lambda: max(acc, 0.0) + math.log1p(math.exp(-abs(acc))),
+            "bias": lambda: acc + bias, "bias_relu": lambda: max(0.0, acc + bias), "axpby": lambda: acc * 2 + c,
+        }
+        return table[name]()
+
+    def close(self):
+        return {}
+
+
+def main():
+    gc.disable()  # no pauses while rounds run; tensors go by their counts
+    side = Fake() if FAKE else Torch()
+    for line in sys.stdin:
+        request = json.loads(line)
+        name = request.pop("op")
+        if name == "quit":
+            return
+        try:
+            answer = {"ok": True, **getattr(side, name)(**request)}
+        except Exception as error:  # told to the other side, which goes on with the next problem
+            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+        try:
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:  # the other side is gone
+            sys.stderr.close()
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+/** The ktl side of a problem: operands, arguments, and the instances to try. */
+import path from 'node:path'
+import { packageRoot } from '../../runtime/addon.ts'
+import { fillNormal, poison } from '../../runtime/bench/fill.ts'
+import {
+  EpilogueArguments, GemmArguments, getKernels, KernelArguments, KtlKernel, loadKtl,
+  type Device, type DTypeName, type RuntimeArguments, type Tensor,
+} from '../../runtime/index.ts' // prettier-ignore
+import { seedOf } from '../../runtime/selftest/values.ts'
+import { denseStrides } from '../../runtime/tensor_layout.ts'
+import { tensorAt } from '../../runtime/tensor.ts'
+import { withoutTuning } from '../../runtime/tuning.ts'
+import type { Problem } from './problems.ts'
+
+/** Makes a tensor; inputs are those of the name and seed. */
+export type Allocate = (
+  dtype: DTypeName,
+  shape: readonly number[],
+  strides: readonly number[],
+  input: string | null,
+) => Promise<Tensor>
+
+export interface Opened {
+  readonly args: RuntimeArguments
+  readonly out: Tensor
+  /** Our own kernel without the epilogue, for fused problems; gated: of the two products side by side. */
+  readonly plain: RuntimeArguments | null
+  close(): void
+}
+
+/** Filled on the device. */
+export function onDevice(device: Device, seed: number): Allocate {
+  return async (dtype, shape, strides, input) => {
+    const tensor = device.empty(dtype, shape, { strides })
+    if (input === null) await poison(tensor)
+    else await fillNormal(tensor, seedOf(seed, input))
+    return tensor
+  }
+}
+
+/** Addresses without memory behind them: for choosing and compiling kernels, never for running them. */
+export function onPaper(device: Device): Allocate {
+  let next = 1n << 30n
+  return async (dtype, shape, strides) => {
+    const tensor = tensorAt(device, next, dtype, shape, strides)
+    next += (BigInt(tensor.byteLength) | 0xfffffn) + 1n
+    return tensor
+  }
+}
+
+export async function open(problem: Problem, allocate: Allocate): Promise<Opened> {
+  const { shape, fusion, out: outType } = problem
+  const { m, n, k, l } = shape
+  const tensors: Tensor[] = []
+  const batched = (extents: readonly number[]): number[] => (l === undefined ? [...extents] : [l, ...extents])
+  const make = async (dtype: DTypeName, extents: readonly number[], input: string | null): Promise<Tensor> => {
+    const tensor = await allocate(dtype, extents, denseStrides(extents), input)
+    tensors.push(tensor)
+    return tensor
+  }
+  /** [k, columns] in the problem's order: memory [columns, k] is transposed. */
+  const weight = async (name: string, columns: number): Promise<Tensor> => {
+    if (problem.orderB === 'kn') return make(problem.b, batched([k, columns]), name)
+    const stored = await make(problem.b, batched([columns, k]), name)
+    return stored.permute(l === undefined ? [1, 0] : [0, 2, 1])
+  }
+  const A = await make(problem.a, batched([m, k]), 'A')
+  const allowTf32 = problem.a === 'f32'
+  const result = (columns: number): Promise<Tensor> => make(outType, batched([m, columns]), null)
+  const close = (): void => tensors.forEach((tensor) => tensor.free())
+  const B = await weight('B', n)
+  if (fusion === null) {
+    const out = await result(n)
+    return { args: new GemmArguments({ A, B, out, allowTf32 }), out, plain: null, close }
+  }
+  const plain = new GemmArguments({ A, B, out: await result(n), allowTf32 })
+  if (fusion.text === null) {
+    const { swiglu } = (await loadKtl(path.join(packageRoot(), 'bench/gpu/swiglu.ktl'))).kernels
+    const out = await result(n / 2)
+    const operands = { A, Bg: await weight('Bg', n / 2), Bu: await weight('Bu', n / 2), H: out }
+    return { args: new KernelArguments(swiglu!, operands), out, plain, close }
+  }
+  const bindings: Record<string, Tensor | number> = { ...fusion.scalars }
+  for (const [name, axes] of Object.entries(fusion.operands)) {
+    bindings[name] = await make(outType, axes === 'n' ? [n] : batched([m, n]), name)
+  }
+  const out = await result(n)
+  const epilogue = new EpilogueArguments(fusion.text, bindings)
+  return { args: new GemmArguments({ A, B, out, allowTf32, epilogue }), out, plain, close }
+}
+
+/** The first of the cost model's list, whatever has been tuned on this machine. Throws when there are none. */
+export function candidates(args: RuntimeArguments, count: number): readonly KtlKernel[] {
+  const found = withoutTuning(() => getKernels(args, { limit: count }))
+  const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
+  if (kernels.length > 0) return kernels
+  throw new Error(`no kernel: ${found.why?.split('\n').slice(0, 2).join(' ') ?? ''}`)
+}
+
+/** Bytes of an output that are checked; of larger ones, evenly spread blocks of rows. */
+const CHECKED_BYTES = 32 << 20
+
+export interface Sample {
+  /** First row and the one behind the last, rows counted over the whole batch. */
+  readonly rows: readonly (readonly [number, number])[]
+  readonly bytes: Uint8Array
+}
+
+/** Of a dense output. */
+export async function sampleOf(out: Tensor): Promise<Sample> {
+  const columns = out.shape.at(-1)!
+  const total = out.elementCount / columns
+  const rowBytes = out.byteLength / total
+  const blocks = out.byteLength <= CHECKED_BYTES ? 1 : 16
+  const height = blocks === 1 ? total : Math.max(1, Math.floor(CHECKED_BYTES / rowBytes / blocks))
+  const starts = Array.from({ length: blocks }, (_, i) => (blocks === 1 ? 0 : Math.floor(((total - height) * i) / (blocks - 1))))
+  const parts: Uint8Array[] = []
+  for (const start of starts) parts.push(await out.device.read(out.pointer + BigInt(start * rowBytes), height * rowBytes))
+  return { rows: starts.map((start) => [start, start + height] as const), bytes: Buffer.concat(parts) }
+} // prettier-ignore

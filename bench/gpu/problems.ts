@@ -1,0 +1,139 @@
+/** The problems that ktl is held against cuBLAS with. Plain data: both sides read it. */
+import type { DTypeName } from '../../runtime/index.ts'
+
+export interface Shape {
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  /** Batch. */
+  readonly l?: number
+}
+
+/** What the other side can do instead of one fused kernel; see cublas.py. */
+export type Rival =
+  /** The library's GEMM: of a fused problem the same without its epilogue. */
+  | 'plain'
+  /** The library's GEMM and one pass for each operation. */
+  | 'eager'
+  /** An epilogue that the library itself fuses. */
+  | 'cublaslt'
+  /** torch.compile, max-autotune. */
+  | 'compile'
+
+export interface Fusion {
+  /** cublas.py knows it by this name. */
+  readonly name: string
+  /** ktl's epilogue; null: the whole kernel is another (gated). */
+  readonly text: string | null
+  /** Operands besides A and B: `mn` of the output's dtype. */
+  readonly operands: Readonly<Record<string, 'mn' | 'n'>>
+  readonly scalars: Readonly<Record<string, number>>
+  readonly rivals: readonly Rival[]
+}
+
+export interface Problem {
+  /** Unique. */
+  readonly name: string
+  readonly group: string
+  readonly shape: Shape
+  readonly a: DTypeName
+  readonly b: DTypeName
+  readonly out: DTypeName
+  /** B's contiguous axis last. A is always [m, k], the output [m, n]. */
+  readonly orderB: 'kn' | 'nk'
+  readonly fusion: Fusion | null
+  readonly rivals: readonly Rival[]
+  /** Sums of fp8 products in the tensor core's own precision, without promotion: on both sides. */
+  readonly fastAccumulation?: boolean
+  /** The least cuBLAS time / ktl time to reach; null: it is only reported. */
+  readonly goal: number | null
+}
+
+const shape = (m: number, n: number, k: number, l?: number): Shape => ({ m, n, k, ...(l !== undefined && { l }) })
+const cube = (size: number): Shape => shape(size, size, size)
+
+/** The most important first: a run may end before all are done. */
+const PLAIN_SHAPES: readonly Shape[] = [
+  cube(4096), cube(8192), cube(2048), shape(4096, 28672, 8192), shape(128, 28672, 8192), shape(16, 4096, 14336),
+  shape(64, 8192, 8192), cube(1024), cube(512), shape(2048, 5120, 1280), shape(1000, 3000, 520), shape(4096, 50264, 4096),
+  shape(8192, 8192, 28672), shape(512, 512, 512, 64), shape(2048, 2048, 1024, 8), cube(16384),
+] // prettier-ignore
+
+const FUSED_SHAPES: readonly Shape[] = [cube(4096), cube(8192), shape(8192, 8192, 1024), shape(4096, 14336, 4096)]
+
+export const describeShape = ({ m, n, k, l }: Shape): string => `${l === undefined ? '' : `${l}x`}${m === n && n === k ? `${m}^3` : `${m}x${n}x${k}`}` // prettier-ignore
+
+interface Types {
+  readonly name: string
+  readonly a: DTypeName
+  readonly out: DTypeName
+}
+
+const BF16: Types = { name: 'bf16', a: 'bf16', out: 'bf16' }
+const F16: Types = { name: 'f16', a: 'f16', out: 'f16' }
+
+function plain(group: string, { a, out }: Types, orderB: Problem['orderB'], shape: Shape, goal: number): Problem {
+  const name = `${group} ${describeShape(shape)}`
+  const fast = a === 'e4m3' ? { fastAccumulation: true } : {}
+  return { name, group, shape, a, b: a, out, orderB, fusion: null, rivals: ['plain'], goal, ...fast }
+}
+
+const FUSIONS: readonly Fusion[] = [
+  { name: 'relu_axpby', text: 'relu(acc*alpha+C)', operands: { C: 'mn' }, scalars: { alpha: 2 }, rivals: ['plain', 'eager', 'compile'] },
+  { name: 'gelu_tanh_bias', text: 'gelu_tanh(acc+bias)', operands: { bias: 'n' }, scalars: {}, rivals: ['plain', 'eager', 'cublaslt', 'compile'] },
+  { name: 'swiglu', text: null, operands: {}, scalars: {}, rivals: ['plain', 'eager', 'compile'] },
+] // prettier-ignore
+
+const fused = (fusion: Fusion, shape: Shape): Problem => ({
+  name: `bf16 ${fusion.name} ${describeShape(shape)}`, group: `bf16 ${fusion.name}`, shape, a: 'bf16', b: 'bf16', out: 'bf16', orderB: 'nk',
+  fusion, rivals: fusion.rivals, goal: 1,
+}) // prettier-ignore
+
+/** Epilogues of the matrix fused / plain: each against our own plain kernel. */
+const ACTIVATIONS: Readonly<Record<string, string>> = {
+  relu: 'relu(acc)', gelu_tanh: 'gelu_tanh(acc)', gelu: 'gelu(acc)', silu: 'silu(acc)', sigmoid: 'sigmoid(acc)', tanh: 'tanh(acc)',
+  softplus: 'softplus(acc)', bias: 'acc+bias', bias_relu: 'relu(acc+bias)', axpby: 'acc*alpha+C',
+} // prettier-ignore
+
+const matrix = (types: Types, name: string, text: string, shape: Shape): Problem => {
+  const operands: Fusion['operands'] = { ...(text.includes('bias') && { bias: 'n' }), ...(text.includes('C') && { C: 'mn' }) }
+  const fusion: Fusion = { name, text, operands, scalars: text.includes('alpha') ? { alpha: 2 } : {}, rivals: [] }
+  const group = `matrix ${types.name}`
+  return { name: `${group} ${name} ${describeShape(shape)}`, group, shape, a: types.a, b: types.a, out: types.out, orderB: 'nk', fusion, rivals: [], goal: null }
+} // prettier-ignore
+
+const MATRIX_SHAPES = [cube(4096), cube(8192), shape(8192, 8192, 1024)]
+
+export const PROBLEMS: readonly Problem[] = [
+  ...PLAIN_SHAPES.map((shape) => plain('bf16 nk', BF16, 'nk', shape, 0.95)),
+  ...PLAIN_SHAPES.map((shape) => plain('bf16 kn', BF16, 'kn', shape, 0.95)),
+  ...FUSIONS.flatMap((fusion) => FUSED_SHAPES.map((shape) => fused(fusion, shape))),
+  ...[cube(4096), cube(8192)].flatMap((shape) => [
+    plain('tf32', { name: 'tf32', a: 'f32', out: 'f32' }, 'nk', shape, 0.97),
+    plain('i8', { name: 'i8', a: 'i8', out: 'i32' }, 'nk', shape, 0.97),
+    plain('fp8', { name: 'fp8', a: 'e4m3', out: 'bf16' }, 'nk', shape, 0.97),
+  ]),
+  ...PLAIN_SHAPES.map((shape) => plain('f16 nk', F16, 'nk', shape, 0.95)),
+  ...PLAIN_SHAPES.map((shape) => plain('f16 kn', F16, 'kn', shape, 0.95)),
+  ...[BF16, F16].flatMap((types) =>
+    MATRIX_SHAPES.flatMap((shape) => Object.entries(ACTIVATIONS).map(([name, text]) => matrix(types, name, text, shape))),
+  ),
+] // prettier-ignore
+
+/** A few small ones for the first look, and for machines without a GPU. */
+export const QUICK: readonly Shape[] = [cube(4096), shape(16, 4096, 14336), cube(512)]
+
+/** `text` is part of the name or the group, or `group=NAME` names the whole group. */
+export function selectProblems(only: readonly string[], quick: boolean): readonly Problem[] {
+  const chosen = PROBLEMS.filter(({ name, group }) => only.length === 0 || only.some((text) => (text.startsWith('group=') ? group === text.slice(6) : name.includes(text)))) // prettier-ignore
+  if (!quick) return chosen
+  const isQuick = (shape: Shape): boolean => QUICK.some((other) => describeShape(other) === describeShape(shape))
+  return chosen.filter((problem) => isQuick(problem.shape))
+}
+
+/** The same problem at another size: `--shrink` for machines that only model time. */
+export function shrink(problem: Problem, most: number): Problem {
+  const cut = (extent: number): number => Math.min(extent, most)
+  const { m, n, k, l } = problem.shape
+  return { ...problem, shape: { m: cut(m), n: cut(n), k: cut(k), ...(l !== undefined && { l: Math.min(l, 2) }) } }
+}

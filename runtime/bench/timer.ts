@@ -1,0 +1,118 @@
+/**
+ * Times of kernels. On a GPU: events around every single launch, and before each of them a buffer of more than twice the L2
+ * is overwritten, so that operands come from device memory; the overwriting also keeps the GPU busy while the host enqueues the
+ * next launch, so that the host's time is not measured. On a virtual device: modelled cycles, which never vary.
+ */
+import type { RuntimeArguments } from '../arguments/base.ts'
+import type { Artifact } from '../artifact.ts'
+import type { Device } from '../device.ts'
+import type { DeviceEvent } from '../event.ts'
+import type { KtlKernel } from '../kernel_ktl.ts'
+import type { PreparedLaunch } from '../kernel_launch.ts'
+import { MACHINES } from '../discovery/machine.ts'
+import type { TargetArch } from '../../compiler/instance.ts'
+
+export interface Subject {
+  readonly kernel: KtlKernel
+  readonly args: RuntimeArguments
+  readonly artifact: Artifact
+}
+
+export interface Timer {
+  /** What the times are: measured by the device, or modelled cycles over the modelled clock. */
+  readonly kind: 'measured' | 'modelled'
+  /** Milliseconds of each of `launches` launches; a modelled time comes once. */
+  round(subject: Subject, launches: number): Promise<number[]>
+  /** Cycles per millisecond of modelled times. */
+  readonly cyclesPerMs: number | null
+  close(): void
+}
+
+export function createTimer(device: Device): Timer {
+  return device.isVirtual ? new ModelTimer(device) : new EventTimer(device)
+}
+
+/** Launches before the ones that count: of every round, since the other side of a comparison ran in between. */
+const WARM_UP = 3
+
+class EventTimer implements Timer {
+  readonly kind = 'measured'
+  readonly cyclesPerMs = null
+  readonly #device: Device
+  readonly #events: DeviceEvent[] = []
+  readonly #flushBytes: number
+  readonly #flushed: bigint
+  readonly #prepared = new WeakMap<Subject, PreparedLaunch>()
+
+  constructor(device: Device) {
+    this.#device = device
+    this.#flushBytes = 2 * device.l2Bytes + (16 << 20)
+    this.#flushed = device.malloc(this.#flushBytes)
+  }
+
+  async round(subject: Subject, launches: number): Promise<number[]> {
+    const prepared = this.#prepare(subject)
+    for (let i = 0; i < WARM_UP; i++) prepared.launch()
+    await this.#device.synchronize()
+    while (this.#events.length < 2 * launches) this.#events.push(this.#device.createEvent())
+    for (let i = 0; i < launches; i++) {
+      this.#device.memset(this.#flushed, i & 0xff, this.#flushBytes)
+      this.#events[2 * i]!.record()
+      prepared.launch()
+      this.#events[2 * i + 1]!.record()
+    }
+    await this.#device.synchronize()
+    const times: number[] = []
+    for (let i = 0; i < launches; i++) times.push(await this.#events[2 * i + 1]!.elapsedMs(this.#events[2 * i]!))
+    return times
+  }
+
+  #prepare(subject: Subject): PreparedLaunch {
+    const known = this.#prepared.get(subject)
+    if (known) return known
+    const prepared = subject.kernel.prepare(subject.args, subject.artifact)
+    this.#prepared.set(subject, prepared)
+    return prepared
+  }
+
+  close(): void {
+    this.#device.free(this.#flushed)
+  }
+}
+
+class ModelTimer implements Timer {
+  readonly kind = 'modelled'
+  readonly cyclesPerMs: number
+  readonly #known = new WeakMap<Subject, number>()
+
+  constructor(device: Device) {
+    this.cyclesPerMs = MACHINES[device.arch as TargetArch].clock / 1000
+  }
+
+  async round(subject: Subject): Promise<number[]> {
+    const known = this.#known.get(subject)
+    if (known !== undefined) return [known]
+    const { kernel, args, artifact } = subject
+    const { stats } = await kernel.run(args, { artifact })
+    const time = stats.modelledCycles / this.cyclesPerMs
+    this.#known.set(subject, time)
+    return [time]
+  }
+
+  close(): void {}
+}
+
+/** How long a round should last at least, and how many launches it has. */
+export interface RoundOptions {
+  /** Milliseconds of kernel time. Default: 20. */
+  readonly targetMs?: number
+  /** Default: 10. */
+  readonly least?: number
+  /** Default: 100. */
+  readonly most?: number
+}
+
+/** Launches of a round for a kernel of that time. */
+export function launchesOf(milliseconds: number, { targetMs = 20, least = 10, most = 100 }: RoundOptions = {}): number {
+  return Math.max(least, Math.min(most, Math.ceil(targetMs / Math.max(milliseconds, 1e-4))))
+}

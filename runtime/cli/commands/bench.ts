@@ -1,0 +1,255 @@
+import { openDevice, type Device, type DeviceSpec } from '../../device.ts'
+import { majority } from '../../bench/agree.ts'
+import { peakOf, type Peak } from '../../bench/peaks.ts'
+import type { Summary } from '../../bench/statistics.ts'
+import { formatTable } from '../../bench/table.ts'
+import { createTimer, type Timer } from '../../bench/timer.ts'
+import { compare, tune, type Candidate, type Tuned } from '../../bench/tune.ts'
+import { ratesOf, workOf } from '../../bench/work.ts'
+import { getKernels } from '../../discovery/query.ts'
+import { ktlError } from '../../fail.ts'
+import { KtlKernel } from '../../kernel_ktl.ts'
+import { deviceKey, tuning, withoutTuning } from '../../tuning.ts'
+import { makeBench, planBench, type BenchProblem } from '../bench_problem.ts'
+import type { AddCommand, Context } from '../context.ts'
+import { EXIT, type ExitCode } from '../exit.ts'
+import { describeTypes } from '../instances.ts'
+import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
+import { plural, type Json } from '../output.ts'
+import { describeDims, type ArgumentOptions } from '../run_arguments.ts'
+import { loadProgram, oneKernel } from '../sources.ts'
+
+interface BenchOptions extends ArgumentOptions {
+  readonly device: DeviceSpec
+  readonly design?: (typeof DESIGNS)[number]
+  readonly instance?: string
+  readonly index?: number
+  readonly top?: number
+  readonly all?: boolean
+  readonly rounds: number
+  readonly tune?: boolean
+  readonly list?: boolean
+  readonly clear?: boolean
+}
+
+/** Instances that `--tune` compares unless `--top` or `--all` says otherwise. */
+const TUNE_TOP = 64
+
+export const addBench: AddCommand = (program, context, finish) => {
+  const command = program
+    .command('bench')
+    .summary('time kernels on the device at hand')
+    .description(
+      'Times instances of a kernel, or of a GEMM of the library, on normally distributed inputs with cold caches; on a virtual ' +
+        'device it prints modelled cycles. --tune compares many instances and remembers the fastest for this device and problem.',
+    )
+    .argument('[file]', 'a .ktl file; default: the GEMM of the library with the dtypes --type A=…,B=…,D=…')
+    .option('--dims <m=4096,…>', 'extents of the axes', pairs('--dims', 'm=4096,n=4096,k=4096'))
+  addChoiceOptions(command)
+    .option('--device <device>', 'auto, virtual-sm100, virtual-sm90, cuda, cuda:N', deviceOption, 'auto')
+    .option('--design <kind>', `only ${DESIGNS.join(' or ')} instances`, wordOption('--design', DESIGNS))
+    .option('--instance <name>', 'the instance of that name')
+    .option('--index <i>', 'the i-th instance, from 0 for the first choice', integerOption('--index', 0, 1e6))
+    .option('--top <n>', 'the first n instances', integerOption('--top', 1, 1e6))
+    .option('--all', 'every instance')
+    .option('--rounds <n>', 'the median of n rounds is printed', integerOption('--rounds', 1, 1000), 5)
+    .option('--seed <n>', 'of the inputs', integerOption('--seed', 0, 0xffffffff), 1)
+    .option('--tune', `compare instances (the first ${TUNE_TOP}, or --top, --all) and remember the fastest`)
+    .option('--list', 'what --tune has found so far')
+    .option('--clear', 'forget it')
+    .option('--json', 'results as JSON Lines')
+    .action(async (file: string | undefined, options: BenchOptions) => {
+      if (options.clear) clear(context)
+      else if (options.list) list(context)
+      else finish(await bench(file, { ...options, inputs: 'normal' }, context))
+    })
+}
+
+async function bench(file: string | undefined, options: BenchOptions, context: Context): Promise<ExitCode> {
+  checkSelection(options)
+  const family = file === undefined ? null : oneKernel(await loadProgram(file, (warnings) => context.out.diagnostics(warnings)), options.kernel).family
+  const plan = planBench(family, options)
+  const device = await openDevice(options.device)
+  try {
+    const problem = await makeBench(plan, device)
+    printHeader(problem, device, context)
+    const timer = createTimer(device)
+    const kernels = chooseKernels(problem, options)
+    let code: ExitCode = EXIT.pass
+    if (options.tune) code = await tuneAndRemember(kernels, problem, timer, options, context)
+    else await time(kernels, problem, timer, options, context)
+    timer.close()
+    return code
+  } finally {
+    await device.close()
+  }
+} // prettier-ignore
+
+function checkSelection({ instance, index, top, all, tune }: BenchOptions): void {
+  const given = Object.entries({ '--instance': instance, '--index': index, '--top': top, '--all': all }).filter(
+    ([, value]) => value !== undefined,
+  )
+  const names = given.map(([name]) => name)
+  if (names.length > 1) throw illegal(names[1]!, `no ${names[0]!} beside it`, names.join(' '))
+  if (tune && (instance !== undefined || index !== undefined)) throw illegal('--tune', `no ${names[0]!} beside it`, names[0]!)
+} // prettier-ignore
+
+/** In the order that callers see; a search starts from the cost model's own. */
+function chooseKernels({ args, prepared }: BenchProblem, options: BenchOptions): readonly KtlKernel[] {
+  const { design, instance, index = 0, top, all, tune } = options
+  const limit = all || instance !== undefined ? Infinity : (top ?? (tune ? TUNE_TOP : index + 1))
+  const find = () => getKernels(args, { limit, metadataFilter: ({ design: { kind } }) => design === undefined || kind === design })
+  const found = tune ? withoutTuning(find) : find()
+  const name = prepared.plan.family.name
+  if (found.length === 0) throw ktlError('KTL4042', { what: `these arguments of \`${name}\``, reasons: found.why?.split('\n').slice(1, 7).map((line) => line.trim()) ?? [] })
+  const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
+  if (instance !== undefined) {
+    const named = kernels.filter(({ metadata }) => metadata.kernelName === instance)
+    if (named.length > 0) return named
+    throw ktlError('KTL4105', { what: 'instance for these arguments', name: instance, known: kernels.slice(0, 3).map(({ metadata }) => metadata.kernelName) })
+  }
+  if (tune || all || top !== undefined) return kernels
+  if (index < kernels.length) return [kernels[index]!]
+  throw ktlError('KTL4107', { what: `${name} with index ${index}`, reasons: [`the arguments have ${plural(kernels.length, 'instance')}`] })
+} // prettier-ignore
+
+function printHeader({ prepared: { plan, operands, assumptions } }: BenchProblem, device: Device, { out }: Context): void {
+  const row = (label: string, text: string): void => out.line(`${label.padEnd(9)} ${text}`)
+  const { family, types, extents, options } = plan
+  row('kernel', `${family.name}${Object.keys(types).length > 0 ? `  ${describeTypes(types)}` : ''}`)
+  row('dims', describeDims(extents))
+  row('operands', operands.join(', '))
+  if (options.epilogue !== undefined) row('epilogue', options.epilogue.trim().replaceAll('\n', '\n          '))
+  for (const text of assumptions) row('assumed', text)
+  row('inputs', `normal, seed ${options.seed}`)
+  row('device', `${deviceKey(device)} (${device.arch}, ${device.smCount} SMs)`)
+} // prettier-ignore
+
+/** A line of the table, as far as it is known. */
+interface Row {
+  readonly kernel: KtlKernel
+  readonly place: number
+  readonly summary: Summary
+}
+
+async function time(kernels: readonly KtlKernel[], problem: BenchProblem, timer: Timer, options: BenchOptions, context: Context): Promise<void> {
+  const { args } = problem
+  const { out, signal } = context
+  const progress = out.progress('timing', 'instances')
+  const rows: Row[] = []
+  try {
+    const artifacts = kernels.map((kernel) => kernel.compile(args, { signal }))
+    // Each is waited for below; the first failure is the one to tell.
+    for (const artifact of artifacts) artifact.catch(() => {})
+    for (const [place, kernel] of kernels.entries()) {
+      const candidate: Candidate = { subject: { kernel, args, artifact: await artifacts[place]! }, place }
+      const summary = (await compare([candidate], timer, { rounds: options.rounds, signal })).get(place)!
+      rows.push({ kernel, place: options.index ?? place, summary })
+      progress.update(place + 1, kernels.length)
+    }
+  } finally {
+    progress.stop()
+  }
+  report(rows, problem, timer, context)
+} // prettier-ignore
+
+async function tuneAndRemember(kernels: readonly KtlKernel[], problem: BenchProblem, timer: Timer, options: BenchOptions, context: Context): Promise<ExitCode> {
+  const { args } = problem
+  const { out, signal } = context
+  const tuned = await search(kernels, problem, timer, options, context)
+  const finalists = tuned.ranking.filter(({ place }) => tuned.summaries.has(place))
+  report(finalists.map(({ subject, place }) => ({ kernel: subject.kernel, place, summary: tuned.summaries.get(place)! })), problem, timer, context)
+  signal.throwIfAborted()
+  const sound = await majority(finalists.map(({ subject }) => subject))
+  const best = finalists[sound[0] ?? -1]
+  finalists.forEach(({ subject }, i) => {
+    if (!sound.includes(i)) out.note(`its result is not that of the others: ${subject.kernel}`)
+  })
+  if (best === undefined) {
+    out.note('the fastest instances disagree about the result: nothing is remembered')
+    return EXIT.failed
+  }
+  const first = tuned.ranking.find(({ place }) => place === 0)
+  const entry = tuning().remember(args, {
+    kernelName: best.subject.kernel.metadata.kernelName,
+    microseconds: best.milliseconds * 1000,
+    times: timer.kind,
+    tried: tuned.ranking.length,
+  })
+  const behind = first ? first.milliseconds / best.milliseconds : null
+  out.record('tuned', { ...entry, place: best.place, failed: tuned.failed.length, firstChoiceOverBest: behind, file: tuning().path })
+  out.line()
+  out.line(`fastest   ${entry.kernelName}`)
+  out.line(`          ${best.place === 0 ? 'the first choice' : `number ${best.place} of the list`}, of ${plural(tuned.ranking.length, 'instance')} tried${behind === null || best.place === 0 ? '' : `; the first choice takes ${behind.toFixed(3)} times as long`}`)
+  out.line(`kept in   ${tuning().path}`)
+  return EXIT.pass
+} // prettier-ignore
+
+async function search(kernels: readonly KtlKernel[], { args }: BenchProblem, timer: Timer, { rounds }: BenchOptions, { out, signal }: Context): Promise<Tuned> {
+  let phase = 'compiling'
+  let progress = out.progress(phase, 'instances')
+  try {
+    return await tune(kernels, args, timer, {
+      rounds,
+      signal,
+      onFailure: (kernelName, reason) => out.note(`left out: ${kernelName}: ${reason}`),
+      onProgress(now, done, total) {
+        if (now !== phase) progress = out.progress((phase = now), 'instances')
+        progress.update(done, total)
+      },
+    })
+  } finally {
+    progress.stop()
+  }
+} // prettier-ignore
+
+const percent = (share: number | null): string => (share === null ? '' : `${(share * 100).toFixed(1)} %`)
+
+function report(rows: readonly Row[], { args, prepared }: BenchProblem, timer: Timer, { out }: Context): void {
+  const { device } = args
+  const peak: Peak | null = peakOf(deviceKey(device))
+  const modelled = timer.kind === 'modelled'
+  const cells = rows.map(({ kernel, place, summary }) => {
+    const { metadata, plan } = kernel
+    const work = workOf(plan.program, kernel.call(args).extents)
+    const rates = ratesOf(work, summary.median, peak)
+    const modelledCycles = modelled ? Math.round(summary.median * timer.cyclesPerMs!) : undefined
+    const measured: Record<string, Json> = {
+      microseconds: summary.median * 1000, low: summary.low * 1000, high: summary.high * 1000, rounds: summary.rounds,
+      teraops: rates.teraops, ofPeak: rates.ofPeak, gigabytes: rates.gigabytes, ofBandwidth: rates.ofBandwidth,
+    } // prettier-ignore
+    out.record('bench', {
+      kernel: prepared.plan.family.name, instance: metadata.kernelName, place, device: deviceKey(device), dims: prepared.plan.extents,
+      types: prepared.plan.types, times: timer.kind, operations: work.operations, bytes: work.bytes,
+      ...(modelled ? { modelledCycles: modelledCycles! } : measured),
+    }) // prettier-ignore
+    if (modelled) return [`${modelledCycles!.toLocaleString('en-US')}`, String(place), metadata.kernelName]
+    const us = (milliseconds: number): string => (milliseconds * 1000).toPrecision(4)
+    const { median, low, high } = summary
+    return [us(median), `${us(low)}..${us(high)}`, rates.teraops.toFixed(1), percent(rates.ofPeak), rates.gigabytes.toFixed(0), percent(rates.ofBandwidth), String(place), metadata.kernelName]
+  }) // prettier-ignore
+  const header = modelled
+    ? ['cycles (modelled)', 'place', 'instance']
+    : ['µs', 'rounds', 'TFLOP/s', 'of peak', 'GB/s', 'of peak', 'place', 'instance']
+  out.line()
+  out.line(formatTable(header, cells))
+}
+
+function list({ out }: Context): void {
+  const file = tuning()
+  const { damage, kernels } = file
+  if (damage) out.diagnostics(damage.diagnostics)
+  for (const kernel of kernels) {
+    out.record('tuned', { ...kernel })
+    out.line(`${kernel.device}: ${kernel.problem.replaceAll('\n', ' ')}`)
+    out.line(`  ${kernel.kernelName}  ${kernel.microseconds.toPrecision(4)} µs ${kernel.times}, ktl ${kernel.ktl}`)
+  }
+  if (kernels.length === 0) out.line(`nothing is known yet (${file.path})`)
+}
+
+function clear({ out }: Context): void {
+  const { path } = tuning()
+  const forgotten = tuning().clear()
+  out.record('cleared', { kernels: forgotten, path })
+  out.line(`${plural(forgotten, 'kernel')} forgotten (${path})`)
+}

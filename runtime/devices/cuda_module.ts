@@ -1,0 +1,129 @@
+/** Modules of a GPU: launches go to the driver at once. */
+import type { Device, FastLaunch } from '../device.ts'
+import { nativeError } from '../findings.ts'
+import type { PlannedLaunch } from '../launch.ts'
+import { launchStats } from '../launch_result.ts'
+import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../module.ts'
+import type { Stream } from '../stream.ts'
+import type { NativeCuda, NativeCudaDevice, NativeCudaLaunch, NativeCudaModule } from './cuda_native.ts'
+import type { CudaStream } from './cuda_stream.ts'
+
+type Triple = readonly [number, number, number]
+
+interface Shape {
+  readonly grid: Triple
+  readonly block: Triple
+  readonly cluster: Triple
+  readonly preferredCluster?: Triple
+  readonly sharedMemBytes: number
+  readonly programmatic?: boolean | undefined
+}
+
+/** LaunchShape of native/src/cuda/module.h. */
+function packShape({ grid, block, cluster, preferredCluster, sharedMemBytes, programmatic }: Shape): Uint32Array {
+  return Uint32Array.of(...grid, ...block, ...cluster, ...(preferredCluster ?? [1, 1, 1]), sharedMemBytes, programmatic ? 1 : 0)
+} // prettier-ignore
+
+const volume = ([x, y, z]: Triple): number => x * y * z
+
+function statsOf({ grid, cluster }: Shape, milliseconds: number): LaunchResult['stats'] {
+  return launchStats({ ctas: volume(grid), clusters: volume(grid) / volume(cluster), milliseconds })
+}
+
+export function guard<T>(call: () => T): T {
+  try {
+    return call()
+  } catch (error) {
+    throw nativeError(error, null)
+  }
+}
+
+export class CudaModule implements ModuleBackend {
+  readonly functions: NativeCudaModule['functions']
+  readonly sharedBytes: number
+  readonly #device: Device
+  readonly #native: NativeCudaModule
+
+  constructor(device: Device, native: NativeCudaModule) {
+    this.#device = device
+    this.#native = native
+    this.functions = native.functions
+    this.sharedBytes = device.properties.sharedBytesPerBlock
+  }
+
+  global(name: string): { address: bigint; bytes: number } | null {
+    return guard(() => this.#native.global(name))
+  }
+
+  async launch(fn: DeviceFunction, launch: CheckedLaunch): Promise<LaunchResult> {
+    const { shape, tensors, options } = launch
+    const stream = launch.stream as CudaStream
+    const clock = options.timed ? [this.#device.createEvent(), this.#device.createEvent()] as const : null // prettier-ignore
+    clock?.[0].record(stream)
+    this.enqueue(fn, launch)
+    clock?.[1].record(stream)
+    await stream.completion()
+    stream.throwDetached()
+    options.signal?.throwIfAborted()
+    void tensors
+    return { findings: [], stats: statsOf(shape, clock ? await clock[1].elapsedMs(clock[0]) : 0) }
+  }
+
+  enqueue(fn: DeviceFunction, { shape, params, stream, options: { programmatic, signal } }: CheckedLaunch): void {
+    const index = this.#indexOf(fn.name)
+    const words = packShape({ ...shape, programmatic })
+    const start = (): void => guard(() => this.#native.launch(index, words, params, (stream as CudaStream).id))
+    stream.submit(start, { signal })
+  }
+
+  prepare(cuda: NativeCuda, device: NativeCudaDevice, plans: readonly PlannedLaunch[]): CudaLaunch {
+    const native = new cuda.CudaLaunch(device)
+    for (const plan of plans) native.add(this.#native, this.#indexOf(plan.entry), packShape(plan), plan.params)
+    return new CudaLaunch(native)
+  }
+
+  #indexOf(name: string): number {
+    return this.functions.findIndex((fn) => fn.name === name)
+  }
+}
+
+/** Parameter blocks and attributes lie ready in the addon: a launch is one call of it. */
+export class CudaLaunch implements FastLaunch {
+  readonly #native: NativeCudaLaunch
+  #waiting = 0
+
+  constructor(native: NativeCudaLaunch) {
+    this.#native = native
+  }
+
+  get patchable(): boolean {
+    return this.#waiting === 0
+  }
+
+  launch(stream: Stream): void {
+    const { direct, id } = stream as CudaStream
+    if (!direct) return this.#launchLater(stream, id)
+    try {
+      this.#native.launch(id)
+    } catch (error) {
+      throw nativeError(error, null)
+    }
+  }
+
+  /** The host has work in the stream, which comes first. */
+  #launchLater(stream: Stream, id: number): void {
+    this.#waiting++
+    stream.submit(() => {
+      this.#waiting--
+      guard(() => this.#native.launch(id))
+    })
+  }
+
+  patch(i: number, offset: number, address: bigint): void {
+    this.#native.patch(i, offset, address)
+  }
+
+  time(stream: Stream, count: number): number {
+    return guard(() => this.#native.time((stream as CudaStream).id, count))
+  }
+}

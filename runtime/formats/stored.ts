@@ -1,0 +1,80 @@
+/** Arrays as files hold them: elements as stored, with their dtype and layout. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { ktlError } from '../fail.ts'
+import { hostTensor, type HostArray } from '../host_array.ts'
+import { Tensor } from '../tensor.ts'
+import { codesOf } from '../tensor_like.ts'
+import { encodeValues } from '../tensor_data.ts'
+import { denseStrides, elementCount, forEachRow, isDense } from '../tensor_layout.ts'
+
+/** Arrays that elements are read into. */
+export type StoredData =
+  | Float32Array | Float64Array | Int8Array | Int32Array | Uint8Array | Uint16Array | Uint32Array // prettier-ignore
+
+/**
+ * An array read from a file: a `TensorLike`, so kernels take it as it is. f16 and bf16 are 16-bit patterns in a
+ * Uint16Array, 8-bit floats bytes in a Uint8Array; everything else is in the array class of its dtype.
+ */
+export interface StoredArray {
+  readonly dtype: DTypeName
+  readonly shape: readonly number[]
+  /** In elements; those of Fortran order where the file has it. */
+  readonly strides: readonly number[]
+  readonly data: StoredData
+}
+
+type DataClass = new (buffer: ArrayBuffer) => StoredData
+const CLASSES: Readonly<Partial<Record<DTypeName, DataClass>>> = {
+  f64: Float64Array, f32: Float32Array, i32: Int32Array, u32: Uint32Array, i8: Int8Array,
+  f16: Uint16Array, bf16: Uint16Array,
+} // prettier-ignore
+
+/** Elements of little-endian bytes, copied. `where` names the array in errors. */
+export function storedArray(dtype: DTypeName, shape: readonly number[], bytes: Uint8Array, where: string): StoredArray {
+  const data = new (CLASSES[dtype] ?? Uint8Array)(new Uint8Array(bytes).buffer)
+  if (dtype === 'bool' && (data as Uint8Array).some((byte) => byte > 1)) {
+    throw malformed(where, 'a bool is neither 0 nor 1')
+  }
+  return { dtype, shape, strides: denseStrides(shape), data }
+}
+
+/** Bytes that the elements of a shape take in a file. */
+export const storedBytes = (dtype: DTypeName, shape: readonly number[]): number =>
+  elementCount(shape) * DTYPES[dtype].storageBytes
+
+/** Little-endian bytes of the elements in logical order. KTL4008 and its kin for what is no array. */
+export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readonly number[]; bytes: Uint8Array } {
+  const { data, dtype, layout, areBits } = hostTensor(like)
+  const { shape, strides, offset } = layout
+  const count = elementCount(shape)
+  // In the array class of the dtype elements are bytes already.
+  const asStored = data instanceof (CLASSES[dtype] ?? Uint8Array)
+  if (asStored && isDense(layout)) return { dtype, shape, bytes: bytesOf(data.slice(offset, offset + count)) }
+  const ordered = new Float64Array(count)
+  const [length, stride] = [shape.at(-1) ?? 1, strides.at(-1) ?? 1]
+  forEachRow(layout, (start, first) => {
+    for (let i = 0; i < length; i++) ordered[first + i] = data[offset + start + i * stride]!
+  })
+  const codes = areBits ? (DTYPES[dtype].storageBytes === 2 ? Uint16Array : Uint8Array).from(ordered) : encodeValues(dtype, shape, ordered, 'the array')
+  return { dtype, shape, bytes: bytesOf(codes) }
+} // prettier-ignore
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array => new Uint8Array(buffer, byteOffset, byteLength) // prettier-ignore
+
+/**
+ * The elements of a tensor in host memory, dense: what `writeNpy` and `writeSafetensors` take.
+ *
+ * @example
+ * const { dtype, shape, data } = await toStoredArray(device.tensor('f16', [2], [1, 2]))
+ * console.log(dtype, shape, data.constructor.name) // f16 [ 2 ] Uint16Array
+ */
+export async function toStoredArray(tensor: Tensor): Promise<StoredArray> {
+  return storedArray(tensor.dtype, [...tensor.shape], bytesOf(await codesOf(tensor)), `tensor ${tensor}`)
+}
+
+/** The error of a file that is not what its format says. */
+export const malformed = (what: string, reason: string): Error => ktlError('KTL6070', { what, reason })
+/** The error of a dtype that one of the two sides lacks. */
+export const unsupported = (what: string, dtype: string, known: readonly string[]): Error =>
+  ktlError('KTL6071', { what, expected: known.join(' '), got: dtype })

@@ -1,0 +1,5 @@
+/** rollup.config.js: `plugins: [ktl()]` with `import ktl from 'ktl/rollup'`. */
+import { unplugin } from '../unplugin.ts'
+
+export type { KtlPluginOptions } from '../unplugin.ts'
+export default unplugin.rollup

@@ -1,0 +1,47 @@
+/** GEMMs for the SM80 lowering: kinds of MMA, tiles and how warps divide them, memory orders, alignments, tails, stages. */
+import type { Sm80Design } from '../../compiler/instance.ts'
+import type { WideCase } from './run_gemm.ts'
+
+const SM80 = {} as const
+/** Elements of k in a stage, where they are not 128 bytes. */
+const tile = (m: number, n: number, k: number, rest: Partial<Sm80Design> = {}): Pick<WideCase, 'tile' | 'sm80'> => ({
+  tile: [m, n],
+  sm80: { tile: [m, n, k], ...rest },
+})
+
+const WIDE: readonly (readonly [string, WideCase])[] = [
+  ['both along k', { ...tile(64, 64, 64), orders: { B: 'lnk' } }],
+  ['neither along k', { ...tile(128, 128, 32), out: 'f16', orders: { A: 'lkm' } }],
+  ['rows of 64 bytes', { a: 'bf16', out: 'bf16', ...tile(64, 32, 32), orders: { A: 'lkm', B: 'lnk' } }],
+  ['8 warps', { a: 'bf16', ...tile(128, 256, 32), extents: { l: 1 }, orders: { D: 'lnm' } }],
+  ['tall', { out: 'f16', ...tile(256, 128, 32), extents: { l: 1, m: 301 }, orders: { A: 'lkm', B: 'lnk', D: 'lnm' } }],
+  ['warps on top of each other', { tile: [64, 16], sm80: SM80, extents: { n: 40 }, orders: { A: 'lkm' } }],
+  ['parts of 48 columns', { out: 'f16', ...tile(64, 96, 64), orders: { D: 'lnm' } }],
+  ['widths that 64 bytes do not divide', { tile: [64, 48], sm80: SM80, on: 'sm_100a', extents: { n: 100 } }],
+  ['2 stages', { tile: [64, 64], sm80: { stages: 2 } }],
+  ['5 stages', { ...tile(64, 32, 32, { stages: 5 }), extents: { k: 333 } }],
+  ['warps in a row', { tile: [32, 128], sm80: { warps: [1, 4] } }],
+  ['transposed roles', { out: 'bf16', a: 'bf16', tile: [128, 32], sm80: { operands: 'ba' }, extents: { m: 17 } }],
+  ['f16 accumulator', { accumulator: 'f16', out: 'f16', tile: [128, 64], sm80: SM80 }],
+  ['tf32', { a: 'tf32', tile: [128, 64], sm80: SM80, orders: { B: 'lnk' }, extents: { k: 90 } }],
+  ['tf32, transposed', { a: 'tf32', ...tile(128, 128, 16), orders: { A: 'lkm', D: 'lnm' }, extents: { k: 90 } }],
+  ['tf32, unaligned', { a: 'tf32', tile: [64, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 83, n: 157, m: 133 }, orders: { A: 'lkm' } }],
+  ['i8', { a: 'i8', out: 'i32', ...tile(128, 64, 64), orders: { B: 'lnk' } }],
+  ['u8 x i8, transposed', { a: 'u8', b: 'i8', out: 'i8', tile: [128, 64], sm80: SM80, orders: { A: 'lkm' } }],
+  ['e4m3 x e5m2', { a: 'e4m3', b: 'e5m2', out: 'e5m2', tile: [64, 64], sm80: SM80, on: 'sm_100a', orders: { B: 'lnk' } }],
+  ['e4m3, transposed', { a: 'e4m3', out: 'e4m3', tile: [64, 64], sm80: SM80, orders: { A: 'lkm', D: 'lnm' } }],
+  ['two products', { a: 'bf16', tile: [128, 64], sm80: SM80, gated: true }],
+  ['two products, one accumulator each', { tile: [128, 128], sm80: SM80, gated: true, orders: { A: 'lkm', B: 'lnk' }, on: 'sm_100a' }],
+  ['unaligned output', { out: 'f16', tile: [128, 64], sm80: SM80, unaligned: ['D'], extents: { n: 263 }, orders: { B: 'lnk' } }],
+  ['unaligned', { a: 'bf16', out: 'bf16', tile: [64, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257, m: 201 } }],
+  ['unaligned, neither along k', { tile: [64, 96], sm80: SM80, unaligned: ['A', 'B'], extents: { k: 103, n: 157 }, orders: { A: 'lkm', B: 'lnk' }, on: 'sm_100a' }],
+  ['unaligned bytes', { a: 'i8', out: 'i8', tile: [64, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 157 }, orders: { A: 'lkm', B: 'lnk' } }],
+  ['k = 0', { tile: [128, 64], sm80: SM80, extents: { k: 0 } }],
+  ['k less than the stages', { tile: [64, 64], sm80: SM80, extents: { k: 70 } }],
+] // prettier-ignore
+
+/** Small, with ends inside tiles. */
+export const SM80_CASES = WIDE.map(([name, wide]): readonly [string, WideCase] => [
+  name,
+  { ...wide, extents: { m: 140, n: 144, k: 136, ...wide.extents } },
+])

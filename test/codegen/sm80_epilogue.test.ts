@@ -1,0 +1,114 @@
+/** Epilogues of SM80 kernels against the reference, on the virtual SM90 and SM100; every target's ptxas takes them without spills. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { generatePlan, planInstance } from '../../codegen/index.ts'
+import type { Sm80Design, TargetArch } from '../../compiler/instance.ts'
+import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import { getKernels, openDevice, type DeviceSpec } from '../../runtime/index.ts'
+import { KtlKernel } from '../../runtime/kernel_ktl.ts'
+import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
+import { bound } from '../compiler/support.ts'
+
+const FLOATS = `kernel floats(A: f16[m, k], B: f16[n, k], C: f16[m, n], E: i8[m, n], bias: f32[n], scale: f32[m], alpha: f32)
+  -> (F: tf32[n, m], G: u8[m, n], H: f64[m, n], I: bf16[n, m], P: f16[m, n], Q: f32[m, n]) {
+  acc = sum[k](A * B) * alpha
+  F = acc * 2
+  G = u8(acc)
+  H = acc + E
+  I = acc + scale
+  P = relu(acc + C + bias)
+  Q = acc * acc
+}`
+const INTEGERS = `kernel integers(A: i8[m, k], B: i8[n, k], C: i8[m, n]) -> (D: i8[m, n], F: i32[n, m], G: u8[n, m], H: f16[m, n]) {
+  acc = sum[k](A * B)
+  D = acc + C
+  F = acc
+  G = acc
+  H = acc
+}`
+const REDUCED = `kernel reduced(A: f16[l?, m, k], B: f16[l?, n, k])
+  -> (D: f16[l?, m, n], rows: f32[l?, m], columns: f32[l?, n], least: f32[l?], average: f16[m], most: i32[n]) {
+  acc = sum[k](A * B)
+  D = relu(acc)
+  rows = max[n](abs(acc))
+  columns = sum[m](D)
+  least = min[m, n](acc)
+  average = mean[l, n](acc)
+  most = max[l, m](i32(acc))
+}`
+const GATED = `kernel gated(A: bf16[m, k], B: bf16[n, k], C: bf16[k, n]) -> D: bf16[m, n] { D = relu(sum[k](A * B)) * sum[k](A * C) }`
+const HALF = `kernel half(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] {
+  acc: f16 = sum[k](A * B)
+  D = acc * acc
+}`
+const LONG = `kernel long(A: bf16[m, k], B: bf16[k, n], C: bf16[m, n], bias: bf16[n]) -> (D: bf16[m, n], E: f32[m, n]) {
+  x = sum[k](A * B) + C + bias
+  D = gelu(x) * sigmoid(x)
+  E = gelu_tanh(x)
+}`
+
+describe('on the virtual devices', () => {
+  const CASES: readonly (readonly [string, string, string, Readonly<Record<string, number>>, DeviceSpec])[] = [
+    ['floats', FLOATS, '128x64', { m: 150, n: 144, k: 72 }, 'virtual-sm90'],
+    ['floats', FLOATS, '64x96', { m: 150, n: 144, k: 72 }, 'virtual-sm100'],
+    ['integers', INTEGERS, '64x64', { m: 150, n: 144, k: 80 }, 'virtual-sm90'],
+    ['reduced', REDUCED, '128x64', { l: 2, m: 200, n: 136, k: 72 }, 'virtual-sm90'],
+    ['reduced', REDUCED, '64x96', { l: 3, m: 70, n: 200, k: 40 }, 'virtual-sm100'],
+    ['gated', GATED, '128x128', { m: 140, n: 144, k: 40 }, 'virtual-sm90'],
+    ['half', HALF, '128x64', { m: 140, n: 144, k: 16 }, 'virtual-sm90'],
+    // What no boxes can be cut from.
+    ['reduced', REDUCED, '64x32', { l: 2, m: 61, n: 67, k: 33 }, 'virtual-sm90'],
+    ['integers', INTEGERS, '64x64', { m: 61, n: 67, k: 33 }, 'virtual-sm100'],
+  ] // prettier-ignore
+
+  test.each(CASES)('%s, case %#: equal to the reference', { timeout: 60_000 }, async (kernel, text, tile, extents, spec) => {
+    const device = await openDevice(spec)
+    const [m, n] = tile.split('x').map(Number)
+    const scalars: Record<string, number> = kernel === 'floats' ? { alpha: 2 } : {}
+    const source = `${text}\nschedule ${kernel} on sm_80 { tile ${tile} }\n`
+    const prepared = await prepareCase(device, {
+      name: kernel, kernel, source, scalars, types: {}, operands: {}, inputs: 'integers', extents, design: { kind: 'simt' },
+    })
+    const [chosen] = getKernels(prepared.args, { cc: 80, metadataFilter: ({ design }) => design.kind === 'sm80' && design.tileShape[0] === m && design.tileShape[1] === n })
+    expect(chosen).toBeInstanceOf(KtlKernel)
+    const result = await runCase({ ...prepared, kernel: chosen as KtlKernel }, { checks: 'full' })
+    await device.close()
+    expect(result.text).toBe('max error 0')
+    expect(result.pass).toBe(true)
+  })
+}) // prettier-ignore
+
+describe('ptxas', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ktl-sm80-'))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const FLAGS = ['-cubin', '-fmad=false', '-lineinfo', '-DKTL_DEVICE_ONLY', '-std=c++17', '-Xptxas', '-v,-warn-spills']
+  const plain = (dtype: string, out: string, order = '[m, k]'): TensorProgram =>
+    bound(`kernel g(A: ${dtype}${order}, B: ${dtype}[k, n]) -> D: ${out}[m, n] { D = sum[k](A * B) }`)
+  const CASES: readonly (readonly [string, TensorProgram, Sm80Design['tile'], string])[] = [
+    ['tile of most columns', plain('bf16', 'bf16'), [128, 256, 32], 'sm_80'],
+    ['tile of most rows', plain('f16', 'f16', '[k, m]'), [256, 128, 32], 'sm_86'],
+    ['long functions', bound(LONG), [64, 64, 64], 'sm_89'],
+    ['two accumulators', bound(GATED), [128, 128, 32], 'sm_120'],
+    ['many outputs', bound(FLOATS), [64, 64, 64], 'sm_90a'],
+    ['tf32', plain('tf32', 'f32', '[k, m]'), [128, 128, 16], 'sm_100a'],
+    ['integers', bound(INTEGERS), [64, 64, 128], 'sm_103a'],
+    ['fp8', plain('e4m3', 'f16'), [128, 64, 128], 'sm_89'],
+    ['fp8 on Blackwell', plain('e5m2', 'bf16'), [64, 64, 128], 'sm_120'],
+    ['reductions', bound(REDUCED), [64, 64, 64], 'sm_80'],
+  ] // prettier-ignore
+
+  test.each(CASES)('%s: 0 spills', { timeout: 60_000 }, (_, program, tile, arch) => {
+    const target: TargetArch = arch === 'sm_80' || arch === 'sm_86' ? 'sm_80' : 'sm_90a'
+    const plan = planInstance({ program, target, design: { kind: 'sm80', tile, warps: 'auto', operands: 'ab', stages: 'auto' } })
+    if (!('kind' in plan)) throw new Error(plan.reason)
+    const file = join(folder, 'kernel.cu')
+    writeFileSync(file, generatePlan(plan, 'ktl.test').cuda)
+    const { status, stderr } = spawnSync('nvcc', [`-arch=${arch}`, ...FLAGS, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
+    expect(stderr).not.toMatch(/error|[Ww]arning/)
+    expect(stderr).toContain('0 bytes spill stores, 0 bytes spill loads')
+    expect(status).toBe(0)
+  })
+}) // prettier-ignore

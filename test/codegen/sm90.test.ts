@@ -1,0 +1,54 @@
+/**
+ * Every design knob of the SM90 lowering, on the virtual device against plain loops: kinds of wgmma, cooperative and ping-pong
+ * warpgroups, clusters with multicast, a split k, memory orders, operands that are copied or transposed by warps.
+ */
+import { expect, test } from 'vitest'
+import type { Sm90Design } from '../../compiler/instance.ts'
+import { runWide, type WideCase } from './run_gemm.ts'
+
+const cluster = (m: number, n: number, k = 1): Partial<Sm90Design> => ({ cluster: [m, n, k] })
+const pingpong = { consumers: 'pingpong' } as const
+
+const CASES: readonly (readonly [string, WideCase])[] = [
+  ['cooperative, 64 rows: one warpgroup', { tile: [64, 64], sm90: {} }],
+  ['cooperative, 128 rows', { a: 'bf16', out: 'bf16', tile: [128, 128], sm90: {}, orders: { B: 'lnk' } }],
+  ['cooperative, 256 rows', { a: 'bf16', tile: [256, 64], sm90: {}, orders: { A: 'lkm' } }],
+  ['widest tile', { a: 'bf16', out: 'bf16', tile: [128, 256], sm90: {}, orders: { B: 'lnk' } }],
+  ['odd width', { out: 'f16', tile: [128, 80], sm90: {}, orders: { A: 'lkm', B: 'lnk' } }],
+  ['ping-pong, 64 rows', { tile: [64, 128], sm90: pingpong, smCount: 2, orders: { B: 'lnk' } }],
+  ['ping-pong, 128 rows', { a: 'bf16', out: 'bf16', tile: [128, 64], sm90: pingpong, smCount: 3 }],
+  ['ping-pong, cluster', { tile: [64, 64], sm90: { ...pingpong, ...cluster(2, 1) }, smCount: 4 }],
+  ['cluster 2x1', { a: 'bf16', tile: [128, 64], sm90: cluster(2, 1), orders: { A: 'lkm' } }],
+  ['cluster 1x2', { tile: [128, 64], sm90: cluster(1, 2), orders: { B: 'lnk' } }],
+  ['cluster 2x2', { tile: [64, 64], sm90: cluster(2, 2) }],
+  ['cluster 4x1', { tile: [64, 64], sm90: cluster(4, 1), orders: { B: 'lnk' } }],
+  ['k split in 2', { a: 'bf16', tile: [128, 64], sm90: cluster(1, 1, 2), orders: { B: 'lnk' } }],
+  ['k split in 4, roles transposed', { tile: [64, 32], sm90: { ...cluster(1, 1, 4), operands: 'ba' }, extents: { m: 16, k: 500 } }],
+  ['k split in 8, fewer k tiles', { tile: [64, 64], sm90: cluster(1, 1, 8) }],
+  ['k split, integers', { a: 'i8', out: 'i32', tile: [64, 64], sm90: cluster(1, 1, 2), orders: { B: 'lnk' } }],
+  ['transposed roles', { a: 'bf16', out: 'bf16', tile: [128, 16], sm90: { operands: 'ba' }, extents: { m: 16 } }],
+  ['tf32', { a: 'tf32', tile: [128, 64], sm90: {}, orders: { B: 'lnk' } }],
+  ['tf32, transposed by warps', { a: 'tf32', tile: [128, 64], sm90: {}, orders: { A: 'lkm' } }],
+  ['e4m3 x e5m2', { a: 'e4m3', b: 'e5m2', out: 'e5m2', tile: [128, 96], sm90: {}, orders: { B: 'lnk' } }],
+  ['e4m3, transposed by warps', { a: 'e4m3', out: 'f16', tile: [64, 96], sm90: {}, orders: { A: 'lkm' } }],
+  ['i8', { a: 'i8', out: 'i32', tile: [128, 64], sm90: cluster(2, 1), orders: { B: 'lnk' } }],
+  ['u8 x i8', { a: 'u8', b: 'i8', out: 'i8', tile: [128, 128], sm90: pingpong, orders: { B: 'lnk', D: 'lnm' } }],
+  ['f16 accumulator', { accumulator: 'f16', out: 'f16', tile: [128, 64], sm90: {} }],
+  ['fp8, f16 accumulator', { a: 'e4m3', accumulator: 'f16', out: 'e4m3', tile: [128, 64], sm90: {}, orders: { B: 'lnk' } }],
+  ['M-contiguous output', { out: 'f16', tile: [128, 64], sm90: {}, orders: { D: 'lnm' } }],
+  ['M-contiguous output of 32 bits', { tile: [64, 32], sm90: {}, orders: { D: 'lnm' } }],
+  ['two products', { a: 'bf16', tile: [128, 64], gated: true, sm90: {} }],
+  ['two products, ping-pong', { a: 'bf16', tile: [64, 128], gated: true, sm90: pingpong, orders: { B: 'lnk', B2: 'lnk' } }],
+  ['unaligned output', { out: 'f16', tile: [128, 64], sm90: {}, unaligned: ['D'], extents: { n: 263 }, orders: { B: 'lnk' } }],
+  ['unaligned A', { a: 'bf16', tile: [128, 64], sm90: {}, unaligned: ['A'], extents: { k: 203, m: 201 } }],
+  ['unaligned everything', { a: 'e4m3', tile: [64, 64], sm90: {}, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257 } }],
+  ['k = 0', { tile: [128, 64], sm90: {}, extents: { k: 0 } }],
+  ['k = 0, split', { tile: [64, 64], sm90: cluster(1, 1, 2), extents: { k: 0 } }],
+] // prettier-ignore
+
+/** Late, and shuffled with the race detector. */
+const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+
+test.each(CASES)('%s', { timeout: 60_000 }, async (_, wide) => {
+  for (const result of await runWide(wide, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: 0, first: null })
+})

@@ -1,0 +1,166 @@
+/** Epilogues of SM90 kernels: fragments in registers, operands fetched by TMA, every output dtype, reductions, ptxas without spills. */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { generateSm90 } from '../../codegen/sm90/kernel.ts'
+import type { Sm90Design } from '../../compiler/instance.ts'
+import { planSm90, type Sm90Plan } from '../../compiler/sm90/plan.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { openDevice } from '../../runtime/index.ts'
+import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
+import { bound, gemmOf } from '../compiler/support.ts'
+
+const list = (count: number, format: (i: number) => string): string => Array.from({ length: count }, (_, i) => format(i)).join(', ') // prettier-ignore
+const lines = (count: number, format: (i: number) => string): string => Array.from({ length: count }, (_, i) => format(i)).join('\n') // prettier-ignore
+
+const SOURCES = {
+  /** 8 tensors in (two fetched by TMA, six loaded), 8 out, 9 scalars. */
+  chain: `kernel chain(A: f16[m, k], B: f16[n, k], ${list(8, (i) => `a${i}: f16[m, n]`)}, ${list(9, (i) => `s${i}: f32`)}) -> (${list(8, (i) => `o${i}: f32[m, n]`)}) {
+  o0 = sum[k](A * B) * s0 + a0 * s8
+${lines(7, (i) => `  o${i + 1} = relu(o${i} * s${i + 1} + a${i + 1})`)}
+}`,
+  residual: `kernel residual(A: bf16[l?, m, k], B: bf16[l?, n, k], C: bf16[l?, m, n], bias: f32[n], rows: f16[m], alpha: f32, beta: f32) -> (D: bf16[l?, m, n], F: f32[l?, m, n]) {
+  F = sum[k](A * B) * alpha + C * beta + bias + rows
+  D = relu(F)
+}`,
+  fused: `kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu(sum[k](A * B) * alpha + C) }`,
+  inputs: `kernel inputs(A: f16[m, k], B: f16[n, k], C: f32[m, n], E: i8[m, n]) -> D: f32[m, n] { D = sum[k](A * B) + C + E }`,
+  floats: `kernel floats(A: f16[m, k], B: f16[n, k], C: e4m3[m, n], E: i8[m, n])
+  -> (D: e5m2[m, n], F: tf32[n, m], G: u8[m, n], H: f64[m, n], I: bf16[n, m], J: e4m3[n, m], P: f16[m, n], Q: f32[m, n]) {
+  acc = sum[k](A * B)
+  D = acc + C
+  F = acc * 2
+  G = u8(acc)
+  H = acc + E
+  I = acc
+  J = acc * C
+  P = acc
+  Q = acc * acc
+}`,
+  integers: `kernel integers(A: i8[m, k], B: i8[n, k], C: i8[m, n]) -> (D: i8[m, n], F: i32[n, m], G: u8[n, m], H: f16[m, n]) {
+  acc = sum[k](A * B)
+  D = acc + C
+  F = acc
+  G = acc
+  H = acc
+}`,
+  half: `kernel half(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] {
+  acc: f16 = sum[k](A * B)
+  D = acc * acc
+}`,
+  gated: `kernel gated(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: bf16[m, n] { D = relu(sum[k](A * B)) * sum[k](A * C) }`,
+  reduced: `kernel reduced(A: f16[l?, m, k], B: f16[l?, n, k])
+  -> (D: f16[l?, m, n], rows: f32[l?, m], columns: f32[l?, n], least: f32[l?], average: f16[m], most: i32[n]) {
+  acc = sum[k](A * B)
+  D = relu(acc)
+  rows = max[n](abs(acc))
+  columns = sum[m](D)
+  least = min[m, n](acc)
+  average = mean[l, n](acc)
+  most = max[l, m](i32(acc))
+}`,
+} as const
+type Source = keyof typeof SOURCES
+
+const SCHEDULES = {
+  cooperative: 'consumers cooperative\n tile 128x64',
+  '256 rows': 'consumers cooperative\n tile 256x32',
+  'ping-pong': 'consumers pingpong\n tile 64x96',
+  'ping-pong of 128 rows': 'consumers pingpong\n tile 128x32\n cluster 2x1',
+  'k split in 2': 'consumers cooperative\n tile 128x64\n splits 2\n reassociate',
+} as const
+
+describe('on the virtual device', () => {
+  const scalars: Partial<Record<Source, Record<string, number>>> = {
+    chain: Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`s${i}`, 1 + (i % 2)])),
+    residual: { alpha: 2, beta: -1 },
+    fused: { alpha: 2 },
+  }
+  const cases = (Object.keys(SOURCES) as Source[]).flatMap((kernel) =>
+    Object.entries(SCHEDULES).flatMap(([name, schedule]) =>
+      // f16 accumulators are not split.
+      kernel === 'half' && name === 'k split in 2' ? [] : [{ kernel, name, schedule }],
+    ),
+  )
+
+  test.each(cases)('$kernel, $name: equal to the reference', async ({ kernel, schedule }) => {
+    const [, m, n] = /tile (\d+)x(\d+)/.exec(schedule)!
+    const device = await openDevice('virtual-sm90')
+    const source = `${SOURCES[kernel]}\nschedule ${kernel} on sm_90 {\n ${schedule}\n}\n`
+    const k = kernel === 'floats' ? 8 : kernel === 'half' ? 16 : 80
+    const extents = { m: 200, n: 144, k, ...(/\[l\?/.test(source) && { l: 2 }) }
+    for (const order of ['lazy', 'random'] as const) {
+      const prepared = await prepareCase(device, {
+        name: kernel, kernel, source, types: {}, operands: {}, inputs: 'integers', extents,
+        ...(scalars[kernel] && { scalars: scalars[kernel] }), design: { kind: 'sm90', tile: [Number(m), Number(n)] },
+      }) // prettier-ignore
+      const result = await runCase(prepared, { order, seed: 5, checks: 'full' })
+      expect(result.text).toBe('max error 0')
+      expect(result.pass).toBe(true)
+    }
+    await device.close()
+  })
+
+  test('an operand whose scalar is 0 is neither fetched nor waited for', async () => {
+    const device = await openDevice('virtual-sm90')
+    const source = `${SOURCES.residual}\nschedule residual on sm_90 { tile 128x64 }\n`
+    const prepared = await prepareCase(device, {
+      name: 'residual', kernel: 'residual', source, types: {}, operands: {}, inputs: 'integers',
+      extents: { l: 1, m: 200, n: 144, k: 80 }, scalars: { alpha: 2, beta: 0 }, design: { kind: 'sm90', tile: [128, 64] },
+    }) // prettier-ignore
+    expect((await runCase(prepared, { checks: 'full' })).pass).toBe(true)
+    await device.close()
+  })
+})
+
+describe('planning', () => {
+  test('operands are fetched whole where enough stages remain', () => {
+    const plan = planned('fused', [128, 128], 'pingpong')
+    expect({ fetchSlots: plan.fetchSlots, subtiles: plan.subtiles, stages: plan.stages }).toMatchObject({
+      fetchSlots: plan.subtiles,
+    })
+    expect(plan.stages * plan.stageBytes).toBeGreaterThanOrEqual(96 * 1024)
+  })
+
+  test('two operands are fetched, more are loaded', () => {
+    const { aux } = planned('chain', [128, 64], 'cooperative').epilogue
+    expect(aux.filter(({ fetch }) => fetch !== null).map(({ operand }) => operand.name)).toEqual(['a0', 'a1'])
+  })
+})
+
+function planned(kernel: Source, [m, n]: readonly [number, number], consumers: Sm90Design['consumers']): Sm90Plan {
+  const program = bound(SOURCES[kernel])
+  const { dtype } = program.operands[0]!
+  const design: Sm90Design = { kind: 'sm90', consumers, tile: [m, n, 128 / DTYPES[dtype].storageBytes], cluster: [1, 1, 1], operands: 'ab', stages: 'auto' } // prettier-ignore
+  const plan = planSm90({ program, target: 'sm_90a', design }, gemmOf(program))
+  if (!('kind' in plan)) throw new Error(`${plan.code} ${plan.reason}`)
+  return plan
+}
+
+describe('ptxas', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ktl-sm90-epilogue-'))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const FLAGS = ['-gencode', 'arch=compute_90a,code=sm_90a', '-cubin', '-fmad=false', '-lineinfo', '-DKTL_DEVICE_ONLY', '-std=c++17', '-Xptxas', '-v,-warn-spills']
+
+  test.each([
+    ['residual', [128, 256], 'cooperative'],
+    ['residual', [256, 128], 'cooperative'],
+    ['residual', [128, 128], 'pingpong'],
+    ['residual', [64, 256], 'pingpong'],
+    ['chain', [128, 128], 'cooperative'],
+    ['floats', [128, 192], 'cooperative'],
+    ['integers', [128, 256], 'cooperative'],
+    ['gated', [128, 128], 'cooperative'],
+    ['half', [128, 256], 'cooperative'],
+    ['reduced', [128, 256], 'cooperative'],
+  ] as const)('%s, %s %s: no spills, MMAs are not serialised', (kernel, tile, consumers) => {
+    const file = join(folder, 'kernel.cu')
+    writeFileSync(file, generateSm90(planned(kernel, tile, consumers), 'ktl.test').cuda)
+    const { status, stderr } = spawnSync('nvcc', [...FLAGS, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
+    expect(stderr).not.toMatch(/error|[Ww]arning|C75\d\d/)
+    expect(stderr).not.toMatch(/[1-9]\d* bytes spill/)
+    expect(status).toBe(0)
+  })
+}) // prettier-ignore
