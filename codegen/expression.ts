@@ -23,6 +23,8 @@ export interface ExpressionContext {
   /** Numbers temporaries; share it between contexts whose texts stand in one scope. Default: one for each `emitted`. */
   readonly temporaries?: Counter
   readonly accuracy?: TensorProgram['accuracy']
+  /** Functions that use their short form: `shortForms` of the program. */
+  readonly short?: ReadonlySet<Node>
 }
 
 export interface Counter {
@@ -92,6 +94,7 @@ class ExpressionEmitter {
   readonly #emitted: Map<Node, string>
   readonly #temporaries: Counter
   readonly #approx: boolean
+  readonly #short: ReadonlySet<Node> | undefined
   readonly #uses = new Map<Node, number>()
   #indent = ''
 
@@ -101,6 +104,7 @@ class ExpressionEmitter {
     this.#emitted = context.emitted ?? new Map()
     this.#temporaries = context.temporaries ?? counterOf(this.#emitted)
     this.#approx = context.accuracy === 'approx'
+    this.#short = context.short
   }
 
   countUses(node: Node): void {
@@ -175,9 +179,14 @@ class ExpressionEmitter {
       return { text: Array.from({ length: square }, () => x).join(' * '), precedence: PRECEDENCE['*']! }
     }
     const args = node.args.map((arg, i) => this.#converted(arg, signature.operands[i]!, false))
-    const form = this.#approx && type === 'f32' && op.approx ? op.approx.form : op.cuda[type]
+    const form = this.#form(op, node, type)
     if (!form) throw new Error(`${op.name} has no CUDA form for ${type}`)
     return this.#print(form, args)
+  }
+
+  #form(op: Operation, node: ApplyNode, type: ComputeType): CudaForm | undefined {
+    if (this.#short?.has(node)) return op.short
+    return this.#approx && type === 'f32' && op.approx ? op.approx.form : op.cuda[type]
   }
 
   #converted(arg: Node, type: ComputeType, named: boolean): Text {

@@ -9,7 +9,7 @@ import { ARITHMETIC } from './ops/arithmetic.ts'
 import { FUNCTIONS } from './ops/functions.ts'
 import { LOGIC } from './ops/logic.ts'
 import { ulp } from './ops/numeric.ts'
-import type { Operation } from './ops/operation.ts'
+import { SHORT_ERROR, type Operation } from './ops/operation.ts'
 
 export type { Accuracy, ArgType, CudaForm, Operation, Parameter, TypeRule } from './ops/operation.ts'
 export { commonType, literalType, resolveTypes, type Signature, type TypeProblem } from './ops/type_rules.ts'
@@ -40,10 +40,12 @@ export const REFERENCE_ERROR = { f32: 0.5, f64: 2 } as const
 
 /** Approximate forms flush what would be near or below the subnormal numbers. */
 const APPROX_FLOOR = 2 ** -118
+/** Subnormal results of short forms are products of a subnormal number, rounded to 2^-149, and one of at most 100. */
+const SHORT_FLOOR = 2 ** -142
 
 /**
  * Absolute error bound of `op(args)` when argument i may be off by `bounds[i]` and another machine computed it.
- * `result` is the reference's value; `accuracy` is the kernel's.
+ * `result` is the reference's value; `accuracy` is the kernel's, or says that the short form is used.
  */
 export function errorBound(
   op: Operation,
@@ -51,7 +53,7 @@ export function errorBound(
   args: readonly number[],
   bounds: readonly number[],
   result: number,
-  accuracy: TensorProgram['accuracy'] = 'default',
+  accuracy: TensorProgram['accuracy'] | 'short' = 'default',
 ): number {
   const inexact = bounds.some((b) => b !== 0)
   const propagated = inexact ? op.propagate(type, args, bounds) : 0
@@ -59,6 +61,7 @@ export function errorBound(
   if (op.accuracy === 'rounded') return inexact ? propagated + ulp(type, result) : 0
   if (accuracy === 'approx' && op.approx && type === 'f32')
     return propagated + op.approx.relativeError * Math.abs(result) + APPROX_FLOOR
+  if (accuracy === 'short') return propagated + SHORT_ERROR * Math.abs(result) + SHORT_FLOOR
   return propagated + (op.accuracy[type] + REFERENCE_ERROR[type]) * ulp(type, result)
 }
 

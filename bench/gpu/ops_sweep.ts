@@ -4,92 +4,121 @@
  *   npx tsx bench/gpu/ops_sweep.ts > ops_sweep.cu
  *   nvcc -arch=native -fmad=false -O2 ops_sweep.cu -o ops_sweep && ./ops_sweep
  *
- * One line per function: the worst error in ulps of f32, and of the result rounded to f16 and bf16, with the input where it
- * occurs, and a checksum of all result bits (equal on two machines exactly when every result is).
+ * One line per function: the worst error in ulps of f32 (of a short form: relative, where the result is a normal number of f32),
+ * and of the result rounded to f16, bf16, e4m3 and e5m2, with the input where it occurs, and a checksum of all result bits
+ * (equal on two machines exactly when every result is). A NaN or a sign of zero that is wrong counts as 1e9.
  */
+import { OPERATIONS } from '../../compiler/ops.ts'
 import { printDeviceFunctions } from '../../codegen/device_functions.ts'
 
 /** Reference in f64, accurate in the tails. */
 const REFERENCES: Readonly<Record<string, string>> = {
   exp: 'exp(x)',
   log: 'log(x)',
+  rsqrt: '1 / sqrt(x)',
   tanh: 'tanh(x)',
   sigmoid: 'x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x))',
   silu: 'x >= 0 ? x / (1 + exp(-x)) : (x < -700 ? -0.0 : x * exp(x) / (1 + exp(x)))',
   gelu: 'x < -38 ? -0.0 : x * 0.5 * erfc(-x * 0.70710678118654752440)',
   gelu_tanh: 'ref_gelu_tanh(x)',
+  elu: 'x > 0 ? x : expm1(x)',
   softplus: 'fmax(x, 0.0) + log1p(exp(-fabs(x)))',
   hardswish: 'x <= -3 ? -0.0 : x * fmin(x + 3, 6.0) / 6',
 }
 
-const names = Object.keys(REFERENCES)
+interface Form {
+  readonly name: string
+  readonly short: boolean
+  readonly reference: string
+}
+const forms = Object.entries(REFERENCES).flatMap(([name, reference]): Form[] => [
+  { name, short: false, reference },
+  ...(OPERATIONS.get(name)!.short ? [{ name, short: true, reference }] : []),
+])
+forms.sort((a, b) => Number(a.short) - Number(b.short))
+const functionOf = ({ name, short }: Form): string => `ktl_${name}_${short ? 'short' : 'f32'}`
+const valueOf = (form: Form): string => `${functionOf(form)}(${form.name === 'elu' ? 'x, 1.0f' : 'x'})`
+const conversions = ['f16', 'bf16', 'e4m3', 'e5m2'].flatMap((type) => [`ktl_f32_to_${type}`, `ktl_${type}_to_f32`])
+
 const text = `#include <cstdio>
 #include <cstdint>
-#include <cuda_fp16.h>
-#include <cuda_bf16.h>
-${printDeviceFunctions(names.map((n) => `ktl_${n}_f32`)).join('\n')}
+${printDeviceFunctions([...forms.map(functionOf), ...conversions]).join('\n')}
 
 __device__ double ref_gelu_tanh(double x) {
   const double w = 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
   return w >= 0 ? x / (1 + exp(-w)) : (w < -740 ? -0.0 : x * exp(w) / (1 + exp(w)));
 }
 
-// Distance from y to the exact value in units of the last place of a format with p significand bits and least exponent e.
-__device__ double ulps(double y, double exact, int p, int e) {
-  if (isnan(exact) || isnan(y)) return isnan(exact) && isnan(y) ? 0 : 1e9;
-  if (isinf(y) || isinf(exact)) return y == exact ? 0 : 1e9;
+// Distance from y to the exact value in units of the last place of a format with p significand bits and least exponent e, where
+// overflow gives "largest" (infinity: the number that would come after the largest).
+__device__ double ulps(double y, double exact, int p, int e, double largest) {
+  if (y == 0 && signbit(y) != signbit(exact)) return 1e9;
+  y = fmin(fmax(y, -largest), largest);
+  exact = fmin(fmax(exact, -largest), largest);
+  if (y == exact) return 0;
   int exponent;
   frexp(exact, &exponent);
   return fabs(y - exact) / ldexp(1.0, max(exponent - p, e));
 }
 
-struct Worst { double f32, f16, bf16; unsigned at_f32, at_f16, at_bf16; unsigned long long checksum; };
+struct Worst {
+  double error[5];
+  unsigned at[5];
+  unsigned long long checksum;
+  __host__ __device__ void see(int i, double e, unsigned x) {
+    if (e > error[i]) { error[i] = e; at[i] = x; }
+  }
+};
 
 template <int FUNCTION> __device__ float value(float x);
 template <int FUNCTION> __device__ double reference(double x);
-${names.map((n, i) => `template <> __device__ float value<${i}>(float x) { return ktl_${n}_f32(x); }\ntemplate <> __device__ double reference<${i}>(double x) { return ${REFERENCES[n]}; }`).join('\n')}
+${forms.map((form, i) => `template <> __device__ float value<${i}>(float x) { return ${valueOf(form)}; }\ntemplate <> __device__ double reference<${i}>(double x) { return ${form.reference}; }`).join('\n')}
 
-template <int FUNCTION> __global__ void sweep(Worst* out) {
-  Worst w = {0, 0, 0, 0, 0, 0, 0};
+template <int FUNCTION, bool SHORT> __global__ void sweep(Worst* out) {
+  Worst w = {};
   for (uint64_t i = blockIdx.x * (uint64_t)blockDim.x + threadIdx.x; i < (1ull << 32); i += (uint64_t)gridDim.x * blockDim.x) {
-    const float x = __uint_as_float((unsigned)i);
+    const unsigned bits = (unsigned)i;
+    const float x = __uint_as_float(bits);
     const float y = value<FUNCTION>(x);
-    if (isnan(x)) { if (!isnan(y)) { w.f32 = 1e9; w.at_f32 = (unsigned)i; } continue; }
-    w.checksum += (isnan(y) ? 0x7fffffffull : __float_as_uint(y)) * (2 * i + 1);
     const double exact = reference<FUNCTION>(x);
-    const bool overflows = fabs(exact) > 3.4028235677973366e38;  // rounds to infinity
-    const double e32 = overflows ? (isinf(y) ? 0 : 1e9) : ulps(y, exact, 24, -149);
-    if (e32 > w.f32) { w.f32 = e32; w.at_f32 = (unsigned)i; }
-    const double h = __half2float(__float2half_rn(y)), b = __bfloat162float(__float2bfloat16_rn(y));
-    const double e16 = fabs(exact) >= 65520 ? (isinf(h) ? 0 : 1e9) : ulps(h, exact, 11, -24);
-    if (e16 > w.f16) { w.f16 = e16; w.at_f16 = (unsigned)i; }
-    const double eb = fabs(exact) >= 3.3961775292304601e38 ? (isinf(b) ? 0 : 1e9) : ulps(b, exact, 8, -133);
-    if (eb > w.bf16) { w.bf16 = eb; w.at_bf16 = (unsigned)i; }
+    if (isnan(exact) || isnan(y)) {
+      if (isnan(exact) != isnan(y)) w.see(0, 1e9, bits);
+      if (!isnan(x)) w.checksum += 0x7fffffffull * (2 * i + 1);
+      continue;
+    }
+    w.checksum += (unsigned long long)__float_as_uint(y) * (2 * i + 1);
+    if (!SHORT) w.see(0, ulps(y, exact, 24, -149, ldexp(1.0, 128)), bits);
+    else if (fabs(exact) >= ldexp(1.0, -126) && fabs(exact) < 3.4e38) w.see(0, fabs(y / exact - 1), bits);
+    w.see(1, ulps(ktl_f16_to_f32(ktl_f32_to_f16(y)), exact, 11, -24, 65536), bits);
+    w.see(2, ulps(ktl_bf16_to_f32(ktl_f32_to_bf16(y)), exact, 8, -133, ldexp(1.0, 128)), bits);
+    w.see(3, ulps(ktl_e4m3_to_f32(ktl_f32_to_e4m3(y)), exact, 4, -9, 448), bits);
+    w.see(4, ulps(ktl_e5m2_to_f32(ktl_f32_to_e5m2(y)), exact, 3, -16, 57344), bits);
   }
   out[blockIdx.x * blockDim.x + threadIdx.x] = w;
 }
 
-template <int FUNCTION> void run(const char* name) {
+template <int FUNCTION, bool SHORT> void run(const char* name) {
   const int blocks = 1024, threads = 256, n = blocks * threads;
   Worst* device;
   cudaMalloc(&device, n * sizeof(Worst));
-  sweep<FUNCTION><<<blocks, threads>>>(device);
+  sweep<FUNCTION, SHORT><<<blocks, threads>>>(device);
   Worst* host = new Worst[n];
   cudaMemcpy(host, device, n * sizeof(Worst), cudaMemcpyDeviceToHost);
   Worst w = host[0];
   for (int i = 1; i < n; i++) {
-    if (host[i].f32 > w.f32) { w.f32 = host[i].f32; w.at_f32 = host[i].at_f32; }
-    if (host[i].f16 > w.f16) { w.f16 = host[i].f16; w.at_f16 = host[i].at_f16; }
-    if (host[i].bf16 > w.bf16) { w.bf16 = host[i].bf16; w.at_bf16 = host[i].at_bf16; }
+    for (int j = 0; j < 5; j++) w.see(j, host[i].error[j], host[i].at[j]);
     w.checksum += host[i].checksum;
   }
-  printf("%-10s f32 %.3f ulp at %08x   f16 %.3f at %08x   bf16 %.3f at %08x   checksum %016llx\\n", name, w.f32, w.at_f32, w.f16, w.at_f16, w.bf16, w.at_bf16, w.checksum);
+  printf(SHORT ? "%-15s %.2e at %08x" : "%-15s f32 %.3f at %08x", name, w.error[0], w.at[0]);
+  const char* formats[] = {"f16", "bf16", "e4m3", "e5m2"};
+  for (int j = 0; j < 4; j++) printf("   %s %.3f at %08x", formats[j], w.error[j + 1], w.at[j + 1]);
+  printf("   checksum %016llx\\n", w.checksum);
   delete[] host;
   cudaFree(device);
 }
 
 int main() {
-${names.map((n, i) => `  run<${i}>("${n}");`).join('\n')}
+${forms.map(({ name, short }, i) => `  run<${i}, ${short}>("${name}${short ? ' short' : ''}");`).join('\n')}
   return cudaDeviceSynchronize() != cudaSuccess;
 }
 `

@@ -173,7 +173,7 @@ __device__ __forceinline__ float ktl_softplus_f32(float x) {
   int n;
   const float r = ktl_exp_split_f32(x < -20.0f ? -20.0f : x > 0.0f ? 0.0f : x, 0.0f, n);
   const float far = ktl_scale_f32(r, n) - 1.0f;
-  return x > 0.0f ? x : alpha * (x > -0.4f ? near0 : far);
+  return x >= 0.0f ? x : alpha * (x > -0.4f ? near0 : far);
 }`,
   `__device__ __forceinline__ float ktl_hardswish_f32(float x) {
   const float ramp = x + 3.0f > 6.0f ? 6.0f : x + 3.0f;

@@ -64,7 +64,17 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
     case 'row': {
       c.out.line(`${type} ${name}[${tile.rowCount}];`, where)
       const column = (j: string): string => (tile.rowCount === tile.count ? tile.col(j) : tile.col(`(${j} / 2 * 4 + ${j} % 2)`))
-      return values(tile.rowCount, (j) => ({ m: 'row', n: `(${column(j)})` }), (j) => `${column(j)} < N`)
+      const elements = (): void => values(tile.rowCount, (j) => ({ m: 'row', n: `(${column(j)})` }), (j) => `${column(j)} < N`)
+      if (c.program.layout.held === 'row') return elements()
+      // Dense and whole, as nearly always: one address, and no test for each value.
+      const { subtileColumns } = c.program
+      const stride = c.names.stride(op.operand, c.names.gemm.n)
+      c.out.block(`if (${guarded(`${stride} == 1 && subtile_col + ${subtileColumns} <= N`)})`, () => {
+        c.out.line(`const ${DTYPES[operand.dtype].cudaStorage}* dense = &${element(c, operand, { m: 'row', n: 'col' })};`, where)
+        c.out.line('#pragma unroll')
+        c.out.line(`for (u32 j = 0; j < ${tile.rowCount}; ++j) ${name}[j] = ${load(c, operand, 'dense[j / 2 * 8 + j % 2]')};`, where)
+      })
+      return void c.out.block('else', elements)
     }
     case 'full': {
       c.out.line(`${type} ${name}[${tile.count}];`, where)

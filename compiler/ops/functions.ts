@@ -67,6 +67,8 @@ interface FunctionSpec {
   readonly f64?: string
   /** Relative error of `ktl_NAME_approx`, where there is one. */
   readonly approx?: number
+  /** Has a `ktl_NAME_short`. */
+  readonly short?: boolean
 }
 
 const unary = (spec: FunctionSpec): Operation => {
@@ -86,6 +88,7 @@ const unary = (spec: FunctionSpec): Operation => {
     ...(spec.approx === undefined
       ? {}
       : { approx: { form: call(`ktl_${spec.name}_approx`), relativeError: spec.approx } }),
+    ...(spec.short ? { short: call(`ktl_${spec.name}_short`) } : {}),
   }
 }
 
@@ -94,16 +97,16 @@ const within = { f32: 4, f64: 2 } as const
 const elu = (type: ComputeType, x?: number, alpha?: number) => (x! > 0 ? x! : roundTo(type, alpha! * Math.expm1(x!)))
 
 export const FUNCTIONS: readonly Operation[] = [
-  unary({ name: 'exp', doc: 'e to the x.', f: Math.exp, accuracy: within, f64: 'exp', approx: 2 ** -14 }),
-  unary({ name: 'log', doc: 'Natural logarithm.', f: Math.log, accuracy: within, f64: 'log' }),
-  unary({ name: 'rsqrt', doc: '1 / √x.', f: (x) => 1 / Math.sqrt(x), accuracy: within }),
-  unary({ name: 'tanh', doc: 'Hyperbolic tangent.', f: Math.tanh, accuracy: within, f64: 'tanh', approx: 2 ** -10 }),
-  unary({ name: 'sigmoid', doc: '1 / (1 + exp(-x)).', f: sigmoid, accuracy: within, approx: 2 ** -14 }),
-  unary({ name: 'silu', doc: 'x · sigmoid(x).', f: (x) => timesSigmoid(x, x), turningPoint: -1.2784645427610738, accuracy: within, approx: 2 ** -14 }),
-  unary({ name: 'gelu', doc: 'x · Φ(x), Φ the normal distribution function.', f: timesNormalCdf, inF64: timesNormalCdfF64, turningPoint: -0.7517915246935645, accuracy: within }),
-  unary({ name: 'gelu_tanh', doc: 'gelu by its tanh formula: 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).', f: geluTanh, inF64: geluTanhF64, turningPoint: -0.7524614220710162, accuracy: within, approx: 2 ** -14 }),
+  unary({ name: 'exp', doc: 'e to the x.', f: Math.exp, accuracy: within, f64: 'exp', approx: 2 ** -14, short: true }),
+  unary({ name: 'log', doc: 'Natural logarithm.', f: Math.log, accuracy: within, f64: 'log', short: true }),
+  unary({ name: 'rsqrt', doc: '1 / √x.', f: (x) => 1 / Math.sqrt(x), accuracy: within, short: true }),
+  unary({ name: 'tanh', doc: 'Hyperbolic tangent.', f: Math.tanh, accuracy: within, f64: 'tanh', approx: 2 ** -10, short: true }),
+  unary({ name: 'sigmoid', doc: '1 / (1 + exp(-x)).', f: sigmoid, accuracy: within, approx: 2 ** -14, short: true }),
+  unary({ name: 'silu', doc: 'x · sigmoid(x).', f: (x) => timesSigmoid(x, x), turningPoint: -1.2784645427610738, accuracy: within, approx: 2 ** -14, short: true }),
+  unary({ name: 'gelu', doc: 'x · Φ(x), Φ the normal distribution function.', f: timesNormalCdf, inF64: timesNormalCdfF64, turningPoint: -0.7517915246935645, accuracy: within, short: true }),
+  unary({ name: 'gelu_tanh', doc: 'gelu by its tanh formula: 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).', f: geluTanh, inF64: geluTanhF64, turningPoint: -0.7524614220710162, accuracy: within, approx: 2 ** -14, short: true }),
   unary({ name: 'hardswish', doc: 'x · clamp(x + 3, 0, 6) / 6.', f: hardswish, turningPoint: -1.5, accuracy: within }),
-  unary({ name: 'softplus', doc: 'log(1 + exp(x)).', f: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))), accuracy: within }),
+  unary({ name: 'softplus', doc: 'log(1 + exp(x)).', f: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))), accuracy: within, short: true }),
   {
     name: 'elu',
     spelling: 'elu',
@@ -114,5 +117,6 @@ export const FUNCTIONS: readonly Operation[] = [
     propagate: byCorners(elu),
     accuracy: within,
     cuda: { f32: call('ktl_elu_f32'), f64: call('ktl_elu_f64') },
+    short: call('ktl_elu_short'),
   },
 ] // prettier-ignore

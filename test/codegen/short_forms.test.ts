@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { compare } from '../../compiler/evaluate/compare.ts'
 import { evaluateWithBounds } from '../../compiler/evaluate/evaluate.ts'
+import { normal } from '../../compiler/evaluate/generate.ts'
 import { convertCompute, OPERATIONS, type Operation } from '../../compiler/ops.ts'
 import { shortForms } from '../../compiler/short_forms.ts'
 import { ProgramBuilder } from './programs.ts'
@@ -72,7 +73,6 @@ describe('short forms', () => {
         const error = wrongSign ? Infinity : ulps(format, got[i]!, reference[i]!)
         if (error > worst) [worst, at] = [error, i]
       }
-
       expect(worst, `${op.name}(${inputs[at]}) = ${got[at]}, not ${reference[at]}`).toBeLessThanOrEqual(1)
     }
   })
@@ -81,12 +81,22 @@ describe('short forms', () => {
     const operand = { dtype: 'f32', axes: ['i'] } as const
     const p = new ProgramBuilder(['i'], { x: operand, y: operand })
     const value = p.apply('mul', p.apply('gelu', p.input('x')), p.apply('silu', p.input('y')))
-    const program = p.program('products', { D: { dtype: 'bf16', axes: ['i'], value }, F: { dtype: 'f16', axes: ['i'], value } })
+    const program = p.program('products', {
+      D: { dtype: 'bf16', axes: ['i'], value },
+      F: { dtype: 'f16', axes: ['i'], value },
+    })
     expect(shortForms(program).size).toBe(2)
     const count = 1 << 15
-    const tensors = { x: normal(1, count), y: normal(2, count).map((y) => y * 30) }
-    const { outputs } = await new SimtKernel(program).run({ extents: { i: count }, tensors })
-    const expected = evaluateWithBounds(program, { extents: { i: count }, tensors })
+    const extents = { i: count }
+    const x = normal(count, 1)
+    const y = normal(count, 2).map((value) => value * 30)
+    const { outputs } = await new SimtKernel(program).run({ extents, tensors: { x, y } })
+    const shape = [count]
+    const expected = evaluateWithBounds(program, {
+      extents,
+      scalars: {},
+      tensors: { x: { data: x, shape }, y: { data: y, shape } },
+    })
     const { pass, failures, maxError } = compare(expected, outputs)
     expect({ pass, failures }).toEqual({ pass: true, failures: 0 })
     expect(maxError).toBeGreaterThan(0)

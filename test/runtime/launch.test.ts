@@ -48,6 +48,7 @@ describe('packParameters', () => {
         strides: [144, 16],
         box: [64, 128, 1],
         swizzle: '128B',
+        l2Promotion: '64B',
       }).bytes,
     ])
     expect(view.getInt32(192, true)).toBe(0)
