@@ -50,7 +50,7 @@ interface Signature {
   readonly program: string
 }
 
-function signatureOf(program: TensorProgram): Signature {
+export function signatureOf(program: TensorProgram): Signature {
   const { operands, scalars } = program
   return {
     operands: operands.map(({ name, role, dtype, axes, order, divisibility }) => ({ name, role, dtype, axes, order, divisibility })),

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSyn
 import path from 'node:path'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { KTL_VERSION } from '../../codegen/version.ts'
+import { signatureOf } from '../../runtime/artifact_kernel.ts'
 import { Artifact, type KtlKernel, type RuntimeArguments, type TargetArch } from '../../runtime/index.ts'
 import { compileCached } from '../../runtime/toolchain/cached.ts'
 import { GENERATED_FLAGS } from '../../runtime/toolchain/compile.ts'
@@ -48,7 +49,7 @@ export class ArtifactFolder {
     if (existsSync(file)) return 0
     const { generated, metadata } = kernel
     const { image, nvccVersion, resources } = await compileCached(generated.cuda, { arch, kind: 'cubin', flags: FLAGS, name: `${generated.recipe.entry}.cu` })
-    const info = { ktl: KTL_VERSION, toolkit: nvccVersion, kernelName: metadata.kernelName, targets: metadata.targets, signature: null, recipe: generated.recipe, sourceMap: [], source: null, resources }
+    const info = { ktl: KTL_VERSION, toolkit: nvccVersion, kernelName: metadata.kernelName, targets: metadata.targets, signature: signatureOf(kernel.planned.program) as never, recipe: generated.recipe, sourceMap: [], source: null, resources }
     const packed = brotliCompressSync(new Artifact(info, [{ name: 'cubin', target: arch, bytes: image }]).serialize(), { params: { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_LGWIN]: 24 } })
     mkdirSync(this.folder, { recursive: true })
     const temporary = path.join(this.folder, `tmp-${randomUUID()}`)
