@@ -20,7 +20,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },
     { name: 'spent', slots: plan.stages },
-    ...(staged.length > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
+    ...(plan.stagingSlots > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
     ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
     // A slot for each of the warpgroups that take turns.

@@ -15,6 +15,8 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
   const pingpong = plan.design.consumers === 'pingpong'
   const rings = ['stage', 'spent']
   const tile: TileOp[] = [
+    // Stores of the tile before have read the slots.
+    ...(plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
     // They land while the MMAs run.
     ...fetches(plan).map((fetch): TileOp => ({ op: 'fetch_first', ...fetch })),
     ...mainloop(plan),
@@ -29,7 +31,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
     { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, body: tile },
-    ...(plan.stagingSlots > 0 ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
+    ...(plan.stagingSlots > 0 || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
   ]
 } // prettier-ignore
 
@@ -111,7 +113,9 @@ function epilogue(plan: Sm90Plan): TileOp[] {
       .flatMap((a): TileOp[] => {
         const fetch = fetched.get(a.operand.name)
         const load: TileOp = { op: 'aux_load', operand: a.operand.name, shape: a.shape, vector: a.vector, fetched: fetch?.fetched ?? null, guard: guardOf(values, a.operand.name) }
-        return fetch ? [load, { op: 'fetch_next', ...fetch }] : [load]
+        // What leaves in place of the operand ends its turn.
+        const last = plan.inPlace && fetch?.fetched.ring === fetchRing(0)
+        return fetch && !last ? [load, { op: 'fetch_next', ...fetch }] : [load]
       }) // prettier-ignore
   const totals = reductions.filter((reduction) => !reduction.keepsN)
   const subtile: TileOp[] = [
@@ -146,14 +150,18 @@ function storeOps(plan: Sm90Plan): TileOp[] {
     const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous: output.contiguous }
     if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
     const map = mapName(staged++)
+    const [buffer, ring] = plan.inPlace ? [`smem_${fetchRing(0)}`, fetchRing(0)] : ['smem_d', 'staging']
+    const free: TileOp[] = plan.inPlace
+      ? []
+      : [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: plan.stagingSlots - 1 }] }]
     return [
-      { op: 'lane0', body: [{ op: 'bulk_wait_read', pending: plan.stagingSlots - 1 }] },
+      ...free,
       { op: 'warp_sync' },
-      { op: 'stage_write', buffer: 'smem_d', swizzle: output.swizzle, ...store },
+      { op: 'stage_write', buffer, swizzle: output.swizzle, ...store },
       { op: 'proxy_fence' },
       { op: 'warp_sync' },
-      { op: 'lane0', body: [{ op: 'tma_store', map, buffer: 'smem_d', ...store }, { op: 'bulk_commit' }] },
-      { op: 'advance', ring: 'staging' },
+      { op: 'lane0', body: [{ op: 'tma_store', map, buffer, ...store }, { op: 'bulk_commit' }] },
+      { op: 'advance', ring },
     ]
   })
 }

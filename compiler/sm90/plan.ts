@@ -52,6 +52,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly stagingSlots: number
   /** Slots of each consumer warp of the operands that TMA brings for the epilogue, by operand. */
   readonly fetchSlots: number
+  /** The output leaves from the slots of the first operand that TMA brings, all of which a tile has. */
+  readonly inPlace: boolean
   /** Sub-tiles of a consumer warp in a tile. */
   readonly subtiles: number
   /** The epilogue reads the accumulators back from shared memory: its text would be too long to unroll over registers. */
@@ -117,16 +119,17 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
   // More slots than sub-tiles are never used.
   const stores = staged * subtiles
-  let stagingSlots = Math.min(STAGING_SLOTS, stores)
-  let fetchSlots = Math.min(fetched.length > 0 ? 2 : 0, subtiles)
+  const enough = Math.max(2, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
+  const inPlace = sharesSlots(epilogue) && bytesFor(design.stages === 'auto' ? enough : design.stages, 0, subtiles) <= SMEM_LIMIT
+  let stagingSlots = inPlace ? 0 : Math.min(STAGING_SLOTS, stores)
+  let fetchSlots = inPlace ? subtiles : Math.min(fetched.length > 0 ? 2 : 0, subtiles)
   if (design.stages === 'auto') {
-    const enough = Math.max(2, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
     const fits = (count: number, fetches: number): boolean => bytesFor(count, stagingSlots, fetches) <= SMEM_LIMIT
     if (fetchSlots > 0) while (fetchSlots < subtiles && fits(enough, fetchSlots + 1)) fetchSlots++
     while (stages > 1 && !fits(stages, fetchSlots)) stages--
   }
   while (fetchSlots > 0 && fetchSlots < subtiles && bytesFor(stages, stagingSlots, fetchSlots + 1) <= SMEM_LIMIT) fetchSlots++
-  while (stagingSlots < stores && bytesFor(stages, stagingSlots + 1, fetchSlots) <= SMEM_LIMIT) stagingSlots++
+  while (!inPlace && stagingSlots < stores && bytesFor(stages, stagingSlots + 1, fetchSlots) <= SMEM_LIMIT) stagingSlots++
   const smemBytes = bytesFor(stages, stagingSlots, fetchSlots)
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
   return {
@@ -151,6 +154,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
     stageBytes,
     stagingSlots,
     fetchSlots,
+    inPlace,
     subtiles,
     parks,
     partialBytes,
@@ -158,6 +162,13 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
     threads: 128 * (warpgroups + 1),
     smemBytes,
   }
+} // prettier-ignore
+
+/** Has the only staged output the layout of the first operand that TMA brings? */
+function sharesSlots({ aux, outputs, stagingSlotBytes }: EpiloguePlan): boolean {
+  const fetch = aux.find((operand) => operand.fetch !== null)?.fetch
+  const staged = outputs.filter(({ store }) => store === 'tma')
+  return fetch?.bytes === stagingSlotBytes && staged.length === 1 && staged[0]!.contiguous === 'n' && staged[0]!.swizzle === fetch.swizzle
 } // prettier-ignore
 
 /** Roughly the statements of a sub-tile. */
