@@ -147,7 +147,7 @@ const CANONICAL: Readonly<Record<(typeof TARGET_NAMES)[number], ScheduleTarget>>
 const KEYS: Readonly<Record<ScheduleTarget, readonly ScheduleKey[]>> = {
   sm_100: ['mma', 'tile', 'cluster', 'fallback', 'scheduler', 'operands', 'stages', 'reassociate'],
   sm_103: ['mma', 'tile', 'cluster', 'fallback', 'scheduler', 'operands', 'stages', 'reassociate'],
-  sm_90: ['consumers', 'tile', 'cluster', 'scheduler', 'splits', 'operands', 'stages', 'reassociate'],
+  sm_90: ['consumers', 'tile', 'cluster', 'splits', 'operands', 'stages', 'reassociate'],
   sm_80: ['tile', 'operands', 'stages', 'reassociate'],
   simt: ['tile'],
 }
