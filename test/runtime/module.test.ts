@@ -208,7 +208,7 @@ describe.skipIf(missing !== null)(
       const { findings } = await module.function('params').launch({ ...launch, uses: [out] })
       expect(findings).toEqual([])
       const words = new BigUint64Array((await out.toBytes()).slice().buffer)
-      const map = device.tensorMap({ dtype: 'u32', address: out, dims: [72], box: [8] })
+      const map = device.tensorMap({ dtype: 'u32', address: out, dims: [72], box: [8], l2Promotion: '64B' })
       expect([...words.slice(0, 32)].map(Number)).toEqual([...new Uint32Array(map.bytes.slice().buffer)])
       expect([...words.slice(32)]).toEqual([9n, 1n, 10n, 1n])
     })
