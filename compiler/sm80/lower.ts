@@ -3,13 +3,11 @@
  * warp multiplies its part of the tile with accumulators in registers, and finishes that part itself. One barrier of the CTA for
  * each k tile: behind it the tile's copies have landed, and the slot of the tile before is free.
  */
-import type { Node } from '../tensor_ir.ts'
 import type { FragmentSource, Role, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
 import type { StoreOp } from '../tile_ir_epilogue.ts'
 import type { OperandPlan } from '../tensor_core/operands.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
-import type { ReductionPlan } from '../tensor_core/reduction.ts'
-import { guardOf } from '../walk.ts'
+import { auxLoads, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
 import { MMA_ROWS, type Sm80Plan } from './plan.ts'
 
 /** Ring of the slot that copies fill, for a k tile ahead of the one in `stage`. */
@@ -135,39 +133,8 @@ function fragmentSource({ a, b }: Sm80Plan): FragmentSource {
   }
 }
 
-function epilogue(plan: Sm80Plan): TileOp[] {
-  const { outputs, reductions } = plan.epilogue
-  const results = [...outputs, ...reductions]
-  const values = results.map(({ value }) => value)
-  const aux = (shapes: readonly string[]): TileOp[] =>
-    plan.epilogue.aux
-      .filter((a) => shapes.includes(a.shape))
-      .map((a): TileOp => ({ op: 'aux_load', operand: a.operand.name, shape: a.shape, vector: a.vector, guard: guardOf(values, a.operand.name) })) // prettier-ignore
-  const totals = reductions.filter((reduction) => !reduction.keepsN)
-  const subtile: TileOp[] = [
-    ...aux(['full', 'row']),
-    { op: 'take_cells', partials: null },
-    { op: 'compute', outputs: results.map((o): { operand: string; value: Node } => ({ operand: o.operand.name, value: o.value })) }, // prettier-ignore
-    ...storeOps(plan),
-    ...reduce('reduce_subtile', reductions),
-  ]
-  return [
-    ...aux(['uniform']),
-    {
-      op: 'for_row_blocks',
-      body: [
-        { op: 'own_row', lane: true },
-        ...aux(['column']),
-        ...reduce('reduce_begin', totals),
-        { op: 'for_subtiles', body: subtile },
-        ...reduce('reduce_end', totals),
-      ],
-    },
-  ]
-}
-
-const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', reductions: readonly ReductionPlan[]): TileOp[] =>
-  reductions.map(({ operand, node, keepsM, keepsN }) => ({ op, operand: operand.name, node, keepsM, keepsN }))
+const epilogue = (plan: Sm80Plan): TileOp[] =>
+  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes), null, storeOps(plan))
 
 /** Fragments are pairs of elements: through shared memory they become rows. */
 const storeOps = (plan: Sm80Plan): TileOp[] =>

@@ -1,9 +1,9 @@
 /** Program of the consumer warpgroups: MMAs over k, then the epilogue of the fragments they leave, sub-tile by sub-tile. */
 import type { Node } from '../tensor_ir.ts'
 import type { TileOp } from '../tile_ir.ts'
-import type { Fetched, StoreOp } from '../tile_ir_epilogue.ts'
-import { bufferOfB, fetchMaps, mapName } from '../tensor_core/plan.ts'
-import type { ReductionPlan } from '../tensor_core/reduction.ts'
+import type { Fetched } from '../tile_ir_epilogue.ts'
+import { auxLoads, fragmentEpilogue, tmaStores, valuesOf } from '../tensor_core/lower_epilogue.ts'
+import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../walk.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
@@ -42,7 +42,7 @@ interface FetchOp {
 }
 
 function fetches(plan: Sm90Plan): FetchOp[] {
-  const values = [...plan.epilogue.outputs, ...plan.epilogue.reductions].map(({ value }) => value)
+  const values = valuesOf(plan.epilogue)
   return fetchMaps(plan).map(({ map, aux: { operand, fetch } }, i) => ({
     operand: operand.name,
     fetched: { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full`, map, ...fetch!, subtiles: plan.subtiles },
@@ -103,65 +103,17 @@ const releasePartials: readonly TileOp[] = [
 ]
 
 function epilogue(plan: Sm90Plan): TileOp[] {
-  const { outputs, reductions } = plan.epilogue
-  const results = [...outputs, ...reductions]
-  const values = results.map(({ value }) => value)
-  const fetched = new Map(fetches(plan).map((fetch) => [fetch.operand, fetch]))
-  const aux = (shapes: readonly string[]): TileOp[] =>
-    plan.epilogue.aux
-      .filter((a) => shapes.includes(a.shape))
-      .flatMap((a): TileOp[] => {
-        const fetch = fetched.get(a.operand.name)
-        const load: TileOp = { op: 'aux_load', operand: a.operand.name, shape: a.shape, vector: a.vector, fetched: fetch?.fetched ?? null, guard: guardOf(values, a.operand.name) }
-        // What leaves in place of the operand ends its turn.
-        const last = plan.inPlace && fetch?.fetched.ring === fetchRing(0)
-        return fetch && !last ? [load, { op: 'fetch_next', ...fetch }] : [load]
-      }) // prettier-ignore
-  const totals = reductions.filter((reduction) => !reduction.keepsN)
-  const subtile: TileOp[] = [
-    ...aux(['full', 'row']),
-    { op: 'take_cells', partials: plan.partialBytes > 0 ? 'smem_partials' : null },
-    { op: 'compute', outputs: results.map((o): { operand: string; value: Node } => ({ operand: o.operand.name, value: o.value })) }, // prettier-ignore
-    ...storeOps(plan),
-    ...reduce('reduce_subtile', reductions),
-  ]
-  return [
-    ...aux(['uniform']),
-    {
-      op: 'for_row_blocks',
-      body: [
-        { op: 'own_row', lane: true },
-        ...aux(['column']),
-        ...reduce('reduce_begin', totals),
-        { op: 'for_subtiles', body: subtile },
-        ...reduce('reduce_end', totals),
-      ],
-    },
-  ]
-}
-
-const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', reductions: readonly ReductionPlan[]): TileOp[] =>
-  reductions.map(({ operand, node, keepsM, keepsN }) => ({ op, operand: operand.name, node, keepsM, keepsN }))
-
-/** A staging slot is free once the store that was issued as many sub-tiles ago as there are slots has read it. */
-function storeOps(plan: Sm90Plan): TileOp[] {
-  let staged = 0
-  return plan.epilogue.outputs.flatMap((output): TileOp[] => {
-    const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous: output.contiguous }
-    if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
-    const map = mapName(staged++)
-    const [buffer, ring] = plan.inPlace ? [`smem_${fetchRing(0)}`, fetchRing(0)] : ['smem_d', 'staging']
-    const free: TileOp[] = plan.inPlace
-      ? []
-      : [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: plan.stagingSlots - 1 }] }]
-    return [
-      ...free,
-      { op: 'warp_sync' },
-      { op: 'stage_write', buffer, swizzle: output.swizzle, ...store },
-      { op: 'proxy_fence' },
-      { op: 'warp_sync' },
-      { op: 'lane0', body: [{ op: 'tma_store', map, buffer, ...store }, { op: 'bulk_commit' }] },
-      { op: 'advance', ring },
-    ]
-  })
+  const fetched = new Map(
+    fetches(plan).map((fetch, i) => {
+      // What leaves in place of the operand ends its turn.
+      const then: TileOp[] = plan.inPlace && i === 0 ? [] : [{ op: 'fetch_next', ...fetch }]
+      return [fetch.operand, { fetched: fetch.fetched, then }] as const
+    }),
+  )
+  const staging = plan.inPlace
+    ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), pending: null }
+    : { buffer: 'smem_d', ring: 'staging', pending: plan.stagingSlots - 1 }
+  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched)
+  const partials = plan.partialBytes > 0 ? 'smem_partials' : null
+  return fragmentEpilogue(plan.epilogue, loads, partials, tmaStores(plan.epilogue, staging))
 }

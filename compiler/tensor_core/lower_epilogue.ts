@@ -1,0 +1,83 @@
+/** What the epilogue programs of all tensor-core backends are made of: operands in, results, sub-tile by sub-tile, and out. */
+import type { Node } from '../tensor_ir.ts'
+import type { TileOp } from '../tile_ir.ts'
+import type { Fetched, StoreOp } from '../tile_ir_epilogue.ts'
+import { guardOf } from '../walk.ts'
+import type { EpiloguePlan } from './epilogue.ts'
+import { mapName } from './plan.ts'
+import type { ReductionPlan } from './reduction.ts'
+
+/** Values of the outputs, then of the reductions. */
+export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
+  [...outputs, ...reductions].map(({ value }) => value)
+
+/** Loads of the operands that vary so. `fetched`: those that TMA has brought, and what follows their loads. */
+export function auxLoads(
+  epilogue: EpiloguePlan, shapes: readonly string[], fetched?: ReadonlyMap<string, { readonly fetched: Fetched; readonly then: readonly TileOp[] }>,
+): TileOp[] {
+  const values = valuesOf(epilogue)
+  return epilogue.aux
+    .filter(({ shape }) => shapes.includes(shape))
+    .flatMap(({ operand, shape, vector }): TileOp[] => {
+      const fetch = fetched?.get(operand.name)
+      const load: TileOp = { op: 'aux_load', operand: operand.name, shape, vector, ...(fetch && { fetched: fetch.fetched }), guard: guardOf(values, operand.name) }
+      return [load, ...(fetch?.then ?? [])]
+    })
+} // prettier-ignore
+
+export const compute = ({ outputs, reductions }: EpiloguePlan): TileOp => ({
+  op: 'compute',
+  outputs: [...outputs, ...reductions].map(({ operand, value }) => ({ operand: operand.name, value })),
+})
+
+/** Reductions over n, whose totals a lane keeps from sub-tile to sub-tile. */
+export const totalsOf = ({ reductions }: EpiloguePlan): ReductionPlan[] => reductions.filter(({ keepsN }) => !keepsN)
+
+export const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', reductions: readonly ReductionPlan[]): TileOp[] =>
+  reductions.map(({ operand, node, keepsM, keepsN }) => ({ op, operand: operand.name, node, keepsM, keepsN })) // prettier-ignore
+
+/** The epilogue of fragments in registers: block of rows by block, sub-tile by sub-tile. */
+export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonly string[]) => TileOp[], partials: string | null, stores: readonly TileOp[]): TileOp[] {
+  const subtile: TileOp[] = [
+    ...loads(['full', 'row']),
+    { op: 'take_cells', partials },
+    compute(epilogue),
+    ...stores,
+    ...reduce('reduce_subtile', epilogue.reductions),
+  ]
+  const body: TileOp[] = [
+    { op: 'own_row', lane: true },
+    ...loads(['column']),
+    ...reduce('reduce_begin', totalsOf(epilogue)),
+    { op: 'for_subtiles', body: subtile },
+    ...reduce('reduce_end', totalsOf(epilogue)),
+  ]
+  return [...loads(['uniform']), { op: 'for_row_blocks', body }]
+} // prettier-ignore
+
+/** Where staged sub-tiles wait for TMA: a ring of slots of each warp. */
+export interface Staging {
+  readonly buffer: string
+  readonly ring: string
+  /** Stores that may still be reading their slots when the next one is written; null: all slots are free. */
+  readonly pending: number | null
+}
+
+/** A slot is free once the store that was issued as many sub-tiles ago as there are slots has read it. */
+export function tmaStores({ outputs }: EpiloguePlan, { buffer, ring, pending }: Staging): TileOp[] {
+  let staged = 0
+  return outputs.flatMap((output): TileOp[] => {
+    const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous: output.contiguous }
+    if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
+    const map = mapName(staged++)
+    return [
+      ...(pending === null ? [] : [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending }] } as const]),
+      { op: 'warp_sync' },
+      { op: 'stage_write', buffer, swizzle: output.swizzle, ...store },
+      { op: 'proxy_fence' },
+      { op: 'warp_sync' },
+      { op: 'lane0', body: [{ op: 'tma_store', map, buffer, ...store }, { op: 'bulk_commit' }] },
+      { op: 'advance', ring },
+    ]
+  })
+}
