@@ -141,7 +141,7 @@ export interface Device extends AsyncDisposable {
 }
 
 /**
- * Opens a device. `auto`: the first GPU that ktl can drive, else the virtual SM100. Throws KTL4015 for unknown names and
+ * Opens a device. `auto`: GPU 0 where ktl can drive it, else the virtual SM100. Throws KTL4015 for unknown names and
  * options, KTL6004 without the native addon, KTL6005, with the reason, for CUDA devices that cannot be opened.
  *
  * @example

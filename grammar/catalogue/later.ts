@@ -79,7 +79,7 @@ export const later = {
       ktl: 'kernel g(A: tf32[m, k], B: tf32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
     },
     word: ({ a, b, accumulator }) => ({
-      message: `the tensor cores of sm_100a do not multiply ${a} x ${b} with ${accumulator} sums`,
+      message: `no tensor cores multiply ${a} x ${b} with ${accumulator} sums`,
       help: 'the kernel runs on the CUDA cores',
     }),
   }),

@@ -101,7 +101,7 @@ export const rejections = {
   }),
   KTL4519: entry<{ a: string; b: string; target: string }>({
     title: 'MMA that a target lacks',
-    explain: 'Integer tensor cores exist on sm_100a only. On sm_103a integer GEMMs run on the CUDA cores.',
+    explain: 'Integer tensor cores exist on sm_100a only. On sm_103a integer GEMMs run by mma.sync, with less throughput.',
     wrong: {
       call: "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_103a' })",
     },
@@ -110,7 +110,7 @@ export const rejections = {
     },
     word: ({ a, b, target }) => ({
       message: `${target} has no tensor cores for ${a} x ${b}`,
-      help: 'use sm_100a; on this target the kernel runs on the CUDA cores',
+      help: 'use sm_100a; on this target other kernels compute it, more slowly',
     }),
   }),
   KTL4520: entry<{ columns: number; limit: number }>({

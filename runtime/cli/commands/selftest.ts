@@ -97,11 +97,12 @@ async function runOne(testCase: DeviceCase, preparing: Promise<PreparedCase>, ta
 
 function printSummary(tally: Tally, count: number, device: string, ms: number, out: Context['out']): ExitCode {
   const { pass, failed, skipped, kernels } = tally
-  out.record('summary', { pass: failed.length === 0, cases: count, passed: pass, failed, skipped, kernels: kernels.size, device })
+  out.record('summary', { pass: failed.length === 0 && pass > 0, cases: count, passed: pass, failed, skipped, kernels: kernels.size, device })
   out.line()
   out.line(`${pass} of ${plural(count, 'case')} pass on ${device}${skipped > 0 ? `, ${skipped} skipped` : ''}: ${plural(kernels.size, 'kernel')}, ${milliseconds(ms)}`)
   if (failed.length > 0) out.line(`failed:\n${failed.map((name) => `  ${name}`).join('\n')}`)
-  const ok = failed.length === 0
+  // Nothing that ran has shown nothing.
+  const ok = failed.length === 0 && pass > 0
   out.line(ok ? out.colors.green('PASS') : out.colors.red('FAIL'))
   return ok ? EXIT.pass : EXIT.failed
 } // prettier-ignore
