@@ -101,7 +101,8 @@ export const rejections = {
   }),
   KTL4519: entry<{ a: string; b: string; target: string }>({
     title: 'MMA that a target lacks',
-    explain: 'Integer tensor cores exist on sm_100a only. On sm_103a integer GEMMs run by mma.sync, with less throughput.',
+    explain:
+      'Integer tensor cores exist on sm_100a only. On sm_103a integer GEMMs run by mma.sync, with less throughput.',
     wrong: {
       call: "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_103a' })",
     },

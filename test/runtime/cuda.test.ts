@@ -239,7 +239,14 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
       return new PreparedLaunch(device, artifact, call as never, new Map([['A', 'A'], ['D', 'D']])) // prettier-ignore
     }
     const paramsOf = (A: Tensor, D: Tensor): string[] => {
-      const map = createTensorMap({ dtype: 'f32', address: A.pointer, dims: [4, 8], strides: [16], box: [4, 1], l2Promotion: '64B' })
+      const map = createTensorMap({
+        dtype: 'f32',
+        address: A.pointer,
+        dims: [4, 8],
+        strides: [16],
+        box: [4, 1],
+        l2Promotion: '64B',
+      })
       return [hexOfPointer(D.pointer), hexOf(map.bytes), '00000040', '0400000000000000']
     }
 
