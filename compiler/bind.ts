@@ -252,10 +252,11 @@ class EpilogueScope extends BodyScope implements Scope {
     const { report, source, axisAliases } = this.context
     const value = this.lookup(name.text)
     const written = axes.map((axis) => axisAliases.get(axis.text) ?? axis.text)
-    if (!value || value.kind === 'error' || written.every((axis) => value.axes.includes(axis))) return
+    if (!value || value.kind === 'error') return
     if (value.axes.length === 0 && value.kind === 'scalar') return
-    // An extent of 1 broadcasts, so a bound tensor may have fewer axes than written, but no others.
-    if (value.axes.every((axis) => written.includes(axis))) return
+    // An extent of 1 broadcasts, so a bound tensor may have fewer axes than written; of others, only a batch that calls may leave out.
+    const implied = this.context.impliedAxes
+    if (value.axes.every((axis) => written.includes(axis) || implied.includes(axis))) return
     const span = { start: axes[0]!.span.start, end: axes.at(-1)!.span.end }
     report.report('KTL2026', source, span, { target: name.text, axes: written, declared: value.axes, declaredAt: null })
   }

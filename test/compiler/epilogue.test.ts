@@ -124,6 +124,8 @@ test.each([
   ['rleu(acc)', {}, 'KTL2004'],
   ['acc && acc', {}, 'KTL2210'],
   ['acc + x[q]', { x: tensor('f32', 'm') }, 'KTL2026'],
+  ['acc[m] * 2', {}, 'KTL2026'],
+  ['acc + x[m]', { x: tensor('f32', 'm', 'n') }, 'KTL2026'],
 ] as const)('%s with %o: %s', (text, bindings, codes) => {
   expect(codeOf(() => bind(text, bindings))).toBe(codes)
 })
