@@ -7,7 +7,7 @@ import { transposed } from '../classify.ts'
 import { DTYPES, type Accumulator } from '../dtypes.ts'
 import type { Instance, Rejection, Sm90Design } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
-import type { TensorOperand } from '../tensor_ir.ts'
+import type { TensorOperand, TensorProgram } from '../tensor_ir.ts'
 import { topological } from '../walk.ts'
 import { planEpilogue, STAGING_SLOTS, type AccumulatorLayout, type EpiloguePlan } from '../tensor_core/epilogue.ts'
 import { planOperand, SWIZZLE_SPAN, type OperandPlan } from '../tensor_core/operands.ts'
@@ -102,7 +102,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
 
   const gathers = [a, ...b].some(({ source }) => source === 'gather')
   const registers: RegisterSplit = warpgroups === 1 ? { producer: null, consumer: 255 } : gathers ? { producer: 56, consumer: 224 } : { producer: 40, consumer: 232 }
-  const layout: AccumulatorLayout = { held: 'fragment', rowsPerWarp: 16, columnHalves: 1, columns, fetches: FETCHED_OPERANDS, spareRegisters: Math.min(MAX_VALUES, registers.consumer - cells - RESERVED_REGISTERS * (rowBlocks > 1 ? 1.4 : 1)) }
+  const layout: AccumulatorLayout = { held: 'fragment', rowsPerWarp: 16, columnHalves: 1, columns, fetches: FETCHED_OPERANDS, spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks) }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
 
@@ -162,6 +162,13 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
     threads: 128 * (warpgroups + 1),
     smemBytes,
   }
+} // prettier-ignore
+
+/** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */
+function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: number): number {
+  const single = operands.some(({ role, divisibility, dtype }) => role === 'output' && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4))
+  const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
+  return Math.min(single ? MAX_VALUES / 3 : MAX_VALUES, left - reserved - (single ? 16 : 0))
 } // prettier-ignore
 
 /** Has the only staged output the layout of the first operand that TMA brings? */

@@ -2,15 +2,15 @@
  * The whole SM100 space, sampled: covering rows on the virtual device, or instances through ptxas.
  *
  *   npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
- *   npm run test:full -- --ptxas N [--seed N] [--fresh]
+ *   npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
  */
 import { parseArgs } from 'node:util'
 import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
-import { runPtxas } from './ptxas.ts'
+import { runPtxas, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
 
 const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
-       npm run test:full -- --ptxas N [--seed N] [--fresh]
+       npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
 
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
@@ -25,6 +25,7 @@ function parseCommand() {
         only: { type: 'string' },
         row: { type: 'string' },
         ptxas: { type: 'string' },
+        target: { type: 'string', default: 'sm_100a' },
         fresh: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
@@ -33,10 +34,19 @@ function parseCommand() {
       console.log(USAGE)
       process.exit(0)
     }
+    const target = values.target as SampledTarget
+    if (!SAMPLED_TARGETS.includes(target)) throw new Error(`no target: ${target}`)
     const row = values.row === undefined ? null : parseRow(values.row)
     if (values.row !== undefined && row === null) throw new Error(`no row: ${values.row}`)
     const seed = integer('seed', values.seed, 0) ?? DEFAULT_SEED
-    return { ...values, seed, limit: integer('limit', values.limit, 1), ptxas: integer('ptxas', values.ptxas, 1), row }
+    return {
+      ...values,
+      target,
+      seed,
+      limit: integer('limit', values.limit, 1),
+      ptxas: integer('ptxas', values.ptxas, 1),
+      row,
+    }
   } catch (error) {
     console.error(`${(error as Error).message}\n${USAGE}`)
     process.exit(2)
