@@ -168,7 +168,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
 function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: number): number {
   const single = operands.some(({ role, divisibility, dtype }) => role === 'output' && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4))
   const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
-  return Math.min(single ? MAX_VALUES / 3 : MAX_VALUES, left - reserved - (single ? 16 : 0))
+  return Math.min(single ? MAX_VALUES / 2 : MAX_VALUES, left - reserved - (single ? 16 : 0))
 } // prettier-ignore
 
 /** Has the only staged output the layout of the first operand that TMA brings? */
