@@ -85,6 +85,32 @@ export interface TensorCoreDesign {
   readonly sharedMemBytes: number
 }
 
+/** What the designs that multiply on tensor cores share. */
+abstract class TensorCoreDesignMetadata extends BLASDesignMetadata implements TensorCoreDesign {
+  readonly operands: 'ab' | 'ba'
+  readonly useTmaStore: boolean
+  readonly tileScheduler: TileScheduler
+  readonly stages: number
+  readonly threads: number
+  readonly sharedMemBytes: number
+
+  constructor(fields: TensorCoreDesign, kind: DesignKind) {
+    super({ ...fields, numSmemStages: fields.stages || null }, kind)
+    this.operands = fields.operands
+    this.useTmaStore = fields.useTmaStore
+    this.tileScheduler = fields.tileScheduler
+    this.stages = fields.stages
+    this.threads = fields.threads
+    this.sharedMemBytes = fields.sharedMemBytes
+  }
+
+  /** `tileOrder` by all, `maxSms` by those that walk the tiles themselves. */
+  override supports(performance: PerformanceControls | null): Status {
+    if (performance?.maxSms == null || this.tileScheduler === 'static') return OK
+    return refuse('KTL4176', { control: 'maxSms', design: `tileScheduler ${this.tileScheduler}` })
+  }
+}
+
 /** Fields of `Sm100DesignMetadata`. */
 export interface Sm100DesignFields extends TensorCoreDesign {
   readonly use2ctaMma: boolean
@@ -101,16 +127,10 @@ export interface Sm100DesignFields extends TensorCoreDesign {
  * const design = new Sm100DesignMetadata([256, 128, 64], [2, 1, 1], true, true)
  * console.log(design.use2ctaMma, design instanceof BLASDesignMetadata)
  */
-export class Sm100DesignMetadata extends BLASDesignMetadata implements Sm100DesignFields {
+export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm100DesignFields {
   declare readonly kind: 'sm100'
   readonly use2ctaMma: boolean
   readonly fallbackClusterShape: Shape3 | null
-  readonly operands: 'ab' | 'ba'
-  readonly useTmaStore: boolean
-  readonly tileScheduler: TileScheduler
-  readonly stages: number
-  readonly threads: number
-  readonly sharedMemBytes: number
   readonly tmemColumns: number
 
   constructor(fields: Sm100DesignFields)
@@ -125,24 +145,13 @@ export class Sm100DesignMetadata extends BLASDesignMetadata implements Sm100Desi
   ) {
     const own = { use2ctaMma, useTmaStore, tileScheduler, fallbackClusterShape, tmemColumns: 0 }
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
-    super({ ...fields, numSmemStages: fields.stages || null }, 'sm100')
+    super(fields, 'sm100')
     this.use2ctaMma = fields.use2ctaMma
     const fallback = fields.fallbackClusterShape
     this.fallbackClusterShape = fallback && checkShape3('fallbackClusterShape', fallback)
-    this.operands = fields.operands
-    this.useTmaStore = fields.useTmaStore
-    this.tileScheduler = fields.tileScheduler
-    this.stages = fields.stages
-    this.threads = fields.threads
-    this.sharedMemBytes = fields.sharedMemBytes
     this.tmemColumns = fields.tmemColumns
     if (fallback) checkFallback(fallback, this.clusterShape)
     Object.freeze(this)
-  }
-
-  /** `tileOrder` by all, `maxSms` by those that walk the tiles themselves. */
-  override supports(performance: PerformanceControls | null): Status {
-    return tensorCoreSupports(this, performance)
   }
 }
 
@@ -161,16 +170,10 @@ export interface Sm90DesignFields extends TensorCoreDesign {
  * const design = new Sm90DesignMetadata([128, 256, 64], [2, 1, 1], 'cooperative', true)
  * console.log(design.schedule, design.splits)
  */
-export class Sm90DesignMetadata extends BLASDesignMetadata implements Sm90DesignFields {
+export class Sm90DesignMetadata extends TensorCoreDesignMetadata implements Sm90DesignFields {
   declare readonly kind: 'sm90'
   readonly schedule: 'cooperative' | 'pingpong'
-  readonly operands: 'ab' | 'ba'
   readonly splits: number
-  readonly useTmaStore: boolean
-  readonly tileScheduler: TileScheduler
-  readonly stages: number
-  readonly threads: number
-  readonly sharedMemBytes: number
 
   constructor(fields: Sm90DesignFields)
   constructor(tileShape: Shape3, clusterShape: Shape3, schedule: 'cooperative' | 'pingpong', useTmaStore: boolean)
@@ -182,21 +185,10 @@ export class Sm90DesignMetadata extends BLASDesignMetadata implements Sm90Design
   ) {
     const own = { schedule, useTmaStore, tileScheduler: 'static', splits: 1 } as const
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
-    super({ ...fields, numSmemStages: fields.stages || null }, 'sm90')
+    super(fields, 'sm90')
     this.schedule = fields.schedule
-    this.operands = fields.operands
     this.splits = fields.splits
-    this.useTmaStore = fields.useTmaStore
-    this.tileScheduler = fields.tileScheduler
-    this.stages = fields.stages
-    this.threads = fields.threads
-    this.sharedMemBytes = fields.sharedMemBytes
     Object.freeze(this)
-  }
-
-  /** `tileOrder` by all, `maxSms` by those that walk the tiles themselves. */
-  override supports(performance: PerformanceControls | null): Status {
-    return tensorCoreSupports(this, performance)
   }
 }
 
@@ -213,35 +205,18 @@ export interface Sm80DesignFields extends TensorCoreDesign {
  * const design = new Sm80DesignMetadata([128, 128, 32], [2, 2])
  * console.log(design.warps, design.threads) // [ 2, 2 ] 128
  */
-export class Sm80DesignMetadata extends BLASDesignMetadata implements Sm80DesignFields {
+export class Sm80DesignMetadata extends TensorCoreDesignMetadata implements Sm80DesignFields {
   declare readonly kind: 'sm80'
   readonly warps: readonly [number, number]
-  readonly operands: 'ab' | 'ba'
-  readonly useTmaStore: boolean
-  readonly tileScheduler: TileScheduler
-  readonly stages: number
-  readonly threads: number
-  readonly sharedMemBytes: number
 
   constructor(fields: Sm80DesignFields)
   constructor(tileShape: Shape3, warps: readonly [number, number])
   constructor(first: Sm80DesignFields | Shape3, warps: readonly [number, number] = [1, 1]) {
     const own = { warps, useTmaStore: false, tileScheduler: 'static', threads: 32 * warps[0] * warps[1] } as const
     const fields = isShape(first) ? { ...unstated(first, [1, 1, 1]), ...own } : first
-    super({ ...fields, numSmemStages: fields.stages || null }, 'sm80')
+    super(fields, 'sm80')
     this.warps = Object.freeze([...fields.warps]) as unknown as readonly [number, number]
-    this.operands = fields.operands
-    this.useTmaStore = fields.useTmaStore
-    this.tileScheduler = fields.tileScheduler
-    this.stages = fields.stages
-    this.threads = fields.threads
-    this.sharedMemBytes = fields.sharedMemBytes
     Object.freeze(this)
-  }
-
-  /** `tileOrder` by all, `maxSms` by those that walk the tiles themselves. */
-  override supports(performance: PerformanceControls | null): Status {
-    return tensorCoreSupports(this, performance)
   }
 }
 
@@ -285,11 +260,6 @@ function unstated(tileShape: Shape3, clusterShape: Shape3 | undefined) {
   const shapes = { tileShape, clusterShape: clusterShape as Shape3 }
   return { ...shapes, operands: 'ab', stages: 0, threads: 0, sharedMemBytes: 0 } as const
 }
-
-function tensorCoreSupports(design: TensorCoreDesign, performance: PerformanceControls | null): Status {
-  if (performance?.maxSms == null || design.tileScheduler === 'static') return OK
-  return refuse('KTL4176', { control: 'maxSms', design: `tileScheduler ${design.tileScheduler}` })
-} // prettier-ignore
 
 /** The device mixes both shapes in one grid: a preferred cluster is made of whole fallback clusters, and not the same. */
 function checkFallback(fallback: Shape3, cluster: Shape3): void {

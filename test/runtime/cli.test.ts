@@ -1,5 +1,7 @@
 /** What every command has in common: usage, exit statuses, where text goes. */
 import { readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { ktl, records } from './cli.ts'
 
@@ -197,8 +199,9 @@ describe('doctor', () => {
 
 describe('cache', () => {
   test('path, stats and clear', async () => {
-    const env = { KTL_CACHE_DIR: '/tmp/ktl-cache-that-is-not-there' }
-    expect((await ktl(['cache', 'path'], { env })).stdout).toBe('/tmp/ktl-cache-that-is-not-there\n')
+    const directory = path.join(tmpdir(), 'ktl-cache-that-is-not-there')
+    const env = { KTL_CACHE_DIR: directory }
+    expect((await ktl(['cache', 'path'], { env })).stdout).toBe(`${directory}\n`)
     expect((await ktl(['cache'], { env })).stdout).toContain('0 entries, 0 B')
     expect((await ktl(['cache', 'clear'], { env })).stdout).toContain('removed 0 entries')
   })
