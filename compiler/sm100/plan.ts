@@ -5,15 +5,21 @@
  * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
 import { DTYPES, type Accumulator } from '../dtypes.ts'
-import { transposed, type GemmShape } from '../classify.ts'
+import type { GemmShape } from '../classify.ts'
 import type { Instance, Rejection, Sm100Design } from '../instance.ts'
-import type { TensorOperand } from '../tensor_ir.ts'
 import { isRejection, rejection } from '../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
 import { instructionDescriptor, mmaKindOf, type MmaKind } from './mma.ts'
-import { planOperand, SWIZZLE_SPAN, type OperandPlan } from '../tensor_core/operands.ts'
-import { ALIGNMENT_SLACK, GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import {
+  ALIGNMENT_SLACK,
+  GATHER_WARPS,
+  MAX_STAGES,
+  orientedGemm,
+  SMEM_LIMIT,
+  type TensorCorePlan,
+} from '../tensor_core/plan.ts'
 
 const TMEM_COLUMNS = 512
 /** Work items that the scheduler asks for ahead. */
@@ -38,24 +44,17 @@ export interface Sm100Plan extends TensorCorePlan {
 export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rejection {
   const { program } = instance
   const design = instance.design as Sm100Design
-  const gemm = design.operands === 'ba' ? transposed(shape) : shape
-  if (gemm === null) return rejection('KTL4518', { products: shape.products.length })
+  const gemm = orientedGemm(shape, design.operands)
+  if (isRejection(gemm)) return gemm
   const [tileM, tileN] = design.tile
   if (!legalTile(design)) return rejection('KTL4511', { m: tileM, n: tileN })
   const cluster = planCluster(design)
   const { pair } = cluster
-  const [clusterM, clusterN] = cluster.shape
 
-  const operand = (name: string): TensorOperand => program.operands.find((o) => o.name === name)!
   const ctaRows = tileM / pair
-  const a = planOperand(operand(gemm.a), gemm.m, gemm.k, ctaRows, clusterN, cluster.size === 1)
-  if (isRejection(a)) return a
-  const b: OperandPlan[] = []
-  for (const product of gemm.products) {
-    const planned = planOperand(operand(product.b), gemm.n, gemm.k, tileN / pair, clusterM / pair, cluster.size === 1)
-    if (isRejection(planned)) return planned
-    b.push(planned)
-  }
+  const inputs = planOperands(program, gemm, cluster, { a: ctaRows, b: tileN / pair })
+  if (isRejection(inputs)) return inputs
+  const { a, b } = inputs
   const { accumulator } = gemm.products[0]!.contraction
   const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
   const uniform = b.every(({ operand, major }) => operand.dtype === bType && major === b[0]!.major)
@@ -69,10 +68,10 @@ export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rej
   const accumulators = Math.min(2, Math.floor(TMEM_COLUMNS / perAccumulator))
   if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator, limit: TMEM_COLUMNS })
 
-  const stageBytes = a.tileBytes + b.reduce((sum, { tileBytes }) => sum + tileBytes, 0)
+  const stageBytes = stageBytesOf(inputs)
   const staging = epilogue.stagingSlotBytes * STAGING_SLOTS * EPILOGUE_WARPS
   const dynamic = design.scheduler === 'clc'
-  const gathers = [a, ...b].some(({ source }) => source === 'gather')
+  const gathers = gathersAny(inputs)
   const work = dynamic ? WORK_SLOTS * (WORK_RESPONSE_BYTES + 16) : 0
   const bytesFor = (stages: number): number => ALIGNMENT_SLACK + stages * stageBytes + staging + 8 * (2 * stages + 2 * accumulators) + work + 16
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages

@@ -3,13 +3,13 @@
  * later device too. Facts: PTX ISA 9.7.14 (mma.sync, ldmatrix), 9.7.9.25 (cp.async).
  */
 import type { GemmShape } from '../classify.ts'
-import { transposed } from '../classify.ts'
 import { DTYPES, type Accumulator } from '../dtypes.ts'
 import type { Instance, Rejection, Sm80Design, TargetArch } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
 import type { TensorOperand } from '../tensor_ir.ts'
 import { planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
-import { ALIGNMENT_SLACK, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { gathersAny, stageBytesOf } from '../tensor_core/operands.ts'
+import { ALIGNMENT_SLACK, orientedGemm, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { warpMmaFormOf, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 
@@ -53,8 +53,8 @@ export interface Sm80Plan extends TensorCorePlan {
 export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejection {
   const { program, target } = instance
   const design = instance.design as Sm80Design
-  const gemm = design.operands === 'ba' ? transposed(shape) : shape
-  if (gemm === null) return rejection('KTL4518', { products: shape.products.length })
+  const gemm = orientedGemm(shape, design.operands)
+  if (isRejection(gemm)) return gemm
   const [tileM, tileN, tileK] = design.tile
   const products = gemm.products.length
   const { accumulator } = gemm.products[0]!.contraction
@@ -67,7 +67,7 @@ export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejec
   const a = planSm80Operand(operand(gemm.a), gemm.m, gemm.k, tileM, tileK)
   const b = gemm.products.map((product) => planSm80Operand(operand(product.b), gemm.n, gemm.k, tileN, tileK))
   // Chunks on their way through registers take their share.
-  const gathers = [a, ...b].some(({ source }) => source === 'gather')
+  const gathers = gathersAny({ a, b })
   const maxCells = gathers ? Math.min(mma.maxCells, GATHERING_CELLS) : mma.maxCells
   const cellsOf = ([m, n]: Division): number => (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : 1)
   // Two sets, each 4 registers for 16 rows of A and 2 for 8 columns of every B.
@@ -83,7 +83,7 @@ export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejec
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
 
-  const stageBytes = a.tileBytes + b.reduce((sum, { tileBytes }) => sum + tileBytes, 0)
+  const stageBytes = stageBytesOf({ a, b })
   const warpCount = warps[0] * warps[1]
   // Sub-tiles of outputs lie over the stages, which the epilogue finds empty.
   const bytesFor = (stages: number): number => ALIGNMENT_SLACK + Math.max(stages * stageBytes, warpCount * epilogue.stagingSlotBytes)

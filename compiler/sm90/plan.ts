@@ -3,15 +3,20 @@
  * reason. Facts: PTX ISA 9.7.15 (wgmma), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
 import type { GemmShape } from '../classify.ts'
-import { transposed } from '../classify.ts'
 import { DTYPES, type Accumulator } from '../dtypes.ts'
 import type { Instance, Rejection, Sm90Design } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
 import type { TensorOperand, TensorProgram } from '../tensor_ir.ts'
 import { topological } from '../walk.ts'
-import { planEpilogue, STAGING_SLOTS, type AccumulatorLayout, type EpiloguePlan } from '../tensor_core/epilogue.ts'
-import { planOperand, SWIZZLE_SPAN, type OperandPlan } from '../tensor_core/operands.ts'
-import { ALIGNMENT_SLACK, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import {
+  planEpilogue,
+  STAGING_SLOTS,
+  valuesOf,
+  type AccumulatorLayout,
+  type EpiloguePlan,
+} from '../tensor_core/epilogue.ts'
+import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { ALIGNMENT_SLACK, MAX_STAGES, orientedGemm, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
@@ -67,8 +72,8 @@ export interface Sm90Plan extends TensorCorePlan {
 export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejection {
   const { program } = instance
   const design = instance.design as Sm90Design
-  const gemm = design.operands === 'ba' ? transposed(shape) : shape
-  if (gemm === null) return rejection('KTL4518', { products: shape.products.length })
+  const gemm = orientedGemm(shape, design.operands)
+  if (isRejection(gemm)) return gemm
   const [tileM, tileN] = design.tile
   const [clusterM, clusterN, splits] = design.cluster
   const products = gemm.products.length
@@ -89,31 +94,58 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   if (mma === null) return rejection('KTL2928', { a: aType, b: gemm.products.map(({ b }) => operand(b).dtype).join(', '), accumulator })
 
   const cluster = { shape: [clusterM, clusterN] as const, fallback: null, size: clusterM * clusterN * splits, splits, pair: 1 as const }
-  const alone = cluster.size === 1
-  const majors = mma.transposes ? 'any' : 'k'
-  const a = planOperand(operand(gemm.a), gemm.m, gemm.k, tileM, clusterN, alone, majors)
-  if (isRejection(a)) return a
-  const b: OperandPlan[] = []
-  for (const product of gemm.products) {
-    const planned = planOperand(operand(product.b), gemm.n, gemm.k, tileN, clusterM, alone, majors)
-    if (isRejection(planned)) return planned
-    b.push(planned)
-  }
+  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
+  if (isRejection(inputs)) return inputs
 
-  const gathers = [a, ...b].some(({ source }) => source === 'gather')
+  const gathers = gathersAny(inputs)
   const registers: RegisterSplit = warpgroups === 1 ? { producer: null, consumer: 255 } : gathers ? { producer: 56, consumer: 224 } : { producer: 40, consumer: 232 }
   const layout: AccumulatorLayout = { held: 'fragment', rowsPerWarp: 16, columnHalves: 1, columns, fetches: FETCHED_OPERANDS, spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks) }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
 
-  const stageBytes = a.tileBytes + b.reduce((sum, { tileBytes }) => sum + tileBytes, 0)
-  const parks = splits === 1 && rowBlocks * (columns / epilogue.subtileColumns) * epilogueSize(epilogue) > MAX_UNROLLED
+  const stageBytes = stageBytesOf(inputs)
+  const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
+  const parks = splits === 1 && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
   if (parks && accumulator === 'f16') return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
+  const memory = divideMemory(design, epilogue, { stageBytes, partialBytes, subtiles, warps: 4 * warpgroups })
+  if (isRejection(memory)) return memory
+  return {
+    kind: 'sm90',
+    instance,
+    program,
+    design,
+    gemm,
+    tile: [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes],
+    ctaRows: tileM,
+    cluster,
+    ...inputs,
+    mma,
+    accumulator,
+    mmaSteps: 4,
+    warpgroups,
+    rowBlocks,
+    splits,
+    epilogue,
+    ...memory,
+    stageBytes,
+    subtiles,
+    parks,
+    partialBytes,
+    registers,
+    threads: 128 * (warpgroups + 1),
+  }
+} // prettier-ignore
+
+type MemoryPlan = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' | 'inPlace' | 'smemBytes'>
+
+/** Shared memory for stages first, until loads are under way; then for operands of the epilogue, more stages and staging slots. */
+function divideMemory(
+  design: Sm90Design, epilogue: EpiloguePlan,
+  { stageBytes, partialBytes, subtiles, warps }: { stageBytes: number; partialBytes: number; subtiles: number; warps: number },
+): MemoryPlan | Rejection {
   const staged = epilogue.outputs.filter((output) => output.store === 'tma').length
   const fetched = epilogue.aux.flatMap(({ fetch }) => (fetch ? [fetch.bytes] : []))
-  const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
-  const warps = 4 * warpgroups
   const bytesFor = (stages: number, slots: number, fetches: number): number =>
     ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4)
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
@@ -132,36 +164,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   while (!inPlace && stagingSlots < stores && bytesFor(stages, stagingSlots + 1, fetchSlots) <= SMEM_LIMIT) stagingSlots++
   const smemBytes = bytesFor(stages, stagingSlots, fetchSlots)
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
-  return {
-    kind: 'sm90',
-    instance,
-    program,
-    design,
-    gemm,
-    tile: [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes],
-    ctaRows: tileM,
-    cluster,
-    a,
-    b,
-    mma,
-    accumulator,
-    mmaSteps: 4,
-    warpgroups,
-    rowBlocks,
-    splits,
-    epilogue,
-    stages,
-    stageBytes,
-    stagingSlots,
-    fetchSlots,
-    inPlace,
-    subtiles,
-    parks,
-    partialBytes,
-    registers,
-    threads: 128 * (warpgroups + 1),
-    smemBytes,
-  }
+  return { stages, stagingSlots, fetchSlots, inPlace, smemBytes }
 } // prettier-ignore
 
 /** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */
@@ -179,8 +182,8 @@ function sharesSlots({ aux, outputs, stagingSlotBytes }: EpiloguePlan): boolean 
 } // prettier-ignore
 
 /** Roughly the statements of a sub-tile. */
-function epilogueSize({ aux, outputs, reductions }: EpiloguePlan): number {
-  const values = [...outputs, ...reductions].map(({ value }) => value)
-  const functions = topological(values).filter((node) => node.kind === 'apply').length
+function epilogueSize(epilogue: EpiloguePlan): number {
+  const { aux, outputs, reductions } = epilogue
+  const functions = topological(valuesOf(epilogue)).filter((node) => node.kind === 'apply').length
   return functions + 4 * aux.length + 6 * outputs.length + 4 * reductions.length
 }

@@ -78,6 +78,10 @@ export interface OutputPlan {
   readonly swizzle: StagingSwizzle
 }
 
+/** Values of the outputs, then of the reductions. */
+export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
+  [...outputs, ...reductions].map(({ value }) => value)
+
 /** The designs of a program share few epilogue plans. */
 const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>>()
 

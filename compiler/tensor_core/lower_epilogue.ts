@@ -1,15 +1,10 @@
 /** What the epilogue programs of all tensor-core backends are made of: operands in, results, sub-tile by sub-tile, and out. */
-import type { Node } from '../tensor_ir.ts'
 import type { TileOp } from '../tile_ir.ts'
 import type { Fetched, StoreOp } from '../tile_ir_epilogue.ts'
 import { guardOf } from '../walk.ts'
-import type { EpiloguePlan } from './epilogue.ts'
+import { valuesOf, type EpiloguePlan } from './epilogue.ts'
 import { mapName } from './plan.ts'
 import type { ReductionPlan } from './reduction.ts'
-
-/** Values of the outputs, then of the reductions. */
-export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
-  [...outputs, ...reductions].map(({ value }) => value)
 
 /** Loads of the operands that vary so. `fetched`: those that TMA has brought, and what follows their loads. */
 export function auxLoads(

@@ -4,10 +4,12 @@
  *
  * Facts: PTX ISA 9.7.16.4 (matrix descriptors), 9.7.16.10.6 (canonical layouts), 5.5.7 (swizzles).
  */
+import type { GemmShape } from '../classify.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { Rejection } from '../instance.ts'
-import { rejection } from '../rejection.ts'
-import type { TensorOperand } from '../tensor_ir.ts'
+import { isRejection, rejection } from '../rejection.ts'
+import type { TensorOperand, TensorProgram } from '../tensor_ir.ts'
+import type { ClusterPlan } from './cluster.ts'
 
 /** Bytes of one row of a tile along its contiguous axis; also the k extent of a stage. */
 export const SWIZZLE_SPAN = 128
@@ -55,6 +57,35 @@ export interface OperandPlan {
   readonly descriptor: DescriptorPlan
 }
 
+/** A, and the B of each product. */
+export interface OperandPlans {
+  readonly a: OperandPlan
+  readonly b: readonly OperandPlan[]
+}
+
+/** `rows`: of a CTA's tile of A, and of B. */
+export function planOperands(
+  { operands }: TensorProgram, gemm: GemmShape, { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
+  rows: { readonly a: number; readonly b: number }, majors?: 'any' | 'k',
+): OperandPlans | Rejection {
+  const named = (name: string): TensorOperand => operands.find((o) => o.name === name)!
+  const a = planOperand(named(gemm.a), gemm.m, gemm.k, rows.a, clusterN, size === 1, majors)
+  if (isRejection(a)) return a
+  const b: OperandPlan[] = []
+  for (const product of gemm.products) {
+    const planned = planOperand(named(product.b), gemm.n, gemm.k, rows.b, clusterM / pair, size === 1, majors)
+    if (isRejection(planned)) return planned
+    b.push(planned)
+  }
+  return { a, b }
+} // prettier-ignore
+
+/** A and B of one stage of one CTA. */
+export const stageBytesOf = ({ a, b }: OperandPlans): number =>
+  b.reduce((sum, { tileBytes }) => sum + tileBytes, a.tileBytes)
+
+export const gathersAny = ({ a, b }: OperandPlans): boolean => [a, ...b].some(({ source }) => source === 'gather')
+
 /** Designs share few operand plans; a space has hundreds of designs for each operand. */
 const planned = new WeakMap<TensorOperand, Map<string, OperandPlan | Rejection>>()
 
@@ -62,7 +93,7 @@ const planned = new WeakMap<TensorOperand, Map<string, OperandPlan | Rejection>>
  * `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile; `alone`: there is one CTA;
  * `majors`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
  */
-export function planOperand(
+function planOperand(
   operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean, majors: 'any' | 'k' = 'any',
 ): OperandPlan | Rejection {
   let plans = planned.get(operand)

@@ -1,6 +1,7 @@
 /** What the plans of all tensor-core backends have: budgets that codegen, recipes and metadata read. */
-import type { GemmShape } from '../classify.ts'
-import type { Instance } from '../instance.ts'
+import { transposed, type GemmShape } from '../classify.ts'
+import type { Instance, Rejection } from '../instance.ts'
+import { rejection } from '../rejection.ts'
 import type { TensorProgram } from '../tensor_ir.ts'
 import type { ClusterPlan } from './cluster.ts'
 import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
@@ -34,6 +35,12 @@ export interface TensorCorePlan {
   readonly smemBytes: number
   /** CTAs that share an SM; absent: 1. */
   readonly perSm?: number
+}
+
+/** `shape` as a design computes it: `ba` swaps the roles of A and B. */
+export function orientedGemm(shape: GemmShape, operands: 'ab' | 'ba'): GemmShape | Rejection {
+  const gemm = operands === 'ba' ? transposed(shape) : shape
+  return gemm ?? rejection('KTL4518', { products: shape.products.length })
 }
 
 /** Operands that come by TMA, with the names of their tensor maps. */
