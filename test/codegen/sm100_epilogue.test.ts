@@ -10,20 +10,8 @@ import type { TensorProgram } from '../../compiler/tensor_ir.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
 import { bound, design, planned, tryPlan } from '../compiler/support.ts'
+import { chain, FLOATS, HALF, INTEGERS, lines, list } from './epilogue_sources.ts'
 
-const list = (count: number, format: (i: number) => string): string =>
-  Array.from({ length: count }, (_, i) => format(i)).join(', ')
-const lines = (count: number, format: (i: number) => string): string =>
-  Array.from({ length: count }, (_, i) => format(i)).join('\n')
-
-/** 8 tensors in, 8 tensors out, 9 scalars. */
-const chain = (
-  aux: string,
-  output: string,
-): string => `kernel chain(A: f16[m, k], B: f16[n, k], ${list(8, (i) => `a${i}: ${aux}[m, n]`)}, ${list(9, (i) => `s${i}: f32`)}) -> (${list(8, (i) => `o${i}: ${output}[m, n]`)}) {
-  o0 = sum[k](A * B) * s0 + a0 * s8
-${lines(7, (i) => `  o${i + 1} = relu(o${i} * s${i + 1} + a${i + 1})`)}
-}`
 /** Long functions over `inputs` tensors, each output from the one before. */
 const heavy = (
   inputs: number,
@@ -32,30 +20,7 @@ const heavy = (
   o0 = gelu(tanh(sum[k](A * B)) * (${list(inputs, (i) => `a${i}`).replaceAll(', ', ' + ')}))
 ${lines(outputs - 1, (i) => `  o${i + 1} = gelu(tanh(o${i} + ${i}.5) * pow(o${i}, a0))`)}
 }`
-const FLOATS = `kernel floats(A: f16[m, k], B: f16[n, k], C: e4m3[m, n], E: i8[m, n])
-  -> (D: e5m2[m, n], F: tf32[n, m], G: u8[m, n], H: f64[m, n], I: bf16[n, m], J: e4m3[n, m], P: f16[m, n], Q: f32[m, n]) {
-  acc = sum[k](A * B)
-  D = acc + C
-  F = acc * 2
-  G = u8(acc)
-  H = acc + E
-  I = acc
-  J = acc * C
-  P = acc
-  Q = acc * acc
-}`
-const INTEGERS = `kernel integers(A: i8[m, k], B: i8[n, k], C: i8[m, n]) -> (D: i8[m, n], F: i32[n, m], G: u8[n, m], H: f16[m, n]) {
-  acc = sum[k](A * B)
-  D = acc + C
-  F = acc
-  G = acc
-  H = acc
-}`
 const GATED = `kernel gated(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: e4m3[m, n] { D = silu(sum[k](A * B)) * sum[k](A * C) }`
-const HALF = `kernel half(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] {
-  acc: f16 = sum[k](A * B)
-  D = acc * acc
-}`
 
 const whole = { fallbackCluster: null, operands: 'ab' } as const
 const pair = { ...whole, use2ctaMma: true, cluster: [2, 1, 1] as const }

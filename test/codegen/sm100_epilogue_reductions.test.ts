@@ -4,17 +4,8 @@ import { Artifact } from '../../runtime/artifact.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { prepareCase, runCase, type PreparedCase } from '../../runtime/selftest/run_case.ts'
 import type { Device } from '../../runtime/index.ts'
+import { REDUCED } from './epilogue_sources.ts'
 
-const SOURCE = `kernel reduced(A: f16[l?, m, k], B: f16[l?, n, k])
-  -> (D: f16[l?, m, n], rows: f32[l?, m], columns: f32[l?, n], least: f32[l?], average: f16[m], most: i32[n]) {
-  acc = sum[k](A * B)
-  D = relu(acc)
-  rows = max[n](abs(acc))
-  columns = sum[m](D)
-  least = min[m, n](acc)
-  average = mean[l, n](acc)
-  most = max[l, m](i32(acc))
-}`
 const SCHEDULES = {
   'one CTA': 'mma 1cta\n tile 128x64',
   '64 rows': 'mma 1cta\n tile 64x96',
@@ -25,7 +16,7 @@ const SCHEDULES = {
 const prepare = (device: Device, schedule: string, extents: Record<string, number>, inputs: 'integers' | 'normal'): Promise<PreparedCase> => {
   const [, m, n] = /tile (\d+)x(\d+)/.exec(schedule)!
   return prepareCase(device, {
-    name: 'reduced', kernel: 'reduced', source: `${SOURCE}\nschedule reduced on sm_100 {\n ${schedule}\n}\n`,
+    name: 'reduced', kernel: 'reduced', source: `${REDUCED}\nschedule reduced on sm_100 {\n ${schedule}\n}\n`,
     types: {}, operands: {}, inputs, extents, design: { kind: 'sm100', tile: [Number(m), Number(n)] },
   })
 } // prettier-ignore

@@ -11,6 +11,7 @@ import { getKernels, openDevice, type DeviceSpec } from '../../runtime/index.ts'
 import { KtlKernel } from '../../runtime/kernel_ktl.ts'
 import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
 import { bound } from '../compiler/support.ts'
+import { HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'
 
 const FLOATS = `kernel floats(A: f16[m, k], B: f16[n, k], C: f16[m, n], E: i8[m, n], bias: f32[n], scale: f32[m], alpha: f32)
   -> (F: tf32[n, m], G: u8[m, n], H: f64[m, n], I: bf16[n, m], P: f16[m, n], Q: f32[m, n]) {
@@ -22,28 +23,7 @@ const FLOATS = `kernel floats(A: f16[m, k], B: f16[n, k], C: f16[m, n], E: i8[m,
   P = relu(acc + C + bias)
   Q = acc * acc
 }`
-const INTEGERS = `kernel integers(A: i8[m, k], B: i8[n, k], C: i8[m, n]) -> (D: i8[m, n], F: i32[n, m], G: u8[n, m], H: f16[m, n]) {
-  acc = sum[k](A * B)
-  D = acc + C
-  F = acc
-  G = acc
-  H = acc
-}`
-const REDUCED = `kernel reduced(A: f16[l?, m, k], B: f16[l?, n, k])
-  -> (D: f16[l?, m, n], rows: f32[l?, m], columns: f32[l?, n], least: f32[l?], average: f16[m], most: i32[n]) {
-  acc = sum[k](A * B)
-  D = relu(acc)
-  rows = max[n](abs(acc))
-  columns = sum[m](D)
-  least = min[m, n](acc)
-  average = mean[l, n](acc)
-  most = max[l, m](i32(acc))
-}`
 const GATED = `kernel gated(A: bf16[m, k], B: bf16[n, k], C: bf16[k, n]) -> D: bf16[m, n] { D = relu(sum[k](A * B)) * sum[k](A * C) }`
-const HALF = `kernel half(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] {
-  acc: f16 = sum[k](A * B)
-  D = acc * acc
-}`
 const LONG = `kernel long(A: bf16[m, k], B: bf16[k, n], C: bf16[m, n], bias: bf16[n]) -> (D: bf16[m, n], E: f32[m, n]) {
   x = sum[k](A * B) + C + bias
   D = gelu(x) * sigmoid(x)

@@ -11,56 +11,22 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
 import { bound, gemmOf } from '../compiler/support.ts'
-
-const list = (count: number, format: (i: number) => string): string => Array.from({ length: count }, (_, i) => format(i)).join(', ') // prettier-ignore
-const lines = (count: number, format: (i: number) => string): string => Array.from({ length: count }, (_, i) => format(i)).join('\n') // prettier-ignore
+import { chain, FLOATS, HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'
 
 const SOURCES = {
   /** 8 tensors in (two fetched by TMA, six loaded), 8 out, 9 scalars. */
-  chain: `kernel chain(A: f16[m, k], B: f16[n, k], ${list(8, (i) => `a${i}: f16[m, n]`)}, ${list(9, (i) => `s${i}: f32`)}) -> (${list(8, (i) => `o${i}: f32[m, n]`)}) {
-  o0 = sum[k](A * B) * s0 + a0 * s8
-${lines(7, (i) => `  o${i + 1} = relu(o${i} * s${i + 1} + a${i + 1})`)}
-}`,
+  chain: chain('f16', 'f32'),
   residual: `kernel residual(A: bf16[l?, m, k], B: bf16[l?, n, k], C: bf16[l?, m, n], bias: f32[n], rows: f16[m], alpha: f32, beta: f32) -> (D: bf16[l?, m, n], F: f32[l?, m, n]) {
   F = sum[k](A * B) * alpha + C * beta + bias + rows
   D = relu(F)
 }`,
   fused: `kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu(sum[k](A * B) * alpha + C) }`,
   inputs: `kernel inputs(A: f16[m, k], B: f16[n, k], C: f32[m, n], E: i8[m, n]) -> D: f32[m, n] { D = sum[k](A * B) + C + E }`,
-  floats: `kernel floats(A: f16[m, k], B: f16[n, k], C: e4m3[m, n], E: i8[m, n])
-  -> (D: e5m2[m, n], F: tf32[n, m], G: u8[m, n], H: f64[m, n], I: bf16[n, m], J: e4m3[n, m], P: f16[m, n], Q: f32[m, n]) {
-  acc = sum[k](A * B)
-  D = acc + C
-  F = acc * 2
-  G = u8(acc)
-  H = acc + E
-  I = acc
-  J = acc * C
-  P = acc
-  Q = acc * acc
-}`,
-  integers: `kernel integers(A: i8[m, k], B: i8[n, k], C: i8[m, n]) -> (D: i8[m, n], F: i32[n, m], G: u8[n, m], H: f16[m, n]) {
-  acc = sum[k](A * B)
-  D = acc + C
-  F = acc
-  G = acc
-  H = acc
-}`,
-  half: `kernel half(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] {
-  acc: f16 = sum[k](A * B)
-  D = acc * acc
-}`,
+  floats: FLOATS,
+  integers: INTEGERS,
+  half: HALF,
   gated: `kernel gated(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: bf16[m, n] { D = relu(sum[k](A * B)) * sum[k](A * C) }`,
-  reduced: `kernel reduced(A: f16[l?, m, k], B: f16[l?, n, k])
-  -> (D: f16[l?, m, n], rows: f32[l?, m], columns: f32[l?, n], least: f32[l?], average: f16[m], most: i32[n]) {
-  acc = sum[k](A * B)
-  D = relu(acc)
-  rows = max[n](abs(acc))
-  columns = sum[m](D)
-  least = min[m, n](acc)
-  average = mean[l, n](acc)
-  most = max[l, m](i32(acc))
-}`,
+  reduced: REDUCED,
 } as const
 type Source = keyof typeof SOURCES
 
