@@ -74,10 +74,11 @@ function numberOf(values: Values, name: 'tuned' | 'rounds' | 'seconds' | 'seed' 
 const ENVIRONMENT = 3
 const LOST = 75
 const MOST_RUNS = 24
-/** For one problem, compilation included. */
-const WATCHDOG_SECONDS = 60
+/** For one problem, compilation included; that of PyTorch takes longer. */
+const WATCHDOG_SECONDS = { ktl: 60, compile: 240 }
 
 const values = parseCommand()
+const watchdogSeconds = WATCHDOG_SECONDS[values.compile ? 'compile' : 'ktl']
 const tuned = numberOf(values, 'tuned', 1)
 const all = selectProblems(values.only.split(',').filter(Boolean), values.quick)
 const problems =
@@ -146,7 +147,7 @@ function supervise(): void {
     if (status === LOST) continue
     const lost = journal.unfinished
     if (status === ENVIRONMENT || lost === null) process.exit(status ?? 1)
-    journal.failed(lost, signal === 'SIGKILL' ? `no end after ${WATCHDOG_SECONDS} s` : `the process ended with ${signal ?? status}`)
+    journal.failed(lost, signal === 'SIGKILL' ? `no end after ${watchdogSeconds} s` : `the process ended with ${signal ?? status}`)
   }
   const { results, failures, machine } = journal.read(problems)
   const took = `${((performance.now() - started) / 1000).toFixed(0)} s`
@@ -176,7 +177,7 @@ ${options.rounds} rounds that take turns, cold L2, normal inputs (seed ${options
   for (const [i, problem] of todo.entries()) {
     if (left() <= 0) break
     journal.started(problem.name)
-    const watchdog = setTimeout(() => process.kill(process.pid, 'SIGKILL'), WATCHDOG_SECONDS * 1000)
+    const watchdog = setTimeout(() => process.kill(process.pid, 'SIGKILL'), watchdogSeconds * 1000)
     void prefetch(todo[i + 1], device, artifacts)
     try {
       const result = await measure(problem, options)

@@ -69,8 +69,8 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     },
     setup,
     roles,
-    // No CTA leaves while another may still signal its barriers, multicast into it or read its sums.
-    teardown: several ? [{ warp: null, body: [{ op: 'warp_sync' }, sync] }] : [],
+    // No CTA leaves while another may still read its sums.
+    teardown: plan.splits > 1 ? [{ warp: null, body: [{ op: 'warp_sync' }, sync] }] : [],
   }
 } // prettier-ignore
 
@@ -113,6 +113,12 @@ function sharedMemory(plan: Sm90Plan): { buffers: SmemBuffer[]; barriers: Barrie
   return { buffers, barriers }
 } // prettier-ignore
 
+/**
+ * No CTA leaves while another may still signal its barriers or multicast into it. Its consumers have waited for all that was
+ * multicast, so the signals remain: the producer waits for them, and the epilogue for nobody.
+ */
+const drains = ({ cluster, splits }: Sm90Plan): boolean => cluster.size > 1 && splits === 1
+
 function producerRole(plan: Sm90Plan): TileOp[] {
   const all = [[plan.a, 'a', 'm'] as const, ...plan.b.map((b, i) => [b, i === 0 ? 'b' : `b${i}`, 'n'] as const)]
   const loads = all.filter(([{ source }]) => source === 'tma').map(([operand, index, free]): TileOp => ({
@@ -128,7 +134,9 @@ function producerRole(plan: Sm90Plan): TileOp[] {
   const tiles = (body: readonly TileOp[]): TileOp => ({ op: 'for_tiles', dynamic: false, body: [{ op: 'for_k', body }] })
   const registers: TileOp[] =
     plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
-  if (copies.length === 0) return [...registers, { op: 'one_thread', body: [tiles([wait, ...request, advance])] }]
+  // Consumers of other CTAs may still be about to signal these barriers when the last load is issued.
+  const drain: TileOp[] = drains(plan) ? [{ op: 'for_slots', ring: 'stage', body: [wait, advance] }] : []
+  if (copies.length === 0) return [...registers, { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] }]
   const publish: TileOp[] = [
     // wgmma reads shared memory through the async proxy.
     { op: 'proxy_fence' },
@@ -136,5 +144,5 @@ function producerRole(plan: Sm90Plan): TileOp[] {
     { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] },
   ]
   const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
-  return [...registers, tiles([wait, ...mine, ...copies, ...publish, advance])]
+  return [...registers, tiles([wait, ...mine, ...copies, ...publish, advance]), ...drain]
 } // prettier-ignore

@@ -139,6 +139,7 @@ SAME_CALL(createEvent, cuEventCreate);
 SAME_CALL(destroyEvent, cuEventDestroy_v2);
 SAME_CALL(recordEvent, cuEventRecord);
 SAME_CALL(synchronizeEvent, cuEventSynchronize);
+SAME_CALL(queryEvent, cuEventQuery);
 SAME_CALL(elapsed, cuEventElapsedTime);
 SAME_CALL(instantiate, cuGraphInstantiateWithFlags);
 SAME_CALL(launchGraph, cuGraphLaunch);

@@ -284,17 +284,23 @@ describe('timers', () => {
     const timer = createTimer(gpu as unknown as Device)
     const kernel = { prepare: () => ({ launch: () => (log.push('launch'), (clock += 7)) }) } as unknown as KtlKernel
     const subject = { kernel, args: {}, artifact: {} } as Subject
-    expect([timer.kind, await timer.round(subject, 2)]).toEqual(['measured', [7, 7]])
+    expect([timer.kind, await timer.round(subject, 6)]).toEqual(['measured', [7, 7, 7, 7, 7, 7]])
     const flushed = (100 << 20) + (16 << 20)
-    const timed = (byte: number): string[] => [`memset ${byte} ${flushed}`, 'record', 'launch', 'record']
+    // In turn, none to three events more before the one that starts the clock.
+    const timed = (i: number): string[] => [
+      `memset ${i} ${flushed}`,
+      ...Array.from({ length: i % 4 }, () => 'record'),
+      'record',
+      'launch',
+      'record',
+    ]
     expect(log).toEqual([
       `malloc ${flushed}`,
       'launch',
       'launch',
       'launch',
       'synchronize',
-      ...timed(0),
-      ...timed(1),
+      ...[0, 1, 2, 3, 4, 5].flatMap(timed),
       'synchronize',
     ])
     timer.close()

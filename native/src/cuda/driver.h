@@ -53,6 +53,7 @@ namespace ktl::cuda {
   X(destroyEvent, "cuEventDestroy_v2", Event event)                                                          \
   X(recordEvent, "cuEventRecord", Event event, Stream stream)                                                \
   X(synchronizeEvent, "cuEventSynchronize", Event event)                                                     \
+  X(queryEvent, "cuEventQuery", Event event)                                                                 \
   X(elapsed, "cuEventElapsedTime", float* milliseconds, Event start, Event end)                              \
   X(instantiate, "cuGraphInstantiateWithFlags", GraphExec* exec, GraphTemplate graph,                        \
     unsigned long long flags)                                                                                \

@@ -126,6 +126,7 @@ Napi::Promise Gpu::after(Napi::Env env, uint32_t id, Event given, std::function<
   auto deferred = std::make_shared<Napi::Promise::Deferred>(Napi::Promise::Deferred::New(env));
   auto job = std::make_unique<Job>();
   job->event = event;
+  job->asks = given != nullptr;
   job->away = std::move(away);
   job->home = [self = shared_from_this(), id, event, pooled = given == nullptr, launches = on.recent.launches,
                home, deferred](Napi::Env jobEnv, Result result) {

@@ -1,4 +1,6 @@
 #include "waiter.h"
+#include <algorithm>
+#include <chrono>
 
 namespace ktl::cuda {
 
@@ -88,9 +90,19 @@ void Waiter::run() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    if (job->event != nullptr) job->result = driver_.synchronizeEvent(job->event);
+    if (job->event != nullptr) job->result = job->asks ? ask(job->event) : driver_.synchronizeEvent(job->event);
     if (job->result == kSuccess && job->away) job->away();
     if (!channel_->send(std::move(job))) return;
+  }
+}
+
+// Now and then: synchronising would spin.
+Result Waiter::ask(Event event) const {
+  using std::chrono::microseconds;
+  for (microseconds pause(20);; pause = std::min(2 * pause, microseconds(1000))) {
+    const Result result = driver_.queryEvent(event);
+    if (result != kNotReady) return result;
+    std::this_thread::sleep_for(pause);
   }
 }
 

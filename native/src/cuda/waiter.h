@@ -15,6 +15,7 @@ namespace ktl::cuda {
 
 struct Job {
   Event event = nullptr;                         // null: nothing to wait for
+  bool asks = false;                             // the event is not one that a thread can sleep on
   std::function<void()> away;                    // on the waiter's thread, once the event was reached
   std::function<void(Napi::Env, Result)> home;   // on the JS thread; never with an environment that goes away
   Result result = kSuccess;
@@ -52,6 +53,7 @@ class Waiter {
 
  private:
   void run();
+  Result ask(Event event) const;
 
   const Driver& driver_;
   Context context_;
