@@ -53,7 +53,7 @@ function printOp(op: TileOp): string {
     case 'mma':
       return `mma.${op.kind} ${op.steps} steps, instruction 0x${op.instructionDescriptor.toString(16).padStart(8, '0')}, a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}` // prettier-ignore
     case 'wgmma':
-      return `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} x ${op.steps} steps, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
+      return `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} x ${op.steps} steps${op.stopsAtK ? ' up to k' : ''}, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
     case 'aux_load':
       return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.guard ? ', guarded' : ''})`
     case 'compute':

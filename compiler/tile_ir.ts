@@ -147,6 +147,8 @@ export interface WarpgroupMma {
   /** From one block of rows of A to the next in shared memory. */
   readonly blockBytes: number
   readonly steps: number
+  /** The last stage takes only the steps that k still has, one after the other; else its zeros are multiplied too. */
+  readonly stopsAtK: boolean
 }
 
 /** CTAs of a cluster that a commit signals. */

@@ -11,6 +11,8 @@ export interface AuxLoad {
   readonly vector: boolean
   /** Where TMA has brought it; null: it is loaded to registers. */
   readonly fetched?: Fetched | null
+  /** A row operand whose values `load_rows` has brought to registers. */
+  readonly ahead?: boolean
   /** Load only when this scalar is not 0 (skip0). */
   readonly guard: Node | null
 }
@@ -42,6 +44,13 @@ export interface ReduceOp {
   readonly keepsN: boolean
 }
 
+/** The columns of a tile that each lane needs of a row operand, to registers: while the last MMAs run. */
+export interface LoadRows {
+  readonly op: 'load_rows'
+  readonly operand: string
+  readonly guard: Node | null
+}
+
 export type EpilogueOp =
   /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */
   | { readonly op: 'fetch_first'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
@@ -58,6 +67,7 @@ export type EpilogueOp =
   | { readonly op: 'own_row'; readonly lane: boolean }
   /** A sub-tile of the accumulator of each product into registers, complete on return (tcgen05.ld and its wait). */
   | { readonly op: 'tmem_load'; readonly products: number }
+  | LoadRows
   | AuxLoad
   | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
   | { readonly op: 'bulk_wait_read'; readonly pending: number }

@@ -11,6 +11,7 @@ import {
   type EmitContext,
 } from '../tensor_core/context.ts'
 import { COMMON_EMITTERS, emitOps, type Emitters } from '../tensor_core/emit.ts'
+import type { LineOrigin } from '../source_builder.ts'
 import { CELL, cellsOf, wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
 
 const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
@@ -23,6 +24,11 @@ const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ?
 function allCells(c: EmitContext): number {
   const { products, rowBlocks, columns, cells } = registersOf(c)
   return products * rowBlocks * cellsOf(PTX_CELL[cells], columns)
+}
+
+function waitForAll(c: EmitContext, where: LineOrigin): void {
+  c.definitions.set('wgmma_wait', wgmmaWaitText(PTX_CELL[registersOf(c).cells], allCells(c)))
+  c.out.line('wgmma_wait(acc);', where)
 }
 
 export const SM90_EMITTERS: Emitters = {
@@ -80,27 +86,44 @@ export const SM90_EMITTERS: Emitters = {
     const mine = together > 1 ? ` + warpgroup * ${rowBlocks * op.blockBytes}` : ''
     c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}${mine}, A_LAYOUT);`, where)
     op.products.forEach(({ b }, p) => c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where))
-    c.out.line(call(c, 'wgmma_fence'), where)
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, () => {
-      const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
-      const multiply = (block: string): void => {
-        for (const p of op.products.keys()) {
-          const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * CELLS`] : [])]
-          const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
-          c.out.line(`${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`, where)
-        }
+    const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
+    const multiply = (block: string): void => {
+      for (const p of op.products.keys()) {
+        const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * CELLS`] : [])]
+        const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
+        c.out.line(`${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`, where)
       }
+    }
+    const blocks = (): void => {
       if (rowBlocks === 1) return multiply('')
       c.out.line('#pragma unroll')
       c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => multiply('block'))
+    }
+    const group = (body: () => void): void => {
+      c.out.line(call(c, 'wgmma_fence'), where)
+      body()
+      c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
+    }
+    const whole = (): void =>
+      group(() => {
+        c.out.line('#pragma unroll')
+        c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, blocks)
+      })
+    if (!op.stopsAtK) return whole()
+    c.out.block('if (k * TILE_K + TILE_K <= K)', whole)
+    c.out.block('else', () => {
+      // MMAs under a condition have to be alone: ptxas serialises those of the whole kernel otherwise (C7520).
+      c.out.line('u32 i = 0;')
+      c.out.line('#pragma unroll 1')
+      c.out.block('do', () => {
+        group(blocks)
+        waitForAll(c, where)
+      }, where, `} while (k * TILE_K + ++i * ${op.kind.k} < K);`)
     })
-    c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
   },
   wgmma_wait(op, c) {
     if (op.pending > 0) return void c.out.line(call(c, 'wgmma_wait_behind'), note(c, 'MMAs of the stage before are done'))
-    c.definitions.set('wgmma_wait', wgmmaWaitText(PTX_CELL[registersOf(c).cells], allCells(c)))
-    c.out.line('wgmma_wait(acc);', note(c, 'MMAs are done'))
+    waitForAll(c, note(c, 'MMAs are done'))
   },
   release(op, c) {
     const where = note(c, `release ${op.barrier}`)

@@ -5,6 +5,7 @@ import { emitOps } from './emit.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
+import { emitLoadRows } from './rows.ts'
 import { emitRowStore, emitStageWrite } from './staging.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
@@ -45,6 +46,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   },
   fetch_first: emitFetchFirst,
   fetch_next: emitFetchNext,
+  load_rows: emitLoadRows,
   aux_load: emitAuxLoad,
   compute: emitCompute,
   bulk_wait_read(op, c) {

@@ -9,6 +9,7 @@ import type { AuxLoad, EpilogueOp, StoreOp } from '../../compiler/tile_ir_epilog
 import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../expression.ts'
 import type { EmitContext } from './context.ts'
 import { emitFetchedLoad } from './fetch.ts'
+import { emitRowsAhead } from './rows.ts'
 import type { RegisterTile } from './register_tile.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
@@ -63,6 +64,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
       return values(tile.columnCount, (j) => ({ m: rowOf(tile, `2 * ${j}`), n: '0' }), (j) => tile.rowInBounds(`2 * ${j}`))
     case 'row': {
       c.out.line(`${type} ${name}[${tile.rowCount}];`, where)
+      if (op.ahead) return emitRowsAhead(operand, name, c)
       const column = (j: string): string => (tile.rowCount === tile.count ? tile.col(j) : tile.col(`(${j} / 2 * 4 + ${j} % 2)`))
       const elements = (): void => values(tile.rowCount, (j) => ({ m: 'row', n: `(${column(j)})` }), (j) => `${column(j)} < N`)
       if (c.program.layout.held === 'row') return elements()

@@ -52,7 +52,8 @@ function fetches(plan: Sm90Plan): FetchOp[] {
 } // prettier-ignore
 
 /** One group of MMAs stays under way: a stage is released when those of the next one have been issued. */
-function mainloop({ design, mma, a, b, tile, mmaSteps }: Sm90Plan): TileOp[] {
+function mainloop(plan: Sm90Plan): TileOp[] {
+  const { design, mma, a, b, tile, mmaSteps, rowBlocks } = plan
   const release: TileOp[] = [
     { op: 'release', barrier: 'empty', ring: 'spent' },
     { op: 'advance', ring: 'spent' },
@@ -73,6 +74,9 @@ function mainloop({ design, mma, a, b, tile, mmaSteps }: Sm90Plan): TileOp[] {
       // M-major tiles are swizzle spans of 64 rows side by side.
       blockBytes: a.major === 'k' ? BLOCK_ROWS * SWIZZLE_SPAN : a.boxPitch,
       steps: mmaSteps,
+      // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
+      // the registers.
+      stopsAtK: design.consumers === 'cooperative' && rowBlocks === 1,
     },
     { op: 'wgmma_wait', pending: 1 },
     { op: 'after_first_k', body: release },
@@ -84,6 +88,11 @@ function mainloop({ design, mma, a, b, tile, mmaSteps }: Sm90Plan): TileOp[] {
     ...turn('wait_turn'),
     { op: 'for_k', body: step },
     ...turn('pass_turn'),
+    ...plan.rowsAhead.map((operand): TileOp => ({
+      op: 'load_rows',
+      operand,
+      guard: guardOf(valuesOf(plan.epilogue), operand),
+    })),
     { op: 'wgmma_wait', pending: 0 },
     ...release,
   ]
@@ -114,7 +123,7 @@ function epilogue(plan: Sm90Plan): TileOp[] {
   const staging = plan.inPlace
     ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), pending: null }
     : { buffer: 'smem_d', ring: 'staging', pending: plan.stagingSlots - 1 }
-  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched)
+  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.rowsAhead)
   const partials = plan.partialBytes > 0 ? 'smem_partials' : null
   return fragmentEpilogue(plan.epilogue, loads, partials, tmaStores(plan.epilogue, staging))
 }

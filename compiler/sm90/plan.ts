@@ -31,6 +31,8 @@ const MAX_VALUES = 96
 const MAX_UNROLLED = 400
 /** Shared memory for stages is enough to keep loads under way; what epilogue operands need of the rest comes first. */
 const ENOUGH_STAGE_BYTES = 128 * 1024
+/** Registers for operands along n that are loaded ahead. */
+const MOST_AHEAD = 32
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
 
@@ -61,6 +63,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly inPlace: boolean
   /** Sub-tiles of a consumer warp in a tile. */
   readonly subtiles: number
+  /** Operands along n whose values are loaded before the last MMAs have ended, and stay in registers for the whole tile. */
+  readonly rowsAhead: readonly string[]
   /** The epilogue reads the accumulators back from shared memory: its text would be too long to unroll over registers. */
   readonly parks: boolean
   /** Where accumulators wait for it, or a split k meets, bytes of each CTA; 0: they stay in registers. */
@@ -130,6 +134,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
     ...memory,
     stageBytes,
     subtiles,
+    rowsAhead: splits > 1 || parks ? [] : rowsAhead(epilogue, pingpong, layout.spareRegisters!),
     parks,
     partialBytes,
     registers,
@@ -172,6 +177,23 @@ function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: nu
   const single = operands.some(({ role, divisibility, dtype }) => role === 'output' && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4))
   const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
   return Math.min(single ? MAX_VALUES / 2 : MAX_VALUES, left - reserved - (single ? 16 : 0))
+} // prettier-ignore
+
+/**
+ * As many as registers allow. A lane needs two of every 8 columns; loaded where they are used, each sub-tile would wait for L2. Of
+ * large tiles that take turns, other loads hide behind the other warpgroup's MMAs, and more registers cost 2 % (measured).
+ */
+function rowsAhead(epilogue: EpiloguePlan, pingpong: boolean, spare: number): string[] {
+  const { aux, layout, subtileColumns } = epilogue
+  const values = valuesOf(epilogue).length + aux.filter(({ shape }) => shape === 'full').length
+  let left = Math.min(pingpong ? MOST_AHEAD / 2 : MOST_AHEAD, spare - (values * subtileColumns) / 2)
+  return aux.flatMap(({ shape, operand: { name, dtype } }) => {
+    const { storageBytes } = DTYPES[dtype]
+    const words = (layout.columns / 8) * (storageBytes === 4 ? 2 : 1)
+    if (shape !== 'row' || storageBytes > 4 || words > left) return []
+    left -= words
+    return [name]
+  })
 } // prettier-ignore
 
 /** Has the only staged output the layout of the first operand that TMA brings? */

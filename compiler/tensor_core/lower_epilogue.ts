@@ -6,16 +6,19 @@ import { valuesOf, type EpiloguePlan } from './epilogue.ts'
 import { mapName } from './plan.ts'
 import type { ReductionPlan } from './reduction.ts'
 
-/** Loads of the operands that vary so. `fetched`: those that TMA has brought, and what follows their loads. */
+/**
+ * Loads of the operands that vary so. `fetched`: those that TMA has brought, and what follows their loads; `ahead`: those that lie in
+ * registers.
+ */
 export function auxLoads(
-  epilogue: EpiloguePlan, shapes: readonly string[], fetched?: ReadonlyMap<string, { readonly fetched: Fetched; readonly then: readonly TileOp[] }>,
+  epilogue: EpiloguePlan, shapes: readonly string[], fetched?: ReadonlyMap<string, { readonly fetched: Fetched; readonly then: readonly TileOp[] }>, ahead: readonly string[] = [],
 ): TileOp[] {
   const values = valuesOf(epilogue)
   return epilogue.aux
     .filter(({ shape }) => shapes.includes(shape))
     .flatMap(({ operand, shape, vector }): TileOp[] => {
       const fetch = fetched?.get(operand.name)
-      const load: TileOp = { op: 'aux_load', operand: operand.name, shape, vector, ...(fetch && { fetched: fetch.fetched }), guard: guardOf(values, operand.name) }
+      const load: TileOp = { op: 'aux_load', operand: operand.name, shape, vector, ...(fetch && { fetched: fetch.fetched }), ...(ahead.includes(operand.name) && { ahead: true }), guard: guardOf(values, operand.name) }
       return [load, ...(fetch?.then ?? [])]
     })
 } // prettier-ignore
