@@ -4,6 +4,7 @@
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
+import type { AuxPlan } from '../../compiler/tensor_core/epilogue.ts'
 import type { OperandPlan } from '../../compiler/tensor_core/operands.ts'
 import type { Machine } from './machine.ts'
 import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
@@ -26,9 +27,13 @@ const FIT = {
   step: 253,
   /** Epilogue of a warpgroup for a column of 64 rows, nothing to do but convert and store. */
   column: 17.7,
-  /** The same for a full operand that TMA brings, for a row operand, for a second accumulator, and for a cycle of arithmetic. */
+  /**
+   * The same for a full operand that TMA brings, for a row operand where it is used and one that is loaded ahead, for a second
+   * accumulator, and for a cycle of arithmetic.
+   */
   fetch: 34.1,
   row: 12,
+  ahead: 3.3,
   gate: 1.82,
   arithmetic: 0.427,
   /** From one tile to the next, where warpgroups share a tile and where each has its own. */
@@ -95,9 +100,13 @@ function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents): nu
 /** Bytes per cycle that the warps of a CTA copy where TMA cannot. */
 const GATHER_BYTES = 8
 
-function epilogueCycles({ epilogue, program, rowBlocks, b }: Sm90Plan): number {
+function epilogueCycles({ epilogue, program, rowBlocks, b, rowsAhead }: Sm90Plan): number {
   const { outputs, aux, layout } = epilogue
-  const loads = aux.reduce((sum, { shape, vector, fetch }) => sum + (shape === 'full' ? (fetch ? FIT.fetch : vector ? 40 : 80) : shape === 'row' ? FIT.row : 0), 0)
+  const loadOf = ({ operand, shape, vector, fetch }: AuxPlan): number => {
+    if (shape === 'full') return fetch ? FIT.fetch : vector ? 40 : 80
+    return shape === 'row' ? (rowsAhead.includes(operand.name) ? FIT.ahead : FIT.row) : 0
+  }
+  const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? FIT.column : 4 * FIT.column), 0)
   return rowBlocks * layout.columns * (stores + loads + FIT.gate * (b.length - 1) + arithmeticCycles(program) * FIT.arithmetic)
 } // prettier-ignore
