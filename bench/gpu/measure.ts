@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { poison } from '../../runtime/bench/fill.ts'
 import { median, summarize, type Summary } from '../../runtime/bench/statistics.ts'
-import { launchesOf, type Subject, type Timer } from '../../runtime/bench/timer.ts'
+import { launchesOf, warmUpOf, type Subject, type Timer } from '../../runtime/bench/timer.ts'
 import { tune } from '../../runtime/bench/tune.ts'
 import type { Device, DTypeName, KtlKernel, RuntimeArguments } from '../../runtime/index.ts'
 import { problemOf } from '../../runtime/tuning.ts'
@@ -52,7 +52,6 @@ export interface MeasureOptions {
 const ROUND_MS = 20
 /** Of the search for the fastest instance: long and often enough that a moment of a slower clock does not decide it. */
 const SEARCH = { rounds: 5, targetMs: 10, least: 4 } as const
-const WARM_UP = 3
 
 /**
  * Relative errors that rounding explains: half an ulp of the output, uniformly distributed, is 0.6 of it in the mean square; fp8 sums
@@ -89,7 +88,7 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
   const { best, first, bestOf4 } = found
   const plain = opened.plain === null ? null : await bestPlain(opened.plain, options)
   const ours = (name: string, subject: Subject): Contestant => ({ name, round: (launches) => timer.round(subject, launches) })
-  const theirs = (name: Rival): Contestant => ({ name, round: (launches) => peer.round(name, launches, WARM_UP) })
+  const theirs = (name: Rival): Contestant => ({ name, round: (launches) => peer.round(name, launches, warmUpOf(launches)) })
   const field: Contestant[] = [ours('best', best.subject)]
   if (first !== null && first.place !== best.place) field.push(ours('first', first.subject))
   if (bestOf4 !== null && bestOf4.place !== best.place && bestOf4.place !== first?.place) field.push(ours('bestOf4', bestOf4.subject))

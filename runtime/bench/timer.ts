@@ -38,8 +38,11 @@ export function createTimer(device: Device): Timer {
  */
 const EXTRA_EVENTS = 4
 
-/** Launches before the ones that count: of every round, since the other side of a comparison ran in between. */
-const WARM_UP = 3
+/**
+ * Launches before the ones that count: of every round, since the other side of a comparison ran in between. Long kernels heat the
+ * device; full rounds begin when its clock has settled.
+ */
+export const warmUpOf = (launches: number): number => (launches < 10 ? 3 : 10)
 
 class EventTimer implements Timer {
   readonly kind = 'measured'
@@ -60,7 +63,7 @@ class EventTimer implements Timer {
 
   async round(subject: Subject, launches: number): Promise<number[]> {
     const prepared = this.#prepare(subject)
-    for (let i = 0; i < WARM_UP; i++) prepared.launch()
+    for (let i = 0; i < warmUpOf(launches); i++) prepared.launch()
     await this.#device.synchronize()
     while (this.#events.length < 2 * launches) this.#events.push(this.#device.createEvent())
     for (let i = 0; i < launches; i++) {

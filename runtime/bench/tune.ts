@@ -39,6 +39,9 @@ export interface TuneOptions extends RoundOptions {
 
 /** Those that are compared to the end. */
 const FINALISTS = 4
+/** Two launches of kernels this long, in milliseconds, tell of a cool device: they are launched ten times from the start. */
+const LONG = 0.5
+const LONG_LAUNCHES = 10
 
 /**
  * Compiles all in parallel, then times them one after another: in every stage the slower half is left out and the others are
@@ -64,7 +67,11 @@ export async function tune(kernels: readonly KtlKernel[], args: RuntimeArguments
   const subjects = await compileAll(kernels, args, guard, options)
   const samples = new Map<number, number[]>()
   const time = async ({ subject, place }: Candidate, launches: number): Promise<boolean> => {
-    const times = await guard(subject.kernel, () => timer.round(subject, launches))
+    const times = await guard(subject.kernel, async () => {
+      const few = await timer.round(subject, launches)
+      const cool = timer.kind === 'measured' && launches < LONG_LAUNCHES && median(few) >= LONG
+      return cool ? timer.round(subject, LONG_LAUNCHES) : few
+    })
     if (times === null) return false
     samples.set(place, [...(samples.get(place) ?? []), ...times])
     return true

@@ -182,15 +182,24 @@ describe.skipIf(noDevice !== '')(`tune${noDevice}`, () => {
   test('finds the fastest, spends little on the slow ones, and times four to the end', async () => {
     const args = gemm(device, 256, 256, 256)
     const kernels = kernelsFor(args, 32)
-    const timer = timerOf(kernels, (place) => 1 + Math.abs(place - 21) / 10)
+    const timer = timerOf(kernels, (place) => 0.1 + Math.abs(place - 21) / 100)
     const { ranking, summaries, failed } = await tune(kernels, args, timer, { artifactOf, rounds: 3 })
     expect(ranking.map(({ place }) => place).slice(0, 3)).toEqual([21, 20, 22])
     expect([ranking.length, failed.length, summaries.size]).toEqual([32, 0, 4])
-    expect(ranking[0]!.milliseconds).toBe(1)
-    expect(summaries.get(21)).toEqual({ median: 1, low: 1, high: 1, rounds: 3 })
+    expect(ranking[0]!.milliseconds).toBe(0.1)
+    expect(summaries.get(21)).toEqual({ median: 0.1, low: 0.1, high: 0.1, rounds: 3 })
     const launchesAt = (place: number): number => timer.launches.get(kernels[place]!.metadata.kernelName)!
-    // Left behind after the first stage; and 2 + 4 + 8 launches of the stages, 2 before and 20 in each of the rounds.
-    expect([launchesAt(0), launchesAt(21)]).toEqual([2, 2 + 4 + 8 + 2 + 3 * 20])
+    // Left behind after the first stage; and 2 + 4 + 8 launches of the stages, 2 before and 100 in each of the rounds.
+    expect([launchesAt(0), launchesAt(21)]).toEqual([2, 2 + 4 + 8 + 2 + 3 * 100])
+  })
+
+  test('long kernels are launched ten times from the start: two tell of a cool device', async () => {
+    const args = gemm(device, 256, 256, 256)
+    const kernels = kernelsFor(args, 5)
+    const timer = timerOf(kernels, (place) => 1 + place)
+    const { ranking } = await tune(kernels, args, timer, { artifactOf, rounds: 1 })
+    expect(ranking.map(({ place }) => place)).toEqual([0, 1, 2, 3, 4])
+    expect(timer.launches.get(kernels[4]!.metadata.kernelName)).toBe(2 + 10)
   })
 
   test('kernels that fail are left out and told', async () => {
