@@ -17,6 +17,7 @@ import {
 import { kernelParams, ParamNames } from './kernel_params.ts'
 import { commentText, type SourceBuilder } from './source_builder.ts'
 import { KTL_VERSION } from './version.ts'
+import { operandNamed } from '../compiler/walk.ts'
 
 /** Dynamic shared memory that a kernel may use without asking, bytes. */
 const STATIC_SMEM = 49_152
@@ -190,7 +191,7 @@ function ctaCount(grid: GridRule, program: TensorProgram, names: ParamNames): st
   if (grid.kind === 'persistent')
     return ['1LL', ...grid.tiles.map(({ axis, extent: e }) => (e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`))].join(' * ') // prettier-ignore
   const counts = grid.outputs.map((name) => {
-    const { axes } = program.operands.find((o) => o.name === name)!
+    const { axes } = operandNamed(program, name)
     return ['1LL', ...axes.map(extent)].join(' * ')
   })
   const largest = counts.reduce((a, b) => `(${a} > ${b} ? ${a} : ${b})`)

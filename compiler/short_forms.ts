@@ -2,7 +2,7 @@
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import { operation } from './ops.ts'
 import type { Node, TensorProgram } from './tensor_ir.ts'
-import { children, topological } from './walk.ts'
+import { children, operandNamed, topological } from './walk.ts'
 
 /** Formats of at most 11 significand bits, rounded to nearest. */
 const NARROW: ReadonlySet<DTypeName> = new Set(['f16', 'bf16', 'e4m3', 'e5m2'])
@@ -42,7 +42,7 @@ function find(program: TensorProgram): ReadonlySet<Node> {
   const roots = program.outputs.map(({ value }) => value)
   const wide = new Set<Node>()
   for (const { operand, value } of program.outputs)
-    if (!NARROW.has(program.operands.find(({ name }) => name === operand)!.dtype)) wide.add(value)
+    if (!NARROW.has(operandNamed(program, operand).dtype)) wide.add(value)
   const nodes = topological(roots)
   for (const node of [...nodes].reverse())
     children(node).forEach((child, i) => {

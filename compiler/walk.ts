@@ -1,5 +1,9 @@
-/** Walks over the tensor IR's DAG. */
-import type { Node } from './tensor_ir.ts'
+/** Walks over the tensor IR's DAG, and look-ups in it. */
+import type { Node, TensorOperand, TensorProgram } from './tensor_ir.ts'
+
+/** The operand of a name that the program has. */
+export const operandNamed = ({ operands }: Pick<TensorProgram, 'operands'>, name: string): TensorOperand =>
+  operands.find((operand) => operand.name === name)!
 
 export function children(node: Node): readonly Node[] {
   switch (node.kind) {

@@ -11,6 +11,7 @@ import { SourceBuilder } from '../source_builder.ts'
 import type { SimtPass, SimtPlan } from './plan.ts'
 import { element, Scope, splitIndex, type SimtContext } from './scope.ts'
 import { emitTilePass } from './tile.ts'
+import { operandNamed } from '../../compiler/walk.ts'
 
 /** CTAs beyond this walk the elements with a stride. */
 const MAX_CTAS = 4096
@@ -106,7 +107,7 @@ function emitStores(context: SimtContext, pass: SimtPass, known: readonly (reado
   const { out, program, functions } = context
   const values = new Scope(context, known).values(pass.outputs.map((output) => output.value))
   for (const [i, { operand, value, span }] of pass.outputs.entries()) {
-    const { dtype } = program.operands.find((o) => o.name === operand)!
+    const { dtype } = operandNamed(program, operand)
     const stored = storeConversion(dtype, value.type, values[i]!, functions)
     out.line(`${element(context, operand)} = ${stored};`, { ktl: span, note: `store ${operand}` })
   }

@@ -10,7 +10,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Instance, Rejection, SimtDesign, TargetArch } from '../../compiler/instance.ts'
 import type { ComputeType, ContractNode, InputNode, Node, Output, TensorProgram } from '../../compiler/tensor_ir.ts'
 import { rejection } from '../../compiler/rejection.ts'
-import { children } from '../../compiler/walk.ts'
+import { children, operandNamed } from '../../compiler/walk.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 /** A contraction seen from its tile: which operand has the rows, which the columns. */
@@ -121,8 +121,6 @@ function nodesOf(roots: readonly Node[], seen = new Set<Node>()): Node[] {
   }
   return [...seen]
 }
-
-const operandNamed = (program: TensorProgram, name: string) => program.operands.find((o) => o.name === name)!
 
 function groupByAxes(program: TensorProgram): Output[][] {
   const groups = new Map<string, Output[]>()

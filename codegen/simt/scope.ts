@@ -3,7 +3,7 @@ import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import { REDUCTIONS } from '../../compiler/ops.ts'
 import { shortForms } from '../../compiler/short_forms.ts'
 import type { ContractNode, InputNode, Node, ReduceNode, TensorProgram } from '../../compiler/tensor_ir.ts'
-import { children } from '../../compiler/walk.ts'
+import { children, operandNamed } from '../../compiler/walk.ts'
 import {
   convertCompute,
   emitExpressions,
@@ -41,7 +41,7 @@ export function splitIndex(context: SimtContext, axes: readonly string[], rest: 
 /** `op_A[i_m * op_A_stride_m + …]`, with other indices for some axes. */
 export function element(context: SimtContext, operand: string, at: Readonly<Record<string, string>> = {}): string {
   const { names, program } = context
-  const axes = program.operands.find((o) => o.name === operand)!.axes
+  const axes = operandNamed(program, operand).axes
   const terms = axes.map((axis) => `${at[axis] ?? indexName(context, axis)} * ${names.stride(operand, axis)}`)
   return `${names.operand(operand)}[${terms.join(' + ') || '0'}]`
 }
@@ -63,7 +63,7 @@ export function finishAccumulator(context: SimtContext, node: ContractNode, sum:
 
 /** A contraction's factor: operands of tf32 kernels are rounded to tf32, whatever bits they hold. */
 export function factor(context: SimtContext, input: InputNode): string {
-  const { dtype } = context.program.operands.find((o) => o.name === input.operand)!
+  const { dtype } = operandNamed(context.program, input.operand)
   const text = loadConversion(dtype, element(context, input.operand), context.functions)
   return dtype === 'tf32' ? storeConversion('tf32', 'f32', text, context.functions) : text
 }
@@ -100,7 +100,7 @@ export class Scope {
   #leaf(node: Node): string | null {
     const { program, names, functions } = this.#context
     if (node.kind === 'input') {
-      const { dtype } = program.operands.find((o) => o.name === node.operand)!
+      const { dtype } = operandNamed(program, node.operand)
       return loadConversion(dtype, element(this.#context, node.operand), functions)
     }
     if (node.kind === 'size') return names.extent(node.axis)

@@ -4,6 +4,7 @@ import type { Node } from '../../compiler/tensor_ir.ts'
 import { literal, loadConversion, storeConversion } from '../expression.ts'
 import type { SimtPass, SimtTile, TileBuffer } from './plan.ts'
 import { accumulate, element, finishAccumulator, indexName, splitIndex, type SimtContext } from './scope.ts'
+import { operandNamed } from '../../compiler/walk.ts'
 
 const bufferName = (context: SimtContext, { operand, side }: TileBuffer): string =>
   `${side}_of_${context.names.operand(operand)}`
@@ -65,7 +66,7 @@ export function emitTilePass(
 function emitTileLoad(context: SimtContext, tile: SimtTile, buffer: TileBuffer, threads: number): void {
   const { out, names, program, functions } = context
   const [tileM, tileN, tileK] = tile.extents
-  const operand = program.operands.find((o) => o.name === buffer.operand)!
+  const operand = operandNamed(program, buffer.operand)
   const { free, first, extent } =
     buffer.side === 'rows'
       ? { free: tile.m, first: 'first_row', extent: tileM }

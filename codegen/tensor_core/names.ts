@@ -3,6 +3,7 @@ import type { GemmShape } from '../../compiler/classify.ts'
 import type { TensorProgram } from '../../compiler/tensor_ir.ts'
 import type { ParamText } from '../kernel_params.ts'
 import { Mangler } from '../mangle.ts'
+import { operandNamed } from '../../compiler/walk.ts'
 
 export interface KernelNames extends ParamText {
   readonly gemm: GemmShape
@@ -27,7 +28,7 @@ export function kernelNames(program: TensorProgram, gemm: GemmShape): KernelName
     extent: (axis) => extents[axis]!,
     carries,
     batchCoordinate: (name) => {
-      const { axes, role } = program.operands.find((o) => o.name === name)!
+      const { axes, role } = operandNamed(program, name)
       if (gemm.l === null || !axes.includes(gemm.l)) return null
       // An input may be left without its batch axis at a call; its map then has one batch.
       const optional = program.axes.find((a) => a.name === gemm.l)!.optional

@@ -9,6 +9,7 @@ import type { ContractNode, TensorProgram } from '../tensor_ir.ts'
 import { unit } from './evaluate.ts'
 import { uniform } from './generate.ts'
 import { everyIndex, extentOf, stridesOf, tensorOf, type EvaluationInputs } from './inputs.ts'
+import { operandNamed } from '../walk.ts'
 
 export interface Checksum {
   readonly output: string
@@ -35,7 +36,7 @@ export function rowChecksums(
   options: { readonly seed?: number; readonly fractionBits?: number },
 ): readonly Checksum[] {
   return program.outputs.flatMap(({ operand, value }) => {
-    const { axes, dtype } = program.operands.find((o) => o.name === operand)!
+    const { axes, dtype } = operandNamed(program, operand)
     const bare = value.kind === 'contract' && axes.length === value.axes.length && value.over.length === 1
     if (!bare || value.axes.length < 2 || !SUMMABLE.includes(dtype)) return []
     return checksumsOf(program, inputs, value, { name: operand, axes, dtype, values: actual[operand]! }, options)
@@ -63,12 +64,7 @@ function checksumsOf(
     outStrides.set(axis, stride)
     stride *= extentOf(inputs.extents, axis)
   }
-  const strides = (name: string) =>
-    stridesOf(
-      program.operands.find((o) => o.name === name)!,
-      program,
-      inputs,
-    )
+  const strides = (name: string) => stridesOf(operandNamed(program, name), program, inputs)
   const [stridesA, stridesB] = [strides(node.a.operand), strides(node.b.operand)]
   let positions: ReadonlyMap<string, number>[] = [new Map()]
   for (const axis of batch) {

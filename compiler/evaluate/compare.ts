@@ -4,6 +4,7 @@ import { rowChecksums, type Checksum } from './checksum.ts'
 import { evaluateWithBounds, type BoundedValues, type EvaluationOptions } from './evaluate.ts'
 import { uniform } from './generate.ts'
 import { everyIndex, type EvaluationInputs } from './inputs.ts'
+import { operandNamed } from '../walk.ts'
 
 export interface WorstElement {
   readonly output: string
@@ -158,7 +159,7 @@ function pick(
   program: TensorProgram, extents: EvaluationInputs['extents'], name: string, values: ArrayLike<number>,
   selection: ReadonlyMap<string, Int32Array>,
 ): Float64Array {
-  const { axes } = program.operands.find((operand) => operand.name === name)!
+  const { axes } = operandNamed(program, name)
   let positions = [0]
   for (const axis of axes) {
     positions = positions.flatMap((base) => Array.from(selection.get(axis)!, (i) => base * extents[axis]! + i))

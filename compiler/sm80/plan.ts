@@ -12,6 +12,7 @@ import { gathersAny, stageBytesOf } from '../tensor_core/operands.ts'
 import { ALIGNMENT_SLACK, orientedGemm, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { warpMmaFormOf, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
+import { operandNamed } from '../walk.ts'
 
 /** Shared memory of a CTA that every device from sm_80 on has: sm_86, sm_89 and sm_120 have no more. */
 const SMEM_LIMIT = 101_376
@@ -58,7 +59,7 @@ export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejec
   const [tileM, tileN, tileK] = design.tile
   const products = gemm.products.length
   const { accumulator } = gemm.products[0]!.contraction
-  const operand = (name: string): TensorOperand => program.operands.find((o) => o.name === name)!
+  const operand = (name: string): TensorOperand => operandNamed(program, name)
   const [aType, bType] = [operand(gemm.a).dtype, operand(gemm.products[0]!.b).dtype]
   const mma = gemm.products.every(({ b }) => operand(b).dtype === bType) ? warpMmaFormOf(aType, bType, accumulator) : null
   if (mma === null) return rejection('KTL2928', { a: aType, b: gemm.products.map(({ b }) => operand(b).dtype).join(', '), accumulator })

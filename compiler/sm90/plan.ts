@@ -7,7 +7,7 @@ import { DTYPES, type Accumulator } from '../dtypes.ts'
 import type { Instance, Rejection, Sm90Design } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
 import type { TensorOperand, TensorProgram } from '../tensor_ir.ts'
-import { topological } from '../walk.ts'
+import { operandNamed, topological } from '../walk.ts'
 import {
   planEpilogue,
   STAGING_SLOTS,
@@ -91,7 +91,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 
-  const operand = (name: string): TensorOperand => program.operands.find((o) => o.name === name)!
+  const operand = (name: string): TensorOperand => operandNamed(program, name)
   const [aType, bType] = [operand(gemm.a).dtype, operand(gemm.products[0]!.b).dtype]
   const uniform = gemm.products.every(({ b }) => operand(b).dtype === bType && operand(b).order.at(-1) === operand(gemm.products[0]!.b).order.at(-1))
   const mma = uniform ? wgmmaFormOf(aType, bType, accumulator) : null

@@ -8,7 +8,7 @@ import type { Rejection } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
 import type { ComputeType, Node, ScalarOperand, TensorOperand, TensorProgram } from '../tensor_ir.ts'
 import type { StagingSwizzle } from '../tile_ir_epilogue.ts'
-import { operandsOf, topological } from '../walk.ts'
+import { operandNamed, operandsOf, topological } from '../walk.ts'
 import { planReduction, type ReductionPlan } from './reduction.ts'
 
 export const EPILOGUE_WARPS = 4
@@ -96,7 +96,7 @@ export function planEpilogue(program: TensorProgram, gemm: GemmShape, layout: Ac
 } // prettier-ignore
 
 function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
-  const operand = (name: string): TensorOperand => program.operands.find((o) => o.name === name)!
+  const operand = (name: string): TensorOperand => operandNamed(program, name)
   const contractions = new Set<Node>(gemm.products.map((product) => product.contraction))
   const elementwise: { operand: TensorOperand; value: Node }[] = []
   const reductions: ReductionPlan[] = []

@@ -10,6 +10,7 @@ import { KtlError } from '../../grammar/diagnostics.ts'
 import { parseProgram } from '../../grammar/parse.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { boundEpilogue, type ResolvedEpilogue } from './epilogue.ts'
+import { operandNamed } from '../../compiler/walk.ts'
 
 const REMEMBERED = 256
 const bound = new Map<string, BoundEpilogue>()
@@ -64,7 +65,7 @@ function checkOutputs(family: KernelFamily, program: TensorProgram, { epilogue, 
   for (const { name, role, axes, tensor } of tensors) {
     if (role === 'input') continue
     const inKernel = epilogueOperandName(family, name)
-    const needed = program.operands.find((operand) => operand.name === inKernel)!.axes
+    const needed = operandNamed(program, inKernel).axes
     if (needed.every((axis) => axes.includes(axis) || extents[axis] === 1)) continue
     const expected = `[${needed.map((axis) => `${axis} = ${extents[axis]}`).join(', ')}], the axes of its value`
     const { span } = epilogue.signature.outputs.find((output) => output.name === name)!

@@ -1,6 +1,6 @@
 /** What a call has to do at least: operations of its contractions, bytes that cross device memory once. */
 import type { TensorProgram } from '../../compiler/tensor_ir.ts'
-import { topological } from '../../compiler/walk.ts'
+import { operandNamed, topological } from '../../compiler/walk.ts'
 import { trafficBytes, type Extents } from '../discovery/rank.ts'
 import { arithmeticOf, type Arithmetic, type Peak } from './peaks.ts'
 
@@ -14,7 +14,7 @@ export interface Work {
 
 export function workOf(program: TensorProgram, extents: Extents): Work {
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
-  const dtypeOf = (name: string) => program.operands.find((operand) => operand.name === name)!.dtype
+  const dtypeOf = (name: string) => operandNamed(program, name).dtype
   let operations = 0
   let arithmetic: Arithmetic | null = null
   for (const node of topological(program.outputs.map(({ value }) => value))) {
