@@ -1,4 +1,4 @@
-/** Operands along n of SM90 kernels: loaded ahead of the epilogue, whatever their dtype, extent and alignment. */
+/** The end of a tile of SM90 kernels: operands along n are loaded ahead of the epilogue, and the last stage stops at k. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { planSm90, type Sm90Plan } from '../../compiler/sm90/plan.ts'
 import type { Sm90Design } from '../../compiler/instance.ts'
@@ -71,6 +71,32 @@ describe.each(Object.entries(SCHEDULES))('%s', (_, text) => {
       })
       expect(Array.from(actual as ArrayLike<number>)).toEqual(expected)
     }
+  })
+})
+
+describe('the last stage of a tile', () => {
+  // Of 64 elements of k; k = 40 has three steps of 16.
+  test.each([
+    ['consumers cooperative\n tile 128x64', 128 * 64 * 48],
+    ['consumers cooperative\n tile 64x64', 64 * 64 * 48],
+    ['consumers pingpong\n tile 64x64', 64 * 64 * 64],
+  ])('%s: multiplies %i pairs', async (text, macs) => {
+    const [m, n, k] = [60, 50, 40]
+    const ones = (count: number): number[] => new Array<number>(count).fill(1)
+    const source = `kernel plain(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule plain on sm_90 {\n ${text}\n}\n`
+    const { plain } = loadSource({ name: 'plain.ktl', text: source }).kernels
+    const D = device.tensor('f32', [m, n], new Array<number>(m * n).fill(NaN))
+    const args = new KernelArguments(plain!, {
+      A: device.tensor('f16', [m, k], ones(m * k)),
+      B: device.tensor('f16', [n, k], ones(n * k)),
+      D,
+    })
+    const kernel = Array.from(getKernels(args)).find(({ metadata }) =>
+      metadata.kernelName.includes('sm90'),
+    ) as KtlKernel
+    const { stats } = await kernel.run(args, { artifact: await kernel.compile(args) })
+    expect(stats.tensorMacs).toBe(macs)
+    expect(new Set(await D.toArray())).toEqual(new Set([k]))
   })
 })
 
