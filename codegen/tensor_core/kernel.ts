@@ -149,7 +149,7 @@ struct TileOrigin { u32 m, n, l; };  // first row of this CTA, first column, bat
 __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
   const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
   const u32 units = units_m * units_n, group_units = tile_group * units_n;
-  u32 batch = 0, group = 0;  // mostly: a division costs as much as a load from L2
+  u32 batch = 0, group = 0;  // mostly, and divisions are slow
   if (unit >= units) batch = unit / units;
   const u32 in_batch = unit - batch * units;
   if (in_batch >= group_units) group = in_batch / group_units;

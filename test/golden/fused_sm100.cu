@@ -151,8 +151,12 @@ struct TileOrigin { u32 m, n, l; };  // first row of this CTA, first column, bat
 
 __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
   const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
-  const u32 batch = unit / (units_m * units_n), in_batch = unit % (units_m * units_n);
-  const u32 group = in_batch / (tile_group * units_n), in_group = in_batch % (tile_group * units_n);
+  const u32 units = units_m * units_n, group_units = tile_group * units_n;
+  u32 batch = 0, group = 0;  // mostly, and divisions are slow
+  if (unit >= units) batch = unit / units;
+  const u32 in_batch = unit - batch * units;
+  if (in_batch >= group_units) group = in_batch / group_units;
+  const u32 in_group = in_batch - group * group_units;
   const u32 rows = min(tile_group, units_m - group * tile_group);
   const u32 unit_m = group * tile_group + in_group % rows, unit_n = in_group / rows;
   return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch};
