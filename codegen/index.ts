@@ -1,5 +1,6 @@
 /** From an instance to CUDA text: the backend plans it (or says why not), then prints it. Pure: runs in a browser as it is. */
 import { classify } from '../compiler/classify.ts'
+import { lacksConversion } from '../compiler/conversions.ts'
 import type { Instance, Rejection } from '../compiler/instance.ts'
 import { planSm80, type Sm80Plan } from '../compiler/sm80/plan.ts'
 import { planSm100, type Sm100Plan } from '../compiler/sm100/plan.ts'
@@ -30,7 +31,10 @@ export function planInstance(instance: Instance): Plan | Rejection {
   const { kind } = instance.design
   if (kind === 'simt') return planSimt(instance)
   const shape = shapeOf(instance.program)
-  if (shape.kind === 'gemm') return PLANNERS[kind](instance, shape)
+  if (shape.kind === 'gemm') {
+    const contracted = [shape.a, ...shape.products.map(({ b }) => b)]
+    return lacksConversion(instance.program, instance.target, contracted) ?? PLANNERS[kind](instance, shape)
+  }
   if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
   return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
 }

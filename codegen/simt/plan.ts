@@ -9,9 +9,9 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Instance, Rejection, SimtDesign, TargetArch } from '../../compiler/instance.ts'
 import type { ComputeType, ContractNode, InputNode, Node, Output, TensorProgram } from '../../compiler/tensor_ir.ts'
+import { lacksConversion } from '../../compiler/conversions.ts'
 import { rejection } from '../../compiler/rejection.ts'
 import { children, operandNamed } from '../../compiler/walk.ts'
-import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 /** A contraction seen from its tile: which operand has the rows, which the columns. */
 export interface TileContraction {
@@ -87,39 +87,12 @@ export function planSimt(instance: Instance): SimtPlan | Rejection {
   }
 }
 
-/** Formats that cvt knows from an architecture on (PTX ISA 9.7.9.22). */
-const NEEDS: Partial<Record<DTypeName, readonly TargetArch[]>> = {
-  tf32: ['sm_90a', 'sm_100a', 'sm_103a'],
-  e4m3: ['sm_90a', 'sm_100a', 'sm_103a'],
-  e5m2: ['sm_90a', 'sm_100a', 'sm_103a'],
-  ue4m3: ['sm_90a', 'sm_100a', 'sm_103a'],
-  ue8m0: ['sm_100a', 'sm_103a'],
-  e3m2: ['sm_100a', 'sm_103a'],
-  e2m3: ['sm_100a', 'sm_103a'],
-  e2m1: ['sm_100a', 'sm_103a'],
-}
-
 function unsupportedDType(program: TensorProgram, target: TargetArch): Rejection | null {
   for (const { name, dtype } of program.operands) {
     if (DTYPES[dtype].bits < 8)
       return { ...rejection('KTL2904', { form: `\`${dtype}\` in memory on SIMT` }), operand: name }
   }
-  const casts = nodesOf(program.outputs.map((o) => o.value)).flatMap((node) => (node.kind === 'cast' ? [node.to] : []))
-  const used = [...program.operands, ...program.scalars].map(({ name, dtype }) => ({ name, dtype }))
-  for (const { name, dtype } of [...used, ...casts.map((dtype) => ({ name: undefined, dtype }))]) {
-    if (NEEDS[dtype] && !NEEDS[dtype].includes(target))
-      return { ...rejection('KTL2904', { form: `\`${dtype}\` on ${target}` }), ...(name && { operand: name }) }
-  }
-  return null
-}
-
-function nodesOf(roots: readonly Node[], seen = new Set<Node>()): Node[] {
-  for (const node of roots) {
-    if (seen.has(node)) continue
-    seen.add(node)
-    nodesOf(children(node), seen)
-  }
-  return [...seen]
+  return lacksConversion(program, target)
 }
 
 function groupByAxes(program: TensorProgram): Output[][] {
