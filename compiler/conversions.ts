@@ -1,9 +1,9 @@
 /** Which formats a target's registers can hold: those that its cvt knows. */
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import type { Rejection, TargetArch } from './instance.ts'
+import { nodesOf } from './passes/graph.ts'
 import { rejection } from './rejection.ts'
-import type { Node, TensorProgram } from './tensor_ir.ts'
-import { children } from './walk.ts'
+import type { TensorProgram } from './tensor_ir.ts'
 
 /** Formats that cvt does not know (PTX ISA 9.7.9.22). */
 const UNKNOWN: Readonly<Record<TargetArch, readonly DTypeName[]>> = {
@@ -17,21 +17,26 @@ const UNKNOWN: Readonly<Record<TargetArch, readonly DTypeName[]>> = {
 export function lacksConversion(program: TensorProgram, target: TargetArch, untouched: readonly string[] = []): Rejection | null {
   const unknown = UNKNOWN[target]
   if (unknown.length === 0) return null
-  const operands = program.operands.filter(({ name }) => !untouched.includes(name))
-  const casts = nodesOf(program.outputs.map(({ value }) => value)).flatMap((node) => (node.kind === 'cast' ? [node.to] : []))
-  const used = [...operands, ...program.scalars].map(({ name, dtype }) => ({ name, dtype }))
-  for (const { name, dtype } of [...used, ...casts.map((dtype) => ({ name: undefined, dtype }))]) {
-    if (unknown.includes(dtype))
-      return { ...rejection('KTL2904', { form: `\`${dtype}\` on ${target}` }), ...(name && { operand: name }) }
-  }
-  return null
+  const lacking = formatsOf(program).find(({ name, dtype }) => unknown.includes(dtype) && !(name && untouched.includes(name)))
+  if (!lacking) return null
+  const { name, dtype } = lacking
+  return { ...rejection('KTL2904', { form: `\`${dtype}\` on ${target}` }), ...(name && { operand: name }) }
 } // prettier-ignore
 
-function nodesOf(roots: readonly Node[], seen = new Set<Node>()): Node[] {
-  for (const node of roots) {
-    if (seen.has(node)) continue
-    seen.add(node)
-    nodesOf(children(node), seen)
+interface Format {
+  /** Of an operand or scalar; undefined: of a cast. */
+  readonly name?: string
+  readonly dtype: DTypeName
+}
+
+/** By program: each has hundreds of designs. */
+const known = new WeakMap<TensorProgram, readonly Format[]>()
+
+function formatsOf(program: TensorProgram): readonly Format[] {
+  let formats = known.get(program)
+  if (!formats) {
+    const casts = nodesOf(program).flatMap((node) => (node.kind === 'cast' ? [{ dtype: node.to }] : []))
+    known.set(program, (formats = [...program.operands, ...program.scalars, ...casts]))
   }
-  return [...seen]
+  return formats
 }

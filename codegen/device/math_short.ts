@@ -7,8 +7,8 @@
  * 1 / (1 + e) is computed 2^24 times too large, which also reaches beyond the overflow of e. The last product rounds
  * into the subnormal range once. An error of the exponent's argument, below 2^-24 of at most 160, is below 2^-17 of the result.
  */
-const approximation = (instruction: string, type = 'ftz.f32') =>
-  `__device__ __forceinline__ float ktl_${instruction}(float x) {
+const approximation = (instruction: string, type = 'ftz.f32', name = instruction) =>
+  `__device__ __forceinline__ float ktl_${name}(float x) {
   float y;
   asm("${instruction}.approx.${type} %0, %1;" : "=f"(y) : "f"(x));
   return y;
@@ -29,11 +29,7 @@ __device__ __forceinline__ float ktl_log_short(float x) {
   const float near1 = __fmaf_rn(p * r, r, r);
   return fabsf(r) < 0.0625f ? near1 : ktl_lg2(x) * 0.693147182f;
 }`,
-  `__device__ __forceinline__ float ktl_rsqrt_short(float x) {
-  float y;
-  asm("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}`,
+  approximation('rsqrt', 'f32', 'rsqrt_short'),
   `// 1 - 2 / (1 + exp(2x)); x - x^3 / 3 where that would cancel
 __device__ __forceinline__ float ktl_tanh_short(float x) {
   const float far = __fmaf_rn(-2.0f, ktl_rcp(ktl_ex2(x * 2.88539008f) + 1.0f), 1.0f);

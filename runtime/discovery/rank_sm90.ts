@@ -5,7 +5,7 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
 import type { AuxPlan } from '../../compiler/tensor_core/epilogue.ts'
-import type { OperandPlan } from '../../compiler/tensor_core/operands.ts'
+import { gathersAny, type OperandPlan } from '../../compiler/tensor_core/operands.ts'
 import type { Machine } from './machine.ts'
 import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
 
@@ -74,7 +74,7 @@ export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine)
   // The warpgroups of an SM share its tensor core.
   const coupling = splits === 1 ? 1 + FIT.coupling * Math.log2(cluster.size) : 1
   const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(tileN) * coupling
-  const gathers = [plan.a, ...plan.b].some(({ source }) => source === 'gather')
+  const gathers = gathersAny(plan)
   const l2Bytes = l2StageBytes(plan.a, extents) / clusterN + plan.b.reduce((sum, b) => sum + l2StageBytes(b, extents), 0) / clusterM
   const loads = Math.max((plan.stageBytes * busy) / FIT.fill, (l2Bytes * busy) / FIT.l2, gathers ? plan.stageBytes / GATHER_BYTES : 0)
   const step = Math.max(mma, loads, FIT.step)
