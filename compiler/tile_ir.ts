@@ -164,8 +164,11 @@ export type TileOp =
       readonly dynamic: boolean
       /** Warpgroups that take turns over the work items; 1: all work on each. */
       readonly turns?: number
+      /** The body computes the origin of its next tile, with `next_origin`. Default: each turn begins with that of its own. */
+      readonly originAhead?: boolean
       readonly body: readonly TileOp[]
     }
+  | { readonly op: 'next_origin' }
   /** Until the cluster has no more work: the scheduler's loop. */
   | { readonly op: 'while_work'; readonly body: readonly TileOp[] }
   /** Once for every slot of a ring. */
@@ -187,6 +190,8 @@ export type TileOp =
   | { readonly op: 'tmem_dealloc' }
   | { readonly op: 'tmem_address' }
   | { readonly op: 'cta_sync' }
+  /** Behind `fence_barrier_init`: all CTAs of the cluster run and see each other's barriers, but no other writes. */
+  | { readonly op: 'cluster_start' }
   | { readonly op: 'cluster_sync' }
   | { readonly op: 'warp_sync' }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }

@@ -79,6 +79,7 @@ export const COMMON_EMITTERS = {
   },
   cta_sync: (_, c) => c.out.line('__syncthreads();', note(c, 'CTA barrier')),
   warp_sync: (_, c) => c.out.line('__syncwarp();'),
+  cluster_start: (_, c) => c.out.line(call(c, 'cluster_start'), note(c, 'cluster barrier')),
   cluster_sync: (_, c) => c.out.line(call(c, 'cluster_sync'), note(c, 'cluster barrier')),
   wait(op, c) {
     const { ring, scope } = barrierOf(c.program, op.barrier)

@@ -70,6 +70,12 @@ export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
     'u32 cluster_size_of()',
     '  u32 size;\n  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));\n  return size;',
   ),
+  // The inits have their own release (fence.mbarrier_init): one of the barrier would wait for all memory, 1,000 cycles.
+  cluster_start: asm(
+    'void cluster_start()',
+    'barrier.cluster.arrive.relaxed.aligned;\\n\\tbarrier.cluster.wait.acquire.aligned;',
+    '',
+  ),
   cluster_sync: asm(
     'void cluster_sync()',
     'barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire.aligned;',

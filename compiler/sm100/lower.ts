@@ -124,7 +124,7 @@ function setupSteps(plan: Sm100Plan, barriers: readonly Barrier[], maps: readonl
   ]
   return [
     { warp: TMA_WARP, body: [{ op: 'elected', body: init }, { op: 'warp_sync' }] },
-    ...(plan.cluster.size > 1 ? [{ warp: null, body: [{ op: 'cluster_sync' }] } as const] : []),
+    ...(plan.cluster.size > 1 ? [{ warp: null, body: [{ op: 'cluster_start' }] } as const] : []),
     { warp: MMA_WARP, body: [{ op: 'tmem_alloc' }, { op: 'tmem_relinquish' }] },
     { warp: null, body: publish },
   ]

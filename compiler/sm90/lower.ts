@@ -34,8 +34,6 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     { name: 'consumer', firstWarp: 0, warps: consumers, does: 'MMAs, then the epilogue and stores', rings: kept, body: consumerRole(plan) },
     { name: 'producer', firstWarp: consumers, warps: 4, does: 'loads A and B', rings: ['stage'], body: producerRole(plan) },
   ]
-  const several = plan.cluster.size > 1
-  const sync: TileOp = { op: several ? 'cluster_sync' : 'cta_sync' }
   const init: TileOp[] = [
     { op: 'prefetch_maps', maps },
     ...barriers.map((b): TileOp => ({ op: 'barrier_init', barrier: b.name })),
@@ -43,7 +41,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
   ]
   const setup: SetupStep[] = [
     { warp: consumers, body: [{ op: 'elected', body: init }, { op: 'warp_sync' }] },
-    { warp: null, body: [sync] },
+    { warp: null, body: [{ op: plan.cluster.size > 1 ? 'cluster_start' : 'cta_sync' }] },
   ]
   return {
     kind: 'sm90',
@@ -70,7 +68,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     setup,
     roles,
     // No CTA leaves while another may still read its sums.
-    teardown: plan.splits > 1 ? [{ warp: null, body: [{ op: 'warp_sync' }, sync] }] : [],
+    teardown: plan.splits > 1 ? [{ warp: null, body: [{ op: 'warp_sync' }, { op: 'cluster_sync' }] }] : [],
   }
 } // prettier-ignore
 

@@ -46,7 +46,7 @@ const FIT = {
   /** From launch to the first tile, and from the last store to the end; more for warpgroups that share a tile, and for clusters. */
   launch: 7070,
   launchTogether: 710,
-  launchCluster: 2390,
+  launchCluster: 1700,
   /** CTAs that share k wait for each other, and exchange their sums. */
   split: 2300,
   splitEach: 2320,
