@@ -20,7 +20,7 @@ import { KTL_VERSION, openDevice, type Device, type DeviceSpec, type KtlKernel }
 import { deviceKey } from '../../runtime/tuning.ts'
 import { Journal } from './journal.ts'
 import { measure } from './measure.ts'
-import { candidates, onPaper, open } from './ours.ts'
+import { candidates, onPaper, open, sameTile } from './ours.ts'
 import { Peer } from './peer.ts'
 import { ArtifactFolder } from './prepared.ts'
 import { selectProblems, shrink, type Problem } from './problems.ts'
@@ -101,17 +101,18 @@ async function prepare(folder: string): Promise<void> {
   const artifacts = new ArtifactFolder(folder)
   const most = numberOf(values, 'megabytes', 1) * 2 ** 20
   let [bytes, kernels] = [0, 0]
-  const lists = new Map<string, ReturnType<typeof candidates>>()
+  const lists: (readonly (readonly KtlKernel[])[])[] = []
   for (const problem of problems) {
     try {
       const { args, plain } = await open(problem, onPaper(device))
-      for (const given of plain ? [args, plain] : [args]) lists.set(`${problem.name}${given === plain ? ' plain' : ''}`, candidates(given, tuned))
+      lists.push(candidates(args, tuned).map((kernel) => (plain ? [kernel, sameTile(kernel, plain) ?? []].flat() : [kernel])))
+      if (plain) lists.push(candidates(plain, tuned).map((kernel) => [kernel]))
     } catch (error) {
       process.stderr.write(`${problem.name}: ${(error as Error).message}\n`)
     }
   }
   for (let place = 0; place < tuned && bytes < most; place++) {
-    const row = [...lists.values()].flatMap((list) => list[place] ?? [])
+    const row = lists.flatMap((list) => list[place] ?? [])
     // Different problems share kernels.
     const distinct = [...new Map(row.map((kernel) => [kernel.generated.cuda, kernel])).values()]
     const put = async (kernel: KtlKernel): Promise<number> => {

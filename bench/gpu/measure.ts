@@ -9,7 +9,7 @@ import { launchesOf, warmUpOf, type Subject, type Timer } from '../../runtime/be
 import { tune } from '../../runtime/bench/tune.ts'
 import type { Device, DTypeName, KtlKernel, RuntimeArguments } from '../../runtime/index.ts'
 import { problemOf } from '../../runtime/tuning.ts'
-import { candidates, onDevice, open, sampleOf, type Opened } from './ours.ts'
+import { candidates, onDevice, open, sameTile, sampleOf, type Opened } from './ours.ts'
 import type { Peer } from './peer.ts'
 import type { ArtifactFolder } from './prepared.ts'
 import type { Problem, Rival } from './problems.ts'
@@ -28,6 +28,8 @@ export interface Result {
   readonly bestOf4: Summary | null
   /** Our own kernel without the epilogue, the fastest of as many. */
   readonly plain: Summary | null
+  /** The plain kernel of the same design; null: there is none. */
+  readonly sameTile: Summary | null
   readonly rivals: Readonly<Partial<Record<Rival, Summary>>>
   /** ‖out − expected‖ / ‖expected‖ over the rows checked; null: not a number. */
   readonly error: number | null
@@ -87,12 +89,15 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
   const found = await search(opened.args, options)
   const { best, first, bestOf4 } = found
   const plain = opened.plain === null ? null : await bestPlain(opened.plain, options)
+  const same = opened.plain === null ? null : await plainOfSameTile(best.subject.kernel, opened.plain, options)
+  const isPlain = same !== null && same.kernel.metadata.kernelName === plain?.subject.kernel.metadata.kernelName
   const ours = (name: string, subject: Subject): Contestant => ({ name, round: (launches) => timer.round(subject, launches) })
   const theirs = (name: Rival): Contestant => ({ name, round: (launches) => peer.round(name, launches, warmUpOf(launches)) })
   const field: Contestant[] = [ours('best', best.subject)]
   if (first !== null && first.place !== best.place) field.push(ours('first', first.subject))
   if (bestOf4 !== null && bestOf4.place !== best.place && bestOf4.place !== first?.place) field.push(ours('bestOf4', bestOf4.subject))
   if (plain !== null) field.push(ours('our plain', plain.subject))
+  if (same !== null && !isPlain) field.push(ours('same tile', same))
   field.push(...rivals.map(theirs))
   const summaries = await takeTurns(field, timer.kind === 'modelled' ? 1 : rounds)
   const error = await check(problem, opened, best.subject, options)
@@ -107,6 +112,7 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
     first: summaryOf(first?.place),
     bestOf4: summaryOf(bestOf4?.place),
     plain: summaries.get('our plain') ?? null,
+    sameTile: summaries.get(isPlain ? 'our plain' : 'same tile') ?? null,
     rivals: Object.fromEntries(rivals.map((name) => [name, summaries.get(name)!])),
     error,
     bound: boundOf(problem),
@@ -120,6 +126,11 @@ async function bestPlain(args: RuntimeArguments, options: MeasureOptions) {
   options.knownPlain.set(problemOf(args), best.subject.kernel.metadata.kernelName)
   return best
 }
+
+async function plainOfSameTile(fused: KtlKernel, args: RuntimeArguments, { artifacts }: MeasureOptions): Promise<Subject | null> {
+  const kernel = sameTile(fused, args)
+  return kernel && { kernel, args, artifact: await artifacts.get(kernel, args) }
+} // prettier-ignore
 
 /** The fastest instance, the cost model's first, and the best of its first four, as far as short rounds tell. */
 async function search(args: RuntimeArguments, { timer, artifacts, tuned }: MeasureOptions, only?: string) {

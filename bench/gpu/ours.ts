@@ -97,6 +97,16 @@ export function candidates(args: RuntimeArguments, count: number): readonly KtlK
   throw new Error(`no kernel: ${found.why?.split('\n').slice(0, 2).join(' ') ?? ''}`)
 }
 
+const EVERY_DESIGN = 2000
+
+/** The plain kernel of the same design as a fused one, with the columns of all its accumulators side by side; null: there is none. */
+export function sameTile({ plan }: KtlKernel, plain: RuntimeArguments): KtlKernel | null {
+  if (plan.kind === 'simt') return null
+  const [m, n, k] = plan.design.tile
+  const wanted = JSON.stringify({ ...plan.design, tile: [m, n * plan.gemm.products.length, k] })
+  return candidates(plain, EVERY_DESIGN).find((kernel) => JSON.stringify(kernel.plan.design) === wanted) ?? null
+}
+
 /** Bytes of an output that are checked; of larger ones, evenly spread blocks of rows. */
 const CHECKED_BYTES = 32 << 20
 

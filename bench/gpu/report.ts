@@ -57,7 +57,7 @@ function formatGroup(group: string, results: readonly Result[], peak: Peak | nul
   const header = [
     'problem', 'ktl µs', 'rounds', 'TFLOP/s', 'of peak',
     ...rivals.flatMap((rival) => [`${NAMES[rival]} µs`, 'rounds', 'ratio']),
-    ...(fused ? ['our plain µs', 'fused/plain'] : []),
+    ...(fused ? ['our plain µs', 'fused/plain', 'same tile'] : []),
     ...(searched ? ['first/best', 'of 4/best', 'place'] : []),
     'error', 'check', 'instance',
   ] // prettier-ignore
@@ -71,7 +71,7 @@ function formatGroup(group: string, results: readonly Result[], peak: Peak | nul
     return [
       problem.name.slice(group.length + 1), microseconds(ours), interval(ours), rate.toFixed(1), most === undefined ? '' : `${((100 * rate) / most).toFixed(1)} %`,
       ...rivals.flatMap((rival) => cells(result.rivals[rival], rival)),
-      ...(fused ? [plain ? microseconds(plain) : '', of(share(ours, plain))] : []),
+      ...(fused ? [plain ? microseconds(plain) : '', of(share(ours, plain)), of(share(ours, result.sameTile))] : []),
       ...(searched ? [of(share(result.first, ours)), of(share(result.bestOf4, ours)), String(result.place)] : []),
       result.error === null ? 'NaN' : result.error.toExponential(1), passes(result) ? 'ok' : 'WRONG', result.kernelName,
     ]
@@ -92,7 +92,8 @@ function formatSummary(groups: readonly string[], results: readonly Result[]): s
   const add = (what: string, entries: readonly { name: string; value: number | null }[], goal: string): void => {
     const known = entries.filter((entry): entry is { name: string; value: number } => entry.value !== null)
     if (known.length === 0) return
-    const worst = known.reduce((a, b) => (goal.startsWith('<') ? (b.value > a.value ? b : a) : b.value < a.value ? b : a))
+    const most = !what.endsWith('/ ktl')
+    const worst = known.reduce((a, b) => (most === b.value > a.value ? b : a))
     rows.push([what, String(known.length), ratio(geomean(known.map(({ value }) => value))), ratio(worst.value), worst.name, goal])
   } // prettier-ignore
   const named = (of: readonly Result[], value: (result: Result) => number | null) => of.map((result) => ({ name: result.problem.name, value: value(result) })) // prettier-ignore
@@ -103,6 +104,11 @@ function formatSummary(groups: readonly string[], results: readonly Result[]): s
     add(
       `${group}: fused / plain`,
       named(own, ({ ours, plain }) => share(ours, plain)),
+      '',
+    )
+    add(
+      `${group}: fused / plain, same tile`,
+      named(own, ({ ours, sameTile }) => share(ours, sameTile)),
       '< 1.03',
     )
   }
@@ -135,6 +141,6 @@ export function jsonLine(result: Result): string {
   const ratios = Object.fromEntries(Object.keys(result.rivals).map((name) => [name, speedup(result, name as Rival)]))
   const { name, group, shape, a, b, out, orderB, fusion, goal } = problem
   const fields = { name, group, shape, a, b, out, orderB, fusion: fusion?.name ?? null, goal }
-  const measured = { teraflops: teraflops(problem, result.ours.median), ratios, fusedOverPlain: share(result.ours, result.plain) }
+  const measured = { teraflops: teraflops(problem, result.ours.median), ratios, fusedOverPlain: share(result.ours, result.plain), fusedOverSameTile: share(result.ours, result.sameTile) }
   return JSON.stringify({ schema: 1, kind: 'comparison', ...fields, ...measured, pass: passes(result), ...rest })
 } // prettier-ignore

@@ -181,7 +181,10 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) pair(int* o, int bug) {
   u32 peer; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(peer) : "r"(smem(&x[i])), "r"(rank ^ 1));
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
   asm volatile("st.shared::cluster.b32 [%0], %1;" :: "r"(peer), "r"(i) : "memory");
-  if (bug != 1) asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); else __syncthreads();
+  if (bug == 1) __syncthreads();
+  else if (bug == 2) asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  else if (bug == 3) asm volatile("fence.acq_rel.cluster;\nbarrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  else asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
   o[32 * rank + i] = x[i];
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
@@ -297,6 +300,7 @@ describe('generic accesses of two threads', () => {
   test.each(['cta', 'warp', 'rounds', 'named', 'ring', 'flag', 'count', 'pair'])('clean: %s', (kernel) =>
     expectClean(gpu, kernel, 0, launchOf(kernel)),
   )
+  test('clean: a relaxed arrival behind a fence', () => expectClean(gpu, 'pair', 3, launchOf('pair')))
   // Which of the two accesses is reported depends on who runs first.
   test.each([
     ['cta', 1, /load of shared memory at 0x\w+ that warp 1 .* stored, with nothing between that orders the two/],
@@ -308,6 +312,7 @@ describe('generic accesses of two threads', () => {
     ['flag', 1, /shared memory at 0x\w+ that warp \d .* (stored|loaded)/],
     ['count', 1, /shared memory at 0x\w+ that .*warp \d .* (stored|loaded)/],
     ['pair', 1, /that CTA rank \d warp 0/],
+    ['pair', 2, /that CTA rank \d warp 0/],
   ])('reported: %s %i', async (kernel, bug, text) => {
     const results = await everyOrder(gpu, kernel, bug, launchOf(kernel))
     const races = results.flatMap(({ findings }) => findings.filter(({ code }) => code === 'KTL5019'))

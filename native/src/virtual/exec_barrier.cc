@@ -86,13 +86,14 @@ void barBuild(Builder& b, uint32_t kind, bool aligned) {
   b.op.run = &bar;
 }
 
-Flow clusterArrive(Warp& w, const Op&, uint32_t mask) {
+// aux: relaxed.
+Flow clusterArrive(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   if (w.clusterArrived & mask)
     throw Fault{Code::BarrierProtocol, "barrier.cluster.arrive twice by one thread without a wait between"};
   forLanes(mask, [&](uint32_t i) { w.clusterPhase[i] = cluster.barrier.phase + 1; });
   w.clusterArrived |= mask;
-  if (Ordering* order = cluster.ordering.get()) order->arriveCluster(w, mask, cluster.barrier.phase);
+  if (Ordering* order = cluster.ordering.get()) order->arriveCluster(w, mask, cluster.barrier.phase, op.aux != 0);
   const uint64_t latency = cluster.ctas.size() > 1 ? timing::kRemoteLatency : 0;
   cluster.barrier.latest = std::max(cluster.barrier.latest, w.now() + latency);
   cluster.completeBarrier();
@@ -287,6 +288,7 @@ void addBarrierRows(Table& t) {
   }
   t.push_back({"barrier", "cluster arrive release|relaxed? aligned?", [](Builder& b) {
                  if (b.has("aligned")) b.op.flags |= kAligned;
+                 b.op.aux = b.has("relaxed");
                  b.op.run = &clusterArrive;
                }});
   t.push_back({"barrier", "cluster wait acquire? aligned?", [](Builder& b) {

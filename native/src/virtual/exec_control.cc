@@ -194,9 +194,10 @@ void fenceBuild(Builder& b) {
   const auto& m = b.ins.modifiers;
   const bool async =
       std::any_of(m.begin(), m.end(), [](const auto& part) { return part.starts_with("async"); });
-  b.op.run = b.has("mbarrier_init")      ? &countFence<&Ordering::fenceInit>
-             : async && !b.has("global") ? &countFence<&Ordering::fenceProxy>
-                                         : &nothing;
+  b.op.run = b.has("mbarrier_init")           ? &countFence<&Ordering::fenceInit>
+             : async && !b.has("global")      ? &countFence<&Ordering::fenceProxy>
+             : b.has("proxy") || b.has("cta") ? &nothing
+                                              : &countFence<&Ordering::fenceRelease>;
 }
 
 }  // namespace
@@ -226,7 +227,9 @@ void addControlRows(Table& t) {
   t.push_back({"brkpt", "", ignore});
   t.push_back({"pmevent", "mask?", ignore});
   t.push_back({"nanosleep", "u32", ignore});
-  t.push_back({"membar", "cta|gl|sys|gpu|cluster proxy? alias?", ignore});
+  t.push_back({"membar", "cta|gl|sys|gpu|cluster proxy? alias?", [](Builder& b) {
+                 b.op.run = b.has("cta") ? &nothing : &countFence<&Ordering::fenceRelease>;
+               }});
   t.push_back({"fence",
                "sc|acq_rel|acquire|release? cta|cluster|gpu|sys? proxy? mbarrier_init? "
                "alias|async|tensormap::generic|async.*|async::*? "

@@ -91,8 +91,12 @@ void Ordering::passBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generat
   if (all) learn(w, mask, exited_);
 }
 
-void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation) {
-  send(clusterBarrier_.arrivalsOf(generation), w, mask);
+void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool relaxed) {
+  Facts& arrivals = clusterBarrier_.arrivalsOf(generation);
+  if (!relaxed) return send(arrivals, w, mask);
+  forLanes(mask, [&](uint32_t lane) {
+    if (const auto& released = threads_[threadOf(w, lane)].released) arrivals.add(*released);
+  });
 }
 void Ordering::passCluster(Warp& w, uint32_t mask, uint64_t generation) {
   pass(w, mask, clusterBarrier_, generation);
@@ -138,6 +142,9 @@ void Ordering::fenceInit(Warp& w, uint32_t mask) {
     Thread& t = threads_[threadOf(w, lane)];
     t.initEpoch = t.epoch++;
   });
+}
+void Ordering::fenceRelease(Warp& w, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) { threads_[threadOf(w, lane)].released = release(w, lane); });
 }
 void Ordering::fenceBefore(Warp& w, uint32_t mask) {
   WarpState& warp = warps_[warpOf(w)];

@@ -14,9 +14,10 @@
 // 4. A generic load of shared bytes that another thread stored, or a store over bytes that another thread
 //    stored or loaded last, with nothing between that orders the two.
 //
-// What makes an edge: bar and barrier, bar.warp.sync, barrier.cluster, mbarrier arrivals and commits to waits
-// that see their phase, and completions of copies from their issue on. Atomics and volatile or scoped
-// accesses, of any space, synchronise with one another. shfl, vote and elect order nothing.
+// What makes an edge: bar and barrier, bar.warp.sync, barrier.cluster (a relaxed arrival: for what is behind
+// a fence), mbarrier arrivals and commits to waits that see their phase, and completions of copies from their
+// issue on. Atomics and volatile or scoped accesses, of any space, synchronise with one another. shfl, vote
+// and elect order nothing.
 //
 // Not seen, where the documents are silent, real kernels differ, or it is not built:
 // - fences around the barriers of tcgen05.alloc and dealloc, which are taken as synchronous;
@@ -49,7 +50,8 @@ class Ordering {
   void arriveBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation);
   // `all`: it waits for every thread, so exited ones count as arrived.
   void passBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation, bool all);
-  void arriveCluster(Warp& w, uint32_t mask, uint64_t generation);
+  // `relaxed`: passes on what a fence has released, nothing after it.
+  void arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool relaxed);
   void passCluster(Warp& w, uint32_t mask, uint64_t generation);
   void arriveMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
   void passMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
@@ -62,6 +64,7 @@ class Ordering {
   // --- fences
   void fenceProxy(Warp& w, uint32_t mask);
   void fenceInit(Warp& w, uint32_t mask);
+  void fenceRelease(Warp& w, uint32_t mask);
   void fenceBefore(Warp& w, uint32_t mask);
   void fenceAfter(Warp& w, uint32_t mask);
 
@@ -87,6 +90,7 @@ class Ordering {
  private:
   struct Thread {
     ClockPtr seen, proxied, published;
+    std::shared_ptr<const Facts> released;  // by its last fence, for relaxed arrivals
     ClockPtr usable;              // of `published`: what a fence::after_thread_sync has made usable
     uint32_t epoch = 1;           // of what it does now; grows with every release and fence
     uint32_t proxiedEpoch = 0;    // its own accesses up to here are behind a proxy fence
