@@ -88,13 +88,13 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     ...turn('wait_turn'),
     { op: 'for_k', body: step },
     ...turn('pass_turn'),
-    // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
-    ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
     ...plan.rowsAhead.map((operand): TileOp => ({
       op: 'load_rows',
       operand,
       guard: guardOf(valuesOf(plan.epilogue), operand),
     })),
+    // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
+    ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
     { op: 'wgmma_wait', pending: 0 },
     ...release,
   ]
