@@ -2,6 +2,7 @@
 import {
   getKernels,
   openDevice,
+  type Artifact,
   type Checks,
   type Device,
   type GemmArguments,
@@ -16,7 +17,7 @@ const RUNS = 3
 
 export async function virtualPart(): Promise<Measurement[]> {
   const device = await openDevice('virtual-sm100')
-  const measurements = [...(await tensorGemm(device)), ...(await naiveGemm(device))]
+  const measurements = [...(await tensorGemm(device)), ...(await naiveGemm(device)), await largeModule(device)]
   await device.close()
   return measurements
 }
@@ -80,4 +81,20 @@ async function naiveGemm(device: Device): Promise<Measurement[]> {
     { part: 'virtual', what: `${what}: MACs`, value: n ** 3 / value / 1000, unit: 'M/s', goal: null },
     { part: 'virtual', what: `${what}: warp instructions`, value: stats.warpInstructions / value / 1000, unit: 'M/s', goal: null }, // prettier-ignore
   ]
+}
+
+/** What a module costs before its first launch: a megabyte of PTX, many copies of one tensor-core kernel. */
+async function largeModule(device: Device): Promise<Measurement> {
+  const args = squareGemm(device, 'bf16', 256, false)
+  const ptx = ((await getKernels(args, { limit: 1 })[0]!.compile(args)) as Artifact).ptx()!
+  const start = ptx.indexOf('.visible .entry')
+  const end = ptx.indexOf('\n}\n', start) + 3
+  const [head, kernel, tail] = [ptx.slice(0, start), ptx.slice(start, end), ptx.slice(end)]
+  const [, name] = /entry\s+(\w+)/.exec(kernel)!
+  const copies = Math.ceil((1 << 20) / kernel.length)
+  const text = [head, ...Array.from({ length: copies }, (_, i) => kernel.replaceAll(name!, `${name}_${i}`)), tail].join(
+    '\n',
+  )
+  const value = await medianTime(RUNS, () => device.loadModule(text, { name: 'large' }))
+  return { part: 'virtual', what: `load a module, ${copies} kernels in ${(text.length / 2 ** 20).toFixed(1)} MiB of PTX`, value, unit: 'ms', goal: 100 } // prettier-ignore
 }

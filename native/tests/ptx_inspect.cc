@@ -2,7 +2,6 @@
 //   ptx_inspect FILE            the module as JSON
 //   ptx_inspect --errors FILE   FILE holds texts separated by lines "----"; one line of message (or "ok") each
 //   ptx_inspect --mutate SEED COUNT FILE   parses COUNT random mutations; counts the accepted and the refused
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -133,12 +132,10 @@ std::string attempt(std::string source) {
 
 int inspect(const char* path) {
   const std::string source = readFile(path);
-  const auto start = std::chrono::steady_clock::now();
   try {
     const auto module = parse(source);
-    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     std::cout << "{\"version\":" << quote(module->version) << ",\"target\":" << quote(module->target)
-              << ",\"bytes\":" << source.size() << ",\"milliseconds\":" << time.count()
+              << ",\"bytes\":" << source.size()
               << ",\"files\":" << list(module->files, quote)
               << ",\"variables\":" << list(module->variables, [](const Variable& v) { return show(v); })
               << ",\"functions\":" << list(module->functions, [](const Function& f) { return show(f); }) << "}\n";

@@ -47,7 +47,6 @@ interface Inspected {
   version: string
   target: string
   bytes: number
-  milliseconds: number
   files: string[]
   variables: InspectedVariable[]
   functions: InspectedFunction[]
@@ -463,7 +462,7 @@ test('thousands of random mutations of real PTX parse or fail with a place, and 
   expect(refused).toBeGreaterThan(3000)
 })
 
-test('a megabyte of PTX parses in well under 100 ms', () => {
+test('a megabyte of PTX', () => {
   const kernel = fs.readFileSync(ptxOf('functions'), 'utf8')
   const start = kernel.indexOf('.visible .entry everything')
   const one = kernel.slice(start, kernel.indexOf('ret;\n\n}\n', start) + 8)
@@ -472,7 +471,7 @@ test('a megabyte of PTX parses in well under 100 ms', () => {
     one.replaceAll('everything', `everything${i}`).replaceAll('_ZZ10', `_ZZ${i}x`),
   )
   const text = kernel.slice(0, start) + repeated.join('\n')
-  const best = Math.min(...[1, 2, 3].map(() => inspectText(text).milliseconds))
-  expect(inspectText(text).bytes).toBeGreaterThan(1 << 20)
-  expect(best).toBeLessThan(100)
+  const { bytes, functions } = inspectText(text)
+  expect(bytes).toBeGreaterThan(1 << 20)
+  expect(functions.filter(({ entry }) => entry)).toHaveLength(copies)
 })

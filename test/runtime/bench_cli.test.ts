@@ -114,10 +114,14 @@ describe('the comparison', () => {
     const gelu = results.find(({ fusion }) => fusion === 'gelu_tanh_bias')
     expect(Object.keys(gelu.ratios)).toEqual(['plain', 'eager', 'cublaslt'])
     expect(gelu.fusedOverPlain).toBeCloseTo(gelu.ours.median / gelu.plain.median)
+    expect(gelu.fusedOverSameTile).toBeCloseTo(gelu.ours.median / gelu.sameTile.median)
+    // Two products of half the columns; a kernel with one has no other tile.
+    expect(results.map(({ fusion, sameTile }) => [fusion, sameTile !== null])).toEqual(results.map(({ fusion }) => [fusion, fusion !== null]))
     expect(results.find(({ group }) => group === 'i8').error).toBe(0)
     const report = readFileSync(out, 'utf8')
     expect(ended.stdout).toContain(report)
     expect(report).toMatch(/^bf16 gelu_tanh_bias: fused \/ plain +1 /m)
+    expect(report).toMatch(/^bf16 swiglu: fused \/ plain, same tile +1 /m)
     expect(report).toMatch(/^all 11 results within their bounds$/m)
   }, 120_000) // prettier-ignore
 
