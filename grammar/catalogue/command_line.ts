@@ -60,12 +60,16 @@ export const commandLineErrors = {
       help: `write ${code(`--dims ${example}`)}`,
     }),
   }),
-  KTL4107: entry<{ readonly what: string; readonly reasons: readonly string[] }>({
+  KTL4107: entry<{ readonly what: string; readonly reasons: readonly string[]; readonly help: string }>({
     title: 'no instance',
     explain: 'No instance of the kernel is left by the options, or the targets take none; the notes say why.',
     wrong: { command: 'ktl inspect samples/dgemm.ktl --stage tile' },
     right: { command: 'ktl inspect samples/gemm.ktl --stage tile' },
-    word: ({ what, reasons }) => ({ message: `no instance of ${what}`, ...(reasons.length > 0 && { notes: reasons }) }),
+    word: ({ what, reasons, help }) => ({
+      message: `no instance of ${what}`,
+      ...(reasons.length > 0 && { notes: reasons }),
+      help,
+    }),
   }),
   // KTL4108 said that a command is not available yet; all are.
 }

@@ -5,8 +5,10 @@ import { epilogueFromOptions } from './epilogue.ts'
 import type { Alignment, Backend, FamilySpace } from '../discovery/space.ts'
 import type { PlannedInstance } from '../discovery/planned.ts'
 import type { FusionShape } from '../discovery/fusion.ts'
+import type { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../fail.ts'
 import { illegal, orderOf, typesOf, type ChoiceOptions, type Pairs } from './options.ts'
+import { plural } from './output.ts'
 
 export interface InstanceOptions extends ChoiceOptions {
   readonly target: TargetArch
@@ -55,6 +57,25 @@ export class Rejections {
     return [...this.#counts].sort((a, b) => b[1] - a[1]).map(([reason, count]) => `${count}x ${reason}`)
   }
 }
+
+/** KTL4107 for options that leave none: why, and which of them to change. */
+export function noInstance(what: string, rejected: Rejections, { target, design }: InstanceOptions, backends: readonly Backend[]): KtlError {
+  const reasons = rejected.reasons.slice(0, 5)
+  const missing = design !== undefined && design !== 'sm80' && !backends.includes(design)
+  const code = /KTL\d+/.exec(reasons[0] ?? '')?.[0]
+  const help = missing
+    ? `\`--design ${design}\` has no kernels for ${target}; it takes ${backends.join(', ')}`
+    : `${code ? `\`ktl explain ${code}\` says more; ` : ''}other types, orders or targets may have one`
+  return ktlError('KTL4107', { what, reasons, help })
+} // prettier-ignore
+
+/** The same for an index beyond the last of `count` instances. */
+export const noIndex = (name: string, index: number, count: number): KtlError =>
+  ktlError('KTL4107', {
+    what: `${name} with index ${index}`,
+    reasons: [`the arguments have ${plural(count, 'instance')}`],
+    help: `\`--index\` takes 0 to ${count - 1}`,
+  })
 
 /** The consistent choices of dtypes that `--type` leaves. */
 export function chosenTypes(family: KernelFamily, given: Pairs = {}): readonly TypeChoice[] {

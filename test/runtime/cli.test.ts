@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { ktl, records } from './cli.ts'
+import { folder, ktl, records } from './cli.ts'
 
 const COMMANDS = [
   'run',
@@ -70,7 +70,12 @@ describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
     ['kernel: which', ['run', 'samples/elementwise.ktl', '--dims', 'i=1,j=1'], 'KTL4104', '`axpby` and `scaled_amax`'],
     ['kernel: none of that name', ['run', 'samples/elementwise.ktl', '--kernel', 'axpy'], 'KTL4105', 'did you mean `axpby`?'],
     ['device', [...gemm, '--device', 'gpu'], 'KTL4103', 'virtual-sm100'],
-    ['index', [...gemm, '--index', '1000'], 'KTL4107', 'the arguments have'],
+    ['index', [...gemm, '--index', '1000'], 'KTL4107', '`--index` takes 0 to '],
+    ['inspect: index', ['inspect', 'samples/gemm.ktl', '--stage', 'plan', '--index', '99999'], 'KTL4107', '`--index` takes 0 to '],
+    ['inspect: a design of another target', ['inspect', 'samples/gemm.ktl', '--stage', 'plan', '--target', 'sm_90a', '--design', 'sm100'], 'KTL4107', 'it takes sm90, simt'],
+    ['inspect: types without a tensor core', ['inspect', 'samples/dgemm.ktl', '--stage', 'tile'], 'KTL4107', '`ktl explain KTL2928`'],
+    ['build: a design of another target', ['build', 'samples/gemm.ktl', '--emit', 'cuda', '--out', path.join(folder, 'none'), '--design', 'sm90'], 'KTL4107', 'it takes sm100, simt'],
+    ['selftest: no such case', ['selftest', '--filter', 'sparse'], 'KTL4107', 'without `--filter`'],
     ['instance', [...gemm, '--instance', 'ktl.gemm'], 'KTL4105', '`ktl.gemm`'],
     ['instance and all', [...gemm, '--index', '0', '--all'], 'KTL4103', 'beside it'],
     ['stage', ['inspect', 'samples/gemm.ktl', '--stage', 'tiel'], 'KTL4103', 'ast, tensor, plan, tile'],

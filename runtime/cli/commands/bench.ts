@@ -13,7 +13,7 @@ import { deviceKey, tuning, withoutTuning } from '../../tuning.ts'
 import { makeBench, planBench, type BenchProblem } from '../bench_problem.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
-import { describeTypes } from '../instances.ts'
+import { describeTypes, noIndex } from '../instances.ts'
 import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
 import { plural, type Json } from '../output.ts'
 import { describeDims, type ArgumentOptions } from '../run_arguments.ts'
@@ -110,7 +110,7 @@ function chooseKernels({ args, prepared }: BenchProblem, options: BenchOptions):
   }
   if (tune || all || top !== undefined) return kernels
   if (index < kernels.length) return [kernels[index]!]
-  throw ktlError('KTL4107', { what: `${name} with index ${index}`, reasons: [`the arguments have ${plural(kernels.length, 'instance')}`] })
+  throw noIndex(name, index, kernels.length)
 } // prettier-ignore
 
 function printHeader({ prepared: { plan, operands, assumptions } }: BenchProblem, device: Device, { out }: Context): void {

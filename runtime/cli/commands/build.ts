@@ -8,7 +8,7 @@ import type { KtlProgram } from '../../program.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { addAotOptions, buildAot, targetsOption, type AotOptions } from './build_aot.ts'
-import { instancesOf, Rejections } from '../instances.ts'
+import { instancesOf, noInstance, Rejections } from '../instances.ts'
 import {
   addChoiceOptions,
   DESIGNS,
@@ -98,10 +98,9 @@ async function compiled(programs: readonly KtlProgram[], options: BuildOptions, 
   const instances = programs.flatMap((program) =>
     chosenKernels(program, options.kernel).flatMap(({ family }) => {
       const rejections = new Rejections()
-      const { taken, more } = take(instancesOf(ktlProvider.spaceOf(family), options, rejections), options.limit)
-      if (taken.length === 0) {
-        throw ktlError('KTL4107', { what: `${family.name} for ${options.target}`, reasons: rejections.reasons.slice(0, 5) })
-      }
+      const space = ktlProvider.spaceOf(family)
+      const { taken, more } = take(instancesOf(space, options, rejections), options.limit)
+      if (taken.length === 0) throw noInstance(`${family.name} for ${options.target}`, rejections, options, space.backends(options.target))
       if (more) out.note(`${family.name}: the first ${options.limit} instances; narrow them down or raise --limit`)
       return taken
     }),

@@ -11,7 +11,7 @@ import { ktlError } from '../../fail.ts'
 import type { ImageKind } from '../../toolchain/compile.ts'
 import path from 'node:path'
 import type { Context } from '../context.ts'
-import { instancesOf, Rejections } from '../instances.ts'
+import { instancesOf, noInstance, Rejections } from '../instances.ts'
 import { illegal, integerOption, TARGETS, type InstanceOptions } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
@@ -127,8 +127,10 @@ async function chosen(files: readonly string[], options: AotOptions, { out, sign
     signal.throwIfAborted()
   }
   if (count > 0) return { count, instances: () => take() }
-  const reasons = filter === undefined ? rejections.reasons.slice(0, 5) : [`no name contains ${filter}`]
-  throw ktlError('KTL4107', { what: `${files.join(', ') || 'the library'} for ${options.target.join(', ')}`, reasons })
+  const what = `${files.join(', ') || 'the library'} for ${options.target.join(', ')}`
+  if (filter !== undefined) throw ktlError('KTL4107', { what, reasons: [`no name contains ${filter}`], help: '`ktl list` prints the names' })
+  const [target] = options.target
+  throw noInstance(what, rejections, { ...options, target: target! }, spaces.flatMap((space) => space.backends(target!)))
 } // prettier-ignore
 
 async function spacesOf(files: readonly string[], { kernel, library }: AotOptions, { out }: Context): Promise<readonly FamilySpace[]> {

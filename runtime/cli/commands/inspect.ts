@@ -11,7 +11,7 @@ import type { CallableKernel, KtlProgram } from '../../program.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { disassemble, requireDisassembler } from '../disassemble.ts'
-import { chosenOrders, chosenTypes, fusionOf, instancesOf, Rejections } from '../instances.ts'
+import { chosenOrders, chosenTypes, fusionOf, instancesOf, noIndex, noInstance, Rejections } from '../instances.ts'
 import { addInstanceOptions, integerOption, wordOption, type InstanceOptions } from '../options.ts'
 import { printAst } from '../print_ast.ts'
 import { printPlan } from '../print_plan.ts'
@@ -82,15 +82,14 @@ function chooseInstance({ family }: CallableKernel, options: InspectOptions): Pl
   const { stage, instance: name, index = 0 } = options
   const rejected = new Rejections()
   let position = 0
-  for (const instance of instancesOf(ktlProvider.spaceOf(family), options, rejected)) {
+  const space = ktlProvider.spaceOf(family)
+  for (const instance of instancesOf(space, options, rejected)) {
     // Only tensor-core kernels go through tile IR.
     if (stage === 'tile' && instance.plan.kind === 'simt' && (name ?? options.design) === undefined) continue
     if (name === undefined ? position++ === index : instance.name === name) return instance
   }
-  const what =
-    name ??
-    (index > 0 ? `${family.name} with index ${index} (there are ${position})` : `${family.name} for ${options.target}`)
-  throw ktlError('KTL4107', { what, reasons: rejected.reasons.slice(0, 5) })
+  if (name === undefined && position > 0) throw noIndex(family.name, index, position)
+  throw noInstance(name ?? `${family.name} for ${options.target}`, rejected, options, space.backends(options.target))
 }
 
 async function instanceText(
@@ -107,6 +106,7 @@ async function instanceText(
     throw ktlError('KTL4107', {
       what: `${name} with tile IR`,
       reasons: ['plain kernels are generated from the tensor IR itself'],
+      help: '`--stage tensor` and `--stage cuda` print it',
     })
   }
   const { cuda } = instance.generated

@@ -8,7 +8,7 @@ import { KtlKernel } from '../../kernel_ktl.ts'
 import { formatError, verify, type Verification } from '../../verify.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
-import { describeTypes } from '../instances.ts'
+import { describeTypes, noIndex } from '../instances.ts'
 import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
 import { milliseconds, plural, type Json } from '../output.ts'
 import {
@@ -122,7 +122,7 @@ function chooseKernels({ args }: PreparedArguments, name: string, options: RunOp
   }
   if (all) return kernels
   if (index < kernels.length) return [kernels[index]!]
-  throw ktlError('KTL4107', { what: `${name} with index ${index}`, reasons: [`the arguments have ${plural(kernels.length, 'instance')}`] })
+  throw noIndex(name, index, kernels.length)
 } // prettier-ignore
 
 function printHeader(name: string, { plan: { types, extents }, operands, assumptions }: PreparedArguments, options: RunOptions, device: Device, { out }: Context): void {

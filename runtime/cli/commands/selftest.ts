@@ -39,7 +39,12 @@ async function selftest({ device: spec, filter, limit }: SelftestOptions, contex
   const cases = (await deviceCases())
     .filter(({ name }) => filter === undefined || name.includes(filter))
     .slice(0, limit)
-  if (cases.length === 0) throw ktlError('KTL4107', { what: `case with ${filter} in its name`, reasons: [] })
+  if (cases.length === 0)
+    throw ktlError('KTL4107', {
+      what: `case with ${filter} in its name`,
+      reasons: [],
+      help: 'without `--filter` all run, and their names are printed',
+    })
   const device = await openDevice(spec)
   const started = performance.now()
   const tally: Tally = { pass: 0, failed: [], skipped: 0, kernels: new Set() }
