@@ -20,6 +20,11 @@ describe('bench', () => {
     expect(lastLine(ended)).toMatch(/^ +[\d,]+ +1 {2}ktl\.gemm_sm100_tnt_Af16_Bf16_outf32_/)
   })
 
+  test('kernels for sm_80 on a later device', async () => {
+    const args = ['bench', '--device', 'virtual-sm90', '--dims', 'm=64,n=64,k=64', '--type', 'A=f16', '--design', 'sm80', '--json']
+    expect(records(await ktl(args))).toMatchObject([{ kind: 'bench', instance: expect.stringMatching(/^ktl\.gemm_sm80_/) }])
+  }) // prettier-ignore
+
   test('a file, with an epilogue; records', async () => {
     const ended = await ktl([
       'bench', 'samples/gemm.ktl', '--device', 'virtual-sm100', '--dims', 'm=64,n=64,k=64', '--type', 'T=bf16,O=bf16', '--epilogue', 'relu(acc*alpha+C)', '--arg', 'alpha=2', '--json',

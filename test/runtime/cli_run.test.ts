@@ -56,6 +56,13 @@ describe('run', () => {
     expect(lastLine(ended)).toMatch(/^PASS {2}3 of 3 instances pass, max error /)
   })
 
+  test.each(['sm80', 'sm90', 'simt'])('--design %s on a device of 9.0', async (design) => {
+    const ended = await ktl([...GEMM, '--device', 'virtual-sm90', '--design', design])
+    expect([ended.status, ended.stderr]).toEqual([0, ''])
+    expect(ended.stdout).toContain(`instance  ktl.gemm_${design}_ttt_`)
+    expect(lastLine(ended)).toMatch(/^PASS/)
+  })
+
   test('--instance and --index choose, seeds change the inputs', async () => {
     const [{ instance }] = records(await ktl([...GEMM, '--index', '1', '--json'])) as [{ instance: string }]
     const [named] = records(await ktl([...GEMM, '--instance', instance, '--seed', '5', '--json']))

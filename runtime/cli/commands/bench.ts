@@ -14,7 +14,16 @@ import { makeBench, planBench, type BenchProblem } from '../bench_problem.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { describeTypes, noIndex } from '../instances.ts'
-import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
+import {
+  addChoiceOptions,
+  designFilter,
+  DESIGNS,
+  deviceOption,
+  illegal,
+  integerOption,
+  pairs,
+  wordOption,
+} from '../options.ts'
 import { plural, type Json } from '../output.ts'
 import { describeDims, type ArgumentOptions } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
@@ -98,7 +107,7 @@ function checkSelection({ instance, index, top, all, tune }: BenchOptions): void
 function chooseKernels({ args, prepared }: BenchProblem, options: BenchOptions): readonly KtlKernel[] {
   const { design, instance, index = 0, top, all, tune } = options
   const limit = all || instance !== undefined ? Infinity : (top ?? (tune ? TUNE_TOP : index + 1))
-  const find = () => getKernels(args, { limit, metadataFilter: ({ design: { kind } }) => design === undefined || kind === design })
+  const find = () => getKernels(args, { limit, ...designFilter(design) })
   const found = tune ? withoutTuning(find) : find()
   const name = prepared.plan.family.name
   if (found.length === 0) throw ktlError('KTL4042', { what: `these arguments of \`${name}\``, reasons: found.why?.split('\n').slice(1, 7).map((line) => line.trim()) ?? [] })

@@ -9,7 +9,16 @@ import { formatError, verify, type Verification } from '../../verify.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { describeTypes, noIndex } from '../instances.ts'
-import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
+import {
+  addChoiceOptions,
+  designFilter,
+  DESIGNS,
+  deviceOption,
+  illegal,
+  integerOption,
+  pairs,
+  wordOption,
+} from '../options.ts'
 import { milliseconds, plural, type Json } from '../output.ts'
 import {
   describeDims,
@@ -107,7 +116,7 @@ function checkSelection({ instance, index, all, trace }: RunOptions): void {
 function chooseKernels({ args }: PreparedArguments, name: string, options: RunOptions): readonly KtlKernel[] {
   const { design, instance, index = 0, all, limit } = options
   const count = instance !== undefined ? Infinity : all ? limit : index + 1
-  const found = getKernels(args, { limit: count, metadataFilter: ({ design: { kind } }) => design === undefined || kind === design })
+  const found = getKernels(args, { limit: count, ...designFilter(design) })
   const kernels = found.filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
   if (kernels.length === 0) {
     // The first line is a headline, when there are others.
