@@ -105,7 +105,7 @@ async function prepare(folder: string): Promise<void> {
   for (const problem of problems) {
     try {
       const { args, plain } = await open(problem, onPaper(device))
-      lists.push(candidates(args, tuned).map((kernel) => (plain ? [kernel, sameTile(kernel, plain) ?? []].flat() : [kernel])))
+      lists.push(candidates(args, tuned, problem.cc).map((kernel) => (plain ? [kernel, sameTile(kernel, plain) ?? []].flat() : [kernel])))
       if (plain) lists.push(candidates(plain, tuned).map((kernel) => [kernel]))
     } catch (error) {
       process.stderr.write(`${problem.name}: ${(error as Error).message}\n`)
@@ -205,7 +205,7 @@ async function prefetch(problem: Problem | undefined, device: Device, artifacts:
   try {
     const { args, plain } = await open(problem, onPaper(device))
     for (const given of plain ? [args, plain] : [args]) {
-      await Promise.allSettled(candidates(given, tuned).map((kernel) => artifacts.get(kernel, given)))
+      await Promise.allSettled(candidates(given, tuned, problem.cc).map((kernel) => artifacts.get(kernel, given)))
     }
   } catch {
     // No kernel for it.

@@ -86,7 +86,7 @@ interface Contestant {
 
 async function compareSides(problem: Problem, opened: Opened, rivals: readonly Rival[], options: MeasureOptions): Promise<Result> {
   const { timer, peer, rounds } = options
-  const found = await search(opened.args, options)
+  const found = await search(opened.args, options, { cc: problem.cc })
   const { best, first, bestOf4 } = found
   const plain = opened.plain === null ? null : await bestPlain(opened.plain, options)
   const same = opened.plain === null ? null : await plainOfSameTile(best.subject.kernel, opened.plain, options)
@@ -122,7 +122,7 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
 
 async function bestPlain(args: RuntimeArguments, options: MeasureOptions) {
   const known = options.knownPlain.get(problemOf(args))
-  const { best } = await search(args, options, known)
+  const { best } = await search(args, options, { only: known })
   options.knownPlain.set(problemOf(args), best.subject.kernel.metadata.kernelName)
   return best
 }
@@ -133,8 +133,12 @@ async function plainOfSameTile(fused: KtlKernel, args: RuntimeArguments, { artif
 } // prettier-ignore
 
 /** The fastest instance, the cost model's first, and the best of its first four, as far as short rounds tell. */
-async function search(args: RuntimeArguments, { timer, artifacts, tuned }: MeasureOptions, only?: string) {
-  const listed: readonly KtlKernel[] = candidates(args, tuned)
+async function search(
+  args: RuntimeArguments,
+  { timer, artifacts, tuned }: MeasureOptions,
+  { only, cc }: { only?: string | undefined; cc?: number | undefined },
+) {
+  const listed: readonly KtlKernel[] = candidates(args, tuned, cc)
   const kernels = only === undefined ? listed : listed.filter(({ metadata }) => metadata.kernelName === only)
   const artifactOf = (kernel: KtlKernel, given: RuntimeArguments) => artifacts.get(kernel, given)
   const onFailure = (kernelName: string, reason: string): void =>

@@ -90,8 +90,8 @@ export async function open(problem: Problem, allocate: Allocate): Promise<Opened
 }
 
 /** The first of the cost model's list, whatever has been tuned on this machine. Throws when there are none. */
-export function candidates(args: RuntimeArguments, count: number): readonly KtlKernel[] {
-  const found = withoutTuning(() => getKernels(args, { limit: count }))
+export function candidates(args: RuntimeArguments, count: number, cc?: number): readonly KtlKernel[] {
+  const found = withoutTuning(() => getKernels(args, { limit: count, ...(cc !== undefined && { cc }) }))
   const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
   if (kernels.length > 0) return kernels
   throw new Error(`no kernel: ${found.why?.split('\n').slice(0, 2).join(' ') ?? ''}`)

@@ -45,6 +45,8 @@ export interface Problem {
   readonly rivals: readonly Rival[]
   /** Sums of fp8 products in the tensor core's own precision, without promotion: on both sides. */
   readonly fastAccumulation?: boolean
+  /** Compute capability whose kernels are timed, older than the device's; default: the device's own. */
+  readonly cc?: number
   /** The least cuBLAS time / ktl time to reach; null: it is only reported. */
   readonly goal: number | null
 }
@@ -77,6 +79,11 @@ function plain(group: string, { a, out }: Types, orderB: Problem['orderB'], shap
   const fast = a === 'e4m3' ? { fastAccumulation: true } : {}
   return { name, group, shape, a, b: a, out, orderB, fusion: null, rivals: ['plain'], goal, ...fast }
 }
+
+/** What devices of 8.x get: mma.sync and cp.async instead of wgmma and TMA. Only reported. */
+const older = (types: Types, orderB: Problem['orderB'], shape: Shape): Problem => ({
+  ...plain('sm80', types, orderB, shape, 0), name: `sm80 ${describeShape(shape)} ${types.name} ${orderB}`, cc: 80, goal: null,
+}) // prettier-ignore
 
 const FUSIONS: readonly Fusion[] = [
   { name: 'relu_axpby', text: 'relu(acc*alpha+C)', operands: { C: 'mn' }, scalars: { alpha: 2 }, rivals: ['plain', 'eager', 'compile'] },
@@ -113,6 +120,11 @@ export const PROBLEMS: readonly Problem[] = [
     plain('i8', { name: 'i8', a: 'i8', out: 'i32' }, 'nk', shape, 0.97),
     plain('fp8', { name: 'fp8', a: 'e4m3', out: 'bf16' }, 'nk', shape, 0.97),
   ]),
+  ...[cube(1024), cube(4096), cube(8192)].map((shape) => older(BF16, 'nk', shape)),
+  older(BF16, 'kn', cube(4096)),
+  older(F16, 'nk', cube(4096)),
+  older({ name: 'tf32', a: 'f32', out: 'f32' }, 'nk', cube(4096)),
+  older({ name: 'i8', a: 'i8', out: 'i32' }, 'nk', cube(4096)),
   ...PLAIN_SHAPES.map((shape) => plain('f16 nk', F16, 'nk', shape, 0.95)),
   ...PLAIN_SHAPES.map((shape) => plain('f16 kn', F16, 'kn', shape, 0.95)),
   ...[BF16, F16].flatMap((types) =>

@@ -100,7 +100,7 @@ function formatSummary(groups: readonly string[], results: readonly Result[]): s
   for (const group of groups) {
     const own = results.filter(({ problem }) => problem.group === group)
     const [{ problem }] = own as [Result]
-    for (const rival of RIVALS) add(`${group}: ${NAMES[rival]} / ktl`, named(own, (result) => speedup(result, rival)), rival === 'plain' && problem.fusion ? '' : `>= ${problem.goal ?? 1}`) // prettier-ignore
+    for (const rival of RIVALS) add(`${group}: ${NAMES[rival]} / ktl`, named(own, (result) => speedup(result, rival)), problem.goal === null || (rival === 'plain' && problem.fusion) ? '' : `>= ${problem.goal}`) // prettier-ignore
     add(
       `${group}: fused / plain`,
       named(own, ({ ours, plain }) => share(ours, plain)),
@@ -112,13 +112,14 @@ function formatSummary(groups: readonly string[], results: readonly Result[]): s
       '< 1.03',
     )
   }
-  const plain = results.filter(({ problem }) => problem.fusion === null)
+  const own = results.filter(({ problem }) => problem.cc === undefined)
+  const plain = own.filter(({ problem }) => problem.fusion === null)
   add(
     'all plain: cuBLAS / ktl',
     named(plain, (result) => speedup(result, 'plain')),
     '>= 1.00',
   )
-  const searched = results.filter(({ tried }) => tried > 1)
+  const searched = own.filter(({ tried }) => tried > 1)
   add(
     'first choice / best',
     named(searched, ({ first, ours }) => share(first, ours)),

@@ -105,13 +105,13 @@ const compare = (...args: string[]): Promise<Run> =>
 describe('the comparison', () => {
   test('every kind of problem, checked against another implementation of inputs and epilogues', async () => {
     const [json, out] = [path.join(folder, 'results.jsonl'), path.join(folder, 'results', 'report.txt')]
-    const only = 'bf16 kn 4096^3,bf16 nk 64x512^3,relu_axpby 4096^3,gelu_tanh_bias 4096^3,swiglu 4096^3,tf32 4096^3,i8 4096^3,fp8 4096^3,f16 nk 512^3,matrix f16 softplus 4096^3'
+    const only = 'bf16 kn 4096^3,bf16 nk 64x512^3,relu_axpby 4096^3,gelu_tanh_bias 4096^3,swiglu 4096^3,tf32 4096^3,i8 4096^3,fp8 4096^3,f16 nk 512^3,matrix f16 softplus 4096^3,sm80 4096^3 tf32'
     const ended = await compare('--fake', '--device', 'virtual-sm100', '--shrink', '40', '--tuned', '2', '--only', only, '--json', json, '--out', out)
     expect([ended.status, ended.stderr]).toEqual([0, ''])
     const lines = readFileSync(json, 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line))
     const results = lines.filter(({ kind }) => kind === 'comparison')
     expect(results.map(({ name, pass }) => [name, pass])).toEqual(results.map(({ name }) => [name, true]))
-    expect(results.length).toBe(11)
+    expect(results.length).toBe(12)
     for (const { kind, tried, ours, ratios, rivals } of results) {
       expect([kind, tried]).toEqual(['comparison', 2])
       for (const [name, ratio] of Object.entries(ratios)) expect(ratio).toBeCloseTo(rivals[name].median / ours.median)
@@ -123,11 +123,14 @@ describe('the comparison', () => {
     // Two products of half the columns; a kernel with one has no other tile.
     expect(results.map(({ fusion, sameTile }) => [fusion, sameTile !== null])).toEqual(results.map(({ fusion }) => [fusion, fusion !== null]))
     expect(results.find(({ group }) => group === 'i8').error).toBe(0)
+    // On any device, and no part of the summary.
+    expect(results.find(({ group }) => group === 'sm80').kernelName).toMatch(/^ktl\.gemm_tf32_sm80_/)
     const report = readFileSync(out, 'utf8')
     expect(ended.stdout).toContain(report)
     expect(report).toMatch(/^bf16 gelu_tanh_bias: fused \/ plain +1 /m)
+    expect(report).toMatch(/^all plain: cuBLAS \/ ktl +7 /m)
     expect(report).toMatch(/^bf16 swiglu: fused \/ plain, same tile +1 /m)
-    expect(report).toMatch(/^all 11 results within their bounds$/m)
+    expect(report).toMatch(/^all 12 results within their bounds$/m)
   }, 120_000) // prettier-ignore
 
   test('kernels are prepared for an H100 without one, and kept by their text', async () => {
