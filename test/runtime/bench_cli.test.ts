@@ -25,6 +25,14 @@ describe('bench', () => {
     expect(records(await ktl(args))).toMatchObject([{ kind: 'bench', instance: expect.stringMatching(/^ktl\.gemm_sm80_/) }])
   }) // prettier-ignore
 
+  test('the fastest of one kind of design is not what callers get', async () => {
+    const env = { KTL_TUNING_FILE: path.join(folder, 'designs.json') }
+    const ended = await ktl([...BENCH, '--tune', '--design', 'simt', '--top', '2', '--json'], { env })
+    expect([ended.status, ended.stderr]).toEqual([0, ''])
+    expect(records(ended).at(-1)).toMatchObject({ kind: 'tuned', kernelName: expect.stringContaining('_simt_'), file: null })
+    expect(existsSync(env.KTL_TUNING_FILE)).toBe(false)
+  }) // prettier-ignore
+
   test('a file, with an epilogue; records', async () => {
     const ended = await ktl([
       'bench', 'samples/gemm.ktl', '--device', 'virtual-sm100', '--dims', 'm=64,n=64,k=64', '--type', 'T=bf16,O=bf16', '--epilogue', 'relu(acc*alpha+C)', '--arg', 'alpha=2', '--json',
