@@ -188,6 +188,16 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) pair(int* o, int bug) {
   o[32 * rank + i] = x[i];
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) remote(int* o, int bug) {  // a relaxed start, as CUTLASS has it
+  __shared__ __align__(8) u64 bar; int i = threadIdx.x; u32 b = smem(&bar), rank; asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (i == 0) { init(b, 1); if (bug != 1) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+  u32 peer; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(peer) : "r"(b), "r"(rank ^ 1));
+  if (i == 32) asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(peer) : "memory");
+  wait(b, 0); o[64 * rank + i] = i;
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
 `
 
 const ORDERS: Partial<NativeLaunch>[] = [
@@ -295,9 +305,11 @@ describe('Tensor Memory', () => {
 describe('generic accesses of two threads', () => {
   const gpu = new TestDevice(compileToPtx(raceSource))
   const launchOf = (kernel: string): Partial<NativeLaunch> =>
-    kernel === 'pair' ? { grid: [2, 1, 1], block: [32, 1, 1] } : { block: [64, 1, 1] }
+    kernel === 'pair'
+      ? { grid: [2, 1, 1], block: [32, 1, 1] }
+      : { grid: kernel === 'remote' ? [2, 1, 1] : [1, 1, 1], block: [64, 1, 1] }
 
-  test.each(['cta', 'warp', 'rounds', 'named', 'ring', 'flag', 'count', 'pair'])('clean: %s', (kernel) =>
+  test.each(['cta', 'warp', 'rounds', 'named', 'ring', 'flag', 'count', 'pair', 'remote'])('clean: %s', (kernel) =>
     expectClean(gpu, kernel, 0, launchOf(kernel)),
   )
   test('clean: a relaxed arrival behind a fence', () => expectClean(gpu, 'pair', 3, launchOf('pair')))
@@ -313,6 +325,11 @@ describe('generic accesses of two threads', () => {
     ['count', 1, /shared memory at 0x\w+ that .*warp \d .* (stored|loaded)/],
     ['pair', 1, /that CTA rank \d warp 0/],
     ['pair', 2, /that CTA rank \d warp 0/],
+    [
+      'remote',
+      1,
+      /this arrives on mbarrier 0x\w+, with nothing that orders it behind the mbarrier.init by CTA rank \d warp 0/,
+    ],
   ])('reported: %s %i', async (kernel, bug, text) => {
     const results = await everyOrder(gpu, kernel, bug, launchOf(kernel))
     const races = results.flatMap(({ findings }) => findings.filter(({ code }) => code === 'KTL5019'))

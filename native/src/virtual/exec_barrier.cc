@@ -178,7 +178,10 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     Mbarrier& barrier = cta.mbarrier(offset, "arrive");
     if (op.aux & kState) w.at<uint64_t>(op.dst)[i] = barrier.word();
     const uint64_t before = barrier.completed;
-    if (Ordering* order = cta.cluster->ordering.get()) order->arriveMbarrier(w, i, cta, offset, before);
+    if (Ordering* order = cta.cluster->ordering.get()) {
+      order->useMbarrier(w, i, cta, offset, "this arrives on");
+      order->arriveMbarrier(w, i, cta, offset, before);
+    }
     barrier.at(w.now() + (&cta == w.cta ? 0 : timing::kRemoteLatency));
     if (op.aux & (kExpect | kOnlyExpect)) barrier.expect(value[i]);
     if (op.aux & kComplete) barrier.complete(value[i]);
@@ -229,8 +232,10 @@ Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
     const bool done = barrier.passed(parity) || (w.latch[i] != 0 && barrier.completed >= w.latch[i]);
     passed |= uint32_t{done} << i;
     if (done) w.waitUntil(barrier.done[parity]);
-    if (Ordering* order = cta.cluster->ordering.get(); order && done)
+    if (Ordering* order = cta.cluster->ordering.get(); order && done) {
+      order->useMbarrier(w, i, cta, offset, "this waits for");
       order->passMbarrier(w, i, cta, offset, barrier.passed(parity) ? barrier.completed - 1 : w.latch[i] - 1);
+    }
     hash = hash * 31 + barrier.word() + offset;
   });
   w.faultLane = ~0u;

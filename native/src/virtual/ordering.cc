@@ -24,7 +24,7 @@ Ordering::Ordering(Cluster& cluster) : cluster_(cluster) {
              agents = std::make_shared<Clock>(2 * warps_.size() + ctas);
   threads_.resize(warps_.size() * 32);
   for (Thread& thread : threads_) {
-    thread.seen = thread.proxied = threads;
+    thread.seen = thread.begun = thread.proxied = threads;
     thread.published = thread.usable = agents;
   }
   strongOf_.resize(cluster.launch.code->ops.size());
@@ -58,10 +58,11 @@ void Ordering::send(Facts& to, uint32_t thread) {
 }
 
 void Ordering::send(Facts& to, const Warp& w, uint32_t mask) {
-  const Clock *seen = nullptr, *proxied = nullptr, *published = nullptr;
+  const Clock *seen = nullptr, *begun = nullptr, *proxied = nullptr, *published = nullptr;
   forLanes(mask, [&](uint32_t lane) {
     Thread& t = threads_[threadOf(w, lane)];
     if (t.seen.get() != seen) join(to.seen, *(seen = t.seen.get()));
+    if (t.begun.get() != begun) join(to.begun, *(begun = t.begun.get()));
     if (t.proxied.get() != proxied) join(to.proxied, *(proxied = t.proxied.get()));
     if (t.published.get() != published) join(to.published, *(published = t.published.get()));
   });
@@ -69,10 +70,11 @@ void Ordering::send(Facts& to, const Warp& w, uint32_t mask) {
 }
 
 void Ordering::learn(const Warp& w, uint32_t mask, const Facts& facts) {
-  JoinOnce seen(facts.seen), proxied(facts.proxied), published(facts.published);
+  JoinOnce seen(facts.seen), begun(facts.begun), proxied(facts.proxied), published(facts.published);
   forLanes(mask, [&](uint32_t lane) {
     Thread& t = threads_[threadOf(w, lane)];
     seen.into(t.seen);
+    begun.into(t.begun);
     proxied.into(t.proxied);
     published.into(t.published);
   });
@@ -94,8 +96,12 @@ void Ordering::passBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generat
 void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool relaxed) {
   Facts& arrivals = clusterBarrier_.arrivalsOf(generation);
   if (!relaxed) return send(arrivals, w, mask);
+  const Clock* begun = nullptr;
   forLanes(mask, [&](uint32_t lane) {
-    if (const auto& released = threads_[threadOf(w, lane)].released) arrivals.add(*released);
+    const Thread& t = threads_[threadOf(w, lane)];
+    if (t.begun.get() != begun) join(arrivals.begun, *(begun = t.begun.get()));
+    raise(arrivals.begun, threads_.size(), threadOf(w, lane), t.initEpoch);
+    if (t.released) arrivals.add(*t.released);
   });
 }
 void Ordering::passCluster(Warp& w, uint32_t mask, uint64_t generation) {
@@ -290,7 +296,22 @@ void Ordering::initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t off
   forget(cta, offset, 8);
 }
 
+void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what) {
+  const auto found = ctas_[cta.rank].inits.find(offset);
+  if (found == ctas_[cta.rank].inits.end()) return;
+  const Mark& init = found->second;
+  const Thread& t = threads_[threadOf(w, lane)];
+  if (init.agent == threadOf(w, lane) || (*t.seen)[init.agent] >= init.epoch ||
+      (*t.begun)[init.agent] >= init.epoch)
+    return;
+  cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                std::string(what) + " mbarrier " + hex(offset) + ", with nothing that orders it behind the mbarrier.init by " +
+                    by(init.agent / 32, init.pc) +
+                    ": put a barrier between them, behind fence.mbarrier_init.release.cluster where it is relaxed");
+}
+
 void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what) {
+  useMbarrier(w, lane, cta, offset, (std::string(what) + " will signal").c_str());
   const auto found = ctas_[cta.rank].inits.find(offset);
   if (found == ctas_[cta.rank].inits.end()) return;
   const Mark& init = found->second;

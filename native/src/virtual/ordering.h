@@ -13,6 +13,8 @@
 //    neither fence.mbarrier_init nor fence.proxy.async.
 // 4. A generic load of shared bytes that another thread stored, or a store over bytes that another thread
 //    stored or loaded last, with nothing between that orders the two.
+// 5. An operation on an mbarrier that another thread has initialised, with nothing between that orders the
+//    two.
 //
 // What makes an edge: bar and barrier, bar.warp.sync, barrier.cluster (a relaxed arrival: for what is behind
 // a fence), mbarrier arrivals and commits to waits that see their phase, and completions of copies from their
@@ -50,9 +52,11 @@ class Ordering {
   void arriveBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation);
   // `all`: it waits for every thread, so exited ones count as arrived.
   void passBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation, bool all);
-  // `relaxed`: passes on what a fence has released, nothing after it.
+  // `relaxed`: passes on what fences have released, nothing after them.
   void arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool relaxed);
   void passCluster(Warp& w, uint32_t mask, uint64_t generation);
+  // An operation on an mbarrier, about to execute.
+  void useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what);
   void arriveMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
   void passMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
   void syncWarp(Warp& w, uint32_t mask);
@@ -89,7 +93,7 @@ class Ordering {
 
  private:
   struct Thread {
-    ClockPtr seen, proxied, published;
+    ClockPtr seen, begun, proxied, published;
     std::shared_ptr<const Facts> released;  // by its last fence, for relaxed arrivals
     ClockPtr usable;              // of `published`: what a fence::after_thread_sync has made usable
     uint32_t epoch = 1;           // of what it does now; grows with every release and fence

@@ -23,14 +23,15 @@ inline bool join(Clock& into, const Clock& from) {
   return grown != 0;
 }
 
-// What a release passes on. `seen` and `proxied` are indexed by thread of the cluster, `published` by Tensor
-// Memory agent.
+// What a release passes on. All but `published`, by Tensor Memory agent, are indexed by thread of the cluster.
 struct Facts {
   Clock seen;       // generic accesses
+  Clock begun;      // mbarrier.init, where not seen: what fence.mbarrier_init has released
   Clock proxied;    // those with a proxy fence behind them: ordered for the async proxy too
   Clock published;  // tcgen05 operations that a before_thread_sync or a commit made orderable
   void add(const Facts& other) {
     join(seen, other.seen);
+    join(begun, other.begun);
     join(proxied, other.proxied);
     join(published, other.published);
   }
