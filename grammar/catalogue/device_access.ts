@@ -83,7 +83,8 @@ export const access = {
   ),
   KTL5019: finding(
     'race',
-    'Two accesses to the same bytes, one of them a write, are ordered by no barrier, wait or proxy fence. ' +
+    'Two accesses to the same bytes, one of them a write, are ordered by no barrier, wait or proxy fence; or the use of ' +
+      'an mbarrier and its mbarrier.init. ' +
       "`checks: 'full'` looks for them.",
     cuda(
       (wait) => `

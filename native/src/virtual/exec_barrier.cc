@@ -93,7 +93,8 @@ Flow clusterArrive(Warp& w, const Op& op, uint32_t mask) {
     throw Fault{Code::BarrierProtocol, "barrier.cluster.arrive twice by one thread without a wait between"};
   forLanes(mask, [&](uint32_t i) { w.clusterPhase[i] = cluster.barrier.phase + 1; });
   w.clusterArrived |= mask;
-  if (Ordering* order = cluster.ordering.get()) order->arriveCluster(w, mask, cluster.barrier.phase, op.aux != 0);
+  if (Ordering* order = cluster.ordering.get())
+    order->arriveCluster(w, mask, cluster.barrier.phase, op.aux != 0);
   const uint64_t latency = cluster.ctas.size() > 1 ? timing::kRemoteLatency : 0;
   cluster.barrier.latest = std::max(cluster.barrier.latest, w.now() + latency);
   cluster.completeBarrier();

@@ -305,9 +305,10 @@ void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
       (*t.begun)[init.agent] >= init.epoch)
     return;
   cluster_.warn(w, Code::Race, static_cast<int>(lane),
-                std::string(what) + " mbarrier " + hex(offset) + ", with nothing that orders it behind the mbarrier.init by " +
-                    by(init.agent / 32, init.pc) +
-                    ": put a barrier between them, behind fence.mbarrier_init.release.cluster where it is relaxed");
+                std::string(what) + " mbarrier " + hex(offset) +
+                    ", with nothing that orders it behind the mbarrier.init by " + by(init.agent / 32, init.pc) +
+                    ": put a barrier between them, behind fence.mbarrier_init.release.cluster where it "
+                    "is relaxed");
 }
 
 void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what) {
