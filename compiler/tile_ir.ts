@@ -164,10 +164,9 @@ export type TileOp =
       readonly dynamic: boolean
       /** Warpgroups that take turns over the work items; 1: all work on each. */
       readonly turns?: number
-      /** The body computes the origin of its next tile, with `next_origin`. Default: each turn begins with that of its own. */
-      readonly originAhead?: boolean
       readonly body: readonly TileOp[]
     }
+  /** Directly in the body of `for_tiles`: the origin of the next tile, which its turn then does not begin with. */
   | { readonly op: 'next_origin' }
   /** Until the cluster has no more work: the scheduler's loop. */
   | { readonly op: 'while_work'; readonly body: readonly TileOp[] }

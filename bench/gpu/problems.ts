@@ -74,7 +74,13 @@ interface Types {
 const BF16: Types = { name: 'bf16', a: 'bf16', out: 'bf16' }
 const F16: Types = { name: 'f16', a: 'f16', out: 'f16' }
 
-function plain(group: string, { a, out }: Types, orderB: Problem['orderB'], shape: Shape, goal: number): Problem {
+function plain(
+  group: string,
+  { a, out }: Types,
+  orderB: Problem['orderB'],
+  shape: Shape,
+  goal: number | null,
+): Problem {
   const name = `${group} ${describeShape(shape)}`
   const fast = a === 'e4m3' ? { fastAccumulation: true } : {}
   return { name, group, shape, a, b: a, out, orderB, fusion: null, rivals: ['plain'], goal, ...fast }
@@ -82,7 +88,7 @@ function plain(group: string, { a, out }: Types, orderB: Problem['orderB'], shap
 
 /** What devices of 8.x get: mma.sync and cp.async instead of wgmma and TMA. Only reported. */
 const older = (types: Types, orderB: Problem['orderB'], shape: Shape): Problem => ({
-  ...plain('sm80', types, orderB, shape, 0), name: `sm80 ${describeShape(shape)} ${types.name} ${orderB}`, cc: 80, goal: null,
+  ...plain('sm80', types, orderB, shape, null), name: `sm80 ${describeShape(shape)} ${types.name} ${orderB}`, cc: 80,
 }) // prettier-ignore
 
 const FUSIONS: readonly Fusion[] = [

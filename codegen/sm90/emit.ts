@@ -8,6 +8,7 @@ import {
   note,
   ringOf,
   slotAddress,
+  tileOrigin,
   type EmitContext,
 } from '../tensor_core/context.ts'
 import { COMMON_EMITTERS, emitOps, type Emitters } from '../tensor_core/emit.ts'
@@ -31,26 +32,24 @@ function waitForAll(c: EmitContext, where: LineOrigin): void {
   c.out.line('wgmma_wait(acc);', where)
 }
 
-const tileOrigin = (cta: string, { program: { cluster } }: EmitContext): string =>
-  `tile_origin(${cta}${cluster.size > 1 ? ' + cluster_rank' : ''}, units_m, units_n, tile_group)`
-
 export const SM90_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
   for_tiles(op, c) {
     const turns = op.turns ?? 1
     const [first, step] = turns === 1 ? ['first_work', 'gridDim.x'] : ['first_work + warpgroup * gridDim.x', `${turns} * gridDim.x`]
-    if (op.originAhead) c.out.line(`TileOrigin at = ${tileOrigin(first, c)};`)
+    const ahead = op.body.some((inner) => inner.op === 'next_origin')
+    if (ahead) c.out.line(`TileOrigin at = ${tileOrigin(c, first)};`)
     c.out.block(`for (u32 cta = ${first}; cta < works; cta += ${step})`, () => {
-      if (!op.originAhead) c.out.line(`const TileOrigin at = ${tileOrigin('cta', c)};`)
+      if (!ahead) c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
       if (c.role?.name === 'consumer') c.out.line(`${CELL[PTX_CELL[registersOf(c).cells]][0]} acc[${allCells(c)}];`)
       emitOps(op.body, c)
-      if (op.originAhead) c.out.line('at = next;')
+      if (ahead) c.out.line('at = next;')
     })
   },
   next_origin(_, c) {
     c.out.line('TileOrigin next = at;')
     c.out.block('if (cta + gridDim.x < works)', () => {
-      c.out.line(`next = ${tileOrigin('cta + gridDim.x', c)};`)
+      c.out.line(`next = ${tileOrigin(c, 'cta + gridDim.x')};`)
       c.out.line('asm volatile("" : "+r"(next.m), "+r"(next.n), "+r"(next.l));  // here, and not where it is used')
     })
   },

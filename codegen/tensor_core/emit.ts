@@ -14,6 +14,7 @@ import {
   leaderAddress,
   note,
   ringOf,
+  tileOrigin,
   type EmitContext,
 } from './context.ts'
 import { EPILOGUE_EMITTERS } from './emit_epilogue.ts'
@@ -39,9 +40,7 @@ export const COMMON_EMITTERS = {
       ? 'u32 cta = first_work, next_work = 0; cta < works; cta = next_work'
       : 'u32 cta = first_work; cta < works; cta += gridDim.x'
     c.out.block(`for (${loop})`, () => {
-      c.out.line(
-        `const TileOrigin at = tile_origin(cta${c.program.cluster.size > 1 ? ' + cluster_rank' : ''}, units_m, units_n, tile_group);`,
-      )
+      c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
       emitOps(op.body, c)
     })
   },

@@ -31,7 +31,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
   return [
     ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
-    { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, originAhead: !pingpong, body: tile },
+    { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, body: tile },
     ...(plan.stagingSlots > 0 || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
   ]
 } // prettier-ignore

@@ -59,7 +59,8 @@ export class Rejections {
 }
 
 /** KTL4107 for options that leave none: why, and which of them to change. */
-export function noInstance(what: string, rejected: Rejections, { target, design }: InstanceOptions, backends: readonly Backend[]): KtlError {
+export function noInstance(what: string, rejected: Rejections, { target, design }: InstanceOptions, spaces: readonly FamilySpace[]): KtlError {
+  const backends = [...new Set(spaces.flatMap((space) => space.backends(target)))]
   const reasons = rejected.reasons.slice(0, 5)
   const missing = design !== undefined && design !== 'sm80' && !backends.includes(design)
   const code = /KTL\d+/.exec(reasons[0] ?? '')?.[0]

@@ -4,7 +4,6 @@ import { isDType } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import type { DeviceSpec } from '../device.ts'
-import type { GetKernelsOptions } from '../discovery/query.ts'
 import { ktlError } from '../fail.ts'
 
 export const TARGETS = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const
@@ -127,12 +126,6 @@ export function addChoiceOptions(command: Command): Command {
       argument,
     )
 }
-
-/** What `--design` asks of `getKernels`. Kernels for sm_80 run on every later device, which has others for most arguments. */
-export const designFilter = (design: (typeof DESIGNS)[number] | undefined): GetKernelsOptions =>
-  design === undefined
-    ? {}
-    : { ...(design === 'sm80' && { cc: 80 }), metadataFilter: (metadata) => metadata.design.kind === design }
 
 /** Those, and for which target and with which design. */
 export function addInstanceOptions(command: Command): Command {

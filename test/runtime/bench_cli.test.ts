@@ -67,6 +67,12 @@ describe('bench', () => {
     expect(records(await ktl([...BENCH, '--json'], { env }))[0]).toMatchObject({ instance: before!.instance })
   }) // prettier-ignore
 
+  test('no kernel of a design: why', async () => {
+    const ended = await ktl([...BENCH, '--design', 'sm90'])
+    expect(ended.status).toBe(1)
+    expect(ended.stderr).toMatch(/error KTL4042: no kernel supports these arguments of `gemm`\n {2}note: metadataFilter .* refuses all/)
+  }) // prettier-ignore
+
   test.each([
     ['a GPU that is not there', [...BENCH.slice(0, 1), '--device', 'cuda:99', '--dims', 'm=8,n=8,k=8'], 3, 'KTL6005'],
     ['an axis missing', ['bench', '--device', 'virtual-sm100', '--dims', 'm=8,n=8'], 2, 'KTL4106'],

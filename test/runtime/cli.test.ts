@@ -92,6 +92,12 @@ describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
     expect(stderr).not.toMatch(/^\s+at /m)
   }) // prettier-ignore
 
+  test('what a target has instead of a design, each once', async () => {
+    const { status, stderr } = await ktl(['build', '--library', '--design', 'sm90', '--aot', path.join(folder, 'none')])
+    expect(status).toBe(2)
+    expect(stderr).toMatch(/^ {2}help: `--design sm90` has no kernels for sm_100a; it takes sm100, simt$/m)
+  })
+
   test('with --json the diagnostic is a record', async () => {
     const ended = await ktl(['rnu', '--json'])
     expect([ended.status, ended.stderr]).toEqual([2, ''])

@@ -180,7 +180,7 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
     if (op.aux & kState) w.at<uint64_t>(op.dst)[i] = barrier.word();
     const uint64_t before = barrier.completed;
     if (Ordering* order = cta.cluster->ordering.get()) {
-      order->useMbarrier(w, i, cta, offset, "this arrives on");
+      order->useMbarrier(w, i, cta, offset, "this", " arrives on");
       order->arriveMbarrier(w, i, cta, offset, before);
     }
     barrier.at(w.now() + (&cta == w.cta ? 0 : timing::kRemoteLatency));
@@ -234,7 +234,7 @@ Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
     passed |= uint32_t{done} << i;
     if (done) w.waitUntil(barrier.done[parity]);
     if (Ordering* order = cta.cluster->ordering.get(); order && done) {
-      order->useMbarrier(w, i, cta, offset, "this waits for");
+      order->useMbarrier(w, i, cta, offset, "this", " waits for");
       order->passMbarrier(w, i, cta, offset, barrier.passed(parity) ? barrier.completed - 1 : w.latch[i] - 1);
     }
     hash = hash * 31 + barrier.word() + offset;

@@ -296,7 +296,8 @@ void Ordering::initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t off
   forget(cta, offset, 8);
 }
 
-void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what) {
+void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what,
+                           const char* does) {
   const auto found = ctas_[cta.rank].inits.find(offset);
   if (found == ctas_[cta.rank].inits.end()) return;
   const Mark& init = found->second;
@@ -305,14 +306,15 @@ void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
       (*t.begun)[init.agent] >= init.epoch)
     return;
   cluster_.warn(w, Code::Race, static_cast<int>(lane),
-                std::string(what) + " mbarrier " + hex(offset) +
-                    ", with nothing that orders it behind the mbarrier.init by " + by(init.agent / 32, init.pc) +
+                std::string(what) + does + " mbarrier " + hex(offset) +
+                    ", with nothing that orders it behind the mbarrier.init by " +
+                    by(init.agent / 32, init.pc) +
                     ": put a barrier between them, behind fence.mbarrier_init.release.cluster where it "
                     "is relaxed");
 }
 
 void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what) {
-  useMbarrier(w, lane, cta, offset, (std::string(what) + " will signal").c_str());
+  useMbarrier(w, lane, cta, offset, what, " will signal");
   const auto found = ctas_[cta.rank].inits.find(offset);
   if (found == ctas_[cta.rank].inits.end()) return;
   const Mark& init = found->second;

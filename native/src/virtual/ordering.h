@@ -55,8 +55,9 @@ class Ordering {
   // `relaxed`: passes on what fences have released, nothing after them.
   void arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool relaxed);
   void passCluster(Warp& w, uint32_t mask, uint64_t generation);
-  // An operation on an mbarrier, about to execute.
-  void useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what);
+  // An operation on an mbarrier, about to execute; `what` and `does` name it.
+  void useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what,
+                   const char* does);
   void arriveMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
   void passMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
   void syncWarp(Warp& w, uint32_t mask);

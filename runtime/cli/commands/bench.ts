@@ -6,24 +6,14 @@ import { formatTable } from '../../bench/table.ts'
 import { createTimer, type Timer } from '../../bench/timer.ts'
 import { compare, tune, type Candidate, type Tuned } from '../../bench/tune.ts'
 import { ratesOf, workOf } from '../../bench/work.ts'
-import { getKernels } from '../../discovery/query.ts'
-import { ktlError } from '../../fail.ts'
 import { KtlKernel } from '../../kernel_ktl.ts'
 import { deviceKey, tuning, withoutTuning } from '../../tuning.ts'
 import { makeBench, planBench, type BenchProblem } from '../bench_problem.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
-import { describeTypes, noIndex } from '../instances.ts'
-import {
-  addChoiceOptions,
-  designFilter,
-  DESIGNS,
-  deviceOption,
-  illegal,
-  integerOption,
-  pairs,
-  wordOption,
-} from '../options.ts'
+import { chooseKernels } from '../choose_kernels.ts'
+import { describeTypes } from '../instances.ts'
+import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
 import { plural, type Json } from '../output.ts'
 import { describeDims, type ArgumentOptions } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
@@ -86,7 +76,7 @@ async function bench(file: string | undefined, options: BenchOptions, context: C
     const problem = await makeBench(plan, device)
     printHeader(problem, device, context)
     const timer = createTimer(device)
-    const kernels = chooseKernels(problem, options)
+    const kernels = chosen(problem, options)
     let code: ExitCode = EXIT.pass
     if (options.tune) code = await tuneAndRemember(kernels, problem, timer, options, context)
     else await time(kernels, problem, timer, options, context)
@@ -107,23 +97,12 @@ function checkSelection({ instance, index, top, all, tune }: BenchOptions): void
 } // prettier-ignore
 
 /** In the order that callers see; a search starts from the cost model's own. */
-function chooseKernels({ args, prepared }: BenchProblem, options: BenchOptions): readonly KtlKernel[] {
-  const { design, instance, index = 0, top, all, tune } = options
-  const limit = all || instance !== undefined ? Infinity : (top ?? (tune ? TUNE_TOP : index + 1))
-  const find = () => getKernels(args, { limit, ...designFilter(design) })
-  const found = tune ? withoutTuning(find) : find()
-  const name = prepared.plan.family.name
-  if (found.length === 0) throw ktlError('KTL4042', { what: `these arguments of \`${name}\``, reasons: found.why?.split('\n').slice(1, 7).map((line) => line.trim()) ?? [] })
-  const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
-  if (instance !== undefined) {
-    const named = kernels.filter(({ metadata }) => metadata.kernelName === instance)
-    if (named.length > 0) return named
-    throw ktlError('KTL4105', { what: 'instance for these arguments', name: instance, known: kernels.slice(0, 3).map(({ metadata }) => metadata.kernelName) })
-  }
-  if (tune || all || top !== undefined) return kernels
-  if (index < kernels.length) return [kernels[index]!]
-  throw noIndex(name, index, kernels.length)
-} // prettier-ignore
+function chosen({ args, prepared }: BenchProblem, options: BenchOptions): readonly KtlKernel[] {
+  const { top, all, tune } = options
+  const most = all ? Infinity : (top ?? (tune ? TUNE_TOP : null))
+  const choose = () => chooseKernels(args, prepared.plan.family.name, options, most)
+  return tune ? withoutTuning(choose) : choose()
+}
 
 function printHeader({ prepared: { plan, operands, assumptions } }: BenchProblem, device: Device, { out }: Context): void {
   const row = (label: string, text: string): void => out.line(`${label.padEnd(9)} ${text}`)

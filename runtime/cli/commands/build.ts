@@ -100,7 +100,7 @@ async function compiled(programs: readonly KtlProgram[], options: BuildOptions, 
       const rejections = new Rejections()
       const space = ktlProvider.spaceOf(family)
       const { taken, more } = take(instancesOf(space, options, rejections), options.limit)
-      if (taken.length === 0) throw noInstance(`${family.name} for ${options.target}`, rejections, options, space.backends(options.target))
+      if (taken.length === 0) throw noInstance(`${family.name} for ${options.target}`, rejections, options, [space])
       if (more) out.note(`${family.name}: the first ${options.limit} instances; narrow them down or raise --limit`)
       return taken
     }),

@@ -129,8 +129,7 @@ async function chosen(files: readonly string[], options: AotOptions, { out, sign
   if (count > 0) return { count, instances: () => take() }
   const what = `${files.join(', ') || 'the library'} for ${options.target.join(', ')}`
   if (filter !== undefined) throw ktlError('KTL4107', { what, reasons: [`no name contains ${filter}`], help: '`ktl list` prints the names' })
-  const [target] = options.target
-  throw noInstance(what, rejections, { ...options, target: target! }, spaces.flatMap((space) => space.backends(target!)))
+  throw noInstance(what, rejections, { ...options, target: options.target[0]! }, spaces)
 } // prettier-ignore
 
 async function spacesOf(files: readonly string[], { kernel, library }: AotOptions, { out }: Context): Promise<readonly FamilySpace[]> {

@@ -89,7 +89,7 @@ function chooseInstance({ family }: CallableKernel, options: InspectOptions): Pl
     if (name === undefined ? position++ === index : instance.name === name) return instance
   }
   if (name === undefined && position > 0) throw noIndex(family.name, index, position)
-  throw noInstance(name ?? `${family.name} for ${options.target}`, rejected, options, space.backends(options.target))
+  throw noInstance(name ?? `${family.name} for ${options.target}`, rejected, options, [space])
 }
 
 async function instanceText(

@@ -2,23 +2,13 @@ import path from 'node:path'
 import { KtlError } from '../../../grammar/diagnostics.ts'
 import { openDevice, type Device, type DeviceSpec } from '../../device.ts'
 import type { Checks, Order } from '../../devices/execution.ts'
-import { getKernels } from '../../discovery/query.ts'
-import { ktlError } from '../../fail.ts'
 import { KtlKernel } from '../../kernel_ktl.ts'
 import { formatError, verify, type Verification } from '../../verify.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
-import { describeTypes, noIndex } from '../instances.ts'
-import {
-  addChoiceOptions,
-  designFilter,
-  DESIGNS,
-  deviceOption,
-  illegal,
-  integerOption,
-  pairs,
-  wordOption,
-} from '../options.ts'
+import { chooseKernels } from '../choose_kernels.ts'
+import { describeTypes } from '../instances.ts'
+import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
 import { milliseconds, plural, type Json } from '../output.ts'
 import {
   describeDims,
@@ -94,7 +84,7 @@ async function run(file: string, options: RunOptions, context: Context): Promise
   const device = await openDevice(options.device)
   try {
     const prepared = await makeArguments(plan, device)
-    const kernels = chooseKernels(prepared, family.name, options)
+    const kernels = chooseKernels(prepared.args, family.name, options, options.all ? options.limit : null)
     printHeader(family.name, prepared, options, device, context)
     const results: Result[] = []
     for (const kernel of kernels) results.push(await runKernel(kernel, prepared, options, context))
@@ -112,27 +102,6 @@ function checkSelection({ instance, index, all, trace }: RunOptions): void {
     throw illegal(given[1]![0], `no ${given[0]![0]} beside it`, given.map(([name]) => name).join(' '))
   if (all && trace !== undefined) throw illegal('--trace', 'one instance, not --all', trace)
 }
-
-function chooseKernels({ args }: PreparedArguments, name: string, options: RunOptions): readonly KtlKernel[] {
-  const { design, instance, index = 0, all, limit } = options
-  const count = instance !== undefined ? Infinity : all ? limit : index + 1
-  const found = getKernels(args, { limit: count, ...designFilter(design) })
-  const kernels = found.filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
-  if (kernels.length === 0) {
-    // The first line is a headline, when there are others.
-    const why = found.why?.split('\n') ?? []
-    throw ktlError('KTL4042', { what: `these arguments of \`${name}\``, reasons: why.length > 1 ? why.slice(1, 7).map((line) => line.trim()) : why })
-  }
-  if (instance !== undefined) {
-    const named = kernels.filter((kernel) => kernel.metadata.kernelName === instance)
-    if (named.length > 0) return named
-    const names = kernels.map((kernel) => kernel.metadata.kernelName)
-    throw ktlError('KTL4105', { what: 'instance for these arguments', name: instance, known: names.slice(0, 3) })
-  }
-  if (all) return kernels
-  if (index < kernels.length) return [kernels[index]!]
-  throw noIndex(name, index, kernels.length)
-} // prettier-ignore
 
 function printHeader(name: string, { plan: { types, extents }, operands, assumptions }: PreparedArguments, options: RunOptions, device: Device, { out }: Context): void {
   const row = (label: string, text: string): void => out.line(`${label.padEnd(9)} ${text}`)
