@@ -6,7 +6,7 @@ export function printTileProgram(program: TileProgram): string {
   const lines = [`tile program ${program.tensor.kernel}: ${m}x${n}x${k}, ${program.threads} threads`]
   for (const r of program.rings) lines.push(`  ring ${r.name}[${r.slots}]`)
   for (const b of program.buffers)
-    lines.push(`  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.perWarp > 1 ? ` x ${b.perWarp} warps` : ''} of ring ${b.ring}  -- ${b.holds}`) // prettier-ignore
+    lines.push(`  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.per ? ` x ${b.per.count} ${b.per.owner}s` : ''} of ring ${b.ring}  -- ${b.holds}`) // prettier-ignore
   for (const b of program.barriers)
     lines.push(`  barrier ${b.name}[${b.ring}] @${b.offset}: ${b.arrivals.preferred === b.arrivals.fallback ? b.arrivals.preferred : `${b.arrivals.preferred} or ${b.arrivals.fallback}`} arrival(s)${b.txBytes === null ? '' : ` + ${b.txBytes} B`}  -- ${b.meaning}`) // prettier-ignore
   const { tmem, registers } = program
@@ -61,7 +61,7 @@ function printOp(op: TileOp): string {
     case 'stage_write':
       return `stage_write ${op.operand} -> ${op.buffer} (${op.contiguous}-contiguous, swizzle ${op.swizzle})`
     case 'tma_store':
-      return `tma_store ${op.buffer} -> ${op.operand}`
+      return `tma_store ${op.buffer} -> ${op.operand}${op.by === 'warpgroup' ? ' by warpgroup' : ''}`
     case 'direct_store':
       return `direct_store ${op.operand}`
     default: {

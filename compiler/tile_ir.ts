@@ -20,14 +20,20 @@ export interface Ring {
   readonly slots: number
 }
 
+/** One ring of slots, or of barriers, for each warp or each consumer warpgroup. */
+export interface Copies {
+  readonly owner: 'warp' | 'warpgroup'
+  readonly count: number
+}
+
 export interface SmemBuffer {
   readonly name: string
   /** Slots of this ring; null: one slot. */
   readonly ring: string | null
   readonly slots: number
   readonly slotBytes: number
-  /** Copies of the ring, one for each warp of the role that owns it. */
-  readonly perWarp: number
+  /** Absent: one for the CTA. */
+  readonly per?: Copies
   /** From the 1024-byte aligned base. */
   readonly offset: number
   readonly holds: string
@@ -40,8 +46,8 @@ export interface Barrier {
   readonly name: string
   readonly ring: string
   readonly arrivals: PerCluster
-  /** Copies of the array, one for each warp of the role that owns it. Default: 1. */
-  readonly perWarp?: number
+  /** Absent: one for the CTA. */
+  readonly per?: Copies
   /** Bytes expected per phase through complete_tx; null: arrivals only. */
   readonly txBytes: number | null
   /** `cluster`: other CTAs arrive on it, so that waiting for it acquires at cluster scope. */
@@ -194,7 +200,8 @@ export type TileOp =
   | { readonly op: 'cluster_sync' }
   | { readonly op: 'warp_sync' }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }
-  | { readonly op: 'arrive'; readonly barrier: string; readonly at: ArriveTarget }
+  /** `ring`: another one over the same slots. */
+  | { readonly op: 'arrive'; readonly barrier: string; readonly at: ArriveTarget; readonly ring?: string }
   /** `bytes` of all CTAs whose loads signal this barrier. */
   | { readonly op: 'arrive_expect_tx'; readonly barrier: string; readonly bytes: number }
   | { readonly op: 'advance'; readonly ring: string }
@@ -212,6 +219,8 @@ export type TileOp =
   | { readonly op: 'set_registers'; readonly count: number; readonly change: 'more' | 'fewer' }
   /** Only in the first warp of the role, one thread. */
   | { readonly op: 'one_thread'; readonly body: readonly TileOp[] }
+  /** One thread of each warp behind the role's first, as many as there are consumer warpgroups: each serves one of them. */
+  | { readonly op: 'for_warpgroups'; readonly body: readonly TileOp[] }
   /** The k tiles of a tile that another warpgroup computes: the rings move on without it. */
   | { readonly op: 'skip_tile'; readonly rings: readonly string[]; readonly unless: 'first' | null }
   /** Until the other warpgroup has seen all stages of its tile: a wait two phases early would pass at once. */
@@ -284,8 +293,8 @@ export interface SetupStep {
 }
 
 const NESTED = new Set([
-  'for_tiles', 'while_work', 'for_slots', 'for_k', 'for_first_k', 'ahead', 'after_first_k', 'for_row_blocks', 'for_subtiles', 'elected', 'one_thread',
-  'leader', 'first_cta', 'lane0', 'last_subtile',
+  'for_tiles', 'while_work', 'for_slots', 'for_k', 'for_first_k', 'ahead', 'after_first_k', 'for_row_blocks', 'for_subtiles', 'for_staged',
+  'after_first_staged', 'elected', 'one_thread', 'for_warpgroups', 'leader', 'first_cta', 'lane0', 'last_subtile',
 ]) // prettier-ignore
 
 export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>

@@ -73,7 +73,16 @@ export type EpilogueOp =
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
   | (StoreOp & { readonly op: 'stage_write'; readonly buffer: string; readonly swizzle: StagingSwizzle })
   | { readonly op: 'proxy_fence' }
-  | (StoreOp & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
+  /** `by`: the rows of a warp, or of the four of a warpgroup. */
+  | (StoreOp & {
+      readonly op: 'tma_store'
+      readonly map: string
+      readonly buffer: string
+      readonly by: 'warp' | 'warpgroup'
+    })
+  /** Over the sub-tiles of a warpgroup, in the order in which its warps stage them. */
+  | { readonly op: 'for_staged'; readonly body: readonly TileOp[] }
+  | { readonly op: 'after_first_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'bulk_commit' }
   | (StoreOp & { readonly op: 'direct_store' })
   /** A staged sub-tile to memory by its warp, in vectors along the contiguous axis. */

@@ -12,8 +12,8 @@ export function verifyTileProgram(program: TileProgram): string[] {
   const buffers = new Map(program.buffers.map((b) => [b.name, b]))
 
   const regions = [
-    ...program.buffers.filter((b) => b.over === undefined).map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * b.perWarp, align: b.ring === 'work' || b.ring === 'partials' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
-    ...program.barriers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + 8 * (rings.get(b.ring)?.slots ?? 0) * (b.perWarp ?? 1), align: 8 })),
+    ...program.buffers.filter((b) => b.over === undefined).map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * (b.per?.count ?? 1), align: b.ring === 'work' || b.ring === 'partials' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
+    ...program.barriers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + 8 * (rings.get(b.ring)?.slots ?? 0) * (b.per?.count ?? 1), align: 8 })),
   ].sort((x, y) => x.start - y.start) // prettier-ignore
   for (const [i, region] of regions.entries()) {
     if (region.start % region.align !== 0)
@@ -75,7 +75,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
   for (const b of program.barriers) {
     const bytes =
       loads.filter((l) => l.barrier === b.name).reduce((sum, l) => sum + l.plan.tileBytes, 0) * program.cluster.pair
-    if (b.txBytes !== null && b.txBytes !== bytes && b.name !== 'work_full' && b.perWarp === undefined)
+    if (b.txBytes !== null && b.txBytes !== bytes && b.name !== 'work_full' && b.per === undefined)
       problems.push(`${b.name} expects ${b.txBytes} bytes, its loads bring ${bytes}`)
   }
   return problems

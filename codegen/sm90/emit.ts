@@ -57,6 +57,28 @@ export const SM90_EMITTERS: Emitters = {
     c.wrappers.add('elect_one')
     c.out.block(`if (warp == ${c.role!.firstWarp} && elect_one())`, () => emitOps(op.body, c))
   },
+  for_warpgroups(op, c) {
+    c.wrappers.add('elect_one')
+    const { firstWarp } = c.role!
+    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + registersOf(c).together} && elect_one())`, () => {
+      c.out.line(`const u32 warpgroup = warp - ${firstWarp + 1};  // whose sub-tiles it sends`)
+      emitOps(op.body, c)
+    })
+  },
+  for_staged(op, c) {
+    const { layout, subtileColumns } = c.program
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => {
+      c.out.line('#pragma unroll 1')
+      c.out.block(`for (u32 column = 0; column < ${layout.columns}; column += ${subtileColumns})`, () => {
+        c.out.line('const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;')
+        emitOps(op.body, c)
+      })
+    })
+  },
+  after_first_staged(op, c) {
+    c.out.block('if (block + column > 0)', () => emitOps(op.body, c))
+  },
   after_first_k(op, c) {
     c.out.block('if (k != k_first)', () => emitOps(op.body, c))
   },

@@ -1,5 +1,5 @@
 /** What the emitters of a tensor-core kernel share: where text goes, and how the tile program's names read in CUDA. */
-import type { Barrier, Ring, Role, SmemBuffer, TileProgram } from '../../compiler/tile_ir.ts'
+import type { Barrier, Copies, Ring, Role, SmemBuffer, TileProgram } from '../../compiler/tile_ir.ts'
 import type { ExpressionContext } from '../expression.ts'
 import type { SourceBuilder } from '../source_builder.ts'
 import type { Emitters } from './emit.ts'
@@ -38,18 +38,19 @@ export const barrierOf = (program: TileProgram, name: string): Barrier => progra
 const bufferOf = (program: TileProgram, name: string): SmemBuffer => program.buffers.find((b) => b.name === name)!
 export const constant = (name: string): string => name.toUpperCase()
 
-/** Address of the barrier of the slot that the role's ring variable points at. */
-export function barrierAddress(c: EmitContext, name: string): string {
-  const { ring, perWarp } = barrierOf(c.program, name)
-  const place = perWarp === undefined ? ring : `(warp * ${ringOf(c.program, ring).slots} + ${ring})`
-  return `smem + ${constant(name)} + 8 * ${place}`
+/** Address of the barrier of the slot that the role's ring variable points at; `over`: another one over the same slots. */
+export function barrierAddress(c: EmitContext, name: string, over?: string): string {
+  const { ring, per } = barrierOf(c.program, name)
+  return `smem + ${constant(name)} + 8 * ${placeOf(per, ringOf(c.program, ring).slots, over ?? ring)}`
 }
+
+const placeOf = (per: Copies | undefined, slots: number, ring: string): string =>
+  per ? `(${per.owner} * ${slots} + ${ring})` : ring
 
 /** Address of the slot that the role's ring variable points at; `ring`: another one over the same slots. */
 export function slotAddress(c: EmitContext, name: string, ring?: string): string {
   const buffer = bufferOf(c.program, name)
-  const slot = buffer.perWarp > 1 ? `(warp * ${buffer.slots} + ${buffer.ring})` : (ring ?? buffer.ring)
-  return `smem + ${constant(name)} + ${slot} * ${constant(name)}_SLOT`
+  return `smem + ${constant(name)} + ${placeOf(buffer.per, buffer.slots, ring ?? buffer.ring!)} * ${constant(name)}_SLOT`
 }
 
 /** Does any barrier tell apart the phases of this ring? */

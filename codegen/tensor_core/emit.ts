@@ -62,12 +62,12 @@ export const COMMON_EMITTERS = {
     c.out.block('if (lane == 0)', () => emitOps(op.body, c))
   },
   barrier_init(op, c) {
-    const { ring, arrivals, meaning, perWarp = 1 } = barrierOf(c.program, op.barrier)
+    const { ring, arrivals, meaning, per } = barrierOf(c.program, op.barrier)
     const { preferred, fallback } = arrivals
     const count = preferred === fallback ? preferred : `is_preferred ? ${preferred} : ${fallback}`
     const init = call(c, 'mbarrier_init', `smem + ${constant(op.barrier)} + 8 * i`, count)
     c.out.line(
-      `for (u32 i = 0; i < ${ringOf(c.program, ring).slots * perWarp}; ++i) ${init}  // ${meaning}`,
+      `for (u32 i = 0; i < ${ringOf(c.program, ring).slots * (per?.count ?? 1)}; ++i) ${init}  // ${meaning}`,
       note(c, op.barrier),
     )
   },
@@ -88,7 +88,7 @@ export const COMMON_EMITTERS = {
   },
   arrive(op, c) {
     const where = note(c, `arrive ${op.barrier}`)
-    const address = barrierAddress(c, op.barrier)
+    const address = barrierAddress(c, op.barrier, op.ring)
     if (op.at === 'cta' || c.program.cluster.size === 1) c.out.line(call(c, 'mbarrier_arrive', address), where)
     else
       c.out.line(

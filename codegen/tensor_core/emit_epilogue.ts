@@ -58,7 +58,8 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'sub-tile visible to TMA')),
   tma_store(op, c) {
     const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
-    const coords = op.contiguous === 'n' ? [col, 'warp_row'] : ['warp_row', col]
+    const row = op.by === 'warp' ? 'warp_row' : 'warpgroup_row'
+    const coords = op.contiguous === 'n' ? [col, row] : [row, col]
     const batch = c.names.batchCoordinate(op.operand)
     const args = [`&${op.map}`, slotAddress(c, op.buffer), ...coords, ...(batch ? [batch] : [])]
     c.out.line(call(c, batch ? 'tma_store_3d' : 'tma_store_2d', ...args), note(c, `TMA store ${op.operand}`))

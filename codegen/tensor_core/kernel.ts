@@ -4,7 +4,7 @@ import { shortForms } from '../../compiler/short_forms.ts'
 import type { ClusterPlan } from '../../compiler/tensor_core/cluster.ts'
 import { inputMaps, type TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
 import { descriptorBits } from '../../compiler/tensor_core/operands.ts'
-import type { SetupStep, TileProgram } from '../../compiler/tile_ir.ts'
+import type { Copies, SetupStep, TileProgram } from '../../compiler/tile_ir.ts'
 import { printDeviceFunctions } from '../device_functions.ts'
 import { printFileHeader, printHostLauncher } from '../host_launcher.ts'
 import { kernelParams } from '../kernel_params.ts'
@@ -116,11 +116,14 @@ function emitConstants(file: SourceBuilder, plan: TensorCorePlan, program: TileP
   file.line('')
   file.line('// Shared memory, from the 1024-byte aligned base.')
   for (const b of program.buffers)
-    define(`${constant(b.name)} = ${b.offset}${b.name === 'smem_partials' ? '' : `, ${constant(b.name)}_SLOT = ${b.slotBytes}`}`, `${b.slots} slots${b.perWarp > 1 ? ` for each of ${b.perWarp} warps` : ''}: ${b.holds}`) // prettier-ignore
-  for (const b of program.barriers) define(`${constant(b.name)} = ${b.offset}`, `${ringOf(program, b.ring).slots} mbarriers${b.perWarp ? ` for each of ${b.perWarp} warps` : ''}: ${b.meaning}`) // prettier-ignore
+    define(`${constant(b.name)} = ${b.offset}${b.name === 'smem_partials' ? '' : `, ${constant(b.name)}_SLOT = ${b.slotBytes}`}`, `${b.slots} slots${copiesText(b)}: ${b.holds}`) // prettier-ignore
+  for (const b of program.barriers) define(`${constant(b.name)} = ${b.offset}`, `${ringOf(program, b.ring).slots} mbarriers${copiesText(b)}: ${b.meaning}`) // prettier-ignore
   if (program.tmem) define(`TMEM_SLOT = ${program.tmem.slotOffset}`, 'where tcgen05.alloc leaves the TMEM address')
   file.line('')
 }
+
+const copiesText = ({ per }: { readonly per?: Copies }): string =>
+  per ? ` for each of ${per.count} ${per.owner}s` : ''
 
 export const hex = (value: bigint | number, digits: number): string => `0x${value.toString(16).padStart(digits, '0')}`
 

@@ -3,7 +3,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
 import type { OperandPlan } from '../../compiler/tensor_core/operands.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/tensor_core/epilogue.ts'
-import type { TileProgram } from '../../compiler/tile_ir.ts'
+import { walkTileOps, type TileProgram } from '../../compiler/tile_ir.ts'
 import type { TensorOperand } from '../../compiler/tensor_ir.ts'
 import type { LaunchRecipe, ParamRule, TensorMapRule } from '../generated.ts'
 import { combineRecipe, workspaceParams } from './combine.ts'
@@ -24,7 +24,7 @@ export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: 
   const params: ParamRule[] = [
     ...inputMaps(plan).map(({ map, operand }) => inputMap(plan, operand, map)),
     ...fetchMaps(plan).map(({ map, aux }) => fetchMap(plan, aux, map)),
-    ...staged.map((output, i) => outputMap(plan, output, mapName(i))),
+    ...staged.map((output, i) => outputMap(plan, output, storedRows(program), mapName(i))),
     ...[plan.a, ...plan.b].filter((o) => o.source !== 'tma').flatMap(({ operand }) => pointer(operand, true)),
     ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).flatMap(({ operand }) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
@@ -60,6 +60,14 @@ export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: 
   }
 }
 
+/** Rows of one TMA store: those of a warp, or of the four of a warpgroup. */
+function storedRows({ roles, layout }: TileProgram): number {
+  const ops = roles.flatMap(({ body }) => [...walkTileOps(body)])
+  return ops.some(([op]) => op.op === 'tma_store' && op.by === 'warpgroup')
+    ? 4 * layout.rowsPerWarp
+    : layout.rowsPerWarp
+}
+
 const scalarType = (dtype: keyof typeof DTYPES): 'f32' | 'f64' | 'i32' | 'u32' => {
   const { compute } = DTYPES[dtype]
   return compute === 'bool' ? 'i32' : compute
@@ -84,11 +92,10 @@ function fetchMap(plan: TensorCorePlan, { operand, fetch }: AuxPlan, name: strin
   return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle: fetch!.swizzle }
 }
 
-/** One epilogue warp's rows by one sub-tile's columns. */
-function outputMap(plan: TensorCorePlan, output: OutputPlan, name: string): TensorMapRule {
+/** `rows` by one sub-tile's columns. */
+function outputMap(plan: TensorCorePlan, output: OutputPlan, rows: number, name: string): TensorMapRule {
   const axes = mapAxes(plan, output.operand)
-  const { subtileColumns, layout } = plan.epilogue
-  const box =
-    output.contiguous === 'n' ? [subtileColumns, layout.rowsPerWarp, 1] : [layout.rowsPerWarp, subtileColumns, 1]
+  const { subtileColumns } = plan.epilogue
+  const box = output.contiguous === 'n' ? [subtileColumns, rows, 1] : [rows, subtileColumns, 1]
   return { kind: 'tensorMap', name, operand: output.operand.name, dtype: output.operand.dtype, axes, box: box.slice(0, axes.length), swizzle: output.swizzle } // prettier-ignore
 }

@@ -5,6 +5,13 @@ import { element, operandOf, pairBits, stored, storedBits, word } from './epilog
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
+/** Where this warp's rows of the sub-tile lie: those of a warpgroup are one box. */
+function stagingAddress(op: StageWrite, c: EmitContext): string {
+  const { subtileColumns, layout } = c.program
+  const shared = c.program.buffers.find(({ name }) => name === op.buffer)!.per?.owner === 'warpgroup'
+  return `${slotAddress(c, op.buffer)}${shared ? ` + warp % 4 * ${layout.rowsPerWarp * subtileColumns * op.bytes}` : ''}`
+}
+
 export function emitStageWrite(op: StageWrite, c: EmitContext): void {
   if (c.program.layout.held === 'row') stageRows(op, c)
   else stageFragment(op, c)
@@ -19,7 +26,7 @@ function stageRows(op: StageWrite, c: EmitContext): void {
   const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
   const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
   const write = (): void => {
-    c.out.line(`const u32 slot = ${slotAddress(c, op.buffer)};`, where)
+    c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
     if (op.contiguous === 'm') {
       // Dense columns of `rows` elements: consecutive lanes write consecutive elements.
       const store = `store_shared_b${8 * op.bytes}`
@@ -55,7 +62,7 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
   const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
   const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
   c.out.line('{').indented(() => {
-    c.out.line(`const u32 slot = ${slotAddress(c, op.buffer)};`, where)
+    c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
     if (op.contiguous === 'm') {
       const store = `store_shared_b${8 * op.bytes}`
       c.wrappers.add(store)

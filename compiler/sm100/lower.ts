@@ -9,7 +9,7 @@
  *
  * Two accumulators in TMEM let the epilogue of one tile run under the mainloop of the next.
  */
-import type { Barrier, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
+import type { Barrier, Copies, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
 import { consumersOf, perCluster, type PerCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS } from '../tensor_core/epilogue.ts'
 import { epilogueRole } from './lower_epilogue.ts'
@@ -72,9 +72,9 @@ function sharedMemory(plan: Sm100Plan, staged: boolean, dynamic: boolean): Share
   const buffers: SmemBuffer[] = []
   const barriers: Barrier[] = []
   let offset = 0
-  const place = (name: string, ring: string, slots: number, slotBytes: number, perWarp: number, holds: string): void => {
-    buffers.push({ name, ring, slots, slotBytes, perWarp, offset, holds })
-    offset += slots * slotBytes * perWarp
+  const place = (name: string, ring: string, slots: number, slotBytes: number, holds: string, per?: Copies): void => {
+    buffers.push({ name, ring, slots, slotBytes, ...(per && { per }), offset, holds })
+    offset += slots * slotBytes * (per?.count ?? 1)
   }
   const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, txBytes: number | null, scope: 'cta' | 'cluster', meaning: string): void => {
     barriers.push({ name, ring, arrivals, txBytes, scope, offset, meaning })
@@ -84,10 +84,10 @@ function sharedMemory(plan: Sm100Plan, staged: boolean, dynamic: boolean): Share
   const { pair } = cluster
   const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
   const always = (count: number): PerCluster => ({ preferred: count, fallback: count })
-  place('smem_a', 'stage', stages, plan.a.tileBytes, 1, tileText(plan, plan.a, 'M'))
-  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, 1, tileText(plan, b, 'N')))
-  if (staged) place('smem_d', 'staging', STAGING_SLOTS, plan.epilogue.stagingSlotBytes, EPILOGUE_WARPS, 'output sub-tiles on their way to TMA stores')
-  if (dynamic) place('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 1, 'answers of cluster launch control')
+  place('smem_a', 'stage', stages, plan.a.tileBytes, tileText(plan, plan.a, 'M'))
+  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, tileText(plan, b, 'N')))
+  if (staged) place('smem_d', 'staging', STAGING_SLOTS, plan.epilogue.stagingSlotBytes, 'output sub-tiles on their way to TMA stores', { owner: 'warp', count: EPILOGUE_WARPS })
+  if (dynamic) place('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 'answers of cluster launch control')
   barrier('full', 'stage', stages, always(+(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)), copied > 0 ? pair * copied : null, 'cta', 'A and B of a stage have landed')
   barrier('empty', 'stage', stages, consumersOf(cluster), null, 'cta', 'the MMAs that read a stage are done')
   barrier('acc_full', 'acc', accumulators, always(1), null, 'cta', 'an accumulator is complete')

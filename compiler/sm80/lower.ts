@@ -62,14 +62,14 @@ function buffersOf({ a, b, stages, tile, epilogue, warps }: Sm80Plan): SmemBuffe
   let offset = 0
   const place = (name: string, { operand, major, rows, descriptor, tileBytes }: OperandPlan, free: 'M' | 'N'): void => {
     const holds = `${operand.dtype} ${rows} x ${tile[2]} tile, ${major === 'k' ? 'K' : free}-major, ${descriptor.swizzle} swizzle`
-    buffers.push({ name, ring: 'stage', slots: stages, slotBytes: tileBytes, perWarp: 1, offset, holds })
+    buffers.push({ name, ring: 'stage', slots: stages, slotBytes: tileBytes, offset, holds })
     offset += stages * tileBytes
   }
   place('smem_a', a, 'M')
   b.forEach((operand, i) => place(bufferOfB(i), operand, 'N'))
   if (epilogue.stagingSlotBytes > 0) {
     const holds = 'output sub-tiles, over the stages'
-    buffers.push({ name: 'smem_d', ring: 'staging', slots: 1, slotBytes: epilogue.stagingSlotBytes, perWarp: warps[0] * warps[1], offset: 0, holds, over: 'smem_a' })
+    buffers.push({ name: 'smem_d', ring: 'staging', slots: 1, slotBytes: epilogue.stagingSlotBytes, per: { owner: 'warp', count: warps[0] * warps[1] }, offset: 0, holds, over: 'smem_a' })
   }
   return buffers
 } // prettier-ignore

@@ -4,14 +4,15 @@
  *   consumer   1 or 2 warpgroups: wgmma on accumulators in registers, then f32 math → smem → TMA store; together on one tile
  *              (cooperative), or each on its own, so that one's epilogue runs under the other's MMAs (ping-pong)
  *   producer   1 warpgroup with few registers: one thread fills the stage ring by TMA, multicasting what other CTAs of the
- *              cluster need too; all of its warps copy what TMA cannot bring
+ *              cluster need too; all of its warps copy what TMA cannot bring, or two of them issue the consumers' stores
  *
  * Where a cluster splits k, its CTAs leave their sums in shared memory, and each finishes a part of the columns.
  */
-import type { Barrier, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
+import type { Barrier, Copies, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
 import { consumersOf, type PerCluster } from '../tensor_core/cluster.ts'
 import type { OperandPlan } from '../tensor_core/operands.ts'
 import { bufferOfB, fetchMaps, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
+import { storeOf } from '../tensor_core/lower_epilogue.ts'
 import { consumerRole, fetchRing } from './lower_consumer.ts'
 import type { Sm90Plan } from './plan.ts'
 
@@ -21,6 +22,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     { name: 'stage', slots: plan.stages },
     { name: 'spent', slots: plan.stages },
     ...(plan.stagingSlots > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
+    ...(plan.storeWarps ? [{ name: SENT, slots: plan.stagingSlots }] : []),
     ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
     // A slot for each of the warpgroups that take turns.
@@ -29,10 +31,10 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
   const { buffers, barriers } = sharedMemory(plan)
   const maps = [...inputMaps(plan).map(({ map }) => map), ...fetchMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
   const consumers = 4 * plan.warpgroups
-  const kept = rings.map(({ name }) => name)
+  const kept = rings.map(({ name }) => name).filter((name) => name !== SENT)
   const roles: Role[] = [
     { name: 'consumer', firstWarp: 0, warps: consumers, does: 'MMAs, then the epilogue and stores', rings: kept, body: consumerRole(plan) },
-    { name: 'producer', firstWarp: consumers, warps: 4, does: 'loads A and B', rings: ['stage'], body: producerRole(plan) },
+    { name: 'producer', firstWarp: consumers, warps: 4, does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}`, rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : [])], body: producerRole(plan) },
   ]
   const init: TileOp[] = [
     { op: 'prefetch_maps', maps },
@@ -77,31 +79,35 @@ function sharedMemory(plan: Sm90Plan): { buffers: SmemBuffer[]; barriers: Barrie
   const barriers: Barrier[] = []
   const { cluster, stages, epilogue, warpgroups } = plan
   let offset = 0
-  const place = (name: string, ring: string, slots: number, slotBytes: number, perWarp: number, holds: string): void => {
-    buffers.push({ name, ring, slots, slotBytes, perWarp, offset, holds })
-    offset += slots * slotBytes * perWarp
+  const place = (name: string, ring: string, slots: number, slotBytes: number, holds: string, per?: Copies): void => {
+    buffers.push({ name, ring, slots, slotBytes, ...(per && { per }), offset, holds })
+    offset += slots * slotBytes * (per?.count ?? 1)
   }
-  const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, txBytes: number | null, meaning: string): void => {
-    barriers.push({ name, ring, arrivals, txBytes, scope: name.startsWith('partials') ? 'cluster' : 'cta', offset, meaning })
-    offset += 8 * slots
+  const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, txBytes: number | null, meaning: string, per?: Copies): void => {
+    barriers.push({ name, ring, arrivals, txBytes, ...(per && { per }), scope: name.startsWith('partials') ? 'cluster' : 'cta', offset, meaning })
+    offset += 8 * slots * (per?.count ?? 1)
   }
   const always = (count: number): PerCluster => ({ preferred: count, fallback: count })
   const text = ({ operand, major, rows, descriptor }: OperandPlan, free: 'M' | 'N'): string =>
     `${operand.dtype} ${rows} x ${plan.tile[2]} tile, ${major === 'k' ? 'K' : free}-major, ${descriptor.swizzle} swizzle`
-  place('smem_a', 'stage', stages, plan.a.tileBytes, 1, text(plan.a, 'M'))
-  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, 1, text(b, 'N')))
-  if (plan.stagingSlots > 0) place('smem_d', 'staging', plan.stagingSlots, epilogue.stagingSlotBytes, 4 * warpgroups, 'output sub-tiles on their way to TMA stores')
-  fetchMaps(plan).forEach(({ aux }, i) => place(`smem_${fetchRing(i)}`, fetchRing(i), plan.fetchSlots, aux.fetch!.bytes, 4 * warpgroups, 'sub-tiles of an epilogue operand'))
-  if (plan.partialBytes > 0) place('smem_partials', 'partials', 1, plan.partialBytes, 1, plan.parks ? 'accumulators' : 'sums over this share of k')
+  place('smem_a', 'stage', stages, plan.a.tileBytes, text(plan.a, 'M'))
+  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, text(b, 'N')))
+  const eachWarp: Copies = { owner: 'warp', count: 4 * warpgroups }
+  const eachWarpgroup: Copies = { owner: 'warpgroup', count: warpgroups }
+  const [slotBytes, owners] = plan.storeWarps ? [4 * epilogue.stagingSlotBytes, eachWarpgroup] : [epilogue.stagingSlotBytes, eachWarp]
+  if (plan.stagingSlots > 0) place('smem_d', 'staging', plan.stagingSlots, slotBytes, 'output sub-tiles on their way to TMA stores', owners)
+  fetchMaps(plan).forEach(({ aux }, i) => place(`smem_${fetchRing(i)}`, fetchRing(i), plan.fetchSlots, aux.fetch!.bytes, 'sub-tiles of an epilogue operand', eachWarp))
+  if (plan.partialBytes > 0) place('smem_partials', 'partials', 1, plan.partialBytes, plan.parks ? 'accumulators' : 'sums over this share of k')
   const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
   const together = plan.design.consumers === 'pingpong' ? 1 : warpgroups
   const { preferred } = consumersOf(cluster)
   barrier('full', 'stage', stages, always(+(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)), copied > 0 ? copied : null, 'A and B of a stage have landed')
   barrier('empty', 'stage', stages, always(preferred * together), null, 'the MMAs that read a stage are done')
-  fetchMaps(plan).forEach(({ aux }, i) => {
-    barriers.push({ name: `${fetchRing(i)}_full`, ring: fetchRing(i), arrivals: always(1), txBytes: aux.fetch!.bytes, perWarp: 4 * warpgroups, scope: 'cta', offset, meaning: 'a sub-tile of an epilogue operand has landed' })
-    offset += 8 * plan.fetchSlots * 4 * warpgroups
-  })
+  fetchMaps(plan).forEach(({ aux }, i) => barrier(`${fetchRing(i)}_full`, fetchRing(i), plan.fetchSlots, always(1), aux.fetch!.bytes, 'a sub-tile of an epilogue operand has landed', eachWarp))
+  if (plan.storeWarps) {
+    barrier('staged', 'staging', plan.stagingSlots, always(4), null, 'all warps of the warpgroup have staged a sub-tile', eachWarpgroup)
+    barrier('stored', 'staging', plan.stagingSlots, always(1), null, 'TMA has read it', eachWarpgroup)
+  }
   if (plan.design.consumers === 'pingpong') barrier('turn', 'turn', warpgroups, always(4), null, 'the other warpgroup has seen all stages of its tile')
   if (plan.splits > 1) {
     const warps = always(plan.splits * 4 * warpgroups)
@@ -134,7 +140,7 @@ function producerRole(plan: Sm90Plan): TileOp[] {
     plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
   // Consumers of other CTAs may still be about to signal these barriers when the last load is issued.
   const drain: TileOp[] = drains(plan) ? [{ op: 'for_slots', ring: 'stage', body: [wait, advance] }] : []
-  if (copies.length === 0) return [...registers, { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] }]
+  if (copies.length === 0) return [...registers, { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] }, ...storeWarps(plan)]
   const publish: TileOp[] = [
     // wgmma reads shared memory through the async proxy.
     { op: 'proxy_fence' },
@@ -144,3 +150,29 @@ function producerRole(plan: Sm90Plan): TileOp[] {
   const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
   return [...registers, tiles([wait, ...mine, ...copies, ...publish, advance]), ...drain]
 } // prettier-ignore
+
+/** Ring of the sub-tiles that TMA is asked to store, one behind: the slot before is free when TMA has read it. */
+const SENT = 'sent'
+
+/**
+ * A warp for each consumer warpgroup issues its stores, 64 rows at a time, so that no consumer waits for the queue of the TMA unit:
+ * there an instruction keeps its warp for 135 to 690 cycles when all consumer warps issue (measured).
+ */
+function storeWarps(plan: Sm90Plan): TileOp[] {
+  if (!plan.storeWarps) return []
+  const free = (pending: number): TileOp[] => [
+    { op: 'bulk_wait_read', pending },
+    { op: 'arrive', barrier: 'stored', at: 'cta', ring: SENT },
+    { op: 'advance', ring: SENT },
+  ]
+  const staged = plan.epilogue.outputs.filter((output) => output.store === 'tma')
+  const send = staged.flatMap((output, i): TileOp[] => [
+    { op: 'wait', barrier: 'staged', parity: 'consumer' },
+    { op: 'tma_store', map: mapName(i), buffer: 'smem_d', by: 'warpgroup', ...storeOf(output) },
+    { op: 'bulk_commit' },
+    ...(i === 0 ? [{ op: 'after_first_staged', body: free(1) } as const] : free(1)),
+    { op: 'advance', ring: 'staging' },
+  ])
+  const tile: TileOp[] = [{ op: 'for_staged', body: send }, ...free(0)]
+  return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', dynamic: false, body: tile }] }]
+}

@@ -3,7 +3,7 @@ import type { Node } from '../tensor_ir.ts'
 import type { TileOp } from '../tile_ir.ts'
 import type { Fetched } from '../tile_ir_epilogue.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
-import { auxLoads, fragmentEpilogue, tmaStores } from '../tensor_core/lower_epilogue.ts'
+import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../walk.ts'
@@ -32,7 +32,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
     { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, body: tile },
-    ...(plan.stagingSlots > 0 || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
+    ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
   ]
 } // prettier-ignore
 
@@ -122,10 +122,12 @@ function epilogue(plan: Sm90Plan): TileOp[] {
       return [fetch.operand, { fetched: fetch.fetched, then }] as const
     }),
   )
-  const staging = plan.inPlace
-    ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), pending: null }
-    : { buffer: 'smem_d', ring: 'staging', pending: plan.stagingSlots - 1 }
+  const staging: Staging = plan.inPlace
+    ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), free: null, issue: 'here' }
+    : plan.storeWarps
+      ? { buffer: 'smem_d', ring: 'staging', free: { op: 'wait', barrier: 'stored', parity: 'producer' }, issue: { arriveOn: 'staged' } }
+      : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
   const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.rowsAhead)
   const partials = plan.partialBytes > 0 ? 'smem_partials' : null
   return fragmentEpilogue(plan.epilogue, loads, partials, tmaStores(plan.epilogue, staging))
-}
+} // prettier-ignore

@@ -59,6 +59,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly stagingSlots: number
   /** Slots of each consumer warp of the operands that TMA brings for the epilogue, by operand. */
   readonly fetchSlots: number
+  /** Warps of the producer's warpgroup issue the stores, one for each consumer warpgroup. */
+  readonly storeWarps: boolean
   /** The output leaves from the slots of the first operand that TMA brings, all of which a tile has. */
   readonly inPlace: boolean
   /** Sub-tiles of a consumer warp in a tile. */
@@ -112,7 +114,8 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   const parks = splits === 1 && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
   if (parks && accumulator === 'f16') return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
-  const memory = divideMemory(design, epilogue, { stageBytes, partialBytes, subtiles, warps: 4 * warpgroups })
+  const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && !gathers
+  const memory = divideMemory(design, epilogue, { stageBytes, partialBytes, subtiles, warps: 4 * warpgroups, idleWarps })
   if (isRejection(memory)) return memory
   return {
     kind: 'sm90',
@@ -142,17 +145,17 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   }
 } // prettier-ignore
 
-type MemoryPlan = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' | 'inPlace' | 'smemBytes'>
+type MemoryPlan = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'storeWarps' | 'fetchSlots' | 'inPlace' | 'smemBytes'>
 
 /** Shared memory for stages first, until loads are under way; then for operands of the epilogue, more stages and staging slots. */
 function divideMemory(
   design: Sm90Design, epilogue: EpiloguePlan,
-  { stageBytes, partialBytes, subtiles, warps }: { stageBytes: number; partialBytes: number; subtiles: number; warps: number },
+  { stageBytes, partialBytes, subtiles, warps, idleWarps }: { stageBytes: number; partialBytes: number; subtiles: number; warps: number; idleWarps: boolean },
 ): MemoryPlan | Rejection {
   const staged = epilogue.outputs.filter((output) => output.store === 'tma').length
   const fetched = epilogue.aux.flatMap(({ fetch }) => (fetch ? [fetch.bytes] : []))
   const bytesFor = (stages: number, slots: number, fetches: number): number =>
-    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4)
+    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4) + (idleWarps ? 4 * slots * warps : 0)
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
   // More slots than sub-tiles are never used.
   const stores = staged * subtiles
@@ -169,7 +172,9 @@ function divideMemory(
   while (!inPlace && stagingSlots < stores && bytesFor(stages, stagingSlots + 1, fetchSlots) <= SMEM_LIMIT) stagingSlots++
   const smemBytes = bytesFor(stages, stagingSlots, fetchSlots)
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
-  return { stages, stagingSlots, fetchSlots, inPlace, smemBytes }
+  // A slot is free when the store behind it has been issued, too.
+  const storeWarps = idleWarps && !inPlace && stagingSlots > 1 && epilogue.outputs.every(({ store, contiguous }) => store !== 'tma' || contiguous === 'n')
+  return { stages, stagingSlots, storeWarps, fetchSlots, inPlace, smemBytes }
 } // prettier-ignore
 
 /** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */

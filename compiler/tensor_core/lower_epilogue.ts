@@ -2,7 +2,7 @@
 import type { TileOp } from '../tile_ir.ts'
 import type { Fetched, StoreOp } from '../tile_ir_epilogue.ts'
 import { guardOf } from '../walk.ts'
-import { valuesOf, type EpiloguePlan } from './epilogue.ts'
+import { valuesOf, type EpiloguePlan, type OutputPlan } from './epilogue.ts'
 import { mapName } from './plan.ts'
 import type { ReductionPlan } from './reduction.ts'
 
@@ -53,29 +53,43 @@ export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonl
   return [...loads(['uniform']), { op: 'for_row_blocks', body }]
 } // prettier-ignore
 
-/** Where staged sub-tiles wait for TMA: a ring of slots of each warp. */
+/** Where staged sub-tiles wait for TMA: a ring of slots of each warp, or of each warpgroup. */
 export interface Staging {
   readonly buffer: string
   readonly ring: string
-  /** Stores that may still be reading their slots when the next one is written; null: all slots are free. */
-  readonly pending: number | null
+  /** How a slot becomes free; null: all slots are. */
+  readonly free: TileOp | null
+  /** Who issues the store: this warp, or one that waits for the sub-tiles of a whole warpgroup. */
+  readonly issue: 'here' | { readonly arriveOn: string }
 }
 
-/** A slot is free once the store that was issued as many sub-tiles ago as there are slots has read it. */
-export function tmaStores({ outputs }: EpiloguePlan, { buffer, ring, pending }: Staging): TileOp[] {
+/** Stores of this warp that may still be reading their slots when the next one is written. */
+export const freeBehind = (pending: number): TileOp => ({ op: 'lane0', body: [{ op: 'bulk_wait_read', pending }] })
+
+export function tmaStores({ outputs }: EpiloguePlan, { buffer, ring, free, issue }: Staging): TileOp[] {
   let staged = 0
   return outputs.flatMap((output): TileOp[] => {
-    const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous: output.contiguous }
+    const store = storeOf(output)
     if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
     const map = mapName(staged++)
+    const send: TileOp[] =
+      issue === 'here'
+        ? [{ op: 'tma_store', map, buffer, by: 'warp', ...store }, { op: 'bulk_commit' }]
+        : [{ op: 'arrive', barrier: issue.arriveOn, at: 'cta' }]
     return [
-      ...(pending === null ? [] : [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending }] } as const]),
+      ...(free === null ? [] : [free]),
       { op: 'warp_sync' },
       { op: 'stage_write', buffer, swizzle: output.swizzle, ...store },
       { op: 'proxy_fence' },
       { op: 'warp_sync' },
-      { op: 'lane0', body: [{ op: 'tma_store', map, buffer, ...store }, { op: 'bulk_commit' }] },
+      { op: 'lane0', body: send },
       { op: 'advance', ring },
     ]
   })
-}
+} // prettier-ignore
+
+export const storeOf = ({ operand, elementBytes, contiguous }: OutputPlan): StoreOp => ({
+  operand: operand.name,
+  bytes: elementBytes,
+  contiguous,
+})
