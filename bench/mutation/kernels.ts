@@ -7,6 +7,8 @@ import type { FullRow } from '../../test/full/knobs.ts'
 export interface MutatedKernel {
   /** What `--kernel` takes. */
   readonly name: string
+  /** Virtual device; absent: virtual-sm100. */
+  readonly device?: 'virtual-sm90'
   /** Few, so that each CTA computes several tiles: both rings wrap and both accumulators are used again. */
   readonly smCount: number
   /** Says which instance; null: the first that ranks for the problem. */
@@ -34,6 +36,7 @@ const PLAIN: FullRow = {
 } // prettier-ignore
 
 export const DEMO = 'demo'
+export const SM90_COOPERATIVE = 'sm90'
 
 export const KERNELS: readonly MutatedKernel[] = [
   kernel(DEMO, 2, {}, DEEP, SHALLOW),
@@ -52,7 +55,26 @@ export const KERNELS: readonly MutatedKernel[] = [
     row: null,
     problems: [swiglu('deep k', { m: 400, k: 872, f: 256 }), swiglu('shallow k', { m: 500, k: 64, f: 512 })],
   },
+  sm90(SM90_COOPERATIVE, 'consumers cooperative\n tile 128x128', { m: 200, n: 256, k: 872 }, { m: 250, n: 512, k: 64 }),
+  sm90('sm90 2x1', 'consumers cooperative\n tile 128x64\n cluster 2x1', { m: 440, n: 128, k: 872 }, { m: 500, n: 256, k: 64 }),
+  sm90('sm90 ping-pong', 'consumers pingpong\n tile 64x64', { m: 200, n: 192, k: 872 }, { m: 250, n: 320, k: 64 }),
 ] // prettier-ignore
+
+type Named = Readonly<Record<string, number>>
+
+/** relu(acc + C) of f16 on SM90, C by TMA; the output is f32, so that it does not leave in place of C. */
+function sm90(name: string, schedule: string, deep: Named, shallow: Named): MutatedKernel {
+  const source = `kernel mutated(A: f16[m, k], B: f16[n, k], C: f16[m, n]) -> D: f32[m, n] { D = relu(sum[k](A * B) + C) }
+schedule mutated on sm_90 {
+ ${schedule}
+}
+`
+  const problem = (problemName: string, extents: Named): Problem => ({
+    name: problemName,
+    case: { name: `${name}, ${problemName}`, kernel: 'mutated', source, types: {}, design: { kind: 'sm90' }, extents, operands: { A: {}, B: {}, C: {}, D: {} }, inputs: 'integers' },
+  })
+  return { name, device: 'virtual-sm90', smCount: 2, row: null, problems: [problem('deep k', deep), problem('shallow k', shallow)] }
+} // prettier-ignore
 
 function kernel(name: string, smCount: number, knobs: Partial<FullRow>, deep: Extents, shallow: Extents): MutatedKernel {
   const row = { ...PLAIN, ...knobs }

@@ -1,7 +1,7 @@
 /** The whole experiment: a kernel, every mutant of it, every verdict. */
 import { openDevice } from '../../runtime/index.ts'
 import { checkOriginal, judge, type JudgeOptions, type Verdict } from './judge.ts'
-import { DEMO, KERNELS, type MutatedKernel } from './kernels.ts'
+import { KERNELS, type MutatedKernel } from './kernels.ts'
 import { mutantsOf } from './sites.ts'
 import { prepareWorkload, type Workload } from './workload.ts'
 
@@ -21,7 +21,7 @@ export interface MutationResult {
 
 /** null: the space has no such instance. Throws when the original itself fails: then there is nothing to learn from its mutants. */
 export async function mutateKernel(kernel: MutatedKernel, options: MutationOptions = {}): Promise<MutationResult | null> {
-  const device = await openDevice('virtual-sm100', { smCount: kernel.smCount })
+  const device = await openDevice(kernel.device ?? 'virtual-sm100', { smCount: kernel.smCount })
   try {
     const workloads: Workload[] = []
     for (const problem of kernel.problems) {
@@ -47,13 +47,10 @@ export async function mutateKernel(kernel: MutatedKernel, options: MutationOptio
   }
 } // prettier-ignore
 
-/** The kernel of `npm run demo`, which the tests keep an eye on. */
-export async function mutateDemoKernel(options: MutationOptions = {}): Promise<MutationResult> {
-  const result = await mutateKernel(
-    KERNELS.find(({ name }) => name === DEMO)!,
-    options,
-  )
-  if (result === null) throw new Error('no SM100 kernel with a tile of 128x128 supports the problem')
+/** Those that the tests keep an eye on. */
+export async function mutateNamed(name: string, options: MutationOptions = {}): Promise<MutationResult> {
+  const result = await mutateKernel(KERNELS.find((kernel) => kernel.name === name)!, options) // prettier-ignore
+  if (result === null) throw new Error(`no kernel supports the problems of ${name}`)
   return result
 }
 

@@ -11,6 +11,9 @@ export type SiteClass =
   | 'arrive'
   | 'commit'
   | 'init'
+  | 'wgmma wait'
+  | 'wgmma fence'
+  | 'wgmma commit'
   | 'tmem wait'
   | 'tmem fence'
   | 'tmem lifetime'
@@ -101,6 +104,9 @@ const RULES: readonly Rule[] = [
   { class: 'arrive', opcode: /^cp\.async\.mbarrier\.arrive/, changes: [REMOVED] },
   { class: 'init', opcode: /^mbarrier\.init\./, changes: [REMOVED] },
   { class: 'commit', opcode: /^tcgen05\.commit\./, changes: [REMOVED] },
+  { class: 'wgmma wait', opcode: /^wgmma\.wait_group/, changes: [REMOVED] },
+  { class: 'wgmma fence', opcode: /^wgmma\.fence/, changes: [REMOVED] },
+  { class: 'wgmma commit', opcode: /^wgmma\.commit_group/, changes: [REMOVED] },
   { class: 'tmem wait', opcode: /^tcgen05\.wait::/, changes: [REMOVED] },
   { class: 'tmem fence', opcode: /^tcgen05\.fence::/, changes: [REMOVED] },
   { class: 'tmem lifetime', opcode: /^tcgen05\.(dealloc|relinquish_alloc_permit)\./, changes: [REMOVED] },

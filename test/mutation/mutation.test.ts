@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Verdict } from '../../bench/mutation/judge.ts'
-import { isKilled, mutateDemoKernel, scoreOf } from '../../bench/mutation/run.ts'
+import { DEMO, SM90_COOPERATIVE } from '../../bench/mutation/kernels.ts'
+import { isKilled, mutateNamed, scoreOf } from '../../bench/mutation/run.ts'
 import { mutantsOf, type SiteClass } from '../../bench/mutation/sites.ts'
 
 const PTX = `\t.loc\t1 210 7
@@ -35,7 +36,7 @@ test('the changes of each kind of instruction', () => {
 // One experiment; the tests below read it.
 let experiment: Promise<readonly Verdict[]> | undefined
 const verdictsOf = async (...classes: SiteClass[]): Promise<Verdict[]> => {
-  experiment ??= mutateDemoKernel().then(({ verdicts }) => verdicts)
+  experiment ??= mutateNamed(DEMO).then(({ verdicts }) => verdicts)
   return (await experiment).filter(({ mutant }) => classes.includes(mutant.class))
 }
 const survivors = (verdicts: readonly Verdict[]): string[] =>
@@ -76,3 +77,13 @@ test('the published kill rates hold, with and without mbarrier.init', async () =
   expect(rate(verdicts)).toBeGreaterThanOrEqual(45 / 53)
   expect(rate(verdicts.filter(({ mutant }) => mutant.class !== 'init'))).toBeGreaterThanOrEqual(29 / 37)
 })
+
+test('nothing that carries a tile of an SM90 kernel from role to role can be removed unnoticed', async () => {
+  const classes: SiteClass[] = ['arrive', 'expect_tx', 'bulk wait', 'bulk commit', 'proxy fence', 'wgmma commit', 'cta barrier']
+  const { verdicts } = await mutateNamed(SM90_COOPERATIVE, { classes })
+  const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
+  for (const place of ['consumer: arrive staged', 'producer: arrive stored', 'producer: staging slot is free', 'consumer: sub-tile visible to TMA']) {
+    expect(places).toContain(place)
+  }
+  expect(survivors(verdicts)).toEqual([])
+}) // prettier-ignore
