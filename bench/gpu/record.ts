@@ -37,9 +37,9 @@ export function recordLaunches(folder: string, label: () => string): void {
         const buffers = [...this.#buffers].filter(([, bytes]) => bytes > 0)
         const before = buffers.map(([address, bytes]) => save(this.read(address, bytes)))
         const result = await module.launch(name, options)
-        const { grid, block, sharedMemBytes, params } = options
+        const { grid, block, cluster, sharedMemBytes, params } = options
         const offsets = module.functions.find((f) => f.name === name)!.params.map((p) => p.offset)
-        cases.push([label().replace(/\s+/g, '_'), image, name, ...grid, ...block, sharedMemBytes, save(params), buffers.length, offsets.length, ...offsets].join(' ')) // prettier-ignore
+        cases.push([label().replace(/\s+/g, '_'), image, name, ...grid, ...block, ...cluster, sharedMemBytes, save(params), buffers.length, offsets.length, ...offsets].join(' ')) // prettier-ignore
         for (const [i, [address, bytes]] of buffers.entries())
           cases.push([address, bytes, before[i], save(this.read(address, bytes))].join(' '))
         writeFileSync(join(folder, 'cases.txt'), cases.join('\n') + '\n')

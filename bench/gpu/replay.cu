@@ -44,8 +44,8 @@ int main(int, char** argv) {
   while (std::getline(cases, line)) {
     std::istringstream fields(line);
     std::string label, image, entry, parameters;
-    unsigned grid[3], block[3], shared, count, paramCount;
-    fields >> label >> image >> entry >> grid[0] >> grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> shared >> parameters >> count >> paramCount;
+    unsigned grid[3], block[3], cluster[3], shared, count, paramCount;
+    fields >> label >> image >> entry >> grid[0] >> grid[1] >> grid[2] >> block[0] >> block[1] >> block[2] >> cluster[0] >> cluster[1] >> cluster[2] >> shared >> parameters >> count >> paramCount;
     std::vector<size_t> offsets(paramCount);
     for (size_t& offset : offsets) fields >> offset;
     std::vector<Buffer> buffers(count);
@@ -74,7 +74,18 @@ int main(int, char** argv) {
     // parameter were lost without an error (H100, driver 580).
     std::vector<void*> pointers;
     for (size_t offset : offsets) pointers.push_back(params.data() + offset);
-    CHECK(cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, nullptr, pointers.data(), nullptr));
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attribute.value.clusterDim.x = cluster[0];
+    attribute.value.clusterDim.y = cluster[1];
+    attribute.value.clusterDim.z = cluster[2];
+    CUlaunchConfig config{};
+    config.gridDimX = grid[0], config.gridDimY = grid[1], config.gridDimZ = grid[2];
+    config.blockDimX = block[0], config.blockDimY = block[1], config.blockDimZ = block[2];
+    config.sharedMemBytes = shared;
+    config.attrs = &attribute;
+    config.numAttrs = cluster[0] * cluster[1] * cluster[2] > 1;
+    CHECK(cuLaunchKernelEx(&config, function, pointers.data(), nullptr));
     CHECK(cuCtxSynchronize());
     uint64_t differing = 0, total = 0;
     char first[200] = "";

@@ -1,0 +1,91 @@
+/**
+ * GEMMs of the SM90 lowering, recorded on the virtual SM90 for replay.cu: designs spread over the list, random normal numbers, so
+ * that every rounding and the order of all sums are compared.
+ *
+ *   npx tsx bench/gpu/sm90_cases.ts FOLDER
+ */
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import {
+  EpilogueArguments,
+  GemmArguments,
+  getKernels,
+  KtlKernel,
+  openDevice,
+  type Device,
+  type Tensor,
+} from '../../runtime/index.ts'
+import { recordLaunches } from './record.ts'
+
+interface Problem {
+  readonly types: readonly [DTypeName, DTypeName, DTypeName]
+  /** Contiguous axis of B. */
+  readonly b: 'k' | 'n'
+  readonly epilogue?: string
+  readonly batch?: number
+}
+
+const PROBLEMS: readonly Problem[] = [
+  { types: ['bf16', 'bf16', 'bf16'], b: 'k' },
+  { types: ['f16', 'f16', 'f16'], b: 'n', batch: 2 },
+  { types: ['f16', 'f16', 'f32'], b: 'k', epilogue: 'acc*alpha+bias' },
+  { types: ['bf16', 'bf16', 'bf16'], b: 'n', epilogue: 'gelu_tanh(acc+bias)' },
+  { types: ['bf16', 'bf16', 'bf16'], b: 'k', epilogue: 'relu(acc*alpha+C)' },
+  { types: ['bf16', 'bf16', 'f32'], b: 'k', epilogue: 'silu(acc)*C' },
+  { types: ['tf32', 'tf32', 'f32'], b: 'k' },
+  { types: ['e4m3', 'e4m3', 'bf16'], b: 'k' },
+  { types: ['i8', 'i8', 'i32'], b: 'k' },
+]
+/** Edges inside tiles; rows are multiples of 16 bytes. */
+const [M, N, K] = [300, 272, 208]
+const DESIGNS_EACH = 10
+/** Few, so that each CTA computes several tiles. */
+const SMS = 6
+
+/** The sum of twelve uniform numbers; whole ones for integers. */
+function normal(dtype: DTypeName, count: number, seed: number): number[] {
+  let state = seed
+  const uniform = (): number => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32
+  return Array.from({ length: count }, () => {
+    const x = Array.from({ length: 12 }, uniform).reduce((sum, u) => sum + u, -6)
+    return dtype === 'i8' ? Math.round(16 * x) : x
+  })
+}
+
+function operands(device: Device, { types: [a, b, out], b: inner, epilogue, batch }: Problem): { args: GemmArguments; tensors: Tensor[] } {
+  const tensors: Tensor[] = []
+  const make = (dtype: DTypeName, shape: readonly number[]): Tensor => {
+    const tensor = device.tensor(dtype, shape, normal(dtype, shape.reduce((x, y) => x * y, 1), 7 + tensors.length))
+    tensors.push(tensor)
+    return tensor
+  }
+  const batched = (shape: readonly number[]): number[] => [...(batch ? [batch] : []), ...shape]
+  const A = make(a, batched([M, K]))
+  const stored = make(b, batched(inner === 'n' ? [K, N] : [N, K]))
+  const B = inner === 'n' ? stored : stored.permute(batch ? [0, 2, 1] : [1, 0])
+  const bindings: Record<string, Tensor | number> = {}
+  if (epilogue?.includes('alpha')) bindings.alpha = 0.75
+  if (epilogue?.includes('bias')) bindings.bias = make(out, [N])
+  if (epilogue?.includes('C')) bindings.C = make(out, batched([M, N]))
+  const D = make(out, batched([M, N]))
+  return { args: new GemmArguments({ A, B, out: D, ...(epilogue && { epilogue: new EpilogueArguments(epilogue, bindings) }) }), tensors }
+} // prettier-ignore
+
+let label = ''
+let recorded = 0
+recordLaunches(process.argv[2]!, () => label)
+for (const problem of PROBLEMS) {
+  const device = await openDevice('virtual-sm90', { smCount: SMS })
+  const { args } = operands(device, problem)
+  const found = Array.from(getKernels(args)).filter(
+    (kernel) => kernel instanceof KtlKernel && kernel.plan.kind === 'sm90',
+  )
+  for (let i = 0; i < Math.min(DESIGNS_EACH, found.length); i++) {
+    const kernel = found[Math.floor((i * found.length) / DESIGNS_EACH)] as KtlKernel
+    label = `${problem.epilogue ?? 'plain'} ${kernel.metadata.kernelName}`
+    const { findings } = await kernel.run(args)
+    for (const finding of findings) console.error(`${label}: ${finding.message}`)
+    recorded++
+  }
+  await device.close()
+}
+console.error(`${recorded} launches recorded`)
