@@ -209,12 +209,16 @@ export const operationErrors = {
     right: { call: "myKernel.run(new GemmArguments({ A, B, out }), { workspace: device.empty('u8', [64]) })" },
     word: ({ expected, got }) => ({ message: `the workspace must have ${expected} bytes, got ${got}` }),
   }),
-  KTL4042: entry<{ readonly what: string; readonly reasons: readonly string[] }>({
+  KTL4042: entry<{ readonly what: string; readonly reasons: readonly string[]; readonly help?: string }>({
     title: 'no kernel supports the arguments',
     explain: 'Discovery found no instance. The notes say what each candidate failed on, most frequent first.',
     wrong: { call: "program.kernels.double({ X: out, Y: device.empty('f16', [64, 48]) })" },
     right: { call: "program.kernels.double({ X: out, Y: device.empty('f32', [64, 48]) })" },
-    word: ({ what, reasons }) => ({ message: `no kernel supports ${what}`, notes: reasons }),
+    word: ({ what, reasons, help }) => ({
+      message: `no kernel supports ${what}`,
+      notes: reasons,
+      ...(help && { help }),
+    }),
   }),
   KTL4043: entry<{ readonly names: readonly string[] }>({
     title: 'operands on several devices',

@@ -31,6 +31,19 @@ export function chooseKernels(
   })
   const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
   if (kernels.length === 0) {
+    const others = design === undefined ? [] : Array.from(getKernels(args))
+    if (others.length > 0) {
+      const kinds = [...new Set(others.map(({ metadata }) => metadata.design.kind))]
+      const reason = `${others.length} of other designs do: ${kinds.join(', ')}`
+      const { isVirtual, name: deviceName } = args.device
+      const other = isVirtual && (design === 'sm100' || design === 'sm90') && deviceName !== `virtual-${design}`
+      const help = `leave out \`--design\`, or choose one of these${other ? `; \`--device virtual-${design}\` has that design` : ''}`
+      throw ktlError('KTL4042', {
+        what: `these arguments of \`${name}\` with \`--design ${design}\``,
+        reasons: [reason],
+        help,
+      })
+    }
     // The first line is a headline, when there are others.
     const why = found.why?.split('\n') ?? []
     const reasons = why.length > 1 ? why.slice(1, 7).map((line) => line.trim()) : why
