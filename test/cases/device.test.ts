@@ -1,6 +1,7 @@
-/** The table of device cases on the virtual SM100, one test each; and the table itself. */
+/** The table of device cases on the virtual devices, one test each; and the table itself. */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
 import { openDevice, type Device } from '../../runtime/device.ts'
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
 import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
@@ -41,5 +42,38 @@ describe('virtual-sm100', () => {
 
   test('in at most 60 nvcc runs', () => {
     expect(kernels.size).toBeLessThanOrEqual(60)
+  })
+})
+
+// Its own kernels for the same problems: what compute-sanitizer sees on a Hopper GPU.
+describe('virtual-sm90', () => {
+  const plans: Sm90Plan[] = []
+  let device: Device
+  beforeAll(async () => {
+    device = await openDevice('virtual-sm90')
+  })
+  afterAll(() => device.close())
+
+  test.each(cases)('$name', async (testCase) => {
+    const prepared = await prepareCase(device, testCase)
+    const { plan } = prepared.kernel!
+    expect(plan.kind).toBe('sm90')
+    plans.push(plan as Sm90Plan)
+    const { pass, text } = await runCase(prepared)
+    expect(pass, `${prepared.kernel!.metadata.kernelName}: ${text}`).toBe(true)
+  })
+
+  test('designs of every kind', () => {
+    const kinds: readonly ((plan: Sm90Plan) => boolean)[] = [
+      ({ design }) => design.consumers === 'pingpong',
+      ({ storeWarps }) => storeWarps,
+      ({ inPlace }) => inPlace,
+      ({ splits }) => splits === 4,
+      ({ rowBlocks }) => rowBlocks === 2,
+      ({ design }) => design.cluster[0] === 2,
+      ({ design }) => design.cluster[1] === 2,
+      ({ design }) => design.operands === 'ba',
+    ]
+    expect(kinds.map((kind) => plans.some(kind))).toEqual(kinds.map(() => true))
   })
 })
