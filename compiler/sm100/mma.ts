@@ -2,15 +2,14 @@
 import type { Accumulator } from '../dtypes.ts'
 import type { TargetArch } from '../instance.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
 export type MmaKind = 'f16' | 'tf32' | 'f8f6f4' | 'i8'
 
-interface KindRow {
+interface KindRow extends MmaRow {
   readonly kind: MmaKind
-  /** Type codes of A and B. Types of one row mix only where `mixes`. */
+  /** Type codes of A and B. */
   readonly operands: Partial<Readonly<Record<DTypeName, number>>>
-  readonly mixes: boolean
-  readonly accumulators: readonly Accumulator[]
   readonly targets: readonly TargetArch[]
 }
 
@@ -26,11 +25,8 @@ const KINDS: readonly KindRow[] = [
 const ACCUMULATOR_CODE: Partial<Readonly<Record<Accumulator, number>>> = { f16: 0, f32: 1, i32: 2 }
 
 /** The kind that multiplies these operands; null: tensor cores do not. */
-export function mmaKindOf(a: DTypeName, b: DTypeName, accumulator: Accumulator): KindRow | null {
-  const row = KINDS.find(({ operands }) => operands[a] !== undefined && operands[b] !== undefined)
-  if (!row || (!row.mixes && a !== b) || !row.accumulators.includes(accumulator)) return null
-  return row
-}
+export const mmaKindOf = (a: DTypeName, b: DTypeName, accumulator: Accumulator): KindRow | null =>
+  mmaRowOf(KINDS, a, b, accumulator)
 
 export interface InstructionShape {
   readonly a: DTypeName

@@ -11,6 +11,7 @@ import { isRejection, rejection } from '../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
 import { instructionDescriptor, mmaKindOf, type MmaKind } from './mma.ts'
+import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import {
   ALIGNMENT_SLACK,
@@ -57,9 +58,8 @@ export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rej
   const { a, b } = inputs
   const { accumulator } = gemm.products[0]!.contraction
   const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
-  const uniform = b.every(({ operand, major }) => operand.dtype === bType && major === b[0]!.major)
-  const kind = uniform ? mmaKindOf(aType, bType, accumulator) : null
-  if (kind === null) return rejection('KTL2928', { a: aType, b: b.map((x) => x.operand.dtype).join(', '), accumulator })
+  const kind = mmaOf(program, gemm, mmaKindOf, { oneOrder: true })
+  if (isRejection(kind)) return kind
   if (!kind.targets.includes(instance.target)) return rejection('KTL4519', { a: aType, b: bType, target: instance.target })
 
   const epilogue = planEpilogue(program, gemm, accumulatorLayout(design))

@@ -1,6 +1,7 @@
 /** mma.sync forms: which operands each takes (PTX ISA 9.7.14.5), and since which compute capability. */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { Accumulator } from '../dtypes.ts'
+import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
 /** Types as PTX spells them, and the k of one instruction: 32 bytes of it, of 16 rows by 8 columns. */
 export interface WarpMmaKind {
@@ -10,11 +11,8 @@ export interface WarpMmaKind {
   readonly k: number
 }
 
-interface FormRow {
+interface FormRow extends MmaRow {
   readonly operands: Partial<Readonly<Record<DTypeName, string>>>
-  /** May types of the row differ? */
-  readonly mixes: boolean
-  readonly accumulators: readonly Accumulator[]
   readonly k: number
   readonly minCc: number
   /** Accumulators of a thread beside its fragments; devices without the form convert them to f16 in more registers. */
@@ -38,8 +36,8 @@ export interface WarpMmaForm extends WarpMmaKind {
 
 /** The form that multiplies these operands; null: there is none. */
 export function warpMmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulator): WarpMmaForm | null {
-  const row = FORMS.find(({ operands }) => operands[a] !== undefined && operands[b] !== undefined)
-  if (!row || (!row.mixes && a !== b) || !row.accumulators.includes(accumulator)) return null
+  const row = mmaRowOf(FORMS, a, b, accumulator)
+  if (row === null) return null
   const { operands, k, minCc, maxCells } = row
   return { d: ACCUMULATORS[accumulator]!, a: operands[a]!, b: operands[b]!, k, minCc, maxCells }
 }

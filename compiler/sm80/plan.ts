@@ -8,6 +8,7 @@ import type { Instance, Rejection, Sm80Design, TargetArch } from '../instance.ts
 import { isRejection, rejection } from '../rejection.ts'
 import type { TensorOperand } from '../tensor_ir.ts'
 import { planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, stageBytesOf } from '../tensor_core/operands.ts'
 import { ALIGNMENT_SLACK, orientedGemm, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { warpMmaFormOf, type WarpMmaForm } from './mma.ts'
@@ -60,9 +61,9 @@ export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejec
   const products = gemm.products.length
   const { accumulator } = gemm.products[0]!.contraction
   const operand = (name: string): TensorOperand => operandNamed(program, name)
-  const [aType, bType] = [operand(gemm.a).dtype, operand(gemm.products[0]!.b).dtype]
-  const mma = gemm.products.every(({ b }) => operand(b).dtype === bType) ? warpMmaFormOf(aType, bType, accumulator) : null
-  if (mma === null) return rejection('KTL2928', { a: aType, b: gemm.products.map(({ b }) => operand(b).dtype).join(', '), accumulator })
+  const aType = operand(gemm.a).dtype
+  const mma = mmaOf(program, gemm, warpMmaFormOf, { oneOrder: false })
+  if (isRejection(mma)) return mma
   if (target === 'sm_80' && mma.minCc > 80) return rejection('KTL4531', { dtype: aType })
 
   const a = planSm80Operand(operand(gemm.a), gemm.m, gemm.k, tileM, tileK)

@@ -1,6 +1,7 @@
 /** wgmma.mma_async forms: which operands each takes (PTX ISA 9.7.15.2, 9.7.15.5.2). */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { Accumulator } from '../dtypes.ts'
+import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
 /** Types as PTX spells them, and the k of one instruction: 32 bytes of it. */
 export interface WgmmaKind {
@@ -10,11 +11,8 @@ export interface WgmmaKind {
   readonly k: number
 }
 
-interface FormRow {
+interface FormRow extends MmaRow {
   readonly operands: Partial<Readonly<Record<DTypeName, string>>>
-  /** May types of the row differ? */
-  readonly mixes: boolean
-  readonly accumulators: readonly Accumulator[]
   /** May operands in shared memory be contiguous along m or n? */
   readonly transposes: boolean
   readonly k: number
@@ -36,8 +34,8 @@ export interface WgmmaForm extends WgmmaKind {
 
 /** The form that multiplies these operands; null: there is none. */
 export function wgmmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulator): WgmmaForm | null {
-  const row = FORMS.find(({ operands }) => operands[a] !== undefined && operands[b] !== undefined)
-  if (!row || (!row.mixes && a !== b) || !row.accumulators.includes(accumulator)) return null
+  const row = mmaRowOf(FORMS, a, b, accumulator)
+  if (row === null) return null
   return {
     d: ACCUMULATORS[accumulator]!,
     a: row.operands[a]!,

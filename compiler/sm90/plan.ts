@@ -6,7 +6,7 @@ import type { GemmShape } from '../classify.ts'
 import { DTYPES, type Accumulator } from '../dtypes.ts'
 import type { Instance, Rejection, Sm90Design } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
-import type { TensorOperand, TensorProgram } from '../tensor_ir.ts'
+import type { TensorProgram } from '../tensor_ir.ts'
 import { operandNamed, topological } from '../walk.ts'
 import {
   planEpilogue,
@@ -15,6 +15,7 @@ import {
   type AccumulatorLayout,
   type EpiloguePlan,
 } from '../tensor_core/epilogue.ts'
+import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { ALIGNMENT_SLACK, MAX_STAGES, orientedGemm, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
@@ -93,11 +94,9 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 
-  const operand = (name: string): TensorOperand => operandNamed(program, name)
-  const [aType, bType] = [operand(gemm.a).dtype, operand(gemm.products[0]!.b).dtype]
-  const uniform = gemm.products.every(({ b }) => operand(b).dtype === bType && operand(b).order.at(-1) === operand(gemm.products[0]!.b).order.at(-1))
-  const mma = uniform ? wgmmaFormOf(aType, bType, accumulator) : null
-  if (mma === null) return rejection('KTL2928', { a: aType, b: gemm.products.map(({ b }) => operand(b).dtype).join(', '), accumulator })
+  const aType = operandNamed(program, gemm.a).dtype
+  const mma = mmaOf(program, gemm, wgmmaFormOf, { oneOrder: true })
+  if (isRejection(mma)) return mma
 
   const cluster = { shape: [clusterM, clusterN] as const, fallback: null, size: clusterM * clusterN * splits, splits, pair: 1 as const }
   const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
