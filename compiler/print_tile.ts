@@ -61,7 +61,7 @@ function printOp(op: TileOp): string {
     case 'stage_write':
       return `stage_write ${op.operand} -> ${op.buffer} (${op.contiguous}-contiguous, swizzle ${op.swizzle})`
     case 'tma_store':
-      return `tma_store ${op.buffer} -> ${op.operand}${op.by === 'warpgroup' ? ' by warpgroup' : ''}`
+      return `tma_store ${op.buffer} -> ${op.operand}`
     case 'direct_store':
       return `direct_store ${op.operand}`
     default: {

@@ -73,13 +73,8 @@ export type EpilogueOp =
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
   | (StoreOp & { readonly op: 'stage_write'; readonly buffer: string; readonly swizzle: StagingSwizzle })
   | { readonly op: 'proxy_fence' }
-  /** `by`: the rows of a warp, or of the four of a warpgroup. */
-  | (StoreOp & {
-      readonly op: 'tma_store'
-      readonly map: string
-      readonly buffer: string
-      readonly by: 'warp' | 'warpgroup'
-    })
+  /** The rows of what owns the buffer: of a warp, or of the four of a warpgroup. */
+  | (StoreOp & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
   /** Over the sub-tiles of a warpgroup, in the order in which its warps stage them. */
   | { readonly op: 'for_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'after_first_staged'; readonly body: readonly TileOp[] }

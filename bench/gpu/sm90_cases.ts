@@ -14,6 +14,8 @@ import {
   type Device,
   type Tensor,
 } from '../../runtime/index.ts'
+import { randomValues } from '../../runtime/selftest/values.ts'
+import { elementCount } from '../../runtime/tensor_layout.ts'
 import { recordLaunches } from './record.ts'
 
 interface Problem {
@@ -41,20 +43,10 @@ const DESIGNS_EACH = 10
 /** Few, so that each CTA computes several tiles. */
 const SMS = 6
 
-/** The sum of twelve uniform numbers; whole ones for integers. */
-function normal(dtype: DTypeName, count: number, seed: number): number[] {
-  let state = seed
-  const uniform = (): number => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32
-  return Array.from({ length: count }, () => {
-    const x = Array.from({ length: 12 }, uniform).reduce((sum, u) => sum + u, -6)
-    return dtype === 'i8' ? Math.round(16 * x) : x
-  })
-}
-
 function operands(device: Device, { types: [a, b, out], b: inner, epilogue, batch }: Problem): { args: GemmArguments; tensors: Tensor[] } {
   const tensors: Tensor[] = []
   const make = (dtype: DTypeName, shape: readonly number[]): Tensor => {
-    const tensor = device.tensor(dtype, shape, normal(dtype, shape.reduce((x, y) => x * y, 1), 7 + tensors.length))
+    const tensor = device.tensor(dtype, shape, randomValues(dtype, elementCount(shape), 7 + tensors.length, 'normal'))
     tensors.push(tensor)
     return tensor
   }

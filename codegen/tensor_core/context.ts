@@ -35,7 +35,8 @@ export const call0 = (c: EmitContext, wrapper: string, ...args: readonly (string
 
 export const ringOf = (program: TileProgram, name: string): Ring => program.rings.find((r) => r.name === name)!
 export const barrierOf = (program: TileProgram, name: string): Barrier => program.barriers.find((b) => b.name === name)!
-const bufferOf = (program: TileProgram, name: string): SmemBuffer => program.buffers.find((b) => b.name === name)!
+export const bufferOf = (program: TileProgram, name: string): SmemBuffer =>
+  program.buffers.find((b) => b.name === name)!
 export const constant = (name: string): string => name.toUpperCase()
 
 /** Address of the barrier of the slot that the role's ring variable points at; `over`: another one over the same slots. */

@@ -1,6 +1,6 @@
 /** Tile IR → CUDA statements, the epilogue role's operations. What a sub-tile computes is in epilogue.ts. */
 import type { EpilogueOp } from '../../compiler/tile_ir_epilogue.ts'
-import { call, note, slotAddress, type EmitContext } from './context.ts'
+import { bufferOf, call, note, slotAddress, type EmitContext } from './context.ts'
 import { emitOps } from './emit.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
@@ -58,7 +58,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'sub-tile visible to TMA')),
   tma_store(op, c) {
     const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
-    const row = op.by === 'warp' ? 'warp_row' : 'warpgroup_row'
+    const row = `${bufferOf(c.program, op.buffer).per!.owner}_row`
     const coords = op.contiguous === 'n' ? [col, row] : [row, col]
     const batch = c.names.batchCoordinate(op.operand)
     const args = [`&${op.map}`, slotAddress(c, op.buffer), ...coords, ...(batch ? [batch] : [])]

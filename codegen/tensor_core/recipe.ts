@@ -2,15 +2,15 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
 import type { OperandPlan } from '../../compiler/tensor_core/operands.ts'
-import type { AuxPlan, OutputPlan } from '../../compiler/tensor_core/epilogue.ts'
-import { walkTileOps, type TileProgram } from '../../compiler/tile_ir.ts'
+import { tmaOutputs, type AuxPlan, type OutputPlan } from '../../compiler/tensor_core/epilogue.ts'
+import type { TileProgram } from '../../compiler/tile_ir.ts'
 import type { TensorOperand } from '../../compiler/tensor_ir.ts'
 import type { LaunchRecipe, ParamRule, TensorMapRule } from '../generated.ts'
 import { combineRecipe, workspaceParams } from './combine.ts'
 
 export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: string): LaunchRecipe {
   const { gemm } = plan
-  const staged = plan.epilogue.outputs.filter((o) => o.store === 'tma')
+  const staged = tmaOutputs(plan.epilogue)
   const direct = plan.epilogue.outputs.filter((o) => o.store !== 'tma')
   const extent = (axis: string): ParamRule => ({ kind: 'extent', axis })
   const pointer = (operand: TensorOperand, isConst: boolean): ParamRule[] => [
@@ -61,11 +61,8 @@ export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: 
 }
 
 /** Rows of one TMA store: those of a warp, or of the four of a warpgroup. */
-function storedRows({ roles, layout }: TileProgram): number {
-  const ops = roles.flatMap(({ body }) => [...walkTileOps(body)])
-  return ops.some(([op]) => op.op === 'tma_store' && op.by === 'warpgroup')
-    ? 4 * layout.rowsPerWarp
-    : layout.rowsPerWarp
+function storedRows({ buffers, layout }: TileProgram): number {
+  return buffers.some(({ per }) => per?.owner === 'warpgroup') ? 4 * layout.rowsPerWarp : layout.rowsPerWarp
 }
 
 const scalarType = (dtype: keyof typeof DTYPES): 'f32' | 'f64' | 'i32' | 'u32' => {

@@ -1,6 +1,6 @@
 /** Values of a sub-tile from registers to shared memory, in the layout that TMA stores from. */
 import type { EpilogueOp, StagingSwizzle } from '../../compiler/tile_ir_epilogue.ts'
-import { call0, note, slotAddress, type EmitContext } from './context.ts'
+import { bufferOf, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
@@ -8,7 +8,7 @@ type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 /** Where this warp's rows of the sub-tile lie: those of a warpgroup are one box. */
 function stagingAddress(op: StageWrite, c: EmitContext): string {
   const { subtileColumns, layout } = c.program
-  const shared = c.program.buffers.find(({ name }) => name === op.buffer)!.per?.owner === 'warpgroup'
+  const shared = bufferOf(c.program, op.buffer).per!.owner === 'warpgroup'
   return `${slotAddress(c, op.buffer)}${shared ? ` + warp % 4 * ${layout.rowsPerWarp * subtileColumns * op.bytes}` : ''}`
 }
 

@@ -11,7 +11,7 @@
  */
 import type { Barrier, Copies, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
 import { consumersOf, perCluster, type PerCluster } from '../tensor_core/cluster.ts'
-import { EPILOGUE_WARPS, STAGING_SLOTS } from '../tensor_core/epilogue.ts'
+import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
 import { epilogueRole } from './lower_epilogue.ts'
 import { gatherRole, mmaRole, schedulerRole, tmaRole } from './lower_roles.ts'
 import { bufferOfB, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
@@ -23,7 +23,7 @@ export const MMA_WARP = EPILOGUE_WARPS + 1
 export const SCHEDULER_WARP = EPILOGUE_WARPS + 2
 
 export function lowerSm100(plan: Sm100Plan): TileProgram {
-  const staged = plan.epilogue.outputs.filter((o) => o.store === 'tma')
+  const staged = tmaOutputs(plan.epilogue)
   const dynamic = plan.design.scheduler === 'clc'
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },

@@ -10,6 +10,7 @@
  */
 import type { Barrier, Copies, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../tile_ir.ts'
 import { consumersOf, type PerCluster } from '../tensor_core/cluster.ts'
+import { tmaOutputs } from '../tensor_core/epilogue.ts'
 import type { OperandPlan } from '../tensor_core/operands.ts'
 import { bufferOfB, fetchMaps, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { consumerRole, fetchRing } from './lower_consumer.ts'
@@ -17,7 +18,7 @@ import { producerRole, SENT } from './lower_producer.ts'
 import type { Sm90Plan } from './plan.ts'
 
 export function lowerSm90(plan: Sm90Plan): TileProgram {
-  const staged = plan.epilogue.outputs.filter((o) => o.store === 'tma')
+  const staged = tmaOutputs(plan.epilogue)
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },
     { name: 'spent', slots: plan.stages },

@@ -1,5 +1,6 @@
 /** Program of the producer's warpgroup: loads of A and B, and of cooperative kernels the stores of what the consumers have staged. */
 import type { TileOp } from '../tile_ir.ts'
+import { tmaOutputs } from '../tensor_core/epilogue.ts'
 import { storeOf } from '../tensor_core/lower_epilogue.ts'
 import { inputMaps, mapName } from '../tensor_core/plan.ts'
 import type { Sm90Plan } from './plan.ts'
@@ -52,10 +53,9 @@ function storeWarps(plan: Sm90Plan): TileOp[] {
     { op: 'arrive', barrier: 'stored', at: 'cta', ring: SENT },
     { op: 'advance', ring: SENT },
   ]
-  const staged = plan.epilogue.outputs.filter((output) => output.store === 'tma')
-  const send = staged.flatMap((output, i): TileOp[] => [
+  const send = tmaOutputs(plan.epilogue).flatMap((output, i): TileOp[] => [
     { op: 'wait', barrier: 'staged', parity: 'consumer' },
-    { op: 'tma_store', map: mapName(i), buffer: 'smem_d', by: 'warpgroup', ...storeOf(output) },
+    { op: 'tma_store', map: mapName(i), buffer: 'smem_d', ...storeOf(output) },
     { op: 'bulk_commit' },
     ...(i === 0 ? [{ op: 'after_first_staged', body: free(1) } as const] : free(1)),
     { op: 'advance', ring: 'staging' },

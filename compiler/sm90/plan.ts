@@ -11,6 +11,7 @@ import { operandNamed, topological } from '../walk.ts'
 import {
   planEpilogue,
   STAGING_SLOTS,
+  tmaOutputs,
   valuesOf,
   type AccumulatorLayout,
   type EpiloguePlan,
@@ -151,13 +152,15 @@ function divideMemory(
   design: Sm90Design, epilogue: EpiloguePlan,
   { stageBytes, partialBytes, subtiles, warps, idleWarps }: { stageBytes: number; partialBytes: number; subtiles: number; warps: number; idleWarps: boolean },
 ): MemoryPlan | Rejection {
-  const staged = epilogue.outputs.filter((output) => output.store === 'tma').length
+  const staged = tmaOutputs(epilogue)
   const fetched = epilogue.aux.flatMap(({ fetch }) => (fetch ? [fetch.bytes] : []))
+  // `staged` and `stored`, for each slot of each warpgroup.
+  const barriersOf = (slots: number): number => 2 * 8 * slots * (warps / 4)
   const bytesFor = (stages: number, slots: number, fetches: number): number =>
-    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4) + (idleWarps ? 4 * slots * warps : 0)
+    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4) + (idleWarps ? barriersOf(slots) : 0)
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
   // More slots than sub-tiles are never used.
-  const stores = staged * subtiles
+  const stores = staged.length * subtiles
   const enough = Math.max(2, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
   const inPlace = sharesSlots(epilogue) && bytesFor(design.stages === 'auto' ? enough : design.stages, 0, subtiles) <= SMEM_LIMIT
   let stagingSlots = inPlace ? 0 : Math.min(STAGING_SLOTS, stores)
@@ -172,7 +175,7 @@ function divideMemory(
   const smemBytes = bytesFor(stages, stagingSlots, fetchSlots)
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
   // A slot is free when the store behind it has been issued, too.
-  const storeWarps = idleWarps && !inPlace && stagingSlots > 1 && epilogue.outputs.every(({ store, contiguous }) => store !== 'tma' || contiguous === 'n')
+  const storeWarps = idleWarps && !inPlace && stagingSlots > 1 && staged.every(({ contiguous }) => contiguous === 'n')
   return { stages, stagingSlots, storeWarps, fetchSlots, inPlace, smemBytes }
 } // prettier-ignore
 
@@ -201,9 +204,10 @@ function rowsAhead(epilogue: EpiloguePlan, pingpong: boolean, spare: number): st
 } // prettier-ignore
 
 /** Has the only staged output the layout of the first operand that TMA brings? */
-function sharesSlots({ aux, outputs, stagingSlotBytes }: EpiloguePlan): boolean {
+function sharesSlots(epilogue: EpiloguePlan): boolean {
+  const { aux, stagingSlotBytes } = epilogue
   const fetch = aux.find((operand) => operand.fetch !== null)?.fetch
-  const staged = outputs.filter(({ store }) => store === 'tma')
+  const staged = tmaOutputs(epilogue)
   return fetch?.bytes === stagingSlotBytes && staged.length === 1 && staged[0]!.contiguous === 'n' && staged[0]!.swizzle === fetch.swizzle
 } // prettier-ignore
 

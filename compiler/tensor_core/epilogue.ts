@@ -82,6 +82,9 @@ export interface OutputPlan {
 export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
   [...outputs, ...reductions].map(({ value }) => value)
 
+/** Those that wait in shared memory for a TMA store. */
+export const tmaOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.filter(({ store }) => store === 'tma')
+
 /** The designs of a program share few epilogue plans. */
 const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>>()
 

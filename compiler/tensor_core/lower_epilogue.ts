@@ -74,7 +74,7 @@ export function tmaStores({ outputs }: EpiloguePlan, { buffer, ring, free, issue
     const map = mapName(staged++)
     const send: TileOp[] =
       issue === 'here'
-        ? [{ op: 'tma_store', map, buffer, by: 'warp', ...store }, { op: 'bulk_commit' }]
+        ? [{ op: 'tma_store', map, buffer, ...store }, { op: 'bulk_commit' }]
         : [{ op: 'arrive', barrier: issue.arriveOn, at: 'cta' }]
     return [
       ...(free === null ? [] : [free]),
