@@ -199,6 +199,8 @@ export type TileOp =
   | { readonly op: 'cluster_start' }
   | { readonly op: 'cluster_sync' }
   | { readonly op: 'warp_sync' }
+  /** The warps of the first role meet and see what each of them wrote before. */
+  | { readonly op: 'role_sync' }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }
   /** `ring`: another one over the same slots. */
   | { readonly op: 'arrive'; readonly barrier: string; readonly at: ArriveTarget; readonly ring?: string }
@@ -226,9 +228,16 @@ export type TileOp =
   /** Until the other warpgroup has seen all stages of its tile: a wait two phases early would pass at once. */
   | { readonly op: 'wait_turn'; readonly barrier: string }
   | { readonly op: 'pass_turn'; readonly barrier: string }
-  /** The accumulators of this CTA's share of k to its shared memory, where all CTAs of the cluster may read them. */
-  | { readonly op: 'share_partials'; readonly buffer: string }
-  /** An arrival of each warp on the barrier of every CTA of the cluster. */
+  /** The accumulators to shared memory, for an epilogue that is not unrolled. */
+  | { readonly op: 'park'; readonly buffer: string }
+  /**
+   * The accumulators of this CTA's share of k, those of each column to the CTA of the cluster that stores it. Every CTA receives
+   * `bytes`, its own among them, which count on its `barrier`.
+   */
+  | { readonly op: 'send_sums'; readonly buffer: string; readonly barrier: string; readonly bytes: number }
+  /** Only where this CTA computes another tile after this one. */
+  | { readonly op: 'before_next_tile'; readonly body: readonly TileOp[] }
+  /** One arrival on the barrier of every CTA of the cluster, by the first warp of the first role. */
   | { readonly op: 'arrive_all'; readonly barrier: string }
   | CopyTile
   /** All copies of this thread since the last one form a group. */
@@ -292,15 +301,16 @@ export interface SetupStep {
   readonly body: readonly TileOp[]
 }
 
-const NESTED = new Set([
-  'for_tiles', 'while_work', 'for_slots', 'for_k', 'for_first_k', 'ahead', 'after_first_k', 'for_row_blocks', 'for_subtiles', 'for_staged',
-  'after_first_staged', 'elected', 'one_thread', 'for_warpgroups', 'leader', 'first_cta', 'lane0', 'last_subtile',
-]) // prettier-ignore
-
 export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 
+const NESTED: Readonly<Record<NestedOp['op'], true>> = {
+  for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
+  for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, for_warpgroups: true, leader: true,
+  first_cta: true, lane0: true, last_subtile: true, before_next_tile: true,
+} // prettier-ignore
+
 export function isNested(op: TileOp): op is NestedOp {
-  return NESTED.has(op.op)
+  return op.op in NESTED
 }
 
 /** All operations in program order, with the path of list indices that leads to each. */

@@ -69,12 +69,15 @@ export function verifyTileProgram(program: TileProgram): string[] {
     if (!signalled.has(name)) problems.push(`nothing ever arrives on ${name}`)
     if (!waited.has(name)) problems.push(`nobody waits for ${name}`)
   }
-  const loads = program.roles
-    .flatMap((r) => [...walkTileOps(r.body)].map(([op]) => op))
-    .filter((op) => op.op === 'tma_load')
+  const ops = program.roles.flatMap((r) => [...walkTileOps(r.body)].map(([op]) => op))
   for (const b of program.barriers) {
-    const bytes =
-      loads.filter((l) => l.barrier === b.name).reduce((sum, l) => sum + l.plan.tileBytes, 0) * program.cluster.pair
+    const brought = (op: TileOp): number =>
+      op.op === 'tma_load' && op.barrier === b.name
+        ? op.plan.tileBytes * program.cluster.pair
+        : op.op === 'send_sums' && op.barrier === b.name
+          ? op.bytes
+          : 0
+    const bytes = ops.reduce((sum, op) => sum + brought(op), 0)
     if (b.txBytes !== null && b.txBytes !== bytes && b.name !== 'work_full' && b.per === undefined)
       problems.push(`${b.name} expects ${b.txBytes} bytes, its loads bring ${bytes}`)
   }
@@ -97,6 +100,7 @@ function barriersOf(op: TileOp): string[] {
     case 'arrive_expect_tx':
     case 'commit':
     case 'tma_load':
+    case 'send_sums':
     case 'expect_work':
     case 'request_work':
       return [op.barrier]

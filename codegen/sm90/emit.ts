@@ -1,5 +1,4 @@
-/** Tile IR → CUDA statements, operations that SM90 alone has: warpgroup MMAs, accumulators in registers, split k. */
-import type { RegisterPlan } from '../../compiler/tile_ir.ts'
+/** Tile IR → CUDA statements, operations that SM90 alone has: warpgroup MMAs and accumulators in registers. */
 import {
   barrierAddress,
   call,
@@ -13,19 +12,12 @@ import {
 } from '../tensor_core/context.ts'
 import { COMMON_EMITTERS, emitOps, type Emitters } from '../tensor_core/emit.ts'
 import type { LineOrigin } from '../source_builder.ts'
-import { CELL, cellsOf, wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
-
-const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
-const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16' } as const
+import { CELL, wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
+import { allCells, PTX_CELL, registersOf } from './registers.ts'
+import { emitSums, SUM_EMITTERS } from './sums.ts'
 
 /** Registers are indexed by constants only. */
 const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
-
-/** Registers of a thread for all accumulators. */
-function allCells(c: EmitContext): number {
-  const { products, rowBlocks, columns, cells } = registersOf(c)
-  return products * rowBlocks * cellsOf(PTX_CELL[cells], columns)
-}
 
 function waitForAll(c: EmitContext, where: LineOrigin): void {
   c.definitions.set('wgmma_wait', wgmmaWaitText(PTX_CELL[registersOf(c).cells], allCells(c)))
@@ -168,10 +160,6 @@ export const SM90_EMITTERS: Emitters = {
     const remote = call0(c, 'remote_address', address, 'lane')
     c.out.line(`if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`, where)
   },
-  arrive_all(op, c) {
-    const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'lane')
-    c.out.line(`if (lane < CLUSTER) ${call(c, 'mbarrier_arrive_remote', remote)}`, note(c, `arrive ${op.barrier}`))
-  },
   for_row_blocks(op, c) {
     const { rowBlocks } = registersOf(c)
     if (rowBlocks === 1) {
@@ -205,7 +193,7 @@ export const SM90_EMITTERS: Emitters = {
       const where = note(c, 'take accumulators')
       c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${count}];`)
       if (op.partials !== null) {
-        emitPartialSum(op.partials, p, c)
+        emitSums(op.partials, p, c)
         continue
       }
       const base = `${p > 0 ? `(${p} * ROW_BLOCKS + block)` : 'block'} * CELLS`
@@ -214,59 +202,5 @@ export const SM90_EMITTERS: Emitters = {
       c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${cell};`, where)
     }
   },
-  /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
-  share_partials(op, c) {
-    const { cells } = registersOf(c)
-    const where = note(c, 'share sums')
-    const bits = (i: number): string => (cells === 'f32' ? `__float_as_uint(acc[i + ${i}])` : `static_cast<u32>(acc[i + ${i}])`)
-    c.wrappers.add('store_shared_v4')
-    c.out.line('#pragma unroll')
-    c.out.line(`for (u32 i = 0; i < ${allCells(c)}; i += 4)`, where)
-    c.out.line(`  store_shared_v4(${partialAddress(c, op.buffer, 'i')}, ${[0, 1, 2, 3].map(bits).join(', ')});`, where)
-  },
+  ...SUM_EMITTERS,
 } // prettier-ignore
-
-/** Where registers `i` … `i + 3` of this thread lie in the shared sums of a CTA. */
-function partialAddress(c: EmitContext, buffer: string, i: string): string {
-  const threads = 32 * c.program.roles[0]!.warps
-  return `smem + ${constant(buffer)} + (${i} / 4 * ${threads} + threadIdx.x) * 16`
-}
-
-/** The cells that this thread has left there. */
-function emitParked(buffer: string, product: number, c: EmitContext): void {
-  const { cells } = registersOf(c)
-  const first = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS + column / 2 + j`
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
-    c.out.line(
-      `const uint4 part = ${call0(c, 'load_shared_v4', partialAddress(c, buffer, `(${first})`))};`,
-      note(c, 'take accumulators'),
-    )
-    for (const [i, x] of ['x', 'y', 'z', 'w'].entries())
-      c.out.line(`sum${product}[j + ${i}] = ${cells === 'f32' ? `__uint_as_float(part.${x})` : `part.${x}`};`)
-  })
-}
-
-/** The cells of this CTA's columns, added up over the CTAs of the cluster in their order. */
-function emitPartialSum(buffer: string, product: number, c: EmitContext): void {
-  const { cells, splits, parked } = registersOf(c)
-  const { columns } = c.program.layout
-  const where = note(c, 'add sums')
-  if (parked) return emitParked(buffer, product, c)
-  const type = cells === 'i32' ? 'int' : 'float'
-  const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
-  const first = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS + (cluster_rank * ${columns} + column) / 2 + j`
-  c.wrappers.add('load_cluster_v4')
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
-    c.out.line(`const u32 from = ${partialAddress(c, buffer, `(${first})`)};`, where)
-    c.out.line(`${type} total[4] = {0, 0, 0, 0};`)
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 rank = 0; rank < ${splits}; ++rank)`, () => {
-      c.out.line(`const uint4 part = load_cluster_v4(${call0(c, 'remote_address', 'from', 'rank')});`, where)
-      for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(`total[${i}] += ${to}(part.${x});`)
-    })
-    c.out.line('#pragma unroll')
-    c.out.line(`for (u32 e = 0; e < 4; ++e) sum${product}[j + e] = total[e];`)
-  })
-}

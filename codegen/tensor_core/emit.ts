@@ -100,16 +100,12 @@ export const COMMON_EMITTERS = {
         where,
       )
   },
-  arrive_expect_tx: (op, c) =>
-    c.out.line(
-      call(
-        c,
-        'mbarrier_arrive_expect_tx',
-        barrierAddress(c, op.barrier),
-        c.program.cluster.pair > 1 ? '2 * TMA_BYTES' : 'TMA_BYTES',
-      ),
-      note(c, `expect ${op.barrier}`),
-    ),
+  arrive_expect_tx(op, c) {
+    const ofStage = c.program.cluster.pair > 1 ? '2 * TMA_BYTES' : 'TMA_BYTES'
+    const bytes = op.barrier === 'full' ? ofStage : op.bytes
+    const where = note(c, `expect ${op.barrier}`)
+    c.out.line(call(c, 'mbarrier_arrive_expect_tx', barrierAddress(c, op.barrier), bytes), where)
+  },
   advance(op, c) {
     const { name, slots } = ringOf(c.program, op.ring)
     if (hasPhase(c.program, name)) c.out.line(`if (++${name} == ${slots}) { ${name} = 0; ${name}_phase ^= 1; }`)

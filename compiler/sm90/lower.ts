@@ -70,8 +70,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     },
     setup,
     roles,
-    // No CTA leaves while another may still read its sums.
-    teardown: plan.splits > 1 ? [{ warp: null, body: [{ op: 'warp_sync' }, { op: 'cluster_sync' }] }] : [],
+    teardown: [],
   }
 } // prettier-ignore
 
@@ -98,7 +97,7 @@ function sharedMemory(plan: Sm90Plan): { buffers: SmemBuffer[]; barriers: Barrie
   const [slotBytes, owners] = plan.storeWarps ? [4 * epilogue.stagingSlotBytes, eachWarpgroup] : [epilogue.stagingSlotBytes, eachWarp]
   if (plan.stagingSlots > 0) place('smem_d', 'staging', plan.stagingSlots, slotBytes, 'output sub-tiles on their way to TMA stores', owners)
   fetchMaps(plan).forEach(({ aux }, i) => place(`smem_${fetchRing(i)}`, fetchRing(i), plan.fetchSlots, aux.fetch!.bytes, 'sub-tiles of an epilogue operand', eachWarp))
-  if (plan.partialBytes > 0) place('smem_partials', 'partials', 1, plan.partialBytes, plan.parks ? 'accumulators' : 'sums over this share of k')
+  if (plan.partialBytes > 0) place('smem_partials', 'partials', 1, plan.partialBytes, plan.parks ? 'accumulators' : 'sums of each CTA of the cluster over its share of k')
   const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
   const together = plan.design.consumers === 'pingpong' ? 1 : warpgroups
   const { preferred } = consumersOf(cluster)
@@ -111,9 +110,8 @@ function sharedMemory(plan: Sm90Plan): { buffers: SmemBuffer[]; barriers: Barrie
   }
   if (plan.design.consumers === 'pingpong') barrier('turn', 'turn', warpgroups, always(4), null, 'the other warpgroup has seen all stages of its tile')
   if (plan.splits > 1) {
-    const warps = always(plan.splits * 4 * warpgroups)
-    barrier('partials_full', 'partials', 1, warps, null, 'all CTAs of the cluster have shared their sums')
-    barrier('partials_empty', 'partials', 1, warps, null, 'all CTAs of the cluster have read them')
+    barrier('partials_full', 'partials', 1, always(1), plan.partialBytes, 'sums of all CTAs of the cluster have landed')
+    barrier('partials_empty', 'partials', 1, always(plan.splits), null, 'all CTAs of the cluster have read theirs')
   }
   return { buffers, barriers }
 } // prettier-ignore

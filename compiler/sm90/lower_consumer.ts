@@ -21,11 +21,11 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     // They land while the MMAs run.
     ...fetches(plan).map((fetch): TileOp => ({ op: 'fetch_first', ...fetch })),
     ...mainloop(plan),
-    ...(plan.splits > 1 ? sharePartials : []),
+    ...(plan.splits > 1 ? exchangeSums(plan) : []),
     // Each thread reads what it wrote itself.
-    ...(plan.parks ? [{ op: 'share_partials', buffer: 'smem_partials' } as const] : []),
+    ...(plan.parks ? [{ op: 'park', buffer: 'smem_partials' } as const] : []),
     ...epilogue(plan),
-    ...(plan.splits > 1 ? releasePartials : []),
+    ...(plan.splits > 1 ? releaseSums : []),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : []),
   ]
   return [
@@ -100,17 +100,16 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   ]
 }
 
-const sharePartials: readonly TileOp[] = [
+/** Nothing waits for a CTA that has left: sums are sent, not fetched, and only those who await another tile are told of free slots. */
+const exchangeSums = (plan: Sm90Plan): TileOp[] => [
   { op: 'wait', barrier: 'partials_empty', parity: 'producer' },
-  { op: 'share_partials', buffer: 'smem_partials' },
-  { op: 'warp_sync' },
-  { op: 'arrive_all', barrier: 'partials_full' },
+  { op: 'one_thread', body: [{ op: 'arrive_expect_tx', barrier: 'partials_full', bytes: plan.partialBytes }] },
+  { op: 'send_sums', buffer: 'smem_partials', barrier: 'partials_full', bytes: plan.partialBytes },
   { op: 'wait', barrier: 'partials_full', parity: 'consumer' },
 ]
 
-const releasePartials: readonly TileOp[] = [
-  { op: 'warp_sync' },
-  { op: 'arrive_all', barrier: 'partials_empty' },
+const releaseSums: readonly TileOp[] = [
+  { op: 'before_next_tile', body: [{ op: 'role_sync' }, { op: 'arrive_all', barrier: 'partials_empty' }] },
   { op: 'advance', ring: 'partials' },
 ]
 

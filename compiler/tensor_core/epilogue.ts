@@ -41,6 +41,8 @@ export interface AccumulatorLayout {
   readonly fetches?: number
   /** Registers beside the accumulators that values of a sub-tile may take; accumulators in TMEM count among them. */
   readonly spareRegisters?: number
+  /** Registers of an operand along n, as a share of those of a value: fragments have two rows of each column. Default: 1. */
+  readonly rowShare?: number
 }
 
 export interface EpiloguePlan {
@@ -124,13 +126,16 @@ function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLa
   for (const scalar of program.scalars)
     if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null })
 
+  const along = (shape: AuxPlan['shape']): ComputeType[] => aux.filter((a) => a.shape === shape).map((a) => DTYPES[a.operand.dtype].compute)
   const held = [
     ...(layout.held === 'row' ? gemm.products.map(({ contraction }) => contraction.type) : []),
-    ...aux.filter(({ shape }) => shape === 'full' || shape === 'row').map((a) => DTYPES[a.operand.dtype].compute),
+    ...along('full'),
     ...values.map((value) => value.type),
   ]
-  const subtileColumns = widthFor(held, elementwise.map(({ operand }) => operand), layout)
-  if (subtileColumns === null) return rejection('KTL2904', { form: `an epilogue of ${held.length} tiles at once` })
+  const rows = along('row')
+  const perColumn = registersFor(held) + registersFor(rows) * (layout.rowShare ?? 1)
+  const subtileColumns = widthFor(perColumn, elementwise.map(({ operand }) => operand), layout)
+  if (subtileColumns === null) return rejection('KTL2904', { form: `an epilogue of ${held.length + rows.length} tiles at once` })
 
   const fetched = aux.filter(({ operand, shape, vector }) => shape === 'full' && vector && fits(operand, subtileColumns)).slice(0, layout.fetches ?? 0)
   const loaded = aux.map((plan) => (fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan.operand, layout, subtileColumns) } : plan))
@@ -148,9 +153,11 @@ function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLa
   return { layout, aux: loaded, outputs, reductions, subtileColumns, stagingSlotBytes }
 } // prettier-ignore
 
-/** The widest sub-tile whose values stay in registers. `held`: types of the values a thread has of each column. */
-function widthFor(held: readonly ComputeType[], outputs: readonly TensorOperand[], layout: AccumulatorLayout): number | null {
-  const perColumn = held.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
+const registersFor = (types: readonly ComputeType[]): number =>
+  types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
+
+/** The widest sub-tile whose values stay in registers. `perColumn`: registers that a thread needs for each column of a row. */
+function widthFor(perColumn: number, outputs: readonly TensorOperand[], layout: AccumulatorLayout): number | null {
   const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
   // A row of a staged sub-tile is at most one swizzle span.
   const widest = layout.held === 'row' ? 32 : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))

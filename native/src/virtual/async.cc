@@ -5,6 +5,8 @@ namespace ktl {
 uint64_t AsyncEngine::issue(AsyncItem item) {
   item.id = next_++;
   const uint64_t id = item.id;
+  // Chance alone rarely lets work that was issued long ago come after what was issued since.
+  item.late = item.kind == AsyncKind::Load && chance(8);
   items_.push_back(std::move(item));
   if (order_ == LaunchConfig::Order::Eager) force(id);
   return id;
@@ -38,16 +40,18 @@ bool AsyncEngine::deliverOne() {
   for (const AsyncKind kind : {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem,
                                AsyncKind::Store, AsyncKind::Warpgroup})
     for (size_t index = 0; index < items_.size(); ++index)
-      if (items_[index].kind == kind) {
+      if (items_[index].kind == kind && !items_[index].late) {
         runAt(eligible(index));
         return true;
       }
-  return false;
+  runAt(items_.size() - 1);
+  return true;
 }
 
 void AsyncEngine::perhaps() {
   if (order_ != LaunchConfig::Order::Random || items_.empty() || random_() % 4 != 0) return;
-  runAt(eligible(random_() % items_.size()));
+  const size_t index = random_() % items_.size();
+  if (!items_[index].late) runAt(eligible(index));
 }
 
 void AsyncEngine::force(uint64_t id) {

@@ -26,6 +26,7 @@ struct AsyncItem {
   std::function<void()> run;
   std::function<void()> read;  // Store: copies the source, so that `run` no longer looks at shared memory
   bool wasRead = false;
+  bool late = false;  // random order: when nothing else is left to happen, the newest first
 };
 
 class AsyncEngine {
