@@ -119,6 +119,19 @@ extern "C" __global__ void load_and_leave(const __grid_constant__ CUtensorMap fr
   __shared__ __align__(1024) float tile[16][32]; __shared__ __align__(8) u64 bar;
   if (threadIdx.x == 0) { init(smem(&bar), 1); expect(smem(&bar), sizeof tile); load2(smem(tile), &from, 0, 0, smem(&bar)); }
 }
+// x was asked for 24 loads of y before it is read, but nothing has waited for it.
+extern "C" __global__ void overtaken(int* out, const int* in) {
+  __shared__ __align__(128) int x[4], y[4]; __shared__ __align__(8) u64 bars[2];
+  if (threadIdx.x == 0) {
+    init(smem(&bars[0]), 1); init(smem(&bars[1]), 1); asm volatile("fence.mbarrier_init.release.cluster;");
+    for (int i = 0; i < 25; i++) {
+      u32 bar = smem(&bars[i > 0]); expect(bar, 16);
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];" :: "r"(smem(i > 0 ? y : x)), "l"(in + 4 * i), "r"(bar) : "memory");
+      if (i > 0) wait(bar, i - 1 & 1);
+    }
+    out[0] = x[0]; wait(smem(&bars[0]), 0);
+  }
+}
 extern "C" __global__ void bulk(int* out, const int* in) {
   __shared__ __align__(128) int x[256]; __shared__ __align__(8) u64 bar;
   if (threadIdx.x == 0) { init(smem(&bar), 1); expect(smem(&bar), 1024); asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" :: "r"(smem(x)), "l"(in), "r"(smem(&bar)) : "memory"); }
@@ -355,6 +368,17 @@ test('lazy delivery exposes a missing wait', async () => {
     tensorMap('f32', address, 20, 40, 16, 32),
   )
   expect(codes(await pieces.run('tile_copy', [...maps, 0, 0, 1]))).toContain('KTL5004')
+})
+
+test('random orders with odd seeds let a load come after what was asked for long after it', async () => {
+  const input = pieces.upload(new Int32Array(100))
+  const seen = async (seed: number): Promise<boolean> =>
+    codes(await pieces.run('overtaken', [pieces.allocate(4), input], { order: 'random', seed })).includes('KTL5004')
+  const seeds = Array.from({ length: 64 }, (_, i) => i)
+  const late: number[] = []
+  for (const seed of seeds) if (await seen(seed)) late.push(seed)
+  expect(late.length).toBeGreaterThan(0)
+  expect(late.filter((seed) => seed % 2 === 0)).toEqual([])
 })
 
 test('a store of shared memory that nobody wrote', async () => {

@@ -5,8 +5,7 @@ namespace ktl {
 uint64_t AsyncEngine::issue(AsyncItem item) {
   item.id = next_++;
   const uint64_t id = item.id;
-  // Chance alone rarely lets work that was issued long ago come after what was issued since.
-  item.late = item.kind == AsyncKind::Load && chance(8);
+  item.late = lateLoads_ && item.kind == AsyncKind::Load && chance(8);
   items_.push_back(std::move(item));
   if (order_ == LaunchConfig::Order::Eager) force(id);
   return id;

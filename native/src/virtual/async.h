@@ -26,12 +26,13 @@ struct AsyncItem {
   std::function<void()> run;
   std::function<void()> read;  // Store: copies the source, so that `run` no longer looks at shared memory
   bool wasRead = false;
-  bool late = false;  // random order: when nothing else is left to happen, the newest first
+  bool late = false;  // happens when nothing else is left to, the newest first
 };
 
 class AsyncEngine {
  public:
-  AsyncEngine(LaunchConfig::Order order, uint64_t seed) : order_(order), random_(seed) {}
+  AsyncEngine(LaunchConfig::Order order, uint64_t seed)
+      : order_(order), lateLoads_(seed % 2 == 1), random_(seed) {}
 
   // Queues (or, for eager, runs) an effect; returns its id, from 1 up.
   uint64_t issue(AsyncItem item);
@@ -56,6 +57,8 @@ class AsyncEngine {
   void runAt(size_t index);
   size_t eligible(size_t index) const;  // index itself or the head of its queue
   LaunchConfig::Order order_;
+  // Random order, every other seed: chance alone rarely lets a load come after what was issued long after it.
+  bool lateLoads_;
   std::mt19937_64 random_;
   std::deque<AsyncItem> items_;
   std::deque<AsyncItem> current_;  // running, innermost last
