@@ -7,8 +7,6 @@ import type { FullRow } from '../../test/full/knobs.ts'
 export interface MutatedKernel {
   /** What `--kernel` takes. */
   readonly name: string
-  /** Virtual device; absent: virtual-sm100. */
-  readonly device?: 'virtual-sm90'
   /** Few, so that each CTA computes several tiles: both rings wrap and both accumulators are used again. */
   readonly smCount: number
   /** Says which instance; null: the first that ranks for the problem. */
@@ -74,7 +72,7 @@ schedule mutated on sm_90 {
     name: problemName,
     case: { name: `${name}, ${problemName}`, kernel: 'mutated', source, types: {}, design: { kind: 'sm90' }, extents, operands: { A: {}, B: {}, C: {}, D: {} }, inputs: 'integers' },
   })
-  return { name, device: 'virtual-sm90', smCount: 2, row: null, problems: [problem('deep k', deep), problem('shallow k', shallow)] }
+  return { name, smCount: 2, row: null, problems: [problem('deep k', deep), problem('shallow k', shallow)] }
 } // prettier-ignore
 
 function kernel(name: string, smCount: number, knobs: Partial<FullRow>, deep: Extents, shallow: Extents): MutatedKernel {

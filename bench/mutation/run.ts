@@ -21,7 +21,7 @@ export interface MutationResult {
 
 /** null: the space has no such instance. Throws when the original itself fails: then there is nothing to learn from its mutants. */
 export async function mutateKernel(kernel: MutatedKernel, options: MutationOptions = {}): Promise<MutationResult | null> {
-  const device = await openDevice(kernel.device ?? 'virtual-sm100', { smCount: kernel.smCount })
+  const device = await openDevice(kernel.problems[0]!.case.design.kind === 'sm90' ? 'virtual-sm90' : 'virtual-sm100', { smCount: kernel.smCount })
   try {
     const workloads: Workload[] = []
     for (const problem of kernel.problems) {

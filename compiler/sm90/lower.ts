@@ -34,7 +34,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
   const consumers = 4 * plan.warpgroups
   const kept = rings.map(({ name }) => name).filter((name) => name !== SENT)
   const roles: Role[] = [
-    { name: 'consumer', firstWarp: 0, warps: consumers, does: 'MMAs, then the epilogue and stores', rings: kept, body: consumerRole(plan) },
+    { name: 'consumer', firstWarp: 0, warps: consumers, does: `MMAs, then the epilogue${plan.storeWarps ? '' : ' and stores'}`, rings: kept, body: consumerRole(plan) },
     { name: 'producer', firstWarp: consumers, warps: 4, does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}`, rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : [])], body: producerRole(plan) },
   ]
   const init: TileOp[] = [

@@ -23,12 +23,23 @@ export const commandLineErrors = {
     right: { command: 'ktl check samples/gemm.ktl' },
     word: ({ file, reason }) => ({ message: `${code(file)} cannot be read: ${reason}` }),
   }),
-  KTL4103: entry<{ readonly option: string; readonly expected: string; readonly got: string }>({
+  KTL4103: entry<{
+    readonly option: string
+    readonly expected: string
+    readonly got: string
+    readonly choice?: { readonly words: readonly string[]; readonly word: string }
+  }>({
     title: 'illegal value of an option',
     explain: 'The value of an option is checked before any work is done; the message says what it takes.',
     wrong: { command: 'ktl run samples/dgemm.ktl --dims m=8,n=8,k=-1' },
     right: { command: 'ktl run samples/dgemm.ktl --dims m=8,n=8,k=1' },
-    word: ({ option, expected, got }) => ({ message: `${code(option)} takes ${expected}, got ${code(got)}` }),
+    word: ({ option, expected, got, choice }) => {
+      const nearest = choice ? suggest(choice.word, choice.words) : null
+      return {
+        message: `${code(option)} takes ${expected}, got ${code(got)}`,
+        ...(nearest !== null && { help: `did you mean ${code(nearest)}?` }),
+      }
+    },
   }),
   KTL4104: entry<{ readonly file: string; readonly kernels: readonly string[] }>({
     title: 'which kernel?',

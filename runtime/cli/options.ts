@@ -92,22 +92,25 @@ export const integerOption = (option: string, low: number, high: number) => (tex
 export function wordOption<W extends string>(option: string, words: readonly W[]) {
   return (text: string): W => {
     if ((words as readonly string[]).includes(text)) return text as W
-    throw illegal(option, words.join(', '), text)
+    throw illegal(option, words.join(', '), text, { words, word: text })
   }
 }
 
 /** A commander parser for a device, checked before anything else is done. */
 export function deviceOption(text: string): DeviceSpec {
   if (/^(auto|virtual-sm100|virtual-sm90|cuda(:\d{1,3})?)$/.test(text)) return text as DeviceSpec
-  throw illegal('--device', 'auto, virtual-sm100, virtual-sm90, cuda or cuda:N', text)
+  const words = ['auto', 'virtual-sm100', 'virtual-sm90', 'cuda']
+  throw illegal('--device', 'auto, virtual-sm100, virtual-sm90, cuda or cuda:N', text, { words, word: text })
 }
 
 function dtype(option: string, text: string, shown: string): DTypeName {
   if (isDType(text)) return text
-  throw illegal(option, `a dtype (${DTYPE_NAMES.join(' ')})`, shown)
+  throw illegal(option, `a dtype (${DTYPE_NAMES.join(' ')})`, shown, { words: DTYPE_NAMES, word: text })
 }
 
-export const illegal = (option: string, expected: string, got: string) => ktlError('KTL4103', { option, expected, got })
+/** `choice`: the word at fault and those that it may be; the nearest of them is suggested. */
+export const illegal = (option: string, expected: string, got: string, choice?: { words: readonly string[]; word: string }) =>
+  ktlError('KTL4103', { option, expected, got, ...(choice && { choice }) }) // prettier-ignore
 
 function mapValues<V>(object: Pairs, map: (text: string, name: string) => V): Record<string, V> {
   return Object.fromEntries(Object.entries(object).map(([name, text]) => [name, map(text, name)]))

@@ -33,8 +33,9 @@ const wordsOption =
   <W extends string>(option: string, words: readonly W[]) =>
   (text: string): readonly W[] => {
     const given = [...new Set(text.split(',').map((word) => word.trim()))]
-    if (given.every((word) => (words as readonly string[]).includes(word))) return given as W[]
-    throw illegal(option, words.join(', '), text)
+    const wrong = given.find((word) => !(words as readonly string[]).includes(word))
+    if (wrong === undefined) return given as W[]
+    throw illegal(option, words.join(', '), text, { words, word: wrong })
   }
 
 export const targetsOption = wordsOption('--target', TARGETS)
