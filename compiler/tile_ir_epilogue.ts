@@ -62,6 +62,8 @@ export type EpilogueOp =
   | { readonly op: 'take_cells'; readonly partials: string | null }
   /** Over the columns of the tile that this warp holds; sets where the sub-tile starts, in TMEM and in the output. */
   | { readonly op: 'for_subtiles'; readonly body: readonly TileOp[] }
+  /** Sub-tiles from here on lie beyond n: a branch, which keeps ptxas from holding values of several sub-tiles at once. */
+  | { readonly op: 'stop_at_n' }
   | { readonly op: 'last_subtile'; readonly body: readonly TileOp[] }
   /** Where the warp's rows start; `lane`: also which one this lane owns, and whether it exists. */
   | { readonly op: 'own_row'; readonly lane: boolean }

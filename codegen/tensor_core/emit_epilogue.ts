@@ -19,6 +19,9 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
       emitOps(op.body, c)
     })
   },
+  stop_at_n(_, c) {
+    c.out.line('if (subtile_col >= N) break;')
+  },
   last_subtile(op, c) {
     const { columns } = c.program.layout
     c.out.block(`if (column + ${c.program.subtileColumns} == ${columns})`, () => emitOps(op.body, c))

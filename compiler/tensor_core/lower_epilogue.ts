@@ -36,7 +36,10 @@ export const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', red
 
 /** The epilogue of fragments in registers: block of rows by block, sub-tile by sub-tile. */
 export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonly string[]) => TileOp[], partials: string | null, stores: readonly TileOp[]): TileOp[] {
+  // What TMA moves and what is reduced takes turns that every sub-tile has to keep.
+  const alone = epilogue.reductions.length === 0 && epilogue.aux.every(({ fetch }) => !fetch) && stores.every(({ op }) => op === 'direct_store')
   const subtile: TileOp[] = [
+    ...(alone ? [{ op: 'stop_at_n' } as const] : []),
     ...loads(['full', 'row']),
     { op: 'take_cells', partials },
     compute(epilogue),

@@ -6,26 +6,28 @@ uint64_t AsyncEngine::issue(AsyncItem item) {
   item.id = next_++;
   const uint64_t id = item.id;
   item.late = lateLoads_ && item.kind == AsyncKind::Load && chance(8);
-  items_.push_back(std::move(item));
+  if (!item.late) ++prompt_[static_cast<size_t>(item.kind)];
+  items_.push_back(std::make_unique<AsyncItem>(std::move(item)));
   if (order_ == LaunchConfig::Order::Eager) force(id);
   return id;
 }
 
 size_t AsyncEngine::eligible(size_t index) const {
-  const AsyncKind kind = items_[index].kind;
+  const AsyncKind kind = items_[index]->kind;
   if (kind != AsyncKind::Tensor && kind != AsyncKind::Warpgroup) return index;
   for (size_t i = 0; i < index; ++i)
-    if (items_[i].kind == kind && items_[i].queue == items_[index].queue) return i;
+    if (items_[i]->kind == kind && items_[i]->queue == items_[index]->queue) return i;
   return index;
 }
 
 void AsyncEngine::runAt(size_t index) {
-  AsyncItem item = std::move(items_[index]);
+  std::unique_ptr<AsyncItem> item = std::move(items_[index]);
+  if (!item->late) --prompt_[static_cast<size_t>(item->kind)];
   items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(index));
   // A fault leaves the mark on the item, so that its report can name the issuer.
   const AsyncItem* outer = running_;
   current_.push_back(std::move(item));
-  running_ = &current_.back();
+  running_ = current_.back().get();
   running_->run();
   current_.pop_back();
   running_ = outer;
@@ -37,12 +39,13 @@ bool AsyncEngine::deliverOne() {
   // that shared memory reused too early is what they copy; and wgmma, which wgmma.wait_group makes happen, behind
   // all of them.
   for (const AsyncKind kind : {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem,
-                               AsyncKind::Store, AsyncKind::Warpgroup})
-    for (size_t index = 0; index < items_.size(); ++index)
-      if (items_[index].kind == kind && !items_[index].late) {
-        runAt(eligible(index));
-        return true;
-      }
+                               AsyncKind::Store, AsyncKind::Warpgroup}) {
+    if (prompt_[static_cast<size_t>(kind)] == 0) continue;
+    size_t index = 0;
+    while (items_[index]->kind != kind || items_[index]->late) ++index;
+    runAt(eligible(index));
+    return true;
+  }
   runAt(items_.size() - 1);
   return true;
 }
@@ -50,35 +53,35 @@ bool AsyncEngine::deliverOne() {
 void AsyncEngine::perhaps() {
   if (order_ != LaunchConfig::Order::Random || items_.empty() || random_() % 4 != 0) return;
   const size_t index = random_() % items_.size();
-  if (!items_[index].late) runAt(eligible(index));
+  if (!items_[index]->late) runAt(eligible(index));
 }
 
 void AsyncEngine::force(uint64_t id) {
   for (;;) {
     size_t index = 0;
-    while (index < items_.size() && items_[index].id != id) ++index;
+    while (index < items_.size() && items_[index]->id != id) ++index;
     if (index == items_.size()) return;
     runAt(eligible(index));
   }
 }
 
 void AsyncEngine::read(uint64_t id) {
-  for (AsyncItem& item : items_) {
-    if (item.id != id || item.wasRead || !item.read) continue;
-    item.wasRead = true;
-    item.read();
+  for (const auto& item : items_) {
+    if (item->id != id || item->wasRead || !item->read) continue;
+    item->wasRead = true;
+    item->read();
   }
 }
 
 bool AsyncEngine::pending(uint64_t id) const {
-  for (const AsyncItem& item : items_)
-    if (item.id == id) return true;
+  for (const auto& item : items_)
+    if (item->id == id) return true;
   return false;
 }
 
 void AsyncEngine::drain(AsyncKind kind) {
   for (size_t i = 0; i < items_.size();) {
-    if (items_[i].kind == kind) {
+    if (items_[i]->kind == kind) {
       runAt(eligible(i));
       i = 0;
     } else {

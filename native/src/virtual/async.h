@@ -1,7 +1,9 @@
 // Deferred effects. Asynchronous work becomes a closure at issue; the launch's order decides when it runs.
 #pragma once
+#include <array>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <random>
 #include "machine.h"
 
@@ -15,6 +17,7 @@ enum class AsyncKind : uint8_t {
   Tmem,    // tcgen05.st
   Warpgroup,  // wgmma.mma_async: one first-in-first-out queue per warpgroup
 };
+constexpr size_t kAsyncKinds = 6;
 
 struct AsyncItem {
   uint64_t id = 0;
@@ -46,7 +49,7 @@ class AsyncEngine {
   void read(uint64_t id);
   bool pending(uint64_t id) const;
   void drain(AsyncKind kind);
-  const std::deque<AsyncItem>& items() const { return items_; }
+  const std::deque<std::unique_ptr<AsyncItem>>& items() const { return items_; }
   // The item whose effect is running, or failed: its issuer is who a report names.
   const AsyncItem* running() const { return running_; }
   std::mt19937_64& random() { return random_; }
@@ -60,8 +63,9 @@ class AsyncEngine {
   // Random order, every other seed: chance alone rarely lets a load come after what was issued long after it.
   bool lateLoads_;
   std::mt19937_64 random_;
-  std::deque<AsyncItem> items_;
-  std::deque<AsyncItem> current_;  // running, innermost last
+  std::deque<std::unique_ptr<AsyncItem>> items_;  // oldest first
+  std::array<size_t, kAsyncKinds> prompt_{};  // of items_, by kind, those that are not late
+  std::deque<std::unique_ptr<AsyncItem>> current_;  // running, innermost last
   uint64_t next_ = 1;
   const AsyncItem* running_ = nullptr;
 };

@@ -80,8 +80,8 @@ void completeTx(Cluster& cluster, uint32_t rank, uint32_t offset, uint32_t bytes
   Mbarrier& barrier = cta.mbarrier(offset, "complete_tx");
   if (sent) cluster.ordering->complete(*sent, cta, offset, barrier.completed);
   barrier.at(cluster.async.running()->done);
-  barrier.complete(bytes);
-  ++cluster.epoch;
+  // Bytes before the last ones wake nobody.
+  if (barrier.complete(bytes)) ++cluster.epoch;
 }
 
 Sent signals(Warp& w, uint32_t lane, const Destination& d, const char* what) {

@@ -171,15 +171,15 @@ bool Scheduler::round() {
 bool Scheduler::stalled() {
   bool delivered = false;
   for (const auto& cluster : clusters_) try {
-      if (cluster->async.deliverOne()) {
-        ++cluster->epoch;
-        delivered = true;
-      }
+      delivered |= cluster->async.deliverOne();
     } catch (const Fault& fault) {
       fail(*cluster, nullptr, fault);
       return true;
     }
-  if (delivered) return true;
+  if (delivered) {
+    pollRounds_ = falseRounds_ = 0;
+    return true;
+  }
   bool polling = false, trying = false;
   for (const auto& cluster : clusters_)
     for (const auto& cta : cluster->ctas)
@@ -245,7 +245,8 @@ void Scheduler::hang() {
 }
 
 void Scheduler::retire(Cluster& cluster) {
-  for (const AsyncItem& item : cluster.async.items()) {
+  for (const auto& pending : cluster.async.items()) {
+    const AsyncItem& item = *pending;
     // Bulk stores too, unless they have read the shared memory that the CTA gives up now.
     if (item.kind == AsyncKind::Tmem || item.wasRead) continue;
     const Warp* issuer = cluster.ctas[item.cta]->warps[item.warp].get();
