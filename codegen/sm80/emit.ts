@@ -17,6 +17,8 @@ export const SM80_EMITTERS: Emitters = {
     c.out.line(`cp_async_wait<${op.pending}>();`, note(c, 'copies of this thread have landed'))
   },
   for_first_k(op, c) {
+    // Unrolled, its addresses fill the registers.
+    c.out.line('#pragma unroll 1')
     c.out.block(`for (u32 first = 0; first < ${op.count}; ++first)`, () => {
       c.out.line('const u32 k = k_first + first;')
       emitOps(op.body, c)

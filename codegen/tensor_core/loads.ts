@@ -61,8 +61,8 @@ export function emitGather(op: Gather, c: EmitContext): void {
   const inner = operand.order.at(-1)
   const transposes = (major === 'k') !== (inner === names.gemm.k)
   const total = boxes * perBox
-  // Loads of several chunks are under way at once, as registers allow.
-  const room = c.program.kind === 'sm80' ? 4 : transposes ? 1 : 2
+  // Loads of several chunks are under way at once, as registers allow: each element that is alone takes one.
+  const room = c.program.kind === 'sm80' ? Math.min(4, 32 / perChunk) : transposes ? 1 : 2
   const batch = Math.max(1, Math.min(room, Math.floor(total / threads)))
   c.wrappers.add('store_shared_v4')
   const place = (): void => {

@@ -105,6 +105,8 @@ describe('ptxas', () => {
     ['fp8', plain('e4m3', 'f16'), [128, 64, 128], 'sm_89'],
     ['fp8 on Blackwell', plain('e5m2', 'bf16'), [64, 64, 128], 'sm_120'],
     ['reductions', bound(REDUCED), [64, 64, 64], 'sm_80'],
+    ['bytes, both operands transposed', bound('kernel g(A: i8[k, m], B: i8[k, n]) -> D: i32[m, n] { D = sum[k](A * B) }'), [64, 64, 128], 'sm_100a'],
+    ['copies of two orders', bound('kernel g(A: bf16[l?, k, m], B: bf16[l?, n, k]) -> D: bf16[l?, m, n] { D = sum[k](A * B) }'), [128, 128, 32], 'sm_100a'],
   ] // prettier-ignore
 
   test.each(CASES)('%s: 0 spills', { timeout: 60_000 }, (_, program, tile, arch) => {

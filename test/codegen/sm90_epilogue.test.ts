@@ -28,6 +28,9 @@ const SOURCES = {
   gated: `kernel gated(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: bf16[m, n] { D = relu(sum[k](A * B)) * sum[k](A * C) }`,
   reduced: REDUCED,
 } as const
+/** No output that TMA stores: every thread stores elements. */
+const ELEMENTS =
+  'kernel elements(A: bf16[m, k], B: bf16[k, n], alpha: f32) -> D: f32[n, m] { D = gelu(sum[k](A * B) * alpha) }'
 type Source = keyof typeof SOURCES
 
 const SCHEDULES = {
@@ -96,8 +99,13 @@ describe('planning', () => {
   })
 })
 
-function planned(kernel: Source, [m, n]: readonly [number, number], consumers: Sm90Design['consumers']): Sm90Plan {
-  const program = bound(SOURCES[kernel])
+function planned(
+  kernel: Source | 'elements',
+  [m, n]: readonly [number, number],
+  consumers: Sm90Design['consumers'],
+): Sm90Plan {
+  const program =
+    kernel === 'elements' ? bound(ELEMENTS, { divisibility: { A: 'element', D: 'element' } }) : bound(SOURCES[kernel])
   const { dtype } = program.operands[0]!
   const design: Sm90Design = { kind: 'sm90', consumers, tile: [m, n, 128 / DTYPES[dtype].storageBytes], cluster: [1, 1, 1], operands: 'ab', stages: 'auto' } // prettier-ignore
   const plan = planSm90({ program, target: 'sm_90a', design }, gemmOf(program))
@@ -121,6 +129,7 @@ describe('ptxas', () => {
     ['gated', [128, 128], 'cooperative'],
     ['half', [128, 256], 'cooperative'],
     ['reduced', [128, 256], 'cooperative'],
+    ['elements', [64, 256], 'cooperative'],
   ] as const)('%s, %s %s: no spills, MMAs are not serialised', (kernel, tile, consumers) => {
     const file = join(folder, 'kernel.cu')
     writeFileSync(file, generateSm90(planned(kernel, tile, consumers), 'ktl.test').cuda)
