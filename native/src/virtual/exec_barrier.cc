@@ -223,6 +223,16 @@ enum Try : uint32_t { kParity = 1, kBlocking = 2 };
 Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
   uint32_t passed = 0;
   uint64_t hash = 0;
+  // Lanes that pass the same phase learn together: they share what they know.
+  struct {
+    const Cta* cta = nullptr;
+    uint32_t offset = 0, lanes = 0;
+    uint64_t generation = 0;
+  } phase;
+  const auto learn = [&] {
+    if (phase.lanes)
+      w.cta->cluster->ordering->passMbarrier(w, phase.lanes, *phase.cta, phase.offset, phase.generation);
+  };
   forLanes(mask, [&](uint32_t i) {
     uint32_t offset;
     Cta& cta = target(w, op, i, offset);
@@ -235,11 +245,17 @@ Flow tryWait(Warp& w, const Op& op, uint32_t mask) {
     if (done) w.waitUntil(barrier.done[parity]);
     if (Ordering* order = cta.cluster->ordering.get(); order && done) {
       order->useMbarrier(w, i, cta, offset, "this", " waits for");
-      order->passMbarrier(w, i, cta, offset, barrier.passed(parity) ? barrier.completed - 1 : w.latch[i] - 1);
+      const uint64_t generation = barrier.passed(parity) ? barrier.completed - 1 : w.latch[i] - 1;
+      if (phase.cta != &cta || phase.offset != offset || phase.generation != generation) {
+        learn();
+        phase = {&cta, offset, 0, generation};
+      }
+      phase.lanes |= 1u << i;
     }
     hash = hash * 31 + barrier.word() + offset;
   });
   w.faultLane = ~0u;
+  learn();
   const auto finish = [&] {
     forLanes(mask, [&](uint32_t i) { w.latch[i] = 0; });
     w.pred(op.dst) = (w.pred(op.dst) & ~mask) | passed;

@@ -112,8 +112,8 @@ void Ordering::passCluster(Warp& w, uint32_t mask, uint64_t generation) {
 void Ordering::arriveMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation) {
   send(ctas_[cta.rank].mbarriers[offset].arrivalsOf(generation), w, 1u << lane);
 }
-void Ordering::passMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation) {
-  pass(w, 1u << lane, ctas_[cta.rank].mbarriers[offset], generation);
+void Ordering::passMbarrier(Warp& w, uint32_t mask, const Cta& cta, uint32_t offset, uint64_t generation) {
+  pass(w, mask, ctas_[cta.rank].mbarriers[offset], generation);
 }
 
 void Ordering::syncWarp(Warp& w, uint32_t mask) {

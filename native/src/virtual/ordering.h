@@ -59,7 +59,7 @@ class Ordering {
   void useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what,
                    const char* does);
   void arriveMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
-  void passMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation);
+  void passMbarrier(Warp& w, uint32_t mask, const Cta& cta, uint32_t offset, uint64_t generation);
   void syncWarp(Warp& w, uint32_t mask);
   void exit(Warp& w, uint32_t mask);
   // What the completion of an asynchronous operation, issued now, will pass on; and that completion.
