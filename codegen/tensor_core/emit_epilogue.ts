@@ -58,7 +58,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   },
   stage_write: emitStageWrite,
   row_store: emitRowStore,
-  proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'sub-tile visible to TMA')),
+  proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'fence for the async proxy')),
   tma_store(op, c) {
     const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
     const row = `${bufferOf(c.program, op.buffer).per!.owner}_row`

@@ -82,7 +82,7 @@ test('nothing that carries a tile of an SM90 kernel from role to role can be rem
   const classes: SiteClass[] = ['arrive', 'expect_tx', 'bulk wait', 'bulk commit', 'proxy fence', 'wgmma commit', 'cta barrier']
   const { verdicts } = await mutateNamed(SM90_COOPERATIVE, { classes })
   const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
-  for (const place of ['consumer: arrive staged', 'producer: arrive stored', 'producer: staging slot is free', 'consumer: sub-tile visible to TMA']) {
+  for (const place of ['consumer: arrive staged', 'producer: arrive stored', 'producer: staging slot is free', 'consumer: fence for the async proxy']) {
     expect(places).toContain(place)
   }
   expect(survivors(verdicts)).toEqual([])
