@@ -110,7 +110,7 @@ function* sm90Combinations(schedule: Schedule | null, tileK: number): Generator<
     for (const [m, n] of schedule?.tile ?? DEFAULT_SM90_TILES) {
       for (const [clusterM, clusterN] of schedule?.cluster ?? [[1, 1] as const, [2, 1] as const]) {
         for (const splits of schedule?.splits ?? (schedule?.reassociate ? [1, 2, 4] : [1])) {
-          if (splits > 1 && (clusterM * clusterN > 1 || !schedule?.reassociate)) continue
+          if (splits > 1 && (consumers === 'pingpong' || clusterM * clusterN > 1 || !schedule?.reassociate)) continue
           for (const operands of schedule?.operands ?? (['ab'] as const))
             for (const stages of schedule?.stages ?? (['auto'] as const))
               yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster: [clusterM, clusterN, splits], operands, stages }
@@ -221,7 +221,7 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
     report.report('KTL3011', source, declaration.target.span, { target: text, why })
   }
   if (target === 'sm_90' && errors === report.errors && sm90Combinations(schedule, 64).next().done) {
-    const why = '`splits` of more than 1 need `reassociate` and `cluster 1x1`'
+    const why = '`splits` of more than 1 need `reassociate`, `consumers cooperative` and `cluster 1x1`'
     report.report('KTL3011', source, declaration.target.span, { target: text, why })
   }
   return { kernel: declaration.kernel.text, target, schedule }

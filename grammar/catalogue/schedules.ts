@@ -127,7 +127,7 @@ export const schedules = {
   KTL3011: entry<{ target: string; why: string }>({
     title: 'schedule without a design',
     explain:
-      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows `mma 1cta`, `2cta` an even cluster, and a fallback cluster divides a larger cluster evenly.',
+      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows `mma 1cta`, `2cta` an even cluster, and a fallback cluster divides a larger cluster evenly; k is split by `cooperative` warpgroups in `cluster 1x1`, with `reassociate`.',
     wrong: { ktl: on('mma 1cta; tile 256x128') },
     right: { ktl: on('mma 2cta; tile 256x128') },
     word: ({ target, why }) => ({

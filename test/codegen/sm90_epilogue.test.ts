@@ -93,6 +93,15 @@ describe('planning', () => {
     expect(plan.stages * plan.stageBytes).toBeGreaterThanOrEqual(96 * 1024)
   })
 
+  test.each([
+    ['pingpong', [1, 1, 2]],
+    ['cooperative', [2, 1, 2]],
+  ] as const)('a split k of %s warpgroups in a cluster of %s is refused', (consumers, cluster) => {
+    const program = bound(SOURCES.fused)
+    const design: Sm90Design = { kind: 'sm90', consumers, tile: [128, 64, 64], cluster, operands: 'ab', stages: 'auto' } // prettier-ignore
+    expect(planSm90({ program, target: 'sm_90a', design }, gemmOf(program))).toMatchObject({ code: 'KTL2904' })
+  })
+
   test('two operands are fetched, more are loaded', () => {
     const { aux } = planned('chain', [128, 64], 'cooperative').epilogue
     expect(aux.filter(({ fetch }) => fetch !== null).map(({ operand }) => operand.name)).toEqual(['a0', 'a1'])
