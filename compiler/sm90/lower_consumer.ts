@@ -51,13 +51,14 @@ function fetches(plan: Sm90Plan): FetchOp[] {
   }))
 } // prettier-ignore
 
-/** One group of MMAs stays under way: a stage is released when those of the next one have been issued. */
+/** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
 function mainloop(plan: Sm90Plan): TileOp[] {
   const { design, mma, a, b, tile, mmaSteps, rowBlocks } = plan
   const release: TileOp[] = [
     { op: 'release', barrier: 'empty', ring: 'spent' },
     { op: 'advance', ring: 'spent' },
   ]
+  const only = plan.stages === 1
   const { d, a: aType, b: bType, k } = mma
   const step: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
@@ -78,8 +79,8 @@ function mainloop(plan: Sm90Plan): TileOp[] {
       // the registers.
       stopsAtK: design.consumers === 'cooperative' && rowBlocks === 1,
     },
-    { op: 'wgmma_wait', pending: 1 },
-    { op: 'after_first_k', body: release },
+    { op: 'wgmma_wait', pending: only ? 0 : 1 },
+    ...(only ? release : [{ op: 'after_first_k', body: release } as const]),
     { op: 'advance', ring: 'stage' },
   ]
   const pingpong = design.consumers === 'pingpong'
@@ -96,7 +97,7 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
     ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
     { op: 'wgmma_wait', pending: 0 },
-    ...release,
+    ...(only ? [] : release),
   ]
 }
 

@@ -45,6 +45,9 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['unaligned A', { a: 'bf16', tile: [128, 64], sm90: {}, unaligned: ['A'], extents: { k: 203, m: 201 } }],
   ['unaligned everything', { a: 'e4m3', tile: [64, 64], sm90: {}, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257 } }],
   ['k = 0', { tile: [128, 64], sm90: {}, extents: { k: 0 } }],
+  ['one stage', { tile: [128, 64], sm90: { stages: 1 }, extents: { k: 300 } }],
+  ['one stage, ping-pong', { tile: [64, 64], sm90: { ...pingpong, stages: 1 }, extents: { k: 300 } }],
+  ['one stage, cluster', { tile: [64, 64], sm90: { ...cluster(2, 1), stages: 1 }, extents: { k: 300 } }],
   ['k = 0, split', { tile: [64, 64], sm90: cluster(1, 1, 2), extents: { k: 0 } }],
 ] // prettier-ignore
 
