@@ -11,7 +11,7 @@ export interface DeviceCase {
   readonly source?: string
   readonly types: Readonly<Record<string, DTypeName>>
   /** Which instance runs: the first that ranks within this design; on a device without it, one of its own designs. */
-  readonly design: { readonly kind: 'sm100' | 'sm90' | 'simt'; readonly tile?: readonly [number, number] }
+  readonly design: { readonly kind: 'sm100' | 'sm90' | 'sm80' | 'simt'; readonly tile?: readonly [number, number] }
   readonly extents: Readonly<Record<string, number>>
   readonly operands: Readonly<Record<string, CaseOperand>>
   readonly scalars?: Readonly<Record<string, number>>

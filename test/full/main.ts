@@ -1,16 +1,19 @@
 /**
- * The whole SM100 space, sampled: covering rows on the virtual device, or instances through ptxas.
+ * The whole SM100 space, sampled: covering rows on the virtual device; instances through ptxas; random kernels on the virtual device.
  *
  *   npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
  *   npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
+ *   npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
  */
 import { parseArgs } from 'node:util'
 import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
+import { runFuzz } from './fuzz.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
 import { runPtxas, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
 
 const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
        npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
+       npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
 
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
@@ -25,6 +28,7 @@ function parseCommand() {
         only: { type: 'string' },
         row: { type: 'string' },
         ptxas: { type: 'string' },
+        fuzz: { type: 'string' },
         target: { type: 'string', default: 'sm_100a' },
         fresh: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
@@ -45,6 +49,7 @@ function parseCommand() {
       seed,
       limit: integer('limit', values.limit, 1),
       ptxas: integer('ptxas', values.ptxas, 1),
+      fuzz: integer('fuzz', values.fuzz, 1),
       row,
     }
   } catch (error) {
@@ -70,6 +75,7 @@ function chosenRows({ seed, row, only, limit }: ReturnType<typeof parseCommand>)
 const command = parseCommand()
 let tally: Tally
 if (command.ptxas !== undefined) tally = await runPtxas(command.ptxas, command)
+else if (command.fuzz !== undefined) tally = await runFuzz(command.fuzz, command)
 else {
   const rows = chosenRows(command)
   if (rows.length === 0) {

@@ -31,7 +31,7 @@ const EPILOGUES = [
   { text: 'def both(acc, alpha, C, bias):\n  F = acc * alpha + C\n  D = silu(F + bias)\n  return D, F', inputs: ['C', 'bias'], outputs: ['F'] }, // prettier-ignore
 ] as const
 
-const BACKEND = { sm_100a: 'sm100', sm_90a: 'sm90', sm_80: 'sm80' } as const
+export const BACKEND = { sm_100a: 'sm100', sm_90a: 'sm90', sm_80: 'sm80' } as const
 export type SampledTarget = keyof typeof BACKEND
 export const SAMPLED_TARGETS = Object.keys(BACKEND) as SampledTarget[]
 

@@ -1,0 +1,10 @@
+/** A few random kernels for each tensor-core backend; `npm run test:full -- --fuzz 500` runs more. */
+import { expect, test } from 'vitest'
+import { fuzz } from './fuzz.ts'
+import { SAMPLED_TARGETS } from './ptxas.ts'
+
+test.each(SAMPLED_TARGETS)('random kernels of %s under random schedules are right', { timeout: 120_000 }, async (target) => {
+  let kernels = 0
+  await fuzz(8, { seed: 5, target, done: (done) => (kernels = done) })
+  expect(kernels).toBe(8)
+}) // prettier-ignore

@@ -1,0 +1,127 @@
+/** Random GEMMs as text: dtypes, memory orders, what follows the sum, and one schedule. */
+import fc from 'fast-check'
+import type { SampledTarget } from './ptxas.ts'
+
+export interface FuzzedKernel {
+  readonly source: string
+  readonly extents: Readonly<Record<'l' | 'm' | 'n' | 'k', number>>
+  /** Rows with a pitch, and tensors that start anywhere: TMA cannot take all of them. */
+  readonly operands: Readonly<Record<string, { readonly padding: number; readonly offset: number }>>
+  readonly scalars: Readonly<Record<string, number>>
+}
+
+/** By dtype of A: those of B, of the sum and of D. */
+const INPUTS = {
+  f16: { b: ['f16'], sum: 'f32', out: ['f16', 'bf16', 'f32'] },
+  bf16: { b: ['bf16'], sum: 'f32', out: ['bf16', 'f32'] },
+  tf32: { b: ['tf32'], sum: 'f32', out: ['f32'] },
+  e4m3: { b: ['e4m3', 'e5m2'], sum: 'f32', out: ['bf16', 'e4m3', 'f32'] },
+  i8: { b: ['i8', 'u8'], sum: 'i32', out: ['f32', 'f16'] },
+} as const
+
+/** What follows `acc`, as f32 `x`; `C` has the axes of D, `G` those of B. */
+const FORMS = {
+  plain: { inputs: '', outputs: '', body: 'D = x' },
+  axpby: { inputs: ', C: $C, alpha: f32', outputs: '', body: 'D = relu(x * alpha + C)' },
+  columns: { inputs: ', v: $c[n]', outputs: '', body: 'D = max(x + v, -1.0)' },
+  outer: { inputs: ', u: f32[m], v: $c[n]', outputs: '', body: 'D = x * 0.5 + u * v' },
+  two: { inputs: ', C: $C', outputs: ', F: f32[$lm, n]', body: 'F = x + C\n  D = relu(F)' },
+  largest: { inputs: '', outputs: ', F: f32[$lm]', body: 'D = x\n  F = max[n](abs(x))' },
+  gated: { inputs: ', G: $G', outputs: '', body: 'g: $s = sum[k](A * G)\n  D = x + 2.0 * f32(g)' },
+} as const
+
+const one = <T>(...items: readonly T[]): fc.Arbitrary<T> => fc.constantFrom(...items)
+const orders = (row: string, column: string): fc.Arbitrary<string> => one(`${row}, ${column}`, `${column}, ${row}`)
+const size = (to: number): fc.Arbitrary<number> =>
+  fc.oneof(
+    fc.integer({ min: 1, max: to }),
+    fc.integer({ min: 1, max: Math.ceil(to / 16) }).map((blocks) => 16 * blocks),
+  )
+const operand = fc.record({ padding: one(0, 1, 8, 16), offset: one(0, 1, 16) })
+
+/** Entries that go together; what a planner refuses beyond that is skipped. */
+const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = {
+  sm_90a: fc
+    .tuple(
+      one(
+        'consumers cooperative',
+        'consumers pingpong',
+        'consumers cooperative; reassociate; splits 2',
+        'consumers cooperative; reassociate; splits 4',
+      ),
+      fc.tuple(one(64, 128, 256), one(16, 32, 48, 64, 80, 96, 128, 160, 192, 256)).map(([m, n]) => `tile ${m}x${n}`),
+      one('1x1', '2x1', '1x2', '2x2', '4x1', '1x4'),
+    )
+    .map(
+      ([consumers, tile, cluster]) =>
+        `${consumers}; ${tile}; cluster ${consumers.includes('splits') ? '1x1' : cluster}`,
+    ),
+  sm_100a: fc
+    .tuple(
+      one('mma 1cta; tile 64', 'mma 1cta; tile 128', 'mma 2cta; tile 128', 'mma 2cta; tile 256'),
+      one(16, 32, 48, 64, 96, 128, 192, 256),
+      one('2x1', '1x1', '1x2', '2x2', '4x1', '4x2'),
+      one('static', 'clc'),
+    )
+    .map(
+      ([mma, n, cluster, scheduler]) =>
+        `${mma}x${n}; cluster ${mma.includes('2cta') ? cluster.replace(/^1/, '2') : cluster}; scheduler ${scheduler}`,
+    ),
+  sm_80: fc.tuple(one(64, 128, 256), one(32, 64, 128, 256)).map(([m, n]) => `tile ${m}x${n}`),
+}
+
+export const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
+  one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]).filter((a) => target !== 'sm_80' || a !== 'e4m3')).chain(
+    (a) =>
+      fc
+        .record({
+          b: one(...INPUTS[a].b),
+          out: one(...INPUTS[a].out),
+          form: one(...(Object.keys(FORMS) as (keyof typeof FORMS)[])),
+          other: one('f32', 'f16', 'bf16'),
+          batch: one('', 'l, '),
+          A: orders('m', 'k'),
+          B: orders('k', 'n'),
+          D: orders('m', 'n'),
+          schedule: SCHEDULES[target],
+          operands: one('ab', 'ba'),
+          stages: one('auto', '2', '3', ...(target === 'sm_80' ? [] : ['1'])),
+          extents: fc.record({ l: fc.integer({ min: 1, max: 3 }), m: size(300), n: size(300), k: size(400) }),
+          layouts: fc.dictionary(one('A', 'B', 'C', 'D', 'F', 'G'), operand, { maxKeys: 3, noNullPrototype: true }),
+          alpha: one(0, 1, -2),
+        })
+        .map(
+          ({
+            b,
+            out,
+            form,
+            other,
+            batch,
+            schedule,
+            operands,
+            stages,
+            extents,
+            layouts,
+            alpha,
+            ...axes
+          }): FuzzedKernel => {
+            const { sum } = INPUTS[a]
+            const { inputs, outputs, body } = FORMS[form]
+            const fill = (text: string): string =>
+              text
+                .replace('$C', `${other}[${batch}${axes.D}]`)
+                .replace('$G', `${b}[${batch}${axes.B}]`)
+                .replace('$c', other)
+                .replace('$l', batch)
+                .replace('$s', sum)
+            const source = `kernel g(A: ${a}[${batch}${axes.A}], B: ${b}[${batch}${axes.B}]${fill(inputs)}) -> (D: ${out}[${batch}${axes.D}]${fill(outputs)}) {
+  acc: ${sum} = sum[k](A * B)
+  x: f32 = f32(acc)
+  ${fill(body)}
+}
+schedule g on ${target.replace(/a$/, '')} { ${schedule}; operands ${operands}; stages ${stages} }
+`
+            return { source, extents, operands: layouts, scalars: inputs.includes('alpha') ? { alpha } : {} }
+          },
+        ),
+  )
