@@ -37,6 +37,10 @@ export interface Sm90Design {
   readonly stages: number | 'auto'
 }
 
+/** Tiles are few where k is split: warpgroups have no turns to take, and CTAs no neighbour along m or n to share loads with. */
+export const splitFits = ({ consumers, cluster: [m, n, splits] }: Pick<Sm90Design, 'consumers' | 'cluster'>): boolean =>
+  splits === 1 || (consumers === 'cooperative' && m * n === 1)
+
 export interface Sm80Design {
   readonly kind: 'sm80'
   /** Of a CTA: m x n x k; k is 64 or 128 bytes. */

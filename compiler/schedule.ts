@@ -7,7 +7,14 @@ import type { Source } from '../grammar/diagnostics.ts'
 import { printScheduleValue } from '../grammar/format/leaves.ts'
 import { SCHEDULE_KEYS, TARGET_NAMES, type ScheduleKey } from '../grammar/vocabulary.ts'
 import type { Reporter } from './check/report.ts'
-import type { Design, Sm100Design, Sm80Design, Sm90Design, TargetArch } from './instance.ts'
+import {
+  splitFits,
+  type Design,
+  type Sm100Design,
+  type Sm80Design,
+  type Sm90Design,
+  type TargetArch,
+} from './instance.ts'
 
 /** A checked schedule. null: auto. */
 export interface Schedule {
@@ -110,10 +117,11 @@ function* sm90Combinations(schedule: Schedule | null, tileK: number): Generator<
     for (const [m, n] of schedule?.tile ?? DEFAULT_SM90_TILES) {
       for (const [clusterM, clusterN] of schedule?.cluster ?? [[1, 1] as const, [2, 1] as const]) {
         for (const splits of schedule?.splits ?? (schedule?.reassociate ? [1, 2, 4] : [1])) {
-          if (splits > 1 && (consumers === 'pingpong' || clusterM * clusterN > 1 || !schedule?.reassociate)) continue
+          const cluster = [clusterM, clusterN, splits] as const
+          if (!splitFits({ consumers, cluster }) || (splits > 1 && !schedule?.reassociate)) continue
           for (const operands of schedule?.operands ?? (['ab'] as const))
             for (const stages of schedule?.stages ?? (['auto'] as const))
-              yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster: [clusterM, clusterN, splits], operands, stages }
+              yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster, operands, stages }
         }
       }
     }

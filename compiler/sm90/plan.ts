@@ -4,7 +4,7 @@
  */
 import type { GemmShape } from '../classify.ts'
 import { DTYPES, type Accumulator } from '../dtypes.ts'
-import type { Instance, Rejection, Sm90Design } from '../instance.ts'
+import { splitFits, type Instance, type Rejection, type Sm90Design } from '../instance.ts'
 import { isRejection, rejection } from '../rejection.ts'
 import type { TensorProgram } from '../tensor_ir.ts'
 import { operandNamed, topological } from '../walk.ts'
@@ -92,8 +92,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   const cells = (products * rowBlocks * tileN) / (accumulator === 'f16' ? 4 : 2)
   if (cells > MAX_ACCUMULATORS) return rejection('KTL4521', { cells, limit: MAX_ACCUMULATORS })
   if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
-  // Tiles are few where k is split: nobody has turns to take, or a neighbour to share loads with.
-  if (splits > 1 && (pingpong || clusterM * clusterN > 1)) return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
+  if (!splitFits(design)) return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 

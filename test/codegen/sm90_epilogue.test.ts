@@ -72,6 +72,19 @@ describe('on the virtual device', () => {
     await device.close()
   })
 
+  test('accumulators that wait in shared memory may leave room for one stage', async () => {
+    expect(planned('chain', [128, 256], 'cooperative').stages).toBe(1)
+    const device = await openDevice('virtual-sm90')
+    const source = `${SOURCES.chain}\nschedule chain on sm_90 { consumers cooperative; tile 128x256; cluster 1x1 }\n`
+    const prepared = await prepareCase(device, {
+      name: 'chain', kernel: 'chain', source, types: {}, operands: {}, inputs: 'integers',
+      extents: { m: 200, n: 144, k: 200 }, scalars: scalars.chain!, design: { kind: 'sm90', tile: [128, 256] },
+    }) // prettier-ignore
+    expect(prepared.kernel?.metadata.design.kind).toBe('sm90')
+    expect((await runCase(prepared, { order: 'random', seed: 5, checks: 'full' })).text).toBe('max error 0')
+    await device.close()
+  })
+
   test('an operand whose scalar is 0 is neither fetched nor waited for', async () => {
     const device = await openDevice('virtual-sm90')
     const source = `${SOURCES.residual}\nschedule residual on sm_90 { tile 128x64 }\n`

@@ -36,7 +36,7 @@ export async function fuzz(count: number, { seed, target, done }: { seed: number
 } // prettier-ignore
 
 async function runOnce(device: Device, kernel: FuzzedKernel, target: SampledTarget, options: ExecutionOptions): Promise<void> {
-  const problem: DeviceCase = { name: 'g', kernel: 'g', types: {}, inputs: 'integers', design: { kind: BACKEND[target] }, ...kernel, extents: withoutBatch(kernel) }
+  const problem: DeviceCase = { name: 'g', kernel: 'g', types: {}, inputs: 'integers', design: { kind: BACKEND[target] }, ...kernel }
   const prepared = await prepareCase(device, problem)
   if (prepared.kernel?.metadata.design.kind !== BACKEND[target]) {
     prepared.guards.forEach((guard) => guard.free())
@@ -45,10 +45,6 @@ async function runOnce(device: Device, kernel: FuzzedKernel, target: SampledTarg
   const { pass, text } = await runCase(prepared, options)
   if (!pass) throw new Error(text)
 } // prettier-ignore
-
-function withoutBatch({ source, extents: { l, ...rest } }: FuzzedKernel): Readonly<Record<string, number>> {
-  return source.includes('[l, ') ? { l, ...rest } : rest
-}
 
 export async function runFuzz(count: number, options: { seed: number; target: SampledTarget }): Promise<Tally> {
   const bar = progress('fuzz', count)

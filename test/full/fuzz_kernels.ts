@@ -4,7 +4,7 @@ import type { SampledTarget } from './ptxas.ts'
 
 export interface FuzzedKernel {
   readonly source: string
-  readonly extents: Readonly<Record<'l' | 'm' | 'n' | 'k', number>>
+  readonly extents: Readonly<Record<string, number>>
   /** Rows with a pitch, and tensors that start anywhere: TMA cannot take all of them. */
   readonly operands: Readonly<Record<string, { readonly padding: number; readonly offset: number }>>
   readonly scalars: Readonly<Record<string, number>>
@@ -70,58 +70,67 @@ const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = {
   sm_80: fc.tuple(one(64, 128, 256), one(32, 64, 128, 256)).map(([m, n]) => `tile ${m}x${n}`),
 }
 
-export const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
-  one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]).filter((a) => target !== 'sm_80' || a !== 'e4m3')).chain(
-    (a) =>
-      fc
-        .record({
-          b: one(...INPUTS[a].b),
-          out: one(...INPUTS[a].out),
-          form: one(...(Object.keys(FORMS) as (keyof typeof FORMS)[])),
-          other: one('f32', 'f16', 'bf16'),
-          batch: one('', 'l, '),
-          A: orders('m', 'k'),
-          B: orders('k', 'n'),
-          D: orders('m', 'n'),
-          schedule: SCHEDULES[target],
-          operands: one('ab', 'ba'),
-          stages: one('auto', '2', '3', ...(target === 'sm_80' ? [] : ['1'])),
-          extents: fc.record({ l: fc.integer({ min: 1, max: 3 }), m: size(300), n: size(300), k: size(400) }),
-          layouts: fc.dictionary(one('A', 'B', 'C', 'D', 'F', 'G'), operand, { maxKeys: 3, noNullPrototype: true }),
-          alpha: one(0, 1, -2),
-        })
-        .map(
-          ({
-            b,
-            out,
-            form,
-            other,
-            batch,
-            schedule,
-            operands,
-            stages,
-            extents,
-            layouts,
-            alpha,
-            ...axes
-          }): FuzzedKernel => {
-            const { sum } = INPUTS[a]
-            const { inputs, outputs, body } = FORMS[form]
-            const fill = (text: string): string =>
-              text
-                .replace('$C', `${other}[${batch}${axes.D}]`)
-                .replace('$G', `${b}[${batch}${axes.B}]`)
-                .replace('$c', other)
-                .replace('$l', batch)
-                .replace('$s', sum)
-            const source = `kernel g(A: ${a}[${batch}${axes.A}], B: ${b}[${batch}${axes.B}]${fill(inputs)}) -> (D: ${out}[${batch}${axes.D}]${fill(outputs)}) {
+interface Choice {
+  readonly a: keyof typeof INPUTS
+  readonly b: string
+  readonly out: string
+  readonly form: keyof typeof FORMS
+  /** Dtype of what the epilogue reads. */
+  readonly other: string
+  readonly batch: string
+  /** Axes of the operands in memory order. */
+  readonly A: string
+  readonly B: string
+  readonly D: string
+  readonly schedule: string
+}
+
+function textOf({ a, b, out, form, other, batch, A, B, D, schedule }: Choice, target: SampledTarget): string {
+  const { sum } = INPUTS[a]
+  const { inputs, outputs, body } = FORMS[form]
+  const types = { C: `${other}[${batch}${D}]`, G: `${b}[${batch}${B}]`, c: other, l: batch, s: sum }
+  const fill = (text: string): string => text.replace(/\$([CGcls])/g, (_, name: keyof typeof types) => types[name])
+  return `kernel g(A: ${a}[${batch}${A}], B: ${b}[${batch}${B}]${fill(inputs)}) -> (D: ${out}[${batch}${D}]${fill(outputs)}) {
   acc: ${sum} = sum[k](A * B)
   x: f32 = f32(acc)
   ${fill(body)}
 }
-schedule g on ${target.replace(/a$/, '')} { ${schedule}; operands ${operands}; stages ${stages} }
+schedule g on ${target.replace(/a$/, '')} { ${schedule} }
 `
-            return { source, extents, operands: layouts, scalars: inputs.includes('alpha') ? { alpha } : {} }
-          },
-        ),
-  )
+}
+
+function kernelsOf(a: keyof typeof INPUTS, target: SampledTarget): fc.Arbitrary<FuzzedKernel> {
+  const schedule = fc
+    .tuple(SCHEDULES[target], one('ab', 'ba'), one('auto', '2', '3', ...(target === 'sm_80' ? [] : ['1'])))
+    .map(([entries, operands, stages]) => `${entries}; operands ${operands}; stages ${stages}`)
+  return fc
+    .record({
+      choice: fc.record({
+        a: fc.constant(a),
+        b: one(...INPUTS[a].b),
+        out: one(...INPUTS[a].out),
+        form: one(...(Object.keys(FORMS) as (keyof typeof FORMS)[])),
+        other: one('f32', 'f16', 'bf16'),
+        batch: one('', 'l, '),
+        A: orders('m', 'k'),
+        B: orders('k', 'n'),
+        D: orders('m', 'n'),
+        schedule,
+      }),
+      l: fc.integer({ min: 1, max: 3 }),
+      extents: fc.record({ m: size(300), n: size(300), k: size(400) }),
+      operands: fc.dictionary(one('A', 'B', 'C', 'D', 'F', 'G'), operand, { maxKeys: 3, noNullPrototype: true }),
+      scalars: fc.record({ alpha: one(0, 1, -2) }),
+    })
+    .map(({ choice, l, extents, operands, scalars }) => ({
+      source: textOf(choice, target),
+      extents: choice.batch ? { l, ...extents } : extents,
+      operands,
+      scalars: choice.form === 'axpby' ? scalars : {},
+    }))
+}
+
+export const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
+  one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]))
+    .filter((a) => target !== 'sm_80' || a !== 'e4m3')
+    .chain((a) => kernelsOf(a, target))

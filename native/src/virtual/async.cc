@@ -6,7 +6,7 @@ uint64_t AsyncEngine::issue(AsyncItem item) {
   item.id = next_++;
   const uint64_t id = item.id;
   item.late = lateLoads_ && item.kind == AsyncKind::Load && chance(8);
-  if (!item.late) ++prompt_[static_cast<size_t>(item.kind)];
+  if (!item.late) ++prompt(item.kind);
   items_.push_back(std::make_unique<AsyncItem>(std::move(item)));
   if (order_ == LaunchConfig::Order::Eager) force(id);
   return id;
@@ -22,7 +22,7 @@ size_t AsyncEngine::eligible(size_t index) const {
 
 void AsyncEngine::runAt(size_t index) {
   std::unique_ptr<AsyncItem> item = std::move(items_[index]);
-  if (!item->late) --prompt_[static_cast<size_t>(item->kind)];
+  if (!item->late) --prompt(item->kind);
   items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(index));
   // A fault leaves the mark on the item, so that its report can name the issuer.
   const AsyncItem* outer = running_;
@@ -40,7 +40,7 @@ bool AsyncEngine::deliverOne() {
   // all of them.
   for (const AsyncKind kind : {AsyncKind::Tensor, AsyncKind::Load, AsyncKind::Copy, AsyncKind::Tmem,
                                AsyncKind::Store, AsyncKind::Warpgroup}) {
-    if (prompt_[static_cast<size_t>(kind)] == 0) continue;
+    if (prompt(kind) == 0) continue;
     size_t index = 0;
     while (items_[index]->kind != kind || items_[index]->late) ++index;
     runAt(eligible(index));

@@ -17,7 +17,7 @@ enum class AsyncKind : uint8_t {
   Tmem,    // tcgen05.st
   Warpgroup,  // wgmma.mma_async: one first-in-first-out queue per warpgroup
 };
-constexpr size_t kAsyncKinds = 6;
+constexpr size_t kAsyncKinds = static_cast<size_t>(AsyncKind::Warpgroup) + 1;
 
 struct AsyncItem {
   uint64_t id = 0;
@@ -58,6 +58,7 @@ class AsyncEngine {
 
  private:
   void runAt(size_t index);
+  size_t& prompt(AsyncKind kind) { return prompt_[static_cast<size_t>(kind)]; }
   size_t eligible(size_t index) const;  // index itself or the head of its queue
   LaunchConfig::Order order_;
   // Random order, every other seed: chance alone rarely lets a load come after what was issued long after it.

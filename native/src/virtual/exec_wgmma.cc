@@ -262,7 +262,6 @@ Flow multiply(Warp& w, const Op& op, uint32_t mask) {
   entry.arrived |= 1u << member;
   entry.from = std::max(entry.from, w.now());
   if (entry.arrived != kAllWarps) return Flow::Next;
-  ++w.cta->cluster->epoch;
 
   ++cluster.epoch;
   const uint64_t done = cta.tensorCore.reserve(entry.from, timing::wgmmaCycles(form.n, form.aInRegisters)) +
