@@ -14,7 +14,7 @@ import { typeOutputs } from './check/typing.ts'
 import { checkEpilogue, type BoundEpilogue, type EpilogueBinding, type EpilogueSignature } from './epilogue.ts'
 import { resolveType, type KernelFamily, type OrderChoice, type TypeChoice } from './family.ts'
 import { canonicalise } from './pipeline.ts'
-import type { Divisibility, Output, ScalarOperand, TensorOperand, TensorProgram } from './tensor_ir.ts'
+import type { Divisibility, Output, ScalarOperand, TensorOperand, TensorProgram } from './ir/tensor.ts'
 
 export interface Binding {
   /** Default: the first legal choice. */

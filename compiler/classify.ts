@@ -2,7 +2,7 @@
 import { withoutAxes } from './check/axes.ts'
 import type { Rejection } from './instance.ts'
 import { nodesOf } from './passes/graph.ts'
-import type { ContractNode, TensorProgram } from './tensor_ir.ts'
+import type { ContractNode, TensorProgram } from './ir/tensor.ts'
 
 /**
  * Contractions `[l?, m, k] x [l?, k, n]` that share one operand with rows m (several: gated GEMMs), and an epilogue over

@@ -3,7 +3,7 @@ import type { DTypeName } from '../grammar/vocabulary.ts'
 import type { Rejection, TargetArch } from './instance.ts'
 import { nodesOf } from './passes/graph.ts'
 import { rejection } from './rejection.ts'
-import type { TensorProgram } from './tensor_ir.ts'
+import type { TensorProgram } from './ir/tensor.ts'
 
 /** Formats that cvt does not know (PTX ISA 9.7.9.22). */
 const UNKNOWN: Readonly<Record<TargetArch, readonly DTypeName[]>> = {

@@ -3,7 +3,7 @@
  * Conversion of values is in codec.ts; which operations exist is in ops.ts.
  */
 import { DTYPE_NAMES, type DTypeName } from '../grammar/vocabulary.ts'
-import type { ComputeType } from './tensor_ir.ts'
+import type { ComputeType } from './ir/tensor.ts'
 
 export type DTypeClass = 'float' | 'int' | 'bool' | 'scale'
 

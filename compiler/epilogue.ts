@@ -8,7 +8,7 @@ import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.t
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import { checkReserved } from './check/body.ts'
 import { Reporter } from './check/report.ts'
-import type { Divisibility } from './tensor_ir.ts'
+import type { Divisibility } from './ir/tensor.ts'
 
 /** What the caller binds a name to. */
 export type EpilogueBinding =

@@ -9,7 +9,7 @@ import type { DTypeName } from '../grammar/vocabulary.ts'
 import type { ResolvedOutput, TypeRef } from './check/resolved.ts'
 import { isDType } from './dtypes.ts'
 import type { BackendSchedules } from './schedule.ts'
-import type { Axis, TensorProgram } from './tensor_ir.ts'
+import type { Axis, TensorProgram } from './ir/tensor.ts'
 
 export interface FamilyTypeParameter {
   readonly name: string

@@ -2,7 +2,7 @@
  * What discovery hands around: an instance is a kernel family with every choice made, on one target, with one
  * design. It is plain data; planning turns it into budgets or a rejection, codegen into CUDA.
  */
-import type { TensorProgram } from './tensor_ir.ts'
+import type { TensorProgram } from './ir/tensor.ts'
 
 /** Code-generation targets. `simt` kernels are built for whatever device runs them. */
 export type TargetArch = 'sm_100a' | 'sm_103a' | 'sm_90a' | 'sm_80'

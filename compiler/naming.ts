@@ -7,9 +7,9 @@
  * last. What has no short spelling (epilogues, users' sources) is a hash of the canonical tensor IR.
  */
 import type { Instance } from './instance.ts'
-import { printTensorProgram } from './print.ts'
-import type { TensorOperand, TensorProgram } from './tensor_ir.ts'
-import { topological } from './walk.ts'
+import { printTensorProgram } from './ir/print_tensor.ts'
+import type { TensorOperand, TensorProgram } from './ir/tensor.ts'
+import { topological } from './ir/walk.ts'
 
 export interface NamingOptions {
   /** Kernels of the built-in library need no hash of their source: their name determines it. */

@@ -4,7 +4,7 @@
  */
 import type { BinaryOp } from '../grammar/ast.ts'
 import type { ReductionName } from '../grammar/vocabulary.ts'
-import type { ComputeType, TensorProgram } from './tensor_ir.ts'
+import type { ComputeType, TensorProgram } from './ir/tensor.ts'
 import { ARITHMETIC } from './ops/arithmetic.ts'
 import { FUNCTIONS } from './ops/functions.ts'
 import { LOGIC } from './ops/logic.ts'

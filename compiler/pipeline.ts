@@ -3,7 +3,7 @@ import { shareCommonSubexpressions } from './passes/cse.ts'
 import { dropUnusedEpilogueOperands } from './passes/dead_code.ts'
 import { formFma } from './passes/fma.ts'
 import { foldConstants } from './passes/fold.ts'
-import type { TensorProgram } from './tensor_ir.ts'
+import type { TensorProgram } from './ir/tensor.ts'
 
 /** `afterEach` sees the program after every pass: tests verify it there, `ktl inspect` can print it. */
 export function canonicalise(program: TensorProgram, afterEach?: (program: TensorProgram, pass: string) => void): TensorProgram {

@@ -3,7 +3,7 @@
  * Reading one executes nothing, writes nothing and follows no path; every byte is covered by a checksum.
  */
 import { createHash } from 'node:crypto'
-import type { LaunchRecipe, SourceMapEntry } from '../codegen/generated.ts'
+import type { LaunchRecipe, SourceMapEntry } from '../codegen/cuda/generated.ts'
 import type { TargetArch } from '../compiler/instance.ts'
 import type { Source } from '../grammar/diagnostics.ts'
 import { ktlError } from './fail.ts'

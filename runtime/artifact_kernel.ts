@@ -1,9 +1,9 @@
 /** Between instances of `.ktl` kernels and artifacts: what is stored of one, and whether a stored one is the right one. */
-import type { GeneratedKernel } from '../codegen/generated.ts'
-import { KTL_VERSION } from '../codegen/version.ts'
+import type { GeneratedKernel } from '../codegen/cuda/generated.ts'
+import { KTL_VERSION } from '../codegen/cuda/version.ts'
 import type { TargetArch } from '../compiler/instance.ts'
-import { printTensorProgram } from '../compiler/print.ts'
-import type { TensorProgram } from '../compiler/tensor_ir.ts'
+import { printTensorProgram } from '../compiler/ir/print_tensor.ts'
+import type { TensorProgram } from '../compiler/ir/tensor.ts'
 import { Artifact, type Json, type Section } from './artifact.ts'
 import type { PlannedInstance } from './discovery/planned.ts'
 import { OK, refuse, type Status } from './status.ts'

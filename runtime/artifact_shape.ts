@@ -1,5 +1,5 @@
 /** What the header of an artifact may hold: everything that is read of one is checked against this first. */
-import type { LaunchRecipe, SourceMapEntry } from '../codegen/generated.ts'
+import type { LaunchRecipe, SourceMapEntry } from '../codegen/cuda/generated.ts'
 import type { TargetArch } from '../compiler/instance.ts'
 import type { Source } from '../grammar/diagnostics.ts'
 import { DTYPE_NAMES } from '../grammar/vocabulary.ts'

@@ -2,7 +2,7 @@
 import type { Span } from '../grammar/ast.ts'
 import { explainCode } from '../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
-import type { SourceMapEntry } from '../codegen/generated.ts'
+import type { SourceMapEntry } from '../codegen/cuda/generated.ts'
 import type { NativeFinding } from './native.ts'
 
 /** From CUDA lines to what they were generated from. */

@@ -1,5 +1,5 @@
 /** For kernels of users: CUDA C++ to an artifact, through the toolchain and the cache, and from an artifact to a launch. */
-import { KTL_VERSION } from '../codegen/version.ts'
+import { KTL_VERSION } from '../codegen/cuda/version.ts'
 import type { TargetArch } from '../compiler/instance.ts'
 import type { RuntimeArguments } from './arguments/base.ts'
 import { Artifact, type Json } from './artifact.ts'

@@ -1,4 +1,4 @@
-import type { GeneratedKernel } from '../codegen/generated.ts'
+import type { GeneratedKernel } from '../codegen/cuda/generated.ts'
 import type { TargetArch } from '../compiler/instance.ts'
 import { storedArtifact } from './aot/registry.ts'
 import type { Artifact } from './artifact.ts'

@@ -1,7 +1,7 @@
 /** From a planned launch to work on a stream: modules are loaded once per device, operands are kept alive until it is done. */
 import type { Artifact } from './artifact.ts'
 import { resolveOperand, type Operand } from './arguments/operands.ts'
-import type { LaunchRecipe } from '../codegen/generated.ts'
+import type { LaunchRecipe } from '../codegen/cuda/generated.ts'
 import type { Device, FastLaunch } from './device.ts'
 import type { ExecutionOptions } from './devices/execution.ts'
 import { launchBindings, callTensors, type Call } from './discovery/call.ts'

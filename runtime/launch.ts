@@ -5,7 +5,7 @@ import {
   type LaunchRecipe,
   type ParamRule,
   type TensorMapRule,
-} from '../codegen/generated.ts'
+} from '../codegen/cuda/generated.ts'
 import { DTYPES } from '../compiler/dtypes.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import { ktlError } from './fail.ts'

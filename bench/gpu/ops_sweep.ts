@@ -9,7 +9,7 @@
  * (equal on two machines exactly when every result is). A NaN or a sign of zero that is wrong counts as 1e9.
  */
 import { OPERATIONS } from '../../compiler/ops.ts'
-import { printDeviceFunctions } from '../../codegen/device_functions.ts'
+import { printDeviceFunctions } from '../../codegen/cuda/device_functions.ts'
 
 /** Reference in f64, accurate in the tails. */
 const REFERENCES: Readonly<Record<string, string>> = {

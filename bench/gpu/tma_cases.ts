@@ -5,8 +5,8 @@
  *
  *   npx tsx bench/gpu/tma_cases.ts FOLDER
  */
-import { SM90_WRAPPERS } from '../../codegen/sm90/ptx.ts'
-import { printWrappers } from '../../codegen/tensor_core/kernel.ts'
+import { SM90_WRAPPERS } from '../../codegen/targets/sm90/ptx.ts'
+import { printWrappers } from '../../codegen/pipe/kernel.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { recordLaunches } from './record.ts'
 

@@ -6,7 +6,7 @@
 import type { CheckedProgram } from '../../compiler/check/program.ts'
 import type { FamilyOperand, FamilyScalar, KernelFamily } from '../../compiler/family.ts'
 import type { EpilogueDecl } from '../../grammar/ast.ts'
-import { KTL_VERSION } from '../version.ts'
+import { KTL_VERSION } from '../cuda/version.ts'
 
 /** `ts`: a TypeScript module; `js` and `dts`: the same as JavaScript and its declarations. */
 export type ModuleMode = 'ts' | 'js' | 'dts'

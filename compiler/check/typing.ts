@@ -8,7 +8,7 @@ import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import { canStore, DTYPES, legalContraction, type Accumulator } from '../dtypes.ts'
 import { commonType, operation, resolveTypes, type ArgType } from '../ops.ts'
-import type { ComputeType, ConstNode, InputNode, Node, Output } from '../tensor_ir.ts'
+import type { ComputeType, ConstNode, InputNode, Node, Output } from '../ir/tensor.ts'
 import { walkResolved, type Resolved, type ResolvedContraction, type ResolvedOutput } from './resolved.ts'
 
 export interface TypingContext {

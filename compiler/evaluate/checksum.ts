@@ -5,11 +5,11 @@
  * everything is exact, always.
  */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { ContractNode, TensorProgram } from '../tensor_ir.ts'
+import type { ContractNode, TensorProgram } from '../ir/tensor.ts'
 import { unit } from './evaluate.ts'
 import { uniform } from './generate.ts'
 import { everyIndex, extentOf, stridesOf, tensorOf, type EvaluationInputs } from './inputs.ts'
-import { operandNamed } from '../walk.ts'
+import { operandNamed } from '../ir/walk.ts'
 
 export interface Checksum {
   readonly output: string

@@ -1,10 +1,10 @@
 /** PASS or FAIL: outputs of a device against the reference. */
-import type { TensorProgram } from '../tensor_ir.ts'
+import type { TensorProgram } from '../ir/tensor.ts'
 import { rowChecksums, type Checksum } from './checksum.ts'
 import { evaluateWithBounds, type BoundedValues, type EvaluationOptions } from './evaluate.ts'
 import { uniform } from './generate.ts'
 import { everyIndex, type EvaluationInputs } from './inputs.ts'
-import { operandNamed } from '../walk.ts'
+import { operandNamed } from '../ir/walk.ts'
 
 export interface WorstElement {
   readonly output: string

@@ -7,16 +7,16 @@
 import { decode, encode, roundToDType, type DecodedArray } from '../codec.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { topological } from '../walk.ts'
+import { topological } from '../ir/walk.ts'
 import { ulp } from '../ops.ts'
-import type { ContractNode, Node, ReduceNode, TensorProgram } from '../tensor_ir.ts'
+import type { ContractNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
 import { contract, type ContractionSide } from './contract.ts'
 import {
   countOf, denseStrides, everyIndex, extentOf, offsetsOf, scalarOf, stridesOf, tensorOf,
   type EvaluationInputs, type Selection,
 } from './inputs.ts' // prettier-ignore
 import { reduceRow, startReduction } from './reduce.ts'
-import { shortForms } from '../short_forms.ts'
+import { shortForms } from '../passes/short_forms.ts'
 import { makeTape, storeBound, type Row, type Stored } from './tape.ts'
 
 export interface OutputValues {

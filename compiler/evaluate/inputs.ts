@@ -2,7 +2,7 @@
  * What the evaluator works on: decoded values in logical order, extents by axis name, and for each axis the list of
  * indices to compute (all of them, or a sample).
  */
-import type { TensorOperand, TensorProgram } from '../tensor_ir.ts'
+import type { TensorOperand, TensorProgram } from '../ir/tensor.ts'
 
 /** Decoded values in logical order, dense row-major. */
 export interface TensorData {

@@ -3,7 +3,7 @@
  * floats has the bound of any order, n · 2^-23 · sum |x| (f64: 2^-52); sums of integers below 2^24 are exact.
  */
 import { operation, REDUCTIONS } from '../ops.ts'
-import type { ReduceNode } from '../tensor_ir.ts'
+import type { ReduceNode } from '../ir/tensor.ts'
 import type { Row } from './tape.ts'
 
 export interface ReductionState {

@@ -5,7 +5,7 @@
  */
 import { decode, encode, roundToDType } from '../codec.ts'
 import { convertCompute, errorBound, operation } from '../ops.ts'
-import type { ApplyNode, CastNode, Node, Skip0Node } from '../tensor_ir.ts'
+import type { ApplyNode, CastNode, Node, Skip0Node } from '../ir/tensor.ts'
 import type { Selection } from './inputs.ts'
 
 /** Where the value of a leaf (an input, a finished contraction or reduction) lies. */

@@ -1,5 +1,5 @@
 /** Operations of one IEEE or integer instruction: + - * / and their relatives. */
-import type { ComputeType } from '../tensor_ir.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 import { byCorners, largestBound, piecewiseMonotone, productBound, roundTo, sumOfBounds } from './errors.ts'
 import { fmaF32, fmaF64, roundEven } from './numeric.ts'
 import { call, infix, prefix, required, type CudaForm, type Operation } from './operation.ts'

@@ -1,5 +1,5 @@
 /** How errors of arguments become errors of results: absolute bounds, by the shape of the function. */
-import type { ComputeType } from '../tensor_ir.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 import type { Operation } from './operation.ts'
 
 type Evaluate = Operation['evaluate']

@@ -2,7 +2,7 @@
  * Functions whose results are approximated. The references compute in f64 with formulas that keep their relative
  * accuracy in the tails (no difference of nearly equal numbers), then round once.
  */
-import type { ComputeType } from '../tensor_ir.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 import { byCorners, piecewiseMonotone, roundTo } from './errors.ts'
 import { fmaF64, timesNormalCdf, timesNormalCdfF64 } from './numeric.ts'
 import { call, required, type Accuracy, type Operation } from './operation.ts'

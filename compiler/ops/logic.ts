@@ -1,5 +1,5 @@
 /** Comparisons, Boolean operations and `select`. */
-import type { ComputeType } from '../tensor_ir.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 import { distance, whenClose } from './errors.ts'
 import { infix, prefix, required, type CudaForm, type Operation } from './operation.ts'
 

@@ -1,5 +1,5 @@
 /** Arithmetic that JavaScript lacks: f32 and f64 fused multiply-add, units in the last place, normal distribution. */
-import type { ComputeType } from '../tensor_ir.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 import { NORMAL_TAIL } from './normal_tail.ts'
 
 const f64 = new Float64Array(1)

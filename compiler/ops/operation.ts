@@ -1,5 +1,5 @@
 /** What an entry of the operation table says. The entries are in arithmetic.ts, functions.ts and logic.ts. */
-import type { ComputeType } from '../tensor_ir.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 
 /** Type of an argument as the checker sees it: literals have no type of their own and take the other side's. */
 export type ArgType = ComputeType | 'integer literal' | 'float literal'
@@ -28,7 +28,7 @@ export interface Parameter {
  */
 export type Accuracy = 'exact' | 'rounded' | { readonly f32: number; readonly f64: number }
 
-/** How CUDA computes it. Functions named `ktl_…` are in codegen/device_functions.ts, others are CUDA built-ins. */
+/** How CUDA computes it. Functions named `ktl_…` are in codegen/cuda/device_functions.ts, others are CUDA built-ins. */
 export type CudaForm =
   | { readonly kind: 'infix'; readonly operator: string }
   | { readonly kind: 'prefix'; readonly operator: string }

@@ -1,5 +1,5 @@
 /** Types of operations: which compute type the arguments are converted to, and what comes out. */
-import type { ComputeType } from '../tensor_ir.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 import type { ArgType, Operation } from './operation.ts'
 
 export interface Signature {

@@ -2,8 +2,8 @@
  * Hash-consing: structurally equal nodes become one node. Every operation is a pure function of its operands, so
  * values do not change; a shared node keeps the first one's span.
  */
-import type { Node, TensorProgram } from '../tensor_ir.ts'
-import { children } from '../walk.ts'
+import type { Node, TensorProgram } from '../ir/tensor.ts'
+import { children } from '../ir/walk.ts'
 import { rewrite } from './graph.ts'
 
 export function shareCommonSubexpressions(program: TensorProgram): TensorProgram {

@@ -2,7 +2,7 @@
  * Dead code: nodes no output needs are unreachable by construction; what remains to drop are the operands and
  * scalars no node reads. Only the epilogue's own: a declared operand stays a parameter of the kernel.
  */
-import type { TensorProgram } from '../tensor_ir.ts'
+import type { TensorProgram } from '../ir/tensor.ts'
 import { nodesOf } from './graph.ts'
 
 export function dropUnusedEpilogueOperands(program: TensorProgram): TensorProgram {

@@ -10,7 +10,7 @@
  * Negation is exact, so each form rounds once. `skip0(s) * x` is no product and is never fused. A product that is
  * used twice stays a product. Applying the rule again changes nothing: it leaves no fusable add or sub behind.
  */
-import type { ApplyNode, Node, TensorProgram } from '../tensor_ir.ts'
+import type { ApplyNode, Node, TensorProgram } from '../ir/tensor.ts'
 import { rewrite, useCounts } from './graph.ts'
 
 export function formFma(program: TensorProgram): TensorProgram {

@@ -4,7 +4,7 @@
  * (it turns -0 into 0), functions with an accuracy bound stay (the machine's bits may differ from ours).
  */
 import { convertCompute, operation } from '../ops.ts'
-import type { ApplyNode, CastNode, ConstNode, Node, Skip0Node, TensorProgram } from '../tensor_ir.ts'
+import type { ApplyNode, CastNode, ConstNode, Node, Skip0Node, TensorProgram } from '../ir/tensor.ts'
 import { rewrite } from './graph.ts'
 
 export function foldConstants(program: TensorProgram): TensorProgram {

@@ -1,7 +1,7 @@
 /** Walking and rebuilding the tensor IR's DAG. Iterative, so that depth is no limit. */
-import type { InputNode, Node, TensorProgram } from '../tensor_ir.ts'
+import type { InputNode, Node, TensorProgram } from '../ir/tensor.ts'
 import { unionAxes, withoutAxes } from '../check/axes.ts'
-import { children, topological } from '../walk.ts'
+import { children, topological } from '../ir/walk.ts'
 
 /**
  * The same node over other operands; itself when none changed. Its axes follow theirs (`all`: the kernel's, in order).

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
-import { KTL_VERSION } from '../../codegen/version.ts'
+import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { TARGETS } from '../artifact_shape.ts'
 import { IR_VERSION } from '../artifact.ts'

@@ -5,7 +5,7 @@
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { generatePlan } from '../../codegen/index.ts'
-import { KTL_VERSION } from '../../codegen/version.ts'
+import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import type { Section } from '../artifact.ts'
 import { Artifact } from '../artifact.ts'

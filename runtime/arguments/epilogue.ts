@@ -5,7 +5,7 @@ import {
   type EpilogueBinding,
   type EpilogueSignature,
 } from '../../compiler/epilogue.ts'
-import type { Divisibility } from '../../compiler/tensor_ir.ts'
+import type { Divisibility } from '../../compiler/ir/tensor.ts'
 import type { EpilogueDecl, Span } from '../../grammar/ast.ts'
 import { KtlError, type Source } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'

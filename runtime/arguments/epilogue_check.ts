@@ -3,14 +3,14 @@ import { bindKernel, epilogueOperandName } from '../../compiler/bind.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
 import type { Accumulator } from '../../compiler/dtypes.ts'
 import type { BoundEpilogue } from '../../compiler/epilogue.ts'
-import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { resolveType, type KernelFamily, type TypeChoice } from '../../compiler/family.ts'
 import { diagnose } from '../../grammar/catalogue/index.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { parseProgram } from '../../grammar/parse.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { boundEpilogue, type ResolvedEpilogue } from './epilogue.ts'
-import { operandNamed } from '../../compiler/walk.ts'
+import { operandNamed } from '../../compiler/ir/walk.ts'
 
 const REMEMBERED = 256
 const bound = new Map<string, BoundEpilogue>()

@@ -1,6 +1,6 @@
 /** From what callers pass to tensors, and what kernels ask of a tensor: order, alignment, overlap. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Divisibility } from '../../compiler/tensor_ir.ts'
+import type { Divisibility } from '../../compiler/ir/tensor.ts'
 import { ktlError } from '../fail.ts'
 import type { Device } from '../device.ts'
 import { Tensor } from '../tensor.ts'

@@ -1,6 +1,6 @@
 /** What a call has to do at least: operations of its contractions, bytes that cross device memory once. */
-import type { TensorProgram } from '../../compiler/tensor_ir.ts'
-import { operandNamed, topological } from '../../compiler/walk.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { operandNamed, topological } from '../../compiler/ir/walk.ts'
 import { trafficBytes, type Extents } from '../discovery/rank.ts'
 import { arithmeticOf, type Arithmetic, type Peak } from './peaks.ts'
 

@@ -1,10 +1,10 @@
 /** The plan of an instance as text: budgets and choices, an operand a line. */
 import type { Plan } from '../../codegen/index.ts'
-import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
-import type { Sm80Plan } from '../../compiler/sm80/plan.ts'
-import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
-import type { TensorCorePlan } from '../../compiler/tensor_core/plan.ts'
-import type { SimtPlan } from '../../codegen/simt/plan.ts'
+import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
+import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
+import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
+import type { TensorCorePlan } from '../../compiler/targets/tensor_core/plan.ts'
+import type { SimtPlan } from '../../compiler/targets/simt/plan.ts'
 
 export function printPlan(name: string, plan: Plan): string {
   const lines =

@@ -1,5 +1,5 @@
 import { Command, CommanderError } from 'commander'
-import { KTL_VERSION } from '../../codegen/version.ts'
+import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import type { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../fail.ts'
 import type { AddCommand, Context } from './context.ts'

@@ -1,7 +1,7 @@
 /** Does a call fit an instance? First failing reason, in the order a user would fix them. */
 import { resolveType, type KernelFamily, type TypeChoice } from '../../compiler/family.ts'
-import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
-import { topological } from '../../compiler/walk.ts'
+import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
+import { topological } from '../../compiler/ir/walk.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { divisibilityOf, isContiguousAlong, isSameTensor, sharesMemory } from '../arguments/operands.ts'
 import { OK, refuse, type Status, type StatusRefused } from '../status.ts'

@@ -1,5 +1,5 @@
 /** What a choice of types, orders and alignments gives on a backend: its instances, which differ in their designs only. */
-import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
+import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { Rejection } from '../../compiler/instance.ts'
 import { designField, operandsMetadataOf } from '../metadata/derive.ts'
 import type { OperandsMetadata } from '../metadata/operands.ts'

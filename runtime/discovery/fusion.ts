@@ -1,5 +1,5 @@
 /** Does the epilogue of a call fit a program that was built for another call? Extents may differ, structure may not. */
-import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
+import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { divisibilityOf } from '../arguments/operands.ts'
 import { epilogueOperandName } from '../../compiler/bind.ts'
 import type { BoundEpilogue } from '../../compiler/epilogue.ts'

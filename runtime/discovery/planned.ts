@@ -1,9 +1,9 @@
 /** One instance that exists: everything about it that does not depend on a call, worked out when first asked for. */
 import { generatePlan, type Plan } from '../../codegen/index.ts'
-import type { GeneratedKernel } from '../../codegen/generated.ts'
+import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
 import type { Instance } from '../../compiler/instance.ts'
 import { instanceName } from '../../compiler/naming.ts'
-import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { deriveMetadata } from '../metadata/derive.ts'
 import type { KernelMetadata } from '../metadata/kernel.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'

@@ -3,8 +3,8 @@
  * decides what is right.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { TensorProgram } from '../../compiler/tensor_ir.ts'
-import { topological } from '../../compiler/walk.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { topological } from '../../compiler/ir/walk.ts'
 import type { Machine } from './machine.ts'
 
 /** What a kernel is ranked by. */

@@ -2,7 +2,7 @@
  * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
  * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
  */
-import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
+import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { Machine } from './machine.ts'
 import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
 

@@ -3,7 +3,7 @@
  * for as many CTAs side by side as an SM holds; under the limit of DRAM.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Sm80Plan } from '../../compiler/sm80/plan.ts'
+import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { Machine } from './machine.ts'
 import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
 

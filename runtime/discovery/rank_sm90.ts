@@ -3,9 +3,9 @@
  * it; under the limits of L2 and DRAM.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
-import type { AuxPlan } from '../../compiler/tensor_core/epilogue.ts'
-import { gathersAny, type OperandPlan } from '../../compiler/tensor_core/operands.ts'
+import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
+import type { AuxPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
+import { gathersAny, type OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { Machine } from './machine.ts'
 import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
 

@@ -2,11 +2,11 @@
 import type { Plan } from '../../codegen/index.ts'
 import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
-import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
-import type { Sm80Plan } from '../../compiler/sm80/plan.ts'
-import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
-import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
-import { topological } from '../../compiler/walk.ts'
+import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
+import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
+import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
+import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
+import { topological } from '../../compiler/ir/walk.ts'
 import type { OperationSignature } from '../discovery/signature.ts'
 import {
   Sm100DesignMetadata,

@@ -1,7 +1,7 @@
 /** The table of device cases on the virtual devices, one test each; and the table itself. */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
+import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import { openDevice, type Device, type DeviceSpec } from '../../runtime/device.ts'
 import type { KtlKernel } from '../../runtime/kernel_ktl.ts'
 import type { DeviceCase } from '../../runtime/selftest/case.ts'

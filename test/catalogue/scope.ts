@@ -1,7 +1,7 @@
 /** What the calls of examples see besides the exports of `ktl`. */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
-import type { LaunchRecipe } from '../../codegen/generated.ts'
+import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
 import type * as Runtime from '../../runtime/index.ts'
 import { packParameters } from '../../runtime/launch.ts'
 

@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { DEVICE_FUNCTION_NAMES, printDeviceFunctions } from '../../codegen/device_functions.ts'
-import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../../codegen/expression.ts'
-import { cudaIdentifier, Mangler } from '../../codegen/mangle.ts'
-import { commentText, SourceBuilder } from '../../codegen/source_builder.ts'
-import type { ComputeType, Node } from '../../compiler/tensor_ir.ts'
+import { DEVICE_FUNCTION_NAMES, printDeviceFunctions } from '../../codegen/cuda/device_functions.ts'
+import {
+  emitExpression,
+  emitExpressions,
+  literal,
+  loadConversion,
+  storeConversion,
+} from '../../codegen/cuda/expression.ts'
+import { cudaIdentifier, Mangler } from '../../codegen/cuda/mangle.ts'
+import { commentText, SourceBuilder } from '../../codegen/cuda/source_builder.ts'
+import type { ComputeType, Node } from '../../compiler/ir/tensor.ts'
 import { ProgramBuilder } from './programs.ts'
 
 const p = new ProgramBuilder(['m', 'n'], { C: { dtype: 'f32', axes: ['m', 'n'] }, X: { dtype: 'i32', axes: ['m', 'n'] } }, { alpha: 'f32', beta: 'f32' }) // prettier-ignore

@@ -4,7 +4,7 @@
  * table promises. Device tests run them on any device.
  */
 import { convertCompute, OPERATIONS, REFERENCE_ERROR, ulp, type Operation } from '../../compiler/ops.ts'
-import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { ProgramBuilder } from './programs.ts'
 
 export interface OpSweepCase {

@@ -3,7 +3,7 @@ import { operation, resolveTypes } from '../../compiler/ops.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type {
   ComputeType, ContractNode, InputNode, Node, ReduceNode, ScalarOperand, TensorOperand, TensorProgram,
-} from '../../compiler/tensor_ir.ts' // prettier-ignore
+} from '../../compiler/ir/tensor.ts' // prettier-ignore
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 export interface OperandSpec {

@@ -1,10 +1,10 @@
 /** Compiles a tensor program for SIMT and runs it on the virtual device, with padded strides and poisoned outputs. */
 import { decode, encode, type Codes } from '../../compiler/codec.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
-import type { ParamRule } from '../../codegen/generated.ts'
-import { generateSimt } from '../../codegen/simt/kernel.ts'
-import { planSimt } from '../../codegen/simt/plan.ts'
+import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
+import type { ParamRule } from '../../codegen/cuda/generated.ts'
+import { generateSimt } from '../../codegen/targets/simt/kernel.ts'
+import { planSimt } from '../../compiler/targets/simt/plan.ts'
 import { compileToPtx, TestDevice, type Parameter } from '../native/device.ts'
 
 export interface SimtRun {

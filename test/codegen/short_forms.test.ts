@@ -4,7 +4,7 @@ import { compare } from '../../compiler/evaluate/compare.ts'
 import { evaluateWithBounds } from '../../compiler/evaluate/evaluate.ts'
 import { normal } from '../../compiler/evaluate/generate.ts'
 import { convertCompute, OPERATIONS, type Operation } from '../../compiler/ops.ts'
-import { shortForms } from '../../compiler/short_forms.ts'
+import { shortForms } from '../../compiler/passes/short_forms.ts'
 import { ProgramBuilder } from './programs.ts'
 import { SimtKernel } from './run_simt.ts'
 

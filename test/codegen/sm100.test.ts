@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generateSm100, printSm100 } from '../../codegen/sm100/kernel.ts'
-import { lowerSm100 } from '../../compiler/sm100/lower.ts'
+import { generateSm100, printSm100 } from '../../codegen/targets/sm100/kernel.ts'
+import { lowerSm100 } from '../../compiler/targets/sm100/lower.ts'
 import { bound, design, planned } from '../compiler/support.ts'
 
 const FUSED = `/// The sample's GEMM with its epilogue written in.

@@ -1,6 +1,6 @@
 /** The SM80 lowering on the virtual devices of its successors, against plain loops. */
 import { expect, test } from 'vitest'
-import { isNested, walkTileOps, type TileOp, type TileProgram } from '../../compiler/tile_ir.ts'
+import { isNested, walkTileOps, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
 import { runWide } from './run_gemm.ts'
 import { SM80_CASES } from './sm80_cases.ts'
 

@@ -6,7 +6,7 @@ import { checkProgram, type CheckedProgram } from '../../compiler/check/program.
 import { bindKernel, type Binding } from '../../compiler/bind.ts'
 import type { BoundEpilogue, EpilogueBinding } from '../../compiler/epilogue.ts'
 import type { KernelFamily } from '../../compiler/family.ts'
-import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 
 /** All diagnostics of a file: syntax, and when there is no syntax error, everything else. */
 export function diagnosticsOf(source: Source): readonly Diagnostic[] {

@@ -13,7 +13,7 @@ import {
   UNARY_OPERATIONS,
 } from '../../compiler/ops.ts'
 import { fmaF32, fmaF64, roundEven } from '../../compiler/ops/numeric.ts'
-import { DEVICE_FUNCTION_NAMES } from '../../codegen/device_functions.ts'
+import { DEVICE_FUNCTION_NAMES } from '../../codegen/cuda/device_functions.ts'
 
 /** [x, f(x) rounded from 60 digits]. */
 const EXACT: Readonly<Record<string, readonly (readonly [number, number])[]>> = {

@@ -8,9 +8,9 @@ import { foldConstants } from '../../compiler/passes/fold.ts'
 import { formFma } from '../../compiler/passes/fma.ts'
 import { nodesOf } from '../../compiler/passes/graph.ts'
 import { canonicalise } from '../../compiler/pipeline.ts'
-import { printTensorProgram } from '../../compiler/print.ts'
-import type { Node, TensorProgram } from '../../compiler/tensor_ir.ts'
-import { verifyTensorProgram } from '../../compiler/verify.ts'
+import { printTensorProgram } from '../../compiler/ir/print_tensor.ts'
+import type { Node, TensorProgram } from '../../compiler/ir/tensor.ts'
+import { verifyTensorProgram } from '../../compiler/ir/verify_tensor.ts'
 import { family, program } from './helpers.ts'
 
 /** A kernel over x[i], y[i] and scalar s, before any pass. */

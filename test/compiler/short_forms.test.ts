@@ -1,7 +1,7 @@
 /** Which functions may be computed to fewer bits: those whose every use leads to a narrow store without magnifying an error. */
 import { expect, test } from 'vitest'
-import { shortForms } from '../../compiler/short_forms.ts'
-import type { Node, TensorProgram } from '../../compiler/tensor_ir.ts'
+import { shortForms } from '../../compiler/passes/short_forms.ts'
+import type { Node, TensorProgram } from '../../compiler/ir/tensor.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ProgramBuilder } from '../codegen/programs.ts'
 

@@ -1,10 +1,10 @@
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { describe, expect, test } from 'vitest'
-import { lowerSm100 } from '../../compiler/sm100/lower.ts'
-import { SMEM_LIMIT } from '../../compiler/tensor_core/plan.ts'
-import { printTileProgram } from '../../compiler/print_tile.ts'
-import { walkTileOps, type TileProgram } from '../../compiler/tile_ir.ts'
-import { verifyTileProgram } from '../../compiler/verify_tile.ts'
+import { lowerSm100 } from '../../compiler/targets/sm100/lower.ts'
+import { SMEM_LIMIT } from '../../compiler/targets/tensor_core/plan.ts'
+import { printTileProgram } from '../../compiler/ir/print_pipe.ts'
+import { walkTileOps, type TileProgram } from '../../compiler/ir/pipe.ts'
+import { verifyTileProgram } from '../../compiler/ir/verify_pipe.ts'
 import { bound, design, planned, tryPlan } from './support.ts'
 
 const GEMM = `kernel gemm<T: f16 | bf16, O: f16 | f32>(A: T[l?, m, k] | T[l?, k, m], B: T[l?, k, n] | T[l?, n, k])

@@ -5,8 +5,8 @@ import { classify, type GemmShape } from '../../compiler/classify.ts'
 import type { KernelFamily } from '../../compiler/family.ts'
 import type { Rejection, Sm100Design } from '../../compiler/instance.ts'
 import { isRejection } from '../../compiler/rejection.ts'
-import { planSm100, type Sm100Plan } from '../../compiler/sm100/plan.ts'
-import type { TensorProgram } from '../../compiler/tensor_ir.ts'
+import { planSm100, type Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { parseProgram } from '../../grammar/index.ts'
 
 export function familiesOf(text: string): readonly KernelFamily[] {

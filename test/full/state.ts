@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { KTL_VERSION } from '../../codegen/version.ts'
+import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import { probeAddon } from '../../runtime/addon.ts'
 import { cacheFolder } from '../../runtime/cache/cache.ts'
 

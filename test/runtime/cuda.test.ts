@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { LaunchRecipe } from '../../codegen/generated.ts'
+import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
 import { probeAddon } from '../../runtime/addon.ts'
 import { Artifact } from '../../runtime/artifact.ts'
 import { CudaDevice } from '../../runtime/devices/cuda.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { LaunchRecipe } from '../../codegen/generated.ts'
+import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
 import { gridSize, packParameters, planLaunch, type LaunchBindings } from '../../runtime/launch.ts'
 import { createTensorMap } from '../../runtime/tensor_map.ts'
 import { errorOf } from './errors.ts'

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from 'vitest'
-import type { LaunchRecipe } from '../../codegen/generated.ts'
+import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
 import { addonPaths, probeAddon } from '../../runtime/addon.ts'
 import { openDevice } from '../../runtime/device.ts'
 import { findingDiagnostic, findingsError, lineSpan } from '../../runtime/findings.ts'

@@ -1,0 +1,72 @@
+/** What the emitters of a tensor-core kernel share: where text goes, and how the tile program's names read in CUDA. */
+import type { Barrier, Copies, Ring, Role, SmemBuffer, TileProgram } from '../../compiler/ir/pipe.ts'
+import type { ExpressionContext } from '../cuda/expression.ts'
+import type { SourceBuilder } from '../cuda/source_builder.ts'
+import type { Emitters } from './emit.ts'
+import type { KernelNames } from './names.ts'
+import type { RegisterTile } from './register_tile.ts'
+
+export interface EmitContext {
+  readonly program: TileProgram
+  readonly names: KernelNames
+  readonly out: SourceBuilder
+  /** PTX wrappers and device functions that the text calls. */
+  readonly wrappers: Set<string>
+  readonly functions: Set<string>
+  /** Wrappers made for this kernel, by name. */
+  readonly definitions: Map<string, string>
+  /** What a lane of the epilogue warps holds. */
+  readonly tile: RegisterTile
+  readonly emitters: Emitters
+  /** Shared by all expressions, so that no two temporaries have one name. */
+  readonly expressions: ExpressionContext
+  readonly role: Role | null
+}
+
+/** `text` with the wrapper it calls remembered. */
+export function call(c: EmitContext, wrapper: string, ...args: readonly (string | number)[]): string {
+  c.wrappers.add(wrapper)
+  return `${wrapper}(${args.join(', ')});`
+}
+
+/** The same as part of an expression. */
+export const call0 = (c: EmitContext, wrapper: string, ...args: readonly (string | number)[]): string =>
+  call(c, wrapper, ...args).slice(0, -1)
+
+export const ringOf = (program: TileProgram, name: string): Ring => program.rings.find((r) => r.name === name)!
+export const barrierOf = (program: TileProgram, name: string): Barrier => program.barriers.find((b) => b.name === name)!
+export const bufferOf = (program: TileProgram, name: string): SmemBuffer =>
+  program.buffers.find((b) => b.name === name)!
+export const constant = (name: string): string => name.toUpperCase()
+
+/** Address of the barrier of the slot that the role's ring variable points at; `over`: another one over the same slots. */
+export function barrierAddress(c: EmitContext, name: string, over?: string): string {
+  const { ring, per } = barrierOf(c.program, name)
+  return `smem + ${constant(name)} + 8 * ${placeOf(per, ringOf(c.program, ring).slots, over ?? ring)}`
+}
+
+const placeOf = (per: Copies | undefined, slots: number, ring: string): string =>
+  per ? `(${per.owner} * ${slots} + ${ring})` : ring
+
+/** Address of the slot that the role's ring variable points at; `ring`: another one over the same slots. */
+export function slotAddress(c: EmitContext, name: string, ring?: string): string {
+  const buffer = bufferOf(c.program, name)
+  return `smem + ${constant(name)} + ${placeOf(buffer.per, buffer.slots, ring ?? buffer.ring!)} * ${constant(name)}_SLOT`
+}
+
+/** Does any barrier tell apart the phases of this ring? */
+export const hasPhase = (program: TileProgram, ring: string): boolean => program.barriers.some((b) => b.ring === ring)
+
+/** What the source map says of a line: its role and what it does. */
+export const note = (c: EmitContext, text: string): { role: string | null; note: string } => ({
+  role: c.role?.name ?? null,
+  note: text,
+})
+
+/** First row, column and batch of this CTA's tile, where its cluster works from CTA tile `cta` on. */
+export const tileOrigin = (c: EmitContext, cta: string): string =>
+  `tile_origin(${cta}${c.program.cluster.size > 1 ? ' + cluster_rank' : ''}, units_m, units_n, tile_group)`
+
+/** The barrier at the same place in the even CTA of the pair: bit 24 of a shared address is the lowest of the CTA's rank. */
+export const leaderAddress = (c: EmitContext, address: string): string =>
+  c.program.cluster.pair > 1 ? `(${address}) & LEADER_MASK` : address

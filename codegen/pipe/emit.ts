@@ -1,0 +1,116 @@
+/**
+ * Tile IR → CUDA statements: one emitter per operation. Here are those of all targets; the kernel around them is in kernel.ts.
+ * Names: buffers and barriers of the program become constants (`SMEM_A`, `FULL`), rings become variables
+ * (`stage`, `stage_phase`), operands are mangled (`op_C`).
+ */
+import type { TileOp } from '../../compiler/ir/pipe.ts'
+import {
+  barrierAddress,
+  barrierOf,
+  call,
+  call0,
+  hasPhase,
+  constant,
+  leaderAddress,
+  note,
+  ringOf,
+  tileOrigin,
+  type EmitContext,
+} from './context.ts'
+import { EPILOGUE_EMITTERS } from './emit_epilogue.ts'
+import { emitGather, emitTmaLoad } from './loads.ts'
+
+export type OpOf<K extends TileOp['op']> = Extract<TileOp, { op: K }>
+/** A target has emitters of the operations that its lowering uses. */
+export type Emitters = { readonly [K in TileOp['op']]?: (op: OpOf<K>, c: EmitContext) => void }
+
+export function emitOps(ops: readonly TileOp[], c: EmitContext): void {
+  for (const op of ops) {
+    const emit = c.emitters[op.op] as ((op: TileOp, c: EmitContext) => void) | undefined
+    if (!emit) throw new Error(`no emitter of ${op.op} for ${c.program.kind}`)
+    emit(op, c)
+  }
+}
+
+export const COMMON_EMITTERS = {
+  ...EPILOGUE_EMITTERS,
+  for_tiles(op, c) {
+    // Work is counted in CTAs: a work item is the first CTA tile of a cluster.
+    const loop = op.dynamic
+      ? 'u32 cta = first_work, next_work = 0; cta < works; cta = next_work'
+      : 'u32 cta = first_work; cta < works; cta += gridDim.x'
+    c.out.block(`for (${loop})`, () => {
+      c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
+      emitOps(op.body, c)
+    })
+  },
+  for_slots(op, c) {
+    c.out.block(`for (u32 i = 0; i < ${ringOf(c.program, op.ring).slots}; ++i)`, () => emitOps(op.body, c))
+  },
+  first_cta(op, c) {
+    if (c.program.cluster.size === 1) emitOps(op.body, c)
+    else c.out.block('if (cluster_rank == 0)', () => emitOps(op.body, c))
+  },
+  for_k(op, c) {
+    c.out.block('for (u32 k = k_first; k < k_last; ++k)', () => emitOps(op.body, c))
+  },
+  elected(op, c) {
+    c.wrappers.add('elect_one')
+    c.out.block('if (elect_one())', () => emitOps(op.body, c))
+  },
+  lane0(op, c) {
+    c.out.block('if (lane == 0)', () => emitOps(op.body, c))
+  },
+  barrier_init(op, c) {
+    const { ring, arrivals, meaning, per } = barrierOf(c.program, op.barrier)
+    const { preferred, fallback } = arrivals
+    const count = preferred === fallback ? preferred : `is_preferred ? ${preferred} : ${fallback}`
+    const init = call(c, 'mbarrier_init', `smem + ${constant(op.barrier)} + 8 * i`, count)
+    c.out.line(
+      `for (u32 i = 0; i < ${ringOf(c.program, ring).slots * (per?.count ?? 1)}; ++i) ${init}  // ${meaning}`,
+      note(c, op.barrier),
+    )
+  },
+  fence_barrier_init: (_, c) =>
+    c.out.line(call(c, 'fence_mbarrier_init'), note(c, 'barriers visible to the async proxy')),
+  prefetch_maps(op, c) {
+    for (const map of op.maps) c.out.line(call(c, 'prefetch_map', `&${map}`))
+  },
+  cta_sync: (_, c) => c.out.line('__syncthreads();', note(c, 'CTA barrier')),
+  warp_sync: (_, c) => c.out.line('__syncwarp();'),
+  cluster_start: (_, c) => c.out.line(call(c, 'cluster_start'), note(c, 'cluster barrier')),
+  cluster_sync: (_, c) => c.out.line(call(c, 'cluster_sync'), note(c, 'cluster barrier')),
+  wait(op, c) {
+    const { ring, scope } = barrierOf(c.program, op.barrier)
+    const parity = op.parity === 'consumer' ? `${ring}_phase` : `${ring}_phase ^ 1`
+    const wait = scope === 'cluster' ? 'mbarrier_wait_cluster' : 'mbarrier_wait'
+    c.out.line(call(c, wait, barrierAddress(c, op.barrier), parity), note(c, `wait ${op.barrier}`))
+  },
+  arrive(op, c) {
+    const where = note(c, `arrive ${op.barrier}`)
+    const address = barrierAddress(c, op.barrier, op.ring)
+    if (op.at === 'cta' || c.program.cluster.size === 1) c.out.line(call(c, 'mbarrier_arrive', address), where)
+    else
+      c.out.line(
+        call(
+          c,
+          'mbarrier_arrive_remote',
+          op.at === 'leader' ? leaderAddress(c, address) : call0(c, 'remote_address', address, 0),
+        ),
+        where,
+      )
+  },
+  arrive_expect_tx(op, c) {
+    const ofStage = c.program.cluster.pair > 1 ? '2 * TMA_BYTES' : 'TMA_BYTES'
+    const bytes = op.barrier === 'full' ? ofStage : op.bytes
+    const where = note(c, `expect ${op.barrier}`)
+    c.out.line(call(c, 'mbarrier_arrive_expect_tx', barrierAddress(c, op.barrier), bytes), where)
+  },
+  advance(op, c) {
+    const { name, slots } = ringOf(c.program, op.ring)
+    if (hasPhase(c.program, name)) c.out.line(`if (++${name} == ${slots}) { ${name} = 0; ${name}_phase ^= 1; }`)
+    else c.out.line(`${name} = (${name} + 1) % ${slots};`)
+  },
+  tma_load: emitTmaLoad,
+  gather: emitGather,
+} satisfies Emitters

@@ -1,0 +1,75 @@
+/** Tile IR → CUDA statements, the epilogue role's operations. What a sub-tile computes is in epilogue.ts. */
+import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
+import { bufferOf, call, note, slotAddress, type EmitContext } from './context.ts'
+import { emitOps } from './emit.ts'
+import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
+import { emitFetchFirst, emitFetchNext } from './fetch.ts'
+import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
+import { emitLoadRows } from './rows.ts'
+import { emitRowStore, emitStageWrite } from './staging.ts'
+
+type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
+
+export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K>, c: EmitContext) => void } = {
+  for_subtiles(op, c) {
+    const { columnHalves, columns } = c.program.layout
+    const right = columnHalves === 2 ? ` + warp / 2 * ${columns}` : ''
+    c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
+      c.out.line(`const u32 col = at.n${right} + column;`)
+      emitOps(op.body, c)
+    })
+  },
+  stop_at_n(_, c) {
+    c.out.line('if (subtile_col >= N) break;')
+  },
+  last_subtile(op, c) {
+    const { columns } = c.program.layout
+    c.out.block(`if (column + ${c.program.subtileColumns} == ${columns})`, () => emitOps(op.body, c))
+  },
+  own_row(op, c) {
+    const { rowsPerWarp, columnHalves } = c.program.layout
+    c.out.line(`const u32 warp_row = at.m + ${columnHalves === 2 ? 'warp % 2' : 'warp'} * ROWS_PER_WARP;`)
+    if (!op.lane) return
+    c.out.line('const u32 row = warp_row + lane;')
+    c.out.line(`const bool row_in_bounds = ${rowsPerWarp < 32 ? 'lane < ROWS_PER_WARP && ' : ''}row < M;`)
+  },
+  tmem_load(op, c) {
+    const { subtileColumns, layout } = c.program
+    for (let i = 0; i < op.products; i++) {
+      c.out.line(`u32 sum${i}[${subtileColumns}];  // accumulator cells of one row of the sub-tile`)
+      // Bits 31:16 of a TMEM address are the lane: warp w of a warpgroup may read lanes 32w … 32w + 31 only.
+      const address = `tmem + (warp << 21) + acc * ACC_COLUMNS + ${i > 0 ? `${i * layout.columns} + ` : ''}column`
+      c.out.line(call(c, `tcgen05_ld_x${subtileColumns}`, `sum${i}`, address), note(c, 'TMEM load'))
+      // Nothing was ever written to the upper lanes: they compute along, and must not branch on garbage.
+      if (layout.rowsPerWarp < 32) {
+        c.out.line('#pragma unroll')
+        c.out.line(`for (u32 j = 0; j < ${subtileColumns}; ++j) sum${i}[j] = lane < ROWS_PER_WARP ? sum${i}[j] : 0;`)
+      }
+    }
+  },
+  fetch_first: emitFetchFirst,
+  fetch_next: emitFetchNext,
+  load_rows: emitLoadRows,
+  aux_load: emitAuxLoad,
+  compute: emitCompute,
+  bulk_wait_read(op, c) {
+    c.wrappers.add('bulk_wait_read')
+    c.out.line(`bulk_wait_read<${op.pending}>();`, note(c, 'staging slot is free'))
+  },
+  stage_write: emitStageWrite,
+  row_store: emitRowStore,
+  proxy_fence: (_, c) => c.out.line(call(c, 'fence_proxy_async'), note(c, 'fence for the async proxy')),
+  tma_store(op, c) {
+    const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
+    const row = `${bufferOf(c.program, op.buffer).per!.owner}_row`
+    const coords = op.contiguous === 'n' ? [col, row] : [row, col]
+    const batch = c.names.batchCoordinate(op.operand)
+    const args = [`&${op.map}`, slotAddress(c, op.buffer), ...coords, ...(batch ? [batch] : [])]
+    c.out.line(call(c, batch ? 'tma_store_3d' : 'tma_store_2d', ...args), note(c, `TMA store ${op.operand}`))
+  },
+  bulk_commit: (_, c) => c.out.line(call(c, 'bulk_commit')),
+  direct_store: emitDirectStore,
+  reduce_begin: emitReduceBegin,
+  reduce_subtile: emitReduceSubtile,
+  reduce_end: emitReduceEnd,
+}

@@ -1,0 +1,252 @@
+/**
+ * The elementwise part of a tensor-core kernel: loads of epilogue operands, the compute loop over the values that a lane
+ * holds of a sub-tile, conversion and direct stores. Which elements these are, register_tile.ts says.
+ */
+import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
+import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue.ts'
+import type { ComputeType, ContractNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
+import type { AuxLoad, EpilogueOp, StoreOp } from '../../compiler/ir/pipe_epilogue.ts'
+import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../cuda/expression.ts'
+import type { EmitContext } from './context.ts'
+import { emitFetchedLoad } from './fetch.ts'
+import { emitRowsAhead } from './rows.ts'
+import type { RegisterTile } from './register_tile.ts'
+
+type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
+
+export const operandOf = (c: EmitContext, name: string): TensorOperand => {
+  const { operands, scalars } = c.program.tensor
+  return operands.find((o) => o.name === name) ?? pointerOperand(scalars.find((s) => s.name === name)!)
+}
+
+/** Element address from tile-space coordinates; axes the operand lacks are left out. */
+export function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
+  const { names } = c
+  const terms = operand.axes.map((axis) => {
+    const position = axis === names.gemm.m ? at.m : axis === names.gemm.n ? at.n : 'at.l'
+    return `${position} * ${names.stride(operand.name, axis)}`
+  })
+  return `${names.operand(operand.name)}[${terms.join(' + ') || '0'}]`
+}
+
+/** Row of value j as a factor. */
+const rowOf = (tile: RegisterTile, j: string): string => (tile.columnCount > 1 ? `(${tile.row(j)})` : tile.row(j))
+
+export const load = (c: EmitContext, operand: TensorOperand, text: string): string =>
+  loadConversion(operand.dtype, text, c.functions)
+
+export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
+  const operand = operandOf(c, op.operand)
+  const name = c.names.value(op.operand)
+  const type = CUDA_COMPUTE_TYPE[DTYPES[operand.dtype].compute]
+  const where = { role: c.role?.name ?? null, note: `load ${op.operand}` }
+  const zero = literal(DTYPES[operand.dtype].compute, 0).text
+  const { tile } = c
+  const guard = op.guard === null ? null : expressionText(op.guard, c)
+  const guarded = (condition: string): string => [...(guard === null ? [] : [`${guard} != 0`]), ...(condition ? [condition] : [])].join(' && ') // prettier-ignore
+  /** An array of `count` values, or one variable; `at` and `condition` of the value numbered j. */
+  const values = (count: number, at: (j: string) => { m: string; n: string }, condition: (j: string) => string): void => {
+    const text = (j: string): string => {
+      const inBounds = guarded(condition(j))
+      const value = load(c, operand, element(c, operand, at(j)))
+      return inBounds === '' ? value : `${inBounds} ? ${value} : ${zero}`
+    }
+    if (count === 1) return void c.out.line(`const ${type} ${name} = ${text('0')};`, where)
+    c.out.line('#pragma unroll')
+    c.out.line(`for (u32 j = 0; j < ${count}; ++j) ${name}[j] = ${text('j')};`, where)
+  }
+  switch (op.shape) {
+    case 'uniform':
+      return values(1, () => ({ m: '0', n: '0' }), () => '')
+    case 'column':
+      if (tile.columnCount > 1) c.out.line(`${type} ${name}[${tile.columnCount}];`, where)
+      // Value j of an operand along m is the one that the tile's value 2j needs.
+      return values(tile.columnCount, (j) => ({ m: rowOf(tile, `2 * ${j}`), n: '0' }), (j) => tile.rowInBounds(`2 * ${j}`))
+    case 'row': {
+      c.out.line(`${type} ${name}[${tile.rowCount}];`, where)
+      if (op.ahead) return emitRowsAhead(operand, name, c)
+      const column = (j: string): string => (tile.rowCount === tile.count ? tile.col(j) : tile.col(`(${j} / 2 * 4 + ${j} % 2)`))
+      const elements = (): void => values(tile.rowCount, (j) => ({ m: 'row', n: `(${column(j)})` }), (j) => `${column(j)} < N`)
+      if (c.program.layout.held === 'row') return elements()
+      // Dense and whole, as nearly always: one address, and no test for each value.
+      const { subtileColumns } = c.program
+      const stride = c.names.stride(op.operand, c.names.gemm.n)
+      c.out.block(`if (${guarded(`${stride} == 1 && subtile_col + ${subtileColumns} <= N`)})`, () => {
+        c.out.line(`const ${DTYPES[operand.dtype].cudaStorage}* dense = &${element(c, operand, { m: 'row', n: 'col' })};`, where)
+        c.out.line('#pragma unroll')
+        c.out.line(`for (u32 j = 0; j < ${tile.rowCount}; ++j) ${name}[j] = ${load(c, operand, 'dense[j / 2 * 8 + j % 2]')};`, where)
+      })
+      return void c.out.block('else', elements)
+    }
+    case 'full': {
+      c.out.line(`${type} ${name}[${tile.count}];`, where)
+      if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
+      const elements = (): void => values(tile.count, (j) => ({ m: rowOf(tile, j), n: `(${tile.col(j)})` }), (j) => `${tile.rowInBounds(j)} && ${tile.col(j)} < N`)
+      if (!op.vector) return elements()
+      const { subtileColumns, layout } = c.program
+      if (layout.held === 'row') {
+        c.out.block(`if (${guarded(`row_in_bounds && col + ${subtileColumns} <= N`)})`, () => emitVectorLoad(c, operand, name, where))
+      } else {
+        c.out.block(`if (${guarded(`warp_row + ${layout.rowsPerWarp} <= M && subtile_col + ${subtileColumns} <= N`)})`, () => emitPairLoad(c, operand, name, where))
+      }
+      return void c.out.block('else', elements)
+    }
+  }
+} // prettier-ignore
+
+/** Both columns of a pair at once: neighbours in memory. */
+function emitPairLoad(c: EmitContext, operand: TensorOperand, name: string, where: object): void {
+  const { storageBytes, cudaStorage } = DTYPES[operand.dtype]
+  const { tile } = c
+  const address = element(c, operand, { m: rowOf(tile, 'j'), n: `(${tile.col('j')})` })
+  const pair = { 1: 'u16', 2: 'u32', 4: 'uint2' }[storageBytes as 1 | 2 | 4]
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${tile.count}; j += 2)`, () => {
+    c.out.line(`const ${pair} both = *reinterpret_cast<const ${pair}*>(&${address});`, where)
+    const part = (i: 0 | 1): string => {
+      if (storageBytes === 4) return fromWord(cudaStorage, i === 0 ? 'both.x' : 'both.y')
+      return `static_cast<${cudaStorage}>(both${i === 0 ? ` & ${storageBytes === 1 ? '0xff' : '0xffff'}` : ` >> ${8 * storageBytes}`})`
+    }
+    for (const i of [0, 1] as const) c.out.line(`${name}[j + ${i}] = ${load(c, operand, part(i))};`, where)
+  })
+}
+
+/** Loads of 16 bytes (8 where the row is no longer) of one row's contiguous columns. */
+function emitVectorLoad(c: EmitContext, operand: TensorOperand, name: string, where: object): void {
+  const { storageBytes, cudaStorage } = DTYPES[operand.dtype]
+  const rowBytes = c.program.subtileColumns * storageBytes
+  const vectorBytes = Math.min(16, rowBytes)
+  const parts = vectorBytes / 4
+  const perVector = vectorBytes / storageBytes
+  const type = `uint${parts}`
+  c.out.line(`const ${type}* row_vectors = reinterpret_cast<const ${type}*>(&${element(c, operand, { m: 'row', n: 'col' })});`, where) // prettier-ignore
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${rowBytes / vectorBytes}; ++i)`, () => {
+    c.out.line(`const ${type} vector = row_vectors[i];`, where)
+    const words = ['x', 'y', 'z', 'w'].slice(0, parts).map((part) => `vector.${part}`)
+    c.out.line(`const u32 words[${parts}] = {${words.join(', ')}};`)
+    c.out.line('#pragma unroll')
+    const bits = { 1: '(words[j / 4] >> j % 4 * 8) & 0xff', 2: '(words[j / 2] >> j % 2 * 16) & 0xffff', 4: 'words[j]' }[
+      storageBytes as 1 | 2 | 4
+    ]
+    const raw = storageBytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`
+    c.out.line(
+      `for (u32 j = 0; j < ${perVector}; ++j) ${name}[${perVector} * i + j] = ${load(c, operand, raw)};`,
+      where,
+    )
+  })
+}
+
+export const fromWord = (storage: string, word: string): string =>
+  storage === 'float' ? `__uint_as_float(${word})` : `static_cast<${storage}>(${word})`
+
+/** A value that does not vary within the tile, as one CUDA expression. */
+export function expressionText(node: Node, c: EmitContext): string {
+  const { statements, value } = emitExpression(node, leafText(c, null), c.expressions)
+  c.out.lines(statements)
+  return value
+}
+
+/** `j` null: outside the column loop. */
+const leafText =
+  (c: EmitContext, j: string | null) =>
+  (node: Node): string | null => {
+    switch (node.kind) {
+      case 'contract':
+        return accumulated(c, node, j)
+      case 'scalar':
+        return c.program.tensor.scalars.find((s) => s.name === node.operand)!.pointer
+          ? c.names.value(node.operand)
+          : c.names.scalar(node.operand)
+      case 'size':
+        return c.names.extent(node.axis)
+      case 'input': {
+        const { axes } = operandOf(c, node.operand)
+        const [m, n] = [c.names.gemm.m, c.names.gemm.n].map((axis) => axes.includes(axis))
+        const name = c.names.value(node.operand)
+        if (m && n) return `${name}[${j}]`
+        if (n) return `${name}[${c.tile.rowIndex(j!)}]`
+        return m && c.tile.columnCount > 1 ? `${name}[${c.tile.columnIndex(j!)}]` : name
+      }
+      default:
+        return null
+    }
+  }
+
+/** Element `j` of an accumulator: the cell holds f32 or i32 bits, or an f16 in its low half. */
+function accumulated(c: EmitContext, node: ContractNode, j: string | null): string {
+  const product = c.names.gemm.products.findIndex(({ contraction }) => contraction === node)
+  const cell = `sum${product}[${j}]`
+  // Registers of f32 keep their type: copies to integer registers would make the MMAs wait.
+  if (c.program.registers?.cells === 'f32') return cell
+  if (node.accumulator === 'f16') return loadConversion('f16', `static_cast<unsigned short>(${cell})`, c.functions)
+  return node.accumulator === 'i32' ? `static_cast<int>(${cell})` : `__uint_as_float(${cell})`
+}
+
+export function emitCompute(op: OpOf<'compute'>, c: EmitContext): void {
+  const { count } = c.tile
+  for (const { operand, value } of op.outputs)
+    c.out.line(`${CUDA_COMPUTE_TYPE[value.type]} ${c.names.value(operand)}[${count}];`)
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${count}; ++j)`, () => {
+    const nodes = op.outputs.map(({ value }) => value)
+    const { statements, values } = emitExpressions(nodes, leafText(c, 'j'), c.expressions)
+    c.out.lines(statements, { role: c.role?.name ?? null, note: 'epilogue math', ktl: nodes[0]?.span ?? null })
+    for (const [i, { operand, value }] of op.outputs.entries())
+      c.out.line(`${c.names.value(operand)}[j] = ${values[i]};`, { role: c.role?.name ?? null, note: `value of ${operand}`, ktl: value.span }) // prettier-ignore
+  })
+}
+
+const valueType = (c: EmitContext, operand: string): ComputeType =>
+  c.program.tensor.outputs.find((o) => o.operand === operand)!.value.type
+
+/** Value `j` as the operand's CUDA storage type. */
+export const stored = (c: EmitContext, operand: string, j: string): string =>
+  storeConversion(operandOf(c, operand).dtype, valueType(c, operand), `${c.names.value(operand)}[${j}]`, c.functions)
+
+/** Storage bits of value `j` as a 32-bit word. */
+export function storedBits(c: EmitContext, operand: string, j: string): string {
+  const { cudaStorage } = DTYPES[operandOf(c, operand).dtype]
+  if (cudaStorage === 'float') return `__float_as_uint(${stored(c, operand, j)})`
+  // Sign bits must not reach the neighbours in a packed word.
+  const bits =
+    cudaStorage === 'signed char' ? `static_cast<unsigned char>(${stored(c, operand, j)})` : stored(c, operand, j)
+  return cudaStorage === 'unsigned int' ? bits : `static_cast<u32>(${bits})`
+}
+
+/** Formats that one instruction converts a pair of floats to. */
+const PAIRED: readonly string[] = ['f16', 'bf16', 'e4m3', 'e5m2']
+
+/** Storage bits of the values `first` and `second`, side by side. */
+export function pairBits(c: EmitContext, op: StoreOp, first: string, second: string): string {
+  const { dtype } = operandOf(c, op.operand)
+  const value = c.names.value(op.operand)
+  if (!PAIRED.includes(dtype) || valueType(c, op.operand) !== 'f32')
+    return `${storedBits(c, op.operand, first)} | ${storedBits(c, op.operand, second)} << ${8 * op.bytes}`
+  const fn = `ktl_f32x2_to_${dtype}x2`
+  c.functions.add(fn)
+  const pair = `${fn}(${value}[${first}], ${value}[${second}])`
+  return op.bytes === 2 ? pair : `static_cast<u32>(${pair})`
+}
+
+/** A 32-bit word of 1, 2 or 4 consecutive values, the first of them `base + offset`. */
+export function word(c: EmitContext, op: StoreOp, base: string, offset: number): string {
+  const at = (i: number): string => (offset + i === 0 ? base : `${base} + ${offset + i}`)
+  if (op.bytes === 4) return storedBits(c, op.operand, at(0))
+  const pairs = Array.from({ length: 2 / op.bytes }, (_, i) => pairBits(c, op, at(2 * i), at(2 * i + 1)))
+  return pairs.map((pair, i) => (i === 0 ? pair : `(${pair}) << ${16 * i}`)).join(' | ')
+}
+
+export function emitDirectStore(op: OpOf<'direct_store'>, c: EmitContext): void {
+  const operand = operandOf(c, op.operand)
+  const where = { role: c.role?.name ?? null, note: `store ${op.operand}` }
+  const { tile } = c
+  const each = (condition: string): void => {
+    c.out.line('#pragma unroll')
+    const target = element(c, operand, { m: rowOf(tile, 'j'), n: `(${tile.col('j')})` })
+    c.out.line(`for (u32 j = 0; j < ${tile.count}; ++j) if (${condition}${tile.col('j')} < N) ${target} = ${stored(c, op.operand, 'j')};`, where)
+  }
+  // A lane of rows has one to be in bounds or not.
+  if (tile.columnCount === 1) c.out.block(`if (${tile.rowInBounds('0')})`, () => each(''))
+  else each(`${tile.rowInBounds('j')} && `)
+} // prettier-ignore

@@ -1,0 +1,117 @@
+/** Operands of the epilogue that TMA brings to shared memory, a ring of sub-tiles for each warp, ahead of their use. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
+import type { AuxLoad, EpilogueOp, Fetched, StagingSwizzle } from '../../compiler/ir/pipe_epilogue.ts'
+import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
+import { expressionText, fromWord, load } from './epilogue.ts'
+
+type Fetch = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
+
+/** Asks for sub-tile `index` into slot `slot` (CUDA texts). */
+function request({ operand, fetched }: Fetch, index: string, slot: string, c: EmitContext): void {
+  const { columns } = c.program.layout
+  const { together, splits } = c.program.registers!
+  const { slots } = ringOf(c.program, fetched.ring)
+  const perBlock = columns / c.program.subtileColumns
+  const where = note(c, `TMA load ${operand}`)
+  const part = splits > 1 ? ` + cluster_rank * ${columns}` : ''
+  const block = together > 1 ? `(warpgroup * ROW_BLOCKS + ${index} / ${perBlock})` : `${index} / ${perBlock}`
+  const batch = c.names.batchCoordinate(operand)
+  const place = `(warp * ${slots} + ${slot})`
+  c.out.line(`const u32 barrier = smem + ${constant(fetched.barrier)} + 8 * ${place};`, where)
+  c.out.line(call(c, 'mbarrier_arrive_expect_tx', 'barrier', fetched.bytes), where)
+  const coordinates = [
+    `at.n${part} + ${index} % ${perBlock} * ${c.program.subtileColumns}`,
+    `at.m + ${block} * 64 + warp % 4 * ROWS_PER_WARP`,
+    ...(batch ? [batch] : []),
+  ]
+  const target = `smem + ${constant(fetched.buffer)} + ${place} * ${constant(fetched.buffer)}_SLOT`
+  c.out.line(
+    call(c, batch ? 'tma_load_3d' : 'tma_load_2d', target, `&${fetched.map}`, 'barrier', ...coordinates),
+    where,
+  )
+}
+
+const condition = (op: Fetch, c: EmitContext): string =>
+  op.guard === null ? 'lane == 0' : `lane == 0 && ${expressionText(op.guard, c)} != 0`
+
+export function emitFetchFirst(op: Extract<EpilogueOp, { op: 'fetch_first' }>, c: EmitContext): void {
+  const { ring, subtiles } = op.fetched
+  const { slots } = ringOf(c.program, ring)
+  // All lanes have read what the slots held before.
+  c.out.line('__syncwarp();')
+  c.out.block(`if (${condition(op, c)})`, () => {
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${slots}; ++i)`, () => request(op, 'i', subtiles % slots === 0 ? 'i' : `(${ring} + i) % ${slots}`, c))
+  })
+} // prettier-ignore
+
+export function emitFetchNext(op: Extract<EpilogueOp, { op: 'fetch_next' }>, c: EmitContext): void {
+  const { ring, subtiles } = op.fetched
+  const { slots } = ringOf(c.program, ring)
+  if (slots < subtiles) {
+    const index = `(block * ${c.program.layout.columns / c.program.subtileColumns} + column / ${c.program.subtileColumns} + ${slots})`
+    c.out.block(`if (${index} < ${subtiles})`, () => {
+      c.out.line('__syncwarp();')
+      c.out.block(`if (${condition(op, c)})`, () => request(op, index, ring, c))
+    })
+  }
+  c.out.line(`if (++${ring} == ${slots}) { ${ring} = 0; ${ring}_phase ^= 1; }`)
+} // prettier-ignore
+
+/** XOR of the 16-byte chunks of the row that a lane reads: 8 rows by matrices, or rows lane / 4 and lane / 4 + 8. */
+const MATRIX_XOR: Readonly<Record<StagingSwizzle, string>> = {
+  none: '', '32B': 'lane / 4 % 2', '64B': 'lane / 2 % 4', '128B': 'lane % 8',
+} // prettier-ignore
+const PAIR_XOR: Readonly<Record<StagingSwizzle, string>> = {
+  none: '', '32B': 'lane / 16', '64B': 'lane / 8 % 4', '128B': 'lane / 4',
+} // prettier-ignore
+
+/** The sub-tile in the ring's slot, as the values of the fragment. */
+export function emitFetchedLoad(op: AuxLoad, fetched: Fetched, operand: TensorOperand, guard: string | null, zero: string, c: EmitContext): void {
+  const name = c.names.value(op.operand)
+  const { storageBytes: bytes, cudaStorage } = DTYPES[operand.dtype]
+  const where = note(c, `read ${op.operand}`)
+  const columns = c.program.subtileColumns
+  const pitch = columns * bytes
+  const value = (j: string, bits: string): void =>
+    void c.out.line(`${name}[${j}] = ${load(c, operand, bytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`)};`, where)
+  const read = (): void => {
+    c.out.line(call(c, 'mbarrier_wait', barrierAddress(c, fetched.barrier), `${fetched.ring}_phase`), note(c, `wait ${fetched.barrier}`))
+    c.out.line(`const u32 slot = ${slotAddress(c, fetched.buffer)};`, where)
+    c.out.line('#pragma unroll')
+    if (bytes === 2 && columns >= 16) {
+      const xor = MATRIX_XOR[fetched.swizzle]
+      c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
+        const chunk = xor ? `((2 * i + lane / 16) ^ ${xor})` : '(2 * i + lane / 16)'
+        c.out.line(`const uint4 four = ${call0(c, 'ldmatrix_x4', `slot + (lane % 16) * ${pitch} + ${chunk} * 16`)};`, where)
+        for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
+          value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
+          value(`8 * i + ${2 * m + 1}`, `four.${part} >> 16`)
+        }
+      })
+      return
+    }
+    const xor = PAIR_XOR[fetched.swizzle]
+    const chunked = (text: string): string => (xor ? `(${text} ^ ${xor})` : text)
+    const [at, inside] =
+      bytes === 1 ? [chunked('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)'] : bytes === 2 ? [chunked('(j / 4)'), 'lane % 4 * 4'] : [chunked('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
+    c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
+      const address = `slot + (lane / 4 + j / 2 % 2 * 8) * ${pitch} + ${at} * 16 + ${inside}`
+      if (bytes === 4) {
+        c.out.line(`const uint2 both = ${call0(c, 'load_shared_v2', address)};`, where)
+        value('j', 'both.x')
+        value('j + 1', 'both.y')
+        return
+      }
+      c.out.line(`const u32 both = ${call0(c, bytes === 2 ? 'load_shared' : 'load_shared_b16', address)};`, where)
+      value('j', bytes === 2 ? 'both & 0xffff' : 'both & 0xff')
+      value('j + 1', bytes === 2 ? 'both >> 16' : 'both >> 8')
+    })
+  }
+  if (guard === null) return void c.out.block('', read)
+  c.out.block(`if (${guard} != 0)`, read)
+  c.out.line('else')
+  c.out.line('#pragma unroll')
+  c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) ${name}[j] = ${zero};`)
+} // prettier-ignore

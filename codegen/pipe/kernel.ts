@@ -1,0 +1,282 @@
+/** A tensor-core kernel as one self-contained CUDA C++ file with its launch recipe, from a plan and its tile program. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { shortForms } from '../../compiler/passes/short_forms.ts'
+import type { ClusterPlan } from '../../compiler/targets/tensor_core/cluster.ts'
+import { inputMaps, type TensorCorePlan } from '../../compiler/targets/tensor_core/plan.ts'
+import { descriptorBits } from '../../compiler/targets/tensor_core/operands.ts'
+import type { Copies, SetupStep, TileProgram } from '../../compiler/ir/pipe.ts'
+import { printDeviceFunctions } from '../cuda/device_functions.ts'
+import { printFileHeader, printHostLauncher } from '../cuda/host_launcher.ts'
+import { kernelParams } from '../cuda/kernel_params.ts'
+import { cudaIdentifier } from '../cuda/mangle.ts'
+import { SourceBuilder } from '../cuda/source_builder.ts'
+import type { GeneratedKernel, ParamRule } from '../cuda/generated.ts'
+import { emitCombine } from './combine.ts'
+import { constant, hasPhase, ringOf, type EmitContext } from './context.ts'
+import { emitOps, type Emitters } from './emit.ts'
+import { kernelNames } from './names.ts'
+import { launchRecipe } from './recipe.ts'
+import { registerTile } from './register_tile.ts'
+
+export type Define = (text: string, comment?: string, type?: string) => void
+
+/** What a target adds. */
+export interface TargetText {
+  readonly emitters: Emitters
+  /** PTX wrappers by name, in the order they are printed. */
+  readonly wrappers: Readonly<Record<string, string>>
+  /** Constants beside those of all targets. */
+  constants(define: Define): void
+  /** Statements before the roles, e.g. variables of all of them. */
+  prologue(c: EmitContext): void
+}
+
+/** `program`: what the target's lowering made of `plan`; tests edit it. */
+export function printKernel(plan: TensorCorePlan, program: TileProgram, name: string, target: TargetText): GeneratedKernel {
+  const names = kernelNames(plan.program, plan.gemm)
+  const entry = cudaIdentifier(name)
+  const recipe = launchRecipe(plan, program, entry)
+  const wrappers = new Set<string>(['shared_address'])
+  const functions = new Set<string>()
+  const definitions = new Map<string, string>()
+  const tile = registerTile(program.layout, program.subtileColumns)
+  const emitTo = (out: SourceBuilder): void => {
+    const { accuracy } = plan.program
+    const expressions = { functions, temporaries: { count: 0 }, accuracy, short: shortForms(plan.program) }
+    const c: EmitContext = { program, names, out, wrappers, functions, definitions, tile, emitters: target.emitters, expressions, role: null }
+    emitKernel(plan, recipe.params, entry, c, target)
+    if (recipe.next) emitCombine(out, plan, recipe.next, names, functions)
+  }
+  // The kernel's text decides which helpers stand above it.
+  emitTo(new SourceBuilder())
+
+  const file = new SourceBuilder()
+  printFileHeader(file, { name, entry, target: plan.instance.target, program: plan.program, recipe })
+  emitTypes(file)
+  emitConstants(file, plan, program, target)
+  for (const text of [...printWrappers(wrappers, target.wrappers), ...definitions.values(), ...printDeviceFunctions(functions)]) file.line(text)
+  emitTileOrigin(file, plan.cluster)
+  emitTo(file)
+  printHostLauncher(file, { entry, recipe, program: plan.program })
+  return { entry, cuda: file.toString(), recipe, sourceMap: file.sourceMap }
+} // prettier-ignore
+
+/** Text of the wrappers in `used`, in table order. */
+export function printWrappers(used: ReadonlySet<string>, table: Readonly<Record<string, string>>): string[] {
+  for (const name of used) if (!(name in table)) throw new Error(`no PTX wrapper '${name}'`)
+  return Object.entries(table).flatMap(([name, text]) => (used.has(name) ? [text] : []))
+}
+
+function emitTypes(file: SourceBuilder): void {
+  file.line(`typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+/// CUtensorMap: 128 opaque bytes that the driver encodes.
+struct alignas(64) TensorMap { u64 words[16]; };
+`)
+}
+
+function emitConstants(file: SourceBuilder, plan: TensorCorePlan, program: TileProgram, target: TargetText): void {
+  const [, n, k] = program.tile
+  const { cluster, a, b } = plan
+  const define: Define = (text, comment = '', type = 'u32') => {
+    file.line(`constexpr ${type} ${text};${comment && `  // ${comment}`}`)
+  }
+  define(
+    `CTA_M = ${plan.ctaRows}, TILE_N = ${n}, TILE_K = ${k}`,
+    `${cluster.pair > 1 ? 'each CTA of a pair has half of the rows of the tile; ' : ''}k is ${k * DTYPES[a.operand.dtype].storageBytes} bytes`,
+  )
+  define(
+    `CLUSTER_M = ${cluster.shape[0]}, CLUSTER_N = ${cluster.shape[1]}, CLUSTER = ${cluster.size}`,
+    cluster.splits > 1 ? 'CTAs of a cluster: all on one tile' : 'CTAs of a cluster along m and n',
+  )
+  if (cluster.fallback)
+    define(
+      `FALLBACK_M = ${cluster.fallback[0]}, FALLBACK_N = ${cluster.fallback[1]}, FALLBACK = ${cluster.fallback[0] * cluster.fallback[1]}`,
+      'of a cluster where that one does not fit',
+    )
+  if (cluster.pair > 1)
+    define('LEADER_MASK = 0xFEFFFFFF', 'of a shared address: the same place in the even CTA of the pair')
+  const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
+  if (copied > 0) define(`TMA_BYTES = ${copied}`, 'what TMA brings for one stage of a CTA')
+  define(`ROWS_PER_WARP = ${program.layout.rowsPerWarp}`, 'of the tile in the lanes of an epilogue warp')
+  target.constants(define)
+  // mma.sync reads registers.
+  const described = program.kind === 'sm80' ? [] : ([['A', a], ['B', b[0]!]] as const) // prettier-ignore
+  for (const [name, operand] of described) {
+    const { leadingBytes, strideBytes, swizzle } = operand.descriptor
+    define(
+      `${name}_LAYOUT = ${hex(descriptorBits(operand.descriptor), 16)}`,
+      `matrix descriptor: LBO ${leadingBytes}, SBO ${strideBytes}, ${swizzle} swizzle`,
+      'u64',
+    )
+  }
+  file.line('')
+  file.line('// Shared memory, from the 1024-byte aligned base.')
+  for (const b of program.buffers)
+    define(`${constant(b.name)} = ${b.offset}${b.name === 'smem_partials' ? '' : `, ${constant(b.name)}_SLOT = ${b.slotBytes}`}`, `${b.slots} slots${copiesText(b)}: ${b.holds}`) // prettier-ignore
+  for (const b of program.barriers) define(`${constant(b.name)} = ${b.offset}`, `${ringOf(program, b.ring).slots} mbarriers${copiesText(b)}: ${b.meaning}`) // prettier-ignore
+  if (program.tmem) define(`TMEM_SLOT = ${program.tmem.slotOffset}`, 'where tcgen05.alloc leaves the TMEM address')
+  file.line('')
+}
+
+const copiesText = ({ per }: { readonly per?: Copies }): string =>
+  per ? ` for each of ${per.count} ${per.owner}s` : ''
+
+export const hex = (value: bigint | number, digits: number): string => `0x${value.toString(16).padStart(digits, '0')}`
+
+/**
+ * Units (the tiles of a preferred cluster) are walked in groups of `tile_group` rows so that neighbours share A and B in L2.
+ * Within a unit, the CTAs of a fallback cluster follow one another.
+ */
+function emitTileOrigin(file: SourceBuilder, { fallback, shape, splits }: ClusterPlan): void {
+  const nested = (inner: (q: string, s: string) => string): string => inner('place % FALLBACK', 'place / FALLBACK')
+  const across =
+    fallback === null
+      ? 'place % CLUSTER_M'
+      : nested((q, s) => `${s} % ${shape[0] / fallback[0]} * FALLBACK_M + ${q} % FALLBACK_M`)
+  const down =
+    fallback === null
+      ? splits > 1
+        ? '0'
+        : 'place / CLUSTER_M'
+      : nested((q, s) => `${s} / ${shape[0] / fallback[0]} * FALLBACK_N + ${q} / FALLBACK_M`)
+  file.line(`// Where a CTA lies in its unit, the CTA tiles of one cluster.
+__device__ __forceinline__ u32 place_m(u32 place) { return ${across}; }
+__device__ __forceinline__ u32 place_n(u32 place) { return ${down}; }
+
+struct TileOrigin { u32 m, n, l; };  // first row of this CTA, first column, batch
+
+__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
+  const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
+  const u32 units = units_m * units_n, group_units = tile_group * units_n;
+  u32 batch = 0, group = 0;  // mostly, and divisions are slow
+  if (unit >= units) batch = unit / units;
+  const u32 in_batch = unit - batch * units;
+  if (in_batch >= group_units) group = in_batch / group_units;
+  const u32 in_group = in_batch - group * group_units;
+  const u32 rows = min(tile_group, units_m - group * tile_group);
+  const u32 unit_m = group * tile_group + in_group % rows, unit_n = in_group / rows;
+  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch};
+}
+`)
+}
+
+/** Who this CTA is in its cluster, and whom it shares operands with. */
+function emitCluster(c: EmitContext): void {
+  const { out, program } = c
+  const { cluster, dynamic } = program
+  if (cluster.size === 1) {
+    out.line('const u32 first_work = blockIdx.x;')
+    return
+  }
+  c.wrappers.add('cluster_rank_of')
+  out.line('const u32 cluster_rank = cluster_rank_of(), first_work = blockIdx.x - cluster_rank;')
+  if (cluster.fallback) {
+    c.wrappers.add('cluster_size_of')
+    out.line('const u32 cluster_size = cluster_size_of();')
+    out.line('const bool is_preferred = cluster_size == CLUSTER;')
+  }
+  if (cluster.splits > 1) return
+  if (cluster.size === cluster.pair) {
+    if (dynamic) out.line('constexpr u32 cluster_size = CLUSTER;')
+    out.line('constexpr u16 producers_mask = 3;')
+    return
+  }
+  if (!cluster.fallback) out.line('constexpr u32 cluster_size = CLUSTER;')
+  const {
+    pair,
+    shape: [m, n],
+  } = cluster
+  const [rows, columns] = [n > 1, m > pair]
+  const rowOf = (place: string): string => (pair > 1 ? `place_m(${place}) / 2` : `place_m(${place})`)
+  out.line('// CTAs with the same rows of A, with the same columns of B, and whose loads the MMAs of this one read.')
+  out.line(
+    `u16 ${[...(rows ? ['row_mask'] : []), ...(columns ? ['column_mask'] : []), 'producers_mask'].map((mask) => `${mask} = 0`).join(', ')};`,
+  )
+  out.block('for (u32 rank = 0; rank < cluster_size; ++rank)', () => {
+    out.line('const u32 mine = blockIdx.x % CLUSTER, other = mine - cluster_rank + rank;')
+    out.line('const bool same_column = place_n(other) == place_n(mine);')
+    if (rows) out.line('if (place_m(other) == place_m(mine)) row_mask |= 1 << rank;')
+    if (columns)
+      out.line(`if (same_column${pair > 1 ? ' && rank % 2 == cluster_rank % 2' : ''}) column_mask |= 1 << rank;`)
+    out.line(`if (same_column || ${rowOf('other')} == ${rowOf('mine')}) producers_mask |= 1 << rank;`)
+  })
+  out.line('const u32 lower = (1 << cluster_rank) - 1;')
+  for (const mask of [...(rows ? ['row'] : []), ...(columns ? ['column'] : [])]) {
+    out.line(
+      `const u32 ${mask}_index = __popc(${mask}_mask & lower)${cluster.fallback ? `, ${mask}_sharers = __popc(${mask}_mask)` : ''};`,
+    )
+  }
+}
+
+function emitKernel(
+  plan: TensorCorePlan,
+  params: readonly ParamRule[],
+  entry: string,
+  c: EmitContext,
+  target: TargetText,
+): void {
+  const { out, program, names } = c
+  out.line(`extern "C" __global__ void __launch_bounds__(${program.threads}, 1)`)
+  out.line(`${entry}(`)
+  const declared = kernelParams(params, names).map(({ type, name }) => `${type} ${name}`)
+  out.line(`    ${declared.join(',\n    ')})`)
+  out.line('{').indented(() => {
+    out.line('extern __shared__ __align__(1024) unsigned char dynamic_smem[];')
+    out.line('const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;')
+    out.line('const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;')
+    out.line(
+      'const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);',
+    )
+    out.line(`const u32 works = units_m * units_n${plan.gemm.l !== null ? ' * L' : ''} * CLUSTER;`)
+    emitCluster(c)
+    emitKRange(c)
+    out.line('')
+    target.prologue(c)
+    for (const step of program.setup) emitStep(step, c)
+    let first = true
+    for (const role of program.roles) {
+      const last = role.firstWarp + role.warps - 1
+      const alone = 32 * role.warps === program.threads
+      const test = role.warps === 1 ? `warp == ${role.firstWarp}` : role.firstWarp === 0 ? `warp < ${role.warps}` : `warp >= ${role.firstWarp} && warp <= ${last}` // prettier-ignore
+      out.line('')
+      out.line(
+        `// ---- ${role.name} (${role.warps === 1 ? `warp ${role.firstWarp}` : `warps ${role.firstWarp} to ${last}`}): ${role.does}`,
+      )
+      out.block(alone ? '' : `${first ? '' : 'else '}if (${test})`, () => {
+        for (const ring of role.rings)
+          out.line(
+            hasPhase(program, ring)
+              ? `u32 ${ring} = ${ring === 'turn' ? 'warpgroup' : 0}, ${ring}_phase = 0;`
+              : `u32 ${ring} = 0;`,
+          )
+        emitOps(role.body, { ...c, role })
+      })
+      first = false
+    }
+    out.line('')
+    for (const step of program.teardown) emitStep(step, c)
+  })
+  out.line('}')
+}
+
+/** The k tiles of this CTA. */
+function emitKRange({ out, program: { cluster } }: EmitContext): void {
+  out.line('// Without any k, one tile from outside the tensors is loaded: zeros.')
+  if (cluster.splits === 1) {
+    out.line('const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;')
+    return
+  }
+  out.line('const u32 k_tiles = (K + TILE_K - 1) / TILE_K, share = (k_tiles + CLUSTER - 1) / CLUSTER;')
+  out.line('const bool has_k = cluster_rank * share < k_tiles;')
+  out.line('const u32 k_first = has_k ? cluster_rank * share : k_tiles + 1;')
+  out.line('const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;')
+}
+
+function emitStep(step: SetupStep, c: EmitContext): void {
+  if (step.warp === null) emitOps(step.body, c)
+  else c.out.block(`if (warp == ${step.warp})`, () => emitOps(step.body, c))
+}

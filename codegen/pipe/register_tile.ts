@@ -1,0 +1,47 @@
+/**
+ * Which elements of a sub-tile the values of a lane are. Values are numbered j = 0 … count - 1; texts are CUDA expressions of j,
+ * which the unrolled loops make constants.
+ */
+import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/epilogue.ts'
+
+export interface RegisterTile {
+  /** Values of a lane. */
+  readonly count: number
+  /** Values of an operand that varies along n only, and along m only; 1: one variable, no array. */
+  readonly rowCount: number
+  readonly columnCount: number
+  /** Which of those value j needs. */
+  rowIndex(j: string): string
+  columnIndex(j: string): string
+  /** Coordinates of value j in the output, from the lane's `row` and `col`. */
+  row(j: string): string
+  col(j: string): string
+  rowInBounds(j: string): string
+}
+
+export function registerTile({ held }: AccumulatorLayout, columns: number): RegisterTile {
+  if (held === 'row') {
+    return {
+      count: columns,
+      rowCount: columns,
+      columnCount: 1,
+      rowIndex: (j) => j,
+      columnIndex: () => '0',
+      row: () => 'row',
+      col: (j) => `col + ${j}`,
+      rowInBounds: () => 'row_in_bounds',
+    }
+  }
+  // Of every 8 columns a lane has two neighbours in its two rows: j = 4 * (8 columns) + 2 * (row + 8) + (column + 1).
+  const row = (j: string): string => `row + ${j} / 2 % 2 * 8`
+  return {
+    count: columns / 2,
+    rowCount: columns / 4,
+    columnCount: 2,
+    rowIndex: (j) => `${j} / 4 * 2 + ${j} % 2`,
+    columnIndex: (j) => `${j} / 2 % 2`,
+    row,
+    col: (j) => `col + ${j} / 4 * 8 + ${j} % 2`,
+    rowInBounds: (j) => `${row(j)} < M`,
+  }
+}

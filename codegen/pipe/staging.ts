@@ -1,0 +1,145 @@
+/** Values of a sub-tile from registers to shared memory, in the layout that TMA stores from. */
+import type { EpilogueOp, StagingSwizzle } from '../../compiler/ir/pipe_epilogue.ts'
+import { bufferOf, call0, note, slotAddress, type EmitContext } from './context.ts'
+import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue.ts'
+
+type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
+
+/** Where this warp's rows of the sub-tile lie: those of a warpgroup are one box. */
+function stagingAddress(op: StageWrite, c: EmitContext): string {
+  const { subtileColumns, layout } = c.program
+  const shared = bufferOf(c.program, op.buffer).per!.owner === 'warpgroup'
+  return `${slotAddress(c, op.buffer)}${shared ? ` + warp % 4 * ${layout.rowsPerWarp * subtileColumns * op.bytes}` : ''}`
+}
+
+export function emitStageWrite(op: StageWrite, c: EmitContext): void {
+  if (c.program.layout.held === 'row') stageRows(op, c)
+  else stageFragment(op, c)
+}
+
+/** XOR of a lane's 16-byte chunks: bits 4… of an address with bits 7… (PTX ISA 5.5.7). */
+const SWIZZLE_XOR: Readonly<Record<StagingSwizzle, string>> = {
+  none: '', '32B': 'lane / 4 % 2', '64B': 'lane / 2 % 4', '128B': 'lane % 8',
+} // prettier-ignore
+
+function stageRows(op: StageWrite, c: EmitContext): void {
+  const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
+  const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
+  const write = (): void => {
+    c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
+    if (op.contiguous === 'm') {
+      // Dense columns of `rows` elements: consecutive lanes write consecutive elements.
+      const store = `store_shared_b${8 * op.bytes}`
+      c.wrappers.add(store)
+      c.out.line('#pragma unroll')
+      const bits = op.bytes === 2 ? stored(c, op.operand, 'j') : storedBits(c, op.operand, 'j')
+      c.out.line(`for (u32 j = 0; j < ${columns}; ++j) ${store}(slot + (j * ${rows} + lane) * ${op.bytes}, ${bits});`, where) // prettier-ignore
+      return
+    }
+    // One row per lane; 16-byte chunks move by the swizzle's XOR, which spreads the lanes over the banks.
+    c.wrappers.add('store_shared_v4')
+    const pitch = columns * op.bytes
+    const xor = SWIZZLE_XOR[op.swizzle]
+    const perWord = 4 / op.bytes
+    const words = [0, 1, 2, 3].map((w) => word(c, op, `${4 * perWord} * i`, w * perWord))
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${pitch / 16}; ++i)`, () => {
+      for (const [w, text] of words.entries()) c.out.line(`const u32 w${w} = ${text};`, where)
+      c.out.line(`store_shared_v4(slot + lane * ${pitch} + ${xor ? `(i ^ ${xor})` : 'i'} * 16, w0, w1, w2, w3);`, where)
+    })
+  }
+  if (rows < 32) c.out.block(`if (lane < ${rows})`, write)
+  else c.out.line('{').indented(write).line('}')
+}
+
+/** The same of a row of 8 that a lane is in: its rows are 8 apart, so that both have one place in the pattern. */
+const FRAGMENT_XOR: Readonly<Record<StagingSwizzle, string>> = {
+  none: '', '32B': 'lane / 16', '64B': 'lane / 8 % 4', '128B': 'lane / 4',
+} // prettier-ignore
+
+/** Rows lane / 4 and lane / 4 + 8, columns in pairs. */
+function stageFragment(op: StageWrite, c: EmitContext): void {
+  const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
+  const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
+  c.out.line('{').indented(() => {
+    c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
+    if (op.contiguous === 'm') {
+      const store = `store_shared_b${8 * op.bytes}`
+      c.wrappers.add(store)
+      const bits = op.bytes === 2 ? stored(c, op.operand, 'j') : storedBits(c, op.operand, 'j')
+      c.out.line('#pragma unroll')
+      c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) ${store}(slot + ((j / 4 * 8 + lane % 4 * 2 + j % 2) * ${rows} + lane / 4 + j / 2 % 2 * 8) * ${op.bytes}, ${bits});`, where)
+      return
+    }
+    const pitch = columns * op.bytes
+    const xor = FRAGMENT_XOR[op.swizzle]
+    const chunk = (text: string): string => (xor ? `(${text} ^ ${xor})` : text)
+    if (op.bytes === 2 && columns >= 16 && c.program.kind !== 'sm80') {
+      // Four 8 x 8 matrices: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8.
+      c.wrappers.add('stmatrix_x4')
+      const matrixXor = { none: '', '32B': 'lane / 4 % 2', '64B': 'lane / 2 % 4', '128B': 'lane % 8' }[op.swizzle]
+      c.out.line(`const u32 matrix_row = slot + (lane % 16) * ${pitch};`, where)
+      c.out.line('#pragma unroll')
+      c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
+        const words = [0, 2, 4, 6].map((offset) => word(c, op, '8 * i', offset))
+        const at = matrixXor ? `((2 * i + lane / 16) ^ ${matrixXor})` : '(2 * i + lane / 16)'
+        c.out.line(`stmatrix_x4(matrix_row + ${at} * 16, ${words.join(', ')});`, where)
+      })
+      return
+    }
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
+      // 8 columns are half of a chunk, one, or two of them.
+      const [at, inside] =
+        op.bytes === 1 ? [chunk('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)'] : op.bytes === 2 ? [chunk('(j / 4)'), 'lane % 4 * 4'] : [chunk('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
+      const address = `slot + (lane / 4 + j / 2 % 2 * 8) * ${pitch} + ${at} * 16 + ${inside}`
+      if (op.bytes === 4) {
+        c.wrappers.add('store_shared_v2')
+        c.out.line(`store_shared_v2(${address}, ${storedBits(c, op.operand, 'j')}, ${storedBits(c, op.operand, 'j + 1')});`, where)
+      } else if (op.bytes === 2) {
+        c.wrappers.add('store_shared_b32')
+        c.out.line(`store_shared_b32(${address}, ${word(c, op, 'j', 0)});`, where)
+      } else {
+        c.wrappers.add('store_shared_b16')
+        c.out.line(`store_shared_b16(${address}, static_cast<u16>(${pairBits(c, op, 'j', 'j + 1')}));`, where)
+      }
+    })
+  }).line('}')
+} // prettier-ignore
+
+/** The pattern's XOR of row `r`. */
+const ROW_XOR: Readonly<Record<StagingSwizzle, string>> = {
+  none: '', '32B': 'r / 4 % 2', '64B': 'r / 2 % 4', '128B': 'r % 8',
+} // prettier-ignore
+
+/** Lines of the sub-tile from shared memory, 16 bytes by each lane at a time; what is cut by the edge element by element. */
+export function emitRowStore(op: Extract<EpilogueOp, { op: 'row_store' }>, c: EmitContext): void {
+  const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
+  const operand = operandOf(c, op.operand)
+  const where = note(c, `store ${op.operand}`)
+  const alongN = op.contiguous === 'n'
+  const [lines, pitch] = alongN ? [rows, columns * op.bytes] : [columns, rows * op.bytes]
+  const chunks = pitch / 16
+  const perChunk = 16 / op.bytes
+  const raw = { 1: 'unsigned char', 2: 'u16', 4: 'u32' }[op.bytes as 1 | 2 | 4]
+  const xor = ROW_XOR[op.swizzle]
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = lane; i < ${lines * chunks}; i += 32)`, () => {
+    c.out.line(`const u32 r = i / ${chunks}, c = i % ${chunks};`, where)
+    const [m, n] = alongN ? ['r', `c * ${perChunk}`] : [`c * ${perChunk}`, 'r']
+    c.out.line(`const u32 at_m = warp_row + ${m}, at_n = subtile_col + ${n};`, where)
+    c.out.block('if (at_m < M && at_n < N)', () => {
+      const address = `${slotAddress(c, op.buffer)} + r * ${pitch} + ${xor ? `(c ^ ${xor})` : 'c'} * 16`
+      c.out.line(`const uint4 chunk = ${call0(c, 'load_shared_v4', address)};`, where)
+      c.out.line(`${raw}* to = reinterpret_cast<${raw}*>(&${element(c, operand, { m: 'at_m', n: 'at_n' })});`, where)
+      const left = alongN ? 'N - at_n' : 'M - at_m'
+      c.out.line(`if (${left} >= ${perChunk}) *reinterpret_cast<uint4*>(to) = chunk;`, where)
+      c.out.block('else', () => {
+        c.out.line('const u32 words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};')
+        c.out.line('#pragma unroll')
+        const part = op.bytes === 4 ? 'words[e]' : `words[e / ${4 / op.bytes}] >> ${8 * op.bytes} * (e % ${4 / op.bytes})`
+        c.out.line(`for (u32 e = 0; e < ${perChunk}; ++e) if (e < ${left}) to[e] = static_cast<${raw}>(${part});`, where)
+      })
+    })
+  })
+} // prettier-ignore

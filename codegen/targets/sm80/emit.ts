@@ -1,0 +1,84 @@
+/** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
+import type { RegisterPlan } from '../../../compiler/ir/pipe.ts'
+import { call, note, type EmitContext } from '../../pipe/context.ts'
+import { COMMON_EMITTERS, emitOps, type Emitters } from '../../pipe/emit.ts'
+import { emitCopyTile, emitLoadFragments } from './loads.ts'
+import { CELL, cellsOf, mmaName, mmaText } from './ptx.ts'
+
+const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
+const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16' } as const
+
+export const SM80_EMITTERS: Emitters = {
+  ...COMMON_EMITTERS,
+  copy_tile: emitCopyTile,
+  copy_commit: (_, c) => c.out.line(call(c, 'cp_async_commit'), note(c, 'commit copies')),
+  copy_wait(op, c) {
+    c.wrappers.add('cp_async_wait')
+    c.out.line(`cp_async_wait<${op.pending}>();`, note(c, 'copies of this thread have landed'))
+  },
+  for_first_k(op, c) {
+    // Unrolled, its addresses fill the registers.
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 first = 0; first < ${op.count}; ++first)`, () => {
+      c.out.line('const u32 k = k_first + first;')
+      emitOps(op.body, c)
+    })
+  },
+  ahead(op, c) {
+    if (op.by === 0) return c.out.block('if (k < k_last)', () => emitOps(op.body, c))
+    c.out.block(`if (const u32 ahead = k + ${op.by}; ahead < k_last)`, () => {
+      c.out.line('const u32 k = ahead;')
+      emitOps(op.body, c)
+    })
+  },
+  zero_cells(_, c) {
+    const { products, rowBlocks, columns, cells } = registersOf(c)
+    const count = products * rowBlocks * cellsOf(PTX_CELL[cells], columns)
+    c.out.line(`${CELL[PTX_CELL[cells]][0]} acc[${count}] = {};  // accumulators`)
+    c.out.line(`u32 a_fragments[2][ROW_BLOCKS][4], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][2];`)
+  },
+  load_fragments: emitLoadFragments,
+  mma_sync({ kind, set }, c) {
+    const { products } = registersOf(c)
+    c.definitions.set(mmaName(kind), mmaText(kind))
+    const where = note(c, 'MMA')
+    c.out.line('#pragma unroll')
+    c.out.block('for (u32 i = 0; i < ROW_BLOCKS; ++i)', () => {
+      c.out.line('#pragma unroll')
+      c.out.block('for (u32 j = 0; j < COLUMN_BLOCKS; ++j)', () => {
+        for (let p = 0; p < products; p++) {
+          const [block, column] = p > 0 ? [`(${p} * ROW_BLOCKS + i)`, `${p} * COLUMN_BLOCKS + j`] : ['i', 'j']
+          c.out.line(`${mmaName(kind)}(acc + ${block} * CELLS + j * ${cellsOf(kind.d, 8)}, a_fragments[${set}][i], b_fragments[${set}][${column}]);`, where)
+        }
+      })
+    })
+  },
+  for_row_blocks(op, c) {
+    c.out.line('#pragma unroll')
+    c.out.block('for (u32 block = 0; block < ROW_BLOCKS; ++block)', () => emitOps(op.body, c))
+  },
+  own_row(_, c) {
+    c.out.line('const u32 warp_row = at.m + warp_m * WARP_M + block * ROWS_PER_WARP;')
+    c.out.line('[[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below')
+  },
+  for_subtiles(op, c) {
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 column = 0; column < WARP_N; column += ${c.program.subtileColumns})`, () => {
+      c.out.line('[[maybe_unused]] const u32 subtile_col = at.n + warp_n * WARP_N + column;')
+      c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
+      emitOps(op.body, c)
+    })
+  },
+  /** Cells of the sub-tile: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. */
+  take_cells(_, c) {
+    const { products, cells } = registersOf(c)
+    const { count } = c.tile
+    for (let p = 0; p < products; p++) {
+      const base = `${p > 0 ? `(${p} * ROW_BLOCKS + block)` : 'block'} * CELLS`
+      const cell = cells === 'f16' ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff` : `acc[${base} + column / 2 + j]`
+      c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${count}];`)
+      c.out.line('#pragma unroll')
+      c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${cell};`, note(c, 'take accumulators'))
+    }
+  },
+} // prettier-ignore

@@ -1,0 +1,51 @@
+/** PTX wrappers of the SM80 kernels: asynchronous copies by threads, matrices from shared memory, warp MMAs. */
+import type { WarpMmaKind } from '../../../compiler/targets/sm80/mma.ts'
+import { asm, COPY_WRAPPERS, inline, registers, STORE_WRAPPERS, SYNC_WRAPPERS } from '../../pipe/ptx.ts'
+
+const loadMatrices = (transposed: boolean): string =>
+  inline(
+    `void ldmatrix_x4${transposed ? '_trans' : ''}(u32* r, u32 address)`,
+    `  asm volatile("ldmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 {%0, %1, %2, %3}, [%4];"\n` +
+      '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
+  )
+
+export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
+  ...SYNC_WRAPPERS,
+  ...COPY_WRAPPERS,
+  ...STORE_WRAPPERS,
+  cp_async_16: `// Copies \`bytes\` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).\n${asm('void cp_async_16(u32 dst, const void* src, u32 bytes)', 'cp.async.cg.shared.global [%0], [%1], 16, %2;', '"r"(dst), "l"(src), "r"(bytes)')}`,
+  cp_async_4: asm('void cp_async_4(u32 dst, const void* src, u32 bytes)', 'cp.async.ca.shared.global [%0], [%1], 4, %2;', '"r"(dst), "l"(src), "r"(bytes)'), // prettier-ignore
+  cp_async_commit: asm('void cp_async_commit()', 'cp.async.commit_group;', ''),
+  cp_async_wait: `template <int PENDING>\n${asm('void cp_async_wait()', 'cp.async.wait_group %0;', '"n"(PENDING)')}`,
+  ldmatrix_x4:
+    '// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the\n' +
+    `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
+  ldmatrix_x4_trans: loadMatrices(true),
+  load_shared_v4: inline(
+    'uint4 load_shared_v4(u32 address)',
+    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',
+  ),
+}
+
+/** C++ type of an accumulator register, and its asm constraint. */
+export const CELL = { f32: ['float', 'f'], s32: ['int', 'r'], f16: ['u32', 'r'] } as const
+
+/** Registers of a thread for 16 x n accumulators. */
+export const cellsOf = (d: WarpMmaKind['d'], n: number): number => (d === 'f16' ? n / 4 : n / 2)
+
+export const mmaName = ({ d, a, b, k }: WarpMmaKind): string => `mma_m16n8k${k}_${d}_${a}_${b}`
+
+/** D += A * B by a warp (PTX ISA 9.7.14.5): 4 registers of A, 2 of B. */
+export function mmaText(kind: WarpMmaKind): string {
+  const { d, a, b, k } = kind
+  const cells = cellsOf(d, 8)
+  const [type, constraint] = CELL[d]
+  const [x, y] = [`{${registers(4, (i) => `%${cells + i}`)}}`, `{%${cells + 4}, %${cells + 5}}`]
+  const own = `{${registers(cells, (i) => `%${i}`)}}`
+  return inline(
+    `void ${mmaName(kind)}(${type}* d, const u32* a, const u32* b)`,
+    `  asm volatile("mma.sync.aligned.m16n8k${k}.row.col.${d}.${a}.${b}.${d} ${own}, ${x}, ${y}, ${own};"\n` +
+      `    : ${registers(cells, (i) => `"+${constraint}"(d[${i}])`)}\n` +
+      `    : ${registers(4, (i) => `"r"(a[${i}])`)}, "r"(b[0]), "r"(b[1]));`,
+  )
+}

@@ -1,0 +1,206 @@
+/** Tile IR → CUDA statements, operations that SM90 alone has: warpgroup MMAs and accumulators in registers. */
+import {
+  barrierAddress,
+  call,
+  call0,
+  constant,
+  note,
+  ringOf,
+  slotAddress,
+  tileOrigin,
+  type EmitContext,
+} from '../../pipe/context.ts'
+import { COMMON_EMITTERS, emitOps, type Emitters } from '../../pipe/emit.ts'
+import type { LineOrigin } from '../../cuda/source_builder.ts'
+import { CELL, wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
+import { allCells, PTX_CELL, registersOf } from './registers.ts'
+import { emitSums, SUM_EMITTERS } from './sums.ts'
+
+/** Registers are indexed by constants only. */
+const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
+
+function waitForAll(c: EmitContext, where: LineOrigin): void {
+  c.definitions.set('wgmma_wait', wgmmaWaitText(PTX_CELL[registersOf(c).cells], allCells(c)))
+  c.out.line('wgmma_wait(acc);', where)
+}
+
+export const SM90_EMITTERS: Emitters = {
+  ...COMMON_EMITTERS,
+  for_tiles(op, c) {
+    const turns = op.turns ?? 1
+    const [first, step] = turns === 1 ? ['first_work', 'gridDim.x'] : ['first_work + warpgroup * gridDim.x', `${turns} * gridDim.x`]
+    const ahead = op.body.some((inner) => inner.op === 'next_origin')
+    if (ahead) c.out.line(`TileOrigin at = ${tileOrigin(c, first)};`)
+    c.out.block(`for (u32 cta = ${first}; cta < works; cta += ${step})`, () => {
+      if (!ahead) c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
+      if (c.role?.name === 'consumer') c.out.line(`${CELL[PTX_CELL[registersOf(c).cells]][0]} acc[${allCells(c)}];`)
+      emitOps(op.body, c)
+      if (ahead) c.out.line('at = next;')
+    })
+  },
+  next_origin(_, c) {
+    c.out.line('TileOrigin next = at;')
+    c.out.block('if (cta + gridDim.x < works)', () => {
+      c.out.line(`next = ${tileOrigin(c, 'cta + gridDim.x')};`)
+      c.out.line('asm volatile("" : "+r"(next.m), "+r"(next.n), "+r"(next.l));  // here, and not where it is used')
+    })
+  },
+  one_thread(op, c) {
+    c.wrappers.add('elect_one')
+    c.out.block(`if (warp == ${c.role!.firstWarp} && elect_one())`, () => emitOps(op.body, c))
+  },
+  for_warpgroups(op, c) {
+    c.wrappers.add('elect_one')
+    const { firstWarp } = c.role!
+    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + registersOf(c).together} && elect_one())`, () => {
+      c.out.line(`const u32 warpgroup = warp - ${firstWarp + 1};  // whose sub-tiles it sends`)
+      emitOps(op.body, c)
+    })
+  },
+  for_staged(op, c) {
+    const { layout, subtileColumns } = c.program
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => {
+      c.out.line('#pragma unroll 1')
+      c.out.block(`for (u32 column = 0; column < ${layout.columns}; column += ${subtileColumns})`, () => {
+        c.out.line('const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;')
+        emitOps(op.body, c)
+      })
+    })
+  },
+  after_first_staged(op, c) {
+    c.out.block('if (block + column > 0)', () => emitOps(op.body, c))
+  },
+  after_first_k(op, c) {
+    c.out.block('if (k != k_first)', () => emitOps(op.body, c))
+  },
+  set_registers(op, c) {
+    const form = op.change === 'more' ? 'inc' : 'dec'
+    c.out.line(`asm volatile("setmaxnreg.${form}.sync.aligned.u32 ${op.count};");`)
+  },
+  skip_tile(op, c) {
+    const skip = (): void => {
+      for (const name of op.rings) {
+        const { slots } = ringOf(c.program, name)
+        const phased = c.program.barriers.some((b) => b.ring === name)
+        c.out.line(`${name} += k_last - k_first;`)
+        if (phased) c.out.line(`${name}_phase ^= ${name} / ${slots} & 1;`)
+        c.out.line(`${name} %= ${slots};`)
+      }
+    }
+    if (op.unless === 'first') c.out.block('if (warpgroup != 0)', skip)
+    else skip()
+  },
+  wait_turn(op, c) {
+    // The first warpgroup begins: a fresh barrier passes parity 1.
+    c.out.line(call(c, 'mbarrier_wait', barrierAddress(c, op.barrier), 'turn_phase ^ (turn == 0)'), note(c, `wait ${op.barrier}`))
+  },
+  pass_turn(op, c) {
+    c.out.line(`if (lane == 0) ${call(c, 'mbarrier_arrive', `smem + ${constant(op.barrier)} + 8 * (turn ^ 1)`)}`, note(c, `arrive ${op.barrier}`))
+    c.out.line('turn_phase ^= 1;')
+  },
+  wgmma(op, c) {
+    const { rowBlocks, together } = registersOf(c)
+    const transposed = { a: op.aMajor === 'mn', b: op.bMajor === 'mn' }
+    const wrapper = wgmmaName(op.kind, op.n, transposed)
+    c.definitions.set(wrapper, wgmmaText(op.kind, op.n, transposed))
+    c.wrappers.add('smem_descriptor')
+    const where = note(c, 'MMA')
+    const mine = together > 1 ? ` + warpgroup * ${rowBlocks * op.blockBytes}` : ''
+    c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}${mine}, A_LAYOUT);`, where)
+    op.products.forEach(({ b }, p) => c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where))
+    const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
+    const multiply = (block: string): void => {
+      for (const p of op.products.keys()) {
+        const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * CELLS`] : [])]
+        const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
+        c.out.line(`${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`, where)
+      }
+    }
+    const blocks = (): void => {
+      if (rowBlocks === 1) return multiply('')
+      c.out.line('#pragma unroll')
+      c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => multiply('block'))
+    }
+    const group = (body: () => void): void => {
+      c.out.line(call(c, 'wgmma_fence'), where)
+      body()
+      c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
+    }
+    const whole = (): void =>
+      group(() => {
+        c.out.line('#pragma unroll')
+        c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, blocks)
+      })
+    if (!op.stopsAtK) return whole()
+    c.out.block('if (k * TILE_K + TILE_K <= K)', whole)
+    c.out.block('else', () => {
+      // MMAs under a condition have to be alone: ptxas serialises those of the whole kernel otherwise (C7520).
+      c.out.line('u32 i = 0;')
+      c.out.line('#pragma unroll 1')
+      c.out.block('do', () => {
+        group(blocks)
+        waitForAll(c, where)
+      }, where, `} while (k * TILE_K + ++i * ${op.kind.k} < K);`)
+    })
+  },
+  wgmma_wait(op, c) {
+    if (op.pending > 0) return void c.out.line(call(c, 'wgmma_wait_behind'), note(c, 'MMAs of the stage before are done'))
+    waitForAll(c, note(c, 'MMAs are done'))
+  },
+  release(op, c) {
+    const where = note(c, `release ${op.barrier}`)
+    const address = `smem + ${constant(op.barrier)} + 8 * ${op.ring}`
+    const { cluster } = c.program
+    if (cluster.size === 1 || cluster.splits > 1) {
+      c.out.line(`if (threadIdx.x % 128 == 0) ${call(c, 'mbarrier_arrive', address)}`, where)
+      return
+    }
+    // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
+    const remote = call0(c, 'remote_address', address, 'lane')
+    c.out.line(`if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`, where)
+  },
+  for_row_blocks(op, c) {
+    const { rowBlocks } = registersOf(c)
+    if (rowBlocks === 1) {
+      c.out.line('constexpr u32 block = 0;')
+      return emitOps(op.body, c)
+    }
+    unroll(c)
+    c.out.block('for (u32 block = 0; block < ROW_BLOCKS; ++block)', () => emitOps(op.body, c))
+  },
+  own_row(_, c) {
+    const { together } = registersOf(c)
+    const blocks = together > 1 ? '(warpgroup * ROW_BLOCKS + block)' : 'block'
+    c.out.line(`const u32 warp_row = at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP;`)
+    c.out.line('[[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below')
+  },
+  for_subtiles(op, c) {
+    const { columns } = c.program.layout
+    unroll(c)
+    c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
+      const part = registersOf(c).splits > 1 ? ` + cluster_rank * ${columns}` : ''
+      c.out.line(`const u32 subtile_col = at.n${part} + column;`)
+      c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
+      emitOps(op.body, c)
+    })
+  },
+  /** Cells of the sub-tile: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. */
+  take_cells(op, c) {
+    const { products, cells } = registersOf(c)
+    const { count } = c.tile
+    for (let p = 0; p < products; p++) {
+      const where = note(c, 'take accumulators')
+      c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${count}];`)
+      if (op.partials !== null) {
+        emitSums(op.partials, p, c)
+        continue
+      }
+      const base = `${p > 0 ? `(${p} * ROW_BLOCKS + block)` : 'block'} * CELLS`
+      c.out.line('#pragma unroll')
+      const cell = cells === 'f16' ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff` : `acc[${base} + column / 2 + j]`
+      c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${cell};`, where)
+    }
+  },
+  ...SUM_EMITTERS,
+} // prettier-ignore

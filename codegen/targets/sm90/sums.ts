@@ -1,0 +1,83 @@
+/**
+ * Tile IR → CUDA statements: accumulators in shared memory. Split over k, each CTA of a cluster sends its sums to the CTAs that store
+ * their columns; an epilogue in loops parks its own there, since registers have no addresses.
+ */
+import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
+import { emitOps, type Emitters } from '../../pipe/emit.ts'
+import { allCells, registersOf } from './registers.ts'
+
+const consumerThreads = (c: EmitContext): number => 32 * c.program.roles[0]!.warps
+
+/** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
+const cellAddress = (c: EmitContext, buffer: string, i: string): string =>
+  `smem + ${constant(buffer)} + (${i} / 4 * ${consumerThreads(c)} + threadIdx.x) * 16`
+
+/** Registers `i` … `i + 3` of the accumulators, as words. */
+function words(c: EmitContext): string {
+  const word = (i: number): string => (registersOf(c).cells === 'f32' ? `__float_as_uint(acc[i + ${i}])` : `static_cast<u32>(acc[i + ${i}])`)
+  return [0, 1, 2, 3].map(word).join(', ')
+} // prettier-ignore
+
+function forAllCells(c: EmitContext, body: () => void): void {
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${allCells(c)}; i += 4)`, body)
+}
+
+export const SUM_EMITTERS: Emitters = {
+  park(op, c) {
+    c.wrappers.add('store_shared_v4')
+    forAllCells(c, () => c.out.line(`store_shared_v4(${cellAddress(c, op.buffer, 'i')}, ${words(c)});`, note(c, 'park accumulators')))
+  },
+  send_sums(op, c) {
+    const where = note(c, 'send sums')
+    const share = 'CELLS / CLUSTER'
+    forAllCells(c, () => {
+      c.out.line(`const u32 owner = i % CELLS / (${share});  // the CTA that stores these columns`)
+      c.out.line(`const u32 cell = cluster_rank * ${allCells(c) / registersOf(c).splits} + i / CELLS * (${share}) + i % (${share});`)
+      const slot = call0(c, 'remote_address', cellAddress(c, op.buffer, 'cell'), 'owner')
+      const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
+      c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
+    })
+  },
+  before_next_tile(op, c) {
+    c.out.block('if (cta + gridDim.x < works)', () => emitOps(op.body, c))
+  },
+  arrive_all(op, c) {
+    const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'threadIdx.x')
+    c.out.line(`if (threadIdx.x < CLUSTER) ${call(c, 'mbarrier_arrive_remote', remote)}`, note(c, `arrive ${op.barrier}`))
+  },
+  role_sync(_, c) {
+    c.out.line(call(c, 'role_sync', consumerThreads(c)), note(c, 'role barrier'))
+  },
+} // prettier-ignore
+
+/** The cells of this sub-tile: those of the thread itself, or sums over the CTAs of the cluster in their order. */
+export function emitSums(buffer: string, product: number, c: EmitContext): void {
+  const { cells, splits } = registersOf(c)
+  const type = cells === 'i32' ? 'int' : 'float'
+  const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
+  const block = product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'
+  const cell = `${block} * ${splits > 1 ? '(CELLS / CLUSTER)' : 'CELLS'} + column / 2 + j`
+  const where = note(c, splits > 1 ? 'add sums' : 'take accumulators')
+  const load = (i: string): void => {
+    c.out.line(`const uint4 part = ${call0(c, 'load_shared_v4', cellAddress(c, buffer, `(${i})`))};`, where)
+  }
+  const each = (statement: (x: string, i: number) => string): void => {
+    for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(statement(`part.${x}`, i))
+  }
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
+    if (splits === 1) {
+      load(cell)
+      return each((x, i) => `sum${product}[j + ${i}] = ${cells === 'f32' ? `__uint_as_float(${x})` : x};`)
+    }
+    c.out.line(`${type} total[4] = {0, 0, 0, 0};`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 rank = 0; rank < ${splits}; ++rank)`, () => {
+      load(`rank * ${allCells(c) / splits} + ${cell}`)
+      each((x, i) => `total[${i}] += ${to}(${x});`)
+    })
+    c.out.line('#pragma unroll')
+    c.out.line(`for (u32 e = 0; e < 4; ++e) sum${product}[j + e] = total[e];`)
+  })
+}

@@ -1,0 +1,95 @@
+/** Operations of the epilogue role: a lane owns one row of a sub-tile and holds its columns in registers. */
+import type { Node, ReduceNode } from './tensor.ts'
+import type { TileOp } from './pipe.ts'
+
+export interface AuxLoad {
+  readonly op: 'aux_load'
+  readonly operand: string
+  /** `full`: one value per element; `row`: varies along n only; `column`: along m only; `uniform`: neither. */
+  readonly shape: 'full' | 'row' | 'column' | 'uniform'
+  /** Vector loads along n where the whole sub-tile is in bounds. */
+  readonly vector: boolean
+  /** Where TMA has brought it; null: it is loaded to registers. */
+  readonly fetched?: Fetched | null
+  /** A row operand whose values `load_rows` has brought to registers. */
+  readonly ahead?: boolean
+  /** Load only when this scalar is not 0 (skip0). */
+  readonly guard: Node | null
+}
+
+/** A ring of sub-tiles of an operand in shared memory, for each warp. */
+export interface Fetched {
+  readonly ring: string
+  readonly buffer: string
+  readonly barrier: string
+  readonly map: string
+  readonly bytes: number
+  readonly swizzle: StagingSwizzle
+  /** Sub-tiles of a warp's part of the tile. */
+  readonly subtiles: number
+}
+
+export interface StoreOp {
+  readonly operand: string
+  readonly bytes: number
+  readonly contiguous: 'n' | 'm'
+}
+
+/** A reduction that is an output: its partial results go to the workspace, where a second kernel combines them. */
+export interface ReduceOp {
+  readonly operand: string
+  readonly node: ReduceNode
+  /** Axes of the tile that the output keeps: the workspace has a place for each element, else for each part. */
+  readonly keepsM: boolean
+  readonly keepsN: boolean
+}
+
+/** The columns of a tile that each lane needs of a row operand, to registers: while the last MMAs run. */
+export interface LoadRows {
+  readonly op: 'load_rows'
+  readonly operand: string
+  readonly guard: Node | null
+}
+
+export type EpilogueOp =
+  /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */
+  | { readonly op: 'fetch_first'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
+  /** The values of the slot are in registers: asks for the sub-tile that comes into it next, if there is one. */
+  | { readonly op: 'fetch_next'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
+  /** Over the blocks of rows of a warpgroup or warp. */
+  | { readonly op: 'for_row_blocks'; readonly body: readonly TileOp[] }
+  /** The cells of a sub-tile out of the accumulator registers, or the sums of what the CTAs of a split k have shared. */
+  | { readonly op: 'take_cells'; readonly partials: string | null }
+  /** Over the columns of the tile that this warp holds; sets where the sub-tile starts, in TMEM and in the output. */
+  | { readonly op: 'for_subtiles'; readonly body: readonly TileOp[] }
+  /** Sub-tiles from here on lie beyond n: a branch, which keeps ptxas from holding values of several sub-tiles at once. */
+  | { readonly op: 'stop_at_n' }
+  | { readonly op: 'last_subtile'; readonly body: readonly TileOp[] }
+  /** Where the warp's rows start; `lane`: also which one this lane owns, and whether it exists. */
+  | { readonly op: 'own_row'; readonly lane: boolean }
+  /** A sub-tile of the accumulator of each product into registers, complete on return (tcgen05.ld and its wait). */
+  | { readonly op: 'tmem_load'; readonly products: number }
+  | LoadRows
+  | AuxLoad
+  | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
+  | { readonly op: 'bulk_wait_read'; readonly pending: number }
+  | (StoreOp & { readonly op: 'stage_write'; readonly buffer: string; readonly swizzle: StagingSwizzle })
+  | { readonly op: 'proxy_fence' }
+  /** The rows of what owns the buffer: of a warp, or of the four of a warpgroup. */
+  | (StoreOp & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
+  /** Over the sub-tiles of a warpgroup, in the order in which its warps stage them. */
+  | { readonly op: 'for_staged'; readonly body: readonly TileOp[] }
+  | { readonly op: 'after_first_staged'; readonly body: readonly TileOp[] }
+  | { readonly op: 'bulk_commit' }
+  | (StoreOp & { readonly op: 'direct_store' })
+  /** A staged sub-tile to memory by its warp, in vectors along the contiguous axis. */
+  | (StoreOp & { readonly op: 'row_store'; readonly buffer: string; readonly swizzle: StagingSwizzle })
+  /** A total of this lane's row, where n is reduced. */
+  | (ReduceOp & { readonly op: 'reduce_begin' })
+  /** Adds a sub-tile to the total; where the output keeps n, its columns go to the workspace. */
+  | (ReduceOp & { readonly op: 'reduce_subtile' })
+  /** The total, or that of the warp's rows, to the workspace. */
+  | (ReduceOp & { readonly op: 'reduce_end' })
+
+/** Span of the store's smem rows; `none`: dense rows, of m-contiguous outputs or of 16 bytes. */
+export type StagingSwizzle = 'none' | '32B' | '64B' | '128B'

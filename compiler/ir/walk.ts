@@ -1,0 +1,85 @@
+/** Walks over the tensor IR's DAG, and look-ups in it. */
+import type { Node, TensorOperand, TensorProgram } from './tensor.ts'
+
+/** The operand of a name that the program has. */
+export const operandNamed = ({ operands }: Pick<TensorProgram, 'operands'>, name: string): TensorOperand =>
+  operands.find((operand) => operand.name === name)!
+
+export function children(node: Node): readonly Node[] {
+  switch (node.kind) {
+    case 'input':
+    case 'scalar':
+    case 'const':
+    case 'size':
+      return []
+    case 'contract':
+      return [node.a, node.b]
+    case 'reduce':
+    case 'cast':
+      return [node.value]
+    case 'apply':
+      return node.args
+    case 'skip0':
+      return [node.scale, node.value]
+  }
+}
+
+/**
+ * Every node below the roots once, operands before users. Throws on a cycle (only a broken pass can make one). Iterative, so that
+ * depth is no limit. `stops` are visited, what is below them is not.
+ */
+export function topological(roots: Iterable<Node>, stops?: ReadonlySet<Node>): readonly Node[] {
+  const order: Node[] = []
+  const state = new Map<Node, 'open' | 'done'>()
+  const stack: { node: Node; next: number }[] = []
+  const enter = (node: Node): void => {
+    const seen = state.get(node)
+    if (seen === 'open') throw new Error('the tensor program has a cycle')
+    if (seen === 'done') return
+    state.set(node, 'open')
+    stack.push({ node, next: 0 })
+  }
+  for (const root of roots) {
+    enter(root)
+    while (stack.length > 0) {
+      const top = stack[stack.length - 1]!
+      const child = stops?.has(top.node) ? undefined : children(top.node)[top.next++]
+      if (child !== undefined) enter(child)
+      else {
+        state.set(top.node, 'done')
+        order.push(top.node)
+        stack.pop()
+      }
+    }
+  }
+  return order
+}
+
+/** Names of the input operands that `roots` read, in order of first use, leaving out what only `stops` read. */
+export function operandsOf(roots: readonly Node[], stops: ReadonlySet<Node>): string[] {
+  const names = new Set<string>()
+  for (const node of topological(roots, stops)) if (node.kind === 'input') names.add(node.operand)
+  return [...names]
+}
+
+/**
+ * The scale that lets a load of `operand` be left out: set when every use of it lies under a `skip0` of one and
+ * the same scale.
+ */
+export function guardOf(roots: readonly Node[], operand: string): Node | null {
+  const guards = new Set<Node | null>()
+  const seen = new Map<Node, Set<Node | null>>()
+  const visit = (node: Node, guard: Node | null): void => {
+    const under = seen.get(node) ?? new Set()
+    if (under.has(guard)) return
+    seen.set(node, under.add(guard))
+    if (node.kind === 'input' && node.operand === operand) guards.add(guard)
+    if (node.kind === 'skip0') {
+      visit(node.scale, guard)
+      visit(node.value, node.scale)
+    } else for (const child of children(node)) visit(child, guard)
+  }
+  for (const root of roots) visit(root, null)
+  const [only] = guards
+  return guards.size === 1 ? (only ?? null) : null
+}

@@ -1,0 +1,115 @@
+/**
+ * Planning for SM100: instance → budgets (shared memory, TMEM, stages, boxes, descriptors), or a rejection with its
+ * reason. Every number that codegen and metadata show comes from here.
+ *
+ * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
+ */
+import { DTYPES, type Accumulator } from '../../dtypes.ts'
+import type { GemmShape } from '../../classify.ts'
+import type { Instance, Rejection, Sm100Design } from '../../instance.ts'
+import { isRejection, rejection } from '../../rejection.ts'
+import { planCluster } from '../tensor_core/cluster.ts'
+import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import { instructionDescriptor, mmaKindOf, type MmaKind } from './mma.ts'
+import { mmaOf } from '../tensor_core/forms.ts'
+import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import {
+  ALIGNMENT_SLACK,
+  GATHER_WARPS,
+  MAX_STAGES,
+  orientedGemm,
+  SMEM_LIMIT,
+  type TensorCorePlan,
+} from '../tensor_core/plan.ts'
+
+const TMEM_COLUMNS = 512
+/** Work items that the scheduler asks for ahead. */
+export const WORK_SLOTS = 2
+/** A response of cluster launch control. */
+export const WORK_RESPONSE_BYTES = 16
+
+export interface Sm100Plan extends TensorCorePlan {
+  readonly kind: 'sm100'
+  readonly design: Sm100Design
+  readonly mma: MmaKind
+  readonly accumulator: Accumulator
+  readonly instructionDescriptor: number
+  /** MMAs of one stage. */
+  readonly mmaSteps: number
+  /** Accumulators (of all products) in flight: the epilogue of one tile runs under the mainloop of the next where there are 2. */
+  readonly accumulators: number
+  readonly tmemColumns: number
+}
+
+/** `shape` is what `classify` found in the instance's program. */
+export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rejection {
+  const { program } = instance
+  const design = instance.design as Sm100Design
+  const gemm = orientedGemm(shape, design.operands)
+  if (isRejection(gemm)) return gemm
+  const [tileM, tileN] = design.tile
+  if (!legalTile(design)) return rejection('KTL4511', { m: tileM, n: tileN })
+  const cluster = planCluster(design)
+  const { pair } = cluster
+
+  const ctaRows = tileM / pair
+  const inputs = planOperands(program, gemm, cluster, { a: ctaRows, b: tileN / pair })
+  if (isRejection(inputs)) return inputs
+  const { a, b } = inputs
+  const { accumulator } = gemm.products[0]!.contraction
+  const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
+  const kind = mmaOf(program, gemm, mmaKindOf, { oneOrder: true })
+  if (isRejection(kind)) return kind
+  if (!kind.targets.includes(instance.target)) return rejection('KTL4519', { a: aType, b: bType, target: instance.target })
+
+  const epilogue = planEpilogue(program, gemm, accumulatorLayout(design))
+  if (isRejection(epilogue)) return epilogue
+  const perAccumulator = gemm.products.length * epilogue.layout.columns
+  const accumulators = Math.min(2, Math.floor(TMEM_COLUMNS / perAccumulator))
+  if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator, limit: TMEM_COLUMNS })
+
+  const stageBytes = stageBytesOf(inputs)
+  const staging = epilogue.stagingSlotBytes * STAGING_SLOTS * EPILOGUE_WARPS
+  const dynamic = design.scheduler === 'clc'
+  const gathers = gathersAny(inputs)
+  const work = dynamic ? WORK_SLOTS * (WORK_RESPONSE_BYTES + 16) : 0
+  const bytesFor = (stages: number): number => ALIGNMENT_SLACK + stages * stageBytes + staging + 8 * (2 * stages + 2 * accumulators) + work + 16
+  let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
+  if (design.stages === 'auto') while (stages > 1 && bytesFor(stages) > SMEM_LIMIT) stages--
+  const smemBytes = bytesFor(stages)
+  if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
+  return {
+    kind: 'sm100',
+    instance,
+    program,
+    design,
+    gemm,
+    tile: [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes],
+    ctaRows,
+    cluster,
+    a,
+    b,
+    mma: kind.kind,
+    accumulator,
+    instructionDescriptor: instructionDescriptor(kind, { a: aType, b: bType, accumulator, aMajor: a.major, bMajor: b[0]!.major, m: tileM, n: tileN }),
+    mmaSteps: 4,
+    epilogue,
+    stages,
+    stageBytes,
+    accumulators,
+    tmemColumns: Math.max(32, 2 ** Math.ceil(Math.log2(accumulators * perAccumulator))),
+    threads: 32 * (EPILOGUE_WARPS + 2 + +dynamic + (gathers ? GATHER_WARPS : 0)),
+    smemBytes,
+  }
+} // prettier-ignore
+
+/** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, 128 or 256 on a pair; our n is a multiple of 32. */
+function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design): boolean {
+  return (use2ctaMma ? [128, 256] : [64, 128]).includes(m) && n % 32 === 0 && n >= 32 && n <= 256
+}
+
+/** PTX ISA 9.7.16.10.5: layout F (64 rows, one CTA), D (128 rows, one CTA), A (256 rows, a pair), B (128 rows, a pair). */
+function accumulatorLayout({ use2ctaMma, tile: [m, n] }: Sm100Design): AccumulatorLayout {
+  if (use2ctaMma && m === 128) return { held: 'row', rowsPerWarp: 32, columnHalves: 2, columns: n / 2 }
+  return { held: 'row', rowsPerWarp: m === 64 ? 16 : 32, columnHalves: 1, columns: n }
+}

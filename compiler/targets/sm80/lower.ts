@@ -1,0 +1,151 @@
+/**
+ * Plan → tile IR for SM80: a GEMM of one kind of warps. All threads copy A and B into a ring of stages ahead of the MMAs, each
+ * warp multiplies its part of the tile with accumulators in registers, and finishes that part itself. One barrier of the CTA for
+ * each k tile: behind it the tile's copies have landed, and the slot of the tile before is free.
+ */
+import type { FragmentSource, Role, SmemBuffer, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { StoreOp } from '../../ir/pipe_epilogue.ts'
+import type { OperandPlan } from '../tensor_core/operands.ts'
+import { bufferOfB } from '../tensor_core/plan.ts'
+import { auxLoads, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
+import { MMA_ROWS, type Sm80Plan } from './plan.ts'
+
+/** Ring of the slot that copies fill, for a k tile ahead of the one in `stage`. */
+const FILL = 'fill'
+
+export function lowerSm80(plan: Sm80Plan): TileProgram {
+  const { stages, epilogue, warps, warpTile, accumulator } = plan
+  const staging = epilogue.stagingSlotBytes > 0
+  const rings = [
+    { name: 'stage', slots: stages },
+    { name: FILL, slots: stages },
+    ...(staging ? [{ name: 'staging', slots: 1 }] : []),
+  ]
+  const role: Role = {
+    name: 'worker',
+    firstWarp: 0,
+    warps: warps[0] * warps[1],
+    does: 'copies, MMAs, epilogue and stores',
+    rings: rings.map(({ name }) => name),
+    body: workerRole(plan),
+  }
+  return {
+    kind: 'sm80',
+    tensor: plan.program,
+    threads: plan.threads,
+    tile: plan.tile,
+    cluster: plan.cluster,
+    dynamic: false,
+    subtileColumns: epilogue.subtileColumns,
+    layout: epilogue.layout,
+    rings,
+    buffers: buffersOf(plan),
+    barriers: [],
+    tmem: null,
+    registers: {
+      products: plan.b.length,
+      rowBlocks: warpTile[0] / MMA_ROWS,
+      columns: warpTile[1],
+      warps,
+      splits: 1,
+      cells: accumulator === 'f16' ? 'f16' : accumulator === 'i32' ? 'i32' : 'f32',
+      together: 1,
+    },
+    setup: [],
+    roles: [role],
+    teardown: [],
+  }
+}
+
+function buffersOf({ a, b, stages, tile, epilogue, warps }: Sm80Plan): SmemBuffer[] {
+  const buffers: SmemBuffer[] = []
+  let offset = 0
+  const place = (name: string, { operand, major, rows, descriptor, tileBytes }: OperandPlan, free: 'M' | 'N'): void => {
+    const holds = `${operand.dtype} ${rows} x ${tile[2]} tile, ${major === 'k' ? 'K' : free}-major, ${descriptor.swizzle} swizzle`
+    buffers.push({ name, ring: 'stage', slots: stages, slotBytes: tileBytes, offset, holds })
+    offset += stages * tileBytes
+  }
+  place('smem_a', a, 'M')
+  b.forEach((operand, i) => place(bufferOfB(i), operand, 'N'))
+  if (epilogue.stagingSlotBytes > 0) {
+    const holds = 'output sub-tiles, over the stages'
+    buffers.push({ name: 'smem_d', ring: 'staging', slots: 1, slotBytes: epilogue.stagingSlotBytes, per: { owner: 'warp', count: warps[0] * warps[1] }, offset: 0, holds, over: 'smem_a' })
+  }
+  return buffers
+} // prettier-ignore
+
+function workerRole(plan: Sm80Plan): TileOp[] {
+  const { stages, mmaSteps, mma } = plan
+  const { d, a: aType, b: bType, k } = mma
+  const fill: TileOp[] = [...copies(plan), { op: 'advance', ring: FILL }]
+  const commit: TileOp = { op: 'copy_commit' }
+  // Of the copies under way, those of the next k tile are the oldest.
+  const landed: TileOp[] = [{ op: 'copy_wait', pending: stages - 2 }, { op: 'cta_sync' }]
+  const source = fragmentSource(plan)
+  const set = (step: number): 0 | 1 => (step % 2 === 0 ? 0 : 1)
+  const load = (step: number): TileOp => ({ op: 'load_fragments', step, set: set(step), ...source })
+  const multiply = (step: number): TileOp => ({ op: 'mma_sync', kind: { d, a: aType, b: bType, k }, set: set(step) })
+  const last = mmaSteps - 1
+  const step: TileOp[] = [
+    { op: 'ahead', by: stages - 1, body: fill },
+    // Empty groups keep the count.
+    commit,
+    ...Array.from({ length: last }, (_, i) => [load(i + 1), multiply(i)]).flat(),
+    { op: 'advance', ring: 'stage' },
+    ...landed,
+    // The first fragments of the next k tile load under the last MMAs of this one.
+    load(0),
+    multiply(last),
+  ]
+  const tile: TileOp[] = [
+    { op: 'zero_cells' },
+    { op: 'for_first_k', count: stages - 1, body: [{ op: 'ahead', by: 0, body: fill }, commit] },
+    ...landed,
+    load(0),
+    { op: 'for_k', body: step },
+    // Sub-tiles on their way out lie over the stages.
+    { op: 'cta_sync' },
+    ...epilogue(plan),
+    { op: 'cta_sync' },
+  ]
+  return [{ op: 'for_tiles', dynamic: false, body: tile }]
+}
+
+const operandsOf = (plan: Sm80Plan): readonly (readonly [OperandPlan, string, 'm' | 'n'])[] => [
+  [plan.a, 'smem_a', 'm'],
+  ...plan.b.map((b, i) => [b, bufferOfB(i), 'n'] as const),
+]
+
+const copies = (plan: Sm80Plan): TileOp[] =>
+  operandsOf(plan).map(([operand, buffer, free]): TileOp => ({
+    op: operand.source === 'copy' ? 'copy_tile' : 'gather',
+    operand: operand.operand.name,
+    buffer,
+    ring: FILL,
+    free,
+    plan: operand,
+  }))
+
+function fragmentSource({ a, b }: Sm80Plan): FragmentSource {
+  return {
+    a: { buffer: 'smem_a', plan: a },
+    products: b.map((plan, i) => ({ buffer: bufferOfB(i), plan })),
+  }
+}
+
+const epilogue = (plan: Sm80Plan): TileOp[] =>
+  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes), null, storeOps(plan))
+
+/** Fragments are pairs of elements: through shared memory they become rows. */
+const storeOps = (plan: Sm80Plan): TileOp[] =>
+  plan.epilogue.outputs.flatMap((output): TileOp[] => {
+    const { contiguous, swizzle } = output
+    const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous }
+    if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
+    return [
+      { op: 'stage_write', buffer: 'smem_d', swizzle, ...store },
+      { op: 'warp_sync' },
+      { op: 'row_store', buffer: 'smem_d', swizzle, ...store },
+      { op: 'warp_sync' },
+    ]
+  })

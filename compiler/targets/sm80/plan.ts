@@ -1,0 +1,139 @@
+/**
+ * Planning for SM80: instance → budgets (warps, registers, stages), or a rejection with its reason. The kernels run on every
+ * later device too. Facts: PTX ISA 9.7.14 (mma.sync, ldmatrix), 9.7.9.25 (cp.async).
+ */
+import type { GemmShape } from '../../classify.ts'
+import { DTYPES, type Accumulator } from '../../dtypes.ts'
+import type { Instance, Rejection, Sm80Design, TargetArch } from '../../instance.ts'
+import { isRejection, rejection } from '../../rejection.ts'
+import type { TensorOperand } from '../../ir/tensor.ts'
+import { planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import { mmaOf } from '../tensor_core/forms.ts'
+import { gathersAny, stageBytesOf } from '../tensor_core/operands.ts'
+import { ALIGNMENT_SLACK, orientedGemm, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { warpMmaFormOf, type WarpMmaForm } from './mma.ts'
+import { planSm80Operand } from './operands.ts'
+import { operandNamed } from '../../ir/walk.ts'
+
+/** Shared memory of a CTA that every device from sm_80 on has: sm_86, sm_89 and sm_120 have no more. */
+const SMEM_LIMIT = 101_376
+const MIN_STAGES = 2
+/** More hide no more latency. */
+const MAX_STAGES = 4
+/** Rows of one mma.sync. */
+export const MMA_ROWS = 16
+/** Accumulators and fragments of a thread. */
+const MAX_HELD = 192
+/** Accumulators of a thread that gathers operands too. */
+const GATHERING_CELLS = 64
+/** Registers of a thread that are no accumulators and no values of a sub-tile. */
+const RESERVED_REGISTERS = 64
+/** Of an SM that CTAs share: of sm_80, and of what runs the code of later targets. */
+const smBytes = (target: TargetArch): number => (target === 'sm_80' ? 167_936 : 233_472)
+/** Shared memory of each CTA that the driver keeps. */
+const SYSTEM_BYTES = 1024
+const SM_REGISTERS = 65_536
+/** Bytes of k that one mma.sync reads. */
+const MMA_K_BYTES = 32
+
+export interface Sm80Plan extends TensorCorePlan {
+  readonly kind: 'sm80'
+  readonly design: Sm80Design
+  readonly mma: WarpMmaForm
+  readonly accumulator: Accumulator
+  /** Warps along m and n. */
+  readonly warps: readonly [number, number]
+  /** Rows and columns of the tile that a warp computes. */
+  readonly warpTile: readonly [number, number]
+  /** mma.sync instructions along the k of a stage. */
+  readonly mmaSteps: number
+  /** CTAs that an SM holds. */
+  readonly perSm: number
+}
+
+/** `shape` is what `classify` found in the instance's program. */
+export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejection {
+  const { program, target } = instance
+  const design = instance.design as Sm80Design
+  const gemm = orientedGemm(shape, design.operands)
+  if (isRejection(gemm)) return gemm
+  const [tileM, tileN, tileK] = design.tile
+  const products = gemm.products.length
+  const { accumulator } = gemm.products[0]!.contraction
+  const operand = (name: string): TensorOperand => operandNamed(program, name)
+  const aType = operand(gemm.a).dtype
+  const mma = mmaOf(program, gemm, warpMmaFormOf, { oneOrder: false })
+  if (isRejection(mma)) return mma
+  if (target === 'sm_80' && mma.minCc > 80) return rejection('KTL4531', { dtype: aType })
+
+  const a = planSm80Operand(operand(gemm.a), gemm.m, gemm.k, tileM, tileK)
+  const b = gemm.products.map((product) => planSm80Operand(operand(product.b), gemm.n, gemm.k, tileN, tileK))
+  // Chunks on their way through registers take their share.
+  const gathers = gathersAny({ a, b })
+  const maxCells = gathers ? Math.min(mma.maxCells, GATHERING_CELLS) : mma.maxCells
+  const cellsOf = ([m, n]: Division): number => (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : 1)
+  // Two sets, each 4 registers for 16 rows of A and 2 for 8 columns of every B.
+  const fragmentsOf = ([m, n]: Division): number => 2 * (tileM / m / 4 + (products * tileN) / n / 4)
+  const fits = (division: Division): boolean =>
+    isWhole(design.tile, division) && cellsOf(division) <= maxCells && cellsOf(division) + fragmentsOf(division) <= MAX_HELD
+  const warps = design.warps === 'auto' ? chooseWarps(design.tile, fits) : fits(design.warps) ? design.warps : null
+  if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
+  const warpTile = [tileM / warps[0], tileN / warps[1]] as const
+  const cells = cellsOf(warps)
+
+  const layout: AccumulatorLayout = { held: 'fragment', rowsPerWarp: MMA_ROWS, columnHalves: 1, columns: warpTile[1], stores: 'rows', spareRegisters: 255 - cells - RESERVED_REGISTERS }
+  const epilogue = planEpilogue(program, gemm, layout)
+  if (isRejection(epilogue)) return epilogue
+
+  const stageBytes = stageBytesOf({ a, b })
+  const warpCount = warps[0] * warps[1]
+  // Sub-tiles of outputs lie over the stages, which the epilogue finds empty.
+  const bytesFor = (stages: number): number => ALIGNMENT_SLACK + Math.max(stages * stageBytes, warpCount * epilogue.stagingSlotBytes)
+  let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
+  if (design.stages === 'auto') while (stages > MIN_STAGES && bytesFor(stages) > SMEM_LIMIT) stages--
+  if (stages < MIN_STAGES) return rejection('KTL4533', { stages })
+  const smemBytes = bytesFor(stages)
+  if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
+  // A form that the device lacks converts its fragments, in whatever registers there are.
+  const registers = mma.minCc > 80 ? 255 : Math.min(255, cells + fragmentsOf(warps) + RESERVED_REGISTERS)
+  const perSm = Math.max(1, Math.min(4, Math.floor(smBytes(target) / (smemBytes + SYSTEM_BYTES)), Math.floor(SM_REGISTERS / (32 * warpCount * registers))))
+  return {
+    kind: 'sm80',
+    instance,
+    program,
+    design,
+    gemm,
+    tile: design.tile,
+    ctaRows: tileM,
+    cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
+    a,
+    b,
+    mma,
+    accumulator,
+    mmaSteps: (tileK * DTYPES[aType].storageBytes) / MMA_K_BYTES,
+    warps,
+    warpTile,
+    epilogue,
+    stages,
+    stageBytes,
+    threads: 32 * warpCount,
+    smemBytes,
+    perSm,
+  }
+} // prettier-ignore
+
+/** Warps along m and n. */
+type Division = readonly [number, number]
+
+/** ldmatrix loads 16 rows of A, and 16 columns of B. */
+const isWhole = ([m, n]: Sm80Design['tile'], [x, y]: Division): boolean => m % (16 * x) === 0 && n % (16 * y) === 0
+
+const DIVISIONS: readonly Division[] = [[2, 2], [4, 1], [1, 4], [2, 4], [4, 2], [8, 1], [1, 8]] // prettier-ignore
+
+/** The fewest warps, and of those the squarest parts: the fewer bytes a warp reads for each MMA. */
+function chooseWarps([m, n]: Sm80Design['tile'], fits: (division: Division) => boolean): Division | null {
+  const reads = ([x, y]: Division): number => m / x + n / y
+  const count = ([x, y]: Division): number => x * y
+  const fitting = DIVISIONS.filter(fits)
+  return fitting.sort((p, q) => count(p) - count(q) || reads(p) - reads(q))[0] ?? null
+}

@@ -1,0 +1,133 @@
+/** Program of the consumer warpgroups: MMAs over k, then the epilogue of the fragments they leave, sub-tile by sub-tile. */
+import type { Node } from '../../ir/tensor.ts'
+import type { TileOp } from '../../ir/pipe.ts'
+import type { Fetched } from '../../ir/pipe_epilogue.ts'
+import { valuesOf } from '../tensor_core/epilogue.ts'
+import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
+import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
+import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { guardOf } from '../../ir/walk.ts'
+import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
+
+/** Ring of the sub-tiles of the epilogue operand that TMA brings as the i-th. */
+export const fetchRing = (i: number): string => `c${i}`
+
+export function consumerRole(plan: Sm90Plan): TileOp[] {
+  const pingpong = plan.design.consumers === 'pingpong'
+  const rings = ['stage', 'spent']
+  const tile: TileOp[] = [
+    // Stores of the tile before have read the slots.
+    ...(plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
+    // They land while the MMAs run.
+    ...fetches(plan).map((fetch): TileOp => ({ op: 'fetch_first', ...fetch })),
+    ...mainloop(plan),
+    ...(plan.splits > 1 ? exchangeSums(plan) : []),
+    // Each thread reads what it wrote itself.
+    ...(plan.parks ? [{ op: 'park', buffer: 'smem_partials' } as const] : []),
+    ...epilogue(plan),
+    ...(plan.splits > 1 ? releaseSums : []),
+    ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : []),
+  ]
+  return [
+    ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
+    ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
+    { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, body: tile },
+    ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
+  ]
+} // prettier-ignore
+
+interface FetchOp {
+  readonly operand: string
+  readonly fetched: Fetched
+  readonly guard: Node | null
+}
+
+function fetches(plan: Sm90Plan): FetchOp[] {
+  const values = valuesOf(plan.epilogue)
+  return fetchMaps(plan).map(({ map, aux: { operand, fetch } }, i) => ({
+    operand: operand.name,
+    fetched: { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full`, map, ...fetch!, subtiles: plan.subtiles },
+    guard: guardOf(values, operand.name),
+  }))
+} // prettier-ignore
+
+/** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
+function mainloop(plan: Sm90Plan): TileOp[] {
+  const { design, mma, a, b, tile, mmaSteps, rowBlocks } = plan
+  const release: TileOp[] = [
+    { op: 'release', barrier: 'empty', ring: 'spent' },
+    { op: 'advance', ring: 'spent' },
+  ]
+  const only = plan.stages === 1
+  const { d, a: aType, b: bType, k } = mma
+  const step: TileOp[] = [
+    { op: 'wait', barrier: 'full', parity: 'consumer' },
+    {
+      op: 'wgmma',
+      kind: { d, a: aType, b: bType, k },
+      n: tile[1],
+      a: 'smem_a',
+      products: b.map((_, i) => ({ b: bufferOfB(i) })),
+      aDescriptor: a.descriptor,
+      bDescriptor: b[0]!.descriptor,
+      aMajor: a.major,
+      bMajor: b[0]!.major,
+      // M-major tiles are swizzle spans of 64 rows side by side.
+      blockBytes: a.major === 'k' ? BLOCK_ROWS * SWIZZLE_SPAN : a.boxPitch,
+      steps: mmaSteps,
+      // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
+      // the registers.
+      stopsAtK: design.consumers === 'cooperative' && rowBlocks === 1,
+    },
+    { op: 'wgmma_wait', pending: only ? 0 : 1 },
+    ...(only ? release : [{ op: 'after_first_k', body: release } as const]),
+    { op: 'advance', ring: 'stage' },
+  ]
+  const pingpong = design.consumers === 'pingpong'
+  const turn = (op: 'wait_turn' | 'pass_turn'): TileOp[] => (pingpong ? [{ op, barrier: 'turn' }] : [])
+  return [
+    ...turn('wait_turn'),
+    { op: 'for_k', body: step },
+    ...turn('pass_turn'),
+    ...plan.rowsAhead.map((operand): TileOp => ({
+      op: 'load_rows',
+      operand,
+      guard: guardOf(valuesOf(plan.epilogue), operand),
+    })),
+    // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
+    ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
+    { op: 'wgmma_wait', pending: 0 },
+    ...(only ? [] : release),
+  ]
+}
+
+/** Nothing waits for a CTA that has left: sums are sent, not fetched, and only those who await another tile are told of free slots. */
+const exchangeSums = (plan: Sm90Plan): TileOp[] => [
+  { op: 'wait', barrier: 'partials_empty', parity: 'producer' },
+  { op: 'one_thread', body: [{ op: 'arrive_expect_tx', barrier: 'partials_full', bytes: plan.partialBytes }] },
+  { op: 'send_sums', buffer: 'smem_partials', barrier: 'partials_full', bytes: plan.partialBytes },
+  { op: 'wait', barrier: 'partials_full', parity: 'consumer' },
+]
+
+const releaseSums: readonly TileOp[] = [
+  { op: 'before_next_tile', body: [{ op: 'role_sync' }, { op: 'arrive_all', barrier: 'partials_empty' }] },
+  { op: 'advance', ring: 'partials' },
+]
+
+function epilogue(plan: Sm90Plan): TileOp[] {
+  const fetched = new Map(
+    fetches(plan).map((fetch, i) => {
+      // What leaves in place of the operand ends its turn.
+      const then: TileOp[] = plan.inPlace && i === 0 ? [] : [{ op: 'fetch_next', ...fetch }]
+      return [fetch.operand, { fetched: fetch.fetched, then }] as const
+    }),
+  )
+  const staging: Staging = plan.inPlace
+    ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), free: null, issue: 'here' }
+    : plan.storeWarps
+      ? { buffer: 'smem_d', ring: 'staging', free: { op: 'wait', barrier: 'stored', parity: 'producer' }, issue: { arriveOn: 'staged' } }
+      : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
+  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.rowsAhead)
+  const partials = plan.partialBytes > 0 ? 'smem_partials' : null
+  return fragmentEpilogue(plan.epilogue, loads, partials, tmaStores(plan.epilogue, staging))
+} // prettier-ignore

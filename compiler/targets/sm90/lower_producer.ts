@@ -1,0 +1,65 @@
+/** Program of the producer's warpgroup: loads of A and B, and of cooperative kernels the stores of what the consumers have staged. */
+import type { TileOp } from '../../ir/pipe.ts'
+import { tmaOutputs } from '../tensor_core/epilogue.ts'
+import { storeOf } from '../tensor_core/lower_epilogue.ts'
+import { inputMaps, mapName } from '../tensor_core/plan.ts'
+import type { Sm90Plan } from './plan.ts'
+
+/** Ring of the sub-tiles that TMA is asked to store, one behind: the slot before is free when TMA has read it. */
+export const SENT = 'sent'
+
+/**
+ * No CTA leaves while another may still signal its barriers or multicast into it. Its consumers have waited for all that was
+ * multicast, so the signals remain: the producer waits for them, and the epilogue for nobody.
+ */
+const drains = ({ cluster, splits }: Sm90Plan): boolean => cluster.size > 1 && splits === 1
+
+export function producerRole(plan: Sm90Plan): TileOp[] {
+  const all = [[plan.a, 'a', 'm'] as const, ...plan.b.map((b, i) => [b, i === 0 ? 'b' : `b${i}`, 'n'] as const)]
+  const loads = all.filter(([{ source }]) => source === 'tma').map(([operand, index, free]): TileOp => ({
+    op: 'tma_load', operand: operand.operand.name, map: `map_${index}`, buffer: `smem_${index}`, barrier: 'full', free, plan: operand,
+  }))
+  const copies = all.filter(([{ source }]) => source === 'gather').map(([operand, index, free]): TileOp => ({
+    op: 'gather', operand: operand.operand.name, buffer: `smem_${index}`, free, plan: operand,
+  }))
+  const bytes = inputMaps(plan).reduce((sum, { operand }) => sum + operand.tileBytes, 0)
+  const wait: TileOp = { op: 'wait', barrier: 'empty', parity: 'producer' }
+  const request: TileOp[] = loads.length > 0 ? [{ op: 'arrive_expect_tx', barrier: 'full', bytes }, ...loads] : []
+  const advance: TileOp = { op: 'advance', ring: 'stage' }
+  const tiles = (body: readonly TileOp[]): TileOp => ({ op: 'for_tiles', dynamic: false, body: [{ op: 'for_k', body }] })
+  const registers: TileOp[] =
+    plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
+  // Consumers of other CTAs may still be about to signal these barriers when the last load is issued.
+  const drain: TileOp[] = drains(plan) ? [{ op: 'for_slots', ring: 'stage', body: [wait, advance] }] : []
+  if (copies.length === 0) return [...registers, { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] }, ...storeWarps(plan)]
+  const publish: TileOp[] = [
+    // wgmma reads shared memory through the async proxy.
+    { op: 'proxy_fence' },
+    { op: 'warp_sync' },
+    { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] },
+  ]
+  const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
+  return [...registers, tiles([wait, ...mine, ...copies, ...publish, advance]), ...drain]
+} // prettier-ignore
+
+/**
+ * A warp for each consumer warpgroup issues its stores, 64 rows at a time, so that no consumer waits for the queue of the TMA unit:
+ * there an instruction keeps its warp for 135 to 690 cycles when all consumer warps issue (measured).
+ */
+function storeWarps(plan: Sm90Plan): TileOp[] {
+  if (!plan.storeWarps) return []
+  const free = (pending: number): TileOp[] => [
+    { op: 'bulk_wait_read', pending },
+    { op: 'arrive', barrier: 'stored', at: 'cta', ring: SENT },
+    { op: 'advance', ring: SENT },
+  ]
+  const send = tmaOutputs(plan.epilogue).flatMap((output, i): TileOp[] => [
+    { op: 'wait', barrier: 'staged', parity: 'consumer' },
+    { op: 'tma_store', map: mapName(i), buffer: 'smem_d', ...storeOf(output) },
+    { op: 'bulk_commit' },
+    ...(i === 0 ? [{ op: 'after_first_staged', body: free(1) } as const] : free(1)),
+    { op: 'advance', ring: 'staging' },
+  ])
+  const tile: TileOp[] = [{ op: 'for_staged', body: send }, ...free(0)]
+  return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', dynamic: false, body: tile }] }]
+}

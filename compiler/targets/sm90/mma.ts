@@ -1,0 +1,46 @@
+/** wgmma.mma_async forms: which operands each takes (PTX ISA 9.7.15.2, 9.7.15.5.2). */
+import type { DTypeName } from '../../../grammar/vocabulary.ts'
+import type { Accumulator } from '../../dtypes.ts'
+import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
+
+/** Types as PTX spells them, and the k of one instruction: 32 bytes of it. */
+export interface WgmmaKind {
+  readonly d: 'f32' | 'f16' | 's32'
+  readonly a: string
+  readonly b: string
+  readonly k: number
+}
+
+interface FormRow extends MmaRow {
+  readonly operands: Partial<Readonly<Record<DTypeName, string>>>
+  /** May operands in shared memory be contiguous along m or n? */
+  readonly transposes: boolean
+  readonly k: number
+}
+
+const FORMS: readonly FormRow[] = [
+  { operands: { f16: 'f16' }, mixes: false, accumulators: ['f32', 'f16'], transposes: true, k: 16 },
+  { operands: { bf16: 'bf16' }, mixes: false, accumulators: ['f32'], transposes: true, k: 16 },
+  { operands: { tf32: 'tf32' }, mixes: false, accumulators: ['f32'], transposes: false, k: 8 },
+  { operands: { e4m3: 'e4m3', e5m2: 'e5m2' }, mixes: true, accumulators: ['f32', 'f16'], transposes: false, k: 32 },
+  { operands: { i8: 's8', u8: 'u8' }, mixes: true, accumulators: ['i32'], transposes: false, k: 32 },
+]
+
+const ACCUMULATORS: Partial<Readonly<Record<Accumulator, WgmmaKind['d']>>> = { f32: 'f32', f16: 'f16', i32: 's32' }
+
+export interface WgmmaForm extends WgmmaKind {
+  readonly transposes: boolean
+}
+
+/** The form that multiplies these operands; null: there is none. */
+export function wgmmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulator): WgmmaForm | null {
+  const row = mmaRowOf(FORMS, a, b, accumulator)
+  if (row === null) return null
+  return {
+    d: ACCUMULATORS[accumulator]!,
+    a: row.operands[a]!,
+    b: row.operands[b]!,
+    k: row.k,
+    transposes: row.transposes,
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * Planning for SM90: instance → budgets (shared memory, registers, stages, boxes, descriptors), or a rejection with its
+ * reason. Facts: PTX ISA 9.7.15 (wgmma), 5.5.7 (swizzles); CUDA driver API, tensor maps.
+ */
+import type { GemmShape } from '../../classify.ts'
+import { DTYPES, type Accumulator } from '../../dtypes.ts'
+import { splitFits, type Instance, type Rejection, type Sm90Design } from '../../instance.ts'
+import { isRejection, rejection } from '../../rejection.ts'
+import type { TensorProgram } from '../../ir/tensor.ts'
+import { operandNamed, topological } from '../../ir/walk.ts'
+import {
+  planEpilogue,
+  STAGING_SLOTS,
+  tmaOutputs,
+  valuesOf,
+  type AccumulatorLayout,
+  type EpiloguePlan,
+} from '../tensor_core/epilogue.ts'
+import { mmaOf } from '../tensor_core/forms.ts'
+import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { ALIGNMENT_SLACK, MAX_STAGES, orientedGemm, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
+
+/** Rows of one wgmma. */
+export const BLOCK_ROWS = 64
+/** Accumulators of a thread: with addresses, scalars and an epilogue's values the rest of the register file. */
+const MAX_ACCUMULATORS = 128
+/** Full operands of the epilogue that TMA brings; more are loaded to registers. */
+const FETCHED_OPERANDS = 2
+/** Values of a sub-tile that a thread holds at once, at most: more of them make compilers slow, not kernels fast. */
+const MAX_VALUES = 96
+/** Statements of all sub-tiles that compilers unroll in reasonable time. */
+const MAX_UNROLLED = 400
+/** Shared memory for stages is enough to keep loads under way; what epilogue operands need of the rest comes first. */
+const ENOUGH_STAGE_BYTES = 128 * 1024
+/** Registers for operands along n that are loaded ahead. */
+const MOST_AHEAD = 32
+/** Registers of a thread that are no accumulators and no values of a sub-tile. */
+const RESERVED_REGISTERS = 40
+
+/** Registers of each thread of a warpgroup after setmaxnreg; null: as launched. Multiples of 8, all together at most 64 K. */
+export interface RegisterSplit {
+  readonly producer: number | null
+  readonly consumer: number
+}
+
+export interface Sm90Plan extends TensorCorePlan {
+  readonly kind: 'sm90'
+  readonly design: Sm90Design
+  readonly mma: WgmmaForm
+  readonly accumulator: Accumulator
+  /** wgmma instructions of one block and stage. */
+  readonly mmaSteps: number
+  /** Consumer warpgroups. */
+  readonly warpgroups: number
+  /** Blocks of 64 rows of a warpgroup. */
+  readonly rowBlocks: number
+  /** CTAs of the cluster that share the k of a tile. */
+  readonly splits: number
+  /** Staging slots of each consumer warp. */
+  readonly stagingSlots: number
+  /** Slots of each consumer warp of the operands that TMA brings for the epilogue, by operand. */
+  readonly fetchSlots: number
+  /** Warps of the producer's warpgroup issue the stores, one for each consumer warpgroup. */
+  readonly storeWarps: boolean
+  /** The output leaves from the slots of the first operand that TMA brings, all of which a tile has. */
+  readonly inPlace: boolean
+  /** Sub-tiles of a consumer warp in a tile. */
+  readonly subtiles: number
+  /** Operands along n whose values are loaded before the last MMAs have ended, and stay in registers for the whole tile. */
+  readonly rowsAhead: readonly string[]
+  /** The epilogue reads the accumulators back from shared memory: its text would be too long to unroll over registers. */
+  readonly parks: boolean
+  /** Where accumulators wait for it, or a split k meets, bytes of each CTA; 0: they stay in registers. */
+  readonly partialBytes: number
+  readonly registers: RegisterSplit
+}
+
+/** `shape` is what `classify` found in the instance's program. */
+export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejection {
+  const { program } = instance
+  const design = instance.design as Sm90Design
+  const gemm = orientedGemm(shape, design.operands)
+  if (isRejection(gemm)) return gemm
+  const [tileM, tileN] = design.tile
+  const [clusterM, clusterN, splits] = design.cluster
+  const products = gemm.products.length
+  const pingpong = design.consumers === 'pingpong'
+  const warpgroups = pingpong || tileM > BLOCK_ROWS ? 2 : 1
+  const rowBlocks = tileM / BLOCK_ROWS / (pingpong ? 1 : warpgroups)
+  const { accumulator } = gemm.products[0]!.contraction
+  const cells = (products * rowBlocks * tileN) / (accumulator === 'f16' ? 4 : 2)
+  if (cells > MAX_ACCUMULATORS) return rejection('KTL4521', { cells, limit: MAX_ACCUMULATORS })
+  if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
+  if (!splitFits(design)) return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
+  const columns = tileN / splits
+  if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
+
+  const aType = operandNamed(program, gemm.a).dtype
+  const mma = mmaOf(program, gemm, wgmmaFormOf, { oneOrder: true })
+  if (isRejection(mma)) return mma
+
+  const cluster = { shape: [clusterM, clusterN] as const, fallback: null, size: clusterM * clusterN * splits, splits, pair: 1 as const }
+  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
+  if (isRejection(inputs)) return inputs
+
+  const gathers = gathersAny(inputs)
+  const registers: RegisterSplit = warpgroups === 1 ? { producer: null, consumer: 255 } : gathers ? { producer: 56, consumer: 224 } : { producer: 40, consumer: 232 }
+  const layout: AccumulatorLayout = {
+    held: 'fragment',
+    rowsPerWarp: 16,
+    columnHalves: 1,
+    columns,
+    fetches: FETCHED_OPERANDS,
+    spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks),
+    // Wider sub-tiles save 1 % of 256x128 with an operand along n, and cost warpgroups that take turns 3 % (measured).
+    rowShare: pingpong ? 1 : 1 / 2,
+  }
+  const epilogue = planEpilogue(program, gemm, layout)
+  if (isRejection(epilogue)) return epilogue
+
+  const stageBytes = stageBytesOf(inputs)
+  const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
+  const parks = splits === 1 && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
+  if (parks && accumulator === 'f16') return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
+  const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
+  const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && !gathers
+  const memory = divideMemory(design, epilogue, { stageBytes, partialBytes, subtiles, warps: 4 * warpgroups, idleWarps })
+  if (isRejection(memory)) return memory
+  return {
+    kind: 'sm90',
+    instance,
+    program,
+    design,
+    gemm,
+    tile: [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes],
+    ctaRows: tileM,
+    cluster,
+    ...inputs,
+    mma,
+    accumulator,
+    mmaSteps: 4,
+    warpgroups,
+    rowBlocks,
+    splits,
+    epilogue,
+    ...memory,
+    stageBytes,
+    subtiles,
+    rowsAhead: splits > 1 || parks ? [] : rowsAhead(epilogue, pingpong, layout.spareRegisters!),
+    parks,
+    partialBytes,
+    registers,
+    threads: 128 * (warpgroups + 1),
+  }
+} // prettier-ignore
+
+type MemoryPlan = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'storeWarps' | 'fetchSlots' | 'inPlace' | 'smemBytes'>
+
+/** Shared memory for stages first, until loads are under way; then for operands of the epilogue, more stages and staging slots. */
+function divideMemory(
+  design: Sm90Design, epilogue: EpiloguePlan,
+  { stageBytes, partialBytes, subtiles, warps, idleWarps }: { stageBytes: number; partialBytes: number; subtiles: number; warps: number; idleWarps: boolean },
+): MemoryPlan | Rejection {
+  const staged = tmaOutputs(epilogue)
+  const fetched = epilogue.aux.flatMap(({ fetch }) => (fetch ? [fetch.bytes] : []))
+  // `staged` and `stored`, for each slot of each warpgroup.
+  const barriersOf = (slots: number): number => 2 * 8 * slots * (warps / 4)
+  const bytesFor = (stages: number, slots: number, fetches: number): number =>
+    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4) + (idleWarps ? barriersOf(slots) : 0)
+  let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
+  // More slots than sub-tiles are never used.
+  const stores = staged.length * subtiles
+  const enough = Math.max(2, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
+  const inPlace = sharesSlots(epilogue) && bytesFor(design.stages === 'auto' ? enough : design.stages, 0, subtiles) <= SMEM_LIMIT
+  let stagingSlots = inPlace ? 0 : Math.min(STAGING_SLOTS, stores)
+  let fetchSlots = inPlace ? subtiles : Math.min(fetched.length > 0 ? 2 : 0, subtiles)
+  if (design.stages === 'auto') {
+    const fits = (count: number, fetches: number): boolean => bytesFor(count, stagingSlots, fetches) <= SMEM_LIMIT
+    if (fetchSlots > 0) while (fetchSlots < subtiles && fits(enough, fetchSlots + 1)) fetchSlots++
+    while (stages > 1 && !fits(stages, fetchSlots)) stages--
+  }
+  while (fetchSlots > 0 && fetchSlots < subtiles && bytesFor(stages, stagingSlots, fetchSlots + 1) <= SMEM_LIMIT) fetchSlots++
+  while (!inPlace && stagingSlots < stores && bytesFor(stages, stagingSlots + 1, fetchSlots) <= SMEM_LIMIT) stagingSlots++
+  const smemBytes = bytesFor(stages, stagingSlots, fetchSlots)
+  if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
+  // A slot is free when the store behind it has been issued, too.
+  const storeWarps = idleWarps && !inPlace && stagingSlots > 1 && staged.every(({ contiguous }) => contiguous === 'n')
+  return { stages, stagingSlots, storeWarps, fetchSlots, inPlace, smemBytes }
+} // prettier-ignore
+
+/** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */
+function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: number): number {
+  const single = operands.some(({ role, divisibility, dtype }) => role === 'output' && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4))
+  const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
+  return Math.min(single ? MAX_VALUES / 2 : MAX_VALUES, left - reserved - (single ? 16 : 0))
+} // prettier-ignore
+
+/**
+ * As many as registers allow. A lane needs two of every 8 columns; loaded where they are used, each sub-tile would wait for L2. Of
+ * large tiles that take turns, other loads hide behind the other warpgroup's MMAs, and more registers cost 2 % (measured).
+ */
+function rowsAhead(epilogue: EpiloguePlan, pingpong: boolean, spare: number): string[] {
+  const { aux, layout, subtileColumns } = epilogue
+  const values = valuesOf(epilogue).length + aux.filter(({ shape }) => shape === 'full').length
+  let left = Math.min(pingpong ? MOST_AHEAD / 2 : MOST_AHEAD, spare - (values * subtileColumns) / 2)
+  return aux.flatMap(({ shape, operand: { name, dtype } }) => {
+    const { storageBytes } = DTYPES[dtype]
+    const words = (layout.columns / 8) * (storageBytes === 4 ? 2 : 1)
+    if (shape !== 'row' || storageBytes > 4 || words > left) return []
+    left -= words
+    return [name]
+  })
+} // prettier-ignore
+
+/** Has the only staged output the layout of the first operand that TMA brings? */
+function sharesSlots(epilogue: EpiloguePlan): boolean {
+  const { aux, stagingSlotBytes } = epilogue
+  const fetch = aux.find((operand) => operand.fetch !== null)?.fetch
+  const staged = tmaOutputs(epilogue)
+  return fetch?.bytes === stagingSlotBytes && staged.length === 1 && staged[0]!.contiguous === 'n' && staged[0]!.swizzle === fetch.swizzle
+} // prettier-ignore
+
+/** Roughly the statements of a sub-tile. */
+function epilogueSize(epilogue: EpiloguePlan): number {
+  const { aux, outputs, reductions } = epilogue
+  const functions = topological(valuesOf(epilogue)).filter((node) => node.kind === 'apply').length
+  return functions + 4 * aux.length + 6 * outputs.length + 4 * reductions.length
+}

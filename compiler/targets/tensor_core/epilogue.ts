@@ -1,0 +1,223 @@
+/**
+ * Planning the epilogue of a tensor-core kernel: how each operand reaches the registers of the epilogue warps, how each output
+ * leaves, and how many columns a warp holds at once.
+ */
+import { DTYPES } from '../../dtypes.ts'
+import type { GemmShape } from '../../classify.ts'
+import type { Rejection } from '../../instance.ts'
+import { isRejection, rejection } from '../../rejection.ts'
+import type { ComputeType, Node, ScalarOperand, TensorOperand, TensorProgram } from '../../ir/tensor.ts'
+import type { StagingSwizzle } from '../../ir/pipe_epilogue.ts'
+import { operandNamed, operandsOf, topological } from '../../ir/walk.ts'
+import { planReduction, type ReductionPlan } from './reduction.ts'
+
+export const EPILOGUE_WARPS = 4
+/** Staging slots of each epilogue warp: one is filled while the other is being stored. */
+export const STAGING_SLOTS = 2
+/** Widths of a sub-tile, widest first. Of rows: what tcgen05.ld reads at once; of fragments: what TMA stores at once. */
+const SUBTILE_WIDTHS = { row: [32, 16, 8], fragment: [64, 32, 16, 8] } as const
+/**
+ * Registers of a thread that hold a row of a sub-tile: accumulators, operands that vary along n, and results. The rest of the
+ * 255 is for addresses, scalars and the temporaries of the expressions.
+ */
+const SUBTILE_REGISTERS = 192
+
+/**
+ * How the epilogue warps hold a sub-tile of an accumulator. `row`: each lane has a row of it, read from TMEM (PTX ISA
+ * 9.7.16.10.5, data path layouts; warp w reads lanes 32w … 32w + 31). `fragment`: a warp has 16 rows; lane t has columns
+ * 2(t % 4) and the next one of every 8, of rows t / 4 and t / 4 + 8 (PTX ISA 9.7.15.5.1, wgmma and mma.sync).
+ */
+export interface AccumulatorLayout {
+  readonly held: 'row' | 'fragment'
+  /** Rows of the tile in the lanes of one warp: all 32 lanes, or the first 16 (64 rows on one CTA); 16 of fragments. */
+  readonly rowsPerWarp: number
+  /** 2: warps 2 and 3 hold the right half of the columns of the rows of warps 0 and 1 (128 rows on a CTA pair). */
+  readonly columnHalves: 1 | 2
+  /** Columns of one accumulator, all of which each warp reads: n / columnHalves. */
+  readonly columns: number
+  /** How outputs leave that are staged in shared memory: as boxes by TMA, or as whole rows by the warp. Default: TMA. */
+  readonly stores?: 'tma' | 'rows'
+  /** Full operands that TMA brings to shared memory ahead of the epilogue, at most. Default: none, loads go to registers. */
+  readonly fetches?: number
+  /** Registers beside the accumulators that values of a sub-tile may take; accumulators in TMEM count among them. */
+  readonly spareRegisters?: number
+  /** Registers of an operand along n, as a share of those of a value: fragments have two rows of each column. Default: 1. */
+  readonly rowShare?: number
+}
+
+export interface EpiloguePlan {
+  readonly layout: AccumulatorLayout
+  readonly aux: readonly AuxPlan[]
+  /** Elementwise ones. */
+  readonly outputs: readonly OutputPlan[]
+  readonly reductions: readonly ReductionPlan[]
+  /** Columns that a warp holds at once; divides `layout.columns`. */
+  readonly subtileColumns: number
+  /** Shared memory of one staging slot; 0: no output is staged. */
+  readonly stagingSlotBytes: number
+}
+
+export interface AuxPlan {
+  readonly operand: TensorOperand
+  readonly shape: 'full' | 'row' | 'column' | 'uniform'
+  readonly vector: boolean
+  /** How a sub-tile of it lies in shared memory, where TMA brings it; null: it is loaded to registers. */
+  readonly fetch: FetchLayout | null
+}
+
+export interface FetchLayout {
+  readonly bytes: number
+  readonly swizzle: StagingSwizzle
+}
+
+export interface OutputPlan {
+  readonly operand: TensorOperand
+  readonly value: Node
+  /** `tma`, `rows`: through shared memory. */
+  readonly store: 'tma' | 'rows' | 'direct'
+  readonly contiguous: 'n' | 'm'
+  readonly elementBytes: number
+  readonly swizzle: StagingSwizzle
+}
+
+/** Values of the outputs, then of the reductions. */
+export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
+  [...outputs, ...reductions].map(({ value }) => value)
+
+/** Those that wait in shared memory for a TMA store. */
+export const tmaOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.filter(({ store }) => store === 'tma')
+
+/** The designs of a program share few epilogue plans. */
+const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>>()
+
+/** Rejections: KTL2904, 2925, 2927 (forms that are not lowered), 4514 (contiguous batch axis). */
+export function planEpilogue(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+  let plans = planned.get(program)
+  if (!plans) planned.set(program, (plans = new Map()))
+  const key = `${gemm.m} ${Object.values(layout).join(' ')}`
+  let plan = plans.get(key)
+  if (!plan) plans.set(key, (plan = makePlan(program, gemm, layout)))
+  return plan
+} // prettier-ignore
+
+function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+  const operand = (name: string): TensorOperand => operandNamed(program, name)
+  const contractions = new Set<Node>(gemm.products.map((product) => product.contraction))
+  const elementwise: { operand: TensorOperand; value: Node }[] = []
+  const reductions: ReductionPlan[] = []
+  for (const output of program.outputs) {
+    const reduction = planReduction(operand(output.operand), output.value, gemm)
+    if (reduction) reductions.push(reduction)
+    else elementwise.push({ operand: operand(output.operand), value: output.value })
+  }
+  const values = [...elementwise, ...reductions].map(({ value }) => value)
+  const reduced = topological(values, contractions).find((node) => node.kind === 'reduce')
+  if (reduced?.kind === 'reduce') {
+    const form = `a reduction over \`${reduced.over.join(', ')}\` on the tensor cores`
+    return rejection('KTL2904', { form, help: 'the kernel runs on the CUDA cores' })
+  }
+
+  const aux: AuxPlan[] = []
+  for (const name of operandsOf(values, contractions)) {
+    const plan = planAux(operand(name), gemm)
+    if (isRejection(plan)) return plan
+    aux.push(plan)
+  }
+  for (const scalar of program.scalars)
+    if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null })
+
+  const along = (shape: AuxPlan['shape']): ComputeType[] => aux.filter((a) => a.shape === shape).map((a) => DTYPES[a.operand.dtype].compute)
+  const held = [
+    ...(layout.held === 'row' ? gemm.products.map(({ contraction }) => contraction.type) : []),
+    ...along('full'),
+    ...values.map((value) => value.type),
+  ]
+  const rows = along('row')
+  const perColumn = registersFor(held) + registersFor(rows) * (layout.rowShare ?? 1)
+  const subtileColumns = widthFor(perColumn, elementwise.map(({ operand }) => operand), layout)
+  if (subtileColumns === null) return rejection('KTL2904', { form: `an epilogue of ${held.length + rows.length} tiles at once` })
+
+  const fetched = aux.filter(({ operand, shape, vector }) => shape === 'full' && vector && fits(operand, subtileColumns)).slice(0, layout.fetches ?? 0)
+  const loaded = aux.map((plan) => (fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan.operand, layout, subtileColumns) } : plan))
+
+  const outputs: OutputPlan[] = []
+  for (const { operand, value } of elementwise) {
+    const plan = planOutput(operand, value, gemm, layout, subtileColumns)
+    if (isRejection(plan)) return plan
+    outputs.push(plan)
+  }
+  const staged = outputs.filter((o) => o.store !== 'direct')
+  // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
+  const stagedRows = layout.held === 'row' ? 32 : 16
+  const stagingSlotBytes = Math.max(0, ...staged.map((o) => stagedRows * subtileColumns * o.elementBytes))
+  return { layout, aux: loaded, outputs, reductions, subtileColumns, stagingSlotBytes }
+} // prettier-ignore
+
+const registersFor = (types: readonly ComputeType[]): number =>
+  types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
+
+/** The widest sub-tile whose values stay in registers. `perColumn`: registers that a thread needs for each column of a row. */
+function widthFor(perColumn: number, outputs: readonly TensorOperand[], layout: AccumulatorLayout): number | null {
+  const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
+  // A row of a staged sub-tile is at most one swizzle span.
+  const widest = layout.held === 'row' ? 32 : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
+  return SUBTILE_WIDTHS[layout.held].find((width) => layout.columns % width === 0 && width <= widest && perColumn * width * share <= registers) ?? null
+} // prettier-ignore
+
+/** Patterns by the row they span; a row of 16 bytes is dense. */
+const SWIZZLE_OF_ROW: Readonly<Record<number, StagingSwizzle>> = { 16: 'none', 32: '32B', 64: '64B', 128: '128B' }
+
+function planOutput(operand: TensorOperand, value: Node, gemm: GemmShape, layout: AccumulatorLayout, columns: number): OutputPlan | Rejection {
+  const missing = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])].find((axis) => !operand.axes.includes(axis))
+  if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
+  const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
+  if (other !== undefined) return rejection('KTL2904', { form: `an output with the further axis \`${other}\`` })
+  const { bits, storageBytes } = DTYPES[operand.dtype]
+  if (bits < 8) return rejection('KTL2927', { operand: operand.name, dtype: operand.dtype })
+  const inner = operand.order.at(-1)
+  if (inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
+  const contiguous = inner === gemm.n ? 'n' : 'm'
+  const rowBytes = (contiguous === 'n' ? columns : layout.rowsPerWarp) * storageBytes
+  // TMA and vector stores move rows of whole 16-byte chunks.
+  const staged = operand.divisibility === 'vector' && storageBytes <= 4 && rowBytes % 16 === 0
+  return {
+    operand,
+    value,
+    store: staged ? (layout.stores ?? 'tma') : 'direct',
+    contiguous,
+    elementBytes: storageBytes,
+    swizzle: contiguous === 'n' && staged ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
+  }
+} // prettier-ignore
+
+/** Rows of a sub-tile are swizzle spans. */
+function fits({ dtype }: TensorOperand, columns: number): boolean {
+  const rowBytes = columns * DTYPES[dtype].storageBytes
+  return rowBytes % 16 === 0 && rowBytes <= 128
+}
+
+function fetchLayout({ dtype }: TensorOperand, { rowsPerWarp }: AccumulatorLayout, columns: number): FetchLayout {
+  const rowBytes = columns * DTYPES[dtype].storageBytes
+  return { bytes: rowsPerWarp * rowBytes, swizzle: SWIZZLE_OF_ROW[rowBytes]! }
+}
+
+/** A scalar that the kernel reads through a pointer: an operand without axes. */
+export function pointerOperand(scalar: ScalarOperand): TensorOperand {
+  const { name, dtype, fromEpilogue } = scalar
+  return { name, role: 'input', dtype, axes: [], order: [], divisibility: 'element', fromEpilogue }
+}
+
+function planAux(operand: TensorOperand, gemm: GemmShape): AuxPlan | Rejection {
+  const info = DTYPES[operand.dtype]
+  if (info.bits < 8) return rejection('KTL2927', { operand: operand.name, dtype: operand.dtype })
+  const alongM = operand.axes.includes(gemm.m)
+  const alongN = operand.axes.includes(gemm.n)
+  const shape = alongM && alongN ? 'full' : alongN ? 'row' : alongM ? 'column' : 'uniform'
+  const contiguousN = operand.order.at(-1) === gemm.n
+  return {
+    operand,
+    shape,
+    vector: shape === 'full' && contiguousN && operand.divisibility === 'vector' && info.storageBytes <= 4,
+    fetch: null,
+  }
+}

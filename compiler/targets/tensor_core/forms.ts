@@ -1,0 +1,41 @@
+/** Which MMA a target has for the products of a GEMM: what the tables of all targets have in common. */
+import type { DTypeName } from '../../../grammar/vocabulary.ts'
+import type { GemmShape } from '../../classify.ts'
+import type { Accumulator } from '../../dtypes.ts'
+import type { Rejection } from '../../instance.ts'
+import { rejection } from '../../rejection.ts'
+import type { TensorProgram } from '../../ir/tensor.ts'
+import { operandNamed } from '../../ir/walk.ts'
+
+export interface MmaRow {
+  /** Types of A and B, as the target spells or encodes them. */
+  readonly operands: Partial<Readonly<Record<DTypeName, string | number>>>
+  /** May types of the row differ? */
+  readonly mixes: boolean
+  readonly accumulators: readonly Accumulator[]
+}
+
+/** The row that takes these operands; null: there is none. */
+export function mmaRowOf<Row extends MmaRow>(rows: readonly Row[], a: DTypeName, b: DTypeName, accumulator: Accumulator): Row | null {
+  const row = rows.find(({ operands }) => operands[a] !== undefined && operands[b] !== undefined)
+  return row && (row.mixes || a === b) && row.accumulators.includes(accumulator) ? row : null
+} // prettier-ignore
+
+/**
+ * The MMA of all products. KTL2928: the target has none for these types, or the operands B differ in type, or in memory order where
+ * one instruction descriptor serves them all (`oneOrder`).
+ */
+export function mmaOf<Form extends object>(
+  program: TensorProgram,
+  { a, products }: GemmShape,
+  formOf: (a: DTypeName, b: DTypeName, accumulator: Accumulator) => Form | null,
+  { oneOrder }: { readonly oneOrder: boolean },
+): Form | Rejection {
+  const aType = operandNamed(program, a).dtype
+  const all = products.map(({ b }) => operandNamed(program, b))
+  const { dtype: bType, order } = all[0]!
+  const { accumulator } = products[0]!.contraction
+  const uniform = all.every((b) => b.dtype === bType && (!oneOrder || b.order.at(-1) === order.at(-1)))
+  const form = uniform ? formOf(aType, bType, accumulator) : null
+  return form ?? rejection('KTL2928', { a: aType, b: all.map(({ dtype }) => dtype).join(', '), accumulator })
+}

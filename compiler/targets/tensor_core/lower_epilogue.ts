@@ -1,0 +1,98 @@
+/** What the epilogue programs of all tensor-core backends are made of: operands in, results, sub-tile by sub-tile, and out. */
+import type { TileOp } from '../../ir/pipe.ts'
+import type { Fetched, StoreOp } from '../../ir/pipe_epilogue.ts'
+import { guardOf } from '../../ir/walk.ts'
+import { valuesOf, type EpiloguePlan, type OutputPlan } from './epilogue.ts'
+import { mapName } from './plan.ts'
+import type { ReductionPlan } from './reduction.ts'
+
+/**
+ * Loads of the operands that vary so. `fetched`: those that TMA has brought, and what follows their loads; `ahead`: those that lie in
+ * registers.
+ */
+export function auxLoads(
+  epilogue: EpiloguePlan, shapes: readonly string[], fetched?: ReadonlyMap<string, { readonly fetched: Fetched; readonly then: readonly TileOp[] }>, ahead: readonly string[] = [],
+): TileOp[] {
+  const values = valuesOf(epilogue)
+  return epilogue.aux
+    .filter(({ shape }) => shapes.includes(shape))
+    .flatMap(({ operand, shape, vector }): TileOp[] => {
+      const fetch = fetched?.get(operand.name)
+      const load: TileOp = { op: 'aux_load', operand: operand.name, shape, vector, ...(fetch && { fetched: fetch.fetched }), ...(ahead.includes(operand.name) && { ahead: true }), guard: guardOf(values, operand.name) }
+      return [load, ...(fetch?.then ?? [])]
+    })
+} // prettier-ignore
+
+export const compute = ({ outputs, reductions }: EpiloguePlan): TileOp => ({
+  op: 'compute',
+  outputs: [...outputs, ...reductions].map(({ operand, value }) => ({ operand: operand.name, value })),
+})
+
+/** Reductions over n, whose totals a lane keeps from sub-tile to sub-tile. */
+export const totalsOf = ({ reductions }: EpiloguePlan): ReductionPlan[] => reductions.filter(({ keepsN }) => !keepsN)
+
+export const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', reductions: readonly ReductionPlan[]): TileOp[] =>
+  reductions.map(({ operand, node, keepsM, keepsN }) => ({ op, operand: operand.name, node, keepsM, keepsN })) // prettier-ignore
+
+/** The epilogue of fragments in registers: block of rows by block, sub-tile by sub-tile. */
+export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonly string[]) => TileOp[], partials: string | null, stores: readonly TileOp[]): TileOp[] {
+  // What TMA moves and what is reduced takes turns that every sub-tile has to keep.
+  const alone = epilogue.reductions.length === 0 && epilogue.aux.every(({ fetch }) => !fetch) && stores.every(({ op }) => op === 'direct_store')
+  const subtile: TileOp[] = [
+    ...(alone ? [{ op: 'stop_at_n' } as const] : []),
+    ...loads(['full', 'row']),
+    { op: 'take_cells', partials },
+    compute(epilogue),
+    ...stores,
+    ...reduce('reduce_subtile', epilogue.reductions),
+  ]
+  const body: TileOp[] = [
+    { op: 'own_row', lane: true },
+    ...loads(['column']),
+    ...reduce('reduce_begin', totalsOf(epilogue)),
+    { op: 'for_subtiles', body: subtile },
+    ...reduce('reduce_end', totalsOf(epilogue)),
+  ]
+  return [...loads(['uniform']), { op: 'for_row_blocks', body }]
+} // prettier-ignore
+
+/** Where staged sub-tiles wait for TMA: a ring of slots of each warp, or of each warpgroup. */
+export interface Staging {
+  readonly buffer: string
+  readonly ring: string
+  /** How a slot becomes free; null: all slots are. */
+  readonly free: TileOp | null
+  /** Who issues the store: this warp, or one that waits for the sub-tiles of a whole warpgroup. */
+  readonly issue: 'here' | { readonly arriveOn: string }
+}
+
+/** Stores of this warp that may still be reading their slots when the next one is written. */
+export const freeBehind = (pending: number): TileOp => ({ op: 'lane0', body: [{ op: 'bulk_wait_read', pending }] })
+
+export function tmaStores({ outputs }: EpiloguePlan, { buffer, ring, free, issue }: Staging): TileOp[] {
+  let staged = 0
+  return outputs.flatMap((output): TileOp[] => {
+    const store = storeOf(output)
+    if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
+    const map = mapName(staged++)
+    const send: TileOp[] =
+      issue === 'here'
+        ? [{ op: 'tma_store', map, buffer, ...store }, { op: 'bulk_commit' }]
+        : [{ op: 'arrive', barrier: issue.arriveOn, at: 'cta' }]
+    return [
+      ...(free === null ? [] : [free]),
+      { op: 'warp_sync' },
+      { op: 'stage_write', buffer, swizzle: output.swizzle, ...store },
+      { op: 'proxy_fence' },
+      { op: 'warp_sync' },
+      { op: 'lane0', body: send },
+      { op: 'advance', ring },
+    ]
+  })
+} // prettier-ignore
+
+export const storeOf = ({ operand, elementBytes, contiguous }: OutputPlan): StoreOp => ({
+  operand: operand.name,
+  bytes: elementBytes,
+  contiguous,
+})

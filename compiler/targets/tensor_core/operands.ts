@@ -1,0 +1,164 @@
+/**
+ * Planning the operands of the MMA: which tile of them a stage holds, as which boxes TMA brings it, how the CTAs of a cluster
+ * share that work, and how the MMA's matrix descriptor reads it.
+ *
+ * Facts: PTX ISA 9.7.16.4 (matrix descriptors), 9.7.16.10.6 (canonical layouts), 5.5.7 (swizzles).
+ */
+import type { GemmShape } from '../../classify.ts'
+import { DTYPES } from '../../dtypes.ts'
+import type { Rejection } from '../../instance.ts'
+import { isRejection, rejection } from '../../rejection.ts'
+import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
+import type { ClusterPlan } from './cluster.ts'
+
+/** Bytes of one row of a tile along its contiguous axis; also the k extent of a stage. */
+export const SWIZZLE_SPAN = 128
+/** Rows of one swizzle atom. */
+const ATOM_ROWS = 8
+/** Bytes of k that one MMA reads, of every dense kind. */
+const MMA_K_BYTES = 32
+
+export type OperandSwizzle = '32B' | '64B' | '128B' | '128B_ATOM_32B'
+
+/** Shared-memory matrix descriptor without its start address. */
+export interface DescriptorPlan {
+  readonly leadingBytes: number
+  readonly strideBytes: number
+  readonly swizzle: OperandSwizzle
+  /** From one MMA of a stage to the next. */
+  readonly stepBytes: number
+}
+
+export interface OperandPlan {
+  readonly operand: TensorOperand
+  /** Contiguous along k, or along its own free axis. */
+  readonly major: 'k' | 'mn'
+  /**
+   * `gather`: warps copy it element by element, because TMA cannot address its rows or it has to be transposed; `copy`: they
+   * copy it asynchronously (cp.async).
+   */
+  readonly source: 'tma' | 'gather' | 'copy'
+  /** Bytes of one asynchronous copy by a thread. */
+  readonly copyBytes?: 4 | 16
+  /** Rows (of m or n) of a CTA's tile. */
+  readonly rows: number
+  /** The tile is loaded in so many slices, each by one of the CTAs that need it, multicast to all of them. */
+  readonly slices: number
+  /** Rows of m or n (K-major), or of k (MN-major), of a slice. */
+  readonly sliceRows: number
+  readonly sliceBytes: number
+  /** Boxes of a slice: swizzle spans side by side along the free axis. */
+  readonly boxes: number
+  readonly boxExtents: readonly [number, number, number]
+  readonly boxBytes: number
+  /** From one box of a slice to the next in shared memory. */
+  readonly boxPitch: number
+  readonly tileBytes: number
+  readonly descriptor: DescriptorPlan
+}
+
+/** A, and the B of each product. */
+export interface OperandPlans {
+  readonly a: OperandPlan
+  readonly b: readonly OperandPlan[]
+}
+
+/** `rows`: of a CTA's tile of A, and of B. */
+export function planOperands(
+  { operands }: TensorProgram, gemm: GemmShape, { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
+  rows: { readonly a: number; readonly b: number }, majors?: 'any' | 'k',
+): OperandPlans | Rejection {
+  const named = (name: string): TensorOperand => operands.find((o) => o.name === name)!
+  const a = planOperand(named(gemm.a), gemm.m, gemm.k, rows.a, clusterN, size === 1, majors)
+  if (isRejection(a)) return a
+  const b: OperandPlan[] = []
+  for (const product of gemm.products) {
+    const planned = planOperand(named(product.b), gemm.n, gemm.k, rows.b, clusterM / pair, size === 1, majors)
+    if (isRejection(planned)) return planned
+    b.push(planned)
+  }
+  return { a, b }
+} // prettier-ignore
+
+/** A and B of one stage of one CTA. */
+export const stageBytesOf = ({ a, b }: OperandPlans): number =>
+  b.reduce((sum, { tileBytes }) => sum + tileBytes, a.tileBytes)
+
+export const gathersAny = ({ a, b }: OperandPlans): boolean => [a, ...b].some(({ source }) => source === 'gather')
+
+/** Designs share few operand plans; a space has hundreds of designs for each operand. */
+const planned = new WeakMap<TensorOperand, Map<string, OperandPlan | Rejection>>()
+
+/**
+ * `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile; `alone`: there is one CTA;
+ * `majors`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
+ */
+function planOperand(
+  operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean, majors: 'any' | 'k' = 'any',
+): OperandPlan | Rejection {
+  let plans = planned.get(operand)
+  if (!plans) planned.set(operand, (plans = new Map()))
+  const key = `${free} ${k} ${rows} ${slices} ${alone} ${majors}`
+  let plan = plans.get(key)
+  if (!plan) plans.set(key, (plan = makePlan(operand, free, k, rows, slices, alone, majors)))
+  return plan
+} // prettier-ignore
+
+function makePlan(operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean, majors: 'any' | 'k'): OperandPlan | Rejection {
+  const bytes = DTYPES[operand.dtype].storageBytes
+  const inner = operand.order.at(-1)
+  const transposes = inner === free && majors === 'k'
+  const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes ? 'tma' : 'gather'
+  if (source === 'gather' && !alone) return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
+  const kRows = SWIZZLE_SPAN / bytes
+  const sliceRows = (inner === k || transposes ? rows : kRows) / slices
+  // Each slice starts a swizzle atom, so that TMA and the MMA agree on its pattern.
+  if (sliceRows % ATOM_ROWS !== 0) return rejection('KTL4515', { operand: operand.name, rows: inner === k ? rows : kRows, slices })
+  const common = { operand, source, rows, slices, sliceRows, tileBytes: SWIZZLE_SPAN * rows }
+  if (inner === k || transposes) {
+    return {
+      ...common,
+      major: 'k',
+      sliceBytes: sliceRows * SWIZZLE_SPAN,
+      boxes: 1,
+      boxExtents: [kRows, sliceRows, 1],
+      boxBytes: sliceRows * SWIZZLE_SPAN,
+      boxPitch: 0,
+      // LBO is ignored for swizzled K-major layouts; SBO steps to the next 8 rows; k advances inside the swizzled row.
+      descriptor: { leadingBytes: 16, strideBytes: ATOM_ROWS * SWIZZLE_SPAN, swizzle: '128B', stepBytes: MMA_K_BYTES },
+    }
+  }
+  if (inner !== free) return rejection('KTL4514', { operand: operand.name })
+  // MN-major: each box is one swizzle span of the free axis by the slice's k; spans lie one after another.
+  const swizzle = mnMajorSwizzle(rows * bytes, bytes)
+  if (swizzle === null) return rejection('KTL4516', { operand: operand.name, rows, multiple: bytes === 4 ? 32 : 32 / bytes })
+  const [name, span] = swizzle
+  const atomRows = name === '128B_ATOM_32B' ? 4 : ATOM_ROWS
+  return {
+    ...common,
+    major: 'mn',
+    sliceBytes: sliceRows * span,
+    boxes: (rows * bytes) / span,
+    boxExtents: [span / bytes, sliceRows, 1],
+    boxBytes: sliceRows * span,
+    boxPitch: kRows * span,
+    // LBO steps to the next span along the free axis, SBO to the next rows of k of the atom.
+    descriptor: { leadingBytes: kRows * span, strideBytes: atomRows * span, swizzle: name, stepBytes: (MMA_K_BYTES / bytes) * span },
+  }
+} // prettier-ignore
+
+/** The widest pattern whose span divides a row of `rowBytes`. Transposed 32-bit operands have one pattern only. */
+function mnMajorSwizzle(rowBytes: number, elementBytes: number): readonly [OperandSwizzle, number] | null {
+  if (elementBytes === 4) return rowBytes % 128 === 0 ? ['128B_ATOM_32B', 128] : null
+  for (const span of [128, 64, 32] as const) if (rowBytes % span === 0) return [`${span}B`, span]
+  return null
+}
+
+/** Bits 61:63 of the descriptor. */
+const SWIZZLE_CODE: Readonly<Record<OperandSwizzle, bigint>> = { '128B_ATOM_32B': 1n, '128B': 2n, '64B': 4n, '32B': 6n }
+
+/** Everything of a matrix descriptor but the start address (bits 0:13). */
+export function descriptorBits({ leadingBytes, strideBytes, swizzle }: DescriptorPlan): bigint {
+  const field = (bytes: number, at: bigint): bigint => BigInt(bytes >> 4) << at
+  return field(leadingBytes, 16n) | field(strideBytes, 32n) | (1n << 46n) | (SWIZZLE_CODE[swizzle] << 61n)
+}

@@ -1,0 +1,65 @@
+/** What the plans of all tensor-core backends have: budgets that codegen, recipes and metadata read. */
+import { transposed, type GemmShape } from '../../classify.ts'
+import type { Instance, Rejection } from '../../instance.ts'
+import { rejection } from '../../rejection.ts'
+import type { TensorProgram } from '../../ir/tensor.ts'
+import type { ClusterPlan } from './cluster.ts'
+import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
+import type { OperandPlan } from './operands.ts'
+
+/** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
+export const SMEM_LIMIT = 232_448
+/** The dynamic window is only 16-byte aligned by the language; swizzle patterns need 1024. */
+export const ALIGNMENT_SLACK = 1024
+export const MAX_STAGES = 12
+/** Warps that copy operands which TMA cannot address. */
+export const GATHER_WARPS = 4
+
+export interface TensorCorePlan {
+  readonly instance: Instance
+  readonly program: TensorProgram
+  /** As the MMA computes it: transposed for `operands ba`. */
+  readonly gemm: GemmShape
+  readonly tile: readonly [number, number, number]
+  /** Rows of the tile that one CTA computes. */
+  readonly ctaRows: number
+  readonly cluster: ClusterPlan
+  readonly a: OperandPlan
+  /** One for each product. */
+  readonly b: readonly OperandPlan[]
+  readonly epilogue: EpiloguePlan
+  readonly stages: number
+  /** A and B of one stage of one CTA. */
+  readonly stageBytes: number
+  readonly threads: number
+  readonly smemBytes: number
+  /** CTAs that share an SM; absent: 1. */
+  readonly perSm?: number
+}
+
+/** `shape` as a design computes it: `ba` swaps the roles of A and B. */
+export function orientedGemm(shape: GemmShape, operands: 'ab' | 'ba'): GemmShape | Rejection {
+  const gemm = operands === 'ba' ? transposed(shape) : shape
+  return gemm ?? rejection('KTL4518', { products: shape.products.length })
+}
+
+/** Operands that come by TMA, with the names of their tensor maps. */
+export function inputMaps(plan: TensorCorePlan): { readonly map: string; readonly operand: OperandPlan }[] {
+  const all = [
+    { map: 'map_a', operand: plan.a },
+    ...plan.b.map((operand, i) => ({ map: i === 0 ? 'map_b' : `map_b${i}`, operand })),
+  ]
+  return all.filter(({ operand }) => operand.source === 'tma')
+}
+
+/** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */
+export function mapName(index: number): string {
+  return index === 0 ? 'map_d' : `map_d${index}`
+}
+
+/** Operands of the epilogue that come by TMA, with the names of their tensor maps. */
+export function fetchMaps({ epilogue }: TensorCorePlan): { readonly map: string; readonly aux: AuxPlan }[] {
+  return epilogue.aux.filter(({ fetch }) => fetch !== null).map((aux, i) => ({ map: `map_c${i}`, aux }))
+}
+
+export const bufferOfB = (product: number): string => (product === 0 ? 'smem_b' : `smem_b${product}`)
