@@ -1,0 +1,250 @@
+/** Kernels whose tile programs and CUDA text are recorded: each form that planning and lowering can give a kernel, on each target. */
+import type { Binding } from '../../compiler/bind.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { Design, Instance, Sm100Design, Sm80Design, Sm90Design } from '../../compiler/instance.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { bound } from '../compiler/support.ts'
+import { chain, FLOATS, HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'
+import { SIMT_PROGRAMS } from './programs.ts'
+
+export interface GoldenCase {
+  /** The target first: `sm90 fused in place`. */
+  readonly name: string
+  readonly instance: () => Instance
+  /** Its text is recorded whole, not as a hash. */
+  readonly whole: boolean
+  /** Fields of the plan that make it the form it is named after; arrays and objects as far as they are given. */
+  readonly plan: object
+}
+
+interface Choices<D extends Design> {
+  readonly design?: Partial<D>
+  readonly plan?: object
+  readonly whole?: boolean
+}
+type Source = () => TensorProgram
+type Tile = readonly [number, number]
+
+interface Gemm {
+  readonly a?: string
+  readonly b?: string
+  readonly out?: string
+  /** Memory orders, innermost last. */
+  readonly A?: string
+  readonly B?: string
+  readonly D?: readonly string[]
+  /** Operands whose rows are packed without regard to 16 bytes. */
+  readonly unaligned?: readonly string[]
+}
+
+/** All operands are aligned but `unaligned`. */
+const of =
+  (text: string, unaligned: readonly string[] = [], orders: Binding['orders'] = {}): Source =>
+  () =>
+    bound(text, { orders, divisibility: Object.fromEntries(unaligned.map((name) => [name, 'element' as const])) })
+
+const gemm = ({ a = 'f16', b = a, out = a, A = 'm, k', B = 'n, k', D, unaligned }: Gemm = {}): Source =>
+  of(`kernel gemm(A: ${a}[${A}], B: ${b}[${B}]) -> D: ${out}[m, n] { D = sum[k](A * B) }`, unaligned, D && { D })
+
+const FUSED = of(
+  'kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu(sum[k](A * B) * alpha + C) }',
+)
+/** The output is wider than the operand whose place it could take. */
+const FUSED_WIDER = of(
+  'kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: f32[m, n] { D = relu(sum[k](A * B) * alpha + C) }',
+)
+const BIAS = of('kernel linear(A: bf16[m, k], B: bf16[n, k], bias: bf16[n]) -> D: bf16[m, n] { D = gelu_tanh(sum[k](A * B) + bias) }') // prettier-ignore
+const SWIGLU = of('kernel swiglu(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> H: bf16[m, n] { H = silu(sum[k](A * G)) * sum[k](A * U) }') // prettier-ignore
+const AMAX = of(`kernel scaled(A: f16[l?, m, k], B: f16[l?, n, k], s: f32) -> (D: e4m3[l?, m, n], amax: f32[l?]) {
+  acc = sum[k](A * B) * s
+  D = acc
+  amax = max[m, n](abs(acc))
+}`)
+/** For sm_80, which has no fp8. */
+const AMAX_F16 = of(`kernel scaled(A: f16[l?, m, k], B: f16[l?, n, k], s: f32) -> (D: f16[l?, m, n], amax: f32[l?]) {
+  acc = sum[k](A * B) * s
+  D = acc
+  amax = max[m, n](abs(acc))
+}`)
+const BATCH = of('kernel batched(A: bf16[l?, m, k], B: bf16[l?, n, k], C: bf16[l?, m, n]) -> D: bf16[l?, m, n] { D = sum[k](A * B) + C }') // prettier-ignore
+/** Every shape of operand, aligned or not, a scalar that leaves one out, outputs of every way to leave, reductions. */
+const EVERYTHING = of(
+  `kernel everything(A: bf16[l?, m, k], B: bf16[l?, n, k], C: bf16[l?, m, n], E: f32[l?, m, n], V: f16[l?, n, m],
+    bias: f32[n], rows: f16[m], each: f32[l?], alpha: f32, beta: f32)
+  -> (D: bf16[l?, m, n], F: f32[l?, n, m], G: f16[l?, m, n], H: f64[l?, m, n], most: f32[l?, m], total: f32[l?, n]) {
+  x = sum[k](A * B) * alpha + skip0(beta) * C + E + V + bias + rows * each
+  D = relu(x)
+  F = tanh(x)
+  G = x
+  H = x
+  most = max[n](abs(x))
+  total = sum[m](x)
+}`,
+  ['E', 'G'],
+)
+
+const instanceOf = (
+  source: Source,
+  target: Instance['target'],
+  designOf: (elementBytes: number) => Design,
+): Instance => {
+  const program = source()
+  return { program, target, design: designOf(DTYPES[program.operands[0]!.dtype].storageBytes) }
+}
+
+const sm90 = (
+  name: string, source: Source, [m, n]: Tile,
+  { design, plan = {}, whole = false }: Choices<Sm90Design> = {},
+): GoldenCase => ({
+  name: `sm90 ${name}`, whole, plan,
+  instance: () => instanceOf(source, 'sm_90a', (bytes) => ({
+    kind: 'sm90', consumers: 'cooperative', tile: [m, n, 128 / bytes], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...design,
+  })),
+}) // prettier-ignore
+
+/** For sm_80 itself unless it lacks the types. */
+const sm80 = (
+  name: string, source: Source, [m, n]: Tile,
+  { design, plan = {}, whole = false, target = 'sm_80' }: Choices<Sm80Design> & { target?: Instance['target'] } = {},
+): GoldenCase => ({
+  name: `sm80 ${name}`, whole, plan,
+  instance: () => instanceOf(source, target, (bytes) => ({
+    kind: 'sm80', warps: 'auto', tile: [m, n, 64 / bytes], operands: 'ab', stages: 'auto', ...design,
+  })),
+}) // prettier-ignore
+
+const sm100 = (
+  name: string, source: Source, [m, n]: Tile,
+  { design, plan = {}, whole = false }: Choices<Sm100Design> = {},
+): GoldenCase => ({
+  name: `sm100 ${name}`, whole, plan,
+  instance: () => instanceOf(source, 'sm_100a', (bytes) => ({
+    kind: 'sm100', use2ctaMma: false, tile: [m, n, 128 / bytes], cluster: [1, 1, 1], fallbackCluster: null, scheduler: 'static',
+    operands: 'ab', stages: 'auto', ...design,
+  })),
+}) // prettier-ignore
+
+const whole = true
+const pingpong = { consumers: 'pingpong' } as const
+const clc = { scheduler: 'clc' } as const
+const cluster = (m: number, n: number, k = 1) => ({ cluster: [m, n, k] as [number, number, number] }) as const
+const pairs = (m = 2, n = 1) => ({ use2ctaMma: true, ...cluster(m, n) }) as const
+const fallback = { fallbackCluster: [2, 1, 1] as [number, number, number] } as const
+
+const [tma, gather] = [{ source: 'tma' }, { source: 'gather' }]
+const all = ['A', 'B', 'D']
+const direct = { epilogue: { outputs: [{ store: 'direct' }] } }
+const mContiguous = (store: 'tma' | 'rows') => ({ epilogue: { outputs: [{ contiguous: 'm', store }] } })
+const reduced = (count: number) => ({ epilogue: { reductions: Array.from({ length: count }, () => ({})) } })
+
+const SM90: readonly GoldenCase[] = [
+  sm90('cooperative 128x256', gemm({ a: 'bf16' }), [128, 256], { whole, plan: { warpgroups: 2, rowBlocks: 1, storeWarps: true } }),
+  sm90('cooperative 256x128', gemm({ a: 'bf16' }), [256, 128], { plan: { warpgroups: 2, rowBlocks: 2 } }),
+  sm90('one warpgroup 64x64', gemm(), [64, 64], { plan: { warpgroups: 1, registers: { producer: null } } }),
+  sm90('ping-pong 128x128', gemm({ a: 'bf16' }), [128, 128], { whole, design: pingpong, plan: { warpgroups: 2, rowBlocks: 2 } }),
+  sm90('ping-pong cluster 2x1', gemm(), [64, 128], { design: { ...pingpong, ...cluster(2, 1) }, plan: { b: [{ slices: 2 }] } }),
+  sm90('fused in place', FUSED, [128, 128], { whole, design: pingpong, plan: { inPlace: true, stagingSlots: 0 } }),
+  sm90('fused in place cooperative', FUSED, [128, 128], { plan: { inPlace: true, stagingSlots: 0 } }),
+  sm90('fused not in place', FUSED_WIDER, [128, 128], { plan: { inPlace: false, epilogue: { aux: [{ fetch: {} }] } } }),
+  sm90('row operand ahead', BIAS, [128, 128], { plan: { rowsAhead: ['bias'] } }),
+  sm90('k split in 4', gemm(), [128, 64], { whole, design: cluster(1, 1, 4), plan: { splits: 4, partialBytes: 128 * 64 * 4 } }),
+  sm90('k split in 4 fused', FUSED, [128, 64], { design: cluster(1, 1, 4), plan: { splits: 4 } }),
+  sm90('cluster 2x1', gemm(), [128, 128], { design: cluster(2, 1), plan: { a: { slices: 1 }, b: [{ slices: 2 }] } }),
+  sm90('cluster 1x2', gemm(), [128, 128], { design: cluster(1, 2), plan: { a: { slices: 2 }, b: [{ slices: 1 }] } }),
+  sm90('gather A', gemm({ a: 'bf16', unaligned: ['A'] }), [128, 64], { whole, plan: { a: gather, b: [tma] } }),
+  sm90('gather everything', gemm({ a: 'e4m3', out: 'f16', unaligned: all }), [64, 64], { plan: { a: gather, b: [gather], ...direct } }),
+  sm90('ba', gemm({ a: 'bf16' }), [128, 16], { design: { operands: 'ba' }, plan: { gemm: { a: 'B', m: 'n' } } }),
+  sm90('swiglu', SWIGLU, [128, 128], { plan: { b: [tma, tma] } }),
+  sm90('amax', AMAX, [128, 128], { whole, plan: reduced(1) }),
+  sm90('amax ping-pong', AMAX, [64, 128], { design: pingpong, plan: reduced(1) }),
+  sm90('reduced', of(REDUCED), [128, 128], { plan: reduced(5) }),
+  sm90('parked', of(chain('f16', 'f32')), [128, 128], { plan: { parks: true } }),
+  sm90('parked ping-pong', of(chain('f16', 'f32')), [64, 96], { design: pingpong, plan: { parks: true } }),
+  sm90('everything', EVERYTHING, [128, 64], { plan: reduced(2) }),
+  sm90('floats', of(FLOATS), [128, 64]),
+  sm90('f16 accumulator', of(HALF), [128, 128], { plan: { accumulator: 'f16' } }),
+  sm90('i8', gemm({ a: 'i8', out: 'i32' }), [128, 64], { plan: { accumulator: 'i32' } }),
+  sm90('u8 x i8', gemm({ a: 'u8', b: 'i8', out: 'i8' }), [128, 128], { plan: { mma: { a: 'u8', b: 's8' } } }),
+  sm90('tf32', gemm({ a: 'tf32', out: 'f32' }), [128, 64], { plan: { a: tma, b: [tma] } }),
+  sm90('tf32 transposed by warps', gemm({ a: 'tf32', out: 'f32', A: 'k, m' }), [128, 64], { plan: { a: { ...gather, major: 'k' }, b: [tma] } }),
+  sm90('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'e5m2' }), [128, 96]),
+  sm90('integer epilogue', of(INTEGERS), [128, 64]),
+  sm90('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
+  sm90('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...direct } }),
+  sm90('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
+  sm90('m-contiguous A', gemm({ a: 'bf16', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn' } } }),
+  sm90('one stage', gemm(), [128, 64], { design: { stages: 1 }, plan: { stages: 1 } }),
+] // prettier-ignore
+
+const copy = (copyBytes: 4 | 16, major: 'k' | 'mn' = 'k') => ({ source: 'copy', copyBytes, major })
+
+const SM80: readonly GoldenCase[] = [
+  sm80('f16', gemm({ B: 'k, n' }), [128, 128], { whole, plan: { a: copy(16), b: [copy(16, 'mn')] } }),
+  sm80('4-byte copies tf32', gemm({ a: 'tf32', out: 'f32', unaligned: ['A', 'B'] }), [64, 64], { plan: { a: copy(4), b: [copy(4)] }, target: 'sm_90a' }),
+  sm80('gather bf16', gemm({ a: 'bf16', unaligned: ['A', 'B'] }), [64, 64], { whole, plan: { a: gather, b: [gather] } }),
+  sm80('A along k B along n', gemm({ B: 'k, n' }), [128, 64], { plan: { a: copy(16), b: [copy(16, 'mn')] } }),
+  sm80('both along k', gemm(), [128, 64], { plan: { a: copy(16), b: [copy(16)] } }),
+  sm80('neither along k', gemm({ A: 'k, m', B: 'k, n' }), [128, 128], { plan: { a: copy(16, 'mn'), b: [copy(16, 'mn')] } }),
+  sm80('A along m B along k', gemm({ A: 'k, m' }), [128, 64], { plan: { a: copy(16, 'mn'), b: [copy(16)] } }),
+  sm80('i8', gemm({ a: 'i8', out: 'i32' }), [128, 64], { plan: { a: copy(16), b: [copy(16)] } }),
+  sm80('i8 transposed', gemm({ a: 'i8', out: 'i8', A: 'k, m', B: 'k, n' }), [64, 64], { plan: { a: { ...gather, major: 'k' }, b: [gather] } }),
+  sm80('tf32 transposed', gemm({ a: 'tf32', out: 'f32', A: 'k, m', B: 'k, n' }), [128, 128], { plan: { a: copy(4), b: [copy(4)] } }),
+  sm80('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'f16' }), [64, 64], { target: 'sm_90a' }),
+  sm80('fused', FUSED, [128, 128], { whole }),
+  sm80('everything', EVERYTHING, [64, 64], { plan: reduced(2) }),
+  sm80('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: direct }),
+  sm80('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('rows') }),
+  sm80('amax', AMAX_F16, [128, 64], { plan: reduced(1) }),
+  sm80('reduced', of(REDUCED), [64, 64], { plan: reduced(5) }),
+  sm80('swiglu', SWIGLU, [128, 64]),
+  sm80('f16 accumulator', of(HALF), [128, 128], { plan: { accumulator: 'f16' } }),
+  sm80('ba', gemm({ a: 'bf16' }), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { a: 'B', m: 'n' } } }),
+  sm80('optional batch', BATCH, [64, 64], { plan: { gemm: { l: 'l' } } }),
+  sm80('2 stages', gemm(), [64, 64], { design: { stages: 2 }, plan: { stages: 2 } }),
+] // prettier-ignore
+
+const SM100: readonly GoldenCase[] = [
+  sm100('1cta', gemm(), [128, 128], { whole, plan: { cluster: { pair: 1 } } }),
+  sm100('2cta', gemm({ a: 'bf16' }), [256, 128], { whole, design: pairs(), plan: { cluster: { pair: 2 } } }),
+  sm100('cluster 4x2 fallback clc', gemm(), [128, 64], {
+    whole, design: { ...cluster(4, 2), ...fallback, ...clc }, plan: { a: { slices: 2 }, b: [{ slices: 4 }], cluster: { fallback: [2, 1] } },
+  }),
+  sm100('cluster 4x2 of pairs fallback clc', gemm(), [256, 64], {
+    design: { ...pairs(4, 2), ...fallback, ...clc },
+    plan: { a: { slices: 2 }, b: [{ slices: 2 }], cluster: { pair: 2, fallback: [2, 1] } },
+  }),
+  sm100('cluster 2x2', gemm(), [128, 128], { design: cluster(2, 2), plan: { a: { slices: 2 }, b: [{ slices: 2 }] } }),
+  sm100('gather', gemm({ a: 'bf16', unaligned: ['A'] }), [128, 64], { whole, plan: { a: gather, b: [tma] } }),
+  sm100('gather everything clc', gemm({ a: 'e4m3', out: 'f16', A: 'k, m', B: 'k, n', unaligned: all }), [128, 64], {
+    design: clc,
+    plan: { a: gather, b: [gather], ...direct },
+  }),
+  sm100('fused', FUSED, [128, 128]),
+  sm100('everything', EVERYTHING, [128, 128], { whole, plan: reduced(2) }),
+  sm100('everything 64 rows', EVERYTHING, [64, 64], { plan: { epilogue: { ...reduced(2).epilogue, layout: { rowsPerWarp: 16 } } } }),
+  sm100('floats', of(FLOATS), [128, 64]),
+  sm100('chain', of(chain('f16', 'f16')), [128, 128], { plan: { epilogue: { subtileColumns: 8 } } }),
+  sm100('64 rows', gemm(), [64, 64], { plan: { epilogue: { layout: { rowsPerWarp: 16 } } } }),
+  sm100('column halves', gemm({ a: 'bf16' }), [128, 128], { whole, design: pairs(), plan: { epilogue: { layout: { columnHalves: 2, columns: 64 } } } }),
+  sm100('swiglu', SWIGLU, [128, 128], { plan: { b: [tma, tma], accumulators: 2 } }),
+  sm100('amax', AMAX, [128, 128], { plan: reduced(1) }),
+  sm100('reduced pairs', of(REDUCED), [256, 64], { design: pairs(), plan: reduced(5) }),
+  sm100('i8', gemm({ a: 'i8', out: 'i32' }), [128, 64]),
+  sm100('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'e5m2' }), [128, 96]),
+  sm100('tf32', gemm({ a: 'tf32', out: 'f32', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn', descriptor: { swizzle: '128B_ATOM_32B' } } } }),
+  sm100('f16 accumulator', of(HALF), [128, 64], { plan: { accumulator: 'f16' } }),
+  sm100('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
+  sm100('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...direct } }),
+  sm100('ba', gemm(), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { a: 'B', m: 'n' } } }),
+  sm100('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
+  sm100('3 stages', gemm(), [128, 128], { design: { stages: 3 }, plan: { stages: 3 } }),
+] // prettier-ignore
+
+const SIMT = Object.entries(SIMT_PROGRAMS).map(([name, program]): GoldenCase => ({
+  name: `simt ${name}`,
+  whole: false,
+  plan: { kind: 'simt' },
+  instance: () => ({ program: program(), target: 'sm_100a', design: { kind: 'simt', tile: [16, 16] } }),
+}))
+
+export const GOLDEN_CASES: readonly GoldenCase[] = [...SM90, ...SM80, ...SM100, ...SIMT]
