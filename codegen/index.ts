@@ -1,5 +1,5 @@
 /** From an instance to CUDA text: the backend plans it (or says why not), then prints it. Pure: runs in a browser as it is. */
-import { classify } from '../compiler/classify.ts'
+import { classify } from '../compiler/classes/contraction.ts'
 import { lacksConversion } from '../compiler/conversions.ts'
 import type { Instance, Rejection } from '../compiler/instance.ts'
 import { planSm80, type Sm80Plan } from '../compiler/targets/sm80/plan.ts'
@@ -11,18 +11,12 @@ import { planSimt, type SimtPlan } from '../compiler/targets/simt/plan.ts'
 import { generateSm80 } from './targets/sm80/kernel.ts'
 import { generateSm100 } from './targets/sm100/kernel.ts'
 import { generateSm90 } from './targets/sm90/kernel.ts'
-import type { TensorProgram } from '../compiler/ir/tensor.ts'
+import type { TileStmt } from '../compiler/ir/graph.ts'
 
 export type Plan = Sm100Plan | Sm90Plan | Sm80Plan | SimtPlan
 
-const shapes = new WeakMap<TensorProgram, ReturnType<typeof classify>>()
-
-/** All designs of a program share it. */
-function shapeOf(program: TensorProgram): ReturnType<typeof classify> {
-  const known = shapes.get(program) ?? classify(program)
-  shapes.set(program, known)
-  return known
-}
+const loadedBy = (body: readonly TileStmt[]): string[] =>
+  body.flatMap((stmt) => (stmt.kind === 'load' ? [stmt.view.operand] : []))
 
 const PLANNERS = { sm100: planSm100, sm90: planSm90, sm80: planSm80 } as const
 
@@ -30,9 +24,9 @@ const PLANNERS = { sm100: planSm100, sm90: planSm90, sm80: planSm80 } as const
 export function planInstance(instance: Instance): Plan | Rejection {
   const { kind } = instance.design
   if (kind === 'simt') return planSimt(instance)
-  const shape = shapeOf(instance.program)
-  if (shape.kind === 'gemm') {
-    const contracted = [shape.a, ...shape.products.map(({ b }) => b)]
+  const shape = classify(instance.program)
+  if (shape.kind === 'tiles') {
+    const contracted = shape.body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
     return lacksConversion(instance.program, instance.target, contracted) ?? PLANNERS[kind](instance, shape)
   }
   if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }

@@ -103,7 +103,7 @@ const EVERY_DESIGN = 2000
 export function sameTile({ plan }: KtlKernel, plain: RuntimeArguments): KtlKernel | null {
   if (plan.kind === 'simt') return null
   const [m, n, k] = plan.design.tile
-  const wanted = JSON.stringify({ ...plan.design, tile: [m, n * plan.gemm.products.length, k] })
+  const wanted = JSON.stringify({ ...plan.design, tile: [m, n * plan.gemm.accumulators.length, k] })
   return candidates(plain, EVERY_DESIGN).find((kernel) => JSON.stringify(kernel.plan.design) === wanted) ?? null
 }
 

@@ -23,8 +23,6 @@ export interface ExpressionContext {
   /** Numbers temporaries; share it between contexts whose texts stand in one scope. Default: one for each `emitted`. */
   readonly temporaries?: Counter
   readonly accuracy?: TensorProgram['accuracy']
-  /** Functions that use their short form: `shortForms` of the program. */
-  readonly short?: ReadonlySet<Node>
 }
 
 export interface Counter {
@@ -94,7 +92,6 @@ class ExpressionEmitter {
   readonly #emitted: Map<Node, string>
   readonly #temporaries: Counter
   readonly #approx: boolean
-  readonly #short: ReadonlySet<Node> | undefined
   readonly #uses = new Map<Node, number>()
   #indent = ''
 
@@ -104,7 +101,6 @@ class ExpressionEmitter {
     this.#emitted = context.emitted ?? new Map()
     this.#temporaries = context.temporaries ?? counterOf(this.#emitted)
     this.#approx = context.accuracy === 'approx'
-    this.#short = context.short
   }
 
   countUses(node: Node): void {
@@ -136,7 +132,14 @@ class ExpressionEmitter {
 
   /** `gelu_3`, `load_0`: what computed it, and a number no other temporary of the context has. */
   #name(node: Node): string {
-    const what = node.kind === 'apply' ? node.op : node.kind === 'cast' ? `as_${node.to}` : node.kind
+    const what =
+      node.kind === 'apply'
+        ? node.op
+        : node.kind === 'cast'
+          ? `as_${node.to}`
+          : node.kind === 'accumulator'
+            ? 'contract'
+            : node.kind
     return `${what}_${this.#temporaries.count++}`
   }
 
@@ -185,7 +188,7 @@ class ExpressionEmitter {
   }
 
   #form(op: Operation, node: ApplyNode, type: ComputeType): CudaForm | undefined {
-    if (this.#short?.has(node)) return op.short
+    if (node.short) return op.short
     return this.#approx && type === 'f32' && op.approx ? op.approx.form : op.cuda[type]
   }
 

@@ -4,7 +4,7 @@
  */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue.ts'
-import type { ComputeType, ContractNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
+import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { AuxLoad, EpilogueOp, StoreOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
@@ -152,7 +152,7 @@ const leafText =
   (c: EmitContext, j: string | null) =>
   (node: Node): string | null => {
     switch (node.kind) {
-      case 'contract':
+      case 'accumulator':
         return accumulated(c, node, j)
       case 'scalar':
         return c.program.tensor.scalars.find((s) => s.name === node.operand)!.pointer
@@ -174,9 +174,8 @@ const leafText =
   }
 
 /** Element `j` of an accumulator: the cell holds f32 or i32 bits, or an f16 in its low half. */
-function accumulated(c: EmitContext, node: ContractNode, j: string | null): string {
-  const product = c.names.gemm.products.findIndex(({ contraction }) => contraction === node)
-  const cell = `sum${product}[${j}]`
+function accumulated(c: EmitContext, node: AccumulatorNode, j: string | null): string {
+  const cell = `sum${node.index}[${j}]`
   // Registers of f32 keep their type: copies to integer registers would make the MMAs wait.
   if (c.program.registers?.cells === 'f32') return cell
   if (node.accumulator === 'f16') return loadConversion('f16', `static_cast<unsigned short>(${cell})`, c.functions)

@@ -1,6 +1,5 @@
 /** A tensor-core kernel as one self-contained CUDA C++ file with its launch recipe, from a plan and its tile program. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { shortForms } from '../../compiler/passes/short_forms.ts'
 import type { ClusterPlan } from '../../compiler/targets/tensor_core/cluster.ts'
 import { inputMaps, type TensorCorePlan } from '../../compiler/targets/tensor_core/plan.ts'
 import { descriptorBits } from '../../compiler/targets/tensor_core/operands.ts'
@@ -42,7 +41,7 @@ export function printKernel(plan: TensorCorePlan, program: TileProgram, name: st
   const tile = registerTile(program.layout, program.subtileColumns)
   const emitTo = (out: SourceBuilder): void => {
     const { accuracy } = plan.program
-    const expressions = { functions, temporaries: { count: 0 }, accuracy, short: shortForms(plan.program) }
+    const expressions = { functions, temporaries: { count: 0 }, accuracy }
     const c: EmitContext = { program, names, out, wrappers, functions, definitions, tile, emitters: target.emitters, expressions, role: null }
     emitKernel(plan, recipe.params, entry, c, target)
     if (recipe.next) emitCombine(out, plan, recipe.next, names, functions)

@@ -59,7 +59,7 @@ export function emitGather(op: Gather, c: EmitContext): void {
   const boxes = major === 'k' ? 1 : plan.boxes
   // A chunk lies along k of K-major tiles, along m or n of others: so does memory, unless the tile is transposed.
   const inner = operand.order.at(-1)
-  const transposes = (major === 'k') !== (inner === names.gemm.k)
+  const transposes = (major === 'k') !== (inner === names.gemm.segments[0].k)
   const total = boxes * perBox
   // Loads of several chunks are under way at once, as registers allow: each element that is alone takes one.
   const room = c.program.kind === 'sm80' ? Math.min(4, 32 / perChunk) : transposes ? 1 : 2
@@ -104,7 +104,7 @@ type Bytes = keyof typeof RAW
 function gatheredFrom(c: EmitContext, operand: TensorOperand, unit: string | null, k: string): string {
   const { names } = c
   const terms = operand.axes.map((axis) => {
-    const at = axis === names.gemm.k ? k : axis === names.gemm.l ? 'at.l' : 'free_at'
+    const at = axis === names.gemm.segments[0].k ? k : axis === names.gemm.l ? 'at.l' : 'free_at'
     return axis === unit ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
   })
   return terms.join(' + ')
@@ -125,7 +125,7 @@ function gatherAcross(c: EmitContext, operand: TensorOperand, free: 'm' | 'n', b
 function gatherAlong(c: EmitContext, operand: TensorOperand, free: 'm' | 'n', bytes: number, where: LineOrigin): void {
   const extent = free === 'm' ? 'M' : 'N'
   const unit = operand.order.at(-1)!
-  const [inner, end, outside] = unit === c.names.gemm.k ? ['k_at', 'K', `free_at < ${extent}`] : ['free_at', extent, 'k_at < K']
+  const [inner, end, outside] = unit === c.names.gemm.segments[0].k ? ['k_at', 'K', `free_at < ${extent}`] : ['free_at', extent, 'k_at < K']
   const raw = RAW[bytes as Bytes]
   const [perChunk, perWord] = [16 / bytes, 4 / bytes]
   c.out.block(`if (${outside} && ${inner} < ${end})`, () => {

@@ -29,7 +29,7 @@ export function launchRecipe(plan: TensorCorePlan, program: TileProgram, entry: 
     ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).flatMap(({ operand }) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
     ...workspaceParams(plan),
-    ...[gemm.m, gemm.n, gemm.k].map(extent),
+    ...[gemm.m, gemm.n, gemm.segments[0].k].map(extent),
     ...(gemm.l !== null ? [extent(gemm.l)] : []),
     ...carries,
     ...plan.program.scalars

@@ -125,7 +125,14 @@ class Typing {
     if (!legal) return this.report('KTL2202', e, { left, right, legal: LEGAL_PAIRS })
     const accumulator = e.accumulator === null ? legal[0]! : (this.context.typeOf(e.accumulator) as Accumulator)
     if (!legal.includes(accumulator)) return this.report('KTL2203', e, { accumulator, left, right, legal })
-    return { kind: 'contract', a, b, over: e.over, accumulator, type: DTYPES[accumulator].compute, axes: e.axes, span }
+    return {
+      kind: 'contract',
+      terms: [{ a, b, over: e.over }],
+      accumulator,
+      type: DTYPES[accumulator].compute,
+      axes: e.axes,
+      span,
+    }
   }
 
   private claim(e: Extract<Resolved, { kind: 'typed' }>): Node | null {

@@ -37,7 +37,11 @@ export function rowChecksums(
 ): readonly Checksum[] {
   return program.outputs.flatMap(({ operand, value }) => {
     const { axes, dtype } = operandNamed(program, operand)
-    const bare = value.kind === 'contract' && axes.length === value.axes.length && value.over.length === 1
+    const bare =
+      value.kind === 'contract' &&
+      axes.length === value.axes.length &&
+      value.terms.length === 1 &&
+      value.terms[0].over.length === 1
     if (!bare || value.axes.length < 2 || !SUMMABLE.includes(dtype)) return []
     return checksumsOf(program, inputs, value, { name: operand, axes, dtype, values: actual[operand]! }, options)
   })
@@ -50,11 +54,12 @@ function checksumsOf(
   out: { name: string; axes: readonly string[]; dtype: DTypeName; values: ArrayLike<number> },
   options: { readonly seed?: number; readonly fractionBits?: number },
 ): readonly Checksum[] {
-  const depth = node.over[0]!
+  const [{ a: left, b: right, over }] = node.terms
+  const depth = over[0]!
   const onlyIn = (x: readonly string[], y: readonly string[]): string[] =>
     x.filter((a) => a !== depth && !y.includes(a))
-  const [rowAxes, columnAxes] = [onlyIn(node.a.axes, node.b.axes), onlyIn(node.b.axes, node.a.axes)]
-  const batch = node.axes.filter((axis) => node.a.axes.includes(axis) && node.b.axes.includes(axis))
+  const [rowAxes, columnAxes] = [onlyIn(left.axes, right.axes), onlyIn(right.axes, left.axes)]
+  const batch = node.axes.filter((axis) => left.axes.includes(axis) && right.axes.includes(axis))
   if (rowAxes.length !== 1 || columnAxes.length !== 1) return []
   const [m, n] = [rowAxes[0]!, columnAxes[0]!]
   const everything = everyIndex(program, inputs.extents)
@@ -65,7 +70,7 @@ function checksumsOf(
     stride *= extentOf(inputs.extents, axis)
   }
   const strides = (name: string) => stridesOf(operandNamed(program, name), program, inputs)
-  const [stridesA, stridesB] = [strides(node.a.operand), strides(node.b.operand)]
+  const [stridesA, stridesB] = [strides(left.operand), strides(right.operand)]
   let positions: ReadonlyMap<string, number>[] = [new Map()]
   for (const axis of batch) {
     positions = positions.flatMap((p) => Array.from(everything.get(axis)!, (i) => new Map([...p, [axis, i]])))
@@ -79,8 +84,8 @@ function checksumsOf(
       const extent = (axis: string): number => extentOf(inputs.extents, axis)
       return { data, rows: extent(row), columns: extent(column), at: (r, c) => base + r * dr + c * dc }
     }
-    const A = matrix(tensorOf(node.a.operand, inputs).data, stridesA, m, depth)
-    const B = matrix(tensorOf(node.b.operand, inputs).data, stridesB, depth, n)
+    const A = matrix(tensorOf(left.operand, inputs).data, stridesA, m, depth)
+    const B = matrix(tensorOf(right.operand, inputs).data, stridesB, depth, n)
     const D = matrix(out.values, outStrides, m, n)
     const gamma = (A.columns + 32) * (node.accumulator === 'f16' ? 2 ** -11 : 2 ** (1 - (options.fractionBits ?? 25)))
     worst.rows = Math.max(worst.rows, check(A, B, D, gamma, out.dtype, options.seed ?? 1))

@@ -1,5 +1,6 @@
 /** PASS or FAIL: outputs of a device against the reference. */
 import type { TensorProgram } from '../ir/tensor.ts'
+import { contracted } from '../ir/walk.ts'
 import { rowChecksums, type Checksum } from './checksum.ts'
 import { evaluateWithBounds, type BoundedValues, type EvaluationOptions } from './evaluate.ts'
 import { uniform } from './generate.ts'
@@ -125,8 +126,10 @@ export function multiplyAdds(program: TensorProgram, extents: EvaluationInputs['
     if (seen.has(node)) continue
     seen.add(node)
     if (node.kind === 'contract') {
-      const axes = new Set([...operandAxes.get(node.a.operand)!, ...operandAxes.get(node.b.operand)!])
-      total += [...axes].reduce((product, axis) => product * (extents[axis] ?? 1), 1)
+      for (const { a, b } of node.terms) {
+        const axes = new Set([...operandAxes.get(a.operand)!, ...operandAxes.get(b.operand)!])
+        total += [...axes].reduce((product, axis) => product * (extents[axis] ?? 1), 1)
+      }
     } else if (node.kind === 'apply') pending.push(...node.args)
     else if (node.kind === 'cast' || node.kind === 'reduce') pending.push(node.value)
     else if (node.kind === 'skip0') pending.push(node.scale, node.value)
@@ -140,7 +143,8 @@ function sample(program: TensorProgram, extents: EvaluationInputs['extents'], se
   const summed = new Set<string>()
   const pending = program.outputs.map((output) => output.value)
   for (let node = pending.pop(); node; node = pending.pop()) {
-    if (node.kind === 'contract' || node.kind === 'reduce') node.over.forEach((axis) => summed.add(axis))
+    if (node.kind === 'contract') contracted(node).forEach((axis) => summed.add(axis))
+    if (node.kind === 'reduce') node.over.forEach((axis) => summed.add(axis))
     if (node.kind === 'apply') pending.push(...node.args)
     else if (node.kind === 'cast' || node.kind === 'reduce') pending.push(node.value)
     else if (node.kind === 'skip0') pending.push(node.scale, node.value)

@@ -37,14 +37,17 @@ const ROWS = 64
 const COLUMNS = 64
 const DEPTH = 256
 
-/** Contracts `a` and `b` over their depth. `fractionBits`: F above; null: no bounds are wanted. */
+/** Operands a and b of one term. */
+export type ContractionPair = readonly [ContractionSide, ContractionSide]
+
+/** The sum over all terms of a times b over their depth; K and S above are those of all terms. `fractionBits`: F; null: no bounds are wanted. */
 export function contract(
-  a: ContractionSide,
-  b: ContractionSide,
+  pairs: readonly ContractionPair[],
   accumulator: Accumulator,
   fractionBits: number | null,
 ): ContractionResult {
-  const [L, M, N, K] = [a.batch.length, a.rows.length, b.rows.length, a.depth.length]
+  const [first] = pairs
+  const [L, M, N] = [first![0].batch.length, first![0].rows.length, first![1].rows.length]
   const values = resultArray(accumulator, L * M * N)
   const panelA = new Float64Array(ROWS * DEPTH)
   const panelB = new Float64Array(COLUMNS * DEPTH)
@@ -52,13 +55,15 @@ export function contract(
     for (let m0 = 0; m0 < M; m0 += ROWS) {
       const rows = Math.min(ROWS, M - m0)
       const sums = new Float64Array(ROWS * roundUp(N, COLUMNS))
-      for (let k0 = 0; k0 < K; k0 += DEPTH) {
-        const depth = Math.min(DEPTH, K - k0)
-        pack(a, l, m0, rows, k0, depth, panelA)
-        for (let n0 = 0; n0 < N; n0 += COLUMNS) {
-          const columns = Math.min(COLUMNS, N - n0)
-          pack(b, l, n0, columns, k0, depth, panelB)
-          multiply(panelA, panelB, rows, columns, depth, sums, n0, roundUp(N, COLUMNS))
+      for (const [a, b] of pairs) {
+        for (let k0 = 0; k0 < a.depth.length; k0 += DEPTH) {
+          const depth = Math.min(DEPTH, a.depth.length - k0)
+          pack(a, l, m0, rows, k0, depth, panelA)
+          for (let n0 = 0; n0 < N; n0 += COLUMNS) {
+            const columns = Math.min(COLUMNS, N - n0)
+            pack(b, l, n0, columns, k0, depth, panelB)
+            multiply(panelA, panelB, rows, columns, depth, sums, n0, roundUp(N, COLUMNS))
+          }
         }
       }
       for (let m = 0; m < rows; m++) {
@@ -68,7 +73,7 @@ export function contract(
       }
     }
   }
-  const errors = fractionBits === null || accumulator === 'i32' ? null : errorBounds(a, b, accumulator, fractionBits)
+  const errors = fractionBits === null || accumulator === 'i32' ? null : errorBounds(pairs, accumulator, fractionBits)
   return { values: accumulator === 'f16' ? (decode('f16', encode('f16', values)) as Float32Array) : values, errors }
 }
 
@@ -138,11 +143,13 @@ interface Precision {
   readonly largest: number
 }
 
-function errorBounds(a: ContractionSide, b: ContractionSide, accumulator: Accumulator, fractionBits: number): Float32Array | null {
-  const [L, M, N, K] = [a.batch.length, a.rows.length, b.rows.length, a.depth.length]
+function errorBounds(pairs: readonly ContractionPair[], accumulator: Accumulator, fractionBits: number): Float32Array | null {
+  const [[a, b]] = pairs as readonly [ContractionPair]
+  const [L, M, N] = [a.batch.length, a.rows.length, b.rows.length]
+  const K = pairs.reduce((sum, [{ depth }]) => sum + depth.length, 0)
   const { exactBits, unit, smallest, largest } = precision(accumulator, fractionBits)
-  const [normsA, normsB] = [rowNorms(a), rowNorms(b)]
-  const quantum = lowestBit(a) * lowestBit(b)
+  const norms = pairs.map((pair) => pair.map(rowNorms) as [Float64Array, Float64Array])
+  const quantum = Math.min(...pairs.map(([x, y]) => lowestBit(x) * lowestBit(y)))
   const exactBelow = quantum < smallest ? 0 : 2 ** exactBits * quantum
   const gamma = (K + 32) * unit
   let errors: Float32Array | null = null
@@ -150,7 +157,8 @@ function errorBounds(a: ContractionSide, b: ContractionSide, accumulator: Accumu
     for (let m = 0; m < M; m++) {
       const row = (l * M + m) * N
       for (let n = 0; n < N; n++) {
-        const magnitude = normsA[l * M + m]! * normsB[l * N + n]!
+        let magnitude = 0
+        for (const [normsA, normsB] of norms) magnitude += normsA[l * M + m]! * normsB[l * N + n]!
         if (magnitude <= exactBelow && magnitude <= largest) continue
         errors ??= new Float32Array(L * M * N)
         // Close to overflow the order of the sum decides, so anything goes. 1 + 2^-20 covers f32 rounding here.

@@ -10,7 +10,7 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { topological } from '../ir/walk.ts'
 import { ulp } from '../ops.ts'
 import type { ContractNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
-import { contract, type ContractionSide } from './contract.ts'
+import { contract, type ContractionPair, type ContractionSide } from './contract.ts'
 import {
   countOf, denseStrides, everyIndex, extentOf, offsetsOf, scalarOf, stridesOf, tensorOf,
   type EvaluationInputs, type Selection,
@@ -160,23 +160,27 @@ class Evaluation {
   }
 
   private contraction(node: ContractNode): Stored {
-    const [axesA, axesB] = [node.a.axes, node.b.axes]
+    const [first] = node.terms
+    const [axesA, axesB] = [first.a.axes, first.b.axes]
     const batch = node.axes.filter((axis) => axesA.includes(axis) && axesB.includes(axis))
     const rowsA = node.axes.filter((axis) => !axesB.includes(axis))
     const rowsB = node.axes.filter((axis) => !axesA.includes(axis))
-    const side = (name: string, rows: readonly string[]): ContractionSide => {
+    const side = (name: string, rows: readonly string[], over: readonly string[]): ContractionSide => {
       const strides = stridesOf(this.operands.get(name)!, this.program, this.inputs)
       const offsets = (axes: readonly string[]): Int32Array => offsetsOf(axes, strides, this.selection)
       return {
         data: tensorOf(name, this.inputs).data,
         batch: offsets(batch),
         rows: offsets(rows),
-        depth: offsets(node.over),
+        depth: offsets(over),
       }
     }
-    const [a, b] = [side(node.a.operand, rowsA), side(node.b.operand, rowsB)]
+    const pairs = node.terms.map(({ a, b, over }): ContractionPair => [
+      side(a.operand, rowsA, over),
+      side(b.operand, rowsB, over),
+    ])
     const strides = denseStrides([...batch, ...rowsA, ...rowsB], this.selection)
-    return { ...contract(a, b, node.accumulator, this.fractionBits), strides, selectedOnly: true }
+    return { ...contract(pairs, node.accumulator, this.fractionBits), strides, selectedOnly: true }
   }
 
   private reduction(node: ReduceNode): Stored {

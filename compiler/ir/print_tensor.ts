@@ -41,7 +41,9 @@ function printNode(node: Node, name: (node: Node) => string): string {
     case 'size':
       return `size ${node.axis}`
     case 'contract':
-      return `contract[${node.over.join(', ')}] ${name(node.a)}, ${name(node.b)} in ${node.accumulator}`
+      return `contract${node.terms.map(({ a, b, over }) => `[${over.join(', ')}] ${name(a)}, ${name(b)}`).join(' + ')} in ${node.accumulator}`
+    case 'accumulator':
+      return `accumulator ${node.index} in ${node.accumulator}`
     case 'reduce':
       return `${node.fn}[${node.over.join(', ')}] ${name(node.value)}`
     case 'apply':

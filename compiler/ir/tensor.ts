@@ -43,7 +43,16 @@ export interface ScalarOperand {
 }
 
 export type Node =
-  InputNode | ScalarNode | ConstNode | SizeNode | ContractNode | ReduceNode | ApplyNode | CastNode | Skip0Node
+  | InputNode
+  | ScalarNode
+  | ConstNode
+  | SizeNode
+  | ContractNode
+  | ReduceNode
+  | ApplyNode
+  | CastNode
+  | Skip0Node
+  | AccumulatorNode
 
 interface Typed {
   readonly type: ComputeType
@@ -74,16 +83,31 @@ export interface SizeNode extends Typed {
   readonly axis: string
 }
 
-/**
- * `sum[over](a * b)` of two input operands that both carry `over`: exact products, machine-defined order and
- * internal precision, result in `accumulator` (then held in `type`).
- */
-export interface ContractNode extends Typed {
-  readonly kind: 'contract'
+/** `sum[over](a * b)` of two input operands that both carry `over`. */
+export interface ContractTerm {
   readonly a: InputNode
   readonly b: InputNode
   readonly over: readonly string[]
+}
+
+/**
+ * The sum of its terms: exact products, machine-defined order and internal precision, result in `accumulator` (then held
+ * in `type`). Beside what is summed over, `a` carries the same axes in all terms, and so does `b`.
+ */
+export interface ContractNode extends Typed {
+  readonly kind: 'contract'
+  readonly terms: readonly [ContractTerm, ...ContractTerm[]]
   readonly accumulator: 'f32' | 'f16' | 'f64' | 'i32'
+}
+
+/**
+ * The finished accumulator of a contraction, in programs that compute contractions apart from the rest: what a pipeline
+ * program has in place of a `ContractNode`.
+ */
+export interface AccumulatorNode extends Typed {
+  readonly kind: 'accumulator'
+  readonly index: number
+  readonly accumulator: ContractNode['accumulator']
 }
 
 /** Any other reduction; combined in index order of `over` (deterministic). */
@@ -99,6 +123,8 @@ export interface ApplyNode extends Typed {
   readonly kind: 'apply'
   readonly op: string
   readonly args: readonly Node[]
+  /** Computed to 15 bits; see `markShortForms`. Absent: in full. */
+  readonly short?: true
 }
 
 /** Rounds to a dtype's value set (and back to a compute type): `f16(x)`, `i8(x)`. */

@@ -6,7 +6,7 @@ import { sameAxes, unionAxes, withoutAxes } from '../check/axes.ts'
 import { DTYPES, canStore, legalContraction } from '../dtypes.ts'
 import { OPERATIONS, resolveTypes } from '../ops.ts'
 import { nodesOf } from '../passes/graph.ts'
-import type { Node, TensorOperand, TensorProgram } from './tensor.ts'
+import type { ContractTerm, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
 /** Throws if the program is not well formed. */
 export function verifyTensorProgram(program: TensorProgram): void {
@@ -85,15 +85,23 @@ function* nodeProblems(node: Node, { axes, operands, scalars }: Context): Genera
       if (!axes.includes(node.axis)) yield `unknown axis ${node.axis}`
       return yield* expectAxes([])
     case 'contract': {
-      const both = unionAxes(axes, node.a.axes, node.b.axes)
-      const [a, b] = [operands.get(node.a.operand), operands.get(node.b.operand)]
-      const legal = a && b ? legalContraction(a.dtype, b.dtype) : null
-      if (!legal?.includes(node.accumulator))
-        yield `${a?.dtype} and ${b?.dtype} do not accumulate in ${node.accumulator}`
-      if (node.over.some((axis) => !node.a.axes.includes(axis) || !node.b.axes.includes(axis)))
-        yield `contracts over ${node.over}, which an operand lacks`
-      return yield* expectAxes(withoutAxes(both, node.over))
+      for (const term of node.terms) {
+        const [a, b] = [operands.get(term.a.operand), operands.get(term.b.operand)]
+        const legal = a && b ? legalContraction(a.dtype, b.dtype) : null
+        if (!legal?.includes(node.accumulator))
+          yield `${a?.dtype} and ${b?.dtype} do not accumulate in ${node.accumulator}`
+        if (term.over.some((axis) => !term.a.axes.includes(axis) || !term.b.axes.includes(axis)))
+          yield `contracts over ${term.over}, which an operand lacks`
+        const free = (side: 'a' | 'b', { over, ...sides }: ContractTerm): string =>
+          withoutAxes(sides[side].axes, over).join()
+        if ((['a', 'b'] as const).some((side) => free(side, term) !== free(side, node.terms[0])))
+          yield 'terms of a contraction differ in the axes they keep'
+      }
+      const [first] = node.terms
+      return yield* expectAxes(withoutAxes(unionAxes(axes, first.a.axes, first.b.axes), first.over))
     }
+    case 'accumulator':
+      return yield 'an accumulator, which pipeline programs have'
     case 'reduce':
       if (node.over.some((axis) => !node.value.axes.includes(axis))) yield `reduces over ${node.over}, not in its value`
       return yield* expectAxes(withoutAxes(unionAxes(axes, node.value.axes), node.over))

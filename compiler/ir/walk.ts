@@ -1,5 +1,5 @@
 /** Walks over the tensor IR's DAG, and look-ups in it. */
-import type { Node, TensorOperand, TensorProgram } from './tensor.ts'
+import type { ContractNode, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
 /** The operand of a name that the program has. */
 export const operandNamed = ({ operands }: Pick<TensorProgram, 'operands'>, name: string): TensorOperand =>
@@ -11,9 +11,10 @@ export function children(node: Node): readonly Node[] {
     case 'scalar':
     case 'const':
     case 'size':
+    case 'accumulator':
       return []
     case 'contract':
-      return [node.a, node.b]
+      return node.terms.flatMap(({ a, b }) => [a, b])
     case 'reduce':
     case 'cast':
       return [node.value]
@@ -55,10 +56,13 @@ export function topological(roots: Iterable<Node>, stops?: ReadonlySet<Node>): r
   return order
 }
 
-/** Names of the input operands that `roots` read, in order of first use, leaving out what only `stops` read. */
-export function operandsOf(roots: readonly Node[], stops: ReadonlySet<Node>): string[] {
+/** Axes that a contraction sums over, of all its terms. */
+export const contracted = ({ terms }: ContractNode): string[] => [...new Set(terms.flatMap(({ over }) => over))]
+
+/** Names of the input operands that `roots` read, in order of first use. */
+export function operandsOf(roots: readonly Node[]): string[] {
   const names = new Set<string>()
-  for (const node of topological(roots, stops)) if (node.kind === 'input') names.add(node.operand)
+  for (const node of topological(roots)) if (node.kind === 'input') names.add(node.operand)
   return [...names]
 }
 

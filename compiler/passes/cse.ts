@@ -31,11 +31,13 @@ function describe(node: Node): string {
     case 'size':
       return `size ${node.axis}`
     case 'contract':
-      return `contract ${node.accumulator} ${node.over}`
+      return `contract ${node.accumulator} ${node.terms.map(({ over }) => over).join(' ')}`
     case 'reduce':
       return `reduce ${node.fn} ${node.over}`
     case 'apply':
       return `${node.op} ${node.type}`
+    case 'accumulator':
+      return `accumulator ${node.index}`
     case 'cast':
       return `cast ${node.to} ${node.type}`
     case 'skip0':

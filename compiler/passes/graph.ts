@@ -10,8 +10,11 @@ function withOperands(node: Node, operands: readonly Node[], all: readonly strin
   if (children(node).every((old, i) => old === operands[i])) return node
   const axes = unionAxes(all, ...operands.map((operand) => operand.axes))
   switch (node.kind) {
-    case 'contract':
-      return { ...node, a: operands[0] as InputNode, b: operands[1] as InputNode }
+    case 'contract': {
+      const inputs = operands as readonly InputNode[]
+      const [first, ...others] = node.terms.map((term, i) => ({ ...term, a: inputs[2 * i]!, b: inputs[2 * i + 1]! }))
+      return { ...node, terms: [first!, ...others] }
+    }
     case 'reduce':
       return { ...node, value: operands[0]!, axes: withoutAxes(axes, node.over) }
     case 'cast':
@@ -25,6 +28,20 @@ function withOperands(node: Node, operands: readonly Node[], all: readonly strin
   }
 }
 
+/** What `rewrite` makes of each node. */
+export function rewriteNodes(
+  program: TensorProgram,
+  replace: (node: Node, old: Node) => Node,
+): ReadonlyMap<Node, Node> {
+  const made = new Map<Node, Node>()
+  const axes = program.axes.map((axis) => axis.name)
+  for (const node of nodesOf(program)) {
+    const operands = children(node).map((operand) => made.get(operand)!)
+    made.set(node, replace(withOperands(node, operands, axes), node))
+  }
+  return made
+}
+
 export function nodesOf(program: TensorProgram): readonly Node[] {
   return topological(program.outputs.map((output) => output.value))
 }
@@ -34,12 +51,7 @@ export function nodesOf(program: TensorProgram): readonly Node[] {
  * its new operands, and the node it was.
  */
 export function rewrite(program: TensorProgram, replace: (node: Node, old: Node) => Node): TensorProgram {
-  const made = new Map<Node, Node>()
-  const axes = program.axes.map((axis) => axis.name)
-  for (const node of nodesOf(program)) {
-    const operands = children(node).map((operand) => made.get(operand)!)
-    made.set(node, replace(withOperands(node, operands, axes), node))
-  }
+  const made = rewriteNodes(program, replace)
   const outputs = program.outputs.map((output) => {
     const value = made.get(output.value)!
     return value === output.value ? output : { ...output, value }

@@ -37,6 +37,12 @@ export function shortForms(program: TensorProgram): ReadonlySet<Node> {
   return found
 }
 
+/** Marks the nodes of a program, given to `rewrite`, that `shortForms` finds. */
+export function markShortForms(program: TensorProgram): (node: Node, old: Node) => Node {
+  const short = shortForms(program)
+  return (node, old) => (node.kind === 'apply' && short.has(old) ? { ...node, short: true } : node)
+}
+
 function find(program: TensorProgram): ReadonlySet<Node> {
   if (program.accuracy !== 'default') return new Set()
   const roots = program.outputs.map(({ value }) => value)

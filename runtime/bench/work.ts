@@ -19,8 +19,9 @@ export function workOf(program: TensorProgram, extents: Extents): Work {
   let arithmetic: Arithmetic | null = null
   for (const node of topological(program.outputs.map(({ value }) => value))) {
     if (node.kind !== 'contract') continue
-    operations += 2 * over([...node.axes, ...node.over])
-    arithmetic ??= arithmeticOf(dtypeOf(node.a.operand), dtypeOf(node.b.operand))
+    for (const term of node.terms) operations += 2 * over([...node.axes, ...term.over])
+    const [{ a, b }] = node.terms
+    arithmetic ??= arithmeticOf(dtypeOf(a.operand), dtypeOf(b.operand))
   }
   return { operations, bytes: trafficBytes(program, extents), arithmetic }
 }

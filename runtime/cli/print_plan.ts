@@ -1,4 +1,5 @@
 /** The plan of an instance as text: budgets and choices, an operand a line. */
+import { depthText } from '../../compiler/classes/matmul.ts'
 import type { Plan } from '../../codegen/index.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
@@ -22,7 +23,7 @@ function sm100Lines(plan: Sm100Plan): string[] {
   const { gemm, design, instance } = plan
   return [
     `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}`,
-    `axes m=${gemm.m} n=${gemm.n} k=${gemm.k}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
+    `axes m=${gemm.m} n=${gemm.n} k=${depthText(gemm)}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
     `tile ${plan.tile.join('x')}, kind ${plan.mma}, descriptor 0x${(plan.instructionDescriptor >>> 0).toString(16).padStart(8, '0')}`,
     `threads ${plan.threads}, shared memory ${plan.smemBytes} B, TMEM ${plan.tmemColumns} columns`,
     `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B, ${plan.accumulators} accumulator(s), sub-tiles of ${plan.epilogue.subtileColumns} columns`,
@@ -34,7 +35,7 @@ function sm90Lines(plan: Sm90Plan): string[] {
   const { gemm, design, instance, mma, registers } = plan
   return [
     `target ${instance.target}, ${plan.warpgroups} consumer warpgroup(s), ${design.consumers}, cluster ${design.cluster.join('x')}${plan.splits > 1 ? `, k split in ${plan.splits}` : ''}`,
-    `axes m=${gemm.m} n=${gemm.n} k=${gemm.k}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
+    `axes m=${gemm.m} n=${gemm.n} k=${depthText(gemm)}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
     `tile ${plan.tile.join('x')}, wgmma m64n${plan.tile[1]}k${mma.k} ${mma.d}.${mma.a}.${mma.b}, ${plan.rowBlocks} block(s) of 64 rows for each warpgroup`,
     `threads ${plan.threads}, shared memory ${plan.smemBytes} B, registers ${registers.consumer} for consumers${registers.producer === null ? '' : `, ${registers.producer} for the producer`}`,
     `stages ${plan.stages} of ${plan.stageBytes} B, ${plan.stagingSlots} staging slots of ${plan.epilogue.stagingSlotBytes} B for each warp, sub-tiles of ${plan.epilogue.subtileColumns} columns`,
@@ -46,7 +47,7 @@ function sm80Lines(plan: Sm80Plan): string[] {
   const { gemm, instance, mma, warps, warpTile } = plan
   return [
     `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}`,
-    `axes m=${gemm.m} n=${gemm.n} k=${gemm.k}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
+    `axes m=${gemm.m} n=${gemm.n} k=${depthText(gemm)}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
     `tile ${plan.tile.join('x')}, mma.sync m16n8k${mma.k} ${mma.d}.${mma.a}.${mma.b}`,
     `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,
     `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B over them, sub-tiles of ${plan.epilogue.subtileColumns} columns`,

@@ -123,7 +123,8 @@ function overlapReason(
   if (other.role === 'output') return 'both are written'
   if (!same) return 'they are not the very same tensor'
   for (const node of topological(program.outputs.map(({ value }) => value))) {
-    const reads = node.kind === 'contract' && (node.a.operand === other.name || node.b.operand === other.name)
+    const reads =
+      node.kind === 'contract' && node.terms.some(({ a, b }) => a.operand === other.name || b.operand === other.name)
     if (reads) return 'it is an operand of a contraction, read after parts of it are overwritten'
     if (
       node.kind === 'reduce' &&

@@ -62,8 +62,9 @@ export function estimateSimt(program: TensorProgram, tile: readonly [number, num
   for (const output of program.outputs) {
     elements = Math.max(elements, over(output.value.axes))
     for (const node of topological([output.value])) {
-      if (node.kind === 'contract' || node.kind === 'reduce') steps = Math.max(steps, Math.ceil(over(node.over) / SIMT_STEP))
-      if (node.kind === 'contract') work += over([...node.axes, ...node.over]) * (node.accumulator === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1)
+      const loops = node.kind === 'contract' ? node.terms : node.kind === 'reduce' ? [node] : []
+      for (const loop of loops) steps = Math.max(steps, Math.ceil(over(loop.over) / SIMT_STEP))
+      if (node.kind === 'contract') for (const term of node.terms) work += over([...node.axes, ...term.over]) * (node.accumulator === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1)
       else if (node.kind === 'reduce') work += over([...node.axes, ...node.over])
       else if (node.kind === 'apply') work += over(node.axes) * (CHEAP.has(node.op) ? OPERATION_CYCLES : FUNCTION_CYCLES)
     }

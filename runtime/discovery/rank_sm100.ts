@@ -2,6 +2,7 @@
  * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
  * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
  */
+import { depthOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { Machine } from './machine.ts'
 import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
@@ -70,13 +71,13 @@ export class Sm100Costs {
   } // prettier-ignore
 
   #problem(extents: Extents): Problem {
-    const { gemm, design, program } = this.#plans[0]!
+    const { gemm, design, program, tile } = this.#plans[0]!
     const [rows, columns] = design.operands === 'ba' ? [gemm.n, gemm.m] : [gemm.m, gemm.n]
     const { dramBytes, launchCycles, loadLatency } = this.#machine
     return {
       m: extents[rows]!,
       n: extents[columns]!,
-      k: extents[gemm.k]!,
+      k: depthOf(gemm, extents, tile[2]),
       l: gemm.l === null ? 1 : extents[gemm.l]!,
       dram: launchCycles + loadLatency + trafficBytes(program, extents) / dramBytes,
     }

@@ -2,6 +2,7 @@
  * Costs of SM80 kernels, a roofline with waves: the slower of MMAs, shared memory and L2 for each k tile, then the epilogue,
  * for as many CTAs side by side as an SM holds; under the limit of DRAM.
  */
+import { depthOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { Machine } from './machine.ts'
@@ -22,7 +23,7 @@ const GATHER_BYTES = 8
 export function estimateSm80(plan: Sm80Plan, extents: Extents, machine: Machine): Estimate {
   const { gemm, tile, warps, warpTile, perSm, a, b } = plan
   const [tileM, tileN, tileK] = tile
-  const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, extents[gemm.k]!]
+  const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, depthOf(gemm, extents, tileK)]
   const l = gemm.l === null ? 1 : extents[gemm.l]!
   const tiles = Math.ceil(m / tileM) * Math.ceil(n / tileN) * l
   const slots = machine.sms * perSm

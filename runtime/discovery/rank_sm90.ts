@@ -2,6 +2,7 @@
  * Costs of SM90 kernels: waves of clusters, each the slower of its MMAs and its loads, and the epilogue where nothing runs over
  * it; under the limits of L2 and DRAM.
  */
+import { depthOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
@@ -64,7 +65,7 @@ export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine)
   const { gemm, cluster, tile, design, splits } = plan
   const [tileM, tileN, tileK] = tile
   const [clusterM, clusterN] = cluster.shape
-  const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, extents[gemm.k]!]
+  const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, depthOf(gemm, extents, tileK)]
   const l = gemm.l === null ? 1 : extents[gemm.l]!
   const units = Math.ceil(m / (tileM * clusterM)) * Math.ceil(n / (tileN * clusterN)) * l
   const capacity = Math.max(1, machine.gpcs.reduce((sum, sms) => sum + Math.floor(sms / cluster.size), 0))

@@ -153,7 +153,7 @@ const SM90: readonly GoldenCase[] = [
   sm90('cluster 1x2', gemm(), [128, 128], { design: cluster(1, 2), plan: { a: { slices: 2 }, b: [{ slices: 1 }] } }),
   sm90('gather A', gemm({ a: 'bf16', unaligned: ['A'] }), [128, 64], { whole, plan: { a: gather, b: [tma] } }),
   sm90('gather everything', gemm({ a: 'e4m3', out: 'f16', unaligned: all }), [64, 64], { plan: { a: gather, b: [gather], ...direct } }),
-  sm90('ba', gemm({ a: 'bf16' }), [128, 16], { design: { operands: 'ba' }, plan: { gemm: { a: 'B', m: 'n' } } }),
+  sm90('ba', gemm({ a: 'bf16' }), [128, 16], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
   sm90('swiglu', SWIGLU, [128, 128], { plan: { b: [tma, tma] } }),
   sm90('amax', AMAX, [128, 128], { whole, plan: reduced(1) }),
   sm90('amax ping-pong', AMAX, [64, 128], { design: pingpong, plan: reduced(1) }),
@@ -198,7 +198,7 @@ const SM80: readonly GoldenCase[] = [
   sm80('reduced', of(REDUCED), [64, 64], { plan: reduced(5) }),
   sm80('swiglu', SWIGLU, [128, 64]),
   sm80('f16 accumulator', of(HALF), [128, 128], { plan: { accumulator: 'f16' } }),
-  sm80('ba', gemm({ a: 'bf16' }), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { a: 'B', m: 'n' } } }),
+  sm80('ba', gemm({ a: 'bf16' }), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
   sm80('optional batch', BATCH, [64, 64], { plan: { gemm: { l: 'l' } } }),
   sm80('2 stages', gemm(), [64, 64], { design: { stages: 2 }, plan: { stages: 2 } }),
 ] // prettier-ignore
@@ -235,7 +235,7 @@ const SM100: readonly GoldenCase[] = [
   sm100('f16 accumulator', of(HALF), [128, 64], { plan: { accumulator: 'f16' } }),
   sm100('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
   sm100('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...direct } }),
-  sm100('ba', gemm(), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { a: 'B', m: 'n' } } }),
+  sm100('ba', gemm(), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
   sm100('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
   sm100('3 stages', gemm(), [128, 128], { design: { stages: 3 }, plan: { stages: 3 } }),
 ] // prettier-ignore

@@ -88,7 +88,7 @@ export class ProgramBuilder {
     const [left, right] = [this.input(a), this.input(b)]
     const axes = this.#ordered([...left.axes, ...right.axes].filter((axis) => !over.includes(axis)))
     const type = accumulator === 'f16' ? 'f32' : accumulator
-    return { kind: 'contract', a: left, b: right, over, accumulator, type, axes, span: null }
+    return { kind: 'contract', terms: [{ a: left, b: right, over }], accumulator, type, axes, span: null }
   }
 
   reduce(fn: ReduceNode['fn'], over: readonly string[], value: Node): ReduceNode {

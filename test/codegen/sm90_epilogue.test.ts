@@ -10,7 +10,7 @@ import { planSm90, type Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
-import { bound, gemmOf } from '../compiler/support.ts'
+import { bound, graphOf } from '../compiler/support.ts'
 import { chain, FLOATS, HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'
 
 const SOURCES = {
@@ -112,7 +112,7 @@ describe('planning', () => {
   ] as const)('a split k of %s warpgroups in a cluster of %s is refused', (consumers, cluster) => {
     const program = bound(SOURCES.fused)
     const design: Sm90Design = { kind: 'sm90', consumers, tile: [128, 64, 64], cluster, operands: 'ab', stages: 'auto' } // prettier-ignore
-    expect(planSm90({ program, target: 'sm_90a', design }, gemmOf(program))).toMatchObject({ code: 'KTL2904' })
+    expect(planSm90({ program, target: 'sm_90a', design }, graphOf(program))).toMatchObject({ code: 'KTL2904' })
   })
 
   test('two operands are fetched, more are loaded', () => {
@@ -130,7 +130,7 @@ function planned(
     kernel === 'elements' ? bound(ELEMENTS, { divisibility: { A: 'element', D: 'element' } }) : bound(SOURCES[kernel])
   const { dtype } = program.operands[0]!
   const design: Sm90Design = { kind: 'sm90', consumers, tile: [m, n, 128 / DTYPES[dtype].storageBytes], cluster: [1, 1, 1], operands: 'ab', stages: 'auto' } // prettier-ignore
-  const plan = planSm90({ program, target: 'sm_90a', design }, gemmOf(program))
+  const plan = planSm90({ program, target: 'sm_90a', design }, graphOf(program))
   if (!('kind' in plan)) throw new Error(`${plan.code} ${plan.reason}`)
   return plan
 }

@@ -12,7 +12,7 @@ import {
   type DTypeName,
   type Tensor,
 } from '../../runtime/index.ts'
-import { bound, gemmOf } from '../compiler/support.ts'
+import { bound, graphOf } from '../compiler/support.ts'
 
 const KERNEL = `kernel rows(A: f16[m, k], B: f16[n, k], a: bf16[n], b: f32[n], c: i8[n], s: f32) -> D: f32[m, n] {
   D = sum[k](A * B) + a + skip0(s) * b + c
@@ -104,7 +104,7 @@ describe('planning', () => {
   const planned = (tile: readonly [number, number], consumers: Sm90Design['consumers'], splits = 1): Sm90Plan => {
     const design: Sm90Design = { kind: 'sm90', consumers, tile: [...tile, 64], cluster: [1, 1, splits], operands: 'ab', stages: 'auto' }
     const program = bound(schedule('reassociate'))
-    const plan = planSm90({ program, target: 'sm_90a', design }, gemmOf(program))
+    const plan = planSm90({ program, target: 'sm_90a', design }, graphOf(program))
     if (!('kind' in plan)) throw new Error(`${plan.code} ${plan.reason}`)
     return plan
   }

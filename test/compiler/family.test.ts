@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { bindKernel } from '../../compiler/bind.ts'
-import { classify } from '../../compiler/classify.ts'
+import { classify } from '../../compiler/classes/contraction.ts'
+import { matmulOf } from '../../compiler/classes/matmul.ts'
 import { choices, countChoices, orderChoices } from '../../compiler/family.ts'
 import { designsOf } from '../../compiler/schedule.ts'
 import { checked, family, GEMM, program } from './helpers.ts'
@@ -84,16 +85,19 @@ test('without `mma`, the rows of the tile choose it', () => {
   ]) // prettier-ignore
 })
 
-test('classify names the parts of a GEMM by what the output says', () => {
-  const gemm = classify(program(GEMM))
-  expect(gemm).toMatchObject({ kind: 'gemm', l: 'l', m: 'm', n: 'n', k: 'k', a: 'A', products: [{ b: 'B' }] })
-  const swapped = classify(program('kernel f(X: f16[p, q], Y: f16[q, r]) -> D: f32[r, p] { D = sum[q](X * Y) }'))
-  expect(swapped).toMatchObject({ kind: 'gemm', l: null, m: 'r', n: 'p', k: 'q', a: 'Y', products: [{ b: 'X' }] })
+test('the parts of a matrix product are named by what the output says', () => {
+  const read = (text: string): unknown => {
+    const graph = classify(program(text))
+    return graph.kind === 'tiles' ? matmulOf(graph, 'ab') : graph
+  }
+  expect(read(GEMM)).toMatchObject({ l: 'l', m: 'm', n: 'n', segments: [{ k: 'k', a: 'A', b: ['B'] }] })
+  const swapped = 'kernel f(X: f16[p, q], Y: f16[q, r]) -> D: f32[r, p] { D = sum[q](X * Y) }'
+  expect(read(swapped)).toMatchObject({ l: null, m: 'r', n: 'p', segments: [{ k: 'q', a: 'Y', b: ['X'] }] })
   expect(classify(program('kernel f(X: f32[i]) -> Y: f32[i] { Y = X * 2 }')).kind).toBe('elementwise')
   expect(classify(program('kernel f(X: f32[i, j]) -> Y: f32[i] { Y = sum[j](X) }')).kind).toBe('general')
   const swiglu =
     'kernel f(A: bf16[m, k], B: bf16[k, f], C: bf16[k, f]) -> H: bf16[m, f] { H = sum[k](A * B) * sum[k](A * C) }'
-  expect(classify(program(swiglu))).toMatchObject({ kind: 'gemm', n: 'f', a: 'A', products: [{ b: 'B' }, { b: 'C' }] })
+  expect(read(swiglu)).toMatchObject({ n: 'f', segments: [{ a: 'A', b: ['B', 'C'] }], accumulators: ['f32', 'f32'] })
 })
 
 test('binding sets dtypes, orders and divisibility', () => {

@@ -1,7 +1,8 @@
 /** Shortcuts from `.ktl` text to the IRs, for tests of the later stages. */
 import { bindKernel, type Binding } from '../../compiler/bind.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
-import { classify, type GemmShape } from '../../compiler/classify.ts'
+import { classify } from '../../compiler/classes/contraction.ts'
+import type { TileGraph } from '../../compiler/ir/graph.ts'
 import type { KernelFamily } from '../../compiler/family.ts'
 import type { Rejection, Sm100Design } from '../../compiler/instance.ts'
 import { isRejection } from '../../compiler/rejection.ts'
@@ -37,14 +38,14 @@ export const design = (tile: readonly [number, number], rest: Partial<Sm100Desig
   ...rest,
 })
 
-export function gemmOf(program: TensorProgram): GemmShape {
+export function graphOf(program: TensorProgram): TileGraph {
   const shape = classify(program)
-  if (shape.kind !== 'gemm') throw new Error(`not a GEMM: ${JSON.stringify(shape)}`)
+  if (shape.kind !== 'tiles') throw new Error(`no tile graph: ${JSON.stringify(shape)}`)
   return shape
 }
 
 export function tryPlan(program: TensorProgram, tiling: Sm100Design): Sm100Plan | Rejection {
-  return planSm100({ program, target: 'sm_100a', design: tiling }, gemmOf(program))
+  return planSm100({ program, target: 'sm_100a', design: tiling }, graphOf(program))
 }
 
 export function planned(program: TensorProgram, tiling: Sm100Design): Sm100Plan {

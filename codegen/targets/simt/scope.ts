@@ -1,7 +1,6 @@
 /** Values at one point of the generated code: loads at the current indices, and loops of contractions and reductions. */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
 import { REDUCTIONS } from '../../../compiler/ops.ts'
-import { shortForms } from '../../../compiler/passes/short_forms.ts'
 import type { ContractNode, InputNode, Node, ReduceNode, TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { children, operandNamed } from '../../../compiler/ir/walk.ts'
 import {
@@ -91,7 +90,7 @@ export class Scope {
   #expressions(nodes: readonly Node[]): string[] {
     const { functions, temporaries, program, out } = this.#context
     const { accuracy } = program
-    const context = { functions, temporaries, emitted: this.#emitted, accuracy, short: shortForms(program) }
+    const context = { functions, temporaries, emitted: this.#emitted, accuracy }
     const { statements, values } = emitExpressions(nodes, (leaf) => this.#leaf(leaf), context)
     out.lines(statements, { ktl: nodes[0]?.span ?? null, note: 'elementwise' })
     return values
@@ -136,10 +135,12 @@ export class Scope {
 
   #contract(node: ContractNode, condition: string | null): void {
     const sum = this.#declare(node, literal(node.type, 0).text)
-    this.#loops(node.over, condition, () => {
-      const product = accumulate(this.#context, node.type, sum, factor(this.#context, node.a), factor(this.#context, node.b)) // prettier-ignore
-      this.#context.out.line(product, { ktl: node.span, note: 'contraction' })
-    })
+    for (const { a, b, over } of node.terms) {
+      this.#loops(over, condition, () => {
+        const product = accumulate(this.#context, node.type, sum, factor(this.#context, a), factor(this.#context, b))
+        this.#context.out.line(product, { ktl: node.span, note: 'contraction' })
+      })
+    }
     finishAccumulator(this.#context, node, sum)
   }
 

@@ -11,7 +11,7 @@ type LoadFragments = Extract<TileOp, { op: 'load_fragments' }>
 function elementAddress(c: EmitContext, { operand }: OperandPlan, k: string, free: string): string {
   const { names } = c
   const terms = operand.axes.map((axis) => {
-    const at = axis === names.gemm.k ? k : axis === names.gemm.l ? 'at.l' : free
+    const at = axis === names.gemm.segments[0].k ? k : axis === names.gemm.l ? 'at.l' : free
     return axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
   })
   return `${names.operand(operand.name)} + ${terms.join(' + ')}`
@@ -60,7 +60,7 @@ function copyElements(op: CopyTile, c: EmitContext): void {
   const where = note(c, `copy ${op.operand}`)
   const [span, rows] = plan.boxExtents
   const threads = 32 * c.role!.warps
-  const along = plan.operand.order.at(-1) === c.names.gemm.k
+  const along = plan.operand.order.at(-1) === c.names.gemm.segments[0].k
   c.wrappers.add('cp_async_4')
   c.out.line('#pragma unroll 4')
   c.out.block(`for (u32 i = threadIdx.x; i < ${rows * span}; i += ${threads})`, () => {

@@ -10,6 +10,8 @@ import { DTYPES } from '../../dtypes.ts'
 import type { Instance, Rejection, SimtDesign, TargetArch } from '../../instance.ts'
 import type { ComputeType, ContractNode, InputNode, Node, Output, TensorProgram } from '../../ir/tensor.ts'
 import { lacksConversion } from '../../conversions.ts'
+import { rewrite } from '../../passes/graph.ts'
+import { markShortForms } from '../../passes/short_forms.ts'
 import { rejection } from '../../rejection.ts'
 import { children, operandNamed } from '../../ir/walk.ts'
 
@@ -65,7 +67,7 @@ const ELEMENTWISE_THREADS = 256
 
 /** The design's tile has at most 1024 elements (the schedule's rule). KTL2904 for formats that are not lowered. */
 export function planSimt(instance: Instance): SimtPlan | Rejection {
-  const { program } = instance
+  const program = rewrite(instance.program, markShortForms(instance.program))
   const design = instance.design as SimtDesign
   const [tileM, tileN] = design.tile
   const late = unsupportedDType(program, instance.target)
@@ -131,13 +133,18 @@ function planTile(
 ): SimtTile | null {
   const nodes = contractionsAtElement(outputs.map((output) => output.value))
   const first = nodes[0]
-  if (!first || nodes.some((node) => node.over.length !== 1 || node.over[0] !== first.over[0])) return null
-  const k = first.over[0]!
+  if (
+    !first ||
+    nodes.some(({ terms: [term, more] }) => more || term.over.length !== 1 || term.over[0] !== first.terms[0].over[0])
+  )
+    return null
+  const [{ a, b, over }] = first.terms
+  const k = over[0]!
   const carried = (input: InputNode) => operandNamed(program, input.operand).axes
   const only = (a: InputNode, b: InputNode) =>
     axes.filter((x) => carried(a).includes(x) && !carried(b).includes(x)).at(-1)
   // The axis contiguous in the output is the column: neighbouring threads store neighbouring elements.
-  const [x, y] = [only(first.a, first.b), only(first.b, first.a)]
+  const [x, y] = [only(a, b), only(b, a)]
   if (x === undefined || y === undefined) return null
   const [m, n] = axes.indexOf(x) < axes.indexOf(y) ? [x, y] : [y, x]
   const buffers: TileBuffer[] = []
@@ -154,7 +161,8 @@ function planTile(
   }
   const contractions: TileContraction[] = []
   for (const node of nodes) {
-    const [row, column] = carried(node.a).includes(m) ? [node.a, node.b] : [node.b, node.a]
+    const [term] = node.terms
+    const [row, column] = carried(term.a).includes(m) ? [term.a, term.b] : [term.b, term.a]
     const rows = buffer(row, 'rows')
     const columns = buffer(column, 'columns')
     if (!rows || !columns) return null

@@ -10,7 +10,7 @@ export function epilogueRole(plan: Sm100Plan): TileOp[] {
   const { outputs, reductions } = epilogue
   const subtile: TileOp[] = [
     ...auxLoads(epilogue, ['full', 'row']),
-    { op: 'tmem_load', products: plan.gemm.products.length },
+    { op: 'tmem_load', products: plan.gemm.accumulators.length },
     {
       op: 'last_subtile',
       body: [

@@ -5,7 +5,8 @@
  * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import type { GemmShape } from '../../classify.ts'
+import { matmulOf } from '../../classes/matmul.ts'
+import type { TileGraph } from '../../ir/graph.ts'
 import type { Instance, Rejection, Sm100Design } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
@@ -13,14 +14,7 @@ import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } f
 import { instructionDescriptor, mmaKindOf, type MmaKind } from './mma.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
-import {
-  ALIGNMENT_SLACK,
-  GATHER_WARPS,
-  MAX_STAGES,
-  orientedGemm,
-  SMEM_LIMIT,
-  type TensorCorePlan,
-} from '../tensor_core/plan.ts'
+import { ALIGNMENT_SLACK, GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 
 const TMEM_COLUMNS = 512
 /** Work items that the scheduler asks for ahead. */
@@ -41,11 +35,11 @@ export interface Sm100Plan extends TensorCorePlan {
   readonly tmemColumns: number
 }
 
-/** `shape` is what `classify` found in the instance's program. */
-export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rejection {
+/** `graph`: that of the instance's program. */
+export function planSm100(instance: Instance, graph: TileGraph): Sm100Plan | Rejection {
   const { program } = instance
   const design = instance.design as Sm100Design
-  const gemm = orientedGemm(shape, design.operands)
+  const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const [tileM, tileN] = design.tile
   if (!legalTile(design)) return rejection('KTL4511', { m: tileM, n: tileN })
@@ -56,7 +50,7 @@ export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rej
   const inputs = planOperands(program, gemm, cluster, { a: ctaRows, b: tileN / pair })
   if (isRejection(inputs)) return inputs
   const { a, b } = inputs
-  const { accumulator } = gemm.products[0]!.contraction
+  const accumulator = gemm.accumulators[0]!
   const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
   const kind = mmaOf(program, gemm, mmaKindOf, { oneOrder: true })
   if (isRejection(kind)) return kind
@@ -64,7 +58,7 @@ export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rej
 
   const epilogue = planEpilogue(program, gemm, accumulatorLayout(design))
   if (isRejection(epilogue)) return epilogue
-  const perAccumulator = gemm.products.length * epilogue.layout.columns
+  const perAccumulator = gemm.accumulators.length * epilogue.layout.columns
   const accumulators = Math.min(2, Math.floor(TMEM_COLUMNS / perAccumulator))
   if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator, limit: TMEM_COLUMNS })
 
@@ -87,8 +81,7 @@ export function planSm100(instance: Instance, shape: GemmShape): Sm100Plan | Rej
     tile: [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes],
     ctaRows,
     cluster,
-    a,
-    b,
+    ...inputs,
     mma: kind.kind,
     accumulator,
     instructionDescriptor: instructionDescriptor(kind, { a: aType, b: bType, accumulator, aMajor: a.major, bMajor: b[0]!.major, m: tileM, n: tileN }),

@@ -2,15 +2,15 @@
  * Planning for SM80: instance → budgets (warps, registers, stages), or a rejection with its reason. The kernels run on every
  * later device too. Facts: PTX ISA 9.7.14 (mma.sync, ldmatrix), 9.7.9.25 (cp.async).
  */
-import type { GemmShape } from '../../classify.ts'
+import { matmulOf } from '../../classes/matmul.ts'
+import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, Sm80Design, TargetArch } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import type { TensorOperand } from '../../ir/tensor.ts'
 import { planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
-import { gathersAny, stageBytesOf } from '../tensor_core/operands.ts'
-import { ALIGNMENT_SLACK, orientedGemm, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
+import { ALIGNMENT_SLACK, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { warpMmaFormOf, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
@@ -51,25 +51,24 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly perSm: number
 }
 
-/** `shape` is what `classify` found in the instance's program. */
-export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejection {
+/** `graph`: that of the instance's program. */
+export function planSm80(instance: Instance, graph: TileGraph): Sm80Plan | Rejection {
   const { program, target } = instance
   const design = instance.design as Sm80Design
-  const gemm = orientedGemm(shape, design.operands)
+  const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const [tileM, tileN, tileK] = design.tile
-  const products = gemm.products.length
-  const { accumulator } = gemm.products[0]!.contraction
-  const operand = (name: string): TensorOperand => operandNamed(program, name)
-  const aType = operand(gemm.a).dtype
+  const products = gemm.accumulators.length
+  const accumulator = gemm.accumulators[0]!
+  const aType = operandNamed(program, gemm.segments[0].a).dtype
   const mma = mmaOf(program, gemm, warpMmaFormOf, { oneOrder: false })
   if (isRejection(mma)) return mma
   if (target === 'sm_80' && mma.minCc > 80) return rejection('KTL4531', { dtype: aType })
 
-  const a = planSm80Operand(operand(gemm.a), gemm.m, gemm.k, tileM, tileK)
-  const b = gemm.products.map((product) => planSm80Operand(operand(product.b), gemm.n, gemm.k, tileN, tileK))
+  const inputs = planLoops(program, gemm, (side, operand, free, k) => planSm80Operand(operand, free, k, side === 'a' ? tileM : tileN, tileK))
+  if (isRejection(inputs)) return inputs
   // Chunks on their way through registers take their share.
-  const gathers = gathersAny({ a, b })
+  const gathers = gathersAny(inputs)
   const maxCells = gathers ? Math.min(mma.maxCells, GATHERING_CELLS) : mma.maxCells
   const cellsOf = ([m, n]: Division): number => (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : 1)
   // Two sets, each 4 registers for 16 rows of A and 2 for 8 columns of every B.
@@ -85,7 +84,7 @@ export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejec
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
 
-  const stageBytes = stageBytesOf({ a, b })
+  const stageBytes = stageBytesOf(inputs)
   const warpCount = warps[0] * warps[1]
   // Sub-tiles of outputs lie over the stages, which the epilogue finds empty.
   const bytesFor = (stages: number): number => ALIGNMENT_SLACK + Math.max(stages * stageBytes, warpCount * epilogue.stagingSlotBytes)
@@ -106,8 +105,7 @@ export function planSm80(instance: Instance, shape: GemmShape): Sm80Plan | Rejec
     tile: design.tile,
     ctaRows: tileM,
     cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
-    a,
-    b,
+    ...inputs,
     mma,
     accumulator,
     mmaSteps: (tileK * DTYPES[aType].storageBytes) / MMA_K_BYTES,

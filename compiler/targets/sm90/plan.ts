@@ -2,7 +2,8 @@
  * Planning for SM90: instance → budgets (shared memory, registers, stages, boxes, descriptors), or a rejection with its
  * reason. Facts: PTX ISA 9.7.15 (wgmma), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
-import type { GemmShape } from '../../classify.ts'
+import { matmulOf } from '../../classes/matmul.ts'
+import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import { splitFits, type Instance, type Rejection, type Sm90Design } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
@@ -18,7 +19,7 @@ import {
 } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
-import { ALIGNMENT_SLACK, MAX_STAGES, orientedGemm, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { ALIGNMENT_SLACK, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
@@ -76,19 +77,19 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly registers: RegisterSplit
 }
 
-/** `shape` is what `classify` found in the instance's program. */
-export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejection {
+/** `graph`: that of the instance's program. */
+export function planSm90(instance: Instance, graph: TileGraph): Sm90Plan | Rejection {
   const { program } = instance
   const design = instance.design as Sm90Design
-  const gemm = orientedGemm(shape, design.operands)
+  const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const [tileM, tileN] = design.tile
   const [clusterM, clusterN, splits] = design.cluster
-  const products = gemm.products.length
+  const products = gemm.accumulators.length
   const pingpong = design.consumers === 'pingpong'
   const warpgroups = pingpong || tileM > BLOCK_ROWS ? 2 : 1
   const rowBlocks = tileM / BLOCK_ROWS / (pingpong ? 1 : warpgroups)
-  const { accumulator } = gemm.products[0]!.contraction
+  const accumulator = gemm.accumulators[0]!
   const cells = (products * rowBlocks * tileN) / (accumulator === 'f16' ? 4 : 2)
   if (cells > MAX_ACCUMULATORS) return rejection('KTL4521', { cells, limit: MAX_ACCUMULATORS })
   if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
@@ -96,7 +97,7 @@ export function planSm90(instance: Instance, shape: GemmShape): Sm90Plan | Rejec
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 
-  const aType = operandNamed(program, gemm.a).dtype
+  const aType = operandNamed(program, gemm.segments[0].a).dtype
   const mma = mmaOf(program, gemm, wgmmaFormOf, { oneOrder: true })
   if (isRejection(mma)) return mma
 

@@ -3,7 +3,7 @@
  * leaves, and how many columns a warp holds at once.
  */
 import { DTYPES } from '../../dtypes.ts'
-import type { GemmShape } from '../../classify.ts'
+import type { Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { ComputeType, Node, ScalarOperand, TensorOperand, TensorProgram } from '../../ir/tensor.ts'
@@ -91,7 +91,7 @@ export const tmaOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.f
 const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>>()
 
 /** Rejections: KTL2904, 2925, 2927 (forms that are not lowered), 4514 (contiguous batch axis). */
-export function planEpilogue(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+export function planEpilogue(program: TensorProgram, gemm: Matmul, layout: AccumulatorLayout): EpiloguePlan | Rejection {
   let plans = planned.get(program)
   if (!plans) planned.set(program, (plans = new Map()))
   const key = `${gemm.m} ${Object.values(layout).join(' ')}`
@@ -100,25 +100,24 @@ export function planEpilogue(program: TensorProgram, gemm: GemmShape, layout: Ac
   return plan
 } // prettier-ignore
 
-function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+function makePlan(program: TensorProgram, gemm: Matmul, layout: AccumulatorLayout): EpiloguePlan | Rejection {
   const operand = (name: string): TensorOperand => operandNamed(program, name)
-  const contractions = new Set<Node>(gemm.products.map((product) => product.contraction))
   const elementwise: { operand: TensorOperand; value: Node }[] = []
   const reductions: ReductionPlan[] = []
-  for (const output of program.outputs) {
-    const reduction = planReduction(operand(output.operand), output.value, gemm)
+  for (const store of gemm.stores) {
+    const reduction = planReduction(store, gemm)
     if (reduction) reductions.push(reduction)
-    else elementwise.push({ operand: operand(output.operand), value: output.value })
+    else elementwise.push({ operand: store.operand, value: store.reduction ?? store.value })
   }
   const values = [...elementwise, ...reductions].map(({ value }) => value)
-  const reduced = topological(values, contractions).find((node) => node.kind === 'reduce')
+  const reduced = topological(values).find((node) => node.kind === 'reduce')
   if (reduced?.kind === 'reduce') {
     const form = `a reduction over \`${reduced.over.join(', ')}\` on the tensor cores`
     return rejection('KTL2904', { form, help: 'the kernel runs on the CUDA cores' })
   }
 
   const aux: AuxPlan[] = []
-  for (const name of operandsOf(values, contractions)) {
+  for (const name of operandsOf(values)) {
     const plan = planAux(operand(name), gemm)
     if (isRejection(plan)) return plan
     aux.push(plan)
@@ -128,7 +127,7 @@ function makePlan(program: TensorProgram, gemm: GemmShape, layout: AccumulatorLa
 
   const along = (shape: AuxPlan['shape']): ComputeType[] => aux.filter((a) => a.shape === shape).map((a) => DTYPES[a.operand.dtype].compute)
   const held = [
-    ...(layout.held === 'row' ? gemm.products.map(({ contraction }) => contraction.type) : []),
+    ...(layout.held === 'row' ? gemm.accumulators.map((type) => DTYPES[type].compute) : []),
     ...along('full'),
     ...values.map((value) => value.type),
   ]
@@ -167,7 +166,7 @@ function widthFor(perColumn: number, outputs: readonly TensorOperand[], layout: 
 /** Patterns by the row they span; a row of 16 bytes is dense. */
 const SWIZZLE_OF_ROW: Readonly<Record<number, StagingSwizzle>> = { 16: 'none', 32: '32B', 64: '64B', 128: '128B' }
 
-function planOutput(operand: TensorOperand, value: Node, gemm: GemmShape, layout: AccumulatorLayout, columns: number): OutputPlan | Rejection {
+function planOutput(operand: TensorOperand, value: Node, gemm: Matmul, layout: AccumulatorLayout, columns: number): OutputPlan | Rejection {
   const missing = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])].find((axis) => !operand.axes.includes(axis))
   if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
   const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
@@ -207,7 +206,7 @@ export function pointerOperand(scalar: ScalarOperand): TensorOperand {
   return { name, role: 'input', dtype, axes: [], order: [], divisibility: 'element', fromEpilogue }
 }
 
-function planAux(operand: TensorOperand, gemm: GemmShape): AuxPlan | Rejection {
+function planAux(operand: TensorOperand, gemm: Matmul): AuxPlan | Rejection {
   const info = DTYPES[operand.dtype]
   if (info.bits < 8) return rejection('KTL2927', { operand: operand.name, dtype: operand.dtype })
   const alongM = operand.axes.includes(gemm.m)

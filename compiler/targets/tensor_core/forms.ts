@@ -1,6 +1,6 @@
 /** Which MMA a target has for the products of a GEMM: what the tables of all targets have in common. */
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
-import type { GemmShape } from '../../classify.ts'
+import type { Matmul } from '../../classes/matmul.ts'
 import type { Accumulator } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
 import { rejection } from '../../rejection.ts'
@@ -27,15 +27,23 @@ export function mmaRowOf<Row extends MmaRow>(rows: readonly Row[], a: DTypeName,
  */
 export function mmaOf<Form extends object>(
   program: TensorProgram,
-  { a, products }: GemmShape,
+  { segments, accumulators }: Matmul,
   formOf: (a: DTypeName, b: DTypeName, accumulator: Accumulator) => Form | null,
   { oneOrder }: { readonly oneOrder: boolean },
 ): Form | Rejection {
-  const aType = operandNamed(program, a).dtype
-  const all = products.map(({ b }) => operandNamed(program, b))
-  const { dtype: bType, order } = all[0]!
-  const { accumulator } = products[0]!.contraction
-  const uniform = all.every((b) => b.dtype === bType && (!oneOrder || b.order.at(-1) === order.at(-1)))
+  const [accumulator] = accumulators as readonly [Accumulator]
+  const [{ a: firstA, b: [firstB] }] = segments // prettier-ignore
+  const [aType, bType] = [operandNamed(program, firstA).dtype, operandNamed(program, firstB!).dtype]
+  const all = segments.flatMap(({ b }) => b).map((b) => operandNamed(program, b))
+  // One order of all operands B of a loop; between loops only what the MMA reads counts, which planning compares.
+  const oneWay = segments.every(({ b }) =>
+    b.every((name) => operandNamed(program, name).order.at(-1) === operandNamed(program, b[0]!).order.at(-1)),
+  )
+  const uniform =
+    (!oneOrder || oneWay) &&
+    accumulators.every((type) => type === accumulator) &&
+    all.every((b) => b.dtype === bType) &&
+    segments.every(({ a }) => operandNamed(program, a).dtype === aType)
   const form = uniform ? formOf(aType, bType, accumulator) : null
   return form ?? rejection('KTL2928', { a: aType, b: all.map(({ dtype }) => dtype).join(', '), accumulator })
 }

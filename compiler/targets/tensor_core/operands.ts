@@ -4,11 +4,12 @@
  *
  * Facts: PTX ISA 9.7.16.4 (matrix descriptors), 9.7.16.10.6 (canonical layouts), 5.5.7 (swizzles).
  */
-import type { GemmShape } from '../../classify.ts'
+import type { Matmul } from '../../classes/matmul.ts'
 import { DTYPES } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
+import { operandNamed } from '../../ir/walk.ts'
 import type { ClusterPlan } from './cluster.ts'
 
 /** Bytes of one row of a tile along its contiguous axis; also the k extent of a stage. */
@@ -57,27 +58,54 @@ export interface OperandPlan {
   readonly descriptor: DescriptorPlan
 }
 
-/** A, and the B of each product. */
+/** A, and the B of each product, of one loop. */
 export interface OperandPlans {
   readonly a: OperandPlan
   readonly b: readonly OperandPlan[]
 }
 
+/** The operands of all loops, and of the first one by name: what a stage holds of them lies alike. */
+export interface LoopPlans extends OperandPlans {
+  readonly loops: readonly OperandPlans[]
+}
+
+/** `plan`: an operand by its free axis and the axis that is stepped through. KTL2904 for loops whose tiles lie differently. */
+export function planLoops(
+  program: TensorProgram,
+  { m, n, segments }: Matmul,
+  plan: (side: 'a' | 'b', operand: TensorOperand, free: string, k: string) => OperandPlan | Rejection,
+): LoopPlans | Rejection {
+  const loops: OperandPlans[] = []
+  for (const { a, b, k } of segments) {
+    const rows = plan('a', operandNamed(program, a), m, k)
+    if (isRejection(rows)) return rows
+    const columns: OperandPlan[] = []
+    for (const name of b) {
+      const planned = plan('b', operandNamed(program, name), n, k)
+      if (isRejection(planned)) return planned
+      columns.push(planned)
+    }
+    loops.push({ a: rows, b: columns })
+  }
+  const [first] = loops as [OperandPlans]
+  const alike = (x: OperandPlan, y: OperandPlan): boolean =>
+    x.source === y.source &&
+    x.major === y.major &&
+    x.tileBytes === y.tileBytes &&
+    x.descriptor.swizzle === y.descriptor.swizzle &&
+    x.copyBytes === y.copyBytes
+  if (loops.some(({ a, b }) => !alike(a, first.a) || b.some((other, i) => !alike(other, first.b[i]!))))
+    return rejection('KTL2904', { form: 'a sum of contractions whose operands lie differently in memory' })
+  return { ...first, loops }
+}
+
 /** `rows`: of a CTA's tile of A, and of B. */
 export function planOperands(
-  { operands }: TensorProgram, gemm: GemmShape, { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
+  program: TensorProgram, matmul: Matmul, { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
   rows: { readonly a: number; readonly b: number }, majors?: 'any' | 'k',
-): OperandPlans | Rejection {
-  const named = (name: string): TensorOperand => operands.find((o) => o.name === name)!
-  const a = planOperand(named(gemm.a), gemm.m, gemm.k, rows.a, clusterN, size === 1, majors)
-  if (isRejection(a)) return a
-  const b: OperandPlan[] = []
-  for (const product of gemm.products) {
-    const planned = planOperand(named(product.b), gemm.n, gemm.k, rows.b, clusterM / pair, size === 1, majors)
-    if (isRejection(planned)) return planned
-    b.push(planned)
-  }
-  return { a, b }
+): LoopPlans | Rejection {
+  const slices = { a: clusterN, b: clusterM / pair }
+  return planLoops(program, matmul, (side, operand, free, k) => planOperand(operand, free, k, rows[side], slices[side], size === 1, majors))
 } // prettier-ignore
 
 /** A and B of one stage of one CTA. */

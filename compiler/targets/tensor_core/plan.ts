@@ -1,11 +1,10 @@
 /** What the plans of all tensor-core backends have: budgets that codegen, recipes and metadata read. */
-import { transposed, type GemmShape } from '../../classify.ts'
-import type { Instance, Rejection } from '../../instance.ts'
-import { rejection } from '../../rejection.ts'
+import type { Matmul } from '../../classes/matmul.ts'
+import type { Instance } from '../../instance.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import type { ClusterPlan } from './cluster.ts'
 import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
-import type { OperandPlan } from './operands.ts'
+import type { LoopPlans, OperandPlan } from './operands.ts'
 
 /** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
 export const SMEM_LIMIT = 232_448
@@ -15,18 +14,15 @@ export const MAX_STAGES = 12
 /** Warps that copy operands which TMA cannot address. */
 export const GATHER_WARPS = 4
 
-export interface TensorCorePlan {
+export interface TensorCorePlan extends LoopPlans {
   readonly instance: Instance
   readonly program: TensorProgram
   /** As the MMA computes it: transposed for `operands ba`. */
-  readonly gemm: GemmShape
+  readonly gemm: Matmul
   readonly tile: readonly [number, number, number]
   /** Rows of the tile that one CTA computes. */
   readonly ctaRows: number
   readonly cluster: ClusterPlan
-  readonly a: OperandPlan
-  /** One for each product. */
-  readonly b: readonly OperandPlan[]
   readonly epilogue: EpiloguePlan
   readonly stages: number
   /** A and B of one stage of one CTA. */
@@ -35,12 +31,6 @@ export interface TensorCorePlan {
   readonly smemBytes: number
   /** CTAs that share an SM; absent: 1. */
   readonly perSm?: number
-}
-
-/** `shape` as a design computes it: `ba` swaps the roles of A and B. */
-export function orientedGemm(shape: GemmShape, operands: 'ab' | 'ba'): GemmShape | Rejection {
-  const gemm = operands === 'ba' ? transposed(shape) : shape
-  return gemm ?? rejection('KTL4518', { products: shape.products.length })
 }
 
 /** Operands that come by TMA, with the names of their tensor maps. */

@@ -1,8 +1,8 @@
 /**
- * Reductions that are outputs of an SM100 kernel, e.g. `amax[m] = max[n](abs(D))`. The epilogue warps leave partial results in a
+ * Reductions that are outputs of a tensor-core kernel, e.g. `amax[m] = max[n](abs(D))`. The epilogue warps leave partial results in a
  * workspace, one for each part of the reduced axes; a second kernel combines the parts in a fixed order.
  */
-import type { GemmShape } from '../../classify.ts'
+import type { Matmul, StoredValue } from '../../classes/matmul.ts'
 import type { Node, ReduceNode, TensorOperand } from '../../ir/tensor.ts'
 
 export interface ReductionPlan {
@@ -16,17 +16,11 @@ export interface ReductionPlan {
 }
 
 /** Null: the output is no reduction of the whole tile. */
-export function planReduction(operand: TensorOperand, value: Node, gemm: GemmShape): ReductionPlan | null {
-  if (value.kind !== 'reduce') return null
-  const tile = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])]
-  const whole = tile.every((axis) => value.value.axes.includes(axis)) && value.value.axes.length === tile.length
-  const kept = tile.filter((axis) => !value.over.includes(axis))
+export function planReduction({ operand, value, reduction }: StoredValue, { l, m, n }: Matmul): ReductionPlan | null {
+  if (reduction === null) return null
+  const tile = [m, n, ...(l ? [l] : [])]
+  const whole = tile.every((axis) => value.axes.includes(axis)) && value.axes.length === tile.length
+  const kept = tile.filter((axis) => !reduction.over.includes(axis))
   if (!whole || kept.length !== operand.axes.length || kept.some((axis) => !operand.axes.includes(axis))) return null
-  return {
-    operand,
-    node: value,
-    value: value.value,
-    keepsM: kept.includes(gemm.m),
-    keepsN: kept.includes(gemm.n),
-  }
+  return { operand, node: reduction, value, keepsM: kept.includes(m), keepsN: kept.includes(n) }
 }

@@ -1,0 +1,146 @@
+/**
+ * Contractions as tiles: tensor programs whose sums are matrix products `[l?, m, over…] x [l?, over…, n]` become a tile graph.
+ * Products that share their left operand go through one loop; a sum of several products goes through one loop after the other,
+ * into one accumulator.
+ */
+import { withoutAxes } from '../check/axes.ts'
+import type { Rejection } from '../instance.ts'
+import type { TileGraph, TileStmt, View } from '../ir/graph.ts'
+import type { AccumulatorNode, ContractNode, ContractTerm, Node, TensorProgram } from '../ir/tensor.ts'
+import { operandNamed } from '../ir/walk.ts'
+import { nodesOf, rewriteNodes } from '../passes/graph.ts'
+import { markShortForms } from '../passes/short_forms.ts'
+import { name } from '../space/ix.ts'
+
+/** No contraction, and no reduction: every element by itself. */
+export interface ElementwiseShape {
+  readonly kind: 'elementwise'
+}
+
+/** Anything else; the reason is why it has no tile graph. */
+export interface GeneralShape extends Rejection {
+  readonly kind: 'general'
+}
+
+export type Classified = TileGraph | ElementwiseShape | GeneralShape
+
+const known = new WeakMap<TensorProgram, Classified>()
+
+/** The tile graph of a program, once for all designs. */
+export function classify(program: TensorProgram): Classified {
+  const found = known.get(program) ?? find(program)
+  known.set(program, found)
+  return found
+}
+
+function find(program: TensorProgram): Classified {
+  const nodes = nodesOf(program)
+  const contractions = nodes.filter((node) => node.kind === 'contract')
+  const [first] = contractions
+  if (!first) {
+    return nodes.some((n) => n.kind === 'reduce')
+      ? general('a reduction without a contraction')
+      : { kind: 'elementwise' }
+  }
+  const products: MatrixProduct[][] = []
+  for (const { terms } of contractions) {
+    const views = terms.map((term) => matrixProduct(program, term))
+    const bad = views.find((view) => 'code' in view)
+    if (bad && 'code' in bad) return bad
+    products.push(views as MatrixProduct[])
+  }
+  const [{ l, m, n }] = products[0]! as [MatrixProduct]
+  const sameTile = products.flat().every((view) => view.l === l && view.m === m && view.n === n)
+  if (!sameTile) return general('contractions over different tiles')
+  const loops = products[0]!.map((product, term) => ({ product, rows: products.map((views) => views[term]) }))
+  const shared = products.every((views) => views.length === loops.length) &&
+    loops.every(({ product, rows }) => rows.every((view) => view!.a === product.a && view!.over.join() === product.over.join()))
+  if (!shared) return general('contractions that share no operand')
+
+  const view = (operand: string): View => ({ operand, at: operandNamed(program, operand).axes.map((axis) => name(axis)) })
+  const carries = contractions.map((_, i) => i)
+  let tiles = 0
+  const body = loops.map(({ product, rows }): TileStmt => {
+    const a = tiles++
+    const columns = rows.map((row) => ({ tile: tiles++, operand: row!.b }))
+    return {
+      kind: 'loop',
+      over: product.over,
+      carries,
+      body: [
+        { kind: 'load', tile: a, view: view(product.a) },
+        ...columns.map(({ tile, operand }): TileStmt => ({ kind: 'load', tile, view: view(operand) })),
+        ...columns.map(({ tile }, accumulator): TileStmt => ({ kind: 'mma', accumulator, a, b: tile })),
+      ],
+    }
+  })
+  const values = finished(program, contractions)
+  let count = 0
+  for (const { operand, value } of program.outputs) {
+    const node = values.get(value)!
+    const id = count++
+    body.push({ kind: 'map', value: id, node: node.kind === 'reduce' ? node.value : node })
+    const stored = node.kind === 'reduce' ? count++ : id
+    if (node.kind === 'reduce') body.push({ kind: 'reduce', value: stored, of: id, node })
+    body.push({ kind: 'store', value: stored, view: view(operand) })
+  }
+  return {
+    kind: 'tiles',
+    program,
+    domain: { rows: m, columns: n, batch: l },
+    accumulators: contractions.map(({ accumulator }) => accumulator),
+    body,
+  }
+} // prettier-ignore
+
+/** The program's values with accumulators in place of contractions, functions in their short forms where these suffice. */
+function finished(program: TensorProgram, contractions: readonly ContractNode[]): ReadonlyMap<Node, Node> {
+  const index = new Map(contractions.map((node, i) => [node as Node, i]))
+  const short = markShortForms(program)
+  return rewriteNodes(program, (node, old): Node => {
+    if (node.kind === 'contract') {
+      const { type, axes, span, accumulator } = node
+      return { kind: 'accumulator', index: index.get(old)!, accumulator, type, axes, span } satisfies AccumulatorNode
+    }
+    return short(node, old)
+  })
+}
+
+interface MatrixProduct {
+  readonly l: string | null
+  readonly m: string
+  readonly n: string
+  readonly over: readonly string[]
+  /** The operand that carries m, and the one that carries n. */
+  readonly a: string
+  readonly b: string
+}
+
+function matrixProduct(program: TensorProgram, { a: left, b: right, over }: ContractTerm): MatrixProduct | GeneralShape {
+  const axes = program.axes.map((axis) => axis.name).filter((axis) => !over.includes(axis) && (left.axes.includes(axis) || right.axes.includes(axis)))
+  let batch = axes.filter((axis) => left.axes.includes(axis) && right.axes.includes(axis))
+  let rows = withoutAxes(left.axes, [...batch, ...over])
+  let columns = withoutAxes(right.axes, [...batch, ...over])
+  const stores = program.operands.filter(({ role }) => role === 'output')
+  if (batch.length === 0 && rows.length + columns.length === 3) {
+    // One operand has a batch, the other is the same for all of it. The batch is what the output has first.
+    const order = stores.find((o) => axes.every((axis) => o.axes.includes(axis)))?.axes ?? axes
+    const wide = rows.length === 2 ? rows : columns
+    batch = [[...wide].sort((x, y) => order.indexOf(x) - order.indexOf(y))[0]!]
+    rows = withoutAxes(rows, batch)
+    columns = withoutAxes(columns, batch)
+  }
+  if (batch.length > 1) return general('a contraction with several batch axes')
+  if (rows.length !== 1 || columns.length !== 1) return general('a contraction that is no matrix product')
+  // The output's logical order says which free axis is m: the one that comes first.
+  const [x, y] = [rows[0]!, columns[0]!]
+  const output = stores.find((o) => o.axes.includes(x) && o.axes.includes(y))
+  const swapped = output !== undefined && output.axes.indexOf(x) > output.axes.indexOf(y)
+  const [m, n] = swapped ? [y, x] : [x, y]
+  const [a, b] = swapped ? [right.operand, left.operand] : [left.operand, right.operand]
+  return { l: batch[0] ?? null, m, n, over, a, b }
+} // prettier-ignore
+
+function general(what: string): GeneralShape {
+  return { kind: 'general', code: 'KTL2904', reason: `${what} is not lowered to tensor cores yet` }
+}

@@ -1,0 +1,93 @@
+/**
+ * A tile graph read as matrix products: what designs that load tiles of A and B and multiply them plan from. A *segment* is a serial
+ * loop; its tiles of A and B go through the same ring of stages as those of the segments before it.
+ */
+import type { Accumulator } from '../dtypes.ts'
+import type { Rejection } from '../instance.ts'
+import type { TileGraph } from '../ir/graph.ts'
+import type { Node, ReduceNode, TensorOperand } from '../ir/tensor.ts'
+import { operandNamed } from '../ir/walk.ts'
+import { rejection } from '../rejection.ts'
+
+export interface Segment {
+  /** The operand with rows m, and for each accumulator the one with columns n. */
+  readonly a: string
+  readonly b: readonly string[]
+  /** The axis that is walked in steps, and those that are walked one by one around it, outermost first. */
+  readonly k: string
+  readonly outer: readonly string[]
+}
+
+export interface StoredValue {
+  readonly operand: TensorOperand
+  /** Elementwise over the tile; what is reduced, where `reduction` is set. */
+  readonly value: Node
+  readonly reduction: ReduceNode | null
+}
+
+export interface Matmul {
+  readonly graph: TileGraph
+  /** Batch axis; null: none. */
+  readonly l: string | null
+  readonly m: string
+  readonly n: string
+  readonly segments: readonly [Segment, ...Segment[]]
+  readonly accumulators: readonly Accumulator[]
+  readonly stores: readonly StoredValue[]
+}
+
+const known = new WeakMap<TileGraph, Map<string, Matmul | Rejection>>()
+
+/** The products of a graph as a design computes them: `ba` as their transpose, rows for columns and A for B. KTL4518. */
+export function matmulOf(graph: TileGraph, operands: 'ab' | 'ba'): Matmul | Rejection {
+  const kept = known.get(graph) ?? new Map<string, Matmul | Rejection>()
+  known.set(graph, kept)
+  const found = kept.get(operands) ?? (operands === 'ab' ? read(graph) : transposed(read(graph)))
+  kept.set(operands, found)
+  return found
+}
+
+function read(graph: TileGraph): Matmul {
+  const { program, domain, accumulators, body } = graph
+  const segments = body.flatMap((stmt): Segment[] => {
+    if (stmt.kind !== 'loop') return []
+    const operands = new Map(stmt.body.flatMap((inner) => (inner.kind === 'load' ? [[inner.tile, inner.view.operand] as const] : [])))
+    const mmas = stmt.body.flatMap((inner) => (inner.kind === 'mma' ? [inner] : []))
+    const [a, b] = [operands.get(mmas[0]!.a)!, mmas.map((mma) => operands.get(mma.b)!)]
+    const k = steppedAxis([a, ...b].map((operand) => operandNamed(program, operand)), stmt.over)
+    return [{ a, b, k, outer: stmt.over.filter((axis) => axis !== k) }]
+  })
+  const maps = new Map(body.flatMap((stmt) => (stmt.kind === 'map' ? [[stmt.value, stmt.node] as const] : [])))
+  const reductions = new Map(body.flatMap((stmt) => (stmt.kind === 'reduce' ? [[stmt.value, stmt] as const] : [])))
+  const stores = body.flatMap((stmt): StoredValue[] => {
+    if (stmt.kind !== 'store') return []
+    const reduction = reductions.get(stmt.value)
+    const value = maps.get(reduction ? reduction.of : stmt.value)!
+    return [{ operand: operandNamed(program, stmt.view.operand), value, reduction: reduction?.node ?? null }]
+  })
+  const [first, ...others] = segments
+  return { graph, l: domain.batch, m: domain.rows, n: domain.columns, segments: [first!, ...others], accumulators, stores }
+} // prettier-ignore
+
+/** Along which tiles have their span: what an operand has contiguous, else the last axis. */
+const steppedAxis = (operands: readonly TensorOperand[], over: readonly string[]): string =>
+  operands.map(({ order }) => order.at(-1)!).find((axis) => over.includes(axis)) ?? over.at(-1)!
+
+/** Elements of k that a tile multiplies, each loop in whole steps of `step`. */
+export function depthOf({ segments }: Matmul, extents: Readonly<Record<string, number>>, step: number): number {
+  const [{ k, outer }, more] = segments
+  if (!more && outer.length === 0) return extents[k]!
+  const steps = segments.map((s) => s.outer.reduce((count, axis) => count * extents[axis]!, Math.ceil(extents[s.k]! / step)))
+  return step * steps.reduce((a, b) => a + b, 0)
+} // prettier-ignore
+
+/** `k`, `r * s * c`, `k + r`: what is summed over. */
+export const depthText = ({ segments }: Matmul): string =>
+  segments.map(({ k, outer }) => [...outer, k].join(' * ')).join(' + ')
+
+function transposed(matmul: Matmul): Matmul | Rejection {
+  const { m, n, segments, accumulators } = matmul
+  if (accumulators.length > 1) return rejection('KTL4518', { products: accumulators.length })
+  const [first, ...others] = segments.map((segment) => ({ ...segment, a: segment.b[0]!, b: [segment.a] }))
+  return { ...matmul, m: n, n: m, segments: [first!, ...others] }
+}
