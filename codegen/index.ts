@@ -8,10 +8,15 @@ import { planSm90, type Sm90Plan } from '../compiler/targets/sm90/plan.ts'
 import type { GeneratedKernel } from './cuda/generated.ts'
 import { generateSimt } from './targets/simt/kernel.ts'
 import { planSimt, type SimtPlan } from '../compiler/targets/simt/plan.ts'
-import { generateSm80 } from './targets/sm80/kernel.ts'
-import { generateSm100 } from './targets/sm100/kernel.ts'
-import { generateSm90 } from './targets/sm90/kernel.ts'
+import { lowerSm100 } from '../compiler/targets/sm100/lower.ts'
+import { lowerSm80 } from '../compiler/targets/sm80/lower.ts'
+import { lowerSm90 } from '../compiler/targets/sm90/lower.ts'
+import { printKernel } from './pipe/kernel.ts'
+import { SM80_TEXT } from './targets/sm80/kernel.ts'
+import { SM100_TEXT } from './targets/sm100/kernel.ts'
+import { SM90_TEXT } from './targets/sm90/kernel.ts'
 import type { TileStmt } from '../compiler/ir/graph.ts'
+import type { TileProgram } from '../compiler/ir/pipe.ts'
 
 export type Plan = Sm100Plan | Sm90Plan | Sm80Plan | SimtPlan
 
@@ -33,19 +38,27 @@ export function planInstance(instance: Instance): Plan | Rejection {
   return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
 }
 
-/** `name` becomes part of the text; it must determine the instance. */
-export function generatePlan(plan: Plan, name: string): GeneratedKernel {
+export const TEXTS = { sm100: SM100_TEXT, sm90: SM90_TEXT, sm80: SM80_TEXT } as const
+
+/** The pipeline program of a plan. */
+export function pipelineOf(plan: Exclude<Plan, SimtPlan>): TileProgram {
   switch (plan.kind) {
     case 'sm100':
-      return generateSm100(plan, name)
+      return lowerSm100(plan)
     case 'sm90':
-      return generateSm90(plan, name)
+      return lowerSm90(plan)
     case 'sm80':
-      return generateSm80(plan, name)
-    case 'simt':
-      return generateSimt(plan, name)
+      return lowerSm80(plan)
   }
 }
+
+/** The text of a pipeline program; tests print edited ones. */
+export const printProgram = (program: TileProgram, name: string): GeneratedKernel =>
+  printKernel(program, name, TEXTS[program.kind])
+
+/** `name` becomes part of the text; it must determine the instance. */
+export const generatePlan = (plan: Plan, name: string): GeneratedKernel =>
+  plan.kind === 'simt' ? generateSimt(plan, name) : printProgram(pipelineOf(plan), name)
 
 export function generate(instance: Instance, name: string): GeneratedKernel | Rejection {
   const plan = planInstance(instance)

@@ -2,80 +2,17 @@
  * What code generation returns: the CUDA text, where each line came from, and how to launch it, as plain data.
  * The runtime packs parameters from the recipe; the emitted C-ABI host launcher is printed from the same recipe.
  */
-import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { LaunchRecipe } from '../../compiler/ir/launch.ts'
 import type { Span } from '../../grammar/ast.ts'
 
-/** `extent`, `stride` … of the tensors passed at launch; every rule is one kernel parameter, in order. */
-export type ParamRule =
-  | TensorMapRule
-  /** Device pointer of an operand; `storage` is its CUDA element type. */
-  | { readonly kind: 'pointer'; readonly operand: string; readonly storage: string; readonly isConst: boolean }
-  /** int64, in elements; 0 when the operand lacks the axis or broadcasts along it. */
-  | { readonly kind: 'stride'; readonly operand: string; readonly axis: string }
-  /** int32 */
-  | { readonly kind: 'extent'; readonly axis: string }
-  /** int32: 1 when the operand carries the axis at this call, else 0 (an optional axis left out broadcasts). */
-  | { readonly kind: 'carries'; readonly operand: string; readonly axis: string }
-  /** A run-time scalar, stored as the compute type of its dtype (f32, f64, i32, u32). */
-  | { readonly kind: 'scalar'; readonly name: string; readonly type: 'f32' | 'f64' | 'i32' | 'u32' }
-  /** int32: tiles walked along m before n advances (L2 locality); a run-time choice. */
-  | { readonly kind: 'tileGroup' }
-  /** Device pointer to a region of the workspace; `storage` is its CUDA element type. */
-  | { readonly kind: 'workspace'; readonly region: string; readonly storage: string }
-
-/** Scratch memory: elements for the product of ceil(extent / per) over the axes; an axis absent at the call counts 1. */
-export interface WorkspaceRegion {
-  readonly name: string
-  readonly elementBytes: number
-  readonly extents: readonly { readonly axis: string; readonly per: number }[]
-}
-
-/**
- * A CUtensorMap (128 bytes, 64-byte aligned, `const __grid_constant__`). Dimension i is `axes[i]`, innermost first;
- * an axis the operand lacks has extent 1. Strides come from the tensor.
- */
-export interface TensorMapRule {
-  readonly kind: 'tensorMap'
-  /** Parameter name. */
-  readonly name: string
-  readonly operand: string
-  readonly dtype: DTypeName
-  readonly axes: readonly string[]
-  readonly box: readonly number[]
-  readonly swizzle: 'none' | '32B' | '64B' | '128B' | '128B_ATOM_32B'
-}
-
-export type GridRule =
-  /**
-   * One cluster for each block of `tiles` (product of ceil(extent / tile) over the axes; an axis absent at the call counts
-   * 1): as many as fit the device at once, which take turns; or `dynamic`: all of them, cancelled as others do their work.
-   */
-  | {
-      readonly kind: 'persistent'
-      readonly dynamic: boolean
-      /** CTAs that share an SM, where clusters have one; absent: 1. */
-      readonly perSm?: number
-      readonly tiles: readonly { readonly axis: string; readonly extent: number }[]
-    }
-  /** Grid-stride over the elements of the largest output: min(limit, ceil(elements / threads)) CTAs. */
-  | { readonly kind: 'elements'; readonly outputs: readonly string[]; readonly perCta: number; readonly limit: number }
-
-export interface LaunchRecipe {
-  readonly entry: string
-  readonly threads: number
-  readonly cluster: readonly [number, number, number]
-  /** Shape of the clusters where the preferred one, `cluster`, does not fit. */
-  readonly fallbackCluster?: readonly [number, number, number]
-  readonly sharedMemBytes: number
-  readonly grid: GridRule
-  readonly params: readonly ParamRule[]
-  /** Regions of the workspace, one after another, each at a multiple of WORKSPACE_ALIGNMENT bytes. */
-  readonly workspace?: readonly WorkspaceRegion[]
-  /** Launched after it in stream order, with the same workspace. */
-  readonly next?: LaunchRecipe
-}
-
-export const WORKSPACE_ALIGNMENT = 256
+export {
+  WORKSPACE_ALIGNMENT,
+  type GridRule,
+  type LaunchRecipe,
+  type ParamRule,
+  type TensorMapRule,
+  type WorkspaceRegion,
+} from '../../compiler/ir/launch.ts'
 
 /** One CUDA line (1-based): the `.ktl` place it computes, the warp role, pipeline stage and barrier it belongs to. */
 export interface SourceMapEntry {

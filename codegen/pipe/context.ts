@@ -51,7 +51,9 @@ const placeOf = (per: Copies | undefined, slots: number, ring: string): string =
 /** Address of the slot that the role's ring variable points at; `ring`: another one over the same slots. */
 export function slotAddress(c: EmitContext, name: string, ring?: string): string {
   const buffer = bufferOf(c.program, name)
-  return `smem + ${constant(name)} + ${placeOf(buffer.per, buffer.slots, ring ?? buffer.ring!)} * ${constant(name)}_SLOT`
+  const index = ring ?? buffer.ring
+  if (index === null) return `smem + ${constant(name)}`
+  return `smem + ${constant(name)} + ${placeOf(buffer.per, buffer.slots, index)} * ${constant(name)}_SLOT`
 }
 
 /** Does any barrier tell apart the phases of this ring? */

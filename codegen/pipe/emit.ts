@@ -18,7 +18,8 @@ import {
   type EmitContext,
 } from './context.ts'
 import { EPILOGUE_EMITTERS } from './emit_epilogue.ts'
-import { emitGather, emitTmaLoad } from './loads.ts'
+import { tileIndex } from '../../compiler/targets/tensor_core/lower_loads.ts'
+import { emitGather, emitTmaLoad, stageBytes } from './loads.ts'
 
 export type OpOf<K extends TileOp['op']> = Extract<TileOp, { op: K }>
 /** A target has emitters of the operations that its lowering uses. */
@@ -53,6 +54,14 @@ export const COMMON_EMITTERS = {
   },
   for_k(op, c) {
     c.out.block('for (u32 k = k_first; k < k_last; ++k)', () => emitOps(op.body, c))
+  },
+  by_loop({ bodies }, c) {
+    const last = bodies.length - 1
+    for (const [i, body] of bodies.entries())
+      c.out.block(i === 0 ? `if (k < k_end0)` : i < last ? `else if (k < k_end${i})` : 'else', () => {
+        if (i > 0) c.out.line(`const u32 ${tileIndex(i)} = k - k_end${i - 1};`)
+        emitOps(body, c)
+      })
   },
   elected(op, c) {
     c.wrappers.add('elect_one')
@@ -101,8 +110,9 @@ export const COMMON_EMITTERS = {
       )
   },
   arrive_expect_tx(op, c) {
-    const ofStage = c.program.cluster.pair > 1 ? '2 * TMA_BYTES' : 'TMA_BYTES'
-    const bytes = op.barrier === 'full' ? ofStage : op.bytes
+    const stage = stageBytes(c.program)
+    const stages = op.bytes / stage
+    const bytes = Number.isInteger(stages) && stages > 0 ? `${stages > 1 ? `${stages} * ` : ''}TMA_BYTES` : op.bytes
     const where = note(c, `expect ${op.barrier}`)
     c.out.line(call(c, 'mbarrier_arrive_expect_tx', barrierAddress(c, op.barrier), bytes), where)
   },

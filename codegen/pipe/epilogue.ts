@@ -5,6 +5,7 @@
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue.ts'
 import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
+import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
 import type { AuxLoad, EpilogueOp, StoreOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
@@ -15,7 +16,7 @@ import type { RegisterTile } from './register_tile.ts'
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
 
 export const operandOf = (c: EmitContext, name: string): TensorOperand => {
-  const { operands, scalars } = c.program.tensor
+  const { operands, scalars } = c.program.source
   return operands.find((o) => o.name === name) ?? pointerOperand(scalars.find((s) => s.name === name)!)
 }
 
@@ -23,7 +24,7 @@ export const operandOf = (c: EmitContext, name: string): TensorOperand => {
 export function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
   const { names } = c
   const terms = operand.axes.map((axis) => {
-    const position = axis === names.gemm.m ? at.m : axis === names.gemm.n ? at.n : 'at.l'
+    const position = axis === names.m ? at.m : axis === names.n ? at.n : 'at.l'
     return `${position} * ${names.stride(operand.name, axis)}`
   })
   return `${names.operand(operand.name)}[${terms.join(' + ') || '0'}]`
@@ -70,7 +71,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
       if (c.program.layout.held === 'row') return elements()
       // Dense and whole, as nearly always: one address, and no test for each value.
       const { subtileColumns } = c.program
-      const stride = c.names.stride(op.operand, c.names.gemm.n)
+      const stride = c.names.stride(op.operand, c.names.n)
       c.out.block(`if (${guarded(`${stride} == 1 && subtile_col + ${subtileColumns} <= N`)})`, () => {
         c.out.line(`const ${DTYPES[operand.dtype].cudaStorage}* dense = &${element(c, operand, { m: 'row', n: 'col' })};`, where)
         c.out.line('#pragma unroll')
@@ -155,14 +156,14 @@ const leafText =
       case 'accumulator':
         return accumulated(c, node, j)
       case 'scalar':
-        return c.program.tensor.scalars.find((s) => s.name === node.operand)!.pointer
+        return c.program.source.scalars.find((s) => s.name === node.operand)!.pointer
           ? c.names.value(node.operand)
           : c.names.scalar(node.operand)
       case 'size':
         return c.names.extent(node.axis)
       case 'input': {
         const { axes } = operandOf(c, node.operand)
-        const [m, n] = [c.names.gemm.m, c.names.gemm.n].map((axis) => axes.includes(axis))
+        const [m, n] = [c.names.m, c.names.n].map((axis) => axes.includes(axis))
         const name = c.names.value(node.operand)
         if (m && n) return `${name}[${j}]`
         if (n) return `${name}[${c.tile.rowIndex(j!)}]`
@@ -196,8 +197,19 @@ export function emitCompute(op: OpOf<'compute'>, c: EmitContext): void {
   })
 }
 
-const valueType = (c: EmitContext, operand: string): ComputeType =>
-  c.program.tensor.outputs.find((o) => o.operand === operand)!.value.type
+const computed = new WeakMap<TileProgram, ReadonlyMap<string, ComputeType>>()
+
+/** Types of the values that a program computes, by operand. */
+function computedTypes(program: TileProgram): ReadonlyMap<string, ComputeType> {
+  const known = computed.get(program)
+  if (known) return known
+  const types = new Map<string, ComputeType>()
+  for (const op of opsOf(program)) if (op.op === 'compute') for (const { operand, value } of op.outputs) types.set(operand, value.type)
+  computed.set(program, types)
+  return types
+} // prettier-ignore
+
+const valueType = (c: EmitContext, operand: string): ComputeType => computedTypes(c.program).get(operand)!
 
 /** Value `j` as the operand's CUDA storage type. */
 export const stored = (c: EmitContext, operand: string, j: string): string =>

@@ -1,9 +1,11 @@
 /** Operands of the epilogue that TMA brings to shared memory, a ring of sub-tiles for each warp, ahead of their use. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
-import type { AuxLoad, EpilogueOp, Fetched, StagingSwizzle } from '../../compiler/ir/pipe_epilogue.ts'
+import type { AuxLoad, EpilogueOp, Fetched } from '../../compiler/ir/pipe_epilogue.ts'
+import { swizzled } from '../../compiler/space/layout.ts'
 import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
 import { expressionText, fromWord, load } from './epilogue.ts'
+import { MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
 
 type Fetch = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
 
@@ -59,14 +61,6 @@ export function emitFetchNext(op: Extract<EpilogueOp, { op: 'fetch_next' }>, c: 
   c.out.line(`if (++${ring} == ${slots}) { ${ring} = 0; ${ring}_phase ^= 1; }`)
 } // prettier-ignore
 
-/** XOR of the 16-byte chunks of the row that a lane reads: 8 rows by matrices, or rows lane / 4 and lane / 4 + 8. */
-const MATRIX_XOR: Readonly<Record<StagingSwizzle, string>> = {
-  none: '', '32B': 'lane / 4 % 2', '64B': 'lane / 2 % 4', '128B': 'lane % 8',
-} // prettier-ignore
-const PAIR_XOR: Readonly<Record<StagingSwizzle, string>> = {
-  none: '', '32B': 'lane / 16', '64B': 'lane / 8 % 4', '128B': 'lane / 4',
-} // prettier-ignore
-
 /** The sub-tile in the ring's slot, as the values of the fragment. */
 export function emitFetchedLoad(op: AuxLoad, fetched: Fetched, operand: TensorOperand, guard: string | null, zero: string, c: EmitContext): void {
   const name = c.names.value(op.operand)
@@ -81,9 +75,8 @@ export function emitFetchedLoad(op: AuxLoad, fetched: Fetched, operand: TensorOp
     c.out.line(`const u32 slot = ${slotAddress(c, fetched.buffer)};`, where)
     c.out.line('#pragma unroll')
     if (bytes === 2 && columns >= 16) {
-      const xor = MATRIX_XOR[fetched.swizzle]
       c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
-        const chunk = xor ? `((2 * i + lane / 16) ^ ${xor})` : '(2 * i + lane / 16)'
+        const chunk = swizzled(fetched.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
         c.out.line(`const uint4 four = ${call0(c, 'ldmatrix_x4', `slot + (lane % 16) * ${pitch} + ${chunk} * 16`)};`, where)
         for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
           value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
@@ -92,8 +85,7 @@ export function emitFetchedLoad(op: AuxLoad, fetched: Fetched, operand: TensorOp
       })
       return
     }
-    const xor = PAIR_XOR[fetched.swizzle]
-    const chunked = (text: string): string => (xor ? `(${text} ^ ${xor})` : text)
+    const chunked = (text: string): string => swizzled(fetched.swizzle, text, PAIR_ROW)
     const [at, inside] =
       bytes === 1 ? [chunked('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)'] : bytes === 2 ? [chunked('(j / 4)'), 'lane % 4 * 4'] : [chunked('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
     c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {

@@ -1,20 +1,22 @@
-/** A tensor-core kernel as one self-contained CUDA C++ file with its launch recipe, from a plan and its tile program. */
+/** A pipeline program as one self-contained CUDA C++ file with its launch recipe: a function of the program, and of nothing else. */
 import { DTYPES } from '../../compiler/dtypes.ts'
+import type { KernelLaunch, LaunchRecipe, ParamRule } from '../../compiler/ir/launch.ts'
+import { opsOf, type Copies, type SetupStep, type TileProgram } from '../../compiler/ir/pipe.ts'
+import { operandNamed } from '../../compiler/ir/walk.ts'
 import type { ClusterPlan } from '../../compiler/targets/tensor_core/cluster.ts'
-import { inputMaps, type TensorCorePlan } from '../../compiler/targets/tensor_core/plan.ts'
-import { descriptorBits } from '../../compiler/targets/tensor_core/operands.ts'
-import type { Copies, SetupStep, TileProgram } from '../../compiler/ir/pipe.ts'
+import { descriptorBits, type DescriptorPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import { printDeviceFunctions } from '../cuda/device_functions.ts'
+import type { GeneratedKernel } from '../cuda/generated.ts'
 import { printFileHeader, printHostLauncher } from '../cuda/host_launcher.ts'
 import { kernelParams } from '../cuda/kernel_params.ts'
 import { cudaIdentifier } from '../cuda/mangle.ts'
 import { SourceBuilder } from '../cuda/source_builder.ts'
-import type { GeneratedKernel, ParamRule } from '../cuda/generated.ts'
-import { emitCombine } from './combine.ts'
+import { combineEntry, emitCombine } from './combine.ts'
 import { constant, hasPhase, ringOf, type EmitContext } from './context.ts'
+import { emitKRange } from './depth.ts'
 import { emitOps, type Emitters } from './emit.ts'
+import { stageBytes } from './loads.ts'
 import { kernelNames } from './names.ts'
-import { launchRecipe } from './recipe.ts'
 import { registerTile } from './register_tile.ts'
 
 export type Define = (text: string, comment?: string, type?: string) => void
@@ -25,40 +27,46 @@ export interface TargetText {
   /** PTX wrappers by name, in the order they are printed. */
   readonly wrappers: Readonly<Record<string, string>>
   /** Constants beside those of all targets. */
-  constants(define: Define): void
+  constants(program: TileProgram, define: Define): void
   /** Statements before the roles, e.g. variables of all of them. */
-  prologue(c: EmitContext): void
+  prologue?(c: EmitContext): void
 }
 
-/** `program`: what the target's lowering made of `plan`; tests edit it. */
-export function printKernel(plan: TensorCorePlan, program: TileProgram, name: string, target: TargetText): GeneratedKernel {
-  const names = kernelNames(plan.program, plan.gemm)
+/** The file of a program as `name`, which must determine it. */
+export function printKernel(program: TileProgram, name: string, target: TargetText): GeneratedKernel {
+  const names = kernelNames(program)
   const entry = cudaIdentifier(name)
-  const recipe = launchRecipe(plan, program, entry)
+  const recipe = named(program.launch, entry)
   const wrappers = new Set<string>(['shared_address'])
   const functions = new Set<string>()
   const definitions = new Map<string, string>()
   const tile = registerTile(program.layout, program.subtileColumns)
   const emitTo = (out: SourceBuilder): void => {
-    const { accuracy } = plan.program
-    const expressions = { functions, temporaries: { count: 0 }, accuracy }
+    const expressions = { functions, temporaries: { count: 0 }, accuracy: program.source.accuracy }
     const c: EmitContext = { program, names, out, wrappers, functions, definitions, tile, emitters: target.emitters, expressions, role: null }
-    emitKernel(plan, recipe.params, entry, c, target)
-    if (recipe.next) emitCombine(out, plan, recipe.next, names, functions)
+    emitKernel(recipe.params, entry, c, target)
+    if (recipe.next) emitCombine(out, program, recipe.next, names, functions)
   }
   // The kernel's text decides which helpers stand above it.
   emitTo(new SourceBuilder())
 
   const file = new SourceBuilder()
-  printFileHeader(file, { name, entry, target: plan.instance.target, program: plan.program, recipe })
+  printFileHeader(file, { name, entry, target: program.target, kernel: program.source.kernel, digest: program.source.digest })
   emitTypes(file)
-  emitConstants(file, plan, program, target)
+  emitConstants(file, program, target)
   for (const text of [...printWrappers(wrappers, target.wrappers), ...definitions.values(), ...printDeviceFunctions(functions)]) file.line(text)
-  emitTileOrigin(file, plan.cluster)
+  emitTileOrigin(file, program.cluster)
   emitTo(file)
-  printHostLauncher(file, { entry, recipe, program: plan.program })
+  printHostLauncher(file, { entry, recipe, program: program.source })
   return { entry, cuda: file.toString(), recipe, sourceMap: file.sourceMap }
 } // prettier-ignore
+
+/** The launch with the entries' names. */
+const named = ({ next, ...launch }: KernelLaunch, entry: string): LaunchRecipe => ({
+  entry,
+  ...launch,
+  ...(next && { next: named(next, combineEntry(entry)) }),
+})
 
 /** Text of the wrappers in `used`, in table order. */
 export function printWrappers(used: ReadonlySet<string>, table: Readonly<Record<string, string>>): string[] {
@@ -77,15 +85,14 @@ struct alignas(64) TensorMap { u64 words[16]; };
 `)
 }
 
-function emitConstants(file: SourceBuilder, plan: TensorCorePlan, program: TileProgram, target: TargetText): void {
-  const [, n, k] = program.tile
-  const { cluster, a, b } = plan
+function emitConstants(file: SourceBuilder, program: TileProgram, target: TargetText): void {
+  const { cluster, domain } = program
   const define: Define = (text, comment = '', type = 'u32') => {
     file.line(`constexpr ${type} ${text};${comment && `  // ${comment}`}`)
   }
   define(
-    `CTA_M = ${plan.ctaRows}, TILE_N = ${n}, TILE_K = ${k}`,
-    `${cluster.pair > 1 ? 'each CTA of a pair has half of the rows of the tile; ' : ''}k is ${k * DTYPES[a.operand.dtype].storageBytes} bytes`,
+    `CTA_M = ${domain.rows.extent}, TILE_N = ${domain.columns.extent}, TILE_K = ${domain.depth}`,
+    `${cluster.pair > 1 ? 'each CTA of a pair has half of the rows of the tile; ' : ''}k is ${depthBytes(program)} bytes`,
   )
   define(
     `CLUSTER_M = ${cluster.shape[0]}, CLUSTER_N = ${cluster.shape[1]}, CLUSTER = ${cluster.size}`,
@@ -98,27 +105,47 @@ function emitConstants(file: SourceBuilder, plan: TensorCorePlan, program: TileP
     )
   if (cluster.pair > 1)
     define('LEADER_MASK = 0xFEFFFFFF', 'of a shared address: the same place in the even CTA of the pair')
-  const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
+  const copied = stageBytes(program)
   if (copied > 0) define(`TMA_BYTES = ${copied}`, 'what TMA brings for one stage of a CTA')
   define(`ROWS_PER_WARP = ${program.layout.rowsPerWarp}`, 'of the tile in the lanes of an epilogue warp')
-  target.constants(define)
-  // mma.sync reads registers.
-  const described = program.kind === 'sm80' ? [] : ([['A', a], ['B', b[0]!]] as const) // prettier-ignore
-  for (const [name, operand] of described) {
-    const { leadingBytes, strideBytes, swizzle } = operand.descriptor
+  target.constants(program, define)
+  for (const [name, { leadingBytes, strideBytes, swizzle, ...rest }] of descriptorsOf(program))
     define(
-      `${name}_LAYOUT = ${hex(descriptorBits(operand.descriptor), 16)}`,
+      `${name}_LAYOUT = ${hex(descriptorBits({ leadingBytes, strideBytes, swizzle, ...rest }), 16)}`,
       `matrix descriptor: LBO ${leadingBytes}, SBO ${strideBytes}, ${swizzle} swizzle`,
       'u64',
     )
-  }
   file.line('')
   file.line('// Shared memory, from the 1024-byte aligned base.')
   for (const b of program.buffers)
-    define(`${constant(b.name)} = ${b.offset}${b.name === 'smem_partials' ? '' : `, ${constant(b.name)}_SLOT = ${b.slotBytes}`}`, `${b.slots} slots${copiesText(b)}: ${b.holds}`) // prettier-ignore
-  for (const b of program.barriers) define(`${constant(b.name)} = ${b.offset}`, `${ringOf(program, b.ring).slots} mbarriers${copiesText(b)}: ${b.meaning}`) // prettier-ignore
+    define(
+      `${constant(b.name)} = ${b.offset}${b.ring === null ? '' : `, ${constant(b.name)}_SLOT = ${b.slotBytes}`}`,
+      `${b.slots} slots${copiesText(b)}: ${b.holds}`,
+    )
+  for (const b of program.barriers)
+    define(
+      `${constant(b.name)} = ${b.offset}`,
+      `${ringOf(program, b.ring).slots} mbarriers${copiesText(b)}: ${b.meaning}`,
+    )
   if (program.tmem) define(`TMEM_SLOT = ${program.tmem.slotOffset}`, 'where tcgen05.alloc leaves the TMEM address')
   file.line('')
+}
+
+/** Matrix descriptors of A and B; mma.sync reads registers. */
+function descriptorsOf(program: TileProgram): readonly (readonly [string, DescriptorPlan])[] {
+  for (const op of opsOf(program)) {
+    if (op.op === 'mma' || op.op === 'wgmma') return [['A', op.aDescriptor], ['B', op.bDescriptor]] // prettier-ignore
+  }
+  return []
+}
+
+/** Bytes of k in a tile of A. */
+function depthBytes(program: TileProgram): number {
+  for (const op of opsOf(program)) {
+    if ((op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile') && op.free === 'm')
+      return program.domain.depth * DTYPES[operandNamed(program.source, op.operand).dtype].storageBytes
+  }
+  return NaN
 }
 
 const copiesText = ({ per }: { readonly per?: Copies }): string =>
@@ -166,7 +193,8 @@ __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 unit
 /** Who this CTA is in its cluster, and whom it shares operands with. */
 function emitCluster(c: EmitContext): void {
   const { out, program } = c
-  const { cluster, dynamic } = program
+  const { cluster, domain } = program
+  const dynamic = domain.walk === 'dynamic'
   if (cluster.size === 1) {
     out.line('const u32 first_work = blockIdx.x;')
     return
@@ -211,15 +239,9 @@ function emitCluster(c: EmitContext): void {
   }
 }
 
-function emitKernel(
-  plan: TensorCorePlan,
-  params: readonly ParamRule[],
-  entry: string,
-  c: EmitContext,
-  target: TargetText,
-): void {
+function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext, target: TargetText): void {
   const { out, program, names } = c
-  out.line(`extern "C" __global__ void __launch_bounds__(${program.threads}, 1)`)
+  out.line(`extern "C" __global__ void __launch_bounds__(${program.launch.threads}, 1)`)
   out.line(`${entry}(`)
   const declared = kernelParams(params, names).map(({ type, name }) => `${type} ${name}`)
   out.line(`    ${declared.join(',\n    ')})`)
@@ -230,16 +252,16 @@ function emitKernel(
     out.line(
       'const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);',
     )
-    out.line(`const u32 works = units_m * units_n${plan.gemm.l !== null ? ' * L' : ''} * CLUSTER;`)
+    out.line(`const u32 works = units_m * units_n${program.domain.batch !== null ? ' * L' : ''} * CLUSTER;`)
     emitCluster(c)
     emitKRange(c)
     out.line('')
-    target.prologue(c)
+    target.prologue?.(c)
     for (const step of program.setup) emitStep(step, c)
     let first = true
     for (const role of program.roles) {
       const last = role.firstWarp + role.warps - 1
-      const alone = 32 * role.warps === program.threads
+      const alone = 32 * role.warps === program.launch.threads
       const test = role.warps === 1 ? `warp == ${role.firstWarp}` : role.firstWarp === 0 ? `warp < ${role.warps}` : `warp >= ${role.firstWarp} && warp <= ${last}` // prettier-ignore
       out.line('')
       out.line(
@@ -249,7 +271,7 @@ function emitKernel(
         for (const ring of role.rings)
           out.line(
             hasPhase(program, ring)
-              ? `u32 ${ring} = ${ring === 'turn' ? 'warpgroup' : 0}, ${ring}_phase = 0;`
+              ? `u32 ${ring} = ${ringOf(program, ring).startsAt ?? 0}, ${ring}_phase = 0;`
               : `u32 ${ring} = 0;`,
           )
         emitOps(role.body, { ...c, role })
@@ -260,19 +282,6 @@ function emitKernel(
     for (const step of program.teardown) emitStep(step, c)
   })
   out.line('}')
-}
-
-/** The k tiles of this CTA. */
-function emitKRange({ out, program: { cluster } }: EmitContext): void {
-  out.line('// Without any k, one tile from outside the tensors is loaded: zeros.')
-  if (cluster.splits === 1) {
-    out.line('const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;')
-    return
-  }
-  out.line('const u32 k_tiles = (K + TILE_K - 1) / TILE_K, share = (k_tiles + CLUSTER - 1) / CLUSTER;')
-  out.line('const bool has_k = cluster_rank * share < k_tiles;')
-  out.line('const u32 k_first = has_k ? cluster_rank * share : k_tiles + 1;')
-  out.line('const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;')
 }
 
 function emitStep(step: SetupStep, c: EmitContext): void {

@@ -1,75 +1,75 @@
 /** How operands reach the stage ring: TMA loads (which slices this CTA loads, and for whom), or copies by warps. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { OperandSwizzle } from '../../compiler/targets/tensor_core/operands.ts'
+import { opsOf, type DepthView, type Gather, type TileProgram, type TmaLoad } from '../../compiler/ir/pipe.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
-import type { Gather, TmaLoad } from '../../compiler/ir/pipe.ts'
+import { operandNamed } from '../../compiler/ir/walk.ts'
+import { mul, name, printIx } from '../../compiler/space/ix.ts'
+import { swizzled, tileElements } from '../../compiler/space/layout.ts'
 import type { LineOrigin } from '../cuda/source_builder.ts'
 import { barrierAddress, call, leaderAddress, note, slotAddress, type EmitContext } from './context.ts'
 
+/** Where along the stepped axis a tile begins, in elements. */
+export const depthOrigin = ({ tile }: DepthView): string => printIx(mul(tile, 'TILE_K'))
+
+/** Bytes that TMA brings for a stage of one CTA; NaN: nothing. */
+export function stageBytes(program: TileProgram): number {
+  const loads = [...opsOf(program)].filter((op): op is TmaLoad => op.op === 'tma_load')
+  const buffers = new Map(loads.map(({ buffer, tile, operand }) => [buffer, tileElements(tile) * DTYPES[operandNamed(program.source, operand).dtype].storageBytes] as const))
+  return buffers.size === 0 ? NaN : [...buffers.values()].reduce((a, b) => a + b, 0)
+} // prettier-ignore
+
 export function emitTmaLoad(op: TmaLoad, c: EmitContext): void {
-  const { plan, free } = op
+  const { tile, free, slices, depth } = op
   const { cluster } = c.program
   const where = note(c, `TMA load ${op.operand}`)
   const batch = c.names.batchCoordinate(op.operand)
-  const multicast = plan.slices > 1
+  const outer = depth.outer.map(({ at }) => printIx(at))
   const barrier = leaderAddress(c, barrierAddress(c, op.barrier))
-  const wrapper = `tma_load_${batch ? 3 : 2}d${cluster.pair > 1 ? '_pair' : ''}${multicast ? '_multicast' : ''}`
+  const wrapper = `tma_load_${(batch ? 3 : 2) + outer.length}d${cluster.pair > 1 ? '_pair' : ''}${slices ? '_multicast' : ''}`
   // Both CTAs of a pair load half of the columns.
-  const origin = free === 'm' ? 'at.m' : cluster.pair > 1 ? `at.n + cluster_rank % 2 * ${plan.rows}` : 'at.n'
+  const origin = free === 'm' ? 'at.m' : cluster.pair > 1 ? `at.n + cluster_rank % 2 * ${tile.rows}` : 'at.n'
   const [step, first] = free === 'm' ? ['row_sharers', 'row_index'] : ['column_sharers', 'column_index']
 
   const load = (slice: string | null, box: string | null): string => {
-    const dst = [slotAddress(c, op.buffer), ...(slice ? [`${slice} * ${plan.sliceBytes}`] : []), ...(box ? [`${box} * ${plan.boxPitch}`] : [])]
-    const part = slice ? ` + ${slice} * ${plan.sliceRows}` : ''
-    const span = box ? ` + ${box} * ${plan.boxExtents[0]}` : ''
-    const coords = plan.major === 'k' ? ['k * TILE_K', origin + part] : [origin + span, `k * TILE_K${part}`]
-    const args = [dst.join(' + '), `&${op.map}`, barrier, ...coords, ...(batch ? [batch] : [])]
-    return call(c, wrapper, ...args, ...(multicast ? [free === 'm' ? 'row_mask' : 'column_mask'] : []))
+    const dst = [slotAddress(c, op.buffer), ...(slice ? [`${slice} * ${slices!.bytes}`] : []), ...(box ? [`${box} * ${tile.pitch}`] : [])]
+    const part = slice ? ` + ${slice} * ${slices!.rows}` : ''
+    const span = box ? ` + ${box} * ${tile.span}` : ''
+    const coords = tile.major === 'k' ? [depthOrigin(depth), origin + part] : [origin + span, `${depthOrigin(depth)}${part}`]
+    const args = [dst.join(' + '), `&${op.map}`, barrier, ...coords, ...(batch ? [batch] : []), ...outer]
+    return call(c, wrapper, ...args, ...(slices ? [free === 'm' ? 'row_mask' : 'column_mask'] : []))
   }
   const boxes = (slice: string | null): void => {
-    if (plan.boxes > 1) c.out.line(`for (u32 i = 0; i < ${plan.boxes}; ++i)`, where).line(`  ${load(slice, 'i')}`, where)
+    if (tile.boxes > 1) c.out.line(`for (u32 i = 0; i < ${tile.boxes}; ++i)`, where).line(`  ${load(slice, 'i')}`, where)
     else c.out.line(load(slice, null), where)
   }
-  if (!multicast) boxes(null)
+  if (!slices) boxes(null)
   else if (cluster.fallback === null) boxes(first)
-  else c.out.block(`for (u32 slice = ${first}; slice < ${plan.slices}; slice += ${step})`, () => boxes('slice'))
+  else c.out.block(`for (u32 slice = ${first}; slice < ${slices.count}; slice += ${step})`, () => boxes('slice'))
 } // prettier-ignore
 
-/** The 16-byte chunk of a row that a pattern puts at chunk `c` of row `r` (PTX ISA 5.5.7). */
-export const SWIZZLED: Readonly<Record<OperandSwizzle, string>> = {
-  '128B': 'c ^ r % 8',
-  '64B': 'c ^ r / 2 % 4',
-  '32B': 'c ^ r / 4 % 2',
-  '128B_ATOM_32B': 'c ^ r % 4 * 2',
-}
+/** Where chunk `c` of row `r` stands. */
+export const chunkPlace = (swizzle: Gather['tile']['swizzle']): string => swizzled(swizzle, 'c', name('r'))
 
 /** One 16-byte chunk of shared memory at a time, zeros outside the tensor: what TMA would leave there. */
 export function emitGather(op: Gather, c: EmitContext): void {
-  const { plan, free } = op
-  const { names } = c
-  const { operand, major } = plan
+  const { tile, free, depth, batch } = op
+  const { major, boxes, span } = tile
+  const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `gather ${op.operand}`)
   const bytes = DTYPES[operand.dtype].storageBytes
   const perChunk = 16 / bytes
-  const kRows = c.program.tile[2]
-  const spanBytes = plan.boxExtents[0] * bytes
   const threads = 32 * c.role!.warps
-  const chunks = spanBytes / 16
-  const perBox = (major === 'k' ? plan.rows : kRows) * chunks
-  const boxes = major === 'k' ? 1 : plan.boxes
+  const chunks = (span * bytes) / 16
+  const perBox = (major === 'k' ? tile.rows : tile.depth) * chunks
   // A chunk lies along k of K-major tiles, along m or n of others: so does memory, unless the tile is transposed.
-  const inner = operand.order.at(-1)
-  const transposes = (major === 'k') !== (inner === names.gemm.segments[0].k)
+  const transposes = (major === 'k') !== (operand.order.at(-1) === depth.axis)
   const total = boxes * perBox
-  // Loads of several chunks are under way at once, as registers allow: each element that is alone takes one.
-  const room = c.program.kind === 'sm80' ? Math.min(4, 32 / perChunk) : transposes ? 1 : 2
-  const batch = Math.max(1, Math.min(room, Math.floor(total / threads)))
   c.wrappers.add('store_shared_v4')
   const place = (): void => {
     c.out.line(`const u32 i = first + s * ${threads};`)
     if (transposes) {
       // Neighbours in memory are in neighbouring rows.
-      c.out.line(`const u32 r = i % ${plan.rows}, c = i / ${plan.rows};`, where)
+      c.out.line(`const u32 r = i % ${tile.rows}, c = i / ${tile.rows};`, where)
     } else {
       const row = boxes > 1 ? `box = i / ${perBox}, r = i % ${perBox} / ${chunks}` : `r = i / ${chunks}`
       c.out.line(`const u32 ${row}, c = i % ${chunks};`, where)
@@ -80,17 +80,17 @@ export function emitGather(op: Gather, c: EmitContext): void {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 s = 0; s < ${batch}; ++s)`, () => {
       place()
-      const along = `${boxes > 1 ? `box * ${plan.boxExtents[0]} + ` : ''}c * ${perChunk}`
+      const along = `${boxes > 1 ? `box * ${span} + ` : ''}c * ${perChunk}`
       const [k, f] = major === 'k' ? [along, 'r'] : ['r', along]
-      c.out.line(`const u32 k_at = k * TILE_K + ${k}, free_at = at.${free} + ${f};`)
+      c.out.line(`const u32 k_at = ${depthOrigin(depth)} + ${k}, free_at = at.${free} + ${f};`)
       c.out.line('u32* words = chunks[s];')
-      if (transposes) gatherAcross(c, operand, free, bytes, where)
-      else gatherAlong(c, operand, free, bytes, where)
+      if (transposes) gatherAcross(c, operand, op, bytes, where)
+      else gatherAlong(c, operand, op, bytes, where)
     })
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 s = 0; s < ${batch}; ++s)`, () => {
       place()
-      const dst = `${slotAddress(c, op.buffer, op.ring)}${boxes > 1 ? ` + box * ${plan.boxPitch}` : ''} + r * ${spanBytes} + (${SWIZZLED[plan.descriptor.swizzle]}) * 16`
+      const dst = `${slotAddress(c, op.buffer, op.ring)}${boxes > 1 ? ` + box * ${tile.pitch}` : ''} + r * ${span * bytes} + ${chunkPlace(tile.swizzle)} * 16`
       const store = `store_shared_v4(${dst}, chunks[s][0], chunks[s][1], chunks[s][2], chunks[s][3]);`
       c.out.line(total % (batch * threads) === 0 ? store : `if (i < ${total}) ${store}`, where)
     })
@@ -100,36 +100,49 @@ export function emitGather(op: Gather, c: EmitContext): void {
 const RAW = { 1: 'unsigned char', 2: 'u16', 4: 'u32' } as const
 type Bytes = keyof typeof RAW
 
+/** Where a tile's element lies along an axis of its operand. */
+export function positionIn(c: EmitContext, depth: DepthView, axis: string, k: string, free: string): string {
+  const outer = depth.outer.find((o) => o.axis === axis)
+  return axis === depth.axis ? k : outer ? printIx(outer.at) : axis === c.names.l ? 'at.l' : free
+}
+
 /** Offset of the element at `k` and `free_at`. `unit`: the axis whose stride is 1. */
-function gatheredFrom(c: EmitContext, operand: TensorOperand, unit: string | null, k: string): string {
+function gatheredFrom(
+  c: EmitContext,
+  operand: TensorOperand,
+  depth: DepthView,
+  unit: string | null,
+  k: string,
+): string {
   const { names } = c
   const terms = operand.axes.map((axis) => {
-    const at = axis === names.gemm.segments[0].k ? k : axis === names.gemm.l ? 'at.l' : 'free_at'
+    const at = positionIn(c, depth, axis, k, 'free_at')
     return axis === unit ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
   })
   return terms.join(' + ')
 }
 
 /** Elements of a chunk one by one. */
-function gatherAcross(c: EmitContext, operand: TensorOperand, free: 'm' | 'n', bytes: number, where: LineOrigin): void {
+function gatherAcross(c: EmitContext, operand: TensorOperand, { free, depth }: Gather, bytes: number, where: LineOrigin): void {
   const base = `reinterpret_cast<const ${RAW[bytes as Bytes]}*>(${c.names.operand(operand.name)})`
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 e = 0; e < ${16 / bytes}; ++e)`, () => {
-    const inside = `k_at + e < K && free_at < ${free === 'm' ? 'M' : 'N'}`
-    c.out.line(`const u32 bits = ${inside} ? ${base}[${gatheredFrom(c, operand, null, 'k_at + e')}] : 0;`, where)
+    const inside = `k_at + e < ${c.names.extent(depth.axis)} && free_at < ${free === 'm' ? 'M' : 'N'}`
+    c.out.line(`const u32 bits = ${inside} ? ${base}[${gatheredFrom(c, operand, depth, null, 'k_at + e')}] : 0;`, where)
     c.out.line(`words[e / ${4 / bytes}] |= bits << ${8 * bytes} * (e % ${4 / bytes});`)
   })
 } // prettier-ignore
 
 /** A chunk that lies in one piece, at any address: aligned words, shifted into place. Near an edge element by element. */
-function gatherAlong(c: EmitContext, operand: TensorOperand, free: 'm' | 'n', bytes: number, where: LineOrigin): void {
+function gatherAlong(c: EmitContext, operand: TensorOperand, { free, depth }: Gather, bytes: number, where: LineOrigin): void {
   const extent = free === 'm' ? 'M' : 'N'
+  const k = c.names.extent(depth.axis)
   const unit = operand.order.at(-1)!
-  const [inner, end, outside] = unit === c.names.gemm.segments[0].k ? ['k_at', 'K', `free_at < ${extent}`] : ['free_at', extent, 'k_at < K']
+  const [inner, end, outside] = unit === depth.axis ? ['k_at', k, `free_at < ${extent}`] : ['free_at', extent, `k_at < ${k}`]
   const raw = RAW[bytes as Bytes]
   const [perChunk, perWord] = [16 / bytes, 4 / bytes]
   c.out.block(`if (${outside} && ${inner} < ${end})`, () => {
-    c.out.line(`const ${raw}* from = reinterpret_cast<const ${raw}*>(${c.names.operand(operand.name)}) + ${gatheredFrom(c, operand, unit, 'k_at')};`, where)
+    c.out.line(`const ${raw}* from = reinterpret_cast<const ${raw}*>(${c.names.operand(operand.name)}) + ${gatheredFrom(c, operand, depth, unit, 'k_at')};`, where)
     const fits = bytes === 4 ? `${inner} + 4 <= ${end}` : `${inner} >= ${perWord} && ${inner} + ${perChunk + perWord} <= ${end}`
     c.out.block(`if (${fits})`, () => {
       if (bytes === 4) {

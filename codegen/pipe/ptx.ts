@@ -104,7 +104,7 @@ export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
 export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   prefetch_map: asm('void prefetch_map(const TensorMap* map)', 'prefetch.tensormap [%0];', '"l"(map)'), // prettier-ignore
   ...Object.fromEntries(
-    [2, 3].flatMap((rank) =>
+    [2, 3, 4, 5].flatMap((rank) =>
       [{}, { pair: true }, { multicast: true }, { pair: true, multicast: true }].map((form) => [
         `tma_load_${rank}d${'pair' in form ? '_pair' : ''}${'multicast' in form ? '_multicast' : ''}`,
         tmaLoad(rank, form),

@@ -2,7 +2,14 @@
  * Which elements of a sub-tile the values of a lane are. Values are numbered j = 0 … count - 1; texts are CUDA expressions of j,
  * which the unrolled loops make constants.
  */
+import { div, mod, name as ixName } from '../../compiler/space/ix.ts'
 import type { AccumulatorLayout } from '../../compiler/targets/tensor_core/epilogue.ts'
+
+/** The row of a sub-tile that a lane is in, as layouts count rows: of `row`s, of fragments (the other is 8 below), of ldmatrix and stmatrix. */
+const LANE = ixName('lane', 32)
+export const LANE_ROW = LANE
+export const PAIR_ROW = div(LANE, 4)
+export const MATRIX_ROW = mod(LANE, 16)
 
 export interface RegisterTile {
   /** Values of a lane. */

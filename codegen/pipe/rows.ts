@@ -18,7 +18,7 @@ export function emitLoadRows(op: LoadRows, c: EmitContext): void {
   const where = note(c, `load ${op.operand}`)
   const pairs = c.program.layout.columns / 8
   const perPair = storageBytes === 4 ? 2 : 1
-  const stride = c.names.stride(op.operand, c.names.gemm.n)
+  const stride = c.names.stride(op.operand, c.names.n)
   const at = (n: string): string => element(c, operand, { m: '0', n: `(${n})` })
   const forPairs = (body: () => void): void => {
     c.out.line('#pragma unroll')

@@ -1,7 +1,10 @@
 /** Values of a sub-tile from registers to shared memory, in the layout that TMA stores from. */
-import type { EpilogueOp, StagingSwizzle } from '../../compiler/ir/pipe_epilogue.ts'
+import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
+import { name } from '../../compiler/space/ix.ts'
+import { swizzled } from '../../compiler/space/layout.ts'
 import { bufferOf, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue.ts'
+import { LANE_ROW, MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
@@ -16,11 +19,6 @@ export function emitStageWrite(op: StageWrite, c: EmitContext): void {
   if (c.program.layout.held === 'row') stageRows(op, c)
   else stageFragment(op, c)
 }
-
-/** XOR of a lane's 16-byte chunks: bits 4… of an address with bits 7… (PTX ISA 5.5.7). */
-const SWIZZLE_XOR: Readonly<Record<StagingSwizzle, string>> = {
-  none: '', '32B': 'lane / 4 % 2', '64B': 'lane / 2 % 4', '128B': 'lane % 8',
-} // prettier-ignore
 
 function stageRows(op: StageWrite, c: EmitContext): void {
   const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
@@ -39,23 +37,20 @@ function stageRows(op: StageWrite, c: EmitContext): void {
     // One row per lane; 16-byte chunks move by the swizzle's XOR, which spreads the lanes over the banks.
     c.wrappers.add('store_shared_v4')
     const pitch = columns * op.bytes
-    const xor = SWIZZLE_XOR[op.swizzle]
     const perWord = 4 / op.bytes
     const words = [0, 1, 2, 3].map((w) => word(c, op, `${4 * perWord} * i`, w * perWord))
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${pitch / 16}; ++i)`, () => {
       for (const [w, text] of words.entries()) c.out.line(`const u32 w${w} = ${text};`, where)
-      c.out.line(`store_shared_v4(slot + lane * ${pitch} + ${xor ? `(i ^ ${xor})` : 'i'} * 16, w0, w1, w2, w3);`, where)
+      c.out.line(
+        `store_shared_v4(slot + lane * ${pitch} + ${swizzled(op.swizzle, 'i', LANE_ROW)} * 16, w0, w1, w2, w3);`,
+        where,
+      )
     })
   }
   if (rows < 32) c.out.block(`if (lane < ${rows})`, write)
   else c.out.line('{').indented(write).line('}')
 }
-
-/** The same of a row of 8 that a lane is in: its rows are 8 apart, so that both have one place in the pattern. */
-const FRAGMENT_XOR: Readonly<Record<StagingSwizzle, string>> = {
-  none: '', '32B': 'lane / 16', '64B': 'lane / 8 % 4', '128B': 'lane / 4',
-} // prettier-ignore
 
 /** Rows lane / 4 and lane / 4 + 8, columns in pairs. */
 function stageFragment(op: StageWrite, c: EmitContext): void {
@@ -72,17 +67,15 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
       return
     }
     const pitch = columns * op.bytes
-    const xor = FRAGMENT_XOR[op.swizzle]
-    const chunk = (text: string): string => (xor ? `(${text} ^ ${xor})` : text)
-    if (op.bytes === 2 && columns >= 16 && c.program.kind !== 'sm80') {
+    const chunk = (text: string): string => swizzled(op.swizzle, text, PAIR_ROW)
+    if (op.matrices) {
       // Four 8 x 8 matrices: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8.
       c.wrappers.add('stmatrix_x4')
-      const matrixXor = { none: '', '32B': 'lane / 4 % 2', '64B': 'lane / 2 % 4', '128B': 'lane % 8' }[op.swizzle]
       c.out.line(`const u32 matrix_row = slot + (lane % 16) * ${pitch};`, where)
       c.out.line('#pragma unroll')
       c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
         const words = [0, 2, 4, 6].map((offset) => word(c, op, '8 * i', offset))
-        const at = matrixXor ? `((2 * i + lane / 16) ^ ${matrixXor})` : '(2 * i + lane / 16)'
+        const at = swizzled(op.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
         c.out.line(`stmatrix_x4(matrix_row + ${at} * 16, ${words.join(', ')});`, where)
       })
       return
@@ -107,11 +100,6 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
   }).line('}')
 } // prettier-ignore
 
-/** The pattern's XOR of row `r`. */
-const ROW_XOR: Readonly<Record<StagingSwizzle, string>> = {
-  none: '', '32B': 'r / 4 % 2', '64B': 'r / 2 % 4', '128B': 'r % 8',
-} // prettier-ignore
-
 /** Lines of the sub-tile from shared memory, 16 bytes by each lane at a time; what is cut by the edge element by element. */
 export function emitRowStore(op: Extract<EpilogueOp, { op: 'row_store' }>, c: EmitContext): void {
   const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
@@ -122,14 +110,13 @@ export function emitRowStore(op: Extract<EpilogueOp, { op: 'row_store' }>, c: Em
   const chunks = pitch / 16
   const perChunk = 16 / op.bytes
   const raw = { 1: 'unsigned char', 2: 'u16', 4: 'u32' }[op.bytes as 1 | 2 | 4]
-  const xor = ROW_XOR[op.swizzle]
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 i = lane; i < ${lines * chunks}; i += 32)`, () => {
     c.out.line(`const u32 r = i / ${chunks}, c = i % ${chunks};`, where)
     const [m, n] = alongN ? ['r', `c * ${perChunk}`] : [`c * ${perChunk}`, 'r']
     c.out.line(`const u32 at_m = warp_row + ${m}, at_n = subtile_col + ${n};`, where)
     c.out.block('if (at_m < M && at_n < N)', () => {
-      const address = `${slotAddress(c, op.buffer)} + r * ${pitch} + ${xor ? `(c ^ ${xor})` : 'c'} * 16`
+      const address = `${slotAddress(c, op.buffer)} + r * ${pitch} + ${swizzled(op.swizzle, 'c', name('r'))} * 16`
       c.out.line(`const uint4 chunk = ${call0(c, 'load_shared_v4', address)};`, where)
       c.out.line(`${raw}* to = reinterpret_cast<${raw}*>(&${element(c, operand, { m: 'at_m', n: 'at_n' })});`, where)
       const left = alongN ? 'N - at_n' : 'M - at_m'

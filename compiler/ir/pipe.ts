@@ -1,23 +1,30 @@
 /**
- * Tile IR: an explicit warp-specialised program. What synchronises with what is visible here, one operation per
- * wait, arrival, fence, copy and MMA, so that codegen is a table from operation to CUDA text, the printed form can be reviewed
- * like a schedule, and a test can remove any one operation.
+ * Pipeline program: an explicit warp-specialised program, complete with its memory map and its launch. What synchronises with what is
+ * visible here, one operation per wait, arrival, fence, copy and MMA, so that codegen is a table from operation to CUDA text, the
+ * printed form can be reviewed like a schedule, and a test can remove any one operation.
  *
- * Names of rings, barriers and buffers are identifiers of ours, never user text.
+ * Names of rings, barriers and buffers are identifiers of ours, never user text, and mean nothing: what differs has a field.
  */
-import type { TensorProgram } from './tensor.ts'
-import type { EpilogueOp } from './pipe_epilogue.ts'
-import type { ClusterPlan, PerCluster } from '../targets/tensor_core/cluster.ts'
-import type { AccumulatorLayout } from '../targets/tensor_core/epilogue.ts'
+import type { TargetArch } from '../instance.ts'
+import type { Domain } from '../space/domain.ts'
+import type { Ix } from '../space/ix.ts'
+import type { SharedTile } from '../space/layout.ts'
 import type { MmaKind } from '../targets/sm100/mma.ts'
 import type { WarpMmaKind } from '../targets/sm80/mma.ts'
 import type { WgmmaKind } from '../targets/sm90/mma.ts'
-import type { DescriptorPlan, OperandPlan } from '../targets/tensor_core/operands.ts'
+import type { ClusterPlan, PerCluster } from '../targets/tensor_core/cluster.ts'
+import type { AccumulatorLayout } from '../targets/tensor_core/epilogue.ts'
+import type { DescriptorPlan } from '../targets/tensor_core/operands.ts'
+import type { KernelLaunch } from './launch.ts'
+import type { EpilogueOp } from './pipe_epilogue.ts'
+import type { ReduceNode, TensorProgram } from './tensor.ts'
 
 /** A circular index over slots with the phase bit that flips at every wrap-around. */
 export interface Ring {
   readonly name: string
   readonly slots: number
+  /** Slot that a role begins with; absent: the first. */
+  readonly startsAt?: 'warpgroup'
 }
 
 /** One ring of slots, or of barriers, for each warp or each consumer warpgroup. */
@@ -28,7 +35,7 @@ export interface Copies {
 
 export interface SmemBuffer {
   readonly name: string
-  /** Slots of this ring; null: one slot. */
+  /** Slots of this ring; null: one slot, addressed as a whole. */
   readonly ring: string | null
   readonly slots: number
   readonly slotBytes: number
@@ -36,6 +43,8 @@ export interface SmemBuffer {
   readonly per?: Copies
   /** From the 1024-byte aligned base. */
   readonly offset: number
+  /** Bytes that what accesses it needs each slot to be aligned to. */
+  readonly align: number
   readonly holds: string
   /** Lies over this buffer and what follows it, which are empty while it is in use. */
   readonly over?: string
@@ -48,8 +57,6 @@ export interface Barrier {
   readonly arrivals: PerCluster
   /** Absent: one for the CTA. */
   readonly per?: Copies
-  /** Bytes expected per phase through complete_tx; null: arrivals only. */
-  readonly txBytes: number | null
   /** `cluster`: other CTAs arrive on it, so that waiting for it acquires at cluster scope. */
   readonly scope: 'cta' | 'cluster'
   readonly offset: number
@@ -85,42 +92,65 @@ export interface RegisterPlan {
 /** Where a wait or arrival stands in its ring: consumers wait for the current phase, producers for the one before. */
 export type Parity = 'consumer' | 'producer'
 
+/** Which tile of an operand's k a loop is at. */
+export interface DepthView {
+  readonly axis: string
+  /** In tiles along `axis`. */
+  readonly tile: Ix
+  /** Axes that are walked one by one around it, outermost first. */
+  readonly outer: readonly { readonly axis: string; readonly at: Ix }[]
+}
+
+/** Rows of m or n of an operand, in the tile that its loop is at. */
+interface TileLoad {
+  readonly operand: string
+  readonly buffer: string
+  /** Axis of the tile that the operand has beside k; `n` of a CTA pair is split in halves. */
+  readonly free: 'm' | 'n'
+  readonly tile: SharedTile
+  readonly depth: DepthView
+}
+
 /**
  * Loads this CTA's slices of an operand's tile. Where several CTAs of the cluster need the tile, each loads some slices and
  * multicasts them to all.
  */
-export interface TmaLoad {
+export interface TmaLoad extends TileLoad {
   readonly op: 'tma_load'
-  readonly operand: string
   readonly map: string
-  readonly buffer: string
   readonly barrier: string
-  /** Axis of the tile that the operand has beside k; `n` of a CTA pair is split in halves. */
-  readonly free: 'm' | 'n'
-  readonly plan: OperandPlan
+  /** null: the tile comes whole, for this CTA alone. `rows`: of m or n (K-major), or of k. */
+  readonly slices: { readonly count: number; readonly rows: number; readonly bytes: number } | null
 }
 
 /** The same tile copied by the warps of a role, for operands whose rows TMA cannot address. */
-export interface Gather {
+export interface Gather extends TileLoad {
   readonly op: 'gather'
-  readonly operand: string
-  readonly buffer: string
   /** The ring whose slot is filled; absent: the buffer's own. */
   readonly ring?: string
-  readonly free: 'm' | 'n'
-  readonly plan: OperandPlan
+  /** Chunks of 16 bytes that a thread has under way at once. */
+  readonly batch: number
 }
 
 /** The same by asynchronous copies of the threads (cp.async): complete after `copy_wait` and a barrier of the CTA. */
-export interface CopyTile extends Omit<Gather, 'op' | 'ring'> {
+export interface CopyTile extends TileLoad {
   readonly op: 'copy_tile'
   readonly ring: string
+  /** Of one copy by a thread. */
+  readonly bytes: 4 | 16
+}
+
+/** A tile in shared memory as MMAs read it. */
+export interface TileSource {
+  readonly buffer: string
+  readonly operand: string
+  readonly tile: SharedTile
 }
 
 /** Operands of one k step of the MMAs, as ldmatrix reads them: which buffers hold them. */
 export interface FragmentSource {
-  readonly a: { readonly buffer: string; readonly plan: OperandPlan }
-  readonly products: readonly { readonly buffer: string; readonly plan: OperandPlan }[]
+  readonly a: TileSource
+  readonly products: readonly TileSource[]
 }
 
 /** The MMAs of one stage: for each product, `steps` instructions. */
@@ -130,7 +160,8 @@ export interface Mma {
   readonly a: string
   /** Operand B of each product, and the first column of its accumulator in the slot. */
   readonly products: readonly { readonly b: string; readonly column: number }[]
-  readonly instructionDescriptor: number
+  /** The instruction descriptor, and what it says in words. */
+  readonly instruction: { readonly descriptor: number; readonly text: string }
   readonly aDescriptor: DescriptorPlan
   readonly bDescriptor: DescriptorPlan
   readonly steps: number
@@ -168,8 +199,10 @@ export type TileOp =
   | {
       readonly op: 'for_tiles'
       readonly dynamic: boolean
-      /** Warpgroups that take turns over the work items; 1: all work on each. */
+      /** Warpgroups that take turns over the work items; absent: all work on each. */
       readonly turns?: number
+      /** The role has accumulators in registers. */
+      readonly accumulators?: true
       readonly body: readonly TileOp[]
     }
   /** Directly in the body of `for_tiles`: the origin of the next tile, which its turn then does not begin with. */
@@ -184,6 +217,8 @@ export type TileOp =
   | { readonly op: 'first_cta'; readonly body: readonly TileOp[] }
   /** At least one k tile: K = 0 loads one from outside the tensors, which is zeros. */
   | { readonly op: 'for_k'; readonly body: readonly TileOp[] }
+  /** What the loop does that this k tile belongs to: a body for each loop of the domain. */
+  | { readonly op: 'by_loop'; readonly bodies: readonly (readonly TileOp[])[] }
   | { readonly op: 'elected'; readonly body: readonly TileOp[] }
   /** Lane 0 only; the rest of the warp meets it at the next warp_sync. */
   | { readonly op: 'lane0'; readonly body: readonly TileOp[] }
@@ -199,8 +234,8 @@ export type TileOp =
   | { readonly op: 'cluster_start' }
   | { readonly op: 'cluster_sync' }
   | { readonly op: 'warp_sync' }
-  /** The warps of the first role meet and see what each of them wrote before. */
-  | { readonly op: 'role_sync' }
+  /** This many threads, those of the first role, meet and see what each of them wrote before. */
+  | { readonly op: 'role_sync'; readonly threads: number }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }
   /** `ring`: another one over the same slots. */
   | { readonly op: 'arrive'; readonly barrier: string; readonly at: ArriveTarget; readonly ring?: string }
@@ -229,12 +264,12 @@ export type TileOp =
   | { readonly op: 'wait_turn'; readonly barrier: string }
   | { readonly op: 'pass_turn'; readonly barrier: string }
   /** The accumulators to shared memory, for an epilogue that is not unrolled. */
-  | { readonly op: 'park'; readonly buffer: string }
+  | { readonly op: 'park'; readonly buffer: string; readonly threads: number }
   /**
-   * The accumulators of this CTA's share of k, those of each column to the CTA of the cluster that stores it. Every CTA receives
-   * `bytes`, its own among them, which count on its `barrier`.
+   * The accumulators of this CTA's share of k, those of each column to the CTA of the cluster that stores it, by `threads` of each.
+   * Their bytes count on its `barrier`.
    */
-  | { readonly op: 'send_sums'; readonly buffer: string; readonly barrier: string; readonly bytes: number }
+  | { readonly op: 'send_sums'; readonly buffer: string; readonly barrier: string; readonly threads: number }
   /** Only where this CTA computes another tile after this one. */
   | { readonly op: 'before_next_tile'; readonly body: readonly TileOp[] }
   /** One arrival on the barrier of every CTA of the cluster, by the first warp of the first role. */
@@ -272,16 +307,30 @@ export interface Role {
   readonly body: readonly TileOp[]
 }
 
+/** What the text says of the kernel that it computes, and how it may compute it. */
+export interface KernelSource extends Omit<TensorProgram, 'outputs'> {
+  /** Of the tensor program. */
+  readonly digest: string
+}
+
+/** A reduction that is an output: which partial results the workspace has, and how a second kernel combines them. */
+export interface ReductionOutput extends Pick<ReduceNode, 'fn' | 'type' | 'over' | 'span'> {
+  readonly operand: string
+  /** Axes of the tile that the output keeps: the workspace has a place for each element, else for each part. */
+  readonly keepsM: boolean
+  readonly keepsN: boolean
+}
+
 export interface TileProgram {
   readonly kind: 'sm100' | 'sm90' | 'sm80'
-  readonly tensor: TensorProgram
-  readonly threads: number
-  readonly tile: readonly [number, number, number]
+  readonly target: TargetArch
+  readonly source: KernelSource
+  readonly domain: Domain
   readonly cluster: ClusterPlan
-  /** CTAs that wait for the next work item instead of computing it: cluster launch control. */
-  readonly dynamic: boolean
+  readonly launch: KernelLaunch
   readonly subtileColumns: number
   readonly layout: AccumulatorLayout
+  readonly reductions: readonly ReductionOutput[]
   readonly rings: readonly Ring[]
   readonly buffers: readonly SmemBuffer[]
   readonly barriers: readonly Barrier[]
@@ -313,6 +362,10 @@ export function isNested(op: TileOp): op is NestedOp {
   return op.op in NESTED
 }
 
+/** Lists of operations inside of one. */
+export const bodiesOf = (op: TileOp): readonly (readonly TileOp[])[] =>
+  op.op === 'by_loop' ? op.bodies : isNested(op) ? [op.body] : []
+
 /** All operations in program order, with the path of list indices that leads to each. */
 export function* walkTileOps(
   ops: readonly TileOp[],
@@ -321,6 +374,12 @@ export function* walkTileOps(
   for (const [i, op] of ops.entries()) {
     const here = [...path, i]
     yield [op, here]
-    if (isNested(op)) yield* walkTileOps(op.body, here)
+    const bodies = bodiesOf(op)
+    for (const [b, body] of bodies.entries()) yield* walkTileOps(body, bodies.length > 1 ? [...here, b] : here)
   }
+}
+
+/** All operations of a program. */
+export function* opsOf({ setup, roles, teardown }: TileProgram): Generator<TileOp> {
+  for (const { body } of [...setup, ...roles, ...teardown]) for (const [op] of walkTileOps(body)) yield op
 }

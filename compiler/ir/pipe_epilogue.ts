@@ -1,6 +1,7 @@
-/** Operations of the epilogue role: a lane owns one row of a sub-tile and holds its columns in registers. */
-import type { Node, ReduceNode } from './tensor.ts'
+/** Operations of the epilogue: what a lane does with the part of a sub-tile that it holds in registers. */
+import type { Swizzle } from '../space/layout.ts'
 import type { TileOp } from './pipe.ts'
+import type { Node } from './tensor.ts'
 
 export interface AuxLoad {
   readonly op: 'aux_load'
@@ -24,24 +25,16 @@ export interface Fetched {
   readonly barrier: string
   readonly map: string
   readonly bytes: number
-  readonly swizzle: StagingSwizzle
+  readonly swizzle: Swizzle
   /** Sub-tiles of a warp's part of the tile. */
   readonly subtiles: number
 }
 
 export interface StoreOp {
   readonly operand: string
+  /** Of an element. */
   readonly bytes: number
   readonly contiguous: 'n' | 'm'
-}
-
-/** A reduction that is an output: its partial results go to the workspace, where a second kernel combines them. */
-export interface ReduceOp {
-  readonly operand: string
-  readonly node: ReduceNode
-  /** Axes of the tile that the output keeps: the workspace has a place for each element, else for each part. */
-  readonly keepsM: boolean
-  readonly keepsN: boolean
 }
 
 /** The columns of a tile that each lane needs of a row operand, to registers: while the last MMAs run. */
@@ -58,8 +51,8 @@ export type EpilogueOp =
   | { readonly op: 'fetch_next'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
   /** Over the blocks of rows of a warpgroup or warp. */
   | { readonly op: 'for_row_blocks'; readonly body: readonly TileOp[] }
-  /** The cells of a sub-tile out of the accumulator registers, or the sums of what the CTAs of a split k have shared. */
-  | { readonly op: 'take_cells'; readonly partials: string | null }
+  /** The cells of a sub-tile out of the accumulator registers, or out of a buffer where `threads` have left them. */
+  | { readonly op: 'take_cells'; readonly from: { readonly buffer: string; readonly threads: number } | null }
   /** Over the columns of the tile that this warp holds; sets where the sub-tile starts, in TMEM and in the output. */
   | { readonly op: 'for_subtiles'; readonly body: readonly TileOp[] }
   /** Sub-tiles from here on lie beyond n: a branch, which keeps ptxas from holding values of several sub-tiles at once. */
@@ -73,23 +66,26 @@ export type EpilogueOp =
   | AuxLoad
   | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
-  | (StoreOp & { readonly op: 'stage_write'; readonly buffer: string; readonly swizzle: StagingSwizzle })
+  /** `matrices`: by stmatrix, 16 columns at a time. */
+  | (StoreOp & {
+      readonly op: 'stage_write'
+      readonly buffer: string
+      readonly swizzle: Swizzle
+      readonly matrices: boolean
+    })
   | { readonly op: 'proxy_fence' }
   /** The rows of what owns the buffer: of a warp, or of the four of a warpgroup. */
-  | (StoreOp & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
+  | (Omit<StoreOp, 'bytes'> & { readonly op: 'tma_store'; readonly map: string; readonly buffer: string })
   /** Over the sub-tiles of a warpgroup, in the order in which its warps stage them. */
   | { readonly op: 'for_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'after_first_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'bulk_commit' }
-  | (StoreOp & { readonly op: 'direct_store' })
+  | { readonly op: 'direct_store'; readonly operand: string }
   /** A staged sub-tile to memory by its warp, in vectors along the contiguous axis. */
-  | (StoreOp & { readonly op: 'row_store'; readonly buffer: string; readonly swizzle: StagingSwizzle })
+  | (StoreOp & { readonly op: 'row_store'; readonly buffer: string; readonly swizzle: Swizzle })
   /** A total of this lane's row, where n is reduced. */
-  | (ReduceOp & { readonly op: 'reduce_begin' })
+  | { readonly op: 'reduce_begin'; readonly operand: string }
   /** Adds a sub-tile to the total; where the output keeps n, its columns go to the workspace. */
-  | (ReduceOp & { readonly op: 'reduce_subtile' })
+  | { readonly op: 'reduce_subtile'; readonly operand: string }
   /** The total, or that of the warp's rows, to the workspace. */
-  | (ReduceOp & { readonly op: 'reduce_end' })
-
-/** Span of the store's smem rows; `none`: dense rows, of m-contiguous outputs or of 16 bytes. */
-export type StagingSwizzle = 'none' | '32B' | '64B' | '128B'
+  | { readonly op: 'reduce_end'; readonly operand: string }

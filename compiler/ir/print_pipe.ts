@@ -1,75 +1,246 @@
-/** Stable text of tile IR, for `ktl inspect --stage tile` and goldens. */
-import { isNested, type TileOp, type TileProgram } from './pipe.ts'
+/** Stable text of pipeline programs, for `ktl inspect --stage tile` and goldens. Every field of every operation is in it. */
+import { printIx } from '../space/ix.ts'
+import type { SharedTile } from '../space/layout.ts'
+import { bodiesOf, opsOf, type DepthView, type TileOp, type TileProgram } from './pipe.ts'
+import type { Node } from './tensor.ts'
+import { children, topological } from './walk.ts'
 
 export function printTileProgram(program: TileProgram): string {
-  const [m, n, k] = program.tile
-  const lines = [`tile program ${program.tensor.kernel}: ${m}x${n}x${k}, ${program.threads} threads`]
-  for (const r of program.rings) lines.push(`  ring ${r.name}[${r.slots}]`)
+  const { domain, source, launch, cluster, tmem, registers } = program
+  const tile = [domain.rows.extent, domain.columns.extent, domain.depth].join('x')
+  const lines = [
+    `tile program ${source.kernel}: ${tile} of a CTA, ${launch.threads} threads, cluster ${[...cluster.shape, ...(cluster.splits > 1 ? [cluster.splits] : [])].join('x')}`,
+  ]
+  for (const { axis, outer } of domain.loops) lines.push(`  loop over tiles of ${[...outer, axis].join(', ')}`)
+  for (const r of program.rings)
+    lines.push(`  ring ${r.name}[${r.slots}]${r.startsAt ? ` from the ${r.startsAt}'s slot on` : ''}`)
   for (const b of program.buffers)
-    lines.push(`  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.per ? ` x ${b.per.count} ${b.per.owner}s` : ''} of ring ${b.ring}  -- ${b.holds}`) // prettier-ignore
-  for (const b of program.barriers)
-    lines.push(`  barrier ${b.name}[${b.ring}] @${b.offset}: ${b.arrivals.preferred === b.arrivals.fallback ? b.arrivals.preferred : `${b.arrivals.preferred} or ${b.arrivals.fallback}`} arrival(s)${b.txBytes === null ? '' : ` + ${b.txBytes} B`}  -- ${b.meaning}`) // prettier-ignore
-  const { tmem, registers } = program
+    lines.push(
+      `  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.per ? ` x ${b.per.count} ${b.per.owner}s` : ''}${b.ring === null ? '' : ` of ring ${b.ring}`}${b.over ? ` over ${b.over}` : ''}  -- ${b.holds}`,
+    )
+  for (const b of program.barriers) {
+    const { preferred, fallback } = b.arrivals
+    const bytes = announcedBytes(program, b.name)
+    lines.push(
+      `  barrier ${b.name}[${b.ring}] @${b.offset}: ${preferred === fallback ? preferred : `${preferred} or ${fallback}`} arrival(s)${bytes === null ? '' : ` + ${bytes} B`}${b.per ? ` for each ${b.per.owner}` : ''}  -- ${b.meaning}`,
+    )
+  }
   if (tmem)
     lines.push(`  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}`)
   if (registers)
     lines.push(
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ${registers.warps ? 16 : 64} x ${registers.columns}${registers.warps ? ` for each of ${registers.warps.join('x')} warps` : ''}`,
     )
+  for (const r of program.reductions)
+    lines.push(
+      `  reduction ${r.operand}: ${r.fn}[${r.over.join(', ')}], parts for each ${r.keepsM ? 'm' : 'block of rows'}, ${r.keepsN ? 'n' : 'block of columns'}`,
+    )
   for (const step of program.setup) lines.push(`  setup (${warpText(step.warp)})`, ...printOps(step.body, 2))
   for (const role of program.roles) {
     const last = role.firstWarp + role.warps - 1
     lines.push(
       `  role ${role.name} (${role.warps === 1 ? `warp ${last}` : `warps ${role.firstWarp}-${last}`}): ${role.does}`,
+      ...printOps(role.body, 2),
     )
-    lines.push(...printOps(role.body, 2))
   }
   for (const step of program.teardown) lines.push(`  teardown (${warpText(step.warp)})`, ...printOps(step.body, 2))
   return lines.join('\n') + '\n'
+}
+
+/** Bytes that are announced on a barrier for each of its phases; null: none. */
+export function announcedBytes(program: TileProgram, barrier: string): number | null {
+  for (const op of opsOf(program)) {
+    if ((op.op === 'arrive_expect_tx' || op.op === 'expect_work') && op.barrier === barrier) return op.bytes
+    if (op.op === 'fetch_first' && op.fetched.barrier === barrier) return op.fetched.bytes
+  }
+  return null
 }
 
 const warpText = (warp: number | null): string => (warp === null ? 'all warps' : `warp ${warp}`)
 
 function printOps(ops: readonly TileOp[], depth: number): string[] {
   return ops.flatMap((op) => {
+    const bodies = bodiesOf(op)
     const line = '  '.repeat(depth) + printOp(op)
-    return isNested(op) ? [line, ...printOps(op.body, depth + 1)] : [line]
+    if (bodies.length < 2) return [line, ...bodies.flatMap((body) => printOps(body, depth + 1))]
+    return bodies.flatMap((body, i) => [`${line} ${i}`, ...printOps(body, depth + 1)])
   })
+}
+
+const depthText = ({ axis, tile, outer }: DepthView): string =>
+  [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
+const tileText = ({ rows, depth, major, boxes, span, pitch, swizzle }: SharedTile): string =>
+  `${rows} x ${depth} ${major}-major, ${boxes > 1 ? `${boxes} boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, swizzle ${swizzle}`
+const descriptorText = (d: { leadingBytes: number; strideBytes: number; stepBytes: number; swizzle: string }): string =>
+  `(lbo ${d.leadingBytes}, sbo ${d.strideBytes}, step ${d.stepBytes}, swizzle ${d.swizzle})`
+const guarded = (guard: Node | null): string =>
+  guard === null ? '' : `, if ${valueTexts([{ name: null, value: guard }])} is not 0`
+
+/**
+ * `D = relu(fma(sum0, alpha, C))`. What is used more than once is named first: `%0 = …`, so that a text is never longer than its
+ * program.
+ */
+function valueTexts(values: readonly { readonly name: string | null; readonly value: Node }[]): string {
+  const uses = new Map<Node, number>()
+  const nodes = topological(values.map(({ value }) => value))
+  for (const node of nodes) for (const child of children(node)) uses.set(child, (uses.get(child) ?? 0) + 1)
+  const texts = new Map<Node, string>()
+  const shared: string[] = []
+  for (const node of nodes) {
+    const text = nodeText(node, (child) => texts.get(child)!)
+    const several = (uses.get(node) ?? 0) > 1 && children(node).length > 0
+    if (several) shared.push(text)
+    texts.set(node, several ? `%${shared.length - 1}` : text)
+  }
+  const named = values.map(({ name, value }) => `${name === null ? '' : `${name} = `}${texts.get(value)!}`)
+  return [...shared.map((text, i) => `%${i} = ${text}`), ...named].join('; ')
+}
+
+function nodeText(node: Node, of: (child: Node) => string): string {
+  switch (node.kind) {
+    case 'accumulator':
+      return `sum${node.index}`
+    case 'input':
+    case 'scalar':
+      return node.operand
+    case 'const':
+      return Object.is(node.value, -0) ? '-0' : String(node.value)
+    case 'size':
+      return `size(${node.axis})`
+    case 'contract':
+      return `contract(${children(node).map(of).join(', ')})`
+    case 'reduce':
+      return `${node.fn}[${node.over.join(', ')}](${of(node.value)})`
+    case 'cast':
+      return `${node.to}(${of(node.value)})`
+    case 'apply':
+      return `${node.op}${node.short ? '~' : ''}(${node.args.map(of).join(', ')})`
+    case 'skip0':
+      return `skip0(${of(node.scale)}) * ${of(node.value)}`
+  }
 }
 
 function printOp(op: TileOp): string {
   switch (op.op) {
     case 'wait':
       return `wait ${op.barrier} (${op.parity})`
+    case 'arrive':
+      return `arrive ${op.barrier} at ${op.at}${op.ring ? `, slot of ${op.ring}` : ''}`
+    case 'arrive_expect_tx':
+    case 'expect_work':
+      return `${op.op} ${op.barrier}, ${op.bytes} B`
     case 'tma_load':
-      return `tma_load ${op.operand} -> ${op.buffer}, ${op.plan.slices} slice(s) of ${op.plan.boxes} x ${op.plan.boxBytes} B on ${op.barrier}`
+      return `tma_load ${op.operand} (${op.free}, ${depthText(op.depth)}) by ${op.map} -> ${op.buffer}, ${tileText(op.tile)}${op.slices ? `, ${op.slices.count} slices of ${op.slices.rows} rows, ${op.slices.bytes} B` : ''}, on ${op.barrier}`
     case 'gather':
     case 'copy_tile':
-      return `${op.op} ${op.operand} -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}${op.op === 'copy_tile' ? `, ${op.plan.copyBytes} B each` : ''}`
+      return `${op.op} ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}, ${tileText(op.tile)}, ${op.op === 'gather' ? `${op.batch} chunks at once` : `${op.bytes} B each`}`
     case 'load_fragments':
-      return `load_fragments ${[op.a, ...op.products].map(({ buffer, plan }) => `${buffer} (${plan.major}-major)`).join(', ')}, step ${op.step} -> set ${op.set}`
+      return `load_fragments ${[op.a, ...op.products].map(({ buffer, operand, tile }) => `${operand} of ${buffer} (${tileText(tile)})`).join(', ')}, step ${op.step} -> set ${op.set}`
     case 'mma_sync':
       return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} set ${op.set}`
     case 'mma':
-      return `mma.${op.kind} ${op.steps} steps, instruction 0x${op.instructionDescriptor.toString(16).padStart(8, '0')}, a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}` // prettier-ignore
+      return `mma.${op.kind} ${op.a} * ${op.products.map(({ b, column }) => `${b} -> column ${column}`).join(', ')}, ${op.steps} steps, instruction 0x${(op.instruction.descriptor >>> 0).toString(16).padStart(8, '0')} (${op.instruction.text}), a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}`
     case 'wgmma':
-      return `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} x ${op.steps} steps${op.stopsAtK ? ' up to k' : ''}, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
-    case 'aux_load':
-      return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.guard ? ', guarded' : ''})`
-    case 'compute':
-      return `compute ${op.outputs.map((o) => o.operand).join(', ')}`
-    case 'stage_write':
-      return `stage_write ${op.operand} -> ${op.buffer} (${op.contiguous}-contiguous, swizzle ${op.swizzle})`
-    case 'tma_store':
-      return `tma_store ${op.buffer} -> ${op.operand}`
-    case 'direct_store':
-      return `direct_store ${op.operand}`
-    default: {
-      const detail = Object.entries(op).filter(([key]) => key !== 'op' && key !== 'body')
-      return [op.op, ...detail.map(([, value]) => String(value))].join(' ')
+      return `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} ${op.a} * ${op.products.map(({ b }) => b).join(', ')} x ${op.steps} steps${op.stopsAtK ? ' up to k' : ''}, blocks ${op.blockBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
+    case 'wgmma_wait':
+    case 'copy_wait':
+    case 'bulk_wait_read':
+      return `${op.op}, ${op.pending} may be pending`
+    case 'commit':
+      return `commit ${op.barrier} to ${op.to}`
+    case 'release':
+      return `release ${op.barrier}, slot of ${op.ring}`
+    case 'wait_turn':
+    case 'pass_turn':
+    case 'arrive_all':
+    case 'barrier_init':
+      return `${op.op} ${op.barrier}`
+    case 'advance':
+    case 'for_slots':
+      return `${op.op} ${op.ring}`
+    case 'skip_tile':
+      return `skip_tile ${op.rings.join(', ')}${op.unless ? `, unless ${op.unless}` : ''}`
+    case 'set_registers':
+      return `set_registers ${op.count} (${op.change})`
+    case 'for_tiles':
+      return `for_tiles${op.dynamic ? ', dynamic' : ''}${op.turns === undefined ? '' : `, ${op.turns} in turns`}${op.accumulators ? ', with accumulators' : ''}`
+    case 'for_first_k':
+      return `for_first_k ${op.count}`
+    case 'ahead':
+      return `ahead by ${op.by}`
+    case 'prefetch_maps':
+      return `prefetch_maps ${op.maps.join(', ')}`
+    case 'tcgen05_fence':
+      return `tcgen05_fence ${op.when}`
+    case 'request_work':
+      return `request_work -> ${op.buffer} on ${op.barrier}`
+    case 'read_work':
+      return `read_work ${op.buffer}`
+    case 'park':
+      return `park -> ${op.buffer}, of ${op.threads} threads`
+    case 'role_sync':
+      return `role_sync of ${op.threads} threads`
+    case 'send_sums':
+      return `send_sums -> ${op.buffer} on ${op.barrier}, of ${op.threads} threads`
+    case 'take_cells':
+      return `take_cells${op.from ? ` from ${op.from.buffer}, of ${op.from.threads} threads` : ''}`
+    case 'own_row':
+      return `own_row${op.lane ? ' and lane' : ''}`
+    case 'tmem_load':
+      return `tmem_load ${op.products}`
+    case 'fetch_first':
+    case 'fetch_next': {
+      const { ring, buffer, barrier, map, bytes, swizzle, subtiles } = op.fetched
+      return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, swizzle ${swizzle}, ${subtiles} in a tile${guarded(op.guard)}`
     }
+    case 'load_rows':
+      return `load_rows ${op.operand}${guarded(op.guard)}`
+    case 'aux_load':
+      return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}${op.fetched ? `, from ${op.fetched.buffer}` : ''})${guarded(op.guard)}`
+    case 'compute':
+      return `compute ${valueTexts(op.outputs.map(({ operand, value }) => ({ name: operand, value })))}`
+    case 'stage_write':
+      return `stage_write ${op.operand} -> ${op.buffer} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}${op.matrices ? ', by stmatrix' : ''})`
+    case 'row_store':
+      return `row_store ${op.buffer} -> ${op.operand} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle})`
+    case 'tma_store':
+      return `tma_store ${op.buffer} -> ${op.operand} by ${op.map} (${op.contiguous}-contiguous)`
+    case 'direct_store':
+    case 'reduce_begin':
+    case 'reduce_subtile':
+    case 'reduce_end':
+      return `${op.op} ${op.operand}`
+    case 'next_origin':
+    case 'while_work':
+    case 'leader':
+    case 'first_cta':
+    case 'for_k':
+    case 'by_loop':
+    case 'elected':
+    case 'lane0':
+    case 'fence_barrier_init':
+    case 'tmem_alloc':
+    case 'tmem_relinquish':
+    case 'tmem_dealloc':
+    case 'tmem_address':
+    case 'cta_sync':
+    case 'cluster_start':
+    case 'cluster_sync':
+    case 'warp_sync':
+    case 'after_first_k':
+    case 'one_thread':
+    case 'for_warpgroups':
+    case 'before_next_tile':
+    case 'copy_commit':
+    case 'zero_cells':
+    case 'for_row_blocks':
+    case 'for_subtiles':
+    case 'stop_at_n':
+    case 'last_subtile':
+    case 'proxy_fence':
+    case 'for_staged':
+    case 'after_first_staged':
+    case 'bulk_commit':
+      return op.op
   }
 }
-
-const descriptorText = (d: { leadingBytes: number; strideBytes: number; stepBytes: number }): string =>
-  `(lbo ${d.leadingBytes}, sbo ${d.strideBytes}, step ${d.stepBytes})`

@@ -12,7 +12,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
   const buffers = new Map(program.buffers.map((b) => [b.name, b]))
 
   const regions = [
-    ...program.buffers.filter((b) => b.over === undefined).map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * (b.per?.count ?? 1), align: b.ring === 'work' || b.ring === 'partials' ? 16 : b.ring === 'staging' ? 128 : 1024 })),
+    ...program.buffers.filter((b) => b.over === undefined).map((b) => ({ name: b.name, start: b.offset, end: b.offset + b.slots * b.slotBytes * (b.per?.count ?? 1), align: b.align })),
     ...program.barriers.map((b) => ({ name: b.name, start: b.offset, end: b.offset + 8 * (rings.get(b.ring)?.slots ?? 0) * (b.per?.count ?? 1), align: 8 })),
   ].sort((x, y) => x.start - y.start) // prettier-ignore
   for (const [i, region] of regions.entries()) {
@@ -37,7 +37,7 @@ export function verifyTileProgram(program: TileProgram): string[] {
       if (owned.has(w)) problems.push(`warp ${w} has two roles`)
       owned.add(w)
     }
-  if (Math.max(...owned) >= program.threads / 32) problems.push('a role has more warps than the CTA')
+  if (Math.max(...owned) >= program.launch.threads / 32) problems.push('a role has more warps than the CTA')
 
   const initialised = new Set<string>()
   const signalled = new Set<string>()
@@ -58,28 +58,12 @@ export function verifyTileProgram(program: TileProgram): string[] {
         problems.push(`${role.name}: advances ring ${op.ring} it does not keep`)
       if ((op.op === 'tma_load' || op.op === 'tma_store' || op.op === 'stage_write') && !buffers.has(op.buffer))
         problems.push(`${role.name}: unknown buffer ${op.buffer}`)
-      if (op.op === 'arrive_expect_tx' && barriers.get(op.barrier)?.txBytes !== op.bytes)
-        problems.push(
-          `${op.barrier} expects ${barriers.get(op.barrier)?.txBytes} bytes, the role announces ${op.bytes}`,
-        )
     }
   }
   for (const { name } of program.barriers) {
     if (!initialised.has(name)) problems.push(`barrier ${name} is never initialised`)
     if (!signalled.has(name)) problems.push(`nothing ever arrives on ${name}`)
     if (!waited.has(name)) problems.push(`nobody waits for ${name}`)
-  }
-  const ops = program.roles.flatMap((r) => [...walkTileOps(r.body)].map(([op]) => op))
-  for (const b of program.barriers) {
-    const brought = (op: TileOp): number =>
-      op.op === 'tma_load' && op.barrier === b.name
-        ? op.plan.tileBytes * program.cluster.pair
-        : op.op === 'send_sums' && op.barrier === b.name
-          ? op.bytes
-          : 0
-    const bytes = ops.reduce((sum, op) => sum + brought(op), 0)
-    if (b.txBytes !== null && b.txBytes !== bytes && b.name !== 'work_full' && b.per === undefined)
-      problems.push(`${b.name} expects ${b.txBytes} bytes, its loads bring ${bytes}`)
   }
   return problems
 }

@@ -6,14 +6,18 @@
 /** Unsigned 32-bit arithmetic; `div` and `mod` by a positive number. */
 export type Ix =
   | { readonly kind: 'const'; readonly value: number }
-  /** A name of the generated code: a parameter, a loop variable, a constant of the kernel. */
-  | { readonly kind: 'name'; readonly name: string }
+  /** A name of the generated code: a parameter, a loop variable, a constant of the kernel. `below`: more than its values. */
+  | { readonly kind: 'name'; readonly name: string; readonly below?: number }
   | { readonly kind: IxOperator; readonly a: Ix; readonly b: Ix }
 
 export type IxOperator = 'add' | 'sub' | 'mul' | 'div' | 'mod' | 'min' | 'max'
 
 export const constant = (value: number): Ix => ({ kind: 'const', value })
-export const name = (text: string): Ix => ({ kind: 'name', name: text })
+export const name = (text: string, below?: number): Ix => ({
+  kind: 'name',
+  name: text,
+  ...(below !== undefined && { below }),
+})
 const lift = (x: Ix | number | string): Ix =>
   typeof x === 'number' ? constant(x) : typeof x === 'string' ? name(x) : x
 
@@ -37,8 +41,37 @@ function make(kind: IxOperator, left: Ix | number | string, right: Ix | number |
   if (b.kind === 'const' && b.value === IDENTITY[kind]) return a
   if (a.kind === 'const' && COMMUTES.has(kind) && a.value === IDENTITY[kind]) return b
   if (kind === 'mul' && [a, b].some((x) => x.kind === 'const' && x.value === 0)) return constant(0)
-  if (kind === 'mod' && b.kind === 'const' && b.value === 1) return constant(0)
+  if (b.kind === 'const' && (kind === 'div' || kind === 'mod'))
+    return kind === 'div' ? quotient(a, b.value) : remainder(a, b.value)
   return { kind, a, b }
+}
+
+/** x / a / b is x / (a * b), and x % (a * b) / a is x / a % b. */
+function quotient(x: Ix, by: number): Ix {
+  if (below(x) <= by) return constant(0)
+  if (x.kind === 'div' && x.b.kind === 'const') return make('div', x.a, x.b.value * by)
+  if (x.kind === 'mod' && x.b.kind === 'const' && x.b.value % by === 0)
+    return make('mod', make('div', x.a, by), x.b.value / by)
+  return { kind: 'div', a: x, b: constant(by) }
+}
+
+/** What is smaller stays as it is; x % (a * b) / a % b is x / a % b. */
+function remainder(x: Ix, by: number): Ix {
+  if (below(x) <= by) return x
+  const divisor = x.kind === 'div' && x.b.kind === 'const' ? x.b.value : 1
+  const inner = x.kind === 'div' && x.b.kind === 'const' ? x.a : x
+  if (inner.kind === 'mod' && inner.b.kind === 'const' && inner.b.value % (divisor * by) === 0)
+    return make('mod', make('div', inner.a, divisor), by)
+  return { kind: 'mod', a: x, b: constant(by) }
+}
+
+/** A bound that its values stay below. */
+function below(x: Ix): number {
+  if (x.kind === 'const') return x.value + 1
+  if (x.kind === 'name') return x.below ?? Infinity
+  if (x.kind === 'mod' && x.b.kind === 'const') return Math.min(below(x.a), x.b.value)
+  if (x.kind === 'div' && x.b.kind === 'const') return Math.ceil(below(x.a) / x.b.value)
+  return Infinity
 }
 
 type Binary = (a: Ix | number | string, b: Ix | number | string) => Ix

@@ -24,7 +24,7 @@ function sm100Lines(plan: Sm100Plan): string[] {
   return [
     `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}`,
     `axes m=${gemm.m} n=${gemm.n} k=${depthText(gemm)}${gemm.l === null ? '' : ` batch=${gemm.l}`}`,
-    `tile ${plan.tile.join('x')}, kind ${plan.mma}, descriptor 0x${(plan.instructionDescriptor >>> 0).toString(16).padStart(8, '0')}`,
+    `tile ${plan.tile.join('x')}, kind ${plan.mma}, descriptor 0x${(plan.instruction.descriptor >>> 0).toString(16).padStart(8, '0')}`,
     `threads ${plan.threads}, shared memory ${plan.smemBytes} B, TMEM ${plan.tmemColumns} columns`,
     `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B, ${plan.accumulators} accumulator(s), sub-tiles of ${plan.epilogue.subtileColumns} columns`,
     ...operandLines(plan),

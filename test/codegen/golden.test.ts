@@ -6,11 +6,8 @@ import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { generatePlan, planInstance, type Instance, type Plan } from '../../codegen/index.ts'
+import { generatePlan, pipelineOf, planInstance, type Instance, type Plan } from '../../codegen/index.ts'
 import { printTileProgram } from '../../compiler/ir/print_pipe.ts'
-import { lowerSm100 } from '../../compiler/targets/sm100/lower.ts'
-import { lowerSm80 } from '../../compiler/targets/sm80/lower.ts'
-import { lowerSm90 } from '../../compiler/targets/sm90/lower.ts'
 import { GOLDEN_CASES, type GoldenCase } from './golden_cases.ts'
 
 const GOLDEN = join(import.meta.dirname, '../golden/lowering')
@@ -25,8 +22,7 @@ function planned(instance: Instance): Plan {
 /** Null: kernels for the CUDA cores have no tile program. */
 function tileText(plan: Plan): string | null {
   if (plan.kind === 'simt') return null
-  if (plan.kind === 'sm80') return printTileProgram(lowerSm80(plan))
-  return printTileProgram(plan.kind === 'sm90' ? lowerSm90(plan) : lowerSm100(plan))
+  return printTileProgram(pipelineOf(plan))
 }
 
 /** By file name. */

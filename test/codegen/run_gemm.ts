@@ -1,11 +1,7 @@
 /** Compiles one design of a GEMM, for SM100, SM90 or SM80, and runs it on the virtual device, against a plain loop over integers. */
-import { generatePlan, planInstance, type Plan } from '../../codegen/index.ts'
-import { printSm80 } from '../../codegen/targets/sm80/kernel.ts'
+import { pipelineOf, planInstance, printProgram } from '../../codegen/index.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Design, Sm100Design, Sm80Design, Sm90Design } from '../../compiler/instance.ts'
-import { lowerSm100 } from '../../compiler/targets/sm100/lower.ts'
-import { lowerSm80 } from '../../compiler/targets/sm80/lower.ts'
-import { lowerSm90 } from '../../compiler/targets/sm90/lower.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import { verifyTileProgram } from '../../compiler/ir/verify_pipe.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
@@ -73,12 +69,10 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
   const target = c.on ?? (c.sm90 || c.sm80 ? 'sm_90a' : 'sm_100a')
   const plan = planInstance({ program, target, design: designOf(c, 128 / DTYPES[a].storageBytes) })
   if (!('kind' in plan) || plan.kind === 'simt') throw new Error(`not planned: ${JSON.stringify(plan)}`)
-  const problems = verifyTileProgram(lower(plan))
+  const lowered = pipelineOf(plan)
+  const problems = verifyTileProgram(lowered)
   if (problems.length > 0) throw new Error(problems.join('\n'))
-  const kernel =
-    c.edit && plan.kind === 'sm80'
-      ? printSm80(plan, c.edit(lowerSm80(plan)), 'ktl.wide')
-      : generatePlan(plan, 'ktl.wide')
+  const kernel = printProgram(c.edit ? c.edit(lowered) : lowered, 'ktl.wide')
 
   const device = await openDevice(target === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100', { smCount: c.smCount ?? 8 })
   try {
@@ -111,11 +105,6 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
   } finally {
     await device.close()
   }
-}
-
-function lower(plan: Exclude<Plan, { kind: 'simt' }>): TileProgram {
-  if (plan.kind === 'sm80') return lowerSm80(plan)
-  return plan.kind === 'sm90' ? lowerSm90(plan) : lowerSm100(plan)
 }
 
 function designOf(c: WideCase, tileK: number): Design {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generateSm100, printSm100 } from '../../codegen/targets/sm100/kernel.ts'
+import { generatePlan, printProgram } from '../../codegen/index.ts'
 import { lowerSm100 } from '../../compiler/targets/sm100/lower.ts'
 import { bound, design, planned } from '../compiler/support.ts'
 
@@ -32,7 +32,7 @@ function nvcc(cuda: string, ...flags: string[]): { status: number | null; log: s
 
 describe('text', () => {
   const plan = planned(bound(FUSED), design([128, 128]))
-  const kernel = generateSm100(plan, 'ktl.fused')
+  const kernel = generatePlan(plan, 'ktl.fused')
   test('reads as intended', () => expect(kernel.cuda).toMatchFileSnapshot('../golden/fused_sm100.cu'))
 
   test('the source map points at what each line is for', () => {
@@ -46,11 +46,11 @@ describe('text', () => {
     expect(FUSED.slice(value!.ktl!.start, value!.ktl!.end)).toContain('relu(')
   })
 
-  test('the same plan gives the same text', () => expect(generateSm100(plan, 'ktl.fused').cuda).toBe(kernel.cuda))
+  test('the same plan gives the same text', () => expect(generatePlan(plan, 'ktl.fused').cuda).toBe(kernel.cuda))
 
   test('user names and comments cannot reach the text as code', () => {
     const hostile = `kernel __global__x(while_: f16[m, k], B: f16[n, k], asm: f32[n]) -> threadIdx: f16[m, n] { threadIdx = sum[k](while_ * B) + asm }`
-    const { cuda } = generateSm100(planned(bound(hostile), design([128, 64])), 'ktl.*/ evil\\')
+    const { cuda } = generatePlan(planned(bound(hostile), design([128, 64])), 'ktl.*/ evil\\')
     const { status, log } = nvcc(cuda, '-arch=sm_100a', '-cubin', '-DKTL_DEVICE_ONLY', '-std=c++17')
     expect(log).toBe('')
     expect(status).toBe(0)
@@ -59,7 +59,7 @@ describe('text', () => {
   test('an edited tile program prints without the operation', () => {
     const program = lowerSm100(plan)
     const without = { ...program, roles: program.roles.map((r) => (r.name === 'mma' ? { ...r, body: [] } : r)) }
-    expect(printSm100(plan, without, 'ktl.fused').cuda).not.toContain('tcgen05_mma_f16_cg1(tmem')
+    expect(printProgram(without, 'ktl.fused').cuda).not.toContain('tcgen05_mma_f16_cg1(tmem')
   })
 })
 
@@ -81,7 +81,7 @@ describe('ptxas', () => {
     ['every kind of operand, three outputs', bound(EVERYTHING), [128, 128]],
     ['every kind of operand, 64 rows', bound(EVERYTHING, { divisibility: { F: 'element' } }), [64, 256]],
   ] as const)('accepts %s with 0 spills and no warning', (_, program, tile) => {
-    const { cuda } = generateSm100(planned(program, design(tile)), 'ktl.test')
+    const { cuda } = generatePlan(planned(program, design(tile)), 'ktl.test')
     const { status, log } = nvcc(cuda, ...FLAGS)
     expect(log).not.toMatch(/error|warning/)
     expect(log).toContain('0 bytes spill stores, 0 bytes spill loads')
@@ -89,7 +89,7 @@ describe('ptxas', () => {
   })
 
   test('the host launcher compiles as the header says', () => {
-    const { cuda } = generateSm100(planned(bound(EVERYTHING), design([128, 64])), 'ktl.test')
+    const { cuda } = generatePlan(planned(bound(EVERYTHING), design([128, 64])), 'ktl.test')
     const line = /^\/\/ Host launcher .*: nvcc (.*) kernel\.cu -o kernel\.o$/m.exec(cuda)![1]!
     expect(nvcc(cuda, ...line.split(' '))).toEqual({ status: 0, log: '' })
   })

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generateSm100 } from '../../codegen/targets/sm100/kernel.ts'
+import { generatePlan } from '../../codegen/index.ts'
 import type { Sm100Design } from '../../compiler/instance.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { openDevice } from '../../runtime/index.ts'
@@ -91,7 +91,7 @@ describe('ptxas', () => {
     ['f16 accumulators', bound(HALF), design([128, 128], pair)],
   ] as const)('%s: 0 spills', (_, program, tiling) => {
     const file = join(folder, 'kernel.cu')
-    writeFileSync(file, generateSm100(planned(program, tiling), 'ktl.test').cuda)
+    writeFileSync(file, generatePlan(planned(program, tiling), 'ktl.test').cuda)
     const { status, stderr } = spawnSync('nvcc', [...FLAGS, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
     expect(stderr).not.toMatch(/error|Warning|spill.*warning/)
     expect(stderr).toContain('0 bytes spill stores, 0 bytes spill loads')

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generateSm90 } from '../../codegen/targets/sm90/kernel.ts'
+import { generatePlan } from '../../codegen/index.ts'
 import type { Sm90Design } from '../../compiler/instance.ts'
 import { planSm90, type Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
@@ -154,7 +154,7 @@ describe('ptxas', () => {
     ['elements', [64, 256], 'cooperative'],
   ] as const)('%s, %s %s: no spills, MMAs are not serialised', (kernel, tile, consumers) => {
     const file = join(folder, 'kernel.cu')
-    writeFileSync(file, generateSm90(planned(kernel, tile, consumers), 'ktl.test').cuda)
+    writeFileSync(file, generatePlan(planned(kernel, tile, consumers), 'ktl.test').cuda)
     const { status, stderr } = spawnSync('nvcc', [...FLAGS, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
     expect(stderr).not.toMatch(/error|[Ww]arning|C75\d\d/)
     expect(stderr).not.toMatch(/[1-9]\d* bytes spill/)

@@ -1,6 +1,8 @@
 /** SIMT: plan → one self-contained CUDA C++ file with its launch recipe. Slow, but right for every program. */
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import type { Node } from '../../../compiler/ir/tensor.ts'
+import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
+import { shortHash } from '../../../compiler/naming.ts'
 import { printDeviceFunctions } from '../../cuda/device_functions.ts'
 import { storeConversion } from '../../cuda/expression.ts'
 import type { GeneratedKernel, LaunchRecipe, ParamRule } from '../../cuda/generated.ts'
@@ -26,7 +28,8 @@ export function generateSimt(plan: SimtPlan, name: string): GeneratedKernel {
   emitKernel(plan, recipe, contextOf(plan, new SourceBuilder(), functions))
 
   const file = new SourceBuilder()
-  printFileHeader(file, { name, entry, target: plan.instance.target, program, recipe })
+  const digest = shortHash(printTensorProgram(program))
+  printFileHeader(file, { name, entry, target: plan.instance.target, kernel: program.kernel, digest })
   for (const text of printDeviceFunctions(functions)) file.line(text).line()
   emitKernel(plan, recipe, contextOf(plan, file, functions))
   printHostLauncher(file, { entry, recipe, program })

@@ -1,12 +1,9 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
-import type { RegisterPlan } from '../../../compiler/ir/pipe.ts'
-import { call, note, type EmitContext } from '../../pipe/context.ts'
+import { call, note } from '../../pipe/context.ts'
 import { COMMON_EMITTERS, emitOps, type Emitters } from '../../pipe/emit.ts'
+import { accumulatorArray, cellsOf, emitFragmentRow, emitTakeCells, registersOf } from '../../pipe/fragments.ts'
 import { emitCopyTile, emitLoadFragments } from './loads.ts'
-import { CELL, cellsOf, mmaName, mmaText } from './ptx.ts'
-
-const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
-const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16' } as const
+import { mmaName, mmaText } from './ptx.ts'
 
 export const SM80_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
@@ -32,9 +29,8 @@ export const SM80_EMITTERS: Emitters = {
     })
   },
   zero_cells(_, c) {
-    const { products, rowBlocks, columns, cells } = registersOf(c)
-    const count = products * rowBlocks * cellsOf(PTX_CELL[cells], columns)
-    c.out.line(`${CELL[PTX_CELL[cells]][0]} acc[${count}] = {};  // accumulators`)
+    const { products } = registersOf(c)
+    c.out.line(`${accumulatorArray(c)} = {};  // accumulators`)
     c.out.line(`u32 a_fragments[2][ROW_BLOCKS][4], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][2];`)
   },
   load_fragments: emitLoadFragments,
@@ -58,8 +54,7 @@ export const SM80_EMITTERS: Emitters = {
     c.out.block('for (u32 block = 0; block < ROW_BLOCKS; ++block)', () => emitOps(op.body, c))
   },
   own_row(_, c) {
-    c.out.line('const u32 warp_row = at.m + warp_m * WARP_M + block * ROWS_PER_WARP;')
-    c.out.line('[[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below')
+    emitFragmentRow(c, 'at.m + warp_m * WARP_M + block * ROWS_PER_WARP')
   },
   for_subtiles(op, c) {
     c.out.line('#pragma unroll')
@@ -69,16 +64,5 @@ export const SM80_EMITTERS: Emitters = {
       emitOps(op.body, c)
     })
   },
-  /** Cells of the sub-tile: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. */
-  take_cells(_, c) {
-    const { products, cells } = registersOf(c)
-    const { count } = c.tile
-    for (let p = 0; p < products; p++) {
-      const base = `${p > 0 ? `(${p} * ROW_BLOCKS + block)` : 'block'} * CELLS`
-      const cell = cells === 'f16' ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff` : `acc[${base} + column / 2 + j]`
-      c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${count}];`)
-      c.out.line('#pragma unroll')
-      c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${cell};`, note(c, 'take accumulators'))
-    }
-  },
+  take_cells: (_, c) => emitTakeCells(c),
 } // prettier-ignore

@@ -1,37 +1,34 @@
-/** SM80: plan → tile IR → CUDA C++. */
-import { lowerSm80 } from '../../../compiler/targets/sm80/lower.ts'
-import { MMA_ROWS, type Sm80Plan } from '../../../compiler/targets/sm80/plan.ts'
-import type { TileProgram } from '../../../compiler/ir/pipe.ts'
-import type { GeneratedKernel } from '../../cuda/generated.ts'
-import { printKernel } from '../../pipe/kernel.ts'
+/** SM80: what its kernels have beside the common text. */
+import { opsOf, type FragmentSource, type TileProgram } from '../../../compiler/ir/pipe.ts'
+import { cellsOf, PTX_CELL } from '../../pipe/fragments.ts'
+import type { TargetText } from '../../pipe/kernel.ts'
 import { SM80_EMITTERS } from './emit.ts'
 import { laneOffset, lanesName } from './loads.ts'
-import { cellsOf, SM80_WRAPPERS } from './ptx.ts'
+import { SM80_WRAPPERS } from './ptx.ts'
 
-export function generateSm80(plan: Sm80Plan, name: string): GeneratedKernel {
-  return printSm80(plan, lowerSm80(plan), name)
+export const SM80_TEXT: TargetText = {
+  emitters: SM80_EMITTERS,
+  wrappers: SM80_WRAPPERS,
+  constants({ registers, layout }, define) {
+    const { rowBlocks, columns, cells } = registers!
+    define(`WARP_M = ${rowBlocks * layout.rowsPerWarp}, WARP_N = ${columns}`, 'part of the tile that a warp computes')
+    define(`ROW_BLOCKS = ${rowBlocks}, COLUMN_BLOCKS = ${columns / 8}`, 'of 16 rows and of 8 columns: one MMA')
+    const d = PTX_CELL[cells]
+    define(`CELLS = ${cellsOf(d, columns)}`, `accumulator registers of each thread for 16 rows: ${d}`)
+  },
+  prologue({ out, program }) {
+    const [warpsM] = program.registers!.warps!
+    out.line(`const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`)
+    out.line('// What a lane addresses for ldmatrix.')
+    const source = fragmentsOf(program)
+    if (!source) return
+    out.line(`const u32 ${lanesName('a', source.a)} = ${laneOffset('a', source.a, program)};`)
+    const lanes = new Map(source.products.map((b) => [lanesName('b', b), laneOffset('b', b, program)]))
+    for (const [variable, text] of lanes) out.line(`const u32 ${variable} = ${text};`)
+  },
 }
 
-/** Apart from `generateSm80`, tests print edited programs with it. */
-export function printSm80(plan: Sm80Plan, program: TileProgram, name: string): GeneratedKernel {
-  const {
-    warps: [warpsM],
-    warpTile: [rows, columns],
-  } = plan
-  return printKernel(plan, program, name, {
-    emitters: SM80_EMITTERS,
-    wrappers: SM80_WRAPPERS,
-    constants(define) {
-      define(`WARP_M = ${rows}, WARP_N = ${columns}`, 'part of the tile that a warp computes')
-      define(`ROW_BLOCKS = ${rows / MMA_ROWS}, COLUMN_BLOCKS = ${columns / 8}`, 'of 16 rows and of 8 columns: one MMA')
-      define(`CELLS = ${cellsOf(plan.mma.d, columns)}`, `accumulator registers of each thread for 16 rows: ${plan.mma.d}`)
-    },
-    prologue(c) {
-      c.out.line(`const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`)
-      c.out.line('// What a lane addresses for ldmatrix.')
-      c.out.line(`const u32 ${lanesName('a', plan.a)} = ${laneOffset('a', plan.a)};`)
-      const lanes = new Map(plan.b.map((b) => [lanesName('b', b), laneOffset('b', b)]))
-      for (const [variable, text] of lanes) c.out.line(`const u32 ${variable} = ${text};`)
-    },
-  })
-} // prettier-ignore
+function fragmentsOf(program: TileProgram): FragmentSource | null {
+  for (const op of opsOf(program)) if (op.op === 'load_fragments') return op
+  return null
+}

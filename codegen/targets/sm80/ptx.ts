@@ -1,5 +1,6 @@
 /** PTX wrappers of the SM80 kernels: asynchronous copies by threads, matrices from shared memory, warp MMAs. */
 import type { WarpMmaKind } from '../../../compiler/targets/sm80/mma.ts'
+import { CELL, cellsOf } from '../../pipe/fragments.ts'
 import { asm, COPY_WRAPPERS, inline, registers, STORE_WRAPPERS, SYNC_WRAPPERS } from '../../pipe/ptx.ts'
 
 const loadMatrices = (transposed: boolean): string =>
@@ -26,12 +27,6 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
     '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',
   ),
 }
-
-/** C++ type of an accumulator register, and its asm constraint. */
-export const CELL = { f32: ['float', 'f'], s32: ['int', 'r'], f16: ['u32', 'r'] } as const
-
-/** Registers of a thread for 16 x n accumulators. */
-export const cellsOf = (d: WarpMmaKind['d'], n: number): number => (d === 'f16' ? n / 4 : n / 2)
 
 export const mmaName = ({ d, a, b, k }: WarpMmaKind): string => `mma_m16n8k${k}_${d}_${a}_${b}`
 

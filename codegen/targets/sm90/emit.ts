@@ -12,8 +12,15 @@ import {
 } from '../../pipe/context.ts'
 import { COMMON_EMITTERS, emitOps, type Emitters } from '../../pipe/emit.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
-import { CELL, wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
-import { allCells, PTX_CELL, registersOf } from './registers.ts'
+import {
+  accumulatorArray,
+  allCells,
+  emitFragmentRow,
+  emitTakeCells,
+  PTX_CELL,
+  registersOf,
+} from '../../pipe/fragments.ts'
+import { wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
 
 /** Registers are indexed by constants only. */
@@ -33,7 +40,7 @@ export const SM90_EMITTERS: Emitters = {
     if (ahead) c.out.line(`TileOrigin at = ${tileOrigin(c, first)};`)
     c.out.block(`for (u32 cta = ${first}; cta < works; cta += ${step})`, () => {
       if (!ahead) c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
-      if (c.role?.name === 'consumer') c.out.line(`${CELL[PTX_CELL[registersOf(c).cells]][0]} acc[${allCells(c)}];`)
+      if (op.accumulators) c.out.line(`${accumulatorArray(c)};`)
       emitOps(op.body, c)
       if (ahead) c.out.line('at = next;')
     })
@@ -172,8 +179,7 @@ export const SM90_EMITTERS: Emitters = {
   own_row(_, c) {
     const { together } = registersOf(c)
     const blocks = together > 1 ? '(warpgroup * ROW_BLOCKS + block)' : 'block'
-    c.out.line(`const u32 warp_row = at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP;`)
-    c.out.line('[[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below')
+    emitFragmentRow(c, `at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP`)
   },
   for_subtiles(op, c) {
     const { columns } = c.program.layout
@@ -185,22 +191,8 @@ export const SM90_EMITTERS: Emitters = {
       emitOps(op.body, c)
     })
   },
-  /** Cells of the sub-tile: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. */
-  take_cells(op, c) {
-    const { products, cells } = registersOf(c)
-    const { count } = c.tile
-    for (let p = 0; p < products; p++) {
-      const where = note(c, 'take accumulators')
-      c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${count}];`)
-      if (op.partials !== null) {
-        emitSums(op.partials, p, c)
-        continue
-      }
-      const base = `${p > 0 ? `(${p} * ROW_BLOCKS + block)` : 'block'} * CELLS`
-      c.out.line('#pragma unroll')
-      const cell = cells === 'f16' ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff` : `acc[${base} + column / 2 + j]`
-      c.out.line(`for (u32 j = 0; j < ${count}; ++j) sum${p}[j] = ${cell};`, where)
-    }
+  take_cells({ from }, c) {
+    emitTakeCells(c, from === null ? undefined : (product) => emitSums(from, product, c))
   },
   ...SUM_EMITTERS,
 } // prettier-ignore

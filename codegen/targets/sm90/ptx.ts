@@ -1,5 +1,6 @@
 /** PTX wrappers of the SM90 kernels: warpgroup MMAs and registers beside the common ones. */
 import type { WgmmaKind } from '../../../compiler/targets/sm90/mma.ts'
+import { CELL, cellsOf } from '../../pipe/fragments.ts'
 import {
   asm,
   COPY_WRAPPERS,
@@ -30,12 +31,6 @@ export const SM90_WRAPPERS: Readonly<Record<string, string>> = {
     '"r"(address), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)',
   ),
 }
-
-/** C++ type of an accumulator register, and its asm constraint. */
-export const CELL = { f32: ['float', 'f'], s32: ['int', 'r'], f16: ['u32', 'r'] } as const
-
-/** Registers of a thread for 64 x n accumulators. */
-export const cellsOf = (d: WgmmaKind['d'], n: number): number => (d === 'f16' ? n / 4 : n / 2)
 
 export interface Transposed {
   readonly a: boolean

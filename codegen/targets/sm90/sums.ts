@@ -4,13 +4,11 @@
  */
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
 import { emitOps, type Emitters } from '../../pipe/emit.ts'
-import { allCells, registersOf } from './registers.ts'
-
-const consumerThreads = (c: EmitContext): number => 32 * c.program.roles[0]!.warps
+import { allCells, registersOf } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
-const cellAddress = (c: EmitContext, buffer: string, i: string): string =>
-  `smem + ${constant(buffer)} + (${i} / 4 * ${consumerThreads(c)} + threadIdx.x) * 16`
+const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly threads: number }, i: string): string =>
+  `smem + ${constant(buffer)} + (${i} / 4 * ${threads} + threadIdx.x) * 16`
 
 /** Registers `i` … `i + 3` of the accumulators, as words. */
 function words(c: EmitContext): string {
@@ -26,7 +24,7 @@ function forAllCells(c: EmitContext, body: () => void): void {
 export const SUM_EMITTERS: Emitters = {
   park(op, c) {
     c.wrappers.add('store_shared_v4')
-    forAllCells(c, () => c.out.line(`store_shared_v4(${cellAddress(c, op.buffer, 'i')}, ${words(c)});`, note(c, 'park accumulators')))
+    forAllCells(c, () => c.out.line(`store_shared_v4(${cellAddress(op, 'i')}, ${words(c)});`, note(c, 'park accumulators')))
   },
   send_sums(op, c) {
     const where = note(c, 'send sums')
@@ -34,7 +32,7 @@ export const SUM_EMITTERS: Emitters = {
     forAllCells(c, () => {
       c.out.line(`const u32 owner = i % CELLS / (${share});  // the CTA that stores these columns`)
       c.out.line(`const u32 cell = cluster_rank * ${allCells(c) / registersOf(c).splits} + i / CELLS * (${share}) + i % (${share});`)
-      const slot = call0(c, 'remote_address', cellAddress(c, op.buffer, 'cell'), 'owner')
+      const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), 'owner')
       const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
       c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
     })
@@ -46,13 +44,17 @@ export const SUM_EMITTERS: Emitters = {
     const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'threadIdx.x')
     c.out.line(`if (threadIdx.x < CLUSTER) ${call(c, 'mbarrier_arrive_remote', remote)}`, note(c, `arrive ${op.barrier}`))
   },
-  role_sync(_, c) {
-    c.out.line(call(c, 'role_sync', consumerThreads(c)), note(c, 'role barrier'))
+  role_sync({ threads }, c) {
+    c.out.line(call(c, 'role_sync', threads), note(c, 'role barrier'))
   },
 } // prettier-ignore
 
 /** The cells of this sub-tile: those of the thread itself, or sums over the CTAs of the cluster in their order. */
-export function emitSums(buffer: string, product: number, c: EmitContext): void {
+export function emitSums(
+  from: { readonly buffer: string; readonly threads: number },
+  product: number,
+  c: EmitContext,
+): void {
   const { cells, splits } = registersOf(c)
   const type = cells === 'i32' ? 'int' : 'float'
   const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
@@ -60,7 +62,7 @@ export function emitSums(buffer: string, product: number, c: EmitContext): void 
   const cell = `${block} * ${splits > 1 ? '(CELLS / CLUSTER)' : 'CELLS'} + column / 2 + j`
   const where = note(c, splits > 1 ? 'add sums' : 'take accumulators')
   const load = (i: string): void => {
-    c.out.line(`const uint4 part = ${call0(c, 'load_shared_v4', cellAddress(c, buffer, `(${i})`))};`, where)
+    c.out.line(`const uint4 part = ${call0(c, 'load_shared_v4', cellAddress(from, `(${i})`))};`, where)
   }
   const each = (statement: (x: string, i: number) => string): void => {
     for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(statement(`part.${x}`, i))

@@ -12,11 +12,12 @@
 import type { Barrier, Copies, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../../ir/pipe.ts'
 import { consumersOf, perCluster, type PerCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
+import { always, commonParts } from '../tensor_core/lower_program.ts'
+import { bufferOfB, GATHER_WARPS, inputMaps, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
+import type { OperandPlan } from '../tensor_core/operands.ts'
 import { epilogueRole } from './lower_epilogue.ts'
 import { gatherRole, mmaRole, schedulerRole, tmaRole } from './lower_roles.ts'
-import { bufferOfB, GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { WORK_RESPONSE_BYTES, WORK_SLOTS, type Sm100Plan } from './plan.ts'
-import type { OperandPlan } from '../tensor_core/operands.ts'
 
 export const TMA_WARP = EPILOGUE_WARPS
 export const MMA_WARP = EPILOGUE_WARPS + 1
@@ -33,24 +34,20 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
   ]
   const { buffers, barriers, end } = sharedMemory(plan, staged.length > 0, dynamic)
   const [byTma, byGather] = (['tma', 'gather'] as const).map((source) => [plan.a, ...plan.b].some((operand) => operand.source === source))
+  const common = commonParts(plan, { threads: plan.threads, storedRows: plan.epilogue.layout.rowsPerWarp, dynamic })
+  const { domain } = common
   const maps = [...inputMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
   const work = dynamic ? ['work'] : []
   const roles: Role[] = [
     { name: 'epilogue', firstWarp: 0, warps: EPILOGUE_WARPS, does: 'TMEM to registers, f32 epilogue, stores', rings: ['acc', ...(staged.length > 0 ? ['staging'] : []), ...work], body: epilogueRole(plan) },
-    ...(byTma ? [{ name: 'tma', firstWarp: TMA_WARP, warps: 1, does: 'loads A and B', rings: ['stage', ...work], body: tmaRole(plan) }] : []),
+    ...(byTma ? [{ name: 'tma', firstWarp: TMA_WARP, warps: 1, does: 'loads A and B', rings: ['stage', ...work], body: tmaRole(plan, domain) }] : []),
     { name: 'mma', firstWarp: MMA_WARP, warps: 1, does: 'issues the MMAs', rings: ['stage', 'acc', ...work], body: mmaRole(plan) },
     ...(dynamic ? [{ name: 'scheduler', firstWarp: SCHEDULER_WARP, warps: 1, does: 'asks for work', rings: work, body: schedulerRole(plan) }] : []),
-    ...(byGather ? [{ name: 'gather', firstWarp: SCHEDULER_WARP + +dynamic, warps: GATHER_WARPS, does: 'copies what TMA cannot address', rings: ['stage', ...work], body: gatherRole(plan) }] : []),
+    ...(byGather ? [{ name: 'gather', firstWarp: SCHEDULER_WARP + +dynamic, warps: GATHER_WARPS, does: 'copies what TMA cannot address', rings: ['stage', ...work], body: gatherRole(plan, domain) }] : []),
   ]
   return {
     kind: 'sm100',
-    tensor: plan.program,
-    threads: plan.threads,
-    tile: plan.tile,
-    cluster: plan.cluster,
-    dynamic,
-    subtileColumns: plan.epilogue.subtileColumns,
-    layout: plan.epilogue.layout,
+    ...common,
     rings,
     buffers,
     barriers,
@@ -72,33 +69,32 @@ function sharedMemory(plan: Sm100Plan, staged: boolean, dynamic: boolean): Share
   const buffers: SmemBuffer[] = []
   const barriers: Barrier[] = []
   let offset = 0
-  const place = (name: string, ring: string, slots: number, slotBytes: number, holds: string, per?: Copies): void => {
-    buffers.push({ name, ring, slots, slotBytes, ...(per && { per }), offset, holds })
+  const place = (name: string, ring: string, slots: number, slotBytes: number, align: number, holds: string, per?: Copies): void => {
+    buffers.push({ name, ring, slots, slotBytes, ...(per && { per }), offset, align, holds })
     offset += slots * slotBytes * (per?.count ?? 1)
   }
-  const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, txBytes: number | null, scope: 'cta' | 'cluster', meaning: string): void => {
-    barriers.push({ name, ring, arrivals, txBytes, scope, offset, meaning })
+  const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, scope: 'cta' | 'cluster', meaning: string): void => {
+    barriers.push({ name, ring, arrivals, scope, offset, meaning })
     offset += 8 * slots
   }
   const { cluster, stages, accumulators } = plan
   const { pair } = cluster
-  const copied = inputMaps(plan).reduce((bytes, { operand }) => bytes + operand.tileBytes, 0)
-  const always = (count: number): PerCluster => ({ preferred: count, fallback: count })
-  place('smem_a', 'stage', stages, plan.a.tileBytes, tileText(plan, plan.a, 'M'))
-  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, tileText(plan, b, 'N')))
-  if (staged) place('smem_d', 'staging', STAGING_SLOTS, plan.epilogue.stagingSlotBytes, 'output sub-tiles on their way to TMA stores', { owner: 'warp', count: EPILOGUE_WARPS })
-  if (dynamic) place('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 'answers of cluster launch control')
-  barrier('full', 'stage', stages, always(+(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)), copied > 0 ? pair * copied : null, 'cta', 'A and B of a stage have landed')
-  barrier('empty', 'stage', stages, consumersOf(cluster), null, 'cta', 'the MMAs that read a stage are done')
-  barrier('acc_full', 'acc', accumulators, always(1), null, 'cta', 'an accumulator is complete')
-  barrier('acc_empty', 'acc', accumulators, always(pair * EPILOGUE_WARPS), null, pair > 1 ? 'cluster' : 'cta', 'all epilogue warps have read an accumulator')
+  const copied = tmaStageBytes(plan)
+  place('smem_a', 'stage', stages, plan.a.tileBytes, 1024, tileText(plan, plan.a, 'M'))
+  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, 1024, tileText(plan, b, 'N')))
+  if (staged) place('smem_d', 'staging', STAGING_SLOTS, plan.epilogue.stagingSlotBytes, 128, 'output sub-tiles on their way to TMA stores', { owner: 'warp', count: EPILOGUE_WARPS })
+  if (dynamic) place('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 16, 'answers of cluster launch control')
+  barrier('full', 'stage', stages, always(+(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)), 'cta', 'A and B of a stage have landed')
+  barrier('empty', 'stage', stages, consumersOf(cluster), 'cta', 'the MMAs that read a stage are done')
+  barrier('acc_full', 'acc', accumulators, always(1), 'cta', 'an accumulator is complete')
+  barrier('acc_empty', 'acc', accumulators, always(pair * EPILOGUE_WARPS), pair > 1 ? 'cluster' : 'cta', 'all epilogue warps have read an accumulator')
   if (dynamic) {
     const shared = cluster.size > 1 ? 'cluster' : 'cta'
-    barrier('work_full', 'work', WORK_SLOTS, always(1), WORK_RESPONSE_BYTES, shared, 'the next work item is known')
+    barrier('work_full', 'work', WORK_SLOTS, always(1), shared, 'the next work item is known')
     // Every epilogue warp, the tma thread, gathering warps, the mma thread of each pair; and the scheduler itself.
     const producers = +(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)
     const readers = perCluster(cluster, ([m, n]) => m * n * (EPILOGUE_WARPS + producers) + (m * n) / pair + 1)
-    barrier('work_empty', 'work', WORK_SLOTS, readers, null, shared, 'all roles of the cluster have read a work item')
+    barrier('work_empty', 'work', WORK_SLOTS, readers, shared, 'all roles of the cluster have read a work item')
   }
   return { buffers, barriers, end: offset }
 } // prettier-ignore

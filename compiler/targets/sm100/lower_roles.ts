@@ -1,7 +1,9 @@
 /** Programs of the roles that feed the epilogue: loads, MMAs, and the scheduler of dynamic work. */
 import type { TileOp } from '../../ir/pipe.ts'
+import type { Domain } from '../../space/domain.ts'
+import { gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import { WORK_RESPONSE_BYTES, type Sm100Plan } from './plan.ts'
-import type { OperandPlan } from '../tensor_core/operands.ts'
 
 /** What every role does at the end of a tile under dynamic scheduling; `warp`: by a whole warp, else by one thread. */
 export function nextWork(plan: Sm100Plan, warp: boolean): TileOp[] {
@@ -22,17 +24,13 @@ export function forTiles(plan: Sm100Plan, body: readonly TileOp[], warp: boolean
   return { op: 'for_tiles', dynamic: plan.design.scheduler === 'clc', body: [...body, ...nextWork(plan, warp)] }
 }
 
-export function tmaRole(plan: Sm100Plan): TileOp[] {
-  const load = (operand: OperandPlan, index: string, free: 'm' | 'n'): TileOp => ({
-    op: 'tma_load', operand: operand.operand.name, map: `map_${index}`, buffer: `smem_${index}`, barrier: 'full', free, plan: operand,
-  }) // prettier-ignore
+export function tmaRole(plan: Sm100Plan, domain: Domain): TileOp[] {
   // The loads of both CTAs of a pair signal the leader's barrier.
-  const bytes = [plan.a, ...plan.b].reduce((sum, { source, tileBytes }) => sum + (source === 'tma' ? tileBytes : 0), 0)
-  const expect: TileOp = { op: 'arrive_expect_tx', barrier: 'full', bytes: plan.cluster.pair * bytes }
+  const expect: TileOp = { op: 'arrive_expect_tx', barrier: 'full', bytes: plan.cluster.pair * tmaStageBytes(plan) }
   const fill: TileOp[] = [
     { op: 'wait', barrier: 'empty', parity: 'producer' },
     plan.cluster.pair > 1 ? { op: 'leader', body: [expect] } : expect,
-    ...stageOperands(plan, 'tma').map(([operand, index, free]) => load(operand, index, free)),
+    ...tmaLoads(plan, domain, 'full'),
     { op: 'advance', ring: 'stage' },
   ]
   // Signals of other CTAs' MMAs are still under way when the last load is issued.
@@ -47,20 +45,9 @@ export function tmaRole(plan: Sm100Plan): TileOp[] {
   ]
 }
 
-function stageOperands(plan: Sm100Plan, source: OperandPlan['source']): (readonly [OperandPlan, string, 'm' | 'n'])[] {
-  const all = [[plan.a, 'a', 'm'] as const, ...plan.b.map((b, i) => [b, i === 0 ? 'b' : `b${i}`, 'n'] as const)]
-  return all.filter(([operand]) => operand.source === source)
-}
-
 /** Warps that fill the ring as TMA would, 16 bytes of shared memory at a time. */
-export function gatherRole(plan: Sm100Plan): TileOp[] {
-  const copies = stageOperands(plan, 'gather').map(([operand, index, free]): TileOp => ({
-    op: 'gather',
-    operand: operand.operand.name,
-    buffer: `smem_${index}`,
-    free,
-    plan: operand,
-  }))
+export function gatherRole(plan: Sm100Plan, domain: Domain): TileOp[] {
+  const copies = gathers(plan, domain, 32 * GATHER_WARPS)
   const fill: TileOp[] = [
     { op: 'wait', barrier: 'empty', parity: 'producer' },
     ...copies,
@@ -82,8 +69,8 @@ export function mmaRole(plan: Sm100Plan): TileOp[] {
       op: 'mma',
       kind: plan.mma,
       a: 'smem_a',
-      products: plan.b.map((_, i) => ({ b: i === 0 ? 'smem_b' : `smem_b${i}`, column: i * layout.columns })),
-      instructionDescriptor: plan.instructionDescriptor,
+      products: plan.b.map((_, i) => ({ b: bufferOfB(i), column: i * layout.columns })),
+      instruction: plan.instruction,
       aDescriptor: plan.a.descriptor,
       bDescriptor: plan.b[0]!.descriptor,
       steps: plan.mmaSteps,

@@ -51,3 +51,9 @@ export function instructionDescriptor({ operands }: KindRow, shape: InstructionS
     ((m >> 4) << 24)
   )
 }
+
+/** The same in words. */
+export function instructionText({ a, b, accumulator, aMajor, bMajor, m, n }: InstructionShape): string {
+  const major = (x: 'k' | 'mn', free: string): string => `${x === 'k' ? 'K' : free}-major`
+  return `${a} x ${b} -> ${accumulator}, ${m} x ${n}, A ${major(aMajor, 'M')}, B ${major(bMajor, 'N')}`
+}

@@ -11,7 +11,7 @@ import type { Instance, Rejection, Sm100Design } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
-import { instructionDescriptor, mmaKindOf, type MmaKind } from './mma.ts'
+import { instructionDescriptor, instructionText, mmaKindOf, type InstructionShape, type MmaKind } from './mma.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { ALIGNMENT_SLACK, GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
@@ -27,7 +27,8 @@ export interface Sm100Plan extends TensorCorePlan {
   readonly design: Sm100Design
   readonly mma: MmaKind
   readonly accumulator: Accumulator
-  readonly instructionDescriptor: number
+  /** The instruction descriptor, and what it says in words. */
+  readonly instruction: { readonly descriptor: number; readonly text: string }
   /** MMAs of one stage. */
   readonly mmaSteps: number
   /** Accumulators (of all products) in flight: the epilogue of one tile runs under the mainloop of the next where there are 2. */
@@ -62,6 +63,7 @@ export function planSm100(instance: Instance, graph: TileGraph): Sm100Plan | Rej
   const accumulators = Math.min(2, Math.floor(TMEM_COLUMNS / perAccumulator))
   if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator, limit: TMEM_COLUMNS })
 
+  const shape: InstructionShape = { a: aType, b: bType, accumulator, aMajor: a.major, bMajor: b[0]!.major, m: tileM, n: tileN }
   const stageBytes = stageBytesOf(inputs)
   const staging = epilogue.stagingSlotBytes * STAGING_SLOTS * EPILOGUE_WARPS
   const dynamic = design.scheduler === 'clc'
@@ -84,7 +86,7 @@ export function planSm100(instance: Instance, graph: TileGraph): Sm100Plan | Rej
     ...inputs,
     mma: kind.kind,
     accumulator,
-    instructionDescriptor: instructionDescriptor(kind, { a: aType, b: bType, accumulator, aMajor: a.major, bMajor: b[0]!.major, m: tileM, n: tileN }),
+    instruction: { descriptor: instructionDescriptor(kind, shape), text: instructionText(shape) },
     mmaSteps: 4,
     epilogue,
     stages,

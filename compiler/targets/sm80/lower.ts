@@ -4,10 +4,12 @@
  * each k tile: behind it the tile's copies have landed, and the slot of the tile before is free.
  */
 import type { FragmentSource, Role, SmemBuffer, TileOp, TileProgram } from '../../ir/pipe.ts'
-import type { StoreOp } from '../../ir/pipe_epilogue.ts'
+import type { Domain } from '../../space/domain.ts'
+import { auxLoads, fragmentEpilogue, storeOf } from '../tensor_core/lower_epilogue.ts'
+import { forLoops, gather, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
+import { commonParts } from '../tensor_core/lower_program.ts'
 import type { OperandPlan } from '../tensor_core/operands.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
-import { auxLoads, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
 import { MMA_ROWS, type Sm80Plan } from './plan.ts'
 
 /** Ring of the slot that copies fill, for a k tile ahead of the one in `stage`. */
@@ -16,6 +18,7 @@ const FILL = 'fill'
 export function lowerSm80(plan: Sm80Plan): TileProgram {
   const { stages, epilogue, warps, warpTile, accumulator } = plan
   const staging = epilogue.stagingSlotBytes > 0
+  const common = commonParts(plan, { threads: plan.threads, storedRows: epilogue.layout.rowsPerWarp, dynamic: false })
   const rings = [
     { name: 'stage', slots: stages },
     { name: FILL, slots: stages },
@@ -27,17 +30,11 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
     warps: warps[0] * warps[1],
     does: 'copies, MMAs, epilogue and stores',
     rings: rings.map(({ name }) => name),
-    body: workerRole(plan),
+    body: workerRole(plan, common.domain),
   }
   return {
     kind: 'sm80',
-    tensor: plan.program,
-    threads: plan.threads,
-    tile: plan.tile,
-    cluster: plan.cluster,
-    dynamic: false,
-    subtileColumns: epilogue.subtileColumns,
-    layout: epilogue.layout,
+    ...common,
     rings,
     buffers: buffersOf(plan),
     barriers: [],
@@ -62,22 +59,22 @@ function buffersOf({ a, b, stages, tile, epilogue, warps }: Sm80Plan): SmemBuffe
   let offset = 0
   const place = (name: string, { operand, major, rows, descriptor, tileBytes }: OperandPlan, free: 'M' | 'N'): void => {
     const holds = `${operand.dtype} ${rows} x ${tile[2]} tile, ${major === 'k' ? 'K' : free}-major, ${descriptor.swizzle} swizzle`
-    buffers.push({ name, ring: 'stage', slots: stages, slotBytes: tileBytes, offset, holds })
+    buffers.push({ name, ring: 'stage', slots: stages, slotBytes: tileBytes, offset, align: 1024, holds })
     offset += stages * tileBytes
   }
   place('smem_a', a, 'M')
   b.forEach((operand, i) => place(bufferOfB(i), operand, 'N'))
   if (epilogue.stagingSlotBytes > 0) {
     const holds = 'output sub-tiles, over the stages'
-    buffers.push({ name: 'smem_d', ring: 'staging', slots: 1, slotBytes: epilogue.stagingSlotBytes, per: { owner: 'warp', count: warps[0] * warps[1] }, offset: 0, holds, over: 'smem_a' })
+    buffers.push({ name: 'smem_d', ring: 'staging', slots: 1, slotBytes: epilogue.stagingSlotBytes, per: { owner: 'warp', count: warps[0] * warps[1] }, offset: 0, align: 128, holds, over: 'smem_a' })
   }
   return buffers
 } // prettier-ignore
 
-function workerRole(plan: Sm80Plan): TileOp[] {
+function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   const { stages, mmaSteps, mma } = plan
   const { d, a: aType, b: bType, k } = mma
-  const fill: TileOp[] = [...copies(plan), { op: 'advance', ring: FILL }]
+  const fill: TileOp[] = [...copies(plan, domain), { op: 'advance', ring: FILL }]
   const commit: TileOp = { op: 'copy_commit' }
   // Of the copies under way, those of the next k tile are the oldest.
   const landed: TileOp[] = [{ op: 'copy_wait', pending: stages - 2 }, { op: 'cta_sync' }]
@@ -111,27 +108,29 @@ function workerRole(plan: Sm80Plan): TileOp[] {
   return [{ op: 'for_tiles', dynamic: false, body: tile }]
 }
 
-const operandsOf = (plan: Sm80Plan): readonly (readonly [OperandPlan, string, 'm' | 'n'])[] => [
-  [plan.a, 'smem_a', 'm'],
-  ...plan.b.map((b, i) => [b, bufferOfB(i), 'n'] as const),
-]
+/** Chunks that are copied through registers are several at once, as registers allow. */
+const copies = (plan: Sm80Plan, domain: Domain): TileOp[] =>
+  forLoops(plan, domain, ['copy', 'gather'], (stage, depth) => {
+    const { operand, free, buffer } = stage
+    if (operand.source === 'gather')
+      return gather(stage, depth, domain, plan.threads, (perChunk) => Math.min(4, 32 / perChunk), FILL)
+    const tile = sharedTile(operand, domain.depth)
+    return {
+      op: 'copy_tile',
+      operand: operand.operand.name,
+      buffer,
+      ring: FILL,
+      free,
+      tile,
+      depth,
+      bytes: operand.copyBytes!,
+    }
+  })
 
-const copies = (plan: Sm80Plan): TileOp[] =>
-  operandsOf(plan).map(([operand, buffer, free]): TileOp => ({
-    op: operand.source === 'copy' ? 'copy_tile' : 'gather',
-    operand: operand.operand.name,
-    buffer,
-    ring: FILL,
-    free,
-    plan: operand,
-  }))
-
-function fragmentSource({ a, b }: Sm80Plan): FragmentSource {
-  return {
-    a: { buffer: 'smem_a', plan: a },
-    products: b.map((plan, i) => ({ buffer: bufferOfB(i), plan })),
-  }
-}
+const fragmentSource = ({ a, b, tile: [, , depth] }: Sm80Plan): FragmentSource => ({
+  a: tileSource(a, 'smem_a', depth),
+  products: b.map((plan, i) => tileSource(plan, bufferOfB(i), depth)),
+})
 
 const epilogue = (plan: Sm80Plan): TileOp[] =>
   fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes), null, storeOps(plan))
@@ -139,11 +138,11 @@ const epilogue = (plan: Sm80Plan): TileOp[] =>
 /** Fragments are pairs of elements: through shared memory they become rows. */
 const storeOps = (plan: Sm80Plan): TileOp[] =>
   plan.epilogue.outputs.flatMap((output): TileOp[] => {
-    const { contiguous, swizzle } = output
-    const store: StoreOp = { operand: output.operand.name, bytes: output.elementBytes, contiguous }
-    if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
+    const store = storeOf(output)
+    if (output.store === 'direct') return [{ op: 'direct_store', operand: store.operand }]
+    const { swizzle } = output
     return [
-      { op: 'stage_write', buffer: 'smem_d', swizzle, ...store },
+      { op: 'stage_write', buffer: 'smem_d', swizzle, matrices: false, ...store },
       { op: 'warp_sync' },
       { op: 'row_store', buffer: 'smem_d', swizzle, ...store },
       { op: 'warp_sync' },

@@ -7,7 +7,7 @@ import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, Sm80Design, TargetArch } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import { planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import { planEpilogue, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
 import { ALIGNMENT_SLACK, type TensorCorePlan } from '../tensor_core/plan.ts'
@@ -80,7 +80,7 @@ export function planSm80(instance: Instance, graph: TileGraph): Sm80Plan | Rejec
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
 
-  const layout: AccumulatorLayout = { held: 'fragment', rowsPerWarp: MMA_ROWS, columnHalves: 1, columns: warpTile[1], stores: 'rows', spareRegisters: 255 - cells - RESERVED_REGISTERS }
+  const layout: EpilogueBudget = { held: 'fragment', rowsPerWarp: MMA_ROWS, columnHalves: 1, columns: warpTile[1], stores: 'rows', spareRegisters: 255 - cells - RESERVED_REGISTERS }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
 

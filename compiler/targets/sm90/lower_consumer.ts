@@ -4,6 +4,8 @@ import type { TileOp } from '../../ir/pipe.ts'
 import type { Fetched } from '../../ir/pipe_epilogue.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
+import { domainOf } from '../tensor_core/lower_program.ts'
+import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
@@ -11,6 +13,9 @@ import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
 
 /** Ring of the sub-tiles of the epilogue operand that TMA brings as the i-th. */
 export const fetchRing = (i: number): string => `c${i}`
+
+/** Of the consumers. */
+const threadsOf = ({ warpgroups }: Sm90Plan): number => 128 * warpgroups
 
 export function consumerRole(plan: Sm90Plan): TileOp[] {
   const pingpong = plan.design.consumers === 'pingpong'
@@ -23,15 +28,15 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...mainloop(plan),
     ...(plan.splits > 1 ? exchangeSums(plan) : []),
     // Each thread reads what it wrote itself.
-    ...(plan.parks ? [{ op: 'park', buffer: 'smem_partials' } as const] : []),
+    ...(plan.parks ? [{ op: 'park', buffer: 'smem_partials', threads: threadsOf(plan) } as const] : []),
     ...epilogue(plan),
-    ...(plan.splits > 1 ? releaseSums : []),
+    ...(plan.splits > 1 ? releaseSums(plan) : []),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : []),
   ]
   return [
     ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
-    { op: 'for_tiles', dynamic: false, turns: pingpong ? plan.warpgroups : 1, body: tile },
+    { op: 'for_tiles', dynamic: false, ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: tile },
     ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
   ]
 } // prettier-ignore
@@ -77,7 +82,7 @@ function mainloop(plan: Sm90Plan): TileOp[] {
       steps: mmaSteps,
       // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
       // the registers.
-      stopsAtK: design.consumers === 'cooperative' && rowBlocks === 1,
+      stopsAtK: design.consumers === 'cooperative' && rowBlocks === 1 && isPlain(domainOf(plan, false)),
     },
     { op: 'wgmma_wait', pending: only ? 0 : 1 },
     ...(only ? release : [{ op: 'after_first_k', body: release } as const]),
@@ -105,12 +110,18 @@ function mainloop(plan: Sm90Plan): TileOp[] {
 const exchangeSums = (plan: Sm90Plan): TileOp[] => [
   { op: 'wait', barrier: 'partials_empty', parity: 'producer' },
   { op: 'one_thread', body: [{ op: 'arrive_expect_tx', barrier: 'partials_full', bytes: plan.partialBytes }] },
-  { op: 'send_sums', buffer: 'smem_partials', barrier: 'partials_full', bytes: plan.partialBytes },
+  { op: 'send_sums', buffer: 'smem_partials', barrier: 'partials_full', threads: threadsOf(plan) },
   { op: 'wait', barrier: 'partials_full', parity: 'consumer' },
 ]
 
-const releaseSums: readonly TileOp[] = [
-  { op: 'before_next_tile', body: [{ op: 'role_sync' }, { op: 'arrive_all', barrier: 'partials_empty' }] },
+const releaseSums = (plan: Sm90Plan): TileOp[] => [
+  {
+    op: 'before_next_tile',
+    body: [
+      { op: 'role_sync', threads: threadsOf(plan) },
+      { op: 'arrive_all', barrier: 'partials_empty' },
+    ],
+  },
   { op: 'advance', ring: 'partials' },
 ]
 
@@ -128,6 +139,6 @@ function epilogue(plan: Sm90Plan): TileOp[] {
       ? { buffer: 'smem_d', ring: 'staging', free: { op: 'wait', barrier: 'stored', parity: 'producer' }, issue: { arriveOn: 'staged' } }
       : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
   const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.rowsAhead)
-  const partials = plan.partialBytes > 0 ? 'smem_partials' : null
-  return fragmentEpilogue(plan.epilogue, loads, partials, tmaStores(plan.epilogue, staging))
+  const from = plan.partialBytes > 0 ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
+  return fragmentEpilogue(plan.epilogue, loads, from, tmaStores(plan.epilogue, staging))
 } // prettier-ignore

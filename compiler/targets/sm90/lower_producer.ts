@@ -1,8 +1,9 @@
 /** Program of the producer's warpgroup: loads of A and B, and of cooperative kernels the stores of what the consumers have staged. */
 import type { TileOp } from '../../ir/pipe.ts'
+import type { Domain } from '../../space/domain.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
-import { storeOf } from '../tensor_core/lower_epilogue.ts'
-import { inputMaps, mapName } from '../tensor_core/plan.ts'
+import { gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { GATHER_WARPS, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** Ring of the sub-tiles that TMA is asked to store, one behind: the slot before is free when TMA has read it. */
@@ -14,15 +15,10 @@ export const SENT = 'sent'
  */
 const drains = ({ cluster, splits }: Sm90Plan): boolean => cluster.size > 1 && splits === 1
 
-export function producerRole(plan: Sm90Plan): TileOp[] {
-  const all = [[plan.a, 'a', 'm'] as const, ...plan.b.map((b, i) => [b, i === 0 ? 'b' : `b${i}`, 'n'] as const)]
-  const loads = all.filter(([{ source }]) => source === 'tma').map(([operand, index, free]): TileOp => ({
-    op: 'tma_load', operand: operand.operand.name, map: `map_${index}`, buffer: `smem_${index}`, barrier: 'full', free, plan: operand,
-  }))
-  const copies = all.filter(([{ source }]) => source === 'gather').map(([operand, index, free]): TileOp => ({
-    op: 'gather', operand: operand.operand.name, buffer: `smem_${index}`, free, plan: operand,
-  }))
-  const bytes = inputMaps(plan).reduce((sum, { operand }) => sum + operand.tileBytes, 0)
+export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
+  const loads = tmaLoads(plan, domain, 'full')
+  const copies = gathers(plan, domain, 32 * GATHER_WARPS)
+  const bytes = tmaStageBytes(plan)
   const wait: TileOp = { op: 'wait', barrier: 'empty', parity: 'producer' }
   const request: TileOp[] = loads.length > 0 ? [{ op: 'arrive_expect_tx', barrier: 'full', bytes }, ...loads] : []
   const advance: TileOp = { op: 'advance', ring: 'stage' }
@@ -55,7 +51,7 @@ function storeWarps(plan: Sm90Plan): TileOp[] {
   ]
   const send = tmaOutputs(plan.epilogue).flatMap((output, i): TileOp[] => [
     { op: 'wait', barrier: 'staged', parity: 'consumer' },
-    { op: 'tma_store', map: mapName(i), buffer: 'smem_d', ...storeOf(output) },
+    { op: 'tma_store', map: mapName(i), buffer: 'smem_d', operand: output.operand.name, contiguous: output.contiguous },
     { op: 'bulk_commit' },
     ...(i === 0 ? [{ op: 'after_first_staged', body: free(1) } as const] : free(1)),
     { op: 'advance', ring: 'staging' },

@@ -14,7 +14,7 @@ import {
   STAGING_SLOTS,
   tmaOutputs,
   valuesOf,
-  type AccumulatorLayout,
+  type EpilogueBudget,
   type EpiloguePlan,
 } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
@@ -107,7 +107,7 @@ export function planSm90(instance: Instance, graph: TileGraph): Sm90Plan | Rejec
 
   const gathers = gathersAny(inputs)
   const registers: RegisterSplit = warpgroups === 1 ? { producer: null, consumer: 255 } : gathers ? { producer: 56, consumer: 224 } : { producer: 40, consumer: 232 }
-  const layout: AccumulatorLayout = {
+  const layout: EpilogueBudget = {
     held: 'fragment',
     rowsPerWarp: 16,
     columnHalves: 1,

@@ -7,7 +7,7 @@ import type { Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { ComputeType, Node, ScalarOperand, TensorOperand, TensorProgram } from '../../ir/tensor.ts'
-import type { StagingSwizzle } from '../../ir/pipe_epilogue.ts'
+import { SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
 import { operandNamed, operandsOf, topological } from '../../ir/walk.ts'
 import { planReduction, type ReductionPlan } from './reduction.ts'
 
@@ -35,6 +35,10 @@ export interface AccumulatorLayout {
   readonly columnHalves: 1 | 2
   /** Columns of one accumulator, all of which each warp reads: n / columnHalves. */
   readonly columns: number
+}
+
+/** What planning knows beyond the layout. */
+export interface EpilogueBudget extends AccumulatorLayout {
   /** How outputs leave that are staged in shared memory: as boxes by TMA, or as whole rows by the warp. Default: TMA. */
   readonly stores?: 'tma' | 'rows'
   /** Full operands that TMA brings to shared memory ahead of the epilogue, at most. Default: none, loads go to registers. */
@@ -67,7 +71,7 @@ export interface AuxPlan {
 
 export interface FetchLayout {
   readonly bytes: number
-  readonly swizzle: StagingSwizzle
+  readonly swizzle: Swizzle
 }
 
 export interface OutputPlan {
@@ -77,7 +81,7 @@ export interface OutputPlan {
   readonly store: 'tma' | 'rows' | 'direct'
   readonly contiguous: 'n' | 'm'
   readonly elementBytes: number
-  readonly swizzle: StagingSwizzle
+  readonly swizzle: Swizzle
 }
 
 /** Values of the outputs, then of the reductions. */
@@ -91,7 +95,7 @@ export const tmaOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.f
 const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>>()
 
 /** Rejections: KTL2904, 2925, 2927 (forms that are not lowered), 4514 (contiguous batch axis). */
-export function planEpilogue(program: TensorProgram, gemm: Matmul, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+export function planEpilogue(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget): EpiloguePlan | Rejection {
   let plans = planned.get(program)
   if (!plans) planned.set(program, (plans = new Map()))
   const key = `${gemm.m} ${Object.values(layout).join(' ')}`
@@ -100,7 +104,7 @@ export function planEpilogue(program: TensorProgram, gemm: Matmul, layout: Accum
   return plan
 } // prettier-ignore
 
-function makePlan(program: TensorProgram, gemm: Matmul, layout: AccumulatorLayout): EpiloguePlan | Rejection {
+function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget): EpiloguePlan | Rejection {
   const operand = (name: string): TensorOperand => operandNamed(program, name)
   const elementwise: { operand: TensorOperand; value: Node }[] = []
   const reductions: ReductionPlan[] = []
@@ -149,24 +153,22 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: AccumulatorLayou
   // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
   const stagedRows = layout.held === 'row' ? 32 : 16
   const stagingSlotBytes = Math.max(0, ...staged.map((o) => stagedRows * subtileColumns * o.elementBytes))
-  return { layout, aux: loaded, outputs, reductions, subtileColumns, stagingSlotBytes }
+  const { rowsPerWarp, columnHalves, columns } = layout
+  return { layout: { held: layout.held, rowsPerWarp, columnHalves, columns }, aux: loaded, outputs, reductions, subtileColumns, stagingSlotBytes }
 } // prettier-ignore
 
 const registersFor = (types: readonly ComputeType[]): number =>
   types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
 
 /** The widest sub-tile whose values stay in registers. `perColumn`: registers that a thread needs for each column of a row. */
-function widthFor(perColumn: number, outputs: readonly TensorOperand[], layout: AccumulatorLayout): number | null {
+function widthFor(perColumn: number, outputs: readonly TensorOperand[], layout: EpilogueBudget): number | null {
   const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
   // A row of a staged sub-tile is at most one swizzle span.
   const widest = layout.held === 'row' ? 32 : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
   return SUBTILE_WIDTHS[layout.held].find((width) => layout.columns % width === 0 && width <= widest && perColumn * width * share <= registers) ?? null
 } // prettier-ignore
 
-/** Patterns by the row they span; a row of 16 bytes is dense. */
-const SWIZZLE_OF_ROW: Readonly<Record<number, StagingSwizzle>> = { 16: 'none', 32: '32B', 64: '64B', 128: '128B' }
-
-function planOutput(operand: TensorOperand, value: Node, gemm: Matmul, layout: AccumulatorLayout, columns: number): OutputPlan | Rejection {
+function planOutput(operand: TensorOperand, value: Node, gemm: Matmul, layout: EpilogueBudget, columns: number): OutputPlan | Rejection {
   const missing = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])].find((axis) => !operand.axes.includes(axis))
   if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
   const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)

@@ -31,17 +31,19 @@ export const compute = ({ outputs, reductions }: EpiloguePlan): TileOp => ({
 /** Reductions over n, whose totals a lane keeps from sub-tile to sub-tile. */
 export const totalsOf = ({ reductions }: EpiloguePlan): ReductionPlan[] => reductions.filter(({ keepsN }) => !keepsN)
 
-export const reduce = (op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end', reductions: readonly ReductionPlan[]): TileOp[] =>
-  reductions.map(({ operand, node, keepsM, keepsN }) => ({ op, operand: operand.name, node, keepsM, keepsN })) // prettier-ignore
+export const reduce = (
+  op: 'reduce_begin' | 'reduce_subtile' | 'reduce_end',
+  reductions: readonly ReductionPlan[],
+): TileOp[] => reductions.map(({ operand }) => ({ op, operand: operand.name }))
 
 /** The epilogue of fragments in registers: block of rows by block, sub-tile by sub-tile. */
-export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonly string[]) => TileOp[], partials: string | null, stores: readonly TileOp[]): TileOp[] {
+export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonly string[]) => TileOp[], from: Extract<TileOp, { op: 'take_cells' }>['from'], stores: readonly TileOp[]): TileOp[] {
   // What TMA moves and what is reduced takes turns that every sub-tile has to keep.
   const alone = epilogue.reductions.length === 0 && epilogue.aux.every(({ fetch }) => !fetch) && stores.every(({ op }) => op === 'direct_store')
   const subtile: TileOp[] = [
     ...(alone ? [{ op: 'stop_at_n' } as const] : []),
     ...loads(['full', 'row']),
-    { op: 'take_cells', partials },
+    { op: 'take_cells', from },
     compute(epilogue),
     ...stores,
     ...reduce('reduce_subtile', epilogue.reductions),
@@ -69,20 +71,24 @@ export interface Staging {
 /** Stores of this warp that may still be reading their slots when the next one is written. */
 export const freeBehind = (pending: number): TileOp => ({ op: 'lane0', body: [{ op: 'bulk_wait_read', pending }] })
 
-export function tmaStores({ outputs }: EpiloguePlan, { buffer, ring, free, issue }: Staging): TileOp[] {
+/** Fragments of 16-bit elements in rows: stmatrix writes 16 columns of them at a time (sm_90 and later). */
+const byMatrices = ({ layout, subtileColumns }: EpiloguePlan, { contiguous, elementBytes }: OutputPlan): boolean =>
+  layout.held === 'fragment' && contiguous === 'n' && elementBytes === 2 && subtileColumns >= 16
+
+export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }: Staging): TileOp[] {
   let staged = 0
-  return outputs.flatMap((output): TileOp[] => {
+  return epilogue.outputs.flatMap((output): TileOp[] => {
     const store = storeOf(output)
-    if (output.store === 'direct') return [{ op: 'direct_store', ...store }]
+    if (output.store === 'direct') return [{ op: 'direct_store', operand: store.operand }]
     const map = mapName(staged++)
     const send: TileOp[] =
       issue === 'here'
-        ? [{ op: 'tma_store', map, buffer, ...store }, { op: 'bulk_commit' }]
+        ? [{ op: 'tma_store', map, buffer, operand: store.operand, contiguous: store.contiguous }, { op: 'bulk_commit' }]
         : [{ op: 'arrive', barrier: issue.arriveOn, at: 'cta' }]
     return [
       ...(free === null ? [] : [free]),
       { op: 'warp_sync' },
-      { op: 'stage_write', buffer, swizzle: output.swizzle, ...store },
+      { op: 'stage_write', buffer, swizzle: output.swizzle, matrices: byMatrices(epilogue, output), ...store },
       { op: 'proxy_fence' },
       { op: 'warp_sync' },
       { op: 'lane0', body: send },

@@ -33,14 +33,37 @@ export interface TensorCorePlan extends LoopPlans {
   readonly perSm?: number
 }
 
-/** Operands that come by TMA, with the names of their tensor maps. */
-export function inputMaps(plan: TensorCorePlan): { readonly map: string; readonly operand: OperandPlan }[] {
-  const all = [
-    { map: 'map_a', operand: plan.a },
-    ...plan.b.map((operand, i) => ({ map: i === 0 ? 'map_b' : `map_b${i}`, operand })),
-  ]
-  return all.filter(({ operand }) => operand.source === 'tma')
+/** An operand of a stage: of which loop, where it goes, along which axis of the tile. */
+export interface StageOperand {
+  readonly operand: OperandPlan
+  readonly loop: number
+  readonly free: 'm' | 'n'
+  readonly buffer: string
+  /** Name of its tensor map, where TMA loads it. */
+  readonly map: string
+  /** Axes of its loop that are walked one by one. */
+  readonly outer: readonly string[]
 }
+
+/** What goes through the ring of stages, loop by loop. */
+export function stageOperands({ loops, gemm: { segments } }: TensorCorePlan): StageOperand[] {
+  return loops.flatMap(({ a, b }, loop) => {
+    const { outer } = segments[loop]!
+    const suffix = loop === 0 ? '' : `_k${loop}`
+    return [
+      { operand: a, loop, free: 'm' as const, buffer: 'smem_a', map: `map_a${suffix}`, outer },
+      ...b.map((operand, i) => ({ operand, loop, free: 'n' as const, buffer: bufferOfB(i), map: `map_b${i === 0 ? '' : i}${suffix}`, outer })),
+    ]
+  })
+} // prettier-ignore
+
+/** Those that come by TMA. */
+export const inputMaps = (plan: TensorCorePlan): StageOperand[] =>
+  stageOperands(plan).filter(({ operand }) => operand.source === 'tma')
+
+/** Bytes that TMA brings for one stage of a CTA. */
+export const tmaStageBytes = (plan: TensorCorePlan): number =>
+  inputMaps(plan).reduce((bytes, { operand, loop }) => bytes + (loop === 0 ? operand.tileBytes : 0), 0)
 
 /** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */
 export function mapName(index: number): string {

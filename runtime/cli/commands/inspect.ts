@@ -1,9 +1,7 @@
+import { pipelineOf } from '../../../codegen/index.ts'
 import { bindKernel } from '../../../compiler/bind.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { printTileProgram } from '../../../compiler/ir/print_pipe.ts'
-import { lowerSm100 } from '../../../compiler/targets/sm100/lower.ts'
-import { lowerSm80 } from '../../../compiler/targets/sm80/lower.ts'
-import { lowerSm90 } from '../../../compiler/targets/sm90/lower.ts'
 import type { PlannedInstance } from '../../discovery/planned.ts'
 import { ktlProvider } from '../../discovery/provider.ts'
 import { ktlError } from '../../fail.ts'
@@ -100,9 +98,7 @@ async function instanceText(
   const { name, plan } = instance
   if (stage === 'plan') return printPlan(name, plan)
   if (stage === 'tile') {
-    if (plan.kind === 'sm100') return printTileProgram(lowerSm100(plan))
-    if (plan.kind === 'sm90') return printTileProgram(lowerSm90(plan))
-    if (plan.kind === 'sm80') return printTileProgram(lowerSm80(plan))
+    if (plan.kind !== 'simt') return printTileProgram(pipelineOf(plan))
     throw ktlError('KTL4107', {
       what: `${name} with tile IR`,
       reasons: ['plain kernels are generated from the tensor IR itself'],

@@ -258,7 +258,7 @@ ktl__golden(
             const u32 slot = smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT;
             #pragma unroll
             for (u32 j = 0; j < 16; j += 2) {
-              store_shared_b32(slot + (lane / 4 + j / 2 % 2 * 8) * 64 + ((j / 4) ^ lane / 8 % 4) * 16 + lane % 4 * 4, ktl_f32x2_to_bf16x2(v_D[j], v_D[j + 1]));
+              store_shared_b32(slot + (lane / 4 + j / 2 % 2 * 8) * 64 + ((j / 4) ^ lane / 8) * 16 + lane % 4 * 4, ktl_f32x2_to_bf16x2(v_D[j], v_D[j + 1]));
             }
           }
           __syncwarp();

@@ -251,7 +251,7 @@ ktl__golden(
           const u32 slot = smem + SMEM_D + (warpgroup * 2 + staging) * SMEM_D_SLOT + warp % 4 * 1024;
           #pragma unroll
           for (u32 j = 0; j < 32; j += 2) {
-            store_shared_b16(slot + (lane / 4 + j / 2 % 2 * 8) * 64 + ((j / 8) ^ lane / 8 % 4) * 16 + (j / 4 % 2 * 8 + lane % 4 * 2), static_cast<u16>(static_cast<u32>(ktl_f32x2_to_e4m3x2(v_D[j], v_D[j + 1]))));
+            store_shared_b16(slot + (lane / 4 + j / 2 % 2 * 8) * 64 + ((j / 8) ^ lane / 8) * 16 + (j / 4 % 2 * 8 + lane % 4 * 2), static_cast<u16>(static_cast<u32>(ktl_f32x2_to_e4m3x2(v_D[j], v_D[j + 1]))));
           }
         }
         fence_proxy_async();

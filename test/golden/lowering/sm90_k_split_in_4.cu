@@ -188,7 +188,8 @@ ktl__golden(
   const u32 works = units_m * units_n * CLUSTER;
   const u32 cluster_rank = cluster_rank_of(), first_work = blockIdx.x - cluster_rank;
   // Without any k, one tile from outside the tensors is loaded: zeros.
-  const u32 k_tiles = (K + TILE_K - 1) / TILE_K, share = (k_tiles + CLUSTER - 1) / CLUSTER;
+  const u32 k_tiles = (K + TILE_K - 1) / TILE_K;
+  const u32 share = (k_tiles + CLUSTER - 1) / CLUSTER;
   const bool has_k = cluster_rank * share < k_tiles;
   const u32 k_first = has_k ? cluster_rank * share : k_tiles + 1;
   const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;

@@ -1,0 +1,47 @@
+/** How many k tiles a CTA has: the loops of the domain one after the other, and the CTA's share of them. */
+import { axisTexts, isPlain } from '../../compiler/space/domain.ts'
+import { stepCount } from '../../compiler/targets/tensor_core/lower_loads.ts'
+import type { EmitContext } from './context.ts'
+
+export function emitKRange(c: EmitContext): void {
+  const { out, program } = c
+  const { cluster, domain } = program
+  if (isPlain(domain)) {
+    out.line('// Without any k, one tile from outside the tensors is loaded: zeros.')
+    if (cluster.splits === 1) {
+      out.line('const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;')
+      return
+    }
+    out.line('const u32 k_tiles = (K + TILE_K - 1) / TILE_K;')
+    shareOf(c, 'k_tiles + 1')
+    return
+  }
+  const texts = axisTexts(domain)
+  const extent = (axis: string): string => texts.get(axis)!.extent
+  out.line('// The loops over k follow one another.')
+  domain.loops.forEach(({ axis, outer }, i) => {
+    const [steps, k] = [stepCount(i), extent(axis)]
+    // At least one step, so that tiles can be told apart by division.
+    if (outer.length > 0) out.line(`const u32 ${steps} = max((${k} + TILE_K - 1) / TILE_K, 1);`)
+    const around = outer.map(extent)
+    const tiles = outer.length === 0 ? `(${k} + TILE_K - 1) / TILE_K` : `(${k} > 0 ? ${[steps, ...around].join(' * ')} : 0)`
+    out.line(`const u32 k_end${i} = ${i > 0 ? `k_end${i - 1} + ` : ''}${tiles};`)
+  })
+  const last = domain.loops.length - 1
+  const { axis, outer } = domain.loops[last]!
+  // Behind the last tile of the last loop, where every extent counts as at least 1: outside of whatever the tensor maps say.
+  const beyond = outer.length > 0 ? [stepCount(last), ...outer.map((o) => `max(${extent(o)}, 1)`)].join(' * ') : `max((${extent(axis)} + TILE_K - 1) / TILE_K, 1)`
+  out.line(`const u32 k_beyond = ${last > 0 ? `k_end${last - 1} + ` : ''}${beyond};  // one tile from outside the tensors: zeros`)
+  if (cluster.splits > 1) {
+    out.line(`const u32 k_tiles = k_end${last};`)
+    shareOf(c, 'k_beyond')
+  } else out.line(`const u32 k_first = k_end${last} > 0 ? 0 : k_beyond, k_last = k_end${last} > 0 ? k_end${last} : k_beyond + 1;`)
+} // prettier-ignore
+
+/** Of a cluster that splits k; `beyond`: a tile from outside the tensors, for CTAs without a share. */
+function shareOf({ out }: EmitContext, beyond: string): void {
+  out.line('const u32 share = (k_tiles + CLUSTER - 1) / CLUSTER;')
+  out.line('const bool has_k = cluster_rank * share < k_tiles;')
+  out.line(`const u32 k_first = has_k ? cluster_rank * share : ${beyond};`)
+  out.line('const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;')
+}

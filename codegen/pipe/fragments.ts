@@ -1,0 +1,47 @@
+/** Accumulators in registers, as fragments of MMAs: how many a thread has, of which type, and how the epilogue takes them. */
+import type { RegisterPlan } from '../../compiler/ir/pipe.ts'
+import { note, type EmitContext } from './context.ts'
+
+/** Types of accumulators as PTX spells them. */
+export const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16' } as const
+type PtxCell = (typeof PTX_CELL)[keyof typeof PTX_CELL]
+
+/** C++ type of an accumulator register, and its asm constraint. */
+export const CELL = { f32: ['float', 'f'], s32: ['int', 'r'], f16: ['u32', 'r'] } as const
+
+/** Registers of a thread for n columns of its rows: 64 of a warpgroup, 16 of a warp. */
+export const cellsOf = (d: PtxCell, n: number): number => (d === 'f16' ? n / 4 : n / 2)
+
+export const registersOf = (c: EmitContext): RegisterPlan => c.program.registers!
+
+/** Registers of a thread for all accumulators. */
+export function allCells(c: EmitContext): number {
+  const { products, rowBlocks, columns, cells } = registersOf(c)
+  return products * rowBlocks * cellsOf(PTX_CELL[cells], columns)
+}
+
+/** `float acc[64]` */
+export const accumulatorArray = (c: EmitContext): string =>
+  `${CELL[PTX_CELL[registersOf(c).cells]][0]} acc[${allCells(c)}]`
+
+/** Cells of the sub-tile of each product: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. */
+export function emitTakeCells(c: EmitContext, take: (product: number) => void = (p) => takeRegisters(c, p)): void {
+  const { products, cells } = registersOf(c)
+  for (let p = 0; p < products; p++) {
+    c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${c.tile.count}];`)
+    take(p)
+  }
+}
+
+function takeRegisters(c: EmitContext, product: number): void {
+  const base = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS`
+  const cell = registersOf(c).cells === 'f16' ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff` : `acc[${base} + column / 2 + j]`
+  c.out.line('#pragma unroll')
+  c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) sum${product}[j] = ${cell};`, note(c, 'take accumulators'))
+} // prettier-ignore
+
+/** The first of a lane's two rows, from the first row of its warp. */
+export function emitFragmentRow(c: EmitContext, warpRow: string): void {
+  c.out.line(`const u32 warp_row = ${warpRow};`)
+  c.out.line('[[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below')
+}

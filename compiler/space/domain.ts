@@ -1,0 +1,43 @@
+/**
+ * Work domains: which tiles of the output there are, what is walked serially inside of one, and who hands tiles out. The CUDA text
+ * calls axes by the parts they play: M, N, L, and K, K1 … for what is summed over.
+ */
+
+/** A loop over tiles of the last axis, around it the others one by one. */
+export interface SerialLoop {
+  readonly axis: string
+  readonly outer: readonly string[]
+}
+
+export interface Domain {
+  /** Of the output: the axis, and how much of it a CTA's tile has. */
+  readonly rows: { readonly axis: string; readonly extent: number }
+  readonly columns: { readonly axis: string; readonly extent: number }
+  /** Walked one by one; null: there is none. */
+  readonly batch: string | null
+  /** Elements of k in a tile, in all loops. */
+  readonly depth: number
+  readonly loops: readonly [SerialLoop, ...SerialLoop[]]
+  /** `persistent`: CTAs take every so many tiles; `dynamic`: the device hands them out (cluster launch control). */
+  readonly walk: 'persistent' | 'dynamic'
+}
+
+/** An axis as the CUDA text has it: the parameter that is its extent, and the name of a position. */
+export interface AxisText {
+  readonly extent: string
+  readonly index: string
+}
+
+export function axisTexts({ rows, columns, batch, loops }: Domain): ReadonlyMap<string, AxisText> {
+  const summed = [...new Set(loops.flatMap(({ axis, outer }) => [axis, ...outer]))]
+  const text = (axis: string, index: string): readonly [string, AxisText] => [axis, { extent: index.toUpperCase(), index }]
+  return new Map([
+    text(rows.axis, 'm'),
+    text(columns.axis, 'n'),
+    ...(batch === null ? [] : [text(batch, 'l')]),
+    ...summed.map((axis, i) => text(axis, i === 0 ? 'k' : `k${i}`)),
+  ])
+} // prettier-ignore
+
+/** One loop over one axis, as most kernels have. */
+export const isPlain = ({ loops: [{ outer }, more] }: Domain): boolean => !more && outer.length === 0

@@ -1,0 +1,59 @@
+/**
+ * How tiles lie in shared memory. A tile is *boxes* side by side, each of rows of one *span* of bytes; a swizzle moves the 16-byte
+ * chunks of a row by an XOR with bits of the row's number (PTX ISA 5.5.7), so that a column of chunks spreads over the banks.
+ */
+import { div, mod, mul, printIx, type Ix } from './ix.ts'
+
+/** Named by the bytes of a row; `ATOM_32B` moves 32 bytes at a time, for transposed 32-bit operands. `none`: dense rows. */
+export type Swizzle = 'none' | '32B' | '64B' | '128B' | '128B_ATOM_32B'
+
+/** Chunk c of row r stands at chunk c ^ (r / divisor % modulus * factor). */
+interface Pattern {
+  readonly divisor: number
+  readonly modulus: number
+  readonly factor: number
+}
+
+const PATTERNS: Readonly<Record<Swizzle, Pattern | null>> = {
+  none: null,
+  '32B': { divisor: 4, modulus: 2, factor: 1 },
+  '64B': { divisor: 2, modulus: 4, factor: 1 },
+  '128B': { divisor: 1, modulus: 8, factor: 1 },
+  '128B_ATOM_32B': { divisor: 1, modulus: 4, factor: 2 },
+}
+
+/** What the number of a chunk in row `row` is XORed with; null: nothing. */
+export function swizzleXor(swizzle: Swizzle, row: Ix): Ix | null {
+  const pattern = PATTERNS[swizzle]
+  return pattern && mul(mod(div(row, pattern.divisor), pattern.modulus), pattern.factor)
+}
+
+/** Where chunk `chunk` (C text) of row `row` stands: `(i ^ lane % 8)`, or the text as it is. */
+export function swizzled(swizzle: Swizzle, chunk: string, row: Ix): string {
+  const xor = swizzleXor(swizzle, row)
+  return xor === null ? chunk : `(${chunk} ^ ${printIx(xor)})`
+}
+
+/** The swizzle whose span is a row of these bytes; a row of 16 bytes is dense. */
+export const SWIZZLE_OF_ROW: Readonly<Record<number, Exclude<Swizzle, '128B_ATOM_32B'>>> = {
+  16: 'none',
+  32: '32B',
+  64: '64B',
+  128: '128B',
+}
+
+/** A tile of an operand in a slot: `rows` of m or n by `depth` of k. */
+export interface SharedTile {
+  /** What the rows of a box are along: k, or m and n. */
+  readonly major: 'k' | 'mn'
+  readonly rows: number
+  readonly depth: number
+  /** Elements of a row of a box. */
+  readonly span: number
+  readonly boxes: number
+  /** Bytes from one box to the next. */
+  readonly pitch: number
+  readonly swizzle: Swizzle
+}
+
+export const tileElements = ({ rows, depth }: SharedTile): number => rows * depth

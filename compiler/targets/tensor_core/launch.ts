@@ -1,0 +1,150 @@
+/** How a tensor-core kernel is launched: its parameters in order, as data. */
+import { CUDA_COMPUTE_TYPE, DTYPES } from '../../dtypes.ts'
+import type { KernelLaunch, ParamRule, TensorMapRule, WorkspaceRegion } from '../../ir/launch.ts'
+import type { TensorOperand } from '../../ir/tensor.ts'
+import { tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
+import type { OperandPlan } from './operands.ts'
+import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from './plan.ts'
+
+/** Of the kernel that combines the partial results of reductions: one warp for each element of an output. */
+export const COMBINE_THREADS = 256
+const COMBINE_CTAS = 1024
+
+export interface LaunchDetails {
+  readonly threads: number
+  /** Rows of one TMA store. */
+  readonly storedRows: number
+  readonly dynamic: boolean
+}
+
+export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }: LaunchDetails): KernelLaunch {
+  const { gemm } = plan
+  // An operand that several loops load has one pointer.
+  const loaded = [
+    ...new Map(plan.loops.flatMap(({ a, b }) => [a, ...b]).map((plan) => [plan.operand.name, plan] as const)).values(),
+  ]
+  const summed = [...new Set(gemm.segments.flatMap(({ k, outer }) => [k, ...outer]))]
+  const staged = tmaOutputs(plan.epilogue)
+  const direct = plan.epilogue.outputs.filter((o) => o.store !== 'tma')
+  const extent = (axis: string): ParamRule => ({ kind: 'extent', axis })
+  const pointer = (operand: TensorOperand, isConst: boolean): ParamRule[] => [
+    { kind: 'pointer', operand: operand.name, storage: DTYPES[operand.dtype].cudaStorage, isConst },
+    ...operand.axes.map((axis): ParamRule => ({ kind: 'stride', operand: operand.name, axis })),
+  ]
+  const optionalBatch = gemm.l !== null && plan.program.axes.find((a) => a.name === gemm.l)!.optional
+  const carries = [...loaded, ...fetchMaps(plan).map(({ aux }) => aux)]
+    .filter(({ operand }) => optionalBatch && operand.axes.includes(gemm.l!))
+    .map(({ operand }): ParamRule => ({ kind: 'carries', operand: operand.name, axis: gemm.l! }))
+  const params: ParamRule[] = [
+    ...inputMaps(plan).map(({ map, operand, outer }) => inputMap(plan, operand, outer, map)),
+    ...fetchMaps(plan).map(({ map, aux }) => fetchMap(plan, aux, map)),
+    ...staged.map((output, i) => outputMap(plan, output, storedRows, mapName(i))),
+    ...loaded.filter((o) => o.source !== 'tma').flatMap(({ operand }) => pointer(operand, true)),
+    ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).flatMap(({ operand }) => pointer(operand, true)),
+    ...direct.flatMap(({ operand }) => pointer(operand, false)),
+    ...workspaceParams(plan),
+    ...[gemm.m, gemm.n, ...summed].map(extent),
+    ...(gemm.l !== null ? [extent(gemm.l)] : []),
+    ...carries,
+    ...plan.program.scalars
+      .filter((s) => !s.pointer)
+      .map((s): ParamRule => ({ kind: 'scalar', name: s.name, type: scalarType(s.dtype) })),
+    { kind: 'tileGroup' },
+  ]
+  return {
+    threads,
+    cluster: [plan.cluster.size, 1, 1],
+    ...(plan.cluster.fallback && {
+      fallbackCluster: [plan.cluster.fallback[0] * plan.cluster.fallback[1], 1, 1] as const,
+    }),
+    sharedMemBytes: plan.smemBytes,
+    grid: {
+      kind: 'persistent',
+      dynamic,
+      ...(plan.perSm !== undefined && plan.perSm > 1 && { perSm: plan.perSm }),
+      tiles: [
+        { axis: gemm.m, extent: plan.ctaRows * plan.cluster.shape[0] },
+        { axis: gemm.n, extent: plan.tile[1] * plan.cluster.shape[1] },
+        ...(gemm.l !== null ? [{ axis: gemm.l, extent: 1 }] : []),
+      ],
+    },
+    params,
+    ...combineLaunch(plan),
+  }
+}
+
+const scalarType = (dtype: keyof typeof DTYPES): 'f32' | 'f64' | 'i32' | 'u32' => {
+  const { compute } = DTYPES[dtype]
+  return compute === 'bool' ? 'i32' : compute
+}
+
+/** Innermost (contiguous) axis first, then the tile's other one, the batch where the operand has it, and what loops walk one by one. */
+function mapAxes({ gemm }: TensorCorePlan, { axes, order }: TensorOperand, outer: readonly string[]): string[] {
+  const inner = order.at(-1)!
+  const other = axes.find((axis) => axis !== inner && axis !== gemm.l && !outer.includes(axis))!
+  return [inner, other, ...(gemm.l !== null && axes.includes(gemm.l) ? [gemm.l] : []), ...outer]
+}
+
+const boxOf = (extents: readonly number[], axes: readonly string[]): number[] => axes.map((_, i) => extents[i] ?? 1)
+
+function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly string[], name: string): TensorMapRule {
+  const axes = mapAxes(plan, operand.operand, outer)
+  return { kind: 'tensorMap', name, operand: operand.operand.name, dtype: operand.operand.dtype, axes, box: boxOf(operand.boxExtents, axes), swizzle: operand.descriptor.swizzle } // prettier-ignore
+}
+
+/** The same of an operand of the epilogue. */
+function fetchMap(plan: TensorCorePlan, { operand, fetch }: AuxPlan, name: string): TensorMapRule {
+  const axes = mapAxes(plan, operand, [])
+  const box = [plan.epilogue.subtileColumns, plan.epilogue.layout.rowsPerWarp, 1].slice(0, axes.length)
+  return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle: fetch!.swizzle }
+}
+
+/** `rows` by one sub-tile's columns. */
+function outputMap(plan: TensorCorePlan, output: OutputPlan, rows: number, name: string): TensorMapRule {
+  const axes = mapAxes(plan, output.operand, [])
+  const { subtileColumns } = plan.epilogue
+  const box = output.contiguous === 'n' ? [subtileColumns, rows, 1] : [rows, subtileColumns, 1]
+  return { kind: 'tensorMap', name, operand: output.operand.name, dtype: output.operand.dtype, axes, box: box.slice(0, axes.length), swizzle: output.swizzle } // prettier-ignore
+}
+
+/** Parameters through which the kernels reach the workspace of each reduction. */
+function workspaceParams(plan: TensorCorePlan): ParamRule[] {
+  return plan.epilogue.reductions.map(({ operand, node }) => ({
+    kind: 'workspace', region: operand.name, storage: CUDA_COMPUTE_TYPE[node.type],
+  })) // prettier-ignore
+}
+
+/** What reductions add to the launch of a kernel: the workspace, and the launch that combines it. */
+function combineLaunch(plan: TensorCorePlan): Pick<KernelLaunch, 'workspace' | 'next'> {
+  const { gemm, epilogue: { reductions, layout } } = plan // prettier-ignore
+  if (reductions.length === 0) return {}
+  const workspace = reductions.map(({ operand, node, keepsM, keepsN }): WorkspaceRegion => ({
+    name: operand.name,
+    elementBytes: node.type === 'f64' ? 8 : 4,
+    extents: [
+      ...(gemm.l === null ? [] : [{ axis: gemm.l, per: 1 }]),
+      { axis: gemm.m, per: keepsM ? 1 : layout.rowsPerWarp },
+      { axis: gemm.n, per: keepsN ? 1 : layout.columns },
+    ],
+  }))
+  const params: ParamRule[] = [
+    ...workspaceParams(plan),
+    ...reductions.flatMap(({ operand }): ParamRule[] => [
+      { kind: 'pointer', operand: operand.name, storage: DTYPES[operand.dtype].cudaStorage, isConst: false },
+      ...operand.axes.map((axis): ParamRule => ({ kind: 'stride', operand: operand.name, axis })),
+    ]),
+    ...[gemm.m, gemm.n, ...(gemm.l === null ? [] : [gemm.l])].map((axis): ParamRule => ({ kind: 'extent', axis })),
+  ]
+  const outputs = reductions.map(({ operand }) => operand.name)
+  return {
+    workspace,
+    next: {
+      threads: COMBINE_THREADS,
+      cluster: [1, 1, 1],
+      sharedMemBytes: 0,
+      grid: { kind: 'elements', outputs, perCta: COMBINE_THREADS / 32, limit: COMBINE_CTAS },
+      params,
+      workspace,
+    },
+  }
+}

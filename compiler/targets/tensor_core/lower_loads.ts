@@ -1,0 +1,85 @@
+/** Operations that fill the ring of stages: what comes by TMA, what warps copy, for each loop that goes through it. */
+import { DTYPES } from '../../dtypes.ts'
+import type { DepthView, TileOp, TileSource } from '../../ir/pipe.ts'
+import { axisTexts, type Domain } from '../../space/domain.ts'
+import { div, mod, name, type Ix } from '../../space/ix.ts'
+import type { SharedTile } from '../../space/layout.ts'
+import type { OperandPlan } from './operands.ts'
+import { stageOperands, type StageOperand, type TensorCorePlan } from './plan.ts'
+
+/** The variable that numbers the k tiles of a loop, and the constant that says how many it has along its stepped axis. */
+export const tileIndex = (loop: number): string => (loop === 0 ? 'k' : `k_in_${loop}`)
+export const stepCount = (loop: number): string => `k_steps${loop === 0 ? '' : loop}`
+
+/** Where a loop is, from the number of its k tile: the axes around the stepped one by division. */
+export function depthView(domain: Domain, loop: number): DepthView {
+  const { axis, outer } = domain.loops[loop]!
+  const tile = name(tileIndex(loop))
+  if (outer.length === 0) return { axis, tile, outer: [] }
+  const texts = axisTexts(domain)
+  const steps = name(stepCount(loop))
+  let rest: Ix = div(tile, steps)
+  const around = [...outer].reverse().map((o, i) => {
+    const extent = name(texts.get(o)!.extent)
+    const at = i === outer.length - 1 ? rest : mod(rest, extent)
+    rest = div(rest, extent)
+    return { axis: o, at }
+  })
+  return { axis, tile: mod(tile, steps), outer: around.reverse() }
+}
+
+/** One operation for each operand of a stage that comes so: of each loop its own. */
+export function forLoops(
+  plan: TensorCorePlan, domain: Domain, sources: readonly OperandPlan['source'][], load: (operand: StageOperand, depth: DepthView) => TileOp,
+): TileOp[] {
+  const operands = stageOperands(plan).filter(({ operand }) => sources.includes(operand.source))
+  if (operands.length === 0) return []
+  const bodies = domain.loops.map((_, loop) => operands.filter((o) => o.loop === loop).map((o) => load(o, depthView(domain, loop))))
+  return bodies.length === 1 ? bodies[0]! : [{ op: 'by_loop', bodies }]
+} // prettier-ignore
+
+/** How a stage holds an operand. */
+export const sharedTile = ({ major, rows, boxes, boxExtents, boxPitch, descriptor }: OperandPlan, depth: number): SharedTile => ({
+  major, rows, depth, span: boxExtents[0], boxes, pitch: boxes > 1 ? boxPitch : 0, swizzle: descriptor.swizzle,
+}) // prettier-ignore
+
+export const tileSource = (plan: OperandPlan, buffer: string, depth: number): TileSource => ({
+  buffer,
+  operand: plan.operand.name,
+  tile: sharedTile(plan, depth),
+})
+
+/** Loads by TMA, which count on `barrier`. */
+export const tmaLoads = (plan: TensorCorePlan, domain: Domain, barrier: string): TileOp[] =>
+  forLoops(plan, domain, ['tma'], ({ operand, free, buffer, map }, depth) => ({
+    op: 'tma_load',
+    operand: operand.operand.name,
+    map,
+    buffer,
+    barrier,
+    free,
+    tile: sharedTile(operand, domain.depth),
+    depth,
+    slices: operand.slices > 1 ? { count: operand.slices, rows: operand.sliceRows, bytes: operand.sliceBytes } : null,
+  }))
+
+/** Chunks of so many elements that a thread has room for at once, where its elements are alone in memory and where they are not. */
+type Room = (perChunk: number, transposes: boolean) => number
+
+/** Beside little else, of few registers: each element that is alone takes one. */
+const PRODUCERS_ROOM: Room = (_, transposes) => (transposes ? 1 : 2)
+
+/** Copies by `threads` through registers. */
+export const gathers = (plan: TensorCorePlan, domain: Domain, threads: number): TileOp[] =>
+  forLoops(plan, domain, ['gather'], (operand, depth) => gather(operand, depth, domain, threads, PRODUCERS_ROOM))
+
+export function gather(
+  { operand, free, buffer }: StageOperand, depth: DepthView, domain: Domain, threads: number, room: Room, ring?: string,
+): TileOp {
+  const { storageBytes } = DTYPES[operand.operand.dtype]
+  const tile = sharedTile(operand, domain.depth)
+  const chunks = (tile.rows * tile.depth * storageBytes) / 16
+  const transposes = (tile.major === 'k') !== (operand.operand.order.at(-1) === depth.axis)
+  const batch = Math.max(1, Math.min(room(16 / storageBytes, transposes), Math.floor(chunks / threads)))
+  return { op: 'gather', operand: operand.operand.name, buffer, ...(ring !== undefined && { ring }), free, tile, depth, batch }
+} // prettier-ignore
