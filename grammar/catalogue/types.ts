@@ -161,17 +161,6 @@ export const types = {
       help: `declare a type parameter: ${code(`<T: ${first} | ${other}>`)}`,
     }),
   }),
-  KTL2214: entry<{ name: string }>({
-    title: 'output that is a scalar',
-    explain: 'Outputs are tensors. An output of one element has an axis of extent 1.',
-    wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32 { D = sum[m](A) }\n' },
-    right: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = sum[k](A) }\n' },
-    word: ({ name }) => ({
-      message: `the output ${code(name)} has no axes`,
-      label: 'a scalar',
-      help: `write ${code(`${name}: f32[m]`)}`,
-    }),
-  }),
   KTL2215: entry<{ got: string; operand: string }>({
     title: 'illegal block scale',
     explain:
