@@ -1,6 +1,7 @@
 /** KTL22xx: types. */
 import type { Span } from '../ast.ts'
 import { code, entry, orList } from './entry.ts'
+import { SAME_DTYPE } from '../aliases.ts'
 import { didYouMean } from './names.ts'
 
 const gemm = (a: string, b: string, d: string, acc = ''): string =>
@@ -24,7 +25,7 @@ export const types = {
     word: ({ name, candidates }, at) => ({
       message: `unknown type ${code(name)}`,
       label: 'not a dtype or type parameter',
-      ...didYouMean(name, candidates, at),
+      ...didYouMean(name, candidates, at, SAME_DTYPE.get(name)),
     }),
   }),
   KTL2202: entry<{ left: string; right: string; legal: readonly string[] }>({
