@@ -3,7 +3,7 @@ import type { Name } from '../grammar/ast.ts'
 import { diagnose } from '../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
-import { sameAxes } from './check/axes.ts'
+import { sameAxes, withoutAxes } from './check/axes.ts'
 import { BodyScope, resolveBody, type DeclaredOutput, type Input } from './check/body.ts'
 import { printChoice, typed } from './check/choices.ts'
 import type { BodyContext, Scope } from './check/expressions.ts'
@@ -177,7 +177,9 @@ function fuse(family: KernelFamily, epilogue: BoundEpilogue): Fusion {
   for (const { name, span } of signature.outputs) {
     const [extra, binding] = [valueOf(name), bindings[name]]
     if (!extra || binding?.kind !== 'tensor') continue
-    const operand = tensorOperand(named(name), 'output', binding, toKernel)
+    const reduced = reducedAxes(extra)
+    const unit = (binding.unit ?? []).filter((axis) => reduced.includes(toKernel(axis)))
+    const operand = tensorOperand(named(name), 'output', withoutUnit(binding, unit), toKernel)
     // As for declared outputs, callers may leave an optional axis out, but the operand has it.
     const implied = extra.axes.filter((axis) => optional.includes(axis) && !operand.axes.includes(axis))
     const whole = { ...operand, axes: [...implied, ...operand.axes], order: [...implied, ...operand.order] }
@@ -196,11 +198,24 @@ function fuse(family: KernelFamily, epilogue: BoundEpilogue): Fusion {
 }
 
 function tensorOperand(
-  name: string, role: TensorOperand['role'], { dtype, axes, order, divisibility }: Extract<EpilogueBinding, { kind: 'tensor' }>,
+  name: string, role: TensorOperand['role'], { dtype, axes, order, divisibility }: TensorBinding,
   toKernel: (axis: string) => string,
 ): TensorOperand {
   return { name, role, dtype, axes: axes.map(toKernel), order: order.map(toKernel), divisibility, fromEpilogue: true }
 } // prettier-ignore
+
+type TensorBinding = Extract<EpilogueBinding, { kind: 'tensor' }>
+
+/** A reduced axis of extent 1 is none of the output's: a row that is all of the output has one maximum. */
+const withoutUnit = (binding: TensorBinding, unit: readonly string[]): TensorBinding => ({
+  ...binding,
+  axes: withoutAxes(binding.axes, unit),
+  order: withoutAxes(binding.order, unit),
+})
+
+function reducedAxes(e: Resolved): readonly string[] {
+  return e.kind === 'typed' ? reducedAxes(e.value) : e.kind === 'reduce' ? e.over : []
+}
 
 /** The value that goes to `out` may not vary along axes that `out` lacks. */
 function checkFits(name: string, axes: readonly string[], value: Resolved, { report, source }: BodyContext): void {

@@ -20,6 +20,8 @@ export type EpilogueBinding =
       /** Memory order of `axes`, outermost first. */
       readonly order: readonly string[]
       readonly divisibility: Divisibility
+      /** Axes of an output that it may lack as well: their extent is 1. */
+      readonly unit?: readonly string[]
     }
   /** A number, passed at launch. */
   | { readonly kind: 'scalar'; readonly dtype: DTypeName }

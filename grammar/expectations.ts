@@ -165,7 +165,9 @@ function helpFor(
   if (type === T.Text) return 'there are no strings in ktl'
   if (type === T.Dot) return 'names are not qualified: write the function name alone'
   if (type === T.LBrace && expected === '`->`') return 'name the output: `-> D: f16[m, n]`, or `-> D` for an epilogue'
-  if (rule === 'axes' && type === T.RBracket) return 'a scalar has no brackets: `alpha: f32`'
+  if (rule === 'axes' && type === T.RBracket) return 'one value has no brackets: `alpha: f32`, `-> amax: f32`'
+  if (expected === 'an axis name' && type === T.Integer)
+    return 'axes have names, and one value has no brackets: `alpha: f32`, `-> amax: f32`'
   if (rule === 'operand' && expected.startsWith('`:`')) return 'operands are declared as `A: f16[m, k]`'
   return undefined
 }

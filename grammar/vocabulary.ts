@@ -14,8 +14,8 @@ export type DTypeName = (typeof DTYPE_NAMES)[number]
 
 /** Elementwise functions callable by name. */
 export const FUNCTION_NAMES = [
-  'exp', 'log', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'relu', 'leaky_relu', 'gelu', 'gelu_tanh', 'silu', 'hardswish',
-  'softplus', 'elu', 'abs', 'neg', 'min', 'max', 'clamp', 'pow', 'fma', 'floor', 'ceil', 'round', 'select', 'skip0',
+  'exp', 'exp2', 'expm1', 'log', 'log2', 'log1p', 'sin', 'cos', 'erf', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'relu', 'leaky_relu', 'gelu', 'gelu_tanh', 'silu', 'hardswish',
+  'softplus', 'elu', 'abs', 'neg', 'sign', 'mod', 'min', 'max', 'clamp', 'pow', 'fma', 'floor', 'ceil', 'round', 'select', 'skip0',
 ] as const // prettier-ignore
 export type FunctionName = (typeof FUNCTION_NAMES)[number]
 

@@ -74,7 +74,15 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   supportsArguments(args: RuntimeArguments): Status {
     const call = this.#planned.call(args)
-    return 'ok' in call ? call : OK
+    if ('ok' in call) return call
+    const { remark } = this
+    return remark === null ? OK : { ok: true, remark }
+  }
+
+  /** What to know about a kernel that works: a GEMM off the tensor cores, and why; null: nothing. */
+  get remark(): string | null {
+    const off = this.#planned.offTensorCores
+    return off && `on the CUDA cores, not the tensor cores: ${off.reason} (${off.code})`
   }
 
   /** Whether an artifact, wherever it comes from, is of this kernel and runs on the device; KTL4040 says why not. */

@@ -9,6 +9,8 @@ export type Status = StatusOk | StatusRefused
 /** Nothing stands against it. */
 export interface StatusOk {
   readonly ok: true
+  /** What works, but not as one would expect: a GEMM that runs on the CUDA cores, and why. */
+  readonly remark?: string
 }
 
 /** What stands against it. */

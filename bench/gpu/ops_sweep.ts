@@ -14,7 +14,14 @@ import { printDeviceFunctions } from '../../codegen/cuda/device_functions.ts'
 /** Reference in f64, accurate in the tails. */
 const REFERENCES: Readonly<Record<string, string>> = {
   exp: 'exp(x)',
+  exp2: 'exp2(x)',
+  expm1: 'expm1(x)',
   log: 'log(x)',
+  log2: 'log2(x)',
+  log1p: 'log1p(x)',
+  sin: 'sin(x)',
+  cos: 'cos(x)',
+  erf: 'erf(x)',
   rsqrt: '1 / sqrt(x)',
   tanh: 'tanh(x)',
   sigmoid: 'x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x))',

@@ -7,7 +7,7 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { normal } from '../../compiler/evaluate/generate.ts'
 import { recordLaunches } from './record.ts'
 
-const FUNCTIONS = ['exp(x)', 'log(abs(x))', 'sqrt(abs(x))', 'rsqrt(abs(x))', 'tanh(x)', 'sigmoid(x)', 'relu(x)', 'leaky_relu(x)', 'gelu(x)', 'gelu_tanh(x)', 'silu(x)', 'hardswish(x)', 'softplus(x)', 'elu(x)', 'abs(x)', 'neg(x)', 'min(x, 1)', 'max(x, 0.5)', 'clamp(x, 0, 1)', 'pow(abs(x), 0.75)', 'fma(x, x, x)', 'floor(x)', 'ceil(x)', 'round(x)', 'select(x > 0, x, -1)', 'x / 3', 'x ^ 2'] // prettier-ignore
+const FUNCTIONS = ['exp(x)', 'exp2(x)', 'expm1(x)', 'log(abs(x))', 'log2(abs(x))', 'log1p(abs(x))', 'sin(x)', 'cos(x)', 'erf(x)', 'sign(x)', 'mod(x, 0.75)', 'sqrt(abs(x))', 'rsqrt(abs(x))', 'tanh(x)', 'sigmoid(x)', 'relu(x)', 'leaky_relu(x)', 'gelu(x)', 'gelu_tanh(x)', 'silu(x)', 'hardswish(x)', 'softplus(x)', 'elu(x)', 'abs(x)', 'neg(x)', 'min(x, 1)', 'max(x, 0.5)', 'clamp(x, 0, 1)', 'pow(abs(x), 0.75)', 'fma(x, x, x)', 'floor(x)', 'ceil(x)', 'round(x)', 'select(x > 0, x, -1)', 'x / 3', 'x ^ 2'] // prettier-ignore
 
 interface GpuCase {
   readonly name: string

@@ -2,6 +2,7 @@
 import { CONVERSIONS } from './device/convert.ts'
 import { MATH_F32 } from './device/math_f32.ts'
 import { MATH_F64 } from './device/math_f64.ts'
+import { TRIGONOMETRY_F32 } from './device/trigonometry_f32.ts'
 import { MATH_SHORT } from './device/math_short.ts'
 import { INTEGER_AND_ORDER } from './device/order.ts'
 
@@ -12,7 +13,7 @@ interface DeviceFunction {
 }
 
 const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
-  [...MATH_F32, ...MATH_SHORT, ...MATH_F64, ...INTEGER_AND_ORDER, ...CONVERSIONS].map((text) => {
+  [...MATH_F32, ...TRIGONOMETRY_F32, ...MATH_SHORT, ...MATH_F64, ...INTEGER_AND_ORDER, ...CONVERSIONS].map((text) => {
     const [name, ...calls] = [...new Set(text.match(/\bktl_\w+(?=\()/g))] as [string, ...string[]]
     return [name, { name, text, calls }]
   }),

@@ -91,7 +91,7 @@ function printLauncher(
     for (const axis of nonEmpty) file.line(`if (a->${names.extent(axis)} == 0) return CUDA_SUCCESS;`)
     const checked = (recipe.grid.kind === 'persistent' && !recipe.grid.dynamic) || recipe.sharedMemBytes > STATIC_SMEM || recipe.params.some((p) => p.kind === 'tensorMap')
     if (checked) file.line('CUresult result = CUDA_SUCCESS;')
-    file.line(`long long ctas = ${ctaCount(recipe.grid, program, names)};`)
+    file.lines(ctaCount(recipe.grid, program, names))
     file.line('if (ctas == 0) return CUDA_SUCCESS;')
     printGridLimit(file, recipe)
     for (const rule of recipe.params) if (rule.kind === 'tensorMap') encodeMap(file, rule, program, names)
@@ -186,17 +186,20 @@ function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): v
   clusters()
 }
 
-function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string {
+/** Statements that declare `ctas`. */
+function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string[] {
   const extent = (axis: string): string => `a->${names.extent(axis)}`
-  if (grid.kind === 'persistent')
-    return ['1LL', ...grid.tiles.map(({ axis, extent: e }) => (e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`))].join(' * ') // prettier-ignore
-  const counts = grid.outputs.map((name) => {
-    const { axes } = operandNamed(program, name)
-    return ['1LL', ...axes.map(extent)].join(' * ')
-  })
-  const largest = counts.reduce((a, b) => `(${a} > ${b} ? ${a} : ${b})`)
-  return `(${largest} + ${grid.perCta - 1}) / ${grid.perCta}`
-}
+  if (grid.kind === 'persistent') {
+    const tiles = grid.tiles.map(({ axis, extent: e }) => (e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`))
+    return [`long long ctas = ${['1LL', ...tiles].join(' * ')};`]
+  }
+  const counts = grid.outputs.map((name) => ['1LL', ...operandNamed(program, name).axes.map(extent)].join(' * '))
+  const ctasOf = (elements: string): string => `(${elements} + ${grid.perCta - 1}) / ${grid.perCta}`
+  const [first, ...others] = new Set(counts)
+  if (others.length === 0) return [`long long ctas = ${ctasOf(first!)};`]
+  const larger = others.map((count) => `if (${count} > elements) elements = ${count};`)
+  return [`long long elements = ${first};`, ...larger, `long long ctas = ${ctasOf('elements')};`]
+} // prettier-ignore
 
 function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamNames): void {
   // Parameters are copied: the driver reads them through pointers to mutable storage.

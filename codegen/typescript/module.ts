@@ -155,8 +155,9 @@ function alternatives({ typeParameters }: KernelFamily, type: string): readonly 
 const dtypesText = (family: KernelFamily, type: string): string => alternatives(family, type).join(' or ')
 const dtypes = (family: KernelFamily, { dtype }: FamilyOperand): string => alternatives(family, dtype).map((d) => `'${d}'`).join(' | ') // prettier-ignore
 
-/** Every rank that leaves out some of the optional axes: `2 | 3`. */
+/** Every rank that leaves out some of the optional axes: `2 | 3`; an output without axes is one element. */
 function ranks(family: KernelFamily, { axes }: FamilyOperand): string {
+  if (axes.length === 0) return '0 | 1'
   const optional = optionalAxes(family)
   const least = axes.filter((axis) => !optional.has(axis)).length
   return Array.from({ length: axes.length - least + 1 }, (_, i) => least + i).join(' | ')

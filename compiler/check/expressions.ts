@@ -7,7 +7,7 @@ import type { Source } from '../../grammar/diagnostics.ts'
 import { FUNCTION_NAMES, REDUCTION_NAMES, type ReductionName } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
 import { BINARY_OPERATIONS, OPERATIONS, UNARY_OPERATIONS } from '../ops.ts'
-import { unionAxes, withoutAxes } from './axes.ts'
+import { isSubset, unionAxes, withoutAxes } from './axes.ts'
 import { inlineCall, type EpilogueTable } from './inline.ts'
 import type { Reporter } from './report.ts'
 import type { Resolved } from './resolved.ts'
@@ -224,7 +224,12 @@ function resolveReduction(e: Reduce, value: Resolved, context: BodyContext): Res
 /** A sum of a product that tensor cores cannot compute is legal, but most often a slip: say why it is none. */
 function explainReduction(product: Resolved, over: readonly string[], span: Span, { report, source }: BodyContext): void {
   const factors = factorsOf(product)
-  if (factors.length > 2) return report.report('KTL2305', source, span, { factors: factors.length })
+  // Elementwise products, `sum[n](y * y)`, are no matrix products.
+  const isMatrixProduct = factors.some((a) => factors.some((b) => !isSubset(a.axes, b.axes) && !isSubset(b.axes, a.axes)))
+  if (factors.length > 2) {
+    if (isMatrixProduct) report.report('KTL2305', source, span, { factors: factors.length })
+    return
+  }
   const [a, b] = factors as [Resolved, Resolved]
   // Nested reductions are the business of reductions.ts.
   if ([a, b].some((x) => x.kind === 'contract' || x.kind === 'reduce')) return
@@ -234,7 +239,7 @@ function explainReduction(product: Resolved, over: readonly string[], span: Span
     return report.report('KTL2302', source, span, { axis, lacking: textOf(x), lackingSpan: labelSpan(x, source) })
   }
   const computed = [a, b].find((x) => x.kind !== 'operand')
-  if (!computed) return
+  if (!computed || !isMatrixProduct) return
   const reason = `${textOf(computed)} is computed`
   report.report('KTL2306', source, span, { reason, operand: labelSpan(computed, source) })
 } // prettier-ignore

@@ -41,12 +41,12 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
     const role = i < declaration.params.length ? 'input' : 'output'
     const name = operand.name.text
     const dtype = checkTypeName(operand.alternatives[0]!.dtype, typeParams, typeParamUses, file)
-    const orders = checkAlternatives(operand, typeParams, typeParamUses, file)
+    // Without axes an input is a scalar, an output a tensor of one element.
+    const orders = checkAlternatives(operand, typeParams, typeParamUses, file) ?? (role === 'output' ? [[]] : null)
     if (orders) {
       operands.push({ name, role, dtype, axes: orders[0]!, orders, span: operand.span })
       if (operand.defaultValue) report.report('KTL2212', source, operand.defaultValue.span, { name })
-    } else if (role === 'output') report.report('KTL2214', source, operand.span, { name })
-    else scalars.push({ name, dtype, defaultValue: operand.defaultValue, span: operand.span })
+    } else scalars.push({ name, dtype, defaultValue: operand.defaultValue, span: operand.span })
   }
   checkOutputExtents(declaration, operands, file)
 

@@ -31,6 +31,25 @@ const multiply = (type: ComputeType, a: number, b: number): number =>
 const power = (type: ComputeType, a: number, b: number): number =>
   a === 1 || (a === -1 && Math.abs(b) === Infinity) ? 1 : roundTo(type, Math.pow(a, b))
 
+/** a - b · floor(a / b), rounded once: the remainder of a truncated division is exact, and then b may be added. */
+const mod: Operation['evaluate'] = (type, a, b) => {
+  const integer = type === 'i32' || type === 'u32'
+  if (integer && b === 0) return 0
+  const remainder = a! % b!
+  if (remainder === 0) return integer ? 0 : b! < 0 || Object.is(b, -0) ? -0 : 0
+  return remainder < 0 === b! < 0 ? remainder : roundTo(type, remainder + b!)
+}
+
+/** A sawtooth: what it gives stays on one tooth, or may be anything between 0 and b. */
+const modBound: Operation['propagate'] = (_type, [a, b], [ea, eb]) => {
+  const corners = [a! - ea!, a! + ea!].flatMap((x) => [b! - eb!, b! + eb!].map((y) => x / y))
+  const [low, high] = [Math.min(...corners), Math.max(...corners)]
+  const margin = 2 ** -50 * Math.max(Math.abs(low), Math.abs(high))
+  const tooth = Math.floor(low - margin)
+  if (Math.abs(b!) > eb! && tooth === Math.floor(high + margin)) return ea! + Math.abs(tooth) * eb!
+  return Math.abs(b!) + eb!
+}
+
 const min: Operation['evaluate'] = (_type, a, b) => Math.min(a!, b!)
 const max: Operation['evaluate'] = (_type, a, b) => Math.max(a!, b!)
 const clamp: Operation['evaluate'] = (_type, x, lo, hi) => Math.min(Math.max(x!, lo!), hi!)
@@ -38,6 +57,7 @@ const round: Operation['evaluate'] = (_type, x) => roundEven(x!)
 const floor: Operation['evaluate'] = (_type, x) => Math.floor(x!)
 const ceil: Operation['evaluate'] = (_type, x) => Math.ceil(x!)
 const sqrt: Operation['evaluate'] = (type, x) => roundTo(type, Math.sqrt(x!))
+const sign: Operation['evaluate'] = (_type, x) => Math.sign(x!)
 const relu: Operation['evaluate'] = (_type, x) => Math.max(x!, 0)
 const leakyRelu: Operation['evaluate'] = (type, x, slope) => (x! >= 0 ? x! : roundTo(type, x! * slope!))
 const pow: Operation['evaluate'] = (type, a, b) => power(type, a!, b!)
@@ -94,6 +114,15 @@ export const ARITHMETIC: readonly Operation[] = [
     name: 'abs', spelling: 'abs', doc: 'Absolute value.', parameters: required('x'), rule: 'order',
     evaluate: (type, x) => wrap(type, Math.abs(x!)), propagate: sumOfBounds, accuracy: 'exact',
     cuda: { f32: call('fabsf'), f64: call('fabs'), i32: call('ktl_abs_i32'), u32: call('ktl_abs_u32') },
+  },
+  {
+    name: 'sign', spelling: 'sign', doc: '-1, 0 or 1; zeros keep their sign, NaN stays NaN.', parameters: required('x'), rule: 'order',
+    evaluate: sign, propagate: piecewiseMonotone(sign), accuracy: 'exact', cuda: everyType((t) => call(`ktl_sign_${t}`)),
+  },
+  {
+    name: 'mod', spelling: 'mod', rule: 'order', parameters: required('a', 'b'),
+    doc: 'a - b · floor(a / b): the sign is that of b, as in Python. mod(a, 0) is NaN, of integers 0.',
+    evaluate: mod, propagate: modBound, accuracy: 'rounded', cuda: everyType((t) => call(`ktl_mod_${t}`)),
   },
   {
     name: 'relu', spelling: 'relu', doc: 'max(x, 0); NaN stays NaN.', parameters: required('x'), rule: 'order',

@@ -4,7 +4,7 @@
  */
 import type { ComputeType } from '../ir/tensor.ts'
 import { byCorners, piecewiseMonotone, roundTo } from './errors.ts'
-import { fmaF64, timesNormalCdf, timesNormalCdfF64 } from './numeric.ts'
+import { erf, fmaF64, timesNormalCdf, timesNormalCdfF64 } from './numeric.ts'
 import { call, required, type Accuracy, type Operation } from './operation.ts'
 
 /** 1 / (1 + exp(-x)) */
@@ -62,7 +62,11 @@ interface FunctionSpec {
   readonly inF64?: (x: number) => number
   /** Where the function turns: its minimum. */
   readonly turningPoint?: number
+  /** Default: by `turningPoint`. */
+  readonly propagate?: Operation['propagate']
   readonly accuracy: Accuracy
+  /** CUDA function for f32; default `ktl_NAME_f32`. */
+  readonly f32?: string
   /** CUDA function for f64; default `ktl_NAME_f64`. */
   readonly f64?: string
   /** Relative error of `ktl_NAME_approx`, where there is one. */
@@ -82,9 +86,10 @@ const unary = (spec: FunctionSpec): Operation => {
     rule: 'float',
     evaluate,
     propagate:
-      spec.turningPoint === undefined ? piecewiseMonotone(evaluate) : piecewiseMonotone(evaluate, spec.turningPoint),
+      spec.propagate ??
+      (spec.turningPoint === undefined ? piecewiseMonotone(evaluate) : piecewiseMonotone(evaluate, spec.turningPoint)),
     accuracy: spec.accuracy,
-    cuda: { f32: call(`ktl_${spec.name}_f32`), f64: call(spec.f64 ?? `ktl_${spec.name}_f64`) },
+    cuda: { f32: call(spec.f32 ?? `ktl_${spec.name}_f32`), f64: call(spec.f64 ?? `ktl_${spec.name}_f64`) },
     ...(spec.approx === undefined
       ? {}
       : { approx: { form: call(`ktl_${spec.name}_approx`), relativeError: spec.approx } }),
@@ -94,11 +99,21 @@ const unary = (spec: FunctionSpec): Operation => {
 
 const within = { f32: 4, f64: 2 } as const
 
+/** Of slope at most 1, between -1 and 1. */
+const waves: Operation['propagate'] = (_type, _args, [e]) => Math.min(e!, 2)
+
 const elu = (type: ComputeType, x?: number, alpha?: number) => (x! > 0 ? x! : roundTo(type, alpha! * Math.expm1(x!)))
 
 export const FUNCTIONS: readonly Operation[] = [
   unary({ name: 'exp', doc: 'e to the x.', f: Math.exp, accuracy: within, f64: 'exp', approx: 2 ** -14, short: true }),
   unary({ name: 'log', doc: 'Natural logarithm.', f: Math.log, accuracy: within, f64: 'log', short: true }),
+  unary({ name: 'exp2', doc: '2 to the x.', f: (x) => 2 ** x, accuracy: within, f64: 'exp2' }),
+  unary({ name: 'expm1', doc: 'exp(x) - 1, accurate near 0.', f: Math.expm1, accuracy: within, f64: 'expm1' }),
+  unary({ name: 'log2', doc: 'Logarithm to base 2.', f: Math.log2, accuracy: within, f64: 'log2' }),
+  unary({ name: 'log1p', doc: 'log(1 + x), accurate near 0.', f: Math.log1p, accuracy: within, f64: 'log1p' }),
+  unary({ name: 'sin', doc: 'Sine; x in radians, of any size.', f: Math.sin, propagate: waves, accuracy: within, f64: 'sin' }),
+  unary({ name: 'cos', doc: 'Cosine; x in radians, of any size.', f: Math.cos, propagate: waves, accuracy: within, f64: 'cos' }),
+  unary({ name: 'erf', doc: 'Error function: 2/√π · ∫ exp(-t²) dt from 0 to x.', f: erf, accuracy: within, f64: 'erf' }),
   unary({ name: 'rsqrt', doc: '1 / √x.', f: (x) => 1 / Math.sqrt(x), accuracy: within, short: true }),
   unary({ name: 'tanh', doc: 'Hyperbolic tangent.', f: Math.tanh, accuracy: within, f64: 'tanh', approx: 2 ** -10, short: true }),
   unary({ name: 'sigmoid', doc: '1 / (1 + exp(-x)).', f: sigmoid, accuracy: within, approx: 2 ** -14, short: true }),

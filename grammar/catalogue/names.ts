@@ -1,15 +1,18 @@
 /** KTL20xx: names and axes. */
 import type { Span } from '../ast.ts'
+import { FORMULAS, SAME_DTYPE, SAME_FUNCTION } from '../aliases.ts'
 import { suggest } from '../suggest.ts'
+import { FUNCTION_NAMES } from '../vocabulary.ts'
 import { code, count, entry, orList, type Place, type Wording } from './entry.ts'
 
-/** Help and fix for a misspelt name. */
+/** Help and fix for a misspelt name, or one that is `known` to be another's. */
 export function didYouMean(
   name: string,
   candidates: readonly string[],
   { span }: Place,
+  known?: string,
 ): Pick<Wording, 'help' | 'fix'> {
-  const found = suggest(name, candidates)
+  const found = known ?? suggest(name, candidates)
   if (found === null)
     return candidates.length > 0 && candidates.length <= 12 ? { help: `known: ${candidates.join(', ')}` } : {}
   return {
@@ -69,15 +72,19 @@ export const names = {
   }),
   KTL2004: entry<{ name: string; candidates: readonly string[] }>({
     title: 'unknown function',
-    explain: 'Functions are those of the operation table, dtypes (casts), and the epilogues of this file.',
-    wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] { D = rleu(A) }\n' },
-    right: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] { D = relu(A) }\n' },
+    explain:
+      `Functions are ${FUNCTION_NAMES.join(' ')}, dtypes (casts), and the epilogues of this file. ` +
+      'What numpy and PyTorch call otherwise gets the name, or a formula, that ktl has for it.',
+    wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] { D = where(A > 0, A, 0) }\n' },
+    right: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] { D = select(A > 0, A, 0) }\n' },
     word: ({ name, candidates }, at) => {
       const span = at.span && { start: at.span.start, end: at.span.start + name.length }
+      const formula = FORMULAS.get(name)
+      const known = SAME_FUNCTION.get(name) ?? SAME_DTYPE.get(name)
       return {
         message: `unknown function ${code(name)}`,
         label: 'not a function',
-        ...didYouMean(name, candidates, { ...at, span }),
+        ...(formula ? { help: `write ${code(formula)}` } : didYouMean(name, candidates, { ...at, span }, known)),
       }
     },
   }),

@@ -1,6 +1,7 @@
 /** KTL23xx: reductions, and what one kernel can hold. */
 import type { Span } from '../ast.ts'
 import { code, entry, orList } from './entry.ts'
+import { SAME_REDUCTION } from '../aliases.ts'
 import { didYouMean } from './names.ts'
 
 const GEMM = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n]'
@@ -40,7 +41,7 @@ export const reductions = {
       return {
         message: `unknown reduction ${code(name)}`,
         label: 'not a reduction',
-        ...didYouMean(name, candidates, { ...at, span }),
+        ...didYouMean(name, candidates, { ...at, span }, SAME_REDUCTION.get(name)),
       }
     },
   }),

@@ -1,6 +1,7 @@
 /** KTL22xx: types. */
 import type { Span } from '../ast.ts'
 import { code, entry, orList } from './entry.ts'
+import { SAME_DTYPE } from '../aliases.ts'
 import { didYouMean } from './names.ts'
 
 const gemm = (a: string, b: string, d: string, acc = ''): string =>
@@ -24,7 +25,7 @@ export const types = {
     word: ({ name, candidates }, at) => ({
       message: `unknown type ${code(name)}`,
       label: 'not a dtype or type parameter',
-      ...didYouMean(name, candidates, at),
+      ...didYouMean(name, candidates, at, SAME_DTYPE.get(name)),
     }),
   }),
   KTL2202: entry<{ left: string; right: string; legal: readonly string[] }>({
@@ -159,17 +160,6 @@ export const types = {
       label: other,
       ...(firstSpan && { labels: [{ span: firstSpan, text: first }] }),
       help: `declare a type parameter: ${code(`<T: ${first} | ${other}>`)}`,
-    }),
-  }),
-  KTL2214: entry<{ name: string }>({
-    title: 'output that is a scalar',
-    explain: 'Outputs are tensors. An output of one element has an axis of extent 1.',
-    wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32 { D = sum[m](A) }\n' },
-    right: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = sum[k](A) }\n' },
-    word: ({ name }) => ({
-      message: `the output ${code(name)} has no axes`,
-      label: 'a scalar',
-      help: `write ${code(`${name}: f32[m]`)}`,
     }),
   }),
   KTL2215: entry<{ got: string; operand: string }>({

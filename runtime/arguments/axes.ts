@@ -54,6 +54,8 @@ function carriedAxes(
   shape: readonly number[],
   show: (axis: string) => string,
 ): readonly string[] {
+  // One element, with any number of dimensions.
+  if (operand.axes.length === 0 && shape.every((extent) => extent === 1)) return []
   const optional = operand.axes.filter((axis) => axis.optional).length
   let missing = operand.axes.length - shape.length
   if (missing < 0 || missing > optional) {

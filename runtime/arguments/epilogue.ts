@@ -130,7 +130,7 @@ export class EpilogueArguments {
     checkOneDevice({ out, ...Object.fromEntries(tensors.map(({ name, tensor }) => [name, tensor])) })
     this.#checkSlot(out)
     const operands = tensors.map(
-      (t) => `${t.name}:${t.tensor.dtype}[${t.axes}]${t.order.at(-1) ?? ''}:${t.divisibility}`,
+      (t) => `${t.name}:${t.tensor.dtype}[${t.axes}]${t.order.at(-1) ?? ''}:${t.divisibility}:${unitAxes(t, extents)}`,
     )
     const key = [this.source.name, this.text, axes.join(), ...operands, ...Object.keys(scalars)].join('\n')
     return { epilogue: this, outputAxes: axes, tensors, scalars, extents, key }
@@ -189,6 +189,10 @@ function namedEpilogue(value: NamedEpilogue): NamedEpilogue {
   })
 }
 
+/** Axes of an output that its value may lack: both shapes are the same elements. */
+const unitAxes = ({ role, axes }: EpilogueTensor, extents: Readonly<Record<string, number>>): readonly string[] =>
+  role === 'output' ? axes.filter((axis) => extents[axis] === 1) : []
+
 const isTensorLike = (value: unknown): boolean => typeof value === 'object' && value !== null
 
 /** Axes, memory order and alignment of one operand. */
@@ -221,12 +225,13 @@ function place(
 
 /** What the compiler binds; `compute` is the type of run-time numbers. */
 export function boundEpilogue(
-  { epilogue, outputAxes, tensors, scalars }: ResolvedEpilogue,
+  { epilogue, outputAxes, tensors, scalars, extents }: ResolvedEpilogue,
   compute: 'f32' | 'f64',
 ): BoundEpilogue {
   const bindings: Record<string, EpilogueBinding> = {}
-  for (const { name, tensor, axes, order, divisibility } of tensors) {
-    bindings[name] = { kind: 'tensor', dtype: tensor.dtype, axes, order, divisibility }
+  for (const placed of tensors) {
+    const { name, tensor, axes, order, divisibility } = placed
+    bindings[name] = { kind: 'tensor', dtype: tensor.dtype, axes, order, divisibility, unit: unitAxes(placed, extents) }
   }
   for (const name of Object.keys(scalars)) bindings[name] = { kind: 'scalar', dtype: compute }
   const { declaration, source, epilogues } = epilogue

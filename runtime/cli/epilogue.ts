@@ -1,4 +1,5 @@
 /** `--epilogue EXPR` with its `--arg`s: what every name of the text stands for, without any tensor. */
+import { withoutAxes } from '../../compiler/check/axes.ts'
 import {
   inspectEpilogue,
   type EpilogueBinding,
@@ -44,8 +45,8 @@ export interface SlotOutput {
 }
 
 /**
- * Names that `--arg` does not bind are tensors of the output's dtype: with the axes of their annotation, or all of
- * them. Throws what the parser says, and KTL4105 and KTL4103 for arguments and axes that the text or the output lack.
+ * Names that `--arg` does not bind are tensors of the output's dtype: with the axes of their annotation, those that a
+ * reduction leaves, or all of them. Throws what the parser says, and KTL4105 and KTL4103 for arguments and axes that the text or the output lack.
  */
 export function readEpilogue(
   text: string,
@@ -61,7 +62,8 @@ export function readEpilogue(
   const scalars: Record<string, number> = {}
   const tensor = (role: EpilogueOperand['role'], named: EpilogueName): void => {
     const given = args[named.name]
-    operands.push(operandOf(role, named, given?.kind === 'tensor' ? given : null, output))
+    const kept = role === 'output' ? withoutAxes(output.present, reducedFor(named.name, declaration)) : output.present
+    operands.push(operandOf(role, named, given?.kind === 'tensor' ? given : null, output, kept))
   }
   for (const input of signature.inputs) {
     const given = args[input.name]
@@ -73,13 +75,24 @@ export function readEpilogue(
   return { text, declaration, source, operands, scalars }
 }
 
+/** Axes over which the equation of an output reduces. */
+function reducedFor(name: string, { body }: EpilogueDecl): readonly string[] {
+  for (const statement of body) {
+    if (statement.kind !== 'equation' || !statement.targets.some((target) => target.name.text === name)) continue
+    return statement.value.kind === 'reduce' ? statement.value.axes.map((axis) => axis.text) : []
+  }
+  return []
+}
+
 function operandOf(
   role: EpilogueOperand['role'],
   { name, axes: annotation }: EpilogueName,
   given: Extract<ArgValue, { kind: 'tensor' }> | null,
   output: SlotOutput,
+  /** Where neither says its axes. */
+  kept: readonly string[],
 ): EpilogueOperand {
-  const order = given?.axes?.filter((axis) => axis !== '1') ?? annotation ?? output.present
+  const order = given?.axes?.filter((axis) => axis !== '1') ?? annotation ?? kept
   const unknown = order.find((axis) => !output.axes.includes(axis))
   if (unknown !== undefined)
     throw ktlError('KTL4105', { what: `axis of the output for ${name}`, name: unknown, known: output.axes })

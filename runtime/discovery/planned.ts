@@ -1,7 +1,7 @@
 /** One instance that exists: everything about it that does not depend on a call, worked out when first asked for. */
 import { generatePlan, type Plan } from '../../codegen/index.ts'
 import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
-import type { Instance } from '../../compiler/instance.ts'
+import type { Instance, Rejection } from '../../compiler/instance.ts'
 import { instanceName } from '../../compiler/naming.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { deriveMetadata } from '../metadata/derive.ts'
@@ -26,6 +26,7 @@ export class PlannedInstance {
   #name: string | null = null
   #metadata: KernelMetadata | null = null
   #generated: GeneratedKernel | null = null
+  #offTensorCores: Rejection | null | undefined
 
   constructor(space: FamilySpace, choice: Choice, plan: Plan, fusion: FusionShape | null) {
     this.space = space
@@ -60,6 +61,14 @@ export class PlannedInstance {
   get generated(): GeneratedKernel {
     this.#generated ??= generatePlan(this.plan, this.name)
     return this.#generated
+  }
+
+  /** Why a GEMM has no kernel on the tensor cores; null: it has, or it is none. */
+  get offTensorCores(): Rejection | null {
+    if (this.plan.kind !== 'simt') return null
+    if (this.#offTensorCores === undefined)
+      this.#offTensorCores = this.space.offTensorCores(this.instance.target, this.choice, this.fusion)
+    return this.#offTensorCores
   }
 
   estimate(extents: Extents): Estimate {

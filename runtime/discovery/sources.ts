@@ -148,7 +148,14 @@ export function ranked(sources: readonly Source[]): Sequence {
   const kernel = (place: number): Kernel => {
     if (place >= order.length) return at(sources, starts, place, (source, i) => source.kernel(i))
     const made = at(sources, starts, order[place]!, (source, i) => source.kernel(i))
-    made.rankReason = rankReason(estimateAt(place), estimateAt(0), place + 1 < order.length ? estimateAt(place + 1) : null, place) // prettier-ignore
+    const reason = rankReason(
+      estimateAt(place),
+      estimateAt(0),
+      place + 1 < order.length ? estimateAt(place + 1) : null,
+      place,
+    )
+    const off = made instanceof KtlKernel ? made.planned.offTensorCores : null
+    made.rankReason = off === null ? reason : `${reason}; not on the tensor cores (${off.code})`
     return made
   }
   return { length, kernel }

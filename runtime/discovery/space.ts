@@ -18,7 +18,7 @@ import { wgmmaFormOf } from '../../compiler/targets/sm90/mma.ts'
 import { designsOf } from '../../compiler/schedule.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/ir/tensor.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { planInstance } from '../../codegen/index.ts'
+import { planInstance, type Plan } from '../../codegen/index.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import type { FusionShape } from './fusion.ts'
 import { designPasses, Found, type Refused } from './found.ts'
@@ -101,7 +101,7 @@ export class FamilySpace {
 
   /** Choices of orders, alignments and designs for one choice of types, whether or not they can be planned. */
   size(target: TargetArch, types: TypeChoice): number {
-    const best = Object.fromEntries(this.family.operands.map(({ name }) => [name, 'vector' as const]))
+    const best = this.#aligned()
     const perOrder = this.backends(target).reduce(
       (sum, backend) => sum + [...this.alignments(backend, best)].length * this.designs(backend, target, types).length,
       0,
@@ -169,9 +169,63 @@ export class FamilySpace {
     return found
   }
 
+  #aligned(): Alignment {
+    return Object.fromEntries(this.family.operands.map(({ name }) => [name, 'vector']))
+  }
+
+  /** Backends for aligned operands of these types, and the first instance of each, or why it has none. */
+  fares(
+    target: TargetArch,
+    types: TypeChoice,
+  ): readonly { readonly backend: Backend; readonly first: Plan | Rejection | null }[] {
+    const backends = this.backends(target, { types, alignment: this.#aligned() })
+    return backends.map((backend) => ({ backend, first: this.#firstOn(backend, target, types) }))
+  }
+
+  /**
+   * A backend's first instance for these types, with operands aligned and in their logical orders; else what its first design fails
+   * on, null without designs. Stops at the first instance: a whole family is looked through in milliseconds.
+   */
+  #firstOn(backend: Backend, target: TargetArch, types: TypeChoice): Plan | Rejection | null {
+    const orders = Object.fromEntries(this.family.operands.map((operand) => [operand.name, operand.orders[0]!]))
+    const best = this.#aligned()
+    let rejection: Rejection | null = null
+    for (const alignment of this.alignments(backend, best)) {
+      const program = this.#bind({ types, orders, alignment }, null)
+      if ('code' in program) return program
+      for (const design of this.designs(backend, target, types)) {
+        const plan = planInstance({ program, target, design })
+        if ('kind' in plan) return plan
+        rejection ??= plan
+      }
+    }
+    return rejection
+  }
+
+  /**
+   * Why a GEMM has no instance on the tensor cores, however its operands are aligned; null: it has, or it is none. What planning says
+   * about the choice at its best: alignment is not the reason.
+   */
+  offTensorCores(target: TargetArch, { types, orders }: Choice, fusion: FusionShape | null): Rejection | null {
+    let rejection: Rejection | null = null
+    const names = [...this.family.operands.map(({ name }) => name), ...Object.keys(fusion?.bound.bindings ?? {})]
+    for (const aligned of ['vector', 'element'] as const) {
+      const best = Object.fromEntries(names.map((name) => [name, aligned]))
+      for (const backend of this.backends(target, { types, alignment: best })) {
+        if (backend === 'simt') continue
+        for (const alignment of this.alignments(backend, best)) {
+          const { instances, rejections } = this.find(backend, target, { types, orders, alignment }, fusion)
+          if (instances.length > 0) return null
+          rejection ??= rejections[0]?.rejection ?? null
+        }
+      }
+    }
+    return rejection
+  }
+
   /** Every choice on a target. */
   *#choices(target: TargetArch): Generator<{ readonly backend: Backend; readonly choice: Choice }> {
-    const best = Object.fromEntries(this.family.operands.map(({ name }) => [name, 'vector' as const]))
+    const best = this.#aligned()
     for (const types of this.family.typeChoices) {
       for (const orders of this.orderChoices()) {
         for (const backend of this.backends(target)) {

@@ -135,7 +135,7 @@ export class ProgramBuilder {
 }
 
 const MN = ['m', 'n'] as const
-const UNARY = ['exp', 'log', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'relu', 'leaky_relu', 'gelu', 'gelu_tanh', 'silu', 'hardswish', 'softplus', 'elu', 'abs', 'neg', 'floor', 'ceil', 'round'] // prettier-ignore
+const UNARY = ['exp', 'exp2', 'expm1', 'log', 'log2', 'log1p', 'sin', 'cos', 'erf', 'sign', 'sqrt', 'rsqrt', 'tanh', 'sigmoid', 'relu', 'leaky_relu', 'gelu', 'gelu_tanh', 'silu', 'hardswish', 'softplus', 'elu', 'abs', 'neg', 'floor', 'ceil', 'round'] // prettier-ignore
 
 /** A table of programs that covers what SIMT lowers. */
 export const SIMT_PROGRAMS: Readonly<Record<string, () => TensorProgram>> = {

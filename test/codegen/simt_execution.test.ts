@@ -5,6 +5,7 @@ import { compare } from '../../compiler/evaluate/compare.ts'
 import { evaluateWithBounds } from '../../compiler/evaluate/evaluate.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { operation } from '../../compiler/ops.ts'
 import { opSweepCases, sweepError } from './op_sweep.ts'
 import { ProgramBuilder, SIMT_PROGRAMS } from './programs.ts'
 import type { SimtInputs, SimtKernel as Kernel } from './run_simt.ts'
@@ -111,6 +112,26 @@ describe.skipIf(!built)('on the virtual device, against the reference evaluator'
     expect(outputs.F!.some(Number.isNaN)).toBe(false)
     const withBeta = await kernel.run({ ...inputs, tensors: { ...inputs.tensors, C }, scalars: { alpha: 1, beta: 1 } })
     expect(withBeta.outputs.F!.every(Number.isNaN)).toBe(true)
+  })
+
+  test.each(['f32', 'f64', 'i32', 'u32'] as const)('mod of %s is the reference, bit for bit', async (type) => {
+    const p = new ProgramBuilder(['i'], { a: { dtype: type, axes: ['i'] }, b: { dtype: type, axes: ['i'] } })
+    const program = p.program(`mod_${type}`, {
+      r: { dtype: type, axes: ['i'], value: p.apply('mod', p.input('a'), p.input('b')) },
+    })
+    const whole = [0, 1, 2, 3, 7, 8, 255, 65537, 2147483647, 4294967295]
+    const floats = [0.1, 2.5, 1e-45, 1.17549435e-38, 3e38, 16777216.5, Infinity, NaN]
+      .flatMap((x) => [x, -x])
+      .concat(-0, -1, -3, -8, 1e300)
+    const signed = [-1, -2, -7, -2147483648]
+    const points = type === 'u32' ? whole : type === 'i32' ? whole.slice(0, 9).concat(signed) : whole.concat(floats)
+    const pairs = points.flatMap((a) =>
+      points.map((b) => [a, b].map((x) => (type === 'f32' ? Math.fround(x) : x)) as [number, number]),
+    )
+    const tensors = { a: pairs.map(([a]) => a), b: pairs.map(([, b]) => b) }
+    const { outputs } = await new SimtKernel(program).run({ extents: { i: pairs.length }, tensors })
+    for (const [i, [a, b]] of pairs.entries())
+      expect(outputs.r![i], `mod(${a}, ${b})`).toBe(operation('mod').evaluate(type, a, b))
   })
 
   test.each(opSweepCases)('functions keep their accuracy over the whole range: $type $accuracy', async (sweep) => {

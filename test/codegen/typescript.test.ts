@@ -101,13 +101,14 @@ kernel amax(X: f32[m, n], s: f32 = 1) -> (Y: f16[m, n], amax: f32[m]) {
   Y = X * s
   amax[m] = max[n](abs(X * s))
 }
+kernel total(X: f32[m, n]) -> sum_of_all: f32 { sum_of_all = sum[m, n](X) }
 kernel swiglu(A: bf16[m, k], Bg: bf16[k, f], Bu: bf16[k, f]) -> H: bf16[m, f] { H = silu(sum[k](A * Bg)) * sum[k](A * Bu) }
 kernel many(${Array.from({ length: 60 }, (_, i) => `A${i}: f32[m, n]`).join(', ')}) -> Z: f32[m, n] { Z = A0 + A59 }
 kernel add<T: f32 | i32>(X: T[i, j], Y: T[i, j], a: f32) -> Z: T[i, j] { Z = T(X * a) + Y }
 `
 
 const USE = `import { EpilogueArguments, KernelArguments, register, type Device, type Tensor } from '../../runtime/index.ts'
-import kernels, { add, amax, gemm, many, program, scale, swiglu, two } from './kinds.ts'
+import kernels, { add, amax, gemm, many, program, scale, swiglu, total, two } from './kinds.ts'
 
 export async function use(device: Device, m: number, view: Tensor) {
   const h = <const S extends readonly number[]>(...shape: S) => device.empty('f16', shape)
@@ -124,6 +125,8 @@ export async function use(device: Device, m: number, view: Tensor) {
   await kernels.two({ A: h(8, 16), B: h(16, 32), C: h(8, 32), D: h(8, 32), F: f(8, 32) })
   await swiglu({ A: b(8, 16), Bg: b(16, 4), Bu: b(16, 4), H: b(8, 4) })
   await amax({ X: f(4, 8), Y: h(4, 8), amax: f(4) })
+  await total({ X: f(4, 8), sum_of_all: f() })
+  await total({ X: f(4, 8), sum_of_all: f(1) })
   await add({ X: f(4, 8), Y: f(4, 8), Z: f(4, 8), a: 2 })
   await many({ ${Array.from({ length: 60 }, (_, i) => `A${i}: f(4, 8)`).join(', ')}, Z: f(4, 8) })
   // @ts-expect-error: the last of many
@@ -145,6 +148,8 @@ export async function use(device: Device, m: number, view: Tensor) {
   await gemm({ A: h(1, 2, 8, 16), B: h(16, 32), D: f(8, 32) })
   // @ts-expect-error: rank of a reduction
   await amax({ X: f(4, 8), Y: h(4, 8), amax: f(4, 8) })
+  // @ts-expect-error: rank of an output without axes
+  await total({ X: f(4, 8), sum_of_all: f(1, 1) })
   // @ts-expect-error: dtype of a pointer
   await gemm({ A: { pointer: 0n, dtype: 'f64', shape: [8, 16] }, B: h(16, 32), D: h(8, 32) })
   // @ts-expect-error: k is 16 in A and 17 in B

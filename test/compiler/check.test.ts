@@ -31,6 +31,17 @@ test('every form of the language checks without a word', () => {
   ]) // prettier-ignore
 })
 
+test('sums of elementwise products are no contractions that went wrong', () => {
+  const text = `kernel f(x: f32[m, n], y: f32[m, n]) -> (D: f32[m], E: f32[m], F: f32) {
+  z = y + 1
+  D = sum[n](z * z)
+  E = sum[n](x * z * y)
+  F = sum[m, n](z * x)
+}
+`
+  expect(rendered(text, diagnosticsOf)).toBe('')
+})
+
 test('every mistake of a file is reported, in order', () => {
   const text = `kernel a<T: f16 | u32>(A: T[m, k], B: T[k, n], c: f32) -> D: i8[m, n] {
   acc = sum[k](A * B)

@@ -28,6 +28,13 @@ const EXACT: Readonly<Record<string, readonly (readonly [number, number])[]>> = 
   hardswish: [[-3.5, 0.0], [-2.999, -0.0004998333333332783], [-1.0, -0.3333333333333333], [0.1, 0.051666666666666666], [2.999, 2.9985001666666666], [1e+300, 1e+300]],
   softplus: [[-700.0, 9.85967654375977e-305], [-40.0, 4.248354255291589e-18], [-1.0, 0.3132616875182228], [0.0, 0.6931471805599453], [0.5, 0.9740769841801067], [30.0, 30.000000000000092], [800.0, 800.0]],
   elu: [[-50.0, -1.0], [-1.0, -0.6321205588285577], [-1e-09, -9.999999995e-10], [0.5, 0.5]],
+  exp2: [[-1074.0, 5e-324], [-149.5, 9.908676465903736e-46], [-30.25, 7.831458144390159e-10], [1e-09, 1.000000000693147], [0.5, 1.4142135623730951], [7.0, 128.0], [127.75, 2.861422225178663e+38], [1023.5, 1.2711610061536464e+308]],
+  expm1: [[-40.0, -1.0], [-0.5, -0.3934693402873666], [-1e-09, -9.999999995e-10], [1e-20, 1e-20], [0.3, 0.3498588075760031], [1.0, 1.7182818284590453], [88.5, 2.7230878250681117e+38], [700.25, 1.3022997366991783e+304]],
+  log2: [[1e-310, -1029.7977094150824], [0.3, -1.7369655941662063], [0.999999, -1.4426957622784505e-06], [1.0000001, 1.4426949695965583e-07], [8.0, 3.0], [10.0, 3.321928094887362], [1e+300, 996.5784284662087]],
+  log1p: [[-0.999999, -13.815510557935518], [-0.5, -0.6931471805599453], [-1e-09, -1.0000000005000001e-09], [1e-20, 1e-20], [0.3, 0.26236426446749106], [2.5, 1.252762968495368], [1e+300, 690.7755278982137]],
+  sin: [[1e-300, 1e-300], [0.5, 0.479425538604203], [3.141592653589793, 1.2246467991473532e-16], [355.0, -3.014435335948845e-05], [100000.5, -0.4477465716572126], [3e+38, -0.023678459894696413], [1e+22, -0.8522008497671888], [1.7e+308, -0.5952560848632077]],
+  cos: [[1e-10, 1.0], [0.5, 0.8775825618903728], [1.5707963267948966, 6.123233995736766e-17], [11.0, 0.004425697988050785], [100000.5, -0.8941605043666447], [3e+38, 0.9997196259637076], [1e+22, 0.523214785395139], [1.7e+308, 0.803536056087918]],
+  erf: [[-5.5, -0.9999999999999927], [-0.75, -0.7111556336535151], [-1e-12, -1.1283791670955126e-12], [1e-310, 1.1283791670955e-310], [0.3, 0.3286267594591274], [0.499, 0.5196206559894685], [0.5, 0.5204998778130465], [1.0, 0.8427007929497149], [2.5, 0.999593047982555], [5.9, 0.9999999999999999], [7.0, 1.0]],
 } // prettier-ignore
 
 const evaluate = (name: string, ...args: number[]): number => operation(name).evaluate('f32', ...args)
@@ -110,6 +117,47 @@ describe('references', () => {
     expect(evaluate('pow', -1, Infinity)).toBe(1)
   })
 
+  test('signs of zeros, limits and infinities', () => {
+    for (const type of ['f32', 'f64'] as const) {
+      const value = (name: string, ...args: number[]): number => operation(name).evaluate(type, ...args)
+      for (const name of ['sin', 'erf', 'expm1', 'log1p', 'sign']) {
+        expect(value(name, -0), name).toBe(-0)
+        expect(value(name, 0), name).toBe(0)
+      }
+      expect([Infinity, -Infinity].map((x) => value('erf', x))).toEqual([1, -1])
+      expect([Infinity, -Infinity].map((x) => value('expm1', x))).toEqual([Infinity, -1])
+      expect([Infinity, -Infinity].map((x) => value('exp2', x))).toEqual([Infinity, 0])
+      expect([-1, -0.5, Infinity].map((x) => value('log1p', x + 0))).toEqual([
+        -Infinity,
+        value('log1p', -0.5),
+        Infinity,
+      ])
+      expect([0, -0, Infinity].map((x) => value('log2', x))).toEqual([-Infinity, -Infinity, Infinity])
+      for (const x of [Infinity, -Infinity]) for (const name of ['sin', 'cos']) expect(value(name, x)).toBeNaN()
+      expect([value('log2', -1), value('log1p', -2)]).toEqual([NaN, NaN])
+      expect([-3, -1e-40, 0, 2].map((x) => value('sign', x))).toEqual([-1, -1, 0, 1])
+    }
+  })
+
+  test('mod has the sign of the divisor, as in Python, and is exact but for one rounding', () => {
+    const mod = operation('mod')
+    const f32 = (a: number, b: number): number => mod.evaluate('f32', Math.fround(a), Math.fround(b))
+    expect([f32(7, 3), f32(-7, 3), f32(7, -3), f32(-7, -3)]).toEqual([1, 2, -2, -1])
+    expect([f32(6, 3), f32(-6, 3), f32(6, -3), f32(-6, -3)]).toEqual([0, 0, -0, -0])
+    expect([f32(1e38, 3), f32(5.5, 0.25), f32(-1e-45, 1)]).toEqual([Number(BigInt(Math.fround(1e38)) % 3n), 0, 1])
+    expect([f32(1, Infinity), f32(-1, Infinity), f32(-1, -Infinity)]).toEqual([1, Infinity, -1])
+    expect([f32(1, 0), f32(Infinity, 2), f32(NaN, 1), f32(1, NaN)]).toEqual([NaN, NaN, NaN, NaN])
+    expect([7, -7, 0].map((a) => mod.evaluate('i32', a, 0))).toEqual([0, 0, 0])
+    expect([
+      mod.evaluate('i32', -7, 3),
+      mod.evaluate('i32', -2147483648, -1),
+      mod.evaluate('u32', 4294967295, 7),
+    ]).toEqual([2, 0, 3])
+    // Of uncertain arguments: the distance within a tooth, else anything.
+    expect(errorBound(mod, 'f32', [7.5, 3], [0.25, 0.125], 1.5)).toBeCloseTo(0.25 + 2 * 0.125, 6)
+    expect(errorBound(mod, 'f32', [6.125, 3], [0.25, 0], 0.125)).toBeGreaterThanOrEqual(3)
+  })
+
   test('integers wrap, halves round to even', () => {
     expect(operation('mul').evaluate('i32', 65537, 65537)).toBe(131073)
     expect(operation('add').evaluate('i32', 2147483647, 1)).toBe(-2147483648)
@@ -167,7 +215,7 @@ describe('error bounds', () => {
       if (op.rule === 'logic' || op.rule === 'select') continue
       for (let i = 0; i < 200; i++) {
         const args = op.parameters.map(() => Math.fround(random() * 8))
-        if (['log', 'sqrt', 'rsqrt', 'pow'].includes(op.name)) args[0] = Math.abs(args[0]!) + 0.5
+        if (['log', 'log2', 'log1p', 'sqrt', 'rsqrt', 'pow'].includes(op.name)) args[0] = Math.abs(args[0]!) + 0.5
         const bounds = args.map(() => Math.abs(random()) * 0.1)
         const moved = args.map((a, j) => Math.fround(a + 1.9 * random() * bounds[j]!))
         const value = op.evaluate('f32', ...args)

@@ -114,8 +114,33 @@ describe('check', () => {
     const { status, stdout, stderr } = await ktl(['check', 'samples/gemm.ktl', 'samples/linear.ktl'])
     expect([status, stderr]).toEqual([0, ''])
     expect(stdout).toMatch(
-      /^samples\/gemm\.ktl: ok: gemm \(48 choices of types and orders\)\nsamples\/linear\.ktl: ok: linear_gelu/,
+      /^samples\/gemm\.ktl: ok: gemm \(48 choices of types and orders\)\n {2}gemm {2}sm_80, sm_90a, sm_100a, sm_103a: tensor cores\nsamples\/linear\.ktl: ok: linear_gelu/,
     )
+  })
+  test('what each target has for a kernel, by choice of types, and why it has no better', async () => {
+    const stdin = `kernel any<T: e4m3 | f16 | f64>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { D = f32(sum[k](A * B)) }
+kernel scale(A: e4m3[m, n]) -> D: e4m3[m, n] { D = A * 2 }
+`
+    const { stdout } = await ktl(['check', '-'], { stdin })
+    expect(stdout).toContain('  any  sm_80 with T=e4m3: refused, because sm_80 has no MMA of e4m3 (KTL4531)\n')
+    expect(stdout).toContain(
+      '  any  sm_80, sm_90a, sm_100a, sm_103a with T=f64: CUDA cores, because no tensor cores multiply f64 x f64',
+    )
+    expect(stdout).toContain('  any  sm_90a, sm_100a, sm_103a with T=e4m3 | T=f16: tensor cores\n')
+    expect(stdout).toContain('  scale  sm_80: refused, because `e4m3` on sm_80')
+    expect(stdout).toContain('  scale  sm_90a, sm_100a, sm_103a: CUDA cores\n')
+    const [record] = records(await ktl(['check', '-', '--json'], { stdin }))
+    const { targets } = (record as { kernels: { targets: object[] }[] }).kernels[0]!
+    expect(targets).toContainEqual({
+      target: 'sm_100a', types: [{ T: 'f64' }], designs: ['simt'],
+      refused: [{ design: 'sm100', code: 'KTL2928', reason: expect.stringContaining('f64'), fix: 'the kernel runs on the CUDA cores' }],
+    }) // prettier-ignore
+    expect(targets).toContainEqual({
+      target: 'sm_90a',
+      types: [{ T: 'e4m3' }, { T: 'f16' }],
+      designs: ['sm90', 'simt'],
+      refused: [],
+    })
   })
   test('wrong files: status 1, diagnostics on stderr; the others are still checked', async () => {
     const { status, stdout, stderr } = await ktl(['check', '-', 'samples/gemm.ktl'], { stdin: BAD })

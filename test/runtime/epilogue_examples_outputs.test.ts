@@ -137,6 +137,19 @@ describe('reductions are outputs', () => {
     expect(await values(amax)).toEqual(expected)
   })
 
+  test.each([
+    ['one row', [0, 1, 24, 16], 'max[m, n]'],
+    ['no batch, reduced over it', [0, 20, 24, 16], 'max[l, m, n]'],
+    ['one row of many batches, claimed', [3, 1, 24, 16], 'amax: f32 = max[l, m, n]'],
+  ] as const)('%s: reduced axes of extent 1 are no axes, and the tensor cores compute it', async (_, shape, what) => {
+    const [p, amax] = [problem([...shape]), blank('f32', [1])]
+    const equation = what.includes('=') ? what : `amax = ${what}`
+    const args = gemm(p, `D = acc * 0.5; ${equation}(abs(D)); return D, amax`, { amax })
+    expect(best(args).metadata.design.kind).toBe('sm100')
+    await checked(args)
+    expect(await values(amax)).toEqual([Math.max(...(await each(p, ({ acc }) => Math.abs(acc * 0.5))))])
+  })
+
   test('without a batch: amax[m], sum, min and mean together, an initial value that does not count', async () => {
     const p = problem([0, M, N, 16])
     const [amax, total, least, average] = [[M], [1, N], [M, 1], [1]].map((shape) => blank('f32', shape))

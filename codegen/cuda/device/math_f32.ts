@@ -68,6 +68,87 @@ __device__ __forceinline__ float ktl_log1p_near0_f32(float r) {
   if (x > 0.0f && x < __int_as_float(0x7f800000)) return y;
   return x == 0.0f ? __int_as_float(0xff800000) : x < 0.0f ? __int_as_float(0x7fffffff) : x;
 }`,
+  `__device__ __forceinline__ float ktl_exp2_f32(float x) {
+  const float t = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;  // NaN passes
+  const float shifted = t + 12582912.0f;  // the nearest integer in the low bits
+  const float f = t - (shifted - 12582912.0f);
+  float p = 1.21084595e-5f;
+  p = __fmaf_rn(p, f, 0.000154399153f);
+  p = __fmaf_rn(p, f, 0.00133466721f);
+  p = __fmaf_rn(p, f, 0.00961810257f);
+  p = __fmaf_rn(p, f, 0.0555039681f);
+  p = __fmaf_rn(p, f, 0.240226507f);
+  p = __fmaf_rn(p, f, 0.693147182f);
+  return ktl_scale_f32(__fmaf_rn(p, f, 1.0f), __float_as_int(shifted) - 0x4b400000);
+}`,
+  `// exp(x) - 1 = 2^n (exp(f) - 1) + 2^n - 1, as twice its half: 2^128 is no float.
+__device__ __forceinline__ float ktl_expm1_f32(float x) {
+  const float t = x < -20.0f ? -20.0f : x > 89.0f ? 89.0f : x;
+  const float shifted = __fmaf_rn(t, 1.44269502f, 12582912.0f);
+  const int n = __float_as_int(shifted) - 0x4b400000;
+  const float whole = shifted - 12582912.0f;
+  float f = __fmaf_rn(whole, -0.693147182f, t);
+  f = __fmaf_rn(whole, 1.90465421e-9f, f);
+  float q = 0.00139191095f;
+  q = __fmaf_rn(q, f, 0.00836707f);
+  q = __fmaf_rn(q, f, 0.0416666083f);
+  q = __fmaf_rn(q, f, 0.16666539f);
+  q = __fmaf_rn(q, f, 0.5f);
+  const float p = __fmaf_rn(q * f, f, f);
+  const float half = __int_as_float((n + 126) << 23);
+  const float y = n == 0 ? p : 2.0f * __fmaf_rn(p, half, half - 0.5f);
+  return x == x ? copysignf(y, x) : x;
+}`,
+  `// log2 of m * 2^e is e + log2(m), m in [0.7071, 1.4143).
+__device__ __forceinline__ float ktl_log2_f32(float x) {
+  const bool subnormal = x < 1.17549435e-38f;
+  const float a = subnormal ? x * 8388608.0f : x;
+  const int e = (__float_as_int(a) - 0x3f3504f3) & 0xff800000;
+  const float m = __int_as_float(__float_as_int(a) - e);
+  const float exponent = (float)(e >> 23) - (subnormal ? 23.0f : 0.0f);
+  const float y = ktl_log1p_near0_f32(m - 1.0f);
+  const float high = y * 1.44269502f;
+  const float low = __fmaf_rn(y, 1.44269502f, -high) + y * 1.92596303e-8f;
+  if (x > 0.0f && x < __int_as_float(0x7f800000)) return exponent + high + low;
+  return x == 0.0f ? __int_as_float(0xff800000) : x < 0.0f ? __int_as_float(0x7fffffff) : x;
+}`,
+  `// 1 + x = (1 + r) * 2^e with 1 + r in [0.7071, 1.4143); x and 2^-e are scaled so that 2^128 is not needed.
+__device__ __forceinline__ float ktl_log1p_f32(float x) {
+  const int e = (__float_as_int(1.0f + x) - 0x3f3504f3) & 0xff800000;
+  const float scale = __int_as_float(0x40800000 - e);
+  const float r = e == 0 ? x : __fmaf_rn(0.25f * x, scale, 0.25f * scale - 1.0f);
+  const float exponent = (float)(e >> 23);
+  float y = ktl_log1p_near0_f32(r);
+  y = __fmaf_rn(exponent, 0.693147182f, __fmaf_rn(exponent, -1.90465421e-9f, y));
+  if (x > -1.0f && x < __int_as_float(0x7f800000)) return copysignf(y, x);
+  return x == -1.0f ? __int_as_float(0xff800000) : x < -1.0f ? __int_as_float(0x7fffffff) : x;
+}`,
+  `// x + x P(x^2) near 0, else 1 - exp(P(|x|)), P a fit of log(erfc).
+__device__ __forceinline__ float ktl_erf_f32(float x) {
+  const float a = fabsf(x);
+  const float u = a * a;
+  float q = 7.80690316e-5f;
+  q = __fmaf_rn(q, u, -0.00079978531f);
+  q = __fmaf_rn(q, u, 0.0051871622f);
+  q = __fmaf_rn(q, u, -0.0268533472f);
+  q = __fmaf_rn(q, u, 0.112835787f);
+  q = __fmaf_rn(q, u, -0.37612626f);
+  q = __fmaf_rn(q, u, 0.128379166f);
+  const float near0 = __fmaf_rn(q, a, a);
+  const float t = a > 4.0f ? 4.0f : a;
+  float p = -2.08262991e-5f;
+  p = __fmaf_rn(p, t, 0.00043136251f);
+  p = __fmaf_rn(p, t, -0.0041561001f);
+  p = __fmaf_rn(p, t, 0.0250802543f);
+  p = __fmaf_rn(p, t, -0.108219959f);
+  p = __fmaf_rn(p, t, -0.633401096f);
+  p = __fmaf_rn(p, t, -1.12948835f);
+  p = __fmaf_rn(p, t, 0.00016920382f);
+  int n;
+  const float r = ktl_exp_split_f32(p, 0.0f, n);
+  const float far = 1.0f - ktl_scale_f32(r, n);
+  return copysignf(a < 0.95f ? near0 : far, x);
+}`,
   `// Two correct roundings, so the same bits everywhere; rsqrt.approx differs between machines.
 __device__ __forceinline__ float ktl_rsqrt_f32(float x) {
   return __frcp_rn(__fsqrt_rn(x));

@@ -21,7 +21,7 @@ __device__ __forceinline__ double ktl_times_sigmoid_f64(double x, double w, doub
   const double d = 1.0 + e;
   const double d_low = (e > 1.0 ? 1.0 - (d - e) : e - (d - 1.0)) - e * low;
   const double q = x / d;
-  return q + (__fma_rn(-q, d, x) - q * d_low) / d;
+  return copysign(q + (__fma_rn(-q, d, x) - q * d_low) / d, x);
 }`,
   `__device__ __forceinline__ double ktl_sigmoid_f64(double x) {
   return ktl_times_sigmoid_f64(1.0, x < -800.0 ? -800.0 : x, 0.0);

@@ -1,4 +1,4 @@
-/** Device functions of min, max, clamp and relu for every compute type, and of wrapping i32 arithmetic. */
+/** Device functions of min, max, clamp, relu, sign and mod for every compute type, and of wrapping i32 arithmetic. */
 const NAN_MIN_MAX = (['min', 'max'] as const).flatMap((fn) => [
   `__device__ __forceinline__ float ktl_${fn}_f32(float a, float b) {
   float y;
@@ -26,6 +26,31 @@ const CLAMP_RELU = TYPES.flatMap(([type, suffix, zero]) => [
 }`,
 ])
 
+const SIGN = TYPES.map(([type, suffix, zero]) => {
+  const negative = suffix === 'u32' ? 'x' : `x < ${zero} ? (${type})-1 : x`
+  return `__device__ __forceinline__ ${type} ktl_sign_${suffix}(${type} x) {
+  return x > ${zero} ? (${type})1 : ${negative};  // zeros and NaN as they are
+}`
+})
+
+/** Where the truncated remainder has another sign than b, b is added: the remainder of a division rounded down. */
+const MOD = [
+  ...(['float', 'double'] as const).map((type) => {
+    const [f, suffix, zero] = type === 'float' ? ['f', 'f32', '0.0f'] : ['', 'f64', '0.0']
+    return `__device__ __forceinline__ ${type} ktl_mod_${suffix}(${type} a, ${type} b) {
+  const ${type} r = fmod${f}(a, b);
+  return r == ${zero} ? copysign${f}(${zero}, b) : (r < ${zero}) != (b < ${zero}) ? r + b : r;  // NaN: sums to NaN, or stays
+}`
+  }),
+  `__device__ __forceinline__ int ktl_mod_i32(int a, int b) {
+  const int r = b == 0 || b == -1 ? 0 : a % b;
+  return r != 0 && (r ^ b) < 0 ? r + b : r;
+}`,
+  `__device__ __forceinline__ unsigned int ktl_mod_u32(unsigned int a, unsigned int b) {
+  return b == 0u ? 0u : a % b;
+}`,
+]
+
 const WRAPPING = (
   [
     ['add', '+'],
@@ -42,6 +67,8 @@ const WRAPPING = (
 export const INTEGER_AND_ORDER: readonly string[] = [
   ...NAN_MIN_MAX,
   ...CLAMP_RELU,
+  ...SIGN,
+  ...MOD,
   ...WRAPPING,
   `__device__ __forceinline__ int ktl_neg_i32(int x) {
   return (int)(0u - (unsigned int)x);

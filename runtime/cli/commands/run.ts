@@ -126,7 +126,9 @@ async function runKernel(kernel: KtlKernel, prepared: PreparedArguments, options
   const name = kernel.metadata.kernelName
   out.line(`instance  ${name}`)
   if (kernel.rankReason !== null) out.line(`rank      ${kernel.rankReason}`)
-  const base = { kernel: args.family.name, instance: name, device: args.device.name, dims: extents, types, seed: options.seed }
+  if (kernel.remark !== null) out.line(`remark    ${kernel.remark}`)
+  const remark = kernel.remark === null ? {} : { remark: kernel.remark }
+  const base = { ...remark, kernel: args.family.name, instance: name, device: args.device.name, dims: extents, types, seed: options.seed }
   const progress = out.progress('running', 'CTAs')
   try {
     const done = await verify(kernel, args, {

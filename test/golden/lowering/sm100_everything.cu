@@ -729,7 +729,9 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
 /// Launches `function` (ktl__golden_combine, from a loaded module) on `stream`. Returns the first error.
 extern "C" CUresult ktl__golden_combine_launch(CUfunction function, CUstream stream, const ktl__golden_arguments* a)
 {
-  long long ctas = ((1LL * a->x_l * a->x_m > 1LL * a->x_l * a->x_n ? 1LL * a->x_l * a->x_m : 1LL * a->x_l * a->x_n) + 7) / 8;
+  long long elements = 1LL * a->x_l * a->x_m;
+  if (1LL * a->x_l * a->x_n > elements) elements = 1LL * a->x_l * a->x_n;
+  long long ctas = (elements + 7) / 8;
   if (ctas == 0) return CUDA_SUCCESS;
   if (ctas > 1024) ctas = 1024;
   CUdeviceptr p0 = a->workspace;

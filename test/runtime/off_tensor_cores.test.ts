@@ -1,0 +1,44 @@
+/** A GEMM that ends on the CUDA cores says so wherever a kernel is asked about. */
+import { expect, test } from 'vitest'
+import { GemmArguments, getKernels, KernelArguments, KtlKernel, loadSource, openDevice } from '../../runtime/index.ts'
+import { folder, ktl, records } from './cli.ts'
+import { writeFileSync } from 'node:fs'
+import path from 'node:path'
+
+const SOURCE = `kernel off(A: f16[m, k], B: f16[k, n], v: f16[m]) -> (D: f16[m, n], s: f16[m]) {
+  D = sum[k](A * B)
+  s = v * 2
+}
+`
+
+test('Status, kernel and rank reason; kernels on the tensor cores and elementwise ones say nothing', async () => {
+  const device = await openDevice('virtual-sm90')
+  const h = (...shape: number[]) => device.empty('f16', shape)
+  const off = loadSource({ name: 'off.ktl', text: SOURCE }).kernels.off!
+  const [A, B, D] = [h(64, 32), h(32, 64), h(64, 64)]
+  const args = new KernelArguments(off, { A, B, D, v: h(64), s: h(64) })
+  const kernel = getKernels(args)[0] as KtlKernel
+  const remark =
+    'on the CUDA cores, not the tensor cores: output `s` lacks axis `n`, which is not lowered to tensor cores yet (KTL2925)'
+  expect(kernel.supports(args)).toEqual({ ok: true, remark })
+  expect(kernel.remark).toBe(remark)
+  expect(kernel.rankReason).toMatch(/; not on the tensor cores \(KTL2925\)$/)
+
+  const gemm = new GemmArguments({ A, B, out: D })
+  for (const kind of ['sm90', 'simt'] as const) {
+    const other = getKernels(gemm, { where: { design: { kind } } })[0] as KtlKernel
+    expect([other.supports(gemm), other.remark]).toEqual([{ ok: true }, null])
+    expect(other.rankReason).not.toContain('tensor cores')
+  }
+  await device.close()
+})
+
+test('f64 has no tensor cores here; ktl run prints the remark', async () => {
+  const file = path.join(folder, 'off.ktl')
+  writeFileSync(file, SOURCE)
+  const ended = await ktl(['run', file, '--dims', 'm=32,n=32,k=16'])
+  expect(ended.status).toBe(0)
+  expect(ended.stdout).toMatch(/^remark {4}on the CUDA cores, not the tensor cores: output `s` lacks axis `n`/m)
+  const [record] = records(await ktl(['run', 'samples/dgemm.ktl', '--dims', 'm=32,n=32,k=16', '--json']))
+  expect(record).toMatchObject({ kind: 'run', remark: expect.stringContaining('KTL2928') })
+})
