@@ -8,7 +8,7 @@ import type { Diagnostic, Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import type { ResolvedOutput, TypeRef } from './check/resolved.ts'
 import { isDType } from './dtypes.ts'
-import type { BackendSchedules } from './schedule.ts'
+import type { Schedules } from './schedule.ts'
 import type { Axis, TensorProgram } from './ir/tensor.ts'
 
 export interface FamilyTypeParameter {
@@ -58,7 +58,7 @@ export interface KernelFamily {
   readonly typeChoices: readonly TypeChoice[]
   /** Why the kernel cannot be lowered yet (KTL29xx); binding throws these. */
   readonly notLowered: readonly Diagnostic[]
-  readonly schedules: BackendSchedules
+  readonly schedules: Schedules
 }
 
 export function resolveType(type: TypeRef, choice: TypeChoice): DTypeName {

@@ -10,6 +10,7 @@ import type { Instance } from './instance.ts'
 import { printTensorProgram } from './ir/print_tensor.ts'
 import type { TensorOperand, TensorProgram } from './ir/tensor.ts'
 import { topological } from './ir/walk.ts'
+import { TARGETS } from './targets/index.ts'
 
 export interface NamingOptions {
   /** Kernels of the built-in library need no hash of their source: their name determines it. */
@@ -18,59 +19,31 @@ export interface NamingOptions {
   readonly fused: boolean
 }
 
-/** What a plan adds to the name: extents of the tile, and how outputs leave. */
-export interface PlannedName {
-  readonly tile: readonly number[]
-  readonly stages?: number | 'auto'
+export function instanceName({ program, design }: Instance, options: NamingOptions): string {
+  const { head, tail } = programName(program, design.kind, options)
+  return [...head, ...TARGETS.get(design.kind).nameParts(design), ...tail].join('_')
 }
 
-export function instanceName(instance: Instance, planned: PlannedName, { library, fused }: NamingOptions): string {
-  const { program, design } = instance
+/** What stands in front of the design, and behind it: the same for all designs of a backend. */
+export function programName(program: TensorProgram, backend: string, { library, fused }: NamingOptions): { readonly head: readonly string[]; readonly tail: readonly string[] } {
   const declared = program.operands.filter((operand) => !operand.fromEpilogue)
-  const accumulators = accumulatorsOf(program)
-  return [
-    `ktl.${program.kernel}`,
-    design.kind,
-    declared.map(orderLetter).join(''),
-    ...operandLabels(program, declared),
-    ...accumulators.map((type) => `acc${type}`),
-    ...(program.accuracy === 'default' ? [] : [program.accuracy]),
-    ...(design.kind === 'sm100'
-      ? [
-          design.use2ctaMma ? '2cta' : '1cta',
-          `cluster${design.cluster.join('x')}`,
-          ...(design.fallbackCluster ? [`fallback${design.fallbackCluster.join('x')}`] : []),
-          ...(design.operands === 'ba' ? ['ba'] : []),
-          `tile${planned.tile.join('x')}`,
-          ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
-          design.scheduler,
-          storeClass(program),
-          ...unalignedInputs(program, declared),
-        ]
-      : design.kind === 'sm90'
-        ? [
-            design.consumers,
-            `cluster${design.cluster.join('x')}`,
-            ...(design.operands === 'ba' ? ['ba'] : []),
-            `tile${planned.tile.join('x')}`,
-            ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
-            storeClass(program),
-            ...unalignedInputs(program, declared),
-          ]
-        : design.kind === 'sm80'
-          ? [
-              ...(design.operands === 'ba' ? ['ba'] : []),
-              `tile${planned.tile.join('x')}`,
-              ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
-              ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
-              storeClass(program) === 'tma' ? 'rows' : storeClass(program),
-              ...unalignedInputs(program, declared),
-            ]
-          : [`tile${design.tile.join('x')}`]),
-    ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
-    ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
-  ].join('_')
-}
+  const { storeName } = TARGETS.get(backend)
+  return {
+    head: [
+      `ktl.${program.kernel}`,
+      backend,
+      declared.map(orderLetter).join(''),
+      ...operandLabels(program, declared),
+      ...accumulatorsOf(program).map((type) => `acc${type}`),
+      ...(program.accuracy === 'default' ? [] : [program.accuracy]),
+    ],
+    tail: [
+      ...(storeName === null ? [] : [storeClass(program, storeName), ...unalignedInputs(program, declared)]),
+      ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
+      ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
+    ],
+  }
+} // prettier-ignore
 
 /** GEMMs use the names of `GemmArguments`, so that the name of an operation does not depend on whose kernel does it. */
 function operandLabels(program: TensorProgram, declared: readonly TensorOperand[]): string[] {
@@ -94,11 +67,11 @@ function accumulatorsOf(program: TensorProgram): string[] {
   return [...types]
 }
 
-/** `tma`: all outputs leave by TMA; `direct`: none; otherwise a letter for each. */
-function storeClass(program: TensorProgram): string {
+/** `aligned`: all outputs leave that way; `direct`: none; otherwise a letter for each. */
+function storeClass(program: TensorProgram, aligned: string): string {
   const outputs = program.operands.filter((operand) => operand.role === 'output')
   const letters = outputs.map((operand) => (operand.divisibility === 'vector' ? 't' : 'd'))
-  if (letters.every((letter) => letter === 't')) return 'tma'
+  if (letters.every((letter) => letter === 't')) return aligned
   if (letters.every((letter) => letter === 'd')) return 'direct'
   return `store${letters.join('')}`
 }

@@ -25,11 +25,3 @@ export type ReductionName = (typeof REDUCTION_NAMES)[number]
 
 export const KEYWORDS = ['kernel', 'epilogue', 'schedule', 'on', 'return', 'ragged', 'by', 'as', 'approx', 'precise', 'def', 'size'] as const // prettier-ignore
 export type Keyword = (typeof KEYWORDS)[number]
-
-export const SCHEDULE_KEYS = [
-  'mma', 'consumers', 'tile', 'cluster', 'fallback', 'scheduler', 'splits', 'operands', 'stages', 'reassociate',
-] as const // prettier-ignore
-export type ScheduleKey = (typeof SCHEDULE_KEYS)[number]
-
-export const TARGET_NAMES = ['sm_100', 'sm_100a', 'sm_103', 'sm_103a', 'sm_90', 'sm_90a', 'sm_80', 'simt'] as const
-export type TargetName = (typeof TARGET_NAMES)[number]

@@ -4,11 +4,11 @@
  */
 import { createHash } from 'node:crypto'
 import type { LaunchRecipe, SourceMapEntry } from '../codegen/cuda/generated.ts'
-import type { TargetArch } from '../compiler/instance.ts'
+import { ARCH_NAMES, type TargetArch } from '../compiler/archs.ts'
 import type { Source } from '../grammar/diagnostics.ts'
 import { ktlError } from './fail.ts'
 import type { KernelSources } from './findings.ts'
-import { headerShape, SECTIONS, TARGETS } from './artifact_shape.ts'
+import { headerShape, SECTIONS } from './artifact_shape.ts'
 import { list, record, ShapeError, text } from './json_shape.ts'
 import type { KernelResources } from './toolchain/resources.ts'
 
@@ -176,9 +176,9 @@ function readHeader(bytes: Uint8Array): Header {
       throw ktlError('KTL6011', { expected: `${ARTIFACT_FORMAT}`, got: JSON.stringify(format)?.slice(0, 40) ?? 'none' })
     }
     record({ targets: list(text, { min: 1, max: 16 }) })(header, 'header')
-    const unknown = (header as { targets: string[] }).targets.find((target) => !TARGETS.includes(target as TargetArch))
+    const unknown = (header as { targets: string[] }).targets.find((target) => !ARCH_NAMES.includes(target as TargetArch))
     if (unknown !== undefined) {
-      throw ktlError('KTL6012', { expected: TARGETS.join(', '), got: JSON.stringify(unknown.slice(0, 40)) })
+      throw ktlError('KTL6012', { expected: ARCH_NAMES.join(', '), got: JSON.stringify(unknown.slice(0, 40)) })
     }
     headerShape(header, 'header')
   } catch (error) {

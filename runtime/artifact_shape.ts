@@ -1,13 +1,12 @@
 /** What the header of an artifact may hold: everything that is read of one is checked against this first. */
 import type { LaunchRecipe, SourceMapEntry } from '../codegen/cuda/generated.ts'
-import type { TargetArch } from '../compiler/instance.ts'
+import { ARCH_NAMES } from '../compiler/archs.ts'
 import type { Source } from '../grammar/diagnostics.ts'
 import { DTYPE_NAMES } from '../grammar/vocabulary.ts'
 import {
   boolean, integer, json, list, nullable, oneOf, record, ShapeError, text, variants, type Shape,
 } from './json_shape.ts' // prettier-ignore
 
-export const TARGETS: readonly TargetArch[] = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80']
 export const SECTIONS = ['cuda', 'ptx', 'cubin'] as const
 
 /** Launches of one call. */
@@ -129,7 +128,7 @@ const fields = record({
   sections: list(
     record({
       name: oneOf(SECTIONS),
-      target: nullable(oneOf(TARGETS)),
+      target: nullable(oneOf(ARCH_NAMES)),
       bytes: integer(0, 2 ** 40),
       sha256: matching(/^[0-9a-f]{64}$/, 'a SHA-256'),
     }),

@@ -4,12 +4,13 @@ import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
 import type { KernelFamily } from '../family.ts'
-import { addsDesigns, checkSchedule, type BackendSchedules } from '../schedule.ts'
+import type { Schedule, Schedules } from '../schedule.ts'
 import { checkReserved, type Input } from './body.ts'
 import type { BodyContext } from './expressions.ts'
 import { resolveEpilogueBody } from './inline.ts'
 import { checkKernel, type FileContext } from './kernel.ts'
 import { inSourceOrder, Reporter } from './report.ts'
+import { addsDesigns, checkSchedule } from './schedule.ts'
 
 export interface CheckedProgram {
   readonly source: Source
@@ -76,11 +77,8 @@ function checkEpilogueDeclaration(declaration: EpilogueDecl, file: FileContext):
   resolveEpilogueBody(declaration, inputs, context)
 }
 
-function collectSchedules(
-  program: Program,
-  { source, report, kernels }: FileContext,
-): ReadonlyMap<string, BackendSchedules> {
-  const found = new Map<string, BackendSchedules>()
+function collectSchedules(program: Program, { source, report, kernels }: FileContext): ReadonlyMap<string, Schedules> {
+  const found = new Map<string, Schedules>()
   for (const item of program.items) {
     if (item.kind !== 'schedule') continue
     const kernel = item.kernel.text
@@ -89,8 +87,8 @@ function collectSchedules(
     if (!checked) continue
     const others = found.get(kernel) ?? {}
     const { target, schedule } = checked
-    const earlier = others[target] ?? []
-    if (earlier.length > 0 && !addsDesigns(target, schedule, earlier))
+    const earlier: readonly Schedule[] = others[target] ?? []
+    if (earlier.length > 0 && !addsDesigns(checked, earlier))
       report.report('KTL3006', source, item.target.span, { kernel, target, previous: earlier[0]!.span })
     found.set(kernel, { ...others, [target]: [...earlier, schedule] })
   }

@@ -322,7 +322,8 @@ export interface ReductionOutput extends Pick<ReduceNode, 'fn' | 'type' | 'over'
 }
 
 export interface TileProgram {
-  readonly kind: 'sm100' | 'sm90' | 'sm80'
+  /** The backend whose emitters print it. */
+  readonly kind: string
   readonly target: TargetArch
   readonly source: KernelSource
   readonly domain: Domain

@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto'
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { KTL_VERSION } from '../../codegen/cuda/version.ts'
-import type { TargetArch } from '../../compiler/instance.ts'
-import { TARGETS } from '../artifact_shape.ts'
+import { ARCH_NAMES, type TargetArch } from '../../compiler/archs.ts'
 import { IR_VERSION } from '../artifact.ts'
 import { ktlError } from '../fail.ts'
 import { integer, list, oneOf, record, ShapeError, text, type Shape } from '../json_shape.ts'
@@ -59,7 +58,7 @@ const sha256Shape: Shape = (value, at) => {
 const entryShape: Shape = (value, at) => {
   record({
     kernelName: text,
-    target: oneOf(TARGETS),
+    target: oneOf(ARCH_NAMES),
     formats: list(oneOf(['ptx', 'cubin']), { min: 1, max: 2 }),
     toolkit: text,
     file: text,

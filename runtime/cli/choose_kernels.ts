@@ -1,13 +1,15 @@
 /** The kernels of a call that the options of `run` and `bench` choose, best first. */
+import { ARCHS } from '../../compiler/archs.ts'
+import { TARGETS, type Backend } from '../../compiler/targets/index.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
+import { virtualDeviceFor } from '../devices/virtual.ts'
 import { getKernels } from '../discovery/query.ts'
 import { ktlError } from '../fail.ts'
 import { KtlKernel } from '../kernel_ktl.ts'
 import { noIndex } from './instances.ts'
-import type { DESIGNS } from './options.ts'
 
 export interface KernelChoice {
-  readonly design?: (typeof DESIGNS)[number]
+  readonly design?: Backend
   readonly instance?: string
   readonly index?: number
 }
@@ -23,10 +25,11 @@ export function chooseKernels(
   { design, instance, index = 0 }: KernelChoice,
   most: number | null,
 ): readonly KtlKernel[] {
+  const chosen = design === undefined ? null : TARGETS.get(design)
   const found = getKernels(args, {
     limit: instance !== undefined ? Infinity : (most ?? index + 1),
-    // Kernels for sm_80 run on every later device, which has others for most arguments.
-    ...(design === 'sm80' && { cc: 80 }),
+    // Kernels of a fallback run on every later device, which has others for most arguments.
+    ...(chosen?.scope === 'fallback' && { cc: ARCHS[chosen.archs[0]!].cc }),
     ...(design !== undefined && { metadataFilter: (metadata) => metadata.design.kind === design }),
   })
   const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
@@ -36,8 +39,9 @@ export function chooseKernels(
       const kinds = [...new Set(others.map(({ metadata }) => metadata.design.kind))]
       const reason = `${others.length} of other designs do: ${kinds.join(', ')}`
       const { isVirtual, name: deviceName } = args.device
-      const other = isVirtual && (design === 'sm100' || design === 'sm90') && deviceName !== `virtual-${design}`
-      const help = `leave out \`--design\`, or choose one of these${other ? `; \`--device virtual-${design}\` has that design` : ''}`
+      const other = isVirtual ? virtualDeviceFor(chosen?.archs ?? []) : undefined
+      const elsewhere = other && other !== deviceName ? `; \`--device ${other}\` has that design` : ''
+      const help = `leave out \`--design\`, or choose one of these${elsewhere}`
       throw ktlError('KTL4042', {
         what: `these arguments of \`${name}\` with \`--design ${design}\``,
         reasons: [reason],

@@ -1,20 +1,15 @@
 /** The instances of a kernel that the options of `build`, `inspect`, `list` and `run` choose; no device is needed. */
 import { resolveType, type KernelFamily, type OrderChoice, type TypeChoice } from '../../compiler/family.ts'
-import type { Rejection, TargetArch } from '../../compiler/instance.ts'
+import type { Rejection } from '../../compiler/instance.ts'
 import { epilogueFromOptions } from './epilogue.ts'
-import type { Alignment, Backend, FamilySpace } from '../discovery/space.ts'
+import { TARGETS, type Backend } from '../../compiler/targets/index.ts'
+import type { Alignment, FamilySpace } from '../discovery/space.ts'
 import type { PlannedInstance } from '../discovery/planned.ts'
 import type { FusionShape } from '../discovery/fusion.ts'
 import type { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../fail.ts'
-import { illegal, orderOf, typesOf, type ChoiceOptions, type Pairs } from './options.ts'
+import { illegal, orderOf, typesOf, type ChoiceOptions, type InstanceOptions, type Pairs } from './options.ts'
 import { plural } from './output.ts'
-
-export interface InstanceOptions extends ChoiceOptions {
-  readonly target: TargetArch
-  /** Only this backend. */
-  readonly design?: Backend
-}
 
 /** A backend first, then types, orders and alignments in the order they are written. */
 export function* instancesOf(space: FamilySpace, options: InstanceOptions, rejected: Rejections = new Rejections()): Generator<PlannedInstance> {
@@ -23,9 +18,7 @@ export function* instancesOf(space: FamilySpace, options: InstanceOptions, rejec
   const orders = chosenOrders(family, options.order)
   const vector: Alignment = Object.fromEntries(family.operands.map(({ name }) => [name, 'vector' as const]))
   const seen = new Set<string>()
-  // Kernels for sm_80 run on every target.
-  for (const backend of options.design === 'sm80' ? (['sm80'] as const) : space.backends(options.target)) {
-    if (options.design !== undefined && backend !== options.design) continue
+  for (const backend of backendsOf(space, options)) {
     for (const choice of types) {
       const fusion = fusionOf(family, choice, options)
       for (const order of space.orderChoices()) {
@@ -44,6 +37,12 @@ export function* instancesOf(space: FamilySpace, options: InstanceOptions, rejec
   }
 } // prettier-ignore
 
+/** Fallbacks have kernels for every target, where they are asked for. */
+function backendsOf(space: FamilySpace, { target, design }: InstanceOptions): readonly Backend[] {
+  if (design === undefined) return space.backends(target)
+  return TARGETS.get(design).scope === 'fallback' || space.backends(target).includes(design) ? [design] : []
+}
+
 /** Reasons with how often they were met, the most frequent first. */
 export class Rejections {
   readonly #counts = new Map<string, number>()
@@ -59,10 +58,11 @@ export class Rejections {
 }
 
 /** KTL4107 for options that leave none: why, and which of them to change. */
-export function noInstance(what: string, rejected: Rejections, { target, design }: InstanceOptions, spaces: readonly FamilySpace[]): KtlError {
+export function noInstance(what: string, rejected: Rejections, options: InstanceOptions, spaces: readonly FamilySpace[]): KtlError {
+  const { target, design } = options
   const backends = [...new Set(spaces.flatMap((space) => space.backends(target)))]
   const reasons = rejected.reasons.slice(0, 5)
-  const missing = design !== undefined && design !== 'sm80' && !backends.includes(design)
+  const missing = design !== undefined && !spaces.some((space) => backendsOf(space, options).length > 0)
   const code = /KTL\d+/.exec(reasons[0] ?? '')?.[0]
   const help = missing
     ? `\`--design ${design}\` has no kernels for ${target}; it takes ${backends.join(', ')}`

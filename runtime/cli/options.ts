@@ -2,12 +2,10 @@
 import type { Command } from 'commander'
 import { isDType } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
+import { archs, TARGETS, type Backend } from '../../compiler/targets/index.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import type { DeviceSpec } from '../device.ts'
 import { ktlError } from '../fail.ts'
-
-export const TARGETS = ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const
-export const DESIGNS = ['sm100', 'sm90', 'sm80', 'simt'] as const
 
 const NAME = /^[A-Za-z_]\w*$/
 
@@ -96,6 +94,8 @@ export function wordOption<W extends string>(option: string, words: readonly W[]
   }
 }
 
+export const designOption = (text: string): Backend => wordOption('--design', TARGETS.kinds)(text)
+
 /** A commander parser for a device, checked before anything else is done. */
 export function deviceOption(text: string): DeviceSpec {
   if (/^(auto|virtual-sm100|virtual-sm90|cuda(:\d{1,3})?)$/.test(text)) return text as DeviceSpec
@@ -133,13 +133,14 @@ export function addChoiceOptions(command: Command): Command {
 /** Those, and for which target and with which design. */
 export function addInstanceOptions(command: Command): Command {
   return addChoiceOptions(command)
-    .option('--target <arch>', TARGETS.join(', '), wordOption('--target', TARGETS), 'sm_100a')
-    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+    .option('--target <arch>', archs().join(', '), wordOption('--target', archs()), 'sm_100a')
+    .option('--design <kind>', TARGETS.kinds.join(' or '), designOption)
 }
 
 export interface InstanceOptions extends ChoiceOptions {
   readonly target: TargetArch
-  readonly design?: (typeof DESIGNS)[number]
+  /** Only this backend. */
+  readonly design?: Backend
 }
 
 export interface ChoiceOptions {

@@ -7,6 +7,7 @@ import { BaseGraph, type Graph } from '../graph.ts'
 import type { PlannedLaunch } from '../launch.ts'
 import { DeviceModule, type LoadModuleOptions } from '../module.ts'
 import { notInGraphs, type Recording, type Stream } from '../stream.ts'
+import { ARCH_NAMES, ARCHS } from '../../compiler/archs.ts'
 import { BaseDevice } from './base.ts'
 import { CudaModule, guard } from './cuda_module.ts'
 import { STAGED_BYTES, type NativeCuda, type NativeCudaDevice, type NativeCudaEvent, type NativeCudaGraph } from './cuda_native.ts' // prettier-ignore
@@ -19,7 +20,7 @@ import { resolveExecution, type ExecutionOptions } from './execution.ts'
  * their own take its PTX, which the driver compiles.
  */
 function targetOf(cc: number): { readonly arch: string; readonly moduleFormat: 'ptx' | 'cubin' } {
-  const own = ({ 90: 'sm_90a', 100: 'sm_100a', 103: 'sm_103a' } as Readonly<Record<number, string>>)[cc]
+  const own = ARCH_NAMES.find((arch) => ARCHS[arch].cc === cc)
   return { arch: own ?? 'sm_80', moduleFormat: own !== undefined || cc < 90 ? 'cubin' : 'ptx' }
 }
 

@@ -22,6 +22,10 @@ const MODELS = {
   'virtual-sm90': { arch: 'sm_90a', cc: 90, smCount: 132, l2Bytes: 50 << 20, clockKHz: 1_980_000, memoryClockKHz: 2_619_000, memoryBusBits: 5120 },
 } as const // prettier-ignore
 
+/** The one that runs code for one of `archs`; undefined: none does. */
+export const virtualDeviceFor = (archs: readonly string[]): string | undefined =>
+  Object.entries(MODELS).find(([, { arch }]) => archs.includes(arch))?.[0]
+
 /** Executes PTX on the CPU. Its memory and everything in it live in this process. */
 export class VirtualDevice extends BaseDevice {
   readonly name: keyof typeof MODELS

@@ -1,12 +1,12 @@
 /** Why kernels do not support arguments: every candidate counted under the first thing it fails on. */
-import type { Rejection, TargetArch } from '../../compiler/instance.ts'
+import { ARCH_NAMES, type TargetArch } from '../../compiler/archs.ts'
+import type { Rejection } from '../../compiler/instance.ts'
 import type { OrderChoice, TypeChoice } from '../../compiler/family.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
-import { TARGET_CC } from '../metadata/kernel.ts'
 import { refuse, refusedBy, Status, type StatusRefused } from '../status.ts'
 import { callOf, describeArguments, type Call } from './call.ts'
 import { misaligned, orderFits, typesFit } from './fit.ts'
@@ -87,10 +87,7 @@ export function explainKernels(
   const target = parseTarget(options.cc ?? args.device.arch)
   const tally = new Tally()
   if (target === null) {
-    tally.add(
-      refuse('KTL4038', { expected: Object.keys(TARGET_CC).join(', '), got: String(options.cc ?? args.device.arch) }),
-      0,
-    )
+    tally.add(refuse('KTL4038', { expected: ARCH_NAMES.join(', '), got: String(options.cc ?? args.device.arch) }), 0)
     return new Explanation(null, 0, tally.reasons)
   }
   let supported = 0

@@ -1,12 +1,12 @@
 /** What a choice of types, orders and alignments gives on a backend: its instances, which differ in their designs only. */
-import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { Rejection } from '../../compiler/instance.ts'
+import type { Plan } from '../../compiler/targets/index.ts'
 import { designField, operandsMetadataOf } from '../metadata/derive.ts'
 import type { OperandsMetadata } from '../metadata/operands.ts'
 import { MACHINES } from './machine.ts'
 import type { PlannedInstance } from './planned.ts'
-import type { Estimate, Extents } from './rank.ts'
-import { Sm100Costs } from './rank_sm100.ts'
+import type { Costs, Estimate, Extents } from './rank.ts'
+import { RUNTIME_TARGETS } from '../targets/index.ts'
 import type { Filter } from './where.ts'
 
 export interface Refused {
@@ -19,7 +19,7 @@ export class Found {
   /** In the order of their designs. */
   readonly instances: readonly PlannedInstance[]
   readonly rejections: readonly Refused[]
-  #costs: Sm100Costs | null = null
+  #costs: Costs | null = null
   #byName: Uint32Array | null = null
   #operands: OperandsMetadata | null = null
 
@@ -35,14 +35,12 @@ export class Found {
 
   /** Modelled microseconds of the instance `byName[i]` into `times[at + i]`. */
   fillTimes(extents: Extents, times: Float64Array, at: number): void {
-    const costs = this.#sm100Costs()
-    if (costs) costs.fill(extents, times, at)
-    else this.byName.forEach((index, i) => (times[at + i] = this.instances[index]!.estimate(extents).microseconds))
+    if (this.instances.length > 0) this.#costsByName().fill(extents, times, at)
   }
 
   /** Of the instance `byName[i]`. */
   estimate(i: number, extents: Extents): Estimate {
-    return this.#sm100Costs()?.estimate(i, extents) ?? this.instances[this.byName[i]!]!.estimate(extents)
+    return this.#costsByName().estimate(i, extents)
   }
 
   /** Dtypes, orders and alignments are the same for all instances. */
@@ -53,11 +51,11 @@ export class Found {
     return filter.operands(this.#operands)
   }
 
-  #sm100Costs(): Sm100Costs | null {
-    const [first] = this.instances
-    if (first?.plan.kind !== 'sm100') return null
-    const plans = (): Sm100Plan[] => Array.from(this.byName, (index) => this.instances[index]!.plan as Sm100Plan)
-    return (this.#costs ??= new Sm100Costs(plans(), MACHINES[first.instance.target]))
+  #costsByName(): Costs {
+    if (this.#costs) return this.#costs
+    const plans = Array.from(this.byName, (index) => this.instances[index]!.plan)
+    const [{ kind, instance }] = plans as [Plan]
+    return (this.#costs = RUNTIME_TARGETS.get(kind).costs(plans, MACHINES[instance.target]))
   }
 }
 

@@ -1,8 +1,8 @@
 /** Classes of kernels that users bring: what they must have, and what they may do wrong without harm to the others. */
-import type { TargetArch } from '../../compiler/instance.ts'
+import { ARCH_NAMES, ARCHS, type TargetArch } from '../../compiler/archs.ts'
 import { ktlError } from '../fail.ts'
 import { Kernel, reasonOf, type GenerateOptions, type KernelClass } from '../kernel.ts'
-import { KernelMetadata, setOwner, TARGET_CC } from '../metadata/kernel.ts'
+import { KernelMetadata, setOwner } from '../metadata/kernel.ts'
 import { refuse, type Status, type StatusRefused } from '../status.ts'
 import { describe } from '../tensor_layout.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
@@ -36,7 +36,7 @@ const KTL = 'ktl, whose kernels begin with `ktl.`'
 /** Names of the kernels that a class lists for any target. KTL4171 when it fails, KTL4172 for two of one name. */
 export function namesOf(kernelClass: KernelClass, provider: string): ReadonlySet<string> {
   const names = new Set<string>()
-  for (const cc of new Set(Object.values(TARGET_CC))) {
+  for (const cc of new Set(ARCH_NAMES.map((arch) => ARCHS[arch].cc))) {
     const listed = listedBy(kernelClass, provider, { cc, metadataFilter: () => true, epilogueArguments: null, args: null })
     if ('failure' in listed) throw ktlError('KTL4171', listed.failure)
     const own = listed.map((kernel) => kernel.metadata.kernelName)
@@ -85,7 +85,7 @@ export const generateOptions = (
   args: RuntimeArguments | null,
   target: TargetArch,
   metadataFilter: GenerateOptions['metadataFilter'] = () => true,
-): GenerateOptions => ({ cc: TARGET_CC[target], metadataFilter, epilogueArguments: args?.epilogue ?? null, args })
+): GenerateOptions => ({ cc: ARCHS[target].cc, metadataFilter, epilogueArguments: args?.epilogue ?? null, args })
 
 export interface Collected {
   readonly kernels: readonly Kernel[]

@@ -1,9 +1,10 @@
 /** One instance that exists: everything about it that does not depend on a call, worked out when first asked for. */
-import { generatePlan, type Plan } from '../../codegen/index.ts'
+import { generatePlan } from '../../codegen/index.ts'
 import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
 import type { Instance, Rejection } from '../../compiler/instance.ts'
 import { instanceName } from '../../compiler/naming.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { targetOf, type Plan } from '../../compiler/targets/index.ts'
 import { deriveMetadata } from '../metadata/derive.ts'
 import type { KernelMetadata } from '../metadata/kernel.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
@@ -12,11 +13,9 @@ import { callOf, type Call } from './call.ts'
 import { alignmentFits, orderFits, overlapFits, typesFit } from './fit.ts'
 import { fitFusion, type FusionShape } from './fusion.ts'
 import { MACHINES } from './machine.ts'
-import { estimateSimt, type Estimate, type Extents } from './rank.ts'
-import { estimateSm80 } from './rank_sm80.ts'
-import { Sm100Costs } from './rank_sm100.ts'
-import { estimateSm90 } from './rank_sm90.ts'
+import type { Estimate, Extents } from './rank.ts'
 import type { FamilySpace, Choice } from './space.ts'
+import { RUNTIME_TARGETS } from '../targets/index.ts'
 
 export class PlannedInstance {
   readonly space: FamilySpace
@@ -44,8 +43,7 @@ export class PlannedInstance {
   }
 
   get name(): string {
-    const tile = this.plan.kind === 'sm100' ? this.plan.tile : this.plan.design.tile
-    this.#name ??= instanceName(this.instance, { tile }, { library: this.space.library, fused: this.fusion !== null })
+    this.#name ??= instanceName(this.instance, { library: this.space.library, fused: this.fusion !== null })
     return this.#name
   }
 
@@ -72,11 +70,8 @@ export class PlannedInstance {
   }
 
   estimate(extents: Extents): Estimate {
-    const machine = MACHINES[this.instance.target]
-    if (this.plan.kind === 'sm100') return new Sm100Costs([this.plan], machine).estimate(0, extents)
-    if (this.plan.kind === 'sm90') return estimateSm90(this.plan, extents, machine)
-    if (this.plan.kind === 'sm80') return estimateSm80(this.plan, extents, machine)
-    return estimateSimt(this.program, this.plan.design.tile, extents, machine)
+    const { costs } = RUNTIME_TARGETS.get(this.plan.kind)
+    return costs([this.plan], MACHINES[this.instance.target]).estimate(0, extents)
   }
 
   /** The call that `args` make of this instance, with epilogue operands as its program names them; or why it cannot. */
@@ -92,9 +87,7 @@ export class PlannedInstance {
       fusion,
       scalars: fusion ? { ...ownScalars(call), ...fusion.scalars } : call.scalars,
     }
-    // One pass reads everything before it writes; a later pass would read what an earlier one has written.
-    const inPlace = this.plan.kind === 'simt' && this.plan.passes.length > 1 ? this.plan.inPlace : null
-    const overlap = overlapFits(this.program, fitted, inPlace)
+    const overlap = overlapFits(this.program, fitted, targetOf(this.plan).inPlace(this.plan))
     return overlap.ok ? fitted : overlap
   }
 

@@ -1,10 +1,10 @@
 /** Asking for kernels: which support the arguments, best first; how many there are; why others do not. */
-import type { TargetArch } from '../../compiler/instance.ts'
+import { ARCH_NAMES, ARCHS, type TargetArch } from '../../compiler/archs.ts'
 import { ktlError } from '../fail.ts'
 import { describe } from '../tensor_layout.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
 import type { Kernel } from '../kernel.ts'
-import { TARGET_CC, type KernelMetadata } from '../metadata/kernel.ts'
+import type { KernelMetadata } from '../metadata/kernel.ts'
 import { controlsFilter } from './controls.ts'
 import { explainKernels } from './explain.ts'
 import { collectKernels, generateOptions, supportsSafely } from './kernel_class.ts'
@@ -140,7 +140,11 @@ export interface CountOptions extends DiscoveryOptions {
 export function countKernels({ cc = 100, providers, where }: CountOptions = {}): KernelCount {
   const target = parseTarget(cc)
   if (target === null)
-    throw ktlError('KTL4015', { what: 'cc', expected: Object.values(TARGET_CC).join(', '), got: describe(cc) })
+    throw ktlError('KTL4015', {
+      what: 'cc',
+      expected: ARCH_NAMES.map((arch) => ARCHS[arch].cc).join(', '),
+      got: describe(cc),
+    })
   const filter = where === undefined ? null : new Filter(where)
   let instances = 0
   const byRejection: Record<string, number> = {}

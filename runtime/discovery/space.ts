@@ -3,7 +3,7 @@
  * looked up by the choice a call makes, and kept while they are asked for.
  */
 import { bindKernel } from '../../compiler/bind.ts'
-import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
 import {
   resolveType,
   type FamilyOperand,
@@ -11,14 +11,12 @@ import {
   type OrderChoice,
   type TypeChoice,
 } from '../../compiler/family.ts'
-import type { Design, Instance, Rejection, TargetArch } from '../../compiler/instance.ts'
-import { mmaKindOf } from '../../compiler/targets/sm100/mma.ts'
-import { warpMmaFormOf } from '../../compiler/targets/sm80/mma.ts'
-import { wgmmaFormOf } from '../../compiler/targets/sm90/mma.ts'
-import { designsOf } from '../../compiler/schedule.ts'
+import { ARCHS } from '../../compiler/archs.ts'
+import { designsOf } from '../../compiler/designs.ts'
+import type { Rejection, TargetArch } from '../../compiler/instance.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/ir/tensor.ts'
+import { planInstance, TARGETS, type Backend, type Design, type Plan } from '../../compiler/targets/index.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { planInstance, type Plan } from '../../codegen/index.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import type { FusionShape } from './fusion.ts'
 import { designPasses, Found, type Refused } from './found.ts'
@@ -33,15 +31,6 @@ export interface Choice {
   readonly types: TypeChoice
   readonly orders: OrderChoice
   readonly alignment: Alignment
-}
-
-export type Backend = 'sm100' | 'sm90' | 'sm80' | 'simt'
-
-const TENSOR_CORES: Readonly<Record<TargetArch, Backend>> = {
-  sm_100a: 'sm100',
-  sm_103a: 'sm100',
-  sm_90a: 'sm90',
-  sm_80: 'sm80',
 }
 
 /** Instances that are kept, by choice: the least recently used go first. */
@@ -75,19 +64,24 @@ export class FamilySpace {
     this.#contracted = new Set(contractionsOf(family).flatMap(({ a, b }) => [a.name, b.name]))
   }
 
-  /** `asked`: of a call. What TMA cannot address, and integers on sm_103a, run on mma.sync too. */
+  /** `asked`: of a call. What it asks that the target's own backend leaves out, fallbacks have too. */
   backends(target: TargetArch, asked?: Pick<Choice, 'types' | 'alignment'>): readonly Backend[] {
-    if (this.#contracted.size === 0) return ['simt']
-    const own = TENSOR_CORES[target]
-    return own !== 'sm80' && asked && this.#fallsBack(target, asked) ? [own, 'sm80', 'simt'] : [own, 'simt']
-  }
+    const fallsBack = asked !== undefined && this.#leavesOut(target, asked)
+    return TARGETS.kinds.filter((backend) => {
+      const { scope, archs } = TARGETS.get(backend)
+      if (scope === 'general') return true
+      if (this.#contracted.size === 0) return false
+      return archs.includes(target) || (scope === 'fallback' && fallsBack && archs.some((arch) => ARCHS[arch].cc < ARCHS[target].cc))
+    })
+  } // prettier-ignore
 
-  #fallsBack(target: TargetArch, { types, alignment }: Pick<Choice, 'types' | 'alignment'>): boolean {
-    return this.family.operands.some(
-      ({ name, dtype }) =>
-        this.#contracted.has(name) &&
-        (alignment[name] === 'element' || (target === 'sm_103a' && DTYPES[resolveType(dtype, types)].class === 'int')),
-    )
+  #leavesOut(target: TargetArch, { types, alignment }: Pick<Choice, 'types' | 'alignment'>): boolean {
+    const own = TARGETS.entries.filter(({ archs }) => archs.includes(target))
+    return this.family.operands.some(({ name, dtype }) => {
+      if (!this.#contracted.has(name)) return false
+      const operand = { dtype: resolveType(dtype, types), divisibility: alignment[name]! }
+      return own.some((backend) => backend.leavesOut(operand, target))
+    })
   }
 
   /** Memory orders that differ in the contiguous axis: outer strides are launch parameters. */
@@ -121,7 +115,7 @@ export class FamilySpace {
    */
   *alignments(backend: Backend, best: Alignment): Generator<Alignment> {
     const { operands } = this.family
-    if (backend === 'simt') return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
+    if (TARGETS.get(backend).scope === 'general') return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
     const outputs = operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
     const full = operands.filter((o) => o.role === 'input' && !this.#contracted.has(o.name) && o.axes.length >= 2).map((o) => o.name)
     const fixed = { ...best }
@@ -290,8 +284,12 @@ export class FamilySpace {
     const dtypeOf = (name: string): DTypeName => resolveType(operands.find((o) => o.name === name)!.dtype, types)
     const memory = `${backend} ${ordersKey(orders)} ${alignmentKey(alignment)}`
     const accumulator = accumulatorOf(this.family, types)
-    if (backend === 'simt' || accumulator === null) return `${memory} ${operands.map(({ name }) => dtypeOf(name)).join()}`
-    const kinds = contractionsOf(this.family).map(({ a, b }) => kindOf(backend, dtypeOf(a.name), dtypeOf(b.name), accumulator))
+    const target = TARGETS.get(backend)
+    if (!target.formKey || accumulator === null) return `${memory} ${operands.map(({ name }) => dtypeOf(name)).join()}`
+    const kinds = contractionsOf(this.family).map(({ a, b }) => {
+      const types = [dtypeOf(a.name), dtypeOf(b.name)] as const
+      return target.formKey!(...types, accumulator) ?? types.join(' ')
+    })
     const others = operands.filter(({ name }) => !this.#contracted.has(name)).map(({ name }) => sortOf(dtypeOf(name)))
     return [memory, ...kinds, ...others].join()
   } // prettier-ignore
@@ -303,8 +301,7 @@ export class FamilySpace {
     const instances: PlannedInstance[] = []
     const refused = new Map<string, { rejection: Rejection; count: number }>()
     for (const design of designs) {
-      const instance: Instance = { program, target, design }
-      const plan = planInstance(instance)
+      const plan = planInstance({ program, target, design })
       if ('kind' in plan) instances.push(new PlannedInstance(this, choice, plan, fusion))
       else {
         const same = refused.get(plan.reason)
@@ -324,14 +321,6 @@ export class FamilySpace {
       return { code: error.code, reason: first!.message, ...(first!.help !== undefined && { fix: first!.help }) }
     }
   }
-}
-
-/** Instances of one kind are planned alike. */
-function kindOf(backend: Backend, a: DTypeName, b: DTypeName, accumulator: Accumulator): string {
-  const formOf = { sm100: mmaKindOf, sm90: wgmmaFormOf, sm80: warpMmaFormOf }[backend as Exclude<Backend, 'simt'>]
-  const form = formOf(a, b, accumulator)
-  const kind = form && ('kind' in form ? form.kind : form.k)
-  return `${kind ?? `${a} ${b}`}`
 }
 
 const sortOf = (dtype: DTypeName): string => `${DTYPES[dtype].class}${DTYPES[dtype].bits}`

@@ -1,9 +1,9 @@
 /** What each target has for a kernel, without any tensors: which designs take it, and why the others do not. */
 import { isRejection } from '../../compiler/rejection.ts'
 import type { KernelFamily, TypeChoice } from '../../compiler/family.ts'
-import type { TargetArch } from '../../compiler/instance.ts'
-import { TARGET_CC } from '../metadata/kernel.ts'
-import { FamilySpace, type Backend } from './space.ts'
+import { ARCH_NAMES, type TargetArch } from '../../compiler/archs.ts'
+import type { Backend } from '../../compiler/targets/index.ts'
+import { FamilySpace } from './space.ts'
 
 /** Choices of types that fare alike on a target. */
 export interface TargetSupport {
@@ -17,7 +17,7 @@ export interface TargetSupport {
 /** Every legal choice of types on every target, with aligned operands in their logical orders and no epilogue in the slot. */
 export function targetSupport(family: KernelFamily): readonly TargetSupport[] {
   const space = new FamilySpace(family, false)
-  return (Object.keys(TARGET_CC) as TargetArch[]).flatMap((target) => {
+  return ARCH_NAMES.flatMap((target) => {
     const alike = new Map<string, { -readonly [K in keyof TargetSupport]: TargetSupport[K] }>()
     for (const types of family.typeChoices) {
       const designs: Backend[] = []

@@ -1,6 +1,5 @@
-import type { TargetArch } from '../../compiler/instance.ts'
+import { ARCH_NAMES, ARCHS, type TargetArch } from '../../compiler/archs.ts'
 import { ktlError } from '../fail.ts'
-import { TARGET_CC } from '../metadata/kernel.ts'
 import { describe } from '../tensor_layout.ts'
 
 /** A compute capability (100) or a target (`sm_100a`, also `sm_100`). */
@@ -17,7 +16,7 @@ export function parseTarget(spec: TargetSpec): TargetArch | null {
       got: describe(spec),
     })
   const cc = Number(match[1])
-  const known = (Object.keys(TARGET_CC) as TargetArch[]).find((target) => TARGET_CC[target] === cc)
+  const known = ARCH_NAMES.find((arch) => ARCHS[arch].cc === cc)
   // Code for sm_80 runs on whatever came later.
   return known ?? (cc >= 80 ? 'sm_80' : null)
 }

@@ -1,11 +1,12 @@
 /** How a kernel is built, as its users see it. `kind` narrows to a class; `instanceof BLASDesignMetadata` covers them all. */
+import type { Backend } from '../../compiler/targets/index.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
 import { OK, refuse, type Status } from '../status.ts'
 import { checkShape3, complete, malformed } from './check.ts'
 
 /** m, n, k */
 export type Shape3 = readonly [number, number, number]
-export type DesignKind = 'blas' | 'sm100' | 'sm90' | 'sm80' | 'simt'
+export type DesignKind = 'blas' | Backend
 /** Who hands out tiles: the CTAs among themselves, or the device (cluster launch control). */
 export type TileScheduler = 'static' | 'clc'
 

@@ -1,4 +1,4 @@
-import type { TargetArch } from '../../compiler/instance.ts'
+import { ARCH_NAMES, archsFrom, type TargetArch } from '../../compiler/archs.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import { OK, refuse, type Status } from '../status.ts'
 import { checkText, fieldsOf, malformed } from './check.ts'
@@ -22,9 +22,6 @@ export interface KernelMetadataFields {
   /** Name of the provider; default: the one whose class generates the kernel. */
   readonly provider?: string | null
 }
-
-/** Compute capability of each target. `a` targets run on nothing else. */
-export const TARGET_CC: Readonly<Record<TargetArch, number>> = { sm_80: 80, sm_90a: 90, sm_100a: 100, sm_103a: 103 }
 
 /** Providers of metadata that users' classes made: metadata are frozen before they are handed over. */
 const owners = new WeakMap<KernelMetadata, string>()
@@ -75,15 +72,14 @@ export class KernelMetadata {
     epilogue: EpilogueMetadata | null = null,
   ) {
     const fields = typeof first === 'string' ? { kernelName: first, kernelClass, minCc, operands, design, epilogue } : first
-    const known = Object.keys(TARGET_CC) as TargetArch[]
     const { targets, provider = null } = fields as KernelMetadataFields
     const own = fields.kernelClass
     this.kernelName = checkText('kernelName', fields.kernelName)
     this.kernelClass = checkText('kernelClass', typeof own === 'string' ? own : own?.name)
     this.minCc = checkCc(fields.minCc)
-    const unknown = targets?.find((target) => !known.includes(target))
-    if (unknown !== undefined) throw malformed('targets', known.join(', '), unknown)
-    this.targets = Object.freeze([...(targets ?? known.filter((target) => TARGET_CC[target] >= this.minCc))])
+    const unknown = targets?.find((target) => !ARCH_NAMES.includes(target))
+    if (unknown !== undefined) throw malformed('targets', ARCH_NAMES.join(', '), unknown)
+    this.targets = Object.freeze([...(targets ?? archsFrom(this.minCc))])
     if (!(fields.operands instanceof OperandsMetadata)) throw malformed('operands', 'OperandsMetadata', fields.operands)
     if (!(fields.design instanceof BLASDesignMetadata)) throw malformed('design', 'BLASDesignMetadata', fields.design)
     const { epilogue: fused = null } = fields

@@ -2,6 +2,7 @@
  * A device test case as plain data (test/cases/*.json): one kernel instance, one problem, how to fill it. `ktl
  * selftest` and the tests run the same table on every device.
  */
+import type { Backend } from '../../compiler/targets/index.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 export interface DeviceCase {
@@ -11,7 +12,7 @@ export interface DeviceCase {
   readonly source?: string
   readonly types: Readonly<Record<string, DTypeName>>
   /** Which instance runs: the first that ranks within this design; on a device without it, one of its own designs. */
-  readonly design: { readonly kind: 'sm100' | 'sm90' | 'sm80' | 'simt'; readonly tile?: readonly [number, number] }
+  readonly design: { readonly kind: Backend; readonly tile?: readonly [number, number] }
   readonly extents: Readonly<Record<string, number>>
   readonly operands: Readonly<Record<string, CaseOperand>>
   readonly scalars?: Readonly<Record<string, number>>

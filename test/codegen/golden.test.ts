@@ -21,8 +21,8 @@ function planned(instance: Instance): Plan {
 
 /** Null: kernels for the CUDA cores have no tile program. */
 function tileText(plan: Plan): string | null {
-  if (plan.kind === 'simt') return null
-  return printTileProgram(pipelineOf(plan))
+  const program = pipelineOf(plan)
+  return program && printTileProgram(program)
 }
 
 /** By file name. */

@@ -1,7 +1,11 @@
 /** Kernels whose tile programs and CUDA text are recorded: each form that planning and lowering can give a kernel, on each target. */
 import type { Binding } from '../../compiler/bind.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Design, Instance, Sm100Design, Sm80Design, Sm90Design } from '../../compiler/instance.ts'
+import type { Instance } from '../../codegen/index.ts'
+import type { Design } from '../../compiler/targets/index.ts'
+import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
+import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
+import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { bound } from '../compiler/support.ts'
 import { chain, FLOATS, HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'

@@ -1,5 +1,5 @@
 /** GEMMs for the SM80 lowering: kinds of MMA, tiles and how warps divide them, memory orders, alignments, tails, stages. */
-import type { Sm80Design } from '../../compiler/instance.ts'
+import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { WideCase } from './run_gemm.ts'
 
 const SM80 = {} as const

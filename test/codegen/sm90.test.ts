@@ -3,7 +3,7 @@
  * warpgroups, clusters with multicast, a split k, memory orders, operands that are copied or transposed by warps.
  */
 import { expect, test } from 'vitest'
-import type { Sm90Design } from '../../compiler/instance.ts'
+import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import { runWide, type WideCase } from './run_gemm.ts'
 
 const cluster = (m: number, n: number, k = 1): Partial<Sm90Design> => ({ cluster: [m, n, k] })

@@ -1,7 +1,7 @@
 /** The end of a tile of SM90 kernels: operands along n are loaded ahead of the epilogue, and the last stage stops at k. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { planSm90, type Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
-import type { Sm90Design } from '../../compiler/instance.ts'
+import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import {
   getKernels,
   KernelArguments,

@@ -3,7 +3,7 @@ import { bindKernel } from '../../compiler/bind.ts'
 import { classify } from '../../compiler/classes/contraction.ts'
 import { matmulOf } from '../../compiler/classes/matmul.ts'
 import { choices, countChoices, orderChoices } from '../../compiler/family.ts'
-import { designsOf } from '../../compiler/schedule.ts'
+import { designsOf } from '../../compiler/designs.ts'
 import { checked, family, GEMM, program } from './helpers.ts'
 
 test('choices come in the order of the alternatives and are as many as counted', () => {

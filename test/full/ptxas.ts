@@ -55,11 +55,7 @@ export function* sampleInstances(seed: number, target: SampledTarget = 'sm_100a'
       const plan = planInstance({ program, target, design })
       // What the planner refuses is no instance: another draw keeps the probabilities equal.
       if (!('kind' in plan) || plan.kind !== backend) continue
-      const name = instanceName(
-        plan.instance,
-        { tile: plan.tile },
-        { library: space.library, fused: epilogue !== null },
-      )
+      const name = instanceName(plan.instance, { library: space.library, fused: epilogue !== null })
       if (seen.has(name)) continue
       seen.add(name)
       const { targets } = deriveMetadata(plan, { kernelName: name, operation: space.operation, epilogueText: null })

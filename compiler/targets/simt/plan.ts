@@ -7,7 +7,8 @@
  * otherwise a thread computes an element by itself.
  */
 import { DTYPES } from '../../dtypes.ts'
-import type { Instance, Rejection, SimtDesign, TargetArch } from '../../instance.ts'
+import type { Instance, Rejection, TargetArch } from '../../instance.ts'
+import type { SimtDesign } from './design.ts'
 import type { ComputeType, ContractNode, InputNode, Node, Output, TensorProgram } from '../../ir/tensor.ts'
 import { lacksConversion } from '../../conversions.ts'
 import { rewrite } from '../../passes/graph.ts'
@@ -66,9 +67,9 @@ const STATIC_SMEM_LIMIT = 49_152
 const ELEMENTWISE_THREADS = 256
 
 /** The design's tile has at most 1024 elements (the schedule's rule). KTL2904 for formats that are not lowered. */
-export function planSimt(instance: Instance): SimtPlan | Rejection {
+export function planSimt(instance: Instance<SimtDesign>): SimtPlan | Rejection {
   const program = rewrite(instance.program, markShortForms(instance.program))
-  const design = instance.design as SimtDesign
+  const { design } = instance
   const [tileM, tileN] = design.tile
   const late = unsupportedDType(program, instance.target)
   if (late) return late

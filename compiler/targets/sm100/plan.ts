@@ -7,7 +7,8 @@
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import { matmulOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
-import type { Instance, Rejection, Sm100Design } from '../../instance.ts'
+import type { Instance, Rejection } from '../../instance.ts'
+import type { Sm100Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
@@ -37,9 +38,8 @@ export interface Sm100Plan extends TensorCorePlan {
 }
 
 /** `graph`: that of the instance's program. */
-export function planSm100(instance: Instance, graph: TileGraph): Sm100Plan | Rejection {
-  const { program } = instance
-  const design = instance.design as Sm100Design
+export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm100Plan | Rejection {
+  const { program, design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const [tileM, tileN] = design.tile

@@ -5,7 +5,8 @@
 import { matmulOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import type { Instance, Rejection, Sm80Design, TargetArch } from '../../instance.ts'
+import type { Instance, Rejection, TargetArch } from '../../instance.ts'
+import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planEpilogue, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
@@ -52,9 +53,8 @@ export interface Sm80Plan extends TensorCorePlan {
 }
 
 /** `graph`: that of the instance's program. */
-export function planSm80(instance: Instance, graph: TileGraph): Sm80Plan | Rejection {
-  const { program, target } = instance
-  const design = instance.design as Sm80Design
+export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80Plan | Rejection {
+  const { program, target, design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const [tileM, tileN, tileK] = design.tile

@@ -5,7 +5,8 @@
 import { matmulOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import { splitFits, type Instance, type Rejection, type Sm90Design } from '../../instance.ts'
+import type { Instance, Rejection } from '../../instance.ts'
+import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
@@ -78,9 +79,8 @@ export interface Sm90Plan extends TensorCorePlan {
 }
 
 /** `graph`: that of the instance's program. */
-export function planSm90(instance: Instance, graph: TileGraph): Sm90Plan | Rejection {
-  const { program } = instance
-  const design = instance.design as Sm90Design
+export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90Plan | Rejection {
+  const { program, design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const [tileM, tileN] = design.tile

@@ -2,7 +2,7 @@
  * How the CTAs of a cluster lie over the output, and what they share. A *unit* is the block of CTA tiles that the preferred
  * cluster covers; its CTAs are numbered so that any fallback cluster is a run of consecutive ones.
  */
-import type { Sm100Design } from '../../instance.ts'
+import type { Sm100Design } from '../sm100/design.ts'
 
 /** CTAs along m and n. */
 export type ClusterShape = readonly [number, number]

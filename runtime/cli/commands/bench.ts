@@ -13,14 +13,15 @@ import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { chooseKernels } from '../choose_kernels.ts'
 import { describeTypes } from '../instances.ts'
-import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
+import { TARGETS, type Backend } from '../../../compiler/targets/index.ts'
+import { addChoiceOptions, designOption, deviceOption, illegal, integerOption, pairs } from '../options.ts'
 import { plural, type Json } from '../output.ts'
 import { describeDims, type ArgumentOptions } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
 
 interface BenchOptions extends ArgumentOptions {
   readonly device: DeviceSpec
-  readonly design?: (typeof DESIGNS)[number]
+  readonly design?: Backend
   readonly instance?: string
   readonly index?: number
   readonly top?: number
@@ -46,7 +47,7 @@ export const addBench: AddCommand = (program, context, finish) => {
     .option('--dims <m=4096,…>', 'extents of the axes', pairs('--dims', 'm=4096,n=4096,k=4096'))
   addChoiceOptions(command)
     .option('--device <device>', 'auto, virtual-sm100, virtual-sm90, cuda, cuda:N', deviceOption, 'auto')
-    .option('--design <kind>', `only ${DESIGNS.join(' or ')} instances`, wordOption('--design', DESIGNS))
+    .option('--design <kind>', `only ${TARGETS.kinds.join(' or ')} instances`, designOption)
     .option('--instance <name>', 'the instance of that name')
     .option('--index <i>', 'the i-th instance, from 0 for the first choice', integerOption('--index', 0, 1e6))
     .option('--top <n>', 'the first n instances', integerOption('--top', 1, 1e6))

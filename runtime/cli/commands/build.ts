@@ -5,19 +5,12 @@ import type { PlannedInstance } from '../../discovery/planned.ts'
 import { ktlProvider } from '../../discovery/provider.ts'
 import { ktlError } from '../../fail.ts'
 import type { KtlProgram } from '../../program.ts'
+import { archs, TARGETS } from '../../../compiler/targets/index.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { addAotOptions, buildAot, targetsOption, type AotOptions } from './build_aot.ts'
 import { instancesOf, noInstance, Rejections } from '../instances.ts'
-import {
-  addChoiceOptions,
-  DESIGNS,
-  illegal,
-  integerOption,
-  TARGETS,
-  wordOption,
-  type InstanceOptions,
-} from '../options.ts'
+import { addChoiceOptions, designOption, illegal, integerOption, wordOption, type InstanceOptions } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
 import { writeFiles, type OutputFile } from '../write_files.ts'
@@ -47,8 +40,8 @@ export const addBuild: AddCommand = (program, context) => {
     .option('--out <dir>', 'where to; made when missing')
     .option('--emit <format>', `${FORMATS.join(', ')} (default: ts)`, wordOption('--emit', FORMATS))
   addChoiceOptions(command)
-    .option('--target <arch>', `${TARGETS.join(', ')}; with --aot several`, targetsOption, ['sm_100a'])
-    .option('--design <kind>', DESIGNS.join(' or '), wordOption('--design', DESIGNS))
+    .option('--target <arch>', `${archs().join(', ')}; with --aot several`, targetsOption, ['sm_100a'])
+    .option('--design <kind>', TARGETS.kinds.join(' or '), designOption)
   addAotOptions(command)
     .option('--limit <n>', 'most instances of each kernel', integerOption('--limit', 1, 1e6), LIMIT)
     .option('--json', 'a JSON line for each file')

@@ -1,6 +1,7 @@
 /** `ktl build --aot DIR`: artifacts and their manifest, by itself or through ninja. */
 import type { Command } from 'commander'
 import type { TargetArch } from '../../../compiler/instance.ts'
+import { archs } from '../../../compiler/targets/index.ts'
 import { buildArtifacts } from '../../aot/build.ts'
 import { MANIFEST_FILE } from '../../aot/manifest.ts'
 import { collectNinja, NINJA_FILE, writeNinja } from '../../aot/ninja.ts'
@@ -12,7 +13,7 @@ import type { ImageKind } from '../../toolchain/compile.ts'
 import path from 'node:path'
 import type { Context } from '../context.ts'
 import { instancesOf, noInstance, Rejections } from '../instances.ts'
-import { illegal, integerOption, TARGETS, type InstanceOptions } from '../options.ts'
+import { illegal, integerOption, type InstanceOptions } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
 
@@ -38,7 +39,7 @@ const wordsOption =
     throw illegal(option, words.join(', '), text, { words, word: wrong })
   }
 
-export const targetsOption = wordsOption('--target', TARGETS)
+export const targetsOption = (text: string): readonly TargetArch[] => wordsOption('--target', archs())(text)
 
 export function addAotOptions(command: Command): Command {
   return command

@@ -1,7 +1,8 @@
 import { countKernels } from '../../discovery/query.ts'
 import type { TargetArch } from '../../../compiler/instance.ts'
+import { archs } from '../../../compiler/targets/index.ts'
 import type { AddCommand, Context } from '../context.ts'
-import { TARGETS, wordOption } from '../options.ts'
+import { wordOption } from '../options.ts'
 import { plural } from '../output.ts'
 
 export const addCount: AddCommand = (program, context) => {
@@ -11,9 +12,9 @@ export const addCount: AddCommand = (program, context) => {
     .description(
       'Counts the instances of the built-in library for each target, and the choices that are none by reason.',
     )
-    .option('--target <arch>', `only one of ${TARGETS.join(', ')}`, wordOption('--target', TARGETS))
+    .option('--target <arch>', `only one of ${archs().join(', ')}`, wordOption('--target', archs()))
     .option('--json', 'a JSON line for each target')
-    .action(({ target }: { target?: TargetArch }) => count(target ? [target] : TARGETS, context))
+    .action(({ target }: { target?: TargetArch }) => count(target ? [target] : archs(), context))
 }
 
 function count(targets: readonly TargetArch[], { out }: Context): void {

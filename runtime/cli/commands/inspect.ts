@@ -1,7 +1,7 @@
-import { pipelineOf } from '../../../codegen/index.ts'
 import { bindKernel } from '../../../compiler/bind.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { printTileProgram } from '../../../compiler/ir/print_pipe.ts'
+import { targetOf } from '../../../compiler/targets/index.ts'
 import type { PlannedInstance } from '../../discovery/planned.ts'
 import { ktlProvider } from '../../discovery/provider.ts'
 import { ktlError } from '../../fail.ts'
@@ -12,7 +12,6 @@ import { disassemble, requireDisassembler } from '../disassemble.ts'
 import { chosenOrders, chosenTypes, fusionOf, instancesOf, noIndex, noInstance, Rejections } from '../instances.ts'
 import { addInstanceOptions, integerOption, wordOption, type InstanceOptions } from '../options.ts'
 import { printAst } from '../print_ast.ts'
-import { printPlan } from '../print_plan.ts'
 import { chosenKernels, loadProgram, oneKernel } from '../sources.ts'
 
 const STAGES = ['ast', 'tensor', 'plan', 'tile', 'cuda', 'ptx', 'sass'] as const
@@ -82,8 +81,7 @@ function chooseInstance({ family }: CallableKernel, options: InspectOptions): Pl
   let position = 0
   const space = ktlProvider.spaceOf(family)
   for (const instance of instancesOf(space, options, rejected)) {
-    // Only tensor-core kernels go through tile IR.
-    if (stage === 'tile' && instance.plan.kind === 'simt' && (name ?? options.design) === undefined) continue
+    if (stage === 'tile' && !targetOf(instance.plan).pipeline && (name ?? options.design) === undefined) continue
     if (name === undefined ? position++ === index : instance.name === name) return instance
   }
   if (name === undefined && position > 0) throw noIndex(family.name, index, position)
@@ -92,13 +90,14 @@ function chooseInstance({ family }: CallableKernel, options: InspectOptions): Pl
 
 async function instanceText(
   instance: PlannedInstance,
-  { stage, target }: InspectOptions,
+  { stage, target: arch }: InspectOptions,
   signal: AbortSignal,
 ): Promise<string> {
   const { name, plan } = instance
-  if (stage === 'plan') return printPlan(name, plan)
+  const target = targetOf(plan)
+  if (stage === 'plan') return [`plan ${name}`, ...target.describe(plan).map((line) => `  ${line}`), ''].join('\n')
   if (stage === 'tile') {
-    if (plan.kind !== 'simt') return printTileProgram(pipelineOf(plan))
+    if (target.pipeline) return printTileProgram(target.pipeline(plan))
     throw ktlError('KTL4107', {
       what: `${name} with tile IR`,
       reasons: ['plain kernels are generated from the tensor IR itself'],
@@ -110,6 +109,6 @@ async function instanceText(
   // Looked for before nvcc is put to work.
   const tool = stage === 'sass' ? await requireDisassembler() : null
   const kind = tool === null ? 'ptx' : 'cubin'
-  const { image } = await compileCached(cuda, { arch: target, kind, name: `${instance.space.family.name}.cu`, signal })
+  const { image } = await compileCached(cuda, { arch, kind, name: `${instance.space.family.name}.cu`, signal })
   return tool === null ? new TextDecoder().decode(image) : disassemble(tool, image, signal)
 }

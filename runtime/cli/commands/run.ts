@@ -8,7 +8,8 @@ import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { chooseKernels } from '../choose_kernels.ts'
 import { describeTypes } from '../instances.ts'
-import { addChoiceOptions, DESIGNS, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
+import { TARGETS, type Backend } from '../../../compiler/targets/index.ts'
+import { addChoiceOptions, designOption, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
 import { milliseconds, plural, type Json } from '../output.ts'
 import {
   describeDims,
@@ -22,7 +23,7 @@ import { writeFiles } from '../write_files.ts'
 
 interface RunOptions extends ArgumentOptions {
   readonly device: DeviceSpec
-  readonly design?: (typeof DESIGNS)[number]
+  readonly design?: Backend
   readonly instance?: string
   readonly index?: number
   readonly all?: boolean
@@ -47,7 +48,7 @@ export const addRun: AddCommand = (program, context, finish) => {
     )
   addChoiceOptions(command)
     .option('--device <device>', 'auto, virtual-sm100, virtual-sm90, cuda, cuda:N', deviceOption, 'auto')
-    .option('--design <kind>', `only ${DESIGNS.join(' or ')} instances`, wordOption('--design', DESIGNS))
+    .option('--design <kind>', `only ${TARGETS.kinds.join(' or ')} instances`, designOption)
     .option('--instance <name>', 'the instance of that name')
     .option('--index <i>', 'the i-th instance, from 0 for the best', integerOption('--index', 0, 1e6))
     .option('--all', 'every instance, best first, up to --limit')

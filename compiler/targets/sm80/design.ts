@@ -1,0 +1,36 @@
+/** Designs of SM80: what a schedule may say, and the combinations. */
+import type { TargetArch } from '../../archs.ts'
+import type { ValuesOf } from '../../schedule.ts'
+import { OPERANDS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+
+export interface Sm80Design {
+  readonly kind: 'sm80'
+  /** Of a CTA: m x n x k; k is 64 or 128 bytes. */
+  readonly tile: readonly [number, number, number]
+  /** Warps along m and n, each with its own part of the tile; `auto`: parts of at most 64 x 64, as square as they can be. */
+  readonly warps: readonly [number, number] | 'auto'
+  /** `ba`: computes the transpose. */
+  readonly operands: 'ab' | 'ba'
+  /** `auto`: as many as shared memory holds. */
+  readonly stages: number | 'auto'
+}
+
+export const SM80_ENTRIES = { tile: TILE, operands: OPERANDS, stages: STAGES, reassociate: REASSOCIATE }
+
+/** Tiles considered when the schedule names none. */
+const DEFAULT_TILES: readonly (readonly [number, number])[] = [
+  [128, 256], [256, 128], [128, 128], [128, 64], [64, 128], [64, 64], [64, 32], [64, 16],
+] // prettier-ignore
+
+/**
+ * Stages of 128 bytes of k have fewer barriers than those of 64. Large tiles take 64, so that enough stages fit, and two CTAs the
+ * 164 KB of sm_80.
+ */
+export function* sm80Designs(schedule: ValuesOf<typeof SM80_ENTRIES> | null, arch: TargetArch, elementBytes: number): Generator<Sm80Design> {
+  const widest = arch === 'sm_80' ? 128 * 64 : 128 * 128
+  for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
+    const tileK = (m * n > widest ? 64 : 128) / elementBytes
+    for (const operands of schedule?.operands ?? (['ab'] as const))
+      for (const stages of schedule?.stages ?? (['auto'] as const)) yield { kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages }
+  }
+} // prettier-ignore

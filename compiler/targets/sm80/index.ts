@@ -1,0 +1,66 @@
+/** SM80: mma.sync, operands copied by cp.async. It serves later devices where their own targets leave calls out. */
+import { archsFrom } from '../../archs.ts'
+import type { ValuesOf } from '../../schedule.ts'
+import type { Target } from '../target.ts'
+import {
+  axesLine,
+  ofTiles,
+  operandLines,
+  operandsName,
+  stagesName,
+  TILED_FIELDS,
+  tileName,
+  tmaOutputs,
+} from '../tensor_core/target.ts'
+import { SM80_ENTRIES, sm80Designs, type Sm80Design } from './design.ts'
+import { lowerSm80 } from './lower.ts'
+import { warpMmaFormOf } from './mma.ts'
+import { planSm80, type Sm80Plan } from './plan.ts'
+
+export const sm80 = {
+  kind: 'sm80',
+  scope: 'fallback',
+  archs: ['sm_80'],
+  schedules: { sm_80: [] },
+  entries: SM80_ENTRIES,
+  inconsistent: '',
+  designs: sm80Designs,
+  leavesOut: () => false,
+  formKey(a, b, accumulator) {
+    const form = warpMmaFormOf(a, b, accumulator)
+    return form && `${form.k}`
+  },
+  plan: ofTiles(planSm80),
+  pipeline: lowerSm80,
+  nameParts: (design) => [
+    ...operandsName(design),
+    tileName(design),
+    ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
+    ...stagesName(design),
+  ],
+  storeName: 'rows',
+  describe(plan) {
+    const { instance, mma, warps, warpTile } = plan
+    return [
+      `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}`,
+      axesLine(plan),
+      `tile ${plan.tile.join('x')}, mma.sync m16n8k${mma.k} ${mma.d}.${mma.a}.${mma.b}`,
+      `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,
+      `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B over them, sub-tiles of ${plan.epilogue.subtileColumns} columns`,
+      ...operandLines(plan),
+    ]
+  },
+  minCc: ({ mma }) => mma.minCc,
+  builtFor: ({ mma }) => archsFrom(mma.minCc),
+  fields: {
+    ...TILED_FIELDS,
+    tileShape: (plan: Sm80Plan) => plan.design.tile,
+    clusterShape: () => [1, 1, 1] as const,
+    mmaInstructionType: ({ mma }: Sm80Plan) => `mma.sync.m16n8k${mma.k}.${mma.d}.${mma.a}.${mma.b}`,
+    warps: (plan: Sm80Plan) => plan.warps,
+    operands: (plan: Sm80Plan) => plan.design.operands,
+    tileScheduler: () => 'static' as const,
+  },
+  tmaOutputs,
+  inPlace: () => null,
+} satisfies Target<Sm80Plan, Sm80Design, ValuesOf<typeof SM80_ENTRIES>> // prettier-ignore

@@ -1,0 +1,69 @@
+/** Designs of SM90: what a schedule may say, and the consistent combinations. */
+import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
+import { CLUSTER, OPERANDS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+
+export interface Sm90Design {
+  readonly kind: 'sm90'
+  /** `cooperative`: two warpgroups share a tile; `pingpong`: each has its own, and one's epilogue runs under the other's MMAs. */
+  readonly consumers: 'cooperative' | 'pingpong'
+  /** Of a CTA (cooperative) or of a warpgroup (pingpong): m x n x k; k is the 128-byte swizzle span. */
+  readonly tile: readonly [number, number, number]
+  /** CTAs that run together: along m, along n, and over parts of k whose sums meet in shared memory. */
+  readonly cluster: readonly [number, number, number]
+  /** `ba`: computes the transpose, so that few rows become few columns of the MMA. */
+  readonly operands: 'ab' | 'ba'
+  /** `auto`: as many as shared memory holds. */
+  readonly stages: number | 'auto'
+}
+
+/** Tiles are few where k is split: warpgroups have no turns to take, and CTAs no neighbour along m or n to share loads with. */
+export const splitFits = ({ consumers, cluster: [m, n, splits] }: Pick<Sm90Design, 'consumers' | 'cluster'>): boolean =>
+  splits === 1 || (consumers === 'cooperative' && m * n === 1)
+
+/** CTAs that share the k of a tile; more than 1 need `reassociate`. */
+const SPLITS: Entry<number> = {
+  example: 'splits 1',
+  read: (value) => {
+    if (value.kind !== 'count') return { form: 'a number' }
+    const legal = [1, 2, 4, 8]
+    return legal.includes(value.value)
+      ? { value: value.value }
+      : { why: 'the CTAs of a cluster share k', legal: legal.map(String) }
+  },
+}
+
+export const SM90_ENTRIES = {
+  consumers: wordEntry('consumers cooperative', 'cooperative', 'pingpong'),
+  tile: TILE,
+  cluster: CLUSTER,
+  splits: SPLITS,
+  operands: OPERANDS,
+  stages: STAGES,
+  reassociate: REASSOCIATE,
+}
+
+/** Why a schedule may have no design. */
+export const SM90_INCONSISTENT = '`splits` of more than 1 need `reassociate`, `consumers cooperative` and `cluster 1x1`'
+
+/** Tiles considered when the schedule names none. */
+const DEFAULT_TILES: readonly (readonly [number, number])[] = [
+  [128, 256], [128, 192], [128, 128], [256, 128], [128, 64], [64, 256], [64, 128], [64, 64], [64, 32], [128, 32],
+] // prettier-ignore
+
+/** Every consistent combination of a schedule's alternatives. Without `reassociate` sums over k are in one order. */
+export function* sm90Designs(schedule: ValuesOf<typeof SM90_ENTRIES> | null, elementBytes: number): Generator<Sm90Design> {
+  const tileK = 128 / elementBytes
+  for (const consumers of schedule?.consumers ?? (['cooperative', 'pingpong'] as const)) {
+    for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
+      for (const [clusterM, clusterN] of schedule?.cluster ?? [[1, 1] as const, [2, 1] as const]) {
+        for (const splits of schedule?.splits ?? (schedule?.reassociate ? [1, 2, 4] : [1])) {
+          const cluster = [clusterM, clusterN, splits] as const
+          if (!splitFits({ consumers, cluster }) || (splits > 1 && !schedule?.reassociate)) continue
+          for (const operands of schedule?.operands ?? (['ab'] as const))
+            for (const stages of schedule?.stages ?? (['auto'] as const))
+              yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster, operands, stages }
+        }
+      }
+    }
+  }
+} // prettier-ignore

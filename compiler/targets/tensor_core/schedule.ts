@@ -1,0 +1,44 @@
+/** Entries of schedules that the tensor-core targets share. */
+import { wordEntry, type Entry, type Switch } from '../../schedule.ts'
+
+/** Rows and columns of the tile. */
+export const TILE: Entry<readonly [number, number]> = {
+  example: 'tile 128x64',
+  read: (value) => {
+    if (value.kind !== 'shape' || value.extents.length !== 2) return { form: 'a shape such as `128x64`' }
+    const [m, n] = value.extents as [number, number]
+    if (![64, 128, 256].includes(m)) return { why: 'the rows of a tile are those of the MMA', legal: ['64', '128', '256'].map((rows) => `${rows}x${n}`) }
+    if (n < 16 || n > 256 || n % 16 !== 0) return { why: 'the columns of a tile are a multiple of 16 up to 256', legal: [] }
+    return { value: [m, n] }
+  },
+} // prettier-ignore
+
+/** CTAs along m and n. */
+export const CLUSTER: Entry<readonly [number, number]> = {
+  example: 'cluster 1x1',
+  read: (value) => {
+    if (value.kind !== 'shape' || value.extents.length !== 2) return { form: 'a shape such as `2x1`' }
+    const [m, n] = value.extents as [number, number]
+    const powers = [1, 2, 4, 8, 16]
+    const legal = powers.includes(m) && powers.includes(n) && m * n <= 16
+    return legal
+      ? { value: [m, n] }
+      : { why: 'the sides are powers of two, and a cluster has at most 16 CTAs', legal: [] }
+  },
+}
+
+/** `ba`: computes the transpose. */
+export const OPERANDS = wordEntry('operands ab', 'ab', 'ba')
+
+export const STAGES: Entry<number> = {
+  example: 'stages 4',
+  read: (value) => {
+    if (value.kind !== 'count') return { form: 'a number or `auto`' }
+    return value.value >= 1 && value.value <= 32
+      ? { value: value.value }
+      : { why: 'a ring has 1 to 32 stages', legal: [] }
+  },
+}
+
+/** Sums over k may be taken in another order. */
+export const REASSOCIATE: Switch = { example: 'reassociate', read: null }

@@ -1,0 +1,67 @@
+/** What the tensor-core targets have in common. */
+import { classify } from '../../classes/contraction.ts'
+import { depthText } from '../../classes/matmul.ts'
+import { lacksConversion } from '../../conversions.ts'
+import type { DesignBase, Instance, Rejection } from '../../instance.ts'
+import type { TileGraph, TileStmt } from '../../ir/graph.ts'
+import type { PlanBase } from '../target.ts'
+import type { TensorCorePlan } from './plan.ts'
+
+export type TiledPlan = TensorCorePlan & PlanBase
+
+type Planner<P, D extends DesignBase> = (instance: Instance<D>, graph: TileGraph) => P | Rejection
+
+/** Plans programs that have a tile graph. KTL2904 for others, and for formats that the architecture cannot convert. */
+export const ofTiles = <P, D extends DesignBase>(plan: Planner<P, D>) => (instance: Instance<D>): P | Rejection => {
+  const { program, target } = instance
+  const shape = classify(program)
+  if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
+  if (shape.kind === 'elementwise') return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
+  const contracted = shape.body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
+  return lacksConversion(program, target, contracted) ?? plan(instance, shape)
+} // prettier-ignore
+
+const loadedBy = (body: readonly TileStmt[]): string[] =>
+  body.flatMap((stmt) => (stmt.kind === 'load' ? [stmt.view.operand] : []))
+
+interface TiledDesign {
+  readonly operands: 'ab' | 'ba'
+  readonly tile: readonly number[]
+  readonly stages: number | 'auto'
+}
+
+/** Parts of names, for what is not the default. */
+export const operandsName = ({ operands }: TiledDesign): string[] => (operands === 'ba' ? ['ba'] : [])
+export const tileName = ({ tile }: Pick<TiledDesign, 'tile'>): string => `tile${tile.join('x')}`
+export const stagesName = ({ stages }: TiledDesign): string[] => (stages === 'auto' ? [] : [`stages${stages}`])
+
+export const tmaOutputs = ({ epilogue }: TiledPlan): string[] =>
+  epilogue.outputs.filter(({ store }) => store === 'tma').map(({ operand }) => operand.name)
+
+/** Fields of design metadata that are read alike. */
+export const TILED_FIELDS = {
+  numSmemStages: (plan: TiledPlan) => plan.stages,
+  stages: (plan: TiledPlan) => plan.stages,
+  threads: (plan: TiledPlan) => plan.threads,
+  sharedMemBytes: (plan: TiledPlan) => plan.smemBytes,
+  useTmaStore: (plan: TiledPlan) => plan.epilogue.outputs.every((output) => output.store === 'tma'),
+}
+
+export const axesLine = ({ gemm }: TiledPlan): string =>
+  `axes m=${gemm.m} n=${gemm.n} k=${depthText(gemm)}${gemm.l === null ? '' : ` batch=${gemm.l}`}`
+
+export function operandLines(plan: TiledPlan): string[] {
+  const lines: string[] = []
+  for (const [side, { operand, major, boxes, boxExtents, tileBytes, slices }] of [['a', plan.a] as const, ...plan.b.map((b) => ['b', b] as const)]) {
+    const copies = `${boxes} box${boxes === 1 ? '' : 'es'} of ${boxExtents.join('x')}, ${tileBytes} B a tile${slices > 1 ? ` in ${slices} multicast slices` : ''}`
+    lines.push(`${side} ${operand.name}: ${operand.dtype}, ${major}-major, ${copies}`)
+  }
+  for (const { operand, shape, vector } of plan.epilogue.aux) {
+    lines.push(`epilogue operand ${operand.name}: ${operand.dtype}, ${shape}${vector ? ', 16-byte loads' : ''}`)
+  }
+  for (const { operand, store, contiguous, swizzle } of plan.epilogue.outputs) {
+    const how = store === 'direct' ? 'element by element' : `${store === 'tma' ? 'TMA store' : 'rows of 16-byte stores'}, staging swizzle ${swizzle}`
+    lines.push(`output ${operand.name}: ${operand.dtype}, ${contiguous}-contiguous, ${how}`)
+  }
+  return lines
+} // prettier-ignore
