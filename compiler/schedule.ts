@@ -179,7 +179,6 @@ export function addsDesigns(target: ScheduleTarget, schedule: Schedule, earlier:
 }
 
 export interface CheckedSchedule {
-  readonly kernel: string
   readonly target: ScheduleTarget
   readonly schedule: Schedule
 }
@@ -232,7 +231,7 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
     const why = '`splits` of more than 1 need `reassociate`, `consumers cooperative` and `cluster 1x1`'
     report.report('KTL3011', source, declaration.target.span, { target: text, why })
   }
-  return { kernel: declaration.kernel.text, target, schedule }
+  return { target, schedule }
 } // prettier-ignore
 
 /** What a reader makes of an alternative: a value, `form` (the entry takes another kind), or why it is out of range. */

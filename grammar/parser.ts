@@ -314,7 +314,8 @@ class KtlParser extends StatementParser {
     (): ScheduleDecl => {
       const start = this.begin()
       this.CONSUME(T.Schedule)
-      const kernel = this.SUBRULE(this.name)
+      const kernels: Name[] = []
+      this.AT_LEAST_ONE_SEP({ SEP: T.Comma, DEF: () => kernels.push(this.SUBRULE(this.name)) })
       this.CONSUME(T.On)
       const target = this.SUBRULE2(this.name)
       const entries: (ScheduleEntry | undefined)[] = []
@@ -323,7 +324,7 @@ class KtlParser extends StatementParser {
       this.CONSUME(T.RBrace)
       return this.ACTION(() => {
         const doc = this.context.docBefore(start)
-        return { kind: 'schedule', kernel, target, doc, entries: present(entries), span: this.span(start) }
+        return { kind: 'schedule', kernels, target, doc, entries: present(entries), span: this.span(start) }
       })
     },
     NO_RESYNC,

@@ -33,7 +33,7 @@ export const schedules = {
   }),
   KTL3003: entry<{ kernel: string; candidates: readonly string[] }>({
     title: 'schedule of an unknown kernel',
-    explain: 'A schedule names a kernel of the same file.',
+    explain: 'A schedule names one or more kernels of the same file.',
     wrong: { ktl: schedule('g on sm_100', 'tile 128x64') },
     right: { ktl: schedule('f on sm_100', 'tile 128x64') },
     word: ({ kernel, candidates }, at) => ({
@@ -134,6 +134,20 @@ export const schedules = {
       message: `no combination of these entries is a design for ${code(target)}`,
       label: 'no design',
       notes: [why],
+    }),
+  }),
+  KTL3012: entry<{ kernel: string; previous: Span; after: number }>({
+    title: 'kernel named twice in a schedule',
+    explain: 'A schedule may name several kernels, each once; a second copy has no effect.',
+    severity: 'warning',
+    wrong: { ktl: schedule('f, f on sm_100', 'tile 128x64') },
+    right: { ktl: schedule('f on sm_100', 'tile 128x64') },
+    word: ({ kernel, previous, after }, { span }) => ({
+      message: `the schedule names the kernel ${code(kernel)} twice`,
+      label: 'again',
+      labels: [{ span: previous, text: 'first named here' }],
+      help: 'remove the second one',
+      ...(span && { fix: { description: 'remove it', span: { start: after, end: span.end }, replacement: '' } }),
     }),
   }),
 }
