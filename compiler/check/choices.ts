@@ -65,6 +65,7 @@ export function typed(family: UntypedFamily, choice: TypeChoice): TypedOutputs {
   return typeOutputs(family.outputs, {
     source: family.source,
     dtypeOf: (name) => dtypes.get(name)!,
+    storedAs: ({ operand }) => dtypes.get(operand)!,
     typeOf: (type) => resolveType(type, choice),
     scaled: scaledOperands(family),
   })

@@ -10,7 +10,7 @@ import { BINARY_OPERATIONS, OPERATIONS, UNARY_OPERATIONS } from '../ops.ts'
 import { unionAxes, withoutAxes } from './axes.ts'
 import { inlineCall, type EpilogueTable } from './inline.ts'
 import type { Reporter } from './report.ts'
-import type { Resolved } from './resolved.ts'
+import { opened, type Resolved } from './resolved.ts'
 
 /** Names in force inside a body. */
 export interface Scope {
@@ -100,7 +100,8 @@ function resolveNode(e: Expr, value: (e: Expr) => Resolved, scope: Scope, contex
       if (e.axes && scope.annotate) scope.annotate(e.name, e.axes)
       else if (e.axes) report.report('KTL2029', source, span, { name: e.name.text })
       // A leaf is where it is used; a value is shared.
-      return found.kind === 'operand' || found.kind === 'scalar' ? { ...found, source, span } : found
+      const { kind } = opened(found)
+      return kind === 'operand' || kind === 'scalar' ? { ...found, source, span } : found
     }
     case 'unary': {
       const operand = value(e.operand)
@@ -242,7 +243,8 @@ function explainReduction(product: Resolved, over: readonly string[], span: Span
 function factorsOf(product: Resolved): readonly Resolved[] {
   const factors: Resolved[] = []
   const pending = [product]
-  for (let e = pending.pop(); e; e = pending.pop()) {
+  for (let next = pending.pop(); next; next = pending.pop()) {
+    const e = opened(next)
     if (e.kind === 'apply' && e.op === 'mul') pending.push(...[...e.args].reverse())
     else factors.push(e)
   }

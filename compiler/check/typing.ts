@@ -11,11 +11,16 @@ import { commonType, operation, resolveTypes, type ArgType } from '../ops.ts'
 import type { ComputeType, ConstNode, InputNode, Node, Output } from '../ir/tensor.ts'
 import { walkResolved, type Resolved, type ResolvedContraction, type ResolvedOutput } from './resolved.ts'
 
+/** The input operand that stands for the accumulator in the nodes of an epilogue. */
+export const ACCUMULATOR = 'epilogue()'
+
 export interface TypingContext {
   /** The kernel's source: nodes from elsewhere (epilogue strings) have no span. */
-  readonly source: Source
-  /** Dtype of an operand or scalar. */
+  readonly source: Source | null
+  /** Dtype of an input or scalar. */
   readonly dtypeOf: (name: string) => DTypeName
+  /** Dtype of an output. */
+  readonly storedAs: (output: ResolvedOutput) => DTypeName
   readonly typeOf: (type: string) => DTypeName
   /** Operands with block scales: any two of them contract, in f32. */
   readonly scaled: ReadonlySet<string>
@@ -57,9 +62,10 @@ class Typing {
   }
 
   /** The value of an output, fit to be stored to its dtype. */
-  stored({ operand, value: e }: ResolvedOutput): Node | null {
+  stored(output: ResolvedOutput): Node | null {
+    const { operand, value: e } = output
     const found = this.values.get(e)!
-    const to = this.context.dtypeOf(operand)
+    const to = this.context.storedAs(output)
     const value = found?.kind === 'number' ? this.literal(found, literalTypeFor(found.literal.integer, to), e) : found
     if (!value) return null
     if (canStore(value.type, to)) return value
@@ -80,6 +86,8 @@ class Typing {
         return e
       case 'operand':
         return { kind: 'input', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
+      case 'accumulator':
+        return { kind: 'input', operand: ACCUMULATOR, type: e.type, axes, span }
       case 'scalar':
         return { kind: 'scalar', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
       case 'size':
