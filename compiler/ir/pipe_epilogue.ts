@@ -1,4 +1,7 @@
-/** Operations of the epilogue role: a lane owns one row of a sub-tile and holds its columns in registers. */
+/**
+ * Operations of the role that turns accumulators into outputs, a sub-tile at a time. A lane holds its cells of the sub-tile in
+ * registers: a row (accumulators in TMEM) or those of an MMA fragment.
+ */
 import type { Node, ReduceNode } from './tensor.ts'
 import type { TileOp } from './pipe.ts'
 
