@@ -7,9 +7,24 @@
  */
 import type { IToken } from 'chevrotain'
 import type {
-  AxisRef, EpilogueDecl, EpilogueParam, Item, KernelDecl, Name, NumberLiteral, OperandDecl, Program, Ragged,
-  ScheduleDecl, ScheduleEntry, ScheduleValue, Statement, TensorType, TypeName, TypeParam,
-} from './ast.ts' // prettier-ignore
+  AxisRef,
+  EpilogueDecl,
+  EpilogueParam,
+  Item,
+  KernelDecl,
+  Name,
+  NumberLiteral,
+  OperandDecl,
+  Program,
+  Ragged,
+  ScheduleDecl,
+  ScheduleEntry,
+  ScheduleValue,
+  Statement,
+  TensorType,
+  TypeName,
+  TypeParam,
+} from './ast.ts'
 import { NO_RESYNC, present, StatementParser } from './parser_statements.ts'
 import * as T from './tokens.ts'
 

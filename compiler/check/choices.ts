@@ -81,5 +81,7 @@ function same(a: Diagnostic, b: Diagnostic): boolean {
 }
 
 export function printChoice(choice: TypeChoice): string {
-  return Object.entries(choice).map(([name, dtype]) => `${name} = ${dtype}`).join(', ') // prettier-ignore
+  return Object.entries(choice)
+    .map(([name, dtype]) => `${name} = ${dtype}`)
+    .join(', ')
 }

@@ -144,17 +144,25 @@ function skip(scale: Resolved, value: Resolved, span: Span, { axes, source }: Bo
   return { kind: 'skip0', scale, value, axes: unionAxes(axes, scale.axes, value.axes), source, span }
 }
 
-export function applyOperation(op: string, args: readonly Resolved[], span: Span, { axes, source }: BodyContext): Resolved {
+export function applyOperation(
+  op: string,
+  args: readonly Resolved[],
+  span: Span,
+  { axes, source }: BodyContext,
+): Resolved {
   if (args.some((arg) => arg.kind === 'error')) {
     return { kind: 'error', axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
   }
   return { kind: 'apply', op, args, axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
-} // prettier-ignore
+}
 
 function resolveCall(e: Call, args: readonly Resolved[], scope: Scope, context: BodyContext): Resolved | null {
   const { report, source, typeParams, epilogues } = context
   const name = e.callee.text
-  const fail = (usage: string): null => (report.report('KTL2016', source, e.span, { name, usage, got: args.length }), null)
+  const fail = (usage: string): null => (
+    report.report('KTL2016', source, e.span, { name, usage, got: args.length }),
+    null
+  )
   if (isDType(name) || typeParams.has(name)) {
     const [value] = args
     if (args.length !== 1 || !value) return fail(`${name}(x)`)
@@ -187,7 +195,7 @@ function resolveCall(e: Call, args: readonly Resolved[], scope: Scope, context: 
     return fail(`${name}(${usage})`)
   }
   return applyOperation(name, args, e.span, context)
-} // prettier-ignore
+}
 
 function isReduction(name: string): name is ReductionName {
   return (REDUCTION_NAMES as readonly string[]).includes(name)
@@ -223,7 +231,12 @@ function resolveReduction(e: Reduce, value: Resolved, context: BodyContext): Res
 }
 
 /** A sum of a product that tensor cores cannot compute is legal, but most often a slip: say why it is none. */
-function explainReduction(product: Resolved, over: readonly string[], span: Span, { report, source }: BodyContext): void {
+function explainReduction(
+  product: Resolved,
+  over: readonly string[],
+  span: Span,
+  { report, source }: BodyContext,
+): void {
   const factors = factorsOf(product)
   if (factors.length > 2) return report.report('KTL2305', source, span, { factors: factors.length })
   const [a, b] = factors as [Resolved, Resolved]
@@ -238,7 +251,7 @@ function explainReduction(product: Resolved, over: readonly string[], span: Span
   if (!computed) return
   const reason = `${textOf(computed)} is computed`
   report.report('KTL2306', source, span, { reason, operand: labelSpan(computed, source) })
-} // prettier-ignore
+}
 
 function factorsOf(product: Resolved): readonly Resolved[] {
   const factors: Resolved[] = []

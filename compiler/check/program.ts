@@ -69,10 +69,20 @@ function checkEpilogueDeclaration(declaration: EpilogueDecl, file: FileContext):
     inputs.set(text, { value, declared: param.name.span })
   }
   const context: BodyContext = {
-    report, source, axes: [], axisAliases: new Map(), typeParams: new Set(), typeParamUses: new Set(), impliedAxes: [],
-    epilogues: file.epilogues, kernels: file.kernels, inlining: name ? [name.text] : [], inEpilogue: true, axesUnknown: true,
+    report,
+    source,
+    axes: [],
+    axisAliases: new Map(),
+    typeParams: new Set(),
+    typeParamUses: new Set(),
+    impliedAxes: [],
+    epilogues: file.epilogues,
+    kernels: file.kernels,
+    inlining: name ? [name.text] : [],
+    inEpilogue: true,
+    axesUnknown: true,
     budget: { nodes: 0 },
-  } // prettier-ignore
+  }
   resolveEpilogueBody(declaration, inputs, context)
 }
 

@@ -16,7 +16,11 @@ import {
 const operandsOf = (e: Resolved): readonly Resolved[] => children(e).map(opened)
 const walk = (roots: readonly Resolved[]): Iterable<Resolved> => walkResolved(roots.map(opened), operandsOf)
 
-export function checkReductions(outputs: readonly ResolvedOutput[], definitions: readonly Definition[], context: BodyContext): void {
+export function checkReductions(
+  outputs: readonly ResolvedOutput[],
+  definitions: readonly Definition[],
+  context: BodyContext,
+): void {
   const all = [...walk(outputs.map((output) => output.value))]
   const contractions = all.filter((e) => e.kind === 'contract')
   checkContractions(contractions, context)
@@ -33,7 +37,7 @@ export function checkReductions(outputs: readonly ResolvedOutput[], definitions:
       context.report.report('KTL2304', e.source, e.span, { name, reduced })
     }
   }
-} // prettier-ignore
+}
 
 /** Accumulators of one kernel live in tiles of one shape, filled by one loop. */
 function checkContractions(contractions: readonly ResolvedContraction[], { report }: BodyContext): void {

@@ -72,9 +72,15 @@ class Typing {
     const from = value.type
     const float = from === 'f32' || from === 'f64'
     if (float) this.report('KTL2204', e, { from, to, output: operand })
-    else this.report('KTL2205', e, { from, to, output: operand, legal: DTYPE_NAMES.filter((name) => canStore(from, name)) })
+    else
+      this.report('KTL2205', e, {
+        from,
+        to,
+        output: operand,
+        legal: DTYPE_NAMES.filter((name) => canStore(from, name)),
+      })
     return null
-  } // prettier-ignore
+  }
 
   private value(e: Resolved): Value {
     const { axes } = e
@@ -118,7 +124,10 @@ class Typing {
         const op = operation(e.op)
         const args = this.arguments(e.op, e.args, e)
         if (!args) return null
-        const signature = resolveTypes(op, args.map((arg) => arg.type)) // prettier-ignore
+        const signature = resolveTypes(
+          op,
+          args.map((arg) => arg.type),
+        )
         if ('problem' in signature) throw new Error(`${e.op}: ${signature.problem}`)
         return { kind: 'apply', op: e.op, args, type: signature.result, axes, span }
       }
@@ -183,7 +192,11 @@ class Typing {
 
   /** Bools are no numbers, and i32 and u32 have no common type. */
   private checkKinds(
-    rule: string, spelling: string, types: readonly ArgType[], operands: readonly Resolved[], e: Resolved,
+    rule: string,
+    spelling: string,
+    types: readonly ArgType[],
+    operands: readonly Resolved[],
+    e: Resolved,
   ): boolean {
     const conditions = rule === 'logic' ? types.length : rule === 'select' ? 1 : 0
     for (let i = 0; i < conditions; i++) {
@@ -204,7 +217,7 @@ class Typing {
     if (!integer || !other) return true
     const [left, right] = rest.indexOf(integer) < rest.indexOf(other) ? [integer, other] : [other, integer]
     return (this.report('KTL2208', e, { op: spelling, left, right }), false)
-  } // prettier-ignore
+  }
 
   /** A node of its own type, or a literal as `type` (null: what it is by itself). */
   private node(e: Resolved, type: ComputeType | null): Node | null {
@@ -213,17 +226,23 @@ class Typing {
     return this.literal(value, type ?? commonType([value.literal.integer ? 'integer literal' : 'float literal'])!, e)
   }
 
-  private literal({ value, literal }: Extract<Resolved, { kind: 'number' }>, type: ComputeType, at: Resolved): ConstNode | null {
+  private literal(
+    { value, literal }: Extract<Resolved, { kind: 'number' }>,
+    type: ComputeType,
+    at: Resolved,
+  ): ConstNode | null {
     const span = at.source === this.context.source ? at.span : null
     if (type === 'f64') return constant(value, type, span)
     if (type === 'f32') {
       const rounded = Math.fround(value)
-      return Number.isFinite(rounded) ? constant(rounded, type, span) : this.report('KTL2211', at, { text: literal.text, dtype: type })
+      return Number.isFinite(rounded)
+        ? constant(rounded, type, span)
+        : this.report('KTL2211', at, { text: literal.text, dtype: type })
     }
     const [low, high] = type === 'i32' ? [-(2 ** 31), 2 ** 31 - 1] : type === 'u32' ? [0, 2 ** 32 - 1] : [0, 1]
     const fits = Number.isInteger(value) && value >= low && value <= high
     return fits ? constant(value, type, span) : this.report('KTL2211', at, { text: String(value), dtype: type })
-  } // prettier-ignore
+  }
 
   private report<C extends Code>(code: C, at: Resolved, params: ParamsOf<C>): null {
     this.diagnostics.push(diagnose(code, { source: at.source, span: at.span, ...params }))

@@ -45,7 +45,9 @@ export const schedules = {
   KTL3004: entry<{ key: string; value: string; expected: string; candidates?: readonly string[] }>({
     title: 'value that the schedule entry does not take',
     explain:
-      '`mma` takes `1cta` or `2cta`, `tile` shapes such as `128x64`, `cluster` shapes such as `2x1`, `fallback` `none` or such a shape, `scheduler` `static` or `clc`, `operands` `ab` or `ba`, `stages` a number; all of them take `auto`.',
+      '`mma` takes `1cta` or `2cta`, `tile` shapes such as `128x64`, `cluster` shapes such as `2x1`, `fallback` ' +
+      '`none` or such a shape, `scheduler` `static` or `clc`, `operands` `ab` or `ba`, `stages` a number; all of ' +
+      'them take `auto`.',
     wrong: { ktl: on('scheduler dynamic') },
     right: { ktl: on('scheduler clc') },
     word: ({ key, value, expected, candidates }, at) => ({
@@ -127,7 +129,9 @@ export const schedules = {
   KTL3011: entry<{ target: string; why: string }>({
     title: 'schedule without a design',
     explain:
-      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows `mma 1cta`, `2cta` an even cluster, and a fallback cluster divides a larger cluster evenly; k is split by `cooperative` warpgroups in `cluster 1x1`, with `reassociate`.',
+      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows ' +
+      '`mma 1cta`, `2cta` an even cluster, and a fallback cluster divides a larger cluster evenly; k is split by ' +
+      '`cooperative` warpgroups in `cluster 1x1`, with `reassociate`.',
     wrong: { ktl: on('mma 1cta; tile 256x128') },
     right: { ktl: on('mma 2cta; tile 256x128') },
     word: ({ target, why }) => ({
