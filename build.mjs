@@ -18,7 +18,10 @@ const at = (...parts) => path.join(root, ...parts)
 const manifest = JSON.parse(fs.readFileSync(at('package.json'), 'utf8'))
 const options = new Set(process.argv.slice(2))
 
-/** dist/NAME.js ← entry. chevrotain is inlined (importing it from node_modules costs 200 ms), the rest stays external. */
+/**
+ * dist/NAME.js ← entry. What package.json lists under `dependencies` stays external; the rest is inlined: of chevrotain and prettier
+ * little is needed at run time, and loading them from node_modules takes 200 ms.
+ */
 const ENTRIES = {
   index: 'runtime/index.ts',
   cli: 'runtime/cli/main.ts',
@@ -34,7 +37,6 @@ const ENTRIES = {
   ),
   'samples/demo': 'samples/demo.ts',
 }
-const INLINED = ['chevrotain']
 /** One file each, dependencies and all: for machines with a GPU and Node but no node_modules. */
 const STANDALONE = { 'bench/compare': 'bench/gpu/compare.ts', 'bench/ktl': 'runtime/cli/main.ts' }
 const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu']
@@ -136,15 +138,17 @@ async function bundle() {
     logLevel: 'warning',
   }
   try {
-    await build({
+    const { metafile } = await build({
       ...common,
       entryPoints: Object.fromEntries(entries),
+      metafile: true,
       splitting: true,
       sourcemap: true,
       sourcesContent: false,
       chunkNames: 'chunks/[hash]',
-      external: ['ktl', '*.node', ...Object.keys(manifest.dependencies).filter((name) => !INLINED.includes(name))],
+      external: ['ktl', '*.node', ...Object.keys(manifest.dependencies)],
     })
+    fs.writeFileSync(path.join(fresh, 'LICENSES.txt'), licencesOf(Object.keys(metafile.inputs)))
     // Dependencies that are CommonJS ask for modules of Node by `require`.
     const banner = {
       js: "import { createRequire as ktlRequire } from 'node:module'; const require = ktlRequire(import.meta.url);",
@@ -157,6 +161,19 @@ async function bundle() {
   fs.rmSync(at('dist'), { recursive: true, force: true })
   fs.renameSync(fresh, at('dist'))
   linkCommand()
+}
+
+/** The licences of the packages that these files are of. */
+function licencesOf(files) {
+  const names = files.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? [])
+  const texts = [...new Set(names)].sort().map((name) => {
+    const folder = at('node_modules', name)
+    const { version, license } = JSON.parse(fs.readFileSync(path.join(folder, 'package.json'), 'utf8'))
+    const file = fs.readdirSync(folder).find((entry) => /^licen[cs]e(\.\w+)?$/i.test(entry))
+    const text = file ? fs.readFileSync(path.join(folder, file), 'utf8').trim() : `Licence: ${license}`
+    return `${name} ${version}\n\n${text}\n`
+  })
+  return texts.join(`\n${'-'.repeat(80)}\n\n`)
 }
 
 /** Lets `npx ktl` in the checkout find the built command, as it would in a project that depends on ktl. */

@@ -85,7 +85,10 @@ function unalignedInputs(program: TensorProgram, declared: readonly TensorOperan
   return names.length > 0 ? [`elements${names.join('')}`] : []
 }
 
-/** 32 bits of FNV-1a with a final mix: short, stable, and enough to tell a program's epilogues apart. */
+/**
+ * 48 bits of two FNV-like streams, mixed: enough to tell the epilogues of a program apart. Names of kernels and the files of
+ * users carry it, so it stays as it is.
+ */
 export function shortHash(text: string): string {
   let a = 0x811c9dc5
   let b = 0x9e3779b9

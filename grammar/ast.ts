@@ -165,10 +165,11 @@ export interface EpilogueParam {
   readonly span: Span
 }
 
-/** `schedule gemm on sm_100 { mma 1cta | 2cta … }` */
+/** `schedule gemm, gemm_tf32 on sm_100 { mma 1cta | 2cta … }` */
 export interface ScheduleDecl {
   readonly kind: 'schedule'
-  readonly kernel: Name
+  /** At least one. */
+  readonly kernels: readonly Name[]
   /** `sm_100`, `sm_100a`, `sm_103a`, `sm_90`, `simt`, … as written. */
   readonly target: Name
   readonly doc: string | null

@@ -4,8 +4,16 @@
  */
 import type { IToken } from 'chevrotain'
 import type {
-  Comment, EpilogueDecl, EpilogueParam, Expr, Name, NumberLiteral, OperandDecl, Span, Statement,
-} from './ast.ts' // prettier-ignore
+  Comment,
+  EpilogueDecl,
+  EpilogueParam,
+  Expr,
+  Name,
+  NumberLiteral,
+  OperandDecl,
+  Span,
+  Statement,
+} from './ast.ts'
 import { diagnose } from './catalogue/index.ts'
 import type { Diagnostic, Source } from './diagnostics.ts'
 import { LIMITS } from './limits.ts'

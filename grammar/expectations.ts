@@ -45,6 +45,7 @@ const AFTER: Readonly<Record<string, string>> = {
   'body/RBrace': 'an operator or the end of the statement',
   'epilogueText/EOF': 'an operator or the end of the statement',
   'epilogueDef/EOF': 'an operator or the end of the statement',
+  'schedule/On': '`,` or `on`',
   'schedule/RBrace': '`|` or the end of the entry',
   'operand/Colon': '`:` and a type',
   'axis/Integer': 'an integer',

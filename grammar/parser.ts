@@ -7,9 +7,24 @@
  */
 import type { IToken } from 'chevrotain'
 import type {
-  AxisRef, EpilogueDecl, EpilogueParam, Item, KernelDecl, Name, NumberLiteral, OperandDecl, Program, Ragged,
-  ScheduleDecl, ScheduleEntry, ScheduleValue, Statement, TensorType, TypeName, TypeParam,
-} from './ast.ts' // prettier-ignore
+  AxisRef,
+  EpilogueDecl,
+  EpilogueParam,
+  Item,
+  KernelDecl,
+  Name,
+  NumberLiteral,
+  OperandDecl,
+  Program,
+  Ragged,
+  ScheduleDecl,
+  ScheduleEntry,
+  ScheduleValue,
+  Statement,
+  TensorType,
+  TypeName,
+  TypeParam,
+} from './ast.ts'
 import { NO_RESYNC, present, StatementParser } from './parser_statements.ts'
 import * as T from './tokens.ts'
 
@@ -314,7 +329,8 @@ class KtlParser extends StatementParser {
     (): ScheduleDecl => {
       const start = this.begin()
       this.CONSUME(T.Schedule)
-      const kernel = this.SUBRULE(this.name)
+      const kernels: Name[] = []
+      this.AT_LEAST_ONE_SEP({ SEP: T.Comma, DEF: () => kernels.push(this.SUBRULE(this.name)) })
       this.CONSUME(T.On)
       const target = this.SUBRULE2(this.name)
       const entries: (ScheduleEntry | undefined)[] = []
@@ -323,7 +339,7 @@ class KtlParser extends StatementParser {
       this.CONSUME(T.RBrace)
       return this.ACTION(() => {
         const doc = this.context.docBefore(start)
-        return { kind: 'schedule', kernel, target, doc, entries: present(entries), span: this.span(start) }
+        return { kind: 'schedule', kernels, target, doc, entries: present(entries), span: this.span(start) }
       })
     },
     NO_RESYNC,

@@ -7,7 +7,9 @@ import type { BinaryOp, Expr, Unary } from './ast.ts'
 import { tokenEnd } from './tokens.ts'
 
 /** Loosest first. `none`: `a < b < c` is an error. */
-export const PRECEDENCE: Readonly<Record<BinaryOp, { readonly level: number; readonly assoc: 'left' | 'right' | 'none' }>> = {
+export const PRECEDENCE: Readonly<
+  Record<BinaryOp, { readonly level: number; readonly assoc: 'left' | 'right' | 'none' }>
+> = {
   '||': { level: 1, assoc: 'left' },
   '&&': { level: 2, assoc: 'left' },
   '<': { level: 3, assoc: 'none' },
@@ -21,7 +23,7 @@ export const PRECEDENCE: Readonly<Record<BinaryOp, { readonly level: number; rea
   '*': { level: 5, assoc: 'left' },
   '/': { level: 5, assoc: 'left' },
   '^': { level: 7, assoc: 'right' },
-} // prettier-ignore
+}
 
 /** Prefix `-`, `!`, `+`: tighter than `*`, looser than `^`. */
 export const PREFIX_LEVEL = 6

@@ -102,7 +102,8 @@ function resolveEquation(
   const { report, source } = context
   const { targets, value: e } = equation
   const slot = e.kind === 'slot' && checkSlot(equation, outputs, before, context)
-  const values = slot || e.kind === 'slot' ? [resolveExpression(e.value, scope, context)] : valuesOf(equation, scope, context)
+  const values =
+    slot || e.kind === 'slot' ? [resolveExpression(e.value, scope, context)] : valuesOf(equation, scope, context)
   return targets.flatMap((target, i): Definition[] => {
     const name = target.name.text
     const raw: Resolved = values?.[i] ?? { kind: 'error', axes: [], source, span: e.span }
@@ -119,10 +120,14 @@ function resolveEquation(
     }
     return []
   })
-} // prettier-ignore
+}
 
 /** Values of the right side, one for each target; null when that was refused. */
-function valuesOf({ targets, tuple, value: e, span }: Equation, scope: Scope, context: BodyContext): readonly Resolved[] | null {
+function valuesOf(
+  { targets, tuple, value: e, span }: Equation,
+  scope: Scope,
+  context: BodyContext,
+): readonly Resolved[] | null {
   const { report, source, epilogues } = context
   if (!tuple && targets.length === 1) return [resolveExpression(e, scope, context)]
   if (e.kind !== 'call' || !epilogues.has(e.callee.text)) {
@@ -136,18 +141,27 @@ function valuesOf({ targets, tuple, value: e, span }: Equation, scope: Scope, co
   if (!values || values.length === targets.length) return values
   report.report('KTL2014', source, span, { targets: targets.length, values: values.length, callee: e.callee.text })
   return null
-} // prettier-ignore
+}
 
 function checkSlot(
-  { targets, value }: Equation, outputs: ReadonlyMap<string, DeclaredOutput>, before: readonly Definition[], context: BodyContext,
+  { targets, value }: Equation,
+  outputs: ReadonlyMap<string, DeclaredOutput>,
+  before: readonly Definition[],
+  context: BodyContext,
 ): boolean {
   const { report, source, inEpilogue } = context
   const first = before.find((definition) => definition.slot)
-  const reason = inEpilogue ? 'epilogue' : first ? 'twice' : outputs.has(targets[0]!.name.text) && targets.length === 1 ? null : 'local'
+  const reason = inEpilogue
+    ? 'epilogue'
+    : first
+      ? 'twice'
+      : outputs.has(targets[0]!.name.text) && targets.length === 1
+        ? null
+        : 'local'
   if (reason === null) return true
   report.report('KTL2021', source, value.span, { reason, previous: first?.equation.value.span ?? null })
   return false
-} // prettier-ignore
+}
 
 /** `acc: S = sum[k](…)` chooses the accumulator; on any other value it is a claim that typing.ts checks. */
 function withClaim(value: Resolved, { dtype, name }: Target, context: BodyContext): Resolved {
@@ -163,7 +177,12 @@ function withClaim(value: Resolved, { dtype, name }: Target, context: BodyContex
   return { kind: 'typed', type: dtype.text, name: name.text, value, axes: value.axes, source, span: dtype.span }
 }
 
-function checkTargetAxes(target: Target, value: Resolved, output: DeclaredOutput | undefined, context: BodyContext): void {
+function checkTargetAxes(
+  target: Target,
+  value: Resolved,
+  output: DeclaredOutput | undefined,
+  context: BodyContext,
+): void {
   const { report, source, axesUnknown, axisAliases } = context
   const name = target.name.text
   const written = target.axes?.map((axis) => axisAliases.get(axis.text) ?? axis.text)
@@ -176,12 +195,21 @@ function checkTargetAxes(target: Target, value: Resolved, output: DeclaredOutput
   const lhs = declared ?? written ?? null
   const missing = lhs === null ? [] : withoutAxes(value.axes, [...lhs, ...context.impliedAxes])
   if (missing.length > 0) {
-    report.report('KTL2007', source, value.source === source ? value.span : target.span, { axes: missing, target: name, targetSpan: target.name.span })
+    report.report('KTL2007', source, value.source === source ? value.span : target.span, {
+      axes: missing,
+      target: name,
+      targetSpan: target.name.span,
+    })
   } else if (written && declared && !(sameAxes(written, declared) && isSubset(declared, written))) {
     const span = { start: target.axes![0]!.span.start, end: target.axes!.at(-1)!.span.end }
-    report.report('KTL2026', source, span, { target: name, axes: written, declared, declaredAt: output?.declared ?? null })
+    report.report('KTL2026', source, span, {
+      target: name,
+      axes: written,
+      declared,
+      declaredAt: output?.declared ?? null,
+    })
   }
-} // prettier-ignore
+}
 
 /** Names of functions, reductions and dtypes are reserved (keywords are the parser's). */
 export function checkReserved(name: Name, { report, source }: Pick<BodyContext, 'report' | 'source'>): boolean {

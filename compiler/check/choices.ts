@@ -65,6 +65,7 @@ export function typed(family: UntypedFamily, choice: TypeChoice): TypedOutputs {
   return typeOutputs(family.outputs, {
     source: family.source,
     dtypeOf: (name) => dtypes.get(name)!,
+    storedAs: ({ operand }) => dtypes.get(operand)!,
     typeOf: (type) => resolveType(type, choice),
     scaled: scaledOperands(family),
   })
@@ -80,5 +81,7 @@ function same(a: Diagnostic, b: Diagnostic): boolean {
 }
 
 export function printChoice(choice: TypeChoice): string {
-  return Object.entries(choice).map(([name, dtype]) => `${name} = ${dtype}`).join(', ') // prettier-ignore
+  return Object.entries(choice)
+    .map(([name, dtype]) => `${name} = ${dtype}`)
+    .join(', ')
 }

@@ -10,7 +10,7 @@ import { BINARY_OPERATIONS, OPERATIONS, UNARY_OPERATIONS } from '../ops.ts'
 import { isSubset, unionAxes, withoutAxes } from './axes.ts'
 import { inlineCall, type EpilogueTable } from './inline.ts'
 import type { Reporter } from './report.ts'
-import type { Resolved } from './resolved.ts'
+import { opened, type Resolved } from './resolved.ts'
 
 /** Names in force inside a body. */
 export interface Scope {
@@ -100,7 +100,8 @@ function resolveNode(e: Expr, value: (e: Expr) => Resolved, scope: Scope, contex
       if (e.axes && scope.annotate) scope.annotate(e.name, e.axes)
       else if (e.axes) report.report('KTL2029', source, span, { name: e.name.text })
       // A leaf is where it is used; a value is shared.
-      return found.kind === 'operand' || found.kind === 'scalar' ? { ...found, source, span } : found
+      const { kind } = opened(found)
+      return kind === 'operand' || kind === 'scalar' ? { ...found, source, span } : found
     }
     case 'unary': {
       const operand = value(e.operand)
@@ -143,17 +144,25 @@ function skip(scale: Resolved, value: Resolved, span: Span, { axes, source }: Bo
   return { kind: 'skip0', scale, value, axes: unionAxes(axes, scale.axes, value.axes), source, span }
 }
 
-export function applyOperation(op: string, args: readonly Resolved[], span: Span, { axes, source }: BodyContext): Resolved {
+export function applyOperation(
+  op: string,
+  args: readonly Resolved[],
+  span: Span,
+  { axes, source }: BodyContext,
+): Resolved {
   if (args.some((arg) => arg.kind === 'error')) {
     return { kind: 'error', axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
   }
   return { kind: 'apply', op, args, axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
-} // prettier-ignore
+}
 
 function resolveCall(e: Call, args: readonly Resolved[], scope: Scope, context: BodyContext): Resolved | null {
   const { report, source, typeParams, epilogues } = context
   const name = e.callee.text
-  const fail = (usage: string): null => (report.report('KTL2016', source, e.span, { name, usage, got: args.length }), null)
+  const fail = (usage: string): null => (
+    report.report('KTL2016', source, e.span, { name, usage, got: args.length }),
+    null
+  )
   if (isDType(name) || typeParams.has(name)) {
     const [value] = args
     if (args.length !== 1 || !value) return fail(`${name}(x)`)
@@ -186,7 +195,7 @@ function resolveCall(e: Call, args: readonly Resolved[], scope: Scope, context: 
     return fail(`${name}(${usage})`)
   }
   return applyOperation(name, args, e.span, context)
-} // prettier-ignore
+}
 
 function isReduction(name: string): name is ReductionName {
   return (REDUCTION_NAMES as readonly string[]).includes(name)
@@ -222,10 +231,17 @@ function resolveReduction(e: Reduce, value: Resolved, context: BodyContext): Res
 }
 
 /** A sum of a product that tensor cores cannot compute is legal, but most often a slip: say why it is none. */
-function explainReduction(product: Resolved, over: readonly string[], span: Span, { report, source }: BodyContext): void {
+function explainReduction(
+  product: Resolved,
+  over: readonly string[],
+  span: Span,
+  { report, source }: BodyContext,
+): void {
   const factors = factorsOf(product)
   // Elementwise products, `sum[n](y * y)`, are no matrix products.
-  const isMatrixProduct = factors.some((a) => factors.some((b) => !isSubset(a.axes, b.axes) && !isSubset(b.axes, a.axes)))
+  const isMatrixProduct = factors.some((a) =>
+    factors.some((b) => !isSubset(a.axes, b.axes) && !isSubset(b.axes, a.axes)),
+  )
   if (factors.length > 2) {
     if (isMatrixProduct) report.report('KTL2305', source, span, { factors: factors.length })
     return
@@ -242,12 +258,13 @@ function explainReduction(product: Resolved, over: readonly string[], span: Span
   if (!computed || !isMatrixProduct) return
   const reason = `${textOf(computed)} is computed`
   report.report('KTL2306', source, span, { reason, operand: labelSpan(computed, source) })
-} // prettier-ignore
+}
 
 function factorsOf(product: Resolved): readonly Resolved[] {
   const factors: Resolved[] = []
   const pending = [product]
-  for (let e = pending.pop(); e; e = pending.pop()) {
+  for (let next = pending.pop(); next; next = pending.pop()) {
+    const e = opened(next)
     if (e.kind === 'apply' && e.op === 'mul') pending.push(...[...e.args].reverse())
     else factors.push(e)
   }

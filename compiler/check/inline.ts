@@ -24,9 +24,11 @@ export function inlineCall(e: Call, args: readonly Resolved[], context: BodyCont
     return null
   }
   const limit =
-    inlining.length >= MAX_DEPTH ? `${MAX_DEPTH} levels`
-    : budget.nodes > LIMITS.expressionNodes ? `${LIMITS.expressionNodes} names, literals and operators`
-    : null // prettier-ignore
+    inlining.length >= MAX_DEPTH
+      ? `${MAX_DEPTH} levels`
+      : budget.nodes > LIMITS.expressionNodes
+        ? `${LIMITS.expressionNodes} names, literals and operators`
+        : null
   if (limit !== null) return (report.report('KTL2032', source, e.span, { limit }), null)
   const min = params.findLastIndex((param) => param.defaultValue === null) + 1
   if (args.length < min || args.length > params.length) {
@@ -37,8 +39,13 @@ export function inlineCall(e: Call, args: readonly Resolved[], context: BodyCont
   const inputs = new Map<string, Input>()
   params.forEach((param, i) => {
     const value: Resolved = args[i] ?? {
-      kind: 'number', value: param.defaultValue!.value, literal: param.defaultValue!, axes: [], source, span: param.span,
-    } // prettier-ignore
+      kind: 'number',
+      value: param.defaultValue!.value,
+      literal: param.defaultValue!,
+      axes: [],
+      source,
+      span: param.span,
+    }
     const axes = param.axes?.map((axis) => axis.text) ?? null
     const written = e.args[i]
     if (axes && written && !context.axesUnknown && value.kind !== 'error' && !sameAxes(axes, value.axes)) {

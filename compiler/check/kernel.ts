@@ -59,9 +59,20 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
   for (const { name, axes, role, span } of operands) if (role === 'output') outputs.set(name, { axes, declared: span })
   const impliedAxes = declaration.outputs.flatMap(({ ragged }) => (ragged ? [ragged.as.text] : []))
   const context: BodyContext = {
-    report, source, axes: axisNames, axisAliases: new Map(), typeParams, typeParamUses, impliedAxes,
-    epilogues: file.epilogues, kernels: file.kernels, inlining: [], inEpilogue: false, axesUnknown: false, budget: { nodes: 0 },
-  } // prettier-ignore
+    report,
+    source,
+    axes: axisNames,
+    axisAliases: new Map(),
+    typeParams,
+    typeParamUses,
+    impliedAxes,
+    epilogues: file.epilogues,
+    kernels: file.kernels,
+    inlining: [],
+    inEpilogue: false,
+    axesUnknown: false,
+    budget: { nodes: 0 },
+  }
   const scope = new BodyScope(inputs, declaration.body)
   const { definitions } = resolveBody(declaration.body, scope, outputs, context)
   const resolved = definitions.flatMap(({ target, value, equation, slot }): ResolvedOutput[] =>
@@ -86,9 +97,18 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
   const order = [...outputs.keys()]
   resolved.sort((a, b) => order.indexOf(a.operand) - order.indexOf(b.operand))
   const family = {
-    name: declaration.name.text, doc: declaration.doc, accuracy: declaration.accuracy ?? 'default', declaration, source,
-    typeParameters, axes, operands, scalars, outputs: resolved, slot: resolved.find((output) => output.slot)?.operand ?? null,
-  } as const // prettier-ignore
+    name: declaration.name.text,
+    doc: declaration.doc,
+    accuracy: declaration.accuracy ?? 'default',
+    declaration,
+    source,
+    typeParameters,
+    axes,
+    operands,
+    scalars,
+    outputs: resolved,
+    slot: resolved.find((output) => output.slot)?.operand ?? null,
+  } as const
   // Types make sense only where all names do; errors in the body have left holes that typing skips.
   const namesKnown = operands.every((o) => isDType(o.dtype) || typeParams.has(o.dtype))
   if (!namesKnown || scalars.some((s) => !isDType(s.dtype) && !typeParams.has(s.dtype))) return null
@@ -135,7 +155,10 @@ function collectAxes(operands: readonly OperandDecl[], { source, report }: FileC
 }
 
 function checkNames(
-  operands: readonly OperandDecl[], typeParameters: readonly FamilyTypeParameter[], { typeParams }: KernelDecl, file: FileContext,
+  operands: readonly OperandDecl[],
+  typeParameters: readonly FamilyTypeParameter[],
+  { typeParams }: KernelDecl,
+  file: FileContext,
 ): void {
   const seen = new Map<string, Span>()
   const declare = (name: Name, what: string): void => {
@@ -148,7 +171,7 @@ function checkNames(
     checkReserved(name, file)
     declare(name, 'operand')
   }
-} // prettier-ignore
+}
 
 function checkTypeName(
   type: TypeName,
@@ -165,7 +188,10 @@ function checkTypeName(
 
 /** Memory orders of an operand, the logical one first; null for a scalar. */
 function checkAlternatives(
-  operand: OperandDecl, params: ReadonlySet<string>, uses: Set<string>, file: FileContext,
+  operand: OperandDecl,
+  params: ReadonlySet<string>,
+  uses: Set<string>,
+  file: FileContext,
 ): readonly (readonly string[])[] | null {
   const { source, report } = file
   const name = operand.name.text
@@ -187,18 +213,27 @@ function checkAlternatives(
     const [missing, extra] = [withoutAxes(have, got), withoutAxes(got, have)]
     const twice = orders.findIndex((order) => order?.join() === axes?.join())
     if (type.dtype.text !== first.dtype.text) {
-      report.report('KTL2213', source, type.dtype.span, { name, first: first.dtype.text, other: type.dtype.text, firstSpan: first.dtype.span })
+      report.report('KTL2213', source, type.dtype.span, {
+        name,
+        first: first.dtype.text,
+        other: type.dtype.text,
+        firstSpan: first.dtype.span,
+      })
     } else if (missing.length > 0 || extra.length > 0) {
       report.report('KTL2018', source, type.span, { name, missing, extra, first: first.span })
     } else if (twice >= 0) {
-      report.report('KTL2002', source, type.span, { name: source.text.slice(type.span.start, type.span.end), what: 'the alternative', previous: spans[twice]! })
+      report.report('KTL2002', source, type.span, {
+        name: source.text.slice(type.span.start, type.span.end),
+        what: 'the alternative',
+        previous: spans[twice]!,
+      })
     } else {
       orders.push(axes)
       spans.push(type.span)
     }
   }
   return logical === null ? null : (orders as readonly (readonly string[])[])
-} // prettier-ignore
+}
 
 function checkOutputExtents(
   declaration: KernelDecl,
@@ -215,24 +250,37 @@ function checkOutputExtents(
 }
 
 function inputValues(
-  operands: readonly FamilyOperand[], scalars: readonly FamilyScalar[], order: readonly string[], source: Source,
+  operands: readonly FamilyOperand[],
+  scalars: readonly FamilyScalar[],
+  order: readonly string[],
+  source: Source,
 ): { text: string; name: Span | null; span: Span; value: Resolved }[] {
   const nameSpan = (name: string, span: Span): Span => ({ start: span.start, end: span.start + name.length })
-  const tensors = operands.filter((operand) => operand.role === 'input').map(({ name, axes, span }) => {
-    const value: Resolved = { kind: 'operand', name, axes: order.filter((axis) => axes.includes(axis)), source, span }
-    return { text: name, name: nameSpan(name, span), span, value }
-  })
-  return [...tensors, ...scalars.map(({ name, span }) => {
-    const value: Resolved = { kind: 'scalar', name, axes: [], source, span }
-    return { text: name, name: nameSpan(name, span), span, value }
-  })]
-} // prettier-ignore
+  const tensors = operands
+    .filter((operand) => operand.role === 'input')
+    .map(({ name, axes, span }) => {
+      const value: Resolved = { kind: 'operand', name, axes: order.filter((axis) => axes.includes(axis)), source, span }
+      return { text: name, name: nameSpan(name, span), span, value }
+    })
+  return [
+    ...tensors,
+    ...scalars.map(({ name, span }) => {
+      const value: Resolved = { kind: 'scalar', name, axes: [], source, span }
+      return { text: name, name: nameSpan(name, span), span, value }
+    }),
+  ]
+}
 
 /** `D[m, k] = sum[k](A)`: legal, but the output repeats one value. */
-function warnOfRepeatedReductions(outputs: readonly ResolvedOutput[], declared: ReadonlyMap<string, DeclaredOutput>, { report }: BodyContext): void {
+function warnOfRepeatedReductions(
+  outputs: readonly ResolvedOutput[],
+  declared: ReadonlyMap<string, DeclaredOutput>,
+  { report }: BodyContext,
+): void {
   for (const { operand, value, source } of outputs) {
     if (value.kind !== 'reduce' && value.kind !== 'contract') continue
     const axes = value.over.filter((axis) => declared.get(operand)?.axes?.includes(axis))
-    if (axes.length > 0 && isSubset(axes, value.over)) report.report('KTL2309', source, value.span, { axes, output: operand })
+    if (axes.length > 0 && isSubset(axes, value.over))
+      report.report('KTL2309', source, value.span, { axes, output: operand })
   }
-} // prettier-ignore
+}

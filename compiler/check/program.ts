@@ -1,5 +1,5 @@
 /** A whole file: names across items, then each kernel, epilogue and schedule. Reports everything it finds. */
-import type { EpilogueDecl, Name, Program } from '../../grammar/ast.ts'
+import type { EpilogueDecl, Name, Program, Span } from '../../grammar/ast.ts'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
@@ -70,10 +70,20 @@ function checkEpilogueDeclaration(declaration: EpilogueDecl, file: FileContext):
     inputs.set(text, { value, declared: param.name.span })
   }
   const context: BodyContext = {
-    report, source, axes: [], axisAliases: new Map(), typeParams: new Set(), typeParamUses: new Set(), impliedAxes: [],
-    epilogues: file.epilogues, kernels: file.kernels, inlining: name ? [name.text] : [], inEpilogue: true, axesUnknown: true,
+    report,
+    source,
+    axes: [],
+    axisAliases: new Map(),
+    typeParams: new Set(),
+    typeParamUses: new Set(),
+    impliedAxes: [],
+    epilogues: file.epilogues,
+    kernels: file.kernels,
+    inlining: name ? [name.text] : [],
+    inEpilogue: true,
+    axesUnknown: true,
     budget: { nodes: 0 },
-  } // prettier-ignore
+  }
   resolveEpilogueBody(declaration, inputs, context)
 }
 
@@ -81,16 +91,25 @@ function collectSchedules(program: Program, { source, report, kernels }: FileCon
   const found = new Map<string, Schedules>()
   for (const item of program.items) {
     if (item.kind !== 'schedule') continue
-    const kernel = item.kernel.text
-    if (!kernels.has(kernel)) report.report('KTL3003', source, item.kernel.span, { kernel, candidates: [...kernels] })
     const checked = checkSchedule(item, source, report)
-    if (!checked) continue
-    const others = found.get(kernel) ?? {}
-    const { target, schedule } = checked
-    const earlier: readonly Schedule[] = others[target] ?? []
-    if (earlier.length > 0 && !addsDesigns(checked, earlier))
-      report.report('KTL3006', source, item.target.span, { kernel, target, previous: earlier[0]!.span })
-    found.set(kernel, { ...others, [target]: [...earlier, schedule] })
+    const named = new Map<string, Span>()
+    item.kernels.forEach((name, i) => {
+      const kernel = name.text
+      const previous = named.get(kernel)
+      if (previous) {
+        const after = item.kernels[i - 1]!.span.end
+        return report.report('KTL3012', source, name.span, { kernel, previous, after })
+      }
+      named.set(kernel, name.span)
+      if (!kernels.has(kernel)) report.report('KTL3003', source, name.span, { kernel, candidates: [...kernels] })
+      if (!checked) return
+      const others = found.get(kernel) ?? {}
+      const { target, schedule } = checked
+      const earlier: readonly Schedule[] = others[target] ?? []
+      if (earlier.length > 0 && !addsDesigns(checked, earlier))
+        report.report('KTL3006', source, name.span, { kernel, target, previous: earlier[0]!.span })
+      found.set(kernel, { ...others, [target]: [...earlier, schedule] })
+    })
   }
   return found
 }

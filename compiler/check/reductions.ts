@@ -4,6 +4,7 @@ import { sameAxes } from './axes.ts'
 import type { BodyContext } from './expressions.ts'
 import {
   children,
+  opened,
   walkResolved,
   type Resolved,
   type ResolvedContraction,
@@ -11,25 +12,32 @@ import {
   type ResolvedReduction,
 } from './resolved.ts'
 
-export function checkReductions(outputs: readonly ResolvedOutput[], definitions: readonly Definition[], context: BodyContext): void {
-  const roots = outputs.map((output) => output.value)
-  const all = [...walkResolved(roots)]
+/** As if the kernel around an epilogue and the epilogue were one text. */
+const operandsOf = (e: Resolved): readonly Resolved[] => children(e).map(opened)
+const walk = (roots: readonly Resolved[]): Iterable<Resolved> => walkResolved(roots.map(opened), operandsOf)
+
+export function checkReductions(
+  outputs: readonly ResolvedOutput[],
+  definitions: readonly Definition[],
+  context: BodyContext,
+): void {
+  const all = [...walk(outputs.map((output) => output.value))]
   const contractions = all.filter((e) => e.kind === 'contract')
   checkContractions(contractions, context)
   const reductions = all.filter((e) => e.kind === 'reduce')
-  const over = new Map(reductions.map((reduction) => [reduction, [...walkResolved([reduction.value])]]))
+  const over = new Map(reductions.map((reduction) => [reduction, [...walk([reduction.value])]]))
   for (const [reduction, below] of over) checkNesting(reduction, below, context)
   // A reduction of a contraction is complete only when all tiles are: an output of its own, never an operand.
   for (const e of all) {
-    for (const child of children(e)) {
+    for (const child of operandsOf(e)) {
       if (child.kind !== 'reduce' || e.kind === 'reduce' || e.kind === 'typed') continue
       if (!over.get(child)!.some((x) => x.kind === 'contract')) continue
-      const name = definitions.find((definition) => definition.value === child)?.target.name.text ?? null
+      const name = definitions.find((definition) => opened(definition.value) === child)?.target.name.text ?? null
       const reduced = child.source === e.source ? child.span : null
       context.report.report('KTL2304', e.source, e.span, { name, reduced })
     }
   }
-} // prettier-ignore
+}
 
 /** Accumulators of one kernel live in tiles of one shape, filled by one loop. */
 function checkContractions(contractions: readonly ResolvedContraction[], { report }: BodyContext): void {
@@ -61,8 +69,8 @@ export function rowStatistics(outputs: readonly ResolvedOutput[]): readonly Reso
   const found = new Set<ResolvedReduction>()
   /** What each value is computed from without reducing it again. */
   const sources = new Map<Resolved, ReadonlySet<ResolvedReduction>>()
-  for (const e of walkResolved(outputs.map((output) => output.value))) {
-    const below = e.kind === 'reduce' ? [e] : children(e).flatMap((child) => [...sources.get(child)!])
+  for (const e of walk(outputs.map((output) => output.value))) {
+    const below = e.kind === 'reduce' ? [e] : operandsOf(e).flatMap((child) => [...sources.get(child)!])
     sources.set(e, new Set(below))
     for (const reduction of below) if (!sameAxes(reduction.axes, e.axes)) found.add(reduction)
   }

@@ -6,6 +6,7 @@
 import type { NumberLiteral, Span } from '../../grammar/ast.ts'
 import type { Source } from '../../grammar/diagnostics.ts'
 import type { ReductionName } from '../../grammar/vocabulary.ts'
+import type { ComputeType } from '../ir/tensor.ts'
 
 /** A dtype, or a type parameter of the kernel. */
 export type TypeRef = string
@@ -39,8 +40,16 @@ export interface ResolvedReduction extends Base {
   readonly value: Resolved
 }
 
+/** In an epilogue: the value that its kernel passes through the slot. It has no operands here; see `opened`. */
+export interface ResolvedAccumulator extends Base {
+  readonly kind: 'accumulator'
+  readonly value: Resolved
+  readonly type: ComputeType
+}
+
 export type Resolved =
   | ResolvedOperand
+  | ResolvedAccumulator
   | ResolvedContraction
   | ResolvedReduction
   | (Base & { readonly kind: 'scalar'; readonly name: string })
@@ -81,8 +90,11 @@ export function children(e: Resolved): readonly Resolved[] {
   }
 }
 
+/** The value of the kernel behind an accumulator. */
+export const opened = (e: Resolved): Resolved => (e.kind === 'accumulator' ? e.value : e)
+
 /** Every expression below the roots (roots included), each shared one once, operands before users. */
-export function* walkResolved(roots: Iterable<Resolved>): Generator<Resolved> {
+export function* walkResolved(roots: Iterable<Resolved>, operands = children): Generator<Resolved> {
   const seen = new Set<Resolved>()
   const stack: { e: Resolved; next: number }[] = []
   for (const root of roots) {
@@ -90,7 +102,7 @@ export function* walkResolved(roots: Iterable<Resolved>): Generator<Resolved> {
     seen.add(root)
     while (stack.length > 0) {
       const top = stack[stack.length - 1]!
-      const child = children(top.e)[top.next++]
+      const child = operands(top.e)[top.next++]
       if (child === undefined) {
         stack.pop()
         yield top.e

@@ -11,11 +11,16 @@ import { commonType, operation, resolveTypes, type ArgType } from '../ops.ts'
 import type { ComputeType, ConstNode, InputNode, Node, Output } from '../ir/tensor.ts'
 import { walkResolved, type Resolved, type ResolvedContraction, type ResolvedOutput } from './resolved.ts'
 
+/** The input operand that stands for the accumulator in the nodes of an epilogue. */
+export const ACCUMULATOR = 'epilogue()'
+
 export interface TypingContext {
   /** The kernel's source: nodes from elsewhere (epilogue strings) have no span. */
-  readonly source: Source
-  /** Dtype of an operand or scalar. */
+  readonly source: Source | null
+  /** Dtype of an input or scalar. */
   readonly dtypeOf: (name: string) => DTypeName
+  /** Dtype of an output. */
+  readonly storedAs: (output: ResolvedOutput) => DTypeName
   readonly typeOf: (type: string) => DTypeName
   /** Operands with block scales: any two of them contract, in f32. */
   readonly scaled: ReadonlySet<string>
@@ -57,18 +62,25 @@ class Typing {
   }
 
   /** The value of an output, fit to be stored to its dtype. */
-  stored({ operand, value: e }: ResolvedOutput): Node | null {
+  stored(output: ResolvedOutput): Node | null {
+    const { operand, value: e } = output
     const found = this.values.get(e)!
-    const to = this.context.dtypeOf(operand)
+    const to = this.context.storedAs(output)
     const value = found?.kind === 'number' ? this.literal(found, literalTypeFor(found.literal.integer, to), e) : found
     if (!value) return null
     if (canStore(value.type, to)) return value
     const from = value.type
     const float = from === 'f32' || from === 'f64'
     if (float) this.report('KTL2204', e, { from, to, output: operand })
-    else this.report('KTL2205', e, { from, to, output: operand, legal: DTYPE_NAMES.filter((name) => canStore(from, name)) })
+    else
+      this.report('KTL2205', e, {
+        from,
+        to,
+        output: operand,
+        legal: DTYPE_NAMES.filter((name) => canStore(from, name)),
+      })
     return null
-  } // prettier-ignore
+  }
 
   private value(e: Resolved): Value {
     const { axes } = e
@@ -80,6 +92,8 @@ class Typing {
         return e
       case 'operand':
         return { kind: 'input', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
+      case 'accumulator':
+        return { kind: 'input', operand: ACCUMULATOR, type: e.type, axes, span }
       case 'scalar':
         return { kind: 'scalar', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
       case 'size':
@@ -110,7 +124,10 @@ class Typing {
         const op = operation(e.op)
         const args = this.arguments(e.op, e.args, e)
         if (!args) return null
-        const signature = resolveTypes(op, args.map((arg) => arg.type)) // prettier-ignore
+        const signature = resolveTypes(
+          op,
+          args.map((arg) => arg.type),
+        )
         if ('problem' in signature) throw new Error(`${e.op}: ${signature.problem}`)
         return { kind: 'apply', op: e.op, args, type: signature.result, axes, span }
       }
@@ -175,7 +192,11 @@ class Typing {
 
   /** Bools are no numbers, and i32 and u32 have no common type. */
   private checkKinds(
-    rule: string, spelling: string, types: readonly ArgType[], operands: readonly Resolved[], e: Resolved,
+    rule: string,
+    spelling: string,
+    types: readonly ArgType[],
+    operands: readonly Resolved[],
+    e: Resolved,
   ): boolean {
     const conditions = rule === 'logic' ? types.length : rule === 'select' ? 1 : 0
     for (let i = 0; i < conditions; i++) {
@@ -196,7 +217,7 @@ class Typing {
     if (!integer || !other) return true
     const [left, right] = rest.indexOf(integer) < rest.indexOf(other) ? [integer, other] : [other, integer]
     return (this.report('KTL2208', e, { op: spelling, left, right }), false)
-  } // prettier-ignore
+  }
 
   /** A node of its own type, or a literal as `type` (null: what it is by itself). */
   private node(e: Resolved, type: ComputeType | null): Node | null {
@@ -205,17 +226,23 @@ class Typing {
     return this.literal(value, type ?? commonType([value.literal.integer ? 'integer literal' : 'float literal'])!, e)
   }
 
-  private literal({ value, literal }: Extract<Resolved, { kind: 'number' }>, type: ComputeType, at: Resolved): ConstNode | null {
+  private literal(
+    { value, literal }: Extract<Resolved, { kind: 'number' }>,
+    type: ComputeType,
+    at: Resolved,
+  ): ConstNode | null {
     const span = at.source === this.context.source ? at.span : null
     if (type === 'f64') return constant(value, type, span)
     if (type === 'f32') {
       const rounded = Math.fround(value)
-      return Number.isFinite(rounded) ? constant(rounded, type, span) : this.report('KTL2211', at, { text: literal.text, dtype: type })
+      return Number.isFinite(rounded)
+        ? constant(rounded, type, span)
+        : this.report('KTL2211', at, { text: literal.text, dtype: type })
     }
     const [low, high] = type === 'i32' ? [-(2 ** 31), 2 ** 31 - 1] : type === 'u32' ? [0, 2 ** 32 - 1] : [0, 1]
     const fits = Number.isInteger(value) && value >= low && value <= high
     return fits ? constant(value, type, span) : this.report('KTL2211', at, { text: String(value), dtype: type })
-  } // prettier-ignore
+  }
 
   private report<C extends Code>(code: C, at: Resolved, params: ParamsOf<C>): null {
     this.diagnostics.push(diagnose(code, { source: at.source, span: at.span, ...params }))

@@ -99,8 +99,11 @@ function checksumsOf(
     worst.columns = Math.max(worst.columns, check(Bt, At, Dt, gamma, out.dtype, options.seed ?? 1))
   }
   return (['rows', 'columns'] as const).map((along) => ({
-    output: out.name, along, pass: worst[along] <= 1, worst: worst[along],
-  })) // prettier-ignore
+    output: out.name,
+    along,
+    pass: worst[along] <= 1,
+    worst: worst[along],
+  }))
 }
 
 /** max over rows of |D·s - A·(B·s)| / bound */
@@ -136,4 +139,4 @@ function check(A: Matrix, B: Matrix, D: Matrix, gamma: number, dtype: DTypeName,
     if (Number.isFinite(expected)) worst = Math.max(worst, Number.isNaN(difference) ? Infinity : difference / bound)
   }
   return worst
-} // prettier-ignore
+}

@@ -39,7 +39,8 @@ export function compare(
   let worst: WorstElement | null = null
   for (const [output, { data, bounds, shape }] of Object.entries(expected)) {
     const values = actual[output]
-    if (!values || values.length !== data.length) throw new Error(`${output}: expected ${data.length} values, got ${values?.length}`)
+    if (!values || values.length !== data.length)
+      throw new Error(`${output}: expected ${data.length} values, got ${values?.length}`)
     compared += data.length
     for (let i = 0; i < data.length; i++) {
       const bound = bounds?.[i] ?? 0
@@ -56,7 +57,7 @@ export function compare(
     }
   }
   return { pass: failures === 0, exact, compared, failures, maxError, worst }
-} // prettier-ignore
+}
 
 function difference(a: number, b: number): number {
   if (a === b || (Number.isNaN(a) && Number.isNaN(b))) return 0
@@ -160,7 +161,10 @@ function sample(program: TensorProgram, extents: EvaluationInputs['extents'], se
 }
 
 function pick(
-  program: TensorProgram, extents: EvaluationInputs['extents'], name: string, values: ArrayLike<number>,
+  program: TensorProgram,
+  extents: EvaluationInputs['extents'],
+  name: string,
+  values: ArrayLike<number>,
   selection: ReadonlyMap<string, Int32Array>,
 ): Float64Array {
   const { axes } = operandNamed(program, name)
@@ -169,4 +173,4 @@ function pick(
     positions = positions.flatMap((base) => Array.from(selection.get(axis)!, (i) => base * extents[axis]! + i))
   }
   return Float64Array.from(positions, (position) => values[position]!)
-} // prettier-ignore
+}

@@ -87,7 +87,15 @@ function roundUp(value: number, unit: number): number {
   return Math.ceil(value / unit) * unit
 }
 
-function pack(side: ContractionSide, l: number, row0: number, rows: number, k0: number, depth: number, panel: Float64Array): void {
+function pack(
+  side: ContractionSide,
+  l: number,
+  row0: number,
+  rows: number,
+  k0: number,
+  depth: number,
+  panel: Float64Array,
+): void {
   const { data, depth: offsets } = side
   for (let r = 0; r < rows; r++) {
     const base = side.batch[l]! + side.rows[row0 + r]!
@@ -96,36 +104,86 @@ function pack(side: ContractionSide, l: number, row0: number, rows: number, k0: 
   }
   // Whole blocks of four rows are multiplied; the rows beyond the last are never read back.
   for (let r = rows; r < roundUp(rows, 4); r++) panel.fill(0, r * DEPTH, r * DEPTH + depth)
-} // prettier-ignore
+}
 
 /** sums[m, n0 + n] += panelA[m, :] · panelB[n, :], four by four so that a load feeds four products. */
 function multiply(
-  A: Float64Array, B: Float64Array, rows: number, columns: number, depth: number,
-  sums: Float64Array, n0: number, pitch: number,
+  A: Float64Array,
+  B: Float64Array,
+  rows: number,
+  columns: number,
+  depth: number,
+  sums: Float64Array,
+  n0: number,
+  pitch: number,
 ): void {
   for (let m = 0; m < rows; m += 4) {
     const a0 = m * DEPTH
     for (let n = 0; n < columns; n += 4) {
       const b0 = n * DEPTH
-      let s00 = 0, s01 = 0, s02 = 0, s03 = 0, s10 = 0, s11 = 0, s12 = 0, s13 = 0
-      let s20 = 0, s21 = 0, s22 = 0, s23 = 0, s30 = 0, s31 = 0, s32 = 0, s33 = 0
+      let s00 = 0,
+        s01 = 0,
+        s02 = 0,
+        s03 = 0,
+        s10 = 0,
+        s11 = 0,
+        s12 = 0,
+        s13 = 0
+      let s20 = 0,
+        s21 = 0,
+        s22 = 0,
+        s23 = 0,
+        s30 = 0,
+        s31 = 0,
+        s32 = 0,
+        s33 = 0
       for (let k = 0; k < depth; k++) {
-        const x0 = A[a0 + k]!, x1 = A[a0 + DEPTH + k]!, x2 = A[a0 + 2 * DEPTH + k]!, x3 = A[a0 + 3 * DEPTH + k]!
-        const y0 = B[b0 + k]!, y1 = B[b0 + DEPTH + k]!, y2 = B[b0 + 2 * DEPTH + k]!, y3 = B[b0 + 3 * DEPTH + k]!
-        s00 += x0 * y0; s01 += x0 * y1; s02 += x0 * y2; s03 += x0 * y3
-        s10 += x1 * y0; s11 += x1 * y1; s12 += x1 * y2; s13 += x1 * y3
-        s20 += x2 * y0; s21 += x2 * y1; s22 += x2 * y2; s23 += x2 * y3
-        s30 += x3 * y0; s31 += x3 * y1; s32 += x3 * y2; s33 += x3 * y3
+        const x0 = A[a0 + k]!,
+          x1 = A[a0 + DEPTH + k]!,
+          x2 = A[a0 + 2 * DEPTH + k]!,
+          x3 = A[a0 + 3 * DEPTH + k]!
+        const y0 = B[b0 + k]!,
+          y1 = B[b0 + DEPTH + k]!,
+          y2 = B[b0 + 2 * DEPTH + k]!,
+          y3 = B[b0 + 3 * DEPTH + k]!
+        s00 += x0 * y0
+        s01 += x0 * y1
+        s02 += x0 * y2
+        s03 += x0 * y3
+        s10 += x1 * y0
+        s11 += x1 * y1
+        s12 += x1 * y2
+        s13 += x1 * y3
+        s20 += x2 * y0
+        s21 += x2 * y1
+        s22 += x2 * y2
+        s23 += x2 * y3
+        s30 += x3 * y0
+        s31 += x3 * y1
+        s32 += x3 * y2
+        s33 += x3 * y3
       }
       const at = m * pitch + n0 + n
       const add = (i: number, value: number): void => void (sums[i] = sums[i]! + value)
-      add(at, s00); add(at + 1, s01); add(at + 2, s02); add(at + 3, s03)
-      add(at + pitch, s10); add(at + pitch + 1, s11); add(at + pitch + 2, s12); add(at + pitch + 3, s13)
-      add(at + 2 * pitch, s20); add(at + 2 * pitch + 1, s21); add(at + 2 * pitch + 2, s22); add(at + 2 * pitch + 3, s23)
-      add(at + 3 * pitch, s30); add(at + 3 * pitch + 1, s31); add(at + 3 * pitch + 2, s32); add(at + 3 * pitch + 3, s33)
+      add(at, s00)
+      add(at + 1, s01)
+      add(at + 2, s02)
+      add(at + 3, s03)
+      add(at + pitch, s10)
+      add(at + pitch + 1, s11)
+      add(at + pitch + 2, s12)
+      add(at + pitch + 3, s13)
+      add(at + 2 * pitch, s20)
+      add(at + 2 * pitch + 1, s21)
+      add(at + 2 * pitch + 2, s22)
+      add(at + 2 * pitch + 3, s23)
+      add(at + 3 * pitch, s30)
+      add(at + 3 * pitch + 1, s31)
+      add(at + 3 * pitch + 2, s32)
+      add(at + 3 * pitch + 3, s33)
     }
   }
-} // prettier-ignore
+}
 
 /** Fraction bits of an accumulator, and what one rounding costs relative to the sum of magnitudes. */
 function precision(accumulator: Accumulator, fractionBits: number): Precision {
@@ -143,7 +201,11 @@ interface Precision {
   readonly largest: number
 }
 
-function errorBounds(pairs: readonly ContractionPair[], accumulator: Accumulator, fractionBits: number): Float32Array | null {
+function errorBounds(
+  pairs: readonly ContractionPair[],
+  accumulator: Accumulator,
+  fractionBits: number,
+): Float32Array | null {
   const [[a, b]] = pairs as readonly [ContractionPair]
   const [L, M, N] = [a.batch.length, a.rows.length, b.rows.length]
   const K = pairs.reduce((sum, [{ depth }]) => sum + depth.length, 0)
@@ -167,7 +229,7 @@ function errorBounds(pairs: readonly ContractionPair[], accumulator: Accumulator
     }
   }
   return errors
-} // prettier-ignore
+}
 
 /** Euclidean norm of each row's finite elements (a row with others has a non-finite result in every order). */
 function rowNorms(side: ContractionSide): Float64Array {
@@ -194,12 +256,13 @@ function lowestBit(side: ContractionSide): number {
     for (const row of side.rows) {
       for (const k of side.depth) {
         const x = side.data[batch + row + k]!
-        while (lowest > 0 && x % lowest !== 0 && Number.isFinite(x)) lowest = lowest === Infinity ? largestPower(x) : lowest / 2
+        while (lowest > 0 && x % lowest !== 0 && Number.isFinite(x))
+          lowest = lowest === Infinity ? largestPower(x) : lowest / 2
       }
     }
   }
   return lowest === Infinity ? 1 : lowest
-} // prettier-ignore
+}
 
 function largestPower(x: number): number {
   return 2 ** Math.floor(Math.log2(Math.abs(x)))

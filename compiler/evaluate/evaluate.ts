@@ -12,9 +12,17 @@ import { ulp } from '../ops.ts'
 import type { ContractNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
 import { contract, type ContractionPair, type ContractionSide } from './contract.ts'
 import {
-  countOf, denseStrides, everyIndex, extentOf, offsetsOf, scalarOf, stridesOf, tensorOf,
-  type EvaluationInputs, type Selection,
-} from './inputs.ts' // prettier-ignore
+  countOf,
+  denseStrides,
+  everyIndex,
+  extentOf,
+  offsetsOf,
+  scalarOf,
+  stridesOf,
+  tensorOf,
+  type EvaluationInputs,
+  type Selection,
+} from './inputs.ts'
 import { reduceRow, startReduction } from './reduce.ts'
 import { shortForms } from '../passes/short_forms.ts'
 import { makeTape, storeBound, type Row, type Stored } from './tape.ts'
@@ -70,13 +78,18 @@ class Evaluation {
   private readonly stored = new Map<Node, Stored>()
   private readonly operands: ReadonlyMap<string, TensorProgram['operands'][number]>
 
-  constructor(program: TensorProgram, inputs: EvaluationInputs, fractionBits: number | null, options: EvaluationOptions) {
+  constructor(
+    program: TensorProgram,
+    inputs: EvaluationInputs,
+    fractionBits: number | null,
+    options: EvaluationOptions,
+  ) {
     this.program = program
     this.inputs = inputs
     this.fractionBits = fractionBits
     this.selection = new Map([...everyIndex(program, inputs.extents), ...(options.selection ?? [])])
     this.operands = new Map(program.operands.map((operand) => [operand.name, operand]))
-  } // prettier-ignore
+  }
 
   outputs(): Record<string, BoundedValues> {
     for (const node of topological(this.program.outputs.map((output) => output.value))) {
@@ -101,8 +114,13 @@ class Evaluation {
         if (bound !== 0) (bounds ??= new Float64Array(count))[at + j] = bound
       }
     })
-    return { dtype, shape: axes.map((axis) => this.selection.get(axis)!.length), data: decode(dtype, encode(dtype, wide)), bounds }
-  } // prettier-ignore
+    return {
+      dtype,
+      shape: axes.map((axis) => this.selection.get(axis)!.length),
+      data: decode(dtype, encode(dtype, wide)),
+      bounds,
+    }
+  }
 
   /** Evaluates `value` for every selected index of `axes`; `at` is the row's place in a dense array over them. */
   private forEachRow(value: Node, axes: readonly string[], visit: (row: Row, at: number) => void): void {

@@ -33,13 +33,18 @@ export function extentOf(extents: EvaluationInputs['extents'], axis: string): nu
 }
 
 /** Elements between neighbours along each axis of an operand's data; 0 where it broadcasts. */
-export function stridesOf(operand: TensorOperand, program: TensorProgram, inputs: EvaluationInputs): ReadonlyMap<string, number> {
+export function stridesOf(
+  operand: TensorOperand,
+  program: TensorProgram,
+  inputs: EvaluationInputs,
+): ReadonlyMap<string, number> {
   const { data, shape } = tensorOf(operand.name, inputs)
   const optional = new Set(program.axes.filter((axis) => axis.optional).map((axis) => axis.name))
   // A shape of lower rank leaves out optional axes, outermost first.
   let missing = operand.axes.length - shape.length
   const present = operand.axes.filter((axis) => !(missing > 0 && optional.has(axis) && missing-- > 0))
-  if (present.length !== shape.length) throw new Error(`${operand.name}: shape [${shape}] does not fit axes [${operand.axes}]`)
+  if (present.length !== shape.length)
+    throw new Error(`${operand.name}: shape [${shape}] does not fit axes [${operand.axes}]`)
   const strides = new Map(operand.axes.map((axis) => [axis, 0]))
   let stride = 1
   for (let i = present.length - 1; i >= 0; i--) {
@@ -52,7 +57,7 @@ export function stridesOf(operand: TensorOperand, program: TensorProgram, inputs
   }
   if (data.length !== stride) throw new Error(`${operand.name}: ${data.length} values for shape [${shape}]`)
   return strides
-} // prettier-ignore
+}
 
 export function tensorOf(name: string, inputs: EvaluationInputs): TensorData {
   const tensor = inputs.tensors[name]
@@ -67,7 +72,11 @@ export function scalarOf(program: TensorProgram, name: string, inputs: Evaluatio
 }
 
 /** Offsets of the selected indices of `axes` (row-major over them) in data with these strides. */
-export function offsetsOf(axes: readonly string[], strides: ReadonlyMap<string, number>, selection: Selection): Int32Array {
+export function offsetsOf(
+  axes: readonly string[],
+  strides: ReadonlyMap<string, number>,
+  selection: Selection,
+): Int32Array {
   let offsets: Int32Array = new Int32Array(1)
   for (const axis of axes) {
     const indices = selection.get(axis)!
@@ -79,7 +88,7 @@ export function offsetsOf(axes: readonly string[], strides: ReadonlyMap<string, 
     offsets = next
   }
   return offsets
-} // prettier-ignore
+}
 
 /** Row-major strides over the selected indices of `axes`: where results are kept. */
 export function denseStrides(axes: readonly string[], selection: Selection): Map<string, number> {

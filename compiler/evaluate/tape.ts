@@ -64,7 +64,8 @@ export function makeTape(nodes: readonly Node[], context: TapeContext): Tape {
     else steps.push(compute(node, buffer, (operand) => buffers.get(operand)!, context))
   }
   const result = buffers.get(nodes.at(-1)!)!
-  const full = result.step === 1 || length === 1 ? result : { values: new Float64Array(length), errors: new Float64Array(length) }
+  const full =
+    result.step === 1 || length === 1 ? result : { values: new Float64Array(length), errors: new Float64Array(length) }
   return {
     run(outer) {
       for (const step of steps) step(outer)
@@ -75,11 +76,17 @@ export function makeTape(nodes: readonly Node[], context: TapeContext): Tape {
       return full
     },
   }
-} // prettier-ignore
+}
 
-function load(stored: Stored, { values, errors }: Buffer, outer: ReadonlyMap<string, number>, context: TapeContext): void {
+function load(
+  stored: Stored,
+  { values, errors }: Buffer,
+  outer: ReadonlyMap<string, number>,
+  context: TapeContext,
+): void {
   const { row, selection } = context
-  const at = (axis: string, position: number): number => (stored.selectedOnly ? position : selection.get(axis)![position]!)
+  const at = (axis: string, position: number): number =>
+    stored.selectedOnly ? position : selection.get(axis)![position]!
   let base = 0
   for (const [axis, stride] of stored.strides) {
     if (axis !== row && stride !== 0) base += stride * at(axis, outer.get(axis)!)
@@ -90,7 +97,7 @@ function load(stored: Stored, { values, errors }: Buffer, outer: ReadonlyMap<str
     values[j] = stored.values[index]!
     if (stored.errors) errors[j] = stored.errors[index]!
   }
-} // prettier-ignore
+}
 
 function compute(node: Node, out: Buffer, buffer: (node: Node) => Buffer, context: TapeContext): () => void {
   const { bounds } = context

@@ -339,7 +339,7 @@ export interface TileProgram {
   readonly tmem: TmemPlan | null
   /** null: accumulators are in TMEM. */
   readonly registers: RegisterPlan | null
-  /** Executed by the warp that owns each operation before the roles start; see `SetupOp.warp`. */
+  /** Executed before the roles start, each step by its warp. */
   readonly setup: readonly SetupStep[]
   readonly roles: readonly Role[]
   readonly teardown: readonly SetupStep[]

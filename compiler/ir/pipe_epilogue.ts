@@ -1,4 +1,7 @@
-/** Operations of the epilogue: what a lane does with the part of a sub-tile that it holds in registers. */
+/**
+ * Operations of the role that turns accumulators into outputs, a sub-tile at a time. A lane holds its cells of the sub-tile in
+ * registers: a row (accumulators in TMEM) or those of an MMA fragment.
+ */
 import type { Swizzle } from '../space/layout.ts'
 import type { TileOp } from './pipe.ts'
 import type { Node } from './tensor.ts'

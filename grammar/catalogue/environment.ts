@@ -131,7 +131,9 @@ export const environment = {
       'missing, is not of that form, or names other files.',
     wrong: { call: "registerArtifacts('samples')" },
     right: {
-      call: "buildArtifacts(program.kernels.double.getInstances(), 'built', { limit: 1 }).then(() => registerArtifacts('built')).then(({ unregister }) => unregister())",
+      call:
+        "buildArtifacts(program.kernels.double.getInstances(), 'built', { limit: 1 }).then(() => " +
+        "registerArtifacts('built')).then(({ unregister }) => unregister())",
     },
     word: ({ folder, reason }) => ({
       message: `\`${folder}\` is not a folder of artifacts: ${reason}`,

@@ -387,7 +387,8 @@ export const names = {
   KTL2030: entry<{ name: string }>({
     title: 'returned name that is not bound to a tensor',
     explain:
-      'The slot’s output goes to `out`: the final bare expression, or else `D`. Every other name that an epilogue string returns is an output of its own and must be bound to a tensor.',
+      'The slot’s output goes to `out`: the final bare expression, or else `D`. Every other name that an ' +
+      'epilogue string returns is an output of its own and must be bound to a tensor.',
     wrong: { call: "new EpilogueArguments('F = acc * 2; D = relu(F); return D, F', {})" },
     right: { call: "new EpilogueArguments('F = acc * 2; D = relu(F); return D, F', { F: tensor })" },
     word: ({ name }) => ({
@@ -423,7 +424,9 @@ export const names = {
   KTL2033: entry<{ name: string; shape: readonly number[]; expected: string }>({
     title: 'epilogue operand whose shape does not fit',
     explain:
-      'Operands of an epilogue string bind by position: their shape aligns at the right with the output [l, m, n], and an extent of 1 broadcasts. `[N]` is one value per column, `[M, 1]` per row, `[L, 1, 1]` per batch. An annotation such as `bias[m]` states the axes instead.',
+      'Operands of an epilogue string bind by position: their shape aligns at the right with the output [l, m, ' +
+      'n], and an extent of 1 broadcasts. `[N]` is one value per column, `[M, 1]` per row, `[L, 1, 1]` per ' +
+      'batch. An annotation such as `bias[m]` states the axes instead.',
     wrong: {
       call: "const bias = device.empty('f32', [64]); new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('acc + bias', { bias }) })",
     },

@@ -74,10 +74,16 @@ export const operationErrors = {
   KTL4026: entry<Operand>({
     title: 'epilogue output is not `out`',
     explain: 'The value named D (or the final expression) is stored to `out`. D may be bound too, to the same tensor.',
-    wrong: { call: "new GemmArguments({ A, B, out, accumulatorType: 'f32', epilogue: new EpilogueArguments('D = acc * 2', { D: device.empty('f32', [64, 48]) }) })" },
-    right: { call: "new GemmArguments({ A, B, out, accumulatorType: 'f32', epilogue: new EpilogueArguments('D = acc * 2', { D: out }) })" },
-    word: ({ operand, expected, got }) => ({ message: `${code(operand)} of the epilogue must be ${expected}, got ${got}` }),
-  }), // prettier-ignore
+    wrong: {
+      call: "new GemmArguments({ A, B, out, accumulatorType: 'f32', epilogue: new EpilogueArguments('D = acc * 2', { D: device.empty('f32', [64, 48]) }) })",
+    },
+    right: {
+      call: "new GemmArguments({ A, B, out, accumulatorType: 'f32', epilogue: new EpilogueArguments('D = acc * 2', { D: out }) })",
+    },
+    word: ({ operand, expected, got }) => ({
+      message: `${code(operand)} of the epilogue must be ${expected}, got ${got}`,
+    }),
+  }),
   KTL4027: entry<{ readonly name: string; readonly reason: string }>({
     title: 'not a kernel class',
     explain: 'Providers take classes that extend `Kernel` and have a static `generateKernels`.',
@@ -163,8 +169,11 @@ export const operationErrors = {
     explain: 'A kernel is generated with its epilogue; scalars may change from call to call, its structure may not.',
     wrong: { call: "kernel.supports(new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('relu(acc)') }))" },
     right: { call: "getKernels(new GemmArguments({ A, B, out, epilogue: new EpilogueArguments('relu(acc)') }))" },
-    word: ({ expected, got }) => ({ message: `the kernel was generated for ${expected}, got ${got}`, help: 'ask getKernels with these arguments' }),
-  }), // prettier-ignore
+    word: ({ expected, got }) => ({
+      message: `the kernel was generated for ${expected}, got ${got}`,
+      help: 'ask getKernels with these arguments',
+    }),
+  }),
   KTL4037: entry<{ readonly operand: string; readonly other: string; readonly reason: string }>({
     title: 'output overlaps another operand',
     explain:

@@ -5,9 +5,11 @@
 import { code, count, entry } from './entry.ts'
 
 const NAMED_AS_OURS =
-  'class Copied extends MyKernel { static generateKernels() { return [new Copied(kernel.metadata), new Copied(kernel.metadata)] } }; CudaProvider.register(Copied)'
+  'class Copied extends MyKernel { static generateKernels() { return [new Copied(kernel.metadata), new ' +
+  'Copied(kernel.metadata)] } }; CudaProvider.register(Copied)'
 const NAMED_APART =
-  "class Own extends MyKernel { static generateKernels() { return [new Own(new KernelMetadata({ ...kernel.metadata, kernelName: 'own' }))] } }; CudaProvider.register(Own)()"
+  'class Own extends MyKernel { static generateKernels() { return [new Own(new KernelMetadata({ ' +
+  "...kernel.metadata, kernelName: 'own' }))] } }; CudaProvider.register(Own)()"
 
 export const providerErrors = {
   KTL4170: entry<{ readonly reason: string }>({
@@ -22,27 +24,40 @@ export const providerErrors = {
     explain:
       '`generateKernels` gives an iterable of kernels, each with its own metadata. A class that fails is refused when ' +
       'it is registered; when it fails later, its kernels are left out and all others are found as ever.',
-    wrong: { call: "class Broken extends MyKernel { static generateKernels() { throw new Error('no tiles') } }; CudaProvider.register(Broken)" },
+    wrong: {
+      call: "class Broken extends MyKernel { static generateKernels() { throw new Error('no tiles') } }; CudaProvider.register(Broken)",
+    },
     right: { call: 'class Quiet extends MyKernel {}; CudaProvider.register(Quiet)()' },
-    word: ({ name, provider, reason }) => ({ message: `the kernels of ${code(name)} (provider ${code(provider)}) are left out: ${reason}` }),
+    word: ({ name, provider, reason }) => ({
+      message: `the kernels of ${code(name)} (provider ${code(provider)}) are left out: ${reason}`,
+    }),
   }),
   KTL4172: entry<{ readonly names: readonly string[]; readonly owner: string }>({
     title: 'kernel name taken',
-    explain: 'A kernel name stands for one kernel: caches, artifacts and logs go by it. Put what tells two kernels apart into their names.',
+    explain:
+      'A kernel name stands for one kernel: caches, artifacts and logs go by it. Put what tells two kernels apart into their names.',
     wrong: { call: NAMED_AS_OURS },
     right: { call: NAMED_APART },
-    word: ({ names, owner }) => ({ message: `${count(names.length, 'kernel name')} taken by ${owner}: ${names.slice(0, 3).map(code).join(', ')}${names.length > 3 ? ', …' : ''}` }),
+    word: ({ names, owner }) => ({
+      message: `${count(names.length, 'kernel name')} taken by ${owner}: ${names.slice(0, 3).map(code).join(', ')}${names.length > 3 ? ', …' : ''}`,
+    }),
   }),
   KTL4173: entry<{ readonly name: string; readonly method: string; readonly reason: string }>({
     title: 'kernel failed when it was asked',
-    explain: '`supportsArguments` answers with a Status, `estimate` with a time, and neither throws. A kernel that fails is left out.',
-    wrong: { call: "class Throwing extends MyKernel { supportsArguments() { throw new Error('no idea') } }; new Throwing(kernel.metadata).supports(new GemmArguments({ A, B, out }))" },
+    explain:
+      '`supportsArguments` answers with a Status, `estimate` with a time, and neither throws. A kernel that fails is left out.',
+    wrong: {
+      call:
+        "class Throwing extends MyKernel { supportsArguments() { throw new Error('no idea') } }; new " +
+        'Throwing(kernel.metadata).supports(new GemmArguments({ A, B, out }))',
+    },
     right: { call: 'myKernel.supports(new GemmArguments({ A, B, out }))' },
     word: ({ name, method, reason }) => ({ message: `${code(method)} of ${code(name)} failed: ${reason}` }),
   }),
   KTL4174: entry<{ readonly name: string }>({
     title: 'provider name taken',
-    explain: '`getKernels({ providers })` finds providers by their names. A registered provider is in every search until it is taken back.',
+    explain:
+      '`getKernels({ providers })` finds providers by their names. A registered provider is in every search until it is taken back.',
     wrong: { call: "registerProvider(new Provider('cuda'))" },
     right: { call: "registerProvider(new Provider('mine'))()" },
     word: ({ name }) => ({ message: `there is a provider ${code(name)} already` }),
@@ -61,4 +76,4 @@ export const providerErrors = {
     right: { call: "kernel.metadata.design.supports(new PerformanceControls({ tileOrder: 'm' }))" },
     word: ({ control, design }) => ({ message: `${code(control)} is nothing that ${design} can do` }),
   }),
-} // prettier-ignore
+}

@@ -21,7 +21,8 @@ export const reductions = {
     severity: 'warning',
     title: 'reduction axis that one factor lacks',
     explain:
-      'A contraction sums over axes that both factors carry. An axis of one factor alone can be summed before the product, `sum[k](A) * b`, which is also less work.',
+      'A contraction sums over axes that both factors carry. An axis of one factor alone can be summed before ' +
+      'the product, `sum[k](A) * b`, which is also less work.',
     wrong: { ktl: 'kernel f(A: f32[m, k], b: f32[m]) -> D: f32[m] { D = sum[k](A * b) }\n' },
     right: { ktl: 'kernel f(A: f32[m, k], b: f32[m]) -> D: f32[m] { D = sum[k](A) * b }\n' },
     word: ({ axis, lacking, lackingSpan }) => ({
@@ -48,7 +49,8 @@ export const reductions = {
   KTL2304: entry<{ name: string | null; reduced: Span | null }>({
     title: 'reduction used elementwise',
     explain:
-      'A reduction in an epilogue is complete only when all tiles are, so its value cannot be used for elements of the same kernel. Make it an output and use it in the next kernel.',
+      'A reduction in an epilogue is complete only when all tiles are, so its value cannot be used for elements ' +
+      'of the same kernel. Make it an output and use it in the next kernel.',
     wrong: {
       ktl: `${GEMM} {\n  acc = sum[k](A * B)\n  D = acc / max[n](acc)\n}\n`,
     },

@@ -33,12 +33,15 @@ export const rejections = {
   KTL4513: entry<{ operand: string }>({
     title: 'rows that TMA cannot address',
     explain:
-      'TMA copies boxes whose rows start at multiples of 16 bytes: the pointer and every stride but that of the contiguous axis must be such multiples. Other operands run on kernels without TMA.',
+      'TMA copies boxes whose rows start at multiples of 16 bytes: the pointer and every stride but that of the ' +
+      'contiguous axis must be such multiples. Other operands run on kernels without TMA.',
     wrong: {
       call: "explainKernels(new GemmArguments({ A: device.empty('f16', [64, 33]), B: device.empty('f16', [33, 48]), out, accumulatorType: 'f32' }))",
     },
     right: {
-      call: "explainKernels(new GemmArguments({ A: device.empty('f16', [64, 33], { strides: [40, 1] }), B: device.empty('f16', [33, 48]), out, accumulatorType: 'f32' }))",
+      call:
+        "explainKernels(new GemmArguments({ A: device.empty('f16', [64, 33], { strides: [40, 1] }), B: " +
+        "device.empty('f16', [33, 48]), out, accumulatorType: 'f32' }))",
     },
     word: ({ operand }) => ({
       message: `TMA needs 16-byte aligned rows of \`${operand}\``,
@@ -58,7 +61,8 @@ export const rejections = {
   KTL4515: entry<{ operand: string; rows: number; slices: number }>({
     title: 'multicast slice finer than a swizzle atom',
     explain:
-      'The CTAs of a cluster that need the same tile load a slice of it each and multicast it. A slice is whole groups of 8 rows, the pattern that TMA and the MMA share.',
+      'The CTAs of a cluster that need the same tile load a slice of it each and multicast it. A slice is whole ' +
+      'groups of 8 rows, the pattern that TMA and the MMA share.',
     wrong: {
       ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x32; cluster 8x1 }\n',
     },
@@ -73,7 +77,8 @@ export const rejections = {
   KTL4516: entry<{ operand: string; rows: number; multiple: number }>({
     title: 'tile too narrow for a transposed operand',
     explain:
-      'An operand that is contiguous along m or n is loaded in swizzle spans of 32, 64 or 128 bytes along that axis; 32-bit operands have spans of 128 bytes only.',
+      'An operand that is contiguous along m or n is loaded in swizzle spans of 32, 64 or 128 bytes along that ' +
+      'axis; 32-bit operands have spans of 128 bytes only.',
     wrong: {
       ktl: 'kernel g(A: tf32[m, k], B: tf32[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { mma 2cta; tile 128x32; cluster 2x1 }\n',
     },
@@ -89,10 +94,14 @@ export const rejections = {
     title: 'several products cannot be transposed',
     explain: '`operands ba` exchanges A and B. Products that share A would share B then, which no kernel does.',
     wrong: {
-      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) }\nschedule g on sm_100 { tile 128x32; operands ba }\n',
+      ktl:
+        'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) }\n' +
+        'schedule g on sm_100 { tile 128x32; operands ba }\n',
     },
     right: {
-      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) }\nschedule g on sm_100 { tile 128x32; operands ab }\n',
+      ktl:
+        'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) }\n' +
+        'schedule g on sm_100 { tile 128x32; operands ab }\n',
     },
     word: ({ products }) => ({
       message: `the ${products} products of this kernel share A and cannot be transposed`,
@@ -104,10 +113,14 @@ export const rejections = {
     explain:
       'Integer tensor cores exist on sm_100a only. On sm_103a integer GEMMs run by mma.sync, with less throughput.',
     wrong: {
-      call: "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_103a' })",
+      call:
+        "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: " +
+        "device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_103a' })",
     },
     right: {
-      call: "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_100a' })",
+      call:
+        "explainKernels(new GemmArguments({ A: device.empty('i8', [64, 64]), B: device.empty('i8', [64, 64]), out: " +
+        "device.empty('i32', [64, 64]), accumulatorType: 'i32' }), { cc: 'sm_100a' })",
     },
     word: ({ a, b, target }) => ({
       message: `${target} has no tensor cores for ${a} x ${b}`,
@@ -118,10 +131,14 @@ export const rejections = {
     title: 'accumulators exceed tensor memory',
     explain: 'Every product of a kernel has an accumulator of n columns in tensor memory, which has 512.',
     wrong: {
-      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k], E: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) * sum[k](A * E) }\nschedule g on sm_100 { tile 128x256 }\n',
+      ktl:
+        'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k], E: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) * sum[k](A * E) }\n' +
+        'schedule g on sm_100 { tile 128x256 }\n',
     },
     right: {
-      ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k], E: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) * sum[k](A * E) }\nschedule g on sm_100 { tile 128x128 }\n',
+      ktl:
+        'kernel g(A: bf16[m, k], B: bf16[n, k], C: bf16[n, k], E: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) * sum[k](A * C) * sum[k](A * E) }\n' +
+        'schedule g on sm_100 { tile 128x128 }\n',
     },
     word: ({ columns, limit }) => ({
       message: `the accumulators need ${columns} columns of tensor memory, there are ${limit}`,
@@ -161,17 +178,24 @@ export const rejections = {
     title: 'f16 accumulators of a split k',
     explain: 'Sums over parts of k are added in f32 or i32. Accumulators of f16 are not split.',
     wrong: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { acc: f16 = sum[k](A * B)\n D = acc }\nschedule g on sm_90 { tile 128x64; splits 2; reassociate }\n',
+      ktl:
+        'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { acc: f16 = sum[k](A * B)\n' +
+        ' D = acc }\n' +
+        'schedule g on sm_90 { tile 128x64; splits 2; reassociate }\n',
     },
     right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { acc: f32 = sum[k](A * B)\n D = acc }\nschedule g on sm_90 { tile 128x64; splits 2; reassociate }\n',
+      ktl:
+        'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { acc: f32 = sum[k](A * B)\n' +
+        ' D = acc }\n' +
+        'schedule g on sm_90 { tile 128x64; splits 2; reassociate }\n',
     },
     word: () => ({ message: 'accumulators of f16 cannot be split along k', help: 'accumulate in f32' }),
   }),
   KTL4523: entry<{ operand: string }>({
     title: 'operand that warps transpose, in a cluster',
     explain:
-      'wgmma reads 8- and 32-bit operands only as they lie along k. Others are transposed by warps on their way to shared memory, which a cluster does not share.',
+      'wgmma reads 8- and 32-bit operands only as they lie along k. Others are transposed by warps on their way ' +
+      'to shared memory, which a cluster does not share.',
     wrong: {
       ktl: 'kernel g(A: tf32[k, m], B: tf32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 128x128; cluster 2x1 }\n',
     },
@@ -186,7 +210,8 @@ export const rejections = {
   KTL4530: entry<{ m: number; n: number; products: number }>({
     title: 'tile that warps cannot divide',
     explain:
-      'On sm_80 a tile is divided among up to 8 warps, each of which has its accumulators and the operands of two steps in registers: that is a part of 64 x 64 of f32. Parts are multiples of 16 rows and 16 columns.',
+      'On sm_80 a tile is divided among up to 8 warps, each of which has its accumulators and the operands of ' +
+      'two steps in registers: that is a part of 64 x 64 of f32. Parts are multiples of 16 rows and 16 columns.',
     wrong: {
       ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 256x256 }\n',
     },

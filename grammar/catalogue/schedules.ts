@@ -33,7 +33,7 @@ export const schedules = {
   }),
   KTL3003: entry<{ kernel: string; candidates: readonly string[] }>({
     title: 'schedule of an unknown kernel',
-    explain: 'A schedule names a kernel of the same file.',
+    explain: 'A schedule names one or more kernels of the same file.',
     wrong: { ktl: schedule('g on sm_100', 'tile 128x64') },
     right: { ktl: schedule('f on sm_100', 'tile 128x64') },
     word: ({ kernel, candidates }, at) => ({
@@ -45,7 +45,9 @@ export const schedules = {
   KTL3004: entry<{ key: string; value: string; expected: string; candidates?: readonly string[] }>({
     title: 'value that the schedule entry does not take',
     explain:
-      '`mma` takes `1cta` or `2cta`, `tile` shapes such as `128x64`, `cluster` shapes such as `2x1`, `fallback` `none` or such a shape, `scheduler` `static` or `clc`, `operands` `ab` or `ba`, `stages` a number; all of them take `auto`.',
+      '`mma` takes `1cta` or `2cta`, `tile` shapes such as `128x64`, `cluster` shapes such as `2x1`, `fallback` ' +
+      '`none` or such a shape, `scheduler` `static` or `clc`, `operands` `ab` or `ba`, `stages` a number; all of ' +
+      'them take `auto`.',
     wrong: { ktl: on('scheduler dynamic') },
     right: { ktl: on('scheduler clc') },
     word: ({ key, value, expected, candidates }, at) => ({
@@ -127,13 +129,29 @@ export const schedules = {
   KTL3011: entry<{ target: string; why: string }>({
     title: 'schedule without a design',
     explain:
-      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows `mma 1cta`, `2cta` an even cluster, and a fallback cluster divides a larger cluster evenly; k is split by `cooperative` warpgroups in `cluster 1x1`, with `reassociate`.',
+      'No combination of the alternatives is consistent: a tile with 256 rows needs `mma 2cta`, one with 64 rows ' +
+      '`mma 1cta`, `2cta` an even cluster, and a fallback cluster divides a larger cluster evenly; k is split by ' +
+      '`cooperative` warpgroups in `cluster 1x1`, with `reassociate`.',
     wrong: { ktl: on('mma 1cta; tile 256x128') },
     right: { ktl: on('mma 2cta; tile 256x128') },
     word: ({ target, why }) => ({
       message: `no combination of these entries is a design for ${code(target)}`,
       label: 'no design',
       notes: [why],
+    }),
+  }),
+  KTL3012: entry<{ kernel: string; previous: Span; after: number }>({
+    title: 'kernel named twice in a schedule',
+    explain: 'A schedule may name several kernels, each once; a second copy has no effect.',
+    severity: 'warning',
+    wrong: { ktl: schedule('f, f on sm_100', 'tile 128x64') },
+    right: { ktl: schedule('f on sm_100', 'tile 128x64') },
+    word: ({ kernel, previous, after }, { span }) => ({
+      message: `the schedule names the kernel ${code(kernel)} twice`,
+      label: 'again',
+      labels: [{ span: previous, text: 'first named here' }],
+      help: 'remove the second one',
+      ...(span && { fix: { description: 'remove it', span: { start: after, end: span.end }, replacement: '' } }),
     }),
   }),
 }

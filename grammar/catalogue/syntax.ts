@@ -20,7 +20,8 @@ export const syntax = {
   KTL1001: entry<{ text: string; hint?: string }>({
     title: 'character that is not part of the language',
     explain:
-      'ktl is written in ASCII: names, numbers, operators and brackets. Anything else may stand in comments only, which begin with `//` (in epilogue strings also with `#`).',
+      'ktl is written in ASCII: names, numbers, operators and brackets. Anything else may stand in comments ' +
+      'only, which begin with `//` (in epilogue strings also with `#`).',
     wrong: { ktl: kernel('D = A @ B') },
     right: { ktl: kernel('D = A * B') },
     word: ({ text, hint }) => ({ message: `unexpected ${text}`, label: 'not part of the language', help: hint }),
@@ -89,7 +90,9 @@ export const syntax = {
   KTL1007: entry<{ operator: string }>({
     title: 'line that ends with an operator',
     explain:
-      'A newline ends a statement unless the next line begins with a binary operator, `|`, `->`, `,` or a closing bracket. Begin the next line with the operator, or put the expression in parentheses, where newlines are blanks.',
+      'A newline ends a statement unless the next line begins with a binary operator, `|`, `->`, `,` or a ' +
+      'closing bracket. Begin the next line with the operator, or put the expression in parentheses, where ' +
+      'newlines are blanks.',
     wrong: { ktl: kernel('D = A +\n  B') },
     right: { ktl: kernel('D = A\n  + B') },
     word: ({ operator }) => ({
@@ -124,7 +127,8 @@ export const syntax = {
   KTL1010: entry<{ owner: 'kernel' | 'epilogue' | 'string' }>({
     title: 'expression that is not assigned',
     explain:
-      'In kernels and declared epilogues every statement is an equation, `name = expression`. Only the last statement of an epilogue string may be a bare expression: it is the output.',
+      'In kernels and declared epilogues every statement is an equation, `name = expression`. Only the last ' +
+      'statement of an epilogue string may be a bare expression: it is the output.',
     wrong: { ktl: kernel('A + B') },
     right: { ktl: kernel('D = A + B') },
     word: ({ owner }) => ({

@@ -103,7 +103,8 @@ export const types = {
   KTL2208: entry<{ op: string; left: string; right: string }>({
     title: 'signed and unsigned integers together',
     explain:
-      'Arithmetic mixes float types freely (it computes in f32, or f64) and takes integers beside floats as floats, but i32 and u32 have no common type: one of them needs a cast.',
+      'Arithmetic mixes float types freely (it computes in f32, or f64) and takes integers beside floats as ' +
+      'floats, but i32 and u32 have no common type: one of them needs a cast.',
     wrong: { ktl: 'kernel f(A: i32[m], B: u32[m]) -> D: i32[m] { D = A + B }\n' },
     right: { ktl: 'kernel f(A: i32[m], B: u32[m]) -> D: i32[m] { D = A + i32(B) }\n' },
     word: ({ op, left, right }) => ({
@@ -202,7 +203,8 @@ export const types = {
   KTL2218: entry<{ reason: string; help: string }>({
     title: 'illegal ragged axis',
     explain:
-      '`D: T[t, n] ragged t by off as g`: the rows t of all groups lie one after another, the i32 operand `off: i32[g]` holds where each group ends, and the operands of a group are chosen by axis g.',
+      '`D: T[t, n] ragged t by off as g`: the rows t of all groups lie one after another, the i32 operand `off: ' +
+      'i32[g]` holds where each group ends, and the operands of a group are chosen by axis g.',
     wrong: {
       ktl: 'kernel f(A: bf16[t, k], B: bf16[g, k, n], off: f32[g]) -> D: bf16[t, n] ragged t by off as g { D = sum[k](A * B) }\n',
     },

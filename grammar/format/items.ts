@@ -17,7 +17,7 @@ import { printEpilogueParam, printOperandTail, printScheduleValue, printTensorTy
 import { block, joinLines, linesOf, list } from './sequences.ts'
 import { behind, commentText, Trivia } from './trivia.ts'
 
-const { fill, group, hardline, indent, line } = builders
+const { fill, group, hardline, indent, join, line } = builders
 
 /** Longer results take a line for each output. */
 const LONG_RESULT = 80
@@ -113,10 +113,12 @@ function declaredEpilogueDoc(epilogue: EpilogueDecl, trivia: Trivia): Doc {
   return block(head, body, at, trivia, (statement) => statementDoc(statement, trivia))
 }
 
-function scheduleDoc({ kernel, target, entries, span }: ScheduleDecl, trivia: Trivia): Doc {
+/** Names that are too many for a line have one each. */
+function scheduleDoc({ kernels, target, entries, span }: ScheduleDecl, trivia: Trivia): Doc {
   trivia.hoistBefore(target.span.end)
   const at = bodyOf(target.span.end, entries, span.end, trivia)
-  const head = `schedule ${kernel.text} on ${target.text}`
+  const names = kernels.map((name) => name.text)
+  const head = group(['schedule ', indent(indent(join([',', line], names))), ` on ${target.text}`])
   return block(head, entries, at, trivia, (entry) => entryDoc(entry, trivia))
 }
 

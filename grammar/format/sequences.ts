@@ -127,10 +127,11 @@ export function block<N extends Spanned & { readonly doc?: string | null }>(
   const opening = behind(trivia.trailing(first?.span.start ?? end))
   const lines = linesOf(nodes, end, trivia, print)
   if (lines.length === 0) return [head, ' {', opening, opening === '' ? '' : hardline, '}']
-  const oneLine = nodes.length === 1 && trivia.text !== null && !trivia.lineBreakBetween(open, docStart(first!, trivia.text))
+  const oneLine =
+    nodes.length === 1 && trivia.text !== null && !trivia.lineBreakBetween(open, docStart(first!, trivia.text))
   const body = [line, joinLines(lines, trivia)]
   return group([head, ' {', opening, indent(body), line, '}'], { shouldBreak: !oneLine })
-} // prettier-ignore
+}
 
 function docLines(doc: string | null): Doc {
   if (doc === null) return ''

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { KtlError } from '../../grammar/diagnostics.ts'
+import type { KtlError } from '../../grammar/diagnostics.ts'
 import { renderDiagnostics } from '../../grammar/render.ts'
 import { bindKernel } from '../../compiler/bind.ts'
 import { inspectEpilogue, resolveEpilogueAxes, type EpilogueBinding } from '../../compiler/epilogue.ts'
 import { printTensorProgram } from '../../compiler/ir/print_tensor.ts'
 import { verifyTensorProgram } from '../../compiler/ir/verify_tensor.ts'
 import { dedent } from '../grammar/expect.ts'
-import { checked, epilogue, family, GEMM, scalar, tensor } from './helpers.ts'
+import { checked, codeOf, epilogue, family, GEMM, scalar, tensor } from './helpers.ts'
 
 const gemm = family(GEMM)
 const types = { T: 'f16', O: 'f32' } as const
@@ -14,15 +14,6 @@ const bind = (text: string, bindings: Record<string, EpilogueBinding> = {}) => {
   const program = bindKernel(gemm, { types }, epilogue(text, bindings))
   verifyTensorProgram(program)
   return program
-}
-const codeOf = (act: () => unknown): string => {
-  try {
-    act()
-  } catch (error) {
-    if (error instanceof KtlError) return error.diagnostics.map((d) => d.code).join(' ')
-    throw error
-  }
-  return 'none'
 }
 
 describe('the three spellings are one thing', () => {

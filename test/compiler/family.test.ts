@@ -46,6 +46,17 @@ test('designs: defaults, and consistent combinations of a schedule', () => {
   expect([...designsOf(schedules, 'simt', 'sm_100a', 4)].map((d) => d.tile)).toEqual([[32, 32], [16, 16]]) // prettier-ignore
 })
 
+test('a schedule of several kernels is one of each', () => {
+  const twice = GEMM + GEMM.replace('kernel gemm', 'kernel other')
+  const designs = (text: string): unknown =>
+    checked(twice + text).kernels.map(({ schedules }) => [...designsOf(schedules, 'simt', 'sm_100a', 2)])
+  const [own, shared] = ['tile 32x32 | 16x16', 'tile 8x8']
+  expect(designs(`schedule gemm on simt { ${own} }\nschedule other, gemm on simt { ${shared} }\n`)).toEqual([
+    [32, 16, 8].map((edge) => ({ kind: 'simt', tile: [edge, edge] })),
+    [{ kind: 'simt', tile: [8, 8] }],
+  ])
+})
+
 test('designs of several schedules join, each once', () => {
   const { schedules } = family(
     GEMM +

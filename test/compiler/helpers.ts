@@ -1,7 +1,7 @@
 /** From text to families, programs and values, for the tests of the compiler. */
 import { parseEpilogue, parseProgram } from '../../grammar/parse.ts'
 import { renderDiagnostics } from '../../grammar/render.ts'
-import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
+import { KtlError, type Diagnostic, type Source } from '../../grammar/diagnostics.ts'
 import { checkProgram, type CheckedProgram } from '../../compiler/check/program.ts'
 import { bindKernel, type Binding } from '../../compiler/bind.ts'
 import type { BoundEpilogue, EpilogueBinding } from '../../compiler/epilogue.ts'
@@ -50,3 +50,14 @@ export const tensor = (dtype: 'f32' | 'f16' | 'bf16', ...axes: string[]): Epilog
 export const GEMM =
   'kernel gemm<T: f16 | bf16, O: f16 | bf16 | f32>(A: T[l?, m, k] | T[l?, k, m], B: T[l?, k, n] | T[l?, n, k]) -> D: O[l?, m, n] | O[l?, n, m] {\n' +
   '  acc: f32 = sum[k](A * B)\n  D = epilogue(acc)\n}\n'
+
+/** The codes of the diagnostics that `act` throws; `none` when it throws nothing. */
+export function codeOf(act: () => unknown): string {
+  try {
+    act()
+  } catch (error) {
+    if (error instanceof KtlError) return error.diagnostics.map((d) => d.code).join(' ')
+    throw error
+  }
+  return 'none'
+}

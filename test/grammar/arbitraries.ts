@@ -223,7 +223,7 @@ const scheduleValue: Arbitrary<ScheduleValue> = fc.oneof(
 )
 const schedule: Arbitrary<ScheduleDecl> = fc.record({
   kind: fc.constant('schedule' as const),
-  kernel: name,
+  kernels: fc.array(name, { minLength: 1, maxLength: 3 }),
   target: name,
   doc,
   entries: fc.array(

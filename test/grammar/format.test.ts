@@ -203,6 +203,10 @@ describe('layout', () => {
       'schedule f on sm_100 {\n tile 64x32 | 64x64\n|128x32|128x64\nstages auto }',
       'schedule f on sm_100 {\n  tile 64x32 | 64x64\n    | 128x32 | 128x64\n  stages auto\n}',
     ],
+    'kernels of a schedule that are too many for a line': [
+      'schedule the_first_of_many_kernels, // first\n  the_second_of_many_kernels, the_third_of_many_kernels, the_fourth_of_many_kernels on sm_100 { tile 64x32 }',
+      '// first\nschedule the_first_of_many_kernels,\n    the_second_of_many_kernels,\n    the_third_of_many_kernels,\n    the_fourth_of_many_kernels on sm_100 {\n  tile 64x32\n}',
+    ],
     'long lines break': [
       `
       kernel gemm<T: f16 | bf16, O: f16 | bf16 | f32>(A: T[l?, m, k] | T[l?, k, m], B: T[l?, k, n] | T[l?, n, k]) -> D: O[l?, m, n] | O[l?, n, m] {

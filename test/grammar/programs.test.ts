@@ -139,6 +139,7 @@ describe('programs', () => {
     ['epilogue e(acc, bias[n], s: f32[m], t: f16 = .5) -> D { return acc * s + bias * t }', 'epilogue e(acc, bias[n], s: f32[m], t: f16 = .5) -> D {\n  return acc * s + bias * t\n}'],
     ['epilogue e(acc) -> (D, F) { F = acc; return (relu(F), F) }', 'epilogue e(acc) -> (D, F) {\n  F = acc\n  return relu(F), F\n}'],
     ['schedule f on sm_100a { cluster 2x1x1\n | 4x1x1 | auto\nreassociate; stages 3 | 4 }', 'schedule f on sm_100a {\n  cluster 2x1x1 | 4x1x1 | auto\n  reassociate\n  stages 3 | 4\n}'],
+    ['schedule f,g\n,h on simt { tile 4x4 }', 'schedule f, g, h on simt {\n  tile 4x4\n}'],
     ['/// Notes on it.\nschedule f on simt {}', '/// Notes on it.\nschedule f on simt {}'],
   ] // prettier-ignore
   test.each(canonical)('%s', (input, expected) => {

@@ -161,7 +161,20 @@ test.each(orders)('remote loads, stores and atomics, %s', async (_, order) => {
     const got = gpu.read(out, n * 32, Uint32Array)
     for (const r of range(n)) {
       const from = (r + n - 1) % n
-      const expected = [100 + from, 0, 200 + from, 300 + from, (7 + from) << 8, 400 + from, 9 + from, (31 * 32) / 2, 0xffffffff, 32 * n, 100 + r, 1] // prettier-ignore
+      const expected = [
+        100 + from,
+        0,
+        200 + from,
+        300 + from,
+        (7 + from) << 8,
+        400 + from,
+        9 + from,
+        (31 * 32) / 2,
+        0xffffffff,
+        32 * n,
+        100 + r,
+        1,
+      ]
       expect([n, r, ...got.slice(r * 32, r * 32 + 12)]).toEqual([n, r, ...expected])
     }
   }

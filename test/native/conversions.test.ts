@@ -10,7 +10,11 @@ type Mode = 'n' | 'z' | 'm' | 'p'
 type Integer = 'u8' | 's8' | 'u16' | 's16' | 'u32' | 's32' | 'u64' | 's64'
 
 const range = (n: number) => Array.from({ length: n }, (_, i) => i)
-const SPECIAL32 = [0, 0x80000000, 1, 0x80000001, 0x7fffff, 0x800000, 0x3f800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001, 0x7fc00000, 0xffffffff, 0x47800000, 0x43e80000, 0x4f000000, 0xcf000000, 0x4f800000, 0x5f000000, 0x5f800000, 0x7e800000, 0x7f000001, 0x7f400000] // prettier-ignore
+const SPECIAL32 = [
+  0, 0x80000000, 1, 0x80000001, 0x7fffff, 0x800000, 0x3f800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7f800001,
+  0x7fc00000, 0xffffffff, 0x47800000, 0x43e80000, 0x4f000000, 0xcf000000, 0x4f800000, 0x5f000000, 0x5f800000,
+  0x7e800000, 0x7f000001, 0x7f400000,
+]
 /** Every sign, exponent and upper mantissa with varying lower bits; ties of all narrower formats; specials. */
 const F32 = Uint32Array.from([
   ...SPECIAL32,
@@ -20,11 +24,23 @@ const F32 = Uint32Array.from([
 const ALL16 = Uint16Array.from(range(65536))
 const F64 = new BigUint64Array(
   Float64Array.from([
-    0, -0, NaN, Infinity, -Infinity, 5e-324, Number.MAX_VALUE, 2 ** 63, -(2 ** 63), 2 ** 64, 2 ** 31 - 0.5, -(2 ** 31) - 0.5, 2 ** 32 - 1,
-    ...range(8192).map((i) => ((i % 2 ? -1 : 1) * (1 + i / 8192 + i * 2 ** -40)) * 2 ** ((i * 37) % 300 - 160)),
+    0,
+    -0,
+    NaN,
+    Infinity,
+    -Infinity,
+    5e-324,
+    Number.MAX_VALUE,
+    2 ** 63,
+    -(2 ** 63),
+    2 ** 64,
+    2 ** 31 - 0.5,
+    -(2 ** 31) - 0.5,
+    2 ** 32 - 1,
+    ...range(8192).map((i) => (i % 2 ? -1 : 1) * (1 + i / 8192 + i * 2 ** -40) * 2 ** (((i * 37) % 300) - 160)),
     ...range(2048).map((i) => (i - 1024) / 2),
   ]).buffer,
-) // prettier-ignore
+)
 
 // --- the reference
 
@@ -103,15 +119,25 @@ const SOURCES: Record<string, { words: BigUint64Array; dtype: DTypeName; lanes: 
   f64: { words: F64, dtype: 'f64', lanes: 1, bits: 64 },
   f16: { words: wordsOf(ALL16), dtype: 'f16', lanes: 1, bits: 16 },
   bf16: { words: wordsOf(ALL16), dtype: 'bf16', lanes: 1, bits: 16 },
-  f16x2: { words: wordsOf(range(65536).map((i) => i + ((i * 40503) & 0xffff) * 65536)), dtype: 'f16', lanes: 2, bits: 16 },
-  bf16x2: { words: wordsOf(range(65536).map((i) => i + ((i * 40503) & 0xffff) * 65536)), dtype: 'bf16', lanes: 2, bits: 16 },
+  f16x2: {
+    words: wordsOf(range(65536).map((i) => i + ((i * 40503) & 0xffff) * 65536)),
+    dtype: 'f16',
+    lanes: 2,
+    bits: 16,
+  },
+  bf16x2: {
+    words: wordsOf(range(65536).map((i) => i + ((i * 40503) & 0xffff) * 65536)),
+    dtype: 'bf16',
+    lanes: 2,
+    bits: 16,
+  },
   e4m3x2: { words: wordsOf(ALL16), dtype: 'e4m3', lanes: 2, bits: 8 },
   e5m2x2: { words: wordsOf(ALL16), dtype: 'e5m2', lanes: 2, bits: 8 },
   e3m2x2: { words: wordsOf(range(4096).map((i) => (i & 63) | ((i >> 6) << 8))), dtype: 'e3m2', lanes: 2, bits: 8 },
   e2m3x2: { words: wordsOf(range(4096).map((i) => (i & 63) | ((i >> 6) << 8))), dtype: 'e2m3', lanes: 2, bits: 8 },
   e2m1x2: { words: wordsOf(range(256)), dtype: 'e2m1', lanes: 2, bits: 4 },
   ue8m0x2: { words: wordsOf(ALL16), dtype: 'ue8m0', lanes: 2, bits: 8 },
-} // prettier-ignore
+}
 
 const TYPE = /^(f64|f32|(f16|bf16|e4m3|e5m2|e3m2|e2m3|e2m1|ue8m0)(x2)?)$/
 const INTEGER = /^[us](8|16|32|64)$/
@@ -123,22 +149,53 @@ const ints = ['u8', 's8', 'u16', 's16', 'u32', 's32', 'u64', 's64']
 
 /** Every form is one that ptxas accepts for sm_100a. */
 const FORMS = [
-  ...narrow('f16', ['f32'], ['.rn', '.rz', '.rm', '.rp', '.rn.relu', '.rz.relu', '.rn.satfinite', '.rz.satfinite', '.rn.relu.satfinite', '.rn.sat', '.rn.ftz']),
+  ...narrow(
+    'f16',
+    ['f32'],
+    [
+      '.rn',
+      '.rz',
+      '.rm',
+      '.rp',
+      '.rn.relu',
+      '.rz.relu',
+      '.rn.satfinite',
+      '.rz.satfinite',
+      '.rn.relu.satfinite',
+      '.rn.sat',
+      '.rn.ftz',
+    ],
+  ),
   ...narrow('bf16', ['f32'], ['.rn', '.rz', '.rn.relu', '.rz.relu', '.rn.satfinite', '.rz.relu.satfinite']),
-  ...['f16x2', 'bf16x2'].flatMap((to) => narrow(to, ['f32'], ['.rn', '.rz', '.rn.relu', '.rz.relu', '.rn.satfinite', '.rz.relu.satfinite'])),
+  ...['f16x2', 'bf16x2'].flatMap((to) =>
+    narrow(to, ['f32'], ['.rn', '.rz', '.rn.relu', '.rz.relu', '.rn.satfinite', '.rz.relu.satfinite']),
+  ),
   ...['e4m3x2', 'e5m2x2'].flatMap((to) => narrow(to, ['f32', 'f16x2'], ['.rn.satfinite', '.rn.satfinite.relu'])),
   ...['e3m2x2', 'e2m3x2', 'e2m1x2'].flatMap((to) => narrow(to, ['f32'], ['.rn.satfinite', '.rn.satfinite.relu'])),
   ...narrow('ue8m0x2', ['f32', 'bf16x2'], ['.rp.satfinite', '.rz.satfinite']),
   ...narrow('f16x2', ['e4m3x2', 'e5m2x2', 'e3m2x2', 'e2m3x2', 'e2m1x2'], ['.rn', '.rn.relu']),
   'cvt.rn.bf16x2.ue8m0x2',
-  ...['f32.f16', 'f32.bf16', 'f64.f16', 'f64.f32', 'f32.ftz.f16', 'ftz.f64.f32', 'sat.f32.f16', 'sat.f32.f32'].map((f) => `cvt.${f}`),
+  ...['f32.f16', 'f32.bf16', 'f64.f16', 'f64.f32', 'f32.ftz.f16', 'ftz.f64.f32', 'sat.f32.f16', 'sat.f32.f32'].map(
+    (f) => `cvt.${f}`,
+  ),
   ...modes('rn rz rm rp', (m) => `cvt.${m}.f32.f64`),
   ...modes('rn rz rm rp', (m) => `cvt.${m}.f16.f64`),
-  'cvt.rn.ftz.f32.f64', 'cvt.rn.sat.f32.f64',
-  ...['f16', 'f32', 'f64', 'ftz.f32'].flatMap((t) => modes('rni rzi rmi rpi', (m) => `cvt.${m}.${t}.${t.replace('ftz.', '')}`)),
-  ...ints.flatMap((to) => ['f16', 'f32', 'f64', 'bf16'].flatMap((from) => modes(from === 'f32' ? 'rni rzi rmi rpi' : 'rni rzi', (m) => `cvt.${m}.${to}.${from}`))).filter((form) => !/8.bf16$/.test(form)),
-  'cvt.rzi.ftz.s32.f32', 'cvt.rpi.ftz.u32.f32', 'cvt.rzi.sat.s16.f32',
-] // prettier-ignore
+  'cvt.rn.ftz.f32.f64',
+  'cvt.rn.sat.f32.f64',
+  ...['f16', 'f32', 'f64', 'ftz.f32'].flatMap((t) =>
+    modes('rni rzi rmi rpi', (m) => `cvt.${m}.${t}.${t.replace('ftz.', '')}`),
+  ),
+  ...ints
+    .flatMap((to) =>
+      ['f16', 'f32', 'f64', 'bf16'].flatMap((from) =>
+        modes(from === 'f32' ? 'rni rzi rmi rpi' : 'rni rzi', (m) => `cvt.${m}.${to}.${from}`),
+      ),
+    )
+    .filter((form) => !/8.bf16$/.test(form)),
+  'cvt.rzi.ftz.s32.f32',
+  'cvt.rpi.ftz.u32.f32',
+  'cvt.rzi.sat.s16.f32',
+]
 
 interface Form {
   readonly to: string
@@ -212,10 +269,35 @@ function expectedOf(form: Form, b: BigUint64Array): bigint[] {
 
 // --- integers
 
-const INTEGERS = BigUint64Array.from([
-  ...[0n, 1n, -1n, 127n, 128n, 255n, 256n, -128n, -129n, 32767n, 32768n, 65535n, 65536n, 2n ** 31n, -(2n ** 31n) - 1n, 2n ** 32n, 2n ** 63n, 2n ** 24n + 1n, 2n ** 53n + 1n, 2n ** 63n + 2n ** 39n, 65520n],
-  ...range(2000).map((i) => (BigInt(i + 1) * 0x9e3779b97f4a7c15n) >> BigInt(i % 60)),
-], (x) => BigInt.asUintN(64, x)) // prettier-ignore
+const INTEGERS = BigUint64Array.from(
+  [
+    ...[
+      0n,
+      1n,
+      -1n,
+      127n,
+      128n,
+      255n,
+      256n,
+      -128n,
+      -129n,
+      32767n,
+      32768n,
+      65535n,
+      65536n,
+      2n ** 31n,
+      -(2n ** 31n) - 1n,
+      2n ** 32n,
+      2n ** 63n,
+      2n ** 24n + 1n,
+      2n ** 53n + 1n,
+      2n ** 63n + 2n ** 39n,
+      65520n,
+    ],
+    ...range(2000).map((i) => (BigInt(i + 1) * 0x9e3779b97f4a7c15n) >> BigInt(i % 60)),
+  ],
+  (x) => BigInt.asUintN(64, x),
+)
 const valueOf = (type: string, word: bigint): bigint =>
   type[0] === 's' ? BigInt.asIntN(bitsOf(type as Integer), word) : BigInt.asUintN(bitsOf(type as Integer), word)
 const extended = (type: string, value: bigint, width: number): bigint => BigInt.asUintN(width, valueOf(type, value))
@@ -315,7 +397,11 @@ const probes = new ProbeDevice([
 const reversedF32 = wordsOf(F32.slice().reverse())
 /** f32 and f64 NaN of any payload count as equal. */
 const canonical = (type: string, x: bigint): bigint =>
-  type === 'f32' && (x & 0x7fffffffn) > 0x7f800000n ? 0x7fffffffn : type === 'f64' && (x & (2n ** 63n - 1n)) > 0x7ffn << 52n ? 0x7fffn << 48n : x // prettier-ignore
+  type === 'f32' && (x & 0x7fffffffn) > 0x7f800000n
+    ? 0x7fffffffn
+    : type === 'f64' && (x & (2n ** 63n - 1n)) > 0x7ffn << 52n
+      ? 0x7fffn << 48n
+      : x
 
 test.each(FORMS.map((form, i) => [form, i] as const))('%s', async (name, index) => {
   const form = parseForm(name)

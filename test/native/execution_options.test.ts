@@ -61,7 +61,9 @@ async function sum(on: Device, options: ExecutionOptions = {}): Promise<number> 
     on.tensor('f16', [16], [4096, 0.5, 0.25, sign * 4096, ...new Array<number>(12).fill(0)])
   const out = on.empty('f32', [8, 128])
   const loaded = on === device ? module : await on.compileCuda(source)
-  const { findings } = await loaded.function('dot').launch({ grid: 1, block: 128, params: [word(1), word(-1), { f32: 1 }, out], ...options }) // prettier-ignore
+  const { findings } = await loaded
+    .function('dot')
+    .launch({ grid: 1, block: 128, params: [word(1), word(-1), { f32: 1 }, out], ...options })
   expect(findings).toEqual([])
   return (await out.toArray())[0]!
 }

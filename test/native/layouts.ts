@@ -9,7 +9,9 @@ DEV void dump(u32 tm, u32* out, int columns) { int t = threadIdx.x; for (int c =
 export type Swizzle = 'none' | '32B' | '64B' | '128B' | '128B32'
 const CODES: Record<Swizzle, number> = { none: 0, '128B32': 1, '128B': 2, '64B': 4, '32B': 6 }
 const SPAN: Record<Swizzle, number> = { none: 16, '32B': 32, '64B': 64, '128B': 128, '128B32': 128 }
-export const swizzled = (swizzle: Swizzle, a: number) => a ^ (swizzle === '128B32' ? (a & 0x180) >> 2 : (a & { none: 0, '32B': 0x80, '64B': 0x180, '128B': 0x380 }[swizzle]) >> 3) // prettier-ignore
+export const swizzled = (swizzle: Swizzle, a: number) =>
+  a ^
+  (swizzle === '128B32' ? (a & 0x180) >> 2 : (a & { none: 0, '32B': 0x80, '64B': 0x180, '128B': 0x380 }[swizzle]) >> 3)
 export interface Layout {
   readonly swizzle: Swizzle
   readonly mnMajor: boolean

@@ -27,11 +27,17 @@ const registers = ({ k, a, d }: Mma) => {
   return { a: words(16), b: words(8), d: d === 'f16' ? 2 : 4 }
 }
 /** Rows and depth of mma.sync on f64; matrices lie row by row (B column by column) in memory. */
-const F64 = [[8, 4], [16, 4], [16, 8], [16, 16]] as const // prettier-ignore
+const F64 = [
+  [8, 4],
+  [16, 4],
+  [16, 8],
+  [16, 16],
+] as const
 function f64Kernel([m, k]: readonly [number, number], index: number): string {
   const [ac, bc, cc] = [(m * k) / 32, k / 4, m / 4]
   const regs = (from: number, n: number) => `{${Array.from({ length: n }, (_, i) => `%${from + i}`).join(', ')}}`
-  const operands = (x: string, n: number, how: string) => Array.from({ length: n }, (_, i) => `"${how}"(${x}[${i}])`).join(', ') // prettier-ignore
+  const operands = (x: string, n: number, how: string) =>
+    Array.from({ length: n }, (_, i) => `"${how}"(${x}[${i}])`).join(', ')
   return `
 extern "C" __global__ void f64_${index}(double* out, const double* A, const double* B, const double* C) {
   int g = threadIdx.x / 4, q = threadIdx.x % 4; double a[${ac}], b[${bc}], c[${cc}];
@@ -44,10 +50,13 @@ extern "C" __global__ void f64_${index}(double* out, const double* A, const doub
 }
 function mmaKernel(mma: Mma, index: number): string {
   const n = registers(mma)
-  const group = (count: number, first: number) => `{${range(count).map((i) => `%${first + i}`).join(', ')}}` // prettier-ignore
+  const group = (count: number, first: number) =>
+    `{${range(count)
+      .map((i) => `%${first + i}`)
+      .join(', ')}}`
   const operands = `${group(n.d, 0)}, ${group(n.a, n.d)}, ${group(n.b, n.d + n.a)}, ${group(n.d, 0)}`
   const name = `mma.sync.aligned.m16n8k${mma.k}.row.col${mma.saturate ? '.satfinite' : ''}.${mma.d}.${mma.a}.${mma.b}.${mma.d}`
-  const out = range(n.d).map((i) => `"+r"(d[${i}])`) // prettier-ignore
+  const out = range(n.d).map((i) => `"+r"(d[${i}])`)
   const inputs = [...range(n.a).map((i) => `"r"(a[${i}])`), ...range(n.b).map((i) => `"r"(b[${i}])`)]
   return `
 extern "C" __global__ void mma${index}(u32* out, const u32* A, const u32* B, const u32* C) {
@@ -62,8 +71,13 @@ extern "C" __global__ void mma${index}(u32* out, const u32* A, const u32* B, con
 
 const MOVES = ['', '.trans'].flatMap((trans) => [1, 2, 4].map((count) => ({ trans, count })))
 const moveKernel = ({ trans, count }: (typeof MOVES)[number], index: number) => {
-  const list = `{${range(count).map((i) => `%${i}`).join(', ')}}` // prettier-ignore
-  const each = (mode: string) => range(count).map((i) => `"${mode}"(r[${i}])`).join(', ') // prettier-ignore
+  const list = `{${range(count)
+    .map((i) => `%${i}`)
+    .join(', ')}}`
+  const each = (mode: string) =>
+    range(count)
+      .map((i) => `"${mode}"(r[${i}])`)
+      .join(', ')
   return `
 extern "C" __global__ void load${index}(u32* out, const u32* in, const int* at) {
   __shared__ __align__(16) u32 x[256]; int t = threadIdx.x; u32 r[${count}];
@@ -85,18 +99,31 @@ extern "C" __global__ void store${index}(u32* out, const u32* in, const int* at)
 
 /** Vector atomics of 4 words per thread, by their modifiers and the registers of an element. */
 const VECTORS: [string, number, DTypeName, 'add' | 'min' | 'max'][] = [
-  ['v2.f32.add', 2, 'f32', 'add'], ['v4.f32.add', 4, 'f32', 'add'],
-  ['v2.f16x2.add.noftz', 2, 'f16', 'add'], ['v4.bf16x2.add.noftz', 4, 'bf16', 'add'], ['v4.f16x2.min.noftz', 4, 'f16', 'min'], ['v2.bf16x2.max.noftz', 2, 'bf16', 'max'],
-] // prettier-ignore
+  ['v2.f32.add', 2, 'f32', 'add'],
+  ['v4.f32.add', 4, 'f32', 'add'],
+  ['v2.f16x2.add.noftz', 2, 'f16', 'add'],
+  ['v4.bf16x2.add.noftz', 4, 'bf16', 'add'],
+  ['v4.f16x2.min.noftz', 4, 'f16', 'min'],
+  ['v2.bf16x2.max.noftz', 2, 'bf16', 'max'],
+]
 const vectorKernel = ([form, n]: (typeof VECTORS)[number], index: number) => {
-  const list = (first: number) => `{${range(n).map((i) => `%${first + i}`).join(', ')}}` // prettier-ignore
+  const list = (first: number) =>
+    `{${range(n)
+      .map((i) => `%${first + i}`)
+      .join(', ')}}`
   return `
 extern "C" __global__ void vector${index}(u32* memory, const u32* in, u32* old) {
   int t = threadIdx.x; u32 r[${n}];
-  asm volatile("atom.relaxed.gpu.global.${form} ${list(0)}, [%${n}], ${list(n + 1)};" : ${range(n).map((i) => `"=r"(r[${i}])`).join(', ')} : "l"(memory + t * ${n}), ${range(n).map((i) => `"r"(in[t * ${n} + ${i}])`).join(', ')} : "memory");
+  asm volatile("atom.relaxed.gpu.global.${form} ${list(0)}, [%${n}], ${list(n + 1)};" : ${range(n)
+    .map((i) => `"=r"(r[${i}])`)
+    .join(', ')} : "l"(memory + t * ${n}), ${range(n)
+    .map((i) => `"r"(in[t * ${n} + ${i}])`)
+    .join(', ')} : "memory");
   for (int i = 0; i < ${n}; i++) old[t * ${n} + i] = r[i];
-  asm volatile("red.relaxed.gpu.global.${form} [%0], ${list(1)};" :: "l"(memory + t * ${n}), ${range(n).map((i) => `"r"(in[t * ${n} + ${i}])`).join(', ')} : "memory");
-}` // prettier-ignore
+  asm volatile("red.relaxed.gpu.global.${form} [%0], ${list(1)};" :: "l"(memory + t * ${n}), ${range(n)
+    .map((i) => `"r"(in[t * ${n} + ${i}])`)
+    .join(', ')} : "memory");
+}`
 }
 
 const source = `${prelude}
@@ -138,7 +165,11 @@ function fragments(type: string, rows: number, k: number, values: number[]): Uin
 }
 const nameOf = ({ k, a, b, d, saturate }: Mma) => `m16n8k${k} ${d} ${a} ${b}${saturate ? ' satfinite' : ''}`
 test.each(F64.map((shape, i) => [shape.join('×'), shape, i] as const))('mma.sync f64 %s', async (_, [m, k], index) => {
-  const [a, b, c] = [m * k, 8 * k, m * 8].map((n) => Float64Array.from({ length: n }, () => Math.random() - 0.5)) as [Float64Array, Float64Array, Float64Array] // prettier-ignore
+  const [a, b, c] = [m * k, 8 * k, m * 8].map((n) => Float64Array.from({ length: n }, () => Math.random() - 0.5)) as [
+    Float64Array,
+    Float64Array,
+    Float64Array,
+  ]
   const out = gpu.allocate(m * 64)
   const { findings } = await gpu.run(`f64_${index}`, [out, gpu.upload(a), gpu.upload(b), gpu.upload(c)])
   expect(findings).toEqual([])

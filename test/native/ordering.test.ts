@@ -250,7 +250,12 @@ describe('generic stores read by the async proxy', () => {
   test('clean: bytes that a copy has overwritten', () => expectClean(gpu, 'refill', 0, block, 2))
 
   test.each([
-    ['no fence', 'stage', 1, /this bulk store reads shared memory at 0x\w+ that lane \d+ of warp \d \(ptx line \d+, cuda line \d+\) stored .* needs fence\.proxy\.async/], // prettier-ignore
+    [
+      'no fence',
+      'stage',
+      1,
+      /this bulk store reads shared memory at 0x\w+ that lane \d+ of warp \d \(ptx line \d+, cuda line \d+\) stored .* needs fence\.proxy\.async/,
+    ],
     ['a fence before the stores', 'stage', 2, /without fence\.proxy\.async between/],
     ['a fence of global memory', 'stage', 7, /without fence\.proxy\.async between/],
     ['no fence the last time', 'again', 1, /without fence\.proxy\.async between/],
@@ -258,7 +263,14 @@ describe('generic stores read by the async proxy', () => {
   ])('reported: %s', (_, kernel, bug, text) => expectRace(text, gpu, kernel, bug, block))
 
   test('an mbarrier.init that the async proxy may not see', async () => {
-    await expectRace(/will signal mbarrier 0x\w+, whose mbarrier\.init by warp 0 .* needs fence\.mbarrier_init/, gpu, 'refill', 1, block, 2) // prettier-ignore
+    await expectRace(
+      /will signal mbarrier 0x\w+, whose mbarrier\.init by warp 0 .* needs fence\.mbarrier_init/,
+      gpu,
+      'refill',
+      1,
+      block,
+      2,
+    )
     await expectClean(gpu, 'refill', 2, block, 2)
   })
 
@@ -291,14 +303,34 @@ describe('Tensor Memory', () => {
 
   test.each([
     ['operands without a proxy fence', 'multiply', 1, /an operand of tcgen05\.mma reads shared memory/],
-    ['ld without fence::after_thread_sync', 'multiply', 2, /tcgen05\.ld reads Tensor Memory column 0.* behind the wait for its commit/], // prettier-ignore
-    ['arrive without fence::before_thread_sync', 'multiply', 4, /tcgen05\.mma overwrites Tensor Memory column 0, which warp \d .* loaded.*that warp needs tcgen05\.fence::before_thread_sync/], // prettier-ignore
-    ['mma without fence::after_thread_sync', 'multiply', 5, /tcgen05\.mma overwrites .*this thread needs tcgen05\.fence::after_thread_sync/], // prettier-ignore
+    [
+      'ld without fence::after_thread_sync',
+      'multiply',
+      2,
+      /tcgen05\.ld reads Tensor Memory column 0.* behind the wait for its commit/,
+    ],
+    [
+      'arrive without fence::before_thread_sync',
+      'multiply',
+      4,
+      /tcgen05\.mma overwrites Tensor Memory column 0, which warp \d .* loaded.*that warp needs tcgen05\.fence::before_thread_sync/,
+    ],
+    [
+      'mma without fence::after_thread_sync',
+      'multiply',
+      5,
+      /tcgen05\.mma overwrites .*this thread needs tcgen05\.fence::after_thread_sync/,
+    ],
     ['arrive before wait::ld', 'multiply', 6, /tcgen05\.mma overwrites Tensor Memory column 0/],
     ['init without its fence', 'multiply', 8, /this tcgen05\.commit will signal mbarrier/],
     ['st without wait::st', 'seed', 1, /tcgen05\.mma .*which warp \d .* stored.*that warp needs tcgen05\.wait::st/],
     ['st without fence::before_thread_sync', 'seed', 2, /stored.*that warp needs tcgen05\.fence::before_thread_sync/],
-    ['mma on st without fence::after_thread_sync', 'seed', 3, /stored.*this thread needs tcgen05\.fence::after_thread_sync/], // prettier-ignore
+    [
+      'mma on st without fence::after_thread_sync',
+      'seed',
+      3,
+      /stored.*this thread needs tcgen05\.fence::after_thread_sync/,
+    ],
   ])('reported: %s', (_, kernel, bug, text) => expectRace(text, gpu, kernel, bug, kernel === 'seed' ? seeded : launch))
 })
 

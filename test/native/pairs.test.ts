@@ -179,7 +179,13 @@ type Operands = ReturnType<typeof operands>
 async function product({ m, n, k, a, b }: Operands, bug = 0, launch: Partial<NativeLaunch> = {}) {
   const cluster = m / 128
   const map = (values: Float32Array, rows: number, box: number): Uint8Array =>
-    encodeTensorMap({ type: 'bf16', address: gpu.upload(Uint16Array.from(values, bf16)), dims: [k, rows], box: [64, box], swizzle: '128B' }) // prettier-ignore
+    encodeTensorMap({
+      type: 'bf16',
+      address: gpu.upload(Uint16Array.from(values, bf16)),
+      dims: [k, rows],
+      box: [64, box],
+      swizzle: '128B',
+    })
   const out = gpu.allocate(m * n * 4)
   const params = [out, map(a, m, 128), map(b, n, cluster === 2 ? 32 : 16), k / 64, bug]
   const shape = { ...clusterOf(cluster), block: [192, 1, 1] as const, sharedMemBytes: STAGES * 20480 + 1024 }

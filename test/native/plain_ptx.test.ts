@@ -110,9 +110,13 @@ const permuted = (a: bigint, b: bigint, selectors: number[], signs = false) =>
     return out + (signs && s & 8 ? (byte & 0x80 ? 255 : 0) : byte) * 2 ** (8 * i)
   }, 0)
 const PRMT: Record<string, (s: number) => number[]> = {
-  f4e: (s) => [s, s + 1, s + 2, s + 3], b4e: (s) => [s, s + 7, s + 6, s + 5], rc8: (s) => [s, s, s, s],
-  ecl: (s) => [0, 1, 2, 3].map((i) => Math.max(i, s)), ecr: (s) => [0, 1, 2, 3].map((i) => Math.min(i, s)), rc16: (s) => [0, 1, 0, 1].map((i) => i + 2 * (s & 1)),
-} // prettier-ignore
+  f4e: (s) => [s, s + 1, s + 2, s + 3],
+  b4e: (s) => [s, s + 7, s + 6, s + 5],
+  rc8: (s) => [s, s, s, s],
+  ecl: (s) => [0, 1, 2, 3].map((i) => Math.max(i, s)),
+  ecr: (s) => [0, 1, 2, 3].map((i) => Math.min(i, s)),
+  rc16: (s) => [0, 1, 0, 1].map((i) => i + 2 * (s & 1)),
+}
 const dot =
   (ab: [boolean, boolean], width: 8 | 16, high: number): Reference =>
   (a, b, c) =>
@@ -157,55 +161,163 @@ const pairs16 =
     )
 
 const INTEGERS: Row[] = [
-  ...([['u32', 32, false], ['s32', 32, true], ['u64', 64, false], ['s64', 64, true]] as const).flatMap(([type, bits, isSigned]): Row[] => [
+  ...(
+    [
+      ['u32', 32, false],
+      ['s32', 32, true],
+      ['u64', 64, false],
+      ['s64', 64, true],
+    ] as const
+  ).flatMap(([type, bits, isSigned]): Row[] => [
     [`bfe.${type} %d${bits}, %a${bits}, %b32, %c32;`, bfe(bits, isSigned)],
     [`bfind.${type} %d32, %a${bits};`, findSign(bits, isSigned)],
-    [`bfind.shiftamt.${type} %d32, %a${bits};`, (a) => { const at = findSign(bits, isSigned)(a); return at < 0 ? -1 : bits - 1 - at }],
-    [`sad.${type} %d${bits}, %a${bits}, %b${bits}, %c${bits};`, (a, b, c) => { const [x, y] = isSigned ? [signed(a, bits), signed(b, bits)] : [masked(a, bits), masked(b, bits)]; return masked(c + (x < y ? y - x : x - y), bits) }],
-    [`mul.hi.${type} %d${bits}, %a${bits}, %b${bits};`, (a, b) => masked((isSigned ? signed(a, bits) * signed(b, bits) : masked(a, bits) * masked(b, bits)) >> BigInt(bits), bits)],
-    [`mad.hi.${type} %d${bits}, %a${bits}, %b${bits}, %c${bits};`, (a, b, c) => masked(((isSigned ? signed(a, bits) * signed(b, bits) : masked(a, bits) * masked(b, bits)) >> BigInt(bits)) + c, bits)],
+    [
+      `bfind.shiftamt.${type} %d32, %a${bits};`,
+      (a) => {
+        const at = findSign(bits, isSigned)(a)
+        return at < 0 ? -1 : bits - 1 - at
+      },
+    ],
+    [
+      `sad.${type} %d${bits}, %a${bits}, %b${bits}, %c${bits};`,
+      (a, b, c) => {
+        const [x, y] = isSigned ? [signed(a, bits), signed(b, bits)] : [masked(a, bits), masked(b, bits)]
+        return masked(c + (x < y ? y - x : x - y), bits)
+      },
+    ],
+    [
+      `mul.hi.${type} %d${bits}, %a${bits}, %b${bits};`,
+      (a, b) =>
+        masked(
+          (isSigned ? signed(a, bits) * signed(b, bits) : masked(a, bits) * masked(b, bits)) >> BigInt(bits),
+          bits,
+        ),
+    ],
+    [
+      `mad.hi.${type} %d${bits}, %a${bits}, %b${bits}, %c${bits};`,
+      (a, b, c) =>
+        masked(
+          ((isSigned ? signed(a, bits) * signed(b, bits) : masked(a, bits) * masked(b, bits)) >> BigInt(bits)) + c,
+          bits,
+        ),
+    ],
   ]),
-  ['mad.hi.sat.s32 %d32, %a32, %b32, %c32;', (a, b, c) => clamp32(((signed(a, 32) * signed(b, 32)) >> 32n) + signed(c, 32))],
-  ['bfi.b32 %d32, %a32, %b32, %c32, %t32_0;', bfi(32)], ['bfi.b64 %d64, %a64, %b64, %c32, %t32_0;', bfi(64)],
-  ['prmt.b32 %d32, %a32, %b32, %c32;', (a, b, c) => permuted(a, b, [0, 4, 8, 12].map((s) => (u32(c) >>> s) & 15), true)],
-  ...Object.entries(PRMT).map(([mode, f]): Row => [`prmt.b32.${mode} %d32, %a32, %b32, %c32;`, (a, b, c) => permuted(a, b, f(u32(c) & 3))]),
+  [
+    'mad.hi.sat.s32 %d32, %a32, %b32, %c32;',
+    (a, b, c) => clamp32(((signed(a, 32) * signed(b, 32)) >> 32n) + signed(c, 32)),
+  ],
+  ['bfi.b32 %d32, %a32, %b32, %c32, %t32_0;', bfi(32)],
+  ['bfi.b64 %d64, %a64, %b64, %c32, %t32_0;', bfi(64)],
+  [
+    'prmt.b32 %d32, %a32, %b32, %c32;',
+    (a, b, c) =>
+      permuted(
+        a,
+        b,
+        [0, 4, 8, 12].map((s) => (u32(c) >>> s) & 15),
+        true,
+      ),
+  ],
+  ...Object.entries(PRMT).map(([mode, f]): Row => [
+    `prmt.b32.${mode} %d32, %a32, %b32, %c32;`,
+    (a, b, c) => permuted(a, b, f(u32(c) & 3)),
+  ]),
   ...(['wrap', 'clamp'] as const).flatMap((mode): Row[] => {
-    const n = (c: bigint) => (mode === 'wrap' ? c & 31n : c & 0xffffffffn) > 32n ? 32n : mode === 'wrap' ? c & 31n : c & 0xffffffffn
+    const n = (c: bigint) =>
+      (mode === 'wrap' ? c & 31n : c & 0xffffffffn) > 32n ? 32n : mode === 'wrap' ? c & 31n : c & 0xffffffffn
     const whole = (a: bigint, b: bigint) => ((b & 0xffffffffn) << 32n) | (a & 0xffffffffn)
     return [
       [`shf.l.${mode}.b32 %d32, %a32, %b32, %c32;`, (a, b, c) => masked((whole(a, b) << n(c)) >> 32n)],
       [`shf.r.${mode}.b32 %d32, %a32, %b32, %c32;`, (a, b, c) => masked(whole(a, b) >> n(c))],
-      [`szext.${mode}.u32 %d32, %a32, %b32;`, szext(false, mode === 'wrap')], [`szext.${mode}.s32 %d32, %a32, %b32;`, szext(true, mode === 'wrap')],
+      [`szext.${mode}.u32 %d32, %a32, %b32;`, szext(false, mode === 'wrap')],
+      [`szext.${mode}.s32 %d32, %a32, %b32;`, szext(true, mode === 'wrap')],
       [`bmsk.${mode}.b32 %d32, %a32, %b32;`, bmsk(mode === 'wrap')],
     ]
   }),
   ['fns.b32 %d32, %a32, %t32_0, %c32;', fns],
   ...[0x00, 0x1e, 0x96, 0xca, 0xe8, 0xff].flatMap((lut): Row[] => {
-    const f = (a: bigint, b: bigint, c: bigint) => range(32).reduce((out, i) => out + ((lut >> (((u32(a) >>> i) & 1) * 4 + ((u32(b) >>> i) & 1) * 2 + ((u32(c) >>> i) & 1))) & 1) * 2 ** i, 0)
+    const f = (a: bigint, b: bigint, c: bigint) =>
+      range(32).reduce(
+        (out, i) =>
+          out + ((lut >> (((u32(a) >>> i) & 1) * 4 + ((u32(b) >>> i) & 1) * 2 + ((u32(c) >>> i) & 1))) & 1) * 2 ** i,
+        0,
+      )
     return [
       [`lop3.b32 %d32, %a32, %b32, %c32, ${lut};`, f],
-      [`setp.lt.u32 %q, %a32, %b32; lop3.and.b32 %d32|%p, %a32, %b32, %c32, ${lut}, %q; selp.b32 %d32, 1, 0, %p;`, (a, b, c) => Number(f(a, b, c) !== 0 && u32(a) < u32(b))],
-      [`setp.lt.u32 %q, %a32, %b32; lop3.or.b32 _|%p, %a32, %b32, %c32, ${lut}, !%q; selp.b32 %d32, 1, 0, %p;`, (a, b, c) => Number(f(a, b, c) !== 0 || !(u32(a) < u32(b)))],
+      [
+        `setp.lt.u32 %q, %a32, %b32; lop3.and.b32 %d32|%p, %a32, %b32, %c32, ${lut}, %q; selp.b32 %d32, 1, 0, %p;`,
+        (a, b, c) => Number(f(a, b, c) !== 0 && u32(a) < u32(b)),
+      ],
+      [
+        `setp.lt.u32 %q, %a32, %b32; lop3.or.b32 _|%p, %a32, %b32, %c32, ${lut}, !%q; selp.b32 %d32, 1, 0, %p;`,
+        (a, b, c) => Number(f(a, b, c) !== 0 || !(u32(a) < u32(b))),
+      ],
     ]
   }),
-  ...([['u32', 'u32'], ['s32', 's32'], ['u32', 's32'], ['s32', 'u32']] as const).flatMap((types): Row[] => {
+  ...(
+    [
+      ['u32', 'u32'],
+      ['s32', 's32'],
+      ['u32', 's32'],
+      ['s32', 'u32'],
+    ] as const
+  ).flatMap((types): Row[] => {
     const kinds: [boolean, boolean] = [types[0] === 's32', types[1] === 's32']
-    return [[`dp4a.${types.join('.')} %d32, %a32, %b32, %c32;`, dot(kinds, 8, 0)], ...(['lo', 'hi'] as const).map((h, i): Row => [`dp2a.${h}.${types.join('.')} %d32, %a32, %b32, %c32;`, dot(kinds, 16, i)])]
+    return [
+      [`dp4a.${types.join('.')} %d32, %a32, %b32, %c32;`, dot(kinds, 8, 0)],
+      ...(['lo', 'hi'] as const).map((h, i): Row => [
+        `dp2a.${h}.${types.join('.')} %d32, %a32, %b32, %c32;`,
+        dot(kinds, 16, i),
+      ]),
+    ]
   }),
-  ['mul24.lo.u32 %d32, %a32, %b32;', (a, b) => (a & 0xffffffn) * (b & 0xffffffn)], ['mul24.hi.u32 %d32, %a32, %b32;', (a, b) => ((a & 0xffffffn) * (b & 0xffffffn)) >> 16n],
-  ['mul24.lo.s32 %d32, %a32, %b32;', (a, b) => s24(a) * s24(b)], ['mul24.hi.s32 %d32, %a32, %b32;', (a, b) => (s24(a) * s24(b)) >> 16n],
-  ['mad24.lo.u32 %d32, %a32, %b32, %c32;', (a, b, c) => (a & 0xffffffn) * (b & 0xffffffn) + c], ['mad24.hi.u32 %d32, %a32, %b32, %c32;', (a, b, c) => (((a & 0xffffffn) * (b & 0xffffffn)) >> 16n) + c],
-  ['mad24.hi.s32 %d32, %a32, %b32, %c32;', (a, b, c) => ((s24(a) * s24(b)) >> 16n) + c], ['mad24.hi.sat.s32 %d32, %a32, %b32, %c32;', (a, b, c) => clamp32(signed((s24(a) * s24(b)) >> 16n, 32) + signed(c, 32))],
-  ['add.u16x2 %d32, %a32, %b32;', pairs16((x, y) => x + y, false)], ['min.u16x2 %d32, %a32, %b32;', pairs16(Math.min, false)], ['max.s16x2 %d32, %a32, %b32;', pairs16(Math.max, true)],
-  ['min.relu.s16x2 %d32, %a32, %b32;', pairs16((x, y) => Math.max(0, Math.min(x, y)), true)], ['max.relu.s16x2 %d32, %a32, %b32;', pairs16((x, y) => Math.max(0, x, y), true)], ['max.relu.s32 %d32, %a32, %b32;', (a, b) => Math.max(0, s32(a), s32(b))],
-  ['popc.b64 %d32, %a64;', (a) => a.toString(2).replaceAll('0', '').length], ['clz.b64 %d32, %a64;', (a) => 63 - msb(a)], ['brev.b64 %d64, %a64;', (a) => range(64).reduce((r, i) => (r << 1n) | ((a >> BigInt(i)) & 1n), 0n)],
-  ['mul.wide.u16 %d32, %a16, %b16;', (a, b) => (a & 0xffffn) * (b & 0xffffn)], ['mad.wide.s16 %d32, %a16, %b16, %c32;', (a, b, c) => signed(a, 16) * signed(b, 16) + c],
-  ['shr.s16 %d16, %a16, %b32;', (a, b) => masked(signed(a, 16) >> (u32(b) > 15 ? 15n : b & 15n), 16)], ['shl.b64 %d64, %a64, %b32;', (a, b) => (u32(b) > 63 ? 0n : masked(a << (b & 63n), 64))],
-  ['slct.b32.s32 %d32, %a32, %b32, %c32;', (a, b, c) => (s32(c) >= 0 ? a : b)], ['cnot.b32 %d32, %a32;', (a) => Number(u32(a) === 0)], ['mov.b64 {%t32_1, %t32_2}, %a64; mov.b64 %d64, {%t32_2, %t32_1};', (a) => ((a & 0xffffffffn) << 32n) | (a >> 32n)],
-  ['add.cc.u64 %t64_0, %a64, %b64; addc.u64 %d64, %c64, 0;', (a, b, c) => masked(c + (a + b > 2n ** 64n - 1n ? 1n : 0n), 64)],
-  ['sub.cc.u32 %t32_1, %a32, %b32; subc.cc.u32 %t32_1, %c32, %a32; subc.u32 %d32, 9, %b32;', (a, b, c) => { const w = [a, b, c].map((x) => x & 0xffffffffn) as [bigint, bigint, bigint]; const first = w[0] < w[1] ? 1n : 0n; return 9n - w[1] - (w[2] < w[0] + first ? 1n : 0n) }],
-  ['mad.lo.cc.u32 %t32_1, %a32, %b32, %c32; madc.hi.u32 %d32, %a32, %b32, %c32;', (a, b, c) => { const p = (a & 0xffffffffn) * (b & 0xffffffffn); return (p >> 32n) + c + ((p & 0xffffffffn) + (c & 0xffffffffn)) / 2n ** 32n }],
-] // prettier-ignore
+  ['mul24.lo.u32 %d32, %a32, %b32;', (a, b) => (a & 0xffffffn) * (b & 0xffffffn)],
+  ['mul24.hi.u32 %d32, %a32, %b32;', (a, b) => ((a & 0xffffffn) * (b & 0xffffffn)) >> 16n],
+  ['mul24.lo.s32 %d32, %a32, %b32;', (a, b) => s24(a) * s24(b)],
+  ['mul24.hi.s32 %d32, %a32, %b32;', (a, b) => (s24(a) * s24(b)) >> 16n],
+  ['mad24.lo.u32 %d32, %a32, %b32, %c32;', (a, b, c) => (a & 0xffffffn) * (b & 0xffffffn) + c],
+  ['mad24.hi.u32 %d32, %a32, %b32, %c32;', (a, b, c) => (((a & 0xffffffn) * (b & 0xffffffn)) >> 16n) + c],
+  ['mad24.hi.s32 %d32, %a32, %b32, %c32;', (a, b, c) => ((s24(a) * s24(b)) >> 16n) + c],
+  [
+    'mad24.hi.sat.s32 %d32, %a32, %b32, %c32;',
+    (a, b, c) => clamp32(signed((s24(a) * s24(b)) >> 16n, 32) + signed(c, 32)),
+  ],
+  ['add.u16x2 %d32, %a32, %b32;', pairs16((x, y) => x + y, false)],
+  ['min.u16x2 %d32, %a32, %b32;', pairs16(Math.min, false)],
+  ['max.s16x2 %d32, %a32, %b32;', pairs16(Math.max, true)],
+  ['min.relu.s16x2 %d32, %a32, %b32;', pairs16((x, y) => Math.max(0, Math.min(x, y)), true)],
+  ['max.relu.s16x2 %d32, %a32, %b32;', pairs16((x, y) => Math.max(0, x, y), true)],
+  ['max.relu.s32 %d32, %a32, %b32;', (a, b) => Math.max(0, s32(a), s32(b))],
+  ['popc.b64 %d32, %a64;', (a) => a.toString(2).replaceAll('0', '').length],
+  ['clz.b64 %d32, %a64;', (a) => 63 - msb(a)],
+  ['brev.b64 %d64, %a64;', (a) => range(64).reduce((r, i) => (r << 1n) | ((a >> BigInt(i)) & 1n), 0n)],
+  ['mul.wide.u16 %d32, %a16, %b16;', (a, b) => (a & 0xffffn) * (b & 0xffffn)],
+  ['mad.wide.s16 %d32, %a16, %b16, %c32;', (a, b, c) => signed(a, 16) * signed(b, 16) + c],
+  ['shr.s16 %d16, %a16, %b32;', (a, b) => masked(signed(a, 16) >> (u32(b) > 15 ? 15n : b & 15n), 16)],
+  ['shl.b64 %d64, %a64, %b32;', (a, b) => (u32(b) > 63 ? 0n : masked(a << (b & 63n), 64))],
+  ['slct.b32.s32 %d32, %a32, %b32, %c32;', (a, b, c) => (s32(c) >= 0 ? a : b)],
+  ['cnot.b32 %d32, %a32;', (a) => Number(u32(a) === 0)],
+  ['mov.b64 {%t32_1, %t32_2}, %a64; mov.b64 %d64, {%t32_2, %t32_1};', (a) => ((a & 0xffffffffn) << 32n) | (a >> 32n)],
+  [
+    'add.cc.u64 %t64_0, %a64, %b64; addc.u64 %d64, %c64, 0;',
+    (a, b, c) => masked(c + (a + b > 2n ** 64n - 1n ? 1n : 0n), 64),
+  ],
+  [
+    'sub.cc.u32 %t32_1, %a32, %b32; subc.cc.u32 %t32_1, %c32, %a32; subc.u32 %d32, 9, %b32;',
+    (a, b, c) => {
+      const w = [a, b, c].map((x) => x & 0xffffffffn) as [bigint, bigint, bigint]
+      const first = w[0] < w[1] ? 1n : 0n
+      return 9n - w[1] - (w[2] < w[0] + first ? 1n : 0n)
+    },
+  ],
+  [
+    'mad.lo.cc.u32 %t32_1, %a32, %b32, %c32; madc.hi.u32 %d32, %a32, %b32, %c32;',
+    (a, b, c) => {
+      const p = (a & 0xffffffffn) * (b & 0xffffffffn)
+      return (p >> 32n) + c + ((p & 0xffffffffn) + (c & 0xffffffffn)) / 2n ** 32n
+    },
+  ],
+]
 
 // --- floating point
 
@@ -250,9 +362,13 @@ function directed(x: number, mode: string): number {
   return near === 0 ? (down ? -1 : 1) * 2 ** -149 : f32Of(f32Bits(near) + (near > 0 === down ? -1 : 1))
 }
 const CLASSES: Record<string, (x: number, smallest: number) => boolean> = {
-  finite: (x) => Number.isFinite(x), infinite: (x) => Math.abs(x) === Infinity, number: (x) => x === x, notanumber: (x) => x !== x,
-  normal: (x, s) => Number.isFinite(x) && Math.abs(x) >= s, subnormal: (x, s) => x !== 0 && Math.abs(x) < s,
-} // prettier-ignore
+  finite: (x) => Number.isFinite(x),
+  infinite: (x) => Math.abs(x) === Infinity,
+  number: (x) => x === x,
+  notanumber: (x) => x !== x,
+  normal: (x, s) => Number.isFinite(x) && Math.abs(x) >= s,
+  subnormal: (x, s) => x !== 0 && Math.abs(x) < s,
+}
 const f64Of = (x: bigint) => new Float64Array(BigUint64Array.of(x).buffer)[0]!
 const DOUBLES = BigUint64Array.from(FA, (x, i) =>
   i % 5 ? x : [0n, 1n, 2n ** 52n, 0x7ffn << 52n, 0xfffn << 52n, (0x7ffn << 52n) | 1n][i % 6]!,
@@ -263,28 +379,54 @@ const FLOATS: Row[] = [
     const [plain, nan] = [pick(op === 'max', false), pick(op === 'max', true)]
     const ftz = (f: typeof plain) => (x: number, y: number) => f(flush(x), flush(y))
     return [
-      f32Row(`${op}.f32`, (x, y) => plain(x!, y!)), f32Row(`${op}.NaN.f32`, (x, y) => nan(x!, y!)), f32Row(`${op}.ftz.f32`, (x, y) => ftz(plain)(x!, y!)),
-      f32Row(`${op}.f32`, (x, y, z) => plain(plain(x!, y!), z!)), f32Row(`${op}.NaN.f32`, (x, y, z) => nan(nan(x!, y!), z!)), f32Row(`${op}.ftz.NaN.abs.f32`, (x, y, z) => nan(nan(flush(Math.abs(x!)), flush(Math.abs(y!))), flush(Math.abs(z!)))),
-      ...[plain, nan].map((f, i): Row => [`${op}${i ? '.NaN' : ''}.xorsign.abs.f32 %d32, %a32, %b32;`, (a, b) => xorsign('f32', f)(u32(a), u32(b)), [FA, FB, FC]]),
+      f32Row(`${op}.f32`, (x, y) => plain(x!, y!)),
+      f32Row(`${op}.NaN.f32`, (x, y) => nan(x!, y!)),
+      f32Row(`${op}.ftz.f32`, (x, y) => ftz(plain)(x!, y!)),
+      f32Row(`${op}.f32`, (x, y, z) => plain(plain(x!, y!), z!)),
+      f32Row(`${op}.NaN.f32`, (x, y, z) => nan(nan(x!, y!), z!)),
+      f32Row(`${op}.ftz.NaN.abs.f32`, (x, y, z) =>
+        nan(nan(flush(Math.abs(x!)), flush(Math.abs(y!))), flush(Math.abs(z!))),
+      ),
+      ...[plain, nan].map((f, i): Row => [
+        `${op}${i ? '.NaN' : ''}.xorsign.abs.f32 %d32, %a32, %b32;`,
+        (a, b) => xorsign('f32', f)(u32(a), u32(b)),
+        [FA, FB, FC],
+      ]),
     ]
   }),
-  ['add.rn.f32x2 %d64, %a64, %b64;', pair((x, y) => Math.fround(x! + y!)), [FA, FB, FC]], ['sub.f32x2 %d64, %a64, %b64;', pair((x, y) => Math.fround(x! - y!)), [FA, FB, FC]], ['mul.ftz.f32x2 %d64, %a64, %b64;', pair((x, y) => flush(Math.fround(flush(x!) * flush(y!)))), [FA, FB, FC]],
+  ['add.rn.f32x2 %d64, %a64, %b64;', pair((x, y) => Math.fround(x! + y!)), [FA, FB, FC]],
+  ['sub.f32x2 %d64, %a64, %b64;', pair((x, y) => Math.fround(x! - y!)), [FA, FB, FC]],
+  ['mul.ftz.f32x2 %d64, %a64, %b64;', pair((x, y) => flush(Math.fround(flush(x!) * flush(y!)))), [FA, FB, FC]],
   ['fma.rn.f32x2 %d64, %a64, %b64, %c64;', pair((x, y, z) => fma32(x! * y!, z!)), [FA, FB, FC]],
   ['copysign.f32 %d32, %a32, %b32;', (a, b) => (a & 0x80000000n) | (b & 0x7fffffffn), [FA, FB, FC]],
-  ['slct.ftz.b32.f32 %d32, %a32, %b32, %c32;', (a, b, c) => (flush(f32Of(u32(c))) >= 0 ? a : b), [A, B, FC]], ['slct.u64.f32 %d64, %a64, %b64, %c32;', (a, b, c) => (f32Of(u32(c)) >= 0 ? a : b), [A, B, FC]],
+  ['slct.ftz.b32.f32 %d32, %a32, %b32, %c32;', (a, b, c) => (flush(f32Of(u32(c))) >= 0 ? a : b), [A, B, FC]],
+  ['slct.u64.f32 %d64, %a64, %b64, %c32;', (a, b, c) => (f32Of(u32(c)) >= 0 ? a : b), [A, B, FC]],
   ...Object.entries(CLASSES).flatMap(([name, f]): Row[] => [
-    [`testp.${name}.f32 %p, %a32; selp.b32 %d32, 1, 0, %p;`, (a) => Number(f(f32Of(u32(a)), 2 ** -126)), [FA, FB, FC]], [`testp.${name}.f64 %p, %a64; selp.b32 %d32, 1, 0, %p;`, (a) => Number(f(f64Of(a), 2 ** -1022)), [DOUBLES, FB, FC]],
+    [`testp.${name}.f32 %p, %a32; selp.b32 %d32, 1, 0, %p;`, (a) => Number(f(f32Of(u32(a)), 2 ** -126)), [FA, FB, FC]],
+    [`testp.${name}.f64 %p, %a64; selp.b32 %d32, 1, 0, %p;`, (a) => Number(f(f64Of(a), 2 ** -1022)), [DOUBLES, FB, FC]],
   ]),
   ...(['f16', 'bf16'] as const).flatMap((t): Row[] => {
     const [X, Y] = [mildHalves(t), mildHalves(t)]
     const value = (x: bigint) => decodeOne(t, Number(x & 0xffffn))
     return ['rn', 'rz', 'rm', 'rp'].flatMap((mode): Row[] => [
-      [`add.${mode}.f32.${t} %d32, %a16, %b32;`, (a, b) => f32Bits(directed(value(a) + f32Of(u32(b)), mode)), [X, MB, MB]],
-      [`sub.${mode}.sat.f32.${t} %d32, %a16, %b32;`, (a, b) => f32Bits(Math.min(1, Math.max(0, directed(value(a) - f32Of(u32(b)), mode)))), [X, MB, MB]],
-      [`fma.${mode}.f32.${t} %d32, %a16, %b16, %c32;`, (a, b, c) => f32Bits(directed(value(a) * value(b) + f32Of(u32(c)), mode)), [X, Y, MA]],
+      [
+        `add.${mode}.f32.${t} %d32, %a16, %b32;`,
+        (a, b) => f32Bits(directed(value(a) + f32Of(u32(b)), mode)),
+        [X, MB, MB],
+      ],
+      [
+        `sub.${mode}.sat.f32.${t} %d32, %a16, %b32;`,
+        (a, b) => f32Bits(Math.min(1, Math.max(0, directed(value(a) - f32Of(u32(b)), mode)))),
+        [X, MB, MB],
+      ],
+      [
+        `fma.${mode}.f32.${t} %d32, %a16, %b16, %c32;`,
+        (a, b, c) => f32Bits(directed(value(a) * value(b) + f32Of(u32(c)), mode)),
+        [X, Y, MA],
+      ],
     ])
   }),
-] // prettier-ignore
+]
 
 // --- halves and comparisons
 
@@ -298,26 +440,51 @@ const half =
     return packed ? one(16) * 65536 + one(0) : one(0)
   }
 const COMPARE: Record<string, (x: number, y: number) => boolean> = {
-  eq: (x, y) => x === y, ne: (x, y) => x < y || x > y, lt: (x, y) => x < y, ge: (x, y) => x >= y, equ: (x, y) => !(x < y || x > y), neu: (x, y) => x !== y,
-  ltu: (x, y) => !(x >= y), gtu: (x, y) => !(x <= y), num: (x, y) => x === x && y === y, nan: (x, y) => x !== x || y !== y,
-} // prettier-ignore
+  eq: (x, y) => x === y,
+  ne: (x, y) => x < y || x > y,
+  lt: (x, y) => x < y,
+  ge: (x, y) => x >= y,
+  equ: (x, y) => !(x < y || x > y),
+  neu: (x, y) => x !== y,
+  ltu: (x, y) => !(x >= y),
+  gtu: (x, y) => !(x <= y),
+  num: (x, y) => x === x && y === y,
+  nan: (x, y) => x !== x || y !== y,
+}
 const HALVES: Row[] = (['f16', 'bf16'] as const).flatMap((t): Row[] => {
   const relu = (x: number) => (x !== x ? x : x > 0 ? x : 0)
   const forms: [string, number, HalfFunction][] = [
-    ['add.rn', 2, (x, y) => x + y], ['mul.rn', 2, (x, y) => x * y], ['max', 2, pick(true, false)], ['min.NaN', 2, pick(false, true)],
-    ...(t === 'f16' ? [['add.sat', 2, (x, y) => (x + y > 0 ? Math.min(1, x + y) : 0)], ['sub.ftz', 2, (x, y) => flush16(decodeOne('f16', encodeOne('f16', flush16(x) - flush16(y))))]] as [string, number, HalfFunction][] : []),
-  ] // prettier-ignore
+    ['add.rn', 2, (x, y) => x + y],
+    ['mul.rn', 2, (x, y) => x * y],
+    ['max', 2, pick(true, false)],
+    ['min.NaN', 2, pick(false, true)],
+    ...(t === 'f16'
+      ? ([
+          ['add.sat', 2, (x, y) => (x + y > 0 ? Math.min(1, x + y) : 0)],
+          ['sub.ftz', 2, (x, y) => flush16(decodeOne('f16', encodeOne('f16', flush16(x) - flush16(y))))],
+        ] as [string, number, HalfFunction][])
+      : []),
+  ]
   const rows = forms.flatMap(([op, n, f]): Row[] => [
     [`${op}.${t} %d16, ${['%a16', '%b16'].slice(0, n).join(', ')};`, half(t, f, false), [HA, HB, HC]],
     [`${op}.${t}x2 %d32, ${['%a32', '%b32'].slice(0, n).join(', ')};`, half(t, f, true), [HA, HB, HC]],
   ])
-  for (const [op, max, nan] of [['max.NaN', true, true], ['min', false, false]] as const) {
+  for (const [op, max, nan] of [
+    ['max.NaN', true, true],
+    ['min', false, false],
+  ] as const) {
     const f = xorsign(t, pick(max, nan))
     const lane = (a: bigint, b: bigint, s: number) => f((u32(a) >>> s) & 0xffff, (u32(b) >>> s) & 0xffff)
-    rows.push([`${op}.xorsign.abs.${t} %d16, %a16, %b16;`, (a, b) => lane(a, b, 0), [HA, HB, HC]], [`${op}.xorsign.abs.${t}x2 %d32, %a32, %b32;`, (a, b) => lane(a, b, 16) * 65536 + lane(a, b, 0), [HA, HB, HC]])
-  } // prettier-ignore
+    rows.push(
+      [`${op}.xorsign.abs.${t} %d16, %a16, %b16;`, (a, b) => lane(a, b, 0), [HA, HB, HC]],
+      [`${op}.xorsign.abs.${t}x2 %d32, %a32, %b32;`, (a, b) => lane(a, b, 16) * 65536 + lane(a, b, 0), [HA, HB, HC]],
+    )
+  }
   const [X, Y, Z] = [mildHalves(t), mildHalves(t), mildHalves(t)]
-  rows.push([`neg.${t} %d16, %a16;`, half(t, (x) => -x, false), [X, Y, Z]], [`abs.${t}x2 %d32, %a32;`, half(t, Math.abs, true), [X, Y, Z]]) // prettier-ignore
+  rows.push(
+    [`neg.${t} %d16, %a16;`, half(t, (x) => -x, false), [X, Y, Z]],
+    [`abs.${t}x2 %d32, %a32;`, half(t, Math.abs, true), [X, Y, Z]],
+  )
   rows.push(
     [`fma.rn.${t} %d16, %a16, %b16, %c16;`, half(t, (x, y, z) => x * y + z, false), [X, Y, Z]],
     [`fma.rn.relu.${t}x2 %d32, %a32, %b32, %c32;`, half(t, (x, y, z) => relu(x * y + z), true), [X, Y, Z]],
@@ -330,23 +497,55 @@ const HALVES: Row[] = (['f16', 'bf16'] as const).flatMap((t): Row[] => {
       (a, b) =>
         [16, 0].reduce((out, s) => out * 65536 + (f(value(a, s), value(b, s)) ? truth : 0), 0)
     rows.push(
-      [`set.${op}.u32.${t} %d32, %a16, %b16;`, (a, b) => (f(value(a), value(b)) ? 0xffffffff : 0), [HA, HB, HC]], [`set.${op}.s16.${t} %d16, %a16, %b16;`, (a, b) => (f(value(a), value(b)) ? 0xffff : 0), [HA, HB, HC]],
-      [`set.${op}.${t}.${t} %d16, %a16, %b16;`, (a, b) => (f(value(a), value(b)) ? one : 0), [HA, HB, HC]], [`set.${op}.${t}x2.${t}x2 %d32, %a32, %b32;`, packed(one), [HA, HB, HC]], [`set.${op}.u32.${t}x2 %d32, %a32, %b32;`, packed(0xffff), [HA, HB, HC]],
-      [`setp.${op}.and.${t}x2 %p|%q, %a32, %b32, %in; selp.b32 %d32, 1, 0, %p; @%q add.u32 %d32, %d32, 2;`, (a, b) => Number(f(value(a), value(b))) + 2 * Number(f(value(a, 16), value(b, 16))), [HA, HB, HC]],
-    ) // prettier-ignore
+      [`set.${op}.u32.${t} %d32, %a16, %b16;`, (a, b) => (f(value(a), value(b)) ? 0xffffffff : 0), [HA, HB, HC]],
+      [`set.${op}.s16.${t} %d16, %a16, %b16;`, (a, b) => (f(value(a), value(b)) ? 0xffff : 0), [HA, HB, HC]],
+      [`set.${op}.${t}.${t} %d16, %a16, %b16;`, (a, b) => (f(value(a), value(b)) ? one : 0), [HA, HB, HC]],
+      [`set.${op}.${t}x2.${t}x2 %d32, %a32, %b32;`, packed(one), [HA, HB, HC]],
+      [`set.${op}.u32.${t}x2 %d32, %a32, %b32;`, packed(0xffff), [HA, HB, HC]],
+      [
+        `setp.${op}.and.${t}x2 %p|%q, %a32, %b32, %in; selp.b32 %d32, 1, 0, %p; @%q add.u32 %d32, %d32, 2;`,
+        (a, b) => Number(f(value(a), value(b))) + 2 * Number(f(value(a, 16), value(b, 16))),
+        [HA, HB, HC],
+      ],
+    )
   }
-  if (t === 'f16') rows.push(['setp.gt.ftz.f16 %p, %a16, %b16; selp.b32 %d32, 1, 0, %p;', (a, b) => Number(flush16(value(a)) > flush16(value(b))), [HA, HB, HC]]) // prettier-ignore
+  if (t === 'f16')
+    rows.push([
+      'setp.gt.ftz.f16 %p, %a16, %b16; selp.b32 %d32, 1, 0, %p;',
+      (a, b) => Number(flush16(value(a)) > flush16(value(b))),
+      [HA, HB, HC],
+    ])
   return rows
 })
 const COMPARISONS: Row[] = [
   ...Object.entries(COMPARE).flatMap(([op, f]): Row[] => [
     [`set.${op}.f32.f32 %d32, %a32, %b32;`, (a, b) => (f(f32Of(u32(a)), f32Of(u32(b))) ? 0x3f800000 : 0), [FA, FB, FC]],
-    [`setp.${op}.ftz.f32 %p, %a32, %b32; selp.b32 %d32, 1, 0, %p;`, (a, b) => Number(f(flush(f32Of(u32(a))), flush(f32Of(u32(b))))), [FA, FB, FC]],
-    [`setp.${op}.f64 %p|%q, %a64, %b64; selp.b32 %d32, 1, 0, %p; @%q add.u32 %d32, %d32, 2;`, (a, b) => (f(f64Of(a), f64Of(b)) ? 1 : 2), [DOUBLES, FB, FC]],
+    [
+      `setp.${op}.ftz.f32 %p, %a32, %b32; selp.b32 %d32, 1, 0, %p;`,
+      (a, b) => Number(f(flush(f32Of(u32(a))), flush(f32Of(u32(b))))),
+      [FA, FB, FC],
+    ],
+    [
+      `setp.${op}.f64 %p|%q, %a64, %b64; selp.b32 %d32, 1, 0, %p; @%q add.u32 %d32, %d32, 2;`,
+      (a, b) => (f(f64Of(a), f64Of(b)) ? 1 : 2),
+      [DOUBLES, FB, FC],
+    ],
   ]),
-  ...(['hi', 'lo', 'hs', 'ls'] as const).map((op): Row => [`setp.${op}.u32 %p, %a32, %b32; selp.b32 %d32, 1, 0, %p;`, (a, b) => { const [x, y] = [u32(a), u32(b)]; return Number({ hi: x > y, lo: x < y, hs: x >= y, ls: x <= y }[op]) }]),
-  ['setp.lt.s64 %q, %a64, %b64; setp.ge.xor.s32 %p|%q, %b32, %c32, !%q; selp.b32 %d32, 1, 0, %p; @%q add.u32 %d32, %d32, 2;', (a, b, c) => { const [ge, not] = [s32(b) >= s32(c), !(signed(a, 64) < signed(b, 64))]; return Number(ge !== not) + 2 * Number(!ge !== not) }],
-] // prettier-ignore
+  ...(['hi', 'lo', 'hs', 'ls'] as const).map((op): Row => [
+    `setp.${op}.u32 %p, %a32, %b32; selp.b32 %d32, 1, 0, %p;`,
+    (a, b) => {
+      const [x, y] = [u32(a), u32(b)]
+      return Number({ hi: x > y, lo: x < y, hs: x >= y, ls: x <= y }[op])
+    },
+  ]),
+  [
+    'setp.lt.s64 %q, %a64, %b64; setp.ge.xor.s32 %p|%q, %b32, %c32, !%q; selp.b32 %d32, 1, 0, %p; @%q add.u32 %d32, %d32, 2;',
+    (a, b, c) => {
+      const [ge, not] = [s32(b) >= s32(c), !(signed(a, 64) < signed(b, 64))]
+      return Number(ge !== not) + 2 * Number(!ge !== not)
+    },
+  ],
+]
 
 const ROWS = [...INTEGERS, ...FLOATS, ...HALVES, ...COMPARISONS]
 const setup = (text: string) =>

@@ -78,7 +78,13 @@ test('lazy runs every block as the preferred cluster, eager none', async () => {
 })
 
 test('random mixes both, by blocks, and repeats', async () => {
-  const launch = (seed: number): Partial<NativeLaunch> => ({ grid: [64, 1, 1], cluster: [2, 1, 1], preferredCluster: [4, 1, 1], order: 'random', seed }) // prettier-ignore
+  const launch = (seed: number): Partial<NativeLaunch> => ({
+    grid: [64, 1, 1],
+    cluster: [2, 1, 1],
+    preferredCluster: [4, 1, 1],
+    order: 'random',
+    seed,
+  })
   const first = await sizes(launch(1))
   expect(new Set(first)).toEqual(new Set([2, 4]))
   for (let block = 0; block < 16; ++block) expect(new Set(first.slice(block * 4, block * 4 + 4)).size).toBe(1)
@@ -96,18 +102,26 @@ test.each(ORDERS.flatMap((o) => CHECKS.map((checks) => [describeOrder(o), checks
       [2, 0],
       [4, 0],
     ] as const)
-      // prettier-ignore
       for (const seed of order.order === 'random' ? [order.seed!, 10 + order.seed!] : [0]) {
         const [out, sizesOut] = [gpu.allocate(256 * 4), gpu.allocate(256 * 4)]
         const result = await gpu.run('steal', [out, sizesOut], {
-          grid: [256, 1, 1], cluster: [cluster, 1, 1], ...(preferred && { preferredCluster: [preferred, 1, 1] }),
-          checks, ...order, seed,
-        }) // prettier-ignore
+          grid: [256, 1, 1],
+          cluster: [cluster, 1, 1],
+          ...(preferred && { preferredCluster: [preferred, 1, 1] }),
+          checks,
+          ...order,
+          seed,
+        })
         expect(result.findings).toEqual([])
         expect([...gpu.read(out, 256, Uint32Array)]).toEqual(range(256).map(() => 1))
         const ran = [...gpu.read(sizesOut, 256, Uint32Array)]
         // Whichever cluster took a block over, it has the size that the block was cut into.
-        const expected = !preferred || order.order === 'eager' ? [cluster] : order.order === 'lazy' ? [preferred] : [cluster, preferred] // prettier-ignore
+        const expected =
+          !preferred || order.order === 'eager'
+            ? [cluster]
+            : order.order === 'lazy'
+              ? [preferred]
+              : [cluster, preferred]
         expect(new Set(ran)).toEqual(new Set(expected))
         const block = preferred || cluster
         for (let at = 0; at < 256; at += block) expect(new Set(ran.slice(at, at + block)).size).toBe(1)
@@ -117,11 +131,26 @@ test.each(ORDERS.flatMap((o) => CHECKS.map((checks) => [describeOrder(o), checks
 )
 
 const REFUSED: [string, string, Partial<NativeLaunch>, RegExp][] = [
-  ['not a multiple of the cluster', 'ids', { grid: [12, 1, 1], cluster: [2, 1, 1], preferredCluster: [3, 1, 1] }, /3x1x1 is not a multiple of cluster 2x1x1/], // prettier-ignore
-  ['a grid that it does not divide', 'ids', { grid: [6, 1, 1], cluster: [2, 1, 1], preferredCluster: [4, 1, 1] }, /does not divide grid 6x1x1/], // prettier-ignore
+  [
+    'not a multiple of the cluster',
+    'ids',
+    { grid: [12, 1, 1], cluster: [2, 1, 1], preferredCluster: [3, 1, 1] },
+    /3x1x1 is not a multiple of cluster 2x1x1/,
+  ],
+  [
+    'a grid that it does not divide',
+    'ids',
+    { grid: [6, 1, 1], cluster: [2, 1, 1], preferredCluster: [4, 1, 1] },
+    /does not divide grid 6x1x1/,
+  ],
   ['too large', 'ids', { grid: [32, 1, 1], preferredCluster: [32, 1, 1] }, /more than 16 CTAs/],
   ['an extent of 0', 'ids', { grid: [4, 1, 1], preferredCluster: [0, 1, 1] }, /0x1x1/],
-  ['a cluster fixed by the kernel', 'fixed_cluster', { grid: [4, 1, 1], cluster: [2, 1, 1], preferredCluster: [4, 1, 1] }, /__cluster_dims__/], // prettier-ignore
+  [
+    'a cluster fixed by the kernel',
+    'fixed_cluster',
+    { grid: [4, 1, 1], cluster: [2, 1, 1], preferredCluster: [4, 1, 1] },
+    /__cluster_dims__/,
+  ],
 ]
 test.each(REFUSED)('refused: %s', async (_, name, launch, message) => {
   await expect(async () => gpu.run(name, [gpu.allocate(1024)], launch)).rejects.toMatchObject({

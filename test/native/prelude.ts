@@ -38,9 +38,20 @@ export const describeOrder = (o: Partial<NativeLaunch>) => `${o.order} ${o.seed 
 
 /** Element types by their code in a tensor map, with bytes per element. */
 export const MAP_TYPES = {
-  u8: [0, 1], u16: [1, 2], u32: [2, 4], s32: [3, 4], u64: [4, 8], s64: [5, 8], f16: [6, 2], f32: [7, 4],
-  'f32.ftz': [8, 4], f64: [9, 8], bf16: [10, 2], tf32: [7, 4], 'tf32.ftz': [8, 4],
-} as const // prettier-ignore
+  u8: [0, 1],
+  u16: [1, 2],
+  u32: [2, 4],
+  s32: [3, 4],
+  u64: [4, 8],
+  s64: [5, 8],
+  f16: [6, 2],
+  f32: [7, 4],
+  'f32.ftz': [8, 4],
+  f64: [9, 8],
+  bf16: [10, 2],
+  tf32: [7, 4],
+  'tf32.ftz': [8, 4],
+} as const
 export const SWIZZLES = ['none', '32B', '64B', '128B'] as const
 /** 128B with 32-byte atoms: swizzle 3 with atomicity 1. */
 const ATOM_32B = (3 << 13) | (1 << 19)

@@ -9,22 +9,36 @@ import { ORDERS, commas, prelude } from './prelude.ts'
 // --- ld and st
 
 /** Where register r of thread t of a warp lives: lane in the warp's quarter, column (PTX ISA 9.7.16.2.3). */
-const SHAPES: Record<string, { perRepeat: number; columns: number; place: (t: number, r: number, split: number) => [number, number] }> = {
+const SHAPES: Record<
+  string,
+  { perRepeat: number; columns: number; place: (t: number, r: number, split: number) => [number, number] }
+> = {
   '32x32b': { perRepeat: 1, columns: 1, place: (t, r) => [t, r] },
   '16x64b': { perRepeat: 1, columns: 2, place: (t, r) => [(t >> 2) + 8 * (t & 1), 2 * r + ((t >> 1) & 1)] },
   '16x128b': { perRepeat: 2, columns: 4, place: (t, r) => [(t >> 2) + 8 * (r & 1), 4 * (r >> 1) + (t & 3)] },
-  '16x256b': { perRepeat: 4, columns: 8, place: (t, r) => [(t >> 2) + 8 * ((r >> 1) & 1), 8 * (r >> 2) + 2 * (t & 3) + (r & 1)] },
+  '16x256b': {
+    perRepeat: 4,
+    columns: 8,
+    place: (t, r) => [(t >> 2) + 8 * ((r >> 1) & 1), 8 * (r >> 2) + 2 * (t & 3) + (r & 1)],
+  },
   '16x32bx2': { perRepeat: 1, columns: 1, place: (t, r, split) => [t & 15, r + (t < 16 ? 0 : split)] },
-} // prettier-ignore
+}
 interface Transfer {
   readonly shape: string
   readonly repeat: number
   readonly packed: boolean
 }
 const TRANSFERS: Transfer[] = [
-  ...Object.entries({ '32x32b': [1, 2, 4, 16, 64, 128], '16x64b': [1, 2, 32, 128], '16x128b': [1, 8, 64], '16x256b': [1, 2, 16, 32], '16x32bx2': [1, 8, 64] })
-    .flatMap(([shape, repeats]) => repeats.flatMap((repeat) => [false, true].map((packed) => ({ shape, repeat, packed })))),
-].filter((t) => !t.packed || t.repeat * SHAPES[t.shape]!.columns <= 128) // prettier-ignore
+  ...Object.entries({
+    '32x32b': [1, 2, 4, 16, 64, 128],
+    '16x64b': [1, 2, 32, 128],
+    '16x128b': [1, 8, 64],
+    '16x256b': [1, 2, 16, 32],
+    '16x32bx2': [1, 8, 64],
+  }).flatMap(([shape, repeats]) =>
+    repeats.flatMap((repeat) => [false, true].map((packed) => ({ shape, repeat, packed }))),
+  ),
+].filter((t) => !t.packed || t.repeat * SHAPES[t.shape]!.columns <= 128)
 
 const SPLIT = 160 // immHalfSplitoff of .16x32bx2
 const BASE = 8 // first column
@@ -61,7 +75,7 @@ const COPIES: Record<string, CopyShape> = {
   '64x128b.warpx2::01_23': { rows: 64, bytes: 16, lanes: (r) => (r < 32 ? [r, r + 32] : [r + 32, r + 64]) },
   '32x128b.warpx4': { rows: 32, bytes: 16, lanes: (r) => [r, r + 32, r + 64, r + 96] },
   '4x256b': { rows: 4, bytes: 32, lanes: (r) => [32 * r] },
-} // prettier-ignore
+}
 const FORMATS = ['', '.b8x16.b4x16_p64', '.b8x16.b6x16_p32']
 const COPY_FORMS = Object.keys(COPIES).flatMap((shape) => FORMATS.map((format) => shape + format))
 
@@ -110,10 +124,12 @@ test.each(TRANSFERS.map((t, i) => [`${t.shape}.x${t.repeat}${t.packed ? ' packed
         ]
       }
       expect((await gpu.run(`load${index}`, [out, lane], { ...block, ...order(index) })).findings).toEqual([])
-      const loaded = words.flatMap((r) => Array.from({ length: 128 }, (_, thread) => {
-      const [l, c, next] = cells(thread, r)
-      return t.packed ? ((cell(l, c) & 0xffff) | (cell(l, next) << 16)) >>> 0 : cell(l, c)
-    })) // prettier-ignore
+      const loaded = words.flatMap((r) =>
+        Array.from({ length: 128 }, (_, thread) => {
+          const [l, c, next] = cells(thread, r)
+          return t.packed ? ((cell(l, c) & 0xffff) | (cell(l, next) << 16)) >>> 0 : cell(l, c)
+        }),
+      )
       expect(differences(gpu.read(out, n * 128, Uint32Array), loaded)).toEqual([])
 
       expect((await gpu.run(`store${index}`, [out, lane], { ...block, ...order(index + 1) })).findings).toEqual([])

@@ -56,12 +56,17 @@ const gpu = new TestDevice(
 
 /** Codes in instruction descriptors; bytes of an element or its container; depth of one instruction. */
 const TYPES: Record<string, { kind: Kind; code: number; bytes: number; bits: number }> = {
-  f16: { kind: 'f16', code: 0, bytes: 2, bits: 16 }, bf16: { kind: 'f16', code: 1, bytes: 2, bits: 16 },
+  f16: { kind: 'f16', code: 0, bytes: 2, bits: 16 },
+  bf16: { kind: 'f16', code: 1, bytes: 2, bits: 16 },
   tf32: { kind: 'tf32', code: 2, bytes: 4, bits: 32 },
-  e4m3: { kind: 'f8f6f4', code: 0, bytes: 1, bits: 8 }, e5m2: { kind: 'f8f6f4', code: 1, bytes: 1, bits: 8 },
-  e2m3: { kind: 'f8f6f4', code: 3, bytes: 1, bits: 6 }, e3m2: { kind: 'f8f6f4', code: 4, bytes: 1, bits: 6 }, e2m1: { kind: 'f8f6f4', code: 5, bytes: 1, bits: 4 },
-  u8: { kind: 'i8', code: 0, bytes: 1, bits: 8 }, i8: { kind: 'i8', code: 1, bytes: 1, bits: 8 },
-} // prettier-ignore
+  e4m3: { kind: 'f8f6f4', code: 0, bytes: 1, bits: 8 },
+  e5m2: { kind: 'f8f6f4', code: 1, bytes: 1, bits: 8 },
+  e2m3: { kind: 'f8f6f4', code: 3, bytes: 1, bits: 6 },
+  e3m2: { kind: 'f8f6f4', code: 4, bytes: 1, bits: 6 },
+  e2m1: { kind: 'f8f6f4', code: 5, bytes: 1, bits: 4 },
+  u8: { kind: 'i8', code: 0, bytes: 1, bits: 8 },
+  i8: { kind: 'i8', code: 1, bytes: 1, bits: 8 },
+}
 
 interface Case {
   readonly a: string
@@ -103,8 +108,11 @@ interface Matrix {
   readonly depth: number
   readonly values: number[]
 }
-const matrix = (type: string, rows: number, depth: number): Matrix =>
-  ({ rows, depth, values: Array.from({ length: rows * depth }, () => valueOf(type)) }) // prettier-ignore
+const matrix = (type: string, rows: number, depth: number): Matrix => ({
+  rows,
+  depth,
+  values: Array.from({ length: rows * depth }, () => valueOf(type)),
+})
 
 /** Writes the codes of one row's elements into the 32 bytes that an instruction reads of it. */
 function packRow(type: string, m: Matrix, row: number): Uint8Array {
@@ -184,18 +192,42 @@ async function check(c: Case, index: number) {
   }
   const [negateA, negateB] = c.negate ?? [false, false]
   const idesc =
-    ({ f16: 0, f32: 1, s32: 2 }[d] << 4) | (TYPES[a]!.code << 7) | (TYPES[b]!.code << 10) | (Number(negateA) << 13) | (Number(negateB) << 14) |
-    (Number(A !== 'tmem' && A.mnMajor) << 15) | (Number(B.mnMajor) << 16) | ((n >> 3) << 17) | ((m >> 4) << 24) // prettier-ignore
+    ({ f16: 0, f32: 1, s32: 2 }[d] << 4) |
+    (TYPES[a]!.code << 7) |
+    (TYPES[b]!.code << 10) |
+    (Number(negateA) << 13) |
+    (Number(negateB) << 14) |
+    (Number(A !== 'tmem' && A.mnMajor) << 15) |
+    (Number(B.mnMajor) << 16) |
+    ((n >> 3) << 17) |
+    ((m >> 4) << 24)
   const initial = Int32Array.from({ length: group * columns * 128 }, () => random(64) - 32)
   const encoded = (x: number) => (d === 's32' ? x >>> 0 : d === 'f32' ? f32Bits(x) : codeOf('f16', x))
   const before = Uint32Array.from(initial, encoded)
   const mask = Uint32Array.from({ length: 8 }, () => (c.mask ? random(2 ** 32) : 0))
   const out = gpu.allocate(before.byteLength)
   const variant = c.mask ? 'mask' : c.scale ? 'scale' : 'plain'
-  const params = [aAddress, join(bImages), 8192, 8192, aDescriptor, bImages[0]!.descriptor, idesc, c.fresh ? 0 : 1, gpu.upload(before), columns, c.lane ?? 0, gpu.upload(mask), out] // prettier-ignore
+  const params = [
+    aAddress,
+    join(bImages),
+    8192,
+    8192,
+    aDescriptor,
+    bImages[0]!.descriptor,
+    idesc,
+    c.fresh ? 0 : 1,
+    gpu.upload(before),
+    columns,
+    c.lane ?? 0,
+    gpu.upload(mask),
+    out,
+  ]
   const result = await gpu.run(mmaName(kind, group, A === 'tmem', variant), params, {
-    grid: [group, 1, 1], block: [128, 1, 1], sharedMemBytes: 65536, ...ORDERS[index % ORDERS.length],
-  }) // prettier-ignore
+    grid: [group, 1, 1],
+    block: [128, 1, 1],
+    sharedMemBytes: 65536,
+    ...ORDERS[index % ORDERS.length],
+  })
   expect(result.findings).toEqual([])
   expect(result.stats.tensorMacs).toBe(m * n * depth)
   const expected = before.slice()
@@ -217,44 +249,87 @@ async function check(c: Case, index: number) {
 }
 
 const nameOf = (c: Case) => {
-  const layout = (x: Layout | 'tmem' | undefined) => (x === 'tmem' ? 'tmem' : `${(x ?? K('128B')).mnMajor ? 'MN' : 'K'} ${(x ?? K('128B')).swizzle}`)
-  const flags = Object.entries({ ...c.negate, d: c.d, fresh: c.fresh, mask: c.mask, scale: c.scale, lane: c.lane }).filter(([, v]) => v).map(([k, v]) => `${k}=${v}`)
+  const layout = (x: Layout | 'tmem' | undefined) =>
+    x === 'tmem' ? 'tmem' : `${(x ?? K('128B')).mnMajor ? 'MN' : 'K'} ${(x ?? K('128B')).swizzle}`
+  const flags = Object.entries({ ...c.negate, d: c.d, fresh: c.fresh, mask: c.mask, scale: c.scale, lane: c.lane })
+    .filter(([, v]) => v)
+    .map(([k, v]) => `${k}=${v}`)
   return `${c.a}×${c.b ?? c.a} ${c.m}×${c.n}, pair ${c.group === 2}, A ${layout(c.A)}, B ${layout(c.B)} ${flags.join(' ')}`
-} // prettier-ignore
+}
 const PLAIN: Layout['swizzle'][] = ['none', '32B', '64B', '128B']
 
 const CASES: Case[] = [
   // Every layout of both operands, for each element size.
-  ...(['f16', 'e4m3', 'i8', 'tf32'] as const).flatMap((a) => PLAIN.map((s, i): Case => ({ a, m: 128, n: 64, A: K(s), B: K(PLAIN[(i + 1) % 4]!) }))),
-  ...(['bf16', 'e5m2', 'u8'] as const).flatMap((a) => PLAIN.map((s, i): Case => ({ a, m: 128, n: 128, A: MN(s), B: MN(PLAIN[(i + 1) % 4]!) }))),
+  ...(['f16', 'e4m3', 'i8', 'tf32'] as const).flatMap((a) =>
+    PLAIN.map((s, i): Case => ({ a, m: 128, n: 64, A: K(s), B: K(PLAIN[(i + 1) % 4]!) })),
+  ),
+  ...(['bf16', 'e5m2', 'u8'] as const).flatMap((a) =>
+    PLAIN.map((s, i): Case => ({ a, m: 128, n: 128, A: MN(s), B: MN(PLAIN[(i + 1) % 4]!) })),
+  ),
   { a: 'tf32', m: 128, n: 64, A: MN('128B32'), B: MN('128B32') },
   { a: 'tf32', m: 128, n: 32, A: K('64B'), B: MN('128B32') },
   // Shapes.
   ...[8, 24, 64, 256].map((n): Case => ({ a: 'bf16', m: 64, n, lane: n === 24 ? 16 : 0 })),
   ...[16, 48, 256].map((n): Case => ({ a: 'f16', m: 128, n, fresh: n === 48 })),
-  ...[16, 32, 96, 256].flatMap((n) => [128, 256].map((m): Case => ({ a: 'bf16', m, n, group: 2, A: n === 32 ? MN('64B') : K('128B') }))),
+  ...[16, 32, 96, 256].flatMap((n) =>
+    [128, 256].map((m): Case => ({ a: 'bf16', m, n, group: 2, A: n === 32 ? MN('64B') : K('128B') })),
+  ),
   ...[8, 24, 48].map((n): Case => ({ a: 'i8', b: 'u8', m: 64, n })),
   ...[32, 64].flatMap((n) => [128, 256].map((m): Case => ({ a: 'u8', b: 'i8', m, n, group: 2 }))),
-  ...[128, 256].flatMap((m): Case[] => [{ a: 'tf32', m, n: 32, group: 2 }, { a: 'e4m3', b: 'e5m2', m, n: 64, group: 2, B: MN('32B') }]),
+  ...[128, 256].flatMap((m): Case[] => [
+    { a: 'tf32', m, n: 32, group: 2 },
+    { a: 'e4m3', b: 'e5m2', m, n: 64, group: 2, B: MN('32B') },
+  ]),
   // Pairs, both operands along M and N, in every swizzle that a CTA's rows fill; f16 accumulators in both layouts.
-  ...([['f16', 2], ['bf16', 2], ['e4m3', 1], ['i8', 1]] as const).flatMap(([a, bytes]) => [128, 256].flatMap((m) => PLAIN.flatMap((s): Case[] => {
-    const fits = (rows: number): boolean => (rows / 2) * bytes >= { none: 16, '32B': 32, '64B': 64, '128B': 128, '128B32': 128 }[s]
-    return fits(m) && fits(128) ? [{ a, m, n: 128, group: 2, A: MN(s), B: MN(s) }] : []
-  }))),
-  ...[128, 256].flatMap((m): Case[] => [{ a: 'tf32', m, n: 64, group: 2, A: MN('128B32'), B: MN('128B32') }, { a: 'tf32', m, n: 128, group: 2, A: K('128B'), B: MN('128B32') }]),
-  ...[128, 256].flatMap((m): Case[] => [{ a: 'f16', m, n: 64, group: 2, d: 'f16', A: MN('64B') }, { a: 'e5m2', m, n: 64, group: 2, d: 'f16', fresh: true }]),
+  ...(
+    [
+      ['f16', 2],
+      ['bf16', 2],
+      ['e4m3', 1],
+      ['i8', 1],
+    ] as const
+  ).flatMap(([a, bytes]) =>
+    [128, 256].flatMap((m) =>
+      PLAIN.flatMap((s): Case[] => {
+        const fits = (rows: number): boolean =>
+          (rows / 2) * bytes >= { none: 16, '32B': 32, '64B': 64, '128B': 128, '128B32': 128 }[s]
+        return fits(m) && fits(128) ? [{ a, m, n: 128, group: 2, A: MN(s), B: MN(s) }] : []
+      }),
+    ),
+  ),
+  ...[128, 256].flatMap((m): Case[] => [
+    { a: 'tf32', m, n: 64, group: 2, A: MN('128B32'), B: MN('128B32') },
+    { a: 'tf32', m, n: 128, group: 2, A: K('128B'), B: MN('128B32') },
+  ]),
+  ...[128, 256].flatMap((m): Case[] => [
+    { a: 'f16', m, n: 64, group: 2, d: 'f16', A: MN('64B') },
+    { a: 'e5m2', m, n: 64, group: 2, d: 'f16', fresh: true },
+  ]),
   // Types.
-  ...['e4m3', 'e5m2', 'e2m3', 'e3m2', 'e2m1'].flatMap((a) => ['e4m3', 'e5m2', 'e2m3', 'e3m2', 'e2m1'].map((b): Case => ({ a, b, m: 128, n: 16 }))),
+  ...['e4m3', 'e5m2', 'e2m3', 'e3m2', 'e2m1'].flatMap((a) =>
+    ['e4m3', 'e5m2', 'e2m3', 'e3m2', 'e2m1'].map((b): Case => ({ a, b, m: 128, n: 16 })),
+  ),
   ...['u8', 'i8'].flatMap((a) => ['u8', 'i8'].map((b): Case => ({ a, b, m: 128, n: 16 }))),
   // f16 accumulators, negation, overwriting, scaling, lane masks.
-  { a: 'f16', m: 128, n: 32, d: 'f16' }, { a: 'f16', m: 64, n: 32, d: 'f16', fresh: true }, { a: 'f16', m: 256, n: 32, group: 2, d: 'f16' }, { a: 'e4m3', b: 'e5m2', m: 128, n: 32, d: 'f16' },
-  { a: 'bf16', m: 128, n: 16, negate: [true, false] }, { a: 'f16', m: 64, n: 16, negate: [false, true] }, { a: 'e5m2', m: 128, n: 16, negate: [true, true] }, { a: 'tf32', m: 128, n: 16, negate: [false, true] },
-  { a: 'bf16', m: 128, n: 32, scale: true }, { a: 'tf32', m: 64, n: 16, scale: true }, { a: 'f16', m: 128, n: 16, scale: true, d: 'f16' },
-  { a: 'bf16', m: 128, n: 32, mask: true }, { a: 'bf16', m: 64, n: 16, mask: true }, { a: 'bf16', m: 256, n: 32, group: 2, mask: true }, { a: 'bf16', m: 128, n: 32, group: 2, mask: true, fresh: true },
+  { a: 'f16', m: 128, n: 32, d: 'f16' },
+  { a: 'f16', m: 64, n: 32, d: 'f16', fresh: true },
+  { a: 'f16', m: 256, n: 32, group: 2, d: 'f16' },
+  { a: 'e4m3', b: 'e5m2', m: 128, n: 32, d: 'f16' },
+  { a: 'bf16', m: 128, n: 16, negate: [true, false] },
+  { a: 'f16', m: 64, n: 16, negate: [false, true] },
+  { a: 'e5m2', m: 128, n: 16, negate: [true, true] },
+  { a: 'tf32', m: 128, n: 16, negate: [false, true] },
+  { a: 'bf16', m: 128, n: 32, scale: true },
+  { a: 'tf32', m: 64, n: 16, scale: true },
+  { a: 'f16', m: 128, n: 16, scale: true, d: 'f16' },
+  { a: 'bf16', m: 128, n: 32, mask: true },
+  { a: 'bf16', m: 64, n: 16, mask: true },
+  { a: 'bf16', m: 256, n: 32, group: 2, mask: true },
+  { a: 'bf16', m: 128, n: 32, group: 2, mask: true, fresh: true },
   // A in Tensor Memory.
   ...['bf16', 'tf32', 'e4m3', 'e2m1', 'i8'].flatMap((a) => [64, 128].map((m): Case => ({ a, m, n: 32, A: 'tmem' }))),
   ...['f16', 'tf32', 'e5m2', 'u8'].flatMap((a) => [128, 256].map((m): Case => ({ a, m, n: 32, group: 2, A: 'tmem' }))),
   { a: 'bf16', m: 64, n: 32, A: 'tmem', lane: 16 },
-] // prettier-ignore
+]
 
 test.each(CASES.map((c, i) => [nameOf(c), c, i] as const))('%s', async (_, c, i) => check(c, i))

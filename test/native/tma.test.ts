@@ -134,7 +134,9 @@ function randomCase(swizzle: (typeof ALL_SWIZZLES)[number], rank: number, index:
   return { map: { type, dims, box, strides, elementStrides, swizzle, nanFill }, start, offset: 128 * random(9) }
 }
 const cases = (isStore: boolean) =>
-  ALL_SWIZZLES.flatMap((swizzle) => RANKS.flatMap((rank) => Array.from({ length: 10 }, (_, i) => randomCase(swizzle, rank, i, isStore)))) // prettier-ignore
+  ALL_SWIZZLES.flatMap((swizzle) =>
+    RANKS.flatMap((rank) => Array.from({ length: 10 }, (_, i) => randomCase(swizzle, rank, i, isStore))),
+  )
 const WORDS = 6144
 const launch = (i: number): Partial<NativeLaunch> => ({ sharedMemBytes: WORDS * 4, ...ORDERS[i % ORDERS.length] })
 
@@ -209,15 +211,24 @@ test('stores of every swizzle and rank, clipped in 16-byte granules', async () =
 type Reduce = (a: number, b: number) => number
 const flush = (x: number) => (Math.abs(x) < 2 ** -126 ? 0 * Math.sign(x || 1 / x) : x)
 const integerOps: Record<(typeof OPS)[number], Reduce> = {
-  add: (a, b) => a + b, min: Math.min, max: Math.max, inc: (a, b) => (a >= b ? 0 : a + 1),
-  dec: (a, b) => (a === 0 || a > b ? b : a - 1), and: (a, b) => a & b, or: (a, b) => a | b, xor: (a, b) => a ^ b,
-} // prettier-ignore
+  add: (a, b) => a + b,
+  min: Math.min,
+  max: Math.max,
+  inc: (a, b) => (a >= b ? 0 : a + 1),
+  dec: (a, b) => (a === 0 || a > b ? b : a - 1),
+  and: (a, b) => a & b,
+  or: (a, b) => a | b,
+  xor: (a, b) => a ^ b,
+}
 /** min and max drop a NaN operand; -0 is below +0. */
 const pick =
   (max: boolean): Reduce =>
   (a, b) =>
     a !== a ? b : b !== b ? a : max ? Math.max(a, b) : Math.min(a, b)
-const half = (dtype: 'f16' | 'bf16', f: Reduce): Reduce => (a, b) => encodeOne(dtype, f(decodeOne(dtype, a), decodeOne(dtype, b))) // prettier-ignore
+const half =
+  (dtype: 'f16' | 'bf16', f: Reduce): Reduce =>
+  (a, b) =>
+    encodeOne(dtype, f(decodeOne(dtype, a), decodeOne(dtype, b)))
 const single =
   (f: Reduce): Reduce =>
   (a, b) => {
@@ -227,13 +238,19 @@ const single =
 const sum: Reduce = (a, b) => a + b
 const REDUCTIONS: [TestMap['type'], (typeof OPS)[number], Reduce][] = [
   ...OPS.map((op) => ['u32', op, integerOps[op]] as [TestMap['type'], typeof op, Reduce]),
-  ...(['add', 'min', 'max', 'and', 'or', 'xor'] as const).map((op): [TestMap['type'], typeof op, Reduce] => ['s32', op, (a, b) => integerOps[op](a | 0, b | 0)]),
+  ...(['add', 'min', 'max', 'and', 'or', 'xor'] as const).map((op): [TestMap['type'], typeof op, Reduce] => [
+    's32',
+    op,
+    (a, b) => integerOps[op](a | 0, b | 0),
+  ]),
   ...(['f16', 'bf16'] as const).flatMap((t): [TestMap['type'], (typeof OPS)[number], Reduce][] => [
-    [t, 'add', half(t, sum)], [t, 'min', half(t, pick(false))], [t, 'max', half(t, pick(true))],
+    [t, 'add', half(t, sum)],
+    [t, 'min', half(t, pick(false))],
+    [t, 'max', half(t, pick(true))],
   ]),
   ['f32', 'add', single(sum)],
   ['f32.ftz', 'add', single((a, b) => flush(Math.fround(flush(a) + flush(b))))],
-] // prettier-ignore
+]
 
 test.each(REDUCTIONS.map(([type, op, f], i) => [`${op}.${type}`, type, op, f, i] as const))(
   'reduction %s',
@@ -282,7 +299,13 @@ test('TFLOAT32 maps round to nearest even', async () => {
   }
 })
 
-const plain = (change: Partial<TestMap> = {}): TestMap => ({ type: 'u16', address: gpu.allocate(64 * 64 * 2), dims: [64, 64], box: [64, 8], ...change }) // prettier-ignore
+const plain = (change: Partial<TestMap> = {}): TestMap => ({
+  type: 'u16',
+  address: gpu.allocate(64 * 64 * 2),
+  dims: [64, 64],
+  box: [64, 8],
+  ...change,
+})
 const FAULTS: [string, TestMap, number[], number, 'load' | 'store' | 'reduce', string, RegExp][] = [
   ['a start that is not on 16 bytes', plain(), [1, 0], 0, 'load', 'KTL5011', /not a multiple of 16/],
   ['a store from a negative start', plain(), [0, -3], 0, 'store', 'KTL5011', /negative coordinate/],

@@ -82,18 +82,26 @@ const sumOf = (dtype: 'f16' | 'bf16', a: number, b: number) =>
 test.each([
   ['f16', Uint16Array, (a: number, b: number) => sumOf('f16', a, b)],
   ['bf16', Uint16Array, (a: number, b: number) => sumOf('bf16', a, b)],
-  ['f32', Float32Array, sum], ['f64', Float64Array, sum], ['u32', Uint32Array, sum], ['s32', Int32Array, sum],
-  ['u64', BigUint64Array, (a: never, b: never) => a + b], ['s64', BigInt64Array, (a: bigint, b: bigint) => (a < b ? a : b)],
+  ['f32', Float32Array, sum],
+  ['f64', Float64Array, sum],
+  ['u32', Uint32Array, sum],
+  ['s32', Int32Array, sum],
+  ['u64', BigUint64Array, (a: never, b: never) => a + b],
+  ['s64', BigInt64Array, (a: bigint, b: bigint) => (a < b ? a : b)],
 ] as const)('bulk reduction %s', async (type, array, f) => {
   const bytes = randomBytes(1024)
-  if (type === 'f32' || type === 'f64') bytes.forEach((_, i) => (bytes[i] = i % (type === 'f32' ? 4 : 8) > 3 ? 63 : i % 4 === 3 ? 64 : bytes[i]!))
-  const [a, b] = [new array(bytes.slice().buffer), new array(bytes.slice().reverse().buffer)] as unknown as [Uint32Array, Uint32Array]
+  if (type === 'f32' || type === 'f64')
+    bytes.forEach((_, i) => (bytes[i] = i % (type === 'f32' ? 4 : 8) > 3 ? 63 : i % 4 === 3 ? 64 : bytes[i]!))
+  const [a, b] = [new array(bytes.slice().buffer), new array(bytes.slice().reverse().buffer)] as unknown as [
+    Uint32Array,
+    Uint32Array,
+  ]
   if (type[0] === 'f') for (const x of [a, b]) x.forEach((v, i) => v !== v && (x[i] = 1))
   const out = gpu.upload(a)
   expect((await gpu.run(`bulk_${type}`, [out, gpu.upload(b), 256])).findings).toEqual([])
   const expected = a.map((x, i) => (f as unknown as Reduce)(x, b[i]!))
   expect(new Uint8Array(gpu.read(out, 1024, Uint8Array))).toEqual(new Uint8Array(expected.buffer))
-}) // prettier-ignore
+})
 
 test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('bulk groups, %s', async (_, order) => {
   const words = 96

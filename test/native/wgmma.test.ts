@@ -36,7 +36,9 @@ const withLayouts = (c: Case): Case => ({
 
 const CASES: Case[] = [
   // Every layout of both operands, for each element size.
-  ...(['bf16', 'e4m3', 's8', 'tf32'] as const).flatMap((a) => PLAIN.map((s, i): Case => ({ a, n: 64, A: K(s), B: K(PLAIN[(i + 1) % 4]!) }))),
+  ...(['bf16', 'e4m3', 's8', 'tf32'] as const).flatMap((a) =>
+    PLAIN.map((s, i): Case => ({ a, n: 64, A: K(s), B: K(PLAIN[(i + 1) % 4]!) })),
+  ),
   ...PLAIN.flatMap((s, i): Case[] => [
     { a: 'bf16', n: 64, A: MN(s), B: MN(PLAIN[(i + 1) % 4]!) },
     { a: 'f16', n: 64, A: K(s), B: MN(PLAIN[(i + 1) % 4]!) },
@@ -45,20 +47,44 @@ const CASES: Case[] = [
   // Shapes, chains, overwriting.
   ...[8, 24, 136, 200, 256].map((n): Case => ({ a: 'bf16', n, steps: 2, fresh: n === 24 })),
   ...[8, 24, 48, 256].map((n): Case => ({ a: 's8', b: 'u8', n, steps: 2 })),
-  ...[8, 200].flatMap((n): Case[] => [{ a: 'tf32', n }, { a: 'e5m2', n, steps: 2, fresh: true }]),
+  ...[8, 200].flatMap((n): Case[] => [
+    { a: 'tf32', n },
+    { a: 'e5m2', n, steps: 2, fresh: true },
+  ]),
   // Types.
-  ...['e4m3', 'e5m2'].flatMap((a) => ['e4m3', 'e5m2'].flatMap((b) => (['f32', 'f16'] as const).map((d): Case => ({ a, b, d, n: 16, steps: 2 })))),
-  ...['s8', 'u8'].flatMap((a) => ['s8', 'u8'].flatMap((b) => [false, true].map((saturate): Case => ({ a, b, n: 16, saturate })))),
-  { a: 'f16', d: 'f16', n: 24, steps: 2 }, { a: 'f16', d: 'f16', n: 256, fresh: true, B: MN('64B') },
+  ...['e4m3', 'e5m2'].flatMap((a) =>
+    ['e4m3', 'e5m2'].flatMap((b) => (['f32', 'f16'] as const).map((d): Case => ({ a, b, d, n: 16, steps: 2 }))),
+  ),
+  ...['s8', 'u8'].flatMap((a) =>
+    ['s8', 'u8'].flatMap((b) => [false, true].map((saturate): Case => ({ a, b, n: 16, saturate }))),
+  ),
+  { a: 'f16', d: 'f16', n: 24, steps: 2 },
+  { a: 'f16', d: 'f16', n: 256, fresh: true, B: MN('64B') },
   // Negation.
-  ...([[true, false], [false, true], [true, true]] as const).flatMap((negate): Case[] => [{ a: 'bf16', n: 16, negate }, { a: 'f16', d: 'f16', n: 8, negate }, { a: 'tf32', n: 8, negate }, { a: 'e4m3', n: 8, negate }]),
+  ...(
+    [
+      [true, false],
+      [false, true],
+      [true, true],
+    ] as const
+  ).flatMap((negate): Case[] => [
+    { a: 'bf16', n: 16, negate },
+    { a: 'f16', d: 'f16', n: 8, negate },
+    { a: 'tf32', n: 8, negate },
+    { a: 'e4m3', n: 8, negate },
+  ]),
   // A in registers.
-  ...['bf16', 'f16', 'tf32', 'e4m3', 's8'].flatMap((a) => [8, 64].map((n): Case => ({ a, n, fragments: true, steps: 2 }))),
+  ...['bf16', 'f16', 'tf32', 'e4m3', 's8'].flatMap((a) =>
+    [8, 64].map((n): Case => ({ a, n, fragments: true, steps: 2 })),
+  ),
   ...[64, 256].map((n): Case => ({ a: 'bf16', n, fragments: true, B: MN('128B') })),
-  { a: 'f16', d: 'f16', n: 16, fragments: true, B: MN('32B') }, { a: 'e5m2', b: 'e4m3', d: 'f16', n: 16, fragments: true }, { a: 'u8', b: 's8', n: 16, fragments: true, saturate: true },
+  { a: 'f16', d: 'f16', n: 16, fragments: true, B: MN('32B') },
+  { a: 'e5m2', b: 'e4m3', d: 'f16', n: 16, fragments: true },
+  { a: 'u8', b: 's8', n: 16, fragments: true, saturate: true },
   // Two warpgroups.
-  { a: 'bf16', n: 128, steps: 2, warpgroups: 2 }, { a: 'tf32', n: 32, fragments: true, warpgroups: 2 },
-].map((c) => withLayouts(c as Case)) // prettier-ignore
+  { a: 'bf16', n: 128, steps: 2, warpgroups: 2 },
+  { a: 'tf32', n: 32, fragments: true, warpgroups: 2 },
+].map((c) => withLayouts(c as Case))
 
 function kernel(c: Case, index: number): string {
   const count = registersOf(c)
@@ -161,13 +187,28 @@ async function check(c: Case, index: number) {
     }),
   )
   const shown = (words: Iterable<number>) =>
-    Array.from(words).flatMap((w) => (d === 'f32' ? [f32Of(w)] : d === 's32' ? [w | 0] : [...decode('f16', Uint16Array.of(w & 0xffff, w >>> 16))])) // prettier-ignore
+    Array.from(words).flatMap((w) =>
+      d === 'f32' ? [f32Of(w)] : d === 's32' ? [w | 0] : [...decode('f16', Uint16Array.of(w & 0xffff, w >>> 16))],
+    )
   for (const order of ORDERS) {
     const out = gpu.allocate(threads * count * 4)
-    const params = [gpu.upload(c.fragments ? fragmentsOf(left) : aImage.words.slice(0, 4096)), gpu.upload(bImage.words), aImage.descriptor, bImage.descriptor, steps, fresh ? 0 : 1, gpu.upload(Uint32Array.from(initial, encoded)), out] // prettier-ignore
+    const params = [
+      gpu.upload(c.fragments ? fragmentsOf(left) : aImage.words.slice(0, 4096)),
+      gpu.upload(bImage.words),
+      aImage.descriptor,
+      bImage.descriptor,
+      steps,
+      fresh ? 0 : 1,
+      gpu.upload(Uint32Array.from(initial, encoded)),
+      out,
+    ]
     const result = await gpu.run(`kernel${index}`, params, {
-      grid: [1, 1, 1], block: [threads, 1, 1], sharedMemBytes: 49152, checks: 'full', ...order,
-    }) // prettier-ignore
+      grid: [1, 1, 1],
+      block: [threads, 1, 1],
+      sharedMemBytes: 49152,
+      checks: 'full',
+      ...order,
+    })
     expect(result.findings, describeOrder(order)).toEqual([])
     expect(result.stats.tensorMacs).toBe(64 * n * depth * steps * warpgroups)
     const got = gpu.read(out, threads * count, Uint32Array)
@@ -177,9 +218,17 @@ async function check(c: Case, index: number) {
 
 const nameOf = (c: Case) => {
   const layout = (x: Layout = K('128B')) => `${x.mnMajor ? 'MN' : 'K'} ${x.swizzle}`
-  const flags = Object.entries({ steps: c.steps, fresh: c.fresh, negate: c.negate, satfinite: c.saturate, warpgroups: c.warpgroups }).filter(([, v]) => v).map(([k, v]) => `${k}=${v}`)
+  const flags = Object.entries({
+    steps: c.steps,
+    fresh: c.fresh,
+    negate: c.negate,
+    satfinite: c.saturate,
+    warpgroups: c.warpgroups,
+  })
+    .filter(([, v]) => v)
+    .map(([k, v]) => `${k}=${v}`)
   return `${c.a}×${c.b ?? c.a}→${resultOf(c)} n${c.n}, A ${c.fragments ? 'registers' : layout(c.A)}, B ${layout(c.B)} ${flags.join(' ')}`
-} // prettier-ignore
+}
 
 test.each(CASES.map((c, i) => [nameOf(c), c, i] as const))('%s', async (_, c, i) => check(c, i))
 
@@ -199,8 +248,21 @@ test.each([
   const [aImage, bImage] = [image(a, left, K('128B')), image(a, right, K('128B'))]
   const sum = async (launch: object) => {
     const out = gpu.allocate(128 * registersOf(c) * 4)
-    const params = [gpu.upload(aImage.words.slice(0, 4096)), gpu.upload(bImage.words), aImage.descriptor, bImage.descriptor, 1, 0, gpu.allocate(128 * registersOf(c) * 4), out] // prettier-ignore
-    const { findings, stats } = await gpu.run(`kernel${index}`, params, { block: [128, 1, 1], sharedMemBytes: 49152, ...launch }) // prettier-ignore
+    const params = [
+      gpu.upload(aImage.words.slice(0, 4096)),
+      gpu.upload(bImage.words),
+      aImage.descriptor,
+      bImage.descriptor,
+      1,
+      0,
+      gpu.allocate(128 * registersOf(c) * 4),
+      out,
+    ]
+    const { findings, stats } = await gpu.run(`kernel${index}`, params, {
+      block: [128, 1, 1],
+      sharedMemBytes: 49152,
+      ...launch,
+    })
     expect(findings).toEqual([])
     const [word, ...rest] = new Set(gpu.read(out, 128 * registersOf(c), Uint32Array))
     expect(rest).toEqual([])

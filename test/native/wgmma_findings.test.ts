@@ -20,7 +20,8 @@ const KERNELS: Record<string, string> = {
   noProxyFence: 'wgFence(); mma(d, a, b, 1); wgCommit(); wgWait<0>();',
   noWait: 'wgFence(); mma(d, a, b, 1); wgCommit();',
   noFence: 'mma(d, a, b, 1); wgCommit(); wgWait<0>();',
-  fenceTooEarly: 'wgFence(); for (int i = 0; i < 4; i++) { d[i] = out[i]; pin(d[i]); d[i] += 1; pin(d[i]); } mma(d, a, b, 1); wgCommit(); wgWait<0>();',
+  fenceTooEarly:
+    'wgFence(); for (int i = 0; i < 4; i++) { d[i] = out[i]; pin(d[i]); d[i] += 1; pin(d[i]); } mma(d, a, b, 1); wgCommit(); wgWait<0>();',
   threeWarps: 'if (t < 96) { wgFence(); mma(d, a, b, 1); wgCommit(); }',
   waitOfThree: 'if (t < 96) { wgFence(); mma(d, a, b, 1); wgCommit(); wgWait<0>(); }',
   descriptorsDiffer: 'wgFence(); mma(d, a + t / 32 % 2, b, 1); wgCommit(); wgWait<0>();',
@@ -28,17 +29,24 @@ const KERNELS: Record<string, string> = {
   scalesDiffer: 'wgFence(); mma(d, a, b, t / 32); wgCommit(); wgWait<0>();',
   placesDiffer: 'wgFence(); if (t < 32) mma(d, a, b, 1); else mma(d, a, b, 1 + zero * 0); wgCommit(); wgWait<0>();',
   outside: 'wgFence(); mma(d, a, descriptor(smem(image) + 200000), 1); wgCommit(); wgWait<0>();',
-  overwritten: 'wgFence(); mma(d, a, b, 1); wgCommit(); __syncthreads(); for (int i = t; i < 4096; i += blockDim.x) image[i] = 0x40004000; __syncthreads(); wgWait<0>();',
-  fragments: 'u32 f[4]; for (int i = 0; i < 4; i++) { f[i] = image[t * 4 + i]; pin(f[i]); } wgFence(); fragment(d, f, b, 1); wgCommit(); for (int i = 0; i < 4; i++) asm volatile("add.u32 %0, %0, 1;" : "+r"(f[i])); wgWait<0>(); for (int i = 0; i < 4; i++) { pin(f[i]); out[2048 + i] = f[i]; }',
-  olderGroup: 'float e[4] = {0, 0, 0, 0}; wgFence(); mma(d, a, b, 1); wgCommit(); mma(e, a, b, 1); wgCommit(); wgWait<1>(); for (int i = 0; i < 4; i++) { d[i] += 1; pin(d[i]); } wgWait<0>(); for (int i = 0; i < 4; i++) { pin(e[i]); d[i] += e[i]; }',
-  youngerGroup: 'float e[4] = {0, 0, 0, 0}; wgFence(); mma(d, a, b, 1); wgCommit(); mma(e, a, b, 1); wgCommit(); wgWait<1>(); for (int i = 0; i < 4; i++) { asm volatile("add.f32 %0, %0, %1;" : "+f"(d[i]) : "f"(e[i])); } wgWait<0>();',
-  copied: 'wgFence(); mma(d, a, b, 1); float e[4]; for (int i = 0; i < 4; i++) asm volatile("mov.f32 %0, %1;" : "=f"(e[i]) : "f"(d[i])); mma(e, a, b, 1); wgCommit(); wgWait<0>(); for (int i = 0; i < 4; i++) { pin(e[i]); d[i] = e[i]; }',
-} // prettier-ignore
+  overwritten:
+    'wgFence(); mma(d, a, b, 1); wgCommit(); __syncthreads(); for (int i = t; i < 4096; i += blockDim.x) image[i] = 0x40004000; __syncthreads(); wgWait<0>();',
+  fragments:
+    'u32 f[4]; for (int i = 0; i < 4; i++) { f[i] = image[t * 4 + i]; pin(f[i]); } wgFence(); fragment(d, f, b, 1); wgCommit(); for (int i = 0; i < 4; i++) asm volatile("add.u32 %0, %0, 1;" : "+r"(f[i])); wgWait<0>(); for (int i = 0; i < 4; i++) { pin(f[i]); out[2048 + i] = f[i]; }',
+  olderGroup:
+    'float e[4] = {0, 0, 0, 0}; wgFence(); mma(d, a, b, 1); wgCommit(); mma(e, a, b, 1); wgCommit(); wgWait<1>(); for (int i = 0; i < 4; i++) { d[i] += 1; pin(d[i]); } wgWait<0>(); for (int i = 0; i < 4; i++) { pin(e[i]); d[i] += e[i]; }',
+  youngerGroup:
+    'float e[4] = {0, 0, 0, 0}; wgFence(); mma(d, a, b, 1); wgCommit(); mma(e, a, b, 1); wgCommit(); wgWait<1>(); for (int i = 0; i < 4; i++) { asm volatile("add.f32 %0, %0, %1;" : "+f"(d[i]) : "f"(e[i])); } wgWait<0>();',
+  copied:
+    'wgFence(); mma(d, a, b, 1); float e[4]; for (int i = 0; i < 4; i++) asm volatile("mov.f32 %0, %1;" : "=f"(e[i]) : "f"(d[i])); mma(e, a, b, 1); wgCommit(); wgWait<0>(); for (int i = 0; i < 4; i++) { pin(e[i]); d[i] = e[i]; }',
+}
 
 const gpu = new TestDevice(
   compileToPtx(
     `${prelude}${wgmmaPrelude}${wgmmaFunction('mma', { a: 'bf16', n: 8 })}${wgmmaFunction('fragment', { a: 'bf16', n: 8, fragments: true })}
-${Object.entries(KERNELS).map(([name, body]) => kernel(name, body)).join('')}`, // prettier-ignore
+${Object.entries(KERNELS)
+  .map(([name, body]) => kernel(name, body))
+  .join('')}`,
     'sm_90a',
   ),
   'sm_90a',
@@ -46,8 +54,16 @@ ${Object.entries(KERNELS).map(([name, body]) => kernel(name, body)).join('')}`, 
 
 async function run(name: string, threads = 128, launch: object = {}) {
   const out = gpu.allocate(16384)
-  const result = await gpu.run(name, [out, 0], { block: [threads, 1, 1], sharedMemBytes: 17408, checks: 'full', ...launch }) // prettier-ignore
-  return { messages: result.findings.map((f) => f.message), values: [...new Set(gpu.read(out, 4 * threads, Float32Array))] } // prettier-ignore
+  const result = await gpu.run(name, [out, 0], {
+    block: [threads, 1, 1],
+    sharedMemBytes: 17408,
+    checks: 'full',
+    ...launch,
+  })
+  return {
+    messages: result.findings.map((f) => f.message),
+    values: [...new Set(gpu.read(out, 4 * threads, Float32Array))],
+  }
 }
 
 test.each([
@@ -85,8 +101,10 @@ test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('groups and copied 
 })
 
 test('sparse forms and other targets are unknown instructions', () => {
-  const ptx = (target: string, text: string) => `.version 9.0\n.target ${target}\n.address_size 64\n.visible .entry k() { .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<3>; .reg .pred %p; ${text} ret; }` // prettier-ignore
-  const sparse = 'wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %r1, 0, %p, 1, 1, 0, 0;' // prettier-ignore
+  const ptx = (target: string, text: string) =>
+    `.version 9.0\n.target ${target}\n.address_size 64\n.visible .entry k() { .reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %rd<3>; .reg .pred %p; ${text} ret; }`
+  const sparse =
+    'wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %r1, 0, %p, 1, 1, 0, 0;'
   expect(() => new TestDevice(ptx('sm_90a', sparse), 'sm_90a')).toThrow(/unknown instruction: wgmma.mma_async.sp/)
   expect(() => new TestDevice(ptx('sm_100a', 'wgmma.fence.sync.aligned;'))).toThrow(/wgmma is an instruction of sm_90a/)
   const wrong = 'wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p, 1, 1, 0, 0;'

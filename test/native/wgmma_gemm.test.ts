@@ -107,8 +107,12 @@ async function multiply(kernel: Step | 'pair', launch: Partial<NativeLaunch>) {
   const rowsOfB = kernel === 'pair' ? 64 : 128
   const maps = [map(aAddress, M, DEPTH, [64, 128]), map(bAddress, N, DEPTH, [64, rowsOfB]), map(out, M, N, [64, 64])]
   const result = await gpu.run(kernel, [...maps, DEPTH / 64], {
-    grid: [M / 128, N / 128, 1], block: [384, 1, 1], sharedMemBytes: 4 * 32768 + 32768 + 1024, checks: 'full', ...launch,
-  }) // prettier-ignore
+    grid: [M / 128, N / 128, 1],
+    block: [384, 1, 1],
+    sharedMemBytes: 4 * 32768 + 32768 + 1024,
+    checks: 'full',
+    ...launch,
+  })
   return { ...result, wrong: differences(gpu.read(out, M * N, Uint16Array), codes) }
 }
 

@@ -2,9 +2,14 @@ import { commas } from './prelude.ts'
 
 /** Element types of wgmma: bytes of an element, and how many of k one instruction takes. */
 export const WGMMA_TYPES: Record<string, { bytes: number; depth: number }> = {
-  f16: { bytes: 2, depth: 16 }, bf16: { bytes: 2, depth: 16 }, tf32: { bytes: 4, depth: 8 },
-  e4m3: { bytes: 1, depth: 32 }, e5m2: { bytes: 1, depth: 32 }, s8: { bytes: 1, depth: 32 }, u8: { bytes: 1, depth: 32 },
-} // prettier-ignore
+  f16: { bytes: 2, depth: 16 },
+  bf16: { bytes: 2, depth: 16 },
+  tf32: { bytes: 4, depth: 8 },
+  e4m3: { bytes: 1, depth: 32 },
+  e5m2: { bytes: 1, depth: 32 },
+  s8: { bytes: 1, depth: 32 },
+  u8: { bytes: 1, depth: 32 },
+}
 
 export interface WgmmaShape {
   readonly a: string
@@ -39,7 +44,12 @@ export function wgmmaFunction(name: string, s: WgmmaShape): string {
   const next = count + (fragments ? 4 : 1)
   const left = fragments ? `{${commas(4, (i) => `%${count + i}`)}}` : `%${count}`
   const scales = d === 's32' ? '' : `, ${negate[0] ? -1 : 1}, ${negate[1] ? -1 : 1}`
-  const majors = a !== 'f16' && a !== 'bf16' ? '' : fragments ? `, ${Number(transpose[1])}` : `, ${Number(transpose[0])}, ${Number(transpose[1])}` // prettier-ignore
+  const majors =
+    a !== 'f16' && a !== 'bf16'
+      ? ''
+      : fragments
+        ? `, ${Number(transpose[1])}`
+        : `, ${Number(transpose[0])}, ${Number(transpose[1])}`
   const shape = `m64n${n}k${WGMMA_TYPES[a]!.depth}`
   return `
 DEV void ${name}(${type} (&d)[${count}], ${fragments ? 'const u32 (&a)[4]' : 'u64 a'}, u64 b, int enable) {

@@ -80,7 +80,8 @@ test('publint --strict finds nothing', async () => {
 test('what is in it: every export, the addon, the kernels of the library; no sources of tests', () => {
   const targets = Object.values(manifest.exports).flatMap((target) => (typeof target === 'string' ? [target] : Object.values(target)))
   for (const target of targets) expect(packed).toContain(target.replace('./', ''))
-  expect(packed).toEqual(expect.arrayContaining(['native/build/Release/ktl.node', 'runtime/library/gemm.ktl', 'LICENSE', 'README.md']))
+  const others = ['native/build/Release/ktl.node', 'runtime/library/gemm.ktl', 'dist/LICENSES.txt', 'LICENSE', 'README.md']
+  expect(packed).toEqual(expect.arrayContaining(others))
   expect(packed.filter((name) => /\.test\.|^(?:dist\/)?bench\/|node_modules/.test(name))).toEqual([])
 }) // prettier-ignore
 
@@ -171,4 +172,12 @@ describe('the command', () => {
   test('ktl fmt --check', async () => {
     expect((await ktl('fmt', '--check', path.join(installed, 'samples/gemm.ktl'))).code).toBe(0)
   })
+})
+
+test('the plugin formats by the prettier of the project, which nothing else here needs', async () => {
+  symlinkSync(path.join(ROOT, 'node_modules/prettier'), path.join(project, 'node_modules/prettier'))
+  writeFileSync(path.join(project, 'wide.ktl'), 'kernel f(A:f32[m])->D:f32[m]{D=A*2}\n')
+  const cli = path.join(project, 'node_modules/prettier/bin/prettier.cjs')
+  const { stdout, stderr } = await node(cli, '--plugin', 'ktl/prettier', 'wide.ktl')
+  expect([stderr, stdout]).toEqual(['', 'kernel f(A: f32[m]) -> D: f32[m] { D = A * 2 }\n'])
 })

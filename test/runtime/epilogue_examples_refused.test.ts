@@ -130,6 +130,8 @@ const tables: Record<string, readonly Refused[]> = {
     ['acc && acc > 0', {}, 'KTL2210', 'acc && acc > 0'],
     ['relu(acc > 0)', {}, 'KTL2209', 'acc > 0'],
     ['skip0(beta) + acc', { beta: 1 }, 'KTL2219', 'skip0(beta)'],
+    // The accumulator is the kernel's: a type restates it, and cannot choose another.
+    ['x: f16 = acc; D = x', {}, 'KTL2216', 'f16'],
     ['F = acc * 1.5; D = acc; return D, F', { F: empty([L, M, N], 'i8') }, 'KTL2204', 'acc * 1.5'],
   ],
   'reductions': [

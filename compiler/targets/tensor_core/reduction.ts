@@ -1,6 +1,6 @@
 /**
- * Reductions that are outputs of a tensor-core kernel, e.g. `amax[m] = max[n](abs(D))`. The epilogue warps leave partial results in a
- * workspace, one for each part of the reduced axes; a second kernel combines the parts in a fixed order.
+ * Reductions that are outputs of a tensor-core kernel, e.g. `amax[m] = max[n](abs(D))`. The warps that store a tile leave its partial
+ * results in a workspace; a second kernel combines those of all tiles in a fixed order.
  */
 import type { Matmul, StoredValue } from '../../classes/matmul.ts'
 import type { Node, ReduceNode, TensorOperand } from '../../ir/tensor.ts'
