@@ -116,7 +116,7 @@ const tables: Record<string, readonly Refused[]> = {
     ['acc + 1e999', {}, 'KTL1014', '1e999'],
   ],
   'functions and types': [
-    ['erf(acc)', {}, 'KTL2004', 'erf'],
+    ['erfc(acc)', {}, 'KTL2004', 'erfc'],
     ['gleu(acc)', {}, 'KTL2004', 'gleu'],
     ['identity(acc)', {}, 'KTL2004', 'identity'],
     ['maximum(acc, 0)', {}, 'KTL2004', 'maximum'],
