@@ -40,7 +40,7 @@ export const machine = {
   ),
   KTL5014: finding(
     'instruction budget exceeded',
-    'The launch executed more warp instructions than `instructionBudget` allows.',
+    'The launch executed more warp instructions than `instructionBudget` allows (by default 2^36), or one of its warps more than `warpInstructionBudget` (2^28): a loop that never ends, or more work than was meant.',
     launches(
       `
       __global__ void halve(float* out, int n) {

@@ -9,6 +9,7 @@ uint64_t AsyncEngine::issue(AsyncItem item) {
   if (!item.late) ++prompt(item.kind);
   items_.push_back(std::make_unique<AsyncItem>(std::move(item)));
   if (order_ == LaunchConfig::Order::Eager) force(id);
+  while (items_.size() > kMostPending) deliverOne();
   return id;
 }
 

@@ -102,6 +102,14 @@ struct Program {
 
 class Decoder;
 
+// Values that a constant operand may have: from low to high in steps, or the powers of two among them.
+struct Range {
+  const char* what;  // "the register count"
+  int64_t low, high;
+  uint32_t step = 1;
+  bool powerOfTwo = false;
+};
+
 // What a table row's build function works with: the matched instruction and the operation under construction.
 class Builder {
  public:
@@ -139,12 +147,20 @@ class Builder {
   unsigned width(const ptx::Operand& operand) const;  // register width in bytes, 0 for other operands
   const ptx::Operand& operand(size_t i) const;        // throws UnknownInstruction when it is missing
   size_t operands() const { return ins.operands.size(); }
+  // Constants are checked when the module is loaded. Value of operand i, which must be one:
+  int64_t immediate(size_t i, const Range& range) const;
+  // Refuses a constant outside the range; registers are for the instruction itself to check.
+  void bound(size_t i, const Range& range) const;
+  // The parts of an operand written {a, b, …}, or the one operand; as many as .v2, .v4 or .v8 says.
+  std::vector<const ptx::Operand*> vector(const ptx::Operand& operand) const;
+  std::string_view type() const;  // the last modifier that is one
   bool has(std::string_view modifier) const;
   [[noreturn]] void refuse(const std::string& why) const;
   uint32_t scratch(unsigned bytes);
   const ptx::Module& module() const;
   const ptx::Variable& variable(int32_t symbol) const;
   bool isEntryParam(int32_t symbol) const;
+  bool isCallParam(int32_t symbol) const;  // a .param of the function itself
   uint32_t frameOffset(int32_t symbol) const;  // of a .local or .param variable in the lane's local block
   uint32_t calleeStart(int32_t function) const;
   std::vector<uint32_t> branchTable(uint32_t index) const;  // instruction indices

@@ -103,7 +103,7 @@ struct B128 {
 };
 
 void movBuild(Builder& b) {
-  const unsigned bytes = typeBytes(b.ins.modifiers.back());
+  const unsigned bytes = typeBytes(b.type());
   const ptx::Operand &d = b.operand(0), &s = b.operand(1);
   using Kind = ptx::Operand::Kind;
   if (d.kind == Kind::Vector || s.kind == Kind::Vector) {

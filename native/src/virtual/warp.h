@@ -2,8 +2,8 @@
 #pragma once
 #include <bit>
 #include <cstring>
-#include <deque>
 #include "decode.h"
+#include "queue.h"
 #include "timing.h"
 
 namespace ktl {
@@ -58,7 +58,7 @@ struct Warp {
       uint64_t done = 0;  // modelled time at which its sources are read
     };
     Group open;
-    std::deque<Group> committed;
+    Fifo<Group> committed;
   };
   std::unique_ptr<std::array<AsyncGroups, 32>> copyGroups, bulkGroups;  // made on first use
   // tcgen05.ld whose registers are not readable before tcgen05.wait::ld; tcgen05.st effects before wait::st.
