@@ -6,7 +6,7 @@ const OUT = "kernel.launch({ grid: 1, block: 32, params: [device.empty('f32', [3
 export const machine = {
   KTL5012: finding(
     'unknown PTX instruction',
-    'The virtual device does not execute this instruction or this form of it.',
+    'The virtual device does not execute this instruction or this form of it, or a constant among its operands is outside what the PTX ISA allows.',
     ptx(
       (instruction) => `
       .version 9.0

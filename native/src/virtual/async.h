@@ -57,8 +57,9 @@ class AsyncEngine {
   bool chance(uint32_t n) { return order_ == LaunchConfig::Order::Random && random_() % n == 0; }
 
  private:
-  static constexpr size_t kMostPending = 1 << 14;
+  static constexpr size_t kMostPending = 1 << 12;
   void runAt(size_t index);
+  size_t find(uint64_t id) const;  // its index, items_.size() when it has run
   size_t& prompt(AsyncKind kind) { return prompt_[static_cast<size_t>(kind)]; }
   size_t eligible(size_t index) const;  // index itself or the head of its queue
   LaunchConfig::Order order_;

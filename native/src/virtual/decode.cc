@@ -95,6 +95,7 @@ class Decoder {
   uint32_t allocate(unsigned bytes) {
     const uint32_t slot = code_.slots;
     code_.slots += slotsOf(bytes);
+    if constexpr (kGuarded) code_.guards.push_back(code_.slots++);
     return slot;
   }
   uint32_t registerSlot(int32_t reg) {

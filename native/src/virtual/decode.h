@@ -62,6 +62,12 @@ constexpr uint64_t kLocalWindow = kGlobalEnd + 0x2'0000'0000;
 constexpr uint64_t kParamWindow = kGlobalEnd + 0x3'0000'0000;
 constexpr uint64_t kWindowMask = ~uint64_t{0xffffffff};
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kGuarded = true;
+#else
+constexpr bool kGuarded = false;
+#endif
+
 constexpr uint32_t slotsOf(unsigned bytes) { return bytes <= 2 ? 1 : bytes * 32 / kSlotBytes; }
 
 // Slots filled when a warp starts: special registers that stay fixed per thread, immediates, and addresses of
@@ -87,6 +93,7 @@ struct EntryCode {
   std::map<std::string, std::string> approximated;
   std::vector<uint32_t> lists;
   uint32_t slots = 0;
+  std::vector<uint32_t> guards;  // slots between those of registers; only with AddressSanitizer, which watches them
   std::vector<InitialSlot> initial;
   uint32_t localBytes = 0;  // per lane, all frames
   uint32_t callDepth = 1;

@@ -90,7 +90,8 @@ void row(Table& t, const std::string& pattern) {
 
 template <class T>
 void integerRows(Table& t, const std::string& type) {
-  row<T, [](T a, T b, T, bool) { return static_cast<T>(a + b); }>(t, "add " + type);
+  using U = std::make_unsigned_t<T>;  // additions wrap
+  row<T, [](T a, T b, T, bool) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }>(t, "add " + type);
   row<T, [](T a, T b, T, bool) { return b < a ? b : a; }>(t, "min " + type);
   row<T, [](T a, T b, T, bool) { return a < b ? b : a; }>(t, "max " + type);
 }

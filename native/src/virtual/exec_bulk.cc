@@ -207,9 +207,9 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
           [=, &cluster] {
             forLanes(d.ranks, [&](uint32_t rank) {
               Cta& cta = alive(cluster, rank);
-              std::memcpy(cta.shared.bytes.data() + d.offset, from, size);
+              std::memmove(cta.shared.bytes.data() + d.offset, from, size);  // of the same CTA, they may overlap
               if (valid)
-                std::memcpy(cta.shared.valid.data() + d.offset, valid, size);
+                std::memmove(cta.shared.valid.data() + d.offset, valid, size);
               else
                 std::memset(cta.shared.valid.data() + d.offset, 1, size);
               if (sent) cluster.ordering->forget(cta, d.offset, size);

@@ -101,7 +101,7 @@ T reverse(T a) {
 u32 findNth(u32 mask, u32 base, s32 n) {  // fns
   if (n == 0) return mask >> (base & 31) & 1 ? base : ~0u;
   const s32 step = n > 0 ? 1 : -1;
-  s32 left = n > 0 ? n : -n;
+  s64 left = n > 0 ? s64{n} : -s64{n};
   for (s32 i = static_cast<s32>(base); i >= 0 && i < 32; i += step)
     if ((mask >> i & 1) && --left == 0) return static_cast<u32>(i);
   return ~0u;
@@ -242,7 +242,10 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
                  }>});
   } else {
     t.push_back(
-        {"sad", type, alu<[](T a, T b, T c) { return static_cast<T>(c + (a < b ? b - a : a - b)); }>});
+        {"sad", type, alu<[](T a, T b, T c) {
+           const auto x = static_cast<Unsigned<T>>(a), y = static_cast<Unsigned<T>>(b);
+           return static_cast<T>(static_cast<Unsigned<T>>(c) + (a < b ? y - x : x - y));
+         }>});
   }
   if constexpr (std::is_signed_v<T>) {
     t.push_back({"neg", type, alu<[](T a) { return static_cast<T>(Unsigned<T>(0) - Unsigned<T>(a)); }>});

@@ -138,7 +138,7 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
         else
           result.findings.push_back(std::move(finding));
       }
-      if (!cluster.trace.empty()) events += (events.empty() ? "" : ",\n") + cluster.trace;
+      if (!cluster.trace.empty() && events.size() < kMostTraceBytes) events += (events.empty() ? "" : ",\n") + cluster.trace;
     }
   };
   std::vector<uint64_t> counts(code.ops.size());
