@@ -22,8 +22,16 @@
   },
   "targets": [
     {
+      # The virtual device, which the addon and the fuzzer share.
+      "target_name": "virtual",
+      "type": "static_library",
+      "cflags": ["-fPIC"],
+      "sources": ["<!@(node -p \"require('fs').readdirSync('src/virtual').filter(f => f.endsWith('.cc')).sort().map(f => 'src/virtual/' + f).join(' ')\")"]
+    },
+    {
       "target_name": "ktl",
-      "sources": ["<!@(node -p \"require('fs').readdirSync('src', { recursive: true }).filter(f => f.endsWith('.cc')).sort().map(f => 'src/' + f).join(' ')\")"],
+      "dependencies": ["virtual"],
+      "sources": ["<!@(node -p \"require('fs').readdirSync('src', { recursive: true }).filter(f => f.endsWith('.cc') && !f.startsWith('virtual')).sort().map(f => 'src/' + f).join(' ')\")"],
       "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],
       "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"]
     }
@@ -35,10 +43,15 @@
         {
           "target_name": "ptx_inspect",
           "type": "executable",
-          "sources": [
-            "tests/ptx_inspect.cc",
-            "<!@(node -p \"require('fs').readdirSync('src/virtual').filter(f => /^ptx_.*\\.cc$/.test(f)).sort().map(f => 'src/virtual/' + f).join(' ')\")"
-          ]
+          "dependencies": ["virtual"],
+          "sources": ["tests/ptx_inspect.cc"]
+        },
+        {
+          "target_name": "fuzz_ptx",
+          "type": "executable",
+          "dependencies": ["virtual"],
+          "libraries": ["-lpthread"],
+          "sources": ["tests/fuzz_ptx.cc", "tests/fuzz_mutate.cc", "tests/fuzz_forms.cc", "tests/fuzz_blocks.cc"]
         }
       ]
     }]

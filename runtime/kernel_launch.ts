@@ -116,8 +116,10 @@ function launchOptions(
   { entry: _, ...plan }: PlannedLaunch,
   options: StreamOptions,
 ): LaunchOptions {
-  const { stream, checks, order, seed, threads, tensorCores, instructionBudget, signal, onProgress, trace } = options
-  const given = { checks, order, seed, threads, tensorCores, instructionBudget, signal, onProgress, trace }
+  const { stream, checks, order, seed, threads, tensorCores, instructionBudget, warpInstructionBudget } = options
+  const { signal, onProgress, trace } = options
+  const budgets = { instructionBudget, warpInstructionBudget }
+  const given = { checks, order, seed, threads, tensorCores, ...budgets, signal, onProgress, trace }
   return {
     ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
     ...plan,

@@ -57,8 +57,10 @@ export interface NativeLaunch {
   order: 'lazy' | 'eager' | 'random'
   seed: number
   checks: 'none' | 'default' | 'full'
-  /** Warp-instructions; 0: unlimited. */
+  /** Warp-instructions of the whole launch; 0: unlimited. */
   instructionBudget: number
+  /** Of each warp; 0, also when left out: unlimited. */
+  warpInstructionBudget?: number
   /** Worker threads; 0: all cores. Results never depend on it. */
   threads: number
   /** Sums of the tensor cores: f32 fused multiply-adds, or truncated as silicon does; 'target', also when left out: silicon on SM90, exact on SM100. */

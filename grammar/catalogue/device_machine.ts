@@ -6,7 +6,7 @@ const OUT = "kernel.launch({ grid: 1, block: 32, params: [device.empty('f32', [3
 export const machine = {
   KTL5012: finding(
     'unknown PTX instruction',
-    'The virtual device does not execute this instruction or this form of it.',
+    'The virtual device does not execute this instruction or this form of it, or a constant among its operands is outside what the PTX ISA allows.',
     ptx(
       (instruction) => `
       .version 9.0
@@ -40,7 +40,7 @@ export const machine = {
   ),
   KTL5014: finding(
     'instruction budget exceeded',
-    'The launch executed more warp instructions than `instructionBudget` allows.',
+    'The launch executed more warp instructions than `instructionBudget` allows (by default 2^36), or one of its warps more than `warpInstructionBudget` (2^28): a loop that never ends, or more work than was meant.',
     launches(
       `
       __global__ void halve(float* out, int n) {

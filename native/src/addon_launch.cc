@@ -86,6 +86,8 @@ void LaunchTask::readConfig(Napi::Env env, const Napi::Object& launch) {
   config_.seed = readInteger(env, launch.Get("seed"), "seed");
   config_.checks = readWord(env, launch.Get("checks"), "checks", kChecks);
   config_.instructionBudget = readInteger(env, launch.Get("instructionBudget"), "instructionBudget");
+  if (const Napi::Value budget = launch.Get("warpInstructionBudget"); !budget.IsUndefined())
+    config_.warpInstructionBudget = readInteger(env, budget, "warpInstructionBudget");
   config_.threads = static_cast<uint32_t>(readInteger(env, launch.Get("threads"), "threads", kMaxThreads));
   if (const Napi::Value cores = launch.Get("tensorCores"); !cores.IsUndefined())
     config_.tensorCores = readWord(env, cores, "tensorCores", kTensorCores);

@@ -33,8 +33,12 @@ auto guarded(Napi::Env env, Body body) {
     return body();
   } catch (const Fault& fault) {
     throw toError(env, fault);
+  } catch (const Napi::Error&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw toError(env, {Code::OutOfMemory, "the host has no memory left"});
+  } catch (const std::exception& error) {
+    throw toError(env, {Code::OutOfMemory, std::string("the host cannot do this: ") + error.what()});
   }
 }
 

@@ -21,8 +21,10 @@ export interface ExecutionOptions {
   readonly seed?: number
   /** Worker threads; 0: all cores. Results do not depend on it. */
   readonly threads?: number
-  /** Warp instructions a launch may execute; 0: no limit. */
+  /** Warp instructions a launch may execute, by default 2^36: hours of work. More is KTL5014; 0: no limit. */
   readonly instructionBudget?: number
+  /** Instructions each warp may execute, by default 2^28: what endless loops run into, within seconds. 0: no limit. */
+  readonly warpInstructionBudget?: number
   readonly tensorCores?: TensorCores
 }
 
@@ -34,7 +36,8 @@ const DEFAULTS: Required<ExecutionOptions> = {
   order: 'lazy',
   seed: 0,
   threads: 0,
-  instructionBudget: 0,
+  instructionBudget: 2 ** 36,
+  warpInstructionBudget: 2 ** 28,
   tensorCores: 'target',
 }
 
@@ -43,17 +46,15 @@ export function resolveExecution(
   options: ExecutionOptions,
   base: Required<ExecutionOptions> = DEFAULTS,
 ): Required<ExecutionOptions> {
+  const budget = (what: 'instructionBudget' | 'warpInstructionBudget') =>
+    integerOption(what, options[what] ?? base[what], 0, Number.MAX_SAFE_INTEGER)
   return {
     checks: oneOf('checks', CHECKS, options.checks ?? base.checks),
     order: oneOf('order', ORDERS, options.order ?? base.order),
     seed: integerOption('seed', options.seed ?? base.seed, 0, 0xffffffff),
     threads: integerOption('threads', options.threads ?? base.threads, 0, 1024),
-    instructionBudget: integerOption(
-      'instructionBudget',
-      options.instructionBudget ?? base.instructionBudget,
-      0,
-      Number.MAX_SAFE_INTEGER,
-    ),
+    instructionBudget: budget('instructionBudget'),
+    warpInstructionBudget: budget('warpInstructionBudget'),
     tensorCores: oneOf('tensorCores', TENSOR_CORES, options.tensorCores ?? base.tensorCores),
   }
 }

@@ -4,17 +4,21 @@
  *   npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
  *   npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
  *   npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
+ *   npm run test:full -- --sanitize N [--seed N]
  */
 import { parseArgs } from 'node:util'
 import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
 import { runFuzz } from './fuzz.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
+import { SANITIZED_MUTANTS, runSanitized } from './sanitized.ts'
 import { runPtxas, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
 
 const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
        npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
        npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
+       npm run test:full -- --sanitize N [--seed N]
 
+  --sanitize N  the C++ tests and N mutants of PTX under ASan and UBSan; without options they come before the rows
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
   --fresh       runs again what has passed before`
@@ -29,6 +33,7 @@ function parseCommand() {
         row: { type: 'string' },
         ptxas: { type: 'string' },
         fuzz: { type: 'string' },
+        sanitize: { type: 'string' },
         target: { type: 'string', default: 'sm_100a' },
         fresh: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
@@ -50,6 +55,7 @@ function parseCommand() {
       limit: integer('limit', values.limit, 1),
       ptxas: integer('ptxas', values.ptxas, 1),
       fuzz: integer('fuzz', values.fuzz, 1),
+      sanitize: integer('sanitize', values.sanitize, 1),
       row,
     }
   } catch (error) {
@@ -76,13 +82,17 @@ const command = parseCommand()
 let tally: Tally
 if (command.ptxas !== undefined) tally = await runPtxas(command.ptxas, command)
 else if (command.fuzz !== undefined) tally = await runFuzz(command.fuzz, command)
+else if (command.sanitize !== undefined) tally = runSanitized(command.sanitize, command)
 else {
+  const whole = command.row === null && command.only === undefined && command.limit === undefined
+  const sanitized = whole ? runSanitized(SANITIZED_MUTANTS, command) : null
   const rows = chosenRows(command)
   if (rows.length === 0) {
     console.error(`no row contains '${command.only}'`)
     process.exit(2)
   }
   tally = await runRows(rows, { fresh: command.fresh || command.row !== null })
+  if (sanitized) tally = { ...tally, passed: tally.passed + sanitized.passed, failed: tally.failed + sanitized.failed }
   if (tally.skipped > 0) console.log(`${tally.skipped} rows have passed before with the same code on the same device`)
 }
 console.log(`${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`)

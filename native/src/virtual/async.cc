@@ -1,4 +1,5 @@
 #include "async.h"
+#include <algorithm>
 
 namespace ktl {
 
@@ -9,6 +10,7 @@ uint64_t AsyncEngine::issue(AsyncItem item) {
   if (!item.late) ++prompt(item.kind);
   items_.push_back(std::make_unique<AsyncItem>(std::move(item)));
   if (order_ == LaunchConfig::Order::Eager) force(id);
+  while (items_.size() > kMostPending) deliverOne();
   return id;
 }
 
@@ -57,26 +59,24 @@ void AsyncEngine::perhaps() {
 }
 
 void AsyncEngine::force(uint64_t id) {
-  for (;;) {
-    size_t index = 0;
-    while (index < items_.size() && items_[index]->id != id) ++index;
-    if (index == items_.size()) return;
-    runAt(eligible(index));
-  }
+  for (size_t index; (index = find(id)) < items_.size();) runAt(eligible(index));
+}
+
+size_t AsyncEngine::find(uint64_t id) const {
+  const auto at = std::lower_bound(items_.begin(), items_.end(), id,
+                                   [](const auto& item, uint64_t wanted) { return item->id < wanted; });
+  return at != items_.end() && (*at)->id == id ? static_cast<size_t>(at - items_.begin()) : items_.size();
 }
 
 void AsyncEngine::read(uint64_t id) {
-  for (const auto& item : items_) {
-    if (item->id != id || item->wasRead || !item->read) continue;
-    item->wasRead = true;
-    item->read();
-  }
+  const size_t index = find(id);
+  if (index == items_.size() || items_[index]->wasRead || !items_[index]->read) return;
+  items_[index]->wasRead = true;
+  items_[index]->read();
 }
 
 bool AsyncEngine::pending(uint64_t id) const {
-  for (const auto& item : items_)
-    if (item->id == id) return true;
-  return false;
+  return find(id) < items_.size();
 }
 
 void AsyncEngine::drain(AsyncKind kind) {

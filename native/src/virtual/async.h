@@ -37,7 +37,7 @@ class AsyncEngine {
   AsyncEngine(LaunchConfig::Order order, uint64_t seed)
       : order_(order), lateLoads_(seed % 2 == 1), random_(seed) {}
 
-  // Queues (or, for eager, runs) an effect; returns its id, from 1 up.
+  // Queues (or, for eager, runs) an effect; returns its id, from 1 up. More than kMostPending do not wait.
   uint64_t issue(AsyncItem item);
   // Runs one effect when any is left: by kind, the oldest of each.
   bool deliverOne();
@@ -57,7 +57,9 @@ class AsyncEngine {
   bool chance(uint32_t n) { return order_ == LaunchConfig::Order::Random && random_() % n == 0; }
 
  private:
+  static constexpr size_t kMostPending = 1 << 12;
   void runAt(size_t index);
+  size_t find(uint64_t id) const;  // its index, items_.size() when it has run
   size_t& prompt(AsyncKind kind) { return prompt_[static_cast<size_t>(kind)]; }
   size_t eligible(size_t index) const;  // index itself or the head of its queue
   LaunchConfig::Order order_;

@@ -75,7 +75,15 @@ std::optional<ClusterPlace> ClusterQueue::start(uint64_t room) {
   skip(fallback_);
   Lane& lane = preferred_.next < fallback_.next ? preferred_ : fallback_;
   if (lane.next >= most() || volume(lane.extents) > room) return std::nullopt;
+  running_.insert(lane.next);
   return take(lane);
+}
+
+uint64_t ClusterQueue::finish(uint64_t index) {
+  const std::lock_guard lock(mutex_);
+  running_.erase(index);
+  const uint64_t next = std::min(preferred_.next, fallback_.next);
+  return running_.empty() ? next : std::min(next, *running_.begin());
 }
 
 std::optional<ClusterPlace> ClusterQueue::cancel(const Extents& extents) {

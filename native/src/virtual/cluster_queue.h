@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include "machine.h"
 
 namespace ktl {
@@ -28,6 +29,8 @@ class ClusterQueue {
   // Cluster launch control: the next cluster with these extents. A cluster takes over the work of another
   // with its own CTAs, so it is only given one of its own size.
   std::optional<ClusterPlace> cancel(const std::array<uint32_t, 3>& extents);
+  // A cluster that was started has ended. Returns a position before which all clusters that start have ended.
+  uint64_t finish(uint64_t index);
   void close();  // nothing starts any more
   // At most so many clusters: all blocks cut into fallback clusters.
   uint64_t most() const { return blockCount_ * parts_; }
@@ -50,6 +53,7 @@ class ClusterQueue {
   std::array<uint32_t, 3> block_{}, blocks_{}, perBlock_{};  // CTAs, blocks in the grid, fallbacks in a block
   uint64_t blockCount_ = 0, parts_ = 1;
   Lane fallback_, preferred_;
+  std::set<uint64_t> running_;  // positions
   bool mixed_ = false;
 };
 

@@ -101,6 +101,8 @@ void Cluster::completeBarrier() {
   ++epoch;
 }
 
+constexpr size_t kMostFindings = 1000;  // different ones that do not stop the launch
+
 Finding Cluster::describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const {
   Finding finding;
   finding.code = code;
@@ -125,7 +127,7 @@ void Cluster::add(Finding finding) {
       ++known.count;
       return;
     }
-  findings.push_back(std::move(finding));
+  if (finding.fatal || findings.size() < kMostFindings) findings.push_back(std::move(finding));
 }
 
 void Cluster::warn(Warp& warp, Code code, int lane, const std::string& message) {
@@ -133,52 +135,6 @@ void Cluster::warn(Warp& warp, Code code, int lane, const std::string& message) 
   finding.fatal = false;
   finding.lane = lane;
   add(std::move(finding));
-}
-
-Cta& sharedAt(Cta& own, uint32_t address, uint32_t bytes, bool cluster, uint32_t& offset) {
-  const uint32_t rank = address >> 24;
-  offset = address & 0xffffff;
-  Cta* target = &own;
-  if (rank != own.rank) {
-    if (!cluster)
-      throw Fault{Code::SharedOutOfBounds, "shared::cta address " + hex(address) + " carries CTA rank " +
-                                               std::to_string(rank) + ", but this CTA has rank " +
-                                               std::to_string(own.rank)};
-    if (rank >= own.cluster->ctas.size())
-      throw Fault{Code::SharedOutOfBounds, "shared::cluster address " + hex(address) + " names CTA rank " +
-                                               std::to_string(rank) + " of a cluster of " +
-                                               std::to_string(own.cluster->ctas.size())};
-    target = own.cluster->ctas[rank].get();
-    if (target->liveWarps == 0)
-      throw Fault{Code::SharedOutOfBounds, "shared::cluster address " + hex(address) + ": the CTA of rank " +
-                                               std::to_string(rank) + " has exited"};
-  }
-  if (uint64_t{offset} + bytes > target->shared.size())
-    throw Fault{Code::SharedOutOfBounds, std::to_string(bytes) + " bytes at shared address " + hex(address) +
-                                             " end behind the CTA's window of " +
-                                             std::to_string(target->shared.size()) + " bytes (" +
-                                             hex(target->shared.size()) + ")"};
-  return *target;
-}
-
-uint32_t sharedAddress(uint64_t address) {
-  if ((address & kWindowMask) == kSharedWindow || address <= 0xffffffff)
-    return static_cast<uint32_t>(address);
-  throw Fault{Code::SharedOutOfBounds, hex(address) + " is not a shared-memory address"};
-}
-
-uint8_t* globalAt(Warp& warp, uint64_t address, uint64_t bytes, bool write) {
-  const Launch& launch = warp.cta->cluster->launch;
-  if (uint8_t* found = launch.global->find(address, bytes)) return found;
-  if ((address & kWindowMask) == kParamWindow && !write) {
-    const uint64_t offset = address - kParamWindow;
-    const auto& params = launch.config->params;
-    if (offset + bytes <= params.size()) return const_cast<uint8_t*>(params.data()) + offset;
-    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at parameter offset " +
-                                       std::to_string(offset) + " of a parameter block of " +
-                                       std::to_string(params.size()) + " bytes"};
-  }
-  throw Fault{Code::OutOfBounds, launch.global->describe(address, bytes)};
 }
 
 }  // namespace ktl

@@ -88,13 +88,6 @@ struct Cluster {
   Finding describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const;
 };
 
-// The CTA and offset behind a 32-bit shared address. `cluster`: any rank, otherwise only the own one.
-// Throws Fault SharedOutOfBounds.
-Cta& sharedAt(Cta& own, uint32_t address, uint32_t bytes, bool cluster, uint32_t& offset);
-// A 64-bit operand that must be a shared address: 32 bits, or a generic address of the shared window.
-uint32_t sharedAddress(uint64_t address);
-// Global, const or entry parameter memory. Throws Fault OutOfBounds.
-uint8_t* globalAt(Warp& warp, uint64_t address, uint64_t bytes, bool write);
 std::string hex(uint64_t value);
 
 }  // namespace ktl

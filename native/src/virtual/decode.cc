@@ -3,6 +3,7 @@
 #include "decode.h"
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include "decode_table.h"
 #include "exec_resize.h"
 #include "exec_wgmma.h"
@@ -67,8 +68,16 @@ class Decoder {
     frame.param = align16(frame.local + f.localBytes);
     frame.call = align16(frame.param + f.paramBytes);
     code_.localBytes = align16(frame.call + f.callBytes);
+    if (code_.localBytes > kMaxFrameBytes)
+      throw Fault{Code::UnknownInstruction, "line " + std::to_string(f.line) + ": " + code_.entry->name + " needs more than " +
+                                                std::to_string(kMaxFrameBytes) +
+                                                " bytes of local memory with the functions it calls, the first too many in " + f.name};
+    if (++depth_ > kMaxCallDepth)
+      throw Fault{Code::UnsupportedCall, "line " + std::to_string(f.line) + ": calls are nested more than " +
+                                             std::to_string(kMaxCallDepth) + " deep at " + f.name};
     for (const auto& ins : f.instructions)
       if (ins.opcode == "call") visitCallee(ins);
+    --depth_;
     const int32_t outer = current_;
     current_ = index;
     frame.start = static_cast<uint32_t>(code_.ops.size());
@@ -86,6 +95,7 @@ class Decoder {
   uint32_t allocate(unsigned bytes) {
     const uint32_t slot = code_.slots;
     code_.slots += slotsOf(bytes);
+    if constexpr (kGuarded) code_.guards.push_back(code_.slots++);
     return slot;
   }
   uint32_t registerSlot(int32_t reg) {
@@ -183,7 +193,11 @@ class Decoder {
     Builder builder{*this, ins, std::move(picks), {}, {}, {}};
     builder.op.guard = ins.guard >= 0 ? registerSlot(ins.guard) : truth_;
     builder.op.guardXor = ins.guardNegated ? ~0u : 0u;
-    row->build(builder);
+    try {
+      row->build(builder);
+    } catch (const std::out_of_range&) {
+      builder.refuse("operands of another form are expected");
+    }
     std::string form = ins.opcode;
     for (const auto& modifier : ins.modifiers) form += "." + modifier;
     if (row->approximate) code_.approximated.emplace(form, row->approximate);
@@ -202,8 +216,13 @@ class Decoder {
     code_.formOf.push_back(form);
   }
 
+  // A thread's own memory, as on the hardware with what calls need; four times that of its .local variables.
+  static constexpr uint32_t kMaxFrameBytes = 4 * ptx::kMaxLocalBytes;
+  static constexpr uint32_t kMaxCallDepth = 256;
+
   const Program& program_;
   EntryCode& code_;
+  uint32_t depth_ = 0;
   uint32_t truth_ = 0;
   int32_t current_ = -1;
   std::map<int32_t, Frame> frames_;
@@ -225,6 +244,56 @@ void Builder::refuse(const std::string& why) const {
   throw Fault{Code::UnknownInstruction, at(ins) + why + ": " + ins.text};
 }
 
+namespace {
+
+bool permits(const Range& range, int64_t value) {
+  return value >= range.low && value <= range.high && (value - range.low) % range.step == 0 &&
+         !(range.powerOfTwo && !std::has_single_bit(static_cast<uint64_t>(value)));
+}
+
+std::string describe(const Range& range) {
+  std::string text = std::to_string(range.low);
+  if (range.low == range.high) return text;
+  text += (range.step == 2 ? " or " : " to ") + std::to_string(range.high);
+  if (range.powerOfTwo) return "a power of two from " + text;
+  return range.step > 2 ? text + " in steps of " + std::to_string(range.step) : text;
+}
+
+}  // namespace
+
+void Builder::bound(size_t i, const Range& range) const {
+  const Operand& given = operand(i);
+  if (given.kind != Kind::Immediate) return;
+  const auto value = static_cast<int64_t>(given.bits);
+  if (given.isFloat || !permits(range, value))
+    refuse(std::string(range.what) + " is " + (given.isFloat ? "no integer" : std::to_string(value)) + ", expected " +
+           describe(range));
+}
+
+int64_t Builder::immediate(size_t i, const Range& range) const {
+  if (operand(i).kind != Kind::Immediate)
+    refuse(std::string(range.what) + " must be a constant, " + describe(range));
+  bound(i, range);
+  return static_cast<int64_t>(operand(i).bits);
+}
+
+std::vector<const Operand*> Builder::vector(const Operand& operand) const {
+  std::vector<const Operand*> parts;
+  if (operand.kind == Kind::Vector)
+    for (const Operand& part : operand.elements) parts.push_back(&part);
+  else
+    parts.push_back(&operand);
+  const size_t count = has("v2") ? 2 : has("v4") ? 4 : has("v8") ? 8 : 1;
+  if (parts.size() != count) refuse("the vector has " + std::to_string(parts.size()) + " elements");
+  return parts;
+}
+
+std::string_view Builder::type() const {
+  for (auto modifier = ins.modifiers.rbegin(); modifier != ins.modifiers.rend(); ++modifier)
+    if (typeBytes(*modifier) != 0) return *modifier;
+  refuse("no type");
+}
+
 bool Builder::has(std::string_view modifier) const {
   return std::find(ins.modifiers.begin(), ins.modifiers.end(), modifier) != ins.modifiers.end();
 }
@@ -239,6 +308,10 @@ uint32_t Builder::scratch(unsigned bytes) { return decoder.allocate(bytes); }
 const ptx::Module& Builder::module() const { return *decoder.program().module; }
 const ptx::Variable& Builder::variable(int32_t symbol) const { return module().variables.at(symbol); }
 bool Builder::isEntryParam(int32_t symbol) const { return decoder.isEntryParam(variable(symbol), symbol); }
+bool Builder::isCallParam(int32_t symbol) const {
+  const ptx::Variable& v = variable(symbol);
+  return v.space == ptx::Space::Param && v.function >= 0 && &module().functions[v.function] == &decoder.current();
+}
 uint32_t Builder::frameOffset(int32_t symbol) const { return decoder.frameOffset(variable(symbol), symbol); }
 uint32_t Builder::calleeStart(int32_t function) const { return decoder.calleeStart(function); }
 std::vector<uint32_t> Builder::branchTable(uint32_t index) const {

@@ -62,6 +62,12 @@ constexpr uint64_t kLocalWindow = kGlobalEnd + 0x2'0000'0000;
 constexpr uint64_t kParamWindow = kGlobalEnd + 0x3'0000'0000;
 constexpr uint64_t kWindowMask = ~uint64_t{0xffffffff};
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kGuarded = true;
+#else
+constexpr bool kGuarded = false;
+#endif
+
 constexpr uint32_t slotsOf(unsigned bytes) { return bytes <= 2 ? 1 : bytes * 32 / kSlotBytes; }
 
 // Slots filled when a warp starts: special registers that stay fixed per thread, immediates, and addresses of
@@ -87,6 +93,7 @@ struct EntryCode {
   std::map<std::string, std::string> approximated;
   std::vector<uint32_t> lists;
   uint32_t slots = 0;
+  std::vector<uint32_t> guards;  // slots between those of registers; only with AddressSanitizer, which watches them
   std::vector<InitialSlot> initial;
   uint32_t localBytes = 0;  // per lane, all frames
   uint32_t callDepth = 1;
@@ -101,6 +108,14 @@ struct Program {
 };
 
 class Decoder;
+
+// Values that a constant operand may have: from low to high in steps, or the powers of two among them.
+struct Range {
+  const char* what;  // "the register count"
+  int64_t low, high;
+  uint32_t step = 1;
+  bool powerOfTwo = false;
+};
 
 // What a table row's build function works with: the matched instruction and the operation under construction.
 class Builder {
@@ -139,12 +154,20 @@ class Builder {
   unsigned width(const ptx::Operand& operand) const;  // register width in bytes, 0 for other operands
   const ptx::Operand& operand(size_t i) const;        // throws UnknownInstruction when it is missing
   size_t operands() const { return ins.operands.size(); }
+  // Constants are checked when the module is loaded. Value of operand i, which must be one:
+  int64_t immediate(size_t i, const Range& range) const;
+  // Refuses a constant outside the range; registers are for the instruction itself to check.
+  void bound(size_t i, const Range& range) const;
+  // The parts of an operand written {a, b, …}, or the one operand; as many as .v2, .v4 or .v8 says.
+  std::vector<const ptx::Operand*> vector(const ptx::Operand& operand) const;
+  std::string_view type() const;  // the last modifier that is one
   bool has(std::string_view modifier) const;
   [[noreturn]] void refuse(const std::string& why) const;
   uint32_t scratch(unsigned bytes);
   const ptx::Module& module() const;
   const ptx::Variable& variable(int32_t symbol) const;
   bool isEntryParam(int32_t symbol) const;
+  bool isCallParam(int32_t symbol) const;  // a .param of the function itself
   uint32_t frameOffset(int32_t symbol) const;  // of a .local or .param variable in the lane's local block
   uint32_t calleeStart(int32_t function) const;
   std::vector<uint32_t> branchTable(uint32_t index) const;  // instruction indices

@@ -90,12 +90,18 @@ struct Forms {
   }
 };
 
+const Forms& forms() {
+  static const Forms instance;
+  return instance;
+}
+
 }  // namespace
 
+const Table& instructionTable() { return forms().rows; }
+
 const Row* match(const ptx::Instruction& instruction, std::vector<std::string_view>& picks) {
-  static const Forms forms;
-  const auto found = forms.byOpcode.find(instruction.opcode);
-  if (found == forms.byOpcode.end()) return nullptr;
+  const auto found = forms().byOpcode.find(instruction.opcode);
+  if (found == forms().byOpcode.end()) return nullptr;
   for (const Pattern& pattern : found->second)
     if (matches(pattern, instruction, picks)) return pattern.row;
   return nullptr;

@@ -8,4 +8,7 @@ namespace ktl {
 // form.
 const Row* match(const ptx::Instruction& instruction, std::vector<std::string_view>& picks);
 
+// All forms, for those who list or fuzz them.
+const Table& instructionTable();
+
 }  // namespace ktl

@@ -30,39 +30,48 @@ uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64
   return cluster.async.issue(std::move(item));
 }
 
-uint64_t laneAddress(Warp& w, const Op& op, unsigned k, uint32_t lane) {
-  w.faultLane = lane;
-  if (w.taint[op.src[k]] >> lane & 1 && w.cta->cluster->launch.checks)
-    w.cta->cluster->warn(w, Code::Uninitialised, static_cast<int>(lane),
-                         "an address operand comes from uninitialised data");
-  const uint64_t offset = k == 0 ? static_cast<uint64_t>(op.imm) : 0;
-  return op.wide >> k & 1 ? w.at<uint64_t>(op.src[k])[lane] + offset
-                          : static_cast<uint32_t>(w.at<uint32_t>(op.src[k])[lane] + offset);
+namespace {
+
+// What nobody waits for may happen at any time; a thread that never waits must not fill the host's memory.
+constexpr size_t kMostGroups = 256, kMostOpen = 256;
+
+}  // namespace
+
+void join(Warp& w, Warp::AsyncGroups& groups, uint64_t id) {
+  AsyncEngine& engine = w.cta->cluster->async;
+  std::vector<uint64_t>& ids = groups.open.ids;
+  if (ids.size() >= kMostOpen) std::erase_if(ids, [&](uint64_t earlier) { return !engine.pending(earlier); });
+  if (ids.size() >= kMostOpen) {
+    for (const uint64_t earlier : ids) engine.force(earlier);
+    ids.clear();
+  }
+  ids.push_back(id);
 }
 
-void commitGroup(Warp::AsyncGroups& groups) {
-  groups.committed.push_back(std::exchange(groups.open, {}));
+void commitGroup(Warp& w, Warp::AsyncGroups& groups) {
+  groups.committed.push(std::exchange(groups.open, {}));
+  if (groups.committed.size() > kMostGroups) waitGroups(w, groups, kMostGroups);
 }
 
-void waitGroups(Warp& w, Warp::AsyncGroups& groups, int64_t pending) {
-  while (static_cast<int64_t>(groups.committed.size()) > pending) {
-    for (const uint64_t id : groups.committed.front().ids) w.cta->cluster->async.force(id);
-    if (const uint64_t done = groups.committed.front().done) w.waitUntil(done + timing::kStoreLatency);
-    groups.committed.pop_front();
+void waitGroups(Warp& w, Warp::AsyncGroups& groups, uint64_t pending) {
+  while (groups.committed.size() > pending) {
+    const std::optional<Warp::AsyncGroups::Group> oldest = groups.committed.pop();
+    for (const uint64_t id : oldest->ids) w.cta->cluster->async.force(id);
+    if (oldest->done) w.waitUntil(oldest->done + timing::kStoreLatency);
   }
 }
 
 // A write may stay behind for long; more than this many groups in flight only cost time.
-constexpr size_t kUnwrittenGroups = 4;
+constexpr uint64_t kUnwrittenGroups = 4;
 
-void readGroups(Warp& w, Warp::AsyncGroups& groups, int64_t pending) {
-  const auto all = static_cast<int64_t>(groups.committed.size());
-  for (int64_t i = 0; i < all - pending; ++i) {
-    const Warp::AsyncGroups::Group& group = groups.committed[static_cast<size_t>(i)];
+void readGroups(Warp& w, Warp::AsyncGroups& groups, uint64_t pending) {
+  uint64_t left = groups.committed.size();
+  for (const Warp::AsyncGroups::Group& group : groups.committed) {
+    if (left-- <= pending) break;
     for (const uint64_t id : group.ids) w.cta->cluster->async.read(id);
     w.waitUntil(group.done);
   }
-  waitGroups(w, groups, pending + static_cast<int64_t>(kUnwrittenGroups));
+  waitGroups(w, groups, pending + kUnwrittenGroups);
 }
 
 Cta& alive(Cluster& cluster, uint32_t rank) {

@@ -12,15 +12,14 @@ namespace ktl {
 // its source.
 uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64_t done, std::function<void()> run,
                std::function<void()> read = {});
-// Address of op.src[k] in one lane, with op.imm for k = 0.
-uint64_t laneAddress(Warp& w, const Op& op, unsigned k, uint32_t lane);
-
-void commitGroup(Warp::AsyncGroups& groups);
+// The effect joins the thread's open group.
+void join(Warp& w, Warp::AsyncGroups& groups, uint64_t id);
+void commitGroup(Warp& w, Warp::AsyncGroups& groups);
 // Makes all but the `pending` most recent groups happen.
-void waitGroups(Warp& w, Warp::AsyncGroups& groups, int64_t pending);
+void waitGroups(Warp& w, Warp::AsyncGroups& groups, uint64_t pending);
 
 // Makes all but the `pending` most recent groups read their sources; what they write may still come later.
-void readGroups(Warp& w, Warp::AsyncGroups& groups, int64_t pending);
+void readGroups(Warp& w, Warp::AsyncGroups& groups, uint64_t pending);
 
 // Destination CTAs of an asynchronous write into shared memory, and where it signals.
 struct Destination {
@@ -29,6 +28,11 @@ struct Destination {
   bool pair = false;  // .cta_group::2: the barrier may be the pair peer's
   uint32_t barrierRank(uint32_t rank) const { return pair ? (rank & ~1u) | pairBit : rank; }
 };
+// Constants that the PTX ISA bounds (9.7.9.25, 9.7.9.13).
+constexpr Range kGroupRange{"the number of groups that may stay in flight", 0, INT32_MAX};
+constexpr Range kBulkRange{"the size of a bulk copy", 0, 1048560, 16};
+constexpr Range kBulkZeroRange{"the size of st.bulk", 0, INT32_MAX, 8};
+
 // What the waiters of a completion learn; null unless orders are checked.
 using Sent = std::shared_ptr<const Facts>;
 // At issue, for the barriers of all destinations.

@@ -65,12 +65,10 @@ void build(Builder& b) {
   b.address(first, 0);
   const ptx::Operand& value = b.operand(first + 1);
   std::vector<uint32_t> operands, targets;
-  const bool vector = value.kind == ptx::Operand::Kind::Vector;
-  for (size_t k = 0; k < (vector ? value.elements.size() : 1); ++k) {
-    operands.push_back(b.sourceOf(vector ? value.elements[k] : value, sizeof(T)));
-    targets.push_back(!returns ? 0
-                               : b.destOf(vector ? b.operand(0).elements.at(k) : b.operand(0), sizeof(T)));
-  }
+  for (const ptx::Operand* e : b.vector(value)) operands.push_back(b.sourceOf(*e, sizeof(T)));
+  if (returns)
+    for (const ptx::Operand* e : b.vector(b.operand(0))) targets.push_back(b.destOf(*e, sizeof(T)));
+  targets.resize(operands.size());
   b.op.src[2] = first + 2 < b.operands() && b.has("cas") ? b.source(first + 2, sizeof(T)) : operands[0];
   b.op.aux = returns;
   b.op.listCount = static_cast<uint32_t>(operands.size());
@@ -92,7 +90,8 @@ void row(Table& t, const std::string& pattern) {
 
 template <class T>
 void integerRows(Table& t, const std::string& type) {
-  row<T, [](T a, T b, T, bool) { return static_cast<T>(a + b); }>(t, "add " + type);
+  using U = std::make_unsigned_t<T>;  // additions wrap
+  row<T, [](T a, T b, T, bool) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }>(t, "add " + type);
   row<T, [](T a, T b, T, bool) { return b < a ? b : a; }>(t, "min " + type);
   row<T, [](T a, T b, T, bool) { return a < b ? b : a; }>(t, "max " + type);
 }

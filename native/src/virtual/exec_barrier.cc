@@ -69,10 +69,12 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
 void barBuild(Builder& b, uint32_t kind, bool aligned) {
   size_t next = 0;
   if (kind >= kPopc) b.op.dst = b.dest(next++, kind == kPopc ? 4 : 1);
+  b.bound(next, {"the barrier", 0, 15});
   b.op.src[0] = b.source(next++, 4);
   const size_t last = b.operands() - (kind >= kPopc ? 1 : 0);
   b.op.aux = kind;
   if (next < last) {
+    b.bound(next, {"the thread count", 32, 1024, 32});
     b.op.src[1] = b.source(next++, 4);
     b.op.aux |= 256;
   }
@@ -115,13 +117,11 @@ Flow clusterWait(Warp& w, const Op&, uint32_t mask) {
 
 // The barrier of a lane; arrivals may name another CTA of the cluster.
 Cta& target(Warp& w, const Op& op, uint32_t lane, uint32_t& offset) {
-  uint64_t address = op.wide & 1 ? w.at<uint64_t>(op.src[0])[lane] : w.at<uint32_t>(op.src[0])[lane];
-  address += op.imm;
   w.faultLane = lane;
   if (w.taint[op.src[0]] >> lane & 1 && w.cta->cluster->launch.checks)
     w.cta->cluster->warn(w, Code::Uninitialised, int(lane),
                          "the mbarrier address comes from uninitialised data");
-  return sharedAt(*w.cta, sharedAddress(address), 8, op.cluster, offset);
+  return sharedAt(*w.cta, sharedAddress(effectiveAddress(w, op, 0, lane)), 8, op.cluster, offset);
 }
 
 void writeWord(Cta& cta, uint32_t offset, uint64_t word) {
@@ -213,6 +213,9 @@ void arriveBuild(Builder& b, uint32_t kind) {
   // Generic addresses may be those of another CTA.
   b.op.cluster |= b.op.space == ptx::Space::Generic;
   b.address(next++, 0);
+  if (next < b.operands())
+    b.bound(next, kind & (kExpect | kOnlyExpect | kComplete) ? Range{"the tx-count", 0, Mbarrier::kMaxTx}
+                                                             : Range{"the count of arrivals", 1, Mbarrier::kMaxCount});
   b.op.src[1] = next < b.operands() ? b.source(next, 4) : b.constant(1, 4);
   b.op.run = &arrive;
 }
@@ -286,6 +289,7 @@ void waitBuild(Builder& b, bool blocking) {
   b.op.aux = (b.has("parity") ? uint32_t{kParity} : 0u) | (blocking ? uint32_t{kBlocking} : 0u);
   b.op.dst = b.dest(0, 1);
   b.address(1, 0);
+  if (b.has("parity")) b.bound(2, {"the parity", 0, 1});
   b.op.src[1] = b.source(2, b.has("parity") ? 4 : 8);
   if (blocking) b.op.wait = Wait::Mbarrier;
   b.op.run = &tryWait;
@@ -324,6 +328,7 @@ void addBarrierRows(Table& t) {
   t.push_back({"mbarrier", "init" + space, [](Builder& b) {
                  setSpace(b);
                  b.address(0, 0);
+                 b.bound(1, {"the count of an mbarrier", 1, Mbarrier::kMaxCount});
                  b.op.src[1] = b.source(1, 4);
                  b.op.run = &init;
                }});

@@ -14,13 +14,13 @@ enum BulkFlag : uint32_t { kMulticast = 1, kPair = 2 };
 // src: destination, -, mbarrier, mask.
 Destination destinationOf(Warp& w, const Op& op, uint32_t lane) {
   Destination d;
-  const uint32_t to = sharedAddress(laneAddress(w, op, 0, lane)),
-                 barrier = sharedAddress(laneAddress(w, op, 2, lane));
-  d.offset = to & 0xffffff;
-  d.barrier = barrier & 0xffffff;
+  const SharedPlace to = sharedPlace(*w.cta->cluster, laneAddress(w, op, 0, lane)),
+                    barrier = sharedPlace(*w.cta->cluster, laneAddress(w, op, 2, lane));
+  d.offset = to.offset;
+  d.barrier = barrier.offset;
   d.pair = op.aux & kPair;
-  d.pairBit = barrier >> 24 & 1;
-  d.ranks = 1u << (to >> 24 & 31);
+  d.pairBit = barrier.rank & 1;
+  d.ranks = 1u << to.rank;
   if (op.aux & kMulticast) d.ranks = w.at<uint16_t>(op.src[3])[lane];
   if (d.ranks == 0 || d.ranks >> w.cta->cluster->ctas.size())
     throw Fault{Code::SharedOutOfBounds, "destination CTA mask " + hex(d.ranks) + " in a cluster of " +
@@ -135,7 +135,7 @@ Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
     std::array<int32_t, 5> c{};
     const TensorMap map = mapOf(w, op, lane, c);
     uint32_t offset;
-    Cta& cta = sharedAt(*w.cta, sharedAddress(laneAddress(w, op, 0, lane)), 1, false, offset);
+    Cta& cta = sharedAt(*w.cta, sharedAddress(laneAddress(w, op, 0, lane)), 16, false, offset);
     const bool reduces = op.aux != 0;
     const auto reduction = static_cast<Reduction>(op.aux - 1);
     if (reduces)
@@ -162,7 +162,7 @@ Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
                         report.firstInvalidAddress + (offset - source->at), "a TMA store");
         },
         [=] { source->take(); });
-    groupsOf(w, lane).open.ids.push_back(id);
+    join(w, groupsOf(w, lane), id);
   });
   w.faultLane = ~0u;
   return Flow::Next;
@@ -198,9 +198,7 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
       from = globalAt(w, source, size, false);
     }
     forLanes(d.ranks, [&](uint32_t rank) {
-      if (d.offset + size > alive(cluster, rank).shared.size())
-        throw Fault{Code::SharedOutOfBounds, "bulk copy of " + std::to_string(size) + " bytes to " +
-                                                 hex(d.offset) + " ends behind the CTA's window"};
+      requireShared(alive(cluster, rank), d.offset, size, "the destination of a bulk copy");
     });
     cluster.loaded += size;
     const Sent sent = signals(w, lane, d, "this bulk copy");
@@ -209,9 +207,9 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
           [=, &cluster] {
             forLanes(d.ranks, [&](uint32_t rank) {
               Cta& cta = alive(cluster, rank);
-              std::memcpy(cta.shared.bytes.data() + d.offset, from, size);
+              std::memmove(cta.shared.bytes.data() + d.offset, from, size);  // of the same CTA, they may overlap
               if (valid)
-                std::memcpy(cta.shared.valid.data() + d.offset, valid, size);
+                std::memmove(cta.shared.valid.data() + d.offset, valid, size);
               else
                 std::memset(cta.shared.valid.data() + d.offset, 1, size);
               if (sent) cluster.ordering->forget(cta, d.offset, size);
@@ -263,19 +261,20 @@ Flow bulkStore(Warp& w, const Op& op, uint32_t mask) {
           reportInvalid(cluster, issuer, pc, invalid, first, "a bulk store");
         },
         [=] { held->take(); });
-    groupsOf(w, lane).open.ids.push_back(id);
+    join(w, groupsOf(w, lane), id);
   });
   w.faultLane = ~0u;
   return Flow::Next;
 }
 
 Flow commit(Warp& w, const Op&, uint32_t mask) {
-  forLanes(mask, [&](uint32_t i) { commitGroup(groupsOf(w, i)); });
+  forLanes(mask, [&](uint32_t i) { commitGroup(w, groupsOf(w, i)); });
   return Flow::Next;
 }
 Flow wait(Warp& w, const Op& op, uint32_t mask) {  // aux: only the reads
   forLanes(mask, [&](uint32_t i) {
-    op.aux ? readGroups(w, groupsOf(w, i), op.imm) : waitGroups(w, groupsOf(w, i), op.imm);
+    const auto pending = static_cast<uint64_t>(op.imm);
+    op.aux ? readGroups(w, groupsOf(w, i), pending) : waitGroups(w, groupsOf(w, i), pending);
   });
   return Flow::Next;
 }
@@ -303,6 +302,7 @@ void maskOperand(Builder& b, size_t index) {
   if (b.has("cta_group::2")) b.op.aux |= kPair;
 }
 void sizeOperand(Builder& b, size_t index) {
+  b.bound(index, kBulkRange);
   b.op.list = b.list({b.source(index, 4)});
   b.op.listCount = 1;
 }
@@ -338,7 +338,10 @@ void addBulkRows(Table& t) {
                }});
   const auto ignore = [](Builder& b) { b.op.run = [](Warp&, const Op&, uint32_t) { return Flow::Next; }; };
   t.push_back({"cp", "async bulk prefetch tensor " + rank + "L2 global tile? " + hint, ignore});
-  t.push_back({"cp", "async bulk prefetch L2 global " + hint, ignore});
+  t.push_back({"cp", "async bulk prefetch L2 global " + hint, [ignore](Builder& b) {
+                 b.bound(1, kBulkRange);
+                 ignore(b);
+               }});
   const auto load = [](Builder& b) {
     b.address(0, 0);
     b.address(1, 1);
@@ -379,7 +382,7 @@ void addBulkRows(Table& t) {
                }});
   t.push_back({"cp", "async bulk commit_group", [](Builder& b) { b.op.run = &commit; }});
   t.push_back({"cp", "async bulk wait_group read?", [](Builder& b) {
-                 b.op.imm = static_cast<int64_t>(b.operand(0).bits);
+                 b.op.imm = b.immediate(0, kGroupRange);
                  b.op.aux = b.has("read");
                  b.op.run = &wait;
                }});

@@ -160,7 +160,8 @@ void callBuild(Builder& b) {
     std::vector<uint32_t> list;
     if (callee.hasBody && actual.size() != formal.size()) b.refuse("wrong number of arguments");
     for (size_t i = 0; i < actual.size(); ++i) {
-      if (actual[i].kind != Kind::Symbol) b.refuse("call arguments must be .param variables");
+      if (actual[i].kind != Kind::Symbol || !b.isCallParam(actual[i].symbol))
+        b.refuse("call arguments must be .param variables of the calling function");
       const uint32_t outer = b.frameOffset(actual[i].symbol),
                      inner = callee.hasBody ? b.frameOffset(formal[i]) : 0;
       const auto bytes = static_cast<uint32_t>(b.variable(actual[i].symbol).bytes);
@@ -225,7 +226,10 @@ void addControlRows(Table& t) {
   t.push_back({"trap", "", [](Builder& b) { b.op.run = &trap; }});
   const auto ignore = [](Builder& b) { b.op.run = &nothing; };
   t.push_back({"brkpt", "", ignore});
-  t.push_back({"pmevent", "mask?", ignore});
+  t.push_back({"pmevent", "mask?", [](Builder& b) {
+                 b.immediate(0, {"the event", 0, b.has("mask") ? 0xffff : 15});
+                 b.op.run = &nothing;
+               }});
   t.push_back({"nanosleep", "u32", ignore});
   t.push_back({"membar", "cta|gl|sys|gpu|cluster proxy? alias?", [](Builder& b) {
                  b.op.run = b.has("cta") ? &nothing : &countFence<&Ordering::fenceRelease>;
@@ -237,6 +241,7 @@ void addControlRows(Table& t) {
                fenceBuild});
   t.push_back({"griddepcontrol", "wait|launch_dependents", ignore});
   t.push_back({"setmaxnreg", "inc|dec sync aligned u32", [](Builder& b) {
+                 b.immediate(0, {"the register count", 24, 256, 8});
                  b.op.flags |= kAligned;
                  b.op.run = &nothing;
                }});

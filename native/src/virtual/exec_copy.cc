@@ -56,19 +56,19 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
                 std::memset(part.valid, 1, bytes);
               }
             });
-  forLanes(mask, [&](uint32_t i) { groupsOf(w, i).open.ids.push_back(id); });
+  forLanes(mask, [&](uint32_t i) { join(w, groupsOf(w, i), id); });
   return Flow::Next;
 }
 
 Flow commit(Warp& w, const Op&, uint32_t mask) {
-  forLanes(mask, [&](uint32_t i) { commitGroup(groupsOf(w, i)); });
+  forLanes(mask, [&](uint32_t i) { commitGroup(w, groupsOf(w, i)); });
   return Flow::Next;
 }
 
 Flow wait(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) {
-    if (op.aux) commitGroup(groupsOf(w, i));
-    waitGroups(w, groupsOf(w, i), op.imm);
+    if (op.aux) commitGroup(w, groupsOf(w, i));
+    waitGroups(w, groupsOf(w, i), static_cast<uint64_t>(op.imm));
   });
   return Flow::Next;
 }
@@ -104,13 +104,13 @@ void addCopyRows(Table& t) {
                [](Builder& b) {
                  b.address(0, 0);
                  b.address(1, 1);
-                 const uint64_t bytes = b.operand(2).bits;
-                 if (bytes != 4 && bytes != 8 && bytes != 16) b.refuse("the size must be 4, 8 or 16");
+                 const int64_t bytes = b.immediate(2, {"the size of cp.async", b.has("cg") ? 16 : 4, 16, 1, true});
                  b.op.aux = static_cast<uint32_t>(bytes);
                  if (b.operands() > 3 && b.width(b.operand(3)) == 1) {
                    b.op.src[2] = b.predicate(3, &b.op.members);
                    b.op.aux |= 2 << 8;
                  } else if (b.operands() > 3 && !(b.operands() == 4 && b.has("L2::cache_hint"))) {
+                   b.bound(3, {"the source size of cp.async", 0, bytes});
                    b.op.src[2] = b.source(3, 4);
                    b.op.aux |= 1 << 8;
                  }
@@ -118,7 +118,7 @@ void addCopyRows(Table& t) {
                }});
   t.push_back({"cp", "async commit_group", [](Builder& b) { b.op.run = &commit; }});
   t.push_back({"cp", "async wait_group", [](Builder& b) {
-                 b.op.imm = static_cast<int64_t>(b.operand(0).bits);
+                 b.op.imm = b.immediate(0, kGroupRange);
                  b.op.run = &wait;
                }});
   t.push_back({"cp", "async wait_all", [](Builder& b) {

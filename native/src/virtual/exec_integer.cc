@@ -23,6 +23,8 @@ using Twice =
 template <class T>
 using Unsigned = std::make_unsigned_t<T>;
 
+constexpr Range kFieldRange{"the position or length of a bit field", 0, 255};
+
 template <class T>
 T wrapMul(T a, T b) {
   return static_cast<T>(static_cast<u64>(a) * static_cast<u64>(b));
@@ -99,7 +101,7 @@ T reverse(T a) {
 u32 findNth(u32 mask, u32 base, s32 n) {  // fns
   if (n == 0) return mask >> (base & 31) & 1 ? base : ~0u;
   const s32 step = n > 0 ? 1 : -1;
-  s32 left = n > 0 ? n : -n;
+  s64 left = n > 0 ? s64{n} : -s64{n};
   for (s32 i = static_cast<s32>(base); i >= 0 && i < 32; i += step)
     if ((mask >> i & 1) && --left == 0) return static_cast<u32>(i);
   return ~0u;
@@ -229,7 +231,10 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
                    return static_cast<T>(
                        c + (a < b ? Unsigned<T>(b) - Unsigned<T>(a) : Unsigned<T>(a) - Unsigned<T>(b)));
                  }>});
-    t.push_back({"bfe", type, alu<[](T a, u32 p, u32 n) { return extract(a, p, n); }>});
+    t.push_back({"bfe", type, [](Builder& b) {
+                   for (const size_t i : {2, 3}) b.bound(i, kFieldRange);
+                   alu<[](T a, u32 p, u32 n) { return extract(a, p, n); }>(b);
+                 }});
     t.push_back({"bfind", type, alu<[](T a) { return findSign(a); }>});
     t.push_back({"bfind", "shiftamt " + type, alu<[](T a) {
                    const u32 at = findSign(a);
@@ -237,7 +242,10 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
                  }>});
   } else {
     t.push_back(
-        {"sad", type, alu<[](T a, T b, T c) { return static_cast<T>(c + (a < b ? b - a : a - b)); }>});
+        {"sad", type, alu<[](T a, T b, T c) {
+           const auto x = static_cast<Unsigned<T>>(a), y = static_cast<Unsigned<T>>(b);
+           return static_cast<T>(static_cast<Unsigned<T>>(c) + (a < b ? y - x : x - y));
+         }>});
   }
   if constexpr (std::is_signed_v<T>) {
     t.push_back({"neg", type, alu<[](T a) { return static_cast<T>(Unsigned<T>(0) - Unsigned<T>(a)); }>});
@@ -259,7 +267,10 @@ void bitRows(Table& t, const std::string& bits, const std::string& shift) {
     t.push_back({"popc", bits, alu<[](T a) { return static_cast<u32>(std::popcount(a)); }>});
     t.push_back({"clz", bits, alu<[](T a) { return static_cast<u32>(std::countl_zero(a)); }>});
     t.push_back({"brev", bits, alu<[](T a) { return reverse(a); }>});
-    t.push_back({"bfi", bits, alu<[](T a, T b, u32 p, u32 n) { return insert(a, b, p, n); }>});
+    t.push_back({"bfi", bits, [](Builder& b) {
+                   for (const size_t i : {3, 4}) b.bound(i, kFieldRange);
+                   alu<[](T a, T b, u32 p, u32 n) { return insert(a, b, p, n); }>(b);
+                 }});
   }
 }
 
@@ -396,7 +407,7 @@ void addIntegerRows(Table& t) {
   t.push_back({"szext", "wrap s32", alu<[](u32 a, u32 n) { return lowBits<s32>(a, n & 31); }>});
   t.push_back({"lop3", "and|or? b32", [](Builder& b) {
                  for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(i + 1, 4);
-                 b.op.aux = static_cast<uint32_t>(b.operand(4).bits & 0xff);
+                 b.op.aux = static_cast<uint32_t>(b.immediate(4, {"immLut", 0, 255}));
                  b.op.run = &lop3;
                  if (b.picks[0].empty()) {
                    b.op.dst = b.dest(0, 4);

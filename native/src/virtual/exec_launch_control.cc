@@ -10,8 +10,9 @@ namespace {
 Flow tryCancel(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
-    const uint32_t response = sharedAddress(laneAddress(w, op, 0, lane)) & 0xffffff,
-                   barrier = sharedAddress(laneAddress(w, op, 2, lane)) & 0xffffff;
+    const uint32_t response = sharedPlace(cluster, laneAddress(w, op, 0, lane)).offset,
+                   barrier = sharedPlace(cluster, laneAddress(w, op, 2, lane)).offset;
+    requireShared(*w.cta, response, 16, "the response of cluster launch control");
     if (response % 16)
       throw Fault{Code::Misaligned,
                   "cluster launch control response at " + hex(response) + " is not 16-byte aligned"};
@@ -30,8 +31,6 @@ Flow tryCancel(Warp& w, const Op& op, uint32_t mask) {
       }
       forLanes(ranks, [&](uint32_t rank) {
         Cta& cta = alive(cluster, rank);
-        if (response + 16 > cta.shared.size())
-          throw Fault{Code::SharedOutOfBounds, "cluster launch control response at " + hex(response)};
         std::memcpy(cta.shared.bytes.data() + response, words, 16);
         std::memset(cta.shared.valid.data() + response, 1, 16);
         if (sent) cluster.ordering->forget(cta, response, 16);

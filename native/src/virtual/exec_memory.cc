@@ -5,113 +5,6 @@
 
 namespace ktl {
 
-void gatherAddresses(Warp& w, const Op& op, uint32_t mask, unsigned k, Access& access) {
-  const int64_t offset = k == 0 ? op.imm : 0;
-  if (op.wide >> k & 1) {
-    const uint64_t* base = w.at<uint64_t>(op.src[k]);
-    for (uint32_t i = 0; i < 32; ++i) access.address[i] = base[i] + offset;
-  } else {
-    const uint32_t* base = w.at<uint32_t>(op.src[k]);
-    for (uint32_t i = 0; i < 32; ++i) access.address[i] = static_cast<uint32_t>(base[i] + offset);
-  }
-  const uint32_t tainted = w.taint[op.src[k]] & mask;
-  if (tainted && w.cta->cluster->launch.checks)
-    w.cta->cluster->warn(
-        w, Code::Uninitialised, std::countr_zero(tainted),
-        "the address " + hex(access.address[std::countr_zero(tainted)]) + " comes from uninitialised data");
-}
-
-namespace {
-
-void resolveShared(Warp& w, const Op& op, uint32_t lane, uint32_t bytes, Access& access) {
-  uint32_t offset;
-  Cta& cta = sharedAt(*w.cta, sharedAddress(access.address[lane]), bytes,
-                      op.cluster || op.space == ptx::Space::Generic, offset);
-  access.data[lane] = cta.shared.bytes.data() + offset;
-  access.valid[lane] = cta.shared.valid.data() + offset;
-  access.sharedLanes |= 1u << lane;
-}
-
-void resolveLocal(Warp& w, uint32_t lane, uint32_t bytes, Access& access) {
-  const uint64_t offset = access.address[lane] & 0xffffffff, size = w.code->localBytes;
-  if (offset + bytes > size)
-    throw Fault{Code::OutOfBounds, std::to_string(bytes) + " bytes at local address " + hex(offset) + " of " +
-                                       std::to_string(size) + " bytes"};
-  access.data[lane] = w.local.data() + lane * size + offset;
-  access.valid[lane] = nullptr;
-  access.localLanes |= 1u << lane;
-}
-
-void resolveGlobal(Warp& w, uint32_t mask, uint32_t bytes, bool write, Access& access) {
-  uint64_t low = ~uint64_t{0}, high = 0;
-  forLanes(mask, [&](uint32_t i) {
-    low = std::min(low, access.address[i]);
-    high = std::max(high, access.address[i]);
-  });
-  // One look-up when the whole warp stays inside one allocation.
-  if (uint8_t* base = w.cta->cluster->launch.global->find(low, high - low + bytes)) {
-    forLanes(mask, [&](uint32_t i) { access.data[i] = base + (access.address[i] - low); });
-    return;
-  }
-  forLanes(mask, [&](uint32_t i) {
-    w.faultLane = i;
-    access.data[i] = globalAt(w, access.address[i], bytes, write);
-  });
-}
-
-}  // namespace
-
-void resolve(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, uint32_t alignment, bool write,
-             Access& access) {
-  access.sharedLanes = access.localLanes = 0;
-  uint64_t bits = 0;
-  forLanes(mask, [&](uint32_t i) { bits |= access.address[i]; });
-  if (bits & (alignment - 1))
-    forLanes(mask, [&](uint32_t i) {
-      if ((access.address[i] & (alignment - 1)) == 0) return;
-      w.faultLane = i;
-      throw Fault{Code::Misaligned,
-                  "address " + hex(access.address[i]) + " is not a multiple of " + std::to_string(alignment)};
-    });
-  switch (op.space) {
-    case ptx::Space::Shared: {
-      const uint32_t size = w.cta->shared.size(), base = w.cta->rank << 24;
-      forLanes(mask, [&](uint32_t i) {
-        const uint64_t offset = access.address[i] - base;
-        if (offset < size && offset + bytes <= size) {
-          access.data[i] = w.cta->shared.bytes.data() + offset;
-          access.valid[i] = w.cta->shared.valid.data() + offset;
-        } else {
-          w.faultLane = i;
-          resolveShared(w, op, i, bytes, access);
-        }
-      });
-      access.sharedLanes = mask;
-      break;
-    }
-    case ptx::Space::Local:
-      forLanes(mask, [&](uint32_t i) {
-        w.faultLane = i;
-        resolveLocal(w, i, bytes, access);
-      });
-      break;
-    case ptx::Space::Generic: {
-      uint32_t global = mask;
-      forLanes(mask, [&](uint32_t i) {
-        const uint64_t window = access.address[i] & kWindowMask;
-        if (window != kSharedWindow && window != kLocalWindow) return;
-        w.faultLane = i;
-        window == kSharedWindow ? resolveShared(w, op, i, bytes, access) : resolveLocal(w, i, bytes, access);
-        global &= ~(1u << i);
-      });
-      if (global) resolveGlobal(w, global, bytes, write, access);
-      break;
-    }
-    default: resolveGlobal(w, mask, bytes, write, access);
-  }
-  w.faultLane = ~0u;
-}
-
 bool repeatedPoll(Warp& w, uint64_t hash) {
   hash = (hash ^ w.pc) * 0x9e3779b97f4a7c15ull + 1;
   const bool same = w.pollHash == hash;
@@ -143,58 +36,24 @@ struct B128 {
 };
 constexpr uint32_t kPolls = 1;  // aux: volatile, relaxed or acquire: spin loops are made of it
 
-// Full warps on the CTA's own shared memory or inside one allocation, which is nearly every access of a SIMT
-// kernel: straight loops over 32 lanes. False: nothing was done, take the general path.
-template <class F>
-bool straight(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, F access) {
-  if (mask != ~0u || (w.taint[op.src[0]] && w.cta->cluster->launch.checks)) return false;
-  uint64_t bits = 0, high = 0, low = ~uint64_t{0};
-  uint64_t address[32];
-  if (op.wide & 1) {
-    const uint64_t* base = w.at<uint64_t>(op.src[0]);
-    for (uint32_t i = 0; i < 32; ++i) address[i] = base[i] + op.imm;
-  } else {
-    const uint32_t* base = w.at<uint32_t>(op.src[0]);
-    for (uint32_t i = 0; i < 32; ++i) address[i] = static_cast<uint32_t>(base[i] + op.imm);
-  }
-  for (uint32_t i = 0; i < 32; ++i) {
-    bits |= address[i];
-    high = std::max(high, address[i]);
-    low = std::min(low, address[i]);
-  }
-  if (bits & (bytes - 1)) return false;
-  if (op.space == ptx::Space::Shared) {
-    SharedMemory& shared = w.cta->shared;
-    const uint64_t base = w.cta->rank << 24;
-    if (low < base || high + bytes > base + shared.size()) return false;
-    access(shared.bytes.data() - base, shared.valid.data() - base, address);
-    return true;
-  }
-  if (op.space != ptx::Space::Global && op.space != ptx::Space::Const) return false;
-  uint8_t* found = w.cta->cluster->launch.global->find(low, high - low + bytes);
-  if (!found) return false;
-  access(found - low, static_cast<uint8_t*>(nullptr), address);
-  return true;
-}
-
 template <class M, class R>
 bool loadStraight(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t count = op.listCount;
   return straight(w, op, mask, count * sizeof(M),
-                  [&](const uint8_t* data, const uint8_t* valid, const uint64_t* address) {
+                  [&](const uint8_t* data, const uint8_t* valid, uint64_t low, const uint64_t* address) {
                     for (uint32_t k = 0; k < count; ++k) {
                       const uint32_t slot = w.code->lists[op.list + k];
                       R* d = w.at<R>(slot);
                       for (uint32_t i = 0; i < 32; ++i) {
                         M value;
-                        std::memcpy(&value, data + address[i] + k * sizeof(M), sizeof(M));
+                        std::memcpy(&value, data + (address[i] - low) + k * sizeof(M), sizeof(M));
                         d[i] = static_cast<R>(value);
                       }
                       uint32_t tainted = 0;
                       if (valid)
                         for (uint32_t i = 0; i < 32; ++i) {
                           uint64_t flags = 0;
-                          std::memcpy(&flags, valid + address[i] + k * sizeof(M), sizeof(M));
+                          std::memcpy(&flags, valid + (address[i] - low) + k * sizeof(M), sizeof(M));
                           constexpr uint64_t all = 0x0101010101010101ull >> (64 - 8 * sizeof(M));
                           tainted |= static_cast<uint32_t>(flags != all) << i;
                         }
@@ -210,13 +69,13 @@ bool storeStraight(Warp& w, const Op& op, uint32_t mask) {
   for (uint32_t k = 0; k < count; ++k) tainted |= w.taint[w.code->lists[op.list + k]];
   if (tainted) return false;
   return straight(w, op, mask, count * sizeof(M),
-                  [&](uint8_t* data, uint8_t* valid, const uint64_t* address) {
+                  [&](uint8_t* data, uint8_t* valid, uint64_t low, const uint64_t* address) {
                     for (uint32_t k = 0; k < count; ++k) {
                       const R* s = w.at<R>(w.code->lists[op.list + k]);
                       for (uint32_t i = 0; i < 32; ++i) {
                         const M value = static_cast<M>(s[i]);
-                        std::memcpy(data + address[i] + k * sizeof(M), &value, sizeof(M));
-                        if (valid) std::memset(valid + address[i] + k * sizeof(M), 1, sizeof(M));
+                        std::memcpy(data + (address[i] - low) + k * sizeof(M), &value, sizeof(M));
+                        if (valid) std::memset(valid + (address[i] - low) + k * sizeof(M), 1, sizeof(M));
                       }
                     }
                   });
@@ -364,18 +223,9 @@ void memoryAddress(Builder& b, size_t index) {
     b.op.space = ptx::Space::Local;
 }
 
-std::vector<const ptx::Operand*> elements(const ptx::Operand& operand) {
-  if (operand.kind != ptx::Operand::Kind::Vector) return {&operand};
-  std::vector<const ptx::Operand*> out;
-  for (const auto& e : operand.elements) out.push_back(&e);
-  return out;
-}
-
 void moveBuild(Builder& b, bool isLoad) {
-  const std::string_view type = b.ins.modifiers.back();
-  const auto list = elements(b.operand(isLoad ? 0 : 1));
-  const size_t count = b.has("v2") ? 2 : b.has("v4") ? 4 : b.has("v8") ? 8 : 1;
-  if (list.size() != count) b.refuse("the vector has " + std::to_string(list.size()) + " elements");
+  const std::string_view type = b.type();
+  const auto list = b.vector(b.operand(isLoad ? 0 : 1));
   const unsigned bytes = typeBytes(type);
   unsigned width = 0;
   for (const auto* e : list) width = std::max(width, b.width(*e));
@@ -405,7 +255,7 @@ Flow nothing(Warp&, const Op&, uint32_t) { return Flow::Next; }
 
 void cvtaBuild(Builder& b) {
   const bool to = b.has("to");
-  const unsigned bytes = typeBytes(b.ins.modifiers.back());
+  const unsigned bytes = typeBytes(b.type());
   const uint64_t window = b.has("shared") || b.has("shared::cta") || b.has("shared::cluster") ? kSharedWindow
                           : b.has("local")                                                    ? kLocalWindow
                                                                                               : 0;
@@ -469,8 +319,12 @@ void addMemoryRows(Table& t) {
   const auto ignore = [](Builder& b) { b.op.run = &nothing; };
   t.push_back({"prefetch", kSpaces + "L1|L2? L2::*? tensormap?", ignore});
   t.push_back({"prefetchu", "L1", ignore});
-  t.push_back({"applypriority", "global? L2::*", ignore});
-  t.push_back({"discard", "global? L2", ignore});
+  const auto line = [](Builder& b) {
+    b.immediate(1, {"the size", 128, 128});
+    b.op.run = &nothing;
+  };
+  t.push_back({"applypriority", "global? L2::*", line});
+  t.push_back({"discard", "global? L2", line});
   t.push_back({"createpolicy", "fractional|range|cvt global? L2 L2::*? L2::*? b64", [](Builder& b) {
                  b.op.src[0] = b.constant(0x1000000000000000ull, 8);  // a cache policy has no effect here
                  b.op.dst = b.dest(0, 8);

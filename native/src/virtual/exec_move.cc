@@ -103,7 +103,7 @@ struct B128 {
 };
 
 void movBuild(Builder& b) {
-  const unsigned bytes = typeBytes(b.ins.modifiers.back());
+  const unsigned bytes = typeBytes(b.type());
   const ptx::Operand &d = b.operand(0), &s = b.operand(1);
   using Kind = ptx::Operand::Kind;
   if (d.kind == Kind::Vector || s.kind == Kind::Vector) {
@@ -130,6 +130,7 @@ void movBuild(Builder& b) {
     return;
   }
   if (s.kind == Kind::Special && isClock(s.name)) {
+    if (bytes != 4 && bytes != 8) b.refuse("clocks have 32 or 64 bits");
     b.op.aux = s.name.find("_hi") != std::string::npos;
     b.op.dst = b.dest(0, bytes);
     b.op.run = bytes == 8 ? &readClock<uint64_t> : &readClock<uint32_t>;

@@ -15,7 +15,7 @@ Flow storeAsync(Warp& w, const Op& op, uint32_t mask) {
       std::memcpy(data.data() + k * op.aux, w.at<uint8_t>(w.code->lists[op.list + k]) + lane * op.aux,
                   op.aux);
     const uint32_t to = sharedAddress(laneAddress(w, op, 0, lane)),
-                   barrier = sharedAddress(laneAddress(w, op, 2, lane)) & 0xffffff;
+                   barrier = sharedPlace(cluster, laneAddress(w, op, 2, lane)).offset;
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, to, static_cast<uint32_t>(data.size()), true, offset);
     if (offset % data.size()) throw Fault{Code::Misaligned, "st.async to " + hex(to)};
@@ -48,7 +48,7 @@ Flow reduceAsync(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
     const uint64_t value = bytes == 8 ? w.at<uint64_t>(op.src[1])[lane] : w.at<uint32_t>(op.src[1])[lane];
     const uint32_t to = sharedAddress(laneAddress(w, op, 0, lane)),
-                   barrier = sharedAddress(laneAddress(w, op, 2, lane)) & 0xffffff;
+                   barrier = sharedPlace(cluster, laneAddress(w, op, 2, lane)).offset;
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, to, bytes, true, offset);
     if (offset % bytes) throw Fault{Code::Misaligned, "red.async to " + hex(to)};
@@ -73,7 +73,7 @@ Flow reduceBulk(Warp& w, const Op& op, uint32_t mask) {
     const uint32_t size = w.at<uint32_t>(w.code->lists[op.list])[lane];
     const uint32_t to = sharedAddress(laneAddress(w, op, 0, lane)),
                    from = sharedAddress(laneAddress(w, op, 1, lane)),
-                   barrier = sharedAddress(laneAddress(w, op, 2, lane)) & 0xffffff;
+                   barrier = sharedPlace(cluster, laneAddress(w, op, 2, lane)).offset;
     if ((to | from | size) % 16)
       throw Fault{Code::Misaligned, "bulk reduction of " + std::to_string(size) + " bytes from " + hex(from) +
                                         " to " + hex(to) + ": all must be multiples of 16"};
@@ -99,7 +99,7 @@ Flow reduceBulk(Warp& w, const Op& op, uint32_t mask) {
 // st.bulk: zeros. src: destination, size.
 Flow zero(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
-    const auto size = static_cast<uint32_t>(w.at<uint64_t>(op.src[1])[lane]);
+    const uint64_t size = w.at<uint64_t>(op.src[1])[lane];
     const uint32_t to = sharedAddress(laneAddress(w, op, 0, lane));
     if ((to | size) % 8)
       throw Fault{Code::Misaligned, "st.bulk of " + std::to_string(size) + " bytes to " + hex(to) +
@@ -107,7 +107,7 @@ Flow zero(Warp& w, const Op& op, uint32_t mask) {
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, to, size, false, offset);
     if (Ordering* order = w.cta->cluster->ordering.get())
-      order->access(w, op, 1u << lane, size, SharedAccess::Store);
+      order->access(w, op, 1u << lane, static_cast<uint32_t>(size), SharedAccess::Store);
     std::memset(cta.shared.bytes.data() + offset, 0, size);
     std::memset(cta.shared.valid.data() + offset, 1, size);
   });
@@ -129,11 +129,8 @@ void addRemoteRows(Table& t) {
                  b.address(0, 0);
                  const ptx::Operand& value = b.operand(1);
                  std::vector<uint32_t> slots;
-                 b.op.aux = typeBytes(b.ins.modifiers.back());
-                 if (value.kind == ptx::Operand::Kind::Vector)
-                   for (const auto& e : value.elements) slots.push_back(b.sourceOf(e, b.op.aux));
-                 else
-                   slots.push_back(b.sourceOf(value, b.op.aux));
+                 b.op.aux = typeBytes(b.type());
+                 for (const ptx::Operand* e : b.vector(value)) slots.push_back(b.sourceOf(*e, b.op.aux));
                  b.op.list = b.list(slots);
                  b.op.listCount = static_cast<uint32_t>(slots.size());
                  b.address(2, 2);
@@ -152,6 +149,7 @@ void addRemoteRows(Table& t) {
                  b.op.aux = reductionAndElement(b);
                  b.address(0, 0);
                  b.address(1, 1);
+                 b.bound(2, kBulkRange);
                  b.op.list = b.list({b.source(2, 4)});
                  b.op.listCount = 1;
                  b.address(3, 2);
@@ -160,6 +158,8 @@ void addRemoteRows(Table& t) {
   t.push_back({"st", "bulk weak? shared::cta?", [](Builder& b) {
                  setSpace(b);
                  b.address(0, 0);
+                 b.bound(1, kBulkZeroRange);
+                 if (b.operands() > 2) b.immediate(2, {"the value that st.bulk stores", 0, 0});
                  b.op.src[1] = b.source(1, 8);
                  b.op.run = &zero;
                }});

@@ -22,6 +22,23 @@ constexpr const char* kFields[] = {"global_address", "rank",           "box_dim"
                                    "global_stride",  "element_stride", "elemtype", "interleave_layout",
                                    "swizzle_mode",   "fill_mode",      "swizzle_atomicity"};
 
+bool hasOrdinal(uint32_t field) { return field >= kBox && field <= kElementStride; }
+
+// Of fields that the PTX ISA bounds (9.7.9.28).
+const Range* rangeOf(uint32_t field) {
+  static constexpr Range kRanges[] = {{"rank", 0, 4},          {"elemtype", 0, 15},  {"interleave_layout", 0, 2},
+                                      {"swizzle_mode", 0, 3},  {"fill_mode", 0, 1},  {"swizzle_atomicity", 0, 3}};
+  switch (field) {
+    case kRank: return &kRanges[0];
+    case kType: return &kRanges[1];
+    case kInterleave: return &kRanges[2];
+    case kSwizzle: return &kRanges[3];
+    case kFill: return &kRanges[4];
+    case kAtomicity: return &kRanges[5];
+    default: return nullptr;
+  }
+}
+
 void setBits(uint32_t& word, uint32_t at, uint32_t count, uint32_t value) {
   const uint32_t mask = ((1u << count) - 1) << at;
   word = (word & ~mask) | (value << at & mask);
@@ -89,8 +106,10 @@ void addTensorMapRows(Table& t) {
                    setSpace(b);
                    b.address(0, 0);
                    const bool indexed = b.operands() > 2;
-                   const uint32_t index = indexed ? static_cast<uint32_t>(b.operand(1).bits) : 0;
-                   if (index > 4 || (field == kStride && index > 3)) b.refuse("the index is out of range");
+                   const uint32_t index =
+                       indexed ? static_cast<uint32_t>(b.immediate(1, {"the ordinal", 0, field == kStride ? 3 : 4})) : 0;
+                   if (indexed != hasOrdinal(field)) b.refuse(indexed ? "the field has no ordinal" : "the ordinal is missing");
+                   if (const Range* range = rangeOf(field)) b.bound(indexed ? 2 : 1, *range);
                    b.op.src[1] = b.source(indexed ? 2 : 1, 8);
                    b.op.aux = field | index << 8;
                    b.op.run = &replaceField;

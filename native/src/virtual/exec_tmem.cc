@@ -83,6 +83,17 @@ TmemTransfer transferOf(const Op& op) {
   return t;
 }
 
+constexpr size_t kMostTransfers = 512;  // that a warp has not waited for
+
+void landLoads(Warp& w) {
+  for (const auto& land : w.tmemLoads) land();
+  w.tmemLoads.clear();
+}
+void forceStores(Warp& w) {
+  for (const uint64_t id : w.tmemStores) w.cta->cluster->async.force(id);
+  w.tmemStores.clear();
+}
+
 // The registers hold nothing before tcgen05.wait::ld: they are tainted until the values land.
 Flow load(Warp& w, const Op& op, uint32_t mask) {
   const TmemTransfer transfer = transferOf(op);
@@ -106,6 +117,7 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
   const bool now = order == LaunchConfig::Order::Eager ||
                    (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
   if (now) read();
+  if (w.tmemLoads.size() >= kMostTransfers) landLoads(w);  // they may land at any time
   w.tmemLoads.push_back([=] {
     if (!now) read();
     for (uint32_t k = 0; k < count; ++k) {
@@ -118,8 +130,7 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
 
 Flow waitLoads(Warp& w, const Op&, uint32_t) {
   if (!w.tmemLoads.empty()) w.waitUntil(w.tmemReads.free + timing::kTmemLatency);
-  for (const auto& land : w.tmemLoads) land();
-  w.tmemLoads.clear();
+  landLoads(w);
   if (Ordering* order = w.cta->cluster->ordering.get()) order->waitTransfers(w, true);
   return Flow::Next;
 }
@@ -140,6 +151,7 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
   requirePair(*w.cta, "tcgen05.st");
   if (Ordering* order = w.cta->cluster->ordering.get()) order->transfer(w, address, transfer, false);
   Warp* warp = &w;
+  if (w.tmemStores.size() >= kMostTransfers) forceStores(w);
   w.tmemStores.push_back(issue(w, AsyncKind::Tmem, 0, "tcgen05.st", w.now(), [=] {
     warp->cta->tmem.store(transfer, address, warp->index, buffer->registers, buffer->valid);
   }));
@@ -147,8 +159,7 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
 }
 
 Flow waitStores(Warp& w, const Op&, uint32_t) {
-  for (const uint64_t id : w.tmemStores) w.cta->cluster->async.force(id);
-  w.tmemStores.clear();
+  forceStores(w);
   if (Ordering* order = w.cta->cluster->ordering.get()) order->waitTransfers(w, false);
   return Flow::Next;
 }
@@ -201,10 +212,7 @@ void copyRows(Cta& cta, const CopyShape& shape, Expand mode, uint32_t address, u
   for (uint32_t r = 0; r < shape.rows; ++r)
     for (uint32_t part = 0; part < shape.bytes / 16; ++part) {
       const uint32_t at = copySource(source, r, part);
-      if (at + 16 > cta.shared.size())
-        throw Fault{Code::SharedOutOfBounds, "tcgen05.cp reads row " + std::to_string(r) +
-                                                 " at shared address " + hex(at) +
-                                                 ", behind the CTA's window"};
+      requireShared(cta, at, 16, "row " + std::to_string(r) + " of tcgen05.cp");
       uint8_t chunk[16];
       std::memcpy(chunk, cta.shared.bytes.data() + at, 16);
       const bool valid = allValid(cta.shared.valid.data() + at, 16);
@@ -240,7 +248,7 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
       for (Cta* cta : ctas)
         for (uint32_t i = 0; i < shape.rows * shape.bytes / 16; ++i) {
           const uint32_t at = copySource(source, i / (shape.bytes / 16), i % (shape.bytes / 16));
-          if (at + 16 <= cta->shared.size()) order->readAsync(w, lane, *cta, at, 16, "tcgen05.cp");
+          if (cta->shared.holds(at, 16)) order->readAsync(w, lane, *cta, at, 16, "tcgen05.cp");
         }
     }
     w.cta->umma.reset();
@@ -273,6 +281,8 @@ Flow shift(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
+constexpr Range kColumnRange{"the number of columns", 32, TensorMemory::kColumns, 1, true};
+
 void transferBuild(Builder& b, bool isLoad) {
   static const char* const shapes[] = {"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"};
   uint32_t shape = 0, repeat = 1;
@@ -283,8 +293,9 @@ void transferBuild(Builder& b, bool isLoad) {
   const bool split = shape == 4;
   const std::vector<uint32_t> slots = b.registers(isLoad ? 0 : split ? 2 : 1, isLoad);
   b.address(isLoad ? 1 : 0, 0);
-  const uint32_t half = split ? static_cast<uint32_t>(b.operand(isLoad ? 2 : 1).bits) : 0;
-  b.op.aux = shape | (b.has("pack::16b") || b.has("unpack::16b") ? 8u : 0u) | repeat << 4 | half << 12;
+  const int64_t half = split ? b.immediate(isLoad ? 2 : 1, {"immHalfSplitoff", 0, TensorMemory::kColumns - 1}) : 0;
+  b.op.aux = shape | (b.has("pack::16b") || b.has("unpack::16b") ? 8u : 0u) | repeat << 4 | static_cast<uint32_t>(half) << 12;
+  if (transferOf(b.op).registers() > kMaxTmemRegisters) b.refuse("no instruction has that many registers");
   if (transferOf(b.op).registers() != slots.size())
     b.refuse("expected " + std::to_string(transferOf(b.op).registers()) + " registers");
   b.op.list = b.list(slots);
@@ -300,6 +311,7 @@ void addTmemRows(Table& t) {
                     shapes = "32x32b|16x64b|16x128b|16x256b|16x32bx2 x1|x2|x4|x8|x16|x32|x64|x128 ";
   t.push_back({"tcgen05", "alloc" + group + "sync aligned shared::cta? b32", [](Builder& b) {
                  b.address(0, 0);
+                 b.bound(1, kColumnRange);
                  b.op.list = b.list({b.source(1, 4)});
                  b.op.flags |= kAligned;
                  b.op.wait = Wait::Tmem;
@@ -308,6 +320,7 @@ void addTmemRows(Table& t) {
                }});
   t.push_back({"tcgen05", "dealloc" + group + "sync aligned b32", [](Builder& b) {
                  b.op.src[0] = b.source(0, 4);
+                 b.bound(1, kColumnRange);
                  b.op.list = b.list({b.source(1, 4)});
                  b.op.flags |= kAligned;
                  b.op.aux = b.has("cta_group::2");

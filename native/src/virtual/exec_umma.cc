@@ -13,6 +13,8 @@ struct UmmaBatch {
 
 namespace {
 
+constexpr size_t kMaxBatch = 256;
+
 // src: d, a, b (8 bytes), idesc. list: [0] predicate, [1..] disable-output-lane words.
 // aux: kind | pair << 4 | a in Tensor Memory << 5 | predicate negated << 6 | scale << 8
 Flow mma(Warp& w, const Op& op, uint32_t mask) {
@@ -51,7 +53,8 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     if (Ordering* order = cluster.ordering.get()) order->multiply(w, lane, u, even);
 
     Cta* cta = w.cta;
-    if (cta->umma && cta->umma->ctaGroup == u.ctaGroup && !cta->umma->ops.empty()) {
+    if (cta->umma && cta->umma->ctaGroup == u.ctaGroup && !cta->umma->ops.empty() &&
+        cta->umma->ops.size() < kMaxBatch) {
       cta->umma->ops.push_back(u);
       return;
     }
@@ -75,9 +78,9 @@ enum CommitFlag : uint32_t { kMulticast = 1, kPair = 2 };
 Flow commit(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
-    const uint32_t address = sharedAddress(laneAddress(w, op, 0, lane));
-    const uint32_t ranks = op.aux & kMulticast ? w.at<uint16_t>(op.src[1])[lane] : 1u << (address >> 24 & 31),
-                   offset = address & 0xffffff;
+    const SharedPlace place = sharedPlace(cluster, laneAddress(w, op, 0, lane));
+    const uint32_t ranks = op.aux & kMulticast ? w.at<uint16_t>(op.src[1])[lane] : 1u << place.rank,
+                   offset = place.offset;
     if (ranks == 0 || ranks >> cluster.ctas.size())
       throw Fault{Code::SharedOutOfBounds, "tcgen05.commit to CTA mask " + hex(ranks) + " in a cluster of " +
                                                std::to_string(cluster.ctas.size())};
@@ -128,7 +131,8 @@ void mmaBuild(Builder& b, UmmaKind kind) {
   uint32_t negate = 0;
   list[0] = b.predicate(next++, &negate);
   if (negate) b.op.aux |= 64;
-  if (next < b.operands()) b.op.aux |= static_cast<uint32_t>(b.operand(next).bits & 15) << 8;
+  if (next < b.operands())
+    b.op.aux |= static_cast<uint32_t>(b.immediate(next, {"scale-input-d", 0, 15})) << 8;
   b.op.list = b.list(list);
   b.op.listCount = static_cast<uint32_t>(list.size());
   b.op.run = &mma;

@@ -3,6 +3,8 @@
 // in between, as the launch's order says, and reads shared memory then.
 #include "exec_wgmma.h"
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 #include "exec_async.h"
 
 namespace ktl {
@@ -10,6 +12,7 @@ namespace {
 
 constexpr uint32_t kAllWarps = (1u << kWgmmaWarps) - 1;
 constexpr uint32_t kWarpgroups = 8;  // of a CTA, at most
+constexpr size_t kMostInFlight = 1024;  // groups, instructions and copies that nobody waits for
 
 // --- the instruction's form, packed into Op::aux and imm
 
@@ -110,19 +113,19 @@ void execute(Cta& cta, uint32_t index, uint32_t group) {
     registers.taint[i] = warp.taint.data();
   }
   const bool silicon = cta.cluster->launch.config->tensorCores == LaunchConfig::TensorCores::Silicon;
-  while (!entries.empty() && entries.front().group <= group && entries.front().arrived == kAllWarps) {
+  while (entries.front() && entries.front()->group <= group && entries.front()->arrived == kAllWarps) {
     std::array<WgmmaOp, kWgmmaBatchSteps> ops;
     uint32_t count = 0;
     do {
-      ops[count] = entries[count].operands;
+      ops[count] = entries.at(count)->operands;
       ++count;
     } while (count < kWgmmaBatchSteps && count < entries.size() &&
-             joins(first, entries.front(), entries[count - 1], entries[count]));
-    const WgmmaForm form = formOf(*entries.front().op);
-    registers.slots = slotsOf(first, *entries.front().op);
+             joins(first, *entries.front(), *entries.at(count - 1), *entries.at(count)));
+    const WgmmaForm form = formOf(*entries.front()->op);
+    registers.slots = slotsOf(first, *entries.front()->op);
     executeWgmma(form, {ops.data(), count}, cta.shared, registers, silicon ? UmmaMode::Silicon : UmmaMode::Fast);
     cta.cluster->tensorMacs += count * form.macs();
-    for (const WgmmaEntry::Move& move : entries[count - 1].moves) {
+    for (const WgmmaEntry::Move& move : entries.at(count - 1)->moves) {
       Warp& warp = *cta.warps[index * kWgmmaWarps + move.warp];
       const uint32_t* from = warp.at<uint32_t>(move.src);
       uint32_t* to = warp.at<uint32_t>(move.dst);
@@ -130,7 +133,7 @@ void execute(Cta& cta, uint32_t index, uint32_t group) {
         if (move.mask >> lane & 1) to[lane] = from[lane];
       warp.taint[move.dst] = (warp.taint[move.dst] & ~move.mask) | (warp.taint[move.src] & move.mask);
     }
-    entries.erase(entries.begin(), entries.begin() + count);
+    for (uint32_t i = 0; i < count; ++i) entries.pop();
     warpgroup.executed += count;
   }
 }
@@ -151,6 +154,16 @@ Flow commit(Warp& w, const Op&, uint32_t mask) {
   return Flow::Next;
 }
 
+// Makes the effects of groups before `covered` happen, and older ones until no more than `most` are left.
+void forceEffects(Warp& w, Warpgroup& group, uint32_t covered, size_t most) {
+  for (;;) {
+    const WgmmaEffect* oldest = group.effects.front();
+    if (!oldest || (oldest->group >= covered && group.effects.size() <= most)) return;
+    const std::optional<WgmmaEffect> effect = group.effects.pop();
+    w.cta->cluster->async.force(effect->id);
+  }
+}
+
 // imm: groups that may stay in flight
 Flow wait(Warp& w, const Op& op, uint32_t mask) {
   requireWarpgroup(w, mask, "wgmma.wait_group");
@@ -159,12 +172,9 @@ Flow wait(Warp& w, const Op& op, uint32_t mask) {
   if (covered <= state.waited) return Flow::Next;
   Warpgroup& group = groupOf(w);
   for (size_t i = 0; i < group.entries.size() && group.executed + i < state.issued; ++i)
-    if (group.entries[i].group < covered && group.entries[i].arrived != kAllWarps) return Flow::Block;
-  while (!group.effects.empty() && group.effects.front().first < covered) {
-    const uint64_t id = group.effects.front().second;
-    group.effects.pop_front();
-    w.cta->cluster->async.force(id);
-  }
+    if (const WgmmaEntry& entry = *group.entries.at(i); entry.group < covered && entry.arrived != kAllWarps)
+      return Flow::Block;
+  forceEffects(w, group, covered, 0);
   state.waited = covered;
   if (const auto done = group.done.find(covered - 1); done != group.done.end()) w.waitUntil(done->second);
   return Flow::Next;
@@ -219,6 +229,7 @@ Flow multiply(Warp& w, const Op& op, uint32_t mask) {
 
   const uint64_t place = state.issued - group.executed;
   if (place == group.entries.size()) {
+    if (place >= kMostInFlight) return Flow::Block;  // until the other warps have come nearer
     checkWgmma(form, operands, cta.shared);
     WgmmaEntry entry;
     entry.op = &op;
@@ -231,9 +242,9 @@ Flow multiply(Warp& w, const Op& op, uint32_t mask) {
     }
     if (const Ordering* order = cluster.ordering.get())
       entry.chunks = order->written(cta, wgmmaChunks(form, operands));
-    group.entries.push_back(std::move(entry));
+    group.entries.push(std::move(entry));
   }
-  WgmmaEntry& entry = group.entries[place];
+  WgmmaEntry& entry = *group.entries.at(place);
   const auto differs = [&](const std::string& how) {
     throw Fault{Code::Divergence, "the warps of a warpgroup execute different wgmma.mma_async: " + how};
   };
@@ -269,16 +280,15 @@ Flow multiply(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t number = entry.group, index = w.index / kWgmmaWarps;
   group.done[number] = std::max(group.done[number], done);
   while (group.done.size() > 16) group.done.erase(group.done.begin());
-  if (group.queued && group.effects.back().first == number) return Flow::Next;  // joins the effect that is queued
-  group.queued = true;
-  group.effects.emplace_back(number, 0);
+  if (group.queued == number) return Flow::Next;  // joins the effect that is queued
+  group.queued = number;
   const auto run = [&cta, &group, index, number] {
-    if (!group.effects.empty() && group.effects.back().first == number) group.queued = false;
+    if (group.queued == number) group.queued.reset();
     execute(cta, index, number);
   };
-  const uint64_t id =
-      issue(w, AsyncKind::Warpgroup, cta.rank * kWarpgroups + index, "wgmma.mma_async", done, run);
-  group.effects.back().second = id;
+  group.effects.push(
+      {number, issue(w, AsyncKind::Warpgroup, cta.rank * kWarpgroups + index, "wgmma.mma_async", done, run)});
+  forceEffects(w, group, 0, kMostInFlight);
   return Flow::Next;
 }
 
@@ -319,14 +329,10 @@ void multiplyBuild(Builder& b) {
   if (b.operand(1).kind == ptx::Operand::Kind::Vector) b.op.aux |= kRegisterA;
   const bool inRegisters = b.op.aux & kRegisterA;
   const auto scales = [&](size_t i, uint32_t bit) {
-    const auto value = static_cast<int32_t>(b.operand(i).bits);
-    if (b.operand(i).kind != ptx::Operand::Kind::Immediate || (value != 1 && value != -1))
-      b.refuse("scale-a and scale-b are 1 or -1");
-    if (value < 0) b.op.aux |= bit;
+    if (b.immediate(i, {"scale-a or scale-b", -1, 1, 2}) < 0) b.op.aux |= bit;
   };
   const auto transposes = [&](size_t i, uint32_t bit) {
-    if (b.operand(i).kind != ptx::Operand::Kind::Immediate || b.operand(i).bits > 1) b.refuse("a transpose is 0 or 1");
-    if (b.operand(i).bits) b.op.aux |= bit;
+    if (b.immediate(i, {"a transpose", 0, 1})) b.op.aux |= bit;
   };
   size_t operands = 4;
   if (!isInteger) {
@@ -369,8 +375,11 @@ bool useFragments(Warp& w, const Op& op, uint32_t mask) {
     Warpgroup& group = groupOf(w);
     state.accumulators[op.dst] = state.accumulators[op.src[0]];
     if (state.issued <= group.executed) return false;
-    group.entries[state.issued - 1 - group.executed].moves.push_back({w.index % kWgmmaWarps, op.dst, op.src[0], mask});
-    return true;
+    WgmmaEntry* entry = group.entries.at(state.issued - 1 - group.executed);
+    if (entry && entry->moves.size() < kMostInFlight) {
+      entry->moves.push_back({w.index % kWgmmaWarps, op.dst, op.src[0], mask});
+      return true;
+    }
   }
   const bool checked = w.cta->cluster->launch.checks;
   const auto warn = [&](const char* what) {
@@ -402,10 +411,20 @@ void markFragments(EntryCode& code) {
       for (uint32_t i = 0; i < op.listCount; ++i) any = used[code.lists[op.list + i]] = true;
   if (!any) return;
   // Compilers also copy copies of accumulators before they wait.
-  for (bool more = true; more;) {
-    more = false;
-    for (const Op& op : code.ops)
-      if (op.flags & kMove && used[op.src[0]] && !used[op.dst]) more = used[op.dst] = true;
+  std::unordered_multimap<uint32_t, uint32_t> copies;
+  for (const Op& op : code.ops)
+    if (op.flags & kMove) copies.emplace(op.src[0], op.dst);
+  std::vector<uint32_t> work;
+  for (uint32_t slot = 0; slot < code.slots; ++slot)
+    if (used[slot]) work.push_back(slot);
+  while (!work.empty()) {
+    const auto [begin, end] = copies.equal_range(work.back());
+    work.pop_back();
+    for (auto copy = begin; copy != end; ++copy)
+      if (!used[copy->second]) {
+        used[copy->second] = true;
+        work.push_back(copy->second);
+      }
   }
   for (Op& op : code.ops) {
     if (op.flags & kWarpgroup) continue;
@@ -450,7 +469,7 @@ void addWarpgroupRows(Table& t) {
   const auto row = [&](const char* pattern, Handler run) {
     t.push_back({"wgmma", pattern, [run](Builder& b) {
                    requireTarget(b);
-                   if (b.operands() > 0) b.op.imm = static_cast<int64_t>(b.operand(0).bits);
+                   if (run == &wait) b.op.imm = b.immediate(0, kGroupRange);
                    b.op.flags |= kAligned | kWarpgroup;
                    b.op.run = run;
                    b.op.wait = Wait::Warpgroup;

@@ -1,10 +1,11 @@
 // Warpgroups: wgmma.mma_async of four warps becomes one deferred effect, and the registers it uses are watched until
 // it is waited for.
 #pragma once
-#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
+#include "queue.h"
 #include "wgmma.h"
 
 namespace ktl {
@@ -41,11 +42,17 @@ struct WgmmaEntry {
   std::vector<Move> moves;  // copies of its accumulators that were asked for before its result exists
 };
 
+// A queued effect: the instructions of one group, as far as they were issued when it runs.
+struct WgmmaEffect {
+  uint32_t group = 0;
+  uint64_t id = 0;  // AsyncItem::id
+};
+
 struct Warpgroup {
-  std::deque<WgmmaEntry> entries;
+  Fifo<WgmmaEntry> entries;
   uint64_t executed = 0;                              // instructions before entries.front()
-  std::deque<std::pair<uint32_t, uint64_t>> effects;  // group, id of its queued effect
-  bool queued = false;                                // the youngest effect has not run yet
+  Fifo<WgmmaEffect> effects;
+  std::optional<uint32_t> queued;                     // the group of the youngest effect, until it runs
   std::map<uint32_t, uint64_t> done;                  // modelled time of each group
 };
 

@@ -1,13 +1,16 @@
 #include "machine.h"
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include "scheduler.h"
 
 namespace ktl {
 namespace {
 
+constexpr uint64_t kMostOperations = 16'000'000;  // of a module; each entry has its own copy of what it calls
 constexpr uint64_t kSharedPerSm = 233472, kThreadsPerSm = 2048, kCtasPerSm = 32;
 
 uint64_t volume(const std::array<uint32_t, 3>& v) { return uint64_t{v[0]} * v[1] * v[2]; }
@@ -30,9 +33,17 @@ std::unique_ptr<Executable> Executable::decode(std::shared_ptr<const ptx::Module
   program->device = device;
   program->variableAddresses = std::move(variableAddresses);
   program->variableAddresses.resize(program->module->variables.size());
+  uint64_t operations = 0;
   for (const ptx::Function& function : program->module->functions)
     if (function.isEntry && function.hasBody)
+    {
       program->entries[function.name] = decodeEntry(*program, function);
+      operations += program->entries[function.name]->ops.size();
+      if (operations > kMostOperations)
+        throw Fault{Code::OutOfMemory, "line " + std::to_string(function.line) + ": the entries up to " + function.name +
+                                           " have more than " + std::to_string(kMostOperations) +
+                                           " instructions with the functions that they call"};
+    }
   return std::unique_ptr<Executable>(new Executable(std::move(program)));
 }
 
@@ -80,12 +91,56 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   launch.queue = std::make_unique<ClusterQueue>(config);
   const uint64_t ctas = volume(config.grid);
 
+  const uint64_t perSm =
+      std::max<uint64_t>(1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads,
+                                      kSharedPerSm / (sharedEnd - ptx::kSharedBase + 1024)}));
+  const uint64_t resident = uint64_t{program_->device.smCount} * perSm;
+  uint64_t workers = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
+  workers = code.coupled ? 1 : std::min(workers, launch.queue->most());
+
+  // .local memory is device memory: that of all CTAs that exist at one time has to be free.
+  const uint64_t clusterCtas = std::max(volume(config.cluster), volume(config.preferredCluster));
+  const uint64_t present = std::min(ctas, std::max(clusterCtas, code.coupled ? resident : workers * clusterCtas));
+  const uint64_t localBytes = uint64_t{code.localBytes} * 32 * launch.warpsPerCta * present;
+  if (localBytes > memory->freeBytes()) {
+    Finding finding = launchFinding(name, std::to_string(localBytes) + " bytes of .local memory (" +
+                                              std::to_string(code.localBytes) + " a thread, for " +
+                                              std::to_string(present) + " CTAs at one time) do not fit the " +
+                                              std::to_string(memory->freeBytes()) + " bytes that are free");
+    finding.code = Code::OutOfMemory;
+    finding.ptxLine = code.entry->line;
+    result.findings.push_back(std::move(finding));
+    return result;
+  }
+
   struct Finished {
     std::vector<Finding> findings;
     std::string trace;
   };
   std::mutex mutex;
   std::map<uint64_t, Finished> finishedClusters;
+  std::string events;
+  bool stopped = false;
+  // Takes over the findings of clusters before `end`, up to the first cluster that stopped the launch: the same ones
+  // whichever cluster finished first on the host.
+  const auto settle = [&](uint64_t end) {
+    while (!finishedClusters.empty() && finishedClusters.begin()->first < end) {
+      Finished cluster = std::move(finishedClusters.begin()->second);
+      finishedClusters.erase(finishedClusters.begin());
+      if (stopped) continue;
+      for (Finding& finding : cluster.findings) {
+        stopped |= finding.fatal;
+        const auto same = std::find_if(result.findings.begin(), result.findings.end(), [&](const Finding& f) {
+          return f.code == finding.code && f.ptxLine == finding.ptxLine && f.fatal == finding.fatal;
+        });
+        if (same != result.findings.end() && !finding.fatal)
+          same->count += finding.count;
+        else
+          result.findings.push_back(std::move(finding));
+      }
+      if (!cluster.trace.empty() && events.size() < kMostTraceBytes) events += (events.empty() ? "" : ",\n") + cluster.trace;
+    }
+  };
   std::vector<uint64_t> counts(code.ops.size());
   timing::Schedule schedule;
   const auto finished = [&](Cluster& cluster) {
@@ -112,41 +167,35 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
     cluster.trace.finish();
     if (!cluster.findings.empty() || config.trace)
       finishedClusters[cluster.place.index] = {std::move(cluster.findings), cluster.trace.events()};
+    settle(launch.queue->finish(cluster.place.index));
     ++launch.clustersDone;
     const uint64_t done = launch.ctasDone += cluster.ctas.size();
     if (config.progress) config.progress(done, ctas);
   };
 
-  const uint64_t perSm =
-      std::max<uint64_t>(1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads,
-                                      kSharedPerSm / (sharedEnd - ptx::kSharedBase + 1024)}));
-  if (code.coupled) {
-    Scheduler(launch).run(uint64_t{program_->device.smCount} * perSm, finished);
-  } else {
-    uint64_t workers = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
-    workers = std::min(workers, launch.queue->most());
-    std::vector<std::thread> pool;
-    for (uint64_t t = 1; t < workers; ++t) pool.emplace_back([&] { Scheduler(launch).run(1, finished); });
-    Scheduler(launch).run(1, finished);
-    for (std::thread& thread : pool) thread.join();
-  }
-
-  // Findings up to the first cluster that stopped the launch, whichever cluster finished first on the host.
-  std::string events;
-  for (auto& [index, cluster] : finishedClusters) {
-    bool fatal = false;
-    for (Finding& finding : cluster.findings) {
-      fatal |= finding.fatal;
-      const auto same = std::find_if(result.findings.begin(), result.findings.end(), [&](const Finding& f) {
-        return f.code == finding.code && f.ptxLine == finding.ptxLine && f.fatal == finding.fatal;
-      });
-      if (same != result.findings.end() && !finding.fatal)
-        same->count += finding.count;
-      else
-        result.findings.push_back(std::move(finding));
+  // What the host cannot do ends the launch, not the process.
+  std::string failure;
+  const auto work = [&](uint64_t most) {
+    try {
+      Scheduler(launch).run(most, finished);
+    } catch (const std::exception& error) {
+      launch.queue->close();
+      const std::lock_guard lock(mutex);
+      failure = error.what();
     }
-    if (!cluster.trace.empty()) events += (events.empty() ? "" : ",\n") + cluster.trace;
-    if (fatal) break;
+  };
+  std::vector<std::thread> pool;
+  try {
+    for (uint64_t t = 1; t < workers; ++t) pool.emplace_back([&] { work(1); });
+  } catch (const std::system_error&) {
+    // The host gives no more threads: those there are do the work.
+  }
+  work(code.coupled ? resident : 1);
+  for (std::thread& thread : pool) thread.join();
+  settle(UINT64_MAX);
+  if (!failure.empty()) {
+    result.findings.push_back(launchFinding(name, "the launch could not go on: " + failure));
+    result.findings.back().code = Code::OutOfMemory;
   }
   if (config.trace) result.trace = traceDocument(events);
   Stats& stats = result.stats;

@@ -29,7 +29,8 @@ struct LaunchConfig {
   enum class Order { Lazy, Eager, Random } order = Order::Lazy;
   uint64_t seed = 0;
   enum class Checks { None, Default, Full } checks = Checks::Default;
-  uint64_t instructionBudget = 0;  // warp-instructions of the whole launch, 0: unlimited
+  // Warp-instructions of the whole launch and of each warp, 0: unlimited.
+  uint64_t instructionBudget = 0, warpInstructionBudget = 0;
   uint32_t threads = 1;            // 0: all cores. Results never depend on it
   bool trace = false;
   // Sums of tcgen05.mma, wgmma and mma.sync: f32 fused multiply-adds, or as silicon truncates them (umma.h). By

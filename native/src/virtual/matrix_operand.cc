@@ -97,13 +97,17 @@ void checkOperand(const OperandTile& tile, const SharedMemory& shared, const cha
   uint32_t last = 0;
   forEachChunk(tile, [&](uint32_t, uint32_t offset) { last = std::max(last, offset); });
   // The XOR moves bytes within aligned KiB only, so most tiles need no look at single chunks.
-  if ((tile.descriptor.start + last) / 1024 * 1024 + 1024 <= shared.size()) return;
+  const uint64_t lowest = tile.descriptor.start / 1024 * 1024;
+  const uint64_t end = (uint64_t{tile.descriptor.start} + last) / 1024 * 1024 + 1024;
+  if (shared.holds(lowest, end - lowest)) return;
   forEachChunk(tile, [&](uint32_t, uint32_t offset) {
     const uint32_t address = tile.descriptor.physical(offset);
-    if (uint64_t{address} + kChunk <= shared.size()) return;
+    if (shared.holds(address, kChunk)) return;
     char text[96];
-    std::snprintf(text, sizeof text, " reaches shared address 0x%x, shared memory ends at 0x%x", address,
-                  shared.size());
+    std::snprintf(text, sizeof text,
+                  address < kReservedSharedBytes ? " reaches shared address 0x%x, the kernel's own begins at 0x%x"
+                                                 : " reaches shared address 0x%x, shared memory ends at 0x%x",
+                  address, address < kReservedSharedBytes ? kReservedSharedBytes : shared.size());
     throw Fault{Code::SharedOutOfBounds, std::string("operand ") + operand + text};
   });
 }

@@ -35,6 +35,12 @@ bool Mbarrier::arrive(uint32_t count) {
   return evaluate();
 }
 
+void Mbarrier::raise() {
+  if (pending == kMaxCount)
+    throw Fault{Code::BarrierProtocol, "cp.async.mbarrier.arrive overflows the pending count of an mbarrier with " + describe()};
+  ++pending;
+}
+
 bool Mbarrier::drop(uint32_t count) {
   require("arrive_drop");
   if (count > expected || count > pending)

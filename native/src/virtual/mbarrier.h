@@ -26,7 +26,7 @@ struct Mbarrier {
   bool drop(uint32_t count);
   bool expect(int64_t bytes);
   bool complete(int64_t bytes);
-  void raise() { ++pending; }  // cp.async.mbarrier.arrive without .noinc
+  void raise();  // cp.async.mbarrier.arrive without .noinc
 
   bool passed(uint32_t parity) const { return (completed & 1) != (parity & 1); }
   // bit 63 phase, 43-62 -pending, 21-41 -tx, 1-20 -expected

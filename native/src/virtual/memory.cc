@@ -30,7 +30,8 @@ auto firstAbove(const std::vector<std::shared_ptr<Allocation>>& sorted, uint64_t
 
 }  // namespace
 
-GlobalView::GlobalView(std::vector<std::shared_ptr<Allocation>> sorted) : allocations_(std::move(sorted)) {}
+GlobalView::GlobalView(std::vector<std::shared_ptr<Allocation>> sorted, uint64_t freeBytes)
+    : allocations_(std::move(sorted)), freeBytes_(freeBytes) {}
 
 const Allocation* GlobalView::containing(uint64_t address) const {
   const auto after = firstAbove(allocations_, address);
@@ -160,7 +161,7 @@ std::shared_ptr<const GlobalView> GlobalMemory::view() const {
     std::vector<std::shared_ptr<Allocation>> sorted;
     sorted.reserve(live_.size());
     for (const auto& [base, allocation] : live_) sorted.push_back(allocation);
-    cached_ = std::make_shared<const GlobalView>(std::move(sorted));
+    cached_ = std::make_shared<const GlobalView>(std::move(sorted), capacity_ - used_);
   }
   return cached_;
 }

@@ -19,6 +19,12 @@ constexpr uint64_t kLowestAddress = 0x1000000;       // below: null pointers wit
 constexpr uint64_t kGlobalEnd = uint64_t{1} << 56;
 constexpr uint64_t kAllocationAlign = 256;           // as cudaMalloc
 constexpr uint64_t kGuardBytes = 4096;               // unmapped bytes between allocations, at least
+constexpr uint32_t kReservedSharedBytes = 0x400;     // at the start of each CTA's window: the system's own
+
+// Whether [offset, offset + bytes) lies within [0, size), whatever the three are.
+constexpr bool contains(uint64_t size, uint64_t offset, uint64_t bytes) {
+  return bytes <= size && offset <= size - bytes;
+}
 
 // One cudaMalloc-like allocation; zero-filled, so that results never depend on the host.
 struct Allocation {
@@ -34,16 +40,18 @@ struct Allocation {
 // thread never races with execution and a freed buffer lives until the launch ends.
 class GlobalView {
  public:
-  explicit GlobalView(std::vector<std::shared_ptr<Allocation>> sorted);
+  explicit GlobalView(std::vector<std::shared_ptr<Allocation>> sorted, uint64_t freeBytes = UINT64_MAX);
   // Pointer to [address, address+bytes) or nullptr when it is not wholly inside one allocation.
   uint8_t* find(uint64_t address, uint64_t bytes) const;
   // The allocation that contains this byte, or nullptr: for callers that keep the last one they used.
   const Allocation* containing(uint64_t address) const;
   // "37 bytes past the end of the 4096-byte allocation at 0x…" for messages.
   std::string describe(uint64_t address, uint64_t bytes) const;
+  uint64_t freeBytes() const { return freeBytes_; }  // of the device's memory, when the view was taken
 
  private:
   std::vector<std::shared_ptr<Allocation>> allocations_;
+  uint64_t freeBytes_;
 };
 
 // The allocator. Thread-safe. Addresses are never reused, so a stale pointer is found, not misread.
@@ -76,12 +84,16 @@ class GlobalMemory {
 };
 
 // The shared memory of one CTA. Addresses are absolute shared::cta offsets without the rank bits (bits 24+):
-// byte `a` lives at bytes[a]; 0…0x3ff is the reserved first KiB (zero-filled, readable), user data starts at
-// 0x400. valid[a] = 1 once byte a was written since launch.
+// byte `a` lives at bytes[a]; 0…0x3ff is the reserved first KiB, user data starts at 0x400. valid[a] = 1 once byte a
+// was written since launch.
 struct SharedMemory {
   std::vector<uint8_t> bytes;
   std::vector<uint8_t> valid;
   uint32_t size() const { return static_cast<uint32_t>(bytes.size()); }
+  // Whether these bytes are the kernel's own.
+  bool holds(uint64_t offset, uint64_t count) const {
+    return offset >= kReservedSharedBytes && contains(bytes.size(), offset, count);
+  }
 };
 
 }  // namespace ktl

@@ -1,5 +1,6 @@
 // Edges, fences and shared memory of the ordering checker; its Tensor Memory half is ordering_tmem.cc.
 #include "ordering.h"
+#include "address.h"
 #include "exec_lanes.h"
 
 namespace ktl {
@@ -203,13 +204,11 @@ void Ordering::access(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, Shar
   if (strong && kind != SharedAccess::Load) send(strong_, w, mask);
   if (op.space == ptx::Space::Global) return;
   forLanes(mask, [&](uint32_t lane) {
-    const uint64_t address = op.wide & 1
-                                 ? w.at<uint64_t>(op.src[0])[lane] + op.imm
-                                 : static_cast<uint32_t>(w.at<uint32_t>(op.src[0])[lane] + op.imm);
+    const uint64_t address = effectiveAddress(w, op, 0, lane);
     if (op.space == ptx::Space::Generic && (address & kWindowMask) != kSharedWindow) return;
     const uint32_t rank = address >> 24 & 0xff, offset = address & 0xffffff;
     // Accesses that fault are reported by those who execute them.
-    if (rank >= ctas_.size() || uint64_t{offset} + bytes > cluster_.launch.sharedBytes) return;
+    if (rank >= ctas_.size() || !cluster_.ctas[rank]->shared.holds(offset, bytes)) return;
     for (uint32_t at = offset; at < offset + bytes;) {
       std::unique_ptr<Page>& page = ctas_[rank].pages[at / kPage];
       const uint32_t end = std::min(offset + bytes, (at / kPage + 1) * kPage);

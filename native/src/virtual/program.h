@@ -128,7 +128,7 @@ struct Module {
   const Function* entry(const std::string& name) const;
 };
 
-constexpr uint32_t kSharedBase = 0x400;         // the first KiB of shared memory is reserved
+constexpr uint32_t kSharedBase = 0x400;         // kReservedSharedBytes of memory.h
 constexpr uint32_t kMaxSharedBytes = 232448;    // static and dynamic, per CTA (sm_90, sm_100)
 constexpr uint32_t kMaxStaticSharedBytes = 49152;
 constexpr uint32_t kMaxParamBytes = 32764;

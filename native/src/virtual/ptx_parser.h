@@ -20,6 +20,7 @@ constexpr size_t kMaxVectorElements = 256;
 constexpr size_t kMaxFiles = 65535;
 constexpr uint64_t kMaxVariableBytes = uint64_t{1} << 40;
 constexpr uint64_t kMaxAlign = 1 << 16;
+constexpr uint64_t kMaxInitialisedBytes = uint64_t{1} << 28;  // up to the last value other than 0, of all variables
 
 struct TypeInfo {
   std::string_view name;
@@ -100,6 +101,7 @@ class Parser {
   uint32_t cudaLine_ = 0;
   uint16_t cudaFile_ = 0;
   size_t instructions_ = 0, operands_ = 0;
+  uint64_t initialised_ = 0;
 };
 
 // Gives every static .shared variable its address, and every function its shared-memory size (ptx_layout.cc).

@@ -325,7 +325,13 @@ void Parser::storeConstant(Variable& variable, uint64_t at, const TypeInfo& type
                            Lexer::quote(token));
   }
   if (bits == 0) return;
-  if (variable.init.size() < at + type.bytes) variable.init.resize(at + type.bytes);
+  if (variable.init.size() < at + type.bytes) {
+    initialised_ += at + type.bytes - variable.init.size();
+    if (initialised_ > kMaxInitialisedBytes)
+      Lexer::fail(token, "the module's initialisers reach over more than " + std::to_string(kMaxInitialisedBytes) +
+                             " bytes");
+    variable.init.resize(at + type.bytes);
+  }
   std::memcpy(variable.init.data() + at, &bits, std::min<size_t>(type.bytes, sizeof bits));
 }
 

@@ -1,5 +1,6 @@
 #include "scheduler.h"
 #include <algorithm>
+#include "address.h"
 #include "exec_wgmma.h"
 
 namespace ktl {
@@ -23,8 +24,7 @@ std::string waitNote(const Cluster& cluster, Warp& warp, const Group& group, con
   const uint32_t lane = static_cast<uint32_t>(std::countr_zero(group.mask));
   switch (op.wait) {
     case Wait::Mbarrier: {
-      const uint64_t address =
-          (op.wide & 1 ? warp.at<uint64_t>(op.src[0])[lane] : warp.at<uint32_t>(op.src[0])[lane]) + op.imm;
+      const uint64_t address = effectiveAddress(warp, op, 0, lane);
       note += " waits on mbarrier " + hex(address & 0xffffff);
       const auto found = warp.cta->mbarriers.find(address & 0xffffff);
       if (op.aux & 1) note += " for parity " + std::to_string(warp.at<uint32_t>(op.src[1])[lane] & 1);
@@ -142,11 +142,15 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
     }
   }
   const uint64_t total = launch_.instructions.fetch_add(ran) + ran;
-  if (launch_.config->instructionBudget && total > launch_.config->instructionBudget) {
-    cluster.add(cluster.describe(nullptr, 0, Code::Budget,
-                                 "the launch executed more than its budget of " +
-                                     std::to_string(launch_.config->instructionBudget) +
-                                     " warp-instructions"));
+  const LaunchConfig& config = *launch_.config;
+  const bool launchOver = config.instructionBudget && total > config.instructionBudget;
+  if (launchOver || (config.warpInstructionBudget && warp.ticks > config.warpInstructionBudget)) {
+    cluster.add(cluster.describe(
+        &warp, warp.pc, Code::Budget,
+        launchOver ? "the launch executed more than its budget of " + std::to_string(config.instructionBudget) +
+                         " warp-instructions (instructionBudget), at last here"
+                   : "this warp executed more than its budget of " + std::to_string(config.warpInstructionBudget) +
+                         " instructions (warpInstructionBudget), at last here"));
     failed_ = true;
     return true;
   }

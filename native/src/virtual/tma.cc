@@ -51,8 +51,13 @@ void validateAccess(const TensorMap& map, uint32_t rank, const int32_t* coordina
   }
   // The XOR never leaves the pattern's block, so the footprint may only grow to the end of the last pattern
   // row.
-  const uint64_t end = uint64_t{sharedAddress} + map.pitch() * uint64_t{map.rowCount()};
-  if (end > shared.size()) {
+  const uint64_t bytes = map.pitch() * uint64_t{map.rowCount()}, end = sharedAddress + bytes;
+  if (sharedAddress < kReservedSharedBytes) {
+    throw Fault{Code::SharedOutOfBounds, "the box of the " + describe(map) + " begins at shared address " +
+                                             hex(sharedAddress) + ", the kernel's own begins at " +
+                                             hex(kReservedSharedBytes)};
+  }
+  if (!shared.holds(sharedAddress, bytes)) {
     throw Fault{Code::SharedOutOfBounds, "the box of the " + describe(map) + " ends at shared address " +
                                              hex(end) + ", shared memory ends at " + hex(shared.size())};
   }

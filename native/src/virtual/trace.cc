@@ -21,14 +21,14 @@ std::string head(const std::string& name, const char* phase, uint64_t cta, uint3
 }  // namespace
 
 void Trace::slice(uint64_t cta, uint32_t row, const std::string& name, uint64_t start, uint64_t duration) {
-  if (!enabled) return;
+  if (!enabled || events_.size() >= kMostTraceBytes) return;
   if (!events_.empty()) events_ += ",\n";
   events_ += head(name, "X", cta, row) + ",\"ts\":" + std::to_string(start) +
              ",\"dur\":" + std::to_string(duration) + "}";
 }
 
 void Trace::instant(uint64_t cta, uint32_t row, const std::string& name) {
-  if (!enabled) return;
+  if (!enabled || events_.size() >= kMostTraceBytes) return;
   if (!events_.empty()) events_ += ",\n";
   events_ += head(name, "i", cta, row) + ",\"s\":\"t\",\"ts\":" + std::to_string(now) + "}";
 }

@@ -6,6 +6,9 @@
 
 namespace ktl {
 
+// Of a launch and of each cluster; later events are left out. A JS string holds half a GiB.
+constexpr size_t kMostTraceBytes = size_t{100} << 20;
+
 class Trace {
  public:
   bool enabled = false;

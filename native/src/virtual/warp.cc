@@ -2,6 +2,9 @@
 #include <algorithm>
 #include "exec_wgmma.h"
 #include "ordering.h"
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace ktl {
 
@@ -149,9 +152,12 @@ void Warp::start(const EntryCode& entry, Cta& owner, uint32_t warpIndex, uint32_
   index = warpIndex;
   pc = entry.start;
   live = active = threads >= 32 ? ~0u : (1u << threads) - 1;
-  registers.assign(uint64_t{entry.slots} * kSlotBytes + kSlotBytes, 0);
-  const auto misalignment = reinterpret_cast<uintptr_t>(registers.data()) % kSlotBytes;
-  regs = registers.data() + (misalignment ? kSlotBytes - misalignment : 0);
+  const uint64_t bytes = uint64_t{entry.slots} * kSlotBytes;
+  registers.reset(new (std::align_val_t{kSlotBytes}) uint8_t[bytes]());
+  regs = registers.get();
+#if defined(__SANITIZE_ADDRESS__)
+  for (const uint32_t guard : entry.guards) ASAN_POISON_MEMORY_REGION(regs + uint64_t{guard} * kSlotBytes, kSlotBytes);
+#endif
   taint.assign(entry.slots, ~0u);
   local.assign(uint64_t{entry.localBytes} * 32, 0);
   returns.assign(uint64_t{entry.callDepth} * 32, 0);

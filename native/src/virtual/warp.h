@@ -2,8 +2,9 @@
 #pragma once
 #include <bit>
 #include <cstring>
-#include <deque>
+#include <new>
 #include "decode.h"
+#include "queue.h"
 #include "timing.h"
 
 namespace ktl {
@@ -20,6 +21,10 @@ struct Group {
   bool converging = false;  // blocked at a convergence point, not on an event
 };
 
+struct AlignedFree {
+  void operator()(uint8_t* bytes) const { ::operator delete[](bytes, std::align_val_t{kSlotBytes}); }
+};
+
 struct Warp {
   const EntryCode* code = nullptr;
   Cta* cta = nullptr;
@@ -28,8 +33,8 @@ struct Warp {
   uint32_t active = 0;  // running group, 0: select one first
   uint32_t live = 0;
   std::vector<Group> groups;       // all other live lanes
-  std::vector<uint8_t> registers;  // storage, 64-byte aligned start at `regs`
-  uint8_t* regs = nullptr;
+  std::unique_ptr<uint8_t[], AlignedFree> registers;  // 64-byte aligned, nothing behind the last slot
+  uint8_t* regs = nullptr;                            // of `registers`
   std::vector<uint32_t> taint;    // per slot: lanes whose value derives from uninitialised data
   std::vector<uint8_t> local;     // localBytes per lane
   std::vector<uint32_t> returns;  // [depth][lane] return pc
@@ -58,7 +63,7 @@ struct Warp {
       uint64_t done = 0;  // modelled time at which its sources are read
     };
     Group open;
-    std::deque<Group> committed;
+    Fifo<Group> committed;
   };
   std::unique_ptr<std::array<AsyncGroups, 32>> copyGroups, bulkGroups;  // made on first use
   // tcgen05.ld whose registers are not readable before tcgen05.wait::ld; tcgen05.st effects before wait::st.

@@ -1,0 +1,87 @@
+// Every address of a kernel, computed and checked here and nowhere else: operands of all state spaces, mbarriers, what
+// asynchronous copies read and write. Tiles behind descriptors and boxes of tensor copies, which are more than one range,
+// are checked against SharedMemory::holds and GlobalView::find (matrix_operand.cc, tma.cc). All arithmetic is modulo 2^64
+// and compared so that nothing wraps (contains, memory.h).
+#pragma once
+#include "cta.h"
+
+namespace ktl {
+
+// Addresses of the lanes of a warp, resolved to host memory.
+struct Access {
+  uint64_t address[32];
+  uint8_t* data[32];
+  uint8_t* valid[32];  // shared memory: one byte per byte; null elsewhere
+  uint32_t sharedLanes = 0, localLanes = 0;
+};
+
+// Address of op.src[k] in one lane, plus op.imm for k = 0: modulo 2^32 with a 32-bit base.
+inline uint64_t effectiveAddress(Warp& w, const Op& op, unsigned k, uint32_t lane) {
+  const uint64_t offset = k == 0 ? static_cast<uint64_t>(op.imm) : 0;
+  return op.wide >> k & 1 ? w.at<uint64_t>(op.src[k])[lane] + offset
+                          : static_cast<uint32_t>(w.at<uint32_t>(op.src[k])[lane] + offset);
+}
+// The same, for the lane that a Fault will speak of; warns when it comes from uninitialised data.
+uint64_t laneAddress(Warp& w, const Op& op, unsigned k, uint32_t lane);
+// Effective addresses of op.src[k] into access.address. Reports tainted address lanes.
+void gatherAddresses(Warp& w, const Op& op, uint32_t mask, unsigned k, Access& access);
+// Fills data and valid for `bytes` at each address. Throws Fault with w.faultLane set: Misaligned,
+// OutOfBounds, SharedOutOfBounds.
+void resolve(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, uint32_t alignment, bool write,
+             Access& access);
+
+// A shared::cluster address taken apart.
+struct SharedPlace {
+  uint32_t rank, offset;
+};
+// A 64-bit operand that must be a shared address: 32 bits, or a generic address of the shared window. Throws Fault.
+uint32_t sharedAddress(uint64_t address);
+// The same, taken apart; the rank is one of the cluster.
+SharedPlace sharedPlace(const Cluster& cluster, uint64_t address);
+// The CTA and offset behind a 32-bit shared address. `cluster`: any rank, otherwise only the own one.
+// Throws Fault SharedOutOfBounds.
+Cta& sharedAt(Cta& own, uint32_t address, uint64_t bytes, bool cluster, uint32_t& offset);
+// Throws Fault SharedOutOfBounds unless the bytes are the CTA's own.
+void requireShared(const Cta& cta, uint64_t offset, uint64_t bytes, const std::string& what);
+// Global, const or entry parameter memory. Throws Fault OutOfBounds.
+uint8_t* globalAt(Warp& warp, uint64_t address, uint64_t bytes, bool write);
+
+// Full warps on the CTA's own shared memory or inside one allocation, which is nearly every access of a SIMT
+// kernel: access(data, valid, addresses) with pointers that the addresses index. False: nothing was done, take the
+// general path.
+template <class F>
+bool straight(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, F access) {
+  if (mask != ~0u || (w.taint[op.src[0]] && w.cta->cluster->launch.checks)) return false;
+  uint64_t bits = 0, high = 0, low = ~uint64_t{0};
+  uint64_t address[32];
+  const auto imm = static_cast<uint64_t>(op.imm);
+  if (op.wide & 1) {
+    const uint64_t* base = w.at<uint64_t>(op.src[0]);
+    for (uint32_t i = 0; i < 32; ++i) address[i] = base[i] + imm;
+  } else {
+    const uint32_t* base = w.at<uint32_t>(op.src[0]);
+    for (uint32_t i = 0; i < 32; ++i) address[i] = static_cast<uint32_t>(base[i] + imm);
+  }
+  for (uint32_t i = 0; i < 32; ++i) {
+    bits |= address[i];
+    high = std::max(high, address[i]);
+    low = std::min(low, address[i]);
+  }
+  if (bits & (bytes - 1)) return false;
+  const uint64_t span = high - low;  // both are addresses of one allocation only when this is less than 2^56
+  if (span >= kGlobalEnd) return false;
+  if (op.space == ptx::Space::Shared) {
+    SharedMemory& shared = w.cta->shared;
+    const uint64_t base = uint64_t{w.cta->rank} << 24;
+    if (low < base || !shared.holds(low - base, span + bytes)) return false;
+    access(shared.bytes.data() + (low - base), shared.valid.data() + (low - base), low, address);
+    return true;
+  }
+  if (op.space != ptx::Space::Global && op.space != ptx::Space::Const) return false;
+  uint8_t* found = w.cta->cluster->launch.global->find(low, span + bytes);
+  if (!found) return false;
+  access(found, static_cast<uint8_t*>(nullptr), low, address);
+  return true;
+}
+
+}  // namespace ktl
