@@ -15,7 +15,7 @@ type PlanOf<T extends Target> = Exclude<ReturnType<T['plan']>, Rejection>
 /** The plans of each backend. */
 export type Plans = { readonly [B in Backend]: PlanOf<(typeof OWN)[B]> }
 /** What the fields of design metadata of each backend hold. */
-export type DesignFields = { readonly [B in Backend]: ValuesOf<(typeof OWN)[B]['fields']> }
+export type FieldValues = { readonly [B in Backend]: ValuesOf<(typeof OWN)[B]['fields']> }
 export type Plan = Plans[Backend]
 export type Design = Plan['design']
 
