@@ -24,6 +24,9 @@ export const TARGETS = new Registry<Backend, Target>(OWN)
 /** Of a plan. */
 export const targetOf = ({ kind }: { readonly kind: string }): Target => TARGETS.get(kind)
 
+/** Plain code, for no tensor cores? */
+export const isGeneral = (backend: Backend): boolean => TARGETS.get(backend).scope === 'general'
+
 /** Architectures that have a target of their own. */
 export const archs = (): readonly TargetArch[] => TARGETS.entries.flatMap((target) => target.archs)
 
