@@ -1,13 +1,16 @@
 /** Entries by backend: one for each of ktl's own, and those that `add` brings. */
 export class Registry<Kind extends string, Entry> {
   readonly #entries: Map<Kind, Entry>
+  #kinds: readonly Kind[] = []
 
   constructor(own: Readonly<Record<Kind, Entry>>) {
     this.#entries = new Map(Object.entries(own) as [Kind, Entry][])
+    this.#list()
   }
 
+  /** In the order of the registry, which is that of what users see. */
   get kinds(): readonly Kind[] {
-    return [...this.#entries.keys()]
+    return this.#kinds
   }
 
   get entries(): readonly Entry[] {
@@ -24,6 +27,15 @@ export class Registry<Kind extends string, Entry> {
   add(kind: string, entry: Entry): () => void {
     if (this.#entries.has(kind as Kind)) throw new Error(`there is a backend called ${kind}`)
     this.#entries.set(kind as Kind, entry)
-    return () => void this.#entries.delete(kind as Kind)
+    this.#list()
+    return () => {
+      this.#entries.delete(kind as Kind)
+      this.#list()
+    }
+  }
+
+  /** Once for all: discovery asks for it in every query. */
+  #list(): void {
+    this.#kinds = [...this.#entries.keys()]
   }
 }

@@ -15,7 +15,7 @@ type PlanOf<T extends Target> = Exclude<ReturnType<T['plan']>, Rejection>
 /** The plans of each backend. */
 export type Plans = { readonly [B in Backend]: PlanOf<(typeof OWN)[B]> }
 /** What the fields of design metadata of each backend hold. */
-export type DesignFields = { readonly [B in Backend]: ValuesOf<(typeof OWN)[B]['fields']> }
+export type FieldValues = { readonly [B in Backend]: ValuesOf<(typeof OWN)[B]['fields']> }
 export type Plan = Plans[Backend]
 export type Design = Plan['design']
 
@@ -23,6 +23,9 @@ export const TARGETS = new Registry<Backend, Target>(OWN)
 
 /** Of a plan. */
 export const targetOf = ({ kind }: { readonly kind: string }): Target => TARGETS.get(kind)
+
+/** Plain code, for no tensor cores? */
+export const isGeneral = (backend: Backend): boolean => TARGETS.get(backend).scope === 'general'
 
 /** Architectures that have a target of their own. */
 export const archs = (): readonly TargetArch[] => TARGETS.entries.flatMap((target) => target.archs)

@@ -15,7 +15,7 @@ import { ARCHS } from '../../compiler/archs.ts'
 import { designsOf } from '../../compiler/designs.ts'
 import type { Rejection, TargetArch } from '../../compiler/instance.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/ir/tensor.ts'
-import { planInstance, TARGETS, type Backend, type Design, type Plan } from '../../compiler/targets/index.ts'
+import { isGeneral, planInstance, TARGETS, type Backend, type Design, type Plan } from '../../compiler/targets/index.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import type { FusionShape } from './fusion.ts'
@@ -115,7 +115,7 @@ export class FamilySpace {
    */
   *alignments(backend: Backend, best: Alignment): Generator<Alignment> {
     const { operands } = this.family
-    if (TARGETS.get(backend).scope === 'general') return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
+    if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
     const outputs = operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
     const full = operands.filter((o) => o.role === 'input' && !this.#contracted.has(o.name) && o.axes.length >= 2).map((o) => o.name)
     const fixed = { ...best }
@@ -206,7 +206,7 @@ export class FamilySpace {
     for (const aligned of ['vector', 'element'] as const) {
       const best = Object.fromEntries(names.map((name) => [name, aligned]))
       for (const backend of this.backends(target, { types, alignment: best })) {
-        if (backend === 'simt') continue
+        if (isGeneral(backend)) continue
         for (const alignment of this.alignments(backend, best)) {
           const { instances, rejections } = this.find(backend, target, { types, orders, alignment }, fusion)
           if (instances.length > 0) return null

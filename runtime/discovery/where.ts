@@ -3,16 +3,11 @@
  * metadata.
  */
 import type { Accumulator } from '../../compiler/dtypes.ts'
+import { TARGETS } from '../../compiler/targets/index.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { suggest } from '../../grammar/suggest.ts'
 import { ktlError } from '../fail.ts'
-import type {
-  BLASDesignMetadata,
-  DesignKind,
-  Sm100DesignFields,
-  Sm80DesignFields,
-  Sm90DesignFields,
-} from '../metadata/design.ts'
+import type { DesignFields, DesignKind } from '../metadata/design.ts'
 import { GemmOperandsMetadata, type OperandsMetadata, type TensorAttributes } from '../metadata/operands.ts'
 import { describe } from '../tensor_layout.ts'
 
@@ -23,10 +18,13 @@ export type Condition<V> = Pattern<V> | { readonly in: readonly Pattern<V>[] }
 
 type ConditionsOf<T, K extends keyof T = keyof T> = { readonly [P in K]?: Condition<T[P]> }
 
-export type DesignConditions = ConditionsOf<Required<Sm100DesignFields>> &
-  ConditionsOf<Pick<Sm90DesignFields, 'schedule' | 'splits'>> &
-  ConditionsOf<Pick<Sm80DesignFields, 'warps'>> &
-  ConditionsOf<Pick<BLASDesignMetadata, 'numSmemStages'>> & { readonly kind?: Condition<DesignKind> }
+type KeyOf<U> = U extends unknown ? keyof U : never
+type FieldOf<U, K> = U extends unknown ? (K extends keyof U ? U[K] : never) : never
+
+/** On what any design has. */
+export type DesignConditions = {
+  readonly [K in KeyOf<DesignFields>]?: Condition<FieldOf<Required<DesignFields>, K>>
+} & { readonly kind?: Condition<DesignKind> }
 export type OperandConditions = ConditionsOf<
   Pick<TensorAttributes, 'dtype' | 'stride' | 'divisibility' | 'ptrAlignmentBytes'>
 >
@@ -44,10 +42,10 @@ export interface Where {
   }
 }
 
-const DESIGN_FIELDS: readonly (keyof DesignConditions)[] = [
-  'kind', 'tileShape', 'clusterShape', 'fallbackClusterShape', 'use2ctaMma', 'operands', 'tileScheduler', 'useTmaStore', 'stages',
-  'threads', 'sharedMemBytes', 'tmemColumns', 'schedule', 'splits', 'warps', 'mmaInstructionType', 'numSmemStages',
-] // prettier-ignore
+/** Those of all backends. */
+const designFields = (): readonly string[] => [
+  ...new Set(['kind', ...TARGETS.entries.flatMap(({ fields }) => Object.keys(fields))]),
+]
 const OPERAND_FIELDS: readonly (keyof OperandConditions)[] = ['dtype', 'stride', 'divisibility', 'ptrAlignmentBytes']
 const OPERANDS_FIELDS = ['A', 'B', 'out', 'tensors', 'accumulatorType'] as const
 
@@ -61,7 +59,7 @@ export class Filter {
   /** KTL4023 for unknown names, KTL4015 for values that are none. */
   constructor(where: Where) {
     const { design = {}, operands = {} } = known('where', where, ['design', 'operands'])
-    this.#design = conditions('where.design', design, DESIGN_FIELDS)
+    this.#design = conditions('where.design', design, designFields())
     const { accumulatorType, tensors = {}, ...named } = known('where.operands', operands, OPERANDS_FIELDS)
     const tests: ((operands: OperandsMetadata) => boolean)[] = []
     if (accumulatorType !== undefined) {

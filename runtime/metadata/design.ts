@@ -1,4 +1,5 @@
 /** How a kernel is built, as its users see it. `kind` narrows to a class; `instanceof BLASDesignMetadata` covers them all. */
+import { Registry } from '../../compiler/registry.ts'
 import type { Backend } from '../../compiler/targets/index.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
 import { OK, refuse, type Status } from '../status.ts'
@@ -63,10 +64,10 @@ export class BLASDesignMetadata {
 
   /** A design from the data of `toJSON`, of the class that its `kind` names. KTL4175 for anything else. */
   static fromJSON(json: unknown): DesignMetadata {
+    const { kinds } = DESIGN_READERS
     const { kind } = (json ?? {}) as { readonly kind?: DesignKind }
-    const read = kind !== undefined && Object.hasOwn(READERS, kind) ? READERS[kind] : undefined
-    if (!read) throw malformed('design.kind', Object.keys(READERS).join(', '), kind)
-    return complete('design', read(json as never))
+    if (kind === undefined || !kinds.includes(kind)) throw malformed('design.kind', kinds.join(', '), kind)
+    return complete('design', DESIGN_READERS.get(kind)(json as never)) as DesignMetadata
   }
 }
 
@@ -246,13 +247,17 @@ export type DesignMetadata =
   | SimtDesignMetadata
   | (BLASDesignMetadata & { readonly kind: 'blas' })
 
-const READERS: { readonly [K in DesignKind]: (json: never) => DesignMetadata } = {
-  blas: (json: BLASDesignFields) => new BLASDesignMetadata(json) as DesignMetadata,
+/** What any design may be asked for. */
+export type DesignFields = BLASDesignFields | Sm100DesignFields | Sm90DesignFields | Sm80DesignFields
+
+/** Designs from their fields, a line each. */
+export const DESIGN_READERS = new Registry<DesignKind, (json: never) => BLASDesignMetadata>({
+  blas: (json: BLASDesignFields) => new BLASDesignMetadata(json),
   sm100: (json: Sm100DesignFields) => new Sm100DesignMetadata(json),
   sm90: (json: Sm90DesignFields) => new Sm90DesignMetadata(json),
   sm80: (json: Sm80DesignFields) => new Sm80DesignMetadata(json),
   simt: ({ tileShape, threads }: SimtDesignMetadata) => new SimtDesignMetadata(tileShape, threads),
-}
+})
 
 const isShape = (value: object): value is Shape3 => Array.isArray(value)
 

@@ -1,7 +1,7 @@
 /** One device test case: tensors as the case describes them, the instance it asks for, a run, and all comparisons. */
 import type { FamilyOperand, KernelFamily } from '../../compiler/family.ts'
 import { resolveType } from '../../compiler/family.ts'
-import { TARGETS } from '../../compiler/targets/index.ts'
+import { isGeneral, TARGETS } from '../../compiler/targets/index.ts'
 import type { CheckResult } from '../../compiler/evaluate/compare.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
@@ -83,7 +83,7 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
  */
 function substitute({ name, design: { kind, tile } }: DeviceCase, kernels: readonly Kernel[]): Kernel | undefined {
   if (kernels.some(({ metadata }) => metadata.design.kind === kind)) return undefined
-  const plain: readonly string[] = TARGETS.kinds.filter((backend) => TARGETS.get(backend).scope === 'general')
+  const plain: readonly string[] = TARGETS.kinds.filter(isGeneral)
   const onTensorCores = kernels.filter(({ metadata }) => !plain.includes(metadata.design.kind))
   const sameTile = onTensorCores.filter(({ metadata: { design } }) => tile?.every((extent, i) => extent === design.tileShape[i]))
   const among = [sameTile, onTensorCores, kernels].find((list) => list.length > 0)

@@ -2,7 +2,7 @@
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import type { Node } from '../../../compiler/ir/tensor.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
-import { shortHash } from '../../../compiler/naming.ts'
+import { shortHash } from '../../../compiler/short_hash.ts'
 import { printDeviceFunctions } from '../../cuda/device_functions.ts'
 import { storeConversion } from '../../cuda/expression.ts'
 import type { GeneratedKernel, LaunchRecipe, ParamRule } from '../../cuda/generated.ts'

@@ -1,6 +1,6 @@
 /** The parts of a pipeline program that all tensor-core targets make alike. */
 import type { PerCluster } from './cluster.ts'
-import { shortHash } from '../../naming.ts'
+import { shortHash } from '../../short_hash.ts'
 import { printTensorProgram } from '../../ir/print_tensor.ts'
 import type { TileProgram } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'

@@ -2,6 +2,7 @@ import { KtlError } from '../../../grammar/diagnostics.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { countChoices, type TypeChoice } from '../../../compiler/family.ts'
+import { isGeneral } from '../../../compiler/targets/index.ts'
 import { targetSupport, type TargetSupport } from '../../discovery/support.ts'
 import { describeTypes } from '../instances.ts'
 import { plural } from '../output.ts'
@@ -90,7 +91,7 @@ function supportLines(name: string, targets: readonly TargetSupport[]): string[]
 
 /** On what cores, and why on no better ones. */
 function fares({ designs, refused: [first] }: TargetSupport): { readonly key: string; readonly verdict: string } {
-  if (designs.some((design) => design !== 'simt')) return { key: 'tensor cores', verdict: 'tensor cores' }
+  if (designs.some((design) => !isGeneral(design))) return { key: 'tensor cores', verdict: 'tensor cores' }
   const cores = designs.length > 0 ? 'CUDA cores' : 'refused'
   if (!first) return { key: cores, verdict: cores }
   return { key: `${cores} ${first.code}`, verdict: `${cores}, because ${first.reason} (${first.code})` }

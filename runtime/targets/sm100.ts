@@ -4,8 +4,17 @@
  */
 import { depthOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
-import type { Machine } from './machine.ts'
-import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
+import type { FieldValues } from '../../compiler/targets/index.ts'
+import type { Machine } from '../discovery/machine.ts'
+import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from '../discovery/rank.ts'
+import { Sm100DesignMetadata } from '../metadata/design.ts'
+import type { RuntimeTarget } from './target.ts'
+
+export const sm100: RuntimeTarget<Sm100Plan, FieldValues['sm100']> = {
+  metadata: (fields) => new Sm100DesignMetadata(fields),
+  costs: (plans, machine) => new Sm100Costs(plans, machine),
+  controls: true,
+}
 
 /** UMMA initiation interval, cycles, operands in shared memory (fits of microbenchmarks, within 0.1 % for one CTA). */
 export function ummaCycles(m: number, n: number, pair: boolean): number {

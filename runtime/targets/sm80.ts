@@ -5,8 +5,24 @@
 import { depthOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
-import type { Machine } from './machine.ts'
-import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
+import type { FieldValues } from '../../compiler/targets/index.ts'
+import type { Machine } from '../discovery/machine.ts'
+import {
+  arithmeticCycles,
+  costOfEach,
+  formatTime,
+  trafficBytes,
+  type Estimate,
+  type Extents,
+} from '../discovery/rank.ts'
+import { Sm80DesignMetadata } from '../metadata/design.ts'
+import type { RuntimeTarget } from './target.ts'
+
+export const sm80: RuntimeTarget<Sm80Plan, FieldValues['sm80']> = {
+  metadata: (fields) => new Sm80DesignMetadata(fields),
+  costs: costOfEach(estimateSm80),
+  controls: true,
+}
 
 /** Bytes of k that the MMAs of an SM multiply in a cycle, for each cell of the output: 1024 multiply-adds of f16. */
 const MMA_BYTES = 2048

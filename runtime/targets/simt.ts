@@ -1,8 +1,17 @@
 /** Costs of plain kernels. */
 import { topological } from '../../compiler/ir/walk.ts'
 import type { SimtPlan } from '../../compiler/targets/simt/plan.ts'
-import type { Machine } from './machine.ts'
-import { cyclesOf, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
+import type { FieldValues } from '../../compiler/targets/index.ts'
+import type { Machine } from '../discovery/machine.ts'
+import { costOfEach, cyclesOf, formatTime, trafficBytes, type Estimate, type Extents } from '../discovery/rank.ts'
+import { SimtDesignMetadata } from '../metadata/design.ts'
+import type { RuntimeTarget } from './target.ts'
+
+export const simt: RuntimeTarget<SimtPlan, FieldValues['simt']> = {
+  metadata: ({ tileShape, threads }) => new SimtDesignMetadata(tileShape, threads),
+  costs: costOfEach(estimateSimt),
+  controls: false,
+}
 
 /** Elements of k between two barriers of a plain kernel: each step waits for its loads. */
 const SIMT_STEP = 32

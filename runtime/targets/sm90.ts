@@ -7,8 +7,24 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import { gathersAny, type OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
-import type { Machine } from './machine.ts'
-import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from './rank.ts'
+import type { FieldValues } from '../../compiler/targets/index.ts'
+import type { Machine } from '../discovery/machine.ts'
+import {
+  arithmeticCycles,
+  costOfEach,
+  formatTime,
+  trafficBytes,
+  type Estimate,
+  type Extents,
+} from '../discovery/rank.ts'
+import { Sm90DesignMetadata } from '../metadata/design.ts'
+import type { RuntimeTarget } from './target.ts'
+
+export const sm90: RuntimeTarget<Sm90Plan, FieldValues['sm90']> = {
+  metadata: (fields) => new Sm90DesignMetadata(fields),
+  costs: costOfEach(estimateSm90),
+  controls: true,
+}
 
 /** wgmma of 64 rows, both operands in shared memory: cycles (measured on an H100). */
 export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
