@@ -1,4 +1,5 @@
-/** The passes over the tensor IR, in order. Each keeps the value of every output, bit for bit, but for `formFma`. */
+/** The passes over the tensor IR, in order. Each keeps the value of every output, bit for bit, but for `joinContractions` and `formFma`. */
+import { joinContractions } from './passes/contractions.ts'
 import { shareCommonSubexpressions } from './passes/cse.ts'
 import { dropUnusedEpilogueOperands } from './passes/dead_code.ts'
 import { formFma } from './passes/fma.ts'
@@ -14,6 +15,7 @@ export function canonicalise(program: TensorProgram, afterEach?: (program: Tenso
   run(shareCommonSubexpressions)
   run(foldConstants)
   run(shareCommonSubexpressions)
+  run(joinContractions)
   run(formFma)
   run(shareCommonSubexpressions)
   run(dropUnusedEpilogueOperands)

@@ -93,12 +93,13 @@ export const reductions = {
   }),
   KTL2307: entry<{ contractions: number; reason: string }>({
     title: 'contractions that do not fit one kernel',
-    explain: 'Several contractions in one kernel must share their axes, so that one tile of each is computed together.',
+    explain:
+      'Several contractions in one kernel must keep the same axes, so that one tile of each is computed together. What they sum over may differ: `sum[k](X * W) + sum[r](T * U)` is one loop after the other.',
     wrong: {
-      ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[m, j], E: f16[j, n]) -> D: f32[m, n] { D = sum[k](A * B) + sum[j](C * E) }\n',
+      ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[k, j]) -> (D: f32[m, n], E: f32[m, j]) { D = sum[k](A * B); E = sum[k](A * C) }\n',
     },
     right: {
-      ktl: 'kernel f(A: f16[m, k], B: f16[k, n], E: f16[k, n]) -> D: f32[m, n] { D = sum[k](A * B) + sum[k](A * E) }\n',
+      ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[m, j], E: f16[j, n]) -> D: f32[m, n] { D = sum[k](A * B) + sum[j](C * E) }\n',
     },
     word: ({ contractions, reason }) => ({
       message: `the ${contractions} contractions of this kernel cannot be computed together: ${reason}`,

@@ -65,7 +65,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (isRejection(mma)) return mma
   if (target === 'sm_80' && mma.minCc > 80) return rejection('KTL4531', { dtype: aType })
 
-  const inputs = planLoops(program, gemm, (side, operand, free, k) => planSm80Operand(operand, free, k, side === 'a' ? tileM : tileN, tileK))
+  const inputs = planLoops(program, gemm, false, (side, operand, free, k) => planSm80Operand(operand, free, k, side === 'a' ? tileM : tileN, tileK))
   if (isRejection(inputs)) return inputs
   // Chunks on their way through registers take their share.
   const gathers = gathersAny(inputs)

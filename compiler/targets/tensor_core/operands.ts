@@ -69,10 +69,14 @@ export interface LoopPlans extends OperandPlans {
   readonly loops: readonly OperandPlans[]
 }
 
-/** `plan`: an operand by its free axis and the axis that is stepped through. KTL2904 for loops whose tiles lie differently. */
+/**
+ * `plan`: an operand by its free axis and the axis that is stepped through. KTL2904 for loops whose tiles lie differently, or
+ * (`oneSource`: those who fill a stage arrive on one barrier) come differently.
+ */
 export function planLoops(
   program: TensorProgram,
   { m, n, segments }: Matmul,
+  oneSource: boolean,
   plan: (side: 'a' | 'b', operand: TensorOperand, free: string, k: string) => OperandPlan | Rejection,
 ): LoopPlans | Rejection {
   const loops: OperandPlans[] = []
@@ -89,11 +93,10 @@ export function planLoops(
   }
   const [first] = loops as [OperandPlans]
   const alike = (x: OperandPlan, y: OperandPlan): boolean =>
-    x.source === y.source &&
+    (!oneSource || x.source === y.source) &&
     x.major === y.major &&
     x.tileBytes === y.tileBytes &&
-    x.descriptor.swizzle === y.descriptor.swizzle &&
-    x.copyBytes === y.copyBytes
+    x.descriptor.swizzle === y.descriptor.swizzle
   if (loops.some(({ a, b }) => !alike(a, first.a) || b.some((other, i) => !alike(other, first.b[i]!))))
     return rejection('KTL2904', { form: 'a sum of contractions whose operands lie differently in memory' })
   return { ...first, loops }
@@ -105,7 +108,7 @@ export function planOperands(
   rows: { readonly a: number; readonly b: number }, majors?: 'any' | 'k',
 ): LoopPlans | Rejection {
   const slices = { a: clusterN, b: clusterM / pair }
-  return planLoops(program, matmul, (side, operand, free, k) => planOperand(operand, free, k, rows[side], slices[side], size === 1, majors))
+  return planLoops(program, matmul, true, (side, operand, free, k) => planOperand(operand, free, k, rows[side], slices[side], size === 1, majors))
 } // prettier-ignore
 
 /** A and B of one stage of one CTA. */
