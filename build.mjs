@@ -38,7 +38,11 @@ const ENTRIES = {
   'samples/demo': 'samples/demo.ts',
 }
 /** One file each, dependencies and all: for machines with a GPU and Node but no node_modules. */
-const STANDALONE = { 'bench/compare': 'bench/gpu/compare.ts', 'bench/ktl': 'runtime/cli/main.ts' }
+const STANDALONE = {
+  'bench/compare': 'bench/gpu/compare.ts',
+  'bench/loops': 'bench/gpu/loops.ts',
+  'bench/ktl': 'runtime/cli/main.ts',
+}
 const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu']
 
 class BuildError extends Error {}
