@@ -38,8 +38,12 @@ const ENTRIES = {
   'samples/demo': 'samples/demo.ts',
 }
 /** One file each, dependencies and all: for machines with a GPU and Node but no node_modules. */
-const STANDALONE = { 'bench/compare': 'bench/gpu/compare.ts', 'bench/ktl': 'runtime/cli/main.ts' }
-const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu']
+const STANDALONE = {
+  'bench/compare': 'bench/gpu/compare.ts',
+  'bench/collect': 'bench/fit/collect.ts',
+  'bench/ktl': 'runtime/cli/main.ts',
+}
+const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu', 'bench/fit']
 
 class BuildError extends Error {}
 
