@@ -3,7 +3,7 @@
  *
  *   npx tsx bench/fit/main.ts bench/data/FILE.jsonl [--model sm90]
  *
- * Prints the constants before and after, for `runtime/discovery/rank_MODEL.ts`, and what each of both is worth. `bench/fit/collect.ts` makes
+ * Prints the constants before and after, for `runtime/targets/MODEL.ts`, and what each of both is worth. `bench/fit/collect.ts` makes
  * the file. Constants that no time in it depends on stay as they are.
  */
 import { parseArgs } from 'node:util'

@@ -1,9 +1,9 @@
 /** The cost models as functions of their constants. */
 import { MACHINES, type Machine } from '../../runtime/discovery/machine.ts'
 import type { Extents } from '../../runtime/discovery/rank.ts'
-import { estimateSm80, SM80_CONSTANTS } from '../../runtime/discovery/rank_sm80.ts'
-import { estimateSm90, SM90_CONSTANTS } from '../../runtime/discovery/rank_sm90.ts'
-import { Sm100Costs, SM100_CONSTANTS } from '../../runtime/discovery/rank_sm100.ts'
+import { estimateSm80, SM80_CONSTANTS } from '../../runtime/targets/sm80.ts'
+import { estimateSm90, SM90_CONSTANTS } from '../../runtime/targets/sm90.ts'
+import { Sm100Costs, SM100_CONSTANTS } from '../../runtime/targets/sm100.ts'
 import { openDevice, type KtlKernel } from '../../runtime/index.ts'
 import { onPaper, open } from '../gpu/ours.ts'
 import { idOf, kernelsOf, keyOf, type Model } from './cases.ts'

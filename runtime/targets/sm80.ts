@@ -74,7 +74,9 @@ export function estimateSm80(plan: Sm80Plan, extents: Extents, machine: Machine,
   const cycles = Math.max(compute, dram)
   const boundBy = cycles === dram ? 'dram' : mma >= work ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
-  const text = `${formatTime(microseconds)} modelled: ${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves, ${kTiles} k steps of ${Math.round(step)} cycles; bound by ${boundBy}`
+  const spread = `${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves`
+  const steps = `${kTiles} k steps of ${Math.round(step)} cycles`
+  const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 } // prettier-ignore
 

@@ -117,7 +117,8 @@ export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine,
   const cycles = Math.max(compute, dram) + costs.exposed * Math.min(compute, dram)
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
-  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters in ${waves} waves, ${kTiles} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}; bound by ${boundBy}`
+  const steps = `${kTiles} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
+  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters in ${waves} waves, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 } // prettier-ignore
 
