@@ -40,10 +40,11 @@ const ENTRIES = {
 /** One file each, dependencies and all: for machines with a GPU and Node but no node_modules. */
 const STANDALONE = {
   'bench/compare': 'bench/gpu/compare.ts',
+  'bench/collect': 'bench/fit/collect.ts',
   'bench/loops': 'bench/gpu/loops.ts',
   'bench/ktl': 'runtime/cli/main.ts',
 }
-const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu']
+const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu', 'bench/fit']
 
 class BuildError extends Error {}
 

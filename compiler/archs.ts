@@ -15,6 +15,7 @@ export const ARCHS = {
   sm_103a: { cc: 103, unconverted: [] },
 } as const satisfies Record<string, Arch>
 
+/** What kernels are compiled for. */
 export type TargetArch = keyof typeof ARCHS
 
 export const ARCH_NAMES = Object.keys(ARCHS) as readonly TargetArch[]

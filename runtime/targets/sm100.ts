@@ -22,19 +22,28 @@ export function ummaCycles(m: number, n: number, pair: boolean): number {
   return m === 256 ? Math.max(n / 2, 32 + n / 8) : Math.max(n / 4, 17 + n / 8)
 }
 
-/** Cycles that an epilogue warp spends on a column beyond arithmetic: tcgen05.ld, conversion, staging. */
-const EPILOGUE_BASE = 5
-/** tcgen05.ld of each further accumulator. */
-const FURTHER_ACCUMULATOR = 1.5
-/** Stores of single elements: one instruction, address and predicate each. */
-const DIRECT_STORE = 14
-/** Each doubling of a cluster: its CTAs start together and wait for each other's stages. */
-const CLUSTER_START = 150
-const CLUSTER_COUPLING = 0.003
-/** The first question to the hardware scheduler. */
-const CLC_START = 250
-/** Static shares: the slowest SM makes all wait, a little more with every wave. */
-const STATIC_TAIL = 1.02
+/** Cycles where nothing else is said. Not fitted: no SM100 has run. `bench/fit` would. */
+export const SM100_CONSTANTS = {
+  /** What an epilogue warp spends on a column beyond arithmetic: tcgen05.ld, conversion, staging. */
+  column: 5,
+  /** tcgen05.ld of each further accumulator. */
+  further: 1.5,
+  /** Stores of single elements: one instruction, address and predicate each. */
+  direct: 14,
+  /** A full operand read in vectors and element by element, and an operand of rows or columns. */
+  vector: 2,
+  element: 12,
+  row: 0.5,
+  /** Each doubling of a cluster: its CTAs start together and wait for each other's stages. */
+  clusterStart: 150,
+  coupling: 0.003,
+  /** The first question to the hardware scheduler. */
+  clcStart: 250,
+  /** Static shares: the slowest SM makes all wait, a little more with every wave. */
+  staticTail: 1.02,
+}
+
+export type Sm100Constants = Readonly<typeof SM100_CONSTANTS>
 
 const columns = ['tileM', 'tileN', 'unitM', 'unitN', 'ctas', 'capacity', 'tileK', 'mma', 'stageBytes', 'l2Bytes', 'stages', 'epilogue', 'overlapped', 'start', 'tail', 'transposed'] as const // prettier-ignore
 type Column = (typeof columns)[number]
@@ -47,12 +56,12 @@ export class Sm100Costs {
   readonly #parts = { units: 0, waves: 0, kTiles: 0, kStep: 0, mma: 0, mainloop: 0, compute: 0, l2: 0 }
 
   /** `plans`: of one program. */
-  constructor(plans: readonly Sm100Plan[], machine: Machine) {
+  constructor(plans: readonly Sm100Plan[], machine: Machine, costs: Sm100Constants = SM100_CONSTANTS) {
     this.#plans = plans
     this.#machine = machine
     this.#is = Object.fromEntries(columns.map((name) => [name, new Float64Array(plans.length)])) as Record<Column, Float64Array> // prettier-ignore
     for (const [i, plan] of plans.entries()) {
-      for (const [name, value] of Object.entries(constantsOf(plan, machine))) this.#is[name as Column][i] = value
+      for (const [name, value] of Object.entries(constantsOf(plan, machine, costs))) this.#is[name as Column][i] = value
     }
   }
 
@@ -136,13 +145,13 @@ interface Problem {
   readonly dram: number
 }
 
-function constantsOf(plan: Sm100Plan, machine: Machine): Record<Column, number> {
+function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): Record<Column, number> {
   const { cluster, design, ctaRows, a, b } = plan
   const [tileM, tileN, tileK] = plan.tile
   const [clusterM, clusterN] = cluster.shape
   const pair = cluster.pair === 2
   const doublings = Math.log2(cluster.size)
-  const mma = plan.mmaSteps * plan.b.length * ummaCycles(tileM, tileN, pair) * (1 + CLUSTER_COUPLING * doublings)
+  const mma = plan.mmaSteps * plan.b.length * ummaCycles(tileM, tileN, pair) * (1 + costs.coupling * doublings)
   const dynamic = design.scheduler === 'clc'
   return {
     tileM,
@@ -156,10 +165,10 @@ function constantsOf(plan: Sm100Plan, machine: Machine): Record<Column, number> 
     stageBytes: plan.stageBytes,
     l2Bytes: a.tileBytes / a.slices + b.reduce((sum, { tileBytes, slices }) => sum + tileBytes / slices, 0),
     stages: plan.stages,
-    epilogue: epilogueCycles(plan),
+    epilogue: epilogueCycles(plan, costs),
     overlapped: +(plan.accumulators > 1),
-    start: CLUSTER_START * doublings + (dynamic ? CLC_START : 0),
-    tail: dynamic ? 1 : STATIC_TAIL,
+    start: costs.clusterStart * doublings + (dynamic ? costs.clcStart : 0),
+    tail: dynamic ? 1 : costs.staticTail,
     transposed: +(design.operands === 'ba'),
   }
 } // prettier-ignore
@@ -174,10 +183,13 @@ function residentCtas({ gpcs }: Machine, cluster: number, fallback: number | nul
 }
 
 /** Of one tile: four warps side by side, each with every column of its accumulator. */
-function epilogueCycles({ epilogue: { outputs, aux, layout }, program, b }: Sm100Plan): number {
-  const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? EPILOGUE_BASE : DIRECT_STORE), 0)
-  const loads = aux.reduce((sum, { shape, vector }) => sum + (shape !== 'full' ? 0.5 : vector ? 2 : 12), 0)
-  const perColumn = EPILOGUE_BASE + FURTHER_ACCUMULATOR * (b.length - 1) + stores + loads + arithmeticCycles(program)
+function epilogueCycles({ epilogue: { outputs, aux, layout }, program, b }: Sm100Plan, costs: Sm100Constants): number {
+  const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? costs.column : costs.direct), 0)
+  const loads = aux.reduce(
+    (sum, { shape, vector }) => sum + (shape !== 'full' ? costs.row : vector ? costs.vector : costs.element),
+    0,
+  )
+  const perColumn = costs.column + costs.further * (b.length - 1) + stores + loads + arithmeticCycles(program)
   return layout.columns * perColumn
 }
 

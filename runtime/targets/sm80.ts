@@ -26,17 +26,28 @@ export const sm80: RuntimeTarget<Sm80Plan, FieldValues['sm80']> = {
 
 /** Bytes of k that the MMAs of an SM multiply in a cycle, for each cell of the output: 1024 multiply-adds of f16. */
 const MMA_BYTES = 2048
-/** Of that, what mma.sync sustains beside its loads (measured on an H100, which has twice the peak for wgmma alone). */
-const SUSTAINED = 0.88
-/** A barrier of the CTA, and the first fragments behind it. */
-const STEP_OVERHEAD = 60
-/** Cycles of a warp for a column of 16 rows, beyond arithmetic. */
-const EPILOGUE_COLUMN = 8
-/** Copies through registers, of one element each: bytes of an SM in a cycle. */
-const GATHER_BYTES = 8
+/** Cycles of a warp where nothing else is said; `bench/fit` fits them to measured times. */
+export const SM80_CONSTANTS = {
+  /** Of `MMA_BYTES`, what mma.sync sustains beside its loads (measured on an H100, which has twice the peak for wgmma alone). */
+  sustained: 0.88,
+  /** A barrier of the CTA, and the first fragments behind it. */
+  step: 60,
+  /** Copies through registers, of one element each: bytes of an SM in a cycle. */
+  gather: 8,
+  /** A column of 16 rows: what is stored in vectors and element by element, beyond arithmetic. */
+  column: 8,
+  direct: 24,
+  /** The same for a full operand read in vectors and element by element, for a row operand, and for each product. */
+  vector: 4,
+  element: 12,
+  row: 2,
+  product: 1,
+}
+
+export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
 
 /** Modelled time of one plan. */
-export function estimateSm80(plan: Sm80Plan, extents: Extents, machine: Machine): Estimate {
+export function estimateSm80(plan: Sm80Plan, extents: Extents, machine: Machine, costs: Sm80Constants = SM80_CONSTANTS): Estimate {
   const { gemm, tile, warps, warpTile, perSm, a, b } = plan
   const [tileM, tileN, tileK] = tile
   const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, depthOf(gemm, extents, tileK)]
@@ -47,31 +58,33 @@ export function estimateSm80(plan: Sm80Plan, extents: Extents, machine: Machine)
   const sharing = Math.min(perSm, Math.max(1, Math.ceil(tiles / machine.sms)))
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
   const kTiles = Math.max(1, Math.ceil(k / tileK))
-  const mma = (b.length * tileM * tileN * kBytes) / (MMA_BYTES * SUSTAINED)
+  const mma = (b.length * tileM * tileN * kBytes) / (MMA_BYTES * costs.sustained)
   // Each warp reads its rows of A and its columns of every B.
   const reads = warps[0] * warps[1] * (warpTile[0] + b.length * warpTile[1]) * kBytes
   const smem = (plan.stageBytes + reads) / machine.smemBytes
   const busy = Math.min(tiles, slots)
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
-  const work = Math.max(mma, smem, l2) + gathered / GATHER_BYTES
+  const work = Math.max(mma, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
-  const step = Math.max(work * sharing, work + STEP_OVERHEAD, machine.loadLatency / (plan.stages - 1))
-  const epilogue = epilogueCycles(plan) * sharing
+  const step = Math.max(work * sharing, work + costs.step, machine.loadLatency / (plan.stages - 1))
+  const epilogue = epilogueCycles(plan, costs) * sharing
   const compute = machine.launchCycles + machine.loadLatency + waves * (kTiles * step + epilogue)
   const dram = machine.launchCycles + machine.loadLatency + trafficBytes(plan.program, extents) / machine.dramBytes
   const cycles = Math.max(compute, dram)
   const boundBy = cycles === dram ? 'dram' : mma >= work ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
-  const text = `${formatTime(microseconds)} modelled: ${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves, ${kTiles} k steps of ${Math.round(step)} cycles; bound by ${boundBy}`
+  const spread = `${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves`
+  const steps = `${kTiles} k steps of ${Math.round(step)} cycles`
+  const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 } // prettier-ignore
 
 /** Of one tile. Each of the four schedulers of an SM serves a quarter of the warps. */
-function epilogueCycles({ epilogue, program, warps, warpTile, b }: Sm80Plan): number {
+function epilogueCycles({ epilogue, program, warps, warpTile, b }: Sm80Plan, costs: Sm80Constants): number {
   const { outputs, aux } = epilogue
-  const loads = aux.reduce((sum, { shape, vector }) => sum + (shape === 'full' ? (vector ? 4 : 12) : shape === 'row' ? 2 : 0), 0)
-  const stores = outputs.reduce((sum, { store }) => sum + (store === 'direct' ? 24 : EPILOGUE_COLUMN), 0)
-  const perColumn = stores + loads + b.length + (arithmeticCycles(program) * 16) / 32
+  const loads = aux.reduce((sum, { shape, vector }) => sum + (shape === 'full' ? (vector ? costs.vector : costs.element) : shape === 'row' ? costs.row : 0), 0)
+  const stores = outputs.reduce((sum, { store }) => sum + (store === 'direct' ? costs.direct : costs.column), 0)
+  const perColumn = stores + loads + costs.product * b.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn
 } // prettier-ignore

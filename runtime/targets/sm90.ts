@@ -31,16 +31,19 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
 
 /**
  * Fitted to 1,000 runs of kernels on 42 bf16 problems, 17 of them with epilogues, on H100s: the first choice is within 1.1 % of the
- * fastest in the geometric mean, 6 % at worst, the best of the first four within 0.5 %. Cycles, and bytes per cycle.
+ * fastest in the geometric mean, 6 % at worst, the best of the first four within 0.5 %. Cycles, and bytes per cycle. `bench/fit` does it
+ * again, for times of any device.
  * `launchCluster` is 690 less than the fit: so much less do clusters wait at their start since.
  */
-const FIT = {
+export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
   l2: 8960,
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
   unaligned: 2.52,
   /** What all SMs together take in. */
   fill: 7570,
+  /** What the warps of a CTA copy where TMA cannot. */
+  gather: 8,
   /** The least that a stage takes: wait, issue, release. */
   step: 87,
   /** Epilogue of a warpgroup for a column of 64 rows, nothing to do but convert and store. */
@@ -54,6 +57,10 @@ const FIT = {
   ahead: 3.5,
   gate: 1.71,
   arithmetic: 0.372,
+  /** A full operand that warps read in vectors and element by element; a store element by element. */
+  vector: 40,
+  element: 80,
+  direct: 92,
   /** From one tile to the next, where warpgroups share a tile and where each has its own. */
   together: 1450,
   apart: 5480,
@@ -74,10 +81,12 @@ const FIT = {
   dirty: 42.7e6,
   /** Of the shorter of computing and DRAM traffic, what the longer does not hide. */
   exposed: 0.438,
-} as const
+}
 
-/** Modelled time of one plan. */
-export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine): Estimate {
+export type Sm90Constants = Readonly<typeof SM90_CONSTANTS>
+
+/** Modelled time of one plan. `bench/fit` looks for other costs. */
+export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine, costs: Sm90Constants = SM90_CONSTANTS): Estimate {
   const { gemm, cluster, tile, design, splits } = plan
   const [tileM, tileN, tileK] = tile
   const [clusterM, clusterN] = cluster.shape
@@ -89,45 +98,43 @@ export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine)
   const busy = Math.min(units, capacity) * cluster.size
   const kTiles = Math.max(1, Math.ceil(Math.ceil(k / tileK) / splits))
   // The warpgroups of an SM share its tensor core.
-  const coupling = splits === 1 ? 1 + FIT.coupling * Math.log2(cluster.size) : 1
+  const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
   const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(tileN) * coupling
   const gathers = gathersAny(plan)
-  const l2Bytes = l2StageBytes(plan.a, extents) / clusterN + plan.b.reduce((sum, b) => sum + l2StageBytes(b, extents), 0) / clusterM
-  const loads = Math.max((plan.stageBytes * busy) / FIT.fill, (l2Bytes * busy) / FIT.l2, gathers ? plan.stageBytes / GATHER_BYTES : 0)
-  const step = Math.max(mma, loads, FIT.step)
-  const epilogue = epilogueCycles(plan)
+  const l2Bytes = l2StageBytes(plan.a, extents, costs) / clusterN + plan.b.reduce((sum, b) => sum + l2StageBytes(b, extents, costs), 0) / clusterM
+  const loads = Math.max((plan.stageBytes * busy) / costs.fill, (l2Bytes * busy) / costs.l2, gathers ? plan.stageBytes / costs.gather : 0)
+  const step = Math.max(mma, loads, costs.step)
+  const epilogue = epilogueCycles(plan, costs)
   const mainloop = kTiles * step
   const pingpong = design.consumers === 'pingpong'
-  const alone = mainloop + epilogue + (pingpong ? FIT.apart : FIT.together)
-  const perTile = pingpong ? Math.max(mainloop * FIT.turns, alone / 2) : alone
-  const start = FIT.launch + (pingpong ? 0 : FIT.launchTogether) + (clusterM * clusterN > 1 ? FIT.launchCluster : 0)
-  const exchange = splits > 1 ? plan.partialBytes * FIT.exchange : 0
+  const alone = mainloop + epilogue + (pingpong ? costs.apart : costs.together)
+  const perTile = pingpong ? Math.max(mainloop * costs.turns, alone / 2) : alone
+  const start = costs.launch + (pingpong ? 0 : costs.launchTogether) + (clusterM * clusterN > 1 ? costs.launchCluster : 0)
+  const exchange = splits > 1 ? plan.partialBytes * costs.exchange : 0
   const compute = start + (waves - 1) * perTile + mainloop + epilogue + waves * exchange
   const traffic = trafficBytes(plan.program, extents)
-  const dram = start + (traffic + Math.min(traffic, FIT.dirty)) / (FIT.dram * Math.min(1, busy / (FIT.streaming * machine.sms)))
-  const cycles = Math.max(compute, dram) + FIT.exposed * Math.min(compute, dram)
+  const dram = start + (traffic + Math.min(traffic, costs.dirty)) / (costs.dram * Math.min(1, busy / (costs.streaming * machine.sms)))
+  const cycles = Math.max(compute, dram) + costs.exposed * Math.min(compute, dram)
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
-  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters in ${waves} waves, ${kTiles} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}; bound by ${boundBy}`
+  const steps = `${kTiles} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
+  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters in ${waves} waves, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 } // prettier-ignore
 
 /** Bytes of a stage as L2 reads them. */
-function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents): number {
+function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, costs: Sm90Constants): number {
   const rowBytes = extents[operand.order.at(-1)!]! * DTYPES[operand.dtype].storageBytes
-  return rowBytes % 128 === 0 ? tileBytes : tileBytes * FIT.unaligned
+  return rowBytes % 128 === 0 ? tileBytes : tileBytes * costs.unaligned
 }
 
-/** Bytes per cycle that the warps of a CTA copy where TMA cannot. */
-const GATHER_BYTES = 8
-
-function epilogueCycles({ epilogue, program, rowBlocks, b, rowsAhead }: Sm90Plan): number {
+function epilogueCycles({ epilogue, program, rowBlocks, b, rowsAhead }: Sm90Plan, costs: Sm90Constants): number {
   const { outputs, aux, layout } = epilogue
   const loadOf = ({ operand, shape, vector, fetch }: AuxPlan): number => {
-    if (shape === 'full') return fetch ? FIT.fetch : vector ? 40 : 80
-    return shape === 'row' ? (rowsAhead.includes(operand.name) ? FIT.ahead : FIT.row) : 0
+    if (shape === 'full') return fetch ? costs.fetch : vector ? costs.vector : costs.element
+    return shape === 'row' ? (rowsAhead.includes(operand.name) ? costs.ahead : costs.row) : 0
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
-  const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? FIT.column : 4 * FIT.column), 0)
-  return rowBlocks * layout.columns * (stores + loads + FIT.gate * (b.length - 1) + arithmeticCycles(program) * FIT.arithmetic)
+  const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? costs.column : costs.direct), 0)
+  return rowBlocks * layout.columns * (stores + loads + costs.gate * (b.length - 1) + arithmeticCycles(program) * costs.arithmetic)
 } // prettier-ignore

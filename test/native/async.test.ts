@@ -8,11 +8,13 @@ const gemmSource =
   String.raw`
 // D = A B^T, bf16, 128x128 tiles, a ring of stages, three roles. bug: which step is left out.
 constexpr int ST = 3, BK = 64;
-extern "C" __global__ void __launch_bounds__(192) gemm(const __grid_constant__ CUtensorMap ta, const __grid_constant__ CUtensorMap tb, float* D, int N, int K, int bug) {
+extern "C" __global__ void __launch_bounds__(192) gemm(const __grid_constant__ CUtensorMap ta, const __grid_constant__ CUtensorMap tb, float* D, int N,
+  int K, int bug) {
   extern __shared__ __align__(1024) uint8_t tiles[];
   __shared__ __align__(8) u64 full[ST], empty[ST], done; __shared__ u32 columns;
   int warp = threadIdx.x / 32; u32 base = (smem(tiles) + 1023) & ~1023u;
-  if (threadIdx.x == 0) { for (int i = 0; i < ST; i++) { init(smem(&full[i]), 1); init(smem(&empty[i]), 1); } init(smem(&done), 1); asm volatile("fence.mbarrier_init.release.cluster;"); }
+  if (threadIdx.x == 0) { for (int i = 0; i < ST; i++) { init(smem(&full[i]), 1); init(smem(&empty[i]), 1); } init(smem(&done), 1);
+    asm volatile("fence.mbarrier_init.release.cluster;"); }
   if (warp == 1) asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 128;" :: "r"(smem(&columns)));
   asm volatile("tcgen05.fence::before_thread_sync;"); __syncthreads(); asm volatile("tcgen05.fence::after_thread_sync;");
   u32 tm = columns; int steps = K / BK;
@@ -30,7 +32,8 @@ extern "C" __global__ void __launch_bounds__(192) gemm(const __grid_constant__ C
         int s = k % ST; if (bug != 3) wait(smem(&full[s]), k / ST & 1);
         for (int j = 0; j < 4; j++) {
           u64 a = descriptor(base + s * 32768 + j * 32), b = descriptor(base + s * 32768 + 16384 + j * 32); u32 acc = bug == 4 ? 1 : k | j;
-          asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(tm), "l"(a), "l"(b), "r"(idesc), "r"(acc));
+          asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}"
+            :: "r"(tm), "l"(a), "l"(b), "r"(idesc), "r"(acc));
         }
         asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(smem(&empty[s])));
       }
@@ -52,11 +55,13 @@ extern "C" __global__ void __launch_bounds__(192) gemm(const __grid_constant__ C
 }
 
 // The same with a pair of CTAs: 256x128 tiles, both CTAs load, the even one multiplies.
-extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(192) gemm_pair(const __grid_constant__ CUtensorMap ta, const __grid_constant__ CUtensorMap tb, float* D, int N, int K) {
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(192) gemm_pair(const __grid_constant__ CUtensorMap ta,
+  const __grid_constant__ CUtensorMap tb, float* D, int N, int K) {
   extern __shared__ __align__(1024) uint8_t tiles[];
   __shared__ __align__(8) u64 full[ST], empty[ST], done; __shared__ u32 columns;
   int warp = threadIdx.x / 32; u32 base = (smem(tiles) + 1023) & ~1023u, rank = rankOf();
-  if (threadIdx.x == 0) { for (int i = 0; i < ST; i++) { init(smem(&full[i]), 1); init(smem(&empty[i]), 1); } init(smem(&done), 1); asm volatile("fence.mbarrier_init.release.cluster;"); }
+  if (threadIdx.x == 0) { for (int i = 0; i < ST; i++) { init(smem(&full[i]), 1); init(smem(&empty[i]), 1); } init(smem(&done), 1);
+    asm volatile("fence.mbarrier_init.release.cluster;"); }
   clusterSync();
   if (warp == 1) asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 128;" :: "r"(smem(&columns)));
   asm volatile("tcgen05.fence::before_thread_sync;"); __syncthreads(); clusterSync(); asm volatile("tcgen05.fence::after_thread_sync;");
@@ -75,9 +80,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(192) gemm
         int s = k % ST; wait(smem(&full[s]), k / ST & 1);
         for (int j = 0; j < 4; j++) {
           u64 a = descriptor(base + s * 24576 + j * 32), b = descriptor(base + s * 24576 + 16384 + j * 32); u32 acc = k | j;
-          asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(tm), "l"(a), "l"(b), "r"(idesc), "r"(acc));
+          asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;}"
+            :: "r"(tm), "l"(a), "l"(b), "r"(idesc), "r"(acc));
         }
-        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" :: "r"(smem(&empty[s])), "h"((short)3));
+        asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+          :: "r"(smem(&empty[s])), "h"((short)3));
       }
       asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" :: "r"(smem(&done)), "h"((short)3));
     }
@@ -126,7 +133,8 @@ extern "C" __global__ void overtaken(int* out, const int* in) {
     init(smem(&bars[0]), 1); init(smem(&bars[1]), 1); asm volatile("fence.mbarrier_init.release.cluster;");
     for (int i = 0; i < 25; i++) {
       u32 bar = smem(&bars[i > 0]); expect(bar, 16);
-      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];" :: "r"(smem(i > 0 ? y : x)), "l"(in + 4 * i), "r"(bar) : "memory");
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];" :: "r"(smem(i > 0 ? y
+        : x)), "l"(in + 4 * i), "r"(bar) : "memory");
       if (i > 0) wait(bar, i - 1 & 1);
     }
     out[0] = x[0]; wait(smem(&bars[0]), 0);
@@ -134,7 +142,9 @@ extern "C" __global__ void overtaken(int* out, const int* in) {
 }
 extern "C" __global__ void bulk(int* out, const int* in) {
   __shared__ __align__(128) int x[256]; __shared__ __align__(8) u64 bar;
-  if (threadIdx.x == 0) { init(smem(&bar), 1); expect(smem(&bar), 1024); asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" :: "r"(smem(x)), "l"(in), "r"(smem(&bar)) : "memory"); }
+  if (threadIdx.x == 0) { init(smem(&bar), 1); expect(smem(&bar), 1024);
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" :: "r"(smem(x)), "l"(in), "r"(smem(&bar))
+    : "memory"); }
   __syncthreads(); wait(smem(&bar), 0);
   for (int i = threadIdx.x; i < 256; i += 32) x[i] = x[i] * 2 + 1;
   proxyFence(); __syncthreads();
@@ -145,7 +155,8 @@ extern "C" __global__ void copies(int* out, const int* in, int forget) {
   __shared__ __align__(16) int x[3][32]; __shared__ __align__(8) u64 bar; int i = threadIdx.x;
   if (i == 0) init(smem(&bar), 32);
   __syncthreads();
-  for (int s = 0; s < 2; s++) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(smem(&x[s][i])), "l"(in + s * 32 + i) : "memory"); asm volatile("cp.async.commit_group;"); }
+  for (int s = 0; s < 2; s++) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(smem(&x[s][i])), "l"(in + s * 32 + i) : "memory");
+    asm volatile("cp.async.commit_group;"); }
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(smem(&x[2][i])), "l"(in + 64 + i), "r"(i < 16 ? 4 : 0) : "memory");
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" :: "r"(smem(&bar)) : "memory");
   if (!forget) asm volatile("cp.async.wait_group 1;" ::: "memory");
@@ -169,7 +180,8 @@ extern "C" __global__ void states(u64* out) {
   TOKEN TOKEN TOKEN TEST(1)
   asm volatile("{.reg .pred z; mbarrier.test_wait.shared::cta.b64 z, [%1], %2; selp.b32 %0, 1, 0, z;}" : "=r"(p) : "r"(smem(&bar)), "l"(out[0])); *o++ = p;
 }
-extern "C" __global__ void over_arrival() { __shared__ __align__(8) u64 bar; if (threadIdx.x == 0) { init(smem(&bar), 2); expect(smem(&bar), 16); } __syncwarp(); arrive(smem(&bar)); }
+extern "C" __global__ void over_arrival() { __shared__ __align__(8) u64 bar; if (threadIdx.x == 0) { init(smem(&bar), 2); expect(smem(&bar), 16); }
+  __syncwarp(); arrive(smem(&bar)); }
 extern "C" __global__ void __cluster_dims__(4, 1, 1) ring(int* out) {
   __shared__ int box; __shared__ __align__(8) u64 bar; u32 r = rankOf(), to, toBar;
   if (threadIdx.x == 0) { init(smem(&bar), 1); box = -1; }
@@ -200,7 +212,8 @@ extern "C" __global__ void persistent(int* out) {
   int tile = blockIdx.x, parity = 0;
   for (;;) {
     if (threadIdx.x == 0) { atomicAdd(&out[tile], 1 + tile); expect(smem(&bar), 16);
-      asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];" :: "r"(smem(&answer)), "r"(smem(&bar)) : "memory"); }
+      asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];" :: "r"(smem(&answer)), "r"(smem(&bar))
+        : "memory"); }
     wait(smem(&bar), parity); parity ^= 1;
     u32 ok, x; asm volatile("{.reg .pred p; .reg .b128 q; ld.shared.b128 q, [%2]; clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, q; selp.u32 %0, 1, 0, p; mov.u32 %1, 0; @p clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %1, q;}" : "=r"(ok), "=r"(x) : "r"(smem(&answer)) : "memory");
     if (!ok) break;
@@ -213,9 +226,11 @@ extern "C" __global__ void fragments(float* out, const uint16_t* a, const uint16
   for (int i = t; i < 128; i += 32) (&B[0][0])[i] = b[i];
   __syncwarp();
   u32 fa[4], fb[2]; float d[4] = {1, 2, 3, 4};
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(fa[0]), "=r"(fa[1]), "=r"(fa[2]), "=r"(fa[3]) : "r"(smem(&A[t % 16][t / 16 * 8])));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(fa[0]), "=r"(fa[1]), "=r"(fa[2]), "=r"(fa[3])
+    : "r"(smem(&A[t % 16][t / 16 * 8])));
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(fb[0]), "=r"(fb[1]) : "r"(smem(&B[t % 8][t / 8 % 2 * 8])));
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(fb[1]));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(fb[1]));
   for (int i = 0; i < 4; i++) out[(t / 4 + i / 2 * 8) * 8 + t % 4 * 2 + i % 2] = d[i];
 }
 extern "C" __global__ void tmem_round_trip(u32* out) {

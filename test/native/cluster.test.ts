@@ -10,11 +10,14 @@ const source =
   String.raw`
 DEV u32 mapa(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }
 DEV u64 mapaGeneric(const void* a, u32 rank) { u64 r; asm("mapa.u64 %0, %1, %2;" : "=l"(r) : "l"(a), "r"(rank)); return r; }
-DEV void waitCluster(u32 b, int parity) { asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 P, [%0], %1, 1000;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}" :: "r"(b), "r"(parity) : "memory"); }
+DEV void waitCluster(u32 b, int parity) {
+  asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 P, [%0], %1, 1000;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}"
+  :: "r"(b), "r"(parity) : "memory"); }
 #define SPECIAL(name, i) { u32 r; asm volatile("mov.u32 %0, %" name ";" : "=r"(r)); out[i] = r; }
 extern "C" __global__ void ids(u32* o) {
   u32* out = o + (blockIdx.z * gridDim.y * gridDim.x + blockIdx.y * gridDim.x + blockIdx.x) * 16;
-  SPECIAL("%clusterid.x", 0) SPECIAL("%clusterid.y", 1) SPECIAL("%nclusterid.x", 2) SPECIAL("%nclusterid.y", 3) SPECIAL("%cluster_ctaid.x", 4) SPECIAL("%cluster_ctaid.y", 5)
+  SPECIAL("%clusterid.x", 0) SPECIAL("%clusterid.y", 1) SPECIAL("%nclusterid.x", 2) SPECIAL("%nclusterid.y", 3) SPECIAL("%cluster_ctaid.x", 4)
+    SPECIAL("%cluster_ctaid.y", 5)
   SPECIAL("%cluster_nctaid.x", 6) SPECIAL("%cluster_nctaid.y", 7) SPECIAL("%cluster_ctarank", 8) SPECIAL("%cluster_nctarank", 9) SPECIAL("%nclusterid.z", 10)
   u32 p; asm volatile("{.reg .pred q; mov.pred q, %%is_explicit_cluster; selp.u32 %0, 1, 0, q;}" : "=r"(p)); out[11] = p;
 }
@@ -55,11 +58,15 @@ extern "C" __global__ void signals(u32* out) {  // remote arrivals and transacti
   if (t == 0) {
     expect(smem(bar + 1), 4 + 16 + 64 + 4 + 8 + 16);
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" :: "r"(to), "r"(77 + r), "r"(b1) : "memory");
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %1, %2, %2}, [%3];" :: "r"(to + 16), "r"(r + 5), "r"(r + 6), "r"(b1) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 64, [%2];" :: "r"(to + 48), "r"(smem(x + 32)), "r"(b1) : "memory");
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %1, %2, %2}, [%3];"
+      :: "r"(to + 16), "r"(r + 5), "r"(r + 6), "r"(b1) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], 64, [%2];" :: "r"(to + 48), "r"(smem(x + 32)), "r"(b1)
+      : "memory");
     asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%0], %1, [%2];" :: "r"(to + 4), "r"(500), "r"(b1) : "memory");
-    asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 [%0], %1, [%2];" :: "r"(to + 8), "l"(1ull << 32), "r"(b1) : "memory");
-    asm volatile("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.max.s32 [%0], [%1], 16, [%2];" :: "r"(to + 32), "r"(smem(x + 40)), "r"(b1) : "memory");
+    asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 [%0], %1, [%2];" :: "r"(to + 8), "l"(1ull << 32), "r"(b1)
+      : "memory");
+    asm volatile("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.max.s32 [%0], [%1], 16, [%2];"
+      :: "r"(to + 32), "r"(smem(x + 40)), "r"(b1) : "memory");
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(b) : "memory");
     asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], 64;" :: "r"(b) : "memory");
     asm volatile("mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [%0], 16;" :: "r"(b) : "memory");
@@ -98,7 +105,8 @@ extern "C" __global__ void bulk_multicast(u32* out, const u32* in, int mask) {
   x[t] = x[t + 32] = 0; if (t == 0) { init(smem(&bar), 1); asm volatile("fence.mbarrier_init.release.cluster;"); }
   proxyFence(); clusterSync();
   if (mask >> r & 1) if (t == 0) expect(smem(&bar), 256);
-  if (t == 0 && r == 0) asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], 256, [%2], %3;" :: "r"(smem(x)), "l"(in), "r"(smem(&bar)), "h"((short)mask) : "memory");
+  if (t == 0 && r == 0) asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], 256, [%2], %3;"
+    :: "r"(smem(x)), "l"(in), "r"(smem(&bar)), "h"((short)mask) : "memory");
   if (mask >> r & 1) wait(smem(&bar), 0);
   out[r * 64 + t] = x[t]; out[r * 64 + 32 + t] = x[t + 32]; clusterSync();
 }
@@ -110,7 +118,8 @@ extern "C" __global__ void steal(u32* out) {  // cluster launch control, one ans
     if (threadIdx.x == 0) {
       atomicAdd(out + y * 8 + x, 1); expect(smem(&bar), 16);
       asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;");
-      if (r == 0) asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];" :: "r"(smem(&answer)), "r"(smem(&bar)) : "memory");
+      if (r == 0) asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];"
+        :: "r"(smem(&answer)), "r"(smem(&bar)) : "memory");
     } else asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;");
     __syncwarp(); wait(smem(&bar), phase); phase ^= 1;
     u32 ok, nx, ny, nz;
@@ -126,7 +135,8 @@ extern "C" __global__ void bad(u32* out, int mode) {
   if (mode == 0) asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(mapa(smem(x), 5)));
   if (mode == 1 && r == 0) asm volatile("ld.shared::cta.u32 %0, [%1];" : "=r"(v) : "r"(mapa(smem(x), 1)));
   if (mode == 2) asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(v) : "r"(mapa(smem(x), r ^ 1) + 0x100000));
-  if (mode == 3 && r == 1) { asm volatile("nanosleep.u32 100;"); for (int i = 0; i < 2000; i++) asm volatile("nanosleep.u32 100;"); asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(mapa(smem(x), 0)), "r"(1) : "memory"); }
+  if (mode == 3 && r == 1) { asm volatile("nanosleep.u32 100;"); for (int i = 0; i < 2000; i++) asm volatile("nanosleep.u32 100;");
+    asm volatile("st.shared::cluster.u32 [%0], %1;" :: "r"(mapa(smem(x), 0)), "r"(1) : "memory"); }
   if (mode == 4 && r == 1) asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0], 2;" :: "r"(mapa(smem(&bar), 0)) : "memory");
   if (mode == 5 && r == 1 && threadIdx.x == 0) asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(mapa(smem(x), 0)) : "memory");
   out[r] = v;

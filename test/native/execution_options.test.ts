@@ -18,9 +18,11 @@ extern "C" __global__ void dot(const uint16_t* a, const uint16_t* b, float c, u3
   asm volatile("tcgen05.fence::before_thread_sync;"); __syncthreads(); asm volatile("tcgen05.fence::after_thread_sync;");
   u32 tm = column;
   for (int i = 0; i < 16; i++) ST1(tm + (warp << 21) + i, __float_as_uint(c));
-  asm volatile("tcgen05.wait::st.sync.aligned;\ntcgen05.fence::before_thread_sync;" ::: "memory"); __syncthreads(); asm volatile("tcgen05.fence::after_thread_sync;");
+  asm volatile("tcgen05.wait::st.sync.aligned;\ntcgen05.fence::before_thread_sync;" ::: "memory"); __syncthreads();
+    asm volatile("tcgen05.fence::after_thread_sync;");
   if (t == 0) {
-    asm volatile("{.reg .pred p; setp.eq.b32 p, 0, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(tm), "l"(descriptor(smem(A))), "l"(descriptor(smem(B))), "r"(1 << 4 | (16 >> 3) << 17 | (128 >> 4) << 24) : "memory");
+    asm volatile("{.reg .pred p; setp.eq.b32 p, 0, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}"
+      :: "r"(tm), "l"(descriptor(smem(A))), "l"(descriptor(smem(B))), "r"(1 << 4 | (16 >> 3) << 17 | (128 >> 4) << 24) : "memory");
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(smem(&bar)));
   }
   wait(smem(&bar), 0); asm volatile("tcgen05.fence::after_thread_sync;");

@@ -1,8 +1,10 @@
 /** Tensor Memory helpers of hand-written kernels: one cell per thread, everything as x * scale + column, everything out. */
 export const tmemPrelude = String.raw`
 DEV void ST1(u32 a, u32 x) { asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(a), "r"(x)); }
-DEV void fill(u32 tm, u32 scale) { int t = threadIdx.x; for (int c = 0; c < 512; c++) ST1(tm + (t / 32 << 21) + c, t * scale + c); asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory"); }
-DEV void dump(u32 tm, u32* out, int columns) { int t = threadIdx.x; for (int c = 0; c < columns; c += 8) { u32 r[8]; LD8(r, tm + (t / 32 << 21) + c); asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory"); for (int i = 0; i < 8; i++) out[(c + i) * 128 + t] = r[i]; } }
+DEV void fill(u32 tm, u32 scale) { int t = threadIdx.x; for (int c = 0; c < 512; c++) ST1(tm + (t / 32 << 21) + c, t * scale + c);
+  asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory"); }
+DEV void dump(u32 tm, u32* out, int columns) { int t = threadIdx.x; for (int c = 0; c < columns; c += 8) { u32 r[8]; LD8(r, tm + (t / 32 << 21) + c);
+  asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory"); for (int i = 0; i < 8; i++) out[(c + i) * 128 + t] = r[i]; } }
 `
 
 /** Operands in shared memory, as descriptors describe them (PTX ISA 9.7.16.10.6). */

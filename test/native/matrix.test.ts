@@ -44,7 +44,8 @@ extern "C" __global__ void f64_${index}(double* out, const double* A, const doub
   for (int r = 0; r < ${ac}; r++) a[r] = A[(g + 8 * (r % ${m / 8})) * ${k} + q + 4 * (r / ${m / 8})];
   for (int r = 0; r < ${bc}; r++) b[r] = B[g * ${k} + q + 4 * r];
   for (int r = 0; r < ${cc}; r++) c[r] = C[(g + 8 * (r / 2)) * 8 + 2 * q + r % 2];
-  asm volatile("mma.sync.aligned.m${m}n8k${k}.row.col.f64.f64.f64.f64 ${regs(0, cc)}, ${regs(cc, ac)}, ${regs(cc + ac, bc)}, ${regs(0, cc)};" : ${operands('c', cc, '+d')} : ${operands('a', ac, 'd')}, ${operands('b', bc, 'd')});
+  asm volatile("mma.sync.aligned.m${m}n8k${k}.row.col.f64.f64.f64.f64 ${regs(0, cc)}, ${regs(cc, ac)}, ${regs(cc + ac, bc)}, ${regs(0, cc)};"
+    : ${operands('c', cc, '+d')} : ${operands('a', ac, 'd')}, ${operands('b', bc, 'd')});
   for (int r = 0; r < ${cc}; r++) out[(g + 8 * (r / 2)) * 8 + 2 * q + r % 2] = c[r];
 }`
 }
@@ -128,18 +129,24 @@ extern "C" __global__ void vector${index}(u32* memory, const u32* in, u32* old) 
 
 const source = `${prelude}
 ${MMAS.map(mmaKernel).join('')}${F64.map(f64Kernel).join('')}${MOVES.map(moveKernel).join('')}${VECTORS.map(vectorKernel).join('')}
-extern "C" __global__ void transposed(u32* out, const u32* in) { u32 r; asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(in[threadIdx.x])); out[threadIdx.x] = r; }
+extern "C" __global__ void transposed(u32* out, const u32* in) { u32 r; asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r)
+  : "r"(in[threadIdx.x])); out[threadIdx.x] = r; }
 #define ATOM(type, op, c, T, i, x) { T r; asm volatile("atom.global." op "." type " %0, [%1], %2;" : "=" c(r) : "l"(m + i), c((T)(x)) : "memory"); }
 extern "C" __global__ void narrow(u64* m, u64* old) {  // one lane after the other on one word each
   int t = threadIdx.x;
-  ATOM("s64", "max", "l", long long, 0, (long long)t - 40) ATOM("u64", "min", "l", u64, 1, 1000 - t) ATOM("b64", "and", "l", u64, 2, ~(1ull << t)) ATOM("b64", "exch", "l", u64, 3, t)
-  ATOM("u32", "inc", "r", u32, 4, 9) ATOM("u32", "dec", "r", u32, 5, 9) ATOM("s32", "min", "r", int, 6, 5 - t) ATOM("b32", "xor", "r", u32, 7, 1 << t) ATOM("f64", "add", "d", double, 8, t * 0.5)
+  ATOM("s64", "max", "l", long long, 0, (long long)t - 40) ATOM("u64", "min", "l", u64, 1, 1000 - t) ATOM("b64", "and", "l", u64, 2, ~(1ull << t))
+    ATOM("b64", "exch", "l", u64, 3, t)
+  ATOM("u32", "inc", "r", u32, 4, 9) ATOM("u32", "dec", "r", u32, 5, 9) ATOM("s32", "min", "r", int, 6, 5 - t) ATOM("b32", "xor", "r", u32, 7, 1 << t)
+    ATOM("f64", "add", "d", double, 8, t * 0.5)
   asm volatile("red.global.add.noftz.f16x2 [%0], %1;" :: "l"(m + 9), "r"(0x3c004000) : "memory");
   asm volatile("red.global.add.noftz.bf16 [%0], %1;" :: "l"(m + 10), "h"((short)0x3f80) : "memory");
-  unsigned short a = 0, b; do { b = a; asm volatile("atom.relaxed.gpu.global.cas.b16 %0, [%1], %2, %3;" : "=h"(a) : "l"(m + 11), "h"(b), "h"((unsigned short)(b + 3)) : "memory"); } while (a != b);
-  u64 lo, hi; asm volatile("{.reg .b128 v, d; mov.b128 v, {%2, %3}; atom.global.exch.b128 d, [%4], v; mov.b128 {%0, %1}, d;}" : "=l"(lo), "=l"(hi) : "l"((u64)t), "l"((u64)t * 2), "l"(m + 12) : "memory");
+  unsigned short a = 0, b; do { b = a; asm volatile("atom.relaxed.gpu.global.cas.b16 %0, [%1], %2, %3;" : "=h"(a)
+    : "l"(m + 11), "h"(b), "h"((unsigned short)(b + 3)) : "memory"); } while (a != b);
+  u64 lo, hi; asm volatile("{.reg .b128 v, d; mov.b128 v, {%2, %3}; atom.global.exch.b128 d, [%4], v; mov.b128 {%0, %1}, d;}" : "=l"(lo), "=l"(hi)
+    : "l"((u64)t), "l"((u64)t * 2), "l"(m + 12) : "memory");
   old[t * 2] = lo; old[t * 2 + 1] = hi;
-  asm volatile("{.reg .b128 c, v, d; mov.b128 c, {%0, %1}; mov.b128 v, {%2, %2}; atom.acq_rel.gpu.global.cas.b128 d, [%3], c, v;}" :: "l"(77ull), "l"(0ull), "l"((u64)t + 100), "l"(m + 14) : "memory");
+  asm volatile("{.reg .b128 c, v, d; mov.b128 c, {%0, %1}; mov.b128 v, {%2, %2}; atom.acq_rel.gpu.global.cas.b128 d, [%3], c, v;}"
+    :: "l"(77ull), "l"(0ull), "l"((u64)t + 100), "l"(m + 14) : "memory");
 }
 `
 const gpu = new TestDevice(compileToPtx(source, 'sm_100a', ['-w']))

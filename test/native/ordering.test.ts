@@ -13,11 +13,15 @@ DEV void init(u32 b, int n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], 
 DEV void initFence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEV void arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
 DEV void expect(u32 b, u32 n) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
-DEV void wait(u32 b, int parity) { asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}" :: "r"(b), "r"(parity) : "memory"); }
+DEV void wait(u32 b, int parity) {
+  asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}" :: "r"(b), "r"(parity)
+  : "memory"); }
 DEV void proxyFence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEV void before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 DEV void after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
-DEV void bulkStore(void* to, u32 from, u32 bytes) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" :: "l"(to), "r"(from), "r"(bytes) : "memory"); }
+DEV void bulkStore(void* to, u32 from, u32 bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;"
+  :: "l"(to), "r"(from), "r"(bytes) : "memory"); }
 DEV u64 descriptor(u32 a) { return (u64)((a & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 46 | 2ull << 61; }
 `
 
@@ -89,7 +93,8 @@ extern "C" __global__ void __launch_bounds__(160) multiply(float* out, int bug) 
       if (i == 128) {
         wait(e, round ^ 1);
         if (bug != 5) after();
-        asm volatile("{.reg .pred p; setp.ne.b32 p, 0, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(tm), "l"(descriptor(base)), "l"(descriptor(base + 16384)), "r"(0x490 | 64 >> 3 << 17 | 128 >> 4 << 24));
+        asm volatile("{.reg .pred p; setp.ne.b32 p, 0, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}"
+          :: "r"(tm), "l"(descriptor(base)), "l"(descriptor(base + 16384)), "r"(0x490 | 64 >> 3 << 17 | 128 >> 4 << 24));
         asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(f));
       }
       __syncwarp();
@@ -122,7 +127,8 @@ extern "C" __global__ void __launch_bounds__(128) seed(float* out, int bug) {
   if (bug != 1) asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
   if (bug != 2) before(); __syncthreads(); if (bug != 3) after();
   if (i == 0) {
-    asm volatile("{.reg .pred p; setp.eq.b32 p, 0, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(tm), "l"(descriptor(base)), "l"(descriptor(base + 16384)), "r"(0x490 | 64 >> 3 << 17 | 128 >> 4 << 24));
+    asm volatile("{.reg .pred p; setp.eq.b32 p, 0, 0; tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;}"
+      :: "r"(tm), "l"(descriptor(base)), "l"(descriptor(base + 16384)), "r"(0x490 | 64 >> 3 << 17 | 128 >> 4 << 24));
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(f));
   }
   wait(f, 0); after();

@@ -10,9 +10,14 @@ import { ORDERS, describeOrder, encodeTensorMap, prelude } from './prelude.ts'
 const STAGES = 3
 const source = String.raw`${prelude}${tmemPrelude}
 DEV u32 mapa(u32 a, u32 rank) { u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank)); return r; }
-DEV void waitCluster(u32 b, int parity) { asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 P, [%0], %1;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}" :: "r"(b), "r"(parity) : "memory"); }
-DEV void commit2(u32 b, u32 mask) { asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" :: "r"(b), "h"((short)mask) : "memory"); }
-DEV void multicast2(u32 to, const void* map, int x, int y, u32 b, u32 mask) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2 [%0], [%1, {%2, %3}], [%4], %5;" :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(b), "h"((short)mask) : "memory"); }
+DEV void waitCluster(u32 b, int parity) {
+  asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 P, [%0], %1;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}"
+  :: "r"(b), "r"(parity) : "memory"); }
+DEV void commit2(u32 b, u32 mask) { asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+  :: "r"(b), "h"((short)mask) : "memory"); }
+DEV void multicast2(u32 to, const void* map, int x, int y, u32 b, u32 mask) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2 [%0], [%1, {%2, %3}], [%4], %5;"
+  :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(b), "h"((short)mask) : "memory"); }
 // Every CTA sends its slice to the CTAs of its mask; the signals go to the CTAs of one parity.
 extern "C" __global__ void slices(float* out, const __grid_constant__ CUtensorMap map, const u32* masks, const u32* bytes, u32 parity) {
   __shared__ __align__(1024) float tile[8][64]; __shared__ __align__(8) u64 bar; u32 r = rankOf(), n; int t = threadIdx.x;
@@ -39,7 +44,8 @@ extern "C" __global__ void commits(const u32* masks, const u32* arrivals, u32* o
 // D[256 x 64] = A B^T for each pair, k in steps of 64 bf16. In a cluster of 4 both pairs have the same B: each CTA loads half
 // of its part and multicasts it to the CTA of its parity in the other pair.
 enum { kPeerBytes = 1, kEarlyExit, kEarlyFree, kFreeUnderMma, kFreeUnallocated };
-extern "C" __global__ void __launch_bounds__(192) product(float* D, const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B, int steps, int bug) {
+extern "C" __global__ void __launch_bounds__(192) product(float* D, const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B, int steps,
+  int bug) {
   extern __shared__ __align__(1024) uint8_t memory[]; __shared__ __align__(8) u64 full[${STAGES}], empty[${STAGES}], done, released; __shared__ u32 column;
   const u32 r = rankOf(), t = threadIdx.x, warp = t / 32, leader = r & ~1u, base = (smem(memory) + 1023) & ~1023u; u32 n;
   asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(n));
@@ -59,7 +65,8 @@ extern "C" __global__ void __launch_bounds__(192) product(float* D, const __grid
     for (int k = 0; k < steps; k++) {
       const int s = k % ${STAGES}; const u32 a = base + s * stageBytes, bar = smem(full + s) & 0xfeffffff;
       wait(smem(empty + s), ((k / ${STAGES}) & 1) ^ 1);
-      if (r == leader || bug != kPeerBytes) asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" :: "r"(mapa(smem(full + s), leader)), "r"(stageBytes) : "memory");
+      if (r == leader || bug != kPeerBytes) asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;"
+        :: "r"(mapa(smem(full + s), leader)), "r"(stageBytes) : "memory");
       load2pair(a, &A, k * 64, blockIdx.x * 128, bar);
       if (pairs == 1) load2pair(a + 16384, &B, k * 64, (r & 1) * 32, bar);
       else multicast2(a + 16384 + (r >> 1) * 2048, &B, k * 64, (r & 1) * 32 + (r >> 1) * 16, bar, 5u << (r & 1));
@@ -71,7 +78,8 @@ extern "C" __global__ void __launch_bounds__(192) product(float* D, const __grid
       waitCluster(smem(full + s), (k / ${STAGES}) & 1);
       asm volatile("tcgen05.fence::after_thread_sync;");
       for (int i = 0; i < 4; i++)
-        asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;}" :: "r"(tm), "l"(descriptor(a + i * 32)), "l"(descriptor(a + 16384 + i * 32)), "r"(idesc), "r"(k + i) : "memory");
+        asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, p;}"
+          :: "r"(tm), "l"(descriptor(a + i * 32)), "l"(descriptor(a + 16384 + i * 32)), "r"(idesc), "r"(k + i) : "memory");
       commit2(smem(empty + s), (1u << n) - 1);
     }
     commit2(smem(&done), 3u << leader);

@@ -38,7 +38,8 @@ extern "C" __global__ void matmul(float* C, const float* A, const float* B, int 
 __device__ __noinline__ int collatz(int n) { int steps = 0; while (n != 1) { n = n % 2 ? 3 * n + 1 : n / 2; steps++; } return steps; }
 extern "C" __global__ void control(int* o) {
   int i = threadIdx.x, r = 0, local[8];
-  switch (i % 7) { case 0: r = 5; break; case 1: r = i * 3; break; case 2: r = ~i; break; case 3: r = i << 2; break; case 4: r = 100 - i; break; case 5: r = i * i; break; default: r = -1; }
+  switch (i % 7) { case 0: r = 5; break; case 1: r = i * 3; break; case 2: r = ~i; break; case 3: r = i << 2; break; case 4: r = 100 - i; break;
+    case 5: r = i * i; break; default: r = -1; }
   o[i] = r;
   o[32 + i] = i % 3 ? collatz(i + 1) : -collatz(i + 2);
   for (int j = 0; j < 8; j++) local[(j + i) & 7] = j * i;
@@ -49,20 +50,24 @@ extern "C" __global__ void control(int* o) {
 }
 extern "C" __global__ void collectives(u32* o) {
   int i = threadIdx.x; u32* p = o + i;
-  PUT(__shfl_sync(~0u, i * 10, 5)) PUT(__shfl_up_sync(~0u, i, 3)) PUT(__shfl_down_sync(~0u, i, 3)) PUT(__shfl_xor_sync(~0u, i, 7)) PUT(__shfl_sync(~0u, i, i + 1, 8))
-  PUT(__ballot_sync(~0u, i % 3 == 0)) PUT(__any_sync(~0u, i == 7)) PUT(__all_sync(~0u, i < 31)) PUT(__match_any_sync(~0u, i / 5)) PUT(__reduce_add_sync(~0u, i)) PUT(__reduce_max_sync(~0u, i ^ 21))
+  PUT(__shfl_sync(~0u, i * 10, 5)) PUT(__shfl_up_sync(~0u, i, 3)) PUT(__shfl_down_sync(~0u, i, 3)) PUT(__shfl_xor_sync(~0u, i, 7)) PUT(__shfl_sync(~0u, i,
+    i + 1, 8))
+  PUT(__ballot_sync(~0u, i % 3 == 0)) PUT(__any_sync(~0u, i == 7)) PUT(__all_sync(~0u, i < 31)) PUT(__match_any_sync(~0u, i / 5)) PUT(__reduce_add_sync(~0u,
+    i)) PUT(__reduce_max_sync(~0u, i ^ 21))
   u32 half = 0; if (i < 16) half = __reduce_or_sync(0xffff, 1 << i); else half = __shfl_sync(0xffff0000, i, 17); PUT(half)
   u32 leader; asm("{.reg .pred q; elect.sync %0|q, 0xffffffff; @q add.u32 %0, %0, 100;}" : "=r"(leader)); PUT(leader)
 }
 extern "C" __global__ void barriers(int* o) {
   __shared__ int x[128]; int i = threadIdx.x;
   x[i] = i; o[i] = __syncthreads_count(i % 3 == 0); o[128 + i] = __syncthreads_and(i < 127); o[256 + i] = __syncthreads_or(i == 90);
-  if (i < 64) { x[i] = x[i ^ 32 ] + 1000; asm volatile("bar.sync 1, 64;"); o[384 + i] = x[63 - i]; } else { asm volatile("bar.sync 2, 64;"); o[384 + i] = x[i]; }
+  if (i < 64) { x[i] = x[i ^ 32 ] + 1000; asm volatile("bar.sync 1, 64;"); o[384 + i] = x[63 - i]; } else { asm volatile("bar.sync 2, 64;");
+    o[384 + i] = x[i]; }
 }
 extern "C" __global__ void atomics(int* g, float* f, u64* q) {
   __shared__ int s; if (threadIdx.x == 0) s = 0; __syncthreads();
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  atomicAdd(&s, i); atomicAdd(&g[0], 1); atomicMax(&g[1], i); atomicMin(&g[2], -i); atomicXor(&g[3], 1 << (i % 32)); atomicAdd(f, 0.25f); atomicAdd(q, (u64)i << 32);
+  atomicAdd(&s, i); atomicAdd(&g[0], 1); atomicMax(&g[1], i); atomicMin(&g[2], -i); atomicXor(&g[3], 1 << (i % 32)); atomicAdd(f, 0.25f);
+    atomicAdd(q, (u64)i << 32);
   int old; do { old = g[5]; } while (atomicCAS(&g[5], old, old + 2) != old);
   atomicInc((u32*)&g[6], 9); atomicAdd(&counter, 1);
   __syncthreads(); if (threadIdx.x == 0) atomicAdd(&g[4], s);
@@ -80,15 +85,18 @@ extern "C" __global__ void clock_and_ids(u32* o) {
 extern "C" __global__ void out_of_bounds(int* a, int n) { a[threadIdx.x + n] = 1; }
 extern "C" __global__ void misaligned(char* a) { *(int*)(a + 2) = 1; }
 extern "C" __global__ void shared_overrun(int* a, int n) { __shared__ int s[32]; s[threadIdx.x] = 1; __syncthreads(); a[threadIdx.x] = s[threadIdx.x + n]; }
-extern "C" __global__ void uninitialised(int* a, int n) { __shared__ int s[64]; if (threadIdx.x < n) s[threadIdx.x] = threadIdx.x; __syncthreads(); a[threadIdx.x] = s[threadIdx.x] + 1; }
-extern "C" __global__ void uninitialised_branch(int* a, int n) { __shared__ int s[64]; if (threadIdx.x < n) s[threadIdx.x] = 1; __syncthreads(); if (s[threadIdx.x] > 3) a[0] = 1; }
+extern "C" __global__ void uninitialised(int* a, int n) { __shared__ int s[64]; if (threadIdx.x < n) s[threadIdx.x] = threadIdx.x; __syncthreads();
+  a[threadIdx.x] = s[threadIdx.x] + 1; }
+extern "C" __global__ void uninitialised_branch(int* a, int n) { __shared__ int s[64]; if (threadIdx.x < n) s[threadIdx.x] = 1; __syncthreads();
+  if (s[threadIdx.x] > 3) a[0] = 1; }
 extern "C" __global__ void one_warp_waits(int* a) { if (threadIdx.x < 32) asm volatile("bar.sync 3, 64;"); a[threadIdx.x] = 1; }
 extern "C" __global__ void fails(int* a, int n) { assert(n > 3); a[0] = n; }
 extern "C" __global__ void prints(int n) { printf("%d\n", n); }
 extern "C" __global__ void traps() { asm volatile("trap;"); }
 extern "C" __global__ void forever(volatile int* a) { while (a[0] == 0) a[1]++; }
 extern "C" __global__ void spins(volatile int* a) { while (a[0] == 0) ; }
-extern "C" __global__ void flag(volatile int* f, int* o) { if (blockIdx.x == 0) { while (f[0] == 0) ; o[0] = f[1]; } else { f[1] = 42; __threadfence(); f[0] = 1; } }
+extern "C" __global__ void flag(volatile int* f, int* o) { if (blockIdx.x == 0) { while (f[0] == 0) ; o[0] = f[1]; } else { f[1] = 42; __threadfence();
+  f[0] = 1; } }
 `
 
 const gpu = new TestDevice(compileToPtx(source))

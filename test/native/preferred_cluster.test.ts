@@ -29,8 +29,10 @@ extern "C" __global__ void steal(u32* out, u32* sizes) {  // the leader expects 
   for (;;) {
     if (threadIdx.x == 0) { atomicAdd(out + x, 1); atomicAdd(sizes + x, n); }
     if (threadIdx.x == 0 && r == 0) {
-      for (u32 k = 0; k < n; k++) asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], 16;" :: "r"(mapa(smem(&bar), k)) : "memory");
-      asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];" :: "r"(smem(&answer)), "r"(smem(&bar)) : "memory");
+      for (u32 k = 0; k < n; k++) asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], 16;" :: "r"(mapa(smem(&bar), k))
+        : "memory");
+      asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128 [%0], [%1];"
+        :: "r"(smem(&answer)), "r"(smem(&bar)) : "memory");
     }
     __syncwarp(); wait(smem(&bar), phase); phase ^= 1;
     u32 ok, nx;

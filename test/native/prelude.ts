@@ -10,11 +10,20 @@ DEV u32 smem(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 DEV void init(u32 b, int n) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
 DEV void arrive(u32 b) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(b) : "memory"); }
 DEV void expect(u32 b, u32 n) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(b), "r"(n) : "memory"); }
-DEV void wait(u32 b, int parity) { asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}" :: "r"(b), "r"(parity) : "memory"); }
-DEV void load2(u32 to, const void* map, int x, int y, u32 b) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y) : "memory"); }
-DEV void load2pair(u32 to, const void* map, int x, int y, u32 b) { asm volatile("cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y) : "memory"); }
-DEV void store2(const void* map, int x, int y, u32 from) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(from), "r"(x), "r"(y) : "memory"); }
-DEV void add2(const void* map, int x, int y, u32 from) { asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(from), "r"(x), "r"(y) : "memory"); }
+DEV void wait(u32 b, int parity) {
+  asm volatile("{\n.reg .pred P;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1;\n@P bra DONE;\nbra AGAIN;\nDONE:\n}" :: "r"(b), "r"(parity)
+  : "memory"); }
+DEV void load2(u32 to, const void* map, int x, int y, u32 b) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+  :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y) : "memory"); }
+DEV void load2pair(u32 to, const void* map, int x, int y, u32 b) {
+  asm volatile("cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+  :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y) : "memory"); }
+DEV void store2(const void* map, int x, int y, u32 from) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
+  :: "l"(map), "r"(from), "r"(x), "r"(y) : "memory"); }
+DEV void add2(const void* map, int x, int y, u32 from) {
+  asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(from), "r"(x), "r"(y) : "memory");
+  }
 DEV void storeDone() { asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory"); }
 DEV void proxyFence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEV bool elected() { u32 p; asm volatile("{.reg .pred q; elect.sync _|q, 0xffffffff; selp.b32 %0, 1, 0, q;}" : "=r"(p)); return p; }

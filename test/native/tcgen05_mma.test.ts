@@ -18,8 +18,10 @@ function mmaKernel(kind: Kind, group: number, tmem: boolean, variant: Variant): 
   const mask = variant === 'mask' ? `, {${commas(words, (i) => `%${5 + i}`)}}` : ''
   const inputs = variant === 'mask' ? `, ${commas(words, (i) => `"r"(mask[${i}])`)}` : ''
   return `
-extern "C" __global__ void ${group === 2 ? '__cluster_dims__(2, 1, 1)' : ''} __launch_bounds__(128) ${mmaName(kind, group, tmem, variant)}(const u32* A, const u32* B, int aWords, int bWords, u64 aDesc, u64 bDesc, u32 idesc, int enable, const u32* D, int columns, u32 lane, const u32* mask, u32* out) {
-  extern __shared__ __align__(1024) u32 image[]; __shared__ __align__(8) u64 bar; __shared__ u32 columnsAt; int t = threadIdx.x, warp = t / 32; u32 rank = rankOf();
+extern "C" __global__ void ${group === 2 ? '__cluster_dims__(2, 1, 1)' : ''} __launch_bounds__(128) ${mmaName(kind, group, tmem, variant)}(const u32* A,
+  const u32* B, int aWords, int bWords, u64 aDesc, u64 bDesc, u32 idesc, int enable, const u32* D, int columns, u32 lane, const u32* mask, u32* out) {
+  extern __shared__ __align__(1024) u32 image[]; __shared__ __align__(8) u64 bar; __shared__ u32 columnsAt; int t = threadIdx.x, warp = t / 32;
+    u32 rank = rankOf();
   u32* b = image + 8192;
   for (int i = t; i < ${tmem ? 0 : 'aWords'}; i += 128) image[i] = A[rank * aWords + i];
   for (int i = t; i < bWords; i += 128) b[i] = B[rank * bWords + i];
@@ -30,7 +32,8 @@ extern "C" __global__ void ${group === 2 ? '__cluster_dims__(2, 1, 1)' : ''} __l
   u32 tm = columnsAt;
   for (int c = 0; c < columns; c++) ST1(tm + (warp << 21) + c, D[(rank * columns + c) * 128 + t]);
   ${tmem ? 'for (int c = 0; c < 8; c++) ST1(tm + (warp << 21) + 400 + c, A[(rank * 8 + c) * 128 + t]);' : ''}
-  asm volatile("tcgen05.wait::st.sync.aligned;\\ntcgen05.fence::before_thread_sync;" ::: "memory"); __syncthreads(); ${group === 2 ? 'clusterSync();' : ''} asm volatile("tcgen05.fence::after_thread_sync;");
+  asm volatile("tcgen05.wait::st.sync.aligned;\\ntcgen05.fence::before_thread_sync;" ::: "memory"); __syncthreads(); ${group === 2 ? 'clusterSync();' : ''}
+    asm volatile("tcgen05.fence::after_thread_sync;");
   if (t == 0 && rank == 0) {
     u64 ad = aDesc + ((smem(image) & 0x3ffff) >> 4), bd = bDesc + ((smem(b) & 0x3ffff) >> 4); (void)ad;
     asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::${group}.kind::${kind}${tmem ? '' : '.collector::a::lastuse'} [%0], ${tmem ? '[%1]' : '%1'}, %2, %3${mask}, p${variant === 'scale' ? ', 2' : ''};}" :: "r"(tm + (lane << 16)), ${tmem ? '"r"(tm + 400 + (lane << 16))' : '"l"(ad)'}, "l"(bd), "r"(idesc), "r"(enable)${inputs});

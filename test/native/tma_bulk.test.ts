@@ -9,10 +9,13 @@ const source = `${prelude}
 extern "C" __global__ void round_trip(u32* out, const u32* in, int words, int early) {  // 1-D copies in and out, two groups
   extern __shared__ __align__(1024) u32 image[]; __shared__ __align__(8) u64 bar;
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], 256;" :: "l"(in));
-  if (threadIdx.x == 0) { init(smem(&bar), 1); expect(smem(&bar), words * 4); asm volatile("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"(smem(image)), "l"(in), "r"(words * 4), "r"(smem(&bar)) : "memory"); }
+  if (threadIdx.x == 0) { init(smem(&bar), 1); expect(smem(&bar), words * 4);
+    asm volatile("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+    :: "r"(smem(image)), "l"(in), "r"(words * 4), "r"(smem(&bar)) : "memory"); }
   __syncthreads(); wait(smem(&bar), 0);
   if (threadIdx.x == 0) for (int half = 0; half < 2; half++) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\\ncp.async.bulk.commit_group;" :: "l"(out + half * words), "r"(smem(image)), "r"(words * 4) : "memory");
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\\ncp.async.bulk.commit_group;"
+      :: "l"(out + half * words), "r"(smem(image)), "r"(words * 4) : "memory");
     if (half == 0) { if (!early) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); for (int i = 0; i < words; i++) image[i] += 1; proxyFence(); }
   }
   if (threadIdx.x == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -22,7 +25,8 @@ extern "C" __global__ void read_back(u32* out, int complete) {  // .read release
   if (threadIdx.x) return;
   for (int i = 0; i < 4; i++) image[i] = 7;
   proxyFence();
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 16;\\ncp.async.bulk.commit_group;\\ncp.async.bulk.wait_group.read 0;" :: "l"(out), "r"(smem(image)) : "memory");
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 16;\\ncp.async.bulk.commit_group;\\ncp.async.bulk.wait_group.read 0;"
+    :: "l"(out), "r"(smem(image)) : "memory");
   if (complete) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   out[4] = *(volatile u32*)out;
 }
@@ -55,7 +59,8 @@ extern "C" __global__ void masked(u32* out, int mask) {  // st.bulk, then every 
   __shared__ __align__(16) u32 image[64];
   if (threadIdx.x == 0) asm volatile("st.bulk.weak.shared::cta [%0], 256, 0;" :: "r"(smem(image)) : "memory");
   __syncwarp(); image[threadIdx.x] = 0x01010101 * threadIdx.x; proxyFence(); __syncwarp();
-  if (threadIdx.x == 0) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%0], [%1], 256, %2;" :: "l"(out), "r"(smem(image)), "h"((short)mask) : "memory"); storeDone(); }
+  if (threadIdx.x == 0) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%0], [%1], 256, %2;"
+    :: "l"(out), "r"(smem(image)), "h"((short)mask) : "memory"); storeDone(); }
 }
 `
 function reduceKernel(type: string, op: string): string {
@@ -63,7 +68,8 @@ function reduceKernel(type: string, op: string): string {
   __shared__ __align__(16) u32 image[256];
   for (int i = threadIdx.x; i < words; i += 32) image[i] = in[i];
   proxyFence(); __syncthreads();
-  if (threadIdx.x == 0) { asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.${op} [%0], [%1], %2;" :: "l"(out), "r"(smem(image)), "r"(words * 4) : "memory"); storeDone(); }
+  if (threadIdx.x == 0) { asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.${op} [%0], [%1], %2;"
+    :: "l"(out), "r"(smem(image)), "r"(words * 4) : "memory"); storeDone(); }
 }\n`
 }
 

@@ -14,10 +14,15 @@ type Step = (typeof STEPS)[number]
 
 const source = `${prelude}${wgmmaPrelude}
 ${wgmmaFunction('mma', { a: 'bf16', n: 128 })}
-DEV void matrices(u32 to, u32 a, u32 b, u32 c, u32 d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
+DEV void matrices(u32 to, u32 a, u32 b, u32 c, u32 d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+  :: "r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 DEV u32 pack(float low, float high) { u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r; }
-DEV void remoteArrive(u32 b, u32 rank) { asm volatile("{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [r];}" :: "r"(b), "r"(rank) : "memory"); }
-DEV void load2multicast(u32 to, const void* map, int x, int y, u32 b, u32 mask) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y), "h"((short)mask) : "memory"); }
+DEV void remoteArrive(u32 b, u32 rank) {
+  asm volatile("{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [r];}" :: "r"(b), "r"(rank)
+  : "memory"); }
+DEV void load2multicast(u32 to, const void* map, int x, int y, u32 b, u32 mask) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;"
+  :: "r"(to), "l"(map), "r"(b), "r"(x), "r"(y), "h"((short)mask) : "memory"); }
 constexpr int STAGES = 4, TILE = 128 * 128, STAGE = 2 * TILE;
 // CLUSTER CTAs along M share their tile of B, half of which each loads for both.
 template <int OMIT, int CLUSTER> DEV void gemm(const CUtensorMap* A, const CUtensorMap* B, const CUtensorMap* D, int steps) {
@@ -52,17 +57,20 @@ template <int OMIT, int CLUSTER> DEV void gemm(const CUtensorMap* A, const CUten
       if (OMIT != 7) wgCommit();
       if (OMIT != 4) wgWait<1>();
       // The stage before this one has been read.
-      if (k > 0 && t % 128 == 0) for (int r = 0; r < CLUSTER; r++) if (CLUSTER > 1) remoteArrive(smem(&empty[(k - 1) % STAGES]), r); else arrive(smem(&empty[(k - 1) % STAGES]));
+      if (k > 0 && t % 128 == 0) for (int r = 0; r < CLUSTER; r++) if (CLUSTER > 1) remoteArrive(smem(&empty[(k - 1) % STAGES]), r);
+        else arrive(smem(&empty[(k - 1) % STAGES]));
     }
     if (OMIT != 3) wgWait<0>();
     for (int i = 0; i < 64; i++) pin(d[i]);
-    if (t % 128 == 0) for (int r = 0; r < CLUSTER; r++) if (CLUSTER > 1) remoteArrive(smem(&empty[(steps - 1) % STAGES]), r); else arrive(smem(&empty[(steps - 1) % STAGES]));
+    if (t % 128 == 0) for (int r = 0; r < CLUSTER; r++) if (CLUSTER > 1) remoteArrive(smem(&empty[(steps - 1) % STAGES]), r);
+      else arrive(smem(&empty[(steps - 1) % STAGES]));
     // 64 rows of 128 columns behind the ring, as two boxes of 64 columns in 128-byte rows.
     u32 out = smem(image) + STAGES * STAGE + (group - 1) * TILE;
     int lane = t % 32, warp = t / 32 % 4;
     for (int j = 0; j < 16; j += 2) {
       u32 r = warp * 16 + lane % 16, chunk = (j + lane / 16) % 8, to = out + j / 8 * 8192 + r * 128;
-      matrices(to + ((chunk ^ (r % 8)) << 4), pack(d[4 * j], d[4 * j + 1]), pack(d[4 * j + 2], d[4 * j + 3]), pack(d[4 * j + 4], d[4 * j + 5]), pack(d[4 * j + 6], d[4 * j + 7]));
+      matrices(to + ((chunk ^ (r % 8)) << 4), pack(d[4 * j], d[4 * j + 1]), pack(d[4 * j + 2], d[4 * j + 3]), pack(d[4 * j + 4], d[4 * j + 5]),
+        pack(d[4 * j + 6], d[4 * j + 7]));
     }
     if (OMIT != 6) proxyFence();
     asm volatile("bar.sync %0, 128;" :: "r"(group));
@@ -77,7 +85,8 @@ ${STEPS.map(
   (step, i) => `
 extern "C" __global__ void __launch_bounds__(384) ${step}(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B, const __grid_constant__ CUtensorMap D, int steps) { gemm<${i}, 1>(&A, &B, &D, steps); }`,
 ).join('')}
-extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384) pair(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B, const __grid_constant__ CUtensorMap D, int steps) { gemm<0, 2>(&A, &B, &D, steps); }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384) pair(const __grid_constant__ CUtensorMap A,
+  const __grid_constant__ CUtensorMap B, const __grid_constant__ CUtensorMap D, int steps) { gemm<0, 2>(&A, &B, &D, steps); }
 `
 const gpu = new TestDevice(compileToPtx(source, 'sm_90a'), 'sm_90a')
 

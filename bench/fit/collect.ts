@@ -1,0 +1,152 @@
+/**
+ * Times kernels of many designs on many problems, for `bench/fit/main.ts`. On the machine with the GPU, which needs Node and nvcc or NVRTC:
+ *
+ *   node dist/bench/collect.js --out bench/data/sm90_h200.jsonl [--model sm90] [--kernels 24] [--seconds 540] [--prepared DIR]
+ *
+ * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
+ * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
+ * early goes on where it is started again with the same file.
+ */
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { parseArgs } from 'node:util'
+import { median, summarize } from '../../runtime/bench/statistics.ts'
+import { createTimer, launchesOf, type Subject, type Timer } from '../../runtime/bench/timer.ts'
+import {
+  KTL_VERSION,
+  openDevice,
+  type Device,
+  type DeviceSpec,
+  type KtlKernel,
+  type TargetArch,
+} from '../../runtime/index.ts'
+import { deviceKey } from '../../runtime/tuning.ts'
+import { onDevice, onPaper, open } from '../gpu/ours.ts'
+import { ArtifactFolder } from '../gpu/prepared.ts'
+import { shrink, type Problem } from '../gpu/problems.ts'
+import { idOf, kernelsOf, MODELS, problemsOf, spread } from './cases.ts'
+import { readTimes, TimesWriter } from './data.ts'
+
+const { values } = parseArgs({
+  options: {
+    out: { type: 'string' },
+    model: { type: 'string', default: 'sm90' },
+    kernels: { type: 'string', default: '24' },
+    rounds: { type: 'string', default: '3' },
+    seconds: { type: 'string', default: '540' },
+    only: { type: 'string', default: '' },
+    device: { type: 'string', default: 'cuda' },
+    prepare: { type: 'string' },
+    prepared: { type: 'string' },
+    shrink: { type: 'string' },
+  },
+})
+
+/** Of kernel time in a round, milliseconds. */
+const ROUND = { targetMs: 6, least: 4, most: 40 } as const
+/** For one problem. */
+const WATCHDOG_SECONDS = 120
+
+const started = performance.now()
+const secondsLeft = (): number => Number(values.seconds) - (performance.now() - started) / 1000
+const model = MODELS.find((name) => name === values.model) ?? fail(`--model takes one of ${MODELS.join(', ')}`)
+const count = positive('kernels')
+const problems = problemsOf(model)
+  .filter(({ name }) => name.includes(values.only))
+  .map((problem) => (values.shrink === undefined ? problem : shrink(problem, positive('shrink'))))
+
+if (values.prepare !== undefined) await prepare(values.prepare)
+else if (values.out !== undefined) await collect(values.out)
+else fail('--out FILE says where the times go')
+
+async function prepare(folder: string): Promise<void> {
+  const device = await openDevice(model === 'sm100' ? 'virtual-sm100' : 'virtual-sm90')
+  const artifacts = new ArtifactFolder(folder)
+  const distinct = new Map<string, KtlKernel>()
+  for (const problem of problems) {
+    for (const kernel of await chosen(problem, device)) distinct.set(kernel.generated.cuda, kernel)
+  }
+  const sizes = await Promise.all([...distinct.values()].map((kernel) => artifacts.put(kernel, device.arch as TargetArch).catch(() => 0)))
+  const bytes = sizes.reduce((sum, size) => sum + size, 0)
+  console.log(`${distinct.size} kernels, ${(bytes / 2 ** 20).toFixed(1)} MiB new in ${folder}`)
+  await device.close()
+} // prettier-ignore
+
+/** The kernels to time, without memory behind their operands. */
+async function chosen(problem: Problem, device: Device): Promise<readonly KtlKernel[]> {
+  const { args } = await open(problem, onPaper(device))
+  return spread(kernelsOf(args, problem, model), count)
+}
+
+async function collect(file: string): Promise<void> {
+  const device = await openDevice(values.device as DeviceSpec)
+  const timer = createTimer(device)
+  const artifacts = new ArtifactFolder(values.prepared ?? path.join(process.cwd(), '.ktl-prepared'))
+  const done = new Set(existsSync(file) ? readTimes(file).problems.map(({ name }) => name) : [])
+  const { arch, smCount } = device
+  const header = { device: deviceKey(device), arch: arch as TargetArch, sms: smCount, ktl: KTL_VERSION, clock: timer.kind }
+  const writer = new TimesWriter(file, { kind: 'times', schema: 1, ...header })
+  const todo = problems.filter(({ name }) => !done.has(name))
+  let kernels = 0
+  for (const [i, problem] of todo.entries()) {
+    if (secondsLeft() <= 0) break
+    const watchdog = setTimeout(() => fail(`${problem.name}: no end after ${WATCHDOG_SECONDS} s`), WATCHDOG_SECONDS * 1000)
+    void compileAhead(todo[i + 1], device, artifacts)
+    try {
+      const times = await timesOf(problem, device, timer, artifacts)
+      if (times.length > 0) writer.add(problem, times)
+      kernels += times.length
+      console.log(`[${secondsLeft().toFixed(0)} s left] ${problem.name}: ${times.length} kernels`)
+    } catch (error) {
+      console.log(`[${secondsLeft().toFixed(0)} s left] ${problem.name}: ${(error as Error).message.split('\n')[0]}`)
+      await device.synchronize() // throws when the GPU's context is gone: nothing else would run
+    } finally {
+      clearTimeout(watchdog)
+    }
+  }
+  console.log(`${kernels} times in ${file}; ${todo.length} problems, ${artifacts.compiled} kernels compiled on the way`)
+  timer.close()
+  await device.close()
+} // prettier-ignore
+
+async function timesOf(problem: Problem, device: Device, timer: Timer, artifacts: ArtifactFolder) {
+  const { args, close } = await open(problem, onDevice(device, 1))
+  try {
+    const subjects: Subject[] = []
+    const compiled = spread(kernelsOf(args, problem, model), count).map(async (kernel) => {
+      const artifact = await artifacts.get(kernel, args).catch((error: Error) => void console.log(`${kernel}: ${error.message.split('\n')[0]}`))
+      if (artifact) subjects.push({ kernel, args, artifact })
+    })
+    await Promise.all(compiled)
+    const launches = new Map<Subject, number>()
+    for (const subject of subjects) launches.set(subject, launchesOf(median(await timer.round(subject, 3)), ROUND))
+    const rounds = new Map<Subject, number[][]>(subjects.map((subject) => [subject, []]))
+    for (let i = 0; i < (timer.kind === 'modelled' ? 1 : positive('rounds')); i++) {
+      for (const subject of i % 2 ? subjects.toReversed() : subjects) rounds.get(subject)!.push(await timer.round(subject, launches.get(subject)!))
+    }
+    return subjects.map((subject) => {
+      const { median: middle, low, high } = summarize(rounds.get(subject)!)
+      const [us, lowUs, highUs] = [middle, low, high].map((ms) => Number((ms * 1000).toPrecision(5))) as [number, number, number]
+      return { ...idOf(subject.kernel), us, low: lowUs, high: highUs }
+    })
+  } finally {
+    close()
+  }
+} // prettier-ignore
+
+/** While another problem is timed; what goes wrong is told when its turn comes. */
+async function compileAhead(problem: Problem | undefined, device: Device, artifacts: ArtifactFolder): Promise<void> {
+  if (problem === undefined) return
+  const { args } = await open(problem, onPaper(device))
+  await Promise.allSettled((await chosen(problem, device)).map((kernel) => artifacts.get(kernel, args)))
+}
+
+function positive(name: 'kernels' | 'rounds' | 'shrink'): number {
+  const value = Number(values[name])
+  return Number.isInteger(value) && value > 0 ? value : fail(`--${name} takes a positive number`)
+}
+
+function fail(reason: string): never {
+  process.stderr.write(`collect: ${reason}\n`)
+  process.exit(2)
+}

@@ -1,0 +1,68 @@
+/** The cost models as functions of their constants. */
+import { MACHINES, type Machine } from '../../runtime/discovery/machine.ts'
+import type { Extents } from '../../runtime/discovery/rank.ts'
+import { estimateSm80, SM80_CONSTANTS } from '../../runtime/targets/sm80.ts'
+import { estimateSm90, SM90_CONSTANTS } from '../../runtime/targets/sm90.ts'
+import { Sm100Costs, SM100_CONSTANTS } from '../../runtime/targets/sm100.ts'
+import { openDevice, type KtlKernel } from '../../runtime/index.ts'
+import { onPaper, open } from '../gpu/ours.ts'
+import { idOf, kernelsOf, keyOf, type Model } from './cases.ts'
+import type { TimesFile } from './data.ts'
+
+export type Constants = Readonly<Record<string, number>>
+
+type Plan = KtlKernel['plan']
+type PlanOf<K extends Model> = Extract<Plan, { readonly kind: K }>
+
+interface CostModel {
+  /** Those in force. */
+  readonly constants: Constants
+  /** Microseconds. */
+  time(plan: Plan, extents: Extents, machine: Machine, constants: Constants): number
+}
+
+const modelOf = <K extends Model, C extends Constants>(
+  constants: C,
+  time: (plan: PlanOf<K>, extents: Extents, machine: Machine, constants: C) => number,
+): CostModel => ({ constants, time: time as CostModel['time'] })
+
+export const COST_MODELS: Readonly<Record<Model, CostModel>> = {
+  sm90: modelOf<'sm90', typeof SM90_CONSTANTS>(SM90_CONSTANTS, (...given) => estimateSm90(...given).microseconds),
+  sm80: modelOf<'sm80', typeof SM80_CONSTANTS>(SM80_CONSTANTS, (...given) => estimateSm80(...given).microseconds),
+  sm100: modelOf<'sm100', typeof SM100_CONSTANTS>(
+    SM100_CONSTANTS,
+    (plan, extents, machine, constants) => new Sm100Costs([plan], machine, constants).estimate(0, extents).microseconds,
+  ),
+}
+
+/** A time, and what the model makes of the kernel it is of. */
+export interface Row {
+  readonly problem: string
+  readonly measured: number
+  modelled(constants: Constants): number
+}
+
+/** Rows of the times whose kernels exist still; `missing` counts the others. */
+export async function rowsOf({ header, problems, times }: TimesFile, model: Model): Promise<{ rows: Row[]; missing: number }> {
+  const { time } = COST_MODELS[model]
+  const machine = { ...MACHINES[header.arch], sms: header.sms }
+  const device = await openDevice(header.arch === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100')
+  const rows: Row[] = []
+  let missing = 0
+  for (const problem of problems) {
+    const { args } = await open(problem, onPaper(device))
+    const byKey = new Map(kernelsOf(args, problem, model).map((kernel) => [keyOf(idOf(kernel)), kernel]))
+    for (const timed of times.filter((time) => time.problem === problem.name && time.design.kind === model)) {
+      const kernel = byKey.get(keyOf(timed))
+      const call = kernel?.planned.call(args)
+      if (kernel === undefined || call === undefined || 'ok' in call) {
+        missing++
+        continue
+      }
+      const { plan } = kernel
+      rows.push({ problem: problem.name, measured: timed.us, modelled: (constants) => time(plan, call.extents, machine, constants) })
+    }
+  }
+  await device.close()
+  return { rows, missing }
+} // prettier-ignore
