@@ -28,6 +28,56 @@ const SEED = 3
 
 type CaseRow = Row<typeof FACTORS>
 
+const LORA =
+  'kernel lora(X: bf16[m, k], W: bf16[n, k], P: bf16[m, r], U: bf16[n, r], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu((sum[k](X * W) + sum[r](P * U)) * alpha + C) }'
+
+/** Several loops into one accumulator, and loops over several axes. */
+const LOOPS: readonly DeviceCase[] = [
+  {
+    name: 'loops: low-rank update, epilogue',
+    kernel: 'lora',
+    source: LORA,
+    types: {},
+    design: { kind: 'sm100', tile: [128, 128] },
+    extents: { m: 520, n: 392, k: 328, r: 16 },
+    operands: { C: { padding: 8 }, D: { padding: 8 } },
+    scalars: { alpha: 2 },
+    inputs: 'integers',
+  },
+  {
+    name: 'loops: low-rank update without rank',
+    kernel: 'lora',
+    source: LORA,
+    types: {},
+    design: { kind: 'sm100', tile: [128, 64] },
+    extents: { m: 136, n: 72, k: 64, r: 0 },
+    operands: {},
+    scalars: { alpha: 1 },
+    inputs: 'integers',
+  },
+  {
+    name: 'loops: sum over heads',
+    kernel: 'heads',
+    source: 'kernel heads(O: bf16[m, h, d], W: bf16[h, d, n]) -> D: f32[m, n] { D = sum[h, d](O * W) }',
+    types: {},
+    design: { kind: 'sm100', tile: [128, 64] },
+    extents: { m: 300, n: 200, h: 7, d: 72 },
+    operands: { D: { padding: 4 } },
+    inputs: 'integers',
+  },
+  {
+    name: 'loops: gated, both with an update',
+    kernel: 'gated',
+    source:
+      'kernel gated(X: f16[m, k], G: f16[n, k], B: f16[n, k], P: f16[m, r], H: f16[n, r], U: f16[n, r]) -> D: f32[m, n] { D = relu(sum[k](X * G) + sum[r](P * H)) * (sum[k](X * B) + sum[r](P * U)) }',
+    types: {},
+    design: { kind: 'sm100', tile: [128, 64] },
+    extents: { m: 200, n: 136, k: 96, r: 24 },
+    operands: {},
+    inputs: 'integers',
+  },
+]
+
 export function sm100GemmCases(): DeviceCase[] {
   return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA]
 }
@@ -178,6 +228,7 @@ const EXTRA: DeviceCase[] = [
       inputs: 'normal',
     })),
   ),
+  ...LOOPS,
 ]
 
 export const DEVICE_JSON = fileURLToPath(new URL('./device.json', import.meta.url))
