@@ -7,9 +7,9 @@ import type { Device } from './device.ts'
 import { ktlError } from './fail.ts'
 import type { Kernel, RunResult } from './kernel.ts'
 import { loadKernel } from './kernel_launch.ts'
-import type { LaunchOptions } from './module.ts'
+import { onMissingKernel, type LaunchOptions } from './module.ts'
 import { Tensor } from './tensor.ts'
-import { compileCached } from './toolchain/cached.ts'
+import { compileFor } from './toolchain/cached.ts'
 import { USER_FLAGS } from './toolchain/compile.ts'
 
 /** How `compileKernel` compiles. */
@@ -19,6 +19,8 @@ export interface CompileKernelOptions {
   /** How the text is called in messages. Default: the kernel's name. */
   readonly name?: string
   readonly signal?: AbortSignal
+  /** Milliseconds for each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
+  readonly timeoutMs?: number
 }
 
 /**
@@ -41,23 +43,28 @@ export async function compileKernel(
   if (typeof cuda !== 'string') throw ktlError('KTL4015', { what: 'cuda', expected: 'CUDA C++ text', got: typeof cuda })
   const device = 'device' in target ? target.device : target
   const [arch, kind] = [device.arch as TargetArch, device.moduleFormat]
-  const { name = `${metadata.kernelName}.cu`, flags = [], signal } = options
-  const compiled = await compileCached(cuda, { arch, kind, flags: [...USER_FLAGS, ...flags], name, signal })
-  const info = {
-    ktl: KTL_VERSION,
-    toolkit: compiled.nvccVersion,
-    kernelName: metadata.kernelName,
-    targets: metadata.targets,
-    signature: JSON.parse(JSON.stringify(metadata.operands)) as Json,
-    recipe: null,
-    sourceMap: [],
-    source: null,
-    resources: compiled.resources,
-  }
-  return new Artifact(info, [
-    { name: 'cuda', target: null, bytes: new TextEncoder().encode(cuda) },
-    { name: kind, target: arch, bytes: compiled.image },
-  ])
+  const { name = `${metadata.kernelName}.cu`, flags = [], signal, timeoutMs } = options
+  const compiling = { arch, kind, flags: [...USER_FLAGS, ...flags], name, signal, timeoutMs }
+  return compileFor(cuda, compiling, async (compiled, forget) => {
+    const info = {
+      ktl: KTL_VERSION,
+      toolkit: compiled.nvccVersion,
+      kernelName: metadata.kernelName,
+      targets: metadata.targets,
+      signature: JSON.parse(JSON.stringify(metadata.operands)) as Json,
+      recipe: null,
+      sourceMap: [],
+      source: null,
+      resources: compiled.resources,
+    }
+    const artifact = new Artifact(info, [
+      { name: 'cuda', target: null, bytes: new TextEncoder().encode(cuda) },
+      { name: kind, target: arch, bytes: compiled.image },
+    ])
+    // It is loaded for the first launch anyway; what the device refuses shall not be kept.
+    onMissingKernel(await loadKernel(device, artifact).ready, forget)
+    return artifact
+  })
 }
 
 /** What `launchKernel` launches, and where. */

@@ -65,6 +65,9 @@ function startLoading(device: Device, artifact: Artifact): Loaded {
   return entry
 }
 
+/** Kernels of a recipe: of the call itself, and of what is launched after it. */
+export const entriesOf = ({ entry, next }: LaunchRecipe): string[] => [entry, ...(next ? entriesOf(next) : [])]
+
 /** Runs on the stream; resolves with findings and statistics. */
 export function runLaunch(request: LaunchRequest, options: StreamOptions): Promise<LaunchResult> {
   const { module } = loadKernel(request.device, request.artifact)

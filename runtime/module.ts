@@ -9,7 +9,7 @@ import { packLaunchParams, type LaunchParam } from './module_params.ts'
 import type { NativeFunction, NativeStats } from './native.ts'
 import type { Stream } from './stream.ts'
 import { Tensor } from './tensor.ts'
-import { compileCached } from './toolchain/cached.ts'
+import { compileFor } from './toolchain/cached.ts'
 import { USER_FLAGS } from './toolchain/compile.ts'
 
 /** How a module is called in messages. */
@@ -27,6 +27,8 @@ export interface CompileCudaOptions extends LoadModuleOptions {
   /** Options of nvcc behind ktl's own (`-std=c++17 -lineinfo`). */
   readonly flags?: readonly string[]
   readonly signal?: AbortSignal
+  /** Milliseconds for each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
+  readonly timeoutMs?: number
 }
 
 /** Grid, block, parameters, and how a launch runs. */
@@ -93,6 +95,11 @@ export type DeviceFunctionInfo = Pick<NativeFunction, 'name' | 'paramBytes' | 's
   readonly params: readonly { readonly offset: number; readonly bytes: number }[]
 } // prettier-ignore
 
+const missing = new WeakMap<DeviceModule, () => void>()
+
+/** `forget` takes the module's image out of the compile cache: one without the kernel asked for may be of a broken compiler. */
+export const onMissingKernel = (module: DeviceModule, forget: () => void): void => void missing.set(module, forget)
+
 interface ModuleInfo extends LoadModuleOptions {
   /** The text that was loaded; '' for machine code. */
   readonly ptx: string
@@ -126,7 +133,10 @@ export class DeviceModule {
   /** KTL4013, with the names there are, when the module has no such kernel. */
   function(name: string): DeviceFunction {
     const info = this.backend.functions.find((fn) => fn.name === name)
-    if (!info) throw ktlError('KTL4013', { name: String(name), known: this.functions })
+    if (!info) {
+      missing.get(this)?.()
+      throw ktlError('KTL4013', { name: String(name), known: this.functions })
+    }
     return new DeviceFunction(this, info)
   }
 
@@ -208,8 +218,12 @@ export async function compileModule(
   if (typeof source !== 'string') {
     throw ktlError('KTL4015', { what: 'source', expected: 'CUDA C++ text', got: typeof source })
   }
-  const { name = 'kernel.cu', sources, signal, arch = device.arch } = options
+  const { name = 'kernel.cu', sources, signal, timeoutMs, arch = device.arch } = options
   const flags = [...USER_FLAGS, ...(options.flags ?? [])]
-  const compiled = await compileCached(source, { arch, kind: device.moduleFormat, flags, name, sources, signal })
-  return device.loadModule(compiled.image, { name: `${name} (PTX)`, ...(sources && { sources }) })
+  const compiling = { arch, kind: device.moduleFormat, flags, name, sources, signal, timeoutMs }
+  return compileFor(source, compiling, async ({ image }, forget) => {
+    const module = await device.loadModule(image, { name: `${name} (PTX)`, ...(sources && { sources }) })
+    onMissingKernel(module, forget)
+    return module
+  })
 }

@@ -5,19 +5,25 @@ const FOLDER = '// folderOfVersion: a folder with the manifest of a version of k
 const HEADER = '// serializedWith: the bytes of an artifact whose header says so\n'
 
 export const environment = {
-  KTL6001: entry<{ readonly tried: readonly string[] }>({
+  KTL6001: entry<{
+    readonly tried: readonly string[]
+    /** What KTL_NVCC names, what that is, and an nvcc within it; null: it is not set. */
+    readonly setting: { readonly place: string; readonly reason: string; readonly within: string | null } | null
+  }>({
     title: 'nvcc not found',
     explain:
       'Kernels are compiled by nvcc of the CUDA toolkit, 12.8 or later (13.0 for sm_103a). It is looked for in ' +
-      'KTL_NVCC, in CUDA_HOME/bin, in PATH and in /usr/local/cuda/bin. No GPU and no driver are needed.',
+      'KTL_NVCC, in CUDA_HOME/bin, in PATH and in /usr/local/cuda/bin. KTL_NVCC names the program itself, not its folder. ' +
+      'No GPU and no driver are needed.',
     wrong: { call: "device.compileCuda('__global__ void f() {}')", environment: { KTL_NVCC: '/nonexistent/nvcc' } },
     right: { call: "device.compileCuda('__global__ void f() {}')" },
-    word: ({ tried }) => ({
-      message: 'nvcc was not found',
+    word: ({ tried, setting }) => ({
+      message: setting ? `KTL_NVCC names \`${setting.place}\`, which is ${setting.reason}` : 'nvcc was not found',
       notes: tried.map((place) => `tried ${place}`),
-      help:
-        'install the CUDA toolkit (the package `cuda-nvcc` is enough), or set KTL_NVCC to the nvcc to use; kernels of ' +
-        '`ktl build --aot` need none',
+      help: setting?.within
+        ? `set KTL_NVCC to \`${setting.within}\``
+        : 'install the CUDA toolkit (the package `cuda-nvcc` is enough), or set KTL_NVCC to the nvcc to use; kernels of ' +
+          '`ktl build --aot` need none',
     }),
   }),
   KTL6002: entry<{ readonly message: string; readonly notes?: readonly string[]; readonly label?: string }>({
@@ -36,7 +42,7 @@ export const environment = {
   KTL6003: entry<{ readonly what: string; readonly reason: string; readonly output: string }>({
     title: 'nvcc did not finish',
     explain:
-      'nvcc could not be started, ran out of time, was killed, or failed without naming a line. It needs a host ' +
+      'nvcc could not be started, was killed, failed without naming a line, or wrote something that is no code. It needs a host ' +
       'compiler (g++) in PATH and space in the temporary directory.',
     wrong: { call: "device.compileCuda('__global__ void f() {}')", environment: { KTL_NVCC: '/bin/false' } },
     right: { call: "device.compileCuda('__global__ void f() {}')" },
@@ -97,6 +103,19 @@ export const environment = {
     wrong: { command: 'ktl build samples/dgemm.ktl --emit ts --out /dev/null/generated' },
     right: { command: 'ktl build samples/dgemm.ktl --emit ts --out generated' },
     word: ({ file, reason }) => ({ message: `\`${file}\` cannot be written: ${reason}` }),
+  }),
+  KTL6009: entry<{ readonly what: string; readonly ms: number; readonly output: string }>({
+    title: 'nvcc ran out of time',
+    explain:
+      'Every run of nvcc has a limit, 5 minutes by default: KTL_NVCC_TIMEOUT in seconds, or `timeoutMs` of `compileCuda` and ' +
+      '`kernel.compile`. It is killed then, with everything that it started, and nothing is kept of it.',
+    wrong: { call: "device.compileCuda('__global__ void in_no_time() {}', { timeoutMs: 1 })" },
+    right: { call: "device.compileCuda('__global__ void in_time() {}', { timeoutMs: 600_000 })" },
+    word: ({ what, ms, output }) => ({
+      message: `${what} was killed after ${ms / 1000} s`,
+      ...(output && { notes: output.split('\n').slice(0, 12) }),
+      help: 'set KTL_NVCC_TIMEOUT to more seconds, or look at what else the machine is doing',
+    }),
   }),
   KTL6010: entry<{ readonly reason: string }>({
     title: 'not a usable artifact',

@@ -11,6 +11,7 @@ import { Artifact } from '../artifact.ts'
 import { artifactOf, artifactStatus, type Image } from '../artifact_kernel.ts'
 import type { PlannedInstance } from '../discovery/planned.ts'
 import { ktlError } from '../fail.ts'
+import { entriesOf } from '../kernel_launch.ts'
 import type { KtlKernel } from '../kernel_ktl.ts'
 import { removeTemporaries, writeFileSafely } from '../safe_write.ts'
 import { describe } from '../tensor_layout.ts'
@@ -126,7 +127,7 @@ async function make(folder: string, planned: PlannedInstance, generated: Generat
   const { family } = planned.space
   const { target } = planned.instance
   const sources = { map: generated.sourceMap, ktl: family.source }
-  const options = { arch: target, name: `${family.name}.cu`, sources, signal }
+  const options = { arch: target, name: `${family.name}.cu`, sources, signal, entries: entriesOf(generated.recipe) }
   const ptx = await compileCached(generated.cuda, { ...options, kind: 'ptx' })
   const images: Image[] = formats.includes('ptx') ? [{ kind: 'ptx', target, bytes: ptx.image }] : []
   let resources: readonly KernelResources[] = []

@@ -20,7 +20,7 @@ import {
 } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
-import { writeFiles, type OutputFile } from '../write_files.ts'
+import { writeFiles, type OutputFile } from '../../safe_write.ts'
 
 const FORMATS = ['ts', 'dts', 'cuda', 'ptx', 'cubin', 'ninja'] as const
 type Format = (typeof FORMATS)[number]
