@@ -6,7 +6,7 @@
  * One letter per tensor says which logical axis is contiguous: t the last, n the one before it, b the third from
  * last. What has no short spelling (epilogues, users' sources) is a hash of the canonical tensor IR.
  */
-import type { Instance } from './instance.ts'
+import type { Design, Instance } from './instance.ts'
 import { printTensorProgram } from './print.ts'
 import type { TensorOperand, TensorProgram } from './tensor_ir.ts'
 import { topological } from './walk.ts'
@@ -18,59 +18,55 @@ export interface NamingOptions {
   readonly fused: boolean
 }
 
-/** What a plan adds to the name: extents of the tile, and how outputs leave. */
+/** What a plan adds to the name: extents of the tile. */
 export interface PlannedName {
   readonly tile: readonly number[]
-  readonly stages?: number | 'auto'
 }
 
-export function instanceName(instance: Instance, planned: PlannedName, { library, fused }: NamingOptions): string {
-  const { program, design } = instance
-  const declared = program.operands.filter((operand) => !operand.fromEpilogue)
-  const accumulators = accumulatorsOf(program)
-  return [
-    `ktl.${program.kernel}`,
-    design.kind,
-    declared.map(orderLetter).join(''),
-    ...operandLabels(program, declared),
-    ...accumulators.map((type) => `acc${type}`),
-    ...(program.accuracy === 'default' ? [] : [program.accuracy]),
-    ...(design.kind === 'sm100'
-      ? [
-          design.use2ctaMma ? '2cta' : '1cta',
-          `cluster${design.cluster.join('x')}`,
-          ...(design.fallbackCluster ? [`fallback${design.fallbackCluster.join('x')}`] : []),
-          ...(design.operands === 'ba' ? ['ba'] : []),
-          `tile${planned.tile.join('x')}`,
-          ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
-          design.scheduler,
-          storeClass(program),
-          ...unalignedInputs(program, declared),
-        ]
-      : design.kind === 'sm90'
-        ? [
-            design.consumers,
-            `cluster${design.cluster.join('x')}`,
-            ...(design.operands === 'ba' ? ['ba'] : []),
-            `tile${planned.tile.join('x')}`,
-            ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
-            storeClass(program),
-            ...unalignedInputs(program, declared),
-          ]
-        : design.kind === 'sm80'
-          ? [
-              ...(design.operands === 'ba' ? ['ba'] : []),
-              `tile${planned.tile.join('x')}`,
-              ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
-              ...(design.stages === 'auto' ? [] : [`stages${design.stages}`]),
-              storeClass(program) === 'tma' ? 'rows' : storeClass(program),
-              ...unalignedInputs(program, declared),
-            ]
-          : [`tile${design.tile.join('x')}`]),
-    ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
-    ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
-  ].join('_')
+export function instanceName(instance: Instance, planned: PlannedName, options: NamingOptions): string {
+  const { head, tail } = programName(instance.program, instance.design.kind, options)
+  return [...head, ...designName(instance.design, planned), ...tail].join('_')
 }
+
+/** What stands in front of the design, and behind it: the same for all designs of a kind. */
+export function programName(program: TensorProgram, kind: Design['kind'], { library, fused }: NamingOptions): { readonly head: readonly string[]; readonly tail: readonly string[] } {
+  const declared = program.operands.filter((operand) => !operand.fromEpilogue)
+  const store = storeClass(program)
+  return {
+    head: [
+      `ktl.${program.kernel}`,
+      kind,
+      declared.map(orderLetter).join(''),
+      ...operandLabels(program, declared),
+      ...accumulatorsOf(program).map((type) => `acc${type}`),
+      ...(program.accuracy === 'default' ? [] : [program.accuracy]),
+    ],
+    tail: [
+      ...(kind === 'simt' ? [] : [kind === 'sm80' && store === 'tma' ? 'rows' : store, ...unalignedInputs(program, declared)]),
+      ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
+      ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
+    ],
+  }
+} // prettier-ignore
+
+export function designName(design: Design, { tile }: PlannedName): readonly string[] {
+  const operands = 'operands' in design && design.operands === 'ba' ? ['ba'] : []
+  const stages = 'stages' in design && design.stages !== 'auto' ? [`stages${design.stages}`] : []
+  const shape = `tile${tile.join('x')}`
+  switch (design.kind) {
+    case 'sm100': {
+      const fallback = design.fallbackCluster ? [`fallback${design.fallbackCluster.join('x')}`] : []
+      const cluster = `cluster${design.cluster.join('x')}`
+      return [design.use2ctaMma ? '2cta' : '1cta', cluster, ...fallback, ...operands, shape, ...stages, design.scheduler]
+    }
+    case 'sm90':
+      return [design.consumers, `cluster${design.cluster.join('x')}`, ...operands, shape, ...stages]
+    case 'sm80':
+      return [...operands, shape, ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]), ...stages]
+    case 'simt':
+      return [`tile${design.tile.join('x')}`]
+  }
+} // prettier-ignore
 
 /** GEMMs use the names of `GemmArguments`, so that the name of an operation does not depend on whose kernel does it. */
 function operandLabels(program: TensorProgram, declared: readonly TensorOperand[]): string[] {

@@ -78,11 +78,11 @@ export function* designsOf(
 } // prettier-ignore
 
 /** One list after another, each value once. */
-function* joined<V>(lists: Iterable<Iterable<V>>): Generator<V> {
+function* joined<V extends object>(lists: Iterable<Iterable<V>>): Generator<V> {
   const seen = new Set<string>()
   for (const list of lists) {
     for (const value of list) {
-      const text = JSON.stringify(value)
+      const text = Object.values(value).join(';')
       if (!seen.has(text)) yield value
       seen.add(text)
     }

@@ -18,6 +18,9 @@ import { Sm100Costs } from './rank_sm100.ts'
 import { estimateSm90 } from './rank_sm90.ts'
 import type { FamilySpace, Choice } from './space.ts'
 
+/** The tile that names show. */
+export const nameTile = (plan: Plan): readonly number[] => (plan.kind === 'sm100' ? plan.tile : plan.design.tile)
+
 export class PlannedInstance {
   readonly space: FamilySpace
   readonly choice: Choice
@@ -43,9 +46,8 @@ export class PlannedInstance {
   }
 
   get name(): string {
-    const tile = this.plan.kind === 'sm100' ? this.plan.tile : this.plan.design.tile
-    this.#name ??= instanceName(this.instance, { tile }, { library: this.space.library, fused: this.fusion !== null })
-    return this.#name
+    const options = { library: this.space.library, fused: this.fusion !== null }
+    return (this.#name ??= instanceName(this.instance, { tile: nameTile(this.plan) }, options))
   }
 
   get metadata(): KernelMetadata {

@@ -1,5 +1,6 @@
 /** Metadata of generated kernels, read off the plan that the code is generated from. */
 import type { Plan } from '../../codegen/index.ts'
+import type { SimtPlan } from '../../codegen/simt/plan.ts'
 import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import type { Sm100Plan } from '../../compiler/sm100/plan.ts'
@@ -8,18 +9,20 @@ import type { Sm90Plan } from '../../compiler/sm90/plan.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/tensor_ir.ts'
 import { topological } from '../../compiler/walk.ts'
 import type { OperationSignature } from '../discovery/signature.ts'
+import { KtlKernel } from '../kernel_ktl.ts'
 import {
   Sm100DesignMetadata,
   Sm80DesignMetadata,
   Sm90DesignMetadata,
   SimtDesignMetadata,
   type DesignMetadata,
+  type Shape3,
   type Sm100DesignFields,
   type Sm80DesignFields,
   type Sm90DesignFields,
 } from './design.ts'
 import { EpilogueMetadata, type Transport } from './epilogue.ts'
-import { KernelMetadata, TARGET_CC } from './kernel.ts'
+import { KernelMetadata, TARGET_CC, type KernelMetadataFields } from './kernel.ts'
 import {
   ElementwiseOperandsMetadata,
   GemmOperandsMetadata,
@@ -36,22 +39,19 @@ export interface KernelDescription {
 }
 
 export function deriveMetadata(plan: Plan, { kernelName, operation, epilogueText }: KernelDescription): KernelMetadata {
-  const { program } = plan
-  const targets = targetsOf(plan)
-  return new KernelMetadata({
-    kernelName,
-    kernelClass: 'KtlKernel',
-    minCc: plan.kind === 'sm80' ? plan.mma.minCc : { sm100: 100, sm90: 90, simt: 80 }[plan.kind],
-    targets,
-    operands: operandsMetadataOf(program, operation),
-    design: designOf(plan),
-    epilogue: epilogueText === null ? null : epilogueOf(plan, epilogueText),
-    provider: 'ktl',
-  })
+  const operands = operandsMetadataOf(plan.program, operation)
+  const epilogue = epilogueText === null ? null : epilogueOf(plan, epilogueText)
+  return new KernelMetadata({ ...kernelFields(plan), kernelName, operands, design: designOf(plan), epilogue })
 }
 
+/** What all designs of one choice have in common. */
+export function kernelFields(plan: Plan): Pick<KernelMetadataFields, 'kernelClass' | 'minCc' | 'provider'> & { readonly targets: readonly TargetArch[] } {
+  const minCc = plan.kind === 'sm80' ? plan.mma.minCc : { sm100: 100, sm90: 90, simt: 80 }[plan.kind]
+  return { kernelClass: KtlKernel, minCc, targets: Object.freeze(targetsOf(plan)), provider: 'ktl' }
+} // prettier-ignore
+
 /** kind::i8 exists on sm_100a alone; mma.sync and plain kernels are built for whatever runs them. */
-function targetsOf(plan: Plan): readonly TargetArch[] {
+function targetsOf(plan: Plan): TargetArch[] {
   if (plan.kind === 'simt') return ['sm_80', 'sm_90a', 'sm_100a', 'sm_103a']
   if (plan.kind === 'sm90') return ['sm_90a']
   if (plan.kind === 'sm80')
@@ -111,36 +111,49 @@ export const SM80_FIELDS: { readonly [K in keyof Sm80Fields]: (plan: Sm80Plan) =
   sharedMemBytes: (plan) => plan.smemBytes,
 }
 
-const fieldsOf = <P, F>(fields: { readonly [K in keyof F]: (plan: P) => F[K] }, plan: P): F =>
-  Object.fromEntries(Object.entries(fields).map(([name, read]) => [name, (read as (plan: P) => unknown)(plan)])) as F
+const SIMT_FIELDS = {
+  tileShape: (plan: SimtPlan): Shape3 => [...plan.design.tile, 1],
+  threads: (plan: SimtPlan) => plan.threads,
+}
 
-function designOf(plan: Plan): DesignMetadata {
+type Readers = readonly (readonly [name: string, read: (plan: never) => unknown])[]
+const READERS: Readonly<Record<Plan['kind'], Readers>> = {
+  sm100: Object.entries(SM100_FIELDS),
+  sm90: Object.entries(SM90_FIELDS),
+  sm80: Object.entries(SM80_FIELDS),
+  simt: Object.entries(SIMT_FIELDS),
+}
+
+export type DesignFields = Readonly<Record<string, unknown>>
+
+/** All fields of the design metadata: equal ones make equal metadata. */
+export function designFields(plan: Plan): DesignFields {
+  const fields: Record<string, unknown> = {}
+  for (const [name, read] of READERS[plan.kind]) fields[name] = read(plan as never)
+  return fields
+}
+
+/** `fields`: those of the plan, where they are known. */
+export function designOf(plan: Plan, fields: DesignFields = designFields(plan)): DesignMetadata {
   switch (plan.kind) {
     case 'simt':
-      return new SimtDesignMetadata([...plan.design.tile, 1], plan.threads)
+      return new SimtDesignMetadata(fields.tileShape as Shape3, plan.threads)
     case 'sm90':
-      return new Sm90DesignMetadata(fieldsOf<Sm90Plan, Sm90Fields>(SM90_FIELDS, plan))
+      return new Sm90DesignMetadata(fields as unknown as Sm90Fields)
     case 'sm80':
-      return new Sm80DesignMetadata(fieldsOf<Sm80Plan, Sm80Fields>(SM80_FIELDS, plan))
+      return new Sm80DesignMetadata(fields as unknown as Sm80Fields)
     case 'sm100':
-      return new Sm100DesignMetadata(fieldsOf<Sm100Plan, Sm100Fields>(SM100_FIELDS, plan))
+      return new Sm100DesignMetadata(fields as unknown as Sm100Fields)
   }
 }
 
 /** One field of the design metadata of a plan; undefined: its class has no such field. */
 export function designField(plan: Plan, name: string): unknown {
   if (name === 'kind') return plan.kind
-  switch (plan.kind) {
-    case 'simt':
-      return designOf(plan)[name as keyof DesignMetadata]
-    case 'sm90':
-      return Object.hasOwn(SM90_FIELDS, name) ? SM90_FIELDS[name as keyof Sm90Fields](plan) : undefined
-    case 'sm80':
-      return Object.hasOwn(SM80_FIELDS, name) ? SM80_FIELDS[name as keyof Sm80Fields](plan) : undefined
-    case 'sm100':
-      return Object.hasOwn(SM100_FIELDS, name) ? SM100_FIELDS[name as keyof Sm100Fields](plan) : undefined
-  }
-}
+  if (plan.kind === 'simt') return designOf(plan)[name as keyof DesignMetadata]
+  const fields: Readonly<Record<string, (plan: never) => unknown>> = { sm90: SM90_FIELDS, sm80: SM80_FIELDS, sm100: SM100_FIELDS }[plan.kind]
+  return Object.hasOwn(fields, name) ? fields[name]!(plan as never) : undefined
+} // prettier-ignore
 
 export function attributesOf({ dtype, axes, order, divisibility }: TensorOperand): TensorAttributes {
   const contiguous = order.at(-1)

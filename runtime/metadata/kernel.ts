@@ -6,12 +6,17 @@ import { BLASDesignMetadata, type DesignMetadata } from './design.ts'
 import { EpilogueMetadata } from './epilogue.ts'
 import { OperandsMetadata, type AnyOperandsMetadata } from './operands.ts'
 
+/** A class of kernels; of one that is not at hand, the name. */
+export interface KernelClassName {
+  readonly name: string
+}
+
 /** Fields of `KernelMetadata`. */
 export interface KernelMetadataFields {
   /** Unique: it determines the generated CUDA for a version of ktl. */
   readonly kernelName: string
-  /** What generated it: `KtlKernel`, or a user's class or its name. */
-  readonly kernelClass: string | { readonly name: string }
+  /** What generated it: `KtlKernel`, a user's class, or the name of one. */
+  readonly kernelClass: string | KernelClassName
   /** Compute capability, as in 100. */
   readonly minCc: number
   /** Default: every known target from `minCc` on. */
@@ -25,6 +30,8 @@ export interface KernelMetadataFields {
 
 /** Compute capability of each target. `a` targets run on nothing else. */
 export const TARGET_CC: Readonly<Record<TargetArch, number>> = { sm_80: 80, sm_90a: 90, sm_100a: 100, sm_103a: 103 }
+
+const TARGETS = Object.keys(TARGET_CC) as TargetArch[]
 
 /** Providers of metadata that users' classes made: metadata are frozen before they are handed over. */
 const owners = new WeakMap<KernelMetadata, string>()
@@ -47,7 +54,8 @@ export function setOwner(metadata: KernelMetadata, provider: string): void {
  */
 export class KernelMetadata {
   readonly kernelName: string
-  readonly kernelClass: string
+  /** What generated it: compares with the class that was registered, `metadata.kernelClass === MyKernel`. */
+  readonly kernelClass: KernelClassName
   readonly minCc: number
   /** What it runs on. */
   readonly targets: readonly TargetArch[]
@@ -75,15 +83,11 @@ export class KernelMetadata {
     epilogue: EpilogueMetadata | null = null,
   ) {
     const fields = typeof first === 'string' ? { kernelName: first, kernelClass, minCc, operands, design, epilogue } : first
-    const known = Object.keys(TARGET_CC) as TargetArch[]
     const { targets, provider = null } = fields as KernelMetadataFields
-    const own = fields.kernelClass
     this.kernelName = checkText('kernelName', fields.kernelName)
-    this.kernelClass = checkText('kernelClass', typeof own === 'string' ? own : own?.name)
+    this.kernelClass = checkKernelClass(fields.kernelClass)
     this.minCc = checkCc(fields.minCc)
-    const unknown = targets?.find((target) => !known.includes(target))
-    if (unknown !== undefined) throw malformed('targets', known.join(', '), unknown)
-    this.targets = Object.freeze([...(targets ?? known.filter((target) => TARGET_CC[target] >= this.minCc))])
+    this.targets = checkTargets(targets ?? TARGETS.filter((target) => TARGET_CC[target] >= this.minCc))
     if (!(fields.operands instanceof OperandsMetadata)) throw malformed('operands', 'OperandsMetadata', fields.operands)
     if (!(fields.design instanceof BLASDesignMetadata)) throw malformed('design', 'BLASDesignMetadata', fields.design)
     const { epilogue: fused = null } = fields
@@ -123,7 +127,7 @@ export class KernelMetadata {
 
   /** Its fields as plain data. */
   toJSON(): object {
-    return { ...this, provider: this.provider }
+    return { ...this, kernelClass: this.kernelClass.name, provider: this.provider }
   }
 
   /** From the data of `toJSON`. KTL4175 for anything else. */
@@ -137,6 +141,25 @@ export class KernelMetadata {
     })
   }
 } // prettier-ignore
+
+function checkKernelClass(own: unknown): KernelClassName {
+  if (typeof own === 'string') return Object.freeze({ name: checkText('kernelClass', own) })
+  checkText('kernelClass', (own as KernelClassName | null | undefined)?.name)
+  return own as KernelClassName
+}
+
+/** Lists that were checked, frozen: hundreds of thousands of kernels share a few. */
+const checked = new WeakSet<readonly TargetArch[]>()
+
+function checkTargets(targets: readonly TargetArch[]): readonly TargetArch[] {
+  if (checked.has(targets)) return targets
+  if (!Array.isArray(targets)) throw malformed('targets', `a list of ${TARGETS.join(', ')}`, targets)
+  const unknown = targets.find((target) => !TARGETS.includes(target))
+  if (unknown !== undefined) throw malformed('targets', TARGETS.join(', '), unknown)
+  const own = Object.isFrozen(targets) ? targets : Object.freeze([...targets])
+  checked.add(own)
+  return own
+}
 
 function checkCc(cc: unknown): number {
   if (Number.isInteger(cc) && (cc as number) >= 0) return cc as number
