@@ -66,6 +66,8 @@ const BITS_ONLY: readonly DTypeName[] = ['f16', 'bf16', 'e4m3', 'e5m2', 'e3m2', 
 /** KTL4008 for what is no tensor, KTL4004 for dtypes that ktl lacks, KTL4001 to 4003 for layouts that do not fit. */
 export function hostTensor(like: HostArray): HostTensor {
   if (Array.isArray(like)) return hostTensor({ data: like as NestedNumbers })
+  if (typeof like !== 'object' || like === null)
+    throw ktlError('KTL4008', { got: describe(like), reason: 'it has no shape' })
   const fields = like as HostLayout & {
     data?: Elements; values?: Elements; dataSync?: () => Elements
     shape?: readonly number[]; dims?: readonly number[]; type?: string
@@ -102,6 +104,7 @@ export function hostTensor(like: HostArray): HostTensor {
 /** tfjs leaves out the last stride, which is always 1. */
 function stridesOf({ strides, stride }: HostLayout, shape: readonly number[], isTfjs: boolean): readonly number[] {
   const given = strides ?? stride ?? denseStrides(shape)
+  if (!Array.isArray(given)) throw ktlError('KTL4003', { expected: `${shape.length} strides`, got: describe(given) })
   return isTfjs && given.length === shape.length - 1 ? [...given, 1] : given
 } // prettier-ignore
 
@@ -143,7 +146,7 @@ function dtypeOf(name: string | undefined, data: Elements, got: string): DTypeNa
       throw ktlError('KTL4004', {
         what: got,
         expected: Object.keys(FOREIGN_DTYPES).join(' '),
-        got: JSON.stringify(name),
+        got: describe(name),
       })
     }
   }

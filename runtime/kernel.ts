@@ -14,6 +14,7 @@ import { OK, raise, refuse, type Status } from './status.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
 import { describe } from './tensor_layout.ts'
+import { functionOf } from './given.ts'
 
 /** How a call runs. */
 export interface KernelLaunchOptions<Compiled> extends ExecutionOptions {
@@ -175,5 +176,6 @@ export function expectArguments(
   args: RuntimeArguments,
   expected: abstract new (...args: never[]) => RuntimeArguments,
 ): Status {
+  functionOf('expected', expected)
   return args instanceof expected ? OK : refuse('KTL4030', { expected: expected.name, got: describeArguments(args) })
 }

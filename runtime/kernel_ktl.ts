@@ -3,7 +3,7 @@ import type { TargetArch } from '../compiler/instance.ts'
 import { storedArtifact } from './aot/registry.ts'
 import type { Artifact } from './artifact.ts'
 import { artifactOf, artifactStatus } from './artifact_kernel.ts'
-import type { RuntimeArguments } from './arguments/base.ts'
+import { RuntimeArguments } from './arguments/base.ts'
 import type { Device } from './device.ts'
 import type { Call } from './discovery/call.ts'
 import type { PlannedInstance } from './discovery/planned.ts'
@@ -16,10 +16,13 @@ import { workspaceBytes } from './launch.ts'
 import { launchStats } from './launch_result.ts'
 import { GemmArguments } from './arguments/gemm.ts'
 import { operandsStatus } from './metadata/supports.ts'
-import { OK, raise, Status } from './status.ts'
+import { OK, raise, refuse, Status } from './status.ts'
 import { compileCached, compileFor } from './toolchain/cached.ts'
 import type { ImageKind } from './toolchain/compile.ts'
 import type { KernelResources } from './toolchain/resources.ts'
+import { checkStream } from './event.ts'
+import { optionsOf, signalOf } from './given.ts'
+import { describe } from './tensor_layout.ts'
 
 /** How a call of a kernel of ktl runs. */
 export type KernelRunOptions = KernelLaunchOptions<Artifact>
@@ -71,6 +74,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   /** Operands of a call by its own names have been looked at by the kernel itself. */
   override supports(args: RuntimeArguments): Status {
+    if (!(args instanceof RuntimeArguments)) return noArguments(args)
     const { operands, design } = this.metadata
     const status = Status.first(
       this.metadata.runsOn(args.device.arch),
@@ -104,6 +108,8 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
    * `args`; default: the target the kernel was found for. KTL600x when nvcc does not do its part, KTL6062 for a damaged folder.
    */
   async compile(args?: RuntimeArguments, options: CompileKernelOptions = {}): Promise<Artifact> {
+    if (args !== undefined && !(args instanceof RuntimeArguments)) raise(noArguments(args))
+    optionsOf('options', options)
     const arch = (args?.device.arch ?? this.#planned.instance.target) as TargetArch
     const kind = args?.device.moduleFormat ?? 'ptx'
     const device = args?.device ?? null
@@ -150,6 +156,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   /** Enqueues; failures and findings surface at the stream's next synchronize or copy. */
   launch(args: RuntimeArguments, options: KernelLaunchOptions<Artifact>): void {
+    checkRun(args, options ?? (null as never))
     const { artifact } = options
     if (!options.assumeSupportedArgs) raise(this.supports(args))
     if (artifact === undefined)
@@ -166,6 +173,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   }
 
   override async run(args: RuntimeArguments, options: KernelLaunchOptions<Artifact> = {}): Promise<RunResult> {
+    checkRun(args, options)
     if (!options.assumeSupportedArgs) raise(this.supports(args))
     this.checkWorkspace(args, options.workspace)
     const artifact = options.artifact ?? (await this.compile(args, options))
@@ -193,6 +201,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   /** The call that `args` make, in the names and axes of `plan.program`; throws when they are not supported. */
   call(args: RuntimeArguments): Call {
+    if (!(args instanceof RuntimeArguments)) raise(noArguments(args))
     const call = this.#planned.call(args)
     if ('ok' in call) {
       raise(call)
@@ -208,4 +217,18 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     const generic = operation !== null && own.join() === 'A,B,out' ? [operation.A, operation.B, operation.out] : own
     return new Map(own.map((name, i) => [name, generic[i]!]))
   }
+}
+
+const noArguments = (got: unknown): Status =>
+  refuse('KTL4024', {
+    operand: 'args',
+    expected: 'GemmArguments, KernelArguments or ElementwiseArguments',
+    got: describe(got),
+  })
+
+function checkRun(args: RuntimeArguments, options: KernelLaunchOptions<Artifact>): void {
+  if (!(args instanceof RuntimeArguments)) raise(noArguments(args))
+  const { stream, signal } = optionsOf('options', options)
+  signalOf(signal)
+  if (stream !== undefined) checkStream(args.device, stream)
 }

@@ -198,6 +198,14 @@ export const environment = {
     right: { call: "writeSafetensors({ x: { data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' } })" },
     word: ({ what, expected, got }) => ({ message: `${what} cannot be of ${got}, only of ${expected}` }),
   }),
+  KTL6072: entry<{ readonly file: string; readonly reason: string }>({
+    title: 'file cannot be read',
+    explain:
+      'The file does not exist, may not be read, or is a folder or a device. The error has the one of the system as its `cause`.',
+    wrong: { call: "loadNpy('/nonexistent/x.npy')" },
+    right: { call: "loadKtl('samples/gemm.ktl')" },
+    word: ({ file, reason }) => ({ message: `\`${file}\` cannot be read: ${reason}` }),
+  }),
   KTL6050: entry<{ readonly file: string; readonly reason: string }>({
     title: 'file of tuned kernels cannot be used',
     severity: 'warning',

@@ -19,6 +19,7 @@ import { compileCached } from '../toolchain/cached.ts'
 import type { ImageKind } from '../toolchain/compile.ts'
 import type { KernelResources } from '../toolchain/resources.ts'
 import { artifactFile, readManifest, sha256, updateManifest, type Manifest, type ManifestEntry, type ManifestSource } from './manifest.ts' // prettier-ignore
+import { optionsOf, signalOf, textOf } from '../given.ts'
 
 /** What `buildArtifacts` makes, and how fast. */
 export interface BuildArtifactsOptions {
@@ -46,7 +47,10 @@ export interface BuildArtifactsOptions {
  * console.log(manifest.artifacts.length) // 1
  */
 export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedInstance>, folder: string, options: BuildArtifactsOptions = {}): Promise<Manifest> {
-  const { formats = ['ptx', 'cubin'], limit = Infinity, onProgress } = options
+  const { formats = ['ptx', 'cubin'], limit = Infinity, onProgress } = optionsOf('options', options)
+  if (typeof kernels?.[Symbol.iterator] !== 'function') throw ktlError('KTL4015', { what: 'kernels', expected: 'kernels', got: describe(kernels) })
+  signalOf(options.signal)
+  textOf('folder', folder, 'a path')
   const jobs = jobsOf(options)
   await readManifest(folder)
   await removeTemporaries(folder)

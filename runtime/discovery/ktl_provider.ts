@@ -23,6 +23,7 @@ import type { Found } from './found.ts'
 import { accumulatorOf } from './signature.ts'
 import { parseTarget } from './target.ts'
 import { FamilySpace, type Alignment } from './space.ts'
+import { describe } from '../tensor_layout.ts'
 
 /** Instances of one choice, which differ in their designs only. */
 export interface Supporting {
@@ -50,7 +51,14 @@ export class KtlProvider {
 
   /** Every instance of every kernel of a program joins discovery, until the returned function is called. KTL4172 for names that are taken. */
   register(program: { readonly kernels: Readonly<Record<string, { readonly family: KernelFamily }>> }): () => void {
-    const families = Object.values(program.kernels).map((kernel) => kernel.family)
+    const kernels = Object.values(program?.kernels ?? {})
+    if (typeof program?.kernels !== 'object' || kernels.some((kernel) => !Array.isArray(kernel?.family?.operands)))
+      throw ktlError('KTL4015', {
+        what: 'program',
+        expected: 'what `loadKtl` or `loadSource` gives',
+        got: describe(program),
+      })
+    const families = kernels.map((kernel) => kernel.family)
     families.forEach((family) => this.#refuseTaken(family))
     families.forEach((family) => this.add(family))
     return () => families.forEach((family) => this.remove(family))

@@ -6,7 +6,7 @@ import { hostTensor, type HostArray } from '../host_array.ts'
 import { Tensor } from '../tensor.ts'
 import { codesOf } from '../tensor_like.ts'
 import { encodeValues } from '../tensor_data.ts'
-import { denseStrides, elementCount, forEachRow, isDense } from '../tensor_layout.ts'
+import { denseStrides, describe, elementCount, forEachRow, isDense } from '../tensor_layout.ts'
 
 /** Arrays that elements are read into. */
 export type StoredData =
@@ -70,6 +70,8 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
  * console.log(dtype, shape, data.constructor.name) // f16 [ 2 ] Uint16Array
  */
 export async function toStoredArray(tensor: Tensor): Promise<StoredArray> {
+  if (!(tensor instanceof Tensor))
+    throw ktlError('KTL4024', { operand: 'tensor', expected: 'a tensor', got: describe(tensor) })
   return storedArray(tensor.dtype, [...tensor.shape], bytesOf(await codesOf(tensor)), `tensor ${tensor}`)
 }
 

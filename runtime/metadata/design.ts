@@ -1,7 +1,7 @@
 /** How a kernel is built, as its users see it. `kind` narrows to a class; `instanceof BLASDesignMetadata` covers them all. */
 import type { PerformanceControls } from '../arguments/performance.ts'
 import { OK, refuse, type Status } from '../status.ts'
-import { checkShape3, complete, malformed } from './check.ts'
+import { checkShape3, complete, fieldsOf, malformed } from './check.ts'
 
 /** m, n, k */
 export type Shape3 = readonly [number, number, number]
@@ -39,7 +39,9 @@ export class BLASDesignMetadata {
   constructor(fields: BLASDesignFields, kind?: DesignKind)
   constructor(tileShape: Shape3, clusterShape: Shape3)
   constructor(first: BLASDesignFields | Shape3, second?: DesignKind | Shape3) {
-    const fields = isShape(first) ? { tileShape: first, clusterShape: second as Shape3 } : first
+    const fields = isShape(first)
+      ? { tileShape: first, clusterShape: second as Shape3 }
+      : (fieldsOf('design', first) as unknown as BLASDesignFields)
     const { mmaInstructionType = null, numSmemStages = null } = fields as BLASDesignFields
     this.kind = isShape(first) ? 'blas' : ((second as DesignKind | undefined) ?? 'blas')
     this.tileShape = checkShape3('tileShape', fields.tileShape)
@@ -95,7 +97,7 @@ abstract class TensorCoreDesignMetadata extends BLASDesignMetadata implements Te
   readonly sharedMemBytes: number
 
   constructor(fields: TensorCoreDesign, kind: DesignKind) {
-    super({ ...fields, numSmemStages: fields.stages || null }, kind)
+    super({ ...fields, numSmemStages: fields?.stages || null }, kind)
     this.operands = fields.operands
     this.useTmaStore = fields.useTmaStore
     this.tileScheduler = fields.tileScheduler
@@ -145,6 +147,7 @@ export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm1
   ) {
     const own = { use2ctaMma, useTmaStore, tileScheduler, fallbackClusterShape, tmemColumns: 0 }
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
+    fieldsOf('design', fields)
     super(fields, 'sm100')
     this.use2ctaMma = fields.use2ctaMma
     const fallback = fields.fallbackClusterShape
@@ -185,6 +188,7 @@ export class Sm90DesignMetadata extends TensorCoreDesignMetadata implements Sm90
   ) {
     const own = { schedule, useTmaStore, tileScheduler: 'static', splits: 1 } as const
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
+    fieldsOf('design', fields)
     super(fields, 'sm90')
     this.schedule = fields.schedule
     this.splits = fields.splits
@@ -212,10 +216,11 @@ export class Sm80DesignMetadata extends TensorCoreDesignMetadata implements Sm80
   constructor(fields: Sm80DesignFields)
   constructor(tileShape: Shape3, warps: readonly [number, number])
   constructor(first: Sm80DesignFields | Shape3, warps: readonly [number, number] = [1, 1]) {
-    const own = { warps, useTmaStore: false, tileScheduler: 'static', threads: 32 * warps[0] * warps[1] } as const
+    const [m, n] = checkWarps(isShape(first) ? warps : (fieldsOf('design', first) as unknown as Sm80DesignFields).warps)
+    const own = { warps: [m, n], useTmaStore: false, tileScheduler: 'static', threads: 32 * m * n } as const
     const fields = isShape(first) ? { ...unstated(first, [1, 1, 1]), ...own } : first
     super(fields, 'sm80')
-    this.warps = Object.freeze([...fields.warps]) as unknown as readonly [number, number]
+    this.warps = Object.freeze([m, n] as const)
     Object.freeze(this)
   }
 }
@@ -253,7 +258,7 @@ const READERS: { readonly [K in DesignKind]: (json: never) => DesignMetadata } =
   simt: ({ tileShape, threads }: SimtDesignMetadata) => new SimtDesignMetadata(tileShape, threads),
 }
 
-const isShape = (value: object): value is Shape3 => Array.isArray(value)
+const isShape = (value: unknown): value is Shape3 => Array.isArray(value)
 
 /** What the positional forms do not take. */
 function unstated(tileShape: Shape3, clusterShape: Shape3 | undefined) {
@@ -266,4 +271,10 @@ function checkFallback(fallback: Shape3, cluster: Shape3): void {
   const divides = fallback.every((extent, i) => cluster[i]! % extent === 0)
   if (divides && fallback[2] === cluster[2] && fallback.some((extent, i) => extent !== cluster[i])) return
   throw malformed('fallbackClusterShape', `a proper divisor of clusterShape [${cluster}] along m and n`, fallback)
+}
+
+function checkWarps(warps: unknown): readonly [number, number] {
+  const [m, n] = Array.isArray(warps) && warps.length === 2 ? (warps as unknown[]) : []
+  if (Number.isInteger(m) && Number.isInteger(n)) return [m as number, n as number]
+  throw malformed('warps', 'two integers (m, n)', warps)
 }

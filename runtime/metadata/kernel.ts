@@ -83,7 +83,7 @@ export class KernelMetadata {
     epilogue: EpilogueMetadata | null = null,
   ) {
     const fields = typeof first === 'string' ? { kernelName: first, kernelClass, minCc, operands, design, epilogue } : first
-    const { targets, provider = null } = fields as KernelMetadataFields
+    const { targets, provider = null } = fieldsOf('kernel metadata', fields) as unknown as KernelMetadataFields
     this.kernelName = checkText('kernelName', fields.kernelName)
     this.kernelClass = checkKernelClass(fields.kernelClass)
     this.minCc = checkCc(fields.minCc)

@@ -3,6 +3,7 @@ import { Cache, cacheKey, defaultCache } from '../cache/cache.ts'
 import { compileCuda, checkArch, GENERATED_FLAGS, type Compiled, type CompileOptions } from './compile.ts'
 import { findNvcc } from './nvcc.ts'
 import { compileNvrtc, nvrtcVersion } from './nvrtc.ts'
+import { signalOf, textOf } from '../given.ts'
 
 export interface CachedCompileOptions extends CompileOptions {
   /** Default: the cache of the process. */
@@ -43,8 +44,10 @@ export async function compileFor<T>(
   options: CachedCompileOptions,
   use: (compiled: Compiled, forget: () => void) => Promise<T>,
 ): Promise<T> {
-  const { arch, kind, flags = GENERATED_FLAGS, name = '', cache = defaultCache() } = options
+  const { arch, kind, flags = GENERATED_FLAGS, name = '', cache = defaultCache(), signal } = options
   checkArch(arch)
+  signalOf(signal)
+  textOf('name', name)
   const compiler = await findCompiler()
   const key = cacheKey(['compiled-2', cuda, compiler.version, JSON.stringify(flags), arch, kind, name])
   const forget = (): void => cache.forget(key)

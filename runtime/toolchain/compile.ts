@@ -51,7 +51,7 @@ const slots = new Semaphore(availableParallelism())
 
 /** Refuses anything that nvcc would read as another option. */
 export function checkArch(arch: string): void {
-  if (/^sm_\d{2,3}[af]?$/.test(arch)) return
+  if (typeof arch === 'string' && /^sm_\d{2,3}[af]?$/.test(arch)) return
   throw ktlError('KTL4015', { what: 'arch', expected: 'a target of nvcc such as sm_100a', got: describe(arch) })
 }
 

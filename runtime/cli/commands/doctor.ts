@@ -10,7 +10,7 @@ import type { AddCommand, Context } from '../context.ts'
 import { findDisassembler } from '../disassemble.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { bytes } from '../output.ts'
-import { reasonOf } from '../sources.ts'
+import { reasonOf } from '../../read_file.ts'
 
 interface Finding {
   readonly name: string
