@@ -123,15 +123,22 @@ export function checkEpilogue(declaration: EpilogueDecl, source: Source): { sign
   const outputs = names.map((name) => annotated({ name: name.text, axes: null, span: name.span }))
   const locals = [...assigned.keys()].filter((name) => name !== slot && !outputs.some((output) => output.name === name))
   const signature = { accumulator, inputs: [...inputs.values()].map(annotated), slot, outputs, locals }
-  if (spelling !== 'declaration' && diagnostics.length === 0) diagnostics.push(...wrongCalls(declaration, signature, source))
+  if (spelling !== 'declaration' && diagnostics.length === 0) diagnostics.push(...bodyErrors(declaration, signature, source))
   return { signature, diagnostics }
 } // prettier-ignore
 
-/** About calls: no function of that name, no such number of arguments. */
-const OF_CALLS: ReadonlySet<string> = new Set(['KTL2004', 'KTL2016', 'KTL2028', 'KTL2303', 'KTL2310'])
+/** Reserved names; calls of functions that are none, or with another number of arguments. */
+const WHATEVER_IS_BOUND: ReadonlySet<string> = new Set([
+  'KTL2003',
+  'KTL2004',
+  'KTL2016',
+  'KTL2028',
+  'KTL2303',
+  'KTL2310',
+])
 
-/** Calls that are wrong whatever the names are bound to. Those of a declaration are found with its file. */
-function wrongCalls({ body }: EpilogueDecl, { accumulator, inputs, outputs }: EpilogueSignature, source: Source): Diagnostic[] {
+/** What is wrong whatever the names are bound to. That of a declaration is found with its file. */
+function bodyErrors({ body }: EpilogueDecl, { accumulator, inputs, outputs }: EpilogueSignature, source: Source): Diagnostic[] {
   const report = new Reporter()
   const names = [...accumulator, ...inputs.map(({ name }) => name)]
   const value = (name: string): Input => ({ value: { kind: 'scalar', name, axes: [], source, span: { start: 0, end: 0 } }, declared: null })
@@ -141,7 +148,7 @@ function wrongCalls({ body }: EpilogueDecl, { accumulator, inputs, outputs }: Ep
     epilogues: new Map(), kernels: new Set(), inlining: [], inEpilogue: true, axesUnknown: true, budget: { nodes: 0 },
   } // prettier-ignore
   resolveBody(body, scope, new Map(outputs.map(({ name }) => [name, { axes: null, declared: null }])), context)
-  return report.diagnostics.filter(({ code }) => OF_CALLS.has(code))
+  return report.diagnostics.filter(({ code }) => WHATEVER_IS_BOUND.has(code))
 } // prettier-ignore
 
 /** Parameters of a `def`; those of a declaration are checked with its file. */

@@ -197,9 +197,16 @@ export function storageOf(host: HostTensor): {
   const length = layout.shape.at(-1) ?? 1
   const stride = layout.strides.at(-1) ?? 1
   forEachRow(layout, (offset, first) => {
-    for (let i = 0; i < length; i++) elements[first + i] = data[layout.offset + offset + i * stride]!
+    for (let i = 0; i < length; i++) elements[first + i] = numberAt(data, layout.offset + offset + i * stride)
   })
   return { elements, strides: denseStrides(layout.shape) }
+}
+
+/** KTL4007 for what lists hold that is no number. */
+export function numberAt(data: ArrayLike<number>, index: number): number {
+  const value: unknown = data[index]
+  if (typeof value === 'number' || typeof value === 'boolean') return Number(value)
+  throw ktlError('KTL4007', { what: 'the array', expected: 'numbers', got: `${describe(value)} at index ${index}` })
 }
 
 function slice(data: ArrayLike<number>, start: number, end: number): ArrayLike<number> {

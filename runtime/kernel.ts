@@ -14,7 +14,6 @@ import { OK, raise, refuse, type Status } from './status.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
 import { describe } from './tensor_layout.ts'
-import { functionOf } from './given.ts'
 
 /** How a call runs. */
 export interface KernelLaunchOptions<Compiled> extends ExecutionOptions {
@@ -176,6 +175,7 @@ export function expectArguments(
   args: RuntimeArguments,
   expected: abstract new (...args: never[]) => RuntimeArguments,
 ): Status {
-  functionOf('expected', expected)
+  if (typeof expected?.prototype !== 'object')
+    throw ktlError('KTL4015', { what: 'expected', expected: 'a class of arguments', got: describe(expected) })
   return args instanceof expected ? OK : refuse('KTL4030', { expected: expected.name, got: describeArguments(args) })
 }

@@ -50,7 +50,7 @@ export function mayOverlap({ shape, strides }: Layout): boolean {
 }
 
 export function formatShape(shape: readonly number[]): string {
-  return `[${shape.map((extent) => (typeof extent === 'number' ? extent : describe(extent))).join(', ')}]`
+  return `[${Array.from(shape, (extent) => (typeof extent === 'number' ? extent : describe(extent))).join(', ')}]`
 }
 
 /** Throws KTL4002 unless `shape` has at most 8 extents, each an integer in 0…2³¹−1. */
@@ -59,8 +59,8 @@ export function checkShape(shape: unknown): asserts shape is readonly number[] {
   if (shape.length > MAX_RANK) {
     throw ktlError('KTL4002', { expected: `at most ${MAX_RANK} axes`, got: `${shape.length}: ${formatShape(shape)}` })
   }
-  const bad = shape.find((extent) => !Number.isInteger(extent) || extent < 0 || extent > 0x7fffffff)
-  if (bad !== undefined) {
+  // Not `some`, which passes over the holes of a list.
+  if (shape.findIndex((extent) => !Number.isInteger(extent) || extent < 0 || extent > 0x7fffffff) >= 0) {
     throw ktlError('KTL4002', { expected: 'extents that are integers from 0 to 2147483647', got: formatShape(shape) })
   }
   if (!Number.isSafeInteger(elementCount(shape))) {
@@ -76,7 +76,7 @@ export function checkStrides(strides: unknown, shape: readonly number[]): assert
       got: Array.isArray(strides) ? `${strides.length}: ${formatShape(strides)}` : describe(strides),
     })
   }
-  if (strides.some((stride) => !Number.isSafeInteger(stride) || stride < 0)) {
+  if (strides.findIndex((stride) => !Number.isSafeInteger(stride) || stride < 0) >= 0) {
     throw ktlError('KTL4003', { expected: 'strides in elements, integers of 0 or more', got: formatShape(strides) })
   }
   if (!Number.isSafeInteger(spanOf(shape, strides))) {
@@ -138,7 +138,7 @@ export function sliceLayout(layout: Layout, ranges: readonly Range[]): Layout {
  */
 export function reshapeLayout(layout: Layout, wanted: readonly number[]): Layout {
   const count = elementCount(layout.shape)
-  if (!Array.isArray(wanted)) checkShape(wanted)
+  if (!Array.isArray(wanted) || wanted.findIndex((extent) => typeof extent !== 'number') >= 0) checkShape(wanted)
   const shape = inferExtent(wanted, count)
   checkShape(shape)
   if (elementCount(shape) !== count) {

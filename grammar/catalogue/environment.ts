@@ -18,7 +18,9 @@ export const environment = {
     wrong: { call: "device.compileCuda('__global__ void f() {}')", environment: { KTL_NVCC: '/nonexistent/nvcc' } },
     right: { call: "device.compileCuda('__global__ void f() {}')" },
     word: ({ tried, setting }) => ({
-      message: setting ? `KTL_NVCC names \`${setting.place}\`, which is ${setting.reason}` : 'nvcc was not found',
+      message: setting
+        ? `nvcc was not found: KTL_NVCC is \`${setting.place}\`, ${setting.reason}`
+        : 'nvcc was not found',
       notes: tried.map((place) => `tried ${place}`),
       help: setting?.within
         ? `set KTL_NVCC to \`${setting.within}\``

@@ -12,6 +12,7 @@ import { shapesOf } from './gemm.ts'
 import { resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
 import { optionsOf } from '../given.ts'
+import { isFamily } from '../../compiler/family.ts'
 
 /** A kernel of a `.ktl` program, as arguments name it. */
 export interface KernelReference {
@@ -48,7 +49,7 @@ export class KernelArguments extends RuntimeArguments {
 
   constructor(kernel: KernelReference, bindings: KernelBindings, options: KernelArgumentsOptions = {}) {
     const family = kernel?.family
-    if (!Array.isArray(family?.operands))
+    if (!isFamily(family))
       throw ktlError('KTL4015', { what: 'kernel', expected: 'a kernel of a loaded program', got: describe(kernel) })
     const { epilogue = null, ...values } = optionsOf('bindings', bindings ?? (null as never))
     optionsOf('options', options)

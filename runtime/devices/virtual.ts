@@ -8,7 +8,7 @@ import type { DeviceProperties } from '../device.ts'
 import { BaseDevice } from './base.ts'
 import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
 import { VirtualModule } from './virtual_module.ts'
-import { optionsOf } from '../given.ts'
+import { optionsOf, textOf } from '../given.ts'
 import { describe } from '../tensor_layout.ts'
 
 export interface VirtualDeviceOptions extends ExecutionOptions {
@@ -62,7 +62,7 @@ export class VirtualDevice extends BaseDevice {
   async loadModule(image: string | Uint8Array, options: LoadModuleOptions = {}): Promise<DeviceModule> {
     this.assertOpen()
     const ptx = typeof image === 'string' ? image : decoded(image)
-    const { name = '<ptx>' } = optionsOf('options', options)
+    const name = textOf('name', optionsOf('options', options).name ?? '<ptx>')
     try {
       return new DeviceModule(this, new VirtualModule(this.#native.loadModule(ptx), this.execution), {
         ...options,

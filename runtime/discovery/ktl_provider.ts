@@ -1,7 +1,7 @@
 /** The kernels of .ktl programs: an index from what a call says to the few choices that can serve it. */
 import { epilogueOperandName } from '../../compiler/bind.ts'
 import type { KernelFamily, OrderChoice, TypeChoice } from '../../compiler/family.ts'
-import { resolveType } from '../../compiler/family.ts'
+import { isFamily, resolveType } from '../../compiler/family.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
@@ -52,7 +52,7 @@ export class KtlProvider {
   /** Every instance of every kernel of a program joins discovery, until the returned function is called. KTL4172 for names that are taken. */
   register(program: { readonly kernels: Readonly<Record<string, { readonly family: KernelFamily }>> }): () => void {
     const kernels = Object.values(program?.kernels ?? {})
-    if (typeof program?.kernels !== 'object' || kernels.some((kernel) => !Array.isArray(kernel?.family?.operands)))
+    if (typeof program?.kernels !== 'object' || kernels.some((kernel) => !isFamily(kernel?.family)))
       throw ktlError('KTL4015', {
         what: 'program',
         expected: 'what `loadKtl` or `loadSource` gives',

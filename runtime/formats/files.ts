@@ -11,8 +11,10 @@ import { readWhole } from '../read_file.ts'
 /** What can be stored: tensors of devices are copied to the host first. */
 export type Storable = Tensor | HostArray
 
-const stored = (array: Storable): Promise<HostArray> | HostArray =>
-  array instanceof Tensor ? toStoredArray(array) : array
+/** In a box: an array of another library may have a `then` of its own. */
+const stored = async (array: Storable): Promise<{ readonly array: HostArray }> => ({
+  array: array instanceof Tensor ? await toStoredArray(array) : array,
+})
 
 /**
  * As `readNpy`; KTL6072 when the file cannot be read.
@@ -35,7 +37,7 @@ export async function loadNpy(file: string | URL): Promise<StoredArray> {
  * console.log((await loadNpy(file)).shape) // [ 2, 2 ]
  */
 export async function saveNpy(file: string, array: Storable): Promise<void> {
-  await writeFileSafely(textOf('file', file, 'a path'), writeNpy(await stored(array)))
+  await writeFileSafely(textOf('file', file, 'a path'), writeNpy((await stored(array)).array))
 }
 
 /**
@@ -66,6 +68,6 @@ export async function saveSafetensors(
   const arrays = new Map<string, HostArray>()
   textOf('file', file, 'a path')
   for (const [name, array] of Object.entries(optionsOf('tensors', tensors ?? (null as never))))
-    arrays.set(name, await stored(array))
+    arrays.set(name, (await stored(array)).array)
   await writeFileSafely(file, writeSafetensors(arrays, metadata))
 }

@@ -2,7 +2,7 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../fail.ts'
-import { hostTensor, type HostArray } from '../host_array.ts'
+import { hostTensor, numberAt, type HostArray } from '../host_array.ts'
 import { Tensor } from '../tensor.ts'
 import { codesOf } from '../tensor_like.ts'
 import { encodeValues } from '../tensor_data.ts'
@@ -54,7 +54,7 @@ export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readon
   const ordered = new Float64Array(count)
   const [length, stride] = [shape.at(-1) ?? 1, strides.at(-1) ?? 1]
   forEachRow(layout, (start, first) => {
-    for (let i = 0; i < length; i++) ordered[first + i] = data[offset + start + i * stride]!
+    for (let i = 0; i < length; i++) ordered[first + i] = numberAt(data, offset + start + i * stride)
   })
   const codes = areBits ? (DTYPES[dtype].storageBytes === 2 ? Uint16Array : Uint8Array).from(ordered) : encodeValues(dtype, shape, ordered, 'the array')
   return { dtype, shape, bytes: bytesOf(codes) }

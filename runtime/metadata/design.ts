@@ -65,7 +65,7 @@ export class BLASDesignMetadata {
   /** A design from the data of `toJSON`, of the class that its `kind` names. KTL4175 for anything else. */
   static fromJSON(json: unknown): DesignMetadata {
     const { kind } = (json ?? {}) as { readonly kind?: DesignKind }
-    const read = kind !== undefined && Object.hasOwn(READERS, kind) ? READERS[kind] : undefined
+    const read = typeof kind === 'string' && Object.hasOwn(READERS, kind) ? READERS[kind] : undefined
     if (!read) throw malformed('design.kind', Object.keys(READERS).join(', '), kind)
     return complete('design', read(json as never))
   }

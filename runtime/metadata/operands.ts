@@ -38,6 +38,7 @@ export class TensorAttributes {
     if (!isDType(fields.dtype)) throw malformed('dtype', DTYPE_NAMES.join(' '), fields.dtype)
     if (!Array.isArray(fields.stride) || !fields.stride.every((x) => x === 0 || x === 1) || fields.stride.filter((x) => x === 1).length > 1)
       throw malformed('stride', 'a pattern such as [0, 0, 1], with 1 for the contiguous axis', fields.stride)
+    if (!Number.isInteger(fields.divisibility)) throw malformed('divisibility', 'an integer of at least 1', fields.divisibility)
     const least = Math.ceil((fields.divisibility * DTYPES[fields.dtype].bits) / 8)
     for (const [what, value] of Object.entries({ divisibility: fields.divisibility, ptrAlignmentBytes: fields.ptrAlignmentBytes ?? least }))
       if (!Number.isInteger(value) || value < 1) throw malformed(what, 'an integer of at least 1', value)

@@ -64,11 +64,11 @@ describe('finding nvcc', () => {
     const at = (name: string) => errorOf(() => findNvcc({ KTL_NVCC: path.join(folder, name) }))
     fs.mkdirSync(path.join(folder, 'toolkit/bin'), { recursive: true })
     const empty = await at('toolkit')
-    expect([empty.code, empty.diagnostics[0]!.message]).toEqual(['KTL6001', `KTL_NVCC names \`${folder}/toolkit\`, which is a folder`])
+    expect([empty.code, empty.diagnostics[0]!.message]).toEqual(['KTL6001', `nvcc was not found: KTL_NVCC is \`${folder}/toolkit\`, a folder`])
     fakeNvcc('toolkit/bin/nvcc', 'exit 0')
     expect((await at('toolkit')).diagnostics[0]!.help).toBe(`set KTL_NVCC to \`${folder}/toolkit/bin/nvcc\``)
     fs.writeFileSync(path.join(folder, 'plain'), 'text', { mode: 0o644 })
-    expect((await at('plain')).message).toContain('plain`, which is not executable')
+    expect((await at('plain')).message).toContain('plain`, not executable')
     // The system gives it to the shell.
     fs.writeFileSync(path.join(folder, 'text'), 'no program', { mode: 0o755 })
     const { code, message } = await at('text')
