@@ -21,7 +21,8 @@ const options = new Set(process.argv.slice(2))
 /** dist/NAME.js ← entry. chevrotain is inlined (importing it from node_modules costs 200 ms), the rest stays external. */
 const ENTRIES = {
   index: 'runtime/index.ts',
-  cli: 'runtime/cli/main.ts',
+  node_version: 'runtime/node_version.ts',
+  cli_main: 'runtime/cli/main.ts',
   compiler: 'codegen/index.ts',
   prettier: 'grammar/prettier.ts',
   'hooks/register': 'runtime/hooks/register.ts',
@@ -35,6 +36,13 @@ const ENTRIES = {
   'samples/demo': 'samples/demo.ts',
 }
 const INLINED = ['chevrotain']
+/** The command: what `cli_main` imports does not even link on an old Node, so that comes second. */
+const COMMAND = `#!/usr/bin/env node
+import('./node_version.js').then(() => import('./cli_main.js'), (error) => {
+  console.error(error.message)
+  process.exitCode = 3
+})
+`
 /** One file each, dependencies and all: for machines with a GPU and Node but no node_modules. */
 const STANDALONE = { 'bench/compare': 'bench/gpu/compare.ts', 'bench/ktl': 'runtime/cli/main.ts' }
 const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu']
@@ -143,7 +151,14 @@ async function bundle() {
       sourcemap: true,
       sourcesContent: false,
       chunkNames: 'chunks/[hash]',
-      external: ['ktl', '*.node', ...Object.keys(manifest.dependencies).filter((name) => !INLINED.includes(name))],
+      // package.json says where that is, for files in any folder.
+      banner: { js: 'import "#node-version";' },
+      external: [
+        'ktl',
+        '#node-version',
+        '*.node',
+        ...Object.keys(manifest.dependencies).filter((name) => !INLINED.includes(name)),
+      ],
     })
     // Dependencies that are CommonJS ask for modules of Node by `require`.
     const banner = {
@@ -162,9 +177,8 @@ async function bundle() {
 /** Lets `npx ktl` in the checkout find the built command, as it would in a project that depends on ktl. */
 function linkCommand() {
   const cli = at('dist/cli.js')
-  if (!fs.existsSync(cli)) return
-  const text = fs.readFileSync(cli, 'utf8')
-  if (!text.startsWith('#!')) fs.writeFileSync(cli, `#!/usr/bin/env node\n${text}`)
+  if (!fs.existsSync(at('dist/cli_main.js'))) return
+  fs.writeFileSync(cli, COMMAND)
   fs.chmodSync(cli, 0o755)
   const link = at('node_modules/.bin/ktl')
   fs.rmSync(link, { force: true })

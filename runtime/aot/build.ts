@@ -1,6 +1,6 @@
 /** Ahead of time: many kernels into a folder of artifacts, over all cores, resumable at any point. */
 import { promises as fs } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import * as os from 'node:os'
 import path from 'node:path'
 import { generatePlan } from '../../codegen/index.ts'
 import type { GeneratedKernel } from '../../codegen/generated.ts'
@@ -88,7 +88,7 @@ export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedInstan
   return manifest
 } // prettier-ignore
 
-function jobsOf({ jobs = availableParallelism() }: BuildArtifactsOptions): number {
+function jobsOf({ jobs = os.availableParallelism() }: BuildArtifactsOptions): number {
   if (Number.isInteger(jobs) && jobs >= 1) return jobs
   throw ktlError('KTL4015', { what: 'jobs', expected: 'a number of kernels at once', got: describe(jobs) })
 }

@@ -1,4 +1,4 @@
-import { availableParallelism } from 'node:os'
+import * as os from 'node:os'
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { ktlError } from '../fail.ts'
@@ -47,7 +47,7 @@ export interface Compiled {
 }
 
 const FILE = 'kernel.cu'
-const slots = new Semaphore(availableParallelism())
+const slots = new Semaphore(os.availableParallelism())
 
 /** Refuses anything that nvcc would read as another option. */
 export function checkArch(arch: string): void {

@@ -11,6 +11,7 @@ import { findDisassembler } from '../disassemble.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { bytes } from '../output.ts'
 import { reasonOf } from '../../read_file.ts'
+import { MINIMUM_NODE, nodeTooOld } from '../../node_minimum.ts'
 
 interface Finding {
   readonly name: string
@@ -42,11 +43,8 @@ async function doctor({ out }: Context): Promise<ExitCode> {
   return missing.length === 0 ? EXIT.pass : EXIT.environment
 } // prettier-ignore
 
-const MINIMUM_NODE = [20, 19] as const
-
 function checkNode(): Finding {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  const recent = major > MINIMUM_NODE[0] || (major === MINIMUM_NODE[0] && minor >= MINIMUM_NODE[1])
+  const recent = nodeTooOld(process.versions.node) === null
   const detail = `${process.version}, needed is ${MINIMUM_NODE.join('.')} or later`
   return { name: 'node', state: recent ? 'ok' : 'missing', detail, ...(!recent && { fix: 'install a newer Node.js' }) }
 }
