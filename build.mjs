@@ -111,7 +111,7 @@ function requireBuildTools() {
   if (missing.length === 0) return
   throw new BuildError(
     `the native addon needs ${missing.join(', ')}, not found in PATH\n` +
-      `  fix: apt-get install ${missing.join(' ')}   (dnf: gcc-c++ make python3; macOS: xcode-select --install)\n` +
+      `  fix: apt-get install ${missing.join(' ')}   (dnf: gcc-c++ make python3)\n` +
       '  or:  set KTL_NATIVE to a ktl.node built elsewhere and run `node build.mjs --no-addon`',
   )
 }
@@ -193,7 +193,10 @@ function declarations() {
 try {
   const self = ['build.mjs', 'package.json']
   install()
-  if (!options.has('--no-addon')) {
+  const hasDevices = process.platform === 'linux' && process.arch === 'x64'
+  if (!hasDevices)
+    note(`devices need Linux on x86-64, this is ${process.platform} ${process.arch}: the JavaScript alone is built`)
+  if (hasDevices && !options.has('--no-addon')) {
     const sources = ['native/binding.gyp', 'native/src', 'native/tests', 'package.json']
     await step('native/build/.stamp', sources, ['native/build/Release/ktl.node'], buildAddon)
   }

@@ -53,15 +53,23 @@ export const environment = {
       ...(output && { notes: output.split('\n').slice(0, 12) }),
     }),
   }),
-  KTL6004: entry<{ readonly tried: readonly { readonly path: string; readonly reason: string }[] }>({
+  KTL6004: entry<{
+    readonly tried: readonly { readonly path: string; readonly reason: string }[]
+    /** Why no machine of this kind has one; null: it could be built here. */
+    readonly unsupported: string | null
+  }>({
     title: 'native addon not loaded',
-    explain: 'Devices live in a native addon, ktl.node, built from native/ by node-gyp.',
+    explain:
+      'Devices live in a native addon, ktl.node, built from native/ by node-gyp on Linux on x86-64. Elsewhere ktl checks, formats and ' +
+      'generates code, and runs nothing.',
     wrong: { call: "openDevice('virtual-sm100')", environment: { KTL_NATIVE: '/nonexistent/ktl.node' } },
     right: { call: "openDevice('virtual-sm100')" },
-    word: ({ tried }) => ({
-      message: 'the native addon could not be loaded',
+    word: ({ tried, unsupported }) => ({
+      message: unsupported ? `the native addon is not there: ${unsupported}` : 'the native addon could not be loaded',
       notes: tried.map(({ path, reason }) => `${path}: ${reason}`),
-      help: 'run `node build.mjs` in the checkout (it needs g++, make and python3), or set KTL_NATIVE to a built ktl.node',
+      help: unsupported
+        ? 'use Linux on x86-64 (on Windows: WSL 2) to run kernels; `ktl check`, `fmt`, `inspect` and `build --emit ts,cuda` need no device'
+        : 'run `node build.mjs` in the checkout (it needs g++, make and python3), or set KTL_NATIVE to a built ktl.node',
     }),
   }),
   KTL6005: entry<{ readonly device: string; readonly reason: string }>({

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { noAddonFor } from '../../runtime/addon.ts'
 import { completionScript, SHELLS } from '../../runtime/cli/completion.ts'
 import { hasColors, Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
@@ -110,5 +111,27 @@ describe('build --emit of several formats', () => {
   ])('%j is refused', async (emit, message) => {
     const { status, stderr } = await ktl([...args, '--emit', emit, '--out', path.join(folder, 'refused')])
     expect([status, stderr]).toEqual([2, expect.stringContaining(message)])
+  })
+})
+
+describe('on other systems', () => {
+  const PRETEND =
+    "Object.defineProperty(process, 'platform', { value: 'darwin' }); process.env.KTL_NATIVE = '/nonexistent'"
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(PRETEND)}`
+  const SENTENCE = 'devices need Linux on x86-64, this is darwin'
+
+  test('there is no device, and the reason is said', async () => {
+    const run = await ktl(['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,k=8'], { env: { NODE_OPTIONS } })
+    expect([run.status, run.stderr]).toEqual([3, expect.stringContaining(`KTL6004: the native addon is not there: ${SENTENCE}`)])
+    expect(run.stderr).toContain('WSL 2')
+    expect((await ktl(['doctor'], { env: { NODE_OPTIONS } })).stdout).toContain(SENTENCE)
+    expect([noAddonFor({ platform: 'linux', arch: 'x64' }), noAddonFor({ platform: 'linux', arch: 'arm64' })]).toEqual([null, expect.stringContaining('linux arm64')])
+  }) // prettier-ignore
+
+  test('what runs nothing works', async () => {
+    const out = path.join(folder, 'elsewhere')
+    const args = ['build', 'samples/dgemm.ktl', '--limit', '1', '--emit', 'ts,cuda', '--out', out]
+    expect((await ktl(args, { env: { NODE_OPTIONS } })).status).toBe(0)
+    expect((await ktl(['check', 'samples/gemm.ktl'], { env: { NODE_OPTIONS } })).status).toBe(0)
   })
 })
