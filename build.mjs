@@ -24,7 +24,8 @@ const options = new Set(process.argv.slice(2))
  */
 const ENTRIES = {
   index: 'runtime/index.ts',
-  cli: 'runtime/cli/main.ts',
+  node_version: 'runtime/node_version.ts',
+  cli_main: 'runtime/cli/main.ts',
   compiler: 'codegen/index.ts',
   prettier: 'grammar/prettier.ts',
   'hooks/register': 'runtime/hooks/register.ts',
@@ -37,6 +38,13 @@ const ENTRIES = {
   ),
   'samples/demo': 'samples/demo.ts',
 }
+/** The command: what `cli_main` imports does not even link on an old Node, so that comes second. */
+const COMMAND = `#!/usr/bin/env node
+import('./node_version.js').then(() => import('./cli_main.js'), (error) => {
+  console.error(error.message)
+  process.exitCode = 3
+})
+`
 /** One file each, dependencies and all: for machines with a GPU and Node but no node_modules. */
 const STANDALONE = {
   'bench/compare': 'bench/gpu/compare.ts',
@@ -110,7 +118,7 @@ function requireBuildTools() {
   if (missing.length === 0) return
   throw new BuildError(
     `the native addon needs ${missing.join(', ')}, not found in PATH\n` +
-      `  fix: apt-get install ${missing.join(' ')}   (dnf: gcc-c++ make python3; macOS: xcode-select --install)\n` +
+      `  fix: apt-get install ${missing.join(' ')}   (dnf: gcc-c++ make python3)\n` +
       '  or:  set KTL_NATIVE to a ktl.node built elsewhere and run `node build.mjs --no-addon`',
   )
 }
@@ -151,7 +159,9 @@ async function bundle() {
       sourcemap: true,
       sourcesContent: false,
       chunkNames: 'chunks/[hash]',
-      external: ['ktl', '*.node', ...Object.keys(manifest.dependencies)],
+      // package.json says where that is, for files in any folder.
+      banner: { js: 'import "#node-version";' },
+      external: ['ktl', '#node-version', '*.node', ...Object.keys(manifest.dependencies)],
     })
     fs.writeFileSync(path.join(fresh, 'LICENSES.txt'), licencesOf(Object.keys(metafile.inputs)))
     // Dependencies that are CommonJS ask for modules of Node by `require`.
@@ -184,9 +194,8 @@ function licencesOf(files) {
 /** Lets `npx ktl` in the checkout find the built command, as it would in a project that depends on ktl. */
 function linkCommand() {
   const cli = at('dist/cli.js')
-  if (!fs.existsSync(cli)) return
-  const text = fs.readFileSync(cli, 'utf8')
-  if (!text.startsWith('#!')) fs.writeFileSync(cli, `#!/usr/bin/env node\n${text}`)
+  if (!fs.existsSync(at('dist/cli_main.js'))) return
+  fs.writeFileSync(cli, COMMAND)
   fs.chmodSync(cli, 0o755)
   const link = at('node_modules/.bin/ktl')
   fs.rmSync(link, { force: true })
@@ -201,7 +210,10 @@ function declarations() {
 try {
   const self = ['build.mjs', 'package.json']
   install()
-  if (!options.has('--no-addon')) {
+  const hasDevices = process.platform === 'linux' && process.arch === 'x64'
+  if (!hasDevices)
+    note(`devices need Linux on x86-64, this is ${process.platform} ${process.arch}: the JavaScript alone is built`)
+  if (hasDevices && !options.has('--no-addon')) {
     const sources = ['native/binding.gyp', 'native/src', 'native/tests', 'package.json']
     await step('native/build/.stamp', sources, ['native/build/Release/ktl.node'], buildAddon)
   }

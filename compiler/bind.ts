@@ -32,10 +32,14 @@ export function bindKernel(family: KernelFamily, binding: Binding = {}, epilogue
     const divisibility = binding.divisibility?.[operand.name] ?? operand.divisibility
     if (order === operand.order && divisibility === operand.divisibility) return operand
     if (!sameAxes(order, operand.axes)) throw new Error(`[${order}] is no order of ${operand.name}[${operand.axes}]`)
-    return { ...operand, order, divisibility }
+    const variants = entry(inMemory, operand, () => new Map<string, TensorOperand>())
+    return entry(variants, `${order.join()} ${divisibility}`, () => ({ ...operand, order, divisibility }))
   })
   return { ...program, operands }
 }
+
+/** Operands as they lie in memory, by how: choices of one program share them, and what planning works out of each. */
+const inMemory = new WeakMap<TensorOperand, Map<string, TensorOperand>>()
 
 /** Name that an epilogue's operand has in the program: its own, unless the kernel declares that. */
 export function epilogueOperandName(family: KernelFamily, name: string): string {

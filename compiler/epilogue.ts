@@ -6,7 +6,8 @@ import type { EpilogueDecl, Expr, Name, NumberLiteral, Span } from '../grammar/a
 import { diagnose } from '../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
-import { checkReserved } from './check/body.ts'
+import { BodyScope, checkReserved, resolveBody, type Input } from './check/body.ts'
+import type { BodyContext } from './check/expressions.ts'
 import { Reporter } from './check/report.ts'
 import type { Divisibility } from './ir/tensor.ts'
 
@@ -123,7 +124,33 @@ export function checkEpilogue(declaration: EpilogueDecl, source: Source): { sign
   const annotated = <T extends EpilogueName>(x: T): T => ({ ...x, axes: annotations.has(x.name) ? textOf(annotations.get(x.name)!) : null })
   const outputs = names.map((name) => annotated({ name: name.text, axes: null, span: name.span }))
   const locals = [...assigned.keys()].filter((name) => name !== slot && !outputs.some((output) => output.name === name))
-  return { signature: { accumulator, inputs: [...inputs.values()].map(annotated), slot, outputs, locals }, diagnostics }
+  const signature = { accumulator, inputs: [...inputs.values()].map(annotated), slot, outputs, locals }
+  if (spelling !== 'declaration' && diagnostics.length === 0) diagnostics.push(...bodyErrors(declaration, signature, source))
+  return { signature, diagnostics }
+} // prettier-ignore
+
+/** Reserved names; calls of functions that are none, or with another number of arguments. */
+const WHATEVER_IS_BOUND: ReadonlySet<string> = new Set([
+  'KTL2003',
+  'KTL2004',
+  'KTL2016',
+  'KTL2028',
+  'KTL2303',
+  'KTL2310',
+])
+
+/** What is wrong whatever the names are bound to. That of a declaration is found with its file. */
+function bodyErrors({ body }: EpilogueDecl, { accumulator, inputs, outputs }: EpilogueSignature, source: Source): Diagnostic[] {
+  const report = new Reporter()
+  const names = [...accumulator, ...inputs.map(({ name }) => name)]
+  const value = (name: string): Input => ({ value: { kind: 'scalar', name, axes: [], source, span: { start: 0, end: 0 } }, declared: null })
+  const scope = new BodyScope(new Map(names.map((name) => [name, value(name)])), body)
+  const context: BodyContext = {
+    report, source, axes: [], axisAliases: new Map(), typeParams: new Set(), typeParamUses: new Set(), impliedAxes: [],
+    epilogues: new Map(), kernels: new Set(), inlining: [], inEpilogue: true, axesUnknown: true, budget: { nodes: 0 },
+  } // prettier-ignore
+  resolveBody(body, scope, new Map(outputs.map(({ name }) => [name, { axes: null, declared: null }])), context)
+  return report.diagnostics.filter(({ code }) => WHATEVER_IS_BOUND.has(code))
 } // prettier-ignore
 
 /** Parameters of a `def`; those of a declaration are checked with its file. */

@@ -61,6 +61,16 @@ export interface KernelFamily {
   readonly schedules: Schedules
 }
 
+/** Is it what `checkProgram` makes of a kernel? */
+export function isFamily(value: unknown): value is KernelFamily {
+  const lists = ['axes', 'operands', 'scalars', 'outputs', 'typeParameters', 'typeChoices', 'notLowered'] as const
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    lists.every((name) => Array.isArray((value as Partial<KernelFamily>)[name]))
+  )
+}
+
 export function resolveType(type: TypeRef, choice: TypeChoice): DTypeName {
   const dtype = isDType(type) ? type : choice[type]
   if (!dtype) throw new Error(`no dtype chosen for type parameter ${type}`)

@@ -13,6 +13,12 @@ export function packageRoot(): string {
   return folder
 }
 
+/** Why there can be no addon on a machine: `devices need Linux on x86-64, this is darwin arm64`; null: there can be one. */
+export function noAddonFor({ platform, arch }: Pick<NodeJS.Process, 'platform' | 'arch'> = process): string | null {
+  if (platform === 'linux' && arch === 'x64') return null
+  return `devices need Linux on x86-64, this is ${platform} ${arch}`
+}
+
 /** Where the addon may be, best first. KTL_NATIVE, when set, is the only place. */
 export function addonPaths(env: NodeJS.ProcessEnv = process.env): string[] {
   if (env.KTL_NATIVE) return [path.resolve(env.KTL_NATIVE)]
@@ -57,6 +63,6 @@ let loaded: NativeAddon | undefined
 export function loadAddon(): NativeAddon {
   if (loaded) return loaded
   const { addon, tried } = probeAddon()
-  if (!addon) throw ktlError('KTL6004', { tried })
+  if (!addon) throw ktlError('KTL6004', { tried, unsupported: noAddonFor() })
   return (loaded = addon)
 }

@@ -9,6 +9,7 @@ import type { PlannedInstance } from './discovery/planned.ts'
 import { OK, refuse, type Status } from './status.ts'
 import type { ImageKind } from './toolchain/compile.ts'
 import type { KernelResources } from './toolchain/resources.ts'
+import { describe } from './tensor_layout.ts'
 
 export interface Image {
   readonly kind: ImageKind
@@ -68,6 +69,7 @@ const checked = new WeakMap<Artifact, PlannedInstance>()
  */
 export function artifactStatus(planned: PlannedInstance, artifact: Artifact, { arch, format }: { readonly arch: string; readonly format: ImageKind }): Status {
   const { name } = planned
+  if (!(artifact instanceof Artifact)) return refuse('KTL4040', { expected: name, got: describe(artifact) })
   if (artifact.kernelName !== name) return refuse('KTL4040', { expected: name, got: artifact.kernelName })
   if (artifact.section(format, arch) === null) {
     const built = artifact.sections.flatMap((s) => (s.target === null ? [] : [`${s.name} for ${s.target}`]))

@@ -12,6 +12,8 @@ import type { TensorMap, TensorMapOptions } from './tensor_map.ts'
 import { CudaDevice } from './devices/cuda.ts'
 import { probeCuda } from './devices/cuda_probe.ts'
 import { VirtualDevice, type VirtualDeviceOptions } from './devices/virtual.ts'
+import { optionsOf } from './given.ts'
+import { describe } from './tensor_layout.ts'
 
 /** What `openDevice` opens. */
 export type DeviceSpec = 'auto' | 'virtual-sm100' | 'virtual-sm90' | 'cuda' | `cuda:${number}`
@@ -150,6 +152,7 @@ export interface Device extends AsyncDisposable {
  * await virtual.close()
  */
 export async function openDevice(spec: DeviceSpec = 'auto', options: DeviceOptions = {}): Promise<Device> {
+  optionsOf('options', options)
   switch (spec) {
     case 'auto':
       return openGpu(options) ?? new VirtualDevice('virtual-sm100', options)
@@ -162,7 +165,7 @@ export async function openDevice(spec: DeviceSpec = 'auto', options: DeviceOptio
   throw ktlError('KTL4015', {
     what: 'device',
     expected: 'auto, virtual-sm100, virtual-sm90, cuda or cuda:N',
-    got: JSON.stringify(spec) ?? 'undefined',
+    got: describe(spec),
   })
 }
 

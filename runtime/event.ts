@@ -1,6 +1,7 @@
 import type { Device } from './device.ts'
 import { ktlError } from './fail.ts'
-import { notInGraphs, type Stream } from './stream.ts'
+import { notInGraphs, Stream } from './stream.ts'
+import { describe } from './tensor_layout.ts'
 
 /** A point in a stream, with the time at which the device reached it. */
 export interface DeviceEvent {
@@ -54,8 +55,10 @@ function deferred(): { promise: Promise<number>; resolve: (time: number) => void
 export const notRecorded = (what: string): Error =>
   ktlError('KTL4015', { what, expected: 'a recorded event of this device', got: 'one that was never recorded there' })
 
-/** KTL4009 for a stream of another device. */
+/** KTL4009 for a stream of another device, KTL4015 for what is none. */
 export function checkStream(device: Device, stream: Stream): void {
+  if (!(stream instanceof Stream))
+    throw ktlError('KTL4015', { what: 'stream', expected: 'a stream of the device', got: describe(stream) })
   if (stream.device === device) return
   throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
 }

@@ -66,6 +66,8 @@ const BITS_ONLY: readonly DTypeName[] = ['f16', 'bf16', 'e4m3', 'e5m2', 'e3m2', 
 /** KTL4008 for what is no tensor, KTL4004 for dtypes that ktl lacks, KTL4001 to 4003 for layouts that do not fit. */
 export function hostTensor(like: HostArray): HostTensor {
   if (Array.isArray(like)) return hostTensor({ data: like as NestedNumbers })
+  if (typeof like !== 'object' || like === null)
+    throw ktlError('KTL4008', { got: describe(like), reason: 'it has no shape' })
   const fields = like as HostLayout & {
     data?: Elements; values?: Elements; dataSync?: () => Elements
     shape?: readonly number[]; dims?: readonly number[]; type?: string
@@ -102,6 +104,7 @@ export function hostTensor(like: HostArray): HostTensor {
 /** tfjs leaves out the last stride, which is always 1. */
 function stridesOf({ strides, stride }: HostLayout, shape: readonly number[], isTfjs: boolean): readonly number[] {
   const given = strides ?? stride ?? denseStrides(shape)
+  if (!Array.isArray(given)) throw ktlError('KTL4003', { expected: `${shape.length} strides`, got: describe(given) })
   return isTfjs && given.length === shape.length - 1 ? [...given, 1] : given
 } // prettier-ignore
 
@@ -143,7 +146,7 @@ function dtypeOf(name: string | undefined, data: Elements, got: string): DTypeNa
       throw ktlError('KTL4004', {
         what: got,
         expected: Object.keys(FOREIGN_DTYPES).join(' '),
-        got: JSON.stringify(name),
+        got: describe(name),
       })
     }
   }
@@ -194,9 +197,16 @@ export function storageOf(host: HostTensor): {
   const length = layout.shape.at(-1) ?? 1
   const stride = layout.strides.at(-1) ?? 1
   forEachRow(layout, (offset, first) => {
-    for (let i = 0; i < length; i++) elements[first + i] = data[layout.offset + offset + i * stride]!
+    for (let i = 0; i < length; i++) elements[first + i] = numberAt(data, layout.offset + offset + i * stride)
   })
   return { elements, strides: denseStrides(layout.shape) }
+}
+
+/** KTL4007 for what lists hold that is no number. */
+export function numberAt(data: ArrayLike<number>, index: number): number {
+  const value: unknown = data[index]
+  if (typeof value === 'number' || typeof value === 'boolean') return Number(value)
+  throw ktlError('KTL4007', { what: 'the array', expected: 'numbers', got: `${describe(value)} at index ${index}` })
 }
 
 function slice(data: ArrayLike<number>, start: number, end: number): ArrayLike<number> {

@@ -175,5 +175,7 @@ export function expectArguments(
   args: RuntimeArguments,
   expected: abstract new (...args: never[]) => RuntimeArguments,
 ): Status {
+  if (typeof expected?.prototype !== 'object')
+    throw ktlError('KTL4015', { what: 'expected', expected: 'a class of arguments', got: describe(expected) })
   return args instanceof expected ? OK : refuse('KTL4030', { expected: expected.name, got: describeArguments(args) })
 }

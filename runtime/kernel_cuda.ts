@@ -1,16 +1,19 @@
 /** For kernels of users: CUDA C++ to an artifact, through the toolchain and the cache, and from an artifact to a launch. */
 import { KTL_VERSION } from '../codegen/cuda/version.ts'
 import type { TargetArch } from '../compiler/instance.ts'
-import type { RuntimeArguments } from './arguments/base.ts'
+import { RuntimeArguments } from './arguments/base.ts'
 import { Artifact, type Json } from './artifact.ts'
 import type { Device } from './device.ts'
 import { ktlError } from './fail.ts'
 import type { Kernel, RunResult } from './kernel.ts'
 import { loadKernel } from './kernel_launch.ts'
-import type { LaunchOptions } from './module.ts'
+import { onMissingKernel, type LaunchOptions } from './module.ts'
 import { Tensor } from './tensor.ts'
-import { compileCached } from './toolchain/cached.ts'
+import { compileFor } from './toolchain/cached.ts'
 import { USER_FLAGS } from './toolchain/compile.ts'
+import { flagsOf, optionsOf, textOf } from './given.ts'
+import { KernelMetadata } from './metadata/kernel.ts'
+import { describe } from './tensor_layout.ts'
 
 /** How `compileKernel` compiles. */
 export interface CompileKernelOptions {
@@ -19,6 +22,8 @@ export interface CompileKernelOptions {
   /** How the text is called in messages. Default: the kernel's name. */
   readonly name?: string
   readonly signal?: AbortSignal
+  /** Milliseconds for each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
+  readonly timeoutMs?: number
 }
 
 /**
@@ -37,27 +42,36 @@ export async function compileKernel(
   target: RuntimeArguments | Device,
   options: CompileKernelOptions = {},
 ): Promise<Artifact> {
-  const { metadata } = kernel
-  if (typeof cuda !== 'string') throw ktlError('KTL4015', { what: 'cuda', expected: 'CUDA C++ text', got: typeof cuda })
-  const device = 'device' in target ? target.device : target
+  const metadata = kernel?.metadata
+  if (!(metadata instanceof KernelMetadata))
+    throw ktlError('KTL4015', { what: 'kernel', expected: 'a kernel', got: describe(kernel) })
+  textOf('cuda', cuda, 'CUDA C++ text')
+  const device = target instanceof RuntimeArguments ? target.device : target
+  if (typeof device?.loadModule !== 'function')
+    throw ktlError('KTL4015', { what: 'target', expected: 'arguments or a device', got: describe(target) })
   const [arch, kind] = [device.arch as TargetArch, device.moduleFormat]
-  const { name = `${metadata.kernelName}.cu`, flags = [], signal } = options
-  const compiled = await compileCached(cuda, { arch, kind, flags: [...USER_FLAGS, ...flags], name, signal })
-  const info = {
-    ktl: KTL_VERSION,
-    toolkit: compiled.nvccVersion,
-    kernelName: metadata.kernelName,
-    targets: metadata.targets,
-    signature: JSON.parse(JSON.stringify(metadata.operands)) as Json,
-    recipe: null,
-    sourceMap: [],
-    source: null,
-    resources: compiled.resources,
-  }
-  return new Artifact(info, [
-    { name: 'cuda', target: null, bytes: new TextEncoder().encode(cuda) },
-    { name: kind, target: arch, bytes: compiled.image },
-  ])
+  const { name = `${metadata.kernelName}.cu`, signal, timeoutMs } = optionsOf('options', options)
+  const compiling = { arch, kind, flags: [...USER_FLAGS, ...flagsOf(options.flags)], name, signal, timeoutMs }
+  return compileFor(cuda, compiling, async (compiled, forget) => {
+    const info = {
+      ktl: KTL_VERSION,
+      toolkit: compiled.nvccVersion,
+      kernelName: metadata.kernelName,
+      targets: metadata.targets,
+      signature: JSON.parse(JSON.stringify(metadata.operands)) as Json,
+      recipe: null,
+      sourceMap: [],
+      source: null,
+      resources: compiled.resources,
+    }
+    const artifact = new Artifact(info, [
+      { name: 'cuda', target: null, bytes: new TextEncoder().encode(cuda) },
+      { name: kind, target: arch, bytes: compiled.image },
+    ])
+    // It is loaded for the first launch anyway; what the device refuses shall not be kept.
+    onMissingKernel(await loadKernel(device, artifact).ready, forget)
+    return artifact
+  })
 }
 
 /** What `launchKernel` launches, and where. */
@@ -86,9 +100,11 @@ export function launchKernel(
   options: LaunchKernelOptions,
 ): Promise<RunResult> {
   try {
-    if (artifact === undefined)
+    if (!(artifact instanceof Artifact))
       throw ktlError('KTL4022', { what: 'launch', missing: ['artifact'], known: ['artifact', 'stream'] })
-    return launchNow(artifact, device, options)
+    if (typeof device?.loadModule !== 'function')
+      throw ktlError('KTL4015', { what: 'device', expected: 'a device', got: describe(device) })
+    return launchNow(artifact, device, optionsOf('options', options ?? (null as never)))
   } catch (error) {
     return Promise.reject(error)
   }

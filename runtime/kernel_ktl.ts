@@ -3,7 +3,7 @@ import type { TargetArch } from '../compiler/instance.ts'
 import { storedArtifact } from './aot/registry.ts'
 import type { Artifact } from './artifact.ts'
 import { artifactOf, artifactStatus } from './artifact_kernel.ts'
-import type { RuntimeArguments } from './arguments/base.ts'
+import { RuntimeArguments } from './arguments/base.ts'
 import type { Device } from './device.ts'
 import type { Call } from './discovery/call.ts'
 import type { PlannedInstance } from './discovery/planned.ts'
@@ -11,20 +11,31 @@ import type { Estimate } from './discovery/rank.ts'
 import { ktlError } from './fail.ts'
 import { findingsError } from './findings.ts'
 import { Kernel, type KernelLaunchOptions, type RunResult } from './kernel.ts'
-import { enqueueLaunch, launchRequest, PreparedLaunch, runLaunch } from './kernel_launch.ts'
+import { enqueueLaunch, entriesOf, launchRequest, loadKernel, PreparedLaunch, runLaunch } from './kernel_launch.ts'
 import { workspaceBytes } from './launch.ts'
 import { launchStats } from './launch_result.ts'
 import { GemmArguments } from './arguments/gemm.ts'
 import { operandsStatus } from './metadata/supports.ts'
-import { OK, raise, Status } from './status.ts'
-import { compileCached } from './toolchain/cached.ts'
+import { OK, raise, refuse, Status } from './status.ts'
+import { compileCached, compileFor } from './toolchain/cached.ts'
+import type { ImageKind } from './toolchain/compile.ts'
 import type { KernelResources } from './toolchain/resources.ts'
+import { checkStream } from './event.ts'
+import { optionsOf, signalOf } from './given.ts'
+import { describe } from './tensor_layout.ts'
 
 /** How a call of a kernel of ktl runs. */
 export type KernelRunOptions = KernelLaunchOptions<Artifact>
 
-/** Artifacts of this process, by target and format. */
-const artifacts = new WeakMap<PlannedInstance, Map<string, Artifact>>()
+/** How long a compilation may take. */
+export interface CompileKernelOptions {
+  readonly signal?: AbortSignal
+  /** Milliseconds for each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
+  readonly timeoutMs?: number
+}
+
+/** Artifacts of this process, by target and format. `loads`: a device has taken it. */
+const artifacts = new WeakMap<PlannedInstance, Map<string, { readonly artifact: Artifact; readonly loads: boolean }>>()
 
 /**
  * A kernel that ktl generated: an instance of a `.ktl` kernel.
@@ -63,6 +74,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   /** Operands of a call by its own names have been looked at by the kernel itself. */
   override supports(args: RuntimeArguments): Status {
+    if (!(args instanceof RuntimeArguments)) return noArguments(args)
     const { operands, design } = this.metadata
     const status = Status.first(
       this.metadata.runsOn(args.device.arch),
@@ -101,22 +113,25 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   /**
    * Out of a folder of `registerArtifacts`, else CUDA text through nvcc (out of the cache where possible), for the device of
-   * `args`; default: the target the kernel was found for. KTL600x without nvcc, KTL6062 for a damaged folder.
+   * `args`; default: the target the kernel was found for. KTL600x when nvcc does not do its part, KTL6062 for a damaged folder.
    */
-  async compile(args?: RuntimeArguments, options: { readonly signal?: AbortSignal } = {}): Promise<Artifact> {
+  async compile(args?: RuntimeArguments, options: CompileKernelOptions = {}): Promise<Artifact> {
+    if (args !== undefined && !(args instanceof RuntimeArguments)) raise(noArguments(args))
+    optionsOf('options', options)
     const arch = (args?.device.arch ?? this.#planned.instance.target) as TargetArch
     const kind = args?.device.moduleFormat ?? 'ptx'
-    const made = artifacts.get(this.#planned) ?? new Map<string, Artifact>()
+    const device = args?.device ?? null
+    const made = artifacts.get(this.#planned) ?? new Map<string, { artifact: Artifact; loads: boolean }>()
     artifacts.set(this.#planned, made)
     const known = made.get(`${arch} ${kind}`)
-    if (known) return known
+    if (known && (known.loads || device === null)) return known.artifact
     const stored = await storedArtifact(this.metadata.kernelName, arch, kind)
     if (stored) {
       raise(artifactStatus(this.#planned, stored, { arch, format: kind }))
       return stored
     }
-    const artifact = await this.#build(arch, kind, options.signal)
-    made.set(`${arch} ${kind}`, artifact)
+    const artifact = await this.#build(arch, kind, device, options)
+    made.set(`${arch} ${kind}`, { artifact, loads: device !== null })
     return artifact
   }
 
@@ -133,21 +148,23 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     return compiled.resources[0]!
   }
 
-  async #build(arch: TargetArch, kind: 'ptx' | 'cubin', signal: AbortSignal | undefined): Promise<Artifact> {
+  async #build(arch: TargetArch, kind: ImageKind, device: Device | null, { signal, timeoutMs }: CompileKernelOptions): Promise<Artifact> {
     const { generated } = this
     const { family } = this.#planned.space
     const sources = { map: generated.sourceMap, ktl: family.source }
-    const compiled = await compileCached(generated.cuda, { arch, kind, name: `${family.name}.cu`, sources, signal })
-    const images = [{ kind, target: arch, bytes: compiled.image }]
-    return artifactOf(this.#planned, generated, {
-      toolkit: compiled.nvccVersion,
-      images,
-      resources: compiled.resources,
+    const compiling = { signal, timeoutMs, arch, kind, name: `${family.name}.cu`, sources, entries: entriesOf(generated.recipe) }
+    return compileFor(generated.cuda, compiling, async ({ image, nvccVersion: toolkit, resources }) => {
+      const images = [{ kind, target: arch, bytes: image }]
+      const artifact = artifactOf(this.#planned, generated, { toolkit, images, resources })
+      // It is loaded for the first launch anyway; what the device refuses shall not be kept.
+      if (device) await loadKernel(device, artifact).ready
+      return artifact
     })
-  }
+  } // prettier-ignore
 
   /** Enqueues; failures and findings surface at the stream's next synchronize or copy. */
   launch(args: RuntimeArguments, options: KernelLaunchOptions<Artifact>): void {
+    checkRun(args, options ?? (null as never))
     const { artifact } = options
     if (!options.assumeSupportedArgs) raise(this.supports(args))
     if (artifact === undefined)
@@ -164,6 +181,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   }
 
   override async run(args: RuntimeArguments, options: KernelLaunchOptions<Artifact> = {}): Promise<RunResult> {
+    checkRun(args, options)
     if (!options.assumeSupportedArgs) raise(this.supports(args))
     this.checkWorkspace(args, options.workspace)
     const artifact = options.artifact ?? (await this.compile(args, options))
@@ -191,6 +209,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
 
   /** The call that `args` make, in the names and axes of `plan.program`; throws when they are not supported. */
   call(args: RuntimeArguments): Call {
+    if (!(args instanceof RuntimeArguments)) raise(noArguments(args))
     const call = this.#planned.call(args)
     if ('ok' in call) {
       raise(call)
@@ -206,4 +225,18 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     const generic = operation !== null && own.join() === 'A,B,out' ? [operation.A, operation.B, operation.out] : own
     return new Map(own.map((name, i) => [name, generic[i]!]))
   }
+}
+
+const noArguments = (got: unknown): Status =>
+  refuse('KTL4024', {
+    operand: 'args',
+    expected: 'GemmArguments, KernelArguments or ElementwiseArguments',
+    got: describe(got),
+  })
+
+function checkRun(args: RuntimeArguments, options: KernelLaunchOptions<Artifact>): void {
+  if (!(args instanceof RuntimeArguments)) raise(noArguments(args))
+  const { stream, signal } = optionsOf('options', options)
+  signalOf(signal)
+  if (stream !== undefined) checkStream(args.device, stream)
 }

@@ -14,6 +14,7 @@ import { checkTileOrder, type TileOrder } from './arguments/performance.ts'
 import type { Stream } from './stream.ts'
 import type { Tensor } from './tensor.ts'
 import { formatShape } from './tensor_layout.ts'
+import { optionsOf } from './given.ts'
 
 export interface LaunchRequest {
   readonly device: Device
@@ -64,6 +65,9 @@ function startLoading(device: Device, artifact: Artifact): Loaded {
   const entry: Loaded = { module: null, ready }
   return entry
 }
+
+/** Kernels of a recipe: of the call itself, and of what is launched after it. */
+export const entriesOf = ({ entry, next }: LaunchRecipe): string[] => [entry, ...(next ? entriesOf(next) : [])]
 
 /** Runs on the stream; resolves with findings and statistics. */
 export function runLaunch(request: LaunchRequest, options: StreamOptions): Promise<LaunchResult> {
@@ -242,7 +246,7 @@ export class PreparedLaunch {
     const declared: Record<string, Tensor> = { ...this.#call.tensors }
     let fused = this.#call.fusion
     const changed = new Map<string, bigint>()
-    for (const [name, value] of Object.entries(tensors)) {
+    for (const [name, value] of Object.entries(optionsOf('tensors', tensors ?? (null as never)))) {
       const own = this.#renames.get(name) ?? name
       const before = declared[own] ?? fused?.tensors.find((t) => t.name === name)?.tensor
       if (!before) {

@@ -9,8 +9,10 @@ import { packLaunchParams, type LaunchParam } from './module_params.ts'
 import type { NativeFunction, NativeStats } from './native.ts'
 import type { Stream } from './stream.ts'
 import { Tensor } from './tensor.ts'
-import { compileCached } from './toolchain/cached.ts'
+import { compileFor } from './toolchain/cached.ts'
 import { USER_FLAGS } from './toolchain/compile.ts'
+import { flagsOf, listOf, optionsOf, signalOf, textOf } from './given.ts'
+import { describe } from './tensor_layout.ts'
 
 /** How a module is called in messages. */
 export interface LoadModuleOptions {
@@ -27,6 +29,8 @@ export interface CompileCudaOptions extends LoadModuleOptions {
   /** Options of nvcc behind ktl's own (`-std=c++17 -lineinfo`). */
   readonly flags?: readonly string[]
   readonly signal?: AbortSignal
+  /** Milliseconds for each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
+  readonly timeoutMs?: number
 }
 
 /** Grid, block, parameters, and how a launch runs. */
@@ -93,6 +97,11 @@ export type DeviceFunctionInfo = Pick<NativeFunction, 'name' | 'paramBytes' | 's
   readonly params: readonly { readonly offset: number; readonly bytes: number }[]
 } // prettier-ignore
 
+const missing = new WeakMap<DeviceModule, () => void>()
+
+/** `forget` takes the module's image out of the compile cache: one without the kernel asked for may be of a broken compiler. */
+export const onMissingKernel = (module: DeviceModule, forget: () => void): void => void missing.set(module, forget)
+
 interface ModuleInfo extends LoadModuleOptions {
   /** The text that was loaded; '' for machine code. */
   readonly ptx: string
@@ -126,13 +135,16 @@ export class DeviceModule {
   /** KTL4013, with the names there are, when the module has no such kernel. */
   function(name: string): DeviceFunction {
     const info = this.backend.functions.find((fn) => fn.name === name)
-    if (!info) throw ktlError('KTL4013', { name: String(name), known: this.functions })
+    if (!info) {
+      missing.get(this)?.()
+      throw ktlError('KTL4013', { name: typeof name === 'string' ? name : describe(name), known: this.functions })
+    }
     return new DeviceFunction(this, info)
   }
 
   /** Address and size of a `__device__` or `__constant__` variable; null when there is none of that name. */
   global(name: string): { address: bigint; bytes: number } | null {
-    return this.backend.global(name)
+    return this.backend.global(textOf('name', name))
   }
 }
 
@@ -171,11 +183,15 @@ export class DeviceFunction {
    * kernel does wrong is a finding, not a rejection. Within `device.capture` it is recorded, and the result is empty.
    * KTL4009 to KTL4011 and KTL5020 for arguments that do not fit.
    */
-  async launch(options: LaunchOptions): Promise<LaunchResult> {
-    const checked = this.#check(options)
-    if (!checked.stream.capturing) return this.module.backend.launch(this, checked)
-    this.module.backend.enqueue(this, checked)
-    return { findings: [], stats: launchStats() }
+  launch(options: LaunchOptions): Promise<LaunchResult> {
+    try {
+      const checked = this.#check(options)
+      if (!checked.stream.capturing) return this.module.backend.launch(this, checked)
+      this.module.backend.enqueue(this, checked)
+      return Promise.resolve({ findings: [], stats: launchStats() })
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /** Enqueues the kernel and returns at once; errors and findings surface at the stream's next synchronize or copy. */
@@ -187,12 +203,16 @@ export class DeviceFunction {
   #check(options: LaunchOptions): CheckedLaunch {
     const { device, backend } = this.module
     device.assertOpen()
-    const { stream = device.defaultStream } = options
+    const { stream = device.defaultStream, uses = [], signal } = optionsOf('launch options', options ?? (null as never))
+    signalOf(signal)
+    for (const tensor of listOf('uses', uses, 'tensors'))
+      if (!(tensor instanceof Tensor))
+        throw ktlError('KTL4024', { operand: 'uses', expected: 'tensors', got: describe(tensor) })
     checkStream(device, stream)
     const shape = checkGrid(options, this, backend.sharedBytes)
     const params = packLaunchParams(device, this, options.params)
     const named = Array.isArray(options.params) ? options.params.filter((param) => param instanceof Tensor) : []
-    const tensors: readonly Tensor[] = [...named, ...(options.uses ?? [])]
+    const tensors: readonly Tensor[] = [...named, ...uses]
     for (const tensor of tensors) tensor.recordUse(stream)
     return { shape, params, stream, tensors, options }
   }
@@ -205,11 +225,13 @@ export async function compileModule(
   options: CompileCudaOptions,
 ): Promise<DeviceModule> {
   device.assertOpen()
-  if (typeof source !== 'string') {
-    throw ktlError('KTL4015', { what: 'source', expected: 'CUDA C++ text', got: typeof source })
-  }
-  const { name = 'kernel.cu', sources, signal, arch = device.arch } = options
-  const flags = [...USER_FLAGS, ...(options.flags ?? [])]
-  const compiled = await compileCached(source, { arch, kind: device.moduleFormat, flags, name, sources, signal })
-  return device.loadModule(compiled.image, { name: `${name} (PTX)`, ...(sources && { sources }) })
+  textOf('source', source, 'CUDA C++ text')
+  const { name = 'kernel.cu', sources, signal, timeoutMs, arch = device.arch } = optionsOf('options', options)
+  const flags = [...USER_FLAGS, ...flagsOf(options.flags)]
+  const compiling = { arch, kind: device.moduleFormat, flags, name, sources, signal, timeoutMs }
+  return compileFor(source, compiling, async ({ image }, forget) => {
+    const module = await device.loadModule(image, { name: `${name} (PTX)`, ...(sources && { sources }) })
+    onMissingKernel(module, forget)
+    return module
+  })
 }

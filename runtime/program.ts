@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { CheckedProgram } from '../compiler/check/program.ts'
 import type { KernelFamily } from '../compiler/family.ts'
@@ -16,6 +15,9 @@ import type { KernelLaunchOptions, RunResult } from './kernel.ts'
 import { KtlKernel } from './kernel_ktl.ts'
 import type { Artifact } from './artifact.ts'
 import { describe } from './tensor_layout.ts'
+import { LIMITS } from '../grammar/limits.ts'
+import { optionsOf } from './given.ts'
+import { readWhole } from './read_file.ts'
 
 /** How a call of a `.ktl` kernel by name runs. */
 export interface CallOptions
@@ -46,7 +48,7 @@ export interface KtlProgram {
 
 /**
  * Reads and checks a `.ktl` file, or a text with a name for messages. Throws a KtlError with every diagnostic when
- * there is an error, and the file system's own error when the file cannot be read.
+ * there is an error, and KTL6072 when the file cannot be read.
  *
  * @example
  * const { kernels } = await loadKtl({ name: 'add.ktl', source: 'kernel add(X: f32[n], Y: f32[n]) -> Z: f32[n] { Z = X + Y }' })
@@ -59,7 +61,7 @@ export async function loadKtl(
 ): Promise<KtlProgram> {
   if (typeof input === 'string' || input instanceof URL) {
     const name = input instanceof URL ? input.pathname : path.relative('.', input) || input
-    return loadSource({ name, text: await readFile(input, 'utf8') })
+    return loadSource({ name, text: (await readWhole(input, 4 * LIMITS.sourceLength)).toString() })
   }
   if (typeof input !== 'object' || input === null || typeof input.source !== 'string') {
     throw ktlError('KTL4015', { what: 'loadKtl', expected: 'a path or { source, name }', got: describe(input) })
@@ -75,6 +77,8 @@ export async function loadKtl(
  * console.log(Object.keys(program.kernels)) // [ 'negative' ]
  */
 export function loadSource(source: Source): KtlProgram {
+  if (typeof source?.text !== 'string' || typeof source.name !== 'string')
+    throw ktlError('KTL4015', { what: 'loadSource', expected: '{ name, text }', got: describe(source) })
   const { program: checked, diagnostics } = checkSource(source)
   if (diagnostics.some((d) => d.severity === 'error')) throw new KtlError(diagnostics)
   const kernels = Object.fromEntries(checked.kernels.map((family) => [family.name, callable(family)]))
@@ -108,7 +112,7 @@ function callable(family: KernelFamily): CallableKernel {
   const find = (bindings: KernelBindings, options?: GetKernelsOptions): KernelList =>
     getKernels(args(bindings), options)
   const call = async (bindings: KernelBindings, options: CallOptions = {}): Promise<RunResult> => {
-    const { device = options.stream?.device, where, metadataFilter } = options
+    const { stream, device = stream?.device, where, metadataFilter } = optionsOf('options', options)
     const given = new KernelArguments({ family }, bindings, { device })
     const kernels = getKernels(given, { limit: 1, ...(where && { where }), ...(metadataFilter && { metadataFilter }) })
     const [kernel] = kernels
@@ -120,8 +124,8 @@ function callable(family: KernelFamily): CallableKernel {
     }
     return kernel.run(given, { ...options, assumeSupportedArgs: true })
   }
-  function* instances({ cc = 100 }: { readonly cc?: TargetSpec } = {}): Generator<KtlKernel> {
-    const target = parseTarget(cc)
+  function* instances(options: { readonly cc?: TargetSpec } = {}): Generator<KtlKernel> {
+    const target = parseTarget(optionsOf('options', options).cc ?? 100)
     if (target) for (const planned of ktlProvider.spaceOf(family).instances(target)) yield new KtlKernel(planned)
   }
   Object.defineProperty(call, 'name', { value: family.name })

@@ -2,6 +2,8 @@ import type { Rejection } from '../compiler/instance.ts'
 import { diagnose, type Code, type ParamsOf } from '../grammar/catalogue/index.ts'
 import type { Place } from '../grammar/catalogue/entry.ts'
 import { KtlError, type Diagnostic } from '../grammar/diagnostics.ts'
+import { ktlError } from './fail.ts'
+import { describe } from './tensor_layout.ts'
 
 /** Whether something well-formed can be done, and if not, why: a value, where wrong input would be a `KtlError`. */
 export type Status = StatusOk | StatusRefused
@@ -46,7 +48,7 @@ export const Status = Object.freeze({
   success: (): StatusOk => OK,
   /** A refusal in your own words (KTL4170), or an error as one (with its own code). */
   fail: (reason: string | Error, details: Pick<StatusRefused, 'operand' | 'expected' | 'got' | 'fix'> = {}): StatusRefused => ({
-    ...(reason instanceof KtlError ? refusalOf(reason) : refuse('KTL4170', { reason: typeof reason === 'string' ? reason : reason.message })),
+    ...(reason instanceof KtlError ? refusalOf(reason) : refuse('KTL4170', { reason: reason instanceof Error ? reason.message : typeof reason === 'string' ? reason : describe(reason) })),
     ...details,
   }),
   /** The first that refuses, else success. */
@@ -119,6 +121,8 @@ export function refusedBy({ code, reason, fix, operand }: Rejection): StatusRefu
  * }
  */
 export function raise(status: Status): void {
+  if (typeof status?.ok !== 'boolean')
+    throw ktlError('KTL4015', { what: 'status', expected: 'a Status', got: describe(status) })
   if (status.ok) return
   const { code, error, fix, operand, expected, got } = status
   const diagnostic: Diagnostic = {

@@ -1,5 +1,6 @@
 import { ktlError } from './fail.ts'
 import type { Device } from './device.ts'
+import { functionOf, optionsOf, signalOf } from './given.ts'
 
 export interface EnqueueOptions {
   /** Aborted before the work starts: it never does, and the promise rejects with the signal's reason. */
@@ -17,9 +18,35 @@ export interface Recording {
 
 const ignore = (): void => {}
 
+/** A promise that knows whether anybody looks at how it ends. */
+class Outcome<T> extends Promise<T> {
+  handled = false
+
+  static override get [Symbol.species](): PromiseConstructor {
+    return Promise
+  }
+
+  override then<A = T, B = never>(
+    fulfilled?: ((value: T) => A | PromiseLike<A>) | null,
+    rejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    this.handled = true
+    return super.then(fulfilled, rejected)
+  }
+}
+
+interface Failure {
+  readonly error: unknown
+  /** null: detached work, of which no caller holds a promise. */
+  readonly outcome: Outcome<unknown> | null
+}
+
+/** Failures that are kept until somebody asks. */
+const MAX_FAILURES = 64
+
 /**
  * Work in order: each piece starts when the one before it has settled, and none blocks the event loop. A failure
- * rejects the promise of its piece, does not stop the pieces behind it, and is thrown once more by the next
+ * rejects the promise of its piece and does not stop the pieces behind it; one that nobody looks at is thrown by the next
  * `synchronize` (a launch whose promise nobody awaits cannot fail in silence).
  *
  * @example
@@ -33,8 +60,8 @@ export class Stream {
   readonly device: Device
   #tail: Promise<void> = Promise.resolve()
   #pending = 0
-  /** Of failed work, the first since the last report. `detached`: no caller holds a promise of it. */
-  #failure: { readonly error: unknown; readonly detached: boolean } | null = null
+  /** Since the last report, as they came. */
+  #failures: Failure[] = []
   #recording: Recording | null = null
 
   constructor(device: Device) {
@@ -84,6 +111,7 @@ export class Stream {
   /** Runs `fill` with this stream recording what is enqueued. KTL6034 for what a graph cannot hold. */
   record(fill: (stream: Stream) => void): Recording {
     if (this.#recording) throw notInGraphs('another capture of the same stream')
+    functionOf('fill', fill)
     const recording: Recording = { work: [], memory: new Set() }
     this.#recording = recording
     try {
@@ -103,39 +131,46 @@ export class Stream {
     this.#recording?.memory.add(memory)
   }
 
-  #append<T>(work: Work<T>, { signal }: EnqueueOptions, detached: boolean): Promise<T> {
+  #append<T>(work: Work<T>, options: EnqueueOptions, detached: boolean): Promise<T> {
+    const signal = signalOf(optionsOf('options', options).signal)
+    functionOf('work', work)
     this.#pending++
     const result = this.#tail.then(() => {
       signal?.throwIfAborted()
       return work()
     })
+    const outcome = new Outcome<T>((resolve, reject) => void result.then(resolve, reject))
+    // Reported by `synchronize`: an unawaited promise must not end the process.
+    Promise.prototype.then.call(outcome, ignore, ignore)
     this.#tail = result.then(ignore, (error: unknown) => {
-      this.#failure ??= { error, detached }
+      this.#failures = [...this.#failures.filter(isOpen), { error, outcome: detached ? null : outcome }].slice(
+        0,
+        MAX_FAILURES,
+      )
     })
     this.#tail = this.#tail.finally(() => this.#pending--)
-    // Reported by `synchronize`: an unawaited promise must not end the process.
-    result.catch(ignore)
-    return result
+    return outcome
   }
 
   /** Throws the failure that no caller holds a promise of, if there is one. */
   throwDetached(): void {
-    if (this.#failure?.detached) this.#throwFailure()
+    const failure = this.#failures.find(({ outcome }) => outcome === null)
+    if (!failure) return
+    this.#failures = this.#failures.filter(({ outcome }) => outcome !== null)
+    throw failure.error
   }
 
-  #throwFailure(): void {
-    const failure = this.#failure
-    this.#failure = null
-    if (failure) throw failure.error
-  }
-
-  /** Waits for everything enqueued so far, then throws the first failure since the last call. */
+  /** Waits for everything enqueued so far, then throws the first failure since the last call that nobody has looked at. */
   async synchronize(): Promise<void> {
     await this.#tail
-    this.#throwFailure()
+    const failure = this.#failures.find(isOpen)
+    this.#failures = []
+    if (failure) throw failure.error
   }
 }
 
 export function notInGraphs(what: string): Error {
   return ktlError('KTL6034', { what })
 }
+
+const isOpen = ({ outcome }: Failure): boolean => !outcome?.handled

@@ -2,6 +2,8 @@ import { DTYPES, isDType } from '../compiler/dtypes.ts'
 import { DTYPE_NAMES, type DTypeName } from '../grammar/vocabulary.ts'
 import type { Device } from './device.ts'
 import { ktlError } from './fail.ts'
+import { checkStream } from './event.ts'
+import { optionsOf } from './given.ts'
 import type { Stream } from './stream.ts'
 import { Storage } from './tensor_storage.ts'
 import {
@@ -9,7 +11,7 @@ import {
   type DecodedArray, type RawBits, type Values,
 } from './tensor_data.ts' // prettier-ignore
 import {
-  checkShape, checkStrides, denseStrides, elementCount, formatShape, isDense, mayOverlap, permuteLayout,
+  checkShape, checkStrides, denseStrides, describe, elementCount, formatShape, isDense, mayOverlap, permuteLayout,
   reshapeLayout, sliceLayout, spanOf, type Layout, type Range,
 } from './tensor_layout.ts' // prettier-ignore
 
@@ -62,6 +64,8 @@ export class Tensor {
 
   /** Do the bytes of the two tensors intersect? Equal tensors do. */
   overlaps(other: Tensor): boolean {
+    if (!(other instanceof Tensor))
+      throw ktlError('KTL4024', { operand: 'other', expected: 'a tensor', got: describe(other) })
     return (
       this.device === other.device &&
       this.pointer < other.pointer + BigInt(other.byteLength) &&
@@ -103,16 +107,17 @@ export class Tensor {
   /** Announces that work enqueued on `stream` uses the tensor: copies and `free` wait for it. */
   recordUse(stream: Stream): void {
     this.#assertAlive()
+    checkStream(this.device, stream)
     this.#storage.use(stream)
   }
 
   /** Other extents, strides and start over the same memory, all in elements. `offset` counts from this tensor's start. */
   view(shape: readonly number[], options: { strides?: readonly number[]; offset?: number } = {}): Tensor {
-    const { strides = denseStrides(shape), offset = 0 } = options
     checkShape(shape)
+    const { strides = denseStrides(shape), offset = 0 } = optionsOf('options', options)
     checkStrides(strides, shape)
     if (!Number.isSafeInteger(offset)) {
-      throw ktlError('KTL4005', { what: `view of ${this}`, expected: 'an integer offset', got: String(offset) })
+      throw ktlError('KTL4005', { what: `view of ${this}`, expected: 'an integer offset', got: describe(offset) })
     }
     return this.#derive(this.dtype, { shape, strides, offset: this.#offset + offset }, 'view')
   }
@@ -234,7 +239,7 @@ function imageWriter(
 
 export function checkDType(dtype: unknown, what: string): asserts dtype is DTypeName {
   if (typeof dtype === 'string' && isDType(dtype)) return
-  throw ktlError('KTL4004', { what, expected: DTYPE_NAMES.join(' '), got: JSON.stringify(dtype) ?? 'undefined' })
+  throw ktlError('KTL4004', { what, expected: DTYPE_NAMES.join(' '), got: describe(dtype) })
 }
 
 /** Allocates a tensor on `device`; with `values`, fills it at once (nothing can be enqueued on new memory). */
@@ -248,7 +253,7 @@ export function createTensor(
 ): Tensor {
   checkDType(dtype, 'tensor')
   checkShape(shape)
-  const strides = options.strides ?? denseStrides(shape)
+  const strides = optionsOf('options', options).strides ?? denseStrides(shape)
   checkStrides(strides, shape)
   const layout = { shape, strides, offset: 0 }
   const bytes = imageBytes(dtype, layout)
@@ -268,10 +273,11 @@ export function tensorAt(
   pointer: bigint,
   dtype: DTypeName,
   shape: readonly number[],
-  strides: readonly number[] = denseStrides(shape),
+  given?: readonly number[],
 ): Tensor {
   checkDType(dtype, 'tensor at a pointer')
   checkShape(shape)
+  const strides = given ?? denseStrides(shape)
   checkStrides(strides, shape)
   const layout = { shape, strides, offset: 0 }
   const alignment = BigInt(DTYPES[dtype].storageBytes)
@@ -279,7 +285,7 @@ export function tensorAt(
     throw ktlError('KTL4014', {
       what: 'pointer',
       expected: `a bigint, a multiple of ${alignment}`,
-      got: String(pointer),
+      got: describe(pointer),
     })
   }
   return new Tensor(Storage.borrow(device, pointer, imageBytes(dtype, layout)), dtype, layout)

@@ -14,8 +14,9 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1)
 }
 
-/** Row-major strides: the last axis is contiguous. */
+/** Row-major strides: the last axis is contiguous. KTL4002 for what is no shape. */
 export function denseStrides(shape: readonly number[]): number[] {
+  if (!Array.isArray(shape)) checkShape(shape)
   const strides = new Array<number>(shape.length)
   let step = 1
   for (let axis = shape.length - 1; axis >= 0; axis--) {
@@ -49,7 +50,7 @@ export function mayOverlap({ shape, strides }: Layout): boolean {
 }
 
 export function formatShape(shape: readonly number[]): string {
-  return `[${shape.join(', ')}]`
+  return `[${Array.from(shape, (extent) => (typeof extent === 'number' ? extent : describe(extent))).join(', ')}]`
 }
 
 /** Throws KTL4002 unless `shape` has at most 8 extents, each an integer in 0…2³¹−1. */
@@ -58,8 +59,8 @@ export function checkShape(shape: unknown): asserts shape is readonly number[] {
   if (shape.length > MAX_RANK) {
     throw ktlError('KTL4002', { expected: `at most ${MAX_RANK} axes`, got: `${shape.length}: ${formatShape(shape)}` })
   }
-  const bad = shape.find((extent) => !Number.isInteger(extent) || extent < 0 || extent > 0x7fffffff)
-  if (bad !== undefined) {
+  // Not `some`, which passes over the holes of a list.
+  if (shape.findIndex((extent) => !Number.isInteger(extent) || extent < 0 || extent > 0x7fffffff) >= 0) {
     throw ktlError('KTL4002', { expected: 'extents that are integers from 0 to 2147483647', got: formatShape(shape) })
   }
   if (!Number.isSafeInteger(elementCount(shape))) {
@@ -75,7 +76,7 @@ export function checkStrides(strides: unknown, shape: readonly number[]): assert
       got: Array.isArray(strides) ? `${strides.length}: ${formatShape(strides)}` : describe(strides),
     })
   }
-  if (strides.some((stride) => !Number.isSafeInteger(stride) || stride < 0)) {
+  if (strides.findIndex((stride) => !Number.isSafeInteger(stride) || stride < 0) >= 0) {
     throw ktlError('KTL4003', { expected: 'strides in elements, integers of 0 or more', got: formatShape(strides) })
   }
   if (!Number.isSafeInteger(spanOf(shape, strides))) {
@@ -86,13 +87,14 @@ export function checkStrides(strides: unknown, shape: readonly number[]): assert
 /** Copies of a list with the elements picked by `order`; KTL4005 unless `order` is a permutation of the axes. */
 export function permuteLayout(layout: Layout, order: readonly number[]): Layout {
   const rank = layout.shape.length
-  const axes = new Set(order)
+  const axes = new Set(Array.isArray(order) ? order : [])
   if (
+    !Array.isArray(order) ||
     order.length !== rank ||
     axes.size !== rank ||
     !order.every((axis) => Number.isInteger(axis) && axis >= 0 && axis < rank)
   ) {
-    throw ktlError('KTL4005', { what: 'permute', expected: `each of the axes 0 to ${rank - 1} once`, got: formatShape(order) }) // prettier-ignore
+    throw ktlError('KTL4005', { what: 'permute', expected: `each of the axes 0 to ${rank - 1} once`, got: Array.isArray(order) ? formatShape(order) : describe(order) }) // prettier-ignore
   }
   return {
     shape: order.map((axis) => layout.shape[axis]!),
@@ -118,10 +120,10 @@ export function sliceLayout(layout: Layout, ranges: readonly Range[]): Layout {
   let offset = layout.offset
   ranges.forEach((range, axis) => {
     if (range === null) return
-    const [start, end, step = 1] = range
+    const [start, end, step = 1] = Array.isArray(range) ? range : [NaN, NaN]
     const extent = shape[axis]!
     if (![start, end, step].every(Number.isInteger) || start < 0 || end < start || end > extent || step < 1) {
-      throw ktlError('KTL4005', { what: 'slice', expected: `a range within 0…${extent} for axis ${axis}`, got: `[${range.join(', ')}]` }) // prettier-ignore
+      throw ktlError('KTL4005', { what: 'slice', expected: `a range within 0…${extent} for axis ${axis}`, got: Array.isArray(range) ? formatShape(range as readonly number[]) : describe(range) }) // prettier-ignore
     }
     shape[axis] = Math.ceil((end - start) / step)
     offset += shape[axis] === 0 ? 0 : start * strides[axis]!
@@ -136,6 +138,7 @@ export function sliceLayout(layout: Layout, ranges: readonly Range[]): Layout {
  */
 export function reshapeLayout(layout: Layout, wanted: readonly number[]): Layout {
   const count = elementCount(layout.shape)
+  if (!Array.isArray(wanted) || wanted.findIndex((extent) => typeof extent !== 'number') >= 0) checkShape(wanted)
   const shape = inferExtent(wanted, count)
   checkShape(shape)
   if (elementCount(shape) !== count) {
@@ -211,10 +214,16 @@ export function forEachRow({ shape, strides }: Layout, row: (offset: number, ind
   }
 }
 
+/** Objects may have a field `constructor` of their own, or none. */
+function nameOfClass(value: object): string {
+  const { name } = (value.constructor ?? {}) as { readonly name?: unknown }
+  return typeof name === 'string' && name !== '' ? name : 'object'
+}
+
 /** A value for an error text: its type, or itself when short. */
 export function describe(value: unknown): string {
   if (value === null || value === undefined) return String(value)
-  if (typeof value === 'object') return value.constructor?.name ?? 'object'
+  if (typeof value === 'object') return nameOfClass(value)
   if (typeof value === 'function') return 'a function'
   const text = String(value)
   return typeof value === 'string' ? JSON.stringify(text.slice(0, 40)) : text.slice(0, 40)

@@ -6,6 +6,7 @@ import { hostTensor, storageOf, type HostArray, type HostTensor } from './host_a
 import { checkDType, createTensor, Tensor, tensorAt } from './tensor.ts'
 import { gather } from './tensor_data.ts'
 import { describe, forEachRow, mayOverlap } from './tensor_layout.ts'
+import { optionsOf } from './given.ts'
 
 export type { HostArray, NestedNumbers } from './host_array.ts'
 
@@ -42,7 +43,7 @@ export function fromTensorLike(device: Device, like: TensorLike, options: FromTe
   if ('pointer' in like) return tensorAt(device, like.pointer, like.dtype, like.shape, like.strides)
 
   const host = hostTensor(like)
-  const wanted = options.dtype ?? host.dtype
+  const wanted = optionsOf('options', options).dtype ?? host.dtype
   checkDType(wanted, 'dtype')
   if (!host.areBits || wanted === host.dtype) return upload(device, host, wanted)
   throw ktlError('KTL4008', { got: `data of ${host.dtype} bits`, reason: `it cannot be converted to ${wanted}: decode it first` }) // prettier-ignore

@@ -151,8 +151,8 @@ export function isTensorMap(value: unknown): value is TensorMap {
 }
 
 function elementOf(dtype: TensorMapDType): Element {
-  if (Object.hasOwn(ELEMENTS, dtype)) return ELEMENTS[dtype as keyof typeof ELEMENTS]
-  if (isDType(dtype) && AS_BYTES.includes(dtype)) return ELEMENTS.u8
+  if (typeof dtype === 'string' && Object.hasOwn(ELEMENTS, dtype)) return ELEMENTS[dtype as keyof typeof ELEMENTS]
+  if (typeof dtype === 'string' && isDType(dtype) && AS_BYTES.includes(dtype)) return ELEMENTS.u8
   const known = [...Object.keys(ELEMENTS), ...AS_BYTES].join(' ')
   return fail('dtype', `one of ${known} (packed 4- and 6-bit elements are not supported)`, describe(dtype))
 }

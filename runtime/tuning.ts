@@ -2,8 +2,7 @@
  * What `ktl bench --tune` found fastest, by device and problem, in one file; `getKernels` puts it first. Trouble with the
  * file costs the knowledge in it, never a result.
  */
-import { randomUUID } from 'node:crypto'
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import envPaths from 'env-paths'
 import { KTL_VERSION } from '../codegen/cuda/version.ts'
@@ -16,6 +15,7 @@ import type { NamedSource, Source } from './discovery/sources.ts'
 import { divisibilityOf } from './arguments/operands.ts'
 import { ktlError } from './fail.ts'
 import { integer, list, oneOf, record, text, type Shape } from './json_shape.ts'
+import { makeFolder, writeFileSafely } from './safe_write.ts'
 import type { Tensor } from './tensor.ts'
 
 export interface TunedKernel {
@@ -73,6 +73,9 @@ function layoutOf(tensor: Tensor, isOutput: boolean): string {
 /** The oldest go first. */
 const MAX_ENTRIES = 4096
 const FORMAT = 1
+const STALE_LOCK_MS = 5_000
+/** Three times as long as the lock of a killed process counts; writing takes milliseconds. */
+const LOCK_RETRIES = { retries: 200, factor: 1, minTimeout: 50, maxTimeout: 100, randomize: true }
 
 const ENTRY: Shape = record({
   device: text,
@@ -122,17 +125,23 @@ export class TuningFile {
     return found?.ktl === KTL_VERSION ? found : null
   }
 
-  /** Replaces what was known of the same device and problem. KTL6008 when the file cannot be written. */
-  remember(args: RuntimeArguments, result: Pick<TunedKernel, 'kernelName' | 'microseconds' | 'times' | 'tried'>): TunedKernel {
+  /**
+   * Replaces what was known of the same device and problem; what other processes write at the same time stays. KTL6008 when the
+   * file cannot be written.
+   */
+  async remember(args: RuntimeArguments, result: Pick<TunedKernel, 'kernelName' | 'microseconds' | 'times' | 'tried'>): Promise<TunedKernel> {
     const at = new Date().toISOString()
     const entry: TunedKernel = { device: deviceKey(args.device), problem: problemOf(args), ...result, ktl: KTL_VERSION, at }
-    // Other processes may have written since.
-    this.#kernels = null
-    const kernels = this.#load()
-    const key = keyOf(entry.device, entry.problem)
-    kernels.delete(key)
-    kernels.set(key, entry)
-    this.#write([...kernels.values()].slice(-MAX_ENTRIES))
+    await this.#locked(async () => {
+      // Other processes may have written since.
+      this.#kernels = null
+      const kernels = this.#load()
+      const key = keyOf(entry.device, entry.problem)
+      kernels.delete(key)
+      kernels.set(key, entry)
+      const content = JSON.stringify({ format: FORMAT, kernels: [...kernels.values()].slice(-MAX_ENTRIES) }, null, 1)
+      await writeFileSafely(this.path, `${content}\n`, 0o600)
+    })
     this.#damage = null
     return entry
   } // prettier-ignore
@@ -156,24 +165,27 @@ export class TuningFile {
     return (this.#kernels = new Map(kernels.map((entry) => [keyOf(entry.device, entry.problem), entry])))
   }
 
-  /** Complete or not at all, whatever process is killed when. */
-  #write(kernels: readonly TunedKernel[]): void {
-    const folder = path.dirname(this.path)
-    const temporary = path.join(folder, `tmp-${process.pid}-${randomUUID()}`)
-    let file: number | null = null
+  /** No other process that does the same runs `work` at the same time. */
+  async #locked(work: () => Promise<void>): Promise<void> {
+    let unlock: () => Promise<void>
     try {
-      mkdirSync(folder, { recursive: true, mode: 0o700 })
-      file = openSync(temporary, 'wx', 0o600)
-      try {
-        writeSync(file, `${JSON.stringify({ format: FORMAT, kernels }, null, 1)}\n`)
-        fsyncSync(file)
-      } finally {
-        closeSync(file)
-      }
-      renameSync(temporary, this.path)
+      await makeFolder(path.dirname(this.path), 0o700)
+      // Only where it is needed: loading it listens to signals. The lock is a folder beside the file, which its owner touches while it works: one of a killed process does not count for long.
+      const { lock } = await import('proper-lockfile')
+      unlock = await lock(this.path, {
+        realpath: false,
+        stale: STALE_LOCK_MS,
+        retries: LOCK_RETRIES,
+        onCompromised: () => {},
+      })
     } catch (error) {
-      if (file !== null) rmSync(temporary, { force: true })
-      throw ktlError('KTL6008', { file: this.path, reason: (error as Error).message })
+      throw ktlError('KTL6008', { file: this.path, reason: (error as Error).message }, { cause: error })
+    }
+    try {
+      await work()
+    } finally {
+      // Taken over by another process, if this one slept too long: the file is whole all the same.
+      await unlock().catch(() => {})
     }
   }
 }

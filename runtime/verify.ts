@@ -6,8 +6,11 @@ import type { Artifact } from './artifact.ts'
 import { defaultCache } from './cache/cache.ts'
 import type { Call } from './discovery/call.ts'
 import type { RunResult } from './kernel.ts'
-import type { KernelRunOptions, KtlKernel } from './kernel_ktl.ts'
+import { KtlKernel, type KernelRunOptions } from './kernel_ktl.ts'
 import type { Tensor } from './tensor.ts'
+import { ktlError } from './fail.ts'
+import { optionsOf } from './given.ts'
+import { describe } from './tensor_layout.ts'
 
 /** How `verify` runs and compares. */
 export interface VerifyOptions extends KernelRunOptions {
@@ -43,7 +46,9 @@ export async function verify(
   args: RuntimeArguments,
   options: VerifyOptions = {},
 ): Promise<Verification> {
-  const { check: checkOptions, ...runOptions } = options
+  const { check: checkOptions, ...runOptions } = optionsOf('options', options)
+  if (!(kernel instanceof KtlKernel))
+    throw ktlError('KTL4015', { what: 'kernel', expected: 'a kernel of ktl', got: describe(kernel) })
   const { misses } = defaultCache().stats()
   const started = performance.now()
   const artifact = runOptions.artifact ?? (await kernel.compile(args, runOptions))

@@ -1,5 +1,6 @@
 /** Finding kernels for a GEMM with an epilogue: the whole space of the target, ranked. */
 import { countKernels, getKernels, openDevice } from '../../runtime/index.ts'
+import { filterInFreshProcess } from '../filter.ts'
 import type { FreshProcess } from '../fresh_process.ts'
 import { medianTime, type Measurement } from '../measure.ts'
 import { squareGemm } from '../problems.ts'
@@ -23,6 +24,8 @@ export async function discoveryPart(fresh: () => FreshProcess): Promise<Measurem
   const sizes = Array.from({ length: 50 }, (_, i) => squareGemm(device, 'bf16', 64 + 8 * i, true))
   const extents = await medianTime(sizes.length, () => getKernels(sizes.pop()!, { cc: 100 }))
   await device.close()
+  const filtered = filterInFreshProcess()
+  const filterNote = `${filtered.found} of ${filtered.instances}`
   const note = `${found} of ${instances}`
   return [
     { part: 'discovery', what: 'getKernels(args), warm', value: all, unit: 'ms', goal: 1, note },
@@ -31,6 +34,22 @@ export async function discoveryPart(fresh: () => FreshProcess): Promise<Measurem
     { part: 'discovery', what: 'getKernels(args), first in a process', value: fresh().getKernelsMs, unit: 'ms', goal: null }, // prettier-ignore
     { part: 'discovery', what: 'getKernels of other extents', value: extents, unit: 'ms', goal: 1, note: REFERENCE },
     { part: 'discovery', what: 'countKernels, first', value: countMs, unit: 'ms', goal: 2000 },
+    {
+      part: 'discovery',
+      what: 'metadataFilter over all instances, first',
+      value: filtered.ms,
+      unit: 'ms',
+      goal: 2000,
+      note: filterNote,
+    },
+    {
+      part: 'discovery',
+      what: 'metadataFilter over all instances, again',
+      value: filtered.againMs,
+      unit: 'ms',
+      goal: null,
+    },
+    { part: 'discovery', what: 'RSS behind both', value: filtered.rssAfter, unit: 'MiB', goal: 300 },
     { part: 'discovery', what: 'kernels found', value: found, unit: 'count', goal: null },
     {
       part: 'discovery',

@@ -213,6 +213,7 @@ function checkTargetAxes(
 
 /** Names of functions, reductions and dtypes are reserved (keywords are the parser's). */
 export function checkReserved(name: Name, { report, source }: Pick<BodyContext, 'report' | 'source'>): boolean {
+  if (!checkProperty(name, { report, source })) return false
   const role = isDType(name.text)
     ? 'dtype'
     : (FUNCTION_NAMES as readonly string[]).includes(name.text)
@@ -222,4 +223,14 @@ export function checkReserved(name: Name, { report, source }: Pick<BodyContext, 
         : null
   if (role) report.report('KTL2003', source, name.span, { name: name.text, role })
   return role === null
+}
+
+/** Callers of the API write names as fields of objects: `constructor` and its like are always there, and `__proto__` is no field. */
+export function checkProperty(
+  { text, span }: Name,
+  { report, source }: Pick<BodyContext, 'report' | 'source'>,
+): boolean {
+  const isProperty = text in Object.prototype
+  if (isProperty) report.report('KTL2003', source, span, { name: text, role: 'property of every object' })
+  return !isProperty
 }

@@ -6,7 +6,7 @@ import { isDType } from '../dtypes.ts'
 import type { FamilyOperand, FamilyScalar, FamilyTypeParameter, KernelFamily } from '../family.ts'
 import type { Axis } from '../ir/tensor.ts'
 import { isSubset, withoutAxes } from './axes.ts'
-import { BodyScope, checkReserved, resolveBody, type DeclaredOutput, type Input } from './body.ts'
+import { BodyScope, checkProperty, checkReserved, resolveBody, type DeclaredOutput, type Input } from './body.ts'
 import type { BodyContext } from './expressions.ts'
 import { reportUnused, type EpilogueTable } from './inline.ts'
 import { notLoweredForms } from './later.ts'
@@ -143,6 +143,7 @@ function collectAxes(operands: readonly OperandDecl[], { source, report }: FileC
       for (const { name, optional, span } of alternative.axes ?? []) {
         const axis = name.text
         const known = axes.get(axis)
+        if (!known) checkProperty(name, { source, report })
         if (!known) axes.set(axis, { optional, operand: operand.name.text, span })
         else if (known.optional !== optional) {
           const params = { axis, name: operand.name.text, optional, other: known.operand, previous: known.span }

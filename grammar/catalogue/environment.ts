@@ -5,19 +5,27 @@ const FOLDER = '// folderOfVersion: a folder with the manifest of a version of k
 const HEADER = '// serializedWith: the bytes of an artifact whose header says so\n'
 
 export const environment = {
-  KTL6001: entry<{ readonly tried: readonly string[] }>({
+  KTL6001: entry<{
+    readonly tried: readonly string[]
+    /** What KTL_NVCC names, what that is, and an nvcc within it; null: it is not set. */
+    readonly setting: { readonly place: string; readonly reason: string; readonly within: string | null } | null
+  }>({
     title: 'nvcc not found',
     explain:
       'Kernels are compiled by nvcc of the CUDA toolkit, 12.8 or later (13.0 for sm_103a). It is looked for in ' +
-      'KTL_NVCC, in CUDA_HOME/bin, in PATH and in /usr/local/cuda/bin. No GPU and no driver are needed.',
+      'KTL_NVCC, in CUDA_HOME/bin, in PATH and in /usr/local/cuda/bin. KTL_NVCC names the program itself, not its folder. ' +
+      'No GPU and no driver are needed.',
     wrong: { call: "device.compileCuda('__global__ void f() {}')", environment: { KTL_NVCC: '/nonexistent/nvcc' } },
     right: { call: "device.compileCuda('__global__ void f() {}')" },
-    word: ({ tried }) => ({
-      message: 'nvcc was not found',
+    word: ({ tried, setting }) => ({
+      message: setting
+        ? `nvcc was not found: KTL_NVCC is \`${setting.place}\`, ${setting.reason}`
+        : 'nvcc was not found',
       notes: tried.map((place) => `tried ${place}`),
-      help:
-        'install the CUDA toolkit (the package `cuda-nvcc` is enough), or set KTL_NVCC to the nvcc to use; kernels of ' +
-        '`ktl build --aot` need none',
+      help: setting?.within
+        ? `set KTL_NVCC to \`${setting.within}\``
+        : 'install the CUDA toolkit (the package `cuda-nvcc` is enough), or set KTL_NVCC to the nvcc to use; kernels of ' +
+          '`ktl build --aot` need none',
     }),
   }),
   KTL6002: entry<{ readonly message: string; readonly notes?: readonly string[]; readonly label?: string }>({
@@ -36,7 +44,7 @@ export const environment = {
   KTL6003: entry<{ readonly what: string; readonly reason: string; readonly output: string }>({
     title: 'nvcc did not finish',
     explain:
-      'nvcc could not be started, ran out of time, was killed, or failed without naming a line. It needs a host ' +
+      'nvcc could not be started, was killed, failed without naming a line, or wrote something that is no code. It needs a host ' +
       'compiler (g++) in PATH and space in the temporary directory.',
     wrong: { call: "device.compileCuda('__global__ void f() {}')", environment: { KTL_NVCC: '/bin/false' } },
     right: { call: "device.compileCuda('__global__ void f() {}')" },
@@ -45,15 +53,23 @@ export const environment = {
       ...(output && { notes: output.split('\n').slice(0, 12) }),
     }),
   }),
-  KTL6004: entry<{ readonly tried: readonly { readonly path: string; readonly reason: string }[] }>({
+  KTL6004: entry<{
+    readonly tried: readonly { readonly path: string; readonly reason: string }[]
+    /** Why no machine of this kind has one; null: it could be built here. */
+    readonly unsupported: string | null
+  }>({
     title: 'native addon not loaded',
-    explain: 'Devices live in a native addon, ktl.node, built from native/ by node-gyp.',
+    explain:
+      'Devices live in a native addon, ktl.node, built from native/ by node-gyp on Linux on x86-64. Elsewhere ktl checks, formats and ' +
+      'generates code, and runs nothing.',
     wrong: { call: "openDevice('virtual-sm100')", environment: { KTL_NATIVE: '/nonexistent/ktl.node' } },
     right: { call: "openDevice('virtual-sm100')" },
-    word: ({ tried }) => ({
-      message: 'the native addon could not be loaded',
+    word: ({ tried, unsupported }) => ({
+      message: unsupported ? `the native addon is not there: ${unsupported}` : 'the native addon could not be loaded',
       notes: tried.map(({ path, reason }) => `${path}: ${reason}`),
-      help: 'run `node build.mjs` in the checkout (it needs g++, make and python3), or set KTL_NATIVE to a built ktl.node',
+      help: unsupported
+        ? 'use Linux on x86-64 (on Windows: WSL 2) to run kernels; `ktl check`, `fmt`, `inspect` and `build --emit ts,cuda` need no device'
+        : 'run `node build.mjs` in the checkout (it needs g++, make and python3), or set KTL_NATIVE to a built ktl.node',
     }),
   }),
   KTL6005: entry<{ readonly device: string; readonly reason: string }>({
@@ -97,6 +113,19 @@ export const environment = {
     wrong: { command: 'ktl build samples/dgemm.ktl --emit ts --out /dev/null/generated' },
     right: { command: 'ktl build samples/dgemm.ktl --emit ts --out generated' },
     word: ({ file, reason }) => ({ message: `\`${file}\` cannot be written: ${reason}` }),
+  }),
+  KTL6009: entry<{ readonly what: string; readonly ms: number; readonly output: string }>({
+    title: 'nvcc ran out of time',
+    explain:
+      'Every run of nvcc has a limit, 5 minutes by default: KTL_NVCC_TIMEOUT in seconds, or `timeoutMs` of `compileCuda` and ' +
+      '`kernel.compile`. It is killed then, with everything that it started, and nothing is kept of it.',
+    wrong: { call: "device.compileCuda('__global__ void in_no_time() {}', { timeoutMs: 1 })" },
+    right: { call: "device.compileCuda('__global__ void in_time() {}', { timeoutMs: 600_000 })" },
+    word: ({ what, ms, output }) => ({
+      message: `${what} was killed after ${ms / 1000} s`,
+      ...(output && { notes: output.split('\n').slice(0, 12) }),
+      help: 'set KTL_NVCC_TIMEOUT to more seconds, or look at what else the machine is doing',
+    }),
   }),
   KTL6010: entry<{ readonly reason: string }>({
     title: 'not a usable artifact',
@@ -180,6 +209,14 @@ export const environment = {
     wrong: { call: "writeNpy({ data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' })" },
     right: { call: "writeSafetensors({ x: { data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' } })" },
     word: ({ what, expected, got }) => ({ message: `${what} cannot be of ${got}, only of ${expected}` }),
+  }),
+  KTL6072: entry<{ readonly file: string; readonly reason: string }>({
+    title: 'file cannot be read',
+    explain:
+      'The file does not exist, may not be read, or is a folder or a device. The error has the one of the system as its `cause`.',
+    wrong: { call: "loadNpy('/nonexistent/x.npy')" },
+    right: { call: "loadKtl('samples/gemm.ktl')" },
+    word: ({ file, reason }) => ({ message: `\`${file}\` cannot be read: ${reason}` }),
   }),
   KTL6050: entry<{ readonly file: string; readonly reason: string }>({
     title: 'file of tuned kernels cannot be used',

@@ -72,7 +72,9 @@ export function diagnose<C extends Code>(code: C, params: Place & ParamsOf<C>): 
  * console.log(explainCode('KTL4031')!.title) // operand of another dtype
  */
 export function explainCode(code: string): Entry<object> | undefined {
-  return Object.hasOwn(catalogue, code) ? (catalogue[code as Code] as Entry<object>) : undefined
+  return typeof code === 'string' && Object.hasOwn(catalogue, code)
+    ? (catalogue[code as Code] as Entry<object>)
+    : undefined
 }
 
 export type { Entry, Environment, Example, Place } from './entry.ts'

@@ -59,9 +59,14 @@ export const names = {
       ...elsewhere(previous, 'first declared here'),
     }),
   }),
-  KTL2003: entry<{ name: string; role: 'function' | 'reduction' | 'dtype' | 'keyword' | 'accumulator' }>({
+  KTL2003: entry<{
+    name: string
+    role: 'function' | 'reduction' | 'dtype' | 'keyword' | 'accumulator' | 'property of every object'
+  }>({
     title: 'reserved name',
-    explain: 'Names of functions, dtypes and keywords are reserved. Axes may have any name.',
+    explain:
+      'Names of functions, dtypes and keywords are reserved, but for axes. Nothing can have the name of a property that every ' +
+      'JavaScript object has (`constructor`, `toString`, `__proto__`): arguments are passed as fields of objects.',
     wrong: { ktl: 'kernel f(exp: f32[m]) -> D: f32[m] { D = exp }\n' },
     right: { ktl: 'kernel f(x: f32[exp]) -> D: f32[exp] { D = x }\n' },
     word: ({ name, role }) => ({

@@ -1,6 +1,6 @@
 /** Ahead of time: many kernels into a folder of artifacts, over all cores, resumable at any point. */
 import { promises as fs } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import * as os from 'node:os'
 import path from 'node:path'
 import { generatePlan } from '../../codegen/index.ts'
 import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
@@ -11,6 +11,7 @@ import { Artifact } from '../artifact.ts'
 import { artifactOf, artifactStatus, type Image } from '../artifact_kernel.ts'
 import type { PlannedInstance } from '../discovery/planned.ts'
 import { ktlError } from '../fail.ts'
+import { entriesOf } from '../kernel_launch.ts'
 import type { KtlKernel } from '../kernel_ktl.ts'
 import { removeTemporaries, writeFileSafely } from '../safe_write.ts'
 import { describe } from '../tensor_layout.ts'
@@ -18,6 +19,7 @@ import { compileCached } from '../toolchain/cached.ts'
 import type { ImageKind } from '../toolchain/compile.ts'
 import type { KernelResources } from '../toolchain/resources.ts'
 import { artifactFile, readManifest, sha256, updateManifest, type Manifest, type ManifestEntry, type ManifestSource } from './manifest.ts' // prettier-ignore
+import { optionsOf, signalOf, textOf } from '../given.ts'
 
 /** What `buildArtifacts` makes, and how fast. */
 export interface BuildArtifactsOptions {
@@ -45,7 +47,10 @@ export interface BuildArtifactsOptions {
  * console.log(manifest.artifacts.length) // 1
  */
 export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedInstance>, folder: string, options: BuildArtifactsOptions = {}): Promise<Manifest> {
-  const { formats = ['ptx', 'cubin'], limit = Infinity, onProgress } = options
+  const { formats = ['ptx', 'cubin'], limit = Infinity, onProgress } = optionsOf('options', options)
+  if (typeof kernels?.[Symbol.iterator] !== 'function') throw ktlError('KTL4015', { what: 'kernels', expected: 'kernels', got: describe(kernels) })
+  signalOf(options.signal)
+  textOf('folder', folder, 'a path')
   const jobs = jobsOf(options)
   await readManifest(folder)
   await removeTemporaries(folder)
@@ -83,7 +88,7 @@ export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedInstan
   return manifest
 } // prettier-ignore
 
-function jobsOf({ jobs = availableParallelism() }: BuildArtifactsOptions): number {
+function jobsOf({ jobs = os.availableParallelism() }: BuildArtifactsOptions): number {
   if (Number.isInteger(jobs) && jobs >= 1) return jobs
   throw ktlError('KTL4015', { what: 'jobs', expected: 'a number of kernels at once', got: describe(jobs) })
 }
@@ -126,7 +131,7 @@ async function make(folder: string, planned: PlannedInstance, generated: Generat
   const { family } = planned.space
   const { target } = planned.instance
   const sources = { map: generated.sourceMap, ktl: family.source }
-  const options = { arch: target, name: `${family.name}.cu`, sources, signal }
+  const options = { arch: target, name: `${family.name}.cu`, sources, signal, entries: entriesOf(generated.recipe) }
   const ptx = await compileCached(generated.cuda, { ...options, kind: 'ptx' })
   const images: Image[] = formats.includes('ptx') ? [{ kind: 'ptx', target, bytes: ptx.image }] : []
   let resources: readonly KernelResources[] = []

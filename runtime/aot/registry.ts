@@ -8,6 +8,7 @@ import { ktlError } from '../fail.ts'
 import type { KernelMetadata } from '../metadata/kernel.ts'
 import type { ImageKind } from '../toolchain/compile.ts'
 import { artifactFile, readManifest, sha256, type Manifest, type ManifestEntry } from './manifest.ts'
+import { textOf } from '../given.ts'
 
 /**
  * A folder that `ktl build --aot` wrote.
@@ -35,7 +36,7 @@ export class ArtifactFolder {
 
   /** KTL6060 when there is no manifest or it is none, KTL6061 when another version of ktl made it. */
   static async open(folder: string): Promise<ArtifactFolder> {
-    const manifest = await readManifest(folder)
+    const manifest = await readManifest(textOf('folder', folder, 'a path'))
     if (manifest === null) throw ktlError('KTL6060', { folder, reason: 'it has no manifest.json' })
     // Artifacts are read later, from wherever the process is then.
     return new ArtifactFolder(path.resolve(folder), manifest)

@@ -6,6 +6,7 @@ import { RuntimeArguments } from './base.ts'
 import { shapesOf } from './gemm.ts'
 import { resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
+import { optionsOf } from '../given.ts'
 
 /** Operands of `ElementwiseArguments`, all of one shape. */
 export interface ElementwiseFields {
@@ -40,7 +41,10 @@ export class ElementwiseArguments extends RuntimeArguments {
   constructor(A: Operand, B: Operand, out: Operand)
   constructor(first: ElementwiseFields | Operand, ...more: readonly Operand[]) {
     const positional = { A: first as Operand, B: more[0]!, out: more[1]! }
-    const fields: ElementwiseFields = more.length > 0 ? positional : (first as ElementwiseFields)
+    const fields: ElementwiseFields = optionsOf<ElementwiseFields>(
+      'fields',
+      more.length > 0 ? positional : ((first ?? null) as ElementwiseFields),
+    )
     const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out'], fields.device) as {
       A: Tensor
       B: Tensor

@@ -13,6 +13,7 @@ import { ktlError } from '../fail.ts'
 import { Tensor } from '../tensor.ts'
 import { describe } from '../tensor_layout.ts'
 import { checkOneDevice, divisibilityOf, isSameTensor, resolveOperand, type Operand } from './operands.ts'
+import { optionsOf } from '../given.ts'
 
 /** An `epilogue` declared in a `.ktl` file: `program.epilogues.NAME`. */
 export interface NamedEpilogue {
@@ -23,6 +24,8 @@ export interface NamedEpilogue {
   /** Epilogues of the same file, which it may call. */
   readonly epilogues: ReadonlyMap<string, EpilogueDecl>
 }
+
+type Bindings = Readonly<Record<string, Operand | number>>
 
 /** A tensor of an epilogue, and the axes of the kernel's output that it has. */
 export interface EpilogueTensor {
@@ -74,13 +77,13 @@ export class EpilogueArguments {
   readonly bindings: Readonly<Record<string, Operand | number>>
   readonly signature: EpilogueSignature
 
-  constructor(epilogue: string | NamedEpilogue, bindings: Readonly<Record<string, Operand | number>> = {}) {
+  constructor(epilogue: string | NamedEpilogue, bindings: Bindings = {}) {
     const { source, declaration, epilogues } = typeof epilogue === 'string' ? parsed(epilogue) : namedEpilogue(epilogue)
     this.source = source
     this.declaration = declaration
     this.epilogues = epilogues
     this.text = source.text.slice(declaration.span.start, declaration.span.end)
-    this.bindings = Object.freeze({ ...bindings })
+    this.bindings = Object.freeze({ ...optionsOf('bindings', bindings) })
     this.signature = inspectEpilogue(declaration, source)
     this.#checkNames()
     for (const [name, value] of Object.entries(bindings)) {
@@ -181,7 +184,8 @@ function parsed(text: string): Pick<NamedEpilogue, 'source' | 'declaration' | 'e
 }
 
 function namedEpilogue(value: NamedEpilogue): NamedEpilogue {
-  if (typeof value === 'object' && value !== null && value.kind === 'namedEpilogue') return value
+  if (typeof value === 'object' && value?.kind === 'namedEpilogue' && typeof value.source?.text === 'string')
+    return value
   throw ktlError('KTL4024', {
     operand: 'epilogue',
     expected: 'a string or an epilogue of a loaded program',

@@ -9,6 +9,7 @@ import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
 import { checkGemmEpilogue } from './epilogue_check.ts'
 import { resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
+import { optionsOf } from '../given.ts'
 
 const axis = (name: string, optional = false) => ({ name, optional })
 
@@ -73,7 +74,7 @@ export class GemmArguments extends RuntimeArguments {
   ) {
     const positional = B !== undefined || out !== undefined
     const fields = (positional ? { A: first, B, out, accumulatorType, epilogue: epilogueOrNull } : first) as GemmFields
-    const { epilogue = null, allowTf32 = false } = fields
+    const { epilogue = null, allowTf32 = false } = optionsOf('fields', fields ?? (null as never))
     const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out'], fields.device) as {
       A: Tensor
       B: Tensor

@@ -11,6 +11,8 @@ import { checkEpilogueIn } from './epilogue_check.ts'
 import { shapesOf } from './gemm.ts'
 import { resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
+import { optionsOf } from '../given.ts'
+import { isFamily } from '../../compiler/family.ts'
 
 /** A kernel of a `.ktl` program, as arguments name it. */
 export interface KernelReference {
@@ -46,12 +48,15 @@ export class KernelArguments extends RuntimeArguments {
   readonly fusion: ResolvedEpilogue | null
 
   constructor(kernel: KernelReference, bindings: KernelBindings, options: KernelArgumentsOptions = {}) {
-    const { family } = kernel
-    const { epilogue = null, ...values } = bindings
+    const family = kernel?.family
+    if (!isFamily(family))
+      throw ktlError('KTL4015', { what: 'kernel', expected: 'a kernel of a loaded program', got: describe(kernel) })
+    const { epilogue = null, ...values } = optionsOf('bindings', bindings ?? (null as never))
+    optionsOf('options', options)
     checkNames(family, values)
     const outputs = family.operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
-    const given = Object.fromEntries(family.operands.map(({ name }) => [name, values[name]]))
-    const tensors = resolveOperands(given, outputs, options.device)
+    const operands = Object.fromEntries(family.operands.map(({ name }) => [name, values[name]]))
+    const tensors = resolveOperands(operands, outputs, options.device)
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
     }

@@ -21,6 +21,8 @@ export function resolveOperands(
   outputs: readonly string[],
   given?: Device,
 ): Record<string, Tensor> {
+  if (given !== undefined && typeof given?.loadModule !== 'function')
+    throw ktlError('KTL4015', { what: 'device', expected: 'a device', got: describe(given) })
   const device = given ?? Object.values(operands).find((value) => value instanceof Tensor)?.device
   const tensors: Record<string, Tensor> = {}
   for (const [name, value] of Object.entries(operands))

@@ -1,6 +1,7 @@
 import { ktlError } from '../fail.ts'
 import { suggest } from '../../grammar/suggest.ts'
 import { describe } from '../tensor_layout.ts'
+import { optionsOf } from '../given.ts'
 
 /**
  * Which output tiles of a tensor-core kernel follow one another: down a column of tiles (`m`), along a row of them (`n`), or
@@ -31,7 +32,7 @@ export class PerformanceControls {
   readonly maxSms: number | null
 
   constructor(fields: PerformanceFields = {}) {
-    const unknown = Object.keys(fields).find((name) => !(KNOWN as readonly string[]).includes(name))
+    const unknown = Object.keys(optionsOf('fields', fields)).find((name) => !(KNOWN as readonly string[]).includes(name))
     if (unknown !== undefined) {
       throw ktlError('KTL4023', { what: 'PerformanceControls', name: unknown, known: KNOWN, nearest: suggest(unknown, KNOWN) })
     }
@@ -51,5 +52,5 @@ export class PerformanceControls {
 /** KTL4015 for an order that is none. */
 export function checkTileOrder(order: TileOrder): TileOrder {
   if (order === 'm' || order === 'n' || (Number.isInteger(order) && order >= 1)) return order
-  throw ktlError('KTL4015', { what: 'tileOrder', expected: "'m', 'n' or a number of rows of tiles", got: String(order) })
+  throw ktlError('KTL4015', { what: 'tileOrder', expected: "'m', 'n' or a number of rows of tiles", got: describe(order) })
 } // prettier-ignore

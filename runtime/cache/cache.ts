@@ -102,6 +102,7 @@ export class Cache {
   }
 
   #remember(key: string, bytes: Uint8Array): void {
+    this.#memoryBytes -= this.#memory.get(key)?.length ?? 0
     this.#memory.set(key, bytes)
     this.#memoryBytes += bytes.length
     for (const [oldest, value] of this.#memory) {
@@ -109,6 +110,13 @@ export class Cache {
       this.#memory.delete(oldest)
       this.#memoryBytes -= value.length
     }
+  }
+
+  /** An entry that turned out to be useless. */
+  forget(key: string): void {
+    this.#memoryBytes -= this.#memory.get(key)?.length ?? 0
+    this.#memory.delete(key)
+    this.disk.remove(key)
   }
 
   stats(): CacheStats {

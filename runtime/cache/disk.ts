@@ -1,15 +1,16 @@
 /**
  * A content-addressed folder of files. Entries appear by rename of a complete, flushed file, so that a reader sees
- * all of an entry or none of it, whatever process is killed when; a checksum catches what the disk does afterwards.
+ * all of an entry or none of it, whatever process is killed when; a checksum catches what the disk, or a hand that moves
+ * files, does afterwards.
  */
-import { createHash, randomUUID } from 'node:crypto'
-import { promises as fs } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { promises as fs, rmSync } from 'node:fs'
 import path from 'node:path'
+import { makeFolder, removeTemporaries, writeFileSafely } from '../safe_write.ts'
 
-/** Magic, SHA-256 of the payload, payload. */
-const MAGIC = Buffer.from('ktlcach1')
+/** Magic, SHA-256 of key and payload, payload: under the name of another key an entry is as corrupt as one with a flipped bit. */
+const MAGIC = Buffer.from('ktlcach2')
 const HEADER_BYTES = MAGIC.length + 32
-const STALE_TEMPORARY_MS = 60 * 60 * 1000
 /** Eviction leaves this share of the limit, so that it does not run at every write. */
 const KEEP = 0.8
 
@@ -54,9 +55,9 @@ export class DiskStore {
     const intact =
       content.length >= HEADER_BYTES &&
       content.subarray(0, MAGIC.length).equals(MAGIC) &&
-      content.subarray(MAGIC.length, HEADER_BYTES).equals(digest(payload))
+      content.subarray(MAGIC.length, HEADER_BYTES).equals(digest(key, payload))
     if (!intact) {
-      await fs.rm(file, { force: true }).catch(() => {})
+      this.remove(key)
       return { state: 'corrupt' }
     }
     const now = new Date()
@@ -64,26 +65,21 @@ export class DiskStore {
     return { state: 'hit', bytes: new Uint8Array(payload) }
   }
 
-  /** Throws the file system's error (no space, no permission). */
+  /** KTL6008, with the file system's error (no space, no permission). */
   async put(key: string, payload: Uint8Array): Promise<void> {
-    const file = this.#pathOf(key)
     await makePrivateFolder(this.folder)
-    await fs.mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
-    const temporary = path.join(this.folder, `tmp-${process.pid}-${randomUUID()}`)
-    try {
-      const handle = await fs.open(temporary, 'wx', 0o600)
-      try {
-        await handle.writev([MAGIC, digest(payload), payload])
-        await handle.sync()
-      } finally {
-        await handle.close()
-      }
-      await fs.rename(temporary, file)
-    } catch (error) {
-      await fs.rm(temporary, { force: true }).catch(() => {})
-      throw error
-    }
+    await makeFolder(path.dirname(this.#pathOf(key)), 0o700)
+    await writeFileSafely(this.#pathOf(key), Buffer.concat([MAGIC, digest(key, payload), payload]), 0o600)
     await this.#bound(payload.length + HEADER_BYTES)
+  }
+
+  /** Removes one entry, if it is there; at once, for whoever ends the process next. */
+  remove(key: string): void {
+    try {
+      rmSync(this.#pathOf(key), { force: true })
+    } catch {
+      // It costs time again, as an entry that is not written does.
+    }
   }
 
   async usage(): Promise<DiskUsage> {
@@ -91,10 +87,10 @@ export class DiskStore {
     return { entries: entries.length, bytes: entries.reduce((sum, entry) => sum + entry.bytes, 0) }
   }
 
-  /** Removes every entry and temporary file. */
+  /** Removes every entry, and what killed processes have left. */
   async clear(): Promise<void> {
     await Promise.all((await this.#entries()).map((entry) => fs.rm(entry.path, { force: true })))
-    await this.#removeTemporaries(0)
+    await this.#removeTemporaries()
     this.#bytes = null
   }
 
@@ -114,25 +110,24 @@ export class DiskStore {
       }
     }
     this.#bytes = bytes
-    if (firstLook) await this.#removeTemporaries(STALE_TEMPORARY_MS)
+    if (firstLook) await this.#removeTemporaries()
   }
 
   /** Files of processes that were killed while writing. */
-  async #removeTemporaries(olderThanMs: number): Promise<void> {
-    for (const name of await list(this.folder)) {
-      if (!name.startsWith('tmp-')) continue
-      const file = path.join(this.folder, name)
-      const stat = await fs.stat(file).catch(() => null)
-      if (stat && Date.now() - stat.mtimeMs >= olderThanMs) await fs.rm(file, { force: true }).catch(() => {})
-    }
+  async #removeTemporaries(): Promise<void> {
+    for (const shard of await this.#shards()) await removeTemporaries(shard)
+  }
+
+  async #shards(): Promise<string[]> {
+    const names = (await list(this.folder)).filter((name) => /^[0-9a-f]{2}$/.test(name))
+    return names.map((name) => path.join(this.folder, name))
   }
 
   async #entries(): Promise<EntryFile[]> {
-    const shards = (await list(this.folder)).filter((name) => /^[0-9a-f]{2}$/.test(name))
-    const perShard = shards.map(async (shard) => {
-      const folder = path.join(this.folder, shard)
-      const files = (await list(folder)).map(async (name): Promise<EntryFile | null> => {
-        const file = path.join(folder, name)
+    const perShard = (await this.#shards()).map(async (shard) => {
+      const names = (await list(shard)).filter((name) => !name.startsWith('.'))
+      const files = names.map(async (name): Promise<EntryFile | null> => {
+        const file = path.join(shard, name)
         const stat = await fs.stat(file).catch(() => null)
         return stat?.isFile() ? { path: file, bytes: stat.size, mtimeMs: stat.mtimeMs } : null
       })
@@ -142,7 +137,7 @@ export class DiskStore {
   }
 }
 
-const digest = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest()
+const digest = (key: string, payload: Uint8Array): Buffer => createHash('sha256').update(key).update(payload).digest()
 
 async function list(folder: string): Promise<string[]> {
   return fs.readdir(folder).catch(() => [])
@@ -150,7 +145,7 @@ async function list(folder: string): Promise<string[]> {
 
 /** Compiled kernels are code: nobody else may write them. Throws when the folder belongs to another user. */
 async function makePrivateFolder(folder: string): Promise<void> {
-  await fs.mkdir(folder, { recursive: true, mode: 0o700 })
+  await makeFolder(folder, 0o700)
   const stat = await fs.stat(folder)
   const uid = process.getuid?.()
   if (uid !== undefined && stat.uid !== uid) throw new Error(`${folder} belongs to another user`)

@@ -3,7 +3,7 @@ import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../fail.ts'
-import { findNvcc } from '../toolchain/nvcc.ts'
+import { findNvcc, nvccTimeout } from '../toolchain/nvcc.ts'
 import { runProgram, withTemporaryFolder } from '../toolchain/process.ts'
 
 const TOOLS = { nvdisasm: ['-c'], cuobjdump: ['-sass'] } as const
@@ -41,11 +41,13 @@ export async function disassemble(tool: string, cubin: Uint8Array, signal: Abort
   return withTemporaryFolder(async (folder) => {
     await fs.writeFile(path.join(folder, 'kernel.cubin'), cubin)
     const options = TOOLS[path.basename(tool) as keyof typeof TOOLS]
-    const { status, output } = await runProgram(tool, [...options, 'kernel.cubin'], {
+    const timeoutMs = nvccTimeout(undefined)
+    const { status, output, timedOut } = await runProgram(tool, [...options, 'kernel.cubin'], {
       cwd: folder,
-      timeoutMs: 60_000,
+      timeoutMs,
       signal,
     })
+    if (timedOut) throw ktlError('KTL6009', { what: tool, ms: timeoutMs, output })
     if (status !== 0) throw ktlError('KTL6003', { what: tool, reason: `failed with status ${status}`, output })
     return output
   })

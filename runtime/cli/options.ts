@@ -86,22 +86,45 @@ export function integer(option: string, text: string, low: number, high: number,
 export const integerOption = (option: string, low: number, high: number) => (text: string) =>
   integer(option, text, low, high)
 
+/** A parser of commander that says what it takes, for the completion of shells. */
+export interface WordParser<T> {
+  (text: string): T
+  readonly words: readonly string[]
+}
+
+const parserOf = <T>(words: readonly string[], parse: (text: string) => T): WordParser<T> =>
+  Object.assign(parse, { words })
+
 /** A commander parser for one of a few words. */
-export function wordOption<W extends string>(option: string, words: readonly W[]) {
-  return (text: string): W => {
+export const wordOption = <W extends string>(option: string, words: readonly W[]): WordParser<W> =>
+  parserOf(words, (text) => {
     if ((words as readonly string[]).includes(text)) return text as W
     throw illegal(option, words.join(', '), text, { words, word: text })
-  }
-}
+  })
 
-export const designOption = (text: string): Backend => wordOption('--design', TARGETS.kinds)(text)
+/** A commander parser for several of them, separated by commas, each once. */
+export const wordsOption = <W extends string>(option: string, words: readonly W[]): WordParser<readonly W[]> =>
+  parserOf(words, (text) => {
+    const given = [...new Set(text.split(',').map((word) => word.trim()))]
+    const wrong = given.find((word) => !(words as readonly string[]).includes(word))
+    if (wrong === undefined) return given as W[]
+    throw illegal(option, words.join(', '), text, { words, word: wrong })
+  })
+
+/** Asked for when it is used: targets may be registered later than this file is loaded. */
+export const designOption: WordParser<Backend> = Object.defineProperty(
+  (text: string): Backend => wordOption('--design', TARGETS.kinds)(text),
+  'words',
+  { get: () => TARGETS.kinds },
+) as WordParser<Backend>
+
+const DEVICES = ['auto', 'virtual-sm100', 'virtual-sm90', 'cuda'] as const
 
 /** A commander parser for a device, checked before anything else is done. */
-export function deviceOption(text: string): DeviceSpec {
+export const deviceOption: WordParser<DeviceSpec> = parserOf(DEVICES, (text) => {
   if (/^(auto|virtual-sm100|virtual-sm90|cuda(:\d{1,3})?)$/.test(text)) return text as DeviceSpec
-  const words = ['auto', 'virtual-sm100', 'virtual-sm90', 'cuda']
-  throw illegal('--device', 'auto, virtual-sm100, virtual-sm90, cuda or cuda:N', text, { words, word: text })
-}
+  throw illegal('--device', 'auto, virtual-sm100, virtual-sm90, cuda or cuda:N', text, { words: DEVICES, word: text })
+})
 
 function dtype(option: string, text: string, shown: string): DTypeName {
   if (isDType(text)) return text

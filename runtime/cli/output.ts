@@ -2,6 +2,7 @@
  * Where things go: results on stdout, everything else on stderr. With `--json` results are JSON Lines, diagnostics
  * among them; colours and progress only where a terminal shows them.
  */
+import { WriteStream } from 'node:tty'
 import { SingleBar } from 'cli-progress'
 import pc from 'picocolors'
 import type { Diagnostic } from '../../grammar/diagnostics.ts'
@@ -18,9 +19,15 @@ export interface Progress {
   stop(): void
 }
 
+/** On terminals that have them; FORCE_COLOR, NO_COLOR and TERM count as they do for Node itself. */
+export function hasColors(stream: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv = process.env): boolean {
+  if (!stream.isTTY && env.FORCE_COLOR === undefined) return false
+  return WriteStream.prototype.getColorDepth.call(stream as WriteStream, env) > 1
+}
+
 export class Output {
   json = false
-  readonly colors = pc.createColors(Boolean(process.stdout.isTTY) && pc.isColorSupported)
+  readonly colors = pc.createColors(hasColors(process.stdout))
   #progress: Progress | null = null
 
   /** A line of the result for people. */
@@ -45,7 +52,7 @@ export class Output {
 
   diagnostics(list: readonly Diagnostic[]): void {
     this.#progress?.stop()
-    const color = Boolean(process.stderr.isTTY) && pc.isColorSupported
+    const color = hasColors(process.stderr)
     for (const diagnostic of list) {
       if (this.json) this.record('diagnostic', diagnosticFields(diagnostic))
       else process.stderr.write(`${renderDiagnostic(diagnostic, { color })}\n`)

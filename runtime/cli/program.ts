@@ -7,6 +7,7 @@ import { addBench } from './commands/bench.ts'
 import { addBuild } from './commands/build.ts'
 import { addCache } from './commands/cache.ts'
 import { addCheck } from './commands/check.ts'
+import { addCompletion } from './commands/completion.ts'
 import { addCount } from './commands/count.ts'
 import { addDoctor } from './commands/doctor.ts'
 import { addExplain } from './commands/explain.ts'
@@ -19,6 +20,7 @@ import type { ExitCode } from './exit.ts'
 
 const COMMANDS: readonly AddCommand[] = [
   addRun, addCheck, addFmt, addBuild, addList, addCount, addInspect, addExplain, addBench, addSelftest, addDoctor, addCache,
+  addCompletion,
 ] // prettier-ignore
 
 const EXAMPLES = `

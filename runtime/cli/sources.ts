@@ -1,30 +1,16 @@
 /** `.ktl` files named on the command line, read and checked. */
-import { promises as fs } from 'node:fs'
 import { text as readAll } from 'node:stream/consumers'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../fail.ts'
 import { loadSource, type CallableKernel, type KtlProgram } from '../program.ts'
-
-const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: 'no such file',
-  EISDIR: 'it is a folder',
-  EACCES: 'permission denied',
-}
-
-/** The reason of a file system error in words. */
-export function reasonOf(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException
-  return REASONS[code ?? ''] ?? message
-}
+import { LIMITS } from '../../grammar/limits.ts'
+import { readWhole } from '../read_file.ts'
 
 /** KTL4102 when the file cannot be read; `-` is standard input. */
 export async function readSource(file: string): Promise<Source> {
   if (file === '-') return { name: '<stdin>', text: await readAll(process.stdin) }
-  try {
-    return { name: file, text: await fs.readFile(file, 'utf8') }
-  } catch (error) {
-    throw ktlError('KTL4102', { file, reason: reasonOf(error) })
-  }
+  const unreadable = (file: string, reason: string, cause: unknown) => ktlError('KTL4102', { file, reason }, { cause })
+  return { name: file, text: (await readWhole(file, 4 * LIMITS.sourceLength, unreadable)).toString() }
 }
 
 /** Reads and checks; errors are thrown together, warnings go to `report`. */

@@ -10,6 +10,7 @@ import { behind } from '../tensor_storage.ts'
 import type { RawBits, Values } from '../tensor_data.ts'
 import { describe } from '../tensor_layout.ts'
 import { createTensorMap, type TensorMap, type TensorMapOptions } from '../tensor_map.ts'
+import { optionsOf } from '../given.ts'
 
 /** What devices have in common: streams, the map of allocations, ordering of raw copies, closing. */
 export abstract class BaseDevice implements Device {
@@ -94,11 +95,12 @@ export abstract class BaseDevice implements Device {
   }
 
   tensorMap(options: TensorMapOptions): TensorMap {
-    return createTensorMap(options)
+    return createTensorMap(optionsOf('options', options ?? (null as never)))
   }
 
-  malloc(bytes: number, { at = 0n, align = 256 }: MallocOptions = {}): bigint {
+  malloc(bytes: number, options: MallocOptions = {}): bigint {
     this.assertOpen()
+    const { at = 0n, align = 256 } = optionsOf('options', options)
     if (!Number.isSafeInteger(bytes) || bytes < 0) {
       throw ktlError('KTL4014', { what: 'malloc', expected: 'a size in bytes of at least 0', got: describe(bytes) })
     }
@@ -132,14 +134,23 @@ export abstract class BaseDevice implements Device {
     else void this.#settled().then(() => this.release(pointer))
   }
 
-  async write(pointer: bigint, bytes: Uint8Array): Promise<void> {
-    this.#checkRange('write', pointer, bytes?.byteLength)
+  // Not async: the stream knows then whether anybody looks at how the copy ends.
+  write(pointer: bigint, bytes: Uint8Array): Promise<void> {
+    try {
+      this.#checkRange('write', pointer, ArrayBuffer.isView(bytes) ? bytes.byteLength : NaN)
+    } catch (error) {
+      return Promise.reject(error)
+    }
     const copy = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).slice()
-    await this.writeBehind(this.#defaultLast(), pointer, copy)
+    return this.writeBehind(this.#defaultLast(), pointer, copy)
   }
 
-  async read(pointer: bigint, bytes: number): Promise<Uint8Array> {
-    this.#checkRange('read', pointer, bytes)
+  read(pointer: bigint, bytes: number): Promise<Uint8Array> {
+    try {
+      this.#checkRange('read', pointer, bytes)
+    } catch (error) {
+      return Promise.reject(error)
+    }
     return this.readBehind(this.#defaultLast(), pointer, bytes)
   }
 

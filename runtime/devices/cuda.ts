@@ -14,6 +14,8 @@ import { STAGED_BYTES, type NativeCuda, type NativeCudaDevice, type NativeCudaEv
 import { driverPath, MINIMUM_CC } from './cuda_probe.ts'
 import { CudaStream } from './cuda_stream.ts'
 import { resolveExecution, type ExecutionOptions } from './execution.ts'
+import { optionsOf } from '../given.ts'
+import { describe } from '../tensor_layout.ts'
 
 /**
  * What code is compiled for, by compute capability. Machine code of 8.0 runs on all of 8.x; chips without a target of
@@ -63,6 +65,9 @@ export class CudaDevice extends BaseDevice {
 
   loadModuleNow(image: string | Uint8Array, options: LoadModuleOptions = {}): DeviceModule {
     this.assertOpen()
+    optionsOf('options', options)
+    if (typeof image !== 'string' && !(image instanceof Uint8Array))
+      throw ktlError('KTL6006', { what: 'loadModule', expected: 'PTX text or a cubin', got: describe(image) })
     const bytes = typeof image === 'string' ? new TextEncoder().encode(image) : image
     const isText = bytes[0] !== 0x7f
     const ptx = typeof image === 'string' ? image : isText ? new TextDecoder().decode(bytes) : ''

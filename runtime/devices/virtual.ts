@@ -8,6 +8,8 @@ import type { DeviceProperties } from '../device.ts'
 import { BaseDevice } from './base.ts'
 import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
 import { VirtualModule } from './virtual_module.ts'
+import { optionsOf, textOf } from '../given.ts'
+import { describe } from '../tensor_layout.ts'
 
 export interface VirtualDeviceOptions extends ExecutionOptions {
   /** Cap on live allocations. Default: half of the machine's memory. */
@@ -63,14 +65,15 @@ export class VirtualDevice extends BaseDevice {
 
   async loadModule(image: string | Uint8Array, options: LoadModuleOptions = {}): Promise<DeviceModule> {
     this.assertOpen()
-    const ptx = typeof image === 'string' ? image : textOf(image)
+    const ptx = typeof image === 'string' ? image : decoded(image)
+    const name = textOf('name', optionsOf('options', options).name ?? '<ptx>')
     try {
       return new DeviceModule(this, new VirtualModule(this.#native.loadModule(ptx), this.execution), {
         ...options,
         ptx,
       })
     } catch (error) {
-      throw nativeError(error, { name: options.name ?? '<ptx>', text: ptx })
+      throw nativeError(error, { name, text: ptx })
     }
   }
 
@@ -106,7 +109,9 @@ export class VirtualDevice extends BaseDevice {
   }
 }
 
-function textOf(image: Uint8Array): string {
+function decoded(image: Uint8Array): string {
+  if (!(image instanceof Uint8Array))
+    throw ktlError('KTL6006', { what: 'loadModule', expected: 'PTX text', got: describe(image) })
   // \x7fELF: machine code.
   if (image[0] === 0x7f && image[1] === 0x45) {
     throw ktlError('KTL6006', { what: 'loadModule', expected: 'PTX text', got: 'a cubin' })

@@ -3,6 +3,7 @@ import { resolveExecution, type ExecutionOptions } from './execution.ts'
 import { annotate, entryAt, findingsError, nativeError, type KernelSources } from '../findings.ts'
 import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../module.ts'
 import type { NativeModule } from '../native.ts'
+import { textOf } from '../given.ts'
 
 export class VirtualModule implements ModuleBackend {
   readonly functions: NativeModule['functions']
@@ -16,7 +17,7 @@ export class VirtualModule implements ModuleBackend {
   }
 
   global(name: string): { address: bigint; bytes: number } | null {
-    return this.#native.global(name)
+    return this.#native.global(textOf('name', name))
   }
 
   launch(fn: DeviceFunction, launch: CheckedLaunch): Promise<LaunchResult> {

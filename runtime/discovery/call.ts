@@ -12,6 +12,7 @@ import type { BoundOperand, LaunchBindings } from '../launch.ts'
 import { refuse, type StatusRefused } from '../status.ts'
 import type { Tensor } from '../tensor.ts'
 import type { OperationSignature } from './signature.ts'
+import { describe } from '../tensor_layout.ts'
 
 export interface Call {
   /** Declared operands. */
@@ -146,7 +147,7 @@ function expectedArguments(family: KernelFamily, operation: OperationSignature |
 }
 
 export function describeArguments(args: RuntimeArguments): string {
-  return args instanceof KernelArguments ? `KernelArguments of ${args.family.name}` : args.constructor.name
+  return args instanceof KernelArguments ? `KernelArguments of ${args.family.name}` : describe(args)
 }
 
 /** What a launch recipe is packed from. */

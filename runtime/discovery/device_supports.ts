@@ -2,6 +2,7 @@ import type { Device } from '../device.ts'
 import { ktlError } from '../fail.ts'
 import { OK, refuse, type Status } from '../status.ts'
 import { describe } from '../tensor_layout.ts'
+import { listOf } from '../given.ts'
 
 /**
  * Whether a device runs code for one of the targets: `sm_100a` is that very device, `sm_100f` its family (10.x, no older
@@ -12,13 +13,15 @@ import { describe } from '../tensor_layout.ts'
  * console.log(deviceSupports(device, ['sm_100a', 'sm_103a']).ok, deviceSupports(device, [90]).ok)
  */
 export function deviceSupports(device: Device, targets: readonly (string | number)[]): Status {
-  if (targets.some((target) => runs(device, target))) return OK
+  if (typeof device?.arch !== 'string')
+    throw ktlError('KTL4015', { what: 'device', expected: 'a device', got: describe(device) })
+  if (listOf('targets', targets, 'targets').some((target) => runs(device, target))) return OK
   return refuse('KTL4038', { expected: targets.join(', '), got: device.arch })
 }
 
 function runs({ arch, cc }: Device, target: string | number): boolean {
   if (typeof target === 'number') return cc === target
-  const [, digits, suffix] = /^sm_(\d{2,3})([af]?)$/.exec(target) ?? []
+  const [, digits, suffix] = /^sm_(\d{2,3})([af]?)$/.exec(typeof target === 'string' ? target : '') ?? []
   if (digits === undefined) throw ktlError('KTL4015', { what: 'targets', expected: 'targets such as sm_100a, sm_100f or sm_80', got: describe(target) }) // prettier-ignore
   const wanted = Number(digits)
   if (suffix === 'a') return arch === target

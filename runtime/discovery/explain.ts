@@ -2,7 +2,7 @@
 import { ARCH_NAMES, type TargetArch } from '../../compiler/archs.ts'
 import type { Rejection } from '../../compiler/instance.ts'
 import type { OrderChoice, TypeChoice } from '../../compiler/family.ts'
-import type { RuntimeArguments } from '../arguments/base.ts'
+import { RuntimeArguments } from '../arguments/base.ts'
 import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
@@ -18,6 +18,9 @@ import type { PlannedInstance } from './planned.ts'
 import { Provider, selectProviders, type ProviderSpec } from './provider.ts'
 import type { FamilySpace } from './space.ts'
 import { parseTarget, type TargetSpec } from './target.ts'
+import { optionsOf } from '../given.ts'
+import { ktlError } from '../fail.ts'
+import { describe } from '../tensor_layout.ts'
 
 /** What some kernels fail on first. */
 export interface RejectionReason {
@@ -71,7 +74,7 @@ export class Explanation {
 
 /**
  * Why kernels do not support arguments: each one is counted under the first thing it fails on. Never throws for well-formed
- * arguments; KTL4015 and KTL4028 for options that are none.
+ * arguments; KTL4024 for what are none, KTL4015 and KTL4028 for options that are none.
  *
  * @example
  * const A = device.tensor('f16', [64, 32], 1)
@@ -84,7 +87,13 @@ export function explainKernels(
   args: RuntimeArguments,
   options: { readonly cc?: TargetSpec; readonly providers?: readonly ProviderSpec[] } = {},
 ): Explanation {
-  const target = parseTarget(options.cc ?? args.device.arch)
+  if (!(args instanceof RuntimeArguments))
+    throw ktlError('KTL4024', {
+      operand: 'args',
+      expected: 'GemmArguments, KernelArguments or ElementwiseArguments',
+      got: describe(args),
+    })
+  const target = parseTarget(optionsOf('options', options).cc ?? args.device.arch)
   const tally = new Tally()
   if (target === null) {
     tally.add(refuse('KTL4038', { expected: ARCH_NAMES.join(', '), got: String(options.cc ?? args.device.arch) }), 0)

@@ -110,8 +110,8 @@ export function collectKernels(providers: readonly Provider[], options: Generate
     const { kernelName, kernelClass } = kernel.metadata
     const first = kernels.get(kernelName)
     if (!first && !isReserved(kernelName)) return void kernels.set(kernelName, kernel)
-    const owner = first ? `\`${first.metadata.kernelClass}\`` : KTL
-    const leftOut = `so that one of \`${kernelClass}\` (provider \`${provider}\`) is left out`
+    const owner = first ? `\`${first.metadata.kernelClass.name}\`` : KTL
+    const leftOut = `so that one of \`${kernelClass.name}\` (provider \`${provider}\`) is left out`
     failures.push(refuse('KTL4172', { names: [kernelName], owner: `${owner}, ${leftOut}` }))
   }
 }

@@ -1,7 +1,7 @@
 /** The kernels of .ktl programs: an index from what a call says to the few choices that can serve it. */
 import { epilogueOperandName } from '../../compiler/bind.ts'
 import type { KernelFamily, OrderChoice, TypeChoice } from '../../compiler/family.ts'
-import { resolveType } from '../../compiler/family.ts'
+import { isFamily, resolveType } from '../../compiler/family.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
@@ -23,6 +23,7 @@ import type { Found } from './found.ts'
 import { accumulatorOf } from './signature.ts'
 import { parseTarget } from './target.ts'
 import { FamilySpace, type Alignment } from './space.ts'
+import { describe } from '../tensor_layout.ts'
 
 /** Instances of one choice, which differ in their designs only. */
 export interface Supporting {
@@ -50,7 +51,14 @@ export class KtlProvider {
 
   /** Every instance of every kernel of a program joins discovery, until the returned function is called. KTL4172 for names that are taken. */
   register(program: { readonly kernels: Readonly<Record<string, { readonly family: KernelFamily }>> }): () => void {
-    const families = Object.values(program.kernels).map((kernel) => kernel.family)
+    const kernels = Object.values(program?.kernels ?? {})
+    if (typeof program?.kernels !== 'object' || kernels.some((kernel) => !isFamily(kernel?.family)))
+      throw ktlError('KTL4015', {
+        what: 'program',
+        expected: 'what `loadKtl` or `loadSource` gives',
+        got: describe(program),
+      })
+    const families = kernels.map((kernel) => kernel.family)
     families.forEach((family) => this.#refuseTaken(family))
     families.forEach((family) => this.add(family))
     return () => families.forEach((family) => this.remove(family))

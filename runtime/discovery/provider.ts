@@ -4,6 +4,7 @@ import { describe } from '../tensor_layout.ts'
 import type { GenerateOptions, Kernel, KernelClass } from '../kernel.ts'
 import { checkClass, namesOf } from './kernel_class.ts'
 import { KtlProvider } from './ktl_provider.ts'
+import { listOf } from '../given.ts'
 
 /** Whatever lists kernels: a class of kernels, or a whole provider. */
 export interface KernelLister {
@@ -130,7 +131,7 @@ export type ProviderSpec = string | Provider | KtlProvider
 /** KTL4028 for names that no provider has. */
 export function selectProviders(wanted: readonly ProviderSpec[] | undefined): readonly (Provider | KtlProvider)[] {
   if (wanted === undefined) return all()
-  return wanted.map((spec) => {
+  return listOf('providers', wanted, 'providers').map((spec) => {
     if (spec instanceof Provider || spec instanceof KtlProvider) return spec
     const found = all().find((provider) => provider.name === spec)
     if (!found) throw ktlError('KTL4028', { name: describe(spec), known: availableProviders() })

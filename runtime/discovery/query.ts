@@ -14,6 +14,7 @@ import { Provider, selectProviders, type ProviderSpec } from './provider.ts'
 import { declaredSources, inSequence, ranked, rankedSources, type Wanted } from './sources.ts'
 import { parseTarget, type TargetSpec } from './target.ts'
 import { Filter, type Where } from './where.ts'
+import { optionsOf } from '../given.ts'
 
 /** What is looked at. */
 export interface DiscoveryOptions {
@@ -43,6 +44,7 @@ export interface GetKernelsOptions extends DiscoveryOptions {
  * console.log(kernels.length, kernels[0]!.supports(args).ok) // 5 true
  */
 export function getKernels(args?: RuntimeArguments | null, options: GetKernelsOptions = {}): KernelList {
+  optionsOf('options', options)
   checkArguments(args, options)
   const filter = options.where === undefined ? null : new Filter(options.where)
   const target = targetOf(args, options)
@@ -137,7 +139,8 @@ export interface CountOptions extends DiscoveryOptions {
  * const where = { design: { kind: 'simt' }, operands: { A: { dtype: 'f64' } } } as const
  * console.log(countKernels({ cc: 100, where }).instances) // 16
  */
-export function countKernels({ cc = 100, providers, where }: CountOptions = {}): KernelCount {
+export function countKernels(options: CountOptions = {}): KernelCount {
+  const { cc = 100, providers, where } = optionsOf('options', options)
   const target = parseTarget(cc)
   if (target === null)
     throw ktlError('KTL4015', {

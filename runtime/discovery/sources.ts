@@ -110,15 +110,16 @@ function listSource(kernels: readonly Kernel[]): Source {
   }
 }
 
-/** Every instance there is, in the order of declaration; those of a choice are planned when the first of them is asked for. */
+/** Every instance there is, in the order of declaration; those of a choice are planned when the first of them is asked for, filters or not. */
 export function declaredSources(providers: readonly KtlProvider[], others: readonly Kernel[], wanted: Wanted): Source[] {
   const sources: Source[] = []
   for (const provider of providers) {
     for (const space of provider.spaces) {
-      for (const { backend, choice, instances } of space.counted(wanted.target)) {
-        if (wanted.filter && !space.operandsPass(choice, wanted.filter)) continue
+      for (const counted of space.counted(wanted.target)) {
+        const { backend, choice, instances } = counted
         const find = (): Found => space.find(backend, wanted.target, choice, null)
-        const chosen = wanted.filter || wanted.metadataFilter ? inOrder(find(), wanted) : null
+        const rows = wanted.filter || wanted.metadataFilter ? space.rows(wanted.target, counted) : null
+        const chosen = rows?.passing(wanted.filter, wanted.metadataFilter) ?? null
         const kernel = (i: number): Kernel => new KtlKernel(find().instances[chosen ? chosen[i]! : i]!)
         const size = chosen ? chosen.length : instances
         if (size > 0) sources.push({ ...listSource([]), size, kernel })
@@ -127,9 +128,6 @@ export function declaredSources(providers: readonly KtlProvider[], others: reado
   }
   return [...sources, listSource(others)]
 } // prettier-ignore
-
-const inOrder = (found: Found, wanted: Wanted): Uint32Array =>
-  passing(found, wanted, Uint32Array.from(found.instances.keys()))
 
 /** Sources one after another. */
 export function inSequence(sources: readonly Source[]): Sequence {

@@ -13,14 +13,15 @@ import {
 } from '../../compiler/family.ts'
 import { ARCHS } from '../../compiler/archs.ts'
 import { designsOf } from '../../compiler/designs.ts'
-import type { Rejection, TargetArch } from '../../compiler/instance.ts'
+import type { Instance, Rejection, TargetArch } from '../../compiler/instance.ts'
 import type { Divisibility, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { isGeneral, planInstance, TARGETS, type Backend, type Design, type Plan } from '../../compiler/targets/index.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import type { FusionShape } from './fusion.ts'
-import { designPasses, Found, type Refused } from './found.ts'
-import { operandsMetadataOf } from '../metadata/derive.ts'
+import { Found, type Refused } from './found.ts'
+import { InstanceRows, respelled, rowOf, transposes, type DesignRow } from './rows.ts'
+import { designOf } from '../metadata/derive.ts'
 import type { Filter } from './where.ts'
 import { PlannedInstance } from './planned.ts'
 import { accumulatorOf, contractionsOf, operationOf, type OperationSignature } from './signature.ts'
@@ -42,9 +43,17 @@ export interface ChoiceCount {
   readonly rejections: readonly Refused[]
 }
 
+/** The same with the designs that can be planned. */
+interface PlannedClass extends ChoiceCount {
+  readonly rows: readonly DesignRow[]
+  /** The rows with the instruction as choices spell it. */
+  readonly respelled: Map<string, readonly DesignRow[]>
+}
+
 export interface CountedChoice extends ChoiceCount {
   readonly backend: Backend
   readonly choice: Choice
+  readonly class: PlannedClass
 }
 
 export class FamilySpace {
@@ -238,12 +247,12 @@ export class FamilySpace {
   counted(target: TargetArch): readonly CountedChoice[] {
     const known = this.#counted.get(target)
     if (known) return known
-    const classes = new Map<string, ChoiceCount>()
+    const classes = new Map<string, PlannedClass>()
     const counted = Array.from(this.#choices(target), ({ backend, choice }): CountedChoice => {
       const key = this.#classOf(backend, choice)
-      const count = classes.get(key) ?? this.#count(backend, target, choice)
-      classes.set(key, count)
-      return { backend, choice, ...count }
+      const planned = classes.get(key) ?? this.#planClass(backend, target, choice)
+      classes.set(key, planned)
+      return { backend, choice, instances: planned.instances, rejections: planned.rejections, class: planned }
     })
     this.#counted.set(target, counted)
     return counted
@@ -256,23 +265,37 @@ export class FamilySpace {
     return { instances, rejections: counted.flatMap(({ rejections }) => rejections) }
   }
 
-  /** Do dtypes, orders and alignments of a choice meet the conditions? Nothing is planned for it. */
-  operandsPass(choice: Choice, filter: Filter): boolean {
+  /** Metadata of the instances of a choice, in the order of `find`; null: there are none. One or two of them are planned. */
+  rows(target: TargetArch, { choice, class: planned }: CountedChoice): InstanceRows | null {
     const program = this.#bind(choice, null)
-    return !('code' in program) && filter.operands(operandsMetadataOf(program, this.operation))
+    const [first, transposed] = [false, true].map((isTransposed) => {
+      const row = planned.rows.find(({ design }) => transposes(design) === isTransposed)
+      return !row || 'code' in program ? null : this.#planAlike({ program, target, design: row.design })
+    })
+    const plan = first ?? transposed
+    if (!plan) return null
+    const spelling = [first, transposed].map((plan) => plan && designOf(plan).mmaInstructionType)
+    const key = spelling.join()
+    let rows = planned.respelled.get(key)
+    if (!rows) planned.respelled.set(key, (rows = respelled(planned.rows, (design) => spelling[+transposes(design)]!)))
+    return new InstanceRows(rows, plan, this.operation, this.library)
+  }
+
+  #planAlike(instance: Instance<Design>): Plan {
+    const plan = planInstance(instance)
+    if ('kind' in plan) return plan
+    throw new Error(`${this.family.name}: two choices of one class are not planned alike`)
   }
 
   /** Instances of a choice that meet the conditions. */
-  countPassing(target: TargetArch, { backend, choice, instances }: CountedChoice, filter: Filter): number {
-    if (instances === 0 || !this.operandsPass(choice, filter)) return 0
-    if (!filter.hasDesign) return instances
-    const found = this.find(backend, target, choice, null)
-    return found.instances.reduce((sum, instance) => sum + +designPasses(instance, filter), 0)
+  countPassing(target: TargetArch, counted: CountedChoice, filter: Filter): number {
+    return this.rows(target, counted)?.passing(filter, null).length ?? 0
   }
 
-  #count(backend: Backend, target: TargetArch, choice: Choice): ChoiceCount {
+  #planClass(backend: Backend, target: TargetArch, choice: Choice): PlannedClass {
     const { instances, rejections } = this.#plan(backend, target, choice, null)
-    return { instances: instances.length, rejections }
+    const rows = instances.map(({ plan }) => rowOf(plan))
+    return { instances: instances.length, rejections, rows, respelled: new Map() }
   }
 
   /**

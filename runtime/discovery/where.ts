@@ -7,11 +7,11 @@ import { TARGETS } from '../../compiler/targets/index.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { suggest } from '../../grammar/suggest.ts'
 import { ktlError } from '../fail.ts'
-import type { DesignFields, DesignKind } from '../metadata/design.ts'
+import { DESIGN_READERS, type DesignFields, type DesignKind } from '../metadata/design.ts'
 import { GemmOperandsMetadata, type OperandsMetadata, type TensorAttributes } from '../metadata/operands.ts'
 import { describe } from '../tensor_layout.ts'
 
-/** A shape matches element by element; null: any extent. */
+/** A shape matches element by element, all of them; null: any extent. */
 type Pattern<V> = V extends readonly (infer E)[] ? readonly (E | null)[] : V
 /** A value, or one of several. */
 export type Condition<V> = Pattern<V> | { readonly in: readonly Pattern<V>[] }
@@ -42,11 +42,69 @@ export interface Where {
   }
 }
 
-/** Those of all backends. */
-const designFields = (): readonly string[] => [
-  ...new Set(['kind', ...TARGETS.entries.flatMap(({ fields }) => Object.keys(fields))]),
-]
-const OPERAND_FIELDS: readonly (keyof OperandConditions)[] = ['dtype', 'stride', 'divisibility', 'ptrAlignmentBytes']
+/** What a field may be compared with. */
+interface Kind {
+  readonly expected: string
+  legal(value: unknown): boolean
+}
+
+const words = (...known: readonly unknown[]): Kind => ({
+  expected: known.map((word) => String(word)).join(', '),
+  legal: (value) => known.includes(value),
+})
+const count: Kind = { expected: 'an integer', legal: Number.isInteger }
+const flag = words(true, false)
+const isExtent = (value: unknown): boolean => value === null || Number.isInteger(value)
+/** All extents of a shape are written, so that none is left out by mistake. */
+const shape = (example: string, rank: number): Kind => ({
+  expected: `${rank} extents, null for any, as in ${example}`,
+  legal: (value) => Array.isArray(value) && value.length === rank && value.every(isExtent),
+})
+const shape3 = shape('[128, null, null]', 3)
+const stride: Kind = {
+  expected: 'a stride pattern such as [0, 0, 1], null for any',
+  legal: (value) => Array.isArray(value) && value.every(isExtent),
+}
+const orNull = ({ expected, legal }: Kind): Kind => ({
+  expected: `${expected}, or null`,
+  legal: (value) => value === null || legal(value),
+})
+const ACCUMULATOR = words('f32', 'f16', 'f64', 'i32')
+
+const DESIGN_FIELDS: Readonly<Record<Exclude<keyof DesignConditions, 'kind'>, Kind>> = {
+  tileShape: shape3,
+  clusterShape: shape3,
+  fallbackClusterShape: orNull(shape3),
+  use2ctaMma: flag,
+  operands: words('ab', 'ba'),
+  tileScheduler: words('static', 'clc'),
+  useTmaStore: flag,
+  stages: count,
+  threads: count,
+  sharedMemBytes: count,
+  tmemColumns: count,
+  schedule: words('cooperative', 'pingpong'),
+  splits: count,
+  warps: shape('[2, null]', 2),
+  mmaInstructionType: orNull({ expected: 'a text', legal: (value) => typeof value === 'string' }),
+  numSmemStages: orNull(count),
+}
+const OPERAND_FIELDS: Readonly<Record<keyof OperandConditions, Kind>> = {
+  dtype: words(...DTYPE_NAMES),
+  stride,
+  divisibility: count,
+  ptrAlignmentBytes: count,
+}
+
+/** Those of all backends. A field that is not in the table above may be compared with anything. */
+const designFields = (): Readonly<Record<string, Kind>> => ({
+  ...Object.fromEntries(
+    TARGETS.entries.flatMap(({ fields }) => Object.keys(fields).map((name) => [name, ANYTHING] as const)),
+  ),
+  kind: words(...DESIGN_READERS.kinds),
+  ...DESIGN_FIELDS,
+})
+const ANYTHING: Kind = { expected: 'a value', legal: () => true }
 const OPERANDS_FIELDS = ['A', 'B', 'out', 'tensors', 'accumulatorType'] as const
 
 type Test = (value: unknown) => boolean
@@ -63,7 +121,7 @@ export class Filter {
     const { accumulatorType, tensors = {}, ...named } = known('where.operands', operands, OPERANDS_FIELDS)
     const tests: ((operands: OperandsMetadata) => boolean)[] = []
     if (accumulatorType !== undefined) {
-      const test = testOf('where.operands.accumulatorType', accumulatorType)
+      const test = testOf('where.operands.accumulatorType', accumulatorType, ACCUMULATOR)
       tests.push((metadata) => test(metadata.accumulatorType))
     }
     for (const [name, value] of Object.entries(named)) {
@@ -95,34 +153,24 @@ export class Filter {
 
 function operandTest(what: string, value: unknown): (attributes: TensorAttributes | undefined) => boolean {
   const tests = conditions(what, value, OPERAND_FIELDS)
-  const dtypes = tests.length > 0 ? alternatives((value as OperandConditions).dtype) : []
-  const wrong = dtypes.find((dtype) => !(DTYPE_NAMES as readonly unknown[]).includes(dtype))
-  if (wrong !== undefined) throw ktlError('KTL4015', { what: `${what}.dtype`, expected: DTYPE_NAMES.join(', '), got: describe(wrong) }) // prettier-ignore
   return (attributes) =>
     attributes !== undefined && tests.every(([name, test]) => test(attributes[name as keyof TensorAttributes]))
 }
 
-function conditions(what: string, value: unknown, fields: readonly string[]): (readonly [string, Test])[] {
-  return Object.entries(known(what, object(what, value), fields))
+function conditions(what: string, value: unknown, fields: Readonly<Record<string, Kind>>): (readonly [string, Test])[] {
+  return Object.entries(known(what, object(what, value), Object.keys(fields)))
     .filter(([, wanted]) => wanted !== undefined)
-    .map(([name, wanted]) => [name, testOf(`${what}.${name}`, wanted)] as const)
+    .map(([name, wanted]) => [name, testOf(`${what}.${name}`, wanted, fields[name]!)] as const)
 }
 
-function alternatives(condition: unknown): readonly unknown[] {
-  if (condition === undefined) return []
-  return typeof condition === 'object' && condition !== null && !Array.isArray(condition)
-    ? (condition as { in: readonly unknown[] }).in
-    : [condition]
-}
-
-function testOf(what: string, condition: unknown): Test {
-  const choice = typeof condition === 'object' && condition !== null && !Array.isArray(condition)
-  if (choice) known(what, condition, ['in'])
-  const list = alternatives(condition)
-  const legal = (value: unknown): boolean =>
-    value === null || ['string', 'number', 'boolean'].includes(typeof value) || Array.isArray(value)
-  if (!Array.isArray(list) || !list.every(legal)) {
-    throw ktlError('KTL4015', { what, expected: 'a value, a shape such as [128, null, null], or { in: [ … ] }', got: describe(condition) }) // prettier-ignore
+/** KTL4015 for what the field never is: nothing would ever match it. */
+function testOf(what: string, condition: unknown, { expected, legal }: Kind): Test {
+  const isChoice = typeof condition === 'object' && condition !== null && !Array.isArray(condition)
+  const list: unknown = isChoice ? (known(what, condition, ['in']) as { readonly in?: unknown }).in : [condition]
+  const wrong = Array.isArray(list) ? list.find((value) => !legal(value)) : list
+  if (!Array.isArray(list) || wrong !== undefined || list.includes(undefined)) {
+    const got = Array.isArray(wrong) ? `[${wrong.map(String).join(', ')}]` : describe(wrong)
+    throw ktlError('KTL4015', { what, expected: `${expected}; or { in: [ … ] } with several`, got })
   }
   return (value) => list.some((wanted) => matches(value, wanted))
 }

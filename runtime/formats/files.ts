@@ -1,20 +1,23 @@
 /** The formats as files on disk; written files appear complete or not at all. */
-import { promises as fs } from 'node:fs'
 import type { HostArray } from '../host_array.ts'
 import { writeFileSafely } from '../safe_write.ts'
 import { Tensor } from '../tensor.ts'
 import { readNpy, writeNpy } from './npy.ts'
 import { readSafetensors, writeSafetensors, type ReadSafetensorsOptions, type Safetensors } from './safetensors.ts'
 import { toStoredArray, type StoredArray } from './stored.ts'
+import { optionsOf, textOf } from '../given.ts'
+import { readWhole } from '../read_file.ts'
 
 /** What can be stored: tensors of devices are copied to the host first. */
 export type Storable = Tensor | HostArray
 
-const stored = (array: Storable): Promise<HostArray> | HostArray =>
-  array instanceof Tensor ? toStoredArray(array) : array
+/** In a box: an array of another library may have a `then` of its own. */
+const stored = async (array: Storable): Promise<{ readonly array: HostArray }> => ({
+  array: array instanceof Tensor ? await toStoredArray(array) : array,
+})
 
 /**
- * As `readNpy`; the file system's own error when the file cannot be read.
+ * As `readNpy`; KTL6072 when the file cannot be read.
  *
  * @example
  * await saveNpy(`${folder}/y.npy`, device.tensor('i32', [3], [7, 8, 9]))
@@ -22,7 +25,7 @@ const stored = (array: Storable): Promise<HostArray> | HostArray =>
  * console.log(dtype, [...data]) // i32 [ 7, 8, 9 ]
  */
 export async function loadNpy(file: string | URL): Promise<StoredArray> {
-  return readNpy(await fs.readFile(file))
+  return readNpy(await readWhole(file))
 }
 
 /**
@@ -34,11 +37,11 @@ export async function loadNpy(file: string | URL): Promise<StoredArray> {
  * console.log((await loadNpy(file)).shape) // [ 2, 2 ]
  */
 export async function saveNpy(file: string, array: Storable): Promise<void> {
-  await writeFileSafely(file, writeNpy(await stored(array)))
+  await writeFileSafely(textOf('file', file, 'a path'), writeNpy((await stored(array)).array))
 }
 
 /**
- * As `readSafetensors`; the file system's own error when the file cannot be read.
+ * As `readSafetensors`; KTL6072 when the file cannot be read.
  *
  * @example
  * await saveSafetensors(`${folder}/v.safetensors`, { a: device.tensor('f32', [1], [1]), b: device.tensor('f32', [2], [2, 3]) })
@@ -46,7 +49,7 @@ export async function saveNpy(file: string, array: Storable): Promise<void> {
  * console.log(tensors.get('b')!.shape) // [ 2 ]
  */
 export async function loadSafetensors(file: string | URL, options: ReadSafetensorsOptions = {}): Promise<Safetensors> {
-  return readSafetensors(await fs.readFile(file), options)
+  return readSafetensors(await readWhole(file), options)
 }
 
 /**
@@ -63,6 +66,8 @@ export async function saveSafetensors(
   metadata: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   const arrays = new Map<string, HostArray>()
-  for (const [name, array] of Object.entries(tensors)) arrays.set(name, await stored(array))
+  textOf('file', file, 'a path')
+  for (const [name, array] of Object.entries(optionsOf('tensors', tensors ?? (null as never))))
+    arrays.set(name, (await stored(array)).array)
   await writeFileSafely(file, writeSafetensors(arrays, metadata))
 }

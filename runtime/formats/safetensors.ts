@@ -3,6 +3,8 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { HostArray } from '../host_array.ts'
 import { MAX_RANK } from '../tensor_layout.ts'
 import { bytesOfArray, malformed, storedArray, storedBytes, unsupported, type StoredArray } from './stored.ts'
+import { listOf, optionsOf, textOf } from '../given.ts'
+import { describe } from '../tensor_layout.ts'
 
 /** The format's own limit. */
 const MAX_HEADER_BYTES = 100_000_000
@@ -45,8 +47,10 @@ interface Entry {
  * const bytes = writeSafetensors({ x: { data: Float32Array.of(1, 2), shape: [2] } })
  * console.log([...readSafetensors(bytes).tensors.get('x')!.data]) // [ 1, 2 ]
  */
-export function readSafetensors(bytes: Uint8Array, { names }: ReadSafetensorsOptions = {}): Safetensors {
+export function readSafetensors(bytes: Uint8Array, options: ReadSafetensorsOptions = {}): Safetensors {
   const what = 'the safetensors file'
+  const { names } = optionsOf('options', options)
+  if (names !== undefined) listOf('names', names, 'names of tensors')
   if (!(bytes instanceof Uint8Array) || bytes.length < 8) throw malformed(what, 'it has no header')
   const length = new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true)
   if (length > BigInt(Math.min(MAX_HEADER_BYTES, bytes.length - 8))) throw malformed(what, 'its header is cut short')
@@ -56,7 +60,7 @@ export function readSafetensors(bytes: Uint8Array, { names }: ReadSafetensorsOpt
   const tensors = new Map<string, StoredArray>()
   for (const name of names ?? entries.keys()) {
     const entry = entries.get(name)
-    if (entry === undefined) throw malformed(what, `it has no tensor ${JSON.stringify(name)}`)
+    if (entry === undefined) throw malformed(what, `it has no tensor ${describe(name)}`)
     const where = `tensor ${JSON.stringify(name)}`
     const dtype = DTYPES.get(entry.dtype)
     if (dtype === undefined) throw unsupported(where, entry.dtype, [...DTYPES.keys()])
@@ -79,6 +83,8 @@ export function writeSafetensors(
   metadata: Readonly<Record<string, string>> = {},
 ): Uint8Array {
   const parts: Uint8Array[] = []
+  optionsOf('tensors', tensors ?? (null as never))
+  for (const [name, text] of Object.entries(optionsOf('metadata', metadata))) textOf(`metadata.${name}`, text)
   const header: [string, unknown][] = Object.keys(metadata).length > 0 ? [['__metadata__', metadata]] : []
   let end = 0
   for (const [name, array] of tensors instanceof Map ? tensors : Object.entries(tensors)) {

@@ -2,11 +2,11 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../fail.ts'
-import { hostTensor, type HostArray } from '../host_array.ts'
+import { hostTensor, numberAt, type HostArray } from '../host_array.ts'
 import { Tensor } from '../tensor.ts'
 import { codesOf } from '../tensor_like.ts'
 import { encodeValues } from '../tensor_data.ts'
-import { denseStrides, elementCount, forEachRow, isDense } from '../tensor_layout.ts'
+import { denseStrides, describe, elementCount, forEachRow, isDense } from '../tensor_layout.ts'
 
 /** Arrays that elements are read into. */
 export type StoredData =
@@ -54,7 +54,7 @@ export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readon
   const ordered = new Float64Array(count)
   const [length, stride] = [shape.at(-1) ?? 1, strides.at(-1) ?? 1]
   forEachRow(layout, (start, first) => {
-    for (let i = 0; i < length; i++) ordered[first + i] = data[offset + start + i * stride]!
+    for (let i = 0; i < length; i++) ordered[first + i] = numberAt(data, offset + start + i * stride)
   })
   const codes = areBits ? (DTYPES[dtype].storageBytes === 2 ? Uint16Array : Uint8Array).from(ordered) : encodeValues(dtype, shape, ordered, 'the array')
   return { dtype, shape, bytes: bytesOf(codes) }
@@ -70,6 +70,8 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
  * console.log(dtype, shape, data.constructor.name) // f16 [ 2 ] Uint16Array
  */
 export async function toStoredArray(tensor: Tensor): Promise<StoredArray> {
+  if (!(tensor instanceof Tensor))
+    throw ktlError('KTL4024', { operand: 'tensor', expected: 'a tensor', got: describe(tensor) })
   return storedArray(tensor.dtype, [...tensor.shape], bytesOf(await codesOf(tensor)), `tensor ${tensor}`)
 }
 

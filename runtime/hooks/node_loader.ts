@@ -1,16 +1,20 @@
 /** The hooks themselves; Node runs them on a thread of their own. */
-import { readFile } from 'node:fs/promises'
 import type { LoadHook } from 'node:module'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { KtlError, type Diagnostic } from '../../grammar/diagnostics.ts'
 import { ktlModule } from './ktl_module.ts'
+import { LIMITS } from '../../grammar/limits.ts'
+import { readWhole } from '../read_file.ts'
 
 /** The text is read again at each import: Node caches the module. */
 export const load: LoadHook = async (url, context, nextLoad) => {
   if (!/^file:[^?#]*\.ktl(?:[?#]|$)/.test(url)) return nextLoad(url, context)
   const file = fileURLToPath(url)
-  const source = { name: path.relative('.', file) || file, text: await readFile(file, 'utf8') }
+  const source = {
+    name: path.relative('.', file) || file,
+    text: (await readWhole(file, 4 * LIMITS.sourceLength)).toString(),
+  }
   const { code, diagnostics } = ktlModule(source)
   if (code === null) throw failure(diagnostics)
   return { format: 'module', shortCircuit: true, source: code }

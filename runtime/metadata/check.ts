@@ -4,7 +4,9 @@ import { describe } from '../tensor_layout.ts'
 import type { Shape3 } from './design.ts'
 
 export function malformed(what: string, expected: string, got: unknown): Error {
-  const shown = Array.isArray(got) ? `[${got.join(', ')}]` : describe(got)
+  const shown = Array.isArray(got)
+    ? `[${got.map((item) => (typeof item === 'string' ? item : describe(item))).join(', ')}]`
+    : describe(got)
   return ktlError('KTL4175', { what, expected, got: shown })
 }
 

@@ -1,4 +1,5 @@
 /** Metadata of generated kernels, read off the plan that the code is generated from. */
+import type { TargetArch } from '../../compiler/archs.ts'
 import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { topological } from '../../compiler/ir/walk.ts'
@@ -7,7 +8,8 @@ import type { OperationSignature } from '../discovery/signature.ts'
 import { RUNTIME_TARGETS } from '../targets/index.ts'
 import type { DesignMetadata } from './design.ts'
 import { EpilogueMetadata, type Transport } from './epilogue.ts'
-import { KernelMetadata } from './kernel.ts'
+import { KernelMetadata, type KernelMetadataFields } from './kernel.ts'
+import { KtlKernel } from '../kernel_ktl.ts'
 import {
   ElementwiseOperandsMetadata,
   GemmOperandsMetadata,
@@ -24,23 +26,29 @@ export interface KernelDescription {
 }
 
 export function deriveMetadata(plan: Plan, { kernelName, operation, epilogueText }: KernelDescription): KernelMetadata {
-  const { program } = plan
-  const target = targetOf(plan)
-  return new KernelMetadata({
-    kernelName,
-    kernelClass: 'KtlKernel',
-    minCc: target.minCc(plan),
-    targets: target.builtFor(plan),
-    operands: operandsMetadataOf(program, operation),
-    design: designOf(plan),
-    epilogue: epilogueText === null ? null : epilogueOf(plan, epilogueText),
-    provider: 'ktl',
-  })
+  const operands = operandsMetadataOf(plan.program, operation)
+  const epilogue = epilogueText === null ? null : epilogueOf(plan, epilogueText)
+  return new KernelMetadata({ ...kernelFields(plan), kernelName, operands, design: designOf(plan), epilogue })
 }
 
-function designOf(plan: Plan): DesignMetadata {
-  const fields = Object.entries(targetOf(plan).fields).map(([name, read]) => [name, read(plan)] as const)
-  return RUNTIME_TARGETS.get(plan.kind).metadata(Object.fromEntries(fields)) as DesignMetadata
+/** What all designs of one choice have in common. */
+export function kernelFields(plan: Plan): Pick<KernelMetadataFields, 'kernelClass' | 'minCc' | 'provider'> & { readonly targets: readonly TargetArch[] } {
+  const target = targetOf(plan)
+  return { kernelClass: KtlKernel, minCc: target.minCc(plan), targets: Object.freeze([...target.builtFor(plan)]), provider: 'ktl' }
+} // prettier-ignore
+
+export type DesignFields = Readonly<Record<string, unknown>>
+
+/** All fields of the design metadata: equal ones make equal metadata. */
+export function designFields(plan: Plan): DesignFields {
+  const fields: Record<string, unknown> = {}
+  for (const [name, read] of Object.entries(targetOf(plan).fields)) fields[name] = read(plan)
+  return fields
+}
+
+/** `fields`: those of the plan, where they are known. */
+export function designOf(plan: Plan, fields: DesignFields = designFields(plan)): DesignMetadata {
+  return RUNTIME_TARGETS.get(plan.kind).metadata(fields) as DesignMetadata
 }
 
 /** One field of the design metadata of a plan; undefined: its class has no such field. */

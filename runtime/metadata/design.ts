@@ -3,7 +3,7 @@ import { Registry } from '../../compiler/registry.ts'
 import type { Backend } from '../../compiler/targets/index.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
 import { OK, refuse, type Status } from '../status.ts'
-import { checkShape3, complete, malformed } from './check.ts'
+import { checkShape3, complete, fieldsOf, malformed } from './check.ts'
 
 /** m, n, k */
 export type Shape3 = readonly [number, number, number]
@@ -41,7 +41,9 @@ export class BLASDesignMetadata {
   constructor(fields: BLASDesignFields, kind?: DesignKind)
   constructor(tileShape: Shape3, clusterShape: Shape3)
   constructor(first: BLASDesignFields | Shape3, second?: DesignKind | Shape3) {
-    const fields = isShape(first) ? { tileShape: first, clusterShape: second as Shape3 } : first
+    const fields = isShape(first)
+      ? { tileShape: first, clusterShape: second as Shape3 }
+      : (fieldsOf('design', first) as unknown as BLASDesignFields)
     const { mmaInstructionType = null, numSmemStages = null } = fields as BLASDesignFields
     this.kind = isShape(first) ? 'blas' : ((second as DesignKind | undefined) ?? 'blas')
     this.tileShape = checkShape3('tileShape', fields.tileShape)
@@ -97,7 +99,7 @@ abstract class TensorCoreDesignMetadata extends BLASDesignMetadata implements Te
   readonly sharedMemBytes: number
 
   constructor(fields: TensorCoreDesign, kind: DesignKind) {
-    super({ ...fields, numSmemStages: fields.stages || null }, kind)
+    super({ ...fields, numSmemStages: fields?.stages || null }, kind)
     this.operands = fields.operands
     this.useTmaStore = fields.useTmaStore
     this.tileScheduler = fields.tileScheduler
@@ -147,6 +149,7 @@ export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm1
   ) {
     const own = { use2ctaMma, useTmaStore, tileScheduler, fallbackClusterShape, tmemColumns: 0 }
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
+    fieldsOf('design', fields)
     super(fields, 'sm100')
     this.use2ctaMma = fields.use2ctaMma
     const fallback = fields.fallbackClusterShape
@@ -187,6 +190,7 @@ export class Sm90DesignMetadata extends TensorCoreDesignMetadata implements Sm90
   ) {
     const own = { schedule, useTmaStore, tileScheduler: 'static', splits: 1 } as const
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
+    fieldsOf('design', fields)
     super(fields, 'sm90')
     this.schedule = fields.schedule
     this.splits = fields.splits
@@ -214,10 +218,11 @@ export class Sm80DesignMetadata extends TensorCoreDesignMetadata implements Sm80
   constructor(fields: Sm80DesignFields)
   constructor(tileShape: Shape3, warps: readonly [number, number])
   constructor(first: Sm80DesignFields | Shape3, warps: readonly [number, number] = [1, 1]) {
-    const own = { warps, useTmaStore: false, tileScheduler: 'static', threads: 32 * warps[0] * warps[1] } as const
+    const [m, n] = checkWarps(isShape(first) ? warps : (fieldsOf('design', first) as unknown as Sm80DesignFields).warps)
+    const own = { warps: [m, n], useTmaStore: false, tileScheduler: 'static', threads: 32 * m * n } as const
     const fields = isShape(first) ? { ...unstated(first, [1, 1, 1]), ...own } : first
     super(fields, 'sm80')
-    this.warps = Object.freeze([...fields.warps]) as unknown as readonly [number, number]
+    this.warps = Object.freeze([m, n] as const)
     Object.freeze(this)
   }
 }
@@ -259,7 +264,7 @@ export const DESIGN_READERS = new Registry<DesignKind, (json: never) => BLASDesi
   simt: ({ tileShape, threads }: SimtDesignMetadata) => new SimtDesignMetadata(tileShape, threads),
 })
 
-const isShape = (value: object): value is Shape3 => Array.isArray(value)
+const isShape = (value: unknown): value is Shape3 => Array.isArray(value)
 
 /** What the positional forms do not take. */
 function unstated(tileShape: Shape3, clusterShape: Shape3 | undefined) {
@@ -272,4 +277,10 @@ function checkFallback(fallback: Shape3, cluster: Shape3): void {
   const divides = fallback.every((extent, i) => cluster[i]! % extent === 0)
   if (divides && fallback[2] === cluster[2] && fallback.some((extent, i) => extent !== cluster[i])) return
   throw malformed('fallbackClusterShape', `a proper divisor of clusterShape [${cluster}] along m and n`, fallback)
+}
+
+function checkWarps(warps: unknown): readonly [number, number] {
+  const [m, n] = Array.isArray(warps) && warps.length === 2 ? (warps as unknown[]) : []
+  if (Number.isInteger(m) && Number.isInteger(n)) return [m as number, n as number]
+  throw malformed('warps', 'two integers (m, n)', warps)
 }

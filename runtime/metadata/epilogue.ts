@@ -3,7 +3,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
 import { OK, refuse, Status } from '../status.ts'
 import { Tensor } from '../tensor.ts'
-import { checkText, complete, fieldsOf } from './check.ts'
+import { checkText, complete, fieldsOf, malformed } from './check.ts'
 import { TensorAttributes } from './operands.ts'
 import { tensorStatus } from './supports.ts'
 
@@ -39,11 +39,11 @@ export class EpilogueMetadata {
   readonly transports: Readonly<Record<string, Transport>>
 
   constructor(epilogue: EpilogueFields | EpilogueArguments) {
-    const fields = epilogue instanceof EpilogueArguments ? boundBy(epilogue) : epilogue
+    const fields = epilogue instanceof EpilogueArguments ? boundBy(epilogue) : (fieldsOf('epilogue', epilogue) as unknown as EpilogueFields)
     this.text = checkText('epilogue.text', fields.text)
-    this.tensors = Object.freeze({ ...fields.tensors })
-    this.outputs = Object.freeze([...fields.outputs])
-    this.scalars = Object.freeze([...fields.scalars])
+    this.tensors = Object.freeze({ ...fieldsOf('epilogue.tensors', fields.tensors) }) as EpilogueFields['tensors']
+    this.outputs = Object.freeze([...names('epilogue.outputs', fields.outputs)])
+    this.scalars = Object.freeze([...names('epilogue.scalars', fields.scalars)])
     this.transports = Object.freeze({ ...fields.transports })
     Object.freeze(this)
   }
@@ -93,4 +93,9 @@ function attributesOf({ dtype, strides, shape, pointer }: Tensor): TensorAttribu
     pointer % BigInt(Math.ceil((divisibility * bits) / 8)) === 0n
   while (divisibility > 1 && !fits()) divisibility = Math.floor(divisibility / 2)
   return new TensorAttributes(dtype, strides.map((_, i) => (i === inner ? 1 : 0)), divisibility) // prettier-ignore
+}
+
+function names(what: string, given: unknown): readonly string[] {
+  if (Array.isArray(given) && given.every((name) => typeof name === 'string')) return given
+  throw malformed(what, 'a list of names', given)
 }

@@ -6,12 +6,17 @@ import { BLASDesignMetadata, type DesignMetadata } from './design.ts'
 import { EpilogueMetadata } from './epilogue.ts'
 import { OperandsMetadata, type AnyOperandsMetadata } from './operands.ts'
 
+/** A class of kernels; of one that is not at hand, the name. */
+export interface KernelClassName {
+  readonly name: string
+}
+
 /** Fields of `KernelMetadata`. */
 export interface KernelMetadataFields {
   /** Unique: it determines the generated CUDA for a version of ktl. */
   readonly kernelName: string
-  /** What generated it: `KtlKernel`, or a user's class or its name. */
-  readonly kernelClass: string | { readonly name: string }
+  /** What generated it: `KtlKernel`, a user's class, or the name of one. */
+  readonly kernelClass: string | KernelClassName
   /** Compute capability, as in 100. */
   readonly minCc: number
   /** Default: every known target from `minCc` on. */
@@ -44,7 +49,8 @@ export function setOwner(metadata: KernelMetadata, provider: string): void {
  */
 export class KernelMetadata {
   readonly kernelName: string
-  readonly kernelClass: string
+  /** What generated it: compares with the class that was registered, `metadata.kernelClass === MyKernel`. */
+  readonly kernelClass: KernelClassName
   readonly minCc: number
   /** What it runs on. */
   readonly targets: readonly TargetArch[]
@@ -72,14 +78,11 @@ export class KernelMetadata {
     epilogue: EpilogueMetadata | null = null,
   ) {
     const fields = typeof first === 'string' ? { kernelName: first, kernelClass, minCc, operands, design, epilogue } : first
-    const { targets, provider = null } = fields as KernelMetadataFields
-    const own = fields.kernelClass
+    const { targets, provider = null } = fieldsOf('kernel metadata', fields) as unknown as KernelMetadataFields
     this.kernelName = checkText('kernelName', fields.kernelName)
-    this.kernelClass = checkText('kernelClass', typeof own === 'string' ? own : own?.name)
+    this.kernelClass = checkKernelClass(fields.kernelClass)
     this.minCc = checkCc(fields.minCc)
-    const unknown = targets?.find((target) => !ARCH_NAMES.includes(target))
-    if (unknown !== undefined) throw malformed('targets', ARCH_NAMES.join(', '), unknown)
-    this.targets = Object.freeze([...(targets ?? archsFrom(this.minCc))])
+    this.targets = checkTargets(targets ?? archsFrom(this.minCc))
     if (!(fields.operands instanceof OperandsMetadata)) throw malformed('operands', 'OperandsMetadata', fields.operands)
     if (!(fields.design instanceof BLASDesignMetadata)) throw malformed('design', 'BLASDesignMetadata', fields.design)
     const { epilogue: fused = null } = fields
@@ -119,7 +122,7 @@ export class KernelMetadata {
 
   /** Its fields as plain data. */
   toJSON(): object {
-    return { ...this, provider: this.provider }
+    return { ...this, kernelClass: this.kernelClass.name, provider: this.provider }
   }
 
   /** From the data of `toJSON`. KTL4175 for anything else. */
@@ -133,6 +136,25 @@ export class KernelMetadata {
     })
   }
 } // prettier-ignore
+
+function checkKernelClass(own: unknown): KernelClassName {
+  if (typeof own === 'string') return Object.freeze({ name: checkText('kernelClass', own) })
+  checkText('kernelClass', (own as KernelClassName | null | undefined)?.name)
+  return own as KernelClassName
+}
+
+/** Lists that were checked, frozen: hundreds of thousands of kernels share a few. */
+const checked = new WeakSet<readonly TargetArch[]>()
+
+function checkTargets(targets: readonly TargetArch[]): readonly TargetArch[] {
+  if (checked.has(targets)) return targets
+  if (!Array.isArray(targets)) throw malformed('targets', `a list of ${ARCH_NAMES.join(', ')}`, targets)
+  const unknown = targets.find((target) => !ARCH_NAMES.includes(target))
+  if (unknown !== undefined) throw malformed('targets', ARCH_NAMES.join(', '), unknown)
+  const own = Object.isFrozen(targets) ? targets : Object.freeze([...targets])
+  checked.add(own)
+  return own
+}
 
 function checkCc(cc: unknown): number {
   if (Number.isInteger(cc) && (cc as number) >= 0) return cc as number

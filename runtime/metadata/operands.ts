@@ -34,10 +34,11 @@ export class TensorAttributes {
   constructor(fields: TensorAttributesFields)
   constructor(dtype: DTypeName, stride: readonly number[], divisibility: number, ptrAlignmentBytes?: number)
   constructor(first: TensorAttributesFields | DTypeName, stride?: readonly number[], divisibility?: number, ptrAlignmentBytes?: number) {
-    const fields = typeof first === 'object' ? first : { dtype: first, stride: stride!, divisibility: divisibility!, ptrAlignmentBytes }
+    const fields = typeof first === 'object' ? (fieldsOf('tensor attributes', first) as unknown as TensorAttributesFields) : { dtype: first, stride: stride!, divisibility: divisibility!, ptrAlignmentBytes }
     if (!isDType(fields.dtype)) throw malformed('dtype', DTYPE_NAMES.join(' '), fields.dtype)
     if (!Array.isArray(fields.stride) || !fields.stride.every((x) => x === 0 || x === 1) || fields.stride.filter((x) => x === 1).length > 1)
       throw malformed('stride', 'a pattern such as [0, 0, 1], with 1 for the contiguous axis', fields.stride)
+    if (!Number.isInteger(fields.divisibility)) throw malformed('divisibility', 'an integer of at least 1', fields.divisibility)
     const least = Math.ceil((fields.divisibility * DTYPES[fields.dtype].bits) / 8)
     for (const [what, value] of Object.entries({ divisibility: fields.divisibility, ptrAlignmentBytes: fields.ptrAlignmentBytes ?? least }))
       if (!Number.isInteger(value) || value < 1) throw malformed(what, 'an integer of at least 1', value)
@@ -75,7 +76,7 @@ export class OperandsMetadata {
   readonly accumulatorType: Accumulator | null
 
   constructor(tensors: Readonly<Record<string, TensorAttributes>>, accumulatorType: Accumulator | null = null, kind: OperandsKind = 'kernel') {
-    const wrong = Object.entries(tensors).find(([, attributes]) => !(attributes instanceof TensorAttributes))
+    const wrong = Object.entries(fieldsOf('tensors', tensors)).find(([, attributes]) => !(attributes instanceof TensorAttributes))
     if (wrong) throw malformed(wrong[0], 'TensorAttributes', wrong[1])
     this.kind = kind
     this.tensors = Object.freeze({ ...tensors })
@@ -128,7 +129,7 @@ export class GemmOperandsMetadata extends OperandsMetadata {
   constructor(A: TensorAttributes, B: TensorAttributes, out: TensorAttributes, accumulatorType: Accumulator)
   constructor(first: GemmOperandsFields | TensorAttributes, second?: TensorAttributes, third?: TensorAttributes, fourth?: Accumulator) {
     const fields = first instanceof TensorAttributes ? { A: first, B: second!, out: third!, accumulatorType: fourth! } : first
-    const { A, B, out, accumulatorType } = fields
+    const { A, B, out, accumulatorType } = fieldsOf('operands', fields) as unknown as GemmOperandsFields
     if (!isDType(accumulatorType)) throw malformed('accumulatorType', 'f32, f16, f64 or i32', accumulatorType)
     super({ A, B, out }, accumulatorType, 'gemm')
     this.A = A
@@ -177,8 +178,17 @@ type HasStride = { readonly stride: readonly number[] } | { readonly strides: re
 export function layoutString(...operands: readonly HasStride[]): string {
   return operands
     .map((operand) => {
-      const strides = 'stride' in operand ? operand.stride : 'strides' in operand ? operand.strides : operand
+      const strides = stridesOf(operand)
       return { 0: 't', 1: 'n' }[strides.length - 1 - strides.lastIndexOf(1)] ?? 'x'
     })
     .join('')
+}
+
+function stridesOf(operand: HasStride): readonly number[] {
+  const { stride, strides } = Array.isArray(operand)
+    ? {}
+    : (fieldsOf('operand', operand) as { stride?: unknown; strides?: unknown })
+  const found = Array.isArray(operand) ? operand : (stride ?? strides)
+  if (!Array.isArray(found)) throw malformed('stride', 'a list of strides', found)
+  return found as readonly number[]
 }

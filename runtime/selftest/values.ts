@@ -2,6 +2,9 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { integers, normal, uniform } from '../../compiler/evaluate/generate.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { ktlError } from '../fail.ts'
+import { checkDType } from '../tensor.ts'
+import { describe } from '../tensor_layout.ts'
 
 /** `integers`: small enough that sums of products are exact. */
 export type InputKind = 'integers' | 'normal'
@@ -13,6 +16,10 @@ export type InputKind = 'integers' | 'normal'
  * console.log(randomValues('f16', 4, 1, 'integers').length) // 4
  */
 export function randomValues(dtype: DTypeName, count: number, seed: number, kind: InputKind): Float32Array {
+  checkDType(dtype, 'dtype')
+  if (!Number.isInteger(count) || count < 0 || count > 0x7fffffff)
+    throw ktlError('KTL4015', { what: 'count', expected: 'a number of values', got: describe(count) })
+  if (!Number.isInteger(seed)) throw ktlError('KTL4015', { what: 'seed', expected: 'an integer', got: describe(seed) })
   const { class: kindOf, signed } = DTYPES[dtype]
   if (kindOf === 'bool') return integers(count, seed, 1).map((x) => (x > 0 ? 1 : 0))
   // Scales: powers of two near 1.

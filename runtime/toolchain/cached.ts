@@ -3,6 +3,7 @@ import { Cache, cacheKey, defaultCache } from '../cache/cache.ts'
 import { compileCuda, checkArch, GENERATED_FLAGS, type Compiled, type CompileOptions } from './compile.ts'
 import { findNvcc } from './nvcc.ts'
 import { compileNvrtc, nvrtcVersion } from './nvrtc.ts'
+import { signalOf, textOf } from '../given.ts'
 
 export interface CachedCompileOptions extends CompileOptions {
   /** Default: the cache of the process. */
@@ -27,23 +28,59 @@ async function findCompiler(): Promise<Compiler> {
 }
 
 /** CUDA C++ to an image, once for each (text, compiler version, flags, target, format). Failures are not cached. */
-export async function compileCached(cuda: string, options: CachedCompileOptions): Promise<Compiled> {
+export const compileCached = (cuda: string, options: CachedCompileOptions): Promise<Compiled> =>
+  compileFor(cuda, options, async (compiled) => compiled)
+
+/** What loaders say of an image that is not what its text asks for. */
+const UNUSABLE: ReadonlySet<string> = new Set(['KTL4013', 'KTL5012', 'KTL5013', 'KTL6033'])
+
+/**
+ * As `compileCached`, and puts the image to use. One that a loader refuses is not kept: it is made again when it came out of the
+ * cache, so that what a broken compiler once wrote does not outlive it; otherwise `use` rejects. `forget` is for whoever finds that
+ * out later.
+ */
+export async function compileFor<T>(
+  cuda: string,
+  options: CachedCompileOptions,
+  use: (compiled: Compiled, forget: () => void) => Promise<T>,
+): Promise<T> {
   const { arch, kind, flags = GENERATED_FLAGS, name = '', cache = defaultCache(), signal } = options
   checkArch(arch)
+  signalOf(signal)
+  textOf('name', name)
   const compiler = await findCompiler()
-  const key = cacheKey(['compiled-1', cuda, compiler.version, JSON.stringify(flags), arch, kind, name])
+  const key = cacheKey(['compiled-2', cuda, compiler.version, JSON.stringify(flags), arch, kind, name])
+  const forget = (): void => cache.forget(key)
+  for (;;) {
+    const { compiled, isNew } = await lookUp(cache, key, options, () => compiler.compile(cuda, options))
+    try {
+      return await use(compiled, forget)
+    } catch (error) {
+      if (!(error instanceof KtlError && UNUSABLE.has(error.code))) throw error
+      forget()
+      if (isNew) throw error
+    }
+  }
+}
+
+async function lookUp(
+  cache: Cache,
+  key: string,
+  { signal }: CachedCompileOptions,
+  compile: () => Promise<Compiled>,
+): Promise<{ compiled: Compiled; isNew: boolean }> {
   for (;;) {
     signal?.throwIfAborted()
-    let ours = false
+    let isNew = false
     const make = async (): Promise<Uint8Array> => {
-      ours = true
-      return pack(await compiler.compile(cuda, options))
+      isNew = true
+      return pack(await compile())
     }
     try {
-      return unpack(await cache.getOrMake(key, make))
+      return { compiled: unpack(await cache.getOrMake(key, make)), isNew }
     } catch (error) {
       // A compilation shared with another caller ends when that caller aborts it: then it is our turn.
-      if (ours || error instanceof KtlError) throw error
+      if (isNew || error instanceof KtlError) throw error
     }
   }
 }

@@ -1,11 +1,12 @@
-import { availableParallelism } from 'node:os'
+import * as os from 'node:os'
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { ktlError } from '../fail.ts'
 import type { KernelSources } from '../findings.ts'
 import { describe } from '../tensor_layout.ts'
 import { compileError } from './diagnose.ts'
-import { findNvcc } from './nvcc.ts'
+import { checkImage } from './image.ts'
+import { findNvcc, nvccTimeout } from './nvcc.ts'
 import { runProgram, Semaphore, withTemporaryFolder, type RunResult } from './process.ts'
 import { parseResources, type KernelResources } from './resources.ts'
 
@@ -28,7 +29,10 @@ export interface CompileOptions {
   readonly name?: string
   readonly sources?: KernelSources | undefined
   readonly signal?: AbortSignal | undefined
-  readonly timeoutMs?: number
+  /** For each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
+  readonly timeoutMs?: number | undefined
+  /** Kernels that the image must have. */
+  readonly entries?: readonly string[]
   /** PTX of this very text, for a cubin: saves making it again. */
   readonly ptx?: Uint8Array
 }
@@ -43,11 +47,11 @@ export interface Compiled {
 }
 
 const FILE = 'kernel.cu'
-const slots = new Semaphore(availableParallelism())
+const slots = new Semaphore(os.availableParallelism())
 
 /** Refuses anything that nvcc would read as another option. */
 export function checkArch(arch: string): void {
-  if (/^sm_\d{2,3}[af]?$/.test(arch)) return
+  if (typeof arch === 'string' && /^sm_\d{2,3}[af]?$/.test(arch)) return
   throw ktlError('KTL4015', { what: 'arch', expected: 'a target of nvcc such as sm_100a', got: describe(arch) })
 }
 
@@ -63,11 +67,13 @@ export const cubinArguments = (arch: string, ptx: string, out: string): string[]
  * CUDA C++ to PTX or to a cubin. A cubin is made of the very PTX that the virtual device would run. The result
  * depends on the text, the flags and nvcc's version alone: paths of this machine are taken out of it.
  *
- * Throws KTL6001 without nvcc, KTL6002 for errors in the text, KTL6003 when nvcc did not finish.
+ * Throws KTL6001 without nvcc, KTL6002 for errors in the text, KTL6003 when nvcc did not finish or wrote something else, KTL6009
+ * when it ran out of time.
  */
 export async function compileCuda(cuda: string, options: CompileOptions): Promise<Compiled> {
-  const { arch, kind, flags = GENERATED_FLAGS, signal, timeoutMs = 300_000 } = options
+  const { arch, kind, flags = GENERATED_FLAGS, signal } = options
   checkArch(arch)
+  const timeoutMs = nvccTimeout(options.timeoutMs)
   const nvcc = await findNvcc()
   const name = options.name ?? FILE
   return slots.run(() =>
@@ -76,14 +82,21 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
         // nvcc keeps its intermediate files where TMPDIR says.
         const env = { ...process.env, TMPDIR: folder }
         const result = await runProgram(nvcc.path, args, { cwd: folder, env, timeoutMs, signal })
-        if (result.status !== 0) throw compileError(result, { name, text: cuda }, FILE, options.sources)
+        const timedOutMs = result.timedOut ? timeoutMs : null
+        if (result.status !== 0)
+          throw compileError({ ...result, timedOutMs }, { name, text: cuda }, FILE, options.sources)
         return result
       }
       const at = (file: string): string => path.join(folder, file)
+      const written = async (file: string, kind: ImageKind, output: string): Promise<Buffer> => {
+        const image = await fs.readFile(at(file)).catch(() => Buffer.alloc(0))
+        checkImage(image, { ...options, kind }, output)
+        return image
+      }
       const fromText = async (): Promise<string> => {
         await fs.writeFile(at(FILE), cuda)
-        await nvccRun(ptxArguments(arch, FILE, 'kernel.ptx', flags))
-        return stripPaths(await fs.readFile(at('kernel.ptx'), 'utf8'), folder, name)
+        const { output } = await nvccRun(ptxArguments(arch, FILE, 'kernel.ptx', flags))
+        return stripPaths((await written('kernel.ptx', 'ptx', output)).toString(), folder, name)
       }
       const ptx = options.ptx ? Buffer.from(options.ptx).toString() : await fromText()
       if (kind === 'ptx') return { kind, image: Buffer.from(ptx), resources: [], nvccVersion: nvcc.version }
@@ -92,7 +105,7 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
       // ptxas records the time of the source file where it finds it, and equal inputs would give unequal cubins.
       await fs.rm(at(FILE), { force: true })
       const report = await nvccRun(cubinArguments(arch, 'kernel.ptx', 'kernel.cubin'))
-      const image = new Uint8Array(await fs.readFile(at('kernel.cubin')))
+      const image = new Uint8Array(await written('kernel.cubin', 'cubin', report.output))
       return { kind, image, resources: parseResources(report.output), nvccVersion: nvcc.version }
     }),
   )

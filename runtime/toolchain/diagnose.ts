@@ -29,22 +29,23 @@ function parseErrors(output: string, file: string): Message[] {
   return messages
 }
 
-/** The error of a failed compilation: KTL6002 with places, or KTL6003 when nvcc names none. */
+/** The error of a failed compilation: KTL6002 with places, KTL6009 when it ran out of time, KTL6003 when nvcc names no place. */
 export function compileError(
-  result: RunResult,
+  result: Omit<RunResult, 'timedOut'> & { readonly timedOutMs: number | null },
   cuda: Source,
   file: string,
   sources: KernelSources | undefined,
 ): KtlError {
   if (result.startError) return didNotFinish(`did not start: ${result.startError.message}`, '')
-  if (result.timedOut) return didNotFinish('ran out of time', result.output)
+  if (result.timedOutMs !== null)
+    return ktlError('KTL6009', { what: 'nvcc', ms: result.timedOutMs, output: result.output.trim() })
   if (result.status === null) return didNotFinish('was killed', result.output)
   const errors = parseErrors(result.output, file).slice(0, MAX_DIAGNOSTICS)
   if (errors.length === 0) return didNotFinish(`failed with status ${result.status}`, result.output)
   return new KtlError(errors.map((error) => place(error, cuda, sources)))
 }
 
-function didNotFinish(reason: string, output: string): KtlError {
+export function didNotFinish(reason: string, output: string): KtlError {
   return ktlError('KTL6003', { what: 'nvcc', reason, output: output.trim() })
 }
 

@@ -5,6 +5,7 @@ import { loadAddon } from '../addon.ts'
 import { nvrtcPath, probeNvrtc } from '../devices/cuda_probe.ts'
 import { GENERATED_FLAGS, type Compiled, type CompileOptions } from './compile.ts'
 import { compileError } from './diagnose.ts'
+import { checkImage } from './image.ts'
 import { parseResources } from './resources.ts'
 
 /** `nvrtc 13.0`; null where there is none, or KTL_NVCC says what to use. */
@@ -34,7 +35,10 @@ export async function compileNvrtc(cuda: string, version: string, options: Compi
   ]
   const { image, log } = await loadAddon().compileNvrtc(nvrtcPath(), cuda, name, args, ptx)
   signal?.throwIfAborted()
-  if (image) return { kind, image, resources: parseResources(log), nvccVersion: version }
-  const result = { status: 1, timedOut: false, startError: null, output: log }
+  if (image) {
+    checkImage(image, options, log)
+    return { kind, image, resources: parseResources(log), nvccVersion: version }
+  }
+  const result = { status: 1, timedOutMs: null, startError: null, output: log }
   throw compileError(result, { name, text: cuda }, name, options.sources)
 }

@@ -3,6 +3,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as os from 'node:os'
 import path from 'node:path'
+import { ktlError } from '../fail.ts'
+import { removeAbandoned, TAG, temporaryTag } from '../temporary.ts'
 
 export interface RunOptions {
   readonly cwd: string
@@ -78,10 +80,20 @@ export async function runProgram(file: string, args: readonly string[], options:
   })
 }
 
-/** A folder of mode 0700 that exists while `work` runs. */
+const TEMPORARY = new RegExp(`^ktl-${TAG}$`)
+let swept: Promise<void> | undefined
+
+/** A folder of mode 0700 that exists while `work` runs. KTL6008 where none can be made. */
 export async function withTemporaryFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   hookExit()
-  const folder = await fs.promises.mkdtemp(path.join(os.tmpdir(), 'ktl-'))
+  // SIGKILL leaves no time for that: the next process does it, once.
+  await (swept ??= removeAbandoned(os.tmpdir(), TEMPORARY))
+  const folder = path.join(os.tmpdir(), `ktl-${temporaryTag()}`)
+  try {
+    await fs.promises.mkdir(folder, { mode: 0o700 })
+  } catch (error) {
+    throw ktlError('KTL6008', { file: folder, reason: (error as Error).message }, { cause: error })
+  }
   folders.add(folder)
   try {
     return await work(folder)

@@ -16,6 +16,7 @@ import { Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
 import { ktlProvider } from '../../runtime/discovery/provider.ts'
 import { removeTemporaries } from '../../runtime/safe_write.ts'
+import { temporaryTag } from '../../runtime/temporary.ts'
 import { folder, ktl, records, ROOT } from './cli.ts'
 import { errorOf } from './errors.ts'
 
@@ -108,7 +109,7 @@ describe('buildArtifacts', () => {
     const [kept, cut, lost] = before.artifacts.map(({ file }) => path.join(built, file)) as [string, string, string]
     await fs.truncate(cut, 1000)
     await fs.rm(lost)
-    const leftover = path.join(built, 'sm_100a', '.half.999999999-01234567.tmp')
+    const leftover = path.join(built, 'sm_100a', `.half.${temporaryTag().replace(`-${process.pid}-`, '-999999999-')}.tmp`)
     await fs.writeFile(leftover, 'half')
     let keptCount = 0
     const after = await buildArtifacts(scales(), built, { onProgress: ({ kept }) => (keptCount = kept) })
@@ -138,9 +139,10 @@ describe('buildArtifacts', () => {
   test('a process that is gone leaves nothing to others; one that runs keeps its files', async () => {
     const where = at('temporaries')
     await fs.mkdir(where)
-    for (const name of [`.a.${process.pid}-01234567.tmp`, '.b.999999999-01234567.tmp', 'c.tmp']) await fs.writeFile(path.join(where, name), '')
+    const tag = temporaryTag()
+    for (const name of [`.a.${tag}.tmp`, `.b.${tag.replace(`-${process.pid}-`, '-999999999-')}.tmp`, 'c.tmp']) await fs.writeFile(path.join(where, name), '')
     await removeTemporaries(where)
-    expect(readdirSync(where).sort()).toEqual([`.a.${process.pid}-01234567.tmp`, 'c.tmp'])
+    expect(readdirSync(where).sort()).toEqual([`.a.${tag}.tmp`, 'c.tmp'])
   })
 
   test.each([

@@ -1,10 +1,11 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { Cache, cacheFolder, cacheKey } from '../../runtime/cache/cache.ts'
+import { temporaryTag } from '../../runtime/temporary.ts'
 
 let folder: string
 beforeEach(() => (folder = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'ktl-test-')), 'cache')))
@@ -94,16 +95,61 @@ describe('one process', () => {
     expect(fs.existsSync(fileOf(keys[11]!))).toBe(true)
   })
 
-  test('temporary files of killed processes go, those being written stay', async () => {
-    fs.mkdirSync(folder, { recursive: true })
-    const old = path.join(folder, 'tmp-1-old')
-    const young = path.join(folder, 'tmp-1-young')
-    fs.writeFileSync(old, 'x')
-    fs.writeFileSync(young, 'x')
-    fs.utimesSync(old, new Date(0), new Date(0))
+  test('two entries whose files were swapped are made again', async () => {
+    const other = cacheKey(['other'])
+    const cache = new Cache({ folder })
+    await cache.getOrMake(key, async () => bytes(1))
+    await cache.getOrMake(other, async () => bytes(2))
+    const [first, second] = [fs.readFileSync(fileOf(key)), fs.readFileSync(fileOf(other))]
+    fs.writeFileSync(fileOf(key), second)
+    fs.writeFileSync(fileOf(other), first)
+    const fresh = new Cache({ folder })
+    expect(await fresh.getOrMake(key, async () => bytes(3))).toEqual(bytes(3))
+    expect(await fresh.getOrMake(other, async () => bytes(4))).toEqual(bytes(4))
+    expect(fresh.stats()).toMatchObject({ corrupt: 2, diskHits: 0 })
+  })
+
+  test('what is forgotten is made again, also in other processes', async () => {
+    const cache = new Cache({ folder })
+    await cache.getOrMake(key, async () => bytes(1))
+    cache.forget(key)
+    cache.forget(cacheKey(['never made']))
+    expect(await new Cache({ folder }).disk.get(key)).toEqual({ state: 'miss' })
+    expect(await cache.getOrMake(key, async () => bytes(2))).toEqual(bytes(2))
+  })
+
+  test('content is flushed to the disk before it gets its name', async () => {
+    const { FileHandle } = await handleClass()
+    const steps: string[] = []
+    const sync = vi.spyOn(FileHandle, 'sync').mockImplementation(async function () {
+      steps.push('flushed')
+    })
+    const write = vi.spyOn(FileHandle, 'writeFile')
+    const rename = vi.spyOn(fs.promises, 'rename').mockImplementation(async (from, to) => {
+      steps.push(`renamed ${to}`)
+      fs.renameSync(from, to)
+    })
     await new Cache({ folder }).getOrMake(key, async () => bytes(1))
-    expect(fs.existsSync(old)).toBe(false)
-    expect(fs.existsSync(young)).toBe(true)
+    expect(write.mock.invocationCallOrder[0]).toBeLessThan(sync.mock.invocationCallOrder[0]!)
+    expect(rename).toHaveBeenCalledOnce()
+    vi.restoreAllMocks()
+    expect(steps).toEqual(['flushed', `renamed ${fileOf(key)}`])
+  })
+
+  test('temporary files of killed processes go, those being written stay', async () => {
+    const cache = new Cache({ folder })
+    await cache.getOrMake(key, async () => bytes(1))
+    const { pid } = spawnSync('true')
+    const at = (tag: string) => path.join(path.dirname(fileOf(key)), `.entry.${tag}.tmp`)
+    const ours = temporaryTag()
+    const [killed, living] = [ours.replace(`-${process.pid}-`, `-${pid}-`), ours].map(at) as [string, string]
+    // Of another machine, or another container: its processes cannot be seen.
+    const [foreign, oldForeign] = [`ffffffff-${pid}-00000000`, `ffffffff-${pid}-00000001`].map(at) as [string, string]
+    for (const file of [killed, living, foreign, oldForeign]) fs.writeFileSync(file, 'x')
+    fs.utimesSync(oldForeign, new Date(0), new Date(0))
+    expect(await cache.usage()).toMatchObject({ entries: 1 })
+    await new Cache({ folder }).getOrMake(cacheKey(['other']), async () => bytes(1))
+    expect([killed, living, foreign, oldForeign].map((file) => fs.existsSync(file))).toEqual([false, true, true, false])
   })
 
   test('a folder that cannot be written costs speed, not results', async () => {
@@ -131,6 +177,13 @@ describe('one process', () => {
     expect(cache.stats()).toMatchObject({ diskHits: 1, memoryHits: 1 })
   })
 })
+
+/** Methods of what `fs.promises.open` gives. */
+async function handleClass(): Promise<{ FileHandle: fs.promises.FileHandle }> {
+  const handle = await fs.promises.open(os.devNull, 'r')
+  await handle.close()
+  return { FileHandle: Object.getPrototypeOf(handle) as fs.promises.FileHandle }
+}
 
 describe('many processes', () => {
   const writer = fileURLToPath(new URL('./fixtures/cache_writer.ts', import.meta.url))

@@ -34,7 +34,8 @@ export function ktl(args: readonly string[], { env, stdin, cwd = ROOT, started }
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [CLI, ...args], {
       cwd,
-      env: { ...process.env, KTL_CACHE_DIR: path.join(folder, 'cache'), ...env },
+      // Texts are compared, wherever the tests run.
+      env: { ...process.env, FORCE_COLOR: undefined, KTL_CACHE_DIR: path.join(folder, 'cache'), ...env },
     })
     let [stdout, stderr] = ['', '']
     child.stdout.setEncoding('utf8').on('data', (chunk: string) => (stdout += chunk))

@@ -1,11 +1,20 @@
 /** The whole space of designs: what is counted, found and ranked is what planning says, choice by choice. */
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { resolveType } from '../../compiler/family.ts'
-import { countKernels, GemmArguments, getKernels, KtlKernel, KtlProvider as ktlProvider } from '../../runtime/index.ts'
+import { countKernels, GemmArguments, getKernels, KernelMetadata, KtlKernel, KtlProvider as ktlProvider, loadSource } from '../../runtime/index.ts' // prettier-ignore
 import { callOf, type Call } from '../../runtime/discovery/call.ts'
 import { bestAlignment } from '../../runtime/discovery/ktl_provider.ts'
+import { PlannedInstance } from '../../runtime/discovery/planned.ts'
 import { MemoryDevice } from './memory_device.ts'
+
+/** How often an instance was planned. */
+const planned = vi.hoisted(() => ({ calls: 0 }))
+vi.mock('../../codegen/index.ts', async (original) => {
+  const codegen = await original<typeof import('../../codegen/index.ts')>()
+  const planInstance: typeof codegen.planInstance = (instance) => (planned.calls++, codegen.planInstance(instance))
+  return { ...codegen, planInstance }
+})
 
 const device = new MemoryDevice()
 
@@ -73,13 +82,15 @@ test('seeded queries: every kernel of the space that supports the arguments is f
 
 test('counting by classes is counting one by one, on seeded choices of every kernel and target', () => {
   const random = seeded(11)
-  for (const target of ['sm_100a', 'sm_103a'] as const) {
+  for (const target of ['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const) {
     for (const space of ktlProvider.spaces) {
       const counted = space.counted(target)
-      for (let i = 0; i < 4; i++) {
+      for (let i = 0; i < 8; i++) {
         const { backend, choice, instances, rejections } = counted[random(counted.length)]!
         const found = space.find(backend, target, choice, null)
-        const codes = (list: typeof rejections) => list.map(({ rejection, count }) => [rejection.code, count])
+        // Reasons name dtypes, which a class does not.
+        const codes = (list: typeof rejections) =>
+          list.reduce<Record<string, number>>((sums, { rejection, count }) => ({ ...sums, [rejection.code]: (sums[rejection.code] ?? 0) + count }), {}) // prettier-ignore
         expect([instances, codes(rejections)]).toEqual([found.instances.length, codes(found.rejections)])
       }
     }
@@ -95,10 +106,51 @@ test('more instances than any library of this kind, and a second count costs not
   expect(other.instances).toBeLessThan(instances)
   expect(other.byRejection).toHaveProperty('KTL4519')
   expect(countKernels({ cc: 90 }).instances).toBeLessThan(other.instances)
-  const start = performance.now()
+  const before = planned.calls
   countKernels({ cc: 100 })
-  expect(performance.now() - start).toBeLessThan(100)
+  expect(planned.calls).toBe(before)
 }, 30_000)
+
+test('filters over all instances plan classes of choices, not instances, and make a kernel when it is looked at', () => {
+  let seen = 0
+  const { instances } = countKernels()
+  const before = planned.calls
+  const made = vi.spyOn(PlannedInstance.prototype, 'metadata', 'get')
+  const metadataFilter = ({ design }: KernelMetadata): boolean => ++seen > 0 && design.kind === 'sm100' && design.tileShape[0] === 256
+  const filtered = getKernels(undefined, { metadataFilter })
+  expect(seen).toBe(instances)
+  const choices = ktlProvider.spaces.reduce((sum, space) => sum + space.counted('sm_100a').length, 0)
+  expect(choices).toBeLessThan(instances / 200)
+  // One or two of each choice, for what its instances have in common.
+  expect(planned.calls - before).toBeLessThanOrEqual(2 * choices)
+  expect(made).not.toHaveBeenCalled()
+  expect(filtered.at(-1)!.metadata.design).toMatchObject({ kind: 'sm100', tileShape: [256, expect.any(Number), expect.any(Number)] })
+  expect(made).toHaveBeenCalledOnce()
+  made.mockRestore()
+  const where = { design: { kind: 'sm100', tileShape: [256, null, null] } } as const
+  expect([getKernels(undefined, { where }).length, countKernels({ where }).instances]).toEqual([filtered.length, filtered.length])
+}, 60_000) // prettier-ignore
+
+test.each(['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const)('what filters see on %s is the metadata of the kernels, on seeded choices', (target) => {
+  const random = seeded(5)
+  const { kernels } = loadSource({ name: 'a.ktl', text: 'kernel mine(A: f16[m, k], B: f16[k, n], C: f32[m, n]) -> D: f32[m, n] { D = sum[k](A * B) + C }' })
+  for (const space of [...ktlProvider.spaces, ktlProvider.spaceOf(kernels.mine!.family)]) {
+    const counted = space.counted(target)
+    for (let i = 0; i < Math.min(12, counted.length); i++) {
+      const one = counted[random(counted.length)]!
+      const { instances } = space.find(one.backend, target, one.choice, null)
+      const seen: KernelMetadata[] = []
+      space.rows(target, one)?.passing(null, (metadata) => seen.push(metadata) > 0)
+      expect(seen.length).toBe(instances.length)
+      for (let j = 0; j < Math.min(8, seen.length); j++) {
+        const at = random(seen.length)
+        expect(seen[at]).toEqual(instances[at]!.metadata)
+        expect(seen[at]).toBeInstanceOf(KernelMetadata)
+        expect(Object.isFrozen(seen[at])).toBe(true)
+      }
+    }
+  }
+}, 60_000) // prettier-ignore
 
 test('without arguments: every instance by its place in the order of declaration, names unique over a seeded sample', () => {
   const every = getKernels()

@@ -55,6 +55,17 @@ describe('where', () => {
     expect((await of({ design: { tileShape: { in: 128 } } })).code).toBe('KTL4015')
     expect((await of({ design: { tileShape: { any: [] } } })).code).toBe('KTL4023')
     expect((await of({ design: 3 })).code).toBe('KTL4015')
+    // What no kernel has would give an empty list, and no reason.
+    const short = await of({ design: { tileShape: [128] } })
+    expect([short.code, short.message]).toEqual(['KTL4015', expect.stringContaining('3 extents, null for any, as in [128, null, null]')])
+    for (const design of [
+      { tileShape: 128 }, { tileShape: [128, 'x', 1] }, { clusterShape: [1, 1, 1, 1] }, { clusterShape: { in: [[1, 1, 1], [2, 1]] } },
+      { fallbackClusterShape: [2] }, { warps: [2] }, { kind: 'hopper' }, { use2ctaMma: 'yes' }, { stages: '4' }, { stages: null },
+      { tileScheduler: 'dynamic' }, { mmaInstructionType: 5 }, { threads: { in: [undefined] } }, { splits: { in: 2 } },
+    ]) expect((await of({ design })).code, JSON.stringify(design)).toBe('KTL4015')
+    for (const A of [{ stride: 1 }, { divisibility: 'vector' }, { dtype: null }]) expect((await of({ operands: { A } })).code).toBe('KTL4015')
+    expect((await of({ operands: { accumulatorType: 'f8' } })).code).toBe('KTL4015')
+    expect(getKernels(args, { where: { design: { fallbackClusterShape: null, mmaInstructionType: null } } }).why).toContain('where')
   }) // prettier-ignore
 })
 

@@ -368,7 +368,7 @@ describe('kernels of users run like ours', () => {
       const design = new BLASDesignMetadata([1, 1, 1], [1, 1, 1])
       const metadata = new KernelMetadata({
         kernelName: 'F64Gemm',
-        kernelClass: 'F64Gemm',
+        kernelClass: F64Gemm,
         minCc: 80,
         operands,
         design,
@@ -384,7 +384,7 @@ describe('kernels of users run like ours', () => {
       out: poisoned('f64', [5, 3]),
     })
     const unregister = CudaProvider.register(F64Gemm)
-    const [kernel] = getKernels(args, { metadataFilter: (m) => m.kernelClass === 'F64Gemm' })
+    const [kernel] = getKernels(args, { metadataFilter: (m) => m.kernelClass === F64Gemm })
     unregister()
     expect(await kernel!.run(args)).toMatchObject({ findings: [] })
     expect(await values(args.out)).toEqual(await product(args))

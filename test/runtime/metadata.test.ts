@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import {
   BLASDesignMetadata, EpilogueArguments, GemmArguments, GemmOperandsMetadata, getKernels, KernelArguments, KernelMetadata, loadSource,
-  OperandsMetadata, SimtDesignMetadata, Sm100DesignMetadata, TensorAttributes, type KtlKernel,
+  OperandsMetadata, SimtDesignMetadata, Sm100DesignMetadata, TensorAttributes, KtlKernel,
 } from '../../runtime/index.ts' // prettier-ignore
 import { MemoryDevice } from './memory_device.ts'
 
@@ -55,7 +55,7 @@ test('the design is read off the plan that the code comes from', () => {
     threads: kernel.generated.recipe.threads,
     tmemColumns: plan.tmemColumns,
   })
-  expect([targets, minCc, kernelClass]).toEqual([['sm_100a', 'sm_103a'], 100, 'KtlKernel'])
+  expect([targets, minCc, kernelClass]).toEqual([['sm_100a', 'sm_103a'], 100, KtlKernel])
 })
 
 test('plain kernels run everywhere', () => {

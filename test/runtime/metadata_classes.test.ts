@@ -40,7 +40,7 @@ describe('positional construction is object construction', () => {
 
 test('a class stands for its name, and the alignment of a pointer for its elements', () => {
   class Mine {}
-  expect(new KernelMetadata('mine', Mine, 100, operands, design).kernelClass).toBe('Mine')
+  expect(new KernelMetadata('mine', Mine, 100, operands, design).kernelClass).toBe(Mine)
   expect([rowMajor('f16', 8).ptrAlignmentBytes, new TensorAttributes('f16', [1], 8, 32).ptrAlignmentBytes]).toEqual([
     16, 32,
   ])
@@ -129,7 +129,8 @@ describe('JSON there and back', () => {
   ] // prettier-ignore
   test.each(all)('%s', (_, before) => {
     const after = KernelMetadata.fromJSON(JSON.parse(JSON.stringify(before)))
-    expect(after).toEqual(before)
+    // Data has no classes of kernels: their names.
+    expect({ ...after }).toEqual({ ...before, kernelClass: { name: before.kernelClass.name } })
     expect([after.provider, after.design.constructor, after.operands.constructor]).toEqual([
       before.provider,
       before.design.constructor,

@@ -59,7 +59,10 @@ describe('loadKtl', () => {
 
   test('syntax errors, missing files, wrong arguments', async () => {
     expect((await errorOf(() => loadKtl({ source: 'kernel' }))).code).toMatch(/^KTL10/)
-    await expect(loadKtl(path.join(folder, 'missing.ktl'))).rejects.toThrow(/ENOENT/)
+    await expect(loadKtl(path.join(folder, 'missing.ktl'))).rejects.toMatchObject({
+      code: 'KTL6072',
+      cause: { code: 'ENOENT' },
+    })
     expect((await errorOf(() => loadKtl(3 as never))).code).toBe('KTL4015')
   })
 

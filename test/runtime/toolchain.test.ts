@@ -1,11 +1,13 @@
+import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Cache } from '../../runtime/cache/cache.ts'
-import { compileCached } from '../../runtime/toolchain/cached.ts'
+import { temporaryTag } from '../../runtime/temporary.ts'
+import { compileCached, type CachedCompileOptions } from '../../runtime/toolchain/cached.ts'
 import { compileCuda, GENERATED_FLAGS } from '../../runtime/toolchain/compile.ts'
-import { findNvcc, nvccPaths } from '../../runtime/toolchain/nvcc.ts'
+import { findNvcc, nvccPaths, nvccTimeout } from '../../runtime/toolchain/nvcc.ts'
 import { runProgram, Semaphore, withTemporaryFolder } from '../../runtime/toolchain/process.ts'
 import { parseResources } from '../../runtime/toolchain/resources.ts'
 import { errorOf } from './errors.ts'
@@ -54,9 +56,45 @@ describe('finding nvcc', () => {
   test('none: KTL6001 with what was tried and the fix', async () => {
     const error = await errorOf(() => findNvcc({ KTL_NVCC: path.join(folder, 'missing') }))
     expect(error.code).toBe('KTL6001')
-    expect(error.diagnostics[0]!.notes![0]).toMatch(/missing \(KTL_NVCC\)$/)
+    expect(error.diagnostics[0]!.notes![0]).toMatch(/missing \(KTL_NVCC\): no such file$/)
     expect(error.diagnostics[0]!.help).toContain('install the CUDA toolkit')
   })
+
+  test('KTL_NVCC that names a folder, or a file that cannot be run, says so', async () => {
+    const at = (name: string) => errorOf(() => findNvcc({ KTL_NVCC: path.join(folder, name) }))
+    fs.mkdirSync(path.join(folder, 'toolkit/bin'), { recursive: true })
+    const empty = await at('toolkit')
+    expect([empty.code, empty.diagnostics[0]!.message]).toEqual(['KTL6001', `nvcc was not found: KTL_NVCC is \`${folder}/toolkit\`, a folder`])
+    fakeNvcc('toolkit/bin/nvcc', 'exit 0')
+    expect((await at('toolkit')).diagnostics[0]!.help).toBe(`set KTL_NVCC to \`${folder}/toolkit/bin/nvcc\``)
+    fs.writeFileSync(path.join(folder, 'plain'), 'text', { mode: 0o644 })
+    expect((await at('plain')).message).toContain('plain`, not executable')
+    // The system gives it to the shell.
+    fs.writeFileSync(path.join(folder, 'text'), 'no program', { mode: 0o755 })
+    const { code, message } = await at('text')
+    expect([code, message]).toEqual(['KTL6003', expect.stringContaining('printed no version')])
+  }) // prettier-ignore
+
+  test('the version is asked again when the file changes', async () => {
+    const versionOf = (version: string) => findNvcc({ KTL_NVCC: fakeNvcc('changing', `echo V${version}`) })
+    expect((await versionOf('13.0.1')).version).toBe('13.0.1')
+    expect((await versionOf('13.10.1')).version).toBe('13.10.1')
+  })
+
+  test.each([
+    [undefined, {}, 300_000],
+    [undefined, { KTL_NVCC_TIMEOUT: '0.5' }, 500],
+    [7, { KTL_NVCC_TIMEOUT: '60' }, 7],
+    [undefined, { KTL_NVCC_TIMEOUT: '1e12' }, 2 ** 31 - 1],
+    [Infinity, {}, 2 ** 31 - 1],
+  ])('the time limit given as %s and %j is %i ms', (given, env, expected) => {
+    expect(nvccTimeout(given, env)).toBe(expected)
+  })
+
+  test.each([[undefined, { KTL_NVCC_TIMEOUT: 'soon' }], [undefined, { KTL_NVCC_TIMEOUT: '-1' }], [0, {}], ['5' as never, {}], [NaN, {}]])(
+    'and %s and %j are none: KTL4015',
+    async (given, env) => expect((await errorOf(async () => nvccTimeout(given, env))).code).toBe('KTL4015'),
+  ) // prettier-ignore
 
   test('one that prints no version: KTL6003', async () => {
     const error = await errorOf(() => findNvcc({ KTL_NVCC: fakeNvcc('mute', 'exit 1') }))
@@ -141,11 +179,31 @@ describe('a compiler that misbehaves', () => {
     const error = await errorOf(() =>
       withNvcc(file, () => compileCuda(ADD, { arch: 'sm_100a', kind: 'ptx', timeoutMs: 200 })),
     )
-    expect(error.code).toBe('KTL6003')
-    expect(error.message).toContain('ran out of time')
+    expect(error.code).toBe('KTL6009')
+    expect(error.message).toContain('nvcc was killed after 0.2 s')
     await new Promise((resolve) => setTimeout(resolve, 2200))
     expect(fs.existsSync(mark)).toBe(false)
   })
+
+  const compile = (file: string, cache: Cache, options: Partial<CachedCompileOptions> = {}) =>
+    withNvcc(file, () => compileCached(ADD, { arch: 'sm_100a', kind: 'ptx', cache, ...options }))
+  const writing = (text: string) => `${version}\nwhile [ "$1" != -o ]; do shift; done\nprintf '${text}' > "$2"`
+  const PTX = '.version 8.7\\n.target sm_100a\\n.address_size 64\\n'
+
+  test.each([
+    ['nothing', `${version}\nexit 0`, {}, 'is no PTX'],
+    ['garbage', writing('garbage'), {}, 'is no PTX'],
+    ['garbage for a cubin', writing(PTX), { kind: 'cubin' }, 'is no cubin'],
+    ['another kernel', writing(`${PTX}.entry adder() { ret; }\\n`), { entries: ['add'] }, 'has no kernel `add`'],
+  ] as const)('and writes %s with status 0: KTL6003, and nothing of it is kept', async (what, script, options, message) => {
+    const name = `exits-0-${what}`
+    const cache = new Cache({ folder: path.join(folder, name) })
+    const error = await errorOf(() => compile(fakeNvcc(name, script), cache, options))
+    expect([error.code, error.message]).toEqual(['KTL6003', expect.stringContaining(message)])
+    expect((await cache.usage()).entries).toBe(0)
+    const good = writing(`${PTX}.entry add() { ret; }\\n`)
+    if (!('kind' in options)) expect(text((await compile(fakeNvcc(name, good), cache, options)).image)).toContain('.entry add')
+  }) // prettier-ignore
 
   test('is killed by an AbortSignal', async () => {
     const file = fakeNvcc('slow2', `${version}\nsleep 60`)
@@ -172,6 +230,27 @@ describe('a compiler that misbehaves', () => {
     expect(error.message).toContain('nvcc failed with status 3')
     expect(error.diagnostics[0]!.notes).toEqual(['cicc: segmentation fault'])
   })
+})
+
+test('temporary folders of killed processes are swept by the next one', async () => {
+  const { pid } = spawnSync('true')
+  const ours = temporaryTag()
+  const [killed, living] = [ours.replace(`-${process.pid}-`, `-${pid}-`), ours].map((tag) => path.join(folder, `ktl-${tag}`))
+  const foreign = path.join(folder, 'ktl-notes')
+  for (const made of [killed!, living!, foreign]) fs.mkdirSync(path.join(made, 'sub'), { recursive: true })
+  const program = "const { withTemporaryFolder } = await import('./runtime/toolchain/process.ts'); await withTemporaryFolder(async (f) => console.log(f))"
+  const { stdout } = spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', program], { env: { ...process.env, TMPDIR: folder }, encoding: 'utf8' })
+  expect(stdout).toContain(path.join(folder, 'ktl-'))
+  expect([killed!, living!, foreign, stdout.trim()].map((made) => fs.existsSync(made))).toEqual([false, true, true, false])
+}) // prettier-ignore
+
+test('a TMPDIR that is not there: KTL6008 with the cause', async () => {
+  const before = process.env.TMPDIR
+  process.env.TMPDIR = path.join(folder, 'nowhere')
+  const error = await errorOf(() => withTemporaryFolder(async () => {}))
+  if (before === undefined) delete process.env.TMPDIR
+  else process.env.TMPDIR = before
+  expect([error.code, (error.cause as NodeJS.ErrnoException).code]).toEqual(['KTL6008', 'ENOENT'])
 })
 
 test('programs get arguments as they are, not through a shell', async () => {

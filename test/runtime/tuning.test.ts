@@ -1,7 +1,10 @@
 /** What tuning found is kept in a file, and put first by `getKernels`. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs' // prettier-ignore
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { probeAddon } from '../../runtime/addon.ts'
 import {
@@ -49,10 +52,10 @@ describe.skipIf(skipped !== '')(`the file${skipped}`, () => {
     expect(tuningFile({})).toMatch(/ktl.*tuning\.json$/)
   })
 
-  test('keeps one kernel for each device and problem, and is read by other processes', () => {
-    tuning().remember(gemm(256), result('first'))
-    tuning().remember(gemm(512), result('other'))
-    tuning().remember(gemm(256), result('second'))
+  test('keeps one kernel for each device and problem, and is read by other processes', async () => {
+    await tuning().remember(gemm(256), result('first'))
+    await tuning().remember(gemm(512), result('other'))
+    await tuning().remember(gemm(256), result('second'))
     expect(statSync(file).mode & 0o077).toBe(0)
     expect(readdirSync(path.dirname(file))).toEqual(['tuning.json'])
     const fresh = new TuningFile(file)
@@ -62,25 +65,43 @@ describe.skipIf(skipped !== '')(`the file${skipped}`, () => {
     expect(fresh.find(gemm(300))).toBeNull()
   })
 
-  test('two writers do not lose what the other has written', () => {
+  test('two writers do not lose what the other has written', async () => {
     const other = new TuningFile(file)
     expect(other.kernels).toEqual([])
-    tuning().remember(gemm(256), result('a'))
-    other.remember(gemm(512), result('b'))
+    await tuning().remember(gemm(256), result('a'))
+    await other.remember(gemm(512), result('b'))
     expect(new TuningFile(file).kernels.map(({ kernelName }) => kernelName)).toEqual(['a', 'b'])
   })
 
-  test('drops the oldest when it is full', () => {
-    const entry = tuning().remember(gemm(256), result('a'))
+  test('nor do eight processes that write at the same time', async () => {
+    const writer = fileURLToPath(new URL('./fixtures/tuning_writer.ts', import.meta.url))
+    const writers = Array.from({ length: 8 }, (_, i) => spawn(process.execPath, ['--import', 'tsx', writer, file, `${i}`, '6'], { stdio: ['ignore', 'ignore', 'inherit'] }))
+    await Promise.all(writers.map((child) => once(child, 'close')))
+    expect(writers.map(({ exitCode }) => exitCode)).toEqual(Array(8).fill(0))
+    const names = new TuningFile(file).kernels.map(({ kernelName }) => kernelName).sort()
+    expect(names).toEqual(Array.from({ length: 48 }, (_, i) => `kernel ${Math.floor(i / 6)} ${i % 6}`))
+    expect(readdirSync(path.dirname(file))).toEqual(['tuning.json'])
+  }) // prettier-ignore
+
+  test('the lock of a killed process does not count for long', async () => {
+    const lock = `${file}.lock`
+    mkdirSync(lock, { recursive: true })
+    utimesSync(lock, new Date(0), new Date(0))
+    await tuning().remember(gemm(256), result('a'))
+    expect(new TuningFile(file).kernels).toHaveLength(1)
+  })
+
+  test('drops the oldest when it is full', async () => {
+    const entry = await tuning().remember(gemm(256), result('a'))
     const many = Array.from({ length: 4096 }, (_, i) => ({ ...entry, problem: `p${i}` }))
     writeFileSync(file, JSON.stringify({ format: 1, kernels: many }))
-    tuning().remember(gemm(256), result('b'))
+    await tuning().remember(gemm(256), result('b'))
     const { kernels } = new TuningFile(file)
     expect([kernels.length, kernels[0]!.problem, kernels.at(-1)!.kernelName]).toEqual([4096, 'p1', 'b'])
   })
 
-  test('results of another version of ktl do not count', () => {
-    const entry = tuning().remember(gemm(256), result('a'))
+  test('results of another version of ktl do not count', async () => {
+    const entry = await tuning().remember(gemm(256), result('a'))
     writeFileSync(file, JSON.stringify({ format: 1, kernels: [{ ...entry, ktl: '0.0.1' }] }))
     expect(new TuningFile(file).find(gemm(256))).toBeNull()
   })
@@ -90,8 +111,8 @@ describe.skipIf(skipped !== '')(`the file${skipped}`, () => {
     ['another format', '{"format":2,"kernels":[]}'],
     ['a field missing', '{"format":1,"kernels":[{"device":"x"}]}'],
     ['a time that is none', JSON.stringify({ format: 1, kernels: [{ device: 'd', problem: 'p', kernelName: 'k', microseconds: -1, times: 'measured', tried: 1, ktl: '1', at: '' }] })],
-  ])('damaged: %s: KTL6050 once, no result changes, the next one replaces it', (_, content) => {
-    tuning().remember(gemm(256), result('a'))
+  ])('damaged: %s: KTL6050 once, no result changes, the next one replaces it', async (_, content) => {
+    await tuning().remember(gemm(256), result('a'))
     writeFileSync(file, content)
     const damaged = new TuningFile(file)
     const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
@@ -99,26 +120,26 @@ describe.skipIf(skipped !== '')(`the file${skipped}`, () => {
     expect(warn.mock.calls.map(([, options]) => (options as { code: string }).code)).toEqual(['KTL6050'])
     warn.mockRestore()
     expect(damaged.damage?.code).toBe('KTL6050')
-    damaged.remember(gemm(256), result('b'))
+    await damaged.remember(gemm(256), result('b'))
     expect([damaged.damage, new TuningFile(file).kernels.length]).toEqual([null, 1])
   }) // prettier-ignore
 
-  test('KTL6008 when it cannot be written; nothing is left behind', () => {
+  test('KTL6008 when it cannot be written; nothing is left behind', async () => {
     const nowhere = new TuningFile('/dev/null/tuning.json')
-    expect(() => nowhere.remember(gemm(256), result('a'))).toThrow(expect.objectContaining({ code: 'KTL6008' }))
+    await expect(nowhere.remember(gemm(256), result('a'))).rejects.toMatchObject({ code: 'KTL6008' })
   })
 
-  test('clear forgets', () => {
-    tuning().remember(gemm(256), result('a'))
+  test('clear forgets', async () => {
+    await tuning().remember(gemm(256), result('a'))
     expect([tuning().clear(), tuning().clear(), existsSync(file)]).toEqual([1, 0, false])
   })
 })
 
 describe.skipIf(skipped !== '')(`getKernels${skipped}`, () => {
-  test('puts the tuned kernel first, says why, and leaves the others as they were', () => {
+  test('puts the tuned kernel first, says why, and leaves the others as they were', async () => {
     const args = gemm(256)
     const before = namesOf(args)
-    tuning().remember(args, result(before[4]!))
+    await tuning().remember(args, result(before[4]!))
     // Other tensors, the same problem.
     const after = getKernels(gemm(256), { limit: 6 })
     expect(Array.from(after, ({ metadata }) => metadata.kernelName)).toEqual([before[4], ...before.slice(0, 4), before[5]])
@@ -127,26 +148,26 @@ describe.skipIf(skipped !== '')(`getKernels${skipped}`, () => {
     expect(tunedFor(args)?.kernelName).toBe(before[4])
   }) // prettier-ignore
 
-  test('conditions come first: a tuned kernel that they refuse is not in the list', () => {
+  test('conditions come first: a tuned kernel that they refuse is not in the list', async () => {
     const args = gemm(256)
     const [first, second] = namesOf(args)
-    tuning().remember(args, result(second!))
+    await tuning().remember(args, result(second!))
     const list = getKernels(args, { metadataFilter: ({ kernelName }) => kernelName !== second, limit: 1 })
     expect(list[0]!.metadata.kernelName).toBe(first)
   })
 
-  test('names that are not there change nothing', () => {
+  test('names that are not there change nothing', async () => {
     const args = gemm(256)
     const before = namesOf(args)
-    tuning().remember(args, result('ktl.no_such_kernel'))
+    await tuning().remember(args, result('ktl.no_such_kernel'))
     expect(namesOf(args)).toEqual(before)
   })
 
-  test('epilogues are problems of their own: structure counts, numbers do not', () => {
+  test('epilogues are problems of their own: structure counts, numbers do not', async () => {
     const epilogue = (text: string, alpha: number) => new EpilogueArguments(text, { alpha })
     const args = gemm(256, epilogue('relu(acc*alpha)', 2))
     const before = namesOf(args)
-    tuning().remember(args, result(before[3]!))
+    await tuning().remember(args, result(before[3]!))
     expect(namesOf(gemm(256, epilogue('relu(acc*alpha)', 5)))[0]).toBe(before[3])
     expect(problemOf(gemm(256, epilogue('acc*alpha', 2)))).not.toBe(problemOf(args))
     expect(tunedFor(gemm(256))).toBeNull()
@@ -160,12 +181,12 @@ describe.skipIf(skipped !== '')(`getKernels${skipped}`, () => {
     expect(problemOf(at(1))).not.toBe(problemOf(at(0)))
   }) // prettier-ignore
 
-  test('kernels of files, by name', () => {
+  test('kernels of files, by name', async () => {
     const { kernels } = loadSource({ name: 'a.ktl', text: 'kernel twice(X: f32[i, j]) -> Y: f32[i, j] { Y = 2 * X }' })
     const args = new KernelArguments(kernels.twice!, { X: device.empty('f32', [8, 8]), Y: device.empty('f32', [8, 8]) })
     const list = getKernels(args)
     const last = list.at(-1)!.metadata.kernelName
-    tuning().remember(args, result(last))
+    await tuning().remember(args, result(last))
     expect(getKernels(args)[0]!.metadata.kernelName).toBe(last)
     expect(readFileSync(file, 'utf8')).toContain('twice; X f32[8,8] 1 vector')
   })

@@ -28,7 +28,10 @@ export const sm100 = {
   designs: (schedule, _, elementBytes) => sm100Designs(schedule, elementBytes),
   // TMA addresses rows of 16 bytes, and sm_103a has no kind::i8.
   leavesOut: ({ dtype, divisibility }, arch) => divisibility === 'element' || (arch === 'sm_103a' && DTYPES[dtype].class === 'int'),
-  formKey: (a, b, accumulator) => mmaKindOf(a, b, accumulator)?.kind ?? null,
+  formKey(a, b, accumulator) {
+    const form = mmaKindOf(a, b, accumulator)
+    return form && `${form.kind} ${accumulator}`
+  },
   plan: ofTiles(planSm100),
   pipeline: lowerSm100,
   nameParts: (design) => [

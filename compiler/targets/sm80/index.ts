@@ -28,7 +28,7 @@ export const sm80 = {
   leavesOut: () => false,
   formKey(a, b, accumulator) {
     const form = warpMmaFormOf(a, b, accumulator)
-    return form && `${form.k}`
+    return form && `${form.d} ${form.k} ${form.minCc} ${form.maxCells}`
   },
   plan: ofTiles(planSm80),
   pipeline: lowerSm80,

@@ -29,7 +29,7 @@ export const sm90 = {
   leavesOut: ({ divisibility }) => divisibility === 'element',
   formKey(a, b, accumulator) {
     const form = wgmmaFormOf(a, b, accumulator)
-    return form && `${form.k}`
+    return form && `${form.d} ${form.k} ${form.transposes}`
   },
   plan: ofTiles(planSm90),
   pipeline: lowerSm90,

@@ -118,7 +118,13 @@ export const stageBytesOf = ({ a, b }: OperandPlans): number =>
 export const gathersAny = ({ a, b }: OperandPlans): boolean => [a, ...b].some(({ source }) => source === 'gather')
 
 /** Designs share few operand plans; a space has hundreds of designs for each operand. */
-const planned = new WeakMap<TensorOperand, Map<string, OperandPlan | Rejection>>()
+const planned = new WeakMap<TensorOperand, Map<number, KnownPlan>>()
+
+interface KnownPlan {
+  readonly free: string
+  readonly k: string
+  readonly plan: OperandPlan | Rejection
+}
 
 /**
  * `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile; `alone`: there is one CTA;
@@ -129,9 +135,11 @@ function planOperand(
 ): OperandPlan | Rejection {
   let plans = planned.get(operand)
   if (!plans) planned.set(operand, (plans = new Map()))
-  const key = `${free} ${k} ${rows} ${slices} ${alone} ${majors}`
-  let plan = plans.get(key)
-  if (!plan) plans.set(key, (plan = makePlan(operand, free, k, rows, slices, alone, majors)))
+  const key = ((rows * 32 + slices) * 2 + +alone) * 2 + +(majors === 'any')
+  const known = plans.get(key)
+  if (known && known.free === free && known.k === k) return known.plan
+  const plan = makePlan(operand, free, k, rows, slices, alone, majors)
+  plans.set(key, { free, k, plan })
   return plan
 } // prettier-ignore
 

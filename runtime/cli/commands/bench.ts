@@ -169,7 +169,7 @@ async function tuneAndRemember(kernels: readonly KtlKernel[], problem: BenchProb
     tried: tuned.ranking.length,
   }
   // Of one kind of design only, it may be slower than what callers get.
-  const entry = options.design === undefined ? tuning().remember(args, fastest) : null
+  const entry = options.design === undefined ? await tuning().remember(args, fastest) : null
   const behind = first ? first.milliseconds / best.milliseconds : null
   out.record('tuned', { ...(entry ?? fastest), place: best.place, failed: tuned.failed.length, firstChoiceOverBest: behind, file: entry && tuning().path })
   out.line()

@@ -13,7 +13,7 @@ import type { ImageKind } from '../../toolchain/compile.ts'
 import path from 'node:path'
 import type { Context } from '../context.ts'
 import { instancesOf, noInstance, Rejections } from '../instances.ts'
-import { illegal, integerOption, type InstanceOptions } from '../options.ts'
+import { illegal, integerOption, wordsOption, type InstanceOptions } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
 
@@ -21,7 +21,7 @@ export interface AotOptions extends Omit<InstanceOptions, 'target'> {
   readonly aot: string
   readonly target: readonly TargetArch[]
   readonly limit: number
-  readonly emit?: string
+  readonly emit?: readonly string[]
   readonly library?: boolean
   readonly filter?: string
   readonly formats: readonly ImageKind[]
@@ -29,17 +29,7 @@ export interface AotOptions extends Omit<InstanceOptions, 'target'> {
   readonly collect?: boolean
 }
 
-/** A comma-separated choice of words, each once. */
-const wordsOption =
-  <W extends string>(option: string, words: readonly W[]) =>
-  (text: string): readonly W[] => {
-    const given = [...new Set(text.split(',').map((word) => word.trim()))]
-    const wrong = given.find((word) => !(words as readonly string[]).includes(word))
-    if (wrong === undefined) return given as W[]
-    throw illegal(option, words.join(', '), text, { words, word: wrong })
-  }
-
-export const targetsOption = (text: string): readonly TargetArch[] => wordsOption('--target', archs())(text)
+export const targetsOption = wordsOption('--target', archs())
 
 export function addAotOptions(command: Command): Command {
   return command
@@ -52,8 +42,9 @@ export function addAotOptions(command: Command): Command {
 } // prettier-ignore
 
 export async function buildAot(files: readonly string[], options: AotOptions, { out, signal }: Context): Promise<void> {
-  const { aot: folder, emit, formats, jobs } = options
-  if (emit !== undefined && emit !== 'ninja') throw illegal('--emit', '`ninja` or nothing beside --aot (see --formats)', emit)
+  const { aot: folder, formats, jobs } = options
+  const [emit, ...more] = options.emit ?? []
+  if (emit !== undefined && (emit !== 'ninja' || more.length > 0)) throw illegal('--emit', '`ninja` or nothing beside --aot (see --formats)', options.emit!.join())
   const collect = options.collect === true
   if (collect && (files.length > 0 || options.library)) throw illegal('--collect', 'no files beside it: the build knows them', files[0] ?? '--library')
   const { count: total, instances } = collect ? NONE : await chosen(files, options, { out, signal })

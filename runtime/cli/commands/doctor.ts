@@ -1,7 +1,7 @@
 import { constants, promises as fs } from 'node:fs'
 import path from 'node:path'
 import { KtlError } from '../../../grammar/diagnostics.ts'
-import { probeAddon } from '../../addon.ts'
+import { noAddonFor, probeAddon } from '../../addon.ts'
 import { defaultCache } from '../../cache/cache.ts'
 import { openDevice } from '../../device.ts'
 import { probeCuda, probeNvrtc } from '../../devices/cuda_probe.ts'
@@ -10,7 +10,8 @@ import type { AddCommand, Context } from '../context.ts'
 import { findDisassembler } from '../disassemble.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { bytes } from '../output.ts'
-import { reasonOf } from '../sources.ts'
+import { reasonOf } from '../../read_file.ts'
+import { MINIMUM_NODE, nodeTooOld } from '../../node_minimum.ts'
 
 interface Finding {
   readonly name: string
@@ -30,7 +31,7 @@ export const addDoctor: AddCommand = (program, context, finish) => {
 }
 
 async function doctor({ out }: Context): Promise<ExitCode> {
-  const findings = [checkNode(), checkAddon(), await checkNvcc(), await checkHostCompiler(), checkDriver(), ...(await checkGpus()), checkNvrtc(), await checkDisassembler(), await checkCache()]
+  const findings = [checkNode(), checkSystem(), checkAddon(), await checkNvcc(), await checkHostCompiler(), checkDriver(), ...(await checkGpus()), checkNvrtc(), await checkDisassembler(), await checkCache()]
   const marks = { ok: out.colors.green('ok     '), missing: out.colors.red('MISSING'), absent: out.colors.yellow('absent ') }
   for (const { name, state, detail, fix } of findings) {
     out.record('doctor', { name, state, detail, fix })
@@ -42,13 +43,21 @@ async function doctor({ out }: Context): Promise<ExitCode> {
   return missing.length === 0 ? EXIT.pass : EXIT.environment
 } // prettier-ignore
 
-const MINIMUM_NODE = [20, 19] as const
-
 function checkNode(): Finding {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  const recent = major > MINIMUM_NODE[0] || (major === MINIMUM_NODE[0] && minor >= MINIMUM_NODE[1])
+  const recent = nodeTooOld(process.versions.node) === null
   const detail = `${process.version}, needed is ${MINIMUM_NODE.join('.')} or later`
   return { name: 'node', state: recent ? 'ok' : 'missing', detail, ...(!recent && { fix: 'install a newer Node.js' }) }
+}
+
+function checkSystem(): Finding {
+  const unsupported = noAddonFor()
+  if (unsupported === null) return { name: 'system', state: 'ok', detail: 'Linux on x86-64' }
+  return {
+    name: 'system',
+    state: 'missing',
+    detail: unsupported,
+    fix: 'use Linux on x86-64 to run kernels (on Windows: WSL 2)',
+  }
 }
 
 function checkAddon(): Finding {

@@ -19,7 +19,7 @@ import {
   type PreparedArguments,
 } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
-import { writeFiles } from '../write_files.ts'
+import { writeFiles } from '../../safe_write.ts'
 
 interface RunOptions extends ArgumentOptions {
   readonly device: DeviceSpec

@@ -21,7 +21,7 @@ const args = new GemmArguments({ A, B, out, accumulatorType: 'f64' })
 
 // --- Plain discovery finds them, behind the kernels of ktl, which have an estimate ---
 const kernels = getKernels(args)
-const found = kernels.filter(({ metadata }) => metadata.kernelClass === 'F64GemmKernel')
+const found = kernels.filter(({ metadata }) => metadata.kernelClass === F64GemmKernel)
 console.log(`${kernels.length} kernels support the arguments, of which ${found.length} are ours:`)
 for (const { metadata } of found) console.log(`  ${metadata.kernelName}, a kernel of provider ${metadata.provider}`)
 
