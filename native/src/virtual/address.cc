@@ -128,12 +128,6 @@ void requireShared(const Cta& cta, uint64_t offset, uint64_t bytes, const std::s
                                            hex(size) + ")"};
 }
 
-uint32_t sharedAddress(uint64_t address) {
-  if ((address & kWindowMask) == kSharedWindow || address <= 0xffffffff)
-    return static_cast<uint32_t>(address);
-  throw Fault{Code::SharedOutOfBounds, hex(address) + " is not a shared-memory address"};
-}
-
 SharedPlace sharedPlace(const Cluster& cluster, uint64_t address) {
   const uint32_t shared = sharedAddress(address), rank = shared >> 24;
   if (rank >= cluster.ctas.size())
@@ -143,9 +137,8 @@ SharedPlace sharedPlace(const Cluster& cluster, uint64_t address) {
   return {rank, shared & 0xffffff};
 }
 
-Cta& sharedAt(Cta& own, uint32_t address, uint64_t bytes, bool cluster, uint32_t& offset) {
-  const uint32_t rank = address >> 24;
-  offset = address & 0xffffff;
+Cta& remoteAt(Cta& own, uint32_t address, uint64_t bytes, bool cluster) {
+  const uint32_t rank = address >> 24, offset = address & 0xffffff;
   Cta* target = &own;
   if (rank != own.rank) {
     if (!cluster)

@@ -35,12 +35,20 @@ struct SharedPlace {
   uint32_t rank, offset;
 };
 // A 64-bit operand that must be a shared address: 32 bits, or a generic address of the shared window. Throws Fault.
-uint32_t sharedAddress(uint64_t address);
+inline uint32_t sharedAddress(uint64_t address) {
+  if ((address & kWindowMask) == kSharedWindow || address <= 0xffffffff) return static_cast<uint32_t>(address);
+  throw Fault{Code::SharedOutOfBounds, hex(address) + " is not a shared-memory address"};
+}
 // The same, taken apart; the rank is one of the cluster.
 SharedPlace sharedPlace(const Cluster& cluster, uint64_t address);
+// What sharedAt does but for the CTA's own bytes.
+Cta& remoteAt(Cta& own, uint32_t address, uint64_t bytes, bool cluster);
 // The CTA and offset behind a 32-bit shared address. `cluster`: any rank, otherwise only the own one.
 // Throws Fault SharedOutOfBounds.
-Cta& sharedAt(Cta& own, uint32_t address, uint64_t bytes, bool cluster, uint32_t& offset);
+inline Cta& sharedAt(Cta& own, uint32_t address, uint64_t bytes, bool cluster, uint32_t& offset) {
+  offset = address & 0xffffff;
+  return address >> 24 == own.rank && own.shared.holds(offset, bytes) ? own : remoteAt(own, address, bytes, cluster);
+}
 // Throws Fault SharedOutOfBounds unless the bytes are the CTA's own.
 void requireShared(const Cta& cta, uint64_t offset, uint64_t bytes, const std::string& what);
 // Global, const or entry parameter memory. Throws Fault OutOfBounds.
