@@ -44,8 +44,12 @@ export function sampleToCuda(source: Source): string {
 export async function codegenPart(fresh: () => FreshProcess): Promise<Measurement[]> {
   const source = readSample()
   const warm = await medianTime(50, () => sampleToCuda(source), 10)
+  const lines = 200
+  const long = { name: 'long.ktl', text: source.text.repeat(Math.ceil(lines / source.text.split('\n').length)) }
+  const parse = await medianTime(50, () => parseProgram(long), 10)
   return [
     { part: 'codegen', what: '.ktl → CUDA text, warm', value: warm, unit: 'ms', goal: 10 },
+    { part: 'codegen', what: `parsing ${lines} lines, warm`, value: parse, unit: 'ms', goal: 2 },
     { part: 'codegen', what: '.ktl → CUDA text, first in a process', value: fresh().codegenMs, unit: 'ms', goal: 10 },
   ]
 }

@@ -5,6 +5,7 @@ import { printEpilogue, printProgram } from '../../grammar/printer.ts'
 import { renderDiagnostics } from '../../grammar/render.ts'
 import { dedent } from './expect.ts'
 import { withoutSpans } from './arbitraries.ts'
+import { workOf } from '../work.ts'
 
 function parse(text: string): readonly Item[] {
   const { program, diagnostics } = parseProgram({ name: 'a.ktl', text })
@@ -282,15 +283,11 @@ test('doc comments belong to the item or equation below, other comments are kept
   ])
 })
 
-test('a 200-line file parses in well under 2 ms once warm', () => {
-  const source = { name: 'a.ktl', text: TOUR.repeat(4) }
-  expect(source.text.split('\n').length).toBeGreaterThan(170)
-  let best = Infinity
-  for (let i = 0; i < 60; i++) {
-    const start = performance.now()
-    parseProgram(source)
-    best = Math.min(best, performance.now() - start)
-  }
-  // The best of 60: the machine may be busy with other tests.
-  expect(best).toBeLessThan(2)
+test('parsing takes work in proportion, and not much for each character', () => {
+  const parse = (times: number): number => workOf(() => void parseProgram({ name: 'a.ktl', text: TOUR.repeat(times) }))
+  parse(1)
+  const [once, eight] = [parse(1), parse(8)]
+  expect(eight / once).toBeLessThan(8.5)
+  // 21 calls of functions when this was written; how long they take is measured in bench/.
+  expect(once / TOUR.length).toBeLessThan(32)
 })

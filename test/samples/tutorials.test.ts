@@ -97,9 +97,8 @@ test('host latency', () => {
     'arguments made anew', 'discovery, best first', 'supports', 'launch, checked', 'launch, assumeSupportedArgs', 'prepared.launch',
     '20 prepared launches', 'the same as a graph',
   ]) // prettier-ignore
+  // Which is cheaper, and that it is: test/runtime/host_work.test.ts, by work, which does not depend on the machine.
   expect(Object.values(times).every((time) => time > 0)).toBe(true)
-  // Each step leaves work out: the cheaper one is cheaper, with room for a busy machine.
-  expect(times['prepared.launch']!).toBeLessThan(times['launch, checked']!)
   expect(out).toContain('results: exact, by graph and rebound')
   expect(out).toMatch(/^compile: [\d.]+ ms the first time .*, [\d.]+ ms afterwards$/m)
 })
