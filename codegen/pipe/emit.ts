@@ -37,9 +37,10 @@ export const COMMON_EMITTERS = {
   ...EPILOGUE_EMITTERS,
   for_tiles(op, c) {
     // Work is counted in CTAs: a work item is the first CTA tile of a cluster.
-    const loop = op.dynamic
-      ? 'u32 cta = first_work, next_work = 0; cta < works; cta = next_work'
-      : 'u32 cta = first_work; cta < works; cta += gridDim.x'
+    const loop =
+      c.program.domain.walk === 'dynamic'
+        ? 'u32 cta = first_work, next_work = 0; cta < works; cta = next_work'
+        : 'u32 cta = first_work; cta < works; cta += gridDim.x'
     c.out.block(`for (${loop})`, () => {
       c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
       emitOps(op.body, c)

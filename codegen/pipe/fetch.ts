@@ -7,38 +7,35 @@ import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type 
 import { expressionText, fromWord, load } from './epilogue.ts'
 import { MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
 
-type Fetch = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
+type FetchOp = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
 
 /** Asks for sub-tile `index` into slot `slot` (CUDA texts). */
-function request({ operand, fetched }: Fetch, index: string, slot: string, c: EmitContext): void {
+function request({ operand, fetch }: FetchOp, index: string, slot: string, c: EmitContext): void {
   const { columns } = c.program.layout
-  const { together, splits } = c.program.registers!
-  const { slots } = ringOf(c.program, fetched.ring)
+  const { together } = c.program.registers!
+  const { slots } = ringOf(c.program, fetch.ring)
   const perBlock = columns / c.program.subtileColumns
   const where = note(c, `TMA load ${operand}`)
-  const part = splits > 1 ? ` + cluster_rank * ${columns}` : ''
+  const part = c.program.cluster.splits > 1 ? ` + cluster_rank * ${columns}` : ''
   const block = together > 1 ? `(warpgroup * ROW_BLOCKS + ${index} / ${perBlock})` : `${index} / ${perBlock}`
   const batch = c.names.batchCoordinate(operand)
   const place = `(warp * ${slots} + ${slot})`
-  c.out.line(`const u32 barrier = smem + ${constant(fetched.barrier)} + 8 * ${place};`, where)
-  c.out.line(call(c, 'mbarrier_arrive_expect_tx', 'barrier', fetched.bytes), where)
+  c.out.line(`const u32 barrier = smem + ${constant(fetch.barrier)} + 8 * ${place};`, where)
+  c.out.line(call(c, 'mbarrier_arrive_expect_tx', 'barrier', fetch.bytes), where)
   const coordinates = [
     `at.n${part} + ${index} % ${perBlock} * ${c.program.subtileColumns}`,
     `at.m + ${block} * 64 + warp % 4 * ROWS_PER_WARP`,
     ...(batch ? [batch] : []),
   ]
-  const target = `smem + ${constant(fetched.buffer)} + ${place} * ${constant(fetched.buffer)}_SLOT`
-  c.out.line(
-    call(c, batch ? 'tma_load_3d' : 'tma_load_2d', target, `&${fetched.map}`, 'barrier', ...coordinates),
-    where,
-  )
+  const target = `smem + ${constant(fetch.buffer)} + ${place} * ${constant(fetch.buffer)}_SLOT`
+  c.out.line(call(c, batch ? 'tma_load_3d' : 'tma_load_2d', target, `&${fetch.map}`, 'barrier', ...coordinates), where)
 }
 
-const condition = (op: Fetch, c: EmitContext): string =>
+const condition = (op: FetchOp, c: EmitContext): string =>
   op.guard === null ? 'lane == 0' : `lane == 0 && ${expressionText(op.guard, c)} != 0`
 
 export function emitFetchFirst(op: Extract<EpilogueOp, { op: 'fetch_first' }>, c: EmitContext): void {
-  const { ring, subtiles } = op.fetched
+  const { ring, subtiles } = op.fetch
   const { slots } = ringOf(c.program, ring)
   // All lanes have read what the slots held before.
   c.out.line('__syncwarp();')
@@ -49,7 +46,7 @@ export function emitFetchFirst(op: Extract<EpilogueOp, { op: 'fetch_first' }>, c
 } // prettier-ignore
 
 export function emitFetchNext(op: Extract<EpilogueOp, { op: 'fetch_next' }>, c: EmitContext): void {
-  const { ring, subtiles } = op.fetched
+  const { ring, subtiles } = op.fetch
   const { slots } = ringOf(c.program, ring)
   if (slots < subtiles) {
     const index = `(block * ${c.program.layout.columns / c.program.subtileColumns} + column / ${c.program.subtileColumns} + ${slots})`

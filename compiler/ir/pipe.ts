@@ -80,8 +80,6 @@ export interface RegisterPlan {
   readonly columns: number
   /** Warps along m and n, each with its own part of the tile; absent: warpgroups have whole rows. */
   readonly warps?: readonly [number, number]
-  /** CTAs that share the k of a tile. */
-  readonly splits: number
   /** The epilogue reads them back from shared memory, in loops that are not unrolled. */
   readonly parked?: boolean
   readonly cells: 'f32' | 'i32' | 'f16'
@@ -144,7 +142,7 @@ export interface CopyTile extends TileLoad {
 export interface TileSource {
   readonly buffer: string
   readonly operand: string
-  readonly tile: SharedTile
+  readonly tile: Pick<SharedTile, 'major' | 'span' | 'pitch' | 'swizzle'>
 }
 
 /** Operands of one k step of the MMAs, as ldmatrix reads them: which buffers hold them. */
@@ -195,10 +193,9 @@ export type ArriveTarget = 'cta' | 'leader' | 'first'
 
 export type TileOp =
   | EpilogueOp
-  /** Over work items; `dynamic`: the body reads the next one. */
+  /** Over work items; where the walk is dynamic, the body reads the next one. */
   | {
       readonly op: 'for_tiles'
-      readonly dynamic: boolean
       /** Warpgroups that take turns over the work items; absent: all work on each. */
       readonly turns?: number
       /** The role has accumulators in registers. */
@@ -247,7 +244,7 @@ export type TileOp =
   | Mma
   | WarpgroupMma
   /** Until at most `pending` groups of MMAs of this warpgroup are under way; 0: the accumulators may be read. */
-  | { readonly op: 'wgmma_wait'; readonly pending: number }
+  | { readonly op: 'wgmma_wait'; readonly pending: 0 | 1 }
   /** The slot of `ring` is free: one arrival for each warpgroup, on the barrier of every CTA that fills it. */
   | { readonly op: 'release'; readonly barrier: string; readonly ring: string }
   /** Except in the first k tile. */

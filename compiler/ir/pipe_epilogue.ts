@@ -13,8 +13,8 @@ export interface AuxLoad {
   readonly shape: 'full' | 'row' | 'column' | 'uniform'
   /** Vector loads along n where the whole sub-tile is in bounds. */
   readonly vector: boolean
-  /** Where TMA has brought it; null: it is loaded to registers. */
-  readonly fetched?: Fetched | null
+  /** Where TMA has brought it; absent: it is loaded to registers. */
+  readonly fetched?: Fetched
   /** A row operand whose values `load_rows` has brought to registers. */
   readonly ahead?: boolean
   /** Load only when this scalar is not 0 (skip0). */
@@ -22,13 +22,21 @@ export interface AuxLoad {
 }
 
 /** A ring of sub-tiles of an operand in shared memory, for each warp. */
-export interface Fetched {
+interface SubtileRing {
   readonly ring: string
   readonly buffer: string
   readonly barrier: string
+}
+
+/** How they lie there. */
+export interface Fetched extends SubtileRing {
+  readonly swizzle: Swizzle
+}
+
+/** How they come there. */
+export interface Fetch extends SubtileRing {
   readonly map: string
   readonly bytes: number
-  readonly swizzle: Swizzle
   /** Sub-tiles of a warp's part of the tile. */
   readonly subtiles: number
 }
@@ -49,9 +57,9 @@ export interface LoadRows {
 
 export type EpilogueOp =
   /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */
-  | { readonly op: 'fetch_first'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
+  | { readonly op: 'fetch_first'; readonly operand: string; readonly fetch: Fetch; readonly guard: Node | null }
   /** The values of the slot are in registers: asks for the sub-tile that comes into it next, if there is one. */
-  | { readonly op: 'fetch_next'; readonly operand: string; readonly fetched: Fetched; readonly guard: Node | null }
+  | { readonly op: 'fetch_next'; readonly operand: string; readonly fetch: Fetch; readonly guard: Node | null }
   /** Over the blocks of rows of a warpgroup or warp. */
   | { readonly op: 'for_row_blocks'; readonly body: readonly TileOp[] }
   /** The cells of a sub-tile out of the accumulator registers, or out of a buffer where `threads` have left them. */

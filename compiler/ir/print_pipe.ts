@@ -1,7 +1,7 @@
 /** Stable text of pipeline programs, for `ktl inspect --stage tile` and goldens. Every field of every operation is in it. */
 import { printIx } from '../space/ix.ts'
 import type { SharedTile } from '../space/layout.ts'
-import { bodiesOf, opsOf, type DepthView, type TileOp, type TileProgram } from './pipe.ts'
+import { bodiesOf, opsOf, type DepthView, type TileOp, type TileProgram, type TileSource } from './pipe.ts'
 import type { Node } from './tensor.ts'
 import { children, topological } from './walk.ts'
 
@@ -11,6 +11,7 @@ export function printTileProgram(program: TileProgram): string {
   const lines = [
     `tile program ${source.kernel}: ${tile} of a CTA, ${launch.threads} threads, cluster ${[...cluster.shape, ...(cluster.splits > 1 ? [cluster.splits] : [])].join('x')}`,
   ]
+  if (domain.walk === 'dynamic') lines.push('  work handed out by the device')
   for (const { axis, outer } of domain.loops) lines.push(`  loop over tiles of ${[...outer, axis].join(', ')}`)
   for (const r of program.rings)
     lines.push(`  ring ${r.name}[${r.slots}]${r.startsAt ? ` from the ${r.startsAt}'s slot on` : ''}`)
@@ -51,7 +52,7 @@ export function printTileProgram(program: TileProgram): string {
 export function announcedBytes(program: TileProgram, barrier: string): number | null {
   for (const op of opsOf(program)) {
     if ((op.op === 'arrive_expect_tx' || op.op === 'expect_work') && op.barrier === barrier) return op.bytes
-    if (op.op === 'fetch_first' && op.fetched.barrier === barrier) return op.fetched.bytes
+    if (op.op === 'fetch_first' && op.fetch.barrier === barrier) return op.fetch.bytes
   }
   return null
 }
@@ -71,6 +72,8 @@ const depthText = ({ axis, tile, outer }: DepthView): string =>
   [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
 const tileText = ({ rows, depth, major, boxes, span, pitch, swizzle }: SharedTile): string =>
   `${rows} x ${depth} ${major}-major, ${boxes > 1 ? `${boxes} boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, swizzle ${swizzle}`
+const sourceText = ({ major, span, pitch, swizzle }: TileSource['tile']): string =>
+  `${major}-major, ${pitch > 0 ? `boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, swizzle ${swizzle}`
 const descriptorText = (d: { leadingBytes: number; strideBytes: number; stepBytes: number; swizzle: string }): string =>
   `(lbo ${d.leadingBytes}, sbo ${d.strideBytes}, step ${d.stepBytes}, swizzle ${d.swizzle})`
 const guarded = (guard: Node | null): string =>
@@ -135,7 +138,7 @@ function printOp(op: TileOp): string {
     case 'copy_tile':
       return `${op.op} ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}, ${tileText(op.tile)}, ${op.op === 'gather' ? `${op.batch} chunks at once` : `${op.bytes} B each`}`
     case 'load_fragments':
-      return `load_fragments ${[op.a, ...op.products].map(({ buffer, operand, tile }) => `${operand} of ${buffer} (${tileText(tile)})`).join(', ')}, step ${op.step} -> set ${op.set}`
+      return `load_fragments ${[op.a, ...op.products].map(({ buffer, operand, tile }) => `${operand} of ${buffer} (${sourceText(tile)})`).join(', ')}, step ${op.step} -> set ${op.set}`
     case 'mma_sync':
       return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} set ${op.set}`
     case 'mma':
@@ -163,7 +166,7 @@ function printOp(op: TileOp): string {
     case 'set_registers':
       return `set_registers ${op.count} (${op.change})`
     case 'for_tiles':
-      return `for_tiles${op.dynamic ? ', dynamic' : ''}${op.turns === undefined ? '' : `, ${op.turns} in turns`}${op.accumulators ? ', with accumulators' : ''}`
+      return `for_tiles${op.turns === undefined ? '' : `, ${op.turns} in turns`}${op.accumulators ? ', with accumulators' : ''}`
     case 'for_first_k':
       return `for_first_k ${op.count}`
     case 'ahead':
@@ -190,13 +193,13 @@ function printOp(op: TileOp): string {
       return `tmem_load ${op.products}`
     case 'fetch_first':
     case 'fetch_next': {
-      const { ring, buffer, barrier, map, bytes, swizzle, subtiles } = op.fetched
-      return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, swizzle ${swizzle}, ${subtiles} in a tile${guarded(op.guard)}`
+      const { ring, buffer, barrier, map, bytes, subtiles } = op.fetch
+      return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, ${subtiles} in a tile${guarded(op.guard)}`
     }
     case 'load_rows':
       return `load_rows ${op.operand}${guarded(op.guard)}`
     case 'aux_load':
-      return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}${op.fetched ? `, from ${op.fetched.buffer}` : ''})${guarded(op.guard)}`
+      return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
     case 'compute':
       return `compute ${valueTexts(op.outputs.map(({ operand, value }) => ({ name: operand, value })))}`
     case 'stage_write':

@@ -72,7 +72,7 @@ function barriersOf(op: TileOp): string[] {
   switch (op.op) {
     case 'fetch_first':
     case 'fetch_next':
-      return [op.fetched.barrier]
+      return [op.fetch.barrier]
     case 'aux_load':
       return op.fetched ? [op.fetched.barrier] : []
     case 'wait':

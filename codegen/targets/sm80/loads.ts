@@ -113,9 +113,9 @@ export function emitLoadFragments({ a, products, step, set }: LoadFragments, c: 
       }
       // 16 elements along the free axis are two chunks of a span.
       const perSpan = span / 32
-      if (perSpan > 1 || tile.boxes > 1) c.out.line(`const u32 part = ${side === 'a' ? 'warp_m * (WARP_M / 16)' : 'warp_n * (WARP_N / 16)'} + i;`)
+      if (perSpan > 1 || tile.pitch > 0) c.out.line(`const u32 part = ${side === 'a' ? 'warp_m * (WARP_M / 16)' : 'warp_n * (WARP_N / 16)'} + i;`)
       const along = perSpan > 1 ? `(${lanes} ^ part % ${perSpan} * 32)` : lanes
-      const box = tile.boxes > 1 ? ` + part / ${perSpan} * ${tile.pitch}` : ''
+      const box = tile.pitch > 0 ? ` + part / ${perSpan} * ${tile.pitch}` : ''
       c.out.line(call(c, wrapper, target, `${slot} + ${along}${box} + ${step * 16 * span}`), where)
     })
   }

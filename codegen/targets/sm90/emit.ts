@@ -152,7 +152,7 @@ export const SM90_EMITTERS: Emitters = {
     })
   },
   wgmma_wait(op, c) {
-    if (op.pending > 0) return void c.out.line(call(c, 'wgmma_wait_behind'), note(c, 'MMAs of the stage before are done'))
+    if (op.pending === 1) return void c.out.line(call(c, 'wgmma_wait_behind'), note(c, 'MMAs of the stage before are done'))
     waitForAll(c, note(c, 'MMAs are done'))
   },
   release(op, c) {
@@ -185,7 +185,7 @@ export const SM90_EMITTERS: Emitters = {
     const { columns } = c.program.layout
     unroll(c)
     c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
-      const part = registersOf(c).splits > 1 ? ` + cluster_rank * ${columns}` : ''
+      const part = c.program.cluster.splits > 1 ? ` + cluster_rank * ${columns}` : ''
       c.out.line(`const u32 subtile_col = at.n${part} + column;`)
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
       emitOps(op.body, c)

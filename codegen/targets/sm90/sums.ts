@@ -31,7 +31,7 @@ export const SUM_EMITTERS: Emitters = {
     const share = 'CELLS / CLUSTER'
     forAllCells(c, () => {
       c.out.line(`const u32 owner = i % CELLS / (${share});  // the CTA that stores these columns`)
-      c.out.line(`const u32 cell = cluster_rank * ${allCells(c) / registersOf(c).splits} + i / CELLS * (${share}) + i % (${share});`)
+      c.out.line(`const u32 cell = cluster_rank * ${allCells(c) / c.program.cluster.splits} + i / CELLS * (${share}) + i % (${share});`)
       const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), 'owner')
       const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
       c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
@@ -55,7 +55,8 @@ export function emitSums(
   product: number,
   c: EmitContext,
 ): void {
-  const { cells, splits } = registersOf(c)
+  const { cells } = registersOf(c)
+  const { splits } = c.program.cluster
   const type = cells === 'i32' ? 'int' : 'float'
   const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
   const block = product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'

@@ -21,7 +21,7 @@ export function nextWork(plan: Sm100Plan, warp: boolean): TileOp[] {
 
 /** Loops over tiles with what the scheduling needs. */
 export function forTiles(plan: Sm100Plan, body: readonly TileOp[], warp: boolean): TileOp {
-  return { op: 'for_tiles', dynamic: plan.design.scheduler === 'clc', body: [...body, ...nextWork(plan, warp)] }
+  return { op: 'for_tiles', body: [...body, ...nextWork(plan, warp)] }
 }
 
 export function tmaRole(plan: Sm100Plan, domain: Domain): TileOp[] {

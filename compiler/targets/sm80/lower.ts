@@ -44,7 +44,6 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
       rowBlocks: warpTile[0] / MMA_ROWS,
       columns: warpTile[1],
       warps,
-      splits: 1,
       cells: accumulator === 'f16' ? 'f16' : accumulator === 'i32' ? 'i32' : 'f32',
       together: 1,
     },
@@ -105,7 +104,7 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
     ...epilogue(plan),
     { op: 'cta_sync' },
   ]
-  return [{ op: 'for_tiles', dynamic: false, body: tile }]
+  return [{ op: 'for_tiles', body: tile }]
 }
 
 /** Chunks that are copied through registers are several at once, as registers allow. */

@@ -60,7 +60,6 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       products: plan.b.length,
       rowBlocks: plan.rowBlocks,
       columns: plan.tile[1],
-      splits: plan.splits,
       ...(plan.parks && { parked: true }),
       cells: plan.accumulator === 'f16' ? 'f16' : plan.accumulator === 'i32' ? 'i32' : 'f32',
       together: plan.design.consumers === 'pingpong' ? 1 : plan.warpgroups,

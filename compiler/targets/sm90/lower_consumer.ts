@@ -1,7 +1,7 @@
 /** Program of the consumer warpgroups: MMAs over k, then the epilogue of the fragments they leave, sub-tile by sub-tile. */
 import type { Node } from '../../ir/tensor.ts'
 import type { TileOp } from '../../ir/pipe.ts'
-import type { Fetched } from '../../ir/pipe_epilogue.ts'
+import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
 import { domainOf } from '../tensor_core/lower_program.ts'
@@ -24,7 +24,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     // Stores of the tile before have read the slots.
     ...(plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
     // They land while the MMAs run.
-    ...fetches(plan).map((fetch): TileOp => ({ op: 'fetch_first', ...fetch })),
+    ...fetches(plan).map(({ request }): TileOp => ({ op: 'fetch_first', ...request })),
     ...mainloop(plan),
     ...(plan.splits > 1 ? exchangeSums(plan) : []),
     // Each thread reads what it wrote itself.
@@ -36,24 +36,26 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
   return [
     ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
-    { op: 'for_tiles', dynamic: false, ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: tile },
+    { op: 'for_tiles', ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: tile },
     ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
   ]
 } // prettier-ignore
 
-interface FetchOp {
-  readonly operand: string
+interface FetchedOperand {
+  readonly request: { readonly operand: string; readonly fetch: Fetch; readonly guard: Node | null }
   readonly fetched: Fetched
-  readonly guard: Node | null
 }
 
-function fetches(plan: Sm90Plan): FetchOp[] {
+function fetches(plan: Sm90Plan): FetchedOperand[] {
   const values = valuesOf(plan.epilogue)
-  return fetchMaps(plan).map(({ map, aux: { operand, fetch } }, i) => ({
-    operand: operand.name,
-    fetched: { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full`, map, ...fetch!, subtiles: plan.subtiles },
-    guard: guardOf(values, operand.name),
-  }))
+  return fetchMaps(plan).map(({ map, aux: { operand, fetch } }, i) => {
+    const slots = { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full` }
+    const { bytes, swizzle } = fetch!
+    return {
+      request: { operand: operand.name, fetch: { ...slots, map, bytes, subtiles: plan.subtiles }, guard: guardOf(values, operand.name) },
+      fetched: { ...slots, swizzle },
+    }
+  })
 } // prettier-ignore
 
 /** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
@@ -127,10 +129,10 @@ const releaseSums = (plan: Sm90Plan): TileOp[] => [
 
 function epilogue(plan: Sm90Plan): TileOp[] {
   const fetched = new Map(
-    fetches(plan).map((fetch, i) => {
+    fetches(plan).map(({ request, fetched }, i) => {
       // What leaves in place of the operand ends its turn.
-      const then: TileOp[] = plan.inPlace && i === 0 ? [] : [{ op: 'fetch_next', ...fetch }]
-      return [fetch.operand, { fetched: fetch.fetched, then }] as const
+      const then: TileOp[] = plan.inPlace && i === 0 ? [] : [{ op: 'fetch_next', ...request }]
+      return [request.operand, { fetched, then }] as const
     }),
   )
   const staging: Staging = plan.inPlace

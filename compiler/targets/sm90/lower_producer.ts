@@ -22,7 +22,7 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
   const wait: TileOp = { op: 'wait', barrier: 'empty', parity: 'producer' }
   const request: TileOp[] = loads.length > 0 ? [{ op: 'arrive_expect_tx', barrier: 'full', bytes }, ...loads] : []
   const advance: TileOp = { op: 'advance', ring: 'stage' }
-  const tiles = (body: readonly TileOp[]): TileOp => ({ op: 'for_tiles', dynamic: false, body: [{ op: 'for_k', body }] })
+  const tiles = (body: readonly TileOp[]): TileOp => ({ op: 'for_tiles', body: [{ op: 'for_k', body }] })
   const registers: TileOp[] =
     plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
   // Consumers of other CTAs may still be about to signal these barriers when the last load is issued.
@@ -57,5 +57,5 @@ function storeWarps(plan: Sm90Plan): TileOp[] {
     { op: 'advance', ring: 'staging' },
   ])
   const tile: TileOp[] = [{ op: 'for_staged', body: send }, ...free(0)]
-  return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', dynamic: false, body: tile }] }]
+  return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', body: tile }] }]
 }

@@ -43,11 +43,10 @@ export const sharedTile = ({ major, rows, boxes, boxExtents, boxPitch, descripto
   major, rows, depth, span: boxExtents[0], boxes, pitch: boxes > 1 ? boxPitch : 0, swizzle: descriptor.swizzle,
 }) // prettier-ignore
 
-export const tileSource = (plan: OperandPlan, buffer: string, depth: number): TileSource => ({
-  buffer,
-  operand: plan.operand.name,
-  tile: sharedTile(plan, depth),
-})
+export function tileSource(plan: OperandPlan, buffer: string, depth: number): TileSource {
+  const { major, span, pitch, swizzle } = sharedTile(plan, depth)
+  return { buffer, operand: plan.operand.name, tile: { major, span, pitch, swizzle } }
+}
 
 /** Loads by TMA, which count on `barrier`. */
 export const tmaLoads = (plan: TensorCorePlan, domain: Domain, barrier: string): TileOp[] =>
