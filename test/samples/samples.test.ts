@@ -22,6 +22,7 @@ function run(file: string): string {
 
 const OUTPUT: Readonly<Record<string, RegExp>> = {
   gemm: /^\d+ kernels support this call\nktl\.gemm_sm100_.*\nFloat32Array\(4\) \[ /,
+  lora: /low-rank update 0\nsum over heads 64/,
   dgemm: /Float64Array\(6\) \[ 4, 6, 12, 14, 20, 22 \]/,
   elementwise: /Float32Array\(6\) \[ 3, -6, 9, -12, 15, -18 \]\nFloat32Array\(2\) \[ 1.5, 3 \]/,
   linear: /Float32Array\(4\) \[ 1.953125, 1.8203125, /,
