@@ -6,6 +6,7 @@ import { sameAxes, unionAxes, withoutAxes } from '../check/axes.ts'
 import { DTYPES, canStore, legalContraction } from '../dtypes.ts'
 import { OPERATIONS, resolveTypes } from '../ops.ts'
 import { nodesOf } from '../passes/graph.ts'
+import { topological } from './walk.ts'
 import type { ContractTerm, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
 /** Throws if the program is not well formed. */
@@ -24,7 +25,18 @@ interface Context {
   readonly scalars: ReadonlyMap<string, TensorProgram['scalars'][number]>
 }
 
-function contextOf(program: TensorProgram): Context {
+/** Of axes and operands alone. */
+export const sourceProblems = (source: Omit<TensorProgram, 'outputs'>): string[] => [...operandProblems(source)]
+
+/** Of values over accumulators, as pipeline programs have them. */
+export function expressionProblems(values: readonly Node[], source: Omit<TensorProgram, 'outputs'>): string[] {
+  const context = contextOf(source)
+  return topological(values)
+    .filter(({ kind }) => kind !== 'accumulator')
+    .flatMap((node) => [...nodeProblems(node, context)].map((problem) => `${node.kind} node: ${problem}`))
+}
+
+function contextOf(program: Omit<TensorProgram, 'outputs'>): Context {
   return {
     axes: program.axes.map((axis) => axis.name),
     operands: new Map(program.operands.map((o) => [o.name, o])),
@@ -32,7 +44,7 @@ function contextOf(program: TensorProgram): Context {
   }
 }
 
-function* operandProblems(program: TensorProgram): Generator<string> {
+function* operandProblems(program: Omit<TensorProgram, 'outputs'>): Generator<string> {
   const { axes } = contextOf(program)
   if (new Set(axes).size !== axes.length) yield 'an axis is declared twice'
   const names = [...program.operands, ...program.scalars].map((o) => o.name)
@@ -40,6 +52,7 @@ function* operandProblems(program: TensorProgram): Generator<string> {
   for (const operand of program.operands) {
     const unknown = operand.axes.filter((axis) => !axes.includes(axis))
     if (unknown.length > 0) yield `${operand.name} has unknown axes ${unknown}`
+    if (new Set(operand.axes).size !== operand.axes.length) yield `${operand.name} has an axis twice`
     if (!sameAxes(operand.order, operand.axes)) yield `the order of ${operand.name} is no permutation of its axes`
   }
 }

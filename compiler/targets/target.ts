@@ -9,6 +9,7 @@ import type { DesignBase, Instance, Rejection } from '../instance.ts'
 import type { TileProgram } from '../ir/pipe.ts'
 import type { Divisibility, TensorProgram } from '../ir/tensor.ts'
 import type { Entries, ScheduleValues } from '../schedule.ts'
+import type { Tiles } from '../verify/tiles.ts'
 
 /** What every plan has: an instance with its budgets. */
 export interface PlanBase {
@@ -56,6 +57,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   plan(instance: Instance): P | Rejection
   /** Who does what when. Absent: its kernels are printed from the tensor program. */
   pipeline?(plan: P): TileProgram
+  /** Adds problems with operations that only its pipeline programs have. */
+  verify?(tiles: Tiles): void
 
   /** A design's part of the names of its kernels. */
   nameParts(design: D): readonly string[]

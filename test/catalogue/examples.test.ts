@@ -27,6 +27,7 @@ const WITHOUT_EXAMPLE: Readonly<Record<string, string>> = {
   KTL6032: 'only the memory of a GPU runs out so: test/runtime/cuda.test.ts',
   KTL6033: 'only a driver loads machine code: test/runtime/cuda.test.ts',
   KTL9001: 'stands for mistakes of ktl that are not known',
+  KTL9002: 'only a compiler that is wrong lowers so: test/runtime/inspect_broken.test.ts',
 }
 
 const entries = Object.entries<Entry<any>>(catalogue)

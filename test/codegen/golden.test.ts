@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { generatePlan, pipelineOf, planInstance, type Instance, type Plan } from '../../codegen/index.ts'
 import { printTileProgram } from '../../compiler/ir/print_pipe.ts'
+import { verified } from '../compiler/support.ts'
 import { GOLDEN_CASES, type GoldenCase } from './golden_cases.ts'
 
 const GOLDEN = join(import.meta.dirname, '../golden/lowering')
@@ -22,7 +23,7 @@ function planned(instance: Instance): Plan {
 /** Null: kernels for the CUDA cores have no tile program. */
 function tileText(plan: Plan): string | null {
   const program = pipelineOf(plan)
-  return program && printTileProgram(program)
+  return program && printTileProgram(verified(program))
 }
 
 /** By file name. */

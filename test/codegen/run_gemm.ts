@@ -6,11 +6,10 @@ import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
-import { verifyTileProgram } from '../../compiler/ir/verify_pipe.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
 import { planLaunch } from '../../runtime/launch.ts'
-import { bound, design } from '../compiler/support.ts'
+import { bound, design, verified } from '../compiler/support.ts'
 
 export interface WideCase {
   /** Default: f16. */
@@ -73,8 +72,7 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
   const plan = planInstance({ program, target, design: designOf(c, 128 / DTYPES[a].storageBytes) })
   const lowered = 'kind' in plan ? pipelineOf(plan) : null
   if (!lowered) throw new Error(`not planned: ${JSON.stringify(plan)}`)
-  const problems = verifyTileProgram(lowered)
-  if (problems.length > 0) throw new Error(problems.join('\n'))
+  verified(lowered)
   const kernel = printProgram(c.edit ? c.edit(lowered) : lowered, 'ktl.wide')
 
   const device = await openDevice(target === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100', { smCount: c.smCount ?? 8 })

@@ -8,7 +8,9 @@ import type { Rejection } from '../../compiler/instance.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import { isRejection } from '../../compiler/rejection.ts'
 import { planSm100, type Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
+import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { verifyTileProgram } from '../../compiler/verify/index.ts'
 import { parseProgram } from '../../grammar/index.ts'
 
 export function familiesOf(text: string): readonly KernelFamily[] {
@@ -25,6 +27,13 @@ export function bound(text: string, binding: Binding = {}): TensorProgram {
   const [family] = familiesOf(text)
   const aligned = Object.fromEntries(family!.operands.map((o) => [o.name, 'vector' as const]))
   return bindKernel(family!, { ...binding, divisibility: { ...aligned, ...binding.divisibility } })
+}
+
+/** Throws what is wrong with a pipeline program. Tests send all that they lower through it. */
+export function verified(program: TileProgram): TileProgram {
+  const problems = verifyTileProgram(program)
+  if (problems.length > 0) throw new Error(`broken pipeline program of ${program.source.kernel}:\n  ${problems.join('\n  ')}`) // prettier-ignore
+  return program
 }
 
 export const design = (tile: readonly [number, number], rest: Partial<Sm100Design> = {}): Sm100Design => ({

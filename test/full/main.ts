@@ -3,6 +3,7 @@
  *
  *   npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
  *   npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
+ *   npm run test:full -- --verify N [--target sm_100a|sm_90a|sm_80] [--seed N]
  *   npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
  *   npm run test:full -- --sanitize N [--seed N]
  */
@@ -11,13 +12,18 @@ import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
 import { runFuzz } from './fuzz.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
 import { SANITIZED_MUTANTS, runSanitized } from './sanitized.ts'
-import { runPtxas, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
+import { runPtxas, runVerify, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
+
+/** Of each target, before the rows. */
+const VERIFIED_PROGRAMS = 300
 
 const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
        npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
+       npm run test:full -- --verify N [--target sm_100a|sm_90a|sm_80] [--seed N]
        npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
        npm run test:full -- --sanitize N [--seed N]
 
+  --verify N    N random pipeline programs through the verifier; without options 300 of each target come before the rows
   --sanitize N  the C++ tests and N mutants of PTX under ASan and UBSan; without options they come before the rows
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
@@ -32,6 +38,7 @@ function parseCommand() {
         only: { type: 'string' },
         row: { type: 'string' },
         ptxas: { type: 'string' },
+        verify: { type: 'string' },
         fuzz: { type: 'string' },
         sanitize: { type: 'string' },
         target: { type: 'string', default: 'sm_100a' },
@@ -54,6 +61,7 @@ function parseCommand() {
       seed,
       limit: integer('limit', values.limit, 1),
       ptxas: integer('ptxas', values.ptxas, 1),
+      verify: integer('verify', values.verify, 1),
       fuzz: integer('fuzz', values.fuzz, 1),
       sanitize: integer('sanitize', values.sanitize, 1),
       row,
@@ -81,18 +89,27 @@ function chosenRows({ seed, row, only, limit }: ReturnType<typeof parseCommand>)
 const command = parseCommand()
 let tally: Tally
 if (command.ptxas !== undefined) tally = await runPtxas(command.ptxas, command)
+else if (command.verify !== undefined) tally = runVerify(command.verify, command)
 else if (command.fuzz !== undefined) tally = await runFuzz(command.fuzz, command)
 else if (command.sanitize !== undefined) tally = runSanitized(command.sanitize, command)
 else {
   const whole = command.row === null && command.only === undefined && command.limit === undefined
-  const sanitized = whole ? runSanitized(SANITIZED_MUTANTS, command) : null
+  const before = whole
+    ? [
+        runSanitized(SANITIZED_MUTANTS, command),
+        ...SAMPLED_TARGETS.map((target) => runVerify(VERIFIED_PROGRAMS, { ...command, target })),
+      ]
+    : []
   const rows = chosenRows(command)
   if (rows.length === 0) {
     console.error(`no row contains '${command.only}'`)
     process.exit(2)
   }
   tally = await runRows(rows, { fresh: command.fresh || command.row !== null })
-  if (sanitized) tally = { ...tally, passed: tally.passed + sanitized.passed, failed: tally.failed + sanitized.failed }
+  for (const { passed, failed } of before) {
+    tally.passed += passed
+    tally.failed += failed
+  }
   if (tally.skipped > 0) console.log(`${tally.skipped} rows have passed before with the same code on the same device`)
 }
 console.log(`${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`)

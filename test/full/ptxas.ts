@@ -1,10 +1,11 @@
 /** A uniform sample of instances of one target's tensor-core space through nvcc and ptxas, for every target each names. */
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
-import { bindKernel, generatePlan, instanceName, parseEpilogue, planInstance } from '../../codegen/index.ts'
+import { bindKernel, generatePlan, instanceName, parseEpilogue, pipelineOf, planInstance } from '../../codegen/index.ts'
 import type { BoundEpilogue, EpilogueBinding } from '../../compiler/epilogue.ts'
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import { resolveType, type TypeChoice } from '../../compiler/family.ts'
+import { verifyTileProgram } from '../../compiler/verify/index.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlProvider } from '../../runtime/discovery/provider.ts'
 import { accumulatorOf } from '../../runtime/discovery/signature.ts'
@@ -22,6 +23,8 @@ export interface SampledKernel {
   readonly name: string
   readonly cuda: string
   readonly targets: readonly string[]
+  /** What the verifier of pipeline programs finds. */
+  readonly problems: readonly string[]
 }
 
 /** Every other instance has one of these: registers are what an epilogue takes. */
@@ -59,7 +62,8 @@ export function* sampleInstances(seed: number, target: SampledTarget = 'sm_100a'
       if (seen.has(name)) continue
       seen.add(name)
       const { targets } = deriveMetadata(plan, { kernelName: name, operation: space.operation, epilogueText: null })
-      yield { name, cuda: generatePlan(plan, name).cuda, targets }
+      const problems = verifyTileProgram(pipelineOf(plan)!)
+      yield { name, cuda: generatePlan(plan, name).cuda, targets, problems }
     } catch (error) {
       // The epilogue does not fit these types: nobody can ask for it.
       if (!(error instanceof KtlError)) throw error
@@ -112,11 +116,11 @@ export async function runPtxas(count: number, { seed, fresh, target }: { seed: n
   const bar = progress('ptxas', count)
   let done = 0
   let mostRegisters = 0
-  const judge = async ({ name, cuda, targets }: SampledKernel): Promise<void> => {
+  const judge = async ({ name, cuda, targets, problems: broken }: SampledKernel): Promise<void> => {
     const key = stateKey([nvcc.version, cuda, ...targets])
     if (state.has(key)) tally.skipped++
     else {
-      const problems: string[] = []
+      const problems = [...broken]
       for (const target of targets) {
         const { problem, registers } = await compile(nvcc.path, cuda, target)
         mostRegisters = Math.max(mostRegisters, registers)
@@ -149,6 +153,21 @@ export async function runPtxas(count: number, { seed, fresh, target }: { seed: n
   if (tally.failed === 0) console.log(`with 95 % confidence fewer than ${((100 * 3) / count).toFixed(2)} % of the space fail (rule of three)`)
   return tally
 } // prettier-ignore
+
+/** The pipeline programs of the sample through the verifier. */
+export function runVerify(count: number, { seed, target }: { seed: number; target: SampledTarget }): Tally {
+  const tally: Tally = { passed: 0, failed: 0, skipped: 0 }
+  for (const { name, problems } of sampleInstances(seed, target)) {
+    if (tally.passed + tally.failed === count) break
+    if (problems.length === 0) tally.passed++
+    else {
+      tally.failed++
+      console.log(`FAIL ${name}\n  ${problems.join('\n  ')}`)
+    }
+  }
+  console.log(`${tally.passed} of ${count} pipeline programs for ${target}, drawn at random with seed ${seed}, are well formed`) // prettier-ignore
+  return tally
+}
 
 async function compile(nvcc: string, cuda: string, target: string): Promise<{ problem: string | null; registers: number }> {
   return withTemporaryFolder(async (folder) => {

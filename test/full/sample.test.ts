@@ -4,7 +4,7 @@ import { coveringRows } from './covering.ts'
 import { DEFAULT_SEED, Devices, fullRows } from './covering_run.ts'
 import { toCase } from './case.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
-import { sampleInstances } from './ptxas.ts'
+import { SAMPLED_TARGETS, sampleInstances } from './ptxas.ts'
 import { runRow } from './run_row.ts'
 
 const ROWS = 12
@@ -56,6 +56,14 @@ test('instances are drawn with a seed, none twice', () => {
   expect(draw(3)).toEqual(draw(3))
   expect(draw(3)).not.toEqual(draw(4))
   expect(new Set(draw(3)).size).toBe(20)
+})
+
+test.each(SAMPLED_TARGETS)('the pipeline programs of instances of %s are well formed', (target) => {
+  let count = 0
+  for (const { name, problems } of sampleInstances(1, target)) {
+    expect(problems, name).toEqual([])
+    if (++count === 60) break
+  }
 })
 
 describe('on the virtual SM100, in every order', () => {

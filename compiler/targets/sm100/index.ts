@@ -17,6 +17,7 @@ import { SM100_ENTRIES, SM100_INCONSISTENT, sm100Designs, type Sm100Design } fro
 import { lowerSm100 } from './lower.ts'
 import { mmaKindOf } from './mma.ts'
 import { planSm100, type Sm100Plan } from './plan.ts'
+import { verifySm100 } from './verify.ts'
 
 export const sm100 = {
   kind: 'sm100',
@@ -34,6 +35,7 @@ export const sm100 = {
   },
   plan: ofTiles(planSm100),
   pipeline: lowerSm100,
+  verify: verifySm100,
   nameParts: (design) => [
     design.use2ctaMma ? '2cta' : '1cta',
     `cluster${design.cluster.join('x')}`,

@@ -16,6 +16,7 @@ import { SM80_ENTRIES, sm80Designs, type Sm80Design } from './design.ts'
 import { lowerSm80 } from './lower.ts'
 import { warpMmaFormOf } from './mma.ts'
 import { planSm80, type Sm80Plan } from './plan.ts'
+import { verifySm80 } from './verify.ts'
 
 export const sm80 = {
   kind: 'sm80',
@@ -32,6 +33,7 @@ export const sm80 = {
   },
   plan: ofTiles(planSm80),
   pipeline: lowerSm80,
+  verify: verifySm80,
   nameParts: (design) => [
     ...operandsName(design),
     tileName(design),

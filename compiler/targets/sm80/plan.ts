@@ -17,7 +17,7 @@ import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
 /** Shared memory of a CTA that every device from sm_80 on has: sm_86, sm_89 and sm_120 have no more. */
-const SMEM_LIMIT = 101_376
+export const SMEM_LIMIT = 101_376
 const MIN_STAGES = 2
 /** More hide no more latency. */
 const MAX_STAGES = 4

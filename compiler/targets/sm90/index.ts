@@ -16,6 +16,7 @@ import { SM90_ENTRIES, SM90_INCONSISTENT, sm90Designs, type Sm90Design } from '.
 import { lowerSm90 } from './lower.ts'
 import { wgmmaFormOf } from './mma.ts'
 import { planSm90, type Sm90Plan } from './plan.ts'
+import { verifySm90 } from './verify.ts'
 
 export const sm90 = {
   kind: 'sm90',
@@ -33,6 +34,7 @@ export const sm90 = {
   },
   plan: ofTiles(planSm90),
   pipeline: lowerSm90,
+  verify: verifySm90,
   nameParts: (design) => [
     design.consumers,
     `cluster${design.cluster.join('x')}`,

@@ -2,6 +2,7 @@ import { bindKernel } from '../../../compiler/bind.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { printTileProgram } from '../../../compiler/ir/print_pipe.ts'
 import { targetOf } from '../../../compiler/targets/index.ts'
+import { verifyTileProgram } from '../../../compiler/verify/index.ts'
 import type { PlannedInstance } from '../../discovery/planned.ts'
 import { ktlProvider } from '../../discovery/provider.ts'
 import { ktlError } from '../../fail.ts'
@@ -42,16 +43,21 @@ export const addInspect: AddCommand = (program, context) => {
 async function inspect(file: string, options: InspectOptions, context: Context): Promise<void> {
   const { out } = context
   const program = await loadProgram(file, (warnings) => out.diagnostics(warnings))
-  const { name, text } = await textOf(options, program, context)
+  const { name, text, problems = [] } = await textOf(options, program, context)
   out.record('inspect', { file: program.source.name, stage: options.stage, name, text })
   out.text(text)
+  // Behind the program, which shows where they are.
+  if (problems.length > 0) throw ktlError('KTL9002', { kernel: name, problems })
 }
 
-async function textOf(
-  options: InspectOptions,
-  program: KtlProgram,
-  { signal }: Context,
-): Promise<{ name: string; text: string }> {
+interface Inspected {
+  readonly name: string
+  readonly text: string
+  /** Of the compiler. */
+  readonly problems?: readonly string[]
+}
+
+async function textOf(options: InspectOptions, program: KtlProgram, { signal }: Context): Promise<Inspected> {
   const { stage, kernel } = options
   if (stage === 'ast') return { name: program.source.name, text: printAst(program.checked.program) }
   if (stage === 'tensor') {
@@ -59,6 +65,7 @@ async function textOf(
     return { name: program.source.name, text: kernels.map((k) => tensorText(k, options)).join('\n') }
   }
   const instance = chooseInstance(oneKernel(program, kernel), options)
+  if (stage === 'tile') return { name: instance.name, ...pipelineText(instance) }
   return { name: instance.name, text: await instanceText(instance, options, signal) }
 }
 
@@ -88,6 +95,16 @@ function chooseInstance({ family }: CallableKernel, options: InspectOptions): Pl
   throw noInstance(name ?? `${family.name} for ${options.target}`, rejected, options, [space])
 }
 
+function pipelineText({ name, plan }: PlannedInstance): Omit<Inspected, 'name'> {
+  const program = targetOf(plan).pipeline?.(plan)
+  if (program) return { text: printTileProgram(program), problems: verifyTileProgram(program) }
+  throw ktlError('KTL4107', {
+    what: `${name} with tile IR`,
+    reasons: ['plain kernels are generated from the tensor IR itself'],
+    help: '`--stage tensor` and `--stage cuda` print it',
+  })
+}
+
 async function instanceText(
   instance: PlannedInstance,
   { stage, target: arch }: InspectOptions,
@@ -96,14 +113,6 @@ async function instanceText(
   const { name, plan } = instance
   const target = targetOf(plan)
   if (stage === 'plan') return [`plan ${name}`, ...target.describe(plan).map((line) => `  ${line}`), ''].join('\n')
-  if (stage === 'tile') {
-    if (target.pipeline) return printTileProgram(target.pipeline(plan))
-    throw ktlError('KTL4107', {
-      what: `${name} with tile IR`,
-      reasons: ['plain kernels are generated from the tensor IR itself'],
-      help: '`--stage tensor` and `--stage cuda` print it',
-    })
-  }
   const { cuda } = instance.generated
   if (stage === 'cuda') return cuda
   // Looked for before nvcc is put to work.

@@ -1,0 +1,236 @@
+/** Effects of loads, MMAs and stores: which slots they write and read, and when they are done. */
+import { DTYPES } from '../dtypes.ts'
+import { operandNamed } from '../ir/walk.ts'
+import type { Gather, CopyTile, Mma, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
+import type { Agent } from './agent.ts'
+import type { BarrierState } from './barriers.ts'
+import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
+import { advance, leaderOf, ranksOf, usesTensorMemory, waitFor, warpSync } from './effects_sync.ts'
+import { byProxy, inTensorMemory, type Done, type Machine } from './machine.ts'
+
+const depthTag = (agent: Agent, m: Machine): number => agent.tile * m.load.depth + agent.k
+/** Of a sub-tile of an operand. */
+const subtileTag = (agent: Agent, m: Machine, operand: string, block = agent.block, column = agent.column): number =>
+  ((agent.tile * 64 + block) * 64 + column) * 64 + m.program.source.operands.findIndex(({ name }) => name === operand)
+
+const elementBytes = (m: Machine, operand: string): number => DTYPES[operandNamed(m.program.source, operand).dtype].storageBytes // prettier-ignore
+const tileBytes = (m: Machine, { tile, operand }: TmaLoad | Gather | CopyTile): number => tile.rows * tile.depth * elementBytes(m, operand) // prettier-ignore
+
+/** What counts on a barrier is over with the phase that it counts in. */
+const landing = (agent: Agent, barrier: BarrierState): Done => ({ dimension: barrier.phases, epoch: barrier.completed + 1, view: byProxy(agent) }) // prettier-ignore
+
+function tmaLoad(op: TmaLoad, agent: Agent, m: Machine): void {
+  if (!agent.first) return m.problem(agent, op, 'is for one thread')
+  const sharing = (op.free === 'm' ? m.cluster.rows : m.cluster.columns)[agent.cta]!
+  const index = sharing.indexOf(agent.cta)
+  const load = (slice: number, bytes: number, targets: readonly number[]): void => {
+    for (const cta of targets) {
+      const barrier = m.barrierOf(agent, op.barrier, { cta: leaderOf(m, cta) })
+      const slot = m.slotOf(agent, op.buffer, { cta })
+      m.writeLater(agent, op, slot, landing(agent, barrier), depthTag(agent, m), bytes, op, slice)
+      m.signal(agent, op, barrier, 0, -bytes)
+    }
+  }
+  const { slices } = op
+  if (!slices) return load(0, tileBytes(m, op), [agent.cta])
+  // Of each box.
+  const bytes = slices.bytes * op.tile.boxes
+  if (m.program.cluster.fallback === null) return load(index, bytes, sharing)
+  for (let slice = index; slice < slices.count; slice += sharing.length) load(slice, bytes, sharing)
+} // prettier-ignore
+
+function gather(op: Gather | CopyTile, agent: Agent, m: Machine): void {
+  const bytes = (tileBytes(m, op) * agent.threads) / (32 * agent.role!.warps)
+  const slot = m.slotOf(agent, op.buffer, { ring: op.ring })
+  if (op.op === 'gather') return m.write(agent, op, slot, depthTag(agent, m), bytes, op, agent.id)
+  agent.openCopies++
+  // cp.async writes as the thread itself does, only later.
+  const view = { clock: agent.clock, async: false, inOrder: false }
+  const done = { dimension: agent.dimension('copies'), epoch: agent.copyGroups + 1, view }
+  m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
+}
+
+function mma(op: Mma, agent: Agent, m: Machine): void {
+  if (!agent.first) return m.problem(agent, op, 'is for one thread')
+  const ctas = m.program.cluster.pair > 1 ? [agent.cta, agent.cta ^ 1] : [agent.cta]
+  agent.issued++
+  const ring = agent.ring(m.program.tmem!.ring).slot
+  for (const cta of ctas) {
+    usesTensorMemory(op, agent, m, cta)
+    if (cta !== agent.cta) m.reaches(agent, cta, agent.mma, agent.issued, 'an MMA', true)
+    for (const buffer of [op.a, ...op.products.map(({ b }) => b)])
+      m.readLater(agent, op, m.slotOf(agent, buffer, { cta }), { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) }, depthTag(agent, m))
+    const accumulator = m.accumulators[cta]![ring]!
+    if (agent.k === 0) accumulator.steps = 0
+    if (accumulator.steps !== agent.k) m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${accumulator.steps}`)
+    accumulator.steps++
+    m.writeLater(agent, op, accumulator.slot, { dimension: agent.mma, epoch: agent.issued, view: inTensorMemory(agent) }, agent.tile, 0)
+  }
+} // prettier-ignore
+
+function wgmma(op: WarpgroupMma, agent: Agent, m: Machine): void {
+  agent.issued++
+  const cells = (agent.cells ??= { tile: agent.tile, steps: 0 })
+  if (agent.k === 0) Object.assign(cells, { tile: agent.tile, steps: 0 })
+  if (cells.steps !== agent.k || cells.tile !== agent.tile)
+    m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${cells.steps}`)
+  cells.steps++
+  // The warps of a warpgroup multiply together.
+  if (!agent.first || agent.warp % 4 !== 0) return
+  for (const buffer of [op.a, ...op.products.map(({ b }) => b)])
+    m.readLater(agent, op, m.slotOf(agent, buffer), { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) }, depthTag(agent, m)) // prettier-ignore
+}
+
+/** All MMAs of the tile are done, and these registers are its sums. */
+function takesCells(op: TileOp, agent: Agent, m: Machine): void {
+  const { cells } = agent
+  if (!cells || cells.tile !== agent.tile || cells.steps !== stepsOf(m))
+    m.problem(agent, op, `takes a sum of ${cells?.steps ?? 0} of ${stepsOf(m)} steps`)
+  if (agent.issued > 0 && agent.clock[agent.mma]! < agent.issued) m.problem(agent, op, 'takes accumulators of MMAs that may still be under way') // prettier-ignore
+}
+
+/** Of a tile's accumulators: k tiles, or steps of MMAs that warps issue by themselves. */
+const stepsOf = (m: Machine): number => m.load.depth * m.fragmentSteps
+
+/** Cells of each thread lie beside one another. */
+const CELLS = 'cells'
+
+function sendSums(op: OpOf<'send_sums'>, agent: Agent, m: Machine): void {
+  takesCells(op, agent, m)
+  const bytes = (m.buffer(op.buffer).slotBytes * agent.threads) / op.threads / m.cluster.size
+  for (let cta = 0; cta < m.cluster.size; cta++) {
+    const barrier = m.barrierOf(agent, op.barrier, { cta })
+    const view = { clock: agent.clock, async: false, inOrder: false }
+    const done = { dimension: barrier.phases, epoch: barrier.completed + 1, view }
+    m.writeLater(agent, op, m.slotOf(agent, op.buffer, { cta }), done, agent.tile, bytes, CELLS, agent.id)
+    m.signal(agent, op, barrier, 0, -bytes)
+  }
+}
+
+function* fetch(op: OpOf<'fetch_first' | 'fetch_next'>, agent: Agent, m: Machine, subtile: number, slot: number): Steps {
+  if (!agent.first) return
+  const { fetch: { barrier: name, buffer, bytes }, operand } = op
+  const barrier = m.barrierOf(agent, name, { slot })
+  m.signal(agent, op, barrier, 1, bytes, agent.clock)
+  const perBlock = m.subtileColumns.length
+  const tag = subtileTag(agent, m, operand, Math.floor(subtile / perBlock), subtile % perBlock)
+  const box = m.program.subtileColumns * m.program.layout.rowsPerWarp * elementBytes(m, operand)
+  m.writeLater(agent, op, m.slotOf(agent, buffer, { slot }), landing(agent, barrier), tag, box)
+  m.signal(agent, op, barrier, 0, -box)
+} // prettier-ignore
+
+const readsSlot = (op: OpOf<'tma_store' | 'row_store'>, agent: Agent, m: Machine): void => {
+  const slot = m.slotOf(agent, op.buffer)
+  const tag = subtileTag(agent, m, op.operand)
+  if (op.op === 'row_store') return m.read(agent, op, slot, tag, stagedBytes(m, op.buffer, op.operand))
+  if (!agent.first) return m.problem(agent, op, 'is for one thread')
+  agent.openStores++
+  const done = { dimension: agent.dimension('bulk'), epoch: agent.bulkGroups + 1, view: byProxy(agent) }
+  m.readLater(agent, op, slot, done, tag, stagedBytes(m, op.buffer, op.operand))
+}
+
+/** Of a sub-tile in a slot: rows of a warp, or of a warpgroup's four. */
+const stagedBytes = (m: Machine, buffer: string, operand: string): number => {
+  const warps = m.buffer(buffer).per?.owner === 'warpgroup' ? 4 : 1
+  return warps * m.program.layout.rowsPerWarp * m.program.subtileColumns * elementBytes(m, operand)
+}
+
+export const DATA = {
+  tma_load: tmaLoad,
+  gather,
+  copy_tile: gather,
+  mma,
+  wgmma,
+  zero_cells(_, agent) {
+    agent.cells = { tile: agent.tile, steps: 0 }
+  },
+  load_fragments(op, agent, m) {
+    for (const { buffer } of [op.a, ...op.products]) {
+      const slot = m.slotOf(agent, buffer)
+      m.read(agent, op, slot, null)
+      const tag = slot.writes[0]?.tag ?? -1
+      agent.fragments[op.set] = slot.writes.every((write) => write.tag === tag) ? tag * 64 + op.step : null
+    }
+  },
+  mma_sync(op, agent, m) {
+    const { cells } = agent
+    if (!cells) return m.problem(agent, op, 'adds to no accumulators')
+    const expected = (agent.tile * m.load.depth + Math.floor(cells.steps / m.fragmentSteps)) * 64 + (cells.steps % m.fragmentSteps)
+    if (agent.fragments[op.set] !== expected) m.problem(agent, op, `multiplies other fragments than those of step ${cells.steps} of its tile`)
+    cells.steps++
+  },
+  park(op, agent, m) {
+    takesCells(op, agent, m)
+    const bytes = (m.buffer(op.buffer).slotBytes * agent.threads) / op.threads
+    m.write(agent, op, m.slotOf(agent, op.buffer), agent.tile, bytes, CELLS, agent.id)
+  },
+  send_sums: sendSums,
+  take_cells(op, agent, m) {
+    if (op.from === null) return takesCells(op, agent, m)
+    const slot = m.slotOf(agent, op.from.buffer)
+    const { slotBytes } = m.buffer(op.from.buffer)
+    if (m.program.cluster.splits > 1) m.read(agent, op, slot, agent.tile)
+    else m.read(agent, op, slot, agent.tile, (slotBytes * agent.threads) / op.from.threads, CELLS, agent.id)
+  },
+  tmem_load(op, agent, m) {
+    usesTensorMemory(op, agent, m, agent.cta)
+    const { slot, steps } = m.accumulators[agent.cta]![agent.ring(m.program.tmem!.ring).slot]!
+    if (steps !== m.load.depth) m.problem(agent, op, `reads a sum of ${steps} of ${m.load.depth} k tiles`)
+    const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
+    m.readLater(agent, op, slot, done, agent.tile, 0)
+  },
+  expect_work(op, agent, m) {
+    for (const cta of ranksOf(agent, m)) m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, op.bytes, agent.clock)
+  },
+  request_work(op, agent, m) {
+    if (!agent.first) return m.problem(agent, op, 'is for one thread')
+    agent.requests++
+    for (let cta = 0; cta < m.cluster.size; cta++) {
+      const barrier = m.barrierOf(agent, op.barrier, { cta })
+      const slot = m.slotOf(agent, op.buffer, { cta })
+      m.writeLater(agent, op, slot, landing(agent, barrier), agent.requests, slot.bytes)
+      m.signal(agent, op, barrier, 0, -16)
+    }
+  },
+  read_work(op, agent, m) {
+    agent.answers++
+    m.read(agent, op, m.slotOf(agent, op.buffer), agent.answers)
+    agent.next = agent.answers < m.load.tiles ? agent.answers : null
+  },
+  *fetch_first(op, agent, m) {
+    yield* warpSync(agent, m)
+    const { ring, subtiles } = op.fetch
+    const slots = m.ringSlots(ring)
+    for (let i = 0; i < slots; i++) yield* fetch(op, agent, m, i, subtiles % slots === 0 ? i : (agent.ring(ring).slot + i) % slots)
+  },
+  *fetch_next(op, agent, m) {
+    const { ring, subtiles } = op.fetch
+    const subtile = agent.block * m.subtileColumns.length + agent.column + m.ringSlots(ring)
+    if (subtile < subtiles) {
+      yield* warpSync(agent, m)
+      yield* fetch(op, agent, m, subtile, agent.ring(ring).slot)
+    }
+    advance(agent, m, ring)
+  },
+  *aux_load(op, agent, m) {
+    const { fetched, operand } = op
+    if (!fetched) return
+    yield* waitFor(op, agent, m, fetched.barrier, agent.ring(fetched.ring).phase + 1)
+    const slot = m.slotOf(agent, fetched.buffer)
+    m.read(agent, op, slot, subtileTag(agent, m, operand))
+  },
+  stage_write(op, agent, m) {
+    const bytes = (m.program.layout.rowsPerWarp * m.program.subtileColumns * op.bytes * agent.threads) / 32
+    m.write(agent, op, m.slotOf(agent, op.buffer), subtileTag(agent, m, op.operand), bytes, op, agent.id)
+  },
+  tma_store: readsSlot,
+  row_store: readsSlot,
+  own_row: nothing,
+  load_rows: nothing,
+  compute: nothing,
+  set_registers: nothing,
+  direct_store: nothing,
+  reduce_begin: nothing,
+  reduce_subtile: nothing,
+  reduce_end: nothing,
+} satisfies Partial<Effects<TileOp['op'], Machine>> // prettier-ignore

@@ -1,0 +1,149 @@
+/** The launch: a parameter for everything that the text speaks of, and the grid, clusters and workspace that the program's tiles need. */
+import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
+import type { KernelLaunch, ParamRule } from '../ir/launch.ts'
+import { opsOf, type TileProgram } from '../ir/pipe.ts'
+import { operandsOf, topological } from '../ir/walk.ts'
+
+const keyOf = (rule: ParamRule): string => {
+  switch (rule.kind) {
+    case 'tensorMap':
+      return `tensor map ${rule.name}`
+    case 'pointer':
+      return `pointer to ${rule.isConst ? 'const ' : ''}${rule.storage} ${rule.operand}`
+    case 'stride':
+    case 'carries':
+      return `${rule.kind} of ${rule.operand} along ${rule.axis}`
+    case 'extent':
+      return `extent of ${rule.axis}`
+    case 'scalar':
+      return `scalar ${rule.type} ${rule.name}`
+    case 'tileGroup':
+      return 'tile group'
+    case 'workspace':
+      return `workspace of ${rule.storage} ${rule.region}`
+  }
+}
+
+/** Parameters that the text of a program reads. */
+function neededBy(program: TileProgram): Set<string> {
+  const { source, domain, reductions } = program
+  const needed = new Set<string>(['tile group'])
+  const summed = domain.loops.flatMap(({ axis, outer }) => [axis, ...outer])
+  for (const axis of [domain.rows.axis, domain.columns.axis, ...summed, ...(domain.batch === null ? [] : [domain.batch])])
+    needed.add(`extent of ${axis}`)
+  const pointer = (name: string, isConst: boolean): void => {
+    const operand = source.operands.find((one) => one.name === name) ?? source.scalars.find((one) => one.name === name)!
+    needed.add(`pointer to ${isConst ? 'const ' : ''}${DTYPES[operand.dtype].cudaStorage} ${name}`)
+    for (const axis of 'axes' in operand ? operand.axes : []) needed.add(`stride of ${name} along ${axis}`)
+  }
+  const optional = domain.batch !== null && source.axes.find(({ name }) => name === domain.batch)?.optional === true
+  const carries = (name: string): void => {
+    const operand = source.operands.find((one) => one.name === name)!
+    if (optional && operand.role === 'input' && operand.axes.includes(domain.batch!)) needed.add(`carries of ${name} along ${domain.batch!}`)
+  }
+  for (const op of opsOf(program)) {
+    if (op.op === 'tma_load' || op.op === 'tma_store') needed.add(`tensor map ${op.map}`)
+    if (op.op === 'fetch_first' || op.op === 'fetch_next') needed.add(`tensor map ${op.fetch.map}`)
+    if (op.op === 'tma_load' || op.op === 'fetch_first' || op.op === 'gather' || op.op === 'copy_tile') carries(op.operand)
+    if (op.op === 'gather' || op.op === 'copy_tile' || op.op === 'load_rows' || (op.op === 'aux_load' && !op.fetched)) pointer(op.operand, true)
+    if (op.op === 'direct_store' || op.op === 'row_store') pointer(op.operand, false)
+  }
+  for (const { name, dtype, pointer: byPointer } of source.scalars) {
+    const { compute } = DTYPES[dtype]
+    if (!byPointer) needed.add(`scalar ${compute === 'bool' ? 'i32' : compute} ${name}`)
+  }
+  for (const { operand, type } of reductions) needed.add(`workspace of ${CUDA_COMPUTE_TYPE[type]} ${operand}`)
+  return needed
+} // prettier-ignore
+
+function* paramProblems(launch: KernelLaunch, needed: ReadonlySet<string>): Generator<string> {
+  const given = new Set<string>()
+  for (const rule of launch.params) {
+    const key = keyOf(rule)
+    if (given.has(key)) yield `launch: ${key} is passed twice`
+    given.add(key)
+    if (!needed.has(key)) yield `launch: nothing reads ${key}`
+  }
+  for (const key of needed) if (!given.has(key)) yield `launch: ${key} is not passed`
+}
+
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
+
+function* shapeProblems(program: TileProgram): Generator<string> {
+  const { launch, cluster, domain, reductions, layout } = program
+  const { shape, fallback, splits, pair } = cluster
+  const expect = function* (what: string, got: unknown, wanted: unknown): Generator<string> {
+    if (!same(got, wanted)) yield `launch: ${what} is ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`
+  }
+  if (cluster.size !== shape[0] * shape[1] * splits) yield `cluster: ${cluster.size} CTAs are not ${shape.join(' x ')}${splits > 1 ? ` x ${splits}` : ''}`
+  if (splits > 1 && shape[0] * shape[1] > 1) yield 'cluster: k is split among CTAs of one tile only'
+  if (shape[0] % pair !== 0) yield `cluster: ${shape[0]} CTAs along m are no whole pairs`
+  if (fallback && (shape[0] % fallback[0] !== 0 || shape[1] % fallback[1] !== 0 || fallback[0] % pair !== 0)) yield `cluster: ${fallback.join(' x ')} CTAs do not divide ${shape.join(' x ')}`
+  yield* expect('the cluster', launch.cluster, [cluster.size, 1, 1])
+  yield* expect('the fallback cluster', launch.fallbackCluster, fallback ? [fallback[0] * fallback[1], 1, 1] : undefined)
+  const { grid } = launch
+  if (grid.kind !== 'persistent') yield 'launch: the grid is not that of a program'
+  else {
+    const batch = domain.batch === null ? [] : [{ axis: domain.batch, extent: 1 }]
+    const tiles = [
+      { axis: domain.rows.axis, extent: domain.rows.extent * shape[0] },
+      { axis: domain.columns.axis, extent: domain.columns.extent * shape[1] },
+      ...batch,
+    ]
+    yield* expect('the blocks of the grid', grid.tiles, tiles)
+    yield* expect('dynamic', grid.dynamic, domain.walk === 'dynamic')
+    if (grid.perSm !== undefined && (cluster.size > 1 || grid.perSm * (launch.sharedMemBytes + 1024) > 233_472)) yield `launch: ${grid.perSm} CTAs do not share an SM`
+  }
+  const regions = reductions.map(({ operand, type, keepsM, keepsN }) => ({
+    name: operand,
+    elementBytes: type === 'f64' ? 8 : 4,
+    extents: [
+      ...(domain.batch === null ? [] : [{ axis: domain.batch, per: 1 }]),
+      { axis: domain.rows.axis, per: keepsM ? 1 : layout.rowsPerWarp },
+      { axis: domain.columns.axis, per: keepsN ? 1 : layout.columns },
+    ],
+  }))
+  yield* expect('the workspace', launch.workspace, regions.length > 0 ? regions : undefined)
+  if ((launch.next !== undefined) !== regions.length > 0) yield 'launch: a second kernel combines the results of reductions'
+  if (launch.next) yield* combineProblems(program, launch.next)
+  for (const op of opsOf(program))
+    if (op.op === 'prefetch_maps') for (const map of op.maps) if (op.maps.filter((name) => name === map).length > 1) yield `prefetch_maps: ${map} twice`
+} // prettier-ignore
+
+/** The second kernel: a warp for each element of an output. */
+function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<string> {
+  const { source, domain, reductions, launch } = program
+  const needed = new Set<string>()
+  for (const axis of [domain.rows.axis, domain.columns.axis, ...(domain.batch === null ? [] : [domain.batch])]) needed.add(`extent of ${axis}`) // prettier-ignore
+  for (const { operand: name, type } of reductions) {
+    const { dtype, axes } = source.operands.find((one) => one.name === name)!
+    needed.add(`workspace of ${CUDA_COMPUTE_TYPE[type]} ${name}`)
+    needed.add(`pointer to ${DTYPES[dtype].cudaStorage} ${name}`)
+    for (const axis of axes) needed.add(`stride of ${name} along ${axis}`)
+  }
+  yield* paramProblems(next, needed)
+  if (!same(next.workspace, launch.workspace)) yield 'launch: both kernels have one workspace'
+  if (!same(next.cluster, [1, 1, 1]) || next.fallbackCluster) yield 'launch: the second kernel has no clusters'
+  if (next.sharedMemBytes !== 0 || next.next) yield 'launch: the second kernel needs no shared memory and no third'
+  const { grid } = next
+  const outputs = reductions.map(({ operand }) => operand)
+  if (grid.kind !== 'elements' || !same(grid.outputs, outputs) || grid.perCta !== next.threads / 32 || grid.limit < 1)
+    yield 'launch: the second kernel has a warp for each element of the outputs'
+  if (next.threads % 32 !== 0 || next.threads > 1024) yield `launch: ${next.threads} threads of the second kernel`
+}
+
+/** Scalars and operands that expressions read exist. */
+function* leafProblems(program: TileProgram): Generator<string> {
+  const values = [...opsOf(program)].flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : []))
+  for (const name of operandsOf(values))
+    if (!program.source.operands.some((operand) => operand.name === name && operand.role === 'input')) yield `an expression reads ${name}, which is no input` // prettier-ignore
+  for (const node of topological(values))
+    if (node.kind === 'scalar' && !program.source.scalars.some(({ name }) => name === node.operand)) yield `an expression reads ${node.operand}, which is no scalar` // prettier-ignore
+}
+
+/** Problems in words. */
+export const launchProblems = (program: TileProgram): string[] => [
+  ...paramProblems(program.launch, neededBy(program)),
+  ...shapeProblems(program),
+  ...leafProblems(program),
+]

@@ -1,0 +1,74 @@
+/** Tiles of operands: what brings them, and how they lie in shared memory. */
+import type { DepthView } from '../ir/pipe.ts'
+import type { TensorOperand } from '../ir/tensor.ts'
+import { SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
+import { evaluateIx } from '../space/ix.ts'
+import type { Load, Tiles } from './tiles.ts'
+
+export function checkLoads(tiles: Tiles): void {
+  for (const load of tiles.loads) checkLoad(tiles, load)
+}
+
+function checkLoad(tiles: Tiles, op: Load): void {
+    const { domain, cluster } = tiles.program
+    const { tile, free, depth, operand: name } = op
+    const what = `${op.op} ${name}`
+    const bytes = tiles.bytes(name)
+    const operand = tiles.operand(name)
+    const along = free === 'm' ? domain.rows : domain.columns
+    tiles.expect(`${what}: role`, operand.role, 'input')
+    tiles.expect(`${what}: rows`, tile.rows, free === 'm' ? along.extent : along.extent / cluster.pair)
+    tiles.expect(`${what}: depth`, tile.depth, domain.depth)
+    tiles.expect(`${what}: bytes of a slot`, tiles.buffer(op.buffer).slotBytes, tile.rows * tile.depth * bytes)
+    checkDepth(tiles, what, depth, operand, along.axis)
+    if (!operand.axes.includes(along.axis) || !operand.axes.includes(depth.axis)) tiles.problems.push(`${what}: lacks an axis of its tile`)
+    const spans = tile.major === 'k' ? tile.depth : tile.rows
+    tiles.expect(`${what}: span times boxes`, tile.span * tile.boxes, spans)
+    const boxRows = tile.major === 'k' ? tile.rows : tile.depth
+    tiles.expect(`${what}: pitch`, tile.pitch, tile.boxes > 1 ? boxRows * tile.span * bytes : 0)
+    tiles.expect(`${what}: swizzle`, tile.swizzle, swizzleOf(op, tile, bytes))
+    const inner = operand.order.at(-1)
+    if (op.op === 'gather') {
+      if (op.batch < 1) tiles.problems.push(`${what}: ${op.batch} chunks at once`)
+      return
+    }
+    if (op.op === 'copy_tile') {
+      const wide = operand.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
+      tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : 4)
+      if (!wide) tiles.expect(`${what}: bytes of an element`, bytes, 4)
+      return
+    }
+    tiles.expect(`${what}: alignment`, operand.divisibility, 'vector')
+    const { slices } = op
+    const sharers = slices ? (free === 'm' ? cluster.shape[1] : cluster.shape[0] / cluster.pair) : 1
+    tiles.expect(`${what}: slices`, slices?.count ?? 1, cluster.splits > 1 ? 1 : free === 'm' ? cluster.shape[1] : cluster.shape[0] / cluster.pair)
+    if (slices) tiles.expect(`${what}: rows and bytes of a slice`, [slices.rows, slices.bytes], [boxRows / sharers, (boxRows / sharers) * tile.span * bytes])
+    const axes = [tile.major === 'k' ? depth.axis : along.axis, tile.major === 'k' ? along.axis : depth.axis]
+    const batch = domain.batch !== null && operand.axes.includes(domain.batch) ? [domain.batch] : []
+    tiles.expectMap(what, op.map, name, [...axes, ...batch, ...depth.outer.map(({ axis }) => axis)], [tile.span, boxRows / sharers], tile.swizzle)
+    tiles.expect(`${what}: contiguous axis`, inner, axes[0])
+  } // prettier-ignore
+
+/** Rows of shared memory are spans of a pattern. */
+function swizzleOf(op: Load, { major, span }: SharedTile, bytes: number): Swizzle {
+  // MMAs read transposed operands of 32 bits in one pattern only.
+  if (bytes === 4 && major === 'mn' && op.op !== 'copy_tile') return '128B_ATOM_32B'
+  return SWIZZLE_OF_ROW[span * bytes] ?? 'none'
+}
+
+/** All positions along k are reached, once. */
+function checkDepth(tiles: Tiles, what: string, { axis, tile, outer }: DepthView, operand: TensorOperand, free: string): void {
+    const loops = tiles.program.domain.loops
+    const loop = loops.find((one) => one.axis === axis && one.outer.join() === outer.map((o) => o.axis).join())
+    if (!loop) tiles.problems.push(`${what}: no loop of the domain goes along ${[...outer.map((o) => o.axis), axis].join(', ')}`)
+    const named = [axis, free, ...outer.map((o) => o.axis), ...(tiles.program.domain.batch === null ? [] : [tiles.program.domain.batch])]
+    const missing = operand.axes.filter((one) => !named.includes(one))
+    if (missing.length > 0) tiles.problems.push(`${what}: nothing says where along ${missing.join(', ')} it is`)
+    // Extents and steps are 5: 25 k tiles of two axes, 125 of three.
+    const seen = new Set<string>()
+    const count = 5 ** (outer.length + 1)
+    const names = (counter: number) => (name: string): number => (/^k(_in_\d+)?$/.test(name) ? counter : 5)
+    for (let k = 0; k < (outer.length === 0 ? 5 : count); k++) seen.add([...outer.map((o) => evaluateIx(o.at, names(k))), evaluateIx(tile, names(k))].join())
+    if (seen.size !== (outer.length === 0 ? 5 : count) || ![...seen].every((at) => at.split(',').every((x) => Number(x) >= 0 && Number(x) < 5)))
+      tiles.problems.push(`${what}: its k tiles are not those of the loop`)
+  } // prettier-ignore

@@ -1,0 +1,219 @@
+/**
+ * Values of a role: what an operation reads, one before it in the same body or around it has made, once; what is made for somebody is
+ * used. The names are those of variables of the CUDA text, or of what stands for several.
+ */
+import { guardOf, operandsOf } from '../ir/walk.ts'
+import type { Node } from '../ir/tensor.ts'
+import { bodiesOf, opsOf, type TileOp, type TileProgram } from '../ir/pipe.ts'
+
+interface Flow {
+  readonly reads?: readonly string[]
+  readonly makes?: readonly string[]
+  /** In its body. */
+  readonly around?: readonly string[]
+}
+
+const nothing: Flow = {}
+/** Values that are made to be read: `acc`, `sum`, `v:C`, `out:D`, `ahead:bias`, `total:most`. */
+const wanted = (name: string): boolean => /^(acc$|sum|v:|out:|ahead:|total:)/.test(name)
+
+const SHAPE_READS = { full: ['row', 'col'], row: ['col'], column: ['row'], uniform: [] } as const
+
+function flowOf(op: TileOp, program: TileProgram): Flow {
+  const fragments = program.layout.held === 'fragment'
+  switch (op.op) {
+    case 'for_tiles':
+      return { around: ['at', ...(op.accumulators ? ['acc'] : []), ...(program.domain.walk === 'dynamic' ? ['next work'] : [])] } // prettier-ignore
+    case 'while_work':
+      return { around: ['next work'] }
+    case 'for_k':
+    case 'for_first_k':
+      return { around: ['k'] }
+    case 'ahead':
+    case 'by_loop':
+    case 'after_first_k':
+      return { reads: ['k'] }
+    case 'next_origin':
+      return { reads: ['at'], makes: ['next'] }
+    case 'before_next_tile':
+      return { reads: ['at'] }
+    case 'read_work':
+      return { reads: ['next work'] }
+    case 'tma_load':
+    case 'gather':
+    case 'copy_tile':
+      return { reads: ['at', 'k'] }
+    case 'mma':
+      return { reads: ['k', 'tmem'], makes: ['descriptors'] }
+    case 'wgmma':
+      return { reads: ['k', 'acc'], makes: ['descriptors'] }
+    case 'park':
+    case 'send_sums':
+      return { reads: ['acc'] }
+    case 'zero_cells':
+      return { makes: ['acc', 'fragments'] }
+    case 'load_fragments':
+      return { reads: ['fragments'] }
+    case 'mma_sync':
+      return { reads: ['acc', 'fragments'] }
+    case 'tmem_address':
+      return { makes: ['tmem'] }
+    case 'tmem_dealloc':
+      return { reads: ['tmem'] }
+    case 'fetch_first':
+      return { reads: ['at'] }
+    case 'fetch_next':
+      return { reads: ['at', 'block', 'col'] }
+    case 'for_row_blocks':
+      return { reads: ['at'], around: ['block'] }
+    case 'for_subtiles':
+      return { reads: ['at'], around: ['col'] }
+    case 'for_warpgroups':
+      return { around: ['warpgroup'] }
+    case 'for_staged':
+      return { reads: ['at', 'warpgroup'], around: ['block', 'col', 'warpgroup row'] }
+    case 'after_first_staged':
+      return { reads: ['block', 'col'] }
+    case 'last_subtile':
+    case 'stop_at_n':
+      return { reads: ['col'] }
+    case 'own_row':
+      return { reads: ['at', ...(fragments ? ['block'] : [])], makes: ['warp row', ...(op.lane || fragments ? ['row'] : [])] } // prettier-ignore
+    case 'tmem_load':
+      return { reads: ['tmem', 'col'], makes: ['sum'] }
+    case 'take_cells':
+      return { reads: ['block', 'col', ...(op.from ? [] : ['acc'])], makes: ['sum'] }
+    case 'load_rows':
+      return { reads: ['at'], makes: [`ahead:${op.operand}`] }
+    case 'aux_load':
+      return { reads: ['at', ...SHAPE_READS[op.shape], ...(op.ahead ? [`ahead:${op.operand}`] : [])], makes: [`v:${op.operand}`] } // prettier-ignore
+    case 'compute': {
+      const values = op.outputs.map(({ value }) => value)
+      const scalars = program.source.scalars.filter(({ pointer }) => pointer).map(({ name }) => `v:${name}`)
+      return {
+        reads: ['sum', ...operandsOf(values).map((name) => `v:${name}`), ...scalars],
+        makes: op.outputs.map(({ operand }) => `out:${operand}`),
+      }
+    }
+    case 'stage_write':
+      return { reads: [`out:${op.operand}`] }
+    case 'direct_store':
+      return { reads: [`out:${op.operand}`, 'row', 'col'] }
+    case 'row_store':
+      return { reads: ['warp row', 'col'] }
+    case 'tma_store': {
+      const shared = program.buffers.find(({ name }) => name === op.buffer)?.per?.owner === 'warpgroup'
+      return { reads: [shared ? 'warpgroup row' : 'warp row', 'col'] }
+    }
+    case 'reduce_begin':
+      return { makes: [`total:${op.operand}`] }
+    case 'reduce_subtile': {
+      const keepsN = program.reductions.find(({ operand }) => operand === op.operand)?.keepsN
+      return { reads: [`out:${op.operand}`, 'row', 'col', ...(keepsN ? [] : [`total:${op.operand}`])] }
+    }
+    case 'reduce_end':
+      return { reads: [`total:${op.operand}`, 'row'] }
+    default:
+      return nothing
+  }
+}
+
+interface Made {
+  readonly name: string
+  /** Operations that read it. */
+  readonly readers: string[]
+}
+
+class Scope {
+  readonly #made = new Map<string, Made>()
+  readonly #around: Scope | null
+
+  constructor(around: Scope | null) {
+    this.#around = around
+  }
+
+  /** False: this body has it already. */
+  make(name: string): boolean {
+    if (this.#made.has(name)) return false
+    this.#made.set(name, { name, readers: [] })
+    return true
+  }
+
+  find(name: string): Made | null {
+    return this.#made.get(name) ?? this.#around?.find(name) ?? null
+  }
+
+  get all(): Iterable<Made> {
+    return this.#made.values()
+  }
+}
+
+class Walk {
+  readonly problems: string[] = []
+  readonly #program: TileProgram
+
+  constructor(program: TileProgram) {
+    this.#program = program
+  }
+
+  body(ops: readonly TileOp[], scope: Scope, path: string): void {
+    for (const [i, op] of ops.entries()) {
+      const at = `${path}${path.includes(' ') ? '.' : ' '}${i}`
+      const { reads = [], makes = [], around = [] } = flowOf(op, this.#program)
+      for (const name of reads) {
+        const made = scope.find(name)
+        if (made) made.readers.push(op.op)
+        else this.problems.push(`${at} ${op.op}: reads ${name}, which nothing has made`)
+      }
+      for (const name of makes)
+        if (!scope.make(name)) this.problems.push(`${at} ${op.op}: makes ${name}, which is there already`)
+      for (const [b, inner] of bodiesOf(op).entries()) {
+        const own = new Scope(scope)
+        for (const name of around) own.make(name)
+        this.body(inner, own, op.op === 'by_loop' ? `${at}.${b}` : at)
+      }
+    }
+    for (const { name, readers } of scope.all) {
+      if (wanted(name) && readers.length === 0) this.problems.push(`${path}: ${name} is made for nobody`)
+      if (name.startsWith('out:') && readers.length > 1) this.problems.push(`${path}: ${name} leaves more than once`)
+      if (name.startsWith('total:') && readers.at(-1) !== 'reduce_end') this.problems.push(`${path}: ${name} does not leave`) // prettier-ignore
+      if (name.startsWith('total:') && !readers.includes('reduce_subtile')) this.problems.push(`${path}: ${name} is a total of nothing`) // prettier-ignore
+    }
+  }
+}
+
+/** The origin of the next tile is made once, in the body of the loop over tiles itself. */
+function* originProblems(program: TileProgram): Generator<string> {
+  for (const op of opsOf(program))
+    for (const body of bodiesOf(op))
+      if (body.some((inner) => inner.op === 'next_origin') && (op.op !== 'for_tiles' || op.turns !== undefined))
+        yield `${op.op}: the origin of the next tile is not for here`
+}
+
+const sameGuard = (a: Node | null, b: Node | null): boolean =>
+  a === b || (a !== null && b !== null && text(a) === text(b))
+const text = (node: Node): string => JSON.stringify(node, (key, value: unknown) => (key === 'span' ? undefined : value))
+
+/** Loads are left out just where their values are. */
+function* guardProblems(program: TileProgram): Generator<string> {
+  const ops = [...opsOf(program)]
+  const values = ops.flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : []))
+  for (const op of ops)
+    if (op.op === 'aux_load' || op.op === 'load_rows' || op.op === 'fetch_first' || op.op === 'fetch_next')
+      if (!sameGuard(op.guard, guardOf(values, op.operand))) yield `${op.op} ${op.operand}: its guard is not that of its uses` // prettier-ignore
+}
+
+/** Problems in words. */
+export function valueProblems(program: TileProgram): string[] {
+  const walk = new Walk(program)
+  const kernel = new Scope(null)
+  for (const { warp, body } of program.setup) walk.body(body, warp === null ? kernel : new Scope(kernel), 'setup')
+  for (const role of program.roles) walk.body(role.body, new Scope(kernel), role.name)
+  for (const { warp, body } of program.teardown) walk.body(body, warp === null ? kernel : new Scope(kernel), 'teardown')
+  const computed = new Set<string>()
+  for (const op of opsOf(program)) if (op.op === 'compute') for (const { operand } of op.outputs) computed.add(operand)
+  for (const { name, role } of program.source.operands)
+    if ((role === 'output') !== computed.has(name))
+      walk.problems.push(`${name} ${role === 'output' ? 'is never computed' : 'is computed, but no output'}`)
+  return [...walk.problems, ...originProblems(program), ...guardProblems(program)]
+} // prettier-ignore

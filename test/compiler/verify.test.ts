@@ -1,0 +1,178 @@
+/** Broken pipeline programs, and what the verifier says of them. Programs that are right are verified wherever tests lower. */
+import { describe, expect, test } from 'vitest'
+import { operationChanges } from '../../bench/verify/operations.ts'
+import { pipelineOf, planInstance } from '../../codegen/index.ts'
+import { opsOf, walkTileOps, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
+import { verifyTileProgram } from '../../compiler/verify/index.ts'
+import { GOLDEN_CASES } from '../codegen/golden_cases.ts'
+
+function lowered(name: string): TileProgram {
+  const plan = planInstance(GOLDEN_CASES.find((one) => one.name === name)!.instance())
+  if (!('kind' in plan)) throw new Error(plan.reason)
+  return pipelineOf(plan)!
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] extends object ? Mutable<T[K]> : T[K] }
+type OpOf<K extends TileOp['op']> = Mutable<Extract<TileOp, { op: K }>>
+
+/** Problems of a copy after an edit. */
+function edited(name: string, edit: (program: Mutable<TileProgram>) => void): string {
+  const copy = structuredClone(lowered(name))
+  edit(copy as Mutable<TileProgram>)
+  return verifyTileProgram(copy).join('\n')
+}
+
+/** The first operation of a kind, in program order, that meets the condition. */
+function find<K extends TileOp['op']>(
+  program: object,
+  op: K,
+  meets: (found: OpOf<K>) => boolean = () => true,
+): OpOf<K> {
+  for (const found of opsOf(program as TileProgram))
+    if (found.op === op && meets(found as unknown as OpOf<K>)) return found as unknown as OpOf<K>
+  throw new Error(`no ${op}`)
+}
+
+/** All changes of a kind of operation of a role. */
+const changed = (name: string, where: string, op: TileOp['op'], change: 'deleted' | 'doubled' | 'swapped') =>
+  [...operationChanges(lowered(name))]
+    .filter((one) => one.where === where && one.op === op && one.change === change)
+    .map(({ apply }) => verifyTileProgram(apply()).join('\n'))
+
+const COOPERATIVE = 'sm90 cooperative 128x256'
+const PINGPONG = 'sm90 ping-pong 128x128'
+const SPLIT = 'sm90 k split in 4'
+const PAIR = 'sm100 2cta'
+const CLC = 'sm100 cluster 4x2 fallback clc'
+
+describe('what stands in the program', () => {
+  test.each<[string, string, (program: Mutable<TileProgram>) => void, string]>([
+    ['names', COOPERATIVE, (p) => (find(p, 'wait').barrier = 'fill'), 'consumer 1.0.0 wait: there is no barrier fill'],
+    ['rings that a role keeps', COOPERATIVE, (p) => p.roles[1]!.rings.splice(0, 1), 'nobody keeps ring stage here'],
+    ['slots of rings', COOPERATIVE, (p) => (p.rings[0]!.slots = 3), 'smem_a has 4 slots, and its ring 3'],
+    ['alignment', COOPERATIVE, (p) => (p.buffers[1]!.offset += 16), 'smem_b at 65552 is not 1024-byte aligned'],
+    ['overlap', COOPERATIVE, (p) => (p.buffers[1]!.offset -= 1024), 'smem_a overlaps smem_b'],
+    ['the end of shared memory', COOPERATIVE, (p) => (p.launch.sharedMemBytes -= 64), 'behind the'],
+    ['TMEM columns', PAIR, (p) => (p.tmem = { ...p.tmem!, columns: 128 }), 'accumulators do not fit the TMEM columns'],
+    ['powers of two', PAIR, (p) => (p.tmem = { ...p.tmem!, columns: 384 }), '384 TMEM columns: not a power of two'],
+    ['registers', COOPERATIVE, (p) => (find(p, 'set_registers').count = 240), '66560 registers of all roles'],
+    ['warps', PAIR, (p) => (p.roles[1]!.firstWarp = 5), 'warp 5 has two roles'],
+    ['threads', PAIR, (p) => (p.launch.threads = 224), '224 threads; the roles have warps 0 to 5'],
+    ['parameters', COOPERATIVE, (p) => p.launch.params.splice(3, 1), 'launch: extent of m is not passed'],
+    ['boxes', COOPERATIVE, (p) => ((p.launch.params[0] as { box: number[] }).box[1] = 64), 'tma_load A: box of map_a'],
+    ['swizzles', COOPERATIVE, (p) => (find(p, 'tma_load').tile.swizzle = '64B'), 'tma_load A: swizzle'],
+    ['descriptors', COOPERATIVE, (p) => (find(p, 'wgmma').aDescriptor.strideBytes = 512), 'wgmma: strideBytes of smem_a is 512, not 1024'],
+    ['instructions', PAIR, (p) => (find(p, 'mma').instruction.descriptor ^= 1 << 16), 'mma: instruction'],
+    ['steps', PAIR, (p) => (find(p, 'mma').steps = 3), 'mma: steps is 3, not 4'],
+    ['alignment of operands', COOPERATIVE, (p) => (p.source.operands[0]!.divisibility = 'element'), 'tma_load A: alignment'],
+    ['k tiles', COOPERATIVE, (p) => ((find(p, 'tma_load').depth.tile as { kind: string; value?: number }) = { kind: 'const', value: 0 } as never), 'its k tiles are not those of the loop'],
+    ['guards', 'sm90 everything', (p) => (find(p, 'fetch_first', (op) => op.guard !== null).guard = null), 'its guard is not that of its uses'],
+    ['scopes', CLC, (p) => (p.barriers.find((b) => b.name === 'work_full')!.scope = 'cta'), 'work_full is heard in the cta'],
+    ['architectures', PAIR, (p) => (p.target = 'sm_90a'), 'sm100 has no sm_90a'],
+  ])('%s', (_, name, edit, problem) => expect(edited(name, edit)).toContain(problem)) // prettier-ignore
+
+  test('values: made before they are read, once, and for somebody', () => {
+    const name = 'sm100 everything'
+    expect(changed(name, 'epilogue', 'compute', 'deleted')[0]).toContain('reads out:D, which nothing has made')
+    expect(changed(name, 'epilogue', 'own_row', 'doubled')[0]).toContain('makes warp row, which is there already')
+    expect(changed(name, 'epilogue', 'direct_store', 'deleted')[0]).toContain('out:G is made for nobody')
+    expect(changed(name, 'epilogue', 'direct_store', 'doubled')[0]).toContain('out:G leaves more than once')
+    expect(changed(name, 'epilogue', 'reduce_end', 'deleted')[0]).toContain('total:most does not leave')
+  })
+})
+
+describe('what a run shows', () => {
+  test('deadlocks', () => {
+    const missing = changed(COOPERATIVE, 'consumer', 'release', 'deleted')
+    expect(missing).toHaveLength(2)
+    for (const problems of missing) expect(problems).not.toBe('')
+    expect(edited(COOPERATIVE, (p) => find(p, 'arrive_expect_tx').bytes++)).toContain('for ever waits for full[0], which lacks 0 arrivals and 1 bytes') // prettier-ignore
+    expect(edited(PAIR, (p) => (p.barriers[3]!.arrivals = { preferred: 9, fallback: 9 }))).toContain('for ever waits for acc_empty[0]') // prettier-ignore
+  })
+
+  test('bytes that nobody announced', () => {
+    expect(edited(COOPERATIVE, (p) => (find(p, 'arrive_expect_tx').bytes = 32768))).toContain('brings 16384 bytes more to full[0] than were announced') // prettier-ignore
+  })
+
+  test('waits and arrivals that could be a phase off', () => {
+    expect(edited(COOPERATIVE, (p) => (find(p, 'wait').parity = 'producer'))).not.toBe('')
+    expect(changed(PINGPONG, 'consumer', 'wait_turn', 'swapped')[0]).toContain('may pass two phases of full[')
+    const [early] = changed('sm100 1cta', 'tma', 'wait', 'swapped')
+    expect(early).toContain('arrives on full[0], whose phase before may not be complete')
+  })
+
+  test('slots that are written while they are read, or read before they are full', () => {
+    expect(changed(COOPERATIVE, 'producer', 'wait', 'deleted')[0]).toContain('may still be under way')
+    expect(edited(COOPERATIVE, (p) => (find(p, 'wgmma_wait', ({ pending }) => pending === 0).pending = 1))).toContain('takes accumulators of MMAs that may still be under way') // prettier-ignore
+    const bulk = edited(PINGPONG, (p) => (find(p, 'bulk_wait_read', ({ pending }) => pending === 1).pending = 2))
+    expect(bulk).toMatch(/stage_write: writes smem_d\[\d+\] while tma_store D may still be under way/)
+    expect(edited('sm80 f16', (p) => (find(p, 'copy_wait').pending = 3))).toMatch(/load_fragments: reads smem_a\[0\] while copy_tile A/) // prettier-ignore
+  })
+
+  test('slots that hold something else', () => {
+    expect(changed(COOPERATIVE, 'producer', 'advance', 'deleted')[0]).not.toBe('')
+    expect(edited(COOPERATIVE, (p) => (find(p, 'tma_load').buffer = 'smem_b'))).toContain('tma_load A')
+    expect(edited('sm80 f16', (p) => (find(p, 'load_fragments').step = 1))).toContain('multiplies other fragments than those of step 0') // prettier-ignore
+  })
+
+  test('fences', () => {
+    for (const problems of changed(PINGPONG, 'consumer', 'proxy_fence', 'deleted'))
+      expect(problems).toContain('no proxy fence lies behind stage_write D')
+    for (const problems of changed('sm100 gather', 'gather', 'proxy_fence', 'deleted'))
+      expect(problems).toContain('no proxy fence lies behind gather A')
+    for (const role of ['epilogue', 'tma', 'mma'])
+      expect(changed(CLC, role, 'proxy_fence', 'deleted')[0]).toContain('no proxy fence lies behind read_work')
+    expect(changed(PAIR, 'setup', 'fence_barrier_init', 'deleted')[0]).toContain('whose initialisation it may not see')
+    expect(changed(PAIR, 'mma', 'tcgen05_fence', 'deleted')[0]).toContain('while tmem_load may still be under way')
+    for (const problems of changed(PAIR, 'epilogue', 'tcgen05_fence', 'deleted')) expect(problems).toContain('may still be under way') // prettier-ignore
+  })
+
+  test('meetings of warps, CTAs and clusters', () => {
+    expect(changed(PINGPONG, 'consumer', 'warp_sync', 'deleted')).toHaveLength(2)
+    for (const problems of changed(PINGPONG, 'consumer', 'warp_sync', 'deleted')) expect(problems).not.toBe('')
+    expect(changed(PAIR, 'setup', 'warp_sync', 'deleted')[0]).toContain('for which the others have not waited')
+    expect(changed(PAIR, 'setup', 'cluster_start', 'deleted')[0]).not.toBe('')
+    expect(changed(PAIR, 'teardown', 'cluster_sync', 'deleted')[0]).not.toBe('')
+    expect(changed(SPLIT, 'consumer', 'role_sync', 'deleted')[0]).toContain('may still be under way')
+    expect(changed(PAIR, 'tma', 'for_slots', 'deleted')[0]).toContain('may come when that has left')
+  })
+
+  test('tensor memory: allocated, given back, and not used in between', () => {
+    expect(changed(PAIR, 'setup', 'tmem_alloc', 'deleted')[0]).toContain('that nobody has allocated')
+    expect(changed(PAIR, 'setup', 'tmem_relinquish', 'deleted')[0]).toContain('permit it has kept')
+    expect(changed(PAIR, 'teardown', 'tmem_dealloc', 'deleted')[0]).toContain('tensor memory is never freed')
+  })
+
+  test('what is left behind', () => {
+    expect(changed(PINGPONG, 'consumer', 'bulk_wait_read', 'deleted').at(-1)).toContain('leaves while its stores')
+    expect(changed(PINGPONG, 'consumer', 'tma_store', 'deleted')[0]).not.toBe('')
+    expect(changed(PINGPONG, 'consumer', 'bulk_commit', 'deleted')[0]).not.toBe('')
+  })
+})
+
+/** Operations that a program could do without: they cost nothing, or save time. */
+const SPARE: Readonly<Record<string, readonly string[]>> = {
+  // The warps that issue the stores have rows of their own, and every lane waits for a free slot by itself.
+  [COOPERATIVE]: ['consumer next_origin', 'consumer own_row', 'consumer warp_sync'],
+  [PINGPONG]: [],
+  [SPLIT]: ['consumer next_origin', 'consumer advance'],
+  'sm80 f16': [],
+  // Those of the roles before have covered all that they could.
+  [PAIR]: ['teardown tcgen05_fence'],
+}
+
+test.each(Object.keys(SPARE))('no operation of %s can be missing unnoticed, but for a few that it could do without', (name) => {
+  const unnoticed = [...operationChanges(lowered(name))]
+    .filter(({ change, apply }) => change === 'deleted' && verifyTileProgram(apply()).length === 0)
+    .map(({ where, op }) => `${where} ${op}`)
+  expect(unnoticed).toEqual(SPARE[name])
+}) // prettier-ignore
+
+test('every operation has a place in some recorded program', () => {
+  // The table of effects has an entry for each by its type; here each of them runs.
+  const kinds = new Set<string>()
+  for (const { name } of GOLDEN_CASES.filter(({ name: one }) => !one.startsWith('simt')))
+    for (const { body } of [...lowered(name).setup, ...lowered(name).roles, ...lowered(name).teardown])
+      for (const [op] of walkTileOps(body)) kinds.add(op.op)
+  expect(kinds.size).toBeGreaterThanOrEqual(75)
+})
