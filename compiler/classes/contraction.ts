@@ -6,8 +6,8 @@
 import { withoutAxes } from '../check/axes.ts'
 import type { Rejection } from '../instance.ts'
 import type { TileGraph, TileStmt, View } from '../ir/graph.ts'
-import type { AccumulatorNode, ContractNode, ContractTerm, Node, TensorProgram } from '../ir/tensor.ts'
-import { operandNamed } from '../ir/walk.ts'
+import type { AccumulatorNode, ContractNode, Node, TensorProgram } from '../ir/tensor.ts'
+import { operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
 import { markShortForms } from '../passes/short_forms.ts'
 import { name } from '../space/ix.ts'
@@ -43,7 +43,11 @@ function find(program: TensorProgram): Classified {
       : { kind: 'elementwise' }
   }
   const products: MatrixProduct[][] = []
-  for (const { terms } of contractions) {
+  const beyond = beyondTiles(program)
+  if (beyond) return general(beyond)
+  for (const contraction of contractions) {
+    const terms = plainTerms(contraction)
+    if (!terms) return general('a contraction of computed operands')
     const views = terms.map((term) => matrixProduct(program, term))
     const bad = views.find((view) => 'code' in view)
     if (bad && 'code' in bad) return bad
@@ -106,6 +110,17 @@ function finished(program: TensorProgram, contractions: readonly ContractNode[])
   })
 }
 
+/** What a program has that tiles of its output cannot take yet; null: nothing. */
+function beyondTiles(program: TensorProgram): string | null {
+  const { axes, operands, outputs } = program
+  if (operands.some(({ stored, partOf }) => stored || partOf)) return 'a stored form'
+  if (axes.some(({ ragged }) => ragged)) return 'a ragged axis'
+  if (axes.some(({ extent }) => extent)) return 'a computed extent'
+  if (outputs.some(({ at }) => at)) return 'a scatter'
+  if (nodesOf(program).some((node) => node.kind === 'input' && node.at)) return 'a read with indices'
+  return nodesOf(program).some(({ kind }) => kind === 'axis') ? 'the position along an axis as a value' : null
+}
+
 interface MatrixProduct {
   readonly l: string | null
   readonly m: string
@@ -116,7 +131,7 @@ interface MatrixProduct {
   readonly b: string
 }
 
-function matrixProduct(program: TensorProgram, { a: left, b: right, over }: ContractTerm): MatrixProduct | GeneralShape {
+function matrixProduct(program: TensorProgram, { a: left, b: right, over }: PlainTerm): MatrixProduct | GeneralShape {
   const axes = program.axes.map((axis) => axis.name).filter((axis) => !over.includes(axis) && (left.axes.includes(axis) || right.axes.includes(axis)))
   let batch = axes.filter((axis) => left.axes.includes(axis) && right.axes.includes(axis))
   let rows = withoutAxes(left.axes, [...batch, ...over])

@@ -9,7 +9,7 @@ import type { ContractNode, TensorProgram } from '../ir/tensor.ts'
 import { unit } from './evaluate.ts'
 import { uniform } from './generate.ts'
 import { everyIndex, extentOf, stridesOf, tensorOf, type EvaluationInputs } from './inputs.ts'
-import { operandNamed } from '../ir/walk.ts'
+import { operandNamed, plainTerms } from '../ir/walk.ts'
 
 export interface Checksum {
   readonly output: string
@@ -37,12 +37,9 @@ export function rowChecksums(
 ): readonly Checksum[] {
   return program.outputs.flatMap(({ operand, value }) => {
     const { axes, dtype } = operandNamed(program, operand)
-    const bare =
-      value.kind === 'contract' &&
-      axes.length === value.axes.length &&
-      value.terms.length === 1 &&
-      value.terms[0].over.length === 1
-    if (!bare || value.axes.length < 2 || !SUMMABLE.includes(dtype)) return []
+    const terms = value.kind === 'contract' ? plainTerms(value) : null
+    const bare = terms && axes.length === value.axes.length && terms.length === 1 && terms[0].over.length === 1
+    if (!bare || value.kind !== 'contract' || value.axes.length < 2 || !SUMMABLE.includes(dtype)) return []
     return checksumsOf(program, inputs, value, { name: operand, axes, dtype, values: actual[operand]! }, options)
   })
 }
@@ -54,7 +51,7 @@ function checksumsOf(
   out: { name: string; axes: readonly string[]; dtype: DTypeName; values: ArrayLike<number> },
   options: { readonly seed?: number; readonly fractionBits?: number },
 ): readonly Checksum[] {
-  const [{ a: left, b: right, over }] = node.terms
+  const [{ a: left, b: right, over }] = plainTerms(node)!
   const depth = over[0]!
   const onlyIn = (x: readonly string[], y: readonly string[]): string[] =>
     x.filter((a) => a !== depth && !y.includes(a))

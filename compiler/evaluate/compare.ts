@@ -119,7 +119,6 @@ export function checkOutputs(
 
 /** Multiply-adds of all contractions. */
 export function multiplyAdds(program: TensorProgram, extents: EvaluationInputs['extents']): number {
-  const operandAxes = new Map(program.operands.map((operand) => [operand.name, operand.axes]))
   let total = 0
   const seen = new Set<unknown>()
   const pending = program.outputs.map((output) => output.value)
@@ -128,8 +127,9 @@ export function multiplyAdds(program: TensorProgram, extents: EvaluationInputs['
     seen.add(node)
     if (node.kind === 'contract') {
       for (const { a, b } of node.terms) {
-        const axes = new Set([...operandAxes.get(a.operand)!, ...operandAxes.get(b.operand)!])
+        const axes = new Set([...a.axes, ...b.axes])
         total += [...axes].reduce((product, axis) => product * (extents[axis] ?? 1), 1)
+        pending.push(a, b)
       }
     } else if (node.kind === 'apply') pending.push(...node.args)
     else if (node.kind === 'cast' || node.kind === 'reduce') pending.push(node.value)

@@ -7,7 +7,7 @@
 import { decode, encode, roundToDType, type DecodedArray } from '../codec.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { topological } from '../ir/walk.ts'
+import { plainTerms, topological } from '../ir/walk.ts'
 import { ulp } from '../ops.ts'
 import type { ContractNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
 import { contract, type ContractionPair, type ContractionSide } from './contract.ts'
@@ -178,7 +178,8 @@ class Evaluation {
   }
 
   private contraction(node: ContractNode): Stored {
-    const [first] = node.terms
+    const terms = plainTerms(node)!
+    const [first] = terms
     const [axesA, axesB] = [first.a.axes, first.b.axes]
     const batch = node.axes.filter((axis) => axesA.includes(axis) && axesB.includes(axis))
     const rowsA = node.axes.filter((axis) => !axesB.includes(axis))
@@ -193,7 +194,7 @@ class Evaluation {
         depth: offsets(over),
       }
     }
-    const pairs = node.terms.map(({ a, b, over }): ContractionPair => [
+    const pairs = terms.map(({ a, b, over }): ContractionPair => [
       side(a.operand, rowsA, over),
       side(b.operand, rowsB, over),
     ])

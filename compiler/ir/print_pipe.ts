@@ -104,12 +104,17 @@ function nodeText(node: Node, of: (child: Node) => string): string {
     case 'accumulator':
       return `sum${node.index}`
     case 'input':
+      return node.at ? `${node.operand}[${node.at.map(of).join(', ')}]` : node.operand
     case 'scalar':
       return node.operand
     case 'const':
       return Object.is(node.value, -0) ? '-0' : String(node.value)
     case 'size':
-      return `size(${node.axis})`
+    case 'start':
+    case 'length':
+      return `${node.kind}(${node.axis})`
+    case 'axis':
+      return node.axis
     case 'contract':
       return `contract(${children(node).map(of).join(', ')})`
     case 'reduce':

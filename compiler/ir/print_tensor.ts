@@ -3,12 +3,13 @@
  * depends on the program only.
  */
 import { nodesOf } from '../passes/graph.ts'
-import type { Node, TensorOperand, TensorProgram } from './tensor.ts'
+import type { Axis, Node, StoredForm, TensorOperand, TensorProgram } from './tensor.ts'
 
 export function printTensorProgram(program: TensorProgram): string {
-  const axes = program.axes.map((axis) => (axis.optional ? `${axis.name}?` : axis.name)).join(', ')
   const accuracy = program.accuracy === 'default' ? '' : ` ${program.accuracy}`
   const names = new Map(nodesOf(program).map((node, i) => [node, `%${i}`]))
+  const name = (node: Node): string => names.get(node)!
+  const axes = program.axes.map((axis) => printAxis(axis, name)).join(', ')
   const lines = [`program ${program.kernel}[${axes}]${accuracy} {`]
   for (const operand of program.operands) lines.push(`  ${printOperand(operand)}`)
   for (const s of program.scalars) {
@@ -17,29 +18,47 @@ export function printTensorProgram(program: TensorProgram): string {
       `  scalar ${s.name}: ${s.dtype}${value}${s.pointer ? ' by pointer' : ''}${s.fromEpilogue ? ' epilogue' : ''}`,
     )
   }
-  for (const [node, name] of names) {
-    lines.push(`  ${name}: ${node.type}[${node.axes.join(', ')}] = ${printNode(node, (n) => names.get(n)!)}`)
+  for (const [node, text] of names) {
+    lines.push(`  ${text}: ${node.type}[${node.axes.join(', ')}] = ${printNode(node, name)}`)
   }
-  for (const output of program.outputs) lines.push(`  store ${output.operand} <- ${names.get(output.value)!}`)
+  for (const { operand, at, value } of program.outputs)
+    lines.push(`  store ${operand}${printAt(at, name)} <- ${name(value)}`)
   return [...lines, '}'].join('\n') + '\n'
 }
+
+function printAxis({ name, optional, ragged, extent }: Axis, node: (node: Node) => string): string {
+  const groups = ragged ? ` ${ragged.form} by ${ragged.by} as ${ragged.group}` : ''
+  return `${name}${optional ? '?' : ''}${groups}${extent ? ` = ${node(extent)}` : ''}`
+}
+
+const printAt = (at: readonly Node[] | undefined, name: (node: Node) => string): string =>
+  at ? `[${at.map(name).join(', ')}]` : ''
+
+const printStored = ({ scale, zero, global, norm, rounding }: StoredForm): string =>
+  ` as ${zero === null ? 'data' : `(data - ${zero})`}${[scale, global, norm].map((part) => (part === null ? '' : ` * ${part}`)).join('')}` +
+  (rounding === 'down' ? ' rounded down' : '')
 
 function printOperand(operand: TensorOperand): string {
   const order = operand.order.join() === operand.axes.join() ? '' : ` stored [${operand.order.join(', ')}]`
   const aligned = operand.divisibility === 'vector' ? ' vector' : ''
-  const { role, name, dtype, axes } = operand
-  return `${role} ${name}: ${dtype}[${axes.join(', ')}]${order}${aligned}${operand.fromEpilogue ? ' epilogue' : ''}`
+  const { role, name, dtype, axes, blocks, stored, fromEpilogue } = operand
+  const extents = axes.map((axis, i) => (blocks && blocks[i] !== 1 ? `${axis}/${blocks[i]}` : axis)).join(', ')
+  return `${role} ${name}: ${dtype}[${extents}]${order}${aligned}${stored ? printStored(stored) : ''}${fromEpilogue ? ' epilogue' : ''}`
 }
 
 function printNode(node: Node, name: (node: Node) => string): string {
   switch (node.kind) {
     case 'input':
+      return `input ${node.operand}${printAt(node.at, name)}${node.outside === undefined ? '' : ` else ${node.outside}`}`
     case 'scalar':
-      return `${node.kind} ${node.operand}`
+      return `scalar ${node.operand}`
     case 'const':
       return `const ${Object.is(node.value, -0) ? '-0' : node.value}`
     case 'size':
-      return `size ${node.axis}`
+    case 'axis':
+    case 'start':
+    case 'length':
+      return `${node.kind} ${node.axis}`
     case 'contract':
       return `contract${node.terms.map(({ a, b, over }) => `[${over.join(', ')}] ${name(a)}, ${name(b)}`).join(' + ')} in ${node.accumulator}`
     case 'accumulator':

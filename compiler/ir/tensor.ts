@@ -15,6 +15,22 @@ export interface Axis {
   readonly name: string
   /** `l?`: callers may leave it out of all operands, or of a single input, which then broadcasts. */
   readonly optional: boolean
+  /** Its positions belong to groups; absent: it has no groups. */
+  readonly ragged?: RaggedAxis
+  /** `axis j = size(h) / size(hk)`: its extent, an i32 value without axes; absent: that of the operands that carry it. */
+  readonly extent?: Node
+}
+
+/**
+ * An axis in groups. Wherever a packed ragged axis has a position, the group axis has one too: that of the position's group; so
+ * operands with the group axis are read there, and two packed axes of the same groups meet inside one group only.
+ */
+export interface RaggedAxis {
+  /** Operand i32[group]. */
+  readonly by: string
+  readonly group: string
+  /** `packed`: rows of all groups lie one after another, and `by` says where each ends. `padded`: each group has all rows, of which the first `by` count. */
+  readonly form: 'packed' | 'padded'
 }
 
 /** How far addresses of an operand may be assumed aligned: whole 16-byte vectors, or single elements. */
@@ -31,6 +47,26 @@ export interface TensorOperand {
   readonly divisibility: Divisibility
   /** Bound by an epilogue argument rather than declared by the kernel. */
   readonly fromEpilogue: boolean
+  /** Positions of each axis that one element stands for (extents are ceil(extent / block)); absent: 1 each. */
+  readonly blocks?: readonly number[]
+  /** How its elements decode, or are quantised; absent: by themselves. */
+  readonly stored?: StoredForm
+  /** The operand whose scales or zero points these are; absent: it stands for itself. */
+  readonly partOf?: string
+}
+
+/**
+ * value = (data - zero) * scale * global, in f32. Each part is an operand of its own (`partOf`), named `A.scale`, `A.zero`,
+ * `A.global`; a global scale without axes is a scalar. null: the form has no such part.
+ */
+export interface StoredForm {
+  readonly scale: string | null
+  readonly zero: string | null
+  readonly global: string | null
+  /** Outputs with a global scale: the scalar that holds `normConstant`; 0: norm is the reciprocal of the global scale. */
+  readonly norm: string | null
+  /** Outputs: which power of two a ue8m0 scale becomes. */
+  readonly rounding: 'up' | 'down'
 }
 
 /** A run-time number. `pointer`: a one-element tensor, read by the kernel. */
@@ -40,6 +76,8 @@ export interface ScalarOperand {
   readonly pointer: boolean
   readonly defaultValue: number | null
   readonly fromEpilogue: boolean
+  /** The operand whose global scale this is. */
+  readonly partOf?: string
 }
 
 export type Node =
@@ -47,6 +85,8 @@ export type Node =
   | ScalarNode
   | ConstNode
   | SizeNode
+  | AxisNode
+  | GroupNode
   | ContractNode
   | ReduceNode
   | ApplyNode
@@ -61,10 +101,14 @@ interface Typed {
   readonly span: Span | null
 }
 
-/** An element of an input operand, converted exactly to its compute type. */
+/** An element of an input operand, converted exactly to its compute type; of a stored form: its decoded value, f32. */
 export interface InputNode extends Typed {
   readonly kind: 'input'
   readonly operand: string
+  /** An i32 position for each axis of the operand, in the order of its `axes`; absent: the position of the axis itself. */
+  readonly at?: readonly Node[]
+  /** `else`: the value where a position is outside; absent: 0, and a finding unless a looked-up position is -1. */
+  readonly outside?: number
 }
 
 export interface ScalarNode extends Typed {
@@ -83,10 +127,25 @@ export interface SizeNode extends Typed {
   readonly axis: string
 }
 
-/** `sum[over](a * b)` of two input operands that both carry `over`. */
+/** The position along an axis, as i32; along a packed ragged axis: the row of the tensor. */
+export interface AxisNode extends Typed {
+  readonly kind: 'axis'
+  readonly axis: string
+}
+
+/** First row, or number of rows, of a group of a ragged axis, as i32. It varies along the group axis. */
+export interface GroupNode extends Typed {
+  readonly kind: 'start' | 'length'
+  readonly axis: string
+}
+
+/**
+ * `sum[over](a * b)`, where both factors vary along all of `over`. Tensor cores take elements of operands as they are; other
+ * factors are rounded to the type of the MMA, within the bound.
+ */
 export interface ContractTerm {
-  readonly a: InputNode
-  readonly b: InputNode
+  readonly a: Node
+  readonly b: Node
   readonly over: readonly string[]
 }
 
@@ -110,7 +169,11 @@ export interface AccumulatorNode extends Typed {
   readonly accumulator: ContractNode['accumulator']
 }
 
-/** Any other reduction; combined in index order of `over` (deterministic). */
+/**
+ * Any other reduction; combined in index order of `over` (deterministic). Over a packed ragged axis, as for contractions: the rows
+ * of one group where the result varies along the group axis (or along another axis in the same groups), all rows of all groups
+ * otherwise. The result may vary along the group axis even if `value` does not.
+ */
 export interface ReduceNode extends Typed {
   readonly kind: 'reduce'
   readonly fn: 'sum' | 'min' | 'max' | 'mean'
@@ -145,6 +208,8 @@ export interface Output {
   readonly operand: string
   readonly value: Node
   readonly span: Span | null
+  /** Scatter: an i32 position for each axis of the operand; outside, nothing is written. Absent: every position, once. */
+  readonly at?: readonly Node[]
 }
 
 export interface TensorProgram {

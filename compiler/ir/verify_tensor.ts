@@ -6,7 +6,7 @@ import { sameAxes, unionAxes, withoutAxes } from '../check/axes.ts'
 import { DTYPES, canStore, legalContraction } from '../dtypes.ts'
 import { OPERATIONS, resolveTypes } from '../ops.ts'
 import { nodesOf } from '../passes/graph.ts'
-import { topological } from './walk.ts'
+import { isPlainInput, topological } from './walk.ts'
 import type { ContractTerm, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
 /** Throws if the program is not well formed. */
@@ -20,6 +20,7 @@ export function verifyTensorProgram(program: TensorProgram): void {
 }
 
 interface Context {
+  readonly program: Omit<TensorProgram, 'outputs'>
   readonly axes: readonly string[]
   readonly operands: ReadonlyMap<string, TensorOperand>
   readonly scalars: ReadonlyMap<string, TensorProgram['scalars'][number]>
@@ -38,6 +39,7 @@ export function expressionProblems(values: readonly Node[], source: Omit<TensorP
 
 function contextOf(program: Omit<TensorProgram, 'outputs'>): Context {
   return {
+    program,
     axes: program.axes.map((axis) => axis.name),
     operands: new Map(program.operands.map((o) => [o.name, o])),
     scalars: new Map(program.scalars.map((s) => [s.name, s])),
@@ -49,6 +51,19 @@ function* operandProblems(program: Omit<TensorProgram, 'outputs'>): Generator<st
   if (new Set(axes).size !== axes.length) yield 'an axis is declared twice'
   const names = [...program.operands, ...program.scalars].map((o) => o.name)
   for (const name of names.filter((name, i) => names.indexOf(name) !== i)) yield `${name} is declared twice`
+  for (const { name, ragged } of program.axes) {
+    if (!ragged) continue
+    const by = program.operands.find((operand) => operand.name === ragged.by)
+    if (by?.dtype !== 'i32' || by.axes.join() !== ragged.group)
+      yield `the groups of ${name} are not i32[${ragged.group}]`
+  }
+  for (const { name, stored } of program.operands) {
+    const parts = stored ? [stored.scale, stored.zero, stored.global, stored.norm] : []
+    for (const part of parts) {
+      const found = [...program.operands, ...program.scalars].find((o) => o.name === part)
+      if (part !== null && found?.partOf !== name) yield `${part} is no part of ${name}`
+    }
+  }
   for (const operand of program.operands) {
     const unknown = operand.axes.filter((axis) => !axes.includes(axis))
     if (unknown.length > 0) yield `${operand.name} has unknown axes ${unknown}`
@@ -64,27 +79,58 @@ function* outputProblems(program: TensorProgram): Generator<string> {
     const times = program.outputs.filter((output) => output.operand === name).length
     if (times !== 1) yield `output ${name} is defined ${times} times`
   }
-  for (const { operand: name, value } of program.outputs) {
+  for (const { operand: name, value, at } of program.outputs) {
     const operand = operands.get(name)
     if (operand?.role !== 'output') yield `${name} is defined but is no output`
     else {
-      const missing = withoutAxes(value.axes, operand.axes)
+      if (at) yield* positionProblems(at, operand)
+      const missing = at ? [] : withoutAxes(value.axes, [...operand.axes, ...impliedGroups(program, operand.axes)])
       if (missing.length > 0) yield `the value of ${name} varies along ${missing}, which ${name} lacks`
       if (!canStore(value.type, operand.dtype)) yield `${value.type} cannot be stored to ${name}: ${operand.dtype}`
     }
   }
 }
 
-function* nodeProblems(node: Node, { axes, operands, scalars }: Context): Generator<string> {
+/** Groups that the packed ragged axes among `axes` determine. */
+export const impliedGroups = (program: Pick<TensorProgram, 'axes'>, axes: readonly string[]): string[] =>
+  program.axes.flatMap(({ name, ragged }) => (ragged?.form === 'packed' && axes.includes(name) ? [ragged.group] : []))
+
+function* positionProblems(at: readonly Node[], { name, axes }: TensorOperand): Generator<string> {
+  if (at.length !== axes.length) yield `${name} has ${axes.length} axes, not ${at.length}`
+  if (at.some(({ type }) => type !== 'i32')) yield `a position in ${name} is no i32`
+}
+
+function* nodeProblems(node: Node, { program, axes, operands, scalars }: Context): Generator<string> {
   const expectAxes = function* (expected: readonly string[]): Generator<string> {
     if (node.axes.join() !== expected.join()) yield `has axes [${node.axes}], expected [${expected}]`
+  }
+  /** What is left of `from`, and the group of a ragged axis that is reduced within each group. */
+  const reduced = (from: readonly string[], over: readonly string[]): readonly string[] => {
+    const groups = program.axes.flatMap(({ name, ragged }) => (ragged && over.includes(name) ? [ragged.group] : []))
+    return unionAxes(
+      axes,
+      withoutAxes(from, over),
+      groups.filter((group) => node.axes.includes(group)),
+    )
   }
   switch (node.kind) {
     case 'input': {
       const operand = operands.get(node.operand)
       if (operand?.role !== 'input') return yield `${node.operand} is no input`
-      if (node.type !== DTYPES[operand.dtype].compute) yield `${node.operand} is loaded as ${node.type}`
-      return yield* expectAxes(unionAxes(axes, operand.axes))
+      if (node.type !== (operand.stored ? 'f32' : DTYPES[operand.dtype].compute))
+        yield `${node.operand} is loaded as ${node.type}`
+      if (!node.at) return yield* expectAxes(unionAxes(axes, operand.axes))
+      yield* positionProblems(node.at, operand)
+      return yield* expectAxes(unionAxes(axes, ...node.at.map((position) => position.axes)))
+    }
+    case 'axis':
+      if (!axes.includes(node.axis)) yield `unknown axis ${node.axis}`
+      return yield* expectAxes([node.axis])
+    case 'start':
+    case 'length': {
+      const axis = program.axes.find(({ name }) => name === node.axis)
+      if (!axis?.ragged) return yield `${node.axis} has no groups`
+      return yield* expectAxes([axis.ragged.group])
     }
     case 'scalar': {
       const scalar = scalars.get(node.operand)
@@ -99,10 +145,9 @@ function* nodeProblems(node: Node, { axes, operands, scalars }: Context): Genera
       return yield* expectAxes([])
     case 'contract': {
       for (const term of node.terms) {
-        const [a, b] = [operands.get(term.a.operand), operands.get(term.b.operand)]
-        const legal = a && b ? legalContraction(a.dtype, b.dtype) : null
-        if (!legal?.includes(node.accumulator))
-          yield `${a?.dtype} and ${b?.dtype} do not accumulate in ${node.accumulator}`
+        const [a, b] = [term.a, term.b].map((x) => (isPlainInput(x) ? operands.get(x.operand)?.dtype : undefined))
+        if (a && b && !legalContraction(a, b)?.includes(node.accumulator))
+          yield `${a} and ${b} do not accumulate in ${node.accumulator}`
         if (term.over.some((axis) => !term.a.axes.includes(axis) || !term.b.axes.includes(axis)))
           yield `contracts over ${term.over}, which an operand lacks`
         const free = (side: 'a' | 'b', { over, ...sides }: ContractTerm): string =>
@@ -111,13 +156,13 @@ function* nodeProblems(node: Node, { axes, operands, scalars }: Context): Genera
           yield 'terms of a contraction differ in the axes they keep'
       }
       const [first] = node.terms
-      return yield* expectAxes(withoutAxes(unionAxes(axes, first.a.axes, first.b.axes), first.over))
+      return yield* expectAxes(reduced(unionAxes(axes, first.a.axes, first.b.axes), first.over))
     }
     case 'accumulator':
       return yield 'an accumulator, which pipeline programs have'
     case 'reduce':
       if (node.over.some((axis) => !node.value.axes.includes(axis))) yield `reduces over ${node.over}, not in its value`
-      return yield* expectAxes(withoutAxes(unionAxes(axes, node.value.axes), node.over))
+      return yield* expectAxes(reduced(node.value.axes, node.over))
     case 'cast':
       if (node.type !== DTYPES[node.to].compute) yield `casts to ${node.to} but is held as ${node.type}`
       return yield* expectAxes(node.value.axes)

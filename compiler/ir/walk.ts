@@ -1,5 +1,5 @@
 /** Walks over the tensor IR's DAG, and look-ups in it. */
-import type { ContractNode, Node, TensorOperand, TensorProgram } from './tensor.ts'
+import type { ContractNode, ContractTerm, InputNode, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
 /** The operand of a name that the program has. */
 export const operandNamed = ({ operands }: Pick<TensorProgram, 'operands'>, name: string): TensorOperand =>
@@ -8,9 +8,13 @@ export const operandNamed = ({ operands }: Pick<TensorProgram, 'operands'>, name
 export function children(node: Node): readonly Node[] {
   switch (node.kind) {
     case 'input':
+      return node.at ?? []
     case 'scalar':
     case 'const':
     case 'size':
+    case 'axis':
+    case 'start':
+    case 'length':
     case 'accumulator':
       return []
     case 'contract':
@@ -58,6 +62,25 @@ export function topological(roots: Iterable<Node>, stops?: ReadonlySet<Node>): r
 
 /** Axes that a contraction sums over, of all its terms. */
 export const contracted = ({ terms }: ContractNode): string[] => [...new Set(terms.flatMap(({ over }) => over))]
+
+/** What a program computes: the values of its outputs, where they are stored, and the extents of computed axes. */
+export const rootsOf = ({ outputs, axes }: Pick<TensorProgram, 'outputs' | 'axes'>): Node[] => [
+  ...outputs.flatMap(({ value, at }) => [value, ...(at ?? [])]),
+  ...axes.flatMap(({ extent }) => extent ?? []),
+]
+
+/** An element of an operand at the position of the point itself: what a tensor core can load as it is. */
+export const isPlainInput = (node: Node): node is InputNode => node.kind === 'input' && node.at === undefined
+
+/** A term whose factors are elements of operands as they are. */
+export interface PlainTerm extends ContractTerm {
+  readonly a: InputNode
+  readonly b: InputNode
+}
+
+/** The terms of a contraction of operands as they are; null: it has another factor. */
+export const plainTerms = ({ terms }: ContractNode): readonly [PlainTerm, ...PlainTerm[]] | null =>
+  terms.every(({ a, b }) => isPlainInput(a) && isPlainInput(b)) ? (terms as readonly [PlainTerm, ...PlainTerm[]]) : null
 
 /** Names of the input operands that `roots` read, in order of first use. */
 export function operandsOf(roots: readonly Node[]): string[] {

@@ -23,17 +23,21 @@ export function shareCommonSubexpressions(program: TensorProgram): TensorProgram
 function describe(node: Node): string {
   switch (node.kind) {
     case 'input':
+      return `input ${node.operand} ${node.at === undefined} ${node.outside}`
     case 'scalar':
-      return `${node.kind} ${node.operand}`
+      return `scalar ${node.operand}`
     case 'const':
       // JSON would merge -0 with 0 and NaN with infinities.
       return `const ${node.type} ${Object.is(node.value, -0) ? '-0' : node.value}`
     case 'size':
-      return `size ${node.axis}`
+    case 'axis':
+    case 'start':
+    case 'length':
+      return `${node.kind} ${node.axis}`
     case 'contract':
-      return `contract ${node.accumulator} ${node.terms.map(({ over }) => over).join(' ')}`
+      return `contract ${node.accumulator} ${node.terms.map(({ over }) => over).join(' ')} ${node.axes}`
     case 'reduce':
-      return `reduce ${node.fn} ${node.over}`
+      return `reduce ${node.fn} ${node.over} ${node.axes}`
     case 'apply':
       return `${node.op} ${node.type}`
     case 'accumulator':

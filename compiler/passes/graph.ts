@@ -1,7 +1,7 @@
 /** Walking and rebuilding the tensor IR's DAG. Iterative, so that depth is no limit. */
-import type { InputNode, Node, TensorProgram } from '../ir/tensor.ts'
+import type { Axis, Node, Output, TensorProgram } from '../ir/tensor.ts'
 import { unionAxes, withoutAxes } from '../check/axes.ts'
-import { children, topological } from '../ir/walk.ts'
+import { children, rootsOf, topological } from '../ir/walk.ts'
 
 /**
  * The same node over other operands; itself when none changed. Its axes follow theirs (`all`: the kernel's, in order).
@@ -10,13 +10,22 @@ function withOperands(node: Node, operands: readonly Node[], all: readonly strin
   if (children(node).every((old, i) => old === operands[i])) return node
   const axes = unionAxes(all, ...operands.map((operand) => operand.axes))
   switch (node.kind) {
+    case 'input':
+      return { ...node, at: operands, axes }
     case 'contract': {
-      const inputs = operands as readonly InputNode[]
-      const [first, ...others] = node.terms.map((term, i) => ({ ...term, a: inputs[2 * i]!, b: inputs[2 * i + 1]! }))
+      const [first, ...others] = node.terms.map((term, i) => ({
+        ...term,
+        a: operands[2 * i]!,
+        b: operands[2 * i + 1]!,
+      }))
       return { ...node, terms: [first!, ...others] }
     }
     case 'reduce':
-      return { ...node, value: operands[0]!, axes: withoutAxes(axes, node.over) }
+      return {
+        ...node,
+        value: operands[0]!,
+        axes: unionAxes(all, withoutAxes(axes, node.over), withoutAxes(node.axes, node.value.axes)),
+      }
     case 'cast':
       return { ...node, value: operands[0]!, axes }
     case 'apply':
@@ -43,7 +52,7 @@ export function rewriteNodes(
 }
 
 export function nodesOf(program: TensorProgram): readonly Node[] {
-  return topological(program.outputs.map((output) => output.value))
+  return topological(rootsOf(program))
 }
 
 /**
@@ -52,18 +61,26 @@ export function nodesOf(program: TensorProgram): readonly Node[] {
  */
 export function rewrite(program: TensorProgram, replace: (node: Node, old: Node) => Node): TensorProgram {
   const made = rewriteNodes(program, replace)
-  const outputs = program.outputs.map((output) => {
+  const outputs = program.outputs.map((output): Output => {
     const value = made.get(output.value)!
-    return value === output.value ? output : { ...output, value }
+    const at = output.at?.map((position) => made.get(position)!)
+    const same = value === output.value && (at ?? []).every((position, i) => position === output.at![i])
+    return same ? output : { ...output, value, ...(at && { at }) }
   })
-  return outputs.every((output, i) => output === program.outputs[i]) ? program : { ...program, outputs }
+  const axes = program.axes.map((axis): Axis => {
+    const extent = axis.extent && made.get(axis.extent)!
+    return extent === axis.extent ? axis : { ...axis, extent: extent! }
+  })
+  const same =
+    outputs.every((output, i) => output === program.outputs[i]) && axes.every((axis, i) => axis === program.axes[i])
+  return same ? program : { ...program, axes, outputs }
 }
 
 /** How often each node is used, by nodes and by outputs. */
 export function useCounts(program: TensorProgram): ReadonlyMap<Node, number> {
   const counts = new Map<Node, number>()
   const use = (node: Node): void => void counts.set(node, (counts.get(node) ?? 0) + 1)
-  for (const output of program.outputs) use(output.value)
+  rootsOf(program).forEach(use)
   for (const node of nodesOf(program)) children(node).forEach(use)
   return counts
 }

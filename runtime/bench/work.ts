@@ -1,6 +1,6 @@
 /** What a call has to do at least: operations of its contractions, bytes that cross device memory once. */
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
-import { operandNamed, topological } from '../../compiler/ir/walk.ts'
+import { operandNamed, plainTerms, topological } from '../../compiler/ir/walk.ts'
 import { trafficBytes, type Extents } from '../discovery/rank.ts'
 import { arithmeticOf, type Arithmetic, type Peak } from './peaks.ts'
 
@@ -20,8 +20,8 @@ export function workOf(program: TensorProgram, extents: Extents): Work {
   for (const node of topological(program.outputs.map(({ value }) => value))) {
     if (node.kind !== 'contract') continue
     for (const term of node.terms) operations += 2 * over([...node.axes, ...term.over])
-    const [{ a, b }] = node.terms
-    arithmetic ??= arithmeticOf(dtypeOf(a.operand), dtypeOf(b.operand))
+    const [{ a, b }] = plainTerms(node) ?? [{}]
+    if (a && b) arithmetic ??= arithmeticOf(dtypeOf(a.operand), dtypeOf(b.operand))
   }
   return { operations, bytes: trafficBytes(program, extents), arithmetic }
 }

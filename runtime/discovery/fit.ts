@@ -124,7 +124,7 @@ function overlapReason(
   if (!same) return 'they are not the very same tensor'
   for (const node of topological(program.outputs.map(({ value }) => value))) {
     const reads =
-      node.kind === 'contract' && node.terms.some(({ a, b }) => a.operand === other.name || b.operand === other.name)
+      node.kind === 'contract' && [...topological([node])].some((n) => n.kind === 'input' && n.operand === other.name)
     if (reads) return 'it is an operand of a contraction, read after parts of it are overwritten'
     if (
       node.kind === 'reduce' &&

@@ -2,7 +2,7 @@
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
 import { REDUCTIONS } from '../../../compiler/ops.ts'
 import type { ContractNode, InputNode, Node, ReduceNode, TensorProgram } from '../../../compiler/ir/tensor.ts'
-import { children, operandNamed } from '../../../compiler/ir/walk.ts'
+import { children, operandNamed, plainTerms } from '../../../compiler/ir/walk.ts'
 import {
   convertCompute,
   emitExpressions,
@@ -135,7 +135,7 @@ export class Scope {
 
   #contract(node: ContractNode, condition: string | null): void {
     const sum = this.#declare(node, literal(node.type, 0).text)
-    for (const { a, b, over } of node.terms) {
+    for (const { a, b, over } of plainTerms(node)!) {
       this.#loops(over, condition, () => {
         const product = accumulate(this.#context, node.type, sum, factor(this.#context, a), factor(this.#context, b))
         this.#context.out.line(product, { ktl: node.span, note: 'contraction' })

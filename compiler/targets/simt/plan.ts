@@ -14,7 +14,7 @@ import { lacksConversion } from '../../conversions.ts'
 import { rewrite } from '../../passes/graph.ts'
 import { markShortForms } from '../../passes/short_forms.ts'
 import { rejection } from '../../rejection.ts'
-import { children, operandNamed } from '../../ir/walk.ts'
+import { children, operandNamed, plainTerms } from '../../ir/walk.ts'
 
 /** A contraction seen from its tile: which operand has the rows, which the columns. */
 export interface TileContraction {
@@ -139,7 +139,9 @@ function planTile(
     nodes.some(({ terms: [term, more] }) => more || term.over.length !== 1 || term.over[0] !== first.terms[0].over[0])
   )
     return null
-  const [{ a, b, over }] = first.terms
+  const plain = nodes.map(plainTerms)
+  if (plain.includes(null)) return null
+  const [{ a, b, over }] = plain[0]!
   const k = over[0]!
   const carried = (input: InputNode) => operandNamed(program, input.operand).axes
   const only = (a: InputNode, b: InputNode) =>
@@ -161,8 +163,8 @@ function planTile(
     return added
   }
   const contractions: TileContraction[] = []
-  for (const node of nodes) {
-    const [term] = node.terms
+  for (const [i, node] of nodes.entries()) {
+    const [term] = plain[i]!
     const [row, column] = carried(term.a).includes(m) ? [term.a, term.b] : [term.b, term.a]
     const rows = buffer(row, 'rows')
     const columns = buffer(column, 'columns')
