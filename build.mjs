@@ -214,7 +214,7 @@ try {
   if (!hasDevices)
     note(`devices need Linux on x86-64, this is ${process.platform} ${process.arch}: the JavaScript alone is built`)
   if (hasDevices && !options.has('--no-addon')) {
-    const sources = ['native/binding.gyp', 'native/src', 'native/tests', 'package.json']
+    const sources = ['native/binding.gyp', 'native/src', 'package.json']
     await step('native/build/.stamp', sources, ['native/build/Release/ktl.node'], buildAddon)
   }
   await step('dist/.stamp', [...SOURCE_FOLDERS, ...self], [], bundle)

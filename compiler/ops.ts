@@ -1,9 +1,9 @@
 /**
- * The operation table. One entry holds the name, type rule, reference evaluator, error rule, accuracy bound and CUDA
- * form of an elementwise operation; the checker, the evaluator and codegen all read it.
+ * The operation table. One entry holds the name, type rule, reference evaluator, error rule, accuracy bound, CUDA forms, cost and
+ * algebra of an elementwise operation; the checker, the evaluator, the passes, codegen and the cost models all read it.
  */
 import type { BinaryOp } from '../grammar/ast.ts'
-import type { ReductionName } from '../grammar/vocabulary.ts'
+import type { FunctionName, ReductionName } from '../grammar/vocabulary.ts'
 import type { ComputeType, TensorProgram } from './ir/tensor.ts'
 import { ARITHMETIC } from './ops/arithmetic.ts'
 import { FUNCTIONS } from './ops/functions.ts'
@@ -11,13 +11,28 @@ import { LOGIC } from './ops/logic.ts'
 import { ulp } from './ops/numeric.ts'
 import { SHORT_ERROR, type Operation } from './ops/operation.ts'
 
-export type { Accuracy, ArgType, CudaForm, Operation, Parameter, TypeRule } from './ops/operation.ts'
+export type { Accuracy, ArgType, Combine, CudaForm, Operation, Parameter, TypeRule } from './ops/operation.ts'
+export { turnsInto } from './ops/operation.ts'
 export { commonType, literalType, resolveTypes, type Signature, type TypeProblem } from './ops/type_rules.ts'
 export { convertCompute, ulp } from './ops/numeric.ts'
 
-export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(
-  [...ARITHMETIC, ...FUNCTIONS, ...LOGIC].map((op) => [op.name, op]),
-)
+/** Operation of an infix operator. */
+export const BINARY_OPERATIONS = {
+  '+': 'add', '-': 'sub', '*': 'mul', '/': 'div', '^': 'pow',
+  '<': 'lt', '<=': 'le', '>': 'gt', '>=': 'ge', '==': 'eq', '!=': 'ne', '&&': 'and', '||': 'or',
+} as const satisfies Record<BinaryOp, string> // prettier-ignore
+
+/** Operation of a prefix operator (`+x` is x). */
+export const UNARY_OPERATIONS = { '-': 'neg', '!': 'not' } as const
+
+type Operators = typeof BINARY_OPERATIONS & typeof UNARY_OPERATIONS
+
+/** What the language can say, by name or by an operator: each has an entry. */
+export type OperationName = FunctionName | Operators[keyof Operators]
+
+const TABLE = { ...ARITHMETIC, ...FUNCTIONS, ...LOGIC } satisfies Record<OperationName, Operation>
+
+export const OPERATIONS: ReadonlyMap<string, Operation> = new Map(Object.entries(TABLE))
 
 /** The entry of a name that is known to be in the table. */
 export function operation(name: string): Operation {
@@ -25,15 +40,6 @@ export function operation(name: string): Operation {
   if (!op) throw new Error(`no operation ${name} in the table`)
   return op
 }
-
-/** Operation of an infix operator. */
-export const BINARY_OPERATIONS: Readonly<Record<BinaryOp, string>> = {
-  '+': 'add', '-': 'sub', '*': 'mul', '/': 'div', '^': 'pow',
-  '<': 'lt', '<=': 'le', '>': 'gt', '>=': 'ge', '==': 'eq', '!=': 'ne', '&&': 'and', '||': 'or',
-} // prettier-ignore
-
-/** Operation of a prefix operator (`+x` is x). */
-export const UNARY_OPERATIONS = { '-': 'neg', '!': 'not' } as const
 
 /** The reference is off too: rounded to f32; in f64 as good as JavaScript's functions make it. Units in the last place. */
 export const REFERENCE_ERROR = { f32: 0.5, f64: 2 } as const

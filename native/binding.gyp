@@ -22,7 +22,7 @@
   },
   "targets": [
     {
-      # The virtual device, which the addon and the fuzzer share.
+      # The virtual device, which tools of the tests link too (tests/Makefile).
       "target_name": "virtual",
       "type": "static_library",
       "cflags": ["-fPIC"],
@@ -35,25 +35,5 @@
       "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],
       "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"]
     }
-  ],
-  "conditions": [
-    # The published package has no tests.
-    ["'<!(node -p \"require('fs').existsSync('tests')\")'=='true'", {
-      "targets": [
-        {
-          "target_name": "ptx_inspect",
-          "type": "executable",
-          "dependencies": ["virtual"],
-          "sources": ["tests/ptx_inspect.cc"]
-        },
-        {
-          "target_name": "fuzz_ptx",
-          "type": "executable",
-          "dependencies": ["virtual"],
-          "libraries": ["-lpthread"],
-          "sources": ["tests/fuzz_ptx.cc", "tests/fuzz_mutate.cc", "tests/fuzz_forms.cc", "tests/fuzz_blocks.cc"]
-        }
-      ]
-    }]
   ]
 }

@@ -2,7 +2,7 @@
 import type { ComputeType } from '../ir/tensor.ts'
 import { byCorners, largestBound, piecewiseMonotone, productBound, roundTo, sumOfBounds } from './errors.ts'
 import { fmaF32, fmaF64, roundEven } from './numeric.ts'
-import { call, infix, prefix, required, type CudaForm, type Operation } from './operation.ts'
+import { call, entries, infix, prefix, required, turn, type CudaForm, type Operation } from './operation.ts'
 
 /** i32 and u32 wrap. */
 const wrap = (type: ComputeType, x: number): number =>
@@ -62,97 +62,117 @@ const relu: Operation['evaluate'] = (_type, x) => Math.max(x!, 0)
 const leakyRelu: Operation['evaluate'] = (type, x, slope) => (x! >= 0 ? x! : roundTo(type, x! * slope!))
 const pow: Operation['evaluate'] = (type, a, b) => power(type, a!, b!)
 
-export const ARITHMETIC: readonly Operation[] = [
-  {
-    name: 'add', spelling: '+', doc: 'Sum.', parameters: required('a', 'b'), rule: 'arithmetic',
+export const ARITHMETIC = entries({
+  add: {
+    spelling: '+', doc: 'Sum.', parameters: required('a', 'b'), rule: 'arithmetic',
     evaluate: (type, a, b) => wrap(type, a! + b!), propagate: sumOfBounds, accuracy: 'rounded', cuda: arithmetic('+', 'add'),
+    cost: 'instruction', monotone: ['increasing', 'increasing'], monoid: { identity: 0, inverse: 'sub' },
   },
-  {
-    name: 'sub', spelling: '-', doc: 'Difference.', parameters: required('a', 'b'), rule: 'arithmetic',
+  sub: {
+    spelling: '-', doc: 'Difference.', parameters: required('a', 'b'), rule: 'arithmetic',
     evaluate: (type, a, b) => wrap(type, a! - b!), propagate: sumOfBounds, accuracy: 'rounded', cuda: arithmetic('-', 'sub'),
+    cost: 'instruction', monotone: ['increasing', 'decreasing'],
   },
-  {
-    name: 'mul', spelling: '*', doc: 'Product.', parameters: required('a', 'b'), rule: 'arithmetic',
+  mul: {
+    spelling: '*', doc: 'Product.', parameters: required('a', 'b'), rule: 'arithmetic',
     evaluate: (type, a, b) => multiply(type, a!, b!), propagate: (_t, [a, b], [ea, eb]) => productBound(a!, b!, ea!, eb!),
     accuracy: 'rounded', cuda: arithmetic('*', 'mul'),
+    cost: 'instruction', monotone: [null, null], turns: [turn(0, 'add', 'add'), turn(1, 'add', 'add')], monoid: { identity: 1, inverse: 'div' }, carries: { first: 0, combine: 'sum' },
   },
-  {
-    name: 'div', spelling: '/', doc: 'Quotient; always a float.', parameters: required('a', 'b'), rule: 'float',
+  div: {
+    spelling: '/', doc: 'Quotient; always a float.', parameters: required('a', 'b'), rule: 'float',
     evaluate: (type, a, b) => roundTo(type, a! / b!),
     propagate: (type, [a, b], [ea, eb]) =>
       eb === 0 && ea === 0 ? 0 : Math.abs(b!) > eb! ? (ea! + Math.abs(roundTo(type, a! / b!)) * eb!) / (Math.abs(b!) - eb!) : Infinity,
     accuracy: 'rounded', cuda: floats(infix('/'), infix('/')),
+    cost: 'function', monotone: [null, null], turns: [turn(0, 'add', 'add')],
   },
-  {
-    name: 'neg', spelling: 'neg', doc: 'Negation; also the prefix `-`.', parameters: required('x'), rule: 'order',
+  neg: {
+    spelling: 'neg', doc: 'Negation; also the prefix `-`.', parameters: required('x'), rule: 'order',
     evaluate: (type, x) => wrap(type, -x!), propagate: sumOfBounds, accuracy: 'exact',
     cuda: { f32: prefix('-'), f64: prefix('-'), i32: call('ktl_neg_i32'), u32: prefix('-') },
+    cost: 'instruction', monotone: ['decreasing'], turns: [turn(0, 'add', 'add')], carries: { first: 0, combine: 'largest' },
   },
-  {
-    name: 'pow', spelling: 'pow', doc: 'Power; also `x ^ y`.', parameters: required('x', 'y'), rule: 'float',
+  pow: {
+    spelling: 'pow', doc: 'Power; also `x ^ y`.', parameters: required('x', 'y'), rule: 'float',
     evaluate: pow, propagate: byCorners(pow), accuracy: { f32: 4, f64: 2 }, cuda: floats(call('powf'), call('pow')),
+    cost: 'function', monotone: [null, null], turns: [turn(0, 'mul', 'mul'), turn(1, 'add', 'mul')],
   },
-  {
-    name: 'fma', spelling: 'fma', doc: 'a · b + c with one rounding.', parameters: required('a', 'b', 'c'), rule: 'float',
+  fma: {
+    spelling: 'fma', doc: 'a · b + c with one rounding.', parameters: required('a', 'b', 'c'), rule: 'float',
     evaluate: (type, a, b, c) => (type === 'f32' ? fmaF32(a!, b!, c!) : fmaF64(a!, b!, c!)),
     propagate: (_t, [a, b], [ea, eb, ec]) => productBound(a!, b!, ea!, eb!) + ec!,
     accuracy: 'rounded', cuda: floats(call('__fmaf_rn'), call('__fma_rn')),
+    cost: 'instruction', monotone: [null, null, 'increasing'],
   },
-  {
-    name: 'min', spelling: 'min', doc: 'The smaller; NaN if either is.', parameters: required('a', 'b'), rule: 'order',
+  min: {
+    spelling: 'min', doc: 'The smaller; NaN if either is.', parameters: required('a', 'b'), rule: 'order',
     evaluate: min, propagate: largestBound, accuracy: 'exact', cuda: everyType((t) => call(`ktl_min_${t}`)),
+    cost: 'instruction', monotone: ['increasing', 'increasing'], monoid: { identity: Infinity, inverse: null }, carries: { first: 0, combine: 'largest' },
   },
-  {
-    name: 'max', spelling: 'max', doc: 'The larger; NaN if either is.', parameters: required('a', 'b'), rule: 'order',
+  max: {
+    spelling: 'max', doc: 'The larger; NaN if either is.', parameters: required('a', 'b'), rule: 'order',
     evaluate: max, propagate: largestBound, accuracy: 'exact', cuda: everyType((t) => call(`ktl_max_${t}`)),
+    cost: 'instruction', monotone: ['increasing', 'increasing'], monoid: { identity: -Infinity, inverse: null }, carries: { first: 0, combine: 'largest' },
   },
-  {
-    name: 'clamp', spelling: 'clamp', doc: 'min(max(x, lo), hi); NaN stays NaN.', parameters: required('x', 'lo', 'hi'), rule: 'order',
+  clamp: {
+    spelling: 'clamp', doc: 'min(max(x, lo), hi); NaN stays NaN.', parameters: required('x', 'lo', 'hi'), rule: 'order',
     evaluate: clamp, propagate: largestBound, accuracy: 'exact', cuda: everyType((t) => call(`ktl_clamp_${t}`)),
+    cost: 'function', monotone: ['increasing', 'increasing', 'increasing'], carries: { first: 0, combine: 'largest' },
   },
-  {
-    name: 'abs', spelling: 'abs', doc: 'Absolute value.', parameters: required('x'), rule: 'order',
+  abs: {
+    spelling: 'abs', doc: 'Absolute value.', parameters: required('x'), rule: 'order',
     evaluate: (type, x) => wrap(type, Math.abs(x!)), propagate: sumOfBounds, accuracy: 'exact',
     cuda: { f32: call('fabsf'), f64: call('fabs'), i32: call('ktl_abs_i32'), u32: call('ktl_abs_u32') },
+    cost: 'instruction', monotone: [null], turns: [turn(0, 'mul', 'mul')], carries: { first: 0, combine: 'largest' },
   },
-  {
-    name: 'sign', spelling: 'sign', doc: '-1, 0 or 1; zeros keep their sign, NaN stays NaN.', parameters: required('x'), rule: 'order',
+  sign: {
+    spelling: 'sign', doc: '-1, 0 or 1; zeros keep their sign, NaN stays NaN.', parameters: required('x'), rule: 'order',
     evaluate: sign, propagate: piecewiseMonotone(sign), accuracy: 'exact', cuda: everyType((t) => call(`ktl_sign_${t}`)),
+    cost: 'function', monotone: ['increasing'], turns: [turn(0, 'mul', 'mul')],
   },
-  {
-    name: 'mod', spelling: 'mod', rule: 'order', parameters: required('a', 'b'),
+  mod: {
+    spelling: 'mod', rule: 'order', parameters: required('a', 'b'),
     doc: 'a - b · floor(a / b): the sign is that of b, as in Python. mod(a, 0) is NaN, of integers 0.',
     evaluate: mod, propagate: modBound, accuracy: 'rounded', cuda: everyType((t) => call(`ktl_mod_${t}`)),
+    cost: 'function', monotone: [null, null],
   },
-  {
-    name: 'relu', spelling: 'relu', doc: 'max(x, 0); NaN stays NaN.', parameters: required('x'), rule: 'order',
+  relu: {
+    spelling: 'relu', doc: 'max(x, 0); NaN stays NaN.', parameters: required('x'), rule: 'order',
     evaluate: relu, propagate: largestBound, accuracy: 'exact', cuda: everyType((t) => call(`ktl_relu_${t}`)),
+    cost: 'instruction', monotone: ['increasing'], carries: { first: 0, combine: 'largest' },
   },
-  {
-    name: 'leaky_relu', spelling: 'leaky_relu', doc: 'x where x ≥ 0, else slope · x.', rule: 'float',
+  leaky_relu: {
+    spelling: 'leaky_relu', doc: 'x where x ≥ 0, else slope · x.', rule: 'float',
     parameters: [{ name: 'x', default: null }, { name: 'slope', default: 0.01 }],
     evaluate: leakyRelu, propagate: byCorners(leakyRelu), accuracy: 'rounded',
     cuda: floats(call('ktl_leaky_relu_f32'), call('ktl_leaky_relu_f64')),
+    cost: 'function', monotone: [null, 'decreasing'], carries: { first: 0, combine: 'sum' },
   },
-  {
-    name: 'floor', spelling: 'floor', doc: 'Largest integer not above x.', parameters: required('x'), rule: 'float',
+  floor: {
+    spelling: 'floor', doc: 'Largest integer not above x.', parameters: required('x'), rule: 'float',
     evaluate: floor, propagate: piecewiseMonotone(floor), accuracy: 'exact', cuda: floats(call('floorf'), call('floor')),
+    cost: 'function', monotone: ['increasing'],
   },
-  {
-    name: 'ceil', spelling: 'ceil', doc: 'Smallest integer not below x.', parameters: required('x'), rule: 'float',
+  ceil: {
+    spelling: 'ceil', doc: 'Smallest integer not below x.', parameters: required('x'), rule: 'float',
     evaluate: ceil, propagate: piecewiseMonotone(ceil), accuracy: 'exact', cuda: floats(call('ceilf'), call('ceil')),
+    cost: 'function', monotone: ['increasing'],
   },
-  {
-    name: 'round', spelling: 'round', doc: 'Nearest integer, halves to even.', parameters: required('x'), rule: 'float',
+  round: {
+    spelling: 'round', doc: 'Nearest integer, halves to even.', parameters: required('x'), rule: 'float',
     evaluate: round, propagate: piecewiseMonotone(round), accuracy: 'exact', cuda: floats(call('rintf'), call('rint')),
+    cost: 'function', monotone: ['increasing'],
   },
-  {
-    name: 'sqrt', spelling: 'sqrt', doc: 'Square root.', parameters: required('x'), rule: 'float',
+  sqrt: {
+    spelling: 'sqrt', doc: 'Square root.', parameters: required('x'), rule: 'float',
     evaluate: sqrt, propagate: piecewiseMonotone(sqrt), accuracy: 'rounded', cuda: floats(call('__fsqrt_rn'), call('__dsqrt_rn')),
+    cost: 'function', monotone: ['increasing'], turns: [turn(0, 'mul', 'mul')],
   },
-  {
-    name: 'skip0', spelling: 'skip0', doc: '`skip0(scale) * value`: 0 without evaluating value when scale is 0.',
+  skip0: {
+    spelling: 'skip0', doc: '`skip0(scale) * value`: 0 without evaluating value when scale is 0.',
     parameters: required('scale'), rule: 'order', evaluate: (_type, x) => x!, propagate: sumOfBounds, accuracy: 'exact',
     cuda: {}, // a skip0 node, emitted as a condition
+    cost: 'function', monotone: ['increasing'], turns: [turn(0, 'add', 'add'), turn(0, 'mul', 'mul')],
   },
-] // prettier-ignore
+}) // prettier-ignore

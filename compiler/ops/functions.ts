@@ -5,7 +5,7 @@
 import type { ComputeType } from '../ir/tensor.ts'
 import { byCorners, piecewiseMonotone, roundTo } from './errors.ts'
 import { erf, fmaF64, timesNormalCdf, timesNormalCdfF64 } from './numeric.ts'
-import { call, required, type Accuracy, type Operation } from './operation.ts'
+import { call, entries, required, turn, type Accuracy, type Operation, type Turn } from './operation.ts'
 
 /** 1 / (1 + exp(-x)) */
 function sigmoid(x: number): number {
@@ -55,13 +55,15 @@ function hardswish(x: number): number {
 }
 
 interface FunctionSpec {
-  readonly name: string
   readonly doc: string
   readonly f: (x: number) => number
   /** More accurate than `f`, for f64 results. */
   readonly inF64?: (x: number) => number
-  /** Where the function turns: its minimum. */
+  /** Where the function turns: its minimum. Without: it rises. */
   readonly turningPoint?: number
+  /** Where it neither rises nor has one turning point. */
+  readonly monotone?: 'decreasing' | null
+  readonly turns?: readonly Turn[]
   /** Default: by `turningPoint`. */
   readonly propagate?: Operation['propagate']
   readonly accuracy: Accuracy
@@ -75,27 +77,29 @@ interface FunctionSpec {
   readonly short?: boolean
 }
 
-const unary = (spec: FunctionSpec): Operation => {
-  const { f, inF64 = f } = spec
+const unary = (name: string, spec: FunctionSpec): Omit<Operation, 'name'> => {
+  const { f, inF64 = f, turningPoint, turns, approx } = spec
   const evaluate = (type: ComputeType, x?: number) => (type === 'f64' ? inF64(x!) : Math.fround(f(x!)))
+  const turningPoints = turningPoint === undefined ? [] : [turningPoint]
   return {
-    name: spec.name,
-    spelling: spec.name,
+    spelling: name,
     doc: spec.doc,
     parameters: required('x'),
     rule: 'float',
     evaluate,
-    propagate:
-      spec.propagate ??
-      (spec.turningPoint === undefined ? piecewiseMonotone(evaluate) : piecewiseMonotone(evaluate, spec.turningPoint)),
+    propagate: spec.propagate ?? piecewiseMonotone(evaluate, ...turningPoints),
     accuracy: spec.accuracy,
-    cuda: { f32: call(spec.f32 ?? `ktl_${spec.name}_f32`), f64: call(spec.f64 ?? `ktl_${spec.name}_f64`) },
-    ...(spec.approx === undefined
-      ? {}
-      : { approx: { form: call(`ktl_${spec.name}_approx`), relativeError: spec.approx } }),
-    ...(spec.short ? { short: call(`ktl_${spec.name}_short`) } : {}),
+    cuda: { f32: call(spec.f32 ?? `ktl_${name}_f32`), f64: call(spec.f64 ?? `ktl_${name}_f64`) },
+    ...(approx !== undefined && { approx: { form: call(`ktl_${name}_approx`), relativeError: approx } }),
+    ...(spec.short && { short: call(`ktl_${name}_short`) }),
+    cost: 'function',
+    monotone: [turningPoint !== undefined ? null : spec.monotone === undefined ? 'increasing' : spec.monotone],
+    ...(turns && { turns }),
   }
 }
+
+const fromSum = [turn(0, 'add', 'mul')]
+const toSum = [turn(0, 'mul', 'add')]
 
 const within = { f32: 4, f64: 2 } as const
 
@@ -104,39 +108,59 @@ const waves: Operation['propagate'] = (_type, _args, [e]) => Math.min(e!, 2)
 
 const elu = (type: ComputeType, x?: number, alpha?: number) => (x! > 0 ? x! : roundTo(type, alpha! * Math.expm1(x!)))
 
-export const FUNCTIONS: readonly Operation[] = [
-  unary({ name: 'exp', doc: 'e to the x.', f: Math.exp, accuracy: within, f64: 'exp', approx: 2 ** -14, short: true }),
-  unary({ name: 'log', doc: 'Natural logarithm.', f: Math.log, accuracy: within, f64: 'log', short: true }),
-  unary({ name: 'exp2', doc: '2 to the x.', f: (x) => 2 ** x, accuracy: within, f64: 'exp2' }),
-  unary({ name: 'expm1', doc: 'exp(x) - 1, accurate near 0.', f: Math.expm1, accuracy: within, f64: 'expm1' }),
-  unary({ name: 'log2', doc: 'Logarithm to base 2.', f: Math.log2, accuracy: within, f64: 'log2' }),
-  unary({ name: 'log1p', doc: 'log(1 + x), accurate near 0.', f: Math.log1p, accuracy: within, f64: 'log1p' }),
-  unary({
-    name: 'sin',
+export const FUNCTIONS = entries({
+  exp: unary('exp', {
+    doc: 'e to the x.',
+    f: Math.exp,
+    accuracy: within,
+    f64: 'exp',
+    approx: 2 ** -14,
+    short: true,
+    turns: fromSum,
+  }),
+  log: unary('log', {
+    doc: 'Natural logarithm.',
+    f: Math.log,
+    accuracy: within,
+    f64: 'log',
+    short: true,
+    turns: toSum,
+  }),
+  exp2: unary('exp2', { doc: '2 to the x.', f: (x) => 2 ** x, accuracy: within, f64: 'exp2', turns: fromSum }),
+  expm1: unary('expm1', { doc: 'exp(x) - 1, accurate near 0.', f: Math.expm1, accuracy: within, f64: 'expm1' }),
+  log2: unary('log2', { doc: 'Logarithm to base 2.', f: Math.log2, accuracy: within, f64: 'log2', turns: toSum }),
+  log1p: unary('log1p', { doc: 'log(1 + x), accurate near 0.', f: Math.log1p, accuracy: within, f64: 'log1p' }),
+  sin: unary('sin', {
     doc: 'Sine; x in radians, of any size.',
     f: Math.sin,
     propagate: waves,
+    monotone: null,
     accuracy: within,
     f64: 'sin',
   }),
-  unary({
-    name: 'cos',
+  cos: unary('cos', {
     doc: 'Cosine; x in radians, of any size.',
     f: Math.cos,
     propagate: waves,
+    monotone: null,
     accuracy: within,
     f64: 'cos',
   }),
-  unary({
-    name: 'erf',
+  erf: unary('erf', {
     doc: 'Error function: 2/√π · ∫ exp(-t²) dt from 0 to x.',
     f: erf,
     accuracy: within,
     f64: 'erf',
   }),
-  unary({ name: 'rsqrt', doc: '1 / √x.', f: (x) => 1 / Math.sqrt(x), accuracy: within, short: true }),
-  unary({
-    name: 'tanh',
+  rsqrt: unary('rsqrt', {
+    doc: '1 / √x.',
+    f: (x) => 1 / Math.sqrt(x),
+    accuracy: within,
+    short: true,
+    monotone: 'decreasing',
+    turns: [turn(0, 'mul', 'mul')],
+  }),
+  tanh: unary('tanh', {
     doc: 'Hyperbolic tangent.',
     f: Math.tanh,
     accuracy: within,
@@ -144,9 +168,8 @@ export const FUNCTIONS: readonly Operation[] = [
     approx: 2 ** -10,
     short: true,
   }),
-  unary({ name: 'sigmoid', doc: '1 / (1 + exp(-x)).', f: sigmoid, accuracy: within, approx: 2 ** -14, short: true }),
-  unary({
-    name: 'silu',
+  sigmoid: unary('sigmoid', { doc: '1 / (1 + exp(-x)).', f: sigmoid, accuracy: within, approx: 2 ** -14, short: true }),
+  silu: unary('silu', {
     doc: 'x · sigmoid(x).',
     f: (x) => timesSigmoid(x, x),
     turningPoint: -1.2784645427610738,
@@ -154,8 +177,7 @@ export const FUNCTIONS: readonly Operation[] = [
     approx: 2 ** -14,
     short: true,
   }),
-  unary({
-    name: 'gelu',
+  gelu: unary('gelu', {
     doc: 'x · Φ(x), Φ the normal distribution function.',
     f: timesNormalCdf,
     inF64: timesNormalCdfF64,
@@ -163,8 +185,7 @@ export const FUNCTIONS: readonly Operation[] = [
     accuracy: within,
     short: true,
   }),
-  unary({
-    name: 'gelu_tanh',
+  gelu_tanh: unary('gelu_tanh', {
     doc: 'gelu by its tanh formula: 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).',
     f: geluTanh,
     inF64: geluTanhF64,
@@ -173,16 +194,19 @@ export const FUNCTIONS: readonly Operation[] = [
     approx: 2 ** -14,
     short: true,
   }),
-  unary({ name: 'hardswish', doc: 'x · clamp(x + 3, 0, 6) / 6.', f: hardswish, turningPoint: -1.5, accuracy: within }),
-  unary({
-    name: 'softplus',
+  hardswish: unary('hardswish', {
+    doc: 'x · clamp(x + 3, 0, 6) / 6.',
+    f: hardswish,
+    turningPoint: -1.5,
+    accuracy: within,
+  }),
+  softplus: unary('softplus', {
     doc: 'log(1 + exp(x)).',
     f: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
     accuracy: within,
     short: true,
   }),
-  {
-    name: 'elu',
+  elu: {
     spelling: 'elu',
     doc: 'x where x > 0, else alpha · (exp(x) - 1).',
     parameters: [
@@ -195,5 +219,7 @@ export const FUNCTIONS: readonly Operation[] = [
     accuracy: within,
     cuda: { f32: call('ktl_elu_f32'), f64: call('ktl_elu_f64') },
     short: call('ktl_elu_short'),
+    cost: 'function',
+    monotone: [null, 'decreasing'],
   },
-]
+})

@@ -1,12 +1,19 @@
 /** Comparisons, Boolean operations and `select`. */
 import type { ComputeType } from '../ir/tensor.ts'
 import { distance, whenClose } from './errors.ts'
-import { infix, prefix, required, type CudaForm, type Operation } from './operation.ts'
+import { entries, infix, prefix, required, type CudaForm, type Operation } from './operation.ts'
 
 const onEveryType = (form: CudaForm): Operation['cuda'] => ({ f32: form, f64: form, i32: form, u32: form, bool: form })
 
-const compare = (name: string, spelling: string, doc: string, holds: (a: number, b: number) => boolean): Operation => ({
-  name,
+type Directions = Operation['monotone']
+type Entry = Omit<Operation, 'name'>
+
+const compare = (
+  spelling: string,
+  doc: string,
+  holds: (a: number, b: number) => boolean,
+  monotone: Directions,
+): Entry => ({
   spelling,
   doc,
   parameters: required('a', 'b'),
@@ -15,10 +22,11 @@ const compare = (name: string, spelling: string, doc: string, holds: (a: number,
   propagate: whenClose,
   accuracy: 'exact',
   cuda: onEveryType(infix(spelling)),
+  cost: 'instruction',
+  monotone,
 })
 
-const logic = (name: string, spelling: string, doc: string, holds: (a: number, b: number) => number): Operation => ({
-  name,
+const logic = (spelling: string, doc: string, holds: (a: number, b: number) => number, identity: number): Entry => ({
   spelling,
   doc,
   parameters: required('a', 'b'),
@@ -32,19 +40,25 @@ const logic = (name: string, spelling: string, doc: string, holds: (a: number, b
   },
   accuracy: 'exact',
   cuda: { bool: infix(spelling) },
+  cost: 'instruction',
+  monotone: ['increasing', 'increasing'],
+  monoid: { identity, inverse: null },
 })
 
-export const LOGIC: readonly Operation[] = [
-  compare('lt', '<', 'Less; false with NaN.', (a, b) => a < b),
-  compare('le', '<=', 'Less or equal; false with NaN.', (a, b) => a <= b),
-  compare('gt', '>', 'Greater; false with NaN.', (a, b) => a > b),
-  compare('ge', '>=', 'Greater or equal; false with NaN.', (a, b) => a >= b),
-  compare('eq', '==', 'Equal; false with NaN.', (a, b) => a === b),
-  compare('ne', '!=', 'Not equal; true with NaN.', (a, b) => a !== b),
-  logic('and', '&&', 'Both.', (a, b) => a & b),
-  logic('or', '||', 'Either.', (a, b) => a | b),
-  {
-    name: 'not',
+const FALLS_RISES: Directions = ['decreasing', 'increasing']
+const RISES_FALLS: Directions = ['increasing', 'decreasing']
+const NEITHER: Directions = [null, null]
+
+export const LOGIC = entries({
+  lt: compare('<', 'Less; false with NaN.', (a, b) => a < b, FALLS_RISES),
+  le: compare('<=', 'Less or equal; false with NaN.', (a, b) => a <= b, FALLS_RISES),
+  gt: compare('>', 'Greater; false with NaN.', (a, b) => a > b, RISES_FALLS),
+  ge: compare('>=', 'Greater or equal; false with NaN.', (a, b) => a >= b, RISES_FALLS),
+  eq: compare('==', 'Equal; false with NaN.', (a, b) => a === b, NEITHER),
+  ne: compare('!=', 'Not equal; true with NaN.', (a, b) => a !== b, NEITHER),
+  and: logic('&&', 'Both.', (a, b) => a & b, 1),
+  or: logic('||', 'Either.', (a, b) => a | b, 0),
+  not: {
     spelling: '!',
     doc: 'Negation.',
     parameters: required('a'),
@@ -53,9 +67,10 @@ export const LOGIC: readonly Operation[] = [
     propagate: (_type, _args, [e]) => e!,
     accuracy: 'exact',
     cuda: { bool: prefix('!') },
+    cost: 'instruction',
+    monotone: ['decreasing'],
   },
-  {
-    name: 'select',
+  select: {
     spelling: 'select',
     doc: 'a where the condition holds, else b. Both are evaluated.',
     parameters: required('condition', 'a', 'b'),
@@ -65,5 +80,8 @@ export const LOGIC: readonly Operation[] = [
       ec ? distance(a!, b!) + Math.max(ea!, eb!) : condition ? ea! : eb!,
     accuracy: 'exact',
     cuda: onEveryType({ kind: 'conditional' }),
+    cost: 'instruction',
+    monotone: [null, 'increasing', 'increasing'],
+    carries: { first: 1, combine: 'largest' },
   },
-]
+})

@@ -35,6 +35,20 @@ export type CudaForm =
   | { readonly kind: 'call'; readonly function: string }
   | { readonly kind: 'conditional' }
 
+/** Operations that combine numbers in any order: of reductions, and of what they are turned into. */
+export type Combine = 'add' | 'mul' | 'min' | 'max'
+
+/** f(x ∘ y) = f(x) • f(y) in one argument, whatever the others are, where all of its parts are defined; rounding aside. */
+export interface Turn {
+  readonly argument: number
+  /** ∘ */
+  readonly from: Combine
+  /** • */
+  readonly into: Combine
+}
+
+export const turn = (argument: number, from: Combine, into: Combine): Turn => ({ argument, from, into })
+
 export interface Operation {
   readonly name: string
   /** Spelling in the language: `+`, `exp`. */
@@ -58,6 +72,42 @@ export interface Operation {
   readonly approx?: { readonly form: CudaForm; readonly relativeError: number }
   /** Cheaper f32 form of relative error SHORT_ERROR, for values that reach 16-bit outputs alone; see short_forms.ts. */
   readonly short?: CudaForm
+  /** What cost models take it for: an instruction or two, or several: ex2, rcp and what corrects them. */
+  readonly cost: 'instruction' | 'function'
+  /** How it changes with each argument, whatever the others are, where it is defined; null: not in one direction. */
+  readonly monotone: readonly ('increasing' | 'decreasing' | null)[]
+  /** What it makes of combinations, beside what `monotone` says of `min` and `max`; see `turnsInto`. */
+  readonly turns?: readonly Turn[]
+  /** Commutative and associative, rounding aside. `inverse`: the operation that takes an argument back out. */
+  readonly monoid?: { readonly identity: number; readonly inverse: string | null }
+  /**
+   * Its result is no further off, relatively, than the arguments from `first` on together (`sum`: products) or than one of them
+   * (`largest`): the sign and the order of what it chooses from do not decide a branch of another kind.
+   */
+  readonly carries?: { readonly first: number; readonly combine: 'sum' | 'largest' }
+}
+
+/** Entries by their names. */
+export function entries<N extends string>(
+  table: Readonly<Record<N, Omit<Operation, 'name'>>>,
+): Readonly<Record<N, Operation>> {
+  const named = Object.entries<Omit<Operation, 'name'>>(table).map(
+    ([name, entry]) => [name, { name, ...entry }] as const,
+  )
+  return Object.fromEntries(named) as Record<N, Operation>
+}
+
+/**
+ * The • of f(x ∘ y) = f(x) • f(y) in one argument; null: there is none. This is what tells whether a reduction can be taken past a
+ * function, and whether a term splits into a factor of each side: exp makes products of sums, whatever rises takes max to max.
+ */
+export function turnsInto({ monotone, turns = [] }: Operation, argument: number, from: Combine): Combine | null {
+  if (from === 'min' || from === 'max') {
+    const direction = monotone[argument]
+    if (direction === 'increasing') return from
+    return direction === 'decreasing' ? (from === 'min' ? 'max' : 'min') : null
+  }
+  return turns.find((one) => one.argument === argument && one.from === from)?.into ?? null
 }
 
 /** Relative error of short forms: at most a sixteenth of an ulp of f16. Measured over all f32 numbers: 1.4e-5. */

@@ -7,19 +7,6 @@ import { children, operandNamed, topological } from '../ir/walk.ts'
 /** Formats of at most 11 significand bits, rounded to nearest. */
 const NARROW: ReadonlySet<DTypeName> = new Set(['f16', 'bf16', 'e4m3', 'e5m2'])
 
-/**
- * Operations whose result is no further off, relatively, than the arguments from `first` on together (products) or than
- * one of them (the others): the sign and the order of what they choose from do not decide a branch of another kind.
- */
-const CARRIERS: ReadonlyMap<string, { readonly first: number; readonly combine: 'sum' | 'largest' }> = new Map([
-  ['mul', { first: 0, combine: 'sum' }],
-  ['leaky_relu', { first: 0, combine: 'sum' }],
-  ...(['neg', 'abs', 'relu', 'min', 'max', 'clamp'] as const).map(
-    (name) => [name, { first: 0, combine: 'largest' }] as const,
-  ),
-  ['select', { first: 1, combine: 'largest' }],
-])
-
 /** Four errors of 2^-15 and half an ulp of f16, which is at least 2^-11 relative, are 0.75 ulp; eight would be 1. */
 const MOST_FACTORS = 4
 
@@ -27,7 +14,7 @@ const known = new WeakMap<TensorProgram, ReadonlySet<Node>>()
 
 /**
  * The f32 functions of `program` that use their short form. A function does if every use of its value is a store to a
- * narrow format, or an operation of `CARRIERS` (or the value of a `skip0`) all of whose uses are so in turn. Sums, further
+ * narrow format, or an operation that `carries` errors (or the value of a `skip0`) all of whose uses are so in turn. Sums, further
  * functions, conditions, casts within a formula and reductions can magnify a relative error or branch on it, and wider outputs would
  * show it; so would a product of more than MOST_FACTORS such values. Kernels marked `approx` or `precise` have none.
  */
@@ -62,7 +49,7 @@ function find(program: TensorProgram): ReadonlySet<Node> {
 /** Does the error of child i reach the node's value as it is? */
 function carries(node: Node, i: number): boolean {
   if (node.kind === 'skip0') return i === 1
-  return node.kind === 'apply' && i >= (CARRIERS.get(node.op)?.first ?? Infinity)
+  return node.kind === 'apply' && i >= (operation(node.op).carries?.first ?? Infinity)
 }
 
 /** Most short forms that are multiplied together, counted with repetition. */
@@ -70,7 +57,7 @@ function factors(nodes: readonly Node[], isShort: (node: Node) => boolean): numb
   const counts = new Map<Node, number>()
   for (const node of nodes) {
     const carried = children(node).flatMap((child, i) => (carries(node, i) ? [counts.get(child)!] : []))
-    const product = node.kind === 'apply' && CARRIERS.get(node.op)?.combine === 'sum'
+    const product = node.kind === 'apply' && operation(node.op).carries?.combine === 'sum'
     counts.set(node, isShort(node) ? 1 : product ? carried.reduce((a, b) => a + b, 0) : Math.max(0, ...carried))
   }
   return Math.max(0, ...counts.values())

@@ -1,5 +1,6 @@
 /** The analytic cost model that orders kernels: what is common to the backends. It estimates; it never decides what is right. */
 import { DTYPES } from '../../compiler/dtypes.ts'
+import { operation } from '../../compiler/ops.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { topological } from '../../compiler/ir/walk.ts'
 import type { Machine } from './machine.ts'
@@ -33,15 +34,10 @@ export const costOfEach =
     estimate: (i, extents) => estimate(plans[i]!, extents, machine),
   })
 
-const OPERATION_CYCLES = 1.5
-/** Longer functions: ex2, rcp and what corrects them. */
-const FUNCTION_CYCLES = 14
-const CHEAP = new Set([
-  'add', 'sub', 'mul', 'fma', 'min', 'max', 'neg', 'abs', 'relu', 'select', 'lt', 'le', 'gt', 'ge', 'eq', 'ne', 'and', 'or', 'not',
-]) // prettier-ignore
+const CYCLES = { instruction: 1.5, function: 14 } as const
 
 /** Of a warp, for one element of each lane. */
-export const cyclesOf = (op: string): number => (CHEAP.has(op) ? OPERATION_CYCLES : FUNCTION_CYCLES)
+export const cyclesOf = (op: string): number => CYCLES[operation(op).cost]
 
 /** Of one element, by program: it does not depend on the call. */
 const arithmetic = new WeakMap<TensorProgram, number>()

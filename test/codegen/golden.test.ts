@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { generatePlan, pipelineOf, planInstance, type Instance, type Plan } from '../../codegen/index.ts'
 import { printTileProgram } from '../../compiler/ir/print_pipe.ts'
+import { ALIGNMENT_SLACK } from '../../compiler/targets/tensor_core/plan.ts'
 import { verified } from '../compiler/support.ts'
 import { GOLDEN_CASES, type GoldenCase } from './golden_cases.ts'
 
@@ -50,6 +51,20 @@ test.each(GOLDEN_CASES)('$name', async (golden) => {
     expect(text.length).toBeGreaterThan(0)
     if (golden.whole) await expect(text).toMatchFileSnapshot(join(GOLDEN, file))
   }
+})
+
+test.each(GOLDEN_CASES)('$name: its shared memory ends where the plan says', (golden) => {
+  const { plan } = lowered(golden)
+  const program = pipelineOf(plan)
+  if (program === null) return
+  const slots = (name: string): number => program.rings.find((ring) => ring.name === name)!.slots
+  const ends = [
+    ...program.buffers.map((b) => b.offset + b.slots * b.slotBytes * (b.per?.count ?? 1)),
+    ...program.barriers.map((b) => b.offset + 8 * slots(b.ring) * (b.per?.count ?? 1)),
+    ...(program.tmem ? [program.tmem.slotOffset + 4] : []),
+  ]
+  expect(plan.smemBytes).toBe(ALIGNMENT_SLACK + Math.max(...ends))
+  expect(program.launch.sharedMemBytes).toBe(plan.smemBytes)
 })
 
 test('hashes of the others', async () => {

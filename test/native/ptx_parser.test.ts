@@ -4,9 +4,13 @@ import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { nativeTool } from './tools.ts'
 
 const here = path.dirname(fileURLToPath(import.meta.url))
-const inspector = path.join(here, '../../native/build/Release/ptx_inspect')
+let inspector = ''
+beforeAll(() => {
+  inspector = nativeTool('ptx_inspect')
+}, 120_000)
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'ktl-ptx-'))
 afterAll(() => fs.rmSync(work, { recursive: true, force: true }))
 

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import type { NativeLaunch } from '../../runtime/native.ts'
 import { resolveExecution } from '../../runtime/devices/execution.ts'
 import { TestDevice } from './device.ts'
+import { nativeTool } from './tools.ts'
 
 // No PTX and no parameter touches host memory, ends the process or runs away: it is refused, or ends in a finding.
 
@@ -195,9 +196,9 @@ test('thousands of mutants of PTX, memory and launches do no harm', () => {
   const corpus = join(root, 'native', 'tests', 'corpus')
   const texts = readdirSync(corpus).map((name) => join(corpus, name))
   const output = execFileSync(
-    join(root, 'native', 'build', 'Release', 'fuzz_ptx'),
+    nativeTool('fuzz_ptx'),
     ['--mutants', '6000', '--seed', '1', ...texts, join(root, 'test', 'native', 'corpus', 'syntax.ptx')],
     { encoding: 'utf8' },
   )
   expect(output).toContain('6000 mutants of seed 1 from 0, none did harm')
-}, 120_000)
+}, 240_000)

@@ -9,15 +9,14 @@
  *
  * Two accumulators in TMEM let the epilogue of one tile run under the mainloop of the next.
  */
-import type { Barrier, Copies, Ring, Role, SetupStep, SmemBuffer, TileOp, TileProgram } from '../../ir/pipe.ts'
-import { consumersOf, perCluster, type PerCluster } from '../tensor_core/cluster.ts'
+import type { Barrier, Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
-import { always, commonParts } from '../tensor_core/lower_program.ts'
-import { bufferOfB, GATHER_WARPS, inputMaps, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
-import type { OperandPlan } from '../tensor_core/operands.ts'
+import { commonParts } from '../tensor_core/lower_program.ts'
+import { GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { epilogueRole } from './lower_epilogue.ts'
 import { gatherRole, mmaRole, schedulerRole, tmaRole } from './lower_roles.ts'
-import { WORK_RESPONSE_BYTES, WORK_SLOTS, type Sm100Plan } from './plan.ts'
+import { sm100Memory, WORK_SLOTS } from './memory.ts'
+import type { Sm100Plan } from './plan.ts'
 
 export const TMA_WARP = EPILOGUE_WARPS
 export const MMA_WARP = EPILOGUE_WARPS + 1
@@ -32,7 +31,8 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
     ...(staged.length > 0 ? [{ name: 'staging', slots: STAGING_SLOTS }] : []),
     ...(dynamic ? [{ name: 'work', slots: WORK_SLOTS }] : []),
   ]
-  const { buffers, barriers, end } = sharedMemory(plan, staged.length > 0, dynamic)
+  const { map, tmemSlot } = sm100Memory(plan, plan.stages, 'regions')
+  const { barriers } = map
   const [byTma, byGather] = (['tma', 'gather'] as const).map((source) => [plan.a, ...plan.b].some((operand) => operand.source === source))
   const common = commonParts(plan, { threads: plan.threads, storedRows: plan.epilogue.layout.rowsPerWarp, dynamic })
   const { domain } = common
@@ -49,61 +49,15 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
     kind: 'sm100',
     ...common,
     rings,
-    buffers,
+    buffers: map.buffers,
     barriers,
-    tmem: { columns: plan.tmemColumns, ring: 'acc', columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns, slotOffset: end },
+    tmem: { columns: plan.tmemColumns, ring: 'acc', columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns, slotOffset: tmemSlot },
     registers: null,
     setup: setupSteps(plan, barriers, maps),
     roles,
     teardown: teardownSteps(plan),
   }
 } // prettier-ignore
-
-interface SharedMemory {
-  readonly buffers: SmemBuffer[]
-  readonly barriers: Barrier[]
-  readonly end: number
-}
-
-function sharedMemory(plan: Sm100Plan, staged: boolean, dynamic: boolean): SharedMemory {
-  const buffers: SmemBuffer[] = []
-  const barriers: Barrier[] = []
-  let offset = 0
-  const place = (name: string, ring: string, slots: number, slotBytes: number, align: number, holds: string, per?: Copies): void => {
-    buffers.push({ name, ring, slots, slotBytes, ...(per && { per }), offset, align, holds })
-    offset += slots * slotBytes * (per?.count ?? 1)
-  }
-  const barrier = (name: string, ring: string, slots: number, arrivals: PerCluster, scope: 'cta' | 'cluster', meaning: string): void => {
-    barriers.push({ name, ring, arrivals, scope, offset, meaning })
-    offset += 8 * slots
-  }
-  const { cluster, stages, accumulators } = plan
-  const { pair } = cluster
-  const copied = tmaStageBytes(plan)
-  place('smem_a', 'stage', stages, plan.a.tileBytes, 1024, tileText(plan, plan.a, 'M'))
-  plan.b.forEach((b, i) => place(bufferOfB(i), 'stage', stages, b.tileBytes, 1024, tileText(plan, b, 'N')))
-  if (staged) place('smem_d', 'staging', STAGING_SLOTS, plan.epilogue.stagingSlotBytes, 128, 'output sub-tiles on their way to TMA stores', { owner: 'warp', count: EPILOGUE_WARPS })
-  if (dynamic) place('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 16, 'answers of cluster launch control')
-  barrier('full', 'stage', stages, always(+(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)), 'cta', 'A and B of a stage have landed')
-  barrier('empty', 'stage', stages, consumersOf(cluster), 'cta', 'the MMAs that read a stage are done')
-  barrier('acc_full', 'acc', accumulators, always(1), 'cta', 'an accumulator is complete')
-  barrier('acc_empty', 'acc', accumulators, always(pair * EPILOGUE_WARPS), pair > 1 ? 'cluster' : 'cta', 'all epilogue warps have read an accumulator')
-  if (dynamic) {
-    const shared = cluster.size > 1 ? 'cluster' : 'cta'
-    barrier('work_full', 'work', WORK_SLOTS, always(1), shared, 'the next work item is known')
-    // Every epilogue warp, the tma thread, gathering warps, the mma thread of each pair; and the scheduler itself.
-    const producers = +(copied > 0) + (copied < plan.stageBytes ? GATHER_WARPS : 0)
-    const readers = perCluster(cluster, ([m, n]) => m * n * (EPILOGUE_WARPS + producers) + (m * n) / pair + 1)
-    barrier('work_empty', 'work', WORK_SLOTS, readers, shared, 'all roles of the cluster have read a work item')
-  }
-  return { buffers, barriers, end: offset }
-} // prettier-ignore
-
-const SWIZZLE_TEXT = { '32B': '32-byte', '64B': '64-byte', '128B': '128-byte', '128B_ATOM_32B': '128-byte' } as const
-
-function tileText(plan: Sm100Plan, { operand, major, rows, descriptor }: OperandPlan, free: 'M' | 'N'): string {
-  return `${operand.dtype} ${rows} x ${plan.tile[2]} tile, ${major === 'k' ? 'K' : free}-major, ${SWIZZLE_TEXT[descriptor.swizzle]} swizzle`
-}
 
 /** Barriers of the whole cluster exist before anyone signals them, and both CTAs of a pair run before they allocate. */
 function setupSteps(plan: Sm100Plan, barriers: readonly Barrier[], maps: readonly string[]): SetupStep[] {

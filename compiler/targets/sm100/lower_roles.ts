@@ -3,7 +3,8 @@ import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
-import { WORK_RESPONSE_BYTES, type Sm100Plan } from './plan.ts'
+import { WORK_RESPONSE_BYTES } from './memory.ts'
+import type { Sm100Plan } from './plan.ts'
 
 /** What every role does at the end of a tile under dynamic scheduling; `warp`: by a whole warp, else by one thread. */
 export function nextWork(plan: Sm100Plan, warp: boolean): TileOp[] {

@@ -11,17 +11,15 @@ import type { Instance, Rejection } from '../../instance.ts'
 import type { Sm100Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
-import { EPILOGUE_WARPS, planEpilogue, STAGING_SLOTS, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import { EPILOGUE_WARPS, planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
+import { sm100Memory, type Sm100Shape } from './memory.ts'
 import { instructionDescriptor, instructionText, mmaKindOf, type InstructionShape, type MmaKind } from './mma.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
+import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
-import { ALIGNMENT_SLACK, GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 
 const TMEM_COLUMNS = 512
-/** Work items that the scheduler asks for ahead. */
-export const WORK_SLOTS = 2
-/** A response of cluster launch control. */
-export const WORK_RESPONSE_BYTES = 16
 
 export interface Sm100Plan extends TensorCorePlan {
   readonly kind: 'sm100'
@@ -65,22 +63,18 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
 
   const shape: InstructionShape = { a: aType, b: bType, accumulator, aMajor: a.major, bMajor: b[0]!.major, m: tileM, n: tileN }
   const stageBytes = stageBytesOf(inputs)
-  const staging = epilogue.stagingSlotBytes * STAGING_SLOTS * EPILOGUE_WARPS
-  const dynamic = design.scheduler === 'clc'
-  const gathers = gathersAny(inputs)
-  const work = dynamic ? WORK_SLOTS * (WORK_RESPONSE_BYTES + 16) : 0
-  const bytesFor = (stages: number): number => ALIGNMENT_SLACK + stages * stageBytes + staging + 8 * (2 * stages + 2 * accumulators) + work + 16
-  let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
-  if (design.stages === 'auto') while (stages > 1 && bytesFor(stages) > SMEM_LIMIT) stages--
-  const smemBytes = bytesFor(stages)
-  if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
+  const warps = EPILOGUE_WARPS + 2 + +(design.scheduler === 'clc') + (gathersAny(inputs) ? GATHER_WARPS : 0)
+  const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
+  const sizes: Sm100Shape = { design, gemm, tile, cluster, a, b, loops: inputs.loops, epilogue, stageBytes, accumulators }
+  const sized = chooseStages(design.stages, 1, MAX_STAGES, SMEM_LIMIT, (stages) => sm100Memory(sizes, stages, 'sizes').map.bytes)
+  if (isRejection(sized)) return sized
   return {
     kind: 'sm100',
     instance,
     program,
     design,
     gemm,
-    tile: [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes],
+    tile,
     ctaRows,
     cluster,
     ...inputs,
@@ -89,12 +83,11 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     instruction: { descriptor: instructionDescriptor(kind, shape), text: instructionText(shape) },
     mmaSteps: 4,
     epilogue,
-    stages,
+    ...sized,
     stageBytes,
     accumulators,
     tmemColumns: Math.max(32, 2 ** Math.ceil(Math.log2(accumulators * perAccumulator))),
-    threads: 32 * (EPILOGUE_WARPS + 2 + +dynamic + (gathers ? GATHER_WARPS : 0)),
-    smemBytes,
+    threads: 32 * warps,
   }
 } // prettier-ignore
 

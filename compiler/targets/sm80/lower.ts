@@ -3,13 +3,13 @@
  * warp multiplies its part of the tile with accumulators in registers, and finishes that part itself. One barrier of the CTA for
  * each k tile: behind it the tile's copies have landed, and the slot of the tile before is free.
  */
-import type { FragmentSource, Role, SmemBuffer, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { FragmentSource, Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { auxLoads, fragmentEpilogue, storeOf } from '../tensor_core/lower_epilogue.ts'
 import { forLoops, gather, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
 import { commonParts } from '../tensor_core/lower_program.ts'
-import type { OperandPlan } from '../tensor_core/operands.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
+import { sm80Memory } from './memory.ts'
 import { MMA_ROWS, type Sm80Plan } from './plan.ts'
 
 /** Ring of the slot that copies fill, for a k tile ahead of the one in `stage`. */
@@ -36,7 +36,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
     kind: 'sm80',
     ...common,
     rings,
-    buffers: buffersOf(plan),
+    buffers: sm80Memory(plan, stages, 'regions').buffers,
     barriers: [],
     tmem: null,
     registers: {
@@ -52,23 +52,6 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
     teardown: [],
   }
 }
-
-function buffersOf({ a, b, stages, tile, epilogue, warps }: Sm80Plan): SmemBuffer[] {
-  const buffers: SmemBuffer[] = []
-  let offset = 0
-  const place = (name: string, { operand, major, rows, descriptor, tileBytes }: OperandPlan, free: 'M' | 'N'): void => {
-    const holds = `${operand.dtype} ${rows} x ${tile[2]} tile, ${major === 'k' ? 'K' : free}-major, ${descriptor.swizzle} swizzle`
-    buffers.push({ name, ring: 'stage', slots: stages, slotBytes: tileBytes, offset, align: 1024, holds })
-    offset += stages * tileBytes
-  }
-  place('smem_a', a, 'M')
-  b.forEach((operand, i) => place(bufferOfB(i), operand, 'N'))
-  if (epilogue.stagingSlotBytes > 0) {
-    const holds = 'output sub-tiles, over the stages'
-    buffers.push({ name: 'smem_d', ring: 'staging', slots: 1, slotBytes: epilogue.stagingSlotBytes, per: { owner: 'warp', count: warps[0] * warps[1] }, offset: 0, align: 128, holds, over: 'smem_a' })
-  }
-  return buffers
-} // prettier-ignore
 
 function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   const { stages, mmaSteps, mma } = plan

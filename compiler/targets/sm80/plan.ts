@@ -10,8 +10,10 @@ import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planEpilogue, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
+import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
-import { ALIGNMENT_SLACK, type TensorCorePlan } from '../tensor_core/plan.ts'
+import type { TensorCorePlan } from '../tensor_core/plan.ts'
+import { sm80Memory } from './memory.ts'
 import { warpMmaFormOf, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
@@ -86,16 +88,13 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
 
   const stageBytes = stageBytesOf(inputs)
   const warpCount = warps[0] * warps[1]
-  // Sub-tiles of outputs lie over the stages, which the epilogue finds empty.
-  const bytesFor = (stages: number): number => ALIGNMENT_SLACK + Math.max(stages * stageBytes, warpCount * epilogue.stagingSlotBytes)
-  let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
-  if (design.stages === 'auto') while (stages > MIN_STAGES && bytesFor(stages) > SMEM_LIMIT) stages--
-  if (stages < MIN_STAGES) return rejection('KTL4533', { stages })
-  const smemBytes = bytesFor(stages)
-  if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
+  if (design.stages !== 'auto' && design.stages < MIN_STAGES) return rejection('KTL4533', { stages: design.stages })
+  const shape = { tile: design.tile, a: inputs.a, b: inputs.b, epilogue, warps }
+  const sized = chooseStages(design.stages, MIN_STAGES, MAX_STAGES, SMEM_LIMIT, (stages) => sm80Memory(shape, stages, 'sizes').bytes)
+  if (isRejection(sized)) return sized
   // A form that the device lacks converts its fragments, in whatever registers there are.
   const registers = mma.minCc > 80 ? 255 : Math.min(255, cells + fragmentsOf(warps) + RESERVED_REGISTERS)
-  const perSm = Math.max(1, Math.min(4, Math.floor(smBytes(target) / (smemBytes + SYSTEM_BYTES)), Math.floor(SM_REGISTERS / (32 * warpCount * registers))))
+  const perSm = Math.max(1, Math.min(4, Math.floor(smBytes(target) / (sized.smemBytes + SYSTEM_BYTES)), Math.floor(SM_REGISTERS / (32 * warpCount * registers))))
   return {
     kind: 'sm80',
     instance,
@@ -112,10 +111,9 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     warps,
     warpTile,
     epilogue,
-    stages,
+    ...sized,
     stageBytes,
     threads: 32 * warpCount,
-    smemBytes,
     perSm,
   }
 } // prettier-ignore

@@ -9,10 +9,8 @@ import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
+import { fetchRing } from './memory.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
-
-/** Ring of the sub-tiles of the epilogue operand that TMA brings as the i-th. */
-export const fetchRing = (i: number): string => `c${i}`
 
 /** Of the consumers. */
 const threadsOf = ({ warpgroups }: Sm90Plan): number => 128 * warpgroups

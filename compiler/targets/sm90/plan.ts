@@ -20,7 +20,8 @@ import {
 } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
-import { ALIGNMENT_SLACK, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
@@ -63,6 +64,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly stagingSlots: number
   /** Slots of each consumer warp of the operands that TMA brings for the epilogue, by operand. */
   readonly fetchSlots: number
+  /** The producer's warpgroup has warps that load nothing. */
+  readonly idleWarps: boolean
   /** Warps of the producer's warpgroup issue the stores, one for each consumer warpgroup. */
   readonly storeWarps: boolean
   /** The output leaves from the slots of the first operand that TMA brings, all of which a tile has. */
@@ -125,8 +128,11 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const parks = splits === 1 && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
   if (parks && accumulator === 'f16') return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
+  const { a, b, loops } = inputs
+  const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
   const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && !gathers
-  const memory = divideMemory(design, epilogue, { stageBytes, partialBytes, subtiles, warps: 4 * warpgroups, idleWarps })
+  const shape: Undivided = { design, gemm, tile, cluster, a, b, loops, epilogue, warpgroups, splits, subtiles, parks, partialBytes, stageBytes, idleWarps }
+  const memory = divideMemory(shape)
   if (isRejection(memory)) return memory
   return {
     kind: 'sm90',
@@ -134,7 +140,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     program,
     design,
     gemm,
-    tile: [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes],
+    tile,
     ctaRows: tileM,
     cluster,
     ...inputs,
@@ -152,43 +158,38 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     parks,
     partialBytes,
     registers,
+    idleWarps,
     threads: 128 * (warpgroups + 1),
   }
 } // prettier-ignore
 
-type MemoryPlan = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'storeWarps' | 'fetchSlots' | 'inPlace' | 'smemBytes'>
+type MemoryPlan = Division & Pick<Sm90Plan, 'storeWarps' | 'smemBytes'>
 
 /** Shared memory for stages first, until loads are under way; then for operands of the epilogue, more stages and staging slots. */
-function divideMemory(
-  design: Sm90Design, epilogue: EpiloguePlan,
-  { stageBytes, partialBytes, subtiles, warps, idleWarps }: { stageBytes: number; partialBytes: number; subtiles: number; warps: number; idleWarps: boolean },
-): MemoryPlan | Rejection {
-  const staged = tmaOutputs(epilogue)
-  const fetched = epilogue.aux.flatMap(({ fetch }) => (fetch ? [fetch.bytes] : []))
-  // `staged` and `stored`, for each slot of each warpgroup.
-  const barriersOf = (slots: number): number => 2 * 8 * slots * (warps / 4)
-  const bytesFor = (stages: number, slots: number, fetches: number): number =>
-    ALIGNMENT_SLACK + stages * stageBytes + epilogue.stagingSlotBytes * slots * warps + fetches * warps * fetched.reduce((sum, bytes) => sum + bytes + 8, 0) + partialBytes + 8 * (2 * stages + 4) + (idleWarps ? barriersOf(slots) : 0)
+function divideMemory(plan: Undivided): MemoryPlan | Rejection {
+  const { design, epilogue, stageBytes, subtiles } = plan
+  const automatic = design.stages === 'auto'
+  const fits = (stages: number, stagingSlots: number, fetchSlots: number, inPlace: boolean): boolean =>
+    sm90Memory(plan, { stages, stagingSlots, fetchSlots, inPlace }, 'sizes').bytes <= SMEM_LIMIT
   let stages = design.stages === 'auto' ? MAX_STAGES : design.stages
-  // More slots than sub-tiles are never used.
-  const stores = staged.length * subtiles
   const enough = Math.max(2, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
-  const inPlace = sharesSlots(epilogue) && bytesFor(design.stages === 'auto' ? enough : design.stages, 0, subtiles) <= SMEM_LIMIT
-  let stagingSlots = inPlace ? 0 : Math.min(STAGING_SLOTS, stores)
-  let fetchSlots = inPlace ? subtiles : Math.min(fetched.length > 0 ? 2 : 0, subtiles)
-  if (design.stages === 'auto') {
-    const fits = (count: number, fetches: number): boolean => bytesFor(count, stagingSlots, fetches) <= SMEM_LIMIT
-    if (fetchSlots > 0) while (fetchSlots < subtiles && fits(enough, fetchSlots + 1)) fetchSlots++
-    while (stages > 1 && !fits(stages, fetchSlots)) stages--
+  const inPlace = sharesSlots(epilogue) && fits(automatic ? enough : stages, 0, subtiles, true)
+  // More slots than sub-tiles are never used.
+  const stores = inPlace ? 0 : tmaOutputs(epilogue).length * subtiles
+  let stagingSlots = Math.min(STAGING_SLOTS, stores)
+  const fetches = epilogue.aux.some(({ fetch }) => fetch !== null)
+  let fetchSlots = inPlace ? subtiles : Math.min(fetches ? 2 : 0, subtiles)
+  if (automatic) {
+    if (fetches) while (fetchSlots < subtiles && fits(enough, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
+    while (stages > 1 && !fits(stages, stagingSlots, fetchSlots, inPlace)) stages--
   }
-  while (fetchSlots > 0 && fetchSlots < subtiles && bytesFor(stages, stagingSlots, fetchSlots + 1) <= SMEM_LIMIT) fetchSlots++
-  while (!inPlace && stagingSlots < stores && bytesFor(stages, stagingSlots + 1, fetchSlots) <= SMEM_LIMIT) stagingSlots++
-  const smemBytes = bytesFor(stages, stagingSlots, fetchSlots)
+  if (fetches) while (fetchSlots < subtiles && fits(stages, stagingSlots, fetchSlots + 1, inPlace)) fetchSlots++
+  while (stagingSlots < stores && fits(stages, stagingSlots + 1, fetchSlots, inPlace)) stagingSlots++
+  const division = { stages, stagingSlots, fetchSlots, inPlace }
+  const smemBytes = sm90Memory(plan, division, 'sizes').bytes
   if (smemBytes > SMEM_LIMIT) return rejection('KTL4510', { stages, need: smemBytes, limit: SMEM_LIMIT })
-  // A slot is free when the store behind it has been issued, too.
-  const storeWarps = idleWarps && !inPlace && stagingSlots > 1 && staged.every(({ contiguous }) => contiguous === 'n')
-  return { stages, stagingSlots, storeWarps, fetchSlots, inPlace, smemBytes }
-} // prettier-ignore
+  return { stages, stagingSlots, storeWarps: storesByWarps(plan, division), fetchSlots, inPlace, smemBytes }
+}
 
 /** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */
 function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: number): number {

@@ -25,6 +25,8 @@ export interface PerCluster {
   readonly fallback: number
 }
 
+export const always = (count: number): PerCluster => ({ preferred: count, fallback: count })
+
 /** `designsOf` yields legal clusters only: at most 16 CTAs, whole pairs, a fallback that divides the preferred one. */
 export function planCluster({ cluster: [m, n], fallbackCluster, use2ctaMma }: Sm100Design): ClusterPlan {
   const fallback = fallbackCluster && ([fallbackCluster[0], fallbackCluster[1]] as const)

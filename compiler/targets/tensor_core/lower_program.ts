@@ -1,5 +1,4 @@
 /** The parts of a pipeline program that all tensor-core targets make alike. */
-import type { PerCluster } from './cluster.ts'
 import { shortHash } from '../../short_hash.ts'
 import { printTensorProgram } from '../../ir/print_tensor.ts'
 import type { TileProgram } from '../../ir/pipe.ts'
@@ -42,5 +41,3 @@ export function commonParts(plan: TensorCorePlan, details: LaunchDetails): Commo
     })), // prettier-ignore
   }
 }
-
-export const always = (count: number): PerCluster => ({ preferred: count, fallback: count })

@@ -45,8 +45,11 @@ export interface StageOperand {
   readonly outer: readonly string[]
 }
 
+/** What a plan says of its loops. */
+type Loops = Pick<TensorCorePlan, 'loops' | 'gemm'>
+
 /** What goes through the ring of stages, loop by loop. */
-export function stageOperands({ loops, gemm: { segments } }: TensorCorePlan): StageOperand[] {
+export function stageOperands({ loops, gemm: { segments } }: Loops): StageOperand[] {
   return loops.flatMap(({ a, b }, loop) => {
     const { outer } = segments[loop]!
     const suffix = loop === 0 ? '' : `_k${loop}`
@@ -58,11 +61,11 @@ export function stageOperands({ loops, gemm: { segments } }: TensorCorePlan): St
 } // prettier-ignore
 
 /** Those that come by TMA. */
-export const inputMaps = (plan: TensorCorePlan): StageOperand[] =>
+export const inputMaps = (plan: Loops): StageOperand[] =>
   stageOperands(plan).filter(({ operand }) => operand.source === 'tma')
 
 /** Bytes that TMA brings for one stage of a CTA. */
-export const tmaStageBytes = (plan: TensorCorePlan): number =>
+export const tmaStageBytes = (plan: Loops): number =>
   inputMaps(plan).reduce((bytes, { operand, loop }) => bytes + (loop === 0 ? operand.tileBytes : 0), 0)
 
 /** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */
@@ -71,7 +74,7 @@ export function mapName(index: number): string {
 }
 
 /** Operands of the epilogue that come by TMA, with the names of their tensor maps. */
-export function fetchMaps({ epilogue }: TensorCorePlan): { readonly map: string; readonly aux: AuxPlan }[] {
+export function fetchMaps({ epilogue }: Pick<TensorCorePlan, 'epilogue'>): { readonly map: string; readonly aux: AuxPlan }[] {
   return epilogue.aux.filter(({ fetch }) => fetch !== null).map((aux, i) => ({ map: `map_c${i}`, aux }))
 }
 

@@ -23,8 +23,8 @@ constexpr u64 A_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 1024, 128B swizzle
 
 // Shared memory, from the 1024-byte aligned base.
-constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 8 slots: bf16 128 x 64 tile, K-major, 128-byte swizzle
-constexpr u32 SMEM_B = 131072, SMEM_B_SLOT = 8192;  // 8 slots: bf16 64 x 64 tile, K-major, 128-byte swizzle
+constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 8 slots: bf16 128 x 64 tile, K-major, 128B swizzle
+constexpr u32 SMEM_B = 131072, SMEM_B_SLOT = 8192;  // 8 slots: bf16 64 x 64 tile, K-major, 128B swizzle
 constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 2048;  // 2 slots for each of 4 warps: output sub-tiles on their way to TMA stores
 constexpr u32 FULL = 212992;  // 8 mbarriers: A and B of a stage have landed
 constexpr u32 EMPTY = 213056;  // 8 mbarriers: the MMAs that read a stage are done
@@ -402,7 +402,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
         CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214192);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214180);
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p2 = a->op_A;
   long long p3 = a->op_A_stride_m;
@@ -417,7 +417,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 320;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 214192;
+  config.sharedMemBytes = 214180;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }

@@ -406,7 +406,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
         CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 231024);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 231008);
   if (result != CUDA_SUCCESS) return result;
   int p4 = a->x_m;
   int p5 = a->x_n;
@@ -419,7 +419,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 231024;
+  config.sharedMemBytes = 231008;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }

@@ -370,7 +370,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214176);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214144);
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p2 = a->op_A;
   long long p3 = a->op_A_stride_m;
@@ -385,7 +385,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 214176;
+  config.sharedMemBytes = 214144;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }

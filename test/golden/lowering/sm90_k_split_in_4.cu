@@ -412,7 +412,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
         CU_TENSOR_MAP_SWIZZLE_32B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 210064);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 210048);
   if (result != CUDA_SUCCESS) return result;
   int p3 = a->x_m;
   int p4 = a->x_n;
@@ -424,7 +424,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 210064;
+  config.sharedMemBytes = 210048;
   config.hStream = stream;
   CUlaunchAttribute attributes[1];
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;

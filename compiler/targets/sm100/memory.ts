@@ -1,0 +1,77 @@
+/** Shared memory of a CTA on SM100. */
+import { always, consumersOf, perCluster } from '../tensor_core/cluster.ts'
+import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
+import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
+import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
+import type { Sm100Plan } from './plan.ts'
+
+/** Work items that the scheduler asks for ahead. */
+export const WORK_SLOTS = 2
+/** A response of cluster launch control. */
+export const WORK_RESPONSE_BYTES = 16
+
+export interface Sm100Memory {
+  readonly map: MemoryMap
+  /** Where tcgen05.alloc leaves the address of tensor memory. */
+  readonly tmemSlot: number
+}
+
+/** What decides the regions, and how large they are. */
+export type Sm100Shape = Pick<
+  Sm100Plan,
+  'design' | 'gemm' | 'tile' | 'cluster' | 'a' | 'b' | 'loops' | 'epilogue' | 'stageBytes' | 'accumulators'
+>
+
+export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): Sm100Memory {
+  const { a, b, tile, cluster, accumulators, epilogue, stageBytes } = plan
+  const { pair } = cluster
+  const map = new MemoryMap(wanted)
+  map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
+  b.forEach((operand, i) =>
+    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
+  )
+  if (tmaOutputs(epilogue).length > 0) {
+    const holds = () => 'output sub-tiles on their way to TMA stores'
+    map.buffer('smem_d', 'staging', STAGING_SLOTS, epilogue.stagingSlotBytes, 128, holds, {
+      owner: 'warp',
+      count: EPILOGUE_WARPS,
+    })
+  }
+  const dynamic = plan.design.scheduler === 'clc'
+  if (dynamic)
+    map.buffer('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 16, () => 'answers of cluster launch control')
+  // What fills a stage: the tma thread, warps that gather.
+  const producers = () => {
+    const copied = tmaStageBytes(plan)
+    return +(copied > 0) + (copied < stageBytes ? GATHER_WARPS : 0)
+  }
+  map.barrier('full', 'stage', stages, () => ({
+    arrivals: always(producers()),
+    meaning: 'A and B of a stage have landed',
+  }))
+  map.barrier('empty', 'stage', stages, () => ({
+    arrivals: consumersOf(cluster),
+    meaning: 'the MMAs that read a stage are done',
+  }))
+  map.barrier('acc_full', 'acc', accumulators, () => ({ arrivals: always(1), meaning: 'an accumulator is complete' }))
+  map.barrier('acc_empty', 'acc', accumulators, () => ({
+    arrivals: always(pair * EPILOGUE_WARPS),
+    scope: pair > 1 ? 'cluster' : 'cta',
+    meaning: 'all epilogue warps have read an accumulator',
+  }))
+  if (dynamic) {
+    const scope = cluster.size > 1 ? 'cluster' : 'cta'
+    map.barrier('work_full', 'work', WORK_SLOTS, () => ({
+      arrivals: always(1),
+      scope,
+      meaning: 'the next work item is known',
+    }))
+    map.barrier('work_empty', 'work', WORK_SLOTS, () => ({
+      // Every epilogue warp, whatever fills stages, the mma thread of each pair; and the scheduler itself.
+      arrivals: perCluster(cluster, ([m, n]) => m * n * (EPILOGUE_WARPS + producers()) + (m * n) / pair + 1),
+      scope,
+      meaning: 'all roles of the cluster have read a work item',
+    }))
+  }
+  return { map, tmemSlot: map.word() }
+}

@@ -1,0 +1,29 @@
+/** Shared memory of a CTA on SM80. */
+import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
+import { bufferOfB } from '../tensor_core/plan.ts'
+import type { Sm80Plan } from './plan.ts'
+
+type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'epilogue' | 'warps'>
+
+export function sm80Memory({ a, b, tile, epilogue, warps }: Sm80Shape, stages: number, wanted: Wanted): MemoryMap {
+  const map = new MemoryMap(wanted)
+  map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
+  b.forEach((operand, i) =>
+    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
+  )
+  if (epilogue.stagingSlotBytes > 0) {
+    // The epilogue finds the stages empty.
+    const holds = () => 'output sub-tiles, over the stages'
+    map.overlay(
+      'smem_d',
+      'staging',
+      1,
+      epilogue.stagingSlotBytes,
+      128,
+      holds,
+      { owner: 'warp', count: warps[0] * warps[1] },
+      'smem_a',
+    )
+  }
+  return map
+}

@@ -1,0 +1,107 @@
+/** Shared memory of a CTA on SM90. */
+import type { Copies } from '../../ir/pipe.ts'
+import { always, consumersOf } from '../tensor_core/cluster.ts'
+import { tmaOutputs } from '../tensor_core/epilogue.ts'
+import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
+import { bufferOfB, fetchMaps, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
+import type { Sm90Plan } from './plan.ts'
+
+/** How shared memory is divided. */
+export type Division = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' | 'inPlace'>
+/** What decides the regions, and how large they are. */
+export type Undivided = Pick<
+  Sm90Plan,
+  | 'design' | 'gemm' | 'tile' | 'cluster' | 'a' | 'b' | 'loops' | 'epilogue' | 'warpgroups' | 'splits' | 'subtiles' | 'parks'
+  | 'partialBytes' | 'stageBytes' | 'idleWarps'
+> // prettier-ignore
+
+/** Ring of the sub-tiles of the epilogue operand that TMA brings as the i-th. */
+export const fetchRing = (i: number): string => `c${i}`
+
+/** Warps of the producer that have nothing to do issue the stores: of more slots than one, as the one before has to be free first. */
+export const storesByWarps = ({ epilogue, idleWarps }: Undivided, { inPlace, stagingSlots }: Division): boolean =>
+  idleWarps && !inPlace && stagingSlots > 1 && tmaOutputs(epilogue).every(({ contiguous }) => contiguous === 'n')
+
+export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted): MemoryMap {
+  const { a, b, tile, cluster, epilogue, warpgroups, splits, partialBytes, parks, stageBytes } = plan
+  const { stages, stagingSlots, fetchSlots } = division
+  const pingpong = plan.design.consumers === 'pingpong'
+  const storeWarps = storesByWarps(plan, division)
+  const eachWarp: Copies = { owner: 'warp', count: 4 * warpgroups }
+  const eachWarpgroup: Copies = { owner: 'warpgroup', count: warpgroups }
+  const fetched = fetchMaps(plan)
+  const map = new MemoryMap(wanted)
+  map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
+  b.forEach((operand, i) =>
+    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
+  )
+  if (stagingSlots > 0) {
+    const [slotBytes, owners] = storeWarps
+      ? [4 * epilogue.stagingSlotBytes, eachWarpgroup]
+      : [epilogue.stagingSlotBytes, eachWarp]
+    map.buffer(
+      'smem_d',
+      'staging',
+      stagingSlots,
+      slotBytes,
+      128,
+      () => 'output sub-tiles on their way to TMA stores',
+      owners,
+    )
+  }
+  fetched.forEach(({ aux }, i) =>
+    map.buffer(
+      `smem_${fetchRing(i)}`,
+      fetchRing(i),
+      fetchSlots,
+      aux.fetch!.bytes,
+      128,
+      () => 'sub-tiles of an epilogue operand',
+      eachWarp,
+    ),
+  )
+  const kept = parks ? 'accumulators' : 'sums of each CTA of the cluster over its share of k'
+  if (partialBytes > 0) map.buffer('smem_partials', null, 1, partialBytes, 16, () => kept)
+  map.barrier('full', 'stage', stages, () => {
+    const copied = tmaStageBytes(plan)
+    const arrivals = always(+(copied > 0) + (copied < stageBytes ? GATHER_WARPS : 0))
+    return { arrivals, meaning: 'A and B of a stage have landed' }
+  })
+  map.barrier('empty', 'stage', stages, () => {
+    const arrivals = always(consumersOf(cluster).preferred * (pingpong ? 1 : warpgroups))
+    return { arrivals, meaning: 'the MMAs that read a stage are done' }
+  })
+  fetched.forEach((_, i) => {
+    const landed = () => ({ arrivals: always(1), meaning: 'a sub-tile of an epilogue operand has landed' })
+    map.barrier(`${fetchRing(i)}_full`, fetchRing(i), fetchSlots, landed, eachWarp)
+  })
+  if (storeWarps) {
+    const staged = () => ({ arrivals: always(4), meaning: 'all warps of the warpgroup have staged a sub-tile' })
+    map.barrier('staged', 'staging', stagingSlots, staged, eachWarpgroup)
+    map.barrier(
+      'stored',
+      'staging',
+      stagingSlots,
+      () => ({ arrivals: always(1), meaning: 'TMA has read it' }),
+      eachWarpgroup,
+    )
+  }
+  if (pingpong) {
+    const seen = () => ({ arrivals: always(4), meaning: 'the other warpgroup has seen all stages of its tile' })
+    map.barrier('turn', 'turn', warpgroups, seen)
+  }
+  if (splits > 1) {
+    const scope = 'cluster'
+    map.barrier('partials_full', 'partials', 1, () => ({
+      arrivals: always(1),
+      scope,
+      meaning: 'sums of all CTAs of the cluster have landed',
+    }))
+    map.barrier('partials_empty', 'partials', 1, () => ({
+      arrivals: always(splits),
+      scope,
+      meaning: 'all CTAs of the cluster have read theirs',
+    }))
+  }
+  return map
+}
