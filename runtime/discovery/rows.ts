@@ -3,6 +3,7 @@
  * a choice share the operands: what is left for each is one small object, so that filters can look at all there are.
  */
 import { programName } from '../../compiler/naming.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { targetOf, type Design, type Plan } from '../../compiler/targets/index.ts'
 import { designFields, designOf, type DesignFields, kernelFields, operandsMetadataOf } from '../metadata/derive.ts'
 import { BLASDesignMetadata, type DesignMetadata } from '../metadata/design.ts'
@@ -50,20 +51,30 @@ const sameValue = (one: unknown, other: unknown): boolean =>
   one === other ||
   (Array.isArray(one) && Array.isArray(other) && one.length === other.length && one.every((x, i) => x === other[i]))
 
+/** Designs, and what else the plans of a class say of all its choices that contract the same types. */
+export interface SharedRows {
+  readonly rows: readonly DesignRow[]
+  readonly fields: ReturnType<typeof kernelFields>
+  readonly backend: string
+}
+
 /** The instances of one choice, in the order of their designs. */
 export class InstanceRows {
   readonly #rows: readonly DesignRow[]
-  readonly #shared: ReturnType<typeof kernelFields> & Pick<KernelMetadataFields, 'operands'>
+  readonly #shared: SharedRows['fields'] & Pick<KernelMetadataFields, 'operands'>
   readonly #head: string
   readonly #tail: string
 
-  /** `first`: the plan of the first of them; the others differ in their designs only. */
-  constructor(rows: readonly DesignRow[], first: Plan, operation: OperationSignature | null, library: boolean) {
-    const { program, instance } = first
-    const { head, tail } = programName(program, instance.design.kind, { library, fused: false })
+  constructor(
+    { rows, fields, backend }: SharedRows,
+    program: TensorProgram,
+    operation: OperationSignature | null,
+    library: boolean,
+  ) {
+    const { head, tail } = programName(program, backend, { library, fused: false })
     this.#head = `${head.join('_')}_`
     this.#tail = tail.map((part) => `_${part}`).join('')
-    this.#shared = { ...kernelFields(first), operands: operandsMetadataOf(program, operation) }
+    this.#shared = { ...fields, operands: operandsMetadataOf(program, operation) }
     this.#rows = rows
   }
 

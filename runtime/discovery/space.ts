@@ -20,8 +20,8 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import type { FusionShape } from './fusion.ts'
 import { Found, type Refused } from './found.ts'
-import { InstanceRows, respelled, rowOf, transposes, type DesignRow } from './rows.ts'
-import { designOf } from '../metadata/derive.ts'
+import { InstanceRows, respelled, rowOf, transposes, type DesignRow, type SharedRows } from './rows.ts'
+import { designOf, kernelFields } from '../metadata/derive.ts'
 import type { Filter } from './where.ts'
 import { PlannedInstance } from './planned.ts'
 import { accumulatorOf, contractionsOf, operationOf, type OperationSignature } from './signature.ts'
@@ -46,8 +46,8 @@ export interface ChoiceCount {
 /** The same with the designs that can be planned. */
 interface PlannedClass extends ChoiceCount {
   readonly rows: readonly DesignRow[]
-  /** The rows with the instruction as choices spell it. */
-  readonly respelled: Map<string, readonly DesignRow[]>
+  /** The same for choices of the class, by what they contract: instructions name its types. */
+  readonly byTypes: Map<string, SharedRows>
 }
 
 export interface CountedChoice extends ChoiceCount {
@@ -265,20 +265,28 @@ export class FamilySpace {
     return { instances, rejections: counted.flatMap(({ rejections }) => rejections) }
   }
 
-  /** Metadata of the instances of a choice, in the order of `find`; null: there are none. One or two of them are planned. */
+  /** Metadata of the instances of a choice, in the order of `find`; null: there are none. */
   rows(target: TargetArch, { choice, class: planned }: CountedChoice): InstanceRows | null {
     const program = this.#bind(choice, null)
+    if ('code' in program || planned.rows.length === 0) return null
+    const contracted = this.family.operands.filter(({ name }) => this.#contracted.has(name))
+    const types = contracted.map(({ dtype }) => resolveType(dtype, choice.types))
+    const key = [...types, accumulatorOf(this.family, choice.types)].join()
+    let shared = planned.byTypes.get(key)
+    if (!shared) planned.byTypes.set(key, (shared = this.#shareRows(target, program, planned)))
+    return new InstanceRows(shared, program, this.operation, this.library)
+  }
+
+  /** One design of each way round is planned, to see how the instruction is called. */
+  #shareRows(target: TargetArch, program: TensorProgram, { rows }: PlannedClass): SharedRows {
     const [first, transposed] = [false, true].map((isTransposed) => {
-      const row = planned.rows.find(({ design }) => transposes(design) === isTransposed)
-      return !row || 'code' in program ? null : this.#planAlike({ program, target, design: row.design })
+      const row = rows.find(({ design }) => transposes(design) === isTransposed)
+      return row ? this.#planAlike({ program, target, design: row.design }) : null
     })
-    const plan = first ?? transposed
-    if (!plan) return null
     const spelling = [first, transposed].map((plan) => plan && designOf(plan).mmaInstructionType)
-    const key = spelling.join()
-    let rows = planned.respelled.get(key)
-    if (!rows) planned.respelled.set(key, (rows = respelled(planned.rows, (design) => spelling[+transposes(design)]!)))
-    return new InstanceRows(rows, plan, this.operation, this.library)
+    const plan = (first ?? transposed)!
+    const fields = kernelFields(plan)
+    return { rows: respelled(rows, (design) => spelling[+transposes(design)]!), fields, backend: plan.kind }
   }
 
   #planAlike(instance: Instance<Design>): Plan {
@@ -295,7 +303,7 @@ export class FamilySpace {
   #planClass(backend: Backend, target: TargetArch, choice: Choice): PlannedClass {
     const { instances, rejections } = this.#plan(backend, target, choice, null)
     const rows = instances.map(({ plan }) => rowOf(plan))
-    return { instances: instances.length, rejections, rows, respelled: new Map() }
+    return { instances: instances.length, rejections, rows, byTypes: new Map() }
   }
 
   /**
