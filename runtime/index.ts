@@ -9,25 +9,25 @@ export {
   type DeviceSpec,
   type MallocOptions,
   type TensorOptions,
-} from './device.ts'
-export { Tensor, type TypedTensor } from './tensor.ts'
-export type { DecodedArray, RawBits, Values } from './tensor_data.ts'
+} from './devices/device.ts'
+export { Tensor, type TypedTensor } from './tensors/tensor.ts'
+export type { DecodedArray, RawBits, Values } from './tensors/data.ts'
 export {
   fromTensorLike, type FromTensorLikeOptions, type HostArray, type NestedNumbers, type TensorLike,
-} from './tensor_like.ts' // prettier-ignore
+} from './tensors/tensor_like.ts' // prettier-ignore
 export * from './formats/index.ts'
-export type { TensorMap, TensorMapOptions } from './tensor_map.ts'
-export { Stream } from './stream.ts'
-export type { DeviceEvent } from './event.ts'
-export type { Graph } from './graph.ts'
-export { probeCuda, probeNvrtc } from './devices/cuda_probe.ts'
-export type { CudaStatus, NvrtcStatus } from './devices/cuda_native.ts'
+export type { TensorMap, TensorMapOptions } from './tensors/tensor_map.ts'
+export { Stream } from './streams/stream.ts'
+export type { DeviceEvent } from './streams/event.ts'
+export type { Graph } from './streams/graph.ts'
+export { probeCuda, probeNvrtc } from './addon/probe.ts'
+export type { CudaStatus, NvrtcStatus } from './addon/cuda.ts'
 export type { Checks, ExecutionOptions, Order } from './devices/execution.ts'
 export {
   DeviceFunction, DeviceModule, type CompileCudaOptions, type LaunchOptions, type LaunchResult, type LoadModuleOptions,
-} from './module.ts' // prettier-ignore
-export type { LaunchParam } from './module_params.ts'
-export type { Finding } from './findings.ts'
+} from './modules/module.ts' // prettier-ignore
+export type { LaunchParam } from './modules/params.ts'
+export type { Finding } from './addon/findings.ts'
 
 // Operations and their operands.
 export { RuntimeArguments } from './arguments/base.ts'
@@ -48,7 +48,7 @@ export {
   type KernelCount,
 } from './discovery/query.ts'
 export { KernelList } from './discovery/kernel_list.ts'
-export type { Where } from './discovery/where.ts'
+export type { Where } from './discovery/filters/where.ts'
 export { explainKernels, type Explanation, type RejectionReason } from './discovery/explain.ts'
 export {
   availableProviders,
@@ -58,10 +58,10 @@ export {
   registerProvider,
   type KernelLister,
   type ProviderSpec,
-} from './discovery/provider.ts'
-export { deviceSupports } from './discovery/device_supports.ts'
-export type { Estimate } from './discovery/rank.ts'
-export type { TargetSpec } from './discovery/target.ts'
+} from './discovery/providers/provider.ts'
+export { deviceSupports } from './discovery/filters/device_supports.ts'
+export type { Estimate } from './discovery/ranking/rank.ts'
+export type { TargetSpec } from './discovery/filters/target.ts'
 
 // Kernels.
 export {
@@ -71,24 +71,36 @@ export {
   type KernelLaunchOptions,
   expectArguments,
   type RunResult,
-} from './kernel.ts'
-export { compileKernel, launchKernel, type CompileKernelOptions, type LaunchKernelOptions } from './kernel_cuda.ts'
-export { KtlKernel, type KernelRunOptions } from './kernel_ktl.ts'
-export { PreparedLaunch } from './kernel_launch.ts'
-export { Artifact, Artifact as CompiledArtifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifact.ts'
+} from './kernels/kernel.ts'
+export {
+  compileKernel,
+  launchKernel,
+  type CompileKernelOptions,
+  type LaunchKernelOptions,
+} from './kernels/cuda_kernel.ts'
+export { KtlKernel, type KernelRunOptions } from './kernels/ktl_kernel.ts'
+export { PreparedLaunch } from './kernels/launch.ts'
+export { Artifact, Artifact as CompiledArtifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifacts/artifact.ts'
 export {
   ArtifactFolder, buildArtifacts, precompiled, registerArtifacts,
   type ArtifactRegistration, type BuildArtifactsOptions, type Manifest, type ManifestEntry,
-} from './aot/index.ts' // prettier-ignore
-export { OK, raise, refuse, Status, type StatusOk, type StatusRefused } from './status.ts'
+} from './artifacts/aot/index.ts' // prettier-ignore
+export { OK, raise, refuse, Status, type StatusOk, type StatusRefused } from './errors/status.ts'
 export * from './metadata/index.ts'
 
 // Checking results.
-export { formatError, verify, type Verification, type VerifyOptions } from './verify.ts'
+export { formatError, verify, type Verification, type VerifyOptions } from './selftest/verify.ts'
 export { randomValues, type InputKind } from './selftest/values.ts'
 
 // Programs.
-export { loadKtl, loadSource, register, type CallableKernel, type CallOptions, type KtlProgram } from './program.ts'
+export {
+  loadKtl,
+  loadSource,
+  register,
+  type CallableKernel,
+  type CallOptions,
+  type KtlProgram,
+} from './programs/program.ts'
 
 // What everything above speaks of.
 export { KtlError, type Diagnostic, type Severity, type Source } from '../grammar/diagnostics.ts'

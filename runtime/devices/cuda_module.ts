@@ -1,11 +1,11 @@
 /** Modules of a GPU: launches go to the driver at once. */
-import type { Device, FastLaunch } from '../device.ts'
-import { nativeError } from '../findings.ts'
-import type { PlannedLaunch } from '../launch.ts'
-import { launchStats } from '../launch_result.ts'
-import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../module.ts'
-import type { Stream } from '../stream.ts'
-import type { NativeCuda, NativeCudaDevice, NativeCudaLaunch, NativeCudaModule } from './cuda_native.ts'
+import type { Device, FastLaunch } from './device.ts'
+import { nativeError } from '../addon/findings.ts'
+import type { PlannedLaunch } from '../kernels/plan_launch.ts'
+import { launchStats } from '../modules/result.ts'
+import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../modules/module.ts'
+import type { Stream } from '../streams/stream.ts'
+import type { NativeCuda, NativeCudaDevice, NativeCudaLaunch, NativeCudaModule } from '../addon/cuda.ts'
 import type { CudaStream } from './cuda_stream.ts'
 
 type Triple = readonly [number, number, number]

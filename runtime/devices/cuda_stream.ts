@@ -1,7 +1,7 @@
-import { nativeError } from '../findings.ts'
-import { notInGraphs, Stream, type EnqueueOptions } from '../stream.ts'
-import type { Device } from '../device.ts'
-import type { NativeCudaDevice } from './cuda_native.ts'
+import { nativeError } from '../addon/findings.ts'
+import { notInGraphs, Stream, type EnqueueOptions } from '../streams/stream.ts'
+import type { Device } from './device.ts'
+import type { NativeCudaDevice } from '../addon/cuda.ts'
 
 /**
  * A stream of the driver. What is submitted goes to the driver at once; work of the host waits for what the driver has

@@ -1,15 +1,15 @@
 import * as os from 'node:os'
-import { loadAddon } from '../addon.ts'
-import { ktlError } from '../fail.ts'
-import { DeviceModule, type LoadModuleOptions } from '../module.ts'
-import { nativeError } from '../findings.ts'
-import type { NativeVirtualDevice } from '../native.ts'
-import type { DeviceProperties } from '../device.ts'
+import { loadAddon } from '../addon/load.ts'
+import { ktlError } from '../errors/fail.ts'
+import { DeviceModule, type LoadModuleOptions } from '../modules/module.ts'
+import { nativeError } from '../addon/findings.ts'
+import type { NativeVirtualDevice } from '../addon/virtual.ts'
+import type { DeviceProperties } from './device.ts'
 import { BaseDevice } from './base.ts'
 import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
 import { VirtualModule } from './virtual_module.ts'
-import { optionsOf, textOf } from '../given.ts'
-import { describe } from '../tensor_layout.ts'
+import { optionsOf, textOf } from '../errors/given.ts'
+import { describe } from '../tensors/layout.ts'
 
 export interface VirtualDeviceOptions extends ExecutionOptions {
   /** Cap on live allocations. Default: half of the machine's memory. */

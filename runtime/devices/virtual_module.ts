@@ -1,9 +1,9 @@
 /** Modules of a virtual device: launches run on threads of the addon, and come back with findings. */
 import { resolveExecution, type ExecutionOptions } from './execution.ts'
-import { annotate, entryAt, findingsError, nativeError, type KernelSources } from '../findings.ts'
-import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../module.ts'
-import type { NativeModule } from '../native.ts'
-import { textOf } from '../given.ts'
+import { annotate, entryAt, findingsError, nativeError, type KernelSources } from '../addon/findings.ts'
+import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../modules/module.ts'
+import type { NativeModule } from '../addon/virtual.ts'
+import { textOf } from '../errors/given.ts'
 
 export class VirtualModule implements ModuleBackend {
   readonly functions: NativeModule['functions']

@@ -1,17 +1,17 @@
 /** Where the kernels of a list come from: runs of candidates that are ranked, or counted off, without being made. */
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
-import type { Kernel } from '../kernel.ts'
-import { KtlKernel } from '../kernel_ktl.ts'
+import type { Kernel } from '../kernels/kernel.ts'
+import { KtlKernel } from '../kernels/ktl_kernel.ts'
 import type { KernelMetadata } from '../metadata/kernel.ts'
-import { preferTuned, tunedFor } from '../tuning.ts'
-import type { Call } from './call.ts'
-import { designPasses, type Found } from './found.ts'
-import { estimateSafely } from './kernel_class.ts'
-import type { KtlProvider } from './ktl_provider.ts'
-import { ascending } from './order.ts'
-import type { Estimate } from './rank.ts'
-import type { Filter } from './where.ts'
+import { preferTuned, tunedFor } from './ranking/tuning.ts'
+import type { Call } from './calls/call.ts'
+import { designPasses, type Found } from './space/found.ts'
+import { estimateSafely } from './providers/kernel_class.ts'
+import type { KtlProvider } from './providers/ktl_provider.ts'
+import { ascending } from './ranking/order.ts'
+import type { Estimate } from './ranking/rank.ts'
+import type { Filter } from './filters/where.ts'
 
 export interface Wanted {
   readonly target: TargetArch

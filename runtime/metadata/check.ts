@@ -1,6 +1,6 @@
 /** Checks that the constructors of metadata share. */
-import { ktlError } from '../fail.ts'
-import { describe } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../tensors/layout.ts'
 import type { Shape3 } from './design.ts'
 
 export function malformed(what: string, expected: string, got: unknown): Error {

@@ -4,12 +4,12 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { accumulatorsOf } from '../../compiler/ir/walk.ts'
 import { targetOf, type Plan } from '../../compiler/targets/index.ts'
-import type { OperationSignature } from '../discovery/signature.ts'
+import type { OperationSignature } from '../discovery/space/signature.ts'
 import { RUNTIME_TARGETS } from '../targets/index.ts'
 import type { DesignMetadata } from './design.ts'
 import { EpilogueMetadata, type Transport } from './epilogue.ts'
 import { KernelMetadata, type KernelMetadataFields } from './kernel.ts'
-import { KtlKernel } from '../kernel_ktl.ts'
+import { KtlKernel } from '../kernels/ktl_kernel.ts'
 import {
   ElementwiseOperandsMetadata,
   GemmOperandsMetadata,

@@ -2,7 +2,7 @@
 import { Registry } from '../../compiler/registry.ts'
 import type { Backend } from '../../compiler/targets/index.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
-import { OK, refuse, type Status } from '../status.ts'
+import { OK, refuse, type Status } from '../errors/status.ts'
 import { checkShape3, complete, fieldsOf, malformed } from './check.ts'
 
 /** m, n, k */

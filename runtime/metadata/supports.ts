@@ -5,9 +5,9 @@ import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
 import { isContiguousAlong } from '../arguments/operands.ts'
-import { OK, refuse, type Status } from '../status.ts'
-import type { Tensor } from '../tensor.ts'
-import { formatShape } from '../tensor_layout.ts'
+import { OK, refuse, type Status } from '../errors/status.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import { formatShape } from '../tensors/layout.ts'
 import type { OperandsMetadata, TensorAttributes } from './operands.ts'
 
 const EXPECTED = { gemm: GemmArguments, elementwise: ElementwiseArguments, kernel: KernelArguments } as const

@@ -8,7 +8,7 @@ import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
-import { planLaunch } from '../../runtime/launch.ts'
+import { planLaunch } from '../../runtime/kernels/plan_launch.ts'
 import { bound, design, verified } from '../compiler/support.ts'
 
 export interface WideCase {

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'vitest'
-import { openDevice, type Device } from '../../runtime/device.ts'
+import { openDevice, type Device } from '../../runtime/devices/device.ts'
 import type { ExecutionOptions } from '../../runtime/devices/execution.ts'
-import type { KernelSources } from '../../runtime/findings.ts'
+import type { KernelSources } from '../../runtime/addon/findings.ts'
 import { prelude } from './prelude.ts'
 import { tmemPrelude } from './layouts.ts'
 

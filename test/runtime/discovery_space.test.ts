@@ -3,9 +3,9 @@ import { expect, test, vi } from 'vitest'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { resolveType } from '../../compiler/family.ts'
 import { countKernels, GemmArguments, getKernels, KernelMetadata, KtlKernel, KtlProvider as ktlProvider, loadSource } from '../../runtime/index.ts' // prettier-ignore
-import { callOf, type Call } from '../../runtime/discovery/call.ts'
-import { bestAlignment } from '../../runtime/discovery/ktl_provider.ts'
-import { PlannedInstance } from '../../runtime/discovery/planned.ts'
+import { callOf, type Call } from '../../runtime/discovery/calls/call.ts'
+import { bestAlignment } from '../../runtime/discovery/providers/ktl_provider.ts'
+import { PlannedInstance } from '../../runtime/discovery/space/planned.ts'
 import { MemoryDevice } from './memory_device.ts'
 
 /** How often an instance was planned. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { probeAddon } from '../../runtime/addon.ts'
-import { openDevice } from '../../runtime/device.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
+import { openDevice } from '../../runtime/devices/device.ts'
 import { errorOf } from './errors.ts'
 import { MemoryDevice } from './memory_device.ts'
 

@@ -1,6 +1,6 @@
 import { KtlError } from '../../../grammar/diagnostics.ts'
-import { openDevice, type Device, type DeviceSpec } from '../../device.ts'
-import { ktlError } from '../../fail.ts'
+import { openDevice, type Device, type DeviceSpec } from '../../devices/device.ts'
+import { ktlError } from '../../errors/fail.ts'
 import type { DeviceCase } from '../../selftest/case.ts'
 import { prepareCase, runCase, type PreparedCase } from '../../selftest/run_case.ts'
 import { deviceCases } from '../../selftest/table.ts'
