@@ -56,9 +56,9 @@ export {
   ktlProvider as KtlProvider,
   Provider,
   registerProvider,
-  type KernelLister,
   type ProviderSpec,
 } from './discovery/providers/provider.ts'
+export type { KernelLister } from './discovery/providers/kernel_class.ts'
 export { deviceSupports } from './discovery/filters/device_supports.ts'
 export type { Estimate } from './discovery/ranking/rank.ts'
 export type { TargetSpec } from './discovery/filters/target.ts'

@@ -4,7 +4,7 @@ import { writeBack } from '../tensors/tensor_like.ts'
 import type { EpilogueArguments, ResolvedEpilogue } from './epilogue.ts'
 import { PerformanceControls } from './performance.ts'
 import { ktlError } from '../errors/fail.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /**
  * One operation with its operands, valid by itself: what kernels are found for and run with. The base of

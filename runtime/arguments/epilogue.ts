@@ -11,7 +11,7 @@ import { KtlError, type Source } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
 import { ktlError } from '../errors/fail.ts'
 import { Tensor } from '../tensors/tensor.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 import { checkOneDevice, divisibilityOf, isSameTensor, resolveOperand, type Operand } from './operands.ts'
 import { optionsOf } from '../errors/given.ts'
 

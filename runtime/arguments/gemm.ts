@@ -1,7 +1,7 @@
 import { legalContraction, type Accumulator } from '../../compiler/dtypes.ts'
 import type { Device } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 import type { Tensor } from '../tensors/tensor.ts'
 import { unifyAxes, type OperandAxes, type UnifiedAxes } from './axes.ts'
 import { RuntimeArguments } from './base.ts'

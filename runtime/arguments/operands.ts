@@ -4,7 +4,7 @@ import type { Divisibility } from '../../compiler/ir/tensor.ts'
 import { ktlError } from '../errors/fail.ts'
 import type { Device } from '../devices/device.ts'
 import { Tensor } from '../tensors/tensor.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 import { fromTensorLike, outputFromTensorLike, type TensorLike } from '../tensors/tensor_like.ts'
 
 /** What is passed for an operand: a tensor, or what becomes one. */

@@ -1,6 +1,6 @@
 import { ktlError } from '../errors/fail.ts'
 import { suggest } from '../../grammar/suggest.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 import { optionsOf } from '../errors/given.ts'
 
 /**

@@ -8,7 +8,7 @@ import { Stream } from '../streams/stream.ts'
 import { createTensor, type TypedTensor } from '../tensors/tensor.ts'
 import { behind } from '../tensors/storage.ts'
 import type { RawBits, Values } from '../tensors/data.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 import { createTensorMap, type TensorMap, type TensorMapOptions } from '../tensors/tensor_map.ts'
 import { optionsOf } from '../errors/given.ts'
 

@@ -15,7 +15,7 @@ import { driverPath, MINIMUM_CC } from '../addon/probe.ts'
 import { CudaStream } from './cuda_stream.ts'
 import { resolveExecution, type ExecutionOptions } from './execution.ts'
 import { optionsOf } from '../errors/given.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /**
  * What code is compiled for, by compute capability. Machine code of 8.0 runs on all of 8.x; chips without a target of

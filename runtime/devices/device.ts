@@ -13,7 +13,7 @@ import { CudaDevice } from './cuda.ts'
 import { probeCuda } from '../addon/probe.ts'
 import { VirtualDevice, type VirtualDeviceOptions } from './virtual.ts'
 import { optionsOf } from '../errors/given.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** What `openDevice` opens. */
 export type DeviceSpec = 'auto' | 'virtual-sm100' | 'virtual-sm90' | 'cuda' | `cuda:${number}`

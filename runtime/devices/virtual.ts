@@ -9,7 +9,7 @@ import { BaseDevice } from './base.ts'
 import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
 import { VirtualModule } from './virtual_module.ts'
 import { optionsOf, textOf } from '../errors/given.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 export interface VirtualDeviceOptions extends ExecutionOptions {
   /** Cap on live allocations. Default: half of the machine's memory. */

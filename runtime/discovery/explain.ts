@@ -20,7 +20,7 @@ import type { FamilySpace } from './space/space.ts'
 import { parseTarget, type TargetSpec } from './filters/target.ts'
 import { optionsOf } from '../errors/given.ts'
 import { ktlError } from '../errors/fail.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** What some kernels fail on first. */
 export interface RejectionReason {

@@ -1,7 +1,7 @@
 /** Asking for kernels: which support the arguments, best first; how many there are; why others do not. */
 import { ARCH_NAMES, ARCHS, type TargetArch } from '../../compiler/archs.ts'
 import { ktlError } from '../errors/fail.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
 import type { Kernel } from '../kernels/kernel.ts'
 import type { KernelMetadata } from '../metadata/kernel.ts'

@@ -1,6 +1,6 @@
 /** What callers hand in, checked where they hand it in: a `null` that slipped through would fail far from there. */
 import { ktlError } from './fail.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from './describe.ts'
 
 /** KTL4015 unless it is an object; `{}` where it is left out. */
 export function optionsOf<T extends object>(what: string, options: T | undefined): T {

@@ -3,7 +3,7 @@ import { diagnose, type Code, type ParamsOf } from '../../grammar/catalogue/inde
 import type { Place } from '../../grammar/catalogue/entry.ts'
 import { KtlError, type Diagnostic } from '../../grammar/diagnostics.ts'
 import { ktlError } from './fail.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from './describe.ts'
 
 /** Whether something well-formed can be done, and if not, why: a value, where wrong input would be a `KtlError`. */
 export type Status = StatusOk | StatusRefused

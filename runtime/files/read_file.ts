@@ -2,7 +2,7 @@
 import { promises as fs } from 'node:fs'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../errors/fail.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'no such file',

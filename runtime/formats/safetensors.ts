@@ -4,7 +4,7 @@ import type { HostArray } from '../tensors/host_array.ts'
 import { MAX_RANK } from '../tensors/layout.ts'
 import { bytesOfArray, malformed, storedArray, storedBytes, unsupported, type StoredArray } from './stored.ts'
 import { listOf, optionsOf, textOf } from '../errors/given.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** The format's own limit. */
 const MAX_HEADER_BYTES = 100_000_000

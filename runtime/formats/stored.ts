@@ -6,7 +6,8 @@ import { hostTensor, numberAt, type HostArray } from '../tensors/host_array.ts'
 import { Tensor } from '../tensors/tensor.ts'
 import { codesOf } from '../tensors/tensor_like.ts'
 import { encodeValues } from '../tensors/data.ts'
-import { denseStrides, describe, elementCount, forEachRow, isDense } from '../tensors/layout.ts'
+import { denseStrides, elementCount, forEachRow, isDense } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** Arrays that elements are read into. */
 export type StoredData =

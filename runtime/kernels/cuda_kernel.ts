@@ -13,7 +13,7 @@ import { compileFor } from '../toolchain/cached.ts'
 import { USER_FLAGS } from '../toolchain/compile.ts'
 import { flagsOf, optionsOf, textOf } from '../errors/given.ts'
 import { KernelMetadata } from '../metadata/kernel.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** How `compileKernel` compiles. */
 export interface CompileKernelOptions {

@@ -13,7 +13,7 @@ import type { LaunchResult } from '../modules/module.ts'
 import { OK, raise, refuse, type Status } from '../errors/status.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Tensor } from '../tensors/tensor.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** How a call runs. */
 export interface KernelLaunchOptions<Compiled> extends ExecutionOptions {

@@ -2,11 +2,11 @@ import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { storedArtifact } from '../artifacts/aot/registry.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
-import { artifactOf, artifactStatus } from '../artifacts/of_kernel.ts'
+import { artifactOf, artifactStatus } from './kernel_artifact.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
 import type { Device } from '../devices/device.ts'
 import type { Call } from '../discovery/calls/call.ts'
-import type { PlannedInstance } from '../discovery/space/planned.ts'
+import type { PlannedKernel } from './planned_kernel.ts'
 import type { Estimate } from '../discovery/ranking/rank.ts'
 import { ktlError } from '../errors/fail.ts'
 import { findingsError } from '../addon/findings.ts'
@@ -18,11 +18,11 @@ import { GemmArguments } from '../arguments/gemm.ts'
 import { operandsStatus } from '../metadata/supports.ts'
 import { OK, raise, refuse, Status } from '../errors/status.ts'
 import { compileCached, compileFor } from '../toolchain/cached.ts'
-import type { ImageKind } from '../toolchain/compile.ts'
+import type { ImageKind } from '../toolchain/options.ts'
 import type { KernelResources } from '../toolchain/resources.ts'
 import { checkStream } from '../streams/event.ts'
 import { optionsOf, signalOf } from '../errors/given.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** How a call of a kernel of ktl runs. */
 export type KernelRunOptions = KernelLaunchOptions<Artifact>
@@ -35,7 +35,7 @@ export interface CompileKernelOptions {
 }
 
 /** Artifacts of this process, by target and format. `loads`: a device has taken it. */
-const artifacts = new WeakMap<PlannedInstance, Map<string, { readonly artifact: Artifact; readonly loads: boolean }>>()
+const artifacts = new WeakMap<PlannedKernel, Map<string, { readonly artifact: Artifact; readonly loads: boolean }>>()
 
 /**
  * A kernel that ktl generated: an instance of a `.ktl` kernel.
@@ -50,15 +50,15 @@ const artifacts = new WeakMap<PlannedInstance, Map<string, { readonly artifact: 
  * console.log((await args.out.toArray())[0]) // 32
  */
 export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
-  readonly #planned: PlannedInstance
+  readonly #planned: PlannedKernel
 
-  constructor(planned: PlannedInstance) {
+  constructor(planned: PlannedKernel) {
     super(planned.metadata)
     this.#planned = planned
   }
 
   /** The instance it stands for. */
-  get planned(): PlannedInstance {
+  get planned(): PlannedKernel {
     return this.#planned
   }
 
@@ -68,7 +68,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   }
 
   /** What is planned and printed: for `inspect` and tests. */
-  get plan(): PlannedInstance['plan'] {
+  get plan(): PlannedKernel['plan'] {
     return this.#planned.plan
   }
 

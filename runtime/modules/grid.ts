@@ -1,5 +1,6 @@
 import { ktlError } from '../errors/fail.ts'
-import { describe, formatShape } from '../tensors/layout.ts'
+import { formatShape } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** One to three extents; the missing ones are 1. */
 export type Dim3 = number | readonly number[]

@@ -12,7 +12,7 @@ import { Tensor } from '../tensors/tensor.ts'
 import { compileFor } from '../toolchain/cached.ts'
 import { USER_FLAGS } from '../toolchain/compile.ts'
 import { flagsOf, listOf, optionsOf, signalOf, textOf } from '../errors/given.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** How a module is called in messages. */
 export interface LoadModuleOptions {

@@ -3,7 +3,7 @@ import { encode } from '../../compiler/codec.ts'
 import type { Device } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
 import { Tensor } from '../tensors/tensor.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 import { isTensorMap, type TensorMap } from '../tensors/tensor_map.ts'
 
 /** Formats a number may be written in explicitly: `{ f32: 2 }`. */

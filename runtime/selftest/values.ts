@@ -4,7 +4,7 @@ import { integers, normal, uniform } from '../../compiler/evaluate/generate.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
 import { checkDType } from '../tensors/tensor.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** `integers`: small enough that sums of products are exact. */
 export type InputKind = 'integers' | 'normal'

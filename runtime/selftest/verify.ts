@@ -10,7 +10,7 @@ import { KtlKernel, type KernelRunOptions } from '../kernels/ktl_kernel.ts'
 import type { Tensor } from '../tensors/tensor.ts'
 import { ktlError } from '../errors/fail.ts'
 import { optionsOf } from '../errors/given.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** How `verify` runs and compares. */
 export interface VerifyOptions extends KernelRunOptions {

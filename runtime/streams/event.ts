@@ -1,7 +1,7 @@
 import type { Device } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
 import { notInGraphs, Stream } from './stream.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** A point in a stream, with the time at which the device reached it. */
 export interface DeviceEvent {

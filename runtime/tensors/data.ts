@@ -6,7 +6,8 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import { decode, encode, type Codes, type DecodedArray } from '../../compiler/codec.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
-import { describe, elementCount, forEachRow, formatShape, isDense, mayOverlap, spanOf, type Layout } from './layout.ts'
+import { elementCount, forEachRow, formatShape, isDense, mayOverlap, spanOf, type Layout } from './layout.ts'
+import { describe } from '../errors/describe.ts'
 
 export type { Codes, DecodedArray }
 

@@ -1,4 +1,5 @@
 /** Shapes and strides: checks, views and element offsets. Everything counts elements; nothing here touches memory. */
+import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
 
 export const MAX_RANK = 8
@@ -212,19 +213,4 @@ export function forEachRow({ shape, strides }: Layout, row: (offset: number, ind
     }
     if (axis < 0) return
   }
-}
-
-/** Objects may have a field `constructor` of their own, or none. */
-function nameOfClass(value: object): string {
-  const { name } = (value.constructor ?? {}) as { readonly name?: unknown }
-  return typeof name === 'string' && name !== '' ? name : 'object'
-}
-
-/** A value for an error text: its type, or itself when short. */
-export function describe(value: unknown): string {
-  if (value === null || value === undefined) return String(value)
-  if (typeof value === 'object') return nameOfClass(value)
-  if (typeof value === 'function') return 'a function'
-  const text = String(value)
-  return typeof value === 'string' ? JSON.stringify(text.slice(0, 40)) : text.slice(0, 40)
 }

@@ -11,9 +11,21 @@ import {
   type DecodedArray, type RawBits, type Values,
 } from './data.ts' // prettier-ignore
 import {
-  checkShape, checkStrides, denseStrides, describe, elementCount, formatShape, isDense, mayOverlap, permuteLayout,
-  reshapeLayout, sliceLayout, spanOf, type Layout, type Range,
-} from './layout.ts' // prettier-ignore
+  checkShape,
+  checkStrides,
+  denseStrides,
+  elementCount,
+  formatShape,
+  isDense,
+  mayOverlap,
+  permuteLayout,
+  reshapeLayout,
+  sliceLayout,
+  spanOf,
+  type Layout,
+  type Range,
+} from './layout.ts'
+import { describe } from '../errors/describe.ts'
 
 const EMPTY = new Uint8Array(0)
 

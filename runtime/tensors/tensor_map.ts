@@ -5,7 +5,7 @@
 import { isDType } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
-import { describe } from './layout.ts'
+import { describe } from '../errors/describe.ts'
 
 interface Element {
   readonly code: number

@@ -8,15 +8,15 @@ import { KTL_VERSION } from '../../../codegen/cuda/version.ts'
 import type { TargetArch } from '../../../compiler/instance.ts'
 import { KtlError } from '../../../grammar/diagnostics.ts'
 import { Artifact } from '../artifact.ts'
-import { artifactOf, artifactStatus, type Image } from '../of_kernel.ts'
-import type { PlannedInstance } from '../../discovery/space/planned.ts'
+import { artifactOf, artifactStatus, type Image } from '../../kernels/kernel_artifact.ts'
+import type { PlannedKernel } from '../../kernels/planned_kernel.ts'
 import { ktlError } from '../../errors/fail.ts'
 import { entriesOf } from '../../kernels/launch.ts'
 import type { KtlKernel } from '../../kernels/ktl_kernel.ts'
 import { removeTemporaries, writeFileSafely } from '../../files/safe_write.ts'
-import { describe } from '../../tensors/layout.ts'
+import { describe } from '../../errors/describe.ts'
 import { compileCached } from '../../toolchain/cached.ts'
-import type { ImageKind } from '../../toolchain/compile.ts'
+import type { ImageKind } from '../../toolchain/options.ts'
 import type { KernelResources } from '../../toolchain/resources.ts'
 import { artifactFile, readManifest, sha256, updateManifest, type Manifest, type ManifestEntry, type ManifestSource } from './manifest.ts' // prettier-ignore
 import { optionsOf, signalOf, textOf } from '../../errors/given.ts'
@@ -46,7 +46,7 @@ export interface BuildArtifactsOptions {
  * const manifest = await buildArtifacts(half, `${folder}/half`, { formats: ['ptx'], limit: 1 })
  * console.log(manifest.artifacts.length) // 1
  */
-export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedInstance>, folder: string, options: BuildArtifactsOptions = {}): Promise<Manifest> {
+export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedKernel>, folder: string, options: BuildArtifactsOptions = {}): Promise<Manifest> {
   const { formats = ['ptx', 'cubin'], limit = Infinity, onProgress } = optionsOf('options', options)
   if (typeof kernels?.[Symbol.iterator] !== 'function') throw ktlError('KTL4015', { what: 'kernels', expected: 'kernels', got: describe(kernels) })
   signalOf(options.signal)
@@ -94,7 +94,7 @@ function jobsOf({ jobs = os.availableParallelism() }: BuildArtifactsOptions): nu
 }
 
 /** Each once; shared by all who take from it. */
-export function* plannedOf(kernels: Iterable<KtlKernel | PlannedInstance>, limit: number): Generator<PlannedInstance> {
+export function* plannedOf(kernels: Iterable<KtlKernel | PlannedKernel>, limit: number): Generator<PlannedKernel> {
   const seen = new Set<string>()
   for (const kernel of kernels) {
     if (seen.size >= limit) return
@@ -106,10 +106,10 @@ export function* plannedOf(kernels: Iterable<KtlKernel | PlannedInstance>, limit
   }
 }
 
-const fileOf = ({ instance, name }: PlannedInstance): string => artifactFile(instance.target, name)
+const fileOf = ({ instance, name }: PlannedKernel): string => artifactFile(instance.target, name)
 
 /** The artifact of an earlier build, if it is whole and made of the very same CUDA text. */
-async function existing(folder: string, planned: PlannedInstance, { cuda }: GeneratedKernel, formats: readonly ImageKind[]): Promise<ManifestEntry | null> {
+async function existing(folder: string, planned: PlannedKernel, { cuda }: GeneratedKernel, formats: readonly ImageKind[]): Promise<ManifestEntry | null> {
   let bytes: Buffer
   try {
     bytes = await fs.readFile(path.join(folder, fileOf(planned)))
@@ -127,7 +127,7 @@ async function existing(folder: string, planned: PlannedInstance, { cuda }: Gene
   }
 } // prettier-ignore
 
-async function make(folder: string, planned: PlannedInstance, generated: GeneratedKernel, formats: readonly ImageKind[], signal: AbortSignal): Promise<ManifestEntry> {
+async function make(folder: string, planned: PlannedKernel, generated: GeneratedKernel, formats: readonly ImageKind[], signal: AbortSignal): Promise<ManifestEntry> {
   const { family } = planned.space
   const { target } = planned.instance
   const sources = { map: generated.sourceMap, ktl: family.source }

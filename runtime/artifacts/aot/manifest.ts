@@ -8,7 +8,7 @@ import { IR_VERSION } from '../artifact.ts'
 import { ktlError } from '../../errors/fail.ts'
 import { integer, list, oneOf, record, ShapeError, text, type Shape } from '../../files/json_shape.ts'
 import { writeFileSafely } from '../../files/safe_write.ts'
-import type { ImageKind } from '../../toolchain/compile.ts'
+import type { ImageKind } from '../../toolchain/options.ts'
 
 export const MANIFEST_FORMAT = 1
 export const MANIFEST_FILE = 'manifest.json'

@@ -6,7 +6,7 @@ import { KtlError } from '../../../grammar/diagnostics.ts'
 import { Artifact } from '../artifact.ts'
 import { ktlError } from '../../errors/fail.ts'
 import type { KernelMetadata } from '../../metadata/kernel.ts'
-import type { ImageKind } from '../../toolchain/compile.ts'
+import type { ImageKind } from '../../toolchain/options.ts'
 import { artifactFile, readManifest, sha256, type Manifest, type ManifestEntry } from './manifest.ts'
 import { textOf } from '../../errors/given.ts'
 

@@ -12,7 +12,7 @@ import type { BoundOperand, LaunchBindings } from '../../kernels/plan_launch.ts'
 import { refuse, type StatusRefused } from '../../errors/status.ts'
 import type { Tensor } from '../../tensors/tensor.ts'
 import type { OperationSignature } from '../space/signature.ts'
-import { describe } from '../../tensors/layout.ts'
+import { describe } from '../../errors/describe.ts'
 
 export interface Call {
   /** Declared operands. */

@@ -1,7 +1,7 @@
 import type { Device } from '../../devices/device.ts'
 import { ktlError } from '../../errors/fail.ts'
 import { OK, refuse, type Status } from '../../errors/status.ts'
-import { describe } from '../../tensors/layout.ts'
+import { describe } from '../../errors/describe.ts'
 import { listOf } from '../../errors/given.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { ARCH_NAMES, ARCHS, type TargetArch } from '../../../compiler/archs.ts'
 import { ktlError } from '../../errors/fail.ts'
-import { describe } from '../../tensors/layout.ts'
+import { describe } from '../../errors/describe.ts'
 
 /** A compute capability (100) or a target (`sm_100a`, also `sm_100`). */
 export type TargetSpec = number | string

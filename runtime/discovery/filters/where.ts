@@ -9,7 +9,7 @@ import { suggest } from '../../../grammar/suggest.ts'
 import { ktlError } from '../../errors/fail.ts'
 import { DESIGN_READERS, type DesignFields, type DesignKind } from '../../metadata/design.ts'
 import { GemmOperandsMetadata, type OperandsMetadata, type TensorAttributes } from '../../metadata/operands.ts'
-import { describe } from '../../tensors/layout.ts'
+import { describe } from '../../errors/describe.ts'
 
 /** A shape matches element by element, all of them; null: any extent. */
 type Pattern<V> = V extends readonly (infer E)[] ? readonly (E | null)[] : V

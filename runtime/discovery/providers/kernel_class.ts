@@ -4,10 +4,21 @@ import { ktlError } from '../../errors/fail.ts'
 import { Kernel, reasonOf, type GenerateOptions, type KernelClass } from '../../kernels/kernel.ts'
 import { KernelMetadata, setOwner } from '../../metadata/kernel.ts'
 import { refuse, type Status, type StatusRefused } from '../../errors/status.ts'
-import { describe } from '../../tensors/layout.ts'
+import { describe } from '../../errors/describe.ts'
 import type { RuntimeArguments } from '../../arguments/base.ts'
-import type { KernelLister, Provider } from './provider.ts'
 import type { Estimate } from '../ranking/rank.ts'
+
+/** Whatever lists kernels: a class of kernels, or a whole provider. */
+export interface KernelLister {
+  readonly name: string
+  generateKernels(options: GenerateOptions): Iterable<Kernel>
+}
+
+/** `Provider`, as far as its kernels are collected. */
+interface Collectable {
+  readonly name: string
+  readonly listers: readonly KernelLister[]
+}
 
 /** Methods that a class has to implement, or may. */
 const REQUIRED = ['supportsArguments', 'compile', 'launch', 'getWorkspaceSize'] as const
@@ -94,7 +105,7 @@ export interface Collected {
 }
 
 /** All kernels of the users' providers, each class apart from the others: one that fails takes nothing but its own away. */
-export function collectKernels(providers: readonly Provider[], options: GenerateOptions): Collected {
+export function collectKernels(providers: readonly Collectable[], options: GenerateOptions): Collected {
   const kernels = new Map<string, Kernel>()
   const failures: StatusRefused[] = []
   for (const provider of providers) {
@@ -106,7 +117,7 @@ export function collectKernels(providers: readonly Provider[], options: Generate
   }
   return { kernels: [...kernels.values()], failures }
 
-  function add(kernel: Kernel, { name: provider }: Provider): void {
+  function add(kernel: Kernel, { name: provider }: Collectable): void {
     const { kernelName, kernelClass } = kernel.metadata
     const first = kernels.get(kernelName)
     if (!first && !isReserved(kernelName)) return void kernels.set(kernelName, kernel)

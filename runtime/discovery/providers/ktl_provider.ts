@@ -22,8 +22,9 @@ import type { FusionShape } from '../calls/fusion.ts'
 import type { Found } from '../space/found.ts'
 import { accumulatorOf } from '../space/signature.ts'
 import { parseTarget } from '../filters/target.ts'
-import { FamilySpace, type Alignment } from '../space/space.ts'
-import { describe } from '../../tensors/layout.ts'
+import { FamilySpace } from '../space/space.ts'
+import type { Alignment } from '../space/choice.ts'
+import { describe } from '../../errors/describe.ts'
 
 /** Instances of one choice, which differ in their designs only. */
 export interface Supporting {

@@ -1,16 +1,10 @@
 /** Who brings kernels: providers by name, and the classes of kernels that users register with them. */
 import { ktlError } from '../../errors/fail.ts'
-import { describe } from '../../tensors/layout.ts'
+import { describe } from '../../errors/describe.ts'
 import type { GenerateOptions, Kernel, KernelClass } from '../../kernels/kernel.ts'
-import { checkClass, namesOf } from './kernel_class.ts'
+import { checkClass, namesOf, type KernelLister } from './kernel_class.ts'
 import { KtlProvider } from './ktl_provider.ts'
 import { listOf } from '../../errors/given.ts'
-
-/** Whatever lists kernels: a class of kernels, or a whole provider. */
-export interface KernelLister {
-  readonly name: string
-  generateKernels(options: GenerateOptions): Iterable<Kernel>
-}
 
 /**
  * A named set of users' kernel classes. Kernels that come from elsewhere (a folder, a service) are listed by a subclass

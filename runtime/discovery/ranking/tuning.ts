@@ -11,7 +11,6 @@ import type { RuntimeArguments } from '../../arguments/base.ts'
 import { GemmArguments } from '../../arguments/gemm.ts'
 import { KernelArguments } from '../../arguments/kernel.ts'
 import type { Device } from '../../devices/device.ts'
-import type { NamedSource, Source } from '../sources.ts'
 import { divisibilityOf } from '../../arguments/operands.ts'
 import { ktlError } from '../../errors/fail.ts'
 import { integer, list, oneOf, record, text, type Shape } from '../../files/json_shape.ts'
@@ -232,36 +231,4 @@ export function withoutTuning<T>(work: () => T): T {
 /** The kernel to put first for a call; null: nothing is known. */
 export function tunedFor(args: RuntimeArguments): TunedKernel | null {
   return ignored > 0 ? null : tuning().find(args)
-}
-
-/** The source with its tuned kernel, if it has it, before everything else. */
-export function preferTuned(source: NamedSource, tuned: TunedKernel | null): Source {
-  const { fillTimes } = source
-  const index = tuned && fillTimes && indexOfName(source, tuned.kernelName)
-  if (index === null || tuned === null || fillTimes === null) return source
-  return {
-    ...source,
-    fillTimes(times, at) {
-      fillTimes(times, at)
-      times[at + index] = 0
-    },
-    estimate(i) {
-      const modelled = source.estimate(i)
-      if (i !== index) return modelled
-      const { microseconds, times, tried } = tuned
-      return { ...modelled, microseconds, text: `${microseconds.toPrecision(3)} µs ${times}: the fastest of ${tried} tried here; ${modelled.text}` }
-    },
-  }
-} // prettier-ignore
-
-/** By bisection. */
-function indexOfName({ size, nameOf }: NamedSource, name: string): number | null {
-  let low = 0
-  let high = size
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (nameOf(middle) < name) low = middle + 1
-    else high = middle
-  }
-  return low < size && nameOf(low) === name ? low : null
 }

@@ -1,7 +1,7 @@
 /** One instance that exists: everything about it that does not depend on a call, worked out when first asked for. */
 import { generatePlan } from '../../../codegen/index.ts'
 import type { GeneratedKernel } from '../../../codegen/cuda/generated.ts'
-import type { Instance, Rejection } from '../../../compiler/instance.ts'
+import type { Instance, Rejection, TargetArch } from '../../../compiler/instance.ts'
 import { instanceName } from '../../../compiler/naming.ts'
 import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { isGeneral, targetOf, type Plan } from '../../../compiler/targets/index.ts'
@@ -14,11 +14,17 @@ import { alignmentFits, orderFits, overlapFits, typesFit } from '../calls/fit.ts
 import { fitFusion, type FusionShape } from '../calls/fusion.ts'
 import { MACHINES } from '../ranking/machine.ts'
 import type { Estimate, Extents } from '../ranking/rank.ts'
-import type { FamilySpace, Choice } from './space.ts'
+import type { PlannedKernel } from '../../kernels/planned_kernel.ts'
+import type { Choice } from './choice.ts'
 import { RUNTIME_TARGETS } from '../../targets/index.ts'
 
-export class PlannedInstance {
-  readonly space: FamilySpace
+/** Of all instances of a family: `FamilySpace`. */
+type Space = PlannedKernel['space'] & {
+  offTensorCores(target: TargetArch, choice: Choice, fusion: FusionShape | null): Rejection | null
+}
+
+export class PlannedInstance implements PlannedKernel {
+  readonly space: Space
   readonly choice: Choice
   readonly plan: Plan
   readonly fusion: FusionShape | null
@@ -27,7 +33,7 @@ export class PlannedInstance {
   #generated: GeneratedKernel | null = null
   #offTensorCores: Rejection | null | undefined
 
-  constructor(space: FamilySpace, choice: Choice, plan: Plan, fusion: FusionShape | null) {
+  constructor(space: Space, choice: Choice, plan: Plan, fusion: FusionShape | null) {
     this.space = space
     this.choice = choice
     this.plan = plan

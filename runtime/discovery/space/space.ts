@@ -14,7 +14,7 @@ import {
 import { ARCHS } from '../../../compiler/archs.ts'
 import { designsOf } from '../../../compiler/designs.ts'
 import type { Instance, Rejection, TargetArch } from '../../../compiler/instance.ts'
-import type { Divisibility, TensorProgram } from '../../../compiler/ir/tensor.ts'
+import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
 import {
   isGeneral,
   planInstance,
@@ -25,6 +25,7 @@ import {
 } from '../../../compiler/targets/index.ts'
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import { KtlError } from '../../../grammar/diagnostics.ts'
+import type { Alignment, Choice } from './choice.ts'
 import type { FusionShape } from '../calls/fusion.ts'
 import { Found, type Refused } from './found.ts'
 import { InstanceRows, respelled, rowOf, transposes, type DesignRow, type SharedRows } from './rows.ts'
@@ -32,14 +33,6 @@ import { designOf, kernelFields } from '../../metadata/derive.ts'
 import type { Filter } from '../filters/where.ts'
 import { PlannedInstance } from './planned.ts'
 import { accumulatorOf, contractionsOf, operationOf, type OperationSignature } from './signature.ts'
-
-export type Alignment = Readonly<Record<string, Divisibility>>
-
-export interface Choice {
-  readonly types: TypeChoice
-  readonly orders: OrderChoice
-  readonly alignment: Alignment
-}
 
 /** Instances that are kept, by choice: the least recently used go first. */
 const REMEMBERED = 40_000

@@ -4,12 +4,12 @@ import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { printTensorProgram } from '../../compiler/ir/print_tensor.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
-import { Artifact, type Json, type Section } from './artifact.ts'
-import type { PlannedInstance } from '../discovery/space/planned.ts'
+import { Artifact, type Json, type Section } from '../artifacts/artifact.ts'
+import type { PlannedKernel } from './planned_kernel.ts'
 import { OK, refuse, type Status } from '../errors/status.ts'
-import type { ImageKind } from '../toolchain/compile.ts'
+import type { ImageKind } from '../toolchain/options.ts'
 import type { KernelResources } from '../toolchain/resources.ts'
-import { describe } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 export interface Image {
   readonly kind: ImageKind
@@ -25,7 +25,7 @@ export interface Built {
 }
 
 /** CUDA text and images of an instance with everything that launching it takes. */
-export function artifactOf(planned: PlannedInstance, generated: GeneratedKernel, built: Built): Artifact {
+export function artifactOf(planned: PlannedKernel, generated: GeneratedKernel, built: Built): Artifact {
   const { recipe, sourceMap, cuda } = generated
   const info = {
     ktl: KTL_VERSION,
@@ -61,13 +61,13 @@ export function signatureOf(program: TensorProgram): Signature {
 } // prettier-ignore
 
 /** Artifacts that were found to be of an instance; they never change. */
-const checked = new WeakMap<Artifact, PlannedInstance>()
+const checked = new WeakMap<Artifact, PlannedKernel>()
 
 /**
  * May the artifact stand for the instance on a device of `arch` that loads `format`? KTL4040 says what differs: the
  * kernel, the target, or what the kernel of that name takes and computes.
  */
-export function artifactStatus(planned: PlannedInstance, artifact: Artifact, { arch, format }: { readonly arch: string; readonly format: ImageKind }): Status {
+export function artifactStatus(planned: PlannedKernel, artifact: Artifact, { arch, format }: { readonly arch: string; readonly format: ImageKind }): Status {
   const { name } = planned
   if (!(artifact instanceof Artifact)) return refuse('KTL4040', { expected: name, got: describe(artifact) })
   if (artifact.kernelName !== name) return refuse('KTL4040', { expected: name, got: artifact.kernelName })
