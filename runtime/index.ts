@@ -1,33 +1,28 @@
 /** The public API of ktl. */
 
 // Devices and memory.
-export {
-  openDevice,
-  type Device,
-  type DeviceOptions,
-  type DeviceProperties,
-  type DeviceSpec,
-  type MallocOptions,
-  type TensorOptions,
-} from './devices/device.ts'
-export { Tensor, type TypedTensor } from './tensors/tensor.ts'
+export type { Device, DeviceEvent, Graph, LaunchOptions, LaunchParam, TypedTensor } from './devices/device.ts'
+export { openDevice, type DeviceOptions, type DeviceSpec } from './devices/open.ts'
+export type { MallocOptions, TensorOptions } from './devices/options.ts'
+export type { Checks, ExecutionOptions, Order } from './devices/execution.ts'
+export { probeCuda, probeNvrtc } from './addon/probe.ts'
+export type { CudaStatus, DeviceProperties, NvrtcStatus } from './addon/cuda.ts'
+export type { Finding } from './addon/findings.ts'
+export { Tensor } from './tensors/tensor.ts'
 export type { DecodedArray, RawBits, Values } from './tensors/data.ts'
 export {
-  fromTensorLike, type FromTensorLikeOptions, type HostArray, type NestedNumbers, type TensorLike,
-} from './tensors/tensor_like.ts' // prettier-ignore
-export * from './formats/index.ts'
+  fromTensorLike,
+  type FromTensorLikeOptions,
+  type HostArray,
+  type NestedNumbers,
+  type TensorLike,
+} from './tensors/tensor_like.ts'
 export type { TensorMap, TensorMapOptions } from './tensors/tensor_map.ts'
+export * from './formats/index.ts'
 export { Stream } from './streams/stream.ts'
-export type { DeviceEvent } from './streams/event.ts'
-export type { Graph } from './streams/graph.ts'
-export { probeCuda, probeNvrtc } from './addon/probe.ts'
-export type { CudaStatus, NvrtcStatus } from './addon/cuda.ts'
-export type { Checks, ExecutionOptions, Order } from './devices/execution.ts'
-export {
-  DeviceFunction, DeviceModule, type CompileCudaOptions, type LaunchOptions, type LaunchResult, type LoadModuleOptions,
-} from './modules/module.ts' // prettier-ignore
-export type { LaunchParam } from './modules/params.ts'
-export type { Finding } from './addon/findings.ts'
+export { DeviceFunction, DeviceModule } from './modules/module.ts'
+export type { CompileCudaOptions, LoadModuleOptions } from './modules/options.ts'
+export type { LaunchResult } from './modules/result.ts'
 
 // Operations and their operands.
 export { RuntimeArguments } from './arguments/base.ts'

@@ -8,7 +8,7 @@ import {
 } from '../../runtime/index.ts' // prettier-ignore
 import { seedOf } from '../../runtime/selftest/values.ts'
 import { denseStrides } from '../../runtime/tensors/layout.ts'
-import { tensorAt } from '../../runtime/tensors/tensor.ts'
+import { tensorAt } from '../../runtime/tensors/create.ts'
 import { withoutTuning } from '../../runtime/discovery/ranking/tuning.ts'
 import type { Problem } from './problems.ts'
 

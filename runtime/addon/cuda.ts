@@ -1,5 +1,22 @@
 /** What the addon offers of CUDA (native/src/cuda/addon_cuda.cc). Streams are numbers; 0 is the default stream. */
-import type { DeviceProperties } from '../devices/device.ts'
+
+/** What is known of the chip; 0 where the driver does not say. */
+export interface DeviceProperties {
+  /** `NVIDIA H100 80GB HBM3`, `virtual-sm100` */
+  readonly name: string
+  /** Compute capability: 100. */
+  readonly cc: number
+  readonly smCount: number
+  readonly memoryBytes: number
+  readonly l2Bytes: number
+  /** Most shared memory that a CTA may ask for. */
+  readonly sharedBytesPerBlock: number
+  readonly clockKHz: number
+  readonly memoryClockKHz: number
+  readonly memoryBusBits: number
+  /** CUDA version of the driver: 13000; 0 on virtual devices. */
+  readonly driverVersion: number
+}
 
 export interface NativeCuda {
   readonly CudaDevice: new (driverPath: string, ordinal: number) => NativeCudaDevice

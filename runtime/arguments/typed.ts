@@ -9,7 +9,8 @@ import type { KernelList } from '../discovery/kernel_list.ts'
 import type { GetKernelsOptions } from '../discovery/query.ts'
 import type { RunResult } from '../kernels/kernel.ts'
 import type { CallableKernel } from '../programs/program.ts'
-import type { Known, known, Tensor } from '../tensors/tensor.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import type { Known, known } from '../devices/device.ts'
 import type { TensorLike } from '../tensors/tensor_like.ts'
 
 /** An operand with these dtypes and ranks (default: any), unless it is known to have others. */

@@ -6,7 +6,7 @@
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
 import type { Device } from '../devices/device.ts'
-import type { DeviceEvent } from '../streams/event.ts'
+import type { DeviceEvent } from '../devices/device.ts'
 import type { KtlKernel } from '../kernels/ktl_kernel.ts'
 import type { PreparedLaunch } from '../kernels/launch.ts'
 import { MACHINES } from '../discovery/ranking/machine.ts'

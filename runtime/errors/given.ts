@@ -37,3 +37,8 @@ export function signalOf(signal: AbortSignal | undefined): AbortSignal | undefin
 export function flagsOf(flags: readonly string[] = []): readonly string[] {
   return listOf('flags', flags, 'options of nvcc').map((flag) => textOf('flags', flag, 'a list of options of nvcc'))
 }
+
+/** KTL4006 when the device is closed. */
+export function assertOpen({ name, closed }: { readonly name: string; readonly closed: boolean }): void {
+  if (closed) throw ktlError('KTL4006', { what: `device ${name}`, state: 'is closed' })
+}

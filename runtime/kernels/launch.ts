@@ -2,18 +2,23 @@
 import type { Artifact } from '../artifacts/artifact.ts'
 import { resolveOperand, type Operand } from '../arguments/operands.ts'
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
-import type { Device, FastLaunch } from '../devices/device.ts'
+import type { Device } from '../devices/device.ts'
 import type { ExecutionOptions } from '../devices/execution.ts'
 import { launchBindings, callTensors, type Call } from '../discovery/calls/call.ts'
 import { mergeResults } from '../modules/result.ts'
 import { ktlError } from '../errors/fail.ts'
 import { findingsError } from '../addon/findings.ts'
-import type { DeviceModule, LaunchOptions, LaunchResult } from '../modules/module.ts'
-import { addressOffsets, planLaunches, workspaceBytes, type PlannedLaunch } from './plan_launch.ts'
+import type { DeviceModule } from '../modules/module.ts'
+import type { LaunchResult } from '../modules/result.ts'
+import type { LaunchOptions } from '../devices/device.ts'
+import { addressOffsets, planLaunches, workspaceBytes } from './plan_launch.ts'
+import type { PlannedLaunch } from '../modules/grid.ts'
 import { checkTileOrder, type TileOrder } from '../arguments/performance.ts'
 import type { Stream } from '../streams/stream.ts'
 import type { Tensor } from '../tensors/tensor.ts'
 import { formatShape } from '../tensors/layout.ts'
+import { internalOf, type FastLaunch } from '../devices/internal.ts'
+import { checkStream } from '../streams/event.ts'
 import { optionsOf } from '../errors/given.ts'
 
 export interface LaunchRequest {
@@ -57,8 +62,8 @@ function startLoading(device: Device, artifact: Artifact): Loaded {
   const options = { name: `${artifact.kernelName} (PTX)`, sources: artifact.sources }
   const cubin = device.moduleFormat === 'cubin' ? artifact.section('cubin', device.arch) : null
   const image = cubin ?? artifact.section('ptx', device.arch)!
-  if (device.loadModuleNow) {
-    const module = device.loadModuleNow(image, options)
+  const module = internalOf(device).loadModuleNow?.(image, options)
+  if (module) {
     return { module, ready: Promise.resolve(module) }
   }
   const ready = device.loadModule(image, options).then((module) => (entry.module = module))
@@ -95,7 +100,7 @@ export function enqueueLaunch(request: LaunchRequest, options: StreamOptions): v
     const error = findingsError((await work()).findings, request.artifact.sources)
     if (error) throw error
   }
-  options.stream.enqueueDetached(checked, signalOf(options))
+  checkStream(request.device, options.stream).enqueueDetached(checked, signalOf(options))
 }
 
 /**
@@ -105,8 +110,7 @@ export function enqueueLaunch(request: LaunchRequest, options: StreamOptions): v
 function firstLaunch(request: LaunchRequest, options: StreamOptions): () => Promise<LaunchResult> {
   const { device, artifact, uses } = request
   const { stream } = options
-  if (stream.device !== device)
-    throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
+  checkStream(device, stream)
   uses.forEach((tensor) => tensor.recordUse(stream))
   const { ready } = loadKernel(device, artifact)
   return async () => runAll(await ready, request, { ...options, stream: device.createStream() })
@@ -290,7 +294,7 @@ export class PreparedLaunch {
     const device = this.#device
     const request = launchRequest(device, this.#artifact, this.#call, { stream })
     const { module } = loadKernel(device, this.#artifact)
-    const fast = request && module && device.prepareLaunch ? device.prepareLaunch(module, request.plans) : null
+    const fast = (request && module && internalOf(device).prepareLaunch?.(module, request.plans)) ?? null
     const ready = request && { stream, request, fast, announced: false }
     this.#streams.set(stream, ready)
     return ready

@@ -9,6 +9,7 @@ import {
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
+import type { PlannedLaunch } from '../modules/grid.ts'
 import { elementCount } from '../tensors/layout.ts'
 import { createTensorMap, TENSOR_MAP_BYTES } from '../tensors/tensor_map.ts'
 
@@ -33,18 +34,6 @@ export interface LaunchBindings {
   readonly tileGroup?: number
   /** Address of at least `workspaceBytes`; needed where that is not 0. */
   readonly workspace?: bigint
-}
-
-export interface PlannedLaunch {
-  /** The kernel's name in its module. */
-  readonly entry: string
-  readonly grid: readonly [number, number, number]
-  readonly block: readonly [number, number, number]
-  readonly cluster: readonly [number, number, number]
-  /** Clusters of this shape run where they fit; `cluster` is what runs elsewhere. */
-  readonly preferredCluster?: readonly [number, number, number]
-  readonly sharedMemBytes: number
-  readonly params: Uint8Array
 }
 
 /** Everything `DeviceFunction.launch` needs; null: there is nothing to compute (an output without elements). */

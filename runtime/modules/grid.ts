@@ -16,8 +16,17 @@ export interface LaunchShape {
   readonly grid: Triple
   readonly block: Triple
   readonly cluster: Triple
+  /** Clusters of this shape run where they fit; `cluster` is what runs elsewhere. */
   readonly preferredCluster?: Triple
   readonly sharedMemBytes: number
+}
+
+/** A launch with nothing left to check. */
+export interface PlannedLaunch extends LaunchShape {
+  /** The kernel's name in its module. */
+  readonly entry: string
+  /** The parameter block. */
+  readonly params: Uint8Array
 }
 
 /** Throws KTL4011 with what is wrong. */

@@ -1,81 +1,31 @@
-import type { Device } from '../devices/device.ts'
-import type { ExecutionOptions } from '../devices/execution.ts'
-import { checkStream } from '../streams/event.ts'
+/** Modules that are loaded, and the checks of launches that all devices share. */
+import type { KernelSources } from '../addon/findings.ts'
+import type { NativeFunction } from '../addon/virtual.ts'
+import type {
+  Device,
+  DeviceFunction as PublicFunction,
+  DeviceModule as PublicModule,
+  LaunchOptions,
+} from '../devices/device.ts'
+import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
-import type { Finding, KernelSources } from '../addon/findings.ts'
-import { checkGrid, type Dim3, type LaunchShape } from './grid.ts'
-import { launchStats } from './result.ts'
-import { packLaunchParams, type LaunchParam } from './params.ts'
-import type { NativeFunction, NativeStats } from '../addon/virtual.ts'
-import type { Stream } from '../streams/stream.ts'
+import { assertOpen, flagsOf, listOf, optionsOf, signalOf, textOf } from '../errors/given.ts'
+import { checkStream } from '../streams/event.ts'
+import type { HostStream } from '../streams/stream.ts'
 import { Tensor } from '../tensors/tensor.ts'
 import { compileFor } from '../toolchain/cached.ts'
 import { USER_FLAGS } from '../toolchain/compile.ts'
-import { flagsOf, listOf, optionsOf, signalOf, textOf } from '../errors/given.ts'
-import { describe } from '../errors/describe.ts'
-
-/** How a module is called in messages. */
-export interface LoadModuleOptions {
-  /** How the text is called in messages. */
-  readonly name?: string
-  /** Gives findings their role and `.ktl` place. */
-  readonly sources?: KernelSources
-}
-
-/** How CUDA C++ is compiled for a device. */
-export interface CompileCudaOptions extends LoadModuleOptions {
-  /** Default: the device's own. */
-  readonly arch?: string
-  /** Options of nvcc behind ktl's own (`-std=c++17 -lineinfo`). */
-  readonly flags?: readonly string[]
-  readonly signal?: AbortSignal
-  /** Milliseconds for each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
-  readonly timeoutMs?: number
-}
-
-/** Grid, block, parameters, and how a launch runs. */
-export interface LaunchOptions extends ExecutionOptions {
-  readonly grid: Dim3
-  readonly block: Dim3
-  /** CTAs of a cluster; of those that blocks fall back to when there is a preferred one. */
-  readonly cluster?: Dim3
-  /** A multiple of `cluster` that the device uses where it can; compute capability 10.0. A grid may then mix both. */
-  readonly preferredCluster?: Dim3
-  /** Dynamic shared memory, bytes. */
-  readonly sharedMemBytes?: number
-  /** One value for each parameter, or the whole parameter block. */
-  readonly params: readonly LaunchParam[] | Uint8Array
-  /** Tensors that the launch uses without naming them in `params`: copies and frees wait for it. */
-  readonly uses?: readonly Tensor[]
-  readonly stream?: Stream
-  /** May start while the launch before it still runs; the kernel waits for it by itself (`griddepcontrol.wait`). GPUs only. */
-  readonly programmatic?: boolean
-  /** Asks a GPU for `milliseconds`, measured by events around the launch. */
-  readonly timed?: boolean
-  /** Stops the launch, queued or running; the promise rejects with the signal's reason. A GPU ends what it has begun. */
-  readonly signal?: AbortSignal
-  /** CTAs done and in all, now and then. */
-  readonly onProgress?: (done: number, total: number) => void
-  /** Asks for a Chrome trace in the result. */
-  readonly trace?: boolean
-}
-
-/** What a virtual device says of a launch. */
-export interface LaunchResult {
-  /** Of virtual devices. */
-  readonly findings: readonly Finding[]
-  /** A GPU counts CTAs and clusters, and milliseconds where `timed`; the rest is 0 there. */
-  readonly stats: NativeStats
-  /** Chrome trace events, JSON text. */
-  readonly trace?: string
-}
+import { checkGrid, type LaunchShape } from './grid.ts'
+import type { CompileCudaOptions, LoadModuleOptions } from './options.ts'
+import { packLaunchParams } from './params.ts'
+import { launchStats, type LaunchResult } from './result.ts'
 
 /** A launch whose arguments fit, on its way into a stream. */
 export interface CheckedLaunch {
   readonly shape: LaunchShape
   /** The parameter block. */
   readonly params: Uint8Array
-  readonly stream: Stream
+  readonly stream: HostStream
   /** To be kept from being collected until the work is done. */
   readonly tensors: readonly Tensor[]
   readonly options: LaunchOptions
@@ -88,9 +38,9 @@ export interface ModuleBackend {
   readonly sharedBytes?: number
   global(name: string): { address: bigint; bytes: number } | null
   /** Checks what only the device knows, and enqueues. */
-  launch(fn: DeviceFunction, launch: CheckedLaunch): Promise<LaunchResult>
+  launch(fn: ModuleFunction, launch: CheckedLaunch): Promise<LaunchResult>
   /** As `launch`; errors and findings surface at the stream. */
-  enqueue(fn: DeviceFunction, launch: CheckedLaunch): void
+  enqueue(fn: ModuleFunction, launch: CheckedLaunch): void
 }
 
 export type DeviceFunctionInfo = Pick<NativeFunction, 'name' | 'paramBytes' | 'staticSharedBytes' | 'registers' | 'maxThreads'> & {
@@ -107,14 +57,9 @@ interface ModuleInfo extends LoadModuleOptions {
   readonly ptx: string
 }
 
-/**
- * Code on a device. Get one from `device.loadModule` or `device.compileCuda`.
- *
- * @example
- * const module = await device.compileCuda('extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }')
- * console.log(module instanceof DeviceModule, module.functions) // true [ 'fill' ]
- */
-export class DeviceModule {
+export class LoadedModule implements PublicModule {
+  /** As users know it, in messages. */
+  static readonly name: string = 'DeviceModule'
   readonly device: Device
   /** Names of the kernels. */
   readonly functions: readonly string[]
@@ -133,13 +78,13 @@ export class DeviceModule {
   }
 
   /** KTL4013, with the names there are, when the module has no such kernel. */
-  function(name: string): DeviceFunction {
+  function(name: string): ModuleFunction {
     const info = this.backend.functions.find((fn) => fn.name === name)
     if (!info) {
       missing.get(this)?.()
       throw ktlError('KTL4013', { name: typeof name === 'string' ? name : describe(name), known: this.functions })
     }
-    return new DeviceFunction(this, info)
+    return new ModuleFunction(this, info)
   }
 
   /** Address and size of a `__device__` or `__constant__` variable; null when there is none of that name. */
@@ -148,18 +93,10 @@ export class DeviceModule {
   }
 }
 
-/**
- * A kernel of a module.
- *
- * @example
- * const module = await device.compileCuda('extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }')
- * const fill = module.function('fill')
- * const x = device.empty('i32', [4])
- * const { findings } = await fill.launch({ grid: 1, block: 4, params: [x] })
- * console.log(fill instanceof DeviceFunction, findings, [...(await x.toArray())]) // true [] [ 7, 7, 7, 7 ]
- */
-export class DeviceFunction {
-  readonly module: DeviceModule
+export class ModuleFunction implements PublicFunction {
+  /** As users know it, in messages. */
+  static readonly name: string = 'DeviceFunction'
+  readonly module: LoadedModule
   readonly name: string
   /** Offset and size of each parameter in the block. */
   readonly params: DeviceFunctionInfo['params']
@@ -168,7 +105,7 @@ export class DeviceFunction {
   readonly registers: number
   readonly maxThreads: number
 
-  constructor(module: DeviceModule, info: DeviceFunctionInfo) {
+  constructor(module: LoadedModule, info: DeviceFunctionInfo) {
     this.module = module
     this.name = info.name
     this.params = info.params
@@ -202,13 +139,17 @@ export class DeviceFunction {
   /** Checks and converts everything now; the work itself runs when the stream comes to it. */
   #check(options: LaunchOptions): CheckedLaunch {
     const { device, backend } = this.module
-    device.assertOpen()
-    const { stream = device.defaultStream, uses = [], signal } = optionsOf('launch options', options ?? (null as never))
+    assertOpen(device)
+    const {
+      stream: given = device.defaultStream,
+      uses = [],
+      signal,
+    } = optionsOf('launch options', options ?? (null as never))
     signalOf(signal)
     for (const tensor of listOf('uses', uses, 'tensors'))
       if (!(tensor instanceof Tensor))
         throw ktlError('KTL4024', { operand: 'uses', expected: 'tensors', got: describe(tensor) })
-    checkStream(device, stream)
+    const stream = checkStream(device, given)
     const shape = checkGrid(options, this, backend.sharedBytes)
     const params = packLaunchParams(device, this, options.params)
     const named = Array.isArray(options.params) ? options.params.filter((param) => param instanceof Tensor) : []
@@ -218,13 +159,36 @@ export class DeviceFunction {
   }
 }
 
+/**
+ * Code on a device. Get one from `device.loadModule` or `device.compileCuda`.
+ *
+ * @example
+ * const module = await device.compileCuda('extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }')
+ * console.log(module instanceof DeviceModule, module.functions) // true [ 'fill' ]
+ */
+export const DeviceModule: abstract new (...args: never[]) => PublicModule = LoadedModule
+export type DeviceModule = PublicModule
+
+/**
+ * A kernel of a module.
+ *
+ * @example
+ * const module = await device.compileCuda('extern "C" __global__ void fill(int* x) { x[threadIdx.x] = 7; }')
+ * const fill = module.function('fill')
+ * const x = device.empty('i32', [4])
+ * const { findings } = await fill.launch({ grid: 1, block: 4, params: [x] })
+ * console.log(fill instanceof DeviceFunction, findings, [...(await x.toArray())]) // true [] [ 7, 7, 7, 7 ]
+ */
+export const DeviceFunction: abstract new (...args: never[]) => PublicFunction = ModuleFunction
+export type DeviceFunction = PublicFunction
+
 /** CUDA C++ to a module, through the compile cache. KTL600x as compileCuda, KTL50xx when the device refuses the PTX. */
 export async function compileModule(
   device: Device,
   source: string,
   options: CompileCudaOptions,
 ): Promise<DeviceModule> {
-  device.assertOpen()
+  assertOpen(device)
   textOf('source', source, 'CUDA C++ text')
   const { name = 'kernel.cu', sources, signal, timeoutMs, arch = device.arch } = optionsOf('options', options)
   const flags = [...USER_FLAGS, ...flagsOf(options.flags)]

@@ -1,24 +1,16 @@
 /** Launch parameters as users write them to the bytes a kernel reads, by the sizes its PTX declares. */
 import { encode } from '../../compiler/codec.ts'
-import type { Device } from '../devices/device.ts'
+import type { Device, LaunchParam } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
 import { Tensor } from '../tensors/tensor.ts'
 import { describe } from '../errors/describe.ts'
-import { isTensorMap, type TensorMap } from '../tensors/tensor_map.ts'
+import { isTensorMap } from '../tensors/tensor_map.ts'
+import type { NumberFormat } from './options.ts'
 
-/** Formats a number may be written in explicitly: `{ f32: 2 }`. */
-const FORMATS = {
+/** Bytes of each format. */
+const FORMATS: Readonly<Record<NumberFormat, number>> = {
   i8: 1, u8: 1, i16: 2, u16: 2, i32: 4, u32: 4, i64: 8, u64: 8, f16: 2, bf16: 2, f32: 4, f64: 8,
-} as const // prettier-ignore
-type Format = keyof typeof FORMATS
-
-export type TypedNumber = { readonly [F in Format]?: number | bigint }
-
-/**
- * A whole number (converted to the size of the parameter), a tensor (its pointer), a tensor map, a number with its
- * format, or the raw bytes of one parameter.
- */
-export type LaunchParam = number | bigint | boolean | Tensor | TensorMap | TypedNumber | Uint8Array
+} // prettier-ignore
 
 interface Slot {
   readonly offset: number
@@ -71,7 +63,7 @@ function bytesOfParam(device: Device, what: string, slot: Slot, value: LaunchPar
   }
   const keys = typeof value === 'object' && value !== null ? Object.keys(value) : []
   if (keys.length === 1 && Object.hasOwn(FORMATS, keys[0]!)) {
-    const format = keys[0] as Format
+    const format = keys[0] as NumberFormat
     return typedBytes(what, format, value[format])
   }
   throw ktlError('KTL4010', {
@@ -81,7 +73,7 @@ function bytesOfParam(device: Device, what: string, slot: Slot, value: LaunchPar
   })
 }
 
-function typedBytes(what: string, format: Format, value: unknown): Uint8Array {
+function typedBytes(what: string, format: NumberFormat, value: unknown): Uint8Array {
   if (format === 'f16' || format === 'bf16' || format === 'f32' || format === 'f64') {
     if (typeof value !== 'number')
       throw ktlError('KTL4010', { what, expected: `a number for ${format}`, got: describe(value) })

@@ -1,6 +1,16 @@
 /** The launches of one call as one result. */
-import type { LaunchResult } from './module.ts'
+import type { Finding } from '../addon/findings.ts'
 import type { NativeStats } from '../addon/virtual.ts'
+
+/** What a virtual device says of a launch. */
+export interface LaunchResult {
+  /** Of virtual devices. */
+  readonly findings: readonly Finding[]
+  /** A GPU counts CTAs and clusters, and milliseconds where `timed`; the rest is 0 there. */
+  readonly stats: NativeStats
+  /** Chrome trace events, JSON text. */
+  readonly trace?: string
+}
 
 /** Statistics of which only some are known. */
 export const launchStats = (known: Partial<NativeStats> = {}): NativeStats => ({

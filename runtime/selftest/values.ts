@@ -3,7 +3,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import { integers, normal, uniform } from '../../compiler/evaluate/generate.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
-import { checkDType } from '../tensors/tensor.ts'
+import { checkDType } from '../tensors/data.ts'
 import { describe } from '../errors/describe.ts'
 
 /** `integers`: small enough that sums of products are exact. */

@@ -1,17 +1,7 @@
-import type { Device } from '../devices/device.ts'
+import type { Device, DeviceEvent, Stream } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
-import { notInGraphs, Stream } from './stream.ts'
+import { HostStream, notInGraphs } from './stream.ts'
 import { describe } from '../errors/describe.ts'
-
-/** A point in a stream, with the time at which the device reached it. */
-export interface DeviceEvent {
-  /** Marks the point behind everything enqueued so far. Default: the device's default stream. */
-  record(stream?: Stream): void
-  /** Settles when the stream has reached the point. */
-  synchronize(): Promise<void>
-  /** Milliseconds from `start`, a recorded event of the same device, to this one, once both were reached. */
-  elapsedMs(start: DeviceEvent): Promise<number>
-}
 
 /** An event where the host runs the stream: wall time of the simulation. */
 export class HostEvent implements DeviceEvent {
@@ -23,11 +13,11 @@ export class HostEvent implements DeviceEvent {
   }
 
   record(stream: Stream = this.#device.defaultStream): void {
-    checkStream(this.#device, stream)
-    if (stream.capturing) throw notInGraphs('an event')
+    const own = checkStream(this.#device, stream)
+    if (own.capturing) throw notInGraphs('an event')
     const { promise, resolve } = deferred()
     this.#reached = promise
-    stream.submit(() => resolve(performance.now()))
+    own.submit(() => resolve(performance.now()))
   }
 
   async synchronize(): Promise<void> {
@@ -55,10 +45,10 @@ function deferred(): { promise: Promise<number>; resolve: (time: number) => void
 export const notRecorded = (what: string): Error =>
   ktlError('KTL4015', { what, expected: 'a recorded event of this device', got: 'one that was never recorded there' })
 
-/** KTL4009 for a stream of another device, KTL4015 for what is none. */
-export function checkStream(device: Device, stream: Stream): void {
-  if (!(stream instanceof Stream))
+/** The stream, which is the device's. KTL4009 for one of another device, KTL4015 for what is none. */
+export function checkStream(device: Device, stream: Stream): HostStream {
+  if (!(stream instanceof HostStream))
     throw ktlError('KTL4015', { what: 'stream', expected: 'a stream of the device', got: describe(stream) })
-  if (stream.device === device) return
+  if (stream.device === device) return stream
   throw ktlError('KTL4009', { what: 'stream', expected: device.name, got: stream.device.name })
 }

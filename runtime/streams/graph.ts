@@ -1,15 +1,8 @@
-import type { Device } from '../devices/device.ts'
+import type { Device, Graph, Stream } from '../devices/device.ts'
 import { checkStream } from './event.ts'
 import { ktlError } from '../errors/fail.ts'
-import type { Recording, Stream } from './stream.ts'
-
-/** Launches recorded by `device.capture`, enqueued again as one. The memory they use lives as long as the graph. */
-export interface Graph extends Disposable {
-  /** Enqueues all of it and returns at once; failures surface at the stream's next synchronize or copy. */
-  launch(stream?: Stream): void
-  /** KTL4006 for launches afterwards; freeing twice is harmless. */
-  free(): void
-}
+import { assertOpen } from '../errors/given.ts'
+import type { HostStream, Recording } from './stream.ts'
 
 /** What graphs of all devices have in common: the memory they keep, and their end. */
 export abstract class BaseGraph implements Graph {
@@ -21,15 +14,15 @@ export abstract class BaseGraph implements Graph {
     this.#recording = recording
   }
 
-  protected abstract start(stream: Stream, recording: Recording): void
+  protected abstract start(stream: HostStream, recording: Recording): void
   protected abstract release(): void
 
   launch(stream: Stream = this.#device.defaultStream): void {
-    this.#device.assertOpen()
-    checkStream(this.#device, stream)
+    assertOpen(this.#device)
+    const own = checkStream(this.#device, stream)
     if (this.#recording === null) throw ktlError('KTL4006', { what: 'graph', state: 'has been freed' })
-    for (const memory of this.#recording.memory) memory.use(stream)
-    this.start(stream, this.#recording)
+    for (const memory of this.#recording.memory) memory.use(own)
+    this.start(own, this.#recording)
   }
 
   free(): void {
@@ -45,7 +38,7 @@ export abstract class BaseGraph implements Graph {
 
 /** Replays the recorded work in order. */
 export class RecordedGraph extends BaseGraph {
-  protected start(stream: Stream, { work }: Recording): void {
+  protected start(stream: HostStream, { work }: Recording): void {
     for (const piece of work) stream.submit(piece)
   }
 

@@ -1,11 +1,7 @@
 import { ktlError } from '../errors/fail.ts'
-import type { Device } from '../devices/device.ts'
+import type { Device, Stream as PublicStream } from '../devices/device.ts'
+import type { EnqueueOptions } from '../devices/options.ts'
 import { functionOf, optionsOf, signalOf } from '../errors/given.ts'
-
-export interface EnqueueOptions {
-  /** Aborted before the work starts: it never does, and the promise rejects with the signal's reason. */
-  readonly signal?: AbortSignal | undefined
-}
 
 type Work<T> = () => Promise<T> | T
 
@@ -13,7 +9,7 @@ type Work<T> = () => Promise<T> | T
 export interface Recording {
   readonly work: Work<unknown>[]
   /** Memory that the work uses, to be kept alive with it. */
-  readonly memory: Set<{ use(stream: Stream): void }>
+  readonly memory: Set<{ use(stream: HostStream): void }>
 }
 
 const ignore = (): void => {}
@@ -44,19 +40,10 @@ interface Failure {
 /** Failures that are kept until somebody asks. */
 const MAX_FAILURES = 64
 
-/**
- * Work in order: each piece starts when the one before it has settled, and none blocks the event loop. A failure
- * rejects the promise of its piece and does not stop the pieces behind it; one that nobody looks at is thrown by the next
- * `synchronize` (a launch whose promise nobody awaits cannot fail in silence).
- *
- * @example
- * const stream = device.createStream()
- * void stream.enqueue(() => console.log('first'))
- * await stream.enqueue(() => console.log('second'))
- * await stream.synchronize()
- * console.log(stream instanceof Stream, stream.idle) // true true
- */
-export class Stream {
+/** The queue of the host. A device that keeps order itself overrides what goes to it at once. */
+export class HostStream implements PublicStream {
+  /** As users know it, in messages. */
+  static readonly name: string = 'Stream'
   readonly device: Device
   #tail: Promise<void> = Promise.resolve()
   #pending = 0
@@ -109,7 +96,7 @@ export class Stream {
   }
 
   /** Runs `fill` with this stream recording what is enqueued. KTL6034 for what a graph cannot hold. */
-  record(fill: (stream: Stream) => void): Recording {
+  record(fill: (stream: PublicStream) => void): Recording {
     if (this.#recording) throw notInGraphs('another capture of the same stream')
     functionOf('fill', fill)
     const recording: Recording = { work: [], memory: new Set() }
@@ -127,7 +114,7 @@ export class Stream {
   }
 
   /** Announces memory that enqueued work uses: a recording keeps it alive. */
-  keep(memory: { use(stream: Stream): void }): void {
+  keep(memory: { use(stream: HostStream): void }): void {
     this.#recording?.memory.add(memory)
   }
 
@@ -168,6 +155,21 @@ export class Stream {
     if (failure) throw failure.error
   }
 }
+
+/**
+ * Work in order: each piece starts when the one before it has settled, and none blocks the event loop. A failure
+ * rejects the promise of its piece and does not stop the pieces behind it; one that nobody looks at is thrown by the next
+ * `synchronize` (a launch whose promise nobody awaits cannot fail in silence).
+ *
+ * @example
+ * const stream = device.createStream()
+ * void stream.enqueue(() => console.log('first'))
+ * await stream.enqueue(() => console.log('second'))
+ * await stream.synchronize()
+ * console.log(stream instanceof Stream, stream.idle) // true true
+ */
+export const Stream: abstract new (...args: never[]) => PublicStream = HostStream
+export type Stream = PublicStream
 
 export function notInGraphs(what: string): Error {
   return ktlError('KTL6034', { what })

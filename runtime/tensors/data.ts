@@ -2,9 +2,9 @@
  * Between values in logical order and the bytes of a strided tensor. *Codes* are the stored bit patterns, one array
  * element each; *values* are numbers. The storage image covers a tensor from its first to its last element.
  */
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, isDType } from '../../compiler/dtypes.ts'
 import { decode, encode, type Codes, type DecodedArray } from '../../compiler/codec.ts'
-import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
 import { elementCount, forEachRow, formatShape, isDense, mayOverlap, spanOf, type Layout } from './layout.ts'
 import { describe } from '../errors/describe.ts'
@@ -171,4 +171,27 @@ export function imageOfBits(dtype: DTypeName, raw: RawBits, layout: Layout, imag
     codes[i] = (width === 64 ? BigInt(code) : Number(code)) as never
   }
   scatter(dtype, codes, layout, image, what)
+}
+
+/** Validates and converts now, writes into a storage image later. */
+export function imageWriter(
+  dtype: DTypeName,
+  layout: Layout,
+  values: Values | RawBits,
+  what: string,
+): (image: Uint8Array) => void {
+  if (typeof values === 'object' && values !== null && 'bits' in values) {
+    const scratch = new Uint8Array(imageBytes(dtype, layout))
+    imageOfBits(dtype, values, layout, scratch, what)
+    if (isDense(layout)) return (image) => image.set(scratch)
+    return (image) => imageOfBits(dtype, values, layout, image, what)
+  }
+  const codes = encodeValues(dtype, layout.shape, values, what)
+  if (mayOverlap(layout)) scatter(dtype, codes, layout, new Uint8Array(imageBytes(dtype, layout)), what)
+  return (image) => scatter(dtype, codes, layout, image, what)
+}
+
+export function checkDType(dtype: unknown, what: string): asserts dtype is DTypeName {
+  if (typeof dtype === 'string' && isDType(dtype)) return
+  throw ktlError('KTL4004', { what, expected: DTYPE_NAMES.join(' '), got: describe(dtype) })
 }

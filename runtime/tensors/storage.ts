@@ -1,13 +1,14 @@
-import type { Device } from '../devices/device.ts'
-import type { Stream } from '../streams/stream.ts'
+import { assertOpen } from '../errors/given.ts'
+import type { InternalDevice } from '../devices/internal.ts'
+import type { HostStream } from '../streams/stream.ts'
 
 /** Frees device memory whose storage was dropped without `free`: a net for leaks, not a way to manage memory. */
-const leaks = new FinalizationRegistry<{ device: Device; pointer: bigint }>(({ device, pointer }) => {
+const leaks = new FinalizationRegistry<{ device: InternalDevice; pointer: bigint }>(({ device, pointer }) => {
   if (!device.closed) device.free(pointer)
 })
 
 /** Runs `work` in order on the last of the streams, when all of them have done what is enqueued now. */
-export function behind<T>(streams: readonly Stream[], work: () => Promise<T> | T): Promise<T> {
+export function behind<T>(streams: readonly HostStream[], work: () => Promise<T> | T): Promise<T> {
   const last = streams.at(-1)!
   const others = streams.slice(0, -1).map((stream) => stream.settled)
   return last.enqueueCopy(async () => {
@@ -18,15 +19,15 @@ export function behind<T>(streams: readonly Stream[], work: () => Promise<T> | T
 
 /** One allocation, shared by a tensor and its views, and the streams that have used it. */
 export class Storage {
-  readonly device: Device
+  readonly device: InternalDevice
   readonly pointer: bigint
   readonly bytes: number
   /** The stream of the latest use comes last. */
-  readonly #streams: Set<Stream>
+  readonly #streams: Set<HostStream>
   readonly #owned: boolean
   #freed = false
 
-  private constructor(device: Device, pointer: bigint, bytes: number, owned: boolean) {
+  private constructor(device: InternalDevice, pointer: bigint, bytes: number, owned: boolean) {
     this.device = device
     this.pointer = pointer
     this.bytes = bytes
@@ -34,15 +35,15 @@ export class Storage {
     this.#streams = new Set([device.defaultStream])
   }
 
-  static allocate(device: Device, bytes: number): Storage {
+  static allocate(device: InternalDevice, bytes: number): Storage {
     const pointer = device.malloc(bytes)
     const storage = new Storage(device, pointer, bytes, true)
     leaks.register(storage, { device, pointer }, storage)
     return storage
   }
 
-  static borrow(device: Device, pointer: bigint, bytes: number): Storage {
-    device.assertOpen()
+  static borrow(device: InternalDevice, pointer: bigint, bytes: number): Storage {
+    assertOpen(device)
     return new Storage(device, pointer, bytes, false)
   }
 
@@ -50,7 +51,7 @@ export class Storage {
     return this.#freed
   }
 
-  use(stream: Stream): void {
+  use(stream: HostStream): void {
     this.#streams.delete(stream)
     this.#streams.add(stream)
     stream.keep(this)

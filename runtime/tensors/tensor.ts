@@ -1,15 +1,20 @@
-import { DTYPES, isDType } from '../../compiler/dtypes.ts'
-import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
-import type { Device } from '../devices/device.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { Device, Stream, Tensor as PublicTensor } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
 import { checkStream } from '../streams/event.ts'
-import { optionsOf } from '../errors/given.ts'
-import type { Stream } from '../streams/stream.ts'
+import { assertOpen, optionsOf } from '../errors/given.ts'
 import { Storage } from './storage.ts'
 import {
-  bytesOf, decodeImage, elementBits, encodeValues, imageBytes, imageOfBits, scatter,
-  type DecodedArray, type RawBits, type Values,
-} from './data.ts' // prettier-ignore
+  bytesOf,
+  checkDType,
+  decodeImage,
+  elementBits,
+  imageBytes,
+  imageWriter,
+  type DecodedArray,
+  type RawBits,
+  type Values,
+} from './data.ts'
 import {
   checkShape,
   checkStrides,
@@ -17,7 +22,6 @@ import {
   elementCount,
   formatShape,
   isDense,
-  mayOverlap,
   permuteLayout,
   reshapeLayout,
   sliceLayout,
@@ -29,16 +33,9 @@ import { describe } from '../errors/describe.ts'
 
 const EMPTY = new Uint8Array(0)
 
-/**
- * A strided array in device memory. Views share the memory of the tensor they come from; `free` releases it for all
- * of them. Copies run behind what is enqueued on the streams that use the tensor.
- *
- * @example
- * const x = device.tensor('f16', [2, 3], [1, 2, 3, 4, 5, 6])
- * console.log(x instanceof Tensor, x.shape, x.strides) // true [ 2, 3 ] [ 3, 1 ]
- * console.log([...(await x.permute([1, 0]).toArray())]) // [ 1, 4, 2, 5, 3, 6 ]
- */
-export class Tensor {
+export class DeviceTensor implements PublicTensor {
+  /** As users know it, in messages. */
+  static readonly name: string = 'Tensor'
   readonly device: Device
   readonly dtype: DTypeName
   readonly shape: readonly number[]
@@ -53,7 +50,6 @@ export class Tensor {
   /** In elements of this dtype from the start of the storage. */
   readonly #offset: number
 
-  /** Use `device.tensor`, `device.empty` or `fromTensorLike`. */
   constructor(storage: Storage, dtype: DTypeName, layout: Layout) {
     this.device = storage.device
     this.dtype = dtype
@@ -75,8 +71,8 @@ export class Tensor {
   }
 
   /** Do the bytes of the two tensors intersect? Equal tensors do. */
-  overlaps(other: Tensor): boolean {
-    if (!(other instanceof Tensor))
+  overlaps(other: PublicTensor): boolean {
+    if (!(other instanceof DeviceTensor))
       throw ktlError('KTL4024', { operand: 'other', expected: 'a tensor', got: describe(other) })
     return (
       this.device === other.device &&
@@ -110,21 +106,20 @@ export class Tensor {
       return this.#storage.write(this.pointer, image)
     }
     await this.#storage.copy(async () => {
-      const image = await this.device.copyFromDevice(this.pointer, this.byteLength)
+      const image = await this.#storage.device.copyFromDevice(this.pointer, this.byteLength)
       put(image)
-      this.device.copyToDevice(this.pointer, image)
+      this.#storage.device.copyToDevice(this.pointer, image)
     })
   }
 
   /** Announces that work enqueued on `stream` uses the tensor: copies and `free` wait for it. */
   recordUse(stream: Stream): void {
     this.#assertAlive()
-    checkStream(this.device, stream)
-    this.#storage.use(stream)
+    this.#storage.use(checkStream(this.device, stream))
   }
 
   /** Other extents, strides and start over the same memory, all in elements. `offset` counts from this tensor's start. */
-  view(shape: readonly number[], options: { strides?: readonly number[]; offset?: number } = {}): Tensor {
+  view(shape: readonly number[], options: { strides?: readonly number[]; offset?: number } = {}): DeviceTensor {
     checkShape(shape)
     const { strides = denseStrides(shape), offset = 0 } = optionsOf('options', options)
     checkStrides(strides, shape)
@@ -135,22 +130,22 @@ export class Tensor {
   }
 
   /** The same elements in the same order with another shape; one extent may be -1. Never copies. */
-  reshape(shape: readonly number[]): Tensor {
+  reshape(shape: readonly number[]): DeviceTensor {
     return this.#derive(this.dtype, reshapeLayout(this.#layout, shape), 'reshape')
   }
 
   /** Axis i of the result is axis `order[i]` of this tensor. */
-  permute(order: readonly number[]): Tensor {
+  permute(order: readonly number[]): DeviceTensor {
     return this.#derive(this.dtype, permuteLayout(this.#layout, order), 'permute')
   }
 
   /** `slice([2, 5], null, [0, 8, 2])`: one range for each axis from the first; null takes the whole axis. */
-  slice(...ranges: Range[]): Tensor {
+  slice(...ranges: Range[]): DeviceTensor {
     return this.#derive(this.dtype, sliceLayout(this.#layout, ranges), 'slice')
   }
 
   /** The same bytes as another dtype. When the size differs, the contiguous last axis shrinks or grows. */
-  as(dtype: DTypeName): Tensor {
+  as(dtype: DTypeName): DeviceTensor {
     checkDType(dtype, 'as')
     const from = elementBits(this.dtype)
     const to = elementBits(dtype)
@@ -193,11 +188,11 @@ export class Tensor {
   }
 
   #assertAlive(): void {
-    this.device.assertOpen()
+    assertOpen(this.device)
     if (this.#storage.freed) throw ktlError('KTL4006', { what: `tensor ${this}`, state: 'has been freed' })
   }
 
-  #derive(dtype: DTypeName, layout: Layout, what: string): Tensor {
+  #derive(dtype: DTypeName, layout: Layout, what: string): DeviceTensor {
     this.#assertAlive()
     const bits = elementBits(dtype)
     const end = layout.offset + spanOf(layout.shape, layout.strides)
@@ -211,94 +206,18 @@ export class Tensor {
     if ((layout.offset * bits) % 8 !== 0) {
       throw ktlError('KTL4005', { what: `${what} of ${this}`, expected: 'a start at a whole byte', got: `element ${layout.offset}` }) // prettier-ignore
     }
-    return new Tensor(this.#storage, dtype, layout)
+    return new DeviceTensor(this.#storage, dtype, layout)
   }
 }
 
-/** What the type checker knows of a tensor. No such field exists at run time. */
-export declare const known: unique symbol
-/** Of all that could be passed: a dtype or rank that is not known takes every parameter. */
-export interface Known<D, Rank, Shape extends readonly number[] = readonly number[]> {
-  readonly dtype: (dtype: D) => void
-  readonly rank: (rank: Rank) => void
-  readonly shape: Shape
-}
-
-/** A tensor whose dtype the type checker knows, and its extents as far as they were written as literals. */
-export type TypedTensor<D extends DTypeName, Shape extends readonly number[] = readonly number[]> = Tensor & {
-  readonly dtype: D
-  readonly shape: Shape
-  readonly [known]?: Known<D, Shape['length'], Shape>
-}
-
-/** Validates and converts now, writes into a storage image later. */
-function imageWriter(
-  dtype: DTypeName,
-  layout: Layout,
-  values: Values | RawBits,
-  what: string,
-): (image: Uint8Array) => void {
-  if (typeof values === 'object' && values !== null && 'bits' in values) {
-    const scratch = new Uint8Array(imageBytes(dtype, layout))
-    imageOfBits(dtype, values, layout, scratch, what)
-    if (isDense(layout)) return (image) => image.set(scratch)
-    return (image) => imageOfBits(dtype, values, layout, image, what)
-  }
-  const codes = encodeValues(dtype, layout.shape, values, what)
-  if (mayOverlap(layout)) scatter(dtype, codes, layout, new Uint8Array(imageBytes(dtype, layout)), what)
-  return (image) => scatter(dtype, codes, layout, image, what)
-}
-
-export function checkDType(dtype: unknown, what: string): asserts dtype is DTypeName {
-  if (typeof dtype === 'string' && isDType(dtype)) return
-  throw ktlError('KTL4004', { what, expected: DTYPE_NAMES.join(' '), got: describe(dtype) })
-}
-
-/** Allocates a tensor on `device`; with `values`, fills it at once (nothing can be enqueued on new memory). */
-export function createTensor(
-  device: Device,
-  dtype: DTypeName,
-  shape: readonly number[],
-  /** undefined: not initialised. */
-  values: Values | RawBits | undefined,
-  options: { readonly strides?: readonly number[] | undefined } = {},
-): Tensor {
-  checkDType(dtype, 'tensor')
-  checkShape(shape)
-  const strides = optionsOf('options', options).strides ?? denseStrides(shape)
-  checkStrides(strides, shape)
-  const layout = { shape, strides, offset: 0 }
-  const bytes = imageBytes(dtype, layout)
-  const put = values === undefined ? null : imageWriter(dtype, layout, values, `tensor ${dtype} ${formatShape(shape)}`)
-  const storage = Storage.allocate(device, bytes)
-  if (put && bytes > 0) {
-    const image = new Uint8Array(bytes)
-    put(image)
-    device.copyToDevice(storage.pointer, image)
-  }
-  return new Tensor(storage, dtype, layout)
-}
-
-/** A tensor over memory that somebody else owns; `free` on it does nothing to that memory. */
-export function tensorAt(
-  device: Device,
-  pointer: bigint,
-  dtype: DTypeName,
-  shape: readonly number[],
-  given?: readonly number[],
-): Tensor {
-  checkDType(dtype, 'tensor at a pointer')
-  checkShape(shape)
-  const strides = given ?? denseStrides(shape)
-  checkStrides(strides, shape)
-  const layout = { shape, strides, offset: 0 }
-  const alignment = BigInt(DTYPES[dtype].storageBytes)
-  if (typeof pointer !== 'bigint' || pointer < 0n || pointer % alignment !== 0n) {
-    throw ktlError('KTL4014', {
-      what: 'pointer',
-      expected: `a bigint, a multiple of ${alignment}`,
-      got: describe(pointer),
-    })
-  }
-  return new Tensor(Storage.borrow(device, pointer, imageBytes(dtype, layout)), dtype, layout)
-}
+/**
+ * A strided array in device memory. Views share the memory of the tensor they come from; `free` releases it for all
+ * of them. Copies run behind what is enqueued on the streams that use the tensor.
+ *
+ * @example
+ * const x = device.tensor('f16', [2, 3], [1, 2, 3, 4, 5, 6])
+ * console.log(x instanceof Tensor, x.shape, x.strides) // true [ 2, 3 ] [ 3, 1 ]
+ * console.log([...(await x.permute([1, 0]).toArray())]) // [ 1, 4, 2, 5, 3, 6 ]
+ */
+export const Tensor: abstract new (...args: never[]) => PublicTensor = DeviceTensor
+export type Tensor = PublicTensor

@@ -3,7 +3,9 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { Device } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
 import { hostTensor, storageOf, type HostArray, type HostTensor } from './host_array.ts'
-import { checkDType, createTensor, Tensor, tensorAt } from './tensor.ts'
+import { Tensor } from './tensor.ts'
+import { tensorAt } from './create.ts'
+import { checkDType } from './data.ts'
 import { gather } from './data.ts'
 import { forEachRow, mayOverlap } from './layout.ts'
 import { describe } from '../errors/describe.ts'
@@ -54,7 +56,7 @@ export function fromTensorLike(device: Device, like: TensorLike, options: FromTe
 function upload(device: Device, host: HostTensor, dtype: DTypeName): Tensor {
   const { elements, strides } = storageOf(host)
   const values = host.areBits ? { bits: Array.from(elements) } : elements
-  return createTensor(device, dtype, [elements.length], values).view(host.layout.shape, { strides })
+  return device.tensor(dtype, [elements.length], values).view(host.layout.shape, { strides })
 }
 
 /** Host memory that waits for the elements of a tensor. */

@@ -95,7 +95,7 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
     const results: WideResult[] = []
     for (const schedule of schedules) {
       const D = made['D']!.tensor
-      device.copyToDevice(D.pointer, new Uint8Array(spanBytes(D)).fill(0xcd))
+      await device.write(D.pointer, new Uint8Array(spanBytes(D)).fill(0xcd))
       const { findings } = await module.function(kernel.recipe.entry).launch({ ...launch, ...schedule, uses: [D] })
       results.push({
         findings: findings.map((f) => `${f.code} ${f.message}`),

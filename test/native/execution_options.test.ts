@@ -1,5 +1,6 @@
 import { afterAll, expect, test } from 'vitest'
-import { openDevice, type Device } from '../../runtime/devices/device.ts'
+import type { Device } from '../../runtime/devices/device.ts'
+import { openDevice } from '../../runtime/devices/open.ts'
 import type { ExecutionOptions } from '../../runtime/devices/execution.ts'
 import type { KernelSources } from '../../runtime/addon/findings.ts'
 import { prelude } from './prelude.ts'

@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads'
 import { afterEach, describe, expect, test } from 'vitest'
 import { addonPaths, probeAddon } from '../../runtime/addon/load.ts'
 import { probeCuda, probeNvrtc } from '../../runtime/addon/probe.ts'
-import { openDevice } from '../../runtime/devices/device.ts'
+import { openDevice } from '../../runtime/devices/open.ts'
 import { errorOf } from './errors.ts'
 import { buildFakeDriver, noFakeDriver, type FakeSetup } from './fake_driver.ts'
 

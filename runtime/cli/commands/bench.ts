@@ -1,4 +1,5 @@
-import { openDevice, type Device, type DeviceSpec } from '../../devices/device.ts'
+import type { Device } from '../../devices/device.ts'
+import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import { majority } from '../../bench/agree.ts'
 import { peakOf, type Peak } from '../../bench/peaks.ts'
 import type { Summary } from '../../bench/statistics.ts'

@@ -1,6 +1,7 @@
 import path from 'node:path'
 import { KtlError } from '../../../grammar/diagnostics.ts'
-import { openDevice, type Device, type DeviceSpec } from '../../devices/device.ts'
+import type { Device } from '../../devices/device.ts'
+import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import type { Checks, Order } from '../../devices/execution.ts'
 import { KtlKernel } from '../../kernels/ktl_kernel.ts'
 import { formatError, verify, type Verification } from '../../selftest/verify.ts'

@@ -1,5 +1,6 @@
 import { KtlError } from '../../../grammar/diagnostics.ts'
-import { openDevice, type Device, type DeviceSpec } from '../../devices/device.ts'
+import type { Device } from '../../devices/device.ts'
+import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import { ktlError } from '../../errors/fail.ts'
 import type { DeviceCase } from '../../selftest/case.ts'
 import { prepareCase, runCase, type PreparedCase } from '../../selftest/run_case.ts'
