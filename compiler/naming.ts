@@ -9,7 +9,7 @@
 import type { Instance } from './instance.ts'
 import { printTensorProgram } from './ir/print_tensor.ts'
 import type { TensorOperand, TensorProgram } from './ir/tensor.ts'
-import { topological } from './ir/walk.ts'
+import { accumulatorsOf } from './ir/walk.ts'
 import { shortHash } from './short_hash.ts'
 import { TARGETS } from './targets/index.ts'
 
@@ -58,14 +58,6 @@ function operandLabels(program: TensorProgram, declared: readonly TensorOperand[
 function orderLetter({ axes, order }: TensorOperand): string {
   const fromEnd = axes.length - 1 - axes.indexOf(order.at(-1)!)
   return ['t', 'n', 'b'][fromEnd] ?? `x${fromEnd}`
-}
-
-function accumulatorsOf(program: TensorProgram): string[] {
-  const types = new Set<string>()
-  for (const node of topological(program.outputs.map((output) => output.value))) {
-    if (node.kind === 'contract') types.add(node.accumulator)
-  }
-  return [...types]
 }
 
 /** `aligned`: all outputs leave that way; `direct`: none; otherwise a letter for each. */

@@ -1,33 +1,28 @@
 /** The public API of ktl. */
 
 // Devices and memory.
-export {
-  openDevice,
-  type Device,
-  type DeviceOptions,
-  type DeviceProperties,
-  type DeviceSpec,
-  type MallocOptions,
-  type TensorOptions,
-} from './device.ts'
-export { Tensor, type TypedTensor } from './tensor.ts'
-export type { DecodedArray, RawBits, Values } from './tensor_data.ts'
-export {
-  fromTensorLike, type FromTensorLikeOptions, type HostArray, type NestedNumbers, type TensorLike,
-} from './tensor_like.ts' // prettier-ignore
-export * from './formats/index.ts'
-export type { TensorMap, TensorMapOptions } from './tensor_map.ts'
-export { Stream } from './stream.ts'
-export type { DeviceEvent } from './event.ts'
-export type { Graph } from './graph.ts'
-export { probeCuda, probeNvrtc } from './devices/cuda_probe.ts'
-export type { CudaStatus, NvrtcStatus } from './devices/cuda_native.ts'
+export type { Device, DeviceEvent, Graph, LaunchOptions, LaunchParam, TypedTensor } from './devices/device.ts'
+export { openDevice, type DeviceOptions, type DeviceSpec } from './devices/open.ts'
+export type { MallocOptions, TensorOptions } from './devices/options.ts'
 export type { Checks, ExecutionOptions, Order } from './devices/execution.ts'
+export { probeCuda, probeNvrtc } from './addon/probe.ts'
+export type { CudaStatus, DeviceProperties, NvrtcStatus } from './addon/cuda.ts'
+export type { Finding } from './addon/findings.ts'
+export { Tensor } from './tensors/tensor.ts'
+export type { DecodedArray, RawBits, Values } from './tensors/data.ts'
 export {
-  DeviceFunction, DeviceModule, type CompileCudaOptions, type LaunchOptions, type LaunchResult, type LoadModuleOptions,
-} from './module.ts' // prettier-ignore
-export type { LaunchParam } from './module_params.ts'
-export type { Finding } from './findings.ts'
+  fromTensorLike,
+  type FromTensorLikeOptions,
+  type HostArray,
+  type NestedNumbers,
+  type TensorLike,
+} from './tensors/tensor_like.ts'
+export type { TensorMap, TensorMapOptions } from './tensors/tensor_map.ts'
+export * from './formats/index.ts'
+export { Stream } from './streams/stream.ts'
+export { DeviceFunction, DeviceModule } from './modules/module.ts'
+export type { CompileCudaOptions, LoadModuleOptions } from './modules/options.ts'
+export type { LaunchResult } from './modules/result.ts'
 
 // Operations and their operands.
 export { RuntimeArguments } from './arguments/base.ts'
@@ -48,7 +43,7 @@ export {
   type KernelCount,
 } from './discovery/query.ts'
 export { KernelList } from './discovery/kernel_list.ts'
-export type { Where } from './discovery/where.ts'
+export type { Where } from './discovery/filters/where.ts'
 export { explainKernels, type Explanation, type RejectionReason } from './discovery/explain.ts'
 export {
   availableProviders,
@@ -56,12 +51,12 @@ export {
   ktlProvider as KtlProvider,
   Provider,
   registerProvider,
-  type KernelLister,
   type ProviderSpec,
-} from './discovery/provider.ts'
-export { deviceSupports } from './discovery/device_supports.ts'
-export type { Estimate } from './discovery/rank.ts'
-export type { TargetSpec } from './discovery/target.ts'
+} from './discovery/providers/provider.ts'
+export type { KernelLister } from './discovery/providers/kernel_class.ts'
+export { deviceSupports } from './discovery/filters/device_supports.ts'
+export type { Estimate } from './discovery/ranking/rank.ts'
+export type { TargetSpec } from './discovery/filters/target.ts'
 
 // Kernels.
 export {
@@ -71,24 +66,36 @@ export {
   type KernelLaunchOptions,
   expectArguments,
   type RunResult,
-} from './kernel.ts'
-export { compileKernel, launchKernel, type CompileKernelOptions, type LaunchKernelOptions } from './kernel_cuda.ts'
-export { KtlKernel, type KernelRunOptions } from './kernel_ktl.ts'
-export { PreparedLaunch } from './kernel_launch.ts'
-export { Artifact, Artifact as CompiledArtifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifact.ts'
+} from './kernels/kernel.ts'
+export {
+  compileKernel,
+  launchKernel,
+  type CompileKernelOptions,
+  type LaunchKernelOptions,
+} from './kernels/cuda_kernel.ts'
+export { KtlKernel, type KernelRunOptions } from './kernels/ktl_kernel.ts'
+export { PreparedLaunch } from './kernels/launch.ts'
+export { Artifact, Artifact as CompiledArtifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifacts/artifact.ts'
 export {
   ArtifactFolder, buildArtifacts, precompiled, registerArtifacts,
   type ArtifactRegistration, type BuildArtifactsOptions, type Manifest, type ManifestEntry,
-} from './aot/index.ts' // prettier-ignore
-export { OK, raise, refuse, Status, type StatusOk, type StatusRefused } from './status.ts'
+} from './artifacts/aot/index.ts' // prettier-ignore
+export { OK, raise, refuse, Status, type StatusOk, type StatusRefused } from './errors/status.ts'
 export * from './metadata/index.ts'
 
 // Checking results.
-export { formatError, verify, type Verification, type VerifyOptions } from './verify.ts'
+export { formatError, verify, type Verification, type VerifyOptions } from './selftest/verify.ts'
 export { randomValues, type InputKind } from './selftest/values.ts'
 
 // Programs.
-export { loadKtl, loadSource, register, type CallableKernel, type CallOptions, type KtlProgram } from './program.ts'
+export {
+  loadKtl,
+  loadSource,
+  register,
+  type CallableKernel,
+  type CallOptions,
+  type KtlProgram,
+} from './programs/program.ts'
 
 // What everything above speaks of.
 export { KtlError, type Diagnostic, type Severity, type Source } from '../grammar/diagnostics.ts'

@@ -74,7 +74,7 @@ describe('imports', () => {
 
   test('the native addon is loaded in one place', () => {
     const loading = FILES.filter((file) => layerOf(file) === 3 && /\.node\b['"`]/.test(codeOf(file)))
-    expect(loading).toEqual(['runtime/addon.ts'])
+    expect(loading).toEqual(['runtime/addon/load.ts'])
     expect(IMPORTS.filter(({ to }) => to?.startsWith('native/'))).toEqual([])
   })
 

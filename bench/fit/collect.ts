@@ -20,7 +20,7 @@ import {
   type KtlKernel,
   type TargetArch,
 } from '../../runtime/index.ts'
-import { deviceKey } from '../../runtime/tuning.ts'
+import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { onDevice, onPaper, open } from '../gpu/ours.ts'
 import { ArtifactFolder } from '../gpu/prepared.ts'
 import { shrink, type Problem } from '../gpu/problems.ts'

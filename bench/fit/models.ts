@@ -1,6 +1,6 @@
 /** The cost models as functions of their constants. */
-import { MACHINES, type Machine } from '../../runtime/discovery/machine.ts'
-import type { Extents } from '../../runtime/discovery/rank.ts'
+import { MACHINES, type Machine } from '../../runtime/discovery/ranking/machine.ts'
+import type { Extents } from '../../runtime/discovery/ranking/rank.ts'
 import { estimateSm80, SM80_CONSTANTS } from '../../runtime/targets/sm80.ts'
 import { estimateSm90, SM90_CONSTANTS } from '../../runtime/targets/sm90.ts'
 import { Sm100Costs, SM100_CONSTANTS } from '../../runtime/targets/sm100.ts'

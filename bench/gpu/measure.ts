@@ -8,7 +8,7 @@ import { median, summarize, type Summary } from '../../runtime/bench/statistics.
 import { launchesOf, warmUpOf, type Subject, type Timer } from '../../runtime/bench/timer.ts'
 import { tune } from '../../runtime/bench/tune.ts'
 import type { Device, DTypeName, KtlKernel, RuntimeArguments } from '../../runtime/index.ts'
-import { problemOf } from '../../runtime/tuning.ts'
+import { problemOf } from '../../runtime/discovery/ranking/tuning.ts'
 import { candidates, onDevice, open, sameTile, sampleOf, type Opened } from './ours.ts'
 import type { Peer } from './peer.ts'
 import type { ArtifactFolder } from './prepared.ts'

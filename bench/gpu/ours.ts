@@ -1,15 +1,15 @@
 /** The ktl side of a problem: operands, arguments, and the instances to try. */
 import path from 'node:path'
-import { packageRoot } from '../../runtime/addon.ts'
+import { packageRoot } from '../../runtime/addon/load.ts'
 import { fillNormal, poison } from '../../runtime/bench/fill.ts'
 import {
   EpilogueArguments, GemmArguments, getKernels, KernelArguments, KtlKernel, loadKtl,
   type Device, type DTypeName, type RuntimeArguments, type Tensor,
 } from '../../runtime/index.ts' // prettier-ignore
 import { seedOf } from '../../runtime/selftest/values.ts'
-import { denseStrides } from '../../runtime/tensor_layout.ts'
-import { tensorAt } from '../../runtime/tensor.ts'
-import { withoutTuning } from '../../runtime/tuning.ts'
+import { denseStrides } from '../../runtime/tensors/layout.ts'
+import { tensorAt } from '../../runtime/tensors/create.ts'
+import { withoutTuning } from '../../runtime/discovery/ranking/tuning.ts'
 import type { Problem } from './problems.ts'
 
 /** Makes a tensor; inputs are those of the name and seed. */

@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface, type Interface } from 'node:readline'
 import path from 'node:path'
-import { packageRoot } from '../../runtime/addon.ts'
+import { packageRoot } from '../../runtime/addon/load.ts'
 import type { Problem, Rival } from './problems.ts'
 
 export interface PeerOptions {

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSyn
 import path from 'node:path'
 import { brotliCompressSync, brotliDecompressSync, constants } from 'node:zlib'
 import { KTL_VERSION } from '../../codegen/cuda/version.ts'
-import { signatureOf } from '../../runtime/artifact_kernel.ts'
+import { signatureOf } from '../../runtime/kernels/kernel_artifact.ts'
 import { Artifact, type KtlKernel, type RuntimeArguments, type TargetArch } from '../../runtime/index.ts'
 import { compileCached } from '../../runtime/toolchain/cached.ts'
 import { GENERATED_FLAGS } from '../../runtime/toolchain/compile.ts'

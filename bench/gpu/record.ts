@@ -4,8 +4,8 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { loadAddon } from '../../runtime/addon.ts'
-import type { NativeLaunch, NativeLaunchResult, NativeModule } from '../../runtime/native.ts'
+import { loadAddon } from '../../runtime/addon/load.ts'
+import type { NativeLaunch, NativeLaunchResult, NativeModule } from '../../runtime/addon/virtual.ts'
 
 /** From now on each launch becomes a case in `folder`, named by `label()`. Cases are listed in `folder/cases.txt`. */
 export function recordLaunches(folder: string, label: () => string): void {

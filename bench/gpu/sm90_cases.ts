@@ -15,7 +15,7 @@ import {
   type Tensor,
 } from '../../runtime/index.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
-import { elementCount } from '../../runtime/tensor_layout.ts'
+import { elementCount } from '../../runtime/tensors/layout.ts'
 import { recordLaunches } from './record.ts'
 
 interface Problem {

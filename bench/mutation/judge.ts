@@ -43,7 +43,7 @@ async function observe(workload: Workload, artifact: Artifact, schedule: Schedul
   const run = { problem: problem.name, schedule: nameOf(schedule) }
   // NaNs show what is not written.
   for (const { tensor, bytes } of outputs) {
-    args.device.copyToDevice(tensor.pointer, new Uint8Array(bytes.length).fill(0xff))
+    await args.device.write(tensor.pointer, new Uint8Array(bytes.length).fill(0xff))
   }
   try {
     await kernel.run(args, { artifact, ...schedule, checks: 'full', instructionBudget: INSTRUCTION_BUDGET })

@@ -2,8 +2,8 @@
  * The synchronisation of a kernel as PTX text has it, and how each piece of it can be broken: one instruction is
  * edited at a time, everything else stays as nvcc wrote it.
  */
-import type { KernelSources } from '../../runtime/findings.ts'
-import { entryAt } from '../../runtime/findings.ts'
+import type { KernelSources } from '../../runtime/addon/findings.ts'
+import { entryAt } from '../../runtime/addon/findings.ts'
 
 export type SiteClass =
   | 'wait'

@@ -1,4 +1,5 @@
 /** Walks over the tensor IR's DAG, and look-ups in it. */
+import type { Accumulator } from '../dtypes.ts'
 import type { ContractNode, ContractTerm, InputNode, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
 /** The operand of a name that the program has. */
@@ -109,4 +110,18 @@ export function guardOf(roots: readonly Node[], operand: string): Node | null {
   for (const root of roots) visit(root, null)
   const [only] = guards
   return guards.size === 1 ? (only ?? null) : null
+}
+
+/** By the outputs, which programs of other memory orders share. */
+const accumulators = new WeakMap<TensorProgram['outputs'], readonly Accumulator[]>()
+
+/** Types of the accumulators of a program's contractions, each once. */
+export function accumulatorsOf({ outputs }: TensorProgram): readonly Accumulator[] {
+  let types = accumulators.get(outputs)
+  if (!types) {
+    const nodes = topological(outputs.map(({ value }) => value))
+    types = [...new Set(nodes.flatMap((node) => (node.kind === 'contract' ? [node.accumulator] : [])))]
+    accumulators.set(outputs, types)
+  }
+  return types
 }

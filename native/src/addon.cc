@@ -1,4 +1,4 @@
-// The addon: class VirtualDevice and the modules it loads (runtime/native.ts), and what cuda/ offers. No state
+// The addon: class VirtualDevice and the modules it loads (runtime/addon/virtual.ts), and what cuda/ offers. No state
 // outside the environment but loaded drivers, so that every worker thread can load it.
 #include <napi.h>
 #include <memory>

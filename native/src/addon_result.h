@@ -1,4 +1,4 @@
-// Results of a launch and descriptions of a module as JS objects (runtime/native.ts).
+// Results of a launch and descriptions of a module as JS objects (runtime/addon/virtual.ts).
 #pragma once
 #include <napi.h>
 #include "virtual/loader.h"

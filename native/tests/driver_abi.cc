@@ -37,7 +37,7 @@ SAME_FIELD(LaunchConfig, attributes, CUlaunchConfig, attrs);
 SAME_FIELD(LaunchConfig, attributeCount, CUlaunchConfig, numAttrs);
 
 // Tensor maps lie at multiples of 64 in parameter blocks; their 128 bytes are encoded by
-// runtime/tensor_map.ts.
+// runtime/tensors/tensor_map.ts.
 static_assert(sizeof(CUtensorMap) == 128);
 
 SAME_VALUE(kSuccess, CUDA_SUCCESS);

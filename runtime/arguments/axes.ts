@@ -1,7 +1,7 @@
 /** Unifies the axes that operands name with the shapes of the tensors passed: one extent per axis. */
 import type { KtlError } from '../../grammar/diagnostics.ts'
-import { ktlError } from '../fail.ts'
-import { formatShape } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { formatShape } from '../tensors/layout.ts'
 
 /** An operand as declared: its axes in logical order, `l?` marked. */
 export interface OperandAxes {

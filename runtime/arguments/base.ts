@@ -1,10 +1,10 @@
-import type { Device } from '../device.ts'
-import type { Tensor } from '../tensor.ts'
-import { writeBack } from '../tensor_like.ts'
+import type { Device } from '../devices/device.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import { writeBack } from '../tensors/tensor_like.ts'
 import type { EpilogueArguments, ResolvedEpilogue } from './epilogue.ts'
 import { PerformanceControls } from './performance.ts'
-import { ktlError } from '../fail.ts'
-import { describe } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../errors/describe.ts'
 
 /**
  * One operation with its operands, valid by itself: what kernels are found for and run with. The base of

@@ -1,12 +1,12 @@
-import type { Device } from '../device.ts'
-import type { Tensor } from '../tensor.ts'
-import { formatShape } from '../tensor_layout.ts'
-import { ktlError } from '../fail.ts'
+import type { Device } from '../devices/device.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import { formatShape } from '../tensors/layout.ts'
+import { ktlError } from '../errors/fail.ts'
 import { RuntimeArguments } from './base.ts'
 import { shapesOf } from './gemm.ts'
 import { resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
-import { optionsOf } from '../given.ts'
+import { optionsOf } from '../errors/given.ts'
 
 /** Operands of `ElementwiseArguments`, all of one shape. */
 export interface ElementwiseFields {

@@ -9,11 +9,11 @@ import type { Divisibility } from '../../compiler/ir/tensor.ts'
 import type { EpilogueDecl, Span } from '../../grammar/ast.ts'
 import { KtlError, type Source } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
-import { ktlError } from '../fail.ts'
-import { Tensor } from '../tensor.ts'
-import { describe } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { Tensor } from '../tensors/tensor.ts'
+import { describe } from '../errors/describe.ts'
 import { checkOneDevice, divisibilityOf, isSameTensor, resolveOperand, type Operand } from './operands.ts'
-import { optionsOf } from '../given.ts'
+import { optionsOf } from '../errors/given.ts'
 
 /** An `epilogue` declared in a `.ktl` file: `program.epilogues.NAME`. */
 export interface NamedEpilogue {

@@ -1,15 +1,15 @@
 import { legalContraction, type Accumulator } from '../../compiler/dtypes.ts'
-import type { Device } from '../device.ts'
-import { ktlError } from '../fail.ts'
-import { describe } from '../tensor_layout.ts'
-import type { Tensor } from '../tensor.ts'
+import type { Device } from '../devices/device.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../errors/describe.ts'
+import type { Tensor } from '../tensors/tensor.ts'
 import { unifyAxes, type OperandAxes, type UnifiedAxes } from './axes.ts'
 import { RuntimeArguments } from './base.ts'
 import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
 import { checkGemmEpilogue } from './epilogue_check.ts'
 import { resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
-import { optionsOf } from '../given.ts'
+import { optionsOf } from '../errors/given.ts'
 
 const axis = (name: string, optional = false) => ({ name, optional })
 

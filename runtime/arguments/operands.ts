@@ -1,11 +1,11 @@
 /** From what callers pass to tensors, and what kernels ask of a tensor: order, alignment, overlap. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Divisibility } from '../../compiler/ir/tensor.ts'
-import { ktlError } from '../fail.ts'
-import type { Device } from '../device.ts'
-import { Tensor } from '../tensor.ts'
-import { describe } from '../tensor_layout.ts'
-import { fromTensorLike, outputFromTensorLike, type TensorLike } from '../tensor_like.ts'
+import { ktlError } from '../errors/fail.ts'
+import type { Device } from '../devices/device.ts'
+import { Tensor } from '../tensors/tensor.ts'
+import { describe } from '../errors/describe.ts'
+import { fromTensorLike, outputFromTensorLike, type TensorLike } from '../tensors/tensor_like.ts'
 
 /** What is passed for an operand: a tensor, or what becomes one. */
 export type Operand = Tensor | TensorLike

@@ -1,7 +1,7 @@
-import { ktlError } from '../fail.ts'
+import { ktlError } from '../errors/fail.ts'
 import { suggest } from '../../grammar/suggest.ts'
-import { describe } from '../tensor_layout.ts'
-import { optionsOf } from '../given.ts'
+import { describe } from '../errors/describe.ts'
+import { optionsOf } from '../errors/given.ts'
 
 /**
  * Which output tiles of a tensor-core kernel follow one another: down a column of tiles (`m`), along a row of them (`n`), or

@@ -7,10 +7,11 @@ import type { KernelFamily } from '../../compiler/family.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { KernelList } from '../discovery/kernel_list.ts'
 import type { GetKernelsOptions } from '../discovery/query.ts'
-import type { RunResult } from '../kernel.ts'
-import type { CallableKernel } from '../program.ts'
-import type { Known, known, Tensor } from '../tensor.ts'
-import type { TensorLike } from '../tensor_like.ts'
+import type { RunResult } from '../kernels/kernel.ts'
+import type { CallableKernel } from '../programs/program.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import type { Known, known } from '../devices/device.ts'
+import type { TensorLike } from '../tensors/tensor_like.ts'
 
 /** An operand with these dtypes and ranks (default: any), unless it is known to have others. */
 export type TensorOf<D extends DTypeName, Rank extends number = any> =

@@ -1,8 +1,8 @@
 /** Whether kernels that claim to compute the same do: a fast one that is wrong must not be remembered as the best. */
 import type { RuntimeArguments } from '../arguments/base.ts'
-import type { DecodedArray } from '../tensor_data.ts'
-import { spanOf } from '../tensor_layout.ts'
-import type { Tensor } from '../tensor.ts'
+import type { DecodedArray } from '../tensors/data.ts'
+import { spanOf } from '../tensors/layout.ts'
+import type { Tensor } from '../tensors/tensor.ts'
 import { poison } from './fill.ts'
 import type { Subject } from './timer.ts'
 

@@ -7,11 +7,11 @@
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { Device } from '../device.ts'
-import type { DeviceModule } from '../module.ts'
+import type { Device } from '../devices/device.ts'
+import type { DeviceModule } from '../modules/module.ts'
 import { randomValues } from '../selftest/values.ts'
-import type { Tensor } from '../tensor.ts'
-import { spanOf } from '../tensor_layout.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import { spanOf } from '../tensors/layout.ts'
 
 /** How the f32 value (or the whole sum) becomes an element. */
 const STORES: Readonly<Partial<Record<DTypeName, { readonly type: string; readonly store: string }>>> = {

@@ -4,12 +4,12 @@
  * next launch, so that the host's time is not measured. On a virtual device: modelled cycles, which never vary.
  */
 import type { RuntimeArguments } from '../arguments/base.ts'
-import type { Artifact } from '../artifact.ts'
-import type { Device } from '../device.ts'
-import type { DeviceEvent } from '../event.ts'
-import type { KtlKernel } from '../kernel_ktl.ts'
-import type { PreparedLaunch } from '../kernel_launch.ts'
-import { MACHINES } from '../discovery/machine.ts'
+import type { Artifact } from '../artifacts/artifact.ts'
+import type { Device } from '../devices/device.ts'
+import type { DeviceEvent } from '../devices/device.ts'
+import type { KtlKernel } from '../kernels/ktl_kernel.ts'
+import type { PreparedLaunch } from '../kernels/launch.ts'
+import { MACHINES } from '../discovery/ranking/machine.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 
 export interface Subject {

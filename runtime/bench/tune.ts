@@ -1,8 +1,8 @@
 /** The fastest of many instances, without spending much time on the slow ones. */
 import type { RuntimeArguments } from '../arguments/base.ts'
-import type { Artifact } from '../artifact.ts'
+import type { Artifact } from '../artifacts/artifact.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
-import type { KtlKernel } from '../kernel_ktl.ts'
+import type { KtlKernel } from '../kernels/ktl_kernel.ts'
 import { median, summarize, type Summary } from './statistics.ts'
 import { launchesOf, type RoundOptions, type Subject, type Timer } from './timer.ts'
 

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { promises as fs, rmSync } from 'node:fs'
 import path from 'node:path'
-import { makeFolder, removeTemporaries, writeFileSafely } from '../safe_write.ts'
+import { makeFolder, removeTemporaries, writeFileSafely } from '../files/safe_write.ts'
 
 /** Magic, SHA-256 of key and payload, payload: under the name of another key an entry is as corrupt as one with a flipped bit. */
 const MAGIC = Buffer.from('ktlcach2')

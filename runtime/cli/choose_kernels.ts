@@ -4,8 +4,8 @@ import { TARGETS, type Backend } from '../../compiler/targets/index.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import { virtualDeviceFor } from '../devices/virtual.ts'
 import { getKernels } from '../discovery/query.ts'
-import { ktlError } from '../fail.ts'
-import { KtlKernel } from '../kernel_ktl.ts'
+import { ktlError } from '../errors/fail.ts'
+import { KtlKernel } from '../kernels/ktl_kernel.ts'
 import { noIndex } from './instances.ts'
 
 export interface KernelChoice {

@@ -2,7 +2,7 @@
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { KtlError } from '../../grammar/diagnostics.ts'
-import { ktlError } from '../fail.ts'
+import { ktlError } from '../errors/fail.ts'
 import { findNvcc, nvccTimeout } from '../toolchain/nvcc.ts'
 import { runProgram, withTemporaryFolder } from '../toolchain/process.ts'
 

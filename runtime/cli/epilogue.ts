@@ -10,8 +10,8 @@ import { KtlError, type Source } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
 import type { EpilogueDecl } from '../../grammar/ast.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { FusionShape } from '../discovery/fusion.ts'
-import { ktlError } from '../fail.ts'
+import type { FusionShape } from '../discovery/calls/fusion.ts'
+import { ktlError } from '../errors/fail.ts'
 import { illegal, type ArgValue } from './options.ts'
 
 export interface EpilogueOperand {

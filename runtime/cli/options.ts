@@ -4,8 +4,8 @@ import { isDType } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { archs, TARGETS, type Backend } from '../../compiler/targets/index.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
-import type { DeviceSpec } from '../device.ts'
-import { ktlError } from '../fail.ts'
+import type { DeviceSpec } from '../devices/open.ts'
+import { ktlError } from '../errors/fail.ts'
 
 const NAME = /^[A-Za-z_]\w*$/
 

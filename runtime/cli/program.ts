@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander'
 import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import type { KtlError } from '../../grammar/diagnostics.ts'
-import { ktlError } from '../fail.ts'
+import { ktlError } from '../errors/fail.ts'
 import type { AddCommand, Context } from './context.ts'
 import { addBench } from './commands/bench.ts'
 import { addBuild } from './commands/build.ts'

@@ -1,10 +1,10 @@
 /** `.ktl` files named on the command line, read and checked. */
 import { text as readAll } from 'node:stream/consumers'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
-import { ktlError } from '../fail.ts'
-import { loadSource, type CallableKernel, type KtlProgram } from '../program.ts'
+import { ktlError } from '../errors/fail.ts'
+import { loadSource, type CallableKernel, type KtlProgram } from '../programs/program.ts'
 import { LIMITS } from '../../grammar/limits.ts'
-import { readWhole } from '../read_file.ts'
+import { readWhole } from '../files/read_file.ts'
 
 /** KTL4102 when the file cannot be read; `-` is standard input. */
 export async function readSource(file: string): Promise<Source> {

@@ -1,19 +1,23 @@
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { Device, DeviceProperties, MallocOptions, TensorOptions } from '../device.ts'
-import { checkStream, HostEvent, type DeviceEvent } from '../event.ts'
-import { ktlError } from '../fail.ts'
-import { RecordedGraph, type Graph } from '../graph.ts'
-import { compileModule, type CompileCudaOptions, type DeviceModule, type LoadModuleOptions } from '../module.ts'
-import { Stream } from '../stream.ts'
-import { createTensor, type TypedTensor } from '../tensor.ts'
-import { behind } from '../tensor_storage.ts'
-import type { RawBits, Values } from '../tensor_data.ts'
-import { describe } from '../tensor_layout.ts'
-import { createTensorMap, type TensorMap, type TensorMapOptions } from '../tensor_map.ts'
-import { optionsOf } from '../given.ts'
+import type { DeviceProperties } from '../addon/cuda.ts'
+import { describe } from '../errors/describe.ts'
+import { ktlError } from '../errors/fail.ts'
+import { assertOpen, optionsOf } from '../errors/given.ts'
+import { compileModule } from '../modules/module.ts'
+import type { CompileCudaOptions, LoadModuleOptions } from '../modules/options.ts'
+import { checkStream, HostEvent } from '../streams/event.ts'
+import { RecordedGraph } from '../streams/graph.ts'
+import { HostStream } from '../streams/stream.ts'
+import { createTensor } from '../tensors/create.ts'
+import type { RawBits, Values } from '../tensors/data.ts'
+import { behind } from '../tensors/storage.ts'
+import { createTensorMap, type TensorMap, type TensorMapOptions } from '../tensors/tensor_map.ts'
+import type { Device, DeviceEvent, DeviceModule, Graph, Stream, TypedTensor } from './device.ts'
+import { registerDevice, type InternalDevice } from './internal.ts'
+import type { MallocOptions, TensorOptions } from './options.ts'
 
 /** What devices have in common: streams, the map of allocations, ordering of raw copies, closing. */
-export abstract class BaseDevice implements Device {
+export abstract class BaseDevice implements InternalDevice {
   abstract readonly name: string
   abstract readonly kind: 'virtual' | 'cuda'
   abstract readonly arch: string
@@ -21,14 +25,15 @@ export abstract class BaseDevice implements Device {
   abstract readonly smCount: number
   abstract readonly moduleFormat: 'ptx' | 'cubin'
   abstract readonly properties: DeviceProperties
-  readonly defaultStream: Stream
-  readonly #makeStream: (device: Device, first: boolean) => Stream
-  readonly #streams: Stream[]
+  readonly defaultStream: HostStream
+  readonly #makeStream: (device: Device, first: boolean) => HostStream
+  readonly #streams: HostStream[]
   readonly #allocations = new Map<bigint, number>()
   #closed = false
 
   /** `makeStream` is called for the default stream first. */
-  constructor(makeStream: (device: Device, first: boolean) => Stream = (device) => new Stream(device)) {
+  constructor(makeStream: (device: Device, first: boolean) => HostStream = (device) => new HostStream(device)) {
+    registerDevice(this)
     this.#makeStream = makeStream
     this.defaultStream = makeStream(this, true)
     this.#streams = [this.defaultStream]
@@ -55,10 +60,6 @@ export abstract class BaseDevice implements Device {
     return this.#closed
   }
 
-  assertOpen(): void {
-    if (this.#closed) throw ktlError('KTL4006', { what: `device ${this.name}`, state: 'is closed' })
-  }
-
   tensor<D extends DTypeName, const Shape extends readonly number[]>(
     dtype: D,
     shape: Shape,
@@ -77,8 +78,8 @@ export abstract class BaseDevice implements Device {
     return createTensor(this, dtype, shape, undefined, options) as TypedTensor<D, Shape>
   }
 
-  createStream(): Stream {
-    this.assertOpen()
+  createStream(): HostStream {
+    assertOpen(this)
     const stream = this.#makeStream(this, false)
     this.#streams.push(stream)
     return stream
@@ -99,7 +100,7 @@ export abstract class BaseDevice implements Device {
   }
 
   malloc(bytes: number, options: MallocOptions = {}): bigint {
-    this.assertOpen()
+    assertOpen(this)
     const { at = 0n, align = 256 } = optionsOf('options', options)
     if (!Number.isSafeInteger(bytes) || bytes < 0) {
       throw ktlError('KTL4014', { what: 'malloc', expected: 'a size in bytes of at least 0', got: describe(bytes) })
@@ -125,7 +126,7 @@ export abstract class BaseDevice implements Device {
   }
 
   free(pointer: bigint): void {
-    this.assertOpen()
+    assertOpen(this)
     if (!this.#allocations.delete(pointer)) {
       throw ktlError('KTL4014', { what: 'free', expected: 'a pointer that malloc returned', got: describe(pointer) })
     }
@@ -154,11 +155,11 @@ export abstract class BaseDevice implements Device {
     return this.readBehind(this.#defaultLast(), pointer, bytes)
   }
 
-  readBehind(streams: readonly Stream[], pointer: bigint, bytes: number): Promise<Uint8Array> {
+  readBehind(streams: readonly HostStream[], pointer: bigint, bytes: number): Promise<Uint8Array> {
     return behind(streams, () => this.copyFromDevice(pointer, bytes))
   }
 
-  writeBehind(streams: readonly Stream[], pointer: bigint, bytes: Uint8Array): Promise<void> {
+  writeBehind(streams: readonly HostStream[], pointer: bigint, bytes: Uint8Array): Promise<void> {
     return behind(streams, () => this.copyToDevice(pointer, bytes))
   }
 
@@ -167,23 +168,22 @@ export abstract class BaseDevice implements Device {
     if (!Number.isInteger(byte) || byte < 0 || byte > 255) {
       throw ktlError('KTL4014', { what: 'memset', expected: 'a byte from 0 to 255', got: describe(byte) })
     }
-    checkStream(this, stream)
-    if (bytes > 0) this.fill(pointer, byte, bytes, stream)
+    const own = checkStream(this, stream)
+    if (bytes > 0) this.fill(pointer, byte, bytes, own)
   }
 
-  protected fill(pointer: bigint, byte: number, bytes: number, stream: Stream): void {
+  protected fill(pointer: bigint, byte: number, bytes: number, stream: HostStream): void {
     stream.submit(() => this.copyToDevice(pointer, new Uint8Array(bytes).fill(byte)))
   }
 
   createEvent(): DeviceEvent {
-    this.assertOpen()
+    assertOpen(this)
     return new HostEvent(this)
   }
 
   capture(fill: (stream: Stream) => void, stream: Stream = this.defaultStream): Graph {
-    this.assertOpen()
-    checkStream(this, stream)
-    return new RecordedGraph(this, stream.record(fill))
+    assertOpen(this)
+    return new RecordedGraph(this, checkStream(this, stream).record(fill))
   }
 
   async close(): Promise<void> {
@@ -204,12 +204,12 @@ export abstract class BaseDevice implements Device {
   }
 
   /** Raw memory belongs to no stream: a copy waits for all, and the default stream waits for the copy. */
-  #defaultLast(): Stream[] {
+  #defaultLast(): HostStream[] {
     return [...this.#streams.slice(1), this.defaultStream]
   }
 
   #checkRange(what: string, pointer: bigint, bytes: number): void {
-    this.assertOpen()
+    assertOpen(this)
     if (typeof pointer !== 'bigint' || !Number.isSafeInteger(bytes) || bytes < 0) {
       throw ktlError('KTL4014', { what, expected: 'a bigint pointer and a range of bytes', got: `${describe(pointer)}, ${describe(bytes)}` }) // prettier-ignore
     }

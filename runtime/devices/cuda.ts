@@ -1,21 +1,30 @@
-import { loadAddon } from '../addon.ts'
-import type { DeviceProperties, FastLaunch } from '../device.ts'
-import { checkStream, notRecorded, type DeviceEvent } from '../event.ts'
-import { ktlError } from '../fail.ts'
-import { nativeError } from '../findings.ts'
-import { BaseGraph, type Graph } from '../graph.ts'
-import type { PlannedLaunch } from '../launch.ts'
-import { DeviceModule, type LoadModuleOptions } from '../module.ts'
-import { notInGraphs, type Recording, type Stream } from '../stream.ts'
 import { ARCH_NAMES, ARCHS } from '../../compiler/archs.ts'
+import {
+  STAGED_BYTES,
+  type DeviceProperties,
+  type NativeCuda,
+  type NativeCudaDevice,
+  type NativeCudaEvent,
+  type NativeCudaGraph,
+} from '../addon/cuda.ts'
+import { nativeError } from '../addon/findings.ts'
+import { loadAddon } from '../addon/load.ts'
+import { driverPath, MINIMUM_CC } from '../addon/probe.ts'
+import { describe } from '../errors/describe.ts'
+import { ktlError } from '../errors/fail.ts'
+import { assertOpen, optionsOf } from '../errors/given.ts'
+import type { PlannedLaunch } from '../modules/grid.ts'
+import { LoadedModule } from '../modules/module.ts'
+import type { LoadModuleOptions } from '../modules/options.ts'
+import { checkStream, notRecorded } from '../streams/event.ts'
+import { BaseGraph } from '../streams/graph.ts'
+import { notInGraphs, type HostStream, type Recording } from '../streams/stream.ts'
 import { BaseDevice } from './base.ts'
 import { CudaModule, guard } from './cuda_module.ts'
-import { STAGED_BYTES, type NativeCuda, type NativeCudaDevice, type NativeCudaEvent, type NativeCudaGraph } from './cuda_native.ts' // prettier-ignore
-import { driverPath, MINIMUM_CC } from './cuda_probe.ts'
 import { CudaStream } from './cuda_stream.ts'
+import type { DeviceEvent, DeviceModule, Graph, Stream } from './device.ts'
 import { resolveExecution, type ExecutionOptions } from './execution.ts'
-import { optionsOf } from '../given.ts'
-import { describe } from '../tensor_layout.ts'
+import type { FastLaunch } from './internal.ts'
 
 /**
  * What code is compiled for, by compute capability. Machine code of 8.0 runs on all of 8.x; chips without a target of
@@ -40,6 +49,7 @@ export class CudaDevice extends BaseDevice {
   /** Of allocations that were made larger to be aligned: from the address given out to the driver's. */
   readonly #bases = new Map<bigint, bigint>()
   readonly #allocated = new Map<bigint, number>()
+  readonly #modules = new WeakMap<DeviceModule, CudaModule>()
 
   /** KTL6005, with the reason, when there is no such GPU; `spec` is how it was asked for. */
   constructor(ordinal: number, options: ExecutionOptions = {}, spec: string = `cuda:${ordinal}`) {
@@ -64,7 +74,7 @@ export class CudaDevice extends BaseDevice {
   }
 
   loadModuleNow(image: string | Uint8Array, options: LoadModuleOptions = {}): DeviceModule {
-    this.assertOpen()
+    assertOpen(this)
     optionsOf('options', options)
     if (typeof image !== 'string' && !(image instanceof Uint8Array))
       throw ktlError('KTL6006', { what: 'loadModule', expected: 'PTX text or a cubin', got: describe(image) })
@@ -72,19 +82,21 @@ export class CudaDevice extends BaseDevice {
     const isText = bytes[0] !== 0x7f
     const ptx = typeof image === 'string' ? image : isText ? new TextDecoder().decode(bytes) : ''
     try {
-      const native = new this.#cuda.CudaModule(this.#native, bytes)
-      return new DeviceModule(this, new CudaModule(this, native), { ...options, ptx })
+      const backend = new CudaModule(this, new this.#cuda.CudaModule(this.#native, bytes))
+      const module = new LoadedModule(this, backend, { ...options, ptx })
+      this.#modules.set(module, backend)
+      return module
     } catch (error) {
       throw nativeError(error, null)
     }
   }
 
   prepareLaunch(module: DeviceModule, plans: readonly PlannedLaunch[]): FastLaunch {
-    return guard(() => (module.backend as CudaModule).prepare(this.#cuda, this.#native, plans))
+    return guard(() => this.#modules.get(module)!.prepare(this.#cuda, this.#native, plans))
   }
 
   memoryInfo(): { allocatedBytes: number; allocations: number; capacityBytes: number } {
-    this.assertOpen()
+    assertOpen(this)
     const sizes = [...this.#allocated.values()]
     const allocatedBytes = sizes.reduce((sum, bytes) => sum + bytes, 0)
     return { allocatedBytes, allocations: sizes.length, capacityBytes: this.properties.memoryBytes }
@@ -103,18 +115,18 @@ export class CudaDevice extends BaseDevice {
     }
   }
 
-  override readBehind(streams: readonly Stream[], pointer: bigint, bytes: number): Promise<Uint8Array> {
+  override readBehind(streams: readonly HostStream[], pointer: bigint, bytes: number): Promise<Uint8Array> {
     if (!takesCopy(streams, bytes)) return super.readBehind(streams, pointer, bytes)
     return this.#copy(streams, (id) => this.#native.read(id, pointer, bytes))
   }
 
-  override writeBehind(streams: readonly Stream[], pointer: bigint, bytes: Uint8Array): Promise<void> {
+  override writeBehind(streams: readonly HostStream[], pointer: bigint, bytes: Uint8Array): Promise<void> {
     if (!takesCopy(streams, bytes.length)) return super.writeBehind(streams, pointer, bytes)
     return this.#copy(streams, (id) => this.#native.write(id, pointer, bytes))
   }
 
   /** Enqueued now, on the last stream, behind all of them. */
-  async #copy<T>(streams: readonly Stream[], start: (id: number) => Promise<T>): Promise<T> {
+  async #copy<T>(streams: readonly HostStream[], start: (id: number) => Promise<T>): Promise<T> {
     const last = streams.at(-1) as CudaStream
     last.throwDetached()
     try {
@@ -126,17 +138,17 @@ export class CudaDevice extends BaseDevice {
   }
 
   override createEvent(): DeviceEvent {
-    this.assertOpen()
+    assertOpen(this)
     return new CudaEvent(this, guard(() => new this.#cuda.CudaEvent(this.#native))) // prettier-ignore
   }
 
   override capture(fill: (stream: Stream) => void, stream: Stream = this.defaultStream): Graph {
-    this.assertOpen()
-    checkStream(this, stream)
-    const { id } = stream as CudaStream
+    assertOpen(this)
+    const own = checkStream(this, stream)
+    const { id } = own as CudaStream
     let started = false
     try {
-      const recording = stream.record(() => {
+      const recording = own.record(() => {
         guard(() => this.#native.beginCapture(id))
         started = true
         return fill(stream)
@@ -148,7 +160,7 @@ export class CudaDevice extends BaseDevice {
     }
   }
 
-  protected override fill(pointer: bigint, byte: number, bytes: number, stream: Stream): void {
+  protected override fill(pointer: bigint, byte: number, bytes: number, stream: HostStream): void {
     stream.submit(() => guard(() => this.#native.fill((stream as CudaStream).id, pointer, byte, bytes)))
   }
 
@@ -199,7 +211,7 @@ function openNative(cuda: NativeCuda, ordinal: number, device: string): NativeCu
 }
 
 /** Small enough for pinned memory, and in streams in which the host has nothing to do first. */
-function takesCopy(streams: readonly Stream[], bytes: number): boolean {
+function takesCopy(streams: readonly HostStream[], bytes: number): boolean {
   return bytes > 0 && bytes <= STAGED_BYTES && streams.every((stream) => (stream as CudaStream).direct && !stream.capturing)
 } // prettier-ignore
 
@@ -215,16 +227,16 @@ class CudaEvent implements DeviceEvent {
   }
 
   record(stream: Stream = this.#device.defaultStream): void {
-    checkStream(this.#device, stream)
-    if (stream.capturing) throw notInGraphs('an event')
-    const { id, direct } = stream as CudaStream
+    const own = checkStream(this.#device, stream)
+    if (own.capturing) throw notInGraphs('an event')
+    const { id, direct } = own as CudaStream
     if (direct) {
       guard(() => this.#native.record(id))
       this.#recorded = true
       return
     }
     this.#recorded = new Promise((resolve, reject) =>
-      stream.submit(() => {
+      own.submit(() => {
         try {
           resolve(this.#native.record(id))
         } catch (error) {
@@ -267,7 +279,7 @@ class CudaGraph extends BaseGraph {
     this.#native = native
   }
 
-  protected start(stream: Stream): void {
+  protected start(stream: HostStream): void {
     stream.submit(() => guard(() => this.#native.launch((stream as CudaStream).id)))
   }
 

@@ -1,11 +1,12 @@
 /** Modules of a GPU: launches go to the driver at once. */
-import type { Device, FastLaunch } from '../device.ts'
-import { nativeError } from '../findings.ts'
-import type { PlannedLaunch } from '../launch.ts'
-import { launchStats } from '../launch_result.ts'
-import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../module.ts'
-import type { Stream } from '../stream.ts'
-import type { NativeCuda, NativeCudaDevice, NativeCudaLaunch, NativeCudaModule } from './cuda_native.ts'
+import type { Device, Stream } from './device.ts'
+import type { FastLaunch } from './internal.ts'
+import { nativeError } from '../addon/findings.ts'
+import type { PlannedLaunch } from '../modules/grid.ts'
+import { launchStats } from '../modules/result.ts'
+import type { CheckedLaunch, ModuleFunction, ModuleBackend } from '../modules/module.ts'
+import type { LaunchResult } from '../modules/result.ts'
+import type { NativeCuda, NativeCudaDevice, NativeCudaLaunch, NativeCudaModule } from '../addon/cuda.ts'
 import type { CudaStream } from './cuda_stream.ts'
 
 type Triple = readonly [number, number, number]
@@ -55,7 +56,7 @@ export class CudaModule implements ModuleBackend {
     return guard(() => this.#native.global(name))
   }
 
-  async launch(fn: DeviceFunction, launch: CheckedLaunch): Promise<LaunchResult> {
+  async launch(fn: ModuleFunction, launch: CheckedLaunch): Promise<LaunchResult> {
     const { shape, tensors, options } = launch
     const stream = launch.stream as CudaStream
     const clock = options.timed ? [this.#device.createEvent(), this.#device.createEvent()] as const : null // prettier-ignore
@@ -69,7 +70,7 @@ export class CudaModule implements ModuleBackend {
     return { findings: [], stats: statsOf(shape, clock ? await clock[1].elapsedMs(clock[0]) : 0) }
   }
 
-  enqueue(fn: DeviceFunction, { shape, params, stream, options: { programmatic, signal } }: CheckedLaunch): void {
+  enqueue(fn: ModuleFunction, { shape, params, stream, options: { programmatic, signal } }: CheckedLaunch): void {
     const index = this.#indexOf(fn.name)
     const words = packShape({ ...shape, programmatic })
     const start = (): void => guard(() => this.#native.launch(index, words, params, (stream as CudaStream).id))
@@ -101,8 +102,9 @@ export class CudaLaunch implements FastLaunch {
   }
 
   launch(stream: Stream): void {
-    const { direct, id } = stream as CudaStream
-    if (!direct) return this.#launchLater(stream, id)
+    const own = stream as CudaStream
+    const { direct, id } = own
+    if (!direct) return this.#launchLater(own, id)
     try {
       this.#native.launch(id)
     } catch (error) {
@@ -111,7 +113,7 @@ export class CudaLaunch implements FastLaunch {
   }
 
   /** The host has work in the stream, which comes first. */
-  #launchLater(stream: Stream, id: number): void {
+  #launchLater(stream: CudaStream, id: number): void {
     this.#waiting++
     stream.submit(() => {
       this.#waiting--

@@ -1,13 +1,14 @@
-import { nativeError } from '../findings.ts'
-import { notInGraphs, Stream, type EnqueueOptions } from '../stream.ts'
-import type { Device } from '../device.ts'
-import type { NativeCudaDevice } from './cuda_native.ts'
+import { nativeError } from '../addon/findings.ts'
+import { HostStream, notInGraphs } from '../streams/stream.ts'
+import type { EnqueueOptions } from './options.ts'
+import type { Device, Stream } from './device.ts'
+import type { NativeCudaDevice } from '../addon/cuda.ts'
 
 /**
  * A stream of the driver. What is submitted goes to the driver at once; work of the host waits for what the driver has
  * before it, and what is submitted meanwhile waits for the host's work.
  */
-export class CudaStream extends Stream {
+export class CudaStream extends HostStream {
   readonly id: number
   readonly #native: NativeCudaDevice
 
@@ -68,7 +69,7 @@ export class CudaStream extends Stream {
   }
 
   /** The driver records, not the host. KTL6034 while the host has work in the stream. */
-  override record(fill: (stream: Stream) => void): ReturnType<Stream['record']> {
+  override record(fill: (stream: Stream) => void): ReturnType<HostStream['record']> {
     if (!this.direct) throw notInGraphs('copies and other work of the host that the stream has not done yet')
     return super.record(fill)
   }

@@ -1,6 +1,6 @@
 /** How launches execute on a virtual device: shared by `openDevice` and every launch. */
-import { ktlError } from '../fail.ts'
-import { describe } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../errors/describe.ts'
 
 /** What a virtual device looks for: `full` adds the race detector. */
 export type Checks = 'none' | 'default' | 'full'

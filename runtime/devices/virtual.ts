@@ -1,15 +1,17 @@
 import * as os from 'node:os'
-import { loadAddon } from '../addon.ts'
-import { ktlError } from '../fail.ts'
-import { DeviceModule, type LoadModuleOptions } from '../module.ts'
-import { nativeError } from '../findings.ts'
-import type { NativeVirtualDevice } from '../native.ts'
-import type { DeviceProperties } from '../device.ts'
+import { loadAddon } from '../addon/load.ts'
+import { ktlError } from '../errors/fail.ts'
+import { LoadedModule } from '../modules/module.ts'
+import type { DeviceModule } from './device.ts'
+import type { LoadModuleOptions } from '../modules/options.ts'
+import { nativeError } from '../addon/findings.ts'
+import type { NativeVirtualDevice } from '../addon/virtual.ts'
+import type { DeviceProperties } from '../addon/cuda.ts'
 import { BaseDevice } from './base.ts'
 import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
 import { VirtualModule } from './virtual_module.ts'
-import { optionsOf, textOf } from '../given.ts'
-import { describe } from '../tensor_layout.ts'
+import { assertOpen, optionsOf, textOf } from '../errors/given.ts'
+import { describe } from '../errors/describe.ts'
 
 export interface VirtualDeviceOptions extends ExecutionOptions {
   /** Cap on live allocations. Default: half of the machine's memory. */
@@ -64,11 +66,11 @@ export class VirtualDevice extends BaseDevice {
   }
 
   async loadModule(image: string | Uint8Array, options: LoadModuleOptions = {}): Promise<DeviceModule> {
-    this.assertOpen()
+    assertOpen(this)
     const ptx = typeof image === 'string' ? image : decoded(image)
     const name = textOf('name', optionsOf('options', options).name ?? '<ptx>')
     try {
-      return new DeviceModule(this, new VirtualModule(this.#native.loadModule(ptx), this.execution), {
+      return new LoadedModule(this, new VirtualModule(this.#native.loadModule(ptx), this.execution), {
         ...options,
         ptx,
       })
@@ -78,7 +80,7 @@ export class VirtualDevice extends BaseDevice {
   }
 
   memoryInfo(): { allocatedBytes: number; allocations: number; capacityBytes: number } {
-    this.assertOpen()
+    assertOpen(this)
     return this.#native.memoryInfo()
   }
 

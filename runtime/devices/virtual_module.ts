@@ -1,9 +1,10 @@
 /** Modules of a virtual device: launches run on threads of the addon, and come back with findings. */
 import { resolveExecution, type ExecutionOptions } from './execution.ts'
-import { annotate, entryAt, findingsError, nativeError, type KernelSources } from '../findings.ts'
-import type { CheckedLaunch, DeviceFunction, LaunchResult, ModuleBackend } from '../module.ts'
-import type { NativeModule } from '../native.ts'
-import { textOf } from '../given.ts'
+import { annotate, entryAt, findingsError, nativeError, type KernelSources } from '../addon/findings.ts'
+import type { CheckedLaunch, ModuleFunction, ModuleBackend } from '../modules/module.ts'
+import type { LaunchResult } from '../modules/result.ts'
+import type { NativeModule } from '../addon/virtual.ts'
+import { textOf } from '../errors/given.ts'
 
 export class VirtualModule implements ModuleBackend {
   readonly functions: NativeModule['functions']
@@ -20,11 +21,11 @@ export class VirtualModule implements ModuleBackend {
     return this.#native.global(textOf('name', name))
   }
 
-  launch(fn: DeviceFunction, launch: CheckedLaunch): Promise<LaunchResult> {
+  launch(fn: ModuleFunction, launch: CheckedLaunch): Promise<LaunchResult> {
     return launch.stream.enqueue(this.#work(fn, launch), { signal: launch.options.signal })
   }
 
-  enqueue(fn: DeviceFunction, launch: CheckedLaunch): void {
+  enqueue(fn: ModuleFunction, launch: CheckedLaunch): void {
     const work = this.#work(fn, launch)
     const checked = async (): Promise<void> => {
       const error = findingsError((await work()).findings, fn.module.sources)
@@ -33,7 +34,7 @@ export class VirtualModule implements ModuleBackend {
     launch.stream.enqueueDetached(checked, { signal: launch.options.signal })
   }
 
-  #work(fn: DeviceFunction, { shape, params, tensors, options }: CheckedLaunch): () => Promise<LaunchResult> {
+  #work(fn: ModuleFunction, { shape, params, tensors, options }: CheckedLaunch): () => Promise<LaunchResult> {
     const { signal, onProgress, trace = false } = options
     const execution = resolveExecution(options, this.#execution)
     const { sources } = fn.module

@@ -1,5 +1,5 @@
 /** A list whose kernels are made when they are looked at. */
-import type { Kernel } from '../kernel.ts'
+import type { Kernel } from '../kernels/kernel.ts'
 
 /**
  * Kernels, best first. An empty list says why in `why`. Elements are made on first use, and stay.

@@ -1,17 +1,18 @@
 /** Where the kernels of a list come from: runs of candidates that are ranked, or counted off, without being made. */
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
-import type { Kernel } from '../kernel.ts'
-import { KtlKernel } from '../kernel_ktl.ts'
+import type { Kernel } from '../kernels/kernel.ts'
+import { KtlKernel } from '../kernels/ktl_kernel.ts'
 import type { KernelMetadata } from '../metadata/kernel.ts'
-import { preferTuned, tunedFor } from '../tuning.ts'
-import type { Call } from './call.ts'
-import { designPasses, type Found } from './found.ts'
-import { estimateSafely } from './kernel_class.ts'
-import type { KtlProvider } from './ktl_provider.ts'
-import { ascending } from './order.ts'
-import type { Estimate } from './rank.ts'
-import type { Filter } from './where.ts'
+import { preferTuned, type NamedSource, type Source } from './ranking/source.ts'
+import { tunedFor } from './ranking/tuning.ts'
+import type { Call } from './calls/call.ts'
+import { designPasses, type Found } from './space/found.ts'
+import { estimateSafely } from './providers/kernel_class.ts'
+import type { KtlProvider } from './providers/ktl_provider.ts'
+import { ascending } from './ranking/order.ts'
+import type { Estimate } from './ranking/rank.ts'
+import type { Filter } from './filters/where.ts'
 
 export interface Wanted {
   readonly target: TargetArch
@@ -19,15 +20,6 @@ export interface Wanted {
   /** Designs that can do what the arguments' performance controls ask for; null: all can. */
   readonly controls: Filter | null
   readonly metadataFilter: ((metadata: KernelMetadata) => boolean) | null
-}
-
-/** Kernels by index, in an order of their own. */
-export interface Source {
-  readonly size: number
-  kernel(i: number): Kernel
-  /** Modelled microseconds of all of them into `times` from `at` on; null: these stand last, as they are. */
-  readonly fillTimes: ((times: Float64Array, at: number) => void) | null
-  estimate(i: number): Estimate
 }
 
 export interface Sequence {
@@ -64,11 +56,6 @@ export function rankedSources(providers: readonly KtlProvider[], others: readonl
   })
   return [...sources, listSource(unranked)]
 } // prettier-ignore
-
-/** In ascending order of names. */
-export interface NamedSource extends Source {
-  nameOf(i: number): string
-}
 
 function foundSource(found: Found, call: Call, wanted: Wanted): NamedSource {
   const { instances, byName } = found

@@ -1,12 +1,12 @@
 /** The formats as files on disk; written files appear complete or not at all. */
-import type { HostArray } from '../host_array.ts'
-import { writeFileSafely } from '../safe_write.ts'
-import { Tensor } from '../tensor.ts'
+import type { HostArray } from '../tensors/host_array.ts'
+import { writeFileSafely } from '../files/safe_write.ts'
+import { Tensor } from '../tensors/tensor.ts'
 import { readNpy, writeNpy } from './npy.ts'
 import { readSafetensors, writeSafetensors, type ReadSafetensorsOptions, type Safetensors } from './safetensors.ts'
 import { toStoredArray, type StoredArray } from './stored.ts'
-import { optionsOf, textOf } from '../given.ts'
-import { readWhole } from '../read_file.ts'
+import { optionsOf, textOf } from '../errors/given.ts'
+import { readWhole } from '../files/read_file.ts'
 
 /** What can be stored: tensors of devices are copied to the host first. */
 export type Storable = Tensor | HostArray

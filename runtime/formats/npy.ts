@@ -1,8 +1,8 @@
 /** NumPy's .npy: a magic, a version, a Python dictionary of dtype, order and shape, and the elements. */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { HostArray } from '../host_array.ts'
-import { elementCount, MAX_RANK } from '../tensor_layout.ts'
+import type { HostArray } from '../tensors/host_array.ts'
+import { elementCount, MAX_RANK } from '../tensors/layout.ts'
 import { bytesOfArray, malformed, storedArray, storedBytes, unsupported, type StoredArray } from './stored.ts'
 
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59] as const

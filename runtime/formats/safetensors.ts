@@ -1,10 +1,10 @@
 /** safetensors: the length of a JSON header, the header (dtype, shape and place of each tensor), their bytes. */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { HostArray } from '../host_array.ts'
-import { MAX_RANK } from '../tensor_layout.ts'
+import type { HostArray } from '../tensors/host_array.ts'
+import { MAX_RANK } from '../tensors/layout.ts'
 import { bytesOfArray, malformed, storedArray, storedBytes, unsupported, type StoredArray } from './stored.ts'
-import { listOf, optionsOf, textOf } from '../given.ts'
-import { describe } from '../tensor_layout.ts'
+import { listOf, optionsOf, textOf } from '../errors/given.ts'
+import { describe } from '../errors/describe.ts'
 
 /** The format's own limit. */
 const MAX_HEADER_BYTES = 100_000_000

@@ -1,12 +1,13 @@
 /** Arrays as files hold them: elements as stored, with their dtype and layout. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { ktlError } from '../fail.ts'
-import { hostTensor, numberAt, type HostArray } from '../host_array.ts'
-import { Tensor } from '../tensor.ts'
-import { codesOf } from '../tensor_like.ts'
-import { encodeValues } from '../tensor_data.ts'
-import { denseStrides, describe, elementCount, forEachRow, isDense } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { hostTensor, numberAt, type HostArray } from '../tensors/host_array.ts'
+import { Tensor } from '../tensors/tensor.ts'
+import { codesOf } from '../tensors/tensor_like.ts'
+import { encodeValues } from '../tensors/data.ts'
+import { denseStrides, elementCount, forEachRow, isDense } from '../tensors/layout.ts'
+import { describe } from '../errors/describe.ts'
 
 /** Arrays that elements are read into. */
 export type StoredData =

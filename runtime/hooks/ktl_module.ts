@@ -1,7 +1,7 @@
 /** From the text of a `.ktl` file to the JavaScript that `import` gets: what the Node hook and the bundlers share. */
 import { emitModule } from '../../codegen/typescript/module.ts'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
-import { checkSource } from '../check_source.ts'
+import { checkSource } from '../programs/check_source.ts'
 
 export interface KtlModule {
   /** null: the file has errors. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { KtlError, type Diagnostic } from '../../grammar/diagnostics.ts'
 import { ktlModule } from './ktl_module.ts'
 import { LIMITS } from '../../grammar/limits.ts'
-import { readWhole } from '../read_file.ts'
+import { readWhole } from '../files/read_file.ts'
 
 /** The text is read again at each import: Node caches the module. */
 export const load: LoadHook = async (url, context, nextLoad) => {

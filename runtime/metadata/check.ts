@@ -1,7 +1,9 @@
 /** Checks that the constructors of metadata share. */
-import { ktlError } from '../fail.ts'
-import { describe } from '../tensor_layout.ts'
-import type { Shape3 } from './design.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../errors/describe.ts'
+
+/** m, n, k */
+export type Shape3 = readonly [number, number, number]
 
 export function malformed(what: string, expected: string, got: unknown): Error {
   const shown = Array.isArray(got)

@@ -1,15 +1,15 @@
 /** Metadata of generated kernels, read off the plan that the code is generated from. */
 import type { TargetArch } from '../../compiler/archs.ts'
-import { DTYPES, type Accumulator } from '../../compiler/dtypes.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
-import { topological } from '../../compiler/ir/walk.ts'
+import { accumulatorsOf } from '../../compiler/ir/walk.ts'
 import { targetOf, type Plan } from '../../compiler/targets/index.ts'
-import type { OperationSignature } from '../discovery/signature.ts'
+import type { OperationSignature } from '../discovery/space/signature.ts'
 import { RUNTIME_TARGETS } from '../targets/index.ts'
 import type { DesignMetadata } from './design.ts'
 import { EpilogueMetadata, type Transport } from './epilogue.ts'
 import { KernelMetadata, type KernelMetadataFields } from './kernel.ts'
-import { KtlKernel } from '../kernel_ktl.ts'
+import { KtlKernel } from '../kernels/ktl_kernel.ts'
 import {
   ElementwiseOperandsMetadata,
   GemmOperandsMetadata,
@@ -71,19 +71,12 @@ export function attributesOf({ dtype, axes, order, divisibility }: TensorOperand
 export function operandsMetadataOf(program: TensorProgram, operation: OperationSignature | null): AnyOperandsMetadata {
   const attributes: Record<string, TensorAttributes> = {}
   for (const operand of program.operands) if (!operand.fromEpilogue) attributes[operand.name] = attributesOf(operand)
-  const accumulatorType = accumulatorOf(program)
+  const [accumulatorType = null] = accumulatorsOf(program)
   if (operation === null) return new OperandsMetadata(attributes, accumulatorType) as AnyOperandsMetadata
   const [A, B, out] = [operation.A, operation.B, operation.out].map((name) => attributes[name]!) as [TensorAttributes, TensorAttributes, TensorAttributes] // prettier-ignore
   return accumulatorType === null
     ? new ElementwiseOperandsMetadata(A, B, out)
     : new GemmOperandsMetadata(A, B, out, accumulatorType)
-}
-
-function accumulatorOf(program: TensorProgram): Accumulator | null {
-  for (const node of topological(program.outputs.map((output) => output.value))) {
-    if (node.kind === 'contract') return node.accumulator
-  }
-  return null
 }
 
 function epilogueOf(plan: Plan, text: string): EpilogueMetadata {

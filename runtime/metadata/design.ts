@@ -2,11 +2,9 @@
 import { Registry } from '../../compiler/registry.ts'
 import type { Backend } from '../../compiler/targets/index.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
-import { OK, refuse, type Status } from '../status.ts'
-import { checkShape3, complete, fieldsOf, malformed } from './check.ts'
+import { OK, refuse, type Status } from '../errors/status.ts'
+import { checkShape3, complete, fieldsOf, malformed, type Shape3 } from './check.ts'
 
-/** m, n, k */
-export type Shape3 = readonly [number, number, number]
 export type DesignKind = 'blas' | Backend
 /** Who hands out tiles: the CTAs among themselves, or the device (cluster launch control). */
 export type TileScheduler = 'static' | 'clc'

@@ -1,8 +1,8 @@
 /** The epilogue a kernel was generated with. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
-import { OK, refuse, Status } from '../status.ts'
-import { Tensor } from '../tensor.ts'
+import { OK, refuse, Status } from '../errors/status.ts'
+import { Tensor } from '../tensors/tensor.ts'
 import { checkText, complete, fieldsOf, malformed } from './check.ts'
 import { TensorAttributes } from './operands.ts'
 import { tensorStatus } from './supports.ts'

@@ -6,12 +6,12 @@ export {
   SimtDesignMetadata,
   type BLASDesignFields,
   type DesignMetadata,
-  type Shape3,
   type Sm100DesignFields,
   type Sm90DesignFields,
   type Sm80DesignFields,
   type TileScheduler,
 } from './design.ts'
+export type { Shape3 } from './check.ts'
 export { EpilogueMetadata, type EpilogueFields, type Transport } from './epilogue.ts'
 export { KernelMetadata, type KernelMetadataFields } from './kernel.ts'
 export {

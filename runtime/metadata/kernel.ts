@@ -1,6 +1,6 @@
 import { ARCH_NAMES, archsFrom, type TargetArch } from '../../compiler/archs.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
-import { OK, refuse, type Status } from '../status.ts'
+import { OK, refuse, type Status } from '../errors/status.ts'
 import { checkText, fieldsOf, malformed } from './check.ts'
 import { BLASDesignMetadata, type DesignMetadata } from './design.ts'
 import { EpilogueMetadata } from './epilogue.ts'

@@ -2,7 +2,7 @@
 import { DTYPES, isDType, type Accumulator } from '../../compiler/dtypes.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
-import type { Status } from '../status.ts'
+import type { Status } from '../errors/status.ts'
 import { complete, fieldsOf, malformed } from './check.ts'
 import { operandsSupport } from './supports.ts'
 

@@ -5,15 +5,30 @@ import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
 import { isContiguousAlong } from '../arguments/operands.ts'
-import { OK, refuse, type Status } from '../status.ts'
-import type { Tensor } from '../tensor.ts'
-import { formatShape } from '../tensor_layout.ts'
-import type { OperandsMetadata, TensorAttributes } from './operands.ts'
+import { OK, refuse, type Status } from '../errors/status.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import { formatShape } from '../tensors/layout.ts'
+
+/** `TensorAttributes`, as far as tensors are held against them. */
+interface Expected {
+  readonly dtype: string
+  /** 1 where the axis is contiguous, at full rank. */
+  readonly stride: readonly number[]
+  readonly divisibility: number
+  readonly ptrAlignmentBytes: number
+}
+
+/** `OperandsMetadata`, likewise. */
+interface ExpectedOperands {
+  readonly kind: keyof typeof EXPECTED
+  readonly tensors: Readonly<Record<string, Expected>>
+  readonly accumulatorType: string | null
+}
 
 const EXPECTED = { gemm: GemmArguments, elementwise: ElementwiseArguments, kernel: KernelArguments } as const
 
 /** KTL4030 for another kind of arguments, then what `operandsStatus` says. */
-export function operandsSupport(operands: OperandsMetadata, args: RuntimeArguments): Status {
+export function operandsSupport(operands: ExpectedOperands, args: RuntimeArguments): Status {
   const expected = EXPECTED[operands.kind]
   if (operands.kind !== 'kernel' && !(args instanceof expected))
     return refuse('KTL4030', { expected: expected.name, got: args.constructor.name })
@@ -21,7 +36,7 @@ export function operandsSupport(operands: OperandsMetadata, args: RuntimeArgumen
 }
 
 /** KTL4022, KTL4031 to KTL4034. */
-export function operandsStatus(operands: OperandsMetadata, args: RuntimeArguments): Status {
+export function operandsStatus(operands: ExpectedOperands, args: RuntimeArguments): Status {
   const allowTf32 = args instanceof GemmArguments && args.allowTf32
   for (const [name, attributes] of Object.entries(operands.tensors)) {
     const tensor = args.tensors[name]
@@ -34,10 +49,11 @@ export function operandsStatus(operands: OperandsMetadata, args: RuntimeArgument
   }
   return OK
 }
+
 /** `rank` of the attributes is the full rank; a tensor may leave out leading axes. */
 export function tensorStatus(
   name: string,
-  attributes: TensorAttributes,
+  attributes: Expected,
   tensor: Tensor,
   { allowTf32 = false }: { readonly allowTf32?: boolean } = {},
 ): Status {
@@ -60,7 +76,7 @@ export function dtypeMatches(expected: string, got: string, allowTf32: boolean):
   return expected === got || (allowTf32 && expected === 'tf32' && got === 'f32')
 }
 
-function alignmentStatus(name: string, { divisibility, ptrAlignmentBytes }: TensorAttributes, tensor: Tensor, contiguous: number): Status {
+function alignmentStatus(name: string, { divisibility, ptrAlignmentBytes }: Expected, tensor: Tensor, contiguous: number): Status {
   const odd = tensor.strides.findIndex((stride, i) => i !== contiguous && tensor.shape[i]! > 1 && stride % divisibility !== 0)
   const bytes = DTYPES[tensor.dtype].storageBytes
   if (odd >= 0) {

@@ -4,9 +4,9 @@
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { Device } from '../device.ts'
-import type { Tensor } from '../tensor.ts'
-import { spanOf } from '../tensor_layout.ts'
+import type { Device } from '../devices/device.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import { spanOf } from '../tensors/layout.ts'
 
 export interface GuardedLayout {
   /** Axis numbers of the shape, outermost first. Default: as they come. */

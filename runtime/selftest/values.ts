@@ -2,9 +2,9 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { integers, normal, uniform } from '../../compiler/evaluate/generate.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { ktlError } from '../fail.ts'
-import { checkDType } from '../tensor.ts'
-import { describe } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { checkDType } from '../tensors/data.ts'
+import { describe } from '../errors/describe.ts'
 
 /** `integers`: small enough that sums of products are exact. */
 export type InputKind = 'integers' | 'normal'

@@ -2,8 +2,15 @@
 import { topological } from '../../compiler/ir/walk.ts'
 import type { SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
-import type { Machine } from '../discovery/machine.ts'
-import { costOfEach, cyclesOf, formatTime, trafficBytes, type Estimate, type Extents } from '../discovery/rank.ts'
+import type { Machine } from '../discovery/ranking/machine.ts'
+import {
+  costOfEach,
+  cyclesOf,
+  formatTime,
+  trafficBytes,
+  type Estimate,
+  type Extents,
+} from '../discovery/ranking/rank.ts'
 import { SimtDesignMetadata } from '../metadata/design.ts'
 import type { RuntimeTarget } from './target.ts'
 

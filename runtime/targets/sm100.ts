@@ -5,8 +5,8 @@
 import { depthOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
-import type { Machine } from '../discovery/machine.ts'
-import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from '../discovery/rank.ts'
+import type { Machine } from '../discovery/ranking/machine.ts'
+import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from '../discovery/ranking/rank.ts'
 import { Sm100DesignMetadata } from '../metadata/design.ts'
 import type { RuntimeTarget } from './target.ts'
 

@@ -6,7 +6,7 @@ import { depthOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
-import type { Machine } from '../discovery/machine.ts'
+import type { Machine } from '../discovery/ranking/machine.ts'
 import {
   arithmeticCycles,
   costOfEach,
@@ -14,7 +14,7 @@ import {
   trafficBytes,
   type Estimate,
   type Extents,
-} from '../discovery/rank.ts'
+} from '../discovery/ranking/rank.ts'
 import { Sm80DesignMetadata } from '../metadata/design.ts'
 import type { RuntimeTarget } from './target.ts'
 

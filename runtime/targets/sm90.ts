@@ -8,7 +8,7 @@ import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import { gathersAny, type OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
-import type { Machine } from '../discovery/machine.ts'
+import type { Machine } from '../discovery/ranking/machine.ts'
 import {
   arithmeticCycles,
   costOfEach,
@@ -16,7 +16,7 @@ import {
   trafficBytes,
   type Estimate,
   type Extents,
-} from '../discovery/rank.ts'
+} from '../discovery/ranking/rank.ts'
 import { Sm90DesignMetadata } from '../metadata/design.ts'
 import type { RuntimeTarget } from './target.ts'
 

@@ -1,7 +1,7 @@
 /** What the runtime knows of a backend: metadata of its designs, and what its kernels cost. */
 import type { PlanBase } from '../../compiler/targets/target.ts'
-import type { Machine } from '../discovery/machine.ts'
-import type { Costs } from '../discovery/rank.ts'
+import type { Machine } from '../discovery/ranking/machine.ts'
+import type { Costs } from '../discovery/ranking/rank.ts'
 import type { BLASDesignMetadata } from '../metadata/design.ts'
 
 /** `P`, `F`: its plans, and what the fields of its design metadata hold. */

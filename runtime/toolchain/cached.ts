@@ -1,9 +1,10 @@
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { Cache, cacheKey, defaultCache } from '../cache/cache.ts'
-import { compileCuda, checkArch, GENERATED_FLAGS, type Compiled, type CompileOptions } from './compile.ts'
+import { compileCuda, checkArch, GENERATED_FLAGS } from './compile.ts'
+import type { Compiled, CompileOptions } from './options.ts'
 import { findNvcc } from './nvcc.ts'
 import { compileNvrtc, nvrtcVersion } from './nvrtc.ts'
-import { signalOf, textOf } from '../given.ts'
+import { signalOf, textOf } from '../errors/given.ts'
 
 export interface CachedCompileOptions extends CompileOptions {
   /** Default: the cache of the process. */

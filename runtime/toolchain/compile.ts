@@ -1,16 +1,14 @@
 import * as os from 'node:os'
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
-import { ktlError } from '../fail.ts'
-import type { KernelSources } from '../findings.ts'
-import { describe } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../errors/describe.ts'
 import { compileError } from './diagnose.ts'
 import { checkImage } from './image.ts'
 import { findNvcc, nvccTimeout } from './nvcc.ts'
 import { runProgram, Semaphore, withTemporaryFolder, type RunResult } from './process.ts'
-import { parseResources, type KernelResources } from './resources.ts'
-
-export type ImageKind = 'ptx' | 'cubin'
+import type { Compiled, CompileOptions, ImageKind } from './options.ts'
+import { parseResources } from './resources.ts'
 
 /**
  * What generated text is compiled with. The compiler forms `fma` itself, so nvcc must not; the host launcher of the
@@ -19,32 +17,6 @@ export type ImageKind = 'ptx' | 'cubin'
 export const GENERATED_FLAGS = ['-std=c++17', '-lineinfo', '-fmad=false', '-DKTL_DEVICE_ONLY'] as const
 /** What CUDA C++ of users is compiled with: nvcc's own arithmetic. */
 export const USER_FLAGS = ['-std=c++17', '-lineinfo'] as const
-
-export interface CompileOptions {
-  /** `sm_100a` */
-  readonly arch: string
-  readonly kind: ImageKind
-  readonly flags?: readonly string[]
-  /** How the CUDA text is called in messages and in line information. */
-  readonly name?: string
-  readonly sources?: KernelSources | undefined
-  readonly signal?: AbortSignal | undefined
-  /** For each run of nvcc. Default: KTL_NVCC_TIMEOUT (seconds), else 5 minutes. */
-  readonly timeoutMs?: number | undefined
-  /** Kernels that the image must have. */
-  readonly entries?: readonly string[]
-  /** PTX of this very text, for a cubin: saves making it again. */
-  readonly ptx?: Uint8Array
-}
-
-export interface Compiled {
-  readonly kind: ImageKind
-  /** PTX text (UTF-8) or a cubin. */
-  readonly image: Uint8Array
-  /** Cubins only: ptxas' report for each kernel. */
-  readonly resources: readonly KernelResources[]
-  readonly nvccVersion: string
-}
 
 const FILE = 'kernel.cu'
 const slots = new Semaphore(os.availableParallelism())

@@ -1,8 +1,8 @@
 /** nvcc's messages as diagnostics, placed in the CUDA text, or in the `.ktl` it was generated from. */
 import { diagnose } from '../../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic, type Source } from '../../grammar/diagnostics.ts'
-import { ktlError } from '../fail.ts'
-import { entryAt, lineSpan, type KernelSources } from '../findings.ts'
+import { ktlError } from '../errors/fail.ts'
+import { entryAt, lineSpan, type KernelSources } from '../addon/findings.ts'
 import type { RunResult } from './process.ts'
 
 const MAX_DIAGNOSTICS = 20

@@ -1,6 +1,6 @@
 /** What a compiler has written is looked at before anybody keeps it: an exit status of 0 is no proof. */
 import { didNotFinish } from './diagnose.ts'
-import type { CompileOptions } from './compile.ts'
+import type { CompileOptions } from './options.ts'
 
 /** KTL6003 for what is no PTX or no machine code, or lacks a kernel of `entries`. `output` is what the compiler printed. */
 export function checkImage(image: Uint8Array, { kind, entries = [] }: Pick<CompileOptions, 'kind' | 'entries'>, output: string): void {

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs'
 import path from 'node:path'
-import { ktlError } from '../fail.ts'
-import { describe } from '../tensor_layout.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../errors/describe.ts'
 import { runProgram } from './process.ts'
 
 export interface Nvcc {

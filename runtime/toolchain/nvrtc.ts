@@ -1,9 +1,10 @@
 /** CUDA C++ through NVRTC, where there is no nvcc: no host compiler is needed, and no headers are known but the toolkit's. */
 import * as fs from 'node:fs'
 import path from 'node:path'
-import { loadAddon } from '../addon.ts'
-import { nvrtcPath, probeNvrtc } from '../devices/cuda_probe.ts'
-import { GENERATED_FLAGS, type Compiled, type CompileOptions } from './compile.ts'
+import { loadAddon } from '../addon/load.ts'
+import { nvrtcPath, probeNvrtc } from '../addon/probe.ts'
+import { GENERATED_FLAGS } from './compile.ts'
+import type { Compiled, CompileOptions } from './options.ts'
 import { compileError } from './diagnose.ts'
 import { checkImage } from './image.ts'
 import { parseResources } from './resources.ts'

@@ -3,8 +3,8 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as os from 'node:os'
 import path from 'node:path'
-import { ktlError } from '../fail.ts'
-import { removeAbandoned, TAG, temporaryTag } from '../temporary.ts'
+import { ktlError } from '../errors/fail.ts'
+import { removeAbandoned, TAG, temporaryTag } from '../files/temporary.ts'
 
 export interface RunOptions {
   readonly cwd: string

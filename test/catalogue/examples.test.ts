@@ -3,9 +3,9 @@ import * as os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { catalogue, type Entry, type Example } from '../../grammar/catalogue/index.ts'
-import { probeAddon } from '../../runtime/addon.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
 import * as ktl from '../../runtime/index.ts'
-import type { DeviceModule } from '../../runtime/module.ts'
+import type { DeviceModule } from '../../runtime/modules/module.ts'
 import { findNvcc } from '../../runtime/toolchain/nvcc.ts'
 import {
   codesOfCall,

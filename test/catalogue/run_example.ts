@@ -5,9 +5,9 @@ import type { Diagnostic } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
 import { Output } from '../../runtime/cli/output.ts'
 import { createProgram, usageError } from '../../runtime/cli/program.ts'
-import { checkSource } from '../../runtime/check_source.ts'
-import { ktlProvider } from '../../runtime/discovery/provider.ts'
-import { loadSource } from '../../runtime/program.ts'
+import { checkSource } from '../../runtime/programs/check_source.ts'
+import { ktlProvider } from '../../runtime/discovery/providers/provider.ts'
+import { loadSource } from '../../runtime/programs/program.ts'
 
 export type Scope = Readonly<Record<string, unknown>>
 

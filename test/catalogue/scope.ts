@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
 import type * as Runtime from '../../runtime/index.ts'
-import { packParameters } from '../../runtime/launch.ts'
+import { packParameters } from '../../runtime/kernels/plan_launch.ts'
 
 export type Ktl = typeof Runtime
 

@@ -8,7 +8,7 @@ import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
-import { planLaunch } from '../../runtime/launch.ts'
+import { planLaunch } from '../../runtime/kernels/plan_launch.ts'
 import { bound, design, verified } from '../compiler/support.ts'
 
 export interface WideCase {
@@ -95,7 +95,7 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
     const results: WideResult[] = []
     for (const schedule of schedules) {
       const D = made['D']!.tensor
-      device.copyToDevice(D.pointer, new Uint8Array(spanBytes(D)).fill(0xcd))
+      await device.write(D.pointer, new Uint8Array(spanBytes(D)).fill(0xcd))
       const { findings } = await module.function(kernel.recipe.entry).launch({ ...launch, ...schedule, uses: [D] })
       results.push({
         findings: findings.map((f) => `${f.code} ${f.message}`),

@@ -1,6 +1,6 @@
 /** Reductions that are outputs of SM100 kernels: partial results in a workspace, combined by a second kernel. */
 import { expect, test } from 'vitest'
-import { Artifact } from '../../runtime/artifact.ts'
+import { Artifact } from '../../runtime/artifacts/artifact.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { prepareCase, runCase, type PreparedCase } from '../../runtime/selftest/run_case.ts'
 import type { Device } from '../../runtime/index.ts'

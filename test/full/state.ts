@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { KTL_VERSION } from '../../codegen/cuda/version.ts'
-import { probeAddon } from '../../runtime/addon.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
 import { cacheFolder } from '../../runtime/cache/cache.ts'
 
 export class RunState {

@@ -1,7 +1,7 @@
 /** On a real GPU; `test/runtime/cuda.test.ts` is what a machine without one can check. */
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { probeCuda } from '../../runtime/devices/cuda_probe.ts'
+import { probeCuda } from '../../runtime/addon/probe.ts'
 import { openDevice, type Device, type DeviceModule } from '../../runtime/index.ts'
 import { errorOf } from '../runtime/errors.ts'
 import { tensorMapProbes } from './tensor_map_probe.ts'

@@ -1,8 +1,8 @@
 /** Tensor maps of many kinds, from the driver and from ktl. */
-import { loadAddon } from '../../runtime/addon.ts'
-import { driverPath } from '../../runtime/devices/cuda_probe.ts'
+import { loadAddon } from '../../runtime/addon/load.ts'
+import { driverPath } from '../../runtime/addon/probe.ts'
 import type { Device } from '../../runtime/index.ts'
-import { createTensorMap, type TensorMapOptions } from '../../runtime/tensor_map.ts'
+import { createTensorMap, type TensorMapOptions } from '../../runtime/tensors/tensor_map.ts'
 
 /** CUtensorMapDataType. */
 const TYPES = { u8: 0, u16: 1, u32: 2, i32: 3, u64: 4, i64: 5, f16: 6, f32: 7, f64: 8, bf16: 9, f32_ftz: 10, tf32: 11, tf32_ftz: 12 } as const // prettier-ignore

@@ -4,8 +4,13 @@ import os from 'node:os'
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addonPaths, loadAddon } from '../../runtime/addon.ts'
-import type { NativeDeviceOptions, NativeLaunch, NativeModule, NativeVirtualDevice } from '../../runtime/native.ts'
+import { addonPaths, loadAddon } from '../../runtime/addon/load.ts'
+import type {
+  NativeDeviceOptions,
+  NativeLaunch,
+  NativeModule,
+  NativeVirtualDevice,
+} from '../../runtime/addon/virtual.ts'
 
 const MIB = 1 << 20
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'ktl-addon-'))

@@ -9,7 +9,7 @@ import type {
   NativeLaunchResult,
   NativeModule,
   NativeVirtualDevice,
-} from '../../runtime/native.ts'
+} from '../../runtime/addon/virtual.ts'
 
 const addon = createRequire(import.meta.url)('../../native/build/Release/ktl.node') as NativeAddon
 

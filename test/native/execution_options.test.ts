@@ -1,7 +1,8 @@
 import { afterAll, expect, test } from 'vitest'
-import { openDevice, type Device } from '../../runtime/device.ts'
+import type { Device } from '../../runtime/devices/device.ts'
+import { openDevice } from '../../runtime/devices/open.ts'
 import type { ExecutionOptions } from '../../runtime/devices/execution.ts'
-import type { KernelSources } from '../../runtime/findings.ts'
+import type { KernelSources } from '../../runtime/addon/findings.ts'
 import { prelude } from './prelude.ts'
 import { tmemPrelude } from './layouts.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { NativeLaunch, NativeLaunchResult } from '../../runtime/native.ts'
+import type { NativeLaunch, NativeLaunchResult } from '../../runtime/addon/virtual.ts'
 import { TestDevice, compileToPtx } from './device.ts'
 import { ORDERS, describeOrder, encodeTensorMap, prelude } from './prelude.ts'
 

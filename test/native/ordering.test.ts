@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { NativeLaunch, NativeLaunchResult } from '../../runtime/native.ts'
+import type { NativeLaunch, NativeLaunchResult } from '../../runtime/addon/virtual.ts'
 import { TestDevice, compileToPtx } from './device.ts'
 
 // What `checks: 'full'` adds: each kernel takes `bug`, the step that is left out or done otherwise; 0 is correct.

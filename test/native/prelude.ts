@@ -1,4 +1,4 @@
-import type { NativeLaunch } from '../../runtime/native.ts'
+import type { NativeLaunch } from '../../runtime/addon/virtual.ts'
 
 /** CUDA wrappers of the asynchronous instructions, for kernels written by hand. */
 export const prelude = String.raw`

@@ -1,4 +1,4 @@
-import type { NativeLaunch } from '../../runtime/native.ts'
+import type { NativeLaunch } from '../../runtime/addon/virtual.ts'
 import { TestDevice } from './device.ts'
 
 const REGISTERS = `

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { NativeLaunch } from '../../runtime/native.ts'
+import type { NativeLaunch } from '../../runtime/addon/virtual.ts'
 import { TestDevice, compileToPtx, differences } from './device.ts'
 import { type Layout, descriptorOf, offsetOf, swizzled, tmemPrelude } from './layouts.ts'
 import { ORDERS, commas, prelude } from './prelude.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { decodeOne, encodeOne } from '../../compiler/codec.ts'
-import type { NativeLaunch } from '../../runtime/native.ts'
+import type { NativeLaunch } from '../../runtime/addon/virtual.ts'
 import { TestDevice, compileToPtx, differences, f32Bits } from './device.ts'
 import { MAP_TYPES, ORDERS, SWIZZLES, type TestMap, encodeTensorMap, packedStrides, prelude } from './prelude.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { encode } from '../../compiler/codec.ts'
-import type { NativeLaunch } from '../../runtime/native.ts'
+import type { NativeLaunch } from '../../runtime/addon/virtual.ts'
 import { TestDevice, compileToPtx, differences } from './device.ts'
 import { ORDERS, describeOrder, encodeTensorMap, prelude } from './prelude.ts'
 import { wgmmaFunction, wgmmaPrelude } from './wgmma_prelude.ts'

@@ -5,8 +5,8 @@ import path from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { KtlError } from '../../grammar/diagnostics.ts'
-import { parseManifest, type Manifest } from '../../runtime/aot/manifest.ts'
-import { ninjaText } from '../../runtime/aot/ninja.ts'
+import { parseManifest, type Manifest } from '../../runtime/artifacts/aot/manifest.ts'
+import { ninjaText } from '../../runtime/artifacts/aot/ninja.ts'
 import {
   Artifact, ArtifactFolder, buildArtifacts, KTL_VERSION, loadSource, precompiled, registerArtifacts,
   type KtlKernel,
@@ -14,9 +14,9 @@ import {
 import { EXIT, exitCodeOf } from '../../runtime/cli/exit.ts'
 import { Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
-import { ktlProvider } from '../../runtime/discovery/provider.ts'
-import { removeTemporaries } from '../../runtime/safe_write.ts'
-import { temporaryTag } from '../../runtime/temporary.ts'
+import { ktlProvider } from '../../runtime/discovery/providers/provider.ts'
+import { removeTemporaries } from '../../runtime/files/safe_write.ts'
+import { temporaryTag } from '../../runtime/files/temporary.ts'
 import { folder, ktl, records, ROOT } from './cli.ts'
 import { errorOf } from './errors.ts'
 

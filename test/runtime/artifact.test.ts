@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { KtlError } from '../../grammar/diagnostics.ts'
-import { Artifact, type ArtifactInfo } from '../../runtime/artifact.ts'
+import { Artifact, type ArtifactInfo } from '../../runtime/artifacts/artifact.ts'
 import { errorOf } from './errors.ts'
 
 const info: ArtifactInfo = {

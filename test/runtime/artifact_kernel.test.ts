@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { Artifact, KernelArguments, KtlKernel, loadSource, openDevice, type Device } from '../../runtime/index.ts'
-import type { ArtifactInfo, Json } from '../../runtime/artifact.ts'
+import type { ArtifactInfo, Json } from '../../runtime/artifacts/artifact.ts'
 import { errorOf } from './errors.ts'
 
 const program = loadSource({

@@ -1,6 +1,6 @@
 /** Timing, tuning and what they are made of; no GPU is needed. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { probeAddon } from '../../runtime/addon.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
 import { agree, majority } from '../../runtime/bench/agree.ts'
 import { fillNormal, poison } from '../../runtime/bench/fill.ts'
 import { arithmeticOf, peakOf } from '../../runtime/bench/peaks.ts'
@@ -17,7 +17,7 @@ import {
   type Device,
   type DTypeName,
 } from '../../runtime/index.ts'
-import { ktlError } from '../../runtime/fail.ts'
+import { ktlError } from '../../runtime/errors/fail.ts'
 import { findNvcc } from '../../runtime/toolchain/nvcc.ts'
 
 const hasNvcc = await findNvcc().then(() => true, () => false) // prettier-ignore

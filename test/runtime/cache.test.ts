@@ -5,7 +5,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { Cache, cacheFolder, cacheKey } from '../../runtime/cache/cache.ts'
-import { temporaryTag } from '../../runtime/temporary.ts'
+import { temporaryTag } from '../../runtime/files/temporary.ts'
 
 let folder: string
 beforeEach(() => (folder = path.join(fs.mkdtempSync(path.join(os.tmpdir(), 'ktl-test-')), 'cache')))

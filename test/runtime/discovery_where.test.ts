@@ -8,7 +8,7 @@ import {
   type KernelMetadata,
   type Where,
 } from '../../runtime/index.ts'
-import { ascending } from '../../runtime/discovery/order.ts'
+import { ascending } from '../../runtime/discovery/ranking/order.ts'
 import { errorOf } from './errors.ts'
 import { MemoryDevice } from './memory_device.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { probeAddon } from '../../runtime/addon.ts'
-import { openDevice } from '../../runtime/device.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
+import { openDevice } from '../../runtime/devices/open.ts'
 import { errorOf } from './errors.ts'
 import { MemoryDevice } from './memory_device.ts'
 
@@ -36,11 +36,11 @@ test('what a capture records runs when the graph is launched, as often as it is'
   const graph = device.capture((given) => {
     expect(given).toBe(stream)
     expect(given.capturing).toBe(true)
-    given.enqueueDetached(async () => {
+    stream.enqueueDetached(async () => {
       await later(5)
       log.push('a')
     })
-    given.submit(() => void log.push('b'))
+    stream.submit(() => void log.push('b'))
   }, stream)
   await stream.synchronize()
   expect(log).toEqual([])

@@ -1,6 +1,6 @@
 /** What a call costs the host, in work: every way to pay less leaves something out. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { probeAddon } from '../../runtime/addon.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
 import {
   EpilogueArguments,
   GemmArguments,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
-import { gridSize, packParameters, planLaunch, type LaunchBindings } from '../../runtime/launch.ts'
-import { createTensorMap } from '../../runtime/tensor_map.ts'
+import { gridSize, packParameters, planLaunch, type LaunchBindings } from '../../runtime/kernels/plan_launch.ts'
+import { createTensorMap } from '../../runtime/tensors/tensor_map.ts'
 import { errorOf } from './errors.ts'
 
 const recipe: LaunchRecipe = {

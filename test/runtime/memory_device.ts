@@ -1,5 +1,5 @@
 import { BaseDevice } from '../../runtime/devices/base.ts'
-import type { DeviceModule } from '../../runtime/module.ts'
+import type { DeviceModule } from '../../runtime/modules/module.ts'
 
 /** A device that is only memory: tensors and streams behave on it as on any other. */
 export class MemoryDevice extends BaseDevice {

@@ -6,7 +6,7 @@ import {
   ElementwiseArguments, EpilogueArguments, GemmArguments, getKernels, loadKtl, loadSource, openDevice, type Device, type Tensor,
 } from '../../runtime/index.ts' // prettier-ignore
 import { librarySources } from '../../runtime/library/index.ts'
-import { ktlProvider } from '../../runtime/discovery/provider.ts'
+import { ktlProvider } from '../../runtime/discovery/providers/provider.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { errorOf } from './errors.ts'
 

@@ -13,7 +13,7 @@ import type { SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import type { Target } from '../../compiler/targets/target.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
 import { Output } from '../../runtime/cli/output.ts'
-import { costOfEach } from '../../runtime/discovery/rank.ts'
+import { costOfEach } from '../../runtime/discovery/ranking/rank.ts'
 import {
   BLASDesignMetadata, getKernels, KernelArguments, KernelMetadata, loadSource, openDevice, type Device, type KtlKernel,
 } from '../../runtime/index.ts' // prettier-ignore

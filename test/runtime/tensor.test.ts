@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
-import { fromTensorLike } from '../../runtime/tensor_like.ts'
+import { fromTensorLike } from '../../runtime/tensors/tensor_like.ts'
 import { errorOf } from './errors.ts'
 import { MemoryDevice } from './memory_device.ts'
 

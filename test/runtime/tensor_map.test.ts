@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createTensorMap, type TensorMapOptions } from '../../runtime/tensor_map.ts'
+import { createTensorMap, type TensorMapOptions } from '../../runtime/tensors/tensor_map.ts'
 import { errorOf } from './errors.ts'
 
 const words = (options: TensorMapOptions): string[] =>

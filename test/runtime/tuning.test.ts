@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { probeAddon } from '../../runtime/addon.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
 import {
   EpilogueArguments,
   GemmArguments,
@@ -16,7 +16,14 @@ import {
   openDevice,
   type Device,
 } from '../../runtime/index.ts'
-import { problemOf, tunedFor, tuning, TuningFile, tuningFile, withoutTuning } from '../../runtime/tuning.ts'
+import {
+  problemOf,
+  tunedFor,
+  tuning,
+  TuningFile,
+  tuningFile,
+  withoutTuning,
+} from '../../runtime/discovery/ranking/tuning.ts'
 
 const skipped = probeAddon().addon === null ? ' (skipped without the native addon)' : ''
 const folder = mkdtempSync(path.join(tmpdir(), 'ktl-tuning-'))

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, test } from 'vitest'
 import { emitModule } from '../../codegen/typescript/module.ts'
-import { loadKtl } from '../../runtime/program.ts'
+import { loadKtl } from '../../runtime/programs/program.ts'
 import { ROOT } from '../runtime/cli.ts'
 
 const APPS = path.join(ROOT, 'samples/apps')

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { emitModule } from '../../codegen/typescript/module.ts'
-import { loadKtl } from '../../runtime/program.ts'
+import { loadKtl } from '../../runtime/programs/program.ts'
 import { ktl, ROOT } from '../runtime/cli.ts'
 
 const SAMPLES = path.join(ROOT, 'samples')

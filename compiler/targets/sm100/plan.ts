@@ -80,7 +80,13 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     ...inputs,
     mma: kind.kind,
     accumulator,
-    instruction: { descriptor: instructionDescriptor(kind, shape), text: instructionText(shape) },
+    instruction: {
+      descriptor: instructionDescriptor(kind, shape),
+      // Of the few plans that become kernels.
+      get text() {
+        return instructionText(shape)
+      },
+    },
     mmaSteps: 4,
     epilogue,
     ...sized,

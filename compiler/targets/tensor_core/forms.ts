@@ -21,15 +21,31 @@ export function mmaRowOf<Row extends MmaRow>(rows: readonly Row[], a: DTypeName,
   return row && (row.mixes || a === b) && row.accumulators.includes(accumulator) ? row : null
 } // prettier-ignore
 
+/** By graph, way round and target: each has hundreds of designs. */
+const known = new WeakMap<Matmul, Map<unknown, object>>()
+
 /**
  * The MMA of all products. KTL2928: the target has none for these types, or the operands B differ in type, or in memory order where
  * one instruction descriptor serves them all (`oneOrder`).
  */
 export function mmaOf<Form extends object>(
   program: TensorProgram,
-  { segments, accumulators }: Matmul,
+  matmul: Matmul,
   formOf: (a: DTypeName, b: DTypeName, accumulator: Accumulator) => Form | null,
   { oneOrder }: { readonly oneOrder: boolean },
+): Form | Rejection {
+  const forms = known.get(matmul) ?? new Map<unknown, object>()
+  known.set(matmul, forms)
+  const found = (forms.get(formOf) as Form | Rejection | undefined) ?? findMma(program, matmul, formOf, oneOrder)
+  forms.set(formOf, found)
+  return found
+}
+
+function findMma<Form extends object>(
+  program: TensorProgram,
+  { segments, accumulators }: Matmul,
+  formOf: (a: DTypeName, b: DTypeName, accumulator: Accumulator) => Form | null,
+  oneOrder: boolean,
 ): Form | Rejection {
   const [accumulator] = accumulators as readonly [Accumulator]
   const [{ a: firstA, b: [firstB] }] = segments // prettier-ignore

@@ -17,9 +17,21 @@ export const ofTiles = <P, D extends DesignBase>(plan: Planner<P, D>) => (instan
   const shape = classify(program)
   if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
   if (shape.kind === 'elementwise') return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
-  const contracted = shape.body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
-  return lacksConversion(program, target, contracted) ?? plan(instance, shape)
+  return lacksConversion(program, target, contractedBy(shape)) ?? plan(instance, shape)
 } // prettier-ignore
+
+/** By graph: each has hundreds of designs. */
+const contracted = new WeakMap<TileGraph, readonly string[]>()
+
+/** Operands that are loaded for MMAs. */
+function contractedBy(graph: TileGraph): readonly string[] {
+  let operands = contracted.get(graph)
+  if (!operands) {
+    operands = graph.body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
+    contracted.set(graph, operands)
+  }
+  return operands
+}
 
 const loadedBy = (body: readonly TileStmt[]): string[] =>
   body.flatMap((stmt) => (stmt.kind === 'load' ? [stmt.view.operand] : []))

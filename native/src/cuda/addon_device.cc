@@ -207,7 +207,7 @@ Napi::Value CudaDevice::fill(const Napi::CallbackInfo& info) {
 }
 
 // (type, address, dims, strides, box, steps, [interleave, swizzle, l2Promotion, oobFill]), numbers of the
-// driver's enums: what runtime/tensor_map.ts is compared with.
+// driver's enums: what runtime/tensors/tensor_map.ts is compared with.
 Napi::Value CudaDevice::encodeTensorMap(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {

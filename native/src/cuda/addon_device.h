@@ -1,4 +1,4 @@
-// class CudaDevice of the addon (runtime/devices/cuda_native.ts).
+// class CudaDevice of the addon (runtime/addon/cuda.ts).
 #pragma once
 #include "gpu.h"
 

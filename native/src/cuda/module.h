@@ -39,7 +39,7 @@ class GpuModule {
   std::vector<GpuFunction> functions_;
 };
 
-// As runtime/devices/cuda_native.ts packs it.
+// As runtime/addon/cuda.ts packs it.
 struct LaunchShape {
   uint32_t grid[3], block[3], cluster[3], preferredCluster[3];
   uint32_t sharedMemBytes;

@@ -41,7 +41,7 @@ struct LaunchConfig {
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
-// Mirrors NativeStats in runtime/native.ts.
+// Mirrors NativeStats in runtime/addon/virtual.ts.
 struct Stats {
   uint64_t warpInstructions = 0;
   uint64_t ctas = 0;

@@ -1,10 +1,10 @@
 import path from 'node:path'
 import type { TargetArch } from '../../../compiler/instance.ts'
 import { emitModule } from '../../../codegen/typescript/module.ts'
-import type { PlannedInstance } from '../../discovery/planned.ts'
-import { ktlProvider } from '../../discovery/provider.ts'
-import { ktlError } from '../../fail.ts'
-import type { KtlProgram } from '../../program.ts'
+import type { PlannedInstance } from '../../discovery/space/planned.ts'
+import { ktlProvider } from '../../discovery/providers/provider.ts'
+import { ktlError } from '../../errors/fail.ts'
+import type { KtlProgram } from '../../programs/program.ts'
 import { archs, TARGETS } from '../../../compiler/targets/index.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
@@ -20,8 +20,8 @@ import {
 } from '../options.ts'
 import { plural } from '../output.ts'
 import { chosenKernels, loadProgram } from '../sources.ts'
-import { writeFiles, type OutputFile } from '../../safe_write.ts'
-import { entriesOf } from '../../kernel_launch.ts'
+import { writeFiles, type OutputFile } from '../../files/safe_write.ts'
+import { entriesOf } from '../../kernels/launch.ts'
 
 const FORMATS = ['ts', 'dts', 'cuda', 'ptx', 'cubin', 'ninja'] as const
 type Format = (typeof FORMATS)[number]

@@ -3,10 +3,10 @@ import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { countChoices, type TypeChoice } from '../../../compiler/family.ts'
 import { isGeneral } from '../../../compiler/targets/index.ts'
-import { targetSupport, type TargetSupport } from '../../discovery/support.ts'
+import { targetSupport, type TargetSupport } from '../../discovery/space/support.ts'
 import { describeTypes } from '../instances.ts'
 import { plural } from '../output.ts'
-import { checkSource } from '../../check_source.ts'
+import { checkSource } from '../../programs/check_source.ts'
 import { readSource } from '../sources.ts'
 
 export const addCheck: AddCommand = (program, context, finish) => {

@@ -1,8 +1,8 @@
 import { catalogue, explainCode, type Entry, type Environment, type Example } from '../../../grammar/catalogue/index.ts'
 import { renderDiagnostics } from '../../../grammar/render.ts'
-import { ktlError } from '../../fail.ts'
+import { ktlError } from '../../errors/fail.ts'
 import type { AddCommand, Context } from '../context.ts'
-import { checkSource } from '../../check_source.ts'
+import { checkSource } from '../../programs/check_source.ts'
 
 export const addExplain: AddCommand = (program, context) => {
   program

@@ -6,7 +6,7 @@ import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { illegal } from '../options.ts'
 import { readSource } from '../sources.ts'
-import { writeFiles } from '../../safe_write.ts'
+import { writeFiles } from '../../files/safe_write.ts'
 
 interface FmtOptions {
   readonly check?: boolean

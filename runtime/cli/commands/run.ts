@@ -1,9 +1,10 @@
 import path from 'node:path'
 import { KtlError } from '../../../grammar/diagnostics.ts'
-import { openDevice, type Device, type DeviceSpec } from '../../device.ts'
+import type { Device } from '../../devices/device.ts'
+import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import type { Checks, Order } from '../../devices/execution.ts'
-import { KtlKernel } from '../../kernel_ktl.ts'
-import { formatError, verify, type Verification } from '../../verify.ts'
+import { KtlKernel } from '../../kernels/ktl_kernel.ts'
+import { formatError, verify, type Verification } from '../../selftest/verify.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { chooseKernels } from '../choose_kernels.ts'
@@ -19,7 +20,7 @@ import {
   type PreparedArguments,
 } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
-import { writeFiles } from '../../safe_write.ts'
+import { writeFiles } from '../../files/safe_write.ts'
 
 interface RunOptions extends ArgumentOptions {
   readonly device: DeviceSpec

@@ -1,0 +1,176 @@
+/** One call of one family: arguments in the family's own names. Everything that checks or launches works on this. */
+import type { KernelFamily } from '../../../compiler/family.ts'
+import type { RuntimeArguments } from '../../arguments/base.ts'
+import { unifyAxes } from '../../arguments/axes.ts'
+import { ElementwiseArguments } from '../../arguments/elementwise.ts'
+import type { ResolvedEpilogue } from '../../arguments/epilogue.ts'
+import { GemmArguments, shapesOf } from '../../arguments/gemm.ts'
+import { declaredAxes, KernelArguments } from '../../arguments/kernel.ts'
+import type { PerformanceControls } from '../../arguments/performance.ts'
+import { KtlError } from '../../../grammar/diagnostics.ts'
+import type { BoundOperand, LaunchBindings } from '../../kernels/plan_launch.ts'
+import { refuse, type StatusRefused } from '../../errors/status.ts'
+import type { Tensor } from '../../tensors/tensor.ts'
+import type { OperationSignature } from '../space/signature.ts'
+import { describe } from '../../errors/describe.ts'
+
+export interface Call {
+  /** Declared operands. */
+  readonly tensors: Readonly<Record<string, Tensor>>
+  /** Axes of each tensor's dimensions. */
+  readonly axes: Readonly<Record<string, readonly string[]>>
+  readonly extents: Readonly<Record<string, number>>
+  readonly scalars: Readonly<Record<string, number>>
+  readonly fusion: ResolvedEpilogue | null
+  readonly allowTf32: boolean
+  /** Asked for; null: whatever the kernel has. */
+  readonly accumulatorType: string | null
+  readonly performance: PerformanceControls | null
+  /** What the caller calls each operand: for messages. */
+  readonly shownAs: Readonly<Record<string, string>>
+}
+
+/** The call that `args` make of a family, or why they describe something else. */
+export function callOf(
+  family: KernelFamily,
+  operation: OperationSignature | null,
+  args: RuntimeArguments,
+): Call | StatusRefused {
+  const call = describeCall(family, operation, args)
+  if (call === null)
+    return refuse('KTL4030', { expected: expectedArguments(family, operation), got: describeArguments(args) })
+  if ('ok' in call) return call
+  if (call.fusion !== null && family.slot === null) return refuse('KTL4035', { kernel: family.name })
+  return call
+}
+
+function describeCall(
+  family: KernelFamily,
+  operation: OperationSignature | null,
+  args: RuntimeArguments,
+): Call | StatusRefused | null {
+  if (args instanceof KernelArguments) return args.family === family ? kernelCall(args) : null
+  if (args instanceof GemmArguments && operation?.operation === 'gemm') return gemmCall(operation, args)
+  if (args instanceof ElementwiseArguments && operation?.operation === 'elementwise')
+    return elementwiseCall(family, operation, args)
+  return null
+}
+
+function kernelCall(args: KernelArguments): Call {
+  return {
+    tensors: args.tensors,
+    axes: args.axes.carried,
+    extents: args.axes.extents,
+    scalars: { ...args.scalars, ...args.fusion?.scalars },
+    fusion: args.fusion,
+    allowTf32: false,
+    accumulatorType: null,
+    performance: args.performance,
+    shownAs: {},
+  }
+}
+
+function gemmCall({ A, B, out, axes }: OperationSignature, args: GemmArguments): Call | StatusRefused {
+  const { l, m, n, k } = axes!
+  if (l === null && args.out.rank === 3) {
+    return refuse('KTL4030', {
+      expected: 'GemmArguments without a batch axis',
+      got: `batches of ${args.problemSize.L}`,
+    })
+  }
+  const named: Readonly<Record<string, string>> = { m, n, k, ...(l !== null && { l }) }
+  const rename = (list: readonly string[]): string[] => list.map((axis) => named[axis]!)
+  const { carried, extents } = args.axes
+  return {
+    tensors: { [A]: args.A, [B]: args.B, [out]: args.out },
+    axes: { [A]: rename(carried['A']!), [B]: rename(carried['B']!), [out]: rename(carried['out']!) },
+    extents: Object.fromEntries(Object.entries(named).map(([generic, axis]) => [axis, extents[generic]!])),
+    scalars: args.fusion?.scalars ?? {},
+    fusion: args.fusion && renameFusion(args.fusion, named),
+    allowTf32: args.allowTf32,
+    accumulatorType: args.accumulatorType,
+    performance: args.performance,
+    shownAs: { [A]: 'A', [B]: 'B', [out]: 'out' },
+  }
+}
+
+/** A family without a batch axis never sees epilogue operands with one: their extent would be 1. */
+function renameFusion(fusion: ResolvedEpilogue, named: Readonly<Record<string, string>>): ResolvedEpilogue {
+  if (Object.entries(named).every(([generic, axis]) => generic === axis)) return fusion
+  const tensors = fusion.tensors.map((tensor) => {
+    const kept = tensor.axes.map((axis, i) => ({ axis: named[axis], dimension: tensor.dimensions[i]! })).filter(({ axis }) => axis !== undefined)
+    return {
+      ...tensor,
+      axes: kept.map(({ axis }) => axis!),
+      dimensions: kept.map(({ dimension }) => dimension),
+      order: tensor.order.flatMap((axis) => named[axis] ?? []),
+    }
+  })
+  return { ...fusion, tensors }
+} // prettier-ignore
+
+function elementwiseCall(
+  family: KernelFamily,
+  { A, B, out }: OperationSignature,
+  args: ElementwiseArguments,
+): Call | StatusRefused {
+  const tensors = { [A]: args.A, [B]: args.B, [out]: args.out }
+  try {
+    const { carried, extents } = unifyAxes(declaredAxes(family), shapesOf(tensors))
+    const shownAs = { [A]: 'A', [B]: 'B', [out]: 'out' }
+    return {
+      tensors,
+      axes: carried,
+      extents,
+      scalars: {},
+      fusion: null,
+      allowTf32: false,
+      accumulatorType: null,
+      performance: args.performance,
+      shownAs,
+    }
+  } catch (error) {
+    // Valid arguments of a rank that this family does not have.
+    if (!(error instanceof KtlError)) throw error
+    return refuse('KTL4020', {
+      operand: error.operand ?? 'A',
+      expected: error.expected ?? 'another rank',
+      got: error.got ?? '',
+    })
+  }
+}
+
+function expectedArguments(family: KernelFamily, operation: OperationSignature | null): string {
+  const own = `KernelArguments of ${family.name}`
+  if (operation === null) return own
+  return `${operation.operation === 'gemm' ? 'GemmArguments' : 'ElementwiseArguments'} or ${own}`
+}
+
+export function describeArguments(args: RuntimeArguments): string {
+  return args instanceof KernelArguments ? `KernelArguments of ${args.family.name}` : describe(args)
+}
+
+/** What a launch recipe is packed from. */
+export function launchBindings({ tensors, axes, extents, scalars, fusion }: Call): LaunchBindings {
+  const operands: Record<string, BoundOperand> = {}
+  for (const [name, tensor] of Object.entries(tensors)) operands[name] = { tensor, axes: axes[name]! }
+  for (const { name, tensor, axes: own, dimensions } of fusion?.tensors ?? []) {
+    const present = dimensions.filter((d) => d >= 0)
+    operands[name] = {
+      tensor: {
+        pointer: tensor.pointer,
+        dtype: tensor.dtype,
+        shape: present.map((d) => tensor.shape[d]!),
+        strides: present.map((d) => tensor.strides[d]!),
+      },
+      axes: own.filter((_, i) => dimensions[i]! >= 0),
+    }
+  }
+  return { operands, extents, scalars }
+}
+
+/** Every tensor of the call with its name, inputs and outputs, declared and fused. */
+export function callTensors({ tensors, fusion }: Call): { readonly name: string; readonly tensor: Tensor }[] {
+  const declared = Object.entries(tensors).map(([name, tensor]) => ({ name, tensor }))
+  return [...declared, ...(fusion?.tensors ?? [])]
+}

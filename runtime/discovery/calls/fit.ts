@@ -1,0 +1,138 @@
+/** Does a call fit an instance? First failing reason, in the order a user would fix them. */
+import { resolveType, type KernelFamily, type TypeChoice } from '../../../compiler/family.ts'
+import type { TensorOperand, TensorProgram } from '../../../compiler/ir/tensor.ts'
+import { topological } from '../../../compiler/ir/walk.ts'
+import { DTYPES } from '../../../compiler/dtypes.ts'
+import { divisibilityOf, isContiguousAlong, isSameTensor, sharesMemory } from '../../arguments/operands.ts'
+import { OK, refuse, type Status, type StatusRefused } from '../../errors/status.ts'
+import type { Tensor } from '../../tensors/tensor.ts'
+import { formatShape, mayOverlap } from '../../tensors/layout.ts'
+import { callTensors, type Call } from './call.ts'
+import { dtypeMatches } from '../../metadata/supports.ts'
+import { accumulatorOf } from '../space/signature.ts'
+
+const shown = (call: Call, name: string): string => call.shownAs[name] ?? name
+
+/** Dtypes of the operands, then the accumulator. */
+export function typesFit(family: KernelFamily, types: TypeChoice, call: Call): Status {
+  for (const { name, dtype } of family.operands) {
+    const expected = resolveType(dtype, types)
+    const got = call.tensors[name]!.dtype
+    if (dtypeMatches(expected, got, call.allowTf32)) continue
+    const fix = expected === 'tf32' && got === 'f32' ? 'pass `allowTf32: true`' : undefined
+    return refuse('KTL4031', { operand: shown(call, name), expected, got }, fix)
+  }
+  const accumulator = accumulatorOf(family, types)
+  if (call.accumulatorType !== null && accumulator !== call.accumulatorType) {
+    return refuse('KTL4034', { expected: accumulator ?? 'none', got: call.accumulatorType })
+  }
+  return OK
+}
+
+/** Is the axis written last in `order` contiguous in the tensor of the call? */
+export function orderFits(operand: Pick<TensorOperand, 'name' | 'order'>, call: Call): Status {
+  const tensor = call.tensors[operand.name]!
+  const axis = operand.order.at(-1)
+  const dimension = axis === undefined ? -1 : call.axes[operand.name]!.indexOf(axis)
+  if (isContiguousAlong(tensor, dimension)) return OK
+  return refuse('KTL4032', {
+    operand: shown(call, operand.name),
+    expected: `strides[${dimension}] to be 1 (order [${operand.order.join(', ')}])`,
+    got: `${tensor.strides[dimension]} (strides ${formatShape(tensor.strides)})`,
+  })
+}
+
+/** 16-byte accesses, where the instance makes them. */
+export function alignmentFits(operand: TensorOperand, call: Call): Status {
+  if (operand.divisibility === 'element') return OK
+  const fits = divisibilityOf(call.tensors[operand.name]!, innerDimension(operand, call), operand.role) === 'vector'
+  return fits ? OK : misaligned(operand, call)
+}
+
+/** What keeps 16-byte accesses from a tensor whose rows run along dimension `inner`, and the nearest way to allow them. */
+export function misalignment(tensor: Tensor, inner: number, role: 'input' | 'output'): { readonly got: string; readonly fix: string } {
+  const { bits } = DTYPES[tensor.dtype]
+  const bytes = (elements: number): number => (elements * bits) / 8
+  const padded = (elements: number): number => Math.ceil(bytes(elements) / 16) * 16
+  const elements = (count: number): string => `${(count * 8) / bits} elements`
+  const past = Number(tensor.pointer % 16n)
+  if (past !== 0) return { got: `the pointer is ${past} B past a multiple of 16`, fix: `move it by ${16 - past} B` }
+  const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && bytes(stride) % 16 !== 0)
+  if (odd >= 0) {
+    const to = padded(Math.abs(tensor.strides[odd]!))
+    const what = odd >= tensor.rank - 2 ? 'row stride' : 'batch stride'
+    return {
+      got: `${what} ${bytes(tensor.strides[odd]!)} B (strides[${odd}] ${tensor.strides[odd]}) is not a multiple of 16`,
+      fix: `pad to ${to} B (strides[${odd}] ${elements(to)})`,
+    }
+  }
+  const extent = tensor.shape[inner]!
+  const to = padded(extent)
+  const got = `rows of ${bytes(extent)} B are no multiple of 16`
+  return { got, fix: role === 'output' ? `make shape[${inner}] ${elements(to)} (${to} B): TMA stores clip to 16 B` : `pad to ${to} B` }
+} // prettier-ignore
+
+/** The same as a refusal of a call, by the operand's name in the family. */
+export function misaligned(operand: Pick<TensorOperand, 'name' | 'order' | 'role'>, call: Call): StatusRefused {
+  const tensor = call.tensors[operand.name]!
+  const { got, fix } = misalignment(tensor, innerDimension(operand, call), operand.role)
+  return refuse('KTL4033', { operand: shown(call, operand.name), expected: '16-byte accesses', got }, fix)
+}
+
+function innerDimension({ name, order }: Pick<TensorOperand, 'name' | 'order'>, call: Call): number {
+  const inner = order.at(-1)
+  return inner === undefined ? -1 : call.axes[name]!.indexOf(inner)
+}
+
+/**
+ * Outputs share no memory, except with an input that is the very same tensor, read where it is written. `inPlace`: inputs
+ * for which the plan allows that; null: all that are read elementwise.
+ */
+export function overlapFits(program: TensorProgram, call: Call, inPlace: readonly string[] | null): Status {
+  const tensors = callTensors(call)
+  const operandOf = (name: string) => program.operands.find((operand) => operand.name === name)
+  for (const output of tensors) {
+    if (operandOf(output.name)?.role !== 'output') continue
+    if (mayOverlap({ shape: output.tensor.shape, strides: output.tensor.strides, offset: 0 })) {
+      const got = `strides ${formatShape(output.tensor.strides)} for shape ${formatShape(output.tensor.shape)}`
+      return refuse('KTL4039', { operand: shown(call, output.name), expected: 'one place for every element', got })
+    }
+    for (const other of tensors) {
+      const operand = operandOf(other.name)
+      if (other === output || !operand || !sharesMemory(other.tensor, output.tensor)) continue
+      const same = isSameTensor(other.tensor, output.tensor)
+      const refused = inPlace !== null && operand.role === 'input' && !inPlace.includes(operand.name)
+      const reason =
+        overlapReason(program, operand, operandOf(output.name)!, same, call.extents) ?? (refused ? ELSEWHERE : null)
+      if (reason)
+        return refuse('KTL4037', { operand: shown(call, other.name), other: shown(call, output.name), reason })
+    }
+  }
+  return OK
+}
+
+const ELSEWHERE = 'it is read at other places than it is written'
+
+function overlapReason(
+  program: TensorProgram,
+  other: TensorOperand,
+  output: TensorOperand,
+  same: boolean,
+  extents: Call['extents'],
+): string | null {
+  if (other.role === 'output') return 'both are written'
+  if (!same) return 'they are not the very same tensor'
+  for (const node of topological(program.outputs.map(({ value }) => value))) {
+    const reads =
+      node.kind === 'contract' && [...topological([node])].some((n) => n.kind === 'input' && n.operand === other.name)
+    if (reads) return 'it is an operand of a contraction, read after parts of it are overwritten'
+    if (
+      node.kind === 'reduce' &&
+      [...topological([node.value])].some((n) => n.kind === 'input' && n.operand === other.name)
+    ) {
+      return 'it is reduced, read after parts of it are overwritten'
+    }
+  }
+  const counting = (axes: readonly string[]): string => axes.filter((axis) => extents[axis] !== 1).join()
+  return counting(other.axes) === counting(output.axes) ? null : ELSEWHERE
+}

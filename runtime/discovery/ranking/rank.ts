@@ -1,0 +1,69 @@
+/** The analytic cost model that orders kernels: what is common to the backends. It estimates; it never decides what is right. */
+import { DTYPES } from '../../../compiler/dtypes.ts'
+import { operation } from '../../../compiler/ops.ts'
+import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
+import { topological } from '../../../compiler/ir/walk.ts'
+import type { Machine } from './machine.ts'
+
+/** What a kernel is ranked by. */
+export interface Estimate {
+  /** Modelled, never measured. */
+  readonly microseconds: number
+  /** What the time goes into. */
+  readonly boundBy: 'mma' | 'loads' | 'epilogue' | 'dram' | 'l2' | 'cuda cores' | 'launch'
+  /** One line for people. */
+  readonly text: string
+}
+
+export type Extents = Readonly<Record<string, number>>
+
+/** Costs of plans of one program on one machine. */
+export interface Costs {
+  /** Modelled microseconds of every plan, into `times` from `at` on. */
+  fill(extents: Extents, times: Float64Array, at: number): void
+  /** Of one plan, with its reason. */
+  estimate(i: number, extents: Extents): Estimate
+}
+
+/** Costs that are worked out plan by plan. */
+export const costOfEach =
+  <P>(estimate: (plan: P, extents: Extents, machine: Machine) => Estimate) =>
+  (plans: readonly P[], machine: Machine): Costs => ({
+    fill: (extents, times, at) =>
+      plans.forEach((plan, i) => (times[at + i] = estimate(plan, extents, machine).microseconds)),
+    estimate: (i, extents) => estimate(plans[i]!, extents, machine),
+  })
+
+const CYCLES = { instruction: 1.5, function: 14 } as const
+
+/** Of a warp, for one element of each lane. */
+export const cyclesOf = (op: string): number => CYCLES[operation(op).cost]
+
+/** Of one element, by program: it does not depend on the call. */
+const arithmetic = new WeakMap<TensorProgram, number>()
+
+/** Cycles of a warp for the elementwise operations of one element. */
+export function arithmeticCycles(program: TensorProgram): number {
+  const known = arithmetic.get(program)
+  if (known !== undefined) return known
+  let cycles = 0
+  for (const node of topological(program.outputs.map((output) => output.value))) {
+    if (node.kind === 'apply') cycles += cyclesOf(node.op)
+  }
+  arithmetic.set(program, cycles)
+  return cycles
+}
+
+/** Bytes that have to cross DRAM once: every operand, read or written. */
+export function trafficBytes(program: TensorProgram, extents: Extents): number {
+  return program.operands.reduce((sum, operand) => {
+    const elements = operand.axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
+    return sum + (elements * DTYPES[operand.dtype].bits) / 8
+  }, 0)
+}
+
+export function formatTime(microseconds: number): string {
+  if (microseconds < 1000) return `${microseconds.toPrecision(3)} µs`
+  if (microseconds < 1e6) return `${(microseconds / 1000).toPrecision(3)} ms`
+  return `${(microseconds / 1e6).toPrecision(3)} s`
+}

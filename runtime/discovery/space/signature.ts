@@ -1,0 +1,75 @@
+/** What operation a kernel family computes, as far as arguments without a kernel (GEMM, elementwise) can ask for it. */
+import { legalContraction, type Accumulator } from '../../../compiler/dtypes.ts'
+import { resolveType, type FamilyOperand, type KernelFamily, type TypeChoice } from '../../../compiler/family.ts'
+import type { Resolved, ResolvedContraction } from '../../../compiler/check/resolved.ts'
+import { walkResolved } from '../../../compiler/check/resolved.ts'
+
+/** Operands of `GemmArguments` and `ElementwiseArguments` in terms of a family. */
+export interface OperationSignature {
+  readonly operation: 'gemm' | 'elementwise'
+  /** The family's names of A, B and out. */
+  readonly A: string
+  readonly B: string
+  readonly out: string
+  /** The family's names of the axes l, m, n, k; null: it has no batch axis. Elementwise: unused. */
+  readonly axes: { readonly l: string | null; readonly m: string; readonly n: string; readonly k: string } | null
+}
+
+/** null: only `KernelArguments` describe it. */
+export function operationOf(family: KernelFamily): OperationSignature | null {
+  const inputs = family.operands.filter((operand) => operand.role === 'input')
+  const [A, B] = inputs
+  const [output] = family.outputs
+  const out = family.operands.find((operand) => operand.role === 'output')
+  const plain = inputs.length === 2 && family.scalars.length === 0 && family.outputs.length === 1
+  if (!plain || !A || !B || !output || !out) return null
+  const { value } = output
+  if (value.kind === 'contract') {
+    const axes = gemmAxes(A, B, out, value)
+    return axes && { operation: 'gemm', A: A.name, B: B.name, out: out.name, axes }
+  }
+  const isSum = value.kind === 'apply' && value.op === 'add' && readsBoth(value.args, A, B)
+  const sameAxes = A.axes.join() === B.axes.join() && A.axes.join() === out.axes.join()
+  return isSum && sameAxes ? { operation: 'elementwise', A: A.name, B: B.name, out: out.name, axes: null } : null
+}
+
+/** [l?, m, k] x [l?, k, n] → [l?, m, n], whatever the axes are called. */
+function gemmAxes(
+  A: FamilyOperand,
+  B: FamilyOperand,
+  out: FamilyOperand,
+  { a, b, over }: ResolvedContraction,
+): OperationSignature['axes'] {
+  const [k] = over
+  if (over.length !== 1 || k === undefined || ![A, B].every(({ name }) => a.name === name || b.name === name))
+    return null
+  const [m, n] = [A.axes.at(-2), B.axes.at(-1)]
+  if (A.axes.at(-1) !== k || B.axes.at(-2) !== k || m === undefined || n === undefined) return null
+  const batches = [A, B, out].map((operand) => operand.axes.slice(0, -2))
+  const l = batches.flat()[0] ?? null
+  const expected = l === null ? [m, n] : [l, m, n]
+  const fits =
+    out.axes.join() === expected.join() &&
+    batches.every((batch) => batch.length === 0 || (batch.length === 1 && batch[0] === l))
+  return fits ? { l, m, n, k } : null
+}
+
+function readsBoth(args: readonly Resolved[], A: FamilyOperand, B: FamilyOperand): boolean {
+  const names = args.map((arg) => (arg.kind === 'operand' ? arg.name : null))
+  return names.length === 2 && names.includes(A.name) && names.includes(B.name)
+}
+
+/** The contractions of a family, each once. */
+export function contractionsOf(family: KernelFamily): ResolvedContraction[] {
+  const values = [...walkResolved(family.outputs.map((output) => output.value))]
+  return values.filter((value): value is ResolvedContraction => value.kind === 'contract')
+}
+
+/** The accumulator under a choice of types; null when nothing is contracted. */
+export function accumulatorOf(family: KernelFamily, types: TypeChoice): Accumulator | null {
+  const [contraction] = contractionsOf(family)
+  if (!contraction) return null
+  if (contraction.accumulator !== null) return resolveType(contraction.accumulator, types) as Accumulator
+  const dtypeOf = (name: string) => resolveType(family.operands.find((operand) => operand.name === name)!.dtype, types)
+  return legalContraction(dtypeOf(contraction.a.name), dtypeOf(contraction.b.name))![0]!
+}

@@ -1,0 +1,77 @@
+/** Files that are there complete or not at all: written under other names, flushed, renamed. */
+import { promises as fs } from 'node:fs'
+import path from 'node:path'
+import { ktlError } from '../errors/fail.ts'
+import { removeAbandoned, TAG, temporaryTag } from './temporary.ts'
+
+export interface OutputFile {
+  /** Path from the folder. */
+  readonly name: string
+  readonly content: string | Uint8Array
+  /** Permission bits, whatever the umask. Default: those of a new file. */
+  readonly mode?: number
+}
+
+const TEMPORARY = new RegExp(`^\\..*\\.${TAG}\\.tmp$`)
+
+/**
+ * Replaces the files, whose folder is made when missing; returns their paths. All are written and flushed before the first gets its
+ * name. KTL6008, with the system's error as `cause`, when that cannot be done: nothing of this call is left under another name.
+ */
+export async function writeFiles(folder: string, files: readonly OutputFile[]): Promise<string[]> {
+  const placed = files.map(({ name }) => path.join(folder, name))
+  const temporaries: string[] = []
+  let current = folder
+  try {
+    await makeFolder(folder)
+    for (const [i, { content, mode }] of files.entries()) {
+      current = placed[i]!
+      const name = `.${path.basename(current).slice(0, 200)}.${temporaryTag()}.tmp`
+      temporaries.push(path.join(path.dirname(current), name))
+      await writeFlushed(temporaries[i]!, content, mode)
+    }
+    for (const [i, temporary] of temporaries.entries()) {
+      current = placed[i]!
+      await fs.rename(temporary, current)
+    }
+    return placed
+  } catch (error) {
+    await Promise.all(temporaries.map((file) => fs.rm(file, { force: true }).catch(() => {})))
+    throw ktlError('KTL6008', { file: current, reason: (error as Error).message }, { cause: error })
+  }
+}
+
+/** One file; see `writeFiles`. */
+export async function writeFileSafely(file: string, content: OutputFile['content'], mode?: number): Promise<void> {
+  await writeFiles(path.dirname(file), [{ name: path.basename(file), content, ...(mode !== undefined && { mode }) }])
+}
+
+/** A rename may reach the disk before the content of the file: after a loss of power, the new name would hold nothing. */
+async function writeFlushed(file: string, content: OutputFile['content'], mode: number | undefined): Promise<void> {
+  const handle = await fs.open(file, 'wx', mode)
+  try {
+    await handle.writeFile(content)
+    // Not by the option of `open`, which the umask narrows.
+    if (mode !== undefined) await handle.chmod(mode)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Not by `recursive`, which never ends where a file system (/proc) takes no folders. */
+export async function makeFolder(folder: string, mode?: number): Promise<void> {
+  try {
+    await fs.mkdir(folder, mode)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST' && (await fs.stat(folder)).isDirectory()) return
+    const parent = path.dirname(folder)
+    if (code !== 'ENOENT' || parent === folder || (await fs.stat(parent).catch(() => null))) throw error
+    await makeFolder(parent, mode)
+    await makeFolder(folder, mode)
+  }
+}
+
+/** Removes what processes that are gone were writing in a folder when they ended. */
+export const removeTemporaries = (folder: string): Promise<void> => removeAbandoned(folder, TEMPORARY)

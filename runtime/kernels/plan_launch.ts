@@ -1,0 +1,259 @@
+/** From a launch recipe and the tensors of one call to the bytes and the grid that the kernel is launched with. */
+import {
+  WORKSPACE_ALIGNMENT,
+  type GridRule,
+  type LaunchRecipe,
+  type ParamRule,
+  type TensorMapRule,
+} from '../../codegen/cuda/generated.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { ktlError } from '../errors/fail.ts'
+import type { PlannedLaunch } from '../modules/grid.ts'
+import { elementCount } from '../tensors/layout.ts'
+import { createTensorMap, TENSOR_MAP_BYTES } from '../tensors/tensor_map.ts'
+
+/** A tensor as an operand: what each of its dimensions is called. An axis left out at the call is not in `axes`. */
+export interface BoundOperand {
+  readonly tensor: {
+    readonly pointer: bigint
+    readonly dtype: DTypeName
+    readonly shape: readonly number[]
+    /** In elements. */
+    readonly strides: readonly number[]
+  }
+  readonly axes: readonly string[]
+}
+
+export interface LaunchBindings {
+  readonly operands: Readonly<Record<string, BoundOperand>>
+  /** Of every axis present at the call; the others count as 1. */
+  readonly extents: Readonly<Record<string, number>>
+  readonly scalars: Readonly<Record<string, number>>
+  /** Tiles walked along m before n advances. Default: 1. */
+  readonly tileGroup?: number
+  /** Address of at least `workspaceBytes`; needed where that is not 0. */
+  readonly workspace?: bigint
+}
+
+/** Everything `DeviceFunction.launch` needs; null: there is nothing to compute (an output without elements). */
+export function planLaunch(
+  recipe: LaunchRecipe,
+  bindings: LaunchBindings,
+  device: { smCount: number },
+): PlannedLaunch | null {
+  const ctas = gridSize(recipe, bindings, device.smCount)
+  if (ctas === 0) return null
+  return {
+    entry: recipe.entry,
+    grid: [ctas, 1, 1],
+    block: [recipe.threads, 1, 1],
+    cluster: recipe.fallbackCluster ?? recipe.cluster,
+    ...(recipe.fallbackCluster && { preferredCluster: recipe.cluster }),
+    sharedMemBytes: recipe.sharedMemBytes,
+    params: packParameters(recipe, bindings),
+  }
+}
+
+/** The launches of a call in stream order, without those that have nothing to compute. */
+export function planLaunches(recipe: LaunchRecipe, bindings: LaunchBindings, device: { smCount: number }): PlannedLaunch[] {
+  const first = planLaunch(recipe, bindings, device)
+  return [...(first ? [first] : []), ...(recipe.next ? planLaunches(recipe.next, bindings, device) : [])]
+} // prettier-ignore
+
+/** Where each region of the workspace starts, and the bytes of all of them. */
+function workspaceLayout(recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): { starts: Map<string, number>; bytes: number } {
+  const starts = new Map<string, number>()
+  let bytes = 0
+  for (const { name, elementBytes, extents } of recipe.workspace ?? []) {
+    starts.set(name, bytes)
+    const elements = extents.reduce((n, { axis, per }) => n * Math.ceil(extentOf(bindings, axis) / per), 1)
+    bytes += Math.ceil((elements * elementBytes) / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+  }
+  return { starts, bytes }
+} // prettier-ignore
+
+/** Scratch memory that a call needs. */
+export const workspaceBytes = (recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): number =>
+  workspaceLayout(recipe, bindings).bytes
+
+/** CTAs of the launch, a multiple of the cluster; 0 when an extent of the output is 0. */
+export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount: number): number {
+  const perCluster = recipe.cluster.reduce((product, extent) => product * extent, 1)
+  const { grid } = recipe
+  if (grid.kind === 'elements') return ctasOf(grid, bindings)
+  const clusters = grid.tiles.reduce((n, tile) => n * Math.ceil(extentOf(bindings, tile.axis) / tile.extent), 1)
+  const resident = Math.max(1, Math.floor((smCount * (grid.perSm ?? 1)) / perCluster))
+  return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
+}
+
+function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings): number {
+  const elements = rule.outputs.map((name) => elementCount(operandOf(bindings, name).tensor.shape))
+  return Math.min(rule.limit, Math.ceil(Math.max(...elements) / rule.perCta))
+}
+
+/** The parameter block, each parameter at its natural alignment as the C rules of kernel signatures have it. */
+export function packParameters(recipe: LaunchRecipe, bindings: LaunchBindings): Uint8Array {
+  const { offsets, bytes } = paramLayout(recipe)
+  const block = new Uint8Array(bytes)
+  recipe.params.forEach((rule, i) => block.set(bytesOfRule(rule, bindings, recipe), offsets[i]))
+  return block
+}
+
+/**
+ * Where the address of each operand lies in the parameter block: in pointers, and in the first eight bytes of tensor maps. All
+ * that changes when tensors are exchanged for others of the same layout.
+ */
+export function addressOffsets(recipe: LaunchRecipe): ReadonlyMap<string, readonly number[]> {
+  return paramLayout(recipe).addresses
+}
+
+interface ParamLayout {
+  readonly offsets: readonly number[]
+  readonly bytes: number
+  readonly addresses: ReadonlyMap<string, readonly number[]>
+}
+
+const layouts = new WeakMap<LaunchRecipe, ParamLayout>()
+
+function paramLayout(recipe: LaunchRecipe): ParamLayout {
+  const known = layouts.get(recipe)
+  if (known) return known
+  let end = 0
+  const offsets = recipe.params.map((rule) => {
+    const bytes = sizeOfRule(rule)
+    // CUtensorMap is declared with an alignment of 64; scalars are aligned to their size.
+    const align = rule.kind === 'tensorMap' ? 64 : bytes
+    const offset = Math.ceil(end / align) * align
+    end = offset + bytes
+    return offset
+  })
+  const addresses = new Map<string, number[]>()
+  recipe.params.forEach((rule, i) => {
+    if (rule.kind !== 'tensorMap' && rule.kind !== 'pointer') return
+    addresses.set(rule.operand, [...(addresses.get(rule.operand) ?? []), offsets[i]!])
+  })
+  const layout = { offsets, bytes: end, addresses }
+  layouts.set(recipe, layout)
+  return layout
+}
+
+function sizeOfRule(rule: ParamRule): number {
+  switch (rule.kind) {
+    case 'tensorMap':
+      return TENSOR_MAP_BYTES
+    case 'pointer':
+    case 'stride':
+    case 'workspace':
+      return 8
+    case 'extent':
+    case 'carries':
+    case 'tileGroup':
+      return 4
+    case 'scalar':
+      return rule.type === 'f64' ? 8 : 4
+  }
+}
+
+function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRecipe): Uint8Array {
+  switch (rule.kind) {
+    case 'tensorMap':
+      return tensorMapBytes(rule, operandOf(bindings, rule.operand))
+    case 'pointer':
+      return scalar(8, (view) => view.setBigUint64(0, operandOf(bindings, rule.operand).tensor.pointer, true))
+    case 'stride':
+      return int64(strideOf(operandOf(bindings, rule.operand), rule.axis, extentOf(bindings, rule.axis)))
+    case 'extent':
+      return int32(extentOf(bindings, rule.axis))
+    case 'carries':
+      return int32(operandOf(bindings, rule.operand).axes.includes(rule.axis) ? 1 : 0)
+    case 'scalar':
+      return scalarBytes(rule, bindings.scalars)
+    case 'tileGroup':
+      return int32(bindings.tileGroup ?? 1)
+    case 'workspace': {
+      const { starts, bytes } = workspaceLayout(recipe, bindings)
+      // Without elements there is no workspace: nothing reads it.
+      const { workspace = bytes === 0 ? 0n : undefined } = bindings
+      const start = starts.get(rule.region)
+      if (workspace === undefined || start === undefined)
+        throw ktlError('KTL4016', { what: 'workspace', expected: `${bytes} bytes of scratch memory`, got: 'nothing' })
+      return scalar(8, (view) => view.setBigUint64(0, workspace + BigInt(start), true))
+    }
+  }
+}
+
+function scalarBytes({ name, type }: ParamRule & { kind: 'scalar' }, scalars: LaunchBindings['scalars']): Uint8Array {
+  const value = Object.hasOwn(scalars, name) ? scalars[name] : undefined
+  if (typeof value !== 'number') {
+    throw ktlError('KTL4016', { what: `scalar ${name}`, expected: `a number for ${type}`, got: String(value) })
+  }
+  switch (type) {
+    case 'f32':
+      return scalar(4, (view) => view.setFloat32(0, value, true))
+    case 'f64':
+      return scalar(8, (view) => view.setFloat64(0, value, true))
+    case 'i32':
+      return scalar(4, (view) => view.setInt32(0, value, true))
+    case 'u32':
+      return scalar(4, (view) => view.setUint32(0, value, true))
+  }
+}
+
+/** 0 where the operand does not vary along the axis. */
+function strideOf({ tensor, axes }: BoundOperand, axis: string, extent: number): number {
+  const dimension = axes.indexOf(axis)
+  if (dimension < 0) return 0
+  return tensor.shape[dimension] === 1 && extent !== 1 ? 0 : tensor.strides[dimension]!
+}
+
+/**
+ * Axes the operand lacks have extent 1. Maps have no empty dimensions: an extent of 0 (K = 0) is encoded as 1, and
+ * the kernel issues no copy then. Strides of dimensions of extent 1 never count, so any legal one will do.
+ */
+function tensorMapBytes(rule: TensorMapRule, { tensor, axes }: BoundOperand): Uint8Array {
+  const elementBytes = DTYPES[rule.dtype].storageBytes
+  const dims: number[] = []
+  const strides: number[] = []
+  rule.axes.forEach((axis, i) => {
+    const dimension = axes.indexOf(axis)
+    const extent = dimension < 0 ? 1 : Math.max(1, tensor.shape[dimension]!)
+    const stride = dimension < 0 || extent === 1 ? null : tensor.strides[dimension]!
+    dims.push(extent)
+    if (i > 0) strides.push(stride === null ? 16 : stride * elementBytes)
+    else if (stride !== null && stride !== 1) {
+      throw ktlError('KTL4016', {
+        what: `operand ${rule.operand}`,
+        expected: `axis ${axis} contiguous in memory`,
+        got: `stride ${stride}`,
+      })
+    }
+  })
+  const { dtype, box, swizzle } = rule
+  // L2 may fetch more of a long row at once (3 % of memory-bound GEMMs on an H100), but not where rows start in between.
+  const pitch = strides[0] ?? 0
+  const whole = (bytes: number): boolean => pitch % bytes === 0 && dims[0]! * elementBytes >= 4 * bytes
+  const l2Promotion = whole(256) ? '256B' : whole(128) ? '128B' : '64B'
+  return createTensorMap({ dtype, address: tensor.pointer, dims, strides, box, swizzle, l2Promotion }).bytes.slice(
+    0,
+    TENSOR_MAP_BYTES,
+  )
+}
+
+function operandOf({ operands }: LaunchBindings, name: string): BoundOperand {
+  if (Object.hasOwn(operands, name)) return operands[name]!
+  throw ktlError('KTL4016', { what: `operand ${name}`, expected: 'a tensor', got: 'nothing' })
+}
+
+function extentOf({ extents }: Pick<LaunchBindings, 'extents'>, axis: string): number {
+  return Object.hasOwn(extents, axis) ? extents[axis]! : 1
+}
+
+function scalar(bytes: number, put: (view: DataView) => void): Uint8Array {
+  const block = new Uint8Array(bytes)
+  put(new DataView(block.buffer))
+  return block
+}
+
+const int32 = (value: number): Uint8Array => scalar(4, (view) => view.setInt32(0, value, true))
+const int64 = (value: number): Uint8Array => scalar(8, (view) => view.setBigInt64(0, BigInt(value), true))

@@ -1,0 +1,104 @@
+/** A kernel run on a device and its outputs held against the reference evaluator. */
+import { checkOutputs, type CheckOptions, type CheckResult } from '../../compiler/evaluate/compare.ts'
+import type { EvaluationInputs, TensorData } from '../../compiler/evaluate/inputs.ts'
+import type { RuntimeArguments } from '../arguments/base.ts'
+import type { Artifact } from '../artifacts/artifact.ts'
+import { defaultCache } from '../cache/cache.ts'
+import type { Call } from '../discovery/calls/call.ts'
+import type { RunResult } from '../kernels/kernel.ts'
+import { KtlKernel, type KernelRunOptions } from '../kernels/ktl_kernel.ts'
+import type { Tensor } from '../tensors/tensor.ts'
+import { ktlError } from '../errors/fail.ts'
+import { optionsOf } from '../errors/given.ts'
+import { describe } from '../errors/describe.ts'
+
+/** How `verify` runs and compares. */
+export interface VerifyOptions extends KernelRunOptions {
+  readonly check?: CheckOptions
+}
+
+/** What `verify` found. */
+export interface Verification {
+  readonly artifact: Artifact
+  readonly run: RunResult
+  readonly check: CheckResult
+  /** The compiled kernel came from the cache. */
+  readonly cached: boolean
+  /** Wall-clock milliseconds. */
+  readonly compileMs: number
+  readonly runMs: number
+}
+
+/**
+ * Compiles, runs and compares. A failed comparison is a result (`check.pass`); what does not compile or run, and
+ * findings of the device, reject as they do for `kernel.run`. Inputs are read back before the run: outputs may be the same tensors.
+ *
+ * @example
+ * const A = device.tensor('f16', [64, 32], 1)
+ * const B = device.tensor('f16', [32, 48], 1)
+ * const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 48]) })
+ * const kernel = getKernels(args, { providers: [KtlProvider] })[0] as KtlKernel
+ * const { check } = await verify(kernel, args)
+ * console.log(check.pass) // true
+ */
+export async function verify(
+  kernel: KtlKernel,
+  args: RuntimeArguments,
+  options: VerifyOptions = {},
+): Promise<Verification> {
+  const { check: checkOptions, ...runOptions } = optionsOf('options', options)
+  if (!(kernel instanceof KtlKernel))
+    throw ktlError('KTL4015', { what: 'kernel', expected: 'a kernel of ktl', got: describe(kernel) })
+  const { misses } = defaultCache().stats()
+  const started = performance.now()
+  const artifact = runOptions.artifact ?? (await kernel.compile(args, runOptions))
+  const compileMs = performance.now() - started
+  const cached = defaultCache().stats().misses === misses
+  const { program } = kernel.plan
+  const call = kernel.call(args)
+  const inputs = await evaluationInputs(kernel, call)
+  const launched = performance.now()
+  const run = await kernel.run(args, { ...runOptions, artifact })
+  const runMs = performance.now() - launched
+  const actual: Record<string, ArrayLike<number>> = {}
+  for (const { operand } of program.outputs) actual[operand] = await tensorOf(call, operand).toArray()
+  return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), cached, compileMs, runMs }
+}
+
+/** What the evaluator takes: decoded values of every input, with the shape that the program sees. */
+async function evaluationInputs(kernel: KtlKernel, call: Call): Promise<EvaluationInputs> {
+  const { operands, scalars } = kernel.plan.program
+  const tensors: Record<string, TensorData> = {}
+  for (const { name, role } of operands) {
+    if (role === 'input') tensors[name] = { data: await tensorOf(call, name).toArray(), shape: shapeOf(call, name) }
+  }
+  const values: Record<string, number> = { ...call.scalars }
+  for (const { name, pointer } of scalars) if (pointer) values[name] = (await tensorOf(call, name).toArray())[0]!
+  return { tensors, scalars: values, extents: call.extents }
+}
+
+const fusedTensor = ({ fusion }: Call, name: string) => fusion?.tensors.find((tensor) => tensor.name === name)
+
+function tensorOf(call: Call, name: string): Tensor {
+  return (call.tensors[name] ?? fusedTensor(call, name)?.tensor)!
+}
+
+/** Operands of the epilogue have the axes that the program gave them: extents of 1 that it does not know are left out. */
+function shapeOf(call: Call, name: string): readonly number[] {
+  const declared = call.tensors[name]
+  if (declared) return declared.shape
+  const { tensor, dimensions } = fusedTensor(call, name)!
+  return dimensions.map((dimension) => (dimension < 0 ? 1 : tensor.shape[dimension]!))
+}
+
+/**
+ * `0`, `1.91e-6`, `0.25`: an error in three digits.
+ *
+ * @example
+ * console.log(formatError(0), formatError(1.9073486328125e-6)) // 0 1.91e-6
+ */
+export function formatError(value: number): string {
+  if (value === 0 || !Number.isFinite(value)) return String(value)
+  const text = String(Number(value.toPrecision(3)))
+  return text.length <= 8 ? text : value.toExponential(2)
+}

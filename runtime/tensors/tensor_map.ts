@@ -1,0 +1,189 @@
+/**
+ * Tensor maps (CUtensorMap): the 128-byte descriptors of TMA copies. They are encoded here rather than by the
+ * driver, so that every device takes the same bytes; the checks are those that cuTensorMapEncodeTiled makes.
+ */
+import { isDType } from '../../compiler/dtypes.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { ktlError } from '../errors/fail.ts'
+import { describe } from '../errors/describe.ts'
+
+interface Element {
+  readonly code: number
+  readonly bytes: number
+  readonly float: boolean
+  /** The tf32 types are the f32 types with one more bit. */
+  readonly tf32?: boolean
+}
+
+/** Element types with their codes in the descriptor. */
+const ELEMENTS = {
+  u8: { code: 0, bytes: 1, float: false },
+  u16: { code: 1, bytes: 2, float: false },
+  u32: { code: 2, bytes: 4, float: false },
+  i32: { code: 3, bytes: 4, float: false },
+  u64: { code: 4, bytes: 8, float: false },
+  i64: { code: 5, bytes: 8, float: false },
+  f16: { code: 6, bytes: 2, float: true },
+  f32: { code: 7, bytes: 4, float: true },
+  f32_ftz: { code: 8, bytes: 4, float: true },
+  f64: { code: 9, bytes: 8, float: true },
+  bf16: { code: 10, bytes: 2, float: true },
+  tf32: { code: 7, bytes: 4, float: true, tf32: true },
+  tf32_ftz: { code: 8, bytes: 4, float: true, tf32: true },
+} as const satisfies Record<string, Element>
+
+/** TMA moves 8-bit formats as bytes. */
+const AS_BYTES: readonly DTypeName[] = ['e4m3', 'e5m2', 'ue8m0', 'ue4m3', 'i8', 'bool']
+
+const INTERLEAVES = { none: 0, '16B': 1, '32B': 2 } as const
+const SWIZZLES = {
+  none: { code: 0, atoms: 0, span: Infinity, alignment: 16 },
+  '32B': { code: 1, atoms: 0, span: 32, alignment: 256 },
+  '64B': { code: 2, atoms: 0, span: 64, alignment: 512 },
+  '128B': { code: 3, atoms: 0, span: 128, alignment: 1024 },
+  // Moves 32 bytes at a time, as tf32 operands along M or N need it. Compute capability 10.0.
+  '128B_ATOM_32B': { code: 3, atoms: 1, span: 128, alignment: 512 },
+} as const
+const L2_PROMOTIONS = { none: 0, '64B': 1, '128B': 2, '256B': 3 } as const
+const OOB_FILLS = { zeros: 0, nan: 1 } as const
+
+export const MAX_MAP_RANK = 5
+export const TENSOR_MAP_BYTES = 128
+/** A box of this size or more is refused (it could not fit in shared memory either). */
+const BOX_LIMIT_BYTES = 256 * 1024
+
+export type TensorMapDType = keyof typeof ELEMENTS | DTypeName
+
+/** Dimensions are listed from the innermost (contiguous) one. */
+export interface TensorMapOptions {
+  readonly dtype: TensorMapDType
+  /** Device address, or something that has one (a tensor). */
+  readonly address: bigint | { readonly pointer: bigint }
+  /** Elements in each dimension. */
+  readonly dims: readonly (number | bigint)[]
+  /** BYTES from one index to the next, for the dimensions from the second: one fewer than `dims`. */
+  readonly strides?: readonly (number | bigint)[]
+  /** Elements of the box in each dimension. */
+  readonly box: readonly number[]
+  readonly elementStrides?: readonly number[]
+  readonly interleave?: keyof typeof INTERLEAVES
+  readonly swizzle?: keyof typeof SWIZZLES
+  readonly l2Promotion?: keyof typeof L2_PROMOTIONS
+  /** What out-of-bounds elements read as. */
+  readonly oobFill?: keyof typeof OOB_FILLS
+}
+
+/** Plain data; `bytes` goes to a kernel as a `const __grid_constant__ CUtensorMap` parameter or into global memory. */
+export interface TensorMap {
+  readonly kind: 'tensorMap'
+  readonly bytes: Uint8Array
+  readonly dtype: TensorMapDType
+  readonly address: bigint
+  readonly dims: readonly bigint[]
+  readonly strides: readonly bigint[]
+  readonly box: readonly number[]
+  readonly swizzle: keyof typeof SWIZZLES
+}
+
+/** Throws KTL4012 with the field, what it must be, and what it is. */
+export function createTensorMap(options: TensorMapOptions): TensorMap {
+  const element = elementOf(options.dtype)
+  const interleave = choice('interleave', INTERLEAVES, options.interleave ?? 'none')
+  const swizzleName = options.swizzle ?? 'none'
+  const swizzle = choice('swizzle', SWIZZLES, swizzleName)
+  const l2Promotion = choice('l2Promotion', L2_PROMOTIONS, options.l2Promotion ?? 'none')
+  const oobFill = choice('oobFill', OOB_FILLS, options.oobFill ?? 'zeros')
+  const address = typeof options.address === 'bigint' ? options.address : options.address?.pointer
+
+  const rank = Array.isArray(options.dims) ? options.dims.length : 0
+  if (rank < 1 || rank > MAX_MAP_RANK) fail('dims', `1 to ${MAX_MAP_RANK} dimensions`, `${rank}`)
+  if (interleave !== 0 && rank < 3) fail('dims', `at least 3 dimensions with interleave`, `${rank}`)
+  const dims = integers('dims', options.dims, rank, 1n, 1n << 32n)
+
+  // 32-byte interleaving doubles the alignment of addresses and strides.
+  const unit = interleave === INTERLEAVES['32B'] ? 32n : 16n
+  if (typeof address !== 'bigint' || address < 0n || address >= 1n << 64n || address % unit !== 0n) {
+    fail('address', `a bigint, a multiple of ${unit}`, typeof address === 'bigint' ? hex(address) : describe(address))
+  }
+  const strides = integers('strides', options.strides ?? [], rank - 1, 0n, (1n << 40n) - 1n)
+  strides.forEach((stride, i) => {
+    if (stride % unit !== 0n) fail(`strides[${i}]`, `a multiple of ${unit} bytes`, `${stride}`)
+  })
+
+  const box = integers('box', options.box, rank, 1n, 256n).map(Number)
+  const elementStrides = integers('elementStrides', options.elementStrides ?? new Array<number>(rank).fill(1), rank, 1n, 8n).map(Number) // prettier-ignore
+  const rowBytes = box[0]! * element.bytes
+  if (interleave === 0 && rowBytes % 16 !== 0) fail('box[0]', 'a multiple of 16 bytes', bytesText(box[0]!, element))
+  if (interleave === 0 && rowBytes > swizzle.span) {
+    fail('box[0]', `at most ${swizzle.span} bytes, the span of swizzle ${swizzleName}`, bytesText(box[0]!, element))
+  }
+  const boxBytes = box.reduce((product, extent) => product * extent, element.bytes)
+  if (boxBytes >= BOX_LIMIT_BYTES) fail('box', `less than ${BOX_LIMIT_BYTES} bytes`, `${boxBytes} bytes`)
+  if (oobFill === OOB_FILLS.nan && !element.float) fail('oobFill', 'zeros for integer elements', 'nan')
+
+  // Layout as read back from the driver by varying one parameter at a time, and for the atoms of a swizzle as
+  // tensormap.replace writes it; words not named stay 0.
+  const words = new Uint32Array(TENSOR_MAP_BYTES / 4)
+  words[0] = Number(address & 0xffffffffn)
+  words[1] = Number(address >> 32n)
+  words[2] =
+    ((rank - 1) << 4) | (element.code << 7) | (interleave << 11) | (swizzle.code << 13) | (oobFill << 15) |
+    (element.tf32 ? 1 << 16 : 0) | (l2Promotion << 17) | (swizzle.atoms << 19) // prettier-ignore
+  strides.forEach((stride, i) => {
+    const units = stride >> 4n
+    words[3 + i] = Number(units & 0xffffffffn)
+    words[7]! |= Number(units >> 32n) << (4 * i)
+  })
+  dims.forEach((dim, i) => (words[8 + i] = Number(dim - 1n)))
+  elementStrides.forEach((stride, i) => (words[13]! |= (stride - 1) << (3 * i)))
+  words[13]! |= (box[0]! - 1) << 24
+  box.slice(1).forEach((extent, i) => (words[14]! |= (extent - 1) << (8 * i)))
+  // Bookkeeping of the driver, which the hardware does not read. Its division rounds down, to 0 bytes if need be.
+  words[16] = box.reduce((bytes, extent, i) => bytes * Math.floor(extent / elementStrides[i]!), element.bytes)
+  words[18] = swizzle.alignment
+
+  const bytes = new Uint8Array(words.buffer)
+  return { kind: 'tensorMap', bytes, dtype: options.dtype, address, dims, strides, box, swizzle: swizzleName }
+}
+
+export function isTensorMap(value: unknown): value is TensorMap {
+  return typeof value === 'object' && value !== null && (value as TensorMap).kind === 'tensorMap'
+}
+
+function elementOf(dtype: TensorMapDType): Element {
+  if (typeof dtype === 'string' && Object.hasOwn(ELEMENTS, dtype)) return ELEMENTS[dtype as keyof typeof ELEMENTS]
+  if (typeof dtype === 'string' && isDType(dtype) && AS_BYTES.includes(dtype)) return ELEMENTS.u8
+  const known = [...Object.keys(ELEMENTS), ...AS_BYTES].join(' ')
+  return fail('dtype', `one of ${known} (packed 4- and 6-bit elements are not supported)`, describe(dtype))
+}
+
+function choice<T extends object>(field: string, table: T, name: keyof T): T[keyof T] {
+  if (typeof name === 'string' && Object.hasOwn(table, name)) return table[name]
+  return fail(field, `one of ${Object.keys(table).join(', ')}`, describe(name))
+}
+
+function integers(
+  field: string,
+  list: readonly (number | bigint)[],
+  length: number,
+  low: bigint,
+  high: bigint,
+): bigint[] {
+  if (!Array.isArray(list) || list.length !== length) {
+    fail(field, `${length} numbers`, Array.isArray(list) ? `${list.length}` : describe(list))
+  }
+  return list.map((value: unknown, i) => {
+    const integral = typeof value === 'bigint' || (typeof value === 'number' && Number.isSafeInteger(value))
+    if (!integral) fail(`${field}[${i}]`, 'an integer', describe(value))
+    const integer = BigInt(value as number | bigint)
+    if (integer < low || integer > high) fail(`${field}[${i}]`, `${low} to ${high}`, `${integer}`)
+    return integer
+  })
+}
+
+const hex = (value: bigint): string => `0x${value.toString(16)}`
+const bytesText = (extent: number, { bytes }: Element): string => `${extent} elements of ${bytes} bytes`
+
+function fail(field: string, expected: string, got: string): never {
+  throw ktlError('KTL4012', { field, expected, got })
+}
