@@ -1,7 +1,7 @@
 /** A kernel with the arguments of one problem and what must come out. */
 import type { Artifact, Device, KtlKernel, RuntimeArguments, Tensor } from '../../runtime/index.ts'
-import { prepareCase } from '../../runtime/selftest/run_case.ts'
 import { formatError, verify } from '../../runtime/verify.ts'
+import { prepareCase } from '../../test/cases/prepare.ts'
 import { prepareRow } from '../../test/full/run_row.ts'
 import type { MutatedKernel, Problem } from './kernels.ts'
 

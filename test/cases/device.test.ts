@@ -5,8 +5,9 @@ import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import { openDevice, type Device, type DeviceSpec } from '../../runtime/device.ts'
 import type { KtlKernel } from '../../runtime/kernel_ktl.ts'
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
-import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
+import { runCase } from '../../runtime/selftest/run_case.ts'
 import { uncovered } from './pairwise.ts'
+import { prepareCase } from './prepare.ts'
 import { coveringRows, DEVICE_JSON, FACTORS, sm100GemmCases, toJson } from './sm100_gemm.ts'
 
 const cases = JSON.parse(readFileSync(DEVICE_JSON, 'utf8')) as DeviceCase[]
