@@ -41,7 +41,7 @@ export async function mutateKernel(kernel: MutatedKernel, options: MutationOptio
 } // prettier-ignore
 
 export const deviceOf = ({ problems: [problem], smCount }: MutatedKernel): Promise<Device> =>
-  openDevice(problem!.case.design.kind === 'sm90' ? 'virtual-sm90' : 'virtual-sm100', { smCount })
+  openDevice(problem!.case.design.kind === 'sm100' ? 'virtual-sm100' : 'virtual-sm90', { smCount })
 
 /** The problems of a kernel, on which the original is right; null: the space has no such instance. */
 export async function workloadsOf(device: Device, kernel: MutatedKernel): Promise<readonly Workload[] | null> {

@@ -57,7 +57,9 @@ export function* operationChanges(program: TileProgram): Generator<OperationChan
         const change = (name: OperationChange['change'], edit: (list: TileOp[]) => void): OperationChange => ({
           change: name,
           op,
-          oneSlot: [ops[i], name === 'swapped' ? ops[i + 1] : undefined].some((one) => one?.op === 'advance' && slotsOf(program, one.ring) === 1),
+          oneSlot: [ops[i], name === 'swapped' ? ops[i + 1] : undefined].some(
+            (one) => one?.op === 'advance' && slotsOf(program, one.ring) === 1,
+          ),
           with: name === 'swapped' ? ops[i + 1]!.op : null,
           where,
           at: `${at}.${i}`,
