@@ -76,13 +76,22 @@ export async function checkOriginal(workloads: readonly Workload[]): Promise<voi
 export async function judge(
   workloads: readonly Workload[],
   mutant: Mutant,
-  { everyRun = false }: JudgeOptions = {},
+  options: JudgeOptions = {},
 ): Promise<Verdict> {
   const { info, sections } = workloads[0]!.artifact
   const mutated = new Artifact(
     info,
     sections.map((s) => (s.name === 'ptx' ? { ...s, bytes: new TextEncoder().encode(mutant.ptx) } : s)),
   )
+  return { mutant, ...(await runAll(workloads, mutated, options)) }
+}
+
+/** Runs an artifact of a changed kernel under the schedules, until one shows that it is not right. */
+export async function runAll(
+  workloads: readonly Workload[],
+  mutated: Artifact,
+  { everyRun = false }: JudgeOptions = {},
+): Promise<Pick<Verdict, 'kills' | 'runs'>> {
   const kills: Kill[] = []
   let runs = 0
   for (const schedule of SCHEDULES) {
@@ -90,10 +99,10 @@ export async function judge(
       runs++
       const kill = await observe(workload, mutated, schedule)
       if (kill) kills.push(kill)
-      if (kill && !everyRun) return { mutant, kills, runs }
+      if (kill && !everyRun) return { kills, runs }
     }
   }
-  return { mutant, kills, runs }
+  return { kills, runs }
 }
 
 const nameOf = ({ order, seed }: Schedule): string => (order === 'random' ? `random ${seed}` : order)

@@ -1,5 +1,5 @@
 /** The whole experiment: a kernel, every mutant of it, every verdict. */
-import { openDevice } from '../../runtime/index.ts'
+import { openDevice, type Device } from '../../runtime/index.ts'
 import { checkOriginal, judge, type JudgeOptions, type Verdict } from './judge.ts'
 import { KERNELS, type MutatedKernel } from './kernels.ts'
 import { mutantsOf } from './sites.ts'
@@ -21,18 +21,11 @@ export interface MutationResult {
 
 /** null: the space has no such instance. Throws when the original itself fails: then there is nothing to learn from its mutants. */
 export async function mutateKernel(kernel: MutatedKernel, options: MutationOptions = {}): Promise<MutationResult | null> {
-  const device = await openDevice(kernel.problems[0]!.case.design.kind === 'sm90' ? 'virtual-sm90' : 'virtual-sm100', { smCount: kernel.smCount })
+  const device = await deviceOf(kernel)
   try {
-    const workloads: Workload[] = []
-    for (const problem of kernel.problems) {
-      const workload = await prepareWorkload(device, kernel, problem)
-      if (workload === null) return null
-      workloads.push(workload)
-    }
+    const workloads = await workloadsOf(device, kernel)
+    if (workloads === null) return null
     const { artifact } = workloads[0]!
-    const other = workloads.find((workload) => workload.artifact.kernelName !== artifact.kernelName)
-    if (other) throw new Error(`${other.problem.case.name} has another kernel, ${other.artifact.kernelName}`)
-    await checkOriginal(workloads)
     const { classes, limit = Infinity } = options
     const wanted = mutantsOf(artifact.ptx()!, artifact.sources).filter((mutant) => !classes || classes.includes(mutant.class))
     const mutants = spread(wanted, limit)
@@ -46,6 +39,24 @@ export async function mutateKernel(kernel: MutatedKernel, options: MutationOptio
     await device.close()
   }
 } // prettier-ignore
+
+export const deviceOf = ({ problems: [problem], smCount }: MutatedKernel): Promise<Device> =>
+  openDevice(problem!.case.design.kind === 'sm100' ? 'virtual-sm100' : 'virtual-sm90', { smCount })
+
+/** The problems of a kernel, on which the original is right; null: the space has no such instance. */
+export async function workloadsOf(device: Device, kernel: MutatedKernel): Promise<readonly Workload[] | null> {
+  const workloads: Workload[] = []
+  for (const problem of kernel.problems) {
+    const workload = await prepareWorkload(device, kernel, problem)
+    if (workload === null) return null
+    workloads.push(workload)
+  }
+  const { artifact } = workloads[0]!
+  const other = workloads.find((workload) => workload.artifact.kernelName !== artifact.kernelName)
+  if (other) throw new Error(`${other.problem.case.name} has another kernel, ${other.artifact.kernelName}`)
+  await checkOriginal(workloads)
+  return workloads
+}
 
 /** Those that the tests keep an eye on. */
 export async function mutateNamed(name: string, options: MutationOptions = {}): Promise<MutationResult> {

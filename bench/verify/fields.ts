@@ -87,7 +87,7 @@ export class FieldValues {
       const { name, path, value } = place
       const optional = this.#optional.get(name) ?? new Set()
       for (const key of keysOf(value)) {
-        if (isOperation(value[key]) || key === 'op' || (key === 'kind' && name !== '')) continue
+        if (isOperation(value[key]) || (key === 'op' && isOperation(value)) || (key === 'kind' && name !== '')) continue
         const field = fieldOf(name, key)
         const change = (text: string, edit: (place: Composite) => void): FieldChange => changeOf(program, field, [...path, key], text, path, edit)
         for (const other of this.#others(field, key, value[key])) yield change(`${shown(value[key])} → ${shown(other)}`, (x) => (x[key] = other))

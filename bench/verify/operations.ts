@@ -4,6 +4,10 @@ import { bodiesOf, type TileOp, type TileProgram } from '../../compiler/ir/pipe.
 export interface OperationChange {
   readonly change: 'deleted' | 'doubled' | 'swapped'
   readonly op: TileOp['op']
+  /** It turns a ring of one slot, or changes places with what does. */
+  readonly oneSlot: boolean
+  /** What it changes places with. */
+  readonly with: TileOp['op'] | null
   /** The role, or `setup`, `teardown`. */
   readonly where: string
   /** Where it is in this program: `roles.1.body.0.body.2`. */
@@ -35,6 +39,8 @@ function* listsOf(program: TileProgram, { where, at, find }: Place): Generator<P
   }
 }
 
+const slotsOf = ({ rings }: TileProgram, ring: string): number => rings.find(({ name }) => name === ring)!.slots
+
 /** Every change of every operation, in program order. */
 export function* operationChanges(program: TileProgram): Generator<OperationChange> {
   const steps = (list: 'setup' | 'teardown'): Place[] =>
@@ -51,6 +57,10 @@ export function* operationChanges(program: TileProgram): Generator<OperationChan
         const change = (name: OperationChange['change'], edit: (list: TileOp[]) => void): OperationChange => ({
           change: name,
           op,
+          oneSlot: [ops[i], name === 'swapped' ? ops[i + 1] : undefined].some(
+            (one) => one?.op === 'advance' && slotsOf(program, one.ring) === 1,
+          ),
+          with: name === 'swapped' ? ops[i + 1]!.op : null,
           where,
           at: `${at}.${i}`,
           apply: () => {

@@ -6,8 +6,9 @@ import type { Device } from '../../runtime/devices/device.ts'
 import { openDevice, type DeviceSpec } from '../../runtime/devices/open.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
-import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
+import { runCase } from '../../runtime/selftest/run_case.ts'
 import { uncovered } from './pairwise.ts'
+import { prepareCase } from './prepare.ts'
 import { coveringRows, DEVICE_JSON, FACTORS, sm100GemmCases, toJson } from './sm100_gemm.ts'
 
 const cases = JSON.parse(readFileSync(DEVICE_JSON, 'utf8')) as DeviceCase[]

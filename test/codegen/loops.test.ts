@@ -1,7 +1,8 @@
 /** Contractions that are no plain matrix product: several in one accumulator, one after the other, and sums over several axes. */
 import { expect, test } from 'vitest'
 import { openDevice } from '../../runtime/index.ts'
-import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
+import { runCase } from '../../runtime/selftest/run_case.ts'
+import { prepareCase } from '../cases/prepare.ts'
 
 const KERNELS = {
   lora: 'kernel lora(X: f16[m, k], W: f16[k, n], P: f16[m, r], U: f16[r, n]) -> D: f32[m, n] { D = sum[k](X * W) + sum[r](P * U) }',

@@ -3,9 +3,9 @@ import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generatePlan, printProgram } from '../../codegen/index.ts'
+import { printProgram } from '../../codegen/index.ts'
 import { lowerSm100 } from '../../compiler/targets/sm100/lower.ts'
-import { bound, design, planned } from '../compiler/support.ts'
+import { bound, design, generated, planned } from '../compiler/support.ts'
 
 const FUSED = `/// The sample's GEMM with its epilogue written in.
 kernel fused(A: f16[l?, m, k] | f16[l?, k, m], B: f16[l?, k, n] | f16[l?, n, k], C: f16[l?, m, n], alpha: f32)
@@ -32,7 +32,7 @@ function nvcc(cuda: string, ...flags: string[]): { status: number | null; log: s
 
 describe('text', () => {
   const plan = planned(bound(FUSED), design([128, 128]))
-  const kernel = generatePlan(plan, 'ktl.fused')
+  const kernel = generated(plan, 'ktl.fused')
   test('reads as intended', () => expect(kernel.cuda).toMatchFileSnapshot('../golden/fused_sm100.cu'))
 
   test('the source map points at what each line is for', () => {
@@ -46,11 +46,11 @@ describe('text', () => {
     expect(FUSED.slice(value!.ktl!.start, value!.ktl!.end)).toContain('relu(')
   })
 
-  test('the same plan gives the same text', () => expect(generatePlan(plan, 'ktl.fused').cuda).toBe(kernel.cuda))
+  test('the same plan gives the same text', () => expect(generated(plan, 'ktl.fused').cuda).toBe(kernel.cuda))
 
   test('user names and comments cannot reach the text as code', () => {
     const hostile = `kernel __global__x(while_: f16[m, k], B: f16[n, k], asm: f32[n]) -> threadIdx: f16[m, n] { threadIdx = sum[k](while_ * B) + asm }`
-    const { cuda } = generatePlan(planned(bound(hostile), design([128, 64])), 'ktl.*/ evil\\')
+    const { cuda } = generated(planned(bound(hostile), design([128, 64])), 'ktl.*/ evil\\')
     const { status, log } = nvcc(cuda, '-arch=sm_100a', '-cubin', '-DKTL_DEVICE_ONLY', '-std=c++17')
     expect(log).toBe('')
     expect(status).toBe(0)
@@ -81,7 +81,7 @@ describe('ptxas', () => {
     ['every kind of operand, three outputs', bound(EVERYTHING), [128, 128]],
     ['every kind of operand, 64 rows', bound(EVERYTHING, { divisibility: { F: 'element' } }), [64, 256]],
   ] as const)('accepts %s with 0 spills and no warning', (_, program, tile) => {
-    const { cuda } = generatePlan(planned(program, design(tile)), 'ktl.test')
+    const { cuda } = generated(planned(program, design(tile)), 'ktl.test')
     const { status, log } = nvcc(cuda, ...FLAGS)
     expect(log).not.toMatch(/error|warning/)
     expect(log).toContain('0 bytes spill stores, 0 bytes spill loads')
@@ -89,7 +89,7 @@ describe('ptxas', () => {
   })
 
   test('the host launcher compiles as the header says', () => {
-    const { cuda } = generatePlan(planned(bound(EVERYTHING), design([128, 64])), 'ktl.test')
+    const { cuda } = generated(planned(bound(EVERYTHING), design([128, 64])), 'ktl.test')
     const line = /^\/\/ Host launcher .*: nvcc (.*) kernel\.cu -o kernel\.o$/m.exec(cuda)![1]!
     expect(nvcc(cuda, ...line.split(' '))).toEqual({ status: 0, log: '' })
   })

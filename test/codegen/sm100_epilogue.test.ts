@@ -4,12 +4,12 @@ import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generatePlan } from '../../codegen/index.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { openDevice } from '../../runtime/index.ts'
-import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
-import { bound, design, planned, tryPlan } from '../compiler/support.ts'
+import { runCase } from '../../runtime/selftest/run_case.ts'
+import { prepareCase } from '../cases/prepare.ts'
+import { bound, design, generated, planned, tryPlan } from '../compiler/support.ts'
 import { chain, FLOATS, HALF, INTEGERS, lines, list } from './epilogue_sources.ts'
 
 /** Long functions over `inputs` tensors, each output from the one before. */
@@ -91,7 +91,7 @@ describe('ptxas', () => {
     ['f16 accumulators', bound(HALF), design([128, 128], pair)],
   ] as const)('%s: 0 spills', (_, program, tiling) => {
     const file = join(folder, 'kernel.cu')
-    writeFileSync(file, generatePlan(planned(program, tiling), 'ktl.test').cuda)
+    writeFileSync(file, generated(planned(program, tiling), 'ktl.test').cuda)
     const { status, stderr } = spawnSync('nvcc', [...FLAGS, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
     expect(stderr).not.toMatch(/error|Warning|spill.*warning/)
     expect(stderr).toContain('0 bytes spill stores, 0 bytes spill loads')

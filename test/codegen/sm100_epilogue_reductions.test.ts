@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest'
 import { Artifact } from '../../runtime/artifacts/artifact.ts'
 import { openDevice } from '../../runtime/index.ts'
-import { prepareCase, runCase, type PreparedCase } from '../../runtime/selftest/run_case.ts'
+import { runCase, type PreparedCase } from '../../runtime/selftest/run_case.ts'
+import { prepareCase } from '../cases/prepare.ts'
 import type { Device } from '../../runtime/index.ts'
 import { REDUCED } from './epilogue_sources.ts'
 

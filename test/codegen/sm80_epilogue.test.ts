@@ -4,14 +4,15 @@ import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generatePlan, planInstance } from '../../codegen/index.ts'
+import { planInstance } from '../../codegen/index.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { getKernels, openDevice, type DeviceSpec } from '../../runtime/index.ts'
 import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
-import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
-import { bound } from '../compiler/support.ts'
+import { runCase } from '../../runtime/selftest/run_case.ts'
+import { prepareCase } from '../cases/prepare.ts'
+import { bound, generated } from '../compiler/support.ts'
 import { HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'
 
 const FLOATS = `kernel floats(A: f16[m, k], B: f16[n, k], C: f16[m, n], E: i8[m, n], bias: f32[n], scale: f32[m], alpha: f32)
@@ -115,7 +116,7 @@ describe('ptxas', () => {
     const plan = planInstance({ program, target, design: { kind: 'sm80', tile, warps: 'auto', operands: 'ab', stages: 'auto' } })
     if (!('kind' in plan)) throw new Error(plan.reason)
     const file = join(folder, 'kernel.cu')
-    writeFileSync(file, generatePlan(plan, 'ktl.test').cuda)
+    writeFileSync(file, generated(plan, 'ktl.test').cuda)
     const { status, stderr } = spawnSync('nvcc', [`-arch=${arch}`, ...FLAGS, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
     expect(stderr).not.toMatch(/error|[Ww]arning/)
     expect(stderr).toContain('0 bytes spill stores, 0 bytes spill loads')

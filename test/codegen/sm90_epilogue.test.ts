@@ -4,13 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { generatePlan } from '../../codegen/index.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import { planSm90, type Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { openDevice } from '../../runtime/index.ts'
-import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
-import { bound, graphOf } from '../compiler/support.ts'
+import { runCase } from '../../runtime/selftest/run_case.ts'
+import { prepareCase } from '../cases/prepare.ts'
+import { bound, generated, graphOf } from '../compiler/support.ts'
 import { chain, FLOATS, HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'
 
 const SOURCES = {
@@ -154,7 +154,7 @@ describe('ptxas', () => {
     ['elements', [64, 256], 'cooperative'],
   ] as const)('%s, %s %s: no spills, MMAs are not serialised', (kernel, tile, consumers) => {
     const file = join(folder, 'kernel.cu')
-    writeFileSync(file, generatePlan(planned(kernel, tile, consumers), 'ktl.test').cuda)
+    writeFileSync(file, generated(planned(kernel, tile, consumers), 'ktl.test').cuda)
     const { status, stderr } = spawnSync('nvcc', [...FLAGS, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
     expect(stderr).not.toMatch(/error|[Ww]arning|C75\d\d/)
     expect(stderr).not.toMatch(/[1-9]\d* bytes spill/)

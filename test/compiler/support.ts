@@ -10,6 +10,7 @@ import { isRejection } from '../../compiler/rejection.ts'
 import { planSm100, type Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { generatePlan, pipelineOf, type GeneratedKernel, type Plan } from '../../codegen/index.ts'
 import { verifyTileProgram } from '../../compiler/verify/index.ts'
 import { parseProgram } from '../../grammar/index.ts'
 
@@ -34,6 +35,13 @@ export function verified(program: TileProgram): TileProgram {
   const problems = verifyTileProgram(program)
   if (problems.length > 0) throw new Error(`broken pipeline program of ${program.source.kernel}:\n  ${problems.join('\n  ')}`) // prettier-ignore
   return program
+}
+
+/** The text of a plan whose pipeline program is well formed. */
+export function generated(plan: Plan, name: string): GeneratedKernel {
+  const program = pipelineOf(plan)
+  if (program) verified(program)
+  return generatePlan(plan, name)
 }
 
 export const design = (tile: readonly [number, number], rest: Partial<Sm100Design> = {}): Sm100Design => ({

@@ -3,11 +3,10 @@
  * its design is refused before it runs. fast-check shrinks what fails to a small program.
  */
 import fc from 'fast-check'
-import { pipelineOf } from '../../codegen/index.ts'
 import { openDevice, type Device, type ExecutionOptions } from '../../runtime/index.ts'
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
-import { prepareCase, runCase } from '../../runtime/selftest/run_case.ts'
-import { verified } from '../compiler/support.ts'
+import { runCase } from '../../runtime/selftest/run_case.ts'
+import { prepareCase } from '../cases/prepare.ts'
 import type { Tally } from './covering_run.ts'
 import { fuzzedKernels, type FuzzedKernel } from './fuzz_kernels.ts'
 import { progress } from './progress.ts'
@@ -44,7 +43,6 @@ async function runOnce(device: Device, kernel: FuzzedKernel, target: SampledTarg
     prepared.guards.forEach((guard) => guard.free())
     fc.pre(false)
   }
-  verified(pipelineOf(prepared.kernel!.plan)!)
   const { pass, text } = await runCase(prepared, options)
   if (!pass) throw new Error(text)
 } // prettier-ignore
