@@ -74,12 +74,18 @@ export {
   type LaunchKernelOptions,
 } from './kernels/cuda_kernel.ts'
 export { KtlKernel, type KernelRunOptions } from './kernels/ktl_kernel.ts'
-export { PreparedLaunch } from './kernels/launch.ts'
+export { PreparedLaunch } from './kernels/prepared.ts'
 export { Artifact, Artifact as CompiledArtifact, ARTIFACT_FORMAT, type ArtifactInfo } from './artifacts/artifact.ts'
 export {
-  ArtifactFolder, buildArtifacts, precompiled, registerArtifacts,
-  type ArtifactRegistration, type BuildArtifactsOptions, type Manifest, type ManifestEntry,
-} from './artifacts/aot/index.ts' // prettier-ignore
+  ArtifactFolder,
+  buildArtifacts,
+  precompiled,
+  registerArtifacts,
+  type ArtifactRegistration,
+  type BuildArtifactsOptions,
+  type Manifest,
+  type ManifestEntry,
+} from './artifacts/aot/index.ts'
 export { OK, raise, refuse, Status, type StatusOk, type StatusRefused } from './errors/status.ts'
 export * from './metadata/index.ts'
 

@@ -64,6 +64,10 @@ function checkOneShape(shapes: Readonly<Record<string, readonly number[]>>): voi
   const [first, ...others] = Object.entries(shapes)
   for (const [name, shape] of others) {
     if (formatShape(shape) === formatShape(first![1])) continue
-    throw ktlError('KTL4020', { operand: name, expected: `a tensor of shape ${formatShape(first![1])}, as ${first![0]}`, got: formatShape(shape) })
+    throw ktlError('KTL4020', {
+      operand: name,
+      expected: `a tensor of shape ${formatShape(first![1])}, as ${first![0]}`,
+      got: formatShape(shape),
+    })
   }
-} // prettier-ignore
+}

@@ -96,15 +96,19 @@ export class EpilogueArguments {
 
   /** Bound numbers, without defaults. */
   get scalars(): Readonly<Record<string, number>> {
-    const numbers = Object.entries(this.bindings).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+    const numbers = Object.entries(this.bindings).filter(
+      (entry): entry is [string, number] => typeof entry[1] === 'number',
+    )
     return Object.fromEntries(numbers)
-  } // prettier-ignore
+  }
 
   /** Bound tensors, inputs and outputs. */
   get tensors(): Readonly<Record<string, Operand>> {
-    const others = Object.entries(this.bindings).filter((entry): entry is [string, Operand] => typeof entry[1] !== 'number')
+    const others = Object.entries(this.bindings).filter(
+      (entry): entry is [string, Operand] => typeof entry[1] !== 'number',
+    )
     return Object.fromEntries(others)
-  } // prettier-ignore
+  }
 
   /** Names that are bound besides the one of `out`. */
   get parameterNames(): readonly string[] {

@@ -32,9 +32,16 @@ export class PerformanceControls {
   readonly maxSms: number | null
 
   constructor(fields: PerformanceFields = {}) {
-    const unknown = Object.keys(optionsOf('fields', fields)).find((name) => !(KNOWN as readonly string[]).includes(name))
+    const unknown = Object.keys(optionsOf('fields', fields)).find(
+      (name) => !(KNOWN as readonly string[]).includes(name),
+    )
     if (unknown !== undefined) {
-      throw ktlError('KTL4023', { what: 'PerformanceControls', name: unknown, known: KNOWN, nearest: suggest(unknown, KNOWN) })
+      throw ktlError('KTL4023', {
+        what: 'PerformanceControls',
+        name: unknown,
+        known: KNOWN,
+        nearest: suggest(unknown, KNOWN),
+      })
     }
     this.tileOrder = fields.tileOrder == null ? null : checkTileOrder(fields.tileOrder)
     this.maxSms = fields.maxSms ?? null
@@ -47,10 +54,14 @@ export class PerformanceControls {
   get given(): readonly string[] {
     return KNOWN.filter((name) => this[name] !== null)
   }
-} // prettier-ignore
+}
 
 /** KTL4015 for an order that is none. */
 export function checkTileOrder(order: TileOrder): TileOrder {
   if (order === 'm' || order === 'n' || (Number.isInteger(order) && order >= 1)) return order
-  throw ktlError('KTL4015', { what: 'tileOrder', expected: "'m', 'n' or a number of rows of tiles", got: describe(order) })
-} // prettier-ignore
+  throw ktlError('KTL4015', {
+    what: 'tileOrder',
+    expected: "'m', 'n' or a number of rows of tiles",
+    got: describe(order),
+  })
+}

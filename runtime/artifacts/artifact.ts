@@ -176,7 +176,9 @@ function readHeader(bytes: Uint8Array): Header {
       throw ktlError('KTL6011', { expected: `${ARTIFACT_FORMAT}`, got: JSON.stringify(format)?.slice(0, 40) ?? 'none' })
     }
     record({ targets: list(text, { min: 1, max: 16 }) })(header, 'header')
-    const unknown = (header as { targets: string[] }).targets.find((target) => !ARCH_NAMES.includes(target as TargetArch))
+    const unknown = (header as { targets: string[] }).targets.find(
+      (target) => !ARCH_NAMES.includes(target as TargetArch),
+    )
     if (unknown !== undefined) {
       throw ktlError('KTL6012', { expected: ARCH_NAMES.join(', '), got: JSON.stringify(unknown.slice(0, 40)) })
     }
@@ -185,9 +187,10 @@ function readHeader(bytes: Uint8Array): Header {
     if (error instanceof ShapeError) throw broken(error.message)
     throw error
   }
-  const { ir, ktl, toolkit, kernelName, targets, signature, recipe, sourceMap, source, resources, sections } = header as Header
+  const { ir, ktl, toolkit, kernelName, targets, signature, recipe, sourceMap, source, resources, sections } =
+    header as Header
   return { ir, ktl, toolkit, kernelName, targets, signature, recipe, sourceMap, source, resources, sections }
-} // prettier-ignore
+}
 
 const sha256 = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest()
 const decodeText = (bytes: Uint8Array | null): string | null => (bytes ? new TextDecoder().decode(bytes) : null)

@@ -4,8 +4,18 @@ import { ARCH_NAMES } from '../../compiler/archs.ts'
 import type { Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import {
-  boolean, integer, json, list, nullable, oneOf, record, ShapeError, text, variants, type Shape,
-} from '../files/json_shape.ts' // prettier-ignore
+  boolean,
+  integer,
+  json,
+  list,
+  nullable,
+  oneOf,
+  record,
+  ShapeError,
+  text,
+  variants,
+  type Shape,
+} from '../files/json_shape.ts'
 
 export const SECTIONS = ['cuda', 'ptx', 'cubin'] as const
 
@@ -96,8 +106,9 @@ const mapShape = list(record({ cudaLine: positive, ktl: nullable(span), role: nu
 function checkSpans(map: readonly SourceMapEntry[], source: Source | null): void {
   const length = source?.text.length ?? 0
   const outside = map.findIndex(({ ktl }) => ktl !== null && (ktl.start > ktl.end || ktl.end > length))
-  if (source !== null && outside >= 0) throw new ShapeError(`header.sourceMap[${outside}].ktl is not a place in the source`)
-} // prettier-ignore
+  if (source !== null && outside >= 0)
+    throw new ShapeError(`header.sourceMap[${outside}].ktl is not a place in the source`)
+}
 
 function checkSections(sections: readonly { readonly name: string; readonly target: string | null }[]): void {
   const keys = sections.map(({ name, target }) => `${name} ${target}`)
@@ -140,8 +151,10 @@ const fields = record({
 export const headerShape: Shape = (value, path) => {
   fields(value, path)
   const { sourceMap, source, sections } = value as {
-    sourceMap: SourceMapEntry[]; source: Source | null; sections: { name: string; target: string | null }[]
-  } // prettier-ignore
+    sourceMap: SourceMapEntry[]
+    source: Source | null
+    sections: { name: string; target: string | null }[]
+  }
   checkSpans(sourceMap, source)
   checkSections(sections)
 }

@@ -15,9 +15,11 @@ const TOLERANCE = 0.05
 export async function majority(subjects: readonly Subject[]): Promise<readonly number[]> {
   const results: (readonly DecodedArray[])[] = []
   for (const subject of subjects) results.push(await resultsOf(subject))
-  const friends = results.map((own) => results.filter((other) => own.every((values, i) => agree(values, other[i]!))).length)
+  const friends = results.map(
+    (own) => results.filter((other) => own.every((values, i) => agree(values, other[i]!))).length,
+  )
   return subjects.flatMap((_, i) => (2 * friends[i]! > subjects.length ? [i] : []))
-} // prettier-ignore
+}
 
 /** Samples of every output, which is full of NaNs before. */
 async function resultsOf({ kernel, args, artifact }: Subject): Promise<DecodedArray[]> {

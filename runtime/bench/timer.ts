@@ -8,7 +8,7 @@ import type { Artifact } from '../artifacts/artifact.ts'
 import type { Device } from '../devices/device.ts'
 import type { DeviceEvent } from '../devices/device.ts'
 import type { KtlKernel } from '../kernels/ktl_kernel.ts'
-import type { PreparedLaunch } from '../kernels/launch.ts'
+import type { PreparedLaunch } from '../kernels/prepared.ts'
 import { MACHINES } from '../discovery/ranking/machine.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 

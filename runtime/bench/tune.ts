@@ -47,7 +47,12 @@ const LONG_LAUNCHES = 10
  * Compiles all in parallel, then times them one after another: in every stage the slower half is left out and the others are
  * launched twice as often; the last four are timed in full rounds that take turns. Throws when none runs.
  */
-export async function tune(kernels: readonly KtlKernel[], args: RuntimeArguments, timer: Timer, options: TuneOptions = {}): Promise<Tuned> {
+export async function tune(
+  kernels: readonly KtlKernel[],
+  args: RuntimeArguments,
+  timer: Timer,
+  options: TuneOptions = {},
+): Promise<Tuned> {
   const failed: { kernelName: string; reason: string }[] = []
   let firstError: unknown = null
   const guard = async <T>({ metadata }: KtlKernel, work: () => Promise<T>): Promise<T | null> => {
@@ -96,7 +101,7 @@ export async function tune(kernels: readonly KtlKernel[], args: RuntimeArguments
   const finalists = field.map((candidate) => ({ ...candidate, milliseconds: summaries.get(candidate.place)!.median }))
   finalists.sort((a, b) => a.milliseconds - b.milliseconds || a.place - b.place)
   return { ranking: [...finalists, ...left], summaries, failed }
-} // prettier-ignore
+}
 
 async function compileAll(
   kernels: readonly KtlKernel[],

@@ -43,8 +43,13 @@ export function planBench(family: KernelFamily | null, options: ArgumentOptions)
 
 export async function makeBench(plan: ArgumentPlan, device: Device): Promise<BenchProblem> {
   const prepared = await makeArguments(plan, device, onDevice)
-  return { prepared, args: ktlProvider.spaces.some(({ family }) => family === plan.family) ? asGemm(plan.family, prepared) : prepared.args }
-} // prettier-ignore
+  return {
+    prepared,
+    args: ktlProvider.spaces.some(({ family }) => family === plan.family)
+      ? asGemm(plan.family, prepared)
+      : prepared.args,
+  }
+}
 
 /** GEMM arguments find what callers of the library find, and what is tuned for them is found by those again. */
 function asGemm(family: KernelFamily, { args, plan }: PreparedArguments): RuntimeArguments {
@@ -78,6 +83,8 @@ function libraryChoice({ kernel, type = {} }: ArgumentOptions): { family: Kernel
     const choice = family.typeChoices.find((choice) => isDeepStrictEqual(dtypesOf(choice), wanted))
     if (choice) return { family, type: choice }
   }
-  const got = Object.entries(wanted).map(([name, dtype]) => `${name}=${dtype}`).join()
+  const got = Object.entries(wanted)
+    .map(([name, dtype]) => `${name}=${dtype}`)
+    .join()
   throw illegal('--type', 'dtypes of A, B and D that a GEMM of the library has', got)
-} // prettier-ignore
+}

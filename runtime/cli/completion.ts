@@ -32,7 +32,10 @@ export function completionScript(shell: Shell, program: Command): string {
 }
 
 function wordsOf(command: Command): CommandWords {
-  const described = command.commands.map((sub) => ({ name: sub.name(), description: firstLine(sub.summary() || sub.description()) }))
+  const described = command.commands.map((sub) => ({
+    name: sub.name(),
+    description: firstLine(sub.summary() || sub.description()),
+  }))
   const choices = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices)
   return {
     name: command.name(),
@@ -41,20 +44,28 @@ function wordsOf(command: Command): CommandWords {
     words: [...described, ...choices.map((choice) => ({ name: choice, description: '' }))],
     takesFiles: command.registeredArguments.some(({ argChoices }) => argChoices === undefined),
   }
-} // prettier-ignore
+}
 
 function optionOf({ long, short, required, optional, parseArg, argChoices, description }: Option): OptionWords {
   const spellings = [long, short].filter((text) => text != null)
   const words = (parseArg as Partial<WordParser<unknown>> | undefined)?.words ?? argChoices ?? []
-  return { name: spellings[0]!, spellings, values: required || optional ? words : null, description: firstLine(description) }
-} // prettier-ignore
+  return {
+    name: spellings[0]!,
+    spellings,
+    values: required || optional ? words : null,
+    description: firstLine(description),
+  }
+}
 
 const firstLine = (text: string): string => text.split('\n')[0]!
 const spellingsOf = ({ options }: CommandWords): string[] => options.flatMap(({ spellings }) => spellings)
 const namesOf = (list: readonly Described[]): string[] => list.map(({ name }) => name)
 
 /** `pattern → words` for the word behind an option: of each command, and the options of one list together. */
-function valuesOf(commands: readonly CommandWords[], pattern: (command: string, option: string) => string): Map<string, string[]> {
+function valuesOf(
+  commands: readonly CommandWords[],
+  pattern: (command: string, option: string) => string,
+): Map<string, string[]> {
   const patterns = new Map<string, string[]>()
   for (const { name, options } of commands) {
     for (const { spellings, values } of options) {
@@ -64,12 +75,17 @@ function valuesOf(commands: readonly CommandWords[], pattern: (command: string, 
     }
   }
   return patterns
-} // prettier-ignore
+}
 
 function bash(program: string, own: CommandWords, commands: readonly CommandWords[]): string {
   const values = [...valuesOf([own, ...commands], (command, option) => `"${command} ${option}"`)]
-  const cases = values.map(([words, patterns]) => `    ${patterns.join('|')}) ${words === '' ? 'return' : `words="${words}"`} ;;`)
-  const lists = commands.map((command) => `        ${command.name}) options="${spellingsOf(command).join(' ')}" words="${namesOf(command.words).join(' ')}" ;;`)
+  const cases = values.map(
+    ([words, patterns]) => `    ${patterns.join('|')}) ${words === '' ? 'return' : `words="${words}"`} ;;`,
+  )
+  const lists = commands.map(
+    (command) =>
+      `        ${command.name}) options="${spellingsOf(command).join(' ')}" words="${namesOf(command.words).join(' ')}" ;;`,
+  )
   return `# Completion of ${program}: source <(${program} completion bash)
 _${program}() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" command="" options="" words="" i
@@ -92,13 +108,18 @@ ${lists.join('\n')}
 }
 complete -o bashdefault -o default -F _${program} ${program}
 `
-} // prettier-ignore
+}
 
 function zsh(program: string, own: CommandWords, commands: readonly CommandWords[]): string {
-  const items = (list: readonly Described[]): string => list.map(({ name, description }) => quoted(description === '' ? name : `${name}:${description}`)).join(' ')
+  const items = (list: readonly Described[]): string =>
+    list.map(({ name, description }) => quoted(description === '' ? name : `${name}:${description}`)).join(' ')
   const values = [...valuesOf([own, ...commands], (command, option) => `"${command} ${option}"`)]
-  const cases = values.map(([words, patterns]) => `    (${patterns.join('|')}) ${words === '' ? '_files' : `compadd -- ${words}`}; return ;;`)
-  const lists = commands.map(({ name, options, words }) => `    (${name}) flags=(${items(options)}) arguments=(${items(words)}) ;;`)
+  const cases = values.map(
+    ([words, patterns]) => `    (${patterns.join('|')}) ${words === '' ? '_files' : `compadd -- ${words}`}; return ;;`,
+  )
+  const lists = commands.map(
+    ({ name, options, words }) => `    (${name}) flags=(${items(options)}) arguments=(${items(words)}) ;;`,
+  )
   return `#compdef ${program}
 # Completion of ${program}: source <(${program} completion zsh), or a file _${program} in a folder of $fpath
 _${program}() {
@@ -129,26 +150,37 @@ else
   compdef _${program} ${program}
 fi
 `
-} // prettier-ignore
+}
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 function fish(program: string, own: CommandWords, commands: readonly CommandWords[]): string {
-  const line = (condition: string, rest: string): string => `complete -c ${program} -n ${quotedForFish(condition)} ${rest}`
-  const described = ({ description }: Described): string => (description === '' ? '' : ` -d ${quotedForFish(description)}`)
+  const line = (condition: string, rest: string): string =>
+    `complete -c ${program} -n ${quotedForFish(condition)} ${rest}`
+  const described = ({ description }: Described): string =>
+    description === '' ? '' : ` -d ${quotedForFish(description)}`
   const option = (condition: string, own: OptionWords): string => {
-    const spelled = own.spellings.map((text) => (text.startsWith('--') ? `-l ${text.slice(2)}` : `-s ${text.slice(1)}`)).join(' ')
-    const value = own.values === null ? '' : own.values.length > 0 ? ` -x -a ${quotedForFish(own.values.join(' '))}` : ' -r'
+    const spelled = own.spellings
+      .map((text) => (text.startsWith('--') ? `-l ${text.slice(2)}` : `-s ${text.slice(1)}`))
+      .join(' ')
+    const value =
+      own.values === null ? '' : own.values.length > 0 ? ` -x -a ${quotedForFish(own.values.join(' '))}` : ' -r'
     return line(condition, spelled + value + described(own))
   }
   const top = '__fish_use_subcommand'
-  const lines = [...own.options.map((o) => option(top, o)), ...commands.map((command) => line(top, `-f -a ${command.name}${described(command)}`))]
+  const lines = [
+    ...own.options.map((o) => option(top, o)),
+    ...commands.map((command) => line(top, `-f -a ${command.name}${described(command)}`)),
+  ]
   for (const { name, options, words, takesFiles } of commands) {
     const within = `__fish_seen_subcommand_from ${name}`
     if (!takesFiles) lines.push(line(within, '-f'))
-    lines.push(...words.map((word) => line(within, `-f -a ${word.name}${described(word)}`)), ...options.map((o) => option(within, o)))
+    lines.push(
+      ...words.map((word) => line(within, `-f -a ${word.name}${described(word)}`)),
+      ...options.map((o) => option(within, o)),
+    )
   }
   return `# Completion of ${program}: ${program} completion fish | source\n${lines.join('\n')}\n`
-} // prettier-ignore
+}
 
 const quotedForFish = (text: string): string => `'${text.replaceAll(/['\\]/g, '\\$&')}'`

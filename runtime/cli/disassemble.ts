@@ -13,7 +13,13 @@ export async function findDisassembler(): Promise<string | null> {
   for (const folder of await folders()) {
     for (const tool of Object.keys(TOOLS)) {
       const file = path.join(folder, tool)
-      if (await fs.access(file, fs.constants.X_OK).then(() => true, () => false)) return file // prettier-ignore
+      if (
+        await fs.access(file, fs.constants.X_OK).then(
+          () => true,
+          () => false,
+        )
+      )
+        return file
     }
   }
   return null

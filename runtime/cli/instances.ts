@@ -4,7 +4,7 @@ import type { Rejection } from '../../compiler/instance.ts'
 import { epilogueFromOptions } from './epilogue.ts'
 import { TARGETS, type Backend } from '../../compiler/targets/index.ts'
 import type { FamilySpace } from '../discovery/space/space.ts'
-import type { Alignment } from '../discovery/space/choice.ts'
+import type { Alignment } from '../discovery/space/choices.ts'
 import type { PlannedInstance } from '../discovery/space/planned.ts'
 import type { FusionShape } from '../discovery/calls/fusion.ts'
 import type { KtlError } from '../../grammar/diagnostics.ts'
@@ -13,7 +13,11 @@ import { illegal, orderOf, typesOf, type ChoiceOptions, type InstanceOptions, ty
 import { plural } from './output.ts'
 
 /** A backend first, then types, orders and alignments in the order they are written. */
-export function* instancesOf(space: FamilySpace, options: InstanceOptions, rejected: Rejections = new Rejections()): Generator<PlannedInstance> {
+export function* instancesOf(
+  space: FamilySpace,
+  options: InstanceOptions,
+  rejected: Rejections = new Rejections(),
+): Generator<PlannedInstance> {
   const { family } = space
   const types = chosenTypes(family, options.type)
   const orders = chosenOrders(family, options.order)
@@ -36,7 +40,7 @@ export function* instancesOf(space: FamilySpace, options: InstanceOptions, rejec
       }
     }
   }
-} // prettier-ignore
+}
 
 /** Fallbacks have kernels for every target, where they are asked for. */
 function backendsOf(space: FamilySpace, { target, design }: InstanceOptions): readonly Backend[] {
@@ -59,7 +63,12 @@ export class Rejections {
 }
 
 /** KTL4107 for options that leave none: why, and which of them to change. */
-export function noInstance(what: string, rejected: Rejections, options: InstanceOptions, spaces: readonly FamilySpace[]): KtlError {
+export function noInstance(
+  what: string,
+  rejected: Rejections,
+  options: InstanceOptions,
+  spaces: readonly FamilySpace[],
+): KtlError {
   const { target, design } = options
   const backends = [...new Set(spaces.flatMap((space) => space.backends(target)))]
   const reasons = rejected.reasons.slice(0, 5)
@@ -69,7 +78,7 @@ export function noInstance(what: string, rejected: Rejections, options: Instance
     ? `\`--design ${design}\` has no kernels for ${target}; it takes ${backends.join(', ')}`
     : `${code ? `\`ktl explain ${code}\` says more; ` : ''}other types, orders or targets may have one`
   return ktlError('KTL4107', { what, reasons, help })
-} // prettier-ignore
+}
 
 /** The same for an index beyond the last of `count` instances. */
 export const noIndex = (name: string, index: number, count: number): KtlError =>
@@ -91,7 +100,9 @@ export function chosenTypes(family: KernelFamily, given: Pairs = {}): readonly T
   )
   if (left.length > 0) return left
   const choices = family.typeParameters.map(({ name, alternatives }) => `${name}: ${alternatives.join(' | ')}`)
-  const got = Object.entries(given).map(([name, dtype]) => `${name}=${dtype}`).join() // prettier-ignore
+  const got = Object.entries(given)
+    .map(([name, dtype]) => `${name}=${dtype}`)
+    .join()
   throw illegal('--type', `a consistent choice of ${choices.join(', ')}`, got)
 }
 
@@ -139,4 +150,7 @@ export function slotOf(family: KernelFamily) {
 }
 
 /** `T=f16, O=f32`; empty without type parameters. */
-export const describeTypes = (types: TypeChoice): string => Object.entries(types).map(([name, dtype]) => `${name}=${dtype}`).join(', ') // prettier-ignore
+export const describeTypes = (types: TypeChoice): string =>
+  Object.entries(types)
+    .map(([name, dtype]) => `${name}=${dtype}`)
+    .join(', ')

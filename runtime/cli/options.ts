@@ -70,7 +70,10 @@ function split(text: string, names: readonly string[]): string[] | null {
   if (text === '') return []
   for (const name of names) {
     if (!text.startsWith(name)) continue
-    const rest = split(text.slice(name.length), names.filter((other) => other !== name)) // prettier-ignore
+    const rest = split(
+      text.slice(name.length),
+      names.filter((other) => other !== name),
+    )
     if (rest !== null) return [name, ...rest]
   }
   return null
@@ -132,8 +135,12 @@ function dtype(option: string, text: string, shown: string): DTypeName {
 }
 
 /** `choice`: the word at fault and those that it may be; the nearest of them is suggested. */
-export const illegal = (option: string, expected: string, got: string, choice?: { words: readonly string[]; word: string }) =>
-  ktlError('KTL4103', { option, expected, got, ...(choice && { choice }) }) // prettier-ignore
+export const illegal = (
+  option: string,
+  expected: string,
+  got: string,
+  choice?: { words: readonly string[]; word: string },
+) => ktlError('KTL4103', { option, expected, got, ...(choice && { choice }) })
 
 function mapValues<V>(object: Pairs, map: (text: string, name: string) => V): Record<string, V> {
   return Object.fromEntries(Object.entries(object).map(([name, text]) => [name, map(text, name)]))

@@ -26,4 +26,5 @@ function print(node: TreeNode, label: string): string[] {
 }
 
 const isPlain = (value: unknown): boolean => !isNode(value) || value.kind === 'name' || value.kind === 'typeName'
-const plain = (value: unknown): string => (isNode(value) ? String(value['text']) : typeof value === 'string' ? JSON.stringify(value) : String(value)) // prettier-ignore
+const plain = (value: unknown): string =>
+  isNode(value) ? String(value['text']) : typeof value === 'string' ? JSON.stringify(value) : String(value)

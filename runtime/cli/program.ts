@@ -19,9 +19,20 @@ import { addSelftest } from './commands/selftest.ts'
 import type { ExitCode } from './exit.ts'
 
 const COMMANDS: readonly AddCommand[] = [
-  addRun, addCheck, addFmt, addBuild, addList, addCount, addInspect, addExplain, addBench, addSelftest, addDoctor, addCache,
+  addRun,
+  addCheck,
+  addFmt,
+  addBuild,
+  addList,
+  addCount,
+  addInspect,
+  addExplain,
+  addBench,
+  addSelftest,
+  addDoctor,
+  addCache,
   addCompletion,
-] // prettier-ignore
+]
 
 const EXAMPLES = `
 Examples:

@@ -58,7 +58,8 @@ export function planArguments(family: KernelFamily, options: ArgumentOptions): A
   if (options.epilogue === undefined) {
     const [stray] = Object.keys(rest)
     const known = family.scalars.map(({ name }) => name)
-    if (stray !== undefined) throw ktlError('KTL4105', { what: `scalar of ${family.name} (and there is no --epilogue)`, name: stray, known })
+    if (stray !== undefined)
+      throw ktlError('KTL4105', { what: `scalar of ${family.name} (and there is no --epilogue)`, name: stray, known })
     return { family, types, extents, orders, scalars, epilogue: null, options }
   }
   const slot = slotOf(family)
@@ -66,7 +67,7 @@ export function planArguments(family: KernelFamily, options: ArgumentOptions): A
   const output = { axes: slot.axes, present, dtype: resolveType(slot.dtype, types) }
   const epilogue = readEpilogue(options.epilogue, rest, output)
   return { family, types, extents, orders, scalars, epilogue, options }
-} // prettier-ignore
+}
 
 /** A tensor to make: `order` lists the numbers of its axes, outermost first. */
 export interface TensorSpec {
@@ -95,7 +96,11 @@ const guarded: MakeTensor = async (device, { name, role, dtype, shape, order, se
   return tensor
 }
 
-export async function makeArguments(plan: ArgumentPlan, device: Device, make: MakeTensor = guarded): Promise<PreparedArguments> {
+export async function makeArguments(
+  plan: ArgumentPlan,
+  device: Device,
+  make: MakeTensor = guarded,
+): Promise<PreparedArguments> {
   const { family, types, extents, orders } = plan
   const maker = new OperandMaker(device, plan, make)
   const bindings: Record<string, Tensor | number> = { ...plan.scalars }
@@ -108,8 +113,13 @@ export async function makeArguments(plan: ArgumentPlan, device: Device, make: Ma
     if (bindings[name] === undefined && defaultValue === null) bindings[name] = maker.scalar(name)
   }
   const epilogue = plan.epilogue && (await maker.epilogue(plan.epilogue))
-  return { args: new KernelArguments({ family }, { ...bindings, epilogue }), plan, operands: maker.operands, assumptions: maker.assumptions }
-} // prettier-ignore
+  return {
+    args: new KernelArguments({ family }, { ...bindings, epilogue }),
+    plan,
+    operands: maker.operands,
+    assumptions: maker.assumptions,
+  }
+}
 
 /** Extents of the axes given. KTL4105 for others, KTL4106 when one is missing that is not optional. */
 function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>): Record<string, number> {
@@ -120,7 +130,10 @@ function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>)
     .filter(({ name, optional }) => !optional && dims[name] === undefined)
     .map(({ name }) => name)
   if (missing.length === 0) return { ...dims }
-  const example = family.axes.filter(({ optional }) => !optional).map(({ name }) => `${name}=${dims[name] ?? 256}`).join(',') // prettier-ignore
+  const example = family.axes
+    .filter(({ optional }) => !optional)
+    .map(({ name }) => `${name}=${dims[name] ?? 256}`)
+    .join(',')
   throw ktlError('KTL4106', { kernel: family.name, missing, example })
 }
 
@@ -204,4 +217,6 @@ function memoryOrder(dimensions: readonly string[], order: readonly string[]): r
 const OPERAND_LIMIT = 2 ** 31
 
 export const describeDims = (extents: Readonly<Record<string, number>>): string =>
-  Object.entries(extents).map(([axis, extent]) => `${axis}=${extent}`).join(' ') // prettier-ignore
+  Object.entries(extents)
+    .map(([axis, extent]) => `${axis}=${extent}`)
+    .join(' ')

@@ -211,7 +211,11 @@ export abstract class BaseDevice implements InternalDevice {
   #checkRange(what: string, pointer: bigint, bytes: number): void {
     assertOpen(this)
     if (typeof pointer !== 'bigint' || !Number.isSafeInteger(bytes) || bytes < 0) {
-      throw ktlError('KTL4014', { what, expected: 'a bigint pointer and a range of bytes', got: `${describe(pointer)}, ${describe(bytes)}` }) // prettier-ignore
+      throw ktlError('KTL4014', {
+        what,
+        expected: 'a bigint pointer and a range of bytes',
+        got: `${describe(pointer)}, ${describe(bytes)}`,
+      })
     }
   }
 }

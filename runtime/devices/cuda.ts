@@ -139,7 +139,10 @@ export class CudaDevice extends BaseDevice {
 
   override createEvent(): DeviceEvent {
     assertOpen(this)
-    return new CudaEvent(this, guard(() => new this.#cuda.CudaEvent(this.#native))) // prettier-ignore
+    return new CudaEvent(
+      this,
+      guard(() => new this.#cuda.CudaEvent(this.#native)),
+    )
   }
 
   override capture(fill: (stream: Stream) => void, stream: Stream = this.defaultStream): Graph {
@@ -153,7 +156,11 @@ export class CudaDevice extends BaseDevice {
         started = true
         return fill(stream)
       })
-      return new CudaGraph(this, recording, guard(() => new this.#cuda.CudaGraph(this.#native, id))) // prettier-ignore
+      return new CudaGraph(
+        this,
+        recording,
+        guard(() => new this.#cuda.CudaGraph(this.#native, id)),
+      )
     } catch (error) {
       if (started) this.#native.abortCapture(id)
       throw error
@@ -212,8 +219,10 @@ function openNative(cuda: NativeCuda, ordinal: number, device: string): NativeCu
 
 /** Small enough for pinned memory, and in streams in which the host has nothing to do first. */
 function takesCopy(streams: readonly HostStream[], bytes: number): boolean {
-  return bytes > 0 && bytes <= STAGED_BYTES && streams.every((stream) => (stream as CudaStream).direct && !stream.capturing)
-} // prettier-ignore
+  return (
+    bytes > 0 && bytes <= STAGED_BYTES && streams.every((stream) => (stream as CudaStream).direct && !stream.capturing)
+  )
+}
 
 class CudaEvent implements DeviceEvent {
   readonly #device: CudaDevice

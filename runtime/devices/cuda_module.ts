@@ -22,8 +22,15 @@ interface Shape {
 
 /** LaunchShape of native/src/cuda/module.h. */
 function packShape({ grid, block, cluster, preferredCluster, sharedMemBytes, programmatic }: Shape): Uint32Array {
-  return Uint32Array.of(...grid, ...block, ...cluster, ...(preferredCluster ?? [1, 1, 1]), sharedMemBytes, programmatic ? 1 : 0)
-} // prettier-ignore
+  return Uint32Array.of(
+    ...grid,
+    ...block,
+    ...cluster,
+    ...(preferredCluster ?? [1, 1, 1]),
+    sharedMemBytes,
+    programmatic ? 1 : 0,
+  )
+}
 
 const volume = ([x, y, z]: Triple): number => x * y * z
 
@@ -59,7 +66,7 @@ export class CudaModule implements ModuleBackend {
   async launch(fn: ModuleFunction, launch: CheckedLaunch): Promise<LaunchResult> {
     const { shape, tensors, options } = launch
     const stream = launch.stream as CudaStream
-    const clock = options.timed ? [this.#device.createEvent(), this.#device.createEvent()] as const : null // prettier-ignore
+    const clock = options.timed ? ([this.#device.createEvent(), this.#device.createEvent()] as const) : null
     clock?.[0].record(stream)
     this.enqueue(fn, launch)
     clock?.[1].record(stream)

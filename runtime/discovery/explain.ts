@@ -174,7 +174,11 @@ function explainTypes(
 }
 
 /** How many of them cannot do what the controls ask for. */
-function refusedControls(instances: readonly PlannedInstance[], performance: PerformanceControls | null, tally: Tally): number {
+function refusedControls(
+  instances: readonly PlannedInstance[],
+  performance: PerformanceControls | null,
+  tally: Tally,
+): number {
   const filter = controlsFilter(performance)
   const refused = filter === null ? [] : instances.filter((instance) => !designPasses(instance, filter))
   for (const { metadata } of refused) {
@@ -182,16 +186,22 @@ function refusedControls(instances: readonly PlannedInstance[], performance: Per
     if (!status.ok) tally.add(status, 1)
   }
   return refused.length
-} // prettier-ignore
+}
 
 /** Alignment is refused by class; the call knows which bytes are amiss. */
 function withBytes(rejection: Rejection, { family }: FamilySpace, orders: OrderChoice, call: Call): StatusRefused {
   const refused = refusedBy(rejection)
-  const operand = rejection.code === 'KTL4513' ? family.operands.find(({ name }) => name === rejection.operand) : undefined
+  const operand =
+    rejection.code === 'KTL4513' ? family.operands.find(({ name }) => name === rejection.operand) : undefined
   if (!operand) return refused
   const { got, fix } = misaligned({ ...operand, order: orders[operand.name]! }, call)
-  return { ...refused, error: `${refused.error}: ${got}`, ...(fix !== undefined && { fix }), ...(got !== undefined && { got }) }
-} // prettier-ignore
+  return {
+    ...refused,
+    error: `${refused.error}: ${got}`,
+    ...(fix !== undefined && { fix }),
+    ...(got !== undefined && { got }),
+  }
+}
 
 function explainProviders(
   providers: readonly Provider[],

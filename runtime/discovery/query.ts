@@ -99,20 +99,31 @@ function whyEmpty(args: RuntimeArguments | null | undefined, options: GetKernels
     return [none, ...failed.map(({ code, error }) => `${code}  ${error}`)].join('\n')
   }
   const explanation = explainKernels(args, options)
-  if (explanation.supported > 0)
-    return `${options.where === undefined ? 'metadataFilter' : 'where, metadataFilter'} (or limit) refuses all ${explanation.supported} kernels that support the arguments`
+  if (explanation.supported > 0) {
+    const filter = options.where === undefined ? 'metadataFilter' : 'where, metadataFilter'
+    return `${filter} (or limit) refuses all ${explanation.supported} kernels that support the arguments`
+  }
   return explanation.toString()
 }
 
 function checkArguments(args: unknown, { limit = 0, metadataFilter }: GetKernelsOptions): void {
   if (args !== undefined && args !== null && !(args instanceof RuntimeArguments)) {
-    throw ktlError('KTL4024', { operand: 'args', expected: 'GemmArguments, KernelArguments or ElementwiseArguments', got: describe(args) })
+    throw ktlError('KTL4024', {
+      operand: 'args',
+      expected: 'GemmArguments, KernelArguments or ElementwiseArguments',
+      got: describe(args),
+    })
   }
-  if (typeof limit !== 'number' || Number.isNaN(limit) || limit < 0) throw ktlError('KTL4015', { what: 'limit', expected: 'a number of kernels', got: describe(limit) })
+  if (typeof limit !== 'number' || Number.isNaN(limit) || limit < 0)
+    throw ktlError('KTL4015', { what: 'limit', expected: 'a number of kernels', got: describe(limit) })
   if (metadataFilter !== undefined && typeof metadataFilter !== 'function') {
-    throw ktlError('KTL4015', { what: 'metadataFilter', expected: 'a function of KernelMetadata', got: describe(metadataFilter) })
+    throw ktlError('KTL4015', {
+      what: 'metadataFilter',
+      expected: 'a function of KernelMetadata',
+      got: describe(metadataFilter),
+    })
   }
-} // prettier-ignore
+}
 
 export function targetOf(args: RuntimeArguments | null | undefined, { cc }: DiscoveryOptions): TargetArch | null {
   return parseTarget(cc ?? args?.device.arch ?? 100)

@@ -28,7 +28,12 @@ export interface Sequence {
 }
 
 /** Kernels that support the arguments: those with an estimate, in the order in which equal ones stand, then the others. */
-export function rankedSources(providers: readonly KtlProvider[], others: readonly Kernel[], args: RuntimeArguments, wanted: Wanted): Source[] {
+export function rankedSources(
+  providers: readonly KtlProvider[],
+  others: readonly Kernel[],
+  args: RuntimeArguments,
+  wanted: Wanted,
+): Source[] {
   const sources: Source[] = []
   const tuned = tunedFor(args)
   for (const provider of providers) {
@@ -51,11 +56,12 @@ export function rankedSources(providers: readonly KtlProvider[], others: readonl
   sources.push({
     size: estimated.length,
     kernel: (i) => estimated[i]!.kernel,
-    fillTimes: (times, at) => estimated.forEach(({ estimate }, i) => (times[at + i] = Math.max(0, estimate.microseconds))),
+    fillTimes: (times, at) =>
+      estimated.forEach(({ estimate }, i) => (times[at + i] = Math.max(0, estimate.microseconds))),
     estimate: (i) => estimated[i]!.estimate,
   })
   return [...sources, listSource(unranked)]
-} // prettier-ignore
+}
 
 function foundSource(found: Found, call: Call, wanted: Wanted): NamedSource {
   const { instances, byName } = found
@@ -82,9 +88,12 @@ function passing(found: Found, { filter, controls, metadataFilter }: Wanted, ord
   if (filter !== null && !found.operandsPass(filter)) return new Uint32Array(0)
   return Uint32Array.from(order.keys()).filter((place) => {
     const instance = found.instances[order[place]!]!
-    return [filter, controls].every((own) => own === null || designPasses(instance, own)) && (metadataFilter === null || metadataFilter(instance.metadata))
+    return (
+      [filter, controls].every((own) => own === null || designPasses(instance, own)) &&
+      (metadataFilter === null || metadataFilter(instance.metadata))
+    )
   })
-} // prettier-ignore
+}
 
 function listSource(kernels: readonly Kernel[]): Source {
   return {
@@ -98,7 +107,11 @@ function listSource(kernels: readonly Kernel[]): Source {
 }
 
 /** Every instance there is, in the order of declaration; those of a choice are planned when the first of them is asked for, filters or not. */
-export function declaredSources(providers: readonly KtlProvider[], others: readonly Kernel[], wanted: Wanted): Source[] {
+export function declaredSources(
+  providers: readonly KtlProvider[],
+  others: readonly Kernel[],
+  wanted: Wanted,
+): Source[] {
   const sources: Source[] = []
   for (const provider of providers) {
     for (const space of provider.spaces) {
@@ -114,7 +127,7 @@ export function declaredSources(providers: readonly KtlProvider[], others: reado
     }
   }
   return [...sources, listSource(others)]
-} // prettier-ignore
+}
 
 /** Sources one after another. */
 export function inSequence(sources: readonly Source[]): Sequence {
@@ -160,7 +173,12 @@ function layOut(sources: readonly Source[]): { readonly starts: readonly number[
 }
 
 /** The source that has the kernel of an index, by bisection. */
-function at<R>(sources: readonly Source[], starts: readonly number[], index: number, use: (source: Source, i: number) => R): R {
+function at<R>(
+  sources: readonly Source[],
+  starts: readonly number[],
+  index: number,
+  use: (source: Source, i: number) => R,
+): R {
   let low = 0
   let high = sources.length
   while (high - low > 1) {
@@ -169,4 +187,4 @@ function at<R>(sources: readonly Source[], starts: readonly number[], index: num
     else high = middle
   }
   return use(sources[low]!, index - starts[low]!)
-} // prettier-ignore
+}

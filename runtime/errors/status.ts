@@ -47,8 +47,15 @@ export const OK: StatusOk = Object.freeze({ ok: true })
 export const Status = Object.freeze({
   success: (): StatusOk => OK,
   /** A refusal in your own words (KTL4170), or an error as one (with its own code). */
-  fail: (reason: string | Error, details: Pick<StatusRefused, 'operand' | 'expected' | 'got' | 'fix'> = {}): StatusRefused => ({
-    ...(reason instanceof KtlError ? refusalOf(reason) : refuse('KTL4170', { reason: reason instanceof Error ? reason.message : typeof reason === 'string' ? reason : describe(reason) })),
+  fail: (
+    reason: string | Error,
+    details: Pick<StatusRefused, 'operand' | 'expected' | 'got' | 'fix'> = {},
+  ): StatusRefused => ({
+    ...(reason instanceof KtlError
+      ? refusalOf(reason)
+      : refuse('KTL4170', {
+          reason: reason instanceof Error ? reason.message : typeof reason === 'string' ? reason : describe(reason),
+        })),
     ...details,
   }),
   /** The first that refuses, else success. */
@@ -64,7 +71,7 @@ export const Status = Object.freeze({
   },
   /** Throws a refusal as a KtlError. */
   raiseOnError: (status: Status): void => raise(status),
-}) // prettier-ignore
+})
 
 function refusalOf({ code, message, operand, expected, got, diagnostics }: KtlError): StatusRefused {
   const fix = diagnostics[0]?.help

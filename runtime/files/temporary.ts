@@ -29,7 +29,7 @@ export async function removeAbandoned(folder: string, pattern: RegExp): Promise<
     const isAbandoned = machine === host ? !isRunning(Number(pid)) : Date.now() - (stat?.mtimeMs ?? Infinity) > STALE_MS
     if (isOurs && isAbandoned) await fs.rm(file, { recursive: true, force: true }).catch(() => {})
   }
-} // prettier-ignore
+}
 
 function isRunning(pid: number): boolean {
   try {

@@ -44,11 +44,12 @@ export function readNpy(bytes: Uint8Array): StoredArray {
   if (shape.length > MAX_RANK) throw malformed(what, `it has ${shape.length} axes, ktl has at most ${MAX_RANK}`)
   const content = bytes.subarray(start + length)
   const expected = storedBytes(dtype, shape)
-  if (content.length !== expected) throw malformed(what, `it has ${content.length} bytes of elements, shape [${shape.join(', ')}] takes ${expected}`)
+  if (content.length !== expected)
+    throw malformed(what, `it has ${content.length} bytes of elements, shape [${shape.join(', ')}] takes ${expected}`)
   const little = descr[0] === '>' ? swapped(content, DTYPES[dtype].storageBytes) : content
   const array = storedArray(dtype, shape, little, what)
   return fortranOrder ? { ...array, strides: fortranStrides(shape) } : array
-} // prettier-ignore
+}
 
 /**
  * A .npy file of version 1.0 in C order. KTL6071 for dtypes that the format lacks: bf16 and the 8-bit floats.
@@ -94,7 +95,8 @@ function parseHeader(text: string): Header | string {
   while (rest !== '') {
     const key = /^(['"])(\w+)\1\s*:\s*/.exec(rest)
     const name = key?.[2] as keyof typeof FIELDS | undefined
-    if (!key || name === undefined || !Object.hasOwn(FIELDS, name)) return 'its header has an entry that is not of the format'
+    if (!key || name === undefined || !Object.hasOwn(FIELDS, name))
+      return 'its header has an entry that is not of the format'
     if (found.has(name)) return `its header has ${name} twice`
     rest = rest.slice(key[0].length)
     const value = FIELDS[name].exec(rest)
@@ -109,7 +111,7 @@ function parseHeader(text: string): Header | string {
   const shape = shapeOf(found.get('shape')!)
   if (shape === null) return `its shape (${found.get('shape')!.slice(0, 60)}) is none`
   return { descr: found.get('descr')!, fortranOrder: found.get('fortran_order') === 'True', shape }
-} // prettier-ignore
+}
 
 /** `3, 4`, `3,` or nothing. */
 function shapeOf(text: string): number[] | null {

@@ -64,11 +64,12 @@ export function readSafetensors(bytes: Uint8Array, options: ReadSafetensorsOptio
     const where = `tensor ${JSON.stringify(name)}`
     const dtype = DTYPES.get(entry.dtype)
     if (dtype === undefined) throw unsupported(where, entry.dtype, [...DTYPES.keys()])
-    if (entry.shape.length > MAX_RANK) throw malformed(where, `it has ${entry.shape.length} axes, ktl has at most ${MAX_RANK}`)
+    if (entry.shape.length > MAX_RANK)
+      throw malformed(where, `it has ${entry.shape.length} axes, ktl has at most ${MAX_RANK}`)
     tensors.set(name, storedArray(dtype, entry.shape, bytes.subarray(start + entry.begin, start + entry.end), where))
   }
   return { tensors, metadata }
-} // prettier-ignore
+}
 
 /**
  * A safetensors file of arrays by name, in their order. KTL6071 for dtypes that the format lacks, KTL6070 for the name
@@ -94,14 +95,19 @@ export function writeSafetensors(
     header.push([name, { dtype: NAMES[dtype], shape, data_offsets: [end, (end += bytes.length)] }])
     parts.push(bytes)
   }
-  const text = Buffer.from(`{${header.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}`)
+  const text = Buffer.from(
+    `{${header.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}`,
+  )
   const padding = Buffer.alloc(-text.length & (ALIGNMENT - 1), ' ')
   const length = Buffer.alloc(8)
   length.writeBigUInt64LE(BigInt(text.length + padding.length))
   return new Uint8Array(Buffer.concat([length, text, padding, ...parts]))
-} // prettier-ignore
+}
 
-function readHeader(bytes: Uint8Array, what: string): { entries: Map<string, Entry>; metadata: Record<string, string> } {
+function readHeader(
+  bytes: Uint8Array,
+  what: string,
+): { entries: Map<string, Entry>; metadata: Record<string, string> } {
   let header: unknown
   try {
     header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
@@ -120,7 +126,7 @@ function readHeader(bytes: Uint8Array, what: string): { entries: Map<string, Ent
     entries.set(name, entry)
   }
   return { entries, metadata: metadata as Record<string, string> }
-} // prettier-ignore
+}
 
 function entryOf(value: unknown): Entry | string {
   if (!isObject(value)) return 'its entry is not an object'
@@ -132,20 +138,29 @@ function entryOf(value: unknown): Entry | string {
   if (begin > end) return 'it ends before it begins'
   const known = DTYPES.get(dtype)
   const elements = shape.reduce((product, extent) => product * extent, 1)
-  const bytes = known ? storedBytes(known, shape) : Object.hasOwn(FOREIGN_BYTES, dtype) ? elements * FOREIGN_BYTES[dtype]! : end - begin
-  if (bytes !== end - begin) return `shape [${shape.join(', ').slice(0, 60)}] of ${dtype} takes ${bytes} bytes, its place has ${end - begin}`
+  const bytes = known
+    ? storedBytes(known, shape)
+    : Object.hasOwn(FOREIGN_BYTES, dtype)
+      ? elements * FOREIGN_BYTES[dtype]!
+      : end - begin
+  if (bytes !== end - begin)
+    return `shape [${shape.join(', ').slice(0, 60)}] of ${dtype} takes ${bytes} bytes, its place has ${end - begin}`
   return { dtype, shape, begin, end }
-} // prettier-ignore
+}
 
 /** Every byte belongs to one tensor. */
 function checkPlaces(entries: ReadonlyMap<string, Entry>, length: number, what: string): void {
   let end = 0
   for (const { begin, end: next } of [...entries.values()].sort((a, b) => a.begin - b.begin || a.end - b.end)) {
-    if (begin !== end) throw malformed(what, begin < end ? `tensors overlap at byte ${begin}` : `bytes ${end} to ${begin} belong to no tensor`)
+    if (begin !== end)
+      throw malformed(
+        what,
+        begin < end ? `tensors overlap at byte ${begin}` : `bytes ${end} to ${begin} belong to no tensor`,
+      )
     end = next
   }
   if (end !== length) throw malformed(what, `it has ${length} bytes of tensors, the header describes ${end}`)
-} // prettier-ignore
+}
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -10,8 +10,7 @@ import { denseStrides, elementCount, forEachRow, isDense } from '../tensors/layo
 import { describe } from '../errors/describe.ts'
 
 /** Arrays that elements are read into. */
-export type StoredData =
-  | Float32Array | Float64Array | Int8Array | Int32Array | Uint8Array | Uint16Array | Uint32Array // prettier-ignore
+export type StoredData = Float32Array | Float64Array | Int8Array | Int32Array | Uint8Array | Uint16Array | Uint32Array
 
 /**
  * An array read from a file: a `TensorLike`, so kernels take it as it is. f16 and bf16 are 16-bit patterns in a
@@ -27,9 +26,14 @@ export interface StoredArray {
 
 type DataClass = new (buffer: ArrayBuffer) => StoredData
 const CLASSES: Readonly<Partial<Record<DTypeName, DataClass>>> = {
-  f64: Float64Array, f32: Float32Array, i32: Int32Array, u32: Uint32Array, i8: Int8Array,
-  f16: Uint16Array, bf16: Uint16Array,
-} // prettier-ignore
+  f64: Float64Array,
+  f32: Float32Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  i8: Int8Array,
+  f16: Uint16Array,
+  bf16: Uint16Array,
+}
 
 /** Elements of little-endian bytes, copied. `where` names the array in errors. */
 export function storedArray(dtype: DTypeName, shape: readonly number[], bytes: Uint8Array, where: string): StoredArray {
@@ -57,11 +61,14 @@ export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readon
   forEachRow(layout, (start, first) => {
     for (let i = 0; i < length; i++) ordered[first + i] = numberAt(data, offset + start + i * stride)
   })
-  const codes = areBits ? (DTYPES[dtype].storageBytes === 2 ? Uint16Array : Uint8Array).from(ordered) : encodeValues(dtype, shape, ordered, 'the array')
+  const codes = areBits
+    ? (DTYPES[dtype].storageBytes === 2 ? Uint16Array : Uint8Array).from(ordered)
+    : encodeValues(dtype, shape, ordered, 'the array')
   return { dtype, shape, bytes: bytesOf(codes) }
-} // prettier-ignore
+}
 
-const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array => new Uint8Array(buffer, byteOffset, byteLength) // prettier-ignore
+const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength)
 
 /**
  * The elements of a tensor in host memory, dense: what `writeNpy` and `writeSafetensors` take.

@@ -106,14 +106,15 @@ export abstract class Kernel<Arguments extends RuntimeArguments = RuntimeArgumen
   }
 
   #asked(args: Arguments): Status {
-    const failed = (reason: string): Status => refuse('KTL4173', { name: this.metadata.kernelName, method: 'supportsArguments', reason })
+    const failed = (reason: string): Status =>
+      refuse('KTL4173', { name: this.metadata.kernelName, method: 'supportsArguments', reason })
     try {
       const status = this.supportsArguments(args)
       return typeof status?.ok === 'boolean' ? status : failed(`it gave ${describe(status)}, not a Status`)
     } catch (error) {
       return failed(reasonOf(error))
     }
-  } // prettier-ignore
+  }
 
   /** What the metadata do not say: called after target, operands, design and epilogue were found to fit. */
   abstract supportsArguments(args: Arguments): Status

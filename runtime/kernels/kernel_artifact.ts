@@ -54,11 +54,18 @@ interface Signature {
 export function signatureOf(program: TensorProgram): Signature {
   const { operands, scalars } = program
   return {
-    operands: operands.map(({ name, role, dtype, axes, order, divisibility }) => ({ name, role, dtype, axes, order, divisibility })),
+    operands: operands.map(({ name, role, dtype, axes, order, divisibility }) => ({
+      name,
+      role,
+      dtype,
+      axes,
+      order,
+      divisibility,
+    })),
     scalars: scalars.map(({ name, dtype }) => ({ name, dtype })),
     program: printTensorProgram(program),
   }
-} // prettier-ignore
+}
 
 /** Artifacts that were found to be of an instance; they never change. */
 const checked = new WeakMap<Artifact, PlannedKernel>()
@@ -67,20 +74,27 @@ const checked = new WeakMap<Artifact, PlannedKernel>()
  * May the artifact stand for the instance on a device of `arch` that loads `format`? KTL4040 says what differs: the
  * kernel, the target, or what the kernel of that name takes and computes.
  */
-export function artifactStatus(planned: PlannedKernel, artifact: Artifact, { arch, format }: { readonly arch: string; readonly format: ImageKind }): Status {
+export function artifactStatus(
+  planned: PlannedKernel,
+  artifact: Artifact,
+  { arch, format }: { readonly arch: string; readonly format: ImageKind },
+): Status {
   const { name } = planned
   if (!(artifact instanceof Artifact)) return refuse('KTL4040', { expected: name, got: describe(artifact) })
   if (artifact.kernelName !== name) return refuse('KTL4040', { expected: name, got: artifact.kernelName })
   if (artifact.section(format, arch) === null) {
     const built = artifact.sections.flatMap((s) => (s.target === null ? [] : [`${s.name} for ${s.target}`]))
-    return refuse('KTL4040', { expected: `${name} as ${format} for ${arch}`, got: built.join(', ') || 'CUDA text only' })
+    return refuse('KTL4040', {
+      expected: `${name} as ${format} for ${arch}`,
+      got: built.join(', ') || 'CUDA text only',
+    })
   }
   if (checked.get(artifact) === planned) return OK
   const difference = differs(signatureOf(planned.program), artifact)
   if (difference) return refuse('KTL4040', difference)
   checked.set(artifact, planned)
   return OK
-} // prettier-ignore
+}
 
 function differs(own: Signature, { info }: Artifact): { readonly expected: string; readonly got: string } | null {
   if (JSON.stringify(info.signature) === JSON.stringify(own)) return null

@@ -11,7 +11,8 @@ import type { Estimate } from '../discovery/ranking/rank.ts'
 import { ktlError } from '../errors/fail.ts'
 import { findingsError } from '../addon/findings.ts'
 import { Kernel, type KernelLaunchOptions, type RunResult } from './kernel.ts'
-import { enqueueLaunch, entriesOf, launchRequest, loadKernel, PreparedLaunch, runLaunch } from './launch.ts'
+import { enqueueLaunch, entriesOf, launchRequest, loadKernel, runLaunch } from './launch.ts'
+import { PreparedLaunch } from './prepared.ts'
 import { workspaceBytes } from './plan_launch.ts'
 import { launchStats } from '../modules/result.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
@@ -148,11 +149,24 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     return compiled.resources[0]!
   }
 
-  async #build(arch: TargetArch, kind: ImageKind, device: Device | null, { signal, timeoutMs }: CompileKernelOptions): Promise<Artifact> {
+  async #build(
+    arch: TargetArch,
+    kind: ImageKind,
+    device: Device | null,
+    { signal, timeoutMs }: CompileKernelOptions,
+  ): Promise<Artifact> {
     const { generated } = this
     const { family } = this.#planned.space
     const sources = { map: generated.sourceMap, ktl: family.source }
-    const compiling = { signal, timeoutMs, arch, kind, name: `${family.name}.cu`, sources, entries: entriesOf(generated.recipe) }
+    const compiling = {
+      signal,
+      timeoutMs,
+      arch,
+      kind,
+      name: `${family.name}.cu`,
+      sources,
+      entries: entriesOf(generated.recipe),
+    }
     return compileFor(generated.cuda, compiling, async ({ image, nvccVersion: toolkit, resources }) => {
       const images = [{ kind, target: arch, bytes: image }]
       const artifact = artifactOf(this.#planned, generated, { toolkit, images, resources })
@@ -160,7 +174,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
       if (device) await loadKernel(device, artifact).ready
       return artifact
     })
-  } // prettier-ignore
+  }
 
   /** Enqueues; failures and findings surface at the stream's next synchronize or copy. */
   launch(args: RuntimeArguments, options: KernelLaunchOptions<Artifact>): void {

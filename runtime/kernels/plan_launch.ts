@@ -56,13 +56,20 @@ export function planLaunch(
 }
 
 /** The launches of a call in stream order, without those that have nothing to compute. */
-export function planLaunches(recipe: LaunchRecipe, bindings: LaunchBindings, device: { smCount: number }): PlannedLaunch[] {
+export function planLaunches(
+  recipe: LaunchRecipe,
+  bindings: LaunchBindings,
+  device: { smCount: number },
+): PlannedLaunch[] {
   const first = planLaunch(recipe, bindings, device)
   return [...(first ? [first] : []), ...(recipe.next ? planLaunches(recipe.next, bindings, device) : [])]
-} // prettier-ignore
+}
 
 /** Where each region of the workspace starts, and the bytes of all of them. */
-function workspaceLayout(recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): { starts: Map<string, number>; bytes: number } {
+function workspaceLayout(
+  recipe: LaunchRecipe,
+  bindings: Pick<LaunchBindings, 'extents'>,
+): { starts: Map<string, number>; bytes: number } {
   const starts = new Map<string, number>()
   let bytes = 0
   for (const { name, elementBytes, extents } of recipe.workspace ?? []) {
@@ -71,7 +78,7 @@ function workspaceLayout(recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'e
     bytes += Math.ceil((elements * elementBytes) / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
   }
   return { starts, bytes }
-} // prettier-ignore
+}
 
 /** Scratch memory that a call needs. */
 export const workspaceBytes = (recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): number =>

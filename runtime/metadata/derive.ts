@@ -32,10 +32,17 @@ export function deriveMetadata(plan: Plan, { kernelName, operation, epilogueText
 }
 
 /** What all designs of one choice have in common. */
-export function kernelFields(plan: Plan): Pick<KernelMetadataFields, 'kernelClass' | 'minCc' | 'provider'> & { readonly targets: readonly TargetArch[] } {
+export function kernelFields(
+  plan: Plan,
+): Pick<KernelMetadataFields, 'kernelClass' | 'minCc' | 'provider'> & { readonly targets: readonly TargetArch[] } {
   const target = targetOf(plan)
-  return { kernelClass: KtlKernel, minCc: target.minCc(plan), targets: Object.freeze([...target.builtFor(plan)]), provider: 'ktl' }
-} // prettier-ignore
+  return {
+    kernelClass: KtlKernel,
+    minCc: target.minCc(plan),
+    targets: Object.freeze([...target.builtFor(plan)]),
+    provider: 'ktl',
+  }
+}
 
 export type DesignFields = Readonly<Record<string, unknown>>
 
@@ -73,7 +80,11 @@ export function operandsMetadataOf(program: TensorProgram, operation: OperationS
   for (const operand of program.operands) if (!operand.fromEpilogue) attributes[operand.name] = attributesOf(operand)
   const [accumulatorType = null] = accumulatorsOf(program)
   if (operation === null) return new OperandsMetadata(attributes, accumulatorType) as AnyOperandsMetadata
-  const [A, B, out] = [operation.A, operation.B, operation.out].map((name) => attributes[name]!) as [TensorAttributes, TensorAttributes, TensorAttributes] // prettier-ignore
+  const [A, B, out] = [operation.A, operation.B, operation.out].map((name) => attributes[name]!) as [
+    TensorAttributes,
+    TensorAttributes,
+    TensorAttributes,
+  ]
   return accumulatorType === null
     ? new ElementwiseOperandsMetadata(A, B, out)
     : new GemmOperandsMetadata(A, B, out, accumulatorType)

@@ -136,7 +136,14 @@ export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm1
   readonly tmemColumns: number
 
   constructor(fields: Sm100DesignFields)
-  constructor(tileShape: Shape3, clusterShape: Shape3, use2ctaMma: boolean, useTmaStore: boolean, tileScheduler?: TileScheduler, fallbackClusterShape?: Shape3 | null) // prettier-ignore
+  constructor(
+    tileShape: Shape3,
+    clusterShape: Shape3,
+    use2ctaMma: boolean,
+    useTmaStore: boolean,
+    tileScheduler?: TileScheduler,
+    fallbackClusterShape?: Shape3 | null,
+  )
   constructor(
     first: Sm100DesignFields | Shape3,
     clusterShape?: Shape3,

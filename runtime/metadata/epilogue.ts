@@ -39,7 +39,10 @@ export class EpilogueMetadata {
   readonly transports: Readonly<Record<string, Transport>>
 
   constructor(epilogue: EpilogueFields | EpilogueArguments) {
-    const fields = epilogue instanceof EpilogueArguments ? boundBy(epilogue) : (fieldsOf('epilogue', epilogue) as unknown as EpilogueFields)
+    const fields =
+      epilogue instanceof EpilogueArguments
+        ? boundBy(epilogue)
+        : (fieldsOf('epilogue', epilogue) as unknown as EpilogueFields)
     this.text = checkText('epilogue.text', fields.text)
     this.tensors = Object.freeze({ ...fieldsOf('epilogue.tensors', fields.tensors) }) as EpilogueFields['tensors']
     this.outputs = Object.freeze([...names('epilogue.outputs', fields.outputs)])
@@ -51,9 +54,16 @@ export class EpilogueMetadata {
   /** Whether a call asks for this epilogue, with operands as it expects them. KTL4036, else KTL4031 to KTL4033. */
   supports(epilogue: EpilogueArguments | null): Status {
     if (epilogue?.text !== this.text)
-      return refuse('KTL4036', { expected: `the epilogue \`${this.text}\``, got: epilogue ? `\`${epilogue.text}\`` : 'none' })
-    const bound = Object.entries(epilogue.bindings).filter((entry): entry is [string, Tensor] => entry[1] instanceof Tensor)
-    const fits = bound.map(([name, tensor]) => (this.tensors[name] ? tensorStatus(name, this.tensors[name], tensor) : OK))
+      return refuse('KTL4036', {
+        expected: `the epilogue \`${this.text}\``,
+        got: epilogue ? `\`${epilogue.text}\`` : 'none',
+      })
+    const bound = Object.entries(epilogue.bindings).filter(
+      (entry): entry is [string, Tensor] => entry[1] instanceof Tensor,
+    )
+    const fits = bound.map(([name, tensor]) =>
+      this.tensors[name] ? tensorStatus(name, this.tensors[name], tensor) : OK,
+    )
     return Status.first(...fits)
   }
 
@@ -68,9 +78,12 @@ export class EpilogueMetadata {
     const tensors = Object.entries(fieldsOf('epilogue.tensors', fields.tensors))
     const read = tensors.map(([name, own]) => [name, TensorAttributes.fromJSON(own)] as const)
     const { outputs = [], scalars = [] } = fields
-    return complete('epilogue', new EpilogueMetadata({ ...fields, outputs, scalars, tensors: Object.fromEntries(read) }))
+    return complete(
+      'epilogue',
+      new EpilogueMetadata({ ...fields, outputs, scalars, tensors: Object.fromEntries(read) }),
+    )
   }
-} // prettier-ignore
+}
 
 function boundBy({ text, bindings, signature }: EpilogueArguments): EpilogueFields {
   const tensors: Record<string, TensorAttributes> = {}
@@ -92,7 +105,11 @@ function attributesOf({ dtype, strides, shape, pointer }: Tensor): TensorAttribu
     strides.every((stride, i) => i === inner || shape[i]! <= 1 || stride % divisibility === 0) &&
     pointer % BigInt(Math.ceil((divisibility * bits) / 8)) === 0n
   while (divisibility > 1 && !fits()) divisibility = Math.floor(divisibility / 2)
-  return new TensorAttributes(dtype, strides.map((_, i) => (i === inner ? 1 : 0)), divisibility) // prettier-ignore
+  return new TensorAttributes(
+    dtype,
+    strides.map((_, i) => (i === inner ? 1 : 0)),
+    divisibility,
+  )
 }
 
 function names(what: string, given: unknown): readonly string[] {

@@ -77,7 +77,8 @@ export class KernelMetadata {
     design?: BLASDesignMetadata,
     epilogue: EpilogueMetadata | null = null,
   ) {
-    const fields = typeof first === 'string' ? { kernelName: first, kernelClass, minCc, operands, design, epilogue } : first
+    const fields =
+      typeof first === 'string' ? { kernelName: first, kernelClass, minCc, operands, design, epilogue } : first
     const { targets, provider = null } = fieldsOf('kernel metadata', fields) as unknown as KernelMetadataFields
     this.kernelName = checkText('kernelName', fields.kernelName)
     this.kernelClass = checkKernelClass(fields.kernelClass)
@@ -86,7 +87,8 @@ export class KernelMetadata {
     if (!(fields.operands instanceof OperandsMetadata)) throw malformed('operands', 'OperandsMetadata', fields.operands)
     if (!(fields.design instanceof BLASDesignMetadata)) throw malformed('design', 'BLASDesignMetadata', fields.design)
     const { epilogue: fused = null } = fields
-    if (fused !== null && !(fused instanceof EpilogueMetadata)) throw malformed('epilogue', 'EpilogueMetadata or null', fused)
+    if (fused !== null && !(fused instanceof EpilogueMetadata))
+      throw malformed('epilogue', 'EpilogueMetadata or null', fused)
     this.operands = fields.operands as AnyOperandsMetadata
     this.design = fields.design as DesignMetadata
     this.epilogue = fused
@@ -135,7 +137,7 @@ export class KernelMetadata {
       epilogue: fields.epilogue ? EpilogueMetadata.fromJSON(fields.epilogue) : null,
     })
   }
-} // prettier-ignore
+}
 
 function checkKernelClass(own: unknown): KernelClassName {
   if (typeof own === 'string') return Object.freeze({ name: checkText('kernelClass', own) })

@@ -33,14 +33,30 @@ export class TensorAttributes {
 
   constructor(fields: TensorAttributesFields)
   constructor(dtype: DTypeName, stride: readonly number[], divisibility: number, ptrAlignmentBytes?: number)
-  constructor(first: TensorAttributesFields | DTypeName, stride?: readonly number[], divisibility?: number, ptrAlignmentBytes?: number) {
-    const fields = typeof first === 'object' ? (fieldsOf('tensor attributes', first) as unknown as TensorAttributesFields) : { dtype: first, stride: stride!, divisibility: divisibility!, ptrAlignmentBytes }
+  constructor(
+    first: TensorAttributesFields | DTypeName,
+    stride?: readonly number[],
+    divisibility?: number,
+    ptrAlignmentBytes?: number,
+  ) {
+    const fields =
+      typeof first === 'object'
+        ? (fieldsOf('tensor attributes', first) as unknown as TensorAttributesFields)
+        : { dtype: first, stride: stride!, divisibility: divisibility!, ptrAlignmentBytes }
     if (!isDType(fields.dtype)) throw malformed('dtype', DTYPE_NAMES.join(' '), fields.dtype)
-    if (!Array.isArray(fields.stride) || !fields.stride.every((x) => x === 0 || x === 1) || fields.stride.filter((x) => x === 1).length > 1)
+    if (
+      !Array.isArray(fields.stride) ||
+      !fields.stride.every((x) => x === 0 || x === 1) ||
+      fields.stride.filter((x) => x === 1).length > 1
+    )
       throw malformed('stride', 'a pattern such as [0, 0, 1], with 1 for the contiguous axis', fields.stride)
-    if (!Number.isInteger(fields.divisibility)) throw malformed('divisibility', 'an integer of at least 1', fields.divisibility)
+    if (!Number.isInteger(fields.divisibility))
+      throw malformed('divisibility', 'an integer of at least 1', fields.divisibility)
     const least = Math.ceil((fields.divisibility * DTYPES[fields.dtype].bits) / 8)
-    for (const [what, value] of Object.entries({ divisibility: fields.divisibility, ptrAlignmentBytes: fields.ptrAlignmentBytes ?? least }))
+    for (const [what, value] of Object.entries({
+      divisibility: fields.divisibility,
+      ptrAlignmentBytes: fields.ptrAlignmentBytes ?? least,
+    }))
       if (!Number.isInteger(value) || value < 1) throw malformed(what, 'an integer of at least 1', value)
     this.dtype = fields.dtype
     this.stride = Object.freeze([...fields.stride])
@@ -58,7 +74,7 @@ export class TensorAttributes {
   static fromJSON(json: unknown): TensorAttributes {
     return new TensorAttributes(fieldsOf('tensor attributes', json) as unknown as TensorAttributesFields)
   }
-} // prettier-ignore
+}
 
 export type OperandsKind = 'kernel' | 'gemm' | 'elementwise'
 
@@ -75,8 +91,14 @@ export class OperandsMetadata {
   /** null: nothing is contracted. */
   readonly accumulatorType: Accumulator | null
 
-  constructor(tensors: Readonly<Record<string, TensorAttributes>>, accumulatorType: Accumulator | null = null, kind: OperandsKind = 'kernel') {
-    const wrong = Object.entries(fieldsOf('tensors', tensors)).find(([, attributes]) => !(attributes instanceof TensorAttributes))
+  constructor(
+    tensors: Readonly<Record<string, TensorAttributes>>,
+    accumulatorType: Accumulator | null = null,
+    kind: OperandsKind = 'kernel',
+  ) {
+    const wrong = Object.entries(fieldsOf('tensors', tensors)).find(
+      ([, attributes]) => !(attributes instanceof TensorAttributes),
+    )
     if (wrong) throw malformed(wrong[0], 'TensorAttributes', wrong[1])
     this.kind = kind
     this.tensors = Object.freeze({ ...tensors })
@@ -97,15 +119,21 @@ export class OperandsMetadata {
   /** From the data of `toJSON`, of the class that its `kind` names. KTL4175 for anything else. */
   static fromJSON(json: unknown): AnyOperandsMetadata {
     const { kind, tensors, accumulatorType } = fieldsOf('operands', json)
-    const named = Object.entries(fieldsOf('operands.tensors', tensors)).map(([name, own]) => [name, TensorAttributes.fromJSON(own)] as const)
+    const named = Object.entries(fieldsOf('operands.tensors', tensors)).map(
+      ([name, own]) => [name, TensorAttributes.fromJSON(own)] as const,
+    )
     const { A, B, out, ...others } = Object.fromEntries(named)
-    if (kind === 'kernel') return new OperandsMetadata(Object.fromEntries(named), accumulatorType as Accumulator | null) as AnyOperandsMetadata
+    if (kind === 'kernel')
+      return new OperandsMetadata(
+        Object.fromEntries(named),
+        accumulatorType as Accumulator | null,
+      ) as AnyOperandsMetadata
     if ((kind !== 'gemm' && kind !== 'elementwise') || !A || !B || !out || Object.keys(others).length > 0)
       throw malformed('operands.kind', 'kernel, or gemm or elementwise with tensors A, B and out', kind)
     if (kind === 'elementwise') return new ElementwiseOperandsMetadata(A, B, out)
     return complete('operands', new GemmOperandsMetadata(A, B, out, accumulatorType as Accumulator))
   }
-} // prettier-ignore
+}
 
 /** Fields of `GemmOperandsMetadata`. */
 export type GemmOperandsFields = Pick<GemmOperandsMetadata, 'A' | 'B' | 'out' | 'accumulatorType'>
@@ -127,8 +155,14 @@ export class GemmOperandsMetadata extends OperandsMetadata {
 
   constructor(fields: GemmOperandsFields)
   constructor(A: TensorAttributes, B: TensorAttributes, out: TensorAttributes, accumulatorType: Accumulator)
-  constructor(first: GemmOperandsFields | TensorAttributes, second?: TensorAttributes, third?: TensorAttributes, fourth?: Accumulator) {
-    const fields = first instanceof TensorAttributes ? { A: first, B: second!, out: third!, accumulatorType: fourth! } : first
+  constructor(
+    first: GemmOperandsFields | TensorAttributes,
+    second?: TensorAttributes,
+    third?: TensorAttributes,
+    fourth?: Accumulator,
+  ) {
+    const fields =
+      first instanceof TensorAttributes ? { A: first, B: second!, out: third!, accumulatorType: fourth! } : first
     const { A, B, out, accumulatorType } = fieldsOf('operands', fields) as unknown as GemmOperandsFields
     if (!isDType(accumulatorType)) throw malformed('accumulatorType', 'f32, f16, f64 or i32', accumulatorType)
     super({ A, B, out }, accumulatorType, 'gemm')
@@ -137,7 +171,7 @@ export class GemmOperandsMetadata extends OperandsMetadata {
     this.out = out
     Object.freeze(this)
   }
-} // prettier-ignore
+}
 
 /**
  * out = f(A, B), elementwise.

@@ -76,19 +76,34 @@ export function dtypeMatches(expected: string, got: string, allowTf32: boolean):
   return expected === got || (allowTf32 && expected === 'tf32' && got === 'f32')
 }
 
-function alignmentStatus(name: string, { divisibility, ptrAlignmentBytes }: Expected, tensor: Tensor, contiguous: number): Status {
-  const odd = tensor.strides.findIndex((stride, i) => i !== contiguous && tensor.shape[i]! > 1 && stride % divisibility !== 0)
+function alignmentStatus(
+  name: string,
+  { divisibility, ptrAlignmentBytes }: Expected,
+  tensor: Tensor,
+  contiguous: number,
+): Status {
+  const odd = tensor.strides.findIndex(
+    (stride, i) => i !== contiguous && tensor.shape[i]! > 1 && stride % divisibility !== 0,
+  )
   const bytes = DTYPES[tensor.dtype].storageBytes
   if (odd >= 0) {
     const padded = Math.ceil(tensor.strides[odd]! / divisibility) * divisibility
     return refuse(
       'KTL4033',
-      { operand: name, expected: `strides divisible by ${divisibility} except of the contiguous axis`, got: formatShape(tensor.strides) },
+      {
+        operand: name,
+        expected: `strides divisible by ${divisibility} except of the contiguous axis`,
+        got: formatShape(tensor.strides),
+      },
       `pad strides[${odd}] to ${padded} elements (${padded * bytes} bytes)`,
     )
   }
   if (tensor.pointer % BigInt(ptrAlignmentBytes) !== 0n) {
-    return refuse('KTL4033', { operand: name, expected: `a pointer aligned to ${ptrAlignmentBytes} bytes`, got: `0x${tensor.pointer.toString(16)}` })
+    return refuse('KTL4033', {
+      operand: name,
+      expected: `a pointer aligned to ${ptrAlignmentBytes} bytes`,
+      got: `0x${tensor.pointer.toString(16)}`,
+    })
   }
   return OK
-} // prettier-ignore
+}

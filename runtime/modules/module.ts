@@ -43,9 +43,12 @@ export interface ModuleBackend {
   enqueue(fn: ModuleFunction, launch: CheckedLaunch): void
 }
 
-export type DeviceFunctionInfo = Pick<NativeFunction, 'name' | 'paramBytes' | 'staticSharedBytes' | 'registers' | 'maxThreads'> & {
+export type DeviceFunctionInfo = Pick<
+  NativeFunction,
+  'name' | 'paramBytes' | 'staticSharedBytes' | 'registers' | 'maxThreads'
+> & {
   readonly params: readonly { readonly offset: number; readonly bytes: number }[]
-} // prettier-ignore
+}
 
 const missing = new WeakMap<DeviceModule, () => void>()
 

@@ -25,7 +25,11 @@ export function packLaunchParams(
 ): Uint8Array {
   if (params instanceof Uint8Array) {
     if (params.length === fn.paramBytes) return params.slice()
-    throw ktlError('KTL4010', { what: `parameter block of ${fn.name}`, expected: `${fn.paramBytes} bytes`, got: `${params.length}` }) // prettier-ignore
+    throw ktlError('KTL4010', {
+      what: `parameter block of ${fn.name}`,
+      expected: `${fn.paramBytes} bytes`,
+      got: `${params.length}`,
+    })
   }
   if (!Array.isArray(params) || params.length !== fn.params.length) {
     throw ktlError('KTL4010', {

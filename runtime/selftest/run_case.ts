@@ -49,33 +49,57 @@ const DESIGN_SEED = 1
 export async function prepareCase(device: Device, testCase: DeviceCase): Promise<PreparedCase> {
   const family = familyOf(testCase)
   const guards: GuardedTensor[] = []
-  const make = async (name: string, role: 'input' | 'output', dtype: DTypeName, axes: readonly string[], layout: CaseOperand): Promise<Tensor> => {
+  const make = async (
+    name: string,
+    role: 'input' | 'output',
+    dtype: DTypeName,
+    axes: readonly string[],
+    layout: CaseOperand,
+  ): Promise<Tensor> => {
     const shape = axes.map((axis) => (axis === '1' ? 1 : testCase.extents[axis]!))
     const { order, padding = 0, offset = 0 } = layout
-    const guard = new GuardedTensor(device, dtype, shape, { padding, offset, ...(order && { order: order.map((axis) => axes.indexOf(axis)) }) })
+    const guard = new GuardedTensor(device, dtype, shape, {
+      padding,
+      offset,
+      ...(order && { order: order.map((axis) => axes.indexOf(axis)) }),
+    })
     guards.push(guard)
-    if (role === 'input') await guard.tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(SEED, name), testCase.inputs))
+    if (role === 'input')
+      await guard.tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(SEED, name), testCase.inputs))
     return guard.tensor
   }
   const bindings: Record<string, Tensor | number> = { ...testCase.scalars }
   for (const operand of family.operands) {
     const layout = testCase.operands[operand.name] ?? {}
-    bindings[operand.name] = await make(operand.name, operand.role, resolveType(operand.dtype, testCase.types), axesOf(operand, testCase, layout), layout)
+    bindings[operand.name] = await make(
+      operand.name,
+      operand.role,
+      resolveType(operand.dtype, testCase.types),
+      axesOf(operand, testCase, layout),
+      layout,
+    )
   }
-  const auxiliary = async (role: 'input' | 'output', operands: Readonly<Record<string, CaseAux>> = {}): Promise<Record<string, Tensor>> => {
+  const auxiliary = async (
+    role: 'input' | 'output',
+    operands: Readonly<Record<string, CaseAux>> = {},
+  ): Promise<Record<string, Tensor>> => {
     const tensors: Record<string, Tensor> = {}
     for (const [name, aux] of Object.entries(operands)) tensors[name] = await make(name, role, aux.dtype, aux.axes, aux)
     return tensors
   }
   const { epilogue: text } = testCase
   const epilogue = text
-    ? new EpilogueArguments(text.text, { ...text.scalars, ...(await auxiliary('input', text.tensors)), ...(await auxiliary('output', text.outputs)) })
+    ? new EpilogueArguments(text.text, {
+        ...text.scalars,
+        ...(await auxiliary('input', text.tensors)),
+        ...(await auxiliary('output', text.outputs)),
+      })
     : null
   const args = new KernelArguments({ family }, { ...bindings, epilogue })
   const [designed] = getKernels(args, { limit: 1, metadataFilter: designFilter(testCase) })
   const kernel = designed ?? substitute(testCase, Array.from(getKernels(args)))
   return { case: testCase, args, kernel: kernel instanceof KtlKernel ? kernel : null, guards }
-} // prettier-ignore
+}
 
 /**
  * Devices of other generations have other designs, the problem is the same: a kernel of the same tile if there is one, else any, on tensor
@@ -85,10 +109,12 @@ function substitute({ name, design: { kind, tile } }: DeviceCase, kernels: reado
   if (kernels.some(({ metadata }) => metadata.design.kind === kind)) return undefined
   const plain: readonly string[] = TARGETS.kinds.filter(isGeneral)
   const onTensorCores = kernels.filter(({ metadata }) => !plain.includes(metadata.design.kind))
-  const sameTile = onTensorCores.filter(({ metadata: { design } }) => tile?.every((extent, i) => extent === design.tileShape[i]))
+  const sameTile = onTensorCores.filter(({ metadata: { design } }) =>
+    tile?.every((extent, i) => extent === design.tileShape[i]),
+  )
   const among = [sameTile, onTensorCores, kernels].find((list) => list.length > 0)
   return among?.[seedOf(DESIGN_SEED, name) % among.length]
-} // prettier-ignore
+}
 
 function designFilter({ design: { kind, tile } }: DeviceCase): (metadata: KernelMetadata) => boolean {
   return ({ design }) =>
@@ -112,7 +138,10 @@ function axesOf({ axes }: FamilyOperand, { extents }: DeviceCase, { without = []
  * Runs a case whose kernel is there and frees its tensors. Differences are results; what does not compile and findings
  * reject, as from `kernel.run`.
  */
-export async function runCase({ case: testCase, args, kernel, guards }: PreparedCase, options: KernelRunOptions = {}): Promise<CaseResult> {
+export async function runCase(
+  { case: testCase, args, kernel, guards }: PreparedCase,
+  options: KernelRunOptions = {},
+): Promise<CaseResult> {
   try {
     const { check, compileMs, runMs } = await verify(kernel!, args, options)
     let changedBytes = 0
@@ -120,11 +149,20 @@ export async function runCase({ case: testCase, args, kernel, guards }: Prepared
     const equal = testCase.inputs !== 'integers' || check.maxError === 0
     const pass = check.pass && equal && changedBytes === 0
     const text = describe(check, changedBytes)
-    return { name: testCase.name, pass, kernelName: kernel!.metadata.kernelName, text, check, changedBytes, compileMs, runMs }
+    return {
+      name: testCase.name,
+      pass,
+      kernelName: kernel!.metadata.kernelName,
+      text,
+      check,
+      changedBytes,
+      compileMs,
+      runMs,
+    }
   } finally {
     guards.forEach((guard) => guard.free())
   }
-} // prettier-ignore
+}
 
 function describe({ maxError, worst, failures, compared }: CheckResult, changedBytes: number): string {
   const parts = [`max error ${formatError(maxError)}`]

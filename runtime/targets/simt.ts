@@ -35,7 +35,10 @@ export function estimateSimt({ program, design: { tile } }: SimtPlan, extents: E
     for (const node of topological([output.value])) {
       const loops = node.kind === 'contract' ? node.terms : node.kind === 'reduce' ? [node] : []
       for (const loop of loops) steps = Math.max(steps, Math.ceil(over(loop.over) / SIMT_STEP))
-      if (node.kind === 'contract') for (const term of node.terms) work += over([...node.axes, ...term.over]) * (node.accumulator === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1)
+      if (node.kind === 'contract')
+        for (const term of node.terms)
+          work +=
+            over([...node.axes, ...term.over]) * (node.accumulator === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1)
       else if (node.kind === 'reduce') work += over([...node.axes, ...node.over])
       else if (node.kind === 'apply') work += over(node.axes) * cyclesOf(node.op)
     }
@@ -52,4 +55,4 @@ export function estimateSimt({ program, design: { tile } }: SimtPlan, extents: E
   const boundBy = cycles <= waiting * 1.01 ? 'launch' : cycles === compute ? 'cuda cores' : 'dram'
   const microseconds = (cycles / machine.clock) * 1e6
   return { microseconds, boundBy, text: `${formatTime(microseconds)} modelled on CUDA cores; bound by ${boundBy}` }
-} // prettier-ignore
+}

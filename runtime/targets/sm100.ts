@@ -45,7 +45,24 @@ export const SM100_CONSTANTS = {
 
 export type Sm100Constants = Readonly<typeof SM100_CONSTANTS>
 
-const columns = ['tileM', 'tileN', 'unitM', 'unitN', 'ctas', 'capacity', 'tileK', 'mma', 'stageBytes', 'l2Bytes', 'stages', 'epilogue', 'overlapped', 'start', 'tail', 'transposed'] as const // prettier-ignore
+const columns = [
+  'tileM',
+  'tileN',
+  'unitM',
+  'unitN',
+  'ctas',
+  'capacity',
+  'tileK',
+  'mma',
+  'stageBytes',
+  'l2Bytes',
+  'stages',
+  'epilogue',
+  'overlapped',
+  'start',
+  'tail',
+  'transposed',
+] as const
 type Column = (typeof columns)[number]
 
 export class Sm100Costs {
@@ -59,7 +76,10 @@ export class Sm100Costs {
   constructor(plans: readonly Sm100Plan[], machine: Machine, costs: Sm100Constants = SM100_CONSTANTS) {
     this.#plans = plans
     this.#machine = machine
-    this.#is = Object.fromEntries(columns.map((name) => [name, new Float64Array(plans.length)])) as Record<Column, Float64Array> // prettier-ignore
+    this.#is = Object.fromEntries(columns.map((name) => [name, new Float64Array(plans.length)])) as Record<
+      Column,
+      Float64Array
+    >
     for (const [i, plan] of plans.entries()) {
       for (const [name, value] of Object.entries(constantsOf(plan, machine, costs))) this.#is[name as Column][i] = value
     }
@@ -85,8 +105,12 @@ export class Sm100Costs {
     const tiles = (units * cluster.size) / cluster.pair
     const spread = `${plural(tiles, 'tile')} on ${this.#machine.sms} SMs in ${plural(waves, 'wave')}`
     const steps = `${plural(kTiles, 'k step')} of ${Math.round(kStep)} cycles, epilogue ${Math.round(epilogue)}`
-    return { microseconds, boundBy, text: `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}` }
-  } // prettier-ignore
+    return {
+      microseconds,
+      boundBy,
+      text: `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`,
+    }
+  }
 
   #problem(extents: Extents): Problem {
     const { gemm, design, program, tile } = this.#plans[0]!
@@ -111,13 +135,18 @@ export class Sm100Costs {
     const busy = Math.min(ctas, is.capacity[i]!)
     const mma = is.mma[i]!
     // A stage enters every SM whole; L2 is read once for all that share a slice, and by all SMs at the same time.
-    const loads = Math.max(is.stageBytes[i]! / smemBytes, (is.l2Bytes[i]! * busy) / l2Bytes, loadLatency / is.stages[i]!)
+    const loads = Math.max(
+      is.stageBytes[i]! / smemBytes,
+      (is.l2Bytes[i]! * busy) / l2Bytes,
+      loadLatency / is.stages[i]!,
+    )
     const kStep = Math.max(mma, loads)
     const mainloop = kTiles * kStep
     const epilogue = is.epilogue[i]!
     const steady = is.overlapped[i]! === 1 ? Math.max(mainloop, epilogue) : mainloop + epilogue
     const waves = Math.ceil(ctas / is.capacity[i]!)
-    const compute = launchCycles + is.start[i]! + loadLatency + Math.max(0, waves - 1) * steady * is.tail[i]! + mainloop + epilogue
+    const compute =
+      launchCycles + is.start[i]! + loadLatency + Math.max(0, waves - 1) * steady * is.tail[i]! + mainloop + epilogue
     const l2 = launchCycles + (ctas * kTiles * is.l2Bytes[i]!) / l2Bytes
     const parts = this.#parts
     parts.units = units
@@ -129,7 +158,7 @@ export class Sm100Costs {
     parts.compute = compute
     parts.l2 = l2
     return Math.max(compute, dram, l2)
-  } // prettier-ignore
+  }
 
   #microseconds(cycles: number): number {
     return (cycles / this.#machine.clock) * 1e6
@@ -171,7 +200,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     tail: dynamic ? 1 : costs.staticTail,
     transposed: +(design.operands === 'ba'),
   }
-} // prettier-ignore
+}
 
 /** CTAs that run at once when clusters stay within a GPC; what is left of one takes fallback clusters. */
 function residentCtas({ gpcs }: Machine, cluster: number, fallback: number | null): number {

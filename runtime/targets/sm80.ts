@@ -47,7 +47,12 @@ export const SM80_CONSTANTS = {
 export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
 
 /** Modelled time of one plan. */
-export function estimateSm80(plan: Sm80Plan, extents: Extents, machine: Machine, costs: Sm80Constants = SM80_CONSTANTS): Estimate {
+export function estimateSm80(
+  plan: Sm80Plan,
+  extents: Extents,
+  machine: Machine,
+  costs: Sm80Constants = SM80_CONSTANTS,
+): Estimate {
   const { gemm, tile, warps, warpTile, perSm, a, b } = plan
   const [tileM, tileN, tileK] = tile
   const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, depthOf(gemm, extents, tileK)]
@@ -78,13 +83,17 @@ export function estimateSm80(plan: Sm80Plan, extents: Extents, machine: Machine,
   const steps = `${kTiles} k steps of ${Math.round(step)} cycles`
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
-} // prettier-ignore
+}
 
 /** Of one tile. Each of the four schedulers of an SM serves a quarter of the warps. */
 function epilogueCycles({ epilogue, program, warps, warpTile, b }: Sm80Plan, costs: Sm80Constants): number {
   const { outputs, aux } = epilogue
-  const loads = aux.reduce((sum, { shape, vector }) => sum + (shape === 'full' ? (vector ? costs.vector : costs.element) : shape === 'row' ? costs.row : 0), 0)
+  const loads = aux.reduce(
+    (sum, { shape, vector }) =>
+      sum + (shape === 'full' ? (vector ? costs.vector : costs.element) : shape === 'row' ? costs.row : 0),
+    0,
+  )
   const stores = outputs.reduce((sum, { store }) => sum + (store === 'direct' ? costs.direct : costs.column), 0)
   const perColumn = stores + loads + costs.product * b.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn
-} // prettier-ignore
+}

@@ -86,14 +86,22 @@ export const SM90_CONSTANTS = {
 export type Sm90Constants = Readonly<typeof SM90_CONSTANTS>
 
 /** Modelled time of one plan. `bench/fit` looks for other costs. */
-export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine, costs: Sm90Constants = SM90_CONSTANTS): Estimate {
+export function estimateSm90(
+  plan: Sm90Plan,
+  extents: Extents,
+  machine: Machine,
+  costs: Sm90Constants = SM90_CONSTANTS,
+): Estimate {
   const { gemm, cluster, tile, design, splits } = plan
   const [tileM, tileN, tileK] = tile
   const [clusterM, clusterN] = cluster.shape
   const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, depthOf(gemm, extents, tileK)]
   const l = gemm.l === null ? 1 : extents[gemm.l]!
   const units = Math.ceil(m / (tileM * clusterM)) * Math.ceil(n / (tileN * clusterN)) * l
-  const capacity = Math.max(1, machine.gpcs.reduce((sum, sms) => sum + Math.floor(sms / cluster.size), 0))
+  const capacity = Math.max(
+    1,
+    machine.gpcs.reduce((sum, sms) => sum + Math.floor(sms / cluster.size), 0),
+  )
   const waves = Math.ceil(units / capacity)
   const busy = Math.min(units, capacity) * cluster.size
   const kTiles = Math.max(1, Math.ceil(Math.ceil(k / tileK) / splits))
@@ -101,26 +109,35 @@ export function estimateSm90(plan: Sm90Plan, extents: Extents, machine: Machine,
   const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
   const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(tileN) * coupling
   const gathers = gathersAny(plan)
-  const l2Bytes = l2StageBytes(plan.a, extents, costs) / clusterN + plan.b.reduce((sum, b) => sum + l2StageBytes(b, extents, costs), 0) / clusterM
-  const loads = Math.max((plan.stageBytes * busy) / costs.fill, (l2Bytes * busy) / costs.l2, gathers ? plan.stageBytes / costs.gather : 0)
+  const l2Bytes =
+    l2StageBytes(plan.a, extents, costs) / clusterN +
+    plan.b.reduce((sum, b) => sum + l2StageBytes(b, extents, costs), 0) / clusterM
+  const loads = Math.max(
+    (plan.stageBytes * busy) / costs.fill,
+    (l2Bytes * busy) / costs.l2,
+    gathers ? plan.stageBytes / costs.gather : 0,
+  )
   const step = Math.max(mma, loads, costs.step)
   const epilogue = epilogueCycles(plan, costs)
   const mainloop = kTiles * step
   const pingpong = design.consumers === 'pingpong'
   const alone = mainloop + epilogue + (pingpong ? costs.apart : costs.together)
   const perTile = pingpong ? Math.max(mainloop * costs.turns, alone / 2) : alone
-  const start = costs.launch + (pingpong ? 0 : costs.launchTogether) + (clusterM * clusterN > 1 ? costs.launchCluster : 0)
+  const start =
+    costs.launch + (pingpong ? 0 : costs.launchTogether) + (clusterM * clusterN > 1 ? costs.launchCluster : 0)
   const exchange = splits > 1 ? plan.partialBytes * costs.exchange : 0
   const compute = start + (waves - 1) * perTile + mainloop + epilogue + waves * exchange
   const traffic = trafficBytes(plan.program, extents)
-  const dram = start + (traffic + Math.min(traffic, costs.dirty)) / (costs.dram * Math.min(1, busy / (costs.streaming * machine.sms)))
+  const dram =
+    start +
+    (traffic + Math.min(traffic, costs.dirty)) / (costs.dram * Math.min(1, busy / (costs.streaming * machine.sms)))
   const cycles = Math.max(compute, dram) + costs.exposed * Math.min(compute, dram)
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
   const steps = `${kTiles} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
   const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters in ${waves} waves, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
-} // prettier-ignore
+}
 
 /** Bytes of a stage as L2 reads them. */
 function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, costs: Sm90Constants): number {
@@ -136,5 +153,9 @@ function epilogueCycles({ epilogue, program, rowBlocks, b, rowsAhead }: Sm90Plan
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? costs.column : costs.direct), 0)
-  return rowBlocks * layout.columns * (stores + loads + costs.gate * (b.length - 1) + arithmeticCycles(program) * costs.arithmetic)
-} // prettier-ignore
+  return (
+    rowBlocks *
+    layout.columns *
+    (stores + loads + costs.gate * (b.length - 1) + arithmeticCycles(program) * costs.arithmetic)
+  )
+}

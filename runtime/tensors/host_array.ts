@@ -77,9 +77,13 @@ export function hostTensor(like: HostArray): HostTensor {
   if (typeof like !== 'object' || like === null)
     throw ktlError('KTL4008', { got: describe(like), reason: 'it has no shape' })
   const fields = like as HostLayout & {
-    data?: Elements; values?: Elements; dataSync?: () => Elements
-    shape?: readonly number[]; dims?: readonly number[]; type?: string
-  } // prettier-ignore
+    data?: Elements
+    values?: Elements
+    dataSync?: () => Elements
+    shape?: readonly number[]
+    dims?: readonly number[]
+    type?: string
+  }
   const got = describe(like)
   const computed = typeof fields.dataSync === 'function'
   const held = computed ? fields.dataSync!() : (fields.data ?? fields.values)
@@ -114,7 +118,7 @@ function stridesOf({ strides, stride }: HostLayout, shape: readonly number[], is
   const given = strides ?? stride ?? denseStrides(shape)
   if (!Array.isArray(given)) throw ktlError('KTL4003', { expected: `${shape.length} strides`, got: describe(given) })
   return isTfjs && given.length === shape.length - 1 ? [...given, 1] : given
-} // prettier-ignore
+}
 
 function writer(data: ArrayLike<number>): HostTensor['put'] {
   if (Object.isFrozen(data)) return 'its data is frozen'
@@ -122,7 +126,10 @@ function writer(data: ArrayLike<number>): HostTensor['put'] {
 }
 
 /** Rows one after another. KTL4008 when they differ in length. */
-function flatten(list: readonly unknown[], got: string): { elements: number[]; shape: number[]; put: HostTensor['put'] } {
+function flatten(
+  list: readonly unknown[],
+  got: string,
+): { elements: number[]; shape: number[]; put: HostTensor['put'] } {
   const shape: number[] = []
   for (let level: unknown = list; Array.isArray(level); level = level[0]) {
     if (shape.length === MAX_RANK) throw ktlError('KTL4008', { got, reason: `it is nested more than ${MAX_RANK} deep` })
@@ -132,7 +139,10 @@ function flatten(list: readonly unknown[], got: string): { elements: number[]; s
   const visit = (value: unknown, depth: number, at: string): void => {
     if (!Array.isArray(value) || value.length !== shape[depth]) {
       const length = Array.isArray(value) ? value.length : describe(value)
-      throw ktlError('KTL4008', { got, reason: `its rows differ: ${shape[depth]} elements at first, ${length} at ${at}` })
+      throw ktlError('KTL4008', {
+        got,
+        reason: `its rows differ: ${shape[depth]} elements at first, ${length} at ${at}`,
+      })
     }
     if (depth === shape.length - 1) rows.push(value as number[])
     else value.forEach((child, i) => visit(child, depth + 1, `${at}[${i}]`))
@@ -142,7 +152,7 @@ function flatten(list: readonly unknown[], got: string): { elements: number[]; s
   const frozen = rows.some((row) => Object.isFrozen(row))
   const put = (index: number, value: number): void => void (rows[Math.floor(index / length)]![index % length] = value)
   return { elements: rows.flat(), shape, put: frozen ? 'its rows are frozen' : put }
-} // prettier-ignore
+}
 
 function dtypeOf(name: string | undefined, data: Elements, got: string): DTypeName {
   if (name !== undefined) {

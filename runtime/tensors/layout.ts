@@ -95,7 +95,11 @@ export function permuteLayout(layout: Layout, order: readonly number[]): Layout 
     axes.size !== rank ||
     !order.every((axis) => Number.isInteger(axis) && axis >= 0 && axis < rank)
   ) {
-    throw ktlError('KTL4005', { what: 'permute', expected: `each of the axes 0 to ${rank - 1} once`, got: Array.isArray(order) ? formatShape(order) : describe(order) }) // prettier-ignore
+    throw ktlError('KTL4005', {
+      what: 'permute',
+      expected: `each of the axes 0 to ${rank - 1} once`,
+      got: Array.isArray(order) ? formatShape(order) : describe(order),
+    })
   }
   return {
     shape: order.map((axis) => layout.shape[axis]!),
@@ -124,7 +128,11 @@ export function sliceLayout(layout: Layout, ranges: readonly Range[]): Layout {
     const [start, end, step = 1] = Array.isArray(range) ? range : [NaN, NaN]
     const extent = shape[axis]!
     if (![start, end, step].every(Number.isInteger) || start < 0 || end < start || end > extent || step < 1) {
-      throw ktlError('KTL4005', { what: 'slice', expected: `a range within 0…${extent} for axis ${axis}`, got: Array.isArray(range) ? formatShape(range as readonly number[]) : describe(range) }) // prettier-ignore
+      throw ktlError('KTL4005', {
+        what: 'slice',
+        expected: `a range within 0…${extent} for axis ${axis}`,
+        got: Array.isArray(range) ? formatShape(range as readonly number[]) : describe(range),
+      })
     }
     shape[axis] = Math.ceil((end - start) / step)
     offset += shape[axis] === 0 ? 0 : start * strides[axis]!
@@ -143,7 +151,11 @@ export function reshapeLayout(layout: Layout, wanted: readonly number[]): Layout
   const shape = inferExtent(wanted, count)
   checkShape(shape)
   if (elementCount(shape) !== count) {
-    throw ktlError('KTL4005', { what: 'reshape', expected: `${count} elements, as in ${formatShape(layout.shape)}`, got: formatShape(wanted) }) // prettier-ignore
+    throw ktlError('KTL4005', {
+      what: 'reshape',
+      expected: `${count} elements, as in ${formatShape(layout.shape)}`,
+      got: formatShape(wanted),
+    })
   }
   if (count === 0) return { shape, strides: denseStrides(shape), offset: layout.offset }
 

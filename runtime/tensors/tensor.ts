@@ -204,7 +204,11 @@ export class DeviceTensor implements PublicTensor {
       })
     }
     if ((layout.offset * bits) % 8 !== 0) {
-      throw ktlError('KTL4005', { what: `${what} of ${this}`, expected: 'a start at a whole byte', got: `element ${layout.offset}` }) // prettier-ignore
+      throw ktlError('KTL4005', {
+        what: `${what} of ${this}`,
+        expected: 'a start at a whole byte',
+        got: `element ${layout.offset}`,
+      })
     }
     return new DeviceTensor(this.#storage, dtype, layout)
   }

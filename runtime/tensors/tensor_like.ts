@@ -18,7 +18,12 @@ export type TensorLike =
   | Tensor
   | HostArray
   /** Memory on the device already. */
-  | { readonly pointer: bigint; readonly dtype: DTypeName; readonly shape: readonly number[]; readonly strides?: readonly number[] } // prettier-ignore
+  | {
+      readonly pointer: bigint
+      readonly dtype: DTypeName
+      readonly shape: readonly number[]
+      readonly strides?: readonly number[]
+    }
 
 /** What `fromTensorLike` does on the way. */
 export interface FromTensorLikeOptions {
@@ -36,7 +41,8 @@ export interface FromTensorLikeOptions {
  */
 export function fromTensorLike(device: Device, like: TensorLike, options: FromTensorLikeOptions = {}): Tensor {
   if (like instanceof Tensor) {
-    if (like.device !== device) throw ktlError('KTL4009', { what: `tensor ${like}`, expected: device.name, got: like.device.name }) // prettier-ignore
+    if (like.device !== device)
+      throw ktlError('KTL4009', { what: `tensor ${like}`, expected: device.name, got: like.device.name })
     return like
   }
   const flat = Array.isArray(like) && !Array.isArray(like[0])
@@ -49,7 +55,10 @@ export function fromTensorLike(device: Device, like: TensorLike, options: FromTe
   const wanted = optionsOf('options', options).dtype ?? host.dtype
   checkDType(wanted, 'dtype')
   if (!host.areBits || wanted === host.dtype) return upload(device, host, wanted)
-  throw ktlError('KTL4008', { got: `data of ${host.dtype} bits`, reason: `it cannot be converted to ${wanted}: decode it first` }) // prettier-ignore
+  throw ktlError('KTL4008', {
+    got: `data of ${host.dtype} bits`,
+    reason: `it cannot be converted to ${wanted}: decode it first`,
+  })
 }
 
 /** The whole span is converted, gaps included, and viewed with the strides of the source. */

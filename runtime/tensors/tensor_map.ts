@@ -111,7 +111,13 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   })
 
   const box = integers('box', options.box, rank, 1n, 256n).map(Number)
-  const elementStrides = integers('elementStrides', options.elementStrides ?? new Array<number>(rank).fill(1), rank, 1n, 8n).map(Number) // prettier-ignore
+  const elementStrides = integers(
+    'elementStrides',
+    options.elementStrides ?? new Array<number>(rank).fill(1),
+    rank,
+    1n,
+    8n,
+  ).map(Number)
   const rowBytes = box[0]! * element.bytes
   if (interleave === 0 && rowBytes % 16 !== 0) fail('box[0]', 'a multiple of 16 bytes', bytesText(box[0]!, element))
   if (interleave === 0 && rowBytes > swizzle.span) {
@@ -127,8 +133,14 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   words[0] = Number(address & 0xffffffffn)
   words[1] = Number(address >> 32n)
   words[2] =
-    ((rank - 1) << 4) | (element.code << 7) | (interleave << 11) | (swizzle.code << 13) | (oobFill << 15) |
-    (element.tf32 ? 1 << 16 : 0) | (l2Promotion << 17) | (swizzle.atoms << 19) // prettier-ignore
+    ((rank - 1) << 4) |
+    (element.code << 7) |
+    (interleave << 11) |
+    (swizzle.code << 13) |
+    (oobFill << 15) |
+    (element.tf32 ? 1 << 16 : 0) |
+    (l2Promotion << 17) |
+    (swizzle.atoms << 19)
   strides.forEach((stride, i) => {
     const units = stride >> 4n
     words[3 + i] = Number(units & 0xffffffffn)

@@ -28,12 +28,24 @@ export function checkArch(arch: string): void {
 }
 
 /** Arguments of nvcc for generated text. */
-export const ptxArguments = (arch: string, source: string, out: string, flags: readonly string[] = GENERATED_FLAGS): string[] =>
-  [...flags, `-arch=${arch}`, '-ptx', source, '-o', out] // prettier-ignore
+export const ptxArguments = (
+  arch: string,
+  source: string,
+  out: string,
+  flags: readonly string[] = GENERATED_FLAGS,
+): string[] => [...flags, `-arch=${arch}`, '-ptx', source, '-o', out]
 
 /** Arguments of nvcc for the assembler, which reports resources to stderr. */
-export const cubinArguments = (arch: string, ptx: string, out: string): string[] =>
-  [`-arch=${arch}`, '-lineinfo', '-Xptxas', '-v', '-cubin', ptx, '-o', out] // prettier-ignore
+export const cubinArguments = (arch: string, ptx: string, out: string): string[] => [
+  `-arch=${arch}`,
+  '-lineinfo',
+  '-Xptxas',
+  '-v',
+  '-cubin',
+  ptx,
+  '-o',
+  out,
+]
 
 /**
  * CUDA C++ to PTX or to a cubin. A cubin is made of the very PTX that the virtual device would run. The result

@@ -61,12 +61,15 @@ function notFound(places: readonly string[], env: NodeJS.ProcessEnv): Error {
     const [place] = places as [string]
     const reason = notExecutable(place)!
     const within = [path.join(place, 'nvcc'), path.join(place, 'bin/nvcc')].find((file) => notExecutable(file) === null)
-    return ktlError('KTL6001', { tried: [`${place} (KTL_NVCC): ${reason}`], setting: { place, reason, within: within ?? null } })
+    return ktlError('KTL6001', {
+      tried: [`${place} (KTL_NVCC): ${reason}`],
+      setting: { place, reason, within: within ?? null },
+    })
   }
   const outsidePath = places.filter((place) => !(env.PATH ?? '').split(path.delimiter).includes(path.dirname(place)))
   const tried = outsidePath.map((place) => `${place}: ${notExecutable(place)}`)
   return ktlError('KTL6001', { tried: [...tried, 'every folder of PATH'], setting: null })
-} // prettier-ignore
+}
 
 /** Most that `nvcc --version` may take. */
 const VERSION_MS = 30_000
@@ -78,10 +81,17 @@ const MAX_TIMER_MS = 2 ** 31 - 1
 /** Milliseconds that one run of nvcc may take. KTL4015 for a limit that is no number above 0. */
 export function nvccTimeout(given: number | undefined, env: NodeJS.ProcessEnv = process.env): number {
   const seconds = env.KTL_NVCC_TIMEOUT ? Number(env.KTL_NVCC_TIMEOUT) : COMPILE_MS / 1000
-  const [what, ms, got] = given === undefined ? (['KTL_NVCC_TIMEOUT', seconds * 1000, env.KTL_NVCC_TIMEOUT] as const) : (['timeoutMs', given, given] as const)
+  const [what, ms, got] =
+    given === undefined
+      ? (['KTL_NVCC_TIMEOUT', seconds * 1000, env.KTL_NVCC_TIMEOUT] as const)
+      : (['timeoutMs', given, given] as const)
   if (typeof ms === 'number' && ms > 0) return Math.min(ms, MAX_TIMER_MS)
-  throw ktlError('KTL4015', { what, expected: what === 'timeoutMs' ? 'milliseconds above 0' : 'seconds above 0', got: describe(got) })
-} // prettier-ignore
+  throw ktlError('KTL4015', {
+    what,
+    expected: what === 'timeoutMs' ? 'milliseconds above 0' : 'seconds above 0',
+    got: describe(got),
+  })
+}
 
 async function askVersion(file: string): Promise<string> {
   const result = await runProgram(file, ['--version'], { cwd: path.dirname(file), timeoutMs: VERSION_MS })

@@ -18,7 +18,15 @@ import { describe } from '../../errors/describe.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { ImageKind } from '../../toolchain/options.ts'
 import type { KernelResources } from '../../toolchain/resources.ts'
-import { artifactFile, readManifest, sha256, updateManifest, type Manifest, type ManifestEntry, type ManifestSource } from './manifest.ts' // prettier-ignore
+import {
+  artifactFile,
+  readManifest,
+  sha256,
+  updateManifest,
+  type Manifest,
+  type ManifestEntry,
+  type ManifestSource,
+} from './manifest.ts'
 import { optionsOf, signalOf, textOf } from '../../errors/given.ts'
 
 /** What `buildArtifacts` makes, and how fast. */
@@ -46,9 +54,14 @@ export interface BuildArtifactsOptions {
  * const manifest = await buildArtifacts(half, `${folder}/half`, { formats: ['ptx'], limit: 1 })
  * console.log(manifest.artifacts.length) // 1
  */
-export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedKernel>, folder: string, options: BuildArtifactsOptions = {}): Promise<Manifest> {
+export async function buildArtifacts(
+  kernels: Iterable<KtlKernel | PlannedKernel>,
+  folder: string,
+  options: BuildArtifactsOptions = {},
+): Promise<Manifest> {
   const { formats = ['ptx', 'cubin'], limit = Infinity, onProgress } = optionsOf('options', options)
-  if (typeof kernels?.[Symbol.iterator] !== 'function') throw ktlError('KTL4015', { what: 'kernels', expected: 'kernels', got: describe(kernels) })
+  if (typeof kernels?.[Symbol.iterator] !== 'function')
+    throw ktlError('KTL4015', { what: 'kernels', expected: 'kernels', got: describe(kernels) })
   signalOf(options.signal)
   textOf('folder', folder, 'a path')
   const jobs = jobsOf(options)
@@ -86,7 +99,7 @@ export async function buildArtifacts(kernels: Iterable<KtlKernel | PlannedKernel
   const manifest = await updateManifest(folder, [...sources.values()], entries)
   if (aborted) throw failed.signal.reason
   return manifest
-} // prettier-ignore
+}
 
 function jobsOf({ jobs = os.availableParallelism() }: BuildArtifactsOptions): number {
   if (Number.isInteger(jobs) && jobs >= 1) return jobs
@@ -109,7 +122,12 @@ export function* plannedOf(kernels: Iterable<KtlKernel | PlannedKernel>, limit: 
 const fileOf = ({ instance, name }: PlannedKernel): string => artifactFile(instance.target, name)
 
 /** The artifact of an earlier build, if it is whole and made of the very same CUDA text. */
-async function existing(folder: string, planned: PlannedKernel, { cuda }: GeneratedKernel, formats: readonly ImageKind[]): Promise<ManifestEntry | null> {
+async function existing(
+  folder: string,
+  planned: PlannedKernel,
+  { cuda }: GeneratedKernel,
+  formats: readonly ImageKind[],
+): Promise<ManifestEntry | null> {
   let bytes: Buffer
   try {
     bytes = await fs.readFile(path.join(folder, fileOf(planned)))
@@ -125,9 +143,15 @@ async function existing(folder: string, planned: PlannedKernel, { cuda }: Genera
     if (error instanceof KtlError) return null
     throw error
   }
-} // prettier-ignore
+}
 
-async function make(folder: string, planned: PlannedKernel, generated: GeneratedKernel, formats: readonly ImageKind[], signal: AbortSignal): Promise<ManifestEntry> {
+async function make(
+  folder: string,
+  planned: PlannedKernel,
+  generated: GeneratedKernel,
+  formats: readonly ImageKind[],
+  signal: AbortSignal,
+): Promise<ManifestEntry> {
   const { family } = planned.space
   const { target } = planned.instance
   const sources = { map: generated.sourceMap, ktl: family.source }
@@ -141,7 +165,7 @@ async function make(folder: string, planned: PlannedKernel, generated: Generated
     resources = cubin.resources
   }
   return store(folder, artifactOf(planned, generated, { toolkit: ptx.nvccVersion, images, resources }), target)
-} // prettier-ignore
+}
 
 /** Writes an artifact where the manifest says. */
 export async function store(folder: string, artifact: Artifact, target: TargetArch): Promise<ManifestEntry> {

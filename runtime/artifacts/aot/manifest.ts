@@ -67,8 +67,9 @@ const entryShape: Shape = (value, at) => {
   })(value, at)
   const { kernelName, target, file } = value as ManifestEntry
   if (!isFileName(kernelName)) throw new ShapeError(`${at}.kernelName is not the name of a kernel`)
-  if (file !== artifactFile(target, kernelName)) throw new ShapeError(`${at}.file is not ${artifactFile(target, kernelName)}`)
-} // prettier-ignore
+  if (file !== artifactFile(target, kernelName))
+    throw new ShapeError(`${at}.file is not ${artifactFile(target, kernelName)}`)
+}
 
 const manifestShape = record({
   ir: integer(0, 2 ** 31),
@@ -92,17 +93,20 @@ export function parseManifest(content: string, folder: string): Manifest {
   try {
     const value = JSON.parse(content) as Manifest
     record({ format: integer(0, 2 ** 31), ktl: text })(value, 'manifest')
-    if (value.format !== MANIFEST_FORMAT) throw new ShapeError(`manifest.format is ${value.format}, not ${MANIFEST_FORMAT}`)
-    if (value.ktl !== KTL_VERSION) throw ktlError('KTL6061', { folder, expected: `ktl ${KTL_VERSION}`, got: `ktl ${value.ktl.slice(0, 40)}` })
+    if (value.format !== MANIFEST_FORMAT)
+      throw new ShapeError(`manifest.format is ${value.format}, not ${MANIFEST_FORMAT}`)
+    if (value.ktl !== KTL_VERSION)
+      throw ktlError('KTL6061', { folder, expected: `ktl ${KTL_VERSION}`, got: `ktl ${value.ktl.slice(0, 40)}` })
     manifestShape(value, 'manifest')
-    if (value.ir !== IR_VERSION) throw ktlError('KTL6061', { folder, expected: `IR version ${IR_VERSION}`, got: `IR version ${value.ir}` })
+    if (value.ir !== IR_VERSION)
+      throw ktlError('KTL6061', { folder, expected: `IR version ${IR_VERSION}`, got: `IR version ${value.ir}` })
     return value
   } catch (error) {
     if (error instanceof SyntaxError) throw ktlError('KTL6060', { folder, reason: 'its manifest is not JSON' })
     if (error instanceof ShapeError) throw ktlError('KTL6060', { folder, reason: error.message })
     throw error
   }
-} // prettier-ignore
+}
 
 export function newManifest(sources: readonly ManifestSource[], artifacts: readonly ManifestEntry[]): Manifest {
   const sorted = [...artifacts].sort((a, b) => (a.file < b.file ? -1 : 1))
@@ -115,10 +119,16 @@ export async function writeManifest(folder: string, manifest: Manifest): Promise
 }
 
 /** Adds to what the folder lists already: entries replace those of the same kernel and target. */
-export async function updateManifest(folder: string, sources: readonly ManifestSource[], entries: readonly ManifestEntry[]): Promise<Manifest> {
+export async function updateManifest(
+  folder: string,
+  sources: readonly ManifestSource[],
+  entries: readonly ManifestEntry[],
+): Promise<Manifest> {
   const before = await readManifest(folder)
   const artifacts = new Map((before?.artifacts ?? []).map((entry) => [entry.file, entry]))
   for (const entry of entries) artifacts.set(entry.file, entry)
-  const texts = new Map([...(before?.sources ?? []), ...sources].map((source) => [`${source.name}\0${source.text}`, source]))
+  const texts = new Map(
+    [...(before?.sources ?? []), ...sources].map((source) => [`${source.name}\0${source.text}`, source]),
+  )
   return writeManifest(folder, newManifest([...texts.values()], [...artifacts.values()]))
-} // prettier-ignore
+}

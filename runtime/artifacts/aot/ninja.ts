@@ -18,7 +18,15 @@ import { cubinArguments, ptxArguments } from '../../toolchain/compile.ts'
 import type { ImageKind } from '../../toolchain/options.ts'
 import { parseResources } from '../../toolchain/resources.ts'
 import { plannedOf, store, type BuildArtifactsOptions } from './build.ts'
-import { MANIFEST_FILE, newManifest, updateManifest, writeManifest, type Manifest, type ManifestEntry, type ManifestSource } from './manifest.ts' // prettier-ignore
+import {
+  MANIFEST_FILE,
+  newManifest,
+  updateManifest,
+  writeManifest,
+  type Manifest,
+  type ManifestEntry,
+  type ManifestSource,
+} from './manifest.ts'
 import { ArtifactFolder } from './registry.ts'
 
 /** Inside the folder of the build: CUDA texts, artifacts without images, and what nvcc makes. */
@@ -28,7 +36,11 @@ export const NINJA_FILE = 'build.ninja'
 export type WriteNinjaOptions = Pick<BuildArtifactsOptions, 'formats' | 'limit' | 'signal' | 'onProgress'>
 
 /** Writes `build.ninja` and what it builds from; runs no compiler. Returns how many kernels it builds. */
-export async function writeNinja(kernels: Iterable<KtlKernel | PlannedInstance>, folder: string, options: WriteNinjaOptions = {}): Promise<number> {
+export async function writeNinja(
+  kernels: Iterable<KtlKernel | PlannedInstance>,
+  folder: string,
+  options: WriteNinjaOptions = {},
+): Promise<number> {
   const { formats = ['ptx', 'cubin'], limit = Infinity, signal, onProgress } = options
   const work = path.join(folder, WORK)
   const entries: ManifestEntry[] = []
@@ -47,7 +59,7 @@ export async function writeNinja(kernels: Iterable<KtlKernel | PlannedInstance>,
   await writeManifest(work, newManifest([...sources.values()], entries))
   await writeFileSafely(path.join(folder, NINJA_FILE), ninjaText(entries))
   return entries.length
-} // prettier-ignore
+}
 
 /** Ninja goes by the time of change. */
 async function writeIfChanged(file: string, text: string): Promise<void> {
@@ -89,7 +101,10 @@ default ${MANIFEST_FILE}
 const escape = (text: string): string => text.replaceAll(/[$ :]/g, '$$$&')
 
 /** Artifacts of what `build.ninja` made, and their manifest. KTL6060 where there is no such build, KTL6062 for what it lacks. */
-export async function collectNinja(folder: string, options: Pick<BuildArtifactsOptions, 'signal' | 'onProgress'> = {}): Promise<Manifest> {
+export async function collectNinja(
+  folder: string,
+  options: Pick<BuildArtifactsOptions, 'signal' | 'onProgress'> = {},
+): Promise<Manifest> {
   const work = await ArtifactFolder.open(path.join(folder, WORK))
   const entries: ManifestEntry[] = []
   for (const { kernelName, target, formats } of work.manifest.artifacts) {
@@ -100,9 +115,14 @@ export async function collectNinja(folder: string, options: Pick<BuildArtifactsO
     options.onProgress?.({ done: entries.length, kept: 0 })
   }
   return updateManifest(folder, work.manifest.sources, entries)
-} // prettier-ignore
+}
 
-async function assemble(bare: Artifact, target: TargetArch, formats: readonly ImageKind[], stem: string): Promise<Artifact> {
+async function assemble(
+  bare: Artifact,
+  target: TargetArch,
+  formats: readonly ImageKind[],
+  stem: string,
+): Promise<Artifact> {
   const made = async (extension: string): Promise<Buffer> => {
     const file = stem + extension
     return fs.readFile(file).catch((error: Error) => {
@@ -122,4 +142,4 @@ async function assemble(bare: Artifact, target: TargetArch, formats: readonly Im
   if (formats.includes('cubin')) sections.push({ name: 'cubin', target, bytes: new Uint8Array(await made('.cubin')) })
   const resources = formats.includes('cubin') ? parseResources((await made('.cubin.log')).toString()) : []
   return new Artifact({ ...bare.info, toolkit, resources }, [...bare.sections, ...sections])
-} // prettier-ignore
+}

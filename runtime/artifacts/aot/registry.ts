@@ -57,13 +57,16 @@ export class ArtifactFolder {
     const known = this.#loaded.get(file)
     if (known) return known
     const entry = this.#entries.get(file)
-    if (!entry) return Promise.reject(ktlError('KTL6062', { file: path.join(this.folder, file), reason: 'the manifest does not list it' }))
+    if (!entry)
+      return Promise.reject(
+        ktlError('KTL6062', { file: path.join(this.folder, file), reason: 'the manifest does not list it' }),
+      )
     const loading = readArtifact(this.folder, entry)
     this.#loaded.set(file, loading)
     // A failure may be temporary.
     loading.catch(() => this.#loaded.delete(file))
     return loading
-  } // prettier-ignore
+  }
 }
 
 /** KTL6062 unless the file is, byte by byte, what the entry says. */
@@ -95,12 +98,16 @@ export function addFolder(folder: ArtifactFolder): () => void {
 }
 
 /** The artifact of a registered folder; null: no folder lists one. */
-export async function storedArtifact(kernelName: string, target: TargetArch, format: ImageKind): Promise<Artifact | null> {
+export async function storedArtifact(
+  kernelName: string,
+  target: TargetArch,
+  format: ImageKind,
+): Promise<Artifact | null> {
   for (const folder of [...folders].reverse()) {
     if (folder.find(kernelName, target, format)) return folder.load(kernelName, target)
   }
   return null
-} // prettier-ignore
+}
 
 /**
  * A `metadataFilter`: kernels that some registered folder has, for any target.

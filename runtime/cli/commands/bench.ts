@@ -13,6 +13,7 @@ import { makeBench, planBench, type BenchProblem } from '../bench_problem.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { chooseKernels } from '../choose_kernels.ts'
+import { clearTuned, listTuned } from '../tuned.ts'
 import { describeTypes } from '../instances.ts'
 import { TARGETS, type Backend } from '../../../compiler/targets/index.ts'
 import { addChoiceOptions, designOption, deviceOption, illegal, integerOption, pairs } from '../options.ts'
@@ -63,15 +64,18 @@ export const addBench: AddCommand = (program, context, finish) => {
     .option('--clear', 'forget it')
     .option('--json', 'results as JSON Lines')
     .action(async (file: string | undefined, options: BenchOptions) => {
-      if (options.clear) clear(context)
-      else if (options.list) list(context)
+      if (options.clear) clearTuned(context)
+      else if (options.list) listTuned(context)
       else finish(await bench(file, { ...options, inputs: 'normal' }, context))
     })
 }
 
 async function bench(file: string | undefined, options: BenchOptions, context: Context): Promise<ExitCode> {
   checkSelection(options)
-  const family = file === undefined ? null : oneKernel(await loadProgram(file, (warnings) => context.out.diagnostics(warnings)), options.kernel).family
+  const family =
+    file === undefined
+      ? null
+      : oneKernel(await loadProgram(file, (warnings) => context.out.diagnostics(warnings)), options.kernel).family
   const plan = planBench(family, options)
   const device = await openDevice(options.device)
   try {
@@ -87,7 +91,7 @@ async function bench(file: string | undefined, options: BenchOptions, context: C
   } finally {
     await device.close()
   }
-} // prettier-ignore
+}
 
 function checkSelection({ instance, index, top, all, tune }: BenchOptions): void {
   const given = Object.entries({ '--instance': instance, '--index': index, '--top': top, '--all': all }).filter(
@@ -95,8 +99,9 @@ function checkSelection({ instance, index, top, all, tune }: BenchOptions): void
   )
   const names = given.map(([name]) => name)
   if (names.length > 1) throw illegal(names[1]!, `no ${names[0]!} beside it`, names.join(' '))
-  if (tune && (instance !== undefined || index !== undefined)) throw illegal('--tune', `no ${names[0]!} beside it`, names[0]!)
-} // prettier-ignore
+  if (tune && (instance !== undefined || index !== undefined))
+    throw illegal('--tune', `no ${names[0]!} beside it`, names[0]!)
+}
 
 /** In the order that callers see; a search starts from the cost model's own. */
 function chosen({ args, prepared }: BenchProblem, options: BenchOptions): readonly KtlKernel[] {
@@ -106,7 +111,11 @@ function chosen({ args, prepared }: BenchProblem, options: BenchOptions): readon
   return tune ? withoutTuning(choose) : choose()
 }
 
-function printHeader({ prepared: { plan, operands, assumptions } }: BenchProblem, device: Device, { out }: Context): void {
+function printHeader(
+  { prepared: { plan, operands, assumptions } }: BenchProblem,
+  device: Device,
+  { out }: Context,
+): void {
   const row = (label: string, text: string): void => out.line(`${label.padEnd(9)} ${text}`)
   const { family, types, extents, options } = plan
   row('kernel', `${family.name}${Object.keys(types).length > 0 ? `  ${describeTypes(types)}` : ''}`)
@@ -116,7 +125,7 @@ function printHeader({ prepared: { plan, operands, assumptions } }: BenchProblem
   for (const text of assumptions) row('assumed', text)
   row('inputs', `normal, seed ${options.seed}`)
   row('device', `${deviceKey(device)} (${device.arch}, ${device.smCount} SMs)`)
-} // prettier-ignore
+}
 
 /** A line of the table, as far as it is known. */
 interface Row {
@@ -125,7 +134,13 @@ interface Row {
   readonly summary: Summary
 }
 
-async function time(kernels: readonly KtlKernel[], problem: BenchProblem, timer: Timer, options: BenchOptions, context: Context): Promise<void> {
+async function time(
+  kernels: readonly KtlKernel[],
+  problem: BenchProblem,
+  timer: Timer,
+  options: BenchOptions,
+  context: Context,
+): Promise<void> {
   const { args } = problem
   const { out, signal } = context
   const progress = out.progress('timing', 'instances')
@@ -144,14 +159,25 @@ async function time(kernels: readonly KtlKernel[], problem: BenchProblem, timer:
     progress.stop()
   }
   report(rows, problem, timer, context)
-} // prettier-ignore
+}
 
-async function tuneAndRemember(kernels: readonly KtlKernel[], problem: BenchProblem, timer: Timer, options: BenchOptions, context: Context): Promise<ExitCode> {
+async function tuneAndRemember(
+  kernels: readonly KtlKernel[],
+  problem: BenchProblem,
+  timer: Timer,
+  options: BenchOptions,
+  context: Context,
+): Promise<ExitCode> {
   const { args } = problem
   const { out, signal } = context
   const tuned = await search(kernels, problem, timer, options, context)
   const finalists = tuned.ranking.filter(({ place }) => tuned.summaries.has(place))
-  report(finalists.map(({ subject, place }) => ({ kernel: subject.kernel, place, summary: tuned.summaries.get(place)! })), problem, timer, context)
+  report(
+    finalists.map(({ subject, place }) => ({ kernel: subject.kernel, place, summary: tuned.summaries.get(place)! })),
+    problem,
+    timer,
+    context,
+  )
   signal.throwIfAborted()
   const sound = await majority(finalists.map(({ subject }) => subject))
   const best = finalists[sound[0] ?? -1]
@@ -172,15 +198,30 @@ async function tuneAndRemember(kernels: readonly KtlKernel[], problem: BenchProb
   // Of one kind of design only, it may be slower than what callers get.
   const entry = options.design === undefined ? await tuning().remember(args, fastest) : null
   const behind = first ? first.milliseconds / best.milliseconds : null
-  out.record('tuned', { ...(entry ?? fastest), place: best.place, failed: tuned.failed.length, firstChoiceOverBest: behind, file: entry && tuning().path })
+  out.record('tuned', {
+    ...(entry ?? fastest),
+    place: best.place,
+    failed: tuned.failed.length,
+    firstChoiceOverBest: behind,
+    file: entry && tuning().path,
+  })
   out.line()
   out.line(`fastest   ${fastest.kernelName}`)
-  out.line(`          ${best.place === 0 ? 'the first choice' : `number ${best.place} of the list`}, of ${plural(tuned.ranking.length, 'instance')} tried${behind === null || best.place === 0 ? '' : `; the first choice takes ${behind.toFixed(3)} times as long`}`)
+  const place = best.place === 0 ? 'the first choice' : `number ${best.place} of the list`
+  const slower =
+    behind === null || best.place === 0 ? '' : `; the first choice takes ${behind.toFixed(3)} times as long`
+  out.line(`          ${place}, of ${plural(tuned.ranking.length, 'instance')} tried${slower}`)
   out.line(entry ? `kept in   ${tuning().path}` : `not kept  --design ${options.design}: others may be faster`)
   return EXIT.pass
-} // prettier-ignore
+}
 
-async function search(kernels: readonly KtlKernel[], { args }: BenchProblem, timer: Timer, { rounds }: BenchOptions, { out, signal }: Context): Promise<Tuned> {
+async function search(
+  kernels: readonly KtlKernel[],
+  { args }: BenchProblem,
+  timer: Timer,
+  { rounds }: BenchOptions,
+  { out, signal }: Context,
+): Promise<Tuned> {
   let phase = 'compiling'
   let progress = out.progress(phase, 'instances')
   try {
@@ -196,7 +237,7 @@ async function search(kernels: readonly KtlKernel[], { args }: BenchProblem, tim
   } finally {
     progress.stop()
   }
-} // prettier-ignore
+}
 
 const percent = (share: number | null): string => (share === null ? '' : `${(share * 100).toFixed(1)} %`)
 
@@ -210,41 +251,44 @@ function report(rows: readonly Row[], { args, prepared }: BenchProblem, timer: T
     const rates = ratesOf(work, summary.median, peak)
     const modelledCycles = modelled ? Math.round(summary.median * timer.cyclesPerMs!) : undefined
     const measured: Record<string, Json> = {
-      microseconds: summary.median * 1000, low: summary.low * 1000, high: summary.high * 1000, rounds: summary.rounds,
-      teraops: rates.teraops, ofPeak: rates.ofPeak, gigabytes: rates.gigabytes, ofBandwidth: rates.ofBandwidth,
-    } // prettier-ignore
+      microseconds: summary.median * 1000,
+      low: summary.low * 1000,
+      high: summary.high * 1000,
+      rounds: summary.rounds,
+      teraops: rates.teraops,
+      ofPeak: rates.ofPeak,
+      gigabytes: rates.gigabytes,
+      ofBandwidth: rates.ofBandwidth,
+    }
     out.record('bench', {
-      kernel: prepared.plan.family.name, instance: metadata.kernelName, place, device: deviceKey(device), dims: prepared.plan.extents,
-      types: prepared.plan.types, times: timer.kind, operations: work.operations, bytes: work.bytes,
+      kernel: prepared.plan.family.name,
+      instance: metadata.kernelName,
+      place,
+      device: deviceKey(device),
+      dims: prepared.plan.extents,
+      types: prepared.plan.types,
+      times: timer.kind,
+      operations: work.operations,
+      bytes: work.bytes,
       ...(modelled ? { modelledCycles: modelledCycles! } : measured),
-    }) // prettier-ignore
+    })
     if (modelled) return [`${modelledCycles!.toLocaleString('en-US')}`, String(place), metadata.kernelName]
     const us = (milliseconds: number): string => (milliseconds * 1000).toPrecision(4)
     const { median, low, high } = summary
-    return [us(median), `${us(low)}..${us(high)}`, rates.teraops.toFixed(1), percent(rates.ofPeak), rates.gigabytes.toFixed(0), percent(rates.ofBandwidth), String(place), metadata.kernelName]
-  }) // prettier-ignore
+    return [
+      us(median),
+      `${us(low)}..${us(high)}`,
+      rates.teraops.toFixed(1),
+      percent(rates.ofPeak),
+      rates.gigabytes.toFixed(0),
+      percent(rates.ofBandwidth),
+      String(place),
+      metadata.kernelName,
+    ]
+  })
   const header = modelled
     ? ['cycles (modelled)', 'place', 'instance']
     : ['µs', 'rounds', 'TFLOP/s', 'of peak', 'GB/s', 'of peak', 'place', 'instance']
   out.line()
   out.line(formatTable(header, cells))
-}
-
-function list({ out }: Context): void {
-  const file = tuning()
-  const { damage, kernels } = file
-  if (damage) out.diagnostics(damage.diagnostics)
-  for (const kernel of kernels) {
-    out.record('tuned', { ...kernel })
-    out.line(`${kernel.device}: ${kernel.problem.replaceAll('\n', ' ')}`)
-    out.line(`  ${kernel.kernelName}  ${kernel.microseconds.toPrecision(4)} µs ${kernel.times}, ktl ${kernel.ktl}`)
-  }
-  if (kernels.length === 0) out.line(`nothing is known yet (${file.path})`)
-}
-
-function clear({ out }: Context): void {
-  const { path } = tuning()
-  const forgotten = tuning().clear()
-  out.record('cleared', { kernels: forgotten, path })
-  out.line(`${plural(forgotten, 'kernel')} forgotten (${path})`)
 }

@@ -51,8 +51,9 @@ export const addBuild: AddCommand = (program, context) => {
     .command('build')
     .summary('write TypeScript modules, CUDA, PTX, cubins or artifacts')
     .description(
-      'Writes a typed module (ts) or the declarations of the file itself (dts) for each file, or a file for each instance of its kernels (cuda, ptx, cubin); with --aot a ' +
-        'folder of artifacts that run without a compiler, or a build file that makes them (ninja).',
+      'Writes a typed module (ts) or the declarations of the file itself (dts) for each file, or a file for each instance of its ' +
+        'kernels (cuda, ptx, cubin); with --aot a folder of artifacts that run without a compiler, or a build file that makes ' +
+        'them (ninja).',
     )
     .argument('[files...]', '.ktl files; - is standard input')
     .option('--out <dir>', 'where to; made when missing')
@@ -76,8 +77,17 @@ export const addBuild: AddCommand = (program, context) => {
 
 /** Without --aot: files and a folder are needed, and names of files are for one target. */
 function plainOptions(files: readonly string[], options: AotOptions & Emitted): BuildOptions {
-  const { out, emit = ['ts'], target: [target, second], library, filter, collect, jobs } = options
-  const missing = (what: string) => ktlError('KTL4101', { message: what, help: '`ktl build --help` says what there is' })
+  const {
+    out,
+    emit = ['ts'],
+    target: [target, second],
+    library,
+    filter,
+    collect,
+    jobs,
+  } = options
+  const missing = (what: string) =>
+    ktlError('KTL4101', { message: what, help: '`ktl build --help` says what there is' })
   if (files.length === 0) throw missing('missing required argument `files`')
   if (out === undefined) throw missing('required option `--out <dir>` (or `--aot <dir>`) not specified')
   if (second !== undefined) throw illegal('--target', 'one target; several with --aot', options.target.join())
@@ -85,7 +95,7 @@ function plainOptions(files: readonly string[], options: AotOptions & Emitted): 
   if (needing) throw illegal(`--${needing[0]}`, 'it beside --aot', String(needing[1]))
   if (emit.includes('ninja')) throw illegal('--emit', '--aot beside `ninja`, which stands alone', emit.join())
   return { ...options, out, emit, target: target! }
-} // prettier-ignore
+}
 
 async function build(files: readonly string[], options: BuildOptions, { out, signal }: Context): Promise<void> {
   const programs: KtlProgram[] = []
@@ -102,7 +112,7 @@ async function build(files: readonly string[], options: BuildOptions, { out, sig
     out.record('file', { path: file, emit: outputs[i]!.emit })
     out.line(file)
   }
-} // prettier-ignore
+}
 
 function moduleOf(program: KtlProgram, mode: 'ts' | 'dts', { kernel }: BuildOptions): OutputFile {
   const kernels = chosenKernels(program, kernel).map(({ family }) => family.name)
@@ -114,7 +124,12 @@ function moduleOf(program: KtlProgram, mode: 'ts' | 'dts', { kernel }: BuildOpti
 }
 
 /** All formats of one set of instances. */
-async function compiled(programs: readonly KtlProgram[], formats: readonly Compiled[], options: BuildOptions, { out, signal }: Context): Promise<Output[]> {
+async function compiled(
+  programs: readonly KtlProgram[],
+  formats: readonly Compiled[],
+  options: BuildOptions,
+  { out, signal }: Context,
+): Promise<Output[]> {
   const instances = programs.flatMap((program) =>
     chosenKernels(program, options.kernel).flatMap(({ family }) => {
       const rejections = new Rejections()
@@ -139,7 +154,7 @@ async function compiled(programs: readonly KtlProgram[], formats: readonly Compi
   } finally {
     progress.stop()
   }
-} // prettier-ignore
+}
 
 function take(instances: Generator<PlannedInstance>, limit: number): { taken: PlannedInstance[]; more: boolean } {
   const taken: PlannedInstance[] = []

@@ -36,17 +36,28 @@ export function addAotOptions(command: Command): Command {
     .option('--aot <dir>', 'write artifacts and their manifest there; what is there already is verified and kept')
     .option('--library', 'with --aot: instances of the built-in library')
     .option('--filter <part>', 'with --aot: only instances whose name contains it')
-    .option('--formats <list>', 'with --aot: ptx for virtual devices, cubin for GPUs', wordsOption('--formats', ['ptx', 'cubin'] as const), ['ptx', 'cubin'])
-    .option('--jobs <n>', 'with --aot: kernels compiled at once; default: one for each core', integerOption('--jobs', 1, 1024))
+    .option(
+      '--formats <list>',
+      'with --aot: ptx for virtual devices, cubin for GPUs',
+      wordsOption('--formats', ['ptx', 'cubin'] as const),
+      ['ptx', 'cubin'],
+    )
+    .option(
+      '--jobs <n>',
+      'with --aot: kernels compiled at once; default: one for each core',
+      integerOption('--jobs', 1, 1024),
+    )
     .option('--collect', 'with --aot: make artifacts of what `--emit ninja` and ninja have built there')
-} // prettier-ignore
+}
 
 export async function buildAot(files: readonly string[], options: AotOptions, { out, signal }: Context): Promise<void> {
   const { aot: folder, formats, jobs } = options
   const [emit, ...more] = options.emit ?? []
-  if (emit !== undefined && (emit !== 'ninja' || more.length > 0)) throw illegal('--emit', '`ninja` or nothing beside --aot (see --formats)', options.emit!.join())
+  if (emit !== undefined && (emit !== 'ninja' || more.length > 0))
+    throw illegal('--emit', '`ninja` or nothing beside --aot (see --formats)', options.emit!.join())
   const collect = options.collect === true
-  if (collect && (files.length > 0 || options.library)) throw illegal('--collect', 'no files beside it: the build knows them', files[0] ?? '--library')
+  if (collect && (files.length > 0 || options.library))
+    throw illegal('--collect', 'no files beside it: the build knows them', files[0] ?? '--library')
   const { count: total, instances } = collect ? NONE : await chosen(files, options, { out, signal })
   const progress = out.progress(collect ? 'collecting' : emit === 'ninja' ? 'writing' : 'building', 'kernels')
   const onProgress = ({ done }: { readonly done: number }): void => progress.update(done, Math.max(done, total))
@@ -66,7 +77,10 @@ export async function buildAot(files: readonly string[], options: AotOptions, { 
       : await buildArtifacts(instances(), folder, { formats, signal, onProgress: count, ...(jobs && { jobs }) })
     progress.stop()
     const before = kept > 0 ? `, ${kept} of them built before` : ''
-    written(path.join(folder, MANIFEST_FILE), collect ? plural(artifacts.length, 'artifact') : `${plural(total, 'kernel')}${before}`)
+    written(
+      path.join(folder, MANIFEST_FILE),
+      collect ? plural(artifacts.length, 'artifact') : `${plural(total, 'kernel')}${before}`,
+    )
   } finally {
     progress.stop()
   }
@@ -76,7 +90,7 @@ export async function buildAot(files: readonly string[], options: AotOptions, { 
     out.line(file)
     out.note(what)
   }
-} // prettier-ignore
+}
 
 interface Chosen {
   readonly count: number
@@ -90,8 +104,11 @@ const TURN = 2000
 
 /** Up to `--limit` instances of each kernel for each target. KTL4107 when there is none at all. */
 async function chosen(files: readonly string[], options: AotOptions, { out, signal }: Context): Promise<Chosen> {
-  if ((files.length > 0) === (options.library === true)) {
-    throw ktlError('KTL4101', { message: 'give .ktl files or --library', help: '`ktl build --help` says what there is' })
+  if (files.length > 0 === (options.library === true)) {
+    throw ktlError('KTL4101', {
+      message: 'give .ktl files or --library',
+      help: '`ktl build --help` says what there is',
+    })
   }
   const { filter, limit } = options
   const spaces = await spacesOf(files, options, { out, signal })
@@ -121,17 +138,26 @@ async function chosen(files: readonly string[], options: AotOptions, { out, sign
   }
   if (count > 0) return { count, instances: () => take() }
   const what = `${files.join(', ') || 'the library'} for ${options.target.join(', ')}`
-  if (filter !== undefined) throw ktlError('KTL4107', { what, reasons: [`no name contains ${filter}`], help: '`ktl list` prints the names' })
+  if (filter !== undefined)
+    throw ktlError('KTL4107', { what, reasons: [`no name contains ${filter}`], help: '`ktl list` prints the names' })
   throw noInstance(what, rejections, { ...options, target: options.target[0]! }, spaces)
-} // prettier-ignore
+}
 
-async function spacesOf(files: readonly string[], { kernel, library }: AotOptions, { out }: Context): Promise<readonly FamilySpace[]> {
+async function spacesOf(
+  files: readonly string[],
+  { kernel, library }: AotOptions,
+  { out }: Context,
+): Promise<readonly FamilySpace[]> {
   if (library) {
     // Registered families that are not the library's belong to a program, and there is none.
     const spaces = ktlProvider.spaces.filter((space) => space.library)
     const named = spaces.filter(({ family }) => kernel === undefined || family.name === kernel)
     if (named.length > 0) return named
-    throw ktlError('KTL4105', { what: 'kernel in the library', name: kernel!, known: spaces.map(({ family }) => family.name) })
+    throw ktlError('KTL4105', {
+      what: 'kernel in the library',
+      name: kernel!,
+      known: spaces.map(({ family }) => family.name),
+    })
   }
   const spaces: FamilySpace[] = []
   for (const file of files) {
@@ -139,4 +165,4 @@ async function spacesOf(files: readonly string[], { kernel, library }: AotOption
     spaces.push(...chosenKernels(program, kernel).map(({ family }) => ktlProvider.spaceOf(family)))
   }
   return spaces
-} // prettier-ignore
+}

@@ -31,8 +31,23 @@ export const addDoctor: AddCommand = (program, context, finish) => {
 }
 
 async function doctor({ out }: Context): Promise<ExitCode> {
-  const findings = [checkNode(), checkSystem(), checkAddon(), await checkNvcc(), await checkHostCompiler(), checkDriver(), ...(await checkGpus()), checkNvrtc(), await checkDisassembler(), await checkCache()]
-  const marks = { ok: out.colors.green('ok     '), missing: out.colors.red('MISSING'), absent: out.colors.yellow('absent ') }
+  const findings = [
+    checkNode(),
+    checkSystem(),
+    checkAddon(),
+    await checkNvcc(),
+    await checkHostCompiler(),
+    checkDriver(),
+    ...(await checkGpus()),
+    checkNvrtc(),
+    await checkDisassembler(),
+    await checkCache(),
+  ]
+  const marks = {
+    ok: out.colors.green('ok     '),
+    missing: out.colors.red('MISSING'),
+    absent: out.colors.yellow('absent '),
+  }
   for (const { name, state, detail, fix } of findings) {
     out.record('doctor', { name, state, detail, fix })
     out.line(`${marks[state]} ${name.padEnd(14)} ${detail}`)
@@ -41,7 +56,7 @@ async function doctor({ out }: Context): Promise<ExitCode> {
   const missing = findings.filter(({ state }) => state === 'missing')
   if (missing.length === 0) out.line('everything that ktl needs is here')
   return missing.length === 0 ? EXIT.pass : EXIT.environment
-} // prettier-ignore
+}
 
 function checkNode(): Finding {
   const recent = nodeTooOld(process.versions.node) === null
@@ -79,13 +94,23 @@ async function checkNvcc(): Promise<Finding> {
     const recent = major > MINIMUM_NVCC[0] || (major === MINIMUM_NVCC[0] && minor >= MINIMUM_NVCC[1])
     const detail = `${version} at ${file}`
     if (recent) return { name, state: 'ok', detail }
-    return { name, state: 'missing', detail: `${detail} is too old`, fix: `install CUDA ${MINIMUM_NVCC.join('.')} or later` }
+    return {
+      name,
+      state: 'missing',
+      detail: `${detail} is too old`,
+      fix: `install CUDA ${MINIMUM_NVCC.join('.')} or later`,
+    }
   } catch (error) {
     if (!(error instanceof KtlError)) throw error
     const [first] = error.diagnostics
-    return { name, state: 'missing', detail: [first!.message, ...(first!.notes ?? [])].join('; '), fix: first!.help ?? 'set KTL_NVCC to a working nvcc' }
+    return {
+      name,
+      state: 'missing',
+      detail: [first!.message, ...(first!.notes ?? [])].join('; '),
+      fix: first!.help ?? 'set KTL_NVCC to a working nvcc',
+    }
   }
-} // prettier-ignore
+}
 
 async function checkHostCompiler(): Promise<Finding> {
   const file = await onPath('g++')
@@ -160,7 +185,11 @@ async function checkCache(): Promise<Finding> {
   }
 }
 
-const exists = (file: string): Promise<boolean> => fs.access(file).then(() => true, () => false) // prettier-ignore
+const exists = (file: string): Promise<boolean> =>
+  fs.access(file).then(
+    () => true,
+    () => false,
+  )
 
 async function onPath(name: string): Promise<string | null> {
   for (const folder of (process.env.PATH ?? '').split(path.delimiter)) {

@@ -105,7 +105,13 @@ function checkSelection({ instance, index, all, trace }: RunOptions): void {
   if (all && trace !== undefined) throw illegal('--trace', 'one instance, not --all', trace)
 }
 
-function printHeader(name: string, { plan: { types, extents }, operands, assumptions }: PreparedArguments, options: RunOptions, device: Device, { out }: Context): void {
+function printHeader(
+  name: string,
+  { plan: { types, extents }, operands, assumptions }: PreparedArguments,
+  options: RunOptions,
+  device: Device,
+  { out }: Context,
+): void {
   const row = (label: string, text: string): void => out.line(`${label.padEnd(9)} ${text}`)
   row('kernel', `${name}${Object.keys(types).length > 0 ? `  ${describeTypes(types)}` : ''}`)
   row('dims', describeDims(extents))
@@ -115,7 +121,7 @@ function printHeader(name: string, { plan: { types, extents }, operands, assumpt
   row('inputs', `${options.inputs}, seed ${options.seed}`)
   row('device', `${device.name} (${device.arch}, ${device.smCount} SMs)`)
   for (const text of assumptions) out.record('assumption', { text })
-} // prettier-ignore
+}
 
 interface Result {
   readonly pass: boolean
@@ -123,14 +129,30 @@ interface Result {
   readonly text: string
 }
 
-async function runKernel(kernel: KtlKernel, prepared: PreparedArguments, options: RunOptions, { out, signal }: Context): Promise<Result> {
-  const { args, plan: { extents, types } } = prepared
+async function runKernel(
+  kernel: KtlKernel,
+  prepared: PreparedArguments,
+  options: RunOptions,
+  { out, signal }: Context,
+): Promise<Result> {
+  const {
+    args,
+    plan: { extents, types },
+  } = prepared
   const name = kernel.metadata.kernelName
   out.line(`instance  ${name}`)
   if (kernel.rankReason !== null) out.line(`rank      ${kernel.rankReason}`)
   if (kernel.remark !== null) out.line(`remark    ${kernel.remark}`)
   const remark = kernel.remark === null ? {} : { remark: kernel.remark }
-  const base = { ...remark, kernel: args.family.name, instance: name, device: args.device.name, dims: extents, types, seed: options.seed }
+  const base = {
+    ...remark,
+    kernel: args.family.name,
+    instance: name,
+    device: args.device.name,
+    dims: extents,
+    types,
+    seed: options.seed,
+  }
   const progress = out.progress('running', 'CTAs')
   try {
     const done = await verify(kernel, args, {
@@ -148,14 +170,23 @@ async function runKernel(kernel: KtlKernel, prepared: PreparedArguments, options
   } catch (error) {
     progress.stop()
     // Findings are the result of a run; everything else is why there is none.
-    if (signal.aborted || !(error instanceof KtlError) || !error.diagnostics.every(({ code }) => code.startsWith('KTL50'))) throw error
+    if (
+      signal.aborted ||
+      !(error instanceof KtlError) ||
+      !error.diagnostics.every(({ code }) => code.startsWith('KTL50'))
+    )
+      throw error
     out.diagnostics(error.diagnostics)
     const text = plural(error.diagnostics.length, 'finding')
-    out.record('run', { ...base, pass: false, findings: error.diagnostics.map(({ code, message }) => ({ code, message })) })
+    out.record('run', {
+      ...base,
+      pass: false,
+      findings: error.diagnostics.map(({ code, message }) => ({ code, message })),
+    })
     out.line(`findings  ${error.diagnostics.map(({ code }) => code).join(', ')}`)
     return { pass: false, maxError: NaN, text }
   }
-} // prettier-ignore
+}
 
 function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Record<string, Json> {
   const { pass, exact, maxError, compared, failures, method } = check
@@ -176,9 +207,15 @@ function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Re
   }
 }
 
-function printResult({ artifact, check, run: { stats }, cached, compileMs, runMs }: Verification, out: Context['out']): Result {
-  out.line(`compiled  ${milliseconds(compileMs)}${cached ? ' from the cache' : ''}, ${compilerOf(artifact.info.toolkit)}`)
-  const modelled = stats.modelledCycles > 0 ? `, ${Math.round(stats.modelledCycles).toLocaleString('en-US')} cycles modelled` : ''
+function printResult(
+  { artifact, check, run: { stats }, cached, compileMs, runMs }: Verification,
+  out: Context['out'],
+): Result {
+  out.line(
+    `compiled  ${milliseconds(compileMs)}${cached ? ' from the cache' : ''}, ${compilerOf(artifact.info.toolkit)}`,
+  )
+  const modelled =
+    stats.modelledCycles > 0 ? `, ${Math.round(stats.modelledCycles).toLocaleString('en-US')} cycles modelled` : ''
   const executed = stats.warpInstructions > 0 ? `, ${plural(stats.warpInstructions, 'warp instruction')}` : ''
   out.line(`run       ${milliseconds(runMs)}: ${plural(stats.ctas, 'CTA')}${executed}${modelled}`)
   // GPUs look for none.
@@ -186,11 +223,17 @@ function printResult({ artifact, check, run: { stats }, cached, compileMs, runMs
   const { worst } = check
   out.line(`compared  ${check.description}, ${check.exact ? 'which must be equal' : 'within their bounds'}`)
   if (!check.pass && worst !== null) {
-    out.line(`worst     ${worst.output}[${worst.index.join(', ')}]: expected ${worst.expected}, got ${worst.actual}, bound ${worst.bound}`)
+    out.line(
+      `worst     ${worst.output}[${worst.index.join(', ')}]: expected ${worst.expected}, got ${worst.actual}, bound ${worst.bound}`,
+    )
   }
   const failed = check.pass ? '' : `, ${plural(check.failures, 'element')} of ${check.compared} out of bounds`
-  return { pass: check.pass, maxError: check.maxError, text: `max error ${formatError(check.maxError)}${check.exact ? ' (exact)' : ''}${failed}` }
-} // prettier-ignore
+  return {
+    pass: check.pass,
+    maxError: check.maxError,
+    text: `max error ${formatError(check.maxError)}${check.exact ? ' (exact)' : ''}${failed}`,
+  }
+}
 
 const compilerOf = (toolkit: string): string => (toolkit.startsWith('nvrtc') ? toolkit : `nvcc ${toolkit}`)
 

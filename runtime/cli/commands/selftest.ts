@@ -73,7 +73,12 @@ function begin(device: Device, testCase: DeviceCase, signal: AbortSignal): Promi
   return preparing
 }
 
-async function runOne(testCase: DeviceCase, preparing: Promise<PreparedCase>, tally: Tally, { out, signal }: Context): Promise<void> {
+async function runOne(
+  testCase: DeviceCase,
+  preparing: Promise<PreparedCase>,
+  tally: Tally,
+  { out, signal }: Context,
+): Promise<void> {
   const { name } = testCase
   const report = (pass: boolean, text: string): void => {
     if (pass) tally.pass++
@@ -97,15 +102,24 @@ async function runOne(testCase: DeviceCase, preparing: Promise<PreparedCase>, ta
     out.diagnostics(error.diagnostics)
     report(false, error.code)
   }
-} // prettier-ignore
+}
 
 function printSummary(tally: Tally, count: number, device: string, ms: number, out: Context['out']): ExitCode {
   const { pass, failed, kernels } = tally
-  out.record('summary', { pass: failed.length === 0, cases: count, passed: pass, failed, kernels: kernels.size, device })
+  out.record('summary', {
+    pass: failed.length === 0,
+    cases: count,
+    passed: pass,
+    failed,
+    kernels: kernels.size,
+    device,
+  })
   out.line()
-  out.line(`${pass} of ${plural(count, 'case')} pass on ${device}: ${plural(kernels.size, 'kernel')}, ${milliseconds(ms)}`)
+  out.line(
+    `${pass} of ${plural(count, 'case')} pass on ${device}: ${plural(kernels.size, 'kernel')}, ${milliseconds(ms)}`,
+  )
   if (failed.length > 0) out.line(`failed:\n${failed.map((name) => `  ${name}`).join('\n')}`)
   const ok = failed.length === 0
   out.line(ok ? out.colors.green('PASS') : out.colors.red('FAIL'))
   return ok ? EXIT.pass : EXIT.failed
-} // prettier-ignore
+}

@@ -98,7 +98,9 @@ function gemmCall({ A, B, out, axes }: OperationSignature, args: GemmArguments):
 function renameFusion(fusion: ResolvedEpilogue, named: Readonly<Record<string, string>>): ResolvedEpilogue {
   if (Object.entries(named).every(([generic, axis]) => generic === axis)) return fusion
   const tensors = fusion.tensors.map((tensor) => {
-    const kept = tensor.axes.map((axis, i) => ({ axis: named[axis], dimension: tensor.dimensions[i]! })).filter(({ axis }) => axis !== undefined)
+    const kept = tensor.axes
+      .map((axis, i) => ({ axis: named[axis], dimension: tensor.dimensions[i]! }))
+      .filter(({ axis }) => axis !== undefined)
     return {
       ...tensor,
       axes: kept.map(({ axis }) => axis!),
@@ -107,7 +109,7 @@ function renameFusion(fusion: ResolvedEpilogue, named: Readonly<Record<string, s
     }
   })
   return { ...fusion, tensors }
-} // prettier-ignore
+}
 
 function elementwiseCall(
   family: KernelFamily,

@@ -50,7 +50,11 @@ export function alignmentFits(operand: TensorOperand, call: Call): Status {
 }
 
 /** What keeps 16-byte accesses from a tensor whose rows run along dimension `inner`, and the nearest way to allow them. */
-export function misalignment(tensor: Tensor, inner: number, role: 'input' | 'output'): { readonly got: string; readonly fix: string } {
+export function misalignment(
+  tensor: Tensor,
+  inner: number,
+  role: 'input' | 'output',
+): { readonly got: string; readonly fix: string } {
   const { bits } = DTYPES[tensor.dtype]
   const bytes = (elements: number): number => (elements * bits) / 8
   const padded = (elements: number): number => Math.ceil(bytes(elements) / 16) * 16
@@ -69,8 +73,12 @@ export function misalignment(tensor: Tensor, inner: number, role: 'input' | 'out
   const extent = tensor.shape[inner]!
   const to = padded(extent)
   const got = `rows of ${bytes(extent)} B are no multiple of 16`
-  return { got, fix: role === 'output' ? `make shape[${inner}] ${elements(to)} (${to} B): TMA stores clip to 16 B` : `pad to ${to} B` }
-} // prettier-ignore
+  return {
+    got,
+    fix:
+      role === 'output' ? `make shape[${inner}] ${elements(to)} (${to} B): TMA stores clip to 16 B` : `pad to ${to} B`,
+  }
+}
 
 /** The same as a refusal of a call, by the operand's name in the family. */
 export function misaligned(operand: Pick<TensorOperand, 'name' | 'order' | 'role'>, call: Call): StatusRefused {

@@ -59,23 +59,34 @@ function fitTensor(
   extents: Readonly<Record<string, number>>,
 ): EpilogueTensor | StatusRefused {
   const { tensor, name } = given
-  if (tensor.dtype !== operand.dtype) return refuse('KTL4031', { operand: name, expected: operand.dtype, got: tensor.dtype })
-  const dimensions = given.axes.join() === operand.axes.join() ? given.dimensions : place(operand, given, outputAxes, extents)
+  if (tensor.dtype !== operand.dtype)
+    return refuse('KTL4031', { operand: name, expected: operand.dtype, got: tensor.dtype })
+  const dimensions =
+    given.axes.join() === operand.axes.join() ? given.dimensions : place(operand, given, outputAxes, extents)
   if (dimensions === null) {
     const expected = `axes [${operand.axes.join(', ')}]`
     return refuse('KTL4036', { expected: `${name} with ${expected}`, got: formatShape(tensor.shape) })
   }
   const inner = dimensions[operand.axes.indexOf(operand.order.at(-1)!)] ?? -1
-  if (operand.order.join() !== given.order.join() && inner >= 0 && tensor.shape[inner]! > 1 && tensor.strides[inner] !== 1) {
+  if (
+    operand.order.join() !== given.order.join() &&
+    inner >= 0 &&
+    tensor.shape[inner]! > 1 &&
+    tensor.strides[inner] !== 1
+  ) {
     const expected = `axis ${operand.order.at(-1)} contiguous`
     return refuse('KTL4032', { operand: name, expected, got: `strides ${formatShape(tensor.strides)}` })
   }
   if (operand.divisibility === 'vector' && divisibilityOf(tensor, inner, operand.role) === 'element') {
     const expected = 'a pointer and rows aligned to 16 bytes'
-    return refuse('KTL4033', { operand: name, expected, got: `pointer 0x${tensor.pointer.toString(16)}, strides ${formatShape(tensor.strides)}` })
+    return refuse('KTL4033', {
+      operand: name,
+      expected,
+      got: `pointer 0x${tensor.pointer.toString(16)}, strides ${formatShape(tensor.strides)}`,
+    })
   }
   return { ...given, axes: operand.axes, order: operand.order, divisibility: operand.divisibility, dimensions }
-} // prettier-ignore
+}
 
 /** Dimensions of the tensor for the operand's axes, aligned at the right with the output; null: it does not fit. */
 function place(

@@ -22,7 +22,12 @@ export function deviceSupports(device: Device, targets: readonly (string | numbe
 function runs({ arch, cc }: Device, target: string | number): boolean {
   if (typeof target === 'number') return cc === target
   const [, digits, suffix] = /^sm_(\d{2,3})([af]?)$/.exec(typeof target === 'string' ? target : '') ?? []
-  if (digits === undefined) throw ktlError('KTL4015', { what: 'targets', expected: 'targets such as sm_100a, sm_100f or sm_80', got: describe(target) }) // prettier-ignore
+  if (digits === undefined)
+    throw ktlError('KTL4015', {
+      what: 'targets',
+      expected: 'targets such as sm_100a, sm_100f or sm_80',
+      got: describe(target),
+    })
   const wanted = Number(digits)
   if (suffix === 'a') return arch === target
   if (suffix === 'f') return Math.floor(cc / 10) === Math.floor(wanted / 10) && cc >= wanted

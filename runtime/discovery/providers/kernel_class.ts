@@ -34,11 +34,12 @@ export function checkClass(kernelClass: unknown, known: boolean): void {
   if (known) throw refused('it is registered already')
   const { prototype } = kernelClass as { readonly prototype: Readonly<Record<string, unknown>> }
   const missing = REQUIRED.filter((method) => typeof prototype[method] !== 'function')
-  if (typeof (kernelClass as Partial<KernelClass>).generateKernels !== 'function') missing.push('static generateKernels' as never)
+  if (typeof (kernelClass as Partial<KernelClass>).generateKernels !== 'function')
+    missing.push('static generateKernels' as never)
   if (missing.length > 0) throw refused(`it has no ${missing.join(', no ')}`)
   const wrong = OPTIONAL.find((method) => prototype[method] !== undefined && typeof prototype[method] !== 'function')
   if (wrong) throw refused(`its ${wrong} is no method`)
-} // prettier-ignore
+}
 
 /** Names that kernels of ktl have. */
 const isReserved = (kernelName: string): boolean => kernelName.startsWith('ktl.')
@@ -48,17 +49,23 @@ const KTL = 'ktl, whose kernels begin with `ktl.`'
 export function namesOf(kernelClass: KernelClass, provider: string): ReadonlySet<string> {
   const names = new Set<string>()
   for (const cc of new Set(ARCH_NAMES.map((arch) => ARCHS[arch].cc))) {
-    const listed = listedBy(kernelClass, provider, { cc, metadataFilter: () => true, epilogueArguments: null, args: null })
+    const listed = listedBy(kernelClass, provider, {
+      cc,
+      metadataFilter: () => true,
+      epilogueArguments: null,
+      args: null,
+    })
     if ('failure' in listed) throw ktlError('KTL4171', listed.failure)
     const own = listed.map((kernel) => kernel.metadata.kernelName)
     const twice = own.filter((name, i) => own.indexOf(name) !== i)
-    if (twice.length > 0) throw ktlError('KTL4172', { names: twice, owner: `another kernel of \`${kernelClass.name}\`` })
+    if (twice.length > 0)
+      throw ktlError('KTL4172', { names: twice, owner: `another kernel of \`${kernelClass.name}\`` })
     own.forEach((name) => names.add(name))
   }
   const reserved = [...names].filter(isReserved)
   if (reserved.length > 0) throw ktlError('KTL4172', { names: reserved, owner: KTL })
   return names
-} // prettier-ignore
+}
 
 interface Failed {
   readonly failure: { readonly name: string; readonly provider: string; readonly reason: string }
@@ -80,7 +87,8 @@ function listedBy(lister: KernelLister, provider: string, options: GenerateOptio
     const kernels: Kernel[] = []
     for (const kernel of lister.generateKernels({ ...options, metadataFilter })) {
       if (!(kernel instanceof Kernel)) throw new TypeError(`generateKernels gave ${describe(kernel)}, not a Kernel`)
-      if (!(kernel.metadata instanceof KernelMetadata)) throw new TypeError(`a kernel has ${describe(kernel.metadata)} for its KernelMetadata`)
+      if (!(kernel.metadata instanceof KernelMetadata))
+        throw new TypeError(`a kernel has ${describe(kernel.metadata)} for its KernelMetadata`)
       setOwner(kernel.metadata, provider)
       if (metadataFilter(kernel.metadata)) kernels.push(kernel)
     }
@@ -89,7 +97,7 @@ function listedBy(lister: KernelLister, provider: string, options: GenerateOptio
     if (ofFilter !== null && (ofFilter as { error: unknown }).error === error) throw error
     return { failure: { name: lister.name, provider, reason: reasonOf(error) } }
   }
-} // prettier-ignore
+}
 
 /** What classes are asked with. */
 export const generateOptions = (

@@ -23,7 +23,7 @@ import type { Found } from '../space/found.ts'
 import { accumulatorOf } from '../space/signature.ts'
 import { parseTarget } from '../filters/target.ts'
 import { FamilySpace } from '../space/space.ts'
-import type { Alignment } from '../space/choice.ts'
+import type { Alignment } from '../space/choices.ts'
 import { describe } from '../../errors/describe.ts'
 
 /** Instances of one choice, which differ in their designs only. */
@@ -67,13 +67,20 @@ export class KtlProvider {
 
   /** Names end with a hash of what the kernel means: equal ones are kernels of one name that mean the same. */
   #refuseTaken(family: KernelFamily): void {
-    const firstName = (own: KernelFamily): string | undefined => new FamilySpace(own, false).instances('sm_100a').next().value?.name
+    const firstName = (own: KernelFamily): string | undefined =>
+      new FamilySpace(own, false).instances('sm_100a').next().value?.name
     const same = [...this.#spaces.values()].filter((space) => !space.library && space.family.name === family.name)
     if (same.length === 0) return
     const name = firstName(family)
-    const taken = same.find((space) => space.family === family || (name !== undefined && firstName(space.family) === name))
-    if (taken) throw ktlError('KTL4172', { names: [name ?? family.name], owner: `a kernel of ${taken.family.source?.name ?? 'another program'}` })
-  } // prettier-ignore
+    const taken = same.find(
+      (space) => space.family === family || (name !== undefined && firstName(space.family) === name),
+    )
+    if (taken)
+      throw ktlError('KTL4172', {
+        names: [name ?? family.name],
+        owner: `a kernel of ${taken.family.source?.name ?? 'another program'}`,
+      })
+  }
 
   add(family: KernelFamily, library = false): FamilySpace {
     if (!library) this.#loadLibrary()

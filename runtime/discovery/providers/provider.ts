@@ -23,7 +23,8 @@ export class Provider implements KernelLister {
   readonly #classes = new Map<KernelClass, ReadonlySet<string>>()
 
   constructor(name: string) {
-    if (typeof name !== 'string' || name === '') throw ktlError('KTL4015', { what: 'name', expected: 'a text that is not empty', got: describe(name) }) // prettier-ignore
+    if (typeof name !== 'string' || name === '')
+      throw ktlError('KTL4015', { what: 'name', expected: 'a text that is not empty', got: describe(name) })
     this.name = name
   }
 
@@ -58,7 +59,8 @@ export class Provider implements KernelLister {
   #refuseTaken(names: ReadonlySet<string>): void {
     for (const [{ name }, own] of this.#classes) {
       const taken = [...names].filter((kernelName) => own.has(kernelName))
-      if (taken.length > 0) throw ktlError('KTL4172', { names: taken, owner: `\`${name}\` (provider \`${this.name}\`)` })
+      if (taken.length > 0)
+        throw ktlError('KTL4172', { names: taken, owner: `\`${name}\` (provider \`${this.name}\`)` })
     }
   }
 
@@ -66,7 +68,7 @@ export class Provider implements KernelLister {
   static refuseShared(one: Provider, other: Provider): void {
     for (const names of one.#classes.values()) other.#refuseTaken(names)
   }
-} // prettier-ignore
+}
 
 /**
  * Kernels written in CUDA C++ by users.
@@ -99,7 +101,8 @@ const registered: Provider[] = [CudaProvider]
  * unregister()
  */
 export function registerProvider(provider: Provider): () => void {
-  if (!(provider instanceof Provider)) throw ktlError('KTL4027', { name: describe(provider), reason: 'it is no Provider' })
+  if (!(provider instanceof Provider))
+    throw ktlError('KTL4027', { name: describe(provider), reason: 'it is no Provider' })
   if (availableProviders().includes(provider.name)) throw ktlError('KTL4174', { name: provider.name })
   for (const other of registered) Provider.refuseShared(provider, other)
   registered.push(provider)
@@ -107,7 +110,7 @@ export function registerProvider(provider: Provider): () => void {
     const index = registered.indexOf(provider)
     if (index >= 0) registered.splice(index, 1)
   }
-} // prettier-ignore
+}
 
 const all = (): readonly (Provider | KtlProvider)[] => [ktlProvider, ...registered]
 

@@ -55,5 +55,15 @@ export const MACHINES: Readonly<Record<TargetArch, Machine>> = {
   sm_100a: B200,
   sm_103a: { ...B200, name: 'B300', fmaF64: 2 },
   sm_90a: H100,
-  sm_80: { ...H100, name: 'A100', sms: 108, gpcs: [16, 16, 16, 16, 16, 14, 14], clock: 1.41e9, dramBytes: gigabytes(1400, 1.41e9), l2Bytes: gigabytes(4000, 1.41e9), fmaF32: 64, fmaF64: 32 },
-} // prettier-ignore
+  sm_80: {
+    ...H100,
+    name: 'A100',
+    sms: 108,
+    gpcs: [16, 16, 16, 16, 16, 14, 14],
+    clock: 1.41e9,
+    dramBytes: gigabytes(1400, 1.41e9),
+    l2Bytes: gigabytes(4000, 1.41e9),
+    fmaF32: 64,
+    fmaF64: 32,
+  },
+}

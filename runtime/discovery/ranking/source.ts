@@ -32,10 +32,14 @@ export function preferTuned(source: NamedSource, tuned: TunedKernel | null): Sou
       const modelled = source.estimate(i)
       if (i !== index) return modelled
       const { microseconds, times, tried } = tuned
-      return { ...modelled, microseconds, text: `${microseconds.toPrecision(3)} µs ${times}: the fastest of ${tried} tried here; ${modelled.text}` }
+      return {
+        ...modelled,
+        microseconds,
+        text: `${microseconds.toPrecision(3)} µs ${times}: the fastest of ${tried} tried here; ${modelled.text}`,
+      }
     },
   }
-} // prettier-ignore
+}
 
 /** By bisection. */
 function indexOfName({ size, nameOf }: NamedSource, name: string): number | null {

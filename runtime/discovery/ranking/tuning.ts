@@ -51,7 +51,9 @@ export const deviceKey = (device: Device): string => device.properties.name
  * alignment, accumulator, and the epilogue with its operands. Not the values of run-time numbers.
  */
 export function problemOf(args: RuntimeArguments): string {
-  const operands = Object.entries(args.tensors).map(([name, tensor]) => `${name} ${layoutOf(tensor, args.outputs.includes(name))}`)
+  const operands = Object.entries(args.tensors).map(
+    ([name, tensor]) => `${name} ${layoutOf(tensor, args.outputs.includes(name))}`,
+  )
   const what =
     args instanceof GemmArguments
       ? `gemm ${args.accumulatorType}${args.allowTf32 ? ' tf32' : ''}`
@@ -59,7 +61,7 @@ export function problemOf(args: RuntimeArguments): string {
         ? args.family.name
         : args.constructor.name
   return [what, ...operands, ...(args.fusion ? [args.fusion.key] : [])].join('; ')
-} // prettier-ignore
+}
 
 /** `bf16[4096,4096] 0 vector`: the contiguous dimension, and whether rows begin at 16 bytes. */
 function layoutOf(tensor: Tensor, isOutput: boolean): string {
@@ -128,9 +130,18 @@ export class TuningFile {
    * Replaces what was known of the same device and problem; what other processes write at the same time stays. KTL6008 when the
    * file cannot be written.
    */
-  async remember(args: RuntimeArguments, result: Pick<TunedKernel, 'kernelName' | 'microseconds' | 'times' | 'tried'>): Promise<TunedKernel> {
+  async remember(
+    args: RuntimeArguments,
+    result: Pick<TunedKernel, 'kernelName' | 'microseconds' | 'times' | 'tried'>,
+  ): Promise<TunedKernel> {
     const at = new Date().toISOString()
-    const entry: TunedKernel = { device: deviceKey(args.device), problem: problemOf(args), ...result, ktl: KTL_VERSION, at }
+    const entry: TunedKernel = {
+      device: deviceKey(args.device),
+      problem: problemOf(args),
+      ...result,
+      ktl: KTL_VERSION,
+      at,
+    }
     await this.#locked(async () => {
       // Other processes may have written since.
       this.#kernels = null
@@ -143,7 +154,7 @@ export class TuningFile {
     })
     this.#damage = null
     return entry
-  } // prettier-ignore
+  }
 
   /** Forgets everything; the number of kernels that were known. KTL6008 when the file cannot be removed. */
   clear(): number {
@@ -169,7 +180,8 @@ export class TuningFile {
     let unlock: () => Promise<void>
     try {
       await makeFolder(path.dirname(this.path), 0o700)
-      // Only where it is needed: loading it listens to signals. The lock is a folder beside the file, which its owner touches while it works: one of a killed process does not count for long.
+      // Only where it is needed: loading it listens to signals. The lock is a folder beside the file, which its owner touches
+      // while it works: one of a killed process does not count for long.
       const { lock } = await import('proper-lockfile')
       unlock = await lock(this.path, {
         realpath: false,

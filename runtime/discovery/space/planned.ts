@@ -15,7 +15,7 @@ import { fitFusion, type FusionShape } from '../calls/fusion.ts'
 import { MACHINES } from '../ranking/machine.ts'
 import type { Estimate, Extents } from '../ranking/rank.ts'
 import type { PlannedKernel } from '../../kernels/planned_kernel.ts'
-import type { Choice } from './choice.ts'
+import type { Choice } from './choices.ts'
 import { RUNTIME_TARGETS } from '../../targets/index.ts'
 
 /** Of all instances of a family: `FamilySpace`. */

@@ -4,15 +4,7 @@
  */
 import { bindKernel } from '../../../compiler/bind.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import {
-  resolveType,
-  type FamilyOperand,
-  type KernelFamily,
-  type OrderChoice,
-  type TypeChoice,
-} from '../../../compiler/family.ts'
-import { ARCHS } from '../../../compiler/archs.ts'
-import { designsOf } from '../../../compiler/designs.ts'
+import { resolveType, type KernelFamily, type OrderChoice, type TypeChoice } from '../../../compiler/family.ts'
 import type { Instance, Rejection, TargetArch } from '../../../compiler/instance.ts'
 import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
 import {
@@ -25,7 +17,7 @@ import {
 } from '../../../compiler/targets/index.ts'
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import { KtlError } from '../../../grammar/diagnostics.ts'
-import type { Alignment, Choice } from './choice.ts'
+import { FamilyChoices, type Alignment, type Choice } from './choices.ts'
 import type { FusionShape } from '../calls/fusion.ts'
 import { Found, type Refused } from './found.ts'
 import { InstanceRows, respelled, rowOf, transposes, type DesignRow, type SharedRows } from './rows.ts'
@@ -56,98 +48,17 @@ export interface CountedChoice extends ChoiceCount {
   readonly class: PlannedClass
 }
 
-export class FamilySpace {
-  readonly family: KernelFamily
+export class FamilySpace extends FamilyChoices {
   readonly library: boolean
   readonly operation: OperationSignature | null
-  readonly #contracted: ReadonlySet<string>
   readonly #found = new Map<string, Found>()
   #remembered = 0
-  readonly #designs = new Map<string, readonly Design[]>()
   readonly #counted = new Map<TargetArch, readonly CountedChoice[]>()
 
   constructor(family: KernelFamily, library: boolean) {
-    this.family = family
+    super(family)
     this.library = library
     this.operation = operationOf(family)
-    this.#contracted = new Set(contractionsOf(family).flatMap(({ a, b }) => [a.name, b.name]))
-  }
-
-  /** `asked`: of a call. What it asks that the target's own backend leaves out, fallbacks have too. */
-  backends(target: TargetArch, asked?: Pick<Choice, 'types' | 'alignment'>): readonly Backend[] {
-    const fallsBack = asked !== undefined && this.#leavesOut(target, asked)
-    return TARGETS.kinds.filter((backend) => {
-      const { scope, archs } = TARGETS.get(backend)
-      if (scope === 'general') return true
-      if (this.#contracted.size === 0) return false
-      return archs.includes(target) || (scope === 'fallback' && fallsBack && archs.some((arch) => ARCHS[arch].cc < ARCHS[target].cc))
-    })
-  } // prettier-ignore
-
-  #leavesOut(target: TargetArch, { types, alignment }: Pick<Choice, 'types' | 'alignment'>): boolean {
-    const own = TARGETS.entries.filter(({ archs }) => archs.includes(target))
-    return this.family.operands.some(({ name, dtype }) => {
-      if (!this.#contracted.has(name)) return false
-      const operand = { dtype: resolveType(dtype, types), divisibility: alignment[name]! }
-      return own.some((backend) => backend.leavesOut(operand, target))
-    })
-  }
-
-  /** Memory orders that differ in the contiguous axis: outer strides are launch parameters. */
-  ordersOf({ orders }: Pick<FamilyOperand, 'orders'>): readonly (readonly string[])[] {
-    return orders.filter((order, i) => orders.findIndex((other) => other.at(-1) === order.at(-1)) === i)
-  }
-
-  get orderCount(): number {
-    return this.family.operands.reduce((count, operand) => count * this.ordersOf(operand).length, 1)
-  }
-
-  /** Choices of orders, alignments and designs for one choice of types, whether or not they can be planned. */
-  size(target: TargetArch, types: TypeChoice): number {
-    const best = this.#aligned()
-    const perOrder = this.backends(target).reduce(
-      (sum, backend) => sum + [...this.alignments(backend, best)].length * this.designs(backend, target, types).length,
-      0,
-    )
-    return perOrder * this.orderCount
-  }
-
-  *orderChoices(): Generator<OrderChoice> {
-    yield* combine(
-      this.family.operands.map((operand) => this.ordersOf(operand).map((order) => [operand.name, order] as const)),
-    )
-  }
-
-  /**
-   * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are; outputs
-   * and full operands of the epilogue may always be taken element by element.
-   */
-  *alignments(backend: Backend, best: Alignment): Generator<Alignment> {
-    const { operands } = this.family
-    if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
-    const outputs = operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
-    const full = operands.filter((o) => o.role === 'input' && !this.#contracted.has(o.name) && o.axes.length >= 2).map((o) => o.name)
-    const fixed = { ...best }
-    for (const { name, role, axes } of operands) {
-      if (role === 'input' && !this.#contracted.has(name) && axes.length < 2) fixed[name] = 'element'
-    }
-    const groups = [...full.map((name) => [name]), outputs].filter((names) => names.some((name) => best[name] === 'vector'))
-    const alternatives = groups.map((names, i) => (['vector', 'element'] as const).map((to) => [`${i}`, to] as const))
-    for (const picked of combine(alternatives)) {
-      const alignment = { ...fixed }
-      groups.forEach((names, i) => picked[`${i}`] === 'element' && names.forEach((name) => (alignment[name] = 'element')))
-      yield alignment
-    }
-  } // prettier-ignore
-
-  designs(backend: Backend, target: TargetArch, types: TypeChoice): readonly Design[] {
-    const [contracted] = this.#contracted
-    const operand = this.family.operands.find((o) => o.name === contracted)
-    const elementBytes = operand ? DTYPES[resolveType(operand.dtype, types)].storageBytes : 4
-    const key = `${backend} ${target} ${elementBytes}`
-    const known = this.#designs.get(key) ?? [...designsOf(this.family.schedules, backend, target, elementBytes)]
-    this.#designs.set(key, known)
-    return known
   }
 
   /** The instances of one choice on one target. `fusion`: the epilogue in the slot. Never throws for what users wrote. */
@@ -172,16 +83,12 @@ export class FamilySpace {
     return found
   }
 
-  #aligned(): Alignment {
-    return Object.fromEntries(this.family.operands.map(({ name }) => [name, 'vector']))
-  }
-
   /** Backends for aligned operands of these types, and the first instance of each, or why it has none. */
   fares(
     target: TargetArch,
     types: TypeChoice,
   ): readonly { readonly backend: Backend; readonly first: Plan | Rejection | null }[] {
-    const backends = this.backends(target, { types, alignment: this.#aligned() })
+    const backends = this.backends(target, { types, alignment: this.aligned() })
     return backends.map((backend) => ({ backend, first: this.#firstOn(backend, target, types) }))
   }
 
@@ -191,7 +98,7 @@ export class FamilySpace {
    */
   #firstOn(backend: Backend, target: TargetArch, types: TypeChoice): Plan | Rejection | null {
     const orders = Object.fromEntries(this.family.operands.map((operand) => [operand.name, operand.orders[0]!]))
-    const best = this.#aligned()
+    const best = this.aligned()
     let rejection: Rejection | null = null
     for (const alignment of this.alignments(backend, best)) {
       const program = this.#bind({ types, orders, alignment }, null)
@@ -226,21 +133,8 @@ export class FamilySpace {
     return rejection
   }
 
-  /** Every choice on a target. */
-  *#choices(target: TargetArch): Generator<{ readonly backend: Backend; readonly choice: Choice }> {
-    const best = this.#aligned()
-    for (const types of this.family.typeChoices) {
-      for (const orders of this.orderChoices()) {
-        for (const backend of this.backends(target)) {
-          for (const alignment of this.alignments(backend, best))
-            yield { backend, choice: { types, orders, alignment } }
-        }
-      }
-    }
-  }
-
   *instances(target: TargetArch): Generator<PlannedInstance> {
-    for (const { backend, choice } of this.#choices(target)) yield* this.#plan(backend, target, choice, null).instances
+    for (const { backend, choice } of this.choices(target)) yield* this.#plan(backend, target, choice, null).instances
   }
 
   /** Every choice with the number of its instances; choices that are planned alike are planned once. */
@@ -248,7 +142,7 @@ export class FamilySpace {
     const known = this.#counted.get(target)
     if (known) return known
     const classes = new Map<string, PlannedClass>()
-    const counted = Array.from(this.#choices(target), ({ backend, choice }): CountedChoice => {
+    const counted = Array.from(this.choices(target), ({ backend, choice }): CountedChoice => {
       const key = this.#classOf(backend, choice)
       const planned = classes.get(key) ?? this.#planClass(backend, target, choice)
       classes.set(key, planned)
@@ -269,7 +163,7 @@ export class FamilySpace {
   rows(target: TargetArch, { choice, class: planned }: CountedChoice): InstanceRows | null {
     const program = this.#bind(choice, null)
     if ('code' in program || planned.rows.length === 0) return null
-    const contracted = this.family.operands.filter(({ name }) => this.#contracted.has(name))
+    const contracted = this.family.operands.filter(({ name }) => this.contracted.has(name))
     const types = contracted.map(({ dtype }) => resolveType(dtype, choice.types))
     const key = [...types, accumulatorOf(this.family, choice.types)].join()
     let shared = planned.byTypes.get(key)
@@ -321,9 +215,9 @@ export class FamilySpace {
       const types = [dtypeOf(a.name), dtypeOf(b.name)] as const
       return target.formKey!(...types, accumulator) ?? types.join(' ')
     })
-    const others = operands.filter(({ name }) => !this.#contracted.has(name)).map(({ name }) => sortOf(dtypeOf(name)))
+    const others = operands.filter(({ name }) => !this.contracted.has(name)).map(({ name }) => sortOf(dtypeOf(name)))
     return [memory, ...kinds, ...others].join()
-  } // prettier-ignore
+  }
 
   #plan(backend: Backend, target: TargetArch, choice: Choice, fusion: FusionShape | null): Found {
     const designs = this.designs(backend, target, choice.types)
@@ -356,12 +250,11 @@ export class FamilySpace {
 
 const sortOf = (dtype: DTypeName): string => `${DTYPES[dtype].class}${DTYPES[dtype].bits}`
 /** Only the contiguous axis tells programs apart. */
-const ordersKey = (orders: OrderChoice): string => Object.values(orders).map((order) => order.at(-1)).join() // prettier-ignore
-const alignmentKey = (alignment: Alignment): string => Object.entries(alignment).map(([name, d]) => `${name}:${d[0]}`).join() // prettier-ignore
-
-/** Every way to take one pair from each list; the last list varies fastest. */
-function* combine<V>(lists: readonly (readonly (readonly [string, V])[])[]): Generator<Record<string, V>> {
-  const [first, ...rest] = lists
-  if (!first) return yield {}
-  for (const [name, value] of first) for (const others of combine(rest)) yield { [name]: value, ...others }
-}
+const ordersKey = (orders: OrderChoice): string =>
+  Object.values(orders)
+    .map((order) => order.at(-1))
+    .join()
+const alignmentKey = (alignment: Alignment): string =>
+  Object.entries(alignment)
+    .map(([name, d]) => `${name}:${d[0]}`)
+    .join()

@@ -11,8 +11,13 @@ export interface TargetSupport {
   readonly types: readonly TypeChoice[]
   /** Those that have instances, tensor cores first; none: the target refuses the kernel. */
   readonly designs: readonly Backend[]
-  readonly refused: readonly { readonly design: Backend; readonly code: string; readonly reason: string; readonly fix?: string }[]
-} // prettier-ignore
+  readonly refused: readonly {
+    readonly design: Backend
+    readonly code: string
+    readonly reason: string
+    readonly fix?: string
+  }[]
+}
 
 /** Every legal choice of types on every target, with aligned operands in their logical orders and no epilogue in the slot. */
 export function targetSupport(family: KernelFamily): readonly TargetSupport[] {
@@ -23,7 +28,8 @@ export function targetSupport(family: KernelFamily): readonly TargetSupport[] {
       const designs: Backend[] = []
       const refused: TargetSupport['refused'][number][] = []
       for (const { backend: design, first } of space.fares(target, types)) {
-        if (first && isRejection(first)) refused.push({ design, code: first.code, reason: first.reason, ...(first.fix && { fix: first.fix }) })
+        if (first && isRejection(first))
+          refused.push({ design, code: first.code, reason: first.reason, ...(first.fix && { fix: first.fix }) })
         else if (first) designs.push(design)
       }
       const key = JSON.stringify([designs, refused])
@@ -33,4 +39,4 @@ export function targetSupport(family: KernelFamily): readonly TargetSupport[] {
     }
     return [...alike.values()]
   })
-} // prettier-ignore
+}

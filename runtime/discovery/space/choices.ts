@@ -1,0 +1,144 @@
+/** All choices of types, memory orders, alignment and designs that a family leaves. */
+import { ARCHS, type TargetArch } from '../../../compiler/archs.ts'
+import { designsOf } from '../../../compiler/designs.ts'
+import { DTYPES } from '../../../compiler/dtypes.ts'
+import {
+  resolveType,
+  type FamilyOperand,
+  type KernelFamily,
+  type OrderChoice,
+  type TypeChoice,
+} from '../../../compiler/family.ts'
+import type { Divisibility } from '../../../compiler/ir/tensor.ts'
+import { isGeneral, TARGETS, type Backend, type Design } from '../../../compiler/targets/index.ts'
+import { contractionsOf } from './signature.ts'
+
+export type Alignment = Readonly<Record<string, Divisibility>>
+
+export interface Choice {
+  readonly types: TypeChoice
+  readonly orders: OrderChoice
+  readonly alignment: Alignment
+}
+
+export class FamilyChoices {
+  readonly family: KernelFamily
+  /** Names of the operands of contractions. */
+  protected readonly contracted: ReadonlySet<string>
+  readonly #designs = new Map<string, readonly Design[]>()
+
+  constructor(family: KernelFamily) {
+    this.family = family
+    this.contracted = new Set(contractionsOf(family).flatMap(({ a, b }) => [a.name, b.name]))
+  }
+
+  /** `asked`: of a call. What it asks that the target's own backend leaves out, fallbacks have too. */
+  backends(target: TargetArch, asked?: Pick<Choice, 'types' | 'alignment'>): readonly Backend[] {
+    const fallsBack = asked !== undefined && this.#leavesOut(target, asked)
+    return TARGETS.kinds.filter((backend) => {
+      const { scope, archs } = TARGETS.get(backend)
+      if (scope === 'general') return true
+      if (this.contracted.size === 0) return false
+      return (
+        archs.includes(target) ||
+        (scope === 'fallback' && fallsBack && archs.some((arch) => ARCHS[arch].cc < ARCHS[target].cc))
+      )
+    })
+  }
+
+  #leavesOut(target: TargetArch, { types, alignment }: Pick<Choice, 'types' | 'alignment'>): boolean {
+    const own = TARGETS.entries.filter(({ archs }) => archs.includes(target))
+    return this.family.operands.some(({ name, dtype }) => {
+      if (!this.contracted.has(name)) return false
+      const operand = { dtype: resolveType(dtype, types), divisibility: alignment[name]! }
+      return own.some((backend) => backend.leavesOut(operand, target))
+    })
+  }
+
+  /** Memory orders that differ in the contiguous axis: outer strides are launch parameters. */
+  ordersOf({ orders }: Pick<FamilyOperand, 'orders'>): readonly (readonly string[])[] {
+    return orders.filter((order, i) => orders.findIndex((other) => other.at(-1) === order.at(-1)) === i)
+  }
+
+  get orderCount(): number {
+    return this.family.operands.reduce((count, operand) => count * this.ordersOf(operand).length, 1)
+  }
+
+  /** Choices of orders, alignments and designs for one choice of types, whether or not they can be planned. */
+  size(target: TargetArch, types: TypeChoice): number {
+    const best = this.aligned()
+    const perOrder = this.backends(target).reduce(
+      (sum, backend) => sum + [...this.alignments(backend, best)].length * this.designs(backend, target, types).length,
+      0,
+    )
+    return perOrder * this.orderCount
+  }
+
+  *orderChoices(): Generator<OrderChoice> {
+    yield* combine(
+      this.family.operands.map((operand) => this.ordersOf(operand).map((order) => [operand.name, order] as const)),
+    )
+  }
+
+  /**
+   * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are; outputs
+   * and full operands of the epilogue may always be taken element by element.
+   */
+  *alignments(backend: Backend, best: Alignment): Generator<Alignment> {
+    const { operands } = this.family
+    if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
+    const outputs = operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
+    const full = operands
+      .filter((o) => o.role === 'input' && !this.contracted.has(o.name) && o.axes.length >= 2)
+      .map((o) => o.name)
+    const fixed = { ...best }
+    for (const { name, role, axes } of operands) {
+      if (role === 'input' && !this.contracted.has(name) && axes.length < 2) fixed[name] = 'element'
+    }
+    const groups = [...full.map((name) => [name]), outputs].filter((names) =>
+      names.some((name) => best[name] === 'vector'),
+    )
+    const alternatives = groups.map((names, i) => (['vector', 'element'] as const).map((to) => [`${i}`, to] as const))
+    for (const picked of combine(alternatives)) {
+      const alignment = { ...fixed }
+      groups.forEach(
+        (names, i) => picked[`${i}`] === 'element' && names.forEach((name) => (alignment[name] = 'element')),
+      )
+      yield alignment
+    }
+  }
+
+  designs(backend: Backend, target: TargetArch, types: TypeChoice): readonly Design[] {
+    const [contracted] = this.contracted
+    const operand = this.family.operands.find((o) => o.name === contracted)
+    const elementBytes = operand ? DTYPES[resolveType(operand.dtype, types)].storageBytes : 4
+    const key = `${backend} ${target} ${elementBytes}`
+    const known = this.#designs.get(key) ?? [...designsOf(this.family.schedules, backend, target, elementBytes)]
+    this.#designs.set(key, known)
+    return known
+  }
+
+  protected aligned(): Alignment {
+    return Object.fromEntries(this.family.operands.map(({ name }) => [name, 'vector']))
+  }
+
+  /** Every choice on a target. */
+  protected *choices(target: TargetArch): Generator<{ readonly backend: Backend; readonly choice: Choice }> {
+    const best = this.aligned()
+    for (const types of this.family.typeChoices) {
+      for (const orders of this.orderChoices()) {
+        for (const backend of this.backends(target)) {
+          for (const alignment of this.alignments(backend, best))
+            yield { backend, choice: { types, orders, alignment } }
+        }
+      }
+    }
+  }
+}
+
+/** Every way to take one pair from each list; the last list varies fastest. */
+function* combine<V>(lists: readonly (readonly (readonly [string, V])[])[]): Generator<Record<string, V>> {
+  const [first, ...rest] = lists
+  if (!first) return yield {}
+  for (const [name, value] of first) for (const others of combine(rest)) yield { [name]: value, ...others }
+}
