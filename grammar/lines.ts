@@ -1,5 +1,5 @@
 /** Offsets to lines and columns. */
-import type { Source } from './diagnostics.ts'
+import type { Source } from './diagnostic.ts'
 
 const tables = new WeakMap<Source, number[]>()
 

@@ -9,7 +9,7 @@
  * The first line is what editors and terminals make clickable. Lines with secondary labels are shown in source order.
  */
 import type { Span } from './ast.ts'
-import type { Diagnostic, Severity, Source } from './diagnostics.ts'
+import type { Diagnostic, Severity, Source } from './diagnostic.ts'
 import { lineColumn, lineText } from './lines.ts'
 
 /** How diagnostics look. */

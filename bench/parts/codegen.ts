@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 import { bindKernel, checkProgram, generate, parseEpilogue, parseProgram, type Instance } from '../../codegen/index.ts'
 import type { Source } from '../../grammar/diagnostics.ts'
-import type { FreshProcess } from '../fresh_process.ts'
 import { medianTime, type Measurement } from '../measure.ts'
 
 export function readSample(): Source {
@@ -41,7 +40,7 @@ export function sampleToCuda(source: Source): string {
   return kernel.cuda
 }
 
-export async function codegenPart(fresh: () => FreshProcess): Promise<Measurement[]> {
+export async function codegenPart(fresh: () => { readonly codegenMs: number }): Promise<Measurement[]> {
   const source = readSample()
   const warm = await medianTime(50, () => sampleToCuda(source), 10)
   const lines = 200

@@ -1,8 +1,7 @@
 /** What the emitters of a tensor-core kernel share: where text goes, and how the tile program's names read in CUDA. */
-import type { Barrier, Copies, Ring, Role, SmemBuffer, TileProgram } from '../../compiler/ir/pipe.ts'
+import type { Barrier, Copies, Ring, Role, SmemBuffer, TileOp, TileProgram } from '../../compiler/ir/pipe.ts'
 import type { ExpressionContext } from '../cuda/expression.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
-import type { Emitters } from './emit.ts'
 import type { KernelNames } from './names.ts'
 import type { RegisterTile } from './register_tile.ts'
 
@@ -21,6 +20,18 @@ export interface EmitContext {
   /** Shared by all expressions, so that no two temporaries have one name. */
   readonly expressions: ExpressionContext
   readonly role: Role | null
+}
+
+export type OpOf<K extends TileOp['op']> = Extract<TileOp, { op: K }>
+/** A target has emitters of the operations that its lowering uses. */
+export type Emitters = { readonly [K in TileOp['op']]?: (op: OpOf<K>, c: EmitContext) => void }
+
+export function emitOps(ops: readonly TileOp[], c: EmitContext): void {
+  for (const op of ops) {
+    const emit = c.emitters[op.op] as ((op: TileOp, c: EmitContext) => void) | undefined
+    if (!emit) throw new Error(`no emitter of ${op.op} for ${c.program.kind}`)
+    emit(op, c)
+  }
 }
 
 /** `text` with the wrapper it calls remembered. */

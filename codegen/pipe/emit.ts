@@ -3,7 +3,6 @@
  * Names: buffers and barriers of the program become constants (`SMEM_A`, `FULL`), rings become variables
  * (`stage`, `stage_phase`), operands are mangled (`op_C`).
  */
-import type { TileOp } from '../../compiler/ir/pipe.ts'
 import {
   barrierAddress,
   barrierOf,
@@ -11,27 +10,16 @@ import {
   call0,
   hasPhase,
   constant,
+  emitOps,
   leaderAddress,
   note,
   ringOf,
   tileOrigin,
-  type EmitContext,
+  type Emitters,
 } from './context.ts'
 import { EPILOGUE_EMITTERS } from './emit_epilogue.ts'
 import { tileIndex } from '../../compiler/targets/tensor_core/lower_loads.ts'
 import { emitGather, emitTmaLoad, stageBytes } from './loads.ts'
-
-export type OpOf<K extends TileOp['op']> = Extract<TileOp, { op: K }>
-/** A target has emitters of the operations that its lowering uses. */
-export type Emitters = { readonly [K in TileOp['op']]?: (op: OpOf<K>, c: EmitContext) => void }
-
-export function emitOps(ops: readonly TileOp[], c: EmitContext): void {
-  for (const op of ops) {
-    const emit = c.emitters[op.op] as ((op: TileOp, c: EmitContext) => void) | undefined
-    if (!emit) throw new Error(`no emitter of ${op.op} for ${c.program.kind}`)
-    emit(op, c)
-  }
-}
 
 export const COMMON_EMITTERS = {
   ...EPILOGUE_EMITTERS,

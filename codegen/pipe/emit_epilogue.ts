@@ -1,7 +1,6 @@
 /** Tile IR → CUDA statements, the epilogue role's operations. What a sub-tile computes is in epilogue.ts. */
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
-import { bufferOf, call, note, slotAddress, type EmitContext } from './context.ts'
-import { emitOps } from './emit.ts'
+import { bufferOf, call, emitOps, note, slotAddress, type EmitContext } from './context.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'

@@ -3,38 +3,19 @@
  * holds of a sub-tile, conversion and direct stores. Which elements these are, register_tile.ts says.
  */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
-import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue.ts'
-import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
-import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
-import type { AuxLoad, EpilogueOp, StoreOp } from '../../compiler/ir/pipe_epilogue.ts'
-import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../cuda/expression.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
+import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
+import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
+import { element, expressionText, fromWord, leafText, load, operandOf, stored } from './epilogue_values.ts'
 import { emitFetchedLoad } from './fetch.ts'
 import { emitRowsAhead } from './rows.ts'
 import type { RegisterTile } from './register_tile.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
 
-export const operandOf = (c: EmitContext, name: string): TensorOperand => {
-  const { operands, scalars } = c.program.source
-  return operands.find((o) => o.name === name) ?? pointerOperand(scalars.find((s) => s.name === name)!)
-}
-
-/** Element address from tile-space coordinates; axes the operand lacks are left out. */
-export function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
-  const { names } = c
-  const terms = operand.axes.map((axis) => {
-    const position = axis === names.m ? at.m : axis === names.n ? at.n : 'at.l'
-    return `${position} * ${names.stride(operand.name, axis)}`
-  })
-  return `${names.operand(operand.name)}[${terms.join(' + ') || '0'}]`
-}
-
 /** Row of value j as a factor. */
 const rowOf = (tile: RegisterTile, j: string): string => (tile.columnCount > 1 ? `(${tile.row(j)})` : tile.row(j))
-
-export const load = (c: EmitContext, operand: TensorOperand, text: string): string =>
-  loadConversion(operand.dtype, text, c.functions)
 
 export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
   const operand = operandOf(c, op.operand)
@@ -138,51 +119,6 @@ function emitVectorLoad(c: EmitContext, operand: TensorOperand, name: string, wh
   })
 }
 
-export const fromWord = (storage: string, word: string): string =>
-  storage === 'float' ? `__uint_as_float(${word})` : `static_cast<${storage}>(${word})`
-
-/** A value that does not vary within the tile, as one CUDA expression. */
-export function expressionText(node: Node, c: EmitContext): string {
-  const { statements, value } = emitExpression(node, leafText(c, null), c.expressions)
-  c.out.lines(statements)
-  return value
-}
-
-/** `j` null: outside the column loop. */
-const leafText =
-  (c: EmitContext, j: string | null) =>
-  (node: Node): string | null => {
-    switch (node.kind) {
-      case 'accumulator':
-        return accumulated(c, node, j)
-      case 'scalar':
-        return c.program.source.scalars.find((s) => s.name === node.operand)!.pointer
-          ? c.names.value(node.operand)
-          : c.names.scalar(node.operand)
-      case 'size':
-        return c.names.extent(node.axis)
-      case 'input': {
-        const { axes } = operandOf(c, node.operand)
-        const [m, n] = [c.names.m, c.names.n].map((axis) => axes.includes(axis))
-        const name = c.names.value(node.operand)
-        if (m && n) return `${name}[${j}]`
-        if (n) return `${name}[${c.tile.rowIndex(j!)}]`
-        return m && c.tile.columnCount > 1 ? `${name}[${c.tile.columnIndex(j!)}]` : name
-      }
-      default:
-        return null
-    }
-  }
-
-/** Element `j` of an accumulator: the cell holds f32 or i32 bits, or an f16 in its low half. */
-function accumulated(c: EmitContext, node: AccumulatorNode, j: string | null): string {
-  const cell = `sum${node.index}[${j}]`
-  // Registers of f32 keep their type: copies to integer registers would make the MMAs wait.
-  if (c.program.registers?.cells === 'f32') return cell
-  if (node.accumulator === 'f16') return loadConversion('f16', `static_cast<unsigned short>(${cell})`, c.functions)
-  return node.accumulator === 'i32' ? `static_cast<int>(${cell})` : `__uint_as_float(${cell})`
-}
-
 export function emitCompute(op: OpOf<'compute'>, c: EmitContext): void {
   const { count } = c.tile
   for (const { operand, value } of op.outputs)
@@ -195,57 +131,6 @@ export function emitCompute(op: OpOf<'compute'>, c: EmitContext): void {
     for (const [i, { operand, value }] of op.outputs.entries())
       c.out.line(`${c.names.value(operand)}[j] = ${values[i]};`, { role: c.role?.name ?? null, note: `value of ${operand}`, ktl: value.span }) // prettier-ignore
   })
-}
-
-const computed = new WeakMap<TileProgram, ReadonlyMap<string, ComputeType>>()
-
-/** Types of the values that a program computes, by operand. */
-function computedTypes(program: TileProgram): ReadonlyMap<string, ComputeType> {
-  const known = computed.get(program)
-  if (known) return known
-  const types = new Map<string, ComputeType>()
-  for (const op of opsOf(program)) if (op.op === 'compute') for (const { operand, value } of op.outputs) types.set(operand, value.type)
-  computed.set(program, types)
-  return types
-} // prettier-ignore
-
-const valueType = (c: EmitContext, operand: string): ComputeType => computedTypes(c.program).get(operand)!
-
-/** Value `j` as the operand's CUDA storage type. */
-export const stored = (c: EmitContext, operand: string, j: string): string =>
-  storeConversion(operandOf(c, operand).dtype, valueType(c, operand), `${c.names.value(operand)}[${j}]`, c.functions)
-
-/** Storage bits of value `j` as a 32-bit word. */
-export function storedBits(c: EmitContext, operand: string, j: string): string {
-  const { cudaStorage } = DTYPES[operandOf(c, operand).dtype]
-  if (cudaStorage === 'float') return `__float_as_uint(${stored(c, operand, j)})`
-  // Sign bits must not reach the neighbours in a packed word.
-  const bits =
-    cudaStorage === 'signed char' ? `static_cast<unsigned char>(${stored(c, operand, j)})` : stored(c, operand, j)
-  return cudaStorage === 'unsigned int' ? bits : `static_cast<u32>(${bits})`
-}
-
-/** Formats that one instruction converts a pair of floats to. */
-const PAIRED: readonly string[] = ['f16', 'bf16', 'e4m3', 'e5m2']
-
-/** Storage bits of the values `first` and `second`, side by side. */
-export function pairBits(c: EmitContext, op: StoreOp, first: string, second: string): string {
-  const { dtype } = operandOf(c, op.operand)
-  const value = c.names.value(op.operand)
-  if (!PAIRED.includes(dtype) || valueType(c, op.operand) !== 'f32')
-    return `${storedBits(c, op.operand, first)} | ${storedBits(c, op.operand, second)} << ${8 * op.bytes}`
-  const fn = `ktl_f32x2_to_${dtype}x2`
-  c.functions.add(fn)
-  const pair = `${fn}(${value}[${first}], ${value}[${second}])`
-  return op.bytes === 2 ? pair : `static_cast<u32>(${pair})`
-}
-
-/** A 32-bit word of 1, 2 or 4 consecutive values, the first of them `base + offset`. */
-export function word(c: EmitContext, op: StoreOp, base: string, offset: number): string {
-  const at = (i: number): string => (offset + i === 0 ? base : `${base} + ${offset + i}`)
-  if (op.bytes === 4) return storedBits(c, op.operand, at(0))
-  const pairs = Array.from({ length: 2 / op.bytes }, (_, i) => pairBits(c, op, at(2 * i), at(2 * i + 1)))
-  return pairs.map((pair, i) => (i === 0 ? pair : `(${pair}) << ${16 * i}`)).join(' | ')
 }
 
 export function emitDirectStore(op: OpOf<'direct_store'>, c: EmitContext): void {

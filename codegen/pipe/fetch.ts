@@ -4,7 +4,7 @@ import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { AuxLoad, EpilogueOp, Fetched } from '../../compiler/ir/pipe_epilogue.ts'
 import { swizzled } from '../../compiler/space/layout.ts'
 import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
-import { expressionText, fromWord, load } from './epilogue.ts'
+import { expressionText, fromWord, load } from './epilogue_values.ts'
 import { MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
 
 type FetchOp = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>

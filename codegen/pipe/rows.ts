@@ -6,7 +6,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { LoadRows } from '../../compiler/ir/pipe_epilogue.ts'
 import { note, type EmitContext } from './context.ts'
-import { element, expressionText, fromWord, load, operandOf } from './epilogue.ts'
+import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 
 const wordsOf = (c: EmitContext, operand: string): string => `ahead_${c.names.value(operand)}`
 

@@ -3,7 +3,7 @@ import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { name } from '../../compiler/space/ix.ts'
 import { swizzled } from '../../compiler/space/layout.ts'
 import { bufferOf, call0, note, slotAddress, type EmitContext } from './context.ts'
-import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue.ts'
+import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
 import { LANE_ROW, MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>

@@ -1,6 +1,7 @@
 /** Tile IR → CUDA statements, operations that SM100 alone has: tensor memory, tcgen05, cluster launch control. */
 import { barrierAddress, call, call0, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { COMMON_EMITTERS, emitOps, type Emitters } from '../../pipe/emit.ts'
+import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { emitOps, type Emitters } from '../../pipe/context.ts'
 
 /** The wrapper for the CTAs of one MMA. */
 const grouped = (c: EmitContext, wrapper: string): string => `${wrapper}_cg${c.program.cluster.pair}`

@@ -1,6 +1,7 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
 import { call, note } from '../../pipe/context.ts'
-import { COMMON_EMITTERS, emitOps, type Emitters } from '../../pipe/emit.ts'
+import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { emitOps, type Emitters } from '../../pipe/context.ts'
 import { accumulatorArray, cellsOf, emitFragmentRow, emitTakeCells, registersOf } from '../../pipe/fragments.ts'
 import { emitCopyTile, emitLoadFragments } from './loads.ts'
 import { mmaName, mmaText } from './ptx.ts'

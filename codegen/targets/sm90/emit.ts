@@ -10,7 +10,8 @@ import {
   tileOrigin,
   type EmitContext,
 } from '../../pipe/context.ts'
-import { COMMON_EMITTERS, emitOps, type Emitters } from '../../pipe/emit.ts'
+import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
 import {
   accumulatorArray,

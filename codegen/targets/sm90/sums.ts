@@ -3,7 +3,7 @@
  * their columns; an epilogue in loops parks its own there, since registers have no addresses.
  */
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
-import { emitOps, type Emitters } from '../../pipe/emit.ts'
+import { emitOps, type Emitters } from '../../pipe/context.ts'
 import { allCells, registersOf } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
