@@ -231,6 +231,15 @@ describe('as operands', () => {
     expect((await read(out)).values).toEqual(product.map((x) => Math.max(0, x)))
   })
 
+  test('a device that ktl did not open has no memory to point into', async () => {
+    const copy = Object.create(device, { closed: { value: false } }) as Device
+    const like = { pointer: 256n, dtype: 'f32', shape: [2] } as const
+    expect(await errorOf(() => fromTensorLike(copy, like))).toMatchObject({
+      code: 'KTL4015',
+      expected: 'a device from openDevice',
+    })
+  })
+
   test('pointers, ElementwiseArguments, and kernels of a program called by name', async () => {
     const X = device.tensor('f32', [2, 2], [1, 2, 3, 4])
     const like = { pointer: X.pointer, dtype: 'f32', shape: [2, 2] } as const
