@@ -28,7 +28,7 @@ export function operation(name: string): Operation {
 
 /** Operation of an infix operator. */
 export const BINARY_OPERATIONS: Readonly<Record<BinaryOp, string>> = {
-  '+': 'add', '-': 'sub', '*': 'mul', '/': 'div', '^': 'pow',
+  '+': 'add', '-': 'sub', '*': 'mul', '/': 'div', '%': 'mod', '^': 'pow',
   '<': 'lt', '<=': 'le', '>': 'gt', '>=': 'ge', '==': 'eq', '!=': 'ne', '&&': 'and', '||': 'or',
 } // prettier-ignore
 

@@ -85,6 +85,8 @@ function dropTrailingSeparator(tokens: IToken[]): void {
 const continues = (next: IToken | undefined): boolean =>
   next !== undefined && (CONTINUES.has(next.tokenType) || T.isA(next, T.BinaryOperator))
 
+const isName = (token: IToken | undefined): boolean => token !== undefined && T.isA(token, T.Ident)
+
 /** `kernel f(`, `kernel f<`, `approx kernel`, `epilogue e(`, `schedule f on`: nothing else can be read like this. */
 function isItemStart(raw: readonly IToken[], i: number): boolean {
   const next = raw[i + 1]?.tokenType
@@ -94,11 +96,11 @@ function isItemStart(raw: readonly IToken[], i: number): boolean {
     case T.Precise:
       return next === T.Kernel
     case T.Kernel:
-      return next === T.Ident && (second === T.LParen || second === T.Less)
+      return isName(raw[i + 1]) && (second === T.LParen || second === T.Less)
     case T.Epilogue:
-      return next === T.Ident && second === T.LParen
+      return isName(raw[i + 1]) && second === T.LParen
     case T.Schedule:
-      return next === T.Ident && second === T.On
+      return isName(raw[i + 1]) && second === T.On
     default:
       return false
   }

@@ -4,7 +4,7 @@
  */
 import { createToken, Lexer, type IToken, type TokenType } from 'chevrotain'
 import type { Span } from './ast.ts'
-import { KEYWORDS } from './vocabulary.ts'
+import { KEYWORDS, LITERAL_NAMES } from './vocabulary.ts'
 
 const category = (name: string, label: string): TokenType => createToken({ name, pattern: Lexer.NA, label })
 
@@ -33,6 +33,20 @@ export const Slot = createToken({
   categories: [Word],
 })
 
+/** A name that means something else before `(`: also an Ident, so that operands and axes may be called so. */
+const beforeBracket = (word: string, following: string): TokenType =>
+  createToken({
+    name: titleCase(word),
+    pattern: new RegExp(`${word}(?=${following})`),
+    label: `\`${word}\``,
+    categories: [Ident, Word],
+  })
+const AXIS_ARGUMENT = '[ \\t]*\\(\\s*[A-Za-z_][A-Za-z0-9_]*\\s*\\)'
+export const Start = beforeBracket('start', AXIS_ARGUMENT)
+export const Length = beforeBracket('length', AXIS_ARGUMENT)
+/** In types, `floor(ue8m0[m, k/32])`. */
+export const Floor = beforeBracket('floor', '[ \\t]*\\(')
+
 const keywordTokens = KEYWORDS.map((word) =>
   createToken({
     name: titleCase(word),
@@ -56,6 +70,20 @@ export const Approx = keyword('approx')
 export const Precise = keyword('precise')
 export const Def = keyword('def')
 export const Size = keyword('size')
+export const Else = keyword('else')
+export const Upto = keyword('upto')
+export const Axis = keyword('axis')
+
+const literalTokens = LITERAL_NAMES.map((word) =>
+  createToken({
+    name: titleCase(word),
+    pattern: word,
+    longer_alt: Ident,
+    label: `\`${word}\``,
+    categories: [Word, NumberToken],
+  }),
+)
+export const [Inf, Nan] = literalTokens as [TokenType, TokenType]
 
 // Literals. A number runs to the end of the word, so `2x` and `1.2.3` are one malformed number, not two tokens.
 export const Shape = createToken({
@@ -102,6 +130,7 @@ export const Plus = punctuation('Plus', '+', BinaryOperator, PrefixOperator)
 export const Minus = punctuation('Minus', '-', BinaryOperator, PrefixOperator)
 export const Star = punctuation('Star', '*', BinaryOperator)
 export const Slash = punctuation('Slash', '/', BinaryOperator)
+export const Percent = punctuation('Percent', '%', BinaryOperator)
 export const Caret = punctuation('Caret', '^', BinaryOperator)
 export const Bang = punctuation('Bang', '!', PrefixOperator)
 export const Bar = punctuation('Bar', '|')
@@ -145,11 +174,11 @@ export const Text = createToken({
 })
 
 const categories = [Word, BinaryOperator, PrefixOperator, NumberToken, Separator]
-const words = [Slot, ...keywordTokens, Ident]
+const words = [Slot, Start, Length, Floor, ...keywordTokens, ...literalTokens, Ident]
 const numbers = [Shape, Cta, Integer, Decimal, BadNumber]
 const operators = [
   Arrow, StarStar, OrOr, AndAnd, EqualEqual, NotEqual, LessEqual, GreaterEqual, Less, Greater, Plus, Minus, Star, Slash,
-  Caret, Bang, Bar, Equals, Question, Colon, Comma, Semicolon, LParen, RParen, LBracket, RBracket, LBrace, RBrace,
+  Percent, Caret, Bang, Bar, Equals, Question, Colon, Comma, Semicolon, LParen, RParen, LBracket, RBracket, LBrace, RBrace,
 ] // prettier-ignore
 
 const lexerConfig = { positionTracking: 'onlyOffset', ensureOptimizations: true } as const
