@@ -33,19 +33,13 @@ export const Slot = createToken({
   categories: [Word],
 })
 
-/** A name that means something else before `(`: also an Ident, so that operands and axes may be called so. */
-const beforeBracket = (word: string, following: string): TokenType =>
-  createToken({
-    name: titleCase(word),
-    pattern: new RegExp(`${word}(?=${following})`),
-    label: `\`${word}\``,
-    categories: [Ident, Word],
-  })
-const AXIS_ARGUMENT = '[ \\t]*\\(\\s*[A-Za-z_][A-Za-z0-9_]*\\s*\\)'
-export const Start = beforeBracket('start', AXIS_ARGUMENT)
-export const Length = beforeBracket('length', AXIS_ARGUMENT)
+/** A name that is a function where layout.ts finds it before `(`: also an Ident, so that operands and axes may have it. */
+const functionName = (name: string): TokenType =>
+  createToken({ name, pattern: Lexer.NA, label: `\`${name.toLowerCase()}\``, categories: [Ident, Word] })
+export const Start = functionName('Start')
+export const Length = functionName('Length')
 /** In types, `floor(ue8m0[m, k/32])`. */
-export const Floor = beforeBracket('floor', '[ \\t]*\\(')
+export const Floor = functionName('Floor')
 
 const keywordTokens = KEYWORDS.map((word) =>
   createToken({
@@ -173,8 +167,8 @@ export const Text = createToken({
   line_breaks: true,
 })
 
-const categories = [Word, BinaryOperator, PrefixOperator, NumberToken, Separator]
-const words = [Slot, Start, Length, Floor, ...keywordTokens, ...literalTokens, Ident]
+const categories = [Word, BinaryOperator, PrefixOperator, NumberToken, Separator, Start, Length, Floor]
+const words = [Slot, ...keywordTokens, ...literalTokens, Ident]
 const numbers = [Shape, Cta, Integer, Decimal, BadNumber]
 const operators = [
   Arrow, StarStar, OrOr, AndAnd, EqualEqual, NotEqual, LessEqual, GreaterEqual, Less, Greater, Plus, Minus, Star, Slash,
