@@ -2,7 +2,15 @@
  * Epilogue arguments: what a string or a named epilogue takes and gives, how the shapes of its operands become axes,
  * and its body as resolved expressions over a kernel's accumulator.
  */
-import type { EpilogueDecl, Expr, Name, NumberLiteral, Span } from '../grammar/ast.ts'
+import {
+  axisNamesOf,
+  type EpilogueDecl,
+  type Expr,
+  type Name,
+  type NumberLiteral,
+  type Reference,
+  type Span,
+} from '../grammar/ast.ts'
 import { diagnose } from '../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
@@ -106,16 +114,16 @@ export function checkEpilogue(declaration: EpilogueDecl, source: Source): { sign
   if (spelling !== 'declaration') checkParameters(params, source, diagnostics)
   for (const statement of body) {
     const values = statement.kind === 'return' ? statement.values : [statement.value]
-    for (const { name, axes } of values.flatMap((value) => [...references(value)])) {
-      annotate(name, axes)
+    for (const { name, at } of values.flatMap((value) => [...references(value)])) {
+      annotate(name, axisNamesOf({ at }))
       if (accumulator.includes(name.text) || assigned.has(name.text)) continue
       const known = inputs.get(name.text)
       if (!known) reserved.push(...reservedName(name, source))
       inputs.set(name.text, { name: name.text, axes: null, span: name.span, defaultValue: null, ...known, used: true })
     }
     if (statement.kind !== 'equation') continue
-    for (const { name, axes } of statement.targets) {
-      annotate(name, axes)
+    for (const { name, at } of statement.targets) {
+      annotate(name, axisNamesOf({ at }))
       assigned.set(name.text, { name: name.text, axes: null, span: name.span })
     }
   }
@@ -190,7 +198,7 @@ function returnedBy(
   return { slot: slot?.text ?? null, names: names.filter((n) => n !== slot) }
 } // prettier-ignore
 
-function* references(root: Expr): Generator<{ name: Name; axes: readonly Name[] | null }> {
+function* references(root: Expr): Generator<Reference> {
   const pending = [root]
   for (let e = pending.pop(); e; e = pending.pop()) {
     if (e.kind === 'reference') yield e

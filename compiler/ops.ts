@@ -18,7 +18,7 @@ export { convertCompute, ulp } from './ops/numeric.ts'
 
 /** Operation of an infix operator. */
 export const BINARY_OPERATIONS = {
-  '+': 'add', '-': 'sub', '*': 'mul', '/': 'div', '^': 'pow',
+  '+': 'add', '-': 'sub', '*': 'mul', '/': 'div', '%': 'mod', '^': 'pow',
   '<': 'lt', '<=': 'le', '>': 'gt', '>=': 'ge', '==': 'eq', '!=': 'ne', '&&': 'and', '||': 'or',
 } as const satisfies Record<BinaryOp, string> // prettier-ignore
 

@@ -66,7 +66,7 @@ export interface TypeName {
   readonly span: Span
 }
 
-/** `A: T[l?, m, k] | T[l?, k, m]`, `alpha: f32 = 1`, `A: e4m3[m, k] * ue8m0[m, k/32]`, `D: bf16[t, n] ragged t by off as g` */
+/** `A: T[l?, m, k] | T[l?, k, m]`, `alpha: f32 = 1`, `A: e4m3[m, k] * ue8m0[m, k/32]`, `A: bf16[t, k] ragged t by off as g` */
 export interface OperandDecl {
   readonly kind: 'operand'
   readonly name: Name
@@ -77,13 +77,33 @@ export interface OperandDecl {
   readonly span: Span
 }
 
+/**
+ * The data, and what they are stored with: `f16[m, k]`, `e4m3[m, k] * ue8m0[m, k/32]`,
+ * `(u4[k, n] - u4[k/128, n]) * f16[k/128, n]`, `e2m1[m, k] * ue4m3[m, k/16] * f32`. A value is
+ * (data - zero) * scale * global.
+ */
 export interface TensorType {
   readonly kind: 'tensorType'
   readonly dtype: TypeName
-  /** null: a scalar. */
+  /** null: a scalar, which has no parts. */
   readonly axes: readonly AxisRef[] | null
-  /** Block scale: `* ue8m0[m, k/32]`. */
-  readonly scale: TensorType | null
+  /** Zero points; only with a scale. */
+  readonly zero: PartType | null
+  /** The first factor that has axes: `* ue8m0[m, k/32]`, `* f32[n]`. */
+  readonly scale: PartType | null
+  /** The factor behind the scale, or the only one if it has no axes: `* f32` for the tensor, `* f32[g]` for each group. */
+  readonly global: PartType | null
+  readonly span: Span
+}
+
+/** `ue8m0[m, k/32]`, `f32`, `floor(ue8m0[m, k/32])` */
+export interface PartType {
+  readonly kind: 'partType'
+  readonly dtype: TypeName
+  /** null: one value for the tensor. */
+  readonly axes: readonly AxisRef[] | null
+  /** Scales only: an output rounds it down to a power of two. */
+  readonly floor: boolean
   readonly span: Span
 }
 
@@ -96,15 +116,22 @@ export interface AxisRef {
   readonly span: Span
 }
 
+/**
+ * `ragged t by off as g`: the groups g lie behind one another along t, and `off[g]` says where each ends.
+ * `ragged m upto len as g`: every group has its own rows, of which the first `len[g]` count.
+ */
 export interface Ragged {
   readonly kind: 'ragged'
   readonly axis: Name
+  readonly form: 'by' | 'upto'
+  /** The operand that has the ends or lengths. */
   readonly by: Name
+  /** The group axis. */
   readonly as: Name
   readonly span: Span
 }
 
-export type Statement = Equation | ReturnStatement | ExpressionStatement
+export type Statement = Equation | AxisStatement | ReturnStatement | ExpressionStatement
 
 /** `acc: f32 = …`, `D = …`, `amax[m] = …`, `(D, F) = …` */
 export interface Equation {
@@ -120,9 +147,19 @@ export interface Equation {
 export interface Target {
   readonly kind: 'target'
   readonly name: Name
-  readonly axes: readonly Name[] | null
+  /** `amax[m] = …`: its axes; `D[to[t], n] = …`: where each element goes (scatter). */
+  readonly at: readonly Expr[] | null
   /** `acc: S = …` */
   readonly dtype: TypeName | null
+  readonly span: Span
+}
+
+/** Kernels only: the extent of an axis that no operand declares. `axis j = size(h) / size(hk)` */
+export interface AxisStatement {
+  readonly kind: 'axisStatement'
+  readonly axis: Name
+  readonly value: Expr
+  readonly doc: string | null
   readonly span: Span
 }
 
@@ -196,6 +233,7 @@ export type ScheduleValue =
 
 export type Expr = NumberLiteral | Reference | Unary | Binary | Call | Reduce | SizeOf | EpilogueSlot
 
+/** `2`, `0.5`, `1e-3`, `inf`, `nan` */
 export interface NumberLiteral {
   readonly kind: 'number'
   readonly text: string
@@ -205,12 +243,28 @@ export interface NumberLiteral {
   readonly span: Span
 }
 
-/** A name, with an axis annotation in epilogue strings: `bias[m]`. */
+/**
+ * A name, perhaps read with indices: `A`, `X[b, p * stride + r - pad, c] else 0`, `K[page[b, n / 64], n % 64, d]`. In
+ * epilogue strings `bias[m]` says which axes the tensor has.
+ */
 export interface Reference {
   readonly kind: 'reference'
   readonly name: Name
-  readonly axes: readonly Name[] | null
+  /** One for each declared axis; null: at its own axes. */
+  readonly at: readonly Expr[] | null
+  /** What a read outside of the operand gives; only with indices. */
+  readonly outside: Outside | null
   readonly span: Span
+}
+
+/** The literal behind `else`, its sign applied to text and value: `0`, `-inf`. */
+export type Outside = NumberLiteral
+
+/** `m, n` of `bias[m, n]`: names; null without brackets, or if an index is more than a name. */
+export function axisNamesOf({ at }: { readonly at: readonly Expr[] | null }): readonly Name[] | null {
+  if (at === null) return null
+  const names = at.flatMap((e) => (e.kind === 'reference' && e.at === null ? [e.name] : []))
+  return names.length === at.length ? names : null
 }
 
 export interface Unary {
@@ -220,7 +274,7 @@ export interface Unary {
   readonly span: Span
 }
 
-export type BinaryOp = '+' | '-' | '*' | '/' | '^' | '<' | '<=' | '>' | '>=' | '==' | '!=' | '&&' | '||'
+export type BinaryOp = '+' | '-' | '*' | '/' | '%' | '^' | '<' | '<=' | '>' | '>=' | '==' | '!=' | '&&' | '||'
 
 /** `**` in `def` strings is parsed to `^`. */
 export interface Binary {
@@ -239,7 +293,7 @@ export interface Call {
   readonly span: Span
 }
 
-/** `sum[k](A * B)`, `max[n](abs(D))`. */
+/** `sum[k](A * B)`, `max[n](abs(D))`, `softmax[n](S)`. */
 export interface Reduce {
   readonly kind: 'reduce'
   readonly fn: Name
@@ -248,9 +302,10 @@ export interface Reduce {
   readonly span: Span
 }
 
-/** `size(c)` */
+/** `size(c)`; of a ragged axis also `start(t)` and `length(t)`: where the group of the row begins, and its length. */
 export interface SizeOf {
   readonly kind: 'size'
+  readonly fn: 'size' | 'start' | 'length'
   readonly axis: Name
   readonly span: Span
 }
@@ -262,6 +317,6 @@ export interface EpilogueSlot {
   readonly span: Span
 }
 
-export type Node = Program | Item | Statement | Expr | Name | TypeName | TensorType | OperandDecl
+export type Node = Program | Item | Statement | Expr | Name | TypeName | TensorType | PartType | OperandDecl
 
 export type { DTypeName }

@@ -13,14 +13,22 @@ import type {
   OperandDecl,
   Span,
   Statement,
+  TensorType,
 } from './ast.ts'
+import { axisNamesOf } from './ast.ts'
 import { diagnose } from './catalogue/index.ts'
 import type { Diagnostic, Source } from './diagnostics.ts'
 import { LIMITS } from './limits.ts'
 import { foldExpression, type Operand, type StreamItem } from './pratt.ts'
+import { tensorTypeOf, type WrittenType } from './stored.ts'
 import * as T from './tokens.ts'
 
 export type ParseMode = 'program' | 'epilogue' | 'def'
+
+const WORDS = new Map([
+  [T.Inf, Infinity],
+  [T.Nan, NaN],
+])
 
 export class ParseContext {
   readonly diagnostics: Diagnostic[] = []
@@ -74,6 +82,8 @@ export class ParseContext {
     const source = this.source
     const span = { start: (sign ?? token).startOffset, end: T.tokenEnd(token) }
     const text = (sign === undefined ? '' : '-') + token.image
+    const word = WORDS.get(token.tokenType)
+    if (word !== undefined) return { kind: 'number', text, value: sign ? -word : word, integer: false, span }
     const value = Number(text)
     if (token.tokenType === T.BadNumber) {
       this.diagnostics.push(diagnose('KTL1002', { source, span, text }))
@@ -112,12 +122,23 @@ export class ParseContext {
     if (token.tokenType === T.FloorDivide) this.diagnostics.push(diagnose('KTL1017', at))
   }
 
-  /** `sum[k](x)`: exactly one value. */
-  reduction(fn: Name, axes: readonly Name[], args: readonly Operand[], span: Span): Expr {
+  /** `sum[k](x)`: names of axes, and exactly one value. */
+  reduction(fn: Name, at: readonly Expr[], args: readonly Operand[], span: Span): Expr {
+    const { source } = this
     const value = args[0]?.expr
-    if (args.length === 1 && value !== undefined) return { kind: 'reduce', fn, axes, value, span }
-    this.diagnostics.push(diagnose('KTL1013', { source: this.source, span, name: fn.text, count: args.length }))
-    return value ?? { kind: 'reference', name: fn, axes, span }
+    const axes = axisNamesOf({ at })
+    if (axes === null) {
+      const index = at.find((e) => axisNamesOf({ at: [e] }) === null)!
+      this.diagnostics.push(diagnose('KTL1035', { source, span: index.span, name: fn.text }))
+    } else if (args.length === 1 && value !== undefined) return { kind: 'reduce', fn, axes, value, span }
+    else this.diagnostics.push(diagnose('KTL1013', { source, span, name: fn.text, count: args.length }))
+    return value ?? { kind: 'reference', name: fn, at, outside: null, span }
+  }
+
+  // ---- types ----
+
+  tensorType(written: WrittenType): TensorType {
+    return tensorTypeOf(written, this.source, this.diagnostics)
   }
 
   // ---- limits ----
@@ -150,6 +171,8 @@ export class ParseContext {
       const last = i === body.length - 1
       if (statement.kind === 'return' && owner === 'kernel') {
         this.diagnostics.push(diagnose('KTL1011', { source, span }))
+      } else if (statement.kind === 'axisStatement' && owner !== 'kernel') {
+        this.diagnostics.push(diagnose('KTL1034', { source, span, axis: statement.axis.text }))
       } else if (statement.kind === 'return' && !last) {
         this.diagnostics.push(diagnose('KTL1015', { source, span: body[i + 1]!.span, returnSpan: span }))
       } else if (statement.kind === 'expressionStatement' && !(owner === 'string' && last)) {

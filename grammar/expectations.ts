@@ -21,7 +21,10 @@ const RULE_PHRASES: Readonly<Record<string, string>> = {
   outputs: 'an output such as `D: f16[m, n]`',
   operand: 'a type',
   axes: 'an axis name',
+  tensorType: 'a type',
+  part: 'a type',
   axisNames: 'an axis name',
+  ragged: '`by` or `upto`',
   epilogue: 'an output name, or several in parentheses',
   statement: 'a statement',
   equation: 'a name to assign to',
@@ -38,9 +41,10 @@ const AFTER: Readonly<Record<string, string>> = {
   'epilogueParams/RParen': '`,` or `)`',
   'axes/RBracket': '`,` or `]`',
   'axisNames/RBracket': '`,` or `]`',
+  'indices/RBracket': 'an operator, `,` or `]`',
   'equation/RParen': '`,` or `)`',
   'returnStatement/RParen': 'an operator, `,` or `)`',
-  'nameExpression/RParen': 'an operator, `,` or `)`',
+  'args/RParen': 'an operator, `,` or `)`',
   'primary/RParen': 'an operator or `)`',
   'body/RBrace': 'an operator or the end of the statement',
   'epilogueText/EOF': 'an operator or the end of the statement',
@@ -48,6 +52,7 @@ const AFTER: Readonly<Record<string, string>> = {
   'schedule/On': '`,` or `on`',
   'schedule/RBrace': '`|` or the end of the entry',
   'operand/Colon': '`:` and a type',
+  'outside/NumberToken': 'a number',
   'axis/Integer': 'an integer',
   'typeName/Ident': 'a type',
 }
@@ -121,12 +126,29 @@ function toDiagnostic(error: IRecognitionException, source: Source, span: Span):
   ) {
     return diagnose('KTL1007', { source, span: T.tokenSpan(previous), operator: previous.image })
   }
+  const before = source.text.slice(0, previous?.startOffset)
+  if (rules.at(-1) === 'ragged' && expected === RULE_PHRASES['ragged']) return diagnose('KTL1031', at)
+  if (rules.at(-1) === 'indices' && type === T.RBracket && previous?.tokenType === T.LBracket) {
+    const name = /\w*(?=\s*$)/.exec(before)![0]
+    const reduction = /^\s*\(/.test(source.text.slice(span.end))
+    return diagnose('KTL1033', { source, span: { start: previous.startOffset, end: span.end }, name, reduction })
+  }
+  if (previous !== undefined && rules.includes('axisStatement')) {
+    if (previous.tokenType === T.Axis) return diagnose('KTL1004', { source, span: T.tokenSpan(previous), word: 'axis' })
+    const axis = /\baxis\s+(\w+)\s*=?$/.exec(source.text.slice(0, T.tokenEnd(previous)))?.[1]
+    if (axis !== undefined && endsStatement(token)) return diagnose('KTL1032', { ...at, axis })
+  }
+  if (type === T.Else && !rules.includes('schedule')) {
+    const end = span.end + /^(?:[ \t]*-?[ \t]*[\w.]+)?/.exec(source.text.slice(span.end))![0].length
+    const name = previous?.tokenType === T.Ident && expected.startsWith('an operator') ? previous.image : null
+    return diagnose('KTL1026', { source, span: { start: span.start, end }, name })
+  }
   if ((type === T.Shape || type === T.Cta) && !rules.includes('schedule')) {
     return diagnose('KTL1009', { ...at, text: token.image })
   }
   if (
     T.isA(token, T.Word) &&
-    type !== T.Ident &&
+    !T.isA(token, T.Ident) &&
     (NAME_OR_MORE.has(expected) || (previous !== undefined && beginsElement(previous)))
   ) {
     return diagnose('KTL1004', { ...at, word: token.image })
@@ -138,6 +160,9 @@ const NOT_A_SCHEDULE_VALUE = new Set([T.Bar, T.Equals, T.Decimal, T.BadNumber])
 const NAME_OR_MORE = new Set([labelOf(T.Ident), EXPRESSION, 'a type', 'a statement'])
 const beginsElement = (token: IToken): boolean =>
   T.isA(token, T.Separator) || [T.LParen, T.LBrace, T.Comma, T.Less].includes(token.tokenType)
+
+const endsStatement = (token: IToken): boolean =>
+  T.isA(token, T.Separator) || token.tokenType === T.RBrace || token.tokenType.name === 'EOF'
 
 const endsLine = (token: IToken, next: IToken, source: Source): boolean =>
   next.tokenType.name !== 'EOF' && /[\n\r]/.test(source.text.slice(T.tokenEnd(token), T.tokenEnd(next)))

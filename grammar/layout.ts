@@ -73,7 +73,21 @@ export function layOut(raw: readonly IToken[], mode: 'program' | 'epilogue', max
   }
   while (stack.length > 0) closeTop()
   dropTrailingSeparator(tokens)
-  return { tokens, unclosed, unopened, tooDeep }
+  return { tokens: tokens.map((token, i) => functionName(token, tokens, i)), unclosed, unopened, tooDeep }
+}
+
+const AXIS_FUNCTIONS = new Map([
+  ['start', T.Start],
+  ['length', T.Length],
+])
+
+/** `start ( axis )`, `length ( axis )` and `floor (` are more than names; comments and newlines between do not count. */
+function functionName(token: IToken, tokens: readonly IToken[], i: number): IToken {
+  if (token.tokenType !== T.Ident || tokens[i + 1]?.tokenType !== T.LParen) return token
+  const axis = tokens[i + 2]
+  const isAxis = axis !== undefined && T.isA(axis, T.Word) && tokens[i + 3]?.tokenType === T.RParen
+  const type = token.image === 'floor' ? T.Floor : isAxis ? AXIS_FUNCTIONS.get(token.image) : undefined
+  return type === undefined ? token : { ...token, tokenType: type, tokenTypeIdx: type.tokenTypeIdx! }
 }
 
 function dropTrailingSeparator(tokens: IToken[]): void {

@@ -114,7 +114,6 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^["'`]/, 'there are no strings in ktl'],
   [/^&/, '`&&` is the logical and'],
   [/^@/, 'a matrix product is written with its axis: `sum[k](A * B)`'],
-  [/^%/, 'there is no remainder operator'],
   [/^\./, 'names are not qualified: write the function name alone'],
 ]
 

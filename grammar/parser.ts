@@ -15,6 +15,7 @@ import type {
   Name,
   NumberLiteral,
   OperandDecl,
+  PartType,
   Program,
   Ragged,
   ScheduleDecl,
@@ -253,16 +254,58 @@ class KtlParser extends StatementParser {
     'tensorType',
     (): TensorType => {
       const start = this.begin()
-      const dtype = this.SUBRULE(this.typeName)
-      const axes = this.OPTION(() => this.SUBRULE(this.axes)) ?? null
-      const scale = this.OPTION2((): TensorType => {
+      let zero: PartType | null = null
+      const data = this.OR([
+        { ALT: () => this.SUBRULE(this.part) },
+        {
+          ALT: () => {
+            this.CONSUME(T.LParen)
+            const part = this.SUBRULE2(this.part)
+            this.CONSUME(T.Minus)
+            zero = this.SUBRULE3(this.part)
+            this.CONSUME(T.RParen)
+            return part
+          },
+        },
+      ])
+      const factors: PartType[] = []
+      this.MANY(() => {
         this.CONSUME(T.Star)
-        const scaleStart = this.begin()
-        const scaleType = this.SUBRULE2(this.typeName)
-        const scaleAxes = this.SUBRULE2(this.axes)
-        return { kind: 'tensorType', dtype: scaleType, axes: scaleAxes, scale: null, span: this.span(scaleStart) }
+        factors.push(this.SUBRULE4(this.part))
       })
-      return { kind: 'tensorType', dtype, axes, scale: scale ?? null, span: this.span(start) }
+      return this.ACTION(() => this.context.tensorType({ data, zero, factors, span: this.span(start) }))
+    },
+    NO_RESYNC,
+  )
+
+  part = this.RULE(
+    'part',
+    (): PartType => {
+      const start = this.begin()
+      const { floor, dtype, axes } = this.OR({
+        DEF: [
+          {
+            ALT: () => {
+              this.CONSUME(T.Floor)
+              this.CONSUME(T.LParen)
+              const dtype = this.SUBRULE(this.typeName)
+              const axes = this.OPTION(() => this.SUBRULE(this.axes)) ?? null
+              this.CONSUME(T.RParen)
+              return { floor: true, dtype, axes }
+            },
+          },
+          {
+            ALT: () => {
+              const dtype = this.SUBRULE2(this.typeName)
+              const axes = this.OPTION2(() => this.SUBRULE2(this.axes)) ?? null
+              return { floor: false, dtype, axes }
+            },
+          },
+        ],
+        // `floor` is a name elsewhere.
+        IGNORE_AMBIGUITIES: true,
+      })
+      return { kind: 'partType', dtype, axes, floor, span: this.span(start) }
     },
     NO_RESYNC,
   )
@@ -302,11 +345,14 @@ class KtlParser extends StatementParser {
       const start = this.begin()
       this.CONSUME(T.Ragged)
       const axis = this.SUBRULE(this.word)
-      this.CONSUME(T.By)
+      const form = this.OR([
+        { ALT: () => (this.CONSUME(T.By), 'by' as const) },
+        { ALT: () => (this.CONSUME(T.Upto), 'upto' as const) },
+      ])
       const by = this.SUBRULE(this.name)
       this.CONSUME(T.As)
       const as = this.SUBRULE2(this.word)
-      return { kind: 'ragged', axis, by, as, span: this.span(start) }
+      return { kind: 'ragged', axis, form, by, as, span: this.span(start) }
     },
     NO_RESYNC,
   )

@@ -6,7 +6,7 @@
  * stands in `this.ACTION`.
  */
 import { EmbeddedActionsParser, type IToken } from 'chevrotain'
-import type { Equation, Expr, Name, Span, Statement, Target, TypeName } from './ast.ts'
+import type { AxisStatement, Equation, Expr, Name, Outside, SizeOf, Span, Statement, Target, TypeName } from './ast.ts'
 import { ParseContext } from './context.ts'
 import { createExpectations } from './expectations.ts'
 import type { Operand, StreamItem } from './pratt.ts'
@@ -97,67 +97,148 @@ export class StatementParser extends EmbeddedActionsParser {
     'primary',
     (): Operand => {
       const start = this.begin()
-      const expr = this.OR([
-        { ALT: () => this.SUBRULE(this.nameExpression) },
-        {
-          ALT: () => {
-            const token = this.CONSUME(T.NumberToken)
-            return this.ACTION(() => this.context.number(token))
+      const expr = this.OR({
+        DEF: [
+          { ALT: (): Expr => this.SUBRULE(this.sizeOf) },
+          { ALT: () => this.SUBRULE(this.nameExpression) },
+          {
+            ALT: () => {
+              const token = this.CONSUME(T.NumberToken)
+              return this.ACTION(() => this.context.number(token))
+            },
           },
-        },
-        {
-          ALT: () => {
-            this.CONSUME(T.LParen)
-            const inner = this.SUBRULE(this.expression)
-            this.CONSUME(T.RParen)
-            return inner.expr
+          {
+            ALT: () => {
+              this.CONSUME(T.LParen)
+              const inner = this.SUBRULE(this.expression)
+              this.CONSUME(T.RParen)
+              return inner.expr
+            },
           },
-        },
-        {
-          ALT: (): Expr => {
-            this.CONSUME(T.Size)
-            this.CONSUME2(T.LParen)
-            const axis = this.SUBRULE(this.word)
-            this.CONSUME2(T.RParen)
-            return { kind: 'size', axis, span: this.span(start) }
+          {
+            ALT: (): Expr => {
+              this.CONSUME(T.Slot)
+              this.CONSUME2(T.LParen)
+              const inner = this.SUBRULE2(this.expression)
+              this.CONSUME2(T.RParen)
+              return { kind: 'slot', value: inner.expr, span: this.span(start) }
+            },
           },
-        },
-        {
-          ALT: (): Expr => {
-            this.CONSUME(T.Slot)
-            this.CONSUME3(T.LParen)
-            const inner = this.SUBRULE2(this.expression)
-            this.CONSUME3(T.RParen)
-            return { kind: 'slot', value: inner.expr, span: this.span(start) }
-          },
-        },
-      ])
+        ],
+        // `start` and `length` are names elsewhere.
+        IGNORE_AMBIGUITIES: true,
+      })
       return { expr, ...this.span(start) }
     },
     NO_RESYNC,
   )
 
-  /** `x`, `bias[m]`, `exp(x)`, `sum[k](x)`. */
+  sizeOf = this.RULE(
+    'sizeOf',
+    (): SizeOf => {
+      const start = this.begin()
+      const fn = this.OR([
+        { ALT: () => (this.CONSUME(T.Size), 'size' as const) },
+        { ALT: () => (this.CONSUME(T.Start), 'start' as const) },
+        { ALT: () => (this.CONSUME(T.Length), 'length' as const) },
+      ])
+      this.CONSUME(T.LParen)
+      const axis = this.SUBRULE(this.word)
+      this.CONSUME(T.RParen)
+      return { kind: 'size', fn, axis, span: this.span(start) }
+    },
+    NO_RESYNC,
+  )
+
+  outside = this.RULE(
+    'outside',
+    (): Outside => {
+      this.CONSUME(T.Else)
+      const sign = this.OPTION(() => this.CONSUME(T.Minus))
+      const token = this.CONSUME(T.NumberToken)
+      return this.ACTION(() => this.context.number(token, sign))
+    },
+    NO_RESYNC,
+  )
+
+  /** `x`, `exp(x)`, `X[p * stride + r, c] else 0`, `sum[k](x)`. */
   nameExpression = this.RULE(
     'nameExpression',
     (): Expr => {
       const start = this.begin()
       const name = this.SUBRULE(this.name)
-      const axes = this.OPTION(() => this.SUBRULE(this.axisNames)) ?? null
-      const args: Operand[] = []
-      const called = this.OPTION2(() => {
-        this.CONSUME(T.LParen)
-        this.MANY_SEP({ SEP: T.Comma, DEF: () => args.push(this.SUBRULE(this.expression)) })
-        this.CONSUME(T.RParen)
-        return true
-      })
+      let at: Expr[] | null = null
+      let outside: Outside | null = null
+      let args: Operand[] | null = null
+      this.OPTION(() =>
+        this.OR([
+          { ALT: () => (args = this.SUBRULE(this.args)) },
+          {
+            ALT: () => {
+              at = this.SUBRULE(this.indices)
+              this.OPTION2(() =>
+                this.OR2([
+                  { ALT: () => (outside = this.SUBRULE(this.outside)) },
+                  { ALT: () => (args = this.SUBRULE2(this.args)) },
+                ]),
+              )
+            },
+          },
+        ]),
+      )
       return this.ACTION((): Expr => {
         const span = this.span(start)
-        if (called === undefined) return { kind: 'reference', name, axes, span }
-        if (axes === null) return { kind: 'call', callee: name, args: args.map((a) => a.expr), span }
-        return this.context.reduction(name, axes, args, span)
+        if (args === null) return { kind: 'reference', name, at, outside, span }
+        if (at === null) return { kind: 'call', callee: name, args: args.map((a) => a.expr), span }
+        return this.context.reduction(name, at, args, span)
       })
     },
+    NO_RESYNC,
+  )
+
+  args = this.RULE(
+    'args',
+    (): Operand[] => {
+      const list: Operand[] = []
+      this.CONSUME(T.LParen)
+      this.MANY_SEP({ SEP: T.Comma, DEF: () => list.push(this.SUBRULE(this.expression)) })
+      this.CONSUME(T.RParen)
+      return list
+    },
+    NO_RESYNC,
+  )
+
+  indices = this.RULE(
+    'indices',
+    (): Expr[] => {
+      const list: Expr[] = []
+      this.CONSUME(T.LBracket)
+      this.AT_LEAST_ONE_SEP({ SEP: T.Comma, DEF: () => list.push(this.SUBRULE(this.index)) })
+      this.CONSUME(T.RBracket)
+      this.ACTION(() => this.context.checkAxisCount(list))
+      return list
+    },
+    NO_RESYNC,
+  )
+
+  /** Alone an axis may have a keyword for a name. */
+  index = this.RULE(
+    'index',
+    (): Expr =>
+      this.OR({
+        DEF: [
+          {
+            GATE: () => this.axisAhead(),
+            ALT: (): Expr => {
+              const name = this.SUBRULE(this.word)
+              return this.ACTION(() => ({ kind: 'reference', name, at: null, outside: null, span: name.span }))
+            },
+          },
+          { ALT: () => this.SUBRULE(this.expression).expr },
+        ],
+        IGNORE_AMBIGUITIES: true,
+        MAX_LOOKAHEAD: 1,
+      }),
     NO_RESYNC,
   )
 
@@ -193,6 +274,7 @@ export class StatementParser extends EmbeddedActionsParser {
     this.OR({
       DEF: [
         { GATE: () => this.equationAhead(), ALT: (): Statement => this.SUBRULE(this.equation) },
+        { ALT: (): Statement => this.SUBRULE(this.axisStatement) },
         { ALT: (): Statement => this.SUBRULE(this.returnStatement) },
         {
           ALT: (): Statement => {
@@ -241,12 +323,28 @@ export class StatementParser extends EmbeddedActionsParser {
     (): Target => {
       const start = this.begin()
       const name = this.SUBRULE(this.name)
-      const axes = this.OPTION(() => this.SUBRULE(this.axisNames)) ?? null
+      const at = this.OPTION(() => this.SUBRULE(this.indices)) ?? null
       const dtype = this.OPTION2(() => {
         this.CONSUME(T.Colon)
         return this.SUBRULE(this.typeName)
       })
-      return { kind: 'target', name, axes, dtype: dtype ?? null, span: this.span(start) }
+      return { kind: 'target', name, at, dtype: dtype ?? null, span: this.span(start) }
+    },
+    NO_RESYNC,
+  )
+
+  axisStatement = this.RULE(
+    'axisStatement',
+    (): AxisStatement => {
+      const start = this.begin()
+      this.CONSUME(T.Axis)
+      const axis = this.SUBRULE(this.word)
+      this.CONSUME(T.Equals)
+      const value = this.SUBRULE(this.expression)
+      return this.ACTION(() => {
+        const doc = this.context.docBefore(start)
+        return { kind: 'axisStatement', axis, value: value.expr, doc, span: this.span(start) }
+      })
     },
     NO_RESYNC,
   )
@@ -300,6 +398,13 @@ export class StatementParser extends EmbeddedActionsParser {
     if (first === T.Ident && this.LA(i).tokenType === T.LBracket) i = this.afterBracket(i)
     const next = this.LA(i).tokenType
     return next === T.Equals || next === T.Colon
+  }
+
+  /** A word and the end of an index. */
+  private axisAhead(): boolean {
+    const next = this.LA(2).tokenType
+    if (next !== T.Comma && next !== T.RBracket) return false
+    return T.isA(this.LA(1), T.Word)
   }
 
   /** `( … , … )` up to the end of the statement. */

@@ -22,6 +22,7 @@ export const PRECEDENCE: Readonly<
   '-': { level: 4, assoc: 'left' },
   '*': { level: 5, assoc: 'left' },
   '/': { level: 5, assoc: 'left' },
+  '%': { level: 5, assoc: 'left' },
   '^': { level: 7, assoc: 'right' },
 }
 

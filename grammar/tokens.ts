@@ -4,7 +4,7 @@
  */
 import { createToken, Lexer, type IToken, type TokenType } from 'chevrotain'
 import type { Span } from './ast.ts'
-import { KEYWORDS } from './vocabulary.ts'
+import { KEYWORDS, LITERAL_NAMES } from './vocabulary.ts'
 
 const category = (name: string, label: string): TokenType => createToken({ name, pattern: Lexer.NA, label })
 
@@ -33,6 +33,14 @@ export const Slot = createToken({
   categories: [Word],
 })
 
+/** A name that is a function where layout.ts finds it before `(`: also an Ident, so that operands and axes may have it. */
+const functionName = (name: string): TokenType =>
+  createToken({ name, pattern: Lexer.NA, label: `\`${name.toLowerCase()}\``, categories: [Ident, Word] })
+export const Start = functionName('Start')
+export const Length = functionName('Length')
+/** In types, `floor(ue8m0[m, k/32])`. */
+export const Floor = functionName('Floor')
+
 const keywordTokens = KEYWORDS.map((word) =>
   createToken({
     name: titleCase(word),
@@ -56,6 +64,20 @@ export const Approx = keyword('approx')
 export const Precise = keyword('precise')
 export const Def = keyword('def')
 export const Size = keyword('size')
+export const Else = keyword('else')
+export const Upto = keyword('upto')
+export const Axis = keyword('axis')
+
+const literalTokens = LITERAL_NAMES.map((word) =>
+  createToken({
+    name: titleCase(word),
+    pattern: word,
+    longer_alt: Ident,
+    label: `\`${word}\``,
+    categories: [Word, NumberToken],
+  }),
+)
+export const [Inf, Nan] = literalTokens as [TokenType, TokenType]
 
 // Literals. A number runs to the end of the word, so `2x` and `1.2.3` are one malformed number, not two tokens.
 export const Shape = createToken({
@@ -102,6 +124,7 @@ export const Plus = punctuation('Plus', '+', BinaryOperator, PrefixOperator)
 export const Minus = punctuation('Minus', '-', BinaryOperator, PrefixOperator)
 export const Star = punctuation('Star', '*', BinaryOperator)
 export const Slash = punctuation('Slash', '/', BinaryOperator)
+export const Percent = punctuation('Percent', '%', BinaryOperator)
 export const Caret = punctuation('Caret', '^', BinaryOperator)
 export const Bang = punctuation('Bang', '!', PrefixOperator)
 export const Bar = punctuation('Bar', '|')
@@ -144,12 +167,12 @@ export const Text = createToken({
   line_breaks: true,
 })
 
-const categories = [Word, BinaryOperator, PrefixOperator, NumberToken, Separator]
-const words = [Slot, ...keywordTokens, Ident]
+const categories = [Word, BinaryOperator, PrefixOperator, NumberToken, Separator, Start, Length, Floor]
+const words = [Slot, ...keywordTokens, ...literalTokens, Ident]
 const numbers = [Shape, Cta, Integer, Decimal, BadNumber]
 const operators = [
   Arrow, StarStar, OrOr, AndAnd, EqualEqual, NotEqual, LessEqual, GreaterEqual, Less, Greater, Plus, Minus, Star, Slash,
-  Caret, Bang, Bar, Equals, Question, Colon, Comma, Semicolon, LParen, RParen, LBracket, RBracket, LBrace, RBrace,
+  Percent, Caret, Bang, Bar, Equals, Question, Colon, Comma, Semicolon, LParen, RParen, LBracket, RBracket, LBrace, RBrace,
 ] // prettier-ignore
 
 const lexerConfig = { positionTracking: 'onlyOffset', ensureOptimizations: true } as const

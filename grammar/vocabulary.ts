@@ -23,5 +23,14 @@ export type FunctionName = (typeof FUNCTION_NAMES)[number]
 export const REDUCTION_NAMES = ['sum', 'min', 'max', 'mean'] as const
 export type ReductionName = (typeof REDUCTION_NAMES)[number]
 
-export const KEYWORDS = ['kernel', 'epilogue', 'schedule', 'on', 'return', 'ragged', 'by', 'as', 'approx', 'precise', 'def', 'size'] as const // prettier-ignore
+/** Written like reductions, and defined by them: `softmax[n](x)`. */
+export const DERIVED_REDUCTION_NAMES = ['softmax', 'logsumexp', 'var'] as const
+
+/** Functions of an axis: `size(c)`. Only `size` is a keyword. */
+export const AXIS_FUNCTION_NAMES = ['size', 'start', 'length'] as const
+
+export const KEYWORDS = ['kernel', 'epilogue', 'schedule', 'on', 'return', 'ragged', 'by', 'as', 'approx', 'precise', 'def', 'size', 'else', 'upto', 'axis'] as const // prettier-ignore
 export type Keyword = (typeof KEYWORDS)[number]
+
+/** Numbers that are written as words. */
+export const LITERAL_NAMES = ['inf', 'nan'] as const

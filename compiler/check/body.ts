@@ -1,5 +1,13 @@
 /** Statements of kernels and epilogues: single assignment from top to bottom, and what each name means on the way. */
-import type { Equation, Expr, Name, Span, Statement, Target } from '../../grammar/ast.ts'
+import {
+  axisNamesOf,
+  type Equation,
+  type Expr,
+  type Name,
+  type Span,
+  type Statement,
+  type Target,
+} from '../../grammar/ast.ts'
 import { DTYPE_NAMES, FUNCTION_NAMES, REDUCTION_NAMES } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
 import { resolveExpression, type BodyContext, type Scope } from './expressions.ts'
@@ -81,6 +89,8 @@ export function resolveBody(
   for (const statement of body) {
     if (statement.kind === 'equation')
       definitions.push(...resolveEquation(statement, scope, outputs, definitions, context))
+    else if (statement.kind === 'axisStatement')
+      context.report.report('KTL2904', context.source, statement.span, { form: 'an axis with a computed extent' })
     else {
       const values: readonly Expr[] = statement.kind === 'return' ? statement.values : [statement.value]
       returned = values.map((e) => ({
@@ -185,9 +195,11 @@ function checkTargetAxes(
 ): void {
   const { report, source, axesUnknown, axisAliases } = context
   const name = target.name.text
-  const written = target.axes?.map((axis) => axisAliases.get(axis.text) ?? axis.text)
-  if (target.axes && written) {
-    const repeated = target.axes.find((axis, i) => written.indexOf(written[i]!) !== i)
+  const axes = axisNamesOf(target)
+  if (target.at && !axes) report.report('KTL2904', source, target.span, { form: 'a scattered store' })
+  const written = axes?.map((axis) => axisAliases.get(axis.text) ?? axis.text)
+  if (axes && written) {
+    const repeated = axes.find((axis, i) => written.indexOf(written[i]!) !== i)
     if (repeated) report.report('KTL2019', source, repeated.span, { axis: repeated.text, name })
   }
   if (axesUnknown || value.kind === 'error') return
@@ -201,7 +213,7 @@ function checkTargetAxes(
       targetSpan: target.name.span,
     })
   } else if (written && declared && !(sameAxes(written, declared) && isSubset(declared, written))) {
-    const span = { start: target.axes![0]!.span.start, end: target.axes!.at(-1)!.span.end }
+    const span = { start: axes![0]!.span.start, end: axes!.at(-1)!.span.end }
     report.report('KTL2026', source, span, {
       target: name,
       axes: written,

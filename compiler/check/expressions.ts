@@ -2,7 +2,7 @@
  * AST expressions → resolved expressions: names become operands, scalars and values; calls become operations, casts
  * or inlined epilogues; sums of products become contractions. Types are left to typing.ts.
  */
-import type { Call, Expr, Name, Reduce, Span } from '../../grammar/ast.ts'
+import { axisNamesOf, type Call, type Expr, type Name, type Reduce, type Span } from '../../grammar/ast.ts'
 import type { Source } from '../../grammar/diagnostics.ts'
 import { FUNCTION_NAMES, REDUCTION_NAMES, type ReductionName } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
@@ -97,8 +97,11 @@ function resolveNode(e: Expr, value: (e: Expr) => Resolved, scope: Scope, contex
     case 'reference': {
       const found = scope.lookup(e.name.text)
       if (!found) return (scope.unknown ? scope.unknown(e.name) : unknownName(e.name, scope, context), error)
-      if (e.axes && scope.annotate) scope.annotate(e.name, e.axes)
-      else if (e.axes) report.report('KTL2029', source, span, { name: e.name.text })
+      const axes = axisNamesOf(e)
+      if (e.outside || (e.at && !axes))
+        return (report.report('KTL2904', source, span, { form: 'a read with indices' }), error)
+      if (axes && scope.annotate) scope.annotate(e.name, axes)
+      else if (axes) report.report('KTL2029', source, span, { name: e.name.text })
       // A leaf is where it is used; a value is shared.
       const { kind } = opened(found)
       return kind === 'operand' || kind === 'scalar' ? { ...found, source, span } : found
@@ -127,6 +130,7 @@ function resolveNode(e: Expr, value: (e: Expr) => Resolved, scope: Scope, contex
       if (isSkip(e.value)) report.report('KTL2219', source, e.value.span, {})
       return resolveReduction(e, value(e.value), context) ?? error
     case 'size': {
+      if (e.fn !== 'size') return (report.report('KTL2904', source, span, { form: `\`${e.fn}\` of an axis` }), error)
       const axis = resolveAxis(e.axis, context)
       return axis === null ? error : { kind: 'size', axis, axes: [], source, span }
     }

@@ -10,8 +10,8 @@ export function notLoweredForms(
   const { declaration, source, outputs } = family
   const found: Diagnostic[] = []
   for (const operand of [...declaration.params, ...declaration.outputs]) {
-    const scale = operand.alternatives.find((type) => type.scale)?.scale
-    if (scale) found.push(diagnose('KTL2901', { source, span: scale.span, operand: operand.name.text }))
+    const part = operand.alternatives.flatMap(({ scale, zero, global }) => scale ?? zero ?? global ?? []).at(0)
+    if (part) found.push(diagnose('KTL2901', { source, span: part.span, operand: operand.name.text }))
     if (operand.ragged) {
       const { axis, span } = operand.ragged
       found.push(diagnose('KTL2902', { source, span, axis: axis.text, operand: operand.name.text }))

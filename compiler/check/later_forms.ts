@@ -21,7 +21,7 @@ export function checkScale(
 ): void {
   const scale = type.scale!
   const wrong = (got: string): void => report.report('KTL2215', source, scale.span, { got, operand })
-  uses.add(scale.dtype.text)
+  for (const part of [type.zero, scale, type.global]) if (part) uses.add(part.dtype.text)
   const rule = SCALES[scale.dtype.text]
   const axes = scale.axes?.map((axis) => axis.name.text) ?? []
   const divided = scale.axes?.filter((axis) => axis.divisor !== null) ?? []

@@ -290,4 +290,134 @@ export const syntax = {
       }),
     }),
   }),
+  KTL1026: entry<{ name: string | null }>({
+    title: '`else` that is not behind a read with indices',
+    explain:
+      '`X[i, j] else 0` is a read that gives 0 where its indices leave `X`. `else` stands directly behind the `]`; a ' +
+      'choice between two values is written `select(condition, a, b)`.',
+    wrong: { ktl: kernel('D = A else 0') },
+    right: { ktl: 'kernel f(A: f32[m], lag: i32) -> D: f32[m] { D = A[m - lag] else 0 }\n' },
+    word: ({ name }, { span }) => ({
+      message:
+        name === null
+          ? '`else` stands behind a read with indices only'
+          : `${code(name)} is read at its own axes, and nothing of it is outside`,
+      label: 'not behind `]`',
+      help: 'give the read indices, `X[m - 1] else 0`; a choice is written `select(condition, a, b)`',
+      ...(span && { fix: { description: 'remove `else`', span, replacement: '' } }),
+    }),
+  }),
+  KTL1027: entry<{ dtype: string }>({
+    title: 'scale without data',
+    explain:
+      'A stored form begins with the data and their axes, `e4m3[m, k] * ue8m0[m, k/32]`. A scalar is stored as it is.',
+    wrong: { ktl: 'kernel f(A: f32[m], s: e4m3 * f32) -> D: f32[m] { D = A * s }\n' },
+    right: { ktl: 'kernel f(A: e4m3[m] * f32) -> D: f32[m] { D = A }\n' },
+    word: ({ dtype }) => ({
+      message: `${code(dtype)} without axes is a scalar, which has no scale`,
+      label: 'no data to scale',
+      help: `give the data their axes, such as ${code(`${dtype}[m, k]`)}`,
+    }),
+  }),
+  KTL1028: entry<{ dtype: string }>({
+    title: '`floor` of what is not a scale',
+    explain:
+      '`floor(ue8m0[m, k/32])` is a scale with axes, which an output rounds down to a power of two. Data, zero points and ' +
+      'the global scale have no such choice.',
+    wrong: { ktl: 'kernel f(A: floor(f16[m])) -> D: f16[m] { D = A }\n' },
+    right: { ktl: 'kernel f(A: f16[m, n]) -> D: e4m3[m, n] * floor(ue8m0[m, n/32]) { D = A }\n' },
+    word: ({ dtype }) => ({
+      message: `${code(dtype)} is not a scale here, and only scales take \`floor\``,
+      label: 'not a scale',
+      help: 'the scale follows the data: `e4m3[m, n] * floor(ue8m0[m, n/32])`',
+    }),
+  }),
+  KTL1029: entry<{ zero: Span }>({
+    title: 'zero points without a scale',
+    explain: 'Zero points belong to a scale: `(u4[k, n] - u4[k/128, n]) * f16[k/128, n]`.',
+    wrong: { ktl: 'kernel f(A: (u8[m, n] - u8[n])) -> D: f32[m, n] { D = A }\n' },
+    right: { ktl: 'kernel f(A: (u8[m, n] - u8[n]) * f32[n]) -> D: f32[m, n] { D = A }\n' },
+    word: ({ zero }) => ({
+      message: 'the zero points have no scale',
+      label: 'no scale follows',
+      labels: [{ span: zero, text: 'the zero points' }],
+      help: 'add the scale: `(u4[k, n] - u4[k/128, n]) * f16[k/128, n]`',
+    }),
+  }),
+  KTL1030: entry<{ global: Span | null }>({
+    title: 'factor too many in a stored form',
+    explain:
+      'Data have at most one scale with axes and, behind it, one global scale: `data * scale * f32`, or `f32[g]` with one for ' +
+      'each group.',
+    wrong: { ktl: 'kernel f(A: e4m3[m, k] * f32 * ue8m0[m, k/32]) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: e4m3[m, k] * ue8m0[m, k/32] * f32) -> D: f32[m, k] { D = A }\n' },
+    word: ({ global }) => ({
+      message: 'nothing can follow the global scale',
+      label: 'one factor too many',
+      ...(global && { labels: [{ span: global, text: 'the global scale' }] }),
+      help: 'write the data, the scale with axes, the global scale: `e2m1[m, k] * ue4m3[m, k/16] * f32`',
+    }),
+  }),
+  KTL1031: entry({
+    title: '`ragged` without `by` or `upto`',
+    explain:
+      '`ragged t by off as g`: groups g lie behind one another along t, and `off[g]` says where each ends. ' +
+      '`ragged m upto len as g`: every group has rows of its own, of which `len[g]` count.',
+    wrong: { ktl: 'kernel f(A: f32[t, n], s: f32[g], off: i32[g]) -> D: f32[t, n] ragged t as g { D = A * s }\n' },
+    right: {
+      ktl: 'kernel f(A: f32[t, n], s: f32[g], off: i32[g]) -> D: f32[t, n] ragged t by off as g { D = A * s }\n',
+    },
+    word: () => ({
+      message: 'the ragged axis does not say where its groups end',
+      label: 'expected `by` or `upto`',
+      help: 'write `ragged t by off as g` for groups behind one another, `ragged m upto len as g` for padded ones',
+    }),
+  }),
+  KTL1032: entry<{ axis: string }>({
+    title: 'axis without an extent',
+    explain: '`axis j = size(h) / size(hk)` gives the extent of an axis that no operand declares.',
+    wrong: { ktl: kernel('axis j\nD = A') },
+    right: { ktl: kernel('axis j = size(m) / 2\nD = A + sum[j](A[j])') },
+    word: ({ axis }) => ({
+      message: `the axis ${code(axis)} has no extent`,
+      label: 'no `=` and value',
+      help: `write ${code(`axis ${axis} = size(m) / 2`)}; axes of operands are not declared again`,
+    }),
+  }),
+  KTL1033: entry<{ name: string; reduction: boolean }>({
+    title: 'empty list of indices',
+    explain:
+      'A read has one index for each axis of its operand, and a reduction names the axes that it runs over. Without ' +
+      'brackets an operand is read at its own axes.',
+    wrong: { ktl: kernel('D = A[]') },
+    right: { ktl: kernel('D = A') },
+    word: ({ name, reduction }, { span }) => ({
+      message: `the brackets of ${code(name)} are empty`,
+      label: reduction ? 'no axis' : 'no index',
+      ...(reduction && { help: `name the axes that it runs over: ${code(`${name}[k](value)`)}` }),
+      ...(!reduction && span && { fix: { description: 'remove the brackets', span, replacement: '' } }),
+    }),
+  }),
+  KTL1034: entry<{ axis: string }>({
+    title: 'axis statement outside a kernel',
+    explain: 'Kernels give extents of axes, `axis j = size(h) / size(hk)`. Epilogues have the axes of their kernel.',
+    wrong: { epilogue: 'axis j = 4; acc' },
+    right: { epilogue: 'acc' },
+    word: ({ axis }) => ({
+      message: `an epilogue cannot give ${code(axis)} an extent`,
+      label: 'in an epilogue',
+      help: 'move the statement into the kernel',
+    }),
+  }),
+  KTL1035: entry<{ name: string }>({
+    title: 'reduction over an expression',
+    explain: 'A reduction `sum[k](x)` runs over axes, which have names. Indices with operators belong to reads.',
+    wrong: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = sum[k / 2](A) }\n' },
+    right: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = sum[k](A) }\n' },
+    word: ({ name }) => ({
+      message: `${code(name)} runs over axes, and this is an expression`,
+      label: 'not the name of an axis',
+      help: `write ${code(`${name}[axis](value)`)}`,
+    }),
+  }),
 }

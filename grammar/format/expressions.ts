@@ -1,9 +1,17 @@
 /** Expressions and statements, with the parentheses that precedence needs and no others. */
 import type { Doc } from 'prettier'
 import { builders } from 'prettier/doc'
-import type { Binary, Equation, Expr, Statement } from '../ast.ts'
+import {
+  axisNamesOf,
+  type Binary,
+  type Equation,
+  type Expr,
+  type Reference,
+  type Statement,
+  type Target,
+} from '../ast.ts'
 import { PRECEDENCE, PREFIX_LEVEL } from '../pratt.ts'
-import { printAxisNames, printTarget } from './leaves.ts'
+import { printAxisNames } from './leaves.ts'
 import { chain, list } from './sequences.ts'
 import type { Trivia } from './trivia.ts'
 
@@ -18,7 +26,9 @@ export function statementDoc(statement: Statement, trivia: Trivia): Doc {
 function statementText(statement: Statement, trivia: Trivia): Doc {
   switch (statement.kind) {
     case 'equation':
-      return [targets(statement), ' = ', expressionDoc(statement.value, trivia)]
+      return [targets(statement, trivia), ' = ', expressionDoc(statement.value, trivia)]
+    case 'axisStatement':
+      return [`axis ${statement.axis.text} = `, expressionDoc(statement.value, trivia)]
     case 'return': {
       const values = statement.values.map((value) => expressionDoc(value, trivia))
       if (values.length === 1) return ['return ', values]
@@ -31,9 +41,29 @@ function statementText(statement: Statement, trivia: Trivia): Doc {
   }
 }
 
-function targets(equation: Equation): string {
-  const text = equation.targets.map(printTarget).join(', ')
-  return equation.tuple ? `(${text})` : text
+function targets(equation: Equation, trivia: Trivia): Doc {
+  const all = join(
+    ', ',
+    equation.targets.map((target) => targetDoc(target, trivia)),
+  )
+  return equation.tuple ? ['(', all, ')'] : all
+}
+
+const targetDoc = (target: Target, trivia: Trivia): Doc => [
+  indexed(target, target.dtype?.span.start ?? target.span.end, trivia),
+  target.dtype === null ? '' : `: ${target.dtype.text}`,
+]
+
+/** `x`, `x[m, n]`, `x[p * stride + r, c]`; comments before `limit` belong to it. Names alone stay on one line. */
+function indexed({ name, at }: Pick<Reference, 'name' | 'at'>, limit: number, trivia: Trivia): Doc {
+  const names = axisNamesOf({ at })
+  if (at !== null && names === null) {
+    trivia.hoistBefore(name.span.start)
+    const end = trivia.find(']', at.at(-1)!.span.end, limit)
+    return list([`${name.text}[`, ']'], at, end, trivia, (index) => indexDoc(index, trivia))
+  }
+  trivia.hoistBefore(limit)
+  return name.text + printAxisNames(names)
 }
 
 /** The whole of an expression: no line break may come before it, so comments there are hoisted. */
@@ -48,9 +78,9 @@ function print(expr: Expr, level: number, trivia: Trivia): Doc {
     case 'number':
       return leaf(expr, expr.text, trivia)
     case 'reference':
-      return leaf(expr, expr.name.text + printAxisNames(expr.axes), trivia)
+      return reference(expr, trivia)
     case 'size':
-      return leaf(expr, `size(${expr.axis.text})`, trivia)
+      return leaf(expr, `${expr.fn}(${expr.axis.text})`, trivia)
     case 'call':
       return call(expr.callee.text, expr.args, expr, trivia)
     case 'reduce':
@@ -62,6 +92,18 @@ function print(expr: Expr, level: number, trivia: Trivia): Doc {
     case 'binary':
       return binary(expr, level, trivia)
   }
+}
+
+/** `X[inf]` is read at an axis of that name. */
+function indexDoc(index: Expr, trivia: Trivia): Doc {
+  const word = index.kind === 'number' && /^[a-z]/.test(index.text)
+  return word ? ['(', print(index, 0, trivia), ')'] : print(index, 0, trivia)
+}
+
+function reference(expr: Reference, trivia: Trivia): Doc {
+  const read = indexed(expr, expr.outside?.span.start ?? expr.span.end, trivia)
+  trivia.hoistBefore(expr.span.end)
+  return expr.outside === null ? read : [read, ` else ${expr.outside.text}`]
 }
 
 function leaf(expr: Expr, text: string, trivia: Trivia): string {

@@ -1,10 +1,26 @@
 /** Text of the small parts of the tree, which stand on one line whatever its width. */
-import type { AxisRef, EpilogueParam, Name, OperandDecl, ScheduleValue, Target, TensorType, TypeParam } from '../ast.ts'
+import type {
+  AxisRef,
+  EpilogueParam,
+  Name,
+  OperandDecl,
+  PartType,
+  ScheduleValue,
+  TensorType,
+  TypeName,
+  TypeParam,
+} from '../ast.ts'
 
 export function printTensorType(type: TensorType): string {
-  const axes = type.axes === null ? '' : `[${type.axes.map(printAxis).join(', ')}]`
-  return type.dtype.text + axes + (type.scale === null ? '' : ` * ${printTensorType(type.scale)}`)
+  const data = withAxes(type)
+  const stored = type.zero === null ? data : `(${data} - ${printPart(type.zero)})`
+  return [stored, ...[type.scale, type.global].flatMap((part) => (part === null ? [] : [printPart(part)]))].join(' * ')
 }
+
+const printPart = (part: PartType): string => (part.floor ? `floor(${withAxes(part)})` : withAxes(part))
+
+const withAxes = ({ dtype, axes }: { readonly dtype: TypeName; readonly axes: readonly AxisRef[] | null }): string =>
+  dtype.text + (axes === null ? '' : `[${axes.map(printAxis).join(', ')}]`)
 
 const printAxis = (axis: AxisRef): string =>
   axis.name.text + (axis.optional ? '?' : '') + (axis.divisor === null ? '' : `/${axis.divisor}`)
@@ -18,8 +34,8 @@ export const printTypeParam = ({ name, alternatives }: TypeParam): string =>
 /** What follows the types of an operand: its default, its ragged rows. */
 export function printOperandTail({ defaultValue, ragged }: OperandDecl): string {
   const value = defaultValue === null ? '' : ` = ${defaultValue.text}`
-  const rows = ragged === null ? '' : ` ragged ${ragged.axis.text} by ${ragged.by.text} as ${ragged.as.text}`
-  return value + rows
+  if (ragged === null) return value
+  return `${value} ragged ${ragged.axis.text} ${ragged.form} ${ragged.by.text} as ${ragged.as.text}`
 }
 
 /** `name`, then `: f32`, `: f32[m]`, `[m]` or nothing, then the default. */
@@ -27,9 +43,6 @@ export function printEpilogueParam({ name, dtype, axes, defaultValue }: Epilogue
   const annotation = (dtype === null ? '' : `: ${dtype.text}`) + printAxisNames(axes)
   return name.text + annotation + (defaultValue === null ? '' : ` = ${defaultValue.text}`)
 }
-
-export const printTarget = ({ name, axes, dtype }: Target): string =>
-  name.text + printAxisNames(axes) + (dtype === null ? '' : `: ${dtype.text}`)
 
 export function printScheduleValue(value: ScheduleValue): string {
   switch (value.kind) {

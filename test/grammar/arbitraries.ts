@@ -1,11 +1,11 @@
 /** Random syntax trees, well formed by construction, without positions (all spans are 0…0). */
 import fc, { type Arbitrary } from 'fast-check'
 import type {
-  AxisRef, BinaryOp, EpilogueDecl, EpilogueParam, Equation, Expr, Item, KernelDecl, Name, NumberLiteral, OperandDecl,
-  Program, ScheduleDecl, ScheduleValue, Statement, Target, TensorType, TypeName,
+  AxisRef, AxisStatement, BinaryOp, EpilogueDecl, EpilogueParam, Equation, Expr, Item, KernelDecl, Name, NumberLiteral, OperandDecl,
+  PartType, Program, Reference, ScheduleDecl, ScheduleValue, Statement, Target, TensorType, TypeName,
 } from '../../grammar/ast.ts' // prettier-ignore
 import { PRECEDENCE } from '../../grammar/pratt.ts'
-import { KEYWORDS } from '../../grammar/vocabulary.ts'
+import { KEYWORDS, LITERAL_NAMES } from '../../grammar/vocabulary.ts'
 
 /** The same trees in every run; KTL_SEED tries others. */
 fc.configureGlobal({ seed: Number(process.env['KTL_SEED'] ?? 1) })
@@ -14,15 +14,20 @@ export const span = { start: 0, end: 0 }
 
 /** The tree without positions, to compare trees of different texts. */
 export function withoutSpans<T>(tree: T): T {
-  return JSON.parse(JSON.stringify(tree, (key, value) => (key === 'span' ? span : value))) as T
+  if (Array.isArray(tree)) return tree.map(withoutSpans) as T
+  if (typeof tree !== 'object' || tree === null) return tree
+  const fields = Object.entries(tree).map(([key, value]) => [key, key === 'span' ? span : withoutSpans(value)])
+  return Object.fromEntries(fields) as T
 }
 
+const RESERVED: readonly string[] = [...KEYWORDS, ...LITERAL_NAMES]
+const NAMES = ['acc', 'D', 'x', 'kernels', 'on1', 'f16', 'start', 'length', 'floor', 'infx']
 const ident = fc
-  .oneof(fc.stringMatching(/^[A-Za-z_][A-Za-z0-9_]{0,4}$/), fc.constantFrom('acc', 'D', 'x', 'kernels', 'on1', 'f16'))
-  .filter((text) => !(KEYWORDS as readonly string[]).includes(text))
+  .oneof(fc.stringMatching(/^[A-Za-z_][A-Za-z0-9_]{0,4}$/), fc.constantFrom(...NAMES))
+  .filter((text) => !RESERVED.includes(text))
 const toName = (text: string): Name => ({ kind: 'name', text, span })
 const name: Arbitrary<Name> = ident.map(toName)
-const word: Arbitrary<Name> = fc.oneof({ weight: 4, arbitrary: ident }, fc.constantFrom(...KEYWORDS)).map(toName)
+const word: Arbitrary<Name> = fc.oneof({ weight: 4, arbitrary: ident }, fc.constantFrom(...RESERVED)).map(toName)
 const typeName: Arbitrary<TypeName> = ident.map((text) => ({ kind: 'typeName', text, span }))
 const axisNames = fc.array(word, { minLength: 1, maxLength: 4 })
 const nullable = <T>(arbitrary: Arbitrary<T>): Arbitrary<T | null> => fc.option(arbitrary, { nil: null })
@@ -32,19 +37,50 @@ const doc = nullable(fc.array(docLine, { minLength: 1, maxLength: 3 }).map((line
 const number: Arbitrary<NumberLiteral> = fc
   .oneof(
     fc.nat().map((value) => ({ text: String(value), integer: true })),
-    fc.constantFrom('0.5', '.25', '3.', '1e-3', '2.5E+2', '7e0').map((text) => ({ text, integer: false })),
+    fc
+      .constantFrom('0.5', '.25', '3.', '1e-3', '2.5E+2', '7e0', 'inf', 'nan')
+      .map((text) => ({ text, integer: false })),
   )
-  .map(({ text, integer }) => ({ kind: 'number', text, value: Number(text), integer, span }))
+  .map(({ text, integer }) => ({
+    kind: 'number',
+    text,
+    value: text === 'inf' ? Infinity : Number(text),
+    integer,
+    span,
+  }))
 const signedNumber: Arbitrary<NumberLiteral> = fc
   .tuple(number, fc.boolean())
-  .map(([n, minus]) => (minus ? { ...n, text: `-${n.text}`, value: Number(`-${n.text}`) } : n))
+  .map(([n, minus]) => (minus ? { ...n, text: `-${n.text}`, value: -n.value } : n))
+
+/** An axis alone may have a keyword for a name. */
+const axisIndex: Arbitrary<Reference> = word.map((axis) => ({
+  kind: 'reference',
+  name: axis,
+  at: null,
+  outside: null,
+  span,
+}))
+const indices = (entry: Arbitrary<Expr>): Arbitrary<readonly Expr[]> =>
+  fc.array(fc.oneof(axisIndex, entry), { minLength: 1, maxLength: 4 })
 
 export const expr: Arbitrary<Expr> = fc.letrec<{ expr: Expr }>((tie) => ({
   expr: fc.oneof(
     { maxDepth: 5, withCrossShrink: true },
-    fc.record({ kind: fc.constant('reference' as const), name, axes: nullable(axisNames), span: fc.constant(span) }),
+    name.map((n): Reference => ({ kind: 'reference', name: n, at: null, outside: null, span })),
     number,
-    fc.record({ kind: fc.constant('size' as const), axis: word, span: fc.constant(span) }),
+    fc.record({
+      kind: fc.constant('size' as const),
+      fn: fc.constantFrom('size', 'start', 'length'),
+      axis: word,
+      span: fc.constant(span),
+    }),
+    fc.record({
+      kind: fc.constant('reference' as const),
+      name,
+      at: indices(tie('expr')),
+      outside: nullable(signedNumber),
+      span: fc.constant(span),
+    }),
     fc.record({
       kind: fc.constant('unary' as const),
       op: fc.constantFrom('-', '!', '+'),
@@ -60,7 +96,8 @@ export const expr: Arbitrary<Expr> = fc.letrec<{ expr: Expr }>((tie) => ({
     }),
     fc.record({
       kind: fc.constant('call' as const),
-      callee: name,
+      // `start(t)` is a function of an axis.
+      callee: name.filter(({ text }) => text !== 'start' && text !== 'length'),
       args: fc.array(tie('expr'), { maxLength: 3 }),
       span: fc.constant(span),
     }),
@@ -85,28 +122,46 @@ const axis: Arbitrary<AxisRef> = fc.record({
   span: fc.constant(span),
 })
 const axes = fc.array(axis, { minLength: 1, maxLength: 4 })
-const tensorType: Arbitrary<TensorType> = fc.record({
-  kind: fc.constant('tensorType' as const),
-  dtype: typeName,
-  axes: nullable(axes),
-  scale: nullable(
-    fc.record({
-      kind: fc.constant('tensorType' as const),
+const part = <A extends AxisRef[] | null>(partAxes: Arbitrary<A>, floor: Arbitrary<boolean>): Arbitrary<PartType> =>
+  fc.record({
+    kind: fc.constant('partType' as const),
+    dtype: typeName,
+    axes: partAxes,
+    floor,
+    span: fc.constant(span),
+  })
+const plain = { kind: 'tensorType', zero: null, scale: null, global: null, span } as const
+const never = fc.constant(false)
+const zero = nullable(part(nullable(axes), never))
+const tensorType: Arbitrary<TensorType> = fc.oneof(
+  fc.record({ dtype: typeName, axes: nullable(axes) }).map((data): TensorType => ({ ...plain, ...data })),
+  fc
+    .record({
       dtype: typeName,
       axes,
-      scale: fc.constant(null),
-      span: fc.constant(span),
-    }),
-  ),
-  span: fc.constant(span),
-})
+      zero,
+      scale: part(axes, fc.boolean()),
+      global: nullable(part(nullable(axes), never)),
+    })
+    .map((stored): TensorType => ({ ...plain, ...stored })),
+  fc
+    .record({ dtype: typeName, axes, zero, global: part(fc.constant(null), never) })
+    .map((stored): TensorType => ({ ...plain, ...stored })),
+)
 const operand: Arbitrary<OperandDecl> = fc.record({
   kind: fc.constant('operand' as const),
   name,
   alternatives: fc.array(tensorType, { minLength: 1, maxLength: 3 }),
   defaultValue: nullable(signedNumber),
   ragged: nullable(
-    fc.record({ kind: fc.constant('ragged' as const), axis: word, by: name, as: word, span: fc.constant(span) }),
+    fc.record({
+      kind: fc.constant('ragged' as const),
+      axis: word,
+      form: fc.constantFrom('by', 'upto'),
+      by: name,
+      as: word,
+      span: fc.constant(span),
+    }),
   ),
   span: fc.constant(span),
 })
@@ -115,10 +170,17 @@ const target = (typed: boolean): Arbitrary<Target> =>
   fc.record({
     kind: fc.constant('target' as const),
     name,
-    axes: nullable(axisNames),
+    at: nullable(indices(expr)),
     dtype: typed ? nullable(typeName) : fc.constant(null),
     span: fc.constant(span),
   })
+const axisStatement: Arbitrary<AxisStatement> = fc.record({
+  kind: fc.constant('axisStatement' as const),
+  axis: word,
+  value: expr,
+  doc,
+  span: fc.constant(span),
+})
 const equation = (typed: boolean, docs: Arbitrary<string | null>): Arbitrary<Equation> =>
   fc
     .record({
@@ -147,7 +209,7 @@ const kernel: Arbitrary<KernelDecl> = fc.record({
   ),
   params: fc.array(operand, { maxLength: 4 }),
   outputs: fc.array(operand, { minLength: 1, maxLength: 2 }),
-  body: fc.array(equation(true, doc), { maxLength: 3 }),
+  body: fc.array(fc.oneof({ weight: 4, arbitrary: equation(true, doc) }, axisStatement), { maxLength: 3 }),
   span: fc.constant(span),
 })
 

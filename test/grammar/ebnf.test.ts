@@ -123,14 +123,14 @@ function random(seed: number): () => number {
 
 const SAMPLES: Record<string, readonly string[]> = {
   IDENT: ['x', 'acc', 'D', '_t0', 'kernels', 'f16', 'onx'],
-  WORD: ['m', 'k', 'by', 'size', 'kernel', 'auto', 'epilogue'],
+  WORD: ['m', 'k', 'by', 'size', 'kernel', 'auto', 'epilogue', 'else', 'inf'],
   INTEGER: ['0', '32', '128'],
-  NUMBER: ['1', '0.5', '.25', '3.', '1e-3', '2.5E+2'],
+  NUMBER: ['1', '0.5', '.25', '3.', '1e-3', '2.5E+2', 'inf', 'nan'],
   SHAPE: ['128x64', '2x1x1'],
   CTA: ['1cta', '2cta'],
   PREFIX: ['-', '!', '+'],
   // Without comparisons: they do not chain, which the flat rule cannot say.
-  OPERATOR: ['||', '&&', '+', '-', '*', '/', '^'],
+  OPERATOR: ['||', '&&', '+', '-', '*', '/', '%', '^'],
   SEPARATOR: [';', '\n', ';\n\n', '\n ; \n'],
 }
 
@@ -170,7 +170,21 @@ function sentence(start: string, seed: number): string {
 }
 
 /** What the grammar allows and is refused afterwards, with a message of its own. */
-const CHECKED_AFTERWARDS = new Set(['KTL1010', 'KTL1011', 'KTL1013', 'KTL1015', 'KTL1022', 'KTL1023', 'KTL1024'])
+const CHECKED_AFTERWARDS = new Set([
+  'KTL1010',
+  'KTL1011',
+  'KTL1013',
+  'KTL1015',
+  'KTL1022',
+  'KTL1023',
+  'KTL1024',
+  'KTL1027',
+  'KTL1028',
+  'KTL1029',
+  'KTL1030',
+  'KTL1034',
+  'KTL1035',
+])
 
 test.each([
   ['program', (name: string, source: string) => parseProgram({ name, text: source }).diagnostics],

@@ -26,7 +26,8 @@ function show(e: Expr): string {
     case 'number':
       return e.text
     case 'reference':
-      return e.name.text + axes(e.axes)
+      if (e.at === null) return e.name.text
+      return `${e.name.text}[${e.at.map(show).join(' ')}]${e.outside === null ? '' : ` else ${e.outside.text}`}`
     case 'unary':
       return `(${e.op} ${show(e.operand)})`
     case 'binary':
@@ -36,7 +37,7 @@ function show(e: Expr): string {
     case 'reduce':
       return `(${e.fn.text}${axes(e.axes)} ${show(e.value)})`
     case 'size':
-      return `(size ${e.axis.text})`
+      return `(${e.fn} ${e.axis.text})`
     case 'slot':
       return `(epilogue ${show(e.value)})`
   }
@@ -120,7 +121,7 @@ describe('programs', () => {
           { name: { text: 'a' }, alternatives: [{ dtype: { text: 'f32' }, axes: null }], defaultValue: { text: '-1', value: -1, integer: true } },
         ],
         outputs: [{ name: { text: 'D' } }],
-        body: [{ kind: 'equation', tuple: false, doc: null, targets: [{ name: { text: 'D' }, axes: null, dtype: null }] }],
+        body: [{ kind: 'equation', tuple: false, doc: null, targets: [{ name: { text: 'D' }, at: null, dtype: null }] }],
       },
     ]) // prettier-ignore
   })
