@@ -1,5 +1,6 @@
 /** Which formats a target's registers can hold: those that its cvt knows. */
 import type { DTypeName } from '../grammar/vocabulary.ts'
+import { DTYPES } from './dtypes.ts'
 import { ARCHS, type TargetArch } from './archs.ts'
 import type { Rejection } from './instance.ts'
 import { nodesOf } from './passes/graph.ts'
@@ -8,9 +9,8 @@ import type { TensorProgram } from './ir/tensor.ts'
 
 /** KTL2904 for a format of an operand, scalar or cast that `target` cannot convert. `untouched`: operands that go to tensor cores as they are. */
 export function lacksConversion(program: TensorProgram, target: TargetArch, untouched: readonly string[] = []): Rejection | null {
-  const unknown: readonly DTypeName[] = ARCHS[target].unconverted
-  if (unknown.length === 0) return null
-  const lacking = formatsOf(program).find(({ name, dtype }) => unknown.includes(dtype) && !(name && untouched.includes(name)))
+  const { cc } = ARCHS[target]
+  const lacking = formatsOf(program).find(({ name, dtype }) => cc < (DTYPES[dtype].cvtSince ?? 0) && !(name && untouched.includes(name)))
   if (!lacking) return null
   const { name, dtype } = lacking
   return { ...rejection('KTL2904', { form: `\`${dtype}\` on ${target}` }), ...(name && { operand: name }) }

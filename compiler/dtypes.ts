@@ -32,6 +32,8 @@ export interface DType {
   readonly cudaStorage: string
   /** CU_TENSOR_MAP_DATA_TYPE_…; null: TMA cannot carry it. */
   readonly tensorMapType: string | null
+  /** First compute capability whose cvt knows it (PTX ISA 9.7.9.22). Absent: all do. */
+  readonly cvtSince?: number
 }
 
 const integer = (name: DTypeName, bits: number, signed: boolean, compute: ComputeType, cuda: string, map: string): DType => ({
@@ -54,23 +56,67 @@ export const DTYPES: Readonly<Record<DTypeName, DType>> = Object.freeze({
   f64: float('f64', 64, [11, 52], Number.MAX_VALUE, { overflow: 'infinity', nan: null, compute: 'f64', cudaStorage: 'double', tensorMapType: 'FLOAT64' }),
   f32: float('f32', 32, [8, 23], 3.4028234663852886e38, { overflow: 'infinity', nan: 0x7fffffff, cudaStorage: 'float', tensorMapType: 'FLOAT32' }),
   // Stored as f32 bits whose low 13 mantissa bits are 0.
-  tf32: float('tf32', 32, [8, 10], 3.4011621342146535e38, { overflow: 'infinity', nan: 0x7fffe000, cudaStorage: 'float', tensorMapType: 'TFLOAT32' }),
+  tf32: float('tf32', 32, [8, 10], 3.4011621342146535e38, {
+    overflow: 'infinity', nan: 0x7fffe000, cudaStorage: 'float', tensorMapType: 'TFLOAT32', cvtSince: 90,
+  }),
   f16: float('f16', 16, [5, 10], 65504, { overflow: 'infinity', nan: 0x7fff, cudaStorage: 'unsigned short', tensorMapType: 'FLOAT16' }),
   bf16: float('bf16', 16, [8, 7], 3.3895313892515355e38, { overflow: 'infinity', nan: 0x7fff, cudaStorage: 'unsigned short', tensorMapType: 'BFLOAT16' }),
-  e4m3: float('e4m3', 8, [4, 3], 448, { overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
-  e5m2: float('e5m2', 8, [5, 2], 57344, { overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
-  e3m2: float('e3m2', 6, [3, 2], 28, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U6_ALIGN16B' }),
-  e2m3: float('e2m3', 6, [2, 3], 7.5, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U6_ALIGN16B' }),
-  e2m1: float('e2m1', 4, [2, 1], 6, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U4_ALIGN8B' }),
+  e4m3: float('e4m3', 8, [4, 3], 448, { overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8', cvtSince: 90 }),
+  e5m2: float('e5m2', 8, [5, 2], 57344, { overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8', cvtSince: 90 }),
+  e3m2: float('e3m2', 6, [3, 2], 28, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U6_ALIGN16B', cvtSince: 100 }),
+  e2m3: float('e2m3', 6, [2, 3], 7.5, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U6_ALIGN16B', cvtSince: 100 }),
+  e2m1: float('e2m1', 4, [2, 1], 6, { overflow: 'saturate', nan: null, cudaStorage: 'unsigned char', tensorMapType: '16U4_ALIGN8B', cvtSince: 100 }),
   // Powers of two, no zero: rounds up (cvt.rp), so that a block scaled by it never overflows.
-  ue8m0: float('ue8m0', 8, [8, 0], 2 ** 127, { class: 'scale', signed: false, overflow: 'saturate', nan: 0xff, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
-  ue4m3: float('ue4m3', 8, [4, 3], 448, { class: 'scale', signed: false, overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8' }),
+  ue8m0: float('ue8m0', 8, [8, 0], 2 ** 127, {
+    class: 'scale', signed: false, overflow: 'saturate', nan: 0xff, cudaStorage: 'unsigned char', tensorMapType: 'UINT8', cvtSince: 100,
+  }),
+  ue4m3: float('ue4m3', 8, [4, 3], 448, {
+    class: 'scale', signed: false, overflow: 'saturate', nan: 0x7f, cudaStorage: 'unsigned char', tensorMapType: 'UINT8', cvtSince: 90,
+  }),
   i8: integer('i8', 8, true, 'i32', 'signed char', 'UINT8'),
   u8: integer('u8', 8, false, 'i32', 'unsigned char', 'UINT8'),
   i32: integer('i32', 32, true, 'i32', 'int', 'INT32'),
   u32: integer('u32', 32, false, 'u32', 'unsigned int', 'UINT32'),
   bool: integer('bool', 8, false, 'bool', 'unsigned char', 'UINT8'),
 }) // prettier-ignore
+
+/** What other formats and libraries call a dtype. */
+export interface ForeignNames {
+  readonly safetensors?: string
+  /** Type character and bytes of NumPy's array-protocol strings. */
+  readonly numpy?: string
+  /** In dtypes of JavaScript's array libraries. */
+  readonly arrays?: readonly string[]
+}
+
+export const FOREIGN_NAMES: Readonly<Partial<Record<DTypeName, ForeignNames>>> = {
+  f64: { safetensors: 'F64', numpy: 'f8', arrays: ['float64', 'double'] },
+  f32: { safetensors: 'F32', numpy: 'f4', arrays: ['float32', 'float'] },
+  f16: { safetensors: 'F16', numpy: 'f2', arrays: ['float16'] },
+  bf16: { safetensors: 'BF16', arrays: ['bfloat16'] },
+  e4m3: { safetensors: 'F8_E4M3', arrays: ['float8e4m3fn'] },
+  e5m2: { safetensors: 'F8_E5M2', arrays: ['float8e5m2'] },
+  ue8m0: { safetensors: 'F8_E8M0' },
+  i8: { safetensors: 'I8', numpy: 'i1', arrays: ['int8'] },
+  u8: { safetensors: 'U8', numpy: 'u1', arrays: ['uint8', 'uint8_clamped'] },
+  i32: { safetensors: 'I32', numpy: 'i4', arrays: ['int32'] },
+  u32: { safetensors: 'U32', numpy: 'u4', arrays: ['uint32'] },
+  bool: { safetensors: 'BOOL', numpy: 'b1', arrays: ['bool', 'boolean'] },
+}
+
+/** Dtypes by what `names` calls them. */
+export function dtypesByName(
+  names: (foreign: ForeignNames) => string | readonly string[] | undefined,
+): ReadonlyMap<string, DTypeName> {
+  const known = DTYPE_NAMES.flatMap((dtype) =>
+    [names(FOREIGN_NAMES[dtype] ?? {}) ?? []].flat().map((name) => [name, dtype] as const),
+  )
+  return new Map(known)
+}
+
+/** Dtypes of which this holds. */
+export const dtypesThat = (holds: (dtype: DType) => boolean): readonly DTypeName[] =>
+  DTYPE_NAMES.filter((name) => holds(DTYPES[name]))
 
 export function isDType(name: string): name is DTypeName {
   return (DTYPE_NAMES as readonly string[]).includes(name)

@@ -187,3 +187,21 @@ function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[][] {
   for (const file of graph.keys()) if (!index.has(file)) visit(file)
   return found.sort((a, b) => (a[0]! < b[0]! ? -1 : 1))
 }
+
+/** Dtypes that few can hold: who else named them would have to learn of the next one. */
+const NARROW = ['e3m2', 'e2m3', 'e2m1', 'ue4m3']
+const NAMES_DTYPES: readonly (readonly [RegExp, string])[] = [
+  [/^grammar\/(vocabulary|catalogue\/\w+)\.ts$/, 'the word, and examples of errors'],
+  [/^compiler\/(dtypes|codec)\.ts$/, 'the entry, and its values'],
+  [/^compiler\/check\//, 'which scales go with which data'],
+  [/^compiler\/targets\/\w+\/mma\.ts$/, 'instructions by dtype'],
+  [/^codegen\/cuda\/(conversion|device\/\w+)\.ts$/, 'conversions in CUDA'],
+]
+
+test('dtypes are named where an entry of theirs belongs, and nowhere else', () => {
+  const naming = FILES.filter(
+    (file) => layerOf(file) <= 3 && NARROW.some((name) => new RegExp(`\\b${name}\\b`).test(textOf(file))),
+  )
+  expect(naming.length).toBeGreaterThan(3)
+  expect(naming.filter((file) => !NAMES_DTYPES.some(([where]) => where.test(file)))).toEqual([])
+})

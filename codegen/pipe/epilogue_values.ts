@@ -1,5 +1,5 @@
 /** How the values of an epilogue read in CUDA: its operands, expressions over them, and what is stored of them. */
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
 import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue.ts'
 import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
 import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
@@ -99,7 +99,7 @@ export function storedBits(c: EmitContext, operand: string, j: string): string {
 }
 
 /** Formats that one instruction converts a pair of floats to. */
-const PAIRED: readonly string[] = ['f16', 'bf16', 'e4m3', 'e5m2']
+const PAIRED = dtypesThat((dtype) => dtype.class === 'float' && (dtype.bits === 8 || dtype.bits === 16))
 
 /** Storage bits of the values `first` and `second`, side by side. */
 export function pairBits(c: EmitContext, op: StoreOp, first: string, second: string): string {

@@ -1,11 +1,11 @@
 /** Which functions of a program may be computed to 15 bits (`Operation.short`), because nothing wider is made of them. */
-import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { dtypesThat } from '../dtypes.ts'
 import { operation } from '../ops.ts'
 import type { Node, TensorProgram } from '../ir/tensor.ts'
 import { children, operandNamed, topological } from '../ir/walk.ts'
 
 /** Formats of at most 11 significand bits, rounded to nearest. */
-const NARROW: ReadonlySet<DTypeName> = new Set(['f16', 'bf16', 'e4m3', 'e5m2'])
+const NARROW = dtypesThat((dtype) => dtype.class === 'float' && dtype.bits <= 16)
 
 /** Four errors of 2^-15 and half an ulp of f16, which is at least 2^-11 relative, are 0.75 ulp; eight would be 1. */
 const MOST_FACTORS = 4
@@ -35,7 +35,7 @@ function find(program: TensorProgram): ReadonlySet<Node> {
   const roots = program.outputs.map(({ value }) => value)
   const wide = new Set<Node>()
   for (const { operand, value } of program.outputs)
-    if (!NARROW.has(operandNamed(program, operand).dtype)) wide.add(value)
+    if (!NARROW.includes(operandNamed(program, operand).dtype)) wide.add(value)
   const nodes = topological(roots)
   for (const node of [...nodes].reverse())
     children(node).forEach((child, i) => {

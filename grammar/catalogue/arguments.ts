@@ -1,4 +1,5 @@
 /** 40xx: tensors, values, launches: what a caller of the API can get wrong. */
+import { DTYPE_NAMES } from '../vocabulary.ts'
 import { entry } from './entry.ts'
 
 /** Most argument errors say the same three things. */
@@ -38,7 +39,7 @@ export const argumentErrors = {
   KTL4004: entry<Mismatch>({
     title: 'unknown dtype',
     explain:
-      'The dtypes are f64 f32 tf32 f16 bf16 e4m3 e5m2 e3m2 e2m3 e2m1 ue8m0 ue4m3 i8 u8 i32 u32 bool. ' +
+      `The dtypes are ${DTYPE_NAMES.join(' ')}. ` +
       'Tensors of other libraries are taken by their own names (float16, int8, …) where a dtype of ktl matches.',
     wrong: { call: "device.empty('float24', [4])" },
     right: { call: "device.empty('f32', [4])" },

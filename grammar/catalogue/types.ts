@@ -1,5 +1,6 @@
 /** KTL22xx: types. */
 import type { Span } from '../ast.ts'
+import { DTYPE_NAMES } from '../vocabulary.ts'
 import { code, entry, orList } from './entry.ts'
 import { SAME_DTYPE } from '../aliases.ts'
 import { didYouMean } from './names.ts'
@@ -18,8 +19,7 @@ const sumOfTypes = (n: number): string => {
 export const types = {
   KTL2201: entry<{ name: string; candidates: readonly string[] }>({
     title: 'unknown type',
-    explain:
-      'A type is a dtype (f64 f32 tf32 f16 bf16 e4m3 e5m2 e3m2 e2m3 e2m1 ue8m0 ue4m3 i8 u8 i32 u32 bool) or a type parameter.',
+    explain: `A type is a dtype (${DTYPE_NAMES.join(' ')}) or a type parameter.`,
     wrong: { ktl: 'kernel f(A: fp16[m]) -> D: f16[m] { D = A }\n' },
     right: { ktl: 'kernel f(A: f16[m]) -> D: f16[m] { D = A }\n' },
     word: ({ name, candidates }, at) => ({

@@ -1,6 +1,5 @@
 /** NumPy's .npy: a magic, a version, a Python dictionary of dtype, order and shape, and the elements. */
-import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, dtypesByName, FOREIGN_NAMES } from '../../compiler/dtypes.ts'
 import type { HostArray } from '../tensors/host_array.ts'
 import { elementCount, MAX_RANK } from '../tensors/layout.ts'
 import { bytesOfArray, malformed, storedArray, storedBytes, unsupported, type StoredArray } from './stored.ts'
@@ -11,10 +10,8 @@ const ALIGNMENT = 64
 const MAX_HEADER_BYTES = 1 << 20
 
 /** Type characters and sizes of array-protocol strings, without the byte order. */
-const DESCRIPTIONS: Readonly<Partial<Record<DTypeName, string>>> = {
-  f16: 'f2', f32: 'f4', f64: 'f8', i8: 'i1', u8: 'u1', i32: 'i4', u32: 'u4', bool: 'b1',
-} // prettier-ignore
-const KNOWN = Object.keys(DESCRIPTIONS)
+const BY_DESCRIPTION = dtypesByName(({ numpy }) => numpy)
+const KNOWN = [...BY_DESCRIPTION.values()]
 
 /**
  * The array of a .npy file. Fortran order becomes strides; big-endian elements are swapped. KTL6070 for bytes that are no
@@ -39,7 +36,7 @@ export function readNpy(bytes: Uint8Array): StoredArray {
   if (typeof header === 'string') throw malformed(what, header)
 
   const { descr, fortranOrder, shape } = header
-  const dtype = (KNOWN as DTypeName[]).find((name) => DESCRIPTIONS[name] === descr.slice(1))
+  const dtype = BY_DESCRIPTION.get(descr.slice(1))
   if (dtype === undefined || !'<>|='.includes(descr[0]!)) throw unsupported(what, descr, KNOWN)
   if (shape.length > MAX_RANK) throw malformed(what, `it has ${shape.length} axes, ktl has at most ${MAX_RANK}`)
   const content = bytes.subarray(start + length)
@@ -60,7 +57,7 @@ export function readNpy(bytes: Uint8Array): StoredArray {
  */
 export function writeNpy(array: HostArray): Uint8Array {
   const { dtype, shape, bytes } = bytesOfArray(array)
-  const type = DESCRIPTIONS[dtype]
+  const type = FOREIGN_NAMES[dtype]?.numpy
   if (type === undefined) throw unsupported('a .npy file', dtype, KNOWN)
   const descr = (DTYPES[dtype].storageBytes === 1 ? '|' : '<') + type
   const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(', ')})`

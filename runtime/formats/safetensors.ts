@@ -1,5 +1,5 @@
 /** safetensors: the length of a JSON header, the header (dtype, shape and place of each tensor), their bytes. */
-import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { dtypesByName, FOREIGN_NAMES } from '../../compiler/dtypes.ts'
 import type { HostArray } from '../tensors/host_array.ts'
 import { MAX_RANK } from '../tensors/layout.ts'
 import { bytesOfArray, malformed, storedArray, storedBytes, unsupported, type StoredArray } from './stored.ts'
@@ -10,11 +10,7 @@ import { describe } from '../errors/describe.ts'
 const MAX_HEADER_BYTES = 100_000_000
 const ALIGNMENT = 8
 
-const NAMES: Readonly<Partial<Record<DTypeName, string>>> = {
-  f64: 'F64', f32: 'F32', f16: 'F16', bf16: 'BF16', e4m3: 'F8_E4M3', e5m2: 'F8_E5M2', ue8m0: 'F8_E8M0',
-  i8: 'I8', u8: 'U8', i32: 'I32', u32: 'U32', bool: 'BOOL',
-} // prettier-ignore
-const DTYPES = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, dtype as DTypeName]))
+const DTYPES = dtypesByName(({ safetensors }) => safetensors)
 /** Sizes of what the format has and ktl lacks: places are checked for these too. */
 const FOREIGN_BYTES: Readonly<Record<string, number>> = { I64: 8, U64: 8, I16: 2, U16: 2, C64: 8 }
 
@@ -91,8 +87,8 @@ export function writeSafetensors(
   for (const [name, array] of tensors instanceof Map ? tensors : Object.entries(tensors)) {
     if (name === '__metadata__') throw malformed('a tensor called __metadata__', 'the name is the format’s own')
     const { dtype, shape, bytes } = bytesOfArray(array)
-    if (NAMES[dtype] === undefined) throw unsupported(`tensor ${JSON.stringify(name)}`, dtype, Object.keys(NAMES))
-    header.push([name, { dtype: NAMES[dtype], shape, data_offsets: [end, (end += bytes.length)] }])
+    if (FOREIGN_NAMES[dtype]?.safetensors === undefined) throw unsupported(`tensor ${JSON.stringify(name)}`, dtype, [...DTYPES.values()])
+    header.push([name, { dtype: FOREIGN_NAMES[dtype]?.safetensors, shape, data_offsets: [end, (end += bytes.length)] }])
     parts.push(bytes)
   }
   const text = Buffer.from(

@@ -20,7 +20,7 @@ export interface RawBits {
 
 const CODE_ARRAYS = { 4: Uint8Array, 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const
 
-/** Bits from one element to the next in a tensor: e2m1 packs two a byte, low half first; 6-bit floats take a byte each. */
+/** Bits from one element to the next in a tensor: 4-bit elements are two a byte, low half first; 6-bit ones take a byte each. */
 export function elementBits(dtype: DTypeName): keyof typeof CODE_ARRAYS {
   const { bits } = DTYPES[dtype]
   return (bits === 6 ? 8 : bits) as keyof typeof CODE_ARRAYS

@@ -1,5 +1,5 @@
 /** Arrays in host memory as other libraries hold them: dtype, layout and elements, found by their fields. */
-import { isDType } from '../../compiler/dtypes.ts'
+import { dtypesByName, dtypesThat, isDType } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
 import {
@@ -57,11 +57,7 @@ export interface HostTensor {
 }
 
 /** Names of other libraries. `float16` and `bfloat16` in 16-bit integer arrays are bit patterns. */
-const FOREIGN_DTYPES: Readonly<Record<string, DTypeName>> = {
-  float64: 'f64', double: 'f64', float32: 'f32', float: 'f32', float16: 'f16', bfloat16: 'bf16',
-  float8e4m3fn: 'e4m3', float8e5m2: 'e5m2',
-  int8: 'i8', uint8: 'u8', uint8_clamped: 'u8', int32: 'i32', uint32: 'u32', bool: 'bool', boolean: 'bool',
-} // prettier-ignore
+const FOREIGN_DTYPES = dtypesByName(({ arrays }) => arrays)
 
 const ARRAY_DTYPES: readonly (readonly [new (n: number) => ArrayBufferView, DTypeName])[] = [
   [Float32Array, 'f32'], [Float64Array, 'f64'], [Int8Array, 'i8'], [Uint8Array, 'u8'], [Uint8ClampedArray, 'u8'],
@@ -69,7 +65,7 @@ const ARRAY_DTYPES: readonly (readonly [new (n: number) => ArrayBufferView, DTyp
 ] // prettier-ignore
 
 /** Formats whose typed arrays hold stored bits, not values, because JavaScript has no array of them. */
-const BITS_ONLY: readonly DTypeName[] = ['f16', 'bf16', 'e4m3', 'e5m2', 'e3m2', 'e2m3', 'ue8m0', 'ue4m3']
+const BITS_ONLY = dtypesThat(({ compute, bits }) => compute === 'f32' && bits < 32)
 
 /** KTL4008 for what is no tensor, KTL4004 for dtypes that ktl lacks, KTL4001 to 4003 for layouts that do not fit. */
 export function hostTensor(like: HostArray): HostTensor {
@@ -157,13 +153,13 @@ function flatten(
 function dtypeOf(name: string | undefined, data: Elements, got: string): DTypeName {
   if (name !== undefined) {
     if (isDType(name)) return name
-    const known = Object.hasOwn(FOREIGN_DTYPES, name) ? FOREIGN_DTYPES[name] : undefined
+    const known = FOREIGN_DTYPES.get(name)
     if (known) return known
     // scijs calls plain arrays `array` and typed ones by their element; anything else is unknown.
     if (name !== 'array' && name !== 'generic') {
       throw ktlError('KTL4004', {
         what: got,
-        expected: Object.keys(FOREIGN_DTYPES).join(' '),
+        expected: [...FOREIGN_DTYPES.keys()].join(' '),
         got: describe(name),
       })
     }

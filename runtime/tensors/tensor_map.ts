@@ -2,7 +2,7 @@
  * Tensor maps (CUtensorMap): the 128-byte descriptors of TMA copies. They are encoded here rather than by the
  * driver, so that every device takes the same bytes; the checks are those that cuTensorMapEncodeTiled makes.
  */
-import { isDType } from '../../compiler/dtypes.ts'
+import { dtypesThat, isDType } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
 import { describe } from '../errors/describe.ts'
@@ -33,7 +33,7 @@ const ELEMENTS = {
 } as const satisfies Record<string, Element>
 
 /** TMA moves 8-bit formats as bytes. */
-const AS_BYTES: readonly DTypeName[] = ['e4m3', 'e5m2', 'ue8m0', 'ue4m3', 'i8', 'bool']
+const AS_BYTES = dtypesThat(({ name, tensorMapType }) => tensorMapType === 'UINT8' && name !== 'u8')
 
 const INTERLEAVES = { none: 0, '16B': 1, '32B': 2 } as const
 const SWIZZLES = {
