@@ -1,57 +1,79 @@
 // mov in all its forms and special registers (PTX ISA 9.7.9.6, 10).
 #include <chrono>
+#include <map>
 #include "cta.h"
 #include "exec_lanes.h"
 
 namespace ktl {
 
-uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
-  const Cta& cta = *w.cta;
-  const Launch& launch = cta.cluster->launch;
-  const ClusterPlace& cluster = cta.cluster->place;
-  const LaunchConfig& config = *launch.config;
+namespace {
+
+using Vector = std::array<uint32_t, 3>;
+
+const Cluster& clusterOf(const Warp& w) { return *w.cta->cluster; }
+const LaunchConfig& configOf(const Warp& w) { return *clusterOf(w).launch.config; }
+
+// Of a grid of mixed sizes: as if all clusters were like this one.
+Vector inClusters(const Vector& ctas, const Vector& extents) {
+  return {ctas[0] / extents[0], ctas[1] / extents[1], ctas[2] / extents[2]};
+}
+
+Vector threadIndex(const Warp& w, uint32_t lane) {
+  const Vector& block = configOf(w).block;
   const uint32_t thread = w.index * 32 + lane;
-  const auto dimension = [&](const char* prefix) -> int {  // index of the component, -1: another register
-    const size_t n = std::strlen(prefix);
-    if (name.compare(0, n, prefix) != 0 || name.size() != n + 2 || name[n] != '.') return -1;
-    const char c = name[n + 1];
-    return c >= 'x' && c <= 'z' ? c - 'x' : c == 'w' ? 3 : -1;
-  };
-  const auto component = [](const std::array<uint32_t, 3>& v, int d, uint32_t rest) {
-    return d < 3 ? v[d] : rest;
-  };
-  int d;
-  if ((d = dimension("%tid")) >= 0) {
-    const std::array<uint32_t, 3> tid{thread % config.block[0], thread / config.block[0] % config.block[1],
-                                      thread / (config.block[0] * config.block[1])};
-    return component(tid, d, 0);
-  }
-  if ((d = dimension("%ntid")) >= 0) return component(config.block, d, 0);
-  if ((d = dimension("%ctaid")) >= 0) return component(cta.id, d, 0);
-  if ((d = dimension("%nctaid")) >= 0) return component(config.grid, d, 0);
-  // Of a grid of mixed sizes: as if all clusters were like this one.
-  if ((d = dimension("%clusterid")) >= 0) return d < 3 ? cluster.first[d] / cluster.extents[d] : 0;
-  if ((d = dimension("%nclusterid")) >= 0) return d < 3 ? config.grid[d] / cluster.extents[d] : 0;
-  if ((d = dimension("%cluster_ctaid")) >= 0) return component(cta.clusterLocal, d, 0);
-  if ((d = dimension("%cluster_nctaid")) >= 0) return component(cluster.extents, d, 0);
-  if (name == "%laneid") return lane;
-  if (name == "%warpid") return w.index;
-  if (name == "%nwarpid") return 64;
-  if (name == "%cluster_ctarank") return cta.rank;
-  if (name == "%cluster_nctarank") return cluster.ctas();
-  if (name == "%is_explicit_cluster") return cluster.ctas() > 1 || config.preferredCluster[0] != 0;
-  if (name == "%smid") return cta.linear % launch.program->device.smCount;
-  if (name == "%nsmid") return launch.program->device.smCount;
-  if (name == "%lanemask_eq") return 1u << lane;
-  if (name == "%lanemask_lt") return (1u << lane) - 1;
-  if (name == "%lanemask_le") return (2ull << lane) - 1;
-  if (name == "%lanemask_gt") return static_cast<uint32_t>(~((2ull << lane) - 1));
-  if (name == "%lanemask_ge") return ~((1u << lane) - 1);
-  if (name == "%dynamic_smem_size") return launch.dynamicBytes;
-  if (name == "%total_smem_size" || name == "%aggr_smem_size") return launch.sharedBytes - ptx::kSharedBase;
-  if (name == "%reserved_smem_offset_end" || name == "%reserved_smem_offset_cap") return ptx::kSharedBase;
-  if (name == "WARP_SZ") return 32;
-  return 0;  // %gridid, %envreg0…31, %reserved_smem_offset_begin, …
+  return {thread % block[0], thread / block[0] % block[1], thread / (block[0] * block[1])};
+}
+
+// Of three components, `.x` to `.z`; `.w` is 0.
+const std::map<std::string, Vector (*)(const Warp&, uint32_t lane)> kVectors = {
+    {"%tid", threadIndex},
+    {"%ntid", [](const Warp& w, uint32_t) { return configOf(w).block; }},
+    {"%ctaid", [](const Warp& w, uint32_t) { return w.cta->id; }},
+    {"%nctaid", [](const Warp& w, uint32_t) { return configOf(w).grid; }},
+    {"%clusterid", [](const Warp& w, uint32_t) { return inClusters(clusterOf(w).place.first, clusterOf(w).place.extents); }},
+    {"%nclusterid", [](const Warp& w, uint32_t) { return inClusters(configOf(w).grid, clusterOf(w).place.extents); }},
+    {"%cluster_ctaid", [](const Warp& w, uint32_t) { return w.cta->clusterLocal; }},
+    {"%cluster_nctaid", [](const Warp& w, uint32_t) { return clusterOf(w).place.extents; }},
+};
+
+uint64_t sharedSize(const Warp& w, uint32_t) { return clusterOf(w).launch.sharedBytes - ptx::kSharedBase; }
+uint64_t sharedStart(const Warp&, uint32_t) { return ptx::kSharedBase; }
+
+const std::map<std::string, uint64_t (*)(const Warp&, uint32_t lane)> kScalars = {
+    {"%laneid", [](const Warp&, uint32_t lane) -> uint64_t { return lane; }},
+    {"%warpid", [](const Warp& w, uint32_t) -> uint64_t { return w.index; }},
+    {"%nwarpid", [](const Warp&, uint32_t) -> uint64_t { return 64; }},
+    {"%cluster_ctarank", [](const Warp& w, uint32_t) -> uint64_t { return w.cta->rank; }},
+    {"%cluster_nctarank", [](const Warp& w, uint32_t) -> uint64_t { return clusterOf(w).place.ctas(); }},
+    {"%is_explicit_cluster",
+     [](const Warp& w, uint32_t) -> uint64_t {
+       return clusterOf(w).place.ctas() > 1 || configOf(w).preferredCluster[0] != 0;
+     }},
+    {"%smid", [](const Warp& w, uint32_t) -> uint64_t { return w.cta->linear % clusterOf(w).launch.program->device.smCount; }},
+    {"%nsmid", [](const Warp& w, uint32_t) -> uint64_t { return clusterOf(w).launch.program->device.smCount; }},
+    {"%lanemask_eq", [](const Warp&, uint32_t lane) -> uint64_t { return 1u << lane; }},
+    {"%lanemask_lt", [](const Warp&, uint32_t lane) -> uint64_t { return (1u << lane) - 1; }},
+    {"%lanemask_le", [](const Warp&, uint32_t lane) -> uint64_t { return (2ull << lane) - 1; }},
+    {"%lanemask_gt", [](const Warp&, uint32_t lane) -> uint64_t { return static_cast<uint32_t>(~((2ull << lane) - 1)); }},
+    {"%lanemask_ge", [](const Warp&, uint32_t lane) -> uint64_t { return ~((1u << lane) - 1); }},
+    {"%dynamic_smem_size", [](const Warp& w, uint32_t) -> uint64_t { return clusterOf(w).launch.dynamicBytes; }},
+    {"%total_smem_size", sharedSize},
+    {"%aggr_smem_size", sharedSize},
+    {"%reserved_smem_offset_end", sharedStart},
+    {"%reserved_smem_offset_cap", sharedStart},
+    {"WARP_SZ", [](const Warp&, uint32_t) -> uint64_t { return 32; }},
+};
+
+}  // namespace
+
+uint64_t specialValue(const Warp& w, const std::string& name, uint32_t lane) {
+  if (const auto scalar = kScalars.find(name); scalar != kScalars.end()) return scalar->second(w, lane);
+  const size_t dot = name.find('.');
+  const auto vector = kVectors.find(name.substr(0, dot));
+  if (dot == std::string::npos || vector == kVectors.end())
+    return 0;  // %gridid, %envreg0…31, %reserved_smem_offset_begin, …
+  const size_t component = std::string_view("xyz").find(name[dot + 1]);
+  return component < 3 ? vector->second(w, lane)[component] : 0;
 }
 
 namespace {

@@ -296,8 +296,17 @@ void requireTarget(const Builder& b) {
   if (b.target().rfind("sm_90", 0) != 0) b.refuse("wgmma is an instruction of sm_90a");
 }
 
-void multiplyBuild(Builder& b) {
-  requireTarget(b);
+// The types of A and B, by their codes, in words where they do not go together.
+void requirePair(const Builder& b, uint32_t a, uint32_t other) {
+  const OperandType &aType = kTypes[a].type, &bType = kTypes[other].type;
+  const bool wide = aType.bytes() > 1, sameKind = aType.isInteger == bType.isInteger;
+  const bool bitsAlone = !aType.isInteger || (a == kB1) == (other == kB1);
+  if (!sameKind || !bitsAlone || (wide ? a != other : bType.bytes() != 1))
+    b.refuse("the types of A and B do not go together");
+}
+
+// aux of the instruction: types, shape, saturation, from its modifiers. PTX ISA 9.7.15.2.
+uint32_t formBits(const Builder& b) {
   const std::string& shape = *std::find_if(b.ins.modifiers.begin(), b.ins.modifiers.end(),
                                            [](const std::string& m) { return m.rfind("m64n", 0) == 0; });
   const size_t k = shape.find('k');
@@ -305,46 +314,47 @@ void multiplyBuild(Builder& b) {
   const auto n = static_cast<uint32_t>(std::strtoul(shape.c_str() + 4, nullptr, 10));
   const auto depth = static_cast<uint32_t>(std::strtoul(shape.c_str() + k + 1, nullptr, 10));
   const size_t types = b.ins.modifiers.size() - (b.has("popc") ? 5 : b.has("satfinite") ? 4 : 3);
-  const std::string &d = b.ins.modifiers[types], &aName = b.ins.modifiers[types + 1],
-                    &bName = b.ins.modifiers[types + 2];
-  const uint32_t a = typeCode(aName), other = typeCode(bName);
-  const OperandType &aType = kTypes[a].type, &bType = kTypes[other].type;
-  const bool isInteger = aType.isInteger, wide = aType.bytes() > 1;
-  const uint32_t expected = a == kB1 ? 256 : 32 / aType.bytes();
-  if (isInteger != bType.isInteger || (isInteger ? (a == kB1) != (other == kB1) : false) || (wide && a != other) ||
-      (!wide && bType.bytes() != 1))
-    b.refuse("the types of A and B do not go together");
+  const std::string &d = b.ins.modifiers[types], &aName = b.ins.modifiers[types + 1];
+  const uint32_t a = typeCode(aName), other = typeCode(b.ins.modifiers[types + 2]);
+  requirePair(b, a, other);
+  const bool isInteger = kTypes[a].type.isInteger;
   if (isInteger != (d == "s32")) b.refuse("D does not fit the operands");
   if (d == "f16" && (aName == "bf16" || aName == "tf32")) b.refuse("D of " + aName + " is f32");
+  const uint32_t expected = a == kB1 ? 256 : 32 / kTypes[a].type.bytes();
   if (depth != expected) b.refuse("k must be " + std::to_string(expected));
   if (n < 8 || n > 256 || n % 8 != 0 || (isInteger && n > 24 && n % 16 != 0)) b.refuse("there is no such n");
+  const Accumulator sums = d == "s32" ? Accumulator::S32 : d == "f16" ? Accumulator::F16 : Accumulator::F32;
+  const uint32_t saturate = b.has("satfinite") ? uint32_t{kSaturate} : 0u;
+  return a | other << 4 | static_cast<uint32_t>(sums) << 8 | n << 16 | saturate;
+}
 
-  b.op.aux = a | other << 4 |
-             static_cast<uint32_t>(d == "s32"   ? Accumulator::S32
-                                   : d == "f16" ? Accumulator::F16
-                                                : Accumulator::F32)
-                 << 8 |
-             n << 16;
-  if (b.has("satfinite")) b.op.aux |= kSaturate;
-  if (b.operand(1).kind == ptx::Operand::Kind::Vector) b.op.aux |= kRegisterA;
-  const bool inRegisters = b.op.aux & kRegisterA;
-  const auto scales = [&](size_t i, uint32_t bit) {
+// scale-a and scale-b, then which operands are transposed; integers have neither.
+void flagOperands(Builder& b, bool inRegisters) {
+  const OperandType& type = kTypes[b.op.aux & 15].type;
+  const auto scale = [&](size_t i, uint32_t bit) {
     if (b.immediate(i, {"scale-a or scale-b", -1, 1, 2}) < 0) b.op.aux |= bit;
   };
-  const auto transposes = [&](size_t i, uint32_t bit) {
+  const auto transpose = [&](size_t i, uint32_t bit) {
     if (b.immediate(i, {"a transpose", 0, 1})) b.op.aux |= bit;
   };
   size_t operands = 4;
-  if (!isInteger) {
-    scales(4, kNegateA);
-    scales(5, kNegateB);
-    operands = 6;
-    if (aType.bytes() == 2) {
-      if (!inRegisters) transposes(operands++, kMnMajorA);
-      transposes(operands++, kMnMajorB);
+  if (!type.isInteger) {
+    scale(operands++, kNegateA);
+    scale(operands++, kNegateB);
+    if (type.bytes() == 2) {
+      if (!inRegisters) transpose(operands++, kMnMajorA);
+      transpose(operands++, kMnMajorB);
     }
   }
   if (b.operands() != operands) b.refuse("wrong number of operands");
+}
+
+void multiplyBuild(Builder& b) {
+  requireTarget(b);
+  const bool inRegisters = b.operand(1).kind == ptx::Operand::Kind::Vector;
+  b.op.aux = formBits(b);
+  if (inRegisters) b.op.aux |= kRegisterA;
+  flagOperands(b, inRegisters);
 
   std::vector<uint32_t> slots = b.registers(0, true);
   if (slots.size() != formOf(b.op).registersOfD()) b.refuse("wrong number of registers of D");

@@ -19,6 +19,8 @@ struct DeviceInfo {
   uint32_t smCount = 1;  // limits the resident CTAs, read as %nsmid
 };
 
+inline bool isSm90(const DeviceInfo& device) { return device.target.rfind("sm_90", 0) == 0; }
+
 struct LaunchConfig {
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   // Extents of the clusters that blocks of the grid run as where they can; `cluster` divides them. 0: none.

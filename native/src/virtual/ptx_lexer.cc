@@ -135,68 +135,77 @@ void Lexer::scan() {
   }
 }
 
-void Lexer::scanNumber() {
-  const size_t start = position_;
-  const char second = at(start + 1) | 0x20;
-  next_.kind = TokenKind::Integer;
-  auto bad = [&](const char* what) {
-    while (has(at(position_), kIdentifier)) ++position_;
-    next_.text = source_.substr(start, position_ - start);
-    fail(next_, std::string("expected ") + what + ", got " + quote(next_));
-  };
-  if (source_[start] == '0' && (second == 'f' || second == 'd')) {
-    // 0fXXXXXXXX and 0dXXXXXXXXXXXXXXXX: the bits of a single or double.
-    const size_t digits = second == 'f' ? 8 : 16;
-    next_.kind = TokenKind::Float;
-    next_.isDouble = second == 'd';
-    for (position_ += 2; has(at(position_), kHex) && position_ < start + 2 + digits; ++position_)
-      next_.bits = next_.bits << 4 | hexValue(at(position_));
-    if (position_ != start + 2 + digits || has(at(position_), kIdentifier))
-      bad(second == 'f' ? "8 hexadecimal digits after 0f" : "16 hexadecimal digits after 0d");
-    next_.text = source_.substr(start, position_ - start);
-    return;
+void Lexer::endNumber(size_t start) { next_.text = source_.substr(start, position_ - start); }
+
+void Lexer::badNumber(size_t start, const char* what) {
+  while (has(at(position_), kIdentifier)) ++position_;
+  endNumber(start);
+  fail(next_, std::string("expected ") + what + ", got " + quote(next_));
+}
+
+// 0fXXXXXXXX and 0dXXXXXXXXXXXXXXXX: the bits of a single or double.
+void Lexer::scanFloatBits(size_t start, bool isDouble) {
+  const size_t end = start + 2 + (isDouble ? 16 : 8);
+  next_.kind = TokenKind::Float;
+  next_.isDouble = isDouble;
+  for (position_ += 2; has(at(position_), kHex) && position_ < end; ++position_)
+    next_.bits = next_.bits << 4 | hexValue(at(position_));
+  if (position_ != end || has(at(position_), kIdentifier))
+    badNumber(start, isDouble ? "16 hexadecimal digits after 0d" : "8 hexadecimal digits after 0f");
+  endNumber(start);
+}
+
+// Behind the digits of a decimal number: is there a fraction or an exponent?
+bool Lexer::isFraction() const {
+  if (at(position_) == '.') return !has(at(position_ + 1), kIdentifierStart);
+  const bool sign = at(position_ + 1) == '+' || at(position_ + 1) == '-';
+  return (at(position_) | 0x20) == 'e' && has(at(position_ + 1 + sign), kDigit);
+}
+
+void Lexer::scanFraction(size_t start) {
+  if (at(position_) == '.')
+    for (++position_; has(at(position_), kDigit);) ++position_;
+  if ((at(position_) | 0x20) == 'e') {
+    position_ += 2;
+    while (has(at(position_), kDigit)) ++position_;
   }
-  uint32_t base = 10;
-  if (source_[start] == '0') {
-    if (second == 'x') base = 16;
-    else if (second == 'b') base = 2;
-    else if (has(at(start + 1), kDigit)) base = 8;
-  }
-  if (base != 10) position_ += base == 8 ? 1 : 2;
-  const size_t first = position_;
+  next_.kind = TokenKind::Float;
+  next_.isDouble = true;
+  endNumber(start);
+  next_.bits = std::bit_cast<uint64_t>(std::strtod(std::string(next_.text).c_str(), nullptr));
+}
+
+// False: more than 64 bits.
+bool Lexer::scanDigits(size_t start, uint32_t base) {
   bool overflow = false;
-  while (has(at(position_), base == 16 ? kHex : kDigit)) {
+  for (; has(at(position_), base == 16 ? kHex : kDigit); ++position_) {
     const uint32_t digit = hexValue(at(position_));
-    if (digit >= base) bad(base == 8 ? "an octal digit" : "a binary digit");
+    if (digit >= base) badNumber(start, base == 8 ? "an octal digit" : "a binary digit");
     overflow |= __builtin_mul_overflow(next_.bits, uint64_t{base}, &next_.bits);
     overflow |= __builtin_add_overflow(next_.bits, uint64_t{digit}, &next_.bits);
-    ++position_;
   }
-  const char after = at(position_) | 0x20;
-  const bool exponent = after == 'e' && (has(at(position_ + 1), kDigit) ||
-                                         ((at(position_ + 1) == '+' || at(position_ + 1) == '-') &&
-                                          has(at(position_ + 2), kDigit)));
-  if (base == 10 && ((at(position_) == '.' && !has(at(position_ + 1), kIdentifierStart)) || exponent)) {
-    if (at(position_) == '.')
-      for (++position_; has(at(position_), kDigit);) ++position_;
-    if ((at(position_) | 0x20) == 'e') {
-      position_ += 2;
-      while (has(at(position_), kDigit)) ++position_;
-    }
-    next_.kind = TokenKind::Float;
-    next_.isDouble = true;
-    next_.text = source_.substr(start, position_ - start);
-    next_.bits = std::bit_cast<uint64_t>(std::strtod(std::string(next_.text).c_str(), nullptr));
-    return;
-  }
-  if (position_ == first && base != 8) bad("digits");
-  if (after == 'u') {
+  return !overflow;
+}
+
+void Lexer::scanNumber() {
+  const size_t start = position_;
+  const bool zero = source_[start] == '0';
+  const char second = at(start + 1) | 0x20;
+  next_.kind = TokenKind::Integer;
+  if (zero && (second == 'f' || second == 'd')) return scanFloatBits(start, second == 'd');
+  const uint32_t base = !zero ? 10 : second == 'x' ? 16 : second == 'b' ? 2 : has(at(start + 1), kDigit) ? 8 : 10;
+  if (base != 10) position_ += base == 8 ? 1 : 2;
+  const size_t first = position_;
+  const bool fits = scanDigits(start, base);
+  if (base == 10 && isFraction()) return scanFraction(start);
+  if (position_ == first && base != 8) badNumber(start, "digits");
+  if ((at(position_) | 0x20) == 'u') {
     next_.isUnsigned = true;
     ++position_;
   }
-  if (has(at(position_), kIdentifier)) bad("a number");
-  next_.text = source_.substr(start, position_ - start);
-  if (overflow) fail(next_, "expected a number of at most 64 bits, got " + quote(next_));
+  if (has(at(position_), kIdentifier)) badNumber(start, "a number");
+  endNumber(start);
+  if (!fits) fail(next_, "expected a number of at most 64 bits, got " + quote(next_));
   if (next_.bits >> 63) next_.isUnsigned = true;
 }
 

@@ -52,6 +52,12 @@ class Lexer {
   void skipBlanks();
   void scan();
   void scanNumber();
+  void scanFloatBits(size_t start, bool isDouble);
+  void scanFraction(size_t start);
+  bool scanDigits(size_t start, uint32_t base);
+  bool isFraction() const;
+  void endNumber(size_t start);
+  [[noreturn]] void badNumber(size_t start, const char* what);
   void scanString();
   void scanPunctuation();
   char at(size_t offset) const { return offset < source_.size() ? source_[offset] : '\0'; }
