@@ -26,7 +26,11 @@ export function instanceName({ program, design }: Instance, options: NamingOptio
 }
 
 /** What stands in front of the design, and behind it: the same for all designs of a backend. */
-export function programName(program: TensorProgram, backend: string, { library, fused }: NamingOptions): { readonly head: readonly string[]; readonly tail: readonly string[] } {
+export function programName(
+  program: TensorProgram,
+  backend: string,
+  { library, fused }: NamingOptions,
+): { readonly head: readonly string[]; readonly tail: readonly string[] } {
   const declared = program.operands.filter((operand) => !operand.fromEpilogue)
   const { storeName } = TARGETS.get(backend)
   return {
@@ -44,7 +48,7 @@ export function programName(program: TensorProgram, backend: string, { library, 
       ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
     ],
   }
-} // prettier-ignore
+}
 
 /** GEMMs use the names of `GemmArguments`, so that the name of an operation does not depend on whose kernel does it. */
 function operandLabels(program: TensorProgram, declared: readonly TensorOperand[]): string[] {

@@ -77,7 +77,8 @@ export const ARITHMETIC = entries({
     spelling: '*', doc: 'Product.', parameters: required('a', 'b'), rule: 'arithmetic',
     evaluate: (type, a, b) => multiply(type, a!, b!), propagate: (_t, [a, b], [ea, eb]) => productBound(a!, b!, ea!, eb!),
     accuracy: 'rounded', cuda: arithmetic('*', 'mul'),
-    cost: 'instruction', monotone: [null, null], turns: [turn(0, 'add', 'add'), turn(1, 'add', 'add')], monoid: { identity: 1, inverse: 'div' }, carries: { first: 0, combine: 'sum' },
+    cost: 'instruction', monotone: [null, null], turns: [turn(0, 'add', 'add'), turn(1, 'add', 'add')],
+    monoid: { identity: 1, inverse: 'div' }, carries: { first: 0, combine: 'sum' },
   },
   div: {
     spelling: '/', doc: 'Quotient; always a float.', parameters: required('a', 'b'), rule: 'float',

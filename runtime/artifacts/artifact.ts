@@ -19,7 +19,7 @@ import type { KernelResources } from '../toolchain/resources.ts'
  * console.log(ARTIFACT_FORMAT) // 1
  */
 export const ARTIFACT_FORMAT = 1
-/** Version of the tensor and tile IR that recipes and names of kernels depend on. */
+/** Version of the tensor IR and the pipeline programs that recipes and names of kernels depend on. */
 export const IR_VERSION = 1
 
 const MAGIC = Buffer.from('KTLKERN\n')

@@ -1,5 +1,5 @@
 /**
- * Plan → tile IR for SM100: a persistent, warp-specialised GEMM over clusters of CTAs.
+ * Plan → pipeline program for SM100: a persistent, warp-specialised GEMM over clusters of CTAs.
  *
  *   tma        one thread: fills the stage ring (full/empty mbarriers); multicasts what other CTAs of the cluster need too
  *   mma        one thread (of the even CTA of a pair): UMMAs of a stage, commits its slot back, commits the accumulator

@@ -1,5 +1,5 @@
 /**
- * Plan → tile IR for SM80: a GEMM of one kind of warps. All threads copy A and B into a ring of stages ahead of the MMAs, each
+ * Plan → pipeline program for SM80: a GEMM of one kind of warps. All threads copy A and B into a ring of stages ahead of the MMAs, each
  * warp multiplies its part of the tile with accumulators in registers, and finishes that part itself. One barrier of the CTA for
  * each k tile: behind it the tile's copies have landed, and the slot of the tile before is free.
  */

@@ -1,5 +1,5 @@
 /**
- * Plan → tile IR for SM90: a persistent, warp-specialised GEMM over clusters of CTAs.
+ * Plan → pipeline program for SM90: a persistent, warp-specialised GEMM over clusters of CTAs.
  *
  *   consumer   1 or 2 warpgroups: wgmma on accumulators in registers, then f32 math → smem → TMA store; together on one tile
  *              (cooperative), or each on its own, so that one's epilogue runs under the other's MMAs (ping-pong)
