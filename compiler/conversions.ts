@@ -8,13 +8,19 @@ import { rejection } from './rejection.ts'
 import type { TensorProgram } from './ir/tensor.ts'
 
 /** KTL2904 for a format of an operand, scalar or cast that `target` cannot convert. `untouched`: operands that go to tensor cores as they are. */
-export function lacksConversion(program: TensorProgram, target: TargetArch, untouched: readonly string[] = []): Rejection | null {
+export function lacksConversion(
+  program: TensorProgram,
+  target: TargetArch,
+  untouched: readonly string[] = [],
+): Rejection | null {
   const { cc } = ARCHS[target]
-  const lacking = formatsOf(program).find(({ name, dtype }) => cc < (DTYPES[dtype].cvtSince ?? 0) && !(name && untouched.includes(name)))
+  const lacking = formatsOf(program).find(
+    ({ name, dtype }) => cc < (DTYPES[dtype].cvtSince ?? 0) && !(name && untouched.includes(name)),
+  )
   if (!lacking) return null
   const { name, dtype } = lacking
   return { ...rejection('KTL2904', { form: `\`${dtype}\` on ${target}` }), ...(name && { operand: name }) }
-} // prettier-ignore
+}
 
 interface Format {
   /** Of an operand or scalar; undefined: of a cast. */

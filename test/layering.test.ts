@@ -191,7 +191,7 @@ function circlesOf(graph: ReadonlyMap<string, readonly string[]>): string[][] {
 /** Dtypes that few can hold: who else named them would have to learn of the next one. */
 const NARROW = ['e3m2', 'e2m3', 'e2m1', 'ue4m3']
 const NAMES_DTYPES: readonly (readonly [RegExp, string])[] = [
-  [/^grammar\/(vocabulary|catalogue\/\w+)\.ts$/, 'the word, and examples of errors'],
+  [/^grammar\//, 'the word, and examples'],
   [/^compiler\/(dtypes|codec)\.ts$/, 'the entry, and its values'],
   [/^compiler\/check\//, 'which scales go with which data'],
   [/^compiler\/targets\/\w+\/mma\.ts$/, 'instructions by dtype'],

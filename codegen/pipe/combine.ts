@@ -15,7 +15,13 @@ import { acrossLanes, combined, identityOf, placesOf, workspaceOf } from './redu
 export const combineEntry = (entry: string): string => `${entry}_combine`
 
 /** Prints the kernel of `recipe`. */
-export function emitCombine(out: SourceBuilder, program: TileProgram, recipe: LaunchRecipe, names: KernelNames, functions: Set<string>): void {
+export function emitCombine(
+  out: SourceBuilder,
+  program: TileProgram,
+  recipe: LaunchRecipe,
+  names: KernelNames,
+  functions: Set<string>,
+): void {
   const declared = kernelParams(recipe.params, names).map(({ type, name }) => `${type} ${name}`)
   out.line('')
   const warps = recipe.threads / 32
@@ -27,9 +33,15 @@ export function emitCombine(out: SourceBuilder, program: TileProgram, recipe: La
     out.line(`const u64 first = u64(blockIdx.x) * ${warps} + threadIdx.x / 32, step = u64(gridDim.x) * ${warps};`)
     for (const reduction of program.reductions) emitElements(out, program, reduction, names, functions)
   })
-} // prettier-ignore
+}
 
-function emitElements(out: SourceBuilder, program: TileProgram, reduction: ReductionOutput, names: KernelNames, functions: Set<string>): void {
+function emitElements(
+  out: SourceBuilder,
+  program: TileProgram,
+  reduction: ReductionOutput,
+  names: KernelNames,
+  functions: Set<string>,
+): void {
   const { keepsM, keepsN, type: computed, fn, over, span } = reduction
   const operand = operandNamed(program.source, reduction.operand)
   const { m, n, l } = names
@@ -40,7 +52,8 @@ function emitElements(out: SourceBuilder, program: TileProgram, reduction: Reduc
     { index: 'm', axis: m, extent: places.m, kept: keepsM },
     { index: 'n', axis: n, extent: places.n, kept: keepsN },
   ]
-  const product = (kept: boolean): string => ['u64(1)', ...axes.filter((a) => a.kept === kept).map((a) => a.extent)].join(' * ')
+  const product = (kept: boolean): string =>
+    ['u64(1)', ...axes.filter((a) => a.kept === kept).map((a) => a.extent)].join(' * ')
   const split = (kept: boolean, rest: string): void => {
     const chosen = axes.filter((a) => a.kept === kept)
     // The innermost axis first; what is left is the position along the outermost.
@@ -68,8 +81,10 @@ function emitElements(out: SourceBuilder, program: TileProgram, reduction: Reduc
     out.line('#pragma unroll').line(acrossLanes(reduction, 'total', functions), where)
     const count = ['1LL', ...over.map((axis) => names.extent(axis))].join(' * ')
     if (fn === 'mean') out.line(`total = total / (${type})(${count});`, where)
-    const terms = axes.filter((a) => a.kept).map(({ index, axis }) => `i64(${index}) * ${names.stride(operand.name, axis!)}`)
+    const terms = axes
+      .filter((a) => a.kept)
+      .map(({ index, axis }) => `i64(${index}) * ${names.stride(operand.name, axis!)}`)
     const target = `${names.operand(operand.name)}[${terms.join(' + ') || '0'}]`
     out.line(`if (lane == 0) ${target} = ${storeConversion(operand.dtype, computed, 'total', functions)};`, where)
   })
-} // prettier-ignore
+}

@@ -24,19 +24,28 @@ export function emitKRange(c: EmitContext): void {
     // At least one step, so that tiles can be told apart by division.
     if (outer.length > 0) out.line(`const u32 ${steps} = max((${k} + TILE_K - 1) / TILE_K, 1);`)
     const around = outer.map(extent)
-    const tiles = outer.length === 0 ? `(${k} + TILE_K - 1) / TILE_K` : `(${k} > 0 ? ${[steps, ...around].join(' * ')} : 0)`
+    const tiles =
+      outer.length === 0 ? `(${k} + TILE_K - 1) / TILE_K` : `(${k} > 0 ? ${[steps, ...around].join(' * ')} : 0)`
     out.line(`const u32 k_end${i} = ${i > 0 ? `k_end${i - 1} + ` : ''}${tiles};`)
   })
   const last = domain.loops.length - 1
   const { axis, outer } = domain.loops[last]!
   // Behind the last tile of the last loop, where every extent counts as at least 1: outside of whatever the tensor maps say.
-  const beyond = outer.length > 0 ? [stepCount(last), ...outer.map((o) => `max(${extent(o)}, 1)`)].join(' * ') : `max((${extent(axis)} + TILE_K - 1) / TILE_K, 1)`
-  out.line(`const u32 k_beyond = ${last > 0 ? `k_end${last - 1} + ` : ''}${beyond};  // one tile from outside the tensors: zeros`)
+  const beyond =
+    outer.length > 0
+      ? [stepCount(last), ...outer.map((o) => `max(${extent(o)}, 1)`)].join(' * ')
+      : `max((${extent(axis)} + TILE_K - 1) / TILE_K, 1)`
+  out.line(
+    `const u32 k_beyond = ${last > 0 ? `k_end${last - 1} + ` : ''}${beyond};  // one tile from outside the tensors: zeros`,
+  )
   if (cluster.splits > 1) {
     out.line(`const u32 k_tiles = k_end${last};`)
     shareOf(c, 'k_beyond')
-  } else out.line(`const u32 k_first = k_end${last} > 0 ? 0 : k_beyond, k_last = k_end${last} > 0 ? k_end${last} : k_beyond + 1;`)
-} // prettier-ignore
+  } else
+    out.line(
+      `const u32 k_first = k_end${last} > 0 ? 0 : k_beyond, k_last = k_end${last} > 0 ? k_end${last} : k_beyond + 1;`,
+    )
+}
 
 /** Of a cluster that splits k; `beyond`: a tile from outside the tensors, for CTAs without a share. */
 function shareOf({ out }: EmitContext, beyond: string): void {

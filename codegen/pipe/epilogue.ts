@@ -25,9 +25,14 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
   const zero = literal(DTYPES[operand.dtype].compute, 0).text
   const { tile } = c
   const guard = op.guard === null ? null : expressionText(op.guard, c)
-  const guarded = (condition: string): string => [...(guard === null ? [] : [`${guard} != 0`]), ...(condition ? [condition] : [])].join(' && ') // prettier-ignore
+  const guarded = (condition: string): string =>
+    [...(guard === null ? [] : [`${guard} != 0`]), ...(condition ? [condition] : [])].join(' && ')
   /** An array of `count` values, or one variable; `at` and `condition` of the value numbered j. */
-  const values = (count: number, at: (j: string) => { m: string; n: string }, condition: (j: string) => string): void => {
+  const values = (
+    count: number,
+    at: (j: string) => { m: string; n: string },
+    condition: (j: string) => string,
+  ): void => {
     const text = (j: string): string => {
       const inBounds = guarded(condition(j))
       const value = load(c, operand, element(c, operand, at(j)))
@@ -39,42 +44,72 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
   }
   switch (op.shape) {
     case 'uniform':
-      return values(1, () => ({ m: '0', n: '0' }), () => '')
+      return values(
+        1,
+        () => ({ m: '0', n: '0' }),
+        () => '',
+      )
     case 'column':
       if (tile.columnCount > 1) c.out.line(`${type} ${name}[${tile.columnCount}];`, where)
       // Value j of an operand along m is the one that the tile's value 2j needs.
-      return values(tile.columnCount, (j) => ({ m: rowOf(tile, `2 * ${j}`), n: '0' }), (j) => tile.rowInBounds(`2 * ${j}`))
+      return values(
+        tile.columnCount,
+        (j) => ({ m: rowOf(tile, `2 * ${j}`), n: '0' }),
+        (j) => tile.rowInBounds(`2 * ${j}`),
+      )
     case 'row': {
       c.out.line(`${type} ${name}[${tile.rowCount}];`, where)
       if (op.ahead) return emitRowsAhead(operand, name, c)
-      const column = (j: string): string => (tile.rowCount === tile.count ? tile.col(j) : tile.col(`(${j} / 2 * 4 + ${j} % 2)`))
-      const elements = (): void => values(tile.rowCount, (j) => ({ m: 'row', n: `(${column(j)})` }), (j) => `${column(j)} < N`)
+      const column = (j: string): string =>
+        tile.rowCount === tile.count ? tile.col(j) : tile.col(`(${j} / 2 * 4 + ${j} % 2)`)
+      const elements = (): void =>
+        values(
+          tile.rowCount,
+          (j) => ({ m: 'row', n: `(${column(j)})` }),
+          (j) => `${column(j)} < N`,
+        )
       if (c.program.layout.held === 'row') return elements()
       // Dense and whole, as nearly always: one address, and no test for each value.
       const { subtileColumns } = c.program
       const stride = c.names.stride(op.operand, c.names.n)
       c.out.block(`if (${guarded(`${stride} == 1 && subtile_col + ${subtileColumns} <= N`)})`, () => {
-        c.out.line(`const ${DTYPES[operand.dtype].cudaStorage}* dense = &${element(c, operand, { m: 'row', n: 'col' })};`, where)
+        c.out.line(
+          `const ${DTYPES[operand.dtype].cudaStorage}* dense = &${element(c, operand, { m: 'row', n: 'col' })};`,
+          where,
+        )
         c.out.line('#pragma unroll')
-        c.out.line(`for (u32 j = 0; j < ${tile.rowCount}; ++j) ${name}[j] = ${load(c, operand, 'dense[j / 2 * 8 + j % 2]')};`, where)
+        c.out.line(
+          `for (u32 j = 0; j < ${tile.rowCount}; ++j) ${name}[j] = ${load(c, operand, 'dense[j / 2 * 8 + j % 2]')};`,
+          where,
+        )
       })
       return void c.out.block('else', elements)
     }
     case 'full': {
       c.out.line(`${type} ${name}[${tile.count}];`, where)
       if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
-      const elements = (): void => values(tile.count, (j) => ({ m: rowOf(tile, j), n: `(${tile.col(j)})` }), (j) => `${tile.rowInBounds(j)} && ${tile.col(j)} < N`)
+      const elements = (): void =>
+        values(
+          tile.count,
+          (j) => ({ m: rowOf(tile, j), n: `(${tile.col(j)})` }),
+          (j) => `${tile.rowInBounds(j)} && ${tile.col(j)} < N`,
+        )
       if (!op.vector) return elements()
       const { subtileColumns, layout } = c.program
       if (layout.held === 'row') {
-        c.out.block(`if (${guarded(`row_in_bounds && col + ${subtileColumns} <= N`)})`, () => emitVectorLoad(c, operand, name, where))
+        c.out.block(`if (${guarded(`row_in_bounds && col + ${subtileColumns} <= N`)})`, () =>
+          emitVectorLoad(c, operand, name, where),
+        )
       } else {
-        c.out.block(`if (${guarded(`warp_row + ${layout.rowsPerWarp} <= M && subtile_col + ${subtileColumns} <= N`)})`, () => emitPairLoad(c, operand, name, where))
+        c.out.block(
+          `if (${guarded(`warp_row + ${layout.rowsPerWarp} <= M && subtile_col + ${subtileColumns} <= N`)})`,
+          () => emitPairLoad(c, operand, name, where),
+        )
       }
       return void c.out.block('else', elements)
     }
   }
-} // prettier-ignore
+}
 
 /** Both columns of a pair at once: neighbours in memory. */
 function emitPairLoad(c: EmitContext, operand: TensorOperand, name: string, where: object): void {
@@ -101,7 +136,10 @@ function emitVectorLoad(c: EmitContext, operand: TensorOperand, name: string, wh
   const parts = vectorBytes / 4
   const perVector = vectorBytes / storageBytes
   const type = `uint${parts}`
-  c.out.line(`const ${type}* row_vectors = reinterpret_cast<const ${type}*>(&${element(c, operand, { m: 'row', n: 'col' })});`, where) // prettier-ignore
+  c.out.line(
+    `const ${type}* row_vectors = reinterpret_cast<const ${type}*>(&${element(c, operand, { m: 'row', n: 'col' })});`,
+    where,
+  )
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 i = 0; i < ${rowBytes / vectorBytes}; ++i)`, () => {
     c.out.line(`const ${type} vector = row_vectors[i];`, where)
@@ -129,7 +167,11 @@ export function emitCompute(op: OpOf<'compute'>, c: EmitContext): void {
     const { statements, values } = emitExpressions(nodes, leafText(c, 'j'), c.expressions)
     c.out.lines(statements, { role: c.role?.name ?? null, note: 'epilogue math', ktl: nodes[0]?.span ?? null })
     for (const [i, { operand, value }] of op.outputs.entries())
-      c.out.line(`${c.names.value(operand)}[j] = ${values[i]};`, { role: c.role?.name ?? null, note: `value of ${operand}`, ktl: value.span }) // prettier-ignore
+      c.out.line(`${c.names.value(operand)}[j] = ${values[i]};`, {
+        role: c.role?.name ?? null,
+        note: `value of ${operand}`,
+        ktl: value.span,
+      })
   })
 }
 
@@ -140,9 +182,12 @@ export function emitDirectStore(op: OpOf<'direct_store'>, c: EmitContext): void 
   const each = (condition: string): void => {
     c.out.line('#pragma unroll')
     const target = element(c, operand, { m: rowOf(tile, 'j'), n: `(${tile.col('j')})` })
-    c.out.line(`for (u32 j = 0; j < ${tile.count}; ++j) if (${condition}${tile.col('j')} < N) ${target} = ${stored(c, op.operand, 'j')};`, where)
+    c.out.line(
+      `for (u32 j = 0; j < ${tile.count}; ++j) if (${condition}${tile.col('j')} < N) ${target} = ${stored(c, op.operand, 'j')};`,
+      where,
+    )
   }
   // A lane of rows has one to be in bounds or not.
   if (tile.columnCount === 1) c.out.block(`if (${tile.rowInBounds('0')})`, () => each(''))
   else each(`${tile.rowInBounds('j')} && `)
-} // prettier-ignore
+}

@@ -77,10 +77,11 @@ function computedTypes(program: TileProgram): ReadonlyMap<string, ComputeType> {
   const known = computed.get(program)
   if (known) return known
   const types = new Map<string, ComputeType>()
-  for (const op of opsOf(program)) if (op.op === 'compute') for (const { operand, value } of op.outputs) types.set(operand, value.type)
+  for (const op of opsOf(program))
+    if (op.op === 'compute') for (const { operand, value } of op.outputs) types.set(operand, value.type)
   computed.set(program, types)
   return types
-} // prettier-ignore
+}
 
 const valueType = (c: EmitContext, operand: string): ComputeType => computedTypes(c.program).get(operand)!
 

@@ -41,9 +41,11 @@ export function emitFetchFirst(op: Extract<EpilogueOp, { op: 'fetch_first' }>, c
   c.out.line('__syncwarp();')
   c.out.block(`if (${condition(op, c)})`, () => {
     c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${slots}; ++i)`, () => request(op, 'i', subtiles % slots === 0 ? 'i' : `(${ring} + i) % ${slots}`, c))
+    c.out.block(`for (u32 i = 0; i < ${slots}; ++i)`, () =>
+      request(op, 'i', subtiles % slots === 0 ? 'i' : `(${ring} + i) % ${slots}`, c),
+    )
   })
-} // prettier-ignore
+}
 
 export function emitFetchNext(op: Extract<EpilogueOp, { op: 'fetch_next' }>, c: EmitContext): void {
   const { ring, subtiles } = op.fetch
@@ -56,25 +58,41 @@ export function emitFetchNext(op: Extract<EpilogueOp, { op: 'fetch_next' }>, c: 
     })
   }
   c.out.line(`if (++${ring} == ${slots}) { ${ring} = 0; ${ring}_phase ^= 1; }`)
-} // prettier-ignore
+}
 
 /** The sub-tile in the ring's slot, as the values of the fragment. */
-export function emitFetchedLoad(op: AuxLoad, fetched: Fetched, operand: TensorOperand, guard: string | null, zero: string, c: EmitContext): void {
+export function emitFetchedLoad(
+  op: AuxLoad,
+  fetched: Fetched,
+  operand: TensorOperand,
+  guard: string | null,
+  zero: string,
+  c: EmitContext,
+): void {
   const name = c.names.value(op.operand)
   const { storageBytes: bytes, cudaStorage } = DTYPES[operand.dtype]
   const where = note(c, `read ${op.operand}`)
   const columns = c.program.subtileColumns
   const pitch = columns * bytes
   const value = (j: string, bits: string): void =>
-    void c.out.line(`${name}[${j}] = ${load(c, operand, bytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`)};`, where)
+    void c.out.line(
+      `${name}[${j}] = ${load(c, operand, bytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`)};`,
+      where,
+    )
   const read = (): void => {
-    c.out.line(call(c, 'mbarrier_wait', barrierAddress(c, fetched.barrier), `${fetched.ring}_phase`), note(c, `wait ${fetched.barrier}`))
+    c.out.line(
+      call(c, 'mbarrier_wait', barrierAddress(c, fetched.barrier), `${fetched.ring}_phase`),
+      note(c, `wait ${fetched.barrier}`),
+    )
     c.out.line(`const u32 slot = ${slotAddress(c, fetched.buffer)};`, where)
     c.out.line('#pragma unroll')
     if (bytes === 2 && columns >= 16) {
       c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
         const chunk = swizzled(fetched.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
-        c.out.line(`const uint4 four = ${call0(c, 'ldmatrix_x4', `slot + (lane % 16) * ${pitch} + ${chunk} * 16`)};`, where)
+        c.out.line(
+          `const uint4 four = ${call0(c, 'ldmatrix_x4', `slot + (lane % 16) * ${pitch} + ${chunk} * 16`)};`,
+          where,
+        )
         for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
           value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
           value(`8 * i + ${2 * m + 1}`, `four.${part} >> 16`)
@@ -84,7 +102,11 @@ export function emitFetchedLoad(op: AuxLoad, fetched: Fetched, operand: TensorOp
     }
     const chunked = (text: string): string => swizzled(fetched.swizzle, text, PAIR_ROW)
     const [at, inside] =
-      bytes === 1 ? [chunked('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)'] : bytes === 2 ? [chunked('(j / 4)'), 'lane % 4 * 4'] : [chunked('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
+      bytes === 1
+        ? [chunked('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)']
+        : bytes === 2
+          ? [chunked('(j / 4)'), 'lane % 4 * 4']
+          : [chunked('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
     c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
       const address = `slot + (lane / 4 + j / 2 % 2 * 8) * ${pitch} + ${at} * 16 + ${inside}`
       if (bytes === 4) {
@@ -103,4 +125,4 @@ export function emitFetchedLoad(op: AuxLoad, fetched: Fetched, operand: TensorOp
   c.out.line('else')
   c.out.line('#pragma unroll')
   c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) ${name}[j] = ${zero};`)
-} // prettier-ignore
+}

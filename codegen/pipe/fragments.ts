@@ -35,10 +35,13 @@ export function emitTakeCells(c: EmitContext, take: (product: number) => void = 
 
 function takeRegisters(c: EmitContext, product: number): void {
   const base = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS`
-  const cell = registersOf(c).cells === 'f16' ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff` : `acc[${base} + column / 2 + j]`
+  const cell =
+    registersOf(c).cells === 'f16'
+      ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff`
+      : `acc[${base} + column / 2 + j]`
   c.out.line('#pragma unroll')
   c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) sum${product}[j] = ${cell};`, note(c, 'take accumulators'))
-} // prettier-ignore
+}
 
 /** The first of a lane's two rows, from the first row of its warp. */
 export function emitFragmentRow(c: EmitContext, warpRow: string): void {

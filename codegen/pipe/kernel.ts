@@ -43,7 +43,18 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
   const tile = registerTile(program.layout, program.subtileColumns)
   const emitTo = (out: SourceBuilder): void => {
     const expressions = { functions, temporaries: { count: 0 }, accuracy: program.source.accuracy }
-    const c: EmitContext = { program, names, out, wrappers, functions, definitions, tile, emitters: target.emitters, expressions, role: null }
+    const c: EmitContext = {
+      program,
+      names,
+      out,
+      wrappers,
+      functions,
+      definitions,
+      tile,
+      emitters: target.emitters,
+      expressions,
+      role: null,
+    }
     emitKernel(recipe.params, entry, c, target)
     if (recipe.next) emitCombine(out, program, recipe.next, names, functions)
   }
@@ -51,15 +62,26 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
   emitTo(new SourceBuilder())
 
   const file = new SourceBuilder()
-  printFileHeader(file, { name, entry, target: program.target, kernel: program.source.kernel, digest: program.source.digest })
+  printFileHeader(file, {
+    name,
+    entry,
+    target: program.target,
+    kernel: program.source.kernel,
+    digest: program.source.digest,
+  })
   emitTypes(file)
   emitConstants(file, program, target)
-  for (const text of [...printWrappers(wrappers, target.wrappers), ...definitions.values(), ...printDeviceFunctions(functions)]) file.line(text)
+  for (const text of [
+    ...printWrappers(wrappers, target.wrappers),
+    ...definitions.values(),
+    ...printDeviceFunctions(functions),
+  ])
+    file.line(text)
   emitTileOrigin(file, program.cluster)
   emitTo(file)
   printHostLauncher(file, { entry, recipe, program: program.source })
   return { entry, cuda: file.toString(), recipe, sourceMap: file.sourceMap }
-} // prettier-ignore
+}
 
 /** The launch with the entries' names. */
 const named = ({ next, ...launch }: KernelLaunch, entry: string): LaunchRecipe => ({
@@ -134,7 +156,11 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
 /** Matrix descriptors of A and B; mma.sync reads registers. */
 function descriptorsOf(program: TileProgram): readonly (readonly [string, DescriptorPlan])[] {
   for (const op of opsOf(program)) {
-    if (op.op === 'mma' || op.op === 'wgmma') return [['A', op.aDescriptor], ['B', op.bDescriptor]] // prettier-ignore
+    if (op.op === 'mma' || op.op === 'wgmma')
+      return [
+        ['A', op.aDescriptor],
+        ['B', op.bDescriptor],
+      ]
   }
   return []
 }
@@ -262,7 +288,12 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     for (const role of program.roles) {
       const last = role.firstWarp + role.warps - 1
       const alone = 32 * role.warps === program.launch.threads
-      const test = role.warps === 1 ? `warp == ${role.firstWarp}` : role.firstWarp === 0 ? `warp < ${role.warps}` : `warp >= ${role.firstWarp} && warp <= ${last}` // prettier-ignore
+      const test =
+        role.warps === 1
+          ? `warp == ${role.firstWarp}`
+          : role.firstWarp === 0
+            ? `warp < ${role.warps}`
+            : `warp >= ${role.firstWarp} && warp <= ${last}`
       out.line('')
       out.line(
         `// ---- ${role.name} (${role.warps === 1 ? `warp ${role.firstWarp}` : `warps ${role.firstWarp} to ${last}`}): ${role.does}`,

@@ -14,9 +14,14 @@ export const depthOrigin = ({ tile }: DepthView): string => printIx(mul(tile, 'T
 /** Bytes that TMA brings for a stage of one CTA; NaN: nothing. */
 export function stageBytes(program: TileProgram): number {
   const loads = [...opsOf(program)].filter((op): op is TmaLoad => op.op === 'tma_load')
-  const buffers = new Map(loads.map(({ buffer, tile, operand }) => [buffer, tileElements(tile) * DTYPES[operandNamed(program.source, operand).dtype].storageBytes] as const))
+  const buffers = new Map(
+    loads.map(
+      ({ buffer, tile, operand }) =>
+        [buffer, tileElements(tile) * DTYPES[operandNamed(program.source, operand).dtype].storageBytes] as const,
+    ),
+  )
   return buffers.size === 0 ? NaN : [...buffers.values()].reduce((a, b) => a + b, 0)
-} // prettier-ignore
+}
 
 export function emitTmaLoad(op: TmaLoad, c: EmitContext): void {
   const { tile, free, slices, depth } = op
@@ -31,21 +36,27 @@ export function emitTmaLoad(op: TmaLoad, c: EmitContext): void {
   const [step, first] = free === 'm' ? ['row_sharers', 'row_index'] : ['column_sharers', 'column_index']
 
   const load = (slice: string | null, box: string | null): string => {
-    const dst = [slotAddress(c, op.buffer), ...(slice ? [`${slice} * ${slices!.bytes}`] : []), ...(box ? [`${box} * ${tile.pitch}`] : [])]
+    const dst = [
+      slotAddress(c, op.buffer),
+      ...(slice ? [`${slice} * ${slices!.bytes}`] : []),
+      ...(box ? [`${box} * ${tile.pitch}`] : []),
+    ]
     const part = slice ? ` + ${slice} * ${slices!.rows}` : ''
     const span = box ? ` + ${box} * ${tile.span}` : ''
-    const coords = tile.major === 'k' ? [depthOrigin(depth), origin + part] : [origin + span, `${depthOrigin(depth)}${part}`]
+    const coords =
+      tile.major === 'k' ? [depthOrigin(depth), origin + part] : [origin + span, `${depthOrigin(depth)}${part}`]
     const args = [dst.join(' + '), `&${op.map}`, barrier, ...coords, ...(batch ? [batch] : []), ...outer]
     return call(c, wrapper, ...args, ...(slices ? [free === 'm' ? 'row_mask' : 'column_mask'] : []))
   }
   const boxes = (slice: string | null): void => {
-    if (tile.boxes > 1) c.out.line(`for (u32 i = 0; i < ${tile.boxes}; ++i)`, where).line(`  ${load(slice, 'i')}`, where)
+    if (tile.boxes > 1)
+      c.out.line(`for (u32 i = 0; i < ${tile.boxes}; ++i)`, where).line(`  ${load(slice, 'i')}`, where)
     else c.out.line(load(slice, null), where)
   }
   if (!slices) boxes(null)
   else if (cluster.fallback === null) boxes(first)
   else c.out.block(`for (u32 slice = ${first}; slice < ${slices.count}; slice += ${step})`, () => boxes('slice'))
-} // prettier-ignore
+}
 
 /** Where chunk `c` of row `r` stands. */
 export const chunkPlace = (swizzle: Gather['tile']['swizzle']): string => swizzled(swizzle, 'c', name('r'))
@@ -95,7 +106,7 @@ export function emitGather(op: Gather, c: EmitContext): void {
       c.out.line(total % (batch * threads) === 0 ? store : `if (i < ${total}) ${store}`, where)
     })
   })
-} // prettier-ignore
+}
 
 const RAW = { 1: 'unsigned char', 2: 'u16', 4: 'u32' } as const
 type Bytes = keyof typeof RAW
@@ -123,7 +134,13 @@ function gatheredFrom(
 }
 
 /** Elements of a chunk one by one. */
-function gatherAcross(c: EmitContext, operand: TensorOperand, { free, depth }: Gather, bytes: number, where: LineOrigin): void {
+function gatherAcross(
+  c: EmitContext,
+  operand: TensorOperand,
+  { free, depth }: Gather,
+  bytes: number,
+  where: LineOrigin,
+): void {
   const base = `reinterpret_cast<const ${RAW[bytes as Bytes]}*>(${c.names.operand(operand.name)})`
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 e = 0; e < ${16 / bytes}; ++e)`, () => {
@@ -131,19 +148,30 @@ function gatherAcross(c: EmitContext, operand: TensorOperand, { free, depth }: G
     c.out.line(`const u32 bits = ${inside} ? ${base}[${gatheredFrom(c, operand, depth, null, 'k_at + e')}] : 0;`, where)
     c.out.line(`words[e / ${4 / bytes}] |= bits << ${8 * bytes} * (e % ${4 / bytes});`)
   })
-} // prettier-ignore
+}
 
 /** A chunk that lies in one piece, at any address: aligned words, shifted into place. Near an edge element by element. */
-function gatherAlong(c: EmitContext, operand: TensorOperand, { free, depth }: Gather, bytes: number, where: LineOrigin): void {
+function gatherAlong(
+  c: EmitContext,
+  operand: TensorOperand,
+  { free, depth }: Gather,
+  bytes: number,
+  where: LineOrigin,
+): void {
   const extent = free === 'm' ? 'M' : 'N'
   const k = c.names.extent(depth.axis)
   const unit = operand.order.at(-1)!
-  const [inner, end, outside] = unit === depth.axis ? ['k_at', k, `free_at < ${extent}`] : ['free_at', extent, `k_at < ${k}`]
+  const [inner, end, outside] =
+    unit === depth.axis ? ['k_at', k, `free_at < ${extent}`] : ['free_at', extent, `k_at < ${k}`]
   const raw = RAW[bytes as Bytes]
   const [perChunk, perWord] = [16 / bytes, 4 / bytes]
   c.out.block(`if (${outside} && ${inner} < ${end})`, () => {
-    c.out.line(`const ${raw}* from = reinterpret_cast<const ${raw}*>(${c.names.operand(operand.name)}) + ${gatheredFrom(c, operand, depth, unit, 'k_at')};`, where)
-    const fits = bytes === 4 ? `${inner} + 4 <= ${end}` : `${inner} >= ${perWord} && ${inner} + ${perChunk + perWord} <= ${end}`
+    c.out.line(
+      `const ${raw}* from = reinterpret_cast<const ${raw}*>(${c.names.operand(operand.name)}) + ${gatheredFrom(c, operand, depth, unit, 'k_at')};`,
+      where,
+    )
+    const fits =
+      bytes === 4 ? `${inner} + 4 <= ${end}` : `${inner} >= ${perWord} && ${inner} + ${perChunk + perWord} <= ${end}`
     c.out.block(`if (${fits})`, () => {
       if (bytes === 4) {
         c.out.line('#pragma unroll').line('for (u32 e = 0; e < 4; ++e) words[e] = from[e];', where)
@@ -161,8 +189,11 @@ function gatherAlong(c: EmitContext, operand: TensorOperand, { free, depth }: Ga
     })
     c.out.block('else', () => {
       c.out.line('#pragma unroll')
-      const word = bytes === 4 ? 'words[e] = from[e]' : `words[e / ${perWord}] |= static_cast<u32>(from[e]) << ${8 * bytes} * (e % ${perWord})`
+      const word =
+        bytes === 4
+          ? 'words[e] = from[e]'
+          : `words[e / ${perWord}] |= static_cast<u32>(from[e]) << ${8 * bytes} * (e % ${perWord})`
       c.out.line(`for (u32 e = 0; e < ${perChunk}; ++e) if (${inner} + e < ${end}) ${word};`, where)
     })
   })
-} // prettier-ignore
+}

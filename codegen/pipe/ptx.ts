@@ -28,7 +28,9 @@ const tmaLoad = (rank: number, { pair = false, multicast = false } = {}): string
   const mask = 3 + rank
   return inline(
     `void ${name}(u32 dst, const TensorMap* map, u32 barrier, ${params}${multicast ? ', u16 mask' : ''})`,
-    `  asm volatile("cp.async.bulk.tensor.${rank}d${pair ? '.cta_group::2' : ''}.shared::${space}.global.tile.mbarrier::complete_tx::bytes${multicast ? '.multicast::cluster' : ''} [%0], [%1, {${template}}], [%2]${multicast ? `, %${mask}` : ''};"\n` +
+    `  asm volatile("cp.async.bulk.tensor.${rank}d${pair ? '.cta_group::2' : ''}.shared::${space}` +
+      `.global.tile.mbarrier::complete_tx::bytes${multicast ? '.multicast::cluster' : ''} [%0], [%1, {${template}}],` +
+      ` [%2]${multicast ? `, %${mask}` : ''};"\n` +
       `    ::"r"(dst), "l"(map), "r"(barrier), ${operands}${multicast ? ', "h"(mask)' : ''} : "memory");`,
   )
 }
@@ -36,7 +38,11 @@ const tmaLoad = (rank: number, { pair = false, multicast = false } = {}): string
 const waitLoop = (name: string, scope: string): string =>
   inline(
     `void ${name}(u32 barrier, u32 parity)`,
-    `  u32 done;\n  do {\n    asm volatile("{\\n\\t.reg .pred p;\\n\\tmbarrier.try_wait.parity${scope}.shared::cta.b64 p, [%1], %2;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}"\n      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");\n  } while (done == 0);`,
+    '  u32 done;\n  do {\n' +
+      `    asm volatile("{\\n\\t.reg .pred p;\\n\\tmbarrier.try_wait.parity${scope}.shared::cta.b64 p, [%1],` +
+      ' %2;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}"\n' +
+      '      : "=r"(done) : "r"(barrier), "r"(parity) : "memory");\n' +
+      '  } while (done == 0);',
   )
 
 const tmaStore = (rank: number): string => {
@@ -50,15 +56,28 @@ const tmaStore = (rank: number): string => {
 
 /** Who is who, and mbarriers. */
 export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
-  shared_address: inline('u32 shared_address(const void* p)', '  return static_cast<u32>(__cvta_generic_to_shared(p));'), // prettier-ignore
+  shared_address: inline(
+    'u32 shared_address(const void* p)',
+    '  return static_cast<u32>(__cvta_generic_to_shared(p));',
+  ),
   elect_one: inline(
     'bool elect_one()',
-    '  u32 elected;\n  asm volatile("{\\n\\t.reg .pred p;\\n\\telect.sync _|p, 0xffffffff;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}" : "=r"(elected));\n  return elected != 0;',
+    '  u32 elected;\n  asm volatile("{\\n\\t.reg .pred p;\\n\\telect.sync _|p, 0xffffffff;\\n\\tselp.u32 %0, 1, 0,' +
+      ' p;\\n\\t}" : "=r"(elected));\n' +
+      '  return elected != 0;',
   ),
-  mbarrier_init: asm('void mbarrier_init(u32 barrier, u32 arrivals)', 'mbarrier.init.shared::cta.b64 [%0], %1;', '"r"(barrier), "r"(arrivals)'), // prettier-ignore
-  fence_mbarrier_init: asm('void fence_mbarrier_init()', 'fence.mbarrier_init.release.cluster;', ''), // prettier-ignore
-  mbarrier_arrive: asm('void mbarrier_arrive(u32 barrier)', 'mbarrier.arrive.shared::cta.b64 _, [%0];', '"r"(barrier)'), // prettier-ignore
-  mbarrier_arrive_expect_tx: asm('void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes)', 'mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;', '"r"(barrier), "r"(bytes)'), // prettier-ignore
+  mbarrier_init: asm(
+    'void mbarrier_init(u32 barrier, u32 arrivals)',
+    'mbarrier.init.shared::cta.b64 [%0], %1;',
+    '"r"(barrier), "r"(arrivals)',
+  ),
+  fence_mbarrier_init: asm('void fence_mbarrier_init()', 'fence.mbarrier_init.release.cluster;', ''),
+  mbarrier_arrive: asm('void mbarrier_arrive(u32 barrier)', 'mbarrier.arrive.shared::cta.b64 _, [%0];', '"r"(barrier)'),
+  mbarrier_arrive_expect_tx: asm(
+    'void mbarrier_arrive_expect_tx(u32 barrier, u32 bytes)',
+    'mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;',
+    '"r"(barrier), "r"(bytes)',
+  ),
   mbarrier_wait: `// Returns once the phase with this parity has completed. A fresh barrier passes parity 1 at once.\n${waitLoop('mbarrier_wait', '')}`,
   // Sees what other CTAs did before they arrived.
   mbarrier_wait_cluster: waitLoop('mbarrier_wait_cluster', '.acquire.cluster'),
@@ -102,7 +121,7 @@ export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
 
 /** TMA, and generic accesses to shared memory. */
 export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
-  prefetch_map: asm('void prefetch_map(const TensorMap* map)', 'prefetch.tensormap [%0];', '"l"(map)'), // prettier-ignore
+  prefetch_map: asm('void prefetch_map(const TensorMap* map)', 'prefetch.tensormap [%0];', '"l"(map)'),
   ...Object.fromEntries(
     [2, 3, 4, 5].flatMap((rank) =>
       [{}, { pair: true }, { multicast: true }, { pair: true, multicast: true }].map((form) => [
@@ -116,8 +135,13 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   bulk_commit: asm('void bulk_commit()', 'cp.async.bulk.commit_group;', ''),
   bulk_wait_read: `template <int PENDING>\n${asm('void bulk_wait_read()', 'cp.async.bulk.wait_group.read %0;', '"n"(PENDING)')}`,
   bulk_wait: asm('void bulk_wait()', 'cp.async.bulk.wait_group 0;', ''),
-  fence_proxy_async: `// Makes this thread's shared-memory writes visible to the async proxy (TMA).\n${asm('void fence_proxy_async()', 'fence.proxy.async.shared::cta;', '')}`,
-  load_shared: inline('u32 load_shared(u32 address)', '  u32 value;\n  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");\n  return value;'), // prettier-ignore
+  fence_proxy_async:
+    `// Makes this thread's shared-memory writes visible to the async proxy (TMA).\n` +
+    asm('void fence_proxy_async()', 'fence.proxy.async.shared::cta;', ''),
+  load_shared: inline(
+    'u32 load_shared(u32 address)',
+    '  u32 value;\n  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");\n  return value;',
+  ),
   load_shared_v2: inline(
     'uint2 load_shared_v2(u32 address)',
     '  uint2 v;\n  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");\n  return v;',
@@ -130,9 +154,15 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
     '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.15): lane l has the address of row l % 8 of matrix l / 8.\n' +
     inline(
       'uint4 ldmatrix_x4(u32 address)',
-      '  uint4 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',
+      '  uint4 v;\n  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(v.x),' +
+        ' "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n' +
+        '  return v;',
     ),
-  store_shared_v4: asm('void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)', 'st.shared.v4.b32 [%0], {%1, %2, %3, %4};', '"r"(address), "r"(x), "r"(y), "r"(z), "r"(w)'), // prettier-ignore
+  store_shared_v4: asm(
+    'void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w)',
+    'st.shared.v4.b32 [%0], {%1, %2, %3, %4};',
+    '"r"(address), "r"(x), "r"(y), "r"(z), "r"(w)',
+  ),
 }
 
 export const DESCRIPTOR_WRAPPERS: Readonly<Record<string, string>> = {

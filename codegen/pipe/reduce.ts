@@ -25,10 +25,13 @@ export function combined({ fn, type }: Reduced, a: string, b: string, functions:
 export const identityOf = ({ fn, type }: Reduced): string => literal(type, REDUCTIONS[fn].identity(type)).text
 
 /** Places along m and along n that the workspace of a reduction has in each batch. */
-export function placesOf({ keepsM, keepsN }: Pick<ReductionOutput, 'keepsM' | 'keepsN'>, layout: AccumulatorLayout): { m: string; n: string } {
+export function placesOf(
+  { keepsM, keepsN }: Pick<ReductionOutput, 'keepsM' | 'keepsN'>,
+  layout: AccumulatorLayout,
+): { m: string; n: string } {
   const parts = (extent: string, size: number): string => `((${extent} + ${size - 1}) / ${size})`
   return { m: keepsM ? 'M' : parts('M', layout.rowsPerWarp), n: keepsN ? 'N' : parts('N', layout.columns) }
-} // prettier-ignore
+}
 
 /** Statement that makes `name` of every lane the combination of all lanes' in a fixed order. */
 export const acrossLanes = (node: Reduced, name: string, functions: Set<string>): string =>
@@ -50,7 +53,7 @@ export function emitReduceBegin({ operand }: { readonly operand: string }, c: Em
   const op = reductionOf(c, operand)
   if (c.program.layout.held === 'fragment') return beginFragment(op, c)
   c.out.line(`${CUDA_COMPUTE_TYPE[op.type]} ${totalOf(c, op)} = ${identityOf(op)};`, note(c, `reduce ${op.operand}`))
-} // prettier-ignore
+}
 
 export function emitReduceSubtile({ operand }: { readonly operand: string }, c: EmitContext): void {
   const op = reductionOf(c, operand)
@@ -67,7 +70,9 @@ export function emitReduceSubtile({ operand }: { readonly operand: string }, c: 
     return each(() => c.out.line(`if (col + j < N) ${total} = ${combined(op, total, value, c.functions)};`, where))
   }
   if (keepsM) {
-    c.out.block('if (row_in_bounds)', () => each(() => c.out.line(`if (col + j < N) ${place(c, op, 'row', 'col + j')} = ${value};`, where)))
+    c.out.block('if (row_in_bounds)', () =>
+      each(() => c.out.line(`if (col + j < N) ${place(c, op, 'row', 'col + j')} = ${value};`, where)),
+    )
     return
   }
   const type = CUDA_COMPUTE_TYPE[op.type]
@@ -78,9 +83,12 @@ export function emitReduceSubtile({ operand }: { readonly operand: string }, c: 
       c.out.line('#pragma unroll').line(acrossLanes(op, 'rows', c.functions), where)
       c.out.line('if (lane == j) mine = rows;')
     })
-    c.out.line(`if (lane < ${columns} && col + lane < N && warp_row < M) ${place(c, op, 'warp_row / ROWS_PER_WARP', 'col + lane')} = mine;`, where)
+    c.out.line(
+      `if (lane < ${columns} && col + lane < N && warp_row < M) ${place(c, op, 'warp_row / ROWS_PER_WARP', 'col + lane')} = mine;`,
+      where,
+    )
   })
-} // prettier-ignore
+}
 
 export function emitReduceEnd({ operand }: { readonly operand: string }, c: EmitContext): void {
   const op = reductionOf(c, operand)
@@ -96,15 +104,21 @@ export function emitReduceEnd({ operand }: { readonly operand: string }, c: Emit
     }
     c.out.line(`if (!row_in_bounds) ${total} = ${identityOf(op)};`)
     c.out.line('#pragma unroll').line(acrossLanes(op, total, c.functions), where)
-    c.out.line(`if (lane == 0 && warp_row < M && first < N) ${place(c, op, 'warp_row / ROWS_PER_WARP', `first / ${columns}`)} = ${total};`, where)
+    c.out.line(
+      `if (lane == 0 && warp_row < M && first < N) ${place(c, op, 'warp_row / ROWS_PER_WARP', `first / ${columns}`)} = ${total};`,
+      where,
+    )
   })
-} // prettier-ignore
+}
 
 /** A lane of fragments has a total of each of its two rows. */
 function beginFragment(op: ReductionOutput, c: EmitContext): void {
   const identity = identityOf(op)
-  c.out.line(`${CUDA_COMPUTE_TYPE[op.type]} ${totalOf(c, op)}[2] = {${identity}, ${identity}};`, note(c, `reduce ${op.operand}`))
-} // prettier-ignore
+  c.out.line(
+    `${CUDA_COMPUTE_TYPE[op.type]} ${totalOf(c, op)}[2] = {${identity}, ${identity}};`,
+    note(c, `reduce ${op.operand}`),
+  )
+}
 
 function reduceFragment(op: ReductionOutput, c: EmitContext): void {
   const { keepsM, keepsN, operand } = op
@@ -116,41 +130,73 @@ function reduceFragment(op: ReductionOutput, c: EmitContext): void {
   }
   if (!keepsN) {
     const total = `${totalOf(c, op)}[${tile.columnIndex('j')}]`
-    return each(tile.count, () => c.out.line(`if (${tile.col('j')} < N) ${total} = ${combined(op, total, `${value}[j]`, c.functions)};`, where))
+    return each(tile.count, () =>
+      c.out.line(`if (${tile.col('j')} < N) ${total} = ${combined(op, total, `${value}[j]`, c.functions)};`, where),
+    )
   }
   if (keepsM)
     return each(tile.count, () =>
-      c.out.line(`if (${tile.rowInBounds('j')} && ${tile.col('j')} < N) ${place(c, op, tile.row('j'), tile.col('j'))} = ${value}[j];`, where),
+      c.out.line(
+        `if (${tile.rowInBounds('j')} && ${tile.col('j')} < N) ${place(c, op, tile.row('j'), tile.col('j'))} = ${value}[j];`,
+        where,
+      ),
     )
   // Both rows of a lane, then those of the 8 lanes that have the same columns.
   each(tile.rowCount, () => {
     c.out.line('const u32 upper = j / 2 * 4 + j % 2, lower = upper + 2;')
     const bounded = (i: string): string => `(${tile.rowInBounds(i)} ? ${value}[${i}] : ${identityOf(op)})`
-    c.out.line(`${CUDA_COMPUTE_TYPE[op.type]} rows = ${combined(op, bounded('upper'), bounded('lower'), c.functions)};`, where)
-    c.out.line('#pragma unroll').line(`for (u32 i = 16; i > 2; i /= 2) rows = ${combined(op, 'rows', '__shfl_xor_sync(0xffffffff, rows, i)', c.functions)};`, where)
-    c.out.line(`if (lane < 4 && ${tile.col('upper')} < N && warp_row < M) ${place(c, op, 'warp_row / ROWS_PER_WARP', tile.col('upper'))} = rows;`, where)
+    c.out.line(
+      `${CUDA_COMPUTE_TYPE[op.type]} rows = ${combined(op, bounded('upper'), bounded('lower'), c.functions)};`,
+      where,
+    )
+    c.out
+      .line('#pragma unroll')
+      .line(
+        `for (u32 i = 16; i > 2; i /= 2) rows = ${combined(op, 'rows', '__shfl_xor_sync(0xffffffff, rows, i)', c.functions)};`,
+        where,
+      )
+    c.out.line(
+      `if (lane < 4 && ${tile.col('upper')} < N && warp_row < M) ${place(c, op, 'warp_row / ROWS_PER_WARP', tile.col('upper'))} = rows;`,
+      where,
+    )
   })
-} // prettier-ignore
+}
 
 function endFragment(op: ReductionOutput, c: EmitContext): void {
   const { keepsM } = op
   const { columns } = c.program.layout
   const where = note(c, `reduce ${op.operand}`)
   const total = totalOf(c, op)
-  const part = c.program.cluster.splits > 1 ? ` + cluster_rank * ${columns}` : c.program.registers?.warps ? ` + warp_n * ${columns}` : ''
+  const part =
+    c.program.cluster.splits > 1
+      ? ` + cluster_rank * ${columns}`
+      : c.program.registers?.warps
+        ? ` + warp_n * ${columns}`
+        : ''
   c.out.block('', () => {
     c.out.line(`const u32 first = at.n${part};  // column`)
     if (keepsM) {
       c.out.line('#pragma unroll')
       c.out.block('for (u32 h = 0; h < 2; ++h)', () => {
-        c.out.line('#pragma unroll').line(`for (u32 i = 2; i > 0; i /= 2) ${total}[h] = ${combined(op, `${total}[h]`, `__shfl_xor_sync(0xffffffff, ${total}[h], i)`, c.functions)};`, where)
-        c.out.line(`if (lane % 4 == 0 && row + 8 * h < M && first < N) ${place(c, op, 'row + 8 * h', `first / ${columns}`)} = ${total}[h];`, where)
+        c.out
+          .line('#pragma unroll')
+          .line(
+            `for (u32 i = 2; i > 0; i /= 2) ${total}[h] = ${combined(op, `${total}[h]`, `__shfl_xor_sync(0xffffffff, ${total}[h], i)`, c.functions)};`,
+            where,
+          )
+        c.out.line(
+          `if (lane % 4 == 0 && row + 8 * h < M && first < N) ${place(c, op, 'row + 8 * h', `first / ${columns}`)} = ${total}[h];`,
+          where,
+        )
       })
       return
     }
     const bounded = (h: 0 | 1): string => `(row + ${8 * h} < M ? ${total}[${h}] : ${identityOf(op)})`
     c.out.line(`${CUDA_COMPUTE_TYPE[op.type]} both = ${combined(op, bounded(0), bounded(1), c.functions)};`, where)
     c.out.line('#pragma unroll').line(acrossLanes(op, 'both', c.functions), where)
-    c.out.line(`if (lane == 0 && warp_row < M && first < N) ${place(c, op, 'warp_row / ROWS_PER_WARP', `first / ${columns}`)} = both;`, where)
+    c.out.line(
+      `if (lane == 0 && warp_row < M && first < N) ${place(c, op, 'warp_row / ROWS_PER_WARP', `first / ${columns}`)} = both;`,
+      where,
+    )
   })
-} // prettier-ignore
+}

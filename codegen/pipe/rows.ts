@@ -47,7 +47,10 @@ export function emitLoadRows(op: LoadRows, c: EmitContext): void {
     forPairs(() => {
       const word = (n: string): string => {
         const raw = at(n)
-        const bits = cudaStorage === 'float' ? `__float_as_uint(${raw})` : `static_cast<u32>(${raw})${storageBytes < 4 ? ` & ${2 ** (8 * storageBytes) - 1}` : ''}` // prettier-ignore
+        const bits =
+          cudaStorage === 'float'
+            ? `__float_as_uint(${raw})`
+            : `static_cast<u32>(${raw})${storageBytes < 4 ? ` & ${2 ** (8 * storageBytes) - 1}` : ''}`
         return `(${guard}${n} < N ? ${bits} : 0)`
       }
       if (perPair === 2) {
@@ -70,5 +73,8 @@ export function emitRowsAhead(operand: TensorOperand, name: string, c: EmitConte
       : `(${words}[column / 8 + j / 2] >> j % 2 * ${8 * storageBytes} & ${2 ** (8 * storageBytes) - 1})`
   const raw = storageBytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>${bits}`
   c.out.line('#pragma unroll')
-  c.out.line(`for (u32 j = 0; j < ${c.tile.rowCount}; ++j) ${name}[j] = ${load(c, operand, raw)};`, note(c, `use ${operand.name}`)) // prettier-ignore
+  c.out.line(
+    `for (u32 j = 0; j < ${c.tile.rowCount}; ++j) ${name}[j] = ${load(c, operand, raw)};`,
+    note(c, `use ${operand.name}`),
+  )
 }

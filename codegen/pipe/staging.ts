@@ -21,7 +21,10 @@ export function emitStageWrite(op: StageWrite, c: EmitContext): void {
 }
 
 function stageRows(op: StageWrite, c: EmitContext): void {
-  const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
+  const {
+    subtileColumns: columns,
+    layout: { rowsPerWarp: rows },
+  } = c.program
   const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
   const write = (): void => {
     c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
@@ -31,7 +34,10 @@ function stageRows(op: StageWrite, c: EmitContext): void {
       c.wrappers.add(store)
       c.out.line('#pragma unroll')
       const bits = op.bytes === 2 ? stored(c, op.operand, 'j') : storedBits(c, op.operand, 'j')
-      c.out.line(`for (u32 j = 0; j < ${columns}; ++j) ${store}(slot + (j * ${rows} + lane) * ${op.bytes}, ${bits});`, where) // prettier-ignore
+      c.out.line(
+        `for (u32 j = 0; j < ${columns}; ++j) ${store}(slot + (j * ${rows} + lane) * ${op.bytes}, ${bits});`,
+        where,
+      )
       return
     }
     // One row per lane; 16-byte chunks move by the swizzle's XOR, which spreads the lanes over the banks.
@@ -54,55 +60,75 @@ function stageRows(op: StageWrite, c: EmitContext): void {
 
 /** Rows lane / 4 and lane / 4 + 8, columns in pairs. */
 function stageFragment(op: StageWrite, c: EmitContext): void {
-  const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
+  const {
+    subtileColumns: columns,
+    layout: { rowsPerWarp: rows },
+  } = c.program
   const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
-  c.out.line('{').indented(() => {
-    c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
-    if (op.contiguous === 'm') {
-      const store = `store_shared_b${8 * op.bytes}`
-      c.wrappers.add(store)
-      const bits = op.bytes === 2 ? stored(c, op.operand, 'j') : storedBits(c, op.operand, 'j')
-      c.out.line('#pragma unroll')
-      c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) ${store}(slot + ((j / 4 * 8 + lane % 4 * 2 + j % 2) * ${rows} + lane / 4 + j / 2 % 2 * 8) * ${op.bytes}, ${bits});`, where)
-      return
-    }
-    const pitch = columns * op.bytes
-    const chunk = (text: string): string => swizzled(op.swizzle, text, PAIR_ROW)
-    if (op.matrices) {
-      // Four 8 x 8 matrices: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8.
-      c.wrappers.add('stmatrix_x4')
-      c.out.line(`const u32 matrix_row = slot + (lane % 16) * ${pitch};`, where)
-      c.out.line('#pragma unroll')
-      c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
-        const words = [0, 2, 4, 6].map((offset) => word(c, op, '8 * i', offset))
-        const at = swizzled(op.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
-        c.out.line(`stmatrix_x4(matrix_row + ${at} * 16, ${words.join(', ')});`, where)
-      })
-      return
-    }
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
-      // 8 columns are half of a chunk, one, or two of them.
-      const [at, inside] =
-        op.bytes === 1 ? [chunk('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)'] : op.bytes === 2 ? [chunk('(j / 4)'), 'lane % 4 * 4'] : [chunk('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
-      const address = `slot + (lane / 4 + j / 2 % 2 * 8) * ${pitch} + ${at} * 16 + ${inside}`
-      if (op.bytes === 4) {
-        c.wrappers.add('store_shared_v2')
-        c.out.line(`store_shared_v2(${address}, ${storedBits(c, op.operand, 'j')}, ${storedBits(c, op.operand, 'j + 1')});`, where)
-      } else if (op.bytes === 2) {
-        c.wrappers.add('store_shared_b32')
-        c.out.line(`store_shared_b32(${address}, ${word(c, op, 'j', 0)});`, where)
-      } else {
-        c.wrappers.add('store_shared_b16')
-        c.out.line(`store_shared_b16(${address}, static_cast<u16>(${pairBits(c, op, 'j', 'j + 1')}));`, where)
+  c.out
+    .line('{')
+    .indented(() => {
+      c.out.line(`const u32 slot = ${stagingAddress(op, c)};`, where)
+      if (op.contiguous === 'm') {
+        const store = `store_shared_b${8 * op.bytes}`
+        c.wrappers.add(store)
+        const bits = op.bytes === 2 ? stored(c, op.operand, 'j') : storedBits(c, op.operand, 'j')
+        c.out.line('#pragma unroll')
+        c.out.line(
+          `for (u32 j = 0; j < ${c.tile.count}; ++j) ${store}(slot + ((j / 4 * 8 + lane % 4 * 2 + j % 2) * ${rows} + lane /` +
+            ` 4 + j / 2 % 2 * 8) * ${op.bytes}, ${bits});`,
+          where,
+        )
+        return
       }
+      const pitch = columns * op.bytes
+      const chunk = (text: string): string => swizzled(op.swizzle, text, PAIR_ROW)
+      if (op.matrices) {
+        // Four 8 x 8 matrices: both halves of the rows, of two times 8 columns. Lane l gives the address of row l % 8 of matrix l / 8.
+        c.wrappers.add('stmatrix_x4')
+        c.out.line(`const u32 matrix_row = slot + (lane % 16) * ${pitch};`, where)
+        c.out.line('#pragma unroll')
+        c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
+          const words = [0, 2, 4, 6].map((offset) => word(c, op, '8 * i', offset))
+          const at = swizzled(op.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
+          c.out.line(`stmatrix_x4(matrix_row + ${at} * 16, ${words.join(', ')});`, where)
+        })
+        return
+      }
+      c.out.line('#pragma unroll')
+      c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
+        // 8 columns are half of a chunk, one, or two of them.
+        const [at, inside] =
+          op.bytes === 1
+            ? [chunk('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)']
+            : op.bytes === 2
+              ? [chunk('(j / 4)'), 'lane % 4 * 4']
+              : [chunk('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
+        const address = `slot + (lane / 4 + j / 2 % 2 * 8) * ${pitch} + ${at} * 16 + ${inside}`
+        if (op.bytes === 4) {
+          c.wrappers.add('store_shared_v2')
+          c.out.line(
+            `store_shared_v2(${address}, ${storedBits(c, op.operand, 'j')}, ${storedBits(c, op.operand, 'j + 1')});`,
+            where,
+          )
+        } else if (op.bytes === 2) {
+          c.wrappers.add('store_shared_b32')
+          c.out.line(`store_shared_b32(${address}, ${word(c, op, 'j', 0)});`, where)
+        } else {
+          c.wrappers.add('store_shared_b16')
+          c.out.line(`store_shared_b16(${address}, static_cast<u16>(${pairBits(c, op, 'j', 'j + 1')}));`, where)
+        }
+      })
     })
-  }).line('}')
-} // prettier-ignore
+    .line('}')
+}
 
 /** Lines of the sub-tile from shared memory, 16 bytes by each lane at a time; what is cut by the edge element by element. */
 export function emitRowStore(op: Extract<EpilogueOp, { op: 'row_store' }>, c: EmitContext): void {
-  const { subtileColumns: columns, layout: { rowsPerWarp: rows } } = c.program // prettier-ignore
+  const {
+    subtileColumns: columns,
+    layout: { rowsPerWarp: rows },
+  } = c.program
   const operand = operandOf(c, op.operand)
   const where = note(c, `store ${op.operand}`)
   const alongN = op.contiguous === 'n'
@@ -124,9 +150,13 @@ export function emitRowStore(op: Extract<EpilogueOp, { op: 'row_store' }>, c: Em
       c.out.block('else', () => {
         c.out.line('const u32 words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};')
         c.out.line('#pragma unroll')
-        const part = op.bytes === 4 ? 'words[e]' : `words[e / ${4 / op.bytes}] >> ${8 * op.bytes} * (e % ${4 / op.bytes})`
-        c.out.line(`for (u32 e = 0; e < ${perChunk}; ++e) if (e < ${left}) to[e] = static_cast<${raw}>(${part});`, where)
+        const part =
+          op.bytes === 4 ? 'words[e]' : `words[e / ${4 / op.bytes}] >> ${8 * op.bytes} * (e % ${4 / op.bytes})`
+        c.out.line(
+          `for (u32 e = 0; e < ${perChunk}; ++e) if (e < ${left}) to[e] = static_cast<${raw}>(${part});`,
+          where,
+        )
       })
     })
   })
-} // prettier-ignore
+}

@@ -153,7 +153,10 @@ function alternatives({ typeParameters }: KernelFamily, type: string): readonly 
 }
 
 const dtypesText = (family: KernelFamily, type: string): string => alternatives(family, type).join(' or ')
-const dtypes = (family: KernelFamily, { dtype }: FamilyOperand): string => alternatives(family, dtype).map((d) => `'${d}'`).join(' | ') // prettier-ignore
+const dtypes = (family: KernelFamily, { dtype }: FamilyOperand): string =>
+  alternatives(family, dtype)
+    .map((d) => `'${d}'`)
+    .join(' | ')
 
 /** Every rank that leaves out some of the optional axes: `2 | 3`; an output without axes is one element. */
 function ranks(family: KernelFamily, { axes }: FamilyOperand): string {
@@ -177,10 +180,12 @@ function typesUsed(families: readonly KernelFamily[], epilogues: readonly Epilog
 
 /** Words that cannot name an export of a module. */
 const RESERVED = new Set(
-  ('await break case catch class const continue debugger default delete do else enum export extends false finally for function if implements import in ' +
+  (
+    'await break case catch class const continue debugger default delete do else enum export extends false finally for function if implements import in ' +
     'instanceof interface let new null package private protected public return static super switch this throw true try typeof var void while with yield ' +
-    'arguments eval program loadSource exported EpilogueArguments KtlProgram NamedEpilogue TensorOf TypedKernel').split(' '),
-) // prettier-ignore
+    'arguments eval program loadSource exported EpilogueArguments KtlProgram NamedEpilogue TensorOf TypedKernel'
+  ).split(' '),
+)
 
 /** camelCase; a kernel or epilogue whose name, or that of its interface, is taken that way keeps its own. */
 function exportNames(names: readonly string[]): string[] {

@@ -57,11 +57,17 @@ function find(program: TensorProgram): Classified {
   const sameTile = products.flat().every((view) => view.l === l && view.m === m && view.n === n)
   if (!sameTile) return general('contractions over different tiles')
   const loops = products[0]!.map((product, term) => ({ product, rows: products.map((views) => views[term]) }))
-  const shared = products.every((views) => views.length === loops.length) &&
-    loops.every(({ product, rows }) => rows.every((view) => view!.a === product.a && view!.over.join() === product.over.join()))
+  const shared =
+    products.every((views) => views.length === loops.length) &&
+    loops.every(({ product, rows }) =>
+      rows.every((view) => view!.a === product.a && view!.over.join() === product.over.join()),
+    )
   if (!shared) return general('contractions that share no operand')
 
-  const view = (operand: string): View => ({ operand, at: operandNamed(program, operand).axes.map((axis) => name(axis)) })
+  const view = (operand: string): View => ({
+    operand,
+    at: operandNamed(program, operand).axes.map((axis) => name(axis)),
+  })
   const carries = contractions.map((_, i) => i)
   let tiles = 0
   const body = loops.map(({ product, rows }): TileStmt => {
@@ -95,7 +101,7 @@ function find(program: TensorProgram): Classified {
     accumulators: contractions.map(({ accumulator }) => accumulator),
     body,
   }
-} // prettier-ignore
+}
 
 /** The program's values with accumulators in place of contractions, functions in their short forms where these suffice. */
 function finished(program: TensorProgram, contractions: readonly ContractNode[]): ReadonlyMap<Node, Node> {
@@ -132,7 +138,9 @@ interface MatrixProduct {
 }
 
 function matrixProduct(program: TensorProgram, { a: left, b: right, over }: PlainTerm): MatrixProduct | GeneralShape {
-  const axes = program.axes.map((axis) => axis.name).filter((axis) => !over.includes(axis) && (left.axes.includes(axis) || right.axes.includes(axis)))
+  const axes = program.axes
+    .map((axis) => axis.name)
+    .filter((axis) => !over.includes(axis) && (left.axes.includes(axis) || right.axes.includes(axis)))
   let batch = axes.filter((axis) => left.axes.includes(axis) && right.axes.includes(axis))
   let rows = withoutAxes(left.axes, [...batch, ...over])
   let columns = withoutAxes(right.axes, [...batch, ...over])
@@ -154,7 +162,7 @@ function matrixProduct(program: TensorProgram, { a: left, b: right, over }: Plai
   const [m, n] = swapped ? [y, x] : [x, y]
   const [a, b] = swapped ? [right.operand, left.operand] : [left.operand, right.operand]
   return { l: batch[0] ?? null, m, n, over, a, b }
-} // prettier-ignore
+}
 
 function general(what: string): GeneralShape {
   return { kind: 'general', code: 'KTL2904', reason: `${what} is not lowered to tensor cores yet` }

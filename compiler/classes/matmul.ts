@@ -51,10 +51,15 @@ function read(graph: TileGraph): Matmul {
   const { program, domain, accumulators, body } = graph
   const segments = body.flatMap((stmt): Segment[] => {
     if (stmt.kind !== 'loop') return []
-    const operands = new Map(stmt.body.flatMap((inner) => (inner.kind === 'load' ? [[inner.tile, inner.view.operand] as const] : [])))
+    const operands = new Map(
+      stmt.body.flatMap((inner) => (inner.kind === 'load' ? [[inner.tile, inner.view.operand] as const] : [])),
+    )
     const mmas = stmt.body.flatMap((inner) => (inner.kind === 'mma' ? [inner] : []))
     const [a, b] = [operands.get(mmas[0]!.a)!, mmas.map((mma) => operands.get(mma.b)!)]
-    const k = steppedAxis([a, ...b].map((operand) => operandNamed(program, operand)), stmt.over)
+    const k = steppedAxis(
+      [a, ...b].map((operand) => operandNamed(program, operand)),
+      stmt.over,
+    )
     return [{ a, b, k, outer: stmt.over.filter((axis) => axis !== k) }]
   })
   const maps = new Map(body.flatMap((stmt) => (stmt.kind === 'map' ? [[stmt.value, stmt.node] as const] : [])))
@@ -66,8 +71,16 @@ function read(graph: TileGraph): Matmul {
     return [{ operand: operandNamed(program, stmt.view.operand), value, reduction: reduction?.node ?? null }]
   })
   const [first, ...others] = segments
-  return { graph, l: domain.batch, m: domain.rows, n: domain.columns, segments: [first!, ...others], accumulators, stores }
-} // prettier-ignore
+  return {
+    graph,
+    l: domain.batch,
+    m: domain.rows,
+    n: domain.columns,
+    segments: [first!, ...others],
+    accumulators,
+    stores,
+  }
+}
 
 /** Along which tiles have their span: what an operand has contiguous, else the last axis. */
 const steppedAxis = (operands: readonly TensorOperand[], over: readonly string[]): string =>
@@ -77,9 +90,11 @@ const steppedAxis = (operands: readonly TensorOperand[], over: readonly string[]
 export function depthOf({ segments }: Matmul, extents: Readonly<Record<string, number>>, step: number): number {
   const [{ k, outer }, more] = segments
   if (!more && outer.length === 0) return extents[k]!
-  const steps = segments.map((s) => s.outer.reduce((count, axis) => count * extents[axis]!, Math.ceil(extents[s.k]! / step)))
+  const steps = segments.map((s) =>
+    s.outer.reduce((count, axis) => count * extents[axis]!, Math.ceil(extents[s.k]! / step)),
+  )
   return step * steps.reduce((a, b) => a + b, 0)
-} // prettier-ignore
+}
 
 /** `k`, `r * s * c`, `k + r`: what is summed over. */
 export const depthText = ({ segments }: Matmul): string =>

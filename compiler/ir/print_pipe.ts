@@ -9,7 +9,8 @@ export function printTileProgram(program: TileProgram): string {
   const { domain, source, launch, cluster, tmem, registers } = program
   const tile = [domain.rows.extent, domain.columns.extent, domain.depth].join('x')
   const lines = [
-    `tile program ${source.kernel}: ${tile} of a CTA, ${launch.threads} threads, cluster ${[...cluster.shape, ...(cluster.splits > 1 ? [cluster.splits] : [])].join('x')}`,
+    `tile program ${source.kernel}: ${tile} of a CTA, ${launch.threads} threads, cluster ` +
+      [...cluster.shape, ...(cluster.splits > 1 ? [cluster.splits] : [])].join('x'),
   ]
   if (domain.walk === 'dynamic') lines.push('  work handed out by the device')
   for (const { axis, outer } of domain.loops) lines.push(`  loop over tiles of ${[...outer, axis].join(', ')}`)
@@ -17,20 +18,25 @@ export function printTileProgram(program: TileProgram): string {
     lines.push(`  ring ${r.name}[${r.slots}]${r.startsAt ? ` from the ${r.startsAt}'s slot on` : ''}`)
   for (const b of program.buffers)
     lines.push(
-      `  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.per ? ` x ${b.per.count} ${b.per.owner}s` : ''}${b.ring === null ? '' : ` of ring ${b.ring}`}${b.over ? ` over ${b.over}` : ''}  -- ${b.holds}`,
+      `  smem ${b.name} @${b.offset}: ${b.slots} x ${b.slotBytes} B${b.per ? ` x ${b.per.count} ${b.per.owner}s` : ''}` +
+        `${b.ring === null ? '' : ` of ring ${b.ring}`}${b.over ? ` over ${b.over}` : ''}  -- ${b.holds}`,
     )
   for (const b of program.barriers) {
     const { preferred, fallback } = b.arrivals
     const bytes = announcedBytes(program, b.name)
     lines.push(
-      `  barrier ${b.name}[${b.ring}] @${b.offset}: ${preferred === fallback ? preferred : `${preferred} or ${fallback}`} arrival(s)${bytes === null ? '' : ` + ${bytes} B`}${b.per ? ` for each ${b.per.owner}` : ''}  -- ${b.meaning}`,
+      `  barrier ${b.name}[${b.ring}] @${b.offset}: ` +
+        `${preferred === fallback ? preferred : `${preferred} or ${fallback}`} arrival(s)` +
+        `${bytes === null ? '' : ` + ${bytes} B`}${b.per ? ` for each ${b.per.owner}` : ''}  -- ${b.meaning}`,
     )
   }
   if (tmem)
     lines.push(`  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}`)
   if (registers)
     lines.push(
-      `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ${registers.warps ? 16 : 64} x ${registers.columns}${registers.warps ? ` for each of ${registers.warps.join('x')} warps` : ''}`,
+      `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
+        `${registers.warps ? 16 : 64} x ${registers.columns}` +
+        (registers.warps ? ` for each of ${registers.warps.join('x')} warps` : ''),
     )
   for (const r of program.reductions)
     lines.push(
@@ -138,18 +144,40 @@ function printOp(op: TileOp): string {
     case 'expect_work':
       return `${op.op} ${op.barrier}, ${op.bytes} B`
     case 'tma_load':
-      return `tma_load ${op.operand} (${op.free}, ${depthText(op.depth)}) by ${op.map} -> ${op.buffer}, ${tileText(op.tile)}${op.slices ? `, ${op.slices.count} slices of ${op.slices.rows} rows, ${op.slices.bytes} B` : ''}, on ${op.barrier}`
+      return (
+        `tma_load ${op.operand} (${op.free}, ${depthText(op.depth)}) by ${op.map} -> ${op.buffer}, ${tileText(op.tile)}` +
+        `${op.slices ? `, ${op.slices.count} slices of ${op.slices.rows} rows, ${op.slices.bytes} B` : ''}, on ` +
+        op.barrier
+      )
     case 'gather':
     case 'copy_tile':
-      return `${op.op} ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}, ${tileText(op.tile)}, ${op.op === 'gather' ? `${op.batch} chunks at once` : `${op.bytes} B each`}`
+      return (
+        `${op.op} ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}, ` +
+        `${tileText(op.tile)}, ${op.op === 'gather' ? `${op.batch} chunks at once` : `${op.bytes} B each`}`
+      )
     case 'load_fragments':
-      return `load_fragments ${[op.a, ...op.products].map(({ buffer, operand, tile }) => `${operand} of ${buffer} (${sourceText(tile)})`).join(', ')}, step ${op.step} -> set ${op.set}`
+      return (
+        'load_fragments ' +
+        [op.a, ...op.products]
+          .map(({ buffer, operand, tile }) => `${operand} of ${buffer} (${sourceText(tile)})`)
+          .join(', ') +
+        `, step ${op.step} -> set ${op.set}`
+      )
     case 'mma_sync':
       return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} set ${op.set}`
     case 'mma':
-      return `mma.${op.kind} ${op.a} * ${op.products.map(({ b, column }) => `${b} -> column ${column}`).join(', ')}, ${op.steps} steps, instruction 0x${(op.instruction.descriptor >>> 0).toString(16).padStart(8, '0')} (${op.instruction.text}), a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}`
+      return (
+        `mma.${op.kind} ${op.a} * ${op.products.map(({ b, column }) => `${b} -> column ${column}`).join(', ')}, ` +
+        `${op.steps} steps, instruction 0x${(op.instruction.descriptor >>> 0).toString(16).padStart(8, '0')} (` +
+        `${op.instruction.text}), a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}`
+      )
     case 'wgmma':
-      return `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} ${op.a} * ${op.products.map(({ b }) => b).join(', ')} x ${op.steps} steps${op.stopsAtK ? ' up to k' : ''}, blocks ${op.blockBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ${descriptorText(op.bDescriptor)}`
+      return (
+        `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} ${op.a} * ` +
+        `${op.products.map(({ b }) => b).join(', ')} x ${op.steps} steps${op.stopsAtK ? ' up to k' : ''}, blocks ` +
+        `${op.blockBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ` +
+        descriptorText(op.bDescriptor)
+      )
     case 'wgmma_wait':
     case 'copy_wait':
     case 'bulk_wait_read':
@@ -204,11 +232,17 @@ function printOp(op: TileOp): string {
     case 'load_rows':
       return `load_rows ${op.operand}${guarded(op.guard)}`
     case 'aux_load':
-      return `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
+      return (
+        `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}` +
+        `${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
+      )
     case 'compute':
       return `compute ${valueTexts(op.outputs.map(({ operand, value }) => ({ name: operand, value })))}`
     case 'stage_write':
-      return `stage_write ${op.operand} -> ${op.buffer} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}${op.matrices ? ', by stmatrix' : ''})`
+      return (
+        `stage_write ${op.operand} -> ${op.buffer} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}` +
+        `${op.matrices ? ', by stmatrix' : ''})`
+      )
     case 'row_store':
       return `row_store ${op.buffer} -> ${op.operand} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle})`
     case 'tma_store':

@@ -172,7 +172,10 @@ function* nodeProblems(node: Node, { program, axes, operands, scalars }: Context
     case 'apply': {
       const op = OPERATIONS.get(node.op)
       if (!op) return yield `unknown operation ${node.op}`
-      const signature = resolveTypes(op, node.args.map((arg) => arg.type)) // prettier-ignore
+      const signature = resolveTypes(
+        op,
+        node.args.map((arg) => arg.type),
+      )
       if ('problem' in signature) yield signature.problem
       else if (signature.result !== node.type) yield `${node.op} gives ${signature.result}, not ${node.type}`
       else if (signature.operands.some((type, i) => type !== node.args[i]!.type))

@@ -58,7 +58,6 @@ const WRAPPING = (
     ['mul', '*'],
   ] as const
 ).map(
-  // prettier-ignore
   ([name, operator]) => `__device__ __forceinline__ int ktl_${name}_i32(int a, int b) {
   return (int)((unsigned int)a ${operator} (unsigned int)b);
 }`,

@@ -32,7 +32,9 @@ export const SM80_EMITTERS: Emitters = {
   zero_cells(_, c) {
     const { products } = registersOf(c)
     c.out.line(`${accumulatorArray(c)} = {};  // accumulators`)
-    c.out.line(`u32 a_fragments[2][ROW_BLOCKS][4], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][2];`)
+    c.out.line(
+      `u32 a_fragments[2][ROW_BLOCKS][4], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][2];`,
+    )
   },
   load_fragments: emitLoadFragments,
   mma_sync({ kind, set }, c) {
@@ -45,7 +47,10 @@ export const SM80_EMITTERS: Emitters = {
       c.out.block('for (u32 j = 0; j < COLUMN_BLOCKS; ++j)', () => {
         for (let p = 0; p < products; p++) {
           const [block, column] = p > 0 ? [`(${p} * ROW_BLOCKS + i)`, `${p} * COLUMN_BLOCKS + j`] : ['i', 'j']
-          c.out.line(`${mmaName(kind)}(acc + ${block} * CELLS + j * ${cellsOf(kind.d, 8)}, a_fragments[${set}][i], b_fragments[${set}][${column}]);`, where)
+          c.out.line(
+            `${mmaName(kind)}(acc + ${block} * CELLS + j * ${cellsOf(kind.d, 8)}, a_fragments[${set}][i], b_fragments[${set}][${column}]);`,
+            where,
+          )
         }
       })
     })
@@ -66,4 +71,4 @@ export const SM80_EMITTERS: Emitters = {
     })
   },
   take_cells: (_, c) => emitTakeCells(c),
-} // prettier-ignore
+}

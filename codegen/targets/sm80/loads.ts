@@ -51,14 +51,18 @@ function copyChunks(op: CopyTile, c: EmitContext): void {
     c.out.line(`const u32 r = ${row}, x = ${chunk}${tile.boxes > 1 ? `, c = x % ${spanChunks}` : ', c = x'};`, where)
     const [k, f] = kMajor ? [`x * ${perChunk}`, 'r'] : ['r', `x * ${perChunk}`]
     c.out.line(`const u32 k_at = ${depthOrigin(depth)} + ${k}, free_at = at.${free} + ${f};`)
-    const [inner, innerEnd, outer, outerEnd] = kMajor ? ['k_at', kEnd, 'free_at', extent] : ['free_at', extent, 'k_at', kEnd]
-    c.out.line(`const u32 bytes = ${outer} < ${outerEnd} && ${inner} < ${innerEnd} ? min((${innerEnd} - ${inner}) * ${bytes}, 16) : 0;`)
+    const [inner, innerEnd, outer, outerEnd] = kMajor
+      ? ['k_at', kEnd, 'free_at', extent]
+      : ['free_at', extent, 'k_at', kEnd]
+    c.out.line(
+      `const u32 bytes = ${outer} < ${outerEnd} && ${inner} < ${innerEnd} ? min((${innerEnd} - ${inner}) * ${bytes}, 16) : 0;`,
+    )
     const box = tile.boxes > 1 ? ` + x / ${spanChunks} * ${tile.pitch}` : ''
     const dst = `${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16`
     const copy = `cp_async_16(${dst}, ${elementAddress(c, operand, op)}, bytes);`
     c.out.line(total % threads === 0 ? copy : `if (r < ${rows}) ${copy}`, where)
   })
-} // prettier-ignore
+}
 
 /** 4-byte elements one by one: rows need not be aligned, and may lie across the tile's. */
 function copyElements(op: CopyTile, c: EmitContext): void {
@@ -72,13 +76,18 @@ function copyElements(op: CopyTile, c: EmitContext): void {
   c.wrappers.add('cp_async_4')
   c.out.line('#pragma unroll 4')
   c.out.block(`for (u32 i = threadIdx.x; i < ${rows * span}; i += ${threads})`, () => {
-    c.out.line(along ? `const u32 r = i / ${span}, e = i % ${span}, c = e / 4;` : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / 4;`, where)
+    c.out.line(
+      along
+        ? `const u32 r = i / ${span}, e = i % ${span}, c = e / 4;`
+        : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / 4;`,
+      where,
+    )
     c.out.line(`const u32 k_at = ${depthOrigin(depth)} + e, free_at = at.${free} + r;`)
     const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${4 * span} + ${chunkPlace(tile.swizzle)} * 16 + e % 4 * 4`
     const inside = `k_at < ${c.names.extent(depth.axis)} && free_at < ${free === 'm' ? 'M' : 'N'} ? 4 : 0`
     c.out.line(`cp_async_4(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)
   })
-} // prettier-ignore
+}
 
 /**
  * Where a lane reads, the same in all steps. Of A, matrices are rows 0-7 and 8-15 of the first chunk of k, then of the second;
@@ -113,12 +122,15 @@ export function emitLoadFragments({ a, products, step, set }: LoadFragments, c: 
       }
       // 16 elements along the free axis are two chunks of a span.
       const perSpan = span / 32
-      if (perSpan > 1 || tile.pitch > 0) c.out.line(`const u32 part = ${side === 'a' ? 'warp_m * (WARP_M / 16)' : 'warp_n * (WARP_N / 16)'} + i;`)
+      if (perSpan > 1 || tile.pitch > 0)
+        c.out.line(`const u32 part = ${side === 'a' ? 'warp_m * (WARP_M / 16)' : 'warp_n * (WARP_N / 16)'} + i;`)
       const along = perSpan > 1 ? `(${lanes} ^ part % ${perSpan} * 32)` : lanes
       const box = tile.pitch > 0 ? ` + part / ${perSpan} * ${tile.pitch}` : ''
       c.out.line(call(c, wrapper, target, `${slot} + ${along}${box} + ${step * 16 * span}`), where)
     })
   }
   load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`)
-  products.forEach((b, p) => load('b', b, 'COLUMN_BLOCKS / 2', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}2 * i]`))
-} // prettier-ignore
+  products.forEach((b, p) =>
+    load('b', b, 'COLUMN_BLOCKS / 2', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}2 * i]`),
+  )
+}

@@ -14,8 +14,18 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ...SYNC_WRAPPERS,
   ...COPY_WRAPPERS,
   ...STORE_WRAPPERS,
-  cp_async_16: `// Copies \`bytes\` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).\n${asm('void cp_async_16(u32 dst, const void* src, u32 bytes)', 'cp.async.cg.shared.global [%0], [%1], 16, %2;', '"r"(dst), "l"(src), "r"(bytes)')}`,
-  cp_async_4: asm('void cp_async_4(u32 dst, const void* src, u32 bytes)', 'cp.async.ca.shared.global [%0], [%1], 4, %2;', '"r"(dst), "l"(src), "r"(bytes)'), // prettier-ignore
+  cp_async_16:
+    `// Copies \`bytes\` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).\n` +
+    asm(
+      'void cp_async_16(u32 dst, const void* src, u32 bytes)',
+      'cp.async.cg.shared.global [%0], [%1], 16, %2;',
+      '"r"(dst), "l"(src), "r"(bytes)',
+    ),
+  cp_async_4: asm(
+    'void cp_async_4(u32 dst, const void* src, u32 bytes)',
+    'cp.async.ca.shared.global [%0], [%1], 4, %2;',
+    '"r"(dst), "l"(src), "r"(bytes)',
+  ),
   cp_async_commit: asm('void cp_async_commit()', 'cp.async.commit_group;', ''),
   cp_async_wait: `template <int PENDING>\n${asm('void cp_async_wait()', 'cp.async.wait_group %0;', '"n"(PENDING)')}`,
   ldmatrix_x4:
@@ -24,7 +34,9 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ldmatrix_x4_trans: loadMatrices(true),
   load_shared_v4: inline(
     'uint4 load_shared_v4(u32 address)',
-    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',
+    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z),' +
+      ' "=r"(v.w) : "r"(address) : "memory");\n' +
+      '  return v;',
   ),
 }
 

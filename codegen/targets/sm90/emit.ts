@@ -36,7 +36,8 @@ export const SM90_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
   for_tiles(op, c) {
     const turns = op.turns ?? 1
-    const [first, step] = turns === 1 ? ['first_work', 'gridDim.x'] : ['first_work + warpgroup * gridDim.x', `${turns} * gridDim.x`]
+    const [first, step] =
+      turns === 1 ? ['first_work', 'gridDim.x'] : ['first_work + warpgroup * gridDim.x', `${turns} * gridDim.x`]
     const ahead = op.body.some((inner) => inner.op === 'next_origin')
     if (ahead) c.out.line(`TileOrigin at = ${tileOrigin(c, first)};`)
     c.out.block(`for (u32 cta = ${first}; cta < works; cta += ${step})`, () => {
@@ -71,7 +72,9 @@ export const SM90_EMITTERS: Emitters = {
     c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => {
       c.out.line('#pragma unroll 1')
       c.out.block(`for (u32 column = 0; column < ${layout.columns}; column += ${subtileColumns})`, () => {
-        c.out.line('const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;')
+        c.out.line(
+          'const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;',
+        )
         emitOps(op.body, c)
       })
     })
@@ -101,10 +104,16 @@ export const SM90_EMITTERS: Emitters = {
   },
   wait_turn(op, c) {
     // The first warpgroup begins: a fresh barrier passes parity 1.
-    c.out.line(call(c, 'mbarrier_wait', barrierAddress(c, op.barrier), 'turn_phase ^ (turn == 0)'), note(c, `wait ${op.barrier}`))
+    c.out.line(
+      call(c, 'mbarrier_wait', barrierAddress(c, op.barrier), 'turn_phase ^ (turn == 0)'),
+      note(c, `wait ${op.barrier}`),
+    )
   },
   pass_turn(op, c) {
-    c.out.line(`if (lane == 0) ${call(c, 'mbarrier_arrive', `smem + ${constant(op.barrier)} + 8 * (turn ^ 1)`)}`, note(c, `arrive ${op.barrier}`))
+    c.out.line(
+      `if (lane == 0) ${call(c, 'mbarrier_arrive', `smem + ${constant(op.barrier)} + 8 * (turn ^ 1)`)}`,
+      note(c, `arrive ${op.barrier}`),
+    )
     c.out.line('turn_phase ^= 1;')
   },
   wgmma(op, c) {
@@ -116,13 +125,18 @@ export const SM90_EMITTERS: Emitters = {
     const where = note(c, 'MMA')
     const mine = together > 1 ? ` + warpgroup * ${rowBlocks * op.blockBytes}` : ''
     c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}${mine}, A_LAYOUT);`, where)
-    op.products.forEach(({ b }, p) => c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where))
+    op.products.forEach(({ b }, p) =>
+      c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where),
+    )
     const step = ({ stepBytes }: { stepBytes: number }): string => `i * (${stepBytes} >> 4)`
     const multiply = (block: string): void => {
       for (const p of op.products.keys()) {
         const place = [...(p > 0 ? [`${p} * ROW_BLOCKS * CELLS`] : []), ...(block ? [`${block} * CELLS`] : [])]
         const rows = block ? ` + ${block} * (${op.blockBytes} >> 4)` : ''
-        c.out.line(`${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`, where)
+        c.out.line(
+          `${wrapper}(${['acc', ...place].join(' + ')}, a${rows} + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, k != k_first || i != 0);`,
+          where,
+        )
       }
     }
     const blocks = (): void => {
@@ -146,14 +160,20 @@ export const SM90_EMITTERS: Emitters = {
       // MMAs under a condition have to be alone: ptxas serialises those of the whole kernel otherwise (C7520).
       c.out.line('u32 i = 0;')
       c.out.line('#pragma unroll 1')
-      c.out.block('do', () => {
-        group(blocks)
-        waitForAll(c, where)
-      }, where, `} while (k * TILE_K + ++i * ${op.kind.k} < K);`)
+      c.out.block(
+        'do',
+        () => {
+          group(blocks)
+          waitForAll(c, where)
+        },
+        where,
+        `} while (k * TILE_K + ++i * ${op.kind.k} < K);`,
+      )
     })
   },
   wgmma_wait(op, c) {
-    if (op.pending === 1) return void c.out.line(call(c, 'wgmma_wait_behind'), note(c, 'MMAs of the stage before are done'))
+    if (op.pending === 1)
+      return void c.out.line(call(c, 'wgmma_wait_behind'), note(c, 'MMAs of the stage before are done'))
     waitForAll(c, note(c, 'MMAs are done'))
   },
   release(op, c) {
@@ -166,7 +186,10 @@ export const SM90_EMITTERS: Emitters = {
     }
     // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
     const remote = call0(c, 'remote_address', address, 'lane')
-    c.out.line(`if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`, where)
+    c.out.line(
+      `if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
+      where,
+    )
   },
   for_row_blocks(op, c) {
     const { rowBlocks } = registersOf(c)
@@ -196,4 +219,4 @@ export const SM90_EMITTERS: Emitters = {
     emitTakeCells(c, from === null ? undefined : (product) => emitSums(from, product, c))
   },
   ...SUM_EMITTERS,
-} // prettier-ignore
+}

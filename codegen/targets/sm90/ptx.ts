@@ -22,7 +22,9 @@ export const SM90_WRAPPERS: Readonly<Record<string, string>> = {
   role_sync: `// Barrier 0 is that of __syncthreads.\n${asm('void role_sync(u32 threads)', 'bar.sync 1, %0;', '"r"(threads)')}`,
   load_shared_v4: inline(
     'uint4 load_shared_v4(u32 address)',
-    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");\n  return v;',
+    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z),' +
+      ' "=r"(v.w) : "r"(address) : "memory");\n' +
+      '  return v;',
   ),
   // Weak stores of the generic proxy whose bytes count on the barrier of the same CTA as they land (PTX ISA, st.async).
   store_async_v4: asm(

@@ -12,9 +12,10 @@ const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly th
 
 /** Registers `i` … `i + 3` of the accumulators, as words. */
 function words(c: EmitContext): string {
-  const word = (i: number): string => (registersOf(c).cells === 'f32' ? `__float_as_uint(acc[i + ${i}])` : `static_cast<u32>(acc[i + ${i}])`)
+  const word = (i: number): string =>
+    registersOf(c).cells === 'f32' ? `__float_as_uint(acc[i + ${i}])` : `static_cast<u32>(acc[i + ${i}])`
   return [0, 1, 2, 3].map(word).join(', ')
-} // prettier-ignore
+}
 
 function forAllCells(c: EmitContext, body: () => void): void {
   c.out.line('#pragma unroll')
@@ -24,14 +25,18 @@ function forAllCells(c: EmitContext, body: () => void): void {
 export const SUM_EMITTERS: Emitters = {
   park(op, c) {
     c.wrappers.add('store_shared_v4')
-    forAllCells(c, () => c.out.line(`store_shared_v4(${cellAddress(op, 'i')}, ${words(c)});`, note(c, 'park accumulators')))
+    forAllCells(c, () =>
+      c.out.line(`store_shared_v4(${cellAddress(op, 'i')}, ${words(c)});`, note(c, 'park accumulators')),
+    )
   },
   send_sums(op, c) {
     const where = note(c, 'send sums')
     const share = 'CELLS / CLUSTER'
     forAllCells(c, () => {
       c.out.line(`const u32 owner = i % CELLS / (${share});  // the CTA that stores these columns`)
-      c.out.line(`const u32 cell = cluster_rank * ${allCells(c) / c.program.cluster.splits} + i / CELLS * (${share}) + i % (${share});`)
+      c.out.line(
+        `const u32 cell = cluster_rank * ${allCells(c) / c.program.cluster.splits} + i / CELLS * (${share}) + i % (${share});`,
+      )
       const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), 'owner')
       const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
       c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
@@ -42,12 +47,15 @@ export const SUM_EMITTERS: Emitters = {
   },
   arrive_all(op, c) {
     const remote = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'threadIdx.x')
-    c.out.line(`if (threadIdx.x < CLUSTER) ${call(c, 'mbarrier_arrive_remote', remote)}`, note(c, `arrive ${op.barrier}`))
+    c.out.line(
+      `if (threadIdx.x < CLUSTER) ${call(c, 'mbarrier_arrive_remote', remote)}`,
+      note(c, `arrive ${op.barrier}`),
+    )
   },
   role_sync({ threads }, c) {
     c.out.line(call(c, 'role_sync', threads), note(c, 'role barrier'))
   },
-} // prettier-ignore
+}
 
 /** The cells of this sub-tile: those of the thread itself, or sums over the CTAs of the cluster in their order. */
 export function emitSums(

@@ -52,7 +52,8 @@ export const SM100_ENTRIES = {
 
 /** Why a schedule may have no design. */
 export const SM100_INCONSISTENT =
-  'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, `2cta` an even number of cluster rows, and a fallback cluster divides a larger cluster evenly'
+  'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, `2cta` an even number of cluster rows, and a' +
+  ' fallback cluster divides a larger cluster evenly'
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [64, 128].flatMap((m) =>
@@ -60,7 +61,10 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [64, 128].flatMap(
 )
 
 /** Every consistent combination of a schedule's alternatives. */
-export function* sm100Designs(schedule: ValuesOf<typeof SM100_ENTRIES> | null, elementBytes: number): Generator<Sm100Design> {
+export function* sm100Designs(
+  schedule: ValuesOf<typeof SM100_ENTRIES> | null,
+  elementBytes: number,
+): Generator<Sm100Design> {
   const tileK = 128 / elementBytes
   for (const mma of schedule?.mma ?? [null]) {
     for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
@@ -75,12 +79,21 @@ export function* sm100Designs(schedule: ValuesOf<typeof SM100_ENTRIES> | null, e
           for (const scheduler of schedule?.scheduler ?? (['static'] as const))
             for (const operands of schedule?.operands ?? (['ab'] as const))
               for (const stages of schedule?.stages ?? (['auto'] as const))
-                yield { kind: 'sm100', use2ctaMma, tile: [m, n, tileK], cluster: [...cluster, 1], fallbackCluster, scheduler, operands, stages }
+                yield {
+                  kind: 'sm100',
+                  use2ctaMma,
+                  tile: [m, n, tileK],
+                  cluster: [...cluster, 1],
+                  fallbackCluster,
+                  scheduler,
+                  operands,
+                  stages,
+                }
         }
       }
     }
   }
-} // prettier-ignore
+}
 
 /** Into several equal parts. */
 const dividesEvenly = ([m, n]: readonly [number, number], [wholeM, wholeN]: readonly [number, number]): boolean =>

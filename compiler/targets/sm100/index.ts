@@ -28,7 +28,8 @@ export const sm100 = {
   inconsistent: SM100_INCONSISTENT,
   designs: (schedule, _, elementBytes) => sm100Designs(schedule, elementBytes),
   // TMA addresses rows of 16 bytes, and sm_103a has no kind::i8.
-  leavesOut: ({ dtype, divisibility }, arch) => divisibility === 'element' || (arch === 'sm_103a' && DTYPES[dtype].class === 'int'),
+  leavesOut: ({ dtype, divisibility }, arch) =>
+    divisibility === 'element' || (arch === 'sm_103a' && DTYPES[dtype].class === 'int'),
   formKey(a, b, accumulator) {
     const form = mmaKindOf(a, b, accumulator)
     return form && `${form.kind} ${accumulator}`
@@ -49,11 +50,13 @@ export const sm100 = {
   describe(plan) {
     const { design, instance } = plan
     return [
-      `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}`,
+      `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}` +
+        `${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}`,
       axesLine(plan),
       `tile ${plan.tile.join('x')}, kind ${plan.mma}, descriptor 0x${(plan.instruction.descriptor >>> 0).toString(16).padStart(8, '0')}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B, TMEM ${plan.tmemColumns} columns`,
-      `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B, ${plan.accumulators} accumulator(s), sub-tiles of ${plan.epilogue.subtileColumns} columns`,
+      `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B, ` +
+        `${plan.accumulators} accumulator(s), sub-tiles of ${plan.epilogue.subtileColumns} columns`,
       ...operandLines(plan),
     ]
   },
@@ -72,4 +75,4 @@ export const sm100 = {
   },
   tmaOutputs,
   inPlace: () => null,
-} satisfies Target<Sm100Plan, Sm100Design, ValuesOf<typeof SM100_ENTRIES>> // prettier-ignore
+} satisfies Target<Sm100Plan, Sm100Design, ValuesOf<typeof SM100_ENTRIES>>

@@ -33,17 +33,66 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
   ]
   const { map, tmemSlot } = sm100Memory(plan, plan.stages, 'regions')
   const { barriers } = map
-  const [byTma, byGather] = (['tma', 'gather'] as const).map((source) => [plan.a, ...plan.b].some((operand) => operand.source === source))
+  const [byTma, byGather] = (['tma', 'gather'] as const).map((source) =>
+    [plan.a, ...plan.b].some((operand) => operand.source === source),
+  )
   const common = commonParts(plan, { threads: plan.threads, storedRows: plan.epilogue.layout.rowsPerWarp, dynamic })
   const { domain } = common
   const maps = [...inputMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
   const work = dynamic ? ['work'] : []
   const roles: Role[] = [
-    { name: 'epilogue', firstWarp: 0, warps: EPILOGUE_WARPS, does: 'TMEM to registers, f32 epilogue, stores', rings: ['acc', ...(staged.length > 0 ? ['staging'] : []), ...work], body: epilogueRole(plan) },
-    ...(byTma ? [{ name: 'tma', firstWarp: TMA_WARP, warps: 1, does: 'loads A and B', rings: ['stage', ...work], body: tmaRole(plan, domain) }] : []),
-    { name: 'mma', firstWarp: MMA_WARP, warps: 1, does: 'issues the MMAs', rings: ['stage', 'acc', ...work], body: mmaRole(plan) },
-    ...(dynamic ? [{ name: 'scheduler', firstWarp: SCHEDULER_WARP, warps: 1, does: 'asks for work', rings: work, body: schedulerRole(plan) }] : []),
-    ...(byGather ? [{ name: 'gather', firstWarp: SCHEDULER_WARP + +dynamic, warps: GATHER_WARPS, does: 'copies what TMA cannot address', rings: ['stage', ...work], body: gatherRole(plan, domain) }] : []),
+    {
+      name: 'epilogue',
+      firstWarp: 0,
+      warps: EPILOGUE_WARPS,
+      does: 'TMEM to registers, f32 epilogue, stores',
+      rings: ['acc', ...(staged.length > 0 ? ['staging'] : []), ...work],
+      body: epilogueRole(plan),
+    },
+    ...(byTma
+      ? [
+          {
+            name: 'tma',
+            firstWarp: TMA_WARP,
+            warps: 1,
+            does: 'loads A and B',
+            rings: ['stage', ...work],
+            body: tmaRole(plan, domain),
+          },
+        ]
+      : []),
+    {
+      name: 'mma',
+      firstWarp: MMA_WARP,
+      warps: 1,
+      does: 'issues the MMAs',
+      rings: ['stage', 'acc', ...work],
+      body: mmaRole(plan),
+    },
+    ...(dynamic
+      ? [
+          {
+            name: 'scheduler',
+            firstWarp: SCHEDULER_WARP,
+            warps: 1,
+            does: 'asks for work',
+            rings: work,
+            body: schedulerRole(plan),
+          },
+        ]
+      : []),
+    ...(byGather
+      ? [
+          {
+            name: 'gather',
+            firstWarp: SCHEDULER_WARP + +dynamic,
+            warps: GATHER_WARPS,
+            does: 'copies what TMA cannot address',
+            rings: ['stage', ...work],
+            body: gatherRole(plan, domain),
+          },
+        ]
+      : []),
   ]
   return {
     kind: 'sm100',
@@ -51,13 +100,18 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
     rings,
     buffers: map.buffers,
     barriers,
-    tmem: { columns: plan.tmemColumns, ring: 'acc', columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns, slotOffset: tmemSlot },
+    tmem: {
+      columns: plan.tmemColumns,
+      ring: 'acc',
+      columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns,
+      slotOffset: tmemSlot,
+    },
     registers: null,
     setup: setupSteps(plan, barriers, maps),
     roles,
     teardown: teardownSteps(plan),
   }
-} // prettier-ignore
+}
 
 /** Barriers of the whole cluster exist before anyone signals them, and both CTAs of a pair run before they allocate. */
 function setupSteps(plan: Sm100Plan, barriers: readonly Barrier[], maps: readonly string[]): SetupStep[] {

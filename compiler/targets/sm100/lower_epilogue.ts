@@ -24,7 +24,10 @@ export function epilogueRole(plan: Sm100Plan): TileOp[] {
     ...reduce('reduce_subtile', reductions),
   ]
   const staged = outputs.some((o) => o.store === 'tma')
-  const lane = epilogue.aux.some((a) => a.shape === 'full' || a.shape === 'column') || outputs.some((o) => o.store === 'direct') || reductions.length > 0 // prettier-ignore
+  const lane =
+    epilogue.aux.some((a) => a.shape === 'full' || a.shape === 'column') ||
+    outputs.some((o) => o.store === 'direct') ||
+    reductions.length > 0
   const tile: TileOp[] = [
     ...(lane || staged ? [{ op: 'own_row', lane } as const] : []),
     ...auxLoads(epilogue, ['column', 'uniform']),

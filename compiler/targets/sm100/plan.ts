@@ -53,7 +53,8 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
   const kind = mmaOf(program, gemm, mmaKindOf, { oneOrder: true })
   if (isRejection(kind)) return kind
-  if (!kind.targets.includes(instance.target)) return rejection('KTL4519', { a: aType, b: bType, target: instance.target })
+  if (!kind.targets.includes(instance.target))
+    return rejection('KTL4519', { a: aType, b: bType, target: instance.target })
 
   const epilogue = planEpilogue(program, gemm, accumulatorLayout(design))
   if (isRejection(epilogue)) return epilogue
@@ -61,12 +62,37 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   const accumulators = Math.min(2, Math.floor(TMEM_COLUMNS / perAccumulator))
   if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator, limit: TMEM_COLUMNS })
 
-  const shape: InstructionShape = { a: aType, b: bType, accumulator, aMajor: a.major, bMajor: b[0]!.major, m: tileM, n: tileN }
+  const shape: InstructionShape = {
+    a: aType,
+    b: bType,
+    accumulator,
+    aMajor: a.major,
+    bMajor: b[0]!.major,
+    m: tileM,
+    n: tileN,
+  }
   const stageBytes = stageBytesOf(inputs)
   const warps = EPILOGUE_WARPS + 2 + +(design.scheduler === 'clc') + (gathersAny(inputs) ? GATHER_WARPS : 0)
   const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
-  const sizes: Sm100Shape = { design, gemm, tile, cluster, a, b, loops: inputs.loops, epilogue, stageBytes, accumulators }
-  const sized = chooseStages(design.stages, 1, MAX_STAGES, SMEM_LIMIT, (stages) => sm100Memory(sizes, stages, 'sizes').map.bytes)
+  const sizes: Sm100Shape = {
+    design,
+    gemm,
+    tile,
+    cluster,
+    a,
+    b,
+    loops: inputs.loops,
+    epilogue,
+    stageBytes,
+    accumulators,
+  }
+  const sized = chooseStages(
+    design.stages,
+    1,
+    MAX_STAGES,
+    SMEM_LIMIT,
+    (stages) => sm100Memory(sizes, stages, 'sizes').map.bytes,
+  )
   if (isRejection(sized)) return sized
   return {
     kind: 'sm100',
@@ -95,7 +121,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     tmemColumns: Math.max(32, 2 ** Math.ceil(Math.log2(accumulators * perAccumulator))),
     threads: 32 * warps,
   }
-} // prettier-ignore
+}
 
 /** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, 128 or 256 on a pair; our n is a multiple of 32. */
 function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design): boolean {

@@ -30,6 +30,10 @@ export function verifySm100(tiles: Tiles): void {
     }
     const kind = mmaKindOf(shape.a, shape.b, shape.accumulator)
     tiles.expect('mma: kind', op.kind, kind?.targets.includes(target) ? kind.kind : null)
-    if (kind) tiles.expect('mma: instruction', op.instruction, { descriptor: instructionDescriptor(kind, shape), text: instructionText(shape) }) // prettier-ignore
+    if (kind)
+      tiles.expect('mma: instruction', op.instruction, {
+        descriptor: instructionDescriptor(kind, shape),
+        text: instructionText(shape),
+      })
   }
 }

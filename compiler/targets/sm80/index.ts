@@ -48,7 +48,8 @@ export const sm80 = {
       axesLine(plan),
       `tile ${plan.tile.join('x')}, mma.sync m16n8k${mma.k} ${mma.d}.${mma.a}.${mma.b}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,
-      `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B over them, sub-tiles of ${plan.epilogue.subtileColumns} columns`,
+      `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B over them,` +
+        ` sub-tiles of ${plan.epilogue.subtileColumns} columns`,
       ...operandLines(plan),
     ]
   },
@@ -65,4 +66,4 @@ export const sm80 = {
   },
   tmaOutputs,
   inPlace: () => null,
-} satisfies Target<Sm80Plan, Sm80Design, ValuesOf<typeof SM80_ENTRIES>> // prettier-ignore
+} satisfies Target<Sm80Plan, Sm80Design, ValuesOf<typeof SM80_ENTRIES>>

@@ -18,7 +18,13 @@ const SWIZZLES: Readonly<Record<number, OperandSwizzle>> = { 32: '32B', 64: '64B
  *
  * `rows`: of the CTA's tile along `free`, a multiple of 16; `kExtent`: elements of a stage along k.
  */
-export function planSm80Operand(operand: TensorOperand, free: string, k: string, rows: number, kExtent: number): OperandPlan {
+export function planSm80Operand(
+  operand: TensorOperand,
+  free: string,
+  k: string,
+  rows: number,
+  kExtent: number,
+): OperandPlan {
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
   const vector = operand.divisibility === 'vector'
@@ -46,4 +52,4 @@ export function planSm80Operand(operand: TensorOperand, free: string, k: string,
     tileBytes: rows * kExtent * bytes,
     descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: SWIZZLES[span]!, stepBytes: 32 },
   }
-} // prettier-ignore
+}

@@ -67,22 +67,34 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (isRejection(mma)) return mma
   if (target === 'sm_80' && mma.minCc > 80) return rejection('KTL4531', { dtype: aType })
 
-  const inputs = planLoops(program, gemm, false, (side, operand, free, k) => planSm80Operand(operand, free, k, side === 'a' ? tileM : tileN, tileK))
+  const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
+    planSm80Operand(operand, free, k, side === 'a' ? tileM : tileN, tileK),
+  )
   if (isRejection(inputs)) return inputs
   // Chunks on their way through registers take their share.
   const gathers = gathersAny(inputs)
   const maxCells = gathers ? Math.min(mma.maxCells, GATHERING_CELLS) : mma.maxCells
-  const cellsOf = ([m, n]: Division): number => (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : 1)
+  const cellsOf = ([m, n]: Division): number =>
+    (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : 1)
   // Two sets, each 4 registers for 16 rows of A and 2 for 8 columns of every B.
   const fragmentsOf = ([m, n]: Division): number => 2 * (tileM / m / 4 + (products * tileN) / n / 4)
   const fits = (division: Division): boolean =>
-    isWhole(design.tile, division) && cellsOf(division) <= maxCells && cellsOf(division) + fragmentsOf(division) <= MAX_HELD
+    isWhole(design.tile, division) &&
+    cellsOf(division) <= maxCells &&
+    cellsOf(division) + fragmentsOf(division) <= MAX_HELD
   const warps = design.warps === 'auto' ? chooseWarps(design.tile, fits) : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
 
-  const layout: EpilogueBudget = { held: 'fragment', rowsPerWarp: MMA_ROWS, columnHalves: 1, columns: warpTile[1], stores: 'rows', spareRegisters: 255 - cells - RESERVED_REGISTERS }
+  const layout: EpilogueBudget = {
+    held: 'fragment',
+    rowsPerWarp: MMA_ROWS,
+    columnHalves: 1,
+    columns: warpTile[1],
+    stores: 'rows',
+    spareRegisters: 255 - cells - RESERVED_REGISTERS,
+  }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
 
@@ -90,11 +102,24 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const warpCount = warps[0] * warps[1]
   if (design.stages !== 'auto' && design.stages < MIN_STAGES) return rejection('KTL4533', { stages: design.stages })
   const shape = { tile: design.tile, a: inputs.a, b: inputs.b, epilogue, warps }
-  const sized = chooseStages(design.stages, MIN_STAGES, MAX_STAGES, SMEM_LIMIT, (stages) => sm80Memory(shape, stages, 'sizes').bytes)
+  const sized = chooseStages(
+    design.stages,
+    MIN_STAGES,
+    MAX_STAGES,
+    SMEM_LIMIT,
+    (stages) => sm80Memory(shape, stages, 'sizes').bytes,
+  )
   if (isRejection(sized)) return sized
   // A form that the device lacks converts its fragments, in whatever registers there are.
   const registers = mma.minCc > 80 ? 255 : Math.min(255, cells + fragmentsOf(warps) + RESERVED_REGISTERS)
-  const perSm = Math.max(1, Math.min(4, Math.floor(smBytes(target) / (sized.smemBytes + SYSTEM_BYTES)), Math.floor(SM_REGISTERS / (32 * warpCount * registers))))
+  const perSm = Math.max(
+    1,
+    Math.min(
+      4,
+      Math.floor(smBytes(target) / (sized.smemBytes + SYSTEM_BYTES)),
+      Math.floor(SM_REGISTERS / (32 * warpCount * registers)),
+    ),
+  )
   return {
     kind: 'sm80',
     instance,
@@ -116,7 +141,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     threads: 32 * warpCount,
     perSm,
   }
-} // prettier-ignore
+}
 
 /** Warps along m and n. */
 type Division = readonly [number, number]

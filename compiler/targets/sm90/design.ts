@@ -51,7 +51,10 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [
 ] // prettier-ignore
 
 /** Every consistent combination of a schedule's alternatives. Without `reassociate` sums over k are in one order. */
-export function* sm90Designs(schedule: ValuesOf<typeof SM90_ENTRIES> | null, elementBytes: number): Generator<Sm90Design> {
+export function* sm90Designs(
+  schedule: ValuesOf<typeof SM90_ENTRIES> | null,
+  elementBytes: number,
+): Generator<Sm90Design> {
   const tileK = 128 / elementBytes
   for (const consumers of schedule?.consumers ?? (['cooperative', 'pingpong'] as const)) {
     for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
@@ -66,4 +69,4 @@ export function* sm90Designs(schedule: ValuesOf<typeof SM90_ENTRIES> | null, ele
       }
     }
   }
-} // prettier-ignore
+}

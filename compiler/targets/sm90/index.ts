@@ -46,11 +46,14 @@ export const sm90 = {
   describe(plan) {
     const { design, instance, mma, registers } = plan
     return [
-      `target ${instance.target}, ${plan.warpgroups} consumer warpgroup(s), ${design.consumers}, cluster ${design.cluster.join('x')}${plan.splits > 1 ? `, k split in ${plan.splits}` : ''}`,
+      `target ${instance.target}, ${plan.warpgroups} consumer warpgroup(s), ${design.consumers}, cluster ` +
+        `${design.cluster.join('x')}${plan.splits > 1 ? `, k split in ${plan.splits}` : ''}`,
       axesLine(plan),
       `tile ${plan.tile.join('x')}, wgmma m64n${plan.tile[1]}k${mma.k} ${mma.d}.${mma.a}.${mma.b}, ${plan.rowBlocks} block(s) of 64 rows for each warpgroup`,
-      `threads ${plan.threads}, shared memory ${plan.smemBytes} B, registers ${registers.consumer} for consumers${registers.producer === null ? '' : `, ${registers.producer} for the producer`}`,
-      `stages ${plan.stages} of ${plan.stageBytes} B, ${plan.stagingSlots} staging slots of ${plan.epilogue.stagingSlotBytes} B for each warp, sub-tiles of ${plan.epilogue.subtileColumns} columns`,
+      `threads ${plan.threads}, shared memory ${plan.smemBytes} B, registers ${registers.consumer} for consumers` +
+        (registers.producer === null ? '' : `, ${registers.producer} for the producer`),
+      `stages ${plan.stages} of ${plan.stageBytes} B, ${plan.stagingSlots} staging slots of ` +
+        `${plan.epilogue.stagingSlotBytes} B for each warp, sub-tiles of ${plan.epilogue.subtileColumns} columns`,
       ...operandLines(plan),
     ]
   },
@@ -68,4 +71,4 @@ export const sm90 = {
   },
   tmaOutputs,
   inPlace: () => null,
-} satisfies Target<Sm90Plan, Sm90Design, ValuesOf<typeof SM90_ENTRIES>> // prettier-ignore
+} satisfies Target<Sm90Plan, Sm90Design, ValuesOf<typeof SM90_ENTRIES>>

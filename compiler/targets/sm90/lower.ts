@@ -27,17 +27,41 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
     // A slot for each of the warpgroups that take turns.
-    ...(plan.design.consumers === 'pingpong' ? [{ name: 'turn', slots: plan.warpgroups, startsAt: 'warpgroup' as const }] : []),
+    ...(plan.design.consumers === 'pingpong'
+      ? [{ name: 'turn', slots: plan.warpgroups, startsAt: 'warpgroup' as const }]
+      : []),
   ]
   const { buffers, barriers } = sm90Memory(plan, plan, 'regions')
-  const maps = [...inputMaps(plan).map(({ map }) => map), ...fetchMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
+  const maps = [
+    ...inputMaps(plan).map(({ map }) => map),
+    ...fetchMaps(plan).map(({ map }) => map),
+    ...staged.map((_, i) => mapName(i)),
+  ]
   const consumers = 4 * plan.warpgroups
   const { rowsPerWarp } = plan.epilogue.layout
-  const common = commonParts(plan, { threads: plan.threads, storedRows: plan.storeWarps ? 4 * rowsPerWarp : rowsPerWarp, dynamic: false })
+  const common = commonParts(plan, {
+    threads: plan.threads,
+    storedRows: plan.storeWarps ? 4 * rowsPerWarp : rowsPerWarp,
+    dynamic: false,
+  })
   const kept = rings.map(({ name }) => name).filter((name) => name !== SENT)
   const roles: Role[] = [
-    { name: 'consumer', firstWarp: 0, warps: consumers, does: `MMAs, then the epilogue${plan.storeWarps ? '' : ' and stores'}`, rings: kept, body: consumerRole(plan) },
-    { name: 'producer', firstWarp: consumers, warps: 4, does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}`, rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : [])], body: producerRole(plan, common.domain) },
+    {
+      name: 'consumer',
+      firstWarp: 0,
+      warps: consumers,
+      does: `MMAs, then the epilogue${plan.storeWarps ? '' : ' and stores'}`,
+      rings: kept,
+      body: consumerRole(plan),
+    },
+    {
+      name: 'producer',
+      firstWarp: consumers,
+      warps: 4,
+      does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}`,
+      rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : [])],
+      body: producerRole(plan, common.domain),
+    },
   ]
   const init: TileOp[] = [
     { op: 'prefetch_maps', maps },
@@ -67,4 +91,4 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     roles,
     teardown: [],
   }
-} // prettier-ignore
+}

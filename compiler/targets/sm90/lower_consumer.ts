@@ -32,12 +32,16 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : []),
   ]
   return [
-    ...(plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
+    ...(plan.registers.producer === null
+      ? []
+      : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
     { op: 'for_tiles', ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: tile },
-    ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
+    ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace
+      ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const]
+      : []),
   ]
-} // prettier-ignore
+}
 
 interface FetchedOperand {
   readonly request: { readonly operand: string; readonly fetch: Fetch; readonly guard: Node | null }
@@ -50,11 +54,15 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
     const slots = { ring: fetchRing(i), buffer: `smem_${fetchRing(i)}`, barrier: `${fetchRing(i)}_full` }
     const { bytes, swizzle } = fetch!
     return {
-      request: { operand: operand.name, fetch: { ...slots, map, bytes, subtiles: plan.subtiles }, guard: guardOf(values, operand.name) },
+      request: {
+        operand: operand.name,
+        fetch: { ...slots, map, bytes, subtiles: plan.subtiles },
+        guard: guardOf(values, operand.name),
+      },
       fetched: { ...slots, swizzle },
     }
   })
-} // prettier-ignore
+}
 
 /** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
 function mainloop(plan: Sm90Plan): TileOp[] {
@@ -136,9 +144,14 @@ function epilogue(plan: Sm90Plan): TileOp[] {
   const staging: Staging = plan.inPlace
     ? { buffer: `smem_${fetchRing(0)}`, ring: fetchRing(0), free: null, issue: 'here' }
     : plan.storeWarps
-      ? { buffer: 'smem_d', ring: 'staging', free: { op: 'wait', barrier: 'stored', parity: 'producer' }, issue: { arriveOn: 'staged' } }
+      ? {
+          buffer: 'smem_d',
+          ring: 'staging',
+          free: { op: 'wait', barrier: 'stored', parity: 'producer' },
+          issue: { arriveOn: 'staged' },
+        }
       : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
   const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.rowsAhead)
   const from = plan.partialBytes > 0 ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
   return fragmentEpilogue(plan.epilogue, loads, from, tmaStores(plan.epilogue, staging))
-} // prettier-ignore
+}

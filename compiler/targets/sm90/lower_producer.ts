@@ -27,7 +27,12 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
     plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
   // Consumers of other CTAs may still be about to signal these barriers when the last load is issued.
   const drain: TileOp[] = drains(plan) ? [{ op: 'for_slots', ring: 'stage', body: [wait, advance] }] : []
-  if (copies.length === 0) return [...registers, { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] }, ...storeWarps(plan)]
+  if (copies.length === 0)
+    return [
+      ...registers,
+      { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] },
+      ...storeWarps(plan),
+    ]
   const publish: TileOp[] = [
     // wgmma reads shared memory through the async proxy.
     { op: 'proxy_fence' },
@@ -36,7 +41,7 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
   ]
   const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
   return [...registers, tiles([wait, ...mine, ...copies, ...publish, advance]), ...drain]
-} // prettier-ignore
+}
 
 /**
  * A warp for each consumer warpgroup issues its stores, 64 rows at a time, so that no consumer waits for the queue of the TMA unit:

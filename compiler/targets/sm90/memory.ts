@@ -11,9 +11,22 @@ export type Division = Pick<Sm90Plan, 'stages' | 'stagingSlots' | 'fetchSlots' |
 /** What decides the regions, and how large they are. */
 export type Undivided = Pick<
   Sm90Plan,
-  | 'design' | 'gemm' | 'tile' | 'cluster' | 'a' | 'b' | 'loops' | 'epilogue' | 'warpgroups' | 'splits' | 'subtiles' | 'parks'
-  | 'partialBytes' | 'stageBytes' | 'idleWarps'
-> // prettier-ignore
+  | 'design'
+  | 'gemm'
+  | 'tile'
+  | 'cluster'
+  | 'a'
+  | 'b'
+  | 'loops'
+  | 'epilogue'
+  | 'warpgroups'
+  | 'splits'
+  | 'subtiles'
+  | 'parks'
+  | 'partialBytes'
+  | 'stageBytes'
+  | 'idleWarps'
+>
 
 /** Ring of the sub-tiles of the epilogue operand that TMA brings as the i-th. */
 export const fetchRing = (i: number): string => `c${i}`

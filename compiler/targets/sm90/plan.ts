@@ -96,7 +96,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const cells = (products * rowBlocks * tileN) / (accumulator === 'f16' ? 4 : 2)
   if (cells > MAX_ACCUMULATORS) return rejection('KTL4521', { cells, limit: MAX_ACCUMULATORS })
   if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
-  if (!splitFits(design)) return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
+  if (!splitFits(design))
+    return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 
@@ -104,12 +105,23 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const mma = mmaOf(program, gemm, wgmmaFormOf, { oneOrder: true })
   if (isRejection(mma)) return mma
 
-  const cluster = { shape: [clusterM, clusterN] as const, fallback: null, size: clusterM * clusterN * splits, splits, pair: 1 as const }
+  const cluster = {
+    shape: [clusterM, clusterN] as const,
+    fallback: null,
+    size: clusterM * clusterN * splits,
+    splits,
+    pair: 1 as const,
+  }
   const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
   if (isRejection(inputs)) return inputs
 
   const gathers = gathersAny(inputs)
-  const registers: RegisterSplit = warpgroups === 1 ? { producer: null, consumer: 255 } : gathers ? { producer: 56, consumer: 224 } : { producer: 40, consumer: 232 }
+  const registers: RegisterSplit =
+    warpgroups === 1
+      ? { producer: null, consumer: 255 }
+      : gathers
+        ? { producer: 56, consumer: 224 }
+        : { producer: 40, consumer: 232 }
   const layout: EpilogueBudget = {
     held: 'fragment',
     rowsPerWarp: 16,
@@ -126,12 +138,29 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const stageBytes = stageBytesOf(inputs)
   const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
   const parks = splits === 1 && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
-  if (parks && accumulator === 'f16') return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
+  if (parks && accumulator === 'f16')
+    return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
   const { a, b, loops } = inputs
   const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
   const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && !gathers
-  const shape: Undivided = { design, gemm, tile, cluster, a, b, loops, epilogue, warpgroups, splits, subtiles, parks, partialBytes, stageBytes, idleWarps }
+  const shape: Undivided = {
+    design,
+    gemm,
+    tile,
+    cluster,
+    a,
+    b,
+    loops,
+    epilogue,
+    warpgroups,
+    splits,
+    subtiles,
+    parks,
+    partialBytes,
+    stageBytes,
+    idleWarps,
+  }
   const memory = divideMemory(shape)
   if (isRejection(memory)) return memory
   return {
@@ -161,7 +190,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     idleWarps,
     threads: 128 * (warpgroups + 1),
   }
-} // prettier-ignore
+}
 
 type MemoryPlan = Division & Pick<Sm90Plan, 'storeWarps' | 'smemBytes'>
 
@@ -193,10 +222,13 @@ function divideMemory(plan: Undivided): MemoryPlan | Rejection {
 
 /** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */
 function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: number): number {
-  const single = operands.some(({ role, divisibility, dtype }) => role === 'output' && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4))
+  const single = operands.some(
+    ({ role, divisibility, dtype }) =>
+      role === 'output' && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4),
+  )
   const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
   return Math.min(single ? MAX_VALUES / 2 : MAX_VALUES, left - reserved - (single ? 16 : 0))
-} // prettier-ignore
+}
 
 /**
  * As many as registers allow. A lane needs two of every 8 columns; loaded where they are used, each sub-tile would wait for L2. Of
@@ -213,15 +245,20 @@ function rowsAhead(epilogue: EpiloguePlan, pingpong: boolean, spare: number): st
     left -= words
     return [name]
   })
-} // prettier-ignore
+}
 
 /** Has the only staged output the layout of the first operand that TMA brings? */
 function sharesSlots(epilogue: EpiloguePlan): boolean {
   const { aux, stagingSlotBytes } = epilogue
   const fetch = aux.find((operand) => operand.fetch !== null)?.fetch
   const staged = tmaOutputs(epilogue)
-  return fetch?.bytes === stagingSlotBytes && staged.length === 1 && staged[0]!.contiguous === 'n' && staged[0]!.swizzle === fetch.swizzle
-} // prettier-ignore
+  return (
+    fetch?.bytes === stagingSlotBytes &&
+    staged.length === 1 &&
+    staged[0]!.contiguous === 'n' &&
+    staged[0]!.swizzle === fetch.swizzle
+  )
+}
 
 /** Roughly the statements of a sub-tile. */
 function epilogueSize(epilogue: EpiloguePlan): number {

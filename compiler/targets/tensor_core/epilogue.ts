@@ -102,7 +102,7 @@ export function planEpilogue(program: TensorProgram, gemm: Matmul, layout: Epilo
   let plan = plans.get(key)
   if (!plan) plans.set(key, (plan = makePlan(program, gemm, layout)))
   return plan
-} // prettier-ignore
+}
 
 function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget): EpiloguePlan | Rejection {
   const operand = (name: string): TensorOperand => operandNamed(program, name)
@@ -129,7 +129,8 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   for (const scalar of program.scalars)
     if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null })
 
-  const along = (shape: AuxPlan['shape']): ComputeType[] => aux.filter((a) => a.shape === shape).map((a) => DTYPES[a.operand.dtype].compute)
+  const along = (shape: AuxPlan['shape']): ComputeType[] =>
+    aux.filter((a) => a.shape === shape).map((a) => DTYPES[a.operand.dtype].compute)
   const held = [
     ...(layout.held === 'row' ? gemm.accumulators.map((type) => DTYPES[type].compute) : []),
     ...along('full'),
@@ -137,11 +138,20 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   ]
   const rows = along('row')
   const perColumn = registersFor(held) + registersFor(rows) * (layout.rowShare ?? 1)
-  const subtileColumns = widthFor(perColumn, elementwise.map(({ operand }) => operand), layout)
-  if (subtileColumns === null) return rejection('KTL2904', { form: `an epilogue of ${held.length + rows.length} tiles at once` })
+  const subtileColumns = widthFor(
+    perColumn,
+    elementwise.map(({ operand }) => operand),
+    layout,
+  )
+  if (subtileColumns === null)
+    return rejection('KTL2904', { form: `an epilogue of ${held.length + rows.length} tiles at once` })
 
-  const fetched = aux.filter(({ operand, shape, vector }) => shape === 'full' && vector && fits(operand, subtileColumns)).slice(0, layout.fetches ?? 0)
-  const loaded = aux.map((plan) => (fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan.operand, layout, subtileColumns) } : plan))
+  const fetched = aux
+    .filter(({ operand, shape, vector }) => shape === 'full' && vector && fits(operand, subtileColumns))
+    .slice(0, layout.fetches ?? 0)
+  const loaded = aux.map((plan) =>
+    fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan.operand, layout, subtileColumns) } : plan,
+  )
 
   const outputs: OutputPlan[] = []
   for (const { operand, value } of elementwise) {
@@ -154,8 +164,15 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   const stagedRows = layout.held === 'row' ? 32 : 16
   const stagingSlotBytes = Math.max(0, ...staged.map((o) => stagedRows * subtileColumns * o.elementBytes))
   const { rowsPerWarp, columnHalves, columns } = layout
-  return { layout: { held: layout.held, rowsPerWarp, columnHalves, columns }, aux: loaded, outputs, reductions, subtileColumns, stagingSlotBytes }
-} // prettier-ignore
+  return {
+    layout: { held: layout.held, rowsPerWarp, columnHalves, columns },
+    aux: loaded,
+    outputs,
+    reductions,
+    subtileColumns,
+    stagingSlotBytes,
+  }
+}
 
 const registersFor = (types: readonly ComputeType[]): number =>
   types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
@@ -164,11 +181,24 @@ const registersFor = (types: readonly ComputeType[]): number =>
 function widthFor(perColumn: number, outputs: readonly TensorOperand[], layout: EpilogueBudget): number | null {
   const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
   // A row of a staged sub-tile is at most one swizzle span.
-  const widest = layout.held === 'row' ? 32 : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
-  return SUBTILE_WIDTHS[layout.held].find((width) => layout.columns % width === 0 && width <= widest && perColumn * width * share <= registers) ?? null
-} // prettier-ignore
+  const widest =
+    layout.held === 'row'
+      ? 32
+      : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
+  return (
+    SUBTILE_WIDTHS[layout.held].find(
+      (width) => layout.columns % width === 0 && width <= widest && perColumn * width * share <= registers,
+    ) ?? null
+  )
+}
 
-function planOutput(operand: TensorOperand, value: Node, gemm: Matmul, layout: EpilogueBudget, columns: number): OutputPlan | Rejection {
+function planOutput(
+  operand: TensorOperand,
+  value: Node,
+  gemm: Matmul,
+  layout: EpilogueBudget,
+  columns: number,
+): OutputPlan | Rejection {
   const missing = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])].find((axis) => !operand.axes.includes(axis))
   if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
   const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
@@ -189,7 +219,7 @@ function planOutput(operand: TensorOperand, value: Node, gemm: Matmul, layout: E
     elementBytes: storageBytes,
     swizzle: contiguous === 'n' && staged ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
   }
-} // prettier-ignore
+}
 
 /** Rows of a sub-tile are swizzle spans. */
 function fits({ dtype }: TensorOperand, columns: number): boolean {

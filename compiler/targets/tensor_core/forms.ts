@@ -16,10 +16,15 @@ export interface MmaRow {
 }
 
 /** The row that takes these operands; null: there is none. */
-export function mmaRowOf<Row extends MmaRow>(rows: readonly Row[], a: DTypeName, b: DTypeName, accumulator: Accumulator): Row | null {
+export function mmaRowOf<Row extends MmaRow>(
+  rows: readonly Row[],
+  a: DTypeName,
+  b: DTypeName,
+  accumulator: Accumulator,
+): Row | null {
   const row = rows.find(({ operands }) => operands[a] !== undefined && operands[b] !== undefined)
   return row && (row.mixes || a === b) && row.accumulators.includes(accumulator) ? row : null
-} // prettier-ignore
+}
 
 /** By graph, way round and target: each has hundreds of designs. */
 const known = new WeakMap<Matmul, Map<unknown, object>>()
@@ -48,7 +53,12 @@ function findMma<Form extends object>(
   oneOrder: boolean,
 ): Form | Rejection {
   const [accumulator] = accumulators as readonly [Accumulator]
-  const [{ a: firstA, b: [firstB] }] = segments // prettier-ignore
+  const [
+    {
+      a: firstA,
+      b: [firstB],
+    },
+  ] = segments
   const [aType, bType] = [operandNamed(program, firstA).dtype, operandNamed(program, firstB!).dtype]
   const all = segments.flatMap(({ b }) => b).map((b) => operandNamed(program, b))
   // One order of all operands B of a loop; between loops only what the MMA reads counts, which planning compares.

@@ -89,7 +89,15 @@ const boxOf = (extents: readonly number[], axes: readonly string[]): number[] =>
 
 function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly string[], name: string): TensorMapRule {
   const axes = mapAxes(plan, operand.operand, outer)
-  return { kind: 'tensorMap', name, operand: operand.operand.name, dtype: operand.operand.dtype, axes, box: boxOf(operand.boxExtents, axes), swizzle: operand.descriptor.swizzle } // prettier-ignore
+  return {
+    kind: 'tensorMap',
+    name,
+    operand: operand.operand.name,
+    dtype: operand.operand.dtype,
+    axes,
+    box: boxOf(operand.boxExtents, axes),
+    swizzle: operand.descriptor.swizzle,
+  }
 }
 
 /** The same of an operand of the epilogue. */
@@ -104,19 +112,32 @@ function outputMap(plan: TensorCorePlan, output: OutputPlan, rows: number, name:
   const axes = mapAxes(plan, output.operand, [])
   const { subtileColumns } = plan.epilogue
   const box = output.contiguous === 'n' ? [subtileColumns, rows, 1] : [rows, subtileColumns, 1]
-  return { kind: 'tensorMap', name, operand: output.operand.name, dtype: output.operand.dtype, axes, box: box.slice(0, axes.length), swizzle: output.swizzle } // prettier-ignore
+  return {
+    kind: 'tensorMap',
+    name,
+    operand: output.operand.name,
+    dtype: output.operand.dtype,
+    axes,
+    box: box.slice(0, axes.length),
+    swizzle: output.swizzle,
+  }
 }
 
 /** Parameters through which the kernels reach the workspace of each reduction. */
 function workspaceParams(plan: TensorCorePlan): ParamRule[] {
   return plan.epilogue.reductions.map(({ operand, node }) => ({
-    kind: 'workspace', region: operand.name, storage: CUDA_COMPUTE_TYPE[node.type],
-  })) // prettier-ignore
+    kind: 'workspace',
+    region: operand.name,
+    storage: CUDA_COMPUTE_TYPE[node.type],
+  }))
 }
 
 /** What reductions add to the launch of a kernel: the workspace, and the launch that combines it. */
 function combineLaunch(plan: TensorCorePlan): Pick<KernelLaunch, 'workspace' | 'next'> {
-  const { gemm, epilogue: { reductions, layout } } = plan // prettier-ignore
+  const {
+    gemm,
+    epilogue: { reductions, layout },
+  } = plan
   if (reductions.length === 0) return {}
   const workspace = reductions.map(({ operand, node, keepsM, keepsN }): WorkspaceRegion => ({
     name: operand.name,

@@ -11,17 +11,28 @@ import type { ReductionPlan } from './reduction.ts'
  * registers.
  */
 export function auxLoads(
-  epilogue: EpiloguePlan, shapes: readonly string[], fetched?: ReadonlyMap<string, { readonly fetched: Fetched; readonly then: readonly TileOp[] }>, ahead: readonly string[] = [],
+  epilogue: EpiloguePlan,
+  shapes: readonly string[],
+  fetched?: ReadonlyMap<string, { readonly fetched: Fetched; readonly then: readonly TileOp[] }>,
+  ahead: readonly string[] = [],
 ): TileOp[] {
   const values = valuesOf(epilogue)
   return epilogue.aux
     .filter(({ shape }) => shapes.includes(shape))
     .flatMap(({ operand, shape, vector }): TileOp[] => {
       const fetch = fetched?.get(operand.name)
-      const load: TileOp = { op: 'aux_load', operand: operand.name, shape, vector, ...(fetch && { fetched: fetch.fetched }), ...(ahead.includes(operand.name) && { ahead: true }), guard: guardOf(values, operand.name) }
+      const load: TileOp = {
+        op: 'aux_load',
+        operand: operand.name,
+        shape,
+        vector,
+        ...(fetch && { fetched: fetch.fetched }),
+        ...(ahead.includes(operand.name) && { ahead: true }),
+        guard: guardOf(values, operand.name),
+      }
       return [load, ...(fetch?.then ?? [])]
     })
-} // prettier-ignore
+}
 
 export const compute = ({ outputs, reductions }: EpiloguePlan): TileOp => ({
   op: 'compute',
@@ -37,9 +48,17 @@ export const reduce = (
 ): TileOp[] => reductions.map(({ operand }) => ({ op, operand: operand.name }))
 
 /** The epilogue of fragments in registers: block of rows by block, sub-tile by sub-tile. */
-export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonly string[]) => TileOp[], from: Extract<TileOp, { op: 'take_cells' }>['from'], stores: readonly TileOp[]): TileOp[] {
+export function fragmentEpilogue(
+  epilogue: EpiloguePlan,
+  loads: (shapes: readonly string[]) => TileOp[],
+  from: Extract<TileOp, { op: 'take_cells' }>['from'],
+  stores: readonly TileOp[],
+): TileOp[] {
   // What TMA moves and what is reduced takes turns that every sub-tile has to keep.
-  const alone = epilogue.reductions.length === 0 && epilogue.aux.every(({ fetch }) => !fetch) && stores.every(({ op }) => op === 'direct_store')
+  const alone =
+    epilogue.reductions.length === 0 &&
+    epilogue.aux.every(({ fetch }) => !fetch) &&
+    stores.every(({ op }) => op === 'direct_store')
   const subtile: TileOp[] = [
     ...(alone ? [{ op: 'stop_at_n' } as const] : []),
     ...loads(['full', 'row']),
@@ -56,7 +75,7 @@ export function fragmentEpilogue(epilogue: EpiloguePlan, loads: (shapes: readonl
     ...reduce('reduce_end', totalsOf(epilogue)),
   ]
   return [...loads(['uniform']), { op: 'for_row_blocks', body }]
-} // prettier-ignore
+}
 
 /** Where staged sub-tiles wait for TMA: a ring of slots of each warp, or of each warpgroup. */
 export interface Staging {
@@ -83,7 +102,10 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
     const map = mapName(staged++)
     const send: TileOp[] =
       issue === 'here'
-        ? [{ op: 'tma_store', map, buffer, operand: store.operand, contiguous: store.contiguous }, { op: 'bulk_commit' }]
+        ? [
+            { op: 'tma_store', map, buffer, operand: store.operand, contiguous: store.contiguous },
+            { op: 'bulk_commit' },
+          ]
         : [{ op: 'arrive', barrier: issue.arriveOn, at: 'cta' }]
     return [
       ...(free === null ? [] : [free]),
@@ -95,7 +117,7 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
       { op: 'advance', ring },
     ]
   })
-} // prettier-ignore
+}
 
 export const storeOf = ({ operand, elementBytes, contiguous }: OutputPlan): StoreOp => ({
   operand: operand.name,

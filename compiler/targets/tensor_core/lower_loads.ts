@@ -30,18 +30,32 @@ export function depthView(domain: Domain, loop: number): DepthView {
 
 /** One operation for each operand of a stage that comes so: of each loop its own. */
 export function forLoops(
-  plan: TensorCorePlan, domain: Domain, sources: readonly OperandPlan['source'][], load: (operand: StageOperand, depth: DepthView) => TileOp,
+  plan: TensorCorePlan,
+  domain: Domain,
+  sources: readonly OperandPlan['source'][],
+  load: (operand: StageOperand, depth: DepthView) => TileOp,
 ): TileOp[] {
   const operands = stageOperands(plan).filter(({ operand }) => sources.includes(operand.source))
   if (operands.length === 0) return []
-  const bodies = domain.loops.map((_, loop) => operands.filter((o) => o.loop === loop).map((o) => load(o, depthView(domain, loop))))
+  const bodies = domain.loops.map((_, loop) =>
+    operands.filter((o) => o.loop === loop).map((o) => load(o, depthView(domain, loop))),
+  )
   return bodies.length === 1 ? bodies[0]! : [{ op: 'by_loop', bodies }]
-} // prettier-ignore
+}
 
 /** How a stage holds an operand. */
-export const sharedTile = ({ major, rows, boxes, boxExtents, boxPitch, descriptor }: OperandPlan, depth: number): SharedTile => ({
-  major, rows, depth, span: boxExtents[0], boxes, pitch: boxes > 1 ? boxPitch : 0, swizzle: descriptor.swizzle,
-}) // prettier-ignore
+export const sharedTile = (
+  { major, rows, boxes, boxExtents, boxPitch, descriptor }: OperandPlan,
+  depth: number,
+): SharedTile => ({
+  major,
+  rows,
+  depth,
+  span: boxExtents[0],
+  boxes,
+  pitch: boxes > 1 ? boxPitch : 0,
+  swizzle: descriptor.swizzle,
+})
 
 export function tileSource(plan: OperandPlan, buffer: string, depth: number): TileSource {
   const { major, span, pitch, swizzle } = sharedTile(plan, depth)
@@ -73,12 +87,26 @@ export const gathers = (plan: TensorCorePlan, domain: Domain, threads: number): 
   forLoops(plan, domain, ['gather'], (operand, depth) => gather(operand, depth, domain, threads, PRODUCERS_ROOM))
 
 export function gather(
-  { operand, free, buffer }: StageOperand, depth: DepthView, domain: Domain, threads: number, room: Room, ring?: string,
+  { operand, free, buffer }: StageOperand,
+  depth: DepthView,
+  domain: Domain,
+  threads: number,
+  room: Room,
+  ring?: string,
 ): TileOp {
   const { storageBytes } = DTYPES[operand.operand.dtype]
   const tile = sharedTile(operand, domain.depth)
   const chunks = (tile.rows * tile.depth * storageBytes) / 16
   const transposes = (tile.major === 'k') !== (operand.operand.order.at(-1) === depth.axis)
   const batch = Math.max(1, Math.min(room(16 / storageBytes, transposes), Math.floor(chunks / threads)))
-  return { op: 'gather', operand: operand.operand.name, buffer, ...(ring !== undefined && { ring }), free, tile, depth, batch }
-} // prettier-ignore
+  return {
+    op: 'gather',
+    operand: operand.operand.name,
+    buffer,
+    ...(ring !== undefined && { ring }),
+    free,
+    tile,
+    depth,
+    batch,
+  }
+}

@@ -37,7 +37,13 @@ export function commonParts(plan: TensorCorePlan, details: LaunchDetails): Commo
     subtileColumns: epilogue.subtileColumns,
     layout: epilogue.layout,
     reductions: epilogue.reductions.map(({ operand, node: { fn, type, over, span }, keepsM, keepsN }) => ({
-      operand: operand.name, fn, type, over, span, keepsM, keepsN,
-    })), // prettier-ignore
+      operand: operand.name,
+      fn,
+      type,
+      over,
+      span,
+      keepsM,
+      keepsN,
+    })),
   }
 }

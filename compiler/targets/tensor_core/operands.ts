@@ -104,12 +104,17 @@ export function planLoops(
 
 /** `rows`: of a CTA's tile of A, and of B. */
 export function planOperands(
-  program: TensorProgram, matmul: Matmul, { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
-  rows: { readonly a: number; readonly b: number }, majors?: 'any' | 'k',
+  program: TensorProgram,
+  matmul: Matmul,
+  { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
+  rows: { readonly a: number; readonly b: number },
+  majors?: 'any' | 'k',
 ): LoopPlans | Rejection {
   const slices = { a: clusterN, b: clusterM / pair }
-  return planLoops(program, matmul, true, (side, operand, free, k) => planOperand(operand, free, k, rows[side], slices[side], size === 1, majors))
-} // prettier-ignore
+  return planLoops(program, matmul, true, (side, operand, free, k) =>
+    planOperand(operand, free, k, rows[side], slices[side], size === 1, majors),
+  )
+}
 
 /** A and B of one stage of one CTA. */
 export const stageBytesOf = ({ a, b }: OperandPlans): number =>
@@ -131,7 +136,13 @@ interface KnownPlan {
  * `majors`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
  */
 function planOperand(
-  operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean, majors: 'any' | 'k' = 'any',
+  operand: TensorOperand,
+  free: string,
+  k: string,
+  rows: number,
+  slices: number,
+  alone: boolean,
+  majors: 'any' | 'k' = 'any',
 ): OperandPlan | Rejection {
   let plans = planned.get(operand)
   if (!plans) planned.set(operand, (plans = new Map()))
@@ -141,9 +152,17 @@ function planOperand(
   const plan = makePlan(operand, free, k, rows, slices, alone, majors)
   plans.set(key, { free, k, plan })
   return plan
-} // prettier-ignore
+}
 
-function makePlan(operand: TensorOperand, free: string, k: string, rows: number, slices: number, alone: boolean, majors: 'any' | 'k'): OperandPlan | Rejection {
+function makePlan(
+  operand: TensorOperand,
+  free: string,
+  k: string,
+  rows: number,
+  slices: number,
+  alone: boolean,
+  majors: 'any' | 'k',
+): OperandPlan | Rejection {
   const bytes = DTYPES[operand.dtype].storageBytes
   const inner = operand.order.at(-1)
   const transposes = inner === free && majors === 'k'
@@ -152,7 +171,8 @@ function makePlan(operand: TensorOperand, free: string, k: string, rows: number,
   const kRows = SWIZZLE_SPAN / bytes
   const sliceRows = (inner === k || transposes ? rows : kRows) / slices
   // Each slice starts a swizzle atom, so that TMA and the MMA agree on its pattern.
-  if (sliceRows % ATOM_ROWS !== 0) return rejection('KTL4515', { operand: operand.name, rows: inner === k ? rows : kRows, slices })
+  if (sliceRows % ATOM_ROWS !== 0)
+    return rejection('KTL4515', { operand: operand.name, rows: inner === k ? rows : kRows, slices })
   const common = { operand, source, rows, slices, sliceRows, tileBytes: SWIZZLE_SPAN * rows }
   if (inner === k || transposes) {
     return {
@@ -170,7 +190,8 @@ function makePlan(operand: TensorOperand, free: string, k: string, rows: number,
   if (inner !== free) return rejection('KTL4514', { operand: operand.name })
   // MN-major: each box is one swizzle span of the free axis by the slice's k; spans lie one after another.
   const swizzle = mnMajorSwizzle(rows * bytes, bytes)
-  if (swizzle === null) return rejection('KTL4516', { operand: operand.name, rows, multiple: bytes === 4 ? 32 : 32 / bytes })
+  if (swizzle === null)
+    return rejection('KTL4516', { operand: operand.name, rows, multiple: bytes === 4 ? 32 : 32 / bytes })
   const [name, span] = swizzle
   const atomRows = name === '128B_ATOM_32B' ? 4 : ATOM_ROWS
   return {
@@ -182,9 +203,14 @@ function makePlan(operand: TensorOperand, free: string, k: string, rows: number,
     boxBytes: sliceRows * span,
     boxPitch: kRows * span,
     // LBO steps to the next span along the free axis, SBO to the next rows of k of the atom.
-    descriptor: { leadingBytes: kRows * span, strideBytes: atomRows * span, swizzle: name, stepBytes: (MMA_K_BYTES / bytes) * span },
+    descriptor: {
+      leadingBytes: kRows * span,
+      strideBytes: atomRows * span,
+      swizzle: name,
+      stepBytes: (MMA_K_BYTES / bytes) * span,
+    },
   }
-} // prettier-ignore
+}
 
 /** The widest pattern whose span divides a row of `rowBytes`. Transposed 32-bit operands have one pattern only. */
 function mnMajorSwizzle(rowBytes: number, elementBytes: number): readonly [OperandSwizzle, number] | null {

@@ -55,10 +55,17 @@ export function stageOperands({ loops, gemm: { segments } }: Loops): StageOperan
     const suffix = loop === 0 ? '' : `_k${loop}`
     return [
       { operand: a, loop, free: 'm' as const, buffer: 'smem_a', map: `map_a${suffix}`, outer },
-      ...b.map((operand, i) => ({ operand, loop, free: 'n' as const, buffer: bufferOfB(i), map: `map_b${i === 0 ? '' : i}${suffix}`, outer })),
+      ...b.map((operand, i) => ({
+        operand,
+        loop,
+        free: 'n' as const,
+        buffer: bufferOfB(i),
+        map: `map_b${i === 0 ? '' : i}${suffix}`,
+        outer,
+      })),
     ]
   })
-} // prettier-ignore
+}
 
 /** Those that come by TMA. */
 export const inputMaps = (plan: Loops): StageOperand[] =>
@@ -74,7 +81,9 @@ export function mapName(index: number): string {
 }
 
 /** Operands of the epilogue that come by TMA, with the names of their tensor maps. */
-export function fetchMaps({ epilogue }: Pick<TensorCorePlan, 'epilogue'>): { readonly map: string; readonly aux: AuxPlan }[] {
+export function fetchMaps({
+  epilogue,
+}: Pick<TensorCorePlan, 'epilogue'>): { readonly map: string; readonly aux: AuxPlan }[] {
   return epilogue.aux.filter(({ fetch }) => fetch !== null).map((aux, i) => ({ map: `map_c${i}`, aux }))
 }
 

@@ -12,13 +12,16 @@ export type TiledPlan = TensorCorePlan & PlanBase
 type Planner<P, D extends DesignBase> = (instance: Instance<D>, graph: TileGraph) => P | Rejection
 
 /** Plans programs that have a tile graph. KTL2904 for others, and for formats that the architecture cannot convert. */
-export const ofTiles = <P, D extends DesignBase>(plan: Planner<P, D>) => (instance: Instance<D>): P | Rejection => {
-  const { program, target } = instance
-  const shape = classify(program)
-  if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
-  if (shape.kind === 'elementwise') return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
-  return lacksConversion(program, target, contractedBy(shape)) ?? plan(instance, shape)
-} // prettier-ignore
+export const ofTiles =
+  <P, D extends DesignBase>(plan: Planner<P, D>) =>
+  (instance: Instance<D>): P | Rejection => {
+    const { program, target } = instance
+    const shape = classify(program)
+    if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
+    if (shape.kind === 'elementwise')
+      return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
+    return lacksConversion(program, target, contractedBy(shape)) ?? plan(instance, shape)
+  }
 
 /** By graph: each has hundreds of designs. */
 const contracted = new WeakMap<TileGraph, readonly string[]>()
@@ -64,16 +67,24 @@ export const axesLine = ({ gemm }: TiledPlan): string =>
 
 export function operandLines(plan: TiledPlan): string[] {
   const lines: string[] = []
-  for (const [side, { operand, major, boxes, boxExtents, tileBytes, slices }] of [['a', plan.a] as const, ...plan.b.map((b) => ['b', b] as const)]) {
-    const copies = `${boxes} box${boxes === 1 ? '' : 'es'} of ${boxExtents.join('x')}, ${tileBytes} B a tile${slices > 1 ? ` in ${slices} multicast slices` : ''}`
+  for (const [side, { operand, major, boxes, boxExtents, tileBytes, slices }] of [
+    ['a', plan.a] as const,
+    ...plan.b.map((b) => ['b', b] as const),
+  ]) {
+    const copies =
+      `${boxes} box${boxes === 1 ? '' : 'es'} of ${boxExtents.join('x')}, ${tileBytes} B a tile` +
+      (slices > 1 ? ` in ${slices} multicast slices` : '')
     lines.push(`${side} ${operand.name}: ${operand.dtype}, ${major}-major, ${copies}`)
   }
   for (const { operand, shape, vector } of plan.epilogue.aux) {
     lines.push(`epilogue operand ${operand.name}: ${operand.dtype}, ${shape}${vector ? ', 16-byte loads' : ''}`)
   }
   for (const { operand, store, contiguous, swizzle } of plan.epilogue.outputs) {
-    const how = store === 'direct' ? 'element by element' : `${store === 'tma' ? 'TMA store' : 'rows of 16-byte stores'}, staging swizzle ${swizzle}`
+    const how =
+      store === 'direct'
+        ? 'element by element'
+        : `${store === 'tma' ? 'TMA store' : 'rows of 16-byte stores'}, staging swizzle ${swizzle}`
     lines.push(`output ${operand.name}: ${operand.dtype}, ${contiguous}-contiguous, ${how}`)
   }
   return lines
-} // prettier-ignore
+}
