@@ -3,7 +3,6 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { KernelLaunch, LaunchRecipe, ParamRule } from '../../compiler/ir/launch.ts'
 import { opsOf, type Copies, type SetupStep, type TileProgram } from '../../compiler/ir/pipe.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
-import type { ClusterPlan } from '../../compiler/targets/tensor_core/cluster.ts'
 import { descriptorBits, type DescriptorPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import { printDeviceFunctions } from '../cuda/device_functions.ts'
 import type { GeneratedKernel } from '../cuda/generated.ts'
@@ -11,6 +10,7 @@ import { printFileHeader, printHostLauncher } from '../cuda/host_launcher.ts'
 import { kernelParams } from '../cuda/kernel_params.ts'
 import { cudaIdentifier } from '../cuda/mangle.ts'
 import { SourceBuilder } from '../cuda/source_builder.ts'
+import { emitCluster, emitTileOrigin } from './cluster.ts'
 import { combineEntry, emitCombine } from './combine.ts'
 import { constant, hasPhase, ringOf, type EmitContext } from './context.ts'
 import { emitKRange } from './depth.ts'
@@ -178,92 +178,6 @@ const copiesText = ({ per }: { readonly per?: Copies }): string =>
   per ? ` for each of ${per.count} ${per.owner}s` : ''
 
 export const hex = (value: bigint | number, digits: number): string => `0x${value.toString(16).padStart(digits, '0')}`
-
-/**
- * Units (the tiles of a preferred cluster) are walked in groups of `tile_group` rows so that neighbours share A and B in L2.
- * Within a unit, the CTAs of a fallback cluster follow one another.
- */
-function emitTileOrigin(file: SourceBuilder, { fallback, shape, splits }: ClusterPlan): void {
-  const nested = (inner: (q: string, s: string) => string): string => inner('place % FALLBACK', 'place / FALLBACK')
-  const across =
-    fallback === null
-      ? 'place % CLUSTER_M'
-      : nested((q, s) => `${s} % ${shape[0] / fallback[0]} * FALLBACK_M + ${q} % FALLBACK_M`)
-  const down =
-    fallback === null
-      ? splits > 1
-        ? '0'
-        : 'place / CLUSTER_M'
-      : nested((q, s) => `${s} / ${shape[0] / fallback[0]} * FALLBACK_N + ${q} / FALLBACK_M`)
-  file.line(`// Where a CTA lies in its unit, the CTA tiles of one cluster.
-__device__ __forceinline__ u32 place_m(u32 place) { return ${across}; }
-__device__ __forceinline__ u32 place_n(u32 place) { return ${down}; }
-
-struct TileOrigin { u32 m, n, l; };  // first row of this CTA, first column, batch
-
-__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
-  const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
-  const u32 units = units_m * units_n, group_units = tile_group * units_n;
-  u32 batch = 0, group = 0;  // mostly, and divisions are slow
-  if (unit >= units) batch = unit / units;
-  const u32 in_batch = unit - batch * units;
-  if (in_batch >= group_units) group = in_batch / group_units;
-  const u32 in_group = in_batch - group * group_units;
-  const u32 rows = min(tile_group, units_m - group * tile_group);
-  const u32 unit_m = group * tile_group + in_group % rows, unit_n = in_group / rows;
-  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch};
-}
-`)
-}
-
-/** Who this CTA is in its cluster, and whom it shares operands with. */
-function emitCluster(c: EmitContext): void {
-  const { out, program } = c
-  const { cluster, domain } = program
-  const dynamic = domain.walk === 'dynamic'
-  if (cluster.size === 1) {
-    out.line('const u32 first_work = blockIdx.x;')
-    return
-  }
-  c.wrappers.add('cluster_rank_of')
-  out.line('const u32 cluster_rank = cluster_rank_of(), first_work = blockIdx.x - cluster_rank;')
-  if (cluster.fallback) {
-    c.wrappers.add('cluster_size_of')
-    out.line('const u32 cluster_size = cluster_size_of();')
-    out.line('const bool is_preferred = cluster_size == CLUSTER;')
-  }
-  if (cluster.splits > 1) return
-  if (cluster.size === cluster.pair) {
-    if (dynamic) out.line('constexpr u32 cluster_size = CLUSTER;')
-    out.line('constexpr u16 producers_mask = 3;')
-    return
-  }
-  if (!cluster.fallback) out.line('constexpr u32 cluster_size = CLUSTER;')
-  const {
-    pair,
-    shape: [m, n],
-  } = cluster
-  const [rows, columns] = [n > 1, m > pair]
-  const rowOf = (place: string): string => (pair > 1 ? `place_m(${place}) / 2` : `place_m(${place})`)
-  out.line('// CTAs with the same rows of A, with the same columns of B, and whose loads the MMAs of this one read.')
-  out.line(
-    `u16 ${[...(rows ? ['row_mask'] : []), ...(columns ? ['column_mask'] : []), 'producers_mask'].map((mask) => `${mask} = 0`).join(', ')};`,
-  )
-  out.block('for (u32 rank = 0; rank < cluster_size; ++rank)', () => {
-    out.line('const u32 mine = blockIdx.x % CLUSTER, other = mine - cluster_rank + rank;')
-    out.line('const bool same_column = place_n(other) == place_n(mine);')
-    if (rows) out.line('if (place_m(other) == place_m(mine)) row_mask |= 1 << rank;')
-    if (columns)
-      out.line(`if (same_column${pair > 1 ? ' && rank % 2 == cluster_rank % 2' : ''}) column_mask |= 1 << rank;`)
-    out.line(`if (same_column || ${rowOf('other')} == ${rowOf('mine')}) producers_mask |= 1 << rank;`)
-  })
-  out.line('const u32 lower = (1 << cluster_rank) - 1;')
-  for (const mask of [...(rows ? ['row'] : []), ...(columns ? ['column'] : [])]) {
-    out.line(
-      `const u32 ${mask}_index = __popc(${mask}_mask & lower)${cluster.fallback ? `, ${mask}_sharers = __popc(${mask}_mask)` : ''};`,
-    )
-  }
-}
 
 function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext, target: TargetText): void {
   const { out, program, names } = c
