@@ -90,24 +90,32 @@ export function syntaxErrors(
   errors: readonly IRecognitionException[],
   source: Source,
   known: readonly Diagnostic[],
+  tokens: readonly IToken[],
 ): Diagnostic[] {
   const lineOf = (span: Span | null): number => lineColumn(source, span?.start ?? 0).line
   const lines = new Set(known.map((d) => lineOf(d.span)))
-  const placed = errors.map((error) => ({ error, span: placeOf(error, source) }))
+  const placed = errors.map((error) => {
+    const previous = previousOf(error.token, tokens)
+    return { error, previous, span: placeOf(error.token, previous, source) }
+  })
   placed.sort((a, b) => a.span.start - b.span.start)
-  return placed.flatMap(({ error, span }) => {
+  return placed.flatMap(({ error, previous, span }) => {
     const line = lineOf(span)
     if (lines.has(line)) return []
     lines.add(line)
-    return [toDiagnostic(error, source, span)]
+    return [toDiagnostic(error, previous, source, span)]
   })
 }
 
-function toDiagnostic(error: IRecognitionException, source: Source, span: Span): Diagnostic {
+function toDiagnostic(
+  error: IRecognitionException,
+  previous: IToken | undefined,
+  source: Source,
+  span: Span,
+): Diagnostic {
   const { token } = error
   const at = { source, span }
   const type = token.tokenType
-  const previous = previousOf(error)
   const rules = error.context.ruleStack
   const found = describe(token, source)
   let expected = error.message
@@ -126,23 +134,8 @@ function toDiagnostic(error: IRecognitionException, source: Source, span: Span):
   ) {
     return diagnose('KTL1007', { source, span: T.tokenSpan(previous), operator: previous.image })
   }
-  const before = source.text.slice(0, previous?.startOffset)
-  if (rules.at(-1) === 'ragged' && expected === RULE_PHRASES['ragged']) return diagnose('KTL1031', at)
-  if (rules.at(-1) === 'indices' && type === T.RBracket && previous?.tokenType === T.LBracket) {
-    const name = /\w*(?=\s*$)/.exec(before)![0]
-    const reduction = /^\s*\(/.test(source.text.slice(span.end))
-    return diagnose('KTL1033', { source, span: { start: previous.startOffset, end: span.end }, name, reduction })
-  }
-  if (previous !== undefined && rules.includes('axisStatement')) {
-    if (previous.tokenType === T.Axis) return diagnose('KTL1004', { source, span: T.tokenSpan(previous), word: 'axis' })
-    const axis = /\baxis\s+(\w+)\s*=?$/.exec(source.text.slice(0, T.tokenEnd(previous)))?.[1]
-    if (axis !== undefined && endsStatement(token)) return diagnose('KTL1032', { ...at, axis })
-  }
-  if (type === T.Else && !rules.includes('schedule')) {
-    const end = span.end + /^(?:[ \t]*-?[ \t]*[\w.]+)?/.exec(source.text.slice(span.end))![0].length
-    const name = previous?.tokenType === T.Ident && expected.startsWith('an operator') ? previous.image : null
-    return diagnose('KTL1026', { source, span: { start: span.start, end }, name })
-  }
+  const special = ofForm(error, previous, source, span, expected)
+  if (special !== null) return special
   if ((type === T.Shape || type === T.Cta) && !rules.includes('schedule')) {
     return diagnose('KTL1009', { ...at, text: token.image })
   }
@@ -156,6 +149,44 @@ function toDiagnostic(error: IRecognitionException, source: Source, span: Span):
   return diagnose('KTL1003', { ...at, expected, found, help: helpFor(token, expected, rules.at(-1), previous) })
 }
 
+/** Mistakes in reads, ragged axes and axis statements that have a code of their own. */
+function ofForm(
+  { token, context }: IRecognitionException,
+  previous: IToken | undefined,
+  source: Source,
+  span: Span,
+  expected: string,
+): Diagnostic | null {
+  if (previous === undefined) return null
+  const type = token.tokenType
+  const rule = context.ruleStack.at(-1)
+  const end = T.tokenEnd(previous)
+  if (rule === 'ragged' && expected === RULE_PHRASES['ragged']) return diagnose('KTL1031', { source, span })
+  if (rule === 'indices' && type === T.RBracket && previous.tokenType === T.LBracket) {
+    const name = /\w*(?=\s*$)/.exec(source.text.slice(0, previous.startOffset))![0]
+    const reduction = /^\s*\(/.test(source.text.slice(span.end))
+    return diagnose('KTL1033', { source, span: { start: previous.startOffset, end: span.end }, name, reduction })
+  }
+  if (type === T.Equals && [T.Axis, T.Inf, T.Nan].includes(previous.tokenType)) {
+    return diagnose('KTL1004', { source, span: T.tokenSpan(previous), word: previous.image })
+  }
+  if (context.ruleStack.includes('axisStatement') && endsStatement(token)) {
+    const axis = /\baxis\s+(\w+)\s*=?$/.exec(source.text.slice(0, end))?.[1]
+    if (axis !== undefined) return diagnose('KTL1032', { source, span, axis })
+  }
+  if (type !== T.Else || context.ruleStack.includes('schedule')) return null
+  const read = /\](?=\s*$)/.exec(source.text.slice(0, span.start))
+  if (previous.tokenType === T.Newline) {
+    if (read === null) return null
+    return diagnose('KTL1026', { source, span, name: null, from: read.index + 1, join: true })
+  }
+  if (beginsElement(previous) || NAME_OR_MORE.has(expected)) return null
+  const value = /^(?:[ \t]*-?[ \t]*[\w.]+)?/.exec(source.text.slice(span.end))![0]
+  const name = previous.tokenType === T.Ident ? previous.image : null
+  const at = { start: span.start, end: span.end + value.length }
+  return diagnose('KTL1026', { source, span: at, name, from: end, join: false })
+}
+
 const NOT_A_SCHEDULE_VALUE = new Set([T.Bar, T.Equals, T.Decimal, T.BadNumber])
 const NAME_OR_MORE = new Set([labelOf(T.Ident), EXPRESSION, 'a type', 'a statement'])
 const beginsElement = (token: IToken): boolean =>
@@ -167,10 +198,17 @@ const endsStatement = (token: IToken): boolean =>
 const endsLine = (token: IToken, next: IToken, source: Source): boolean =>
   next.tokenType.name !== 'EOF' && /[\n\r]/.test(source.text.slice(T.tokenEnd(token), T.tokenEnd(next)))
 
-/** The token before the error; undefined at the beginning of the text. */
-function previousOf(error: IRecognitionException): IToken | undefined {
-  const { previousToken } = error as { previousToken?: IToken }
-  return previousToken === undefined || Number.isNaN(previousToken.startOffset) ? undefined : previousToken
+/** The token before the error; undefined at the beginning of the text. Chevrotain's own may be the last one it skipped. */
+function previousOf({ startOffset }: IToken, tokens: readonly IToken[]): IToken | undefined {
+  if (Number.isNaN(startOffset)) return tokens.at(-1)
+  let low = 0
+  let high = tokens.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (tokens[middle]!.startOffset < startOffset) low = middle + 1
+    else high = middle
+  }
+  return tokens[low - 1]
 }
 
 /** Help for slips that are common enough to know. */
@@ -186,7 +224,8 @@ function helpFor(
   if (rule === 'schedule' && /^x\d*$/.test(token.image)) return 'a shape has no blanks: write `128x64`'
   if (type === T.Equals && inExpression) return '`==` compares; `=` assigns, once per statement'
   if (type === T.Bar && inExpression) return '`||` is the logical or'
-  if (token.image === 'if' && inExpression) return 'a choice is written `select(condition, a, b)`'
+  if ((token.image === 'if' || previous?.image === 'if') && inExpression)
+    return 'a choice is written `select(condition, a, b)`'
   if (type === T.RParen && previous?.tokenType === T.Comma) return 'remove the comma before `)`'
   if (type === T.Text) return 'there are no strings in ktl'
   if (type === T.Dot) return 'names are not qualified: write the function name alone'
@@ -194,14 +233,16 @@ function helpFor(
   if (rule === 'axes' && type === T.RBracket) return 'one value has no brackets: `alpha: f32`, `-> amax: f32`'
   if (expected === 'an axis name' && type === T.Integer)
     return 'axes have names, and one value has no brackets: `alpha: f32`, `-> amax: f32`'
+  if (rule === 'outside') return 'what is read outside is a number: `X[m - 1] else 0`'
+  if (expected === 'a type' && type === T.Star) return 'the data come first: `e4m3[m, k] * ue8m0[m, k/32]`'
+  if ((rule === 'tensorType' && expected === '`-`') || (type === T.Minus && (rule === 'kernel' || rule === 'outputs')))
+    return 'zero points stand in parentheses with the data: `(u4[k, n] - u4[k/128, n]) * f16[k/128, n]`'
   if (rule === 'operand' && expected.startsWith('`:`')) return 'operands are declared as `A: f16[m, k]`'
   return undefined
 }
 
 /** Errors at the end of the text or of a line point right behind the last token before. */
-function placeOf(error: IRecognitionException, source: Source): Span {
-  const { token } = error
-  const previous = previousOf(error)
+function placeOf(token: IToken, previous: IToken | undefined, source: Source): Span {
   if (token.tokenType.name === 'EOF' || token.tokenType === T.Newline) {
     const end = previous !== undefined ? T.tokenEnd(previous) : source.text.length
     return { start: end, end }

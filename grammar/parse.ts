@@ -76,7 +76,7 @@ function parseWith<R>(
     ),
     ...layout.unopened.map((token) => diagnose('KTL1006', { source, span: T.tokenSpan(token), close: token.image })),
   ]
-  const diagnostics = [...known, ...syntaxErrors(parser.errors, source, known), ...context.diagnostics]
+  const diagnostics = [...known, ...syntaxErrors(parser.errors, source, known, layout.tokens), ...context.diagnostics]
   // No reference to the user's text outlives the parse.
   parser.start([], NO_CONTEXT)
   return { result, comments: context.freeComments(), diagnostics: inOrder(diagnostics, source) }

@@ -55,7 +55,8 @@ export const syntax = {
   }),
   KTL1004: entry<{ word: string }>({
     title: 'keyword used as a name',
-    explain: 'Keywords cannot name kernels, operands, parameters or variables. They may name axes.',
+    explain:
+      'Keywords, and the numbers `inf` and `nan`, cannot name kernels, operands, parameters or variables. They may name axes.',
     wrong: { ktl: 'kernel f(by: f32[m]) -> D: f32[m] { D = by }\n' },
     right: { ktl: 'kernel f(A: f32[by]) -> D: f32[by] { D = A }\n' },
     word: ({ word }) => ({
@@ -176,7 +177,7 @@ export const syntax = {
   }),
   KTL1014: entry<{ text: string }>({
     title: 'number out of range',
-    explain: 'A literal must be finite in double precision, that is below about 1.8e308.',
+    explain: 'Digits must mean a finite number in double precision, below about 1.8e308. Infinity is written `inf`.',
     wrong: { ktl: kernel('D = A * 1e999') },
     right: { ktl: kernel('D = A * 1e30') },
     word: ({ text }) => ({ message: `${code(text)} is larger than any f64`, label: 'not finite' }),
@@ -261,7 +262,7 @@ export const syntax = {
   }),
   KTL1023: entry<{ count: number; limit: number }>({
     title: 'too many axes',
-    explain: 'An operand may have 8 axes.',
+    explain: 'An operand may have 8 axes, and a read of it as many indices.',
     wrong: { ktl: 'kernel f(A: f32[a, b, c, d, e, f, g, h, i]) -> D: f32[a] { D = sum[b, c, d, e, f, g, h, i](A) }\n' },
     right: { ktl: 'kernel f(A: f32[a, b, c, d, e, f, g, h]) -> D: f32[a] { D = sum[b, c, d, e, f, g, h](A) }\n' },
     word: ({ count: n, limit }) => ({ message: `${n} axes; the limit is ${limit}`, label: 'one too many' }),
@@ -290,21 +291,26 @@ export const syntax = {
       }),
     }),
   }),
-  KTL1026: entry<{ name: string | null }>({
+  KTL1026: entry<{ name: string | null; from: number; join: boolean }>({
     title: '`else` that is not behind a read with indices',
     explain:
       '`X[i, j] else 0` is a read that gives 0 where its indices leave `X`. `else` stands directly behind the `]`; a ' +
       'choice between two values is written `select(condition, a, b)`.',
     wrong: { ktl: kernel('D = A else 0') },
-    right: { ktl: 'kernel f(A: f32[m], lag: i32) -> D: f32[m] { D = A[m - lag] else 0 }\n' },
-    word: ({ name }, { span }) => ({
-      message:
-        name === null
+    right: { ktl: kernel('D = select(A > 0, A, 0)') },
+    word: ({ name, from, join }, { span }) => ({
+      message: join
+        ? '`else` stands on the line of its read'
+        : name === null
           ? '`else` stands behind a read with indices only'
-          : `${code(name)} is read at its own axes, and nothing of it is outside`,
-      label: 'not behind `]`',
-      help: 'give the read indices, `X[m - 1] else 0`; a choice is written `select(condition, a, b)`',
-      ...(span && { fix: { description: 'remove `else`', span, replacement: '' } }),
+          : `${code(name)} is read at its own axes, none of which leaves it`,
+      label: join ? 'a newline ends the statement' : 'not behind `]`',
+      ...(!join && { help: 'give the read indices, `X[m - 1] else 0`; a choice is written `select(condition, a, b)`' }),
+      ...(span && {
+        fix: join
+          ? { description: 'join the lines', span: { start: from, end: span.start }, replacement: ' ' }
+          : { description: 'remove `else`', span: { start: from, end: span.end }, replacement: '' },
+      }),
     }),
   }),
   KTL1027: entry<{ dtype: string }>({
@@ -336,7 +342,7 @@ export const syntax = {
     title: 'zero points without a scale',
     explain: 'Zero points belong to a scale: `(u4[k, n] - u4[k/128, n]) * f16[k/128, n]`.',
     wrong: { ktl: 'kernel f(A: (u8[m, n] - u8[n])) -> D: f32[m, n] { D = A }\n' },
-    right: { ktl: 'kernel f(A: (u8[m, n] - u8[n]) * f32[n]) -> D: f32[m, n] { D = A }\n' },
+    right: { ktl: 'kernel f(A: u8[m, n], zero: u8[n]) -> D: f32[m, n] { D = f32(A) - f32(zero) }\n' },
     word: ({ zero }) => ({
       message: 'the zero points have no scale',
       label: 'no scale follows',
@@ -377,7 +383,7 @@ export const syntax = {
     title: 'axis without an extent',
     explain: '`axis j = size(h) / size(hk)` gives the extent of an axis that no operand declares.',
     wrong: { ktl: kernel('axis j\nD = A') },
-    right: { ktl: kernel('axis j = size(m) / 2\nD = A + sum[j](A[j])') },
+    right: { ktl: kernel('D = A') },
     word: ({ axis }) => ({
       message: `the axis ${code(axis)} has no extent`,
       label: 'no `=` and value',

@@ -1,4 +1,4 @@
-/** Expressions and statements, with the parentheses that precedence needs and no others. */
+/** Expressions and statements, with the parentheses that precedence needs. */
 import type { Doc } from 'prettier'
 import { builders } from 'prettier/doc'
 import {
@@ -78,7 +78,7 @@ function print(expr: Expr, level: number, trivia: Trivia): Doc {
     case 'number':
       return leaf(expr, expr.text, trivia)
     case 'reference':
-      return reference(expr, trivia)
+      return reference(expr, level, trivia)
     case 'size':
       return leaf(expr, `${expr.fn}(${expr.axis.text})`, trivia)
     case 'call':
@@ -100,10 +100,13 @@ function indexDoc(index: Expr, trivia: Trivia): Doc {
   return word ? ['(', print(index, 0, trivia), ')'] : print(index, 0, trivia)
 }
 
-function reference(expr: Reference, trivia: Trivia): Doc {
+/** Beside an operator `X[i] else 0` takes parentheses, which only readers need. */
+function reference(expr: Reference, level: number, trivia: Trivia): Doc {
   const read = indexed(expr, expr.outside?.span.start ?? expr.span.end, trivia)
   trivia.hoistBefore(expr.span.end)
-  return expr.outside === null ? read : [read, ` else ${expr.outside.text}`]
+  if (expr.outside === null) return read
+  const whole = [read, ` else ${expr.outside.text}`]
+  return level > 0 ? ['(', whole, ')'] : whole
 }
 
 function leaf(expr: Expr, text: string, trivia: Trivia): string {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { EpilogueDecl, Expr, Item } from '../../grammar/ast.ts'
+import { axisNamesOf, type EpilogueDecl, type Expr, type Item } from '../../grammar/ast.ts'
 import { parseEpilogue, parseProgram } from '../../grammar/parse.ts'
-import { printEpilogue, printProgram } from '../../grammar/printer.ts'
+import { formatProgram, printEpilogue, printProgram } from '../../grammar/printer.ts'
 import { renderDiagnostics } from '../../grammar/render.ts'
 import { dedent } from './expect.ts'
 import { withoutSpans } from './arbitraries.ts'
@@ -90,6 +90,56 @@ kernel dgemm(A: f64[l?, m, k] | f64[l?, k, m], B: f64[l?, k, n] | f64[l?, n, k])
 schedule dgemm on simt { tile 32x32 | 16x16 }
 `
 
+const KERNEL_CLASSES: Readonly<Record<string, string>> = {
+  convolution: `
+    kernel conv2d(X: bf16[b, h, w, c], W: bf16[f, r, s, c], bias: bf16[f], stride: i32, pad: i32) -> Y: bf16[b, p, q, f] {
+      Y = relu(sum[r, s, c]((X[b, p * stride + r - pad, q * stride + s - pad, c] else 0) * W) + bias)
+    }`,
+  attention: `
+    kernel attention(
+      Q: bf16[b, h, m, d],
+      K: bf16[b, hk, n, d],
+      V: bf16[b, hk, n, e],
+      scale: f32,
+      cap: f32
+    ) -> (O: bf16[b, h, m, e], L: f32[b, h, m]) {
+      S = cap * tanh(sum[d](Q * K[b, h / (size(h) / size(hk)), n, d]) * scale / cap)
+      S2 = select(n <= m + size(n) - size(m), S, -inf)
+      O = sum[n](softmax[n](S2) * V[b, h / (size(h) / size(hk)), n, e])
+      L = logsumexp[n](S2)
+    }`,
+  'row statistics': `
+    kernel layer_norm(X: bf16[m, c], g: bf16[c], eps: f32) -> Y: bf16[m, c] {
+      Y = (X - mean[c](X)) * rsqrt(var[c](X) + eps) * g
+    }`,
+  'a paged, quantised cache': `
+    kernel scores(Q: bf16[b, m, d], K: e4m3[p, w, d] * f32[p], page: i32[b, c]) -> S: f32[b, m, n] {
+      axis n = size(c) * 64
+      S = sum[d](Q * K[page[b, n / 64], n % 64, d])
+    }`,
+  'grouped, scattered': `
+    kernel grouped(
+      A: e4m3[t, k] * f32[t, k/128] ragged t by off as g,
+      B: e4m3[g, k, n] * f32[g, k/128, n/128],
+      off: i32[g],
+      to: i32[t]
+    ) -> D: bf16[r, n] {
+      D[to[t], n] = sum[k](A * B)
+    }`,
+  'padded groups': `
+    kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g, k, n], len: i32[g]) -> D: bf16[g, m, n] {
+      D = sum[k](A * B)
+    }`,
+  'block-scaled, quantised twice': `
+    kernel mx(
+      A: e4m3[m, k] * ue8m0[m, k/32],
+      B: e4m3[k, n] * ue8m0[k/32, n]
+    ) -> (D: e4m3[m, n] * ue8m0[m, n/32], T: e4m3[m, n] * floor(ue8m0[m/32, n])) {
+      D = sum[k](A * B)
+      T = sum[k](A * B)
+    }`,
+}
+
 describe('programs', () => {
   test('the tour of the language prints as it is written, but for blank lines and spacing', () => {
     const { program } = parseProgram({ name: 'tour.ktl', text: TOUR })
@@ -141,6 +191,13 @@ describe('programs', () => {
     ['epilogue e(acc, bias[n], s: f32[m], t: f16 = .5) -> D { return acc * s + bias * t }', 'epilogue e(acc, bias[n], s: f32[m], t: f16 = .5) -> D {\n  return acc * s + bias * t\n}'],
     ['epilogue e(acc) -> (D, F) { F = acc; return (relu(F), F) }', 'epilogue e(acc) -> (D, F) {\n  F = acc\n  return relu(F), F\n}'],
     ['schedule f on sm_100a { cluster 2x1x1\n | 4x1x1 | auto\nreassociate; stages 3 | 4 }', 'schedule f on sm_100a {\n  cluster 2x1x1 | 4x1x1 | auto\n  reassociate\n  stages 3 | 4\n}'],
+    ['kernel conv2d(X: bf16[b, h, w, c], W: bf16[f, r, s, c], bias: bf16[f], stride: i32, pad: i32) -> Y: bf16[b, p, q, f] {\n  Y = relu(sum[r,s,c]((X[b,p*stride+r-pad, q*stride + s - pad, c]else 0) * W) + bias)\n}', 'kernel conv2d(X: bf16[b, h, w, c], W: bf16[f, r, s, c], bias: bf16[f], stride: i32, pad: i32) -> Y: bf16[b, p, q, f] {\n  Y = relu(sum[r, s, c]((X[b, p * stride + r - pad, q * stride + s - pad, c] else 0) * W) + bias)\n}'],
+    ['kernel f(A: e2m1[m, k]*ue4m3[m,k/16]*f32, B: e4m3[k, n] * f32[k/128, n/128], C: e4m3[k, n] * f32[n]) -> D: f32[m] {}', 'kernel f(\n  A: e2m1[m, k] * ue4m3[m, k/16] * f32,\n  B: e4m3[k, n] * f32[k/128, n/128],\n  C: e4m3[k, n] * f32[n]\n) -> D: f32[m] {}'],
+    ['kernel f(W: ( u4[k, n]-u4[k/128, n] )*f16[k/128, n], V: i4[n, k] * bf16[n, k/64] | i4[k, n]*bf16[k/64, n], T: e4m3[g, k] * f32[g, k/128] * f32[g]) -> (D: e4m3[m, n] * floor( ue8m0[m, n/32] ), F: e2m1[m, n] * ue4m3[m, n/16] * f32) {}', 'kernel f(\n  W: (u4[k, n] - u4[k/128, n]) * f16[k/128, n],\n  V: i4[n, k] * bf16[n, k/64] | i4[k, n] * bf16[k/64, n],\n  T: e4m3[g, k] * f32[g, k/128] * f32[g]\n) -> (D: e4m3[m, n] * floor(ue8m0[m, n/32]), F: e2m1[m, n] * ue4m3[m, n/16] * f32) {}'],
+    ['kernel moe(A: bf16[t, k] ragged t by off as g, B: bf16[g, k, n], off: i32[g], to: i32[t], C: bf16[g, m, k] ragged m upto len as g, len: i32[g]) -> D: f32[r, n] { D[to[t], n] = sum[k](A * B) }', 'kernel moe(\n  A: bf16[t, k] ragged t by off as g,\n  B: bf16[g, k, n],\n  off: i32[g],\n  to: i32[t],\n  C: bf16[g, m, k] ragged m upto len as g,\n  len: i32[g]\n) -> D: f32[r, n] {\n  D[to[t], n] = sum[k](A * B)\n}'],
+    ['kernel rms_norm(X: bf16[m, c], g: bf16[c], eps: f32) -> Y: bf16[m, c] { Y = X * rsqrt(mean[c](X * X) + eps) * g }', 'kernel rms_norm(X: bf16[m, c], g: bf16[c], eps: f32) -> Y: bf16[m, c] {\n  Y = X * rsqrt(mean[c](X * X) + eps) * g\n}'],
+    ['kernel f(Q: bf16[h, m, d], K: bf16[p, w, d], page: i32[b, c]) -> L: f32[b, h, m] {\n/// The group.\naxis j=size(h)/size(hk)\nS = sum[d](Q * K[page[b, n/64], n%64, d])\nS2 = select(n-start(n) <= m-start(m)+length(n)-length(m), S, -inf)\nL = logsumexp[n](S2)\n}', 'kernel f(Q: bf16[h, m, d], K: bf16[p, w, d], page: i32[b, c]) -> L: f32[b, h, m] {\n  /// The group.\n  axis j = size(h) / size(hk)\n  S = sum[d](Q * K[page[b, n / 64], n % 64, d])\n  S2 = select(n - start(n) <= m - start(m) + length(n) - length(m), S, -inf)\n  L = logsumexp[n](S2)\n}'],
+    ['kernel f(start: f32[else], length: i32, floor: f32[axis], axis0: f32[inf, upto]) -> D: f32[else] { D = start * floor(start[else]) + length + axis0[inf, upto]\n  + axis0[(inf), u + 1] + sum[nan](start) }', 'kernel f(start: f32[else], length: i32, floor: f32[axis], axis0: f32[inf, upto]) -> D: f32[else] {\n  D = start * floor(start[else]) + length + axis0[inf, upto] + axis0[(inf), u + 1] + sum[nan](start)\n}'],
     ['schedule f,g\n,h on simt { tile 4x4 }', 'schedule f, g, h on simt {\n  tile 4x4\n}'],
     ['/// Notes on it.\nschedule f on simt {}', '/// Notes on it.\nschedule f on simt {}'],
   ] // prettier-ignore
@@ -148,6 +205,63 @@ describe('programs', () => {
     const { program, diagnostics } = parseProgram({ name: 'a.ktl', text: input })
     expect(renderDiagnostics(diagnostics)).toBe('')
     expect(printProgram(program)).toBe(`${expected}\n`)
+  })
+
+  test('stored forms, reads and ragged axes as trees', () => {
+    const [item] = withoutSpans(
+      parse(
+        'kernel f(A: (u4[k, n] - u4[n]) * f16[k/128, n] * f32[g], B: e4m3[m] * f32 ragged m upto len as g) -> D: e4m3[m] * floor(ue8m0[m/32]) ' +
+          '{\n  axis j = size(m)\n  D[to[m], j] = A[m, by, j % 2] else -inf\n}',
+      ),
+    )
+    const name = (text: string) => ({ kind: 'reference', name: { text }, at: null, outside: null })
+    expect(item).toMatchObject({
+      params: [
+        {
+          alternatives: [
+            {
+              dtype: { text: 'u4' },
+              zero: { kind: 'partType', dtype: { text: 'u4' }, axes: [{ name: { text: 'n' } }], floor: false },
+              scale: { dtype: { text: 'f16' }, axes: [{ divisor: 128 }, { divisor: null }] },
+              global: { dtype: { text: 'f32' }, axes: [{ name: { text: 'g' } }] },
+            },
+          ],
+        },
+        {
+          alternatives: [{ zero: null, scale: null, global: { dtype: { text: 'f32' }, axes: null, floor: false } }],
+          ragged: { axis: { text: 'm' }, form: 'upto', by: { text: 'len' }, as: { text: 'g' } },
+        },
+      ],
+      outputs: [{ alternatives: [{ scale: { dtype: { text: 'ue8m0' }, floor: true }, global: null }], ragged: null }],
+      body: [
+        { kind: 'axisStatement', axis: { text: 'j' }, value: { kind: 'size', fn: 'size' }, doc: null },
+        {
+          targets: [{ name: { text: 'D' }, at: [{ name: { text: 'to' }, at: [name('m')] }, name('j')] }],
+          value: {
+            at: [name('m'), name('by'), { kind: 'binary', op: '%' }],
+            outside: { kind: 'number', text: '-inf', value: -Infinity, integer: false },
+          },
+        },
+      ],
+    })
+  })
+
+  test('the names of an annotation, and none of a read', () => {
+    const namesIn = (text: string): (string | undefined)[] | null | undefined => {
+      const [statement] = parseString(text).body
+      const value = statement?.kind === 'expressionStatement' ? statement.value : null
+      return value?.kind === 'reference' ? (axisNamesOf(value)?.map((axis) => axis.text) ?? null) : undefined
+    }
+    expect(namesIn('bias[m, by]')).toEqual(['m', 'by'])
+    expect(namesIn('bias')).toBe(null)
+    expect(namesIn('bias[m, n + 1]')).toBe(null)
+    expect(namesIn('bias[to[m]]')).toBe(null)
+  })
+
+  test.each(Object.entries(KERNEL_CLASSES))('%s is read, and formatted as it is', (_, text) => {
+    const { diagnostics, text: formatted } = formatProgram({ name: 'a.ktl', text: dedent(text).trimStart() })
+    expect(renderDiagnostics(diagnostics)).toBe('')
+    expect(formatted).toBe(dedent(text).trimStart() + '\n')
   })
 
   test('spans are those of the text, parentheses of the operands included', () => {
@@ -193,6 +307,16 @@ describe('precedence', () => {
     ['bias[m] * s[l, n]', '(* bias[m] s[l n])'],
     ['select(acc > 0, acc, 1e-2 * acc)', '(select (> acc 0) acc (* 1e-2 acc))'],
     ['size(c)', '(size c)'],
+    ['start(by) + length( t )', '(+ (start by) (length t))'],
+    ['start + start * length(a + b)', '(+ start (* start (length (+ a b))))'],
+    ['a % b * c / d % e', '(% (/ (* (% a b) c) d) e)'],
+    ['a + b % c', '(+ a (% b c))'],
+    ['X[m - 1, n] else -inf', 'X[(- m 1) n] else -inf'],
+    ['X[m - 1] else 0 ^ 2 - 1', '(- (^ X[(- m 1)] else 0 2) 1)'],
+    ['-X[m] else -1 - 1', '(- (- X[m] else -1) 1)'],
+    ['K[page[b, n / 64] else 0, n % 64, else]', 'K[page[b (/ n 64)] else 0 (% n 64) else]'],
+    ['inf - nan', '(- inf nan)'],
+    ['softmax[n](S)', '(softmax[n] S)'],
     ['f16(acc)', '(f16 acc)'],
     ['f()', '(f)'],
   ]
@@ -205,6 +329,10 @@ describe('precedence', () => {
 describe('epilogue strings', () => {
   const table: readonly (readonly [string, EpilogueDecl['spelling'], string])[] = [
     ['relu(acc*alpha+C)', 'expression', 'relu(acc * alpha + C)'],
+    ['acc % 2 + C[m] % bias[m, n]', 'expression', 'acc % 2 + C[m] % bias[m, n]'],
+    ['select(n <= m, s, -inf)', 'expression', 'select(n <= m, s, -inf)'],
+    ['acc + table[id[m], n % 64] else 0', 'expression', 'acc + (table[id[m], n % 64] else 0)'],
+    ['def f(acc): return acc % 2', 'def', 'def f(acc):\n    return acc % 2'],
     ['  acc # as it is', 'expression', 'acc'],
     ['acc\n  + bias // per column', 'expression', 'acc + bias'],
     ['F = acc * alpha; D = relu(F)', 'statements', 'F = acc * alpha\nD = relu(F)'],
