@@ -30,7 +30,7 @@ export const argumentErrors = {
     title: 'illegal strides',
     explain:
       'Strides count elements, one for each axis, and are not negative. 0 repeats an element along an axis and is ' +
-      'for inputs only; strides larger than needed leave padding.',
+      'for inputs only; strides larger than needed leave padding. Types of 4 and 6 bits are packed, and each row starts on a byte.',
     wrong: { call: "device.empty('f32', [2, 3], { strides: [3] })" },
     right: { call: "device.empty('f32', [2, 3], { strides: [8, 1] })" },
     word: ({ expected, got }) => ({ message: `illegal strides: expected ${expected}, got ${got}` }),
@@ -38,7 +38,7 @@ export const argumentErrors = {
   KTL4004: entry<Mismatch>({
     title: 'unknown dtype',
     explain:
-      'The dtypes are f64 f32 tf32 f16 bf16 e4m3 e5m2 e3m2 e2m3 e2m1 ue8m0 ue4m3 i8 u8 i32 u32 bool. ' +
+      'The dtypes are f64 f32 tf32 f16 bf16 e4m3 e5m2 e3m2 e2m3 e2m1 ue8m0 ue4m3 i8 u8 i4 u4 i32 u32 bool. ' +
       'Tensors of other libraries are taken by their own names (float16, int8, …) where a dtype of ktl matches.',
     wrong: { call: "device.empty('float24', [4])" },
     right: { call: "device.empty('f32', [4])" },
