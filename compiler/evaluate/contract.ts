@@ -11,12 +11,18 @@
  * - a sequential f32 loop rounds once a term: K · 2^-24 · S.
  * Hopper's fp8 MMA keeps F = 13 bits unless partial sums are promoted. f16 accumulators round to 11 bits instead.
  *
+ * Factors that are no operands as they are may be off, by `errors`, and are rounded to the type of the MMA, by at most `unit`
+ * relative (mma_type.ts). With E the bound of an element's error that makes, the sum is off by at most |A| |E_B| + |E_A| |B| + |E_A| |E_B|
+ * more, norms of rows again. Scales of blocks that are applied to partial sums cost three more roundings of a partial sum each: 8 · 2^(1-F) · S
+ * more covers them.
+ *
  * Exact: let q be the product of the lowest set bits found in A and in B. Every partial sum in every order is a
  * multiple of q no larger than S, so when S/q fits the accumulator's fraction nothing is ever rounded, and the
  * bound is 0.
  */
-import { decode, encode } from '../codec.ts'
-import type { Accumulator } from '../dtypes.ts'
+import { decode, encode, roundToDType } from '../codec.ts'
+import { DTYPES, type Accumulator } from '../dtypes.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 /** An operand as [batch, row, depth]: element (l, r, k) is at batch[l] + row[r] + depth[k]. */
 export interface ContractionSide {
@@ -24,6 +30,17 @@ export interface ContractionSide {
   readonly batch: Int32Array
   readonly rows: Int32Array
   readonly depth: Int32Array
+  /** Absolute errors of `data`; absent: none. */
+  readonly errors?: ArrayLike<number> | null
+  /** How it is rounded before it is multiplied; absent: not at all. */
+  readonly rounding?: Rounding | null
+}
+
+/** Rounding of a factor to the type of the MMA. */
+export interface Rounding {
+  readonly dtype: DTypeName
+  /** Largest relative error of one rounding. */
+  readonly unit: number
 }
 
 export interface ContractionResult {
@@ -211,20 +228,30 @@ function errorBounds(
   const K = pairs.reduce((sum, [{ depth }]) => sum + depth.length, 0)
   const { exactBits, unit, smallest, largest } = precision(accumulator, fractionBits)
   const norms = pairs.map((pair) => pair.map(rowNorms) as [Float64Array, Float64Array])
+  const doubts = pairs.map((pair) => pair.map(errorNorms) as [Float64Array | null, Float64Array | null])
   const quantum = Math.min(...pairs.map(([x, y]) => lowestBit(x) * lowestBit(y)))
   const exactBelow = quantum < smallest ? 0 : 2 ** exactBits * quantum
-  const gamma = (K + 32) * unit
+  const inexact = doubts.some(([x, y]) => x !== null || y !== null)
+  const gamma = (K + (inexact ? 40 : 32)) * unit
   let errors: Float32Array | null = null
   for (let l = 0; l < L; l++) {
     for (let m = 0; m < M; m++) {
       const row = (l * M + m) * N
       for (let n = 0; n < N; n++) {
         let magnitude = 0
-        for (const [normsA, normsB] of norms) magnitude += normsA[l * M + m]! * normsB[l * N + n]!
-        if (magnitude <= exactBelow && magnitude <= largest) continue
+        let propagated = 0
+        for (const [i, [normsA, normsB]] of norms.entries()) {
+          const [x, y] = [normsA[l * M + m]!, normsB[l * N + n]!]
+          magnitude += x * y
+          if (!inexact) continue
+          const [ex, ey] = [doubts[i]![0]?.[l * M + m] ?? 0, doubts[i]![1]?.[l * N + n] ?? 0]
+          propagated += product(x, ey) + product(ex, y) + product(ex, ey)
+        }
+        if (propagated === 0 && magnitude <= exactBelow && magnitude <= largest) continue
         errors ??= new Float32Array(L * M * N)
         // Close to overflow the order of the sum decides, so anything goes. 1 + 2^-20 covers f32 rounding here.
-        errors[row + n] = magnitude > largest ? Infinity : (gamma * magnitude + (K + 32) * smallest) * (1 + 2 ** -20)
+        const own = gamma * (magnitude + propagated) + (K + 32) * smallest
+        errors[row + n] = magnitude > largest ? Infinity : (own + propagated) * (1 + 2 ** -20)
       }
     }
   }
@@ -247,6 +274,38 @@ function rowNorms(side: ContractionSide): Float64Array {
     }
   }
   return norms
+}
+
+/** An exact 0 absorbs any error. */
+const product = (x: number, y: number): number => (x === 0 || y === 0 ? 0 : x * y)
+
+/** Euclidean norm of each row's errors, rounding included; null: the factor is exact, and the MMA takes it as it is. */
+function errorNorms({ data, errors, rounding, batch, rows, depth }: ContractionSide): Float64Array | null {
+  if (!errors && !rounding) return null
+  const norms = new Float64Array(batch.length * rows.length)
+  const { maxFinite } = DTYPES[rounding?.dtype ?? 'f64']
+  let [at, exact] = [0, true]
+  for (const b of batch) {
+    for (const row of rows) {
+      let sum = 0
+      for (const k of depth) {
+        const x = data[b + row + k]!
+        let error = errors?.[b + row + k] ?? 0
+        if (!Number.isFinite(x)) continue
+        if (rounding && (error !== 0 || roundToDType(rounding.dtype, x) !== x)) {
+          const reach = Math.abs(x) + error
+          error =
+            reach > maxFinite
+              ? Infinity
+              : error + rounding.unit * reach + 2 ** -25 * (rounding.dtype === 'f16' ? 1 : 2 ** -100)
+        }
+        sum += error * error
+      }
+      exact &&= sum === 0
+      norms[at++] = Math.sqrt(sum) * (1 + 2 ** -40)
+    }
+  }
+  return exact ? null : norms
 }
 
 /** The largest power of two that divides every finite element. */

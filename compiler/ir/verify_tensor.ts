@@ -73,7 +73,7 @@ function* operandProblems(program: Omit<TensorProgram, 'outputs'>): Generator<st
 }
 
 function* outputProblems(program: TensorProgram): Generator<string> {
-  const outputs = program.operands.filter((operand) => operand.role === 'output')
+  const outputs = program.operands.filter(({ role, partOf }) => role === 'output' && partOf === undefined)
   const { operands } = contextOf(program)
   for (const { name } of outputs) {
     const times = program.outputs.filter((output) => output.operand === name).length
@@ -86,7 +86,9 @@ function* outputProblems(program: TensorProgram): Generator<string> {
       if (at) yield* positionProblems(at, operand)
       const missing = at ? [] : withoutAxes(value.axes, [...operand.axes, ...impliedGroups(program, operand.axes)])
       if (missing.length > 0) yield `the value of ${name} varies along ${missing}, which ${name} lacks`
-      if (!canStore(value.type, operand.dtype)) yield `${value.type} cannot be stored to ${name}: ${operand.dtype}`
+      const quantised = operand.stored && value.type === 'f32'
+      if (!quantised && !canStore(value.type, operand.dtype))
+        yield `${value.type} cannot be stored to ${name}: ${operand.dtype}`
     }
   }
 }
