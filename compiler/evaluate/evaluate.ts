@@ -7,16 +7,15 @@
  */
 import { roundToDType } from '../codec.ts'
 import { shortForms } from '../passes/short_forms.ts'
-import type { ContractNode, ContractTerm, InputNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
+import type { InputNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
 import { isPlainInput, operandNamed, rootsOf, topological } from '../ir/walk.ts'
-import { contract, type ContractionPair, type ContractionSide } from './contract.ts'
+import { contraction, inOrder, type ContractionContext } from './contractions.ts'
 import type { Report } from './findings.ts'
 import { Groups, type Box } from './groups.ts'
 import {
   countOf, denseStrides, everyIndex, extentIn, extentOf, iota, scalarOf, stridesOf, tensorOf,
   type EvaluationInputs, type Selection,
 } from './inputs.ts' // prettier-ignore
-import { roundingOf } from './mma_type.ts'
 import { storeOutput } from './outputs.ts'
 import { baseIn, offsetsIn, placesOf, type Places, type Stored } from './place.ts'
 import { Reductions } from './reduce.ts'
@@ -111,9 +110,16 @@ class Evaluation {
     this.#groups = new Groups(program, inputs, this.#report)
   } // prettier-ignore
 
+  get #contractionContext(): ContractionContext {
+    return {
+      program: this.#program, groups: this.#groups, selection: this.#selection, places: this.#places, fractionBits: this.#fractionBits,
+      factor: (node) => this.#factor(node),
+    } // prettier-ignore
+  }
+
   outputs(): Record<string, BoundedValues> {
     for (const node of topological(rootsOf(this.#program))) {
-      if (node.kind === 'contract') this.#stored.set(node, this.#contraction(node))
+      if (node.kind === 'contract') this.#stored.set(node, contraction(node, this.#contractionContext))
       if (node.kind === 'reduce') this.#stored.set(node, this.#reduction(node))
     }
     const context = {
@@ -230,94 +236,13 @@ class Evaluation {
     return made
   }
 
-  #contraction(node: ContractNode): Stored {
-    const groups = this.#groups
-    const total = this.#ordered([...node.axes, ...node.terms.flatMap(({ a, b }) => [...a.axes, ...b.axes])])
-    const free = groups.free(node.axes)
-    const has = (side: Node, axis: string): boolean => side.axes.includes(axis)
-    const [first] = node.terms
-    const batch = free.filter((axis) => has(first.a, axis) === has(first.b, axis))
-    const rowsA = free.filter((axis) => has(first.a, axis) && !has(first.b, axis))
-    const rowsB = free.filter((axis) => has(first.b, axis) && !has(first.a, axis))
-    const order = [...batch, ...rowsA, ...rowsB]
-    const strides = denseStrides(order, this.#selection)
-    const kept = groups.families(total).filter((family) => node.axes.includes(family) || node.axes.some((axis) => groups.impliedBy(axis) === family)) // prettier-ignore
-    const sides = node.terms.map((term) => this.#sides(term, node))
-    const parts = this.#resultBoxes(free, kept, total).map(({ box: result, inner }) => {
-      const pairs = node.terms.flatMap((term, i) =>
-        inner.map((box): ContractionPair => {
-          const over = term.over.filter((axis) => !box.groups.has(axis))
-          const place = (side: Side): ContractionSide => ({
-            ...side,
-            data: side.stored.values,
-            errors: side.stored.errors,
-            batch: offsetsIn(side.stored, batch, box, this.#places, baseIn(side.stored, order, box, this.#places)),
-            rows: offsetsIn(side.stored, side.rows === 'a' ? rowsA : rowsB, box, this.#places),
-            depth: offsetsIn(side.stored, over, box, this.#places),
-          })
-          const [a, b] = sides[i]!
-          return [place(a), place(b)]
-        }),
-      )
-      return { box: result, result: contract(pairs, node.accumulator, this.#fractionBits) }
-    })
-    const whole = { values: parts[0]?.result.values ?? [], errors: parts[0]?.result.errors ?? null, strides, selectedOnly: true } // prettier-ignore
-    if (parts.length === 1 && kept.length === 0) return whole
-    const count = countOf(order, this.#selection)
-    const values = node.accumulator === 'f64' ? new Float64Array(count) : node.accumulator === 'i32' ? new Int32Array(count) : new Float32Array(count) // prettier-ignore
-    let errors: Float32Array | null = null
-    for (const { box, result } of parts) {
-      offsetsIn(whole, order, box, this.#places).forEach((offset, i) => {
-        values[offset] = result.values[i]!
-        if (result.errors) (errors ??= new Float32Array(count))[offset] = result.errors[i]!
-      })
-    }
-    return { values, errors, strides, selectedOnly: true }
-  }
-
-  /**
-   * Boxes of a result along `free`, and for each the boxes that are summed: one for each choice of the groups that it keeps. Rows of a
-   * padded axis whose groups are summed over come one by one, because not every group has each of them.
-   */
-  #resultBoxes(
-    free: readonly string[],
-    kept: readonly string[],
-    total: readonly string[],
-  ): { box: Box; inner: Box[] }[] {
-    const groups = this.#groups
-    const summed = groups.families(total).filter((family) => !kept.includes(family))
-    const single = free.filter((axis) => summed.some((group) => groups.groupOf(axis) === group))
-    return groups.choices(kept, this.#selection).flatMap((fixed) => {
-      const [box] = groups.boxes(this.#ordered([...free, ...fixed.keys()]), this.#selection, fixed)
-      let boxes = [{ box: box!, inner: groups.boxes(total, this.#selection, fixed) }]
-      for (const axis of single)
-        boxes = boxes.flatMap(({ box, inner }) =>
-          Array.from(box.lists.get(axis)!, (row) => ({
-            box: withList(box, axis, Int32Array.of(row)),
-            inner: inner
-              .filter(({ lists }) => lists.get(axis)!.includes(row))
-              .map((box) => withList(box, axis, Int32Array.of(row))),
-          })),
-        )
-      return boxes
-    })
-  }
-
-  #sides(term: ContractTerm, node: ContractNode): readonly [Side, Side] {
-    const rounding = this.#fractionBits === null ? null : roundingOf(term, node.accumulator, this.#program)
-    return [
-      { stored: this.#factor(term.a), rounding, rows: 'a' },
-      { stored: this.#factor(term.b), rounding, rows: 'b' },
-    ]
-  }
-
   #reduction(node: ReduceNode): Stored {
     const groups = this.#groups
     const axes = groups.free(node.axes)
     const strides = denseStrides(axes, this.#selection)
     const stored = { values: [], errors: null, strides, selectedOnly: true }
     const reductions = new Reductions(node, countOf(axes, this.#selection))
-    const total = this.#ordered([...node.axes, ...node.over, ...node.value.axes])
+    const total = inOrder(this.#program, [...node.axes, ...node.over, ...node.value.axes])
     const loop = groups.free(total)
     const kept = loop.filter((axis) => axes.includes(axis))
     // The last axis that is reduced runs along rows; without one, a row is a single element.
@@ -341,19 +266,4 @@ class Evaluation {
     }
     return { ...stored, ...reductions.finish() }
   }
-
-  /** Each axis once, in the order of the program. */
-  #ordered(axes: readonly string[]): string[] {
-    return this.#program.axes.flatMap(({ name }) => (axes.includes(name) ? [name] : []))
-  }
-}
-
-const withList = (box: Box, axis: string, list: Int32Array): Box => ({
-  ...box,
-  lists: new Map([...box.lists, [axis, list]]),
-})
-
-interface Side extends Pick<ContractionSide, 'rounding'> {
-  readonly stored: Stored
-  readonly rows: 'a' | 'b'
 }
