@@ -1,9 +1,10 @@
 /** Contractions of the reference: which rows and depths meet, group by group; contract.ts has the sums and their bounds. */
 import type { ContractNode, ContractTerm, Node, TensorProgram } from '../ir/tensor.ts'
-import { contract, type ContractionPair, type ContractionSide } from './contract.ts'
+import { contract } from './contract.ts'
 import type { Box, Groups } from './groups.ts'
 import { countOf, denseStrides, type Selection } from './inputs.ts'
-import { roundingOf } from './mma_type.ts'
+import { meetingOf, type Meeting } from './mma_type.ts'
+import type { ContractionPair, ContractionSide } from './products.ts'
 import { baseIn, offsetsIn, type Places, type Stored } from './place.ts'
 
 export interface ContractionContext {
@@ -32,10 +33,10 @@ export function contraction(node: ContractNode, context: ContractionContext): St
   const [rowsA, rowsB] = [free.filter((axis) => inA(axis) && !inB(axis)), free.filter((axis) => inB(axis) && !inA(axis))]
   const order = [...batch, ...rowsA, ...rowsB]
   const sides = node.terms.map((term) => sidesOf(term, node, context))
-  const place = ({ stored, rounding }: Side, rows: readonly string[], over: readonly string[], box: Box): ContractionSide => ({
+  const place = ({ stored, ...meeting }: Side, rows: readonly string[], over: readonly string[], box: Box): ContractionSide => ({
     data: stored.values,
     errors: stored.errors,
-    rounding,
+    ...meeting,
     batch: offsetsIn(stored, batch, box, places, baseIn(stored, order, box, places)),
     rows: offsetsIn(stored, rows, box, places),
     depth: offsetsIn(stored, over, box, places),
@@ -64,15 +65,15 @@ export function contraction(node: ContractNode, context: ContractionContext): St
   return { ...whole, values, errors }
 } // prettier-ignore
 
-interface Side extends Pick<ContractionSide, 'rounding'> {
+interface Side extends Meeting {
   readonly stored: Stored
 }
 
 function sidesOf(term: ContractTerm, node: ContractNode, context: ContractionContext): readonly [Side, Side] {
-  const rounding = context.fractionBits === null ? null : roundingOf(term, node.accumulator, context.program)
+  const [a, b] = meetingOf(term, node.accumulator, context.program)
   return [
-    { stored: context.factor(term.a), rounding },
-    { stored: context.factor(term.b), rounding },
+    { ...a, stored: context.factor(term.a) },
+    { ...b, stored: context.factor(term.b) },
   ]
 }
 

@@ -147,7 +147,8 @@ function* nodeProblems(node: Node, { program, axes, operands, scalars }: Context
       return yield* expectAxes([])
     case 'contract': {
       for (const term of node.terms) {
-        const [a, b] = [term.a, term.b].map((x) => (isPlainInput(x) ? operands.get(x.operand)?.dtype : undefined))
+        const plain = (x: Node): TensorOperand | undefined => (isPlainInput(x) ? operands.get(x.operand) : undefined)
+        const [a, b] = [term.a, term.b].map((x) => (plain(x)?.stored ? undefined : plain(x)?.dtype))
         if (a && b && !legalContraction(a, b)?.includes(node.accumulator))
           yield `${a} and ${b} do not accumulate in ${node.accumulator}`
         if (term.over.some((axis) => !term.a.axes.includes(axis) || !term.b.axes.includes(axis)))
