@@ -48,7 +48,7 @@ export function compare(
       const bound = allowed ? allowed(i) : (bounds?.[i] ?? 0)
       if (bound !== 0) exact = false
       const error = difference(data[i]!, values[i]!)
-      const right = typeof bound === 'number' ? !(error > bound) : within(values[i]!, bound)
+      const right = typeof bound === 'number' ? error === 0 || error <= bound : within(values[i]!, bound)
       if (error > maxError) maxError = error
       if (!right) failures++
       if (error === 0 && worst !== null && right) continue
@@ -93,7 +93,7 @@ function indexOf(position: number, shape: readonly number[]): readonly number[] 
   return index
 }
 
-export interface CheckOptions extends Pick<EvaluationOptions, 'fractionBits'> {
+export interface CheckOptions extends Pick<EvaluationOptions, 'fractionBits' | 'report'> {
   /** Above this many multiply-adds a sample is checked instead; default 2^32. */
   readonly fullBelow?: number
   readonly seed?: number
