@@ -9,21 +9,22 @@ import { writeFileSync } from 'node:fs'
 import * as os from 'node:os'
 import { parseArgs } from 'node:util'
 import { runTasks, type Message, type Task } from './verify/pool.ts'
+import type { MutatedKernel } from './mutation/kernels.ts'
 import { PROGRAMS_TO_CHANGE } from './verify/kernels.ts'
-import type { NoMutant } from './verify/mutants.ts'
+import type { Mutant, NoMutant } from './verify/mutants.ts'
 import { reportOf, type Judged } from './verify/report.ts'
 import { Verdicts } from './verify/verdicts.ts'
-import { changesOfKernel, judge, sampled, type Choice } from './verify/work.ts'
+import { changesOfKernel, judge, sampled, toJudge, type Choice } from './verify/work.ts'
 
 const { values: options } = parseArgs({
   options: {
     kernel: { type: 'string', multiple: true },
     /** Mutants of each kernel for the device's share. */
-    sample: { type: 'string', default: '60' },
+    sample: { type: 'string', default: '40' },
     seed: { type: 'string', default: '1' },
     /** Processes at a time. */
     jobs: { type: 'string', default: `${os.availableParallelism()}` },
-    /** Nothing is begun behind these; the order of the mutants is random, so that what is done stands for all. */
+    /** Of judging: nothing is begun behind them; the order of the mutants is random, so that what is done stands for all. */
     seconds: { type: 'string', default: '100000' },
     /** Verdicts of the device so far, and from now on. */
     state: { type: 'string' },
@@ -56,39 +57,40 @@ async function part({ kernel: name, ...slice }: Task, deadline: number): Promise
 }
 
 async function main(): Promise<void> {
+  const changes: { kernel: MutatedKernel; mutants: readonly Mutant[] }[] = []
+  const others: NoMutant[] = []
+  for (const kernel of kernels) {
+    const made = await changesOfKernel(kernel)
+    others.push(...made.others)
+    changes.push({ kernel, mutants: made.mutants })
+    process.stderr.write(`\r${changes.length} of ${kernels.length} programs changed `)
+  }
   const parts = Math.min(3, Math.ceil(jobs / 2))
+  const left = changes.filter(({ kernel, mutants }) => toJudge(kernel, mutants, choice).some(({ code }) => !verdicts.of(kernel.name).has(code)))
   // All kernels come before the second part of any.
-  const tasks = Array.from({ length: parts }, (_, part) => kernels.map(({ name }): Task => ({ kernel: name, part, of: parts }))).flat() // prettier-ignore
+  const tasks = Array.from({ length: parts }, (_, part) => left.map(({ kernel }): Task => ({ kernel: kernel.name, part, of: parts }))).flat()
   const args = ['--sample', `${sample}`, '--seed', `${seed}`, ...(options.state ? ['--state', options.state] : [])]
   let count = 0
-  const running = runTasks(tasks, {
+  await runTasks(tasks, {
     jobs,
     args,
     deadline: Date.now() + seconds * 1000,
     onMessage(kernel, { code, noticed }) {
       verdicts.add(kernel, code, noticed)
-      if (++count % 20 === 0) process.stderr.write(`\r${count} texts judged `)
+      process.stderr.write(`\r${++count} texts judged                `)
     },
     onFailure({ kernel, part }) {
       process.stderr.write(`\npart ${part} of ${kernel} has failed\n`)
       process.exitCode = 1
     },
   })
-  const others: NoMutant[] = []
-  const changes = []
-  for (const kernel of kernels) {
-    const made = await changesOfKernel(kernel)
-    others.push(...made.others)
-    changes.push({ kernel, mutants: made.mutants })
-  }
-  await running
-  process.stderr.write(`\r${count} texts judged\n`)
+  process.stderr.write('\n')
   const all = changes.flatMap(({ kernel, mutants }) => {
     const chosen = sampled(kernel, mutants, choice)
     const device = verdicts.of(kernel.name)
-    return mutants.map((mutant): Judged => ({ ...mutant, kernel: kernel.name, sampled: chosen.has(mutant.code), device: device.get(mutant.code) })) // prettier-ignore
+    return mutants.map((mutant): Judged => ({ ...mutant, kernel: kernel.name, sampled: chosen.has(mutant.code), device: device.get(mutant.code) }))
   })
   const report = reportOf(all, others, `npx tsx bench/verify.ts --sample ${sample} --seed ${seed}`)
   process.stdout.write(report)
   if (options.out !== undefined) writeFileSync(options.out, report)
-}
+} // prettier-ignore

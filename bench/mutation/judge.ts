@@ -39,12 +39,9 @@ const INSTRUCTION_BUDGET = 20_000_000
 
 /** What one run shows; null: nothing but the right result. */
 async function observe(workload: Workload, artifact: Artifact, schedule: Schedule): Promise<Kill | null> {
-  const { kernel, args, outputs, problem } = workload
+  const { kernel, args, memory, problem } = workload
   const run = { problem: problem.name, schedule: nameOf(schedule) }
-  // NaNs show what is not written.
-  for (const { tensor, bytes } of outputs) {
-    await args.device.write(tensor.pointer, new Uint8Array(bytes.length).fill(0xff))
-  }
+  for (const { pointer, before } of memory) await args.device.write(pointer, before)
   try {
     await kernel.run(args, { artifact, ...schedule, checks: 'full', instructionBudget: INSTRUCTION_BUDGET })
   } catch (error) {
@@ -52,11 +49,11 @@ async function observe(workload: Workload, artifact: Artifact, schedule: Schedul
     return { ...run, by: error.code, message: error.diagnostics[0]!.message }
   }
   let wrong = 0
-  for (const { tensor, bytes } of outputs) {
-    const got = await tensor.toBytes()
-    wrong += got.reduce((count, byte, i) => count + Number(byte !== bytes[i]), 0)
+  for (const { pointer, after } of memory) {
+    const got = await args.device.read(pointer, after.length)
+    wrong += got.reduce((count, byte, i) => count + Number(byte !== after[i]), 0)
   }
-  return wrong === 0 ? null : { ...run, by: 'values', message: `${wrong} bytes of the outputs differ` }
+  return wrong === 0 ? null : { ...run, by: 'values', message: `${wrong} bytes of the tensors differ` }
 }
 
 /** Text that the device cannot read is a mistake of the mutation, not something it found. */

@@ -1,4 +1,5 @@
 /** A kernel with the arguments of one problem and what must come out. */
+import { DTYPES } from '../../compiler/dtypes.ts'
 import {
   getKernels,
   type Artifact,
@@ -17,13 +18,15 @@ export interface Workload {
   readonly kernel: KtlKernel
   readonly args: RuntimeArguments
   readonly artifact: Artifact
-  readonly outputs: readonly ExpectedOutput[]
+  readonly memory: readonly Expected[]
 }
 
-export interface ExpectedOutput {
-  readonly tensor: Tensor
-  /** As it must be stored. */
-  readonly bytes: Uint8Array
+/** Memory of a tensor, from its first to its last element. */
+export interface Expected {
+  readonly pointer: bigint
+  /** Before a run: mutants may write where they should not, and NaNs show what is not written. */
+  readonly before: Uint8Array
+  readonly after: Uint8Array
 }
 
 /** With the arguments of a problem; null: the space has no such instance. */
@@ -40,15 +43,26 @@ export async function prepareWorkload(device: Device, of: MutatedKernel, problem
   if (kernel === null) return null
   const { artifact, check } = await verify(kernel, args)
   if (!check.pass) throw new Error(`${problem.case.name}: the original is wrong, error ${formatError(check.maxError)}`)
-  const outputs: ExpectedOutput[] = []
   const call = kernel.call(args)
   const tensors = [...Object.entries(call.tensors).map(([name, tensor]) => ({ name, tensor })), ...(call.fusion?.tensors ?? [])]
-  for (const { operand } of kernel.plan.program.outputs) {
-    const { tensor } = tensors.find(({ name }) => name === operand)!
-    outputs.push({ tensor, bytes: Uint8Array.from(await tensor.toBytes()) })
+  const written = new Set(kernel.plan.program.outputs.map(({ operand }) => operand))
+  const before = new Map<Tensor, Uint8Array>()
+  for (const { name, tensor } of tensors) {
+    const bytes = await memoryOf(device, tensor)
+    before.set(tensor, written.has(name) ? new Uint8Array(bytes.length).fill(0xff) : bytes)
+    await device.write(tensor.pointer, before.get(tensor)!)
   }
-  return { problem, kernel, args, artifact, outputs }
+  await kernel.run(args, { artifact })
+  const memory: Expected[] = []
+  for (const { tensor } of tensors)
+    memory.push({ pointer: tensor.pointer, before: before.get(tensor)!, after: await memoryOf(device, tensor) })
+  return { problem, kernel, args, artifact, memory }
 } // prettier-ignore
+
+async function memoryOf(device: Device, { pointer, shape, strides, dtype }: Tensor): Promise<Uint8Array> {
+  const last = shape.reduce((at, extent, i) => at + (extent - 1) * strides[i]!, 0)
+  return Uint8Array.from(await device.read(pointer, (last + 1) * DTYPES[dtype].storageBytes))
+}
 
 /** Kernels of SM80 run on newer devices, which do not choose them. */
 function olderKernel(args: RuntimeArguments, { case: { design } }: Problem): KtlKernel | null {

@@ -20,8 +20,8 @@ interface Program {
 
 const NARROW = { sm100: [128, 64], sm90: [64, 64], sm80: [64, 64] } as const
 const sample = (name: string): string => readFileSync(new URL(`../../samples/${name}.ktl`, import.meta.url), 'utf8')
-const DEEP = { m: 200, n: 128, k: 872 }
-const SHALLOW = { m: 250, n: 256, k: 64 }
+const DEEP = { m: 200, n: 136, k: 872 }
+const SHALLOW = { m: 250, n: 264, k: 64 }
 
 const PROGRAMS: Readonly<Record<string, Program>> = {
   gemm: {
@@ -36,12 +36,12 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   },
   heads: {
     kernel: 'heads_out', source: sample('lora'), tile: NARROW,
-    extents: [{ m: 200, n: 128, h: 7, d: 136 }, { m: 250, n: 256, h: 1, d: 64 }],
+    extents: [{ m: 200, n: 136, h: 7, d: 136 }, { m: 250, n: 264, h: 1, d: 64 }],
   },
   residual: { kernel: 'residual', source: sample('residual'), scalars: { alpha: 2, beta: 3 }, tile: NARROW, extents: [DEEP, SHALLOW] },
   swiglu: {
     kernel: 'swiglu', source: sample('swiglu'), tile: NARROW,
-    extents: [{ m: 200, f: 128, k: 872 }, { m: 250, f: 256, k: 64 }],
+    extents: [{ m: 200, f: 136, k: 872 }, { m: 250, f: 264, k: 64 }],
   },
   reductions: {
     kernel: 'reduced', tile: NARROW,
@@ -60,7 +60,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     kernel: 'loose', tile: NARROW,
     source: 'kernel loose(A: bf16[m, k], B: bf16[n, k]) -> D: bf16[m, n] { D = sum[k](A * B) }',
     operands: { A: { padding: 1, offset: 1 }, D: { padding: 1, offset: 1 } },
-    extents: [{ m: 131, n: 128, k: 871 }, { m: 251, n: 256, k: 63 }],
+    extents: [{ m: 131, n: 135, k: 871 }, { m: 251, n: 263, k: 63 }],
   },
 } // prettier-ignore
 

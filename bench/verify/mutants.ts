@@ -1,7 +1,7 @@
 /** Every change of one operation or field of a kernel's pipeline program, what it makes of the text, and what the verifier says. */
 import { createHash } from 'node:crypto'
 import { printProgram, type GeneratedKernel } from '../../codegen/index.ts'
-import type { TileProgram } from '../../compiler/ir/pipe.ts'
+import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
 import { verifyTileProgram } from '../../compiler/verify/index.ts'
 import type { FieldValues } from './fields.ts'
 import { grouped } from './grouped.ts'
@@ -16,6 +16,8 @@ export interface Mutant {
   readonly subject: string
   /** Of an operation that turns a ring of one slot. */
   readonly oneSlot: boolean
+  /** Nothing fills its program's stages asynchronously. */
+  readonly synchronous: boolean
   /** Where it is: `consumer roles.0.body.1`, and for fields what was done. */
   readonly place: string
   /** Of CUDA text and recipe without comments: the same one behaves alike. */
@@ -51,6 +53,7 @@ const codeOf = (generated: GeneratedKernel): string =>
 export function changesOf(program: TileProgram, name: string, values: FieldValues): Changes {
   const original = printProgram(program, name)
   const code = codeOf(original)
+  const synchronous = ![...opsOf(program)].some(({ op }) => op === 'tma_load' || op === 'copy_tile')
   const others: NoMutant[] = []
   const mutants: Mutant[] = []
   const add = (of: Pick<Mutant, 'kind' | 'subject' | 'oneSlot' | 'place'>, apply: () => TileProgram): void => {
@@ -59,7 +62,7 @@ export function changesOf(program: TileProgram, name: string, values: FieldValue
     const print = (): GeneratedKernel => printProgram(apply(), name)
     const generated = printed(changed, name)
     const own = generated && codeOf(generated)
-    if (own !== null && own !== code) mutants.push({ ...of, code: own, noticed, print })
+    if (own !== null && own !== code) mutants.push({ ...of, synchronous, code: own, noticed, print })
     else {
       const why = own === null ? 'none' : generated!.cuda === original.cuda ? 'text' : 'code'
       others.push({ kind: of.kind, subject: of.subject, why, noticed })

@@ -86,6 +86,6 @@ export function checkExpressions(tiles: Tiles): void {
       const reduced = [rows.axis, columns.axis, ...(batch === null ? [] : [batch])].filter((axis) => !axes.includes(axis))
       tiles.expect(`reduction ${operand}: axes`, [...over].sort(), reduced.sort())
       const value = tiles.ops.flatMap((op) => (op.op === 'compute' ? op.outputs.filter((one) => one.operand === operand) : []))[0]?.value
-      tiles.expect(`reduction ${operand}: type`, type, value?.type)
+      if (value) tiles.expect(`reduction ${operand}: type`, type, value.type)
     }
   } // prettier-ignore

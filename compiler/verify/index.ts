@@ -26,8 +26,11 @@ export function verifyTileProgram(program: TileProgram): string[] {
     tiles.problems.push(`${program.kind} has no ${program.target}`)
   for (const check of [checkLoads, checkEpilogue, checkExpressions]) check(tiles)
   target.verify?.(tiles)
-  const parts = [...memoryProblems(program), ...launchProblems(program), ...tiles.problems]
-  if (parts.length > 0) return parts
-  const values = valueProblems(program)
-  return values.length > 0 ? values : runProblems(program)
+  const problems = [
+    ...memoryProblems(program),
+    ...launchProblems(program),
+    ...tiles.problems,
+    ...valueProblems(program),
+  ]
+  return problems.length > 0 ? problems : runProblems(program)
 }

@@ -2,7 +2,9 @@
 import type { DepthView } from '../ir/pipe.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
 import { SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
+import { axisTexts } from '../space/domain.ts'
 import { evaluateIx } from '../space/ix.ts'
+import { stepCount, tileIndex } from '../targets/tensor_core/lower_loads.ts'
 import type { Load, Tiles } from './tiles.ts'
 
 export function checkLoads(tiles: Tiles): void {
@@ -21,7 +23,7 @@ function checkLoad(tiles: Tiles, op: Load): void {
     tiles.expect(`${what}: depth`, tile.depth, domain.depth)
     tiles.expect(`${what}: bytes of a slot`, tiles.buffer(op.buffer).slotBytes, tile.rows * tile.depth * bytes)
     checkDepth(tiles, what, depth, operand, along.axis)
-    if (!operand.axes.includes(along.axis) || !operand.axes.includes(depth.axis)) tiles.problems.push(`${what}: lacks an axis of its tile`)
+    if (![along.axis, depth.axis, ...depth.outer.map(({ axis }) => axis)].every((axis) => operand.axes.includes(axis))) tiles.problems.push(`${what}: lacks an axis of its tile`)
     const spans = tile.major === 'k' ? tile.depth : tile.rows
     tiles.expect(`${what}: span times boxes`, tile.span * tile.boxes, spans)
     const boxRows = tile.major === 'k' ? tile.rows : tile.depth
@@ -35,6 +37,7 @@ function checkLoad(tiles: Tiles, op: Load): void {
     if (op.op === 'copy_tile') {
       const wide = operand.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
       tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : 4)
+      if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
       if (!wide) tiles.expect(`${what}: bytes of an element`, bytes, 4)
       return
     }
@@ -56,19 +59,28 @@ function swizzleOf(op: Load, { major, span }: SharedTile, bytes: number): Swizzl
   return SWIZZLE_OF_ROW[span * bytes] ?? 'none'
 }
 
-/** All positions along k are reached, once. */
-function checkDepth(tiles: Tiles, what: string, { axis, tile, outer }: DepthView, operand: TensorOperand, free: string): void {
-    const loops = tiles.program.domain.loops
-    const loop = loops.find((one) => one.axis === axis && one.outer.join() === outer.map((o) => o.axis).join())
-    if (!loop) tiles.problems.push(`${what}: no loop of the domain goes along ${[...outer.map((o) => o.axis), axis].join(', ')}`)
-    const named = [axis, free, ...outer.map((o) => o.axis), ...(tiles.program.domain.batch === null ? [] : [tiles.program.domain.batch])]
+/** All positions along k are reached, once, in a loop that goes there. */
+function checkDepth(tiles: Tiles, what: string, depth: DepthView, operand: TensorOperand, free: string): void {
+    const { axis, outer } = depth
+    const { domain } = tiles.program
+    const loops = [...domain.loops.keys()].filter((i) => domain.loops[i]!.axis === axis && domain.loops[i]!.outer.join() === outer.map((o) => o.axis).join())
+    if (loops.length === 0) tiles.problems.push(`${what}: no loop of the domain goes along ${[...outer.map((o) => o.axis), axis].join(', ')}`)
+    const named = [axis, free, ...outer.map((o) => o.axis), ...(domain.batch === null ? [] : [domain.batch])]
     const missing = operand.axes.filter((one) => !named.includes(one))
     if (missing.length > 0) tiles.problems.push(`${what}: nothing says where along ${missing.join(', ')} it is`)
-    // Extents and steps are 5: 25 k tiles of two axes, 125 of three.
-    const seen = new Set<string>()
-    const count = 5 ** (outer.length + 1)
-    const names = (counter: number) => (name: string): number => (/^k(_in_\d+)?$/.test(name) ? counter : 5)
-    for (let k = 0; k < (outer.length === 0 ? 5 : count); k++) seen.add([...outer.map((o) => evaluateIx(o.at, names(k))), evaluateIx(tile, names(k))].join())
-    if (seen.size !== (outer.length === 0 ? 5 : count) || ![...seen].every((at) => at.split(',').every((x) => Number(x) >= 0 && Number(x) < 5)))
-      tiles.problems.push(`${what}: its k tiles are not those of the loop`)
+    if (!loops.some((loop) => reachesAll(tiles, depth, loop))) tiles.problems.push(`${what}: its k tiles are not those of the loop`)
   } // prettier-ignore
+
+/** With 5 for extents and steps: 25 k tiles of two axes, 125 of three. */
+function reachesAll({ program: { domain } }: Tiles, { tile, outer }: DepthView, loop: number): boolean {
+  const texts = axisTexts(domain)
+  const known = new Set([stepCount(loop), ...outer.flatMap(({ axis }) => texts.get(axis)?.extent ?? [])])
+  const names = (counter: number) => (name: string): number => (name === tileIndex(loop) ? counter : known.has(name) ? 5 : NaN)
+  const count = 5 ** (outer.length + 1)
+  const seen = new Set<string>()
+  for (let k = 0; k < count; k++) {
+    const at = [...outer.map((o) => evaluateIx(o.at, names(k))), evaluateIx(tile, names(k))]
+    if (at.every((x) => x >= 0 && x < 5)) seen.add(at.join())
+  }
+  return seen.size === count
+} // prettier-ignore

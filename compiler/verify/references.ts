@@ -122,6 +122,9 @@ function* opProblems(program: TileProgram, ops: readonly TileOp[], role: Role | 
     // Another ring over the same slots has as many.
     const slots = (ring: string | null | undefined): number | undefined => program.rings.find(({ name }) => name === ring)?.slots // prettier-ignore
     const own = [...(named.barriers ?? []).map((name) => ringOfBarrier.get(name)), ...(named.buffers ?? []).map((name) => ringOfBuffer.get(name))] // prettier-ignore
+    for (const ring of over ? [] : (named.rings ?? []))
+      for (const name of named.buffers ?? [])
+        if (ringOfBuffer.get(name) === null) yield `${at}: ${name} has no slots that ring ${ring} could turn`
     for (const ring of named.rings ?? [])
       if (own.some((other) => other !== undefined && other !== null && slots(other) !== slots(ring)))
         yield `${at}: ring ${ring} has other slots than what it turns`
@@ -142,7 +145,8 @@ export function referenceProblems(program: TileProgram): string[] {
   const indexed = [...barriers.map(({ name, ring }) => [name, ring]), ...buffers.map(({ name, ring }) => [name, ring]), ...(tmem ? [['tensor memory', tmem.ring]] : []), ...roles.flatMap(({ name, rings: kept }) => kept.map((ring) => [name, ring]))] // prettier-ignore
   for (const [name, ring] of indexed)
     if (ring !== null && !known.has(ring!)) problems.push(`${name} is indexed by unknown ring ${ring}`)
-  for (const { name, ring, slots } of buffers) {
+  for (const { name, ring, slots, per } of buffers) {
+    if (per && ring === null) problems.push(`${name} has a copy for each ${per.owner}, which only a ring addresses`)
     const turns = rings.find((r) => r.name === ring)?.slots ?? 1
     if (slots !== turns) problems.push(`${name} has ${slots} slots, and its ring ${turns}`)
   }

@@ -176,6 +176,7 @@ class Walk {
     for (const { name, readers } of scope.all) {
       if (wanted(name) && readers.length === 0) this.problems.push(`${path}: ${name} is made for nobody`)
       if (name.startsWith('out:') && readers.length > 1) this.problems.push(`${path}: ${name} leaves more than once`)
+      if (name.startsWith('total:') && readers.filter((reader) => reader === 'reduce_end').length > 1) this.problems.push(`${path}: ${name} leaves more than once`) // prettier-ignore
       if (name.startsWith('total:') && readers.at(-1) !== 'reduce_end') this.problems.push(`${path}: ${name} does not leave`) // prettier-ignore
       if (name.startsWith('total:') && !readers.includes('reduce_subtile')) this.problems.push(`${path}: ${name} is a total of nothing`) // prettier-ignore
     }

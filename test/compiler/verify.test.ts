@@ -5,6 +5,7 @@ import { pipelineOf, planInstance } from '../../codegen/index.ts'
 import { opsOf, walkTileOps, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
 import { verifyTileProgram } from '../../compiler/verify/index.ts'
 import { GOLDEN_CASES } from '../codegen/golden_cases.ts'
+import { bound } from './support.ts'
 
 function lowered(name: string): TileProgram {
   const plan = planInstance(GOLDEN_CASES.find((one) => one.name === name)!.instance())
@@ -18,6 +19,23 @@ type OpOf<K extends TileOp['op']> = Mutable<Extract<TileOp, { op: K }>>
 /** Problems of a copy after an edit. */
 function edited(name: string, edit: (program: Mutable<TileProgram>) => void): string {
   const copy = structuredClone(lowered(name))
+  edit(copy as Mutable<TileProgram>)
+  return verifyTileProgram(copy).join('\n')
+}
+
+const SEVERAL_LOOPS = `kernel both(O: bf16[m, h, d], W: bf16[h, d, n], P: bf16[m, r], U: bf16[r, n]) -> D: bf16[m, n] {
+  D = sum[h, d](O * W) + sum[r](P * U)
+}`
+
+/** On mma.sync, with loads for each loop. */
+function loops(edit: (program: Mutable<TileProgram>) => void = () => {}): string {
+  const plan = planInstance({
+    program: bound(SEVERAL_LOOPS),
+    target: 'sm_80',
+    design: { kind: 'sm80', warps: 'auto', tile: [64, 64, 32], operands: 'ab', stages: 'auto' },
+  })
+  if (!('kind' in plan)) throw new Error(plan.reason)
+  const copy = structuredClone(pipelineOf(plan)!)
   edit(copy as Mutable<TileProgram>)
   return verifyTileProgram(copy).join('\n')
 }
@@ -66,6 +84,8 @@ describe('what stands in the program', () => {
     ['steps', PAIR, (p) => (find(p, 'mma').steps = 3), 'mma: steps is 3, not 4'],
     ['alignment of operands', COOPERATIVE, (p) => (p.source.operands[0]!.divisibility = 'element'), 'tma_load A: alignment'],
     ['k tiles', COOPERATIVE, (p) => ((find(p, 'tma_load').depth.tile as { kind: string; value?: number }) = { kind: 'const', value: 0 } as never), 'its k tiles are not those of the loop'],
+    ['copies without a ring', PINGPONG, (p) => (p.buffers[2]!.ring = null), 'smem_d has a copy for each warp, which only a ring addresses'],
+    ['rings of fetched operands', 'sm90 fused not in place', (p) => (delete p.buffers.at(-1)!.per, p.buffers.at(-1)!.ring = null), 'has no slots that ring c0 could turn'],
     ['guards', 'sm90 everything', (p) => (find(p, 'fetch_first', (op) => op.guard !== null).guard = null), 'its guard is not that of its uses'],
     ['scopes', CLC, (p) => (p.barriers.find((b) => b.name === 'work_full')!.scope = 'cta'), 'work_full is heard in the cta'],
     ['architectures', PAIR, (p) => (p.target = 'sm_90a'), 'sm100 has no sm_90a'],
@@ -78,7 +98,23 @@ describe('what stands in the program', () => {
     expect(changed(name, 'epilogue', 'direct_store', 'deleted')[0]).toContain('out:G is made for nobody')
     expect(changed(name, 'epilogue', 'direct_store', 'doubled')[0]).toContain('out:G leaves more than once')
     expect(changed(name, 'epilogue', 'reduce_end', 'deleted')[0]).toContain('total:most does not leave')
+    expect(changed(name, 'epilogue', 'reduce_end', 'doubled')[0]).toContain('total:most leaves more than once')
   })
+
+  test('loads of several loops', () => {
+    type Copy = OpOf<'copy_tile'>
+    const second = (p: object, operand: string): Copy => find(p, 'copy_tile', (op) => op.operand === operand)
+    const named = (name: string) => ({ kind: 'name', name }) as never
+    expect(loops()).toBe('')
+    expect(loops((p) => (second(p, 'P').depth.tile = named('k')))).toContain('copy_tile P: its k tiles are not those of the loop')
+    expect(loops((p) => (second(p, 'O').depth.outer[0]!.at = named('k')))).toContain('copy_tile O: its k tiles are not those of the loop')
+    expect(loops((p) => (second(p, 'P').tile.major = 'mn'))).toContain('copy_tile P: contiguous axis is "r", not "m"')
+    const without = loops((p) => {
+      const { axes, order } = p.source.operands[0]!
+      for (const list of new Set([axes, order])) list.splice(list.indexOf('h'), 1)
+    })
+    expect(without).toContain('copy_tile O: lacks an axis of its tile')
+  }) // prettier-ignore
 })
 
 describe('what a run shows', () => {
