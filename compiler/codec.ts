@@ -23,11 +23,14 @@ export function encode(dtype: DTypeName, values: ArrayLike<number>): Codes {
       return new Uint32Array(Float32Array.from(values).buffer)
     case 'i8':
     case 'u8':
+    case 'i4':
+    case 'u4':
     case 'i32':
     case 'u32':
     case 'bool': {
       const codes = dtype === 'i32' || dtype === 'u32' ? new Uint32Array(n) : new Uint8Array(n)
-      for (let i = 0; i < n; i++) codes[i] = toInteger(dtype, values[i]!)
+      const mask = dtype === 'i4' ? 15 : -1
+      for (let i = 0; i < n; i++) codes[i] = toInteger(dtype, values[i]!) & mask
       return codes
     }
   }
@@ -45,7 +48,8 @@ export function decode(dtype: DTypeName, codes: Codes): DecodedArray {
   if (dtype === 'i32') return new Int32Array(sliceBuffer(codes))
   if (dtype === 'u32') return new Uint32Array(sliceBuffer(codes))
   if (dtype === 'i8') return new Int8Array(sliceBuffer(codes))
-  if (dtype === 'u8' || dtype === 'bool') return new Uint8Array(sliceBuffer(codes))
+  if (dtype === 'i4') return Int8Array.from(codes as Uint8Array, (code) => (code << 28) >> 28)
+  if (dtype === 'u8' || dtype === 'u4' || dtype === 'bool') return new Uint8Array(sliceBuffer(codes))
   const source = codes as Uint8Array | Uint16Array
   const n = source.length
   if (dtype === 'bf16') {
@@ -88,11 +92,12 @@ function sliceBuffer({ buffer, byteOffset, byteLength }: Codes): ArrayBuffer {
   return (buffer as ArrayBuffer).slice(byteOffset, byteOffset + byteLength)
 }
 
-function toInteger(dtype: 'i8' | 'u8' | 'i32' | 'u32' | 'bool', value: number): number {
+function toInteger(dtype: 'i8' | 'u8' | 'i4' | 'u4' | 'i32' | 'u32' | 'bool', value: number): number {
   if (dtype === 'i32' || dtype === 'u32' || dtype === 'bool') return convertCompute(Number(value), dtype)
   if (Number.isNaN(value)) return 0
   const rounded = roundEven(value)
-  return dtype === 'i8' ? Math.min(127, Math.max(-128, rounded)) : Math.min(255, Math.max(0, rounded))
+  const { maxFinite, signed } = DTYPES[dtype]
+  return Math.min(maxFinite, Math.max(signed ? -maxFinite - 1 : 0, rounded))
 }
 
 /**

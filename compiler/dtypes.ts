@@ -37,7 +37,7 @@ export interface DType {
 }
 
 const integer = (name: DTypeName, bits: number, signed: boolean, compute: ComputeType, cuda: string, map: string): DType => ({
-  name, class: name === 'bool' ? 'bool' : 'int', bits, storageBytes: bits / 8, compute, signed,
+  name, class: name === 'bool' ? 'bool' : 'int', bits, storageBytes: Math.max(1, bits / 8), compute, signed,
   exponentBits: 0, mantissaBits: 0, bias: 0,
   maxFinite: name === 'bool' ? 1 : 2 ** (signed ? bits - 1 : bits) - 1,
   overflow: 'saturate', nan: null, cudaStorage: cuda, tensorMapType: map,
@@ -75,6 +75,8 @@ export const DTYPES: Readonly<Record<DTypeName, DType>> = Object.freeze({
   }),
   i8: integer('i8', 8, true, 'i32', 'signed char', 'UINT8'),
   u8: integer('u8', 8, false, 'i32', 'unsigned char', 'UINT8'),
+  i4: integer('i4', 4, true, 'i32', 'unsigned char', '16U4_ALIGN8B'),
+  u4: integer('u4', 4, false, 'i32', 'unsigned char', '16U4_ALIGN8B'),
   i32: integer('i32', 32, true, 'i32', 'int', 'INT32'),
   u32: integer('u32', 32, false, 'u32', 'unsigned int', 'UINT32'),
   bool: integer('bool', 8, false, 'bool', 'unsigned char', 'UINT8'),
@@ -131,6 +133,12 @@ export const CUDA_COMPUTE_TYPE: Readonly<Record<ComputeType, string>> = {
   bool: 'bool',
 }
 
+/** The fewest elements that fill whole bytes: rows of narrow dtypes begin at multiples of it, so that each starts on a byte. */
+export function rowUnit(dtype: DTypeName): number {
+  const { bits } = DTYPES[dtype]
+  return bits === 4 ? 2 : bits === 6 ? 4 : 1
+}
+
 /** Bytes that `count` packed elements occupy. */
 export function byteLength(dtype: DTypeName, count: number): number {
   return Math.ceil((count * DTYPES[dtype].bits) / 8)
@@ -145,12 +153,12 @@ const CONTRACTIONS: readonly { readonly operands: readonly DTypeName[]; readonly
   { operands: ['bf16'], accumulators: ['f32'] },
   { operands: ['tf32'], accumulators: ['f32'] },
   { operands: ['e4m3', 'e5m2'], accumulators: ['f32', 'f16'] },
-  { operands: ['i8', 'u8'], accumulators: ['i32'] },
+  { operands: ['i8', 'u8', 'i4', 'u4'], accumulators: ['i32'] },
   { operands: ['f32'], accumulators: ['f32'] },
   { operands: ['f64'], accumulators: ['f64'] },
 ] // prettier-ignore
 
-/** Accumulators of `sum[k](a * b)`, default first; null: not a legal pair. Mixes within {e4m3, e5m2} and {i8, u8} are legal. */
+/** Accumulators of `sum[k](a * b)`, default first; null: not a legal pair. Mixes within {e4m3, e5m2} and {i8, u8, i4, u4} are legal. */
 export function legalContraction(a: DTypeName, b: DTypeName): readonly Accumulator[] | null {
   const rule = CONTRACTIONS.find((c) => c.operands.includes(a) && c.operands.includes(b))
   return rule ? rule.accumulators : null
@@ -161,11 +169,11 @@ export function contractionPartners(a: DTypeName): readonly DTypeName[] {
   return CONTRACTIONS.find((c) => c.operands.includes(a))?.operands ?? []
 }
 
-const INTEGER_STORES: readonly DTypeName[] = ['i32', 'i8', 'u8', 'f32', 'f16', 'bf16']
+const INTEGER_STORES: readonly DTypeName[] = ['i32', 'i8', 'u8', 'i4', 'u4', 'f32', 'f16', 'bf16']
 
 /**
  * May a value of this compute type be stored to `dtype` without a written cast? Floats store to every float dtype;
- * i32 stores to i32, i8, u8 (saturating) and to f32, f16, bf16; u32 and bool to themselves and to f32, f16, bf16.
+ * i32 stores to i32, i8, u8, i4, u4 (saturating) and to f32, f16, bf16; u32 and bool to themselves and to f32, f16, bf16.
  */
 export function canStore(type: ComputeType, dtype: DTypeName): boolean {
   const target = DTYPES[dtype]

@@ -7,7 +7,7 @@
  */
 export const DTYPE_NAMES = [
   'f64', 'f32', 'tf32', 'f16', 'bf16', 'e4m3', 'e5m2', 'e3m2', 'e2m3', 'e2m1', 'ue8m0', 'ue4m3',
-  'i8', 'u8', 'i32', 'u32', 'bool',
+  'i8', 'u8', 'i4', 'u4', 'i32', 'u32', 'bool',
 ] as const // prettier-ignore
 /** A number format by name. */
 export type DTypeName = (typeof DTYPE_NAMES)[number]

@@ -6,7 +6,7 @@
  */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { ContractNode, TensorProgram } from '../ir/tensor.ts'
-import { unit } from './evaluate.ts'
+import { unit } from './outputs.ts'
 import { uniform } from './generate.ts'
 import { everyIndex, extentOf, stridesOf, tensorOf, type EvaluationInputs } from './inputs.ts'
 import { operandNamed, plainTerms } from '../ir/walk.ts'
@@ -35,10 +35,13 @@ export function rowChecksums(
   actual: Readonly<Record<string, ArrayLike<number>>>,
   options: { readonly seed?: number; readonly fractionBits?: number },
 ): readonly Checksum[] {
-  return program.outputs.flatMap(({ operand, value }) => {
+  return program.outputs.flatMap(({ operand, value, at }) => {
     const { axes, dtype } = operandNamed(program, operand)
     const terms = value.kind === 'contract' ? plainTerms(value) : null
-    const bare = terms && axes.length === value.axes.length && terms.length === 1 && terms[0].over.length === 1
+    const names = [operand, ...(terms ?? []).flatMap(({ a, b }) => [a.operand, b.operand])]
+    const plain =
+      !at && !program.axes.some(({ ragged }) => ragged) && !names.some((name) => operandNamed(program, name).stored)
+    const bare = plain && terms && axes.length === value.axes.length && terms.length === 1 && terms[0].over.length === 1
     if (!bare || value.kind !== 'contract' || value.axes.length < 2 || !SUMMABLE.includes(dtype)) return []
     return checksumsOf(program, inputs, value, { name: operand, axes, dtype, values: actual[operand]! }, options)
   })

@@ -1,11 +1,10 @@
 /** PASS or FAIL: outputs of a device against the reference. */
 import type { TensorProgram } from '../ir/tensor.ts'
-import { contracted } from '../ir/walk.ts'
-import { rowChecksums, type Checksum } from './checksum.ts'
-import { evaluateWithBounds, type BoundedValues, type EvaluationOptions } from './evaluate.ts'
-import { uniform } from './generate.ts'
-import { everyIndex, type EvaluationInputs } from './inputs.ts'
 import { operandNamed } from '../ir/walk.ts'
+import { rowChecksums, type Checksum } from './checksum.ts'
+import { allExtents, evaluateWithBounds, type BoundedValues, type EvaluationOptions } from './evaluate.ts'
+import { extentIn, iota, type EvaluationInputs, type Selection } from './inputs.ts'
+import { multiplyAdds, reducedElements, sampleOf } from './sample.ts'
 
 export interface WorstElement {
   readonly output: string
@@ -29,7 +28,7 @@ export interface Comparison {
   readonly worst: WorstElement | null
 }
 
-/** Compares decoded values in logical order. A NaN equals a NaN, and 0 equals -0. */
+/** Compares decoded values in logical order, outputs and their scales. A NaN equals a NaN, and 0 equals -0. */
 export function compare(
   expected: Readonly<Record<string, BoundedValues>>,
   actual: Readonly<Record<string, ArrayLike<number>>>,
@@ -37,27 +36,47 @@ export function compare(
   let [compared, failures, maxError, excess] = [0, 0, 0, -Infinity]
   let exact = true
   let worst: WorstElement | null = null
-  for (const [output, { data, bounds, shape }] of Object.entries(expected)) {
+  for (const [output, reference] of Object.entries(expected)) {
+    const { data, bounds, shape } = reference
     const values = actual[output]
     if (!values || values.length !== data.length)
       throw new Error(`${output}: expected ${data.length} values, got ${values?.length}`)
     compared += data.length
+    const allowed = intervalsOf(reference, actual)
+    if (allowed) exact = false
     for (let i = 0; i < data.length; i++) {
-      const bound = bounds?.[i] ?? 0
+      const bound = allowed ? allowed(i) : (bounds?.[i] ?? 0)
       if (bound !== 0) exact = false
       const error = difference(data[i]!, values[i]!)
+      const right = typeof bound === 'number' ? error === 0 || error <= bound : within(values[i]!, bound)
       if (error > maxError) maxError = error
-      if (error > bound) failures++
-      if (error === 0 && worst !== null) continue
+      if (!right) failures++
+      if (error === 0 && worst !== null && right) continue
       // Out of bounds comes first, by how far; within bounds, the largest error.
-      const rank = error > bound ? error : -1 / (1 + error)
+      const rank = right ? -1 / (1 + error) : error
       if (rank <= excess && worst !== null) continue
       excess = rank
-      worst = { output, index: indexOf(i, shape), expected: data[i]!, actual: values[i]!, bound }
+      const width = typeof bound === 'number' ? bound : Math.max(...bound.map((end) => difference(data[i]!, end)))
+      worst = { output, index: indexOf(i, shape), expected: data[i]!, actual: values[i]!, bound: width }
     }
   }
   return { pass: failures === 0, exact, compared, failures, maxError, worst }
 }
+
+/** What is right for each element of a quantised output, or of its scales; null: its bound says it. */
+function intervalsOf(
+  { range, quantised }: BoundedValues,
+  actual: Readonly<Record<string, ArrayLike<number>>>,
+): ((i: number) => readonly [number, number]) | null {
+  if (range) return (i) => [range.low[i]!, range.high[i]!]
+  if (!quantised) return null
+  const { scale, blockOf, allowed } = quantised
+  return (i) => allowed(i, scale === null ? 1 : actual[scale]![blockOf[i]!]!)
+}
+
+/** A NaN is right only where an end of the interval is one, and then anything between is not. */
+const within = (x: number, [low, high]: readonly [number, number]): boolean =>
+  Number.isNaN(x) ? Number.isNaN(low) || Number.isNaN(high) : low <= x && x <= high
 
 function difference(a: number, b: number): number {
   if (a === b || (Number.isNaN(a) && Number.isNaN(b))) return 0
@@ -74,7 +93,7 @@ function indexOf(position: number, shape: readonly number[]): readonly number[] 
   return index
 }
 
-export interface CheckOptions extends Pick<EvaluationOptions, 'fractionBits'> {
+export interface CheckOptions extends Pick<EvaluationOptions, 'fractionBits' | 'report'> {
   /** Above this many multiply-adds a sample is checked instead; default 2^32. */
   readonly fullBelow?: number
   readonly seed?: number
@@ -90,22 +109,23 @@ export interface CheckResult extends Comparison {
   readonly description: string
 }
 
-/** Indices sampled along each axis. */
-const SAMPLE = 48
+/** What an element of a reduction or of a computed factor costs, in multiply-adds of a contraction. */
+const REDUCED = 16
 
 /** Checks a device's outputs: all elements, or a sample where the reference would take longer than seconds. */
 export function checkOutputs(
   program: TensorProgram,
-  inputs: EvaluationInputs,
+  given: EvaluationInputs,
   actual: Readonly<Record<string, ArrayLike<number>>>,
   options: CheckOptions = {},
 ): CheckResult {
+  const inputs = { ...given, extents: allExtents(program, given) }
   const macs = multiplyAdds(program, inputs.extents)
-  if (macs <= (options.fullBelow ?? 2 ** 32)) {
+  if (macs + REDUCED * reducedElements(program, inputs.extents) <= (options.fullBelow ?? 2 ** 32)) {
     const result = compare(evaluateWithBounds(program, inputs, options), actual)
     return { ...result, macs, method: 'full', checksums: [], description: `all ${result.compared} elements` }
   }
-  const selection = sample(program, inputs.extents, options.seed ?? 1)
+  const selection = sampleOf(program, inputs.extents, options.seed ?? 1)
   const expected = evaluateWithBounds(program, inputs, { ...options, selection })
   const picked: Record<string, Float64Array> = {}
   for (const name of Object.keys(expected)) picked[name] = pick(program, inputs.extents, name, actual[name]!, selection)
@@ -117,60 +137,20 @@ export function checkOutputs(
   return { ...result, pass, macs, method: 'sample', checksums, description }
 }
 
-/** Multiply-adds of all contractions. */
-export function multiplyAdds(program: TensorProgram, extents: EvaluationInputs['extents']): number {
-  let total = 0
-  const seen = new Set<unknown>()
-  const pending = program.outputs.map((output) => output.value)
-  for (let node = pending.pop(); node; node = pending.pop()) {
-    if (seen.has(node)) continue
-    seen.add(node)
-    if (node.kind === 'contract') {
-      for (const { a, b } of node.terms) {
-        const axes = new Set([...a.axes, ...b.axes])
-        total += [...axes].reduce((product, axis) => product * (extents[axis] ?? 1), 1)
-        pending.push(a, b)
-      }
-    } else if (node.kind === 'apply') pending.push(...node.args)
-    else if (node.kind === 'cast' || node.kind === 'reduce') pending.push(node.value)
-    else if (node.kind === 'skip0') pending.push(node.scale, node.value)
-  }
-  return total
-}
-
-/** A few indices of every output axis that nothing is summed over; first and last always, for the edges of tiles. */
-function sample(program: TensorProgram, extents: EvaluationInputs['extents'], seed: number): Map<string, Int32Array> {
-  const selection = everyIndex(program, extents)
-  const summed = new Set<string>()
-  const pending = program.outputs.map((output) => output.value)
-  for (let node = pending.pop(); node; node = pending.pop()) {
-    if (node.kind === 'contract') contracted(node).forEach((axis) => summed.add(axis))
-    if (node.kind === 'reduce') node.over.forEach((axis) => summed.add(axis))
-    if (node.kind === 'apply') pending.push(...node.args)
-    else if (node.kind === 'cast' || node.kind === 'reduce') pending.push(node.value)
-    else if (node.kind === 'skip0') pending.push(node.scale, node.value)
-  }
-  const next = uniform(seed)
-  for (const [axis, indices] of selection) {
-    if (summed.has(axis) || indices.length <= SAMPLE) continue
-    const chosen = new Set([0, indices.length - 1])
-    while (chosen.size < SAMPLE) chosen.add(Math.floor(next() * indices.length))
-    selection.set(axis, Int32Array.from([...chosen].sort((a, b) => a - b)))
-  }
-  return selection
-}
-
+/** Values of an output at the selected indices; of scales, at all blocks. */
 function pick(
   program: TensorProgram,
   extents: EvaluationInputs['extents'],
   name: string,
   values: ArrayLike<number>,
-  selection: ReadonlyMap<string, Int32Array>,
+  selection: Selection,
 ): Float64Array {
-  const { axes } = operandNamed(program, name)
+  const operand = operandNamed(program, name)
   let positions = [0]
-  for (const axis of axes) {
-    positions = positions.flatMap((base) => Array.from(selection.get(axis)!, (i) => base * extents[axis]! + i))
-  }
+  operand.axes.forEach((axis, i) => {
+    const extent = extentIn(operand, i, program, extents)
+    const indices = (operand.blocks?.[i] ?? 1) === 1 ? selection.get(axis)! : iota(extent)
+    positions = positions.flatMap((base) => Array.from(indices, (index) => base * extent + index))
+  })
   return Float64Array.from(positions, (position) => values[position]!)
 }

@@ -2,64 +2,53 @@
  * The reference evaluator: the meaning of a tensor program and the oracle of the tests. Decoded values in, decoded values out in
  * logical order, rounded as the stores of the language round.
  *
- * Contractions and reductions are computed whole first (contract.ts, reduce.ts); the elementwise rest runs row by row (tape.ts).
+ * Contractions and reductions are computed whole first, in the order of their dependence (contract.ts, reduce.ts); the elementwise rest
+ * runs row by row (tape.ts), and outputs are stored at the end (outputs.ts).
  */
-import { decode, encode, roundToDType, type DecodedArray } from '../codec.ts'
-import { DTYPES } from '../dtypes.ts'
-import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { plainTerms, topological } from '../ir/walk.ts'
-import { ulp } from '../ops.ts'
-import type { ContractNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
-import { contract, type ContractionPair, type ContractionSide } from './contract.ts'
-import {
-  countOf,
-  denseStrides,
-  everyIndex,
-  extentOf,
-  offsetsOf,
-  scalarOf,
-  stridesOf,
-  tensorOf,
-  type EvaluationInputs,
-  type Selection,
-} from './inputs.ts'
-import { reduceRow, startReduction } from './reduce.ts'
+import { roundToDType } from '../codec.ts'
 import { shortForms } from '../passes/short_forms.ts'
-import { makeTape, storeBound, type Row, type Stored } from './tape.ts'
+import type { InputNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
+import { isPlainInput, operandNamed, rootsOf, topological } from '../ir/walk.ts'
+import { contraction, inOrder, type ContractionContext } from './contractions.ts'
+import type { Report } from './findings.ts'
+import { Groups, type Box } from './groups.ts'
+import {
+  countOf, denseStrides, everyIndex, extentIn, extentOf, iota, scalarOf, stridesOf, tensorOf,
+  type EvaluationInputs, type Selection,
+} from './inputs.ts' // prettier-ignore
+import { storeOutput } from './outputs.ts'
+import { baseIn, offsetsIn, placesOf, type Places, type Stored } from './place.ts'
+import { Reductions } from './reduce.ts'
+import type { BoundedValues, OutputValues } from './store.ts'
+import { decodedInput } from './stored_values.ts'
+import { makeTape, type Gathered, type Row } from './tape.ts'
 
-export interface OutputValues {
-  readonly dtype: DTypeName
-  readonly shape: readonly number[]
-  /** Decoded values, dense, in logical order. */
-  readonly data: DecodedArray
-}
-
-export interface BoundedValues extends OutputValues {
-  /** How far a correct result may be from each value; null: all are exact. */
-  readonly bounds: Float64Array | null
-}
+export type { BoundedValues, OutputValues } from './store.ts'
 
 export interface EvaluationOptions {
   /** Fraction bits a tensor core keeps when it adds products up: 25, or 13 for Hopper's fp8 (contract.ts). */
   readonly fractionBits?: number
-  /** Indices to compute per axis; all without. Axes that are summed over must not be restricted. */
+  /** Indices to compute per axis; all without. Axes that are summed over, have groups or are groups must not be restricted. */
   readonly selection?: Selection
+  /** Is told what the data does that it should not. */
+  readonly report?: Report
 }
 
-/** Every output's values. Shapes, names and extents must fit the program (a plain Error otherwise). */
+/** Values of every output and of its parts (`D`, `D.scale`). Shapes, names and extents must fit the program (a plain Error otherwise). */
 export function evaluate(
   program: TensorProgram,
   tensors: EvaluationInputs['tensors'],
   scalars: EvaluationInputs['scalars'],
   extents: EvaluationInputs['extents'],
+  options: Pick<EvaluationOptions, 'report'> = {},
 ): Record<string, OutputValues> {
-  return new Evaluation(program, { tensors, scalars, extents }, null, {}).outputs()
+  return new Evaluation(program, { tensors, scalars, extents }, null, options).outputs()
 }
 
 /**
  * Every output's values and the bound PASS allows: 0 where the language leaves no freedom, otherwise the contraction
  * bound propagated through the epilogue by the operations' error rules, plus one unit in the last place of the
- * stored dtype.
+ * stored dtype. `docs/bounds.md` has all of them.
  */
 export function evaluateWithBounds(
   program: TensorProgram,
@@ -69,174 +58,212 @@ export function evaluateWithBounds(
   return new Evaluation(program, inputs, options.fractionBits ?? 25, options).outputs()
 }
 
-class Evaluation {
-  private readonly program: TensorProgram
-  private readonly inputs: EvaluationInputs
-  /** null: no bounds. */
-  private readonly fractionBits: number | null
-  private readonly selection: Selection
-  private readonly stored = new Map<Node, Stored>()
-  private readonly operands: ReadonlyMap<string, TensorProgram['operands'][number]>
+/** Extents of all axes, those that the program computes included. */
+export function allExtents(program: TensorProgram, inputs: EvaluationInputs): EvaluationInputs['extents'] {
+  const known = new Map(Object.entries(inputs.extents))
+  const extent = (axis: string): number => {
+    const computed = program.axes.find(({ name }) => name === axis)?.extent
+    if (!known.has(axis) && computed) known.set(axis, valueOf(computed))
+    return extentOf(Object.fromEntries(known), axis)
+  }
+  const number = (node: Node): number | null => numberOf(node, program, inputs, extent)
+  const valueOf = (node: Node): number => {
+    const context = { row: null, places: new Map(), bounds: false, short: new Set<Node>(), stored: () => null, number }
+    const none = (): never => {
+      throw new Error('an extent reads an operand')
+    }
+    return makeTape([node], { ...context, gathered: none, report: none }).run(new Map())[0]!.values[0]!
+  }
+  for (const { name, extent: computed } of program.axes) if (computed) extent(name)
+  return Object.fromEntries(known)
+}
 
-  constructor(
-    program: TensorProgram,
-    inputs: EvaluationInputs,
-    fractionBits: number | null,
-    options: EvaluationOptions,
-  ) {
-    this.program = program
-    this.inputs = inputs
-    this.fractionBits = fractionBits
-    this.selection = new Map([...everyIndex(program, inputs.extents), ...(options.selection ?? [])])
-    this.operands = new Map(program.operands.map((operand) => [operand.name, operand]))
+function numberOf(node: Node, program: TensorProgram, inputs: EvaluationInputs, extent: (axis: string) => number): number | null {
+  if (node.kind === 'const') return node.value
+  if (node.kind === 'size') return extent(node.axis)
+  if (node.kind !== 'scalar') return null
+  const { dtype } = program.scalars.find((scalar) => scalar.name === node.operand)!
+  return roundToDType(dtype, scalarOf(program, node.operand, inputs))
+} // prettier-ignore
+
+class Evaluation {
+  readonly #program: TensorProgram
+  readonly #inputs: EvaluationInputs
+  /** null: no bounds. */
+  readonly #fractionBits: number | null
+  readonly #selection: Selection
+  readonly #places: Places
+  readonly #groups: Groups
+  readonly #report: Report
+  /** Finished contractions, reductions and factors, and other leaves. */
+  readonly #stored = new Map<Node, Stored>()
+  readonly #read = new Map<string, Stored>()
+
+  constructor(program: TensorProgram, given: EvaluationInputs, fractionBits: number | null, options: EvaluationOptions) {
+    const inputs = { ...given, extents: allExtents(program, given) }
+    this.#program = program
+    this.#inputs = inputs
+    this.#fractionBits = fractionBits
+    this.#report = options.report ?? (() => {})
+    this.#selection = new Map([...everyIndex(program, inputs.extents), ...(options.selection ?? [])])
+    this.#places = placesOf(this.#selection, (axis) => extentOf(inputs.extents, axis))
+    this.#groups = new Groups(program, inputs, this.#report)
+  } // prettier-ignore
+
+  get #contractionContext(): ContractionContext {
+    return {
+      program: this.#program, groups: this.#groups, selection: this.#selection, places: this.#places, fractionBits: this.#fractionBits,
+      factor: (node) => this.#factor(node),
+    } // prettier-ignore
   }
 
   outputs(): Record<string, BoundedValues> {
-    for (const node of topological(this.program.outputs.map((output) => output.value))) {
-      if (node.kind === 'contract') this.stored.set(node, this.contraction(node))
-      if (node.kind === 'reduce') this.stored.set(node, this.reduction(node))
+    for (const node of topological(rootsOf(this.#program))) {
+      if (node.kind === 'contract') this.#stored.set(node, contraction(node, this.#contractionContext))
+      if (node.kind === 'reduce') this.#stored.set(node, this.#reduction(node))
     }
-    return Object.fromEntries(this.program.outputs.map(({ operand, value }) => [operand, this.output(operand, value)]))
+    const context = {
+      program: this.#program, inputs: this.#inputs, selection: this.#selection, places: this.#places, groups: this.#groups,
+      bounds: this.#fractionBits !== null, report: this.#report,
+      forEachRow: this.#forEachRow.bind(this),
+    } // prettier-ignore
+    return Object.assign({}, ...this.#program.outputs.map((output) => storeOutput(output, context)))
   }
 
-  private output(name: string, value: Node): BoundedValues {
-    const { axes, dtype } = this.operands.get(name)!
-    const count = countOf(axes, this.selection)
-    const exactTypes = dtype === 'f64' || value.type === 'i32' || value.type === 'u32'
-    const values = exactTypes ? new Float64Array(count) : new Float32Array(count)
-    const wide = value.type === 'f64' ? new Float64Array(count) : values
-    let bounds: Float64Array | null = null
-    this.forEachRow(value, axes, (row, at) => {
-      wide.set(row.values, at)
-      if (this.fractionBits === null) return
-      for (let j = 0; j < row.values.length; j++) {
-        const bound = storedBound(dtype, row.values[j]!, row.errors[j]!)
-        if (bound !== 0) (bounds ??= new Float64Array(count))[at + j] = bound
-      }
+  /**
+   * Evaluates `roots` at every position of `axes` in a box, the last of them along rows; `index` counts rows, `outer` has the
+   * index along the other axes.
+   */
+  #forEachRow(
+    roots: readonly Node[],
+    axes: readonly string[],
+    box: Box,
+    visit: (rows: readonly Row[], index: number) => void,
+  ): void {
+    if (countOf(axes, box.lists) === 0) return
+    const inner = axes.at(-1)
+    const tape = makeTape(roots, {
+      row: inner === undefined ? null : { axis: inner, indices: box.lists.get(inner)! },
+      places: this.#places,
+      bounds: this.#fractionBits !== null,
+      short: shortForms(this.#program),
+      stored: (node) => this.#leaf(node),
+      number: (node) => this.#number(node),
+      gathered: (node) => this.#gathered(node),
+      report: this.#report,
     })
-    return {
-      dtype,
-      shape: axes.map((axis) => this.selection.get(axis)!.length),
-      data: decode(dtype, encode(dtype, wide)),
-      bounds,
-    }
-  }
-
-  /** Evaluates `value` for every selected index of `axes`; `at` is the row's place in a dense array over them. */
-  private forEachRow(value: Node, axes: readonly string[], visit: (row: Row, at: number) => void): void {
-    if (countOf(axes, this.selection) === 0) return
-    const inner = axes.at(-1) ?? null
-    const tape = makeTape(this.nodesBelow(value), {
-      row: inner,
-      selection: this.selection,
-      bounds: this.fractionBits !== null,
-      short: shortForms(this.program),
-      stored: (node) => this.stored.get(node) ?? (node.kind === 'input' ? this.input(node.operand) : null),
-      number: (node) => this.number(node),
-    })
-    const outer = axes.slice(0, -1)
-    const position = new Map(outer.map((axis) => [axis, 0]))
-    const length = inner === null ? 1 : this.selection.get(inner)!.length
-    for (let at = 0; ; at += length) {
-      visit(tape.run(position), at)
+    const outer = axes.slice(0, -1).map((axis) => ({ axis, list: box.lists.get(axis)!, at: 0 }))
+    const position = new Map([...box.groups, ...outer.map(({ axis, list }) => [axis, list[0]!] as const)])
+    for (let index = 0; ; index++) {
+      visit(tape.run(position), index)
       let i = outer.length - 1
       for (; i >= 0; i--) {
         const axis = outer[i]!
-        const next = position.get(axis)! + 1
-        position.set(axis, next < this.selection.get(axis)!.length ? next : 0)
-        if (position.get(axis) !== 0) break
+        axis.at = axis.at + 1 < axis.list.length ? axis.at + 1 : 0
+        position.set(axis.axis, axis.list[axis.at]!)
+        if (axis.at !== 0) break
       }
       if (i < 0) return
     }
   }
 
-  /** What has to be computed for `value`: nothing below contractions and reductions that are finished. */
-  private nodesBelow(value: Node): readonly Node[] {
-    const needed = new Set<Node>()
-    const pending = [value]
-    for (let node = pending.pop(); node; node = pending.pop()) {
-      if (needed.has(node)) continue
-      needed.add(node)
-      if (node.kind === 'apply') pending.push(...node.args)
-      else if (node.kind === 'cast') pending.push(node.value)
-      else if (node.kind === 'skip0') pending.push(node.scale, node.value)
+  #number(node: Node): number | null {
+    return numberOf(node, this.#program, this.#inputs, (axis) => extentOf(this.#inputs.extents, axis))
+  }
+
+  /** Where the values of a node lie that is not computed elementwise; null: it is. */
+  #leaf(node: Node): Stored | null {
+    const known = this.#stored.get(node)
+    if (known) return known
+    const leaf = isPlainInput(node) ? this.#input(node.operand) : this.#positions(node)
+    if (leaf) this.#stored.set(node, leaf)
+    return leaf
+  }
+
+  /** Positions along an axis, and starts and lengths of groups. */
+  #positions(node: Node): Stored | null {
+    if (node.kind !== 'axis' && node.kind !== 'start' && node.kind !== 'length') return null
+    const values = node.kind === 'axis' ? iota(extentOf(this.#inputs.extents, node.axis)) : node.kind === 'start' ? this.#groups.starts(node.axis) : this.#groups.lengths(node.axis)
+    return { values, errors: null, strides: new Map([[node.axes[0]!, 1]]), selectedOnly: false }
+  } // prettier-ignore
+
+  #input(name: string): Stored {
+    const known = this.#read.get(name)
+    if (known) return known
+    const operand = operandNamed(this.#program, name)
+    const strides = stridesOf(operand, this.#program, this.#inputs)
+    const values = operand.stored
+      ? decodedInput(operand, this.#program, this.#inputs, this.#groups)
+      : tensorOf(name, this.#inputs).data
+    const stored = { values, errors: null, strides, selectedOnly: false }
+    this.#read.set(name, stored)
+    return stored
+  }
+
+  #gathered({ operand: name, at }: InputNode): Gathered {
+    const operand = operandNamed(this.#program, name)
+    return {
+      stored: this.#input(name),
+      axes: operand.axes,
+      extents: operand.axes.map((_, i) => extentIn(operand, i, this.#program, this.#inputs.extents)),
+      lookedUp: at!.map((position) => topological([position]).some(({ kind }) => kind === 'input')),
     }
-    return topological([value]).filter((node) => needed.has(node))
   }
 
-  private number(node: Node): number | null {
-    if (node.kind === 'const') return node.value
-    if (node.kind === 'size') return extentOf(this.inputs.extents, node.axis)
-    if (node.kind !== 'scalar') return null
-    const dtype = this.program.scalars.find((scalar) => scalar.name === node.operand)!.dtype
-    return roundToDType(dtype, scalarOf(this.program, node.operand, this.inputs))
-  }
-
-  private input(name: string): Stored {
-    const strides = stridesOf(this.operands.get(name)!, this.program, this.inputs)
-    return { values: tensorOf(name, this.inputs).data, errors: null, strides, selectedOnly: false }
-  }
-
-  private contraction(node: ContractNode): Stored {
-    const terms = plainTerms(node)!
-    const [first] = terms
-    const [axesA, axesB] = [first.a.axes, first.b.axes]
-    const batch = node.axes.filter((axis) => axesA.includes(axis) && axesB.includes(axis))
-    const rowsA = node.axes.filter((axis) => !axesB.includes(axis))
-    const rowsB = node.axes.filter((axis) => !axesA.includes(axis))
-    const side = (name: string, rows: readonly string[], over: readonly string[]): ContractionSide => {
-      const strides = stridesOf(this.operands.get(name)!, this.program, this.inputs)
-      const offsets = (axes: readonly string[]): Int32Array => offsetsOf(axes, strides, this.selection)
-      return {
-        data: tensorOf(name, this.inputs).data,
-        batch: offsets(batch),
-        rows: offsets(rows),
-        depth: offsets(over),
-      }
-    }
-    const pairs = terms.map(({ a, b, over }): ContractionPair => [
-      side(a.operand, rowsA, over),
-      side(b.operand, rowsB, over),
-    ])
-    const strides = denseStrides([...batch, ...rowsA, ...rowsB], this.selection)
-    return { ...contract(pairs, node.accumulator, this.fractionBits), strides, selectedOnly: true }
-  }
-
-  private reduction(node: ReduceNode): Stored {
-    const count = countOf(node.axes, this.selection)
-    const over = countOf(node.over, this.selection)
-    const values = new Float64Array(count)
-    const errors = new Float64Array(count)
-    const reduction = startReduction(node, over)
-    if (over === 0) values.fill(reduction.finish().value)
-    else {
-      // `over` innermost: each result is complete after as many rows as its other axes have.
-      const rowsEach = over / this.selection.get(node.over.at(-1)!)!.length
-      let rows = 0
-      let at = 0
-      this.forEachRow(node.value, [...node.axes, ...node.over], (row) => {
-        reduceRow(reduction, row)
-        if (++rows % rowsEach !== 0) return
-        const { value, error } = reduction.finish()
-        values[at] = value
-        errors[at++] = this.fractionBits === null ? 0 : error
+  /** Computes a factor of a contraction at all its positions. */
+  #factor(node: Node): Stored {
+    const leaf = this.#leaf(node)
+    if (leaf) return leaf
+    const axes = this.#groups.free(node.axes)
+    const strides = denseStrides(axes, this.#selection)
+    const count = countOf(axes, this.#selection)
+    const values = node.type === 'f32' ? new Float32Array(count) : new Float64Array(count)
+    let errors: Float32Array | null = null
+    const stored: Stored = { values, errors: null, strides, selectedOnly: true }
+    for (const box of this.#groups.boxes(node.axes, this.#selection)) {
+      const offsets = offsetsIn(stored, axes, box, this.#places)
+      this.#forEachRow([node], axes, box, ([row], index) => {
+        const at = index * row!.values.length
+        for (let j = 0; j < row!.values.length; j++) {
+          values[offsets[at + j]!] = row!.values[j]!
+          const error = row!.errors[j]!
+          if (error !== 0) (errors ??= new Float32Array(count))[offsets[at + j]!] = error * (1 + 2 ** -20)
+        }
       })
     }
-    return { values, errors, strides: denseStrides(node.axes, this.selection), selectedOnly: true }
+    const made = { ...stored, errors }
+    this.#stored.set(node, made)
+    return made
   }
-}
 
-/** Bound of a stored element: what the error moves the rounding by, plus a unit in the last place. */
-function storedBound(dtype: DTypeName, value: number, error: number): number {
-  if (error === 0) return 0
-  return storeBound(dtype, value, error) + unit(dtype, Math.abs(value) + error)
-}
-
-/** Distance between neighbouring values of the dtype at x: one unit in the last place; 1 for integers. */
-export function unit(dtype: DTypeName, x: number): number {
-  const { class: kind, mantissaBits, bias, maxFinite } = DTYPES[dtype]
-  if (kind === 'int' || kind === 'bool') return 1
-  if (dtype === 'f64') return ulp('f64', x)
-  const exponent = Math.floor(Math.log2(Math.min(x, maxFinite) || 2 ** -1074))
-  return 2 ** (Math.max(exponent, 1 - bias) - mantissaBits)
+  #reduction(node: ReduceNode): Stored {
+    const groups = this.#groups
+    const axes = groups.free(node.axes)
+    const strides = denseStrides(axes, this.#selection)
+    const stored = { values: [], errors: null, strides, selectedOnly: true }
+    const reductions = new Reductions(node, countOf(axes, this.#selection))
+    const total = inOrder(this.#program, [...node.axes, ...node.over, ...node.value.axes])
+    const loop = groups.free(total)
+    const kept = loop.filter((axis) => axes.includes(axis))
+    // The last axis that is reduced runs along rows; without one, a row is a single element.
+    const over = loop.filter((axis) => !axes.includes(axis))
+    for (const box of groups.boxes(total, this.#selection)) {
+      const base = baseIn(stored, kept, box, this.#places)
+      const results = offsetsIn(stored, kept, box, this.#places, base)
+      if (over.length === 0) {
+        this.#forEachRow([node.value], kept, box, ([row], index) => {
+          const at = index * row!.values.length
+          for (let j = 0; j < row!.values.length; j++)
+            reductions.add(results[at + j]!, row!.values[j]!, row!.errors[j]!)
+        })
+        continue
+      }
+      const rowsEach = countOf(over.slice(0, -1), box.lists)
+      this.#forEachRow([node.value], [...kept, ...over], box, ([row], index) => {
+        const at = results[Math.floor(index / rowsEach)]!
+        for (let j = 0; j < row!.values.length; j++) reductions.add(at, row!.values[j]!, row!.errors[j]!)
+      })
+    }
+    return { ...stored, ...reductions.finish() }
+  }
 }

@@ -11,9 +11,13 @@ export interface TensorData {
 }
 
 export interface EvaluationInputs {
-  /** Input operands by name. An optional axis may be missing from the shape, or have extent 1: it broadcasts. */
+  /**
+   * Input operands and their parts (`A`, `A.scale`) by name. An optional axis may be missing from the shape, or have extent 1: it
+   * broadcasts. Outputs: what they hold before; 0 where nothing is given.
+   */
   readonly tensors: Readonly<Record<string, TensorData>>
   readonly scalars: Readonly<Record<string, number>>
+  /** Of axes that operands declare. Computed ones may be missing. */
   readonly extents: Readonly<Record<string, number>>
 }
 
@@ -21,15 +25,33 @@ export interface EvaluationInputs {
 export type Selection = ReadonlyMap<string, Int32Array>
 
 export function everyIndex(program: TensorProgram, extents: EvaluationInputs['extents']): Map<string, Int32Array> {
-  return new Map(
-    program.axes.map(({ name }) => [name, Int32Array.from({ length: extentOf(extents, name) }, (_, i) => i)]),
-  )
+  return new Map(program.axes.map(({ name }) => [name, iota(extentOf(extents, name))]))
 }
+
+export const iota = (length: number): Int32Array => Int32Array.from({ length }, (_, i) => i)
 
 export function extentOf(extents: EvaluationInputs['extents'], axis: string): number {
   const extent = extents[axis]
   if (extent === undefined) throw new Error(`no extent given for axis ${axis}`)
   return extent
+}
+
+/**
+ * Extent of axis i of an operand. Blocks are counted by ceil(extent / block); along a packed ragged axis each group has blocks of its
+ * own, so that there are ceil(extent / block) + groups.
+ */
+export function extentIn(
+  operand: TensorOperand,
+  i: number,
+  program: TensorProgram,
+  extents: EvaluationInputs['extents'],
+): number {
+  const axis = operand.axes[i]!
+  const block = operand.blocks?.[i] ?? 1
+  const extent = extentOf(extents, axis)
+  if (block === 1) return extent
+  const ragged = program.axes.find(({ name }) => name === axis)?.ragged
+  return Math.ceil(extent / block) + (ragged?.form === 'packed' ? extentOf(extents, ragged.group) : 0)
 }
 
 /** Elements between neighbours along each axis of an operand's data; 0 where it broadcasts. */
@@ -50,8 +72,9 @@ export function stridesOf(
   for (let i = present.length - 1; i >= 0; i--) {
     const [axis, extent] = [present[i]!, shape[i]!]
     const broadcast = extent === 1 && optional.has(axis)
-    if (!broadcast && extent !== extentOf(inputs.extents, axis))
-      throw new Error(`${operand.name}: extent ${extent} of axis ${axis}, expected ${inputs.extents[axis]}`)
+    const expected = extentIn(operand, operand.axes.indexOf(axis), program, inputs.extents)
+    if (!broadcast && extent !== expected)
+      throw new Error(`${operand.name}: extent ${extent} of axis ${axis}, expected ${expected}`)
     strides.set(axis, broadcast ? 0 : stride)
     stride *= extent
   }
@@ -71,25 +94,6 @@ export function scalarOf(program: TensorProgram, name: string, inputs: Evaluatio
   return value
 }
 
-/** Offsets of the selected indices of `axes` (row-major over them) in data with these strides. */
-export function offsetsOf(
-  axes: readonly string[],
-  strides: ReadonlyMap<string, number>,
-  selection: Selection,
-): Int32Array {
-  let offsets: Int32Array = new Int32Array(1)
-  for (const axis of axes) {
-    const indices = selection.get(axis)!
-    const stride = strides.get(axis) ?? 0
-    const next = new Int32Array(offsets.length * indices.length)
-    for (let i = 0, at = 0; i < offsets.length; i++) {
-      for (let j = 0; j < indices.length; j++) next[at++] = offsets[i]! + indices[j]! * stride
-    }
-    offsets = next
-  }
-  return offsets
-}
-
 /** Row-major strides over the selected indices of `axes`: where results are kept. */
 export function denseStrides(axes: readonly string[], selection: Selection): Map<string, number> {
   const strides = new Map<string, number>()
@@ -103,4 +107,17 @@ export function denseStrides(axes: readonly string[], selection: Selection): Map
 
 export function countOf(axes: readonly string[], selection: Selection): number {
   return axes.reduce((count, axis) => count * selection.get(axis)!.length, 1)
+}
+
+/** Sums of one entry of each table, row-major over the tables: offsets of a product of index lists. */
+export function outerSum(tables: readonly ArrayLike<number>[], base = 0): Int32Array {
+  let sums: Int32Array = Int32Array.of(base)
+  for (const table of tables) {
+    const next = new Int32Array(sums.length * table.length)
+    for (let i = 0, at = 0; i < sums.length; i++) {
+      for (let j = 0; j < table.length; j++) next[at++] = sums[i]! + table[j]!
+    }
+    sums = next
+  }
+  return sums
 }

@@ -5,18 +5,10 @@
  */
 import { decode, encode, roundToDType } from '../codec.ts'
 import { convertCompute, errorBound, operation } from '../ops.ts'
-import type { ApplyNode, CastNode, Node, Skip0Node } from '../ir/tensor.ts'
-import type { Selection } from './inputs.ts'
-
-/** Where the value of a leaf (an input, a finished contraction or reduction) lies. */
-export interface Stored {
-  readonly values: ArrayLike<number>
-  /** null: exact. */
-  readonly errors: ArrayLike<number> | null
-  readonly strides: ReadonlyMap<string, number>
-  /** Results hold the selected indices only; inputs hold every index. */
-  readonly selectedOnly: boolean
-}
+import type { ApplyNode, CastNode, InputNode, Node, Skip0Node } from '../ir/tensor.ts'
+import { topological } from '../ir/walk.ts'
+import type { Report } from './findings.ts'
+import { offsetAlong, type Places, type Stored } from './place.ts'
 
 export interface Row {
   readonly values: Float64Array
@@ -30,76 +22,94 @@ interface Buffer extends Row {
 }
 
 export interface Tape {
-  /** Evaluates a row, given the position of each outer axis in its selection. The result is valid until the next call. */
-  run(outer: ReadonlyMap<string, number>): Row
+  /** Evaluates a row, given the index along each outer axis and of each group. The results, one for each root, are valid until the next call. */
+  run(outer: ReadonlyMap<string, number>): readonly Row[]
+}
+
+/** An operand that is read at computed positions. */
+export interface Gathered {
+  readonly stored: Stored
+  /** Its axes in order, and how many positions each has. */
+  readonly axes: readonly string[]
+  readonly extents: readonly number[]
+  /** Of each position: does it contain a look-up? */
+  readonly lookedUp: readonly boolean[]
 }
 
 export interface TapeContext {
-  /** Axis along the row; null: a row is one element. */
-  readonly row: string | null
-  readonly selection: Selection
+  /** Axis along the row, and its indices; null: a row is one element. */
+  readonly row: { readonly axis: string; readonly indices: Int32Array } | null
+  readonly places: Places
   readonly bounds: boolean
   /** Functions that a device may compute in their short form: wider bounds. */
   readonly short: ReadonlySet<Node>
   /** Values of nodes that are not computed here. */
   readonly stored: (node: Node) => Stored | null
   readonly number: (node: Node) => number | null
+  readonly gathered: (node: InputNode) => Gathered
+  readonly report: Report
 }
 
-/** `nodes`: operands before users, the last one is the result; below stored nodes nothing is needed. */
-export function makeTape(nodes: readonly Node[], context: TapeContext): Tape {
-  const axis = context.row
-  const length = axis === null ? 1 : context.selection.get(axis)!.length
+type Step = (outer: ReadonlyMap<string, number>) => void
+
+export function makeTape(roots: readonly Node[], context: TapeContext): Tape {
+  const { row } = context
+  const length = row === null ? 1 : row.indices.length
   const buffers = new Map<Node, Buffer>()
-  const steps: ((outer: ReadonlyMap<string, number>) => void)[] = []
-  for (const node of nodes) {
-    const varies = axis !== null && node.axes.includes(axis)
+  const steps: Step[] = []
+  const leaves = new Map<Node, Stored | number>()
+  for (const node of nodesBelow(roots, leaves, context)) {
+    const varies = row !== null && node.axes.includes(row.axis)
     const size = varies ? length : 1
     const buffer: Buffer = { values: new Float64Array(size), errors: new Float64Array(size), step: varies ? 1 : 0 }
     buffers.set(node, buffer)
-    const number = context.number(node)
-    const stored = context.stored(node)
-    if (number !== null) buffer.values[0] = number
-    else if (stored) steps.push((outer) => load(stored, buffer, outer, context))
+    const leaf = leaves.get(node)
+    if (typeof leaf === 'number') buffer.values[0] = leaf
+    else if (leaf) steps.push(load(leaf, buffer, context))
     else steps.push(compute(node, buffer, (operand) => buffers.get(operand)!, context))
   }
-  const result = buffers.get(nodes.at(-1)!)!
-  const full =
-    result.step === 1 || length === 1 ? result : { values: new Float64Array(length), errors: new Float64Array(length) }
+  const results = roots.map((root) => {
+    const from = buffers.get(root)!
+    const whole = from.step === 1 || length === 1
+    return { from, full: whole ? from : { values: new Float64Array(length), errors: new Float64Array(length) } }
+  })
   return {
     run(outer) {
       for (const step of steps) step(outer)
-      if (full !== result) {
-        full.values.fill(result.values[0]!)
-        full.errors.fill(result.errors[0]!)
-      }
-      return full
+      return results.map(({ from, full }) => {
+        if (full === from) return full
+        full.values.fill(from.values[0]!)
+        full.errors.fill(from.errors[0]!)
+        return full
+      })
     },
   }
 }
 
-function load(
-  stored: Stored,
-  { values, errors }: Buffer,
-  outer: ReadonlyMap<string, number>,
-  context: TapeContext,
-): void {
-  const { row, selection } = context
-  const at = (axis: string, position: number): number =>
-    stored.selectedOnly ? position : selection.get(axis)![position]!
-  let base = 0
-  for (const [axis, stride] of stored.strides) {
-    if (axis !== row && stride !== 0) base += stride * at(axis, outer.get(axis)!)
+/** What has to be computed, operands before users; nothing below leaves. */
+function nodesBelow(roots: readonly Node[], leaves: Map<Node, Stored | number>, context: TapeContext): readonly Node[] {
+  for (const node of topological(roots)) {
+    const leaf = context.number(node) ?? context.stored(node)
+    if (leaf !== null) leaves.set(node, leaf)
   }
-  const stride = row === null ? 0 : (stored.strides.get(row) ?? 0)
-  for (let j = 0; j < values.length; j++) {
-    const index = stride === 0 ? base : base + stride * at(row!, j)
-    values[j] = stored.values[index]!
-    if (stored.errors) errors[j] = stored.errors[index]!
+  return topological(roots, new Set(leaves.keys()))
+}
+
+function load(stored: Stored, { values, errors }: Buffer, { row, places }: TapeContext): Step {
+  const outerAxes = [...stored.strides].flatMap(([axis, stride]) => (stride !== 0 && axis !== row?.axis ? [axis] : []))
+  const along = row && values.length > 0 ? row.indices.map((i) => offsetAlong(stored, row.axis, i, places)) : null
+  return (outer) => {
+    let base = 0
+    for (const axis of outerAxes) base += offsetAlong(stored, axis, outer.get(axis)!, places)
+    for (let j = 0; j < values.length; j++) {
+      const index = along === null ? base : base + along[j]!
+      values[j] = stored.values[index]!
+      if (stored.errors) errors[j] = stored.errors[index]!
+    }
   }
 }
 
-function compute(node: Node, out: Buffer, buffer: (node: Node) => Buffer, context: TapeContext): () => void {
+function compute(node: Node, out: Buffer, buffer: (node: Node) => Buffer, context: TapeContext): Step {
   const { bounds } = context
   switch (node.kind) {
     case 'apply':
@@ -108,8 +118,36 @@ function compute(node: Node, out: Buffer, buffer: (node: Node) => Buffer, contex
       return cast(node, out, buffer(node.value), bounds)
     case 'skip0':
       return skip0(node, out, buffer(node.scale), buffer(node.value), bounds)
+    case 'input':
+      return gather(node, out, node.at!.map(buffer), context)
     default:
       throw new Error(`a ${node.kind} node is not elementwise`)
+  }
+}
+
+/** Reads at computed positions. */
+function gather(node: InputNode, out: Buffer, at: readonly Buffer[], { gathered, report }: TapeContext): Step {
+  const { stored, axes, extents, lookedUp } = gathered(node)
+  const strides = axes.map((axis) => stored.strides.get(axis) ?? 0)
+  const { values, errors } = out
+  return () => {
+    for (let j = 0; j < values.length; j++) {
+      let [offset, outside, silent, uncertain] = [0, false, node.outside !== undefined, false]
+      for (let i = 0; i < at.length; i++) {
+        const { values: positions, errors: doubts, step } = at[i]!
+        const position = positions[j * step]!
+        uncertain ||= doubts[j * step] !== 0
+        if (position >= 0 && position < extents[i]!) offset += position * strides[i]!
+        else {
+          outside = true
+          silent ||= position === -1 && lookedUp[i]!
+        }
+      }
+      values[j] = outside ? (node.outside ?? 0) : stored.values[offset]!
+      errors[j] = uncertain ? Infinity : outside ? 0 : (stored.errors?.[offset] ?? 0)
+      if (outside && !silent)
+        report({ kind: 'outside', operand: node.operand, index: at.map((b) => b.values[j * b.step]!) })
+    }
   }
 }
 

@@ -73,7 +73,7 @@ function* operandProblems(program: Omit<TensorProgram, 'outputs'>): Generator<st
 }
 
 function* outputProblems(program: TensorProgram): Generator<string> {
-  const outputs = program.operands.filter((operand) => operand.role === 'output')
+  const outputs = program.operands.filter(({ role, partOf }) => role === 'output' && partOf === undefined)
   const { operands } = contextOf(program)
   for (const { name } of outputs) {
     const times = program.outputs.filter((output) => output.operand === name).length
@@ -86,7 +86,9 @@ function* outputProblems(program: TensorProgram): Generator<string> {
       if (at) yield* positionProblems(at, operand)
       const missing = at ? [] : withoutAxes(value.axes, [...operand.axes, ...impliedGroups(program, operand.axes)])
       if (missing.length > 0) yield `the value of ${name} varies along ${missing}, which ${name} lacks`
-      if (!canStore(value.type, operand.dtype)) yield `${value.type} cannot be stored to ${name}: ${operand.dtype}`
+      const quantised = operand.stored && value.type === 'f32'
+      if (!quantised && !canStore(value.type, operand.dtype))
+        yield `${value.type} cannot be stored to ${name}: ${operand.dtype}`
     }
   }
 }
@@ -145,7 +147,8 @@ function* nodeProblems(node: Node, { program, axes, operands, scalars }: Context
       return yield* expectAxes([])
     case 'contract': {
       for (const term of node.terms) {
-        const [a, b] = [term.a, term.b].map((x) => (isPlainInput(x) ? operands.get(x.operand)?.dtype : undefined))
+        const plain = (x: Node): TensorOperand | undefined => (isPlainInput(x) ? operands.get(x.operand) : undefined)
+        const [a, b] = [term.a, term.b].map((x) => (plain(x)?.stored ? undefined : plain(x)?.dtype))
         if (a && b && !legalContraction(a, b)?.includes(node.accumulator))
           yield `${a} and ${b} do not accumulate in ${node.accumulator}`
         if (term.over.some((axis) => !term.a.axes.includes(axis) || !term.b.axes.includes(axis)))

@@ -50,6 +50,11 @@ const modBound: Operation['propagate'] = (_type, [a, b], [ea, eb]) => {
   return Math.abs(b!) + eb!
 }
 
+/** Index arithmetic: exact i32. Divisors of 0 or less are refused when arguments are made; here 0 gives 0. */
+const floorDivision: Operation['evaluate'] = (_type, a, b) => (b === 0 ? 0 : Math.floor(a! / b!) | 0)
+/** Index values are exact; what is not exact may be any other index. */
+const ofIndex: Operation['propagate'] = () => Infinity
+
 const min: Operation['evaluate'] = (_type, a, b) => Math.min(a!, b!)
 const max: Operation['evaluate'] = (_type, a, b) => Math.max(a!, b!)
 const clamp: Operation['evaluate'] = (_type, x, lo, hi) => Math.min(Math.max(x!, lo!), hi!)
@@ -136,6 +141,16 @@ export const ARITHMETIC = entries({
     spelling: 'mod', rule: 'order', parameters: required('a', 'b'),
     doc: 'a - b · floor(a / b): the sign is that of b, as in Python. mod(a, 0) is NaN, of integers 0.',
     evaluate: mod, propagate: modBound, accuracy: 'rounded', cuda: everyType((t) => call(`ktl_mod_${t}`)),
+    cost: 'function', monotone: [null, null],
+  },
+  floordiv: {
+    spelling: '/', doc: 'floor(a / b) of index values.', parameters: required('a', 'b'), rule: 'index',
+    evaluate: floorDivision, propagate: ofIndex, accuracy: 'exact', cuda: { i32: call('ktl_floordiv_i32') },
+    cost: 'function', monotone: ['increasing', null],
+  },
+  floormod: {
+    spelling: '%', doc: 'a - b · floor(a / b) of index values.', parameters: required('a', 'b'), rule: 'index',
+    evaluate: mod, propagate: ofIndex, accuracy: 'exact', cuda: { i32: call('ktl_mod_i32') },
     cost: 'function', monotone: [null, null],
   },
   relu: {

@@ -11,9 +11,10 @@ export type ArgType = ComputeType | 'integer literal' | 'float literal'
  * - float: f64 if an argument is f64, else f32
  * - compare: common type in, bool out
  * - logic: bool in, bool out
+ * - index: i32 in, i32 out
  * - select: bool first, then the common type of the rest
  */
-export type TypeRule = 'arithmetic' | 'order' | 'float' | 'compare' | 'logic' | 'select'
+export type TypeRule = 'arithmetic' | 'order' | 'float' | 'compare' | 'logic' | 'index' | 'select'
 
 export interface Parameter {
   readonly name: string

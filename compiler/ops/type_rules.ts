@@ -47,6 +47,15 @@ export function resolveTypes(op: Operation, args: readonly ArgType[]): Signature
   }
   if (op.rule === 'compare' && (op.name === 'eq' || op.name === 'ne') && args.every((t) => t === 'bool'))
     return { operands: ['bool', 'bool'], result: 'bool' }
+  if (op.rule === 'index') {
+    const other = args.findIndex((t) => t !== 'i32' && t !== 'integer literal')
+    if (other >= 0)
+      return {
+        problem: `${op.spelling} of index values needs i32, but argument ${other + 1} is ${args[other]}`,
+        argument: other,
+      }
+    return { operands: args.map(() => 'i32'), result: 'i32' }
+  }
   const common = meet(op, args, 0)
   if (typeof common !== 'string') return common
   const type = op.rule === 'float' && common !== 'f64' ? 'f32' : common

@@ -34,8 +34,11 @@ function find(program: TensorProgram): ReadonlySet<Node> {
   if (program.accuracy !== 'default') return new Set()
   const roots = program.outputs.map(({ value }) => value)
   const wide = new Set<Node>()
-  for (const { operand, value } of program.outputs)
-    if (!NARROW.includes(operandNamed(program, operand).dtype)) wide.add(value)
+  // The largest magnitude of a block shows in its scale as it is.
+  for (const { operand, value } of program.outputs) {
+    const { dtype, stored } = operandNamed(program, operand)
+    if (!NARROW.includes(dtype) || stored) wide.add(value)
+  }
   const nodes = topological(roots)
   for (const node of [...nodes].reverse())
     children(node).forEach((child, i) => {

@@ -1,5 +1,6 @@
 /** From the options of `ktl bench` to arguments filled on the device: of a kernel in a file, or of a GEMM of the library. */
 import { isDeepStrictEqual } from 'node:util'
+import { rowUnit } from '../../compiler/dtypes.ts'
 import { resolveType, type KernelFamily, type TypeChoice } from '../../compiler/family.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
@@ -27,7 +28,10 @@ export interface BenchProblem {
 
 /** Tensors without guards, so that 16-byte alignment is all that decides; inputs are made on the device. */
 const onDevice: MakeTensor = async (device, { role, dtype, shape, order, seed }) => {
-  const dense = denseStrides(order.map((axis) => shape[axis]!))
+  const dense = denseStrides(
+    order.map((axis) => shape[axis]!),
+    rowUnit(dtype),
+  )
   const strides = shape.map((_, axis) => dense[order.indexOf(axis)]!)
   const tensor = device.empty(dtype, shape, { strides })
   if (role === 'input') await fillNormal(tensor, seed)

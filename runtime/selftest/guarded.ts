@@ -2,7 +2,7 @@
  * Tensors in memory that shows what it should not: everything begins as a pattern (NaN in every float format), so that
  * elements left unwritten and bytes written beside the tensor are both seen.
  */
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, rowUnit } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { Device } from '../devices/device.ts'
 import type { Tensor } from '../tensors/tensor.ts'
@@ -28,7 +28,7 @@ export class GuardedTensor {
 
   constructor(device: Device, dtype: DTypeName, shape: readonly number[], layout: GuardedLayout = {}) {
     const { order = shape.map((_, axis) => axis), padding = 0, offset = 0 } = layout
-    const strides = stridesOf(shape, order, padding)
+    const strides = stridesOf(shape, order, padding, rowUnit(dtype))
     const bytesOf = (elements: number): number => Math.ceil((elements * DTYPES[dtype].bits) / 8)
     const bytes = bytesOf(offset + Math.max(1, spanOf(shape, strides))) + TAIL
     // Whole elements of every dtype.
@@ -41,10 +41,10 @@ export class GuardedTensor {
   /** Bytes beside the elements that have changed; elements of less than a byte are not told apart. */
   async changedBytes(): Promise<number> {
     const { dtype, shape, strides } = this.tensor
-    const { storageBytes } = DTYPES[dtype]
+    const { bits } = DTYPES[dtype]
     const image = Uint8Array.from(await this.#memory.toBytes())
     const blank = (element: number): void =>
-      void image.fill(PATTERN, element * storageBytes, (element + 1) * storageBytes)
+      void image.fill(PATTERN, Math.floor((element * bits) / 8), Math.ceil(((element + 1) * bits) / 8))
     const visit = (axis: number, element: number): void => {
       if (axis === shape.length) return blank(element)
       for (let i = 0; i < shape[axis]!; i++) visit(axis + 1, element + i * strides[axis]!)
@@ -58,12 +58,13 @@ export class GuardedTensor {
   }
 }
 
-function stridesOf(shape: readonly number[], order: readonly number[], padding: number): number[] {
+function stridesOf(shape: readonly number[], order: readonly number[], padding: number, unit: number): number[] {
   const strides = new Array<number>(shape.length).fill(1)
   let step = 1
   order.toReversed().forEach((axis, i) => {
     strides[axis] = step
     step *= Math.max(1, shape[axis]! + (i === 0 ? padding : 0))
+    if (i === 0) step = Math.ceil(step / unit) * unit
   })
   return strides
 }

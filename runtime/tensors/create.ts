@@ -1,12 +1,12 @@
 /** Tensors in memory of their own, and over memory of others. */
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, rowUnit } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { Device, Tensor } from '../devices/device.ts'
 import { internalOf, type InternalDevice } from '../devices/internal.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
 import { optionsOf } from '../errors/given.ts'
-import { checkDType, imageBytes, imageWriter, type RawBits, type Values } from './data.ts'
+import { checkDType, checkPacking, imageBytes, imageWriter, type RawBits, type Values } from './data.ts'
 import { checkShape, checkStrides, denseStrides, formatShape } from './layout.ts'
 import { Storage } from './storage.ts'
 import { DeviceTensor } from './tensor.ts'
@@ -22,9 +22,10 @@ export function createTensor(
 ): Tensor {
   checkDType(dtype, 'tensor')
   checkShape(shape)
-  const strides = optionsOf('options', options).strides ?? denseStrides(shape)
+  const strides = optionsOf('options', options).strides ?? denseStrides(shape, rowUnit(dtype))
   checkStrides(strides, shape)
   const layout = { shape, strides, offset: 0 }
+  checkPacking(dtype, layout)
   const bytes = imageBytes(dtype, layout)
   const put = values === undefined ? null : imageWriter(dtype, layout, values, `tensor ${dtype} ${formatShape(shape)}`)
   const storage = Storage.allocate(device, bytes)
@@ -46,9 +47,10 @@ export function tensorAt(
 ): Tensor {
   checkDType(dtype, 'tensor at a pointer')
   checkShape(shape)
-  const strides = given ?? denseStrides(shape)
+  const strides = given ?? denseStrides(shape, rowUnit(dtype))
   checkStrides(strides, shape)
   const layout = { shape, strides, offset: 0 }
+  checkPacking(dtype, layout)
   const alignment = BigInt(DTYPES[dtype].storageBytes)
   if (typeof pointer !== 'bigint' || pointer < 0n || pointer % alignment !== 0n) {
     throw ktlError('KTL4014', {

@@ -2,7 +2,7 @@
  * Between values in logical order and the bytes of a strided tensor. *Codes* are the stored bit patterns, one array
  * element each; *values* are numbers. The storage image covers a tensor from its first to its last element.
  */
-import { DTYPES, isDType } from '../../compiler/dtypes.ts'
+import { DTYPES, isDType, rowUnit } from '../../compiler/dtypes.ts'
 import { decode, encode, type Codes, type DecodedArray } from '../../compiler/codec.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
@@ -18,13 +18,34 @@ export interface RawBits {
   readonly bits: ArrayBufferView | readonly (number | bigint)[]
 }
 
-const CODE_ARRAYS = { 4: Uint8Array, 8: Uint8Array, 16: Uint16Array, 32: Uint32Array, 64: BigUint64Array } as const
+const CODE_ARRAYS = {
+  4: Uint8Array,
+  6: Uint8Array,
+  8: Uint8Array,
+  16: Uint16Array,
+  32: Uint32Array,
+  64: BigUint64Array,
+} as const
 
-/** Bits from one element to the next in a tensor: 4-bit elements are two a byte, low half first; 6-bit ones take a byte each. */
+/** Bits from one element to the next in a tensor: narrow types are packed, 4-bit two and 6-bit four thirds a byte, the first lowest. */
 export function elementBits(dtype: DTypeName): keyof typeof CODE_ARRAYS {
-  const { bits } = DTYPES[dtype]
-  return (bits === 6 ? 8 : bits) as keyof typeof CODE_ARRAYS
+  return DTYPES[dtype].bits as keyof typeof CODE_ARRAYS
 }
+
+/** KTL4003 unless every row of packed elements starts on a byte: one axis is contiguous, and no other stride ends inside a byte. */
+export function checkPacking(dtype: DTypeName, { shape, strides }: Pick<Layout, 'shape' | 'strides'>): void {
+  const unit = rowUnit(dtype)
+  const odd = strides.filter((stride, axis) => shape[axis]! > 1 && stride % unit !== 0)
+  if (odd.length === 0 || (odd.length === 1 && odd[0] === 1)) return
+  throw ktlError('KTL4003', {
+    expected: `one axis of stride 1 and multiples of ${unit} elsewhere, so that rows of ${dtype} start at whole bytes`,
+    got: formatShape(strides),
+  })
+}
+
+/** Do the elements fill whole bytes one after another? Then the image holds nothing else. */
+export const fillsImage = (dtype: DTypeName, layout: Layout): boolean =>
+  isDense(layout) && (elementCount(layout.shape) * elementBits(dtype)) % 8 === 0
 
 /** Bytes that hold `elements` elements in a row. */
 export function bytesOf(dtype: DTypeName, elements: number): number {
@@ -123,6 +144,12 @@ function innermost({ shape, strides }: Layout): { length: number; stride: number
 function unpack(dtype: DTypeName, image: Uint8Array): Codes {
   const bits = elementBits(dtype)
   if (bits === 4) return Uint8Array.from({ length: image.length * 2 }, (_, i) => (image[i >> 1]! >> ((i & 1) * 4)) & 15)
+  if (bits === 6) {
+    return Uint8Array.from({ length: Math.floor((image.length * 4) / 3) }, (_, i) => {
+      const [byte, shift] = [(i * 6) >> 3, (i * 6) & 7]
+      return ((image[byte]! | ((image[byte + 1] ?? 0) << 8)) >> shift) & 63
+    })
+  }
   const ArrayType = CODE_ARRAYS[bits]
   const aligned = image.byteOffset % ArrayType.BYTES_PER_ELEMENT === 0 ? image : image.slice()
   return new ArrayType(
@@ -135,6 +162,12 @@ function unpack(dtype: DTypeName, image: Uint8Array): Codes {
 function pack(dtype: DTypeName, codes: Codes, image: Uint8Array): void {
   if (elementBits(dtype) === 4) {
     for (let i = 0; i < image.length; i++) image[i] = Number(codes[2 * i]) | (Number(codes[2 * i + 1]) << 4)
+  } else if (elementBits(dtype) === 6) {
+    for (let i = 0; i < codes.length; i++) {
+      const [byte, shift, code] = [(i * 6) >> 3, (i * 6) & 7, Number(codes[i])]
+      image[byte] = (image[byte]! & ~(63 << shift)) | (code << shift)
+      if (shift > 2) image[byte + 1] = (image[byte + 1]! & ~(63 >> (8 - shift))) | (code >> (8 - shift))
+    }
   } else if (codes.buffer !== image.buffer) {
     image.set(new Uint8Array(codes.buffer, codes.byteOffset, image.length))
   }
@@ -183,7 +216,7 @@ export function imageWriter(
   if (typeof values === 'object' && values !== null && 'bits' in values) {
     const scratch = new Uint8Array(imageBytes(dtype, layout))
     imageOfBits(dtype, values, layout, scratch, what)
-    if (isDense(layout)) return (image) => image.set(scratch)
+    if (fillsImage(dtype, layout)) return (image) => image.set(scratch)
     return (image) => imageOfBits(dtype, values, layout, image, what)
   }
   const codes = encodeValues(dtype, layout.shape, values, what)

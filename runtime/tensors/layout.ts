@@ -15,14 +15,18 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1)
 }
 
-/** Row-major strides: the last axis is contiguous. KTL4002 for what is no shape. */
-export function denseStrides(shape: readonly number[]): number[] {
+/**
+ * Row-major strides: the last axis is contiguous, and rows begin at multiples of `unit` elements (`rowUnit` of the dtype). KTL4002
+ * for what is no shape.
+ */
+export function denseStrides(shape: readonly number[], unit = 1): number[] {
   if (!Array.isArray(shape)) checkShape(shape)
   const strides = new Array<number>(shape.length)
   let step = 1
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     strides[axis] = step
     step *= Math.max(1, shape[axis]!)
+    if (axis === shape.length - 1) step = Math.ceil(step / unit) * unit
   }
   return strides
 }

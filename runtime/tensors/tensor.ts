@@ -1,3 +1,4 @@
+import { rowUnit } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { Device, Stream, Tensor as PublicTensor } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
@@ -6,9 +7,11 @@ import { assertOpen, optionsOf } from '../errors/given.ts'
 import { Storage } from './storage.ts'
 import {
   bytesOf,
+  checkPacking,
   checkDType,
   decodeImage,
   elementBits,
+  fillsImage,
   imageBytes,
   imageWriter,
   type DecodedArray,
@@ -100,7 +103,7 @@ export class DeviceTensor implements PublicTensor {
     const what = `copyFrom of ${this}`
     const put = imageWriter(this.dtype, this.#layout, values, what)
     if (this.byteLength === 0) return this.#storage.copy(async () => {})
-    if (isDense(this.#layout)) {
+    if (fillsImage(this.dtype, this.#layout)) {
       const image = new Uint8Array(this.byteLength)
       put(image)
       return this.#storage.write(this.pointer, image)
@@ -121,7 +124,7 @@ export class DeviceTensor implements PublicTensor {
   /** Other extents, strides and start over the same memory, all in elements. `offset` counts from this tensor's start. */
   view(shape: readonly number[], options: { strides?: readonly number[]; offset?: number } = {}): DeviceTensor {
     checkShape(shape)
-    const { strides = denseStrides(shape), offset = 0 } = optionsOf('options', options)
+    const { strides = denseStrides(shape, rowUnit(this.dtype)), offset = 0 } = optionsOf('options', options)
     checkStrides(strides, shape)
     if (!Number.isSafeInteger(offset)) {
       throw ktlError('KTL4005', { what: `view of ${this}`, expected: 'an integer offset', got: describe(offset) })
@@ -194,6 +197,7 @@ export class DeviceTensor implements PublicTensor {
 
   #derive(dtype: DTypeName, layout: Layout, what: string): DeviceTensor {
     this.#assertAlive()
+    checkPacking(dtype, layout)
     const bits = elementBits(dtype)
     const end = layout.offset + spanOf(layout.shape, layout.strides)
     if (layout.offset < 0 || bytesOf(dtype, end) > this.#storage.bytes) {

@@ -1,4 +1,5 @@
 /** Arrays of other libraries as tensors: recognised by their fields, so that none of the libraries is needed. */
+import { rowUnit } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { Device } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
@@ -63,7 +64,7 @@ export function fromTensorLike(device: Device, like: TensorLike, options: FromTe
 
 /** The whole span is converted, gaps included, and viewed with the strides of the source. */
 function upload(device: Device, host: HostTensor, dtype: DTypeName): Tensor {
-  const { elements, strides } = storageOf(host)
+  const { elements, strides } = storageOf(host, rowUnit(dtype))
   const values = host.areBits ? { bits: Array.from(elements) } : elements
   return device.tensor(dtype, [elements.length], values).view(host.layout.shape, { strides })
 }

@@ -2,7 +2,7 @@
 import { operation, resolveTypes } from '../../compiler/ops.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type {
-  ComputeType, ContractNode, InputNode, Node, ReduceNode, ScalarOperand, TensorOperand, TensorProgram,
+  Axis, ComputeType, ContractNode, InputNode, Node, RaggedAxis, ReduceNode, ScalarOperand, StoredForm, TensorOperand, TensorProgram,
 } from '../../compiler/ir/tensor.ts' // prettier-ignore
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 
@@ -11,11 +11,21 @@ export interface OperandSpec {
   readonly axes: readonly string[]
   /** Memory order; default: `axes`. */
   readonly order?: readonly string[]
+  /** Of scales and zero points: positions of each axis that one element stands for. */
+  readonly blocks?: readonly number[]
+  readonly stored?: Partial<StoredForm>
+  readonly partOf?: string
+}
+
+/** An output; parts of one have no value. */
+export interface OutputSpec extends OperandSpec {
+  readonly value?: Node
+  readonly at?: readonly Node[]
 }
 
 /** Makes nodes over declared operands. Axis order of nodes follows `axes`. */
 export class ProgramBuilder {
-  readonly axes: readonly { name: string; optional: boolean }[]
+  readonly axes: readonly Axis[]
   readonly #inputs: Readonly<Record<string, OperandSpec>>
   readonly #scalars: Readonly<Record<string, DTypeName>>
   readonly #nodes = new Map<string, Node>()
@@ -25,8 +35,9 @@ export class ProgramBuilder {
     axes: readonly string[],
     inputs: Readonly<Record<string, OperandSpec>>,
     scalars: Readonly<Record<string, DTypeName>> = {},
+    rest: Readonly<Record<string, { readonly ragged?: RaggedAxis; readonly extent?: Node }>> = {},
   ) {
-    this.axes = axes.map((axis) => ({ name: axis.replace('?', ''), optional: axis.endsWith('?') }))
+    this.axes = axes.map((axis) => ({ name: axis.replace('?', ''), optional: axis.endsWith('?'), ...rest[axis] }))
     this.#inputs = inputs
     this.#scalars = scalars
   }
@@ -37,18 +48,34 @@ export class ProgramBuilder {
   }
 
   input(operand: string): InputNode {
-    const { dtype, axes } = this.#inputs[operand]!
+    const { dtype, axes, stored } = this.#inputs[operand]!
     const known = this.#nodes.get(operand) as InputNode | undefined
     if (known) return known
     const node: InputNode = {
       kind: 'input',
       operand,
-      type: DTYPES[dtype].compute,
+      type: stored ? 'f32' : DTYPES[dtype].compute,
       axes: this.#ordered(axes),
       span: null,
     }
     this.#nodes.set(operand, node)
     return node
+  }
+
+  /** An operand at computed positions. */
+  read(operand: string, at: readonly Node[], outside?: number): InputNode {
+    const axes = this.#ordered(at.flatMap((position) => position.axes))
+    return { ...this.input(operand), at, axes, ...(outside === undefined ? {} : { outside }) }
+  }
+
+  axis(axis: string): Node {
+    return { kind: 'axis', axis, type: 'i32', axes: [axis], span: null }
+  }
+
+  /** First row, or number of rows, of a group of a ragged axis. */
+  group(kind: 'start' | 'length', axis: string): Node {
+    const { group } = this.axes.find(({ name }) => name === axis)!.ragged!
+    return { kind, axis, type: 'i32', axes: [group], span: null }
   }
 
   scalar(operand: string): Node {
@@ -91,14 +118,27 @@ export class ProgramBuilder {
     return { kind: 'contract', terms: [{ a: left, b: right, over }], accumulator, type, axes, span: null }
   }
 
-  reduce(fn: ReduceNode['fn'], over: readonly string[], value: Node): ReduceNode {
+  /** The sum of the product of any two factors; `groups`: group axes that the result keeps although no factor has them. */
+  product(
+    a: Node,
+    b: Node,
+    over: readonly string[],
+    accumulator: ContractNode['accumulator'] = 'f32',
+    groups: readonly string[] = [],
+  ): ContractNode {
+    const axes = this.#ordered([...[...a.axes, ...b.axes].filter((axis) => !over.includes(axis)), ...groups])
+    const type = accumulator === 'f16' ? 'f32' : accumulator
+    return { kind: 'contract', terms: [{ a, b, over }], accumulator, type, axes, span: null }
+  }
+
+  reduce(fn: ReduceNode['fn'], over: readonly string[], value: Node, groups: readonly string[] = []): ReduceNode {
     return {
       kind: 'reduce',
       fn,
       over,
       value,
       type: value.type,
-      axes: value.axes.filter((x) => !over.includes(x)),
+      axes: this.#ordered([...value.axes.filter((x) => !over.includes(x)), ...groups]),
       span: null,
     }
   }
@@ -113,13 +153,16 @@ export class ProgramBuilder {
 
   program(
     kernel: string,
-    outputs: Readonly<Record<string, OperandSpec & { value: Node }>>,
+    outputs: Readonly<Record<string, OutputSpec>>,
     accuracy: TensorProgram['accuracy'] = 'default',
   ): TensorProgram {
-    const operand = (role: 'input' | 'output') => ([name, { dtype, axes, order }]: [string, OperandSpec]): TensorOperand =>
-      ({ name, role, dtype, axes, order: order ?? axes, divisibility: 'element', fromEpilogue: false }) // prettier-ignore
+    const operand = (role: 'input' | 'output') => ([name, { dtype, axes, order, blocks, stored, partOf }]: [string, OperandSpec]): TensorOperand => ({
+      name, role, dtype, axes, order: order ?? axes, divisibility: 'element', fromEpilogue: false,
+      ...(blocks ? { blocks } : {}), ...(partOf === undefined ? {} : { partOf }),
+      ...(stored ? { stored: { scale: null, zero: null, global: null, norm: null, rounding: 'up', ...stored } } : {}),
+    }) // prettier-ignore
     const scalars = Object.entries(this.#scalars).map(([name, dtype]): ScalarOperand =>
-      ({ name, dtype, pointer: name.endsWith('_ptr'), defaultValue: null, fromEpilogue: false })) // prettier-ignore
+      ({ name, dtype, pointer: name.endsWith('_ptr'), defaultValue: null, fromEpilogue: false, ...(name.includes('.') ? { partOf: name.split('.')[0]! } : {}) })) // prettier-ignore
     return {
       kernel,
       accuracy,
@@ -129,7 +172,9 @@ export class ProgramBuilder {
         ...Object.entries(outputs).map(operand('output')),
       ],
       scalars,
-      outputs: Object.entries(outputs).map(([name, { value }]) => ({ operand: name, value, span: null })),
+      outputs: Object.entries(outputs).flatMap(([name, { value, at }]) =>
+        value ? [{ operand: name, value, span: null, ...(at ? { at } : {}) }] : [],
+      ),
     }
   }
 }

@@ -26,7 +26,7 @@ describe('the dtype table', () => {
     expect(legalContraction('f16', 'bf16')).toBeNull()
     expect(legalContraction('f32', 'tf32')).toBeNull()
     expect(legalContraction('i32', 'i32')).toBeNull()
-    expect(contractionPartners('u8')).toEqual(['i8', 'u8'])
+    expect(contractionPartners('u8')).toEqual(['i8', 'u8', 'i4', 'u4'])
   })
 
   test('stores without a cast', () => {
@@ -54,6 +54,7 @@ describe('values', () => {
     ['ue8m0', 3, 4], ['ue8m0', 4, 4], ['ue8m0', 0, 2 ** -127], ['ue8m0', -0.75, 1], ['ue8m0', Infinity, 2 ** 127],
     ['ue4m3', -3, 0], ['ue4m3', 1000, 448], ['tf32', 1 + 2 ** -11, 1], ['tf32', 1 + 3 * 2 ** -11, 1 + 2 ** -9],
     ['i8', 2.5, 2], ['i8', -3.5, -4], ['i8', 300, 127], ['u8', -1, 0], ['u8', NaN, 0], ['i32', 1e12, 2147483647],
+    ['i4', 7.5, 7], ['i4', -8.6, -8], ['i4', -0.5, 0], ['u4', 15.6, 15], ['u4', 2.5, 2], ['u4', -3, 0], ['i4', NaN, 0],
     ['i32', NaN, 0], ['u32', -5, 0], ['u32', 2 ** 33, 2 ** 32 - 1], ['bool', -2, 1], ['bool', 0, 0], ['bool', NaN, 1],
   ] // prettier-ignore
   test.each(cases)('%s stores %d as %d', (dtype, value, expected) => expect(roundToDType(dtype, value)).toBe(expected))

@@ -54,7 +54,7 @@ describe('the table', () => {
   test('has a CUDA form for each compute type that the type rule allows, made of functions that exist', () => {
     for (const op of OPERATIONS.values()) {
       if (op.name === 'skip0') continue
-      const types = op.rule === 'float' ? ['f32', 'f64'] : op.rule === 'logic' ? ['bool'] : ['f32', 'f64', 'i32', 'u32']
+      const types = op.rule === 'float' ? ['f32', 'f64'] : op.rule === 'logic' ? ['bool'] : op.rule === 'index' ? ['i32'] : ['f32', 'f64', 'i32', 'u32']
       expect(Object.keys(op.cuda)).toEqual(expect.arrayContaining(types))
       for (const form of [...Object.values(op.cuda), ...(op.approx ? [op.approx.form] : [])])
         if (form.kind === 'call' && form.function.startsWith('ktl_'))
@@ -98,6 +98,14 @@ describe('references', () => {
       )
       expect(operation(name).evaluate('f32', x, ...(name === 'elu' ? [1] : [])) + 0).toBe(Math.fround(y) + 0)
     }
+  })
+
+  test('division and modulus of index values round down', () => {
+    const both = (a: number, b: number): number[] =>
+      ['floordiv', 'floormod'].map((name) => operation(name).evaluate('i32', a, b))
+    expect([both(7, 3), both(-7, 3), both(-6, 3), both(-1, 64), both(5, 0), both(-(2 ** 31), -1)]).toEqual([[2, 1], [-3, 2], [-2, 0], [-1, 63], [0, 0], [-(2 ** 31), 0]]) // prettier-ignore
+    expect(resolveTypes(operation('floordiv'), ['i32', 'integer literal'])).toEqual({ operands: ['i32', 'i32'], result: 'i32' }) // prettier-ignore
+    expect(resolveTypes(operation('floormod'), ['f32', 'i32'])).toHaveProperty('argument', 0)
   })
 
   test('limits and NaN', () => {
@@ -212,7 +220,7 @@ describe('error bounds', () => {
     let seed = 3
     const random = () => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0) / 2 ** 32 - 0.5
     for (const op of OPERATIONS.values()) {
-      if (op.rule === 'logic' || op.rule === 'select') continue
+      if (op.rule === 'logic' || op.rule === 'select' || op.rule === 'index') continue
       for (let i = 0; i < 200; i++) {
         const args = op.parameters.map(() => Math.fround(random() * 8))
         if (['log', 'log2', 'log1p', 'sqrt', 'rsqrt', 'pow'].includes(op.name)) args[0] = Math.abs(args[0]!) + 0.5

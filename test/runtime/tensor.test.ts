@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { rowUnit } from '../../compiler/dtypes.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { fromTensorLike } from '../../runtime/tensors/tensor_like.ts'
 import { errorOf } from './errors.ts'
@@ -48,10 +49,59 @@ describe('values', () => {
     expect((await errorOf(() => tensor.slice(null, [1, 3]))).code).toBe('KTL4005')
   })
 
-  test('6-bit floats take a byte each', async () => {
-    const tensor = device.tensor('e3m2', [3], [28, -0.0625, 1])
-    expect(tensor.byteLength).toBe(3)
-    expect([...(await tensor.toArray())]).toEqual([28, -0.0625, 1])
+  test('6-bit floats pack four in three bytes, the first in the low bits', async () => {
+    // Codes 0x1f, 0x21, 0x0c, 0x00, 0x2c: bit 6i of the image is the lowest of element i.
+    const tensor = device.tensor('e3m2', [5], [28, -0.0625, 1, 0, -1])
+    expect(tensor.byteLength).toBe(4)
+    expect([...(await tensor.toBytes())]).toEqual([0x5f, 0xc8, 0x00, 0x2c])
+    expect([...(await tensor.toArray())]).toEqual([28, -0.0625, 1, 0, -1])
+    expect([...(await tensor.slice([4, 5]).toArray())]).toEqual([-1])
+    expect((await errorOf(() => tensor.slice([2, 5]))).code).toBe('KTL4005')
+  })
+
+  test('4-bit integers are two’s complement and plain binary nibbles', async () => {
+    const signed = device.tensor('i4', [4], [-8, 7, -1, 100])
+    expect([...(await signed.toBytes())]).toEqual([0x78, 0x7f])
+    expect(await signed.toArray()).toEqual(Int8Array.of(-8, 7, -1, 7))
+    const unsigned = device.tensor('u4', [3], [15, 2.5, -1])
+    expect([...(await unsigned.toBytes())]).toEqual([0x2f, 0])
+    expect(await unsigned.toArray()).toEqual(Uint8Array.of(15, 2, 0))
+  })
+
+  test('each row of a packed tensor starts on a byte', async () => {
+    const nibbles = device.tensor('u4', [2, 3], [1, 2, 3, 4, 5, 6])
+    expect([nibbles.strides, nibbles.byteLength]).toEqual([[4, 1], 4])
+    expect([...(await nibbles.toBytes())]).toEqual([0x21, 0x03, 0x54, 0x06])
+    expect([...(await nibbles.permute([1, 0]).toArray())]).toEqual([1, 4, 2, 5, 3, 6])
+    const six = device.tensor('e2m3', [2, 2], { bits: [1, 2, 3, 4] })
+    expect([six.strides, six.byteLength]).toEqual([[4, 1], 5])
+    expect([...(await six.toBytes())]).toEqual([0x81, 0x00, 0x00, 0x03, 0x01])
+    expect([...(await six.toArray())]).toEqual([0.125, 0.25, 0.375, 0.5])
+    const column = device.tensor('u4', [2, 1], [1, 2])
+    expect([...(await column.toBytes())]).toEqual([0x01, 0x02])
+    for (const [dtype, shape, strides] of [
+      ['u4', [2, 4], [3, 1]], ['e2m1', [2, 2], [1, 1]], ['e3m2', [2, 4], [6, 1]], ['i4', [4], [3]],
+    ] as const) expect((await errorOf(() => device.empty(dtype, shape, { strides }))).code, dtype).toBe('KTL4003') // prettier-ignore
+    expect((await errorOf(() => nibbles.slice(null, [0, 4, 3]))).code).toBe('KTL4005')
+    expect((await errorOf(() => device.empty('u4', [2, 7]).slice(null, [0, 7, 3]))).code).toBe('KTL4003')
+    expect((await errorOf(() => device.empty('e2m1', [6]).reshape([2, 3]))).code).toBe('KTL4003')
+  })
+
+  test('writing some packed elements leaves their neighbours in the byte', async () => {
+    const nibbles = device.tensor('u4', [4], [1, 2, 3, 4])
+    await nibbles.slice([0, 3]).copyFrom([9, 9, 9])
+    await nibbles.slice([2, 3]).copyFrom({ bits: [8] })
+    expect([...(await nibbles.toArray())]).toEqual([9, 9, 8, 4])
+    const six = device.tensor('e2m3', [4], { bits: [63, 63, 63, 63] })
+    await six.slice([0, 1]).copyFrom({ bits: [0] })
+    expect([...(await six.toBytes())]).toEqual([0xc0, 0xff, 0xff])
+  })
+
+  test('host arrays are laid out again where their rows would start inside a byte', async () => {
+    const tensor = fromTensorLike(device, { data: Int8Array.of(1, -2, 3, -4, 5, -6), shape: [2, 3], dtype: 'i4' })
+    expect([...(await tensor.toBytes())]).toEqual([0xe1, 0x03, 0x5c, 0x0a])
+    const codes = fromTensorLike(device, { data: Uint8Array.of(1, 2, 3, 15), shape: [2, 2], dtype: 'e2m1' })
+    expect([...(await codes.toArray())]).toEqual([0.5, 1, 1.5, -6])
   })
 
   test('bits are the storage image, or one code for each element', async () => {
@@ -84,6 +134,7 @@ describe('values', () => {
           for (const axis of order) {
             strides[axis] = step
             step = step * Math.max(1, shape[axis]!) + axes[axis]![1]
+            step = Math.ceil(step / rowUnit(dtype)) * rowUnit(dtype)
           }
           const count = shape.reduce((a, b) => a * b, 1)
           // 1, 2 and 4 are values of every dtype but bool.

@@ -46,6 +46,11 @@ const MOD = [
   const int r = b == 0 || b == -1 ? 0 : a % b;
   return r != 0 && (r ^ b) < 0 ? r + b : r;
 }`,
+  `__device__ __forceinline__ int ktl_floordiv_i32(int a, int b) {
+  if (b == 0 || b == -1) return b == 0 ? 0 : static_cast<int>(-static_cast<unsigned int>(a));
+  const int q = a / b;
+  return (a % b != 0 && (a ^ b) < 0) ? q - 1 : q;
+}`,
   `__device__ __forceinline__ unsigned int ktl_mod_u32(unsigned int a, unsigned int b) {
   return b == 0u ? 0u : a % b;
 }`,

@@ -1,0 +1,163 @@
+/**
+ * How far a correct machine may be from the reference value of a contraction.
+ *
+ * With S = sum |a||b| (bounded here by |a|·|b|, Cauchy-Schwarz), every machine we target is within
+ * (K + 32) · 2^(1-F) · S of the exact sum:
+ * - a fused step of the SM100 MMA adds up to 16 (32 for 8-bit, 8 for tf32) products to the accumulator, each term
+ *   truncated to F = 25 fraction bits below the largest one, then truncates the result to f32: an error of at most
+ *   (17 · 2^-25 + 2^-23) · S a step, less than 16 · 2^-24 · S;
+ * - a sequential f32 loop rounds once a term: K · 2^-24 · S.
+ * Hopper's fp8 MMA keeps F = 13 bits unless partial sums are promoted. f16 accumulators round to 11 bits instead.
+ *
+ * Factors that are no operands as they are may be off, by `errors`, and are rounded to the type of the MMA, by at most `unit`
+ * relative (mma_type.ts). With e(x) the error of an element that makes, the sum is off by at most sum |a| e(b) + e(a) (|b| + e(b)) more,
+ * computed as it stands. Scales of blocks that are applied to partial sums cost three more roundings of a partial sum each:
+ * 8 · 2^(1-F) · S more covers them.
+ *
+ * Exact: let q be the product of the lowest set bits found in A and in B. Every partial sum in every order is a
+ * multiple of q no larger than S, so when S/q fits the accumulator's fraction nothing is ever rounded, and the
+ * bound is 0.
+ */
+import { roundToDType } from '../codec.ts'
+import { DTYPES, type Accumulator } from '../dtypes.ts'
+import { sumProducts, type ContractionPair, type ContractionSide } from './products.ts'
+
+/** Fraction bits of an accumulator, and what one rounding costs relative to the sum of magnitudes. */
+function precision(accumulator: Accumulator, fractionBits: number): Precision {
+  if (accumulator === 'f64') return { exactBits: 53, unit: 2 ** -52, smallest: 2 ** -1074, largest: Number.MAX_VALUE }
+  if (accumulator === 'f16') return { exactBits: 11, unit: 2 ** -11, smallest: 2 ** -24, largest: 65504 }
+  const largest = 3.4028234663852886e38
+  return { exactBits: Math.min(24, fractionBits), unit: 2 ** (1 - fractionBits), smallest: 2 ** -149, largest }
+}
+
+interface Precision {
+  readonly exactBits: number
+  readonly unit: number
+  /** Smallest positive number: below it, products are lost whatever their fraction. */
+  readonly smallest: number
+  readonly largest: number
+}
+
+/** Absolute bounds, in the shape of the result; null: every element is exact. */
+export function errorBounds(
+  pairs: readonly ContractionPair[],
+  accumulator: Accumulator,
+  fractionBits: number,
+): Float32Array | null {
+  const [[a, b]] = pairs as readonly [ContractionPair]
+  const [L, M, N] = [a.batch.length, a.rows.length, b.rows.length]
+  const K = pairs.reduce((sum, [{ depth }]) => sum + depth.length, 0)
+  const { exactBits, unit, smallest, largest } = precision(accumulator, fractionBits)
+  const norms = pairs.map((pair) => pair.map(rowNorms) as [Float64Array, Float64Array])
+  const propagated = propagatedErrors(pairs)
+  const quantum = Math.min(...pairs.map(([x, y]) => lowestBit(x) * lowestBit(y)))
+  const exactBelow = quantum < smallest ? 0 : 2 ** exactBits * quantum
+  const scaled = pairs.some((pair) => pair.some((side) => side.scaled))
+  const gamma = (K + (scaled || propagated ? 40 : 32)) * unit
+  let errors: Float32Array | null = null
+  for (let l = 0; l < L; l++) {
+    for (let m = 0; m < M; m++) {
+      const row = (l * M + m) * N
+      for (let n = 0; n < N; n++) {
+        let magnitude = 0
+        for (const [normsA, normsB] of norms) magnitude += normsA[l * M + m]! * normsB[l * N + n]!
+        // 0 · Infinity of what may overflow is as uncertain as Infinity.
+        const added = propagated ? (Number.isNaN(propagated[row + n]!) ? Infinity : propagated[row + n]!) : 0
+        const exact = added === 0 && (magnitude === 0 || (!scaled && magnitude <= exactBelow))
+        if (exact && magnitude <= largest) continue
+        errors ??= new Float32Array(L * M * N)
+        // Close to overflow the order of the sum decides, so anything goes. 1 + 2^-20 covers f32 rounding here.
+        const own = gamma * (magnitude + added) + (K + 32) * smallest
+        errors[row + n] = magnitude > largest ? Infinity : (own + added) * (1 + 2 ** -20)
+      }
+    }
+  }
+  return errors
+}
+
+/** Euclidean norm of each row's finite elements (a row with others has a non-finite result in every order). */
+function rowNorms(side: ContractionSide): Float64Array {
+  const norms = new Float64Array(side.batch.length * side.rows.length)
+  let at = 0
+  for (const batch of side.batch) {
+    for (const row of side.rows) {
+      let sum = 0
+      for (const k of side.depth) {
+        const x = side.data[batch + row + k]!
+        if (Number.isFinite(x)) sum += x * x
+      }
+      // Rounding of the squares themselves: far less than 2^-40 relative.
+      norms[at++] = Math.sqrt(sum) * (1 + 2 ** -40)
+    }
+  }
+  return norms
+}
+
+/** Error of each element before it is multiplied, by its index; null: all are exact, and the MMA takes them as they are. */
+function doubtOf(side: ContractionSide): ((index: number) => number) | null {
+  const { data, errors, rounding } = side
+  if (!errors && !rounding) return null
+  const { maxFinite, bias, mantissaBits } = DTYPES[rounding?.dtype ?? 'f64']
+  const smallest = 2 ** (-bias - mantissaBits)
+  const doubt = (index: number): number => {
+    const x = data[index]!
+    const error = errors?.[index] ?? 0
+    if (!Number.isFinite(x)) return 0
+    if (!rounding || (error === 0 && roundToDType(rounding.dtype, x) === x)) return error
+    const reach = Math.abs(x) + error
+    return reach > maxFinite ? Infinity : error + rounding.unit * reach + smallest
+  }
+  for (const batch of side.batch)
+    for (const row of side.rows) for (const k of side.depth) if (doubt(batch + row + k) !== 0) return doubt
+  return null
+}
+
+/** sum |a| e(b) + e(a) (|b| + e(b)); null: nothing is off. */
+function propagatedErrors(pairs: readonly ContractionPair[]): Float64Array | null {
+  const magnitude = ({ data }: ContractionSide) => (index: number): number => {
+    const x = Math.abs(data[index]!)
+    return x < Infinity ? x : 0
+  } // prettier-ignore
+  const terms = pairs.flatMap(([a, b]): ContractionPair[] => {
+    const [ofA, ofB] = [doubtOf(a), doubtOf(b)]
+    const [sizeA, sizeB] = [magnitude(a), magnitude(b)]
+    return [
+      ...(ofB
+        ? [
+            [
+              { ...a, read: sizeA },
+              { ...b, read: ofB },
+            ] as const,
+          ]
+        : []),
+      ...(ofA
+        ? [
+            [
+              { ...a, read: ofA },
+              { ...b, read: (i: number) => sizeB(i) + (ofB?.(i) ?? 0) },
+            ] as const,
+          ]
+        : []),
+    ]
+  })
+  return terms.length === 0 ? null : sumProducts(terms, (length) => new Float64Array(length))
+}
+
+/** The largest power of two that divides every finite element. */
+function lowestBit(side: ContractionSide): number {
+  let lowest = Infinity
+  for (const batch of side.batch) {
+    for (const row of side.rows) {
+      for (const k of side.depth) {
+        const x = side.data[batch + row + k]!
+        while (lowest > 0 && x % lowest !== 0 && Number.isFinite(x))
+          lowest = lowest === Infinity ? largestPower(x) : lowest / 2
+      }
+    }
+  }
+  return lowest === Infinity ? 1 : lowest
+}
+
+function largestPower(x: number): number {
+  return 2 ** Math.floor(Math.log2(Math.abs(x)))
+}

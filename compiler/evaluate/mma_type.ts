@@ -1,0 +1,86 @@
+/**
+ * How factors of a contraction meet in a tensor core: what they are rounded to first, and where scales go.
+ *
+ * - Operands of a legal pair are taken as they are, and so is data of at most 8 bits on both sides: scales are multiplied into partial sums
+ *   in f32, or behind the sum where they do not vary along it.
+ * - Any other pair meets in one type: that of a factor that is an operand of 16 bits, else bf16. Computed factors are rounded to it, and
+ *   decoded ones where the scales that vary along the sum leave them more bits than it has.
+ * - What is made of f32 (tf32) alone stays f32 (tf32): a kernel that holds everything in f32 asked for it. f64 stays f64.
+ */
+import { DTYPES, legalContraction, type Accumulator } from '../dtypes.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { ContractTerm, Node, TensorOperand, TensorProgram } from '../ir/tensor.ts'
+import { isPlainInput, operandNamed, topological } from '../ir/walk.ts'
+import type { ContractionSide } from './products.ts'
+
+export type Meeting = Pick<ContractionSide, 'rounding' | 'scaled'>
+
+const AS_IT_IS: Meeting = { rounding: null, scaled: false }
+
+/** Of both factors of a term. */
+export function meetingOf(
+  { a, b, over }: ContractTerm,
+  accumulator: Accumulator,
+  program: TensorProgram,
+): readonly [Meeting, Meeting] {
+  if (accumulator === 'i32' || accumulator === 'f64') return [AS_IT_IS, AS_IT_IS]
+  const factors = [a, b].map((factor) => ({ factor, operand: plainOperand(factor, program) }))
+  const [x, y] = factors.map(({ operand }) => (operand && !operand.stored ? operand.dtype : null))
+  if (x && y && legalContraction(x, y)) return [AS_IT_IS, AS_IT_IS]
+  const narrow = factors.every(({ operand }) => operand && DTYPES[operand.dtype].bits <= 8)
+  const type = narrow ? 'f32' : typeOf(x ?? null, y ?? null, [a, b], program)
+  const meet = ({ operand }: { operand: TensorOperand | null }): Meeting => ({
+    rounding: operand && bitsOf(operand, program, over, type) <= significand(type) ? null : roundingTo(type),
+    scaled: operand !== null && bitsOf(operand, program, null, 'f32') > significand('f32'),
+  })
+  return [meet(factors[0]!), meet(factors[1]!)]
+}
+
+const roundingTo = (dtype: DTypeName): Meeting['rounding'] =>
+  dtype === 'f32' ? null : { dtype, unit: 2 ** -significand(dtype) }
+
+/** Bits of the significand, the leading one included; of integers, all. */
+const significand = (dtype: DTypeName): number =>
+  DTYPES[dtype].class === 'int' ? DTYPES[dtype].bits : DTYPES[dtype].mantissaBits + 1
+
+/** The type of the MMA that factors meet in which make no pair. */
+function typeOf(x: DTypeName | null, y: DTypeName | null, factors: readonly Node[], program: TensorProgram): DTypeName {
+  const leaves = new Set(factors.flatMap((factor) => leafTypes(factor, program)))
+  if (leaves.size === 1 && (leaves.has('f32') || leaves.has('tf32'))) return [...leaves][0]!
+  const wide = [x, y].filter((dtype) => dtype === 'f16' || dtype === 'bf16')
+  return wide.length === 1 ? wide[0]! : 'bf16'
+}
+
+/** Types of the data that a factor is made of; indices and masks are none. */
+function leafTypes(factor: Node, program: TensorProgram): DTypeName[] {
+  const types = topological([factor]).flatMap((node) =>
+    node.kind === 'input' ? operandNamed(program, node.operand).dtype : [],
+  )
+  return types.filter((dtype) => dtype !== 'i32' && dtype !== 'u32' && dtype !== 'bool')
+}
+
+/** The operand whose elements a factor are; null: it is computed. */
+const plainOperand = (factor: Node, program: TensorProgram): TensorOperand | null =>
+  isPlainInput(factor) ? operandNamed(program, factor.operand) : null
+
+/**
+ * Bits that products of data and scales need at most: of those scales that vary along `over`; null: of all. A power of two adds none
+ * where `type` has its range; f16 has not.
+ */
+function bitsOf(
+  operand: TensorOperand,
+  program: TensorProgram,
+  over: readonly string[] | null,
+  type: DTypeName,
+): number {
+  const { dtype, stored } = operand
+  let bits = significand(dtype) + (stored?.zero ? 1 : 0)
+  for (const name of stored ? [stored.scale, stored.global] : []) {
+    const part = [...program.operands, ...program.scalars].find((candidate) => candidate.name === name)
+    const axes = part && 'axes' in part ? part.axes : []
+    if (!part || (over !== null && !axes.some((axis) => over.includes(axis)))) continue
+    if (type === 'f16') return Infinity
+    if (part.dtype !== 'ue8m0') bits += significand(part.dtype)
+  }
+  return bits
+}
