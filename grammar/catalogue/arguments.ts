@@ -31,7 +31,7 @@ export const argumentErrors = {
     title: 'illegal strides',
     explain:
       'Strides count elements, one for each axis, and are not negative. 0 repeats an element along an axis and is ' +
-      'for inputs only; strides larger than needed leave padding.',
+      'for inputs only; strides larger than needed leave padding. Types of 4 and 6 bits are packed, and each row starts on a byte.',
     wrong: { call: "device.empty('f32', [2, 3], { strides: [3] })" },
     right: { call: "device.empty('f32', [2, 3], { strides: [8, 1] })" },
     word: ({ expected, got }) => ({ message: `illegal strides: expected ${expected}, got ${got}` }),

@@ -5,7 +5,6 @@ import { ktlError } from '../errors/fail.ts'
 import {
   checkShape,
   denseStrides,
-  elementCount,
   forEachRow,
   formatShape,
   MAX_RANK,
@@ -196,24 +195,36 @@ function checkWithin({ shape, strides, offset }: Layout, length: number, got: st
   }
 }
 
-/** The elements as they will lie in device memory: the source's own order, or dense where a stride is negative. */
-export function storageOf(host: HostTensor): {
+/**
+ * The elements as they will lie in device memory: the source's own order, or dense where a stride is negative or rows would not
+ * begin at multiples of `unit` elements (`rowUnit` of the dtype).
+ */
+export function storageOf(
+  host: HostTensor,
+  unit = 1,
+): {
   readonly elements: ArrayLike<number>
   readonly strides: readonly number[]
 } {
   const { data, layout } = host
-  if (layout.shape.includes(0)) return { elements: [], strides: denseStrides(layout.shape) }
-  if (layout.strides.every((stride) => stride >= 0)) {
+  if (layout.shape.includes(0)) return { elements: [], strides: denseStrides(layout.shape, unit) }
+  const whole =
+    unit === 1 ||
+    layout.strides.every((stride, axis) => stride % unit === 0 || (stride === 1 && axis === layout.shape.length - 1))
+  if (whole && layout.strides.every((stride) => stride >= 0)) {
     const end = layout.offset + spanOf(layout.shape, layout.strides)
     return { elements: slice(data, layout.offset, end), strides: layout.strides }
   }
-  const elements = new Float64Array(elementCount(layout.shape))
+  const strides = denseStrides(layout.shape, unit)
+  const elements = new Float64Array(spanOf(layout.shape, strides))
   const length = layout.shape.at(-1) ?? 1
   const stride = layout.strides.at(-1) ?? 1
+  const step = Math.ceil(length / unit) * unit
   forEachRow(layout, (offset, first) => {
-    for (let i = 0; i < length; i++) elements[first + i] = numberAt(data, layout.offset + offset + i * stride)
+    const row = (first / length) * step
+    for (let i = 0; i < length; i++) elements[row + i] = numberAt(data, layout.offset + offset + i * stride)
   })
-  return { elements, strides: denseStrides(layout.shape) }
+  return { elements, strides }
 }
 
 /** KTL4007 for what lists hold that is no number. */
