@@ -21,10 +21,9 @@ export interface Binding {
 
 /**
  * The tensor program of one choice, after all passes of the tensor IR. Throws a KtlError for what the user wrote:
- * forms that are not lowered yet (KTL29xx), an illegal choice of types, and everything about the epilogue.
+ * an illegal choice of types, and everything about the epilogue.
  */
 export function bindKernel(family: KernelFamily, binding: Binding = {}, epilogue?: BoundEpilogue): TensorProgram {
-  if (family.notLowered.length > 0) throw new KtlError(family.notLowered)
   const types = binding.types ?? family.typeChoices[0]!
   const program = programOf(family, types, epilogue)
   const operands = program.operands.map((operand): TensorOperand => {
@@ -77,6 +76,9 @@ function build(family: KernelFamily, types: TypeChoice, epilogue: BoundEpilogue 
     order: operand.axes,
     divisibility: 'element',
     fromEpilogue: false,
+    ...(operand.blocks && { blocks: operand.blocks }),
+    ...(operand.stored && { stored: operand.stored }),
+    ...(operand.partOf !== undefined && { partOf: operand.partOf }),
   }))
   const scalars = family.scalars.map((scalar): ScalarOperand => ({
     name: scalar.name,
@@ -84,10 +86,11 @@ function build(family: KernelFamily, types: TypeChoice, epilogue: BoundEpilogue 
     pointer: false,
     defaultValue: scalar.defaultValue?.value ?? null,
     fromEpilogue: false,
+    ...(scalar.partOf !== undefined && { partOf: scalar.partOf }),
   }))
-  const { outputs, diagnostics } = typed(family, types)
+  const { outputs, axes, diagnostics } = typed(family, types)
   if (diagnostics.length > 0) throw new KtlError(diagnostics)
-  const { name: kernel, accuracy, axes } = family
+  const { name: kernel, accuracy } = family
   const program: TensorProgram = { kernel, accuracy, axes, operands, scalars, outputs }
   if (!epilogue) return program
   const slot = slotOf(family, program)
@@ -98,11 +101,10 @@ function slotOf(family: KernelFamily, { operands, outputs }: TensorProgram): Slo
   const filled = family.outputs.find((output) => output.slot)
   if (!filled) throw new Error(`kernel ${family.name} has no epilogue slot`)
   return {
-    axes: family.axes,
+    axes: family.axes.map(({ name, optional, ragged }) => ({ name, optional, ...(ragged && { ragged }) })),
     value: filled.value,
     type: outputs.find((output) => output.operand === filled.operand)!.value.type,
     out: operands.find((operand) => operand.name === filled.operand)!,
-    others: family.outputs.filter((output) => output !== filled),
     source: family.source,
   }
 }
@@ -120,7 +122,8 @@ function fuse(program: TensorProgram, family: KernelFamily, { out }: Slot, epilo
   const own = epilogue.outputs.map((output): Output => ({ ...output, operand: epilogueOperandName(family, output.operand) }))
   const [value, ...outputs] = rewrite({ ...program, outputs: [{ ...filled, value: epilogue.value }, ...own] }, inPlace).outputs
   const operands = [...program.operands, ...epilogue.operands.map(named)]
-  const of = (role: TensorOperand['role']): TensorOperand[] => operands.filter((operand) => operand.role === role)
+  const roleOf = ({ role, partOf }: TensorOperand): string => operands.find(({ name }) => name === partOf)?.role ?? role
+  const of = (role: TensorOperand['role']): TensorOperand[] => operands.filter((operand) => roleOf(operand) === role)
   return {
     ...program,
     operands: [...of('input'), ...of('output')],

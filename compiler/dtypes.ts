@@ -169,6 +169,26 @@ export function contractionPartners(a: DTypeName): readonly DTypeName[] {
   return CONTRACTIONS.find((c) => c.operands.includes(a))?.operands ?? []
 }
 
+/** A factor of a product that is summed: what it is held in, and its dtype where it is an element of an operand as it lies in memory. */
+export interface Factor {
+  readonly type: ComputeType
+  readonly dtype: DTypeName | null
+}
+
+/**
+ * Accumulators of `sum[k](a * b)`, default first; null: the machine has no MMA for the pair, and the sum is one of products in their
+ * common type. Types without an MMA of their own meet in another one: f64 beside any f64, else f32.
+ */
+export function accumulatorsOf(a: Factor, b: Factor): readonly Accumulator[] | null {
+  const own = a.dtype && b.dtype && legalContraction(a.dtype, b.dtype)
+  if (own) return own
+  const isNarrow = ({ dtype }: Factor): boolean => dtype !== null && DTYPES[dtype].class === 'int' && DTYPES[dtype].bits <= 8
+  if (isNarrow(a) && isNarrow(b)) return ['i32']
+  const types = [a.type, b.type]
+  if (types.includes('f64')) return ['f64']
+  return types.includes('f32') ? ['f32'] : null
+} // prettier-ignore
+
 const INTEGER_STORES: readonly DTypeName[] = ['i32', 'i8', 'u8', 'i4', 'u4', 'f32', 'f16', 'bf16']
 
 /**

@@ -154,7 +154,7 @@ function bodyErrors({ body }: EpilogueDecl, { accumulator, inputs, outputs }: Ep
   const value = (name: string): Input => ({ value: { kind: 'scalar', name, axes: [], source, span: { start: 0, end: 0 } }, declared: null })
   const scope = new BodyScope(new Map(names.map((name) => [name, value(name)])), body)
   const context: BodyContext = {
-    report, source, axes: [], axisAliases: new Map(), typeParams: new Set(), typeParamUses: new Set(), impliedAxes: [],
+    report, source, axes: [], axisTable: [], declared: new Map(), pinned: new Set(), axisAliases: new Map(), typeParams: new Set(), typeParamUses: new Set(), impliedAxes: [],
     epilogues: new Map(), kernels: new Set(), inlining: [], inEpilogue: true, axesUnknown: true, budget: { nodes: 0 },
   } // prettier-ignore
   resolveBody(body, scope, new Map(outputs.map(({ name }) => [name, { axes: null, declared: null }])), context)

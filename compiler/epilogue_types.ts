@@ -9,25 +9,24 @@ import type { DTypeName } from '../grammar/vocabulary.ts'
 import { withoutAxes } from './check/axes.ts'
 import { BodyScope, resolveBody, type DeclaredOutput, type Input } from './check/body.ts'
 import type { BodyContext, Scope } from './check/expressions.ts'
-import { checkReductions, rowStatistics } from './check/reductions.ts'
+import { perGroup } from './check/ragged.ts'
 import { Reporter } from './check/report.ts'
 import type { Resolved, ResolvedContraction, ResolvedOperand, ResolvedOutput } from './check/resolved.ts'
-import { typeOutputs } from './check/typing.ts'
+import { typeBody } from './check/typing.ts'
 import { DTYPES, type Accumulator } from './dtypes.ts'
 import { checkEpilogue, type BoundEpilogue, type EpilogueBinding, type EpilogueSignature } from './epilogue.ts'
+import { impliedGroups } from './ir/verify_tensor.ts'
 import type { Axis, ComputeType, Node, Output, ScalarOperand, TensorOperand } from './ir/tensor.ts'
 
 /** A kernel as its epilogue sees it. */
 export interface Slot {
   /** All axes of the kernel, in order. */
-  readonly axes: readonly Axis[]
+  readonly axes: readonly Omit<Axis, 'extent'>[]
   /** What the kernel passes through the slot. */
   readonly value: Resolved
   readonly type: ComputeType
   /** Where the result goes. */
-  readonly out: Pick<TensorOperand, 'name' | 'dtype' | 'axes'>
-  /** Other outputs of the kernel: their contractions and the epilogue's fill tiles of one shape. */
-  readonly others: readonly ResolvedOutput[]
+  readonly out: Pick<TensorOperand, 'name' | 'dtype' | 'axes' | 'stored'>
   /** The kernel's text; null: it has none. */
   readonly source: Source | null
 }
@@ -46,7 +45,14 @@ export interface TypedEpilogue {
 /** The slot of `out = epilogue(sum[k](A * B))`, [l?, m, k] x [l?, k, n] → [l?, m, n]. */
 export function gemmSlot(accumulator: Accumulator, out: DTypeName): Slot {
   const at = { source: { name: '<gemm>', text: '' }, span: { start: 0, end: 0 } }
-  const operand = (name: string, ...axes: string[]): ResolvedOperand => ({ kind: 'operand', name, axes, ...at })
+  const operand = (name: string, ...axes: string[]): ResolvedOperand => ({
+    kind: 'operand',
+    name,
+    at: null,
+    outside: null,
+    axes,
+    ...at,
+  })
   const [a, b] = [operand('A', 'l', 'm', 'k'), operand('B', 'l', 'k', 'n')]
   const axes = ['l', 'm', 'n']
   const value: ResolvedContraction = { kind: 'contract', a, b, over: ['k'], accumulator, axes, ...at }
@@ -55,7 +61,6 @@ export function gemmSlot(accumulator: Accumulator, out: DTypeName): Slot {
     value,
     type: DTYPES[accumulator].compute,
     out: { name: 'out', dtype: out, axes },
-    others: [],
     source: null,
   }
 }
@@ -63,14 +68,23 @@ export function gemmSlot(accumulator: Accumulator, out: DTypeName): Slot {
 const known = new WeakMap<BoundEpilogue, Map<string, TypedEpilogue>>()
 
 /**
- * Throws a KtlError with everything that is wrong with the epilogue in this slot, KTL2903 included. Slots of plain
+ * Throws a KtlError with everything that is wrong with the epilogue in this slot. Slots of plain
  * contractions that differ in nothing an epilogue can tell share the result.
  */
 export function typeEpilogue(epilogue: BoundEpilogue, slot: Slot): TypedEpilogue {
-  const { axes, value, type, out, others, source } = slot
-  if (value.kind !== 'contract' || others.length > 0) return typeAnew(epilogue, slot)
+  const { axes, value, type, out, source } = slot
+  if (value.kind !== 'contract') return typeAnew(epilogue, slot)
   const hasSpans = source === epilogue.source
-  const key = JSON.stringify([axes, value.axes, value.over, type, out.dtype, out.axes, hasSpans])
+  const key = JSON.stringify([
+    axes,
+    value.axes,
+    value.over,
+    type,
+    out.dtype,
+    out.axes,
+    out.stored !== undefined,
+    hasSpans,
+  ])
   const results = known.get(epilogue) ?? new Map<string, TypedEpilogue>()
   known.set(epilogue, results)
   const result = results.get(key) ?? typeAnew(epilogue, slot)
@@ -82,12 +96,13 @@ function typeAnew(epilogue: BoundEpilogue, slot: Slot): TypedEpilogue {
   const { outputs, operands, scalars } = resolve(epilogue, slot)
   const [filled] = outputs
   const dtypes = new Map([...operands, ...scalars].map((o) => [o.name, o.dtype]))
-  const { outputs: typed, diagnostics } = typeOutputs(outputs, {
+  const body = { outputs, axes: slot.axes }
+  const { outputs: typed, diagnostics } = typeBody(body, {
     source: slot.source,
     dtypeOf: (name) => dtypes.get(name)!,
     storedAs: (output) => (output === filled ? slot.out.dtype : dtypes.get(output.operand)!),
     typeOf: (type) => type as DTypeName,
-    scaled: new Set(),
+    storedForms: new Set(slot.out.stored ? [slot.out.name] : []),
   })
   if (diagnostics.length > 0) throw new KtlError(diagnostics)
   const [first, ...own] = typed
@@ -97,7 +112,7 @@ function typeAnew(epilogue: BoundEpilogue, slot: Slot): TypedEpilogue {
 /** The slot's output first. */
 function resolve(epilogue: BoundEpilogue, slot: Slot): Pick<TypedEpilogue, 'operands' | 'scalars'> & { outputs: readonly ResolvedOutput[] } {
   const { declaration, source, bindings } = epilogue
-  const { out, others, type } = slot
+  const { out, type } = slot
   const report = new Reporter()
   const { signature, diagnostics } = checkEpilogue(declaration, source)
   diagnostics.forEach((diagnostic) => report.add(diagnostic))
@@ -127,7 +142,7 @@ function resolve(epilogue: BoundEpilogue, slot: Slot): Pick<TypedEpilogue, 'oper
       const operand = tensorOperand(name, 'input', binding, toKernel)
       operands.push(operand)
       const axes = all.filter((axis) => operand.axes.includes(axis))
-      inputs.set(name, { value: { kind: 'operand', name, axes, ...at }, declared: null })
+      inputs.set(name, { value: { kind: 'operand', name, at: null, outside: null, axes, ...at }, declared: null })
     } else {
       const pointer = binding.kind === 'element'
       const value = bindings[name] ? null : defaultValue!.value
@@ -141,20 +156,21 @@ function resolve(epilogue: BoundEpilogue, slot: Slot): Pick<TypedEpilogue, 'oper
   }
 
   const context: BodyContext = {
-    report, source, axes: all, axisAliases: aliases, typeParams: new Set(), typeParamUses: new Set(), impliedAxes: optional,
+    report, source, axes: all, axisTable: slot.axes, declared: new Map(), pinned: new Set(), axisAliases: aliases, typeParams: new Set(), typeParamUses: new Set(), impliedAxes: optional,
     epilogues: epilogue.epilogues ?? new Map(), kernels: new Set(), inlining: [], inEpilogue: true, axesUnknown: false,
     budget: { nodes: 0 },
   } // prettier-ignore
   const scope = new EpilogueScope(inputs, declaration.body, Object.keys(bindings), signature, context)
-  const { definitions, returned } = resolveBody(declaration.body, scope, declared, context)
+  const { returned } = resolveBody(declaration.body, scope, declared, context)
   const valueOf = (name: string | null): Resolved | undefined =>
     (name === null ? returned?.find((r) => r.name === null)?.value : scope.lookup(name)) ?? undefined
-  const value = valueOf(signature.slot) ?? accumulator
+  const value = perGroup(valueOf(signature.slot) ?? accumulator, out.axes, context)
   checkFits(out.name, out.axes, value, context)
-  const outputs: ResolvedOutput[] = [{ operand: out.name, value, span: declaration.span, source, slot: false }]
+  const outputs: ResolvedOutput[] = [{ operand: out.name, value, span: declaration.span, source, slot: false, at: null }]
   for (const { name, span } of signature.outputs) {
-    const [value, binding] = [valueOf(name), bindings[name]]
-    if (!value || binding?.kind !== 'tensor') continue
+    const [own, binding] = [valueOf(name), bindings[name]]
+    if (!own || binding?.kind !== 'tensor') continue
+    const value = perGroup(own, binding.axes.map(toKernel), context)
     const reduced = reducedAxes(value)
     const unit = (binding.unit ?? []).filter((axis) => reduced.includes(toKernel(axis)))
     const operand = tensorOperand(name, 'output', withoutUnit(binding, unit), toKernel)
@@ -163,13 +179,7 @@ function resolve(epilogue: BoundEpilogue, slot: Slot): Pick<TypedEpilogue, 'oper
     const whole = { ...operand, axes: [...implied, ...operand.axes], order: [...implied, ...operand.order] }
     checkFits(name, whole.axes, value, context)
     operands.push(whole)
-    outputs.push({ operand: name, value, span, source, slot: false })
-  }
-  const together = [...outputs, ...others]
-  checkReductions(together, definitions, context)
-  // What is refused for good needs no second reason.
-  for (const { source: at, span } of report.errors > 0 ? [] : rowStatistics(together)) {
-    report.add(diagnose('KTL2903', { source: at, span, reduction: at.text.slice(span.start, span.end) }))
+    outputs.push({ operand: name, value, span, source, slot: false, at: null })
   }
   const errors = report.diagnostics.filter((d) => d.severity === 'error')
   if (errors.length > 0) throw new KtlError(errors)
@@ -197,8 +207,14 @@ function reducedAxes(e: Resolved): readonly string[] {
 }
 
 /** The value that goes to `out` may not vary along axes that `out` lacks. */
-function checkFits(name: string, axes: readonly string[], value: Resolved, { report, source }: BodyContext): void {
-  const missing = value.kind === 'error' ? [] : value.axes.filter((axis) => !axes.includes(axis))
+function checkFits(
+  name: string,
+  axes: readonly string[],
+  value: Resolved,
+  { report, source, axisTable }: BodyContext,
+): void {
+  const implied = impliedGroups({ axes: axisTable }, axes)
+  const missing = value.kind === 'error' ? [] : withoutAxes(value.axes, [...axes, ...implied])
   if (missing.length === 0) return
   const span = value.source === source ? value.span : { start: 0, end: source.text.length }
   report.report('KTL2007', source, span, { axes: missing, target: name, targetSpan: null })

@@ -4,12 +4,12 @@
  * never stored.
  */
 import type { KernelDecl, NumberLiteral, Span } from '../grammar/ast.ts'
-import type { Diagnostic, Source } from '../grammar/diagnostics.ts'
+import type { Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
-import type { ResolvedOutput, TypeRef } from './check/resolved.ts'
+import type { Resolved, ResolvedOutput, TypeRef } from './check/resolved.ts'
 import { isDType } from './dtypes.ts'
 import type { Schedules } from './schedule.ts'
-import type { Axis, TensorProgram } from './ir/tensor.ts'
+import type { Axis, StoredForm, TensorProgram } from './ir/tensor.ts'
 
 export interface FamilyTypeParameter {
   readonly name: string
@@ -26,6 +26,17 @@ export interface FamilyOperand {
   /** Memory orders, outermost axis first; the first one is `axes`. */
   readonly orders: readonly (readonly string[])[]
   readonly span: Span
+  /** How its elements decode, or are quantised. Its parts stand right behind it. */
+  readonly stored?: StoredForm
+  /** Of parts: the operand they belong to. Parts bind with any strides; callers pass them with that operand. */
+  readonly partOf?: string
+  /** Of parts: positions of each axis that one element stands for. */
+  readonly blocks?: readonly number[]
+}
+
+/** As in the tensor IR, but for the type of an extent. */
+export interface FamilyAxis extends Omit<Axis, 'extent'> {
+  readonly extent?: Resolved
 }
 
 export interface FamilyScalar {
@@ -33,6 +44,8 @@ export interface FamilyScalar {
   readonly dtype: TypeRef
   readonly defaultValue: NumberLiteral | null
   readonly span: Span
+  /** The operand whose global scale, or constant of its norm, this is. */
+  readonly partOf?: string
 }
 
 /** A dtype for each type parameter. */
@@ -47,8 +60,8 @@ export interface KernelFamily {
   readonly declaration: KernelDecl
   readonly source: Source
   readonly typeParameters: readonly FamilyTypeParameter[]
-  readonly axes: readonly Axis[]
-  /** Inputs, then outputs, as declared. */
+  readonly axes: readonly FamilyAxis[]
+  /** Inputs, then outputs, as declared, each with its parts behind it. */
   readonly operands: readonly FamilyOperand[]
   readonly scalars: readonly FamilyScalar[]
   readonly outputs: readonly ResolvedOutput[]
@@ -56,14 +69,12 @@ export interface KernelFamily {
   readonly slot: string | null
   /** Choices that break no type rule, first alternatives first. */
   readonly typeChoices: readonly TypeChoice[]
-  /** Why the kernel cannot be lowered yet (KTL29xx); binding throws these. */
-  readonly notLowered: readonly Diagnostic[]
   readonly schedules: Schedules
 }
 
 /** Is it what `checkProgram` makes of a kernel? */
 export function isFamily(value: unknown): value is KernelFamily {
-  const lists = ['axes', 'operands', 'scalars', 'outputs', 'typeParameters', 'typeChoices', 'notLowered'] as const
+  const lists = ['axes', 'operands', 'scalars', 'outputs', 'typeParameters', 'typeChoices'] as const
   return (
     typeof value === 'object' &&
     value !== null &&

@@ -1,6 +1,7 @@
 /** Statements of kernels and epilogues: single assignment from top to bottom, and what each name means on the way. */
 import {
   axisNamesOf,
+  type AxisStatement,
   type Equation,
   type Expr,
   type Name,
@@ -12,8 +13,11 @@ import { DTYPE_NAMES, FUNCTION_NAMES, REDUCTION_NAMES } from '../../grammar/voca
 import { isDType } from '../dtypes.ts'
 import { resolveExpression, type BodyContext, type Scope } from './expressions.ts'
 import { inlineCall } from './inline.ts'
+import { impliedGroups } from '../ir/verify_tensor.ts'
 import { isSubset, sameAxes, withoutAxes } from './axes.ts'
+import { perGroup } from './ragged.ts'
 import type { Resolved } from './resolved.ts'
+import { isScatter, resolveScatter } from './scatter.ts'
 
 /** A name that stands for a value before the first statement: an operand, a scalar, a parameter. */
 export interface Input {
@@ -27,6 +31,8 @@ export interface DeclaredOutput {
   /** null: as the value has them. */
   readonly axes: readonly string[] | null
   readonly declared: Span | null
+  /** Is it in a stored form? */
+  readonly stored?: boolean
 }
 
 export class BodyScope implements Scope {
@@ -70,10 +76,14 @@ export interface Definition {
   readonly value: Resolved
   readonly equation: Equation
   readonly slot: boolean
+  /** Scatter: an index for each axis of the target. */
+  readonly at: readonly Resolved[] | null
 }
 
 export interface BodyResult {
   readonly definitions: readonly Definition[]
+  /** `axis j = …`, in order. */
+  readonly extents: readonly { readonly statement: AxisStatement; readonly value: Resolved }[]
   /** `return …`, or the final bare expression. */
   readonly returned: readonly { readonly name: Name | null; readonly value: Resolved }[] | null
 }
@@ -85,12 +95,13 @@ export function resolveBody(
   context: BodyContext,
 ): BodyResult {
   const definitions: Definition[] = []
+  const extents: { statement: AxisStatement; value: Resolved }[] = []
   let returned: BodyResult['returned'] = null
   for (const statement of body) {
     if (statement.kind === 'equation')
       definitions.push(...resolveEquation(statement, scope, outputs, definitions, context))
     else if (statement.kind === 'axisStatement')
-      context.report.report('KTL2904', context.source, statement.span, { form: 'an axis with a computed extent' })
+      extents.push({ statement, value: resolveExpression(statement.value, scope, context) })
     else {
       const values: readonly Expr[] = statement.kind === 'return' ? statement.values : [statement.value]
       returned = values.map((e) => ({
@@ -99,7 +110,7 @@ export function resolveBody(
       }))
     }
   }
-  return { definitions, returned }
+  return { definitions, extents, returned }
 }
 
 function resolveEquation(
@@ -117,8 +128,11 @@ function resolveEquation(
   return targets.flatMap((target, i): Definition[] => {
     const name = target.name.text
     const raw: Resolved = values?.[i] ?? { kind: 'error', axes: [], source, span: e.span }
-    const value = withClaim(raw, target, context)
-    checkTargetAxes(target, value, outputs.get(name), context)
+    const output = outputs.get(name)
+    const claimed = withClaim(raw, target, context)
+    const scatter = target.at !== null && isScatter(target.at, scope, context)
+    const at = scatter ? resolveScatter(target, output ?? null, claimed, scope, context) : null
+    const value = scatter ? claimed : checkTargetAxes(target, claimed, output, context)
     const input = scope.inputs.get(name)
     const previous = scope.values.get(name)
     if (input) report.report('KTL2012', source, target.name.span, { name, declared: input.declared })
@@ -126,7 +140,7 @@ function resolveEquation(
     else {
       checkReserved(target.name, context)
       scope.values.set(name, { value, target })
-      return [{ target, value, equation, slot }]
+      return [{ target, value, equation, slot, at }]
     }
     return []
   })
@@ -187,25 +201,28 @@ function withClaim(value: Resolved, { dtype, name }: Target, context: BodyContex
   return { kind: 'typed', type: dtype.text, name: name.text, value, axes: value.axes, source, span: dtype.span }
 }
 
+/** The value with the axes of the target: sums over ragged axes are sums of each group that these keep. */
 function checkTargetAxes(
   target: Target,
-  value: Resolved,
+  given: Resolved,
   output: DeclaredOutput | undefined,
   context: BodyContext,
-): void {
-  const { report, source, axesUnknown, axisAliases } = context
+): Resolved {
+  const { report, source, axesUnknown, axisAliases, axisTable } = context
   const name = target.name.text
   const axes = axisNamesOf(target)
-  if (target.at && !axes) report.report('KTL2904', source, target.span, { form: 'a scattered store' })
   const written = axes?.map((axis) => axisAliases.get(axis.text) ?? axis.text)
   if (axes && written) {
     const repeated = axes.find((axis, i) => written.indexOf(written[i]!) !== i)
     if (repeated) report.report('KTL2019', source, repeated.span, { axis: repeated.text, name })
   }
-  if (axesUnknown || value.kind === 'error') return
+  if (axesUnknown || given.kind === 'error') return given
   const declared = output?.axes ?? null
   const lhs = declared ?? written ?? null
-  const missing = lhs === null ? [] : withoutAxes(value.axes, [...lhs, ...context.impliedAxes])
+  if (lhs === null) return given
+  const value = perGroup(given, lhs, context)
+  if (axisTable.some(({ ragged }) => ragged)) context.pinned.add(value)
+  const missing = withoutAxes(value.axes, [...lhs, ...context.impliedAxes, ...impliedGroups({ axes: axisTable }, lhs)])
   if (missing.length > 0) {
     report.report('KTL2007', source, value.source === source ? value.span : target.span, {
       axes: missing,
@@ -221,6 +238,7 @@ function checkTargetAxes(
       declaredAt: output?.declared ?? null,
     })
   }
+  return value
 }
 
 /** Names of functions, reductions and dtypes are reserved (keywords are the parser's). */

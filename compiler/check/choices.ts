@@ -1,16 +1,19 @@
 /** Which choices of types make an instance: those that break no type rule. */
 import { diagnose } from '../../grammar/catalogue/index.ts'
 import type { Diagnostic } from '../../grammar/diagnostics.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { allTypeChoices, resolveType, type KernelFamily, type TypeChoice } from '../family.ts'
 import type { Reporter } from './report.ts'
-import { typeOutputs, type TypedOutputs } from './typing.ts'
+import type { TypeRef } from './resolved.ts'
+import { formProblems } from './stored.ts'
+import { typeBody, type TypedBody } from './typing.ts'
 
 /** Each choice is typed when the file is checked, so their number is bounded. */
 const MAX_CHOICES = 4096
 
 type UntypedFamily = Pick<
   KernelFamily,
-  'name' | 'source' | 'declaration' | 'typeParameters' | 'operands' | 'scalars' | 'outputs'
+  'name' | 'source' | 'declaration' | 'typeParameters' | 'axes' | 'operands' | 'scalars' | 'outputs'
 >
 
 /**
@@ -59,21 +62,18 @@ export function checkTypes(family: UntypedFamily, report: Reporter): readonly Ty
   return legal
 }
 
-/** Types of the declared outputs under one choice. */
-export function typed(family: UntypedFamily, choice: TypeChoice): TypedOutputs {
+/** Types of the declared outputs, and of the extents of axes, under one choice. */
+export function typed(family: UntypedFamily, choice: TypeChoice): TypedBody {
   const dtypes = new Map([...family.operands, ...family.scalars].map((o) => [o.name, resolveType(o.dtype, choice)]))
-  return typeOutputs(family.outputs, {
+  const typeOf = (type: TypeRef): DTypeName => resolveType(type, choice)
+  const body = typeBody(family, {
     source: family.source,
     dtypeOf: (name) => dtypes.get(name)!,
     storedAs: ({ operand }) => dtypes.get(operand)!,
-    typeOf: (type) => resolveType(type, choice),
-    scaled: scaledOperands(family),
+    typeOf,
+    storedForms: new Set(family.operands.flatMap(({ name, stored }) => (stored ? [name] : []))),
   })
-}
-
-/** Operands with block scales, whose contractions follow rules of their own. */
-function scaledOperands({ declaration }: UntypedFamily): ReadonlySet<string> {
-  return new Set(declaration.params.filter((p) => p.alternatives.some((type) => type.scale)).map((p) => p.name.text))
+  return { ...body, diagnostics: [...formProblems(family, typeOf), ...body.diagnostics] }
 }
 
 function same(a: Diagnostic, b: Diagnostic): boolean {

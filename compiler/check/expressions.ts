@@ -2,15 +2,18 @@
  * AST expressions → resolved expressions: names become operands, scalars and values; calls become operations, casts
  * or inlined epilogues; sums of products become contractions. Types are left to typing.ts.
  */
-import { axisNamesOf, type Call, type Expr, type Name, type Reduce, type Span } from '../../grammar/ast.ts'
+import type { Call, Expr, Name, SizeOf, Span } from '../../grammar/ast.ts'
 import type { Source } from '../../grammar/diagnostics.ts'
-import { FUNCTION_NAMES, REDUCTION_NAMES, type ReductionName } from '../../grammar/vocabulary.ts'
+import { FUNCTION_NAMES } from '../../grammar/vocabulary.ts'
+import type { Axis } from '../ir/tensor.ts'
 import { isDType } from '../dtypes.ts'
 import { BINARY_OPERATIONS, OPERATIONS, UNARY_OPERATIONS } from '../ops.ts'
-import { isSubset, unionAxes, withoutAxes } from './axes.ts'
+import { unionAxes } from './axes.ts'
 import { inlineCall, type EpilogueTable } from './inline.ts'
+import { resolveReference } from './reads.ts'
 import type { Reporter } from './report.ts'
-import { opened, type Resolved } from './resolved.ts'
+import type { Resolved, TypeRef } from './resolved.ts'
+import { isReduction, resolveReduction } from './sums.ts'
 
 /** Names in force inside a body. */
 export interface Scope {
@@ -19,7 +22,7 @@ export interface Scope {
   /** For "did you mean". */
   names(): readonly string[]
   kindOf(name: string): 'operand' | 'value'
-  /** `bias[m]` in an epilogue string states axes; in a kernel it is an error. */
+  /** `bias[m]` in an epilogue string states axes; in a kernel it is a read. */
   annotate?(name: Name, axes: readonly Name[]): void
   /** What to say about a name nobody knows; default KTL2001. */
   unknown?(name: Name): void
@@ -32,6 +35,12 @@ export interface BodyContext {
   readonly source: Source
   /** The kernel's axes, in order. */
   readonly axes: readonly string[]
+  /** What is known of them; a declaration on its own has none. */
+  readonly axisTable: readonly Pick<Axis, 'name' | 'optional' | 'ragged'>[]
+  /** Operands and scalars with what their declaration says. */
+  readonly declared: ReadonlyMap<string, { readonly dtype: TypeRef; readonly axes?: readonly string[] }>
+  /** Values whose sums over ragged axes are decided: they were assigned to a target that says its axes. */
+  readonly pinned: Set<Resolved>
   /** Axis names a string may use for them (`m` for the row axis of the output). */
   readonly axisAliases: ReadonlyMap<string, string>
   readonly typeParams: ReadonlySet<string>
@@ -57,7 +66,7 @@ export function resolveExpression(root: Expr, scope: Scope, context: BodyContext
   const stack: { e: Expr; next: number }[] = [{ e: root, next: 0 }]
   while (stack.length > 0) {
     const top = stack[stack.length - 1]!
-    const child = childrenOf(top.e)[top.next++]
+    const child = childrenOf(top.e, scope)[top.next++]
     if (child) stack.push({ e: child, next: 0 })
     else {
       stack.pop()
@@ -70,8 +79,11 @@ export function resolveExpression(root: Expr, scope: Scope, context: BodyContext
   return values.get(root)!
 }
 
-function childrenOf(e: Expr): readonly Expr[] {
+/** Annotations of epilogue strings, `bias[m]`, are no indices. */
+function childrenOf(e: Expr, scope: Scope): readonly Expr[] {
   switch (e.kind) {
+    case 'reference':
+      return scope.annotate ? [] : (e.at ?? [])
     case 'unary':
       return [e.operand]
     case 'binary':
@@ -94,18 +106,8 @@ function resolveNode(e: Expr, value: (e: Expr) => Resolved, scope: Scope, contex
   switch (e.kind) {
     case 'number':
       return { kind: 'number', value: e.value, literal: e, axes: [], source, span }
-    case 'reference': {
-      const found = scope.lookup(e.name.text)
-      if (!found) return (scope.unknown ? scope.unknown(e.name) : unknownName(e.name, scope, context), error)
-      const axes = axisNamesOf(e)
-      if (e.outside || (e.at && !axes))
-        return (report.report('KTL2904', source, span, { form: 'a read with indices' }), error)
-      if (axes && scope.annotate) scope.annotate(e.name, axes)
-      else if (axes) report.report('KTL2029', source, span, { name: e.name.text })
-      // A leaf is where it is used; a value is shared.
-      const { kind } = opened(found)
-      return kind === 'operand' || kind === 'scalar' ? { ...found, source, span } : found
-    }
+    case 'reference':
+      return resolveReference(e, value, scope, context)
     case 'unary': {
       const operand = value(e.operand)
       if (e.op === '+') return operand
@@ -129,11 +131,8 @@ function resolveNode(e: Expr, value: (e: Expr) => Resolved, scope: Scope, contex
     case 'reduce':
       if (isSkip(e.value)) report.report('KTL2219', source, e.value.span, {})
       return resolveReduction(e, value(e.value), context) ?? error
-    case 'size': {
-      if (e.fn !== 'size') return (report.report('KTL2904', source, span, { form: `\`${e.fn}\` of an axis` }), error)
-      const axis = resolveAxis(e.axis, context)
-      return axis === null ? error : { kind: 'size', axis, axes: [], source, span }
-    }
+    case 'size':
+      return resolveAxisFunction(e, context) ?? error
     case 'slot':
       report.report('KTL2021', source, span, { reason: context.inEpilogue ? 'epilogue' : 'nested', previous: null })
       return value(e.value)
@@ -201,86 +200,19 @@ function resolveCall(e: Call, args: readonly Resolved[], scope: Scope, context: 
   return applyOperation(name, args, e.span, context)
 }
 
-function isReduction(name: string): name is ReductionName {
-  return (REDUCTION_NAMES as readonly string[]).includes(name)
-}
-
-function resolveReduction(e: Reduce, value: Resolved, context: BodyContext): Resolved | null {
-  const { report, source, axesUnknown } = context
-  const fn = e.fn.text
-  if (!isReduction(fn)) {
-    report.report('KTL2303', source, e.fn.span, { name: fn, candidates: REDUCTION_NAMES })
-    return null
+/** `size(n)`; `start(t)` and `length(t)` of the group of a row. KTL2222: the axis has no groups. */
+function resolveAxisFunction({ fn, axis: name, span }: SizeOf, context: BodyContext): Resolved | null {
+  const { report, source, axisTable, axesUnknown } = context
+  const axis = resolveAxis(name, context)
+  if (axis === null) return null
+  if (fn === 'size') return { kind: fn, axis, axes: [], source, span }
+  const ragged = axisTable.find((known) => known.name === axis)?.ragged
+  if (ragged) return { kind: fn, axis, axes: [ragged.group], source, span }
+  if (!axesUnknown) {
+    const candidates = axisTable.flatMap((known) => (known.ragged ? [known.name] : []))
+    report.report('KTL2222', source, name.span, { fn, axis: name.text, candidates })
   }
-  const over: string[] = []
-  for (const name of e.axes) {
-    const axis = resolveAxis(name, context)
-    if (axis === null) return null
-    if (over.includes(axis)) report.report('KTL2019', source, name.span, { axis: name.text, name: fn })
-    else over.push(axis)
-    if (value.kind === 'error' || axesUnknown || value.axes.includes(axis)) continue
-    report.report('KTL2301', source, name.span, { axis: name.text, axes: value.axes })
-    return null
-  }
-  const base = { axes: withoutAxes(value.axes, over), over, source, span: e.span }
-  if (value.kind === 'error') return { ...value, axes: base.axes }
-  if (fn !== 'sum' || value.kind !== 'apply' || value.op !== 'mul') return { kind: 'reduce', fn, value, ...base }
-  const [a, b] = value.args as [Resolved, Resolved]
-  const carried = (x: Resolved): boolean => over.every((axis) => x.axes.includes(axis))
-  if (a.kind === 'operand' && b.kind === 'operand' && a.name !== b.name && carried(a) && carried(b)) {
-    return { kind: 'contract', a, b, accumulator: null, ...base }
-  }
-  if (!axesUnknown) explainReduction(value, over, e.span, context)
-  return { kind: 'reduce', fn, value, ...base }
-}
-
-/** A sum of a product that tensor cores cannot compute is legal, but most often a slip: say why it is none. */
-function explainReduction(
-  product: Resolved,
-  over: readonly string[],
-  span: Span,
-  { report, source }: BodyContext,
-): void {
-  const factors = factorsOf(product)
-  // Elementwise products, `sum[n](y * y)`, are no matrix products.
-  const isMatrixProduct = factors.some((a) =>
-    factors.some((b) => !isSubset(a.axes, b.axes) && !isSubset(b.axes, a.axes)),
-  )
-  if (factors.length > 2) {
-    if (isMatrixProduct) report.report('KTL2305', source, span, { factors: factors.length })
-    return
-  }
-  const [a, b] = factors as [Resolved, Resolved]
-  // Nested reductions are the business of reductions.ts.
-  if ([a, b].some((x) => x.kind === 'contract' || x.kind === 'reduce')) return
-  for (const x of [a, b]) {
-    const axis = over.find((axis) => !x.axes.includes(axis))
-    if (axis === undefined) continue
-    return report.report('KTL2302', source, span, { axis, lacking: textOf(x), lackingSpan: labelSpan(x, source) })
-  }
-  const computed = [a, b].find((x) => x.kind !== 'operand')
-  if (!computed || !isMatrixProduct) return
-  const reason = `${textOf(computed)} is computed`
-  report.report('KTL2306', source, span, { reason, operand: labelSpan(computed, source) })
-}
-
-function factorsOf(product: Resolved): readonly Resolved[] {
-  const factors: Resolved[] = []
-  const pending = [product]
-  for (let next = pending.pop(); next; next = pending.pop()) {
-    const e = opened(next)
-    if (e.kind === 'apply' && e.op === 'mul') pending.push(...[...e.args].reverse())
-    else factors.push(e)
-  }
-  return factors
-}
-
-function textOf(e: Resolved): string {
-  return e.source.text.slice(e.span.start, e.span.end)
-}
-
-function labelSpan(e: Resolved, source: Source): Span | null {
-  return e.source === source ? e.span : null
+  return null
 }
 
 /** The kernel's axis that a name means; reports and gives null if there is none. */
@@ -294,10 +226,4 @@ export function resolveAxis(
   if (axesUnknown) return name.text
   report.report('KTL2005', source, name.span, { axis: name.text, candidates: [...axes, ...axisAliases.keys()] })
   return null
-}
-
-function unknownName(name: Name, scope: Scope, { report, source }: BodyContext): void {
-  const later = scope.assignedLater?.(name.text)
-  if (later) report.report('KTL2013', source, name.span, { name: name.text, assigned: later })
-  else report.report('KTL2001', source, name.span, { name: name.text, candidates: scope.names() })
 }

@@ -3,17 +3,16 @@ import type { KernelDecl, Name, OperandDecl, Span, TensorType, TypeName } from '
 import type { Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
-import type { FamilyOperand, FamilyScalar, FamilyTypeParameter, KernelFamily } from '../family.ts'
-import type { Axis } from '../ir/tensor.ts'
+import type { FamilyAxis, FamilyOperand, FamilyScalar, FamilyTypeParameter, KernelFamily } from '../family.ts'
 import { isSubset, withoutAxes } from './axes.ts'
 import { BodyScope, checkProperty, checkReserved, resolveBody, type DeclaredOutput, type Input } from './body.ts'
 import type { BodyContext } from './expressions.ts'
 import { reportUnused, type EpilogueTable } from './inline.ts'
-import { notLoweredForms } from './later.ts'
-import { checkRagged, checkScale } from './later_forms.ts'
-import { checkReductions } from './reductions.ts'
+import { checkExtents, checkOutputExtents, computedAxes } from './extents.ts'
+import { checkRagged } from './ragged.ts'
 import type { Reporter } from './report.ts'
 import type { Resolved, ResolvedOutput } from './resolved.ts'
+import { storedParts } from './stored.ts'
 import { checkTypes } from './choices.ts'
 
 export interface FileContext {
@@ -33,8 +32,9 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
   checkReserved(declaration.name, file)
 
   const all = [...declaration.params, ...declaration.outputs]
-  const axes = collectAxes(all, file)
+  const declaredAxes = collectAxes(all, file)
   checkNames(all, typeParameters, declaration, file)
+  const groups = new Map(all.flatMap(({ ragged }) => (ragged ? [[ragged.axis.text, ragged.as.text] as const] : [])))
   const operands: FamilyOperand[] = []
   const scalars: FamilyScalar[] = []
   for (const [i, operand] of all.entries()) {
@@ -44,28 +44,45 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
     // Without axes an input is a scalar, an output a tensor of one element.
     const orders = checkAlternatives(operand, typeParams, typeParamUses, file) ?? (role === 'output' ? [[]] : null)
     if (orders) {
-      operands.push({ name, role, dtype, axes: orders[0]!, orders, span: operand.span })
+      const parts = storedParts(
+        operand,
+        role,
+        orders[0]!.flatMap((axis) => groups.get(axis) ?? []),
+        file,
+      )
+      const stored = parts && { stored: parts.stored }
+      operands.push({ name, role, dtype, axes: orders[0]!, orders, span: operand.span, ...stored })
+      operands.push(...(parts?.operands ?? []))
+      scalars.push(...(parts?.scalars ?? []))
       if (operand.defaultValue) report.report('KTL2212', source, operand.defaultValue.span, { name })
     } else scalars.push({ name, dtype, defaultValue: operand.defaultValue, span: operand.span })
   }
-  checkOutputExtents(declaration, operands, file)
+  const ragged = checkRagged(all, operands, declaredAxes, file)
+  const table = [...declaredAxes, ...computedAxes(declaration, all, file)].map((axis): FamilyAxis => {
+    const known = ragged.get(axis.name)
+    return known ? { ...axis, ragged: known } : axis
+  })
 
   const inputs = new Map<string, Input>()
-  const axisNames = axes.map((axis) => axis.name)
+  const axisNames = table.map((axis) => axis.name)
   for (const { name, text, span, value } of inputValues(operands, scalars, axisNames, source)) {
     if (!inputs.has(text)) inputs.set(text, { value, declared: name ?? span })
   }
   const outputs = new Map<string, DeclaredOutput>()
-  for (const { name, axes, role, span } of operands) if (role === 'output') outputs.set(name, { axes, declared: span })
-  const impliedAxes = declaration.outputs.flatMap(({ ragged }) => (ragged ? [ragged.as.text] : []))
+  for (const { name, axes, role, span, stored, partOf } of operands)
+    if (role === 'output' && !partOf) outputs.set(name, { axes, declared: span, ...(stored && { stored: true }) })
   const context: BodyContext = {
     report,
     source,
     axes: axisNames,
+    axisTable: table,
+    declared: new Map([...operands, ...scalars].map((operand) => [operand.name, operand])),
+    pinned: new Set(),
     axisAliases: new Map(),
     typeParams,
     typeParamUses,
-    impliedAxes,
+    // What is wrong with a clause says nothing about the groups that it names.
+    impliedAxes: [...groups].flatMap(([axis, group]) => (ragged.has(axis) ? [] : [group])),
     epilogues: file.epilogues,
     kernels: file.kernels,
     inlining: [],
@@ -74,9 +91,9 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
     budget: { nodes: 0 },
   }
   const scope = new BodyScope(inputs, declaration.body)
-  const { definitions } = resolveBody(declaration.body, scope, outputs, context)
-  const resolved = definitions.flatMap(({ target, value, equation, slot }): ResolvedOutput[] =>
-    outputs.has(target.name.text) ? [{ operand: target.name.text, value, span: equation.span, source, slot }] : [],
+  const { definitions, extents } = resolveBody(declaration.body, scope, outputs, context)
+  const resolved = definitions.flatMap(({ target, value, equation, slot, at }): ResolvedOutput[] =>
+    outputs.has(target.name.text) ? [{ operand: target.name.text, value, span: equation.span, source, slot, at }] : [],
   )
   for (const output of declaration.outputs) {
     const name = output.name.text
@@ -84,14 +101,15 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
     if (outputs.has(name) && !scope.values.has(name) && !inputs.has(name))
       report.report('KTL2011', source, output.name.span, { output: name })
   }
-  for (const output of all) if (output.ragged) checkRagged(output, operands, scope.used, context)
+  for (const { ragged } of all) if (ragged) scope.used.add(ragged.by.text)
+  const axes = checkExtents(table, extents, resolved, context)
+  checkOutputExtents(declaration, operands, resolved, context)
   reportUnused(scope, 'operand', context)
   for (const parameter of declaration.typeParams) {
     if (!typeParamUses.has(parameter.name.text))
       report.report('KTL2009', source, parameter.name.span, { name: parameter.name.text })
   }
   warnOfRepeatedReductions(resolved, outputs, context)
-  checkReductions(resolved, definitions, context)
 
   // The declared order of outputs, whatever the order of the equations.
   const order = [...outputs.keys()]
@@ -116,7 +134,7 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
   // An error of a named epilogue is reported once, at the epilogue, but breaks every kernel that calls it.
   const broken = resolved.length < outputs.size || resolved.some((output) => output.value.kind === 'error')
   if (report.errors > before || broken) return null
-  return { ...family, typeChoices, notLowered: notLoweredForms(family) }
+  return { ...family, typeChoices }
 }
 
 function checkTypeParameters({ typeParams }: KernelDecl, file: FileContext): FamilyTypeParameter[] {
@@ -136,7 +154,7 @@ function checkTypeParameters({ typeParams }: KernelDecl, file: FileContext): Fam
 }
 
 /** Axes in order of first appearance; optional everywhere or nowhere. */
-function collectAxes(operands: readonly OperandDecl[], { source, report }: FileContext): Axis[] {
+function collectAxes(operands: readonly OperandDecl[], { source, report }: FileContext): FamilyAxis[] {
   const axes = new Map<string, { optional: boolean; operand: string; span: Span }>()
   for (const operand of operands) {
     for (const alternative of operand.alternatives) {
@@ -203,7 +221,9 @@ function checkAlternatives(
     const axes = axesOf(type) ?? []
     const repeated = type.axes?.find((axis, i) => axes.indexOf(axis.name.text) !== i)
     if (repeated) report.report('KTL2019', source, repeated.span, { axis: repeated.name.text, name })
-    if (type.scale) checkScale(type, name, params, uses, file)
+    for (const axis of type.axes ?? [])
+      if (axis.divisor !== null) report.report('KTL2231', source, axis.span, { name, axis: axis.name.text })
+    for (const part of [type.zero, type.scale, type.global]) if (part) checkTypeName(part.dtype, params, uses, file)
   }
   const orders = [logical]
   const spans = [first.span]
@@ -236,20 +256,6 @@ function checkAlternatives(
   return logical === null ? null : (orders as readonly (readonly string[])[])
 }
 
-function checkOutputExtents(
-  declaration: KernelDecl,
-  operands: readonly FamilyOperand[],
-  { source, report }: FileContext,
-): void {
-  const known = operands.filter((operand) => operand.role === 'input').flatMap((operand) => operand.axes)
-  for (const output of declaration.outputs) {
-    for (const axis of output.alternatives[0]!.axes ?? []) {
-      if (known.includes(axis.name.text)) continue
-      report.report('KTL2006', source, axis.span, { axis: axis.name.text, output: output.name.text })
-    }
-  }
-}
-
 function inputValues(
   operands: readonly FamilyOperand[],
   scalars: readonly FamilyScalar[],
@@ -258,17 +264,20 @@ function inputValues(
 ): { text: string; name: Span | null; span: Span; value: Resolved }[] {
   const nameSpan = (name: string, span: Span): Span => ({ start: span.start, end: span.start + name.length })
   const tensors = operands
-    .filter((operand) => operand.role === 'input')
+    .filter((operand) => operand.role === 'input' && !operand.partOf)
     .map(({ name, axes, span }) => {
-      const value: Resolved = { kind: 'operand', name, axes: order.filter((axis) => axes.includes(axis)), source, span }
+      const own = order.filter((axis) => axes.includes(axis))
+      const value: Resolved = { kind: 'operand', name, at: null, outside: null, axes: own, source, span }
       return { text: name, name: nameSpan(name, span), span, value }
     })
   return [
     ...tensors,
-    ...scalars.map(({ name, span }) => {
-      const value: Resolved = { kind: 'scalar', name, axes: [], source, span }
-      return { text: name, name: nameSpan(name, span), span, value }
-    }),
+    ...scalars
+      .filter(({ partOf }) => !partOf)
+      .map(({ name, span }) => {
+        const value: Resolved = { kind: 'scalar', name, axes: [], source, span }
+        return { text: name, name: nameSpan(name, span), span, value }
+      }),
   ]
 }
 

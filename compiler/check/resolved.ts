@@ -7,6 +7,7 @@ import type { NumberLiteral, Span } from '../../grammar/ast.ts'
 import type { Source } from '../../grammar/diagnostics.ts'
 import type { ReductionName } from '../../grammar/vocabulary.ts'
 import type { ComputeType } from '../ir/tensor.ts'
+import { unionAxes, withoutAxes } from './axes.ts'
 
 /** A dtype, or a type parameter of the kernel. */
 export type TypeRef = string
@@ -22,12 +23,17 @@ interface Base {
 export interface ResolvedOperand extends Base {
   readonly kind: 'operand'
   readonly name: string
+  /** An index for each declared axis; null: read at its own axes. */
+  readonly at: readonly Resolved[] | null
+  /** `else`: the value outside of the operand; null: not written. */
+  readonly outside: NumberLiteral | null
 }
 
+/** The sum over axes that both factors vary along. A factor is an operand, or computed on the way. */
 export interface ResolvedContraction extends Base {
   readonly kind: 'contract'
-  readonly a: ResolvedOperand
-  readonly b: ResolvedOperand
+  readonly a: Resolved
+  readonly b: Resolved
   readonly over: readonly string[]
   /** Written by `acc: S = …`; null: the default of the operands' types. */
   readonly accumulator: TypeRef | null
@@ -54,7 +60,7 @@ export type Resolved =
   | ResolvedReduction
   | (Base & { readonly kind: 'scalar'; readonly name: string })
   | (Base & { readonly kind: 'number'; readonly value: number; readonly literal: NumberLiteral })
-  | (Base & { readonly kind: 'size'; readonly axis: string })
+  | (Base & { readonly kind: 'size' | 'axis' | 'start' | 'length'; readonly axis: string })
   | (Base & { readonly kind: 'apply'; readonly op: string; readonly args: readonly Resolved[] })
   | (Base & { readonly kind: 'cast'; readonly to: TypeRef; readonly value: Resolved })
   | (Base & { readonly kind: 'skip0'; readonly scale: Resolved; readonly value: Resolved })
@@ -71,10 +77,18 @@ export interface ResolvedOutput {
   readonly source: Source
   /** The value passes through `epilogue(…)` first. */
   readonly slot: boolean
+  /** Scatter: an index for each axis of the operand; null: every element is stored once. */
+  readonly at: readonly Resolved[] | null
 }
+
+/** What a body computes for its outputs: their values, and where these are stored. */
+export const rootsOf = (outputs: readonly Pick<ResolvedOutput, 'value' | 'at'>[]): Resolved[] =>
+  outputs.flatMap(({ value, at }) => [value, ...(at ?? [])])
 
 export function children(e: Resolved): readonly Resolved[] {
   switch (e.kind) {
+    case 'operand':
+      return e.at ?? []
     case 'contract':
       return [e.a, e.b]
     case 'reduce':
@@ -87,6 +101,33 @@ export function children(e: Resolved): readonly Resolved[] {
       return e.args
     default:
       return []
+  }
+}
+
+/** The same expression over other operands, with axes that follow theirs; itself when none changed. `all`: the kernel's axes. */
+export function withChildren(e: Resolved, operands: readonly Resolved[], all: readonly string[]): Resolved {
+  if (children(e).every((old, i) => old === operands[i])) return e
+  const axes = unionAxes(all, ...operands.map((operand) => operand.axes))
+  const [first, second] = operands as [Resolved, Resolved]
+  /** A sum for each group has the group's axis even where its value lacks it. */
+  const reduced = (over: readonly string[]): readonly string[] =>
+    unionAxes(all, withoutAxes(axes, over), withoutAxes(e.axes, unionAxes(all, ...children(e).map((x) => x.axes))))
+  switch (e.kind) {
+    case 'operand':
+      return { ...e, at: operands, axes }
+    case 'contract':
+      return { ...e, a: first, b: second, axes: reduced(e.over) }
+    case 'reduce':
+      return { ...e, value: first, axes: reduced(e.over) }
+    case 'cast':
+    case 'typed':
+      return { ...e, value: first, axes }
+    case 'skip0':
+      return { ...e, scale: first, value: second, axes }
+    case 'apply':
+      return { ...e, args: operands, axes }
+    default:
+      return e
   }
 }
 

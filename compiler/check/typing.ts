@@ -6,10 +6,20 @@ import type { Span } from '../../grammar/ast.ts'
 import { diagnose, type Code, type ParamsOf } from '../../grammar/catalogue/index.ts'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
-import { canStore, DTYPES, legalContraction, type Accumulator } from '../dtypes.ts'
+import { accumulatorsOf, canStore, DTYPES, type Accumulator, type Factor } from '../dtypes.ts'
+import type { FamilyAxis } from '../family.ts'
 import { commonType, operation, resolveTypes, type ArgType } from '../ops.ts'
-import type { ComputeType, ConstNode, InputNode, Node, Output } from '../ir/tensor.ts'
-import { walkResolved, type Resolved, type ResolvedContraction, type ResolvedOutput } from './resolved.ts'
+import type { Axis, ComputeType, ConstNode, InputNode, Node, Output } from '../ir/tensor.ts'
+import { unionAxes } from './axes.ts'
+import {
+  rootsOf,
+  walkResolved,
+  type Resolved,
+  type ResolvedContraction,
+  type ResolvedOperand,
+  type ResolvedOutput,
+  type ResolvedReduction,
+} from './resolved.ts'
 
 /** The input operand that stands for the accumulator in the nodes of an epilogue. */
 export const ACCUMULATOR = 'epilogue()'
@@ -22,43 +32,72 @@ export interface TypingContext {
   /** Dtype of an output. */
   readonly storedAs: (output: ResolvedOutput) => DTypeName
   readonly typeOf: (type: string) => DTypeName
-  /** Operands with block scales: any two of them contract, in f32. */
-  readonly scaled: ReadonlySet<string>
+  /** Operands in stored forms: they are read as f32, and store f32. */
+  readonly storedForms: ReadonlySet<string>
 }
 
 /** A node, a literal that has yet to find its type, or null: an error was reported. */
 type Value = Node | Extract<Resolved, { kind: 'number' }> | null
 
-export interface TypedOutputs {
+export interface TypedBody {
   readonly outputs: readonly Output[]
-  /** Rules this choice of types breaks. `outputs` is complete when there are none. */
+  readonly axes: readonly Axis[]
+  /** Rules this choice of types breaks. `outputs` and `axes` are complete when there are none. */
   readonly diagnostics: readonly Diagnostic[]
 }
 
-export function typeOutputs(outputs: readonly ResolvedOutput[], context: TypingContext): TypedOutputs {
-  const typing = new Typing(context)
-  for (const e of walkResolved(outputs.map((output) => output.value))) typing.add(e)
+interface Body {
+  readonly outputs: readonly ResolvedOutput[]
+  readonly axes: readonly FamilyAxis[]
+}
+
+export function typeBody({ outputs, axes }: Body, context: TypingContext): TypedBody {
+  const typing = new Typing(
+    context,
+    axes.map(({ name }) => name),
+  )
+  const extents = axes.flatMap(({ extent }) => extent ?? [])
+  for (const e of walkResolved([...rootsOf(outputs), ...extents])) typing.add(e)
   const typed = outputs.flatMap((output): Output[] => {
     const value = typing.stored(output)
-    return value
-      ? [{ operand: output.operand, value, span: output.source === context.source ? output.span : null }]
-      : []
+    const at = output.at === null ? [] : typing.positions(output.at)
+    const span = output.source === context.source ? output.span : null
+    return value && at ? [{ operand: output.operand, value, span, ...(output.at && { at }) }] : []
   })
-  return { outputs: typed, diagnostics: typing.diagnostics }
+  const known = axes.map(({ extent, ...axis }): Axis => {
+    const node = extent && typing.positions([extent])?.[0]
+    return node ? { ...axis, extent: node } : axis
+  })
+  return { outputs: typed, axes: known, diagnostics: typing.diagnostics }
 }
 
 class Typing {
   readonly diagnostics: Diagnostic[] = []
   private readonly context: TypingContext
+  /** The kernel's axes. */
+  private readonly order: readonly string[]
   private readonly values = new Map<Resolved, Value>()
+  /** Integers that come from axes, sizes and integer operands: `/` and `%` of them are floor division and modulus. */
+  private readonly indices = new Set<Resolved>()
 
-  constructor(context: TypingContext) {
+  constructor(context: TypingContext, order: readonly string[]) {
     this.context = context
+    this.order = order
   }
 
   /** Types `e`, whose operands have been added before. */
   add(e: Resolved): void {
     this.values.set(e, this.value(e))
+    if (this.isIndex(e)) this.indices.add(e)
+  }
+
+  /** Indices as i32 nodes; null: one is none, which has been reported. */
+  positions(at: readonly Resolved[]): readonly Node[] | null {
+    const nodes = at.map((index): Node | null => {
+      const node = this.node(index, 'i32')
+      return node && node.type !== 'i32' ? this.report('KTL2220', index, { got: node.type }) : node
+    })
+    return nodes.every((node) => node !== null) ? nodes : null
   }
 
   /** The value of an output, fit to be stored to its dtype. */
@@ -68,6 +107,7 @@ class Typing {
     const to = this.context.storedAs(output)
     const value = found?.kind === 'number' ? this.literal(found, literalTypeFor(found.literal.integer, to), e) : found
     if (!value) return null
+    if (this.context.storedForms.has(operand) && value.type !== 'bool') return convert(value, 'f32')
     if (canStore(value.type, to)) return value
     const from = value.type
     const float = from === 'f32' || from === 'f64'
@@ -91,19 +131,23 @@ class Typing {
       case 'number':
         return e
       case 'operand':
-        return { kind: 'input', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
+        return this.read(e, span)
       case 'accumulator':
         return { kind: 'input', operand: ACCUMULATOR, type: e.type, axes, span }
       case 'scalar':
         return { kind: 'scalar', operand: e.name, type: DTYPES[this.context.dtypeOf(e.name)].compute, axes, span }
       case 'size':
-        return { kind: 'size', axis: e.axis, type: 'i32', axes, span }
+      case 'axis':
+      case 'start':
+      case 'length':
+        return { kind: e.kind, axis: e.axis, type: 'i32', axes, span }
       case 'contract':
         return this.contraction(e, span)
       case 'reduce': {
         const value = this.node(e.value, null)
         if (!value) return null
-        if (value.type === 'bool') return this.report('KTL2209', e, { name: e.fn, got: 'bool', expected: 'numbers' })
+        if (value.type === 'bool')
+          return this.report('KTL2209', e, { name: writtenName(e), got: 'bool', expected: 'numbers' })
         const float = value.type === 'f32' || value.type === 'f64'
         const over = e.over
         const of = e.fn === 'mean' && !float ? convert(value, 'f32') : value
@@ -121,35 +165,57 @@ class Typing {
         return scale && value ? { kind: 'skip0', scale, value, type: value.type, axes, span } : null
       }
       case 'apply': {
-        const op = operation(e.op)
-        const args = this.arguments(e.op, e.args, e)
+        const name = this.floors(e) ? FLOORED[e.op]! : e.op
+        const op = operation(name)
+        const args = this.arguments(name, e.args, e)
         if (!args) return null
         const signature = resolveTypes(
           op,
           args.map((arg) => arg.type),
         )
-        if ('problem' in signature) throw new Error(`${e.op}: ${signature.problem}`)
-        return { kind: 'apply', op: e.op, args, type: signature.result, axes, span }
+        if ('problem' in signature) throw new Error(`${name}: ${signature.problem}`)
+        return { kind: 'apply', op: name, args, type: signature.result, axes, span }
       }
     }
   }
 
+  private read({ name, at, outside, axes, source }: ResolvedOperand, span: Span | null): Node | null {
+    const type = this.context.storedForms.has(name) ? 'f32' : DTYPES[this.context.dtypeOf(name)].compute
+    const node: InputNode = { kind: 'input', operand: name, type, axes, span }
+    if (at === null) return node
+    const positions = this.positions(at)
+    const literal = outside && this.literal({ value: outside.value, literal: outside }, type, { source, span: outside.span })
+    if (!positions || (outside && !literal)) return null
+    return { ...node, at: positions, ...(literal && { outside: literal.value }) }
+  } // prettier-ignore
+
   private contraction(e: ResolvedContraction, span: Span | null): Node | null {
-    const [a, b] = [this.values.get(e.a) as InputNode, this.values.get(e.b) as InputNode]
-    const [left, right] = [this.context.dtypeOf(e.a.name), this.context.dtypeOf(e.b.name)]
-    const scaled = this.context.scaled.has(e.a.name) && this.context.scaled.has(e.b.name)
-    const legal: readonly Accumulator[] | null = scaled ? ['f32'] : legalContraction(left, right)
-    if (!legal) return this.report('KTL2202', e, { left, right, legal: LEGAL_PAIRS })
-    const accumulator = e.accumulator === null ? legal[0]! : (this.context.typeOf(e.accumulator) as Accumulator)
-    if (!legal.includes(accumulator)) return this.report('KTL2203', e, { accumulator, left, right, legal })
-    return {
-      kind: 'contract',
-      terms: [{ a, b, over: e.over }],
-      accumulator,
-      type: DTYPES[accumulator].compute,
-      axes: e.axes,
-      span,
+    const [a, b] = [this.node(e.a, null), this.node(e.b, null)]
+    if (!a || !b) return null
+    if (!this.checkKinds('arithmetic', '*', [a.type, b.type], [e.a, e.b], e)) return null
+    const factors = [this.factor(e.a, a), this.factor(e.b, b)] as const
+    const [left, right] = factors.map(({ dtype, type }) => dtype ?? type) as [string, string]
+    const { over, axes } = e
+    const legal = accumulatorsOf(...factors)
+    const claimed = e.accumulator === null ? null : this.context.typeOf(e.accumulator)
+    if (!legal) {
+      const { type } = a
+      if (claimed !== null && claimed !== type) return this.report('KTL2203', e, { accumulator: claimed, left, right, legal: [type] })
+      const product: Node = { kind: 'apply', op: 'mul', args: [a, b], type, axes: unionAxes(this.order, a.axes, b.axes), span }
+      return { kind: 'reduce', fn: 'sum', over, value: product, type, axes, span }
     }
+    const accumulator = (claimed ?? legal[0]!) as Accumulator
+    if (!legal.includes(accumulator)) return this.report('KTL2203', e, { accumulator, left, right, legal })
+    // An MMA takes narrow elements as they are; what is wider is brought to the type of the products.
+    const { compute } = DTYPES[accumulator]
+    const held = (node: Node, { dtype }: Factor): Node => (dtype !== null && DTYPES[dtype].bits <= 16 ? node : convert(node, compute))
+    const term = { a: held(a, factors[0]), b: held(b, factors[1]), over }
+    return { kind: 'contract', terms: [term], accumulator, type: compute, axes, span }
+  } // prettier-ignore
+
+  private factor(e: Resolved, { type }: Node): Factor {
+    const isElement = e.kind === 'operand' && !this.context.storedForms.has(e.name)
+    return { type, dtype: isElement ? this.context.dtypeOf(e.name) : null }
   }
 
   private claim(e: Extract<Resolved, { kind: 'typed' }>): Node | null {
@@ -159,6 +225,41 @@ class Typing {
     if (!value || (claimed === compute && value.type === compute)) return value
     return this.report('KTL2216', e, { value: e.name, claimed, actual: value.type })
   }
+
+  private isIndex(e: Resolved): boolean {
+    const value = this.values.get(e)
+    if (!value || (value.kind !== 'number' && value.type !== 'i32')) return false
+    switch (e.kind) {
+      case 'number':
+        return e.literal.integer
+      case 'operand':
+      case 'scalar':
+      case 'size':
+      case 'axis':
+      case 'start':
+      case 'length':
+        return true
+      case 'cast':
+      case 'typed':
+      case 'skip0':
+        return this.indices.has(e.value)
+      case 'apply':
+        return (
+          INDEX_OPERATIONS.has(e.op) && e.args.slice(e.op === 'select' ? 1 : 0).every((arg) => this.indices.has(arg))
+        )
+      default:
+        return false
+    }
+  }
+
+  /** Is it `/` or `%` between indices? A literal beside them is one too. KTL2221: its divisor is not positive. */
+  private floors({ op, args, source, span }: Extract<Resolved, { kind: 'apply' }>): boolean {
+    if (!FLOORED[op] || !args.every((arg) => this.indices.has(arg)) || args.every(({ kind }) => kind === 'number')) return false
+    const divisor = args[1]!
+    if (divisor.kind === 'number' && divisor.value <= 0)
+      this.diagnostics.push(diagnose('KTL2221', { source, span, divisor: `${divisor.value}`, op: op === 'div' ? '/' : '%' }))
+    return true
+  } // prettier-ignore
 
   /** The operands of an operation, converted as its type rule says, defaults filled in. */
   private arguments(name: string, operands: readonly Resolved[], e: Resolved): readonly Node[] | null {
@@ -227,15 +328,15 @@ class Typing {
   }
 
   private literal(
-    { value, literal }: Extract<Resolved, { kind: 'number' }>,
+    { value, literal }: Pick<Extract<Resolved, { kind: 'number' }>, 'value' | 'literal'>,
     type: ComputeType,
-    at: Resolved,
+    at: Pick<Resolved, 'source' | 'span'>,
   ): ConstNode | null {
     const span = at.source === this.context.source ? at.span : null
     if (type === 'f64') return constant(value, type, span)
     if (type === 'f32') {
       const rounded = Math.fround(value)
-      return Number.isFinite(rounded)
+      return Number.isFinite(rounded) || !Number.isFinite(value)
         ? constant(rounded, type, span)
         : this.report('KTL2211', at, { text: literal.text, dtype: type })
     }
@@ -244,28 +345,28 @@ class Typing {
     return fits ? constant(value, type, span) : this.report('KTL2211', at, { text: String(value), dtype: type })
   }
 
-  private report<C extends Code>(code: C, at: Resolved, params: ParamsOf<C>): null {
+  private report<C extends Code>(code: C, at: Pick<Resolved, 'source' | 'span'>, params: ParamsOf<C>): null {
     this.diagnostics.push(diagnose(code, { source: at.source, span: at.span, ...params }))
     return null
   }
 }
 
-const LEGAL_PAIRS: readonly string[] = (() => {
-  const pairs: string[] = []
-  for (const [i, a] of DTYPE_NAMES.entries()) {
-    for (const b of DTYPE_NAMES.slice(i)) {
-      const accumulators = legalContraction(a, b)
-      if (accumulators) pairs.push(`${a} × ${b} → ${accumulators.join(' or ')}`)
-    }
-  }
-  return pairs
-})()
+/** What `/` and `%` are between indices. */
+const FLOORED: Readonly<Record<string, string>> = { div: 'floordiv', mod: 'floormod' }
+/** Arithmetic that makes indices of indices. */
+const INDEX_OPERATIONS: ReadonlySet<string> = new Set([
+  'add', 'sub', 'mul', 'neg', 'div', 'mod', 'min', 'max', 'clamp', 'abs', 'select',
+]) // prettier-ignore
 
 /** What a literal is when it is stored: the output's type, but a float literal stays a float. */
 function literalTypeFor(integer: boolean, dtype: DTypeName): ComputeType {
   const { compute } = DTYPES[dtype]
   return integer || compute === 'f64' ? compute : 'f32'
 }
+
+/** `softmax`, which is made of other reductions. */
+const writtenName = ({ source, span, fn }: ResolvedReduction): string =>
+  /^\w+/.exec(source.text.slice(span.start, span.end))?.[0] ?? fn
 
 /** Where to point: at the operand, or at the operation when the operand is written elsewhere (the accumulator of a kernel). */
 function within(e: Resolved, operand: Resolved | undefined): Resolved {

@@ -7,7 +7,7 @@ import { withoutAxes } from '../check/axes.ts'
 import type { Rejection } from '../instance.ts'
 import type { TileGraph, TileStmt, View } from '../ir/graph.ts'
 import type { AccumulatorNode, ContractNode, Node, TensorProgram } from '../ir/tensor.ts'
-import { operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
+import { children, operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
 import { markShortForms } from '../passes/short_forms.ts'
 import { name } from '../space/ix.ts'
@@ -123,8 +123,15 @@ function beyondTiles(program: TensorProgram): string | null {
   if (axes.some(({ ragged }) => ragged)) return 'a ragged axis'
   if (axes.some(({ extent }) => extent)) return 'a computed extent'
   if (outputs.some(({ at }) => at)) return 'a scatter'
-  if (nodesOf(program).some((node) => node.kind === 'input' && node.at)) return 'a read with indices'
-  return nodesOf(program).some(({ kind }) => kind === 'axis') ? 'the position along an axis as a value' : null
+  const nodes = nodesOf(program)
+  if (nodes.some((node) => node.kind === 'input' && node.at)) return 'a read with indices'
+  if (nodes.some(({ kind }) => kind === 'axis')) return 'the position along an axis as a value'
+  const used = new Set(nodes.flatMap(children))
+  if (nodes.some((node) => node.kind === 'reduce' && used.has(node))) return 'a reduction that is used again'
+  // What is reduced lives in one tile of the accumulators.
+  const tile = new Set(nodes.flatMap((node) => (node.kind === 'contract' ? node.axes : [])))
+  const wide = nodes.some((node) => node.kind === 'reduce' && node.value.axes.some((axis) => !tile.has(axis)))
+  return wide ? 'a reduction of more than a tile' : null
 }
 
 interface MatrixProduct {

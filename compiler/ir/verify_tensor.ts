@@ -3,16 +3,19 @@
  * Error with all findings; tests run it after each pass.
  */
 import { sameAxes, unionAxes, withoutAxes } from '../check/axes.ts'
-import { DTYPES, canStore, legalContraction } from '../dtypes.ts'
+import { DTYPES, accumulatorsOf, canStore, type Factor } from '../dtypes.ts'
 import { OPERATIONS, resolveTypes } from '../ops.ts'
 import { nodesOf } from '../passes/graph.ts'
-import { isPlainInput, topological } from './walk.ts'
-import type { ContractTerm, Node, TensorOperand, TensorProgram } from './tensor.ts'
+import { topological } from './walk.ts'
+import type { Axis, ContractTerm, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
 /** Throws if the program is not well formed. */
 export function verifyTensorProgram(program: TensorProgram): void {
   const problems = [...operandProblems(program), ...outputProblems(program)]
   const context = contextOf(program)
+  for (const { name, extent } of program.axes)
+    if (extent && (extent.type !== 'i32' || extent.axes.length > 0))
+      problems.push(`the extent of ${name} is no i32 without axes`)
   for (const node of nodesOf(program)) {
     for (const problem of nodeProblems(node, context)) problems.push(`${node.kind} node: ${problem}`)
   }
@@ -86,16 +89,23 @@ function* outputProblems(program: TensorProgram): Generator<string> {
       if (at) yield* positionProblems(at, operand)
       const missing = at ? [] : withoutAxes(value.axes, [...operand.axes, ...impliedGroups(program, operand.axes)])
       if (missing.length > 0) yield `the value of ${name} varies along ${missing}, which ${name} lacks`
-      const quantised = operand.stored && value.type === 'f32'
-      if (!quantised && !canStore(value.type, operand.dtype))
+      if (operand.stored ? value.type !== 'f32' : !canStore(value.type, operand.dtype))
         yield `${value.type} cannot be stored to ${name}: ${operand.dtype}`
     }
   }
 }
 
 /** Groups that the packed ragged axes among `axes` determine. */
-export const impliedGroups = (program: Pick<TensorProgram, 'axes'>, axes: readonly string[]): string[] =>
+export const impliedGroups = (
+  program: { readonly axes: readonly Pick<Axis, 'name' | 'ragged'>[] },
+  axes: readonly string[],
+): string[] =>
   program.axes.flatMap(({ name, ragged }) => (ragged?.form === 'packed' && axes.includes(name) ? [ragged.group] : []))
+
+const factorOf = (node: Node, operands: Context['operands']): Factor => {
+  const operand = node.kind === 'input' ? operands.get(node.operand) : undefined
+  return { type: node.type, dtype: operand && !operand.stored ? operand.dtype : null }
+}
 
 function* positionProblems(at: readonly Node[], { name, axes }: TensorOperand): Generator<string> {
   if (at.length !== axes.length) yield `${name} has ${axes.length} axes, not ${at.length}`
@@ -147,10 +157,9 @@ function* nodeProblems(node: Node, { program, axes, operands, scalars }: Context
       return yield* expectAxes([])
     case 'contract': {
       for (const term of node.terms) {
-        const plain = (x: Node): TensorOperand | undefined => (isPlainInput(x) ? operands.get(x.operand) : undefined)
-        const [a, b] = [term.a, term.b].map((x) => (plain(x)?.stored ? undefined : plain(x)?.dtype))
-        if (a && b && !legalContraction(a, b)?.includes(node.accumulator))
-          yield `${a} and ${b} do not accumulate in ${node.accumulator}`
+        const [a, b] = [factorOf(term.a, operands), factorOf(term.b, operands)]
+        if (!accumulatorsOf(a, b)?.includes(node.accumulator))
+          yield `${a.dtype ?? a.type} and ${b.dtype ?? b.type} do not accumulate in ${node.accumulator}`
         if (term.over.some((axis) => !term.a.axes.includes(axis) || !term.b.axes.includes(axis)))
           yield `contracts over ${term.over}, which an operand lacks`
         const free = (side: 'a' | 'b', { over, ...sides }: ContractTerm): string =>

@@ -37,6 +37,9 @@ function foldApply(node: ApplyNode): Node {
   if (node.op === 'div' && isConst(y, 1) && float) return keep(node, x!)
   if (node.op === 'sub' && isConst(y, 0)) return keep(node, x!)
   if (node.op === 'add' && isConst(y, -0) && float) return keep(node, x!)
+  if (node.op === 'add' && isConst(y, 0) && !float) return keep(node, x!)
+  if (node.op === 'add' && isConst(x, 0) && !float) return keep(node, y!)
+  if (node.op === 'floordiv' && isConst(y, 1)) return keep(node, x!)
   if (node.op === 'neg' && x!.kind === 'apply' && x!.op === 'neg') return keep(node, x!.args[0]!)
   if (node.op === 'select' && x!.kind === 'const') return keep(node, x!.value !== 0 ? y! : z!)
   return node

@@ -1,51 +1,7 @@
 /** KTL29xx: forms of the language, and choices of a schedule, that are not lowered yet. */
-import { code, entry } from './entry.ts'
+import { entry } from './entry.ts'
 
 export const later = {
-  KTL2901: entry<{ operand: string }>({
-    title: 'block scales, not lowered yet',
-    explain: 'Block-scaled operands are read, checked and printed, but no target lowers them yet.',
-    wrong: {
-      ktl: 'kernel f(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[k, n] * ue8m0[k/32, n]) -> D: bf16[m, n] { D = sum[k](A * B) }\n',
-    },
-    right: {
-      ktl: 'kernel f(A: e4m3[m, k], B: e4m3[k, n], s: f32[m]) -> D: bf16[m, n] { D = sum[k](A * B) * s }\n',
-    },
-    word: ({ operand }) => ({
-      message: `the block scale of ${code(operand)} is not lowered yet`,
-      label: 'block-scaled operand',
-      help: 'one scale per row or tensor can be applied behind the sum',
-    }),
-  }),
-  KTL2902: entry<{ axis: string; operand: string }>({
-    title: 'ragged axis, not lowered yet',
-    explain: 'Operands with a ragged axis (grouped GEMM) are read, checked and printed, but no target lowers them yet.',
-    wrong: {
-      ktl: 'kernel f(A: bf16[t, k], B: bf16[g, k, n], off: i32[g]) -> D: bf16[t, n] ragged t by off as g { D = sum[k](A * B) }\n',
-    },
-    right: { ktl: 'kernel f(A: bf16[g, t, k], B: bf16[g, k, n]) -> D: bf16[g, t, n] { D = sum[k](A * B) }\n' },
-    word: ({ axis, operand }) => ({
-      message: `the ragged axis ${code(axis)} of ${code(operand)} is not lowered yet`,
-      label: 'ragged',
-      help: 'with groups of one size, make the group a batch axis',
-    }),
-  }),
-  KTL2903: entry<{ reduction: string }>({
-    title: 'row statistics, not lowered yet',
-    explain:
-      'A reduction whose value is used for the elements of its own row is read, checked and printed, but no target lowers it yet.',
-    wrong: {
-      ktl: 'kernel f(X: f32[r, c], g: f32[c], eps: f32) -> Y: f32[r, c] {\n  ss = sum[c](X * X)\n  Y = X * rsqrt(ss / size(c) + eps) * g\n}\n',
-    },
-    right: {
-      ktl: 'kernel f(X: f32[r, c], ss: f32[r], g: f32[c], eps: f32) -> Y: f32[r, c] { Y = X * rsqrt(ss / size(c) + eps) * g }\n',
-    },
-    word: ({ reduction }) => ({
-      message: `the row statistic ${code(reduction)} is not lowered yet`,
-      label: 'used elementwise',
-      help: 'compute the statistic in one kernel and use it as an operand of the next',
-    }),
-  }),
   KTL2904: entry<{ form: string; help?: string }>({
     title: 'form that is not lowered yet',
     explain: 'The program is legal, but no target lowers this combination yet.',

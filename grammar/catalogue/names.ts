@@ -39,7 +39,7 @@ const GEMM = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n]'
 export const names = {
   KTL2001: entry<{ name: string; candidates: readonly string[] }>({
     title: 'unknown name',
-    explain: 'A name in an expression must be an operand, a scalar, or a value that was assigned above.',
+    explain: 'A name in an expression must be an operand, a scalar, an axis, or a value that was assigned above.',
     wrong: { ktl: `${GEMM} { D = sum[k](A * C) }\n` },
     right: { ktl: `${GEMM} { D = sum[k](A * B) }\n` },
     word: ({ name, candidates }, at) => ({
@@ -95,7 +95,8 @@ export const names = {
   }),
   KTL2005: entry<{ axis: string; candidates: readonly string[] }>({
     title: 'unknown axis',
-    explain: 'An axis in `sum[k]`, `size(k)`, `ragged` or an annotation must be an axis of some operand.',
+    explain:
+      'An axis in `sum[k]`, `size(k)`, `ragged` or an annotation must be an axis of some operand, or one that `axis j = …` adds.',
     wrong: { ktl: `${GEMM} { D = sum[q](A * B) }\n` },
     right: { ktl: `${GEMM} { D = sum[k](A * B) }\n` },
     word: ({ axis, candidates }, at) => ({
@@ -106,7 +107,8 @@ export const names = {
   }),
   KTL2006: entry<{ axis: string; output: string }>({
     title: 'output axis of unknown extent',
-    explain: 'The extent of every axis comes from the inputs. An output axis that no input carries has none.',
+    explain:
+      'The extent of an axis comes from the inputs, or from an output along whose positions the body computes: `D = A[m / 2]` with D[m]. An output axis that neither an input nor the body has would only repeat values.',
     wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32[m, n] { D = A }\n' },
     right: { ktl: 'kernel f(A: f32[m], B: f32[n]) -> D: f32[m, n] { D = A * B }\n' },
     word: ({ axis, output }) => ({
@@ -378,15 +380,17 @@ export const names = {
       ...(what !== 'kernel' && { help: 'products are written with `*`' }),
     }),
   }),
-  KTL2029: entry<{ name: string }>({
-    title: 'annotation in a kernel',
-    explain: 'Operands of a kernel declare their axes once. Annotations such as `bias[m]` belong to epilogue strings.',
-    wrong: { ktl: 'kernel f(A: f32[m], b: f32[m]) -> D: f32[m] { D = A + b[m] }\n' },
-    right: { ktl: 'kernel f(A: f32[m], b: f32[m]) -> D: f32[m] { D = A + b }\n' },
-    word: ({ name }, { span }) => ({
-      message: `${code(name)} has its axes from its declaration`,
-      label: 'annotation',
-      ...(span && { fix: { description: 'remove the axes', span, replacement: name } }),
+  KTL2029: entry<{ name: string; what: string }>({
+    title: 'brackets behind something that has no elements',
+    explain:
+      'In a kernel `X[i, j]` reads the tensor operand X at indices; a value that was computed is used as it is. In an epilogue ' +
+      'string `bias[m]` names the axes of the tensor that is bound, and takes no indices.',
+    wrong: { ktl: 'kernel f(A: f32[m], b: f32) -> D: f32[m] { D = A + b[m] }\n' },
+    right: { ktl: 'kernel f(A: f32[m], b: f32[m]) -> D: f32[m] { D = A + b[m] }\n' },
+    word: ({ name, what }, { span }) => ({
+      message: `${code(name)} is ${what} and is not read at indices`,
+      label: 'not an operand with axes',
+      ...(span && { fix: { description: 'remove the brackets', span, replacement: name } }),
     }),
   }),
   KTL2030: entry<{ name: string }>({
@@ -454,6 +458,110 @@ export const names = {
       message: 'only one returned value may be without a name',
       label: 'which tensor?',
       help: 'assign it to a name and return that',
+    }),
+  }),
+  KTL2035: entry<{ name: string; axes: readonly string[]; got: number }>({
+    title: 'wrong number of indices',
+    explain:
+      'A read or a scatter has one index for each declared axis of the operand. Optional axes may all be left out. Without ' +
+      'brackets an operand is read at its own axes.',
+    wrong: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = A[m] }\n' },
+    right: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = A[m, 0] }\n' },
+    word: ({ name, axes, got }) => ({
+      message: `${code(name)} has ${count(axes.length, 'axis').replace(/axiss$/, 'axes')}, not ${got}`,
+      label: count(got, 'index').replace(/indexs$/, 'indices'),
+      help: `write one index for each of ${list(axes)}`,
+    }),
+  }),
+  KTL2036: entry<{ text: string; why: string }>({
+    title: 'expression that is no index',
+    explain:
+      'An index is a sum of terms: axes, integers, i32 scalars, `size(axis)`, reads of integer operands, and products, quotients ' +
+      'and remainders of these by something without axes. From it the compiler knows which elements a tile reads.',
+    wrong: { ktl: 'kernel f(A: f32[m], s: f32[m]) -> D: f32[m] { D = A[m * m] * s }\n' },
+    right: { ktl: 'kernel f(A: f32[m], to: i32[m]) -> D: f32[m] { D = A[to[m]] }\n' },
+    word: ({ text, why }) => ({
+      message: `${code(text)} is no index: ${why}`,
+      label: 'not an index',
+      help: 'compute it before, and pass it as an i32 operand',
+    }),
+  }),
+  KTL2038: entry<{ name: string; what: 'operand' | 'value' }>({
+    title: 'axis hidden by a name',
+    explain:
+      'An axis name in an expression is its index. An operand or value of the same name hides it: the name then means the ' +
+      'operand or value.',
+    severity: 'note',
+    wrong: { ktl: 'kernel f(A: f32[m], m: f32) -> D: f32[m] { D = A * m }\n' },
+    right: { ktl: 'kernel f(A: f32[m], s: f32) -> D: f32[m] { D = A * s }\n' },
+    word: ({ name, what }) => ({
+      message: `${code(name)} is the ${what}, not the index along axis ${code(name)}`,
+      label: `the ${what}`,
+      help: `rename the ${what} if the index is meant`,
+    }),
+  }),
+  KTL2039: entry<{ name: string; dtype: string }>({
+    title: 'axis hidden where an index is needed',
+    explain:
+      'An operand hides the axis of its name. Where only the index along the axis makes sense, the operand needs another name.',
+    wrong: { ktl: 'kernel f(A: f32[m], m: f32) -> D: f32[m] { D = A[m + 0] * m }\n' },
+    right: { ktl: 'kernel f(A: f32[m], s: f32) -> D: f32[m] { D = A[m + 0] * s }\n' },
+    word: ({ name, dtype }) => ({
+      message: `${code(name)} is an operand of type ${dtype}, which is no index`,
+      label: 'the operand, not the axis',
+      help: `rename the operand ${code(name)}, for example ${code(`${name}_`)}, so that the axis can be named`,
+    }),
+  }),
+  KTL2040: entry<{ axis: string; operand: string | null; previous: Span | null }>({
+    title: 'axis that has an extent already',
+    explain:
+      '`axis j = …` gives an extent to an axis that no operand has. The extent of an operand’s axis is that of the tensor.',
+    wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] {\n  axis m = 4\n  D = A\n}\n' },
+    right: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] {\n  axis j = 4\n  D = A * f32(sum[j](j))\n}\n' },
+    word: ({ axis, operand, previous }) => ({
+      message: `the extent of ${code(axis)} is known${operand === null ? '' : ` from ${code(operand)}`}`,
+      label: 'extent given again',
+      ...elsewhere(previous, operand === null ? 'first given here' : 'declared here'),
+      help: 'remove the statement, or name another axis',
+    }),
+  }),
+  KTL2041: entry<{ axis: string; why: string }>({
+    title: 'extent that the arguments do not determine',
+    explain:
+      'The extent of `axis j = …` is an integer that is known before the launch: of i32 scalars, integers and `size(axis)` of axes whose ' +
+      'extents are known above.',
+    wrong: { ktl: 'kernel f(A: f32[m], c: i32[m]) -> D: f32[m] {\n  axis j = c[0]\n  D = A * f32(sum[j](j))\n}\n' },
+    right: { ktl: 'kernel f(A: f32[m], c: i32) -> D: f32[m] {\n  axis j = c\n  D = A * f32(sum[j](j))\n}\n' },
+    word: ({ axis, why }) => ({
+      message: `the extent of ${code(axis)} is not known before the launch: ${why}`,
+      label: 'extent',
+      help: 'compute it from scalars and sizes',
+    }),
+  }),
+  KTL2042: entry<{ reason: string; help: string }>({
+    title: 'illegal scatter',
+    explain:
+      '`D[to[t], n] = …` stores each element where one integer operand says, along one axis of an output; along the others the ' +
+      'element stays where it is.',
+    wrong: { ktl: 'kernel f(A: f32[t, n], to: i32[t]) -> D: f32[d, n] { D[to[t], n + 1] = A }\n' },
+    right: { ktl: 'kernel f(A: f32[t, n], to: i32[t]) -> D: f32[d, n] { D[to[t], n] = A }\n' },
+    word: ({ reason, help }) => ({ message: reason, label: 'scatter', help }),
+  }),
+  KTL2043: entry<{ group: string; axis: string }>({
+    title: 'reduction over the groups of rows',
+    explain:
+      'A row of a ragged axis lies in one group, so a value that varies along the rows has one group for each: there is nothing to reduce. ' +
+      'A sum over the rows comes first.',
+    wrong: {
+      ktl: 'kernel f(A: f32[t] ragged t by off as g, s: f32[g], off: i32[g]) -> D: f32[t] { D = sum[g](A * s) }\n',
+    },
+    right: {
+      ktl: 'kernel f(A: f32[t] ragged t by off as g, s: f32[g], off: i32[g]) -> D: f32[g] { D = sum[t](A) * s }\n',
+    },
+    word: ({ group, axis }) => ({
+      message: `each position of ${code(axis)} has one position of ${code(group)}, its group`,
+      label: 'nothing to reduce',
+      help: `sum over ${code(axis)}`,
     }),
   }),
 }

@@ -34,7 +34,8 @@ export const reductions = {
   }),
   KTL2303: entry<{ name: string; candidates: readonly string[] }>({
     title: 'unknown reduction',
-    explain: 'The reductions are `sum`, `min`, `max` and `mean`.',
+    explain:
+      'The reductions are `sum`, `min`, `max` and `mean`, and `softmax`, `logsumexp` and `var`, which are made of them.',
     wrong: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = prod[k](A) }\n' },
     right: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m] { D = sum[k](A) }\n' },
     word: ({ name, candidates }, at) => {
@@ -46,80 +47,33 @@ export const reductions = {
       }
     },
   }),
-  KTL2304: entry<{ name: string | null; reduced: Span | null }>({
-    title: 'reduction used elementwise',
-    explain:
-      'A reduction in an epilogue is complete only when all tiles are, so its value cannot be used for elements ' +
-      'of the same kernel. Make it an output and use it in the next kernel.',
-    wrong: {
-      ktl: `${GEMM} {\n  acc = sum[k](A * B)\n  D = acc / max[n](acc)\n}\n`,
-    },
-    right: {
-      ktl: `kernel f(A: f16[m, k], B: f16[k, n]) -> (D: f32[m, n], amax: f32[m]) {\n  acc = sum[k](A * B)\n  D = acc\n  amax[m] = max[n](abs(acc))\n}\n`,
-    },
-    word: ({ name, reduced }) => ({
-      message: `${name === null ? 'a reduction' : code(name)} is used elementwise in the kernel that computes it`,
-      label: 'used here',
-      ...(reduced && { labels: [{ span: reduced, text: 'reduced here' }] }),
-      help: 'make the reduction an output of its own and use it in another kernel',
-    }),
-  }),
   KTL2305: entry<{ factors: number }>({
-    severity: 'warning',
-    title: 'contraction that is not a product of two',
+    severity: 'note',
+    title: 'product that is no product of two matrices',
     explain:
-      'A contraction multiplies exactly two operands. Scale factors without the summed axis go outside the sum; other products take two kernels.',
-    wrong: { ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[k, n]) -> D: f32[m, n] { D = sum[k](A * B * C) }\n' },
-    right: { ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[m, n]) -> D: f32[m, n] { D = sum[k](A * B) * C }\n' },
+      'A sum of a product is a contraction if its factors make two sides, each with axes that the other lacks. A factor that ' +
+      'varies along axes of both, such as a mask, leaves a sum of products that is computed one by one.',
+    wrong: { ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[m, n, k]) -> D: f32[m, n] { D = sum[k](A * B * C) }\n' },
+    right: { ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[m, n]) -> D: f32[m, n] { D = sum[k](A * B * C) }\n' },
     word: ({ factors }) => ({
-      message: `a contraction multiplies two operands, not ${factors}`,
+      message: `the ${factors} factors are not the two sides of a matrix product, so each product is computed by itself`,
       label: `${factors} factors`,
-      help: 'take factors without the summed axis out of the sum, or compute the product in another kernel',
+      help: 'where it can be, write a factor that varies along axes of both sides outside of the sum',
     }),
   }),
-  KTL2306: entry<{ reason: string; operand: Span | null }>({
-    severity: 'warning',
+  KTL2306: entry<{ factor: string; operand: Span | null }>({
+    severity: 'note',
     title: 'contraction of computed values',
     explain:
-      'The factors of a contraction are operands as they lie in memory; there is no place to compute on them first.',
+      'A factor of a contraction may be computed from its operands. Each tile that needs it computes it again, and it is rounded to the ' +
+      'type that the tensor core multiplies.',
     wrong: { ktl: `${GEMM} { D = sum[k](relu(A) * B) }\n` },
     right: { ktl: `${GEMM} { D = relu(sum[k](A * B)) }\n` },
-    word: ({ reason, operand }) => ({
-      message: `a contraction multiplies operands: ${reason}`,
+    word: ({ factor, operand }) => ({
+      message: `${code(factor)} is computed on the way into the contraction, once for every tile`,
       label: 'contraction',
-      ...(operand && { labels: [{ span: operand, text: 'not an operand' }] }),
-      help: 'compute it in a kernel before, or move it behind the sum',
-    }),
-  }),
-  KTL2307: entry<{ contractions: number; reason: string }>({
-    title: 'contractions that do not fit one kernel',
-    explain:
-      'Several contractions in one kernel must keep the same axes, so that one tile of each is computed together. What they sum over may differ: `sum[k](X * W) + sum[r](T * U)` is one loop after the other.',
-    wrong: {
-      ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[k, j]) -> (D: f32[m, n], E: f32[m, j]) { D = sum[k](A * B); E = sum[k](A * C) }\n',
-    },
-    right: {
-      ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[m, j], E: f16[j, n]) -> D: f32[m, n] { D = sum[k](A * B) + sum[j](C * E) }\n',
-    },
-    word: ({ contractions, reason }) => ({
-      message: `the ${contractions} contractions of this kernel cannot be computed together: ${reason}`,
-      label: 'contraction',
-      help: 'split the kernel',
-    }),
-  }),
-  KTL2308: entry<{ outer: string; inner: Span | null }>({
-    title: 'nested reductions',
-    explain:
-      'A reduction of a contraction or of another reduction takes a second kernel, unless it is an output of its own.',
-    wrong: {
-      ktl: 'kernel f(A: f16[m, k], B: f16[k, n], C: f16[n, j]) -> D: f32[m, j] { D = sum[n](sum[k](A * B) * C) }\n',
-    },
-    right: { ktl: `${GEMM} { D = sum[k](A * B) }\n` },
-    word: ({ outer, inner }) => ({
-      message: `${code(outer)} reduces the result of another reduction`,
-      label: 'outer reduction',
-      ...(inner && { labels: [{ span: inner, text: 'inner reduction' }] }),
-      help: 'write two kernels',
+      ...(operand && { labels: [{ span: operand, text: 'computed' }] }),
+      help: 'where it can be, compute it behind the sum, or in a kernel before',
     }),
   }),
   KTL2309: entry<{ axes: readonly string[]; output: string }>({

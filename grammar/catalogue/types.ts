@@ -28,18 +28,6 @@ export const types = {
       ...didYouMean(name, candidates, at, SAME_DTYPE.get(name)),
     }),
   }),
-  KTL2202: entry<{ left: string; right: string; legal: readonly string[] }>({
-    title: 'illegal contraction',
-    explain: 'The machine multiplies certain pairs of types only. The message lists the pairs and their accumulators.',
-    wrong: { ktl: gemm('f16', 'bf16', 'f32') },
-    right: { ktl: gemm('bf16', 'bf16', 'f32') },
-    word: ({ left, right, legal }) => ({
-      message: `no contraction multiplies ${left} by ${right}`,
-      label: `${left} × ${right}`,
-      notes: [`legal pairs: ${legal.join(', ')}`],
-      help: 'give both operands one of these types; a cast of an operand makes it no contraction',
-    }),
-  }),
   KTL2203: entry<{ accumulator: string; left: string; right: string; legal: readonly string[] }>({
     title: 'illegal accumulator type',
     explain: 'Each contraction accumulates in one or two types; the first is the default.',
@@ -80,8 +68,8 @@ export const types = {
     explain:
       'Choices that break a type rule are left out of the family. This alternative is left out of every one, so it has no effect.',
     severity: 'warning',
-    wrong: { ktl: 'kernel f<T: f16 | u32>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n' },
-    right: { ktl: 'kernel f<T: f16 | bf16>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n' },
+    wrong: { ktl: 'kernel f<T: f16 | u32>(A: T[m, k], B: i8[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n' },
+    right: { ktl: 'kernel f<T: f16 | bf16>(A: T[m, k], B: i8[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n' },
     word: ({ alternative, owner, reason }) => ({
       message: `the alternative ${code(alternative)} of ${code(owner)} is in no instance`,
       label: 'never possible',
@@ -92,8 +80,12 @@ export const types = {
   KTL2207: entry<{ kernel: string; reasons: readonly string[] }>({
     title: 'kernel without an instance',
     explain: 'Every combination of the alternatives breaks a type rule.',
-    wrong: { ktl: 'kernel f<T: f16 | bf16>(A: T[m, k], B: u32[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n' },
-    right: { ktl: 'kernel f<T: f16 | bf16>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n' },
+    wrong: {
+      ktl: 'kernel f<T: f16 | bf16, S: i32>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { acc: S = sum[k](A * B); D = acc }\n',
+    },
+    right: {
+      ktl: 'kernel f<T: f16 | bf16, S: f32>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { acc: S = sum[k](A * B); D = acc }\n',
+    },
     word: ({ kernel, reasons }) => ({
       message: `no choice of types makes an instance of ${code(kernel)}`,
       label: 'no instance',
@@ -163,18 +155,17 @@ export const types = {
       help: `declare a type parameter: ${code(`<T: ${first} | ${other}>`)}`,
     }),
   }),
-  KTL2215: entry<{ got: string; operand: string }>({
-    title: 'illegal block scale',
+  KTL2215: entry<{ got: string; operand: string; help: string }>({
+    title: 'illegal axes of a scale or zero point',
     explain:
-      'Block scales have type ue8m0 or ue4m3 and the axes of the data, one of them divided by the block: `e4m3[m, k] * ue8m0[m, k/32]`.',
-    wrong: { ktl: 'kernel f(A: e4m3[m, k] * f32[m, k/32], B: e4m3[k, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n' },
-    right: {
-      ktl: 'kernel f(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[k, n] * ue8m0[k/32, n]) -> D: f32[m, n] { D = sum[k](A * B) }\n',
-    },
-    word: ({ got, operand }) => ({
-      message: `${got} is not a block scale of ${code(operand)}`,
-      label: 'scale',
-      help: 'write `* ue8m0[m, k/32]` or `* ue4m3[m, k/16]`',
+      'Scales and zero points have axes of the data, in the order of the data, each whole, in blocks (`k/32`) or left out: ' +
+      '`e4m3[m, k] * ue8m0[m, k/32]`. An element stands for a block along each axis.',
+    wrong: { ktl: 'kernel f(A: e4m3[m, k] * f32[k/32, m]) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: e4m3[m, k] * f32[m, k/32]) -> D: f32[m, k] { D = A }\n' },
+    word: ({ got, operand, help }) => ({
+      message: `${got} in a scale or zero point of ${code(operand)}`,
+      label: got,
+      help,
     }),
   }),
   KTL2216: entry<{ value: string; claimed: string; actual: string }>({
@@ -203,8 +194,9 @@ export const types = {
   KTL2218: entry<{ reason: string; help: string }>({
     title: 'illegal ragged axis',
     explain:
-      '`D: T[t, n] ragged t by off as g`: the rows t of all groups lie one after another, the i32 operand `off: ' +
-      'i32[g]` holds where each group ends, and the operands of a group are chosen by axis g.',
+      '`ragged t by off as g`: the rows t of all groups lie one after another, and the i32 operand `off: i32[g]` holds where each ' +
+      'group ends. `ragged m upto len as g`: each group has rows m of its own, and `len: i32[g]` says how many count. Operands ' +
+      'with axis g are read at the group of the row.',
     wrong: {
       ktl: 'kernel f(A: bf16[t, k], B: bf16[g, k, n], off: f32[g]) -> D: bf16[t, n] ragged t by off as g { D = sum[k](A * B) }\n',
     },
@@ -223,6 +215,146 @@ export const types = {
       message: '`skip0(…)` must be a factor of a product',
       label: 'not a factor',
       help: 'write `skip0(beta) * C`',
+    }),
+  }),
+  KTL2220: entry<{ got: string }>({
+    title: 'index that is no i32',
+    explain:
+      'Indices and extents are i32: axes, sizes, i32 scalars, elements of integer operands and what is computed from them.',
+    wrong: { ktl: 'kernel f(A: f32[m], to: f32[m]) -> D: f32[m] { D = A[to] }\n' },
+    right: { ktl: 'kernel f(A: f32[m], to: i32[m]) -> D: f32[m] { D = A[to] }\n' },
+    word: ({ got }) => ({ message: `an index is i32, not ${got}`, label: got, help: 'declare it as i32' }),
+  }),
+  KTL2221: entry<{ divisor: string; op: string }>({
+    title: 'divisor of an index that is not positive',
+    explain:
+      'Between integers that come from axes, sizes and integer operands, `/` and `%` are floor division and modulus by a positive number.',
+    wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] { D = A[m / 0] }\n' },
+    right: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] { D = A[m / 2] }\n' },
+    word: ({ divisor, op }) => ({
+      message: `${code(op)} of an index takes a positive number, not ${divisor}`,
+      label: `divisor ${divisor}`,
+      help: 'divide by at least 1',
+    }),
+  }),
+  KTL2222: entry<{ fn: string; axis: string; candidates: readonly string[] }>({
+    title: 'group of an axis that is not ragged',
+    explain: '`start(t)` and `length(t)` are the first row and the number of rows of a group of the ragged axis t.',
+    wrong: { ktl: 'kernel f(A: f32[m]) -> D: f32[m] { D = A * f32(m - start(m)) }\n' },
+    right: {
+      ktl: 'kernel f(A: f32[m] ragged m by off as g, off: i32[g]) -> D: f32[m] { D = A * f32(m - start(m)) }\n',
+    },
+    word: ({ fn, axis, candidates }, at) => ({
+      message: `the axis ${code(axis)} is not ragged, so ${code(fn)} has no group`,
+      label: 'no groups',
+      ...(candidates.length > 0 ? didYouMean(axis, candidates, at) : { help: 'declare it: `ragged t by off as g`' }),
+    }),
+  }),
+  KTL2223: entry<{ axis: string; previous: Span | null }>({
+    title: 'axis that is ragged twice',
+    explain:
+      'What `ragged` says about an axis holds for the whole kernel, so it is said once, behind any operand that has the axis.',
+    wrong: {
+      ktl: 'kernel f(A: f32[t] ragged t by off as g, s: f32[g], off: i32[g]) -> D: f32[t] ragged t by off as g { D = A * s }\n',
+    },
+    right: { ktl: 'kernel f(A: f32[t] ragged t by off as g, s: f32[g], off: i32[g]) -> D: f32[t] { D = A * s }\n' },
+    word: ({ axis, previous }) => ({
+      message: `the groups of ${code(axis)} are given twice`,
+      label: 'given again',
+      ...(previous && { labels: [{ span: previous, text: 'first given here' }] }),
+      help: 'remove one of them: it holds for all operands',
+    }),
+  }),
+  KTL2224: entry<{ name: string; first: Span | null }>({
+    title: 'alternatives with different scales',
+    explain:
+      'The alternatives of an operand are orders of its data in memory. Each is written with the same scale, zero point and blocks.',
+    wrong: { ktl: 'kernel f(A: e4m3[m, k] * f32[m] | e4m3[k, m] * f32[k]) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: e4m3[m, k] * f32[m] | e4m3[k, m] * f32[m]) -> D: f32[m, k] { D = A }\n' },
+    word: ({ name, first }) => ({
+      message: `the alternatives of ${code(name)} differ in more than the order of the data`,
+      label: 'another form',
+      ...(first && { labels: [{ span: first, text: 'the first form' }] }),
+      help: 'write the same scale, zero point and blocks',
+    }),
+  }),
+  KTL2225: entry<{ operand: string; got: string; legal: readonly string[] }>({
+    title: 'type that is no scale',
+    explain: 'Scales are f32, f16, bf16, ue8m0 or ue4m3. `floor(…)`, for outputs, is of ue8m0.',
+    wrong: { ktl: 'kernel f(A: e4m3[m, k] * e5m2[m, k/32]) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: e4m3[m, k] * ue8m0[m, k/32]) -> D: f32[m, k] { D = A }\n' },
+    word: ({ operand, got, legal }) => ({
+      message: `${got} is no type of a scale of ${code(operand)}`,
+      label: got,
+      help: `use ${orList(legal)}`,
+    }),
+  }),
+  KTL2226: entry<{ operand: string; got: string; legal: readonly string[] }>({
+    title: 'type that is no zero point',
+    explain: 'Zero points have the type of the data, an integer type, or the type of the scale.',
+    wrong: { ktl: 'kernel f(A: (u4[m, k] - bf16[m]) * f16[m]) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: (u4[m, k] - u4[m]) * f16[m]) -> D: f32[m, k] { D = A }\n' },
+    word: ({ operand, got, legal }) => ({
+      message: `${got} is no type of a zero point of ${code(operand)}`,
+      label: got,
+      help: `use ${orList(legal)}`,
+    }),
+  }),
+  KTL2227: entry<{ operand: string; reason: string; help: string }>({
+    title: 'stored form that no kernel writes',
+    explain:
+      'An output is stored in blocks along one axis, each with a scale of its own: `e4m3[m, n] * ue8m0[m, n/32]`. Zero points and ' +
+      'scales of a whole axis or tensor need the largest of all values first: `quantize()` computes them.',
+    wrong: { ktl: 'kernel f(A: f32[m, n]) -> D: e4m3[m, n] * f32[m] { D = A }\n' },
+    right: { ktl: 'kernel f(A: f32[m, n]) -> D: e4m3[m, n] * f32[m, n/128] { D = A }\n' },
+    word: ({ operand, reason, help }) => ({
+      message: `${code(operand)} cannot be written in that form: ${reason}`,
+      label: 'stored form',
+      help,
+    }),
+  }),
+  KTL2228: entry<{ axis: string; operand: string; candidates: readonly string[] }>({
+    title: 'axis of a scale that the data lack',
+    explain: 'The axes of a scale or zero point are axes of the data, or the group axis of a ragged one of them.',
+    wrong: { ktl: 'kernel f(A: e4m3[m, k] * f32[n], B: f32[n]) -> D: f32[m, k, n] { D = A * B }\n' },
+    right: { ktl: 'kernel f(A: e4m3[m, k] * f32[m], B: f32[n]) -> D: f32[m, k, n] { D = A * B }\n' },
+    word: ({ axis, operand, candidates }, at) => ({
+      message: `${code(operand)} has no axis ${code(axis)} for its scale`,
+      label: 'not an axis of the data',
+      ...didYouMean(axis, candidates, at),
+    }),
+  }),
+  KTL2229: entry<{ operand: string; got: string }>({
+    title: 'data that are not stored with a scale',
+    explain: 'Data with a scale are floats of at most 32 bits or integers of at most 8, which f32 holds exactly.',
+    wrong: { ktl: 'kernel f(A: f64[m, k] * f32[m]) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: f32[m, k] * f32[m]) -> D: f32[m, k] { D = A }\n' },
+    word: ({ operand, got }) => ({
+      message: `${code(operand)} of type ${got} has no scale`,
+      label: got,
+      help: 'multiply by the scale in the body',
+    }),
+  }),
+  KTL2230: entry<{ operand: string; got: string }>({
+    title: 'illegal global scale',
+    explain: 'The factor behind the scale is `f32`, one number for the tensor, or `f32[g]`, one for each group.',
+    wrong: { ktl: 'kernel f(A: e2m1[m, k] * ue4m3[m, k/16] * f16) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: e2m1[m, k] * ue4m3[m, k/16] * f32) -> D: f32[m, k] { D = A }\n' },
+    word: ({ operand, got }) => ({
+      message: `${code(got)} is no global scale of ${code(operand)}`,
+      label: 'global scale',
+      help: 'write `* f32`, or `* f32[g]` for one of each group',
+    }),
+  }),
+  KTL2231: entry<{ name: string; axis: string }>({
+    title: 'blocks in the type of data',
+    explain: 'Only scales and zero points stand for blocks, `k/32`; data have an element for every position.',
+    wrong: { ktl: 'kernel f(A: f32[m, k/32]) -> D: f32[m, k] { D = A }\n' },
+    right: { ktl: 'kernel f(A: f32[m, k]) -> D: f32[m, k] { D = A }\n' },
+    word: ({ name, axis }, { span }) => ({
+      message: `${code(name)} is data, which are not in blocks`,
+      label: 'blocks',
+      ...(span && { fix: { description: `write ${code(axis)}`, span, replacement: axis } }),
     }),
   }),
 }

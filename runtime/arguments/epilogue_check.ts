@@ -54,7 +54,7 @@ export function checkGemmEpilogue(
 
 /** Throws when the epilogue is wrong under every one of `choices`. */
 export function checkEpilogueIn(family: KernelFamily, choices: readonly TypeChoice[], fusion: ResolvedEpilogue): void {
-  if (family.slot === null || family.notLowered.length > 0) return
+  if (family.slot === null) return
   let first: KtlError | null = null
   for (const types of choices) {
     try {

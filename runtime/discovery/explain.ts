@@ -125,14 +125,6 @@ function spacesFor(provider: KtlProvider, args: RuntimeArguments): readonly Fami
 
 function explainSpace(space: FamilySpace, args: RuntimeArguments, target: TargetArch, tally: Tally): number {
   let supported = 0
-  const [late] = space.family.notLowered
-  if (late) {
-    tally.add(
-      { ok: false, code: late.code, error: late.message, ...(late.help !== undefined && { fix: late.help }) },
-      1,
-    )
-    return 0
-  }
   const call = callOf(space.family, space.operation, args)
   for (const types of space.family.typeChoices) {
     const status = 'ok' in call ? call : typesFit(space.family, types, call)

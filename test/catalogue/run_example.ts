@@ -21,7 +21,6 @@ export function codesOfLowering(text: string): string[] {
   const target = on === 'sm_90' ? 'sm_90a' : on === 'sm_80' ? 'sm_80' : 'sm_100a'
   const { kernels } = loadSource({ name: 'a.ktl', text })
   return Object.values(kernels).flatMap(({ family }) => {
-    if (family.notLowered.length > 0) return family.notLowered.map((d) => d.code)
     const { rejections } = ktlProvider.spaceOf(family).count(target)
     return rejections.map(({ rejection }) => rejection.code)
   })

@@ -122,8 +122,14 @@ test('binding sets dtypes, orders and divisibility', () => {
     name: 'A', role: 'input', dtype: 'bf16', axes: ['l', 'm', 'k'], order: ['l', 'k', 'm'], divisibility: 'vector', fromEpilogue: false,
   }) // prettier-ignore
   expect([B!.order, B!.divisibility, D!.dtype]).toEqual([['l', 'k', 'n'], 'element', 'f32'])
-  expect(() => bindKernel(family(GEMM), { types: { T: 'u32', O: 'f32' } })).toThrow('KTL2202')
+  expect(() => bindKernel(family(GEMM), { types: { T: 'u32', O: 'f32' } })).toThrow('KTL2203')
   const scaled =
     'kernel f(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[k, n] * ue8m0[k/32, n]) -> D: bf16[m, n] { D = sum[k](A * B) }'
-  expect(() => program(scaled)).toThrow('KTL2901')
+  expect(program(scaled).operands.map(({ name, dtype, axes, blocks, partOf }) => [name, dtype, axes, blocks, partOf])).toEqual([
+    ['A', 'e4m3', ['m', 'k'], undefined, undefined],
+    ['A.scale', 'ue8m0', ['m', 'k'], [1, 32], 'A'],
+    ['B', 'e4m3', ['k', 'n'], undefined, undefined],
+    ['B.scale', 'ue8m0', ['k', 'n'], [32, 1], 'B'],
+    ['D', 'bf16', ['m', 'n'], undefined, undefined],
+  ]) // prettier-ignore
 })

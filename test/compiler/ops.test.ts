@@ -54,7 +54,14 @@ describe('the table', () => {
   test('has a CUDA form for each compute type that the type rule allows, made of functions that exist', () => {
     for (const op of OPERATIONS.values()) {
       if (op.name === 'skip0') continue
-      const types = op.rule === 'float' ? ['f32', 'f64'] : op.rule === 'logic' ? ['bool'] : op.rule === 'index' ? ['i32'] : ['f32', 'f64', 'i32', 'u32']
+      const types =
+        op.rule === 'float'
+          ? ['f32', 'f64']
+          : op.rule === 'logic'
+            ? ['bool']
+            : op.rule === 'index'
+              ? ['i32']
+              : ['f32', 'f64', 'i32', 'u32']
       expect(Object.keys(op.cuda)).toEqual(expect.arrayContaining(types))
       for (const form of [...Object.values(op.cuda), ...(op.approx ? [op.approx.form] : [])])
         if (form.kind === 'call' && form.function.startsWith('ktl_'))

@@ -81,7 +81,6 @@ async function run(file: string, options: RunOptions, context: Context): Promise
   checkSelection(options)
   const program = await loadProgram(file, (warnings) => out.diagnostics(warnings))
   const { family } = oneKernel(program, options.kernel)
-  if (family.notLowered.length > 0) throw new KtlError(family.notLowered)
   const plan = planArguments(family, options)
   const device = await openDevice(options.device)
   try {

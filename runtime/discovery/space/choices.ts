@@ -11,7 +11,7 @@ import {
 } from '../../../compiler/family.ts'
 import type { Divisibility } from '../../../compiler/ir/tensor.ts'
 import { isGeneral, TARGETS, type Backend, type Design } from '../../../compiler/targets/index.ts'
-import { contractionsOf } from './signature.ts'
+import { contractionsOf, plainFactors } from './signature.ts'
 
 export type Alignment = Readonly<Record<string, Divisibility>>
 
@@ -29,7 +29,7 @@ export class FamilyChoices {
 
   constructor(family: KernelFamily) {
     this.family = family
-    this.contracted = new Set(contractionsOf(family).flatMap(({ a, b }) => [a.name, b.name]))
+    this.contracted = new Set(contractionsOf(family).flatMap((contraction) => plainFactors(contraction) ?? []))
   }
 
   /** `asked`: of a call. What it asks that the target's own backend leaves out, fallbacks have too. */

@@ -1,8 +1,10 @@
 /** What operation a kernel family computes, as far as arguments without a kernel (GEMM, elementwise) can ask for it. */
-import { legalContraction, type Accumulator } from '../../../compiler/dtypes.ts'
+import { bindKernel } from '../../../compiler/bind.ts'
+import type { Accumulator } from '../../../compiler/dtypes.ts'
 import { resolveType, type FamilyOperand, type KernelFamily, type TypeChoice } from '../../../compiler/family.ts'
 import type { Resolved, ResolvedContraction } from '../../../compiler/check/resolved.ts'
 import { walkResolved } from '../../../compiler/check/resolved.ts'
+import { nodesOf } from '../../../compiler/passes/graph.ts'
 
 /** Operands of `GemmArguments` and `ElementwiseArguments` in terms of a family. */
 export interface OperationSignature {
@@ -38,11 +40,12 @@ function gemmAxes(
   A: FamilyOperand,
   B: FamilyOperand,
   out: FamilyOperand,
-  { a, b, over }: ResolvedContraction,
+  contraction: ResolvedContraction,
 ): OperationSignature['axes'] {
+  const { over } = contraction
   const [k] = over
-  if (over.length !== 1 || k === undefined || ![A, B].every(({ name }) => a.name === name || b.name === name))
-    return null
+  const names = plainFactors(contraction)
+  if (over.length !== 1 || k === undefined || ![A, B].every(({ name }) => names?.includes(name))) return null
   const [m, n] = [A.axes.at(-2), B.axes.at(-1)]
   if (A.axes.at(-1) !== k || B.axes.at(-2) !== k || m === undefined || n === undefined) return null
   const batches = [A, B, out].map((operand) => operand.axes.slice(0, -2))
@@ -65,11 +68,16 @@ export function contractionsOf(family: KernelFamily): ResolvedContraction[] {
   return values.filter((value): value is ResolvedContraction => value.kind === 'contract')
 }
 
+/** The operands of a contraction that reads them at their own axes; null: a factor is computed, or read at indices. */
+export function plainFactors({ a, b }: ResolvedContraction): readonly [string, string] | null {
+  return a.kind === 'operand' && b.kind === 'operand' && !a.at && !b.at ? [a.name, b.name] : null
+}
+
 /** The accumulator under a choice of types; null when nothing is contracted. */
 export function accumulatorOf(family: KernelFamily, types: TypeChoice): Accumulator | null {
   const [contraction] = contractionsOf(family)
   if (!contraction) return null
   if (contraction.accumulator !== null) return resolveType(contraction.accumulator, types) as Accumulator
-  const dtypeOf = (name: string) => resolveType(family.operands.find((operand) => operand.name === name)!.dtype, types)
-  return legalContraction(dtypeOf(contraction.a.name), dtypeOf(contraction.b.name))![0]!
+  const found = nodesOf(bindKernel(family, { types })).find((node) => node.kind === 'contract')
+  return found?.accumulator ?? null
 }

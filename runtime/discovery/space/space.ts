@@ -24,7 +24,7 @@ import { InstanceRows, respelled, rowOf, transposes, type DesignRow, type Shared
 import { designOf, kernelFields } from '../../metadata/derive.ts'
 import type { Filter } from '../filters/where.ts'
 import { PlannedInstance } from './planned.ts'
-import { accumulatorOf, contractionsOf, operationOf, type OperationSignature } from './signature.ts'
+import { accumulatorOf, contractionsOf, operationOf, type OperationSignature, plainFactors } from './signature.ts'
 
 /** Instances that are kept, by choice: the least recently used go first. */
 const REMEMBERED = 40_000
@@ -211,8 +211,10 @@ export class FamilySpace extends FamilyChoices {
     const accumulator = accumulatorOf(this.family, types)
     const target = TARGETS.get(backend)
     if (!target.formKey || accumulator === null) return `${memory} ${operands.map(({ name }) => dtypeOf(name)).join()}`
-    const kinds = contractionsOf(this.family).map(({ a, b }) => {
-      const types = [dtypeOf(a.name), dtypeOf(b.name)] as const
+    const kinds = contractionsOf(this.family).map((contraction) => {
+      const factors = plainFactors(contraction)
+      if (!factors) return operands.map(({ name }) => dtypeOf(name)).join()
+      const types = [dtypeOf(factors[0]), dtypeOf(factors[1])] as const
       return target.formKey!(...types, accumulator) ?? types.join(' ')
     })
     const others = operands.filter(({ name }) => !this.contracted.has(name)).map(({ name }) => sortOf(dtypeOf(name)))
