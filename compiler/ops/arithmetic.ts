@@ -146,7 +146,7 @@ export const ARITHMETIC = entries({
   floordiv: {
     spelling: '/', doc: 'floor(a / b) of index values.', parameters: required('a', 'b'), rule: 'index',
     evaluate: floorDivision, propagate: ofIndex, accuracy: 'exact', cuda: { i32: call('ktl_floordiv_i32') },
-    cost: 'function', monotone: ['increasing', null],
+    cost: 'function', monotone: [null, null],
   },
   floormod: {
     spelling: '%', doc: 'a - b · floor(a / b) of index values.', parameters: required('a', 'b'), rule: 'index',

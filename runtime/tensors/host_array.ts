@@ -2,15 +2,7 @@
 import { dtypesByName, dtypesThat, isDType } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
-import {
-  checkShape,
-  denseStrides,
-  forEachRow,
-  formatShape,
-  MAX_RANK,
-  spanOf,
-  type Layout,
-} from './layout.ts'
+import { checkShape, denseStrides, forEachRow, formatShape, MAX_RANK, spanOf, type Layout } from './layout.ts'
 import { describe } from '../errors/describe.ts'
 
 /** A typed array or list of numbers. onnxruntime's union also holds strings: those are refused when seen. */

@@ -87,6 +87,12 @@ test('a GEMM with an epilogue equals plain loops, exactly', () => {
   }
 }) // prettier-ignore
 
+test('a bound that is no number allows nothing', () => {
+  const D = { dtype: 'f32', shape: [2], data: Float32Array.of(1, NaN), bounds: Float64Array.of(NaN, NaN) } as const
+  expect(compare({ D }, { D: [1, NaN] }).pass).toBe(true)
+  expect(compare({ D }, { D: [1.5, NaN] })).toMatchObject({ pass: false, failures: 1 })
+})
+
 describe('bounds', () => {
   const gemm = bindKernel(family(GEMM), { types: { T: 'f16', O: 'f32' } })
   const [m, n, k] = [16, 16, 512]
