@@ -3,7 +3,7 @@
  *
  *     amax   = max |v|                                 NaN propagates
  *     sf_raw = (amax * norm) * RN(1 / max)             max: the largest magnitude of the data's format
- *     scale  = sf_raw rounded to the scale's format    ue8m0: up to a power of two; ue4m3: nearest even, at most 448
+ *     scale  = sf_raw rounded to the scale's format    ue8m0: up to a power of two; else: nearest even, saturated
  *     q      = RN_sat(v * min(norm * RN(1 / scale), FLT_MAX))   0 where amax is 0
  *
  * As NVIDIA's libraries have it: cuBLAS and cuDNN "Block Scaling" (scale = round_up(amax / vmax), output = round_even(vals / scale)),
@@ -16,7 +16,7 @@ import { DTYPES } from '../dtypes.ts'
 
 export interface QuantisedForm {
   readonly data: DTypeName
-  /** ue8m0, ue4m3 or a float. */
+  /** A scale format or a float. */
   readonly scale: DTypeName
   /** Which power of two a ue8m0 scale becomes. */
   readonly rounding: 'up' | 'down'
