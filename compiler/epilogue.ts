@@ -15,7 +15,7 @@ import { diagnose } from '../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import { BodyScope, checkReserved, resolveBody, type Input } from './check/body.ts'
-import type { BodyContext } from './check/expressions.ts'
+import type { BodyContext } from './check/context.ts'
 import { Reporter } from './check/report.ts'
 import type { Divisibility } from './ir/tensor.ts'
 

@@ -85,11 +85,6 @@ describe('imports', () => {
       reason: 'one recursion: an expression may call an epilogue, whose body has expressions',
     },
     {
-      files: ['compiler/check/kernel.ts', 'compiler/check/later_forms.ts'],
-      reason:
-        'types alone: forms that are not lowered yet are checked in the context of their file, and leave with their lowering',
-    },
-    {
       files: ['compiler/ir/pipe.ts', 'compiler/ir/pipe_epilogue.ts'],
       reason: 'types alone: operations of epilogues are operations, and some have a body of any operations',
     },
@@ -193,7 +188,7 @@ const NARROW = ['e3m2', 'e2m3', 'e2m1', 'ue4m3']
 const NAMES_DTYPES: readonly (readonly [RegExp, string])[] = [
   [/^grammar\//, 'the word, and examples'],
   [/^compiler\/(dtypes|codec)\.ts$/, 'the entry, and its values'],
-  [/^compiler\/check\//, 'which scales go with which data'],
+  [/^compiler\/check\/stored\.ts$/, 'which scales go with which data'],
   [/^compiler\/targets\/\w+\/mma\.ts$/, 'instructions by dtype'],
   [/^codegen\/cuda\/(conversion|device\/\w+)\.ts$/, 'conversions in CUDA'],
 ]

@@ -11,28 +11,20 @@ import {
 } from '../../grammar/ast.ts'
 import { DTYPE_NAMES, FUNCTION_NAMES, REDUCTION_NAMES } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
-import { resolveExpression, type BodyContext, type Scope } from './expressions.ts'
+import type { BodyContext, DeclaredOutput, Scope } from './context.ts'
+import { resolveExpression } from './expressions.ts'
 import { inlineCall } from './inline.ts'
 import { impliedGroups } from '../ir/verify_tensor.ts'
 import { isSubset, sameAxes, withoutAxes } from './axes.ts'
 import { perGroup } from './ragged.ts'
 import type { Resolved } from './resolved.ts'
-import { isScatter, resolveScatter } from './scatter.ts'
+import { checkScatter, isScatter } from './scatter.ts'
 
 /** A name that stands for a value before the first statement: an operand, a scalar, a parameter. */
 export interface Input {
   readonly value: Resolved
   /** Where it is declared; null: in a call of the API. */
   readonly declared: Span | null
-}
-
-/** A name that the body has to define. */
-export interface DeclaredOutput {
-  /** null: as the value has them. */
-  readonly axes: readonly string[] | null
-  readonly declared: Span | null
-  /** Is it in a stored form? */
-  readonly stored?: boolean
 }
 
 export class BodyScope implements Scope {
@@ -131,7 +123,9 @@ function resolveEquation(
     const output = outputs.get(name)
     const claimed = withClaim(raw, target, context)
     const scatter = target.at !== null && isScatter(target.at, scope, context)
-    const at = scatter ? resolveScatter(target, output ?? null, claimed, scope, context) : null
+    const at = scatter
+      ? checkScatter(target, indicesOf(target, output, scope, context), output, claimed, context)
+      : null
     const value = scatter ? claimed : checkTargetAxes(target, claimed, output, context)
     const input = scope.inputs.get(name)
     const previous = scope.values.get(name)
@@ -145,6 +139,14 @@ function resolveEquation(
     return []
   })
 }
+
+/** What stands in the brackets of a scatter: an axis of the output is the axis, whatever has its name. */
+function indicesOf({ at }: Target, output: DeclaredOutput | undefined, scope: Scope, context: BodyContext): Resolved[] {
+  return at!.map((e): Resolved => {
+    const own = e.kind === 'reference' && e.at === null && output?.axes?.find((axis) => axis === e.name.text)
+    return own ? { kind: 'axis', axis: own, axes: [own], source: context.source, span: e.span } : resolveExpression(e, scope, context)
+  })
+} // prettier-ignore
 
 /** Values of the right side, one for each target; null when that was refused. */
 function valuesOf(

@@ -2,63 +2,16 @@
  * AST expressions → resolved expressions: names become operands, scalars and values; calls become operations, casts
  * or inlined epilogues; sums of products become contractions. Types are left to typing.ts.
  */
-import type { Call, Expr, Name, SizeOf, Span } from '../../grammar/ast.ts'
-import type { Source } from '../../grammar/diagnostics.ts'
+import type { Call, Expr, SizeOf, Span } from '../../grammar/ast.ts'
 import { FUNCTION_NAMES } from '../../grammar/vocabulary.ts'
-import type { Axis } from '../ir/tensor.ts'
 import { isDType } from '../dtypes.ts'
 import { BINARY_OPERATIONS, OPERATIONS, UNARY_OPERATIONS } from '../ops.ts'
 import { unionAxes } from './axes.ts'
-import { inlineCall, type EpilogueTable } from './inline.ts'
+import { applyOperation, resolveAxis, type BodyContext, type Scope } from './context.ts'
+import { inlineCall } from './inline.ts'
 import { resolveReference } from './reads.ts'
-import type { Reporter } from './report.ts'
-import type { Resolved, TypeRef } from './resolved.ts'
+import type { Resolved } from './resolved.ts'
 import { isReduction, resolveReduction } from './sums.ts'
-
-/** Names in force inside a body. */
-export interface Scope {
-  /** Marks the name as used. */
-  lookup(name: string): Resolved | undefined
-  /** For "did you mean". */
-  names(): readonly string[]
-  kindOf(name: string): 'operand' | 'value'
-  /** `bias[m]` in an epilogue string states axes; in a kernel it is a read. */
-  annotate?(name: Name, axes: readonly Name[]): void
-  /** What to say about a name nobody knows; default KTL2001. */
-  unknown?(name: Name): void
-  /** Where a name is assigned further down. */
-  assignedLater?(name: string): Span | null
-}
-
-export interface BodyContext {
-  readonly report: Reporter
-  readonly source: Source
-  /** The kernel's axes, in order. */
-  readonly axes: readonly string[]
-  /** What is known of them; a declaration on its own has none. */
-  readonly axisTable: readonly Pick<Axis, 'name' | 'optional' | 'ragged'>[]
-  /** Operands and scalars with what their declaration says. */
-  readonly declared: ReadonlyMap<string, { readonly dtype: TypeRef; readonly axes?: readonly string[] }>
-  /** Values whose sums over ragged axes are decided: they were assigned to a target that says its axes. */
-  readonly pinned: Set<Resolved>
-  /** Axis names a string may use for them (`m` for the row axis of the output). */
-  readonly axisAliases: ReadonlyMap<string, string>
-  readonly typeParams: ReadonlySet<string>
-  /** Type parameters met so far. */
-  readonly typeParamUses: Set<string>
-  /** Axes that a target need not name: the group of a ragged output, and optional axes in an epilogue string. */
-  readonly impliedAxes: readonly string[]
-  readonly epilogues: EpilogueTable
-  /** Named epilogues being inlined, outermost first. */
-  readonly inlining: readonly string[]
-  /** Names of the file's kernels, which cannot be called. */
-  readonly kernels: ReadonlySet<string>
-  readonly inEpilogue: boolean
-  /** A declaration on its own has no axes yet: they are not checked. */
-  readonly axesUnknown: boolean
-  /** Nodes made so far, inlined ones included. */
-  readonly budget: { nodes: number }
-}
 
 /** Nesting is bounded by the parser, chains of operators are not: a loop, not recursion. */
 export function resolveExpression(root: Expr, scope: Scope, context: BodyContext): Resolved {
@@ -147,18 +100,6 @@ function skip(scale: Resolved, value: Resolved, span: Span, { axes, source }: Bo
   return { kind: 'skip0', scale, value, axes: unionAxes(axes, scale.axes, value.axes), source, span }
 }
 
-export function applyOperation(
-  op: string,
-  args: readonly Resolved[],
-  span: Span,
-  { axes, source }: BodyContext,
-): Resolved {
-  if (args.some((arg) => arg.kind === 'error')) {
-    return { kind: 'error', axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
-  }
-  return { kind: 'apply', op, args, axes: unionAxes(axes, ...args.map((arg) => arg.axes)), source, span }
-}
-
 function resolveCall(e: Call, args: readonly Resolved[], scope: Scope, context: BodyContext): Resolved | null {
   const { report, source, typeParams, epilogues } = context
   const name = e.callee.text
@@ -212,18 +153,5 @@ function resolveAxisFunction({ fn, axis: name, span }: SizeOf, context: BodyCont
     const candidates = axisTable.flatMap((known) => (known.ragged ? [known.name] : []))
     report.report('KTL2222', source, name.span, { fn, axis: name.text, candidates })
   }
-  return null
-}
-
-/** The kernel's axis that a name means; reports and gives null if there is none. */
-export function resolveAxis(
-  name: Name,
-  { report, source, axes, axisAliases, axesUnknown }: BodyContext,
-): string | null {
-  const alias = axisAliases.get(name.text)
-  if (alias !== undefined) return alias
-  if (axes.includes(name.text)) return name.text
-  if (axesUnknown) return name.text
-  report.report('KTL2005', source, name.span, { axis: name.text, candidates: [...axes, ...axisAliases.keys()] })
   return null
 }

@@ -2,8 +2,7 @@
 import type { AxisStatement, KernelDecl, OperandDecl } from '../../grammar/ast.ts'
 import type { FamilyAxis, FamilyOperand } from '../family.ts'
 import { checkProperty, type BodyResult } from './body.ts'
-import type { BodyContext } from './expressions.ts'
-import type { FileContext } from './kernel.ts'
+import type { BodyContext, FileContext } from './context.ts'
 import { checkIndex } from './reads.ts'
 import { rootsOf, walkResolved, type Resolved, type ResolvedOutput } from './resolved.ts'
 

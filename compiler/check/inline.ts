@@ -2,12 +2,9 @@
 import type { Call, EpilogueDecl } from '../../grammar/ast.ts'
 import { LIMITS } from '../../grammar/limits.ts'
 import { sameAxes } from './axes.ts'
-import { BodyScope, resolveBody, type DeclaredOutput, type Input } from './body.ts'
-import type { BodyContext } from './expressions.ts'
+import { BodyScope, resolveBody, type Input } from './body.ts'
+import type { BodyContext, DeclaredOutput } from './context.ts'
 import type { Resolved } from './resolved.ts'
-
-/** Named epilogues of the file. */
-export type EpilogueTable = ReadonlyMap<string, EpilogueDecl>
 
 const MAX_DEPTH = 32
 

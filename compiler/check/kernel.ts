@@ -5,22 +5,14 @@ import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
 import type { FamilyAxis, FamilyOperand, FamilyScalar, FamilyTypeParameter, KernelFamily } from '../family.ts'
 import { isSubset, withoutAxes } from './axes.ts'
-import { BodyScope, checkProperty, checkReserved, resolveBody, type DeclaredOutput, type Input } from './body.ts'
-import type { BodyContext } from './expressions.ts'
-import { reportUnused, type EpilogueTable } from './inline.ts'
+import { BodyScope, checkProperty, checkReserved, resolveBody, type Input } from './body.ts'
+import type { BodyContext, DeclaredOutput, FileContext } from './context.ts'
+import { reportUnused } from './inline.ts'
 import { checkExtents, checkOutputExtents, computedAxes } from './extents.ts'
 import { checkRagged } from './ragged.ts'
-import type { Reporter } from './report.ts'
 import type { Resolved, ResolvedOutput } from './resolved.ts'
 import { storedParts } from './stored.ts'
 import { checkTypes } from './choices.ts'
-
-export interface FileContext {
-  readonly source: Source
-  readonly report: Reporter
-  readonly epilogues: EpilogueTable
-  readonly kernels: ReadonlySet<string>
-}
 
 /** The family of a declaration; null when it has errors (all of them are reported). */
 export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<KernelFamily, 'schedules'> | null {

@@ -4,8 +4,7 @@ import type { FamilyOperand } from '../family.ts'
 import type { Axis, RaggedAxis } from '../ir/tensor.ts'
 import { impliedGroups } from '../ir/verify_tensor.ts'
 import { unionAxes, withoutAxes } from './axes.ts'
-import type { BodyContext } from './expressions.ts'
-import type { FileContext } from './kernel.ts'
+import type { BodyContext, FileContext } from './context.ts'
 import { children, walkResolved, withChildren, type Resolved } from './resolved.ts'
 
 /** By axis. KTL2218, KTL2223, and KTL2001 for an operand that there is not. */

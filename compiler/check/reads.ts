@@ -4,7 +4,7 @@ import type { Source } from '../../grammar/diagnostics.ts'
 import { suggest } from '../../grammar/suggest.ts'
 import { DTYPES, isDType } from '../dtypes.ts'
 import { unionAxes } from './axes.ts'
-import type { BodyContext, Scope } from './expressions.ts'
+import type { BodyContext, Scope } from './context.ts'
 import { children, opened, type Resolved, type ResolvedOperand } from './resolved.ts'
 
 export function resolveReference(
@@ -52,7 +52,7 @@ function readAt(operand: ResolvedOperand, e: Reference, at: readonly Resolved[],
     report.report('KTL2035', source, e.span, { name: operand.name, axes: declared, got: at.length })
     return error
   }
-  if (!at.map((index, i) => checkHidden(e.at![i]!, context) && checkIndex(index, context)).every(Boolean)) return error
+  if (!at.map((index) => checkIndex(index, context)).every(Boolean)) return error
   const written = at[Symbol.iterator]()
   const positions = declared.map((axis): Resolved =>
     short && optional.includes(axis) ? { kind: 'axis', axis, axes: [axis], source, span: e.span } : written.next().value!,
@@ -64,33 +64,31 @@ function readAt(operand: ResolvedOperand, e: Reference, at: readonly Resolved[],
   return { kind: 'operand', name, at: positions, outside: e.outside, axes: free, source, span: e.span }
 } // prettier-ignore
 
-/** KTL2039: the name of an axis in brackets means an operand that is no index. */
-function checkHidden(e: Expr, context: BodyContext): boolean {
-  if (e.kind !== 'reference' || e.at) return true
-  const hiding = context.declared.get(e.name.text)
-  if (!hiding || axisNamed(e.name, context) === null || !isDType(hiding.dtype)) return true
-  if (DTYPES[hiding.dtype].compute === 'i32') return true
-  context.report.report('KTL2039', context.source, e.name.span, { name: e.name.text, dtype: hiding.dtype })
-  return false
-}
-
-/** Is it an Index, whatever its type? KTL2036 names the part that is none. */
-export function checkIndex(index: Resolved, { report, source }: BodyContext): boolean {
+/** Is it an Index, whatever its type? KTL2036 names the part that is none, KTL2039 an operand that hides an axis and is none. */
+export function checkIndex(index: Resolved, context: BodyContext): boolean {
+  const { report, source } = context
   const pending = [index]
   const seen = new Set<Resolved>()
   for (let e = pending.pop(); e; e = pending.pop()) {
     if (seen.has(e)) continue
     seen.add(e)
     if (e.kind === 'error') return false
+    const at = e.source === source ? e : index
     const why = notIndex(e)
-    if (why !== null) {
-      const at = e.source === source ? e : index
-      report.report('KTL2036', source, at.span, { text: textOf(at), why })
-      return false
-    }
+    const hiding = hidingAxis(e, context)
+    if (why !== null) report.report('KTL2036', source, at.span, { text: textOf(at), why })
+    else if (hiding) report.report('KTL2039', source, at.span, hiding)
+    if (why !== null || hiding) return false
     if (e.kind !== 'operand') pending.push(...children(e))
   }
   return true
+}
+
+/** An operand with the name of an axis and of a type that no index has. */
+function hidingAxis(e: Resolved, { axes, declared }: BodyContext): { name: string; dtype: string } | null {
+  if ((e.kind !== 'operand' && e.kind !== 'scalar') || !axes.includes(e.name)) return null
+  const dtype = declared.get(e.name)?.dtype
+  return dtype !== undefined && isDType(dtype) && DTYPES[dtype].compute !== 'i32' ? { name: e.name, dtype } : null
 }
 
 /** Why `e` by itself, whatever is in it, is no Index; null: it is one. */

@@ -2,8 +2,7 @@
 import { axisNamesOf, type Expr, type Target } from '../../grammar/ast.ts'
 import { impliedGroups } from '../ir/verify_tensor.ts'
 import { unionAxes, withoutAxes } from './axes.ts'
-import type { DeclaredOutput } from './body.ts'
-import { resolveExpression, type BodyContext, type Scope } from './expressions.ts'
+import type { BodyContext, DeclaredOutput, Scope } from './context.ts'
 import { checkIndex } from './reads.ts'
 import { walkResolved, type Resolved } from './resolved.ts'
 
@@ -18,11 +17,11 @@ export function isScatter(at: readonly Expr[], scope: Scope, context: BodyContex
 }
 
 /** An index for each declared axis; none: it was refused with KTL2035, KTL2036 or KTL2042. KTL2007: the value varies along an axis that no index has. */
-export function resolveScatter(
+export function checkScatter(
   { name, at, span }: Target,
-  output: DeclaredOutput | null,
+  written: readonly Resolved[],
+  output: DeclaredOutput | undefined,
   value: Resolved,
-  scope: Scope,
   context: BodyContext,
 ): readonly Resolved[] {
   const { report, source, axes, axisTable } = context
@@ -30,12 +29,8 @@ export function resolveScatter(
     report.report('KTL2042', source, place, { reason, help })
     return []
   }
-  const declared = output?.axes ?? []
-  const written = at!.map((e): Resolved => {
-    const bare = e.kind === 'reference' && e.at === null && declared.includes(e.name.text) ? e.name.text : null
-    return bare === null ? resolveExpression(e, scope, context) : { kind: 'axis', axis: bare, axes: [bare], source, span: e.span }
-  })
   if (!output?.axes) return wrong(span, `\`${name.text}\` is no output`, 'scatter to an output; a value has its axes')
+  const declared = output.axes
   if (output.stored) return wrong(span, `\`${name.text}\` is stored in blocks with scales`, 'scatter to an output of a plain type')
   if (written.length !== declared.length) {
     report.report('KTL2035', source, span, { name: name.text, axes: declared, got: written.length })

@@ -9,9 +9,10 @@
  */
 import type { NumberLiteral, Span } from '../../grammar/ast.ts'
 import type { Source } from '../../grammar/diagnostics.ts'
-import { applyOperation, type BodyContext } from './expressions.ts'
-import type { Resolved } from './resolved.ts'
-import { reduction } from './sums.ts'
+import type { ReductionName } from '../../grammar/vocabulary.ts'
+import { applyOperation, type BodyContext } from './context.ts'
+import { withoutAxes } from './axes.ts'
+import type { Resolved, ResolvedReduction } from './resolved.ts'
 
 interface Place {
   readonly source: Source
@@ -24,6 +25,13 @@ function literal(value: number, { source, span }: Place): Resolved {
   const literal: NumberLiteral = { kind: 'number', text: `${value}`, value, integer: Number.isInteger(value), span }
   return { kind: 'number', value, literal, axes: [], source, span }
 }
+
+export const reduction = (
+  fn: ReductionName,
+  value: Resolved,
+  over: readonly string[],
+  at: { readonly source: Source; readonly span: Span },
+): ResolvedReduction => ({ kind: 'reduce', fn, value, over, axes: withoutAxes(value.axes, over), ...at })
 
 /** m, and exp(x - m). */
 function exponentials(x: Resolved, over: readonly string[], at: Place, context: BodyContext): { m: Resolved; e: Resolved } {

@@ -6,7 +6,7 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { FamilyOperand, FamilyScalar, KernelFamily } from '../family.ts'
 import type { StoredForm } from '../ir/tensor.ts'
-import type { FileContext } from './kernel.ts'
+import type { FileContext } from './context.ts'
 
 /** What stands right behind an operand in a stored form. */
 export interface StoredParts {

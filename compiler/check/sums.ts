@@ -3,13 +3,12 @@
  * written.
  */
 import type { Reduce, Span } from '../../grammar/ast.ts'
-import type { Source } from '../../grammar/diagnostics.ts'
 import { DERIVED_REDUCTION_NAMES, REDUCTION_NAMES, type ReductionName } from '../../grammar/vocabulary.ts'
 import { isSubset, sameAxes, unionAxes, withoutAxes } from './axes.ts'
-import { applyOperation, resolveAxis, type BodyContext } from './expressions.ts'
+import { applyOperation, resolveAxis, type BodyContext } from './context.ts'
 import { perGroup } from './ragged.ts'
-import { opened, walkResolved, type Resolved, type ResolvedReduction } from './resolved.ts'
-import { STATISTICS } from './statistics.ts'
+import { opened, walkResolved, type Resolved } from './resolved.ts'
+import { reduction, STATISTICS } from './statistics.ts'
 
 const NAMES: readonly string[] = [...REDUCTION_NAMES, ...DERIVED_REDUCTION_NAMES]
 
@@ -48,13 +47,6 @@ export function resolveReduction(e: Reduce, written: Resolved, context: BodyCont
   if (fn === 'sum') return sumOf(value, over, e.span, context)
   return reduction(fn as ReductionName, value, over, at)
 }
-
-export const reduction = (
-  fn: ReductionName,
-  value: Resolved,
-  over: readonly string[],
-  at: { readonly source: Source; readonly span: Span },
-): ResolvedReduction => ({ kind: 'reduce', fn, value, over, axes: withoutAxes(value.axes, over), ...at })
 
 /** A group axis among `over` whose packed rows `value` has: it has one position for each row. */
 function groupRows({ axes }: Resolved, over: readonly string[], { axisTable }: BodyContext): { group: string; axis: string } | null {

@@ -6,11 +6,12 @@ import type { Span } from '../../grammar/ast.ts'
 import { diagnose, type Code, type ParamsOf } from '../../grammar/catalogue/index.ts'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
-import { accumulatorsOf, canStore, DTYPES, type Accumulator, type Factor } from '../dtypes.ts'
+import { canStore, DTYPES } from '../dtypes.ts'
 import type { FamilyAxis } from '../family.ts'
 import { commonType, operation, resolveTypes, type ArgType } from '../ops.ts'
 import type { Axis, ComputeType, ConstNode, InputNode, Node, Output } from '../ir/tensor.ts'
-import { unionAxes } from './axes.ts'
+import { convert, typeContraction } from './typing_contraction.ts'
+import { FLOORED, isIndex } from './typing_index.ts'
 import {
   rootsOf,
   walkResolved,
@@ -87,8 +88,10 @@ class Typing {
 
   /** Types `e`, whose operands have been added before. */
   add(e: Resolved): void {
-    this.values.set(e, this.value(e))
-    if (this.isIndex(e)) this.indices.add(e)
+    const value = this.value(e)
+    this.values.set(e, value)
+    const isInteger = value !== null && (value.kind === 'number' || value.type === 'i32')
+    if (isInteger && isIndex(e, this.indices)) this.indices.add(e)
   }
 
   /** Indices as i32 nodes; null: one is none, which has been reported. */
@@ -191,31 +194,9 @@ class Typing {
 
   private contraction(e: ResolvedContraction, span: Span | null): Node | null {
     const [a, b] = [this.node(e.a, null), this.node(e.b, null)]
-    if (!a || !b) return null
-    if (!this.checkKinds('arithmetic', '*', [a.type, b.type], [e.a, e.b], e)) return null
-    const factors = [this.factor(e.a, a), this.factor(e.b, b)] as const
-    const [left, right] = factors.map(({ dtype, type }) => dtype ?? type) as [string, string]
-    const { over, axes } = e
-    const legal = accumulatorsOf(...factors)
-    const claimed = e.accumulator === null ? null : this.context.typeOf(e.accumulator)
-    if (!legal) {
-      const { type } = a
-      if (claimed !== null && claimed !== type) return this.report('KTL2203', e, { accumulator: claimed, left, right, legal: [type] })
-      const product: Node = { kind: 'apply', op: 'mul', args: [a, b], type, axes: unionAxes(this.order, a.axes, b.axes), span }
-      return { kind: 'reduce', fn: 'sum', over, value: product, type, axes, span }
-    }
-    const accumulator = (claimed ?? legal[0]!) as Accumulator
-    if (!legal.includes(accumulator)) return this.report('KTL2203', e, { accumulator, left, right, legal })
-    // An MMA takes narrow elements as they are; what is wider is brought to the type of the products.
-    const { compute } = DTYPES[accumulator]
-    const held = (node: Node, { dtype }: Factor): Node => (dtype !== null && DTYPES[dtype].bits <= 16 ? node : convert(node, compute))
-    const term = { a: held(a, factors[0]), b: held(b, factors[1]), over }
-    return { kind: 'contract', terms: [term], accumulator, type: compute, axes, span }
-  } // prettier-ignore
-
-  private factor(e: Resolved, { type }: Node): Factor {
-    const isElement = e.kind === 'operand' && !this.context.storedForms.has(e.name)
-    return { type, dtype: isElement ? this.context.dtypeOf(e.name) : null }
+    if (!a || !b || !this.checkKinds('arithmetic', '*', [a.type, b.type], [e.a, e.b], e)) return null
+    const typed = typeContraction(e, [a, b], span, this.context, this.order)
+    return 'kind' in typed ? typed : this.report('KTL2203', e, typed)
   }
 
   private claim(e: Extract<Resolved, { kind: 'typed' }>): Node | null {
@@ -224,32 +205,6 @@ class Typing {
     const value = this.node(e.value, claimed === compute && compute !== 'bool' ? compute : null)
     if (!value || (claimed === compute && value.type === compute)) return value
     return this.report('KTL2216', e, { value: e.name, claimed, actual: value.type })
-  }
-
-  private isIndex(e: Resolved): boolean {
-    const value = this.values.get(e)
-    if (!value || (value.kind !== 'number' && value.type !== 'i32')) return false
-    switch (e.kind) {
-      case 'number':
-        return e.literal.integer
-      case 'operand':
-      case 'scalar':
-      case 'size':
-      case 'axis':
-      case 'start':
-      case 'length':
-        return true
-      case 'cast':
-      case 'typed':
-      case 'skip0':
-        return this.indices.has(e.value)
-      case 'apply':
-        return (
-          INDEX_OPERATIONS.has(e.op) && e.args.slice(e.op === 'select' ? 1 : 0).every((arg) => this.indices.has(arg))
-        )
-      default:
-        return false
-    }
   }
 
   /** Is it `/` or `%` between indices? A literal beside them is one too. KTL2221: its divisor is not positive. */
@@ -351,13 +306,6 @@ class Typing {
   }
 }
 
-/** What `/` and `%` are between indices. */
-const FLOORED: Readonly<Record<string, string>> = { div: 'floordiv', mod: 'floormod' }
-/** Arithmetic that makes indices of indices. */
-const INDEX_OPERATIONS: ReadonlySet<string> = new Set([
-  'add', 'sub', 'mul', 'neg', 'div', 'mod', 'min', 'max', 'clamp', 'abs', 'select',
-]) // prettier-ignore
-
 /** What a literal is when it is stored: the output's type, but a float literal stays a float. */
 function literalTypeFor(integer: boolean, dtype: DTypeName): ComputeType {
   const { compute } = DTYPES[dtype]
@@ -371,10 +319,6 @@ const writtenName = ({ source, span, fn }: ResolvedReduction): string =>
 /** Where to point: at the operand, or at the operation when the operand is written elsewhere (the accumulator of a kernel). */
 function within(e: Resolved, operand: Resolved | undefined): Resolved {
   return operand?.source === e.source ? operand : e
-}
-
-function convert(node: Node, type: ComputeType): Node {
-  return node.type === type ? node : { kind: 'cast', to: type, value: node, type, axes: node.axes, span: node.span }
 }
 
 function constant(value: number, type: ComputeType, span: Span | null): ConstNode {
