@@ -7,7 +7,6 @@ import { MATH_SHORT } from './device/math_short.ts'
 import { INTEGER_AND_ORDER } from './device/order.ts'
 import { portableConversions } from './device/portable.ts'
 import { PACKED, POSITIONS, TEAMS } from './device/ragged.ts'
-import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 interface DeviceFunction {
   readonly name: string
@@ -29,11 +28,11 @@ const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
 export const DEVICE_FUNCTION_NAMES: readonly string[] = [...FUNCTIONS.keys()]
 
 /**
- * Texts of the named functions and of everything they call, callees first. Names of CUDA built-ins are ignored. `unconverted`: formats
- * that the architecture's cvt does not know.
+ * Texts of the named functions and of everything they call, callees first. Names of CUDA built-ins are ignored. `cc`: the compute
+ * capability, where conversions that its cvt lacks are needed too.
  */
-export function printDeviceFunctions(names: Iterable<string>, unconverted: readonly DTypeName[] = []): string[] {
-  const portable = portableConversions(unconverted)
+export function printDeviceFunctions(names: Iterable<string>, cc = Infinity): string[] {
+  const portable = portableConversions(cc)
   const printed = new Set<string>()
   const texts: string[] = []
   const print = (name: string) => {

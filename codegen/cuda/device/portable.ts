@@ -63,6 +63,6 @@ const TEXTS: readonly (readonly [DTypeName, string, string])[] = [
   ['tf32', 'ktl_f32_to_tf32', TF32],
 ]
 
-/** Texts by name, in place of those that need cvt for a format in `unconverted`. */
-export const portableConversions = (unconverted: readonly DTypeName[]): ReadonlyMap<string, string> =>
-  new Map(TEXTS.flatMap(([dtype, name, text]) => (unconverted.includes(dtype) ? [[name, text] as const] : [])))
+/** Texts by name, in place of those whose cvt a compute capability lacks. */
+export const portableConversions = (cc: number): ReadonlyMap<string, string> =>
+  new Map(TEXTS.flatMap(([dtype, name, text]) => (cc < (DTYPES[dtype].cvtSince ?? 0) ? [[name, text] as const] : [])))
