@@ -29,6 +29,7 @@ export function convertCompute(from: ComputeType, to: ComputeType, text: string,
 export function loadConversion(dtype: DTypeName, text: string, functions: Set<string>): string {
   const { compute, cudaStorage } = DTYPES[dtype]
   if (dtype === 'bool') return `(${text} != 0)`
+  if (dtype === 'i4') return apply('ktl_i4_to_i32', text, functions)
   if (compute === 'i32') return cudaStorage === 'int' ? text : `(int)${text}`
   if (cudaStorage === 'float' || cudaStorage === 'double' || compute === 'u32') return text
   return apply(`ktl_${dtype}_to_f32`, text, functions)
@@ -41,12 +42,15 @@ function toOddF32(type: ComputeType, text: string, functions: Set<string>): stri
   return apply(`ktl_${type}_to_f32_odd`, text, functions)
 }
 
+const isNarrowInteger = (dtype: DTypeName): boolean => DTYPES[dtype].class === 'int' && DTYPES[dtype].bits <= 8
+
 /** A value of compute type `type` as the storage type of `dtype`, rounded once, saturating as the dtype says. */
 export function storeConversion(dtype: DTypeName, type: ComputeType, text: string, functions: Set<string>): string {
   const { compute, cudaStorage } = DTYPES[dtype]
-  if (dtype === 'i8' || dtype === 'u8') {
+  if (isNarrowInteger(dtype)) {
     const wide = convertCompute(type, 'i32', text, functions)
-    return `(${cudaStorage})${apply(`ktl_saturate_${dtype}`, wide, functions)}`
+    const code = apply(`ktl_saturate_${dtype}`, wide, functions)
+    return `(${cudaStorage})${dtype === 'i4' ? `(${code} & 15)` : code}`
   }
   if (dtype === 'bool') return `(${cudaStorage})${convertCompute(type, 'bool', `(${text})`, functions)}`
   if (dtype === compute) return convertCompute(type, compute, text, functions)
@@ -55,7 +59,7 @@ export function storeConversion(dtype: DTypeName, type: ComputeType, text: strin
 
 /** `f16(x)`: the value after a store to `dtype` and a load, as the dtype's compute type. */
 export function castConversion(dtype: DTypeName, type: ComputeType, text: string, functions: Set<string>): string {
-  if (dtype === 'i8' || dtype === 'u8')
+  if (isNarrowInteger(dtype))
     return apply(`ktl_saturate_${dtype}`, convertCompute(type, 'i32', text, functions), functions)
   if (dtype === DTYPES[dtype].compute) return convertCompute(type, DTYPES[dtype].compute, text, functions)
   return loadConversion(dtype, storeConversion(dtype, type, text, functions), functions)

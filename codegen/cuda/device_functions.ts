@@ -5,6 +5,8 @@ import { MATH_F64 } from './device/math_f64.ts'
 import { TRIGONOMETRY_F32 } from './device/trigonometry_f32.ts'
 import { MATH_SHORT } from './device/math_short.ts'
 import { INTEGER_AND_ORDER } from './device/order.ts'
+import { portableConversions } from './device/portable.ts'
+import { PACKED, POSITIONS, TEAMS } from './device/ragged.ts'
 
 interface DeviceFunction {
   readonly name: string
@@ -12,21 +14,30 @@ interface DeviceFunction {
   readonly calls: readonly string[]
 }
 
+function parse(text: string): DeviceFunction {
+  const [name, ...calls] = [...new Set(text.match(/\bktl_\w+(?=\()/g))] as [string, ...string[]]
+  return { name, text, calls }
+}
+
 const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
-  [...MATH_F32, ...TRIGONOMETRY_F32, ...MATH_SHORT, ...MATH_F64, ...INTEGER_AND_ORDER, ...CONVERSIONS].map((text) => {
-    const [name, ...calls] = [...new Set(text.match(/\bktl_\w+(?=\()/g))] as [string, ...string[]]
-    return [name, { name, text, calls }]
-  }),
-)
+  [
+    ...MATH_F32, ...TRIGONOMETRY_F32, ...MATH_SHORT, ...MATH_F64, ...INTEGER_AND_ORDER, ...CONVERSIONS, ...POSITIONS, ...TEAMS, ...PACKED,
+  ].map((text) => [parse(text).name, parse(text)]),
+) // prettier-ignore
 
 export const DEVICE_FUNCTION_NAMES: readonly string[] = [...FUNCTIONS.keys()]
 
-/** Texts of the named functions and of everything they call, callees first. Names of CUDA built-ins are ignored. */
-export function printDeviceFunctions(names: Iterable<string>): string[] {
+/**
+ * Texts of the named functions and of everything they call, callees first. Names of CUDA built-ins are ignored. `cc`: the compute
+ * capability, where conversions that its cvt lacks are needed too.
+ */
+export function printDeviceFunctions(names: Iterable<string>, cc = Infinity): string[] {
+  const portable = portableConversions(cc)
   const printed = new Set<string>()
   const texts: string[] = []
   const print = (name: string) => {
-    const fn = FUNCTIONS.get(name)
+    const text = portable.get(name)
+    const fn = text ? parse(text) : FUNCTIONS.get(name)
     if (!fn || printed.has(name)) return
     printed.add(name)
     fn.calls.forEach(print)

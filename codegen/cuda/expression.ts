@@ -4,7 +4,7 @@
  */
 import { CUDA_COMPUTE_TYPE } from '../../compiler/dtypes.ts'
 import { operation, resolveTypes, type CudaForm, type Operation } from '../../compiler/ops.ts'
-import type { ApplyNode, ComputeType, Node, Skip0Node, TensorProgram } from '../../compiler/ir/tensor.ts'
+import type { ApplyNode, ComputeType, InputNode, Node, Skip0Node, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { castConversion, convertCompute } from './conversion.ts'
 
 export { castConversion, convertCompute, loadConversion, storeConversion } from './conversion.ts'
@@ -23,6 +23,8 @@ export interface ExpressionContext {
   /** Numbers temporaries; share it between contexts whose texts stand in one scope. Default: one for each `emitted`. */
   readonly temporaries?: Counter
   readonly accuracy?: TensorProgram['accuracy']
+  /** Text of a read at computed positions, which are names or literals; needed where there are such reads. */
+  readonly read?: (node: InputNode, at: readonly string[]) => string
 }
 
 export interface Counter {
@@ -92,6 +94,7 @@ class ExpressionEmitter {
   readonly #emitted: Map<Node, string>
   readonly #temporaries: Counter
   readonly #approx: boolean
+  readonly #read: ExpressionContext['read']
   readonly #uses = new Map<Node, number>()
   #indent = ''
 
@@ -101,6 +104,7 @@ class ExpressionEmitter {
     this.#emitted = context.emitted ?? new Map()
     this.#temporaries = context.temporaries ?? counterOf(this.#emitted)
     this.#approx = context.accuracy === 'approx'
+    this.#read = context.read
   }
 
   countUses(node: Node): void {
@@ -109,6 +113,7 @@ class ExpressionEmitter {
     if (uses > 0 || this.#emitted.has(node) || this.#leaf(node) !== null) return
     if (node.kind === 'apply') node.args.forEach((arg) => this.countUses(arg))
     else if (node.kind === 'cast') this.countUses(node.value)
+    else if (node.kind === 'input') node.at?.forEach((position) => this.countUses(position))
     else if (node.kind === 'skip0') {
       this.countUses(node.scale)
       this.countUses(node.value)
@@ -166,6 +171,9 @@ class ExpressionEmitter {
         return atom(castConversion(node.to, node.value.type, this.#operand(node.value).text, this.#functions))
       case 'skip0':
         return atom(this.#skip0(node))
+      case 'input':
+        if (node.at && this.#read) return atom(this.#read(node, node.at.map((position) => this.bound(position)))) // prettier-ignore
+        throw new Error('no CUDA text was provided for a read')
       default:
         throw new Error(`no CUDA text was provided for ${node.kind}`)
     }

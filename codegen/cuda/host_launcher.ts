@@ -59,7 +59,7 @@ interface LauncherInput {
 /**
  * `NAME_arguments` (pointers, strides in elements, extents, scalars), `NAME_launch(function, stream, arguments)`, which encodes
  * tensor maps, sets shared memory, grid and cluster, and launches, and where there is a workspace `NAME_workspace_bytes(arguments)`.
- * Empty outputs succeed without a launch. A second kernel has a launcher of its own, to be called after the first.
+ * Empty outputs succeed without a launch. Further kernels have launchers of their own, to be called in order.
  */
 export function printHostLauncher(file: SourceBuilder, { entry, recipe, program }: LauncherInput): void {
   const names = new ParamNames()
@@ -73,11 +73,16 @@ export function printHostLauncher(file: SourceBuilder, { entry, recipe, program 
     })
   }
   // An empty sum is 0: only outputs without elements need no launch.
-  const stored = new Set(program.operands.flatMap((o) => (o.role === 'output' ? o.axes : [])))
+  const stored = new Set(
+    program.operands.flatMap((o) => (o.role === 'output' && recipe.grid.kind !== 'points' ? o.axes : [])),
+  )
   printLauncher(file, `${entry}_arguments`, recipe, program, names, stored)
-  if (recipe.next) printLauncher(file, `${entry}_arguments`, recipe.next, program, names, new Set())
+  for (let next = recipe.next; next; next = next.next)
+    printLauncher(file, `${entry}_arguments`, next, program, names, new Set())
   file.line('#endif  // KTL_DEVICE_ONLY')
 }
+
+const entryOf = (argumentsType: string): string => argumentsType.replace(/_arguments$/, '')
 
 /** `nonEmpty`: axes without elements along which there is nothing to launch. */
 function printLauncher(
@@ -85,7 +90,7 @@ function printLauncher(
 ): void {
   file
     .line()
-    .line(`/// Launches \`function\` (${nonEmpty.size > 0 ? 'the entry above' : recipe.entry}, from a loaded module) on \`stream\`. Returns the first error.`)
+    .line(`/// Launches \`function\` (${recipe.entry === entryOf(argumentsType) ? 'the entry above' : recipe.entry}, from a loaded module) on \`stream\`. Returns the first error.`)
     .line(`extern "C" CUresult ${recipe.entry}_launch(CUfunction function, CUstream stream, const ${argumentsType}* a)`)
   file.block('', () => {
     for (const axis of nonEmpty) file.line(`if (a->${names.extent(axis)} == 0) return CUDA_SUCCESS;`)
@@ -166,7 +171,7 @@ function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature,
 }
 
 function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): void {
-  if (grid.kind === 'elements') {
+  if (grid.kind !== 'persistent') {
     file.line(`if (ctas > ${grid.limit}) ctas = ${grid.limit};`)
     return
   }
@@ -193,6 +198,7 @@ function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string
     const tiles = grid.tiles.map(({ axis, extent: e }) => (e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`))
     return [`long long ctas = ${['1LL', ...tiles].join(' * ')};`]
   }
+  if (grid.kind === 'points') return [`long long ctas = (${['1LL', ...grid.axes.map(extent)].join(' * ')} + ${grid.perCta - 1}) / ${grid.perCta};`]
   const counts = grid.outputs.map((name) => ['1LL', ...operandNamed(program, name).axes.map(extent)].join(' * '))
   const ctasOf = (elements: string): string => `(${elements} + ${grid.perCta - 1}) / ${grid.perCta}`
   const [first, ...others] = new Set(counts)

@@ -10,7 +10,7 @@ export function cudaIdentifier(name: string): string {
   return asciiName(name.replaceAll('.', '__')).replace(/^(?=\d)/, '_')
 }
 
-/** Hands out one identifier per (prefix, user name); different names never get the same one. */
+/** Hands out one identifier per (prefix, user name); different names never get the same one. Parts of operands (`A.scale`) read `A_scale`. */
 export class Mangler {
   readonly #names = new Map<string, string>()
   readonly #taken = new Set<string>()
@@ -19,7 +19,7 @@ export class Mangler {
     const key = `${prefix} ${userName}`
     let name = this.#names.get(key)
     if (name === undefined) {
-      const base = `${prefix}_${asciiName(userName)}`
+      const base = `${prefix}_${asciiName(userName.replaceAll('.', '_'))}`
       name = base
       for (let i = 2; this.#taken.has(name); i++) name = `${base}__${i}`
       this.#taken.add(name)

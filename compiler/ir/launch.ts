@@ -53,6 +53,8 @@ export type GridRule =
       readonly perSm?: number
       readonly tiles: readonly { readonly axis: string; readonly extent: number }[]
     }
+  /** Grid-stride over the points of `axes` (an axis absent at the call counts 1): min(limit, ceil(points / perCta)) CTAs. */
+  | { readonly kind: 'points'; readonly axes: readonly string[]; readonly perCta: number; readonly limit: number }
   /** Grid-stride over the elements of the largest output: min(limit, ceil(elements / threads)) CTAs. */
   | { readonly kind: 'elements'; readonly outputs: readonly string[]; readonly perCta: number; readonly limit: number }
 

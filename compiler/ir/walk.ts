@@ -91,17 +91,17 @@ export function operandsOf(roots: readonly Node[]): string[] {
 }
 
 /**
- * The scale that lets a load of `operand` be left out: set when every use of it lies under a `skip0` of one and
+ * The scale that lets a load of an operand, or a node, be left out: set when every use of it lies under a `skip0` of one and
  * the same scale.
  */
-export function guardOf(roots: readonly Node[], operand: string): Node | null {
+export function guardOf(roots: readonly Node[], wanted: string | Node): Node | null {
   const guards = new Set<Node | null>()
   const seen = new Map<Node, Set<Node | null>>()
   const visit = (node: Node, guard: Node | null): void => {
     const under = seen.get(node) ?? new Set()
     if (under.has(guard)) return
     seen.set(node, under.add(guard))
-    if (node.kind === 'input' && node.operand === operand) guards.add(guard)
+    if (node === wanted || (node.kind === 'input' && node.operand === wanted)) guards.add(guard)
     if (node.kind === 'skip0') {
       visit(node.scale, guard)
       visit(node.value, node.scale)

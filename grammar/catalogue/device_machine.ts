@@ -113,4 +113,21 @@ export const machine = {
       "kernel.launch({ grid: 1, block: 32, params: [device.empty('i32', [32])] })",
     ),
   ),
+  KTL5025: finding(
+    'index outside',
+    'An index that the kernel reads from memory, or the end of a group, lies outside its tensor, or a group ends before the one ahead ' +
+      'of it. Reads there give 0 and writes are left out, so that the launch completes with the defined values. Generated kernels ' +
+      'say so by `pmevent 7`, which a GPU ignores.',
+    cuda(
+      (index) => `
+      __global__ void gather(float* out, const float* in, const int* row, int rows) {
+        const int i = ${index};
+        if ((unsigned)i >= rows) asm volatile("pmevent 7;");
+        out[threadIdx.x] = (unsigned)i < rows ? in[i] : 0;
+      }`,
+      'row[threadIdx.x] + 1000',
+      'row[threadIdx.x]',
+      "kernel.launch({ grid: 1, block: 32, params: [device.empty('f32', [32]), device.empty('f32', [8]), device.empty('i32', [32]), 8] })",
+    ),
+  ),
 }

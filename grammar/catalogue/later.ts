@@ -4,9 +4,13 @@ import { entry } from './entry.ts'
 export const later = {
   KTL2904: entry<{ form: string; help?: string }>({
     title: 'form that is not lowered yet',
-    explain: 'The program is legal, but no target lowers this combination yet.',
-    wrong: { ktl: 'kernel f(A: e2m1[m]) -> D: f32[m] { D = A }\n' },
-    right: { ktl: 'kernel f(A: e4m3[m]) -> D: f32[m] { D = A }\n' },
+    explain: 'The program is legal, but this target does not lower this combination yet; the CUDA cores may.',
+    wrong: {
+      ktl: 'kernel f(A: f16[m, k], B: f16[n, k], C: e2m1[m, n]) -> D: f32[m, n] { D = sum[k](A * B) + C }\nschedule f on sm_90 {\n  tile 128x64\n}\n',
+    },
+    right: {
+      ktl: 'kernel f(A: f16[m, k], B: f16[n, k], C: e4m3[m, n]) -> D: f32[m, n] { D = sum[k](A * B) + C }\nschedule f on sm_90 {\n  tile 128x64\n}\n',
+    },
     word: ({ form, help }) => ({ message: `${form} is not lowered yet`, label: 'not lowered yet', help }),
   }),
   KTL2925: entry<{ operand: string; axis: string }>({

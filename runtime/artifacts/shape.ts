@@ -20,7 +20,7 @@ import {
 export const SECTIONS = ['cuda', 'ptx', 'cubin'] as const
 
 /** Launches of one call. */
-const MAX_LAUNCHES = 8
+const MAX_LAUNCHES = 64
 const MAX_CLUSTER = 16
 
 const int32 = integer(0, 0x7fffffff)
@@ -45,6 +45,7 @@ const launchShape = record({
   sharedMemBytes: integer(0, 227 * 1024),
   grid: variants({
     persistent: record({ dynamic: boolean, tiles: list(record({ axis: text, extent: positive }), { max: 16 }) }),
+    points: record({ axes: list(text, { max: 64 }), perCta: positive, limit: positive }),
     elements: record({ outputs: list(text, { min: 1, max: 64 }), perCta: positive, limit: positive }),
   }),
   params: list(
@@ -73,7 +74,7 @@ const workspaceShape = list(
   record({
     name: text,
     elementBytes: integer(1, 16),
-    extents: list(record({ axis: text, per: positive }), { max: 8 }),
+    extents: list(record({ axis: text, per: positive }), { max: 64 }),
   }),
   { max: 64 },
 )

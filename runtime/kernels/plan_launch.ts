@@ -89,6 +89,10 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount
   const perCluster = recipe.cluster.reduce((product, extent) => product * extent, 1)
   const { grid } = recipe
   if (grid.kind === 'elements') return ctasOf(grid, bindings)
+  if (grid.kind === 'points') {
+    const points = grid.axes.reduce((n, axis) => n * extentOf(bindings, axis), 1)
+    return Math.min(grid.limit, Math.ceil(points / grid.perCta))
+  }
   const clusters = grid.tiles.reduce((n, tile) => n * Math.ceil(extentOf(bindings, tile.axis) / tile.extent), 1)
   const resident = Math.max(1, Math.floor((smCount * (grid.perSm ?? 1)) / perCluster))
   return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster

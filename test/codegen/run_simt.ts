@@ -1,154 +1,180 @@
 /** Compiles a tensor program for SIMT and runs it on the virtual device, with padded strides and poisoned outputs. */
 import { decode, encode, type Codes } from '../../compiler/codec.ts'
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, rowUnit } from '../../compiler/dtypes.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
-import type { ParamRule } from '../../codegen/cuda/generated.ts'
+import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
 import { generateSimt } from '../../codegen/targets/simt/kernel.ts'
-import { planSimt } from '../../compiler/targets/simt/plan.ts'
-import { compileToPtx, TestDevice, type Parameter } from '../native/device.ts'
+import { planSimt, type SimtPlan } from '../../compiler/targets/simt/plan.ts'
+import { planLaunches, workspaceBytes, type BoundOperand, type LaunchBindings } from '../../runtime/kernels/plan_launch.ts'
+import { compileToPtx, TestDevice } from '../native/device.ts'
 
 export interface SimtRun {
   /** Decoded outputs in logical order. */
   readonly outputs: Record<string, Float64Array>
-  readonly findings: readonly { readonly code: string; readonly message: string }[]
-  /** Elements between rows that the kernel must not touch, and did. */
+  /** Bytes of outputs that the kernel must not touch, and did. */
   readonly touchedPadding: number
+  readonly findings: readonly { readonly code: string; readonly message: string; readonly count: number }[]
+  readonly launches: number
 }
 
 export interface SimtInputs {
   readonly extents: Readonly<Record<string, number>>
   /** Logical order. An axis an operand should broadcast along has stride 0: name it in `broadcast`. */
   readonly tensors: Readonly<Record<string, ArrayLike<number>>>
+  /** Bit patterns, in place of values. */
+  readonly codes?: Readonly<Record<string, Codes>>
   readonly scalars?: Readonly<Record<string, number>>
   readonly broadcast?: Readonly<Record<string, readonly string[]>>
   /** Outputs that are the very tensor of an input. */
   readonly inPlace?: Readonly<Record<string, string>>
 }
 
-const POISON = 0xcd
-const PADDING = 3
-
-interface Buffer {
-  readonly address: bigint
-  readonly strides: Readonly<Record<string, number>>
-  readonly elements: number
+export interface SimtOptions {
+  readonly target?: 'sm_90a' | 'sm_100a'
+  readonly tile?: readonly [number, number]
+  /** Edits the CUDA text: mutations that a comparison has to see. */
+  readonly edit?: (cuda: string) => string
 }
 
-/** Strides in memory order, every outer one padded. */
-function layout(operand: TensorOperand, inputs: SimtInputs): { strides: Record<string, number>; elements: number } {
-  const strides: Record<string, number> = {}
-  let elements = 1
-  for (const [i, axis] of [...operand.order].reverse().entries()) {
-    if (inputs.broadcast?.[operand.name]?.includes(axis)) strides[axis] = 0
-    else {
-      strides[axis] = elements
-      elements *= Math.max(1, inputs.extents[axis]!)
-      if (i === 0 && operand.order.length > 1) elements += PADDING
-    }
+export type Order = 'lazy' | 'eager' | 'random'
+
+/** What outputs hold before, and what lies between rows: the same in elements of 4 and of 6 bits wherever they lie in their bytes. */
+export const POISON = 0xaa
+const PADDING = 4
+
+interface Buffer extends BoundOperand {
+  readonly address: bigint
+  readonly bytes: number
+}
+
+/** Extents of an operand's axes: those of scales in blocks; blocks along a packed axis begin with its groups. */
+export function shapeOf(program: TensorProgram, operand: TensorOperand, inputs: SimtInputs): number[] {
+  return operand.axes.map((axis, i) => {
+    const per = operand.blocks?.[i] ?? 1
+    const ragged = program.axes.find(({ name }) => name === axis)!.ragged
+    const groups = per > 1 && ragged?.form === 'packed' ? inputs.extents[ragged.group]! : 0
+    return inputs.broadcast?.[operand.name]?.includes(axis) ? 1 : Math.ceil(inputs.extents[axis]! / per) + groups
+  })
+}
+
+export class SimtKernel {
+  readonly program: TensorProgram
+  readonly plan: SimtPlan
+  readonly generated: GeneratedKernel
+  readonly #device: TestDevice
+
+  constructor(program: TensorProgram, { target = 'sm_100a', tile = [16, 16], edit }: SimtOptions = {}) {
+    const plan = planSimt({ program, target, design: { kind: 'simt', tile } })
+    if ('code' in plan) throw new Error(plan.reason)
+    this.program = program
+    this.plan = plan
+    this.generated = generateSimt(plan, `ktl.${program.kernel}`)
+    const cuda = edit?.(this.generated.cuda) ?? this.generated.cuda
+    if (edit && cuda === this.generated.cuda) throw new Error('the edit changes nothing')
+    this.#device = new TestDevice(compileToPtx(cuda, target, ['-fmad=false', '-DKTL_DEVICE_ONLY']), target)
   }
-  return { strides, elements }
+
+  async run(inputs: SimtInputs, order: Order = 'lazy'): Promise<SimtRun> {
+    const buffers = new Map<string, Buffer>()
+    for (const operand of this.program.operands) {
+      const source = inputs.inPlace?.[operand.name]
+      buffers.set(operand.name, source ? buffers.get(source)! : this.#upload(operand, inputs))
+    }
+    const scalars = { ...inputs.scalars }
+    const operands: Record<string, BoundOperand> = Object.fromEntries(buffers)
+    for (const { name, dtype, pointer } of this.program.scalars) {
+      if (!pointer) continue
+      const address = this.#device.upload(encode(dtype, [scalars[name]!]))
+      operands[name] = { tensor: { pointer: address, dtype, shape: [], strides: [] }, axes: [] }
+    }
+    const { recipe } = this.generated
+    const bindings: LaunchBindings = { operands, extents: inputs.extents, scalars }
+    const scratch = workspaceBytes(recipe, bindings)
+    // Poisoned: no stage may read what none has written. Exactly as long as it has to be.
+    const workspace = this.#device.upload(new Uint8Array(scratch).fill(0xff))
+    const plans = planLaunches(recipe, { ...bindings, workspace }, { smCount: 2 })
+    const findings: SimtRun['findings'][number][] = []
+    for (const { entry, grid, block, sharedMemBytes, params } of plans) {
+      const ctas = [Math.min(grid[0], 5), 1, 1] as [number, number, number]
+      const result = await this.#device.module.launch(entry, {
+        grid: ctas, block: [...block], cluster: [1, 1, 1], sharedMemBytes, params, order, seed: 7, checks: 'full',
+        instructionBudget: 200_000_000, threads: 2, trace: false,
+      }) // prettier-ignore
+      findings.push(...result.findings.map(({ code, message, count }) => ({ code, message, count: Number(count) })))
+    }
+    const outputs: Record<string, Float64Array> = {}
+    let touchedPadding = 0
+    for (const operand of this.program.operands.filter(({ role }) => role === 'output')) {
+      const buffer = buffers.get(operand.name)!
+      const stored = this.#device.read(buffer.address, buffer.bytes, Uint8Array)
+      const where = positions(buffer)
+      const { bits } = DTYPES[operand.dtype]
+      outputs[operand.name] = Float64Array.from(decode(operand.dtype, codesAt(stored, where, bits)))
+      const owned = new Set(where.flatMap((p) => bytesOf(p, bits)))
+      for (const [i, byte] of stored.entries()) if (!owned.has(i) && byte !== POISON) touchedPadding++
+    }
+    return { outputs, findings, touchedPadding, launches: plans.length }
+  }
+
+  #upload(operand: TensorOperand, inputs: SimtInputs): Buffer {
+    const shape = shapeOf(this.program, operand, inputs)
+    const unit = rowUnit(operand.dtype)
+    const strides = new Array<number>(shape.length)
+    let elements = 1
+    // In memory order, every outer stride padded.
+    for (const [i, axis] of [...operand.order].reverse().entries()) {
+      const dimension = operand.axes.indexOf(axis)
+      strides[dimension] = elements
+      elements *= Math.max(1, shape[dimension]!)
+      if (i === 0 && operand.order.length > 1) elements = Math.ceil(elements / unit) * unit + PADDING
+    }
+    const { dtype, name, axes } = operand
+    const { bits } = DTYPES[dtype]
+    const bytes = new Uint8Array(Math.ceil((elements * bits) / 8)).fill(POISON)
+    const layout = { tensor: { pointer: 0n, dtype, shape, strides }, axes }
+    const values = inputs.tensors[name]
+    const codes = inputs.codes?.[name] ?? (values && encode(dtype, values))
+    if (codes) {
+      for (const [i, position] of positions(layout).entries()) putCode(bytes, position, codes[i]!, bits)
+    }
+    const address = this.#device.upload(bytes)
+    return { tensor: { ...layout.tensor, pointer: address }, axes, address, bytes: bytes.length }
+  }
 }
 
 /** Memory position of every element in logical order. */
-function positions(operand: TensorOperand, strides: Readonly<Record<string, number>>, inputs: SimtInputs): number[] {
+function positions({ tensor: { shape, strides } }: BoundOperand): number[] {
   let offsets = [0]
-  for (const axis of operand.axes) {
-    const steps = Array.from({ length: inputs.extents[axis]! }, (_, i) => i * strides[axis]!)
+  for (const [d, extent] of shape.entries()) {
+    const steps = Array.from({ length: extent }, (_, i) => i * strides[d]!)
     offsets = offsets.flatMap((offset) => steps.map((step) => offset + step))
   }
   return offsets
 }
 
-export class SimtKernel {
-  readonly program: TensorProgram
-  readonly #device: TestDevice
-  readonly #generated: ReturnType<typeof generateSimt>
+function bytesOf(position: number, bits: number): number[] {
+  const [first, last] = [Math.floor((position * bits) / 8), Math.floor(((position + 1) * bits - 1) / 8)]
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i)
+}
 
-  constructor(program: TensorProgram, tile: readonly [number, number] = [16, 16]) {
-    const plan = planSimt({ program, target: 'sm_100a', design: { kind: 'simt', tile } })
-    if ('code' in plan) throw new Error(plan.reason)
-    this.program = program
-    this.#generated = generateSimt(plan, `ktl.${program.kernel}`)
-    this.#device = new TestDevice(compileToPtx(this.#generated.cuda, 'sm_100a', ['-fmad=false', '-DKTL_DEVICE_ONLY']))
+function putCode(bytes: Uint8Array, position: number, code: number | bigint, bits: number): void {
+  for (let b = 0; b < bits; b++) {
+    const [byte, bit] = [(position * bits + b) >> 3, (position * bits + b) & 7]
+    const set = Number((BigInt(code) >> BigInt(b)) & 1n)
+    bytes[byte] = (bytes[byte]! & ~(1 << bit)) | (set << bit)
   }
+}
 
-  async run(inputs: SimtInputs): Promise<SimtRun> {
-    const buffers = new Map<string, Buffer>()
-    for (const operand of this.program.operands) {
-      const source = inputs.inPlace?.[operand.name]
-      const { strides, elements } = layout(operand, inputs)
-      buffers.set(
-        operand.name,
-        source ? buffers.get(source)! : { ...this.#upload(operand, elements, strides, inputs), strides, elements },
-      )
+function codesAt(bytes: Uint8Array, where: readonly number[], bits: number): Codes {
+  const codes = where.map((position) => {
+    let code = 0n
+    for (let b = 0; b < bits; b++) {
+      const at = position * bits + b
+      code |= BigInt((bytes[at >> 3]! >> (at & 7)) & 1) << BigInt(b)
     }
-    const recipe = this.#generated.recipe
-    if (recipe.grid.kind !== 'elements') throw new Error('SIMT kernels have a grid of elements')
-    const counts = recipe.grid.outputs.map(
-      (name) => positions(this.#operand(name), buffers.get(name)!.strides, inputs).length,
-    )
-    const ctas = Math.min(3, Math.ceil(Math.max(...counts) / recipe.grid.perCta))
-    const params = recipe.params.map((rule) => this.#param(rule, buffers, inputs))
-    const { findings } = await this.#device.run(recipe.entry, params, {
-      grid: [ctas, 1, 1],
-      block: [recipe.threads, 1, 1],
-    })
-    const outputs: Record<string, Float64Array> = {}
-    let touchedPadding = 0
-    for (const { operand: name } of this.program.outputs) {
-      const operand = this.#operand(name)
-      const { address, strides, elements } = buffers.get(name)!
-      const codes = this.#read(operand, address, elements)
-      const where = positions(operand, strides, inputs)
-      const values = decode(operand.dtype, codes)
-      outputs[name] = Float64Array.from(where, (position) => values[position]!)
-      const owned = new Set(where)
-      const bytes = new Uint8Array(codes.buffer)
-      const size = DTYPES[operand.dtype].storageBytes
-      for (let i = 0; i < bytes.length; i++)
-        if (!owned.has(Math.floor(i / size)) && bytes[i] !== POISON) touchedPadding++
-    }
-    return { outputs, findings, touchedPadding }
-  }
-
-  #operand(name: string): TensorOperand {
-    return this.program.operands.find((o) => o.name === name)!
-  }
-
-  #upload(
-    operand: TensorOperand,
-    elements: number,
-    strides: Readonly<Record<string, number>>,
-    inputs: SimtInputs,
-  ): { address: bigint } {
-    const size = DTYPES[operand.dtype].storageBytes
-    const bytes = new Uint8Array(elements * size).fill(POISON)
-    const values = inputs.tensors[operand.name]
-    if (values) {
-      const codes = encode(operand.dtype, values)
-      const stored = new Uint8Array(codes.buffer)
-      for (const [i, position] of positions(operand, strides, inputs).entries())
-        bytes.set(stored.subarray(i * size, (i + 1) * size), position * size)
-    }
-    return { address: this.#device.upload(bytes) }
-  }
-
-  #read(operand: TensorOperand, address: bigint, elements: number): Codes {
-    const size = DTYPES[operand.dtype].storageBytes
-    const type = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array }[size as 1 | 2 | 4 | 8]
-    return this.#device.read(address, elements, type as typeof Uint32Array)
-  }
-
-  #param(rule: ParamRule, buffers: ReadonlyMap<string, Buffer>, inputs: SimtInputs): Parameter {
-    if (rule.kind === 'pointer') {
-      const known = buffers.get(rule.operand)
-      if (known) return known.address
-      const { dtype } = this.program.scalars.find((s) => s.name === rule.operand)!
-      return this.#device.upload(encode(dtype, [inputs.scalars![rule.operand]!]))
-    }
-    if (rule.kind === 'stride') return BigInt(buffers.get(rule.operand)!.strides[rule.axis]!)
-    if (rule.kind === 'extent') return inputs.extents[rule.axis]!
-    if (rule.kind === 'scalar') return new Uint8Array(encode(rule.type, [inputs.scalars![rule.name]!]).buffer)
-    throw new Error(`SIMT kernels have no ${rule.kind}`)
-  }
+    return code
+  })
+  if (bits === 64) return BigUint64Array.from(codes)
+  const numbers = codes.map(Number)
+  return bits > 16 ? Uint32Array.from(numbers) : bits > 8 ? Uint16Array.from(numbers) : Uint8Array.from(numbers)
 }

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { generateSimt } from '../../codegen/targets/simt/kernel.ts'
 import { planSimt, type SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import { KTL_VERSION } from '../../codegen/cuda/version.ts'
-import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import type { InputNode, TensorProgram } from '../../compiler/ir/tensor.ts'
 import manifest from '../../package.json' with { type: 'json' }
 import { ProgramBuilder, SIMT_PROGRAMS } from './programs.ts'
 
@@ -17,28 +17,28 @@ function planned(program: TensorProgram, tile: readonly [number, number] = [16, 
 }
 
 describe('plans', () => {
-  test('plain contractions go through shared memory, the rest is an element per thread', () => {
+  test('contractions go through shared memory, threads share reductions, the rest is an element per thread', () => {
     const kinds = Object.fromEntries(
-      Object.entries(SIMT_PROGRAMS).map(([name, make]) => [
-        name,
-        planned(make()).passes.map((pass) => (pass.tile ? 'tile' : 'element')),
-      ]),
+      Object.entries(SIMT_PROGRAMS).map(([name, make]) => [name, planned(make()).stages.map(({ form }) => form.kind)]),
     )
     expect(kinds).toMatchObject({
       axpby: ['element'],
       dgemm: ['tile'],
       residual: ['tile'],
       swiglu: ['tile'],
-      fp8_amax: ['tile', 'element'],
-      many_axes: ['element'],
-      dot: ['element'],
-      row_statistics: ['element', 'element'],
+      fp8_amax: ['tile', 'team'],
+      many_axes: ['tile'],
+      dot: ['team'],
+      row_statistics: ['team', 'element'],
+      guarded_sum: ['team'],
     })
   })
 
   test('contractions of one operand share its tile; shared memory stays within 48 KiB', () => {
-    const { tile } = planned(SIMT_PROGRAMS.swiglu!(), [32, 32]).passes[0]!
-    expect(tile!.buffers.map((b) => `${b.operand} ${b.side}`)).toEqual(['A rows', 'Bg columns', 'Bu columns'])
+    const { form } = planned(SIMT_PROGRAMS.swiglu!(), [32, 32]).stages[0]!
+    const names =
+      form.kind === 'tile' ? form.buffers.map(({ factor, side }) => `${(factor as InputNode).operand} ${side}`) : []
+    expect(names).toEqual(['A rows', 'Bg columns', 'Bu columns'])
     for (const make of Object.values(SIMT_PROGRAMS))
       expect(planned(make(), [32, 32]).smemBytes).toBeLessThanOrEqual(49152)
   })
@@ -51,14 +51,11 @@ describe('plans', () => {
   })
 
   test('rejections', () => {
-    const p = new ProgramBuilder(['i'], { x: { dtype: 'e2m1', axes: ['i'] } })
-    const packed = p.program('packed', { y: { dtype: 'f32', axes: ['i'], value: p.input('x') } })
+    const p = new ProgramBuilder(['i'], { x: { dtype: 'f32', axes: ['i'] }, to: { dtype: 'i32', axes: ['i'] } })
+    const packed = p.program('packed', { y: { dtype: 'e2m1', axes: ['i'], value: p.input('x'), at: [p.input('to')] } })
     const design = { kind: 'simt', tile: [16, 16] } as const
-    expect(planSimt({ program: packed, target: 'sm_100a', design })).toMatchObject({ code: 'KTL2904', operand: 'x' })
-    expect(planSimt({ program: SIMT_PROGRAMS.fp8_amax!(), target: 'sm_80', design })).toMatchObject({
-      code: 'KTL2904',
-      operand: 'A',
-    })
+    expect(planSimt({ program: packed, target: 'sm_100a', design })).toMatchObject({ code: 'KTL2904', operand: 'y' })
+    expect(planSimt({ program: SIMT_PROGRAMS.fp8_amax!(), target: 'sm_80', design })).toMatchObject({ kind: 'simt' })
   })
 })
 

@@ -71,7 +71,7 @@ describe.skipIf(!built)('on the virtual device, against the reference evaluator'
   })
 
   test('an optional axis left out of one input has stride 0', async () => {
-    const kernel = new SimtKernel(SIMT_PROGRAMS.dgemm!(), [32, 32])
+    const kernel = new SimtKernel(SIMT_PROGRAMS.dgemm!(), { tile: [32, 32] })
     const inputs = randomInputs(kernel.program, { l: 3, m: 9, n: 35, k: 20 })
     const B = Float64Array.from(inputs.tensors.B!).slice(0, 20 * 35)
     const repeated = Float64Array.from({ length: 3 * B.length }, (_, i) => B[i % B.length]!)

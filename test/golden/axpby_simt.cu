@@ -5,6 +5,18 @@
 // Device code: nvcc -std=c++17 -arch=sm_100a -cubin -fmad=false -lineinfo -DKTL_DEVICE_ONLY kernel.cu -o ktl__axpby_simt.cubin
 // Host launcher (links with -lcuda): nvcc -std=c++17 -gencode arch=compute_100a,code=sm_100a -c -fmad=false kernel.cu -o kernel.o
 
+// Takes the innermost position off a linear index.
+__device__ __forceinline__ int ktl_split(long long& index, int extent) {
+  const long long whole = index;
+  if ((unsigned long long)whole >> 32) {
+    index = whole / extent;
+    return (int)(whole - index * extent);
+  }
+  const unsigned int low = (unsigned int)whole, rest = low / (unsigned int)extent;
+  index = rest;
+  return (int)(low - rest * (unsigned int)extent);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
 ktl__axpby_simt(
   const float* op_X,
@@ -21,14 +33,11 @@ ktl__axpby_simt(
   float s_a,
   float s_b)
 {
-  // op_Z: an element per thread
-  const long long elements = 1LL * x_i * x_j;
-  const long long step = (long long)gridDim.x * blockDim.x;
-  for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < elements; e += step) {
+  const long long points = (long long)x_i * x_j, step = (long long)gridDim.x * blockDim.x;
+  for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < points; e += step) {
     long long rest = e;
-    const long long i_j = rest % x_j;
-    rest /= x_j;
-    const long long i_i = rest;
+    const int i_j = ktl_split(rest, x_j);
+    const int i_i = (int)rest;
     const float add_0 = s_a * op_X[i_i * op_X_stride_i + i_j * op_X_stride_j] + s_b * op_Y[i_i * op_Y_stride_i + i_j * op_Y_stride_j];
     op_Z[i_i * op_Z_stride_i + i_j * op_Z_stride_j] = add_0;
   }
@@ -56,8 +65,6 @@ struct ktl__axpby_simt_arguments {
 /// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.
 extern "C" CUresult ktl__axpby_simt_launch(CUfunction function, CUstream stream, const ktl__axpby_simt_arguments* a)
 {
-  if (a->x_i == 0) return CUDA_SUCCESS;
-  if (a->x_j == 0) return CUDA_SUCCESS;
   long long ctas = (1LL * a->x_i * a->x_j + 255) / 256;
   if (ctas == 0) return CUDA_SUCCESS;
   if (ctas > 4096) ctas = 4096;

@@ -62,38 +62,59 @@ ktl__linear_gelu_simt(
   int x_n,
   int x_k)
 {
-  // op_D: a tile per CTA, an element per thread
-  __shared__ float rows_of_op_A[16][17];
-  __shared__ float columns_of_op_B[16][17];
+  __shared__ float row_tile_0[16][17];
+  __shared__ float column_tile_1[16][17];
   const int row = threadIdx.x / 16, column = threadIdx.x % 16;
   const long long tiles_m = (x_m + 15LL) / 16, tiles_n = (x_n + 15LL) / 16;
   const long long tiles = tiles_m * tiles_n;
   for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    long long rest = tile;
-    const long long first_column = rest % tiles_n * 16;
-    rest /= tiles_n;
-    const long long first_row = rest * 16;
-    const long long i_m = first_row + row, i_n = first_column + column;
+    long long rest = tile / tiles_n;
+    const long long tile_n = tile - rest * tiles_n, tile_m = rest % tiles_m;
+    const long long first_m = tile_m * 16, count_m = (long long)x_m;
+    const long long first_n = tile_n * 16, count_n = (long long)x_n;
     float sum_0 = 0.0f;
-    for (long long first_k = 0; first_k < x_k; first_k += 16) {
+    const long long count_1 = (long long)x_k;
+    for (long long first_k = 0; first_k < count_1; first_k += 16) {
       for (int i = threadIdx.x; i < 256; i += 256) {
         const int x = i / 16, k = i % 16;
-        rows_of_op_A[x][k] = first_row + x < x_m && first_k + k < x_k ? ktl_bf16_to_f32(op_A[(first_row + x) * op_A_stride_m + (first_k + k) * op_A_stride_k]) : 0.0f;
+        float value = 0.0f;
+        if (first_m + x < count_m && first_k + k < count_1) {
+          long long rest_m = first_m + x;
+          const int i_m = (int)rest_m;
+          long long rest_k = first_k + k;
+          const int i_k = (int)rest_k;
+          const float input_2 = ktl_bf16_to_f32(op_A[i_m * op_A_stride_m + i_k * op_A_stride_k]);
+          value = input_2;
+        }
+        row_tile_0[x][k] = value;
       }
       for (int i = threadIdx.x; i < 256; i += 256) {
         const int x = i / 16, k = i % 16;
-        columns_of_op_B[k][x] = first_column + x < x_n && first_k + k < x_k ? ktl_bf16_to_f32(op_B[(first_k + k) * op_B_stride_k + (first_column + x) * op_B_stride_n]) : 0.0f;
+        float value = 0.0f;
+        if (first_n + x < count_n && first_k + k < count_1) {
+          long long rest_n = first_n + x;
+          const int i_n = (int)rest_n;
+          long long rest_k = first_k + k;
+          const int i_k = (int)rest_k;
+          const float input_3 = ktl_bf16_to_f32(op_B[i_k * op_B_stride_k + i_n * op_B_stride_n]);
+          value = input_3;
+        }
+        column_tile_1[k][x] = value;
       }
       __syncthreads();
       #pragma unroll 8
       for (int k = 0; k < 16; ++k) {
-        sum_0 = __fmaf_rn(rows_of_op_A[row][k], columns_of_op_B[k][column], sum_0);
+        sum_0 = __fmaf_rn(row_tile_0[row][k], column_tile_1[k][column], sum_0);
       }
       __syncthreads();
     }
-    if (i_m < x_m && i_n < x_n) {
-      const float gelu_tanh_1 = ktl_gelu_tanh_short(sum_0 + ktl_bf16_to_f32(op_bias[i_n * op_bias_stride_n]));
-      op_D[i_m * op_D_stride_m + i_n * op_D_stride_n] = ktl_f32_to_bf16(gelu_tanh_1);
+    if (first_m + row < count_m && first_n + column < count_n) {
+      long long rest_m = first_m + row;
+      const int i_m = (int)rest_m;
+      long long rest_n = first_n + column;
+      const int i_n = (int)rest_n;
+      const float gelu_tanh_4 = ktl_gelu_tanh_short(sum_0 + ktl_bf16_to_f32(op_bias[i_n * op_bias_stride_n]));
+      op_D[i_m * op_D_stride_m + i_n * op_D_stride_n] = ktl_f32_to_bf16(gelu_tanh_4);
     }
   }
 }
@@ -123,9 +144,16 @@ extern "C" CUresult ktl__linear_gelu_simt_launch(CUfunction function, CUstream s
 {
   if (a->x_m == 0) return CUDA_SUCCESS;
   if (a->x_n == 0) return CUDA_SUCCESS;
-  long long ctas = (1LL * a->x_m * a->x_n + 255) / 256;
+  CUresult result = CUDA_SUCCESS;
+  long long ctas = 1LL * ((a->x_m + 15) / 16) * ((a->x_n + 15) / 16);
   if (ctas == 0) return CUDA_SUCCESS;
-  if (ctas > 4096) ctas = 4096;
+  CUdevice device;
+  int sms = 0;
+  if ((result = cuCtxGetDevice(&device)) != CUDA_SUCCESS) return result;
+  result = cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  if (result != CUDA_SUCCESS) return result;
+  sms *= 8;  // CTAs of an SM
+  if (ctas > sms / 1) ctas = sms < 1 ? 1 : sms / 1;  // clusters at once
   CUdeviceptr p0 = a->op_A;
   long long p1 = a->op_A_stride_m;
   long long p2 = a->op_A_stride_k;

@@ -118,8 +118,8 @@ describe('damage is refused', () => {
     ],
     [
       'KTL6010',
-      'not the end of 8 launches',
-      (h) => void (h.recipe = Array.from({ length: 9 }).reduce((next: object) => ({ ...h.recipe, next }), h.recipe)),
+      'not the end of 64 launches',
+      (h) => void (h.recipe = Array.from({ length: 65 }).reduce((next: object) => ({ ...h.recipe, next }), h.recipe)),
     ],
     ['KTL6010', 'sourceMap[0].ktl is not a place', (h) => void (h.sourceMap[0].ktl.end = 9)],
     ['KTL6010', 'sections[2] is not the only one', (h) => void (h.sections[2].target = 'sm_100a')],

@@ -107,4 +107,13 @@ __device__ __forceinline__ int ktl_f64_to_i32(double x) {
   `__device__ __forceinline__ int ktl_saturate_u8(int x) {
   return x < 0 ? 0 : x > 255 ? 255 : x;
 }`,
+  `__device__ __forceinline__ int ktl_saturate_i4(int x) {
+  return x < -8 ? -8 : x > 7 ? 7 : x;
+}`,
+  `__device__ __forceinline__ int ktl_saturate_u4(int x) {
+  return x < 0 ? 0 : x > 15 ? 15 : x;
+}`,
+  `__device__ __forceinline__ int ktl_i4_to_i32(unsigned char x) {
+  return (int)((unsigned int)x << 28) >> 28;
+}`,
 ]

@@ -1,52 +1,68 @@
-/** SIMT: plan → one self-contained CUDA C++ file with its launch recipe. Slow, but right for every program. */
+/** SIMT: plan → one self-contained CUDA C++ file with its launch recipe: a kernel for each stage, launched one after the other. */
+import { ARCHS } from '../../../compiler/archs.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import type { Node } from '../../../compiler/ir/tensor.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { shortHash } from '../../../compiler/short_hash.ts'
+import { stageThreads, type Region, type SimtPlan, type Stage } from '../../../compiler/targets/simt/plan.ts'
 import { printDeviceFunctions } from '../../cuda/device_functions.ts'
-import { storeConversion } from '../../cuda/expression.ts'
-import type { GeneratedKernel, LaunchRecipe, ParamRule } from '../../cuda/generated.ts'
+import type { GeneratedKernel, LaunchRecipe, ParamRule, WorkspaceRegion } from '../../cuda/generated.ts'
 import { printFileHeader, printHostLauncher } from '../../cuda/host_launcher.ts'
-import { kernelParams, ParamNames } from '../../cuda/kernel_params.ts'
+import { kernelParams } from '../../cuda/kernel_params.ts'
 import { cudaIdentifier } from '../../cuda/mangle.ts'
 import { SourceBuilder } from '../../cuda/source_builder.ts'
-import type { SimtPass, SimtPlan } from '../../../compiler/targets/simt/plan.ts'
-import { element, Scope, splitIndex, type SimtContext } from './scope.ts'
-import { emitTilePass } from './tile.ts'
-import { operandNamed } from '../../../compiler/ir/walk.ts'
+import { contextOf, type SimtContext } from './context.ts'
+import { emitChecks } from './domain.ts'
+import { emitElements } from './element.ts'
+import { emitScales } from './scales.ts'
+import { emitTeamStage } from './team.ts'
+import { emitTileStage } from './tile.ts'
 
-/** CTAs beyond this walk the elements with a stride. */
+/** CTAs beyond this walk the points with a stride. */
 const MAX_CTAS = 4096
+/** Threads of an SM. */
+const SM_THREADS = 2048
 
-/** `name`: the kernel's registered name; the entry is derived from it. */
+/** `name`: the kernel's registered name; the entries are derived from it. */
 export function generateSimt(plan: SimtPlan, name: string): GeneratedKernel {
-  const { program } = plan
-  const entry = cudaIdentifier(name)
-  const recipe = launchRecipe(plan, entry)
+  const { program, stages, instance } = plan
+  const entries = stages.map((_, i) => cudaIdentifier(name) + (i === 0 ? '' : `__stage${i + 1}`))
   const functions = new Set<string>()
-  // The kernel's text decides which functions stand above it, and so on which line it begins.
-  emitKernel(plan, recipe, contextOf(plan, new SourceBuilder(), functions))
+  // The kernels' text decides which functions stand above it and what is passed, and so on which line it begins.
+  const scratch = new SourceBuilder()
+  const checkedBefore = new Set<string>()
+  const launches = stages.map((stage) => {
+    const context = contextOf(plan, scratch, functions, checkedBefore)
+    emitBody(context, stage)
+    return allParams(plan).filter((rule) => context.names.uses(rule))
+  })
+  const recipe = stages.reduceRight<LaunchRecipe | undefined>(
+    (next, stage, i) => ({ entry: entries[i]!, ...launchOf(plan, stage), params: launches[i]!, ...(next && { next }) }),
+    undefined,
+  )!
 
   const file = new SourceBuilder()
   const digest = shortHash(printTensorProgram(program))
-  printFileHeader(file, { name, entry, target: plan.instance.target, kernel: program.kernel, digest })
-  for (const text of printDeviceFunctions(functions)) file.line(text).line()
-  emitKernel(plan, recipe, contextOf(plan, file, functions))
-  printHostLauncher(file, { entry, recipe, program })
-  return { entry, cuda: file.toString(), recipe, sourceMap: file.sourceMap }
+  printFileHeader(file, { name, entry: entries[0]!, target: instance.target, kernel: program.kernel, digest })
+  for (const text of printDeviceFunctions(functions, ARCHS[instance.target].cc)) file.line(text).line()
+  const checked = new Set<string>()
+  for (const [i, stage] of stages.entries()) {
+    if (i > 0) file.line()
+    emitKernel(contextOf(plan, file, functions, checked), stage, entries[i]!, launches[i]!)
+  }
+  printHostLauncher(file, { entry: entries[0]!, recipe, program })
+  return { entry: entries[0]!, cuda: file.toString(), recipe, sourceMap: file.sourceMap }
 }
 
-const contextOf = (plan: SimtPlan, out: SourceBuilder, functions: Set<string>): SimtContext => ({
-  out,
-  program: plan.program,
-  names: new ParamNames(),
-  functions,
-  temporaries: { count: 0 },
-})
+/** The workspace. */
+const regionsOf = ({ regions, stages }: SimtPlan): Region[] => [
+  ...regions.values(),
+  ...stages.flatMap(({ results }) => results.flatMap((r) => (r.kind === 'scale' ? [r.scale.region] : []))),
+]
 
-function launchRecipe(plan: SimtPlan, entry: string): LaunchRecipe {
+/** Everything that a kernel may be passed, in order. */
+function allParams(plan: SimtPlan): ParamRule[] {
   const { program } = plan
-  const params: ParamRule[] = [
+  return [
     ...program.operands.flatMap(({ name, role, dtype, axes }): ParamRule[] => [
       { kind: 'pointer', operand: name, storage: DTYPES[dtype].cudaStorage, isConst: role === 'input' },
       ...axes.map((axis): ParamRule => ({ kind: 'stride', operand: name, axis })),
@@ -57,61 +73,57 @@ function launchRecipe(plan: SimtPlan, entry: string): LaunchRecipe {
       if (pointer) return { kind: 'pointer', operand: name, storage: cudaStorage, isConst: true }
       return { kind: 'scalar', name, type: compute === 'bool' ? 'i32' : compute }
     }),
+    ...regionsOf(plan).map(({ name, type }): ParamRule => ({
+      kind: 'workspace',
+      region: name,
+      storage: DTYPES[type].cudaStorage,
+    })),
   ]
+}
+
+function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'params' | 'next'> {
+  const { form, axes } = stage
+  const threads = stageThreads(stage)
+  const workspace = regionsOf(plan).map(({ name, type, axes: extents }): WorkspaceRegion => ({
+    name,
+    elementBytes: DTYPES[type].storageBytes,
+    extents,
+  }))
+  const { split, extents } = form.kind === 'tile' ? form : { split: null, extents: [1, 1] }
+  const side = (of: readonly string[], extent: number) =>
+    of.map((axis, i) => ({ axis, extent: i === of.length - 1 ? extent : 1 }))
   return {
-    entry,
-    threads: plan.threads,
+    threads,
     cluster: [1, 1, 1],
     sharedMemBytes: 0,
-    grid: {
-      kind: 'elements',
-      outputs: program.outputs.map((output) => output.operand),
-      perCta: plan.threads,
-      limit: MAX_CTAS,
-    },
-    params,
+    grid: split
+      ? {
+          kind: 'persistent',
+          dynamic: false,
+          perSm: Math.max(1, Math.floor(SM_THREADS / threads)),
+          tiles: [...side(split.rows, extents[0]!), ...side(split.columns, extents[1]!), ...side(split.batch, 1)],
+        }
+      : { kind: 'points', axes, perCta: form.kind === 'team' ? 1 : threads, limit: MAX_CTAS },
+    ...(workspace.length > 0 && { workspace }),
   }
 }
 
-function emitKernel(plan: SimtPlan, recipe: LaunchRecipe, context: SimtContext): void {
+function emitKernel(context: SimtContext, stage: Stage, entry: string, rules: readonly ParamRule[]): void {
   const { out, names } = context
-  out.line(`extern "C" __global__ void __launch_bounds__(${plan.threads})`).line(`${recipe.entry}(`)
-  const params = kernelParams(recipe.params, names)
+  out.line(`extern "C" __global__ void __launch_bounds__(${stageThreads(stage)})`).line(`${entry}(`)
+  const params = kernelParams(rules, names)
   out.indented(() =>
     params.forEach(({ type, name }, i) => out.line(`${type} ${name}${i + 1 < params.length ? ',' : ')'}`)),
   )
-  out.block('', () => {
-    for (const [i, pass] of plan.passes.entries()) {
-      const outputs = pass.outputs.map((output) => names.operand(output.operand)).join(', ')
-      const emit = () => emitPass(context, pass, plan.threads)
-      out.line(`// ${outputs}: ${pass.tile ? 'a tile per CTA, an element per thread' : 'an element per thread'}`)
-      if (plan.passes.length > 1) out.block('', emit)
-      else emit()
-      if (i + 1 < plan.passes.length) out.line()
-    }
-  })
+  out.block('', () => emitBody(context, stage))
 }
 
-function emitPass(context: SimtContext, pass: SimtPass, threads: number): void {
-  const { out, names } = context
-  if (pass.tile) return emitTilePass(context, pass, threads, (known) => emitStores(context, pass, known))
-  const extents = pass.axes.map((axis) => names.extent(axis))
-  out.line(`const long long elements = ${['1LL', ...extents].join(' * ')};`)
-  out.line('const long long step = (long long)gridDim.x * blockDim.x;')
-  out.block('for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < elements; e += step)', () => {
-    if (pass.axes.length > 1) out.line('long long rest = e;')
-    splitIndex(context, pass.axes, pass.axes.length > 1 ? 'rest' : 'e')
-    emitStores(context, pass, [])
-  })
-}
-
-/** All values first, then all stores: an input may be the very tensor that is stored to. */
-function emitStores(context: SimtContext, pass: SimtPass, known: readonly (readonly [Node, string])[]): void {
-  const { out, program, functions } = context
-  const values = new Scope(context, known).values(pass.outputs.map((output) => output.value))
-  for (const [i, { operand, value, span }] of pass.outputs.entries()) {
-    const { dtype } = operandNamed(program, operand)
-    const stored = storeConversion(dtype, value.type, values[i]!, functions)
-    out.line(`${element(context, operand)} = ${stored};`, { ktl: span, note: `store ${operand}` })
-  }
+function emitBody(context: SimtContext, stage: Stage): void {
+  const { form, results } = stage
+  const threads = stageThreads(stage)
+  if (form.kind === 'tile') emitTileStage(context, stage, form)
+  else if (form.kind === 'element') emitElements(context, stage, form.pack)
+  else if (results[0]!.kind === 'scale') emitScales(context, stage, threads, form.along)
+  else emitTeamStage(context, stage, threads, form.along)
+  emitChecks(context)
 }

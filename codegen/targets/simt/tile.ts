@@ -1,86 +1,202 @@
-/** A pass whose contractions go through shared memory: each CTA walks m x n tiles, a thread owns one element of it. */
-import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
+/** A stage whose contractions go through shared memory: each CTA walks tiles of rows and columns, a thread owns one element of each. */
+import { CUDA_COMPUTE_TYPE } from '../../../compiler/dtypes.ts'
+import { packedOf } from '../../../compiler/targets/simt/domain.ts'
+import type { SimtTile, Stage, TileBuffer, TileLoop } from '../../../compiler/targets/simt/plan.ts'
 import type { Node } from '../../../compiler/ir/tensor.ts'
-import { literal, loadConversion, storeConversion } from '../../cuda/expression.ts'
-import type { SimtPass, SimtTile, TileBuffer } from '../../../compiler/targets/simt/plan.ts'
-import { accumulate, element, finishAccumulator, indexName, splitIndex, type SimtContext } from './scope.ts'
-import { operandNamed } from '../../../compiler/ir/walk.ts'
+import { literal } from '../../cuda/expression.ts'
+import type { SimtContext } from './context.ts'
+import { emitBlock, emitPoints, emitPositions, type Points } from './domain.ts'
+import { emitGuard } from './guard.ts'
+import { accumulate, emitFactor, finishAccumulator } from './scope.ts'
+import { emitStores } from './stores.ts'
 
-const bufferName = (context: SimtContext, { operand, side }: TileBuffer): string =>
-  `${side}_of_${context.names.operand(operand)}`
+/** The rows, or the columns, of the current tile. */
+interface Side {
+  /** Is there a row `x` of the tile? */
+  readonly exists: (x: string) => string
+  /** Declares the positions of row `x`; returns further conditions under which it exists. */
+  readonly emit: (x: string) => string[]
+}
 
-/** Emits the pass; `body` emits the elementwise part with the names of the contractions' values. */
-export function emitTilePass(
-  context: SimtContext,
-  pass: SimtPass,
-  threads: number,
-  body: (known: [Node, string][]) => void,
-): void {
-  const { out, names } = context
-  const tile = pass.tile!
-  const { m, n, k, extents } = tile
+export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile): void {
+  const { out } = context
+  const { split, extents, buffers } = tile
   const [tileM, tileN, tileK] = extents
-  for (const buffer of tile.buffers) {
+  const bufferNames = new Map(
+    buffers.map((buffer, i) => [buffer, `${buffer.side === 'rows' ? 'row' : 'column'}_tile_${i}`]),
+  )
+  for (const buffer of buffers) {
     const [rows, columns] = buffer.side === 'rows' ? [tileM, tileK] : [tileK, tileN]
-    out.line(`__shared__ ${CUDA_COMPUTE_TYPE[buffer.type]} ${bufferName(context, buffer)}[${rows}][${columns + 1}];`)
+    out.line(`__shared__ ${CUDA_COMPUTE_TYPE[buffer.type]} ${bufferNames.get(buffer)!}[${rows}][${columns + 1}];`)
   }
   out.line(`const int row = threadIdx.x / ${tileN}, column = threadIdx.x % ${tileN};`)
-  const outer = pass.axes.filter((axis) => axis !== m && axis !== n)
-  const tiles = (axis: string, extent: number): string => `(${names.extent(axis)} + ${extent - 1}LL) / ${extent}`
-  out.line(`const long long tiles_m = ${tiles(m, tileM)}, tiles_n = ${tiles(n, tileN)};`)
-  out.line(`const long long tiles = ${['tiles_m', 'tiles_n', ...outer.map((axis) => names.extent(axis))].join(' * ')};`)
+  const batch = emitPoints(context, split.batch, new Set())
+  out.line(
+    `const long long tiles_m = ${tileCount(context, split.rows, tileM, batch)}, tiles_n = ${tileCount(context, split.columns, tileN, batch)};`,
+  )
+  out.line(`const long long tiles = tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`)
   out.block('for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x)', () => {
-    out.line('long long rest = tile;')
-    out.line(`const long long first_column = rest % tiles_n * ${tileN};`)
-    out.line('rest /= tiles_n;')
-    out.line(`const long long first_row = ${outer.length > 0 ? 'rest % tiles_m' : 'rest'} * ${tileM};`)
-    if (outer.length > 0) out.line('rest /= tiles_m;')
-    splitIndex(context, outer, 'rest')
-    out.line(
-      `const long long ${indexName(context, m)} = first_row + row, ${indexName(context, n)} = first_column + column;`,
-    )
-    const sums = tile.contractions.map(({ node }) => {
+    out.line('long long rest = tile / tiles_n;')
+    out.line('const long long tile_n = tile - rest * tiles_n, tile_m = rest % tiles_m;')
+    if (batch.ranges.length > 0) out.line('rest /= tiles_m;')
+    const conditions = emitPositions(context, batch, 'rest')
+    if (conditions.length > 0) out.line(`if (!(${conditions.join(' && ')})) continue;`)
+    const known = new Set(batch.known)
+    const sides = emitSides(context, tile, known)
+    const sums = new Map<Node, string>()
+    for (const node of stage.loops) {
       const name = `sum_${context.temporaries.count++}`
-      out.line(`${CUDA_COMPUTE_TYPE[node.type]} ${name} = ${literal(node.type, 0).text};`, { ktl: node.span, note: 'accumulator' }) // prettier-ignore
-      return name
-    })
-    out.block(`for (long long first_k = 0; first_k < ${names.extent(k)}; first_k += ${tileK})`, () => {
-      for (const buffer of tile.buffers) emitTileLoad(context, tile, buffer, threads)
-      out.line('__syncthreads();')
-      out.line('#pragma unroll 8')
-      out.block(`for (int k = 0; k < ${tileK}; ++k)`, () => {
-        for (const [i, { node, rows, columns }] of tile.contractions.entries()) {
-          const [a, b] = [`${bufferName(context, rows)}[row][k]`, `${bufferName(context, columns)}[k][column]`]
-          out.line(accumulate(context, node.type, sums[i]!, a, b), { ktl: node.span, note: 'contraction' })
-        }
+      out.line(`${CUDA_COMPUTE_TYPE[node.type]} ${name} = ${literal(node.type, 0).text};`, {
+        ktl: node.span,
+        note: 'accumulator',
       })
-      out.line('__syncthreads();')
+      sums.set(node, name)
+    }
+    for (const loop of tile.loops) {
+      const guards = loop.products.map(({ node }) => emitGuard(context, node, true))
+      const emit = (): void => emitLoop(context, loop, tile, { sides, known, bufferNames, sums })
+      if (guards.length === 1 && guards[0]) out.block(`if (${guards[0]})`, emit)
+      else emit()
+    }
+    for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
+    out.block(`if (${sides.rows.exists('row')} && ${sides.columns.exists('column')})`, () => {
+      const more = [...sides.rows.emit('row'), ...sides.columns.emit('column')]
+      const emit = (): void => emitStores(context, stage.results, sums)
+      if (more.length > 0) out.block(`if (${more.join(' && ')})`, emit)
+      else emit()
     })
-    for (const [i, { node }] of tile.contractions.entries()) finishAccumulator(context, node, sums[i]!)
-    const inBounds = [m, n].map((axis) => `${indexName(context, axis)} < ${names.extent(axis)}`).join(' && ')
-    out.block(`if (${inBounds})`, () => body(tile.contractions.map(({ node }, i) => [node, sums[i]!])))
   })
 }
 
-/** All threads load one operand's tile, along its contiguous axis; 0 outside the tensor. */
-function emitTileLoad(context: SimtContext, tile: SimtTile, buffer: TileBuffer, threads: number): void {
-  const { out, names, program, functions } = context
+/** The packed axis whose groups tiles begin with: it says what group the tile is in. */
+const leadingGroups = (
+  { program }: SimtContext,
+  axes: readonly string[],
+  known: ReadonlySet<string>,
+): string | null => {
+  const packed = axes.find((axis) => packedOf(program, axis))
+  return packed !== undefined && !known.has(packedOf(program, packed)!.group) ? packed : null
+}
+
+/** At most so many tiles: each group may end with one that is not full. */
+function tileCount(context: SimtContext, axes: readonly string[], extent: number, batch: Points): string {
+  const { names, program } = context
+  const count = axes.map((axis) => names.extent(axis)).join(' * ')
+  const leading = leadingGroups(context, axes, batch.known)
+  const groups = leading === null ? '' : ` + ${names.extent(packedOf(program, leading)!.group)}`
+  return `(${axes.length > 1 ? '1LL * ' : ''}${count} + ${extent - 1}LL) / ${extent}${groups}`
+}
+
+function emitSides(
+  context: SimtContext,
+  { split, extents }: SimtTile,
+  known: Set<string>,
+): { rows: Side; columns: Side } {
+  const make = {
+    rows: () => emitSide(context, split.rows, 'm', extents[0], known),
+    columns: () => emitSide(context, split.columns, 'n', extents[1], known),
+  }
+  // Whoever says the group comes first.
+  if (leadingGroups(context, split.rows, known) === null && leadingGroups(context, split.columns, known) !== null) {
+    const columns = make.columns()
+    return { rows: make.rows(), columns }
+  }
+  return { rows: make.rows(), columns: make.columns() }
+}
+
+function emitSide(
+  context: SimtContext,
+  axes: readonly string[],
+  suffix: 'm' | 'n',
+  extent: number,
+  known: Set<string>,
+): Side {
+  const { out, names, program } = context
+  const leading = leadingGroups(context, axes, known)
+  const [first, count] = [`first_${suffix}`, `count_${suffix}`]
+  if (leading !== null) {
+    emitBlock(context, leading, extent, `tile_${suffix}`, false, [first, count])
+    out.line(`if (${count} <= 0) continue;`)
+    known.add(packedOf(program, leading)!.group)
+    known.add(leading)
+    const emit = (x: string): string[] => {
+      out.line(`const int ${names.index(leading)} = ${first} + ${x};`)
+      return []
+    }
+    return { exists: (x) => `${x} < ${count}`, emit }
+  }
+  const points = emitPoints(context, axes, known)
+  axes.forEach((axis) => known.add(axis))
+  out.line(`const long long ${first} = tile_${suffix} * ${extent}, ${count} = ${points.count};`)
+  if (points.ranges.some(({ axis, extent: text }) => text !== names.extent(axis)))
+    out.line(`if (${first} >= ${count}) continue;`)
+  const emit = (x: string): string[] => {
+    out.line(`long long rest_${suffix} = ${first} + ${x};`)
+    return emitPositions(context, points, `rest_${suffix}`)
+  }
+  return { exists: (x) => `${first} + ${x} < ${count}`, emit }
+}
+
+interface Tiling {
+  readonly sides: { readonly rows: Side; readonly columns: Side }
+  readonly known: ReadonlySet<string>
+  readonly bufferNames: ReadonlyMap<TileBuffer, string>
+  readonly sums: ReadonlyMap<Node, string>
+}
+
+function emitLoop(
+  context: SimtContext,
+  loop: TileLoop,
+  tile: SimtTile,
+  { sides, known, bufferNames, sums }: Tiling,
+): void {
+  const { out } = context
+  const tileK = tile.extents[2]
+  const points = emitPoints(context, loop.over, known)
+  const count = `count_${context.temporaries.count++}`
+  out.line(`const long long ${count} = ${points.count};`)
+  out.block(`for (long long first_k = 0; first_k < ${count}; first_k += ${tileK})`, () => {
+    const buffers = new Set(loop.products.flatMap(({ rows, columns }) => [rows, columns]))
+    for (const buffer of buffers)
+      emitLoad(context, tile, buffer, bufferNames.get(buffer)!, sides[buffer.side], points, count)
+    out.line('__syncthreads();')
+    out.line('#pragma unroll 8')
+    out.block(`for (int k = 0; k < ${tileK}; ++k)`, () => {
+      for (const { node, rows, columns } of loop.products) {
+        const [a, b] = [`${bufferNames.get(rows)!}[row][k]`, `${bufferNames.get(columns)!}[k][column]`]
+        out.line(accumulate(context, node.type, sums.get(node)!, a, b), { ktl: node.span, note: 'contraction' })
+      }
+    })
+    out.line('__syncthreads();')
+  })
+}
+
+/** All threads compute one factor's tile, neighbours along what is contiguous in memory; 0 outside. */
+function emitLoad(
+  context: SimtContext,
+  tile: SimtTile,
+  buffer: TileBuffer,
+  name: string,
+  side: Side,
+  points: Points,
+  count: string,
+): void {
+  const { out } = context
   const [tileM, tileN, tileK] = tile.extents
-  const operand = operandNamed(program, buffer.operand)
-  const { free, first, extent } =
-    buffer.side === 'rows'
-      ? { free: tile.m, first: 'first_row', extent: tileM }
-      : { free: tile.n, first: 'first_column', extent: tileN }
-  const kFastest = operand.order.at(-1) === tile.k
-  const [x, k] = kFastest ? [`i / ${tileK}`, `i % ${tileK}`] : [`i % ${extent}`, `i / ${extent}`]
-  out.block(`for (int i = threadIdx.x; i < ${extent * tileK}; i += ${threads})`, () => {
+  const extent = buffer.side === 'rows' ? tileM : tileN
+  const [x, k] = buffer.alongK ? [`i / ${tileK}`, `i % ${tileK}`] : [`i % ${extent}`, `i / ${extent}`]
+  out.block(`for (int i = threadIdx.x; i < ${extent * tileK}; i += ${tileM * tileN})`, () => {
     out.line(`const int x = ${x}, k = ${k};`)
-    const at = { [free]: `(${first} + x)`, [tile.k]: '(first_k + k)' }
-    const loaded = loadConversion(operand.dtype, element(context, operand.name, at), functions)
-    const value = buffer.roundTf32 ? storeConversion('tf32', 'f32', loaded, functions) : loaded
-    const slot = `${bufferName(context, buffer)}${buffer.side === 'rows' ? '[x][k]' : '[k][x]'}`
-    const inside = `${first} + x < ${names.extent(free)} && first_k + k < ${names.extent(tile.k)}`
-    const zero = literal(DTYPES[operand.dtype].compute, 0).text
-    out.line(`${slot} = ${inside} ? ${value} : ${zero};`, { note: `tile of ${operand.name}` })
+    out.line(`${CUDA_COMPUTE_TYPE[buffer.type]} value = ${literal(buffer.type, 0).text};`)
+    out.block(`if (${side.exists('x')} && first_k + k < ${count})`, () => {
+      const conditions = side.emit('x')
+      out.line('long long rest_k = first_k + k;')
+      conditions.push(...emitPositions(context, points, 'rest_k'))
+      const emit = (): void =>
+        void out.line(`value = ${emitFactor(context, buffer.factor, buffer.type)};`, { note: `tile ${name}` })
+      if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, emit)
+      else emit()
+    })
+    out.line(`${name}${buffer.side === 'rows' ? '[x][k]' : '[k][x]'} = value;`)
   })
 }

@@ -3,7 +3,7 @@ import { ARCH_NAMES, ARCHS } from '../../archs.ts'
 import type { ValuesOf } from '../../schedule.ts'
 import type { Target } from '../target.ts'
 import { SIMT_ENTRIES, simtDesigns, type SimtDesign } from './design.ts'
-import { planSimt, type SimtPlan } from './plan.ts'
+import { planSimt, type Result, type SimtPlan, type Stage } from './plan.ts'
 
 export const simt = {
   kind: 'simt',
@@ -17,14 +17,10 @@ export const simt = {
   plan: planSimt,
   nameParts: ({ tile }) => [`tile${tile.join('x')}`],
   storeName: null,
-  describe({ design, instance, threads, smemBytes, passes }) {
-    const lines = [`target ${instance.target}, tile ${design.tile.join('x')}, ${threads} threads, static shared memory ${smemBytes} B`]
-    for (const { outputs, axes, tile } of passes) {
-      const how = tile === null ? 'an element per thread' : `tile ${tile.extents.join('x')} of ${tile.m}, ${tile.n}, ${tile.k} through shared memory`
-      lines.push(`pass ${outputs.map(({ operand }) => operand).join(', ')} over [${axes.join(', ')}]: ${how}`)
-    }
-    return lines
-  },
+  describe: ({ design, instance, threads, smemBytes, stages }) => [
+    `target ${instance.target}, tile ${design.tile.join('x')}, ${threads} threads, static shared memory ${smemBytes} B`,
+    ...stages.map((stage, i) => `stage ${i + 1}: ${stage.results.map(describeResult).join(', ')} over [${stage.axes.join(', ')}]: ${describeForm(stage)}`),
+  ],
   minCc: () => ARCHS.sm_80.cc,
   builtFor: () => ARCH_NAMES,
   fields: {
@@ -35,6 +31,25 @@ export const simt = {
     threads: (plan: SimtPlan) => plan.threads,
   },
   tmaOutputs: () => [],
-  // One pass reads everything before it writes; a later pass would read what an earlier one has written.
-  inPlace: ({ passes, inPlace }) => (passes.length > 1 ? inPlace : null),
+  // One stage reads everything before it writes; a later one would read what an earlier one has written.
+  inPlace: ({ stages, inPlace }) => (stages.length > 1 ? inPlace : null),
 } satisfies Target<SimtPlan, SimtDesign, ValuesOf<typeof SIMT_ENTRIES>> // prettier-ignore
+
+const describeResult = (result: Result): string =>
+  result.kind === 'store'
+    ? result.output.operand
+    : result.kind === 'scale'
+      ? `scales of ${result.output.operand}`
+      : `${result.region.name} (${result.node.kind === 'contract' ? 'contraction' : result.node.fn}) into the workspace`
+
+function describeForm({ form, loops }: Stage): string {
+  if (form.kind === 'tile') {
+    const { split, extents } = form
+    const list = (axes: readonly string[]): string => axes.join(' ')
+    const ks = form.loops.map(({ over }) => list(over)).join('; ')
+    return `tile ${extents.join('x')} of ${list(split.rows)}, ${list(split.columns)}, ${ks} through shared memory`
+  }
+  if (form.kind === 'element') return form.pack > 1 ? `${form.pack} elements per thread` : 'an element per thread'
+  const what = loops.map((node) => (node.kind === 'contract' ? 'sum' : node.fn)).join(', ') || 'largest magnitude'
+  return `threads share ${what}, neighbours along the ${form.along === 'loop' ? 'reduced axes' : 'results'}`
+}

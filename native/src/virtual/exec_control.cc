@@ -115,6 +115,13 @@ Flow trap(Warp& w, const Op&, uint32_t mask) {
   throw Fault{Code::Trap, "the kernel executed a trap"};
 }
 
+// pmevent 7 (PTX ISA 9.7.20.2): on a GPU it counts for a profiler and changes nothing; here generated kernels say by it that an
+// index read from memory lies outside.
+Flow indexOutside(Warp& w, const Op&, uint32_t mask) {
+  if (mask) w.cta->cluster->warn(w, Code::IndexOutside, std::countr_zero(mask), "an index read from memory lies outside its tensor");
+  return Flow::Next;
+}
+
 // A C string in global memory, bounded.
 std::string textAt(Warp& w, uint64_t address) {
   std::string text;
@@ -227,8 +234,8 @@ void addControlRows(Table& t) {
   const auto ignore = [](Builder& b) { b.op.run = &nothing; };
   t.push_back({"brkpt", "", ignore});
   t.push_back({"pmevent", "mask?", [](Builder& b) {
-                 b.immediate(0, {"the event", 0, b.has("mask") ? 0xffff : 15});
-                 b.op.run = &nothing;
+                 const int64_t event = b.immediate(0, {"the event", 0, b.has("mask") ? 0xffff : 15});
+                 b.op.run = !b.has("mask") && event == 7 ? &indexOutside : &nothing;
                }});
   t.push_back({"nanosleep", "u32", ignore});
   t.push_back({"membar", "cta|gl|sys|gpu|cluster proxy? alias?", [](Builder& b) {

@@ -34,6 +34,7 @@ enum class Code : int {
   BarrierReuse = 5022,       // init of a live barrier, smem of a barrier overwritten
   AsyncInFlight = 5023,      // a CTA or the kernel exits with asynchronous work it never waited for
   UnsupportedCall = 5024,    // printf, malloc, … named
+  IndexOutside = 5025,       // a position or group end read from memory leaves its tensor (pmevent 7)
 };
 
 struct Finding {

@@ -1,0 +1,143 @@
+/** Linear indices, positions read from memory, and groups of ragged axes. Whatever `ends` holds, rows and groups stay inside their tensors. */
+export const POSITIONS: readonly string[] = [
+  `// Takes the innermost position off a linear index.
+__device__ __forceinline__ int ktl_split(long long& index, int extent) {
+  const long long whole = index;
+  if ((unsigned long long)whole >> 32) {
+    index = whole / extent;
+    return (int)(whole - index * extent);
+  }
+  const unsigned int low = (unsigned int)whole, rest = low / (unsigned int)extent;
+  index = rest;
+  return (int)(low - rest * (unsigned int)extent);
+}`,
+  `// A profiler's event, which the virtual device reports: an index read from memory lies outside.
+__device__ __forceinline__ void ktl_outside() {
+  asm volatile("pmevent 7;");
+}`,
+  `// Is a position read from memory inside? -1 stands for none.
+__device__ __forceinline__ bool ktl_inside(int i, int extent) {
+  if ((unsigned int)i < (unsigned int)extent) return true;
+  if (i != -1) ktl_outside();
+  return false;
+}`,
+  `// Where a group of a packed axis ends.
+__device__ __forceinline__ int ktl_end(const int* ends, long long stride, int group, int extent) {
+  const int end = ends[group * stride];
+  return end < 0 ? 0 : end > extent ? extent : end;
+}`,
+  `__device__ __forceinline__ int ktl_start(const int* ends, long long stride, int group, int extent) {
+  return group == 0 ? 0 : ktl_end(ends, stride, group - 1, extent);
+}`,
+  `__device__ __forceinline__ int ktl_length(const int* ends, long long stride, int group, int extent) {
+  const int length = ktl_end(ends, stride, group, extent) - ktl_start(ends, stride, group, extent);
+  return length < 0 ? 0 : length;
+}`,
+  `// Rows of all groups.
+__device__ __forceinline__ int ktl_rows(const int* ends, long long stride, int groups, int extent) {
+  return groups == 0 ? 0 : ktl_end(ends, stride, groups - 1, extent);
+}`,
+  `// The group of a row of all groups: ktl_start <= row < ktl_end, even if ends decrease.
+__device__ __forceinline__ int ktl_group(const int* ends, long long stride, int groups, int extent, int row) {
+  int low = 0, high = groups - 1;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (ktl_end(ends, stride, middle, extent) > row) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}`,
+  `// The first block of a group, where blocks begin anew with each group: at most extent / block + group.
+__device__ __forceinline__ int ktl_first_block(const int* ends, long long stride, int group, int extent, int block) {
+  return ktl_start(ends, stride, group, extent) / block + group;
+}`,
+  `// The group of a block.
+__device__ __forceinline__ int ktl_block_group(const int* ends, long long stride, int groups, int extent, int block, long long index) {
+  int low = 0, high = groups - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (ktl_first_block(ends, stride, middle, extent, block) <= index) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}`,
+  `// The block of a row in its group.
+__device__ __forceinline__ int ktl_block(const int* ends, long long stride, int group, int extent, int block, int row) {
+  const int start = ktl_start(ends, stride, group, extent);
+  return start / block + group + (row - start) / block;
+}`,
+  `__device__ __forceinline__ void ktl_check_ends(const int* ends, long long stride, int groups, int extent) {
+  if (blockIdx.x != 0) return;
+  for (int group = threadIdx.x; group < groups; group += blockDim.x) {
+    const int end = ends[group * stride];
+    if (end > extent || end < (group == 0 ? 0 : ends[(group - 1) * stride])) ktl_outside();
+  }
+}`,
+  `// Rows of a group of a padded axis.
+__device__ __forceinline__ int ktl_count(const int* lengths, long long stride, int group, int extent) {
+  const int length = lengths[group * stride];
+  return length < 0 ? 0 : length > extent ? extent : length;
+}`,
+  `__device__ __forceinline__ void ktl_check_counts(const int* lengths, long long stride, int groups, int extent) {
+  if (blockIdx.x != 0) return;
+  for (int group = threadIdx.x; group < groups; group += blockDim.x)
+    if ((unsigned int)lengths[group * stride] > (unsigned int)extent) ktl_outside();
+}`,
+]
+
+/** Threads that share a result. */
+export const TEAMS: readonly string[] = [
+  `// Threads for each of \`results\`, a power of two: as many as share \`count\` elements well, more where there are few results.
+__device__ __forceinline__ int ktl_team(long long results, long long count, int share, int most) {
+  int team = 1;
+  while (team < most && team * 2 <= count) team *= 2;
+  while (team < 256 && results * team < 131072 && team * share <= count) team *= 2;
+  return team;
+}`,
+  `// Combines what the threads of a team hold, part i with part i + step: a tree in a fixed order. All get the result.
+template <typename T, typename F>
+__device__ __forceinline__ T ktl_combine(T value, double* memory, int team, int part, int stride, F combine) {
+  if (team == 1) return value;
+  // Each thread has its place, whatever the type: teams of one warp wait for that warp alone.
+  const auto at = [memory, stride](int part) { return reinterpret_cast<T*>(memory + (int)threadIdx.x + part * stride); };
+  const bool warp = team * stride <= 32;
+  *at(0) = value;
+  for (int step = team / 2; step > 0; step /= 2) {
+    if (warp) __syncwarp();
+    else __syncthreads();
+    if (part < step) *at(0) = combine(*at(0), *at(step));
+  }
+  if (warp) __syncwarp();
+  else __syncthreads();
+  const T result = *at(-part);
+  if (warp) __syncwarp();
+  else __syncthreads();
+  return result;
+}`,
+]
+
+/** Elements that share bytes, and scales. */
+export const PACKED: readonly string[] = [
+  `// ue8m0 of 2^(floor(log2(x)) - exponent), saturating.
+__device__ __forceinline__ unsigned char ktl_power_below(float x, int exponent) {
+  const unsigned int bits = __float_as_uint(x) & 0x7fffffffu;
+  const int code = (int)(bits >> 23) - exponent;
+  return bits > 0x7f800000u ? 255 : bits == 0x7f800000u ? 254 : code < 0 ? 0 : (unsigned char)code;
+}`,
+  `__device__ __forceinline__ unsigned char ktl_load_4(const unsigned char* data, long long index) {
+  return data[index >> 1] >> (index & 1) * 4 & 15;
+}`,
+  `__device__ __forceinline__ unsigned char ktl_load_6(const unsigned char* data, long long index) {
+  const unsigned char* first = data + (index >> 2) * 3 + ((index & 3) * 6 >> 3);
+  const int shift = (index & 3) * 6 & 7;
+  return ((unsigned int)first[0] | (shift > 2 ? (unsigned int)first[1] << 8 : 0u)) >> shift & 63;
+}`,
+  `// Writes the bits of \`mask\` among the first \`bits\` ones, whole bytes without reading them.
+__device__ __forceinline__ void ktl_store_bits(unsigned char* to, unsigned int code, unsigned int mask, int bits) {
+  for (int i = 0; i * 8 < bits; ++i) {
+    const unsigned int m = mask >> i * 8 & 255, c = code >> i * 8;
+    if (m == 255) to[i] = (unsigned char)c;
+    else if (m != 0) to[i] = (unsigned char)((to[i] & ~m) | (c & m));
+  }
+}`,
+]

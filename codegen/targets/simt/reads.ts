@@ -1,0 +1,117 @@
+/** Elements of operands: loads, decoding of stored forms, reads at computed positions, and where parts of stored forms lie. */
+import { DTYPES } from '../../../compiler/dtypes.ts'
+import { packedOf } from '../../../compiler/targets/simt/domain.ts'
+import type { InputNode, Node, ScalarOperand, TensorOperand } from '../../../compiler/ir/tensor.ts'
+import { operandNamed, topological } from '../../../compiler/ir/walk.ts'
+import { convertCompute, literal, loadConversion } from '../../cuda/expression.ts'
+import { call, offset, type SimtContext } from './context.ts'
+import { blockOf, groupOf } from './domain.ts'
+
+/** Positions of an operand's axes: names, or literals; an axis itself is null. */
+export type Positions = readonly (string | null)[]
+
+const ownPositions = ({ axes }: TensorOperand): Positions => axes.map(() => null)
+
+const texts = ({ names }: SimtContext, { axes }: TensorOperand, at: Positions): string[] =>
+  axes.map((axis, i) => at[i] ?? names.index(axis))
+
+/** An element as its compute type. */
+function load(context: SimtContext, operand: TensorOperand, positions: readonly string[]): string {
+  const { dtype, name } = operand
+  const index = offset(context, name, positions)
+  const pointer = context.names.operand(name)
+  const { bits } = DTYPES[dtype]
+  const code = bits < 8 ? call(context, `ktl_load_${bits}`, pointer, index) : `${pointer}[${index}]`
+  return loadConversion(dtype, code, context.functions)
+}
+
+/**
+ * Where the part of a stored form lies that belongs to an element: blocks along a packed axis begin with its groups. `at`: positions
+ * of the axes of `data`.
+ */
+export function partPositions(context: SimtContext, data: TensorOperand, part: TensorOperand, at: Positions): string[] {
+  const { names, program } = context
+  const positions = texts(context, data, at)
+  return part.axes.map((axis, j) => {
+    const i = data.axes.indexOf(axis)
+    const per = part.blocks?.[j] ?? 1
+    if (i < 0) return groupPosition(context, data, axis, at)
+    if (per === 1) return positions[i]!
+    const packed = packedOf(program, axis)
+    if (packed)
+      return blockOf(context, axis, packed, per, positions[i]!, at[i] === null && names.index(axis) === positions[i])
+    return `(${positions[i]!} / ${per})`
+  })
+}
+
+/** A part along groups: that of the row. */
+function groupPosition(context: SimtContext, data: TensorOperand, group: string, at: Positions): string {
+  for (const [i, axis] of data.axes.entries()) {
+    const packed = packedOf(context.program, axis)
+    if (packed?.group === group && at[i] !== null) return groupOf(context, axis, packed, at[i]!)
+  }
+  return context.names.index(group)
+}
+
+export function scalarText({ names, functions }: SimtContext, scalar: ScalarOperand): string {
+  if (scalar.pointer) return loadConversion(scalar.dtype, `${names.operand(scalar.name)}[0]`, functions)
+  const name = names.scalar(scalar.name)
+  return DTYPES[scalar.dtype].compute === 'bool' ? `(${name} != 0)` : name
+}
+
+/** A part of a stored form in f32; null: there is none. */
+export function partValue(context: SimtContext, data: TensorOperand, name: string | null, at: Positions): string | null {
+  if (name === null) return null
+  const { program, functions } = context
+  const scalar = program.scalars.find((s) => s.name === name)
+  if (scalar) return convertCompute(DTYPES[scalar.dtype].compute, 'f32', scalarText(context, scalar), functions)
+  const part = operandNamed(program, name)
+  return convertCompute(DTYPES[part.dtype].compute, 'f32', load(context, part, partPositions(context, data, part, at)), functions)
+} // prettier-ignore
+
+/** The value of an element: (data - zero) * scale * global in stored forms. */
+function value(context: SimtContext, operand: TensorOperand, at: Positions): string {
+  const data = load(context, operand, texts(context, operand, at))
+  const { stored, dtype } = operand
+  if (!stored) return data
+  const part = (name: string | null): string | null => partValue(context, operand, name, at)
+  let text = convertCompute(DTYPES[dtype].compute, 'f32', data, context.functions)
+  const zero = part(stored.zero)
+  if (zero !== null) text = `(${text} - ${zero})`
+  for (const factor of [part(stored.scale), part(stored.global)]) if (factor !== null) text = `(${text} * ${factor})`
+  return text
+}
+
+/** An operand at the positions of its axes. */
+export const ownElement = (context: SimtContext, { operand: name }: InputNode): string => {
+  const operand = operandNamed(context.program, name)
+  return value(context, operand, ownPositions(operand))
+}
+
+/** Is something looked up to find a position? */
+export const looksUp = (position: Node): boolean => topological([position]).some(({ kind }) => kind === 'input')
+
+/** Conditions under which positions that may be outside are inside: looked-up ones, whose being outside is a finding, or (`all`) any. */
+export function insideConditions(context: SimtContext, operand: TensorOperand, nodes: readonly Node[], at: readonly string[], all: boolean): string[] {
+  return operand.axes.flatMap((axis, i) => {
+    const extent = context.names.extent(axis)
+    const node = nodes[i]!
+    if (node.kind === 'axis' && node.axis === axis) return []
+    if (!all && looksUp(node)) return [call(context, 'ktl_inside', at[i]!, extent)]
+    return all ? [`(unsigned int)${at[i]!} < (unsigned int)${extent}`] : []
+  })
+} // prettier-ignore
+
+/** An operand at computed positions; outside: what the read says, or 0. */
+export function readElement(context: SimtContext, node: InputNode, at: readonly string[]): string {
+  const operand = operandNamed(context.program, node.operand)
+  const own = (i: number): boolean => {
+    const position = node.at![i]!
+    return position.kind === 'axis' && position.axis === operand.axes[i]
+  }
+  const inside = value(context, operand, at.map((text, i) => (own(i) ? null : text))) // prettier-ignore
+  const conditions = insideConditions(context, operand, node.at!, at, node.outside !== undefined)
+  if (conditions.length === 0) return inside
+  // Each position is judged by itself: no condition hides the finding of another.
+  return `(${conditions.join(' & ')} ? ${inside} : ${literal(node.type, node.outside ?? 0).text})`
+}

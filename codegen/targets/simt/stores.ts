@@ -1,0 +1,93 @@
+/** What a point leaves behind: elements of outputs, and values in the workspace. */
+import { DTYPES } from '../../../compiler/dtypes.ts'
+import type { Node, Output } from '../../../compiler/ir/tensor.ts'
+import { operandNamed } from '../../../compiler/ir/walk.ts'
+import type { Result } from '../../../compiler/targets/simt/plan.ts'
+import { call, offset, regionElement, type SimtContext } from './context.ts'
+import { emitCode } from './quantise.ts'
+import { looksUp, type Positions } from './reads.ts'
+import { emitValues, type Known } from './scope.ts'
+
+interface Place {
+  /** Positions of the operand's axes. */
+  readonly at: Positions
+  /** `if (…) `, where the element may be outside; else ''. */
+  readonly condition: string
+}
+
+export const rootsOf = ({ value, at }: Output): Node[] => [value, ...(at ?? [])]
+
+/** Where the current point's element of an output is; `values`: of the output's positions. */
+export function placeOf(context: SimtContext, { operand: name, at }: Output, values: readonly string[]): Place {
+  const { axes } = operandNamed(context.program, name)
+  if (!at) return { at: axes.map(() => null), condition: '' }
+  const own = (i: number): boolean => at[i]!.kind === 'axis' && at[i]!.axes[0] === axes[i]
+  const conditions = axes.flatMap((axis, i) => {
+    if (own(i)) return []
+    const [position, extent] = [values[i]!, context.names.extent(axis)]
+    return [looksUp(at[i]!) ? call(context, 'ktl_inside', position, extent) : `(unsigned int)${position} < (unsigned int)${extent}`]
+  })
+  return { at: values.map((text, i) => (own(i) ? null : text)), condition: conditions.length > 0 ? `if (${conditions.join(' & ')}) ` : '' }
+} // prettier-ignore
+
+/** The linear index of an output's element. */
+const indexOf = (context: SimtContext, name: string, at: Positions): string => {
+  const { axes } = operandNamed(context.program, name)
+  return offset(context, name, axes.map((axis, i) => at[i] ?? context.names.index(axis))) // prettier-ignore
+}
+
+/** All values first, then all stores: an input may be the very tensor that is stored to. `known`: values of loops at this point. */
+export function emitStores(context: SimtContext, results: readonly Result[], known: Known): void {
+  const { out, names } = context
+  const roots = results.flatMap((r) => (r.kind === 'store' ? rootsOf(r.output) : r.kind === 'region' ? [r.node] : []))
+  const values = new Map(emitValues(context, roots, known).map((value, i) => [roots[i]!, value]))
+  const lines = results.map((result): (() => void) => {
+    if (result.kind === 'scale') throw new Error('scales belong to blocks')
+    if (result.kind === 'region') {
+      const { node, region } = result
+      const positions = region.axes.map(({ axis }) => names.index(axis))
+      const line = `${regionElement(context, region, positions)} = ${values.get(node)!};`
+      return () => out.line(line, { ktl: node.span, note: 'into the workspace' })
+    }
+    const { output, scale } = result
+    const { operand: name, value, at, span } = output
+    const place = placeOf(context, output, (at ?? []).map((node) => values.get(node)!)) // prettier-ignore
+    const code = emitCode(context, output, scale, values.get(value)!, place.at)
+    const line = `${place.condition}${names.operand(name)}[${indexOf(context, name, place.at)}] = ${code};`
+    return () => out.line(line, { ktl: span, note: `store ${name}` })
+  })
+  lines.forEach((line) => line())
+}
+
+/**
+ * Elements of an output that share bytes: a thread owns those of `pack` neighbours along `axis`, from `first` on. `conditions`: of the
+ * point of one element. `kept`: bits of elements that do not exist, because the axis is ragged, stay as they are.
+ */
+export function emitPackedStore(
+  context: SimtContext,
+  { output, scale }: Extract<Result, { kind: 'store' }>,
+  { axis, first, pack, kept }: { axis: string; first: string; pack: number; kept: boolean },
+  emitElement: (body: () => void) => void,
+): void {
+  const { out, names, program } = context
+  const { operand: name, at, value, span } = output
+  const { bits } = DTYPES[operandNamed(program, name).dtype]
+  const whole = 2 ** (bits * pack) - 1
+  out.line(`unsigned int code = 0, mask = ${kept ? '0' : whole};`)
+  out.line('long long place = -1;')
+  out.block(`for (int j = 0; j < ${pack} && ${first} + j < ${names.extent(axis)}; ++j)`, () => {
+    out.line(`const int ${names.index(axis)} = ${first} + j;`)
+    emitElement(() => {
+      const roots = rootsOf(output)
+      const values = new Map(emitValues(context, roots).map((text, i) => [roots[i]!, text]))
+      const found = placeOf(context, output, (at ?? []).map((node) => values.get(node)!)) // prettier-ignore
+      const text = emitCode(context, output, scale, values.get(value)!, found.at)
+      out.line(`${found.condition}place = ${indexOf(context, name, found.at)} - j * ${names.stride(name, axis)};`)
+      out.line(`code |= (unsigned int)(${text}) << j * ${bits};`, { ktl: span, note: `element of ${name}` })
+      if (kept) out.line(`mask |= ${2 ** bits - 1}u << j * ${bits};`)
+    })
+  })
+  const used = `min(${pack}, ${names.extent(axis)} - ${first}) * ${bits}`
+  const store = call(context, 'ktl_store_bits', `${names.operand(name)} + place * ${bits} / 8`, 'code', 'mask', used)
+  out.line(`if (place >= 0) ${store};`, { ktl: span, note: `store ${name}` })
+}

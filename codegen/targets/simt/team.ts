@@ -1,0 +1,139 @@
+/**
+ * A stage whose points have loops: the threads of a team share those of a point, and a tree combines what they have. How many threads a
+ * team has depends on extents alone, so that the order of every sum does too.
+ */
+import { CUDA_COMPUTE_TYPE } from '../../../compiler/dtypes.ts'
+import type { ContractNode, Node, ReduceNode } from '../../../compiler/ir/tensor.ts'
+import { REDUCTIONS } from '../../../compiler/ops.ts'
+import { ownAxes } from '../../../compiler/targets/simt/domain.ts'
+import type { LoopNode, Stage } from '../../../compiler/targets/simt/plan.ts'
+import { convertCompute, literal } from '../../cuda/expression.ts'
+import { call, type SimtContext } from './context.ts'
+import { emitPoints, emitPositions, type Points } from './domain.ts'
+import { emitGuard } from './guard.ts'
+import { accumulate, emitFactor, emitValues, finishAccumulator } from './scope.ts'
+import { emitStores } from './stores.ts'
+
+/** Along reduced axes a warp reads neighbours at once; along the domain each thread has a result of its own, if there are enough. */
+const SHARES = { loop: { share: 4, most: 32 }, domain: { share: 8, most: 1 } } as const
+
+export interface TeamLoop {
+  /** Number of points, and, beforehand, an upper bound of what a point loops over. */
+  readonly points: string
+  readonly bound: string
+  readonly threads: number
+  readonly along: 'loop' | 'domain'
+}
+
+/** The loop over points: `body` finds the point in `rest`, and `live`, false for threads that only take part in trees. */
+export function emitTeams(context: SimtContext, { points, bound, threads, along }: TeamLoop, body: () => void): void {
+  const { out } = context
+  const { share, most } = SHARES[along]
+  out.line(`__shared__ double memory[${threads}];`)
+  out.line(`const long long points = ${points};`)
+  out.line(`const int team = ${call(context, 'ktl_team', 'points', bound, share, most)}, teams = ${threads} / team;`)
+  if (along === 'loop') out.line('const int part = threadIdx.x % team, slot = threadIdx.x / team, stride = 1;')
+  else out.line('const int part = threadIdx.x / teams, slot = threadIdx.x % teams, stride = teams;')
+  out.block('for (long long first = (long long)blockIdx.x * teams; first < points; first += (long long)gridDim.x * teams)', () => {
+    out.line('long long rest = min(first + slot, points - 1);')
+    body()
+  })
+} // prettier-ignore
+
+export const LIVE = 'first + slot < points'
+
+export function emitTeamStage(context: SimtContext, stage: Stage, threads: number, along: 'loop' | 'domain'): void {
+  const { out, names, program } = context
+  const points = emitPoints(context, stage.axes, new Set())
+  const [loop] = stage.loops
+  const over = loop!.kind === 'reduce' ? loop!.over : loop!.terms[0].over
+  const bound = ['1LL', ...ownAxes(program, over).map((axis) => names.extent(axis))].join(' * ')
+  emitTeams(context, { points: points.count, bound, threads, along }, () => {
+    const conditions = emitPositions(context, points, 'rest')
+    out.line(`const bool live = ${[LIVE, ...conditions].join(' && ')};`)
+    const known: [Node, string][] = []
+    for (const node of stage.loops) {
+      const name = node.kind === 'contract' ? emitContract(context, node, points, known) : emitReduce(context, node, points, known)
+      known.push([node, name])
+    }
+    out.block('if (live && part == 0)', () => emitStores(context, stage.results, known))
+  })
+} // prettier-ignore
+
+/** The part of a thread: every `team`-th point of `axes`. Returns their number, or, where it is known point by point, null. */
+function emitPart(
+  context: SimtContext,
+  loop: LoopNode,
+  axes: readonly string[],
+  outer: Points,
+  body: () => void,
+): string | null {
+  const { out, temporaries } = context
+  const inner = emitPoints(context, axes, outer.known)
+  const count = `count_${temporaries.count++}`
+  out.line(`const long long ${count} = ${inner.count};`)
+  const each = (): void => {
+    out.block(`for (long long i = part; i < ${count}; i += team)`, () => {
+      if (inner.ranges.length > 0) out.line('long long rest = i;')
+      const conditions = emitPositions(context, inner, 'rest')
+      if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, body)
+      else body()
+    })
+  }
+  out.block('if (live)', () => {
+    const guard = emitGuard(context, loop, false)
+    if (guard) out.block(`if (${guard})`, each)
+    else each()
+  })
+  return inner.guarded.length > 0 ? null : count
+}
+
+/** Declares the value of all parts. */
+export function emitCombined(context: SimtContext, type: string, value: string, combine: string): void {
+  const lambda = `[](${type} a, ${type} b) { return ${combine}; }`
+  context.out.line(`${value} = ${call(context, 'ktl_combine', value, 'memory', 'team', 'part', 'stride', lambda)};`)
+}
+
+function emitContract(context: SimtContext, node: ContractNode, outer: Points, known: [Node, string][]): string {
+  const { out, temporaries } = context
+  const sum = `sum_${temporaries.count++}`
+  const type = CUDA_COMPUTE_TYPE[node.type]
+  out.line(`${type} ${sum} = ${literal(node.type, 0).text};`, { ktl: node.span, note: 'contract' })
+  for (const { a, b, over } of node.terms)
+    emitPart(context, node, over, outer, () => {
+      const [x, y] = [a, b].map((factor) => emitFactor(context, factor, node.type, known)) as [string, string]
+      out.line(accumulate(context, node.type, sum, x, y), { ktl: node.span, note: 'contraction' })
+    })
+  emitCombined(context, type, sum, node.type === 'i32' ? call(context, 'ktl_add_i32', 'a', 'b') : 'a + b')
+  finishAccumulator(context, node, sum)
+  return sum
+}
+
+function emitReduce(context: SimtContext, node: ReduceNode, outer: Points, known: [Node, string][]): string {
+  const { out, temporaries, functions } = context
+  const { combine, identity } = REDUCTIONS[node.fn]
+  const n = temporaries.count++
+  const result = `${node.fn}_${n}`
+  // Sums of floats are kept in f64 and rounded once.
+  const held = combine === 'add' && node.type === 'f32' ? 'f64' : node.type
+  const type = CUDA_COMPUTE_TYPE[held]
+  const total = held === node.type && node.fn !== 'mean' ? result : `total_${n}`
+  out.line(`${type} ${total} = ${literal(held, identity(held)).text};`, { ktl: node.span, note: 'reduce' })
+  const counted = node.fn === 'mean' ? `seen_${n}` : null
+  if (counted) out.line(`long long ${counted} = 0;`)
+  const operator = (a: string, b: string): string =>
+    combine === 'add' && node.type !== 'i32' ? `${a} + ${b}` : call(context, `ktl_${combine}_${held}`, a, b)
+  const count = emitPart(context, node, node.over, outer, () => {
+    const [value] = emitValues(context, [node.value], known) as [string]
+    out.line(`${total} = ${operator(total, convertCompute(node.value.type, held, value, functions))};`)
+    if (counted) out.line(`++${counted};`)
+  })
+  emitCombined(context, type, total, operator('a', 'b'))
+  if (counted && count === null) emitCombined(context, 'long long', counted, 'a + b')
+  if (counted) {
+    const mean = `${convertCompute(held, 'f64', total, functions)} / (double)${count ?? counted}`
+    out.line(`const ${CUDA_COMPUTE_TYPE[node.type]} ${result} = ${convertCompute('f64', node.type, mean, functions)};`)
+  } else if (held !== node.type)
+    out.line(`const ${CUDA_COMPUTE_TYPE[node.type]} ${result} = ${convertCompute(held, node.type, total, functions)};`)
+  return result
+}
