@@ -83,7 +83,7 @@ export function wrongElements(run: SimtRun, { outputs, tolerance = 0 }: Expectat
 }
 
 /** Where the reference evaluator disagrees; '': nowhere. */
-function disagreement(program: TensorProgram, inputs: SimtInputs, run: SimtRun): string {
+export function disagreement(program: TensorProgram, inputs: SimtInputs, run: SimtRun): string {
   const tensors = Object.fromEntries(
     program.operands.map((operand) => {
       const shape = shapeOf(program, operand, inputs)
