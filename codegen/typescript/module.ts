@@ -82,7 +82,7 @@ function printDefault(exported: readonly Export[], mode: ModuleMode): string[] {
 function kernelExport(family: KernelFamily, name: string): Export {
   const optional = optionalAxes(family)
   const parameters = new Set(family.typeParameters.map((parameter) => parameter.name))
-  const operands = family.operands.map(({ name: operand, axes, dtype }) => {
+  const operands = whole(family.operands).map(({ name: operand, axes, dtype }) => {
     const list = axes.map((axis) => `'${axis}${optional.has(axis) ? '?' : ''}'`)
     return `['${operand}', [${list.join(', ')}], ${parameters.has(dtype) ? `'${dtype}'` : 'null'}]`
   })
@@ -108,11 +108,11 @@ const interfaceName = (fn: string): string => `${fn[0]!.toUpperCase()}${fn.slice
 function argumentsInterface(family: KernelFamily, fn: string): string[] {
   return [
     `export interface ${interfaceName(fn)} {`,
-    ...family.operands.flatMap((operand) => [
+    ...whole(family.operands).flatMap((operand) => [
       `  /** ${operandDoc(family, operand)} */`,
-      `  readonly ${operand.name}: TensorOf<${dtypes(family, operand)}, ${ranks(family, operand)}>`,
+      `  readonly ${operand.name}: ${operand.stored ? 'ScaledOperand' : `TensorOf<${dtypes(family, operand)}, ${ranks(family, operand)}>`}`,
     ]),
-    ...family.scalars.flatMap((scalar) => [
+    ...whole(family.scalars).flatMap((scalar) => [
       `  /** ${scalarDoc(family, scalar)} */`,
       `  readonly ${scalar.name}${scalar.defaultValue ? '?' : ''}: number`,
     ]),
@@ -124,9 +124,13 @@ function argumentsInterface(family: KernelFamily, fn: string): string[] {
 function docComment({ doc, name, operands, outputs, source }: KernelFamily): string[] {
   const span = outputs[0]!.span
   const lines = doc ? doc.split('\n') : [`Kernel ${name}: ${oneLine(source.text.slice(span.start, span.end))}`]
-  const results = operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
+  const results = whole(operands).flatMap(({ name, role }) => (role === 'output' ? [name] : []))
   return comment([...lines, `Writes ${results.join(', ')}.`])
 }
+
+/** Without parts of stored operands: callers pass them in one `ScaledOperand`. */
+const whole = <T extends { readonly partOf?: string }>(operands: readonly T[]): T[] =>
+  operands.filter(({ partOf }) => partOf === undefined)
 
 const comment = (lines: readonly string[]): string[] => [
   '/**',
@@ -141,7 +145,23 @@ function operandDoc(family: KernelFamily, operand: FamilyOperand): string {
     `[${axes.map((axis) => axis + (optional.has(axis) ? '?' : '')).join(', ')}]`
   const [logical, ...others] = operand.orders
   const stored = others.length > 0 ? `, also stored as ${others.map(show).join(' or ')}` : ''
-  return `${dtypesText(family, operand.dtype)} ${show(logical!)}${stored}${operand.role === 'output' ? '; written' : ''}`
+  const data = `${dtypesText(family, operand.dtype)} ${show(logical!)}`
+  return `${formDoc(family, operand, data)}${stored}${operand.role === 'output' ? '; written' : ''}`
+}
+
+/** `(u4 [k, n] - u4 [k/128, n]) * f16 [k/128, n]` */
+function formDoc(family: KernelFamily, { stored }: FamilyOperand, data: string): string {
+  if (!stored) return data
+  const part = (name: string | null): string | null => {
+    const found = [...family.operands, ...family.scalars].find((operand) => operand.name === name)
+    if (!found) return null
+    if (!('axes' in found)) return dtypesText(family, found.dtype)
+    const axes = found.axes.map((axis, i) => ((found.blocks?.[i] ?? 1) === 1 ? axis : `${axis}/${found.blocks![i]}`))
+    return `${dtypesText(family, found.dtype)} [${axes.join(', ')}]`
+  }
+  const zero = part(stored.zero)
+  const factors = [part(stored.scale), part(stored.global)].filter((factor) => factor !== null)
+  return [zero === null ? data : `(${data} - ${zero})`, ...factors].join(' * ')
 }
 
 function scalarDoc(family: KernelFamily, { dtype, defaultValue }: FamilyScalar): string {
@@ -174,6 +194,7 @@ function typesUsed(families: readonly KernelFamily[], epilogues: readonly Epilog
     ...(families.some((family) => family.slot !== null) ? ['EpilogueArguments'] : []),
     'KtlProgram',
     ...(epilogues.length > 0 ? ['NamedEpilogue'] : []),
+    ...(families.some(({ operands }) => operands.some(({ stored }) => stored)) ? ['ScaledOperand'] : []),
     ...(families.length > 0 ? ['TensorOf', 'TypedKernel'] : []),
   ]
 }
@@ -183,7 +204,7 @@ const RESERVED = new Set(
   (
     'await break case catch class const continue debugger default delete do else enum export extends false finally for function if implements import in ' +
     'instanceof interface let new null package private protected public return static super switch this throw true try typeof var void while with yield ' +
-    'arguments eval program loadSource exported EpilogueArguments KtlProgram NamedEpilogue TensorOf TypedKernel'
+    'arguments eval program loadSource exported EpilogueArguments KtlProgram NamedEpilogue ScaledOperand TensorOf TypedKernel'
   ).split(' '),
 )
 

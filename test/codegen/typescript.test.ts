@@ -57,6 +57,25 @@ export default { linearGelu }
 `)
 })
 
+test('operands in a stored form are scaled operands; their parts are no arguments', () => {
+  const text = emitModule(
+    check(
+      'kernel awq(X: bf16[m, k], W: (u4[k, n] - u4[k/128, n]) * f16[k/128, n]) -> D: e2m1[m, n] * ue4m3[m, n/16] * f32 { D = sum[k](X * W) }',
+    ),
+  )
+  expect(text).toContain('import { loadSource, type KtlProgram, type ScaledOperand, type TensorOf, type TypedKernel }')
+  expect(text).toContain(`export interface AwqArguments {
+  /** bf16 [m, k] */
+  readonly X: TensorOf<'bf16', 2>
+  /** (u4 [k, n] - u4 [k/128, n]) * f16 [k/128, n] */
+  readonly W: ScaledOperand
+  /** e2m1 [m, n] * ue4m3 [m, n/16] * f32; written */
+  readonly D: ScaledOperand
+}`)
+  expect(text).toContain('Writes D.')
+  expect(text).toContain("[['X', ['m', 'k'], null], ['W', ['k', 'n'], null], ['D', ['m', 'n'], null]]")
+})
+
 test('JavaScript and declarations say the same', async () => {
   const js = emitModule(program, { mode: 'js' })
   const dts = emitModule(program, { mode: 'dts' })

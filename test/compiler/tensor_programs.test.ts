@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { bindKernel } from '../../compiler/bind.ts'
 import { typed } from '../../compiler/check/choices.ts'
+import { evaluate } from '../../compiler/evaluate/evaluate.ts'
 import { countChoices } from '../../compiler/family.ts'
 import { printTensorProgram } from '../../compiler/ir/print_tensor.ts'
 import { verifyTensorProgram } from '../../compiler/ir/verify_tensor.ts'
@@ -103,4 +104,27 @@ test('scales multiply the choices by their types alone: their strides are free',
     ['A.scale', 1],
     ['D', 1],
   ])
+})
+
+test('softmax, logsumexp and var at their edges', () => {
+  const kernel = program(
+    'kernel f(x: f32[m, n]) -> (P: f32[m, n], L: f32[m], V: f32[m]) { P = softmax[n](x); L = logsumexp[n](x); V = var[n](x) }',
+  )
+  const rows = [
+    [1, 1, 1, 1],
+    [0, -Infinity, -Infinity, -Infinity],
+    [-Infinity, -Infinity, -Infinity, -Infinity],
+    [Infinity, 0, 0, 0],
+    [NaN, 0, 0, 0],
+    [1000, 1000, -1000, -1000],
+  ]
+  const { P, L, V } = evaluate(kernel, { x: { data: rows.flat(), shape: [6, 4] } }, {}, { m: 6, n: 4 })
+  expect([...P!.data]).toEqual([
+    0.25, 0.25, 0.25, 0.25, 1, 0, 0, 0, 0, 0, 0, 0, NaN, NaN, NaN, NaN, NaN, NaN, NaN, NaN, 0.5, 0.5, 0, 0,
+  ]) // prettier-ignore
+  const [log4, log2] = [4, 2].map((n) => Math.fround(Math.log(n))) as [number, number]
+  expect([...L!.data]).toEqual([Math.fround(1 + log4), 0, -Infinity, NaN, NaN, Math.fround(1000 + log2)])
+  expect([...V!.data]).toEqual([0, NaN, NaN, NaN, NaN, 1e6])
+  const none = evaluate(kernel, { x: { data: [], shape: [1, 0] } }, {}, { m: 1, n: 0 })
+  expect([none.P!.data.length, none.L!.data[0], none.V!.data[0]]).toEqual([0, -Infinity, NaN])
 })

@@ -169,12 +169,13 @@ kernel scale(A: e4m3[m, n]) -> D: e4m3[m, n] { D = A * 2 }
     })
     expect(result).toMatchObject({ schema: 1, kind: 'check', file: '<stdin>', ok: false, errors: 1 })
   })
-  test('programs that are not lowered yet are right, with a note', async () => {
-    const text =
-      'kernel f(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[k, n] * ue8m0[k/32, n]) -> D: bf16[m, n] { D = sum[k](A * B) }\n'
-    const { status, stderr } = await ktl(['check', '-'], { stdin: text })
+  test('remarks about cost are notes, and no warnings', async () => {
+    const stdin = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f32[m, n] { D = sum[k](relu(A) * B) }\n'
+    const { status, stderr } = await ktl(['check', '-'], { stdin })
     expect(status).toBe(0)
-    expect(stderr).toContain('note KTL2901')
+    expect(stderr).toContain('note KTL2306')
+    const json = await ktl(['check', '-', '--json'], { stdin })
+    expect(json.stdout).toContain('"warnings":0')
   })
   test('any bytes are safe', async () => {
     expect((await ktl(['check', '-'], { stdin: '\0\u0001\ufeff\u202e {{{(((' })).status).toBe(1)

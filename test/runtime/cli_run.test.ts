@@ -94,12 +94,6 @@ describe('run', () => {
     expect(stderr).toMatch(/^--epilogue:1:\d+: error KTL10/)
   })
 
-  test('kernels that are not lowered yet: status 1', async () => {
-    const stdin = 'kernel f(X: f32[r, c]) -> Y: f32[r, c] {\n  ss = sum[c](X * X)\n  Y = X * ss\n}\n'
-    const { status, stderr } = await ktl(['run', '-', '--dims', 'r=2,c=2'], { stdin })
-    expect(status).toBe(1)
-    expect(stderr).toContain('error KTL2903')
-  })
 })
 
 describe('what is missing on the machine: status 3', () => {

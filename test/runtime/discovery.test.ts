@@ -141,7 +141,7 @@ describe('an empty list says why', () => {
       'KTL4039',
     )
   })
-  test('forms that are not lowered yet', () => {
+  test('none for a row statistic, which runs on the CUDA cores', () => {
     const { kernels } = loadSource({
       name: 'n.ktl',
       text: 'kernel norm(X: f32[r, c], g: f32[c], eps: f32) -> Y: f32[r, c] {\n  ss = sum[c](X * X)\n  Y = X * rsqrt(ss / size(c) + eps) * g\n}',
@@ -150,7 +150,7 @@ describe('an empty list says why', () => {
       { X: empty('f32', [4, 8]), g: empty('f32', [8]), Y: empty('f32', [4, 8]), eps: 1e-5 },
       { cc: 100 },
     )
-    expect(list.why).toContain('KTL2903')
+    expect([list.why, list.length > 0]).toEqual([null, true])
   })
 })
 
