@@ -70,6 +70,12 @@ function* operandProblems(program: Omit<TensorProgram, 'outputs'>): Generator<st
   for (const operand of program.operands) {
     const unknown = operand.axes.filter((axis) => !axes.includes(axis))
     if (unknown.length > 0) yield `${operand.name} has unknown axes ${unknown}`
+    const { blocks } = operand
+    if (
+      blocks &&
+      (blocks.length !== operand.axes.length || blocks.some((block) => !Number.isInteger(block) || block < 1))
+    )
+      yield `${operand.name} has blocks ${blocks} of ${operand.axes.length} axes`
     if (new Set(operand.axes).size !== operand.axes.length) yield `${operand.name} has an axis twice`
     if (!sameAxes(operand.order, operand.axes)) yield `the order of ${operand.name} is no permutation of its axes`
   }

@@ -2,7 +2,7 @@ import * as fs from 'node:fs'
 import * as os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { catalogue, type Entry, type Example } from '../../grammar/catalogue/index.ts'
+import { catalogue, RETIRED, type Entry, type Example } from '../../grammar/catalogue/index.ts'
 import { probeAddon } from '../../runtime/addon/load.ts'
 import * as ktl from '../../runtime/index.ts'
 import type { DeviceModule } from '../../runtime/modules/module.ts'
@@ -36,6 +36,10 @@ test('every code has a wrong and a right example, but for those that cannot occu
   const lacking = entries.filter(([, { wrong, right }]) => !wrong || !right).map(([code]) => code)
   expect(lacking.sort()).toEqual(Object.keys(WITHOUT_EXAMPLE).sort())
   for (const [code, { wrong, right }] of entries) if (code in WITHOUT_EXAMPLE) expect(wrong ?? right).toBeUndefined()
+})
+
+test('codes that went out of use have no entry', () => {
+  expect(RETIRED.filter((code) => code in catalogue)).toEqual([])
 })
 
 /** Codes that come with the one shown: it is about the errors before it, or the device looked for the cause of a hang. */

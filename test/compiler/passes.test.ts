@@ -123,6 +123,17 @@ test('the verifier names what is wrong', () => {
   expect(withValue({ ...value, type: 'i32' })).toThrow('mul gives f32, not i32')
   expect(broken({ outputs: [] })).toThrow('output D is defined 0 times')
   expect(broken({ operands: good.operands.slice(1) })).toThrow('x is no input')
+  const [x, ...others] = good.operands
+  expect(broken({ operands: [{ ...x!, blocks: [0] }, ...others] })).toThrow('x has blocks 0 of 1 axes')
+  expect(
+    broken({
+      operands: [{ ...x!, stored: { scale: 'y', zero: null, global: null, norm: null, rounding: 'up' } }, ...others],
+    }),
+  ).toThrow('y is no part of x')
+  const extent: Node = { kind: 'const', value: 2, type: 'f32', axes: [], span: null }
+  expect(broken({ axes: good.axes.map((axis) => ({ ...axis, extent })) })).toThrow(
+    'the extent of i is no i32 without axes',
+  )
   const cyclic = { ...value, args: [] as Node[] }
   cyclic.args.push(cyclic, value)
   expect(withValue(cyclic)).toThrow('cycle')

@@ -93,7 +93,6 @@ describe('run', () => {
     expect([status, stdout]).toEqual([1, ''])
     expect(stderr).toMatch(/^--epilogue:1:\d+: error KTL10/)
   })
-
 })
 
 describe('what is missing on the machine: status 3', () => {
