@@ -40,12 +40,17 @@ export function checkScatter(
   const reads = written.map((index) => [...walkResolved([index])].filter(({ kind }) => kind === 'operand').length)
   const count = reads.reduce((a, b) => a + b, 0)
   if (count !== 1)
-    return wrong(span, count === 0 ? 'no operand says where the elements go' : `${count} operands say where the elements go`, 'one integer operand says it: `D[to[t], n]`')
+    return wrong(
+      span,
+      count === 0 ? 'no operand says where the elements go' : `${count} operands say where the elements go`,
+      'one integer operand says it: `D[to[t], n]`',
+    )
   const shifted = written.findIndex((index, i) => reads[i] === 0 && !(index.kind === 'axis' && index.axis === declared[i]))
   if (shifted >= 0)
     return wrong(at![shifted]!.span, `an index without an operand is not axis \`${declared[shifted]}\` itself`, `write \`${declared[shifted]}\``)
   const stored = unionAxes(axes, ...written.map((index) => index.axes))
   const missing = value.kind === 'error' ? [] : withoutAxes(value.axes, [...stored, ...impliedGroups({ axes: axisTable }, stored)])
-  if (missing.length > 0) report.report('KTL2007', source, value.source === source ? value.span : span, { axes: missing, target: name.text, targetSpan: name.span })
+  const place = value.source === source ? value.span : span
+  if (missing.length > 0) report.report('KTL2007', source, place, { axes: missing, target: name.text, targetSpan: name.span })
   return written
 } // prettier-ignore

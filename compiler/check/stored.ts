@@ -149,9 +149,9 @@ function notStorable(
   const whole = axes.filter((axis) => !scale.axes.includes(axis))
   if (whole.length > 0) return { reason: `one scale for all of \`${whole[0]}\` is not computed`, help: quantize }
   const blocked = scale.blocks?.filter((block) => block !== 1).length ?? 0
-  if (blocked !== 1 || scale.axes.length !== axes.length)
-    return { reason: blocked > 1 ? 'blocks lie along one axis' : 'no axis of the scale is in blocks', help: `write \`* ${type}[${axes.map((axis, i) => (i === axes.length - 1 ? `${axis}/32` : axis)).join(', ')}]\`` }
-  return null
+  if (blocked === 1 && scale.axes.length === axes.length) return null
+  const reason = blocked > 1 ? 'blocks lie along one axis' : 'no axis of the scale is in blocks'
+  return { reason, help: `write \`* ${type}[${axes.join(', ')}/32]\`` }
 } // prettier-ignore
 
 const textOf = ({ text }: Source, { start, end }: FamilyOperand['span']): string => text.slice(start, end)
