@@ -30,6 +30,12 @@ export { ElementwiseArguments, type ElementwiseFields } from './arguments/elemen
 export { EpilogueArguments, type NamedEpilogue } from './arguments/epilogue.ts'
 export { GemmArguments, type GemmFields } from './arguments/gemm.ts'
 export { KernelArguments, type KernelBindings, type KernelReference } from './arguments/kernel.ts'
+export {
+  ScaledOperand,
+  type ScaledOperandOptions,
+  type ScaleMode,
+  type ScaleSwizzle,
+} from './arguments/scaled_operand.ts'
 export type { Operand } from './arguments/operands.ts'
 export type { Agreeing, OperandTypes, TensorOf, TypedKernel } from './arguments/typed.ts'
 export { PerformanceControls, type PerformanceFields, type TileOrder } from './arguments/performance.ts'
