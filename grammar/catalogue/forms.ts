@@ -6,9 +6,9 @@ const data = "device.tensor('e4m3', [4, 64], 1)"
 const scale = "device.tensor('ue8m0', [4, 2], 1)"
 const D = "D: device.empty('f32', [4, 64])"
 const SHIFT = (read: string): string =>
-  `loadSource({ name: 'shift.ktl', text: 'kernel shift(X: f32[n], by: i32) -> Y: f32[m] { Y = ${read} }' }).kernels.shift`
+  `loadSource({ name: 'shift.ktl', text: 'kernel shift(X: f32[n], step: i32) -> Y: f32[m] { Y = ${read} }' }).kernels.shift`
 const LOOP =
-  "loadSource({ name: 'loop.ktl', text: 'kernel loop(X: f32[n], by: i32) -> Y: f32[n] { Y = X[n / by] }' }).kernels.loop"
+  "loadSource({ name: 'loop.ktl', text: 'kernel loop(X: f32[n], step: i32) -> Y: f32[n] { Y = X[n / step] }' }).kernels.loop"
 const X = "X: device.tensor('f32', [8], 1)"
 
 export const formErrors = {
@@ -37,8 +37,8 @@ export const formErrors = {
     explain:
       'Where an index without look-up goes is known from extents and scalars, and checked when the arguments are made. `else` after ' +
       'the read gives a value for what is outside.',
-    wrong: { call: `${SHIFT('X[m + by]')}.getKernels({ ${X}, by: 1, Y: device.empty('f32', [8]) })` },
-    right: { call: `${SHIFT('X[m + by] else 0')}.getKernels({ ${X}, by: 1, Y: device.empty('f32', [8]) })` },
+    wrong: { call: `${SHIFT('X[m + step]')}.getKernels({ ${X}, step: 1, Y: device.empty('f32', [8]) })` },
+    right: { call: `${SHIFT('X[m + step] else 0')}.getKernels({ ${X}, step: 1, Y: device.empty('f32', [8]) })` },
     word: ({ operand, axis, expected, got }) => ({
       message: `axis ${code(axis)} of ${code(operand)} takes ${expected}, got ${got}`,
       help: 'write `else 0` behind the read, or pass other extents',
@@ -47,8 +47,8 @@ export const formErrors = {
   KTL4047: entry<{ readonly sign: string; readonly got: string }>({
     title: 'divisor of an index is not positive',
     explain: 'Between index values `/` is floor division and `%` its remainder. Both need a divisor of at least 1.',
-    wrong: { call: `${LOOP}.getKernels({ ${X}, by: 0, Y: device.empty('f32', [8]) })` },
-    right: { call: `${LOOP}.getKernels({ ${X}, by: 2, Y: device.empty('f32', [8]) })` },
+    wrong: { call: `${LOOP}.getKernels({ ${X}, step: 0, Y: device.empty('f32', [8]) })` },
+    right: { call: `${LOOP}.getKernels({ ${X}, step: 2, Y: device.empty('f32', [8]) })` },
     word: ({ sign, got }) => ({ message: `an index is divided (${code(sign)}) by ${got}`, help: 'pass a scalar or extents that make it at least 1' }),
   }),
 }

@@ -64,7 +64,7 @@ export class KernelArguments extends RuntimeArguments {
     optionsOf('options', options)
     checkNames(family, values)
     const outputs = family.operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
-    const { operands, scalars, status } = expandStored(family, values)
+    const { operands, scalars, tiled, status } = expandStored(family, values)
     const tensors = resolveOperands(operands, outputs, options.device)
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
@@ -74,7 +74,7 @@ export class KernelArguments extends RuntimeArguments {
     this.tensors = tensors
     this.outputs = outputs
     this.scalars = { ...scalarsOf(family, values), ...scalars }
-    this.axes = axesOf(family, shapesOf(tensors), this.scalars)
+    this.axes = axesOf(family, shapesOf(tensors), this.scalars, tiled)
     this.status = status ?? checkIndices(bindKernel(family), { extents: this.axes.extents, scalars: this.scalars }) ?? OK
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
     this.fusion = epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!) ?? null
@@ -95,9 +95,9 @@ export function declaredAxes(family: KernelFamily) {
 }
 
 /** Extents of all axes, those that the kernel computes included. */
-function axesOf(family: KernelFamily, shapes: Readonly<Record<string, readonly number[]>>, scalars: Readonly<Record<string, number>>): UnifiedAxes {
+function axesOf(family: KernelFamily, shapes: Readonly<Record<string, readonly number[]>>, scalars: Readonly<Record<string, number>>, tiled: readonly string[]): UnifiedAxes {
   const groups = family.axes.flatMap(({ name, ragged }) => (ragged?.form === 'packed' ? [[name, ragged.group]] : []))
-  const { carried, extents } = unifyAxes(declaredAxes(family), shapes, undefined, Object.fromEntries(groups))
+  const { carried, extents } = unifyAxes(declaredAxes(family).filter(({ name }) => !tiled.includes(name)), shapes, undefined, Object.fromEntries(groups))
   if (family.axes.every(({ extent }) => extent === undefined)) return { carried, extents }
   const all = allExtents(bindKernel(family), { tensors: {}, scalars, extents })
   return { carried, extents: Object.fromEntries(Object.entries(all).map(([axis, extent]) => [axis, Math.max(0, extent)])) }

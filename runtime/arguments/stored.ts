@@ -9,6 +9,8 @@ export interface ExpandedParts {
   /** Tensors by the names of the kernel's operands, parts behind their operand, in the kernel's order. */
   readonly operands: Readonly<Record<string, unknown>>
   readonly scalars: Readonly<Record<string, number>>
+  /** Parts that lie in tiles: their tensors have other axes. */
+  readonly tiled: readonly string[]
   /** Why no kernel takes the parts as they lie in memory; null: nothing stands against them. */
   readonly status: StatusRefused | null
 }
@@ -17,6 +19,7 @@ export interface ExpandedParts {
 export function expandStored(family: KernelFamily, values: Readonly<Record<string, unknown>>): ExpandedParts {
   const operands: Record<string, unknown> = {}
   const scalars: Record<string, number> = {}
+  const tiled: string[] = []
   let status: StatusRefused | null = null
   for (const operand of family.operands) {
     if (operand.partOf !== undefined) continue
@@ -36,10 +39,11 @@ export function expandStored(family: KernelFamily, values: Readonly<Record<strin
       if (typeof given === 'number') scalars[part] = given
       else operands[part] = given
     }
-    if (value.swizzle !== 'none')
-      status ??= refuse('KTL4045', { operand: `${name}.scale`, expected: 'scales as a plain tensor', got: `tiles ${value.swizzle}` }, 'pass `unswizzleScales(scale, …)`')
+    if (value.swizzle === 'none') continue
+    if (stored.scale !== null) tiled.push(stored.scale)
+    status ??= refuse('KTL4045', { operand: `${name}.scale`, expected: 'scales as a plain tensor', got: `tiles ${value.swizzle}` }, 'pass `unswizzleScales(scale, …)`')
   }
-  return { operands, scalars, status }
+  return { operands, scalars, tiled, status }
 } // prettier-ignore
 
 /** Mode of a stored operand of a kernel; null: it has no scales of its own. */
@@ -66,7 +70,8 @@ function checkForm(family: KernelFamily, operand: FamilyOperand, given: ScaledOp
   has('scale', stored!.scale, given.scale)
   has('zero', stored!.zero, given.zero)
   if (stored!.norm === null || given.normConstant === null) has('globalScale', stored!.global, given.globalScale)
-  has('normConstant', stored!.norm, given.normConstant ?? (stored!.norm === null ? null : 0))
+  // What one kernel writes the next one reads: of inputs neither the norm nor the rounding says anything.
+  if (role === 'output' && stored!.norm === null && given.normConstant !== null) refuseForm('normConstant', 'none without a global scale', 'one')
   const isScalar = stored!.global !== null && family.scalars.some((scalar) => scalar.name === stored!.global)
   if (stored!.global !== null && given.globalScale !== null && isScalar !== (typeof given.globalScale === 'number'))
     refuseForm('globalScale', isScalar ? 'a number' : 'a tensor with a number for each group', describe(given.globalScale))
