@@ -17,6 +17,7 @@ export {
   type NestedNumbers,
   type TensorLike,
 } from './tensors/tensor_like.ts'
+export { swizzleScales, unswizzleScales, type ScaleTilesOptions } from './tensors/scale_tiles.ts'
 export type { TensorMap, TensorMapOptions } from './tensors/tensor_map.ts'
 export * from './formats/index.ts'
 export { Stream } from './streams/stream.ts'
@@ -30,9 +31,18 @@ export { ElementwiseArguments, type ElementwiseFields } from './arguments/elemen
 export { EpilogueArguments, type NamedEpilogue } from './arguments/epilogue.ts'
 export { GemmArguments, type GemmFields } from './arguments/gemm.ts'
 export { KernelArguments, type KernelBindings, type KernelReference } from './arguments/kernel.ts'
+export {
+  ScaledOperand,
+  type ScaledOperandOptions,
+  type ScaleMode,
+  type ScaleSwizzle,
+} from './arguments/scaled_operand.ts'
 export type { Operand } from './arguments/operands.ts'
 export type { Agreeing, OperandTypes, TensorOf, TypedKernel } from './arguments/typed.ts'
 export { PerformanceControls, type PerformanceFields, type TileOrder } from './arguments/performance.ts'
+
+export { dequantize, quantize, type QuantizeOptions } from './programs/quantize.ts'
+export { offsetsOf, type GroupOffsets } from './programs/offsets.ts'
 
 // Finding kernels.
 export {

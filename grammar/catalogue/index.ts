@@ -8,6 +8,7 @@ import { commandLineErrors } from './command_line.ts'
 import { device } from './device.ts'
 import type { Entry, Place } from './entry.ts'
 import { environment } from './environment.ts'
+import { formErrors } from './forms.ts'
 import { internal } from './internal.ts'
 import { later } from './later.ts'
 import { names } from './names.ts'
@@ -30,7 +31,7 @@ export const RANGES = [
   {
     from: 4000,
     title: 'arguments and Status',
-    entries: { ...argumentErrors, ...operationErrors, ...providerErrors, ...commandLineErrors },
+    entries: { ...argumentErrors, ...operationErrors, ...formErrors, ...providerErrors, ...commandLineErrors },
   },
   { from: 4500, title: 'rejection reasons', entries: rejections },
   { from: 5000, title: 'virtual-device findings', entries: device },
@@ -47,6 +48,7 @@ export const catalogue = {
   ...schedules,
   ...argumentErrors,
   ...operationErrors,
+  ...formErrors,
   ...providerErrors,
   ...commandLineErrors,
   ...rejections,

@@ -8,6 +8,10 @@ export interface OperandAxes {
   readonly name: string
   readonly role: 'input' | 'output'
   readonly axes: readonly { readonly name: string; readonly optional: boolean }[]
+  /** Scales and zero points: the operand they belong to. */
+  readonly partOf?: string | undefined
+  /** Of those: positions of each axis that one element stands for; absent: 1 each. */
+  readonly blocks?: readonly number[] | undefined
 }
 
 export interface UnifiedAxes {
@@ -24,10 +28,13 @@ type Shapes = Readonly<Record<string, readonly number[]>>
  * `K` for the k of GEMM arguments.
  */
 export function unifyAxes(
-  operands: readonly OperandAxes[],
+  all: readonly OperandAxes[],
   shapes: Shapes,
   show = (axis: string): string => axis,
+  /** Groups of packed ragged axes, each of which has blocks of its own. */
+  groups: Readonly<Record<string, string>> = {},
 ): UnifiedAxes {
+  const operands = all.filter(({ partOf }) => partOf === undefined)
   const carried: Record<string, readonly string[]> = {}
   for (const operand of operands) carried[operand.name] = carriedAxes(operand, shapes[operand.name]!, show)
 
@@ -44,9 +51,35 @@ export function unifyAxes(
     })
   }
   checkOptional(operands, carried, shapes, show)
-  for (const operand of operands) for (const { name } of operand.axes) extents[name] ??= 1
+  const parts = all.filter(({ partOf }) => partOf !== undefined)
+  for (const part of parts) carried[part.name] = carriedByPart(part, carried[part.partOf!]!)
+  // Groups may be counted by parts alone.
+  for (const part of parts) for (const [i, axis] of carried[part.name]!.entries()) extents[axis] ??= shapes[part.name]![i]!
+  for (const operand of all) for (const { name } of operand.axes) extents[name] ??= 1
+  for (const part of parts) checkPart(part, carried[part.name]!, { extents, groups, shape: shapes[part.name]! })
   return { extents, carried }
 }
+
+/** A part lacks the optional axes that its operand leaves out. */
+const carriedByPart = ({ axes }: OperandAxes, data: readonly string[]): readonly string[] =>
+  axes.filter(({ name, optional }) => !optional || data.includes(name)).map(({ name }) => name)
+
+interface PartLayout {
+  readonly extents: Readonly<Record<string, number>>
+  readonly groups: Readonly<Record<string, string>>
+  readonly shape: readonly number[]
+}
+
+/** KTL4020 unless it has an element for each block. */
+function checkPart({ name, axes, blocks }: OperandAxes, carried: readonly string[], { extents, groups, shape }: PartLayout): void {
+  const expected = carried.map((axis) => {
+    const block = blocks?.[axes.findIndex((own) => own.name === axis)] ?? 1
+    if (block === 1) return extents[axis]!
+    return Math.ceil(extents[axis]! / block) + (groups[axis] === undefined ? 0 : extents[groups[axis]]!)
+  })
+  if (expected.join() === shape.join()) return
+  throw ktlError('KTL4020', { operand: name, expected: `a tensor of shape ${formatShape(expected)}`, got: formatShape(shape) })
+} // prettier-ignore
 
 /** A lower rank leaves out optional axes, outermost first. */
 function carriedAxes(

@@ -1,3 +1,5 @@
+import { bindKernel } from '../../compiler/bind.ts'
+import { allExtents } from '../../compiler/evaluate/evaluate.ts'
 import type { KernelFamily } from '../../compiler/family.ts'
 import { suggest } from '../../grammar/suggest.ts'
 import type { Device } from '../devices/device.ts'
@@ -9,9 +11,13 @@ import { RuntimeArguments } from './base.ts'
 import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
 import { checkEpilogueIn } from './epilogue_check.ts'
 import { shapesOf } from './gemm.ts'
+import { checkIndices } from './indices.ts'
 import { resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
 import { optionsOf } from '../errors/given.ts'
+import { OK, type Status } from '../errors/status.ts'
+import type { ScaledOperand } from './scaled_operand.ts'
+import { expandStored } from './stored.ts'
 import { isFamily } from '../../compiler/family.ts'
 
 /** A kernel of a `.ktl` program, as arguments name it. */
@@ -27,11 +33,12 @@ export interface KernelArgumentsOptions {
 }
 
 /** Operands, scalars and `epilogue` of a `.ktl` kernel by name. */
-export type KernelBindings = Readonly<Record<string, Operand | number | EpilogueArguments | null | undefined>>
+export type KernelBindings = Readonly<Record<string, Operand | ScaledOperand | number | EpilogueArguments | null | undefined>>
 
 /**
  * Operands and scalars of a `.ktl` kernel by their names; `epilogue` fills its slot. Throws KTL4022 and KTL4023 for
- * missing and unknown names, KTL4024 for values of the wrong kind, KTL4020 and KTL4021 for shapes that do not fit.
+ * missing and unknown names, KTL4024 for values of the wrong kind, KTL4020 and KTL4021 for shapes that do not fit, KTL4044 for parts
+ * of another stored form, KTL4046 for an index that leaves its operand.
  *
  * @example
  * const { kernels } = loadSource({ name: 'scale.ktl', text: 'kernel scale(X: f32[n], a: f32) -> Y: f32[n] { Y = a * X }' })
@@ -46,6 +53,8 @@ export class KernelArguments extends RuntimeArguments {
   readonly outputs: readonly string[]
   readonly axes: UnifiedAxes
   readonly fusion: ResolvedEpilogue | null
+  /** Why no kernel runs them as they are: a divisor of 0 or less (KTL4047), scales in tiles (KTL4045). */
+  readonly status: Status
 
   constructor(kernel: KernelReference, bindings: KernelBindings, options: KernelArgumentsOptions = {}) {
     const family = kernel?.family
@@ -55,7 +64,7 @@ export class KernelArguments extends RuntimeArguments {
     optionsOf('options', options)
     checkNames(family, values)
     const outputs = family.operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
-    const operands = Object.fromEntries(family.operands.map(({ name }) => [name, values[name]]))
+    const { operands, scalars, tiled, status } = expandStored(family, values)
     const tensors = resolveOperands(operands, outputs, options.device)
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
@@ -64,8 +73,9 @@ export class KernelArguments extends RuntimeArguments {
     this.family = family
     this.tensors = tensors
     this.outputs = outputs
-    this.scalars = scalarsOf(family, values)
-    this.axes = unifyAxes(declaredAxes(family), shapesOf(tensors))
+    this.scalars = { ...scalarsOf(family, values), ...scalars }
+    this.axes = axesOf(family, shapesOf(tensors), this.scalars, tiled)
+    this.status = status ?? checkIndices(bindKernel(family), { extents: this.axes.extents, scalars: this.scalars }) ?? OK
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
     this.fusion = epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!) ?? null
     if (this.fusion) checkEpilogueIn(family, family.typeChoices, this.fusion)
@@ -75,19 +85,29 @@ export class KernelArguments extends RuntimeArguments {
 
 export function declaredAxes(family: KernelFamily) {
   const optional = new Set(family.axes.filter((axis) => axis.optional).map((axis) => axis.name))
-  return family.operands.map(({ name, role, axes }) => ({
+  return family.operands.map(({ name, role, axes, partOf, blocks }) => ({
     name,
     role,
     axes: axes.map((axis) => ({ name: axis, optional: optional.has(axis) })),
+    partOf,
+    blocks,
   }))
 }
 
+/** Extents of all axes, those that the kernel computes included. */
+function axesOf(family: KernelFamily, shapes: Readonly<Record<string, readonly number[]>>, scalars: Readonly<Record<string, number>>, tiled: readonly string[]): UnifiedAxes {
+  const groups = family.axes.flatMap(({ name, ragged }) => (ragged?.form === 'packed' ? [[name, ragged.group]] : []))
+  const { carried, extents } = unifyAxes(declaredAxes(family).filter(({ name }) => !tiled.includes(name)), shapes, undefined, Object.fromEntries(groups))
+  if (family.axes.every(({ extent }) => extent === undefined)) return { carried, extents }
+  const all = allExtents(bindKernel(family), { tensors: {}, scalars, extents })
+  return { carried, extents: Object.fromEntries(Object.entries(all).map(([axis, extent]) => [axis, Math.max(0, extent)])) }
+} // prettier-ignore
+
 function checkNames(family: KernelFamily, values: Readonly<Record<string, unknown>>): void {
   const what = `kernel \`${family.name}\``
-  const required = [...family.operands, ...family.scalars.filter((scalar) => scalar.defaultValue === null)].map(
-    ({ name }) => name,
-  )
-  const known = [...family.operands, ...family.scalars].map(({ name }) => name)
+  const own = [...family.operands, ...family.scalars].filter(({ partOf }) => partOf === undefined)
+  const required = own.filter((operand) => !('defaultValue' in operand) || operand.defaultValue === null).map(({ name }) => name)
+  const known = own.map(({ name }) => name)
   const missing = required.filter((name) => values[name] === undefined)
   const unknown = Object.keys(values).find((name) => !known.includes(name))
   if (unknown !== undefined) {
@@ -99,7 +119,8 @@ function checkNames(family: KernelFamily, values: Readonly<Record<string, unknow
 
 function scalarsOf(family: KernelFamily, values: Readonly<Record<string, unknown>>): Record<string, number> {
   const scalars: Record<string, number> = {}
-  for (const { name, defaultValue } of family.scalars) {
+  for (const { name, defaultValue, partOf } of family.scalars) {
+    if (partOf !== undefined) continue
     const value = values[name] ?? defaultValue?.value
     if (typeof value !== 'number')
       throw ktlError('KTL4024', { operand: name, expected: 'a number', got: describe(value) })

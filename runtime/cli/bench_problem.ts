@@ -27,14 +27,15 @@ export interface BenchProblem {
 }
 
 /** Tensors without guards, so that 16-byte alignment is all that decides; inputs are made on the device. */
-const onDevice: MakeTensor = async (device, { role, dtype, shape, order, seed }) => {
+const onDevice: MakeTensor = async (device, { role, dtype, shape, order, seed, values }) => {
   const dense = denseStrides(
     order.map((axis) => shape[axis]!),
     rowUnit(dtype),
   )
   const strides = shape.map((_, axis) => dense[order.indexOf(axis)]!)
   const tensor = device.empty(dtype, shape, { strides })
-  if (role === 'input') await fillNormal(tensor, seed)
+  if (values !== null) await tensor.copyFrom(values)
+  else if (role === 'input') await fillNormal(tensor, seed)
   return tensor
 }
 

@@ -12,6 +12,7 @@ const NAME = /^[A-Za-z_]\w*$/
 /** What `--arg` binds a name to. `axes` null: all of D's. */
 export type ArgValue =
   | { readonly kind: 'number'; readonly value: number }
+  | { readonly kind: 'values'; readonly values: readonly number[] }
   | { readonly kind: 'tensor'; readonly dtype: DTypeName; readonly axes: readonly string[] | null }
 
 export type Pairs = Readonly<Record<string, string>>
@@ -41,8 +42,8 @@ export function typesOf(given: Pairs): Record<string, DTypeName> {
 
 /** `alpha=2`, `C=f32[m,n]`, `C=f16`; repeatable. */
 export function argument(text: string, before: Readonly<Record<string, ArgValue>> = {}): Record<string, ArgValue> {
-  const expected = 'a number or a tensor, as in `alpha=2` or `C=f32[m,n]`'
-  const [, name, value] = /^([A-Za-z_]\w*)=(.+)$/s.exec(text.trim()) ?? []
+  const expected = 'a number, a tensor or values, as in `alpha=2`, `C=f32[m,n]` or `ends=[3,3,8]`'
+  const [, name, value] = /^([A-Za-z_][\w.]*)=(.+)$/s.exec(text.trim()) ?? []
   if (name === undefined || value === undefined) throw illegal('--arg', expected, text)
   if (Object.hasOwn(before, name)) throw illegal('--arg', 'each name once', text)
   return { ...before, [name]: argValue(value.trim(), expected, text) }
@@ -51,12 +52,18 @@ export function argument(text: string, before: Readonly<Record<string, ArgValue>
 function argValue(value: string, expected: string, text: string): ArgValue {
   const number = Number(value.replace(/^([+-]?)inf$/i, '$1Infinity'))
   if (value !== '' && (!Number.isNaN(number) || /^nan$/i.test(value))) return { kind: 'number', value: number }
+  const [, list] = /^\[([^\]]*)\]$/.exec(value) ?? []
+  if (list !== undefined) {
+    const values = list.split(',').map((part) => (part.trim() === '' ? NaN : Number(part)))
+    if (values.some(Number.isNaN)) throw illegal('--arg', expected, text)
+    return { kind: 'values', values }
+  }
   const [, name, axes] = /^(\w+)(?:\[([^\]]*)\])?$/.exec(value) ?? []
   if (name === undefined) throw illegal('--arg', expected, text)
-  const list = axes?.split(',').map((axis) => axis.trim()) ?? null
-  if (list?.some((axis) => !NAME.test(axis) && axis !== '1'))
+  const names = axes?.split(',').map((axis) => axis.trim()) ?? null
+  if (names?.some((axis) => !NAME.test(axis) && axis !== '1'))
     throw illegal('--arg', 'axes by name, or 1, as in `C=f32[m,1]`', text)
-  return { kind: 'tensor', dtype: dtype('--arg', name, text), axes: list }
+  return { kind: 'tensor', dtype: dtype('--arg', name, text), axes: names }
 }
 
 /** `lkm` or, for axes of several letters, `batch:k:m`. null: these are not the operand's axes. */

@@ -1,5 +1,8 @@
 /** From the options of `ktl run` to arguments of a kernel: seeded tensors of the right shapes, orders and dtypes. */
+import { bindKernel } from '../../compiler/bind.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
+import { allExtents } from '../../compiler/evaluate/evaluate.ts'
+import { extentIn } from '../../compiler/evaluate/inputs.ts'
 import {
   resolveType,
   type FamilyOperand,
@@ -7,11 +10,15 @@ import {
   type OrderChoice,
   type TypeChoice,
 } from '../../compiler/family.ts'
+import { operandNamed } from '../../compiler/ir/walk.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
+import { ScaledOperand } from '../arguments/scaled_operand.ts'
+import { modeOf } from '../arguments/stored.ts'
 import type { Device } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
+import { meaningfulValues } from '../selftest/meaningful.ts'
 import { GuardedTensor } from '../selftest/guarded.ts'
 import { randomScalar, randomValues, seedOf, type InputKind } from '../selftest/values.ts'
 import type { Tensor } from '../tensors/tensor.ts'
@@ -35,6 +42,8 @@ export interface ArgumentPlan {
   readonly orders: OrderChoice
   /** Numbers for the kernel's own scalars. */
   readonly scalars: Readonly<Record<string, number>>
+  /** Values for its operands, in logical order. */
+  readonly values: Readonly<Record<string, readonly number[]>>
   readonly epilogue: EpilogueChoice | null
   readonly options: ArgumentOptions
 }
@@ -54,19 +63,19 @@ export function planArguments(family: KernelFamily, options: ArgumentOptions): A
   const extents = extentsOf(family, dimsOf(options.dims ?? {}))
   const orders = chosenOrders(family, options.order)
   for (const operand of family.operands) checkOrder(operand, orders[operand.name])
-  const [scalars, rest] = splitArguments(family, options.arg ?? {})
+  const [scalars, values, rest] = splitArguments(family, options.arg ?? {})
   if (options.epilogue === undefined) {
     const [stray] = Object.keys(rest)
     const known = family.scalars.map(({ name }) => name)
     if (stray !== undefined)
       throw ktlError('KTL4105', { what: `scalar of ${family.name} (and there is no --epilogue)`, name: stray, known })
-    return { family, types, extents, orders, scalars, epilogue: null, options }
+    return { family, types, extents, orders, scalars, values, epilogue: null, options }
   }
   const slot = slotOf(family)
   const present = slot.axes.filter((axis) => Object.hasOwn(extents, axis))
   const output = { axes: slot.axes, present, dtype: resolveType(slot.dtype, types) }
   const epilogue = readEpilogue(options.epilogue, rest, output)
-  return { family, types, extents, orders, scalars, epilogue, options }
+  return { family, types, extents, orders, scalars, values, epilogue, options }
 }
 
 /** A tensor to make: `order` lists the numbers of its axes, outermost first. */
@@ -78,12 +87,14 @@ export interface TensorSpec {
   readonly order: readonly number[]
   readonly seed: number
   readonly inputs: InputKind
+  /** What it must hold, in logical order; null: random values. */
+  readonly values: ArrayLike<number> | null
 }
 
 export type MakeTensor = (device: Device, spec: TensorSpec) => Promise<Tensor>
 
 /** Inputs are filled from the host; outputs keep the guard's pattern, so that elements left unwritten are seen. */
-const guarded: MakeTensor = async (device, { name, role, dtype, shape, order, seed, inputs }) => {
+const guarded: MakeTensor = async (device, { name, role, dtype, shape, order, seed, inputs, values }) => {
   const size = elementCount(shape) * Math.max(4, DTYPES[dtype].storageBytes)
   if (size > OPERAND_LIMIT)
     throw illegal(
@@ -92,7 +103,7 @@ const guarded: MakeTensor = async (device, { name, role, dtype, shape, order, se
       `${name} [${shape.join(', ')}]`,
     )
   const { tensor } = new GuardedTensor(device, dtype, shape, { order })
-  if (role === 'input') await tensor.copyFrom(randomValues(dtype, elementCount(shape), seed, inputs))
+  if (role === 'input') await tensor.copyFrom(values ?? randomValues(dtype, elementCount(shape), seed, inputs))
   return tensor
 }
 
@@ -103,15 +114,25 @@ export async function makeArguments(
 ): Promise<PreparedArguments> {
   const { family, types, extents, orders } = plan
   const maker = new OperandMaker(device, plan, make)
-  const bindings: Record<string, Tensor | number> = { ...plan.scalars }
+  const program = bindKernel(family, { types })
+  const scalars = scalarValues(plan, maker)
+  const all = allExtents(program, { tensors: {}, scalars, extents })
+  const bindings: Record<string, Tensor | ScaledOperand | number> = Object.fromEntries(
+    family.scalars.flatMap(({ name, partOf }) => (partOf === undefined && scalars[name] !== undefined ? [[name, scalars[name]]] : [])),
+  )
+  const made: Record<string, Tensor> = {}
   for (const { name, role, dtype, axes: declared } of family.operands) {
-    const axes = declared.filter((axis) => Object.hasOwn(extents, axis))
+    const axes = declared.filter((axis) => Object.hasOwn(all, axis))
     const order = orders[name]?.filter((axis) => axes.includes(axis))
-    bindings[name] = await maker.tensor(name, role, resolveType(dtype, types), axes, order)
+    const operand = operandNamed(program, name)
+    const shape = axes.map((axis) => extentIn(operand, declared.indexOf(axis), program, all))
+    const given = plan.values[name]
+    const count = elementCount(shape)
+    const values = given ?? (role === 'input' ? meaningfulValues(program, name, count, seedOf(plan.options.seed, name), { extents: all, scalars }) : null)
+    made[name] = await maker.tensor(name, role, resolveType(dtype, types), axes, order, { shape, values })
   }
-  for (const { name, defaultValue } of family.scalars) {
-    if (bindings[name] === undefined && defaultValue === null) bindings[name] = maker.scalar(name)
-  }
+  for (const operand of family.operands.filter(({ partOf }) => partOf === undefined))
+    bindings[operand.name] = operand.stored ? scaledOperand(family, operand, made, scalars) : made[operand.name]!
   const epilogue = plan.epilogue && (await maker.epilogue(plan.epilogue))
   return {
     args: new KernelArguments({ family }, { ...bindings, epilogue }),
@@ -121,16 +142,44 @@ export async function makeArguments(
   }
 }
 
+/** Numbers for all scalars without a default: global scales are positive, whole numbers 1. */
+function scalarValues({ family, types, scalars, options }: ArgumentPlan, maker: OperandMaker): Record<string, number> {
+  const values: Record<string, number> = { ...scalars }
+  for (const { name, dtype, defaultValue, partOf } of family.scalars) {
+    if (values[name] !== undefined) continue
+    if (partOf !== undefined) values[name] = name.endsWith('.norm') ? 0 : Math.abs(randomScalar(seedOf(options.seed, name), options.inputs))
+    else if (defaultValue !== null) continue
+    else if (DTYPES[resolveType(dtype, types)].class === 'int') values[name] = maker.whole(name)
+    else values[name] = maker.scalar(name)
+  }
+  return values
+} // prettier-ignore
+
+function scaledOperand(family: KernelFamily, operand: FamilyOperand, made: Readonly<Record<string, Tensor>>, scalars: Readonly<Record<string, number>>): ScaledOperand {
+  const { name, stored } = operand
+  const { scale, zero, global, norm, rounding } = stored!
+  const data = made[name]!
+  const mode = modeOf(family, operand)
+  return new ScaledOperand(data, scale === null ? null : made[scale]!, {
+    ...(mode && { mode: mode.slice(mode.length - data.rank) }),
+    zero: zero === null ? null : made[zero]!,
+    globalScale: global === null ? null : (made[global] ?? scalars[global]!),
+    normConstant: (norm === null ? 0 : scalars[norm]!) || null,
+    rounding: rounding === 'down' ? 'floor' : 'up',
+  })
+} // prettier-ignore
+
 /** Extents of the axes given. KTL4105 for others, KTL4106 when one is missing that is not optional. */
 function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>): Record<string, number> {
-  const names = family.axes.map(({ name }) => name)
+  const given = family.axes.filter(({ extent }) => extent === undefined)
+  const names = given.map(({ name }) => name)
   const unknown = Object.keys(dims).find((name) => !names.includes(name))
   if (unknown !== undefined) throw ktlError('KTL4105', { what: `axis of ${family.name}`, name: unknown, known: names })
-  const missing = family.axes
+  const missing = given
     .filter(({ name, optional }) => !optional && dims[name] === undefined)
     .map(({ name }) => name)
   if (missing.length === 0) return { ...dims }
-  const example = family.axes
+  const example = given
     .filter(({ optional }) => !optional)
     .map(({ name }) => `${name}=${dims[name] ?? 256}`)
     .join(',')
@@ -144,20 +193,26 @@ function checkOrder({ name, orders }: FamilyOperand, order: readonly string[] | 
   throw illegal('--order', expected, `${name}=${order.join('')}`)
 }
 
-/** Numbers for the kernel's own scalars, and the rest, which is the epilogue's. */
+/** Numbers for the kernel's own scalars, values of its operands, and the rest, which is the epilogue's. */
 function splitArguments(
   family: KernelFamily,
   given: Readonly<Record<string, ArgValue>>,
-): [Record<string, number>, Record<string, ArgValue>] {
+): [Record<string, number>, Record<string, readonly number[]>, Record<string, ArgValue>] {
   const own: Record<string, number> = {}
+  const values: Record<string, readonly number[]> = {}
   const rest: Record<string, ArgValue> = {}
+  const has = (list: readonly { readonly name: string }[], name: string): boolean => list.some((known) => known.name === name)
   for (const [name, value] of Object.entries(given)) {
-    if (!family.scalars.some((scalar) => scalar.name === name)) rest[name] = value
+    if (value.kind === 'values') {
+      const known = family.operands.filter(({ role }) => role === 'input').map((operand) => operand.name)
+      if (!known.includes(name)) throw ktlError('KTL4105', { what: `input of ${family.name}`, name, known })
+      values[name] = value.values
+    } else if (!has(family.scalars, name)) rest[name] = value
     else if (value.kind === 'number') own[name] = value.value
     else throw illegal('--arg', `a number for ${name}`, `${name}=${value.dtype}`)
   }
-  return [own, rest]
-}
+  return [own, values, rest]
+} // prettier-ignore
 
 class OperandMaker {
   readonly operands: string[] = []
@@ -178,11 +233,13 @@ class OperandMaker {
     dtype: DTypeName,
     axes: readonly string[],
     order = axes,
+    { shape, values }: { readonly shape?: readonly number[]; readonly values?: ArrayLike<number> | null } = {},
   ): Promise<Tensor> {
     const { extents, options } = this.#plan
-    const shape = axes.map((axis) => extents[axis] ?? 1)
+    const extentsOfAxes = shape ?? axes.map((axis) => extents[axis] ?? 1)
     const seed = seedOf(options.seed, name)
-    const spec = { name, role, dtype, shape, order: memoryOrder(axes, order), seed, inputs: options.inputs }
+    const place = { shape: extentsOfAxes, order: memoryOrder(axes, order) }
+    const spec = { name, role, dtype, ...place, seed, inputs: options.inputs, values: values ?? null }
     const tensor = await this.#make(this.#device, spec)
     const stored = order.join() === axes.filter((axis) => axis !== '1').join() ? '' : ` stored [${order.join(', ')}]`
     this.operands.push(`${name}: ${dtype}[${axes.join(', ')}]${stored}`)
@@ -194,6 +251,11 @@ class OperandMaker {
     const value = randomScalar(seedOf(seed, name), inputs)
     this.assumptions.push(`${name} = ${value}, seeded (--arg ${name}=… sets it)`)
     return value
+  }
+
+  whole(name: string): number {
+    this.assumptions.push(`${name} = 1 (--arg ${name}=… sets it)`)
+    return 1
   }
 
   async epilogue({ text, operands, scalars }: EpilogueChoice): Promise<EpilogueArguments> {

@@ -1,6 +1,7 @@
 /** A kernel run on a device and its outputs held against the reference evaluator. */
 import { checkOutputs, type CheckOptions, type CheckResult } from '../../compiler/evaluate/compare.ts'
 import type { EvaluationInputs, TensorData } from '../../compiler/evaluate/inputs.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
 import { defaultCache } from '../cache/cache.ts'
@@ -61,7 +62,7 @@ export async function verify(
   const run = await kernel.run(args, { ...runOptions, artifact })
   const runMs = performance.now() - launched
   const actual: Record<string, ArrayLike<number>> = {}
-  for (const { operand } of program.outputs) actual[operand] = await tensorOf(call, operand).toArray()
+  for (const { name, role } of program.operands) if (role === 'output') actual[name] = await tensorOf(call, name).toArray()
   return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), cached, compileMs, runMs }
 }
 
@@ -69,13 +70,18 @@ export async function verify(
 async function evaluationInputs(kernel: KtlKernel, call: Call): Promise<EvaluationInputs> {
   const { operands, scalars } = kernel.plan.program
   const tensors: Record<string, TensorData> = {}
+  const keeps = keepsElements(kernel.plan.program)
   for (const { name, role } of operands) {
-    if (role === 'input') tensors[name] = { data: await tensorOf(call, name).toArray(), shape: shapeOf(call, name) }
+    if (role === 'input' || keeps) tensors[name] = { data: await tensorOf(call, name).toArray(), shape: shapeOf(call, name) }
   }
   const values: Record<string, number> = { ...call.scalars }
   for (const { name, pointer } of scalars) if (pointer) values[name] = (await tensorOf(call, name).toArray())[0]!
   return { tensors, scalars: values, extents: call.extents }
 }
+
+/** May elements of outputs be left as they are: beside a scatter, behind the last group? */
+const keepsElements = ({ outputs, axes }: TensorProgram): boolean =>
+  outputs.some(({ at }) => at !== undefined) || axes.some(({ ragged }) => ragged !== undefined)
 
 const fusedTensor = ({ fusion }: Call, name: string) => fusion?.tensors.find((tensor) => tensor.name === name)
 

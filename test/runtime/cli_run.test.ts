@@ -31,6 +31,47 @@ describe('run', () => {
     expect(summary).toEqual({ schema: 1, kind: 'summary', pass: true, instances: 1, failed: 0, maxError: 0 })
   })
 
+  test.each([
+    ['scaled', 'nvfp4', 'm=5,n=6,k=36', [], /^operands .*A\.scale: ue4m3\[m, k\]/m],
+    ['scaled', 'u4_weights', 'm=5,n=6,k=130', [], /W\.zero: u4\[k, n\], W\.scale: f16\[k, n\]/],
+    ['scaled', 'quantised', 'm=3,n=40,k=8', [], /D\.scale: ue8m0\[m, n\]/],
+    ['conv2d', 'conv2d', 'b=1,h=5,w=4,c=3,f=2,r=3,s=3,p=3,q=4', ['--arg', 'stride=2'], /pad = 1 \(--arg pad=/],
+    ['rows', 'gather', 'v=5,c=3,t=9', [], /which must be equal/],
+    ['rows', 'scatter', 'v=5,c=3,t=9', [], /which must be equal/],
+    ['grouped', 'grouped', 't=20,k=8,n=6,g=4', ['--arg', 'ends=[3,3,11,15]'], /all 120 elements/],
+    ['grouped', 'experts', 't=20,v=30,k=8,n=6,g=4', [], /findings {2}none/],
+    ['grouped', 'weight_gradient', 't=20,k=8,n=6,g=4', [], /all 192 elements/],
+    ['norm_gemm', 'norm_gemm', 'm=5,n=6,k=36', [], /findings {2}none/],
+    ['norms', 'cross_entropy', 'm=5,c=36', [], /findings {2}none/],
+    ['attention', 'attention', 'b=1,h=4,hk=2,m=5,n=7,d=8,e=6', [], /all 140 elements/],
+    ['paged', 'paged', 'b=2,h=2,hk=1,d=8,e=8,p=5,s=16,j=2', [], /findings {2}none/],
+  ] as const)('inputs of samples/%s.ktl, %s, are legal, and the result is right', async (file, kernel, dims, more, expected) => {
+    const ended = await ktl(['run', `samples/${file}.ktl`, '--kernel', kernel, '--dims', dims, ...more])
+    expect([ended.status, ended.stderr.replace(/^samples.*KTL2306[^]*$/, '')]).toEqual([0, ''])
+    expect(ended.stdout).toMatch(expected)
+    expect(lastLine(ended)).toMatch(/^PASS/)
+  }) // prettier-ignore
+
+  test('a finding of an index that was given is a failed run', async () => {
+    const ended = await ktl(['run', 'samples/rows.ktl', '--kernel', 'gather', '--dims', 'v=2,c=3,t=2', '--arg', 'id=[1,2]'])
+    expect([ended.status, lastLine(ended)]).toEqual([1, 'FAIL  1 finding'])
+    expect(ended.stderr).toContain('KTL5025')
+  }) // prettier-ignore
+
+  test.each([
+    ['id=[1,x]', 'KTL4102'],
+    ['idd=[1,2]', 'KTL4105'],
+    ['id=[1]', 'KTL4001'],
+  ])('--arg %s', async (arg, code) => {
+    const ended = await ktl(['run', 'samples/rows.ktl', '--kernel', 'gather', '--dims', 'v=2,c=3,t=2', '--arg', arg])
+    expect(ended.stderr).toContain(code)
+  })
+
+  test('axes that a kernel computes take no extent', async () => {
+    const ended = await ktl(['run', 'samples/paged.ktl', '--dims', 'b=2,h=2,hk=1,d=8,e=8,p=5,s=16,j=2,n=4'])
+    expect(ended.stderr).toContain('KTL4105')
+  })
+
   test('annotated operands, extra outputs, a batch, full checks, random arrival', async () => {
     const text = 'def f(acc, bias, s):\n  F = acc + bias[n]\n  D = F * s[l, m]\n  return D, F'
     const ended = await ktl(['run', 'samples/gemm.ktl', '--dims', 'l=2,m=70,n=40,k=24', '--epilogue', text, '--arg', 'F=f32', '--checks', 'full', '--async', 'random'])

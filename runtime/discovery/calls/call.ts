@@ -49,7 +49,7 @@ function describeCall(
   operation: OperationSignature | null,
   args: RuntimeArguments,
 ): Call | StatusRefused | null {
-  if (args instanceof KernelArguments) return args.family === family ? kernelCall(args) : null
+  if (args instanceof KernelArguments) return args.family !== family ? null : args.status.ok ? kernelCall(args) : args.status
   if (args instanceof GemmArguments && operation?.operation === 'gemm') return gemmCall(operation, args)
   if (args instanceof ElementwiseArguments && operation?.operation === 'elementwise')
     return elementwiseCall(family, operation, args)

@@ -30,7 +30,9 @@ export function typesFit(family: KernelFamily, types: TypeChoice, call: Call): S
 }
 
 /** Is the axis written last in `order` contiguous in the tensor of the call? */
-export function orderFits(operand: Pick<TensorOperand, 'name' | 'order'>, call: Call): Status {
+export function orderFits(operand: Pick<TensorOperand, 'name' | 'order' | 'partOf'>, call: Call): Status {
+  // Scales and zero points bind with any strides.
+  if (operand.partOf !== undefined) return OK
   const tensor = call.tensors[operand.name]!
   const axis = operand.order.at(-1)
   const dimension = axis === undefined ? -1 : call.axes[operand.name]!.indexOf(axis)

@@ -197,7 +197,7 @@ export function fusionShape(family: KernelFamily, types: TypeChoice, { fusion }:
 /** Orders whose contiguous axes are contiguous in the tensors of the call. */
 function* matchingOrders(space: FamilySpace, call: Call): Generator<OrderChoice> {
   for (const orders of space.orderChoices()) {
-    const fits = space.family.operands.every(({ name }) => orderFits({ name, order: orders[name]! }, call).ok)
+    const fits = space.family.operands.every(({ name, partOf }) => orderFits({ name, order: orders[name]!, ...(partOf !== undefined && { partOf }) }, call).ok)
     if (fits) yield orders
   }
 }

@@ -1,0 +1,84 @@
+/** Operands of a kernel in stored forms: what callers pass as one is an operand for each part. */
+import type { FamilyOperand, KernelFamily } from '../../compiler/family.ts'
+import { describe } from '../errors/describe.ts'
+import { ktlError } from '../errors/fail.ts'
+import { refuse, type StatusRefused } from '../errors/status.ts'
+import { ScaledOperand, type ScaleMode } from './scaled_operand.ts'
+
+export interface ExpandedParts {
+  /** Tensors by the names of the kernel's operands, parts behind their operand, in the kernel's order. */
+  readonly operands: Readonly<Record<string, unknown>>
+  readonly scalars: Readonly<Record<string, number>>
+  /** Parts that lie in tiles: their tensors have other axes. */
+  readonly tiled: readonly string[]
+  /** Why no kernel takes the parts as they lie in memory; null: nothing stands against them. */
+  readonly status: StatusRefused | null
+}
+
+/** KTL4024 where a tensor stands for a stored form or the other way round; KTL4044 for parts of another form. */
+export function expandStored(family: KernelFamily, values: Readonly<Record<string, unknown>>): ExpandedParts {
+  const operands: Record<string, unknown> = {}
+  const scalars: Record<string, number> = {}
+  const tiled: string[] = []
+  let status: StatusRefused | null = null
+  for (const operand of family.operands) {
+    if (operand.partOf !== undefined) continue
+    const { name, stored } = operand
+    const value = values[name]
+    if (!stored) {
+      if (value instanceof ScaledOperand) throw ktlError('KTL4024', { operand: name, expected: 'a tensor without parts', got: 'a ScaledOperand' })
+      operands[name] = value
+      continue
+    }
+    if (!(value instanceof ScaledOperand)) throw ktlError('KTL4024', { operand: name, expected: `a ScaledOperand (${textOf(family, operand)})`, got: describe(value) })
+    checkForm(family, operand, value)
+    operands[name] = value.data
+    const parts = [[stored.scale, value.scale], [stored.zero, value.zero], [stored.global, value.globalScale ?? (value.normConstant === null ? null : 1 / value.normConstant)], [stored.norm, value.normConstant ?? 0]] as const // prettier-ignore
+    for (const [part, given] of parts) {
+      if (part === null) continue
+      if (typeof given === 'number') scalars[part] = given
+      else operands[part] = given
+    }
+    if (value.swizzle === 'none') continue
+    if (stored.scale !== null) tiled.push(stored.scale)
+    status ??= refuse('KTL4045', { operand: `${name}.scale`, expected: 'scales as a plain tensor', got: `tiles ${value.swizzle}` }, 'pass `unswizzleScales(scale, …)`')
+  }
+  return { operands, scalars, tiled, status }
+} // prettier-ignore
+
+/** Mode of a stored operand of a kernel; null: it has no scales of its own. */
+export function modeOf(family: KernelFamily, { axes, stored }: FamilyOperand): ScaleMode | null {
+  const scale = family.operands.find(({ name }) => name === stored?.scale)
+  if (!scale) return null
+  return axes.map((axis) => {
+    const position = scale.axes.indexOf(axis)
+    return position < 0 ? 'all' : (scale.blocks?.[position] ?? 1)
+  })
+}
+
+const textOf = ({ source }: KernelFamily, { span }: FamilyOperand): string => source.text.slice(span.start, span.end)
+
+function checkForm(family: KernelFamily, operand: FamilyOperand, given: ScaledOperand): void {
+  const { name, role, stored } = operand
+  const refuseForm = (part: string, expected: string, got: string): never => {
+    throw ktlError('KTL4044', { operand: `${name}.${part}`, expected, got })
+  }
+  const has = (part: string, declared: string | null, value: unknown): void => {
+    if (declared !== null && value === null) refuseForm(part, `one, as in ${textOf(family, operand)}`, 'none')
+    if (declared === null && value !== null) refuseForm(part, `none, as in ${textOf(family, operand)}`, 'one')
+  }
+  has('scale', stored!.scale, given.scale)
+  has('zero', stored!.zero, given.zero)
+  if (stored!.norm === null || given.normConstant === null) has('globalScale', stored!.global, given.globalScale)
+  // What one kernel writes the next one reads: of inputs neither the norm nor the rounding says anything.
+  if (role === 'output' && stored!.norm === null && given.normConstant !== null) refuseForm('normConstant', 'none without a global scale', 'one')
+  const isScalar = stored!.global !== null && family.scalars.some((scalar) => scalar.name === stored!.global)
+  if (stored!.global !== null && given.globalScale !== null && isScalar !== (typeof given.globalScale === 'number'))
+    refuseForm('globalScale', isScalar ? 'a number' : 'a tensor with a number for each group', describe(given.globalScale))
+  const rounding = stored!.rounding === 'down' ? 'floor' : 'up'
+  if (role === 'output' && given.rounding !== rounding) refuseForm('rounding', `'${rounding}', as in ${textOf(family, operand)}`, `'${given.rounding}'`)
+  const mode = modeOf(family, operand)
+  // An optional axis that the data leaves out has no entry.
+  const own = mode?.slice(mode.length - given.mode.length)
+  if (own && own.join() !== given.mode.join()) refuseForm('mode', `[${own.join(', ')}], as in ${textOf(family, operand)}`, `[${given.mode.join(', ')}]`)
+} // prettier-ignore
