@@ -17,8 +17,12 @@ export const formErrors = {
     explain:
       'A ScaledOperand has data, scales, zero points and a global scale. Its mode says for each axis of the data how many positions ' +
       "share a scale, or 'all'; the scale tensor has the other axes, with one element for each block. A kernel takes the form that it declares.",
-    wrong: { call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, ${scale}, { mode: [1, 64] }), ${D} })` },
-    right: { call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, ${scale}, { mode: [1, 32] }), ${D} })` },
+    wrong: {
+      call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, ${scale}, { mode: [1, 64] }), ${D} })`,
+    },
+    right: {
+      call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, ${scale}, { mode: [1, 32] }), ${D} })`,
+    },
     word: ({ operand, expected, got }) => ({ message: `${code(operand)} must be ${expected}, got ${got}` }),
   }),
   KTL4045: entry<{ readonly operand: string; readonly expected: string; readonly got: string }>({
@@ -29,7 +33,9 @@ export const formErrors = {
     wrong: {
       call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, device.tensor('ue8m0', [512], 1), { mode: [1, 32], swizzle: '32x4x4' }), ${D} })`,
     },
-    right: { call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, ${scale}, { mode: [1, 32] }), ${D} })` },
+    right: {
+      call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, ${scale}, { mode: [1, 32] }), ${D} })`,
+    },
     word: ({ operand, expected, got }) => ({ message: `${code(operand)}: this kernel takes ${expected}, got ${got}` }),
   }),
   KTL4046: entry<{ readonly operand: string; readonly axis: string; readonly expected: string; readonly got: string }>({
@@ -49,6 +55,9 @@ export const formErrors = {
     explain: 'Between index values `/` is floor division and `%` its remainder. Both need a divisor of at least 1.',
     wrong: { call: `${LOOP}.getKernels({ ${X}, step: 0, Y: device.empty('f32', [8]) })` },
     right: { call: `${LOOP}.getKernels({ ${X}, step: 2, Y: device.empty('f32', [8]) })` },
-    word: ({ sign, got }) => ({ message: `an index is divided (${code(sign)}) by ${got}`, help: 'pass a scalar or extents that make it at least 1' }),
+    word: ({ sign, got }) => ({
+      message: `an index is divided (${code(sign)}) by ${got}`,
+      help: 'pass a scalar or extents that make it at least 1',
+    }),
   }),
 }

@@ -54,7 +54,8 @@ export function unifyAxes(
   const parts = all.filter(({ partOf }) => partOf !== undefined)
   for (const part of parts) carried[part.name] = carriedByPart(part, carried[part.partOf!]!)
   // Groups may be counted by parts alone.
-  for (const part of parts) for (const [i, axis] of carried[part.name]!.entries()) extents[axis] ??= shapes[part.name]![i]!
+  for (const part of parts)
+    for (const [i, axis] of carried[part.name]!.entries()) extents[axis] ??= shapes[part.name]![i]!
   for (const operand of all) for (const { name } of operand.axes) extents[name] ??= 1
   for (const part of parts) checkPart(part, carried[part.name]!, { extents, groups, shape: shapes[part.name]! })
   return { extents, carried }

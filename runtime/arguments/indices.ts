@@ -63,7 +63,8 @@ function hasIndices(program: TensorProgram): boolean {
   return has
 } // prettier-ignore
 
-const isDivision = (node: Node): node is ApplyNode => node.kind === 'apply' && (node.op === 'floordiv' || node.op === 'floormod')
+const isDivision = (node: Node): node is ApplyNode =>
+  node.kind === 'apply' && (node.op === 'floordiv' || node.op === 'floormod')
 
 /** Everything below a root that has elements, without what is summed over nothing. */
 function computedNodes({ outputs, operands }: TensorProgram, extentOf: (axis: string) => number): Set<Node> {
@@ -190,4 +191,3 @@ function* product(lists: readonly (readonly number[])[]): Generator<readonly num
   if (!first) return yield []
   for (const x of first) for (const others of product(rest)) yield [x, ...others]
 }
-

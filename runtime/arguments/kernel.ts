@@ -33,7 +33,9 @@ export interface KernelArgumentsOptions {
 }
 
 /** Operands, scalars and `epilogue` of a `.ktl` kernel by name. */
-export type KernelBindings = Readonly<Record<string, Operand | ScaledOperand | number | EpilogueArguments | null | undefined>>
+export type KernelBindings = Readonly<
+  Record<string, Operand | ScaledOperand | number | EpilogueArguments | null | undefined>
+>
 
 /**
  * Operands and scalars of a `.ktl` kernel by their names; `epilogue` fills its slot. Throws KTL4022 and KTL4023 for
@@ -75,7 +77,8 @@ export class KernelArguments extends RuntimeArguments {
     this.outputs = outputs
     this.scalars = { ...scalarsOf(family, values), ...scalars }
     this.axes = axesOf(family, shapesOf(tensors), this.scalars, tiled)
-    this.status = status ?? checkIndices(bindKernel(family), { extents: this.axes.extents, scalars: this.scalars }) ?? OK
+    this.status =
+      status ?? checkIndices(bindKernel(family), { extents: this.axes.extents, scalars: this.scalars }) ?? OK
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
     this.fusion = epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!) ?? null
     if (this.fusion) checkEpilogueIn(family, family.typeChoices, this.fusion)
@@ -106,7 +109,9 @@ function axesOf(family: KernelFamily, shapes: Readonly<Record<string, readonly n
 function checkNames(family: KernelFamily, values: Readonly<Record<string, unknown>>): void {
   const what = `kernel \`${family.name}\``
   const own = [...family.operands, ...family.scalars].filter(({ partOf }) => partOf === undefined)
-  const required = own.filter((operand) => !('defaultValue' in operand) || operand.defaultValue === null).map(({ name }) => name)
+  const required = own
+    .filter((operand) => !('defaultValue' in operand) || operand.defaultValue === null)
+    .map(({ name }) => name)
   const known = own.map(({ name }) => name)
   const missing = required.filter((name) => values[name] === undefined)
   const unknown = Object.keys(values).find((name) => !known.includes(name))

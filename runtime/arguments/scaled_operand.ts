@@ -97,7 +97,8 @@ function checkTensor(operand: string, value: unknown, expected = 'a tensor'): vo
 }
 
 function oneOf(what: string, got: unknown, known: readonly string[]): void {
-  if (!known.includes(got as string)) throw ktlError('KTL4015', { what, expected: known.join(' or '), got: describe(got) })
+  if (!known.includes(got as string))
+    throw ktlError('KTL4015', { what, expected: known.join(' or '), got: describe(got) })
 }
 
 /** Blocks of groups may be more than those of the whole axis, and an axis of groups may stand beside the data's. */

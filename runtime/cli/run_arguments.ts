@@ -118,7 +118,9 @@ export async function makeArguments(
   const scalars = scalarValues(plan, maker)
   const all = allExtents(program, { tensors: {}, scalars, extents })
   const bindings: Record<string, Tensor | ScaledOperand | number> = Object.fromEntries(
-    family.scalars.flatMap(({ name, partOf }) => (partOf === undefined && scalars[name] !== undefined ? [[name, scalars[name]]] : [])),
+    family.scalars.flatMap(({ name, partOf }) =>
+      partOf === undefined && scalars[name] !== undefined ? [[name, scalars[name]]] : [],
+    ),
   )
   const made: Record<string, Tensor> = {}
   for (const { name, role, dtype, axes: declared } of family.operands) {
@@ -128,8 +130,16 @@ export async function makeArguments(
     const shape = axes.map((axis) => extentIn(operand, declared.indexOf(axis), program, all))
     const given = plan.values[name]
     const count = elementCount(shape)
-    const values = given ?? (role === 'input' ? meaningfulValues(program, name, count, seedOf(plan.options.seed, name), { extents: all, scalars }) : null)
-    made[name] = await maker.tensor(name, role, resolveType(dtype, types), axes, order, { shape, values })
+    const values =
+      given ??
+      (role === 'input'
+        ? meaningfulValues(program, name, count, seedOf(plan.options.seed, name), { extents: all, scalars })
+        : null)
+    made[name] = await maker.tensor(name, role, resolveType(dtype, types), axes, order, {
+      shape,
+      values,
+      blocks: axes.map((axis) => operand.blocks?.[declared.indexOf(axis)] ?? 1),
+    })
   }
   for (const operand of family.operands.filter(({ partOf }) => partOf === undefined))
     bindings[operand.name] = operand.stored ? scaledOperand(family, operand, made, scalars) : made[operand.name]!
@@ -175,9 +185,7 @@ function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>)
   const names = given.map(({ name }) => name)
   const unknown = Object.keys(dims).find((name) => !names.includes(name))
   if (unknown !== undefined) throw ktlError('KTL4105', { what: `axis of ${family.name}`, name: unknown, known: names })
-  const missing = given
-    .filter(({ name, optional }) => !optional && dims[name] === undefined)
-    .map(({ name }) => name)
+  const missing = given.filter(({ name, optional }) => !optional && dims[name] === undefined).map(({ name }) => name)
   if (missing.length === 0) return { ...dims }
   const example = given
     .filter(({ optional }) => !optional)
@@ -214,6 +222,15 @@ function splitArguments(
   return [own, values, rest]
 } // prettier-ignore
 
+/** What is known of a tensor beside its axes. */
+interface TensorParts {
+  /** Default: the extents of the axes. */
+  readonly shape?: readonly number[]
+  readonly values?: ArrayLike<number> | null
+  /** Positions of each axis that one element stands for. */
+  readonly blocks?: readonly number[]
+}
+
 class OperandMaker {
   readonly operands: string[] = []
   readonly assumptions: string[] = []
@@ -233,7 +250,7 @@ class OperandMaker {
     dtype: DTypeName,
     axes: readonly string[],
     order = axes,
-    { shape, values }: { readonly shape?: readonly number[]; readonly values?: ArrayLike<number> | null } = {},
+    { shape, values, blocks }: TensorParts = {},
   ): Promise<Tensor> {
     const { extents, options } = this.#plan
     const extentsOfAxes = shape ?? axes.map((axis) => extents[axis] ?? 1)
@@ -242,7 +259,8 @@ class OperandMaker {
     const spec = { name, role, dtype, ...place, seed, inputs: options.inputs, values: values ?? null }
     const tensor = await this.#make(this.#device, spec)
     const stored = order.join() === axes.filter((axis) => axis !== '1').join() ? '' : ` stored [${order.join(', ')}]`
-    this.operands.push(`${name}: ${dtype}[${axes.join(', ')}]${stored}`)
+    const shown = axes.map((axis, i) => ((blocks?.[i] ?? 1) === 1 ? axis : `${axis}/${blocks![i]}`))
+    this.operands.push(`${name}: ${dtype}[${shown.join(', ')}]${stored}`)
     return tensor
   }
 

@@ -106,4 +106,3 @@ function limits(program: TensorProgram, name: string, known: Known): Range | nul
   }
   return null
 }
-

@@ -62,7 +62,8 @@ export async function verify(
   const run = await kernel.run(args, { ...runOptions, artifact })
   const runMs = performance.now() - launched
   const actual: Record<string, ArrayLike<number>> = {}
-  for (const { name, role } of program.operands) if (role === 'output') actual[name] = await tensorOf(call, name).toArray()
+  for (const { name, role } of program.operands)
+    if (role === 'output') actual[name] = await tensorOf(call, name).toArray()
   return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), cached, compileMs, runMs }
 }
 
@@ -72,7 +73,8 @@ async function evaluationInputs(kernel: KtlKernel, call: Call): Promise<Evaluati
   const tensors: Record<string, TensorData> = {}
   const keeps = keepsElements(kernel.plan.program)
   for (const { name, role } of operands) {
-    if (role === 'input' || keeps) tensors[name] = { data: await tensorOf(call, name).toArray(), shape: shapeOf(call, name) }
+    if (role === 'input' || keeps)
+      tensors[name] = { data: await tensorOf(call, name).toArray(), shape: shapeOf(call, name) }
   }
   const values: Record<string, number> = { ...call.scalars }
   for (const { name, pointer } of scalars) if (pointer) values[name] = (await tensorOf(call, name).toArray())[0]!

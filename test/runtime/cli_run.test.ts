@@ -32,9 +32,9 @@ describe('run', () => {
   })
 
   test.each([
-    ['scaled', 'nvfp4', 'm=5,n=6,k=36', [], /^operands .*A\.scale: ue4m3\[m, k\]/m],
-    ['scaled', 'u4_weights', 'm=5,n=6,k=130', [], /W\.zero: u4\[k, n\], W\.scale: f16\[k, n\]/],
-    ['scaled', 'quantised', 'm=3,n=40,k=8', [], /D\.scale: ue8m0\[m, n\]/],
+    ['scaled', 'nvfp4', 'm=5,n=6,k=36', [], /^operands .*A\.scale: ue4m3\[m, k\/16\]/m],
+    ['scaled', 'u4_weights', 'm=5,n=6,k=130', [], /W\.scale: f16\[k\/128, n\], W\.zero: u4\[k\/128, n\]/],
+    ['scaled', 'quantised', 'm=3,n=40,k=8', [], /D\.scale: ue8m0\[m, n\/32\]/],
     ['conv2d', 'conv2d', 'b=1,h=5,w=4,c=3,f=2,r=3,s=3,p=3,q=4', ['--arg', 'stride=2'], /pad = 1 \(--arg pad=/],
     ['rows', 'gather', 'v=5,c=3,t=9', [], /which must be equal/],
     ['rows', 'scatter', 'v=5,c=3,t=9', [], /which must be equal/],
@@ -59,7 +59,7 @@ describe('run', () => {
   }) // prettier-ignore
 
   test.each([
-    ['id=[1,x]', 'KTL4102'],
+    ['id=[1,x]', 'KTL4103'],
     ['idd=[1,2]', 'KTL4105'],
     ['id=[1]', 'KTL4001'],
   ])('--arg %s', async (arg, code) => {
