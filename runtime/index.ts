@@ -41,8 +41,11 @@ export type { Operand } from './arguments/operands.ts'
 export type { Agreeing, OperandTypes, TensorOf, TypedKernel } from './arguments/typed.ts'
 export { PerformanceControls, type PerformanceFields, type TileOrder } from './arguments/performance.ts'
 
-export { dequantize, quantize, type QuantizeOptions } from './programs/quantize.ts'
-export { offsetsOf, type GroupOffsets } from './programs/offsets.ts'
+export { dequantize, quantize, type QuantizeOptions } from './operations/quantize.ts'
+export { AttentionArguments, type AttentionFields, type ScoreText } from './operations/attention.ts'
+export { ConvolutionArguments, type ConvolutionFields } from './operations/convolution.ts'
+export { GroupedGemmArguments, type GroupedGemmFields } from './operations/grouped_gemm.ts'
+export { offsetsOf, type GroupOffsets } from './operations/offsets.ts'
 
 // Finding kernels.
 export {

@@ -5,6 +5,7 @@ import { ktlError } from '../errors/fail.ts'
 import type { Device } from '../devices/device.ts'
 import { Tensor } from '../tensors/tensor.ts'
 import { describe } from '../errors/describe.ts'
+import { ScaledOperand } from './scaled_operand.ts'
 import { fromTensorLike, outputFromTensorLike, type TensorLike } from '../tensors/tensor_like.ts'
 
 /** What is passed for an operand: a tensor, or what becomes one. */
@@ -30,6 +31,20 @@ export function resolveOperands(
   checkOneDevice(tensors)
   return tensors
 }
+
+/** What is passed for an operand that may be in a stored form. */
+export type FormOperand = Operand | ScaledOperand
+
+/** The same for operands that may be in parts, which are tensors already. */
+export function resolveParts(
+  operands: Readonly<Record<string, unknown>>,
+  outputs: readonly string[],
+  given?: Device,
+): Record<string, Tensor | ScaledOperand> {
+  const scaled = Object.entries(operands).filter((entry): entry is [string, ScaledOperand] => entry[1] instanceof ScaledOperand)
+  const plain = Object.fromEntries(Object.entries(operands).filter(([, value]) => !(value instanceof ScaledOperand)))
+  return { ...resolveOperands(plain, outputs, given ?? scaled[0]?.[1].device), ...Object.fromEntries(scaled) }
+} // prettier-ignore
 
 export function resolveOperand(name: string, value: unknown, device: Device | undefined, isOutput: boolean): Tensor {
   if (value instanceof Tensor) {

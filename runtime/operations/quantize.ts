@@ -11,8 +11,9 @@ import { ktlError } from '../errors/fail.ts'
 import { optionsOf, textOf } from '../errors/given.ts'
 import { formatShape } from '../tensors/layout.ts'
 import { Tensor } from '../tensors/tensor.ts'
-import { checkSource } from './check_source.ts'
-import { loadSource, type KtlProgram } from './program.ts'
+import { formText } from './template.ts'
+import { checkSource } from '../programs/check_source.ts'
+import { loadSource, type KtlProgram } from '../programs/program.ts'
 
 /** What a form with a global scale multiplies by. Default: the largest value of the tensor becomes the largest that the form holds. */
 export interface QuantizeOptions {
@@ -75,24 +76,6 @@ export async function dequantize(operand: ScaledOperand): Promise<Tensor> {
   const text = `kernel dequantize(X: ${formText(operand, axes)}) -> Y: f32[${axes.join(', ')}] {\n  Y = X\n}\n`
   await programOf(text).kernels['dequantize']!({ X: operand, Y })
   return Y
-} // prettier-ignore
-
-/** The type of an operand as the language writes it, with these names of its axes. */
-export function formText(operand: ScaledOperand, axes: readonly string[]): string {
-  const { data, scale, zero, globalScale, mode, swizzle, rounding } = operand
-  const refused = (part: string, expected: string, got: string): never => {
-    throw ktlError('KTL4044', { operand: part, expected, got })
-  }
-  if (swizzle !== 'none') refused('scale', 'a plain tensor (`unswizzleScales`)', `tiles ${swizzle}`)
-  const blocks = mode.flatMap((block, i) => (block === 'all' ? [] : [block === 1 ? axes[i]! : `${axes[i]}/${block}`]))
-  const part = (name: string, tensor: Tensor): string => {
-    if (tensor.rank !== blocks.length) refused(name, `a tensor of rank ${blocks.length}, as the mode has it`, formatShape(tensor.shape))
-    return `${tensor.dtype}[${blocks.join(', ')}]`
-  }
-  if (globalScale !== null && typeof globalScale !== 'number') refused('globalScale', 'a number', 'a tensor')
-  const own = `${data.dtype}[${axes.join(', ')}]`
-  const scaled = scale === null ? '' : ` * ${rounding === 'floor' ? `floor(${part('scale', scale)})` : part('scale', scale)}`
-  return `${zero === null ? own : `(${own} - ${part('zero', zero)})`}${scaled}${globalScale === null ? '' : ' * f32'}`
 } // prettier-ignore
 
 const programs = new Map<string, KtlProgram>()

@@ -1,0 +1,51 @@
+/** Kernels whose text follows from their operands: the forms in which these are stored, and what callers add. */
+import type { KernelFamily } from '../../compiler/family.ts'
+import { KtlError } from '../../grammar/diagnostics.ts'
+import { ScaledOperand } from '../arguments/scaled_operand.ts'
+import { ktlError } from '../errors/fail.ts'
+import { checkSource } from '../programs/check_source.ts'
+import { formatShape } from '../tensors/layout.ts'
+import { Tensor } from '../tensors/tensor.ts'
+
+const families = new Map<string, ReadonlyMap<string, KernelFamily>>()
+
+/** The kernels of a text by name; the same text gives the same ones, so that what is planned and compiled for them is found again. */
+export function familiesOf(name: string, text: string): ReadonlyMap<string, KernelFamily> {
+  const known = families.get(text)
+  if (known) return known
+  const { program, diagnostics } = checkSource({ name: `${name}.ktl`, text })
+  const errors = diagnostics.filter(({ severity }) => severity === 'error')
+  if (errors.length > 0) throw new KtlError(errors)
+  const made = new Map(program.kernels.map((family) => [family.name, family]))
+  families.set(text, made)
+  return made
+}
+
+/** The only kernel of a text. */
+export function familyOf(name: string, text: string): KernelFamily {
+  const [family] = familiesOf(name, text).values()
+  return family!
+}
+
+/** The type of an operand as the language writes it, with these names of its axes; each of `orders` is an alternative in memory. */
+export function typeText(operand: Tensor | ScaledOperand, axes: readonly string[], orders: readonly (readonly string[])[] = [axes]): string {
+  return orders.map((order) => (operand instanceof ScaledOperand ? formText(operand, axes, order) : `${operand.dtype}[${order.join(', ')}]`)).join(' | ')
+} // prettier-ignore
+
+/** KTL4044 for scales in tiles, and for parts with axes of their own. */
+export function formText(operand: ScaledOperand, axes: readonly string[], order: readonly string[] = axes): string {
+  const { data, scale, zero, globalScale, mode, swizzle, rounding } = operand
+  const refused = (part: string, expected: string, got: string): never => {
+    throw ktlError('KTL4044', { operand: part, expected, got })
+  }
+  if (swizzle !== 'none') refused('scale', 'a plain tensor (`unswizzleScales`)', `tiles ${swizzle}`)
+  const blocks = mode.flatMap((block, i) => (block === 'all' ? [] : [block === 1 ? axes[i]! : `${axes[i]}/${block}`]))
+  const part = (name: string, tensor: Tensor): string => {
+    if (tensor.rank !== blocks.length) refused(name, `a tensor of rank ${blocks.length}, as the mode has it`, formatShape(tensor.shape))
+    return `${tensor.dtype}[${blocks.join(', ')}]`
+  }
+  if (globalScale !== null && typeof globalScale !== 'number') refused('globalScale', 'a number', 'a tensor')
+  const own = `${data.dtype}[${order.join(', ')}]`
+  const scaled = scale === null ? '' : ` * ${rounding === 'floor' ? `floor(${part('scale', scale)})` : part('scale', scale)}`
+  return `${zero === null ? own : `(${own} - ${part('zero', zero)})`}${scaled}${globalScale === null ? '' : ' * f32'}`
+} // prettier-ignore

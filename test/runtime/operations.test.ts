@@ -1,0 +1,250 @@
+/** Arguments of kernel classes, quantisation and groups: what they compute, and what they refuse. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { blockIndices, quantise } from '../../compiler/stored/quantise.ts'
+import { EpilogueArguments } from '../../runtime/arguments/epilogue.ts'
+import type { KernelArguments } from '../../runtime/arguments/kernel.ts'
+import { ScaledOperand } from '../../runtime/arguments/scaled_operand.ts'
+import type { Device, Tensor } from '../../runtime/devices/device.ts'
+import { openDevice } from '../../runtime/devices/open.ts'
+import { getKernels } from '../../runtime/discovery/query.ts'
+import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
+import { AttentionArguments } from '../../runtime/operations/attention.ts'
+import { ConvolutionArguments } from '../../runtime/operations/convolution.ts'
+import { GroupedGemmArguments } from '../../runtime/operations/grouped_gemm.ts'
+import { offsetsOf } from '../../runtime/operations/offsets.ts'
+import { dequantize, quantize } from '../../runtime/operations/quantize.ts'
+import { verify } from '../../runtime/selftest/verify.ts'
+import { randomValues } from '../../runtime/selftest/values.ts'
+import { swizzleScales, unswizzleScales } from '../../runtime/tensors/scale_tiles.ts'
+import { errorOf } from './errors.ts'
+
+let device: Device
+beforeAll(async () => {
+  device = await openDevice('virtual-sm100')
+})
+afterAll(() => device.close())
+
+const count = (shape: readonly number[]): number => shape.reduce((product, extent) => product * extent, 1)
+const random = (dtype: 'f32' | 'f16' | 'bf16' | 'ue8m0' | 'ue4m3', shape: readonly number[], seed = 1): Tensor =>
+  device.tensor(dtype, shape, randomValues(dtype, count(shape), seed, 'normal'))
+const ints = (values: readonly number[]): Tensor => device.tensor('i32', [values.length], values)
+
+/** Runs the best kernel, and holds it against the evaluator. */
+async function checked(args: KernelArguments): Promise<void> {
+  const [kernel] = getKernels(args, { limit: 1 })
+  expect(kernel).toBeInstanceOf(KtlKernel)
+  const { check } = await verify(kernel as KtlKernel, args)
+  expect(check.worst && check).toMatchObject({ pass: true })
+}
+
+describe('GroupedGemmArguments', () => {
+  const [t, g, k, n] = [20, 3, 16, 12]
+
+  test('rows times the matrix of their group, with an epilogue and an empty group', async () => {
+    const out = device.tensor('f32', [t, n], -7)
+    const bias = random('f32', [n], 4)
+    const epilogue = new EpilogueArguments('relu(acc + bias)', { bias })
+    const args = new GroupedGemmArguments({ A: random('bf16', [t, k]), B: random('bf16', [g, k, n], 2), out, offsets: ints([7, 7, 18]), epilogue, expectedRows: 8 }) // prettier-ignore
+    expect([args.expectedRows, args.axes.extents]).toEqual([8, { t, g, k, n }])
+    await checked(args)
+    expect([...(await out.toArray())].slice(18 * n)).toEqual(new Array(2 * n).fill(-7))
+  })
+
+  test('B may be stored [g, n, k], and operands may be scaled', async () => {
+    const B = random('bf16', [g, n, k], 2).permute([0, 2, 1])
+    await checked(new GroupedGemmArguments({ A: random('bf16', [t, k]), B, out: device.empty('f32', [t, n]), offsets: ints([7, 7, 20]), accumulatorType: 'f32' })) // prettier-ignore
+    const A = await quantize(random('f32', [t, k]), 'e4m3[t, k] * f32[t]')
+    const scaled = await quantize(random('f32', [g, k, n], 2), 'e4m3[g, k, n] * f32[g, n]')
+    await checked(
+      new GroupedGemmArguments({ A, B: scaled, out: device.empty('bf16', [t, n]), offsets: ints([7, 7, 20]) }),
+    )
+  })
+
+  test.each([
+    ['offsets', { offsets: [5] }, 'KTL4021'],
+    ['expectedRows', { expectedRows: -1 }, 'KTL4015'],
+  ])(
+    'refuses other %s',
+    async (_, { offsets = [1, 2, 3], expectedRows }: { offsets?: number[]; expectedRows?: number }, code) => {
+      const make = () => new GroupedGemmArguments({ A: random('bf16', [t, k]), B: random('bf16', [g, k, n]), out: device.empty('f32', [t, n]), offsets: ints(offsets), ...(expectedRows !== undefined && { expectedRows }) }) // prettier-ignore
+      expect((await errorOf(make)).code).toBe(code)
+    },
+  )
+})
+
+describe('ConvolutionArguments', () => {
+  test.each([
+    ['1 axis', [2, 9, 4], [6, 3, 4], [2, 5, 6], { stride: 2, padding: 1 }],
+    ['2 axes, dilated', [1, 7, 8, 4], [5, 3, 2, 4], [1, 3, 4, 5], { stride: [1, 2], dilation: [2, 1] }],
+    ['2 axes in groups', [1, 5, 5, 6], [4, 3, 3, 3], [1, 5, 5, 4], { padding: 1, groups: 2 }],
+    ['one group for each channel', [1, 5, 4, 6], [6, 3, 3, 1], [1, 3, 2, 6], { groups: 6 }],
+    ['3 axes', [1, 3, 4, 3, 2], [3, 2, 2, 2, 2], [1, 2, 3, 2, 3], {}],
+  ])('%s', async (_, input, filter, out, steps) => {
+    await checked(new ConvolutionArguments({ input: random('f16', input), filter: random('f16', filter, 2), out: device.empty('f32', out), ...steps })) // prettier-ignore
+  })
+
+  test('an epilogue', async () => {
+    const epilogue = new EpilogueArguments('relu(acc + bias)', { bias: random('f16', [3], 5) })
+    await checked(new ConvolutionArguments({ input: random('f16', [1, 4, 4, 2]), filter: random('f16', [3, 3, 3, 2], 2), out: device.empty('f16', [1, 4, 4, 3]), padding: 1, epilogue })) // prettier-ignore
+  })
+
+  test.each([
+    ['a matrix', [4, 4], [4, 4], [4, 4], {}, 'KTL4020', 'input'],
+    ['channels that differ', [1, 5, 4], [2, 3, 3], [1, 3, 2], {}, 'KTL4020', 'filter'],
+    ['channels that no groups divide', [1, 5, 4], [2, 3, 1], [1, 3, 2], { groups: 3 }, 'KTL4020', 'filter'],
+    ['another out', [1, 5, 4], [2, 3, 4], [1, 4, 2], {}, 'KTL4020', 'out'],
+    ['a stride of 0', [1, 5, 4], [2, 3, 4], [1, 3, 2], { stride: 0 }, 'KTL4015', undefined],
+    ['steps for other axes', [1, 5, 4], [2, 3, 4], [1, 3, 2], { padding: [0, 0] }, 'KTL4015', undefined],
+    ['no groups', [1, 5, 4], [2, 3, 4], [1, 3, 2], { groups: 0.5 }, 'KTL4015', undefined],
+  ] as const)('refuses %s', async (_, input, filter, out, steps, code, operand) => {
+    const error = await errorOf(() => new ConvolutionArguments({ input: random('f16', input), filter: random('f16', filter), out: device.empty('f32', out), ...steps })) // prettier-ignore
+    expect([error.code, error.operand]).toEqual([code, operand])
+  })
+})
+
+describe('AttentionArguments', () => {
+  const [b, h, m, n, d] = [2, 4, 5, 7, 8]
+  const operands = (hk = h) => ({
+    Q: random('bf16', [b, h, m, d], 1), K: random('bf16', [b, hk, n, d], 2), V: random('bf16', [b, hk, n, d], 3),
+    out: device.empty('bf16', [b, h, m, d]),
+  }) // prettier-ignore
+
+  test('full', () => checked(new AttentionArguments(operands())))
+  test('causal, with shared heads and logarithms of the sums', async () => {
+    const lse = device.empty('f32', [b, h, m])
+    const args = new AttentionArguments({ ...operands(2), lse, causal: 'bottom-right', scale: 0.25 })
+    await checked(args)
+    expect([args.scale, args.causal, args.outputs]).toEqual([0.25, 'bottom-right', ['out', 'lse']])
+  })
+  test('scores by an expression, masks by another, beside the diagonal', async () => {
+    const score = { text: 'cap * tanh(s / cap) + slope * f32(n - m)', bindings: { cap: 5, slope: device.tensor('f32', [h, 1, 1], [1, 2, 3, 4]) } }
+    const mask = { text: 'doc[b, n] == doc[b, m] && m - n < window', bindings: { doc: device.tensor('i32', [b, n], 1), window: 3 } }
+    await checked(new AttentionArguments({ ...operands(), causal: 'top-left', score, mask }))
+  }) // prettier-ignore
+
+  test('the diagonal ends in the corner asked for', async () => {
+    const V = device.tensor('bf16', [1, 1, 3, 1], [1, 2, 4])
+    const Q = device.tensor('bf16', [1, 1, 2, 1], 0)
+    const K = device.tensor('bf16', [1, 1, 3, 1], 0)
+    const of = async (causal: 'bottom-right' | 'top-left') => {
+      const out = device.empty('f32', [1, 1, 2, 1])
+      const args = new AttentionArguments({ Q, K, V, out, causal })
+      await getKernels(args)[0]!.run(args)
+      return [...(await out.toArray())].map((x) => Number(x.toFixed(2)))
+    }
+    expect(await of('top-left')).toEqual([1, 1.5])
+    expect(await of('bottom-right')).toEqual([1.5, 2.33])
+  })
+
+  test.each([
+    ['heads', () => ({ K: random('bf16', [b, 3, n, d]), V: random('bf16', [b, 3, n, d]) }), 'KTL4020'],
+    ['a rank', () => ({ Q: random('bf16', [h, m, d]) }), 'KTL4020'],
+    ['a corner', () => ({ causal: 'left' as never }), 'KTL4015'],
+    ['names of the kernel', () => ({ score: { text: 's + K', bindings: { K: 1 } } }), 'KTL4015'],
+    ['bindings', () => ({ score: { text: 's + x', bindings: { x: '1' as never } } }), 'KTL4024'],
+    ['one name twice', () => ({ score: { text: 's + x', bindings: { x: 1 } }, mask: { text: 'n < x', bindings: { x: 2 } } }), 'KTL4015'],
+    ['unknown names', () => ({ score: { text: 's + x' } }), 'KTL2001'],
+    ['an expression', () => ({ mask: { text: 'n <' } }), 'KTL1003'],
+    ['a mask', () => ({ mask: { text: 's' } }), 'KTL2210'],
+  ])('refuses %s', async (_, more, code) => {
+    expect((await errorOf(() => new AttentionArguments({ ...operands(), ...more() }))).code).toBe(code)
+  }) // prettier-ignore
+})
+
+describe('quantize', () => {
+  const values = Float32Array.from({ length: 96 }, (_, i) => Math.fround(Math.sin(i) * 10))
+  const source = () => device.tensor('f32', [2, 48], values)
+
+  test.each([
+    ['e4m3[m, k] * ue8m0[m, k/32]', [2, 2], [1, 32], 0.07],
+    ['e4m3[m, k] * floor(ue8m0[m, k/32])', [2, 2], [1, 32], 0.25],
+    ['e2m1[m, k] * ue4m3[m, k/16] * f32', [2, 3], [1, 16], 0.25],
+    ['i8[m, k] * f32[m, k/16]', [2, 3], [1, 16], 0.01],
+    ['i8[m, k] * f32[m]', [2], [1, 'all'], 0.01],
+    ['i4[m, k] * bf16[m/2, k/16]', [1, 3], [2, 16], 0.2],
+    ['e4m3[m, k] * f32', null, ['all', 'all'], 0.07],
+    ['(u4[m, k] - u4[m, k/16]) * f16[m, k/16]', [2, 3], [1, 16], 0.2],
+  ] as const)('%s', async (form, scale, mode, error) => {
+    const q = await quantize(source(), form)
+    expect([q.scale?.shape ?? null, q.mode]).toEqual([scale, mode])
+    const back = await (await dequantize(q)).toArray()
+    values.forEach((x, i) => expect(Math.abs(back[i]! - x)).toBeLessThan(error * 10))
+  })
+
+  test.each([
+    ['e4m3[m, k] * ue8m0[m, k/32]', 'e4m3', 'ue8m0', 32, 'up'],
+    ['e4m3[m, k] * floor(ue8m0[m, k/32])', 'e4m3', 'ue8m0', 32, 'down'],
+    ['e2m1[m, k] * ue4m3[m, k/16] * f32', 'e2m1', 'ue4m3', 16, 'up'],
+    ['i8[m, k] * f32[m, k/16]', 'i8', 'f32', 16, 'up'],
+  ] as const)('%s: the device gives the bits of the steps in f32', async (form, data, scale, block, rounding) => {
+    const q = await quantize(source(), form)
+    const blockOf = blockIndices([2, 48], [1, block])
+    const host = quantise({ data, scale, rounding }, values, blockOf, 2 * Math.ceil(48 / block), q.normConstant ?? 1)
+    expect([...(await q.data.toArray())]).toEqual([...host.data])
+    expect([...(await q.scale!.toArray())]).toEqual([...host.scale])
+  })
+
+  test('the global scale: given, its inverse, or what makes the largest value the largest', async () => {
+    const form = 'e2m1[m, k] * ue4m3[m, k/16] * f32'
+    const amax = Math.max(...values.map(Math.abs))
+    expect((await quantize(source(), form)).normConstant).toBe(Math.fround(2688 / Math.fround(amax)))
+    expect((await quantize(source(), form, { globalScale: 0.5 })).globalScale).toBe(0.5)
+    expect((await quantize(source(), form, { normConstant: 4 })).globalScale).toBe(0.25)
+  })
+
+  test.each([
+    ['e4m3[m, k', 'KTL1005'],
+    ['e4m3[k] * ue8m0[k/32]', 'KTL4020'],
+    ['e4m3[m, k] * ue8m0[j/32]', 'KTL2228'],
+  ])('refuses %s', async (form, code) => {
+    expect((await errorOf(() => quantize(source(), form))).code).toBe(code)
+  })
+
+  test('refuses what is no tensor, and tiles', async () => {
+    expect((await errorOf(() => quantize([1] as never, 'e4m3[m] * f32'))).code).toBe('KTL4024')
+    expect((await errorOf(() => dequantize(source() as never))).code).toBe('KTL4024')
+    const tiled = new ScaledOperand(device.empty('e4m3', [2, 48]), device.empty('ue8m0', [512]), { mode: [1, 32], swizzle: '32x4x4' })
+    expect((await errorOf(() => dequantize(tiled))).code).toBe('KTL4044')
+  }) // prettier-ignore
+})
+
+describe('scales in tiles', () => {
+  test.each([[0, [200, 6]], [1, [6, 200]], [0, [1, 1]]] as const)('outer %i of %j, and back', async (outer, shape) => {
+    const scale = random('ue8m0', shape)
+    const tiles = await swizzleScales(scale, { outer })
+    expect(tiles.elementCount % 512).toBe(0)
+    expect(await (await unswizzleScales(tiles, shape as [number, number], { outer })).toBytes()).toEqual(await scale.toBytes())
+  }) // prettier-ignore
+
+  test('where scales lie', async () => {
+    const [outer, inner] = [256, 8]
+    const at = (o: number, i: number) => Math.floor(o / 128) * 1024 + Math.floor(i / 4) * 512 + (o % 32) * 16 + Math.floor((o % 128) / 32) * 4 + (i % 4)
+    const codes = Uint8Array.from({ length: outer * inner }, (_, i) => i % 251)
+    const tiles = await (await swizzleScales(device.tensor('ue8m0', [outer, inner], { bits: codes }), { outer: 0 })).toBytes()
+    for (const [o, i] of [[0, 0], [1, 0], [33, 2], [127, 3], [128, 0], [255, 7], [40, 5]] as const) expect(tiles[at(o, i)]).toBe(codes[o * inner + i])
+  }) // prettier-ignore
+
+  test('refuses other tensors', async () => {
+    expect((await errorOf(() => swizzleScales(random('f32', [4, 4]), { outer: 0 }))).code).toBe('KTL4024')
+    expect((await errorOf(() => swizzleScales(random('ue8m0', [4, 4]), { outer: 2 as never }))).code).toBe('KTL4015')
+    expect((await errorOf(() => unswizzleScales(random('ue8m0', [4]), [4, 4], { outer: 0 }))).code).toBe('KTL4001')
+  })
+})
+
+describe('offsetsOf', () => {
+  test('rows of each group in their order; ids outside are in none', async () => {
+    const { offsets, rows } = await offsetsOf(ints([2, 0, 5, 2, 0, -1, 2]), 4)
+    expect([[...(await offsets.toArray())], [...(await rows.toArray())]]).toEqual([[2, 2, 5, 5], [1, 4, 0, 3, 6, -1, -1]])
+  }) // prettier-ignore
+  test('no rows, and no groups', async () => {
+    const none = await offsetsOf(device.empty('i32', [0]), 2)
+    expect([...(await none.offsets.toArray())]).toEqual([0, 0])
+    const without = await offsetsOf(ints([0, 1]), 0)
+    expect([without.offsets.shape, [...(await without.rows.toArray())]]).toEqual([[0], [-1, -1]])
+  })
+  test('refuses other ids', async () => {
+    expect((await errorOf(() => offsetsOf(random('f32', [2]), 2))).code).toBe('KTL4024')
+    expect((await errorOf(() => offsetsOf(device.empty('i32', [2, 2]), 2))).code).toBe('KTL4020')
+    expect((await errorOf(() => offsetsOf(ints([1]), -1))).code).toBe('KTL4015')
+  })
+})
