@@ -7,9 +7,10 @@ import { unifyAxes, type OperandAxes, type UnifiedAxes } from './axes.ts'
 import { RuntimeArguments } from './base.ts'
 import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
 import { checkGemmEpilogue } from './epilogue_check.ts'
-import { resolveOperands, type Operand } from './operands.ts'
+import { checkOneDevice, resolveParts, type FormOperand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
 import { optionsOf } from '../errors/given.ts'
+import { ScaledOperand } from './scaled_operand.ts'
 
 const axis = (name: string, optional = false) => ({ name, optional })
 
@@ -25,11 +26,11 @@ const ACCUMULATORS: readonly Accumulator[] = ['f32', 'f16', 'f64', 'i32']
 /** Operands and options of `GemmArguments`. */
 export interface GemmFields {
   /** [M, K] or [L, M, K] */
-  readonly A: Operand
+  readonly A: FormOperand
   /** [K, N] or [L, K, N] */
-  readonly B: Operand
+  readonly B: FormOperand
   /** [M, N] or [L, M, N] */
-  readonly out: Operand
+  readonly out: FormOperand
   /** Default: that of the operands' dtypes. */
   readonly accumulatorType?: Accumulator
   readonly epilogue?: EpilogueArguments | null
@@ -42,7 +43,7 @@ export interface GemmFields {
 
 /**
  * out = epilogue(A B): [L, M, K] x [L, K, N] → [L, M, N], or all without L. An `out` in host memory is written when `run`
- * resolves. Throws KTL4020 and KTL4021 when ranks and extents do not fit, KTL4024 for what is no tensor, KTL4043 for
+ * resolves. Operands may be scaled: the sum is over their values, in f32. Throws KTL4020 and KTL4021 when ranks and extents do not fit, KTL4024 for what is no tensor, KTL4043 for
  * several devices, and what the epilogue's operands have to say.
  *
  * @example
@@ -58,28 +59,38 @@ export class GemmArguments extends RuntimeArguments {
   readonly out: Tensor
   readonly accumulatorType: Accumulator
   readonly allowTf32: boolean
+  /** The operands that have scales; A, B and out are then their data. */
+  readonly scaled: Readonly<{ A?: ScaledOperand; B?: ScaledOperand; out?: ScaledOperand }>
   readonly tensors: Readonly<{ A: Tensor; B: Tensor; out: Tensor }>
   readonly outputs = ['out'] as const
   readonly axes: UnifiedAxes
   readonly fusion: ResolvedEpilogue | null
 
   constructor(fields: GemmFields)
-  constructor(A: Operand, B: Operand, out: Operand, accumulatorType?: Accumulator, epilogue?: EpilogueArguments | null)
   constructor(
-    first: GemmFields | Operand,
-    B?: Operand,
-    out?: Operand,
+    A: FormOperand,
+    B: FormOperand,
+    out: FormOperand,
+    accumulatorType?: Accumulator,
+    epilogue?: EpilogueArguments | null,
+  )
+  constructor(
+    first: GemmFields | FormOperand,
+    B?: FormOperand,
+    out?: FormOperand,
     accumulatorType?: Accumulator,
     epilogueOrNull?: EpilogueArguments | null,
   ) {
     const positional = B !== undefined || out !== undefined
     const fields = (positional ? { A: first, B, out, accumulatorType, epilogue: epilogueOrNull } : first) as GemmFields
     const { epilogue = null, allowTf32 = false } = optionsOf('fields', fields ?? (null as never))
-    const tensors = resolveOperands({ A: fields.A, B: fields.B, out: fields.out }, ['out'], fields.device) as {
-      A: Tensor
-      B: Tensor
-      out: Tensor
-    }
+    const operands = resolveParts({ A: fields.A, B: fields.B, out: fields.out }, ['out'], fields.device)
+    const scaled = Object.entries(operands).filter(
+      (entry): entry is [string, ScaledOperand] => entry[1] instanceof ScaledOperand,
+    )
+    const data = { ...operands, ...Object.fromEntries(scaled.map(([name, operand]) => [name, operand.data])) }
+    const tensors = { A: data['A'], B: data['B'], out: data['out'] } as { A: Tensor; B: Tensor; out: Tensor }
+    checkOneDevice(tensors)
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
     }
@@ -88,9 +99,12 @@ export class GemmArguments extends RuntimeArguments {
     this.B = tensors.B
     this.out = tensors.out
     this.tensors = tensors
+    this.scaled = Object.freeze(Object.fromEntries(scaled))
     this.allowTf32 = allowTf32
     this.axes = unifyAxes(GEMM_AXES, shapesOf(tensors), (name) => name.toUpperCase())
-    this.accumulatorType = fields.accumulatorType ?? legalContraction(this.A.dtype, this.B.dtype)?.[0] ?? 'f32'
+    const decoded = this.scaled.A !== undefined || this.scaled.B !== undefined
+    const usual = decoded ? undefined : legalContraction(this.A.dtype, this.B.dtype)?.[0]
+    this.accumulatorType = fields.accumulatorType ?? usual ?? 'f32'
     if (!ACCUMULATORS.includes(this.accumulatorType)) {
       throw ktlError('KTL4015', {
         what: 'accumulatorType',
@@ -99,8 +113,14 @@ export class GemmArguments extends RuntimeArguments {
       })
     }
     this.fusion = epilogue?.resolve(['l', 'm', 'n'], this.axes.extents, this.out) ?? null
-    if (this.fusion) checkGemmEpilogue(this.fusion, this.A.dtype, this.B.dtype, this.out.dtype, this.accumulatorType)
+    if (this.fusion && scaled.length === 0)
+      checkGemmEpilogue(this.fusion, this.A.dtype, this.B.dtype, this.out.dtype, this.accumulatorType)
     if (new.target === GemmArguments) Object.freeze(this)
+  }
+
+  /** Does an operand have scales? */
+  get isScaled(): boolean {
+    return Object.keys(this.scaled).length > 0
   }
 
   /** Extents; L is 1 without a batch axis. */

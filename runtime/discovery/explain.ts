@@ -18,6 +18,7 @@ import type { PlannedInstance } from './space/planned.ts'
 import { Provider, selectProviders, type ProviderSpec } from './providers/provider.ts'
 import type { FamilySpace } from './space/space.ts'
 import { parseTarget, type TargetSpec } from './filters/target.ts'
+import { scaledGemm } from '../operations/scaled_gemm.ts'
 import { optionsOf } from '../errors/given.ts'
 import { ktlError } from '../errors/fail.ts'
 import { describe } from '../errors/describe.ts'
@@ -118,6 +119,7 @@ export function explainKernels(
 
 /** Families that compute the operation at all. */
 function spacesFor(provider: KtlProvider, args: RuntimeArguments): readonly FamilySpace[] {
+  if (args instanceof GemmArguments && args.isScaled) return [provider.spaceOf(scaledGemm(args).family)]
   if (args instanceof KernelArguments) return [provider.spaceOf(args.family)]
   const operation = args instanceof GemmArguments ? 'gemm' : args instanceof ElementwiseArguments ? 'elementwise' : null
   return provider.spaces.filter((space) => space.operation !== null && space.operation.operation === operation)

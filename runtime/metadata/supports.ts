@@ -37,6 +37,11 @@ export function operandsSupport(operands: ExpectedOperands, args: RuntimeArgumen
 
 /** KTL4022, KTL4031 to KTL4034. */
 export function operandsStatus(operands: ExpectedOperands, args: RuntimeArguments): Status {
+  if (args instanceof GemmArguments && args.isScaled)
+    return refuse('KTL4030', {
+      expected: 'operands without scales',
+      got: `scaled ${Object.keys(args.scaled).join(', ')}`,
+    })
   const allowTf32 = args instanceof GemmArguments && args.allowTf32
   for (const [name, attributes] of Object.entries(operands.tensors)) {
     const tensor = args.tensors[name]

@@ -1,11 +1,12 @@
 /** Kernels beyond the dense GEMM, as callers bind them: parts, groups, computed extents, indices. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { GemmArguments } from '../../runtime/arguments/gemm.ts'
 import { KernelArguments, type KernelBindings } from '../../runtime/arguments/kernel.ts'
 import { ScaledOperand } from '../../runtime/arguments/scaled_operand.ts'
 import { openDevice } from '../../runtime/devices/open.ts'
 import { getKernels } from '../../runtime/discovery/query.ts'
 import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
-import { loadSource } from '../../runtime/programs/program.ts'
+import { loadSource, register } from '../../runtime/programs/program.ts'
 import type { Device } from '../../runtime/devices/device.ts'
 import { errorOf } from './errors.ts'
 
@@ -271,6 +272,14 @@ describe('indices', () => {
     await kernel({ X: device.tensor('f32', [3], [1, 2, 3]), to: device.tensor('i32', [3], [3, -1, 0]), Y })
     expect([...(await Y.toArray())]).toEqual([3, -1, -1, 1])
   })
+})
+
+test('plain GEMM arguments do not find kernels with parts', () => {
+  const text = `kernel quantised(A: f32[m, k], B: f32[k, n]) -> D: e4m3[m, n] * ue8m0[m, n/32] { D = sum[k](A * B) }`
+  const unregister = register(loadSource({ name: 'special.ktl', text }))
+  const [A, B, out] = [device.empty('f32', [4, 8]), device.empty('f32', [8, 32]), device.empty('e4m3', [4, 32])]
+  expect(getKernels(new GemmArguments({ A, B, out })).map(({ metadata }) => metadata.kernelName)).toEqual([])
+  unregister()
 })
 
 test('every kernel that is found supports what it was found for, and a prepared launch of it runs', async () => {

@@ -2,10 +2,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { blockIndices, quantise } from '../../compiler/stored/quantise.ts'
 import { EpilogueArguments } from '../../runtime/arguments/epilogue.ts'
+import { GemmArguments } from '../../runtime/arguments/gemm.ts'
 import type { KernelArguments } from '../../runtime/arguments/kernel.ts'
 import { ScaledOperand } from '../../runtime/arguments/scaled_operand.ts'
 import type { Device, Tensor } from '../../runtime/devices/device.ts'
 import { openDevice } from '../../runtime/devices/open.ts'
+import { explainKernels } from '../../runtime/discovery/explain.ts'
 import { getKernels } from '../../runtime/discovery/query.ts'
 import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import { AttentionArguments } from '../../runtime/operations/attention.ts'
@@ -148,6 +150,41 @@ describe('AttentionArguments', () => {
     ['a mask', () => ({ mask: { text: 's' } }), 'KTL2210'],
   ])('refuses %s', async (_, more, code) => {
     expect((await errorOf(() => new AttentionArguments({ ...operands(), ...more() }))).code).toBe(code)
+  }) // prettier-ignore
+})
+
+describe('GemmArguments of scaled operands', () => {
+  const [m, n, k] = [12, 40, 70]
+
+  test('find the kernel of their forms, on any epilogue and with a batch', async () => {
+    const A = await quantize(random('f32', [m, k]), 'e4m3[m, k] * ue8m0[m, k/32]')
+    const B = await quantize(random('f32', [k, n], 2), 'e4m3[k, n] * ue8m0[k/32, n]')
+    const epilogue = new EpilogueArguments('relu(acc + bias)', { bias: random('f32', [n], 3) })
+    const args = new GemmArguments({ A, B, out: device.empty('bf16', [m, n]), epilogue })
+    expect([args.isScaled, args.accumulatorType, args.A]).toEqual([true, 'f32', A.data])
+    const kernels = getKernels(args)
+    expect(kernels[0]!.metadata.kernelName).toContain('ue8m0')
+    const { check } = await verify(kernels[0] as KtlKernel, args)
+    expect(check.pass).toBe(true)
+    const batch = await quantize(random('f32', [2, m, k]), 'i8[l, m, k] * f32[l, m]')
+    const C = new GemmArguments({ A: batch, B: random('bf16', [2, k, n]), out: device.empty('f32', [2, m, n]) })
+    expect((await verify(getKernels(C)[0] as KtlKernel, C)).check.pass).toBe(true)
+  })
+
+  test('out may be scaled, and B stored [n, k]', async () => {
+    const B = random('bf16', [n, k], 2).permute([1, 0])
+    const out = new ScaledOperand(device.empty('e4m3', [m, n]), device.empty('ue8m0', [m, 2]), { mode: [1, 32] })
+    const args = new GemmArguments({ A: random('bf16', [m, k]), B, out })
+    const { check } = await verify(getKernels(args)[0] as KtlKernel, args)
+    expect(check.pass).toBe(true)
+  })
+
+  test('kernels without scales refuse them', async () => {
+    const plain = getKernels(new GemmArguments({ A: random('f16', [m, k]), B: random('f16', [k, n]), out: device.empty('f32', [m, n]) }))[0]!
+    const A = new ScaledOperand(random('f16', [m, k]), null, { globalScale: 2 })
+    const args = new GemmArguments({ A, B: random('f16', [k, n]), out: device.empty('f32', [m, n]) })
+    expect(plain.supports(args)).toMatchObject({ ok: false, code: 'KTL4030' })
+    expect(explainKernels(args).supported).toBeGreaterThan(0)
   }) // prettier-ignore
 })
 

@@ -9,6 +9,7 @@ import { declaredAxes, KernelArguments } from '../../arguments/kernel.ts'
 import type { PerformanceControls } from '../../arguments/performance.ts'
 import { KtlError } from '../../../grammar/diagnostics.ts'
 import type { BoundOperand, LaunchBindings } from '../../kernels/plan_launch.ts'
+import { scaledGemm } from '../../operations/scaled_gemm.ts'
 import { refuse, type StatusRefused } from '../../errors/status.ts'
 import type { Tensor } from '../../tensors/tensor.ts'
 import type { OperationSignature } from '../space/signature.ts'
@@ -49,7 +50,12 @@ function describeCall(
   operation: OperationSignature | null,
   args: RuntimeArguments,
 ): Call | StatusRefused | null {
-  if (args instanceof KernelArguments) return args.family !== family ? null : args.status.ok ? kernelCall(args) : args.status
+  if (args instanceof KernelArguments)
+    return args.family !== family ? null : args.status.ok ? kernelCall(args) : args.status
+  if (args instanceof GemmArguments && args.isScaled) {
+    const own = scaledGemm(args)
+    return own.family === family ? describeCall(family, operation, own) : null
+  }
   if (args instanceof GemmArguments && operation?.operation === 'gemm') return gemmCall(operation, args)
   if (args instanceof ElementwiseArguments && operation?.operation === 'elementwise')
     return elementwiseCall(family, operation, args)

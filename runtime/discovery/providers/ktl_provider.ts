@@ -17,6 +17,7 @@ import type { GenerateOptions } from '../../kernels/kernel.ts'
 import { KtlKernel } from '../../kernels/ktl_kernel.ts'
 import { librarySources } from '../../library/index.ts'
 import { callOf, type Call } from '../calls/call.ts'
+import { scaledGemm } from '../../operations/scaled_gemm.ts'
 import { orderFits } from '../calls/fit.ts'
 import type { FusionShape } from '../calls/fusion.ts'
 import type { Found } from '../space/found.ts'
@@ -135,6 +136,7 @@ export class KtlProvider {
       const space = this.spaceOf(args.family)
       return args.family.typeChoices.filter((types) => dtypesMatch(args, types)).map((types) => ({ space, types }))
     }
+    if (args instanceof GemmArguments && args.isScaled) return this.#candidates(scaledGemm(args))
     this.#loadLibrary()
     if (args instanceof GemmArguments) {
       const { A, B, out, accumulatorType } = args
@@ -197,7 +199,9 @@ export function fusionShape(family: KernelFamily, types: TypeChoice, { fusion }:
 /** Orders whose contiguous axes are contiguous in the tensors of the call. */
 function* matchingOrders(space: FamilySpace, call: Call): Generator<OrderChoice> {
   for (const orders of space.orderChoices()) {
-    const fits = space.family.operands.every(({ name, partOf }) => orderFits({ name, order: orders[name]!, ...(partOf !== undefined && { partOf }) }, call).ok)
+    const fits = space.family.operands.every(
+      ({ name, partOf }) => orderFits({ name, order: orders[name]!, ...(partOf !== undefined && { partOf }) }, call).ok,
+    )
     if (fits) yield orders
   }
 }

@@ -2,6 +2,8 @@
  * What `ktl bench --tune` found fastest, by device and problem, in one file; `getKernels` puts it first. Trouble with the
  * file costs the knowledge in it, never a result.
  */
+import { shortHash } from '../../../compiler/short_hash.ts'
+import { scaledGemm } from '../../operations/scaled_gemm.ts'
 import { readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import envPaths from 'env-paths'
@@ -51,6 +53,7 @@ export const deviceKey = (device: Device): string => device.properties.name
  * alignment, accumulator, and the epilogue with its operands. Not the values of run-time numbers.
  */
 export function problemOf(args: RuntimeArguments): string {
+  if (args instanceof GemmArguments && args.isScaled) return problemOf(scaledGemm(args))
   const operands = Object.entries(args.tensors).map(
     ([name, tensor]) => `${name} ${layoutOf(tensor, args.outputs.includes(name))}`,
   )
@@ -58,10 +61,14 @@ export function problemOf(args: RuntimeArguments): string {
     args instanceof GemmArguments
       ? `gemm ${args.accumulatorType}${args.allowTf32 ? ' tf32' : ''}`
       : args instanceof KernelArguments
-        ? args.family.name
+        ? `${args.family.name} ${kernelHash(args)}`
         : args.constructor.name
   return [what, ...operands, ...(args.fusion ? [args.fusion.key] : [])].join('; ')
 }
+
+/** Kernels of one name may compute different things. */
+const kernelHash = ({ family: { source, declaration } }: KernelArguments): string =>
+  shortHash(source.text.slice(declaration.span.start, declaration.span.end))
 
 /** `bf16[4096,4096] 0 vector`: the contiguous dimension, and whether rows begin at 16 bytes. */
 function layoutOf(tensor: Tensor, isOutput: boolean): string {

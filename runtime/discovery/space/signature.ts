@@ -23,7 +23,9 @@ export function operationOf(family: KernelFamily): OperationSignature | null {
   const [A, B] = inputs
   const [output] = family.outputs
   const out = family.operands.find((operand) => operand.role === 'output')
-  const plain = inputs.length === 2 && family.scalars.length === 0 && family.outputs.length === 1
+  // Arguments of plain tensors say nothing of parts.
+  const special = family.operands.some(({ stored }) => stored)
+  const plain = !special && inputs.length === 2 && family.scalars.length === 0 && family.outputs.length === 1
   if (!plain || !A || !B || !output || !out) return null
   const { value } = output
   if (value.kind === 'contract') {
