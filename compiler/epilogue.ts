@@ -224,6 +224,8 @@ export function resolveEpilogueAxes(
   output: readonly string[],
   extents: Readonly<Record<string, number>>,
   at: { readonly source: Source; readonly span: Span } | null = null,
+  /** Axes of groups that an annotation may name as well. */
+  groups: readonly string[] = [],
 ): readonly (string | null)[] {
   const refuse = (expected: string): never => {
     const { name } = operand
@@ -232,7 +234,7 @@ export function resolveEpilogueAxes(
   }
   const show = (axes: readonly string[]): string => `[${axes.map((axis) => `${axis} = ${extents[axis]}`).join(', ')}]`
   const annotation = operand.axes
-  const unknown = annotation?.find((axis) => !output.includes(axis))
+  const unknown = annotation?.find((axis) => !output.includes(axis) && !groups.includes(axis))
   if (unknown !== undefined) refuse(`axes of the output, ${show(output)}; there is no ${unknown}`)
   if (annotation && annotation.length !== shape.length) {
     // `bias[m]` with shape [M, 1]: extents of 1 may be left out of the annotation.

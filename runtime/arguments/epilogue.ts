@@ -119,7 +119,13 @@ export class EpilogueArguments {
    * Axes of every operand against an output with `axes`, by position from the right: never by size. `extents` are those
    * of the call; axes the call leaves out have extent 1. KTL2033 for shapes that do not fit, KTL4026 for another D.
    */
-  resolve(axes: readonly string[], extents: Readonly<Record<string, number>>, out: Tensor): ResolvedEpilogue {
+  resolve(
+    axes: readonly string[],
+    extents: Readonly<Record<string, number>>,
+    out: Tensor,
+    /** Axes of groups of its rows, which annotations may name as well. */
+    groups: readonly string[] = [],
+  ): ResolvedEpilogue {
     const tensors: EpilogueTensor[] = []
     const scalars: Record<string, number> = {}
     for (const input of this.signature.inputs) {
@@ -127,7 +133,15 @@ export class EpilogueArguments {
       if (typeof value === 'number') scalars[input.name] = value
       else
         tensors.push(
-          place(input, 'input', resolveOperand(input.name, value, out.device, false), axes, extents, this.source),
+          place(
+            input,
+            'input',
+            resolveOperand(input.name, value, out.device, false),
+            axes,
+            extents,
+            this.source,
+            groups,
+          ),
         )
     }
     for (const output of this.signature.outputs) {
@@ -211,11 +225,12 @@ function place(
   output: readonly string[],
   extents: Readonly<Record<string, number>>,
   source: Source,
+  groups: readonly string[] = [],
 ): EpilogueTensor {
   const isScalar = role === 'input' && tensor.elementCount === 1
   const byDimension = isScalar
     ? []
-    : resolveEpilogueAxes({ name, axes: annotation }, tensor.shape, output, extents, { source, span })
+    : resolveEpilogueAxes({ name, axes: annotation }, tensor.shape, output, extents, { source, span }, groups)
   const placed = byDimension.flatMap((axis, dimension) => (axis === null ? [] : [{ axis, dimension }]))
   const present = placed.map(({ axis }) => axis)
   // Outputs never broadcast: an axis of extent 1 is theirs, whether they have a dimension for it or not.

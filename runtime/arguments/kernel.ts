@@ -80,7 +80,8 @@ export class KernelArguments extends RuntimeArguments {
     this.status =
       status ?? checkIndices(bindKernel(family), { extents: this.axes.extents, scalars: this.scalars }) ?? OK
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
-    this.fusion = epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!) ?? null
+    this.fusion =
+      epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!, groupsOf(family, slot.axes)) ?? null
     if (this.fusion) checkEpilogueIn(family, family.typeChoices, this.fusion)
     if (new.target === KernelArguments) Object.freeze(this)
   }
@@ -105,6 +106,10 @@ function axesOf(family: KernelFamily, shapes: Readonly<Record<string, readonly n
   const all = allExtents(bindKernel(family), { tensors: {}, scalars, extents })
   return { carried, extents: Object.fromEntries(Object.entries(all).map(([axis, extent]) => [axis, Math.max(0, extent)])) }
 } // prettier-ignore
+
+/** Of which group a position along these axes is follows from packed axes among them. */
+const groupsOf = (family: KernelFamily, axes: readonly string[]): string[] =>
+  family.axes.flatMap(({ name, ragged }) => (ragged?.form === 'packed' && axes.includes(name) ? [ragged.group] : []))
 
 function checkNames(family: KernelFamily, values: Readonly<Record<string, unknown>>): void {
   const what = `kernel \`${family.name}\``

@@ -52,6 +52,13 @@ describe('GroupedGemmArguments', () => {
     expect([...(await out.toArray())].slice(18 * n)).toEqual(new Array(2 * n).fill(-7))
   })
 
+  test('an epilogue names the axis of groups, or has none', async () => {
+    const bias = random('f32', [g, n], 4)
+    const make = (text: string) => new GroupedGemmArguments({ A: random('bf16', [t, k]), B: random('bf16', [g, k, n], 2), out: device.empty('f32', [t, n]), offsets: ints([7, 7, 20]), epilogue: new EpilogueArguments(text, { bias }) }) // prettier-ignore
+    await checked(make('acc + bias[g, n]'))
+    expect((await errorOf(() => make('acc + bias'))).code).toBe('KTL2033')
+  })
+
   test('B may be stored [g, n, k], and operands may be scaled', async () => {
     const B = random('bf16', [g, n, k], 2).permute([0, 2, 1])
     await checked(new GroupedGemmArguments({ A: random('bf16', [t, k]), B, out: device.empty('f32', [t, n]), offsets: ints([7, 7, 20]), accumulatorType: 'f32' })) // prettier-ignore
