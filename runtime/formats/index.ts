@@ -2,3 +2,4 @@ export { loadNpy, loadSafetensors, saveNpy, saveSafetensors, type Storable } fro
 export { readNpy, writeNpy } from './npy.ts'
 export { readSafetensors, writeSafetensors, type ReadSafetensorsOptions, type Safetensors } from './safetensors.ts'
 export { toStoredArray, type StoredArray, type StoredData } from './stored.ts'
+export { readInt4, type Int4Format } from './int4.ts'

@@ -1,6 +1,7 @@
 /** Calls worked out beforehand: a launch of one validates nothing. */
+import { ScaledOperand } from '../arguments/scaled_operand.ts'
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
-import { resolveOperand, type Operand } from '../arguments/operands.ts'
+import { resolveOperand, type FormOperand, type Operand } from '../arguments/operands.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
 import type { Device } from '../devices/device.ts'
 import { internalOf, type FastLaunch } from '../devices/internal.ts'
@@ -80,11 +81,11 @@ export class PreparedLaunch {
    * Other tensors of the same dtype, shape, strides and alignment; arrays in host memory are copied in, never back.
    * KTL4023 for unknown names, KTL4024 for other tensors.
    */
-  rebind(tensors: Readonly<Record<string, Operand>>): this {
+  rebind(tensors: Readonly<Record<string, FormOperand>>): this {
     const declared: Record<string, Tensor> = { ...this.#call.tensors }
     let fused = this.#call.fusion
     const changed = new Map<string, bigint>()
-    for (const [name, value] of Object.entries(optionsOf('tensors', tensors ?? (null as never)))) {
+    for (const [name, value] of this.#parts(optionsOf('tensors', tensors ?? (null as never)))) {
       const own = this.#renames.get(name) ?? name
       const before = declared[own] ?? fused?.tensors.find((t) => t.name === name)?.tensor
       if (!before) {
@@ -103,6 +104,25 @@ export class PreparedLaunch {
     this.#last = this.#on(this.#device.defaultStream)
     return this
   }
+
+  /** Scaled operands as tensors under the names of their parts. KTL4024 for parts or numbers that the prepared ones did not have. */
+  *#parts(given: Readonly<Record<string, FormOperand>>): Generator<readonly [string, Operand]> {
+    for (const [name, value] of Object.entries(given)) {
+      if (!(value instanceof ScaledOperand)) {
+        yield [name, value]
+        continue
+      }
+      const { data, scale, zero, globalScale } = value
+      const own = this.#renames.get(name) ?? name
+      yield [name, data]
+      if (scale) yield [`${own}.scale`, scale]
+      if (zero) yield [`${own}.zero`, zero]
+      const before = this.#call.scalars[`${own}.global`] ?? null
+      if (globalScale !== null && typeof globalScale !== 'number') yield [`${own}.global`, globalScale]
+      else if (globalScale !== before)
+        throw ktlError('KTL4024', { operand: name, expected: `the global scale of the one prepared (${before})`, got: String(globalScale) })
+    }
+  } // prettier-ignore
 
   /** Only addresses change: everything else of the launches stays as it is. */
   #patch(ready: Ready, changed: ReadonlyMap<string, bigint>): boolean {

@@ -293,4 +293,11 @@ test('every kernel that is found supports what it was found for, and a prepared 
   const prepared = (found as KtlKernel).prepare(args, await (found as KtlKernel).compile(args))
   prepared.launch()
   expect((await D.toArray())[0]).toBe(8)
+  const other = new ScaledOperand(device.tensor('e4m3', [2, 64], 3), device.tensor('ue8m0', [2, 2], 8), {
+    mode: [1, 32],
+  })
+  prepared.rebind({ A: other }).launch()
+  expect((await D.toArray())[0]).toBe(24)
+  const scaled = new ScaledOperand(other.data, other.scale, { mode: [1, 32], globalScale: 2 })
+  expect((await errorOf(() => prepared.rebind({ A: scaled }))).code).toBe('KTL4024')
 })
