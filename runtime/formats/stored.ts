@@ -5,7 +5,7 @@ import { ktlError } from '../errors/fail.ts'
 import { hostTensor, numberAt, type HostArray } from '../tensors/host_array.ts'
 import { Tensor } from '../tensors/tensor.ts'
 import { codesOf } from '../tensors/tensor_like.ts'
-import { encodeValues } from '../tensors/data.ts'
+import { encodeValues, pack, unpack } from '../tensors/data.ts'
 import { denseStrides, elementCount, forEachRow, isDense } from '../tensors/layout.ts'
 import { describe } from '../errors/describe.ts'
 
@@ -14,7 +14,7 @@ export type StoredData = Float32Array | Float64Array | Int8Array | Int32Array | 
 
 /**
  * An array read from a file: a `TensorLike`, so kernels take it as it is. f16 and bf16 are 16-bit patterns in a
- * Uint16Array, 8-bit floats bytes in a Uint8Array; everything else is in the array class of its dtype.
+ * Uint16Array, floats of 8 bits and fewer one to an element of a Uint8Array; everything else is in the array class of its dtype.
  */
 export interface StoredArray {
   readonly dtype: DTypeName
@@ -37,16 +37,18 @@ const CLASSES: Readonly<Partial<Record<DTypeName, DataClass>>> = {
 
 /** Elements of little-endian bytes, copied. `where` names the array in errors. */
 export function storedArray(dtype: DTypeName, shape: readonly number[], bytes: Uint8Array, where: string): StoredArray {
-  const data = new (CLASSES[dtype] ?? Uint8Array)(new Uint8Array(bytes).buffer)
+  const narrow = DTYPES[dtype].bits < 8
+  const elements = narrow ? (unpack(dtype, bytes) as Uint8Array).slice(0, elementCount(shape)) : new Uint8Array(bytes)
+  const data = new (CLASSES[dtype] ?? Uint8Array)(elements.buffer as ArrayBuffer)
   if (dtype === 'bool' && (data as Uint8Array).some((byte) => byte > 1)) {
     throw malformed(where, 'a bool is neither 0 nor 1')
   }
   return { dtype, shape, strides: denseStrides(shape), data }
 }
 
-/** Bytes that the elements of a shape take in a file. */
+/** Bytes that the elements of a shape take in a file: those of less than a byte are packed without gaps between rows. */
 export const storedBytes = (dtype: DTypeName, shape: readonly number[]): number =>
-  elementCount(shape) * DTYPES[dtype].storageBytes
+  Math.ceil((elementCount(shape) * DTYPES[dtype].bits) / 8)
 
 /** Little-endian bytes of the elements in logical order. KTL4008 and its kin for what is no array. */
 export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readonly number[]; bytes: Uint8Array } {
@@ -55,7 +57,7 @@ export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readon
   const count = elementCount(shape)
   // In the array class of the dtype elements are bytes already.
   const asStored = data instanceof (CLASSES[dtype] ?? Uint8Array)
-  if (asStored && isDense(layout)) return { dtype, shape, bytes: bytesOf(data.slice(offset, offset + count)) }
+  if (asStored && isDense(layout)) return { dtype, shape, bytes: packed(dtype, data.slice(offset, offset + count)) }
   const ordered = new Float64Array(count)
   const [length, stride] = [shape.at(-1) ?? 1, strides.at(-1) ?? 1]
   forEachRow(layout, (start, first) => {
@@ -64,7 +66,18 @@ export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readon
   const codes = areBits
     ? (DTYPES[dtype].storageBytes === 2 ? Uint16Array : Uint8Array).from(ordered)
     : encodeValues(dtype, shape, ordered, 'the array')
-  return { dtype, shape, bytes: bytesOf(codes) }
+  return { dtype, shape, bytes: packed(dtype, codes) }
+}
+
+/** KTL6070 for elements that end inside a byte. */
+function packed(dtype: DTypeName, codes: ArrayBufferView & { readonly length: number }): Uint8Array {
+  const { bits } = DTYPES[dtype]
+  if (bits >= 8) return bytesOf(codes)
+  if ((codes.length * bits) % 8 !== 0)
+    throw malformed(`an array of ${dtype}`, `its ${codes.length} elements end inside a byte`)
+  const bytes = new Uint8Array((codes.length * bits) / 8)
+  pack(dtype, codes as never, bytes)
+  return bytes
 }
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
@@ -80,7 +93,15 @@ const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Arra
 export async function toStoredArray(tensor: Tensor): Promise<StoredArray> {
   if (!(tensor instanceof Tensor))
     throw ktlError('KTL4024', { operand: 'tensor', expected: 'a tensor', got: describe(tensor) })
-  return storedArray(tensor.dtype, [...tensor.shape], bytesOf(await codesOf(tensor)), `tensor ${tensor}`)
+  const codes = await codesOf(tensor)
+  if (DTYPES[tensor.dtype].bits < 8)
+    return {
+      dtype: tensor.dtype,
+      shape: [...tensor.shape],
+      strides: denseStrides(tensor.shape),
+      data: codes as Uint8Array,
+    }
+  return storedArray(tensor.dtype, [...tensor.shape], bytesOf(codes), `tensor ${tensor}`)
 }
 
 /** The error of a file that is not what its format says. */

@@ -141,7 +141,7 @@ function innermost({ shape, strides }: Layout): { length: number; stride: number
 }
 
 /** One code per array element: a view of the image where its bytes allow, a copy where they do not. */
-function unpack(dtype: DTypeName, image: Uint8Array): Codes {
+export function unpack(dtype: DTypeName, image: Uint8Array): Codes {
   const bits = elementBits(dtype)
   if (bits === 4) return Uint8Array.from({ length: image.length * 2 }, (_, i) => (image[i >> 1]! >> ((i & 1) * 4)) & 15)
   if (bits === 6) {
@@ -159,7 +159,7 @@ function unpack(dtype: DTypeName, image: Uint8Array): Codes {
   )
 }
 
-function pack(dtype: DTypeName, codes: Codes, image: Uint8Array): void {
+export function pack(dtype: DTypeName, codes: Codes, image: Uint8Array): void {
   if (elementBits(dtype) === 4) {
     for (let i = 0; i < image.length; i++) image[i] = Number(codes[2 * i]) | (Number(codes[2 * i + 1]) << 4)
   } else if (elementBits(dtype) === 6) {

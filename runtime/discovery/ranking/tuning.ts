@@ -50,7 +50,7 @@ export const deviceKey = (device: Device): string => device.properties.name
 
 /**
  * Everything that decides which kernels there are for a call and how fast they are: operands with dtypes, shapes, contiguous axes and
- * alignment, accumulator, and the epilogue with its operands. Not the values of run-time numbers.
+ * alignment, accumulator, the text of a kernel, and the epilogue with its operands. Not the values of run-time numbers.
  */
 export function problemOf(args: RuntimeArguments): string {
   if (args instanceof GemmArguments && args.isScaled) return problemOf(scaledGemm(args))
