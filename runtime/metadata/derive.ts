@@ -1,4 +1,6 @@
 /** Metadata of generated kernels, read off the plan that the code is generated from. */
+import { operandNamed } from '../../compiler/ir/walk.ts'
+import { ScaledOperandConstraints } from './scaled.ts'
 import type { TargetArch } from '../../compiler/archs.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
@@ -65,8 +67,9 @@ export function designField(plan: Plan, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name]!(plan) : undefined
 }
 
-export function attributesOf({ dtype, axes, order, divisibility }: TensorOperand): TensorAttributes {
-  const contiguous = order.at(-1)
+/** Scales and zero points bind with any strides. */
+export function attributesOf({ dtype, axes, order, divisibility, partOf }: TensorOperand): TensorAttributes {
+  const contiguous = partOf === undefined ? order.at(-1) : null
   const perVector = 128 / DTYPES[dtype].bits
   return new TensorAttributes({
     dtype,
@@ -75,11 +78,28 @@ export function attributesOf({ dtype, axes, order, divisibility }: TensorOperand
   })
 }
 
+function constraintsOf(program: TensorProgram): Record<string, ScaledOperandConstraints> {
+  const own = program.operands.filter(({ stored, fromEpilogue }) => stored && !fromEpilogue)
+  return Object.fromEntries(
+    own.map(({ name, axes, stored }) => {
+      const { scale, zero, global } = stored!
+      const scales = scale === null ? null : operandNamed(program, scale)
+      const mode = axes.map((axis) => {
+        const position = scales?.axes.indexOf(axis) ?? -1
+        return position < 0 ? 'all' : (scales!.blocks?.[position] ?? 1)
+      })
+      const parts = Object.entries({ scale, zero, global }).flatMap(([part, given]) => (given === null ? [] : [part]))
+      return [name, new ScaledOperandConstraints({ mode, swizzle: 'none', parts: parts as ScaledOperandConstraints['parts'] })]
+    }),
+  )
+} // prettier-ignore
+
 export function operandsMetadataOf(program: TensorProgram, operation: OperationSignature | null): AnyOperandsMetadata {
   const attributes: Record<string, TensorAttributes> = {}
   for (const operand of program.operands) if (!operand.fromEpilogue) attributes[operand.name] = attributesOf(operand)
   const [accumulatorType = null] = accumulatorsOf(program)
-  if (operation === null) return new OperandsMetadata(attributes, accumulatorType) as AnyOperandsMetadata
+  if (operation === null)
+    return new OperandsMetadata(attributes, accumulatorType, 'kernel', constraintsOf(program)) as AnyOperandsMetadata
   const [A, B, out] = [operation.A, operation.B, operation.out].map((name) => attributes[name]!) as [
     TensorAttributes,
     TensorAttributes,

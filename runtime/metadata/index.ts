@@ -14,6 +14,7 @@ export {
 export type { Shape3 } from './check.ts'
 export { EpilogueMetadata, type EpilogueFields, type Transport } from './epilogue.ts'
 export { KernelMetadata, type KernelMetadataFields } from './kernel.ts'
+export { ScaledOperandConstraints, type ScaledOperandFields } from './scaled.ts'
 export {
   ElementwiseOperandsMetadata,
   GemmOperandsMetadata,

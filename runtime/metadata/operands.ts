@@ -4,6 +4,7 @@ import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Status } from '../errors/status.ts'
 import { complete, fieldsOf, malformed } from './check.ts'
+import { ScaledOperandConstraints } from './scaled.ts'
 import { operandsSupport } from './supports.ts'
 
 /** Fields of `TensorAttributes`. */
@@ -90,11 +91,14 @@ export class OperandsMetadata {
   readonly tensors: Readonly<Record<string, TensorAttributes>>
   /** null: nothing is contracted. */
   readonly accumulatorType: Accumulator | null
+  /** Of the operands in stored forms, whose parts are tensors called `A.scale`, `A.zero` and `A.global`. */
+  readonly scaled: Readonly<Record<string, ScaledOperandConstraints>>
 
   constructor(
     tensors: Readonly<Record<string, TensorAttributes>>,
     accumulatorType: Accumulator | null = null,
     kind: OperandsKind = 'kernel',
+    scaled: Readonly<Record<string, ScaledOperandConstraints>> = {},
   ) {
     const wrong = Object.entries(fieldsOf('tensors', tensors)).find(
       ([, attributes]) => !(attributes instanceof TensorAttributes),
@@ -103,6 +107,11 @@ export class OperandsMetadata {
     this.kind = kind
     this.tensors = Object.freeze({ ...tensors })
     this.accumulatorType = accumulatorType
+    const other = Object.entries(fieldsOf('scaled', scaled)).find(
+      ([, own]) => !(own instanceof ScaledOperandConstraints),
+    )
+    if (other) throw malformed(other[0], 'ScaledOperandConstraints', other[1])
+    this.scaled = Object.freeze({ ...scaled })
     if (new.target === OperandsMetadata) Object.freeze(this)
   }
 
@@ -113,12 +122,16 @@ export class OperandsMetadata {
 
   /** Its fields as plain data. `OperandsMetadata.fromJSON` and `KernelMetadata.fromJSON` read them back. */
   toJSON(): object {
-    return { kind: this.kind, tensors: this.tensors, accumulatorType: this.accumulatorType }
+    const { kind, tensors, accumulatorType, scaled } = this
+    return { kind, tensors, accumulatorType, ...(Object.keys(scaled).length > 0 && { scaled }) }
   }
 
   /** From the data of `toJSON`, of the class that its `kind` names. KTL4175 for anything else. */
   static fromJSON(json: unknown): AnyOperandsMetadata {
-    const { kind, tensors, accumulatorType } = fieldsOf('operands', json)
+    const { kind, tensors, accumulatorType, scaled = {} } = fieldsOf('operands', json)
+    const constraints = Object.entries(fieldsOf('operands.scaled', scaled)).map(
+      ([name, own]) => [name, ScaledOperandConstraints.fromJSON(own)] as const,
+    )
     const named = Object.entries(fieldsOf('operands.tensors', tensors)).map(
       ([name, own]) => [name, TensorAttributes.fromJSON(own)] as const,
     )
@@ -127,6 +140,8 @@ export class OperandsMetadata {
       return new OperandsMetadata(
         Object.fromEntries(named),
         accumulatorType as Accumulator | null,
+        'kernel',
+        Object.fromEntries(constraints),
       ) as AnyOperandsMetadata
     if ((kind !== 'gemm' && kind !== 'elementwise') || !A || !B || !out || Object.keys(others).length > 0)
       throw malformed('operands.kind', 'kernel, or gemm or elementwise with tensors A, B and out', kind)

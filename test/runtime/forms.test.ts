@@ -6,6 +6,7 @@ import { ScaledOperand } from '../../runtime/arguments/scaled_operand.ts'
 import { openDevice } from '../../runtime/devices/open.ts'
 import { getKernels } from '../../runtime/discovery/query.ts'
 import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
+import { OperandsMetadata, ScaledOperandConstraints } from '../../runtime/metadata/index.ts'
 import { loadSource, register } from '../../runtime/programs/program.ts'
 import type { Device } from '../../runtime/devices/device.ts'
 import { errorOf } from './errors.ts'
@@ -300,4 +301,34 @@ test('every kernel that is found supports what it was found for, and a prepared 
   expect((await D.toArray())[0]).toBe(24)
   const scaled = new ScaledOperand(other.data, other.scale, { mode: [1, 32], globalScale: 2 })
   expect((await errorOf(() => prepared.rebind({ A: scaled }))).code).toBe('KTL4024')
+})
+
+test('metadata say how operands are stored, and outlive JSON', () => {
+  const text =
+    'kernel decode(W: (u4[k, n] - u4[k/2, n]) * f16[k/2, n] * f32, B: i8[n] * f32) -> D: f32[k, n] { D = W + B }'
+  const kernel = kernelOf(text)
+  const W = new ScaledOperand(device.empty('u4', [4, 2]), device.empty('f16', [2, 2], { strides: [1, 2] }), {
+    mode: [2, 1], zero: device.empty('u4', [2, 2]), globalScale: 1,
+  }) // prettier-ignore
+  const args = new KernelArguments(kernel, {
+    W,
+    B: new ScaledOperand(device.empty('i8', [2]), null, { globalScale: 1 }),
+    D: device.empty('f32', [4, 2]),
+  })
+  const { operands } = getKernels(args)[0]!.metadata
+  expect(operands.scaled).toEqual({
+    W: { mode: [2, 1], swizzle: 'none', parts: ['scale', 'zero', 'global'] },
+    B: { mode: ['all'], swizzle: 'none', parts: ['global'] },
+  })
+  expect(operands.tensors['W.scale']).toMatchObject({ dtype: 'f16', stride: [0, 0] })
+  expect(operands.supports(args)).toEqual({ ok: true })
+  expect(OperandsMetadata.fromJSON(JSON.parse(JSON.stringify(operands)))).toEqual(operands)
+})
+
+test.each([
+  ['mode', { mode: [0], swizzle: 'none', parts: [] }],
+  ['swizzle', { mode: [1], swizzle: '128x4', parts: [] }],
+  ['parts', { mode: [1], swizzle: 'none', parts: ['norm'] }],
+])('constraints of another %s are refused', async (_, fields) => {
+  expect((await errorOf(() => ScaledOperandConstraints.fromJSON(fields))).code).toBe('KTL4175')
 })
