@@ -36,6 +36,8 @@ describe('run', () => {
     ['scaled', 'u4_weights', 'm=5,n=6,k=130', [], /W\.scale: f16\[k\/128, n\], W\.zero: u4\[k\/128, n\]/],
     ['scaled', 'quantised', 'm=3,n=40,k=8', [], /D\.scale: ue8m0\[m, n\/32\]/],
     ['conv2d', 'conv2d', 'b=1,h=5,w=4,c=3,f=2,r=3,s=3,p=3,q=4', ['--arg', 'stride=2'], /pad = 1 \(--arg pad=/],
+    ['conv2d', 'conv_data_gradient', 'b=1,h=5,w=4,c=3,f=2,r=3,s=3,p=3,q=2', ['--arg', 'stride=2', '--arg', 'pad=1'], /all 60 elements/],
+    ['conv2d', 'conv_filter_gradient', 'b=1,h=5,w=4,c=3,f=2,r=3,s=3,p=3,q=2', ['--arg', 'stride=2', '--arg', 'pad=1'], /all 54 elements/],
     ['rows', 'gather', 'v=5,c=3,t=9', [], /which must be equal/],
     ['rows', 'scatter', 'v=5,c=3,t=9', [], /which must be equal/],
     ['grouped', 'grouped', 't=20,k=8,n=6,g=4', ['--arg', 'ends=[3,3,11,15]'], /all 120 elements/],
