@@ -197,6 +197,8 @@ describe.skipIf(skipped !== '')(`getKernels${skipped}`, () => {
     expect(getKernels(args)[0]!.metadata.kernelName).toBe(last)
     expect(readFileSync(file, 'utf8')).toMatch(/twice \w+; X f32\[8,8\] 1 vector/)
     const other = loadSource({ name: 'b.ktl', text: 'kernel twice(X: f32[i, j]) -> Y: f32[i, j] { Y = X + X }' })
-    expect(problemOf(new KernelArguments(other.kernels.twice!, { X: args.tensors.X!, Y: args.tensors.Y! }))).not.toBe(problemOf(args))
+    expect(problemOf(new KernelArguments(other.kernels.twice!, { X: args.tensors.X!, Y: args.tensors.Y! }))).not.toBe(
+      problemOf(args),
+    )
   })
 })
