@@ -82,7 +82,8 @@ class Writer {
     return kind < 0.04 ? 0 : kind < 0.14 ? 1 : kind < 0.2 ? 16 + this.#below(20) : 2 + this.#below(9)
   }
 
-  #size = (axes: readonly string[]): number => axes.reduce((count, axis) => count * Math.max(1, this.#extents[axis]!), 1)
+  #size = (axes: readonly string[]): number =>
+    axes.reduce((count, axis) => count * Math.max(1, this.#extents[axis]!), 1)
 
   #isPacked = (axis: string): boolean => axis !== PADDED && axis in RAGGED
 
@@ -178,7 +179,8 @@ class Writer {
     }
     if (kind < 0.52) return { ...positions(`size(${axis}) - 1 - ${axis}`, axis), safe: true }
     if (kind < 0.59) return { ...positions(`${axis} / ${1 + this.#below(4)}`, axis), safe: true }
-    if (kind < 0.66 && this.#extents[axis]! > 0) return { ...positions(`(${a} * 3 - ${b}) % size(${axis})`, a, b), safe: true }
+    if (kind < 0.66 && this.#extents[axis]! > 0)
+      return { ...positions(`(${a} * 3 - ${b}) % size(${axis})`, a, b), safe: true }
     if (kind < 0.82) return { ...this.#lookUp(axis), safe: true }
     const [stride, pad] = [1 + this.#below(3), this.#below(3)]
     return { ...positions(`${a} * ${stride} + ${b} - ${pad}`, a, b), safe: false }
@@ -261,7 +263,8 @@ class Writer {
   }
 
   /** Axes that a value may be reduced over: not those of groups whose rows remain. */
-  #reducible = (axes: readonly string[]): string[] => axes.filter((axis) => axis !== GROUP || !axes.some((x) => x in RAGGED))
+  #reducible = (axes: readonly string[]): string[] =>
+    axes.filter((axis) => axis !== GROUP || !axes.some((x) => x in RAGGED))
 
   #anyValue(depth: number): Value {
     if (depth === 0) return this.#leaf()
@@ -307,7 +310,9 @@ class Writer {
 
   #output(value: Value): { readonly name: string; readonly equation: string } {
     const name = this.#name('Y')
-    const axes = this.#shuffled(this.#declarable(value.axes))
+    // Narrow elements share bytes along the last axis, which is always there.
+    const shuffled = this.#shuffled(this.#declarable(value.axes))
+    const axes = shuffled.at(-1) === 'l' ? shuffled.toReversed() : shuffled
     const kind = this.#next()
     const blocked = axes.filter((axis) => axis !== GROUP && axis !== 'l')
     if (kind < 0.3 && blocked.length > 0) {
@@ -320,8 +325,10 @@ class Writer {
       return { name, equation: `${name} = ${value.text}` }
     }
     const dtype = this.#pick(['f32', 'f32', 'bf16', 'f16', 'e4m3', 'e5m2', 'e2m1', 'e3m2', 'f64'])
+    // A scattered element has bytes of its own.
+    const isWhole = !['e2m1', 'e3m2', 'e2m3'].includes(dtype)
     const moved = this.#shuffled(axes.filter((axis) => axis !== 'l' && axis !== PADDED && axis !== GROUP)).at(0)
-    if (kind < 0.45 && moved !== undefined && !axes.includes(PADDED)) {
+    if (kind < 0.45 && isWhole && moved !== undefined && !axes.includes(PADDED)) {
       const places = this.#name('z')
       this.#extents[places] = this.#extent()
       const to = this.#name('to')

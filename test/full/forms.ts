@@ -7,7 +7,7 @@ import { typed } from '../../compiler/check/choices.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
 import { decode, encode } from '../../compiler/codec.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { checkOutputs, compare } from '../../compiler/evaluate/compare.ts'
+import { checkOutputs, compare, type WorstElement } from '../../compiler/evaluate/compare.ts'
 import { evaluate, evaluateWithBounds } from '../../compiler/evaluate/evaluate.ts'
 import type { EvaluationFinding } from '../../compiler/evaluate/findings.ts'
 import { uniform } from '../../compiler/evaluate/generate.ts'
@@ -123,7 +123,7 @@ async function compareAll(device: Device, kernel: FormKernel, args: KernelArgume
   const before = evaluate(unchanged, inputs.tensors, inputs.scalars, inputs.extents, { report: (finding) => found.before.push(finding) })
   const after = evaluateWithBounds(program, inputs, { report: (finding) => found.after.push(finding) })
   const kept = compare(after, Object.fromEntries(Object.entries(before).map(([name, { data }]) => [name, data])))
-  if (!kept.pass) throw new Error(`the passes change values: ${JSON.stringify(kept.worst)}`)
+  if (!kept.pass) throw new Error(`the passes change values: ${shown(kept.worst)}`)
   if ((found.before.length > 0) !== (found.after.length > 0)) throw new Error('the passes change findings')
   const [simt] = getKernels(args, { limit: 1, metadataFilter: ({ design }) => design.kind === 'simt' })
   if (!(simt instanceof KtlKernel)) throw new Error('no SIMT kernel')
@@ -138,15 +138,22 @@ async function compareAll(device: Device, kernel: FormKernel, args: KernelArgume
   const actual: Record<string, ArrayLike<number>> = {}
   for (const { name, role } of program.operands) if (role === 'output') actual[name] = await args.tensors[name]!.toArray()
   const checked = checkOutputs(program, inputs, actual)
-  if (!checked.pass) throw new Error(`${checked.failures} of ${checked.compared} elements are wrong: ${JSON.stringify(checked.worst)}`)
+  if (!checked.pass) throw new Error(`${checked.failures} of ${checked.compared} elements are wrong: ${shown(checked.worst)}`)
   const expected = found.after.some(({ kind }) => kind !== 'duplicate')
   if (expected !== codes.has(OUTSIDE)) throw new Error(expected ? `no finding, but ${JSON.stringify(found.after[0])}` : 'a finding that the evaluator does not have')
 } // prettier-ignore
 
+function shown(worst: WorstElement | null): string {
+  if (!worst) return ''
+  const { output, index, expected, actual, bound } = worst
+  return `${output}[${index.join(', ')}] is ${actual}, not ${expected} +- ${bound}`
+}
+
 async function inputsOf(args: KernelArguments): Promise<{ program: TensorProgram; inputs: EvaluationInputs }> {
   const program = bindKernel(args.family)
   const tensors: Record<string, EvaluationInputs['tensors'][string]> = {}
-  for (const [name, tensor] of Object.entries(args.tensors)) tensors[name] = { data: await tensor.toArray(), shape: tensor.shape }
+  for (const [name, tensor] of Object.entries(args.tensors))
+    tensors[name] = { data: await tensor.toArray(), shape: tensor.shape }
   return { program, inputs: { tensors, scalars: args.scalars, extents: args.axes.extents } }
 }
 
@@ -162,7 +169,10 @@ export interface FormCounts {
 }
 
 /** Kernels of `count` seeds from `seed` on, on both virtual devices in turns. */
-export async function runForms(count: number, { seed, done }: { seed: number; done?: (counts: FormCounts) => void }): Promise<FormCounts> {
+export async function runForms(
+  count: number,
+  { seed, done }: { seed: number; done?: (counts: FormCounts) => void },
+): Promise<FormCounts> {
   const devices = [await openDevice('virtual-sm90'), await openDevice('virtual-sm100')]
   const counts: FormCounts = { right: 0, refused: 0, failures: [] }
   for (let i = 0; i < count; i++) {
