@@ -3,6 +3,7 @@
  * computed axes, groups of either form, sums of products of expressions, chains of reductions. Each checks without an error, whatever the seed.
  */
 import { uniform } from '../../compiler/evaluate/generate.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 /** What the inputs hold that they seldom hold. */
@@ -34,6 +35,7 @@ interface Operand {
 
 const FLOATS: readonly DTypeName[] = ['f32', 'f16', 'bf16', 'e4m3', 'e5m2', 'e3m2', 'e2m3', 'e2m1']
 const INTEGERS: readonly DTypeName[] = ['i8', 'u8', 'i4', 'u4']
+const SELDOM: readonly DTypeName[] = ['f64', 'tf32', 'i32', 'u32', 'bool', 'ue8m0', 'ue4m3']
 const QUANTISED: readonly DTypeName[] = ['e4m3', 'e5m2', 'e3m2', 'e2m3', 'e2m1', 'i8', 'i4']
 const SCALES: readonly DTypeName[] = ['f32', 'f16', 'bf16', 'ue8m0', 'ue4m3']
 const BLOCKS = [2, 3, 4, 5, 8, 16, 32]
@@ -53,6 +55,8 @@ class Writer {
   readonly #operands: Operand[] = []
   readonly #declarations = new Map<string, { text: string; axes: readonly string[] }>()
   readonly #statements: string[] = []
+  /** Named ones. */
+  readonly #values: Value[] = []
   readonly #scalars: Record<string, number> = {}
   readonly #indices: { readonly name: string; readonly axes: readonly string[]; readonly into: string }[] = []
   /** Axes whose positions are values. */
@@ -122,7 +126,7 @@ class Writer {
     const name = this.#name('X')
     const axes = this.#someAxes()
     const stored = this.#chance(0.4)
-    const dtype = this.#pick(stored ? QUANTISED : this.#chance(0.75) ? FLOATS : [...INTEGERS, 'f64' as const])
+    const dtype = this.#pick(stored ? QUANTISED : this.#chance(0.7) ? FLOATS : this.#chance(0.7) ? INTEGERS : SELDOM)
     const others = axes.length > 1 ? this.#shuffled(axes) : axes
     const type = (order: readonly string[], form: (data: string) => string): string => form(`${dtype}${this.#brackets(order)}`)
     const form = stored ? this.#form(dtype, axes) : (data: string) => data
@@ -160,7 +164,9 @@ class Writer {
     const axes = [this.#pick([...this.#dense, ...this.#ragged].filter((axis) => axis !== 'l' && axis !== PADDED))]
     this.#indices.push({ name, axes, into })
     this.#declare(name, `i32[${axes.join()}]`, axes)
-    return { text: name, axes }
+    if (!this.#dense.includes(axes[0]!) || this.#chance(0.8)) return { text: name, axes }
+    const inner = this.#lookUp(axes[0]!)
+    return { text: `${name}[${inner.text}]`, axes: inner.axes }
   }
 
   #own(axis: string): Value {
@@ -192,10 +198,11 @@ class Writer {
     const plain = stored || dtype === 'f32' ? name : `f32(${name})`
     if (axes.includes('l') || this.#chance(0.6)) return { text: plain, axes: this.#axes([...axes, ...group]) }
     const at = axes.map((axis) => this.#index(axis))
-    const isInteger = !stored && INTEGERS.includes(dtype)
-    const outside = at.every(({ safe }) => safe) && this.#chance(0.8) ? '' : ` else ${this.#pick(['0', '0', isInteger ? '3' : '1.5', '-2'])}`
+    const isInteger = !stored && DTYPES[dtype].class === 'int'
+    if (!stored && dtype === 'bool') return { text: plain, axes: this.#axes([...axes, ...group]) }
+    const outside = at.every(({ safe }) => safe) && this.#chance(0.8) ? '' : ` else ${this.#pick(['0', '0', isInteger ? '3' : '1.5', isInteger ? '1' : '-inf'])}`
     const read = `${name}[${at.map(({ text }) => text).join(', ')}]${outside}`
-    return { text: dtype === 'f64' || INTEGERS.includes(dtype) ? `f32(${read})` : `(${read})`, axes: this.#axes([...at.flatMap((index) => index.axes), ...group]) }
+    return { text: isInteger || dtype === 'f64' ? `f32(${read})` : `(${read})`, axes: this.#axes([...at.flatMap((index) => index.axes), ...group]) }
   } // prettier-ignore
 
   /** A reduction along an axis that is computed from two others: rows of pages. */
@@ -214,6 +221,7 @@ class Writer {
   // Values
 
   #leaf(): Value {
+    if (this.#values.length > 0 && this.#chance(0.12)) return this.#pick(this.#values)
     const kind = this.#next()
     if (kind < 0.06) {
       const axis = this.#pick([...this.#dense.filter((x) => x !== 'l'), ...this.#ragged])
@@ -239,8 +247,12 @@ class Writer {
     return (kind < 0.23 && this.#paged()) || this.#read()
   } // prettier-ignore
 
-  /** A condition on positions. */
+  /** A condition on positions, or on elements as they are. */
   #condition(): Value {
+    if (this.#chance(0.25)) {
+      const x = this.#read()
+      return { text: `${x.text} > 0.25`, axes: x.axes }
+    }
     const axes = [...this.#dense.filter((x) => x !== 'l'), ...this.#ragged]
     const [a, b] = [this.#pick(axes), this.#pick(axes)]
     const text = this.#pick([`${a} <= ${b}`, `${a} < ${b} + size(${a}) - size(${b})`, `${a} % 2 == 0`, `${a} / 3 != ${b} / 2`])
@@ -341,14 +353,34 @@ class Writer {
     return { name, equation: `${name} = ${value.text}` }
   } // prettier-ignore
 
+  /** A sum of products of integers, which is exact. */
+  #integerOutput(): { readonly name: string; readonly equation: string } {
+    const [rows, over, columns] = this.#shuffled([...this.#dense.filter((axis) => axis !== 'l'), 'x', 'y']) as [string, string, string]
+    for (const axis of [rows, over, columns]) this.#extents[axis] ??= this.#extent()
+    const factors = [[rows, over], [over, columns]].map((axes) => {
+      const name = this.#name('X')
+      this.#declare(name, `${this.#pick(INTEGERS)}${this.#brackets(axes)}`, axes)
+      return name
+    })
+    const name = this.#name('Y')
+    this.#declare(name, `${this.#pick(['i32', 'i8', 'u8', 'u4', 'f32', 'bf16'])}${this.#brackets([columns, rows])}`, [columns, rows])
+    return { name, equation: `${name} = sum[${over}](${factors.join(' * ')})` }
+  } // prettier-ignore
+
   kernel(seed: number): FormKernel {
     const outputs = new Set<string>()
+    if (this.#chance(0.12)) {
+      const { name, equation } = this.#integerOutput()
+      outputs.add(name)
+      this.#statements.push(equation)
+    }
     for (let i = 1 + this.#below(3); i > 0; i--) {
       let value = this.#value(2 + this.#below(2))
       if (this.#chance(0.5)) {
         const name = this.#name('v')
         this.#statements.push(`${name} = ${value.text}`)
         value = { text: name, axes: value.axes }
+        this.#values.push(value)
       }
       for (let copies = this.#chance(0.15) ? 2 : 1; copies > 0; copies--) {
         const { name, equation } = this.#output(value)
