@@ -70,12 +70,17 @@ interface Side extends Meeting {
 }
 
 function sidesOf(term: ContractTerm, node: ContractNode, context: ContractionContext): readonly [Side, Side] {
-  const [a, b] = meetingOf(term, node.accumulator, context.program)
+  const { program, groups, selection } = context
+  const [a, b] = meetingOf(term, node.accumulator, program)
+  // What meets nowhere is not computed: it finds nothing.
+  const meets = countOf(inOrder(program, [...node.axes, ...term.a.axes, ...term.b.axes]), selection) > 0
+  const stored = (factor: Node): Stored =>
+    meets ? context.factor(factor) : { values: [], errors: null, strides: denseStrides(groups.free(factor.axes), selection), selectedOnly: true }
   return [
-    { ...a, stored: context.factor(term.a) },
-    { ...b, stored: context.factor(term.b) },
+    { ...a, stored: stored(term.a) },
+    { ...b, stored: stored(term.b) },
   ]
-}
+} // prettier-ignore
 
 interface ResultBox {
   readonly box: Box

@@ -24,7 +24,8 @@ export function quantiseOutput(unrounded: Unrounded, context: OutputContext): Re
   const norms = normsOf(operand, blockOf, blocks, context)
   const form: QuantisedForm | null = part && { data: dtype, scale: part.dtype, rounding: stored!.rounding }
 
-  const errorOf = (i: number): number => errors?.[i] ?? 0
+  // An infinity has nothing beside it.
+  const errorOf = (i: number): number => (Number.isFinite(values[i]!) ? (errors?.[i] ?? 0) : 0)
   const amaxOfBlocks = (magnitude: (v: number, e: number) => number): Float32Array => {
     const amax = new Float32Array(blocks)
     values.forEach((v, i) => {

@@ -46,11 +46,14 @@ export function expandStored(family: KernelFamily, values: Readonly<Record<strin
   return { operands, scalars, tiled, status }
 } // prettier-ignore
 
-/** Mode of a stored operand of a kernel; null: it has no scales of its own. */
-export function modeOf(family: KernelFamily, { axes, stored }: FamilyOperand): ScaleMode | null {
+/** Mode of a stored operand of a kernel, whose data have `rank` axes: optional ones are left out, outermost first. null: it has no scales of its own. */
+export function modeOf(family: KernelFamily, { axes, stored }: FamilyOperand, rank: number): ScaleMode | null {
   const scale = family.operands.find(({ name }) => name === stored?.scale)
   if (!scale) return null
-  return axes.map((axis) => {
+  const isOptional = (axis: string): boolean => family.axes.some(({ name, optional }) => optional && name === axis)
+  let missing = axes.length - rank
+  const present = axes.filter((axis) => !(missing > 0 && isOptional(axis) && missing-- > 0))
+  return present.map((axis) => {
     const position = scale.axes.indexOf(axis)
     return position < 0 ? 'all' : (scale.blocks?.[position] ?? 1)
   })
@@ -77,8 +80,6 @@ function checkForm(family: KernelFamily, operand: FamilyOperand, given: ScaledOp
     refuseForm('globalScale', isScalar ? 'a number' : 'a tensor with a number for each group', describe(given.globalScale))
   const rounding = stored!.rounding === 'down' ? 'floor' : 'up'
   if (role === 'output' && given.rounding !== rounding) refuseForm('rounding', `'${rounding}', as in ${textOf(family, operand)}`, `'${given.rounding}'`)
-  const mode = modeOf(family, operand)
-  // An optional axis that the data leaves out has no entry.
-  const own = mode?.slice(mode.length - given.mode.length)
+  const own = modeOf(family, operand, given.mode.length)
   if (own && own.join() !== given.mode.join()) refuseForm('mode', `[${own.join(', ')}], as in ${textOf(family, operand)}`, `[${given.mode.join(', ')}]`)
 } // prettier-ignore

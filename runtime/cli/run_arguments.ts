@@ -169,9 +169,9 @@ function scaledOperand(family: KernelFamily, operand: FamilyOperand, made: Reado
   const { name, stored } = operand
   const { scale, zero, global, norm, rounding } = stored!
   const data = made[name]!
-  const mode = modeOf(family, operand)
+  const mode = modeOf(family, operand, data.rank)
   return new ScaledOperand(data, scale === null ? null : made[scale]!, {
-    ...(mode && { mode: mode.slice(mode.length - data.rank) }),
+    ...(mode && { mode }),
     zero: zero === null ? null : made[zero]!,
     globalScale: global === null ? null : (made[global] ?? scalars[global]!),
     normConstant: (norm === null ? 0 : scalars[norm]!) || null,

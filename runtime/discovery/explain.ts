@@ -147,7 +147,11 @@ function explainTypes(
   let supported = 0
   const fusion = fusionShape(space.family, types, call)
   for (const orders of space.orderChoices()) {
-    const operands = space.family.operands.map(({ name }) => ({ name, order: orders[name]! }))
+    const operands = space.family.operands.map(({ name, partOf }) => ({
+      name,
+      order: orders[name]!,
+      ...(partOf !== undefined && { partOf }),
+    }))
     const failed = operands.map((operand) => orderFits(operand, call)).find((status) => !status.ok)
     if (failed && !failed.ok) {
       tally.add(failed, space.size(target, types) / space.orderCount)

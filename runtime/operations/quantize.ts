@@ -103,7 +103,7 @@ function planOf(family: KernelFamily, operand: FamilyOperand, shape: readonly nu
     const part = family.operands.find((other) => other.name === name)
     return part ? resolveType(part.dtype, family.typeChoices[0]!) : null
   }
-  const mode = modeOf(family, operand) ?? shape.map(() => 'all' as const)
+  const mode = modeOf(family, operand, shape.length) ?? shape.map(() => 'all' as const)
   return {
     data: resolveType(operand.dtype, family.typeChoices[0]!),
     scale: typeOf(stored?.scale),

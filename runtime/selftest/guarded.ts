@@ -31,8 +31,8 @@ export class GuardedTensor {
     const strides = stridesOf(shape, order, padding, rowUnit(dtype))
     const bytesOf = (elements: number): number => Math.ceil((elements * DTYPES[dtype].bits) / 8)
     const bytes = bytesOf(offset + Math.max(1, spanOf(shape, strides))) + TAIL
-    // Whole elements of every dtype.
-    const rounded = Math.ceil(bytes / 16) * 16
+    // Whole elements of every dtype, those of 6 bits included.
+    const rounded = Math.ceil(bytes / 48) * 48
     this.#memory = device.tensor('u8', [rounded], new Uint8Array(rounded).fill(PATTERN))
     this.#offset = offset
     this.tensor = this.#memory.as(dtype).view(shape, { strides, offset })

@@ -5,10 +5,12 @@
  *   npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
  *   npm run test:full -- --verify N [--target sm_100a|sm_90a|sm_80] [--seed N]
  *   npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
+ *   npm run test:full -- --forms N [--seed N]
  *   npm run test:full -- --sanitize N [--seed N]
  */
 import { parseArgs } from 'node:util'
 import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
+import { runFormsWith } from './forms.ts'
 import { runFuzz } from './fuzz.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
 import { SANITIZED_MUTANTS, runSanitized } from './sanitized.ts'
@@ -16,14 +18,18 @@ import { runPtxas, runVerify, SAMPLED_TARGETS, type SampledTarget } from './ptxa
 
 /** Of each target, before the rows. */
 const VERIFIED_PROGRAMS = 300
+/** Before the rows, as well. */
+const RANDOM_FORMS = 500
 
 const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
        npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
        npm run test:full -- --verify N [--target sm_100a|sm_90a|sm_80] [--seed N]
        npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
+       npm run test:full -- --forms N [--seed N]
        npm run test:full -- --sanitize N [--seed N]
 
   --verify N    N random pipeline programs through the verifier; without options 300 of each target come before the rows
+  --forms N     N random kernels of all forms of the language as plain CUDA; without options 500 come before the rows
   --sanitize N  the C++ tests and N mutants of PTX under ASan and UBSan; without options they come before the rows
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
@@ -40,6 +46,7 @@ function parseCommand() {
         ptxas: { type: 'string' },
         verify: { type: 'string' },
         fuzz: { type: 'string' },
+        forms: { type: 'string' },
         sanitize: { type: 'string' },
         target: { type: 'string', default: 'sm_100a' },
         fresh: { type: 'boolean', default: false },
@@ -63,6 +70,7 @@ function parseCommand() {
       ptxas: integer('ptxas', values.ptxas, 1),
       verify: integer('verify', values.verify, 1),
       fuzz: integer('fuzz', values.fuzz, 1),
+      forms: integer('forms', values.forms, 1),
       sanitize: integer('sanitize', values.sanitize, 1),
       row,
     }
@@ -91,12 +99,14 @@ let tally: Tally
 if (command.ptxas !== undefined) tally = await runPtxas(command.ptxas, command)
 else if (command.verify !== undefined) tally = runVerify(command.verify, command)
 else if (command.fuzz !== undefined) tally = await runFuzz(command.fuzz, command)
+else if (command.forms !== undefined) tally = await runFormsWith(command.forms, command)
 else if (command.sanitize !== undefined) tally = runSanitized(command.sanitize, command)
 else {
   const whole = command.row === null && command.only === undefined && command.limit === undefined
   const before = whole
     ? [
         runSanitized(SANITIZED_MUTANTS, command),
+        await runFormsWith(RANDOM_FORMS, command),
         ...SAMPLED_TARGETS.map((target) => runVerify(VERIFIED_PROGRAMS, { ...command, target })),
       ]
     : []

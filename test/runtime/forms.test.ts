@@ -49,6 +49,13 @@ describe('stored operands', () => {
     expect([...(await D.toArray())]).toEqual([0, 20, 20, 60, -90, -80, -30, 0])
   })
 
+  test('elements that share bytes do so along an axis that is there', async () => {
+    const kernel = kernelOf('kernel q(X: f32[n, l?]) -> D: e2m1[n, l?] { D = X }')
+    const args = (shape: number[]) => new KernelArguments(kernel, { X: device.tensor('f32', shape, 1), D: device.empty('e2m1', shape) })
+    expect(getKernels(args([4, 2])).length).toBeGreaterThan(0)
+    expect(getKernels(args([4])).why).toContain('axis l, along which elements of e2m1 share bytes')
+  }) // prettier-ignore
+
   test('an output gets its scales; a kernel reads what another has written', async () => {
     const D = new ScaledOperand(device.empty('e4m3', [2, 8]), device.empty('ue8m0', [2, 2]), { mode: [1, 4] })
     const X = device.tensor(

@@ -84,8 +84,11 @@ export function emitBlock(
   const g = names.index(packed.group)
   if (!known) out.line(`const int ${g} = ${call(context, 'ktl_block_group', ...allArgs(context, axis, packed), per, index)};`)
   const args = groupArgs(context, axis, packed)
-  out.line(`const int ${begin} = ${call(context, 'ktl_start', ...args)} + (int)(${index} - ${call(context, 'ktl_first_block', ...args, per)}) * ${per};`)
-  out.line(`const int ${length} = min(${per}, ${call(context, 'ktl_end', ...args)} - ${begin});`)
+  const start = call(context, 'ktl_start', ...args)
+  out.line(`const int ${begin} = ${start} + (int)(${index} - ${call(context, 'ktl_first_block', ...args, per)}) * ${per};`)
+  // Blocks before the first one of a group that is known are those of others.
+  const isOther = known ? `${begin} < ${start} ? 0 : ` : ''
+  out.line(`const int ${length} = ${isOther}min(${per}, ${call(context, 'ktl_end', ...args)} - ${begin});`)
 } // prettier-ignore
 
 /** Declares what the ranges of `axes` need: nothing is read but group ends. */

@@ -34,14 +34,18 @@ function emitPacked(context: SimtContext, { axes, results }: Stage, pack: number
   const points = emitPoints(context, axes.slice(0, -1), new Set())
   const packed = packedOf(program, axis)
   const padded = paddedOf(program, axis)
+  const counted = axes.filter((own) => paddedOf(program, own)?.group === axis)
   if (packed && !points.known.has(packed.group)) out.line(`const int rows = ${rowsOf(context, axis, packed)};`)
   const units = `((${names.extent(axis)} + ${pack - 1}) / ${pack})`
   emitThreads(context, `${points.count} * ${units}`, () => {
     out.line(`const int first = ${call(context, 'ktl_split', 'rest', units)} * ${pack};`)
     const conditions = emitPositions(context, points, 'rest')
     const i = names.index(axis)
+    // Where neighbours are groups, each has rows of its own along other axes.
+    const rows = counted.map((own) => `${names.index(own)} < ${lengthOf(context, own)}`)
     const emitElement = (body: () => void): void => {
-      if (packed && !points.known.has(packed.group)) {
+      if (rows.length > 0) out.block(`if (${rows.join(' && ')})`, body)
+      else if (packed && !points.known.has(packed.group)) {
         out.line(`if (${i} >= rows) break;`)
         out.line(`const int ${names.index(packed.group)} = ${groupOf(context, axis, packed, i)};`)
         body()
@@ -50,7 +54,7 @@ function emitPacked(context: SimtContext, { axes, results }: Stage, pack: number
       else body()
     }
     const emit = (): void =>
-      emitPackedStore(context, result, { axis, first: 'first', pack, kept: (packed ?? padded) !== null }, emitElement)
+      emitPackedStore(context, result, { axis, first: 'first', pack, kept: (packed ?? padded) !== null || counted.length > 0 }, emitElement)
     if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, emit)
     else emit()
   })

@@ -44,6 +44,18 @@ export function orderFits(operand: Pick<TensorOperand, 'name' | 'order' | 'partO
   })
 }
 
+/** Elements of outputs that share bytes are written together along the last axis: that one is not left out. */
+export function packingFits({ name, role, order, dtype }: TensorOperand, call: Call): Status {
+  const axis = order.at(-1)
+  const isPacked = role === 'output' && DTYPES[dtype].bits < 8 && axis !== undefined
+  if (!isPacked || call.axes[name]!.includes(axis)) return OK
+  return refuse('KTL4032', {
+    operand: shown(call, name),
+    expected: `axis ${axis}, along which elements of ${dtype} share bytes`,
+    got: 'a tensor without it',
+  })
+}
+
 /** 16-byte accesses, where the instance makes them. */
 export function alignmentFits(operand: TensorOperand, call: Call): Status {
   if (operand.divisibility === 'element') return OK

@@ -10,7 +10,7 @@ import type { KernelMetadata } from '../../metadata/kernel.ts'
 import type { RuntimeArguments } from '../../arguments/base.ts'
 import { OK, type Status, type StatusRefused } from '../../errors/status.ts'
 import { callOf, type Call } from '../calls/call.ts'
-import { alignmentFits, orderFits, overlapFits, typesFit } from '../calls/fit.ts'
+import { alignmentFits, orderFits, overlapFits, packingFits, typesFit } from '../calls/fit.ts'
 import { fitFusion, type FusionShape } from '../calls/fusion.ts'
 import { MACHINES } from '../ranking/machine.ts'
 import type { Estimate, Extents } from '../ranking/rank.ts'
@@ -101,7 +101,7 @@ export class PlannedInstance implements PlannedKernel {
     const types = typesFit(this.space.family, this.choice.types, call)
     if (!types.ok) return types
     const declared = this.program.operands.filter((operand) => !operand.fromEpilogue)
-    for (const fits of [orderFits, alignmentFits]) {
+    for (const fits of [orderFits, packingFits, alignmentFits]) {
       for (const operand of declared) {
         const status = fits(operand, call)
         if (!status.ok) return status

@@ -1,0 +1,205 @@
+/**
+ * Random kernels of the whole language, from text to bytes: printed and read again they are the same; they check without an error; the passes
+ * keep their values; as plain CUDA on a virtual device they give what the evaluator gives within its bounds, and findings where it has some.
+ */
+import { bindKernel } from '../../compiler/bind.ts'
+import { typed } from '../../compiler/check/choices.ts'
+import { checkProgram } from '../../compiler/check/program.ts'
+import { decode, encode } from '../../compiler/codec.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { checkOutputs, compare, type WorstElement } from '../../compiler/evaluate/compare.ts'
+import { evaluate, evaluateWithBounds } from '../../compiler/evaluate/evaluate.ts'
+import type { EvaluationFinding } from '../../compiler/evaluate/findings.ts'
+import { uniform } from '../../compiler/evaluate/generate.ts'
+import type { EvaluationInputs } from '../../compiler/evaluate/inputs.ts'
+import type { KernelFamily } from '../../compiler/family.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { verifyTensorProgram } from '../../compiler/ir/verify_tensor.ts'
+import { canonicalise } from '../../compiler/pipeline.ts'
+import { KtlError } from '../../grammar/diagnostics.ts'
+import { parseProgram } from '../../grammar/parse.ts'
+import { printProgram } from '../../grammar/printer.ts'
+import { renderDiagnostics } from '../../grammar/render.ts'
+import { makeArguments, type ArgumentPlan, type MakeTensor } from '../../runtime/cli/run_arguments.ts'
+import { getKernels, openDevice, type Device, type KernelArguments } from '../../runtime/index.ts'
+import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
+import { GuardedTensor } from '../../runtime/selftest/guarded.ts'
+import { randomValues } from '../../runtime/selftest/values.ts'
+import { elementCount } from '../../runtime/tensors/layout.ts'
+import { withoutSpans } from '../grammar/arbitraries.ts'
+import type { Tally } from './covering_run.ts'
+import { formKernel, type FormKernel } from './form_kernels.ts'
+import { progress } from './progress.ts'
+
+/** What arguments are refused for: an index that leaves its operand, a divisor of 0. */
+const REFUSALS: readonly string[] = ['KTL4046', 'KTL4047']
+const OUTSIDE = 'KTL5025'
+/** Of elements, where a kernel has hostile values at all. */
+const HOSTILE_SHARE = 0.06
+
+export type FormResult = 'right' | 'refused'
+
+/** Throws what is wrong with a kernel. */
+export async function runForm(device: Device, kernel: FormKernel): Promise<FormResult> {
+  const family = familyOf(kernel.source)
+  const program = bindKernel(family)
+  verifyTensorProgram(program)
+  const unchanged = throughPasses(family, program)
+  const guards: GuardedTensor[] = []
+  try {
+    const args = await argumentsOf(device, kernel, family, guards)
+    if (args === null || !args.status.ok) return 'refused'
+    await compareAll(device, kernel, args, unchanged)
+    for (const guard of guards) {
+      const changed = await guard.changedBytes()
+      if (changed > 0) throw new Error(`${changed} bytes beside the elements of a tensor have changed`)
+    }
+    return 'right'
+  } finally {
+    guards.forEach((guard) => guard.free())
+  }
+}
+
+function familyOf(text: string): KernelFamily {
+  const source = { name: 'f.ktl', text }
+  const { program, diagnostics } = parseProgram(source)
+  const printed = printProgram(program)
+  const again = parseProgram({ name: 'f.ktl', text: printed })
+  const { program: checked, diagnostics: found } = checkProgram(program, source)
+  const errors = [...diagnostics, ...again.diagnostics, ...found].filter(({ severity }) => severity === 'error')
+  if (errors.length > 0) throw new Error(renderDiagnostics(errors))
+  const trees = [program, again.program].map((tree) => JSON.stringify(withoutSpans(tree), (_, x: unknown) => (typeof x === 'number' ? String(x) : x)))
+  if (trees[0] !== trees[1] || printProgram(again.program) !== printed) throw new Error(`printed, it is another kernel:\n${printed}`)
+  return checked.kernels[0]!
+} // prettier-ignore
+
+/** The program before any pass, once every pass has been seen to leave it well formed. */
+function throughPasses(family: KernelFamily, bound: TensorProgram): TensorProgram {
+  const { outputs, axes } = typed(family, family.typeChoices[0]!)
+  const program = { ...bound, outputs, axes }
+  verifyTensorProgram(program)
+  canonicalise(program, verifyTensorProgram)
+  return program
+}
+
+async function argumentsOf(device: Device, kernel: FormKernel, family: KernelFamily, guards: GuardedTensor[]): Promise<KernelArguments | null> {
+  const next = uniform(kernel.seed)
+  const make: MakeTensor = async (on, { name, role, dtype, shape, order, seed, inputs, values }) => {
+    const guard = new GuardedTensor(on, dtype, shape, { order, padding: Math.floor(next() * 3), offset: DTYPES[dtype].bits < 8 ? 0 : Math.floor(next() * 2) })
+    guards.push(guard)
+    if (role === 'output') return guard.tensor
+    const legal = values ?? randomValues(dtype, elementCount(shape), seed, inputs)
+    await guard.tensor.copyFrom(Float32Array.from(decode(dtype, encode(dtype, hostileValues(legal, name, dtype, kernel, family, next)))))
+    return guard.tensor
+  }
+  const extents = Object.fromEntries(Object.entries(kernel.extents).filter(([axis]) => family.axes.some(({ name }) => name === axis)))
+  const orders = Object.fromEntries(family.operands.filter(({ orders }) => orders.length > 1 && next() < 0.5).map(({ name, orders }) => [name, orders[1]!]))
+  const options = { seed: kernel.seed, inputs: 'normal' } as const
+  const plan: ArgumentPlan = { family, types: family.typeChoices[0]!, extents, orders, scalars: kernel.scalars, values: {}, epilogue: null, options }
+  try {
+    return (await makeArguments(plan, device, make)).args
+  } catch (error) {
+    if (error instanceof KtlError && error.diagnostics.every(({ code }) => REFUSALS.includes(code))) return null
+    throw error
+  }
+} // prettier-ignore
+
+function hostileValues(legal: ArrayLike<number>, name: string, dtype: keyof typeof DTYPES, { hostile }: FormKernel, family: KernelFamily, next: () => number): Float64Array {
+  const values = Float64Array.from(legal)
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
+  const isGroups = family.axes.some(({ ragged }) => ragged?.by === name)
+  const replaced = (() => {
+    if (isGroups) return hostile.includes('groups') ? () => pick([-1, 0, 1000]) : null
+    if (dtype === 'i32') return hostile.includes('indices') ? () => pick([-1, -2, 100, 2 ** 30]) : hostile.includes('absent') ? () => -1 : null
+    if (DTYPES[dtype].class === 'int' || !hostile.includes('floats')) return null
+    return DTYPES[dtype].nan === null && dtype !== 'f64' ? () => DTYPES[dtype].maxFinite : () => pick([NaN, Infinity, -Infinity, DTYPES[dtype].maxFinite])
+  })()
+  return replaced ? values.map((x) => (next() < HOSTILE_SHARE ? replaced() : x)) : values
+} // prettier-ignore
+
+async function compareAll(device: Device, kernel: FormKernel, args: KernelArguments, unchanged: TensorProgram): Promise<void> {
+  const { program, inputs } = await inputsOf(args)
+  const found = { before: [] as EvaluationFinding[], after: [] as EvaluationFinding[] }
+  const before = evaluate(unchanged, inputs.tensors, inputs.scalars, inputs.extents, { report: (finding) => found.before.push(finding) })
+  const after = evaluateWithBounds(program, inputs, { report: (finding) => found.after.push(finding) })
+  const kept = compare(after, Object.fromEntries(Object.entries(before).map(([name, { data }]) => [name, data])))
+  if (!kept.pass) throw new Error(`the passes change values: ${shown(kept.worst)}`)
+  if ((found.before.length > 0) !== (found.after.length > 0)) throw new Error('the passes change findings')
+  const [simt] = getKernels(args, { limit: 1, metadataFilter: ({ design }) => design.kind === 'simt' })
+  if (!(simt instanceof KtlKernel)) throw new Error('no SIMT kernel')
+  const codes = new Set<string>()
+  try {
+    await simt.run(args, { order: 'random', seed: kernel.seed, checks: 'full' })
+  } catch (error) {
+    if (!(error instanceof KtlError)) throw error
+    for (const { code } of error.diagnostics) codes.add(code)
+    if ([...codes].some((code) => code !== OUTSIDE)) throw error
+  }
+  const actual: Record<string, ArrayLike<number>> = {}
+  for (const { name, role } of program.operands) if (role === 'output') actual[name] = await args.tensors[name]!.toArray()
+  const checked = checkOutputs(program, inputs, actual)
+  if (!checked.pass) throw new Error(`${checked.failures} of ${checked.compared} elements are wrong: ${shown(checked.worst)}`)
+  const expected = found.after.some(({ kind }) => kind !== 'duplicate')
+  if (expected !== codes.has(OUTSIDE)) throw new Error(expected ? `no finding, but ${JSON.stringify(found.after[0])}` : 'a finding that the evaluator does not have')
+} // prettier-ignore
+
+function shown(worst: WorstElement | null): string {
+  if (!worst) return ''
+  const { output, index, expected, actual, bound } = worst
+  return `${output}[${index.join(', ')}] is ${actual}, not ${expected} +- ${bound}`
+}
+
+async function inputsOf(args: KernelArguments): Promise<{ program: TensorProgram; inputs: EvaluationInputs }> {
+  const program = bindKernel(args.family)
+  const tensors: Record<string, EvaluationInputs['tensors'][string]> = {}
+  for (const [name, tensor] of Object.entries(args.tensors))
+    tensors[name] = { data: await tensor.toArray(), shape: tensor.shape }
+  return { program, inputs: { tensors, scalars: args.scalars, extents: args.axes.extents } }
+}
+
+export interface FormFailure {
+  readonly kernel: FormKernel
+  readonly message: string
+}
+
+export interface FormCounts {
+  right: number
+  refused: number
+  readonly failures: FormFailure[]
+}
+
+/** Kernels of `count` seeds from `seed` on, on both virtual devices in turns. */
+export async function runForms(
+  count: number,
+  { seed, done }: { seed: number; done?: (counts: FormCounts) => void },
+): Promise<FormCounts> {
+  const devices = [await openDevice('virtual-sm90'), await openDevice('virtual-sm100')]
+  const counts: FormCounts = { right: 0, refused: 0, failures: [] }
+  for (let i = 0; i < count; i++) {
+    const kernel = formKernel(seed + i)
+    try {
+      counts[await runForm(devices[i % 2]!, kernel)]++
+    } catch (error) {
+      counts.failures.push({ kernel, message: (error as Error).message })
+    }
+    done?.(counts)
+  }
+  for (const device of devices) await device.close()
+  return counts
+}
+
+export function describeFailure({ kernel: { source, ...rest }, message }: FormFailure): string {
+  return `${message}\n\n${source}${JSON.stringify(rest)}`
+}
+
+export async function runFormsWith(count: number, { seed }: { seed: number }): Promise<Tally> {
+  const bar = progress('forms', count)
+  const { right, refused, failures } = await runForms(count, {
+    seed,
+    done: (counts) => bar.update(counts.right + counts.refused, counts.failures.length),
+  })
+  bar.stop()
+  for (const failure of failures) console.log(`${describeFailure(failure)}\n`)
+  console.log(`${right} random kernels of all forms from seed ${seed} are right, ${refused} have indices that arguments are refused for`)
+  return { passed: right + refused, failed: failures.length, skipped: 0 }
+} // prettier-ignore
