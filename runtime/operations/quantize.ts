@@ -119,7 +119,9 @@ function planOf(family: KernelFamily, operand: FamilyOperand, shape: readonly nu
 async function normOf(tensor: Tensor, { data, scale }: FormPlan): Promise<number> {
   let amax = 0
   for (const x of await tensor.toArray()) if (Math.abs(x) > amax) amax = Math.abs(x)
-  const most = DTYPES[data].maxFinite * (scale === 'ue4m3' ? DTYPES[scale].maxFinite : 1)
+  // Scales that are floats of few bits have a largest value to be reached; powers of two and wide floats take what comes.
+  const limited = scale !== null && DTYPES[scale].class === 'scale' && DTYPES[scale].mantissaBits > 0
+  const most = DTYPES[data].maxFinite * (limited ? DTYPES[scale].maxFinite : 1)
   return amax === 0 || !Number.isFinite(amax) ? 1 : f32(most / f32(amax))
 }
 

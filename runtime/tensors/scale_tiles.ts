@@ -2,13 +2,14 @@
  * Scales in the tiles that block-scaled instructions of tensor cores read: 128 (outer) x 4 (along k) bytes, in which scale (o, i) lies
  * at (o % 32) * 16 + (o / 32) * 4 + i; tiles follow each other along k first (PTX ISA, tcgen05.mma, scale factor layouts).
  */
-import { DTYPES } from '../../compiler/dtypes.ts'
+import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
 import { formatShape } from './layout.ts'
 import { Tensor } from './tensor.ts'
 import { codesOf } from './tensor_like.ts'
 
+const SCALES = dtypesThat((dtype) => dtype.class === 'scale').join(' or ')
 const [OUTER, INNER] = [128, 4]
 const TILE = OUTER * INNER
 
@@ -32,7 +33,7 @@ export interface ScaleTilesOptions {
  */
 export async function swizzleScales(scale: Tensor, { outer }: ScaleTilesOptions): Promise<Tensor> {
   const isMatrix = scale instanceof Tensor && scale.rank === 2 && DTYPES[scale.dtype].class === 'scale'
-  if (!isMatrix) throw ktlError('KTL4024', { operand: 'scale', expected: 'a matrix of ue8m0 or ue4m3', got: String(scale instanceof Tensor ? scale : describe(scale)) })
+  if (!isMatrix) throw ktlError('KTL4024', { operand: 'scale', expected: `a matrix of ${SCALES}`, got: String(scale instanceof Tensor ? scale : describe(scale)) })
   checkOuter(outer)
   const [o, i] = [scale.shape[outer]!, scale.shape[1 - outer]!]
   const codes = new Uint8Array(Math.ceil(o / OUTER) * Math.ceil(i / INNER) * TILE)
@@ -49,7 +50,7 @@ export async function swizzleScales(scale: Tensor, { outer }: ScaleTilesOptions)
  * console.log((await unswizzleScales(tiles, [128, 4], { outer: 0 })).shape) // [ 128, 4 ]
  */
 export async function unswizzleScales(tiles: Tensor, shape: readonly [number, number], { outer }: ScaleTilesOptions): Promise<Tensor> {
-  if (!(tiles instanceof Tensor)) throw ktlError('KTL4024', { operand: 'tiles', expected: 'a tensor of ue8m0 or ue4m3', got: describe(tiles) })
+  if (!(tiles instanceof Tensor)) throw ktlError('KTL4024', { operand: 'tiles', expected: `a tensor of ${SCALES}`, got: describe(tiles) })
   checkOuter(outer)
   const [o, i] = [shape[outer], shape[1 - outer]!]
   const count = Math.ceil(o / OUTER) * Math.ceil(i / INNER) * TILE
