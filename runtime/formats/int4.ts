@@ -29,7 +29,7 @@ const PER_WORD = 8
  *   'w.weight_packed': word, 'w.weight_scale': { data: Float32Array.of(2), shape: [1, 1] },
  * }))
  * const w = readInt4(device, file, 'w', 'compressed-tensors')
- * console.log(w.dtype, w.mode, [...(await (await dequantize(w)).toArray())]) // i4 [ 1, 8 ] [ -16, -14, -12, -10, -8, -6, -4, -2 ]
+ * console.log(w.dtype, w.mode, (await (await dequantize(w)).toArray())[7]) // i4 [ 1, 8 ] -2
  */
 export function readInt4(device: Device, file: Safetensors, name: string, format: Int4Format): ScaledOperand {
   textOf('name', name)

@@ -18,8 +18,9 @@ export interface ScaledOperandFields {
  * const { kernels } = loadSource({ name: 'mx.ktl', text })
  * const A = new ScaledOperand(device.empty('e4m3', [4, 64]), device.empty('ue8m0', [4, 2]), { mode: [1, 32] })
  * const [kernel] = kernels.mx!.getKernels({ A, D: device.empty('f32', [4, 64]) })
- * const { mode, swizzle, parts } = kernel!.metadata.operands.scaled.A!
- * console.log(mode, swizzle, parts) // [ 1, 32 ] none [ 'scale' ]
+ * const constraints = kernel!.metadata.operands.scaled.A!
+ * const { mode, swizzle, parts } = constraints
+ * console.log(constraints instanceof ScaledOperandConstraints, mode, swizzle, parts) // true [ 1, 32 ] none [ 'scale' ]
  */
 export class ScaledOperandConstraints {
   readonly mode: ScaleMode
