@@ -48,7 +48,7 @@ export function orderFits(operand: Pick<TensorOperand, 'name' | 'order' | 'partO
 export function packingFits({ name, role, order, dtype }: TensorOperand, call: Call): Status {
   const axis = order.at(-1)
   const isPacked = role === 'output' && DTYPES[dtype].bits < 8 && axis !== undefined
-  if (!isPacked || call.axes[name]!.includes(axis)) return OK
+  if (!isPacked || call.axes[name]!.includes(axis) || call.axes[name]!.length === 0) return OK
   return refuse('KTL4032', {
     operand: shown(call, name),
     expected: `axis ${axis}, along which elements of ${dtype} share bytes`,
