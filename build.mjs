@@ -50,6 +50,7 @@ const STANDALONE = {
   'bench/compare': 'bench/gpu/compare.ts',
   'bench/collect': 'bench/fit/collect.ts',
   'bench/loops': 'bench/gpu/loops.ts',
+  'bench/forms': 'bench/gpu/forms.ts',
   'bench/ktl': 'runtime/cli/main.ts',
 }
 const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu', 'bench/fit']

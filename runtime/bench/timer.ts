@@ -44,7 +44,8 @@ const EXTRA_EVENTS = 4
  */
 export const warmUpOf = (launches: number): number => (launches < 10 ? 3 : 10)
 
-class EventTimer implements Timer {
+/** Times of whatever is launched, on a GPU. */
+export class EventTimer implements Timer {
   readonly kind = 'measured'
   readonly cyclesPerMs = null
   readonly #device: Device
@@ -61,16 +62,21 @@ class EventTimer implements Timer {
     this.#flushed = device.malloc(this.#flushBytes)
   }
 
-  async round(subject: Subject, launches: number): Promise<number[]> {
+  round(subject: Subject, launches: number): Promise<number[]> {
     const prepared = this.#prepare(subject)
-    for (let i = 0; i < warmUpOf(launches); i++) prepared.launch()
+    return this.roundOf(() => prepared.launch(), launches)
+  }
+
+  /** Milliseconds of each of `launches` calls of `launch`, which enqueues its work on the default stream. */
+  async roundOf(launch: () => void, launches: number): Promise<number[]> {
+    for (let i = 0; i < warmUpOf(launches); i++) launch()
     await this.#device.synchronize()
     while (this.#events.length < 2 * launches) this.#events.push(this.#device.createEvent())
     for (let i = 0; i < launches; i++) {
       this.#device.memset(this.#flushed, i & 0xff, this.#flushBytes)
       for (let extra = 0; extra < i % EXTRA_EVENTS; extra++) this.#extra.record()
       this.#events[2 * i]!.record()
-      prepared.launch()
+      launch()
       this.#events[2 * i + 1]!.record()
     }
     await this.#device.synchronize()
