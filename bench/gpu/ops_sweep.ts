@@ -31,20 +31,26 @@ const REFERENCES: Readonly<Record<string, string>> = {
   elu: 'x > 0 ? x : expm1(x)',
   softplus: 'fmax(x, 0.0) + log1p(exp(-fabs(x)))',
   hardswish: 'x <= -3 ? -0.0 : x * fmin(x + 3, 6.0) / 6',
+  sign: 'x > 0 ? 1.0 : x < 0 ? -1.0 : x',
+  mod: 'ref_mod(x, 3.0f)',
+  'mod -0.7': 'ref_mod(x, -0.7f)',
 }
+/** Arguments behind the first. */
+const FURTHER: Readonly<Record<string, string>> = { elu: ', 1.0f', mod: ', 3.0f', 'mod -0.7': ', -0.7f' }
 
 interface Form {
   readonly name: string
   readonly short: boolean
   readonly reference: string
 }
+const operationOf = (name: string): string => name.split(' ')[0]!
 const forms = Object.entries(REFERENCES).flatMap(([name, reference]): Form[] => [
   { name, short: false, reference },
-  ...(OPERATIONS.get(name)!.short ? [{ name, short: true, reference }] : []),
+  ...(OPERATIONS.get(operationOf(name))!.short ? [{ name, short: true, reference }] : []),
 ])
 forms.sort((a, b) => Number(a.short) - Number(b.short))
-const functionOf = ({ name, short }: Form): string => `ktl_${name}_${short ? 'short' : 'f32'}`
-const valueOf = (form: Form): string => `${functionOf(form)}(${form.name === 'elu' ? 'x, 1.0f' : 'x'})`
+const functionOf = ({ name, short }: Form): string => `ktl_${operationOf(name)}_${short ? 'short' : 'f32'}`
+const valueOf = (form: Form): string => `${functionOf(form)}(x${FURTHER[form.name] ?? ''})`
 const conversions = ['f16', 'bf16', 'e4m3', 'e5m2'].flatMap((type) => [`ktl_f32_to_${type}`, `ktl_${type}_to_f32`])
 
 const text = `#include <cstdio>
@@ -54,6 +60,12 @@ ${printDeviceFunctions([...forms.map(functionOf), ...conversions]).join('\n')}
 __device__ double ref_gelu_tanh(double x) {
   const double w = 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
   return w >= 0 ? x / (1 + exp(-w)) : (w < -740 ? -0.0 : x * exp(w) / (1 + exp(w)));
+}
+
+// The remainder of a division rounded down has the sign of b.
+__device__ double ref_mod(double a, double b) {
+  const double r = fmod(a, b);
+  return r == 0 ? copysign(0.0, b) : (r < 0) != (b < 0) ? r + b : r;
 }
 
 // Distance from y to the exact value in units of the last place of a format with p significand bits and least exponent e, where
