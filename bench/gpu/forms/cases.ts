@@ -3,6 +3,7 @@ import type { LaunchParam, Tensor } from '../../../runtime/index.ts'
 
 export type Extents = Readonly<Record<string, number>>
 type Uniform = () => number
+type Extent = (least: number, most: number, multiple?: number) => number
 /** Values of an operand in logical order. */
 export type Values = (count: number, extents: Extents, next: Uniform) => ArrayLike<number>
 
@@ -28,7 +29,7 @@ export interface Form {
   /** For the evaluator, the one that is named in the report, and one by chance. */
   readonly small: Extents
   readonly medium: Extents
-  readonly random: (extent: (least: number, most: number, multiple?: number) => number) => Extents
+  readonly random: (extent: Extent) => Extents
   readonly scalars?: (extents: Extents) => Readonly<Record<string, number>>
   /** What is not normally distributed. */
   readonly values?: Readonly<Record<string, Values>>
@@ -36,13 +37,12 @@ export interface Form {
 }
 
 const up = (a: number, b: number): number => Math.ceil(a / b)
-const ROWS = [256, 1, 1] as const
 
-/** A CTA for each row. */
-const rows = (kernel: string, count: number, params: readonly LaunchParam[]): PeerLaunch => ({
+/** A CTA of as many threads as a tile has elements for each row. */
+const rows = (kernel: string, count: number, tile: number, params: readonly LaunchParam[]): PeerLaunch => ({
   kernel,
   grid: [count, 1, 1],
-  block: ROWS,
+  block: [tile * tile, 1, 1],
   params,
 })
 /** A CTA for each tile of m x n. */
@@ -65,6 +65,12 @@ const ends: Values = (count, extents, next) =>
     i === count - 1 ? extents['t']! : Math.floor(next() * extents['t']!),
   ).sort()
 
+/** From many short rows to a few long ones. */
+const manyOrLong = (e: Extent): Extents => {
+  const c = e(16, 200_000)
+  return { m: e(1, Math.max(2, 5e7 / c)), c }
+}
+
 const product = ({ extents: { m, n } }: PeerProblem): readonly [number, number, number] => [m!, n!, 1]
 
 export const FORMS: readonly Form[] = [
@@ -75,8 +81,10 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { m: 5, c: 77 },
     medium: { m: 8192, c: 4096 },
-    random: (e) => ({ m: e(1000, 20000), c: e(500, 10000) }),
-    peer: ({ tensors: t, extents: { m, c } }) => [rows('rms_norm', m!, [t['X']!, t['g']!, t['Y']!, c!, { f32: 1e-5 }])],
+    random: manyOrLong,
+    peer: ({ tensors: t, extents: { m, c }, tile }) => [
+      rows('rms_norm', m!, tile, [t['X']!, t['g']!, t['Y']!, c!, { f32: 1e-5 }]),
+    ],
   },
   {
     name: 'layer_norm',
@@ -85,9 +93,9 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { m: 5, c: 77 },
     medium: { m: 8192, c: 4096 },
-    random: (e) => ({ m: e(1000, 20000), c: e(500, 10000) }),
-    peer: ({ tensors: t, extents: { m, c } }) => [
-      rows('layer_norm', m!, [t['X']!, t['g']!, t['b']!, t['Y']!, c!, { f32: 1e-5 }]),
+    random: manyOrLong,
+    peer: ({ tensors: t, extents: { m, c }, tile }) => [
+      rows('layer_norm', m!, tile, [t['X']!, t['g']!, t['b']!, t['Y']!, c!, { f32: 1e-5 }]),
     ],
   },
   {
@@ -95,8 +103,8 @@ export const FORMS: readonly Form[] = [
     source: 'kernel softmax(X: bf16[m, c]) -> Y: bf16[m, c] { Y = softmax[c](X) }',
     small: { m: 5, c: 77 },
     medium: { m: 8192, c: 4096 },
-    random: (e) => ({ m: e(1000, 20000), c: e(500, 10000) }),
-    peer: ({ tensors: t, extents: { m, c } }) => [rows('softmax', m!, [t['X']!, t['Y']!, c!])],
+    random: manyOrLong,
+    peer: ({ tensors: t, extents: { m, c }, tile }) => [rows('softmax', m!, tile, [t['X']!, t['Y']!, c!])],
   },
   {
     name: 'cross-entropy',
@@ -105,9 +113,11 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { m: 5, c: 77 },
     medium: { m: 4096, c: 32000 },
-    random: (e) => ({ m: e(500, 5000), c: e(5000, 50000) }),
+    random: manyOrLong,
     values: { label: below('c') },
-    peer: ({ tensors: t, extents: { m, c } }) => [rows('cross_entropy', m!, [t['X']!, t['label']!, t['L']!, c!])],
+    peer: ({ tensors: t, extents: { m, c }, tile }) => [
+      rows('cross_entropy', m!, tile, [t['X']!, t['label']!, t['L']!, c!]),
+    ],
   },
   {
     name: 'attention',
@@ -120,8 +130,8 @@ export const FORMS: readonly Form[] = [
     small: { b: 1, h: 4, hk: 2, m: 21, n: 34, d: 16, e: 16 },
     medium: { b: 2, h: 16, hk: 4, m: 1024, n: 1024, d: 64, e: 64 },
     random: (e) => {
-      const [hk, m, d] = [e(1, 4), e(200, 1500), e(32, 128)]
-      return { b: e(1, 3), h: hk * e(1, 4), hk, m, n: m + e(0, 300), d, e: d }
+      const [hk, m, d] = [e(1, 4), e(1, 1500), e(16, 128)]
+      return { b: e(1, 3), h: hk * e(1, 4), hk, m, n: m + e(1, 2000), d, e: d }
     },
     scalars: ({ d }) => ({ scale: Math.fround(1 / Math.sqrt(d!)) }),
     peer: ({ tensors: t, extents: { b, h, hk, m, n, d, e }, scratch, tile }) => {
@@ -129,7 +139,7 @@ export const FORMS: readonly Form[] = [
       const scale = { f32: 1 / Math.sqrt(d!) }
       return [
         tiles('attention_scores', [m!, n!, b! * h!], tile, [t['Q']!, t['K']!, S, h!, hk!, m!, n!, d!, scale]),
-        rows('attention_rows', b! * h! * m!, [S, t['L']!, n!]),
+        rows('attention_rows', b! * h! * m!, tile, [S, t['L']!, n!]),
         tiles('attention_values', [m!, e!, b! * h!], tile, [S, t['V']!, t['O']!, h!, hk!, m!, n!, e!]),
       ]
     },
@@ -159,8 +169,8 @@ export const FORMS: readonly Form[] = [
     medium: { v: 50000, c: 4096, t: 8192 },
     random: (e) => ({ v: e(5000, 50000), c: e(500, 5000), t: e(1000, 10000) }),
     values: { id: below('v') },
-    peer: ({ tensors: t, extents: { v, c, t: count } }) => [
-      rows('gather', count!, [t['X']!, t['id']!, t['Y']!, v!, c!]),
+    peer: ({ tensors: t, extents: { v, c, t: count }, tile }) => [
+      rows('gather', count!, tile, [t['X']!, t['id']!, t['Y']!, v!, c!]),
     ],
   },
   {
@@ -170,7 +180,7 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { t: 41, k: 33, n: 21, g: 4 },
     medium: { t: 4096, k: 1024, n: 2048, g: 8 },
-    random: (e) => ({ t: e(500, 6000), k: e(200, 2000), n: e(200, 2000), g: e(2, 32) }),
+    random: (e) => ({ t: e(16, 6000), k: e(16, 2000), n: e(16, 2000), g: e(2, 64) }),
     values: { ends },
     peer: ({ tensors: t, extents: { t: count, k, n, g }, tile }) => [
       tiles('grouped', [count!, n!, g!], tile, [t['A']!, t['B']!, t['ends']!, t['D']!, n!, k!]),
@@ -183,7 +193,7 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { t: 41, k: 33, n: 21, g: 4 },
     medium: { t: 4096, k: 1024, n: 1024, g: 8 },
-    random: (e) => ({ t: e(500, 6000), k: e(200, 2000), n: e(200, 2000), g: e(2, 16) }),
+    random: (e) => ({ t: e(16, 6000), k: e(16, 2000), n: e(16, 2000), g: e(2, 16) }),
     values: { ends },
     peer: ({ tensors: t, extents: { k, n, g }, tile }) => [
       tiles('weight_gradient', [k!, n!, g!], tile, [t['A']!, t['dY']!, t['ends']!, t['dW']!, k!, n!]),
@@ -196,7 +206,7 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { m: 19, n: 35, k: 70 },
     medium: { m: 2048, n: 2048, k: 2048 },
-    random: (e) => ({ m: e(200, 3000), n: e(200, 3000), k: e(200, 3000) }),
+    random: (e) => ({ m: e(1, 4000), n: e(16, 4000), k: e(16, 4000) }),
     values: { 'A.scale': powers, 'B.scale': powers },
     peer: (problem) => {
       const { tensors: t, extents: { m, n, k }, tile } = problem // prettier-ignore
@@ -212,7 +222,7 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { m: 19, n: 140, k: 150 },
     medium: { m: 2048, n: 2048, k: 2048 },
-    random: (e) => ({ m: e(200, 3000), n: e(200, 3000), k: e(200, 3000) }),
+    random: (e) => ({ m: e(1, 4000), n: e(16, 4000), k: e(16, 4000) }),
     values: { 'A.scale': positive, 'B.scale': positive },
     peer: (problem) => {
       const { tensors: t, extents: { m, n, k }, tile } = problem // prettier-ignore
@@ -237,7 +247,7 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { m: 9, n: 36, k: 150 },
     medium: { m: 256, n: 4096, k: 4096 },
-    random: (e) => ({ m: e(1, 600), n: e(200, 5000, 2), k: e(200, 5000) }),
+    random: (e) => ({ m: e(1, 600), n: e(16, 5000, 2), k: e(16, 5000) }),
     values: { 'W.scale': (count, extents, next) => Float64Array.from(positive(count, extents, next), (x) => x / 64) },
     peer: (problem) => {
       const { tensors: t, extents: { m, n, k }, tile } = problem // prettier-ignore
@@ -262,7 +272,7 @@ export const FORMS: readonly Form[] = [
     }`,
     small: { m: 9, n: 70, k: 40 },
     medium: { m: 2048, n: 2048, k: 2048 },
-    random: (e) => ({ m: e(200, 3000), n: e(200, 3000), k: e(200, 3000) }),
+    random: (e) => ({ m: e(1, 4000), n: e(16, 4000), k: e(16, 4000) }),
     peer: (problem) => {
       const { tensors: t, extents: { m, n, k }, tile, scratch } = problem // prettier-ignore
       const D = scratch(m! * n!)
@@ -272,10 +282,97 @@ export const FORMS: readonly Form[] = [
         {
           kernel: 'quantise',
           grid: [up(blocks, 8), 1, 1],
-          block: ROWS,
+          block: [256, 1, 1],
           params: [D, t['D']!, t['D.scale']!, n!, blocks],
         },
       ]
     },
+  },
+  {
+    name: 'softmax of columns',
+    source: 'kernel softmax_columns(X: f32[c, m]) -> Y: f32[c, m] { Y = softmax[c](X) }',
+    small: { c: 33, m: 70 },
+    medium: { c: 4096, m: 4096 },
+    random: manyOrLong,
+    peer: ({ tensors: t, extents: { c, m }, tile }) => [
+      rows('softmax_columns', up(m!, tile * tile), tile, [t['X']!, t['Y']!, c!, m!]),
+    ],
+  },
+  {
+    name: 'nvfp4',
+    source: `kernel nvfp4(A: e2m1[m, k] * ue4m3[m, k/16] * f32, B: e2m1[n, k] * ue4m3[n, k/16] * f32) -> D: bf16[m, n] {
+      D = sum[k](A * B)
+    }`,
+    small: { m: 19, n: 35, k: 70 },
+    medium: { m: 2048, n: 2048, k: 2048 },
+    random: (e) => ({ m: e(1, 4000), n: e(16, 4000), k: e(16, 4000, 2) }),
+    scalars: () => ({ 'A.global': 0.5, 'B.global': 2 }),
+    values: { 'A.scale': positive, 'B.scale': positive },
+    peer: (problem) => {
+      const { tensors: t, extents: { m, n, k }, tile } = problem // prettier-ignore
+      const operands = [t['A']!, t['A.scale']!, { f32: 0.5 }, t['B']!, t['B.scale']!, { f32: 2 }, t['D']!]
+      return [tiles('nvfp4', product(problem), tile, [...operands, m!, n!, k!])]
+    },
+  },
+  {
+    name: 'norm, product',
+    source: `kernel norm_product(X: bf16[m, k], g: bf16[k], W: bf16[k, n], eps: f32 = 1e-5) -> D: bf16[m, n] {
+      r = rsqrt(mean[k](X * X) + eps)
+      D = sum[k](X * r * g * W)
+    }`,
+    small: { m: 19, n: 35, k: 70 },
+    medium: { m: 2048, n: 2048, k: 2048 },
+    random: (e) => ({ m: e(1, 4000), n: e(16, 4000), k: e(16, 4000) }),
+    peer: (problem) => {
+      const { tensors: t, extents: { m, n, k }, tile, scratch } = problem // prettier-ignore
+      const r = scratch(m!)
+      return [
+        rows('norms', m!, tile, [t['X']!, r, k!, { f32: 1e-5 }]),
+        tiles('norm_product', product(problem), tile, [t['X']!, r, t['g']!, t['W']!, t['D']!, m!, n!, k!]),
+      ]
+    },
+  },
+  {
+    name: 'experts',
+    source: `kernel experts(X: bf16[v, k], row: i32[t] ragged t by ends as g, gate: bf16[g, k, n], up: bf16[g, k, n], ends: i32[g]) -> H: bf16[t, n] {
+      H = silu(sum[k](X[row[t], k] * gate)) * sum[k](X[row[t], k] * up)
+    }`,
+    small: { v: 11, t: 41, k: 33, n: 21, g: 4 },
+    medium: { v: 2048, t: 4096, k: 1024, n: 1024, g: 8 },
+    random: (e) => ({ v: e(16, 4000), t: e(16, 6000), k: e(16, 2000), n: e(16, 2000), g: e(2, 64) }),
+    values: { ends, row: below('v') },
+    peer: ({ tensors: t, extents: { t: count, k, n, g }, tile }) => [
+      tiles('experts', [count!, n!, g!], tile, [t['X']!, t['row']!, t['gate']!, t['up']!, t['ends']!, t['H']!, n!, k!]),
+    ],
+  },
+  {
+    name: 'paged decoding',
+    source: `kernel paged(Q: bf16[b, h, d], K: bf16[p, s, hk, d], V: bf16[p, s, hk, e], page: i32[b, j], length: i32[b], scale: f32) -> O: bf16[b, h, e] {
+      axis n = size(j) * size(s)
+      S = sum[d](Q * K[page[b, n / size(s)], n % size(s), h / (size(h) / size(hk)), d]) * scale
+      P = softmax[n](select(n < length, S, -inf))
+      O = sum[n](P * V[page[b, n / size(s)], n % size(s), h / (size(h) / size(hk)), e])
+    }`,
+    small: { b: 3, h: 4, hk: 2, d: 16, e: 16, p: 5, s: 4, j: 3 },
+    medium: { b: 16, h: 32, hk: 8, d: 128, e: 128, p: 4096, s: 16, j: 256 },
+    random: (e) => {
+      const [hk, d] = [e(1, 8), e(16, 128)]
+      return { b: e(1, 32), h: hk * e(1, 8), hk, d, e: d, p: e(100, 4000), s: e(4, 64), j: e(2, 100) }
+    },
+    scalars: ({ d }) => ({ scale: Math.fround(1 / Math.sqrt(d!)) }),
+    values: {
+      page: below('p'),
+      length: (count, { s, j }, next) => Int32Array.from({ length: count }, () => Math.ceil(next() * s! * j!)),
+    },
+    peer: ({ tensors: t, extents: { b, h, hk, d, e, s, j }, scratch, tile }) => {
+      const n = s! * j!
+      const S = scratch(b! * h! * n)
+      const cache = [t['page']!, h!, hk!]
+      return [
+        { kernel: 'paged_scores', grid: [up(n, 8), b! * h!, 1], block: [256, 1, 1], params: [t['Q']!, t['K']!, S, ...cache, s!, j!, d!, t['length']!, { f32: 1 / Math.sqrt(d!) }] },
+        rows('score_rows', b! * h!, tile, [S, n]),
+        { kernel: 'paged_values', grid: [up(e!, 32), b! * h!, 1], block: [256, 1, 1], params: [S, t['V']!, t['O']!, ...cache, s!, j!, e!] },
+      ]
+    }, // prettier-ignore
   },
 ]

@@ -51,7 +51,9 @@ const empty = (name: string, lookedUp?: string): Check[] => {
 const of = (name: string, ...checks: readonly Check[]): HostileForm => ({ source: form(name).source, checks })
 
 export const HOSTILE: readonly HostileForm[] = [
-  ...FORMS.map(({ name }) => of(name, ...empty(name, { 'gather rows': 'v', 'cross-entropy': 'c' }[name]))),
+  ...FORMS.map(({ name }) =>
+    of(name, ...empty(name, { 'gather rows': 'v', 'cross-entropy': 'c', experts: 'v', 'paged decoding': 'p' }[name])),
+  ),
   of('gather rows', {
     name: 'gather rows: ids outside',
     extents: { v: 11, c: 19, t: 12 },
@@ -121,12 +123,7 @@ export const HOSTILE: readonly HostileForm[] = [
     ],
   },
   {
-    source: `kernel paged(Q: bf16[b, h, d], K: bf16[p, s, hk, d], V: bf16[p, s, hk, e], page: i32[b, j], length: i32[b], scale: f32) -> O: bf16[b, h, e] {
-      axis n = size(j) * size(s)
-      S = sum[d](Q * K[page[b, n / size(s)], n % size(s), h / (size(h) / size(hk)), d]) * scale
-      P = softmax[n](select(n < length, S, -inf))
-      O = sum[n](P * V[page[b, n / size(s)], n % size(s), h / (size(h) / size(hk)), e])
-    }`,
+    source: form('paged decoding').source,
     checks: [
       {
         name: 'paged: pages outside, lengths outside',

@@ -102,15 +102,10 @@ async function sampleOf(tensor: Tensor): Promise<Float64Array> {
   return Float64Array.from((await every.toArray()) as ArrayLike<number>)
 }
 
-/** ‖a − b‖ / ‖b‖; NaN where only one of them is a number. */
+/** ‖a − b‖ / ‖b‖; not a number where one of them has something that is none: what is left unwritten is. */
 function distance(a: Float64Array, b: Float64Array): number {
   let [off, all] = [0, 0]
   for (let i = 0; i < a.length; i++) {
-    if (Number.isNaN(a[i]) && Number.isNaN(b[i])) continue
-    if (a[i] === b[i]) {
-      if (Number.isFinite(b[i])) all += b[i]! ** 2
-      continue
-    }
     off += (a[i]! - b[i]!) ** 2
     all += b[i]! ** 2
   }

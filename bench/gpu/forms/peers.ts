@@ -43,6 +43,22 @@ template <bool ROWS_ALONG_K, bool COLUMNS_ALONG_K, class A, class B> __device__ 
   return sum;
 }
 
+KERNEL norms(const bf16* X, float* R, int c, float eps) {
+  X += (i64)blockIdx.x * c;
+  float sum = 0;
+  for (int i = threadIdx.x; i < c; i += blockDim.x) { const float x = X[i]; sum += x * x; }
+  sum = total(sum);
+  if (threadIdx.x == 0) R[blockIdx.x] = rsqrtf(sum / c + eps);
+}
+KERNEL norm_product(const bf16* X, const float* R, const bf16* G, const bf16* W, bf16* D, int m, int n, int k) {
+  const int first_m = blockIdx.y * TILE, first_n = blockIdx.x * TILE;
+  const float d = product<true, false>(k,
+    [&](int r, int i) { return first_m + r < m ? (float)X[(i64)(first_m + r) * k + i] * R[first_m + r] * (float)G[i] : 0; },
+    [&](int i, int c) { return first_n + c < n ? (float)W[(i64)i * n + first_n + c] : 0; });
+  const int i = first_m + threadIdx.y, j = first_n + threadIdx.x;
+  if (i < m && j < n) D[(i64)i * n + j] = d;
+}
+
 KERNEL rms_norm(const bf16* X, const bf16* g, bf16* Y, int c, float eps) {
   X += (i64)blockIdx.x * c, Y += (i64)blockIdx.x * c;
   float sum = 0;
@@ -70,6 +86,16 @@ KERNEL softmax(const bf16* X, bf16* Y, int c) {
   for (int i = threadIdx.x; i < c; i += blockDim.x) sum += expf((float)X[i] - m);
   sum = total(sum);
   for (int i = threadIdx.x; i < c; i += blockDim.x) Y[i] = expf((float)X[i] - m) / sum;
+}
+
+// A thread for each column.
+KERNEL softmax_columns(const float* X, float* Y, int c, int columns) {
+  const int column = blockIdx.x * blockDim.x + threadIdx.x;
+  if (column >= columns) return;
+  float m = -INFINITY, sum = 0;
+  for (int i = 0; i < c; i++) m = fmaxf(m, X[(i64)i * columns + column]);
+  for (int i = 0; i < c; i++) sum += expf(X[(i64)i * columns + column] - m);
+  for (int i = 0; i < c; i++) Y[(i64)i * columns + column] = expf(X[(i64)i * columns + column] - m) / sum;
 }
 
 KERNEL cross_entropy(const bf16* X, const int* label, float* L, int c) {
@@ -114,6 +140,41 @@ KERNEL attention_values(const float* P, const bf16* V, bf16* O, int H, int HK, i
   if (i < m && j < e) O[i * e + j] = o;
 }
 
+// A warp for each score. Grid: positions, batch and head.
+KERNEL paged_scores(const bf16* Q, const bf16* K, float* S, const int* page, int H, int HK, int s, int pages, int d, const int* length, float scale) {
+  const int n = blockIdx.x * 8 + threadIdx.x / 32, bh = blockIdx.y, b = bh / H, lane = threadIdx.x % 32;
+  if (n >= s * pages) return;
+  Q += (i64)bh * d, K += (((i64)page[b * pages + n / s] * s + n % s) * HK + bh % H / (H / HK)) * d;
+  float sum = 0;
+  for (int i = lane; i < d; i += 32) sum += (float)Q[i] * (float)K[i];
+  for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(~0u, sum, i);
+  if (lane == 0) S[(i64)bh * s * pages + n] = n < length[b] ? sum * scale : -INFINITY;
+}
+KERNEL score_rows(float* S, int n) {
+  S += (i64)blockIdx.x * n;
+  float m = -INFINITY, sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) m = fmaxf(m, S[i]);
+  m = largest(m);
+  if (m == -INFINITY) m = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += expf(S[i] - m);
+  sum = total(sum);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) S[i] = sum > 0 ? expf(S[i] - m) / sum : 0;
+}
+// A warp for every eighth position of 32 columns.
+KERNEL paged_values(const float* P, const bf16* V, bf16* O, const int* page, int H, int HK, int s, int pages, int e) {
+  __shared__ float parts[8][32];
+  const int bh = blockIdx.y, b = bh / H, lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = blockIdx.x * 32 + lane;
+  float sum = 0;
+  if (column < e)
+    for (int n = warp; n < s * pages; n += 8)
+      sum += P[(i64)bh * s * pages + n] * (float)V[(((i64)page[b * pages + n / s] * s + n % s) * HK + bh % H / (H / HK)) * e + column];
+  parts[warp][lane] = sum;
+  __syncthreads();
+  if (warp > 0 || column >= e) return;
+  for (int i = 1; i < 8; i++) sum += parts[i][lane];
+  O[(i64)bh * e + column] = sum;
+}
+
 KERNEL conv2d(const bf16* X, const bf16* W, const bf16* bias, bf16* Y,
     int b, int h, int w, int c, int f, int r, int s, int p, int q, int stride, int pad) {
   const int first_m = blockIdx.y * TILE, first_n = blockIdx.x * TILE, depth = r * s * c;
@@ -147,6 +208,18 @@ KERNEL grouped(const bf16* A, const bf16* B, const int* ends, bf16* D, int n, in
   if (i < rows && j < n) D[(i64)i * n + j] = d;
 }
 
+KERNEL experts(const bf16* X, const int* row, const bf16* gate, const bf16* up, const int* ends, bf16* D, int n, int k) {
+  const int g = blockIdx.z, start = g == 0 ? 0 : ends[g - 1], rows = ends[g] - start;
+  const int first_m = blockIdx.y * TILE, first_n = blockIdx.x * TILE;
+  if (first_m >= rows) return;
+  row += start, D += (i64)start * n, gate += (i64)g * k * n, up += (i64)g * k * n;
+  const auto x = [&](int r, int i) { return first_m + r < rows ? (float)X[(i64)row[first_m + r] * k + i] : 0; };
+  const float a = product<true, false>(k, x, [&](int i, int c) { return first_n + c < n ? (float)gate[(i64)i * n + first_n + c] : 0; });
+  const float b = product<true, false>(k, x, [&](int i, int c) { return first_n + c < n ? (float)up[(i64)i * n + first_n + c] : 0; });
+  const int i = first_m + threadIdx.y, j = first_n + threadIdx.x;
+  if (i < rows && j < n) D[(i64)i * n + j] = a / (1 + expf(-a)) * b;
+}
+
 KERNEL weight_gradient(const bf16* A, const bf16* dY, const int* ends, float* dW, int k, int n) {
   const int g = blockIdx.z, start = g == 0 ? 0 : ends[g - 1], rows = ends[g] - start;
   const int first_m = blockIdx.y * TILE, first_n = blockIdx.x * TILE;
@@ -163,6 +236,20 @@ KERNEL mxfp8(const byte* A, const byte* As, const byte* B, const byte* Bs, bf16*
   const float d = product<true, false>(k,
     [&](int r, int i) { const i64 row = first_m + r; return row < m ? e4m3(A[row * k + i]) * ue8m0(As[row * blocks + i / 32]) : 0; },
     [&](int i, int c) { const int column = first_n + c; return column < n ? e4m3(B[(i64)i * n + column]) * ue8m0(Bs[(i64)(i / 32) * n + column]) : 0; });
+  const int i = first_m + threadIdx.y, j = first_n + threadIdx.x;
+  if (i < m && j < n) D[(i64)i * n + j] = d;
+}
+
+__device__ float e2m1(const byte* data, i64 i) {
+  const float values[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  const int code = nibble(data, i);
+  return code & 8 ? -values[code & 7] : values[code & 7];
+}
+KERNEL nvfp4(const byte* A, const byte* As, float Ag, const byte* B, const byte* Bs, float Bg, bf16* D, int m, int n, int k) {
+  const int first_m = blockIdx.y * TILE, first_n = blockIdx.x * TILE, blocks = (k + 15) / 16;
+  const float d = product<true, true>(k,
+    [&](int r, int i) { const i64 row = first_m + r; return row < m ? e2m1(A, row * k + i) * e4m3(As[row * blocks + i / 16]) * Ag : 0; },
+    [&](int i, int c) { const i64 column = first_n + c; return column < n ? e2m1(B, column * k + i) * e4m3(Bs[column * blocks + i / 16]) * Bg : 0; });
   const int i = first_m + threadIdx.y, j = first_n + threadIdx.x;
   if (i < m && j < n) D[(i64)i * n + j] = d;
 }
