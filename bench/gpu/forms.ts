@@ -30,6 +30,7 @@ const { values: options } = parseArgs({
     out: { type: 'string' },
   },
 })
+/** Times of the kernel by hand. */
 const SLOWEST = 4
 /** Of an output of 8 bits, sums in another order round to another number now and then. */
 const ERROR = 0.01

@@ -195,7 +195,10 @@ function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): v
 function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string[] {
   const extent = (axis: string): string => `a->${names.extent(axis)}`
   if (grid.kind === 'persistent') {
-    const tiles = grid.tiles.map(({ axis, extent: e }) => (e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`))
+    const tiles = grid.tiles.map(({ axis, extent: e, groups }) => {
+      const count = e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`
+      return groups === undefined ? count : `(${count} + ${extent(groups)})`
+    })
     return [`long long ctas = ${['1LL', ...tiles].join(' * ')};`]
   }
   if (grid.kind === 'points') return [`long long ctas = (${['1LL', ...grid.axes.map(extent)].join(' * ')} + ${grid.perCta - 1}) / ${grid.perCta};`]

@@ -44,14 +44,14 @@ export interface TensorMapRule {
 export type GridRule =
   /**
    * One cluster for each block of `tiles` (product of ceil(extent / tile) over the axes; an axis absent at the call counts
-   * 1): as many as fit the device at once, which take turns; or `dynamic`: all of them, cancelled as others do their work.
+   * 1; one more for each of the axis `groups`, whose last tile may not be full): as many as fit the device at once, which take turns; or `dynamic`: all of them, cancelled as others do their work.
    */
   | {
       readonly kind: 'persistent'
       readonly dynamic: boolean
       /** CTAs that share an SM, where clusters have one; absent: 1. */
       readonly perSm?: number
-      readonly tiles: readonly { readonly axis: string; readonly extent: number }[]
+      readonly tiles: readonly { readonly axis: string; readonly extent: number; readonly groups?: string }[]
     }
   /** Grid-stride over the points of `axes` (an axis absent at the call counts 1): min(limit, ceil(points / perCta)) CTAs. */
   | { readonly kind: 'points'; readonly axes: readonly string[]; readonly perCta: number; readonly limit: number }

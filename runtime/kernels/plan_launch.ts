@@ -93,7 +93,9 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount
     const points = grid.axes.reduce((n, axis) => n * extentOf(bindings, axis), 1)
     return Math.min(grid.limit, Math.ceil(points / grid.perCta))
   }
-  const clusters = grid.tiles.reduce((n, tile) => n * Math.ceil(extentOf(bindings, tile.axis) / tile.extent), 1)
+  const count = ({ axis, extent, groups }: (typeof grid.tiles)[number]): number =>
+    Math.ceil(extentOf(bindings, axis) / extent) + (groups === undefined ? 0 : extentOf(bindings, groups))
+  const clusters = grid.tiles.reduce((n, tile) => n * count(tile), 1)
   const resident = Math.max(1, Math.floor((smCount * (grid.perSm ?? 1)) / perCluster))
   return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
 }

@@ -23,7 +23,12 @@ export function programOf(source: string): TensorProgram {
   return bindKernel(Object.values(kernels)[0]!.family)
 }
 
-export async function compileForm(device: Device, source: string): Promise<FormKernel> {
+/** `edit`: breaks the CUDA text, for checks of checks. */
+export async function compileForm(
+  device: Device,
+  source: string,
+  edit = (cuda: string): string => cuda,
+): Promise<FormKernel> {
   const program = programOf(source)
   const plan = planSimt({ program, target: device.arch as TargetArch, design: { kind: 'simt', tile: [16, 16] } })
   if ('code' in plan) throw new Error(plan.reason)
@@ -32,7 +37,7 @@ export async function compileForm(device: Device, source: string): Promise<FormK
   return {
     program,
     generated,
-    module: await device.compileCuda(generated.cuda, { flags, name: `${program.kernel}.cu` }),
+    module: await device.compileCuda(edit(generated.cuda), { flags, name: `${program.kernel}.cu` }),
   }
 }
 

@@ -15,11 +15,12 @@ __device__ __forceinline__ int ktl_split(long long& index, int extent) {
 __device__ __forceinline__ void ktl_outside() {
   asm volatile("pmevent 7;");
 }`,
-  `// Is a position read from memory inside? -1 stands for none.
+  `// Is a position read from memory inside? -1 stands for none. Neither a branch nor volatile: loads may pass it, and leave loops.
 __device__ __forceinline__ bool ktl_inside(int i, int extent) {
-  if ((unsigned int)i < (unsigned int)extent) return true;
-  if (i != -1) ktl_outside();
-  return false;
+  const bool inside = (unsigned int)i < (unsigned int)extent;
+  int result;
+  asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p pmevent 7; mov.b32 %0, %2; }" : "=r"(result) : "r"((int)(!inside && i != -1)), "r"((int)inside));
+  return result != 0;
 }`,
   `// Where a group of a packed axis ends.
 __device__ __forceinline__ int ktl_end(const int* ends, long long stride, int group, int extent) {
@@ -91,29 +92,30 @@ export const TEAMS: readonly string[] = [
 __device__ __forceinline__ int ktl_team(long long results, long long count, int share, int most) {
   int team = 1;
   while (team < most && team * 2 <= count) team *= 2;
-  while (team < 256 && results * team < 131072 && team * share <= count) team *= 2;
+  while (team < 256 && results * team < 262144 && team * share <= count) team *= 2;
   return team;
 }`,
   `// Combines what the threads of a team hold, part i with part i + step: a tree in a fixed order. All get the result.
 template <typename T, typename F>
 __device__ __forceinline__ T ktl_combine(T value, double* memory, int team, int part, int stride, F combine) {
   if (team == 1) return value;
-  // Each thread has its place, whatever the type: teams of one warp wait for that warp alone.
+  if (team * stride <= 32) {
+    for (int step = team / 2; step > 0; step /= 2) value = combine(value, __shfl_down_sync(~0u, value, step * stride));
+    return __shfl_sync(~0u, value, threadIdx.x % 32 - part * stride);
+  }
+  // Each thread has its place, whatever the type.
   const auto at = [memory, stride](int part) { return reinterpret_cast<T*>(memory + (int)threadIdx.x + part * stride); };
-  const bool warp = team * stride <= 32;
   *at(0) = value;
   for (int step = team / 2; step > 0; step /= 2) {
-    if (warp) __syncwarp();
-    else __syncthreads();
+    __syncthreads();
     if (part < step) *at(0) = combine(*at(0), *at(step));
   }
-  if (warp) __syncwarp();
-  else __syncthreads();
+  __syncthreads();
   const T result = *at(-part);
-  if (warp) __syncwarp();
-  else __syncthreads();
+  __syncthreads();
   return result;
-}`,
+}
+`,
 ]
 
 /** Elements that share bytes, and scales. */

@@ -1,5 +1,5 @@
 /** What the parts of a SIMT kernel's text share. */
-import type { LoopNode, Region, SimtPlan } from '../../../compiler/targets/simt/plan.ts'
+import type { KeptNode, Region, SimtPlan } from '../../../compiler/targets/simt/plan.ts'
 import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import type { Counter } from '../../cuda/expression.ts'
@@ -56,7 +56,7 @@ export interface SimtContext {
   readonly names: UsedNames
   readonly functions: Set<string>
   readonly temporaries: Counter
-  readonly regions: ReadonlyMap<LoopNode, Region>
+  readonly regions: ReadonlyMap<KeptNode, Region>
   /** Operands whose group ends an earlier stage, or an earlier line, has checked. */
   readonly checked: Set<string>
 }

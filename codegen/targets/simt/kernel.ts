@@ -1,8 +1,10 @@
 /** SIMT: plan → one self-contained CUDA C++ file with its launch recipe: a kernel for each stage, launched one after the other. */
 import { ARCHS } from '../../../compiler/archs.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
+import { impliedGroups } from '../../../compiler/ir/verify_tensor.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { shortHash } from '../../../compiler/short_hash.ts'
+import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import { stageThreads, type Region, type SimtPlan, type Stage } from '../../../compiler/targets/simt/plan.ts'
 import { printDeviceFunctions } from '../../cuda/device_functions.ts'
 import type { GeneratedKernel, LaunchRecipe, ParamRule, WorkspaceRegion } from '../../cuda/generated.ts'
@@ -83,6 +85,7 @@ function allParams(plan: SimtPlan): ParamRule[] {
 
 function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'params' | 'next'> {
   const { form, axes } = stage
+  const { program } = plan
   const threads = stageThreads(stage)
   const workspace = regionsOf(plan).map(({ name, type, axes: extents }): WorkspaceRegion => ({
     name,
@@ -90,8 +93,13 @@ function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'p
     extents,
   }))
   const { split, extents } = form.kind === 'tile' ? form : { split: null, extents: [1, 1] }
+  const known = split ? [...split.batch, ...impliedGroups(program, split.batch)] : []
   const side = (of: readonly string[], extent: number) =>
-    of.map((axis, i) => ({ axis, extent: i === of.length - 1 ? extent : 1 }))
+    of.map((axis, i) => {
+      const group = packedOf(program, axis)?.group
+      const begins = group !== undefined && !known.includes(group)
+      return { axis, extent: i === of.length - 1 ? extent : 1, ...(begins && { groups: group }) }
+    })
   return {
     threads,
     cluster: [1, 1, 1],

@@ -1,7 +1,7 @@
 /** Values at one point of the generated code: loads at the current positions, and what loops and other stages have computed. */
 import type { ComputeType, Node } from '../../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
-import type { LoopNode } from '../../../compiler/targets/simt/plan.ts'
+import type { KeptNode, LoopNode } from '../../../compiler/targets/simt/plan.ts'
 import { convertCompute, emitExpressions, loadConversion, storeConversion } from '../../cuda/expression.ts'
 import { call, regionElement, type SimtContext } from './context.ts'
 import { lengthOf, startOf } from './domain.ts'
@@ -10,10 +10,18 @@ import { ownElement, readElement, scalarText } from './reads.ts'
 /** Names of values that are computed. */
 export type Known = Iterable<readonly [Node, string]>
 
-/** Emits what `nodes` need, and returns their values: names or literals. `known` must be valid at this point. */
-export function emitValues(context: SimtContext, nodes: readonly Node[], known: Known = []): string[] {
+/**
+ * Emits what `nodes` need, and returns their values: names or literals. `known` must be valid at this point; `made`: what this stage puts
+ * into the workspace.
+ */
+export function emitValues(
+  context: SimtContext,
+  nodes: readonly Node[],
+  known: Known = [],
+  made: ReadonlySet<Node> = new Set(),
+): string[] {
   const { functions, temporaries, program, out } = context
-  const { statements, values } = emitExpressions(nodes, (node) => leafText(context, node), {
+  const { statements, values } = emitExpressions(nodes, (node) => (made.has(node) ? null : leafText(context, node)), {
     functions,
     temporaries,
     emitted: new Map(known),
@@ -26,6 +34,8 @@ export function emitValues(context: SimtContext, nodes: readonly Node[], known: 
 
 function leafText(context: SimtContext, node: Node): string | null {
   const { program, names, regions } = context
+  const region = regions.get(node as KeptNode)
+  if (region) return regionElement(context, region, region.axes.map(({ axis }) => names.index(axis))) // prettier-ignore
   switch (node.kind) {
     case 'input':
       return node.at ? null : ownElement(context, node)
@@ -40,11 +50,8 @@ function leafText(context: SimtContext, node: Node): string | null {
     case 'scalar':
       return scalarText(context, program.scalars.find((s) => s.name === node.operand)!) // prettier-ignore
     case 'contract':
-    case 'reduce': {
-      const region = regions.get(node)
-      if (!region) throw new Error(`a ${node.kind} is used where it is not computed`)
-      return regionElement(context, region, region.axes.map(({ axis }) => names.index(axis))) // prettier-ignore
-    }
+    case 'reduce':
+      throw new Error(`a ${node.kind} is used where it is not computed`)
     default:
       return null
   }

@@ -40,7 +40,8 @@ const indexOf = (context: SimtContext, name: string, at: Positions): string => {
 export function emitStores(context: SimtContext, results: readonly Result[], known: Known): void {
   const { out, names } = context
   const roots = results.flatMap((r) => (r.kind === 'store' ? rootsOf(r.output) : r.kind === 'region' ? [r.node] : []))
-  const values = new Map(emitValues(context, roots, known).map((value, i) => [roots[i]!, value]))
+  const made = new Set(results.flatMap((r) => (r.kind === 'region' ? [r.node] : [])))
+  const values = new Map(emitValues(context, roots, known, made).map((value, i) => [roots[i]!, value]))
   const lines = results.map((result): (() => void) => {
     if (result.kind === 'scale') throw new Error('scales belong to blocks')
     if (result.kind === 'region') {

@@ -70,11 +70,15 @@ function emitPart(
 ): string | null {
   const { out, temporaries } = context
   const inner = emitPoints(context, axes, outer.known)
-  const count = `count_${temporaries.count++}`
+  const n = temporaries.count++
+  const [count, trips] = [`count_${n}`, `trips_${n}`]
   out.line(`const long long ${count} = ${inner.count};`)
   const each = (): void => {
-    out.block(`for (long long i = part; i < ${count}; i += team)`, () => {
-      if (inner.ranges.length > 0) out.line('long long rest = i;')
+    // A count that is known beforehand lets loads of several iterations overlap; a team is a power of two.
+    out.line(`const long long ${trips} = (${count} - part + team - 1) >> (31 - __clz(team));`)
+    out.line('#pragma unroll 4')
+    out.block(`for (long long i = 0; i < ${trips}; ++i)`, () => {
+      if (inner.ranges.length > 0) out.line('long long rest = part + i * team;')
       const conditions = emitPositions(context, inner, 'rest')
       if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, body)
       else body()

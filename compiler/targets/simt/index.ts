@@ -40,7 +40,7 @@ const describeResult = (result: Result): string =>
     ? result.output.operand
     : result.kind === 'scale'
       ? `scales of ${result.output.operand}`
-      : `${result.region.name} (${result.node.kind === 'contract' ? 'contraction' : result.node.fn}) into the workspace`
+      : `${result.region.name} (${result.node.kind === 'contract' ? 'contraction' : result.node.kind === 'reduce' ? result.node.fn : 'factor'}) into the workspace`
 
 function describeForm({ form, loops }: Stage): string {
   if (form.kind === 'tile') {

@@ -11,7 +11,7 @@ import { planStages, type Stage, type Stages } from './stages.ts'
 import { sharedBytes } from './tile.ts'
 
 export type { SimtTile, Split, TileBuffer, TileLoop, TileProduct } from './tile.ts'
-export type { Block, Form, LoopNode, Region, Result, Scale, Stage } from './stages.ts'
+export type { Block, Form, KeptNode, LoopNode, Region, Result, Scale, Stage } from './stages.ts'
 
 export interface SimtPlan extends Stages {
   readonly kind: 'simt'

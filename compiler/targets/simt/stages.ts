@@ -2,13 +2,15 @@
  * What is computed together. A contraction or reduction is computed where it is used if it is used at its own points only; otherwise
  * a stage of its own writes it to the workspace, and the others read it there.
  */
-import type { ComputeType, ContractNode, Node, Output, ReduceNode, TensorProgram } from '../../ir/tensor.ts'
-import { children, operandNamed, topological } from '../../ir/walk.ts'
+import type { ApplyNode, ComputeType, ContractNode, Node, Output, ReduceNode, TensorProgram } from '../../ir/tensor.ts'
+import { children, guardOf, operandNamed, rootsOf, topological } from '../../ir/walk.ts'
 import { DTYPES, rowUnit } from '../../dtypes.ts'
 import { domainKey, ownAxes, sameDomain } from './domain.ts'
 import { contiguousAlong, planTile, splitOf, type SimtTile, type Split } from './tile.ts'
 
 export type LoopNode = ContractNode | ReduceNode
+/** What may be kept in the workspace: loops, and factors of contractions that would be computed again for each result. */
+export type KeptNode = LoopNode | ApplyNode
 
 /** Part of the workspace: a value for each point of its axes; along an axis in blocks, for each block. */
 export interface Region {
@@ -24,7 +26,7 @@ export interface Region {
 export type Result =
   | { readonly kind: 'store'; readonly output: Output; readonly scale: Scale | null }
   | { readonly kind: 'scale'; readonly output: Output; readonly scale: Scale }
-  | { readonly kind: 'region'; readonly node: LoopNode; readonly region: Region }
+  | { readonly kind: 'region'; readonly node: KeptNode; readonly region: Region }
 
 /** How scales of an output in stored form are made: the region has the largest magnitude of each block. */
 export interface Scale {
@@ -59,7 +61,7 @@ export interface Stage {
 export interface Stages {
   readonly stages: readonly Stage[]
   /** Where nodes are read that a stage has left behind. */
-  readonly regions: ReadonlyMap<LoopNode, Region>
+  readonly regions: ReadonlyMap<KeptNode, Region>
 }
 
 /** A result with what it needs. */
@@ -67,13 +69,13 @@ interface Draft {
   readonly result: Result
   readonly axes: readonly string[]
   readonly loops: readonly LoopNode[]
-  readonly needs: readonly (LoopNode | Result)[]
+  readonly needs: readonly (KeptNode | Result)[]
   readonly form: 'element' | 'team' | 'tile' | 'apart'
   readonly split: Split | null
 }
 
 export function planStages(program: TensorProgram, tile: readonly [number, number]): Stages {
-  const kept = new Set<LoopNode>()
+  const kept = new Set<KeptNode>()
   for (;;) {
     const before = kept.size
     const drafts = draftAll(program, kept, tile)
@@ -91,7 +93,7 @@ export function planStages(program: TensorProgram, tile: readonly [number, numbe
 } // prettier-ignore
 
 /** Adds to `kept` what has to be in the workspace; then drafts have to be made again. */
-function draftAll(program: TensorProgram, kept: Set<LoopNode>, tile: readonly [number, number]): Draft[] {
+function draftAll(program: TensorProgram, kept: Set<KeptNode>, tile: readonly [number, number]): Draft[] {
   const drafts: Draft[] = []
   for (const [i, node] of [...kept].entries()) {
     const axes = ownAxes(program, node.axes)
@@ -143,20 +145,20 @@ function draft(
   result: Result,
   axes: readonly string[],
   roots: readonly Node[],
-  kept: Set<LoopNode>,
+  kept: Set<KeptNode>,
   tile: readonly [number, number],
 ): Draft {
   const loops: LoopNode[] = []
   const outermost: LoopNode[] = []
-  const needs = new Set<LoopNode>()
+  const needs = new Set<KeptNode>()
   const seen = new Set<Node>()
   const apart = result.kind === 'scale' || (result.kind === 'store' && isQuantised(program, result.output))
   const visit = (node: Node, inside: boolean): void => {
     if (seen.has(node)) return
     seen.add(node)
-    if (node.kind !== 'contract' && node.kind !== 'reduce') return children(node).forEach((child) => visit(child, inside))
     const own = result.kind === 'region' && result.node === node
-    if (kept.has(node) && !own) return void needs.add(node)
+    if (kept.has(node as KeptNode) && !own) return void needs.add(node as KeptNode)
+    if (node.kind !== 'contract' && node.kind !== 'reduce') return children(node).forEach((child) => visit(child, inside))
     if (!own && (apart || !sameDomain(program, node.axes, axes))) return void kept.add(node)
     if (!inside) outermost.push(node)
     children(node).forEach((child) => visit(child, true))
@@ -166,13 +168,25 @@ function draft(
   const common = { result, axes, needs: [...needs] }
   if (apart) return { ...common, loops: [], form: 'apart', split: null }
   const split = outermost.map((node) => tileSplit(program, node, axes, tile)).find((found) => found !== null) ?? null
-  if (!split) return { ...common, loops, form: loops.length > 0 ? 'team' : 'element', split: null }
+  if (!split) {
+    for (const factor of repeatedFactors(program, loops, axes)) kept.add(factor)
+    return { ...common, loops, form: loops.length > 0 ? 'team' : 'element', split: null }
+  }
   // Tiles have one split, and their factors no loops.
   const tiled = outermost.filter((node) => sameSplit(tileSplit(program, node, axes, tile), split)) as ContractNode[]
   const fitting = mostThatFit(program, tiled, split, tile)
   for (const node of loops) if (!fitting.includes(node as ContractNode)) kept.add(node)
   return { ...common, loops: fitting, form: 'tile', split }
 } // prettier-ignore
+
+/** Computed factors that results along some axis of the domain share, such as the probabilities of decoding. */
+const repeatedFactors = (program: TensorProgram, loops: readonly LoopNode[], axes: readonly string[]): ApplyNode[] =>
+  loops
+    .flatMap((node) => (node.kind === 'contract' && !guardOf(rootsOf(program), node) ? node.terms : []))
+    .flatMap(({ a, b }) => [a, b])
+    .filter(
+      (factor): factor is ApplyNode => factor.kind === 'apply' && axes.some((axis) => !factor.axes.includes(axis)),
+    )
 
 /** In stored form, or several elements to a byte. */
 export const isQuantised = (program: TensorProgram, { operand: name }: Output): boolean => {
@@ -201,7 +215,7 @@ function mostThatFit(
 function grouped(program: TensorProgram, drafts: readonly Draft[], tile: readonly [number, number]): Draft[][] {
   const keyOf = (d: Draft): string =>
     d.form === 'apart' ? `apart ${drafts.indexOf(d)}` : `${d.form} ${domainKey(program, d.axes)} ${JSON.stringify(d.split)}`
-  const maker = (need: LoopNode | Result): Draft =>
+  const maker = (need: KeptNode | Result): Draft =>
     drafts.find(({ result }) => result === need || (result.kind === 'region' && result.node === need))!
   const placed = new Map<Draft, { level: number; key: string }>()
   const levelAs = (d: Draft, key: string): number =>
