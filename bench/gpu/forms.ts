@@ -11,8 +11,10 @@ import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import { EventTimer } from '../../runtime/bench/timer.ts'
+import { seedOf } from '../../runtime/selftest/values.ts'
 import { openDevice, type Device, type DeviceModule, type DeviceSpec } from '../../runtime/index.ts'
-import { FORMS, type Extents, type Form } from './forms/cases.ts'
+import { FORMS } from './forms/cases.ts'
+import type { Extents, Form } from './forms/form.ts'
 import { checkForm, type Check } from './forms/check.ts'
 import { HOSTILE } from './forms/hostile.ts'
 import { measureForm, type Measured } from './forms/measure.ts'
@@ -72,11 +74,11 @@ async function measureAll(device: Device, forms: readonly Form[], kernels: Reado
   const peers = new Map(modules)
   const timer = new EventTimer(device)
   const [seed, rounds] = [Number(options.seed), Number(options.rounds)]
-  const next = uniform(seed)
   let wrong = 0
   const ratios: number[] = []
   say(`${'form'.padEnd(17)} ${'by hand us'.padStart(11)} ${'ktl us'.padStart(11)} ${'ratio'.padStart(6)} ${'apart'.padStart(8)}   shape`)
   for (const form of forms) {
+    const next = uniform(seedOf(seed, form.name))
     const shapes = [form.medium, ...Array.from({ length: Number(options.random) }, () => randomShape(form, next))]
     const own: number[] = []
     for (const shape of shapes) {
@@ -88,7 +90,9 @@ async function measureAll(device: Device, forms: readonly Form[], kernels: Reado
       own.push(ratio)
       wrong += Number(!right) + Number(!(ratio <= SLOWEST))
       const marks = `${right ? '' : '   DIFFERENT'}${ratio <= SLOWEST ? '' : '   SLOW'}`
-      say(`${form.name.padEnd(17)} ${(1e3 * found.theirs).toFixed(1).padStart(11)} ${(1e3 * found.ours).toFixed(1).padStart(11)} ${ratio.toFixed(2).padStart(6)} ${found.error.toExponential(1).padStart(8)}   ${dims(shape)}${marks}`)
+      const times = [found.theirs, found.ours].map((ms) => (1e3 * ms).toFixed(1).padStart(11)).join(' ')
+      const error = found.error.toExponential(1).padStart(8)
+      say(`${form.name.padEnd(17)} ${times} ${ratio.toFixed(2).padStart(6)} ${error}   ${dims(shape)}${marks}`)
     }
     ratios.push(...own)
     say(`${form.name.padEnd(17)} ${''.padStart(23)} ${mean(own).toFixed(2).padStart(6)}            mean; worst ${Math.max(...own).toFixed(2)}`)
@@ -103,7 +107,9 @@ const mean = (values: readonly number[]): number =>
 
 const device = await openDevice(options.device as DeviceSpec)
 const forms = FORMS.filter(({ name }) => name.includes(options.only))
-const hostile = HOSTILE.flatMap(({ source, checks }) => checks.map((check) => [source, check] as const)).filter(([, { name }]) => name.includes(options.only)) // prettier-ignore
+const hostile = HOSTILE.flatMap(({ source, checks }) =>
+  checks.filter(({ name }) => name.includes(options.only)).map((check) => [source, check] as const),
+)
 const small = forms.map((form): readonly [string, Check] => [
   form.source,
   { name: `${form.name}: ${dims(form.small)}`, extents: form.small, scalars: form.scalars?.(form.small), values: form.values },

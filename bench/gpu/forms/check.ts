@@ -8,7 +8,7 @@ import { uniform } from '../../../compiler/evaluate/generate.ts'
 import type { Device } from '../../../runtime/index.ts'
 import { GuardedTensor } from '../../../runtime/selftest/guarded.ts'
 import { randomValues, seedOf } from '../../../runtime/selftest/values.ts'
-import type { Extents, Values } from './cases.ts'
+import type { Extents, Values } from './form.ts'
 import { bindForm, shapesOf, type FormKernel } from './subject.ts'
 
 export interface Check {
@@ -62,7 +62,8 @@ export async function checkForm(device: Device, kernel: FormKernel, check: Check
       else if (!same(data, given[name]!.data)) wrong.push(`input ${name} was written`)
     }
     if (!check.undefinedValues) {
-      const { pass, worst, failures } = compare(evaluateWithBounds(program, { tensors: given, scalars: { ...defaultsOf(kernel), ...scalars }, extents }), outputs)
+      const inputs = { tensors: given, scalars: { ...defaultsOf(kernel), ...scalars }, extents }
+      const { pass, worst, failures } = compare(evaluateWithBounds(program, inputs), outputs)
       if (!pass) wrong.push(`${failures} elements are out of bounds, the worst ${JSON.stringify(worst)}`)
     }
   } finally {

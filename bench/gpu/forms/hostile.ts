@@ -1,6 +1,7 @@
 /** Problems whose inputs are wrong on purpose. On no device an access outside of a tensor. */
 import type { Check } from './check.ts'
-import { FORMS, type Form, type Values } from './cases.ts'
+import { FORMS } from './cases.ts'
+import type { Form, Values } from './form.ts'
 
 const list =
   (...values: number[]): Values =>

@@ -6,7 +6,7 @@ import { median } from '../../../runtime/bench/statistics.ts'
 import { launchesOf, type EventTimer } from '../../../runtime/bench/timer.ts'
 import type { Device, DeviceModule, Tensor } from '../../../runtime/index.ts'
 import { seedOf } from '../../../runtime/selftest/values.ts'
-import type { Extents, Form } from './cases.ts'
+import type { Extents, Form } from './form.ts'
 import { bindForm, shapesOf, type FormKernel } from './subject.ts'
 
 export interface Sides {
@@ -72,7 +72,8 @@ export async function measureForm(
       results.set(side, new Map())
       for (const name of outputs) results.get(side)!.set(name, await sampleOf(tensors[name]!))
     }
-    const errors = [...results].flatMap(([side, found]) => (side === 'ours' ? [] : outputs.map((name) => distance(results.get('ours')!.get(name)!, found.get(name)!))))
+    const ours = results.get('ours')!
+    const errors = [...results.values()].flatMap((found) => outputs.map((name) => distance(ours.get(name)!, found.get(name)!)))
     const times = await takeTurns(timer, sides, rounds)
     const [tile, theirs] = [...times].filter(([side]) => side !== 'ours').sort((a, b) => a[1] - b[1])[0]!
     return { ours: times.get('ours')!, theirs, tile: Number(tile), error: Math.max(...errors) }

@@ -9,7 +9,7 @@ import type { GeneratedKernel } from '../../../codegen/cuda/generated.ts'
 import { generateSimt } from '../../../codegen/targets/simt/kernel.ts'
 import { loadSource, type Device, type DeviceModule, type Tensor } from '../../../runtime/index.ts'
 import { planLaunches, workspaceBytes } from '../../../runtime/kernels/plan_launch.ts'
-import type { Extents } from './cases.ts'
+import type { Extents } from './form.ts'
 
 export interface FormKernel {
   readonly program: TensorProgram

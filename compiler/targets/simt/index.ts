@@ -3,7 +3,7 @@ import { ARCH_NAMES, ARCHS } from '../../archs.ts'
 import type { ValuesOf } from '../../schedule.ts'
 import type { Target } from '../target.ts'
 import { SIMT_ENTRIES, simtDesigns, type SimtDesign } from './design.ts'
-import { planSimt, type Result, type SimtPlan, type Stage } from './plan.ts'
+import { planSimt, type KeptNode, type Result, type SimtPlan, type Stage } from './plan.ts'
 
 export const simt = {
   kind: 'simt',
@@ -40,7 +40,10 @@ const describeResult = (result: Result): string =>
     ? result.output.operand
     : result.kind === 'scale'
       ? `scales of ${result.output.operand}`
-      : `${result.region.name} (${result.node.kind === 'contract' ? 'contraction' : result.node.kind === 'reduce' ? result.node.fn : 'factor'}) into the workspace`
+      : `${result.region.name} (${describeKept(result.node)}) into the workspace`
+
+const describeKept = (node: KeptNode): string =>
+  node.kind === 'contract' ? 'contraction' : node.kind === 'reduce' ? node.fn : 'factor'
 
 function describeForm({ form, loops }: Stage): string {
   if (form.kind === 'tile') {
