@@ -59,13 +59,17 @@ function programOf(family: KernelFamily, types: TypeChoice, epilogue: BoundEpilo
   return entry(programs, printChoice(types), () => canonicalise(build(family, types, epilogue)))
 }
 
-function entry<K extends object | string, V>(map: { get(key: K): V | undefined; set(key: K, value: V): unknown }, key: K, make: () => V): V {
+function entry<K extends object | string, V>(
+  map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
+  key: K,
+  make: () => V,
+): V {
   const known = map.get(key)
   if (known !== undefined) return known
   const made = make()
   map.set(key, made)
   return made
-} // prettier-ignore
+}
 
 function build(family: KernelFamily, types: TypeChoice, epilogue: BoundEpilogue | undefined): TensorProgram {
   const operands = family.operands.map((operand): TensorOperand => ({
@@ -119,8 +123,14 @@ function fuse(program: TensorProgram, family: KernelFamily, { out }: Slot, epilo
     const operand = epilogueOperandName(family, node.operand)
     return operand === node.operand ? node : { ...node, operand }
   }
-  const own = epilogue.outputs.map((output): Output => ({ ...output, operand: epilogueOperandName(family, output.operand) }))
-  const [value, ...outputs] = rewrite({ ...program, outputs: [{ ...filled, value: epilogue.value }, ...own] }, inPlace).outputs
+  const own = epilogue.outputs.map((output): Output => ({
+    ...output,
+    operand: epilogueOperandName(family, output.operand),
+  }))
+  const [value, ...outputs] = rewrite(
+    { ...program, outputs: [{ ...filled, value: epilogue.value }, ...own] },
+    inPlace,
+  ).outputs
   const operands = [...program.operands, ...epilogue.operands.map(named)]
   const roleOf = ({ role, partOf }: TensorOperand): string => operands.find(({ name }) => name === partOf)?.role ?? role
   const of = (role: TensorOperand['role']): TensorOperand[] => operands.filter((operand) => roleOf(operand) === role)
@@ -130,4 +140,4 @@ function fuse(program: TensorProgram, family: KernelFamily, { out }: Slot, epilo
     scalars: [...program.scalars, ...epilogue.scalars.map(named)],
     outputs: [...program.outputs.map((output) => (output === filled ? value! : output)), ...outputs],
   }
-} // prettier-ignore
+}

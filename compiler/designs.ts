@@ -9,14 +9,24 @@ import type { Target } from './targets/target.ts'
  *
  * `elementBytes`: of the contracted operands.
  */
-export function* designsOf(schedules: Schedules, backend: Backend, arch: TargetArch, elementBytes: number): Generator<Design> {
+export function* designsOf(
+  schedules: Schedules,
+  backend: Backend,
+  arch: TargetArch,
+  elementBytes: number,
+): Generator<Design> {
   const target = TARGETS.get(backend)
   const name = scheduleNames(target, arch).find((name) => schedules[name] !== undefined)
   yield* joinedDesigns(target, name === undefined ? [] : schedules[name]!, arch, elementBytes)
-} // prettier-ignore
+}
 
 /** Those of `schedules`, which are all the target's. */
-export function* joinedDesigns(target: Target, schedules: readonly Schedule[], arch: TargetArch, elementBytes: number): Generator<Design> {
+export function* joinedDesigns(
+  target: Target,
+  schedules: readonly Schedule[],
+  arch: TargetArch,
+  elementBytes: number,
+): Generator<Design> {
   const seen = new Set<string>()
   for (const values of schedules.length > 0 ? schedules.map(({ values }) => values) : [null]) {
     for (const design of target.designs(values, arch, elementBytes)) {
@@ -25,7 +35,7 @@ export function* joinedDesigns(target: Target, schedules: readonly Schedule[], a
       seen.add(text)
     }
   }
-} // prettier-ignore
+}
 
 /** Names of the schedules for an architecture: its own, then what is for all. */
 function scheduleNames({ schedules }: Target, arch: TargetArch): readonly string[] {

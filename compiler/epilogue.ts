@@ -84,11 +84,15 @@ export function inspectEpilogue(declaration: EpilogueDecl, source: Source): Epil
 }
 
 /** The same without throwing. */
-export function checkEpilogue(declaration: EpilogueDecl, source: Source): { signature: EpilogueSignature; diagnostics: Diagnostic[] } {
+export function checkEpilogue(
+  declaration: EpilogueDecl,
+  source: Source,
+): { signature: EpilogueSignature; diagnostics: Diagnostic[] } {
   const diagnostics: Diagnostic[] = []
   const { params, body, spelling } = declaration
   const named = spelling === 'def' || spelling === 'declaration'
-  if (named && params.length === 0) diagnostics.push(diagnose('KTL2025', { source, span: declaration.name?.span ?? declaration.span }))
+  if (named && params.length === 0)
+    diagnostics.push(diagnose('KTL2025', { source, span: declaration.name?.span ?? declaration.span }))
   const accumulator = named ? params.slice(0, 1).map((param) => param.name.text) : ['acc', 'accum']
 
   const assigned = new Map<string, EpilogueName>()
@@ -129,13 +133,17 @@ export function checkEpilogue(declaration: EpilogueDecl, source: Source): { sign
   }
   diagnostics.push(...reserved)
   const { slot, names } = returnedBy(declaration, new Set([...accumulator, ...assigned.keys()]), source, diagnostics)
-  const annotated = <T extends EpilogueName>(x: T): T => ({ ...x, axes: annotations.has(x.name) ? textOf(annotations.get(x.name)!) : null })
+  const annotated = <T extends EpilogueName>(x: T): T => ({
+    ...x,
+    axes: annotations.has(x.name) ? textOf(annotations.get(x.name)!) : null,
+  })
   const outputs = names.map((name) => annotated({ name: name.text, axes: null, span: name.span }))
   const locals = [...assigned.keys()].filter((name) => name !== slot && !outputs.some((output) => output.name === name))
   const signature = { accumulator, inputs: [...inputs.values()].map(annotated), slot, outputs, locals }
-  if (spelling !== 'declaration' && diagnostics.length === 0) diagnostics.push(...bodyErrors(declaration, signature, source))
+  if (spelling !== 'declaration' && diagnostics.length === 0)
+    diagnostics.push(...bodyErrors(declaration, signature, source))
   return { signature, diagnostics }
-} // prettier-ignore
+}
 
 /** Reserved names; calls of functions that are none, or with another number of arguments. */
 const WHATEVER_IS_BOUND: ReadonlySet<string> = new Set([
@@ -148,18 +156,39 @@ const WHATEVER_IS_BOUND: ReadonlySet<string> = new Set([
 ])
 
 /** What is wrong whatever the names are bound to. That of a declaration is found with its file. */
-function bodyErrors({ body }: EpilogueDecl, { accumulator, inputs, outputs }: EpilogueSignature, source: Source): Diagnostic[] {
+function bodyErrors(
+  { body }: EpilogueDecl,
+  { accumulator, inputs, outputs }: EpilogueSignature,
+  source: Source,
+): Diagnostic[] {
   const report = new Reporter()
   const names = [...accumulator, ...inputs.map(({ name }) => name)]
-  const value = (name: string): Input => ({ value: { kind: 'scalar', name, axes: [], source, span: { start: 0, end: 0 } }, declared: null })
+  const value = (name: string): Input => ({
+    value: { kind: 'scalar', name, axes: [], source, span: { start: 0, end: 0 } },
+    declared: null,
+  })
   const scope = new BodyScope(new Map(names.map((name) => [name, value(name)])), body)
   const context: BodyContext = {
-    report, source, axes: [], axisTable: [], declared: new Map(), pinned: new Set(), axisAliases: new Map(), typeParams: new Set(), typeParamUses: new Set(), impliedAxes: [],
-    epilogues: new Map(), kernels: new Set(), inlining: [], inEpilogue: true, axesUnknown: true, budget: { nodes: 0 },
-  } // prettier-ignore
+    report,
+    source,
+    axes: [],
+    axisTable: [],
+    declared: new Map(),
+    pinned: new Set(),
+    axisAliases: new Map(),
+    typeParams: new Set(),
+    typeParamUses: new Set(),
+    impliedAxes: [],
+    epilogues: new Map(),
+    kernels: new Set(),
+    inlining: [],
+    inEpilogue: true,
+    axesUnknown: true,
+    budget: { nodes: 0 },
+  }
   resolveBody(body, scope, new Map(outputs.map(({ name }) => [name, { axes: null, declared: null }])), context)
   return report.diagnostics.filter(({ code }) => WHATEVER_IS_BOUND.has(code))
-} // prettier-ignore
+}
 
 /** Parameters of a `def`; those of a declaration are checked with its file. */
 function checkParameters(params: EpilogueDecl['params'], source: Source, diagnostics: Diagnostic[]): void {
@@ -178,25 +207,32 @@ function reservedName(name: Name, source: Source): readonly Diagnostic[] {
 
 /** What goes to `out` (a variable, or null for a bare expression), and the other returned names, all of `known` values. */
 function returnedBy(
-  { outputs, body, name, span }: EpilogueDecl, known: ReadonlySet<string>, source: Source, diagnostics: Diagnostic[],
+  { outputs, body, name, span }: EpilogueDecl,
+  known: ReadonlySet<string>,
+  source: Source,
+  diagnostics: Diagnostic[],
 ): { slot: string | null; names: readonly Name[] } {
   if (outputs) {
     const slot = outputs.find((output) => output.text === 'D') ?? outputs[0]!
     return { slot: slot.text, names: outputs.filter((output) => output !== slot) }
   }
   const last = body.at(-1)
-  const values: readonly Expr[] = last?.kind === 'return' ? last.values : last?.kind === 'expressionStatement' ? [last.value] : []
+  const values: readonly Expr[] =
+    last?.kind === 'return' ? last.values : last?.kind === 'expressionStatement' ? [last.value] : []
   if (values.length === 0) {
-    if (!known.has('D')) diagnostics.push(diagnose('KTL2022', { source, span: body.at(-1)?.span ?? span, name: name?.text ?? null }))
+    if (!known.has('D'))
+      diagnostics.push(diagnose('KTL2022', { source, span: body.at(-1)?.span ?? span, name: name?.text ?? null }))
     return { slot: 'D', names: [] }
   }
   const names = values.flatMap((e) => (e.kind === 'reference' ? [e.name] : []))
-  for (const n of names.filter((n) => !known.has(n.text))) diagnostics.push(diagnose('KTL2011', { source, span: n.span, output: n.text }))
+  for (const n of names.filter((n) => !known.has(n.text)))
+    diagnostics.push(diagnose('KTL2011', { source, span: n.span, output: n.text }))
   const bare = values.filter((e) => e.kind !== 'reference')
   const slot = names.find((n) => n.text === 'D') ?? (bare.length === 0 ? names[0]! : null)
-  for (const e of slot ? bare : bare.slice(1)) diagnostics.push(diagnose('KTL2034', { source, span: e.span, name: null }))
+  for (const e of slot ? bare : bare.slice(1))
+    diagnostics.push(diagnose('KTL2034', { source, span: e.span, name: null }))
   return { slot: slot?.text ?? null, names: names.filter((n) => n !== slot) }
-} // prettier-ignore
+}
 
 function* references(root: Expr): Generator<Reference> {
   const pending = [root]
@@ -229,7 +265,13 @@ export function resolveEpilogueAxes(
 ): readonly (string | null)[] {
   const refuse = (expected: string): never => {
     const { name } = operand
-    const diagnostic = diagnose('KTL2033', { source: at?.source ?? null, span: at?.span ?? null, name, shape, expected })
+    const diagnostic = diagnose('KTL2033', {
+      source: at?.source ?? null,
+      span: at?.span ?? null,
+      name,
+      shape,
+      expected,
+    })
     throw new KtlError(diagnostic, { operand: name, expected, got: `[${shape.join(', ')}]` })
   }
   const show = (axes: readonly string[]): string => `[${axes.map((axis) => `${axis} = ${extents[axis]}`).join(', ')}]`
@@ -253,6 +295,10 @@ export function resolveEpilogueAxes(
 
   function matching(axis: string, extent: number): string {
     if (extents[axis] === extent) return axis
-    return refuse(annotation ? `${show(annotation)}, as annotated` : `${show(output)} or 1 in place of an extent, aligned at the right`)
+    return refuse(
+      annotation
+        ? `${show(annotation)}, as annotated`
+        : `${show(output)} or 1 in place of an extent, aligned at the right`,
+    )
   }
-} // prettier-ignore
+}

@@ -110,7 +110,10 @@ function typeAnew(epilogue: BoundEpilogue, slot: Slot): TypedEpilogue {
 }
 
 /** The slot's output first. */
-function resolve(epilogue: BoundEpilogue, slot: Slot): Pick<TypedEpilogue, 'operands' | 'scalars'> & { outputs: readonly ResolvedOutput[] } {
+function resolve(
+  epilogue: BoundEpilogue,
+  slot: Slot,
+): Pick<TypedEpilogue, 'operands' | 'scalars'> & { outputs: readonly ResolvedOutput[] } {
   const { declaration, source, bindings } = epilogue
   const { out, type } = slot
   const report = new Reporter()
@@ -156,17 +159,32 @@ function resolve(epilogue: BoundEpilogue, slot: Slot): Pick<TypedEpilogue, 'oper
   }
 
   const context: BodyContext = {
-    report, source, axes: all, axisTable: slot.axes, declared: new Map(), pinned: new Set(), axisAliases: aliases, typeParams: new Set(), typeParamUses: new Set(), impliedAxes: optional,
-    epilogues: epilogue.epilogues ?? new Map(), kernels: new Set(), inlining: [], inEpilogue: true, axesUnknown: false,
+    report,
+    source,
+    axes: all,
+    axisTable: slot.axes,
+    declared: new Map(),
+    pinned: new Set(),
+    axisAliases: aliases,
+    typeParams: new Set(),
+    typeParamUses: new Set(),
+    impliedAxes: optional,
+    epilogues: epilogue.epilogues ?? new Map(),
+    kernels: new Set(),
+    inlining: [],
+    inEpilogue: true,
+    axesUnknown: false,
     budget: { nodes: 0 },
-  } // prettier-ignore
+  }
   const scope = new EpilogueScope(inputs, declaration.body, Object.keys(bindings), signature, context)
   const { returned } = resolveBody(declaration.body, scope, declared, context)
   const valueOf = (name: string | null): Resolved | undefined =>
     (name === null ? returned?.find((r) => r.name === null)?.value : scope.lookup(name)) ?? undefined
   const value = perGroup(valueOf(signature.slot) ?? accumulator, out.axes, context)
   checkFits(out.name, out.axes, value, context)
-  const outputs: ResolvedOutput[] = [{ operand: out.name, value, span: declaration.span, source, slot: false, at: null }]
+  const outputs: ResolvedOutput[] = [
+    { operand: out.name, value, span: declaration.span, source, slot: false, at: null },
+  ]
   for (const { name, span } of signature.outputs) {
     const [own, binding] = [valueOf(name), bindings[name]]
     if (!own || binding?.kind !== 'tensor') continue
@@ -184,14 +202,16 @@ function resolve(epilogue: BoundEpilogue, slot: Slot): Pick<TypedEpilogue, 'oper
   const errors = report.diagnostics.filter((d) => d.severity === 'error')
   if (errors.length > 0) throw new KtlError(errors)
   return { outputs, operands, scalars }
-} // prettier-ignore
+}
 
 function tensorOperand(
-  name: string, role: TensorOperand['role'], { dtype, axes, order, divisibility }: TensorBinding,
+  name: string,
+  role: TensorOperand['role'],
+  { dtype, axes, order, divisibility }: TensorBinding,
   toKernel: (axis: string) => string,
 ): TensorOperand {
   return { name, role, dtype, axes: axes.map(toKernel), order: order.map(toKernel), divisibility, fromEpilogue: true }
-} // prettier-ignore
+}
 
 type TensorBinding = Extract<EpilogueBinding, { kind: 'tensor' }>
 
@@ -249,14 +269,17 @@ class EpilogueScope extends BodyScope implements Scope {
   private readonly context: BodyContext
 
   constructor(
-    inputs: ReadonlyMap<string, Input>, body: BoundEpilogue['declaration']['body'], bindings: readonly string[],
-    signature: EpilogueSignature, context: BodyContext,
+    inputs: ReadonlyMap<string, Input>,
+    body: BoundEpilogue['declaration']['body'],
+    bindings: readonly string[],
+    signature: EpilogueSignature,
+    context: BodyContext,
   ) {
     super(inputs, body)
     this.bindings = bindings
     this.signature = signature
     this.context = context
-  } // prettier-ignore
+  }
 
   annotate(name: Name, axes: readonly Name[]): void {
     const { report, source, axisAliases } = this.context

@@ -21,9 +21,17 @@ function parse(text: string): DeviceFunction {
 
 const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
   [
-    ...MATH_F32, ...TRIGONOMETRY_F32, ...MATH_SHORT, ...MATH_F64, ...INTEGER_AND_ORDER, ...CONVERSIONS, ...POSITIONS, ...TEAMS, ...PACKED,
+    ...MATH_F32,
+    ...TRIGONOMETRY_F32,
+    ...MATH_SHORT,
+    ...MATH_F64,
+    ...INTEGER_AND_ORDER,
+    ...CONVERSIONS,
+    ...POSITIONS,
+    ...TEAMS,
+    ...PACKED,
   ].map((text) => [parse(text).name, parse(text)]),
-) // prettier-ignore
+)
 
 export const DEVICE_FUNCTION_NAMES: readonly string[] = [...FUNCTIONS.keys()]
 

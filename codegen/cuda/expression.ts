@@ -79,8 +79,19 @@ const ATOM = 20
 const PREFIX = 15
 const CONDITIONAL = 3
 const PRECEDENCE: Readonly<Record<string, number>> = {
-  '*': 13, '/': 13, '+': 12, '-': 12, '<': 10, '<=': 10, '>': 10, '>=': 10, '==': 9, '!=': 9, '&&': 5, '||': 4,
-} // prettier-ignore
+  '*': 13,
+  '/': 13,
+  '+': 12,
+  '-': 12,
+  '<': 10,
+  '<=': 10,
+  '>': 10,
+  '>=': 10,
+  '==': 9,
+  '!=': 9,
+  '&&': 5,
+  '||': 4,
+}
 const LONGEST_INLINE = 72
 
 const atom = (text: string): Text => ({ text, precedence: ATOM })
@@ -172,7 +183,13 @@ class ExpressionEmitter {
       case 'skip0':
         return atom(this.#skip0(node))
       case 'input':
-        if (node.at && this.#read) return atom(this.#read(node, node.at.map((position) => this.bound(position)))) // prettier-ignore
+        if (node.at && this.#read)
+          return atom(
+            this.#read(
+              node,
+              node.at.map((position) => this.bound(position)),
+            ),
+          )
         throw new Error('no CUDA text was provided for a read')
       default:
         throw new Error(`no CUDA text was provided for ${node.kind}`)
@@ -181,7 +198,10 @@ class ExpressionEmitter {
 
   #apply(node: ApplyNode): Text {
     const op = operation(node.op)
-    const signature = resolveTypes(op, node.args.map((arg) => arg.type)) // prettier-ignore
+    const signature = resolveTypes(
+      op,
+      node.args.map((arg) => arg.type),
+    )
     if ('problem' in signature) throw new Error(`${op.name}: ${signature.problem}`)
     const type = signature.operands.at(-1)!
     const square = smallPower(op, node)
@@ -212,13 +232,22 @@ class ExpressionEmitter {
       case 'infix': {
         const precedence = PRECEDENCE[form.operator]!
         // The right side needs parentheses at equal precedence too: a - (b - c).
-        return { text: `${parenthesised(a, precedence)} ${form.operator} ${parenthesised(b, precedence + 1)}`, precedence } // prettier-ignore
+        return {
+          text: `${parenthesised(a, precedence)} ${form.operator} ${parenthesised(b, precedence + 1)}`,
+          precedence,
+        }
       }
       case 'prefix':
         // `-` before a negative literal must not become `--`.
-        return { text: `${form.operator}${parenthesised(a, a.text.startsWith('-') ? ATOM + 1 : PREFIX)}`, precedence: PREFIX } // prettier-ignore
+        return {
+          text: `${form.operator}${parenthesised(a, a.text.startsWith('-') ? ATOM + 1 : PREFIX)}`,
+          precedence: PREFIX,
+        }
       case 'conditional':
-        return { text: `${parenthesised(a, 4)} ? ${parenthesised(b, 4)} : ${parenthesised(c, 4)}`, precedence: CONDITIONAL } // prettier-ignore
+        return {
+          text: `${parenthesised(a, 4)} ? ${parenthesised(b, 4)} : ${parenthesised(c, 4)}`,
+          precedence: CONDITIONAL,
+        }
       case 'call':
         if (form.function.startsWith('ktl_')) this.#functions.add(form.function)
         return atom(`${form.function}(${args.map((arg) => arg.text).join(', ')})`)
@@ -262,7 +291,8 @@ function smallPower(op: Operation, node: ApplyNode): number | null {
 /** A number as a CUDA literal of a compute type: the shortest decimal that reads back the same. */
 export function literal(type: ComputeType, value: number): Text {
   if (type === 'bool') return atom(value ? 'true' : 'false')
-  if (type === 'i32') return value === -2147483648 ? { text: '-2147483647 - 1', precedence: 12 } : signed(String(value), value) // prettier-ignore
+  if (type === 'i32')
+    return value === -2147483648 ? { text: '-2147483647 - 1', precedence: 12 } : signed(String(value), value)
   if (type === 'u32') return atom(`${value >>> 0}u`)
   if (!Number.isFinite(value)) {
     const bits = Number.isNaN(value) ? '7fffffff' : value > 0 ? '7f800000' : 'ff800000'
@@ -272,7 +302,10 @@ export function literal(type: ComputeType, value: number): Text {
   return signed(`${/[.e]/.test(decimal) ? decimal : `${decimal}.0`}${type === 'f32' ? 'f' : ''}`, value)
 }
 
-const signed = (text: string, value: number): Text => ({ text, precedence: value < 0 || Object.is(value, -0) ? PREFIX : ATOM }) // prettier-ignore
+const signed = (text: string, value: number): Text => ({
+  text,
+  precedence: value < 0 || Object.is(value, -0) ? PREFIX : ATOM,
+})
 
 function shortestF32(value: number): string {
   const rounded = Math.fround(value)

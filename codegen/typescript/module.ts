@@ -116,9 +116,14 @@ function argumentsInterface(family: KernelFamily, fn: string): string[] {
       `  /** ${scalarDoc(family, scalar)} */`,
       `  readonly ${scalar.name}${scalar.defaultValue ? '?' : ''}: number`,
     ]),
-    ...(family.slot === null ? [] : ['  /** What is done with the accumulator before it is stored. */', '  readonly epilogue?: EpilogueArguments | null']),
+    ...(family.slot === null
+      ? []
+      : [
+          '  /** What is done with the accumulator before it is stored. */',
+          '  readonly epilogue?: EpilogueArguments | null',
+        ]),
     '}',
-  ] // prettier-ignore
+  ]
 }
 
 function docComment({ doc, name, operands, outputs, source }: KernelFamily): string[] {

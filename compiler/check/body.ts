@@ -144,9 +144,11 @@ function resolveEquation(
 function indicesOf({ at }: Target, output: DeclaredOutput | undefined, scope: Scope, context: BodyContext): Resolved[] {
   return at!.map((e): Resolved => {
     const own = e.kind === 'reference' && e.at === null && output?.axes?.find((axis) => axis === e.name.text)
-    return own ? { kind: 'axis', axis: own, axes: [own], source: context.source, span: e.span } : resolveExpression(e, scope, context)
+    return own
+      ? { kind: 'axis', axis: own, axes: [own], source: context.source, span: e.span }
+      : resolveExpression(e, scope, context)
   })
-} // prettier-ignore
+}
 
 /** Values of the right side, one for each target; null when that was refused. */
 function valuesOf(

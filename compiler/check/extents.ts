@@ -21,12 +21,17 @@ export function computedAxes(
     const same = ({ text }: { readonly text: string }): boolean => text === axis.text
     const twin = statements.find((other) => same(other.axis))!
     const owner = operands.find(({ alternatives }) => alternatives[0]!.axes?.some(({ name }) => same(name)))
-    if (!owner && twin === statement) return checkProperty(axis, { source, report }) ? [{ name: axis.text, optional: false }] : []
+    if (!owner && twin === statement)
+      return checkProperty(axis, { source, report }) ? [{ name: axis.text, optional: false }] : []
     const first = owner?.alternatives[0]!.axes!.find(({ name }) => same(name))!.name ?? twin.axis
-    report.report('KTL2040', source, axis.span, { axis: axis.text, operand: owner?.name.text ?? null, previous: first.span })
+    report.report('KTL2040', source, axis.span, {
+      axis: axis.text,
+      operand: owner?.name.text ?? null,
+      previous: first.span,
+    })
     return []
   })
-} // prettier-ignore
+}
 
 /** The axes with the extents that statements give them. KTL2041 for an extent that the arguments do not determine; KTL2008 for an axis without a use. */
 export function checkExtents(

@@ -29,15 +29,28 @@ export function checkRagged(
     const inputs = operands.filter(({ role }) => role === 'input')
     const counts = inputs.find(({ name }) => name === by.text)
     if (!own.includes(axis.text))
-      wrong(axis.span, `\`${operand}\` has no axis \`${axis.text}\``, own.length > 0 ? `its axes are ${own.join(', ')}` : 'it has no axes')
+      wrong(
+        axis.span,
+        `\`${operand}\` has no axis \`${axis.text}\``,
+        own.length > 0 ? `its axes are ${own.join(', ')}` : 'it has no axes',
+      )
     else if (axes.find(({ name }) => name === axis.text)?.optional)
-      wrong(axis.span, `the axis \`${axis.text}\` is optional, so it cannot be ragged`, `write \`${axis.text}\` without \`?\``)
-    else if (!counts) report.report('KTL2001', source, by.span, { name: by.text, candidates: inputs.map((o) => o.name) })
+      wrong(
+        axis.span,
+        `the axis \`${axis.text}\` is optional, so it cannot be ragged`,
+        `write \`${axis.text}\` without \`?\``,
+      )
+    else if (!counts)
+      report.report('KTL2001', source, by.span, { name: by.text, candidates: inputs.map((o) => o.name) })
     else if (counts.dtype !== 'i32' || counts.axes.join() !== as.text || as.text === axis.text) {
       const what = form === 'by' ? 'where each group ends' : 'the rows of each group that count'
       wrong(by.span, `\`${by.text}\` must be \`i32[${as.text}]\``, `declare \`${by.text}: i32[${as.text}]\`: ${what}`)
     } else if (form === 'upto' && !own.includes(as.text))
-      wrong(as.span, `\`${operand}\` has no axis \`${as.text}\``, `padded groups have both axes: \`${operand}[${as.text}, ${axis.text}, …]\``)
+      wrong(
+        as.span,
+        `\`${operand}\` has no axis \`${as.text}\``,
+        `padded groups have both axes: \`${operand}[${as.text}, ${axis.text}, …]\``,
+      )
     else found.set(axis.text, { by: by.text, group: as.text, form: form === 'by' ? 'packed' : 'padded' })
   }
   for (const { ragged } of clauses) {
@@ -46,7 +59,7 @@ export function checkRagged(
     report.report('KTL2218', source, ragged.as.span, { reason, help: 'groups lie in one level' })
   }
   return found
-} // prettier-ignore
+}
 
 /**
  * The expression where `groups` are kept: sums over their ragged axes are sums of each group. `pinned` values have been decided

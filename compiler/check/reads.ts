@@ -25,7 +25,8 @@ export function resolveReference(
     }
     return (scope.unknown ? scope.unknown(name) : unknownName(name, scope, context), error)
   }
-  if (axis !== null && !context.inEpilogue) report.report('KTL2038', source, name.span, { name: name.text, what: scope.kindOf(name.text) })
+  if (axis !== null && !context.inEpilogue)
+    report.report('KTL2038', source, name.span, { name: name.text, what: scope.kindOf(name.text) })
   if (e.at && scope.annotate) {
     const axes = axisNamesOf(e)
     if (axes && !e.outside) scope.annotate(name, axes)
@@ -39,12 +40,17 @@ export function resolveReference(
   // A leaf is where it is used; a value is shared.
   const { kind } = opened(found)
   return kind === 'operand' || kind === 'scalar' ? { ...found, source, span } : found
-} // prettier-ignore
+}
 
 /** KTL2035 and KTL2036. */
 function readAt(operand: ResolvedOperand, e: Reference, at: readonly Resolved[], context: BodyContext): Resolved {
   const { report, source, axes, axisTable } = context
-  const error: Resolved = { kind: 'error', axes: unionAxes(axes, ...at.map((index) => index.axes)), source, span: e.span }
+  const error: Resolved = {
+    kind: 'error',
+    axes: unionAxes(axes, ...at.map((index) => index.axes)),
+    source,
+    span: e.span,
+  }
   const declared = context.declared.get(operand.name)!.axes!
   const optional = declared.filter((axis) => axisTable.find(({ name }) => name === axis)?.optional)
   const short = at.length === declared.length - optional.length
@@ -55,14 +61,16 @@ function readAt(operand: ResolvedOperand, e: Reference, at: readonly Resolved[],
   if (!at.map((index) => checkIndex(index, context)).every(Boolean)) return error
   const written = at[Symbol.iterator]()
   const positions = declared.map((axis): Resolved =>
-    short && optional.includes(axis) ? { kind: 'axis', axis, axes: [axis], source, span: e.span } : written.next().value!,
+    short && optional.includes(axis)
+      ? { kind: 'axis', axis, axes: [axis], source, span: e.span }
+      : written.next().value!,
   )
   const { name } = operand
   const isOwn = positions.every((index, i) => index.kind === 'axis' && index.axis === declared[i])
   if (isOwn) return { ...operand, source, span: e.span }
   const free = unionAxes(axes, ...positions.map((index) => index.axes))
   return { kind: 'operand', name, at: positions, outside: e.outside, axes: free, source, span: e.span }
-} // prettier-ignore
+}
 
 /** Is it an Index, whatever its type? KTL2036 names the part that is none, KTL2039 an operand that hides an axis and is none. */
 export function checkIndex(index: Resolved, context: BodyContext): boolean {
@@ -109,14 +117,15 @@ function notIndex(e: Resolved): string | null {
     case 'apply': {
       const [left, right] = e.args as [Resolved, Resolved]
       if (e.op === 'add' || e.op === 'sub' || e.op === 'neg') return null
-      if (e.op === 'mul') return left.axes.length === 0 || right.axes.length === 0 ? null : 'one factor of a product has no axes'
+      if (e.op === 'mul')
+        return left.axes.length === 0 || right.axes.length === 0 ? null : 'one factor of a product has no axes'
       if (e.op === 'div' || e.op === 'mod') return right.axes.length === 0 ? null : 'a divisor has no axes'
       return `\`${e.op}\` is not known there`
     }
     default:
       return 'it is computed from elements'
   }
-} // prettier-ignore
+}
 
 /** The axis of a name, where an expression could mean it; null: there is none. */
 const axisNamed = ({ text }: Name, { axes, axisAliases }: BodyContext): string | null =>

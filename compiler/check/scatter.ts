@@ -31,7 +31,8 @@ export function checkScatter(
   }
   if (!output?.axes) return wrong(span, `\`${name.text}\` is no output`, 'scatter to an output; a value has its axes')
   const declared = output.axes
-  if (output.stored) return wrong(span, `\`${name.text}\` is stored in blocks with scales`, 'scatter to an output of a plain type')
+  if (output.stored)
+    return wrong(span, `\`${name.text}\` is stored in blocks with scales`, 'scatter to an output of a plain type')
   if (written.length !== declared.length) {
     report.report('KTL2035', source, span, { name: name.text, axes: declared, got: written.length })
     return []
@@ -45,12 +46,20 @@ export function checkScatter(
       count === 0 ? 'no operand says where the elements go' : `${count} operands say where the elements go`,
       'one integer operand says it: `D[to[t], n]`',
     )
-  const shifted = written.findIndex((index, i) => reads[i] === 0 && !(index.kind === 'axis' && index.axis === declared[i]))
+  const shifted = written.findIndex(
+    (index, i) => reads[i] === 0 && !(index.kind === 'axis' && index.axis === declared[i]),
+  )
   if (shifted >= 0)
-    return wrong(at![shifted]!.span, `an index without an operand is not axis \`${declared[shifted]}\` itself`, `write \`${declared[shifted]}\``)
+    return wrong(
+      at![shifted]!.span,
+      `an index without an operand is not axis \`${declared[shifted]}\` itself`,
+      `write \`${declared[shifted]}\``,
+    )
   const stored = unionAxes(axes, ...written.map((index) => index.axes))
-  const missing = value.kind === 'error' ? [] : withoutAxes(value.axes, [...stored, ...impliedGroups({ axes: axisTable }, stored)])
+  const missing =
+    value.kind === 'error' ? [] : withoutAxes(value.axes, [...stored, ...impliedGroups({ axes: axisTable }, stored)])
   const place = value.source === source ? value.span : span
-  if (missing.length > 0) report.report('KTL2007', source, place, { axes: missing, target: name.text, targetSpan: name.span })
+  if (missing.length > 0)
+    report.report('KTL2007', source, place, { axes: missing, target: name.text, targetSpan: name.span })
   return written
-} // prettier-ignore
+}

@@ -60,10 +60,15 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
     const own = Object.hasOwn(target.entries, key) ? target.entries[key]! : null
     const takesValue = own?.read !== null
     if (!known.includes(key)) report.report('KTL3001', source, entry.key.span, { key, candidates: known })
-    else if (!own) report.report('KTL3010', source, entry.key.span, { key, target: name, taken: Object.keys(target.entries) })
+    else if (!own)
+      report.report('KTL3010', source, entry.key.span, { key, target: name, taken: Object.keys(target.entries) })
     else if (previous) report.report('KTL3005', source, entry.key.span, { key, previous: previous.key.span })
     else if (takesValue !== entry.alternatives.length > 0)
-      report.report('KTL3008', source, entry.span, { key, takes: takesValue ? 'a value' : 'no value', example: own.example })
+      report.report('KTL3008', source, entry.span, {
+        key,
+        takes: takesValue ? 'a value' : 'no value',
+        example: own.example,
+      })
     else entries.set(key, entry)
   }
   const errors = report.errors
@@ -76,10 +81,15 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
   if (errors === report.errors && anyDesigns(target, [schedule]).next().done)
     report.report('KTL3011', source, span, { target: text, why: target.inconsistent })
   return { target: name, schedule }
-} // prettier-ignore
+}
 
 /** null: `auto` is among them. */
-function readAlternatives({ key, alternatives }: ScheduleEntry, rule: Entry<unknown>, source: Source, report: Reporter): readonly unknown[] | null {
+function readAlternatives(
+  { key, alternatives }: ScheduleEntry,
+  rule: Entry<unknown>,
+  source: Source,
+  report: Reporter,
+): readonly unknown[] | null {
   const values: unknown[] = []
   const seen = new Map<string, Span>()
   let auto = false
@@ -98,11 +108,19 @@ function readAlternatives({ key, alternatives }: ScheduleEntry, rule: Entry<unkn
     } else if ('form' in reading) {
       const expected = reading.form
       report.report('KTL3004', source, alternative.span, {
-        key: key.text, value: text, expected, ...(reading.words && { candidates: reading.words }),
+        key: key.text,
+        value: text,
+        expected,
+        ...(reading.words && { candidates: reading.words }),
       })
     } else {
-      report.report('KTL3009', source, alternative.span, { key: key.text, value: text, legal: reading.legal, why: reading.why })
+      report.report('KTL3009', source, alternative.span, {
+        key: key.text,
+        value: text,
+        legal: reading.legal,
+        why: reading.why,
+      })
     }
   }
   return auto ? null : values
-} // prettier-ignore
+}

@@ -34,12 +34,17 @@ export const reduction = (
 ): ResolvedReduction => ({ kind: 'reduce', fn, value, over, axes: withoutAxes(value.axes, over), ...at })
 
 /** m, and exp(x - m). */
-function exponentials(x: Resolved, over: readonly string[], at: Place, context: BodyContext): { m: Resolved; e: Resolved } {
+function exponentials(
+  x: Resolved,
+  over: readonly string[],
+  at: Place,
+  context: BodyContext,
+): { m: Resolved; e: Resolved } {
   const apply = (op: string, ...args: Resolved[]): Resolved => applyOperation(op, args, at.span, context)
   const largest = reduction('max', x, over, at)
   const m = apply('select', apply('eq', largest, literal(-Infinity, at)), literal(0, at), largest)
   return { m, e: apply('exp', apply('sub', x, m)) }
-} // prettier-ignore
+}
 
 const softmax: Statistic = (x, over, at, context) => {
   const apply = (op: string, ...args: Resolved[]): Resolved => applyOperation(op, args, at.span, context)

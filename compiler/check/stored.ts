@@ -34,7 +34,11 @@ export function storedParts(
   if (!zero && !scale && !global) return null
   const operands: FamilyOperand[] = []
   const scalars: FamilyScalar[] = []
-  const add = (part: PartType | null, what: 'scale' | 'zero' | 'global', role: FamilyOperand['role']): string | null => {
+  const add = (
+    part: PartType | null,
+    what: 'scale' | 'zero' | 'global',
+    role: FamilyOperand['role'],
+  ): string | null => {
     if (!part) return null
     const own = { name: `${name}.${what}`, dtype: part.dtype.text, span: part.span, partOf: name }
     if (!part.axes) scalars.push({ ...own, defaultValue: null })
@@ -46,11 +50,15 @@ export function storedParts(
     }
     return own.name
   }
-  const names = { scale: add(scale, 'scale', role), zero: add(zero, 'zero', role), global: add(global, 'global', 'input') }
+  const names = {
+    scale: add(scale, 'scale', role),
+    zero: add(zero, 'zero', role),
+    global: add(global, 'global', 'input'),
+  }
   const norm = role === 'output' && global ? `${name}.norm` : null
   if (norm) scalars.push({ name: norm, dtype: 'f32', defaultValue: null, span: global!.span, partOf: name })
   return { stored: { ...names, norm, rounding: scale?.floor ? 'down' : 'up' }, operands, scalars }
-} // prettier-ignore
+}
 
 /** Axes of the data in their order, each once, whole or in blocks; group axes beside them. */
 function checkPartAxes(
@@ -66,8 +74,10 @@ function checkPartAxes(
     const axis = name.text
     const position = known.indexOf(axis)
     const wrong = (got: string, help: string): void => report.report('KTL2215', source, span, { got, operand, help })
-    if (axes.findIndex((other) => other.name.text === axis) < i) report.report('KTL2019', source, span, { axis, name: operand })
-    else if (position < 0 && !groups.includes(axis)) report.report('KTL2228', source, name.span, { axis, operand, candidates: [...known, ...groups] })
+    if (axes.findIndex((other) => other.name.text === axis) < i)
+      report.report('KTL2019', source, span, { axis, name: operand })
+    else if (position < 0 && !groups.includes(axis))
+      report.report('KTL2228', source, name.span, { axis, operand, candidates: [...known, ...groups] })
     else if (divisor !== null && divisor < 1) wrong(`blocks of ${divisor}`, 'a block has at least one position')
     else if (position < 0 && divisor !== null) wrong('a group axis in blocks', `write \`${axis}\``)
     else if (position >= 0 && position < last) {
@@ -76,12 +86,15 @@ function checkPartAxes(
     }
     last = Math.max(last, position)
   }
-} // prettier-ignore
+}
 
 /** What alternatives of an operand have in common: the same parts, in any order of the axes. */
 function formOf({ zero, scale, global }: TensorType): string {
   const axesOf = (axes: readonly AxisRef[]): string =>
-    axes.map(({ name, divisor }) => `${name.text}/${divisor ?? 1}`).sort().join() // prettier-ignore
+    axes
+      .map(({ name, divisor }) => `${name.text}/${divisor ?? 1}`)
+      .sort()
+      .join()
   const text = (part: PartType | null): string =>
     part ? `${part.dtype.text}${part.floor}[${part.axes ? axesOf(part.axes) : 'none'}]` : '-'
   return [zero, scale, global].map(text).join(' ')
@@ -119,7 +132,8 @@ export function formProblems(
       found.push(diagnose('KTL2225', { ...at(scale), got: `floor(${typeOf(scale.dtype)})`, legal: ['floor(ue8m0)'] }))
     if (zero) {
       const legal = [...new Set([data, ...integers(), ...(scale ? [typeOf(scale.dtype)] : [])])]
-      if (!legal.includes(typeOf(zero.dtype))) found.push(diagnose('KTL2226', { ...at(zero), got: typeOf(zero.dtype), legal }))
+      if (!legal.includes(typeOf(zero.dtype)))
+        found.push(diagnose('KTL2226', { ...at(zero), got: typeOf(zero.dtype), legal }))
     }
     const perElement = global && 'axes' in global && (global.axes.length !== 1 || global.blocks)
     if (global && (typeOf(global.dtype) !== 'f32' || perElement))
@@ -130,7 +144,7 @@ export function formProblems(
     }
     return found
   })
-} // prettier-ignore
+}
 
 /** Why no kernel can write that form: its scales are those of blocks along one axis. */
 function notStorable(
@@ -142,16 +156,22 @@ function notStorable(
 ): { reason: string; help: string } | null {
   const quantize = 'use `quantize()` on the tensor'
   if (hasZero) return { reason: 'zero points are not computed', help: quantize }
-  if (!OUTPUT_DATA.includes(data)) return { reason: `${data} has no largest value to scale to`, help: `store one of ${OUTPUT_DATA.join(', ')}` }
-  if (!scale) return { reason: 'one scale for the tensor is not computed', help: `give ${name} a plain type and divide the value by the scale` }
+  if (!OUTPUT_DATA.includes(data))
+    return { reason: `${data} has no largest value to scale to`, help: `store one of ${OUTPUT_DATA.join(', ')}` }
+  if (!scale)
+    return {
+      reason: 'one scale for the tensor is not computed',
+      help: `give ${name} a plain type and divide the value by the scale`,
+    }
   const type = typeOf(scale.dtype)
-  if (!OUTPUT_SCALES.includes(type)) return { reason: `scales of type ${type} are not computed`, help: `use one of ${OUTPUT_SCALES.join(', ')}` }
+  if (!OUTPUT_SCALES.includes(type))
+    return { reason: `scales of type ${type} are not computed`, help: `use one of ${OUTPUT_SCALES.join(', ')}` }
   const whole = axes.filter((axis) => !scale.axes.includes(axis))
   if (whole.length > 0) return { reason: `one scale for all of \`${whole[0]}\` is not computed`, help: quantize }
   const blocked = scale.blocks?.filter((block) => block !== 1).length ?? 0
   if (blocked === 1 && scale.axes.length === axes.length) return null
   const reason = blocked > 1 ? 'blocks lie along one axis' : 'no axis of the scale is in blocks'
   return { reason, help: `write \`* ${type}[${axes.join(', ')}/32]\`` }
-} // prettier-ignore
+}
 
 const textOf = ({ text }: Source, { start, end }: FamilyOperand['span']): string => text.slice(start, end)

@@ -49,10 +49,16 @@ export function resolveReduction(e: Reduce, written: Resolved, context: BodyCont
 }
 
 /** A group axis among `over` whose packed rows `value` has: it has one position for each row. */
-function groupRows({ axes }: Resolved, over: readonly string[], { axisTable }: BodyContext): { group: string; axis: string } | null {
-  const found = axisTable.find(({ name, ragged }) => ragged?.form === 'packed' && axes.includes(name) && over.includes(ragged.group))
+function groupRows(
+  { axes }: Resolved,
+  over: readonly string[],
+  { axisTable }: BodyContext,
+): { group: string; axis: string } | null {
+  const found = axisTable.find(
+    ({ name, ragged }) => ragged?.form === 'packed' && axes.includes(name) && over.includes(ragged.group),
+  )
   return found ? { group: found.ragged!.group, axis: found.name } : null
-} // prettier-ignore
+}
 
 /** `sum[over](value)`: a contraction where `value` is a product of two sides. */
 function sumOf(value: Resolved, over: readonly string[], span: Span, context: BodyContext): Resolved {
@@ -152,14 +158,18 @@ function sidesOf(
 }
 
 /** The first two factors with free axes that the other lacks, those that vary along most axes before others. */
-function seedsOf(factors: readonly Resolved[], free: (e: Resolved) => readonly string[]): readonly [Resolved, Resolved] | null {
+function seedsOf(
+  factors: readonly Resolved[],
+  free: (e: Resolved) => readonly string[],
+): readonly [Resolved, Resolved] | null {
   let best: readonly [Resolved, Resolved] | null = null
   const size = ([a, b]: readonly [Resolved, Resolved]): number => a.axes.length + b.axes.length
   for (const [i, a] of factors.entries())
     for (const b of factors.slice(i + 1))
-      if (!isSubset(free(a), free(b)) && !isSubset(free(b), free(a)) && (!best || size([a, b]) > size(best))) best = [a, b]
+      if (!isSubset(free(a), free(b)) && !isSubset(free(b), free(a)) && (!best || size([a, b]) > size(best)))
+        best = [a, b]
   return best
-} // prettier-ignore
+}
 
 /** Of what a kernel before could have computed: what follows from other sums has no other place. */
 function remarkOnCost(

@@ -187,10 +187,11 @@ class Typing {
     const node: InputNode = { kind: 'input', operand: name, type, axes, span }
     if (at === null) return node
     const positions = this.positions(at)
-    const literal = outside && this.literal({ value: outside.value, literal: outside }, type, { source, span: outside.span })
+    const literal =
+      outside && this.literal({ value: outside.value, literal: outside }, type, { source, span: outside.span })
     if (!positions || (outside && !literal)) return null
     return { ...node, at: positions, ...(literal && { outside: literal.value }) }
-  } // prettier-ignore
+  }
 
   private contraction(e: ResolvedContraction, span: Span | null): Node | null {
     const [a, b] = [this.node(e.a, null), this.node(e.b, null)]
@@ -209,12 +210,15 @@ class Typing {
 
   /** Is it `/` or `%` between indices? A literal beside them is one too. KTL2221: its divisor is not positive. */
   private floors({ op, args, source, span }: Extract<Resolved, { kind: 'apply' }>): boolean {
-    if (!FLOORED[op] || !args.every((arg) => this.indices.has(arg)) || args.every(({ kind }) => kind === 'number')) return false
+    if (!FLOORED[op] || !args.every((arg) => this.indices.has(arg)) || args.every(({ kind }) => kind === 'number'))
+      return false
     const divisor = args[1]!
     if (divisor.kind === 'number' && divisor.value <= 0)
-      this.diagnostics.push(diagnose('KTL2221', { source, span, divisor: `${divisor.value}`, op: op === 'div' ? '/' : '%' }))
+      this.diagnostics.push(
+        diagnose('KTL2221', { source, span, divisor: `${divisor.value}`, op: op === 'div' ? '/' : '%' }),
+      )
     return true
-  } // prettier-ignore
+  }
 
   /** The operands of an operation, converted as its type rule says, defaults filled in. */
   private arguments(name: string, operands: readonly Resolved[], e: Resolved): readonly Node[] | null {

@@ -36,7 +36,14 @@ export function typeContraction(
   if (!legal) {
     const { type } = factors[0]
     if (claimed !== null && claimed !== type) return { accumulator: claimed, left, right, legal: [type] }
-    const product: Node = { kind: 'apply', op: 'mul', args: factors, type, axes: unionAxes(order, ...factors.map((x) => x.axes)), span }
+    const product: Node = {
+      kind: 'apply',
+      op: 'mul',
+      args: factors,
+      type,
+      axes: unionAxes(order, ...factors.map((x) => x.axes)),
+      span,
+    }
     return { kind: 'reduce', fn: 'sum', over, value: product, type, axes, span }
   }
   const accumulator = (claimed ?? legal[0]!) as Accumulator
@@ -45,7 +52,7 @@ export function typeContraction(
   // An MMA takes narrow elements as they are; what is wider is brought to the type of the products.
   const [a, b] = factors.map((node, i) => (isNarrow(sides[i]!) ? node : convert(node, type))) as [Node, Node]
   return { kind: 'contract', terms: [{ a, b, over }], accumulator, type, axes, span }
-} // prettier-ignore
+}
 
 const isNarrow = ({ dtype }: Factor): boolean => dtype !== null && DTYPES[dtype].bits <= 16
 

@@ -6,8 +6,18 @@ export const FLOORED: Readonly<Record<string, string>> = { div: 'floordiv', mod:
 
 /** Arithmetic that makes indices of indices. */
 const INDEX_OPERATIONS: ReadonlySet<string> = new Set([
-  'add', 'sub', 'mul', 'neg', 'div', 'mod', 'min', 'max', 'clamp', 'abs', 'select',
-]) // prettier-ignore
+  'add',
+  'sub',
+  'mul',
+  'neg',
+  'div',
+  'mod',
+  'min',
+  'max',
+  'clamp',
+  'abs',
+  'select',
+])
 
 /** Of an i32 or a literal `e`, given those among its operands. Sums of integers are none: their quotient is a float. */
 export function isIndex(e: Resolved, indices: ReadonlySet<Resolved>): boolean {

@@ -114,10 +114,12 @@ function doubtOf(side: ContractionSide): ((index: number) => number) | null {
 
 /** sum |a| e(b) + e(a) (|b| + e(b)); null: nothing is off. */
 function propagatedErrors(pairs: readonly ContractionPair[]): Float64Array | null {
-  const magnitude = ({ data }: ContractionSide) => (index: number): number => {
-    const x = Math.abs(data[index]!)
-    return x < Infinity ? x : 0
-  } // prettier-ignore
+  const magnitude =
+    ({ data }: ContractionSide) =>
+    (index: number): number => {
+      const x = Math.abs(data[index]!)
+      return x < Infinity ? x : 0
+    }
   const terms = pairs.flatMap(([a, b]): ContractionPair[] => {
     const [ofA, ofB] = [doubtOf(a), doubtOf(b)]
     const [sizeA, sizeB] = [magnitude(a), magnitude(b)]

@@ -30,10 +30,18 @@ export function contraction(node: ContractNode, context: ContractionContext): St
   const inA = (axis: string): boolean => first.a.axes.includes(axis)
   const inB = (axis: string): boolean => first.b.axes.includes(axis)
   const batch = free.filter((axis) => inA(axis) === inB(axis))
-  const [rowsA, rowsB] = [free.filter((axis) => inA(axis) && !inB(axis)), free.filter((axis) => inB(axis) && !inA(axis))]
+  const [rowsA, rowsB] = [
+    free.filter((axis) => inA(axis) && !inB(axis)),
+    free.filter((axis) => inB(axis) && !inA(axis)),
+  ]
   const order = [...batch, ...rowsA, ...rowsB]
   const sides = node.terms.map((term) => sidesOf(term, node, context))
-  const place = ({ stored, ...meeting }: Side, rows: readonly string[], over: readonly string[], box: Box): ContractionSide => ({
+  const place = (
+    { stored, ...meeting }: Side,
+    rows: readonly string[],
+    over: readonly string[],
+    box: Box,
+  ): ContractionSide => ({
     data: stored.values,
     errors: stored.errors,
     ...meeting,
@@ -51,11 +59,21 @@ export function contraction(node: ContractNode, context: ContractionContext): St
     )
     return { box, ...contract(pairs, node.accumulator, fractionBits) }
   })
-  const whole = { values: results[0]?.values ?? [], errors: results[0]?.errors ?? null, strides: denseStrides(order, selection), selectedOnly: true }
+  const whole = {
+    values: results[0]?.values ?? [],
+    errors: results[0]?.errors ?? null,
+    strides: denseStrides(order, selection),
+    selectedOnly: true,
+  }
   const count = countOf(order, selection)
   if (results.length === 1 && whole.values.length === count) return whole
   // Nothing is in no group: a sum over nothing.
-  const values = node.accumulator === 'f64' ? new Float64Array(count) : node.accumulator === 'i32' ? new Int32Array(count) : new Float32Array(count)
+  const values =
+    node.accumulator === 'f64'
+      ? new Float64Array(count)
+      : node.accumulator === 'i32'
+        ? new Int32Array(count)
+        : new Float32Array(count)
   let errors: Float32Array | null = null
   for (const result of results)
     offsetsIn(whole, order, result.box, places).forEach((offset, i) => {
@@ -63,7 +81,7 @@ export function contraction(node: ContractNode, context: ContractionContext): St
       if (result.errors) (errors ??= new Float32Array(count))[offset] = result.errors[i]!
     })
   return { ...whole, values, errors }
-} // prettier-ignore
+}
 
 interface Side extends Meeting {
   readonly stored: Stored
@@ -75,12 +93,14 @@ function sidesOf(term: ContractTerm, node: ContractNode, context: ContractionCon
   // What meets nowhere is not computed: it finds nothing.
   const meets = countOf(inOrder(program, [...node.axes, ...term.a.axes, ...term.b.axes]), selection) > 0
   const stored = (factor: Node): Stored =>
-    meets ? context.factor(factor) : { values: [], errors: null, strides: denseStrides(groups.free(factor.axes), selection), selectedOnly: true }
+    meets
+      ? context.factor(factor)
+      : { values: [], errors: null, strides: denseStrides(groups.free(factor.axes), selection), selectedOnly: true }
   return [
     { ...a, stored: stored(term.a) },
     { ...b, stored: stored(term.b) },
   ]
-} // prettier-ignore
+}
 
 interface ResultBox {
   readonly box: Box
@@ -92,12 +112,19 @@ interface ResultBox {
  * Boxes of a result along `free`, of which each has its own sums. Rows of a padded axis whose groups are summed over come one by one,
  * because not every group has each of them.
  */
-function resultBoxes(node: ContractNode, free: readonly string[], total: readonly string[], context: ContractionContext): ResultBox[] {
+function resultBoxes(
+  node: ContractNode,
+  free: readonly string[],
+  total: readonly string[],
+  context: ContractionContext,
+): ResultBox[] {
   const { program, groups, selection } = context
   const implied = new Set(node.axes.map((axis) => groups.impliedBy(axis)))
   const families = groups.families(total)
   const kept = families.filter((family) => node.axes.includes(family) || implied.has(family))
-  const single = free.filter((axis) => families.some((family) => !kept.includes(family) && groups.groupOf(axis) === family))
+  const single = free.filter((axis) =>
+    families.some((family) => !kept.includes(family) && groups.groupOf(axis) === family),
+  )
   const boxes = groups.choices(kept, selection).flatMap((fixed) => {
     const [box] = groups.boxes(inOrder(program, [...free, ...fixed.keys()]), selection, fixed)
     let parts: ResultBox[] = [{ box: box!, inner: groups.boxes(total, selection, fixed) }]
@@ -111,7 +138,7 @@ function resultBoxes(node: ContractNode, free: readonly string[], total: readonl
     return parts
   })
   return boxes.filter(({ inner }) => inner.length > 0)
-} // prettier-ignore
+}
 
 const withRow = (box: Box, axis: string, row: number): Box => ({
   ...box,

@@ -13,9 +13,18 @@ import { contraction, inOrder, type ContractionContext } from './contractions.ts
 import type { Report } from './findings.ts'
 import { Groups, type Box } from './groups.ts'
 import {
-  countOf, denseStrides, everyIndex, extentIn, extentOf, iota, scalarOf, stridesOf, tensorOf,
-  type EvaluationInputs, type Selection,
-} from './inputs.ts' // prettier-ignore
+  countOf,
+  denseStrides,
+  everyIndex,
+  extentIn,
+  extentOf,
+  iota,
+  scalarOf,
+  stridesOf,
+  tensorOf,
+  type EvaluationInputs,
+  type Selection,
+} from './inputs.ts'
 import { storeOutput } from './outputs.ts'
 import { baseIn, offsetsIn, placesOf, type Places, type Stored } from './place.ts'
 import { Reductions } from './reduce.ts'
@@ -78,13 +87,18 @@ export function allExtents(program: TensorProgram, inputs: EvaluationInputs): Ev
   return Object.fromEntries(known)
 }
 
-function numberOf(node: Node, program: TensorProgram, inputs: EvaluationInputs, extent: (axis: string) => number): number | null {
+function numberOf(
+  node: Node,
+  program: TensorProgram,
+  inputs: EvaluationInputs,
+  extent: (axis: string) => number,
+): number | null {
   if (node.kind === 'const') return node.value
   if (node.kind === 'size') return extent(node.axis)
   if (node.kind !== 'scalar') return null
   const { dtype } = program.scalars.find((scalar) => scalar.name === node.operand)!
   return roundToDType(dtype, scalarOf(program, node.operand, inputs))
-} // prettier-ignore
+}
 
 class Evaluation {
   readonly #program: TensorProgram
@@ -99,7 +113,12 @@ class Evaluation {
   readonly #stored = new Map<Node, Stored>()
   readonly #read = new Map<string, Stored>()
 
-  constructor(program: TensorProgram, given: EvaluationInputs, fractionBits: number | null, options: EvaluationOptions) {
+  constructor(
+    program: TensorProgram,
+    given: EvaluationInputs,
+    fractionBits: number | null,
+    options: EvaluationOptions,
+  ) {
     const inputs = { ...given, extents: allExtents(program, given) }
     this.#program = program
     this.#inputs = inputs
@@ -108,13 +127,17 @@ class Evaluation {
     this.#selection = new Map([...everyIndex(program, inputs.extents), ...(options.selection ?? [])])
     this.#places = placesOf(this.#selection, (axis) => extentOf(inputs.extents, axis))
     this.#groups = new Groups(program, inputs, this.#report)
-  } // prettier-ignore
+  }
 
   get #contractionContext(): ContractionContext {
     return {
-      program: this.#program, groups: this.#groups, selection: this.#selection, places: this.#places, fractionBits: this.#fractionBits,
+      program: this.#program,
+      groups: this.#groups,
+      selection: this.#selection,
+      places: this.#places,
+      fractionBits: this.#fractionBits,
       factor: (node) => this.#factor(node),
-    } // prettier-ignore
+    }
   }
 
   outputs(): Record<string, BoundedValues> {
@@ -123,10 +146,15 @@ class Evaluation {
       if (node.kind === 'reduce') this.#stored.set(node, this.#reduction(node))
     }
     const context = {
-      program: this.#program, inputs: this.#inputs, selection: this.#selection, places: this.#places, groups: this.#groups,
-      bounds: this.#fractionBits !== null, report: this.#report,
+      program: this.#program,
+      inputs: this.#inputs,
+      selection: this.#selection,
+      places: this.#places,
+      groups: this.#groups,
+      bounds: this.#fractionBits !== null,
+      report: this.#report,
       forEachRow: this.#forEachRow.bind(this),
-    } // prettier-ignore
+    }
     return Object.assign({}, ...this.#program.outputs.map((output) => storeOutput(output, context)))
   }
 
@@ -183,9 +211,14 @@ class Evaluation {
   /** Positions along an axis, and starts and lengths of groups. */
   #positions(node: Node): Stored | null {
     if (node.kind !== 'axis' && node.kind !== 'start' && node.kind !== 'length') return null
-    const values = node.kind === 'axis' ? iota(extentOf(this.#inputs.extents, node.axis)) : node.kind === 'start' ? this.#groups.starts(node.axis) : this.#groups.lengths(node.axis)
+    const values =
+      node.kind === 'axis'
+        ? iota(extentOf(this.#inputs.extents, node.axis))
+        : node.kind === 'start'
+          ? this.#groups.starts(node.axis)
+          : this.#groups.lengths(node.axis)
     return { values, errors: null, strides: new Map([[node.axes[0]!, 1]]), selectedOnly: false }
-  } // prettier-ignore
+  }
 
   #input(name: string): Stored {
     const known = this.#read.get(name)

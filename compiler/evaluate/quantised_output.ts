@@ -33,8 +33,10 @@ export function quantiseOutput(unrounded: Unrounded, context: OutputContext): Re
     })
     return amax
   }
-  const scalesOf = (amax: Float32Array): Float32Array => amax.map((x, block) => (form ? scaleOf(form, x, norms[block]!) : 1))
-  const datum = (v: number, block: number, scale: number): number => quantiseOne(dtype, v, multiplierOf(scale, norms[block]!))
+  const scalesOf = (amax: Float32Array): Float32Array =>
+    amax.map((x, block) => (form ? scaleOf(form, x, norms[block]!) : 1))
+  const datum = (v: number, block: number, scale: number): number =>
+    quantiseOne(dtype, v, multiplierOf(scale, norms[block]!))
 
   const amax = amaxOfBlocks((v) => v)
   const scales = scalesOf(amax)
@@ -49,7 +51,10 @@ export function quantiseOutput(unrounded: Unrounded, context: OutputContext): Re
   const exact = !errors || errors.every((error) => error === 0)
   const outputs: Record<string, BoundedValues> = {
     [operand.name]: {
-      dtype, shape, data: decodedAs(dtype, data), bounds: null,
+      dtype,
+      shape,
+      data: decodedAs(dtype, data),
+      bounds: null,
       ...(exact ? {} : { quantised: { scale: part?.name ?? null, blockOf, allowed } }),
     },
   }
@@ -61,16 +66,25 @@ export function quantiseOutput(unrounded: Unrounded, context: OutputContext): Re
     keepInitial(of, part, scaleShape, writtenBlocks, context)
     return of
   }
-  const range = exact ? {} : {
-    range: { low: kept(scalesOf(amaxOfBlocks((v, e) => Math.max(0, v - e)))), high: kept(scalesOf(amaxOfBlocks((v, e) => v + e))) },
-  }
+  const range = exact
+    ? {}
+    : {
+        range: {
+          low: kept(scalesOf(amaxOfBlocks((v, e) => Math.max(0, v - e)))),
+          high: kept(scalesOf(amaxOfBlocks((v, e) => v + e))),
+        },
+      }
   outputs[part.name] = { dtype: part.dtype, shape: scaleShape, data: kept(scales), bounds: null, ...range }
   return outputs
-} // prettier-ignore
+}
 
 /** The array class in which a dtype is decoded. */
 const decodedAs = (dtype: TensorOperand['dtype'], values: Float32Array): BoundedValues['data'] =>
-  dtype === 'i8' || dtype === 'i4' ? Int8Array.from(values) : dtype === 'u8' || dtype === 'u4' ? Uint8Array.from(values) : values // prettier-ignore
+  dtype === 'i8' || dtype === 'i4'
+    ? Int8Array.from(values)
+    : dtype === 'u8' || dtype === 'u4'
+      ? Uint8Array.from(values)
+      : values
 
 interface Blocks {
   /** The block of each datum, row-major over the shape of the scales. */
@@ -84,7 +98,9 @@ function blocksOf(operand: TensorOperand, part: TensorOperand | null, count: num
   const { program, inputs, selection, groups } = context
   if (!part) return { blockOf: iota(count), scaleShape: [], blocks: count }
   const whole = (axis: string): boolean => (part.blocks?.[part.axes.indexOf(axis)] ?? 1) === 1
-  const scaleShape = part.axes.map((axis, i) => whole(axis) ? selection.get(axis)!.length : extentIn(part, i, program, inputs.extents))
+  const scaleShape = part.axes.map((axis, i) =>
+    whole(axis) ? selection.get(axis)!.length : extentIn(part, i, program, inputs.extents),
+  )
   const strides = new Map<string, number>()
   let blocks = 1
   for (let i = part.axes.length - 1; i >= 0; i--) {
@@ -93,7 +109,7 @@ function blocksOf(operand: TensorOperand, part: TensorOperand | null, count: num
   }
   const places = (axis: string): Int32Array => indicesIn(axis, part, selection)
   return { blockOf: outerSum(partTables(part, strides, operand.axes, places, groups)), scaleShape, blocks }
-} // prettier-ignore
+}
 
 /** Along an axis that is not in blocks, a scale is kept for selected indices only, so places count. */
 function indicesIn(axis: string, part: TensorOperand, selection: Selection): Int32Array {
@@ -118,4 +134,4 @@ function normsOf(operand: TensorOperand, blockOf: Int32Array, blocks: number, co
   const { data } = tensorOf(global, inputs)
   offsets.forEach((offset, i) => (norms[blockOf[i]!] = Math.fround(1 / data[offset]!)))
   return norms
-} // prettier-ignore
+}

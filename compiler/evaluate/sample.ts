@@ -9,10 +9,12 @@ const SAMPLE = 48
 
 /** Positions along `axes`: a row of a packed ragged axis has one group. */
 function positions(axes: readonly string[], program: TensorProgram, extents: EvaluationInputs['extents']): number {
-  const implied = program.axes.flatMap(({ name, ragged }) => ragged?.form === 'packed' && axes.includes(name) ? [ragged.group] : [])
+  const implied = program.axes.flatMap(({ name, ragged }) =>
+    ragged?.form === 'packed' && axes.includes(name) ? [ragged.group] : [],
+  )
   const own = new Set(axes.filter((axis) => !implied.includes(axis)))
   return [...own].reduce((product, axis) => product * (extents[axis] ?? 1), 1)
-} // prettier-ignore
+}
 
 /** Multiply-adds of all contractions. */
 export function multiplyAdds(program: TensorProgram, extents: EvaluationInputs['extents']): number {
@@ -27,13 +29,19 @@ export function multiplyAdds(program: TensorProgram, extents: EvaluationInputs['
 export function reducedElements(program: TensorProgram, extents: EvaluationInputs['extents']): number {
   const values = topological(rootsOf(program)).flatMap((node): Node[] => {
     if (node.kind === 'reduce') return [node.value]
-    return node.kind === 'contract' ? node.terms.flatMap(({ a, b }) => [a, b]).filter(({ kind }) => kind !== 'input') : []
-  }) // prettier-ignore
+    return node.kind === 'contract'
+      ? node.terms.flatMap(({ a, b }) => [a, b]).filter(({ kind }) => kind !== 'input')
+      : []
+  })
   return [...new Set(values)].reduce((sum, { axes }) => sum + positions(axes, program, extents), 0)
 }
 
 /** A few indices of every output axis that may be restricted; first and last always, for the edges of tiles. */
-export function sampleOf(program: TensorProgram, extents: EvaluationInputs['extents'], seed: number): Map<string, Int32Array> {
+export function sampleOf(
+  program: TensorProgram,
+  extents: EvaluationInputs['extents'],
+  seed: number,
+): Map<string, Int32Array> {
   const selection = everyIndex(program, extents)
   const whole = wholeAxes(program)
   const next = uniform(seed)
@@ -44,7 +52,7 @@ export function sampleOf(program: TensorProgram, extents: EvaluationInputs['exte
     selection.set(axis, Int32Array.from([...chosen].sort((a, b) => a - b)))
   }
   return selection
-} // prettier-ignore
+}
 
 /** Axes of which every index is needed: what is summed over, groups, blocks of an output, and whatever a scatter runs over. */
 function wholeAxes(program: TensorProgram): Set<string> {
@@ -62,7 +70,12 @@ function wholeAxes(program: TensorProgram): Set<string> {
     if (ragged && quantises) keep([name])
   }
   for (const { name, role, partOf, axes, blocks } of program.operands) {
-    if (role === 'output' && partOf) keep(operandNamed(program, partOf).axes.filter((axis) => (blocks?.[axes.indexOf(axis)] ?? 0) !== 1 && (blocks !== undefined || !axes.includes(axis)))) // prettier-ignore
+    if (role === 'output' && partOf)
+      keep(
+        operandNamed(program, partOf).axes.filter(
+          (axis) => (blocks?.[axes.indexOf(axis)] ?? 0) !== 1 && (blocks !== undefined || !axes.includes(axis)),
+        ),
+      )
     if (role === 'output' && program.outputs.some(({ operand, at }) => operand === name && at)) keep(axes)
   }
   for (const { at, value } of program.outputs) if (at) keep([value, ...at].flatMap(({ axes }) => axes))

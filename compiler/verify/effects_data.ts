@@ -13,11 +13,17 @@ const depthTag = (agent: Agent, m: Machine): number => agent.tile * m.load.depth
 const subtileTag = (agent: Agent, m: Machine, operand: string, block = agent.block, column = agent.column): number =>
   ((agent.tile * 64 + block) * 64 + column) * 64 + m.program.source.operands.findIndex(({ name }) => name === operand)
 
-const elementBytes = (m: Machine, operand: string): number => DTYPES[operandNamed(m.program.source, operand).dtype].storageBytes // prettier-ignore
-const tileBytes = (m: Machine, { tile, operand }: TmaLoad | Gather | CopyTile): number => tile.rows * tile.depth * elementBytes(m, operand) // prettier-ignore
+const elementBytes = (m: Machine, operand: string): number =>
+  DTYPES[operandNamed(m.program.source, operand).dtype].storageBytes
+const tileBytes = (m: Machine, { tile, operand }: TmaLoad | Gather | CopyTile): number =>
+  tile.rows * tile.depth * elementBytes(m, operand)
 
 /** What counts on a barrier is over with the phase that it counts in. */
-const landing = (agent: Agent, barrier: BarrierState): Done => ({ dimension: barrier.phases, epoch: barrier.completed + 1, view: byProxy(agent) }) // prettier-ignore
+const landing = (agent: Agent, barrier: BarrierState): Done => ({
+  dimension: barrier.phases,
+  epoch: barrier.completed + 1,
+  view: byProxy(agent),
+})
 
 function tmaLoad(op: TmaLoad, agent: Agent, m: Machine): void {
   if (!agent.first) return m.problem(agent, op, 'is for one thread')
@@ -37,7 +43,7 @@ function tmaLoad(op: TmaLoad, agent: Agent, m: Machine): void {
   const bytes = slices.bytes * op.tile.boxes
   if (m.program.cluster.fallback === null) return load(index, bytes, sharing)
   for (let slice = index; slice < slices.count; slice += sharing.length) load(slice, bytes, sharing)
-} // prettier-ignore
+}
 
 function gather(op: Gather | CopyTile, agent: Agent, m: Machine): void {
   const bytes = (tileBytes(m, op) * agent.threads) / (32 * agent.role!.warps)
@@ -59,14 +65,27 @@ function mma(op: Mma, agent: Agent, m: Machine): void {
     usesTensorMemory(op, agent, m, cta)
     if (cta !== agent.cta) m.reaches(agent, cta, agent.mma, agent.issued, 'an MMA', true)
     for (const buffer of [op.a, ...op.products.map(({ b }) => b)])
-      m.readLater(agent, op, m.slotOf(agent, buffer, { cta }), { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) }, depthTag(agent, m))
+      m.readLater(
+        agent,
+        op,
+        m.slotOf(agent, buffer, { cta }),
+        { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) },
+        depthTag(agent, m),
+      )
     const accumulator = m.accumulators[cta]![ring]!
     if (agent.k === 0) accumulator.steps = 0
     if (accumulator.steps !== agent.k) m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${accumulator.steps}`)
     accumulator.steps++
-    m.writeLater(agent, op, accumulator.slot, { dimension: agent.mma, epoch: agent.issued, view: inTensorMemory(agent) }, agent.tile, 0)
+    m.writeLater(
+      agent,
+      op,
+      accumulator.slot,
+      { dimension: agent.mma, epoch: agent.issued, view: inTensorMemory(agent) },
+      agent.tile,
+      0,
+    )
   }
-} // prettier-ignore
+}
 
 function wgmma(op: WarpgroupMma, agent: Agent, m: Machine): void {
   agent.issued++
@@ -78,7 +97,13 @@ function wgmma(op: WarpgroupMma, agent: Agent, m: Machine): void {
   // The warps of a warpgroup multiply together.
   if (!agent.first || agent.warp % 4 !== 0) return
   for (const buffer of [op.a, ...op.products.map(({ b }) => b)])
-    m.readLater(agent, op, m.slotOf(agent, buffer), { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) }, depthTag(agent, m)) // prettier-ignore
+    m.readLater(
+      agent,
+      op,
+      m.slotOf(agent, buffer),
+      { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) },
+      depthTag(agent, m),
+    )
 }
 
 /** All MMAs of the tile are done, and these registers are its sums. */
@@ -86,7 +111,8 @@ function takesCells(op: TileOp, agent: Agent, m: Machine): void {
   const { cells } = agent
   if (!cells || cells.tile !== agent.tile || cells.steps !== stepsOf(m))
     m.problem(agent, op, `takes a sum of ${cells?.steps ?? 0} of ${stepsOf(m)} steps`)
-  if (agent.issued > 0 && agent.clock[agent.mma]! < agent.issued) m.problem(agent, op, 'takes accumulators of MMAs that may still be under way') // prettier-ignore
+  if (agent.issued > 0 && agent.clock[agent.mma]! < agent.issued)
+    m.problem(agent, op, 'takes accumulators of MMAs that may still be under way')
 }
 
 /** Of a tile's accumulators: k tiles, or steps of MMAs that warps issue by themselves. */
@@ -107,9 +133,18 @@ function sendSums(op: OpOf<'send_sums'>, agent: Agent, m: Machine): void {
   }
 }
 
-function* fetch(op: OpOf<'fetch_first' | 'fetch_next'>, agent: Agent, m: Machine, subtile: number, slot: number): Steps {
+function* fetch(
+  op: OpOf<'fetch_first' | 'fetch_next'>,
+  agent: Agent,
+  m: Machine,
+  subtile: number,
+  slot: number,
+): Steps {
   if (!agent.first) return
-  const { fetch: { barrier: name, buffer, bytes }, operand } = op
+  const {
+    fetch: { barrier: name, buffer, bytes },
+    operand,
+  } = op
   const barrier = m.barrierOf(agent, name, { slot })
   m.signal(agent, op, barrier, 1, bytes, agent.clock)
   const perBlock = m.subtileColumns.length
@@ -117,7 +152,7 @@ function* fetch(op: OpOf<'fetch_first' | 'fetch_next'>, agent: Agent, m: Machine
   const box = m.program.subtileColumns * m.program.layout.rowsPerWarp * elementBytes(m, operand)
   m.writeLater(agent, op, m.slotOf(agent, buffer, { slot }), landing(agent, barrier), tag, box)
   m.signal(agent, op, barrier, 0, -box)
-} // prettier-ignore
+}
 
 const readsSlot = (op: OpOf<'tma_store' | 'row_store'>, agent: Agent, m: Machine): void => {
   const slot = m.slotOf(agent, op.buffer)
@@ -155,8 +190,10 @@ export const DATA = {
   mma_sync(op, agent, m) {
     const { cells } = agent
     if (!cells) return m.problem(agent, op, 'adds to no accumulators')
-    const expected = (agent.tile * m.load.depth + Math.floor(cells.steps / m.fragmentSteps)) * 64 + (cells.steps % m.fragmentSteps)
-    if (agent.fragments[op.set] !== expected) m.problem(agent, op, `multiplies other fragments than those of step ${cells.steps} of its tile`)
+    const expected =
+      (agent.tile * m.load.depth + Math.floor(cells.steps / m.fragmentSteps)) * 64 + (cells.steps % m.fragmentSteps)
+    if (agent.fragments[op.set] !== expected)
+      m.problem(agent, op, `multiplies other fragments than those of step ${cells.steps} of its tile`)
     cells.steps++
   },
   park(op, agent, m) {
@@ -180,7 +217,8 @@ export const DATA = {
     m.readLater(agent, op, slot, done, agent.tile, 0)
   },
   expect_work(op, agent, m) {
-    for (const cta of ranksOf(agent, m)) m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, op.bytes, agent.clock)
+    for (const cta of ranksOf(agent, m))
+      m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, op.bytes, agent.clock)
   },
   request_work(op, agent, m) {
     if (!agent.first) return m.problem(agent, op, 'is for one thread')
@@ -201,7 +239,8 @@ export const DATA = {
     yield* warpSync(agent, m)
     const { ring, subtiles } = op.fetch
     const slots = m.ringSlots(ring)
-    for (let i = 0; i < slots; i++) yield* fetch(op, agent, m, i, subtiles % slots === 0 ? i : (agent.ring(ring).slot + i) % slots)
+    for (let i = 0; i < slots; i++)
+      yield* fetch(op, agent, m, i, subtiles % slots === 0 ? i : (agent.ring(ring).slot + i) % slots)
   },
   *fetch_next(op, agent, m) {
     const { ring, subtiles } = op.fetch
@@ -233,4 +272,4 @@ export const DATA = {
   reduce_begin: nothing,
   reduce_subtile: nothing,
   reduce_end: nothing,
-} satisfies Partial<Effects<TileOp['op'], Machine>> // prettier-ignore
+} satisfies Partial<Effects<TileOp['op'], Machine>>

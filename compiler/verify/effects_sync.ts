@@ -110,7 +110,8 @@ export const SYNC = {
     const done = m.space.copy(agent.clock)
     done[agent.mma] = agent.issued
     const leader = leaderOf(m, agent.cta)
-    const targets = op.to === 'cta' ? [agent.cta] : op.to === 'pair' ? [leader, leader ^ 1] : m.cluster.producers[agent.cta]!
+    const targets =
+      op.to === 'cta' ? [agent.cta] : op.to === 'pair' ? [leader, leader ^ 1] : m.cluster.producers[agent.cta]!
     for (const cta of targets) {
       if (cta >= m.cluster.size) return m.problem(agent, op, `signals CTA ${cta}, which the cluster does not have`)
       m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, 0, done)
@@ -138,7 +139,8 @@ export const SYNC = {
   },
   tmem_alloc(op, agent, m) {
     aligned(op, agent, m)
-    if (m.program.cluster.pair > 1 && !agent.started) m.problem(agent, op, 'allocates for a pair whose other CTA may not run')
+    if (m.program.cluster.pair > 1 && !agent.started)
+      m.problem(agent, op, 'allocates for a pair whose other CTA may not run')
     if (!agent.first) return
     if (m.tensorMemory[agent.cta]) m.problem(agent, op, 'allocates again')
     m.tensorMemory[agent.cta] = { agent, epoch: agent.event(), state: 'held' }
@@ -147,7 +149,8 @@ export const SYNC = {
     aligned(op, agent, m)
     if (!agent.first) return
     const held = m.tensorMemory[agent.cta]
-    if (held?.state !== 'held' || held.agent !== agent) m.problem(agent, op, 'relinquishes a permit that it does not have')
+    if (held?.state !== 'held' || held.agent !== agent)
+      m.problem(agent, op, 'relinquishes a permit that it does not have')
     else held.state = 'relinquished'
   },
   tmem_address(op, agent, m) {
@@ -183,13 +186,18 @@ export const SYNC = {
     const bulk = agent.dimension('bulk')
     agent.clock[bulk] = Math.max(agent.clock[bulk]!, agent.bulkGroups - pending)
   },
-} satisfies Partial<Effects<TileOp['op'], Machine>> // prettier-ignore
+} satisfies Partial<Effects<TileOp['op'], Machine>>
 
 /** Tensor memory that this CTA has, where the agent can see that. */
 export function usesTensorMemory(op: TileOp, agent: Agent, m: Machine, cta: number): Machine['tensorMemory'][number] {
   const held = m.tensorMemory[cta]
-  if (!held || held.state === 'freed') m.problem(agent, op, `uses tensor memory that ${held ? 'is freed' : 'nobody has allocated'}`)
-  else if (held.agent.cta === agent.cta && agent.tensorView[held.agent.dimension('tensor')]! < held.epoch && held.agent !== agent)
+  if (!held || held.state === 'freed')
+    m.problem(agent, op, `uses tensor memory that ${held ? 'is freed' : 'nobody has allocated'}`)
+  else if (
+    held.agent.cta === agent.cta &&
+    agent.tensorView[held.agent.dimension('tensor')]! < held.epoch &&
+    held.agent !== agent
+  )
     m.problem(agent, op, 'uses tensor memory, whose allocation it may not see')
   return held ?? null
-} // prettier-ignore
+}

@@ -21,71 +21,108 @@ function checkStored(tiles: Tiles, what: string, operand: string): void {
 
 /** Operands of the epilogue, and outputs on their way through shared memory. */
 export function checkEpilogue(tiles: Tiles): void {
-    const { domain, subtileColumns, layout } = tiles.program
-    const axesOf = (name: string, first: string, second: string): string[] => {
-      const { axes } = tiles.operand(name)
-      return [first, second, ...(domain.batch !== null && axes.includes(domain.batch) ? [domain.batch] : [])]
+  const { domain, subtileColumns, layout } = tiles.program
+  const axesOf = (name: string, first: string, second: string): string[] => {
+    const { axes } = tiles.operand(name)
+    return [first, second, ...(domain.batch !== null && axes.includes(domain.batch) ? [domain.batch] : [])]
+  }
+  const swizzleOf = (name: string, contiguous: 'n' | 'm'): Swizzle =>
+    contiguous === 'm' ? 'none' : (SWIZZLE_OF_ROW[subtileColumns * tiles.bytes(name)] ?? 'none')
+  for (const op of tiles.ops) {
+    if (op.op === 'fetch_first' || op.op === 'fetch_next') {
+      const box = [subtileColumns, layout.rowsPerWarp]
+      tiles.expectMap(
+        `${op.op} ${op.operand}`,
+        op.fetch.map,
+        op.operand,
+        axesOf(op.operand, domain.columns.axis, domain.rows.axis),
+        box,
+        swizzleOf(op.operand, 'n'),
+      )
+      tiles.expect(
+        `${op.op} ${op.operand}: bytes`,
+        op.fetch.bytes,
+        subtileColumns * layout.rowsPerWarp * tiles.bytes(op.operand),
+      )
+      tiles.expect(`${op.op} ${op.operand}: bytes of a slot`, tiles.buffer(op.fetch.buffer).slotBytes, op.fetch.bytes)
     }
-    const swizzleOf = (name: string, contiguous: 'n' | 'm'): Swizzle => (contiguous === 'm' ? 'none' : (SWIZZLE_OF_ROW[subtileColumns * tiles.bytes(name)] ?? 'none'))
-    for (const op of tiles.ops) {
-      if (op.op === 'fetch_first' || op.op === 'fetch_next') {
-        const box = [subtileColumns, layout.rowsPerWarp]
-        tiles.expectMap(`${op.op} ${op.operand}`, op.fetch.map, op.operand, axesOf(op.operand, domain.columns.axis, domain.rows.axis), box, swizzleOf(op.operand, 'n'))
-        tiles.expect(`${op.op} ${op.operand}: bytes`, op.fetch.bytes, subtileColumns * layout.rowsPerWarp * tiles.bytes(op.operand))
-        tiles.expect(`${op.op} ${op.operand}: bytes of a slot`, tiles.buffer(op.fetch.buffer).slotBytes, op.fetch.bytes)
-      }
-      if (op.op === 'aux_load' && tiles.program.source.operands.some(({ name }) => name === op.operand)) {
-        const what = `aux_load ${op.operand}`
-        const { axes, order, divisibility, role } = tiles.operand(op.operand)
-        const [m, n] = [axes.includes(domain.rows.axis), axes.includes(domain.columns.axis)]
-        tiles.expect(`${what}: role`, role, 'input')
-        tiles.expect(`${what}: shape`, op.shape, m && n ? 'full' : n ? 'row' : m ? 'column' : 'uniform')
-        if (op.vector) tiles.expect(`${what}: vectors`, [op.shape, order.at(-1), divisibility, tiles.bytes(op.operand) <= 4], ['full', domain.columns.axis, 'vector', true])
-        if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, swizzleOf(op.operand, 'n'))
-      } else if (op.op === 'aux_load') tiles.expect(`aux_load ${op.operand}: shape`, op.shape, 'uniform')
-      if (op.op === 'stage_write' || op.op === 'row_store') {
-        const what = `${op.op} ${op.operand}`
-        checkContiguous(tiles, what, op)
-        tiles.expect(`${what}: alignment`, tiles.operand(op.operand).divisibility, 'vector')
-        tiles.expect(`${what}: swizzle`, op.swizzle, swizzleOf(op.operand, op.contiguous))
-        tiles.expect(`${what}: bytes of an element`, op.bytes, tiles.bytes(op.operand))
-        const buffer = tiles.buffer(op.buffer)
-        const rows = layout.rowsPerWarp * (buffer.per?.owner === 'warpgroup' ? 4 : 1)
-        if (rows * subtileColumns * op.bytes > buffer.slotBytes) tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.buffer}`)
-        if (op.op === 'stage_write' && op.matrices) tiles.expect(`${what}: by stmatrix`, [layout.held, op.contiguous, op.bytes, subtileColumns >= 16], ['fragment', 'n', 2, true])
-        if (!buffer.per) tiles.problems.push(`${what}: ${op.buffer} is no one's own`)
-      }
-      if (op.op === 'direct_store') checkStored(tiles, `direct_store ${op.operand}`, op.operand)
-      if (op.op === 'tma_store') {
-        const what = `tma_store ${op.operand}`
-        checkContiguous(tiles, what, op)
-        const { per } = tiles.buffer(op.buffer)
-        const rows = layout.rowsPerWarp * (per?.owner === 'warpgroup' ? 4 : 1)
-        const axes = op.contiguous === 'n' ? [domain.columns.axis, domain.rows.axis] : [domain.rows.axis, domain.columns.axis]
-        const box = op.contiguous === 'n' ? [subtileColumns, rows] : [rows, subtileColumns]
-        tiles.expectMap(what, op.map, op.operand, axesOf(op.operand, axes[0]!, axes[1]!), box, swizzleOf(op.operand, op.contiguous))
-      }
+    if (op.op === 'aux_load' && tiles.program.source.operands.some(({ name }) => name === op.operand)) {
+      const what = `aux_load ${op.operand}`
+      const { axes, order, divisibility, role } = tiles.operand(op.operand)
+      const [m, n] = [axes.includes(domain.rows.axis), axes.includes(domain.columns.axis)]
+      tiles.expect(`${what}: role`, role, 'input')
+      tiles.expect(`${what}: shape`, op.shape, m && n ? 'full' : n ? 'row' : m ? 'column' : 'uniform')
+      if (op.vector)
+        tiles.expect(
+          `${what}: vectors`,
+          [op.shape, order.at(-1), divisibility, tiles.bytes(op.operand) <= 4],
+          ['full', domain.columns.axis, 'vector', true],
+        )
+      if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, swizzleOf(op.operand, 'n'))
+    } else if (op.op === 'aux_load') tiles.expect(`aux_load ${op.operand}: shape`, op.shape, 'uniform')
+    if (op.op === 'stage_write' || op.op === 'row_store') {
+      const what = `${op.op} ${op.operand}`
+      checkContiguous(tiles, what, op)
+      tiles.expect(`${what}: alignment`, tiles.operand(op.operand).divisibility, 'vector')
+      tiles.expect(`${what}: swizzle`, op.swizzle, swizzleOf(op.operand, op.contiguous))
+      tiles.expect(`${what}: bytes of an element`, op.bytes, tiles.bytes(op.operand))
+      const buffer = tiles.buffer(op.buffer)
+      const rows = layout.rowsPerWarp * (buffer.per?.owner === 'warpgroup' ? 4 : 1)
+      if (rows * subtileColumns * op.bytes > buffer.slotBytes)
+        tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.buffer}`)
+      if (op.op === 'stage_write' && op.matrices)
+        tiles.expect(
+          `${what}: by stmatrix`,
+          [layout.held, op.contiguous, op.bytes, subtileColumns >= 16],
+          ['fragment', 'n', 2, true],
+        )
+      if (!buffer.per) tiles.problems.push(`${what}: ${op.buffer} is no one's own`)
     }
-  } // prettier-ignore
+    if (op.op === 'direct_store') checkStored(tiles, `direct_store ${op.operand}`, op.operand)
+    if (op.op === 'tma_store') {
+      const what = `tma_store ${op.operand}`
+      checkContiguous(tiles, what, op)
+      const { per } = tiles.buffer(op.buffer)
+      const rows = layout.rowsPerWarp * (per?.owner === 'warpgroup' ? 4 : 1)
+      const axes =
+        op.contiguous === 'n' ? [domain.columns.axis, domain.rows.axis] : [domain.rows.axis, domain.columns.axis]
+      const box = op.contiguous === 'n' ? [subtileColumns, rows] : [rows, subtileColumns]
+      tiles.expectMap(
+        what,
+        op.map,
+        op.operand,
+        axesOf(op.operand, axes[0]!, axes[1]!),
+        box,
+        swizzleOf(op.operand, op.contiguous),
+      )
+    }
+  }
+}
 
 export function checkExpressions(tiles: Tiles): void {
-    const { source, registers, tmem, layout, reductions } = tiles.program
-    const accumulator = tiles.accumulator
-    const products = registers?.products ?? tmem!.columnsPerAccumulator / layout.columns
-    for (const node of tiles.nodes)
-      if (node.kind === 'accumulator') {
-        if (node.index >= products) tiles.problems.push(`an expression reads accumulator ${node.index} of ${products}`)
-        tiles.expect('type of an accumulator', [node.accumulator, node.type], [accumulator, DTYPES[accumulator].compute])
-      }
-    if (registers) tiles.expect('cells of accumulators', registers.cells, accumulator)
-    tiles.problems.push(...expressionProblems(tiles.values, source))
-    for (const { operand, type, over, keepsM, keepsN } of reductions) {
-      const { axes } = tiles.operand(operand)
-      const { rows, columns, batch } = tiles.program.domain
-      tiles.expect(`reduction ${operand}: what it keeps`, [keepsM, keepsN], [axes.includes(rows.axis), axes.includes(columns.axis)])
-      const reduced = [rows.axis, columns.axis, ...(batch === null ? [] : [batch])].filter((axis) => !axes.includes(axis))
-      tiles.expect(`reduction ${operand}: axes`, [...over].sort(), reduced.sort())
-      const value = tiles.ops.flatMap((op) => (op.op === 'compute' ? op.outputs.filter((one) => one.operand === operand) : []))[0]?.value
-      if (value) tiles.expect(`reduction ${operand}: type`, type, value.type)
+  const { source, registers, tmem, layout, reductions } = tiles.program
+  const accumulator = tiles.accumulator
+  const products = registers?.products ?? tmem!.columnsPerAccumulator / layout.columns
+  for (const node of tiles.nodes)
+    if (node.kind === 'accumulator') {
+      if (node.index >= products) tiles.problems.push(`an expression reads accumulator ${node.index} of ${products}`)
+      tiles.expect('type of an accumulator', [node.accumulator, node.type], [accumulator, DTYPES[accumulator].compute])
     }
-  } // prettier-ignore
+  if (registers) tiles.expect('cells of accumulators', registers.cells, accumulator)
+  tiles.problems.push(...expressionProblems(tiles.values, source))
+  for (const { operand, type, over, keepsM, keepsN } of reductions) {
+    const { axes } = tiles.operand(operand)
+    const { rows, columns, batch } = tiles.program.domain
+    tiles.expect(
+      `reduction ${operand}: what it keeps`,
+      [keepsM, keepsN],
+      [axes.includes(rows.axis), axes.includes(columns.axis)],
+    )
+    const reduced = [rows.axis, columns.axis, ...(batch === null ? [] : [batch])].filter((axis) => !axes.includes(axis))
+    tiles.expect(`reduction ${operand}: axes`, [...over].sort(), reduced.sort())
+    const value = tiles.ops.flatMap((op) =>
+      op.op === 'compute' ? op.outputs.filter((one) => one.operand === operand) : [],
+    )[0]?.value
+    if (value) tiles.expect(`reduction ${operand}: type`, type, value.type)
+  }
+}

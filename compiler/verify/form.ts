@@ -13,7 +13,8 @@ function* countProblems(program: TileProgram): Generator<string> {
   for (const ring of program.rings) if (ring.slots < 1) yield `ring ${ring.name} has no slots`
   const loops: number = program.domain.loops.length
   for (const op of opsOf(program)) {
-    if ((op.op === 'mma' || op.op === 'wgmma' || op.op === 'load_fragments') && op.products.length === 0) yield `${op.op}: there are no products` // prettier-ignore
+    if ((op.op === 'mma' || op.op === 'wgmma' || op.op === 'load_fragments') && op.products.length === 0)
+      yield `${op.op}: there are no products`
     if (op.op === 'by_loop' && op.bodies.length !== loops)
       yield `by_loop: ${op.bodies.length} bodies for ${loops} loops`
     if (op.op === 'compute' && op.outputs.length === 0) yield 'compute: there are no outputs'
@@ -25,15 +26,18 @@ function* axisProblems({ source, domain, reductions }: TileProgram): Generator<s
   const { rows, columns, batch, loops } = domain
   const plain = [rows.axis, columns.axis, ...loops.flatMap(({ axis, outer }) => [axis, ...outer])]
   const all = [...plain, ...(batch === null ? [] : [batch])]
-  for (const axis of all) if (!source.axes.some(({ name }) => name === axis)) yield `the domain has an unknown axis ${axis}`
+  for (const axis of all)
+    if (!source.axes.some(({ name }) => name === axis)) yield `the domain has an unknown axis ${axis}`
   for (const { name, optional } of source.axes) {
     if (optional && name !== batch) yield `axis ${name} is no batch that may be left out`
     if (!all.includes(name)) yield `axis ${name} is not in the domain`
   }
-  if (new Set([rows.axis, columns.axis, ...(batch === null ? [] : [batch])]).size !== (batch === null ? 2 : 3)) yield 'axes of the tile are the same' // prettier-ignore
+  if (new Set([rows.axis, columns.axis, ...(batch === null ? [] : [batch])]).size !== (batch === null ? 2 : 3))
+    yield 'axes of the tile are the same'
   for (const { operand } of reductions)
-    if (!source.operands.some(({ name, role }) => name === operand && role === 'output')) yield `there is no output ${operand} to reduce to`
-} // prettier-ignore
+    if (!source.operands.some(({ name, role }) => name === operand && role === 'output'))
+      yield `there is no output ${operand} to reduce to`
+}
 
 /** Whom a barrier hears, and which rings of turns there are. */
 function* signalProblems(program: TileProgram): Generator<string> {
@@ -41,32 +45,48 @@ function* signalProblems(program: TileProgram): Generator<string> {
   const reached = new Set<string>()
   for (const op of opsOf(program)) {
     if (op.op === 'arrive' && op.at === 'leader' && cluster.pair === 1) yield 'arrive: there are no pairs'
-    if (op.op === 'commit' && (op.to === 'cta') !== (cluster.size === 1 || (cluster.pair === 1 && isLocal(program, op.barrier)))) yield `commit ${op.barrier}: is not for ${op.to}` // prettier-ignore
+    if (
+      op.op === 'commit' &&
+      (op.to === 'cta') !== (cluster.size === 1 || (cluster.pair === 1 && isLocal(program, op.barrier)))
+    )
+      yield `commit ${op.barrier}: is not for ${op.to}`
     if (op.op === 'commit' && op.to === 'pair' && cluster.pair === 1) yield 'commit: there are no pairs'
-    if ((op.op === 'arrive' && op.at !== 'cta') || op.op === 'arrive_all' || op.op === 'send_sums' || op.op === 'expect_work' || op.op === 'request_work') reached.add(op.barrier) // prettier-ignore
+    if (
+      (op.op === 'arrive' && op.at !== 'cta') ||
+      op.op === 'arrive_all' ||
+      op.op === 'send_sums' ||
+      op.op === 'expect_work' ||
+      op.op === 'request_work'
+    )
+      reached.add(op.barrier)
     if (op.op === 'wait_turn' || op.op === 'pass_turn') {
       const ring = rings.find(({ name }) => name === barriers.find(({ name: own }) => own === op.barrier)?.ring)
       const turns = [...opsOf(program)].find((one) => one.op === 'for_tiles' && one.turns !== undefined)
-      if (ring?.startsAt !== 'warpgroup' || turns?.op !== 'for_tiles' || turns.turns !== ring.slots) yield `${op.op}: ring ${ring?.name} is not that of the warpgroups that take turns` // prettier-ignore
+      if (ring?.startsAt !== 'warpgroup' || turns?.op !== 'for_tiles' || turns.turns !== ring.slots)
+        yield `${op.op}: ring ${ring?.name} is not that of the warpgroups that take turns`
     }
   }
   const turned = new Set([...opsOf(program)].flatMap((op) => (op.op === 'wait_turn' ? [op.barrier] : [])))
   for (const { name, startsAt } of rings)
-    if (startsAt && !barriers.some((b) => b.ring === name && turned.has(b.name))) yield `ring ${name} starts at the ${startsAt}'s slot, and nobody takes turns` // prettier-ignore
+    if (startsAt && !barriers.some((b) => b.ring === name && turned.has(b.name)))
+      yield `ring ${name} starts at the ${startsAt}'s slot, and nobody takes turns`
   for (const { name, scope, arrivals } of barriers) {
     const wanted: Barrier['scope'] = cluster.size > 1 && reached.has(name) ? 'cluster' : 'cta'
-    if (scope !== wanted) yield `${name} is heard in the ${scope}, and waited for by what other ${wanted === 'cta' ? 'threads' : 'CTAs'} do`
-    if (!cluster.fallback && arrivals.preferred !== arrivals.fallback) yield `${name} takes other arrivals in clusters that there are not`
+    if (scope !== wanted)
+      yield `${name} is heard in the ${scope}, and waited for by what other ${wanted === 'cta' ? 'threads' : 'CTAs'} do`
+    if (!cluster.fallback && arrivals.preferred !== arrivals.fallback)
+      yield `${name} takes other arrivals in clusters that there are not`
   }
-} // prettier-ignore
+}
 
 /** Does nobody wait for it in the roles that other CTAs depend on: is it in the loop over k? */
 function isLocal(program: TileProgram, barrier: string): boolean {
   for (const op of opsOf(program))
     if (op.op === 'for_k')
-      for (const body of bodiesOf(op)) if (body.some((inner) => inner.op === 'commit' && inner.barrier === barrier)) return false
+      for (const body of bodiesOf(op))
+        if (body.some((inner) => inner.op === 'commit' && inner.barrier === barrier)) return false
   return true
-} // prettier-ignore
+}
 
 /** TMA's maps are asked for once, before anyone waits for them. */
 function* prefetchProblems(program: TileProgram): Generator<string> {

@@ -29,7 +29,12 @@ function neededBy(program: TileProgram): Set<string> {
   const { source, domain, reductions } = program
   const needed = new Set<string>(['tile group'])
   const summed = domain.loops.flatMap(({ axis, outer }) => [axis, ...outer])
-  for (const axis of [domain.rows.axis, domain.columns.axis, ...summed, ...(domain.batch === null ? [] : [domain.batch])])
+  for (const axis of [
+    domain.rows.axis,
+    domain.columns.axis,
+    ...summed,
+    ...(domain.batch === null ? [] : [domain.batch]),
+  ])
     needed.add(`extent of ${axis}`)
   const pointer = (name: string, isConst: boolean): void => {
     const operand = source.operands.find((one) => one.name === name) ?? source.scalars.find((one) => one.name === name)!
@@ -39,13 +44,16 @@ function neededBy(program: TileProgram): Set<string> {
   const optional = domain.batch !== null && source.axes.find(({ name }) => name === domain.batch)?.optional === true
   const carries = (name: string): void => {
     const operand = source.operands.find((one) => one.name === name)!
-    if (optional && operand.role === 'input' && operand.axes.includes(domain.batch!)) needed.add(`carries of ${name} along ${domain.batch!}`)
+    if (optional && operand.role === 'input' && operand.axes.includes(domain.batch!))
+      needed.add(`carries of ${name} along ${domain.batch!}`)
   }
   for (const op of opsOf(program)) {
     if (op.op === 'tma_load' || op.op === 'tma_store') needed.add(`tensor map ${op.map}`)
     if (op.op === 'fetch_first' || op.op === 'fetch_next') needed.add(`tensor map ${op.fetch.map}`)
-    if (op.op === 'tma_load' || op.op === 'fetch_first' || op.op === 'gather' || op.op === 'copy_tile') carries(op.operand)
-    if (op.op === 'gather' || op.op === 'copy_tile' || op.op === 'load_rows' || (op.op === 'aux_load' && !op.fetched)) pointer(op.operand, true)
+    if (op.op === 'tma_load' || op.op === 'fetch_first' || op.op === 'gather' || op.op === 'copy_tile')
+      carries(op.operand)
+    if (op.op === 'gather' || op.op === 'copy_tile' || op.op === 'load_rows' || (op.op === 'aux_load' && !op.fetched))
+      pointer(op.operand, true)
     if (op.op === 'direct_store' || op.op === 'row_store') pointer(op.operand, false)
   }
   for (const { name, dtype, pointer: byPointer } of source.scalars) {
@@ -54,7 +62,7 @@ function neededBy(program: TileProgram): Set<string> {
   }
   for (const { operand, type } of reductions) needed.add(`workspace of ${CUDA_COMPUTE_TYPE[type]} ${operand}`)
   return needed
-} // prettier-ignore
+}
 
 function* paramProblems(launch: KernelLaunch, needed: ReadonlySet<string>): Generator<string> {
   const given = new Set<string>()
@@ -75,12 +83,18 @@ function* shapeProblems(program: TileProgram): Generator<string> {
   const expect = function* (what: string, got: unknown, wanted: unknown): Generator<string> {
     if (!same(got, wanted)) yield `launch: ${what} is ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`
   }
-  if (cluster.size !== shape[0] * shape[1] * splits) yield `cluster: ${cluster.size} CTAs are not ${shape.join(' x ')}${splits > 1 ? ` x ${splits}` : ''}`
+  if (cluster.size !== shape[0] * shape[1] * splits)
+    yield `cluster: ${cluster.size} CTAs are not ${shape.join(' x ')}${splits > 1 ? ` x ${splits}` : ''}`
   if (splits > 1 && shape[0] * shape[1] > 1) yield 'cluster: k is split among CTAs of one tile only'
   if (shape[0] % pair !== 0) yield `cluster: ${shape[0]} CTAs along m are no whole pairs`
-  if (fallback && (shape[0] % fallback[0] !== 0 || shape[1] % fallback[1] !== 0 || fallback[0] % pair !== 0)) yield `cluster: ${fallback.join(' x ')} CTAs do not divide ${shape.join(' x ')}`
+  if (fallback && (shape[0] % fallback[0] !== 0 || shape[1] % fallback[1] !== 0 || fallback[0] % pair !== 0))
+    yield `cluster: ${fallback.join(' x ')} CTAs do not divide ${shape.join(' x ')}`
   yield* expect('the cluster', launch.cluster, [cluster.size, 1, 1])
-  yield* expect('the fallback cluster', launch.fallbackCluster, fallback ? [fallback[0] * fallback[1], 1, 1] : undefined)
+  yield* expect(
+    'the fallback cluster',
+    launch.fallbackCluster,
+    fallback ? [fallback[0] * fallback[1], 1, 1] : undefined,
+  )
   const { grid } = launch
   if (grid.kind !== 'persistent') yield 'launch: the grid is not that of a program'
   else {
@@ -92,7 +106,8 @@ function* shapeProblems(program: TileProgram): Generator<string> {
     ]
     yield* expect('the blocks of the grid', grid.tiles, tiles)
     yield* expect('dynamic', grid.dynamic, domain.walk === 'dynamic')
-    if (grid.perSm !== undefined && (cluster.size > 1 || grid.perSm * (launch.sharedMemBytes + 1024) > 233_472)) yield `launch: ${grid.perSm} CTAs do not share an SM`
+    if (grid.perSm !== undefined && (cluster.size > 1 || grid.perSm * (launch.sharedMemBytes + 1024) > 233_472))
+      yield `launch: ${grid.perSm} CTAs do not share an SM`
   }
   const regions = reductions.map(({ operand, type, keepsM, keepsN }) => ({
     name: operand,
@@ -104,17 +119,21 @@ function* shapeProblems(program: TileProgram): Generator<string> {
     ],
   }))
   yield* expect('the workspace', launch.workspace, regions.length > 0 ? regions : undefined)
-  if ((launch.next !== undefined) !== regions.length > 0) yield 'launch: a second kernel combines the results of reductions'
+  if ((launch.next !== undefined) !== regions.length > 0)
+    yield 'launch: a second kernel combines the results of reductions'
   if (launch.next) yield* combineProblems(program, launch.next)
   for (const op of opsOf(program))
-    if (op.op === 'prefetch_maps') for (const map of op.maps) if (op.maps.filter((name) => name === map).length > 1) yield `prefetch_maps: ${map} twice`
-} // prettier-ignore
+    if (op.op === 'prefetch_maps')
+      for (const map of op.maps)
+        if (op.maps.filter((name) => name === map).length > 1) yield `prefetch_maps: ${map} twice`
+}
 
 /** The second kernel: a warp for each element of an output. */
 function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<string> {
   const { source, domain, reductions, launch } = program
   const needed = new Set<string>()
-  for (const axis of [domain.rows.axis, domain.columns.axis, ...(domain.batch === null ? [] : [domain.batch])]) needed.add(`extent of ${axis}`) // prettier-ignore
+  for (const axis of [domain.rows.axis, domain.columns.axis, ...(domain.batch === null ? [] : [domain.batch])])
+    needed.add(`extent of ${axis}`)
   for (const { operand: name, type } of reductions) {
     const { dtype, axes } = source.operands.find((one) => one.name === name)!
     needed.add(`workspace of ${CUDA_COMPUTE_TYPE[type]} ${name}`)
@@ -136,9 +155,11 @@ function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<s
 function* leafProblems(program: TileProgram): Generator<string> {
   const values = [...opsOf(program)].flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : []))
   for (const name of operandsOf(values))
-    if (!program.source.operands.some((operand) => operand.name === name && operand.role === 'input')) yield `an expression reads ${name}, which is no input` // prettier-ignore
+    if (!program.source.operands.some((operand) => operand.name === name && operand.role === 'input'))
+      yield `an expression reads ${name}, which is no input`
   for (const node of topological(values))
-    if (node.kind === 'scalar' && !program.source.scalars.some(({ name }) => name === node.operand)) yield `an expression reads ${node.operand}, which is no scalar` // prettier-ignore
+    if (node.kind === 'scalar' && !program.source.scalars.some(({ name }) => name === node.operand))
+      yield `an expression reads ${node.operand}, which is no scalar`
 }
 
 /** Problems in words. */

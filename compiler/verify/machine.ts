@@ -57,7 +57,11 @@ export class Machine {
   /** Accumulators in tensor memory, by CTA and slot, with the steps that they have had. */
   readonly accumulators: { readonly slot: Slot; steps: number }[][] = []
   /** By CTA: who allocated tensor memory, and whether it is there still. */
-  readonly tensorMemory: ({ readonly agent: Agent; readonly epoch: number; state: 'held' | 'relinquished' | 'freed' } | null)[] = [] // prettier-ignore
+  readonly tensorMemory: ({
+    readonly agent: Agent
+    readonly epoch: number
+    state: 'held' | 'relinquished' | 'freed'
+  } | null)[] = []
   readonly diverged = new Set<number>()
   readonly #remote = new Map<string, Remote>()
   /** Rings of roles that have ended. */
@@ -78,10 +82,23 @@ export class Machine {
     for (let cta = 0; cta < cluster.size; cta++) {
       this.#slots.push(this.#makeSlots())
       this.#states.push(
-        new Map(program.barriers.map((b) => [b.name, Array.from({ length: this.ringSlots(b.ring) * (b.per?.count ?? 1) }, (_, i) => new BarrierState(`${b.name}[${i}]`, cta, this.space))])),
+        new Map(
+          program.barriers.map((b) => [
+            b.name,
+            Array.from(
+              { length: this.ringSlots(b.ring) * (b.per?.count ?? 1) },
+              (_, i) => new BarrierState(`${b.name}[${i}]`, cta, this.space),
+            ),
+          ]),
+        ),
       )
       const { tmem } = program
-      this.accumulators.push(Array.from({ length: tmem ? this.ringSlots(tmem.ring) : 0 }, (_, i) => ({ slot: new Slot(`accumulator ${i}`, 0), steps: 0 })))
+      this.accumulators.push(
+        Array.from({ length: tmem ? this.ringSlots(tmem.ring) : 0 }, (_, i) => ({
+          slot: new Slot(`accumulator ${i}`, 0),
+          steps: 0,
+        })),
+      )
       this.tensorMemory.push(null)
       for (let warp = 0; warp < warps; warp++)
         for (const threads of [1, 31]) this.agents.push(new Agent(this.agents.length, cta, warp, threads, this.space))
@@ -98,7 +115,7 @@ export class Machine {
     this.rowBlocks = program.registers?.rowBlocks ?? 1
     this.fragmentSteps = 1
     for (const op of opsOf(program)) if (op.op === 'mma_sync') this.fragmentSteps = program.domain.depth / op.kind.k
-  } // prettier-ignore
+  }
 
   *execute(ops: readonly TileOp[], agent: Agent): Steps {
     const depth = agent.path.length
@@ -153,12 +170,16 @@ export class Machine {
   }
 
   /** The slot of a buffer that the agent's ring points at. */
-  slotOf(agent: Agent, name: string, { ring, cta = agent.cta, slot }: { ring?: string | undefined; cta?: number; slot?: number } = {}): Slot {
+  slotOf(
+    agent: Agent,
+    name: string,
+    { ring, cta = agent.cta, slot }: { ring?: string | undefined; cta?: number; slot?: number } = {},
+  ): Slot {
     const buffer = this.buffer(name)
     const turn = ring ?? buffer.ring
     const place = slot ?? (turn === null ? 0 : agent.ring(turn).slot)
     return this.#slots[cta]!.get(name)![this.#index(agent, buffer.per, buffer.slots, place)]!
-  } // prettier-ignore
+  }
 
   allSlots(cta: number): Iterable<Slot> {
     return [...this.#slots[cta]!.values()].flat()
@@ -173,11 +194,15 @@ export class Machine {
   }
 
   /** The barrier of the slot that the agent's ring points at, of a CTA. */
-  barrierOf(agent: Agent, name: string, { ring, cta = agent.cta, slot }: { ring?: string | undefined; cta?: number; slot?: number } = {}): BarrierState {
+  barrierOf(
+    agent: Agent,
+    name: string,
+    { ring, cta = agent.cta, slot }: { ring?: string | undefined; cta?: number; slot?: number } = {},
+  ): BarrierState {
     const { ring: own, per } = this.barrier(name)
     const place = slot ?? agent.ring(ring ?? own).slot
     return this.#states[cta]!.get(name)![this.#index(agent, per, this.ringSlots(own), place)]!
-  } // prettier-ignore
+  }
 
   /** Is the barrier there for the agent? */
   ready(agent: Agent, op: TileOp, barrier: BarrierState): boolean {
@@ -206,7 +231,15 @@ export class Machine {
         this.problem(agent, op, `arrives on ${barrier.name}, whose phase before may not be complete`)
       counts[op.op] = before + 1
     }
-    if (barrier.cta !== agent.cta) this.reaches(agent, barrier.cta, barrier.phases, barrier.completed + 1, `a signal for ${barrier.name}`, op.op === 'commit' || arrivals === 0) // prettier-ignore
+    if (barrier.cta !== agent.cta)
+      this.reaches(
+        agent,
+        barrier.cta,
+        barrier.phases,
+        barrier.completed + 1,
+        `a signal for ${barrier.name}`,
+        op.op === 'commit' || arrivals === 0,
+      )
     this.problem(agent, op, barrier.signal(arrivals, bytes, by))
   }
 
@@ -230,9 +263,12 @@ export class Machine {
     const last = Array.from({ length: this.cluster.size }, () => this.space.clock())
     for (const agent of this.agents) this.space.join(last[agent.cta]!, agent.clock)
     return [...this.#remote.values()]
-      .filter(({ agent, epoch, target, dimension, until }) => last[target]![dimension]! < until && last[target]![agent.own]! < epoch)
+      .filter(
+        ({ agent, epoch, target, dimension, until }) =>
+          last[target]![dimension]! < until && last[target]![agent.own]! < epoch,
+      )
       .map(({ agent, what }) => `${agent.role?.name ?? 'teardown'}: ${what} of another CTA may come when that has left`)
-  } // prettier-ignore
+  }
 
   meeting(key: string, threads: number): Meeting {
     let meeting = this.#meetings.get(key)
@@ -242,7 +278,19 @@ export class Machine {
 
   /** By an access of the agent's own, complete when it returns. `of`, `part`: of the slot. */
   write(agent: Agent, op: TileOp, slot: Slot, tag: number, bytes: number, of: unknown = null, part = 0): void {
-    const access: Access = { agent, op, dimension: agent.own, epoch: agent.event(), fence: agent.dimension('proxy'), of, part, tag, bytes, used: false, sequence: this.#sequence++ } // prettier-ignore
+    const access: Access = {
+      agent,
+      op,
+      dimension: agent.own,
+      epoch: agent.event(),
+      fence: agent.dimension('proxy'),
+      of,
+      part,
+      tag,
+      bytes,
+      used: false,
+      sequence: this.#sequence++,
+    }
     this.problem(agent, op, slot.write(access, { clock: agent.clock, async: false, inOrder: false }))
   }
 
@@ -258,7 +306,19 @@ export class Machine {
     part = 0,
   ): void {
     const { dimension, epoch, view } = done
-    const access: Access = { agent, op, dimension, epoch, fence: -1, of, part, tag, bytes, used: false, sequence: this.#sequence++ } // prettier-ignore
+    const access: Access = {
+      agent,
+      op,
+      dimension,
+      epoch,
+      fence: -1,
+      of,
+      part,
+      tag,
+      bytes,
+      used: false,
+      sequence: this.#sequence++,
+    }
     this.problem(agent, op, slot.write(access, view))
   }
 
@@ -276,7 +336,19 @@ export class Machine {
     part = 0,
   ): void {
     const fence = op.op === 'read_work' ? agent.dimension('proxy') : -1
-    const access: Access = { agent, op, dimension: agent.own, epoch: agent.event(), fence, of, part, tag: tag ?? -1, bytes, used: false, sequence: 0 } // prettier-ignore
+    const access: Access = {
+      agent,
+      op,
+      dimension: agent.own,
+      epoch: agent.event(),
+      fence,
+      of,
+      part,
+      tag: tag ?? -1,
+      bytes,
+      used: false,
+      sequence: 0,
+    }
     this.problem(agent, op, slot.read(access, { clock: agent.clock, async: false, inOrder: false }, tag !== null))
   }
 
@@ -288,7 +360,19 @@ export class Machine {
     tag: number,
     bytes = slot.bytes,
   ): void {
-    const access: Access = { agent, op, dimension, epoch, fence: -1, of: null, part: 0, tag, bytes, used: false, sequence: 0 } // prettier-ignore
+    const access: Access = {
+      agent,
+      op,
+      dimension,
+      epoch,
+      fence: -1,
+      of: null,
+      part: 0,
+      tag,
+      bytes,
+      used: false,
+      sequence: 0,
+    }
     this.problem(agent, op, slot.read(access, view, true))
   }
 }

@@ -17,34 +17,59 @@ const copies = (per: Copies | undefined): number => per?.count ?? 1
 function* regionProblems(program: TileProgram): Generator<string> {
   const slots = (ring: string): number => program.rings.find(({ name }) => name === ring)!.slots
   const regions = [
-    ...program.buffers.map((b) => ({ name: b.name, start: b.offset, bytes: b.slots * b.slotBytes * copies(b.per), align: b.align, over: b.over })),
-    ...program.barriers.map((b) => ({ name: b.name, start: b.offset, bytes: 8 * slots(b.ring) * copies(b.per), align: 8, over: undefined })),
-    ...(program.tmem ? [{ name: 'the address of tensor memory', start: program.tmem.slotOffset, bytes: 4, align: 4, over: undefined }] : []),
+    ...program.buffers.map((b) => ({
+      name: b.name,
+      start: b.offset,
+      bytes: b.slots * b.slotBytes * copies(b.per),
+      align: b.align,
+      over: b.over,
+    })),
+    ...program.barriers.map((b) => ({
+      name: b.name,
+      start: b.offset,
+      bytes: 8 * slots(b.ring) * copies(b.per),
+      align: 8,
+      over: undefined,
+    })),
+    ...(program.tmem
+      ? [{ name: 'the address of tensor memory', start: program.tmem.slotOffset, bytes: 4, align: 4, over: undefined }]
+      : []),
   ]
   for (const { name, start, bytes, align, over } of regions) {
     if (start % align !== 0) yield `${name} at ${start} is not ${align}-byte aligned`
     if (bytes <= 0) yield `${name} has no bytes`
     const end = start + bytes
-    if (end + ALIGNMENT_SLACK > program.launch.sharedMemBytes) yield `${name} ends at ${end}, behind the ${program.launch.sharedMemBytes - ALIGNMENT_SLACK} bytes that are launched`
-    if (over !== undefined && !regions.some((other) => other.name === over && other.start <= start)) yield `${name} does not lie over ${over}`
+    if (end + ALIGNMENT_SLACK > program.launch.sharedMemBytes)
+      yield `${name} ends at ${end}, behind the ${program.launch.sharedMemBytes - ALIGNMENT_SLACK} bytes that are launched`
+    if (over !== undefined && !regions.some((other) => other.name === over && other.start <= start))
+      yield `${name} does not lie over ${over}`
     for (const other of regions)
-      if (other.name > name && start < other.start + other.bytes && other.start < end && over === undefined && other.over === undefined)
+      if (
+        other.name > name &&
+        start < other.start + other.bytes &&
+        other.start < end &&
+        over === undefined &&
+        other.over === undefined
+      )
         yield `${name} overlaps ${other.name}`
   }
-  if (program.launch.sharedMemBytes > SMEM_LIMIT) yield `${program.launch.sharedMemBytes} bytes of shared memory: there are ${SMEM_LIMIT}`
+  if (program.launch.sharedMemBytes > SMEM_LIMIT)
+    yield `${program.launch.sharedMemBytes} bytes of shared memory: there are ${SMEM_LIMIT}`
   for (const b of program.buffers) {
     const needed = alignmentOf(program, b.name)
     if (b.align % needed !== 0) yield `${b.name} is aligned to ${b.align}, and what accesses it needs ${needed}`
-    if (b.slotBytes % needed !== 0 && b.slots * copies(b.per) > 1) yield `slots of ${b.name} are not ${needed}-byte aligned`
+    if (b.slotBytes % needed !== 0 && b.slots * copies(b.per) > 1)
+      yield `slots of ${b.name} are not ${needed}-byte aligned`
   }
-} // prettier-ignore
+}
 
 /** Bytes that what accesses a buffer needs it to be aligned to. */
 function alignmentOf(program: TileProgram, buffer: string): number {
   let bytes = 16
   for (const op of opsOf(program)) {
     if (!referencesOf(op).buffers?.includes(buffer)) continue
-    if (op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile' || op.op === 'mma' || op.op === 'wgmma') return ATOM_BYTES // prettier-ignore
+    if (op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile' || op.op === 'mma' || op.op === 'wgmma')
+      return ATOM_BYTES
     if (op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write') bytes = 128
   }
   return bytes
@@ -123,8 +148,10 @@ function* registerProblems(program: TileProgram): Generator<string> {
       }
       const { firstWarp, warps } = roles[i]!
       if (firstWarp % 4 !== 0 || warps % 4 !== 0) yield `${name} is no whole warpgroups, which set registers`
-      if (change.count % 8 !== 0 || change.count < 24 || change.count > 256) yield `${name} sets ${change.count} registers`
-      if (change.change === 'more' ? change.count < launched : change.count > launched) yield `${name}: ${change.count} registers are not ${change.change} than the ${launched} of the launch`
+      if (change.count % 8 !== 0 || change.count < 24 || change.count > 256)
+        yield `${name} sets ${change.count} registers`
+      if (change.change === 'more' ? change.count < launched : change.count > launched)
+        yield `${name}: ${change.count} registers are not ${change.change} than the ${launched} of the launch`
       total += 32 * warps * change.count
     }
     if (total > REGISTERS) yield `${total} registers of all roles: there are ${REGISTERS}`
@@ -133,7 +160,7 @@ function* registerProblems(program: TileProgram): Generator<string> {
   const cells = accumulatorsOf(program)
   if (cells + FEWEST_SPARE > own) yield `${cells} accumulators in ${own} registers`
   if (registers && cells < 1) yield 'there are no accumulators'
-} // prettier-ignore
+}
 
 /** Tiles, warps and sub-tiles cover one another. */
 function* coverProblems(program: TileProgram): Generator<string> {
@@ -141,38 +168,74 @@ function* coverProblems(program: TileProgram): Generator<string> {
   const { rowsPerWarp, columnHalves, columns } = layout
   const [rows, across] = [domain.rows.extent, domain.columns.extent]
   if (layout.held === 'row') {
-    if ((roles[0]!.warps * rowsPerWarp) / columnHalves !== rows || columns * columnHalves !== across || rowsPerWarp > 32)
+    if (
+      (roles[0]!.warps * rowsPerWarp) / columnHalves !== rows ||
+      columns * columnHalves !== across ||
+      rowsPerWarp > 32
+    )
       yield `${roles[0]!.warps} warps of ${rowsPerWarp} rows and ${columns} columns do not make a tile of ${rows} x ${across}`
   } else if (registers) {
     const { warps, rowBlocks, together, columns: held } = registers
     const [down, side] = warps ? [16 * warps[0], warps[1]] : [64 * together, 1]
-    if (rowsPerWarp !== 16 || columnHalves !== 1 || down * rowBlocks !== rows || held * side !== across || columns * cluster.splits !== held)
+    if (
+      rowsPerWarp !== 16 ||
+      columnHalves !== 1 ||
+      down * rowBlocks !== rows ||
+      held * side !== across ||
+      columns * cluster.splits !== held
+    )
       yield `${rowBlocks} blocks of rows and ${columns} columns do not make a tile of ${rows} x ${across}`
-    if (warps && warps[0] * warps[1] !== roles[0]!.warps) yield `${warps.join(' x ')} warps are not the ${roles[0]!.warps} of ${roles[0]!.name}`
+    if (warps && warps[0] * warps[1] !== roles[0]!.warps)
+      yield `${warps.join(' x ')} warps are not the ${roles[0]!.warps} of ${roles[0]!.name}`
     if (warps && together !== 1) yield 'warps have no warpgroups'
     const turns = roles[0]!.body.find((op) => op.op === 'for_tiles')?.turns
-    if (!warps && (turns ?? together) * 4 !== roles[0]!.warps) yield `${together} warpgroups on a tile are not those of ${roles[0]!.name}`
+    if (!warps && (turns ?? together) * 4 !== roles[0]!.warps)
+      yield `${together} warpgroups on a tile are not those of ${roles[0]!.name}`
     if (turns !== undefined && together !== 1) yield 'warpgroups that take turns do not work together'
     const parks = [...opsOf(program)].some(({ op }) => op === 'park')
-    if (parks !== (registers.parked === true)) yield `accumulators are ${parks ? 'parked, but' : 'not parked, and'} registers say otherwise`
+    if (parks !== (registers.parked === true))
+      yield `accumulators are ${parks ? 'parked, but' : 'not parked, and'} registers say otherwise`
   }
   const widths = layout.held === 'row' ? [8, 16, 32] : [8, 16, 32, 64]
-  if (!widths.includes(subtileColumns) || columns % subtileColumns !== 0) yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
+  if (!widths.includes(subtileColumns) || columns % subtileColumns !== 0)
+    yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
   for (const op of opsOf(program)) {
-    const threads = op.op === 'take_cells' ? op.from?.threads : op.op === 'park' || op.op === 'send_sums' || op.op === 'role_sync' ? op.threads : undefined
-    if (threads !== undefined && threads !== 32 * roles[0]!.warps) yield `${op.op}: ${threads} threads are not those of ${roles[0]!.name}`
-    const parked = op.op === 'take_cells' ? op.from?.buffer : op.op === 'park' || op.op === 'send_sums' ? op.buffer : undefined
-    if (parked !== undefined && accumulatorsOf(program) * 4 * 32 * roles[0]!.warps !== program.buffers.find(({ name }) => name === parked)!.slotBytes) yield `${parked} does not hold the accumulators`
-    if (op.op === 'tmem_load' && op.products * layout.columns !== program.tmem?.columnsPerAccumulator) yield 'tmem_load: the products do not make an accumulator'
-    if ((op.op === 'mma' || op.op === 'wgmma') && op.products.length !== (registers?.products ?? program.tmem!.columnsPerAccumulator / columns)) yield `${op.op}: ${op.products.length} products`
-    if (op.op === 'mma' && op.products.some(({ column }, i) => column !== i * columns)) yield 'mma: accumulators of products overlap'
+    const threads =
+      op.op === 'take_cells'
+        ? op.from?.threads
+        : op.op === 'park' || op.op === 'send_sums' || op.op === 'role_sync'
+          ? op.threads
+          : undefined
+    if (threads !== undefined && threads !== 32 * roles[0]!.warps)
+      yield `${op.op}: ${threads} threads are not those of ${roles[0]!.name}`
+    const parked =
+      op.op === 'take_cells' ? op.from?.buffer : op.op === 'park' || op.op === 'send_sums' ? op.buffer : undefined
+    if (
+      parked !== undefined &&
+      accumulatorsOf(program) * 4 * 32 * roles[0]!.warps !==
+        program.buffers.find(({ name }) => name === parked)!.slotBytes
+    )
+      yield `${parked} does not hold the accumulators`
+    if (op.op === 'tmem_load' && op.products * layout.columns !== program.tmem?.columnsPerAccumulator)
+      yield 'tmem_load: the products do not make an accumulator'
+    if (
+      (op.op === 'mma' || op.op === 'wgmma') &&
+      op.products.length !== (registers?.products ?? program.tmem!.columnsPerAccumulator / columns)
+    )
+      yield `${op.op}: ${op.products.length} products`
+    if (op.op === 'mma' && op.products.some(({ column }, i) => column !== i * columns))
+      yield 'mma: accumulators of products overlap'
     if (op.op === 'fetch_first' || op.op === 'fetch_next') {
       const subtiles = (registers!.rowBlocks * columns) / subtileColumns
       if (op.fetch.subtiles !== subtiles) yield `${op.op} ${op.operand}: ${op.fetch.subtiles} sub-tiles of ${subtiles}`
     }
-    if (op.op === 'stage_write' && op.bytes !== DTYPES[program.source.operands.find(({ name }) => name === op.operand)!.dtype].storageBytes) yield `stage_write ${op.operand}: elements of ${op.bytes} bytes`
+    if (
+      op.op === 'stage_write' &&
+      op.bytes !== DTYPES[program.source.operands.find(({ name }) => name === op.operand)!.dtype].storageBytes
+    )
+      yield `stage_write ${op.operand}: elements of ${op.bytes} bytes`
   }
-} // prettier-ignore
+}
 
 /** Problems in words. */
 export const memoryProblems = (program: TileProgram): string[] => [

@@ -12,45 +12,62 @@ export function checkLoads(tiles: Tiles): void {
 }
 
 function checkLoad(tiles: Tiles, op: Load): void {
-    const { domain, cluster } = tiles.program
-    const { tile, free, depth, operand: name } = op
-    const what = `${op.op} ${name}`
-    const bytes = tiles.bytes(name)
-    const operand = tiles.operand(name)
-    const along = free === 'm' ? domain.rows : domain.columns
-    tiles.expect(`${what}: role`, operand.role, 'input')
-    tiles.expect(`${what}: rows`, tile.rows, free === 'm' ? along.extent : along.extent / cluster.pair)
-    tiles.expect(`${what}: depth`, tile.depth, domain.depth)
-    tiles.expect(`${what}: bytes of a slot`, tiles.buffer(op.buffer).slotBytes, tile.rows * tile.depth * bytes)
-    checkDepth(tiles, what, depth, operand, along.axis)
-    if (![along.axis, depth.axis, ...depth.outer.map(({ axis }) => axis)].every((axis) => operand.axes.includes(axis))) tiles.problems.push(`${what}: lacks an axis of its tile`)
-    const spans = tile.major === 'k' ? tile.depth : tile.rows
-    tiles.expect(`${what}: span times boxes`, tile.span * tile.boxes, spans)
-    const boxRows = tile.major === 'k' ? tile.rows : tile.depth
-    tiles.expect(`${what}: pitch`, tile.pitch, tile.boxes > 1 ? boxRows * tile.span * bytes : 0)
-    tiles.expect(`${what}: swizzle`, tile.swizzle, swizzleOf(op, tile, bytes))
-    const inner = operand.order.at(-1)
-    if (op.op === 'gather') {
-      if (op.batch < 1) tiles.problems.push(`${what}: ${op.batch} chunks at once`)
-      return
-    }
-    if (op.op === 'copy_tile') {
-      const wide = operand.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
-      tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : 4)
-      if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
-      if (!wide) tiles.expect(`${what}: bytes of an element`, bytes, 4)
-      return
-    }
-    tiles.expect(`${what}: alignment`, operand.divisibility, 'vector')
-    const { slices } = op
-    const sharers = slices ? (free === 'm' ? cluster.shape[1] : cluster.shape[0] / cluster.pair) : 1
-    tiles.expect(`${what}: slices`, slices?.count ?? 1, cluster.splits > 1 ? 1 : free === 'm' ? cluster.shape[1] : cluster.shape[0] / cluster.pair)
-    if (slices) tiles.expect(`${what}: rows and bytes of a slice`, [slices.rows, slices.bytes], [boxRows / sharers, (boxRows / sharers) * tile.span * bytes])
-    const axes = [tile.major === 'k' ? depth.axis : along.axis, tile.major === 'k' ? along.axis : depth.axis]
-    const batch = domain.batch !== null && operand.axes.includes(domain.batch) ? [domain.batch] : []
-    tiles.expectMap(what, op.map, name, [...axes, ...batch, ...depth.outer.map(({ axis }) => axis)], [tile.span, boxRows / sharers], tile.swizzle)
-    tiles.expect(`${what}: contiguous axis`, inner, axes[0])
-  } // prettier-ignore
+  const { domain, cluster } = tiles.program
+  const { tile, free, depth, operand: name } = op
+  const what = `${op.op} ${name}`
+  const bytes = tiles.bytes(name)
+  const operand = tiles.operand(name)
+  const along = free === 'm' ? domain.rows : domain.columns
+  tiles.expect(`${what}: role`, operand.role, 'input')
+  tiles.expect(`${what}: rows`, tile.rows, free === 'm' ? along.extent : along.extent / cluster.pair)
+  tiles.expect(`${what}: depth`, tile.depth, domain.depth)
+  tiles.expect(`${what}: bytes of a slot`, tiles.buffer(op.buffer).slotBytes, tile.rows * tile.depth * bytes)
+  checkDepth(tiles, what, depth, operand, along.axis)
+  if (![along.axis, depth.axis, ...depth.outer.map(({ axis }) => axis)].every((axis) => operand.axes.includes(axis)))
+    tiles.problems.push(`${what}: lacks an axis of its tile`)
+  const spans = tile.major === 'k' ? tile.depth : tile.rows
+  tiles.expect(`${what}: span times boxes`, tile.span * tile.boxes, spans)
+  const boxRows = tile.major === 'k' ? tile.rows : tile.depth
+  tiles.expect(`${what}: pitch`, tile.pitch, tile.boxes > 1 ? boxRows * tile.span * bytes : 0)
+  tiles.expect(`${what}: swizzle`, tile.swizzle, swizzleOf(op, tile, bytes))
+  const inner = operand.order.at(-1)
+  if (op.op === 'gather') {
+    if (op.batch < 1) tiles.problems.push(`${what}: ${op.batch} chunks at once`)
+    return
+  }
+  if (op.op === 'copy_tile') {
+    const wide = operand.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
+    tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : 4)
+    if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
+    if (!wide) tiles.expect(`${what}: bytes of an element`, bytes, 4)
+    return
+  }
+  tiles.expect(`${what}: alignment`, operand.divisibility, 'vector')
+  const { slices } = op
+  const sharers = slices ? (free === 'm' ? cluster.shape[1] : cluster.shape[0] / cluster.pair) : 1
+  tiles.expect(
+    `${what}: slices`,
+    slices?.count ?? 1,
+    cluster.splits > 1 ? 1 : free === 'm' ? cluster.shape[1] : cluster.shape[0] / cluster.pair,
+  )
+  if (slices)
+    tiles.expect(
+      `${what}: rows and bytes of a slice`,
+      [slices.rows, slices.bytes],
+      [boxRows / sharers, (boxRows / sharers) * tile.span * bytes],
+    )
+  const axes = [tile.major === 'k' ? depth.axis : along.axis, tile.major === 'k' ? along.axis : depth.axis]
+  const batch = domain.batch !== null && operand.axes.includes(domain.batch) ? [domain.batch] : []
+  tiles.expectMap(
+    what,
+    op.map,
+    name,
+    [...axes, ...batch, ...depth.outer.map(({ axis }) => axis)],
+    [tile.span, boxRows / sharers],
+    tile.swizzle,
+  )
+  tiles.expect(`${what}: contiguous axis`, inner, axes[0])
+}
 
 /** Rows of shared memory are spans of a pattern. */
 function swizzleOf(op: Load, { major, span }: SharedTile, bytes: number): Swizzle {
@@ -61,21 +78,28 @@ function swizzleOf(op: Load, { major, span }: SharedTile, bytes: number): Swizzl
 
 /** All positions along k are reached, once, in a loop that goes there. */
 function checkDepth(tiles: Tiles, what: string, depth: DepthView, operand: TensorOperand, free: string): void {
-    const { axis, outer } = depth
-    const { domain } = tiles.program
-    const loops = [...domain.loops.keys()].filter((i) => domain.loops[i]!.axis === axis && domain.loops[i]!.outer.join() === outer.map((o) => o.axis).join())
-    if (loops.length === 0) tiles.problems.push(`${what}: no loop of the domain goes along ${[...outer.map((o) => o.axis), axis].join(', ')}`)
-    const named = [axis, free, ...outer.map((o) => o.axis), ...(domain.batch === null ? [] : [domain.batch])]
-    const missing = operand.axes.filter((one) => !named.includes(one))
-    if (missing.length > 0) tiles.problems.push(`${what}: nothing says where along ${missing.join(', ')} it is`)
-    if (!loops.some((loop) => reachesAll(tiles, depth, loop))) tiles.problems.push(`${what}: its k tiles are not those of the loop`)
-  } // prettier-ignore
+  const { axis, outer } = depth
+  const { domain } = tiles.program
+  const loops = [...domain.loops.keys()].filter(
+    (i) => domain.loops[i]!.axis === axis && domain.loops[i]!.outer.join() === outer.map((o) => o.axis).join(),
+  )
+  if (loops.length === 0)
+    tiles.problems.push(`${what}: no loop of the domain goes along ${[...outer.map((o) => o.axis), axis].join(', ')}`)
+  const named = [axis, free, ...outer.map((o) => o.axis), ...(domain.batch === null ? [] : [domain.batch])]
+  const missing = operand.axes.filter((one) => !named.includes(one))
+  if (missing.length > 0) tiles.problems.push(`${what}: nothing says where along ${missing.join(', ')} it is`)
+  if (!loops.some((loop) => reachesAll(tiles, depth, loop)))
+    tiles.problems.push(`${what}: its k tiles are not those of the loop`)
+}
 
 /** With 5 for extents and steps: 25 k tiles of two axes, 125 of three. */
 function reachesAll({ program: { domain } }: Tiles, { tile, outer }: DepthView, loop: number): boolean {
   const texts = axisTexts(domain)
   const known = new Set([stepCount(loop), ...outer.flatMap(({ axis }) => texts.get(axis)?.extent ?? [])])
-  const names = (counter: number) => (name: string): number => (name === tileIndex(loop) ? counter : known.has(name) ? 5 : NaN)
+  const names =
+    (counter: number) =>
+    (name: string): number =>
+      name === tileIndex(loop) ? counter : known.has(name) ? 5 : NaN
   const count = 5 ** (outer.length + 1)
   const seen = new Set<string>()
   for (let k = 0; k < count; k++) {
@@ -83,4 +107,4 @@ function reachesAll({ program: { domain } }: Tiles, { tile, outer }: DepthView, 
     if (at.every((x) => x >= 0 && x < 5)) seen.add(at.join())
   }
   return seen.size === count
-} // prettier-ignore
+}

@@ -111,17 +111,29 @@ function* opProblems(program: TileProgram, ops: readonly TileOp[], role: Role | 
       for (const name of named[kind] ?? [])
         if (!declared[kind].has(name)) yield `${at}: there is no ${kind.slice(0, -1)} ${name}`
     if (op.op === 'barrier_init') continue
-    const over = op.op === 'release' || op.op === 'arrive' || op.op === 'copy_tile' || (op.op === 'gather' && op.ring !== undefined) // prettier-ignore
+    const over =
+      op.op === 'release' ||
+      op.op === 'arrive' ||
+      op.op === 'copy_tile' ||
+      (op.op === 'gather' && op.ring !== undefined)
     const turned = [
       ...(named.rings ?? []),
-      ...(over && op.op !== 'arrive' ? [] : op.op === 'arrive' && op.ring !== undefined ? [] : (named.barriers ?? []).map((name) => ringOfBarrier.get(name))),
+      ...(over && op.op !== 'arrive'
+        ? []
+        : op.op === 'arrive' && op.ring !== undefined
+          ? []
+          : (named.barriers ?? []).map((name) => ringOfBarrier.get(name))),
       ...(over ? [] : (named.buffers ?? []).map((name) => ringOfBuffer.get(name))),
       ...(op.op === 'mma' || op.op === 'tmem_load' ? [program.tmem?.ring] : []),
-    ].filter((ring) => ring !== undefined && ring !== null) // prettier-ignore
+    ].filter((ring) => ring !== undefined && ring !== null)
     for (const ring of new Set(turned)) if (!role?.rings.includes(ring)) yield `${at}: nobody keeps ring ${ring} here`
     // Another ring over the same slots has as many.
-    const slots = (ring: string | null | undefined): number | undefined => program.rings.find(({ name }) => name === ring)?.slots // prettier-ignore
-    const own = [...(named.barriers ?? []).map((name) => ringOfBarrier.get(name)), ...(named.buffers ?? []).map((name) => ringOfBuffer.get(name))] // prettier-ignore
+    const slots = (ring: string | null | undefined): number | undefined =>
+      program.rings.find(({ name }) => name === ring)?.slots
+    const own = [
+      ...(named.barriers ?? []).map((name) => ringOfBarrier.get(name)),
+      ...(named.buffers ?? []).map((name) => ringOfBuffer.get(name)),
+    ]
     for (const ring of over ? [] : (named.rings ?? []))
       for (const name of named.buffers ?? [])
         if (ringOfBuffer.get(name) === null) yield `${at}: ${name} has no slots that ring ${ring} could turn`
@@ -142,7 +154,12 @@ export function referenceProblems(program: TileProgram): string[] {
   }))
     for (const name of repeated(names)) problems.push(`${what} ${name} is declared twice`)
   const known = new Set(rings.map(({ name }) => name))
-  const indexed = [...barriers.map(({ name, ring }) => [name, ring]), ...buffers.map(({ name, ring }) => [name, ring]), ...(tmem ? [['tensor memory', tmem.ring]] : []), ...roles.flatMap(({ name, rings: kept }) => kept.map((ring) => [name, ring]))] // prettier-ignore
+  const indexed = [
+    ...barriers.map(({ name, ring }) => [name, ring]),
+    ...buffers.map(({ name, ring }) => [name, ring]),
+    ...(tmem ? [['tensor memory', tmem.ring]] : []),
+    ...roles.flatMap(({ name, rings: kept }) => kept.map((ring) => [name, ring])),
+  ]
   for (const [name, ring] of indexed)
     if (ring !== null && !known.has(ring!)) problems.push(`${name} is indexed by unknown ring ${ring}`)
   for (const { name, ring, slots, per } of buffers) {

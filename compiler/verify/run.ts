@@ -37,9 +37,10 @@ function leavesNothing(agent: Agent, m: Machine): void {
   const name = agent.role!.name
   const report = (what: string): void => void m.problems.add(`${name}: ${what}`)
   if (agent.openStores > 0) report('stores are never committed')
-  if (agent.bulkGroups > agent.clock[agent.dimension('bulk')]!) report('leaves while its stores may still read shared memory')
+  if (agent.bulkGroups > agent.clock[agent.dimension('bulk')]!)
+    report('leaves while its stores may still read shared memory')
   if (agent.openCopies > 0) report('copies are never committed')
-} // prettier-ignore
+}
 
 function runOn(machine: Machine): string[] {
   const waiting: { agent: Agent; steps: Steps; blocked: Blocked | null }[] = machine.agents.map((agent) => ({

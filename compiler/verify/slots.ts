@@ -63,7 +63,8 @@ export class Slot {
       if (disjoint(access, other)) continue
       const ordered = other.agent === access.agent && (inOrder || other.dimension === access.agent.own)
       if (!ordered && clock[other.dimension]! < other.epoch) return `${nameOf(other)} may still be under way`
-      if (async && other.fence !== -1 && clock[other.fence]! < other.epoch) return `no proxy fence lies behind ${nameOf(other)}` // prettier-ignore
+      if (async && other.fence !== -1 && clock[other.fence]! < other.epoch)
+        return `no proxy fence lies behind ${nameOf(other)}`
     }
     return null
   }

@@ -68,13 +68,24 @@ export class Tiles {
     return this.loads.find((load) => load.buffer === buffer)
   }
 
-  expectMap(what: string, map: string, operand: string, axes: readonly string[], box: readonly number[], swizzle: Swizzle): void {
+  expectMap(
+    what: string,
+    map: string,
+    operand: string,
+    axes: readonly string[],
+    box: readonly number[],
+    swizzle: Swizzle,
+  ): void {
     const rule = this.map(map)
     this.expect(`${what}: operand of ${map}`, [rule.operand, rule.dtype], [operand, this.operand(operand).dtype])
     this.expect(`${what}: axes of ${map}`, rule.axes, axes)
-    this.expect(`${what}: box of ${map}`, rule.box, axes.map((_, i) => box[i] ?? 1))
+    this.expect(
+      `${what}: box of ${map}`,
+      rule.box,
+      axes.map((_, i) => box[i] ?? 1),
+    )
     this.expect(`${what}: swizzle of ${map}`, rule.swizzle, swizzle)
-  } // prettier-ignore
+  }
 
   /** The first loads of A and of each product's B, which MMAs read from these buffers; null, with a problem: nothing fills one, or the other side does. */
   sources(what: string, a: string, b: readonly string[]): readonly Load[] | null {
@@ -98,10 +109,16 @@ export class Tiles {
     const wanted =
       tile.major === 'k'
         ? { leadingBytes: 16, strideBytes: 8 * span, swizzle: '128B', stepBytes: MMA_K_BYTES }
-        : { leadingBytes: tile.depth * span, strideBytes: ATOM_ROWS[tile.swizzle] * span, swizzle: tile.swizzle, stepBytes: (MMA_K_BYTES / bytes) * span } // prettier-ignore
+        : {
+            leadingBytes: tile.depth * span,
+            strideBytes: ATOM_ROWS[tile.swizzle] * span,
+            swizzle: tile.swizzle,
+            stepBytes: (MMA_K_BYTES / bytes) * span,
+          }
     for (const key of ['leadingBytes', 'strideBytes', 'swizzle', 'stepBytes'] as const)
       this.expect(`${what}: ${key} of ${buffer}`, got[key], wanted[key])
-    if (blockBytes !== undefined) this.expect(`${what}: bytes of a block`, blockBytes, tile.major === 'k' ? 64 * span : tile.depth * span) // prettier-ignore
+    if (blockBytes !== undefined)
+      this.expect(`${what}: bytes of a block`, blockBytes, tile.major === 'k' ? 64 * span : tile.depth * span)
   }
 
   /** Of a stage, for all products. */

@@ -23,7 +23,13 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
   const fragments = program.layout.held === 'fragment'
   switch (op.op) {
     case 'for_tiles':
-      return { around: ['at', ...(op.accumulators ? ['acc'] : []), ...(program.domain.walk === 'dynamic' ? ['next work'] : [])] } // prettier-ignore
+      return {
+        around: [
+          'at',
+          ...(op.accumulators ? ['acc'] : []),
+          ...(program.domain.walk === 'dynamic' ? ['next work'] : []),
+        ],
+      }
     case 'while_work':
       return { around: ['next work'] }
     case 'for_k':
@@ -78,7 +84,10 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'stop_at_n':
       return { reads: ['col'] }
     case 'own_row':
-      return { reads: ['at', ...(fragments ? ['block'] : [])], makes: ['warp row', ...(op.lane || fragments ? ['row'] : [])] } // prettier-ignore
+      return {
+        reads: ['at', ...(fragments ? ['block'] : [])],
+        makes: ['warp row', ...(op.lane || fragments ? ['row'] : [])],
+      }
     case 'tmem_load':
       return { reads: ['tmem', 'col'], makes: ['sum'] }
     case 'take_cells':
@@ -86,7 +95,10 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'load_rows':
       return { reads: ['at'], makes: [`ahead:${op.operand}`] }
     case 'aux_load':
-      return { reads: ['at', ...SHAPE_READS[op.shape], ...(op.ahead ? [`ahead:${op.operand}`] : [])], makes: [`v:${op.operand}`] } // prettier-ignore
+      return {
+        reads: ['at', ...SHAPE_READS[op.shape], ...(op.ahead ? [`ahead:${op.operand}`] : [])],
+        makes: [`v:${op.operand}`],
+      }
     case 'compute': {
       const values = op.outputs.map(({ value }) => value)
       const scalars = program.source.scalars.filter(({ pointer }) => pointer).map(({ name }) => `v:${name}`)
@@ -176,9 +188,12 @@ class Walk {
     for (const { name, readers } of scope.all) {
       if (wanted(name) && readers.length === 0) this.problems.push(`${path}: ${name} is made for nobody`)
       if (name.startsWith('out:') && readers.length > 1) this.problems.push(`${path}: ${name} leaves more than once`)
-      if (name.startsWith('total:') && readers.filter((reader) => reader === 'reduce_end').length > 1) this.problems.push(`${path}: ${name} leaves more than once`) // prettier-ignore
-      if (name.startsWith('total:') && readers.at(-1) !== 'reduce_end') this.problems.push(`${path}: ${name} does not leave`) // prettier-ignore
-      if (name.startsWith('total:') && !readers.includes('reduce_subtile')) this.problems.push(`${path}: ${name} is a total of nothing`) // prettier-ignore
+      if (name.startsWith('total:') && readers.filter((reader) => reader === 'reduce_end').length > 1)
+        this.problems.push(`${path}: ${name} leaves more than once`)
+      if (name.startsWith('total:') && readers.at(-1) !== 'reduce_end')
+        this.problems.push(`${path}: ${name} does not leave`)
+      if (name.startsWith('total:') && !readers.includes('reduce_subtile'))
+        this.problems.push(`${path}: ${name} is a total of nothing`)
     }
   }
 }
@@ -201,7 +216,8 @@ function* guardProblems(program: TileProgram): Generator<string> {
   const values = ops.flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : []))
   for (const op of ops)
     if (op.op === 'aux_load' || op.op === 'load_rows' || op.op === 'fetch_first' || op.op === 'fetch_next')
-      if (!sameGuard(op.guard, guardOf(values, op.operand))) yield `${op.op} ${op.operand}: its guard is not that of its uses` // prettier-ignore
+      if (!sameGuard(op.guard, guardOf(values, op.operand)))
+        yield `${op.op} ${op.operand}: its guard is not that of its uses`
 }
 
 /** Problems in words. */
@@ -217,4 +233,4 @@ export function valueProblems(program: TileProgram): string[] {
     if ((role === 'output') !== computed.has(name))
       walk.problems.push(`${name} ${role === 'output' ? 'is never computed' : 'is computed, but no output'}`)
   return [...walk.problems, ...originProblems(program), ...guardProblems(program)]
-} // prettier-ignore
+}

@@ -72,15 +72,23 @@ interface PartLayout {
 }
 
 /** KTL4020 unless it has an element for each block. */
-function checkPart({ name, axes, blocks }: OperandAxes, carried: readonly string[], { extents, groups, shape }: PartLayout): void {
+function checkPart(
+  { name, axes, blocks }: OperandAxes,
+  carried: readonly string[],
+  { extents, groups, shape }: PartLayout,
+): void {
   const expected = carried.map((axis) => {
     const block = blocks?.[axes.findIndex((own) => own.name === axis)] ?? 1
     if (block === 1) return extents[axis]!
     return Math.ceil(extents[axis]! / block) + (groups[axis] === undefined ? 0 : extents[groups[axis]]!)
   })
   if (expected.join() === shape.join()) return
-  throw ktlError('KTL4020', { operand: name, expected: `a tensor of shape ${formatShape(expected)}`, got: formatShape(shape) })
-} // prettier-ignore
+  throw ktlError('KTL4020', {
+    operand: name,
+    expected: `a tensor of shape ${formatShape(expected)}`,
+    got: formatShape(shape),
+  })
+}
 
 /** A lower rank leaves out optional axes, outermost first. */
 function carriedAxes(

@@ -57,11 +57,13 @@ function hasIndices(program: TensorProgram): boolean {
   if (known !== undefined) return known
   const has =
     program.axes.some(({ extent }) => extent !== undefined) ||
-    topological(rootsOf(program)).some((node) => (node.kind === 'input' && node.at !== undefined) || isDivision(node)) ||
+    topological(rootsOf(program)).some(
+      (node) => (node.kind === 'input' && node.at !== undefined) || isDivision(node),
+    ) ||
     program.outputs.some(({ at }) => at !== undefined)
   withIndices.set(program, has)
   return has
-} // prettier-ignore
+}
 
 const isDivision = (node: Node): node is ApplyNode =>
   node.kind === 'apply' && (node.op === 'floordiv' || node.op === 'floormod')

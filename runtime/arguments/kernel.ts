@@ -99,13 +99,26 @@ export function declaredAxes(family: KernelFamily) {
 }
 
 /** Extents of all axes, those that the kernel computes included. */
-function axesOf(family: KernelFamily, shapes: Readonly<Record<string, readonly number[]>>, scalars: Readonly<Record<string, number>>, tiled: readonly string[]): UnifiedAxes {
+function axesOf(
+  family: KernelFamily,
+  shapes: Readonly<Record<string, readonly number[]>>,
+  scalars: Readonly<Record<string, number>>,
+  tiled: readonly string[],
+): UnifiedAxes {
   const groups = family.axes.flatMap(({ name, ragged }) => (ragged?.form === 'packed' ? [[name, ragged.group]] : []))
-  const { carried, extents } = unifyAxes(declaredAxes(family).filter(({ name }) => !tiled.includes(name)), shapes, undefined, Object.fromEntries(groups))
+  const { carried, extents } = unifyAxes(
+    declaredAxes(family).filter(({ name }) => !tiled.includes(name)),
+    shapes,
+    undefined,
+    Object.fromEntries(groups),
+  )
   if (family.axes.every(({ extent }) => extent === undefined)) return { carried, extents }
   const all = allExtents(bindKernel(family), { tensors: {}, scalars, extents })
-  return { carried, extents: Object.fromEntries(Object.entries(all).map(([axis, extent]) => [axis, Math.max(0, extent)])) }
-} // prettier-ignore
+  return {
+    carried,
+    extents: Object.fromEntries(Object.entries(all).map(([axis, extent]) => [axis, Math.max(0, extent)])),
+  }
+}
 
 /** Of which group a position along these axes is follows from packed axes among them. */
 const groupsOf = (family: KernelFamily, axes: readonly string[]): string[] =>

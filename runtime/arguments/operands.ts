@@ -41,10 +41,12 @@ export function resolveParts(
   outputs: readonly string[],
   given?: Device,
 ): Record<string, Tensor | ScaledOperand> {
-  const scaled = Object.entries(operands).filter((entry): entry is [string, ScaledOperand] => entry[1] instanceof ScaledOperand)
+  const scaled = Object.entries(operands).filter(
+    (entry): entry is [string, ScaledOperand] => entry[1] instanceof ScaledOperand,
+  )
   const plain = Object.fromEntries(Object.entries(operands).filter(([, value]) => !(value instanceof ScaledOperand)))
   return { ...resolveOperands(plain, outputs, given ?? scaled[0]?.[1].device), ...Object.fromEntries(scaled) }
-} // prettier-ignore
+}
 
 export function resolveOperand(name: string, value: unknown, device: Device | undefined, isOutput: boolean): Tensor {
   if (value instanceof Tensor) {

@@ -46,16 +46,28 @@ export class ScaledOperand {
   readonly rounding: 'up' | 'floor'
 
   constructor(data: Tensor, scale: Tensor | null, options: ScaledOperandOptions = {}) {
-    const { swizzle = 'none', zero = null, globalScale = null, normConstant = null, rounding = 'up' } = optionsOf('options', options)
+    const {
+      swizzle = 'none',
+      zero = null,
+      globalScale = null,
+      normConstant = null,
+      rounding = 'up',
+    } = optionsOf('options', options)
     checkTensor('data', data)
     if (scale !== null) checkTensor('scale', scale)
     if (zero !== null) checkTensor('zero', zero)
-    if (globalScale !== null && typeof globalScale !== 'number') checkTensor('globalScale', globalScale, 'a number or a tensor')
-    if (normConstant !== null && typeof normConstant !== 'number') throw ktlError('KTL4024', { operand: 'normConstant', expected: 'a number', got: describe(normConstant) })
+    if (globalScale !== null && typeof globalScale !== 'number')
+      checkTensor('globalScale', globalScale, 'a number or a tensor')
+    if (normConstant !== null && typeof normConstant !== 'number')
+      throw ktlError('KTL4024', { operand: 'normConstant', expected: 'a number', got: describe(normConstant) })
     oneOf('swizzle', swizzle, ['none', '32x4x4'])
     oneOf('rounding', rounding, ['up', 'floor'])
     if (scale === null && globalScale === null && zero === null)
-      throw ktlError('KTL4044', { operand: 'scale', expected: 'a scale, a zero point or a global scale', got: 'none of them' })
+      throw ktlError('KTL4044', {
+        operand: 'scale',
+        expected: 'a scale, a zero point or a global scale',
+        got: 'none of them',
+      })
     const mode = options.mode ?? (scale === null ? data.shape.map(() => 'all' as const) : null)
     if (mode === null || !Array.isArray(mode) || mode.length !== data.rank || !mode.every(isMode))
       throw ktlError('KTL4044', {
@@ -73,7 +85,7 @@ export class ScaledOperand {
     this.rounding = rounding
     if (scale !== null && swizzle === 'none') checkScaleShape(this, scale)
     Object.freeze(this)
-  } // prettier-ignore
+  }
 
   /** That of the data. */
   get shape(): readonly number[] {
@@ -103,14 +115,17 @@ function oneOf(what: string, got: unknown, known: readonly string[]): void {
 
 /** Blocks of groups may be more than those of the whole axis, and an axis of groups may stand beside the data's. */
 function checkScaleShape({ data, mode }: ScaledOperand, scale: Tensor): void {
-  const blocks = mode.flatMap((block, axis) => (block === 'all' ? [] : [{ block, count: Math.ceil(data.shape[axis]! / block) }]))
+  const blocks = mode.flatMap((block, axis) =>
+    block === 'all' ? [] : [{ block, count: Math.ceil(data.shape[axis]! / block) }],
+  )
   const fits =
     scale.rank === blocks.length + 1 ||
-    (scale.rank === blocks.length && blocks.every(({ block, count }, i) => (block === 1 ? scale.shape[i] === count : scale.shape[i]! >= count)))
+    (scale.rank === blocks.length &&
+      blocks.every(({ block, count }, i) => (block === 1 ? scale.shape[i] === count : scale.shape[i]! >= count)))
   if (fits) return
   throw ktlError('KTL4044', {
     operand: 'scale',
     expected: `shape ${formatShape(blocks.map(({ count }) => count))} for data ${formatShape(data.shape)} and mode [${mode.join(', ')}]`,
     got: formatShape(scale.shape),
   })
-} // prettier-ignore
+}

@@ -26,14 +26,25 @@ export function expandStored(family: KernelFamily, values: Readonly<Record<strin
     const { name, stored } = operand
     const value = values[name]
     if (!stored) {
-      if (value instanceof ScaledOperand) throw ktlError('KTL4024', { operand: name, expected: 'a tensor without parts', got: 'a ScaledOperand' })
+      if (value instanceof ScaledOperand)
+        throw ktlError('KTL4024', { operand: name, expected: 'a tensor without parts', got: 'a ScaledOperand' })
       operands[name] = value
       continue
     }
-    if (!(value instanceof ScaledOperand)) throw ktlError('KTL4024', { operand: name, expected: `a ScaledOperand (${textOf(family, operand)})`, got: describe(value) })
+    if (!(value instanceof ScaledOperand))
+      throw ktlError('KTL4024', {
+        operand: name,
+        expected: `a ScaledOperand (${textOf(family, operand)})`,
+        got: describe(value),
+      })
     checkForm(family, operand, value)
     operands[name] = value.data
-    const parts = [[stored.scale, value.scale], [stored.zero, value.zero], [stored.global, value.globalScale ?? (value.normConstant === null ? null : 1 / value.normConstant)], [stored.norm, value.normConstant ?? 0]] as const // prettier-ignore
+    const parts = [
+      [stored.scale, value.scale],
+      [stored.zero, value.zero],
+      [stored.global, value.globalScale ?? (value.normConstant === null ? null : 1 / value.normConstant)],
+      [stored.norm, value.normConstant ?? 0],
+    ] as const
     for (const [part, given] of parts) {
       if (part === null) continue
       if (typeof given === 'number') scalars[part] = given
@@ -41,10 +52,14 @@ export function expandStored(family: KernelFamily, values: Readonly<Record<strin
     }
     if (value.swizzle === 'none') continue
     if (stored.scale !== null) tiled.push(stored.scale)
-    status ??= refuse('KTL4045', { operand: `${name}.scale`, expected: 'scales as a plain tensor', got: `tiles ${value.swizzle}` }, 'pass `unswizzleScales(scale, …)`')
+    status ??= refuse(
+      'KTL4045',
+      { operand: `${name}.scale`, expected: 'scales as a plain tensor', got: `tiles ${value.swizzle}` },
+      'pass `unswizzleScales(scale, …)`',
+    )
   }
   return { operands, scalars, tiled, status }
-} // prettier-ignore
+}
 
 /** Mode of a stored operand of a kernel, whose data have `rank` axes: optional ones are left out, outermost first. null: it has no scales of its own. */
 export function modeOf(family: KernelFamily, { axes, stored }: FamilyOperand, rank: number): ScaleMode | null {
@@ -74,12 +89,19 @@ function checkForm(family: KernelFamily, operand: FamilyOperand, given: ScaledOp
   has('zero', stored!.zero, given.zero)
   if (stored!.norm === null || given.normConstant === null) has('globalScale', stored!.global, given.globalScale)
   // What one kernel writes the next one reads: of inputs neither the norm nor the rounding says anything.
-  if (role === 'output' && stored!.norm === null && given.normConstant !== null) refuseForm('normConstant', 'none without a global scale', 'one')
+  if (role === 'output' && stored!.norm === null && given.normConstant !== null)
+    refuseForm('normConstant', 'none without a global scale', 'one')
   const isScalar = stored!.global !== null && family.scalars.some((scalar) => scalar.name === stored!.global)
   if (stored!.global !== null && given.globalScale !== null && isScalar !== (typeof given.globalScale === 'number'))
-    refuseForm('globalScale', isScalar ? 'a number' : 'a tensor with a number for each group', describe(given.globalScale))
+    refuseForm(
+      'globalScale',
+      isScalar ? 'a number' : 'a tensor with a number for each group',
+      describe(given.globalScale),
+    )
   const rounding = stored!.rounding === 'down' ? 'floor' : 'up'
-  if (role === 'output' && given.rounding !== rounding) refuseForm('rounding', `'${rounding}', as in ${textOf(family, operand)}`, `'${given.rounding}'`)
+  if (role === 'output' && given.rounding !== rounding)
+    refuseForm('rounding', `'${rounding}', as in ${textOf(family, operand)}`, `'${given.rounding}'`)
   const own = modeOf(family, operand, given.mode.length)
-  if (own && own.join() !== given.mode.join()) refuseForm('mode', `[${own.join(', ')}], as in ${textOf(family, operand)}`, `[${given.mode.join(', ')}]`)
-} // prettier-ignore
+  if (own && own.join() !== given.mode.join())
+    refuseForm('mode', `[${own.join(', ')}], as in ${textOf(family, operand)}`, `[${given.mode.join(', ')}]`)
+}

@@ -157,15 +157,21 @@ function scalarValues({ family, types, scalars, options }: ArgumentPlan, maker: 
   const values: Record<string, number> = { ...scalars }
   for (const { name, dtype, defaultValue, partOf } of family.scalars) {
     if (values[name] !== undefined) continue
-    if (partOf !== undefined) values[name] = name.endsWith('.norm') ? 0 : Math.abs(randomScalar(seedOf(options.seed, name), options.inputs))
+    if (partOf !== undefined)
+      values[name] = name.endsWith('.norm') ? 0 : Math.abs(randomScalar(seedOf(options.seed, name), options.inputs))
     else if (defaultValue !== null) continue
     else if (DTYPES[resolveType(dtype, types)].class === 'int') values[name] = maker.whole(name)
     else values[name] = maker.scalar(name)
   }
   return values
-} // prettier-ignore
+}
 
-function scaledOperand(family: KernelFamily, operand: FamilyOperand, made: Readonly<Record<string, Tensor>>, scalars: Readonly<Record<string, number>>): ScaledOperand {
+function scaledOperand(
+  family: KernelFamily,
+  operand: FamilyOperand,
+  made: Readonly<Record<string, Tensor>>,
+  scalars: Readonly<Record<string, number>>,
+): ScaledOperand {
   const { name, stored } = operand
   const { scale, zero, global, norm, rounding } = stored!
   const data = made[name]!
@@ -177,7 +183,7 @@ function scaledOperand(family: KernelFamily, operand: FamilyOperand, made: Reado
     normConstant: (norm === null ? 0 : scalars[norm]!) || null,
     rounding: rounding === 'down' ? 'floor' : 'up',
   })
-} // prettier-ignore
+}
 
 /** Extents of the axes given. KTL4105 for others, KTL4106 when one is missing that is not optional. */
 function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>): Record<string, number> {
@@ -209,7 +215,8 @@ function splitArguments(
   const own: Record<string, number> = {}
   const values: Record<string, readonly number[]> = {}
   const rest: Record<string, ArgValue> = {}
-  const has = (list: readonly { readonly name: string }[], name: string): boolean => list.some((known) => known.name === name)
+  const has = (list: readonly { readonly name: string }[], name: string): boolean =>
+    list.some((known) => known.name === name)
   for (const [name, value] of Object.entries(given)) {
     if (value.kind === 'values') {
       const known = family.operands.filter(({ role }) => role === 'input').map((operand) => operand.name)
@@ -220,7 +227,7 @@ function splitArguments(
     else throw illegal('--arg', `a number for ${name}`, `${name}=${value.dtype}`)
   }
   return [own, values, rest]
-} // prettier-ignore
+}
 
 /** What is known of a tensor beside its axes. */
 interface TensorParts {

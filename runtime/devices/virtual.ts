@@ -22,9 +22,25 @@ export interface VirtualDeviceOptions extends ExecutionOptions {
 
 /** Those of B200 and H100 SXM. */
 const MODELS = {
-  'virtual-sm100': { arch: 'sm_100a', cc: 100, smCount: 148, l2Bytes: 126 << 20, clockKHz: 1_850_000, memoryClockKHz: 4_000_000, memoryBusBits: 8192 },
-  'virtual-sm90': { arch: 'sm_90a', cc: 90, smCount: 132, l2Bytes: 50 << 20, clockKHz: 1_980_000, memoryClockKHz: 2_619_000, memoryBusBits: 5120 },
-} as const // prettier-ignore
+  'virtual-sm100': {
+    arch: 'sm_100a',
+    cc: 100,
+    smCount: 148,
+    l2Bytes: 126 << 20,
+    clockKHz: 1_850_000,
+    memoryClockKHz: 4_000_000,
+    memoryBusBits: 8192,
+  },
+  'virtual-sm90': {
+    arch: 'sm_90a',
+    cc: 90,
+    smCount: 132,
+    l2Bytes: 50 << 20,
+    clockKHz: 1_980_000,
+    memoryClockKHz: 2_619_000,
+    memoryBusBits: 5120,
+  },
+} as const
 
 /** The one that runs code for one of `archs`; undefined: none does. */
 export const virtualDeviceFor = (archs: readonly string[]): string | undefined =>

@@ -38,24 +38,37 @@ export function readInt4(device: Device, file: Safetensors, name: string, format
     if (array === undefined) throw malformed(`the weights ${JSON.stringify(name)}`, `there is no ${suffix}`)
     return array
   }
-  if (format === 'compressed-tensors') return compressedTensors(device, name, part, file.tensors.get(`${name}.weight_shape`) ?? null)
+  if (format === 'compressed-tensors')
+    return compressedTensors(device, name, part, file.tensors.get(`${name}.weight_shape`) ?? null)
   if (format !== 'awq' && format !== 'gptq' && format !== 'gptq_v2')
-    throw malformed(`the weights ${JSON.stringify(name)}`, `${describe(format)} is no format: awq, gptq, gptq_v2, compressed-tensors`)
+    throw malformed(
+      `the weights ${JSON.stringify(name)}`,
+      `${describe(format)} is no format: awq, gptq, gptq_v2, compressed-tensors`,
+    )
   const [qweight, qzeros, scales] = [words(part('qweight'), name), words(part('qzeros'), name), part('scales')]
   const order = format === 'awq' ? AWQ_ORDER : IN_ORDER
   const alongN = format === 'awq'
   const [rows, columns] = qweight.shape as [number, number]
   const [k, n] = alongN ? [rows, columns * PER_WORD] : [rows * PER_WORD, columns]
   const groups = scales.shape[0] ?? 0
-  const fits = scales.shape.join() === `${groups},${n}` && qzeros.shape.join() === `${groups},${n / PER_WORD}` && groups > 0 && k % groups === 0
-  if (!fits) throw malformed(`the weights ${JSON.stringify(name)}`, `qweight ${formatShape(qweight.shape)}, qzeros ${formatShape(qzeros.shape)} and scales ${formatShape(scales.shape)} do not fit`)
+  const fits =
+    scales.shape.join() === `${groups},${n}` &&
+    qzeros.shape.join() === `${groups},${n / PER_WORD}` &&
+    groups > 0 &&
+    k % groups === 0
+  if (!fits)
+    throw malformed(
+      `the weights ${JSON.stringify(name)}`,
+      `qweight ${formatShape(qweight.shape)}, qzeros ${formatShape(qzeros.shape)} and scales ${formatShape(scales.shape)} do not fit`,
+    )
   const group = k / groups
   if (format !== 'awq') checkOrder(file.tensors.get(`${name}.g_idx`), group, name)
   const zeros = alongColumns(qzeros, order)
   // Version 1 adds 1 as it decodes; 15 + 1 does not fit u4, and no quantiser makes it.
   if (format === 'gptq')
     for (const [i, zero] of zeros.entries()) {
-      if (zero === 15) throw malformed(`the weights ${JSON.stringify(name)}`, 'a zero point of 16 does not fit: is it gptq_v2?')
+      if (zero === 15)
+        throw malformed(`the weights ${JSON.stringify(name)}`, 'a zero point of 16 does not fit: is it gptq_v2?')
       zeros[i] = zero + 1
     }
   const data = alongN ? alongColumns(qweight, order) : alongRows(qweight)
@@ -63,20 +76,33 @@ export function readInt4(device: Device, file: Safetensors, name: string, format
     mode: [group, 1],
     zero: device.tensor('u4', [groups, n], zeros),
   })
-} // prettier-ignore
+}
 
 /** Symmetric: stored with 8 added. Files have `weight_shape` in i64, which ktl lacks: without it rows fill their words. */
-function compressedTensors(device: Device, name: string, part: (suffix: string) => StoredArray, given: StoredArray | null): ScaledOperand {
+function compressedTensors(
+  device: Device,
+  name: string,
+  part: (suffix: string) => StoredArray,
+  given: StoredArray | null,
+): ScaledOperand {
   const [packed, scale] = [words(part('weight_packed'), name), part('weight_scale')]
   const [n, k] = (given ? Array.from(given.data) : [packed.shape[0], packed.shape[1]! * PER_WORD]) as [number, number]
   const groups = scale.shape[1] ?? 0
-  const fits = packed.shape.join() === `${n},${Math.ceil(k / PER_WORD)}` && scale.shape.join() === `${n},${groups}` && groups > 0 && k % groups === 0
-  if (!fits) throw malformed(`the weights ${JSON.stringify(name)}`, `weight_packed ${formatShape(packed.shape)}, weight_scale ${formatShape(scale.shape)} and shape [${n}, ${k}] do not fit`)
+  const fits =
+    packed.shape.join() === `${n},${Math.ceil(k / PER_WORD)}` &&
+    scale.shape.join() === `${n},${groups}` &&
+    groups > 0 &&
+    k % groups === 0
+  if (!fits)
+    throw malformed(
+      `the weights ${JSON.stringify(name)}`,
+      `weight_packed ${formatShape(packed.shape)}, weight_scale ${formatShape(scale.shape)} and shape [${n}, ${k}] do not fit`,
+    )
   const all = alongColumns(packed, IN_ORDER)
   const width = packed.shape[1]! * PER_WORD
   const data = Int8Array.from({ length: n * k }, (_, i) => all[Math.floor(i / k) * width + (i % k)]! - 8)
   return new ScaledOperand(device.tensor('i4', [n, k], data), scaleTensor(device, scale), { mode: [1, k / groups] })
-} // prettier-ignore
+}
 
 interface Words {
   readonly shape: readonly number[]
@@ -118,7 +144,7 @@ function checkOrder(index: StoredArray | undefined, group: number, name: string)
     Array.prototype.every.call(index.data, (g: number, i: number) => g === Math.floor(i / group))
   )
     return
-  throw malformed(`the weights ${JSON.stringify(name)}`, 'g_idx reorders its rows (desc_act), which no form says') // prettier-ignore
+  throw malformed(`the weights ${JSON.stringify(name)}`, 'g_idx reorders its rows (desc_act), which no form says')
 }
 
 const scaleTensor = (device: Device, scale: StoredArray): Tensor =>

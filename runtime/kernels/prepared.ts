@@ -120,9 +120,13 @@ export class PreparedLaunch {
       const before = this.#call.scalars[`${own}.global`] ?? null
       if (globalScale !== null && typeof globalScale !== 'number') yield [`${own}.global`, globalScale]
       else if (globalScale !== before)
-        throw ktlError('KTL4024', { operand: name, expected: `the global scale of the one prepared (${before})`, got: String(globalScale) })
+        throw ktlError('KTL4024', {
+          operand: name,
+          expected: `the global scale of the one prepared (${before})`,
+          got: String(globalScale),
+        })
     }
-  } // prettier-ignore
+  }
 
   /** Only addresses change: everything else of the launches stays as it is. */
   #patch(ready: Ready, changed: ReadonlyMap<string, bigint>): boolean {

@@ -89,10 +89,13 @@ function constraintsOf(program: TensorProgram): Record<string, ScaledOperandCons
         return position < 0 ? 'all' : (scales!.blocks?.[position] ?? 1)
       })
       const parts = Object.entries({ scale, zero, global }).flatMap(([part, given]) => (given === null ? [] : [part]))
-      return [name, new ScaledOperandConstraints({ mode, swizzle: 'none', parts: parts as ScaledOperandConstraints['parts'] })]
+      return [
+        name,
+        new ScaledOperandConstraints({ mode, swizzle: 'none', parts: parts as ScaledOperandConstraints['parts'] }),
+      ]
     }),
   )
-} // prettier-ignore
+}
 
 export function operandsMetadataOf(program: TensorProgram, operation: OperationSignature | null): AnyOperandsMetadata {
   const attributes: Record<string, TensorAttributes> = {}

@@ -9,8 +9,19 @@ import type { NumberFormat } from './options.ts'
 
 /** Bytes of each format. */
 const FORMATS: Readonly<Record<NumberFormat, number>> = {
-  i8: 1, u8: 1, i16: 2, u16: 2, i32: 4, u32: 4, i64: 8, u64: 8, f16: 2, bf16: 2, f32: 4, f64: 8,
-} // prettier-ignore
+  i8: 1,
+  u8: 1,
+  i16: 2,
+  u16: 2,
+  i32: 4,
+  u32: 4,
+  i64: 8,
+  u64: 8,
+  f16: 2,
+  bf16: 2,
+  f32: 4,
+  f64: 8,
+}
 
 interface Slot {
   readonly offset: number

@@ -68,26 +68,50 @@ export class AttentionArguments extends KernelArguments {
   readonly causal: 'bottom-right' | 'top-left' | null
 
   constructor(fields: AttentionFields) {
-    const { epilogue = null, lse = null, causal = null, score = null, mask = null, performance, device } = optionsOf('fields', fields ?? (null as never))
-    if (causal !== null && !Object.hasOwn(CAUSAL, causal)) throw ktlError('KTL4015', { what: 'causal', expected: Object.keys(CAUSAL).join(' or '), got: describe(causal) })
+    const {
+      epilogue = null,
+      lse = null,
+      causal = null,
+      score = null,
+      mask = null,
+      performance,
+      device,
+    } = optionsOf('fields', fields ?? (null as never))
+    if (causal !== null && !Object.hasOwn(CAUSAL, causal))
+      throw ktlError('KTL4015', { what: 'causal', expected: Object.keys(CAUSAL).join(' or '), got: describe(causal) })
     const given = { Q: fields.Q, K: fields.K, V: fields.V, out: fields.out, ...(lse !== null && { lse }) }
     const operands = resolveParts(given, ['out', 'lse'], device)
     const { Q, K, V, out } = operands as Record<'Q' | 'K' | 'V' | 'out', Tensor>
     for (const [name, { shape }] of Object.entries({ Q, K, V, out }))
-      if (shape.length !== 4) throw ktlError('KTL4020', { operand: name, expected: 'of rank 4', got: formatShape(shape) })
+      if (shape.length !== 4)
+        throw ktlError('KTL4020', { operand: name, expected: 'of rank 4', got: formatShape(shape) })
     const [heads, shared] = [Q.shape[1]!, K.shape[1]!]
     if (shared === 0 ? heads !== 0 : heads % shared !== 0)
-      throw ktlError('KTL4020', { operand: 'K', expected: `with heads that divide those of Q (${heads})`, got: String(shared) })
+      throw ktlError('KTL4020', {
+        operand: 'K',
+        expected: `with heads that divide those of Q (${heads})`,
+        got: String(shared),
+      })
     const scale = fields.scale ?? Q.shape[3]! ** -0.5
-    if (typeof scale !== 'number') throw ktlError('KTL4024', { operand: 'scale', expected: 'a number', got: describe(scale) })
+    if (typeof scale !== 'number')
+      throw ktlError('KTL4024', { operand: 'scale', expected: 'a number', got: describe(scale) })
     const texts = [score, mask].map((text, i) => (text === null ? null : readText(['score', 'mask'][i]!, text)))
     const bindings = mergeBindings(texts)
     const extents: Record<string, number> = { b: Q.shape[0]!, h: heads, m: Q.shape[2]!, n: K.shape[2]! }
     const [scored, masked] = texts.map((text) => text && alignTensors(text, bindings, extents))
     const conditions = [...(causal === null ? [] : [CAUSAL[causal]]), ...(masked ? [`(${masked})`] : [])]
-    const [hk, at] = heads === shared ? ['h', (x: string) => x] : ['hk', (x: string, axis: string) => `${x}[b, h / (size(h) / size(hk)), n, ${axis}]`]
+    const [hk, at] =
+      heads === shared
+        ? ['h', (x: string) => x]
+        : ['hk', (x: string, axis: string) => `${x}[b, h / (size(h) / size(hk)), n, ${axis}]`]
     const declared = Object.entries(bindings).map(([name, value]) =>
-      typeof value === 'number' ? `${name}: f32` : `${name}: ${typeText(value, value.shape.map((_, i) => `${name}_${i}`))}`)
+      typeof value === 'number'
+        ? `${name}: f32`
+        : `${name}: ${typeText(
+            value,
+            value.shape.map((_, i) => `${name}_${i}`),
+          )}`,
+    )
     const text = `kernel attention(
   Q: ${typeText(Q, ['b', 'h', 'm', 'd'])}, K: ${typeText(K, ['b', hk, 'n', 'd'])}, V: ${typeText(V, ['b', hk, 'n', 'e'])},
   ${['scale: f32', ...declared].join(', ')}
@@ -99,22 +123,32 @@ export class AttentionArguments extends KernelArguments {
   out = epilogue(acc)
 ${lse === null ? '' : '  lse = logsumexp[n](masked)\n'}}
 `
-    super({ family: familyOf('attention', text) }, { ...operands, scale, ...bindings, epilogue }, { performance: performance ?? null })
+    super(
+      { family: familyOf('attention', text) },
+      { ...operands, scale, ...bindings, epilogue },
+      { performance: performance ?? null },
+    )
     this.scale = scale
     this.causal = causal
     if (new.target === AttentionArguments) Object.freeze(this)
   }
-} // prettier-ignore
+}
 
 function readText(what: string, { text, bindings = {} }: ScoreText): Required<ScoreText> {
   textOf(what, text, 'an expression')
   optionsOf(`${what}.bindings`, bindings)
   for (const [name, value] of Object.entries(bindings)) {
-    if (typeof value !== 'number' && !(value instanceof Tensor)) throw ktlError('KTL4024', { operand: name, expected: 'a number or a tensor', got: describe(value) })
-    if (OWN.includes(name)) throw ktlError('KTL4015', { what: `a name in ${what}.bindings`, expected: `other than ${OWN.join(', ')}`, got: name })
+    if (typeof value !== 'number' && !(value instanceof Tensor))
+      throw ktlError('KTL4024', { operand: name, expected: 'a number or a tensor', got: describe(value) })
+    if (OWN.includes(name))
+      throw ktlError('KTL4015', {
+        what: `a name in ${what}.bindings`,
+        expected: `other than ${OWN.join(', ')}`,
+        got: name,
+      })
   }
   return { text, bindings }
-} // prettier-ignore
+}
 
 /** Both texts may name the same. */
 function mergeBindings(texts: readonly (Required<ScoreText> | null)[]): Record<string, number | Tensor> {
@@ -128,12 +162,17 @@ function mergeBindings(texts: readonly (Required<ScoreText> | null)[]): Record<s
 }
 
 /** Tensors without brackets get them: their axes are the last ones of [b, h, m, n], those of extent 1 broadcast. */
-function alignTensors({ text }: ScoreText, bindings: Readonly<Record<string, number | Tensor>>, extents: Readonly<Record<string, number>>): string {
+function alignTensors(
+  { text }: ScoreText,
+  bindings: Readonly<Record<string, number | Tensor>>,
+  extents: Readonly<Record<string, number>>,
+): string {
   return text.replaceAll(/([A-Za-z_]\w*)(\s*\[)?/g, (all, name: string, bracket?: string) => {
     const value = Object.hasOwn(bindings, name) ? bindings[name] : undefined
     if (bracket !== undefined || !(value instanceof Tensor) || value.rank === 0) return all
-    if (value.rank > 4) throw ktlError('KTL4020', { operand: name, expected: 'of rank 4 at most', got: formatShape(value.shape) })
+    if (value.rank > 4)
+      throw ktlError('KTL4020', { operand: name, expected: 'of rank 4 at most', got: formatShape(value.shape) })
     const axes = AXES.slice(4 - value.rank)
     return `${name}[${axes.map((axis, i) => (value.shape[i] === 1 && extents[axis] !== 1 ? '0' : axis)).join(', ')}]`
   })
-} // prettier-ignore
+}

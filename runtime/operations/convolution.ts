@@ -52,13 +52,22 @@ export class ConvolutionArguments extends KernelArguments {
   constructor(fields: ConvolutionFields) {
     const { epilogue = null, groups = 1, performance, device } = optionsOf('fields', fields ?? (null as never))
     const given = { input: fields.input, filter: fields.filter, out: fields.out }
-    const { input, filter, out } = resolveParts(given, ['out'], device) as Record<'input' | 'filter' | 'out', FormOperand & Shaped>
+    const { input, filter, out } = resolveParts(given, ['out'], device) as Record<
+      'input' | 'filter' | 'out',
+      FormOperand & Shaped
+    >
     const rank = input.shape.length - 2
-    if (rank < 1 || rank > 3) throw ktlError('KTL4020', { operand: 'input', expected: 'of rank 3 to 5 ([N, …spatial, C])', got: formatShape(input.shape) })
+    if (rank < 1 || rank > 3)
+      throw ktlError('KTL4020', {
+        operand: 'input',
+        expected: 'of rank 3 to 5 ([N, …spatial, C])',
+        got: formatShape(input.shape),
+      })
     const stride = stepsOf('stride', fields.stride ?? 1, rank, 1)
     const padding = stepsOf('padding', fields.padding ?? 0, rank, 0)
     const dilation = stepsOf('dilation', fields.dilation ?? 1, rank, 1)
-    if (!Number.isInteger(groups) || groups < 1) throw ktlError('KTL4015', { what: 'groups', expected: 'an integer of at least 1', got: describe(groups) })
+    if (!Number.isInteger(groups) || groups < 1)
+      throw ktlError('KTL4015', { what: 'groups', expected: 'an integer of at least 1', got: describe(groups) })
     checkExtents(input.shape, filter.shape, out.shape, { stride, padding, dilation, groups })
     const axes = (name: string): string[] => stride.map((_, i) => `${name}${i}`)
     const [y, r, p] = [axes('y'), axes('r'), axes('p')]
@@ -74,7 +83,13 @@ export class ConvolutionArguments extends KernelArguments {
   out = epilogue(acc)
 }
 `
-    const numbers = Object.fromEntries(stride.flatMap((_, i) => [[`stride${i}`, stride[i]!], [`padding${i}`, padding[i]!], [`dilation${i}`, dilation[i]!]]))
+    const numbers = Object.fromEntries(
+      stride.flatMap((_, i) => [
+        [`stride${i}`, stride[i]!],
+        [`padding${i}`, padding[i]!],
+        [`dilation${i}`, dilation[i]!],
+      ]),
+    )
     const bindings = { input, filter, out, epilogue, ...numbers, ...(groups === 1 ? {} : { groups }) }
     super({ family: familyOf('convolution', text) }, bindings, { performance: performance ?? null })
     this.stride = stride
@@ -83,7 +98,7 @@ export class ConvolutionArguments extends KernelArguments {
     this.groups = groups
     if (new.target === ConvolutionArguments) Object.freeze(this)
   }
-} // prettier-ignore
+}
 
 interface Shaped {
   readonly shape: readonly number[]
@@ -91,10 +106,15 @@ interface Shaped {
 
 function stepsOf(what: string, given: number | readonly number[], rank: number, least: number): readonly number[] {
   const list = typeof given === 'number' ? Array.from({ length: rank }, () => given) : given
-  const fits = Array.isArray(list) && list.length === rank && list.every((step) => Number.isInteger(step) && step >= least)
+  const fits =
+    Array.isArray(list) && list.length === rank && list.every((step) => Number.isInteger(step) && step >= least)
   if (fits) return Object.freeze([...list])
-  throw ktlError('KTL4015', { what, expected: `an integer of at least ${least}, or ${rank} of them`, got: describe(given) })
-} // prettier-ignore
+  throw ktlError('KTL4015', {
+    what,
+    expected: `an integer of at least ${least}, or ${rank} of them`,
+    got: describe(given),
+  })
+}
 
 interface Steps {
   readonly stride: readonly number[]
@@ -104,7 +124,12 @@ interface Steps {
 }
 
 /** KTL4020 unless filter and out are as the input and the steps have it. */
-function checkExtents(input: readonly number[], filter: readonly number[], out: readonly number[], { stride, padding, dilation, groups }: Steps): void {
+function checkExtents(
+  input: readonly number[],
+  filter: readonly number[],
+  out: readonly number[],
+  { stride, padding, dilation, groups }: Steps,
+): void {
   const rank = stride.length
   const wrong = (operand: string, expected: readonly (number | string)[], got: readonly number[]): never => {
     throw ktlError('KTL4020', { operand, expected: `of shape [${expected.join(', ')}]`, got: formatShape(got) })
@@ -120,4 +145,4 @@ function checkExtents(input: readonly number[], filter: readonly number[], out: 
   })
   const shape = [n, ...expected, f]
   if (shape.join() !== out.join()) wrong('out', shape, out)
-} // prettier-ignore
+}

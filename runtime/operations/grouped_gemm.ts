@@ -45,21 +45,49 @@ export class GroupedGemmArguments extends KernelArguments {
   readonly expectedRows: number | null
 
   constructor(fields: GroupedGemmFields) {
-    const { accumulatorType, epilogue = null, expectedRows, performance, device } = optionsOf('fields', fields ?? (null as never))
+    const {
+      accumulatorType,
+      epilogue = null,
+      expectedRows,
+      performance,
+      device,
+    } = optionsOf('fields', fields ?? (null as never))
     if (expectedRows !== undefined && !(Number.isInteger(expectedRows) && expectedRows >= 0))
       throw ktlError('KTL4015', { what: 'expectedRows', expected: 'a number of rows', got: describe(expectedRows) })
-    const { A, B, out, offsets } = resolveParts({ A: fields.A, B: fields.B, out: fields.out, offsets: fields.offsets }, ['out'], device)
+    const { A, B, out, offsets } = resolveParts(
+      { A: fields.A, B: fields.B, out: fields.out, offsets: fields.offsets },
+      ['out'],
+      device,
+    )
     const text = `kernel grouped_gemm(
-  A: ${typeText(A!, ['t', 'k'], [['t', 'k'], ['k', 't']])} ragged t by offsets as g,
-  B: ${typeText(B!, ['g', 'k', 'n'], [['g', 'k', 'n'], ['g', 'n', 'k']])},
+  A: ${typeText(
+    A!,
+    ['t', 'k'],
+    [
+      ['t', 'k'],
+      ['k', 't'],
+    ],
+  )} ragged t by offsets as g,
+  B: ${typeText(
+    B!,
+    ['g', 'k', 'n'],
+    [
+      ['g', 'k', 'n'],
+      ['g', 'n', 'k'],
+    ],
+  )},
   offsets: ${typeText(offsets!, ['g'])}
 ) -> out: ${typeText(out!, ['t', 'n'])} {
   acc${accumulatorType === undefined ? '' : `: ${accumulatorType}`} = sum[k](A * B)
   out = epilogue(acc)
 }
 `
-    super({ family: familyOf('grouped_gemm', text) }, { A: A!, B: B!, out: out!, offsets: offsets!, epilogue }, { performance: performance ?? null })
+    super(
+      { family: familyOf('grouped_gemm', text) },
+      { A: A!, B: B!, out: out!, offsets: offsets!, epilogue },
+      { performance: performance ?? null },
+    )
     this.expectedRows = expectedRows ?? null
     if (new.target === GroupedGemmArguments) Object.freeze(this)
   }
-} // prettier-ignore
+}

@@ -37,30 +37,45 @@ const f32 = Math.fround
  * console.log((await (await dequantize(q)).toArray())[8]) // 1
  */
 export async function quantize(tensor: Tensor, form: string, options: QuantizeOptions = {}): Promise<ScaledOperand> {
-  if (!(tensor instanceof Tensor)) throw ktlError('KTL4024', { operand: 'tensor', expected: 'a tensor', got: describe(tensor) })
+  if (!(tensor instanceof Tensor))
+    throw ktlError('KTL4024', { operand: 'tensor', expected: 'a tensor', got: describe(tensor) })
   const { globalScale, normConstant } = optionsOf('options', options)
   const axes = /\[([^\]]*)\]/.exec(textOf('form', form, "a form, as in 'e4m3[m, k] * ue8m0[m, k/32]'"))?.[1] ?? ''
-  const { family } = programOf(`kernel dequantize(X: ${form}) -> Y: f32[${axes}] {\n  Y = X\n}\n`).kernels['dequantize']!
+  const { family } = programOf(`kernel dequantize(X: ${form}) -> Y: f32[${axes}] {\n  Y = X\n}\n`).kernels[
+    'dequantize'
+  ]!
   const operand = family.operands[0]!
   if (operand.axes.length !== tensor.rank)
-    throw ktlError('KTL4020', { operand: 'tensor', expected: `of rank ${operand.axes.length} ([${operand.axes.join(', ')}])`, got: formatShape(tensor.shape) })
+    throw ktlError('KTL4020', {
+      operand: 'tensor',
+      expected: `of rank ${operand.axes.length} ([${operand.axes.join(', ')}])`,
+      got: formatShape(tensor.shape),
+    })
   const { device, shape } = tensor
   const plan = planOf(family, operand, shape)
-  const norm = plan.hasGlobal ? (normConstant ?? (globalScale === undefined ? await normOf(tensor, plan) : f32(1 / globalScale))) : 1
-  const scales: QuantizeOptions = plan.hasGlobal ? { globalScale: globalScale ?? f32(1 / norm), ...(globalScale === undefined && { normConstant: norm }) } : {}
+  const norm = plan.hasGlobal
+    ? (normConstant ?? (globalScale === undefined ? await normOf(tensor, plan) : f32(1 / globalScale)))
+    : 1
+  const scales: QuantizeOptions = plan.hasGlobal
+    ? { globalScale: globalScale ?? f32(1 / norm), ...(globalScale === undefined && { normConstant: norm }) }
+    : {}
   const text = `kernel quantize(X: ${tensor.dtype}[${axes}]) -> Y: ${form} {\n  Y = X\n}\n`
   const { diagnostics } = checkSource({ name: 'quantize.ktl', text })
   const refused = diagnostics.filter(({ severity }) => severity === 'error')
   if (refused.length === 0) {
     const scale = plan.scale === null ? null : device.empty(plan.scale, plan.scaleShape)
-    const Y = new ScaledOperand(device.empty(plan.data, shape), scale, { mode: plan.mode, rounding: plan.rounding, ...scales })
+    const Y = new ScaledOperand(device.empty(plan.data, shape), scale, {
+      mode: plan.mode,
+      rounding: plan.rounding,
+      ...scales,
+    })
     await programOf(text).kernels['quantize']!({ X: tensor, Y })
     return Y
   }
   // What only kernels cannot do (KTL2227); all else is wrong in the form itself.
   if (refused.some(({ code }) => code !== 'KTL2227')) loadSource({ name: 'quantize.ktl', text })
   return onHost(tensor, plan, norm, scales.globalScale)
-} // prettier-ignore
+}
 
 /**
  * The values of a stored form as an f32 tensor of the same shape. KTL4044 for scales in tiles and for axes of groups.
@@ -70,13 +85,14 @@ export async function quantize(tensor: Tensor, form: string, options: QuantizeOp
  * console.log([...(await (await dequantize(operand)).toArray())]) // [ 10, 20, 300, 400 ]
  */
 export async function dequantize(operand: ScaledOperand): Promise<Tensor> {
-  if (!(operand instanceof ScaledOperand)) throw ktlError('KTL4024', { operand: 'operand', expected: 'a ScaledOperand', got: describe(operand) })
+  if (!(operand instanceof ScaledOperand))
+    throw ktlError('KTL4024', { operand: 'operand', expected: 'a ScaledOperand', got: describe(operand) })
   const axes = operand.shape.map((_, i) => `x${i}`)
   const Y = operand.device.empty('f32', operand.shape)
   const text = `kernel dequantize(X: ${formText(operand, axes)}) -> Y: f32[${axes.join(', ')}] {\n  Y = X\n}\n`
   await programOf(text).kernels['dequantize']!({ X: operand, Y })
   return Y
-} // prettier-ignore
+}
 
 const programs = new Map<string, KtlProgram>()
 
@@ -125,23 +141,41 @@ async function normOf(tensor: Tensor, { data, scale }: FormPlan): Promise<number
   return amax === 0 || !Number.isFinite(amax) ? 1 : f32(most / f32(amax))
 }
 
-async function onHost(tensor: Tensor, plan: FormPlan, norm: number, globalScale: number | undefined): Promise<ScaledOperand> {
+async function onHost(
+  tensor: Tensor,
+  plan: FormPlan,
+  norm: number,
+  globalScale: number | undefined,
+): Promise<ScaledOperand> {
   const { device, shape } = tensor
   const { data, scale, zero, mode, scaleShape, rounding } = plan
   const values = Float32Array.from(await tensor.toArray())
   const blocks = mode.map((block, i) => (block === 'all' ? Math.max(1, shape[i]!) : block))
   const blockOf = blockIndices(shape, blocks)
   const count = blockShape(shape, blocks).reduce((product, extent) => product * extent, 1)
-  const made = zero === null ? quantise({ data, scale: scale ?? 'f32', rounding: rounding === 'floor' ? 'down' : 'up' }, values, blockOf, count, norm) : asymmetric(plan, values, blockOf, count)
+  const made =
+    zero === null
+      ? quantise(
+          { data, scale: scale ?? 'f32', rounding: rounding === 'floor' ? 'down' : 'up' },
+          values,
+          blockOf,
+          count,
+          norm,
+        )
+      : asymmetric(plan, values, blockOf, count)
   // Without scales of its own the form has the global one alone: data are the values over it.
   const stored = scale === null ? values.map((x) => roundToDType(data, f32(x * norm))) : made.data
-  return new ScaledOperand(device.tensor(data, shape, stored), scale === null ? null : device.tensor(scale, scaleShape, made.scale), {
-    mode,
-    rounding,
-    ...('zero' in made && { zero: device.tensor(zero!, scaleShape, made.zero as Float32Array) }),
-    ...(globalScale !== undefined && { globalScale }),
-  })
-} // prettier-ignore
+  return new ScaledOperand(
+    device.tensor(data, shape, stored),
+    scale === null ? null : device.tensor(scale, scaleShape, made.scale),
+    {
+      mode,
+      rounding,
+      ...('zero' in made && { zero: device.tensor(zero!, scaleShape, made.zero as Float32Array) }),
+      ...(globalScale !== undefined && { globalScale }),
+    },
+  )
+}
 
 /** The range of a block, and 0, on the whole range of the data: scale = (max - min) / levels, zero = lowest - min / scale. */
 function asymmetric({ data, scale, zero }: FormPlan, values: Float32Array, blockOf: Int32Array, count: number) {
@@ -162,4 +196,4 @@ function asymmetric({ data, scale, zero }: FormPlan, values: Float32Array, block
     return Math.min(lowest + levels, Math.max(lowest, q))
   })
   return { data: stored, scale: scales, zero: zeros }
-} // prettier-ignore
+}

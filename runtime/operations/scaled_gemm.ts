@@ -14,7 +14,14 @@ export function scaledGemm(args: GemmArguments): KernelArguments {
   const batch = (rank: number): string[] => (rank === 3 ? ['l'] : [])
   const type = (operand: typeof A, rows: string, columns: string): string => {
     const lead = batch(operand.shape.length)
-    return typeText(operand, [...lead, rows, columns], [[...lead, rows, columns], [...lead, columns, rows]]) // prettier-ignore
+    return typeText(
+      operand,
+      [...lead, rows, columns],
+      [
+        [...lead, rows, columns],
+        [...lead, columns, rows],
+      ],
+    )
   }
   const text = `kernel gemm(
   A: ${type(A, 'm', 'k')},

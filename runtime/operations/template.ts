@@ -28,9 +28,17 @@ export function familyOf(name: string, text: string): KernelFamily {
 }
 
 /** The type of an operand as the language writes it, with these names of its axes; each of `orders` is an alternative in memory. */
-export function typeText(operand: Tensor | ScaledOperand, axes: readonly string[], orders: readonly (readonly string[])[] = [axes]): string {
-  return orders.map((order) => (operand instanceof ScaledOperand ? formText(operand, axes, order) : `${operand.dtype}[${order.join(', ')}]`)).join(' | ')
-} // prettier-ignore
+export function typeText(
+  operand: Tensor | ScaledOperand,
+  axes: readonly string[],
+  orders: readonly (readonly string[])[] = [axes],
+): string {
+  return orders
+    .map((order) =>
+      operand instanceof ScaledOperand ? formText(operand, axes, order) : `${operand.dtype}[${order.join(', ')}]`,
+    )
+    .join(' | ')
+}
 
 /** KTL4044 for scales in tiles, and for parts with axes of their own. */
 export function formText(operand: ScaledOperand, axes: readonly string[], order: readonly string[] = axes): string {
@@ -41,11 +49,13 @@ export function formText(operand: ScaledOperand, axes: readonly string[], order:
   if (swizzle !== 'none') refused('scale', 'a plain tensor (`unswizzleScales`)', `tiles ${swizzle}`)
   const blocks = mode.flatMap((block, i) => (block === 'all' ? [] : [block === 1 ? axes[i]! : `${axes[i]}/${block}`]))
   const part = (name: string, tensor: Tensor): string => {
-    if (tensor.rank !== blocks.length) refused(name, `a tensor of rank ${blocks.length}, as the mode has it`, formatShape(tensor.shape))
+    if (tensor.rank !== blocks.length)
+      refused(name, `a tensor of rank ${blocks.length}, as the mode has it`, formatShape(tensor.shape))
     return `${tensor.dtype}[${blocks.join(', ')}]`
   }
   if (globalScale !== null && typeof globalScale !== 'number') refused('globalScale', 'a number', 'a tensor')
   const own = `${data.dtype}[${order.join(', ')}]`
-  const scaled = scale === null ? '' : ` * ${rounding === 'floor' ? `floor(${part('scale', scale)})` : part('scale', scale)}`
+  const scaled =
+    scale === null ? '' : ` * ${rounding === 'floor' ? `floor(${part('scale', scale)})` : part('scale', scale)}`
   return `${zero === null ? own : `(${own} - ${part('zero', zero)})`}${scaled}${globalScale === null ? '' : ' * f32'}`
-} // prettier-ignore
+}

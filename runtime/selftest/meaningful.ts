@@ -9,27 +9,38 @@ import { operandNamed, rootsOf, topological } from '../../compiler/ir/walk.ts'
 import { rangeOf, type Known, type Range } from '../arguments/indices.ts'
 
 /** Values of an input in logical order; null: any will do. */
-export function meaningfulValues(program: TensorProgram, name: string, count: number, seed: number, known: Known): Float32Array | null {
+export function meaningfulValues(
+  program: TensorProgram,
+  name: string,
+  count: number,
+  seed: number,
+  known: Known,
+): Float32Array | null {
   const operand = operandNamed(program, name)
   const next = uniform(seed)
   const { partOf, dtype } = operand
   if (partOf !== undefined) return scales(operand, program, count, next)
   const grouped = program.axes.find(({ ragged }) => ragged?.by === name)
-  if (grouped) return grouped.ragged!.form === 'packed' ? ends(count, known.extents[grouped.name]!, next) : lengths(count, known.extents[grouped.name]!, next)
+  if (grouped)
+    return grouped.ragged!.form === 'packed'
+      ? ends(count, known.extents[grouped.name]!, next)
+      : lengths(count, known.extents[grouped.name]!, next)
   if (DTYPES[dtype].class !== 'int') return null
   const scattered = scatteredBy(program, name)
   if (scattered !== null) return permutation(count, known.extents[scattered]!, next)
   const range = legalIndices(program, name, known) ?? limits(program, name, known)
   return range && Float32Array.from({ length: count }, () => range[0] + Math.floor(next() * (range[1] - range[0] + 1)))
-} // prettier-ignore
+}
 
 /** Rising ends of groups, some of them empty, the last of them now and then before the end of the axis. */
 function ends(groups: number, rows: number, next: () => number): Float32Array {
-  const cuts = Array.from({ length: groups }, () => (next() < 0.25 ? -1 : Math.floor(next() * (rows + 1)))).sort((a, b) => a - b)
+  const cuts = Array.from({ length: groups }, () => (next() < 0.25 ? -1 : Math.floor(next() * (rows + 1)))).sort(
+    (a, b) => a - b,
+  )
   let last = 0
   const rising = cuts.map((cut, i) => (last = i === groups - 1 && next() < 0.75 ? rows : Math.max(last, cut)))
   return Float32Array.from(rising)
-} // prettier-ignore
+}
 
 const lengths = (groups: number, rows: number, next: () => number): Float32Array =>
   Float32Array.from({ length: groups }, () => (next() < 0.2 ? 0 : Math.floor(next() * (rows + 1))))
@@ -45,15 +56,26 @@ function permutation(count: number, places: number, next: () => number): Float32
 }
 
 /** Positive, near 1; zero points as the elements of their format. */
-function scales({ name, dtype }: TensorOperand, program: TensorProgram, count: number, next: () => number): Float32Array {
+function scales(
+  { name, dtype }: TensorOperand,
+  program: TensorProgram,
+  count: number,
+  next: () => number,
+): Float32Array {
   const isZero = program.operands.some(({ stored }) => stored?.zero === name)
   const { class: kind, signed, maxFinite } = DTYPES[dtype]
   if (isZero) {
     const most = kind === 'int' ? Math.min(8, maxFinite) : 4
-    return Float32Array.from({ length: count }, () => Math.floor(next() * (most + 1)) - (signed ? Math.floor(most / 2) : 0))
+    return Float32Array.from(
+      { length: count },
+      () => Math.floor(next() * (most + 1)) - (signed ? Math.floor(most / 2) : 0),
+    )
   }
-  return Float32Array.from({ length: count }, () => 2 ** (Math.floor(next() * 5) - 2) * (kind === 'scale' ? 1 : 1 + Math.floor(next() * 4) / 4))
-} // prettier-ignore
+  return Float32Array.from(
+    { length: count },
+    () => 2 ** (Math.floor(next() * 5) - 2) * (kind === 'scale' ? 1 : 1 + Math.floor(next() * 4) / 4),
+  )
+}
 
 /** The axis of an output that an operand alone says the places along; null: there is none. */
 function scatteredBy(program: TensorProgram, name: string): string | null {
@@ -69,7 +91,9 @@ function legalIndices(program: TensorProgram, name: string, known: Known): Range
   const uses: { position: Node; extent: number }[] = []
   const collect = (operand: string, at: readonly Node[]): void =>
     at.forEach((position, i) => {
-      const takesPart = topological([position], lookups(position)).some((node) => node.kind === 'input' && node.operand === name)
+      const takesPart = topological([position], lookups(position)).some(
+        (node) => node.kind === 'input' && node.operand === name,
+      )
       if (takesPart) uses.push({ position, extent: known.extents[operandNamed(program, operand).axes[i]!] ?? 1 })
     })
   for (const node of topological(rootsOf(program))) if (node.kind === 'input' && node.at) collect(node.operand, node.at)
@@ -87,7 +111,7 @@ function legalIndices(program: TensorProgram, name: string, known: Known): Range
     else high = middle - 1
   }
   return [0, low]
-} // prettier-ignore
+}
 
 /** What is looked up to find an index has indices of its own. */
 const lookups = (position: Node): ReadonlySet<Node> =>

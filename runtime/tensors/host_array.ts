@@ -51,9 +51,14 @@ export interface HostTensor {
 const FOREIGN_DTYPES = dtypesByName(({ arrays }) => arrays)
 
 const ARRAY_DTYPES: readonly (readonly [new (n: number) => ArrayBufferView, DTypeName])[] = [
-  [Float32Array, 'f32'], [Float64Array, 'f64'], [Int8Array, 'i8'], [Uint8Array, 'u8'], [Uint8ClampedArray, 'u8'],
-  [Int32Array, 'i32'], [Uint32Array, 'u32'],
-] // prettier-ignore
+  [Float32Array, 'f32'],
+  [Float64Array, 'f64'],
+  [Int8Array, 'i8'],
+  [Uint8Array, 'u8'],
+  [Uint8ClampedArray, 'u8'],
+  [Int32Array, 'i32'],
+  [Uint32Array, 'u32'],
+]
 
 /** Formats whose typed arrays hold stored bits, not values, because JavaScript has no array of them. */
 const BITS_ONLY = dtypesThat(({ compute, bits }) => compute === 'f32' && bits < 32)

@@ -15,7 +15,9 @@ const TILE = OUTER * INNER
 
 const tiledAt = (o: number, i: number, inner: number): number =>
   (Math.floor(o / OUTER) * Math.ceil(inner / INNER) + Math.floor(i / INNER)) * TILE +
-  (o % 32) * 16 + Math.floor((o % OUTER) / 32) * 4 + (i % INNER) // prettier-ignore
+  (o % 32) * 16 +
+  Math.floor((o % OUTER) / 32) * 4 +
+  (i % INNER)
 
 /** Which axis of the scales is not k. */
 export interface ScaleTilesOptions {
@@ -33,14 +35,20 @@ export interface ScaleTilesOptions {
  */
 export async function swizzleScales(scale: Tensor, { outer }: ScaleTilesOptions): Promise<Tensor> {
   const isMatrix = scale instanceof Tensor && scale.rank === 2 && DTYPES[scale.dtype].class === 'scale'
-  if (!isMatrix) throw ktlError('KTL4024', { operand: 'scale', expected: `a matrix of ${SCALES}`, got: String(scale instanceof Tensor ? scale : describe(scale)) })
+  if (!isMatrix)
+    throw ktlError('KTL4024', {
+      operand: 'scale',
+      expected: `a matrix of ${SCALES}`,
+      got: String(scale instanceof Tensor ? scale : describe(scale)),
+    })
   checkOuter(outer)
   const [o, i] = [scale.shape[outer]!, scale.shape[1 - outer]!]
   const codes = new Uint8Array(Math.ceil(o / OUTER) * Math.ceil(i / INNER) * TILE)
   const bytes = (await codesOf(scale)) as Uint8Array
-  for (let a = 0; a < o; a++) for (let b = 0; b < i; b++) codes[tiledAt(a, b, i)] = bytes[outer === 0 ? a * i + b : b * o + a]!
+  for (let a = 0; a < o; a++)
+    for (let b = 0; b < i; b++) codes[tiledAt(a, b, i)] = bytes[outer === 0 ? a * i + b : b * o + a]!
   return scale.device.tensor(scale.dtype, [codes.length], { bits: codes })
-} // prettier-ignore
+}
 
 /**
  * Back: `shape` is that of the plain scales. KTL4001 when the tiles are not theirs.
@@ -49,19 +57,30 @@ export async function swizzleScales(scale: Tensor, { outer }: ScaleTilesOptions)
  * const tiles = device.tensor('ue4m3', [512], 1)
  * console.log((await unswizzleScales(tiles, [128, 4], { outer: 0 })).shape) // [ 128, 4 ]
  */
-export async function unswizzleScales(tiles: Tensor, shape: readonly [number, number], { outer }: ScaleTilesOptions): Promise<Tensor> {
-  if (!(tiles instanceof Tensor)) throw ktlError('KTL4024', { operand: 'tiles', expected: `a tensor of ${SCALES}`, got: describe(tiles) })
+export async function unswizzleScales(
+  tiles: Tensor,
+  shape: readonly [number, number],
+  { outer }: ScaleTilesOptions,
+): Promise<Tensor> {
+  if (!(tiles instanceof Tensor))
+    throw ktlError('KTL4024', { operand: 'tiles', expected: `a tensor of ${SCALES}`, got: describe(tiles) })
   checkOuter(outer)
   const [o, i] = [shape[outer], shape[1 - outer]!]
   const count = Math.ceil(o / OUTER) * Math.ceil(i / INNER) * TILE
   if (tiles.elementCount !== count || DTYPES[tiles.dtype].class !== 'scale')
-    throw ktlError('KTL4001', { what: 'unswizzleScales', expected: `${count} scales for shape ${formatShape(shape)}`, got: String(tiles) })
+    throw ktlError('KTL4001', {
+      what: 'unswizzleScales',
+      expected: `${count} scales for shape ${formatShape(shape)}`,
+      got: String(tiles),
+    })
   const bytes = (await codesOf(tiles)) as Uint8Array
   const codes = new Uint8Array(o * i)
-  for (let a = 0; a < o; a++) for (let b = 0; b < i; b++) codes[outer === 0 ? a * i + b : b * o + a] = bytes[tiledAt(a, b, i)]!
+  for (let a = 0; a < o; a++)
+    for (let b = 0; b < i; b++) codes[outer === 0 ? a * i + b : b * o + a] = bytes[tiledAt(a, b, i)]!
   return tiles.device.tensor(tiles.dtype, shape, { bits: codes })
-} // prettier-ignore
+}
 
 const checkOuter = (outer: unknown): void => {
-  if (outer !== 0 && outer !== 1) throw ktlError('KTL4015', { what: 'outer', expected: '0 or 1, the axis that is not k', got: describe(outer) })
-} // prettier-ignore
+  if (outer !== 0 && outer !== 1)
+    throw ktlError('KTL4015', { what: 'outer', expected: '0 or 1, the axis that is not k', got: describe(outer) })
+}

@@ -15,7 +15,12 @@ const NAN_MIN_MAX = (['min', 'max'] as const).flatMap((fn) => [
   ),
 ])
 
-const TYPES = [['float', 'f32', '0.0f'], ['double', 'f64', '0.0'], ['int', 'i32', '0'], ['unsigned int', 'u32', '0u']] as const // prettier-ignore
+const TYPES = [
+  ['float', 'f32', '0.0f'],
+  ['double', 'f64', '0.0'],
+  ['int', 'i32', '0'],
+  ['unsigned int', 'u32', '0u'],
+] as const
 
 const CLAMP_RELU = TYPES.flatMap(([type, suffix, zero]) => [
   `__device__ __forceinline__ ${type} ktl_clamp_${suffix}(${type} x, ${type} lo, ${type} hi) {

@@ -31,9 +31,11 @@ __device__ __forceinline__ unsigned char ktl_f32_to_${name}(float x) {
 function decode(name: DTypeName): string {
   const { bias, mantissaBits: m, exponentBits: e } = DTYPES[name]
   const special =
-    name === 'e4m3' ? '  if ((x & 127) == 127) return __uint_as_float(0x7fffffffu);\n'
-    : name === 'e5m2' ? '  if ((x & 127) >= 124) return __uint_as_float((x & 127) > 124 ? 0x7fffffffu : (unsigned int)x >> 7 << 31 | 0x7f800000u);\n'
-    : '' // prettier-ignore
+    name === 'e4m3'
+      ? '  if ((x & 127) == 127) return __uint_as_float(0x7fffffffu);\n'
+      : name === 'e5m2'
+        ? '  if ((x & 127) >= 124) return __uint_as_float((x & 127) > 124 ? 0x7fffffffu : (unsigned int)x >> 7 << 31 | 0x7f800000u);\n'
+        : ''
   return `__device__ __forceinline__ float ktl_${name}_to_f32(unsigned char x) {
 ${special}  const float magnitude = __uint_as_float(((unsigned int)x & ${(1 << (e + m)) - 1}) << ${23 - m}) * __uint_as_float(${hex((254 - bias) << 23)});
   return __uint_as_float(__float_as_uint(magnitude) | (unsigned int)x >> ${e + m} << 31);

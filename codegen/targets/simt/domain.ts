@@ -64,10 +64,17 @@ export const groupOf = (context: SimtContext, axis: string, packed: RaggedAxis, 
   call(context, 'ktl_group', ...allArgs(context, axis, packed), row)
 
 /** The block of a row of which the group has a position (`known`), or not. */
-export function blockOf(context: SimtContext, axis: string, packed: RaggedAxis, per: number, row: string, known: boolean): string {
+export function blockOf(
+  context: SimtContext,
+  axis: string,
+  packed: RaggedAxis,
+  per: number,
+  row: string,
+  known: boolean,
+): string {
   const group = known ? context.names.index(packed.group) : groupOf(context, axis, packed, row)
   return call(context, 'ktl_block', ...endsOf(context, packed), group, context.names.extent(axis), per, row)
-} // prettier-ignore
+}
 
 /** The first row of the block that the current row of a packed axis is in. */
 export function firstRowOf(context: SimtContext, axis: string, per: number): string {
@@ -77,19 +84,27 @@ export function firstRowOf(context: SimtContext, axis: string, per: number): str
 
 /** Declares the group of the block `index` of a packed axis, and the block's first row as `begin` and the number of its rows as `length`. */
 export function emitBlock(
-  context: SimtContext, axis: string, per: number, index: string, known: boolean, [begin, length]: readonly [string, string],
+  context: SimtContext,
+  axis: string,
+  per: number,
+  index: string,
+  known: boolean,
+  [begin, length]: readonly [string, string],
 ): void {
   const { out, names } = context
   const packed = packedOf(context.program, axis)!
   const g = names.index(packed.group)
-  if (!known) out.line(`const int ${g} = ${call(context, 'ktl_block_group', ...allArgs(context, axis, packed), per, index)};`)
+  if (!known)
+    out.line(`const int ${g} = ${call(context, 'ktl_block_group', ...allArgs(context, axis, packed), per, index)};`)
   const args = groupArgs(context, axis, packed)
   const start = call(context, 'ktl_start', ...args)
-  out.line(`const int ${begin} = ${start} + (int)(${index} - ${call(context, 'ktl_first_block', ...args, per)}) * ${per};`)
+  out.line(
+    `const int ${begin} = ${start} + (int)(${index} - ${call(context, 'ktl_first_block', ...args, per)}) * ${per};`,
+  )
   // Blocks before the first one of a group that is known are those of others.
   const isOther = known ? `${begin} < ${start} ? 0 : ` : ''
   out.line(`const int ${length} = ${isOther}min(${per}, ${call(context, 'ktl_end', ...args)} - ${begin});`)
-} // prettier-ignore
+}
 
 /** Declares what the ranges of `axes` need: nothing is read but group ends. */
 export function emitPoints(context: SimtContext, axes: readonly string[], known: ReadonlySet<string>): Points {

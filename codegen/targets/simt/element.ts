@@ -49,13 +49,22 @@ function emitPacked(context: SimtContext, { axes, results }: Stage, pack: number
         out.line(`if (${i} >= rows) break;`)
         out.line(`const int ${names.index(packed.group)} = ${groupOf(context, axis, packed, i)};`)
         body()
-      } else if (packed) out.block(`if (${i} >= ${startOf(context, axis)} && ${i} - ${startOf(context, axis)} < ${lengthOf(context, axis)})`, body)
+      } else if (packed)
+        out.block(
+          `if (${i} >= ${startOf(context, axis)} && ${i} - ${startOf(context, axis)} < ${lengthOf(context, axis)})`,
+          body,
+        )
       else if (padded && points.known.has(padded.group)) out.block(`if (${i} < ${lengthOf(context, axis)})`, body)
       else body()
     }
     const emit = (): void =>
-      emitPackedStore(context, result, { axis, first: 'first', pack, kept: (packed ?? padded) !== null || counted.length > 0 }, emitElement)
+      emitPackedStore(
+        context,
+        result,
+        { axis, first: 'first', pack, kept: (packed ?? padded) !== null || counted.length > 0 },
+        emitElement,
+      )
     if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, emit)
     else emit()
   })
-} // prettier-ignore
+}

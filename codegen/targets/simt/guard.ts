@@ -9,6 +9,7 @@ import { emitValues } from './scope.ts'
 export function emitGuard(context: SimtContext, loop: LoopNode, uniform: boolean): string | null {
   const guard = guardOf(rootsOf(context.program), loop)
   const simple = guard && topological([guard]).every(({ kind }) => kind !== 'contract' && kind !== 'reduce')
-  if (!guard || !simple || (uniform ? guard.axes.length > 0 : guard.axes.some((axis) => !loop.axes.includes(axis)))) return null
+  if (!guard || !simple || (uniform ? guard.axes.length > 0 : guard.axes.some((axis) => !loop.axes.includes(axis))))
+    return null
   return `${emitValues(context, [guard])[0]!} != ${literal(guard.type, 0).text}`
-} // prettier-ignore
+}

@@ -40,7 +40,10 @@ function normOf(context: SimtContext, operand: TensorOperand, at: Positions): st
 
 /** The code of the scale of a block, and what its values are multiplied by. */
 function emitScale(
-  context: SimtContext, operand: TensorOperand, largest: string, at: Positions,
+  context: SimtContext,
+  operand: TensorOperand,
+  largest: string,
+  at: Positions,
 ): { readonly code: string; readonly factor: string } {
   const { functions, program } = context
   const { dtype } = operandNamed(program, operand.stored!.scale!)
@@ -53,19 +56,34 @@ function emitScale(
   const code = bind(context, 'scale', DTYPES[dtype].cudaStorage, stored)
   const decoded = convertCompute(DTYPES[dtype].compute, 'f32', loadConversion(dtype, code, functions), functions)
   return { code, factor: bind(context, 'factor', 'float', `fminf(${norm} * (1.0f / ${decoded}), ${FLT_MAX})`) }
-} // prettier-ignore
+}
 
 /** The scale of the current block. */
-export function emitScaleStore(context: SimtContext, { operand: name, span }: Output, largest: string, at: Positions, condition: string): void {
+export function emitScaleStore(
+  context: SimtContext,
+  { operand: name, span }: Output,
+  largest: string,
+  at: Positions,
+  condition: string,
+): void {
   const operand = operandNamed(context.program, name)
   const scale = operandNamed(context.program, operand.stored!.scale!)
   const { code } = emitScale(context, operand, largest, at)
   const place = offset(context, scale.name, partPositions(context, operand, scale, at))
-  context.out.line(`${condition}${context.names.operand(scale.name)}[${place}] = ${code};`, { ktl: span, note: `store ${scale.name}` })
-} // prettier-ignore
+  context.out.line(`${condition}${context.names.operand(scale.name)}[${place}] = ${code};`, {
+    ktl: span,
+    note: `store ${scale.name}`,
+  })
+}
 
 /** A value in the storage type of its output. */
-export function emitCode(context: SimtContext, { operand: name, value: node }: Output, scale: Scale | null, value: string, at: Positions): string {
+export function emitCode(
+  context: SimtContext,
+  { operand: name, value: node }: Output,
+  scale: Scale | null,
+  value: string,
+  at: Positions,
+): string {
   const { functions } = context
   const operand = operandNamed(context.program, name)
   if (!operand.stored) return storeConversion(operand.dtype, node.type, value, functions)
@@ -81,4 +99,4 @@ export function emitCode(context: SimtContext, { operand: name, value: node }: O
   const largest = bind(context, 'largest', 'float', largestElement(context, scale))
   const { factor } = emitScale(context, operand, largest, at)
   return `${largest} != ${largest} ? ${nan ?? 0} : ${largest} == 0.0f ? 0 : ${quantised(factor)}`
-} // prettier-ignore
+}

@@ -60,14 +60,24 @@ export function scalarText({ names, functions }: SimtContext, scalar: ScalarOper
 }
 
 /** A part of a stored form in f32; null: there is none. */
-export function partValue(context: SimtContext, data: TensorOperand, name: string | null, at: Positions): string | null {
+export function partValue(
+  context: SimtContext,
+  data: TensorOperand,
+  name: string | null,
+  at: Positions,
+): string | null {
   if (name === null) return null
   const { program, functions } = context
   const scalar = program.scalars.find((s) => s.name === name)
   if (scalar) return convertCompute(DTYPES[scalar.dtype].compute, 'f32', scalarText(context, scalar), functions)
   const part = operandNamed(program, name)
-  return convertCompute(DTYPES[part.dtype].compute, 'f32', load(context, part, partPositions(context, data, part, at)), functions)
-} // prettier-ignore
+  return convertCompute(
+    DTYPES[part.dtype].compute,
+    'f32',
+    load(context, part, partPositions(context, data, part, at)),
+    functions,
+  )
+}
 
 /** The value of an element: (data - zero) * scale * global in stored forms. */
 function value(context: SimtContext, operand: TensorOperand, at: Positions): string {
@@ -92,7 +102,13 @@ export const ownElement = (context: SimtContext, { operand: name }: InputNode): 
 export const looksUp = (position: Node): boolean => topological([position]).some(({ kind }) => kind === 'input')
 
 /** Conditions under which positions that may be outside are inside: looked-up ones, whose being outside is a finding, or (`all`) any. */
-export function insideConditions(context: SimtContext, operand: TensorOperand, nodes: readonly Node[], at: readonly string[], all: boolean): string[] {
+export function insideConditions(
+  context: SimtContext,
+  operand: TensorOperand,
+  nodes: readonly Node[],
+  at: readonly string[],
+  all: boolean,
+): string[] {
   return operand.axes.flatMap((axis, i) => {
     const extent = context.names.extent(axis)
     const node = nodes[i]!
@@ -100,7 +116,7 @@ export function insideConditions(context: SimtContext, operand: TensorOperand, n
     if (!all && looksUp(node)) return [call(context, 'ktl_inside', at[i]!, extent)]
     return all ? [`(unsigned int)${at[i]!} < (unsigned int)${extent}`] : []
   })
-} // prettier-ignore
+}
 
 /** An operand at computed positions; outside: what the read says, or 0. */
 export function readElement(context: SimtContext, node: InputNode, at: readonly string[]): string {
@@ -109,7 +125,11 @@ export function readElement(context: SimtContext, node: InputNode, at: readonly 
     const position = node.at![i]!
     return position.kind === 'axis' && position.axis === operand.axes[i]
   }
-  const inside = value(context, operand, at.map((text, i) => (own(i) ? null : text))) // prettier-ignore
+  const inside = value(
+    context,
+    operand,
+    at.map((text, i) => (own(i) ? null : text)),
+  )
   const conditions = insideConditions(context, operand, node.at!, at, node.outside !== undefined)
   if (conditions.length === 0) return inside
   // Each position is judged by itself: no condition hides the finding of another.

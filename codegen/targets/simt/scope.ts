@@ -35,7 +35,12 @@ export function emitValues(
 function leafText(context: SimtContext, node: Node): string | null {
   const { program, names, regions } = context
   const region = regions.get(node as KeptNode)
-  if (region) return regionElement(context, region, region.axes.map(({ axis }) => names.index(axis))) // prettier-ignore
+  if (region)
+    return regionElement(
+      context,
+      region,
+      region.axes.map(({ axis }) => names.index(axis)),
+    )
   switch (node.kind) {
     case 'input':
       return node.at ? null : ownElement(context, node)
@@ -48,7 +53,10 @@ function leafText(context: SimtContext, node: Node): string | null {
     case 'length':
       return lengthOf(context, node.axis)
     case 'scalar':
-      return scalarText(context, program.scalars.find((s) => s.name === node.operand)!) // prettier-ignore
+      return scalarText(
+        context,
+        program.scalars.find((s) => s.name === node.operand)!,
+      )
     case 'contract':
     case 'reduce':
       throw new Error(`a ${node.kind} is used where it is not computed`)
@@ -74,7 +82,8 @@ export function finishAccumulator(context: SimtContext, node: LoopNode, sum: str
 /** A contraction's factor in the type of its sum: operands of tf32 kernels are rounded to tf32, whatever bits they hold. */
 export function emitFactor(context: SimtContext, factor: Node, type: ComputeType, known: Known = []): string {
   const [value] = emitValues(context, [factor], known) as [string]
-  const rounded = factor.kind === 'input' && !factor.at && operandNamed(context.program, factor.operand).dtype === 'tf32'
+  const rounded =
+    factor.kind === 'input' && !factor.at && operandNamed(context.program, factor.operand).dtype === 'tf32'
   if (rounded) return storeConversion('tf32', 'f32', value, context.functions)
   return convertCompute(factor.type, type, value, context.functions)
-} // prettier-ignore
+}

@@ -25,15 +25,26 @@ export function placeOf(context: SimtContext, { operand: name, at }: Output, val
   const conditions = axes.flatMap((axis, i) => {
     if (own(i)) return []
     const [position, extent] = [values[i]!, context.names.extent(axis)]
-    return [looksUp(at[i]!) ? call(context, 'ktl_inside', position, extent) : `(unsigned int)${position} < (unsigned int)${extent}`]
+    return [
+      looksUp(at[i]!)
+        ? call(context, 'ktl_inside', position, extent)
+        : `(unsigned int)${position} < (unsigned int)${extent}`,
+    ]
   })
-  return { at: values.map((text, i) => (own(i) ? null : text)), condition: conditions.length > 0 ? `if (${conditions.join(' & ')}) ` : '' }
-} // prettier-ignore
+  return {
+    at: values.map((text, i) => (own(i) ? null : text)),
+    condition: conditions.length > 0 ? `if (${conditions.join(' & ')}) ` : '',
+  }
+}
 
 /** The linear index of an output's element. */
 const indexOf = (context: SimtContext, name: string, at: Positions): string => {
   const { axes } = operandNamed(context.program, name)
-  return offset(context, name, axes.map((axis, i) => at[i] ?? context.names.index(axis))) // prettier-ignore
+  return offset(
+    context,
+    name,
+    axes.map((axis, i) => at[i] ?? context.names.index(axis)),
+  )
 }
 
 /** All values first, then all stores: an input may be the very tensor that is stored to. `known`: values of loops at this point. */
@@ -52,7 +63,11 @@ export function emitStores(context: SimtContext, results: readonly Result[], kno
     }
     const { output, scale } = result
     const { operand: name, value, at, span } = output
-    const place = placeOf(context, output, (at ?? []).map((node) => values.get(node)!)) // prettier-ignore
+    const place = placeOf(
+      context,
+      output,
+      (at ?? []).map((node) => values.get(node)!),
+    )
     const code = emitCode(context, output, scale, values.get(value)!, place.at)
     const line = `${place.condition}${names.operand(name)}[${indexOf(context, name, place.at)}] = ${code};`
     return () => out.line(line, { ktl: span, note: `store ${name}` })
@@ -81,7 +96,11 @@ export function emitPackedStore(
     emitElement(() => {
       const roots = rootsOf(output)
       const values = new Map(emitValues(context, roots).map((text, i) => [roots[i]!, text]))
-      const found = placeOf(context, output, (at ?? []).map((node) => values.get(node)!)) // prettier-ignore
+      const found = placeOf(
+        context,
+        output,
+        (at ?? []).map((node) => values.get(node)!),
+      )
       const text = emitCode(context, output, scale, values.get(value)!, found.at)
       out.line(`${found.condition}place = ${indexOf(context, name, found.at)} - j * ${names.stride(name, axis)};`)
       out.line(`code |= (unsigned int)(${text}) << j * ${bits};`, { ktl: span, note: `element of ${name}` })

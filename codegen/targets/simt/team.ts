@@ -34,11 +34,14 @@ export function emitTeams(context: SimtContext, { points, bound, threads, along 
   out.line(`const int team = ${call(context, 'ktl_team', 'points', bound, share, most)}, teams = ${threads} / team;`)
   if (along === 'loop') out.line('const int part = threadIdx.x % team, slot = threadIdx.x / team, stride = 1;')
   else out.line('const int part = threadIdx.x / teams, slot = threadIdx.x % teams, stride = teams;')
-  out.block('for (long long first = (long long)blockIdx.x * teams; first < points; first += (long long)gridDim.x * teams)', () => {
-    out.line('long long rest = min(first + slot, points - 1);')
-    body()
-  })
-} // prettier-ignore
+  out.block(
+    'for (long long first = (long long)blockIdx.x * teams; first < points; first += (long long)gridDim.x * teams)',
+    () => {
+      out.line('long long rest = min(first + slot, points - 1);')
+      body()
+    },
+  )
+}
 
 export const LIVE = 'first + slot < points'
 
@@ -53,12 +56,13 @@ export function emitTeamStage(context: SimtContext, stage: Stage, threads: numbe
     out.line(`const bool live = ${[LIVE, ...conditions].join(' && ')};`)
     const known: [Node, string][] = []
     for (const node of stage.loops) {
-      const name = node.kind === 'contract' ? emitContract(context, node, points, known) : emitReduce(context, node, points, known)
+      const name =
+        node.kind === 'contract' ? emitContract(context, node, points, known) : emitReduce(context, node, points, known)
       known.push([node, name])
     }
     out.block('if (live && part == 0)', () => emitStores(context, stage.results, known))
   })
-} // prettier-ignore
+}
 
 /** The part of a thread: every `team`-th point of `axes`. Returns their number, or, where it is known point by point, null. */
 function emitPart(

@@ -19,12 +19,19 @@ export const simt = {
   storeName: null,
   describe: ({ design, instance, threads, smemBytes, stages }) => [
     `target ${instance.target}, tile ${design.tile.join('x')}, ${threads} threads, static shared memory ${smemBytes} B`,
-    ...stages.map((stage, i) => `stage ${i + 1}: ${stage.results.map(describeResult).join(', ')} over [${stage.axes.join(', ')}]: ${describeForm(stage)}`),
+    ...stages.map(
+      (stage, i) =>
+        `stage ${i + 1}: ${stage.results.map(describeResult).join(', ')} over [${stage.axes.join(', ')}]: ${describeForm(stage)}`,
+    ),
   ],
   minCc: () => ARCHS.sm_80.cc,
   builtFor: () => ARCH_NAMES,
   fields: {
-    tileShape: ({ design: { tile: [m, n] } }: SimtPlan) => [m, n, 1] as const,
+    tileShape: ({
+      design: {
+        tile: [m, n],
+      },
+    }: SimtPlan) => [m, n, 1] as const,
     clusterShape: () => [1, 1, 1] as const,
     mmaInstructionType: () => 'fma',
     numSmemStages: () => null,
@@ -33,7 +40,7 @@ export const simt = {
   tmaOutputs: () => [],
   // One stage reads everything before it writes; a later one would read what an earlier one has written.
   inPlace: ({ stages, inPlace }) => (stages.length > 1 ? inPlace : null),
-} satisfies Target<SimtPlan, SimtDesign, ValuesOf<typeof SIMT_ENTRIES>> // prettier-ignore
+} satisfies Target<SimtPlan, SimtDesign, ValuesOf<typeof SIMT_ENTRIES>>
 
 const describeResult = (result: Result): string =>
   result.kind === 'store'

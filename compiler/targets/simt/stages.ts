@@ -87,10 +87,12 @@ export function planStages(program: TensorProgram, tile: readonly [number, numbe
     // A region's own loop is computed there and nowhere else.
     for (const [node, count] of places) if (count > 1) kept.add(node)
     if (kept.size !== before) continue
-    const regions = new Map(drafts.flatMap(({ result: r }) => (r.kind === 'region' ? [[r.node, r.region] as const] : [])))
+    const regions = new Map(
+      drafts.flatMap(({ result: r }) => (r.kind === 'region' ? [[r.node, r.region] as const] : [])),
+    )
     return { stages: groups.map((group) => stageOf(program, group, tile)), regions }
   }
-} // prettier-ignore
+}
 
 /** Adds to `kept` what has to be in the workspace; then drafts have to be made again. */
 function draftAll(program: TensorProgram, kept: Set<KeptNode>, tile: readonly [number, number]): Draft[] {
@@ -125,11 +127,15 @@ function scaleOf(program: TensorProgram, output: Output, axes: readonly string[]
   if (!stored?.scale) return null
   const scale = operandNamed(program, stored.scale)
   const blocks = axes.map((axis): Block => {
-    const own = output.at ? operandNamed(program, name).axes.find((_, i) => output.at![i]!.kind === 'axis' && output.at![i]!.axes[0] === axis) : axis
+    const own = output.at
+      ? operandNamed(program, name).axes.find(
+          (_, i) => output.at![i]!.kind === 'axis' && output.at![i]!.axes[0] === axis,
+        )
+      : axis
     const i = own === undefined ? -1 : scale.axes.indexOf(own)
     if (i < 0) return { axis, per: own === undefined ? 1 : null }
     return { axis, per: scale.blocks?.[i] ?? 1 }
-  }) // prettier-ignore
+  })
   // Blocks of a packed axis are found by the row that they begin with.
   const packed = (axis: string): boolean => program.axes.some((a) => a.name === axis && a.ragged?.form === 'packed')
   const region: Region = {
@@ -158,7 +164,8 @@ function draft(
     seen.add(node)
     const own = result.kind === 'region' && result.node === node
     if (kept.has(node as KeptNode) && !own) return void needs.add(node as KeptNode)
-    if (node.kind !== 'contract' && node.kind !== 'reduce') return children(node).forEach((child) => visit(child, inside))
+    if (node.kind !== 'contract' && node.kind !== 'reduce')
+      return children(node).forEach((child) => visit(child, inside))
     if (!own && (apart || !sameDomain(program, node.axes, axes))) return void kept.add(node)
     if (!inside) outermost.push(node)
     children(node).forEach((child) => visit(child, true))
@@ -177,7 +184,7 @@ function draft(
   const fitting = mostThatFit(program, tiled, split, tile)
   for (const node of loops) if (!fitting.includes(node as ContractNode)) kept.add(node)
   return { ...common, loops: fitting, form: 'tile', split }
-} // prettier-ignore
+}
 
 /** Computed factors that results along some axis of the domain share, such as the probabilities of decoding. */
 const repeatedFactors = (program: TensorProgram, loops: readonly LoopNode[], axes: readonly string[]): ApplyNode[] =>
@@ -197,32 +204,45 @@ export const isQuantised = (program: TensorProgram, { operand: name }: Output): 
 const sameSplit = (a: Split | null, b: Split): boolean => JSON.stringify(a) === JSON.stringify(b)
 
 /** null: a loop of a team. */
-function tileSplit(program: TensorProgram, node: LoopNode, axes: readonly string[], tile: readonly [number, number]): Split | null {
+function tileSplit(
+  program: TensorProgram,
+  node: LoopNode,
+  axes: readonly string[],
+  tile: readonly [number, number],
+): Split | null {
   if (node.kind !== 'contract') return null
   const split = splitOf(program, node, axes)
   return split && planTile(program, [node], split, tile) ? split : null
-} // prettier-ignore
+}
 
 function mostThatFit(
-  program: TensorProgram, nodes: readonly ContractNode[], split: Split, tile: readonly [number, number],
+  program: TensorProgram,
+  nodes: readonly ContractNode[],
+  split: Split,
+  tile: readonly [number, number],
 ): ContractNode[] {
   let count = nodes.length
   while (count > 1 && !planTile(program, nodes.slice(0, count), split, tile)) count--
   return nodes.slice(0, count)
-} // prettier-ignore
+}
 
 /** Results that share a launch, in order of launches. */
 function grouped(program: TensorProgram, drafts: readonly Draft[], tile: readonly [number, number]): Draft[][] {
   const keyOf = (d: Draft): string =>
-    d.form === 'apart' ? `apart ${drafts.indexOf(d)}` : `${d.form} ${domainKey(program, d.axes)} ${JSON.stringify(d.split)}`
+    d.form === 'apart'
+      ? `apart ${drafts.indexOf(d)}`
+      : `${d.form} ${domainKey(program, d.axes)} ${JSON.stringify(d.split)}`
   const maker = (need: KeptNode | Result): Draft =>
     drafts.find(({ result }) => result === need || (result.kind === 'region' && result.node === need))!
   const placed = new Map<Draft, { level: number; key: string }>()
   const levelAs = (d: Draft, key: string): number =>
-    Math.max(0, ...d.needs.map((need) => {
-      const made = place(maker(need))
-      return made.key === key ? made.level : made.level + 1
-    })) // prettier-ignore
+    Math.max(
+      0,
+      ...d.needs.map((need) => {
+        const made = place(maker(need))
+        return made.key === key ? made.level : made.level + 1
+      }),
+    )
   const place = (d: Draft): { level: number; key: string } => {
     const known = placed.get(d)
     if (known) return known
@@ -244,7 +264,7 @@ function grouped(program: TensorProgram, drafts: readonly Draft[], tile: readonl
     else groups.set(`${level} ${key}${group ? ` ${groups.size}` : ''}`, { level, drafts: [d] })
   }
   return [...groups.values()].sort((a, b) => a.level - b.level).map((group) => group.drafts)
-} // prettier-ignore
+}
 
 const loopsOf = (drafts: readonly Draft[]): LoopNode[] => {
   const wanted = new Set(drafts.flatMap(({ loops }) => loops))
@@ -266,12 +286,20 @@ function stageOf(program: TensorProgram, drafts: readonly Draft[], tile: readonl
   const form: Form = split
     ? planTile(program, loops as ContractNode[], split, tile)!
     : results[0]!.kind === 'scale'
-      ? { kind: 'team', along: contiguousAlong(program, results[0]!.output.value, reducedBlocks(results[0]!.scale)) ? 'loop' : 'domain' }
+      ? {
+          kind: 'team',
+          along: contiguousAlong(program, results[0]!.output.value, reducedBlocks(results[0]!.scale))
+            ? 'loop'
+            : 'domain',
+        }
       : loops.length > 0
-        ? { kind: 'team', along: contiguousAlong(program, bodyOf(loops[0]!), overOf(program, loops[0]!)) ? 'loop' : 'domain' }
+        ? {
+            kind: 'team',
+            along: contiguousAlong(program, bodyOf(loops[0]!), overOf(program, loops[0]!)) ? 'loop' : 'domain',
+          }
         : { kind: 'element', pack: packOf(program, results[0]!) }
   return { axes: lead.axes, results, loops, form }
-} // prettier-ignore
+}
 
 const reducedBlocks = ({ blocks }: Scale): string[] => blocks.flatMap(({ axis, per }) => (per === 1 ? [] : [axis]))
 

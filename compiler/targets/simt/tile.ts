@@ -50,7 +50,9 @@ export function splitOf(program: TensorProgram, node: ContractNode, order: reado
   const own = ownAxes(program, node.axes)
   const kept = order.filter((axis) => own.includes(axis))
   const [{ a, b, over }] = node.terms
-  const ragged = program.axes.flatMap(({ name, ragged: by }) => (by && (own.includes(name) || over.includes(name)) ? [by.group] : []))
+  const ragged = program.axes.flatMap(({ name, ragged: by }) =>
+    by && (own.includes(name) || over.includes(name)) ? [by.group] : [],
+  )
   const free = (x: Node, y: Node): string[] => {
     const axes = kept.filter((axis) => x.axes.includes(axis) && !y.axes.includes(axis) && !ragged.includes(axis))
     const packed = axes.find((axis) => packedOf(program, axis))
@@ -62,7 +64,7 @@ export function splitOf(program: TensorProgram, node: ContractNode, order: reado
   const last = (axes: readonly string[]): number => Math.max(...axes.map((axis) => order.indexOf(axis)))
   const [rows, columns] = last(ofA) < last(ofB) ? [ofA, ofB] : [ofB, ofA]
   return { batch: kept.filter((axis) => !ofA.includes(axis) && !ofB.includes(axis)), rows, columns }
-} // prettier-ignore
+}
 
 /** The tile of contractions that have the same split; null: shared memory is too small. */
 export function planTile(

@@ -19,8 +19,15 @@ export const SM80_ENTRIES = { tile: TILE, operands: OPERANDS, stages: STAGES, re
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [
-  [128, 256], [256, 128], [128, 128], [128, 64], [64, 128], [64, 64], [64, 32], [64, 16],
-] // prettier-ignore
+  [128, 256],
+  [256, 128],
+  [128, 128],
+  [128, 64],
+  [64, 128],
+  [64, 64],
+  [64, 32],
+  [64, 16],
+]
 
 /**
  * Stages of 128 bytes of k have fewer barriers than those of 64. Large tiles take 64, so that enough stages fit, and two CTAs the

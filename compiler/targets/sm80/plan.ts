@@ -149,7 +149,15 @@ type Division = readonly [number, number]
 /** ldmatrix loads 16 rows of A, and 16 columns of B. */
 const isWhole = ([m, n]: Sm80Design['tile'], [x, y]: Division): boolean => m % (16 * x) === 0 && n % (16 * y) === 0
 
-const DIVISIONS: readonly Division[] = [[2, 2], [4, 1], [1, 4], [2, 4], [4, 2], [8, 1], [1, 8]] // prettier-ignore
+const DIVISIONS: readonly Division[] = [
+  [2, 2],
+  [4, 1],
+  [1, 4],
+  [2, 4],
+  [4, 2],
+  [8, 1],
+  [1, 8],
+]
 
 /** The fewest warps, and of those the squarest parts: the fewer bytes a warp reads for each MMA. */
 function chooseWarps([m, n]: Sm80Design['tile'], fits: (division: Division) => boolean): Division | null {

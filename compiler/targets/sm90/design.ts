@@ -47,8 +47,17 @@ export const SM90_INCONSISTENT = '`splits` of more than 1 need `reassociate`, `c
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [
-  [128, 256], [128, 192], [128, 128], [256, 128], [128, 64], [64, 256], [64, 128], [64, 64], [64, 32], [128, 32],
-] // prettier-ignore
+  [128, 256],
+  [128, 192],
+  [128, 128],
+  [256, 128],
+  [128, 64],
+  [64, 256],
+  [64, 128],
+  [64, 64],
+  [64, 32],
+  [128, 32],
+]
 
 /** Every consistent combination of a schedule's alternatives. Without `reassociate` sums over k are in one order. */
 export function* sm90Designs(
