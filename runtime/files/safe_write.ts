@@ -61,15 +61,22 @@ async function writeFlushed(file: string, content: OutputFile['content'], mode: 
 
 /** Not by `recursive`, which never ends where a file system (/proc) takes no folders. */
 export async function makeFolder(folder: string, mode?: number): Promise<void> {
+  const make = async (): Promise<void> => {
+    try {
+      await fs.mkdir(folder, mode)
+    } catch (error) {
+      const isThere = (error as NodeJS.ErrnoException).code === 'EEXIST' && (await fs.stat(folder)).isDirectory()
+      if (!isThere) throw error
+    }
+  }
   try {
-    await fs.mkdir(folder, mode)
+    await make()
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST' && (await fs.stat(folder)).isDirectory()) return
     const parent = path.dirname(folder)
-    if (code !== 'ENOENT' || parent === folder || (await fs.stat(parent).catch(() => null))) throw error
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || parent === folder) throw error
     await makeFolder(parent, mode)
-    await makeFolder(folder, mode)
+    // Once: there are folders that take none. Others may have made the parent, and this one, in between.
+    await make()
   }
 }
 

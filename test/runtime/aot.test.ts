@@ -15,7 +15,7 @@ import { EXIT, exitCodeOf } from '../../runtime/cli/exit.ts'
 import { Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
 import { ktlProvider } from '../../runtime/discovery/providers/provider.ts'
-import { removeTemporaries } from '../../runtime/files/safe_write.ts'
+import { removeTemporaries, writeFileSafely } from '../../runtime/files/safe_write.ts'
 import { temporaryTag } from '../../runtime/files/temporary.ts'
 import { folder, ktl, records, ROOT } from './cli.ts'
 import { errorOf } from './errors.ts'
@@ -159,6 +159,16 @@ describe('buildArtifacts', () => {
     expect([error.code, error.message]).toEqual([code, expect.stringContaining(text)])
   })
 }) // prettier-ignore
+
+test('many writers make the same new folders at once', async () => {
+  for (let round = 0; round < 20; round++) {
+    const files = Array.from({ length: 16 }, (_, i) =>
+      at('at_once', String(round), 'a', 'b', String(i % 3), `${i}.txt`),
+    )
+    await Promise.all(files.map((file) => writeFileSafely(file, 'x')))
+    for (const file of files) expect(await fs.readFile(file, 'utf8')).toBe('x')
+  }
+})
 
 describe('registerArtifacts', () => {
   test('in a process without nvcc: kernels are found, run, and after unregistering refused', async () => {
