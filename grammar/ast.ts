@@ -4,7 +4,7 @@
  *
  * Nodes keep what the user wrote (names, literal text, comments); meaning is given by compiler/.
  */
-import type { DTypeName } from './vocabulary.ts'
+import type { AxisFunctionName, DTypeName } from './vocabulary.ts'
 
 /** Half-open range of UTF-16 offsets into the source text. */
 export interface Span {
@@ -305,7 +305,7 @@ export interface Reduce {
 /** `size(c)`; of a ragged axis also `start(t)` and `length(t)`: where the group of the row begins, and its length. */
 export interface SizeOf {
   readonly kind: 'size'
-  readonly fn: 'size' | 'start' | 'length'
+  readonly fn: AxisFunctionName
   readonly axis: Name
   readonly span: Span
 }

@@ -197,8 +197,6 @@ export const allTokens: TokenType[] = [
   Text, FloorDivide, Dot,
 ] // prettier-ignore
 
-export const keywordTokenTypes: readonly TokenType[] = [...keywordTokens, Slot]
-
 export const tokenEnd = (token: IToken): number => token.startOffset + token.image.length
 export const tokenSpan = (token: IToken): Span => ({ start: token.startOffset, end: tokenEnd(token) })
 

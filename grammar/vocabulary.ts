@@ -28,6 +28,7 @@ export const DERIVED_REDUCTION_NAMES = ['softmax', 'logsumexp', 'var'] as const
 
 /** Functions of an axis: `size(c)`. Only `size` is a keyword. */
 export const AXIS_FUNCTION_NAMES = ['size', 'start', 'length'] as const
+export type AxisFunctionName = (typeof AXIS_FUNCTION_NAMES)[number]
 
 export const KEYWORDS = ['kernel', 'epilogue', 'schedule', 'on', 'return', 'ragged', 'by', 'as', 'approx', 'precise', 'def', 'size', 'else', 'upto', 'axis'] as const // prettier-ignore
 export type Keyword = (typeof KEYWORDS)[number]

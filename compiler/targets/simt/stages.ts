@@ -196,7 +196,7 @@ const repeatedFactors = (program: TensorProgram, loops: readonly LoopNode[], axe
     )
 
 /** In stored form, or several elements to a byte. */
-export const isQuantised = (program: TensorProgram, { operand: name }: Output): boolean => {
+const isQuantised = (program: TensorProgram, { operand: name }: Output): boolean => {
   const { dtype, stored } = operandNamed(program, name)
   return stored !== undefined || DTYPES[dtype].bits < 8
 }
