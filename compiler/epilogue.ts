@@ -44,6 +44,8 @@ export interface BoundEpilogue {
   readonly bindings: Readonly<Record<string, EpilogueBinding>>
   /** Names for the output's axes, e.g. `['l', 'm', 'n']`; they align at the right with those of the slot's output. */
   readonly axes: readonly string[]
+  /** Names for the axes of groups that the output's rows are in, in the order of those rows' axes. */
+  readonly groups?: readonly string[]
   /** Named epilogues that the text may call. */
   readonly epilogues?: ReadonlyMap<string, EpilogueDecl>
 }

@@ -128,6 +128,7 @@ function resolve(
   epilogue.axes
     .slice(-out.axes.length)
     .forEach((axis, i, used) => aliases.set(axis, out.axes[out.axes.length - used.length + i]!))
+  impliedGroups(slot, out.axes).forEach((group, i) => aliases.set(epilogue.groups?.[i] ?? group, group))
   const toKernel = (axis: string): string => aliases.get(axis) ?? axis
 
   const { axes, source: from, span } = slot.value

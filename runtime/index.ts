@@ -30,7 +30,7 @@ export { RuntimeArguments } from './arguments/base.ts'
 export { ElementwiseArguments, type ElementwiseFields } from './arguments/elementwise.ts'
 export { EpilogueArguments, type NamedEpilogue } from './arguments/epilogue.ts'
 export { GemmArguments, type GemmFields } from './arguments/gemm.ts'
-export { KernelArguments, type KernelBindings, type KernelReference } from './arguments/kernel.ts'
+export { ClassArguments, KernelArguments, type KernelBindings, type KernelReference } from './arguments/kernel.ts'
 export {
   ScaledOperand,
   type ScaledOperandOptions,
@@ -115,6 +115,7 @@ export {
   type CallOptions,
   type KtlProgram,
 } from './programs/program.ts'
+export { libraryKernels } from './programs/library.ts'
 
 // What everything above speaks of.
 export { KtlError, type Diagnostic, type Severity, type Source } from '../grammar/diagnostics.ts'

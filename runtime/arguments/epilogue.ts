@@ -46,12 +46,16 @@ export interface ResolvedEpilogue {
   readonly epilogue: EpilogueArguments
   /** Names of the output's axes that `tensors` use. */
   readonly outputAxes: readonly string[]
+  /** Of groups that the output's rows are in. */
+  readonly groups: readonly string[]
   readonly tensors: readonly EpilogueTensor[]
   readonly scalars: Readonly<Record<string, number>>
   /** Of all axes of the call. */
   readonly extents: Readonly<Record<string, number>>
   /** Equal keys: one kernel serves both. */
   readonly key: string
+  /** The same in the axes of the arguments, where `tensors` have those of a kernel that calls them otherwise. */
+  readonly asked?: ResolvedEpilogue
 }
 
 /**
@@ -154,7 +158,7 @@ export class EpilogueArguments {
       (t) => `${t.name}:${t.tensor.dtype}[${t.axes}]${t.order.at(-1) ?? ''}:${t.divisibility}:${unitAxes(t, extents)}`,
     )
     const key = [this.source.name, this.text, axes.join(), ...operands, ...Object.keys(scalars)].join('\n')
-    return { epilogue: this, outputAxes: axes, tensors, scalars, extents, key }
+    return { epilogue: this, outputAxes: axes, groups, tensors, scalars, extents, key }
   }
 
   #checkSlot(out: Tensor): void {
@@ -248,7 +252,7 @@ function place(
 
 /** What the compiler binds; `compute` is the type of run-time numbers. */
 export function boundEpilogue(
-  { epilogue, outputAxes, tensors, scalars, extents }: ResolvedEpilogue,
+  { epilogue, outputAxes, groups, tensors, scalars, extents }: ResolvedEpilogue,
   compute: 'f32' | 'f64',
 ): BoundEpilogue {
   const bindings: Record<string, EpilogueBinding> = {}
@@ -258,5 +262,5 @@ export function boundEpilogue(
   }
   for (const name of Object.keys(scalars)) bindings[name] = { kind: 'scalar', dtype: compute }
   const { declaration, source, epilogues } = epilogue
-  return { declaration, source, bindings, axes: outputAxes, epilogues }
+  return { declaration, source, bindings, axes: outputAxes, groups, epilogues }
 }

@@ -18,7 +18,7 @@ export function sharedEpilogue(fusion: ResolvedEpilogue, compute: 'f32' | 'f64')
   const key = `${compute}\n${fusion.key}`
   const known = bound.get(key)
   if (known) return known
-  const made = boundEpilogue(fusion, compute)
+  const made = boundEpilogue(fusion.asked ?? fusion, compute)
   if (bound.size >= REMEMBERED) bound.delete(bound.keys().next().value!)
   bound.set(key, made)
   return made

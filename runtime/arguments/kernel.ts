@@ -30,6 +30,8 @@ export interface KernelArgumentsOptions {
   /** Where arrays in host memory are copied to; needed when no operand is a tensor of a device. */
   readonly device?: Device | undefined
   readonly performance?: PerformanceControls | null
+  /** Extents that count where operands have room for more, as rows of groups do: only a hint, by which kernels are ranked. */
+  readonly expected?: Readonly<Record<string, number>>
 }
 
 /** Operands, scalars and `epilogue` of a `.ktl` kernel by name. */
@@ -54,6 +56,8 @@ export class KernelArguments extends RuntimeArguments {
   readonly scalars: Readonly<Record<string, number>>
   readonly outputs: readonly string[]
   readonly axes: UnifiedAxes
+  /** Extents by which kernels are ranked. */
+  readonly expected: Readonly<Record<string, number>>
   readonly fusion: ResolvedEpilogue | null
   /** Why no kernel runs them as they are: a divisor of 0 or less (KTL4047), scales in tiles (KTL4045). */
   readonly status: Status
@@ -77,6 +81,7 @@ export class KernelArguments extends RuntimeArguments {
     this.outputs = outputs
     this.scalars = { ...scalarsOf(family, values), ...scalars }
     this.axes = axesOf(family, shapesOf(tensors), this.scalars, tiled)
+    this.expected = options.expected ? { ...this.axes.extents, ...options.expected } : this.axes.extents
     this.status =
       status ?? checkIndices(bindKernel(family), { extents: this.axes.extents, scalars: this.scalars }) ?? OK
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
@@ -84,6 +89,24 @@ export class KernelArguments extends RuntimeArguments {
       epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!, groupsOf(family, slot.axes)) ?? null
     if (this.fusion) checkEpilogueIn(family, family.typeChoices, this.fusion)
     if (new.target === KernelArguments) Object.freeze(this)
+  }
+}
+
+/**
+ * Operands of a class of kernels. `family` says what is computed with them; every kernel of that structure serves them, whatever it
+ * calls its operands and axes. Where the library has none, the family itself is one.
+ *
+ * @example
+ * const A = device.tensor('bf16', [4, 16], 1)
+ * const B = device.tensor('bf16', [2, 16, 8], 2)
+ * const offsets = device.tensor('i32', [2], [1, 4])
+ * const args = new GroupedGemmArguments({ A, B, out: device.empty('f32', [4, 8]), offsets })
+ * console.log(args instanceof ClassArguments, getKernels(args)[0]!.metadata.kernelName.startsWith('ktl.grouped_gemm_')) // true true
+ */
+export class ClassArguments extends KernelArguments {
+  constructor(family: KernelFamily, bindings: KernelBindings, options: KernelArgumentsOptions = {}) {
+    super({ family }, bindings, options)
+    if (new.target === ClassArguments) Object.freeze(this)
   }
 }
 

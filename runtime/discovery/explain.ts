@@ -3,9 +3,6 @@ import { ARCH_NAMES, type TargetArch } from '../../compiler/archs.ts'
 import type { Rejection } from '../../compiler/instance.ts'
 import type { OrderChoice, TypeChoice } from '../../compiler/family.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
-import { ElementwiseArguments } from '../arguments/elementwise.ts'
-import { GemmArguments } from '../arguments/gemm.ts'
-import { KernelArguments } from '../arguments/kernel.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
 import { refuse, refusedBy, Status, type StatusRefused } from '../errors/status.ts'
 import { callOf, describeArguments, type Call } from './calls/call.ts'
@@ -18,7 +15,6 @@ import type { PlannedInstance } from './space/planned.ts'
 import { Provider, selectProviders, type ProviderSpec } from './providers/provider.ts'
 import type { FamilySpace } from './space/space.ts'
 import { parseTarget, type TargetSpec } from './filters/target.ts'
-import { scaledGemm } from '../operations/scaled_gemm.ts'
 import { optionsOf } from '../errors/given.ts'
 import { ktlError } from '../errors/fail.ts'
 import { describe } from '../errors/describe.ts'
@@ -104,7 +100,7 @@ export function explainKernels(
   const providers = selectProviders(options.providers)
   for (const provider of providers) {
     if (!(provider instanceof KtlProvider)) continue
-    for (const space of spacesFor(provider, args)) supported += explainSpace(space, args, target, tally)
+    for (const space of provider.spacesFor(args)) supported += explainSpace(space, args, target, tally)
   }
   const users = providers.filter((provider) => provider instanceof Provider)
   supported += explainProviders(users, args, target, tally)
@@ -115,14 +111,6 @@ export function explainKernels(
     )
   }
   return new Explanation(target, supported, tally.reasons)
-}
-
-/** Families that compute the operation at all. */
-function spacesFor(provider: KtlProvider, args: RuntimeArguments): readonly FamilySpace[] {
-  if (args instanceof GemmArguments && args.isScaled) return [provider.spaceOf(scaledGemm(args).family)]
-  if (args instanceof KernelArguments) return [provider.spaceOf(args.family)]
-  const operation = args instanceof GemmArguments ? 'gemm' : args instanceof ElementwiseArguments ? 'elementwise' : null
-  return provider.spaces.filter((space) => space.operation !== null && space.operation.operation === operation)
 }
 
 function explainSpace(space: FamilySpace, args: RuntimeArguments, target: TargetArch, tally: Tally): number {

@@ -73,12 +73,12 @@ function foundSource(found: Found, call: Call, wanted: Wanted): NamedSource {
     kernel: (i) => new KtlKernel(instances[byName[indexOf(i)]!]!),
     nameOf: (i) => instances[byName[indexOf(i)]!]!.name,
     fillTimes(times, at) {
-      if (all) return found.fillTimes(call.extents, times, at)
+      if (all) return found.fillTimes(call.expected, times, at)
       const own = new Float64Array(instances.length)
-      found.fillTimes(call.extents, own, 0)
+      found.fillTimes(call.expected, own, 0)
       for (let i = 0; i < chosen.length; i++) times[at + i] = own[chosen[i]!]!
     },
-    estimate: (i) => found.estimate(indexOf(i), call.extents),
+    estimate: (i) => found.estimate(indexOf(i), call.expected),
   }
 }
 

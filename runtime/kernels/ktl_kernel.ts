@@ -104,7 +104,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   }
 
   override estimate(args: RuntimeArguments): Estimate {
-    return this.#planned.estimate(this.call(args).extents)
+    return this.#planned.estimate(this.call(args).expected)
   }
 
   /** Partial results of reductions. Throws when the arguments are not supported. */
@@ -218,7 +218,8 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   prepare(args: RuntimeArguments, artifact: Artifact): PreparedLaunch {
     raise(this.supports(args))
     raise(this.supportsArtifact(artifact, args.device))
-    return new PreparedLaunch(args.device, artifact, this.call(args), this.#renames(args))
+    const call = this.call(args)
+    return new PreparedLaunch(args.device, artifact, call, renamesOf(call))
   }
 
   /** The call that `args` make, in the names and axes of `plan.program`; throws when they are not supported. */
@@ -231,15 +232,11 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
     }
     return call
   }
-
-  /** Names of the operands in the arguments → in the kernel. */
-  #renames(args: RuntimeArguments): ReadonlyMap<string, string> {
-    const { operation } = this.#planned.space
-    const own = Object.keys(args.tensors)
-    const generic = operation !== null && own.join() === 'A,B,out' ? [operation.A, operation.B, operation.out] : own
-    return new Map(own.map((name, i) => [name, generic[i]!]))
-  }
 }
+
+/** Names of the operands in the arguments → in the kernel. */
+const renamesOf = ({ tensors, shownAs }: Call): ReadonlyMap<string, string> =>
+  new Map(Object.keys(tensors).map((name) => [shownAs[name] ?? name, name]))
 
 const noArguments = (got: unknown): Status =>
   refuse('KTL4024', {

@@ -5,7 +5,17 @@ import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Source } from '../../grammar/diagnostics.ts'
 
-const FILES = ['gemm.ktl', 'linear.ktl', 'elementwise.ktl'] as const
+const FILES = [
+  'gemm.ktl',
+  'scaled_gemm.ktl',
+  'grouped_gemm.ktl',
+  'conv.ktl',
+  'attention.ktl',
+  'rows.ktl',
+  'quantize.ktl',
+  'linear.ktl',
+  'elementwise.ktl',
+] as const
 
 /** From this module in the sources, from dist/ and from dist/chunks/. */
 const PLACES = ['./', '../runtime/library/', '../../runtime/library/'] as const

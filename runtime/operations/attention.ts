@@ -1,4 +1,4 @@
-import { KernelArguments } from '../arguments/kernel.ts'
+import { ClassArguments } from '../arguments/kernel.ts'
 import type { EpilogueArguments } from '../arguments/epilogue.ts'
 import { resolveParts, type FormOperand } from '../arguments/operands.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
@@ -63,7 +63,7 @@ const OWN = ['Q', 'K', 'V', 'out', 'lse', 'scale', 's', 'scored', 'masked', 'b',
  * await getKernels(args)[0]!.run(args)
  * console.log((await out.toArray())[0]) // 0.75
  */
-export class AttentionArguments extends KernelArguments {
+export class AttentionArguments extends ClassArguments {
   readonly scale: number
   readonly causal: 'bottom-right' | 'top-left' | null
 
@@ -124,7 +124,7 @@ export class AttentionArguments extends KernelArguments {
 ${lse === null ? '' : '  lse = logsumexp[n](masked)\n'}}
 `
     super(
-      { family: familyOf('attention', text) },
+      familyOf('attention', text),
       { ...operands, scale, ...bindings, epilogue },
       { performance: performance ?? null },
     )

@@ -1,4 +1,4 @@
-import { KernelArguments } from '../arguments/kernel.ts'
+import { ClassArguments } from '../arguments/kernel.ts'
 import type { EpilogueArguments } from '../arguments/epilogue.ts'
 import { resolveParts, type FormOperand } from '../arguments/operands.ts'
 import type { PerformanceControls } from '../arguments/performance.ts'
@@ -43,7 +43,7 @@ export interface ConvolutionFields {
  * await getKernels(args)[0]!.run(args)
  * console.log((await out.toArray())[0], (await out.toArray())[16]) // 32 72
  */
-export class ConvolutionArguments extends KernelArguments {
+export class ConvolutionArguments extends ClassArguments {
   readonly stride: readonly number[]
   readonly padding: readonly number[]
   readonly dilation: readonly number[]
@@ -91,7 +91,7 @@ export class ConvolutionArguments extends KernelArguments {
       ]),
     )
     const bindings = { input, filter, out, epilogue, ...numbers, ...(groups === 1 ? {} : { groups }) }
-    super({ family: familyOf('convolution', text) }, bindings, { performance: performance ?? null })
+    super(familyOf('convolution', text), bindings, { performance: performance ?? null })
     this.stride = stride
     this.padding = padding
     this.dilation = dilation

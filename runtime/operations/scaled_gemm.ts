@@ -1,12 +1,12 @@
 /** The kernel of GEMM arguments with scaled operands: its text follows from their forms. */
 import type { GemmArguments } from '../arguments/gemm.ts'
-import { KernelArguments } from '../arguments/kernel.ts'
+import { ClassArguments } from '../arguments/kernel.ts'
 import { familyOf, typeText } from './template.ts'
 
-const made = new WeakMap<GemmArguments, KernelArguments>()
+const made = new WeakMap<GemmArguments, ClassArguments>()
 
 /** The same call as arguments of that kernel, whose operands are A, B and out. */
-export function scaledGemm(args: GemmArguments): KernelArguments {
+export function scaledGemm(args: GemmArguments): ClassArguments {
   const known = made.get(args)
   if (known) return known
   const { scaled, accumulatorType, epilogue, performance } = args
@@ -31,7 +31,7 @@ export function scaledGemm(args: GemmArguments): KernelArguments {
   out = epilogue(acc)
 }
 `
-  const call = new KernelArguments({ family: familyOf('gemm', text) }, { A, B, out, epilogue }, { performance })
+  const call = new ClassArguments(familyOf('gemm', text), { A, B, out, epilogue }, { performance })
   made.set(args, call)
   return call
 }

@@ -107,7 +107,7 @@ export function register(program: KtlProgram): () => void {
   return ktlProvider.register(program)
 }
 
-function callable(family: KernelFamily): CallableKernel {
+export function callable(family: KernelFamily): CallableKernel {
   const args = (bindings: KernelBindings): KernelArguments => new KernelArguments({ family }, bindings)
   const find = (bindings: KernelBindings, options?: GetKernelsOptions): KernelList =>
     getKernels(args(bindings), options)

@@ -5,7 +5,7 @@ import { unifyAxes } from '../../arguments/axes.ts'
 import { ElementwiseArguments } from '../../arguments/elementwise.ts'
 import type { ResolvedEpilogue } from '../../arguments/epilogue.ts'
 import { GemmArguments, shapesOf } from '../../arguments/gemm.ts'
-import { declaredAxes, KernelArguments } from '../../arguments/kernel.ts'
+import { ClassArguments, declaredAxes, KernelArguments } from '../../arguments/kernel.ts'
 import type { PerformanceControls } from '../../arguments/performance.ts'
 import { KtlError } from '../../../grammar/diagnostics.ts'
 import type { BoundOperand, LaunchBindings } from '../../kernels/plan_launch.ts'
@@ -13,6 +13,7 @@ import { scaledGemm } from '../../operations/scaled_gemm.ts'
 import { refuse, type StatusRefused } from '../../errors/status.ts'
 import type { Tensor } from '../../tensors/tensor.ts'
 import type { OperationSignature } from '../space/signature.ts'
+import { correspondence, type Correspondence } from '../space/structure.ts'
 import { describe } from '../../errors/describe.ts'
 
 export interface Call {
@@ -21,6 +22,9 @@ export interface Call {
   /** Axes of each tensor's dimensions. */
   readonly axes: Readonly<Record<string, readonly string[]>>
   readonly extents: Readonly<Record<string, number>>
+  /** What the cost model takes for them: groups may fill less than their operands have room for. */
+  readonly expected: Readonly<Record<string, number>>
+  /** Of the kernel; `fusion` has those of the epilogue. */
   readonly scalars: Readonly<Record<string, number>>
   readonly fusion: ResolvedEpilogue | null
   readonly allowTf32: boolean
@@ -50,12 +54,13 @@ function describeCall(
   operation: OperationSignature | null,
   args: RuntimeArguments,
 ): Call | StatusRefused | null {
-  if (args instanceof KernelArguments)
-    return args.family !== family ? null : args.status.ok ? kernelCall(args) : args.status
-  if (args instanceof GemmArguments && args.isScaled) {
-    const own = scaledGemm(args)
-    return own.family === family ? describeCall(family, operation, own) : null
+  if (args instanceof KernelArguments) {
+    if (!args.status.ok) return args.status
+    if (args.family === family) return kernelCall(args)
+    const names = args instanceof ClassArguments ? correspondence(args.family, family) : null
+    return names && correspondingCall(family, args, names)
   }
+  if (args instanceof GemmArguments && args.isScaled) return describeCall(family, operation, scaledGemm(args))
   if (args instanceof GemmArguments && operation?.operation === 'gemm') return gemmCall(operation, args)
   if (args instanceof ElementwiseArguments && operation?.operation === 'elementwise')
     return elementwiseCall(family, operation, args)
@@ -67,12 +72,48 @@ function kernelCall(args: KernelArguments): Call {
     tensors: args.tensors,
     axes: args.axes.carried,
     extents: args.axes.extents,
-    scalars: { ...args.scalars, ...args.fusion?.scalars },
+    expected: args.expected,
+    scalars: args.scalars,
     fusion: args.fusion,
     allowTf32: false,
     accumulatorType: null,
     performance: args.performance,
     shownAs: {},
+  }
+}
+
+/** A call of a family that computes the same. */
+function correspondingCall(
+  family: KernelFamily,
+  args: KernelArguments,
+  { operands, axes, scalars, fixed }: Correspondence,
+): Call | StatusRefused {
+  const call = kernelCall(args)
+  const numbers: Record<string, number> = {}
+  for (const [name, value] of Object.entries(args.scalars)) {
+    const own = scalars.get(name)
+    const expected = fixed.get(name) ?? (own === undefined ? undefined : numbers[own])
+    if (expected !== undefined && expected !== value)
+      return refuse('KTL4030', { expected: `${name} = ${expected}`, got: String(value) })
+    if (own !== undefined) numbers[own] = value
+  }
+  const named = Object.fromEntries(axes)
+  const extentsOf = (extents: Call['extents']): Call['extents'] => ({
+    ...Object.fromEntries(family.axes.map(({ name }) => [name, 1])),
+    ...Object.fromEntries([...axes].map(([axis, own]) => [own, extents[axis]!])),
+  })
+  const renamed = <V>(record: Readonly<Record<string, V>>): Record<string, V> =>
+    Object.fromEntries(Object.entries(record).map(([name, value]) => [operands.get(name)!, value]))
+  const carried = Object.entries(call.axes).map(([name, list]) => [name, list.map((axis) => named[axis]!)] as const)
+  return {
+    ...call,
+    tensors: renamed(call.tensors),
+    axes: renamed(Object.fromEntries(carried)),
+    extents: extentsOf(call.extents),
+    expected: extentsOf(call.expected),
+    scalars: numbers,
+    fusion: call.fusion && renameFusion(call.fusion, named),
+    shownAs: Object.fromEntries([...operands].map(([name, own]) => [own, name])),
   }
 }
 
@@ -86,12 +127,16 @@ function gemmCall({ A, B, out, axes }: OperationSignature, args: GemmArguments):
   }
   const named: Readonly<Record<string, string>> = { m, n, k, ...(l !== null && { l }) }
   const rename = (list: readonly string[]): string[] => list.map((axis) => named[axis]!)
-  const { carried, extents } = args.axes
+  const { carried } = args.axes
+  const extents = Object.fromEntries(
+    Object.entries(named).map(([generic, axis]) => [axis, args.axes.extents[generic]!]),
+  )
   return {
     tensors: { [A]: args.A, [B]: args.B, [out]: args.out },
     axes: { [A]: rename(carried['A']!), [B]: rename(carried['B']!), [out]: rename(carried['out']!) },
-    extents: Object.fromEntries(Object.entries(named).map(([generic, axis]) => [axis, extents[generic]!])),
-    scalars: args.fusion?.scalars ?? {},
+    extents,
+    expected: extents,
+    scalars: {},
     fusion: args.fusion && renameFusion(args.fusion, named),
     allowTf32: args.allowTf32,
     accumulatorType: args.accumulatorType,
@@ -114,7 +159,7 @@ function renameFusion(fusion: ResolvedEpilogue, named: Readonly<Record<string, s
       order: tensor.order.flatMap((axis) => named[axis] ?? []),
     }
   })
-  return { ...fusion, tensors }
+  return { ...fusion, tensors, asked: fusion }
 }
 
 function elementwiseCall(
@@ -130,6 +175,7 @@ function elementwiseCall(
       tensors,
       axes: carried,
       extents,
+      expected: extents,
       scalars: {},
       fusion: null,
       allowTf32: false,

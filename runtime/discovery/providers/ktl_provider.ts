@@ -11,7 +11,7 @@ import type { RuntimeArguments } from '../../arguments/base.ts'
 import { ElementwiseArguments } from '../../arguments/elementwise.ts'
 import { computeTypeOf, sharedEpilogue } from '../../arguments/epilogue_check.ts'
 import { GemmArguments } from '../../arguments/gemm.ts'
-import { KernelArguments } from '../../arguments/kernel.ts'
+import { ClassArguments, KernelArguments } from '../../arguments/kernel.ts'
 import { divisibilityOf } from '../../arguments/operands.ts'
 import type { GenerateOptions } from '../../kernels/kernel.ts'
 import { KtlKernel } from '../../kernels/ktl_kernel.ts'
@@ -22,6 +22,7 @@ import { orderFits } from '../calls/fit.ts'
 import type { FusionShape } from '../calls/fusion.ts'
 import type { Found } from '../space/found.ts'
 import { accumulatorOf } from '../space/signature.ts'
+import { correspondence } from '../space/structure.ts'
 import { parseTarget } from '../filters/target.ts'
 import { FamilySpace } from '../space/space.ts'
 import type { Alignment } from '../space/choices.ts'
@@ -43,6 +44,8 @@ export class KtlProvider {
   readonly #spaces = new Map<KernelFamily, FamilySpace>()
   /** By operation and dtypes. */
   readonly #index = new Map<string, Candidate[]>()
+  /** By the family of arguments of a class; forgotten when families come or go. */
+  #corresponding = new WeakMap<KernelFamily, readonly Candidate[]>()
   #libraryLoaded = false
 
   /** Every registered family, the library's first. */
@@ -87,6 +90,7 @@ export class KtlProvider {
     if (!library) this.#loadLibrary()
     const space = new FamilySpace(family, library)
     this.#spaces.set(family, space)
+    this.#corresponding = new WeakMap()
     for (const key of keysOf(space))
       this.#index.set(key.text, [...(this.#index.get(key.text) ?? []), { space, types: key.types }])
     return space
@@ -94,6 +98,7 @@ export class KtlProvider {
 
   remove(family: KernelFamily): void {
     this.#spaces.delete(family)
+    this.#corresponding = new WeakMap()
     for (const [key, candidates] of this.#index) {
       const kept = candidates.filter(({ space }) => space.family !== family)
       if (kept.length > 0) this.#index.set(key, kept)
@@ -131,7 +136,18 @@ export class KtlProvider {
     }
   }
 
+  /** Families that compute what the arguments ask for. */
+  spacesFor(args: RuntimeArguments): readonly FamilySpace[] {
+    if (args instanceof GemmArguments && args.isScaled) return this.spacesFor(scaledGemm(args))
+    if (args instanceof ClassArguments) return [...new Set(this.#candidates(args).map(({ space }) => space))]
+    if (args instanceof KernelArguments) return [this.spaceOf(args.family)]
+    const operation =
+      args instanceof GemmArguments ? 'gemm' : args instanceof ElementwiseArguments ? 'elementwise' : null
+    return this.spaces.filter((space) => space.operation !== null && space.operation.operation === operation)
+  }
+
   #candidates(args: RuntimeArguments): readonly Candidate[] {
+    if (args instanceof ClassArguments) return this.#candidatesLike(args.family)
     if (args instanceof KernelArguments) {
       const space = this.spaceOf(args.family)
       return args.family.typeChoices.filter((types) => dtypesMatch(args, types)).map((types) => ({ space, types }))
@@ -149,6 +165,31 @@ export class KtlProvider {
       return this.#index.get(elementwiseKey(args.A.dtype, args.B.dtype, args.out.dtype)) ?? []
     }
     return []
+  }
+
+  /** Registered families of the same structure and types; the family itself where the library has none. */
+  #candidatesLike(asked: KernelFamily): readonly Candidate[] {
+    const known = this.#corresponding.get(asked)
+    if (known) return known
+    const found = this.spaces.flatMap((space) => {
+      const names = correspondence(asked, space.family)
+      if (names === null) return []
+      const [given] = asked.typeChoices
+      const accumulator = accumulatorOf(asked, given!)
+      return space.family.typeChoices
+        .filter(
+          (types) =>
+            names.types.every(([one, other]) => resolveType(one, given!) === resolveType(other, types)) &&
+            accumulatorOf(space.family, types) === accumulator,
+        )
+        .map((types) => ({ space, types }))
+    })
+    const own = found.some(({ space }) => space.library)
+      ? []
+      : [{ space: this.spaceOf(asked), types: asked.typeChoices[0]! }]
+    const candidates = [...found, ...own]
+    this.#corresponding.set(asked, candidates)
+    return candidates
   }
 
   #loadLibrary(): void {

@@ -88,11 +88,7 @@ export class PlannedInstance implements PlannedKernel {
     if (!status.ok) return status
     const fusion = fitFusion(this.space.family, this.program, this.fusion, call)
     if (fusion !== null && 'ok' in fusion) return fusion
-    const fitted: Call = {
-      ...call,
-      fusion,
-      scalars: fusion ? { ...ownScalars(call), ...fusion.scalars } : call.scalars,
-    }
+    const fitted: Call = { ...call, fusion, scalars: { ...call.scalars, ...fusion?.scalars } }
     const overlap = overlapFits(this.program, fitted, targetOf(this.plan).inPlace(this.plan))
     return overlap.ok ? fitted : overlap
   }
@@ -109,9 +105,4 @@ export class PlannedInstance implements PlannedKernel {
     }
     return OK
   }
-}
-
-/** Scalars that the kernel itself declares. */
-function ownScalars({ scalars, fusion }: Call): Record<string, number> {
-  return Object.fromEntries(Object.entries(scalars).filter(([name]) => !Object.hasOwn(fusion?.scalars ?? {}, name)))
 }
