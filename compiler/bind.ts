@@ -136,6 +136,7 @@ function fuse(program: TensorProgram, family: KernelFamily, { out }: Slot, epilo
   const of = (role: TensorOperand['role']): TensorOperand[] => operands.filter((operand) => roleOf(operand) === role)
   return {
     ...program,
+    axes: [...program.axes, ...epilogue.axes],
     operands: [...of('input'), ...of('output')],
     scalars: [...program.scalars, ...epilogue.scalars.map(named)],
     outputs: [...program.outputs.map((output) => (output === filled ? value! : output)), ...outputs],

@@ -14,6 +14,7 @@ import {
 import { diagnose } from '../grammar/catalogue/index.ts'
 import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
+import { isDType } from './dtypes.ts'
 import { BodyScope, checkReserved, resolveBody, type Input } from './check/body.ts'
 import type { BodyContext } from './check/context.ts'
 import { Reporter } from './check/report.ts'
@@ -29,6 +30,8 @@ export type EpilogueBinding =
       /** Memory order of `axes`, outermost first. */
       readonly order: readonly string[]
       readonly divisibility: Divisibility
+      /** Read at indices: `axes` are its own, none of the output's. */
+      readonly indexed?: boolean
       /** Axes of an output that it may lack as well: their extent is 1. */
       readonly unit?: readonly string[]
     }
@@ -64,6 +67,10 @@ export interface EpilogueSignature {
     readonly defaultValue: NumberLiteral | null
     /** A parameter that the body never reads is not. */
     readonly used: boolean
+    /** Read at indices (`T[ids[m], n / 2]`), so that it has axes of its own. Brackets with names of axes alone are an annotation. */
+    readonly indexed: boolean
+    /** It stands nowhere but in brackets, comparisons and conversions: unless it is bound, it is the axis of that name. */
+    readonly mayBeAxis: boolean
   })[]
   /** Name of the variable that goes to `out`; null: a bare expression. */
   readonly slot: string | null
@@ -115,17 +122,29 @@ export function checkEpilogue(
   }
   for (const { name, axes, defaultValue, span } of params.slice(1)) {
     annotate(name, axes)
-    inputs.set(name.text, { name: name.text, axes: null, span, defaultValue, used: false })
+    inputs.set(name.text, {
+      name: name.text,
+      axes: null,
+      span,
+      defaultValue,
+      used: false,
+      indexed: false,
+      mayBeAxis: false,
+    })
   }
   if (spelling !== 'declaration') checkParameters(params, source, diagnostics)
+  const indexed = indexedNames(body)
   for (const statement of body) {
-    const values = statement.kind === 'return' ? statement.values : [statement.value]
-    for (const { name, at } of values.flatMap((value) => [...references(value)])) {
-      annotate(name, axisNamesOf({ at }))
+    for (const { reference, isIndex } of referencesIn(statement, indexed)) {
+      const { name, at } = reference
+      const isIndexed = indexed.has(name.text)
+      if (!isIndexed) annotate(name, axisNamesOf({ at }))
       if (accumulator.includes(name.text) || assigned.has(name.text)) continue
       const known = inputs.get(name.text)
       if (!known) reserved.push(...reservedName(name, source))
-      inputs.set(name.text, { name: name.text, axes: null, span: name.span, defaultValue: null, ...known, used: true })
+      const mayBeAxis = at === null && isIndex && (known?.mayBeAxis ?? true)
+      const input = { name: name.text, axes: null, span: name.span, defaultValue: null, ...known }
+      inputs.set(name.text, { ...input, used: true, indexed: isIndexed, mayBeAxis })
     }
     if (statement.kind !== 'equation') continue
     for (const { name, at } of statement.targets) {
@@ -236,15 +255,50 @@ function returnedBy(
   return { slot: slot?.text ?? null, names: names.filter((n) => n !== slot) }
 }
 
-function* references(root: Expr): Generator<Reference> {
-  const pending = [root]
+interface Use {
+  readonly reference: Reference
+  /** In brackets, on a side of a comparison, or converted: where the position along an axis makes sense. */
+  readonly isIndex: boolean
+}
+
+const COMPARISONS: ReadonlySet<string> = new Set(['<', '<=', '>', '>=', '==', '!='])
+
+const valuesOf = (statement: EpilogueDecl['body'][number]): readonly Expr[] =>
+  statement.kind === 'return' ? statement.values : [statement.value]
+
+/** Names in the order in which they stand; those of annotations are axes, and no uses. */
+function* referencesIn(statement: EpilogueDecl['body'][number], indexed: ReadonlySet<string>): Generator<Use> {
+  const pending = valuesOf(statement)
+    .map((e) => ({ e, isIndex: false }))
+    .reverse()
+  for (let next = pending.pop(); next; next = pending.pop()) {
+    const { e, isIndex } = next
+    const push = (isIndex: boolean, ...operands: readonly Expr[]): void =>
+      void pending.push(...[...operands].reverse().map((e) => ({ e, isIndex })))
+    if (e.kind === 'reference') {
+      yield { reference: e, isIndex }
+      if (e.at && indexed.has(e.name.text)) push(true, ...e.at)
+    } else if (e.kind === 'unary') push(isIndex, e.operand)
+    else if (e.kind === 'binary') push(isIndex || COMPARISONS.has(e.op), e.left, e.right)
+    else if (e.kind === 'call') push(isIndex || isDType(e.callee.text), ...e.args)
+    else if (e.kind === 'reduce' || e.kind === 'slot') push(isIndex, e.value)
+  }
+}
+
+/** Names with brackets that hold more than names of axes. */
+function indexedNames(body: EpilogueDecl['body']): ReadonlySet<string> {
+  const names = new Set<string>()
+  const pending = body.flatMap((statement) => [...valuesOf(statement)])
   for (let e = pending.pop(); e; e = pending.pop()) {
-    if (e.kind === 'reference') yield e
-    else if (e.kind === 'unary') pending.push(e.operand)
-    else if (e.kind === 'binary') pending.push(e.right, e.left)
-    else if (e.kind === 'call') pending.push(...[...e.args].reverse())
+    if (e.kind === 'reference') {
+      if (e.at && (axisNamesOf(e) === null || e.outside)) names.add(e.name.text)
+      pending.push(...(e.at ?? []))
+    } else if (e.kind === 'unary') pending.push(e.operand)
+    else if (e.kind === 'binary') pending.push(e.left, e.right)
+    else if (e.kind === 'call') pending.push(...e.args)
     else if (e.kind === 'reduce' || e.kind === 'slot') pending.push(e.value)
   }
+  return names
 }
 
 const textOf = (names: readonly Name[]): string[] => names.map((name) => name.text)

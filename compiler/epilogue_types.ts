@@ -11,7 +11,7 @@ import { BodyScope, resolveBody, type Input } from './check/body.ts'
 import type { BodyContext, DeclaredOutput, Scope } from './check/context.ts'
 import { perGroup } from './check/ragged.ts'
 import { Reporter } from './check/report.ts'
-import type { Resolved, ResolvedContraction, ResolvedOperand, ResolvedOutput } from './check/resolved.ts'
+import type { Resolved, ResolvedContraction, ResolvedOperand, ResolvedOutput, TypeRef } from './check/resolved.ts'
 import { typeBody } from './check/typing.ts'
 import { DTYPES, type Accumulator } from './dtypes.ts'
 import { checkEpilogue, type BoundEpilogue, type EpilogueBinding, type EpilogueSignature } from './epilogue.ts'
@@ -40,6 +40,8 @@ export interface TypedEpilogue {
   /** Tensors and numbers under their names in the epilogue; outputs have all axes that their values have. */
   readonly operands: readonly TensorOperand[]
   readonly scalars: readonly ScalarOperand[]
+  /** Of operands that are read at indices. */
+  readonly axes: readonly Axis[]
 }
 
 /** The slot of `out = epilogue(sum[k](A * B))`, [l?, m, k] x [l?, k, n] → [l?, m, n]. */
@@ -93,10 +95,10 @@ export function typeEpilogue(epilogue: BoundEpilogue, slot: Slot): TypedEpilogue
 }
 
 function typeAnew(epilogue: BoundEpilogue, slot: Slot): TypedEpilogue {
-  const { outputs, operands, scalars } = resolve(epilogue, slot)
+  const { outputs, operands, scalars, axes } = resolve(epilogue, slot)
   const [filled] = outputs
   const dtypes = new Map([...operands, ...scalars].map((o) => [o.name, o.dtype]))
-  const body = { outputs, axes: slot.axes }
+  const body = { outputs, axes: [...slot.axes, ...axes] }
   const { outputs: typed, diagnostics } = typeBody(body, {
     source: slot.source,
     dtypeOf: (name) => dtypes.get(name)!,
@@ -106,22 +108,23 @@ function typeAnew(epilogue: BoundEpilogue, slot: Slot): TypedEpilogue {
   })
   if (diagnostics.length > 0) throw new KtlError(diagnostics)
   const [first, ...own] = typed
-  return { value: first!.value, outputs: own, operands, scalars }
+  return { value: first!.value, outputs: own, operands, scalars, axes }
 }
 
 /** The slot's output first. */
 function resolve(
   epilogue: BoundEpilogue,
   slot: Slot,
-): Pick<TypedEpilogue, 'operands' | 'scalars'> & { outputs: readonly ResolvedOutput[] } {
+): Pick<TypedEpilogue, 'operands' | 'scalars' | 'axes'> & { outputs: readonly ResolvedOutput[] } {
   const { declaration, source, bindings } = epilogue
   const { out, type } = slot
   const report = new Reporter()
   const { signature, diagnostics } = checkEpilogue(declaration, source)
   diagnostics.forEach((diagnostic) => report.add(diagnostic))
-  checkBindings(signature, epilogue).forEach((diagnostic) => report.add(diagnostic))
-
-  const all = slot.axes.map((axis) => axis.name)
+  const ownAxes = Object.values(bindings).flatMap((binding) =>
+    binding.kind === 'tensor' && binding.indexed ? binding.axes : [],
+  )
+  const all = [...slot.axes.map((axis) => axis.name), ...ownAxes]
   const optional = slot.axes.filter((axis) => axis.optional).map((axis) => axis.name)
   // Aligned at the right: a kernel without a batch axis has no `l`.
   const aliases = new Map<string, string>()
@@ -130,12 +133,15 @@ function resolve(
     .forEach((axis, i, used) => aliases.set(axis, out.axes[out.axes.length - used.length + i]!))
   impliedGroups(slot, out.axes).forEach((group, i) => aliases.set(epilogue.groups?.[i] ?? group, group))
   const toKernel = (axis: string): string => aliases.get(axis) ?? axis
+  const isAxis = (name: string): boolean => aliases.has(name) || all.includes(name)
+  checkBindings(signature, epilogue, isAxis).forEach((diagnostic) => report.add(diagnostic))
 
   const { axes, source: from, span } = slot.value
   const accumulator: Resolved = { kind: 'accumulator', value: slot.value, type, axes, source: from, span }
   const inputs = new Map<string, Input>()
   const scalars: ScalarOperand[] = []
   const operands: TensorOperand[] = []
+  const read = new Map<string, { dtype: TypeRef; axes: readonly string[] }>()
   for (const name of signature.accumulator) inputs.set(name, { value: accumulator, declared: null })
   for (const { name, span, defaultValue } of signature.inputs) {
     const binding: EpilogueBinding | undefined =
@@ -145,6 +151,7 @@ function resolve(
     if (binding.kind === 'tensor') {
       const operand = tensorOperand(name, 'input', binding, toKernel)
       operands.push(operand)
+      if (binding.indexed) read.set(name, operand)
       const axes = all.filter((axis) => operand.axes.includes(axis))
       inputs.set(name, { value: { kind: 'operand', name, at: null, outside: null, axes, ...at }, declared: null })
     } else {
@@ -164,7 +171,7 @@ function resolve(
     source,
     axes: all,
     axisTable: slot.axes,
-    declared: new Map(),
+    declared: read,
     pinned: new Set(),
     axisAliases: aliases,
     typeParams: new Set(),
@@ -202,7 +209,7 @@ function resolve(
   }
   const errors = report.diagnostics.filter((d) => d.severity === 'error')
   if (errors.length > 0) throw new KtlError(errors)
-  return { outputs, operands, scalars }
+  return { outputs, operands, scalars, axes: ownAxes.map((name) => ({ name, optional: false })) }
 }
 
 function tensorOperand(
@@ -244,11 +251,12 @@ function checkFits(
 function checkBindings(
   { inputs, outputs, slot, locals }: EpilogueSignature,
   { source, bindings }: BoundEpilogue,
+  isAxis: (name: string) => boolean,
 ): Diagnostic[] {
   const diagnostics: Diagnostic[] = []
   const names = Object.keys(bindings)
-  for (const { name, span, defaultValue } of inputs) {
-    if (!bindings[name] && !defaultValue)
+  for (const { name, span, defaultValue, mayBeAxis } of inputs) {
+    if (!bindings[name] && !defaultValue && !(mayBeAxis && isAxis(name)))
       diagnostics.push(diagnose('KTL2023', { source, span, name, candidates: names }))
   }
   for (const { name, span } of outputs) {
@@ -293,6 +301,10 @@ class EpilogueScope extends BodyScope implements Scope {
     if (value.axes.every((axis) => written.includes(axis) || implied.includes(axis))) return
     const span = { start: axes[0]!.span.start, end: axes.at(-1)!.span.end }
     report.report('KTL2026', source, span, { target: name.text, axes: written, declared: value.axes, declaredAt: null })
+  }
+
+  readAxes(name: string): readonly string[] | undefined {
+    return this.context.declared.get(name)?.axes
   }
 
   unknown(name: Name): void {

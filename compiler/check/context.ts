@@ -34,6 +34,8 @@ export interface Scope {
   kindOf(name: string): 'operand' | 'value'
   /** `bias[m]` in an epilogue string states axes; in a kernel it is a read. */
   annotate?(name: Name, axes: readonly Name[]): void
+  /** Axes of an operand of an epilogue string that is read at indices like those of a kernel. */
+  readAxes?(name: string): readonly string[] | undefined
   /** What to say about a name nobody knows; default KTL2001. */
   unknown?(name: Name): void
   /** Where a name is assigned further down. */

@@ -36,7 +36,7 @@ export function resolveExpression(root: Expr, scope: Scope, context: BodyContext
 function childrenOf(e: Expr, scope: Scope): readonly Expr[] {
   switch (e.kind) {
     case 'reference':
-      return scope.annotate ? [] : (e.at ?? [])
+      return scope.annotate && !scope.readAxes?.(e.name.text) ? [] : (e.at ?? [])
     case 'unary':
       return [e.operand]
     case 'binary':

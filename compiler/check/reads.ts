@@ -19,7 +19,7 @@ export function resolveReference(
   const found = scope.lookup(name.text)
   const axis = context.axesUnknown ? null : axisNamed(name, context)
   if (!found) {
-    if (axis !== null && !scope.unknown) {
+    if (axis !== null) {
       if (e.at) return (report.report('KTL2029', source, span, { name: name.text, what: 'an axis' }), error)
       return { kind: 'axis', axis, axes: [axis], source, span }
     }
@@ -27,7 +27,12 @@ export function resolveReference(
   }
   if (axis !== null && !context.inEpilogue)
     report.report('KTL2038', source, name.span, { name: name.text, what: scope.kindOf(name.text) })
-  if (e.at && scope.annotate) {
+  const own = scope.readAxes?.(name.text)
+  if (own && !e.at) {
+    report.report('KTL2035', source, span, { name: name.text, axes: own, got: 0 })
+    return error
+  }
+  if (e.at && scope.annotate && !own) {
     const axes = axisNamesOf(e)
     if (axes && !e.outside) scope.annotate(name, axes)
     else report.report('KTL2029', source, span, { name: name.text, what: 'an operand of an epilogue' })

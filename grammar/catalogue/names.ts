@@ -383,8 +383,8 @@ export const names = {
   KTL2029: entry<{ name: string; what: string }>({
     title: 'brackets behind something that has no elements',
     explain:
-      'In a kernel `X[i, j]` reads the tensor operand X at indices; a value that was computed is used as it is. In an epilogue ' +
-      'string `bias[m]` names the axes of the tensor that is bound, and takes no indices.',
+      'In a kernel `X[i, j]` reads the tensor operand X at indices; a value that was computed, as `acc` in an epilogue ' +
+      'string, is used as it is.',
     wrong: { ktl: 'kernel f(A: f32[m], b: f32) -> D: f32[m] { D = A + b[m] }\n' },
     right: { ktl: 'kernel f(A: f32[m], b: f32[m]) -> D: f32[m] { D = A + b[m] }\n' },
     word: ({ name, what }, { span }) => ({

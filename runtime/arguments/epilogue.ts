@@ -39,6 +39,8 @@ export interface EpilogueTensor {
   /** Memory order: the contiguous axis last. */
   readonly order: readonly string[]
   readonly divisibility: Divisibility
+  /** Read at indices: `axes` are its own. */
+  readonly indexed: boolean
 }
 
 /** An epilogue with its operands, for one output shape. */
@@ -63,8 +65,10 @@ export interface ResolvedEpilogue {
  * (KTL10xx, with the place in the string), what `inspectEpilogue` refuses, unbound names (KTL2023), unused bindings
  * (KTL2024) and bindings that are neither tensors nor numbers (KTL4024).
  *
- * Shapes of bound tensors align at the right with the output [l, m, n]: [N] is one value for each column, [M, 1] for each
- * row, and extents of 1 broadcast.
+ * Shapes of bound tensors align at the right with the output's axes, [l, m, n] of a GEMM: [N] is one value for each column, [M, 1] for
+ * each row, and extents of 1 broadcast. `bias[m]` says the axes instead, which may also be that of the groups of the output's rows.
+ * Brackets with more than names of axes read a tensor of any shape: `T[ids[m], n / 2]`, `X[m - 1, n] else 0`. In brackets, comparisons
+ * and conversions a name that is not bound is the position along the output's axis: `select(n <= m, acc, 0)`.
  *
  * @example
  * const [C, F] = [device.tensor('f32', [16, 24], 1), device.empty('f32', [16, 24])]
@@ -116,7 +120,8 @@ export class EpilogueArguments {
 
   /** Names that are bound besides the one of `out`. */
   get parameterNames(): readonly string[] {
-    return [...this.signature.inputs, ...this.signature.outputs].map(({ name }) => name)
+    const inputs = this.signature.inputs.filter((input) => !this.#isAxis(input))
+    return [...inputs, ...this.signature.outputs].map(({ name }) => name)
   }
 
   /**
@@ -133,6 +138,10 @@ export class EpilogueArguments {
     const tensors: EpilogueTensor[] = []
     const scalars: Record<string, number> = {}
     for (const input of this.signature.inputs) {
+      if (this.#isAxis(input)) {
+        this.#checkAxis(input, [...axes, ...groups])
+        continue
+      }
       const value = this.bindings[input.name] ?? input.defaultValue!.value
       if (typeof value === 'number') scalars[input.name] = value
       else
@@ -161,6 +170,16 @@ export class EpilogueArguments {
     return { epilogue: this, outputAxes: axes, groups, tensors, scalars, extents, key }
   }
 
+  /** Unless it is bound it has to be one. */
+  #isAxis({ name, mayBeAxis }: EpilogueSignature['inputs'][number]): boolean {
+    return mayBeAxis && !Object.hasOwn(this.bindings, name)
+  }
+
+  #checkAxis({ name, span }: EpilogueSignature['inputs'][number], axes: readonly string[]): void {
+    if (axes.includes(name)) return
+    throw ktlError('KTL2023', { source: this.source, span, name, candidates: [...Object.keys(this.bindings), ...axes] })
+  }
+
   #checkSlot(out: Tensor): void {
     const { slot } = this.signature
     const bound = slot === null ? undefined : this.bindings[slot]
@@ -175,7 +194,7 @@ export class EpilogueArguments {
     const { inputs, outputs, slot, locals } = this.signature
     const bound = Object.keys(this.bindings)
     const unbound = inputs.find(
-      ({ name, defaultValue }) => !Object.hasOwn(this.bindings, name) && defaultValue === null,
+      ({ name, defaultValue, mayBeAxis }) => !Object.hasOwn(this.bindings, name) && defaultValue === null && !mayBeAxis,
     )
     if (unbound) throw ktlError('KTL2023', { source, span: unbound.span, name: unbound.name, candidates: bound })
     const nowhere = outputs.find(({ name }) => !isTensorLike(this.bindings[name]))
@@ -223,7 +242,7 @@ const isTensorLike = (value: unknown): boolean => typeof value === 'object' && v
 
 /** Axes, memory order and alignment of one operand. */
 function place(
-  { name, axes: annotation, span }: EpilogueSignature['inputs'][number] | EpilogueSignature['outputs'][number],
+  signature: EpilogueSignature['inputs'][number] | EpilogueSignature['outputs'][number],
   role: 'input' | 'output',
   tensor: Tensor,
   output: readonly string[],
@@ -231,6 +250,8 @@ function place(
   source: Source,
   groups: readonly string[] = [],
 ): EpilogueTensor {
+  const { name, axes: annotation, span } = signature
+  if ('indexed' in signature && signature.indexed) return placeIndexed(name, tensor)
   const isScalar = role === 'input' && tensor.elementCount === 1
   const byDimension = isScalar
     ? []
@@ -247,8 +268,25 @@ function place(
   // Only operands along both rows and columns are read in vectors.
   const isFull = output.length >= 2 && output.slice(-2).every((axis) => own.includes(axis))
   const divisibility = isFull && unit >= 0 ? divisibilityOf(tensor, dimensions[inner]!, role) : 'element'
-  return { name, role, tensor, axes: own, dimensions, order, divisibility }
+  return { name, role, tensor, axes: own, dimensions, order, divisibility, indexed: false }
 }
+
+/** It has axes of its own, which nobody else can name. */
+function placeIndexed(name: string, tensor: Tensor): EpilogueTensor {
+  const axes = tensor.shape.map((_, i) => `${name}.${i}`)
+  const dimensions = axes.map((_, i) => i)
+  const unit = tensor.strides.lastIndexOf(1)
+  const order = unit < 0 ? axes : [...axes.filter((_, i) => i !== unit), axes[unit]!]
+  return { name, role: 'input', tensor, axes, dimensions, order, divisibility: 'element', indexed: true }
+}
+
+/** Extents of the axes that only operands of the epilogue have. */
+export const ownExtents = (tensors: readonly EpilogueTensor[]): Record<string, number> =>
+  Object.fromEntries(
+    tensors.flatMap(({ indexed, axes, tensor }) =>
+      indexed ? axes.map((axis, i) => [axis, tensor.shape[i]!] as const) : [],
+    ),
+  )
 
 /** What the compiler binds; `compute` is the type of run-time numbers. */
 export function boundEpilogue(
@@ -257,8 +295,9 @@ export function boundEpilogue(
 ): BoundEpilogue {
   const bindings: Record<string, EpilogueBinding> = {}
   for (const placed of tensors) {
-    const { name, tensor, axes, order, divisibility } = placed
-    bindings[name] = { kind: 'tensor', dtype: tensor.dtype, axes, order, divisibility, unit: unitAxes(placed, extents) }
+    const { name, tensor, axes, order, divisibility, indexed } = placed
+    const unit = unitAxes(placed, extents)
+    bindings[name] = { kind: 'tensor', dtype: tensor.dtype, axes, order, divisibility, indexed, unit }
   }
   for (const name of Object.keys(scalars)) bindings[name] = { kind: 'scalar', dtype: compute }
   const { declaration, source, epilogues } = epilogue

@@ -8,7 +8,7 @@ import type { Tensor } from '../tensors/tensor.ts'
 import { describe } from '../errors/describe.ts'
 import { unifyAxes, type UnifiedAxes } from './axes.ts'
 import { RuntimeArguments } from './base.ts'
-import { EpilogueArguments, type ResolvedEpilogue } from './epilogue.ts'
+import { EpilogueArguments, ownExtents, type ResolvedEpilogue } from './epilogue.ts'
 import { checkEpilogueIn } from './epilogue_check.ts'
 import { shapesOf } from './gemm.ts'
 import { checkIndices } from './indices.ts'
@@ -82,12 +82,15 @@ export class KernelArguments extends RuntimeArguments {
     this.scalars = { ...scalarsOf(family, values), ...scalars }
     this.axes = axesOf(family, shapesOf(tensors), this.scalars, tiled)
     this.expected = options.expected ? { ...this.axes.extents, ...options.expected } : this.axes.extents
-    this.status =
-      status ?? checkIndices(bindKernel(family), { extents: this.axes.extents, scalars: this.scalars }) ?? OK
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
     this.fusion =
       epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!, groupsOf(family, slot.axes)) ?? null
-    if (this.fusion) checkEpilogueIn(family, family.typeChoices, this.fusion)
+    const fused = this.fusion && checkEpilogueIn(family, family.typeChoices, this.fusion)
+    const known = {
+      extents: { ...this.axes.extents, ...ownExtents(this.fusion?.tensors ?? []) },
+      scalars: { ...this.fusion?.scalars, ...this.scalars },
+    }
+    this.status = status ?? checkIndices(fused ?? bindKernel(family), known) ?? OK
     if (new.target === KernelArguments) Object.freeze(this)
   }
 }

@@ -46,7 +46,8 @@ export interface SlotOutput {
 
 /**
  * Names that `--arg` does not bind are tensors of the output's dtype: with the axes of their annotation, those that a
- * reduction leaves, or all of them. Throws what the parser says, and KTL4105 and KTL4103 for arguments and axes that the text or the output lack.
+ * reduction leaves, or all of them; those of axes in comparisons are positions. Throws what the parser says, KTL4103 for operands
+ * that are read at indices, whose shapes no option says, and KTL4105 and KTL4103 for arguments and axes that the text or the output lack.
  */
 export function readEpilogue(
   text: string,
@@ -67,6 +68,8 @@ export function readEpilogue(
   }
   for (const input of signature.inputs) {
     const given = args[input.name]
+    if (!given && input.mayBeAxis && output.axes.includes(input.name)) continue
+    if (input.indexed) throw illegal('--epilogue', 'operands that are read at their own positions', `${input.name}[…]`)
     if (given?.kind === 'number') scalars[input.name] = given.value
     else if (!given && input.defaultValue !== null) scalars[input.name] = input.defaultValue.value
     else tensor('input', input)

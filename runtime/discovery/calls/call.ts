@@ -149,6 +149,7 @@ function gemmCall({ A, B, out, axes }: OperationSignature, args: GemmArguments):
 function renameFusion(fusion: ResolvedEpilogue, named: Readonly<Record<string, string>>): ResolvedEpilogue {
   if (Object.entries(named).every(([generic, axis]) => generic === axis)) return fusion
   const tensors = fusion.tensors.map((tensor) => {
+    if (tensor.indexed) return tensor
     const kept = tensor.axes
       .map((axis, i) => ({ axis: named[axis], dimension: tensor.dimensions[i]! }))
       .filter(({ axis }) => axis !== undefined)

@@ -7,6 +7,7 @@ import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { isGeneral, targetOf, type Plan } from '../../../compiler/targets/index.ts'
 import { deriveMetadata } from '../../metadata/derive.ts'
 import type { KernelMetadata } from '../../metadata/kernel.ts'
+import { ownExtents } from '../../arguments/epilogue.ts'
 import type { RuntimeArguments } from '../../arguments/base.ts'
 import { OK, type Status, type StatusRefused } from '../../errors/status.ts'
 import { callOf, type Call } from '../calls/call.ts'
@@ -88,7 +89,12 @@ export class PlannedInstance implements PlannedKernel {
     if (!status.ok) return status
     const fusion = fitFusion(this.space.family, this.program, this.fusion, call)
     if (fusion !== null && 'ok' in fusion) return fusion
-    const fitted: Call = { ...call, fusion, scalars: { ...call.scalars, ...fusion?.scalars } }
+    const fitted: Call = {
+      ...call,
+      fusion,
+      extents: fusion ? { ...call.extents, ...ownExtents(fusion.tensors) } : call.extents,
+      scalars: { ...call.scalars, ...fusion?.scalars },
+    }
     const overlap = overlapFits(this.program, fitted, targetOf(this.plan).inPlace(this.plan))
     return overlap.ok ? fitted : overlap
   }
