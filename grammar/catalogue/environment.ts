@@ -204,10 +204,12 @@ export const environment = {
   KTL6071: entry<{ readonly what: string; readonly expected: string; readonly got: string }>({
     title: 'dtype that a file format or ktl lacks',
     explain:
-      '.npy has no bf16 and no 8-bit floats; ktl has no 64-bit and 16-bit integers and no complex numbers. safetensors ' +
-      'holds bf16 and fp8, and `readSafetensors(bytes, { names })` takes the tensors that are wanted.',
-    wrong: { call: "writeNpy({ data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' })" },
-    right: { call: "writeSafetensors({ x: { data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' } })" },
+      'ktl has no complex numbers; integers of 16 and 64 bits are read as i32 where they fit. What NumPy and safetensors have no dtype ' +
+      'for is written as integers with its name. `readSafetensors(bytes, { names })` takes the tensors that are wanted.',
+    wrong: {
+      call: String.raw`readNpy(Uint8Array.from("\x93NUMPY\x01\x00\x35\x00{'descr': '<c8', 'fortran_order': False, 'shape': ()}", (c) => c.charCodeAt(0)))`,
+    },
+    right: { call: "writeNpy({ data: Uint16Array.of(0x3f80), shape: [1], dtype: 'bf16' })" },
     word: ({ what, expected, got }) => ({ message: `${what} cannot be of ${got}, only of ${expected}` }),
   }),
   KTL6072: entry<{ readonly file: string; readonly reason: string }>({

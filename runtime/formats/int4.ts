@@ -20,8 +20,8 @@ const PER_WORD = 8
 
 /**
  * The weights called `name` (`model.layers.0.mlp.up_proj`) on the device: [K, N] for AWQ and GPTQ, [N, K] for compressed-tensors, what
- * `A: (u4[k, n] - u4[k/128, n]) * f16[k/128, n]` and `i4[n, k] * bf16[n, k/128]` take. GPTQ stores zero points less 1, version 2 as
- * they are. KTL6070 for tensors that are missing, do not fit each other, or lie in an order of activations (`g_idx`).
+ * `A: (u4[k, n] - u4[k/128, n]) * f16[k/128, n]` and `i4[n, k] * bf16[n, k/128]` take; with zero points compressed-tensors are u4 too.
+ * GPTQ stores zero points less 1, version 2 as they are. KTL6070 for tensors that are missing, do not fit each other, or lie in an order of activations (`g_idx`).
  *
  * @example
  * const word = { data: Int32Array.of(0x76543210), shape: [1, 1] }
@@ -39,7 +39,11 @@ export function readInt4(device: Device, file: Safetensors, name: string, format
     return array
   }
   if (format === 'compressed-tensors')
-    return compressedTensors(device, name, part, file.tensors.get(`${name}.weight_shape`) ?? null)
+    return compressedTensors(device, name, part, {
+      shape: file.tensors.get(`${name}.weight_shape`),
+      zero: file.tensors.get(`${name}.weight_zero_point`),
+      index: file.tensors.get(`${name}.weight_g_idx`),
+    })
   if (format !== 'awq' && format !== 'gptq' && format !== 'gptq_v2')
     throw malformed(
       `the weights ${JSON.stringify(name)}`,
@@ -78,15 +82,18 @@ export function readInt4(device: Device, file: Safetensors, name: string, format
   })
 }
 
-/** Symmetric: stored with 8 added. Files have `weight_shape` in i64, which ktl lacks: without it rows fill their words. */
+/**
+ * Stored with 8 added, zero points too, which are packed along the rows: u4 less u4 is the same. Without `weight_shape` rows fill their
+ * words.
+ */
 function compressedTensors(
   device: Device,
   name: string,
   part: (suffix: string) => StoredArray,
-  given: StoredArray | null,
+  { shape, zero, index }: Readonly<Record<'shape' | 'zero' | 'index', StoredArray | undefined>>,
 ): ScaledOperand {
   const [packed, scale] = [words(part('weight_packed'), name), part('weight_scale')]
-  const [n, k] = (given ? Array.from(given.data) : [packed.shape[0], packed.shape[1]! * PER_WORD]) as [number, number]
+  const [n, k] = (shape ? Array.from(shape.data) : [packed.shape[0], packed.shape[1]! * PER_WORD]) as [number, number]
   const groups = scale.shape[1] ?? 0
   const fits =
     packed.shape.join() === `${n},${Math.ceil(k / PER_WORD)}` &&
@@ -98,10 +105,25 @@ function compressedTensors(
       `the weights ${JSON.stringify(name)}`,
       `weight_packed ${formatShape(packed.shape)}, weight_scale ${formatShape(scale.shape)} and shape [${n}, ${k}] do not fit`,
     )
+  checkOrder(index, k / groups, name)
   const all = alongColumns(packed, IN_ORDER)
   const width = packed.shape[1]! * PER_WORD
-  const data = Int8Array.from({ length: n * k }, (_, i) => all[Math.floor(i / k) * width + (i % k)]! - 8)
-  return new ScaledOperand(device.tensor('i4', [n, k], data), scaleTensor(device, scale), { mode: [1, k / groups] })
+  const nibbles = Uint8Array.from({ length: n * k }, (_, i) => all[Math.floor(i / k) * width + (i % k)]!)
+  const mode = [1, k / groups] as const
+  if (!zero) {
+    const data = Int8Array.from(nibbles, (x) => x - 8)
+    return new ScaledOperand(device.tensor('i4', [n, k], data), scaleTensor(device, scale), { mode })
+  }
+  const zeros = words(zero, name)
+  if (zeros.shape.join() !== `${Math.ceil(n / PER_WORD)},${groups}`)
+    throw malformed(
+      `the weights ${JSON.stringify(name)}`,
+      `weight_zero_point ${formatShape(zeros.shape)} does not fit weight_scale ${formatShape(scale.shape)}`,
+    )
+  return new ScaledOperand(device.tensor('u4', [n, k], nibbles), scaleTensor(device, scale), {
+    mode,
+    zero: device.tensor('u4', [n, groups], alongRows(zeros).slice(0, n * groups)),
+  })
 }
 
 interface Words {
@@ -141,6 +163,8 @@ function alongRows({ shape, data }: Words): Uint8Array {
 function checkOrder(index: StoredArray | undefined, group: number, name: string): void {
   if (
     index === undefined ||
+    // compressed-tensors: there is no order.
+    Array.prototype.every.call(index.data, (g: number) => g === -1) ||
     Array.prototype.every.call(index.data, (g: number, i: number) => g === Math.floor(i / group))
   )
     return

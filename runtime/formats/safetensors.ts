@@ -1,8 +1,25 @@
-/** safetensors: the length of a JSON header, the header (dtype, shape and place of each tensor), their bytes. */
-import { dtypesByName, FOREIGN_NAMES } from '../../compiler/dtypes.ts'
+/**
+ * safetensors: the length of a JSON header, the header (dtype, shape and place of each tensor), their bytes. Dtypes that the format
+ * lacks (i4, u4, ue4m3) are U8 with the bytes of a row along the last axis, so that every reader takes the file, and
+ * `__metadata__` says what they are: `"ktl.dtype.w": "u4[3, 7]"`.
+ */
+import { dtypesByName, FOREIGN_NAMES, isDType } from '../../compiler/dtypes.ts'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { HostArray } from '../tensors/host_array.ts'
-import { MAX_RANK } from '../tensors/layout.ts'
-import { bytesOfArray, malformed, storedArray, storedBytes, unsupported, type StoredArray } from './stored.ts'
+import { elementCount, MAX_RANK } from '../tensors/layout.ts'
+import {
+  arrayOfIntegers,
+  arrayOfRows,
+  bytesOfArray,
+  bytesOfRow,
+  malformed,
+  rowsOfArray,
+  storedArray,
+  storedBytes,
+  unsupported,
+  type ForeignIntegers,
+  type StoredArray,
+} from './stored.ts'
 import { listOf, optionsOf, textOf } from '../errors/given.ts'
 import { describe } from '../errors/describe.ts'
 
@@ -13,6 +30,14 @@ const ALIGNMENT = 8
 const DTYPES = dtypesByName(({ safetensors }) => safetensors)
 /** Sizes of what the format has and ktl lacks: places are checked for these too. */
 const FOREIGN_BYTES: Readonly<Record<string, number>> = { I64: 8, U64: 8, I16: 2, U16: 2, C64: 8 }
+const INTEGERS: Readonly<Record<string, ForeignIntegers>> = {
+  I64: { bytes: 8, signed: true },
+  U64: { bytes: 8, signed: false },
+  I16: { bytes: 2, signed: true },
+  U16: { bytes: 2, signed: false },
+}
+/** Of metadata that name the dtype and shape of a tensor. */
+const OWN_DTYPE = 'ktl.dtype.'
 
 /** What a file holds. */
 export interface Safetensors {
@@ -37,7 +62,8 @@ interface Entry {
 
 /**
  * The tensors of a safetensors file. The whole header is checked: places lie within the file, do not overlap, leave no
- * holes and fit their shapes. KTL6070 for anything else, KTL6071 for a wanted tensor of a dtype that ktl lacks.
+ * holes and fit their shapes. Integers of 16 and 64 bits become i32. KTL6070 for anything else, KTL6071 for a wanted tensor of a dtype
+ * that ktl lacks, and for integers that i32 does not hold.
  *
  * @example
  * const bytes = writeSafetensors({ x: { data: Float32Array.of(1, 2), shape: [2] } })
@@ -58,18 +84,53 @@ export function readSafetensors(bytes: Uint8Array, options: ReadSafetensorsOptio
     const entry = entries.get(name)
     if (entry === undefined) throw malformed(what, `it has no tensor ${describe(name)}`)
     const where = `tensor ${JSON.stringify(name)}`
-    const dtype = DTYPES.get(entry.dtype)
-    if (dtype === undefined) throw unsupported(where, entry.dtype, [...DTYPES.keys()])
     if (entry.shape.length > MAX_RANK)
       throw malformed(where, `it has ${entry.shape.length} axes, ktl has at most ${MAX_RANK}`)
-    tensors.set(name, storedArray(dtype, entry.shape, bytes.subarray(start + entry.begin, start + entry.end), where))
+    tensors.set(
+      name,
+      readTensor(entry, metadata[OWN_DTYPE + name], bytes.subarray(start + entry.begin, start + entry.end), where),
+    )
   }
-  return { tensors, metadata }
+  const others = Object.entries(metadata).filter(([key]) => !key.startsWith(OWN_DTYPE))
+  return { tensors, metadata: Object.fromEntries(others) }
+}
+
+function readTensor(
+  { dtype: name, shape }: Entry,
+  own: string | undefined,
+  bytes: Uint8Array,
+  where: string,
+): StoredArray {
+  if (own !== undefined && name === 'U8') {
+    const known = ownType(own)
+    if (typeof known === 'string') throw malformed(where, known)
+    const packed =
+      known.shape.length === 0 ? [] : [...known.shape.slice(0, -1), bytesOfRow(known.dtype, known.shape.at(-1)!)]
+    if (packed.join() !== shape.join())
+      throw malformed(where, `${own} takes bytes of shape [${packed.join(', ')}], it has [${shape.join(', ')}]`)
+    return arrayOfRows(known.dtype, known.shape, bytes, where)
+  }
+  const dtype = DTYPES.get(name)
+  if (dtype !== undefined) return storedArray(dtype, shape, bytes, where)
+  if (Object.hasOwn(INTEGERS, name))
+    return arrayOfIntegers(INTEGERS[name]!, shape, bytes, { where, name, known: [...DTYPES.keys()] })
+  throw unsupported(where, name, [...DTYPES.keys()])
+}
+
+/** `u4[3, 7]`; or what is wrong. */
+function ownType(text: string): { readonly dtype: DTypeName; readonly shape: readonly number[] } | string {
+  const [, dtype, axes] = /^(\w+)\[([\d, ]{0,100})\]$/.exec(text) ?? []
+  const shape = (axes ?? '').trim() === '' ? [] : axes!.split(',').map(Number)
+  const wrong = dtype === undefined || !isDType(dtype) || shape.length > MAX_RANK || !isCounts(shape)
+  return wrong || !Number.isSafeInteger(elementCount(shape) * 8)
+    ? `its metadata ${JSON.stringify(text.slice(0, 60))} name no dtype and shape`
+    : { dtype: dtype as DTypeName, shape }
 }
 
 /**
- * A safetensors file of arrays by name, in their order. KTL6071 for dtypes that the format lacks, KTL6070 for the name
- * `__metadata__`, which is the format's own.
+ * A safetensors file of arrays by name, in their order. Dtypes that the format lacks become bytes, and metadata. KTL6071
+ * for tf32, which is f32 to others, KTL6070 for the name
+ * `__metadata__`, which is the format's own, and metadata under names of ktl's.
  *
  * @example
  * const bytes = writeSafetensors({ x: { data: Uint8Array.of(1, 2), shape: [2] } })
@@ -81,16 +142,30 @@ export function writeSafetensors(
 ): Uint8Array {
   const parts: Uint8Array[] = []
   optionsOf('tensors', tensors ?? (null as never))
-  for (const [name, text] of Object.entries(optionsOf('metadata', metadata))) textOf(`metadata.${name}`, text)
-  const header: [string, unknown][] = Object.keys(metadata).length > 0 ? [['__metadata__', metadata]] : []
+  const described = new Map<string, string>()
+  for (const [name, text] of Object.entries(optionsOf('metadata', metadata))) {
+    if (name.startsWith(OWN_DTYPE)) throw malformed(`metadata called ${name}`, 'the name says the dtype of a tensor')
+    described.set(name, textOf(`metadata.${name}`, text))
+  }
+  const entries: [string, unknown][] = []
   let end = 0
   for (const [name, array] of tensors instanceof Map ? tensors : Object.entries(tensors)) {
     if (name === '__metadata__') throw malformed('a tensor called __metadata__', 'the name is the format’s own')
-    const { dtype, shape, bytes } = bytesOfArray(array)
-    if (FOREIGN_NAMES[dtype]?.safetensors === undefined) throw unsupported(`tensor ${JSON.stringify(name)}`, dtype, [...DTYPES.values()])
-    header.push([name, { dtype: FOREIGN_NAMES[dtype]?.safetensors, shape, data_offsets: [end, (end += bytes.length)] }])
+    const rows = rowsOfArray(array)
+    const { dtype, shape: own } = rows
+    const foreign = FOREIGN_NAMES[dtype]?.safetensors
+    if (foreign === undefined && bytesOfRow(dtype, 1) > 2)
+      throw unsupported(`tensor ${JSON.stringify(name)}`, dtype, [...DTYPES.values()])
+    const { bytes } = foreign === undefined ? rows : bytesOfArray(array)
+    const shape = foreign === undefined && own.length > 0 ? [...own.slice(0, -1), bytesOfRow(dtype, own.at(-1)!)] : own
+    if (foreign === undefined) described.set(OWN_DTYPE + name, `${dtype}[${own.join(', ')}]`)
+    entries.push([name, { dtype: foreign ?? 'U8', shape, data_offsets: [end, (end += bytes.length)] }])
     parts.push(bytes)
   }
+  const header: [string, unknown][] = [
+    ...(described.size > 0 ? [['__metadata__', Object.fromEntries(described)] as [string, unknown]] : []),
+    ...entries,
+  ]
   const text = Buffer.from(
     `{${header.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`).join()}}`,
   )
