@@ -63,3 +63,10 @@ test('what has no twin is said to have none', () => {
   expect(none.map(([theirs]) => theirs)).toEqual([expect.stringContaining('use_tvm_ffi')])
   for (const [, , why] of none) expect(why).not.toBe('')
 })
+
+test('every class of arguments, operands and metadata is in it', () => {
+  const mirrored = Object.keys(ktl).filter((name) => /^[A-Z]\w*(Arguments|Operand|Constraints|Attributes|Metadata|Controls|Artifact|Provider|Kernel|Status)$/.test(name))
+  const listed = new Set(rows.flatMap(([, ours]) => [...ours!.matchAll(/`(\w+)/g)].map(([, name]) => name!)))
+  expect(mirrored.length).toBeGreaterThan(20)
+  expect(mirrored.filter((name) => !listed.has(name))).toEqual([])
+}) // prettier-ignore
