@@ -21,8 +21,8 @@ export interface DeclaredOutput {
   /** null: as the value has them. */
   readonly axes: readonly string[] | null
   readonly declared: Span | null
-  /** Is it in a stored form? */
-  readonly stored?: boolean
+  /** Axes along which elements share a scale. */
+  readonly blocked?: readonly string[]
 }
 
 /** Names in force inside a body. */

@@ -61,8 +61,12 @@ export function checkKernel(declaration: KernelDecl, file: FileContext): Omit<Ke
     if (!inputs.has(text)) inputs.set(text, { value, declared: name ?? span })
   }
   const outputs = new Map<string, DeclaredOutput>()
-  for (const { name, axes, role, span, stored, partOf } of operands)
-    if (role === 'output' && !partOf) outputs.set(name, { axes, declared: span, ...(stored && { stored: true }) })
+  for (const { name, axes, role, span, stored, partOf } of operands) {
+    if (role !== 'output' || partOf) continue
+    const scale = operands.find((part) => part.name === stored?.scale)
+    const blocked = axes.filter((axis) => (scale?.blocks?.[scale.axes.indexOf(axis)] ?? 1) !== 1)
+    outputs.set(name, { axes, declared: span, blocked })
+  }
   const context: BodyContext = {
     report,
     source,

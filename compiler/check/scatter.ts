@@ -31,8 +31,6 @@ export function checkScatter(
   }
   if (!output?.axes) return wrong(span, `\`${name.text}\` is no output`, 'scatter to an output; a value has its axes')
   const declared = output.axes
-  if (output.stored)
-    return wrong(span, `\`${name.text}\` is stored in blocks with scales`, 'scatter to an output of a plain type')
   if (written.length !== declared.length) {
     report.report('KTL2035', source, span, { name: name.text, axes: declared, got: written.length })
     return []
@@ -45,6 +43,13 @@ export function checkScatter(
       span,
       count === 0 ? 'no operand says where the elements go' : `${count} operands say where the elements go`,
       'one integer operand says it: `D[to[t], n]`',
+    )
+  const shared = declared.find((axis, i) => reads[i] === 1 && output.blocked?.includes(axis))
+  if (shared !== undefined)
+    return wrong(
+      span,
+      `elements along \`${shared}\` share scales, and do not stay together`,
+      `scatter along an axis that is not in blocks, or to an output of a plain type`,
     )
   const shifted = written.findIndex(
     (index, i) => reads[i] === 0 && !(index.kind === 'axis' && index.axis === declared[i]),

@@ -158,11 +158,8 @@ function notStorable(
   if (hasZero) return { reason: 'zero points are not computed', help: quantize }
   if (!OUTPUT_DATA.includes(data))
     return { reason: `${data} has no largest value to scale to`, help: `store one of ${OUTPUT_DATA.join(', ')}` }
-  if (!scale)
-    return {
-      reason: 'one scale for the tensor is not computed',
-      help: `give ${name} a plain type and divide the value by the scale`,
-    }
+  // The caller says what the tensor, or a group of it, is scaled by.
+  if (!scale) return null
   const type = typeOf(scale.dtype)
   if (!OUTPUT_SCALES.includes(type))
     return { reason: `scales of type ${type} are not computed`, help: `use one of ${OUTPUT_SCALES.join(', ')}` }

@@ -303,8 +303,9 @@ export const types = {
   KTL2227: entry<{ operand: string; reason: string; help: string }>({
     title: 'stored form that no kernel writes',
     explain:
-      'An output is stored in blocks along one axis, each with a scale of its own: `e4m3[m, n] * ue8m0[m, n/32]`. Zero points and ' +
-      'scales of a whole axis or tensor need the largest of all values first: `quantize()` computes them.',
+      'An output is stored in blocks along one axis, each with a scale of its own, `e4m3[m, n] * ue8m0[m, n/32]`, or with a scale that ' +
+      'the caller gives, `e4m3[m, n] * f32`. Zero points and scales of a whole axis need the largest of all values first: ' +
+      '`quantize()` computes them.',
     wrong: { ktl: 'kernel f(A: f32[m, n]) -> D: e4m3[m, n] * f32[m] { D = A }\n' },
     right: { ktl: 'kernel f(A: f32[m, n]) -> D: e4m3[m, n] * f32[m, n/128] { D = A }\n' },
     word: ({ operand, reason, help }) => ({

@@ -9,6 +9,7 @@ import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import { OperandsMetadata, ScaledOperandConstraints } from '../../runtime/metadata/index.ts'
 import { loadSource, register } from '../../runtime/programs/program.ts'
 import type { Device } from '../../runtime/devices/device.ts'
+import { verify } from '../../runtime/selftest/verify.ts'
 import { errorOf } from './errors.ts'
 
 let device: Device
@@ -83,6 +84,33 @@ describe('stored operands', () => {
     expect(await scalesWith({ normConstant: 4 })).toEqual([4, 6, 3, 1, 0])
     expect(await scalesWith({ globalScale: 0.25, normConstant: 8 })).toEqual([8, 6, 3, 1, 0])
   })
+
+  test('an output with the scale of a whole tensor, which the caller gives: saturated', async () => {
+    const X = device.tensor('f32', [2, 3], [1, -2, 1000, 0.5, -1000, NaN])
+    const whole = kernelOf('kernel q(X: f32[m, n]) -> D: e4m3[m, n] * f32 { D = X }')
+    const written = async (options: object): Promise<number[]> => {
+      const D = new ScaledOperand(device.empty('e4m3', [2, 3]), null, options)
+      const args = new KernelArguments(whole, { X, D })
+      const { check } = await verify(getKernels(args)[0] as KtlKernel, args)
+      expect(check.pass).toBe(true)
+      return [...(await D.data.toArray())]
+    }
+    expect(await written({ globalScale: 0.5 })).toEqual([2, -4, 448, 1, -448, NaN])
+    expect(await written({ globalScale: 0.5, normConstant: 4 })).toEqual([4, -8, 448, 2, -448, NaN])
+  }) // prettier-ignore
+
+  test('rows are scattered to a stored output with their scales; others keep theirs', async () => {
+    const kernel = kernelOf('kernel q(X: bf16[t, n], to: i32[t]) -> D: e4m3[d, n] * ue8m0[d, n/32] { D[to[t], n] = X }')
+    const D = new ScaledOperand(device.tensor('e4m3', [5, 64], 3), device.tensor('ue8m0', [5, 2], 4), { mode: [1, 32] })
+    const X = device.tensor('bf16', [3, 64], iota([3, 64], (i) => (i % 64) - 20 + Math.floor(i / 64)))
+    const args = new KernelArguments(kernel, { X, to: device.tensor('i32', [3], [4, -1, 1]), D })
+    const { check } = await verify(getKernels(args)[0] as KtlKernel, args)
+    expect(check.worst && check).toMatchObject({ pass: true })
+    const [data, scale] = [await D.data.toArray(), await D.scale!.toArray()]
+    expect([...scale].map((s) => s === 4)).toEqual([true, true, false, false, true, true, true, true, false, false])
+    expect([data[0], data[64 * 3]]).toEqual([3, 3])
+    expect([data[64 * 4]! * scale[8]!, data[64]! * scale[2]!]).toEqual([-20, -18])
+  }) // prettier-ignore
 
   test('extents of 0 are no launch', async () => {
     const A = new ScaledOperand(device.empty('i8', [0, 6]), device.empty('f32', [0, 2]), { mode: [1, 4] })

@@ -134,6 +134,7 @@ describe('quantisation', () => {
     ['1x128', () => scaled('e4m3', 'f32', [1, 128])],
     ['1x128', () => scaled('i8', 'f32', [1, 128])],
     ['128x1', () => scaled('e4m3', 'f32', [128, 1])],
+    ['tensorwise', () => new ScaledOperand(device.empty('e5m2', [4, 256]), null, { globalScale: 0.125 })],
   ] as const)('%s %#', async (name, make) => {
     const Y = make()
     await check(`quantize_${name}`, { X: X(), Y })
