@@ -23,6 +23,8 @@ interface ExpectedOperands {
   readonly kind: keyof typeof EXPECTED
   readonly tensors: Readonly<Record<string, Expected>>
   readonly accumulatorType: string | null
+  /** By operand, of those that have scales. */
+  readonly scaled: Readonly<Record<string, unknown>>
 }
 
 const EXPECTED = { gemm: GemmArguments, elementwise: ElementwiseArguments, kernel: KernelArguments } as const
@@ -37,14 +39,14 @@ export function operandsSupport(operands: ExpectedOperands, args: RuntimeArgumen
 
 /** KTL4022, KTL4031 to KTL4034. */
 export function operandsStatus(operands: ExpectedOperands, args: RuntimeArguments): Status {
-  if (args instanceof GemmArguments && args.isScaled)
-    return refuse('KTL4030', {
-      expected: 'operands without scales',
-      got: `scaled ${Object.keys(args.scaled).join(', ')}`,
-    })
+  const scaled = args instanceof GemmArguments ? Object.keys(args.scaled) : []
+  const unexpected = scaled.filter((name) => !Object.hasOwn(operands.scaled, name))
+  if (unexpected.length > 0)
+    return refuse('KTL4030', { expected: 'operands without scales', got: `scaled ${unexpected.join(', ')}` })
+  const tensors = tensorsOf(args)
   const allowTf32 = args instanceof GemmArguments && args.allowTf32
   for (const [name, attributes] of Object.entries(operands.tensors)) {
-    const tensor = args.tensors[name]
+    const tensor = tensors[name]
     if (!tensor) return refuse('KTL4022', { what: 'the kernel', missing: [name], known: Object.keys(operands.tensors) })
     const status = tensorStatus(name, attributes, tensor, { allowTf32 })
     if (!status.ok) return status
@@ -53,6 +55,17 @@ export function operandsStatus(operands: ExpectedOperands, args: RuntimeArgument
     return refuse('KTL4034', { expected: operands.accumulatorType ?? 'none', got: args.accumulatorType })
   }
   return OK
+}
+
+/** With the parts of scaled operands. */
+function tensorsOf(args: RuntimeArguments): Readonly<Record<string, Tensor>> {
+  if (!(args instanceof GemmArguments)) return args.tensors
+  const parts = Object.entries(args.scaled).flatMap(([name, { scale, zero, globalScale }]) => [
+    ...(scale ? [[`${name}.scale`, scale] as const] : []),
+    ...(zero ? [[`${name}.zero`, zero] as const] : []),
+    ...(typeof globalScale === 'object' && globalScale ? [[`${name}.global`, globalScale] as const] : []),
+  ])
+  return { ...args.tensors, ...Object.fromEntries(parts) }
 }
 
 /** `rank` of the attributes is the full rank; a tensor may leave out leading axes. */

@@ -79,6 +79,7 @@ describe('the library has a family for', () => {
     expect([familiesFor(args), isOfLibrary(args)]).toEqual([[family], true])
     await checkAll(args)
     expect(explainKernels(args).supported).toBe(getKernels(args).length)
+    for (const { metadata } of getKernels(args)) expect(metadata.supports(args)).toEqual({ ok: true })
   }) // prettier-ignore
 
   test.each([
@@ -98,8 +99,12 @@ describe('the library has a family for', () => {
     const A = a === null ? random('f16', [m, k]) : await quantize(random('f32', [m, k]), a)
     const args = new GemmArguments({ A, B: await quantize(random('f32', [k, n], 2), b), out: device.empty('bf16', [m, n]) })
     expect([familiesFor(args), isOfLibrary(args)]).toEqual([[family], true])
-    const { check } = await verify(getKernels(args)[0] as KtlKernel, args)
+    const [kernel] = getKernels(args)
+    const { check } = await verify(kernel as KtlKernel, args)
     expect(check.worst && check).toMatchObject({ pass: true })
+    expect(kernel!.metadata.supports(args)).toEqual({ ok: true })
+    const plain = new GemmArguments({ A: random('f16', [m, k]), B: random('f16', [k, n]), out: args.out })
+    expect(getKernels(plain)[0]!.metadata.supports(args)).toMatchObject({ ok: false, code: 'KTL4030' })
   }) // prettier-ignore
 
   test('batches, of which one operand has none', async () => {
