@@ -15,6 +15,7 @@ import { KtlKernel } from '../kernels/ktl_kernel.ts'
 import {
   ElementwiseOperandsMetadata,
   GemmOperandsMetadata,
+  GroupedGemmOperandsMetadata,
   OperandsMetadata,
   TensorAttributes,
   type AnyOperandsMetadata,
@@ -101,13 +102,18 @@ export function operandsMetadataOf(program: TensorProgram, operation: OperationS
   const attributes: Record<string, TensorAttributes> = {}
   for (const operand of program.operands) if (!operand.fromEpilogue) attributes[operand.name] = attributesOf(operand)
   const [accumulatorType = null] = accumulatorsOf(program)
-  if (operation === null)
+  if (operation === null || (operation.offsets !== null && accumulatorType === null))
     return new OperandsMetadata(attributes, accumulatorType, 'kernel', constraintsOf(program)) as AnyOperandsMetadata
-  const [A, B, out] = [operation.A, operation.B, operation.out].map((name) => attributes[name]!) as [
-    TensorAttributes,
-    TensorAttributes,
-    TensorAttributes,
-  ]
+  const named = (name: string): TensorAttributes => attributes[name]!
+  const [A, B, out] = [named(operation.A), named(operation.B), named(operation.out)]
+  if (operation.offsets !== null)
+    return new GroupedGemmOperandsMetadata({
+      A,
+      B,
+      out,
+      offsets: named(operation.offsets),
+      accumulatorType: accumulatorType!,
+    })
   return accumulatorType === null
     ? new ElementwiseOperandsMetadata(A, B, out)
     : new GemmOperandsMetadata(A, B, out, accumulatorType)

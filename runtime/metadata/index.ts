@@ -18,10 +18,12 @@ export { ScaledOperandConstraints, type ScaledOperandFields } from './scaled.ts'
 export {
   ElementwiseOperandsMetadata,
   GemmOperandsMetadata,
+  GroupedGemmOperandsMetadata,
   layoutString,
   OperandsMetadata,
   TensorAttributes,
   type AnyOperandsMetadata,
   type GemmOperandsFields,
+  type GroupedGemmOperandsFields,
   type TensorAttributesFields,
 } from './operands.ts'

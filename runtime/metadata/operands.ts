@@ -77,7 +77,7 @@ export class TensorAttributes {
   }
 }
 
-export type OperandsKind = 'kernel' | 'gemm' | 'elementwise'
+export type OperandsKind = 'kernel' | 'gemm' | 'groupedGemm' | 'elementwise'
 
 /**
  * Operands of any kernel by name, inputs first.
@@ -135,7 +135,7 @@ export class OperandsMetadata {
     const named = Object.entries(fieldsOf('operands.tensors', tensors)).map(
       ([name, own]) => [name, TensorAttributes.fromJSON(own)] as const,
     )
-    const { A, B, out, ...others } = Object.fromEntries(named)
+    const { A, B, out, ...more } = Object.fromEntries(named)
     if (kind === 'kernel')
       return new OperandsMetadata(
         Object.fromEntries(named),
@@ -143,8 +143,21 @@ export class OperandsMetadata {
         'kernel',
         Object.fromEntries(constraints),
       ) as AnyOperandsMetadata
-    if ((kind !== 'gemm' && kind !== 'elementwise') || !A || !B || !out || Object.keys(others).length > 0)
-      throw malformed('operands.kind', 'kernel, or gemm or elementwise with tensors A, B and out', kind)
+    const { offsets, ...others } = kind === 'groupedGemm' ? more : { ...more, offsets: undefined }
+    const isKnown = kind === 'gemm' || kind === 'elementwise' || (kind === 'groupedGemm' && offsets !== undefined)
+    if (!isKnown || !A || !B || !out || Object.values(others).some((own) => own !== undefined))
+      throw malformed('operands.kind', 'kernel, or gemm, groupedGemm or elementwise with tensors A, B and out', kind)
+    if (kind === 'groupedGemm')
+      return complete(
+        'operands',
+        new GroupedGemmOperandsMetadata({
+          A,
+          B,
+          out,
+          offsets: offsets!,
+          accumulatorType: accumulatorType as Accumulator,
+        }),
+      )
     if (kind === 'elementwise') return new ElementwiseOperandsMetadata(A, B, out)
     return complete('operands', new GemmOperandsMetadata(A, B, out, accumulatorType as Accumulator))
   }
@@ -188,6 +201,41 @@ export class GemmOperandsMetadata extends OperandsMetadata {
   }
 }
 
+/** Fields of `GroupedGemmOperandsMetadata`. */
+export type GroupedGemmOperandsFields = Pick<
+  GroupedGemmOperandsMetadata,
+  'A' | 'B' | 'out' | 'offsets' | 'accumulatorType'
+>
+
+/**
+ * out = A B for each group of rows, which `offsets` tells.
+ *
+ * @example
+ * const [f16, i32] = [new TensorAttributes('f16', [0, 1], 8), new TensorAttributes('i32', [1], 1)]
+ * const B = new TensorAttributes('f16', [0, 0, 1], 8)
+ * const operands = new GroupedGemmOperandsMetadata({ A: f16, B, out: f16, offsets: i32, accumulatorType: 'f32' })
+ * console.log(operands.kind, operands.offsets.dtype) // groupedGemm i32
+ */
+export class GroupedGemmOperandsMetadata extends OperandsMetadata {
+  declare readonly kind: 'groupedGemm'
+  declare readonly accumulatorType: Accumulator
+  readonly A: TensorAttributes
+  readonly B: TensorAttributes
+  readonly out: TensorAttributes
+  readonly offsets: TensorAttributes
+
+  constructor(fields: GroupedGemmOperandsFields) {
+    const { A, B, out, offsets, accumulatorType } = fieldsOf('operands', fields) as unknown as GroupedGemmOperandsFields
+    if (!isDType(accumulatorType)) throw malformed('accumulatorType', 'f32, f16, f64 or i32', accumulatorType)
+    super({ A, B, out, offsets }, accumulatorType, 'groupedGemm')
+    this.A = A
+    this.B = B
+    this.out = out
+    this.offsets = offsets
+    Object.freeze(this)
+  }
+}
+
 /**
  * out = f(A, B), elementwise.
  *
@@ -213,7 +261,10 @@ export class ElementwiseOperandsMetadata extends OperandsMetadata {
 
 /** `kind` narrows it. */
 export type AnyOperandsMetadata =
-  GemmOperandsMetadata | ElementwiseOperandsMetadata | (OperandsMetadata & { readonly kind: 'kernel' })
+  | GemmOperandsMetadata
+  | GroupedGemmOperandsMetadata
+  | ElementwiseOperandsMetadata
+  | (OperandsMetadata & { readonly kind: 'kernel' })
 
 type HasStride = { readonly stride: readonly number[] } | { readonly strides: readonly number[] } | readonly number[]
 

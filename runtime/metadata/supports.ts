@@ -3,7 +3,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import { ElementwiseArguments } from '../arguments/elementwise.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
-import { KernelArguments } from '../arguments/kernel.ts'
+import { ClassArguments, KernelArguments } from '../arguments/kernel.ts'
 import { isContiguousAlong } from '../arguments/operands.ts'
 import { OK, refuse, type Status } from '../errors/status.ts'
 import type { Tensor } from '../tensors/tensor.ts'
@@ -27,7 +27,12 @@ interface ExpectedOperands {
   readonly scaled: Readonly<Record<string, unknown>>
 }
 
-const EXPECTED = { gemm: GemmArguments, elementwise: ElementwiseArguments, kernel: KernelArguments } as const
+const EXPECTED = {
+  gemm: GemmArguments,
+  groupedGemm: ClassArguments,
+  elementwise: ElementwiseArguments,
+  kernel: KernelArguments,
+} as const
 
 /** KTL4030 for another kind of arguments, then what `operandsStatus` says. */
 export function operandsSupport(operands: ExpectedOperands, args: RuntimeArguments): Status {

@@ -9,6 +9,7 @@ import { explainKernels } from '../../runtime/discovery/explain.ts'
 import { countKernels, getKernels } from '../../runtime/discovery/query.ts'
 import type { RuntimeArguments } from '../../runtime/arguments/base.ts'
 import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
+import { OperandsMetadata, type GroupedGemmOperandsMetadata } from '../../runtime/metadata/index.ts'
 import { AttentionArguments } from '../../runtime/operations/attention.ts'
 import { ConvolutionArguments } from '../../runtime/operations/convolution.ts'
 import { GroupedGemmArguments } from '../../runtime/operations/grouped_gemm.ts'
@@ -149,6 +150,12 @@ describe('kernels of users', () => {
     const epilogue = new EpilogueArguments('relu(acc + bias[g, n] * row[t])', { bias: random('f32', [3, 12]), row: random('f32', [20]) })
     const args = grouped({ epilogue })
     expect(familiesFor(args).sort()).toEqual(['experts', 'grouped_gemm'])
+    for (const { metadata } of getKernels(args)) {
+      const operands = metadata.operands as GroupedGemmOperandsMetadata
+      expect([operands.kind, operands.A.dtype, operands.B.stride, operands.offsets.dtype, operands.accumulatorType]).toEqual(['groupedGemm', 'bf16', [0, 0, 1], 'i32', 'f32'])
+      expect(OperandsMetadata.fromJSON(JSON.parse(JSON.stringify(operands)))).toEqual(operands)
+      expect(metadata.supports(args)).toEqual({ ok: true })
+    }
     await checkAll(args)
   }) // prettier-ignore
 

@@ -195,10 +195,16 @@ function elementwiseCall(
   }
 }
 
+const CLASSES = {
+  gemm: 'GemmArguments',
+  groupedGemm: 'GroupedGemmArguments',
+  elementwise: 'ElementwiseArguments',
+} as const
+
 function expectedArguments(family: KernelFamily, operation: OperationSignature | null): string {
   const own = `KernelArguments of ${family.name}`
   if (operation === null) return own
-  return `${operation.operation === 'gemm' ? 'GemmArguments' : 'ElementwiseArguments'} or ${own}`
+  return `${CLASSES[operation.operation]} or ${own}`
 }
 
 export function describeArguments(args: RuntimeArguments): string {

@@ -264,7 +264,7 @@ const gemmKey = (...dtypes: string[]): string => `gemm ${dtypes.join()}`
 const elementwiseKey = (...dtypes: string[]): string => `elementwise ${dtypes.join()}`
 
 function* keysOf({ family, operation }: FamilySpace): Generator<{ text: string; types: TypeChoice }> {
-  if (operation === null) return
+  if (operation === null || operation.operation === 'groupedGemm') return
   const { A, B, out } = operation
   const typeOf = (name: string): string => family.operands.find((operand) => operand.name === name)!.dtype
   for (const types of family.typeChoices) {

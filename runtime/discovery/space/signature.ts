@@ -6,14 +6,16 @@ import type { Resolved, ResolvedContraction } from '../../../compiler/check/reso
 import { walkResolved } from '../../../compiler/check/resolved.ts'
 import { nodesOf } from '../../../compiler/passes/graph.ts'
 
-/** Operands of `GemmArguments` and `ElementwiseArguments` in terms of a family. */
+/** Operands of `GemmArguments`, `GroupedGemmArguments` and `ElementwiseArguments` in terms of a family. */
 export interface OperationSignature {
-  readonly operation: 'gemm' | 'elementwise'
+  readonly operation: 'gemm' | 'groupedGemm' | 'elementwise'
   /** The family's names of A, B and out. */
   readonly A: string
   readonly B: string
   readonly out: string
-  /** The family's names of the axes l, m, n, k; null: it has no batch axis. Elementwise: unused. */
+  /** Grouped: where the groups of rows end, or how many there are. */
+  readonly offsets: string | null
+  /** The family's names of the axes l, m, n, k; null: it has no batch axis. Of plain GEMMs only. */
   readonly axes: { readonly l: string | null; readonly m: string; readonly n: string; readonly k: string } | null
 }
 
@@ -25,16 +27,33 @@ export function operationOf(family: KernelFamily): OperationSignature | null {
   const out = family.operands.find((operand) => operand.role === 'output')
   // Arguments of plain tensors say nothing of parts.
   const special = family.operands.some(({ stored }) => stored)
-  const plain = !special && inputs.length === 2 && family.scalars.length === 0 && family.outputs.length === 1
-  if (!plain || !A || !B || !output || !out) return null
+  const plain = !special && family.scalars.length === 0 && family.outputs.length === 1
+  if (plain && inputs.length === 3) return groupedOf(family, inputs)
+  if (!plain || inputs.length !== 2 || !A || !B || !output || !out) return null
   const { value } = output
   if (value.kind === 'contract') {
     const axes = gemmAxes(A, B, out, value)
-    return axes && { operation: 'gemm', A: A.name, B: B.name, out: out.name, axes }
+    return axes && { operation: 'gemm', A: A.name, B: B.name, out: out.name, offsets: null, axes }
   }
   const isSum = value.kind === 'apply' && value.op === 'add' && readsBoth(value.args, A, B)
   const sameAxes = A.axes.join() === B.axes.join() && A.axes.join() === out.axes.join()
-  return isSum && sameAxes ? { operation: 'elementwise', A: A.name, B: B.name, out: out.name, axes: null } : null
+  if (!isSum || !sameAxes) return null
+  return { operation: 'elementwise', A: A.name, B: B.name, out: out.name, offsets: null, axes: null }
+}
+
+/** A product of two operands, of which the first has rows in groups that the third one tells. */
+function groupedOf({ axes, outputs }: KernelFamily, inputs: readonly FamilyOperand[]): OperationSignature | null {
+  const { value, operand: out, at } = outputs[0]!
+  const ragged = axes.find((axis) => axis.ragged)
+  const factors = value.kind === 'contract' && at === null ? plainFactors(value) : null
+  const offsets = ragged?.ragged!.by
+  if (!ragged || !factors || offsets === undefined || factors.includes(offsets)) return null
+  const [A, B] = inputs.filter(({ name }) => factors.includes(name)).sort((a, b) => rank(b) - rank(a))
+  return A && B && rank(A) > 0 ? { operation: 'groupedGemm', A: A.name, B: B.name, out, offsets, axes: null } : null
+
+  function rank(operand: FamilyOperand): number {
+    return operand.axes.includes(ragged!.name) ? 1 : 0
+  }
 }
 
 /** [l?, m, k] x [l?, k, n] → [l?, m, n], whatever the axes are called. */
