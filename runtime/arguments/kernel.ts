@@ -81,7 +81,7 @@ export class KernelArguments extends RuntimeArguments {
     this.outputs = outputs
     this.scalars = { ...scalarsOf(family, values), ...scalars }
     this.axes = axesOf(family, shapesOf(tensors), this.scalars, tiled)
-    this.expected = options.expected ? { ...this.axes.extents, ...options.expected } : this.axes.extents
+    this.expected = options.expected ? expectedOf(this.axes.extents, options.expected) : this.axes.extents
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
     this.fusion =
       epilogue?.resolve(slot.axes, this.axes.extents, tensors[slot.name]!, groupsOf(family, slot.axes)) ?? null
@@ -144,6 +144,20 @@ function axesOf(
     carried,
     extents: Object.fromEntries(Object.entries(all).map(([axis, extent]) => [axis, Math.max(0, extent)])),
   }
+}
+
+/** KTL4015 for what is no axis, or no number of positions. */
+function expectedOf(
+  extents: Readonly<Record<string, number>>,
+  given: Readonly<Record<string, number>>,
+): Readonly<Record<string, number>> {
+  for (const [axis, extent] of Object.entries(optionsOf('expected', given))) {
+    if (!Object.hasOwn(extents, axis))
+      throw ktlError('KTL4015', { what: 'expected', expected: Object.keys(extents).join(', '), got: axis })
+    if (!Number.isInteger(extent) || extent < 0)
+      throw ktlError('KTL4015', { what: `expected.${axis}`, expected: 'a number of positions', got: describe(extent) })
+  }
+  return { ...extents, ...given }
 }
 
 /** Of which group a position along these axes is follows from packed axes among them. */

@@ -19,6 +19,7 @@ import { loadSource, register } from '../../runtime/programs/program.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
 import { workOf } from '../work.ts'
+import { errorOf } from './errors.ts'
 
 let device: Device
 beforeAll(async () => {
@@ -224,6 +225,26 @@ describe('warm', () => {
     // Names are exchanged, and nothing is looked for.
     expect(warm(args)).toBeLessThan(2 * warm(direct) + 500)
   })
+})
+
+test('extents that are expected are those of axes', async () => {
+  const { family } = libraryKernels()['softmax_rows']!
+  const X = random('f32', [4, 8])
+  const make = (expected: Record<string, number>) =>
+    new KernelArguments({ family }, { X, Y: device.empty('f32', [4, 8]) }, { expected })
+  expect(make({ m: 2 }).expected).toMatchObject({ m: 2, c: 8 })
+  expect((await errorOf(() => make({ rows: 2 }))).code).toBe('KTL4015')
+  expect((await errorOf(() => make({ m: 0.5 }))).code).toBe('KTL4015')
+})
+
+test('numbers of an epilogue may be called as those of the kernel', async () => {
+  const epilogue = new EpilogueArguments('acc * scale', { scale: 2 })
+  const args = attention({ epilogue, scale: 0.25 })
+  await checkAll(args)
+  const [plain, out] = [attention({ scale: 0.25 }), args.tensors['out']!]
+  await getKernels(plain)[0]!.run(plain)
+  const twice = [...(await plain.tensors['out']!.toArray())].map((x) => 2 * x)
+  ;[...(await out.toArray())].forEach((x, i) => expect(x).toBeCloseTo(twice[i]!, 1))
 })
 
 test('expectedRows is what the cost model takes for rows', () => {
