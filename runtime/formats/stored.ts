@@ -50,7 +50,10 @@ export function storedArray(dtype: DTypeName, shape: readonly number[], bytes: U
 export const storedBytes = (dtype: DTypeName, shape: readonly number[]): number =>
   Math.ceil((elementCount(shape) * DTYPES[dtype].bits) / 8)
 
-/** Little-endian bytes of the elements in logical order, packed without gaps. KTL4008 and its kin for what is no array, KTL6070 for elements that end inside a byte. */
+/**
+ * Little-endian bytes of the elements in logical order, packed without gaps. KTL4008 and its kin for what is no array, KTL6070 for
+ * elements that end inside a byte.
+ */
 export function bytesOfArray(like: HostArray): { dtype: DTypeName; shape: readonly number[]; bytes: Uint8Array } {
   const { dtype, shape, codes } = codesOfArray(like)
   const { bits } = DTYPES[dtype]
