@@ -21,7 +21,8 @@ const PER_WORD = 8
 /**
  * The weights called `name` (`model.layers.0.mlp.up_proj`) on the device: [K, N] for AWQ and GPTQ, [N, K] for compressed-tensors, what
  * `A: (u4[k, n] - u4[k/128, n]) * f16[k/128, n]` and `i4[n, k] * bf16[n, k/128]` take; with zero points compressed-tensors are u4 too.
- * GPTQ stores zero points less 1, version 2 as they are. KTL6070 for tensors that are missing, do not fit each other, or lie in an order of activations (`g_idx`).
+ * GPTQ stores zero points less 1, version 2 as they are. KTL6070 for tensors that are missing, do not fit each other, or lie
+ * in an order of activations (`g_idx`).
  *
  * @example
  * const word = { data: Int32Array.of(0x76543210), shape: [1, 1] }
