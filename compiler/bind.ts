@@ -8,6 +8,7 @@ import { typeEpilogue, type Slot, type TypedEpilogue } from './epilogue_types.ts
 import { resolveType, type KernelFamily, type OrderChoice, type TypeChoice } from './family.ts'
 import { canonicalise } from './pipeline.ts'
 import { rewrite } from './passes/graph.ts'
+import { axesOfOrder } from './stored/tiles.ts'
 import type { Divisibility, Node, Output, ScalarOperand, TensorOperand, TensorProgram } from './ir/tensor.ts'
 
 export interface Binding {
@@ -30,7 +31,8 @@ export function bindKernel(family: KernelFamily, binding: Binding = {}, epilogue
     const order = binding.orders?.[operand.name] ?? operand.order
     const divisibility = binding.divisibility?.[operand.name] ?? operand.divisibility
     if (order === operand.order && divisibility === operand.divisibility) return operand
-    if (!sameAxes(order, operand.axes)) throw new Error(`[${order}] is no order of ${operand.name}[${operand.axes}]`)
+    if (!sameAxes(axesOfOrder(order), operand.axes))
+      throw new Error(`[${order}] is no order of ${operand.name}[${operand.axes}]`)
     const variants = entry(inMemory, operand, () => new Map<string, TensorOperand>())
     return entry(variants, `${order.join()} ${divisibility}`, () => ({ ...operand, order, divisibility }))
   })

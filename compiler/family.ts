@@ -7,9 +7,10 @@ import type { KernelDecl, NumberLiteral, Span } from '../grammar/ast.ts'
 import type { Source } from '../grammar/diagnostics.ts'
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import type { Resolved, ResolvedOutput, TypeRef } from './check/resolved.ts'
-import { isDType } from './dtypes.ts'
+import { DTYPES, isDType } from './dtypes.ts'
 import type { Schedules } from './schedule.ts'
 import type { Axis, StoredForm, TensorProgram } from './ir/tensor.ts'
+import { inTiles } from './stored/tiles.ts'
 
 export interface FamilyTypeParameter {
   readonly name: string
@@ -23,7 +24,7 @@ export interface FamilyOperand {
   readonly dtype: TypeRef
   /** Logical order. */
   readonly axes: readonly string[]
-  /** Memory orders, outermost axis first; the first one is `axes`. */
+  /** Memory orders, outermost axis first; the first one is `axes`. Of scales also in tiles (`ordersOf`). */
   readonly orders: readonly (readonly string[])[]
   readonly span: Span
   /** How its elements decode, or are quantised. Its parts stand right behind it. */
@@ -97,17 +98,25 @@ export function* allTypeChoices(parameters: readonly FamilyTypeParameter[]): Gen
   }
 }
 
+/** Memory orders of an operand of these types: scales of one byte may lie in tiles. */
+export function ordersOf(
+  { dtype, orders }: Pick<FamilyOperand, 'dtype' | 'orders'>,
+  types: TypeChoice,
+): FamilyOperand['orders'] {
+  return DTYPES[resolveType(dtype, types)].class === 'scale' ? orders : orders.filter((order) => !inTiles(order))
+}
+
 /** Combinations of memory orders. */
-export function countOrders(family: KernelFamily): number {
-  return family.operands.reduce((count, operand) => count * operand.orders.length, 1)
+export function countOrders(family: KernelFamily, types: TypeChoice): number {
+  return family.operands.reduce((count, operand) => count * ordersOf(operand, types).length, 1)
 }
 
 /** Combinations of memory orders, first alternatives first; the last operand varies fastest. */
-export function* orderChoices(family: KernelFamily): Generator<OrderChoice> {
+export function* orderChoices(family: KernelFamily, types: TypeChoice): Generator<OrderChoice> {
   const combine = function* (i: number): Generator<OrderChoice> {
     const operand = family.operands[i]
     if (!operand) return yield {}
-    for (const order of operand.orders) {
+    for (const order of ordersOf(operand, types)) {
       for (const rest of combine(i + 1)) yield { [operand.name]: order, ...rest }
     }
   }
@@ -116,10 +125,10 @@ export function* orderChoices(family: KernelFamily): Generator<OrderChoice> {
 
 /** Consistent choices of types and orders, without designs. */
 export function countChoices(family: KernelFamily): number {
-  return family.typeChoices.length * countOrders(family)
+  return family.typeChoices.reduce((count, types) => count + countOrders(family, types), 0)
 }
 
 /** Consistent choices of types and orders, lazily, in the user's order. */
 export function* choices(family: KernelFamily): Generator<{ types: TypeChoice; orders: OrderChoice }> {
-  for (const types of family.typeChoices) for (const orders of orderChoices(family)) yield { types, orders }
+  for (const types of family.typeChoices) for (const orders of orderChoices(family, types)) yield { types, orders }
 }

@@ -4,13 +4,14 @@
  *   ktl.gemm_sm100_ttn_Af16_Bf16_outf32_accf32_1cta_cluster1x1x1_tile128x256x64_static_tma
  *
  * One letter per tensor says which logical axis is contiguous: t the last, n the one before it, b the third from
- * last. What has no short spelling (epilogues, users' sources) is a hash of the canonical tensor IR.
+ * last; s: scales in tiles. What has no short spelling (epilogues, users' sources) is a hash of the canonical tensor IR.
  */
 import type { Instance } from './instance.ts'
 import { printTensorProgram } from './ir/print_tensor.ts'
 import type { TensorOperand, TensorProgram } from './ir/tensor.ts'
 import { accumulatorsOf } from './ir/walk.ts'
 import { shortHash } from './short_hash.ts'
+import { inTiles } from './stored/tiles.ts'
 import { TARGETS } from './targets/index.ts'
 
 export interface NamingOptions {
@@ -60,6 +61,7 @@ function operandLabels(program: TensorProgram, declared: readonly TensorOperand[
 }
 
 function orderLetter({ axes, order }: TensorOperand): string {
+  if (inTiles(order)) return 's'
   const fromEnd = axes.length - 1 - axes.indexOf(order.at(-1)!)
   return ['t', 'n', 'b'][fromEnd] ?? `x${fromEnd}`
 }

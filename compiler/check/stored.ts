@@ -6,6 +6,7 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { FamilyOperand, FamilyScalar, KernelFamily } from '../family.ts'
 import type { StoredForm } from '../ir/tensor.ts'
+import { tiledOrder, tilingOf } from '../stored/tiles.ts'
 import type { FileContext } from './context.ts'
 
 /** What stands right behind an operand in a stored form. */
@@ -46,7 +47,8 @@ export function storedParts(
       checkPartAxes(part.axes, name, type.axes ?? [], groups, { report, source })
       const axes = part.axes.map((axis) => axis.name.text)
       const blocks = part.axes.map(({ divisor }) => divisor ?? 1)
-      operands.push({ ...own, role, axes, orders: [axes], ...(blocks.some((block) => block !== 1) && { blocks }) })
+      const orders = [axes, ...(what === 'scale' && tilingOf({ axes, blocks }) ? [tiledOrder(axes)] : [])]
+      operands.push({ ...own, role, axes, orders, ...(blocks.some((block) => block !== 1) && { blocks }) })
     }
     return own.name
   }

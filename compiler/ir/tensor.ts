@@ -42,7 +42,7 @@ export interface TensorOperand {
   readonly dtype: DTypeName
   /** Logical order: what callers pass. */
   readonly axes: readonly string[]
-  /** Memory order, outermost first; the last axis is contiguous. A permutation of `axes`. */
+  /** Memory order, outermost first; the last axis is contiguous. A permutation of `axes`, behind which scales in tiles have `TILES`. */
   readonly order: readonly string[]
   readonly divisibility: Divisibility
   /** Bound by an epilogue argument rather than declared by the kernel. */

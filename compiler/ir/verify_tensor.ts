@@ -6,6 +6,7 @@ import { sameAxes, unionAxes, withoutAxes } from '../check/axes.ts'
 import { DTYPES, accumulatorsOf, canStore, type Factor } from '../dtypes.ts'
 import { OPERATIONS, resolveTypes } from '../ops.ts'
 import { nodesOf } from '../passes/graph.ts'
+import { axesOfOrder, inTiles, tilingOf } from '../stored/tiles.ts'
 import { topological } from './walk.ts'
 import type { Axis, ContractTerm, Node, TensorOperand, TensorProgram } from './tensor.ts'
 
@@ -77,7 +78,9 @@ function* operandProblems(program: Omit<TensorProgram, 'outputs'>): Generator<st
     )
       yield `${operand.name} has blocks ${blocks} of ${operand.axes.length} axes`
     if (new Set(operand.axes).size !== operand.axes.length) yield `${operand.name} has an axis twice`
-    if (!sameAxes(operand.order, operand.axes)) yield `the order of ${operand.name} is no permutation of its axes`
+    if (!sameAxes(axesOfOrder(operand.order), operand.axes))
+      yield `the order of ${operand.name} is no permutation of its axes`
+    if (inTiles(operand.order) && !tilingOf(operand)) yield `${operand.name} has no tiles`
   }
 }
 

@@ -2,6 +2,8 @@
 import { code, entry } from './entry.ts'
 
 const MX = "loadSource({ name: 'mx.ktl', text: 'kernel mx(A: e4m3[m, k] * ue8m0[m, k/32]) -> D: f32[m, k] { D = A }' })"
+const MX_ROWS =
+  "loadSource({ name: 'mx.ktl', text: 'kernel mx(A: e4m3[m, k] * ue8m0[k/32]) -> D: f32[m, k] { D = A }' })"
 const data = "device.tensor('e4m3', [4, 64], 1)"
 const scale = "device.tensor('ue8m0', [4, 2], 1)"
 const D = "D: device.empty('f32', [4, 64])"
@@ -26,17 +28,20 @@ export const formErrors = {
     word: ({ operand, expected, got }) => ({ message: `${code(operand)} must be ${expected}, got ${got}` }),
   }),
   KTL4045: entry<{ readonly operand: string; readonly expected: string; readonly got: string }>({
-    title: 'scales in tiles',
+    title: 'scales without a form in tiles',
     explain:
-      'Tiles of 128 x 4 scales are what block-scaled instructions read. A kernel without such instructions reads scales as a plain ' +
-      'tensor with any strides.',
+      'Block-scaled instructions read tiles of 128 x 4 scales: bytes, 4 of them along the axis in blocks and 128 along another one. ' +
+      'Other scales are plain tensors, with any strides.',
     wrong: {
-      call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, device.tensor('ue8m0', [512], 1), { mode: [1, 32], swizzle: '32x4x4' }), ${D} })`,
+      call: `${MX_ROWS}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, device.tensor('ue8m0', [512], 1), { mode: ['all', 32], swizzle: '32x4x4' }), ${D} })`,
     },
     right: {
-      call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, ${scale}, { mode: [1, 32] }), ${D} })`,
+      call: `${MX}.kernels.mx.getKernels({ A: new ScaledOperand(${data}, device.tensor('ue8m0', [512], 1), { mode: [1, 32], swizzle: '32x4x4' }), ${D} })`,
     },
-    word: ({ operand, expected, got }) => ({ message: `${code(operand)}: this kernel takes ${expected}, got ${got}` }),
+    word: ({ operand, expected, got }) => ({
+      message: `${code(operand)} in tiles must be ${expected}, got ${got}`,
+      help: 'pass a plain tensor: `unswizzleScales(scale, …)`',
+    }),
   }),
   KTL4046: entry<{ readonly operand: string; readonly axis: string; readonly expected: string; readonly got: string }>({
     title: 'index outside of its operand',

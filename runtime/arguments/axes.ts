@@ -1,4 +1,5 @@
 /** Unifies the axes that operands name with the shapes of the tensors passed: one extent per axis. */
+import { tileLayout, tilingOf, type TileLayout } from '../../compiler/stored/tiles.ts'
 import type { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlError } from '../errors/fail.ts'
 import { formatShape } from '../tensors/layout.ts'
@@ -12,6 +13,8 @@ export interface OperandAxes {
   readonly partOf?: string | undefined
   /** Of those: positions of each axis that one element stands for; absent: 1 each. */
   readonly blocks?: readonly number[] | undefined
+  /** Scales that lie in tiles. */
+  readonly tiled?: boolean
 }
 
 export interface UnifiedAxes {
@@ -19,6 +22,8 @@ export interface UnifiedAxes {
   readonly extents: Readonly<Record<string, number>>
   /** Axes of each tensor passed, in its order: an optional axis may be left out. */
   readonly carried: Readonly<Record<string, readonly string[]>>
+  /** Of scales in tiles, whose tensors have one axis of bytes: what lies where. Their `carried` are those of plain ones. */
+  readonly tiles: Readonly<Record<string, TileLayout>>
 }
 
 type Shapes = Readonly<Record<string, readonly number[]>>
@@ -55,33 +60,51 @@ export function unifyAxes(
   for (const part of parts) carried[part.name] = carriedByPart(part, carried[part.partOf!]!)
   // Groups may be counted by parts alone.
   for (const part of parts)
-    for (const [i, axis] of carried[part.name]!.entries()) extents[axis] ??= shapes[part.name]![i]!
+    if (!part.tiled) for (const [i, axis] of carried[part.name]!.entries()) extents[axis] ??= shapes[part.name]![i]!
   for (const operand of all) for (const { name } of operand.axes) extents[name] ??= 1
-  for (const part of parts) checkPart(part, carried[part.name]!, { extents, groups, shape: shapes[part.name]! })
-  return { extents, carried }
+  const tiles: Record<string, TileLayout> = {}
+  for (const part of parts) {
+    const layout = partLayout(part, carried[part.name]!, { extents, groups })
+    if (part.tiled) tiles[part.name] = layout.tiles ?? noTiles(part, carried[part.name]!)
+    checkPart(part.name, tiles[part.name] ? [tiles[part.name]!.bytes] : layout.shape, shapes[part.name]!)
+  }
+  return { extents, carried, tiles }
 }
 
 /** A part lacks the optional axes that its operand leaves out. */
 const carriedByPart = ({ axes }: OperandAxes, data: readonly string[]): readonly string[] =>
   axes.filter(({ name, optional }) => !optional || data.includes(name)).map(({ name }) => name)
 
-interface PartLayout {
+interface Counts {
   readonly extents: Readonly<Record<string, number>>
   readonly groups: Readonly<Record<string, string>>
-  readonly shape: readonly number[]
 }
 
-/** KTL4020 unless it has an element for each block. */
-function checkPart(
-  { name, axes, blocks }: OperandAxes,
+/** The shape of a part, an element for each block, and how it lies in tiles; null: it has none. */
+function partLayout(
+  { axes, blocks }: OperandAxes,
   carried: readonly string[],
-  { extents, groups, shape }: PartLayout,
-): void {
-  const expected = carried.map((axis) => {
+  { extents, groups }: Counts,
+): { readonly shape: readonly number[]; readonly tiles: TileLayout | null } {
+  const groupsOf = (axis: string): number => (groups[axis] === undefined ? 0 : extents[groups[axis]]!)
+  const shape = carried.map((axis) => {
     const block = blocks?.[axes.findIndex((own) => own.name === axis)] ?? 1
-    if (block === 1) return extents[axis]!
-    return Math.ceil(extents[axis]! / block) + (groups[axis] === undefined ? 0 : extents[groups[axis]]!)
+    return block === 1 ? extents[axis]! : Math.ceil(extents[axis]! / block) + groupsOf(axis)
   })
+  const tiling = tilingOf({ axes: axes.map(({ name }) => name), blocks })
+  const [outer, inner] = [tiling?.outer, tiling?.inner].map((axis) => carried.indexOf(axis!)) as [number, number]
+  const tiles = outer < 0 || inner < 0 ? null : tileLayout(shape, { outer, inner }, groupsOf(tiling!.outer))
+  return { shape, tiles }
+}
+
+/** Scales whose outer axis is left out. */
+function noTiles({ name }: OperandAxes, carried: readonly string[]): never {
+  const expected = 'one axis in blocks and another one'
+  throw ktlError('KTL4045', { operand: name, expected, got: `[${carried.join(', ')}]` })
+}
+
+/** KTL4020 for a part of another shape. */
+function checkPart(name: string, expected: readonly number[], shape: readonly number[]): void {
   if (expected.join() === shape.join()) return
   throw ktlError('KTL4020', {
     operand: name,

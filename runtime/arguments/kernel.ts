@@ -59,7 +59,7 @@ export class KernelArguments extends RuntimeArguments {
   /** Extents by which kernels are ranked. */
   readonly expected: Readonly<Record<string, number>>
   readonly fusion: ResolvedEpilogue | null
-  /** Why no kernel runs them as they are: a divisor of 0 or less (KTL4047), scales in tiles (KTL4045). */
+  /** Why no kernel runs them as they are: a divisor of 0 or less (KTL4047). */
   readonly status: Status
 
   constructor(kernel: KernelReference, bindings: KernelBindings, options: KernelArgumentsOptions = {}) {
@@ -70,7 +70,7 @@ export class KernelArguments extends RuntimeArguments {
     optionsOf('options', options)
     checkNames(family, values)
     const outputs = family.operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
-    const { operands, scalars, tiled, status } = expandStored(family, values)
+    const { operands, scalars, tiled } = expandStored(family, values)
     const tensors = resolveOperands(operands, outputs, options.device)
     if (epilogue !== null && !(epilogue instanceof EpilogueArguments)) {
       throw ktlError('KTL4024', { operand: 'epilogue', expected: 'EpilogueArguments', got: describe(epilogue) })
@@ -90,7 +90,7 @@ export class KernelArguments extends RuntimeArguments {
       extents: { ...this.axes.extents, ...ownExtents(this.fusion?.tensors ?? []) },
       scalars: { ...this.fusion?.scalars, ...this.scalars },
     }
-    this.status = status ?? checkIndices(fused ?? bindKernel(family), known) ?? OK
+    this.status = checkIndices(fused ?? bindKernel(family), known) ?? OK
     if (new.target === KernelArguments) Object.freeze(this)
   }
 }
@@ -132,16 +132,16 @@ function axesOf(
   tiled: readonly string[],
 ): UnifiedAxes {
   const groups = family.axes.flatMap(({ name, ragged }) => (ragged?.form === 'packed' ? [[name, ragged.group]] : []))
-  const { carried, extents } = unifyAxes(
-    declaredAxes(family).filter(({ name }) => !tiled.includes(name)),
+  const unified = unifyAxes(
+    declaredAxes(family).map((operand) => (tiled.includes(operand.name) ? { ...operand, tiled: true } : operand)),
     shapes,
     undefined,
     Object.fromEntries(groups),
   )
-  if (family.axes.every(({ extent }) => extent === undefined)) return { carried, extents }
-  const all = allExtents(bindKernel(family), { tensors: {}, scalars, extents })
+  if (family.axes.every(({ extent }) => extent === undefined)) return unified
+  const all = allExtents(bindKernel(family), { tensors: {}, scalars, extents: unified.extents })
   return {
-    carried,
+    ...unified,
     extents: Object.fromEntries(Object.entries(all).map(([axis, extent]) => [axis, Math.max(0, extent)])),
   }
 }

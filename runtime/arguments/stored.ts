@@ -1,26 +1,25 @@
 /** Operands of a kernel in stored forms: what callers pass as one is an operand for each part. */
 import type { FamilyOperand, KernelFamily } from '../../compiler/family.ts'
+import { inTiles } from '../../compiler/stored/tiles.ts'
+import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
-import { refuse, type StatusRefused } from '../errors/status.ts'
+import type { Tensor } from '../tensors/tensor.ts'
 import { ScaledOperand, type ScaleMode } from './scaled_operand.ts'
 
 export interface ExpandedParts {
   /** Tensors by the names of the kernel's operands, parts behind their operand, in the kernel's order. */
   readonly operands: Readonly<Record<string, unknown>>
   readonly scalars: Readonly<Record<string, number>>
-  /** Parts that lie in tiles: their tensors have other axes. */
+  /** Parts that lie in tiles: their tensors have one axis, of bytes. */
   readonly tiled: readonly string[]
-  /** Why no kernel takes the parts as they lie in memory; null: nothing stands against them. */
-  readonly status: StatusRefused | null
 }
 
-/** KTL4024 where a tensor stands for a stored form or the other way round; KTL4044 for parts of another form. */
+/** KTL4024 where a tensor stands for a stored form or the other way round; KTL4044 for parts of another form, KTL4045 for tiles that it lacks. */
 export function expandStored(family: KernelFamily, values: Readonly<Record<string, unknown>>): ExpandedParts {
   const operands: Record<string, unknown> = {}
   const scalars: Record<string, number> = {}
   const tiled: string[] = []
-  let status: StatusRefused | null = null
   for (const operand of family.operands) {
     if (operand.partOf !== undefined) continue
     const { name, stored } = operand
@@ -50,15 +49,23 @@ export function expandStored(family: KernelFamily, values: Readonly<Record<strin
       if (typeof given === 'number') scalars[part] = given
       else operands[part] = given
     }
-    if (value.swizzle === 'none') continue
-    if (stored.scale !== null) tiled.push(stored.scale)
-    status ??= refuse(
-      'KTL4045',
-      { operand: `${name}.scale`, expected: 'scales as a plain tensor', got: `tiles ${value.swizzle}` },
-      'pass `unswizzleScales(scale, …)`',
-    )
+    if (value.swizzle === 'none' || stored.scale === null) continue
+    checkTiles(family, stored.scale, value.scale!)
+    tiled.push(stored.scale)
   }
-  return { operands, scalars, tiled, status }
+  return { operands, scalars, tiled }
+}
+
+/** KTL4045 where scales of a form have no tiles: those of more than a byte, or without one axis in blocks beside others. */
+function checkTiles(family: KernelFamily, name: string, { dtype }: Tensor): void {
+  const { orders, span } = family.operands.find((operand) => operand.name === name)!
+  if (orders.some(inTiles) && DTYPES[dtype].class === 'scale') return
+  const bytes = dtypesThat((known) => known.class === 'scale').join(' or ')
+  throw ktlError('KTL4045', {
+    operand: name,
+    expected: `${bytes} with one axis in blocks and another one`,
+    got: family.source.text.slice(span.start, span.end),
+  })
 }
 
 /** Mode of a stored operand of a kernel, whose data have `rank` axes: optional ones are left out, outermost first. null: it has no scales of its own. */

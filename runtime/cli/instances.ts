@@ -1,5 +1,6 @@
 /** The instances of a kernel that the options of `build`, `inspect`, `list` and `run` choose; no device is needed. */
 import { resolveType, type KernelFamily, type OrderChoice, type TypeChoice } from '../../compiler/family.ts'
+import { inTiles, TILES, tiledOrder } from '../../compiler/stored/tiles.ts'
 import type { Rejection } from '../../compiler/instance.ts'
 import { epilogueFromOptions } from './epilogue.ts'
 import { TARGETS, type Backend } from '../../compiler/targets/index.ts'
@@ -26,7 +27,7 @@ export function* instancesOf(
   for (const backend of backendsOf(space, options)) {
     for (const choice of types) {
       const fusion = fusionOf(family, choice, options)
-      for (const order of space.orderChoices()) {
+      for (const order of space.orderChoices(choice)) {
         if (!matches(order, orders)) continue
         for (const alignment of space.alignments(backend, vector)) {
           const found = space.find(backend, options.target, { types: choice, orders: order, alignment }, fusion)
@@ -113,18 +114,18 @@ export function chosenOrders(family: KernelFamily, given: Pairs = {}): OrderChoi
     Object.entries(given).map(([name, text]) => {
       const operand = family.operands.find((o) => o.name === name)
       if (!operand) throw ktlError('KTL4105', { what: `operand of ${family.name}`, name, known })
+      if (text === TILES && operand.orders.some(inTiles)) return [name, tiledOrder(operand.axes)]
       const optional = new Set(family.axes.filter((axis) => axis.optional).map((axis) => axis.name))
       const required = operand.axes.filter((axis) => !optional.has(axis))
       const order = orderOf(text, operand.axes) ?? orderOf(text, required)
       if (order !== null) return [name, order]
-      throw illegal(
-        '--order',
-        `the axes of ${name}: ${operand.orders.map((o) => o.join('')).join(' | ')}`,
-        `${name}=${text}`,
-      )
+      throw illegal('--order', `the axes of ${name}: ${operand.orders.map(orderText).join(' | ')}`, `${name}=${text}`)
     }),
   )
 }
+
+/** A memory order as `--order` takes it. */
+export const orderText = (order: readonly string[]): string => (inTiles(order) ? TILES : order.join(''))
 
 /** Orders count by their contiguous axis: outer strides are parameters of the launch. */
 const matches = (order: OrderChoice, wanted: OrderChoice): boolean =>

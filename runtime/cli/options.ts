@@ -8,6 +8,8 @@ import type { DeviceSpec } from '../devices/open.ts'
 import { ktlError } from '../errors/fail.ts'
 
 const NAME = /^[A-Za-z_]\w*$/
+/** Parts of operands too: `A.scale`. */
+const PART_NAME = /^[A-Za-z_][\w.]*$/
 
 /** What `--arg` binds a name to. `axes` null: all of D's. */
 export type ArgValue =
@@ -23,7 +25,7 @@ export function pairs(option: string, example: string) {
     const result: Record<string, string> = { ...before }
     for (const part of text.split(',').filter((part) => part.trim() !== '')) {
       const [name = '', value = '', ...rest] = part.split('=').map((side) => side.trim())
-      if (!NAME.test(name) || value === '' || rest.length > 0)
+      if (!PART_NAME.test(name) || value === '' || rest.length > 0)
         throw illegal(option, `name=value pairs such as \`${example}\``, text)
       if (Object.hasOwn(result, name)) throw illegal(option, 'each name once', `${name}=${value}`)
       result[name] = value
@@ -158,7 +160,11 @@ export function addChoiceOptions(command: Command): Command {
   return command
     .option('--kernel <name>', 'the kernel of the file')
     .option('--type <T=dtype,…>', 'dtypes of type parameters', pairs('--type', 'T=f16,O=f32'))
-    .option('--order <A=axes,…>', 'memory orders, the contiguous axis last: A=lkm', pairs('--order', 'A=lkm'))
+    .option(
+      '--order <A=axes,…>',
+      'memory orders, the contiguous axis last: A=lkm, or A.scale=32x4x4',
+      pairs('--order', 'A=lkm'),
+    )
     .option('--epilogue <text>', 'fills the epilogue slot: "relu(acc*alpha+C)"')
     .option(
       '--arg <name=value>',

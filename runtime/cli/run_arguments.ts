@@ -10,7 +10,9 @@ import {
   type OrderChoice,
   type TypeChoice,
 } from '../../compiler/family.ts'
+import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
+import { inTiles, TILES, tilingOf } from '../../compiler/stored/tiles.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
@@ -21,10 +23,11 @@ import { ktlError } from '../errors/fail.ts'
 import { meaningfulValues } from '../selftest/meaningful.ts'
 import { GuardedTensor } from '../selftest/guarded.ts'
 import { randomScalar, randomValues, seedOf, type InputKind } from '../selftest/values.ts'
+import { swizzleScales, type ScaleTilesOptions } from '../tensors/scale_tiles.ts'
 import type { Tensor } from '../tensors/tensor.ts'
 import { elementCount } from '../tensors/layout.ts'
 import { readEpilogue, type EpilogueChoice } from './epilogue.ts'
-import { chosenOrders, chosenTypes, slotOf } from './instances.ts'
+import { chosenOrders, chosenTypes, orderText, slotOf } from './instances.ts'
 import { bytes } from './output.ts'
 import { dimsOf, illegal, type ArgValue, type ChoiceOptions, type Pairs } from './options.ts'
 
@@ -141,8 +144,10 @@ export async function makeArguments(
       blocks: axes.map((axis) => operand.blocks?.[declared.indexOf(axis)] ?? 1),
     })
   }
+  for (const { name } of family.operands.filter((operand) => inTiles(orders[operand.name] ?? [])))
+    made[name] = await swizzleScales(made[name]!, tilesOf(program, name, all, made))
   for (const operand of family.operands.filter(({ partOf }) => partOf === undefined))
-    bindings[operand.name] = operand.stored ? scaledOperand(family, operand, made, scalars) : made[operand.name]!
+    bindings[operand.name] = operand.stored ? scaledOperand(plan, operand, made, scalars) : made[operand.name]!
   const epilogue = plan.epilogue && (await maker.epilogue(plan.epilogue))
   return {
     args: new KernelArguments({ family }, { ...bindings, epilogue }),
@@ -166,8 +171,23 @@ function scalarValues({ family, types, scalars, options }: ArgumentPlan, maker: 
   return values
 }
 
+/** How scales lie in tiles whose axes are those of `extents`. */
+function tilesOf(
+  program: TensorProgram,
+  name: string,
+  extents: Readonly<Record<string, number>>,
+  made: Readonly<Record<string, Tensor>>,
+): ScaleTilesOptions {
+  const operand = operandNamed(program, name)
+  const { outer, inner } = tilingOf(operand)!
+  const axes = operand.axes.filter((axis) => Object.hasOwn(extents, axis))
+  const ragged = program.axes.find((axis) => axis.name === outer)!.ragged
+  const offsets = ragged?.form === 'packed' ? { offsets: made[ragged.by]! } : {}
+  return { outer: axes.indexOf(outer), inner: axes.indexOf(inner), ...offsets }
+}
+
 function scaledOperand(
-  family: KernelFamily,
+  { family, orders }: ArgumentPlan,
   operand: FamilyOperand,
   made: Readonly<Record<string, Tensor>>,
   scalars: Readonly<Record<string, number>>,
@@ -178,6 +198,7 @@ function scaledOperand(
   const mode = modeOf(family, operand, data.rank)
   return new ScaledOperand(data, scale === null ? null : made[scale]!, {
     ...(mode && { mode }),
+    swizzle: scale !== null && inTiles(orders[scale] ?? []) ? TILES : 'none',
     zero: zero === null ? null : made[zero]!,
     globalScale: global === null ? null : (made[global] ?? scalars[global]!),
     normConstant: (norm === null ? 0 : scalars[norm]!) || null,
@@ -203,8 +224,8 @@ function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>)
 /** Only declared orders can be run; the contiguous axis is what tells them apart. */
 function checkOrder({ name, orders }: FamilyOperand, order: readonly string[] | undefined): void {
   if (order === undefined || orders.some((declared) => declared.at(-1) === order.at(-1))) return
-  const expected = `an order that ${name} is declared with: ${orders.map((declared) => declared.join('')).join(' | ')}`
-  throw illegal('--order', expected, `${name}=${order.join('')}`)
+  const expected = `an order that ${name} is declared with: ${orders.map(orderText).join(' | ')}`
+  throw illegal('--order', expected, `${name}=${orderText(order)}`)
 }
 
 /** Numbers for the kernel's own scalars, values of its operands, and the rest, which is the epilogue's. */

@@ -134,7 +134,7 @@ function explainTypes(
 ): number {
   let supported = 0
   const fusion = fusionShape(space.family, types, call)
-  for (const orders of space.orderChoices()) {
+  for (const orders of space.orderChoices(types)) {
     const operands = space.family.operands.map(({ name, partOf }) => ({
       name,
       order: orders[name]!,
@@ -142,7 +142,7 @@ function explainTypes(
     }))
     const failed = operands.map((operand) => orderFits(operand, call)).find((status) => !status.ok)
     if (failed && !failed.ok) {
-      tally.add(failed, space.size(target, types) / space.orderCount)
+      tally.add(failed, space.size(target, types) / space.orderCount(types))
       continue
     }
     const best = bestAlignment(space, orders, call)

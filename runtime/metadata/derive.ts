@@ -1,4 +1,5 @@
 /** Metadata of generated kernels, read off the plan that the code is generated from. */
+import { inTiles } from '../../compiler/stored/tiles.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 import { ScaledOperandConstraints } from './scaled.ts'
 import type { TargetArch } from '../../compiler/archs.ts'
@@ -92,7 +93,11 @@ function constraintsOf(program: TensorProgram): Record<string, ScaledOperandCons
       const parts = Object.entries({ scale, zero, global }).flatMap(([part, given]) => (given === null ? [] : [part]))
       return [
         name,
-        new ScaledOperandConstraints({ mode, swizzle: 'none', parts: parts as ScaledOperandConstraints['parts'] }),
+        new ScaledOperandConstraints({
+          mode,
+          swizzle: scales && inTiles(scales.order) ? '32x4x4' : 'none',
+          parts: parts as ScaledOperandConstraints['parts'],
+        }),
       ]
     }),
   )

@@ -78,7 +78,7 @@ export async function quantize(tensor: Tensor, form: string, options: QuantizeOp
 }
 
 /**
- * The values of a stored form as an f32 tensor of the same shape. KTL4044 for scales in tiles and for axes of groups.
+ * The values of a stored form as an f32 tensor of the same shape. KTL4044 for axes of groups.
  *
  * @example
  * const operand = new ScaledOperand(device.tensor('i8', [2, 2], [1, 2, 3, 4]), device.tensor('f32', [2], [10, 100]), { mode: [1, 'all'] })

@@ -40,16 +40,16 @@ export function typeText(
     .join(' | ')
 }
 
-/** KTL4044 for scales in tiles, and for parts with axes of their own. */
+/** KTL4044 for parts with axes of their own. */
 export function formText(operand: ScaledOperand, axes: readonly string[], order: readonly string[] = axes): string {
   const { data, scale, zero, globalScale, mode, swizzle, rounding } = operand
   const refused = (part: string, expected: string, got: string): never => {
     throw ktlError('KTL4044', { operand: part, expected, got })
   }
-  if (swizzle !== 'none') refused('scale', 'a plain tensor (`unswizzleScales`)', `tiles ${swizzle}`)
   const blocks = mode.flatMap((block, i) => (block === 'all' ? [] : [block === 1 ? axes[i]! : `${axes[i]}/${block}`]))
   const part = (name: string, tensor: Tensor): string => {
-    if (tensor.rank !== blocks.length)
+    const tiled = name === 'scale' && swizzle !== 'none'
+    if (!tiled && tensor.rank !== blocks.length)
       refused(name, `a tensor of rank ${blocks.length}, as the mode has it`, formatShape(tensor.shape))
     return `${tensor.dtype}[${blocks.join(', ')}]`
   }

@@ -1,6 +1,7 @@
 /** A kernel run on a device and its outputs held against the reference evaluator. */
 import { checkOutputs, type CheckOptions, type CheckResult } from '../../compiler/evaluate/compare.ts'
 import type { EvaluationInputs, TensorData } from '../../compiler/evaluate/inputs.ts'
+import { tilePlaces } from '../../compiler/stored/tiles.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
@@ -63,7 +64,7 @@ export async function verify(
   const runMs = performance.now() - launched
   const actual: Record<string, ArrayLike<number>> = {}
   for (const { name, role } of program.operands)
-    if (role === 'output') actual[name] = await tensorOf(call, name).toArray()
+    if (role === 'output') actual[name] = await valuesOf(kernel, call, name)
   return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), cached, compileMs, runMs }
 }
 
@@ -74,7 +75,7 @@ async function evaluationInputs(kernel: KtlKernel, call: Call): Promise<Evaluati
   const keeps = keepsElements(kernel.plan.program)
   for (const { name, role } of operands) {
     if (role === 'input' || keeps)
-      tensors[name] = { data: await tensorOf(call, name).toArray(), shape: shapeOf(call, name) }
+      tensors[name] = { data: await valuesOf(kernel, call, name), shape: shapeOf(call, name) }
   }
   const values: Record<string, number> = { ...call.scalars }
   for (const { name, pointer } of scalars) if (pointer) values[name] = (await tensorOf(call, name).toArray())[0]!
@@ -91,9 +92,20 @@ function tensorOf(call: Call, name: string): Tensor {
   return (call.tensors[name] ?? fusedTensor(call, name)?.tensor)!
 }
 
+/** Values in logical order, of scales in tiles as well. */
+async function valuesOf({ plan: { program } }: KtlKernel, call: Call, name: string): Promise<ArrayLike<number>> {
+  const values = await tensorOf(call, name).toArray()
+  const tiles = call.tiles[name]
+  if (!tiles) return values
+  const outer = call.axes[name]![tiles.tiling.outer]!
+  const ragged = program.axes.find((axis) => axis.name === outer)?.ragged
+  const ends = ragged?.form === 'packed' ? await tensorOf(call, ragged.by).toArray() : null
+  return Float32Array.from(tilePlaces(tiles, ends), (place) => (place < 0 ? 0 : values[place]!))
+}
+
 /** Operands of the epilogue have the axes that the program gave them: extents of 1 that it does not know are left out. */
 function shapeOf(call: Call, name: string): readonly number[] {
-  const declared = call.tensors[name]
+  const declared = call.tiles[name] ?? call.tensors[name]
   if (declared) return declared.shape
   const { tensor, dimensions } = fusedTensor(call, name)!
   return dimensions.map((dimension) => (dimension < 0 ? 1 : tensor.shape[dimension]!))

@@ -1,8 +1,6 @@
-/**
- * Scales in the tiles that block-scaled instructions of tensor cores read: 128 (outer) x 4 (along k) bytes, in which scale (o, i) lies
- * at (o % 32) * 16 + (o / 32) * 4 + i; tiles follow each other along k first (PTX ISA, tcgen05.mma, scale factor layouts).
- */
+/** Scales between plain tensors and the tiles that block-scaled instructions of tensor cores read. */
 import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
+import { tileLayout, tilePlaces, type TileLayout } from '../../compiler/stored/tiles.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
 import { formatShape } from './layout.ts'
@@ -10,48 +8,67 @@ import { Tensor } from './tensor.ts'
 import { codesOf } from './tensor_like.ts'
 
 const SCALES = dtypesThat((dtype) => dtype.class === 'scale').join(' or ')
-const [OUTER, INNER] = [128, 4]
-const TILE = OUTER * INNER
 
-const tiledAt = (o: number, i: number, inner: number): number =>
-  (Math.floor(o / OUTER) * Math.ceil(inner / INNER) + Math.floor(i / INNER)) * TILE +
-  (o % 32) * 16 +
-  Math.floor((o % OUTER) / 32) * 4 +
-  (i % INNER)
-
-/** Which axis of the scales is not k. */
+/** Which axes of the scales are the sides of the tiles. */
 export interface ScaleTilesOptions {
-  readonly outer: 0 | 1
+  /** The one that is not in blocks: 128 to a tile. */
+  readonly outer: number
+  /** The one in blocks: 4 to a tile. Default: the last one that is not `outer`. */
+  readonly inner?: number
+  /** Of an outer axis in groups: i32, where each of them ends. Each begins a row of tiles. */
+  readonly offsets?: Tensor
+}
+
+interface Placed extends TileLayout {
+  readonly places: Float64Array
+}
+
+async function layoutOf(shape: readonly number[], { outer, inner, offsets }: ScaleTilesOptions): Promise<Placed> {
+  const axes = shape.map((_, axis) => axis)
+  if (!axes.includes(outer))
+    throw ktlError('KTL4015', {
+      what: 'outer',
+      expected: `0 to ${shape.length - 1}, an axis without blocks`,
+      got: describe(outer),
+    })
+  const along = inner ?? axes.findLast((axis) => axis !== outer)!
+  if (!axes.includes(along) || along === outer)
+    throw ktlError('KTL4015', { what: 'inner', expected: 'another axis, the one in blocks', got: describe(inner) })
+  if (offsets !== undefined && !(offsets instanceof Tensor && offsets.dtype === 'i32'))
+    throw ktlError('KTL4024', { operand: 'offsets', expected: 'a tensor of i32', got: describe(offsets) })
+  const ends = offsets ? await offsets.toArray() : null
+  const layout = tileLayout(shape, { outer, inner: along }, ends?.length ?? 0)
+  return { ...layout, places: tilePlaces(layout, ends) }
 }
 
 /**
- * Scales [outer, k] (or [k, outer] with `outer: 1`) as one axis of tiles, the rest of the last ones 0. KTL4024 unless they are a
- * matrix of one-byte scales.
+ * Scales as one axis of tiles, the rest of the last ones 0; a block of tiles for each index of axes beside `outer` and `inner`. KTL4024
+ * unless they are one-byte scales of rank 2 or more.
  *
  * @example
  * const scale = device.tensor('ue8m0', [2, 2], [1, 2, 4, 8])
  * const tiles = await swizzleScales(scale, { outer: 0 })
  * console.log(tiles.shape, [...(await unswizzleScales(tiles, [2, 2], { outer: 0 }).then((t) => t.toArray()))]) // [ 512 ] [ 1, 2, 4, 8 ]
  */
-export async function swizzleScales(scale: Tensor, { outer }: ScaleTilesOptions): Promise<Tensor> {
-  const isMatrix = scale instanceof Tensor && scale.rank === 2 && DTYPES[scale.dtype].class === 'scale'
-  if (!isMatrix)
+export async function swizzleScales(scale: Tensor, options: ScaleTilesOptions): Promise<Tensor> {
+  const isScale = scale instanceof Tensor && scale.rank >= 2 && DTYPES[scale.dtype].class === 'scale'
+  if (!isScale)
     throw ktlError('KTL4024', {
       operand: 'scale',
-      expected: `a matrix of ${SCALES}`,
+      expected: `a tensor of ${SCALES} with rank 2 or more`,
       got: String(scale instanceof Tensor ? scale : describe(scale)),
     })
-  checkOuter(outer)
-  const [o, i] = [scale.shape[outer]!, scale.shape[1 - outer]!]
-  const codes = new Uint8Array(Math.ceil(o / OUTER) * Math.ceil(i / INNER) * TILE)
-  const bytes = (await codesOf(scale)) as Uint8Array
-  for (let a = 0; a < o; a++)
-    for (let b = 0; b < i; b++) codes[tiledAt(a, b, i)] = bytes[outer === 0 ? a * i + b : b * o + a]!
-  return scale.device.tensor(scale.dtype, [codes.length], { bits: codes })
+  const { bytes, places } = await layoutOf(scale.shape, options)
+  const codes = new Uint8Array(bytes)
+  const plain = (await codesOf(scale)) as Uint8Array
+  places.forEach((place, i) => {
+    if (place >= 0) codes[place] = plain[i]!
+  })
+  return scale.device.tensor(scale.dtype, [bytes], { bits: codes })
 }
 
 /**
- * Back: `shape` is that of the plain scales. KTL4001 when the tiles are not theirs.
+ * Back: `shape` is that of the plain scales; rows in no group become 0. KTL4001 when the tiles are not theirs.
  *
  * @example
  * const tiles = device.tensor('ue4m3', [512], 1)
@@ -59,28 +76,19 @@ export async function swizzleScales(scale: Tensor, { outer }: ScaleTilesOptions)
  */
 export async function unswizzleScales(
   tiles: Tensor,
-  shape: readonly [number, number],
-  { outer }: ScaleTilesOptions,
+  shape: readonly number[],
+  options: ScaleTilesOptions,
 ): Promise<Tensor> {
   if (!(tiles instanceof Tensor))
     throw ktlError('KTL4024', { operand: 'tiles', expected: `a tensor of ${SCALES}`, got: describe(tiles) })
-  checkOuter(outer)
-  const [o, i] = [shape[outer], shape[1 - outer]!]
-  const count = Math.ceil(o / OUTER) * Math.ceil(i / INNER) * TILE
-  if (tiles.elementCount !== count || DTYPES[tiles.dtype].class !== 'scale')
+  const { bytes, places } = await layoutOf(shape, options)
+  if (tiles.elementCount !== bytes || DTYPES[tiles.dtype].class !== 'scale')
     throw ktlError('KTL4001', {
       what: 'unswizzleScales',
-      expected: `${count} scales for shape ${formatShape(shape)}`,
+      expected: `${bytes} scales for shape ${formatShape(shape)}`,
       got: String(tiles),
     })
-  const bytes = (await codesOf(tiles)) as Uint8Array
-  const codes = new Uint8Array(o * i)
-  for (let a = 0; a < o; a++)
-    for (let b = 0; b < i; b++) codes[outer === 0 ? a * i + b : b * o + a] = bytes[tiledAt(a, b, i)]!
-  return tiles.device.tensor(tiles.dtype, shape, { bits: codes })
-}
-
-const checkOuter = (outer: unknown): void => {
-  if (outer !== 0 && outer !== 1)
-    throw ktlError('KTL4015', { what: 'outer', expected: '0 or 1, the axis that is not k', got: describe(outer) })
+  const codes = (await codesOf(tiles)) as Uint8Array
+  const plain = Uint8Array.from(places, (place) => (place < 0 ? 0 : codes[place]!))
+  return tiles.device.tensor(tiles.dtype, shape, { bits: plain })
 }

@@ -96,14 +96,15 @@ test('an epilogue may fill the slot of a stored output; parts stay behind their 
   ])
 })
 
-test('scales multiply the choices by their types alone: their strides are free', () => {
-  const kernel = family('kernel f<S: f32 | bf16>(A: e4m3[m, k] * S[m, k/32] | e4m3[k, m] * S[k/32, m]) -> D: f32[m, k] { D = A }') // prettier-ignore
-  expect(countChoices(kernel)).toBe(4)
-  expect(kernel.operands.map(({ name, orders }) => [name, orders.length])).toEqual([
-    ['A', 2],
-    ['A.scale', 1],
-    ['D', 1],
-  ])
+test.each([
+  ['f32 | bf16', 'S[m, k/32]', 4],
+  ['f32 | ue8m0', 'S[m, k/32]', 6],
+  ['ue8m0 | ue4m3', 'S[m, k/32]', 8],
+  ['ue8m0 | ue4m3', 'S[k/32]', 4],
+])('scales of %s[%s]: strides are free, those of one byte lie in tiles as well', (types, scale, choices) => {
+  const other = scale.replace('m, k/32', 'k/32, m')
+  const text = `kernel f<S: ${types}>(A: e4m3[m, k] * ${scale} | e4m3[k, m] * ${other}) -> D: f32[m, k] { D = A }`
+  expect(countChoices(family(text))).toBe(choices)
 })
 
 test('softmax, logsumexp and var at their edges', () => {

@@ -64,7 +64,7 @@ test('seeded queries: every kernel of the space that supports the arguments is f
       const typed = (name: string): string => space.family.operands.find((operand) => operand.name === name)!.dtype
       for (const types of space.family.typeChoices) {
         if ([A, B, D].map((name) => resolveType(typed(name), types)).join() !== [a, b, out].join()) continue
-        for (const orders of space.orderChoices()) {
+        for (const orders of space.orderChoices(types)) {
           // Operands of the contraction are read as they are aligned; the output may always be stored element by element.
           const best = bestAlignment(space, orders, callOf(space.family, space.operation, args) as Call)
           for (const backend of space.backends('sm_100a', { types, alignment: best })) {

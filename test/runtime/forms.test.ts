@@ -135,16 +135,6 @@ describe('stored operands', () => {
     expect([error.code, error.operand]).toEqual(['KTL4024', 'X'])
   })
 
-  test('scales in tiles are refused by a Status', () => {
-    const A = new ScaledOperand(device.empty('e4m3', [4, 64]), device.empty('ue8m0', [512]), {
-      mode: [1, 32],
-      swizzle: '32x4x4',
-    })
-    const kernel = kernelOf('kernel mx(A: e4m3[m, k] * ue8m0[m, k/32]) -> D: f32[m, k] { D = A }')
-    const kernels = getKernels(new KernelArguments(kernel, { A, D: device.empty('f32', [4, 64]) }))
-    expect([kernels.length, kernels.why]).toEqual([0, expect.stringContaining('KTL4045')])
-  })
-
   test.each([
     ['without parts', () => new ScaledOperand(device.empty('i8', [2, 6]), null), 'KTL4044'],
     ['scales without a mode', () => new ScaledOperand(device.empty('i8', [2, 6]), device.empty('f32', [2])), 'KTL4044'],

@@ -67,6 +67,10 @@ __device__ __forceinline__ int ktl_block(const int* ends, long long stride, int 
   const int start = ktl_start(ends, stride, group, extent);
   return start / block + group + (row - start) / block;
 }`,
+  `// A row of a group where each group begins a block of rows anew.
+__device__ __forceinline__ int ktl_tile_row(const int* ends, long long stride, int group, int extent, int block, int row) {
+  return ktl_first_block(ends, stride, group, extent, block) * block + row - ktl_start(ends, stride, group, extent);
+}`,
   `__device__ __forceinline__ void ktl_check_ends(const int* ends, long long stride, int groups, int extent) {
   if (blockIdx.x != 0) return;
   for (int group = threadIdx.x; group < groups; group += blockDim.x) {
@@ -120,6 +124,10 @@ __device__ __forceinline__ T ktl_combine(T value, double* memory, int team, int 
 
 /** Elements that share bytes, and scales. */
 export const PACKED: readonly string[] = [
+  `// Scale (outer, inner) in tiles of 128 x 4 bytes; strides are between tiles.
+__device__ __forceinline__ long long ktl_in_tiles(int outer, int inner, long long stride_outer, long long stride_inner) {
+  return outer / 128 * stride_outer + inner / 4 * stride_inner + outer % 32 * 16 + outer % 128 / 32 * 4 + inner % 4;
+}`,
   `// ue8m0 of 2^(floor(log2(x)) - exponent), saturating.
 __device__ __forceinline__ unsigned char ktl_power_below(float x, int exponent) {
   const unsigned int bits = __float_as_uint(x) & 0x7fffffffu;

@@ -1,6 +1,7 @@
 /** Points as CUDA: from a linear index to positions along axes, groups of ragged axes included. */
 import { ownAxes, packedOf, paddedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { RaggedAxis } from '../../../compiler/ir/tensor.ts'
+import { TILE_OUTER } from '../../../compiler/stored/tiles.ts'
 import { call, type SimtContext } from './context.ts'
 
 /** Positions of an axis that are counted together, as CUDA. */
@@ -74,6 +75,12 @@ export function blockOf(
 ): string {
   const group = known ? context.names.index(packed.group) : groupOf(context, axis, packed, row)
   return call(context, 'ktl_block', ...endsOf(context, packed), group, context.names.extent(axis), per, row)
+}
+
+/** A row of which the group has a position (`known`), or not, as rows of tiles have it. */
+export function tileRowOf(context: SimtContext, axis: string, packed: RaggedAxis, row: string, known: boolean): string {
+  const group = known ? context.names.index(packed.group) : groupOf(context, axis, packed, row)
+  return call(context, 'ktl_tile_row', ...endsOf(context, packed), group, context.names.extent(axis), TILE_OUTER, row)
 }
 
 /** The first row of the block that the current row of a packed axis is in. */

@@ -5,9 +5,9 @@ import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { Scale } from '../../../compiler/targets/simt/plan.ts'
 import { convertCompute, literal, loadConversion, storeConversion } from '../../cuda/expression.ts'
-import { call, offset, regionElement, type SimtContext } from './context.ts'
+import { call, regionElement, type SimtContext } from './context.ts'
 import { firstRowOf } from './domain.ts'
-import { partPositions, partValue, type Positions } from './reads.ts'
+import { partIndex, partValue, type Positions } from './reads.ts'
 
 const FLT_MAX = literal('f32', DTYPES.f32.maxFinite).text
 
@@ -69,7 +69,7 @@ export function emitScaleStore(
   const operand = operandNamed(context.program, name)
   const scale = operandNamed(context.program, operand.stored!.scale!)
   const { code } = emitScale(context, operand, largest, at)
-  const place = offset(context, scale.name, partPositions(context, operand, scale, at))
+  const place = partIndex(context, operand, scale, at)
   context.out.line(`${condition}${context.names.operand(scale.name)}[${place}] = ${code};`, {
     ktl: span,
     note: `store ${scale.name}`,

@@ -3,9 +3,10 @@ import { DTYPES } from '../../../compiler/dtypes.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { InputNode, Node, ScalarOperand, TensorOperand } from '../../../compiler/ir/tensor.ts'
 import { operandNamed, topological } from '../../../compiler/ir/walk.ts'
+import { inTiles, tilingOf } from '../../../compiler/stored/tiles.ts'
 import { convertCompute, literal, loadConversion } from '../../cuda/expression.ts'
 import { call, offset, type SimtContext } from './context.ts'
-import { blockOf, groupOf } from './domain.ts'
+import { blockOf, groupOf, tileRowOf } from './domain.ts'
 
 /** Positions of an operand's axes: names, or literals; an axis itself is null. */
 export type Positions = readonly (string | null)[]
@@ -15,21 +16,41 @@ const ownPositions = ({ axes }: TensorOperand): Positions => axes.map(() => null
 const texts = ({ names }: SimtContext, { axes }: TensorOperand, at: Positions): string[] =>
   axes.map((axis, i) => at[i] ?? names.index(axis))
 
-/** An element as its compute type. */
-function load(context: SimtContext, operand: TensorOperand, positions: readonly string[]): string {
-  const { dtype, name } = operand
-  const index = offset(context, name, positions)
+/** An element, at its linear index, as its compute type. */
+function load(context: SimtContext, { dtype, name }: TensorOperand, index: string): string {
   const pointer = context.names.operand(name)
   const { bits } = DTYPES[dtype]
   const code = bits < 8 ? call(context, `ktl_load_${bits}`, pointer, index) : `${pointer}[${index}]`
   return loadConversion(dtype, code, context.functions)
 }
 
-/**
- * Where the part of a stored form lies that belongs to an element: blocks along a packed axis begin with its groups. `at`: positions
- * of the axes of `data`.
- */
-export function partPositions(context: SimtContext, data: TensorOperand, part: TensorOperand, at: Positions): string[] {
+/** The linear index of the part of a stored form that belongs to an element. `at`: positions of the axes of `data`. */
+export function partIndex(context: SimtContext, data: TensorOperand, part: TensorOperand, at: Positions): string {
+  const positions = partPositions(context, data, part, at)
+  if (!inTiles(part.order)) return offset(context, part.name, positions)
+  const { outer, inner } = tilingOf(part)!
+  const tile = { outer: '', inner: '' }
+  const others = part.axes.map((axis, i) => {
+    if (axis === inner) tile.inner = positions[i]!
+    else if (axis === outer) tile.outer = rowInTiles(context, data, axis, at)
+    else return positions[i]!
+    return '0'
+  })
+  const strides = [outer, inner].map((axis) => context.names.stride(part.name, axis))
+  const inTile = call(context, 'ktl_in_tiles', tile.outer, tile.inner, ...strides)
+  return part.axes.length === 2 ? inTile : `${offset(context, part.name, others)} + ${inTile}`
+}
+
+/** The row of a position in rows of tiles: each group of a packed axis begins one. */
+function rowInTiles(context: SimtContext, data: TensorOperand, axis: string, at: Positions): string {
+  const i = data.axes.indexOf(axis)
+  const packed = packedOf(context.program, axis)
+  const row = i < 0 ? groupPosition(context, data, axis, at) : texts(context, data, at)[i]!
+  return packed && i >= 0 ? tileRowOf(context, axis, packed, row, at[i] === null) : row
+}
+
+/** Blocks along a packed axis begin with its groups. */
+function partPositions(context: SimtContext, data: TensorOperand, part: TensorOperand, at: Positions): string[] {
   const { names, program } = context
   const positions = texts(context, data, at)
   return part.axes.map((axis, j) => {
@@ -74,14 +95,14 @@ export function partValue(
   return convertCompute(
     DTYPES[part.dtype].compute,
     'f32',
-    load(context, part, partPositions(context, data, part, at)),
+    load(context, part, partIndex(context, data, part, at)),
     functions,
   )
 }
 
 /** The value of an element: (data - zero) * scale * global in stored forms. */
 function value(context: SimtContext, operand: TensorOperand, at: Positions): string {
-  const data = load(context, operand, texts(context, operand, at))
+  const data = load(context, operand, offset(context, operand.name, texts(context, operand, at)))
   const { stored, dtype } = operand
   if (!stored) return data
   const part = (name: string | null): string | null => partValue(context, operand, name, at)

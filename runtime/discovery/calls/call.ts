@@ -1,7 +1,7 @@
 /** One call of one family: arguments in the family's own names. Everything that checks or launches works on this. */
 import type { KernelFamily } from '../../../compiler/family.ts'
 import type { RuntimeArguments } from '../../arguments/base.ts'
-import { unifyAxes } from '../../arguments/axes.ts'
+import { unifyAxes, type UnifiedAxes } from '../../arguments/axes.ts'
 import { ElementwiseArguments } from '../../arguments/elementwise.ts'
 import type { ResolvedEpilogue } from '../../arguments/epilogue.ts'
 import { GemmArguments, shapesOf } from '../../arguments/gemm.ts'
@@ -21,6 +21,8 @@ export interface Call {
   readonly tensors: Readonly<Record<string, Tensor>>
   /** Axes of each tensor's dimensions. */
   readonly axes: Readonly<Record<string, readonly string[]>>
+  /** Scales that lie in tiles. */
+  readonly tiles: UnifiedAxes['tiles']
   readonly extents: Readonly<Record<string, number>>
   /** What the cost model takes for them: groups may fill less than their operands have room for. */
   readonly expected: Readonly<Record<string, number>>
@@ -71,6 +73,7 @@ function kernelCall(args: KernelArguments): Call {
   return {
     tensors: args.tensors,
     axes: args.axes.carried,
+    tiles: args.axes.tiles,
     extents: args.axes.extents,
     expected: args.expected,
     scalars: args.scalars,
@@ -109,6 +112,7 @@ function correspondingCall(
     ...call,
     tensors: renamed(call.tensors),
     axes: renamed(Object.fromEntries(carried)),
+    tiles: renamed(call.tiles),
     extents: extentsOf(call.extents),
     expected: extentsOf(call.expected),
     scalars: numbers,
@@ -134,6 +138,7 @@ function gemmCall({ A, B, out, axes }: OperationSignature, args: GemmArguments):
   return {
     tensors: { [A]: args.A, [B]: args.B, [out]: args.out },
     axes: { [A]: rename(carried['A']!), [B]: rename(carried['B']!), [out]: rename(carried['out']!) },
+    tiles: {},
     extents,
     expected: extents,
     scalars: {},
@@ -170,11 +175,12 @@ function elementwiseCall(
 ): Call | StatusRefused {
   const tensors = { [A]: args.A, [B]: args.B, [out]: args.out }
   try {
-    const { carried, extents } = unifyAxes(declaredAxes(family), shapesOf(tensors))
+    const { carried, extents, tiles } = unifyAxes(declaredAxes(family), shapesOf(tensors))
     const shownAs = { [A]: 'A', [B]: 'B', [out]: 'out' }
     return {
       tensors,
       axes: carried,
+      tiles,
       extents,
       expected: extents,
       scalars: {},
@@ -212,9 +218,12 @@ export function describeArguments(args: RuntimeArguments): string {
 }
 
 /** What a launch recipe is packed from. */
-export function launchBindings({ tensors, axes, extents, scalars, fusion }: Call): LaunchBindings {
+export function launchBindings({ tensors, axes, tiles, extents, scalars, fusion }: Call): LaunchBindings {
   const operands: Record<string, BoundOperand> = {}
-  for (const [name, tensor] of Object.entries(tensors)) operands[name] = { tensor, axes: axes[name]! }
+  for (const [name, tensor] of Object.entries(tensors)) {
+    const { pointer, dtype } = tensor
+    operands[name] = { tensor: tiles[name] ? { pointer, dtype, ...tiles[name] } : tensor, axes: axes[name]! }
+  }
   for (const { name, tensor, axes: own, dimensions } of fusion?.tensors ?? []) {
     const present = dimensions.filter((d) => d >= 0)
     operands[name] = {

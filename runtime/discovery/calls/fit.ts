@@ -4,6 +4,7 @@ import type { TensorOperand, TensorProgram } from '../../../compiler/ir/tensor.t
 import { topological } from '../../../compiler/ir/walk.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { divisibilityOf, isContiguousAlong, isSameTensor, sharesMemory } from '../../arguments/operands.ts'
+import { inTiles, TILES } from '../../../compiler/stored/tiles.ts'
 import { OK, refuse, type Status, type StatusRefused } from '../../errors/status.ts'
 import type { Tensor } from '../../tensors/tensor.ts'
 import { formatShape, mayOverlap } from '../../tensors/layout.ts'
@@ -31,11 +32,19 @@ export function typesFit(family: KernelFamily, types: TypeChoice, call: Call): S
 
 /** Is the axis written last in `order` contiguous in the tensor of the call? */
 export function orderFits(operand: Pick<TensorOperand, 'name' | 'order' | 'partOf'>, call: Call): Status {
-  // Scales and zero points bind with any strides.
-  if (operand.partOf !== undefined) return OK
   const tensor = call.tensors[operand.name]!
-  const axis = operand.order.at(-1)
-  const dimension = axis === undefined ? -1 : call.axes[operand.name]!.indexOf(axis)
+  const tiled = inTiles(operand.order)
+  if (tiled !== Object.hasOwn(call.tiles, operand.name)) {
+    const [plain, tiles] = ['a plain tensor', `tiles ${TILES}`]
+    return refuse('KTL4032', {
+      operand: shown(call, operand.name),
+      expected: tiled ? tiles : plain,
+      got: tiled ? plain : tiles,
+    })
+  }
+  // Other scales and zero points bind with any strides.
+  if (operand.partOf !== undefined && !tiled) return OK
+  const dimension = innerDimension(operand, call)
   if (isContiguousAlong(tensor, dimension)) return OK
   return refuse('KTL4032', {
     operand: shown(call, operand.name),
@@ -101,7 +110,9 @@ export function misaligned(operand: Pick<TensorOperand, 'name' | 'order' | 'role
   return refuse('KTL4033', { operand: shown(call, operand.name), expected: '16-byte accesses', got }, fix)
 }
 
-function innerDimension({ name, order }: Pick<TensorOperand, 'name' | 'order'>, call: Call): number {
+/** The dimension of the call's tensor along which it is contiguous; -1: none. Tiles are one axis of bytes. */
+export function innerDimension({ name, order }: Pick<TensorOperand, 'name' | 'order'>, call: Call): number {
+  if (inTiles(order)) return 0
   const inner = order.at(-1)
   return inner === undefined ? -1 : call.axes[name]!.indexOf(inner)
 }

@@ -18,7 +18,7 @@ import { KtlKernel } from '../../kernels/ktl_kernel.ts'
 import { librarySources } from '../../library/index.ts'
 import { callOf, type Call } from '../calls/call.ts'
 import { scaledGemm } from '../../operations/scaled_gemm.ts'
-import { orderFits } from '../calls/fit.ts'
+import { innerDimension, orderFits } from '../calls/fit.ts'
 import type { FusionShape } from '../calls/fusion.ts'
 import type { Found } from '../space/found.ts'
 import { accumulatorOf } from '../space/signature.ts'
@@ -216,7 +216,7 @@ function* findIn(
   target: TargetArch,
 ): Generator<Supporting> {
   const fusion = fusionShape(space.family, types, call)
-  for (const orders of matchingOrders(space, call)) {
+  for (const orders of matchingOrders(space, types, call)) {
     const best = bestAlignment(space, orders, call)
     for (const backend of space.backends(target, { types, alignment: best })) {
       for (const alignment of space.alignments(backend, best)) {
@@ -238,8 +238,8 @@ export function fusionShape(family: KernelFamily, types: TypeChoice, { fusion }:
 }
 
 /** Orders whose contiguous axes are contiguous in the tensors of the call. */
-function* matchingOrders(space: FamilySpace, call: Call): Generator<OrderChoice> {
-  for (const orders of space.orderChoices()) {
+function* matchingOrders(space: FamilySpace, types: TypeChoice, call: Call): Generator<OrderChoice> {
+  for (const orders of space.orderChoices(types)) {
     const fits = space.family.operands.every(
       ({ name, partOf }) => orderFits({ name, order: orders[name]!, ...(partOf !== undefined && { partOf }) }, call).ok,
     )
@@ -251,9 +251,7 @@ function* matchingOrders(space: FamilySpace, call: Call): Generator<OrderChoice>
 export function bestAlignment(space: FamilySpace, orders: OrderChoice, call: Call): Alignment {
   const best: Record<string, 'vector' | 'element'> = {}
   for (const { name, role } of space.family.operands) {
-    const inner = orders[name]!.at(-1)
-    const dimension = inner === undefined ? -1 : call.axes[name]!.indexOf(inner)
-    best[name] = divisibilityOf(call.tensors[name]!, dimension, role)
+    best[name] = divisibilityOf(call.tensors[name]!, innerDimension({ name, order: orders[name]! }, call), role)
   }
   for (const { name, divisibility } of call.fusion?.tensors ?? [])
     best[epilogueOperandName(space.family, name)] = divisibility

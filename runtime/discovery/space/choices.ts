@@ -3,6 +3,7 @@ import { ARCHS, type TargetArch } from '../../../compiler/archs.ts'
 import { designsOf } from '../../../compiler/designs.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import {
+  ordersOf,
   resolveType,
   type FamilyOperand,
   type KernelFamily,
@@ -56,12 +57,13 @@ export class FamilyChoices {
   }
 
   /** Memory orders that differ in the contiguous axis: outer strides are launch parameters. */
-  ordersOf({ orders }: Pick<FamilyOperand, 'orders'>): readonly (readonly string[])[] {
+  ordersOf(operand: Pick<FamilyOperand, 'dtype' | 'orders'>, types: TypeChoice): readonly (readonly string[])[] {
+    const orders = ordersOf(operand, types)
     return orders.filter((order, i) => orders.findIndex((other) => other.at(-1) === order.at(-1)) === i)
   }
 
-  get orderCount(): number {
-    return this.family.operands.reduce((count, operand) => count * this.ordersOf(operand).length, 1)
+  orderCount(types: TypeChoice): number {
+    return this.family.operands.reduce((count, operand) => count * this.ordersOf(operand, types).length, 1)
   }
 
   /** Choices of orders, alignments and designs for one choice of types, whether or not they can be planned. */
@@ -71,12 +73,14 @@ export class FamilyChoices {
       (sum, backend) => sum + [...this.alignments(backend, best)].length * this.designs(backend, target, types).length,
       0,
     )
-    return perOrder * this.orderCount
+    return perOrder * this.orderCount(types)
   }
 
-  *orderChoices(): Generator<OrderChoice> {
+  *orderChoices(types: TypeChoice): Generator<OrderChoice> {
     yield* combine(
-      this.family.operands.map((operand) => this.ordersOf(operand).map((order) => [operand.name, order] as const)),
+      this.family.operands.map((operand) =>
+        this.ordersOf(operand, types).map((order) => [operand.name, order] as const),
+      ),
     )
   }
 
@@ -126,7 +130,7 @@ export class FamilyChoices {
   protected *choices(target: TargetArch): Generator<{ readonly backend: Backend; readonly choice: Choice }> {
     const best = this.aligned()
     for (const types of this.family.typeChoices) {
-      for (const orders of this.orderChoices()) {
+      for (const orders of this.orderChoices(types)) {
         for (const backend of this.backends(target)) {
           for (const alignment of this.alignments(backend, best))
             yield { backend, choice: { types, orders, alignment } }
