@@ -12,9 +12,10 @@ import {
   type TensorMapRule,
   type WorkspaceRegion,
 } from './generated.ts'
-import { kernelParams, ParamNames } from './kernel_params.ts'
+import { kernelParams, ParamNames, type KernelParam } from './kernel_params.ts'
 import { commentText, type SourceBuilder } from './source_builder.ts'
 import { KTL_VERSION } from './version.ts'
+import { scalarParams } from '../../compiler/ir/launch.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 
 /** Dynamic shared memory that a kernel may use without asking, bytes. */
@@ -148,12 +149,12 @@ function printArguments(
           file.line(`int ${names.carries(name, axis)};  // 0: this operand is passed without the axis`)
       }
       for (const { name } of program.axes) file.line(`int ${names.extent(name)};`)
-      const scalars = kernelParams(
-        recipe.params.filter((p) => p.kind === 'scalar' || p.kind === 'tileGroup'),
-        names,
-      )
-      for (const { type, name } of scalars) file.line(`${type} ${name};`)
-      for (const s of program.scalars) if (s.pointer) file.line(`CUdeviceptr ${names.operand(s.name)};`)
+      for (const rule of program.scalars.flatMap(scalarParams)) {
+        const [{ type, name }] = kernelParams([rule], names) as [KernelParam]
+        if (rule.kind === 'scalarAt') file.line(`CUdeviceptr ${name};  // not 0: the value is read there`)
+        else file.line(`${rule.kind === 'pointer' ? 'CUdeviceptr' : type} ${name};`)
+      }
+      if (recipe.params.some(({ kind }) => kind === 'tileGroup')) file.line('int tile_group;')
       if (recipe.workspace) file.line('CUdeviceptr workspace;')
     },
     undefined,
@@ -249,7 +250,7 @@ function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamName
       file.line(`CUdeviceptr p${i} = ${start};`)
       values.push(`&p${i}`)
     } else {
-      file.line(`${rule.kind === 'pointer' ? 'CUdeviceptr' : type} p${i} = a->${name};`)
+      file.line(`${rule.kind === 'pointer' || rule.kind === 'scalarAt' ? 'CUdeviceptr' : type} p${i} = a->${name};`)
       values.push(`&p${i}`)
     }
   }

@@ -25,10 +25,13 @@ export class ParamNames {
   scalar(name: string): string {
     return this.#mangler.name('s', name)
   }
+  scalarAt(name: string): string {
+    return this.#mangler.name('at', name)
+  }
 }
 
 /** What a backend calls the things that are passed. */
-export type ParamText = Pick<ParamNames, 'operand' | 'stride' | 'carries' | 'extent' | 'scalar'>
+export type ParamText = Pick<ParamNames, 'operand' | 'stride' | 'carries' | 'extent' | 'scalar' | 'scalarAt'>
 
 export interface KernelParam {
   readonly type: string
@@ -51,6 +54,8 @@ export function kernelParams(rules: readonly ParamRule[], names: ParamText): Ker
         return { type: 'int', name: names.carries(rule.operand, rule.axis) }
       case 'scalar':
         return { type: CUDA_COMPUTE_TYPE[rule.type], name: names.scalar(rule.name) }
+      case 'scalarAt':
+        return { type: `const ${rule.storage}*`, name: names.scalarAt(rule.name) }
       case 'tileGroup':
         return { type: 'int', name: 'tile_group' }
       case 'workspace':

@@ -8,6 +8,7 @@ import { printDeviceFunctions } from '../cuda/device_functions.ts'
 import type { GeneratedKernel } from '../cuda/generated.ts'
 import { printFileHeader, printHostLauncher } from '../cuda/host_launcher.ts'
 import { kernelParams } from '../cuda/kernel_params.ts'
+import { emitScalars } from '../cuda/scalars.ts'
 import { cudaIdentifier } from '../cuda/mangle.ts'
 import { SourceBuilder } from '../cuda/source_builder.ts'
 import { emitCluster, emitTileOrigin } from './cluster.ts'
@@ -186,6 +187,7 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
   const declared = kernelParams(params, names).map(({ type, name }) => `${type} ${name}`)
   out.line(`    ${declared.join(',\n    ')})`)
   out.line('{').indented(() => {
+    emitScalars(out, params, names, program.source, c.functions)
     out.line('extern __shared__ __align__(1024) unsigned char dynamic_smem[];')
     out.line('const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;')
     out.line('const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;')

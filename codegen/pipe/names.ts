@@ -30,6 +30,7 @@ export function kernelNames({ source, domain }: Pick<TileProgram, 'source' | 'do
     value: (name) => mangler.name('v', name),
     stride: (name, axis) => `${operand(name)}_${texts.get(axis)!.index}`,
     scalar: (name) => mangler.name('s', name),
+    scalarAt: (name) => mangler.name('at', name),
     extent: (axis) => texts.get(axis)!.extent,
     carries,
     batchCoordinate: (name) => {

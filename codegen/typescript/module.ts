@@ -5,6 +5,8 @@
  */
 import type { CheckedProgram } from '../../compiler/check/program.ts'
 import type { FamilyOperand, FamilyScalar, KernelFamily } from '../../compiler/family.ts'
+import { isDType } from '../../compiler/dtypes.ts'
+import { mayLieOnDevice } from '../../compiler/ir/launch.ts'
 import type { EpilogueDecl } from '../../grammar/ast.ts'
 import { KTL_VERSION } from '../cuda/version.ts'
 
@@ -114,7 +116,7 @@ function argumentsInterface(family: KernelFamily, fn: string): string[] {
     ]),
     ...whole(family.scalars).flatMap((scalar) => [
       `  /** ${scalarDoc(family, scalar)} */`,
-      `  readonly ${scalar.name}${scalar.defaultValue ? '?' : ''}: number`,
+      `  readonly ${scalar.name}${scalar.defaultValue ? '?' : ''}: ${scalarType(family, scalar)}`,
     ]),
     ...(family.slot === null
       ? []
@@ -169,6 +171,12 @@ function formDoc(family: KernelFamily, { stored }: FamilyOperand, data: string):
   return [zero === null ? data : `(${data} - ${zero})`, ...factors].join(' * ')
 }
 
+/** Floats may lie on the device. */
+function scalarType(family: KernelFamily, { dtype }: FamilyScalar): string {
+  const floats = alternatives(family, dtype).filter((type) => isDType(type) && mayLieOnDevice(type))
+  return ['number', ...(floats.length > 0 ? [`TensorOf<${dtypes(family, { dtype })}, 0 | 1>`] : [])].join(' | ')
+}
+
 function scalarDoc(family: KernelFamily, { dtype, defaultValue }: FamilyScalar): string {
   return dtypesText(family, dtype) + (defaultValue ? `, default ${defaultValue.text}` : '')
 }
@@ -178,7 +186,7 @@ function alternatives({ typeParameters }: KernelFamily, type: string): readonly 
 }
 
 const dtypesText = (family: KernelFamily, type: string): string => alternatives(family, type).join(' or ')
-const dtypes = (family: KernelFamily, { dtype }: FamilyOperand): string =>
+const dtypes = (family: KernelFamily, { dtype }: Pick<FamilyOperand, 'dtype'>): string =>
   alternatives(family, dtype)
     .map((d) => `'${d}'`)
     .join(' | ')

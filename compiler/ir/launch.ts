@@ -1,5 +1,7 @@
 /** How a kernel is launched, as plain data: its parameters in order, its grid, its workspace. The runtime packs parameters from it. */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { DTYPES } from '../dtypes.ts'
+import type { ScalarOperand } from './tensor.ts'
 
 /** `extent`, `stride` … of the tensors passed at launch; every rule is one kernel parameter, in order. */
 export type ParamRule =
@@ -14,10 +16,23 @@ export type ParamRule =
   | { readonly kind: 'carries'; readonly operand: string; readonly axis: string }
   /** A run-time scalar, stored as the compute type of its dtype (f32, f64, i32, u32). */
   | { readonly kind: 'scalar'; readonly name: string; readonly type: 'f32' | 'f64' | 'i32' | 'u32' }
+  /** Device pointer to one element of the dtype of a scalar, which stands for its value; null: the value that is passed counts. */
+  | { readonly kind: 'scalarAt'; readonly name: string; readonly storage: string }
   /** int32: tiles walked along m before n advances (L2 locality); a run-time choice. */
   | { readonly kind: 'tileGroup' }
   /** Device pointer to a region of the workspace; `storage` is its CUDA element type. */
   | { readonly kind: 'workspace'; readonly region: string; readonly storage: string }
+
+/** What is passed of a scalar: its address, its value, or for a float of the kernel itself both, so that either may be given. */
+export function scalarParams({ name, dtype, pointer, fromEpilogue }: ScalarOperand): ParamRule[] {
+  const { compute, cudaStorage: storage } = DTYPES[dtype]
+  if (pointer) return [{ kind: 'pointer', operand: name, storage, isConst: true }]
+  const value = { kind: 'scalar', name, type: compute === 'bool' ? 'i32' : compute } as const
+  return !fromEpilogue && mayLieOnDevice(dtype) ? [value, { kind: 'scalarAt', name, storage }] : [value]
+}
+
+/** Whole numbers are positions and extents, which callers check before the launch. */
+export const mayLieOnDevice = (dtype: DTypeName): boolean => !['int', 'bool'].includes(DTYPES[dtype].class)
 
 /** Scratch memory: elements for the product of ceil(extent / per) over the axes; an axis absent at the call counts 1. */
 export interface WorkspaceRegion {

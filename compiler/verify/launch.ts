@@ -1,6 +1,6 @@
 /** The launch: a parameter for everything that the text speaks of, and the grid, clusters and workspace that the program's tiles need. */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
-import type { KernelLaunch, ParamRule } from '../ir/launch.ts'
+import { mayLieOnDevice, type KernelLaunch, type ParamRule } from '../ir/launch.ts'
 import { opsOf, type TileProgram } from '../ir/pipe.ts'
 import { operandsOf, topological } from '../ir/walk.ts'
 
@@ -17,6 +17,8 @@ const keyOf = (rule: ParamRule): string => {
       return `extent of ${rule.axis}`
     case 'scalar':
       return `scalar ${rule.type} ${rule.name}`
+    case 'scalarAt':
+      return `address of ${rule.storage} ${rule.name}`
     case 'tileGroup':
       return 'tile group'
     case 'workspace':
@@ -56,9 +58,10 @@ function neededBy(program: TileProgram): Set<string> {
       pointer(op.operand, true)
     if (op.op === 'direct_store' || op.op === 'row_store') pointer(op.operand, false)
   }
-  for (const { name, dtype, pointer: byPointer } of source.scalars) {
-    const { compute } = DTYPES[dtype]
+  for (const { name, dtype, pointer: byPointer, fromEpilogue } of source.scalars) {
+    const { compute, cudaStorage } = DTYPES[dtype]
     if (!byPointer) needed.add(`scalar ${compute === 'bool' ? 'i32' : compute} ${name}`)
+    if (!byPointer && !fromEpilogue && mayLieOnDevice(dtype)) needed.add(`address of ${cudaStorage} ${name}`)
   }
   for (const { operand, type } of reductions) needed.add(`workspace of ${CUDA_COMPUTE_TYPE[type]} ${operand}`)
   return needed

@@ -65,4 +65,16 @@ export const formErrors = {
       help: 'pass a scalar or extents that make it at least 1',
     }),
   }),
+  KTL4048: entry<{ readonly operand: string; readonly expected: string; readonly got: string }>({
+    title: 'whole number on the device',
+    explain:
+      'Scalars may be tensors with one element, which the kernel reads: graphs then see new values. Whole numbers may not, because ' +
+      'positions and extents depend on them, which are checked before the launch.',
+    wrong: { call: `${LOOP}.getKernels({ ${X}, step: device.tensor('i32', [1], 2), Y: device.empty('f32', [8]) })` },
+    right: { call: `${LOOP}.getKernels({ ${X}, step: 2, Y: device.empty('f32', [8]) })` },
+    word: ({ operand, expected, got }) => ({
+      message: `scalar ${code(operand)} must be ${expected}, got ${got}`,
+      help: 'read the tensor before the call',
+    }),
+  }),
 }

@@ -12,10 +12,11 @@ import { EpilogueArguments, ownExtents, type ResolvedEpilogue } from './epilogue
 import { checkEpilogueIn } from './epilogue_check.ts'
 import { shapesOf } from './gemm.ts'
 import { checkIndices } from './indices.ts'
-import { resolveOperands, type Operand } from './operands.ts'
+import { checkOneDevice, resolveOperands, type Operand } from './operands.ts'
 import type { PerformanceControls } from './performance.ts'
 import { optionsOf } from '../errors/given.ts'
 import { OK, type Status } from '../errors/status.ts'
+import { resolveScalars } from './scalars.ts'
 import type { ScaledOperand } from './scaled_operand.ts'
 import { expandStored } from './stored.ts'
 import { isFamily } from '../../compiler/family.ts'
@@ -40,7 +41,8 @@ export type KernelBindings = Readonly<
 >
 
 /**
- * Operands and scalars of a `.ktl` kernel by their names; `epilogue` fills its slot. Throws KTL4022 and KTL4023 for
+ * Operands and scalars of a `.ktl` kernel by their names; `epilogue` fills its slot. Floats may be tensors of one element, which the
+ * kernel reads on the device: graphs see new values. Throws KTL4022 and KTL4023 for
  * missing and unknown names, KTL4024 for values of the wrong kind, KTL4020 and KTL4021 for shapes that do not fit, KTL4044 for parts
  * of another stored form, KTL4046 for an index that leaves its operand.
  *
@@ -52,14 +54,16 @@ export type KernelBindings = Readonly<
  */
 export class KernelArguments extends RuntimeArguments {
   readonly family: KernelFamily
+  /** Scalars that lie on the device behind the operands. */
   readonly tensors: Readonly<Record<string, Tensor>>
+  /** Those that are numbers. */
   readonly scalars: Readonly<Record<string, number>>
   readonly outputs: readonly string[]
   readonly axes: UnifiedAxes
   /** Extents by which kernels are ranked. */
   readonly expected: Readonly<Record<string, number>>
   readonly fusion: ResolvedEpilogue | null
-  /** Why no kernel runs them as they are: a divisor of 0 or less (KTL4047). */
+  /** Why no kernel runs them as they are: a whole number that lies on the device (KTL4048), a divisor of 0 or less (KTL4047). */
   readonly status: Status
 
   constructor(kernel: KernelReference, bindings: KernelBindings, options: KernelArgumentsOptions = {}) {
@@ -77,9 +81,11 @@ export class KernelArguments extends RuntimeArguments {
     }
     super(Object.values(tensors)[0]!.device, epilogue, options.performance)
     this.family = family
-    this.tensors = tensors
+    const given = resolveScalars(family, { ...values, ...scalars }, this.device)
+    checkOneDevice({ ...tensors, ...given.tensors })
+    this.tensors = { ...tensors, ...given.tensors }
     this.outputs = outputs
-    this.scalars = { ...scalarsOf(family, values), ...scalars }
+    this.scalars = given.numbers
     this.axes = axesOf(family, shapesOf(tensors), this.scalars, tiled)
     this.expected = options.expected ? expectedOf(this.axes.extents, options.expected) : this.axes.extents
     const slot = family.operands.find((operand) => operand.name === (family.slot ?? outputs[0]))!
@@ -90,7 +96,7 @@ export class KernelArguments extends RuntimeArguments {
       extents: { ...this.axes.extents, ...ownExtents(this.fusion?.tensors ?? []) },
       scalars: { ...this.fusion?.scalars, ...this.scalars },
     }
-    this.status = checkIndices(fused ?? bindKernel(family), known) ?? OK
+    this.status = given.status ?? checkIndices(fused ?? bindKernel(family), known) ?? OK
     if (new.target === KernelArguments) Object.freeze(this)
   }
 }
@@ -178,16 +184,4 @@ function checkNames(family: KernelFamily, values: Readonly<Record<string, unknow
     throw ktlError('KTL4023', { what, name: unknown, known, nearest: suggest(unknown, candidates) })
   }
   if (missing.length > 0) throw ktlError('KTL4022', { what, missing, known })
-}
-
-function scalarsOf(family: KernelFamily, values: Readonly<Record<string, unknown>>): Record<string, number> {
-  const scalars: Record<string, number> = {}
-  for (const { name, defaultValue, partOf } of family.scalars) {
-    if (partOf !== undefined) continue
-    const value = values[name] ?? defaultValue?.value
-    if (typeof value !== 'number')
-      throw ktlError('KTL4024', { operand: name, expected: 'a number', got: describe(value) })
-    scalars[name] = value
-  }
-  return scalars
 }

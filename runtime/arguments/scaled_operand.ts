@@ -16,10 +16,13 @@ export interface ScaledOperandOptions {
   readonly swizzle?: ScaleSwizzle
   /** Subtracted from the data before they are scaled. */
   readonly zero?: Tensor | null
-  /** Multiplies every value: a number, or a tensor with one number for each group. */
+  /** Multiplies every value: a number, which may lie on the device, or a tensor with one number for each group. */
   readonly globalScale?: number | Tensor | null
-  /** Outputs: what the largest magnitude of a block is multiplied by before it becomes the scale. Default: 1 / globalScale. */
-  readonly normConstant?: number | null
+  /**
+   * Outputs: what the largest magnitude of a block is multiplied by before it becomes the scale; a number, which may lie on the device.
+   * Default: 1 / globalScale.
+   */
+  readonly normConstant?: number | Tensor | null
   /** Outputs: which power of two a ue8m0 scale becomes. */
   readonly rounding?: 'up' | 'floor'
 }
@@ -42,7 +45,7 @@ export class ScaledOperand {
   readonly swizzle: ScaleSwizzle
   readonly zero: Tensor | null
   readonly globalScale: number | Tensor | null
-  readonly normConstant: number | null
+  readonly normConstant: number | Tensor | null
   readonly rounding: 'up' | 'floor'
 
   constructor(data: Tensor, scale: Tensor | null, options: ScaledOperandOptions = {}) {
@@ -59,7 +62,7 @@ export class ScaledOperand {
     if (globalScale !== null && typeof globalScale !== 'number')
       checkTensor('globalScale', globalScale, 'a number or a tensor')
     if (normConstant !== null && typeof normConstant !== 'number')
-      throw ktlError('KTL4024', { operand: 'normConstant', expected: 'a number', got: describe(normConstant) })
+      checkTensor('normConstant', normConstant, 'a number or a tensor')
     oneOf('swizzle', swizzle, ['none', '32x4x4'])
     oneOf('rounding', rounding, ['up', 'floor'])
     if (scale === null && globalScale === null && zero === null)

@@ -10,7 +10,7 @@ import { ScaledOperand, type ScaleMode } from './scaled_operand.ts'
 export interface ExpandedParts {
   /** Tensors by the names of the kernel's operands, parts behind their operand, in the kernel's order. */
   readonly operands: Readonly<Record<string, unknown>>
-  readonly scalars: Readonly<Record<string, number>>
+  readonly scalars: Readonly<Record<string, number | Tensor>>
   /** Parts that lie in tiles: their tensors have one axis, of bytes. */
   readonly tiled: readonly string[]
 }
@@ -18,7 +18,7 @@ export interface ExpandedParts {
 /** KTL4024 where a tensor stands for a stored form or the other way round; KTL4044 for parts of another form, KTL4045 for tiles that it lacks. */
 export function expandStored(family: KernelFamily, values: Readonly<Record<string, unknown>>): ExpandedParts {
   const operands: Record<string, unknown> = {}
-  const scalars: Record<string, number> = {}
+  const scalars: Record<string, number | Tensor> = {}
   const tiled: string[] = []
   for (const operand of family.operands) {
     if (operand.partOf !== undefined) continue
@@ -38,17 +38,13 @@ export function expandStored(family: KernelFamily, values: Readonly<Record<strin
       })
     checkForm(family, operand, value)
     operands[name] = value.data
-    const parts = [
-      [stored.scale, value.scale],
-      [stored.zero, value.zero],
-      [stored.global, value.globalScale ?? (value.normConstant === null ? null : 1 / value.normConstant)],
-      [stored.norm, value.normConstant ?? 0],
-    ] as const
-    for (const [part, given] of parts) {
-      if (part === null) continue
-      if (typeof given === 'number') scalars[part] = given
-      else operands[part] = given
-    }
+    if (stored.scale !== null) operands[stored.scale] = value.scale
+    if (stored.zero !== null) operands[stored.zero] = value.zero
+    // Where a constant is given, nothing reads the global scale.
+    const global = value.globalScale ?? (typeof value.normConstant === 'number' ? 1 / value.normConstant : 1)
+    if (stored.global !== null && isScalar(family, stored.global)) scalars[stored.global] = global
+    else if (stored.global !== null) operands[stored.global] = global
+    if (stored.norm !== null) scalars[stored.norm] = value.normConstant ?? 0
     if (value.swizzle === 'none' || stored.scale === null) continue
     checkTiles(family, stored.scale, value.scale!)
     tiled.push(stored.scale)
@@ -81,6 +77,10 @@ export function modeOf(family: KernelFamily, { axes, stored }: FamilyOperand, ra
   })
 }
 
+const isScalar = ({ scalars }: KernelFamily, name: string): boolean => scalars.some((scalar) => scalar.name === name)
+
+const isOne = (value: number | Tensor): boolean => typeof value === 'number' || value.elementCount === 1
+
 const textOf = ({ source }: KernelFamily, { span }: FamilyOperand): string => source.text.slice(span.start, span.end)
 
 function checkForm(family: KernelFamily, operand: FamilyOperand, given: ScaledOperand): void {
@@ -98,11 +98,12 @@ function checkForm(family: KernelFamily, operand: FamilyOperand, given: ScaledOp
   // What one kernel writes the next one reads: of inputs neither the norm nor the rounding says anything.
   if (role === 'output' && stored!.norm === null && given.normConstant !== null)
     refuseForm('normConstant', 'none without a global scale', 'one')
-  const isScalar = stored!.global !== null && family.scalars.some((scalar) => scalar.name === stored!.global)
-  if (stored!.global !== null && given.globalScale !== null && isScalar !== (typeof given.globalScale === 'number'))
+  const one = stored!.global !== null && isScalar(family, stored!.global)
+  const isNumber = typeof given.globalScale === 'number'
+  if (stored!.global !== null && given.globalScale !== null && (one ? !isOne(given.globalScale) : isNumber))
     refuseForm(
       'globalScale',
-      isScalar ? 'a number' : 'a tensor with a number for each group',
+      one ? 'a number, or a tensor with one element' : 'a tensor with a number for each group',
       describe(given.globalScale),
     )
   const rounding = stored!.rounding === 'down' ? 'floor' : 'up'

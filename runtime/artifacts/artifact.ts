@@ -20,7 +20,7 @@ import type { KernelResources } from '../toolchain/resources.ts'
  */
 export const ARTIFACT_FORMAT = 1
 /** Version of the tensor IR and the pipeline programs that recipes and names of kernels depend on. */
-export const IR_VERSION = 1
+export const IR_VERSION = 2
 
 const MAGIC = Buffer.from('KTLKERN\n')
 const PREFIX_BYTES = MAGIC.length + 4 + 32

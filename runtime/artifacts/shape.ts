@@ -63,6 +63,7 @@ const launchShape = record({
       extent: record({ axis: text }),
       carries: record({ operand: text, axis: text }),
       scalar: record({ name: text, type: oneOf(['f32', 'f64', 'i32', 'u32']) }),
+      scalarAt: record({ name: text, storage: text }),
       tileGroup: record({}),
       workspace: record({ region: text, storage: text }),
     }),

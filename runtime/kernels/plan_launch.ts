@@ -26,6 +26,7 @@ export interface BoundOperand {
 }
 
 export interface LaunchBindings {
+  /** Scalars that lie on the device among them. */
   readonly operands: Readonly<Record<string, BoundOperand>>
   /** Of every axis present at the call; the others count as 1. */
   readonly extents: Readonly<Record<string, number>>
@@ -143,8 +144,9 @@ function paramLayout(recipe: LaunchRecipe): ParamLayout {
   })
   const addresses = new Map<string, number[]>()
   recipe.params.forEach((rule, i) => {
-    if (rule.kind !== 'tensorMap' && rule.kind !== 'pointer') return
-    addresses.set(rule.operand, [...(addresses.get(rule.operand) ?? []), offsets[i]!])
+    if (rule.kind !== 'tensorMap' && rule.kind !== 'pointer' && rule.kind !== 'scalarAt') return
+    const name = rule.kind === 'scalarAt' ? rule.name : rule.operand
+    addresses.set(name, [...(addresses.get(name) ?? []), offsets[i]!])
   })
   const layout = { offsets, bytes: end, addresses }
   layouts.set(recipe, layout)
@@ -158,6 +160,7 @@ function sizeOfRule(rule: ParamRule): number {
     case 'pointer':
     case 'stride':
     case 'workspace':
+    case 'scalarAt':
       return 8
     case 'extent':
     case 'carries':
@@ -181,7 +184,9 @@ function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRe
     case 'carries':
       return int32(operandOf(bindings, rule.operand).axes.includes(rule.axis) ? 1 : 0)
     case 'scalar':
-      return scalarBytes(rule, bindings.scalars)
+      return scalarBytes(rule, bindings)
+    case 'scalarAt':
+      return scalar(8, (view) => view.setBigUint64(0, bindings.operands[rule.name]?.tensor.pointer ?? 0n, true))
     case 'tileGroup':
       return int32(bindings.tileGroup ?? 1)
     case 'workspace': {
@@ -196,8 +201,12 @@ function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRe
   }
 }
 
-function scalarBytes({ name, type }: ParamRule & { kind: 'scalar' }, scalars: LaunchBindings['scalars']): Uint8Array {
-  const value = Object.hasOwn(scalars, name) ? scalars[name] : undefined
+/** A scalar that lies on the device is passed as 0. */
+function scalarBytes(
+  { name, type }: ParamRule & { kind: 'scalar' },
+  { scalars, operands }: LaunchBindings,
+): Uint8Array {
+  const value = Object.hasOwn(scalars, name) ? scalars[name] : Object.hasOwn(operands, name) ? 0 : undefined
   if (typeof value !== 'number') {
     throw ktlError('KTL4016', { what: `scalar ${name}`, expected: `a number for ${type}`, got: String(value) })
   }

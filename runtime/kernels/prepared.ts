@@ -10,7 +10,7 @@ import { ktlError } from '../errors/fail.ts'
 import { optionsOf } from '../errors/given.ts'
 import type { Stream } from '../streams/stream.ts'
 import { formatShape } from '../tensors/layout.ts'
-import type { Tensor } from '../tensors/tensor.ts'
+import { Tensor } from '../tensors/tensor.ts'
 import { enqueueLaunch, launchRequest, loadKernel, type LaunchRequest } from './launch.ts'
 import { addressOffsets } from './plan_launch.ts'
 
@@ -112,20 +112,26 @@ export class PreparedLaunch {
         yield [name, value]
         continue
       }
-      const { data, scale, zero, globalScale } = value
+      const { data, scale, zero, globalScale, normConstant } = value
       const own = this.#renames.get(name) ?? name
       yield [name, data]
       if (scale) yield [`${own}.scale`, scale]
       if (zero) yield [`${own}.zero`, zero]
-      const before = this.#call.scalars[`${own}.global`] ?? null
-      if (globalScale !== null && typeof globalScale !== 'number') yield [`${own}.global`, globalScale]
-      else if (globalScale !== before)
-        throw ktlError('KTL4024', {
-          operand: name,
-          expected: `the global scale of the one prepared (${before})`,
-          got: String(globalScale),
-        })
+      yield* this.#number(name, `${own}.global`, globalScale)
+      if (normConstant instanceof Tensor) yield [`${own}.norm`, normConstant]
     }
+  }
+
+  /** Those that lie on the device may be exchanged. */
+  *#number(name: string, part: string, given: number | Tensor | null): Generator<readonly [string, Operand]> {
+    const before = this.#call.scalars[part] ?? null
+    if (given instanceof Tensor) yield [part, given]
+    else if (given !== before)
+      throw ktlError('KTL4024', {
+        operand: name,
+        expected: `the global scale of the one prepared (${before})`,
+        got: String(given),
+      })
   }
 
   /** Only addresses change: everything else of the launches stays as it is. */

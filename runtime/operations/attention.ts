@@ -33,7 +33,7 @@ export interface AttentionFields {
   /** f32[B, H, M]: logarithms of the sums of exponentials. */
   readonly lse?: Tensor | null
   /** Default: 1 / sqrt(D). */
-  readonly scale?: number
+  readonly scale?: number | Tensor
   /** Which corner the diagonal ends in. */
   readonly causal?: 'bottom-right' | 'top-left' | null
   /** What becomes of the score: `cap * tanh(s / cap)`. */
@@ -64,7 +64,7 @@ const OWN = ['Q', 'K', 'V', 'out', 'lse', 'scale', 's', 'scored', 'masked', 'b',
  * console.log((await out.toArray())[0]) // 0.75
  */
 export class AttentionArguments extends ClassArguments {
-  readonly scale: number
+  readonly scale: number | Tensor
   readonly causal: 'bottom-right' | 'top-left' | null
 
   constructor(fields: AttentionFields) {
@@ -93,8 +93,6 @@ export class AttentionArguments extends ClassArguments {
         got: String(shared),
       })
     const scale = fields.scale ?? Q.shape[3]! ** -0.5
-    if (typeof scale !== 'number')
-      throw ktlError('KTL4024', { operand: 'scale', expected: 'a number', got: describe(scale) })
     const texts = [score, mask].map((text, i) => (text === null ? null : readText(['score', 'mask'][i]!, text)))
     const bindings = mergeBindings(texts)
     const extents: Record<string, number> = { b: Q.shape[0]!, h: heads, m: Q.shape[2]!, n: K.shape[2]! }

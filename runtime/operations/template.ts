@@ -53,7 +53,8 @@ export function formText(operand: ScaledOperand, axes: readonly string[], order:
       refused(name, `a tensor of rank ${blocks.length}, as the mode has it`, formatShape(tensor.shape))
     return `${tensor.dtype}[${blocks.join(', ')}]`
   }
-  if (globalScale !== null && typeof globalScale !== 'number') refused('globalScale', 'a number', 'a tensor')
+  if (globalScale instanceof Tensor && globalScale.elementCount !== 1)
+    refused('globalScale', 'a number, or a tensor with one element', formatShape(globalScale.shape))
   const own = `${data.dtype}[${order.join(', ')}]`
   const scaled =
     scale === null ? '' : ` * ${rounding === 'floor' ? `floor(${part('scale', scale)})` : part('scale', scale)}`

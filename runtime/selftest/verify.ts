@@ -78,7 +78,8 @@ async function evaluationInputs(kernel: KtlKernel, call: Call): Promise<Evaluati
       tensors[name] = { data: await valuesOf(kernel, call, name), shape: shapeOf(call, name) }
   }
   const values: Record<string, number> = { ...call.scalars }
-  for (const { name, pointer } of scalars) if (pointer) values[name] = (await tensorOf(call, name).toArray())[0]!
+  for (const { name, pointer } of scalars)
+    if (pointer || call.tensors[name]) values[name] = (await tensorOf(call, name).toArray())[0]!
   return { tensors, scalars: values, extents: call.extents }
 }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
 import type * as Runtime from '../../runtime/index.ts'
+import { IR_VERSION } from '../../runtime/artifacts/artifact.ts'
 import { packParameters } from '../../runtime/kernels/plan_launch.ts'
 
 export type Ktl = typeof Runtime
@@ -82,7 +83,10 @@ function folderOf(version: string, names: readonly string[]): string {
   const artifacts = names.map((kernelName) => ({
     kernelName, target: 'sm_100a', formats: ['ptx'], toolkit: '13.0.88', file: `sm_100a/${kernelName}.ktlbin`, bytes: 1, sha256: '0'.repeat(64),
   })) // prettier-ignore
-  writeFileSync(`${folder}/manifest.json`, JSON.stringify({ format: 1, ktl: version, ir: 1, sources: [], artifacts }))
+  writeFileSync(
+    `${folder}/manifest.json`,
+    JSON.stringify({ format: 1, ktl: version, ir: IR_VERSION, sources: [], artifacts }),
+  )
   return folder
 }
 

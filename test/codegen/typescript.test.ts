@@ -42,9 +42,9 @@ export interface LinearGeluArguments {
   /** f16 or bf16 [l?, m, n]; written */
   readonly D: TensorOf<'f16' | 'bf16', 2 | 3>
   /** f32, default 1 */
-  readonly alpha?: number
+  readonly alpha?: number | TensorOf<'f32', 0 | 1>
   /** f32 */
-  readonly beta: number
+  readonly beta: number | TensorOf<'f32', 0 | 1>
 }
 
 /**

@@ -31,8 +31,12 @@ ktl__axpby_simt(
   int x_i,
   int x_j,
   float s_a,
-  float s_b)
+  const float* at_a,
+  float s_b,
+  const float* at_b)
 {
+  if (at_a != nullptr) s_a = *at_a;
+  if (at_b != nullptr) s_b = *at_b;
   const long long points = (long long)x_i * x_j, step = (long long)gridDim.x * blockDim.x;
   for (long long e = (long long)blockIdx.x * blockDim.x + threadIdx.x; e < points; e += step) {
     long long rest = e;
@@ -59,7 +63,9 @@ struct ktl__axpby_simt_arguments {
   int x_i;
   int x_j;
   float s_a;
+  CUdeviceptr at_a;  // not 0: the value is read there
   float s_b;
+  CUdeviceptr at_b;  // not 0: the value is read there
 };
 
 /// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.
@@ -80,8 +86,10 @@ extern "C" CUresult ktl__axpby_simt_launch(CUfunction function, CUstream stream,
   int p9 = a->x_i;
   int p10 = a->x_j;
   float p11 = a->s_a;
-  float p12 = a->s_b;
-  void* params[] = {&p0, &p1, &p2, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12};
+  CUdeviceptr p12 = a->at_a;
+  float p13 = a->s_b;
+  CUdeviceptr p14 = a->at_b;
+  void* params[] = {&p0, &p1, &p2, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12, &p13, &p14};
   CUlaunchConfig config = {};
   config.gridDimX = (unsigned int)ctas;
   config.gridDimY = config.gridDimZ = 1;

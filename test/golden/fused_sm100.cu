@@ -178,8 +178,10 @@ ktl__fused(
     int op_A_carries_l,
     int op_B_carries_l,
     float s_alpha,
+    const float* at_alpha,
     int tile_group)
 {
+  if (at_alpha != nullptr) s_alpha = *at_alpha;
   extern __shared__ __align__(1024) unsigned char dynamic_smem[];
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -367,6 +369,7 @@ struct ktl__fused_arguments {
   int x_k;
   int x_n;
   float s_alpha;
+  CUdeviceptr at_alpha;  // not 0: the value is read there
   int tile_group;
 };
 
@@ -428,8 +431,9 @@ extern "C" CUresult ktl__fused_launch(CUfunction function, CUstream stream, cons
   int p11 = a->op_A_carries_l;
   int p12 = a->op_B_carries_l;
   float p13 = a->s_alpha;
-  int p14 = a->tile_group;
-  void* params[] = {&map_a, &map_b, &map_d, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12, &p13, &p14};
+  CUdeviceptr p14 = a->at_alpha;
+  int p15 = a->tile_group;
+  void* params[] = {&map_a, &map_b, &map_d, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12, &p13, &p14, &p15};
   CUlaunchConfig config = {};
   config.gridDimX = (unsigned int)ctas;
   config.gridDimY = config.gridDimZ = 1;

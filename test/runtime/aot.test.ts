@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { KtlError } from '../../grammar/diagnostics.ts'
 import { parseManifest, type Manifest } from '../../runtime/artifacts/aot/manifest.ts'
+import { IR_VERSION } from '../../runtime/artifacts/artifact.ts'
 import { ninjaText } from '../../runtime/artifacts/aot/ninja.ts'
 import {
   Artifact, ArtifactFolder, buildArtifacts, KTL_VERSION, loadSource, precompiled, registerArtifacts,
@@ -227,7 +228,7 @@ describe('registerArtifacts', () => {
     await fs.writeFile(first, b)
     await fs.writeFile(second, a)
     const swap = { ...artifacts[0]!, bytes: artifacts[1]!.bytes, sha256: artifacts[1]!.sha256 }
-    await fs.writeFile(path.join(where, 'manifest.json'), JSON.stringify({ format: 1, ktl: KTL_VERSION, ir: 1, sources: [], artifacts: [swap] }))
+    await fs.writeFile(path.join(where, 'manifest.json'), JSON.stringify({ format: 1, ktl: KTL_VERSION, ir: IR_VERSION, sources: [], artifacts: [swap] }))
     const opened = await ArtifactFolder.open(where)
     expect((await errorOf(() => opened.load(swap.kernelName, 'sm_100a'))).message).toContain('it holds ktl.scale')
   })
@@ -251,7 +252,7 @@ describe('manifests', () => {
     JSON.stringify({
       format: 1,
       ktl: KTL_VERSION,
-      ir: 1,
+      ir: IR_VERSION,
       sources: [],
       artifacts: [{ ...entry, ...artifact }],
       ...change,

@@ -201,7 +201,7 @@ test('optional axes inside a shape', () => {
   const axes = ['a', 'l', 'b'].map((name) => ({ name, optional: name === 'l' }))
   const operands = [{ name: 'X', role: 'input', axes }, { name: 'Y', role: 'output', axes }] as const // prettier-ignore
   expect(unifyAxes(operands, { X: [2, 5, 3], Y: [2, 5, 3] }).extents).toEqual({ a: 2, l: 5, b: 3 })
-  expect(unifyAxes(operands, { X: [2, 3], Y: [2, 3] })).toEqual({ extents: { a: 2, b: 3, l: 1 }, carried: { X: ['a', 'b'], Y: ['a', 'b'] } })
+  expect(unifyAxes(operands, { X: [2, 3], Y: [2, 3] })).toEqual({ tiles: {}, extents: { a: 2, b: 3, l: 1 }, carried: { X: ['a', 'b'], Y: ['a', 'b'] } })
 }) // prettier-ignore
 
 describe('alignment and overlap', () => {

@@ -235,7 +235,7 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
         [{ name: 'cubin', target: 'sm_90a', bytes: new TextEncoder().encode(IMAGE) }],
       ) // prettier-ignore
     const prepare = (A: Tensor, D: Tensor, artifact: Artifact): PreparedLaunch => {
-      const call = { family: null, tensors: { A, D }, axes: { A: ['m', 'n'], D: ['m', 'n'] }, extents: { m: 8, n: 4 }, scalars: { alpha: 2 }, fusion: null } // prettier-ignore
+      const call = { family: null, tensors: { A, D }, tiles: {}, axes: { A: ['m', 'n'], D: ['m', 'n'] }, extents: { m: 8, n: 4 }, scalars: { alpha: 2 }, fusion: null } // prettier-ignore
       return new PreparedLaunch(device, artifact, call as never, new Map([['A', 'A'], ['D', 'D']])) // prettier-ignore
     }
     const paramsOf = (A: Tensor, D: Tensor): string[] => {

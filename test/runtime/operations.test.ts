@@ -223,7 +223,13 @@ describe('quantize', () => {
   ] as const)('%s: the device gives the bits of the steps in f32', async (form, data, scale, block, rounding) => {
     const q = await quantize(source(), form)
     const blockOf = blockIndices([2, 48], [1, block])
-    const host = quantise({ data, scale, rounding }, values, blockOf, 2 * Math.ceil(48 / block), q.normConstant ?? 1)
+    const host = quantise(
+      { data, scale, rounding },
+      values,
+      blockOf,
+      2 * Math.ceil(48 / block),
+      (q.normConstant as number | null) ?? 1,
+    )
     expect([...(await q.data.toArray())]).toEqual([...host.data])
     expect([...(await q.scale!.toArray())]).toEqual([...host.scale])
   })

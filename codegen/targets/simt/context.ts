@@ -36,6 +36,7 @@ export class UsedNames extends ParamNames {
       case 'extent':
         return this.used.has(`extent ${rule.axis}`)
       case 'scalar':
+      case 'scalarAt':
         return this.used.has(`scalar ${rule.name}`)
       case 'workspace':
         return this.used.has(`workspace ${rule.region}`)

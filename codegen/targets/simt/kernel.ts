@@ -3,11 +3,13 @@ import { ARCHS } from '../../../compiler/archs.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { impliedGroups } from '../../../compiler/ir/verify_tensor.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
+import { scalarParams } from '../../../compiler/ir/launch.ts'
 import { shortHash } from '../../../compiler/short_hash.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import { stageThreads, type Region, type SimtPlan, type Stage } from '../../../compiler/targets/simt/plan.ts'
 import { printDeviceFunctions } from '../../cuda/device_functions.ts'
 import type { GeneratedKernel, LaunchRecipe, ParamRule, WorkspaceRegion } from '../../cuda/generated.ts'
+import { emitScalars } from '../../cuda/scalars.ts'
 import { printFileHeader, printHostLauncher } from '../../cuda/host_launcher.ts'
 import { kernelParams } from '../../cuda/kernel_params.ts'
 import { cudaIdentifier } from '../../cuda/mangle.ts'
@@ -35,7 +37,9 @@ export function generateSimt(plan: SimtPlan, name: string): GeneratedKernel {
   const launches = stages.map((stage) => {
     const context = contextOf(plan, scratch, functions, checkedBefore)
     emitBody(context, stage)
-    return allParams(plan).filter((rule) => context.names.uses(rule))
+    const params = allParams(plan).filter((rule) => context.names.uses(rule))
+    emitScalars(scratch, params, context.names, program, functions)
+    return params
   })
   const recipe = stages.reduceRight<LaunchRecipe | undefined>(
     (next, stage, i) => ({ entry: entries[i]!, ...launchOf(plan, stage), params: launches[i]!, ...(next && { next }) }),
@@ -70,11 +74,7 @@ function allParams(plan: SimtPlan): ParamRule[] {
       ...axes.map((axis): ParamRule => ({ kind: 'stride', operand: name, axis })),
     ]),
     ...program.axes.map(({ name }): ParamRule => ({ kind: 'extent', axis: name })),
-    ...program.scalars.map(({ name, dtype, pointer }): ParamRule => {
-      const { compute, cudaStorage } = DTYPES[dtype]
-      if (pointer) return { kind: 'pointer', operand: name, storage: cudaStorage, isConst: true }
-      return { kind: 'scalar', name, type: compute === 'bool' ? 'i32' : compute }
-    }),
+    ...program.scalars.flatMap(scalarParams),
     ...regionsOf(plan).map(({ name, type }): ParamRule => ({
       kind: 'workspace',
       region: name,
@@ -123,7 +123,10 @@ function emitKernel(context: SimtContext, stage: Stage, entry: string, rules: re
   out.indented(() =>
     params.forEach(({ type, name }, i) => out.line(`${type} ${name}${i + 1 < params.length ? ',' : ')'}`)),
   )
-  out.block('', () => emitBody(context, stage))
+  out.block('', () => {
+    emitScalars(out, rules, names, context.program, context.functions)
+    emitBody(context, stage)
+  })
 }
 
 function emitBody(context: SimtContext, stage: Stage): void {

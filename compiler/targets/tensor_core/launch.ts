@@ -1,6 +1,12 @@
 /** How a tensor-core kernel is launched: its parameters in order, as data. */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../dtypes.ts'
-import type { KernelLaunch, ParamRule, TensorMapRule, WorkspaceRegion } from '../../ir/launch.ts'
+import {
+  scalarParams,
+  type KernelLaunch,
+  type ParamRule,
+  type TensorMapRule,
+  type WorkspaceRegion,
+} from '../../ir/launch.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
 import { tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
@@ -46,9 +52,7 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
     ...[gemm.m, gemm.n, ...summed].map(extent),
     ...(gemm.l !== null ? [extent(gemm.l)] : []),
     ...carries,
-    ...plan.program.scalars
-      .filter((s) => !s.pointer)
-      .map((s): ParamRule => ({ kind: 'scalar', name: s.name, type: scalarType(s.dtype) })),
+    ...plan.program.scalars.filter((s) => !s.pointer).flatMap(scalarParams),
     { kind: 'tileGroup' },
   ]
   return {
@@ -71,11 +75,6 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
     params,
     ...combineLaunch(plan),
   }
-}
-
-const scalarType = (dtype: keyof typeof DTYPES): 'f32' | 'f64' | 'i32' | 'u32' => {
-  const { compute } = DTYPES[dtype]
-  return compute === 'bool' ? 'i32' : compute
 }
 
 /** Innermost (contiguous) axis first, then the tile's other one, the batch where the operand has it, and what loops walk one by one. */

@@ -92,14 +92,18 @@ function correspondingCall(
   { operands, axes, scalars, fixed }: Correspondence,
 ): Call | StatusRefused {
   const call = kernelCall(args)
-  const numbers: Record<string, number> = {}
-  for (const [name, value] of Object.entries(args.scalars)) {
-    const own = scalars.get(name)
-    const expected = fixed.get(name) ?? (own === undefined ? undefined : numbers[own])
+  // Numbers, and those that lie on the device: what the family has one scalar for is one and the same.
+  const values: Record<string, number | Tensor> = {}
+  for (const { name } of args.family.scalars) {
+    const [own, value] = [scalars.get(name), args.scalars[name] ?? call.tensors[name]!]
+    const expected = fixed.get(name) ?? (own === undefined ? undefined : values[own])
     if (expected !== undefined && expected !== value)
       return refuse('KTL4030', { expected: `${name} = ${expected}`, got: String(value) })
-    if (own !== undefined) numbers[own] = value
+    if (own !== undefined) values[own] = value
   }
+  const numbers = Object.entries(values).filter((entry): entry is [string, number] => typeof entry[1] === 'number')
+  const onDevice = Object.entries(values).filter((entry): entry is [string, Tensor] => typeof entry[1] !== 'number')
+  const whole = Object.fromEntries(Object.entries(call.tensors).filter(([name]) => operands.has(name)))
   const named = Object.fromEntries(axes)
   const extentsOf = (extents: Call['extents']): Call['extents'] => ({
     ...Object.fromEntries(family.axes.map(({ name }) => [name, 1])),
@@ -110,12 +114,12 @@ function correspondingCall(
   const carried = Object.entries(call.axes).map(([name, list]) => [name, list.map((axis) => named[axis]!)] as const)
   return {
     ...call,
-    tensors: renamed(call.tensors),
+    tensors: { ...renamed(whole), ...Object.fromEntries(onDevice) },
     axes: renamed(Object.fromEntries(carried)),
     tiles: renamed(call.tiles),
     extents: extentsOf(call.extents),
     expected: extentsOf(call.expected),
-    scalars: numbers,
+    scalars: Object.fromEntries(numbers),
     fusion: call.fusion && renameFusion(call.fusion, named),
     shownAs: Object.fromEntries([...operands].map(([name, own]) => [own, name])),
   }

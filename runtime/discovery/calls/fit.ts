@@ -23,6 +23,10 @@ export function typesFit(family: KernelFamily, types: TypeChoice, call: Call): S
     const fix = expected === 'tf32' && got === 'f32' ? 'pass `allowTf32: true`' : undefined
     return refuse('KTL4031', { operand: shown(call, name), expected, got }, fix)
   }
+  for (const { name, dtype } of family.scalars) {
+    const [expected, got] = [resolveType(dtype, types), call.tensors[name]?.dtype]
+    if (got !== undefined && got !== expected) return refuse('KTL4031', { operand: name, expected, got })
+  }
   const accumulator = accumulatorOf(family, types)
   if (call.accumulatorType !== null && accumulator !== call.accumulatorType) {
     return refuse('KTL4034', { expected: accumulator ?? 'none', got: call.accumulatorType })
@@ -131,8 +135,10 @@ export function overlapFits(program: TensorProgram, call: Call, inPlace: readonl
       return refuse('KTL4039', { operand: shown(call, output.name), expected: 'one place for every element', got })
     }
     for (const other of tensors) {
+      if (other === output || !sharesMemory(other.tensor, output.tensor)) continue
       const operand = operandOf(other.name)
-      if (other === output || !operand || !sharesMemory(other.tensor, output.tensor)) continue
+      if (!operand)
+        return refuse('KTL4037', { operand: shown(call, other.name), other: shown(call, output.name), reason: SCALAR })
       const same = isSameTensor(other.tensor, output.tensor)
       const refused = inPlace !== null && operand.role === 'input' && !inPlace.includes(operand.name)
       const reason =
@@ -144,6 +150,7 @@ export function overlapFits(program: TensorProgram, call: Call, inPlace: readonl
   return OK
 }
 
+const SCALAR = 'it is a scalar, read while parts of it are overwritten'
 const ELSEWHERE = 'it is read at other places than it is written'
 
 function overlapReason(

@@ -12,9 +12,9 @@ export interface AxpbyArguments {
   /** f32 [i, j]; written */
   readonly Z: TensorOf<'f32', 2>
   /** f32 */
-  readonly a: number
+  readonly a: number | TensorOf<'f32', 0 | 1>
   /** f32, default 1 */
-  readonly b?: number
+  readonly b?: number | TensorOf<'f32', 0 | 1>
 }
 
 /**

@@ -12,7 +12,7 @@ export interface ScaledAmaxArguments {
   /** f32 [m]; written */
   readonly amax: TensorOf<'f32', 1>
   /** f32 */
-  readonly s: number
+  readonly s: number | TensorOf<'f32', 0 | 1>
 }
 
 /**

@@ -261,9 +261,13 @@ ktl__golden(
     int op_A_carries_l,
     int op_B_carries_l,
     float s_alpha,
+    const float* at_alpha,
     float s_beta,
+    const float* at_beta,
     int tile_group)
 {
+  if (at_alpha != nullptr) s_alpha = *at_alpha;
+  if (at_beta != nullptr) s_beta = *at_beta;
   extern __shared__ __align__(1024) unsigned char dynamic_smem[];
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -611,7 +615,9 @@ struct ktl__golden_arguments {
   int x_k;
   int x_n;
   float s_alpha;
+  CUdeviceptr at_alpha;  // not 0: the value is read there
   float s_beta;
+  CUdeviceptr at_beta;  // not 0: the value is read there
   int tile_group;
   CUdeviceptr workspace;
 };
@@ -713,9 +719,11 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   int p36 = a->op_A_carries_l;
   int p37 = a->op_B_carries_l;
   float p38 = a->s_alpha;
-  float p39 = a->s_beta;
-  int p40 = a->tile_group;
-  void* params[] = {&map_a, &map_b, &map_d, &map_d1, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12, &p13, &p14, &p15, &p16, &p17, &p18, &p19, &p20, &p21, &p22, &p23, &p24, &p25, &p26, &p27, &p28, &p29, &p30, &p31, &p32, &p33, &p34, &p35, &p36, &p37, &p38, &p39, &p40};
+  CUdeviceptr p39 = a->at_alpha;
+  float p40 = a->s_beta;
+  CUdeviceptr p41 = a->at_beta;
+  int p42 = a->tile_group;
+  void* params[] = {&map_a, &map_b, &map_d, &map_d1, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12, &p13, &p14, &p15, &p16, &p17, &p18, &p19, &p20, &p21, &p22, &p23, &p24, &p25, &p26, &p27, &p28, &p29, &p30, &p31, &p32, &p33, &p34, &p35, &p36, &p37, &p38, &p39, &p40, &p41, &p42};
   CUlaunchConfig config = {};
   config.gridDimX = (unsigned int)ctas;
   config.gridDimY = config.gridDimZ = 1;

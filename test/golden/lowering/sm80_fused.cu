@@ -111,8 +111,10 @@ ktl__golden(
     int N,
     int K,
     float s_alpha,
+    const float* at_alpha,
     int tile_group)
 {
+  if (at_alpha != nullptr) s_alpha = *at_alpha;
   extern __shared__ __align__(1024) unsigned char dynamic_smem[];
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -306,6 +308,7 @@ struct ktl__golden_arguments {
   int x_k;
   int x_n;
   float s_alpha;
+  CUdeviceptr at_alpha;  // not 0: the value is read there
   int tile_group;
 };
 
@@ -342,8 +345,9 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   int p13 = a->x_n;
   int p14 = a->x_k;
   float p15 = a->s_alpha;
-  int p16 = a->tile_group;
-  void* params[] = {&p0, &p1, &p2, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12, &p13, &p14, &p15, &p16};
+  CUdeviceptr p16 = a->at_alpha;
+  int p17 = a->tile_group;
+  void* params[] = {&p0, &p1, &p2, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12, &p13, &p14, &p15, &p16, &p17};
   CUlaunchConfig config = {};
   config.gridDimX = (unsigned int)ctas;
   config.gridDimY = config.gridDimZ = 1;

@@ -152,8 +152,10 @@ ktl__golden(
     int op_A_carries_l,
     int op_B_carries_l,
     float s_s,
+    const float* at_s,
     int tile_group)
 {
+  if (at_s != nullptr) s_s = *at_s;
   extern __shared__ __align__(1024) unsigned char dynamic_smem[];
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -378,6 +380,7 @@ struct ktl__golden_arguments {
   int x_k;
   int x_n;
   float s_s;
+  CUdeviceptr at_s;  // not 0: the value is read there
   int tile_group;
   CUdeviceptr workspace;
 };
@@ -442,8 +445,9 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   int p8 = a->op_A_carries_l;
   int p9 = a->op_B_carries_l;
   float p10 = a->s_s;
-  int p11 = a->tile_group;
-  void* params[] = {&map_a, &map_b, &map_d, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11};
+  CUdeviceptr p11 = a->at_s;
+  int p12 = a->tile_group;
+  void* params[] = {&map_a, &map_b, &map_d, &p3, &p4, &p5, &p6, &p7, &p8, &p9, &p10, &p11, &p12};
   CUlaunchConfig config = {};
   config.gridDimX = (unsigned int)ctas;
   config.gridDimY = config.gridDimZ = 1;

@@ -162,8 +162,10 @@ ktl__golden(
     int N,
     int K,
     float s_alpha,
+    const float* at_alpha,
     int tile_group)
 {
+  if (at_alpha != nullptr) s_alpha = *at_alpha;
   extern __shared__ __align__(1024) unsigned char dynamic_smem[];
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -349,6 +351,7 @@ struct ktl__golden_arguments {
   int x_k;
   int x_n;
   float s_alpha;
+  CUdeviceptr at_alpha;  // not 0: the value is read there
   int tile_group;
 };
 
@@ -412,8 +415,9 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   int p5 = a->x_n;
   int p6 = a->x_k;
   float p7 = a->s_alpha;
-  int p8 = a->tile_group;
-  void* params[] = {&map_a, &map_b, &map_c0, &map_d, &p4, &p5, &p6, &p7, &p8};
+  CUdeviceptr p8 = a->at_alpha;
+  int p9 = a->tile_group;
+  void* params[] = {&map_a, &map_b, &map_c0, &map_d, &p4, &p5, &p6, &p7, &p8, &p9};
   CUlaunchConfig config = {};
   config.gridDimX = (unsigned int)ctas;
   config.gridDimY = config.gridDimZ = 1;
