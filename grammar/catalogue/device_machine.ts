@@ -130,4 +130,19 @@ export const machine = {
       "kernel.launch({ grid: 1, block: 32, params: [device.empty('f32', [32]), device.empty('f32', [8]), device.empty('i32', [32]), 8] })",
     ),
   ),
+  KTL5026: finding(
+    'scattered twice to one place',
+    'Two elements go to one place, because the indices that a kernel reads from memory name it twice. One of them stays; which one is ' +
+      'not defined. Generated kernels announce such stores by `pmevent 6` right before them, which a GPU ignores.',
+    cuda(
+      (index) => `
+      __global__ void scatter(float* out, const int* row) {
+        asm volatile("pmevent 6;" ::: "memory");
+        out[${index}] = threadIdx.x;
+      }`,
+      'row[threadIdx.x] / 2',
+      'row[threadIdx.x]',
+      "kernel.launch({ grid: 1, block: 32, params: [device.empty('f32', [32]), device.tensor('i32', [32], Array.from({ length: 32 }, (_, i) => i))] })",
+    ),
+  ),
 }

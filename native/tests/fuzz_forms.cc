@@ -148,6 +148,7 @@ constexpr const char* kForms[] = {
     "@%p1 trap;",
     "brkpt;",
     "pmevent 1;",
+    "pmevent 6;",
     "nanosleep.u32 %r5;",
     "membar.gl;",
     "fence.proxy.async.shared::cta;",

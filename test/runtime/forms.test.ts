@@ -298,6 +298,29 @@ describe('indices', () => {
     await kernel({ X: device.tensor('f32', [3], [1, 2, 3]), to: device.tensor('i32', [3], [3, -1, 0]), Y })
     expect([...(await Y.toArray())]).toEqual([3, -1, -1, 1])
   })
+
+  test.each([
+    ['elements', 'f32[t]', 'f32[v]', 'X', [3], [4]],
+    ['sums', 'f32[t, k]', 'f16[v]', 'sum[k](X * X)', [3, 20], [4]],
+    ['sums of tiles', 'f16[t, k]', 'f32[v, n]', 'sum[k](X * W)', [3, 16], [4, 8]],
+    ['4-bit elements', 'f32[t, n]', 'e2m1[v, n]', 'X', [3, 5], [4, 5]],
+  ] as const)('of %s scattered to one place one stays, as a finding', async (_, input, output, value, from, to) => {
+    const at = to.length === 1 ? 'to[t]' : 'to[t], n'
+    const weights = value.includes('W') ? ', W: f16[k, n]' : ''
+    const kernel = kernelOf(`kernel scatter(X: ${input}, to: i32[t]${weights}) -> Y: ${output} { Y[${at}] = ${value} }`)
+    const [dtypeX] = input.split('[') as ['f32' | 'f16']
+    const [dtypeY] = output.split('[') as ['f32' | 'f16' | 'e2m1']
+    const X = device.tensor(dtypeX, from, iota(from, (i) => 1 + Math.floor((3 * i) / count(from))))
+    const Y = device.tensor(dtypeY, to, -1)
+    const bindings = { X, Y, ...(weights && { W: device.tensor('f16', [16, 8], 1) }) }
+    const run = (places: readonly number[]) => kernel({ ...bindings, to: device.tensor('i32', [3], places) })
+    await run([3, -1, 0])
+    const distinct = await Y.toArray()
+    expect((await errorOf(() => run([2, 1, 2]))).code).toBe('KTL5026')
+    const row = (r: number, array: ArrayLike<number>) => Array.from(array).slice((r * count(to)) / 4, ((r + 1) * count(to)) / 4)
+    const both = await Y.toArray()
+    expect([row(0, distinct), row(3, distinct)]).toContainEqual(row(2, both))
+  }) // prettier-ignore
 })
 
 test('plain GEMM arguments do not find kernels with parts', () => {

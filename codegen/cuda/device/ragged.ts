@@ -22,6 +22,13 @@ __device__ __forceinline__ bool ktl_inside(int i, int extent) {
   asm("{ .reg .pred p; setp.ne.s32 p, %1, 0; @p pmevent 7; mov.b32 %0, %2; }" : "=r"(result) : "r"((int)(!inside && i != -1)), "r"((int)inside));
   return result != 0;
 }`,
+  `// A store at a place read from memory, which the virtual device is told of: two of them at one place are one too many.
+template <typename T>
+__device__ __forceinline__ void ktl_scatter(T* to, T value) {
+  asm volatile("pmevent 6;" ::: "memory");
+  *to = value;
+  asm volatile("" ::: "memory");
+}`,
   `// Where a group of a packed axis ends.
 __device__ __forceinline__ int ktl_end(const int* ends, long long stride, int group, int extent) {
   const int end = ends[group * stride];
@@ -142,12 +149,17 @@ __device__ __forceinline__ unsigned char ktl_power_below(float x, int exponent) 
   const int shift = (index & 3) * 6 & 7;
   return ((unsigned int)first[0] | (shift > 2 ? (unsigned int)first[1] << 8 : 0u)) >> shift & 63;
 }`,
-  `// Writes the bits of \`mask\` among the first \`bits\` ones, whole bytes without reading them.
-__device__ __forceinline__ void ktl_store_bits(unsigned char* to, unsigned int code, unsigned int mask, int bits) {
+  ...['store', 'scatter'].map(
+    (
+      how,
+    ) => `// ${how === 'store' ? 'Writes' : 'The same as ktl_scatter: writes'} the bits of \`mask\` among the first \`bits\` ones, whole bytes without reading them.
+__device__ __forceinline__ void ktl_${how}_bits(unsigned char* to, unsigned int code, unsigned int mask, int bits) {
   for (int i = 0; i * 8 < bits; ++i) {
     const unsigned int m = mask >> i * 8 & 255, c = code >> i * 8;
-    if (m == 255) to[i] = (unsigned char)c;
-    else if (m != 0) to[i] = (unsigned char)((to[i] & ~m) | (c & m));
+    if (m == 0) continue;
+    const unsigned char byte = (unsigned char)(m == 255 ? c : (to[i] & ~m) | (c & m));
+    ${how === 'store' ? 'to[i] = byte' : 'ktl_scatter(to + i, byte)'};
   }
 }`,
+  ),
 ]

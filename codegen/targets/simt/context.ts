@@ -1,6 +1,7 @@
 /** What the parts of a SIMT kernel's text share. */
 import type { KeptNode, Region, SimtPlan } from '../../../compiler/targets/simt/plan.ts'
-import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
+import { DTYPES } from '../../../compiler/dtypes.ts'
+import type { Output, TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import type { Counter } from '../../cuda/expression.ts'
 import type { ParamRule } from '../../cuda/generated.ts'
@@ -87,6 +88,15 @@ export function call(context: SimtContext, name: string, ...args: readonly (stri
 export function offset({ names, program }: SimtContext, name: string, positions: readonly string[]): string {
   const { axes } = operandNamed(program, name)
   return axes.map((axis, i) => `${positions[i]!} * ${names.stride(name, axis)}`).join(' + ') || '0'
+}
+
+/** Stores an element of an output, or of its scales. */
+export function storeText(context: SimtContext, { at }: Output, name: string, index: string, code: string): string {
+  const { names, program } = context
+  const pointer = names.operand(name)
+  if (!at) return `${pointer}[${index}] = ${code};`
+  const { cudaStorage } = DTYPES[operandNamed(program, name).dtype]
+  return `${call(context, 'ktl_scatter', `${pointer} + (${index})`, `(${cudaStorage})(${code})`)};`
 }
 
 /** An element of the workspace, at positions of the region's axes. */

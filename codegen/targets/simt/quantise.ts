@@ -5,7 +5,7 @@ import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { Scale } from '../../../compiler/targets/simt/plan.ts'
 import { convertCompute, literal, loadConversion, storeConversion } from '../../cuda/expression.ts'
-import { call, regionElement, type SimtContext } from './context.ts'
+import { call, regionElement, storeText, type SimtContext } from './context.ts'
 import { firstRowOf } from './domain.ts'
 import { partIndex, partValue, type Positions } from './reads.ts'
 
@@ -61,17 +61,17 @@ function emitScale(
 /** The scale of the current block. */
 export function emitScaleStore(
   context: SimtContext,
-  { operand: name, span }: Output,
+  output: Output,
   largest: string,
   at: Positions,
   condition: string,
 ): void {
-  const operand = operandNamed(context.program, name)
+  const operand = operandNamed(context.program, output.operand)
   const scale = operandNamed(context.program, operand.stored!.scale!)
   const { code } = emitScale(context, operand, largest, at)
   const place = partIndex(context, operand, scale, at)
-  context.out.line(`${condition}${context.names.operand(scale.name)}[${place}] = ${code};`, {
-    ktl: span,
+  context.out.line(`${condition}${storeText(context, output, scale.name, place, code)}`, {
+    ktl: output.span,
     note: `store ${scale.name}`,
   })
 }

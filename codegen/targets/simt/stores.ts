@@ -3,7 +3,7 @@ import { DTYPES } from '../../../compiler/dtypes.ts'
 import type { Node, Output } from '../../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import type { Result } from '../../../compiler/targets/simt/plan.ts'
-import { call, offset, regionElement, type SimtContext } from './context.ts'
+import { call, offset, regionElement, storeText, type SimtContext } from './context.ts'
 import { emitCode } from './quantise.ts'
 import { looksUp, type Positions } from './reads.ts'
 import { emitValues, type Known } from './scope.ts'
@@ -69,7 +69,8 @@ export function emitStores(context: SimtContext, results: readonly Result[], kno
       (at ?? []).map((node) => values.get(node)!),
     )
     const code = emitCode(context, output, scale, values.get(value)!, place.at)
-    const line = `${place.condition}${names.operand(name)}[${indexOf(context, name, place.at)}] = ${code};`
+    const element = storeText(context, output, name, indexOf(context, name, place.at), code)
+    const line = `${place.condition}${element}`
     return () => out.line(line, { ktl: span, note: `store ${name}` })
   })
   lines.forEach((line) => line())
@@ -108,6 +109,7 @@ export function emitPackedStore(
     })
   })
   const used = `min(${pack}, ${names.extent(axis)} - ${first}) * ${bits}`
-  const store = call(context, 'ktl_store_bits', `${names.operand(name)} + place * ${bits} / 8`, 'code', 'mask', used)
+  const how = at ? 'ktl_scatter_bits' : 'ktl_store_bits'
+  const store = call(context, how, `${names.operand(name)} + place * ${bits} / 8`, 'code', 'mask', used)
   out.line(`if (place >= 0) ${store};`, { ktl: span, note: `store ${name}` })
 }

@@ -103,21 +103,32 @@ void Cluster::completeBarrier() {
 
 constexpr size_t kMostFindings = 1000;  // different ones that do not stop the launch
 
-Finding Cluster::describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const {
+Finding findingAt(const Launch& launch, uint32_t pc, Code code, const std::string& message) {
   Finding finding;
   finding.code = code;
   finding.message = message;
   finding.function = launch.code->entry->name;
-  finding.cta = ctas.front()->id;
-  if (!warp) return finding;
-  finding.cta = warp->cta->id;
-  finding.warp = static_cast<int32_t>(warp->index);
   const ptx::Instruction& ins = *launch.code->source[pc];
   finding.ptxLine = ins.line;
   finding.cudaLine = ins.cudaLine;
   const auto& files = launch.code->module->files;
   if (ins.cudaLine && ins.cudaFile < files.size()) finding.cudaFile = files[ins.cudaFile];
   finding.instruction = ins.text;
+  return finding;
+}
+
+Finding Cluster::describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const {
+  if (warp) {
+    Finding finding = findingAt(launch, pc, code, message);
+    finding.cta = warp->cta->id;
+    finding.warp = static_cast<int32_t>(warp->index);
+    return finding;
+  }
+  Finding finding;
+  finding.code = code;
+  finding.message = message;
+  finding.function = launch.code->entry->name;
+  finding.cta = ctas.front()->id;
   return finding;
 }
 

@@ -5,6 +5,7 @@
 #include "async.h"
 #include "cluster_queue.h"
 #include "mbarrier.h"
+#include "scatter.h"
 #include "tmem.h"
 #include "trace.h"
 #include "warp.h"
@@ -75,6 +76,7 @@ struct Cluster {
   ClusterBarrier barrier;
   uint64_t epoch = 1;  // grows with every event that may unblock a warp or end a polling loop
   std::vector<Finding> findings;
+  std::vector<ScatteredStore> scattered;
   Trace trace;
   std::unique_ptr<Ordering> ordering;  // under Checks::Full only
   uint64_t tensorMacs = 0, loaded = 0, stored = 0;
@@ -87,6 +89,9 @@ struct Cluster {
   void add(Finding finding);
   Finding describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const;
 };
+
+// A finding at an instruction of the launch.
+Finding findingAt(const Launch& launch, uint32_t pc, Code code, const std::string& message);
 
 std::string hex(uint64_t value);
 

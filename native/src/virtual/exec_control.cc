@@ -122,6 +122,12 @@ Flow indexOutside(Warp& w, const Op&, uint32_t mask) {
   return Flow::Next;
 }
 
+// pmevent 6: the next store to global memory of each lane is at a place that was looked up.
+Flow scattersNext(Warp& w, const Op&, uint32_t mask) {
+  w.scatters |= mask;
+  return Flow::Next;
+}
+
 // A C string in global memory, bounded.
 std::string textAt(Warp& w, uint64_t address) {
   std::string text;
@@ -235,7 +241,7 @@ void addControlRows(Table& t) {
   t.push_back({"brkpt", "", ignore});
   t.push_back({"pmevent", "mask?", [](Builder& b) {
                  const int64_t event = b.immediate(0, {"the event", 0, b.has("mask") ? 0xffff : 15});
-                 b.op.run = !b.has("mask") && event == 7 ? &indexOutside : &nothing;
+                 b.op.run = b.has("mask") ? &nothing : event == 7 ? &indexOutside : event == 6 ? &scattersNext : &nothing;
                }});
   t.push_back({"nanosleep", "u32", ignore});
   t.push_back({"membar", "cta|gl|sys|gpu|cluster proxy? alias?", [](Builder& b) {

@@ -81,6 +81,26 @@ bool storeStraight(Warp& w, const Op& op, uint32_t mask) {
                   });
 }
 
+// Stores of lanes that have said so (pmevent 6) are kept for the launch.
+void scatter(Warp& w, const Op& op, uint32_t mask, uint32_t bytes) {
+  Access access;
+  gatherAddresses(w, op, mask, 0, access);
+  resolve(w, op, mask, bytes, bytes, true, access);
+  const uint32_t lanes = mask & w.scatters & ~access.sharedLanes & ~access.localLanes;
+  w.scatters &= ~lanes;
+  std::vector<ScatteredStore>& stores = w.cta->cluster->scattered;
+  ScatteredStore last;
+  forLanes(lanes, [&](uint32_t i) {
+    if (last.bytes && access.address[i] == last.address + last.bytes) {
+      last.bytes += bytes;
+      return;
+    }
+    if (last.bytes) stores.push_back(last);
+    last = {access.address[i], bytes, w.pc, w.cta->id, static_cast<int32_t>(w.index), static_cast<int32_t>(i)};
+  });
+  if (last.bytes) stores.push_back(last);
+}
+
 template <class M, class R>
 Flow load(Warp& w, const Op& op, uint32_t mask) {
   if (Ordering* order = w.cta->cluster->ordering.get())
@@ -126,6 +146,8 @@ template <class M, class R>
 Flow store(Warp& w, const Op& op, uint32_t mask) {
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Store);
+  if (w.scatters & mask) [[unlikely]]
+    scatter(w, op, mask, op.listCount * sizeof(M));
   if constexpr (!std::is_same_v<R, B128>)
     if (storeStraight<M, R>(w, op, mask)) {
       ++w.cta->cluster->epoch;

@@ -35,6 +35,7 @@ enum class Code : int {
   AsyncInFlight = 5023,      // a CTA or the kernel exits with asynchronous work it never waited for
   UnsupportedCall = 5024,    // printf, malloc, … named
   IndexOutside = 5025,       // a position or group end read from memory leaves its tensor (pmevent 7)
+  ScatterTwice = 5026,       // two stores at places read from memory (pmevent 6) write one byte
 };
 
 struct Finding {

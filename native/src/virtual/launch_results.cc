@@ -39,8 +39,8 @@ void LaunchResults::add(Cluster& cluster) {
   if (fatal) launch_.queue->close();
   cluster.trace.finish();
   const LaunchConfig& config = *launch_.config;
-  if (!cluster.findings.empty() || config.trace)
-    finished_[cluster.place.index] = {std::move(cluster.findings), cluster.trace.events()};
+  if (!cluster.findings.empty() || !cluster.scattered.empty() || config.trace)
+    finished_[cluster.place.index] = {std::move(cluster.findings), std::move(cluster.scattered), cluster.trace.events()};
   settle(launch_.queue->finish(cluster.place.index));
   ++launch_.clustersDone;
   const uint64_t done = launch_.ctasDone += cluster.ctas.size();
@@ -54,10 +54,24 @@ void LaunchResults::settle(uint64_t end) {
     Finished cluster = std::move(finished_.begin()->second);
     finished_.erase(finished_.begin());
     if (stopped_) continue;
+    for (const ScatteredStore& store : cluster.scattered) scatter(store);
     for (Finding& finding : cluster.findings) merge(std::move(finding));
     if (!cluster.trace.empty() && events_.size() < kMostTraceBytes)
       events_ += (events_.empty() ? "" : ",\n") + cluster.trace;
   }
+}
+
+// In the order of clusters: the same finding whichever of them wrote first.
+void LaunchResults::scatter(const ScatteredStore& store) {
+  const std::optional<uint64_t> twice = scattered_.add(store.address, store.bytes);
+  if (!twice) return;
+  Finding finding = findingAt(launch_, store.pc, Code::ScatterTwice,
+                              "two stores at places that were looked up write global memory at " + hex(*twice));
+  finding.fatal = false;
+  finding.cta = store.cta;
+  finding.warp = store.warp;
+  finding.lane = store.lane;
+  merge(std::move(finding));
 }
 
 void LaunchResults::merge(Finding finding) {

@@ -25,11 +25,13 @@ class LaunchResults {
  private:
   struct Finished {
     std::vector<Finding> findings;
+    std::vector<ScatteredStore> scattered;
     std::string trace;
   };
   void count(const Cluster& cluster);
   void settle(uint64_t end);
   void merge(Finding finding);
+  void scatter(const ScatteredStore& store);
   void countForms();
 
   Launch& launch_;
@@ -38,6 +40,7 @@ class LaunchResults {
   std::map<uint64_t, Finished> finished_;
   std::string events_, failure_;
   bool stopped_ = false;
+  ScatteredBytes scattered_;
   std::vector<uint64_t> counts_;  // of executions, by pc
   timing::Schedule schedule_;
 };

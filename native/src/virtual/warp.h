@@ -39,6 +39,7 @@ struct Warp {
   std::vector<uint8_t> local;     // localBytes per lane
   std::vector<uint32_t> returns;  // [depth][lane] return pc
   std::array<uint8_t, 32> depth{};
+  uint32_t scatters = 0;            // lanes whose next store to global memory is at a place that was looked up
   uint32_t carry = 0;               // condition code register, one bit per lane
   uint32_t faultLane = 0xffffffff;  // lane a Fault speaks of
   uint64_t ticks = 0;               // instructions executed
