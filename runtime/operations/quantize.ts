@@ -1,17 +1,16 @@
-/** Between plain tensors and stored forms: kernels of the form itself; what no kernel writes is quantised on the host, by the same steps. */
-import { blockIndices, blockShape, quantise } from '../../compiler/stored/quantise.ts'
-import { roundToDType } from '../../compiler/codec.ts'
+/** Between plain tensors and stored forms: by kernels of the form itself, or where none stores it by two, of its scales and of its data. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { resolveType, type FamilyOperand, type KernelFamily } from '../../compiler/family.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { ScaledOperand, type ScaleMode } from '../arguments/scaled_operand.ts'
+import { ScaledOperand } from '../arguments/scaled_operand.ts'
 import { modeOf } from '../arguments/stored.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
 import { optionsOf, textOf } from '../errors/given.ts'
 import { formatShape } from '../tensors/layout.ts'
 import { Tensor } from '../tensors/tensor.ts'
-import { formText } from './template.ts'
+import { largestText, stepsText, type FormPlan } from './quantize_text.ts'
+import { formText, inMemoryText } from './template.ts'
 import { checkSource } from '../programs/check_source.ts'
 import { loadSource, type KtlProgram } from '../programs/program.ts'
 
@@ -26,9 +25,9 @@ export interface QuantizeOptions {
 const f32 = Math.fround
 
 /**
- * A tensor in a stored form, in device memory: `e4m3[m, k] * ue8m0[m, k/32]`, with an axis for each of the tensor's. Forms that kernels
- * store are quantised on the device; zero points (`(u4[k, n] - u4[k/128, n]) * f16[k/128, n]`: the range of each block) and one scale for a
- * whole axis on the host. Throws what the form has wrong, and KTL4020 for another rank.
+ * A tensor in a stored form, in device memory: `e4m3[m, k] * ue8m0[m, k/32]`, with an axis for each of the tensor's. All forms are
+ * quantised on the device, those with zero points (`(u4[k, n] - u4[k/128, n]) * f16[k/128, n]`: the range of each block) and those with one
+ * scale for a whole axis too. Throws what the form has wrong, and KTL4020 for another rank.
  *
  * @example
  * const x = device.tensor('f32', [2, 64], Array.from({ length: 128 }, (_, i) => i / 8))
@@ -59,7 +58,7 @@ export async function quantize(tensor: Tensor, form: string, options: QuantizeOp
   const scales: QuantizeOptions = plan.hasGlobal
     ? { globalScale: globalScale ?? f32(1 / norm), ...(globalScale === undefined && { normConstant: norm }) }
     : {}
-  const text = `kernel quantize(X: ${tensor.dtype}[${axes}]) -> Y: ${form} {\n  Y = X\n}\n`
+  const text = `kernel quantize(X: ${inMemoryText(tensor, operand.axes)}) -> Y: ${form} {\n  Y = X\n}\n`
   const { diagnostics } = checkSource({ name: 'quantize.ktl', text })
   const refused = diagnostics.filter(({ severity }) => severity === 'error')
   if (refused.length === 0) {
@@ -74,7 +73,7 @@ export async function quantize(tensor: Tensor, form: string, options: QuantizeOp
   }
   // What only kernels cannot do (KTL2227); all else is wrong in the form itself.
   if (refused.some(({ code }) => code !== 'KTL2227')) loadSource({ name: 'quantize.ktl', text })
-  return onHost(tensor, plan, norm, scales.globalScale)
+  return inTwoSteps(tensor, plan, norm, scales.globalScale)
 }
 
 /**
@@ -103,16 +102,6 @@ export function programOf(text: string): KtlProgram {
   return known
 }
 
-interface FormPlan {
-  readonly data: DTypeName
-  readonly scale: DTypeName | null
-  readonly zero: DTypeName | null
-  readonly hasGlobal: boolean
-  readonly rounding: 'up' | 'floor'
-  readonly mode: ScaleMode
-  readonly scaleShape: readonly number[]
-}
-
 function planOf(family: KernelFamily, operand: FamilyOperand, shape: readonly number[]): FormPlan {
   const { stored } = operand
   const typeOf = (name: string | null | undefined): DTypeName | null => {
@@ -131,69 +120,41 @@ function planOf(family: KernelFamily, operand: FamilyOperand, shape: readonly nu
   }
 }
 
-/** 2688 / amax for nvfp4: what makes the largest value the largest datum times the largest scale. */
+/** 2688 / amax for nvfp4: what makes the largest value the largest datum times the largest scale. NaN counts for none. */
 async function normOf(tensor: Tensor, { data, scale }: FormPlan): Promise<number> {
-  let amax = 0
-  for (const x of await tensor.toArray()) if (Math.abs(x) > amax) amax = Math.abs(x)
   // Scales that are floats of few bits have a largest value to be reached; powers of two and wide floats take what comes.
   const limited = scale !== null && DTYPES[scale].class === 'scale' && DTYPES[scale].mantissaBits > 0
   const most = DTYPES[data].maxFinite * (limited ? DTYPES[scale].maxFinite : 1)
-  return amax === 0 || !Number.isFinite(amax) ? 1 : f32(most / f32(amax))
+  const largest = tensor.device.empty('f32', [])
+  await programOf(largestText(tensor)).kernels['largest']!({ X: tensor, largest })
+  const amax = (await largest.toArray())[0]!
+  largest.free()
+  return amax === 0 || !Number.isFinite(amax) ? 1 : f32(most / amax)
 }
 
-async function onHost(
+/** In the forms that no kernel stores, because their scales are not those of blocks along one axis. */
+async function inTwoSteps(
   tensor: Tensor,
   plan: FormPlan,
   norm: number,
-  globalScale: number | undefined,
+  global: number | undefined,
 ): Promise<ScaledOperand> {
   const { device, shape } = tensor
   const { data, scale, zero, mode, scaleShape, rounding } = plan
-  const values = Float32Array.from(await tensor.toArray())
-  const blocks = mode.map((block, i) => (block === 'all' ? Math.max(1, shape[i]!) : block))
-  const blockOf = blockIndices(shape, blocks)
-  const count = blockShape(shape, blocks).reduce((product, extent) => product * extent, 1)
-  const made =
-    zero === null
-      ? quantise(
-          { data, scale: scale ?? 'f32', rounding: rounding === 'floor' ? 'down' : 'up' },
-          values,
-          blockOf,
-          count,
-          norm,
-        )
-      : asymmetric(plan, values, blockOf, count)
-  // Without scales of its own the form has the global one alone: data are the values over it.
-  const stored = scale === null ? values.map((x) => roundToDType(data, f32(x * norm))) : made.data
-  return new ScaledOperand(
-    device.tensor(data, shape, stored),
-    scale === null ? null : device.tensor(scale, scaleShape, made.scale),
-    {
-      mode,
-      rounding,
-      ...('zero' in made && { zero: device.tensor(zero!, scaleShape, made.zero as Float32Array) }),
-      ...(globalScale !== undefined && { globalScale }),
-    },
-  )
-}
-
-/** The range of a block, and 0, on the whole range of the data: scale = (max - min) / levels, zero = lowest - min / scale. */
-function asymmetric({ data, scale, zero }: FormPlan, values: Float32Array, blockOf: Int32Array, count: number) {
-  const { bits, signed } = DTYPES[data]
-  const [levels, lowest] = [2 ** bits - 1, signed ? -(2 ** (bits - 1)) : 0]
-  const [low, high] = [new Float32Array(count), new Float32Array(count)]
-  values.forEach((x, i) => {
-    const block = blockOf[i]!
-    low[block] = Math.min(low[block]!, x)
-    high[block] = Math.max(high[block]!, x)
+  const [X, D] = [tensor, device.empty(data, shape)]
+  const S = scale === null ? null : device.empty(scale, scaleShape)
+  const Z = zero === null ? null : device.empty(zero, scaleShape)
+  // Blocks of zeros are 0, whatever their scale.
+  const A = S !== null && Z === null ? device.empty('f32', scaleShape) : null
+  const parts = { ...(S && { S }), ...(Z && { Z }), ...(A && { A }) }
+  const { blocks, elements } = programOf(stepsText(tensor, plan)).kernels
+  await blocks?.({ X, norm, ...parts })
+  await elements!({ X, norm, D, ...parts })
+  A?.free()
+  return new ScaledOperand(D, S, {
+    mode,
+    rounding,
+    ...(Z && { zero: Z }),
+    ...(global !== undefined && { globalScale: global }),
   })
-  const scales = low.map((x, block) => roundToDType(scale ?? 'f32', f32(f32(high[block]! - x) * f32(1 / levels))))
-  const inverse = scales.map((x) => (x === 0 ? 0 : f32(1 / x)))
-  const zeros = low.map((x, block) => roundToDType(zero!, lowest - Math.round(f32(x * inverse[block]!))))
-  const stored = values.map((x, i) => {
-    const block = blockOf[i]!
-    const q = roundToDType('i32', f32(x * inverse[block]!)) + zeros[block]!
-    return Math.min(lowest + levels, Math.max(lowest, q))
-  })
-  return { data: stored, scale: scales, zero: zeros }
 }

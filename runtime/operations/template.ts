@@ -1,6 +1,7 @@
 /** Kernels whose text follows from their operands: the forms in which these are stored, and what callers add. */
 import type { KernelFamily } from '../../compiler/family.ts'
 import { KtlError } from '../../grammar/diagnostics.ts'
+import { isContiguousAlong } from '../arguments/operands.ts'
 import { ScaledOperand } from '../arguments/scaled_operand.ts'
 import { ktlError } from '../errors/fail.ts'
 import { checkSource } from '../programs/check_source.ts'
@@ -38,6 +39,13 @@ export function typeText(
       operand instanceof ScaledOperand ? formText(operand, axes, order) : `${operand.dtype}[${order.join(', ')}]`,
     )
     .join(' | ')
+}
+
+/** The type of a tensor as it lies in memory, whichever axis is contiguous. */
+export function inMemoryText(tensor: Tensor, axes: readonly string[]): string {
+  const contiguous = axes.findLastIndex((_, i) => isContiguousAlong(tensor, i))
+  const order = [...axes.filter((_, i) => i !== contiguous), ...axes.slice(contiguous, contiguous + 1)]
+  return typeText(tensor, axes, contiguous < 0 || contiguous === axes.length - 1 ? [axes] : [axes, order])
 }
 
 /** KTL4044 for parts with axes of their own. */

@@ -1,7 +1,9 @@
 /** Arguments of kernel classes, quantisation and groups: what they compute, and what they refuse. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { uniform } from '../../compiler/evaluate/generate.ts'
-import { blockIndices, quantise } from '../../compiler/stored/quantise.ts'
+import { roundToDType } from '../../compiler/codec.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { blockIndices, blockShape, quantise } from '../../compiler/stored/quantise.ts'
 import { EpilogueArguments } from '../../runtime/arguments/epilogue.ts'
 import { GemmArguments } from '../../runtime/arguments/gemm.ts'
 import type { KernelArguments } from '../../runtime/arguments/kernel.ts'
@@ -233,6 +235,77 @@ describe('quantize', () => {
     )
     expect([...(await q.data.toArray())]).toEqual([...host.data])
     expect([...(await q.scale!.toArray())]).toEqual([...host.scale])
+  })
+
+  // A block of zeros, one with NaN, one with an infinity, subnormals, and the largest there is.
+  const edges = Float32Array.from({ length: 5 * 50 }, (_, i) => Math.fround(Math.sin(i) * 10 ** ((i % 11) - 5)))
+  edges.fill(0, 0, 14)
+  edges.fill(0, 50, 64)
+  edges.set([NaN, 1, 2], 20)
+  edges.set([Infinity, -1], 110)
+  edges.set([1e-40, -3e-39, 0, 2e-45], 196)
+  edges.set([3.4e38, -3.4e38], 249 - 2)
+
+  test.each([
+    ['i8[m, k] * f32[m]', [1, 50]],
+    ['e4m3[m, k] * f32[k]', [5, 1]],
+    ['i4[m, k] * bf16[m/2, k/16]', [2, 16]],
+    ['u8[m, k] * f16[m/2, k/7]', [2, 7]],
+    ['e4m3[m, k] * floor(ue8m0[m/2, k/7])', [2, 7]],
+    ['e2m1[m, k] * floor(ue8m0[k/7])', [5, 7]],
+    ['e2m3[m, k] * ue4m3[m/2, k/16] * f32', [2, 16]],
+    ['e5m2[m, k] * ue8m0[m, k]', [1, 1]],
+  ] as const)('%s, in steps: the bits of the steps in f32', async (form, blocks) => {
+    const q = await quantize(device.tensor('f32', [5, 50], edges), form, { normConstant: 3 })
+    const [data, scale] = [q.dtype, q.scale!.dtype]
+    const host = quantise({ data, scale, rounding: q.rounding === 'floor' ? 'down' : 'up' }, edges, blockIndices([5, 50], blocks), count(blockShape([5, 50], blocks)), form.endsWith('* f32') ? 3 : 1)
+    expect([...(await q.scale!.toArray())]).toEqual([...host.scale])
+    expect([...(await q.data.toArray())]).toEqual([...host.data])
+  }) // prettier-ignore
+
+  test('one scale for the tensor', async () => {
+    const q = await quantize(device.tensor('f32', [5, 50], edges), 'e4m3[m, k] * f32', { normConstant: 3 })
+    expect([...(await q.data.toArray())]).toEqual([...edges].map((x) => roundToDType('e4m3', Math.fround(x * 3))))
+  })
+
+  test.each([
+    ['(u4[m, k] - u4[m/2, k/7]) * f16[m/2, k/7]', 'u4', 'f16', 'u4', [2, 7]],
+    ['(i8[m, k] - i8[m]) * f32[m]', 'i8', 'f32', 'i8', [1, 50]],
+    ['(u8[m, k] - bf16[k/16]) * bf16[k/16]', 'u8', 'bf16', 'bf16', [5, 16]],
+  ] as const)('%s: the range of a block, and 0, on all of the data', async (form, data, scale, zero, blocks) => {
+    const finite = edges.map((x) => (Math.abs(x) < 1e30 ? x : 1))
+    const q = await quantize(device.tensor('f32', [5, 50], finite), form)
+    const f32 = Math.fround
+    const { bits, signed } = DTYPES[data]
+    const [levels, lowest] = [2 ** bits - 1, signed ? -(2 ** (bits - 1)) : 0]
+    const blockOf = blockIndices([5, 50], blocks)
+    const size = count(blockShape([5, 50], blocks))
+    const [low, high] = [new Float32Array(size), new Float32Array(size)]
+    finite.forEach((x, i) => {
+      low[blockOf[i]!] = Math.min(low[blockOf[i]!]!, x)
+      high[blockOf[i]!] = Math.max(high[blockOf[i]!]!, x)
+    })
+    const scales = low.map((x, b) => roundToDType(scale, f32(f32(high[b]! - x) * f32(1 / levels))))
+    const inverse = scales.map((x) => (x === 0 ? 0 : f32(1 / x)))
+    const zeros = low.map((x, b) => roundToDType(zero, lowest - roundToDType('i32', f32(x * inverse[b]!))))
+    const stored = finite.map((x, i) => {
+      const sum = roundToDType('i32', f32(x * inverse[blockOf[i]!]!)) + zeros[blockOf[i]!]!
+      return roundToDType(data, Math.min(lowest + levels, Math.max(lowest, sum)))
+    })
+    expect([...(await q.scale!.toArray())]).toEqual([...scales])
+    expect([...(await q.zero!.toArray())]).toEqual([...zeros])
+    expect([...(await q.data.toArray())]).toEqual([...stored])
+  }) // prettier-ignore
+
+  test('tensors without elements, of f16, and with strides', async () => {
+    const none = await quantize(device.empty('f32', [0, 8]), 'e4m3[m, k] * f32')
+    expect([none.shape, none.globalScale]).toEqual([[0, 8], 1])
+    const half = await quantize(device.tensor('f16', [4], [1, 2, 3, 4]), 'i8[n] * f32')
+    expect([...(await half.data.toArray())]).toEqual([32, 64, 95, 127])
+    const X = device.tensor('f32', [2, 3], [1, 4, 2, 5, 3, 6], { strides: [1, 2] })
+    const q = await quantize(X, '(u8[m, k] - u8[m]) * f32[m]')
+    const plain = await quantize(device.tensor('f32', [2, 3], await X.toArray()), '(u8[m, k] - u8[m]) * f32[m]')
+    expect([...(await q.data.toArray())]).toEqual([...(await plain.data.toArray())])
   })
 
   test('the global scale: given, its inverse, or what makes the largest value the largest', async () => {
