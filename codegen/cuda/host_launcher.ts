@@ -4,6 +4,7 @@
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
+import { inTiles, tilingOf } from '../../compiler/stored/tiles.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import {
   WORKSPACE_ALIGNMENT,
@@ -142,9 +143,14 @@ function printArguments(
   file.block(
     `struct ${entry}_arguments`,
     () => {
-      for (const { name, axes } of program.operands) {
+      for (const operand of program.operands) {
+        const { name, axes } = operand
+        const tiled = inTiles(operand.order) ? Object.values(tilingOf(operand)!) : []
         file.line(`CUdeviceptr ${names.operand(name)};`)
-        for (const axis of axes) file.line(`long long ${names.stride(name, axis)};  // elements; 0 broadcasts`)
+        for (const axis of axes) {
+          const unit = tiled.includes(axis) ? 'bytes between tiles of 128 x 4 scales' : 'elements'
+          file.line(`long long ${names.stride(name, axis)};  // ${unit}; 0 broadcasts`)
+        }
         for (const axis of axes.filter((x) => optional.has(x)))
           file.line(`int ${names.carries(name, axis)};  // 0: this operand is passed without the axis`)
       }

@@ -4,7 +4,7 @@ import { inTiles } from '../../compiler/stored/tiles.ts'
 import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
-import type { Tensor } from '../tensors/tensor.ts'
+import { Tensor } from '../tensors/tensor.ts'
 import { ScaledOperand, type ScaleMode } from './scaled_operand.ts'
 
 export interface ExpandedParts {
@@ -95,6 +95,8 @@ function checkForm(family: KernelFamily, operand: FamilyOperand, given: ScaledOp
   has('scale', stored!.scale, given.scale)
   has('zero', stored!.zero, given.zero)
   if (stored!.norm === null || given.normConstant === null) has('globalScale', stored!.global, given.globalScale)
+  if (role === 'input' && stored!.global !== null && given.globalScale === null && given.normConstant instanceof Tensor)
+    refuseForm('globalScale', 'one beside a normConstant on the device, of which it is the inverse', 'none')
   // What one kernel writes the next one reads: of inputs neither the norm nor the rounding says anything.
   if (role === 'output' && stored!.norm === null && given.normConstant !== null)
     refuseForm('normConstant', 'none without a global scale', 'one')

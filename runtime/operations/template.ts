@@ -50,7 +50,7 @@ export function inMemoryText(tensor: Tensor, axes: readonly string[]): string {
 
 /** KTL4044 for parts with axes of their own. */
 export function formText(operand: ScaledOperand, axes: readonly string[], order: readonly string[] = axes): string {
-  const { data, scale, zero, globalScale, mode, swizzle, rounding } = operand
+  const { data, scale, zero, globalScale, normConstant, mode, swizzle, rounding } = operand
   const refused = (part: string, expected: string, got: string): never => {
     throw ktlError('KTL4044', { operand: part, expected, got })
   }
@@ -66,5 +66,5 @@ export function formText(operand: ScaledOperand, axes: readonly string[], order:
   const own = `${data.dtype}[${order.join(', ')}]`
   const scaled =
     scale === null ? '' : ` * ${rounding === 'floor' ? `floor(${part('scale', scale)})` : part('scale', scale)}`
-  return `${zero === null ? own : `(${own} - ${part('zero', zero)})`}${scaled}${globalScale === null ? '' : ' * f32'}`
+  return `${zero === null ? own : `(${own} - ${part('zero', zero)})`}${scaled}${globalScale === null && normConstant === null ? '' : ' * f32'}`
 }

@@ -4,7 +4,7 @@ import { checkOutputs, compare } from '../../compiler/evaluate/compare.ts'
 import { evaluate, evaluateWithBounds, type EvaluationOptions } from '../../compiler/evaluate/evaluate.ts'
 import { integers, normal, uniform } from '../../compiler/evaluate/generate.ts'
 import { verifyTensorProgram } from '../../compiler/ir/verify_tensor.ts'
-import { blockIndices, quantise } from '../../compiler/stored/quantise.ts'
+import { blockIndices, quantise } from './quantise_whole.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ProgramBuilder, type OperandSpec, type OutputSpec } from '../codegen/programs.ts'
 

@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { decode, encode } from '../../compiler/codec.ts'
 import { normal } from '../../compiler/evaluate/generate.ts'
 import { decodeStored } from '../../compiler/stored/decode.ts'
-import { blockIndices, blockShape, quantise, scaleOf, type QuantisedForm } from '../../compiler/stored/quantise.ts'
+import { scaleOf, type QuantisedForm } from '../../compiler/stored/quantise.ts'
+import { blockIndices, blockShape, quantise } from './quantise_whole.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 
 /** Every code's value from the words of the format, apart from the codec: [exponent bits, mantissa bits, bias]. */

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
-import { gridSize, packParameters, planLaunch, type LaunchBindings } from '../../runtime/kernels/plan_launch.ts'
+import {
+  addressOffsets,
+  gridSize,
+  packParameters,
+  planLaunch,
+  type LaunchBindings,
+} from '../../runtime/kernels/plan_launch.ts'
 import { createTensorMap } from '../../runtime/tensors/tensor_map.ts'
 import { errorOf } from './errors.ts'
 
@@ -62,6 +68,19 @@ describe('packParameters', () => {
     expect(view.getFloat64(224, true)).toBe(-2)
     expect(view.getInt32(232, true)).toBe(8)
     expect(block.length).toBe(236)
+  })
+
+  test('a scalar on the device is passed by its address, a number by its value', () => {
+    const place = { kind: 'scalarAt', name: 'alpha', storage: 'float' } as const
+    const both: LaunchRecipe = { ...recipe, params: [{ kind: 'scalar', name: 'alpha', type: 'f32' }, place] }
+    const read = (given: LaunchBindings): [number, bigint] => {
+      const view = new DataView(packParameters(both, given).buffer)
+      return [view.getFloat32(0, true), view.getBigUint64(8, true)]
+    }
+    const alpha = { tensor: { pointer: 0x30000n, dtype: 'f32', shape: [], strides: [] }, axes: [] } as const
+    expect(read({ operands: {}, extents: {}, scalars: { alpha: 1.5 } })).toEqual([1.5, 0n])
+    expect(read({ operands: { alpha }, extents: {}, scalars: {} })).toEqual([0, 0x30000n])
+    expect(addressOffsets(both).get('alpha')).toEqual([8])
   })
 
   test('an empty reduction keeps the map legal', () => {

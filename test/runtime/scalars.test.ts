@@ -1,10 +1,12 @@
 /** Scalars that lie on the device: the kernel reads them when it runs, whatever they were when it was prepared. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { GemmArguments } from '../../runtime/arguments/gemm.ts'
 import { KernelArguments, type KernelBindings } from '../../runtime/arguments/kernel.ts'
 import { ScaledOperand } from '../../runtime/arguments/scaled_operand.ts'
 import type { Device, Tensor } from '../../runtime/devices/device.ts'
 import { openDevice } from '../../runtime/devices/open.ts'
 import { getKernels } from '../../runtime/discovery/query.ts'
+import { problemOf } from '../../runtime/discovery/ranking/tuning.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
@@ -65,6 +67,7 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', (name) => {
     const numbers = new KernelArguments(kernelOf(GEMM), { A, B, C, D, alpha: 6 })
     const same = best(numbers, kind)
     expect(same.metadata.kernelName).toBe(kernel.metadata.kernelName)
+    expect(problemOf(numbers)).toBe(problemOf(args))
     await same.run(numbers, { artifact })
     expect(await first()).toBe(6 * k + 5)
   })
@@ -97,6 +100,19 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', (name) => {
       const back = new ScaledOperand(D.data, D.scale, { mode: [4], globalScale: one(0.25) })
       await d({ D: back, Y })
       expect(await values(Y)).toEqual([6, 3, 1, 0])
+    }
+    const D = new ScaledOperand(device.empty('e2m1', [4]), device.empty('ue4m3', [1]), { mode: [4], normConstant: one(4) })
+    expect(await errorOf(() => d({ D, Y }))).toMatchObject({ code: 'KTL4044', operand: 'D.globalScale' })
+  }) // prettier-ignore
+
+  test('a GEMM whose result has a constant of its norm', async () => {
+    const [A, B] = [device.tensor('f16', [16, 16], 1), device.tensor('f16', [16, 16], 1)]
+    for (const normConstant of [8, one(8)]) {
+      const out = new ScaledOperand(device.empty('e2m1', [16, 16]), device.empty('ue4m3', [16, 1]), { mode: [1, 16], normConstant })
+      const args = new GemmArguments({ A, B, out })
+      const [kernel] = getKernels(args, { limit: 1 })
+      expect((await verify(kernel as KtlKernel, args)).check.pass).toBe(true)
+      expect((await values(out.scale!))[0]).toBe(22)
     }
   }) // prettier-ignore
 

@@ -50,13 +50,13 @@ export const deviceKey = (device: Device): string => device.properties.name
 
 /**
  * Everything that decides which kernels there are for a call and how fast they are: operands with dtypes, shapes, contiguous axes and
- * alignment, accumulator, the text of a kernel, and the epilogue with its operands. Not the values of run-time numbers.
+ * alignment, accumulator, the text of a kernel, and the epilogue with its operands. Not run-time numbers, wherever they lie.
  */
 export function problemOf(args: RuntimeArguments): string {
   if (args instanceof GemmArguments && args.isScaled) return problemOf(scaledGemm(args))
-  const operands = Object.entries(args.tensors).map(
-    ([name, tensor]) => `${name} ${layoutOf(tensor, args.outputs.includes(name))}`,
-  )
+  const numbers = args instanceof KernelArguments ? args.family.scalars.map(({ name }) => name) : []
+  const tensors = Object.entries(args.tensors).filter(([name]) => !numbers.includes(name))
+  const operands = tensors.map(([name, tensor]) => `${name} ${layoutOf(tensor, args.outputs.includes(name))}`)
   const what =
     args instanceof GemmArguments
       ? `gemm ${args.accumulatorType}${args.allowTf32 ? ' tf32' : ''}`
