@@ -24,6 +24,7 @@ function inputsOf(program: TensorProgram): SimtInputs {
   const given = Object.fromEntries(program.axes.filter(({ extent }) => !extent).map(({ name }) => [name, SIZES[name] ?? 4])) // prettier-ignore
   const extents = allExtents(program, { tensors: {}, scalars, extents: given })
   const tensors: Record<string, ArrayLike<number>> = {}
+  const scatters = program.outputs.some(({ at }) => at !== undefined)
   for (const operand of program.operands) {
     const { name, role, dtype } = operand
     if (role === 'output') continue
@@ -34,7 +35,8 @@ function inputsOf(program: TensorProgram): SimtInputs {
       const part = (i: number): number => Math.floor((extent * (i + 1)) / (count + 1))
       tensors[name] = Array.from({ length: count }, (_, i) => (axis.ragged!.form === 'packed' ? part(i) : [extent, 0, 2][i % 3]!)) // prettier-ignore
     } else if (dtype === 'i32' && operand.axes.length > 0)
-      tensors[name] = Array.from({ length: count }, (_, i) => (i * 7) % 3)
+      // Places are named once.
+      tensors[name] = Array.from({ length: count }, (_, i) => (!scatters ? (i * 7) % 3 : i < 3 ? i : -1))
     else {
       const value = (): number =>
         /^u/.test(dtype) ? 1 + Math.floor(next() * 3) : Math.floor(next() * 9 - 4) / (/^i/.test(dtype) ? 1 : 2)
