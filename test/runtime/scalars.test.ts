@@ -8,6 +8,7 @@ import { openDevice } from '../../runtime/devices/open.ts'
 import { getKernels } from '../../runtime/discovery/query.ts'
 import { problemOf } from '../../runtime/discovery/ranking/tuning.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
+import { AttentionArguments } from '../../runtime/operations/attention.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
 import { errorOf } from './errors.ts'
@@ -115,6 +116,16 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', (name) => {
       expect((await values(out.scale!))[0]).toBe(22)
     }
   }) // prettier-ignore
+
+  test('arguments of a class find kernels of the library', async () => {
+    const [Q, K, V] = [1, 2, 3].map((value) => device.tensor('bf16', [1, 1, 4, 16], value / 4))
+    const out = device.empty('bf16', [1, 1, 4, 16])
+    const args = new AttentionArguments({ Q: Q!, K: K!, V: V!, out, scale: one(0.5) })
+    const kernel = best(args)
+    expect((await verify(kernel, args)).check.pass).toBe(true)
+    const numbers = new AttentionArguments({ Q: Q!, K: K!, V: V!, out, scale: 0.5 })
+    expect(best(numbers).metadata.kernelName).toBe(kernel.metadata.kernelName)
+  })
 
   test('refuses several elements, whole numbers, other dtypes and outputs', async () => {
     const X = device.tensor('f32', [3], [1, 2, 3])
