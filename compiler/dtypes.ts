@@ -150,6 +150,14 @@ export function byteLength(dtype: DTypeName, count: number): number {
 /** What contractions sum in. */
 export type Accumulator = 'f32' | 'f16' | 'f64' | 'i32'
 
+/** How exactly a tensor core adds products up. */
+export interface SumPrecision {
+  /** That are kept below the largest addend. */
+  readonly fractionBits: number
+  /** Products between two promotions to f32; absent: the machine adds them all by itself. */
+  readonly promoted?: number
+}
+
 /** Operand classes a tensor-core or SIMT contraction accepts as a pair, with accumulators, default first. */
 const CONTRACTIONS: readonly { readonly operands: readonly DTypeName[]; readonly accumulators: readonly Accumulator[] }[] = [
   { operands: ['f16'], accumulators: ['f32', 'f16'] },

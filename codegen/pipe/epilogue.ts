@@ -3,7 +3,7 @@
  * holds of a sub-tile, conversion and direct stores. Which elements these are, register_tile.ts says.
  */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
-import type { TensorOperand } from '../../compiler/ir/tensor.ts'
+import { inBlocks, type TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
@@ -68,7 +68,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
           (j) => ({ m: 'row', n: `(${column(j)})` }),
           (j) => `${column(j)} < N`,
         )
-      if (c.program.layout.held === 'row') return elements()
+      if (c.program.layout.held === 'row' || inBlocks(operand)) return elements()
       // Dense and whole, as nearly always: one address, and no test for each value.
       const { subtileColumns } = c.program
       const stride = c.names.stride(op.operand, c.names.n)

@@ -12,12 +12,13 @@ export const operandOf = (c: EmitContext, name: string): TensorOperand => {
   return operands.find((o) => o.name === name) ?? pointerOperand(scalars.find((s) => s.name === name)!)
 }
 
-/** Element address from tile-space coordinates; axes the operand lacks are left out. */
+/** Element address from tile-space coordinates; axes the operand lacks are left out. One element may stand for a block of positions. */
 export function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
   const { names } = c
-  const terms = operand.axes.map((axis) => {
+  const terms = operand.axes.map((axis, i) => {
     const position = axis === names.m ? at.m : axis === names.n ? at.n : 'at.l'
-    return `${position} * ${names.stride(operand.name, axis)}`
+    const block = operand.blocks?.[i] ?? 1
+    return `${block === 1 ? position : `(${position}) / ${block}`} * ${names.stride(operand.name, axis)}`
   })
   return `${names.operand(operand.name)}[${terms.join(' + ') || '0'}]`
 }

@@ -8,9 +8,10 @@ import type { Rejection } from '../instance.ts'
 import type { TileGraph, TileStmt, View } from '../ir/graph.ts'
 import type { AccumulatorNode, ContractNode, Node, TensorProgram } from '../ir/tensor.ts'
 import { children, operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
+import { factorScales } from '../passes/factor_scales.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
 import { markShortForms } from '../passes/short_forms.ts'
-import { name } from '../space/ix.ts'
+import { div, name } from '../space/ix.ts'
 
 /** No contraction, and no reduction: every element by itself. */
 export interface ElementwiseShape {
@@ -33,7 +34,10 @@ export function classify(program: TensorProgram): Classified {
   return found
 }
 
-function find(program: TensorProgram): Classified {
+function find(original: TensorProgram): Classified {
+  const factored = factorScales(original)
+  if (!factored) return general('a stored form that decodes before it is multiplied')
+  const { program, scales } = factored
   const nodes = nodesOf(program)
   const contractions = nodes.filter((node) => node.kind === 'contract')
   const [first] = contractions
@@ -64,10 +68,14 @@ function find(program: TensorProgram): Classified {
     )
   if (!shared) return general('contractions that share no operand')
 
-  const view = (operand: string): View => ({
-    operand,
-    at: operandNamed(program, operand).axes.map((axis) => name(axis)),
-  })
+  const view = (operand: string): View => {
+    const { axes, blocks } = operandNamed(program, operand)
+    return { operand, at: axes.map((axis, i) => div(name(axis), blocks?.[i] ?? 1)) }
+  }
+  const load = (tile: number, operand: string): TileStmt => {
+    const scale = scales.get(operand)
+    return { kind: 'load', tile, view: view(operand), scale: scale === undefined ? null : view(scale) }
+  }
   const carries = contractions.map((_, i) => i)
   let tiles = 0
   const body = loops.map(({ product, rows }): TileStmt => {
@@ -78,8 +86,8 @@ function find(program: TensorProgram): Classified {
       over: product.over,
       carries,
       body: [
-        { kind: 'load', tile: a, view: view(product.a) },
-        ...columns.map(({ tile, operand }): TileStmt => ({ kind: 'load', tile, view: view(operand) })),
+        load(a, product.a),
+        ...columns.map(({ tile, operand }) => load(tile, operand)),
         ...columns.map(({ tile }, accumulator): TileStmt => ({ kind: 'mma', accumulator, a, b: tile })),
       ],
     }
@@ -119,7 +127,7 @@ function finished(program: TensorProgram, contractions: readonly ContractNode[])
 /** What a program has that tiles of its output cannot take yet; null: nothing. */
 function beyondTiles(program: TensorProgram): string | null {
   const { axes, operands, outputs } = program
-  if (operands.some(({ stored, partOf }) => stored || partOf)) return 'a stored form'
+  if (operands.some(({ stored }) => stored)) return 'an output in stored form'
   if (axes.some(({ ragged }) => ragged)) return 'a ragged axis'
   if (axes.some(({ extent }) => extent)) return 'a computed extent'
   if (outputs.some(({ at }) => at)) return 'a scatter'

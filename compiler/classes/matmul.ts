@@ -13,6 +13,8 @@ export interface Segment {
   /** The operand with rows m, and for each accumulator the one with columns n. */
   readonly a: string
   readonly b: readonly string[]
+  /** Operands whose elements multiply partial sums of these, in blocks of k. */
+  readonly scales: { readonly a: string | null; readonly b: readonly (string | null)[] }
   /** The axis that is walked in steps, and those that are walked one by one around it, outermost first. */
   readonly k: string
   readonly outer: readonly string[]
@@ -51,16 +53,17 @@ function read(graph: TileGraph): Matmul {
   const { program, domain, accumulators, body } = graph
   const segments = body.flatMap((stmt): Segment[] => {
     if (stmt.kind !== 'loop') return []
-    const operands = new Map(
-      stmt.body.flatMap((inner) => (inner.kind === 'load' ? [[inner.tile, inner.view.operand] as const] : [])),
-    )
+    const loads = new Map(stmt.body.flatMap((inner) => (inner.kind === 'load' ? [[inner.tile, inner] as const] : [])))
+    const operandOf = (tile: number): string => loads.get(tile)!.view.operand
+    const scaleOf = (tile: number): string | null => loads.get(tile)!.scale?.operand ?? null
     const mmas = stmt.body.flatMap((inner) => (inner.kind === 'mma' ? [inner] : []))
-    const [a, b] = [operands.get(mmas[0]!.a)!, mmas.map((mma) => operands.get(mma.b)!)]
+    const [a, b] = [operandOf(mmas[0]!.a), mmas.map((mma) => operandOf(mma.b))]
+    const scales = { a: scaleOf(mmas[0]!.a), b: mmas.map((mma) => scaleOf(mma.b)) }
     const k = steppedAxis(
       [a, ...b].map((operand) => operandNamed(program, operand)),
       stmt.over,
     )
-    return [{ a, b, k, outer: stmt.over.filter((axis) => axis !== k) }]
+    return [{ a, b, scales, k, outer: stmt.over.filter((axis) => axis !== k) }]
   })
   const maps = new Map(body.flatMap((stmt) => (stmt.kind === 'map' ? [[stmt.value, stmt.node] as const] : [])))
   const reductions = new Map(body.flatMap((stmt) => (stmt.kind === 'reduce' ? [[stmt.value, stmt] as const] : [])))
@@ -86,6 +89,10 @@ function read(graph: TileGraph): Matmul {
 const steppedAxis = (operands: readonly TensorOperand[], over: readonly string[]): string =>
   operands.map(({ order }) => order.at(-1)!).find((axis) => over.includes(axis)) ?? over.at(-1)!
 
+/** Do scales multiply partial sums? */
+export const inParts = ({ segments }: Matmul): boolean =>
+  segments.some(({ scales }) => [scales.a, ...scales.b].some((scale) => scale !== null))
+
 /** Elements of k that a tile multiplies, each loop in whole steps of `step`. */
 export function depthOf({ segments }: Matmul, extents: Readonly<Record<string, number>>, step: number): number {
   const [{ k, outer }, more] = segments
@@ -103,6 +110,11 @@ export const depthText = ({ segments }: Matmul): string =>
 function transposed(matmul: Matmul): Matmul | Rejection {
   const { m, n, segments, accumulators } = matmul
   if (accumulators.length > 1) return rejection('KTL4518', { products: accumulators.length })
-  const [first, ...others] = segments.map((segment) => ({ ...segment, a: segment.b[0]!, b: [segment.a] }))
+  const [first, ...others] = segments.map(({ a, b, scales, ...segment }) => ({
+    ...segment,
+    a: b[0]!,
+    b: [a],
+    scales: { a: scales.b[0]!, b: [scales.a] },
+  }))
   return { ...matmul, m: n, n: m, segments: [first!, ...others] }
 }

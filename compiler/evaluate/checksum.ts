@@ -5,6 +5,7 @@
  * everything is exact, always.
  */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { SumPrecision } from '../dtypes.ts'
 import type { ContractNode, TensorProgram } from '../ir/tensor.ts'
 import { unit } from './outputs.ts'
 import { uniform } from './generate.ts'
@@ -33,7 +34,7 @@ export function rowChecksums(
   program: TensorProgram,
   inputs: EvaluationInputs,
   actual: Readonly<Record<string, ArrayLike<number>>>,
-  options: { readonly seed?: number; readonly fractionBits?: number },
+  options: { readonly seed?: number; readonly precision?: SumPrecision },
 ): readonly Checksum[] {
   return program.outputs.flatMap(({ operand, value, at }) => {
     const { axes, dtype } = operandNamed(program, operand)
@@ -52,7 +53,7 @@ function checksumsOf(
   inputs: EvaluationInputs,
   node: ContractNode,
   out: { name: string; axes: readonly string[]; dtype: DTypeName; values: ArrayLike<number> },
-  options: { readonly seed?: number; readonly fractionBits?: number },
+  options: { readonly seed?: number; readonly precision?: SumPrecision },
 ): readonly Checksum[] {
   const [{ a: left, b: right, over }] = plainTerms(node)!
   const depth = over[0]!
@@ -87,7 +88,8 @@ function checksumsOf(
     const A = matrix(tensorOf(left.operand, inputs).data, stridesA, m, depth)
     const B = matrix(tensorOf(right.operand, inputs).data, stridesB, depth, n)
     const D = matrix(out.values, outStrides, m, n)
-    const gamma = (A.columns + 32) * (node.accumulator === 'f16' ? 2 ** -11 : 2 ** (1 - (options.fractionBits ?? 25)))
+    const gamma =
+      (A.columns + 32) * (node.accumulator === 'f16' ? 2 ** -11 : 2 ** (1 - (options.precision?.fractionBits ?? 25)))
     worst.rows = Math.max(worst.rows, check(A, B, D, gamma, out.dtype, options.seed ?? 1))
     const transposed = (x: Matrix): Matrix => ({
       data: x.data,

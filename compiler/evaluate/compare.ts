@@ -93,7 +93,7 @@ function indexOf(position: number, shape: readonly number[]): readonly number[] 
   return index
 }
 
-export interface CheckOptions extends Pick<EvaluationOptions, 'fractionBits' | 'report'> {
+export interface CheckOptions extends Pick<EvaluationOptions, 'precision' | 'report'> {
   /** Above this many multiply-adds a sample is checked instead; default 2^32. */
   readonly fullBelow?: number
   readonly seed?: number

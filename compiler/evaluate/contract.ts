@@ -1,6 +1,6 @@
 /** The reference value of a contraction: summed in f64, rounded once to the accumulator's type; and its bounds. */
 import { decode, encode } from '../codec.ts'
-import type { Accumulator } from '../dtypes.ts'
+import type { Accumulator, SumPrecision } from '../dtypes.ts'
 import { errorBounds } from './contract_bounds.ts'
 import { sumProducts, type ContractionPair } from './products.ts'
 
@@ -11,14 +11,14 @@ export interface ContractionResult {
   readonly errors: Float32Array | null
 }
 
-/** The sum over all terms of a times b over their depth. `fractionBits`: F (contract_bounds.ts); null: no bounds are wanted. */
+/** The sum over all terms of a times b over their depth. `precision`: of the machine (contract_bounds.ts); null: no bounds are wanted. */
 export function contract(
   pairs: readonly ContractionPair[],
   accumulator: Accumulator,
-  fractionBits: number | null,
+  precision: SumPrecision | null,
 ): ContractionResult {
   const values = sumProducts(pairs, (length) => resultArray(accumulator, length))
-  const errors = fractionBits === null || accumulator === 'i32' ? null : errorBounds(pairs, accumulator, fractionBits)
+  const errors = precision === null || accumulator === 'i32' ? null : errorBounds(pairs, accumulator, precision, values)
   return { values: accumulator === 'f16' ? (decode('f16', encode('f16', values)) as Float32Array) : values, errors }
 }
 

@@ -7,7 +7,12 @@
  *   truncated to F = 25 fraction bits below the largest one, then truncates the result to f32: an error of at most
  *   (17 · 2^-25 + 2^-23) · S a step, less than 16 · 2^-24 · S;
  * - a sequential f32 loop rounds once a term: K · 2^-24 · S.
- * Hopper's fp8 MMA keeps F = 13 bits unless partial sums are promoted. f16 accumulators round to 11 bits instead.
+ * f16 accumulators round to 11 bits instead.
+ *
+ * Hopper's fp8 MMA keeps F = 13 bits. That bound would be wider than the results, so what partial sums can be is estimated from the
+ * data: with M = |sum| + 4 min(|a| max|b|, max|a| |b|), a step of 32 products truncates the partial sum by at most 2^-12 M, always towards 0, and
+ * its products by as much each, in either direction. N products are off by (N / 32 + sqrt(N) + 8) · 2^-12 · M. Where every N of K products are
+ * promoted to f32, each of the C = K / N sums has its share M / sqrt(C), and the errors of all add up.
  *
  * Factors that are no operands as they are may be off, by `errors`, and are rounded to the type of the MMA, by at most `unit`
  * relative (mma_type.ts). With e(x) the error of an element that makes, the sum is off by at most sum |a| e(b) + e(a) (|b| + e(b)) more,
@@ -19,7 +24,7 @@
  * bound is 0.
  */
 import { roundToDType } from '../codec.ts'
-import { DTYPES, type Accumulator } from '../dtypes.ts'
+import { DTYPES, type Accumulator, type SumPrecision } from '../dtypes.ts'
 import { sumProducts, type ContractionPair, type ContractionSide } from './products.ts'
 
 /** Fraction bits of an accumulator, and what one rounding costs relative to the sum of magnitudes. */
@@ -38,17 +43,25 @@ interface Precision {
   readonly largest: number
 }
 
-/** Absolute bounds, in the shape of the result; null: every element is exact. */
+/** F below which magnitudes are estimated from the data. */
+const COARSE = 20
+
+/** Absolute bounds, in the shape of the result, whose `values` these are; null: every element is exact. */
 export function errorBounds(
   pairs: readonly ContractionPair[],
   accumulator: Accumulator,
-  fractionBits: number,
+  { fractionBits, promoted }: SumPrecision,
+  values: ArrayLike<number>,
 ): Float32Array | null {
   const [[a, b]] = pairs as readonly [ContractionPair]
   const [L, M, N] = [a.batch.length, a.rows.length, b.rows.length]
   const K = pairs.reduce((sum, [{ depth }]) => sum + depth.length, 0)
   const { exactBits, unit, smallest, largest } = precision(accumulator, fractionBits)
   const norms = pairs.map((pair) => pair.map(rowNorms) as [Float64Array, Float64Array])
+  const isCoarse = accumulator === 'f32' && fractionBits < COARSE
+  const peaks = isCoarse ? pairs.map((pair) => pair.map(rowPeaks) as [Float64Array, Float64Array]) : []
+  const once = Math.min(promoted ?? K, K)
+  const coarse = Math.sqrt(K / once) * (once / 32 + Math.sqrt(once) + 8) * unit
   const propagated = propagatedErrors(pairs)
   const quantum = Math.min(...pairs.map(([x, y]) => lowestBit(x) * lowestBit(y)))
   const exactBelow = quantum < smallest ? 0 : 2 ** exactBits * quantum
@@ -67,7 +80,17 @@ export function errorBounds(
         if (exact && magnitude <= largest) continue
         errors ??= new Float32Array(L * M * N)
         // Close to overflow the order of the sum decides, so anything goes. 1 + 2^-20 covers f32 rounding here.
-        const own = gamma * (magnitude + added) + (K + 32) * smallest
+        let lost = gamma * (magnitude + added)
+        if (isCoarse) {
+          let spread = 0
+          for (const [i, [peaksA, peaksB]] of peaks.entries()) {
+            const [normsA, normsB] = norms[i]!
+            const [x, y] = [l * M + m, l * N + n]
+            spread += Math.min(normsA[x]! * peaksB[y]!, peaksA[x]! * normsB[y]!)
+          }
+          lost = Math.min(lost, coarse * (Math.min(magnitude, Math.abs(values[row + n]!) + 4 * spread) + added))
+        }
+        const own = lost + (K + 32) * smallest
         errors[row + n] = magnitude > largest ? Infinity : (own + added) * (1 + 2 ** -20)
       }
     }
@@ -91,6 +114,23 @@ function rowNorms(side: ContractionSide): Float64Array {
     }
   }
   return norms
+}
+
+/** Largest finite magnitude of each row. */
+function rowPeaks(side: ContractionSide): Float64Array {
+  const peaks = new Float64Array(side.batch.length * side.rows.length)
+  let at = 0
+  for (const batch of side.batch) {
+    for (const row of side.rows) {
+      let peak = 0
+      for (const k of side.depth) {
+        const x = Math.abs(side.data[batch + row + k]!)
+        if (x > peak && x < Infinity) peak = x
+      }
+      peaks[at++] = peak
+    }
+  }
+  return peaks
 }
 
 /** Error of each element before it is multiplied, by its index; null: all are exact, and the MMA takes them as they are. */

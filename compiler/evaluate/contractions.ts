@@ -1,4 +1,5 @@
 /** Contractions of the reference: which rows and depths meet, group by group; contract.ts has the sums and their bounds. */
+import type { SumPrecision } from '../dtypes.ts'
 import type { ContractNode, ContractTerm, Node, TensorProgram } from '../ir/tensor.ts'
 import { contract } from './contract.ts'
 import type { Box, Groups } from './groups.ts'
@@ -13,7 +14,7 @@ export interface ContractionContext {
   readonly selection: Selection
   readonly places: Places
   /** null: no bounds are wanted. */
-  readonly fractionBits: number | null
+  readonly precision: SumPrecision | null
   /** Values of a factor at all its positions. */
   readonly factor: (node: Node) => Stored
 }
@@ -23,7 +24,7 @@ export const inOrder = (program: TensorProgram, axes: readonly string[]): string
   program.axes.flatMap(({ name }) => (axes.includes(name) ? [name] : []))
 
 export function contraction(node: ContractNode, context: ContractionContext): Stored {
-  const { program, groups, selection, places, fractionBits } = context
+  const { program, groups, selection, places, precision } = context
   const total = inOrder(program, [...node.axes, ...node.terms.flatMap(({ a, b }) => [...a.axes, ...b.axes])])
   const free = groups.free(node.axes)
   const [first] = node.terms
@@ -57,7 +58,7 @@ export function contraction(node: ContractNode, context: ContractionContext): St
         return [place(a, rowsA, rest, summed), place(b, rowsB, rest, summed)]
       }),
     )
-    return { box, ...contract(pairs, node.accumulator, fractionBits) }
+    return { box, ...contract(pairs, node.accumulator, precision) }
   })
   const whole = {
     values: results[0]?.values ?? [],

@@ -6,6 +6,7 @@
  * runs row by row (tape.ts), and outputs are stored at the end (outputs.ts).
  */
 import { roundToDType } from '../codec.ts'
+import type { SumPrecision } from '../dtypes.ts'
 import { shortForms } from '../passes/short_forms.ts'
 import type { InputNode, Node, ReduceNode, TensorProgram } from '../ir/tensor.ts'
 import { isPlainInput, operandNamed, rootsOf, topological } from '../ir/walk.ts'
@@ -35,8 +36,8 @@ import { makeTape, type Gathered, type Row } from './tape.ts'
 export type { BoundedValues, OutputValues } from './store.ts'
 
 export interface EvaluationOptions {
-  /** Fraction bits a tensor core keeps when it adds products up: 25, or 13 for Hopper's fp8 (contract.ts). */
-  readonly fractionBits?: number
+  /** Of the tensor core; default: 25 fraction bits. */
+  readonly precision?: SumPrecision
   /** Indices to compute per axis; all without. Axes that are summed over, have groups or are groups must not be restricted. */
   readonly selection?: Selection
   /** Is told what the data does that it should not. */
@@ -64,7 +65,7 @@ export function evaluateWithBounds(
   inputs: EvaluationInputs,
   options: EvaluationOptions = {},
 ): Record<string, BoundedValues> {
-  return new Evaluation(program, inputs, options.fractionBits ?? 25, options).outputs()
+  return new Evaluation(program, inputs, options.precision ?? { fractionBits: 25 }, options).outputs()
 }
 
 /** Extents of all axes, those that the program computes included. */
@@ -104,7 +105,7 @@ class Evaluation {
   readonly #program: TensorProgram
   readonly #inputs: EvaluationInputs
   /** null: no bounds. */
-  readonly #fractionBits: number | null
+  readonly #precision: SumPrecision | null
   readonly #selection: Selection
   readonly #places: Places
   readonly #groups: Groups
@@ -116,13 +117,13 @@ class Evaluation {
   constructor(
     program: TensorProgram,
     given: EvaluationInputs,
-    fractionBits: number | null,
+    precision: SumPrecision | null,
     options: EvaluationOptions,
   ) {
     const inputs = { ...given, extents: allExtents(program, given) }
     this.#program = program
     this.#inputs = inputs
-    this.#fractionBits = fractionBits
+    this.#precision = precision
     this.#report = options.report ?? (() => {})
     this.#selection = new Map([...everyIndex(program, inputs.extents), ...(options.selection ?? [])])
     this.#places = placesOf(this.#selection, (axis) => extentOf(inputs.extents, axis))
@@ -135,7 +136,7 @@ class Evaluation {
       groups: this.#groups,
       selection: this.#selection,
       places: this.#places,
-      fractionBits: this.#fractionBits,
+      precision: this.#precision,
       factor: (node) => this.#factor(node),
     }
   }
@@ -151,7 +152,7 @@ class Evaluation {
       selection: this.#selection,
       places: this.#places,
       groups: this.#groups,
-      bounds: this.#fractionBits !== null,
+      bounds: this.#precision !== null,
       report: this.#report,
       forEachRow: this.#forEachRow.bind(this),
     }
@@ -173,7 +174,7 @@ class Evaluation {
     const tape = makeTape(roots, {
       row: inner === undefined ? null : { axis: inner, indices: box.lists.get(inner)! },
       places: this.#places,
-      bounds: this.#fractionBits !== null,
+      bounds: this.#precision !== null,
       short: shortForms(this.#program),
       stored: (node) => this.#leaf(node),
       number: (node) => this.#number(node),

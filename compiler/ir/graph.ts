@@ -22,7 +22,8 @@ export type TileStmt =
       readonly carries: readonly number[]
       readonly body: readonly TileStmt[]
     }
-  | { readonly kind: 'load'; readonly tile: number; readonly view: View }
+  /** `scale`: what multiplies the sums over its blocks of the loop's axis; null: nothing does. */
+  | { readonly kind: 'load'; readonly tile: number; readonly view: View; readonly scale: View | null }
   /** accumulator += tile a · tile b, over the axes of the loop around it. */
   | { readonly kind: 'mma'; readonly accumulator: number; readonly a: number; readonly b: number }
   /** Elementwise over the output tile: leaves of `node` are accumulators, views of inputs, scalars. */
@@ -68,7 +69,9 @@ function print(body: readonly TileStmt[], depth: number): string[] {
           ...print(stmt.body, depth + 1),
         ]
       case 'load':
-        return [`${indent}tile ${stmt.tile} = load ${printView(stmt.view)}`]
+        return [
+          `${indent}tile ${stmt.tile} = load ${printView(stmt.view)}${stmt.scale ? `, scaled by ${printView(stmt.scale)}` : ''}`,
+        ]
       case 'mma':
         return [`${indent}accumulator ${stmt.accumulator} += tile ${stmt.a} * tile ${stmt.b}`]
       case 'map':

@@ -55,6 +55,9 @@ export interface TensorOperand {
   readonly partOf?: string
 }
 
+/** Does an element stand for several positions? */
+export const inBlocks = ({ blocks }: TensorOperand): boolean => blocks?.some((block) => block > 1) ?? false
+
 /**
  * value = (data - zero) * scale * global, in f32. Each part is an operand of its own (`partOf`), named `A.scale`, `A.zero`,
  * `A.global`; a global scale without axes is a scalar. null: the form has no such part.

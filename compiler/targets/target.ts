@@ -4,7 +4,7 @@
  */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { TargetArch } from '../archs.ts'
-import type { Accumulator } from '../dtypes.ts'
+import type { Accumulator, SumPrecision } from '../dtypes.ts'
 import type { DesignBase, Instance, Rejection } from '../instance.ts'
 import type { TileProgram } from '../ir/pipe.ts'
 import type { Divisibility, TensorProgram } from '../ir/tensor.ts'
@@ -67,6 +67,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   /** The plan as lines for people. */
   describe(plan: P): readonly string[]
 
+  /** How exactly its MMAs add up; absent: 25 fraction bits. */
+  sums?(plan: P): SumPrecision
   /** Compute capability that its code takes at least. */
   minCc(plan: P): number
   /** Architectures that its code is built for. */

@@ -30,7 +30,7 @@ export interface KernelDescription {
 }
 
 export function deriveMetadata(plan: Plan, { kernelName, operation, epilogueText }: KernelDescription): KernelMetadata {
-  const operands = operandsMetadataOf(plan.program, operation)
+  const operands = operandsMetadataOf(plan.instance.program, operation)
   const epilogue = epilogueText === null ? null : epilogueOf(plan, epilogueText)
   return new KernelMetadata({ ...kernelFields(plan), kernelName, operands, design: designOf(plan), epilogue })
 }
@@ -125,7 +125,7 @@ export function operandsMetadataOf(program: TensorProgram, operation: OperationS
 }
 
 function epilogueOf(plan: Plan, text: string): EpilogueMetadata {
-  const { program } = plan
+  const { program } = plan.instance
   const operands = program.operands.filter((operand) => operand.fromEpilogue)
   return new EpilogueMetadata({
     text,

@@ -3,6 +3,7 @@ import { checkOutputs, type CheckOptions, type CheckResult } from '../../compile
 import type { EvaluationInputs, TensorData } from '../../compiler/evaluate/inputs.ts'
 import { tilePlaces } from '../../compiler/stored/tiles.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import { targetOf } from '../../compiler/targets/index.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
 import { defaultCache } from '../cache/cache.ts'
@@ -56,7 +57,9 @@ export async function verify(
   const artifact = runOptions.artifact ?? (await kernel.compile(args, runOptions))
   const compileMs = performance.now() - started
   const cached = defaultCache().stats().misses === misses
-  const { program } = kernel.plan
+  const { plan } = kernel
+  const { program } = plan.instance
+  const precision = targetOf(plan).sums?.(plan)
   const call = kernel.call(args)
   const inputs = await evaluationInputs(kernel, call)
   const launched = performance.now()
@@ -65,14 +68,15 @@ export async function verify(
   const actual: Record<string, ArrayLike<number>> = {}
   for (const { name, role } of program.operands)
     if (role === 'output') actual[name] = await valuesOf(kernel, call, name)
-  return { artifact, run, check: checkOutputs(program, inputs, actual, checkOptions), cached, compileMs, runMs }
+  const check = checkOutputs(program, inputs, actual, { ...(precision && { precision }), ...checkOptions })
+  return { artifact, run, check, cached, compileMs, runMs }
 }
 
 /** What the evaluator takes: decoded values of every input, with the shape that the program sees. */
 async function evaluationInputs(kernel: KtlKernel, call: Call): Promise<EvaluationInputs> {
-  const { operands, scalars } = kernel.plan.program
+  const { operands, scalars } = kernel.plan.instance.program
   const tensors: Record<string, TensorData> = {}
-  const keeps = keepsElements(kernel.plan.program)
+  const keeps = keepsElements(kernel.plan.instance.program)
   for (const { name, role } of operands) {
     if (role === 'input' || keeps)
       tensors[name] = { data: await valuesOf(kernel, call, name), shape: shapeOf(call, name) }
@@ -94,12 +98,12 @@ function tensorOf(call: Call, name: string): Tensor {
 }
 
 /** Values in logical order, of scales in tiles as well. */
-async function valuesOf({ plan: { program } }: KtlKernel, call: Call, name: string): Promise<ArrayLike<number>> {
+async function valuesOf({ plan: { instance } }: KtlKernel, call: Call, name: string): Promise<ArrayLike<number>> {
   const values = await tensorOf(call, name).toArray()
   const tiles = call.tiles[name]
   if (!tiles) return values
   const outer = call.axes[name]![tiles.tiling.outer]!
-  const ragged = program.axes.find((axis) => axis.name === outer)?.ragged
+  const ragged = instance.program.axes.find((axis) => axis.name === outer)?.ragged
   const ends = ragged?.form === 'packed' ? await tensorOf(call, ragged.by).toArray() : null
   return Float32Array.from(tilePlaces(tiles, ends), (place) => (place < 0 ? 0 : values[place]!))
 }

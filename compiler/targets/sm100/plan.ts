@@ -5,7 +5,7 @@
  * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import { matmulOf } from '../../classes/matmul.ts'
+import { inParts, matmulOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import type { Sm100Design } from './design.ts'
@@ -35,11 +35,13 @@ export interface Sm100Plan extends TensorCorePlan {
   readonly tmemColumns: number
 }
 
-/** `graph`: that of the instance's program. */
+/** `graph`: that of the instance's program. Its own is that program with scales apart from data. */
 export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm100Plan | Rejection {
-  const { program, design } = instance
+  const { program } = graph
+  const { design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
+  if (inParts(gemm)) return rejection('KTL2904', { form: 'an operand scaled in blocks of the summed axis' })
   const [tileM, tileN] = design.tile
   if (!legalTile(design)) return rejection('KTL4511', { m: tileM, n: tileN })
   const cluster = planCluster(design)

@@ -2,7 +2,7 @@
  * Planning for SM80: instance → budgets (warps, registers, stages), or a rejection with its reason. The kernels run on every
  * later device too. Facts: PTX ISA 9.7.14 (mma.sync, ldmatrix), 9.7.9.25 (cp.async).
  */
-import { matmulOf } from '../../classes/matmul.ts'
+import { inParts, matmulOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, TargetArch } from '../../instance.ts'
@@ -54,11 +54,13 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly perSm: number
 }
 
-/** `graph`: that of the instance's program. */
+/** `graph`: that of the instance's program. Its own is that program with scales apart from data. */
 export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80Plan | Rejection {
-  const { program, target, design } = instance
+  const { program } = graph
+  const { target, design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
+  if (inParts(gemm)) return rejection('KTL2904', { form: 'an operand scaled in blocks of the summed axis' })
   const [tileM, tileN, tileK] = design.tile
   const products = gemm.accumulators.length
   const accumulator = gemm.accumulators[0]!

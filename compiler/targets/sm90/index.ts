@@ -57,6 +57,7 @@ export const sm90 = {
       ...operandLines(plan),
     ]
   },
+  sums: ({ mma }) => ({ fractionBits: mma.fractionBits }),
   minCc: () => ARCHS.sm_90a.cc,
   builtFor: () => ['sm_90a'],
   fields: {

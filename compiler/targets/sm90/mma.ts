@@ -16,21 +16,28 @@ interface FormRow extends MmaRow {
   /** May operands in shared memory be contiguous along m or n? */
   readonly transposes: boolean
   readonly k: number
+  /** Fraction bits of its sums (measured on an H100). */
+  readonly fractionBits: number
 }
 
 const FORMS: readonly FormRow[] = [
-  { operands: { f16: 'f16' }, mixes: false, accumulators: ['f32', 'f16'], transposes: true, k: 16 },
-  { operands: { bf16: 'bf16' }, mixes: false, accumulators: ['f32'], transposes: true, k: 16 },
-  { operands: { tf32: 'tf32' }, mixes: false, accumulators: ['f32'], transposes: false, k: 8 },
-  { operands: { e4m3: 'e4m3', e5m2: 'e5m2' }, mixes: true, accumulators: ['f32', 'f16'], transposes: false, k: 32 },
-  { operands: { i8: 's8', u8: 'u8' }, mixes: true, accumulators: ['i32'], transposes: false, k: 32 },
+  { operands: { f16: 'f16' }, mixes: false, accumulators: ['f32', 'f16'], transposes: true, k: 16, fractionBits: 25 },
+  { operands: { bf16: 'bf16' }, mixes: false, accumulators: ['f32'], transposes: true, k: 16, fractionBits: 25 },
+  { operands: { tf32: 'tf32' }, mixes: false, accumulators: ['f32'], transposes: false, k: 8, fractionBits: 25 },
+  {
+    operands: { e4m3: 'e4m3', e5m2: 'e5m2' },
+    mixes: true,
+    accumulators: ['f32', 'f16'],
+    transposes: false,
+    k: 32,
+    fractionBits: 13,
+  },
+  { operands: { i8: 's8', u8: 'u8' }, mixes: true, accumulators: ['i32'], transposes: false, k: 32, fractionBits: 25 },
 ]
 
 const ACCUMULATORS: Partial<Readonly<Record<Accumulator, WgmmaKind['d']>>> = { f32: 'f32', f16: 'f16', i32: 's32' }
 
-export interface WgmmaForm extends WgmmaKind {
-  readonly transposes: boolean
-}
+export interface WgmmaForm extends WgmmaKind, Pick<FormRow, 'transposes' | 'fractionBits'> {}
 
 /** The form that multiplies these operands; null: there is none. */
 export function wgmmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulator): WgmmaForm | null {
@@ -42,5 +49,6 @@ export function wgmmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulator
     b: row.operands[b]!,
     k: row.k,
     transposes: row.transposes,
+    fractionBits: row.fractionBits,
   }
 }

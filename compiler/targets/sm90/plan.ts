@@ -8,7 +8,7 @@ import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import type { TensorProgram } from '../../ir/tensor.ts'
+import { inBlocks, type TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
   planEpilogue,
@@ -81,9 +81,10 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly registers: RegisterSplit
 }
 
-/** `graph`: that of the instance's program. */
+/** `graph`: that of the instance's program. Its own is that program with scales apart from data. */
 export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90Plan | Rejection {
-  const { program, design } = instance
+  const { program } = graph
+  const { design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
   const [tileM, tileN] = design.tile
@@ -238,10 +239,11 @@ function rowsAhead(epilogue: EpiloguePlan, pingpong: boolean, spare: number): st
   const { aux, layout, subtileColumns } = epilogue
   const values = valuesOf(epilogue).length + aux.filter(({ shape }) => shape === 'full').length
   let left = Math.min(pingpong ? MOST_AHEAD / 2 : MOST_AHEAD, spare - (values * subtileColumns) / 2)
-  return aux.flatMap(({ shape, operand: { name, dtype } }) => {
+  return aux.flatMap(({ shape, operand }) => {
+    const { name, dtype } = operand
     const { storageBytes } = DTYPES[dtype]
     const words = (layout.columns / 8) * (storageBytes === 4 ? 2 : 1)
-    if (shape !== 'row' || storageBytes > 4 || words > left) return []
+    if (shape !== 'row' || inBlocks(operand) || storageBytes > 4 || words > left) return []
     left -= words
     return [name]
   })

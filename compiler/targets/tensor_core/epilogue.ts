@@ -6,7 +6,14 @@ import { DTYPES } from '../../dtypes.ts'
 import type { Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import type { ComputeType, Node, ScalarOperand, TensorOperand, TensorProgram } from '../../ir/tensor.ts'
+import {
+  inBlocks,
+  type ComputeType,
+  type Node,
+  type ScalarOperand,
+  type TensorOperand,
+  type TensorProgram,
+} from '../../ir/tensor.ts'
 import { SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
 import { operandNamed, operandsOf, topological } from '../../ir/walk.ts'
 import { planReduction, type ReductionPlan } from './reduction.ts'
@@ -248,7 +255,12 @@ function planAux(operand: TensorOperand, gemm: Matmul): AuxPlan | Rejection {
   return {
     operand,
     shape,
-    vector: shape === 'full' && contiguousN && operand.divisibility === 'vector' && info.storageBytes <= 4,
+    vector:
+      shape === 'full' &&
+      contiguousN &&
+      operand.divisibility === 'vector' &&
+      info.storageBytes <= 4 &&
+      !inBlocks(operand),
     fetch: null,
   }
 }

@@ -20,7 +20,7 @@ export const ofTiles =
     if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
     if (shape.kind === 'elementwise')
       return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
-    return lacksConversion(program, target, contractedBy(shape)) ?? plan(instance, shape)
+    return lacksConversion(shape.program, target, contractedBy(shape)) ?? plan(instance, shape)
   }
 
 /** By graph: each has hundreds of designs. */

@@ -91,13 +91,14 @@ export class FamilyChoices {
   *alignments(backend: Backend, best: Alignment): Generator<Alignment> {
     const { operands } = this.family
     if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
-    const outputs = operands.filter((operand) => operand.role === 'output').map((operand) => operand.name)
+    const outputs = operands.filter(({ role, partOf }) => role === 'output' && partOf === undefined).map((operand) => operand.name)
     const full = operands
-      .filter((o) => o.role === 'input' && !this.contracted.has(o.name) && o.axes.length >= 2)
+      .filter((o) => o.role === 'input' && !this.contracted.has(o.name) && o.axes.length >= 2 && !o.partOf)
       .map((o) => o.name)
     const fixed = { ...best }
-    for (const { name, role, axes } of operands) {
-      if (role === 'input' && !this.contracted.has(name) && axes.length < 2) fixed[name] = 'element'
+    for (const { name, role, axes, partOf } of operands) {
+      if (partOf !== undefined || (role === 'input' && !this.contracted.has(name) && axes.length < 2))
+        fixed[name] = 'element'
     }
     const groups = [...full.map((name) => [name]), outputs].filter((names) =>
       names.some((name) => best[name] === 'vector'),

@@ -46,7 +46,7 @@ export class PlannedInstance implements PlannedKernel {
   }
 
   get program(): TensorProgram {
-    return this.plan.program
+    return this.plan.instance.program
   }
 
   get name(): string {
