@@ -1,4 +1,5 @@
 /** A pipeline program as one self-contained CUDA C++ file with its launch recipe: a function of the program, and of nothing else. */
+import { ARCHS } from '../../compiler/archs.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { KernelLaunch, LaunchRecipe, ParamRule } from '../../compiler/ir/launch.ts'
 import { opsOf, type Copies, type SetupStep, type TileProgram } from '../../compiler/ir/pipe.ts'
@@ -75,7 +76,7 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
   for (const text of [
     ...printWrappers(wrappers, target.wrappers),
     ...definitions.values(),
-    ...printDeviceFunctions(functions),
+    ...printDeviceFunctions(functions, ARCHS[program.target].cc),
   ])
     file.line(text)
   emitTileOrigin(file, program.cluster)

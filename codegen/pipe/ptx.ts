@@ -121,6 +121,15 @@ export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
 
 /** TMA, and generic accesses to shared memory. */
 export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
+  // Fills what `bytes` leaves of 4 with zeros (PTX ISA 9.7.9.25.3).
+  cp_async_4: asm(
+    'void cp_async_4(u32 dst, const void* src, u32 bytes)',
+    'cp.async.ca.shared.global [%0], [%1], 4, %2;',
+    '"r"(dst), "l"(src), "r"(bytes)',
+  ),
+  mbarrier_arrive_copied:
+    '// Once all copies of this thread have landed (PTX ISA 9.7.13.15.17); it counts among the arrivals that the barrier was made for.\n' +
+    asm('void mbarrier_arrive_copied(u32 barrier)', 'cp.async.mbarrier.arrive.noinc.shared.b64 [%0];', '"r"(barrier)'),
   prefetch_map: asm('void prefetch_map(const TensorMap* map)', 'prefetch.tensormap [%0];', '"l"(map)'),
   ...Object.fromEntries(
     [2, 3, 4, 5].flatMap((rank) =>

@@ -83,6 +83,8 @@ export interface RegisterPlan {
   /** The epilogue reads them back from shared memory, in loops that are not unrolled. */
   readonly parked?: boolean
   readonly cells: 'f32' | 'i32' | 'f16'
+  /** MMAs add up parts of k by themselves, which are then scaled and added to the cells; absent: MMAs add to the cells. */
+  readonly parts?: 'f32' | 's32'
   /** Warpgroups on one tile: its blocks of rows go to them in turn. */
   readonly together: number
 }
@@ -136,6 +138,42 @@ export interface CopyTile extends TileLoad {
   readonly ring: string
   /** Of one copy by a thread. */
   readonly bytes: 4 | 16
+}
+
+/**
+ * Scales of a stage: f32, [chunk of k][group of rows or columns], 0 outside of the operand. By asynchronous copies of 4 bytes
+ * (`copies`), which are complete with the phase of the barrier, or through registers.
+ */
+export interface ScaleLoad {
+  readonly op: 'load_scales'
+  readonly operand: string
+  readonly buffer: string
+  readonly barrier: string
+  readonly free: 'm' | 'n'
+  readonly layout: ScaleLayout
+  readonly depth: DepthView
+  readonly copies: boolean
+  /** Of the role that load them together: all, or the one that is here. */
+  readonly warps: number
+}
+
+/** `group`: rows or columns that share a scale; `count`: groups of a tile; `chunk`: elements of k; `chunks`: of a stage. */
+export interface ScaleLayout {
+  readonly group: number
+  readonly count: number
+  readonly chunk: number
+  readonly chunks: number
+}
+
+export interface ScaleSource {
+  readonly buffer: string
+  readonly layout: ScaleLayout
+}
+
+/** Scales of A, and of the B of each product; null: they have none that vary along k. */
+export interface PartScales {
+  readonly a: ScaleSource | null
+  readonly b: readonly (ScaleSource | null)[]
 }
 
 /** A tile in shared memory as MMAs read it. */
@@ -272,6 +310,17 @@ export type TileOp =
   /** One arrival on the barrier of every CTA of the cluster, by the first warp of the first role. */
   | { readonly op: 'arrive_all'; readonly barrier: string }
   | CopyTile
+  | ScaleLoad
+  /** An arrival of every thread once its copies so far have landed (cp.async.mbarrier.arrive.noinc). */
+  | { readonly op: 'arrive_copied'; readonly barrier: string }
+  /** By the last warp of the role. */
+  | { readonly op: 'last_warp'; readonly body: readonly TileOp[] }
+  /** For each chunk of a stage, product and block of rows: sums of their own. */
+  | { readonly op: 'for_parts'; readonly chunks: number; readonly body: readonly TileOp[] }
+  /** The scales of this part to registers. */
+  | (PartScales & { readonly op: 'part_scales' })
+  /** Adds the part, times its scales, to the accumulators. */
+  | (PartScales & { readonly op: 'promote' })
   /** All copies of this thread since the last one form a group. */
   | { readonly op: 'copy_commit' }
   /** Until at most `pending` groups of this thread are under way. */
@@ -353,7 +402,7 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
   for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, for_warpgroups: true, leader: true,
-  first_cta: true, lane0: true, last_subtile: true, before_next_tile: true,
+  first_cta: true, lane0: true, last_warp: true, for_parts: true, last_subtile: true, before_next_tile: true,
 } // prettier-ignore
 
 export function isNested(op: TileOp): op is NestedOp {

@@ -1,7 +1,16 @@
 /** Stable text of pipeline programs, for `ktl inspect --stage tile` and goldens. Every field of every operation is in it. */
 import { printIx } from '../space/ix.ts'
 import type { SharedTile } from '../space/layout.ts'
-import { bodiesOf, opsOf, type DepthView, type TileOp, type TileProgram, type TileSource } from './pipe.ts'
+import {
+  bodiesOf,
+  opsOf,
+  type DepthView,
+  type ScaleLayout,
+  type ScaleSource,
+  type TileOp,
+  type TileProgram,
+  type TileSource,
+} from './pipe.ts'
 import type { Node } from './tensor.ts'
 import { children, topological } from './walk.ts'
 
@@ -36,7 +45,8 @@ export function printTileProgram(program: TileProgram): string {
     lines.push(
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
         `${registers.warps ? 16 : 64} x ${registers.columns}` +
-        (registers.warps ? ` for each of ${registers.warps.join('x')} warps` : ''),
+        (registers.warps ? ` for each of ${registers.warps.join('x')} warps` : '') +
+        (registers.parts ? `, parts of k in ${registers.parts}` : ''),
     )
   for (const r of program.reductions)
     lines.push(
@@ -73,6 +83,9 @@ function printOps(ops: readonly TileOp[], depth: number): string[] {
     return bodies.flatMap((body, i) => [`${line} ${i}`, ...printOps(body, depth + 1)])
   })
 }
+
+const scaleText = ({ group, count, chunk, chunks }: ScaleLayout): string =>
+  `${count} of ${group} rows x ${chunks} of ${chunk} k`
 
 const depthText = ({ axis, tile, outer }: DepthView): string =>
   [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
@@ -178,6 +191,20 @@ function printOp(op: TileOp): string {
         `${op.blockBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ` +
         descriptorText(op.bDescriptor)
       )
+    case 'load_scales':
+      return (
+        `load_scales ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${scaleText(op.layout)}, ` +
+        (op.copies ? `copies on ${op.barrier}` : `through registers, for ${op.barrier}`) +
+        `, by ${op.warps} warp(s)`
+      )
+    case 'for_parts':
+      return `for_parts, ${op.chunks} chunks`
+    case 'part_scales':
+    case 'promote': {
+      const side = (source: ScaleSource | null): string =>
+        source ? `${source.buffer} (${scaleText(source.layout)})` : 'none'
+      return `${op.op} a ${side(op.a)}, b ${op.b.map(side).join(', ')}`
+    }
     case 'wgmma_wait':
     case 'copy_wait':
     case 'bulk_wait_read':
@@ -189,6 +216,7 @@ function printOp(op: TileOp): string {
     case 'wait_turn':
     case 'pass_turn':
     case 'arrive_all':
+    case 'arrive_copied':
     case 'barrier_init':
       return `${op.op} ${op.barrier}`
     case 'advance':
@@ -271,6 +299,7 @@ function printOp(op: TileOp): string {
     case 'warp_sync':
     case 'after_first_k':
     case 'one_thread':
+    case 'last_warp':
     case 'for_warpgroups':
     case 'before_next_tile':
     case 'copy_commit':

@@ -6,7 +6,7 @@
 import { unionAxes } from '../check/axes.ts'
 import { DTYPES, legalContraction } from '../dtypes.ts'
 import type { ContractNode, InputNode, Node, StoredForm, TensorOperand, TensorProgram } from '../ir/tensor.ts'
-import { operandNamed, plainTerms } from '../ir/walk.ts'
+import { children, operandNamed, plainTerms, rootsOf } from '../ir/walk.ts'
 import { nodesOf, rewrite } from './graph.ts'
 
 /** Operands whose scales multiply partial sums, each with the operand that holds them. */
@@ -38,8 +38,11 @@ export function factorScales(program: TensorProgram): Factored | null {
     if (stored!.scale && operandNamed(program, stored!.scale).axes.some((axis) => side.over.includes(axis)))
       scales.set(name, stored!.scale)
   }
-  const reads = nodesOf(program).filter((node) => node.kind === 'input' && operandNamed(program, node.operand).stored)
-  if (reads.some((node) => usesOf(program, node) > 1)) return null
+  // Nothing else reads them.
+  const isStored = (node: Node): boolean =>
+    node.kind === 'input' && operandNamed(program, node.operand).stored !== undefined
+  const users = nodesOf(program).filter((node) => node.kind !== 'contract')
+  if (rootsOf(program).some(isStored) || users.some((node) => children(node).some(isStored))) return null
   const data = new Map(inputs.map((operand) => [operand.name, operand]))
   const axes = program.axes.map(({ name }) => name)
   const { outputs, ...rest } = rewrite(program, (node, old) => {
@@ -57,10 +60,6 @@ export function factorScales(program: TensorProgram): Factored | null {
   })
   return { program: { ...rest, operands: program.operands.map(bare), outputs }, scales }
 }
-
-const usesOf = (program: TensorProgram, node: Node): number =>
-  nodesOf(program).filter((user) => user.kind === 'contract' && user.terms.some(({ a, b }) => a === node || b === node))
-    .length
 
 /** By operand: the programs of a family share them, and what planning works out of each. */
 const known = new WeakMap<TensorOperand, TensorOperand>()

@@ -32,9 +32,12 @@ export class Agent {
   role: Role | null = null
   warpgroup: number
   rings = new Map<string, RingPlace>()
-  /** Work item, k tile, block of rows, sub-tile. */
+  /** Work item, k tile, part of it that is summed by itself, block of rows, sub-tile. */
   tile = 0
   k = 0
+  part = 0
+  /** Of a k tile. */
+  parts = 0
   block = 0
   column = 0
   /** The next work item, once it was read; null: there is none. */

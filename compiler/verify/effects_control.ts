@@ -75,6 +75,15 @@ export const CONTROL = {
     agent.warpgroup = index
     yield* alone(body, agent, m)
   },
+  *last_warp({ body }, agent, m) {
+    const { firstWarp, warps } = agent.role!
+    if (agent.warp === firstWarp + warps - 1) yield* m.execute(body, agent)
+  },
+  *for_parts({ chunks, body }, agent, m) {
+    const { products } = m.program.registers!
+    agent.parts = chunks * products * m.rowBlocks
+    for (agent.part = 0; agent.part < agent.parts; agent.part++) yield* m.execute(body, agent)
+  },
   before_next_tile: ({ body }, agent, m) => when(agent.tile + 1 < m.load.tiles, body, agent, m),
   *for_row_blocks({ body }, agent, m) {
     for (agent.block = 0; agent.block < m.rowBlocks; agent.block++) yield* m.execute(body, agent)

@@ -1,7 +1,7 @@
 /** Effects of loads, MMAs and stores: which slots they write and read, and when they are done. */
 import { DTYPES } from '../dtypes.ts'
 import { operandNamed } from '../ir/walk.ts'
-import type { Gather, CopyTile, Mma, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
+import type { Gather, CopyTile, Mma, ScaleLoad, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import type { BarrierState } from './barriers.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
@@ -87,15 +87,34 @@ function mma(op: Mma, agent: Agent, m: Machine): void {
   }
 }
 
-function wgmma(op: WarpgroupMma, agent: Agent, m: Machine): void {
+function loadScales(op: ScaleLoad, agent: Agent, m: Machine): void {
+  const slot = m.slotOf(agent, op.buffer)
+  const bytes = (slot.bytes * agent.threads) / (32 * op.warps)
+  if (!op.copies) return m.write(agent, op, slot, depthTag(agent, m), bytes, op, agent.id)
+  const barrier = m.barrierOf(agent, op.barrier)
+  const view = { clock: agent.clock, async: false, inOrder: false }
+  const done = { dimension: barrier.phases, epoch: barrier.completed + 1, view }
+  m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
+}
+
+/** Adds the last part of a k tile: then that tile is in the sum. */
+function promote(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
+  if (agent.clock[agent.mma]! < agent.issued) m.problem(agent, op, 'adds a part whose MMAs may still be under way')
+  const { cells } = agent
+  if (!cells || cells.tile !== agent.tile || cells.steps !== agent.k)
+    return m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${cells?.steps ?? 'nothing'}`)
+  if (agent.part + 1 === agent.parts) cells.steps++
+}
+
+/** A part begins from nothing, in registers that the one before has left. */
+function wgmmaOfPart(op: WarpgroupMma, agent: Agent, m: Machine): void {
+  if (agent.clock[agent.mma]! < agent.issued)
+    m.problem(agent, op, 'overwrites a part whose MMAs may still be under way')
   agent.issued++
-  const cells = (agent.cells ??= { tile: agent.tile, steps: 0 })
-  if (agent.k === 0) Object.assign(cells, { tile: agent.tile, steps: 0 })
-  if (cells.steps !== agent.k || cells.tile !== agent.tile)
-    m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${cells.steps}`)
-  cells.steps++
-  // The warps of a warpgroup multiply together.
-  if (!agent.first || agent.warp % 4 !== 0) return
+  if (agent.first && agent.warp % 4 === 0) readsTiles(op, agent, m)
+}
+
+function readsTiles(op: WarpgroupMma, agent: Agent, m: Machine): void {
   for (const buffer of [op.a, ...op.products.map(({ b }) => b)])
     m.readLater(
       agent,
@@ -104,6 +123,18 @@ function wgmma(op: WarpgroupMma, agent: Agent, m: Machine): void {
       { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) },
       depthTag(agent, m),
     )
+}
+
+function wgmma(op: WarpgroupMma, agent: Agent, m: Machine): void {
+  if (m.program.registers?.parts) return wgmmaOfPart(op, agent, m)
+  agent.issued++
+  const cells = (agent.cells ??= { tile: agent.tile, steps: 0 })
+  if (agent.k === 0) Object.assign(cells, { tile: agent.tile, steps: 0 })
+  if (cells.steps !== agent.k || cells.tile !== agent.tile)
+    m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${cells.steps}`)
+  cells.steps++
+  // The warps of a warpgroup multiply together.
+  if (agent.first && agent.warp % 4 === 0) readsTiles(op, agent, m)
 }
 
 /** All MMAs of the tile are done, and these registers are its sums. */
@@ -176,6 +207,12 @@ export const DATA = {
   copy_tile: gather,
   mma,
   wgmma,
+  load_scales: loadScales,
+  part_scales(op, agent, m) {
+    for (const source of [op.a, ...op.b])
+      if (source) m.read(agent, op, m.slotOf(agent, source.buffer), depthTag(agent, m))
+  },
+  promote,
   zero_cells(_, agent) {
     agent.cells = { tile: agent.tile, steps: 0 }
   },

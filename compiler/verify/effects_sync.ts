@@ -93,6 +93,9 @@ export const SYNC = {
   arrive_expect_tx(op, agent, m) {
     m.signal(agent, op, m.barrierOf(agent, op.barrier), agent.threads, op.bytes * agent.threads, agent.clock)
   },
+  arrive_copied(op, agent, m) {
+    m.signal(agent, op, m.barrierOf(agent, op.barrier), agent.threads, 0, agent.clock)
+  },
   arrive_all(op, agent, m) {
     if (agent.warp !== 0) return
     for (const cta of ranksOf(agent, m)) m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, 0, agent.clock)

@@ -54,7 +54,13 @@ function neededBy(program: TileProgram): Set<string> {
     if (op.op === 'fetch_first' || op.op === 'fetch_next') needed.add(`tensor map ${op.fetch.map}`)
     if (op.op === 'tma_load' || op.op === 'fetch_first' || op.op === 'gather' || op.op === 'copy_tile')
       carries(op.operand)
-    if (op.op === 'gather' || op.op === 'copy_tile' || op.op === 'load_rows' || (op.op === 'aux_load' && !op.fetched))
+    if (
+      op.op === 'gather' ||
+      op.op === 'copy_tile' ||
+      op.op === 'load_scales' ||
+      op.op === 'load_rows' ||
+      (op.op === 'aux_load' && !op.fetched)
+    )
       pointer(op.operand, true)
     if (op.op === 'direct_store' || op.op === 'row_store') pointer(op.operand, false)
   }

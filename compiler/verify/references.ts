@@ -18,6 +18,7 @@ export function referencesOf(op: TileOp): References {
     case 'pass_turn':
     case 'arrive_expect_tx':
     case 'arrive_all':
+    case 'arrive_copied':
     case 'commit':
     case 'expect_work':
       return { barriers: [op.barrier] }
@@ -38,6 +39,11 @@ export function referencesOf(op: TileOp): References {
       return { buffers: [op.buffer], operands: [op.operand], ...(op.ring !== undefined && { rings: [op.ring] }) }
     case 'copy_tile':
       return { buffers: [op.buffer], operands: [op.operand], rings: [op.ring] }
+    case 'load_scales':
+      return { barriers: [op.barrier], buffers: [op.buffer], operands: [op.operand] }
+    case 'part_scales':
+    case 'promote':
+      return { buffers: [op.a, ...op.b].flatMap((source) => source?.buffer ?? []) }
     case 'mma':
     case 'wgmma':
       return { buffers: [op.a, ...op.products.map(({ b }) => b)] }

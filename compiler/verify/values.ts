@@ -48,16 +48,24 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'tma_load':
     case 'gather':
     case 'copy_tile':
+    case 'load_scales':
       return { reads: ['at', 'k'] }
     case 'mma':
       return { reads: ['k', 'tmem'], makes: ['descriptors'] }
     case 'wgmma':
+      if (program.registers?.parts) return { reads: ['k', 'part'], makes: ['descriptors'] }
       return { reads: ['k', 'acc'], makes: ['descriptors'] }
+    case 'for_parts':
+      return { reads: ['k'], around: ['part'] }
+    case 'part_scales':
+      return { reads: ['part'], makes: ['scales'] }
+    case 'promote':
+      return { reads: ['acc', 'part', 'scales'] }
     case 'park':
     case 'send_sums':
       return { reads: ['acc'] }
     case 'zero_cells':
-      return { makes: ['acc', 'fragments'] }
+      return program.registers?.parts ? { reads: ['acc'] } : { makes: ['acc', 'fragments'] }
     case 'load_fragments':
       return { reads: ['fragments'] }
     case 'mma_sync':

@@ -21,11 +21,6 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
       'cp.async.cg.shared.global [%0], [%1], 16, %2;',
       '"r"(dst), "l"(src), "r"(bytes)',
     ),
-  cp_async_4: asm(
-    'void cp_async_4(u32 dst, const void* src, u32 bytes)',
-    'cp.async.ca.shared.global [%0], [%1], 4, %2;',
-    '"r"(dst), "l"(src), "r"(bytes)',
-  ),
   cp_async_commit: asm('void cp_async_commit()', 'cp.async.commit_group;', ''),
   cp_async_wait: `template <int PENDING>\n${asm('void cp_async_wait()', 'cp.async.wait_group %0;', '"n"(PENDING)')}`,
   ldmatrix_x4:

@@ -13,23 +13,44 @@ import {
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
+import type { WarpgroupMma } from '../../../compiler/ir/pipe.ts'
+import { emitArriveCopied, emitScaleLoad } from '../../pipe/scales.ts'
 import {
   accumulatorArray,
   allCells,
+  cellsOf,
   emitFragmentRow,
   emitTakeCells,
   PTX_CELL,
   registersOf,
 } from '../../pipe/fragments.ts'
 import { wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
+import { PART_EMITTERS } from './parts.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
 
 /** Registers are indexed by constants only. */
 const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
 
 function waitForAll(c: EmitContext, where: LineOrigin): void {
-  c.definitions.set('wgmma_wait', wgmmaWaitText(PTX_CELL[registersOf(c).cells], allCells(c)))
-  c.out.line('wgmma_wait(acc);', where)
+  const { cells, columns, parts } = registersOf(c)
+  const [type, count] = parts ? [parts, cellsOf(parts, columns)] : [PTX_CELL[cells], allCells(c)]
+  c.definitions.set('wgmma_wait', wgmmaWaitText(type, count))
+  c.out.line(`wgmma_wait(${parts ? 'sums' : 'acc'});`, where)
+}
+
+/** MMAs of one chunk of k, of one product and block of rows, from nothing. */
+function multiplyPart(op: WarpgroupMma, wrapper: string, c: EmitContext): void {
+  const where = note(c, 'MMA')
+  const b = op.products.reduceRight((rest, _, p) => (rest === '' ? `b${p}` : `product == ${p} ? b${p} : ${rest}`), '')
+  const step = ({ stepBytes }: { stepBytes: number }): string => `(chunk * ${op.steps} + i) * (${stepBytes} >> 4)`
+  c.out.line(`const u64 b = ${b};`)
+  c.out.line(call(c, 'wgmma_fence'), where)
+  c.out.line('#pragma unroll')
+  c.out.line(
+    `for (u32 i = 0; i < ${op.steps}; ++i) ${wrapper}(sums, a + block * (${op.blockBytes} >> 4) + ${step(op.aDescriptor)}, b + ${step(op.bDescriptor)}, i != 0);`,
+    where,
+  )
+  c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
 }
 
 export const SM90_EMITTERS: Emitters = {
@@ -139,6 +160,7 @@ export const SM90_EMITTERS: Emitters = {
         )
       }
     }
+    if (registersOf(c).parts) return multiplyPart(op, wrapper, c)
     const blocks = (): void => {
       if (rowBlocks === 1) return multiply('')
       c.out.line('#pragma unroll')
@@ -218,5 +240,12 @@ export const SM90_EMITTERS: Emitters = {
   take_cells({ from }, c) {
     emitTakeCells(c, from === null ? undefined : (product) => emitSums(from, product, c))
   },
+  load_scales: emitScaleLoad,
+  arrive_copied: ({ barrier }, c) => emitArriveCopied(barrier, c),
+  last_warp(op, c) {
+    const { firstWarp, warps } = c.role!
+    c.out.block(`if (warp == ${firstWarp + warps - 1})`, () => emitOps(op.body, c))
+  },
   ...SUM_EMITTERS,
+  ...PART_EMITTERS,
 }

@@ -57,7 +57,10 @@ export const sm90 = {
       ...operandLines(plan),
     ]
   },
-  sums: ({ mma }) => ({ fractionBits: mma.fractionBits }),
+  sums: ({ mma, scales, tile }) => ({
+    fractionBits: mma.fractionBits,
+    ...(scales && { promoted: tile[2] / scales.chunks }),
+  }),
   minCc: () => ARCHS.sm_90a.cc,
   builtFor: () => ['sm_90a'],
   fields: {

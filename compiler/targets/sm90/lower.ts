@@ -85,6 +85,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       columns: plan.tile[1],
       ...(plan.parks && { parked: true }),
       cells: plan.accumulator === 'f16' ? 'f16' : plan.accumulator === 'i32' ? 'i32' : 'f32',
+      ...(plan.scales && { parts: plan.mma.d === 's32' ? ('s32' as const) : ('f32' as const) }),
       together: plan.design.consumers === 'pingpong' ? 1 : plan.warpgroups,
     },
     setup,

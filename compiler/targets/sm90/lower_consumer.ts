@@ -9,6 +9,7 @@ import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
+import { partScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { fetchRing } from './memory.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
 
@@ -66,32 +67,35 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
 
 /** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
 function mainloop(plan: Sm90Plan): TileOp[] {
-  const { design, mma, a, b, tile, mmaSteps, rowBlocks } = plan
+  const { design, mma, a, b, tile, mmaSteps, rowBlocks, scales } = plan
   const release: TileOp[] = [
     { op: 'release', barrier: 'empty', ring: 'spent' },
     { op: 'advance', ring: 'spent' },
   ]
   const only = plan.stages === 1
   const { d, a: aType, b: bType, k } = mma
+  const multiply: TileOp = {
+    op: 'wgmma',
+    kind: { d, a: aType, b: bType, k },
+    n: tile[1],
+    a: 'smem_a',
+    products: b.map((_, i) => ({ b: bufferOfB(i) })),
+    aDescriptor: a.descriptor,
+    bDescriptor: b[0]!.descriptor,
+    aMajor: a.major,
+    bMajor: b[0]!.major,
+    // M-major tiles are swizzle spans of 64 rows side by side.
+    blockBytes: a.major === 'k' ? BLOCK_ROWS * SWIZZLE_SPAN : a.boxPitch,
+    steps: mmaSteps / (scales?.chunks ?? 1),
+    // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
+    // the registers.
+    stopsAtK:
+      scales === null && design.consumers === 'cooperative' && rowBlocks === 1 && isPlain(domainOf(plan, false)),
+  }
+  if (scales) return sumOfParts(plan, scales, multiply)
   const step: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
-    {
-      op: 'wgmma',
-      kind: { d, a: aType, b: bType, k },
-      n: tile[1],
-      a: 'smem_a',
-      products: b.map((_, i) => ({ b: bufferOfB(i) })),
-      aDescriptor: a.descriptor,
-      bDescriptor: b[0]!.descriptor,
-      aMajor: a.major,
-      bMajor: b[0]!.major,
-      // M-major tiles are swizzle spans of 64 rows side by side.
-      blockBytes: a.major === 'k' ? BLOCK_ROWS * SWIZZLE_SPAN : a.boxPitch,
-      steps: mmaSteps,
-      // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
-      // the registers.
-      stopsAtK: design.consumers === 'cooperative' && rowBlocks === 1 && isPlain(domainOf(plan, false)),
-    },
+    multiply,
     { op: 'wgmma_wait', pending: only ? 0 : 1 },
     ...(only ? release : [{ op: 'after_first_k', body: release } as const]),
     { op: 'advance', ring: 'stage' },
@@ -102,17 +106,36 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     ...turn('wait_turn'),
     { op: 'for_k', body: step },
     ...turn('pass_turn'),
-    ...plan.rowsAhead.map((operand): TileOp => ({
-      op: 'load_rows',
-      operand,
-      guard: guardOf(valuesOf(plan.epilogue), operand),
-    })),
+    ...ahead(plan),
     // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
     ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
     { op: 'wgmma_wait', pending: 0 },
     ...(only ? [] : release),
   ]
 }
+
+/** While a warpgroup scales a part, the tensor cores sum parts of the other one. */
+function sumOfParts(plan: Sm90Plan, scales: ScalePlans, multiply: TileOp): TileOp[] {
+  const sources = partScales(scales)
+  const part: TileOp[] = [
+    multiply,
+    { op: 'part_scales', ...sources },
+    { op: 'wgmma_wait', pending: 0 },
+    { op: 'promote', ...sources },
+  ]
+  const step: TileOp[] = [
+    { op: 'wait', barrier: 'full', parity: 'consumer' },
+    { op: 'for_parts', chunks: scales.chunks, body: part },
+    { op: 'release', barrier: 'empty', ring: 'spent' },
+    { op: 'advance', ring: 'spent' },
+    { op: 'advance', ring: 'stage' },
+  ]
+  return [{ op: 'zero_cells' }, { op: 'for_k', body: step }, ...ahead(plan), { op: 'next_origin' }]
+}
+
+/** Operands along n that are loaded while the last MMAs run. */
+const ahead = ({ rowsAhead, epilogue }: Sm90Plan): TileOp[] =>
+  rowsAhead.map((operand) => ({ op: 'load_rows', operand, guard: guardOf(valuesOf(epilogue), operand) }))
 
 /** Nothing waits for a CTA that has left: sums are sent, not fetched, and only those who await another tile are told of free slots. */
 const exchangeSums = (plan: Sm90Plan): TileOp[] => [

@@ -2,8 +2,9 @@
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
-import { gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { depthView, gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { GATHER_WARPS, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
+import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** Ring of the sub-tiles that TMA is asked to store, one behind: the slot before is free when TMA has read it. */
@@ -32,6 +33,9 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
       ...registers,
       { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] },
       ...storeWarps(plan),
+      ...(plan.scales
+        ? [{ op: 'last_warp', body: [tiles([wait, ...scaleLoads(plan, domain), advance])] } as const]
+        : []),
     ]
   const publish: TileOp[] = [
     // wgmma reads shared memory through the async proxy.
@@ -40,7 +44,31 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
     { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] },
   ]
   const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
-  return [...registers, tiles([wait, ...mine, ...copies, ...publish, advance]), ...drain]
+  const scales = scaleLoads(plan, domain, 'through registers')
+  return [...registers, tiles([wait, ...mine, ...copies, ...scales, ...publish, advance]), ...drain]
+}
+
+/**
+ * Scales of a stage. A warp by itself tells the consumers of those of 4 bytes when they have landed; `through registers`: whoever copies
+ * the operands does.
+ */
+function scaleLoads({ scales }: Sm90Plan, domain: Domain, how?: 'through registers'): TileOp[] {
+  const plans = scalesOf(scales)
+  const depth = depthView(domain, 0)
+  const loads = plans.map(({ operand, buffer, free, layout, copies }): TileOp => ({
+    op: 'load_scales',
+    operand: operand.name,
+    buffer,
+    barrier: 'full',
+    free,
+    layout,
+    depth,
+    copies: copies && !how,
+    warps: how ? GATHER_WARPS : 1,
+  }))
+  if (how) return loads
+  if (plans.some(({ copies }) => copies)) return [...loads, { op: 'arrive_copied', barrier: 'full' }]
+  return [...loads, { op: 'warp_sync' }, { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] }]
 }
 
 /**

@@ -4,6 +4,8 @@ import { always, consumersOf } from '../tensor_core/cluster.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { bufferOfB, fetchMaps, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
+import { gathersAny } from '../tensor_core/operands.ts'
+import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** How shared memory is divided. */
@@ -18,6 +20,7 @@ export type Undivided = Pick<
   | 'a'
   | 'b'
   | 'loops'
+  | 'scales'
   | 'epilogue'
   | 'warpgroups'
   | 'splits'
@@ -34,6 +37,12 @@ export const fetchRing = (i: number): string => `c${i}`
 /** Warps of the producer that have nothing to do issue the stores: of more slots than one, as the one before has to be free first. */
 export const storesByWarps = ({ epilogue, idleWarps }: Undivided, { inPlace, stagingSlots }: Division): boolean =>
   idleWarps && !inPlace && stagingSlots > 1 && tmaOutputs(epilogue).every(({ contiguous }) => contiguous === 'n')
+
+/** Scales are loaded by a warp of their own, whose lanes each see their copies land; or by those who copy all else. */
+function scaleArrivals({ scales, a, b }: Undivided): number {
+  if (scales === null || gathersAny({ a, b })) return 0
+  return scalesOf(scales).some(({ copies }) => copies) ? 32 : 1
+}
 
 export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted): MemoryMap {
   const { a, b, tile, cluster, epilogue, warpgroups, splits, partialBytes, parks, stageBytes } = plan
@@ -73,12 +82,14 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
       eachWarp,
     ),
   )
+  for (const { buffer, slotBytes, operand } of scalesOf(plan.scales))
+    map.buffer(buffer, 'stage', stages, slotBytes, 16, () => `scales of a stage: ${operand.name}`)
   const kept = parks ? 'accumulators' : 'sums of each CTA of the cluster over its share of k'
   if (partialBytes > 0) map.buffer('smem_partials', null, 1, partialBytes, 16, () => kept)
   map.barrier('full', 'stage', stages, () => {
     const copied = tmaStageBytes(plan)
-    const arrivals = always(+(copied > 0) + (copied < stageBytes ? GATHER_WARPS : 0))
-    return { arrivals, meaning: 'A and B of a stage have landed' }
+    const arrivals = always(+(copied > 0) + (copied < stageBytes ? GATHER_WARPS : 0) + scaleArrivals(plan))
+    return { arrivals, meaning: `${plan.scales ? 'A, B and their scales' : 'A and B'} of a stage have landed` }
   })
   map.barrier('empty', 'stage', stages, () => {
     const arrivals = always(consumersOf(cluster).preferred * (pingpong ? 1 : warpgroups))

@@ -21,6 +21,7 @@ import {
 import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
@@ -28,6 +29,8 @@ import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 export const BLOCK_ROWS = 64
 /** Accumulators of a thread: with addresses, scalars and an epilogue's values the rest of the register file. */
 const MAX_ACCUMULATORS = 128
+/** The same with the part that is being summed: its registers are free again in the epilogue. */
+const MAX_WITH_PARTS = 192
 /** Full operands of the epilogue that TMA brings; more are loaded to registers. */
 const FETCHED_OPERANDS = 2
 /** Values of a sub-tile that a thread holds at once, at most: more of them make compilers slow, not kernels fast. */
@@ -52,6 +55,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly design: Sm90Design
   readonly mma: WgmmaForm
   readonly accumulator: Accumulator
+  /** In blocks of k; null: MMAs add to the accumulators themselves. */
+  readonly scales: ScalePlans | null
   /** wgmma instructions of one block and stage. */
   readonly mmaSteps: number
   /** Consumer warpgroups. */
@@ -113,6 +118,13 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     splits,
     pair: 1 as const,
   }
+  const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
+  const scales = planScales(program, gemm, tile, mma.k)
+  if (scales && isRejection(scales)) return scales
+  if (scales && pingpong) return rejection('KTL2904', { form: 'scales in blocks of k for warpgroups that take turns' })
+  if (scales && cells + tileN / 2 > MAX_WITH_PARTS)
+    return rejection('KTL4521', { cells: cells + tileN / 2, limit: MAX_WITH_PARTS })
+
   const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
   if (isRejection(inputs)) return inputs
 
@@ -143,7 +155,6 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
   const { a, b, loops } = inputs
-  const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
   const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && !gathers
   const shape: Undivided = {
     design,
@@ -153,6 +164,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     a,
     b,
     loops,
+    scales,
     epilogue,
     warpgroups,
     splits,
@@ -175,6 +187,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     cluster,
     ...inputs,
     mma,
+    scales,
     accumulator,
     mmaSteps: 4,
     warpgroups,

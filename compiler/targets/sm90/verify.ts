@@ -1,11 +1,52 @@
 /** What programs of SM90 have beside those of all targets: wgmma and its descriptors. */
+import { legalContraction } from '../../dtypes.ts'
 import { isPlain } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { wgmmaFormOf } from './mma.ts'
 
+/** How a stage is divided into sums of their own. */
+function partsOf({ ops, program }: Tiles): { readonly chunks: number } {
+  const loop = ops.find((op) => op.op === 'for_parts')
+  return { chunks: program.registers?.parts && loop?.op === 'for_parts' ? loop.chunks : 1 }
+}
+
+/** Scales are those of the operands, each of a group of rows or columns and a chunk of k that lie in one block. */
+function verifyScales(tiles: Tiles): void {
+  const { domain, registers } = tiles.program
+  const loads = tiles.ops.filter((op) => op.op === 'load_scales')
+  const users = tiles.ops.filter((op) => op.op === 'part_scales' || op.op === 'promote')
+  tiles.expect('operations that scale parts', users.length, registers?.parts ? 2 : 0)
+  const { chunks } = partsOf(tiles)
+  for (const { operand: name, buffer, free, layout, depth } of loads) {
+    const what = `load_scales ${name}`
+    const { axes, blocks } = tiles.operand(name)
+    const along = free === 'm' ? domain.rows : domain.columns
+    const block = (axis: string): number => (axes.includes(axis) ? (blocks?.[axes.indexOf(axis)] ?? 1) : layout.group)
+    tiles.expect(`${what}: rows`, layout.group * layout.count, along.extent)
+    tiles.expect(`${what}: groups in blocks`, block(along.axis) % layout.group, 0)
+    tiles.expect(`${what}: depth`, [layout.chunk * layout.chunks, layout.chunks], [domain.depth, chunks])
+    tiles.expect(`${what}: chunks in blocks`, block(depth.axis) % layout.chunk, 0)
+    tiles.expect(
+      `${what}: bytes of a slot`,
+      tiles.buffer(buffer).slotBytes,
+      Math.ceil((layout.count * layout.chunks) / 4) * 16,
+    )
+    for (const { a, b } of users) {
+      const used = [a, ...b].find((source) => source?.buffer === buffer)
+      tiles.expect(`${what}: layout`, used?.layout, layout)
+      tiles.expect(`${what}: side`, used === a, free === 'm')
+    }
+  }
+  for (const { a, b } of users)
+    for (const source of [a, ...b])
+      if (source && !loads.some(({ buffer }) => buffer === source.buffer))
+        tiles.problems.push(`nothing loads ${source.buffer}`)
+}
+
 export function verifySm90(tiles: Tiles): void {
   const { domain, registers } = tiles.program
   if (!registers || registers.warps) tiles.problems.push('accumulators are not in the registers of warpgroups')
+  verifyScales(tiles)
   const mmas = tiles.ops.filter((op) => op.op === 'wgmma')
   if (mmas.length !== 1) tiles.problems.push(`${mmas.length} operations multiply, not one`)
   for (const op of mmas) {
@@ -19,11 +60,14 @@ export function verifySm90(tiles: Tiles): void {
     const [b] = bs
     tiles.descriptor('wgmma', a!, op.aDescriptor, op.blockBytes)
     for (const load of bs) tiles.descriptor('wgmma', load, op.bDescriptor)
-    tiles.expect('wgmma: steps', op.steps, tiles.steps(a!.operand))
+    const { chunks } = partsOf(tiles)
+    tiles.expect('wgmma: steps', op.steps * chunks, tiles.steps(a!.operand))
     tiles.expect('wgmma: columns', op.n, domain.columns.extent)
     const majors = [a!.tile.major, b!.tile.major]
     tiles.expect('wgmma: majors', [op.aMajor, op.bMajor], majors)
-    const form = wgmmaFormOf(tiles.operand(a!.operand).dtype, tiles.operand(b!.operand).dtype, tiles.accumulator)
+    const types = [tiles.operand(a!.operand).dtype, tiles.operand(b!.operand).dtype] as const
+    const form = wgmmaFormOf(...types, registers?.parts ? legalContraction(...types)![0]! : tiles.accumulator)
+    tiles.expect('type of parts', registers?.parts, registers?.parts && form?.d)
     tiles.expect('wgmma: kind', op.kind, form && { d: form.d, a: form.a, b: form.b, k: form.k })
     if (!form?.transposes) tiles.expect('wgmma: K-major operands', majors, ['k', 'k'])
     if (op.stopsAtK && !isPlain(domain)) tiles.problems.push('wgmma: a sum of several loops has no one end')

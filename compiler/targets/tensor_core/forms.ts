@@ -1,7 +1,7 @@
 /** Which MMA a target has for the products of a GEMM: what the tables of all targets have in common. */
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
-import type { Matmul } from '../../classes/matmul.ts'
-import type { Accumulator } from '../../dtypes.ts'
+import { inParts, type Matmul } from '../../classes/matmul.ts'
+import { legalContraction, type Accumulator } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
 import { rejection } from '../../rejection.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
@@ -48,11 +48,11 @@ export function mmaOf<Form extends object>(
 
 function findMma<Form extends object>(
   program: TensorProgram,
-  { segments, accumulators }: Matmul,
+  matmul: Matmul,
   formOf: (a: DTypeName, b: DTypeName, accumulator: Accumulator) => Form | null,
   oneOrder: boolean,
 ): Form | Rejection {
-  const [accumulator] = accumulators as readonly [Accumulator]
+  const { segments, accumulators } = matmul
   const [
     {
       a: firstA,
@@ -60,6 +60,9 @@ function findMma<Form extends object>(
     },
   ] = segments
   const [aType, bType] = [operandNamed(program, firstA).dtype, operandNamed(program, firstB!).dtype]
+  const [sum] = accumulators as readonly [Accumulator]
+  // Parts are summed as the machine does it first of all, and promoted to the accumulator.
+  const accumulator = inParts(matmul) ? (legalContraction(aType, bType)?.[0] ?? sum) : sum
   const all = segments.flatMap(({ b }) => b).map((b) => operandNamed(program, b))
   // One order of all operands B of a loop; between loops only what the MMA reads counts, which planning compares.
   const oneWay = segments.every(({ b }) =>
@@ -67,7 +70,7 @@ function findMma<Form extends object>(
   )
   const uniform =
     (!oneOrder || oneWay) &&
-    accumulators.every((type) => type === accumulator) &&
+    accumulators.every((type) => type === sum) &&
     all.every((b) => b.dtype === bType) &&
     segments.every(({ a }) => operandNamed(program, a).dtype === aType)
   const form = uniform ? formOf(aType, bType, accumulator) : null

@@ -10,6 +10,7 @@ import {
 import type { TensorOperand } from '../../ir/tensor.ts'
 import { tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
+import { scalesOf } from './scales.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from './plan.ts'
 
 /** Of the kernel that combines the partial results of reductions: one warp for each element of an output. */
@@ -46,6 +47,7 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
     ...fetchMaps(plan).map(({ map, aux }) => fetchMap(plan, aux, map)),
     ...staged.map((output, i) => outputMap(plan, output, storedRows, mapName(i))),
     ...loaded.filter((o) => o.source !== 'tma').flatMap(({ operand }) => pointer(operand, true)),
+    ...scalesOf(plan.scales ?? null).flatMap(({ operand }) => pointer(operand, true)),
     ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).flatMap(({ operand }) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
     ...workspaceParams(plan),

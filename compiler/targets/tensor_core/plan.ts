@@ -5,6 +5,7 @@ import type { TensorProgram } from '../../ir/tensor.ts'
 import type { ClusterPlan } from './cluster.ts'
 import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
 import type { LoopPlans, OperandPlan } from './operands.ts'
+import type { ScalePlans } from './scales.ts'
 
 /** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
 export const SMEM_LIMIT = 232_448
@@ -24,6 +25,8 @@ export interface TensorCorePlan extends LoopPlans {
   readonly ctaRows: number
   readonly cluster: ClusterPlan
   readonly epilogue: EpiloguePlan
+  /** In blocks of k; absent, null: there are none. */
+  readonly scales?: ScalePlans | null
   readonly stages: number
   /** A and B of one stage of one CTA. */
   readonly stageBytes: number

@@ -20,7 +20,9 @@ export const ofTiles =
     if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
     if (shape.kind === 'elementwise')
       return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
-    return lacksConversion(shape.program, target, contractedBy(shape)) ?? plan(instance, shape)
+    // Scales decode by integer arithmetic where they have to.
+    const parts = program.operands.flatMap(({ name, partOf }) => (partOf === undefined ? [] : [name]))
+    return lacksConversion(shape.program, target, [...contractedBy(shape), ...parts]) ?? plan(instance, shape)
   }
 
 /** By graph: each has hundreds of designs. */
