@@ -75,9 +75,9 @@ function storeClass(program: TensorProgram, aligned: string): string {
   return `store${letters.join('')}`
 }
 
-/** Declared full operands of the epilogue that are read element by element. */
+/** Declared full operands of the epilogue that are read element by element; scales always are. */
 function unalignedInputs(program: TensorProgram, declared: readonly TensorOperand[]): string[] {
-  const isFull = (operand: TensorOperand): boolean => operand.axes.length >= 2
+  const isFull = ({ axes, partOf }: TensorOperand): boolean => axes.length >= 2 && partOf === undefined
   const names = declared
     .filter((operand) => operand.role === 'input' && isFull(operand) && operand.divisibility === 'element')
     .map((operand) => operand.name)

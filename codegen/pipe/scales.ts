@@ -13,7 +13,8 @@ export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const threads = 32 * op.warps
   const first = op.warps === 1 ? 'lane' : `threadIdx.x % ${threads}`
   const total = count * chunks
-  c.out.line('#pragma unroll')
+  // One by one: addresses of all would not fit the few registers of a producer.
+  c.out.line('#pragma unroll 1')
   c.out.block(`for (u32 first = 0; first < ${Math.ceil(total / threads) * threads}; first += ${threads})`, () => {
     c.out.line(`const u32 i = first + ${first};`)
     c.out.line(

@@ -43,6 +43,16 @@ function ofProduct(
   return { layout: first.layout, address }
 }
 
+/** Scales of the two columns of cells j … j + 3: too many to keep, they are loaded where they are used. */
+function emitPairScales(group: number, c: EmitContext): void {
+  const where = note(c, 'load scales')
+  const at = (next: number): string => `scale_b + (j * 2 + lane % 4 * 2 + ${next}) / ${group} * 4`
+  if (group === 1) {
+    c.out.line(`const uint2 both = ${call0(c, 'load_shared_v2', at(0))};`, where)
+    c.out.line('const float first = __uint_as_float(both.x), second = __uint_as_float(both.y);')
+  } else c.out.line(`const float first = ${loadScale(c, at(0))}, second = ${loadScale(c, at(1))};`, where)
+}
+
 export const PART_EMITTERS: Emitters = {
   for_parts: (op, c) => forParts(op.chunks, c, () => emitOps(op.body, c)),
   part_scales(op, c) {
@@ -63,39 +73,22 @@ export const PART_EMITTERS: Emitters = {
       c.out.line(`float column_scales[${count}];`)
       c.out.line('#pragma unroll')
       c.out.line(`for (u32 i = 0; i < ${count}; ++i) column_scales[i] = ${loadScale(c, 'scale_b + i * 4')};`, where)
-      return
     }
-    const column = (next: number): string => `(8 * (i / 2) + lane % 4 * 2 + ${next}) / ${group} * 4`
-    c.out.line('float column_scales[CELLS / 2];')
-    c.out.line('#pragma unroll')
-    c.out.block('for (u32 i = 0; i < CELLS / 2; i += 2)', () => {
-      if (group === 1) {
-        c.out.line(`const uint2 both = ${call0(c, 'load_shared_v2', `scale_b + ${column(0)}`)};`, where)
-        c.out.line('column_scales[i] = __uint_as_float(both.x);')
-        c.out.line('column_scales[i + 1] = __uint_as_float(both.y);')
-      } else
-        for (const next of [0, 1])
-          c.out.line(`column_scales[i + ${next}] = ${loadScale(c, `scale_b + ${column(next)}`)};`, where)
-    })
   },
   promote(op, c) {
     const { rowBlocks } = registersOf(c)
-    const [b] = op.b
-    const group = b?.layout.group
-    const scale = (side: 'low' | 'high', next: number): string => {
-      if (group === undefined) return `scale_${side}`
-      const index = group % PAIRS === 0 ? `j / 4 * 8 / ${group}` : `j / 4 * 2 + ${next}`
-      return `scale_${side} * column_scales[${index}]`
-    }
+    const group = op.b[0]?.layout.group
+    const columnScale =
+      group === undefined ? null : group % PAIRS === 0 ? `column_scales[j / 4 * 8 / ${group}]` : 'both'
     c.out.line('#pragma unroll')
     c.out.block('for (u32 j = 0; j < CELLS; j += 4)', () => {
+      if (columnScale === 'both') emitPairScales(group!, c)
       for (const e of [0, 1, 2, 3]) {
         const cell = `acc[(product * ${rowBlocks} + block) * CELLS + j + ${e}]`
-        const factor = scale(e < 2 ? 'low' : 'high', e % 2)
-        c.out.line(
-          `${cell} = fmaf(${factor}, static_cast<float>(sums[j + ${e}]), ${cell});`,
-          note(c, 'add the scaled part'),
-        )
+        const row = e < 2 ? 'scale_low' : 'scale_high'
+        const column = columnScale === 'both' ? (e % 2 ? 'second' : 'first') : columnScale
+        const factor = column === null ? row : `${row} * ${column}`
+        c.out.line(`${cell} = fmaf(${factor}, static_cast<float>(sums[j + ${e}]), ${cell});`, note(c, 'add the part'))
       }
     })
   },
