@@ -111,6 +111,7 @@ class Torch:
             b = torch.cat([h.transpose(-1, -2) for h in halves], -2).transpose(-1, -2) if p["orderB"] == "nk" else torch.cat(halves, axis)
         else:
             b = weight("B", n)
+        self.scales = {name: self.scale(name, p["scales"][name], a if name == "A" else b, seed) for name in p.get("scales") or {}}
         extra = {}
         for name, axes in (fusion["operands"] if fusion else {}).items():
             extra[name] = self.fill(p["out"], [n] if axes == "n" else batch + [m, n], seed_of(seed, name))
@@ -121,9 +122,49 @@ class Torch:
         self.short = set()
         return {"variants": list(self.variants)}
 
+    def scale(self, name, mode, data, seed):
+        """[rows, columns] of blocks, in memory along m or n where each row has a scale of its own, else along k."""
+        counts = [-(-extent // block) for extent, block in zip(data.shape, mode) if block != "all"]
+        swapped = len(counts) == 2 and (name == "A" or mode[1] == 128)
+        values = self.fill("f32", counts[::-1] if swapped else counts, seed_of(seed, name + ".scale"))
+        return values.t() if swapped else values
+
+    def scaled(self):
+        """Of torch 2.10 and later; B and its scales are given as their transposes lie in memory."""
+        torch, p, a, b = self.torch, self.problem, self.a, self.b
+        F = torch.nn.functional
+        kinds = {(1, 128): F.ScalingType.BlockWise1x128, (128, 128): F.ScalingType.BlockWise128x128, (128, 1): F.ScalingType.BlockWise1x128}
+        recipes, given = [], []
+        for name in ("A", "B"):
+            mode, scale = p["scales"][name], self.scales[name]
+            if "all" in mode:
+                recipes.append(F.ScalingType.RowWise)
+                given.append(scale.view(-1, 1) if name == "A" else scale.view(1, -1))
+            else:
+                recipes.append(kinds[tuple(mode)])
+                given.append(scale.t() if name == "B" and mode[1] == 1 else scale)
+        out = self.types[p["out"]]
+        fast = "all" in p["scales"]["A"]
+        return lambda: F.scaled_mm(a, b, given[0], recipes[0], given[1], recipes[1], output_dtype=out, use_fast_accum=fast)
+
+    def decoded(self, name, data, wide):
+        """Data times its scales."""
+        data = data.to(wide)
+        if name not in self.scales:
+            return data
+        scale, mode = self.scales[name].to(wide), self.problem["scales"][name]
+        shape = [extent if block == "all" else -(-extent // block) for extent, block in zip(data.shape, mode)]
+        scale = scale.reshape([1 if block == "all" else count for block, count in zip(mode, shape)])
+        for axis, block in enumerate(mode):
+            if block not in ("all", 1):
+                scale = scale.repeat_interleave(block, axis).narrow(axis, 0, data.shape[axis])
+        return data * scale
+
     def product(self):
         """The library's GEMM into memory that is allocated once."""
         torch, p, a, b = self.torch, self.problem, self.a, self.b
+        if self.scales:
+            return self.scaled()
         if p["a"] == "e4m3":
             one = torch.ones((), dtype=torch.float32, device=self.device)
             fast = bool(p.get("fastAccumulation"))
@@ -225,8 +266,10 @@ class Torch:
         parts = []
         for batch in range(start // m, (end - 1) // m + 1):
             low, high = max(start, batch * m) - batch * m, min(end, (batch + 1) * m) - batch * m
-            a = (self.a[batch] if self.a.dim() == 3 else self.a)[low:high].to(wide)
+            a = self.decoded("A", self.a[batch] if self.a.dim() == 3 else self.a, wide)[low:high]
             b = (self.b[batch] if self.b.dim() == 3 else self.b)
+            if self.scales:
+                b = self.decoded("B", b, wide)
             # In slices of columns: B may be large.
             pieces = [a @ b[:, c:c + 8192].to(wide) for c in range(0, b.shape[1], 8192)]
             acc = torch.cat(pieces, 1).double()

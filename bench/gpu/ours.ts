@@ -3,7 +3,7 @@ import path from 'node:path'
 import { packageRoot } from '../../runtime/addon/load.ts'
 import { fillNormal, poison } from '../../runtime/bench/fill.ts'
 import {
-  EpilogueArguments, GemmArguments, getKernels, KernelArguments, KtlKernel, loadKtl,
+  EpilogueArguments, GemmArguments, getKernels, KernelArguments, KtlKernel, loadKtl, ScaledOperand,
   type Device, type DTypeName, type RuntimeArguments, type Tensor,
 } from '../../runtime/index.ts' // prettier-ignore
 import { seedOf } from '../../runtime/selftest/values.ts'
@@ -64,11 +64,24 @@ export async function open(problem: Problem, allocate: Allocate): Promise<Opened
     const stored = await make(problem.b, batched([columns, k]), name)
     return stored.permute(l === undefined ? [1, 0] : [0, 2, 1])
   }
-  const A = await make(problem.a, batched([m, k]), 'A')
+  /** Scales of an operand [rows, columns]: in memory along m or n where each row has one, else along k. */
+  const withScales = async (data: Tensor, name: 'A' | 'B'): Promise<Tensor | ScaledOperand> => {
+    const mode = problem.scales?.[name]
+    if (!mode) return data
+    const counts = mode.map((block, axis) => (block === 'all' ? null : Math.ceil(data.shape[axis]! / block)))
+    const shape = counts.filter((count) => count !== null)
+    const alongRows = name === 'A' && shape.length === 2
+    const alongK = name === 'B' && mode[1] === 128
+    const swapped = alongRows || alongK
+    const stored = await make('f32', swapped ? shape.toReversed() : shape, `${name}.scale`)
+    return new ScaledOperand(data, swapped ? stored.permute([1, 0]) : stored, { mode })
+  }
+  const data = await make(problem.a, batched([m, k]), 'A')
+  const A = await withScales(data, 'A')
   const allowTf32 = problem.a === 'f32'
   const result = (columns: number): Promise<Tensor> => make(outType, batched([m, columns]), null)
   const close = (): void => tensors.forEach((tensor) => tensor.free())
-  const B = await weight('B', n)
+  const B = await withScales(await weight('B', n), 'B')
   if (fusion === null) {
     const out = await result(n)
     return { args: new GemmArguments({ A, B, out, allowTf32 }), out, plain: null, close }

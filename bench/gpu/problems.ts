@@ -43,6 +43,8 @@ export interface Problem {
   readonly orderB: 'kn' | 'nk'
   readonly fusion: Fusion | null
   readonly rivals: readonly Rival[]
+  /** Scales in f32 of A and B: positions of [m, k] and of [k, n] that one is for; `all`: the axis has one. */
+  readonly scales?: Readonly<Record<'A' | 'B', readonly [number | 'all', number | 'all']>>
   /** Sums of fp8 products in the tensor core's own precision, without promotion: on both sides. */
   readonly fastAccumulation?: boolean
   /** Compute capability whose kernels are timed, older than the device's; default: the device's own. */
@@ -86,6 +88,22 @@ function plain(
   return { name, group, shape, a, b: a, out, orderB, fusion: null, rivals: ['plain'], goal, ...fast }
 }
 
+/** fp8 with scales: 1 x 128 activations with 128 x 128 or 1 x 128 weights, and one for a row of either. */
+const SCALED = {
+  'fp8 1x128 128x128': { A: [1, 128], B: [128, 128] },
+  'fp8 1x128 1x128': { A: [1, 128], B: [128, 1] },
+  'fp8 rows': { A: [1, 'all'], B: ['all', 1] },
+} satisfies Readonly<Record<string, Problem['scales']>>
+
+const SCALED_SHAPES: readonly Shape[] = [
+  cube(4096), cube(8192), shape(4096, 7168, 2048), shape(128, 7168, 4096), shape(4096, 24576, 1536),
+] // prettier-ignore
+
+const scaled = (group: keyof typeof SCALED, shape: Shape): Problem => ({
+  name: `${group} ${describeShape(shape)}`, group, shape, a: 'e4m3', b: 'e4m3', out: 'bf16', orderB: 'nk', fusion: null, rivals: ['plain'],
+  scales: SCALED[group], fastAccumulation: true, goal: group === 'fp8 rows' ? 1 : 1.15,
+}) // prettier-ignore
+
 /** What devices of 8.x get: mma.sync and cp.async instead of wgmma and TMA. Only reported. */
 const older = (types: Types, orderB: Problem['orderB'], shape: Shape): Problem => ({
   ...plain('sm80', types, orderB, shape, null), name: `sm80 ${describeShape(shape)} ${types.name} ${orderB}`, cc: 80,
@@ -126,6 +144,7 @@ export const PROBLEMS: readonly Problem[] = [
     plain('i8', { name: 'i8', a: 'i8', out: 'i32' }, 'nk', shape, 0.97),
     plain('fp8', { name: 'fp8', a: 'e4m3', out: 'bf16' }, 'nk', shape, 0.97),
   ]),
+  ...Object.keys(SCALED).flatMap((group) => SCALED_SHAPES.map((shape) => scaled(group as keyof typeof SCALED, shape))),
   ...[cube(1024), cube(4096), cube(8192)].map((shape) => older(BF16, 'nk', shape)),
   older(BF16, 'kn', cube(4096)),
   older(F16, 'nk', cube(4096)),

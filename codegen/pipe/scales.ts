@@ -5,33 +5,51 @@ import { barrierAddress, call, note, slotAddress, type EmitContext } from './con
 import { load } from './epilogue_values.ts'
 import { depthOrigin, positionIn } from './loads.ts'
 
-/** A scale for each group of rows or columns and each chunk of k, by the last warp of the role or by all of them. */
+/**
+ * A scale for each group of rows or columns and each chunk of k, by the last warp of the role or by all of them. Where groups are
+ * whole blocks, their scales are a stride apart: a thread adds to one address, which changes by another stride from stage to stage.
+ */
 export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const { group, count, chunk, chunks } = op.layout
   const operand = operandNamed(c.program.source, op.operand)
+  const base = c.names.operand(operand.name)
   const where = note(c, `load scales ${op.operand}`)
   const threads = 32 * op.warps
-  const first = op.warps === 1 ? 'lane' : `threadIdx.x % ${threads}`
-  const total = count * chunks
-  // One by one: addresses of all would not fit the few registers of a producer.
-  c.out.line('#pragma unroll 1')
-  c.out.block(`for (u32 first = 0; first < ${Math.ceil(total / threads) * threads}; first += ${threads})`, () => {
-    c.out.line(`const u32 i = first + ${first};`)
-    c.out.line(
-      `const u32 k_at = ${depthOrigin(op.depth)} + i / ${count} * ${chunk}, free_at = at.${op.free} + i % ${count} * ${group};`,
-    )
-    const terms = operand.axes.map((axis, a) => {
-      const block = operand.blocks?.[a] ?? 1
-      const at = positionIn(c, op.depth, axis, 'k_at', 'free_at')
-      return `(i64)(${block === 1 ? at : `${at} / ${block}`}) * ${c.names.stride(operand.name, axis)}`
+  const thread = op.warps === 1 ? 'lane' : `threadIdx.x % ${threads}`
+  const free = op.free === 'm' ? c.names.m : c.names.n
+  const blockOf = (axis: string): number => operand.blocks?.[operand.axes.indexOf(axis)] ?? 1
+  /** Offset of the scale of a position along k and along m or n. */
+  const offset = (k: string, at: string): string => {
+    const terms = operand.axes.map((axis) => {
+      const position = positionIn(c, op.depth, axis, k, at)
+      const block = blockOf(axis)
+      return `(i64)(${block === 1 ? position : `(${position}) / ${block}`}) * ${c.names.stride(operand.name, axis)}`
     })
-    const inside = `k_at < ${c.names.extent(op.depth.axis)} && free_at < ${op.free === 'm' ? 'M' : 'N'}`
-    const element = `${c.names.operand(operand.name)}[${terms.join(' + ')}]`
-    const target = `${slotAddress(c, op.buffer)} + i * 4`
-    const store = op.copies
-      ? call(c, 'cp_async_4', target, `${inside} ? &${element} : ${c.names.operand(operand.name)}`, `${inside} ? 4 : 0`)
-      : call(c, 'store_shared_b32', target, `__float_as_uint(${inside} ? ${load(c, operand, element)} : 0.0f)`)
-    c.out.line(total % threads === 0 ? store : `if (i < ${total}) ${store}`, where)
+    return terms.join(' + ') || '0'
+  }
+  const extent = op.free === 'm' ? 'M' : 'N'
+  const isLinear = !operand.axes.includes(free) || blockOf(free) === group
+  const stride = operand.axes.includes(free) ? c.names.stride(operand.name, free) : '0'
+  const copy = (i: string, element: string, inside: string): string => {
+    const target = `${slotAddress(c, op.buffer)} + (chunk * ${count} + ${i}) * 4`
+    return op.copies
+      ? call(c, 'cp_async_4', target, `${inside} ? ${element} : ${base}`, `${inside} ? 4 : 0`)
+      : call(c, 'store_shared_b32', target, `__float_as_uint(${inside} ? ${load(c, operand, `*(${element})`)} : 0.0f)`)
+  }
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 chunk = 0; chunk < ${chunks}; ++chunk)`, () => {
+    c.out.line(`const u32 first = ${thread}, k_at = ${depthOrigin(op.depth)} + chunk * ${chunk};`)
+    if (isLinear) c.out.line(`auto* from = ${base} + ${offset('k_at', `at.${op.free} + first * ${group}`)};`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads)}; ++i)`, () => {
+      c.out.line(`const u32 free_at = at.${op.free} + (first + i * ${threads}) * ${group};`)
+      const inside = `k_at < ${c.names.extent(op.depth.axis)} && free_at < ${extent}`
+      const element = isLinear ? 'from' : `&${base}[${offset('k_at', 'free_at')}]`
+      const index = `first + i * ${threads}`
+      const store = copy(index, element, inside)
+      c.out.line(count % threads === 0 ? store : `if (${index} < ${count}) ${store}`, where)
+      if (isLinear && count > threads) c.out.line(`from += ${threads} * ${stride};`)
+    })
   })
 }
 

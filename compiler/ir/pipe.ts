@@ -283,8 +283,11 @@ export type TileOp =
   | WarpgroupMma
   /** Until at most `pending` groups of MMAs of this warpgroup are under way; 0: the accumulators may be read. */
   | { readonly op: 'wgmma_wait'; readonly pending: 0 | 1 }
-  /** The slot of `ring` is free: one arrival for each warpgroup, on the barrier of every CTA that fills it. */
-  | { readonly op: 'release'; readonly barrier: string; readonly ring: string }
+  /**
+   * The slot of `ring` is free: one arrival for each warpgroup, whose MMAs have read it together, or for each warp, which has read it
+   * itself; on the barrier of every CTA that fills it.
+   */
+  | { readonly op: 'release'; readonly barrier: string; readonly ring: string; readonly by: 'warpgroup' | 'warp' }
   /** Except in the first k tile. */
   | { readonly op: 'after_first_k'; readonly body: readonly TileOp[] }
   /** Registers of each thread of this warpgroup from here on (setmaxnreg). */

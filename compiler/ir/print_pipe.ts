@@ -212,7 +212,7 @@ function printOp(op: TileOp): string {
     case 'commit':
       return `commit ${op.barrier} to ${op.to}`
     case 'release':
-      return `release ${op.barrier}, slot of ${op.ring}`
+      return `release ${op.barrier}, slot of ${op.ring}, by each ${op.by}`
     case 'wait_turn':
     case 'pass_turn':
     case 'arrive_all':

@@ -1,7 +1,7 @@
 /** Effects of loads, MMAs and stores: which slots they write and read, and when they are done. */
 import { DTYPES } from '../dtypes.ts'
 import { operandNamed } from '../ir/walk.ts'
-import type { Gather, CopyTile, Mma, ScaleLoad, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
+import type { Gather, CopyTile, Mma, ScaleLoad, ScaleSource, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import type { BarrierState } from './barriers.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
@@ -97,9 +97,14 @@ function loadScales(op: ScaleLoad, agent: Agent, m: Machine): void {
   m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
 }
 
+const readsScales = (op: TileOp, sources: readonly (ScaleSource | null)[], agent: Agent, m: Machine): void => {
+  for (const source of sources) if (source) m.read(agent, op, m.slotOf(agent, source.buffer), depthTag(agent, m))
+}
+
 /** Adds the last part of a k tile: then that tile is in the sum. */
 function promote(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
   if (agent.clock[agent.mma]! < agent.issued) m.problem(agent, op, 'adds a part whose MMAs may still be under way')
+  readsScales(op, op.b, agent, m)
   const { cells } = agent
   if (!cells || cells.tile !== agent.tile || cells.steps !== agent.k)
     return m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${cells?.steps ?? 'nothing'}`)
@@ -209,8 +214,7 @@ export const DATA = {
   wgmma,
   load_scales: loadScales,
   part_scales(op, agent, m) {
-    for (const source of [op.a, ...op.b])
-      if (source) m.read(agent, op, m.slotOf(agent, source.buffer), depthTag(agent, m))
+    readsScales(op, [op.a, ...op.b], agent, m)
   },
   promote,
   zero_cells(_, agent) {

@@ -203,13 +203,14 @@ export const SM90_EMITTERS: Emitters = {
     const address = `smem + ${constant(op.barrier)} + 8 * ${op.ring}`
     const { cluster } = c.program
     if (cluster.size === 1 || cluster.splits > 1) {
-      c.out.line(`if (threadIdx.x % 128 == 0) ${call(c, 'mbarrier_arrive', address)}`, where)
+      const first = op.by === 'warp' ? 'lane == 0' : 'threadIdx.x % 128 == 0'
+      c.out.line(`if (${first}) ${call(c, 'mbarrier_arrive', address)}`, where)
       return
     }
     // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
     const remote = call0(c, 'remote_address', address, 'lane')
     c.out.line(
-      `if (warp % 4 == 0 && lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
+      `if (${op.by === 'warp' ? '' : 'warp % 4 == 0 && '}lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
       where,
     )
   },

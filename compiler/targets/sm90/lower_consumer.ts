@@ -69,7 +69,7 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
 function mainloop(plan: Sm90Plan): TileOp[] {
   const { design, mma, a, b, tile, mmaSteps, rowBlocks, scales } = plan
   const release: TileOp[] = [
-    { op: 'release', barrier: 'empty', ring: 'spent' },
+    { op: 'release', barrier: 'empty', ring: 'spent', by: 'warpgroup' },
     { op: 'advance', ring: 'spent' },
   ]
   const only = plan.stages === 1
@@ -118,15 +118,17 @@ function mainloop(plan: Sm90Plan): TileOp[] {
 function sumOfParts(plan: Sm90Plan, scales: ScalePlans, multiply: TileOp): TileOp[] {
   const sources = partScales(scales)
   const part: TileOp[] = [
-    multiply,
     { op: 'part_scales', ...sources },
+    multiply,
     { op: 'wgmma_wait', pending: 0 },
     { op: 'promote', ...sources },
   ]
   const step: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
     { op: 'for_parts', chunks: scales.chunks, body: part },
-    { op: 'release', barrier: 'empty', ring: 'spent' },
+    // Each warp has read its scales.
+    { op: 'warp_sync' },
+    { op: 'release', barrier: 'empty', ring: 'spent', by: 'warp' },
     { op: 'advance', ring: 'spent' },
     { op: 'advance', ring: 'stage' },
   ]

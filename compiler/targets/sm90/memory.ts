@@ -92,7 +92,8 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
     return { arrivals, meaning: `${plan.scales ? 'A, B and their scales' : 'A and B'} of a stage have landed` }
   })
   map.barrier('empty', 'stage', stages, () => {
-    const arrivals = always(consumersOf(cluster).preferred * (pingpong ? 1 : warpgroups))
+    const each = (pingpong ? 1 : warpgroups) * (plan.scales ? 4 : 1)
+    const arrivals = always(consumersOf(cluster).preferred * each)
     return { arrivals, meaning: 'the MMAs that read a stage are done' }
   })
   fetched.forEach((_, i) => {

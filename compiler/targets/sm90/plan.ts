@@ -132,7 +132,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const registers: RegisterSplit =
     warpgroups === 1
       ? { producer: null, consumer: 255 }
-      : gathers
+      : gathers || scales
         ? { producer: 56, consumer: 224 }
         : { producer: 40, consumer: 232 }
   const layout: EpilogueBudget = {
