@@ -33,7 +33,8 @@ export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const copy = (i: string, element: string, inside: string): string => {
     const target = `${slotAddress(c, op.buffer)} + (chunk * ${count} + ${i}) * 4`
     return op.copies
-      ? call(c, 'cp_async_4', target, `${inside} ? ${element} : ${base}`, `${inside} ? 4 : 0`)
+      ? // Nothing is read where there are no bytes to copy.
+        call(c, 'cp_async_4', target, element, `${inside} ? 4 : 0`)
       : call(c, 'store_shared_b32', target, `__float_as_uint(${inside} ? ${load(c, operand, `*(${element})`)} : 0.0f)`)
   }
   c.out.line('#pragma unroll')

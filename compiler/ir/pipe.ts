@@ -71,6 +71,24 @@ export interface TmemPlan {
   readonly slotOffset: number
 }
 
+/** The sum of a part: of so many columns. */
+export interface PartRegisters {
+  readonly cells: 'f32' | 's32'
+  readonly columns: number
+}
+
+/** What is summed by itself: a chunk of k, for one product, one block of rows and some columns. */
+export interface Part {
+  /** Its number among the parts of a stage, which are summed in order, and how many there are. */
+  readonly index: number
+  readonly of: number
+  readonly chunk: number
+  readonly product: number
+  readonly block: number
+  /** The first one. */
+  readonly column: number
+}
+
 /** Accumulators in the registers of consumer warpgroups, or of warps. */
 export interface RegisterPlan {
   readonly products: number
@@ -83,8 +101,8 @@ export interface RegisterPlan {
   /** The epilogue reads them back from shared memory, in loops that are not unrolled. */
   readonly parked?: boolean
   readonly cells: 'f32' | 'i32' | 'f16'
-  /** MMAs add up parts of k by themselves, which are then scaled and added to the cells; absent: MMAs add to the cells. */
-  readonly parts?: 'f32' | 's32'
+  /** MMAs add up parts of a stage by themselves, which are then scaled and added to the cells; absent: MMAs add to the cells. */
+  readonly parts?: PartRegisters
   /** Warpgroups on one tile: its blocks of rows go to them in turn. */
   readonly together: number
 }
@@ -170,10 +188,11 @@ export interface ScaleSource {
   readonly layout: ScaleLayout
 }
 
-/** Scales of A, and of the B of each product; null: they have none that vary along k. */
+/** Scales of a part's A and B; null: none that vary along k. */
 export interface PartScales {
+  readonly part: Part
   readonly a: ScaleSource | null
-  readonly b: readonly (ScaleSource | null)[]
+  readonly b: ScaleSource | null
 }
 
 /** A tile in shared memory as MMAs read it. */
@@ -220,6 +239,10 @@ export interface WarpgroupMma {
   /** From one block of rows of A to the next in shared memory. */
   readonly blockBytes: number
   readonly steps: number
+  /** From one column of B to the next in shared memory, where parts have some of them. */
+  readonly columnBytes: number
+  /** Sums of their own: of this part; null: added to the accumulators. */
+  readonly part: Part | null
   /** The last stage takes only the steps that k still has, one after the other; else its zeros are multiplied too. */
   readonly stopsAtK: boolean
 }
@@ -281,7 +304,9 @@ export type TileOp =
   | Gather
   | Mma
   | WarpgroupMma
-  /** Until at most `pending` groups of MMAs of this warpgroup are under way; 0: the accumulators may be read. */
+  /**
+   * Until at most `pending` groups of MMAs of this warpgroup are under way; 0: what they have summed may be read.
+   */
   | { readonly op: 'wgmma_wait'; readonly pending: 0 | 1 }
   /**
    * The slot of `ring` is free: one arrival for each warpgroup, whose MMAs have read it together, or for each warp, which has read it
@@ -318,8 +343,6 @@ export type TileOp =
   | { readonly op: 'arrive_copied'; readonly barrier: string }
   /** By the last warp of the role. */
   | { readonly op: 'last_warp'; readonly body: readonly TileOp[] }
-  /** For each chunk of a stage, product and block of rows: sums of their own. */
-  | { readonly op: 'for_parts'; readonly chunks: number; readonly body: readonly TileOp[] }
   /** The scales of this part to registers. */
   | (PartScales & { readonly op: 'part_scales' })
   /** Adds the part, times its scales, to the accumulators. */
@@ -405,7 +428,7 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
   for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, for_warpgroups: true, leader: true,
-  first_cta: true, lane0: true, last_warp: true, for_parts: true, last_subtile: true, before_next_tile: true,
+  first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true,
 } // prettier-ignore
 
 export function isNested(op: TileOp): op is NestedOp {

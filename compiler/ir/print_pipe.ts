@@ -5,6 +5,7 @@ import {
   bodiesOf,
   opsOf,
   type DepthView,
+  type Part,
   type ScaleLayout,
   type ScaleSource,
   type TileOp,
@@ -46,7 +47,7 @@ export function printTileProgram(program: TileProgram): string {
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
         `${registers.warps ? 16 : 64} x ${registers.columns}` +
         (registers.warps ? ` for each of ${registers.warps.join('x')} warps` : '') +
-        (registers.parts ? `, parts of k in ${registers.parts}` : ''),
+        (registers.parts ? `, parts of ${registers.parts.columns} columns in ${registers.parts.cells}` : ''),
     )
   for (const r of program.reductions)
     lines.push(
@@ -83,6 +84,9 @@ function printOps(ops: readonly TileOp[], depth: number): string[] {
     return bodies.flatMap((body, i) => [`${line} ${i}`, ...printOps(body, depth + 1)])
   })
 }
+
+const partText = ({ index, of, chunk, product, block, column }: Part): string =>
+  `part ${index} of ${of} (chunk ${chunk}, product ${product}, block ${block}, column ${column})`
 
 const scaleText = ({ group, count, chunk, chunks }: ScaleLayout): string =>
   `${count} of ${group} rows x ${chunks} of ${chunk} k`
@@ -188,8 +192,9 @@ function printOp(op: TileOp): string {
       return (
         `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} ${op.a} * ` +
         `${op.products.map(({ b }) => b).join(', ')} x ${op.steps} steps${op.stopsAtK ? ' up to k' : ''}, blocks ` +
-        `${op.blockBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ` +
-        descriptorText(op.bDescriptor)
+        `${op.blockBytes} B and columns ${op.columnBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ` +
+        descriptorText(op.bDescriptor) +
+        (op.part ? `, ${partText(op.part)}` : '')
       )
     case 'load_scales':
       return (
@@ -197,13 +202,11 @@ function printOp(op: TileOp): string {
         (op.copies ? `copies on ${op.barrier}` : `through registers, for ${op.barrier}`) +
         `, by ${op.warps} warp(s)`
       )
-    case 'for_parts':
-      return `for_parts, ${op.chunks} chunks`
     case 'part_scales':
     case 'promote': {
       const side = (source: ScaleSource | null): string =>
         source ? `${source.buffer} (${scaleText(source.layout)})` : 'none'
-      return `${op.op} a ${side(op.a)}, b ${op.b.map(side).join(', ')}`
+      return `${op.op} ${partText(op.part)}, a ${side(op.a)}, b ${side(op.b)}`
     }
     case 'wgmma_wait':
     case 'copy_wait':

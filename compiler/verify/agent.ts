@@ -19,6 +19,14 @@ export interface Cells {
   steps: number
 }
 
+/** A part of a k tile that MMAs sum by themselves. */
+export interface PartSum {
+  readonly k: number
+  readonly index: number
+  /** Number of its MMAs. */
+  readonly issued: number
+}
+
 export class Agent {
   /** Among all agents. */
   readonly id: number
@@ -32,12 +40,9 @@ export class Agent {
   role: Role | null = null
   warpgroup: number
   rings = new Map<string, RingPlace>()
-  /** Work item, k tile, part of it that is summed by itself, block of rows, sub-tile. */
+  /** Work item, k tile, block of rows, sub-tile. */
   tile = 0
   k = 0
-  part = 0
-  /** Of a k tile. */
-  parts = 0
   block = 0
   column = 0
   /** The next work item, once it was read; null: there is none. */
@@ -45,6 +50,9 @@ export class Agent {
   answers = 0
   requests = 0
   cells: Cells | null = null
+  /** The part that is summed by itself, and how many of a k tile are in the cells. */
+  part: PartSum | null = null
+  added = 0
   /** Fragments of k tiles by set: which step of which tile. */
   readonly fragments: (number | null)[] = [null, null]
   /** Groups of stores and of copies that are closed, and what the open ones hold. */

@@ -79,11 +79,6 @@ export const CONTROL = {
     const { firstWarp, warps } = agent.role!
     if (agent.warp === firstWarp + warps - 1) yield* m.execute(body, agent)
   },
-  *for_parts({ chunks, body }, agent, m) {
-    const { products } = m.program.registers!
-    agent.parts = chunks * products * m.rowBlocks
-    for (agent.part = 0; agent.part < agent.parts; agent.part++) yield* m.execute(body, agent)
-  },
   before_next_tile: ({ body }, agent, m) => when(agent.tile + 1 < m.load.tiles, body, agent, m),
   *for_row_blocks({ body }, agent, m) {
     for (agent.block = 0; agent.block < m.rowBlocks; agent.block++) yield* m.execute(body, agent)

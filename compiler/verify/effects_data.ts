@@ -1,7 +1,7 @@
 /** Effects of loads, MMAs and stores: which slots they write and read, and when they are done. */
 import { DTYPES } from '../dtypes.ts'
 import { operandNamed } from '../ir/walk.ts'
-import type { Gather, CopyTile, Mma, ScaleLoad, ScaleSource, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
+import type { Gather, CopyTile, Mma, Part, ScaleLoad, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import type { BarrierState } from './barriers.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
@@ -97,25 +97,38 @@ function loadScales(op: ScaleLoad, agent: Agent, m: Machine): void {
   m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
 }
 
-const readsScales = (op: TileOp, sources: readonly (ScaleSource | null)[], agent: Agent, m: Machine): void => {
-  for (const source of sources) if (source) m.read(agent, op, m.slotOf(agent, source.buffer), depthTag(agent, m))
+/** Of the k tile whose parts are being added. */
+function readsScales(op: OpOf<'part_scales' | 'promote'>, sources: 'all' | 'columns', agent: Agent, m: Machine): void {
+  const tag = agent.tile * m.load.depth + (agent.cells?.steps ?? 0)
+  for (const source of sources === 'all' ? [op.a, op.b] : [op.b])
+    if (source) m.read(agent, op, m.slotOf(agent, source.buffer), tag)
 }
 
-/** Adds the last part of a k tile: then that tile is in the sum. */
+/** Adds a part, the next one; with the last, a k tile is in the sum. */
 function promote(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
-  if (agent.clock[agent.mma]! < agent.issued) m.problem(agent, op, 'adds a part whose MMAs may still be under way')
-  readsScales(op, op.b, agent, m)
-  const { cells } = agent
-  if (!cells || cells.tile !== agent.tile || cells.steps !== agent.k)
-    return m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${cells?.steps ?? 'nothing'}`)
-  if (agent.part + 1 === agent.parts) cells.steps++
+  readsScales(op, 'columns', agent, m)
+  const { part } = op
+  const { cells, part: sum } = agent
+  if (!cells || !sum || cells.tile !== agent.tile || sum.k !== cells.steps || sum.index !== part.index)
+    return m.problem(
+      agent,
+      op,
+      `adds part ${part.index}, where there is ${sum ? `part ${sum.index} of k tile ${sum.k}` : 'none'}`,
+    )
+  if (part.index !== agent.added) m.problem(agent, op, `adds part ${part.index} behind ${agent.added} of ${part.of}`)
+  if (agent.clock[agent.mma]! < sum.issued) m.problem(agent, op, 'adds a part whose MMAs may still be under way')
+  agent.part = null
+  agent.added++
+  if (agent.added < part.of) return
+  agent.added = 0
+  cells.steps++
 }
 
-/** A part begins from nothing, in registers that the one before has left. */
-function wgmmaOfPart(op: WarpgroupMma, agent: Agent, m: Machine): void {
-  if (agent.clock[agent.mma]! < agent.issued)
-    m.problem(agent, op, 'overwrites a part whose MMAs may still be under way')
+/** A part begins from nothing, in registers from which the one before has been added. */
+function wgmmaOfPart(op: WarpgroupMma, { index }: Part, agent: Agent, m: Machine): void {
+  if (agent.part) m.problem(agent, op, `overwrites part ${agent.part.index}, which nobody has added`)
   agent.issued++
+  agent.part = { k: agent.k, index, issued: agent.issued }
   if (agent.first && agent.warp % 4 === 0) readsTiles(op, agent, m)
 }
 
@@ -131,7 +144,7 @@ function readsTiles(op: WarpgroupMma, agent: Agent, m: Machine): void {
 }
 
 function wgmma(op: WarpgroupMma, agent: Agent, m: Machine): void {
-  if (m.program.registers?.parts) return wgmmaOfPart(op, agent, m)
+  if (op.part) return wgmmaOfPart(op, op.part, agent, m)
   agent.issued++
   const cells = (agent.cells ??= { tile: agent.tile, steps: 0 })
   if (agent.k === 0) Object.assign(cells, { tile: agent.tile, steps: 0 })
@@ -214,7 +227,7 @@ export const DATA = {
   wgmma,
   load_scales: loadScales,
   part_scales(op, agent, m) {
-    readsScales(op, [op.a, ...op.b], agent, m)
+    readsScales(op, 'all', agent, m)
   },
   promote,
   zero_cells(_, agent) {

@@ -43,7 +43,7 @@ export function referencesOf(op: TileOp): References {
       return { barriers: [op.barrier], buffers: [op.buffer], operands: [op.operand] }
     case 'part_scales':
     case 'promote':
-      return { buffers: [op.a, ...op.b].flatMap((source) => source?.buffer ?? []) }
+      return { buffers: [op.a, op.b].flatMap((source) => source?.buffer ?? []) }
     case 'mma':
     case 'wgmma':
       return { buffers: [op.a, ...op.products.map(({ b }) => b)] }

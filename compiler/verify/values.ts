@@ -15,7 +15,7 @@ interface Flow {
 
 const nothing: Flow = {}
 /** Values that are made to be read: `acc`, `sum`, `v:C`, `out:D`, `ahead:bias`, `total:most`. */
-const wanted = (name: string): boolean => /^(acc$|sum|v:|out:|ahead:|total:)/.test(name)
+const wanted = (name: string): boolean => /^(acc$|sum|v:|out:|ahead:|total:|scales of)/.test(name)
 
 const SHAPE_READS = { full: ['row', 'col'], row: ['col'], column: ['row'], uniform: [] } as const
 
@@ -53,19 +53,17 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'mma':
       return { reads: ['k', 'tmem'], makes: ['descriptors'] }
     case 'wgmma':
-      if (program.registers?.parts) return { reads: ['k', 'part'], makes: ['descriptors'] }
+      if (op.part) return { reads: ['k', 'parts'] }
       return { reads: ['k', 'acc'], makes: ['descriptors'] }
-    case 'for_parts':
-      return { reads: ['k'], around: ['part'] }
     case 'part_scales':
-      return { reads: ['part'], makes: ['scales'] }
+      return { makes: [`scales of part ${op.part.index}`] }
     case 'promote':
-      return { reads: ['acc', 'part', 'scales'] }
+      return { reads: ['acc', 'parts', `scales of part ${op.part.index}`] }
     case 'park':
     case 'send_sums':
       return { reads: ['acc'] }
     case 'zero_cells':
-      return program.registers?.parts ? { reads: ['acc'] } : { makes: ['acc', 'fragments'] }
+      return program.registers?.parts ? { reads: ['acc'], makes: ['parts'] } : { makes: ['acc', 'fragments'] }
     case 'load_fragments':
       return { reads: ['fragments'] }
     case 'mma_sync':

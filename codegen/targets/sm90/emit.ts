@@ -13,12 +13,11 @@ import {
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
-import type { WarpgroupMma } from '../../../compiler/ir/pipe.ts'
+import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe.ts'
 import { emitArriveCopied, emitScaleLoad } from '../../pipe/scales.ts'
 import {
   accumulatorArray,
   allCells,
-  cellsOf,
   emitFragmentRow,
   emitTakeCells,
   PTX_CELL,
@@ -31,26 +30,37 @@ import { emitSums, SUM_EMITTERS } from './sums.ts'
 /** Registers are indexed by constants only. */
 const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
 
+/** What they have summed: a part, or all accumulators. */
 function waitForAll(c: EmitContext, where: LineOrigin): void {
-  const { cells, columns, parts } = registersOf(c)
-  const [type, count] = parts ? [parts, cellsOf(parts, columns)] : [PTX_CELL[cells], allCells(c)]
+  const { cells, parts } = registersOf(c)
+  const [type, count] = parts ? [parts.cells, parts.columns / 2] : [PTX_CELL[cells], allCells(c)]
   c.definitions.set('wgmma_wait', wgmmaWaitText(type, count))
   c.out.line(`wgmma_wait(${parts ? 'sums' : 'acc'});`, where)
 }
 
-/** MMAs of one chunk of k, of one product and block of rows, from nothing. */
-function multiplyPart(op: WarpgroupMma, wrapper: string, c: EmitContext): void {
+/** MMAs of one part, from nothing. */
+function multiplyPart(op: WarpgroupMma, part: Part, wrapper: string, c: EmitContext): void {
   const where = note(c, 'MMA')
-  const b = op.products.reduceRight((rest, _, p) => (rest === '' ? `b${p}` : `product == ${p} ? b${p} : ${rest}`), '')
-  const step = ({ stepBytes }: { stepBytes: number }): string => `(chunk * ${op.steps} + i) * (${stepBytes} >> 4)`
-  c.out.line(`const u64 b = ${b};`)
-  c.out.line(call(c, 'wgmma_fence'), where)
-  c.out.line('#pragma unroll')
-  c.out.line(
-    `for (u32 i = 0; i < ${op.steps}; ++i) ${wrapper}(sums, a + block * (${op.blockBytes} >> 4) + ${step(op.aDescriptor)}, b + ${step(op.bDescriptor)}, i != 0);`,
-    where,
-  )
-  c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
+  const { rowBlocks, together } = registersOf(c)
+  const step = ({ stepBytes }: { stepBytes: number }): string =>
+    `${part.chunk > 0 ? `(${part.chunk * op.steps} + i)` : 'i'} * (${stepBytes} >> 4)`
+  const rows = [
+    ...(together > 1 ? [`warpgroup * ${rowBlocks * op.blockBytes}`] : []),
+    ...(part.block > 0 ? [`${part.block * op.blockBytes}`] : []),
+  ]
+  const a = [slotAddress(c, op.a), ...rows].join(' + ')
+  const b = `${slotAddress(c, op.products[part.product]!.b)}${part.column > 0 ? ` + ${part.column * op.columnBytes}` : ''}`
+  c.wrappers.add('smem_descriptor')
+  c.out.block('', () => {
+    c.out.line(`const u64 a = smem_descriptor(${a}, A_LAYOUT), b = smem_descriptor(${b}, B_LAYOUT);`, where)
+    c.out.line(call(c, 'wgmma_fence'), where)
+    c.out.line('#pragma unroll')
+    c.out.line(
+      `for (u32 i = 0; i < ${op.steps}; ++i) ${wrapper}(sums, a + ${step(op.aDescriptor)}, b + ${step(op.bDescriptor)}, i != 0);`,
+      where,
+    )
+    c.out.line(call(c, 'wgmma_commit'), note(c, 'commit MMAs'))
+  })
 }
 
 export const SM90_EMITTERS: Emitters = {
@@ -142,6 +152,7 @@ export const SM90_EMITTERS: Emitters = {
     const transposed = { a: op.aMajor === 'mn', b: op.bMajor === 'mn' }
     const wrapper = wgmmaName(op.kind, op.n, transposed)
     c.definitions.set(wrapper, wgmmaText(op.kind, op.n, transposed))
+    if (op.part) return multiplyPart(op, op.part, wrapper, c)
     c.wrappers.add('smem_descriptor')
     const where = note(c, 'MMA')
     const mine = together > 1 ? ` + warpgroup * ${rowBlocks * op.blockBytes}` : ''
@@ -160,7 +171,6 @@ export const SM90_EMITTERS: Emitters = {
         )
       }
     }
-    if (registersOf(c).parts) return multiplyPart(op, wrapper, c)
     const blocks = (): void => {
       if (rowBlocks === 1) return multiply('')
       c.out.line('#pragma unroll')

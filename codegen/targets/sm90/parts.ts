@@ -2,98 +2,90 @@
  * Tile IR → CUDA statements: sums over chunks of k by themselves, scaled and added to the accumulators. A thread has rows r and r + 8 of
  * a block, and two neighbouring columns of every 8 (register_tile.ts).
  */
-import type { PartScales, ScaleSource } from '../../../compiler/ir/pipe.ts'
-import { call0, emitOps, note, slotAddress, type EmitContext, type Emitters } from '../../pipe/context.ts'
+import type { Part, PartScales, ScaleSource } from '../../../compiler/ir/pipe.ts'
+import { call0, note, slotAddress, type EmitContext, type Emitters } from '../../pipe/context.ts'
 import { CELL, registersOf } from '../../pipe/fragments.ts'
 
 /** Columns of which a thread has one pair. */
 const PAIRS = 8
 
-/** Number of a part: chunk by chunk, product by product, block by block. */
-function forParts(chunks: number, c: EmitContext, body: () => void): void {
-  const { products, rowBlocks, parts } = registersOf(c)
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 part = 0; part < ${chunks * products * rowBlocks}; ++part)`, () => {
-    c.out.line(
-      `[[maybe_unused]] const u32 chunk = part / ${products * rowBlocks}, product = part / ${rowBlocks} % ${products}, block = part % ${rowBlocks};`,
-    )
-    c.out.line(`${CELL[parts!][0]} sums[CELLS];`)
-    body()
-  })
-}
-
-/** Address of the first scale of the chunk. */
-const chunkAddress = (c: EmitContext, { buffer, layout }: ScaleSource): string =>
-  `${slotAddress(c, buffer)} + chunk * ${4 * layout.count}`
+/** Address of the first scale of the part's chunk. */
+const chunkAddress = (c: EmitContext, { part }: PartScales, { buffer, layout }: ScaleSource): string =>
+  `${slotAddress(c, buffer)}${part.chunk > 0 ? ` + ${part.chunk * 4 * layout.count}` : ''}`
 
 const loadScale = (c: EmitContext, address: string): string => `__uint_as_float(${call0(c, 'load_shared', address)})`
 
-/** Scales of B by product; all products have them, or none. */
-function ofProduct(
-  c: EmitContext,
-  { b }: PartScales,
-): { readonly layout: ScaleSource['layout']; readonly address: string } | null {
-  const [first] = b
-  if (!first) return null
-  const addresses = b.map((source) => chunkAddress(c, source!))
-  const address = addresses.reduceRight(
-    (rest, own, i) => (rest === '' ? own : `(product == ${i} ? ${own} : ${rest})`),
-    '',
-  )
-  return { layout: first.layout, address }
-}
+/** First cell of a part among the accumulators of a thread. */
+const firstCell = (c: EmitContext, { product, block, column }: Part): string =>
+  `${product * registersOf(c).rowBlocks + block} * CELLS + ${column / 2}`
 
 /** Scales of the two columns of cells j … j + 3: too many to keep, they are loaded where they are used. */
-function emitPairScales(group: number, c: EmitContext): void {
+function emitPairScales(op: PartScales, source: ScaleSource, c: EmitContext): void {
   const where = note(c, 'load scales')
-  const at = (next: number): string => `scale_b + (j * 2 + lane % 4 * 2 + ${next}) / ${group} * 4`
+  const { group } = source.layout
+  const at = (next: number): string =>
+    `${scaleName('b', op.part)} + (${op.part.column} + j * 2 + lane % 4 * 2 + ${next}) / ${group} * 4`
   if (group === 1) {
-    c.out.line(`const uint2 both = ${call0(c, 'load_shared_v2', at(0))};`, where)
+    const both = call0(c, 'load_shared_v2', at(0))
+    c.out.line(`const uint2 both = ${both};`, where)
     c.out.line('const float first = __uint_as_float(both.x), second = __uint_as_float(both.y);')
   } else c.out.line(`const float first = ${loadScale(c, at(0))}, second = ${loadScale(c, at(1))};`, where)
 }
 
+const scaleName = (what: string, { index }: Part): string => `scale_${what}_${index}`
+
 export const PART_EMITTERS: Emitters = {
-  for_parts: (op, c) => forParts(op.chunks, c, () => emitOps(op.body, c)),
   part_scales(op, c) {
     const where = note(c, 'load scales')
-    const { rowBlocks, together } = registersOf(c)
-    if (op.a) {
-      const { group } = op.a.layout
-      const own = `${together > 1 ? `(warpgroup * ${rowBlocks} + block)` : 'block'} * 64 + warp % 4 * ROWS_PER_WARP + lane / 4`
-      c.out.line(`const u32 scale_a = ${chunkAddress(c, op.a)}, row_in_tile = ${own};`)
-      const at = (row: string): string => loadScale(c, `scale_a + (${row}) / ${group} * 4`)
-      c.out.line(`const float scale_low = ${at('row_in_tile')}, scale_high = ${at('row_in_tile + 8')};`, where)
-    } else c.out.line('constexpr float scale_low = 1.0f, scale_high = 1.0f;')
-    const b = ofProduct(c, op)
+    const { rowBlocks, together, parts } = registersOf(c)
+    const { part, a, b } = op
+    const [low, high, from, columns] = ['low', 'high', 'b', 'columns'].map((what) => scaleName(what, part))
+    if (a) {
+      const block = together > 1 ? `(warpgroup * ${rowBlocks} + ${part.block})` : `${part.block}`
+      const row = `${block} * 64 + warp % 4 * ROWS_PER_WARP + lane / 4`
+      const at = (rows: string): string => loadScale(c, `${chunkAddress(c, op, a)} + (${rows}) / ${a.layout.group} * 4`)
+      c.out.line(`const float ${low} = ${at(row)}, ${high} = ${at(`${row} + 8`)};`, where)
+    } else c.out.line(`constexpr float ${low} = 1.0f, ${high} = 1.0f;`)
     if (!b) return
-    const { group, count } = b.layout
-    c.out.line(`const u32 scale_b = ${b.address};`)
-    if (group % PAIRS === 0) {
-      c.out.line(`float column_scales[${count}];`)
-      c.out.line('#pragma unroll')
-      c.out.line(`for (u32 i = 0; i < ${count}; ++i) column_scales[i] = ${loadScale(c, 'scale_b + i * 4')};`, where)
-    }
+    const { group } = b.layout
+    c.out.line(`const u32 ${from} = ${chunkAddress(c, op, b)};`)
+    if (group % PAIRS !== 0) return
+    const first = Math.floor(part.column / group)
+    const count = Math.floor((part.column + parts!.columns - 1) / group) - first + 1
+    c.out.line(`float ${columns}[${count}];`)
+    c.out.line('#pragma unroll')
+    c.out.line(
+      `for (u32 i = 0; i < ${count}; ++i) ${columns}[i] = ${loadScale(c, `${from} + (${first} + i) * 4`)};`,
+      where,
+    )
   },
   promote(op, c) {
-    const { rowBlocks } = registersOf(c)
-    const group = op.b[0]?.layout.group
-    const columnScale =
-      group === undefined ? null : group % PAIRS === 0 ? `column_scales[j / 4 * 8 / ${group}]` : 'both'
+    const { part, b } = op
+    const { columns } = registersOf(c).parts!
+    const group = b?.layout.group
+    const inPairs = group !== undefined && group % PAIRS !== 0
+    const offset = group === undefined ? 0 : part.column % group
+    const column = (e: number): string | null =>
+      group === undefined
+        ? null
+        : inPairs
+          ? ['first', 'second'][e % 2]!
+          : `${scaleName('columns', part)}[(${offset} + j * 2) / ${group}]`
     c.out.line('#pragma unroll')
-    c.out.block('for (u32 j = 0; j < CELLS; j += 4)', () => {
-      if (columnScale === 'both') emitPairScales(group!, c)
+    c.out.block(`for (u32 j = 0; j < ${columns / 2}; j += 4)`, () => {
+      if (inPairs) emitPairScales(op, b!, c)
       for (const e of [0, 1, 2, 3]) {
-        const cell = `acc[(product * ${rowBlocks} + block) * CELLS + j + ${e}]`
-        const row = e < 2 ? 'scale_low' : 'scale_high'
-        const column = columnScale === 'both' ? (e % 2 ? 'second' : 'first') : columnScale
-        const factor = column === null ? row : `${row} * ${column}`
-        c.out.line(`${cell} = fmaf(${factor}, static_cast<float>(sums[j + ${e}]), ${cell});`, note(c, 'add the part'))
+        const cell = `acc[${firstCell(c, part)} + j + ${e}]`
+        const factors = [scaleName(e < 2 ? 'low' : 'high', part), column(e)].filter((factor) => factor !== null)
+        const sum = `static_cast<float>(sums[j + ${e}])`
+        c.out.line(`${cell} = fmaf(${factors.join(' * ')}, ${sum}, ${cell});`, note(c, 'add the part'))
       }
     })
   },
   zero_cells(_, c) {
+    const { cells, columns } = registersOf(c).parts!
     c.out.line('#pragma unroll')
     c.out.line('for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0.0f;')
+    c.out.line(`${CELL[cells][0]} sums[${columns / 2}];`)
   },
 }

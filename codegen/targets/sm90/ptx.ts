@@ -60,7 +60,7 @@ export function wgmmaText(kind: WgmmaKind, n: number, transposed: Transposed): s
   )
 }
 
-/** Waits for all groups. The accumulators are operands, so that no use of them moves above it. */
+/** Waits for all groups. The registers are operands, so that no use of them moves above it. */
 export function wgmmaWaitText(d: WgmmaKind['d'], cells: number): string {
   const [type, constraint] = CELL[d]
   return inline(

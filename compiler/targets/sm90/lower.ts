@@ -8,14 +8,17 @@
  *
  * Where a cluster splits k, its CTAs leave their sums in shared memory, and each finishes a part of the columns.
  */
-import type { Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { PartRegisters, Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
 import { commonParts } from '../tensor_core/lower_program.ts'
 import { fetchMaps, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { consumerRole } from './lower_consumer.ts'
 import { producerRole, SENT } from './lower_producer.ts'
 import { fetchRing, sm90Memory } from './memory.ts'
+import type { PartPlan } from './parts.ts'
 import type { Sm90Plan } from './plan.ts'
+
+const registersOf = ({ cells, columns }: PartPlan): PartRegisters => ({ cells, columns })
 
 export function lowerSm90(plan: Sm90Plan): TileProgram {
   const staged = tmaOutputs(plan.epilogue)
@@ -85,7 +88,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       columns: plan.tile[1],
       ...(plan.parks && { parked: true }),
       cells: plan.accumulator === 'f16' ? 'f16' : plan.accumulator === 'i32' ? 'i32' : 'f32',
-      ...(plan.scales && { parts: plan.mma.d === 's32' ? ('s32' as const) : ('f32' as const) }),
+      ...(plan.parts && { parts: registersOf(plan.parts) }),
       together: plan.design.consumers === 'pingpong' ? 1 : plan.warpgroups,
     },
     setup,

@@ -1,6 +1,6 @@
 /** Program of the consumer warpgroups: MMAs over k, then the epilogue of the fragments they leave, sub-tile by sub-tile. */
 import type { Node } from '../../ir/tensor.ts'
-import type { TileOp } from '../../ir/pipe.ts'
+import type { Part, TileOp, WarpgroupMma } from '../../ir/pipe.ts'
 import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
@@ -9,8 +9,8 @@ import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
-import { partScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { fetchRing } from './memory.ts'
+import { sumOfParts } from './parts.ts'
 import { BLOCK_ROWS, type Sm90Plan } from './plan.ts'
 
 /** Of the consumers. */
@@ -74,10 +74,10 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   ]
   const only = plan.stages === 1
   const { d, a: aType, b: bType, k } = mma
-  const multiply: TileOp = {
+  const multiply = (part: Part | null): WarpgroupMma => ({
     op: 'wgmma',
     kind: { d, a: aType, b: bType, k },
-    n: tile[1],
+    n: plan.parts?.columns ?? tile[1],
     a: 'smem_a',
     products: b.map((_, i) => ({ b: bufferOfB(i) })),
     aDescriptor: a.descriptor,
@@ -87,15 +87,17 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     // M-major tiles are swizzle spans of 64 rows side by side.
     blockBytes: a.major === 'k' ? BLOCK_ROWS * SWIZZLE_SPAN : a.boxPitch,
     steps: mmaSteps / (scales?.chunks ?? 1),
+    columnBytes: SWIZZLE_SPAN,
+    part,
     // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
     // the registers.
     stopsAtK:
       scales === null && design.consumers === 'cooperative' && rowBlocks === 1 && isPlain(domainOf(plan, false)),
-  }
-  if (scales) return sumOfParts(plan, scales, multiply)
+  })
+  if (scales) return [...sumOfParts(plan.parts!, scales, multiply), ...ahead(plan), { op: 'next_origin' }]
   const step: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
-    multiply,
+    multiply(null),
     { op: 'wgmma_wait', pending: only ? 0 : 1 },
     ...(only ? release : [{ op: 'after_first_k', body: release } as const]),
     { op: 'advance', ring: 'stage' },
@@ -112,27 +114,6 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     { op: 'wgmma_wait', pending: 0 },
     ...(only ? [] : release),
   ]
-}
-
-/** While a warpgroup scales a part, the tensor cores sum parts of the other one. */
-function sumOfParts(plan: Sm90Plan, scales: ScalePlans, multiply: TileOp): TileOp[] {
-  const sources = partScales(scales)
-  const part: TileOp[] = [
-    { op: 'part_scales', ...sources },
-    multiply,
-    { op: 'wgmma_wait', pending: 0 },
-    { op: 'promote', ...sources },
-  ]
-  const step: TileOp[] = [
-    { op: 'wait', barrier: 'full', parity: 'consumer' },
-    { op: 'for_parts', chunks: scales.chunks, body: part },
-    // Each warp has read its scales.
-    { op: 'warp_sync' },
-    { op: 'release', barrier: 'empty', ring: 'spent', by: 'warp' },
-    { op: 'advance', ring: 'spent' },
-    { op: 'advance', ring: 'stage' },
-  ]
-  return [{ op: 'zero_cells' }, { op: 'for_k', body: step }, ...ahead(plan), { op: 'next_origin' }]
 }
 
 /** Operands along n that are loaded while the last MMAs run. */

@@ -22,6 +22,7 @@ import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
+import { planParts, type PartPlan } from './parts.ts'
 import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
@@ -29,8 +30,6 @@ import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 export const BLOCK_ROWS = 64
 /** Accumulators of a thread: with addresses, scalars and an epilogue's values the rest of the register file. */
 const MAX_ACCUMULATORS = 128
-/** The same with the part that is being summed: its registers are free again in the epilogue. */
-const MAX_WITH_PARTS = 192
 /** Full operands of the epilogue that TMA brings; more are loaded to registers. */
 const FETCHED_OPERANDS = 2
 /** Values of a sub-tile that a thread holds at once, at most: more of them make compilers slow, not kernels fast. */
@@ -57,6 +56,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly accumulator: Accumulator
   /** In blocks of k; null: MMAs add to the accumulators themselves. */
   readonly scales: ScalePlans | null
+  /** Sums that they multiply. */
+  readonly parts: PartPlan | null
   /** wgmma instructions of one block and stage. */
   readonly mmaSteps: number
   /** Consumer warpgroups. */
@@ -122,8 +123,10 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const scales = planScales(program, gemm, tile, mma.k)
   if (scales && isRejection(scales)) return scales
   if (scales && pingpong) return rejection('KTL2904', { form: 'scales in blocks of k for warpgroups that take turns' })
-  if (scales && cells + tileN / 2 > MAX_WITH_PARTS)
-    return rejection('KTL4521', { cells: cells + tileN / 2, limit: MAX_WITH_PARTS })
+  const divisible = gemm.segments[0].b.every((name) => operandNamed(program, name).order.at(-1) === gemm.segments[0].k)
+  const shape = { products, rowBlocks, columns: tileN, divisible, accumulators: cells }
+  const parts = scales && planParts({ chunks: scales.chunks, ...shape }, mma.d === 's32' ? 's32' : 'f32')
+  if (parts && isRejection(parts)) return parts
 
   const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
   if (isRejection(inputs)) return inputs
@@ -156,7 +159,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
   const { a, b, loops } = inputs
   const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && !gathers
-  const shape: Undivided = {
+  const undivided: Undivided = {
     design,
     gemm,
     tile,
@@ -174,7 +177,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     stageBytes,
     idleWarps,
   }
-  const memory = divideMemory(shape)
+  const memory = divideMemory(undivided)
   if (isRejection(memory)) return memory
   return {
     kind: 'sm90',
@@ -188,6 +191,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     ...inputs,
     mma,
     scales,
+    parts,
     accumulator,
     mmaSteps: 4,
     warpgroups,

@@ -4,19 +4,30 @@ import { isPlain } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { wgmmaFormOf } from './mma.ts'
 
-/** How a stage is divided into sums of their own. */
-function partsOf({ ops, program }: Tiles): { readonly chunks: number } {
-  const loop = ops.find((op) => op.op === 'for_parts')
-  return { chunks: program.registers?.parts && loop?.op === 'for_parts' ? loop.chunks : 1 }
+/** Parts of a stage: chunks of k times all that is in the accumulators. */
+function verifyParts(tiles: Tiles): number {
+  const { domain, registers } = tiles.program
+  const mmas = tiles.ops.flatMap((op) => (op.op === 'wgmma' && op.part ? [op.part] : []))
+  if (!registers?.parts) return (tiles.expect('parts', mmas.length, 0), 1)
+  const { columns } = registers.parts
+  const places = new Set(mmas.map(({ chunk, product, block, column }) => [chunk, product, block, column].join()))
+  tiles.expect('places of parts', places.size, mmas.length)
+  tiles.expect(
+    'columns of parts',
+    mmas.every(({ column }) => column % columns === 0 && column + columns <= domain.columns.extent),
+    true,
+  )
+  const chunks = 1 + Math.max(...mmas.map(({ chunk }) => chunk))
+  const each = registers.products * registers.rowBlocks * (domain.columns.extent / columns)
+  tiles.expect('parts', mmas.length, chunks * each)
+  return chunks
 }
 
 /** Scales are those of the operands, each of a group of rows or columns and a chunk of k that lie in one block. */
-function verifyScales(tiles: Tiles): void {
-  const { domain, registers } = tiles.program
+function verifyScales(tiles: Tiles, chunks: number): void {
+  const { domain } = tiles.program
   const loads = tiles.ops.filter((op) => op.op === 'load_scales')
   const users = tiles.ops.filter((op) => op.op === 'part_scales' || op.op === 'promote')
-  tiles.expect('operations that scale parts', users.length, registers?.parts ? 2 : 0)
-  const { chunks } = partsOf(tiles)
   for (const { operand: name, buffer, free, layout, depth } of loads) {
     const what = `load_scales ${name}`
     const { axes, blocks } = tiles.operand(name)
@@ -31,14 +42,18 @@ function verifyScales(tiles: Tiles): void {
       tiles.buffer(buffer).slotBytes,
       Math.ceil((layout.count * layout.chunks) / 4) * 16,
     )
-    for (const { a, b } of users) {
-      const used = [a, ...b].find((source) => source?.buffer === buffer)
-      tiles.expect(`${what}: layout`, used?.layout, layout)
-      tiles.expect(`${what}: side`, used === a, free === 'm')
-    }
+    for (const { a, b } of users)
+      for (const [source, side] of [
+        [a, 'm'],
+        [b, 'n'],
+      ] as const)
+        if (source?.buffer === buffer) {
+          tiles.expect(`${what}: layout`, source.layout, layout)
+          tiles.expect(`${what}: side`, side, free)
+        }
   }
   for (const { a, b } of users)
-    for (const source of [a, ...b])
+    for (const source of [a, b])
       if (source && !loads.some(({ buffer }) => buffer === source.buffer))
         tiles.problems.push(`nothing loads ${source.buffer}`)
 }
@@ -46,9 +61,10 @@ function verifyScales(tiles: Tiles): void {
 export function verifySm90(tiles: Tiles): void {
   const { domain, registers } = tiles.program
   if (!registers || registers.warps) tiles.problems.push('accumulators are not in the registers of warpgroups')
-  verifyScales(tiles)
+  const chunks = verifyParts(tiles)
+  verifyScales(tiles, chunks)
   const mmas = tiles.ops.filter((op) => op.op === 'wgmma')
-  if (mmas.length !== 1) tiles.problems.push(`${mmas.length} operations multiply, not one`)
+  if (mmas.length !== 1 && !registers?.parts) tiles.problems.push(`${mmas.length} operations multiply, not one`)
   for (const op of mmas) {
     const loads = tiles.sources(
       'wgmma',
@@ -60,14 +76,13 @@ export function verifySm90(tiles: Tiles): void {
     const [b] = bs
     tiles.descriptor('wgmma', a!, op.aDescriptor, op.blockBytes)
     for (const load of bs) tiles.descriptor('wgmma', load, op.bDescriptor)
-    const { chunks } = partsOf(tiles)
     tiles.expect('wgmma: steps', op.steps * chunks, tiles.steps(a!.operand))
-    tiles.expect('wgmma: columns', op.n, domain.columns.extent)
+    tiles.expect('wgmma: columns', op.n, registers?.parts?.columns ?? domain.columns.extent)
     const majors = [a!.tile.major, b!.tile.major]
     tiles.expect('wgmma: majors', [op.aMajor, op.bMajor], majors)
     const types = [tiles.operand(a!.operand).dtype, tiles.operand(b!.operand).dtype] as const
     const form = wgmmaFormOf(...types, registers?.parts ? legalContraction(...types)![0]! : tiles.accumulator)
-    tiles.expect('type of parts', registers?.parts, registers?.parts && form?.d)
+    tiles.expect('type of parts', registers?.parts?.cells, registers?.parts && form?.d)
     tiles.expect('wgmma: kind', op.kind, form && { d: form.d, a: form.a, b: form.b, k: form.k })
     if (!form?.transposes) tiles.expect('wgmma: K-major operands', majors, ['k', 'k'])
     if (op.stopsAtK && !isPlain(domain)) tiles.problems.push('wgmma: a sum of several loops has no one end')

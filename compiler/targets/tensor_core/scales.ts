@@ -68,8 +68,8 @@ function blockOf({ axes, blocks }: TensorOperand, axis: string): number | null {
 export const scalesOf = (plans: ScalePlans | null): ScalePlan[] =>
   plans ? [plans.a, ...plans.b].flatMap((plan) => plan ?? []) : []
 
-/** As the operations of the consumers name them. */
-export function partScales({ a, b }: ScalePlans): PartScales {
+/** Where a part of a product finds them. */
+export function partScales({ a, b }: ScalePlans, product: number): Pick<PartScales, 'a' | 'b'> {
   const source = (plan: ScalePlan | null): ScaleSource | null => plan && { buffer: plan.buffer, layout: plan.layout }
-  return { a: source(a), b: b.map(source) }
+  return { a: source(a), b: source(b[product]!) }
 }

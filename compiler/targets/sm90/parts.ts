@@ -1,0 +1,75 @@
+/**
+ * Scales in blocks of k on SM90: MMAs sum parts of a stage by themselves, in registers of their own, and each part is multiplied by its
+ * scales and added to the accumulators, while the tensor cores sum parts of the other warpgroup. (A second buffer, in which the next part
+ * is summed meanwhile, needs narrower MMAs, and is slower: measured.)
+ */
+import type { Rejection } from '../../instance.ts'
+import type { Part, PartRegisters, PartScales, TileOp, WarpgroupMma } from '../../ir/pipe.ts'
+import { rejection } from '../../rejection.ts'
+import { partScales, type ScalePlans } from '../tensor_core/scales.ts'
+
+/** Accumulators and a part of a thread; those of the part are free again in the epilogue. */
+const MAX_REGISTERS = 192
+
+export interface PartPlan extends PartRegisters {
+  readonly parts: readonly Part[]
+}
+
+export interface Shape {
+  readonly chunks: number
+  readonly products: number
+  readonly rowBlocks: number
+  /** Of the tile. */
+  readonly columns: number
+  /** Are they apart in shared memory: is B K-major? */
+  readonly divisible: boolean
+  /** Registers of a thread. */
+  readonly accumulators: number
+}
+
+/** Of all columns where registers allow, else of half of them. KTL4521: not even those fit. */
+export function planParts(
+  { chunks, products, rowBlocks, columns, divisible, accumulators }: Shape,
+  cells: PartRegisters['cells'],
+): PartPlan | Rejection {
+  const divisors = divisible && (columns / 2) % (cells === 's32' ? 32 : 16) === 0 ? [1, 2] : [1]
+  const registers = (divisor: number): number => accumulators + columns / divisor / 2
+  const divisor = divisors.find((divisor) => registers(divisor) <= MAX_REGISTERS)
+  if (divisor === undefined) return rejection('KTL4521', { cells: registers(divisors.at(-1)!), limit: MAX_REGISTERS })
+  const of = chunks * products * rowBlocks * divisor
+  const parts = Array.from({ length: of }, (_, index): Part => {
+    const rest = Math.floor(index / divisor)
+    return {
+      index,
+      of,
+      chunk: Math.floor(rest / (products * rowBlocks)),
+      product: Math.floor(rest / rowBlocks) % products,
+      block: rest % rowBlocks,
+      column: ((index % divisor) * columns) / divisor,
+    }
+  })
+  return { cells, columns: columns / divisor, parts }
+}
+
+/** The loop over k. */
+export function sumOfParts({ parts }: PartPlan, scales: ScalePlans, multiply: (part: Part) => WarpgroupMma): TileOp[] {
+  const sum = (part: Part): TileOp[] => {
+    const from: PartScales = { part, ...partScales(scales, part.product) }
+    return [
+      { op: 'part_scales', ...from },
+      multiply(part),
+      { op: 'wgmma_wait', pending: 0 },
+      { op: 'promote', ...from },
+    ]
+  }
+  const step: TileOp[] = [
+    { op: 'wait', barrier: 'full', parity: 'consumer' },
+    ...parts.flatMap(sum),
+    // Each warp has read its scales.
+    { op: 'warp_sync' },
+    { op: 'release', barrier: 'empty', ring: 'spent', by: 'warp' },
+    { op: 'advance', ring: 'spent' },
+    { op: 'advance', ring: 'stage' },
+  ]
+  return [{ op: 'zero_cells' }, { op: 'for_k', body: step }]
+}
