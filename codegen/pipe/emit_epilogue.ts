@@ -3,6 +3,7 @@ import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { bufferOf, call, emitOps, note, slotAddress, type EmitContext } from './context.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
+import { emitQuantise } from './quantise.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
 import { emitLoadRows } from './rows.ts'
 import { emitRowStore, emitStageWrite } from './staging.ts'
@@ -51,6 +52,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   load_rows: emitLoadRows,
   aux_load: emitAuxLoad,
   compute: emitCompute,
+  quantise: emitQuantise,
   bulk_wait_read(op, c) {
     c.wrappers.add('bulk_wait_read')
     c.out.line(`bulk_wait_read<${op.pending}>();`, note(c, 'staging slot is free'))

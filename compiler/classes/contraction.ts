@@ -126,8 +126,7 @@ function finished(program: TensorProgram, contractions: readonly ContractNode[])
 
 /** What a program has that tiles of its output cannot take yet; null: nothing. */
 function beyondTiles(program: TensorProgram): string | null {
-  const { axes, operands, outputs } = program
-  if (operands.some(({ stored }) => stored)) return 'an output in stored form'
+  const { axes, outputs } = program
   if (axes.some(({ ragged }) => ragged)) return 'a ragged axis'
   if (axes.some(({ extent }) => extent)) return 'a computed extent'
   if (outputs.some(({ at }) => at)) return 'a scatter'

@@ -4,7 +4,7 @@
  */
 import type { Swizzle } from '../space/layout.ts'
 import type { TileOp } from './pipe.ts'
-import type { Node } from './tensor.ts'
+import type { Node, StoredForm } from './tensor.ts'
 
 export interface AuxLoad {
   readonly op: 'aux_load'
@@ -55,6 +55,17 @@ export interface LoadRows {
   readonly guard: Node | null
 }
 
+/**
+ * The values of a stored form: its scales, one for each `block` columns of a row, from the largest magnitudes to memory, and the values
+ * themselves as what they are rounded to. A lane that has a whole block finds its largest; those of a fragment ask their three neighbours.
+ */
+export interface Quantise {
+  readonly op: 'quantise'
+  readonly operand: string
+  readonly block: number
+  readonly form: StoredForm
+}
+
 export type EpilogueOp =
   /** Asks TMA for the first sub-tiles of an operand, as many as its ring holds. */
   | { readonly op: 'fetch_first'; readonly operand: string; readonly fetch: Fetch; readonly guard: Node | null }
@@ -76,6 +87,7 @@ export type EpilogueOp =
   | LoadRows
   | AuxLoad
   | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
+  | Quantise
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
   /** `matrices`: by stmatrix, 16 columns at a time. */
   | (StoreOp & {

@@ -196,6 +196,10 @@ function printOp(op: TileOp): string {
         descriptorText(op.bDescriptor) +
         (op.part ? `, ${partText(op.part)}` : '')
       )
+    case 'quantise': {
+      const { scale, global, norm, rounding } = op.form
+      return `quantise ${op.operand} in blocks of ${op.block} columns, scale ${scale} rounded ${rounding}, global ${global}, norm ${norm}`
+    }
     case 'load_scales':
       return (
         `load_scales ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${scaleText(op.layout)}, ` +

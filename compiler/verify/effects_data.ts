@@ -321,6 +321,7 @@ export const DATA = {
   own_row: nothing,
   load_rows: nothing,
   compute: nothing,
+  quantise: nothing,
   set_registers: nothing,
   direct_store: nothing,
   reduce_begin: nothing,

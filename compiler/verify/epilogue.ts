@@ -1,5 +1,5 @@
 /** Operands of the epilogue, outputs on their way through shared memory, and the expressions between them. */
-import type { StoreOp } from '../ir/pipe_epilogue.ts'
+import type { Quantise, StoreOp } from '../ir/pipe_epilogue.ts'
 import { expressionProblems } from '../ir/verify_tensor.ts'
 import { DTYPES } from '../dtypes.ts'
 import { SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
@@ -17,6 +17,21 @@ function checkStored(tiles: Tiles, what: string, operand: string): void {
   const { rows, columns, batch } = tiles.program.domain
   const wanted = [rows.axis, columns.axis, ...(batch === null ? [] : [batch])]
   tiles.expect(`${what}: axes`, [...tiles.operand(operand).axes].sort(), wanted.sort())
+}
+
+/** Blocks are whole in a sub-tile, and the scales have one of each. */
+function checkQuantised(tiles: Tiles, { operand, block, form }: Quantise): void {
+  const { domain, subtileColumns } = tiles.program
+  const what = `quantise ${operand}`
+  tiles.expect(`${what}: form`, form, tiles.operand(operand).stored)
+  tiles.expect(`${what}: blocks of a sub-tile`, subtileColumns % block, 0)
+  const { axes, blocks, role } = tiles.operand(form.scale!)
+  tiles.expect(`${what}: role of its scale`, role, 'output')
+  tiles.expect(
+    `${what}: blocks of its scale`,
+    axes.map((_, i) => blocks?.[i] ?? 1),
+    axes.map((axis) => (axis === domain.columns.axis ? block : 1)),
+  )
 }
 
 /** Operands of the epilogue, and outputs on their way through shared memory. */
@@ -78,6 +93,7 @@ export function checkEpilogue(tiles: Tiles): void {
         )
       if (!buffer.per) tiles.problems.push(`${what}: ${op.buffer} is no one's own`)
     }
+    if (op.op === 'quantise') checkQuantised(tiles, op)
     if (op.op === 'direct_store') checkStored(tiles, `direct_store ${op.operand}`, op.operand)
     if (op.op === 'tma_store') {
       const what = `tma_store ${op.operand}`

@@ -63,6 +63,7 @@ function neededBy(program: TileProgram): Set<string> {
     )
       pointer(op.operand, true)
     if (op.op === 'direct_store' || op.op === 'row_store') pointer(op.operand, false)
+    if (op.op === 'quantise') pointer(op.form.scale!, false)
   }
   for (const { name, dtype, pointer: byPointer, fromEpilogue } of source.scalars) {
     const { compute, cudaStorage } = DTYPES[dtype]

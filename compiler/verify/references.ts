@@ -72,6 +72,10 @@ export function referencesOf(op: TileOp): References {
     }
     case 'tma_store':
       return { buffers: [op.buffer], maps: [op.map], operands: [op.operand] }
+    case 'quantise': {
+      const { scale, global, norm } = op.form
+      return { operands: [op.operand, scale, global, norm].filter((name) => name !== null) }
+    }
     case 'stage_write':
     case 'row_store':
       return { buffers: [op.buffer], operands: [op.operand] }

@@ -15,9 +15,13 @@ interface Flow {
 
 const nothing: Flow = {}
 /** Values that are made to be read: `acc`, `sum`, `v:C`, `out:D`, `ahead:bias`, `total:most`. */
-const wanted = (name: string): boolean => /^(acc$|sum|v:|out:|ahead:|total:|scales of)/.test(name)
+const wanted = (name: string): boolean => /^(acc$|sum|v:|out:|coded:|ahead:|total:|scales of)/.test(name)
 
 const SHAPE_READS = { full: ['row', 'col'], row: ['col'], column: ['row'], uniform: [] } as const
+
+/** What is stored of an output: its values, or what they are quantised to. */
+const leaving = (operand: string, { source }: TileProgram): string =>
+  `${source.operands.find(({ name }) => name === operand)?.stored ? 'coded' : 'out'}:${operand}`
 
 function flowOf(op: TileOp, program: TileProgram): Flow {
   const fragments = program.layout.held === 'fragment'
@@ -113,10 +117,12 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
         makes: op.outputs.map(({ operand }) => `out:${operand}`),
       }
     }
+    case 'quantise':
+      return { reads: [`out:${op.operand}`, 'row', 'col'], makes: [`coded:${op.operand}`] }
     case 'stage_write':
-      return { reads: [`out:${op.operand}`] }
+      return { reads: [leaving(op.operand, program)] }
     case 'direct_store':
-      return { reads: [`out:${op.operand}`, 'row', 'col'] }
+      return { reads: [leaving(op.operand, program), 'row', 'col'] }
     case 'row_store':
       return { reads: ['warp row', 'col'] }
     case 'tma_store': {
@@ -193,7 +199,7 @@ class Walk {
     }
     for (const { name, readers } of scope.all) {
       if (wanted(name) && readers.length === 0) this.problems.push(`${path}: ${name} is made for nobody`)
-      if (name.startsWith('out:') && readers.length > 1) this.problems.push(`${path}: ${name} leaves more than once`)
+      if (/^(out|coded):/.test(name) && readers.length > 1) this.problems.push(`${path}: ${name} leaves more than once`)
       if (name.startsWith('total:') && readers.filter((reader) => reader === 'reduce_end').length > 1)
         this.problems.push(`${path}: ${name} leaves more than once`)
       if (name.startsWith('total:') && readers.at(-1) !== 'reduce_end')
@@ -235,8 +241,8 @@ export function valueProblems(program: TileProgram): string[] {
   for (const { warp, body } of program.teardown) walk.body(body, warp === null ? kernel : new Scope(kernel), 'teardown')
   const computed = new Set<string>()
   for (const op of opsOf(program)) if (op.op === 'compute') for (const { operand } of op.outputs) computed.add(operand)
-  for (const { name, role } of program.source.operands)
-    if ((role === 'output') !== computed.has(name))
+  for (const { name, role, partOf } of program.source.operands)
+    if (partOf === undefined && (role === 'output') !== computed.has(name))
       walk.problems.push(`${name} ${role === 'output' ? 'is never computed' : 'is computed, but no output'}`)
   return [...walk.problems, ...originProblems(program), ...guardProblems(program)]
 }

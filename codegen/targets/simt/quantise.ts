@@ -4,12 +4,11 @@ import type { Output, TensorOperand } from '../../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { Scale } from '../../../compiler/targets/simt/plan.ts'
-import { convertCompute, literal, loadConversion, storeConversion } from '../../cuda/expression.ts'
-import { call, regionElement, storeText, type SimtContext } from './context.ts'
+import { convertCompute, storeConversion } from '../../cuda/expression.ts'
+import { factorText, normText, scaleCode, symmetric, wholeFactor } from '../../cuda/quantise.ts'
+import { regionElement, storeText, type SimtContext } from './context.ts'
 import { firstRowOf } from './domain.ts'
 import { partIndex, partValue, type Positions } from './reads.ts'
-
-const FLT_MAX = literal('f32', DTYPES.f32.maxFinite).text
 
 /** The largest magnitude of the block that the current position is in. */
 export function largestElement(context: SimtContext, { blocks, region }: Scale): string {
@@ -29,13 +28,9 @@ function bind({ out, temporaries }: SimtContext, what: string, type: string, tex
   return name
 }
 
-/** 1, the reciprocal of the global scale, or the caller's constant. */
-function normOf(context: SimtContext, operand: TensorOperand, at: Positions): string {
+const normOf = (context: SimtContext, operand: TensorOperand, at: Positions): string => {
   const { global, norm } = operand.stored!
-  const scale = partValue(context, operand, global, at)
-  if (scale === null) return '1.0f'
-  const given = partValue(context, operand, norm, at)
-  return given === null ? `1.0f / ${scale}` : `${given} != 0.0f ? ${given} : 1.0f / ${scale}`
+  return normText(partValue(context, operand, global, at), partValue(context, operand, norm, at))
 }
 
 /** The code of the scale of a block, and what its values are multiplied by. */
@@ -48,14 +43,9 @@ function emitScale(
   const { functions, program } = context
   const { dtype } = operandNamed(program, operand.stored!.scale!)
   const norm = bind(context, 'norm', 'float', normOf(context, operand, at))
-  const max = DTYPES[operand.dtype].maxFinite
-  const down = operand.stored!.rounding === 'down' && dtype === 'ue8m0'
-  const stored = down
-    ? call(context, 'ktl_power_below', `${largest} * ${norm}`, Math.floor(Math.log2(max)))
-    : storeConversion(dtype, 'f32', `${largest} * ${norm} * ${literal('f32', Math.fround(1 / max)).text}`, functions)
-  const code = bind(context, 'scale', DTYPES[dtype].cudaStorage, stored)
-  const decoded = convertCompute(DTYPES[dtype].compute, 'f32', loadConversion(dtype, code, functions), functions)
-  return { code, factor: bind(context, 'factor', 'float', `fminf(${norm} * (1.0f / ${decoded}), ${FLT_MAX})`) }
+  const text = scaleCode(operand.dtype, dtype, operand.stored!.rounding, largest, norm, functions)
+  const code = bind(context, 'scale', DTYPES[dtype].cudaStorage, text)
+  return { code, factor: bind(context, 'factor', 'float', factorText(dtype, code, norm, functions)) }
 }
 
 /** The scale of the current block. */
@@ -89,13 +79,13 @@ export function emitCode(
   if (!operand.stored) return storeConversion(operand.dtype, node.type, value, functions)
   const wide = convertCompute(node.type, 'f32', value, functions)
   // A NaN is 0 in formats without one; integers saturate symmetrically.
-  const { nan, maxFinite, signed, class: kind } = DTYPES[operand.dtype]
+  const { nan } = DTYPES[operand.dtype]
   const quantised = (factor: string): string => {
     const product = bind(context, 'product', 'float', `${wide} * ${factor}`)
-    const stored = kind === 'int' && signed ? `fmaxf(${product}, ${literal('f32', -maxFinite).text})` : product
+    const stored = symmetric(operand.dtype, product)
     return `${product} != ${product} ? ${nan ?? 0} : ${storeConversion(operand.dtype, 'f32', stored, functions)}`
   }
-  if (!scale) return quantised(bind(context, 'factor', 'float', `fminf(${normOf(context, operand, at)}, ${FLT_MAX})`))
+  if (!scale) return quantised(bind(context, 'factor', 'float', wholeFactor(normOf(context, operand, at))))
   const largest = bind(context, 'largest', 'float', largestElement(context, scale))
   const { factor } = emitScale(context, operand, largest, at)
   return `${largest} != ${largest} ? ${nan ?? 0} : ${largest} == 0.0f ? 0 : ${quantised(factor)}`

@@ -1,7 +1,7 @@
 /** The epilogue warps' program: TMEM → registers → f32 math → shared memory → TMA store, sub-tile by sub-tile. */
 import type { TileOp } from '../../ir/pipe.ts'
 import { STAGING_SLOTS } from '../tensor_core/epilogue.ts'
-import { auxLoads, compute, freeBehind, reduce, tmaStores, totalsOf } from '../tensor_core/lower_epilogue.ts'
+import { auxLoads, compute, freeBehind, quantise, reduce, tmaStores, totalsOf } from '../tensor_core/lower_epilogue.ts'
 import { forTiles } from './lower_roles.ts'
 import type { Sm100Plan } from './plan.ts'
 
@@ -20,13 +20,14 @@ export function epilogueRole(plan: Sm100Plan): TileOp[] {
       ],
     },
     compute(epilogue),
+    ...quantise(epilogue),
     ...tmaStores(epilogue, { buffer: 'smem_d', ring: 'staging', free: freeBehind(STAGING_SLOTS - 1), issue: 'here' }),
     ...reduce('reduce_subtile', reductions),
   ]
   const staged = outputs.some((o) => o.store === 'tma')
   const lane =
     epilogue.aux.some((a) => a.shape === 'full' || a.shape === 'column') ||
-    outputs.some((o) => o.store === 'direct') ||
+    outputs.some((o) => o.store === 'direct' || o.block !== null) ||
     reductions.length > 0
   const tile: TileOp[] = [
     ...(lane || staged ? [{ op: 'own_row', lane } as const] : []),

@@ -22,6 +22,7 @@ export const EPILOGUE_WARPS = 4
 /** Staging slots of each epilogue warp: one is filled while the other is being stored. */
 export const STAGING_SLOTS = 2
 /** Widths of a sub-tile, widest first. Of rows: what tcgen05.ld reads at once; of fragments: what TMA stores at once. */
+const WIDEST_BLOCK = 128
 const SUBTILE_WIDTHS = { row: [32, 16, 8], fragment: [64, 32, 16, 8] } as const
 /**
  * Registers of a thread that hold a row of a sub-tile: accumulators, operands that vary along n, and results. The rest of the
@@ -89,11 +90,17 @@ export interface OutputPlan {
   readonly contiguous: 'n' | 'm'
   readonly elementBytes: number
   readonly swizzle: Swizzle
+  /** Columns of a row that share a scale; null: it is stored as it is. */
+  readonly block: number | null
 }
 
 /** Values of the outputs, then of the reductions. */
 export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
   [...outputs, ...reductions].map(({ value }) => value)
+
+/** Those in stored forms. */
+export const quantisedOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] =>
+  outputs.filter(({ block }) => block !== null)
 
 /** Those that wait in shared memory for a TMA store. */
 export const tmaOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.filter(({ store }) => store === 'tma')
@@ -145,10 +152,14 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   ]
   const rows = along('row')
   const perColumn = registersFor(held) + registersFor(rows) * (layout.rowShare ?? 1)
+  const blocks = elementwise.map((output) => blockOf(program, output.operand, gemm))
+  const unfit = blocks.find((block) => typeof block === 'object' && block !== null)
+  if (unfit) return unfit
   const subtileColumns = widthFor(
     perColumn,
     elementwise.map(({ operand }) => operand),
     layout,
+    blocks.filter((block) => typeof block === 'number'),
   )
   if (subtileColumns === null)
     return rejection('KTL2904', { form: `an epilogue of ${held.length + rows.length} tiles at once` })
@@ -161,10 +172,10 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   )
 
   const outputs: OutputPlan[] = []
-  for (const { operand, value } of elementwise) {
+  for (const [i, { operand, value }] of elementwise.entries()) {
     const plan = planOutput(operand, value, gemm, layout, subtileColumns)
     if (isRejection(plan)) return plan
-    outputs.push(plan)
+    outputs.push({ ...plan, block: blocks[i] as number | null })
   }
   const staged = outputs.filter((o) => o.store !== 'direct')
   // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
@@ -185,18 +196,47 @@ const registersFor = (types: readonly ComputeType[]): number =>
   types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
 
 /** The widest sub-tile whose values stay in registers. `perColumn`: registers that a thread needs for each column of a row. */
-function widthFor(perColumn: number, outputs: readonly TensorOperand[], layout: EpilogueBudget): number | null {
+function widthFor(
+  perColumn: number,
+  outputs: readonly TensorOperand[],
+  layout: EpilogueBudget,
+  blocks: readonly number[],
+): number | null {
   const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
   // A row of a staged sub-tile is at most one swizzle span.
   const widest =
     layout.held === 'row'
       ? 32
       : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
+  // Blocks that share a scale are whole.
+  const widths = [...(blocks.includes(WIDEST_BLOCK) ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
   return (
-    SUBTILE_WIDTHS[layout.held].find(
-      (width) => layout.columns % width === 0 && width <= widest && perColumn * width * share <= registers,
+    widths.find(
+      (width) =>
+        layout.columns % width === 0 &&
+        width <= widest &&
+        blocks.every((block) => width % block === 0) &&
+        perColumn * width * share <= registers,
     ) ?? null
   )
+}
+
+/** Columns that share a scale; null: the output is no stored form. KTL2904: blocks that are not runs of a row. */
+function blockOf(
+  program: TensorProgram,
+  { name, axes, stored }: TensorOperand,
+  gemm: Matmul,
+): number | null | Rejection {
+  if (!stored) return null
+  const scale = program.operands.find((operand) => operand.name === stored.scale)
+  const global = program.operands.some((operand) => operand.name === stored.global)
+  const form = (what: string): Rejection => rejection('KTL2904', { form: `${what} of \`${name}\` on the tensor cores` })
+  if (!scale || global) return form('the scale')
+  const of = (axis: string): number => (scale.axes.includes(axis) ? (scale.blocks?.[scale.axes.indexOf(axis)] ?? 1) : 0)
+  const block = of(gemm.n)
+  if (axes.some((axis) => axis !== gemm.n && of(axis) !== 1) || ![8, 16, 32, 64, WIDEST_BLOCK].includes(block))
+    return form('blocks')
+  return block
 }
 
 function planOutput(
@@ -225,6 +265,7 @@ function planOutput(
     contiguous,
     elementBytes: storageBytes,
     swizzle: contiguous === 'n' && staged ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
+    block: null,
   }
 }
 

@@ -8,7 +8,8 @@ import {
   type WorkspaceRegion,
 } from '../../ir/launch.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
-import { tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
+import { operandNamed } from '../../ir/walk.ts'
+import { quantisedOutputs, tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
 import { scalesOf } from './scales.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from './plan.ts'
@@ -50,6 +51,9 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
     ...scalesOf(plan.scales ?? null).flatMap(({ operand }) => pointer(operand, true)),
     ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).flatMap(({ operand }) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
+    ...quantisedOutputs(plan.epilogue).flatMap(({ operand }) =>
+      pointer(operandNamed(plan.program, operand.stored!.scale!), false),
+    ),
     ...workspaceParams(plan),
     ...[gemm.m, gemm.n, ...summed].map(extent),
     ...(gemm.l !== null ? [extent(gemm.l)] : []),

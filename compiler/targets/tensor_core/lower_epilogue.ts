@@ -2,7 +2,7 @@
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Fetched, StoreOp } from '../../ir/pipe_epilogue.ts'
 import { guardOf } from '../../ir/walk.ts'
-import { valuesOf, type EpiloguePlan, type OutputPlan } from './epilogue.ts'
+import { quantisedOutputs, valuesOf, type EpiloguePlan, type OutputPlan } from './epilogue.ts'
 import { mapName } from './plan.ts'
 import type { ReductionPlan } from './reduction.ts'
 
@@ -39,6 +39,15 @@ export const compute = ({ outputs, reductions }: EpiloguePlan): TileOp => ({
   outputs: [...outputs, ...reductions].map(({ operand, value }) => ({ operand: operand.name, value })),
 })
 
+/** Outputs in stored forms, before they are stored. */
+export const quantise = (epilogue: EpiloguePlan): TileOp[] =>
+  quantisedOutputs(epilogue).map(({ operand, block }) => ({
+    op: 'quantise',
+    operand: operand.name,
+    block: block!,
+    form: operand.stored!,
+  }))
+
 /** Reductions over n, whose totals a lane keeps from sub-tile to sub-tile. */
 export const totalsOf = ({ reductions }: EpiloguePlan): ReductionPlan[] => reductions.filter(({ keepsN }) => !keepsN)
 
@@ -64,6 +73,7 @@ export function fragmentEpilogue(
     ...loads(['full', 'row']),
     { op: 'take_cells', from },
     compute(epilogue),
+    ...quantise(epilogue),
     ...stores,
     ...reduce('reduce_subtile', epilogue.reductions),
   ]

@@ -1,0 +1,68 @@
+/** Tile IR → CUDA statements: outputs in stored forms, from the values of a sub-tile in registers. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { Quantise } from '../../compiler/ir/pipe_epilogue.ts'
+import { factorText, normText, scaleCode, symmetric } from '../cuda/quantise.ts'
+import { note, type EmitContext } from './context.ts'
+import { element, operandOf } from './epilogue_values.ts'
+
+export function emitQuantise(op: Quantise, c: EmitContext): void {
+  const { block, form } = op
+  const { subtileColumns } = c.program
+  const fragment = c.program.layout.held === 'fragment'
+  const operand = operandOf(c, op.operand)
+  const scale = operandOf(c, form.scale!)
+  const { dtype, cudaStorage } = { dtype: scale.dtype, cudaStorage: DTYPES[scale.dtype].cudaStorage }
+  const value = c.names.value(op.operand)
+  const where = note(c, `quantise ${op.operand}`)
+  const { tile } = c
+  const scalar = (name: string | null): string | null => (name === null ? null : c.names.scalar(name))
+  // A lane of a fragment has two rows, whose values alternate in pairs.
+  const rows = fragment ? 2 : 1
+  const perBlock = tile.count / (subtileColumns / block)
+  const index = rows === 2 ? `b * ${perBlock} + i / 2 * 4 + r * 2 + i % 2` : `b * ${perBlock} + i`
+  const first = `b * ${perBlock} + r * 2`
+  const column = fragment ? 'subtile_col' : 'col'
+  c.functions.add('ktl_max_f32')
+  c.out.block('', () => {
+    c.out.line(`const float norm = ${normText(scalar(form.global), scalar(form.norm))};`)
+    c.out.line('// What lies past the edge counts as 0.')
+    c.out.block(`if (${column} + ${subtileColumns} > N)`, () => {
+      c.out.line('#pragma unroll')
+      c.out.line(`for (u32 j = 0; j < ${tile.count}; ++j) if (${tile.col('j')} >= N) ${value}[j] = 0.0f;`, where)
+    })
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 b = 0; b < ${subtileColumns / block}; ++b)`, () => {
+      c.out.line('#pragma unroll')
+      c.out.block(`for (u32 r = 0; r < ${rows}; ++r)`, () => {
+        c.out.line('float largest = 0.0f;')
+        c.out.line('#pragma unroll')
+        c.out.line(
+          `for (u32 i = 0; i < ${perBlock / rows}; ++i) largest = ktl_max_f32(largest, fabsf(${value}[${index}]));`,
+          where,
+        )
+        if (fragment)
+          for (const mask of [1, 2])
+            c.out.line(`largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, ${mask}));`, where)
+        c.out.line(
+          `const ${cudaStorage} code = ${scaleCode(operand.dtype, dtype, form.rounding, 'largest', 'norm', c.functions)};`,
+          where,
+        )
+        c.out.line(`const float factor = ${factorText(dtype, 'code', 'norm', c.functions)};`)
+        const place = element(c, scale, { m: `(${tile.row(fragment ? first : '0')})`, n: `(${column} + b * ${block})` })
+        const mine = fragment ? `lane % 4 == 0 && ${tile.rowInBounds(first)}` : tile.rowInBounds('0')
+        c.out.line(`if (${mine} && ${column} + b * ${block} < N) ${place} = code;`, where)
+        c.out.line('#pragma unroll')
+        c.out.block(`for (u32 i = 0; i < ${perBlock / rows}; ++i)`, () => {
+          c.out.line(`float& x = ${value}[${index}];`)
+          c.out.line('const float product = x * factor;')
+          // A NaN in the block is one in all of its elements; formats without one have 0.
+          const unknown = DTYPES[operand.dtype].nan === null ? '0.0f' : '__uint_as_float(0x7fffffffu)'
+          c.out.line(
+            `x = largest != largest || product != product ? ${unknown} : largest == 0.0f ? 0.0f : ${symmetric(operand.dtype, 'product')};`,
+            where,
+          )
+        })
+      })
+    })
+  })
+}
