@@ -68,7 +68,7 @@ function orderLetter({ axes, order }: TensorOperand): string {
 
 /** `aligned`: all outputs leave that way; `direct`: none; otherwise a letter for each. */
 function storeClass(program: TensorProgram, aligned: string): string {
-  const outputs = program.operands.filter((operand) => operand.role === 'output')
+  const outputs = program.operands.filter(({ role, partOf }) => role === 'output' && partOf === undefined)
   const letters = outputs.map((operand) => (operand.divisibility === 'vector' ? 't' : 'd'))
   if (letters.every((letter) => letter === 't')) return aligned
   if (letters.every((letter) => letter === 'd')) return 'direct'

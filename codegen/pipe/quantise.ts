@@ -20,7 +20,7 @@ export function emitQuantise(op: Quantise, c: EmitContext): void {
   const rows = fragment ? 2 : 1
   const perBlock = tile.count / (subtileColumns / block)
   const index = rows === 2 ? `b * ${perBlock} + i / 2 * 4 + r * 2 + i % 2` : `b * ${perBlock} + i`
-  const first = `b * ${perBlock} + r * 2`
+  const first = '(r * 2)'
   const column = fragment ? 'subtile_col' : 'col'
   c.functions.add('ktl_max_f32')
   c.out.block('', () => {

@@ -85,8 +85,9 @@ export interface Part {
   readonly chunk: number
   readonly product: number
   readonly block: number
-  /** The first one. */
+  /** The first one, and how far it lies behind the first one of B in shared memory. */
   readonly column: number
+  readonly columnBytes: number
 }
 
 /** Accumulators in the registers of consumer warpgroups, or of warps. */
@@ -239,8 +240,6 @@ export interface WarpgroupMma {
   /** From one block of rows of A to the next in shared memory. */
   readonly blockBytes: number
   readonly steps: number
-  /** From one column of B to the next in shared memory, where parts have some of them. */
-  readonly columnBytes: number
   /** Sums of their own: of this part; null: added to the accumulators. */
   readonly part: Part | null
   /** The last stage takes only the steps that k still has, one after the other; else its zeros are multiplied too. */
@@ -312,7 +311,7 @@ export type TileOp =
    * The slot of `ring` is free: one arrival for each warpgroup, whose MMAs have read it together, or for each warp, which has read it
    * itself; on the barrier of every CTA that fills it.
    */
-  | { readonly op: 'release'; readonly barrier: string; readonly ring: string; readonly by: 'warpgroup' | 'warp' }
+  | { readonly op: 'release'; readonly barrier: string; readonly ring: string; readonly eachWarp: boolean }
   /** Except in the first k tile. */
   | { readonly op: 'after_first_k'; readonly body: readonly TileOp[] }
   /** Registers of each thread of this warpgroup from here on (setmaxnreg). */

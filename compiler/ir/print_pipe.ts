@@ -85,8 +85,8 @@ function printOps(ops: readonly TileOp[], depth: number): string[] {
   })
 }
 
-const partText = ({ index, of, chunk, product, block, column }: Part): string =>
-  `part ${index} of ${of} (chunk ${chunk}, product ${product}, block ${block}, column ${column})`
+const partText = ({ index, of, chunk, product, block, column, columnBytes }: Part): string =>
+  `part ${index} of ${of} (chunk ${chunk}, product ${product}, block ${block}, column ${column} @${columnBytes})`
 
 const scaleText = ({ group, count, chunk, chunks }: ScaleLayout): string =>
   `${count} of ${group} rows x ${chunks} of ${chunk} k`
@@ -192,7 +192,7 @@ function printOp(op: TileOp): string {
       return (
         `wgmma.k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} n${op.n} ${op.a} * ` +
         `${op.products.map(({ b }) => b).join(', ')} x ${op.steps} steps${op.stopsAtK ? ' up to k' : ''}, blocks ` +
-        `${op.blockBytes} B and columns ${op.columnBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ` +
+        `${op.blockBytes} B apart, a ${op.aMajor}-major ${descriptorText(op.aDescriptor)}, b ${op.bMajor}-major ` +
         descriptorText(op.bDescriptor) +
         (op.part ? `, ${partText(op.part)}` : '')
       )
@@ -219,7 +219,7 @@ function printOp(op: TileOp): string {
     case 'commit':
       return `commit ${op.barrier} to ${op.to}`
     case 'release':
-      return `release ${op.barrier}, slot of ${op.ring}, by each ${op.by}`
+      return `release ${op.barrier}, slot of ${op.ring}${op.eachWarp ? ', by each warp' : ''}`
     case 'wait_turn':
     case 'pass_turn':
     case 'arrive_all':

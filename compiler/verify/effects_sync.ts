@@ -102,7 +102,7 @@ export const SYNC = {
   },
   release(op, agent, m) {
     // Its warp has met at the wait for the MMAs: the first lane stands for those that tell other CTAs, too.
-    if (!agent.first || (op.by === 'warpgroup' && agent.warp % 4 !== 0)) return
+    if (!agent.first || (!op.eachWarp && agent.warp % 4 !== 0)) return
     const { size, splits } = m.program.cluster
     const { slot } = agent.ring(op.ring)
     const targets = size === 1 || splits > 1 ? [agent.cta] : m.cluster.producers[agent.cta]!

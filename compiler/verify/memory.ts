@@ -196,7 +196,7 @@ function* coverProblems(program: TileProgram): Generator<string> {
     if (parks !== (registers.parked === true))
       yield `accumulators are ${parks ? 'parked, but' : 'not parked, and'} registers say otherwise`
   }
-  const widths = layout.held === 'row' ? [8, 16, 32] : [8, 16, 32, 64]
+  const widths = layout.held === 'row' ? [8, 16, 32] : [8, 16, 32, 64, 128]
   if (!widths.includes(subtileColumns) || columns % subtileColumns !== 0)
     yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
   for (const op of opsOf(program)) {

@@ -49,7 +49,7 @@ function multiplyPart(op: WarpgroupMma, part: Part, wrapper: string, c: EmitCont
     ...(part.block > 0 ? [`${part.block * op.blockBytes}`] : []),
   ]
   const a = [slotAddress(c, op.a), ...rows].join(' + ')
-  const b = `${slotAddress(c, op.products[part.product]!.b)}${part.column > 0 ? ` + ${part.column * op.columnBytes}` : ''}`
+  const b = `${slotAddress(c, op.products[part.product]!.b)}${part.column > 0 ? ` + ${part.columnBytes}` : ''}`
   c.wrappers.add('smem_descriptor')
   c.out.block('', () => {
     c.out.line(`const u64 a = smem_descriptor(${a}, A_LAYOUT), b = smem_descriptor(${b}, B_LAYOUT);`, where)
@@ -213,14 +213,14 @@ export const SM90_EMITTERS: Emitters = {
     const address = `smem + ${constant(op.barrier)} + 8 * ${op.ring}`
     const { cluster } = c.program
     if (cluster.size === 1 || cluster.splits > 1) {
-      const first = op.by === 'warp' ? 'lane == 0' : 'threadIdx.x % 128 == 0'
+      const first = op.eachWarp ? 'lane == 0' : 'threadIdx.x % 128 == 0'
       c.out.line(`if (${first}) ${call(c, 'mbarrier_arrive', address)}`, where)
       return
     }
     // What is released was read by MMAs that are complete, and is written by TMA: no other memory to order.
     const remote = call0(c, 'remote_address', address, 'lane')
     c.out.line(
-      `if (${op.by === 'warp' ? '' : 'warp % 4 == 0 && '}lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
+      `if (${op.eachWarp ? '' : 'warp % 4 == 0 && '}lane < CLUSTER && producers_mask >> lane & 1) ${call(c, 'mbarrier_arrive_cluster', remote)}`,
       where,
     )
   },

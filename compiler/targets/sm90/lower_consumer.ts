@@ -69,7 +69,7 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
 function mainloop(plan: Sm90Plan): TileOp[] {
   const { design, mma, a, b, tile, mmaSteps, rowBlocks, scales } = plan
   const release: TileOp[] = [
-    { op: 'release', barrier: 'empty', ring: 'spent', by: 'warpgroup' },
+    { op: 'release', barrier: 'empty', ring: 'spent', eachWarp: false },
     { op: 'advance', ring: 'spent' },
   ]
   const only = plan.stages === 1
@@ -87,7 +87,6 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     // M-major tiles are swizzle spans of 64 rows side by side.
     blockBytes: a.major === 'k' ? BLOCK_ROWS * SWIZZLE_SPAN : a.boxPitch,
     steps: mmaSteps / (scales?.chunks ?? 1),
-    columnBytes: SWIZZLE_SPAN,
     part,
     // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
     // the registers.

@@ -6,6 +6,7 @@
 import type { Rejection } from '../../instance.ts'
 import type { Part, PartRegisters, PartScales, TileOp, WarpgroupMma } from '../../ir/pipe.ts'
 import { rejection } from '../../rejection.ts'
+import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { partScales, type ScalePlans } from '../tensor_core/scales.ts'
 
 /** Accumulators and a part of a thread; those of the part are free again in the epilogue. */
@@ -39,13 +40,15 @@ export function planParts(
   const of = chunks * products * rowBlocks * divisor
   const parts = Array.from({ length: of }, (_, index): Part => {
     const rest = Math.floor(index / divisor)
+    const column = ((index % divisor) * columns) / divisor
     return {
       index,
       of,
       chunk: Math.floor(rest / (products * rowBlocks)),
       product: Math.floor(rest / rowBlocks) % products,
       block: rest % rowBlocks,
-      column: ((index % divisor) * columns) / divisor,
+      column,
+      columnBytes: column * SWIZZLE_SPAN,
     }
   })
   return { cells, columns: columns / divisor, parts }
@@ -67,7 +70,7 @@ export function sumOfParts({ parts }: PartPlan, scales: ScalePlans, multiply: (p
     ...parts.flatMap(sum),
     // Each warp has read its scales.
     { op: 'warp_sync' },
-    { op: 'release', barrier: 'empty', ring: 'spent', by: 'warp' },
+    { op: 'release', barrier: 'empty', ring: 'spent', eachWarp: true },
     { op: 'advance', ring: 'spent' },
     { op: 'advance', ring: 'stage' },
   ]

@@ -241,8 +241,8 @@ function divideMemory(plan: Undivided): MemoryPlan | Rejection {
 /** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */
 function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: number): number {
   const single = operands.some(
-    ({ role, divisibility, dtype }) =>
-      role === 'output' && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4),
+    ({ role, divisibility, dtype, partOf }) =>
+      role === 'output' && partOf === undefined && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4),
   )
   const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
   return Math.min(single ? MAX_VALUES / 2 : MAX_VALUES, left - reserved - (single ? 16 : 0))

@@ -17,6 +17,11 @@ function verifyParts(tiles: Tiles): number {
     mmas.every(({ column }) => column % columns === 0 && column + columns <= domain.columns.extent),
     true,
   )
+  tiles.expect(
+    'places of columns',
+    mmas.every(({ column, columnBytes }) => columnBytes === column * 128),
+    true,
+  )
   const chunks = 1 + Math.max(...mmas.map(({ chunk }) => chunk))
   const each = registers.products * registers.rowBlocks * (domain.columns.extent / columns)
   tiles.expect('parts', mmas.length, chunks * each)
