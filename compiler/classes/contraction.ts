@@ -10,6 +10,7 @@ import type { AccumulatorNode, ContractNode, Node, TensorProgram } from '../ir/t
 import { children, operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
 import { factorScales } from '../passes/factor_scales.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
+import { inTiles } from '../stored/tiles.ts'
 import { markShortForms } from '../passes/short_forms.ts'
 import { div, name } from '../space/ix.ts'
 
@@ -38,6 +39,8 @@ function find(original: TensorProgram): Classified {
   const factored = factorScales(original)
   if (!factored) return general('a stored form that decodes before it is multiplied')
   const { program, scales } = factored
+  const behind = program.operands.filter(({ name }) => ![...scales.values()].includes(name))
+  if (behind.some(({ order }) => inTiles(order))) return general('scales in tiles that are applied behind the sum')
   const nodes = nodesOf(program)
   const contractions = nodes.filter((node) => node.kind === 'contract')
   const [first] = contractions

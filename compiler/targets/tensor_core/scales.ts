@@ -9,6 +9,7 @@ import type { PartScales, ScaleLayout, ScaleSource } from '../../ir/pipe.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed } from '../../ir/walk.ts'
 import { rejection } from '../../rejection.ts'
+import { inTiles } from '../../stored/tiles.ts'
 
 export interface ScalePlan {
   readonly operand: TensorOperand
@@ -44,6 +45,8 @@ export function planScales(
     return rejection('KTL2904', { form: 'scales in blocks of a sum over several axes' })
   const named = (name: string | null): TensorOperand | null => (name === null ? null : operandNamed(program, name))
   const [a, ...b] = [scales.a, ...scales.b].map(named) as [TensorOperand | null, ...(TensorOperand | null)[]]
+  if ([a, ...b].some((operand) => operand && inTiles(operand.order)))
+    return rejection('KTL2904', { form: 'scales in tiles for partial sums' })
   const chunk = [a, ...b].reduce((all, operand) => (operand ? gcd(all, blockOf(operand, k) ?? depth) : all), depth)
   if (chunk % step !== 0) return rejection('KTL2904', { form: `scales in blocks of ${chunk} k, and MMAs of ${step}` })
   const chunks = depth / chunk
