@@ -215,13 +215,16 @@ void copyRows(Cta& cta, const CopyShape& shape, Expand mode, uint32_t address, u
       if (!cta.shared.holds(at, 16)) requireShared(cta, at, 16, "row " + std::to_string(r) + " of tcgen05.cp");
       uint8_t chunk[16];
       std::memcpy(chunk, cta.shared.bytes.data() + at, 16);
-      const bool valid = allValid(cta.shared.valid.data() + at, 16);
+      const uint32_t used = mode == Expand::None ? 4 : mode == Expand::Four ? 2 : 3;  // bytes behind a word
+      bool valid[4];
+      for (uint32_t word = 0; word < 4; ++word)
+        valid[word] = allValid(cta.shared.valid.data() + at + word * used, used);
       expand(chunk, mode);
       for (uint32_t c = 0; c < shape.copies; ++c)
         for (uint32_t word = 0; word < 4; ++word) {
           const uint32_t lane = (base + shape.lane(r, c)) % TensorMemory::kLanes;
           std::memcpy(&cta.tmem.column(column + part * 4 + word)[lane], chunk + word * 4, 4);
-          cta.tmem.setValid(lane, column + part * 4 + word, valid);
+          cta.tmem.setValid(lane, column + part * 4 + word, valid[word]);
         }
     }
 }
@@ -243,6 +246,9 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     const auto ctas = targets(w, op.aux >> 8);
     const CopyShape& shape = kCopies[op.aux & 15];
     const auto mode = static_cast<Expand>(op.aux >> 4 & 15);
+    w.faultLane = lane;
+    for (const Cta* cta : ctas) cta->tmem.require(address & 0xffff, shape.bytes / 4, "tcgen05.cp");
+    w.faultLane = ~0u;
     if (Ordering* order = w.cta->cluster->ordering.get()) {
       const SmemDescriptor source = decodeSm100Descriptor(descriptor, "source");
       for (Cta* cta : ctas)
@@ -250,6 +256,11 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
           const uint32_t at = copySource(source, i / (shape.bytes / 16), i % (shape.bytes / 16));
           if (cta->shared.holds(at, 16)) order->readAsync(w, lane, *cta, at, 16, "tcgen05.cp");
         }
+      uint32_t groups = 0;  // of 16 lanes
+      for (uint32_t r = 0; r < shape.rows; ++r)
+        for (uint32_t c = 0; c < shape.copies; ++c)
+          groups |= 1u << ((address >> 16) + shape.lane(r, c)) % TensorMemory::kLanes / 16;
+      for (Cta* cta : ctas) order->writeTmem(w, lane, *cta, address & 0xffff, shape.bytes / 4, groups, "tcgen05.cp");
     }
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank,
@@ -265,6 +276,8 @@ Flow shift(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
     const uint32_t address = tmemAddress(w, op, 0, 1u << lane, false);
     const auto ctas = targets(w, op.aux);
+    if (Ordering* order = w.cta->cluster->ordering.get())
+      for (Cta* cta : ctas) order->writeTmem(w, lane, *cta, address & 0xffff, 8, 0xff, "tcgen05.shift");
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.shift", w.now(), [=] {
       for (Cta* cta : ctas) {

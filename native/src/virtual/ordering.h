@@ -5,10 +5,11 @@
 // 1. Bytes of shared memory written by generic stores and read by the async proxy (bulk and TMA stores, bulk
 //    copies, operands of tcgen05.mma and tcgen05.cp) without a fence.proxy.async anywhere on the path from
 //    the writing thread to the issuing one: by the writer, the issuer, or a thread between them.
-// 2. Tensor Memory: tcgen05.ld or st of cells that an MMA wrote, without a tcgen05.commit that was waited
-//    for and tcgen05.fence::after_thread_sync behind the wait; tcgen05.mma on cells that other warps loaded
-//    or stored, without their tcgen05.wait and tcgen05.fence::before_thread_sync and the issuer's
-//    fence::after_thread_sync.
+// 2. Tensor Memory: tcgen05.ld or st of cells that an MMA, cp or shift wrote, without a tcgen05.commit that was
+//    waited for and tcgen05.fence::after_thread_sync behind the wait; tcgen05.mma, cp or shift on cells that other
+//    warps loaded or stored, without their tcgen05.wait and tcgen05.fence::before_thread_sync and the issuer's
+//    fence::after_thread_sync; tcgen05.mma whose A or scales another thread's cp writes, with nothing that orders
+//    the two.
 // 3. An asynchronous arrival (complete_tx, tcgen05.commit) on an mbarrier whose mbarrier.init is behind
 //    neither fence.mbarrier_init nor fence.proxy.async.
 // 4. A generic load of shared bytes that another thread stored, or a store over bytes that another thread
@@ -28,7 +29,7 @@
 // - write/write races of one instruction (several lanes set one flag); all readers of a byte but the last;
 // - generic stores over bytes that an asynchronous copy or MMA still reads, and copies over bytes that
 //   threads still read; cp.async; global memory;
-// - what tcgen05.cp and shift write, and MMA against MMA: in order in one pipeline;
+// - MMA against MMA, and cp over what an MMA reads: in order in one pipeline;
 // - the scope and the .relaxed of mbarrier operations: each is taken as release or acquire of the cluster.
 #pragma once
 #include <string>
@@ -89,6 +90,9 @@ class Ordering {
   void waitTransfers(Warp& w, bool loads);
   // Operands and D of an instruction about to be queued.
   void multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t firstCta);
+  // Cells that a tcgen05.cp or shift (`what`), about to be queued, writes.
+  void writeTmem(Warp& w, uint32_t lane, const Cta& cta, uint32_t column, uint32_t columns, uint32_t groups,
+                 const char* what);
   std::shared_ptr<const Facts> commit(Warp& w, uint32_t lane);
   void freeTmem(const Cta& cta, uint32_t column, uint32_t columns);
 
@@ -117,6 +121,7 @@ class Ordering {
   static constexpr uint32_t kLaneGroup = 16;
   struct Cells {  // 16 lanes of a column
     Mark written;
+    Mark issuer;  // thread whose cp or shift wrote them
     bool byTensor = false;
     std::vector<Mark> loads;  // since then, one per warp
   };
@@ -145,8 +150,13 @@ class Ordering {
   Cells* cellsAt(uint32_t rank, uint32_t column);
   // Whether the warp may use what `mark` did.
   bool usable(const Warp& w, uint32_t mask, const Mark& mark, bool fenced) const;
+  // An access of the tensor core to Tensor Memory.
+  struct TensorAccess {
+    const char *instruction, *operand;  // "" for D
+    bool writes;
+  };
   void touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns, uint32_t groups,
-             bool writes);
+             const TensorAccess& access);
   std::string by(uint32_t warp, uint32_t pc) const;
 
   Cluster& cluster_;

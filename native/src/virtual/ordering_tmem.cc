@@ -4,6 +4,11 @@
 #include "umma.h"
 
 namespace ktl {
+namespace {
+
+constexpr uint32_t kAllGroups = 0xff;
+
+}  // namespace
 
 // The eight lane groups of a column.
 Ordering::Cells* Ordering::cellsAt(uint32_t rank, uint32_t column) {
@@ -38,7 +43,8 @@ void Ordering::transfer(Warp& w, uint32_t address, const TmemTransfer& transfer,
           cluster_.warn(w, Code::Race, -1,
                         std::string(isLoad ? "tcgen05.ld reads" : "tcgen05.st overwrites") +
                             " Tensor Memory column " + std::to_string(c) +
-                            ", which tcgen05.mma of CTA rank " +
+                            ", which tcgen05." + cluster_.launch.code->source[last.pc]->modifiers.front() +
+                            " of CTA rank " +
                             std::to_string(last.agent - tensorAgent(0)) + " (ptx line " +
                             std::to_string(cluster_.launch.code->source[last.pc]->line) + ") wrote, " +
                             (waited
@@ -72,8 +78,12 @@ void Ordering::waitTransfers(Warp& w, bool loads) {
 }
 
 void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns,
-                     uint32_t groups, bool writes) {
+                     uint32_t groups, const TensorAccess& access) {
   const Mark now{tensorAgent(w.cta->rank), ctas_[w.cta->rank].tensorEpoch, w.pc};
+  const auto describe = [&](uint32_t at) {
+    return std::string(access.instruction) + (access.writes ? " overwrites" : " reads ") + access.operand +
+           (access.writes ? " Tensor Memory column " : " in Tensor Memory column ") + std::to_string(at);
+  };
   const auto require = [&](const Mark& mark, bool isLoad, uint32_t at) {
     if (usable(w, 1u << lane, mark, true)) return true;
     const uint32_t warp = mark.agent / 2;
@@ -91,22 +101,44 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
         : fenced ? "this thread needs to wait for an arrive of that warp behind its fence"
                  : "that warp needs tcgen05.fence::before_thread_sync before its arrive";
     cluster_.warn(w, Code::Race, static_cast<int>(lane),
-                  std::string("tcgen05.mma ") + (writes ? "overwrites" : "reads") +
-                      " Tensor Memory column " + std::to_string(at) + ", which " + by(warp, mark.pc) +
-                      (isLoad ? " loaded" : " stored") + ", and nothing orders the two: " + missing);
+                  describe(at) + ", which " + by(warp, mark.pc) + (isLoad ? " loaded" : " stored") +
+                      ", and nothing orders the two: " + missing);
     return false;
+  };
+  const uint32_t thread = threadOf(w, lane);
+  const auto unordered = [&](const Mark& issuer) {
+    return issuer.epoch != 0 && issuer.agent != thread && (*threads_[thread].seen)[issuer.agent] < issuer.epoch;
   };
   for (uint32_t c = column; c < column + columns; ++c)
     forLanes(groups, [&](uint32_t g) {
       Cells& cell = cellsAt(rank, c)[g];
       if (cell.written.epoch && !cell.byTensor && !require(cell.written, false, c)) cell.written = {};
-      if (!writes) return;
+      if (!access.writes && cell.byTensor && unordered(cell.issuer)) {
+        cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                      describe(c) + ", which tcgen05." +
+                          cluster_.launch.code->source[cell.issuer.pc]->modifiers.front() + " of " +
+                          by(cell.issuer.agent / 32, cell.issuer.pc) +
+                          " writes, and nothing orders the two: issue both from one thread, or put "
+                          "tcgen05.fence::before_thread_sync, an arrive, a wait and tcgen05.fence::after_thread_sync "
+                          "between them");
+        cell.issuer = {};
+      }
+      if (!access.writes) return;
       for (const Mark& mark : cell.loads)
         if (!require(mark, true, c)) break;
       cell.loads.clear();
       cell.written = now;
       cell.byTensor = true;
+      cell.issuer = {};
     });
+}
+
+void Ordering::writeTmem(Warp& w, uint32_t lane, const Cta& cta, uint32_t column, uint32_t columns,
+                         uint32_t groups, const char* what) {
+  touch(w, lane, cta.rank, column, columns, groups, {what, "", true});
+  const uint32_t thread = threadOf(w, lane);
+  for (uint32_t c = column; c < column + columns; ++c)
+    forLanes(groups, [&](uint32_t g) { cellsAt(cta.rank, c)[g].issuer = {thread, threads_[thread].epoch, w.pc}; });
 }
 
 void Ordering::multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t firstCta) {
@@ -115,8 +147,12 @@ void Ordering::multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t first
     const Cta& cta = *cluster_.ctas[firstCta + i];
     for (const uint32_t chunk : footprint.chunks)
       readAsync(w, lane, cta, chunk, 16, "an operand of tcgen05.mma");
-    if (op.aInTmem) touch(w, lane, cta.rank, footprint.aColumn, footprint.aColumns, footprint.groups, false);
-    touch(w, lane, cta.rank, footprint.column, footprint.columns, footprint.groups, true);
+    const auto reads = [&](const char* operand, uint32_t column, uint32_t columns, uint32_t groups) {
+      touch(w, lane, cta.rank, column, columns, groups, {"tcgen05.mma", operand, false});
+    };
+    if (op.aInTmem) reads("A", footprint.aColumn, footprint.aColumns, footprint.groups);
+    for (const auto& scales : footprint.scales) reads(scales.name, scales.column, scales.columns, kAllGroups);
+    touch(w, lane, cta.rank, footprint.column, footprint.columns, footprint.groups, {"tcgen05.mma", "", true});
   }
 }
 
