@@ -61,7 +61,7 @@ afterAll(async () => {
 
 test.each([
   ['formats', 8],
-  ['tma', 9],
+  ['tma', 10],
   ['tmem', 6],
   ['descriptors', 2],
   ['umma', 12],
