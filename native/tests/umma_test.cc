@@ -359,7 +359,8 @@ TEST("umma", "random instructions fault or work") {
     // Mostly sensible fields, now and then anything.
     const uint32_t dType = op.kind == UmmaKind::I8 ? 2 : 1,
                    type = op.kind == UmmaKind::TF32 ? 2 : random.below(2);
-    op.instruction = (isBlockScaled(op.kind) ? random.below(2) << 23 | random.below(2) << 4 : dType << 4) | type << 7 | type << 10 | random.below(4) << 15 | random.below(40) << 17 |
+    const uint32_t own = isBlockScaled(op.kind) ? random.below(2) << 23 | random.below(2) << 4 : dType << 4;
+    op.instruction = own | type << 7 | type << 10 | random.below(4) << 15 | random.below(40) << 17 |
                      4 << random.below(3) << 24;
     if (random.below(8) == 0) op.instruction ^= 1u << random.below(32);
     const auto descriptor = [&] {

@@ -47,11 +47,13 @@ export function gemmKernel(f: Form): string {
   const fullBarrier = (s: string) => (pair ? `(smem(&full[${s}]) & 0xfeffffff)` : `smem(&full[${s}])`)
   const commit = (barrier: string) =>
     pair
-      ? `asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" :: "r"(${barrier}), "h"((short)3) : "memory");`
+      ? `asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+          :: "r"(${barrier}), "h"((short)3) : "memory");`
       : `asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(${barrier}) : "memory");`
   return `
 extern "C" __global__ void ${pair ? '__cluster_dims__(2, 1, 1)' : ''} __launch_bounds__(192) ${nameOf(f)}(const __grid_constant__ CUtensorMap A,
-  const __grid_constant__ CUtensorMap B, const __grid_constant__ CUtensorMap scaleA, const __grid_constant__ CUtensorMap scaleB, float* D, int stages, int bug) {
+  const __grid_constant__ CUtensorMap B, const __grid_constant__ CUtensorMap scaleA, const __grid_constant__ CUtensorMap scaleB,
+  float* D, int stages, int bug) {
   extern __shared__ __align__(1024) char raw[];
   __shared__ __align__(8) u64 full[2], empty[2], done; __shared__ u32 columns;
   int t = threadIdx.x, warp = t / 32; u32 rank = rankOf(), data = (smem(raw) + 1023) & ~1023u;
@@ -87,7 +89,8 @@ extern "C" __global__ void ${pair ? '__cluster_dims__(2, 1, 1)' : ''} __launch_b
         }
         for (int i = 0; i < 4; i++) {
           int scale = i * ${scales}; u32 id = scale % 4; if (bug == 4) id = 1;
-          multiply(tm, descriptor(a + s * 16384 + 32 * i), descriptor(b + s * ${bRows * 128} + 32 * i), ${`0x${(idesc >>> 0).toString(16)}u`} | id << 4 | id << 29,
+          multiply(tm, descriptor(a + s * 16384 + 32 * i), descriptor(b + s * ${bRows * 128} + 32 * i),
+            ${`0x${(idesc >>> 0).toString(16)}u`} | id << 4 | id << 29,
             tm + ${SFA} + 4 * (scale / 4) + (bug == 3 ? 32 : bug == 6 ? 511 : 0), tm + ${SFB} + 4 * (scale / 4) * ${scaleBlocks}, k > 0 || i > 0);
         }
         ${commit('smem(&empty[s])')}
@@ -111,7 +114,8 @@ extern "C" __global__ void ${pair ? '__cluster_dims__(2, 1, 1)' : ''} __launch_b
 /** What the kernels of a form call. */
 export const multiplyOf = (f: Form) => String.raw`
 DEV void multiply_${nameOf(f)}(u32 d, u64 a, u64 b, u32 idesc, u32 sa, u32 sb, bool enable) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %6, 0; tcgen05.mma.cta_group::${f.group}.kind::${f.kind}.block_scale${f.scaleVector} [%0], %1, %2, %3, [%4], [%5], p;}"
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %6, 0; tcgen05.mma.cta_group::${f.group}.kind::${f.kind}.block_scale${f.scaleVector}"
+  " [%0], %1, %2, %3, [%4], [%5], p;}"
   :: "r"(d), "l"(a), "l"(b), "r"(idesc), "r"(sa), "r"(sb), "r"((u32)enable) : "memory"); }
 `
 export const scaledPrelude = String.raw`

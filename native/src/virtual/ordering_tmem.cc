@@ -19,7 +19,8 @@ Ordering::Cells* Ordering::cellsAt(uint32_t rank, uint32_t column) {
 }
 
 bool Ordering::usable(const Warp& w, uint32_t mask, const Mark& mark, bool fenced) const {
-  if (mark.agent / 2 == warpOf(w)) return true;
+  // Its own transfers need nothing but their tcgen05.wait.
+  if (mark.agent / 2 == warpOf(w)) return warps_[mark.agent / 2].done[mark.agent & 1] >= mark.epoch;
   bool known = false;
   forLanes(mask, [&](uint32_t lane) {
     const Thread& t = threads_[threadOf(w, lane)];
@@ -91,8 +92,9 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
     for (uint32_t i = 0; i < 32; ++i)
       fenced |= threads_[warp * 32 + i].publishedEpoch[mark.agent & 1] >= mark.epoch;
     const char* missing =
-        usable(w, 1u << lane, mark, false)
+        warp != warpOf(w) && usable(w, 1u << lane, mark, false)
             ? "this thread needs tcgen05.fence::after_thread_sync behind its wait"
+        : warp == warpOf(w) ? (isLoad ? "that warp needs tcgen05.wait::ld before it" : "that warp needs tcgen05.wait::st before it")
         : warps_[warp].done[mark.agent & 1] < mark.epoch
             ? (isLoad ? "that warp needs tcgen05.wait::ld, tcgen05.fence::before_thread_sync and an arrive "
                         "that this thread waits for"
