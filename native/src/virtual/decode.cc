@@ -7,6 +7,7 @@
 #include "decode_table.h"
 #include "exec_resize.h"
 #include "exec_wgmma.h"
+#include "warp.h"
 
 namespace ktl {
 
@@ -189,10 +190,16 @@ class Decoder {
   void instruction(const ptx::Instruction& ins) {
     std::vector<std::string_view> picks;
     const Row* row = match(ins, picks);
-    if (!row) throw Fault{Code::UnknownInstruction, at(ins) + "unknown instruction: " + ins.text};
     Builder builder{*this, ins, std::move(picks), {}, {}, {}};
     builder.op.guard = ins.guard >= 0 ? registerSlot(ins.guard) : truth_;
     builder.op.guardXor = ins.guardNegated ? ~0u : 0u;
+    if (!row) {
+      // Only what executes it cannot run.
+      builder.op.run = [](Warp& w, const Op&, uint32_t) -> Flow {
+        throw Fault{Code::UnknownInstruction, "unknown instruction: " + w.code->source[w.pc]->text};
+      };
+      return emit(builder.op, builder.op, ins, UINT32_MAX);
+    }
     try {
       row->build(builder);
     } catch (const std::out_of_range&) {
