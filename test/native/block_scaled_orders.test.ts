@@ -168,6 +168,17 @@ test.each<[string, string, number, string, RegExp]>([
   ).toMatch(message)
 })
 
+test('scales stored and not waited for, under default checks', async () => {
+  for (const order of ORDERS) {
+    const { findings } = await run('stored', 1, { checks: 'default', ...order })
+    const race = findings.find((f) => f.code === 'KTL5019')!
+    expect(race.message).toMatch(
+      /tcgen05\.mma uses Tensor Memory column 64, which warp \d .* stores and has not waited for/,
+    )
+    expect([race.fatal, race.remark]).toEqual([false, false])
+  }
+})
+
 test('a pair of 64 rows each: with the scales of B in four equal quarters, the first half serves both', async () => {
   const { got } = await run('halves', 1, {}, 2)
   expect(got.slice(64, 66)).toEqual([128, 32])

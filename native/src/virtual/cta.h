@@ -86,6 +86,8 @@ struct Cluster {
   bool done() const;
   // A finding that does not stop the launch; equal ones are merged.
   void warn(Warp& warp, Code code, int lane, const std::string& message);
+  // A remark, one for each place.
+  void remark(Warp& warp, Code code, int lane, const std::string& message);
   void add(Finding finding);
   Finding describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const;
 };

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include "decode_table.h"
 #include "exec_resize.h"
+#include "exec_tmem.h"
 #include "exec_wgmma.h"
 #include "warp.h"
 
@@ -433,6 +434,7 @@ std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Functi
   Decoder decoder(program, *code);
   code->start = decoder.function(static_cast<int32_t>(&entry - program.module->functions.data()));
   markFragments(*code);
+  markLoads(*code);
   return code;
 }
 

@@ -1,4 +1,5 @@
 // Tensor Memory instructions: alloc, dealloc, ld, st, cp, shift and their waits (PTX ISA 9.7.16.7, 9.7.16.8).
+#include "exec_tmem.h"
 #include "exec_tensor.h"
 #include "ordering.h"
 #include "smem_descriptor.h"
@@ -86,21 +87,19 @@ TmemTransfer transferOf(const Op& op) {
 constexpr size_t kMostTransfers = 512;  // that a warp has not waited for
 
 void landLoads(Warp& w) {
-  for (const auto& land : w.tmemLoads) land();
+  for (const auto& load : w.tmemLoads) load.land();
   w.tmemLoads.clear();
 }
 void forceStores(Warp& w) {
-  for (const uint64_t id : w.tmemStores) w.cta->cluster->async.force(id);
+  for (const Warp::TmemStore& store : w.tmemStores) w.cta->cluster->async.force(store.id);
   w.tmemStores.clear();
 }
 
-// The registers hold nothing before tcgen05.wait::ld: they are tainted until the values land.
 Flow load(Warp& w, const Op& op, uint32_t mask) {
   const TmemTransfer transfer = transferOf(op);
   const uint32_t address = tmemAddress(w, op, 0, mask, true);
   const uint32_t* slots = w.code->lists.data() + op.list;
   const uint32_t count = op.listCount;
-  for (uint32_t k = 0; k < count; ++k) w.setTaint(slots[k], mask, ~0u);
   struct Buffer {
     uint32_t registers[kMaxTmemRegisters][32], valid[kMaxTmemRegisters];
   };
@@ -118,13 +117,14 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
                    (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
   if (now) read();
   if (w.tmemLoads.size() >= kMostTransfers) landLoads(w);  // they may land at any time
-  w.tmemLoads.push_back([=] {
+  const auto land = [=] {
     if (!now) read();
     for (uint32_t k = 0; k < count; ++k) {
       forLanes(mask, [&](uint32_t i) { warp->at<uint32_t>(slots[k])[i] = buffer->registers[k][i]; });
       warp->setTaint(slots[k], mask, ~buffer->valid[k]);
     }
-  });
+  };
+  w.tmemLoads.push_back({land, w.pc, op.list, count});
   return Flow::Next;
 }
 
@@ -152,9 +152,10 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
   if (Ordering* order = w.cta->cluster->ordering.get()) order->transfer(w, address, transfer, false);
   Warp* warp = &w;
   if (w.tmemStores.size() >= kMostTransfers) forceStores(w);
-  w.tmemStores.push_back(issue(w, AsyncKind::Tmem, 0, "tcgen05.st", w.now(), [=] {
+  const uint64_t id = issue(w, AsyncKind::Tmem, 0, "tcgen05.st", w.now(), [=] {
     warp->cta->tmem.store(transfer, address, warp->index, buffer->registers, buffer->valid);
-  }));
+  });
+  w.tmemStores.push_back({id, w.pc, address & 0xffff, transfer.columns()});
   return Flow::Next;
 }
 
@@ -318,6 +319,53 @@ void transferBuild(Builder& b, bool isLoad) {
 }
 
 }  // namespace
+
+void useLoads(Warp& w, const Op& op) {
+  const uint32_t* lists = w.code->lists.data();
+  const bool loads = op.run == &load;
+  const auto within = [&](const Warp::TmemLoad& pending, uint32_t slot) {
+    return std::find(lists + pending.list, lists + pending.list + pending.count, slot) != lists + pending.list + pending.count;
+  };
+  size_t landed = 0;
+  for (size_t i = 0; i < w.tmemLoads.size(); ++i) {
+    const Warp::TmemLoad& pending = w.tmemLoads[i];
+    bool listed = false, read = within(pending, op.guard);
+    for (const uint32_t slot : op.src) read |= within(pending, slot);
+    if (op.branch != Op::Branch::Table)
+      for (uint32_t k = 0; k < op.listCount; ++k) listed |= within(pending, lists[op.list + k]);
+    read |= listed && !loads;
+    if (!read && !listed && !within(pending, op.dst)) continue;
+    landed = i + 1;
+    // Compilers copy registers before the wait.
+    if (!read || op.flags & kMove || !w.cta->cluster->launch.checks) continue;
+    const ptx::Instruction& source = *w.code->source[pending.pc];
+    w.cta->cluster->remark(w, Code::Race, -1,
+                           "this instruction reads a register of the tcgen05.ld at ptx line " + std::to_string(source.line) +
+                               (source.cudaLine ? " (cuda line " + std::to_string(source.cudaLine) + ")" : "") +
+                               " before tcgen05.wait::ld: the value is there, but Tensor Memory is not yet free for others");
+  }
+  for (size_t i = 0; i < landed; ++i) w.tmemLoads[i].land();
+  w.tmemLoads.erase(w.tmemLoads.begin(), w.tmemLoads.begin() + static_cast<std::ptrdiff_t>(landed));
+}
+
+void markLoads(EntryCode& code) {
+  std::vector<bool> used(code.slots);
+  bool any = false;
+  for (const Op& op : code.ops)
+    if (op.run == &load)
+      for (uint32_t i = 0; i < op.listCount; ++i) any = used[code.lists[op.list + i]] = true;
+  if (!any) return;
+  for (Op& op : code.ops) {
+    bool uses = used[op.dst] || used[op.guard];
+    for (const uint32_t slot : op.src) uses |= used[slot];
+    if (op.branch != Op::Branch::Table)
+      for (uint32_t i = 0; i < op.listCount && !uses; ++i) {
+        const uint32_t slot = code.lists[op.list + i];
+        uses = slot < used.size() && used[slot];
+      }
+    if (uses) op.flags |= kLoaded;
+  }
+}
 
 void addTmemRows(Table& t) {
   const std::string group = " cta_group::1|cta_group::2 ",

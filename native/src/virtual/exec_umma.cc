@@ -15,6 +15,35 @@ namespace {
 
 constexpr size_t kMaxBatch = 256;
 
+// Warns of cells that a warp stores and has not waited for: the instruction may use what was there before.
+void checkStores(Warp& w, uint32_t lane, const UmmaOp& u, std::span<const std::unique_ptr<Cta>> ctas) {
+  const auto stores = [](const std::unique_ptr<Warp>& warp) { return !warp->tmemStores.empty(); };
+  if (std::none_of(ctas.begin(), ctas.end(), [&](const auto& cta) { return std::any_of(cta->warps.begin(), cta->warps.end(), stores); }))
+    return;
+  const UmmaFootprint f = footprintOf(u);
+  struct {
+    uint32_t column, columns, groups;
+  } const parts[] = {{f.column, f.columns, f.groups},
+                     {f.aColumn, f.aColumns, f.groups},
+                     {f.scales[0].column, f.scales[0].columns, ~0u},
+                     {f.scales[1].column, f.scales[1].columns, ~0u}};
+  for (const auto& cta : ctas)
+    for (const auto& warp : cta->warps)
+      for (const Warp::TmemStore& store : warp->tmemStores)
+        for (const auto& part : parts) {
+          const uint32_t first = std::max(part.column, store.column);
+          if (first >= std::min(part.column + part.columns, store.column + store.columns)) continue;
+          if (!(part.groups >> 2 * (warp->index % 4) & 3)) continue;
+          w.cta->cluster->warn(w, Code::Race, static_cast<int>(lane),
+                               "tcgen05.mma uses Tensor Memory column " + std::to_string(first) + ", which warp " +
+                                   std::to_string(warp->index) + " (ptx line " +
+                                   std::to_string(w.code->source[store.pc]->line) +
+                                   ") stores and has not waited for: that warp needs tcgen05.wait::st, "
+                                   "tcgen05.fence::before_thread_sync and an arrive that this thread waits for");
+          return;
+        }
+}
+
 // src: d, a, b (8 bytes), idesc. list: [0] predicate, [1..] disable-output-lane words, or the addresses of the scales.
 // aux: kind | pair << 4 | a in Tensor Memory << 5 | predicate negated << 6 | scale of D << 8 | scale block << 12
 Flow mma(Warp& w, const Op& op, uint32_t mask) {
@@ -58,6 +87,7 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     w.faultLane = ~0u;
 
     if (Ordering* order = cluster.ordering.get()) order->multiply(w, lane, u, even);
+    if (cluster.launch.checks) checkStores(w, lane, u, std::span(cluster.ctas).subspan(even, u.ctaGroup));
 
     Cta* cta = w.cta;
     if (cta->umma && cta->umma->ctaGroup == u.ctaGroup && !cta->umma->ops.empty() &&

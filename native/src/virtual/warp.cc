@@ -1,5 +1,6 @@
 #include "warp.h"
 #include <algorithm>
+#include "exec_tmem.h"
 #include "exec_wgmma.h"
 #include "ordering.h"
 #if defined(__SANITIZE_ADDRESS__)
@@ -114,9 +115,12 @@ Warp::Outcome Warp::run(uint32_t budget) {
       if (select()) continue;
       return Outcome::Blocked;
     }
-    if (op.flags & kFragment && useFragments(*this, op, mask)) {
-      ++pc;
-      continue;
+    if (op.flags & (kFragment | kLoaded)) {
+      if (!tmemLoads.empty()) useLoads(*this, op);
+      if (op.flags & kFragment && useFragments(*this, op, mask)) {
+        ++pc;
+        continue;
+      }
     }
     switch (op.run(*this, op, mask)) {
       case Flow::Next: ++pc; break;

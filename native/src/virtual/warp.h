@@ -67,9 +67,17 @@ struct Warp {
     Fifo<Group> committed;
   };
   std::unique_ptr<std::array<AsyncGroups, 32>> copyGroups, bulkGroups;  // made on first use
-  // tcgen05.ld whose registers are not readable before tcgen05.wait::ld; tcgen05.st effects before wait::st.
-  std::vector<std::function<void()>> tmemLoads;
-  std::vector<uint64_t> tmemStores;
+  // tcgen05.ld and st that tcgen05.wait has not covered. A load lands in its registers then, or when they are used.
+  struct TmemLoad {
+    std::function<void()> land;
+    uint32_t pc = 0, list = 0, count = 0;  // registers: EntryCode::lists
+  };
+  struct TmemStore {
+    uint64_t id = 0;  // AsyncItem::id
+    uint32_t pc = 0, column = 0, columns = 0;
+  };
+  std::vector<TmemLoad> tmemLoads;
+  std::vector<TmemStore> tmemStores;
   timing::Unit tmemReads;
   std::shared_ptr<WgmmaWarp> wgmma;  // made by the first wgmma instruction
 
