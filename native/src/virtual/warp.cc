@@ -86,6 +86,13 @@ bool Warp::gathered(const Op& op, uint32_t mask) {
   return (named & ~mask) == 0;
 }
 
+// No group can go on now. One that polls goes round again, whatever the others wait for.
+Warp::Outcome Warp::stuck() {
+  if (!polling) return Outcome::Blocked;
+  for (Group& group : groups) group.blocked = false;
+  return Outcome::Slice;
+}
+
 Warp::Outcome Warp::run(uint32_t budget) {
   const Op* ops = code->ops.data();
   uint64_t* counts = cta->cluster->counts.data();
@@ -113,7 +120,7 @@ Warp::Outcome Warp::run(uint32_t budget) {
       }
       park(true);
       if (select()) continue;
-      return Outcome::Blocked;
+      return stuck();
     }
     if (op.flags & (kFragment | kLoaded)) {
       if (!tmemLoads.empty()) useLoads(*this, op);
@@ -127,23 +134,20 @@ Warp::Outcome Warp::run(uint32_t budget) {
       case Flow::Jump:
         if (active == 0) {
           if (live == 0) return Outcome::Done;
-          if (!select()) return Outcome::Blocked;
+          if (!select()) return stuck();
         }
         break;
       case Flow::Block:
         --counts[pc];  // it has not executed yet
         --ticks;
         park(false);
-        if (!select()) return Outcome::Blocked;
+        if (!select()) return stuck();
         break;
       case Flow::Poll:
         ++pc;
         polling = true;
         park(false);
-        if (!select()) {
-          for (Group& group : groups) group.blocked = false;
-          return Outcome::Slice;
-        }
+        if (!select()) return stuck();
         break;
     }
   }

@@ -117,6 +117,7 @@ struct Warp {
  private:
   bool select();               // next runnable group becomes the running one
   void park(bool converging);  // running group -> groups, blocked
+  Outcome stuck();
   void meet();                 // merge with groups at this pc, switch to a lower runnable one
   bool gathered(const Op& op, uint32_t mask);
 };
