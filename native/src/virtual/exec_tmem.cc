@@ -36,6 +36,15 @@ void requirePair(const Cta& cta, const char* operation) {
                                     " deallocated the Tensor Memory of the pair"};
 }
 
+// With .cta_group::2 both CTAs of a pair allocate together (PTX ISA 9.7.16.5): the columns exist in both before either
+// goes on. The first to come goes on first; then it may even run to its end before the other's alloc has finished, which
+// has to be waited for before a dealloc (NVIDIA/cutlass issue 3435).
+bool metPeer(Warp& w) {
+  const Cta* peer = peerOf(*w.cta);
+  if (!peer || peer->liveWarps == 0) return true;
+  return w.pairAlloc.second ? peer->pairAllocated >= w.pairAlloc.number : peer->pairOffered >= w.pairAlloc.number;
+}
+
 // src: shared destination; list: columns; aux: .cta_group::2
 Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   Cta& cta = *w.cta;
@@ -44,10 +53,22 @@ Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   Cta& to = sharedAt(cta, sharedAddress(laneAddress(w, op, 0, static_cast<uint32_t>(std::countr_zero(mask)))),
                      4, false, offset);
   w.faultLane = ~0u;
-  uint32_t address;
-  if (!cta.tmem.allocate(columns, address)) return Flow::Block;
-  cta.tmemColumns += columns;
-  cta.pairAllocated += op.aux;
+  uint32_t address = w.pairAlloc.address;
+  if (w.pairAlloc.number == 0) {
+    if (!cta.tmem.allocate(columns, address)) return Flow::Block;
+    cta.tmemColumns += columns;
+  }
+  if (op.aux) {
+    if (w.pairAlloc.number == 0) {
+      const Cta* peer = peerOf(cta);
+      const uint32_t number = ++cta.pairOffered;
+      w.pairAlloc = {number, address, peer && peer->pairOffered >= number};
+      ++cta.cluster->epoch;
+    }
+    if (!metPeer(w)) return Flow::Block;
+    w.pairAlloc = {};
+    ++cta.pairAllocated;
+  }
   cta.tmemPeak = std::max(cta.tmemPeak, cta.tmemColumns);
   std::memcpy(to.shared.bytes.data() + offset, &address, 4);
   std::memset(to.shared.valid.data() + offset, 1, 4);

@@ -60,6 +60,12 @@ void Warp::split(uint32_t taken, uint32_t target) {
   }
 }
 
+void Warp::hold(uint32_t mask) {
+  if (mask == 0) return;
+  groups.push_back({pc, mask, true, false});
+  active &= ~mask;
+}
+
 void Warp::drift(uint32_t lanes, uint32_t operations) {
   if ((active & lanes) == 0 || (active & ~lanes) == 0) return;
   groups.push_back({pc, active & ~lanes, false, false});

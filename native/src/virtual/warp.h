@@ -76,6 +76,11 @@ struct Warp {
     uint64_t id = 0;  // AsyncItem::id
     uint32_t pc = 0, column = 0, columns = 0;
   };
+  struct {
+    uint32_t number = 0;  // of the CTA's tcgen05.alloc.cta_group::2 that waits for the peer, 0: none
+    uint32_t address = 0;
+    bool second = false;  // the peer was there before
+  } pairAlloc;
   std::vector<TmemLoad> tmemLoads;
   std::vector<TmemStore> tmemStores;
   timing::Unit tmemReads;
@@ -110,6 +115,7 @@ struct Warp {
 
   void split(uint32_t taken, uint32_t target);  // branch of part of the running group
   void leave(uint32_t mask);                    // lanes exit
+  void hold(uint32_t mask);                     // lanes of the running group stay at this operation, blocked
   // Lets some lanes of the running group run ahead of the others, as independent thread scheduling may.
   void drift(uint32_t lanes, uint32_t operations);
   const Op& current() const { return code->ops[pc]; }
