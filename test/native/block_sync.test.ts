@@ -33,6 +33,24 @@ extern "C" __global__ void counted(int* out, int rounds) {
 }
 `
 const gpu = new TestDevice(compileToPtx(source))
+// A loop so short that lanes come back to the barrier before those that they left there have gone on.
+const loop = new TestDevice(`.version 9.0
+.target sm_100a
+.address_size 64
+.visible .entry loop(.param .u64 out, .param .u32 rounds) {
+.reg .b64 %rd<2>; .reg .b32 %r<4>; .reg .pred %p<2>;
+ld.param.u32 %r0, [rounds];
+mov.u32 %r1, 0;
+L: barrier.sync 0;
+add.u32 %r1, %r1, 1;
+setp.lt.u32 %p0, %r1, %r0;
+@%p0 bra L;
+mov.u32 %r2, %tid.x;
+ld.param.u64 %rd0, [out];
+mad.wide.u32 %rd0, %r2, 4, %rd0;
+st.global.u32 [%rd0], %r1;
+ret;
+}`)
 const ROUNDS = 24
 const rounds = Array.from({ length: ROUNDS }, (_, k) => k)
 const total = (f: (k: number) => number) => rounds.reduce((sum, k) => sum + f(k), 0)
@@ -45,6 +63,12 @@ describe.each(Array.from({ length: 12 }, (_, seed) => [seed + 1] as const))('ran
     expect(findings).toEqual([])
     const value = (i: number, k: number) => (i % 3 === k % 3 ? (95 - i) * k : 2 * ((i + 7 * k) % 96) * k)
     expect([...gpu.read(out, 96, Int32Array)]).toEqual(Array.from({ length: 96 }, (_, i) => total((k) => value(i, k))))
+  })
+  test('a short loop', async () => {
+    const out = loop.allocate(4 * 64)
+    const { findings } = await loop.run('loop', [out, 300], { ...launch, block: [64, 1, 1] })
+    expect(findings).toEqual([])
+    expect(new Set(loop.read(out, 64, Uint32Array))).toEqual(new Set([300]))
   })
   test('barrier.cluster', async () => {
     const out = gpu.allocate(4 * 128)
