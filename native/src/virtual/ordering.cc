@@ -209,6 +209,7 @@ void Ordering::access(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, Shar
     const uint32_t rank = address >> 24 & 0xff, offset = address & 0xffffff;
     // Accesses that fault are reported by those who execute them.
     if (rank >= ctas_.size() || !cluster_.ctas[rank]->shared.holds(offset, bytes)) return;
+    if (writes(kind)) overwrite(w, lane, rank, offset, bytes, "this instruction");
     for (uint32_t at = offset; at < offset + bytes;) {
       std::unique_ptr<Page>& page = ctas_[rank].pages[at / kPage];
       const uint32_t end = std::min(offset + bytes, (at / kPage + 1) * kPage);
@@ -278,6 +279,51 @@ void Ordering::readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset
                          : stored + " through the generic proxy, with neither fence.proxy.async nor a "
                                     "barrier between");
     return;
+  }
+}
+
+void Ordering::readByStore(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes) {
+  CtaState& state = ctas_[cta.rank];
+  if (state.storeReads.empty()) state.storeReads.resize(state.pages.size());
+  const uint32_t thread = threadOf(w, lane);
+  const StoreRead read{thread, storeGroups_[thread].committed, w.pc, true};
+  for (uint32_t at = offset; at < offset + bytes; at += kChunk) {
+    auto& page = state.storeReads[at / kPage];
+    if (!page) page = std::make_unique<StorePage>();
+    (*page)[at % kPage / kChunk] = read;
+  }
+}
+
+void Ordering::commitStores(Warp& w, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) { ++storeGroups_[threadOf(w, lane)].committed; });
+}
+
+void Ordering::waitStores(Warp& w, uint32_t mask, uint64_t pending) {
+  forLanes(mask, [&](uint32_t lane) {
+    const uint32_t thread = threadOf(w, lane);
+    StoreGroups& groups = storeGroups_[thread];
+    while (groups.waited.size() + pending < groups.committed) groups.waited.push_back(threads_[thread].epoch);
+  });
+}
+
+void Ordering::overwrite(Warp& w, uint32_t lane, uint32_t rank, uint32_t offset, uint32_t bytes, const char* what) {
+  auto& pages = ctas_[rank].storeReads;
+  if (pages.empty()) return;
+  const uint32_t thread = threadOf(w, lane);
+  for (uint32_t at = offset / kChunk * kChunk; at < offset + bytes; at += kChunk) {
+    if (!pages[at / kPage]) continue;
+    StoreRead& read = (*pages[at / kPage])[at % kPage / kChunk];
+    if (!read.pending) continue;
+    const std::vector<uint32_t>& waited = storeGroups_[read.agent].waited;
+    const bool released = read.group < waited.size();
+    if (!released || (read.agent != thread && (*threads_[thread].seen)[read.agent] < waited[read.group]))
+      cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                    std::string(what) + " overwrites shared memory at " + hex(rank << 24 | at) +
+                        ", which the store to global memory of lane " + std::to_string(read.agent % 32) + " of " +
+                        by(read.agent / 32, read.pc) + " may not have read yet: " +
+                        (released ? "put a barrier between that thread's cp.async.bulk.wait_group.read and this"
+                                  : "that thread needs cp.async.bulk.wait_group.read before it"));
+    read.pending = false;
   }
 }
 

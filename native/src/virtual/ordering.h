@@ -14,7 +14,9 @@
 //    neither fence.mbarrier_init nor fence.proxy.async.
 // 4. A generic load of shared bytes that another thread stored, or a store over bytes that another thread
 //    stored or loaded last, with nothing between that orders the two.
-// 5. An operation on an mbarrier that another thread has initialised, with nothing between that orders the
+// 5. Stores into shared memory, by threads or by copies into it, that a bulk or TMA store or reduction still reads:
+//    its thread's cp.async.bulk.wait_group(.read) does not lie before them.
+// 6. An operation on an mbarrier that another thread has initialised, with nothing between that orders the
 //    two.
 //
 // What makes an edge: bar and barrier, bar.warp.sync, barrier.cluster (a relaxed arrival: for what is behind
@@ -27,7 +29,7 @@
 // - lanes of one warp on Tensor Memory: its accesses are .sync.aligned, so the fence and release of one lane
 //   count for all;
 // - write/write races of one instruction (several lanes set one flag); all readers of a byte but the last;
-// - generic stores over bytes that an asynchronous copy or MMA still reads, and copies over bytes that
+// - generic stores over bytes that an MMA or a copy within shared memory still reads, and copies over bytes that
 //   threads still read; cp.async; global memory;
 // - MMA against MMA, and cp over what an MMA reads: in order in one pipeline;
 // - the scope and the .relaxed of mbarrier operations: each is taken as release or acquire of the cluster.
@@ -82,6 +84,12 @@ class Ordering {
   void readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes, const char* what);
   // Of 16-byte chunks, those that readAsync would look at: in pages that threads wrote to.
   std::vector<uint32_t> written(const Cta& cta, std::vector<uint32_t> chunks) const;
+  // A bulk or TMA store, about to be queued, reads 16-byte chunks from `offset` on.
+  void readByStore(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes);
+  void commitStores(Warp& w, uint32_t mask);
+  void waitStores(Warp& w, uint32_t mask, uint64_t pending);  // all but so many groups have been read
+  // Something, `what`, will be written there.
+  void overwrite(Warp& w, uint32_t lane, uint32_t rank, uint32_t offset, uint32_t bytes, const char* what);
   void initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset);
   void signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what);
 
@@ -125,8 +133,20 @@ class Ordering {
     bool byTensor = false;
     std::vector<Mark> loads;  // since then, one per warp
   };
+  // The last store that reads 16 bytes of shared memory: its thread, and the number of its group there.
+  struct StoreRead {
+    uint32_t agent = 0, group = 0, pc = 0;
+    bool pending = false;
+  };
+  static constexpr uint32_t kChunk = 16;
+  using StorePage = std::array<StoreRead, kPage / kChunk>;
+  struct StoreGroups {
+    uint32_t committed = 0;
+    std::vector<uint32_t> waited;  // epoch of the wait, by group
+  };
   struct CtaState {
     std::vector<std::unique_ptr<Page>> pages;
+    std::vector<std::unique_ptr<StorePage>> storeReads;  // made by the first store
     std::unordered_map<uint32_t, SyncPoint> mbarriers;
     std::unordered_map<uint32_t, Mark> inits;
     std::array<SyncPoint, 16> barriers;
@@ -162,6 +182,7 @@ class Ordering {
   Cluster& cluster_;
   std::vector<Thread> threads_;
   std::vector<WarpState> warps_;
+  std::unordered_map<uint32_t, StoreGroups> storeGroups_;  // by thread
   std::vector<CtaState> ctas_;
   SyncPoint clusterBarrier_;
   Facts strong_, exited_;
