@@ -168,6 +168,18 @@ test.each<[string, string, number, string, RegExp]>([
   ).toMatch(message)
 })
 
+test.each([
+  [1, false],
+  [2, true],
+  [3, true],
+  [4, false],
+])('what lacks a fence alone is a remark, once for each place: bug %i', async (bug, remark) => {
+  const { findings } = await run('stored', bug)
+  const races = findings.filter((f) => f.code === 'KTL5019')
+  expect(races.map((f) => [f.fatal, f.remark])).toEqual([[false, remark]])
+  if (remark) expect(races[0]!.count).toBe(1)
+})
+
 test('scales stored and not waited for, under default checks', async () => {
   for (const order of ORDERS) {
     const { findings } = await run('stored', 1, { checks: 'default', ...order })

@@ -45,6 +45,10 @@ std::string Ordering::by(uint32_t warp, uint32_t pc) const {
   return text + ")";
 }
 
+void Ordering::report(Warp& w, int lane, bool remark, const std::string& message) {
+  remark ? cluster_.remark(w, Code::Race, lane, message) : cluster_.warn(w, Code::Race, lane, message);
+}
+
 // --- edges
 // ---------------------------------------------------------------------------------------------------
 
@@ -366,7 +370,7 @@ void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
   const Thread& initialiser = threads_[init.agent];
   if (initialiser.initEpoch >= init.epoch || initialiser.proxiedEpoch >= init.epoch) return;
   if ((*threads_[threadOf(w, lane)].proxied)[init.agent] >= init.epoch) return;
-  cluster_.warn(w, Code::Race, static_cast<int>(lane),
+  report(w, static_cast<int>(lane), true,
                 std::string(what) + " will signal mbarrier " + hex(offset) + ", whose mbarrier.init by " +
                     by(init.agent / 32, init.pc) +
                     " was not made visible to the async proxy: the initialising thread needs "

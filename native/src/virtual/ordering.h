@@ -1,7 +1,8 @@
 // The ordering checker of `checks: 'full'`: accesses that only happen to come out right. The virtual device
 // executes fences as nothing; here they count. Happens-before by vector clocks, one agent per thread.
 //
-// What is reported (KTL5019, not fatal):
+// What is reported (KTL5019, not fatal). Rules whose instruction ptxas 13.0 turns into nothing are remarks where that
+// alone is missing: tcgen05.fence::before_thread_sync and after_thread_sync, and fence.mbarrier_init.
 // 1. Bytes of shared memory written by generic stores and read by the async proxy (bulk and TMA stores, bulk
 //    copies, operands of tcgen05.mma and tcgen05.cp) without a fence.proxy.async anywhere on the path from
 //    the writing thread to the issuing one: by the writer, the issuer, or a thread between them.
@@ -155,6 +156,7 @@ class Ordering {
   };
   struct WarpState {
     uint32_t epoch[2] = {1, 1}, done[2] = {0, 0};  // tcgen05.ld and st: current, and waited for
+    std::array<uint32_t, 32> waitedAt[2]{};        // epoch of each lane at the last wait, 0: none
   };
 
   uint32_t warpOf(const Warp& w) const;
@@ -177,6 +179,7 @@ class Ordering {
   };
   void touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns, uint32_t groups,
              const TensorAccess& access);
+  void report(Warp& w, int lane, bool remark, const std::string& message);
   std::string by(uint32_t warp, uint32_t pc) const;
 
   Cluster& cluster_;

@@ -41,7 +41,7 @@ void Ordering::transfer(Warp& w, uint32_t address, const TmemTransfer& transfer,
         const Mark& last = cell.written;
         if (last.epoch && cell.byTensor && !usable(w, w.live, last, true)) {
           const bool waited = usable(w, w.live, last, false);
-          cluster_.warn(w, Code::Race, -1,
+          report(w, -1, waited,
                         std::string(isLoad ? "tcgen05.ld reads" : "tcgen05.st overwrites") +
                             " Tensor Memory column " + std::to_string(c) +
                             ", which tcgen05." + cluster_.launch.code->source[last.pc]->modifiers.front() +
@@ -76,6 +76,7 @@ void Ordering::waitTransfers(Warp& w, bool loads) {
   WarpState& warp = warps_[warpOf(w)];
   const uint32_t k = loads ? 0 : 1;
   warp.done[k] = warp.epoch[k]++;
+  for (uint32_t lane = 0; lane < 32; ++lane) warp.waitedAt[k][lane] = threads_[threadOf(w, lane)].epoch;
 }
 
 void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns,
@@ -84,6 +85,17 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
   const auto describe = [&](uint32_t at) {
     return std::string(access.instruction) + (access.writes ? " overwrites" : " reads ") + access.operand +
            (access.writes ? " Tensor Memory column " : " in Tensor Memory column ") + std::to_string(at);
+  };
+  const uint32_t thread = threadOf(w, lane);
+  // A lane of the other warp has waited for its transfers before something that this thread has seen.
+  const auto behindWait = [&](const Mark& mark) {
+    const WarpState& other = warps_[mark.agent / 2];
+    if (other.done[mark.agent & 1] < mark.epoch) return false;
+    for (uint32_t i = 0; i < 32; ++i) {
+      const uint32_t at = other.waitedAt[mark.agent & 1][i];
+      if (at != 0 && (*threads_[thread].seen)[mark.agent / 2 * 32 + i] >= at) return true;
+    }
+    return false;
   };
   const auto require = [&](const Mark& mark, bool isLoad, uint32_t at) {
     if (usable(w, 1u << lane, mark, true)) return true;
@@ -102,12 +114,13 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
                         "that this thread waits for")
         : fenced ? "this thread needs to wait for an arrive of that warp behind its fence"
                  : "that warp needs tcgen05.fence::before_thread_sync before its arrive";
-    cluster_.warn(w, Code::Race, static_cast<int>(lane),
-                  describe(at) + ", which " + by(warp, mark.pc) + (isLoad ? " loaded" : " stored") +
-                      ", and nothing orders the two: " + missing);
+    // Of the fences alone nothing is left in the machine code.
+    const bool arrived = usable(w, 1u << lane, mark, false) || behindWait(mark);
+    report(w, static_cast<int>(lane), warp != warpOf(w) && arrived,
+           describe(at) + ", which " + by(warp, mark.pc) + (isLoad ? " loaded" : " stored") +
+               ", and " + (arrived ? "no fence" : "nothing") + " orders the two: " + missing);
     return false;
   };
-  const uint32_t thread = threadOf(w, lane);
   const auto unordered = [&](const Mark& issuer) {
     return issuer.epoch != 0 && issuer.agent != thread && (*threads_[thread].seen)[issuer.agent] < issuer.epoch;
   };
