@@ -28,7 +28,11 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster(int* out, int round
 }
 extern "C" __global__ void counted(int* out, int rounds) {
   int i = threadIdx.x, sum = 0;
-  for (int k = 0; k < rounds; k++) { int n; asm volatile("{.reg .pred p; setp.eq.s32 p, %1, 0; barrier.red.popc.u32 %0, 0, p;}" : "=r"(n) : "r"((i + k) % 4) : "memory"); sum += n * k; }
+  for (int k = 0; k < rounds; k++) {
+    int n;
+    asm volatile("{.reg .pred p; setp.eq.s32 p, %1, 0; barrier.red.popc.u32 %0, 0, p;}" : "=r"(n) : "r"((i + k) % 4) : "memory");
+    sum += n * k;
+  }
   out[i] = sum;
 }
 `

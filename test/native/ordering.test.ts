@@ -57,11 +57,13 @@ extern "C" __global__ void reuse(u32* out, int bug) {
   for (int round = 0; round < 4; round++) {
     u32* slot = tile + 128 * (round % 2);
     // At most one group may stay: the other slot's.
-    if (i == 0 && bug != 1) { if (bug == 2) asm volatile("cp.async.bulk.wait_group.read 2;" ::: "memory"); else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory"); }
+    if (i == 0 && bug == 2) asm volatile("cp.async.bulk.wait_group.read 2;" ::: "memory");
+    else if (i == 0 && bug != 1) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
     if (bug != 3) __syncthreads();
     slot[i] = i + round; proxyFence(); __syncthreads();
     if (i == 0) {
-      asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;\ncp.async.bulk.commit_group;" :: "l"(out + 128 * round), "r"(smem(slot)) : "memory");
+      asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;\ncp.async.bulk.commit_group;"
+      :: "l"(out + 128 * round), "r"(smem(slot)) : "memory");
     }
   }
   if (i == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -71,10 +73,12 @@ extern "C" __global__ void reload(u32* out, int bug) {
   __shared__ __align__(128) u32 tile[128]; __shared__ __align__(8) u64 bar; int i = threadIdx.x; u32 b = smem(&bar);
   tile[i] = 1; if (i == 0) { init(b, 1); initFence(); } proxyFence(); __syncthreads();
   if (i == 0) {
-    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%0], [%1], 512;\ncp.async.bulk.commit_group;" :: "l"(out), "r"(smem(tile)) : "memory");
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%0], [%1], 512;\ncp.async.bulk.commit_group;"
+    :: "l"(out), "r"(smem(tile)) : "memory");
     if (bug != 1) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     expect(b, 512);
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];" :: "r"(smem(tile)), "l"(out + 128), "r"(b) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];"
+    :: "r"(smem(tile)), "l"(out + 128), "r"(b) : "memory");
     wait(b, 0);
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   }
