@@ -43,7 +43,9 @@ async function observe(workload: Workload, artifact: Artifact, schedule: Schedul
   const run = { problem: problem.name, schedule: nameOf(schedule) }
   for (const { pointer, before } of memory) await args.device.write(pointer, before)
   try {
-    await kernel.run(args, { artifact, ...schedule, checks: 'full', instructionBudget: INSTRUCTION_BUDGET })
+    const options = { artifact, ...schedule, checks: 'full', instructionBudget: INSTRUCTION_BUDGET } as const
+    const [remark] = (await kernel.run(args, options))?.findings ?? []
+    if (remark) return { ...run, by: remark.code, message: remark.message }
   } catch (error) {
     if (!(error instanceof KtlError) || !isFinding(error.code)) throw error
     return { ...run, by: error.code, message: error.diagnostics[0]!.message }

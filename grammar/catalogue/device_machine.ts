@@ -6,7 +6,8 @@ const OUT = "kernel.launch({ grid: 1, block: 32, params: [device.empty('f32', [3
 export const machine = {
   KTL5012: finding(
     'unknown PTX instruction',
-    'The virtual device does not execute this instruction or this form of it, or a constant among its operands is outside what the PTX ISA allows.',
+    'The virtual device does not execute this instruction or this form of it: a launch that reaches it stops there, others run. ' +
+      'A constant among the operands that is outside what the PTX ISA allows is refused when the module is loaded.',
     ptx(
       (instruction) => `
       .version 9.0

@@ -10,6 +10,7 @@ Napi::Object toFinding(Napi::Env env, const Finding& finding) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("code", codeName(finding.code));
   object.Set("fatal", finding.fatal);
+  object.Set("remark", finding.remark);
   object.Set("message", finding.message);
   Napi::Array cta = Napi::Array::New(env, 3);
   for (uint32_t i = 0; i < 3; ++i) cta.Set(i, number(env, finding.cta[i]));

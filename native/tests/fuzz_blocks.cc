@@ -66,7 +66,7 @@ std::array<uint8_t, 128> tensorMap(Random& random) {
   TensorMap map;
   map.address = kBuffer + 512 + 16 * random.below(64);
   map.rank = 1 + random.below(5);
-  map.element = static_cast<TensorElement>(random.below(13));
+  map.element = static_cast<TensorElement>(random.below(16));
   map.elementBytes = traitsOf(map.element).bytes;
   map.swizzle = static_cast<Swizzle>(random.below(4));
   map.nanFill = traitsOf(map.element).isFloat && chance(random, 4);
@@ -74,7 +74,8 @@ std::array<uint8_t, 128> tensorMap(Random& random) {
   for (uint32_t i = 0; i < map.rank; ++i) {
     map.dims[i] = 1 + random.below(40);
     map.box[i] = 1 + random.below(i == 0 ? 16 : 5);
-    if (i == 0) map.box[i] = std::min<uint32_t>(256, (map.box[i] * 16 + map.elementBytes - 1) / map.elementBytes);
+    if (i == 0) map.box[i] = std::min<uint32_t>(256, map.box[i] * 128 / traitsOf(map.element).bits);
+    if (i == 0 && map.padded() && !chance(random, 4)) map.box[i] = 128;
     else map.elementStrides[i] = chance(random, 6) ? 1 + random.below(8) : 1;
     map.strides[i] = i == 0 ? map.elementBytes : stride;
     if (i > 0) stride *= 1 + random.below(4);

@@ -14,7 +14,10 @@ inline std::array<uint8_t, kTensorMapBytes> encode(const TensorMap& map) {
   uint32_t element = static_cast<uint32_t>(map.element);
   if (map.element == TensorElement::TF32) element = 7 | 1 << 9;  // bit 16 of the word
   if (map.element == TensorElement::TF32Ftz) element = 8 | 1 << 9;
-  w[2] = (map.rank - 1) << 4 | element << 7 | static_cast<uint32_t>(map.swizzle) << 13 |
+  if (map.element >= TensorElement::B4x16) element -= 2;
+  const bool wideAtoms = map.swizzle == Swizzle::B128Atom32;
+  const auto swizzle = static_cast<uint32_t>(wideAtoms ? Swizzle::B128 : map.swizzle) | uint32_t{wideAtoms} << 6;
+  w[2] = (map.rank - 1) << 4 | element << 7 | swizzle << 13 |
          static_cast<uint32_t>(map.nanFill) << 15 | static_cast<uint32_t>(map.l2Promotion) << 17;
   for (uint32_t i = 0; i < map.rank; ++i) {
     w[8 + i] = static_cast<uint32_t>(map.dims[i] - 1);

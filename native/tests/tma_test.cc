@@ -170,6 +170,35 @@ TEST("tma", "illegal tensor maps") {
   bytes = encode(good);
   bytes[9] |= 0x08;
   CHECK_FAULT(Code::TensorMap, "interleave 1", decodeTensorMap(bytes.data()));
+  // Packed elements.
+  const TensorMap dense = map2d(0x1000, TensorElement::B4x16, 66, 8, 48, 32, 8, Swizzle::B32);
+  CHECK_EQ(decode(dense).transactionBytes(), 128u);
+  map = dense;
+  map.dims[0] = 65;
+  CHECK_FAULT(Code::TensorMap, "dimension 0 is 65, which b4x16 needs to be even", decode(map));
+  map = dense;
+  map.box[0] = 40;
+  CHECK_FAULT(Code::TensorMap, "20 bytes, not a multiple of 16", decode(map));
+  const TensorMap padded = map2d(0x1000, TensorElement::B6x16P32, 256, 8, 192, 128, 8, Swizzle::B128);
+  CHECK_EQ(decode(padded).transactionBytes(), 768u);
+  map = padded;
+  map.address = 0x1010;
+  CHECK_FAULT(Code::TensorMap, "globalAddress is 4112, which b6x16_p32 needs to be a multiple of 32", decode(map));
+  map = padded;
+  map.strides[1] = 208;
+  CHECK_FAULT(Code::TensorMap, "the stride of dimension 1 is 208", decode(map));
+  map = padded;
+  map.dims[0] = 192;
+  CHECK_FAULT(Code::TensorMap, "dimension 0 is 192, which b6x16_p32 needs to be a multiple of 128", decode(map));
+  map = padded;
+  map.box[0] = 64;
+  CHECK_FAULT(Code::TensorMap, "a row of the box has 64 elements, b6x16_p32 takes 128", decode(map));
+  map = padded;
+  map.swizzle = Swizzle::B64;
+  CHECK_FAULT(Code::TensorMap, "b6x16_p32 does not go with swizzle 64B", decode(map));
+  map = padded;
+  map.nanFill = true;
+  CHECK_FAULT(Code::TensorMap, "NaN fill needs a float element, not b6x16_p32", decode(map));
   bytes = encode(good);
   bytes[9] |= 0x07;
   bytes[8] |= 0x80;  // element code 15
@@ -258,6 +287,71 @@ TEST("tma", "loads of random maps against an element-wise walk") {
     CHECK(shared.bytes == expected.bytes);
     CHECK(shared.valid == expected.valid);
   }
+}
+
+TEST("tma", "packed elements, as an element-wise walk writes and reads them") {
+  Random random{9};
+  Global global(1 << 16);
+  const auto bitsAt = [](const uint8_t* bytes, uint64_t at, uint32_t count) {
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < count; ++i) value |= uint32_t(bytes[(at + i) / 8] >> ((at + i) % 8) & 1) << i;
+    return value;
+  };
+  for (int round = 0; round < 600; ++round) {
+    const TensorElement element = static_cast<TensorElement>(static_cast<uint32_t>(TensorElement::B4x16) + random.below(3));
+    const uint32_t bits = element == TensorElement::B6x16P32 ? 6 : 4;
+    const bool isPadded = element != TensorElement::B4x16;
+    for (uint64_t i = 0; i < global.bytes; ++i) global.data()[i] = static_cast<uint8_t>(random.next());
+    static constexpr Swizzle kSwizzles[] = {Swizzle::None, Swizzle::B128, Swizzle::B128Atom32, Swizzle::B32};
+    TensorMap map = map2d(global.address + 32 * random.below(4), element, 0, 1 + random.below(10), 32 * (8 + random.below(4)),
+                          isPadded ? 128 : 32, 1 + random.below(12), kSwizzles[random.below(isPadded ? 3 : 4)]);
+    map.dims[0] = isPadded ? 128 * (1 + random.below(2)) : 2 * (1 + random.below(60));
+    map = decodeTensorMap(encode(map).data());
+    const int32_t c[2] = {random.between(-1, 2) * (isPadded ? 128 : 32), random.between(-2, 4)};
+    const uint32_t dst = 0x400 + 128 * random.below(8), pitch = isPadded ? 128 : map.swizzle == Swizzle::None ? 16 : map.swizzle == Swizzle::B32 ? 32 : 128;
+    SharedMemory shared = sharedMemory(), expected = sharedMemory();
+    const auto each = [&](auto visit) {
+      for (uint32_t row = 0; row < map.box[1]; ++row) {
+        for (uint32_t e = 0; e < map.box[0]; ++e) {
+          const int64_t x = c[0] + static_cast<int64_t>(e), y = c[1] + static_cast<int64_t>(row);
+          const bool inside = x >= 0 && y >= 0 && x < static_cast<int64_t>(map.dims[0]) && y < static_cast<int64_t>(map.dims[1]);
+          visit(row, e, inside, inside ? static_cast<uint64_t>(y) * map.strides[1] * 8 + static_cast<uint64_t>(x) * bits : 0);
+        }
+      }
+    };
+    const uint8_t* data = global.view->find(map.address, 1);
+    each([&](uint32_t row, uint32_t e, bool inside, uint64_t at) {
+      const uint32_t value = inside ? bitsAt(data, at, bits) : 0;
+      const uint32_t bit = e % (isPadded ? 16 : 32) * bits, chunk = dst + row * pitch + (isPadded ? e / 16 * 16 : 0);
+      for (uint32_t i = 0; i < bits; ++i) {
+        const uint32_t to = swizzleByHand(map.swizzle, chunk) + (bit + i) / 8, shift = (bit + i) % 8;
+        expected.bytes[to] = static_cast<uint8_t>((expected.bytes[to] & ~(1u << shift)) | (value >> i & 1) << shift);
+        expected.valid[to] = 1;
+      }
+    });
+    CHECK_EQ(validateTensorLoad(map, 2, c, dst, shared), map.box[1] * (element == TensorElement::B4x16 ? 16u : bits * 16));
+    executeTensorLoad(map, c, dst, shared, *global.view);
+    CHECK(shared.bytes == expected.bytes);
+    CHECK(shared.valid == expected.valid);
+    // Stores: 4-bit elements as they are, 6-bit elements from the low bits of one byte each.
+    if (element == TensorElement::B4x16P64 || c[0] < 0 || c[1] < 0) continue;
+    for (uint32_t i = 0; i < shared.bytes.size(); ++i) shared.bytes[i] = static_cast<uint8_t>(random.next());
+    std::fill(shared.valid.begin(), shared.valid.end(), uint8_t{1});
+    executeTensorStore(map, c, dst, shared, *global.view);
+    each([&](uint32_t row, uint32_t e, bool inside, uint64_t at) {
+      if (!inside) return;
+      const uint32_t byte = dst + row * pitch + (isPadded ? e : e / 2), place = swizzleByHand(map.swizzle, byte / 16 * 16) + byte % 16;
+      CHECK_EQ(bitsAt(data, at, bits), bitsAt(&shared.bytes[place], isPadded ? 0 : e % 2 * 4, bits));
+    });
+  }
+  const SharedMemory shared = sharedMemory();
+  const TensorMap unpacked = map2d(0x1000, TensorElement::B4x16P64, 256, 8, 128, 128, 8, Swizzle::B128);
+  const int32_t origin[2] = {0, 0}, half[2] = {64, 0};
+  CHECK_FAULT(Code::TensorMap, "b4x16_p64 is for loads only", validateTensorStore(unpacked, 2, origin, 0x400, shared));
+  CHECK_FAULT(Code::TensorMap, "coordinate 0 is not a multiple of 128", validateTensorLoad(unpacked, 2, half, 0x400, shared));
+  CHECK_FAULT(Code::TensorMap, "this reduction is not defined",
+              validateTensorReduce(map2d(0x1000, TensorElement::B4x16, 64, 8, 32, 32, 8, Swizzle::None), 2, origin, 0x400,
+                                   shared, Reduction::Add));
 }
 
 TEST("tma", "stores and reductions of random maps against an element-wise walk") {

@@ -262,4 +262,16 @@ TEST("descriptors", "instruction descriptors") {
   CHECK_FAULT(Code::Descriptor, "A is MN-major, which e2m1",
               decode(0x08200010 | 5 << 7 | 1 << 15, UmmaKind::F8F6F4));
   CHECK_FAULT(Code::Descriptor, "negation", decode(0x082004a0 | 1 << 13, UmmaKind::I8));
+  // Block scaling.
+  const InstructionDescriptor mx = decodeInstructionDescriptor(0x70c00030, UmmaKind::MXF8F6F4, 2, false, 32);
+  CHECK_EQ(mx.m, 256u);
+  CHECK_EQ(mx.n, 256u);
+  CHECK_EQ(mx.k, 32u);
+  CHECK_EQ(mx.scaleIdA, 3u);
+  CHECK_EQ(mx.scaleIdB, 3u);
+  CHECK(mx.scale == FloatFormat::UE8M0 && mx.d == Accumulator::F32 && !mx.a.packed);
+  const InstructionDescriptor nv = decodeInstructionDescriptor(0x08400480, UmmaKind::MXF4NVF4, 1, false, 16);
+  CHECK_EQ(nv.k, 64u);
+  CHECK(nv.scale == FloatFormat::UE4M3 && nv.a.packed && nv.b.format == FloatFormat::E2M1);
+  CHECK_EQ(decodeInstructionDescriptor(0x48c004a0, UmmaKind::MXF4, 1, false, 32).scaleIdA, 2u);
 }

@@ -36,7 +36,7 @@ inline uint32_t encodeSmall(const Element& e, int value) {
     case UmmaKind::TF32:
       return std::bit_cast<uint32_t>(static_cast<float>(x)) | 0x1abc;  // low 13 bits are ignored
     case UmmaKind::I8: return static_cast<uint8_t>(value);
-    case UmmaKind::F8F6F4: break;
+    default: break;
   }
   // 0, 1, 2, 3 and their negatives: exponent and fraction by hand.
   struct Shape {

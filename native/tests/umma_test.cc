@@ -349,14 +349,18 @@ TEST("umma", "random instructions fault or work") {
   uint32_t worked = 0;
   for (int round = 0; round < 20000; ++round) {
     UmmaOp op;
-    op.kind = static_cast<UmmaKind>(random.below(4));
+    op.kind = static_cast<UmmaKind>(random.below(7));
+    op.scaleBlock = isBlockScaled(op.kind) ? 16 << random.below(2) : 0;
+    op.scaleA = random.below(530);
+    op.scaleB = random.below(530);
     op.ctaGroup = static_cast<uint8_t>(1 + random.below(2));
     op.aInTmem = random.below(4) == 0;
     op.enableInputD = random.below(2) == 0;
     // Mostly sensible fields, now and then anything.
     const uint32_t dType = op.kind == UmmaKind::I8 ? 2 : 1,
                    type = op.kind == UmmaKind::TF32 ? 2 : random.below(2);
-    op.instruction = dType << 4 | type << 7 | type << 10 | random.below(4) << 15 | random.below(40) << 17 |
+    const uint32_t own = isBlockScaled(op.kind) ? random.below(2) << 23 | random.below(2) << 4 : dType << 4;
+    op.instruction = own | type << 7 | type << 10 | random.below(4) << 15 | random.below(40) << 17 |
                      4 << random.below(3) << 24;
     if (random.below(8) == 0) op.instruction ^= 1u << random.below(32);
     const auto descriptor = [&] {

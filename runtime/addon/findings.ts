@@ -52,7 +52,7 @@ export function findingDiagnostic(finding: Finding, sources?: KernelSources): Di
   const explained = explainCode(finding.code)
   return {
     code: finding.code,
-    severity: finding.fatal ? 'error' : 'warning',
+    severity: finding.fatal ? 'error' : finding.remark ? 'note' : 'warning',
     message: finding.message,
     source: finding.ktl ? (sources?.ktl ?? null) : null,
     span: sources?.ktl ? finding.ktl : null,
@@ -61,9 +61,9 @@ export function findingDiagnostic(finding: Finding, sources?: KernelSources): Di
   }
 }
 
-/** One error of all findings; null when there are none. */
+/** One error of all findings; null when there are none, or remarks only. */
 export function findingsError(findings: readonly Finding[], sources?: KernelSources): KtlError | null {
-  if (findings.length === 0) return null
+  if (findings.every(({ remark }) => remark)) return null
   return new KtlError(findings.map((finding) => findingDiagnostic(finding, sources)))
 }
 

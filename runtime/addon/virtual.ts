@@ -82,6 +82,8 @@ export interface NativeLaunchResult {
 export interface NativeFinding {
   code: string
   fatal: boolean
+  /** A rule of the PTX ISA that is broken without harm; one for each place. */
+  remark: boolean
   message: string
   cta: readonly [number, number, number]
   warp: number

@@ -2,38 +2,50 @@
  * Tensor maps (CUtensorMap): the 128-byte descriptors of TMA copies. They are encoded here rather than by the
  * driver, so that every device takes the same bytes; the checks are those that cuTensorMapEncodeTiled makes.
  */
-import { dtypesThat, isDType } from '../../compiler/dtypes.ts'
+import { DTYPES, dtypesThat, isDType } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
 import { describe } from '../errors/describe.ts'
 
 interface Element {
   readonly code: number
-  readonly bytes: number
+  /** In global memory; below 8 the elements are packed. */
+  readonly bits: number
   readonly float: boolean
+  /** Loads put each 16 elements at the start of 16 bytes of shared memory. */
+  readonly padded?: boolean
   /** The tf32 types are the f32 types with one more bit. */
   readonly tf32?: boolean
 }
 
 /** Element types with their codes in the descriptor. */
 const ELEMENTS = {
-  u8: { code: 0, bytes: 1, float: false },
-  u16: { code: 1, bytes: 2, float: false },
-  u32: { code: 2, bytes: 4, float: false },
-  i32: { code: 3, bytes: 4, float: false },
-  u64: { code: 4, bytes: 8, float: false },
-  i64: { code: 5, bytes: 8, float: false },
-  f16: { code: 6, bytes: 2, float: true },
-  f32: { code: 7, bytes: 4, float: true },
-  f32_ftz: { code: 8, bytes: 4, float: true },
-  f64: { code: 9, bytes: 8, float: true },
-  bf16: { code: 10, bytes: 2, float: true },
-  tf32: { code: 7, bytes: 4, float: true, tf32: true },
-  tf32_ftz: { code: 8, bytes: 4, float: true, tf32: true },
+  u8: { code: 0, bits: 8, float: false },
+  u16: { code: 1, bits: 16, float: false },
+  u32: { code: 2, bits: 32, float: false },
+  i32: { code: 3, bits: 32, float: false },
+  u64: { code: 4, bits: 64, float: false },
+  i64: { code: 5, bits: 64, float: false },
+  f16: { code: 6, bits: 16, float: true },
+  f32: { code: 7, bits: 32, float: true },
+  f32_ftz: { code: 8, bits: 32, float: true },
+  f64: { code: 9, bits: 64, float: true },
+  bf16: { code: 10, bits: 16, float: true },
+  tf32: { code: 7, bits: 32, float: true, tf32: true },
+  tf32_ftz: { code: 8, bits: 32, float: true, tf32: true },
+  // PTX's names of 16U4_ALIGN8B, 16U4_ALIGN16B and 16U6_ALIGN16B; codes as tensormap.replace writes them. Compute
+  // capability 10.0.
+  b4x16: { code: 11, bits: 4, float: false },
+  b4x16_p64: { code: 12, bits: 4, float: false, padded: true },
+  b6x16_p32: { code: 13, bits: 6, float: false, padded: true },
 } as const satisfies Record<string, Element>
 
-/** TMA moves 8-bit formats as bytes. */
-const AS_BYTES = dtypesThat(({ name, tensorMapType }) => tensorMapType === 'UINT8' && name !== 'u8')
+/** TMA moves formats of up to 8 bits by their size. */
+const BY_SIZE = { UINT8: 'u8', '16U4_ALIGN8B': 'b4x16', '16U6_ALIGN16B': 'b6x16_p32' } as const
+const sizeOf = (type: string | null) => (type !== null && Object.hasOwn(BY_SIZE, type) ? BY_SIZE[type as keyof typeof BY_SIZE] : undefined) // prettier-ignore
+const MOVED_BY_SIZE = dtypesThat(({ name, tensorMapType }) => sizeOf(tensorMapType) !== undefined && name !== 'u8')
+/** Elements of a row of a padded box: no other box is taken. */
+const PADDED_ROW = 128
 
 const INTERLEAVES = { none: 0, '16B': 1, '32B': 2 } as const
 const SWIZZLES = {
@@ -100,8 +112,8 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   if (interleave !== 0 && rank < 3) fail('dims', `at least 3 dimensions with interleave`, `${rank}`)
   const dims = integers('dims', options.dims, rank, 1n, 1n << 32n)
 
-  // 32-byte interleaving doubles the alignment of addresses and strides.
-  const unit = interleave === INTERLEAVES['32B'] ? 32n : 16n
+  // 32-byte interleaving and padding double the alignment of addresses and strides.
+  const unit = interleave === INTERLEAVES['32B'] || element.padded ? 32n : 16n
   if (typeof address !== 'bigint' || address < 0n || address >= 1n << 64n || address % unit !== 0n) {
     fail('address', `a bigint, a multiple of ${unit}`, typeof address === 'bigint' ? hex(address) : describe(address))
   }
@@ -118,12 +130,24 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
     1n,
     8n,
   ).map(Number)
-  const rowBytes = box[0]! * element.bytes
-  if (interleave === 0 && rowBytes % 16 !== 0) fail('box[0]', 'a multiple of 16 bytes', bytesText(box[0]!, element))
-  if (interleave === 0 && rowBytes > swizzle.span) {
-    fail('box[0]', `at most ${swizzle.span} bytes, the span of swizzle ${swizzleName}`, bytesText(box[0]!, element))
+  if (element.padded) {
+    if (interleave !== 0) fail('interleave', 'none with padded elements', options.interleave!)
+    if (dims[0]! % BigInt(PADDED_ROW) !== 0n) fail('dims[0]', `a multiple of ${PADDED_ROW}`, `${dims[0]}`)
+    if (box[0] !== PADDED_ROW) fail('box[0]', `${PADDED_ROW} padded elements`, `${box[0]}`)
+    if (swizzleName === '32B' || swizzleName === '64B') {
+      fail('swizzle', 'none, 128B or 128B_ATOM_32B with padded elements', swizzleName)
+    }
+  } else if (element.bits < 8 && dims[0]! % 2n !== 0n) {
+    fail('dims[0]', 'even with packed elements', `${dims[0]}`)
   }
-  const boxBytes = box.reduce((product, extent) => product * extent, element.bytes)
+  // In shared memory, where padded elements take a byte each.
+  const elementBytes = element.padded ? 1 : element.bits / 8
+  const rowBytes = box[0]! * elementBytes
+  if (interleave === 0 && rowBytes % 16 !== 0) fail('box[0]', 'a multiple of 16 bytes', elementsText(box[0]!, element))
+  if (interleave === 0 && rowBytes > swizzle.span) {
+    fail('box[0]', `at most ${swizzle.span} bytes, the span of swizzle ${swizzleName}`, elementsText(box[0]!, element))
+  }
+  const boxBytes = box.reduce((product, extent) => product * extent, elementBytes)
   if (boxBytes >= BOX_LIMIT_BYTES) fail('box', `less than ${BOX_LIMIT_BYTES} bytes`, `${boxBytes} bytes`)
   if (oobFill === OOB_FILLS.nan && !element.float) fail('oobFill', 'zeros for integer elements', 'nan')
 
@@ -151,7 +175,7 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   words[13]! |= (box[0]! - 1) << 24
   box.slice(1).forEach((extent, i) => (words[14]! |= (extent - 1) << (8 * i)))
   // Bookkeeping of the driver, which the hardware does not read. Its division rounds down, to 0 bytes if need be.
-  words[16] = box.reduce((bytes, extent, i) => bytes * Math.floor(extent / elementStrides[i]!), element.bytes)
+  words[16] = box.reduce((bytes, extent, i) => bytes * Math.floor(extent / elementStrides[i]!), elementBytes)
   words[18] = swizzle.alignment
 
   const bytes = new Uint8Array(words.buffer)
@@ -164,9 +188,9 @@ export function isTensorMap(value: unknown): value is TensorMap {
 
 function elementOf(dtype: TensorMapDType): Element {
   if (typeof dtype === 'string' && Object.hasOwn(ELEMENTS, dtype)) return ELEMENTS[dtype as keyof typeof ELEMENTS]
-  if (typeof dtype === 'string' && isDType(dtype) && AS_BYTES.includes(dtype)) return ELEMENTS.u8
-  const known = [...Object.keys(ELEMENTS), ...AS_BYTES].join(' ')
-  return fail('dtype', `one of ${known} (packed 4- and 6-bit elements are not supported)`, describe(dtype))
+  const size = typeof dtype === 'string' && isDType(dtype) ? sizeOf(DTYPES[dtype].tensorMapType) : undefined
+  if (size !== undefined) return ELEMENTS[size]
+  return fail('dtype', `one of ${[...Object.keys(ELEMENTS), ...MOVED_BY_SIZE].join(' ')}`, describe(dtype))
 }
 
 function choice<T extends object>(field: string, table: T, name: keyof T): T[keyof T] {
@@ -194,7 +218,8 @@ function integers(
 }
 
 const hex = (value: bigint): string => `0x${value.toString(16)}`
-const bytesText = (extent: number, { bytes }: Element): string => `${extent} elements of ${bytes} bytes`
+const elementsText = (extent: number, { bits }: Element): string =>
+  `${extent} elements of ${bits < 8 ? `${bits} bits` : `${bits / 8} bytes`}`
 
 function fail(field: string, expected: string, got: string): never {
   throw ktlError('KTL4012', { field, expected, got })

@@ -331,13 +331,27 @@ const bugs: [string, number, string[]][] = [
   ['multiplies before the operands are there', 3, ['KTL5004']],
   ['accumulates onto whatever Tensor Memory holds', 4, ['KTL5004']],
   ['never commits to the epilogue barrier', 5, ['KTL5005']],
-  ['reads registers before tcgen05.wait::ld', 6, ['KTL5004']],
   ['leaks its Tensor Memory', 7, ['KTL5008']],
 ]
 test.each(bugs)('a GEMM that %s', async (_, bug, expected) => {
   const { params } = gemmProblem(128, 128, 128, 128)
   const result = await gemms.run('gemm', [...params, bug], { ...gemmShape, grid: [1, 1, 1] })
   expect(codes(result)).toEqual(expect.arrayContaining(expected))
+})
+
+test('registers of tcgen05.ld that are read before tcgen05.wait::ld hold its data; a remark names the load', async () => {
+  const { params, wrong } = gemmProblem(128, 128, 128, 128)
+  for (const order of ORDERS) {
+    const { findings } = await gemms.run('gemm', [...params, 6], { ...gemmShape, grid: [1, 1, 1], ...order })
+    expect(findings.map(({ code, fatal, remark }) => [code, fatal, remark])).toEqual(
+      findings.map(() => ['KTL5019', false, true]),
+    )
+    expect(findings[0]!.message).toMatch(
+      /reads a register of the tcgen05\.ld at ptx line \d+ \(cuda line \d+\) before tcgen05\.wait::ld/,
+    )
+    expect(findings.every(({ count }) => count === 1)).toBe(true)
+    expect(wrong()).toBe(0)
+  }
 })
 
 test('a hang names barrier, parity and missing bytes', async () => {

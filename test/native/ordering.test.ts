@@ -51,6 +51,38 @@ extern "C" __global__ void again(u32* out, int bug) {
     __syncthreads();
   }
 }
+// The slot is filled again; the thread that stored it waits for the read, and for nothing else.
+extern "C" __global__ void reuse(u32* out, int bug) {
+  __shared__ __align__(128) u32 tile[256]; int i = threadIdx.x;
+  for (int round = 0; round < 4; round++) {
+    u32* slot = tile + 128 * (round % 2);
+    // At most one group may stay: the other slot's.
+    if (i == 0 && bug == 2) asm volatile("cp.async.bulk.wait_group.read 2;" ::: "memory");
+    else if (i == 0 && bug != 1) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+    if (bug != 3) __syncthreads();
+    slot[i] = i + round; proxyFence(); __syncthreads();
+    if (i == 0) {
+      asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;\ncp.async.bulk.commit_group;"
+      :: "l"(out + 128 * round), "r"(smem(slot)) : "memory");
+    }
+  }
+  if (i == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+// A copy into the slot that a reduction reads.
+extern "C" __global__ void reload(u32* out, int bug) {
+  __shared__ __align__(128) u32 tile[128]; __shared__ __align__(8) u64 bar; int i = threadIdx.x; u32 b = smem(&bar);
+  tile[i] = 1; if (i == 0) { init(b, 1); initFence(); } proxyFence(); __syncthreads();
+  if (i == 0) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%0], [%1], 512;\ncp.async.bulk.commit_group;"
+    :: "l"(out), "r"(smem(tile)) : "memory");
+    if (bug != 1) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    expect(b, 512);
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 512, [%2];"
+    :: "r"(smem(tile)), "l"(out + 128), "r"(b) : "memory");
+    wait(b, 0);
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
 // A warp fills its own part; one lane stores it.
 extern "C" __global__ void warps(u32* out, int bug) {
   __shared__ __align__(128) u32 tile[128]; int i = threadIdx.x;
@@ -252,6 +284,8 @@ describe('generic stores read by the async proxy', () => {
     ['a fence of all spaces', 'stage', 6],
     ['a slot filled three times', 'again', 0],
     ['each warp for itself', 'warps', 0],
+    ['two slots in turn', 'reuse', 0],
+    ['a slot loaded again', 'reload', 0],
   ])('clean: %s', (_, kernel, bug) => expectClean(gpu, kernel, bug, block))
   test('clean: bytes that a copy has overwritten', () => expectClean(gpu, 'refill', 0, block, 2))
 
@@ -266,6 +300,25 @@ describe('generic stores read by the async proxy', () => {
     ['a fence of global memory', 'stage', 7, /without fence\.proxy\.async between/],
     ['no fence the last time', 'again', 1, /without fence\.proxy\.async between/],
     ['no __syncwarp', 'warps', 1, /and fenced, with nothing that orders its fence/],
+    [
+      'a slot filled before it was read',
+      'reuse',
+      1,
+      /overwrites shared memory at 0x\w+, which the store to global memory of lane 0 of warp 0 .* may not have read yet: that thread needs cp\.async\.bulk\.wait_group\.read/,
+    ],
+    [
+      'one group too many in flight',
+      'reuse',
+      2,
+      /may not have read yet: that thread needs cp\.async\.bulk\.wait_group\.read/,
+    ],
+    ['no barrier behind the wait', 'reuse', 3, /may not have read yet/],
+    [
+      'a copy over what a reduction reads',
+      'reload',
+      1,
+      /this bulk copy overwrites shared memory .* may not have read yet/,
+    ],
   ])('reported: %s', (_, kernel, bug, text) => expectRace(text, gpu, kernel, bug, block))
 
   test('an mbarrier.init that the async proxy may not see', async () => {

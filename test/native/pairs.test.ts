@@ -43,7 +43,7 @@ extern "C" __global__ void commits(const u32* masks, const u32* arrivals, u32* o
 }
 // D[256 x 64] = A B^T for each pair, k in steps of 64 bf16. In a cluster of 4 both pairs have the same B: each CTA loads half
 // of its part and multicasts it to the CTA of its parity in the other pair.
-enum { kPeerBytes = 1, kEarlyExit, kEarlyFree, kFreeUnderMma, kFreeUnallocated };
+enum { kPeerBytes = 1, kEarlyExit, kEarlyFree, kFreeUnderMma, kFreeUnallocated, kLatePeer, kAlone };
 extern "C" __global__ void __launch_bounds__(192) product(float* D, const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMap B, int steps,
   int bug) {
   extern __shared__ __align__(1024) uint8_t memory[]; __shared__ __align__(8) u64 full[${STAGES}], empty[${STAGES}], done, released; __shared__ u32 column;
@@ -56,9 +56,13 @@ extern "C" __global__ void __launch_bounds__(192) product(float* D, const __grid
   }
   clusterSync();
   if (bug == kFreeUnallocated && r == leader) for (int i = 0; i < 4000; i++) asm volatile("nanosleep.u32 20;");
-  if (warp == 0) asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 64;" :: "r"(smem(&column)));
+  // The leader multiplies as soon as its own alloc has returned: that waits for the peer's.
+  if (bug == kLatePeer && r & 1 && warp == 0) for (int i = 0; i < 4000; i++) asm volatile("nanosleep.u32 20;");
+  if (warp == 0 && !(bug == kAlone && r & 1)) asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], 64;" :: "r"(smem(&column)));
   if (bug == kFreeUnallocated && r & 1 && warp == 0) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 64;" :: "r"(column));
-  asm volatile("tcgen05.fence::before_thread_sync;"); clusterSync(); asm volatile("tcgen05.fence::after_thread_sync;");
+  asm volatile("tcgen05.fence::before_thread_sync;");
+  if (bug != kLatePeer) clusterSync(); else if (warp != 4) asm volatile("bar.sync 1, 160;" ::: "memory");
+  asm volatile("tcgen05.fence::after_thread_sync;");
   const u32 tm = column;
   if (bug == kFreeUnderMma && r & 1 && warp == 0) asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, 64;" :: "r"(tm));
   if (warp == 4 && elected()) {
@@ -229,6 +233,20 @@ test.each(HAZARDS.flatMap((h) => CHECKS.map((checks) => [...h, checks] as const)
     expect(findings.find((f) => f.code === code)!.message).toMatch(message)
   },
 )
+
+test.each(RUNS)('the alloc of a pair waits for the peer: %s, checks %s', async (_, __, run) => {
+  const { findings, d } = await product(SHORT, 6, run)
+  expect(findings).toEqual([])
+  expect(differences(d, SHORT.d)).toEqual([])
+})
+
+test('an alloc of a pair that the peer never joins is a hang', async () => {
+  const { codes, findings } = await product(SHORT, 7)
+  expect(codes).toContain('KTL5005')
+  expect(findings.flatMap(({ notes }) => notes).join('\n')).toMatch(
+    /rank 0 warp 0 .* waits for the tcgen05\.alloc\.cta_group::2 of its peer CTA/,
+  )
+})
 
 // --- modelled cycles
 

@@ -297,8 +297,13 @@ test('results and findings do not depend on the number of threads', async () => 
   expect(runs[2]!.findings).toEqual(runs[0]!.findings)
 })
 
-test('an unknown instruction is refused by name and line', () => {
+test('an unknown instruction is refused by name and line', async () => {
   const text = gpu.module.functions.length > 0 ? compileToPtx('extern "C" __global__ void k(int* a) { a[0] = 1; }') : ''
   const broken = text.replace(/\tret;/, '\tfrobnicate.b32 \t%r1, %r1;\n\tret;')
-  expect(() => new TestDevice(broken)).toThrow(/line \d+.*frobnicate/)
+  const other = new TestDevice(broken)
+  const { findings } = await other.run('k', [other.allocate(4)])
+  expect(findings.map(({ code, message }) => `${code} ${message}`)).toEqual([
+    expect.stringMatching(/KTL5012 .*frobnicate\.b32/),
+  ])
+  expect(broken.split('\n')[findings[0]!.ptxLine - 1]).toContain('frobnicate')
 })

@@ -60,6 +60,9 @@ export const MAP_TYPES = {
   bf16: [10, 2],
   tf32: [7, 4],
   'tf32.ftz': [8, 4],
+  b4x16: [11, 1 / 2],
+  b4x16_p64: [12, 1 / 2],
+  b6x16_p32: [13, 3 / 4],
 } as const
 export const SWIZZLES = ['none', '32B', '64B', '128B'] as const
 /** 128B with 32-byte atoms: swizzle 3 with atomicity 1. */

@@ -144,6 +144,19 @@ test.each<[string, string]>([
   expect(refusal(body)).toMatchObject({ code: 'KTL5012', line: 1 })
 })
 
+test.each([
+  'frobnicate.b32 1;',
+  'tcgen05.mma.sp.cta_group::1.kind::mxf4.block_scale [%r1], %rd1, %rd1, [%r1], %r1, [%r1], [%r1], %p1;',
+  'tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::2X [%r1], %rd1, %rd1, %r1, [%r1], [%r1], %p1;',
+  'tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale [%r1], %rd1, %rd1, %r1, [%r1], [%r1], %p1;',
+])('a form that is not known stops what executes it: %s', async (instruction) => {
+  const skip = (target: number) => `mov.u32 %r2, ${target};\nsetp.ne.u32 %p0, %r2, 0;\n@%p0 ${instruction}`
+  expect(await stopped(skip(0))).toBeUndefined()
+  const finding = await stopped(skip(1))
+  expect(finding).toMatchObject({ code: 'KTL5012', line: 3, warp: 0 })
+  expect(finding!.message).toContain(instruction.slice(0, -1))
+})
+
 test('a shared variable is no argument of a call', () => {
   const callee = '.func callee (.param .b64 in) { ret; }\n'
   const text = kernel('call.uni callee, (data);').replace('.visible', `${callee}.visible`)

@@ -118,12 +118,14 @@ const matrix = (type: string, rows: number, depth: number): Matrix => ({
 })
 
 /** Writes the codes of one row's elements into the 32 bytes that an instruction reads of it. */
-function packRow(type: string, m: Matrix, row: number): Uint8Array {
+function packRow(type: string, m: Matrix, row: number, tmem = false): Uint8Array {
   const { bytes, bits } = TYPES[type]!
   const out = new Uint8Array(32)
   for (let k = 0; k < m.depth; ++k) {
     const code = codeOf(type, m.values[row * m.depth + k]!)
-    if (bits >= 8) for (let i = 0; i < bytes; ++i) out[k * bytes + i] = code >>> (8 * i)
+    // In Tensor Memory each lies in the middle of a byte.
+    if (tmem && bits < 8) out[k] = code << (bits === 4 ? 2 : 1)
+    else if (bits >= 8) for (let i = 0; i < bytes; ++i) out[k * bytes + i] = code >>> (8 * i)
     // Containers of 16 elements, packed at their start.
     else
       for (let i = 0; i < bits; ++i) {
@@ -181,7 +183,7 @@ async function check(c: Case, index: number) {
     // Row r on the lanes of D's rows, 32 bytes along 8 columns; a pair with 64 rows each has them twice.
     const cells = new Uint32Array(ctas.length * 8 * 128)
     for (let row = 0; row < m; ++row) {
-      const words = new Uint32Array(packRow(a, left, row).buffer)
+      const words = new Uint32Array(packRow(a, left, row, true).buffer)
       for (const half of group === 2 && m === 128 ? [0, n / 2] : [0]) {
         const [cta, lane] = placeOf(c, row, half)
         words.forEach((w, i) => (cells[(cta * 8 + i) * 128 + lane] = w))
@@ -330,7 +332,9 @@ const CASES: Case[] = [
   { a: 'bf16', m: 256, n: 32, group: 2, mask: true },
   { a: 'bf16', m: 128, n: 32, group: 2, mask: true, fresh: true },
   // A in Tensor Memory.
-  ...['bf16', 'tf32', 'e4m3', 'e2m1', 'i8'].flatMap((a) => [64, 128].map((m): Case => ({ a, m, n: 32, A: 'tmem' }))),
+  ...['bf16', 'tf32', 'e4m3', 'e2m1', 'e2m3', 'e3m2', 'i8'].flatMap((a) =>
+    [64, 128].map((m): Case => ({ a, m, n: 32, A: 'tmem' })),
+  ),
   ...['f16', 'tf32', 'e5m2', 'u8'].flatMap((a) => [128, 256].map((m): Case => ({ a, m, n: 32, group: 2, A: 'tmem' }))),
   { a: 'bf16', m: 64, n: 32, A: 'tmem', lane: 16 },
 ]

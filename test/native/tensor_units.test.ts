@@ -22,11 +22,18 @@ const units = [
   'umma_kernel',
   'fused_sum',
   'fused_sum_lanes',
+  'umma_scales',
   'umma',
 ].map((name) => join(root, 'src', 'virtual', `${name}.cc`))
-const tests = ['main', 'formats_test', 'tma_test', 'tmem_test', 'umma_test', 'umma_kernel_test'].map((name) =>
-  join(root, 'tests', `${name}.cc`),
-)
+const tests = [
+  'main',
+  'formats_test',
+  'tma_test',
+  'tmem_test',
+  'umma_test',
+  'umma_scaled_test',
+  'umma_kernel_test',
+].map((name) => join(root, 'tests', `${name}.cc`))
 
 let folder = ''
 let program = ''
@@ -54,10 +61,11 @@ afterAll(async () => {
 
 test.each([
   ['formats', 8],
-  ['tma', 9],
+  ['tma', 10],
   ['tmem', 6],
   ['descriptors', 2],
   ['umma', 12],
+  ['scaled', 7],
 ])(
   'the %s tests in C++ pass',
   async (group, count) => {

@@ -30,6 +30,10 @@ describe('the 128 bytes', () => {
     const f32 = { strides: [256], box: [32, 8] }
     expect(word2({ ...f32, dtype: 'tf32' })).toBe(word2({ ...f32, dtype: 'f32' }) | (1 << 16))
     expect(word2({ dtype: 'e4m3' })).toBe(word2({ dtype: 'u8' }))
+    const packed = { dims: [256, 8], strides: [192], box: [128, 8] }
+    expect(word2({ ...packed, dtype: 'e2m1' }) >> 7).toBe(11)
+    expect(word2({ ...packed, dtype: 'b4x16_p64' }) >> 7).toBe(12)
+    expect(word2({ ...packed, dtype: 'e2m3' }) >> 7).toBe(13)
     const rank3 = { dims: [64, 64, 4], strides: [128, 8192], box: [64, 8, 1] }
     expect(word2({ ...rank3, interleave: '16B' })).toBe(0x20 | (1 << 7) | (1 << 11))
   })
@@ -55,6 +59,9 @@ test.each<[string, Partial<TensorMapOptions>]>([
   ['stride 0', { strides: [0] }],
   ['overlapping rows', { strides: [16] }],
   ['NaN fill of floats', { dtype: 'bf16', oobFill: 'nan' }],
+  ['4-bit elements by size', { dtype: 'e2m1', dims: [66, 8], strides: [48], box: [32, 8], swizzle: '32B' }],
+  ['padded 4-bit elements', { dtype: 'b4x16_p64', dims: [256, 8], strides: [128], box: [128, 8], swizzle: '128B' }],
+  ['6-bit elements by size', { dtype: 'e3m2', dims: [256, 8], strides: [192], box: [128, 8] }],
 ])('accepted, as by the driver: %s', (_, options) => {
   expect(createTensorMap({ ...base, ...options }).bytes).toHaveLength(128)
 })
@@ -85,7 +92,23 @@ test.each<[string, Partial<TensorMapOptions>, string]>([
     'a multiple of 32',
   ],
   ['oobFill', { oobFill: 'nan' }, 'zeros for integer elements'],
-  ['dtype', { dtype: 'e2m1' }, 'packed 4- and 6-bit elements are not supported'],
+  ['dtype', { dtype: 'b5' as never }, 'one of u8 u16'],
+  ['dims[0]', { dtype: 'e2m1', dims: [65, 8] }, 'even with packed elements, got 65'],
+  ['box[0]', { dtype: 'e2m1', dims: [64, 8], box: [24, 8] }, 'a multiple of 16 bytes, got 24 elements of 4 bits'],
+  ['oobFill', { dtype: 'e2m1', dims: [64, 8], box: [32, 8], oobFill: 'nan' }, 'zeros for integer elements'],
+  ...(
+    [
+      ['dims[0]', { dims: [192, 8] }, 'a multiple of 128, got 192'],
+      ['box[0]', { box: [64, 8] }, '128 padded elements, got 64'],
+      ['strides[0]', { strides: [208] }, 'a multiple of 32 bytes, got 208'],
+      ['address', { address: 0x1010n }, 'a multiple of 32'],
+      ['swizzle', { swizzle: '64B' }, 'none, 128B or 128B_ATOM_32B with padded elements, got 64B'],
+    ] as const
+  ).map(([field, change, text]): [string, Partial<TensorMapOptions>, string] => [
+    field,
+    { dtype: 'b6x16_p32', dims: [256, 8], strides: [192], box: [128, 8], ...change },
+    text,
+  ]),
   ['swizzle', { swizzle: '128B_ATOM_64B' as never }, 'one of none, 32B, 64B, 128B, 128B_ATOM_32B'],
 ])('refused, as by the driver: %s %o', async (field, options, text) => {
   const error = await errorOf(() => createTensorMap({ ...base, ...options }))

@@ -134,8 +134,9 @@ Finding Cluster::describe(const Warp* warp, uint32_t pc, Code code, const std::s
 
 void Cluster::add(Finding finding) {
   for (Finding& known : findings)
-    if (known.code == finding.code && known.ptxLine == finding.ptxLine && known.fatal == finding.fatal) {
-      ++known.count;
+    if (known.code == finding.code && known.ptxLine == finding.ptxLine && known.fatal == finding.fatal &&
+        known.remark == finding.remark) {
+      known.count += !finding.remark;
       return;
     }
   if (finding.fatal || findings.size() < kMostFindings) findings.push_back(std::move(finding));
@@ -144,6 +145,14 @@ void Cluster::add(Finding finding) {
 void Cluster::warn(Warp& warp, Code code, int lane, const std::string& message) {
   Finding finding = describe(&warp, warp.pc, code, message);
   finding.fatal = false;
+  finding.lane = lane;
+  add(std::move(finding));
+}
+
+void Cluster::remark(Warp& warp, Code code, int lane, const std::string& message) {
+  Finding finding = describe(&warp, warp.pc, code, message);
+  finding.fatal = false;
+  finding.remark = true;
   finding.lane = lane;
   add(std::move(finding));
 }

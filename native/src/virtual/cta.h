@@ -40,7 +40,8 @@ struct Cta {
   std::shared_ptr<UmmaBatch> umma;  // the youngest batch of tcgen05.mma, while others may join it
   std::vector<std::shared_ptr<Warpgroup>> warpgroups;  // made by the first wgmma instruction
   uint32_t tmemColumns = 0, tmemPeak = 0;
-  uint32_t pairAllocated = 0, pairReleased = 0;  // times that alloc and dealloc ran with .cta_group::2
+  // Times that alloc and dealloc with .cta_group::2 began to wait for the peer, and ended.
+  uint32_t pairOffered = 0, pairAllocated = 0, pairReleased = 0;
   uint32_t liveWarps = 0;
   timing::Unit tensorCore, reads, fills, drains;  // what is busy until when (timing.h)
 
@@ -86,6 +87,8 @@ struct Cluster {
   bool done() const;
   // A finding that does not stop the launch; equal ones are merged.
   void warn(Warp& warp, Code code, int lane, const std::string& message);
+  // A remark, one for each place.
+  void remark(Warp& warp, Code code, int lane, const std::string& message);
   void add(Finding finding);
   Finding describe(const Warp* warp, uint32_t pc, Code code, const std::string& message) const;
 };

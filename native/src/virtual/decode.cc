@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include "decode_table.h"
 #include "exec_resize.h"
+#include "exec_tmem.h"
 #include "exec_wgmma.h"
+#include "warp.h"
 
 namespace ktl {
 
@@ -189,10 +191,16 @@ class Decoder {
   void instruction(const ptx::Instruction& ins) {
     std::vector<std::string_view> picks;
     const Row* row = match(ins, picks);
-    if (!row) throw Fault{Code::UnknownInstruction, at(ins) + "unknown instruction: " + ins.text};
     Builder builder{*this, ins, std::move(picks), {}, {}, {}};
     builder.op.guard = ins.guard >= 0 ? registerSlot(ins.guard) : truth_;
     builder.op.guardXor = ins.guardNegated ? ~0u : 0u;
+    if (!row) {
+      // Only what executes it cannot run.
+      builder.op.run = [](Warp& w, const Op&, uint32_t) -> Flow {
+        throw Fault{Code::UnknownInstruction, "unknown instruction: " + w.code->source[w.pc]->text};
+      };
+      return emit(builder.op, builder.op, ins, UINT32_MAX);
+    }
     try {
       row->build(builder);
     } catch (const std::out_of_range&) {
@@ -426,6 +434,7 @@ std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Functi
   Decoder decoder(program, *code);
   code->start = decoder.function(static_cast<int32_t>(&entry - program.module->functions.data()));
   markFragments(*code);
+  markLoads(*code);
   return code;
 }
 

@@ -30,6 +30,7 @@ enum OpFlag : uint8_t {
   kWarpgroup = 8,  // a wgmma instruction: its list holds registers of D and A
   kFragment = 16,  // another instruction that uses such registers
   kMove = 32,      // a plain copy of a 32-bit register
+  kLoaded = 64,    // uses registers that some tcgen05.ld writes
 };
 
 // What a blocked operation waits for; used by hang reports.

@@ -50,9 +50,12 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
     w.cta->completeBarriers();
     if (kind == kArrive) return Flow::Next;
   }
-  bool passed = true;
-  forLanes(mask, [&](uint32_t i) { passed &= barrier.generation >= w.barrierToken[i]; });
+  // Lanes that came together may wait for different generations: some have gone round a loop while others were held up.
+  uint32_t passed = 0;
+  forLanes(mask, [&](uint32_t i) { passed |= uint32_t{barrier.generation >= w.barrierToken[i]} << i; });
   if (!passed) return Flow::Block;
+  w.hold(mask & ~passed);
+  mask = passed;
   w.waitUntil(barrier.done);
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->passBarrier(w, mask, id, w.barrierToken[std::countr_zero(mask)] - 1, !(op.aux & 256));
@@ -103,9 +106,11 @@ Flow clusterArrive(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 Flow clusterWait(Warp& w, const Op&, uint32_t mask) {
-  bool passed = true;
-  forLanes(mask, [&](uint32_t i) { passed &= w.cta->cluster->barrier.phase >= w.clusterPhase[i]; });
+  uint32_t passed = 0;
+  forLanes(mask, [&](uint32_t i) { passed |= uint32_t{w.cta->cluster->barrier.phase >= w.clusterPhase[i]} << i; });
   if (!passed) return Flow::Block;
+  w.hold(mask & ~passed);
+  mask = passed;
   w.waitUntil(w.cta->cluster->barrier.done);
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->passCluster(w, mask, w.clusterPhase[std::countr_zero(mask)] - 1);

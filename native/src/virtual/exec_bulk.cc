@@ -81,6 +81,10 @@ Flow tensorLoad(Warp& w, const Op& op, uint32_t mask) {
     });
     cluster.loaded += bytes;
     const Sent sent = signals(w, lane, d, "this TMA load");
+    if (sent)
+      forLanes(d.ranks, [&](uint32_t rank) {
+        cluster.ordering->overwrite(w, lane, rank, d.offset, map.pitch() * map.rowCount(), "this TMA load");
+      });
     const GlobalView* global = cluster.launch.global;
     issue(w, AsyncKind::Load, 0,
           "TMA load " + place(op, c) + " of " + std::to_string(bytes) + " bytes to " + hex(d.offset),
@@ -143,8 +147,10 @@ Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
     else
       validateTensorStore(map, op.listCount, c.data(), offset, cta.shared);
     if (Ordering* order = cluster.ordering.get())
-      for (const uint32_t chunk : tensorStoreChunks(map, c.data(), offset))
+      for (const uint32_t chunk : tensorStoreChunks(map, c.data(), offset)) {
         order->readAsync(w, lane, cta, chunk, 16, "this TMA store");
+        order->readByStore(w, lane, cta, chunk, 16);
+      }
     const GlobalView* global = cluster.launch.global;
     const Warp* issuer = &w;
     const uint32_t pc = w.pc;
@@ -202,6 +208,8 @@ Flow bulkLoad(Warp& w, const Op& op, uint32_t mask) {
     });
     cluster.loaded += size;
     const Sent sent = signals(w, lane, d, "this bulk copy");
+    if (sent)
+      forLanes(d.ranks, [&](uint32_t rank) { cluster.ordering->overwrite(w, lane, rank, d.offset, size, "this bulk copy"); });
     issue(w, AsyncKind::Load, 0, "bulk copy of " + std::to_string(size) + " bytes to " + hex(d.offset),
           loadTime(w, d, size),
           [=, &cluster] {
@@ -233,7 +241,10 @@ Flow bulkStore(Warp& w, const Op& op, uint32_t mask) {
     uint8_t* to = globalAt(w, target, size, true);
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, sharedAddress(source), size, false, offset);
-    if (cluster.ordering) cluster.ordering->readAsync(w, lane, cta, offset, size, "this bulk store");
+    if (cluster.ordering) {
+      cluster.ordering->readAsync(w, lane, cta, offset, size, "this bulk store");
+      cluster.ordering->readByStore(w, lane, cta, offset, size);
+    }
     const Warp* issuer = &w;
     const uint32_t pc = w.pc, aux = op.aux;
     const auto held = std::make_shared<StoreSource>(cta, offset, size);
@@ -269,6 +280,7 @@ Flow bulkStore(Warp& w, const Op& op, uint32_t mask) {
 
 Flow commit(Warp& w, const Op&, uint32_t mask) {
   forLanes(mask, [&](uint32_t i) { commitGroup(w, groupsOf(w, i)); });
+  if (Ordering* order = w.cta->cluster->ordering.get()) order->commitStores(w, mask);
   return Flow::Next;
 }
 Flow wait(Warp& w, const Op& op, uint32_t mask) {  // aux: only the reads
@@ -276,6 +288,7 @@ Flow wait(Warp& w, const Op& op, uint32_t mask) {  // aux: only the reads
     const auto pending = static_cast<uint64_t>(op.imm);
     op.aux ? readGroups(w, groupsOf(w, i), pending) : waitGroups(w, groupsOf(w, i), pending);
   });
+  if (Ordering* order = w.cta->cluster->ordering.get()) order->waitStores(w, mask, static_cast<uint64_t>(op.imm));
   return Flow::Next;
 }
 

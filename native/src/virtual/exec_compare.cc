@@ -63,21 +63,29 @@ inline uint32_t combine(uint32_t kind, uint32_t a, uint32_t c) {
   return kind == kAnd ? a & c : kind == kOr ? a | c : kind == kXor ? a ^ c : a;
 }
 
+// Lanes whose bit of f(a, b) comes from uninitialised data: the other operand may decide alone, as true does in an or.
+template <class F>
+inline uint32_t taintOf(F f, uint32_t a, uint32_t taintA, uint32_t b, uint32_t taintB) {
+  if ((taintA | taintB) == 0) return 0;
+  const uint32_t r = f(a, b);
+  return (taintA & (r ^ f(~a, b))) | (taintB & (r ^ f(a, ~b))) | (taintA & taintB & (r ^ f(~a, ~b)));
+}
+
 // aux: bits 0-1 boolean operator, bit 2: the third operand is negated, bit 3: a second destination in
 // list[0].
 template <Cmp C, class V>
 Flow setp(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t hit = compareLanes<C, V>(w, op, mask);
   const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
-  uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]];
-  if (op.aux & 3) taint |= w.taint[op.src[2]];
+  const uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]], other = op.aux & 3 ? w.taint[op.src[2]] : 0;
   const auto write = [&](uint32_t slot, uint32_t value) {
-    w.pred(slot) = (w.pred(slot) & ~mask) | (value & mask);
-    w.setTaint(slot, mask, taint);
+    const auto result = [&](uint32_t a, uint32_t b) { return combine(op.aux & 3, a, b); };
+    const uint32_t tainted = taintOf(result, value, taint, c, other);
+    w.pred(slot) = (w.pred(slot) & ~mask) | (result(value, c) & mask);
+    w.setTaint(slot, mask, tainted);
   };
-  const uint32_t second = combine(op.aux & 3, ~hit, c);
-  write(op.dst, combine(op.aux & 3, hit, c));
-  if (op.aux & 8) write(w.code->lists[op.list], second);
+  write(op.dst, hit);
+  if (op.aux & 8) write(w.code->lists[op.list], ~hit);
   return Flow::Next;
 }
 
@@ -292,10 +300,10 @@ void testpRows(Table& t, const std::string& type) {
 
 template <auto F>
 Flow logic(Warp& w, const Op& op, uint32_t mask) {
-  const uint32_t r =
-      F(w.pred(op.src[0]) ^ (op.aux & 1 ? ~0u : 0u), w.pred(op.src[1]) ^ (op.aux & 2 ? ~0u : 0u));
-  w.pred(op.dst) = (w.pred(op.dst) & ~mask) | (r & mask);
-  w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]]);
+  const uint32_t a = w.pred(op.src[0]) ^ (op.aux & 1 ? ~0u : 0u), b = w.pred(op.src[1]) ^ (op.aux & 2 ? ~0u : 0u);
+  const uint32_t taint = taintOf(F, a, w.taint[op.src[0]], b, w.taint[op.src[1]]);
+  w.pred(op.dst) = (w.pred(op.dst) & ~mask) | (F(a, b) & mask);
+  w.setTaint(op.dst, mask, taint);
   return Flow::Next;
 }
 template <auto F>

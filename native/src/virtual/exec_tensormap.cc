@@ -52,7 +52,7 @@ void replace(uint8_t* map, uint32_t field, uint32_t index, uint64_t value) {
     case kAddress: std::memcpy(words, &value, 8); break;
     case kRank: setBits(words[2], 4, 3, small); break;
     case kType:
-      setBits(words[2], 7, 4, small == 11 ? 7 : small == 12 ? 8 : small);
+      setBits(words[2], 7, 4, small == 11 ? 7 : small == 12 ? 8 : small > 12 ? small - 2 : small);
       setBits(words[2], 16, 1, small == 11 || small == 12);
       break;
     case kInterleave: setBits(words[2], 11, 2, small); break;

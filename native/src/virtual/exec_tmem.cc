@@ -1,4 +1,5 @@
 // Tensor Memory instructions: alloc, dealloc, ld, st, cp, shift and their waits (PTX ISA 9.7.16.7, 9.7.16.8).
+#include "exec_tmem.h"
 #include "exec_tensor.h"
 #include "ordering.h"
 #include "smem_descriptor.h"
@@ -35,6 +36,15 @@ void requirePair(const Cta& cta, const char* operation) {
                                     " deallocated the Tensor Memory of the pair"};
 }
 
+// With .cta_group::2 both CTAs of a pair allocate together (PTX ISA 9.7.16.5): the columns exist in both before either
+// goes on. The first to come goes on first; then it may even run to its end before the other's alloc has finished, which
+// has to be waited for before a dealloc (NVIDIA/cutlass issue 3435).
+bool metPeer(Warp& w) {
+  const Cta* peer = peerOf(*w.cta);
+  if (!peer || peer->liveWarps == 0) return true;
+  return w.pairAlloc.second ? peer->pairAllocated >= w.pairAlloc.number : peer->pairOffered >= w.pairAlloc.number;
+}
+
 // src: shared destination; list: columns; aux: .cta_group::2
 Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   Cta& cta = *w.cta;
@@ -43,10 +53,22 @@ Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   Cta& to = sharedAt(cta, sharedAddress(laneAddress(w, op, 0, static_cast<uint32_t>(std::countr_zero(mask)))),
                      4, false, offset);
   w.faultLane = ~0u;
-  uint32_t address;
-  if (!cta.tmem.allocate(columns, address)) return Flow::Block;
-  cta.tmemColumns += columns;
-  cta.pairAllocated += op.aux;
+  uint32_t address = w.pairAlloc.address;
+  if (w.pairAlloc.number == 0) {
+    if (!cta.tmem.allocate(columns, address)) return Flow::Block;
+    cta.tmemColumns += columns;
+  }
+  if (op.aux) {
+    if (w.pairAlloc.number == 0) {
+      const Cta* peer = peerOf(cta);
+      const uint32_t number = ++cta.pairOffered;
+      w.pairAlloc = {number, address, peer && peer->pairOffered >= number};
+      ++cta.cluster->epoch;
+    }
+    if (!metPeer(w)) return Flow::Block;
+    w.pairAlloc = {};
+    ++cta.pairAllocated;
+  }
   cta.tmemPeak = std::max(cta.tmemPeak, cta.tmemColumns);
   std::memcpy(to.shared.bytes.data() + offset, &address, 4);
   std::memset(to.shared.valid.data() + offset, 1, 4);
@@ -86,21 +108,19 @@ TmemTransfer transferOf(const Op& op) {
 constexpr size_t kMostTransfers = 512;  // that a warp has not waited for
 
 void landLoads(Warp& w) {
-  for (const auto& land : w.tmemLoads) land();
+  for (const auto& load : w.tmemLoads) load.land();
   w.tmemLoads.clear();
 }
 void forceStores(Warp& w) {
-  for (const uint64_t id : w.tmemStores) w.cta->cluster->async.force(id);
+  for (const Warp::TmemStore& store : w.tmemStores) w.cta->cluster->async.force(store.id);
   w.tmemStores.clear();
 }
 
-// The registers hold nothing before tcgen05.wait::ld: they are tainted until the values land.
 Flow load(Warp& w, const Op& op, uint32_t mask) {
   const TmemTransfer transfer = transferOf(op);
   const uint32_t address = tmemAddress(w, op, 0, mask, true);
   const uint32_t* slots = w.code->lists.data() + op.list;
   const uint32_t count = op.listCount;
-  for (uint32_t k = 0; k < count; ++k) w.setTaint(slots[k], mask, ~0u);
   struct Buffer {
     uint32_t registers[kMaxTmemRegisters][32], valid[kMaxTmemRegisters];
   };
@@ -118,13 +138,14 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
                    (order == LaunchConfig::Order::Random && w.cta->cluster->async.random()() % 2);
   if (now) read();
   if (w.tmemLoads.size() >= kMostTransfers) landLoads(w);  // they may land at any time
-  w.tmemLoads.push_back([=] {
+  const auto land = [=] {
     if (!now) read();
     for (uint32_t k = 0; k < count; ++k) {
       forLanes(mask, [&](uint32_t i) { warp->at<uint32_t>(slots[k])[i] = buffer->registers[k][i]; });
       warp->setTaint(slots[k], mask, ~buffer->valid[k]);
     }
-  });
+  };
+  w.tmemLoads.push_back({land, w.pc, op.list, count});
   return Flow::Next;
 }
 
@@ -152,9 +173,10 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
   if (Ordering* order = w.cta->cluster->ordering.get()) order->transfer(w, address, transfer, false);
   Warp* warp = &w;
   if (w.tmemStores.size() >= kMostTransfers) forceStores(w);
-  w.tmemStores.push_back(issue(w, AsyncKind::Tmem, 0, "tcgen05.st", w.now(), [=] {
+  const uint64_t id = issue(w, AsyncKind::Tmem, 0, "tcgen05.st", w.now(), [=] {
     warp->cta->tmem.store(transfer, address, warp->index, buffer->registers, buffer->valid);
-  }));
+  });
+  w.tmemStores.push_back({id, w.pc, address & 0xffff, transfer.columns()});
   return Flow::Next;
 }
 
@@ -215,13 +237,16 @@ void copyRows(Cta& cta, const CopyShape& shape, Expand mode, uint32_t address, u
       if (!cta.shared.holds(at, 16)) requireShared(cta, at, 16, "row " + std::to_string(r) + " of tcgen05.cp");
       uint8_t chunk[16];
       std::memcpy(chunk, cta.shared.bytes.data() + at, 16);
-      const bool valid = allValid(cta.shared.valid.data() + at, 16);
+      const uint32_t used = mode == Expand::None ? 4 : mode == Expand::Four ? 2 : 3;  // bytes behind a word
+      bool valid[4];
+      for (uint32_t word = 0; word < 4; ++word)
+        valid[word] = allValid(cta.shared.valid.data() + at + word * used, used);
       expand(chunk, mode);
       for (uint32_t c = 0; c < shape.copies; ++c)
         for (uint32_t word = 0; word < 4; ++word) {
           const uint32_t lane = (base + shape.lane(r, c)) % TensorMemory::kLanes;
           std::memcpy(&cta.tmem.column(column + part * 4 + word)[lane], chunk + word * 4, 4);
-          cta.tmem.setValid(lane, column + part * 4 + word, valid);
+          cta.tmem.setValid(lane, column + part * 4 + word, valid[word]);
         }
     }
 }
@@ -243,6 +268,9 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     const auto ctas = targets(w, op.aux >> 8);
     const CopyShape& shape = kCopies[op.aux & 15];
     const auto mode = static_cast<Expand>(op.aux >> 4 & 15);
+    w.faultLane = lane;
+    for (const Cta* cta : ctas) cta->tmem.require(address & 0xffff, shape.bytes / 4, "tcgen05.cp");
+    w.faultLane = ~0u;
     if (Ordering* order = w.cta->cluster->ordering.get()) {
       const SmemDescriptor source = decodeSm100Descriptor(descriptor, "source");
       for (Cta* cta : ctas)
@@ -250,6 +278,11 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
           const uint32_t at = copySource(source, i / (shape.bytes / 16), i % (shape.bytes / 16));
           if (cta->shared.holds(at, 16)) order->readAsync(w, lane, *cta, at, 16, "tcgen05.cp");
         }
+      uint32_t groups = 0;  // of 16 lanes
+      for (uint32_t r = 0; r < shape.rows; ++r)
+        for (uint32_t c = 0; c < shape.copies; ++c)
+          groups |= 1u << ((address >> 16) + shape.lane(r, c)) % TensorMemory::kLanes / 16;
+      for (Cta* cta : ctas) order->writeTmem(w, lane, *cta, address & 0xffff, shape.bytes / 4, groups, "tcgen05.cp");
     }
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank,
@@ -265,6 +298,8 @@ Flow shift(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
     const uint32_t address = tmemAddress(w, op, 0, 1u << lane, false);
     const auto ctas = targets(w, op.aux);
+    if (Ordering* order = w.cta->cluster->ordering.get())
+      for (Cta* cta : ctas) order->writeTmem(w, lane, *cta, address & 0xffff, 8, 0xff, "tcgen05.shift");
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.shift", w.now(), [=] {
       for (Cta* cta : ctas) {
@@ -305,6 +340,53 @@ void transferBuild(Builder& b, bool isLoad) {
 }
 
 }  // namespace
+
+void useLoads(Warp& w, const Op& op) {
+  const uint32_t* lists = w.code->lists.data();
+  const bool loads = op.run == &load;
+  const auto within = [&](const Warp::TmemLoad& pending, uint32_t slot) {
+    return std::find(lists + pending.list, lists + pending.list + pending.count, slot) != lists + pending.list + pending.count;
+  };
+  size_t landed = 0;
+  for (size_t i = 0; i < w.tmemLoads.size(); ++i) {
+    const Warp::TmemLoad& pending = w.tmemLoads[i];
+    bool listed = false, read = within(pending, op.guard);
+    for (const uint32_t slot : op.src) read |= within(pending, slot);
+    if (op.branch != Op::Branch::Table)
+      for (uint32_t k = 0; k < op.listCount; ++k) listed |= within(pending, lists[op.list + k]);
+    read |= listed && !loads;
+    if (!read && !listed && !within(pending, op.dst)) continue;
+    landed = i + 1;
+    // Compilers copy registers before the wait.
+    if (!read || op.flags & kMove || !w.cta->cluster->launch.checks) continue;
+    const ptx::Instruction& source = *w.code->source[pending.pc];
+    w.cta->cluster->remark(w, Code::Race, -1,
+                           "this instruction reads a register of the tcgen05.ld at ptx line " + std::to_string(source.line) +
+                               (source.cudaLine ? " (cuda line " + std::to_string(source.cudaLine) + ")" : "") +
+                               " before tcgen05.wait::ld: the value is there, but Tensor Memory is not yet free for others");
+  }
+  for (size_t i = 0; i < landed; ++i) w.tmemLoads[i].land();
+  w.tmemLoads.erase(w.tmemLoads.begin(), w.tmemLoads.begin() + static_cast<std::ptrdiff_t>(landed));
+}
+
+void markLoads(EntryCode& code) {
+  std::vector<bool> used(code.slots);
+  bool any = false;
+  for (const Op& op : code.ops)
+    if (op.run == &load)
+      for (uint32_t i = 0; i < op.listCount; ++i) any = used[code.lists[op.list + i]] = true;
+  if (!any) return;
+  for (Op& op : code.ops) {
+    bool uses = used[op.dst] || used[op.guard];
+    for (const uint32_t slot : op.src) uses |= used[slot];
+    if (op.branch != Op::Branch::Table)
+      for (uint32_t i = 0; i < op.listCount && !uses; ++i) {
+        const uint32_t slot = code.lists[op.list + i];
+        uses = slot < used.size() && used[slot];
+      }
+    if (uses) op.flags |= kLoaded;
+  }
+}
 
 void addTmemRows(Table& t) {
   const std::string group = " cta_group::1|cta_group::2 ",

@@ -15,8 +15,37 @@ namespace {
 
 constexpr size_t kMaxBatch = 256;
 
-// src: d, a, b (8 bytes), idesc. list: [0] predicate, [1..] disable-output-lane words.
-// aux: kind | pair << 4 | a in Tensor Memory << 5 | predicate negated << 6 | scale << 8
+// Warns of cells that a warp stores and has not waited for: the instruction may use what was there before.
+void checkStores(Warp& w, uint32_t lane, const UmmaOp& u, std::span<const std::unique_ptr<Cta>> ctas) {
+  const auto stores = [](const std::unique_ptr<Warp>& warp) { return !warp->tmemStores.empty(); };
+  if (std::none_of(ctas.begin(), ctas.end(), [&](const auto& cta) { return std::any_of(cta->warps.begin(), cta->warps.end(), stores); }))
+    return;
+  const UmmaFootprint f = footprintOf(u);
+  struct {
+    uint32_t column, columns, groups;
+  } const parts[] = {{f.column, f.columns, f.groups},
+                     {f.aColumn, f.aColumns, f.groups},
+                     {f.scales[0].column, f.scales[0].columns, ~0u},
+                     {f.scales[1].column, f.scales[1].columns, ~0u}};
+  for (const auto& cta : ctas)
+    for (const auto& warp : cta->warps)
+      for (const Warp::TmemStore& store : warp->tmemStores)
+        for (const auto& part : parts) {
+          const uint32_t first = std::max(part.column, store.column);
+          if (first >= std::min(part.column + part.columns, store.column + store.columns)) continue;
+          if (!(part.groups >> 2 * (warp->index % 4) & 3)) continue;
+          w.cta->cluster->warn(w, Code::Race, static_cast<int>(lane),
+                               "tcgen05.mma uses Tensor Memory column " + std::to_string(first) + ", which warp " +
+                                   std::to_string(warp->index) + " (ptx line " +
+                                   std::to_string(w.code->source[store.pc]->line) +
+                                   ") stores and has not waited for: that warp needs tcgen05.wait::st, "
+                                   "tcgen05.fence::before_thread_sync and an arrive that this thread waits for");
+          return;
+        }
+}
+
+// src: d, a, b (8 bytes), idesc. list: [0] predicate, [1..] disable-output-lane words, or the addresses of the scales.
+// aux: kind | pair << 4 | a in Tensor Memory << 5 | predicate negated << 6 | scale of D << 8 | scale block << 12
 Flow mma(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   const uint32_t* list = w.code->lists.data() + op.list;
@@ -30,9 +59,16 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     u.b = w.at<uint64_t>(op.src[2])[lane];
     u.instruction = w.at<uint32_t>(op.src[3])[lane];
     u.enableInputD = ((w.pred(list[0]) ^ (op.aux & 64 ? ~0u : 0u)) >> lane & 1) != 0;
-    u.scaleInputD = static_cast<uint8_t>(op.aux >> 8);
-    for (uint32_t k = 1; k < op.listCount; ++k) u.disableOutputLane[k - 1] = w.at<uint32_t>(list[k])[lane];
-    const uint32_t tainted = w.taint[op.src[1]] | w.taint[op.src[2]] | w.taint[op.src[3]] | w.taint[list[0]];
+    u.scaleInputD = op.aux >> 8 & 15;
+    u.scaleBlock = static_cast<uint8_t>(op.aux >> 12);
+    uint32_t tainted = w.taint[op.src[1]] | w.taint[op.src[2]] | w.taint[op.src[3]] | w.taint[list[0]];
+    if (u.scaleBlock) {
+      u.scaleA = w.at<uint32_t>(list[1])[lane];
+      u.scaleB = w.at<uint32_t>(list[2])[lane];
+      tainted |= w.taint[list[1]] | w.taint[list[2]];
+    } else {
+      for (uint32_t k = 1; k < op.listCount; ++k) u.disableOutputLane[k - 1] = w.at<uint32_t>(list[k])[lane];
+    }
     if (tainted >> lane & 1 && cluster.launch.checks)
       cluster.warn(w, Code::Uninitialised, static_cast<int>(lane),
                    "an operand of tcgen05.mma comes from uninitialised data");
@@ -51,6 +87,7 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     w.faultLane = ~0u;
 
     if (Ordering* order = cluster.ordering.get()) order->multiply(w, lane, u, even);
+    if (cluster.launch.checks) checkStores(w, lane, u, std::span(cluster.ctas).subspan(even, u.ctaGroup));
 
     Cta* cta = w.cta;
     if (cta->umma && cta->umma->ctaGroup == u.ctaGroup && !cta->umma->ops.empty() &&
@@ -109,9 +146,28 @@ Flow commit(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
+// 32-bit slot of a Tensor Memory address.
+uint32_t tmemSlot(Builder& b, size_t i) {
+  const ptx::Operand& operand = b.operand(i);
+  if (operand.kind == ptx::Operand::Kind::Address && operand.reg < 0 && operand.symbol < 0)
+    return b.constant(static_cast<uint32_t>(operand.offset), 4);
+  b.address(i, 1);
+  if (b.op.wide & 2) b.refuse("a Tensor Memory address has 32 bits");
+  return b.op.src[1];
+}
+
+// k elements of a scale: .scale_vec::NX says how many there are in an instruction, .blockN how long they are; both
+// default to blocks of 32 (ptxas demands one for kind::mxf4nvf4).
+uint32_t scaleBlockOf(const Builder& b) { return b.has("scale_vec::4X") || b.has("block16") ? 16 : 32; }
+
 void mmaBuild(Builder& b, UmmaKind kind) {
   using Kind = ptx::Operand::Kind;
   b.op.aux = static_cast<uint32_t>(kind) | (b.has("cta_group::2") ? 16u : 0u);
+  std::vector<uint32_t> list{0};
+  if (isBlockScaled(kind)) {
+    b.op.aux |= scaleBlockOf(b) << 12;
+    for (const size_t i : {4, 5}) list.push_back(tmemSlot(b, i));
+  }
   b.address(0, 0);
   if (b.operand(1).kind == Kind::Address) {
     b.addressOf(b.operand(1), 1);
@@ -121,9 +177,8 @@ void mmaBuild(Builder& b, UmmaKind kind) {
   }
   b.op.src[2] = b.source(2, 8);
   b.op.src[3] = b.source(3, 4);
-  size_t next = 4;
-  std::vector<uint32_t> list{0};
-  if (b.operand(next).kind == Kind::Vector) {
+  size_t next = isBlockScaled(kind) ? 6 : 4;
+  if (next == 4 && b.operand(next).kind == Kind::Vector) {
     for (const auto& e : b.operand(next).elements) list.push_back(b.sourceOf(e, 4));
     if (list.size() > 9) b.refuse("the lane mask has too many words");
     ++next;
@@ -131,6 +186,7 @@ void mmaBuild(Builder& b, UmmaKind kind) {
   uint32_t negate = 0;
   list[0] = b.predicate(next++, &negate);
   if (negate) b.op.aux |= 64;
+  if (next < b.operands() && isBlockScaled(kind)) b.refuse("block scaling leaves no place for scale-input-d");
   if (next < b.operands())
     b.op.aux |= static_cast<uint32_t>(b.immediate(next, {"scale-input-d", 0, 15})) << 8;
   b.op.list = b.list(list);
@@ -150,6 +206,16 @@ void addUmmaRows(Table& t) {
                  kind == UmmaKind::I8
                      ? nullptr
                      : kUntruncated});
+  }
+  // Which scale sizes a kind has, as ptxas 13.0 accepts them.
+  const std::tuple<const char*, UmmaKind, const char*> scaled[] = {
+      {"kind::mxf8f6f4", UmmaKind::MXF8F6F4, "scale_vec::1X|block32?"},
+      {"kind::mxf4", UmmaKind::MXF4, "scale_vec::2X|block32?"},
+      {"kind::mxf4nvf4", UmmaKind::MXF4NVF4, "scale_vec::2X|scale_vec::4X|block16|block32"}};
+  for (const auto& [name, kind, sizes] : scaled) {
+    const UmmaKind k = kind;
+    t.push_back({"tcgen05", "mma " + group + name + " block_scale " + sizes + " collector::a::*?",
+                 [k](Builder& b) { mmaBuild(b, k); }, kUntruncated});
   }
   t.push_back({"tcgen05",
                "commit " + group + "mbarrier::arrive::one shared::cluster? multicast::cluster? b64",

@@ -41,6 +41,7 @@ enum class Code : int {
 struct Finding {
   Code code;
   bool fatal = true;
+  bool remark = false;           // a rule that this program breaks without harm
   std::string message;           // one sentence with the values: addresses, parities, byte counts
   std::array<uint32_t, 3> cta{}; // ctaid
   int32_t warp = -1;             // warp within the CTA, -1: none

@@ -60,7 +60,94 @@ float special(const float* a, uint32_t aPitch, const float* b, uint32_t depth, f
   return std::isnan(sum) ? kCanonicalNan : sum;
 }
 
+constexpr uint32_t kScaledDepth = 64, kSummedExactly = 16;
+constexpr int kScaledFraction = 35;
+
+// The sum of one element of D, its operands given term by term; `scaleA` and `scaleB` have `count` values.
+struct ScaledElement {
+  const ScaledModel& model;
+  const float *a, *b;  // a: every 16th
+  const float *scaleA, *scaleB;
+  uint32_t depth;
+
+  float factor(const float* scales, uint32_t k) const { return scales[k / (depth / model.count)]; }
+
+  float inOrder(float c) const {
+    double sum = c;
+    for (uint32_t k = 0; k < depth; ++k) {
+      const double product = double{a[k * kLanes]} * b[k] * factor(scaleA, k) * factor(scaleB, k);
+      sum = static_cast<float>(sum + product);
+    }
+    return static_cast<float>(sum);
+  }
+
+  float fused(float c) const {
+    const FloatTraits &scale = traitsOf(model.scale), &aFormat = traitsOf(model.a), &bFormat = traitsOf(model.b);
+    const bool packed = depth == kScaledDepth;
+    const int fraction = packed ? kScaledFraction : FusedModel{}.fractionBits;
+    const uint32_t together = packed ? kSummedExactly : 1;
+    struct {
+      int64_t significand;
+      int exponent;
+    } terms[kScaledDepth];
+    uint32_t count = 0;
+    const Term addend = split(c, traitsOf(FloatFormat::F32));
+    int largest = addend.significand != 0 ? std::max(addend.exponent, kFloor) : kFloor;
+    for (uint32_t k = 0; k < depth; k += together, ++count) {
+      const Term x = split(factor(scaleA, k), scale), y = split(factor(scaleB, k), scale);
+      int64_t sum = 0;
+      int exponent = x.exponent + y.exponent;
+      if (packed) {
+        for (uint32_t i = k; i < k + together; ++i) sum += static_cast<int64_t>(4 * a[i * kLanes] * b[i]);
+      } else {
+        const Term left = split(a[k * kLanes], aFormat), right = split(b[k], bFormat);
+        sum = int64_t{left.significand} * right.significand;
+        exponent += left.exponent + right.exponent;
+      }
+      terms[count] = {sum * x.significand * y.significand, exponent};
+      if (terms[count].significand != 0) largest = std::max(largest, exponent);
+    }
+    const int quantum = largest - fraction;
+    const int unit = 2 * scale.fractionBits + (packed ? 2 : aFormat.fractionBits + bFormat.fractionBits);
+    int64_t sum = aligned(addend.significand, addend.exponent - 23 - quantum);
+    for (uint32_t i = 0; i < count; ++i) sum += aligned(terms[i].significand, terms[i].exponent - unit - quantum);
+    return finish(std::ldexp(static_cast<double>(sum), quantum), {});
+  }
+
+  bool finite(float c) const {
+    bool all = std::isfinite(c);
+    for (uint32_t i = 0; i < model.count; ++i) all &= std::isfinite(scaleA[i]) && std::isfinite(scaleB[i]);
+    for (uint32_t k = 0; k < depth; ++k) all &= std::isfinite(a[k * kLanes]) && std::isfinite(b[k]);
+    return all;
+  }
+};
+
 }  // namespace
+
+void multiplyScaled(const UmmaBlock& block, const ScaledModel& model) {
+  const uint32_t depth = block.depth;
+  for (uint32_t step = 0; step < block.steps; ++step) {
+    for (uint32_t group = 0; group < block.groups; ++group) {
+      for (uint32_t column = 0; column < block.columns; ++column) {
+        for (uint32_t row = 0; row < kLanes; ++row) {
+          const ScaledElement element{
+              model,
+              block.a + size_t{step} * block.aStep + size_t{group} * depth * kLanes + row,
+              block.b + size_t{step} * block.bStep + size_t{column} * depth,
+              model.scaleA + size_t{step} * model.aStep + (group * kLanes + row) * model.count,
+              model.scaleB + size_t{step} * model.bStep + column * model.count,
+              depth};
+          uint32_t* cell = block.d + size_t{column} * kColumnPitch + block.lanes[group] + row;
+          float c = 0;
+          if (block.accumulate || step > 0) std::memcpy(&c, cell, sizeof c);
+          float result = model.fused && element.finite(c) ? element.fused(c) : element.inOrder(c);
+          result = std::isnan(result) ? kCanonicalNan : result == 0 ? 0.0f : result;
+          std::memcpy(cell, &result, sizeof result);
+        }
+      }
+    }
+  }
+}
 
 void addFusedGroup(const UmmaBlock& block, const FusedModel& model, uint32_t step, uint32_t column, uint32_t group) {
   const FloatTraits &aFormat = traitsOf(model.a), &bFormat = traitsOf(model.b);

@@ -21,4 +21,18 @@ void multiplyFused(const UmmaBlock& block, const FusedModel& model, Isa isa = be
 // One instruction's sum for the 16 rows of a group and one column, in plain arithmetic for any values: slow.
 void addFusedGroup(const UmmaBlock& block, const FusedModel& model, uint32_t step, uint32_t column, uint32_t group);
 
+// Block scales: scales[step][row][scale of a row], of A and of B.
+struct ScaledModel {
+  FloatFormat a = FloatFormat::E4M3, b = FloatFormat::E4M3, scale = FloatFormat::UE8M0;
+  const float *scaleA = nullptr, *scaleB = nullptr;
+  uint32_t aStep = 0, bStep = 0;  // scales between steps
+  uint32_t count = 1;             // scales of a row
+  bool fused = false;             // the silicon's sum; otherwise fused multiply-adds in k order
+};
+
+// D += (A * scaleA) * (B * scaleB) for scales of any size, in plain arithmetic: slow. The silicon's sum is that of
+// MMA-Sim (one source, not measured here): with blocks of e2m1, 16 products at a time are summed exactly, times their
+// scales, and aligned to the largest product of scales with 35 fraction bits; otherwise scales only add to exponents.
+void multiplyScaled(const UmmaBlock& block, const ScaledModel& model);
+
 }  // namespace ktl

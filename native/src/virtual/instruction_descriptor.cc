@@ -14,7 +14,8 @@ struct KindTraits {
   uint32_t k;
 };
 constexpr KindTraits kKinds[] = {
-    {"kind::f16", 16}, {"kind::tf32", 8}, {"kind::f8f6f4", 32}, {"kind::i8", 32}};
+    {"kind::f16", 16},      {"kind::tf32", 8},  {"kind::f8f6f4", 32},  {"kind::i8", 32},
+    {"kind::mxf8f6f4", 32}, {"kind::mxf4", 64}, {"kind::mxf4nvf4", 64}};
 
 struct Reader {
   uint32_t bits;
@@ -33,7 +34,7 @@ struct Reader {
 };
 
 OperandType operandType(const Reader& reader, uint32_t code, const char* operand) {
-  const auto real = [](FloatFormat format) { return OperandType{false, true, format}; };
+  const auto real = [](FloatFormat format, bool packed = false) { return OperandType{false, true, format, packed}; };
   switch (reader.kind) {
     case UmmaKind::F16:
       if (code == 0) return real(FloatFormat::F16);
@@ -43,6 +44,7 @@ OperandType operandType(const Reader& reader, uint32_t code, const char* operand
       if (code == 2) return real(FloatFormat::TF32);
       break;
     case UmmaKind::F8F6F4:
+    case UmmaKind::MXF8F6F4:
       if (code == 0) return real(FloatFormat::E4M3);
       if (code == 1) return real(FloatFormat::E5M2);
       if (code == 3) return real(FloatFormat::E2M3);
@@ -51,6 +53,10 @@ OperandType operandType(const Reader& reader, uint32_t code, const char* operand
       break;
     case UmmaKind::I8:
       if (code <= 1) return OperandType{true, code == 1, FloatFormat::F16};
+      break;
+    case UmmaKind::MXF4:
+    case UmmaKind::MXF4NVF4:
+      if (code == 1) return real(FloatFormat::E2M1, true);
       break;
   }
   reader.refuse(std::string("the type code of ") + operand + " is " + std::to_string(code));
@@ -71,10 +77,10 @@ void checkAccumulator(const Reader& reader, InstructionDescriptor& d) {
 
 // PTX ISA 9.7.16.2: shapes per kind and CTA group.
 void checkShape(const Reader& reader, const InstructionDescriptor& d) {
-  const bool pair = d.ctaGroup == 2;
-  if (!(pair ? d.m == 128 || d.m == 256 : d.m == 64 || d.m == 128)) {
+  const bool pair = d.ctaGroup == 2, scaled = isBlockScaled(d.kind);
+  if (!(pair ? d.m == 128 || d.m == 256 : (d.m == 64 && !scaled) || d.m == 128)) {
     reader.refuse("M is " + std::to_string(d.m) + ", cta_group::" + std::to_string(d.ctaGroup) + " takes " +
-                  (pair ? "128 or 256" : "64 or 128"));
+                  (pair ? "128 or 256" : scaled ? "128" : "64 or 128"));
   }
   uint32_t step = pair ? 16 : 8;
   uint32_t least = step;
@@ -82,7 +88,7 @@ void checkShape(const Reader& reader, const InstructionDescriptor& d) {
     // cta_group::1: 8, 16, 24, 32, then multiples of 16; cta_group::2: multiples of 32.
     step = pair ? 32 : d.n <= 32 ? 8 : 16;
     least = pair ? 32 : 8;
-  } else if (!pair && d.m == 128) {
+  } else if (!pair && d.m == 128 && !scaled) {
     step = least = 16;  // the PTX text says 8; NVIDIA's own code never goes below 16
   }
   if (d.bMnMajor && d.b.bytes() == 1) step = least = std::max(step, pair ? 32u : 16u);
@@ -90,6 +96,33 @@ void checkShape(const Reader& reader, const InstructionDescriptor& d) {
     reader.refuse("N is " + std::to_string(d.n) + ", must be a multiple of " + std::to_string(step) +
                   " from " + std::to_string(least) + " to 256");
   }
+}
+
+// Of the block-scaled kinds (PTX ISA 9.7.16.4.2, tables 43 and 44; the same fields in CUTLASS's
+// InstrDescriptorBlockScaled). Types and ids by 9.7.16.10.7, table 57.
+void decodeScales(const Reader& reader, InstructionDescriptor& d, uint32_t block) {
+  reader.mustBeZero(3, 1, "reserved bit 3");
+  reader.mustBeZero(24, 3, "reserved field 24-26");
+  if (d.kind == UmmaKind::MXF8F6F4) {
+    reader.mustBeZero(31, 1, "reserved bit 31");
+  } else {
+    reader.mustBeZero(31, 1, "the K of 96 (bit 31, of sm_103a)");
+    reader.mustBeZero(12, 1, "reserved bit 12");
+    reader.mustBeZero(15, 2, "MN-major operands (bits 15-16)");
+  }
+  d.scaleBlock = block;
+  d.scale = reader.field(23, 1) ? FloatFormat::UE8M0 : FloatFormat::UE4M3;
+  if (d.scale == FloatFormat::UE4M3 && block != 16)
+    reader.refuse("the scale type (bit 23) is 0, ue4m3, which scales blocks of 16 only");
+  const uint32_t scales = d.k / block;
+  const auto id = [&](uint32_t low, const char* operand) {
+    const uint32_t value = reader.field(low, 2);
+    if (value % scales == 0) return value;
+    reader.refuse(std::string("the scale factor id of ") + operand + " is " + std::to_string(value) + ", and " +
+                  std::to_string(scales) + " scales of a row start at byte 0" + (scales == 2 ? " or 2" : ""));
+  };
+  d.scaleIdA = id(29, "A");
+  d.scaleIdB = id(4, "B");
 }
 
 void checkMajor(const Reader& reader, const OperandType& type, bool mnMajor, const char* operand) {
@@ -113,7 +146,7 @@ uint32_t OperandType::bytes() const {
 const char* OperandType::name() const { return isInteger ? (isSigned ? "s8" : "u8") : traitsOf(format).name; }
 
 InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, uint32_t ctaGroup,
-                                                  bool aInTmem) {
+                                                  bool aInTmem, uint32_t scaleBlock) {
   const Reader reader{bits, kind};
   InstructionDescriptor d;
   d.kind = kind;
@@ -122,20 +155,25 @@ InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, 
   reader.mustBeZero(0, 2, "the sparsity selector (bits 0-1)");
   reader.mustBeZero(2, 1, "the sparsity bit (sparse operands are not supported)");
   reader.mustBeZero(6, 1, "reserved bit 6");
-  reader.mustBeZero(23, 1, "reserved bit 23");
-  reader.mustBeZero(29, 1, "reserved bit 29");
-  reader.mustBeZero(30, 2, "the shift of .ws (bits 30-31)");
+  const bool scaled = isBlockScaled(kind);
+  if (scaled) {
+    decodeScales(reader, d, scaleBlock);
+  } else {
+    reader.mustBeZero(23, 1, "reserved bit 23");
+    reader.mustBeZero(29, 1, "reserved bit 29");
+    reader.mustBeZero(30, 2, "the shift of .ws (bits 30-31)");
+  }
   d.a = operandType(reader, reader.field(7, 3), "A");
   d.b = operandType(reader, reader.field(10, 3), "B");
   if (kind == UmmaKind::F16 && d.a.format != d.b.format) {
     reader.refuse(std::string("A is ") + d.a.name() + " and B is " + d.b.name() +
                   ", which kind::f16 does not mix");
   }
-  checkAccumulator(reader, d);
+  if (!scaled) checkAccumulator(reader, d);  // f32 with block scaling
   if (kind == UmmaKind::I8) {
     d.saturate = reader.field(3, 1) != 0;
     reader.mustBeZero(13, 2, "negation (bits 13-14)");
-  } else {
+  } else if (!scaled) {
     reader.mustBeZero(3, 1, "saturation (bit 3)");
   }
   d.negateA = reader.field(13, 1) != 0;
@@ -146,7 +184,7 @@ InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, 
   checkMajor(reader, d.a, d.aMnMajor, "A");
   checkMajor(reader, d.b, d.bMnMajor, "B");
   d.n = reader.field(17, 6) << 3;
-  d.m = reader.field(24, 5) << 4;
+  d.m = scaled ? reader.field(27, 2) << 7 : reader.field(24, 5) << 4;
   checkShape(reader, d);
   return d;
 }

@@ -1,12 +1,13 @@
-// The 32-bit instruction descriptor of tcgen05.mma without block scaling.
+// The 32-bit instruction descriptor of tcgen05.mma.
 #pragma once
 #include <cstdint>
 #include "formats.h"
 
 namespace ktl {
 
-enum class UmmaKind : uint8_t { F16, TF32, F8F6F4, I8 };
+enum class UmmaKind : uint8_t { F16, TF32, F8F6F4, I8, MXF8F6F4, MXF4, MXF4NVF4 };
 const char* nameOf(UmmaKind kind);
+inline bool isBlockScaled(UmmaKind kind) { return kind >= UmmaKind::MXF8F6F4; }
 
 enum class Accumulator : uint8_t { F16, F32, S32 };
 
@@ -15,8 +16,9 @@ struct OperandType {
   bool isInteger = false;
   bool isSigned = false;                  // integers
   FloatFormat format = FloatFormat::F16;  // floats
-  // Bytes of one element in shared memory; 6- and 4-bit types sit in padded 16-byte containers of 16
-  // elements.
+  bool packed = false;                    // two 4-bit elements per byte, without padding
+  // Bytes of one element in shared memory (of two, when packed); other 6- and 4-bit types sit in padded 16-byte
+  // containers of 16 elements.
   uint32_t bytes() const;
   const char* name() const;
 };
@@ -30,13 +32,17 @@ struct InstructionDescriptor {
   bool aMnMajor = false, bMnMajor = false;
   bool saturate = false;         // kind::i8
   uint32_t m = 0, n = 0, k = 0;  // of the whole instruction (both CTAs); k in elements
+  uint32_t scaleBlock = 0;       // k elements that share a scale: 16 or 32; 0 without block scaling
+  FloatFormat scale = FloatFormat::UE8M0;
+  uint32_t scaleIdA = 0, scaleIdB = 0;  // first byte of a scale in its 32-bit cell
 
   uint64_t macs() const { return uint64_t{m} * n * k; }
 };
 
 // Throws Fault Descriptor with the field's name and value: reserved bits, type codes, shape table, majors,
-// negation, sparsity (not supported).
+// negation, sparsity (not supported), scale type and ids. `scaleBlock`: what .scale_vec::NX or .blockN says, 0
+// without block scaling.
 InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, uint32_t ctaGroup,
-                                                  bool aInTmem);
+                                                  bool aInTmem, uint32_t scaleBlock = 0);
 
 }  // namespace ktl

@@ -77,10 +77,11 @@ void LaunchResults::scatter(const ScatteredStore& store) {
 void LaunchResults::merge(Finding finding) {
   stopped_ |= finding.fatal;
   const auto same = std::find_if(result_.findings.begin(), result_.findings.end(), [&](const Finding& f) {
-    return f.code == finding.code && f.ptxLine == finding.ptxLine && f.fatal == finding.fatal;
+    return f.code == finding.code && f.ptxLine == finding.ptxLine && f.fatal == finding.fatal &&
+           f.remark == finding.remark;
   });
   if (same != result_.findings.end() && !finding.fatal)
-    same->count += finding.count;
+    same->count += finding.remark ? 0 : finding.count;
   else
     result_.findings.push_back(std::move(finding));
 }

@@ -16,7 +16,8 @@ struct VariablePlace {
 
 class LoadedModule {
  public:
-  // Throws Fault: PtxSyntax and UnknownInstruction ("line N…"), OutOfMemory.
+  // Throws Fault: PtxSyntax and UnknownInstruction ("line N…", for operands; a form that is not known stops only a
+  // launch that reaches it), OutOfMemory.
   LoadedModule(std::string source, const DeviceInfo& device, std::shared_ptr<GlobalMemory> memory);
   ~LoadedModule();
   LoadedModule(const LoadedModule&) = delete;

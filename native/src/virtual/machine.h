@@ -71,7 +71,8 @@ class Executable {
  public:
   // Decodes every function. `variableAddresses` has one element per Module::variables: the device address of
   // each .global and .const variable (other spaces: ignored).
-  // Throws Fault UnknownInstruction "line N: …" that names the instruction's text.
+  // Throws Fault UnknownInstruction "line N: …" that names the instruction's text, where its operands are not those of
+  // its form.
   static std::unique_ptr<Executable> decode(std::shared_ptr<const ptx::Module> module,
                                             const DeviceInfo& device,
                                             std::vector<uint64_t> variableAddresses);

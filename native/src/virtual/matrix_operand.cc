@@ -61,6 +61,20 @@ void spreadContainers(FloatFormat format, const uint8_t* raw, uint8_t* out, uint
   }
 }
 
+// Two 4-bit elements per byte, the first in the low half, spread to one per byte.
+void spreadPairs(const uint8_t* raw, uint8_t* out, uint32_t bytes) {
+  for (uint32_t i = 0; i < bytes; ++i) {
+    out[2 * i] = raw[i] & 15;
+    out[2 * i + 1] = raw[i] >> 4;
+  }
+}
+
+// One element per byte, in the middle of it.
+void takeMiddles(FloatFormat format, const uint8_t* raw, uint8_t* out, uint32_t bytes) {
+  const uint32_t bits = traitsOf(format).storageBits, low = (8 - bits) / 2;
+  for (uint32_t i = 0; i < bytes; ++i) out[i] = static_cast<uint8_t>(raw[i] >> low & ((1u << bits) - 1));
+}
+
 void decodeElements(const OperandType& type, const uint8_t* raw, float* out, uint32_t count) {
   if (!type.isInteger) return decodeRow(type.format, raw, out, count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -127,7 +141,8 @@ void gatherOperand(const OperandTile& tile, const SharedMemory& shared, uint8_t*
   if (clean) return;
   const uint32_t bytes = tile.type.bytes();
   const uint32_t bits = tile.type.isInteger ? 8 : traitsOf(tile.type.format).storageBits;
-  const uint32_t used = bits < 8 ? 2 * bits : kChunk;  // containers of small types end in padding
+  // Containers of small types end in padding.
+  const uint32_t used = bits < 8 && !tile.type.packed ? 2 * bits : kChunk;
   forEachChunk(tile, [&](uint32_t index, uint32_t offset) {
     const uint8_t* valid = &shared.valid[tile.descriptor.physical(offset)];
     if (allValid(valid)) return;
@@ -142,10 +157,16 @@ void gatherOperand(const OperandTile& tile, const SharedMemory& shared, uint8_t*
 void decodeOperand(const OperandTile& tile, const uint8_t* raw, bool negate, OperandLayout layout,
                    float* out) {
   const uint32_t depth = tile.depth(), rows = tile.rows, count = rows * depth;
-  alignas(64) float values[kMaxOperandRows * kOperandRowBytes];
-  alignas(64) uint8_t spread[kMaxOperandRows * kOperandRowBytes];
+  alignas(64) float values[kMaxOperandElements];
+  alignas(64) uint8_t spread[kMaxOperandElements];
   if (!tile.type.isInteger && traitsOf(tile.type.format).storageBits < 8) {
-    spreadContainers(tile.type.format, raw, spread, rows * kOperandRowBytes);
+    const uint32_t bytes = rows * kOperandRowBytes;
+    if (tile.type.packed)
+      spreadPairs(raw, spread, bytes);
+    else if (tile.inTmem)
+      takeMiddles(tile.type.format, raw, spread, bytes);
+    else
+      spreadContainers(tile.type.format, raw, spread, bytes);
     raw = spread;
   }
   const bool direct = !tile.mnMajor && layout == OperandLayout::Rows;

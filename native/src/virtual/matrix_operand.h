@@ -11,6 +11,7 @@ namespace ktl {
 
 constexpr uint32_t kMaxOperandRows = 256;
 constexpr uint32_t kOperandRowBytes = 32;  // K bytes of one instruction, the same for every dense kind
+constexpr uint32_t kMaxOperandElements = kMaxOperandRows * kOperandRowBytes * 2;  // packed 4-bit elements
 constexpr uint32_t kPanelRows = 16;
 using RowSet = std::bitset<kMaxOperandRows>;
 
@@ -19,8 +20,11 @@ struct OperandTile {
   bool mnMajor = false;
   OperandType type;
   uint32_t rows = 0;  // along M or N
+  // A in Tensor Memory: 4- and 6-bit elements that are not packed lie one to a byte, in its bits 5-2 or 6-1 (PTX
+  // ISA 9.7.16.10.4.3; the bits as CUTLASS's cp_narrow_a_to_tmem_mma.py says).
+  bool inTmem = false;
 
-  uint32_t depth() const { return kOperandRowBytes / type.bytes(); }  // k elements
+  uint32_t depth() const { return kOperandRowBytes / type.bytes() * (type.packed ? 2 : 1); }  // k elements
 };
 
 // Throws Fault Descriptor where the layout does not exist for the element, SharedOutOfBounds when a byte of

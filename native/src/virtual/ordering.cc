@@ -45,6 +45,10 @@ std::string Ordering::by(uint32_t warp, uint32_t pc) const {
   return text + ")";
 }
 
+void Ordering::report(Warp& w, int lane, bool remark, const std::string& message) {
+  remark ? cluster_.remark(w, Code::Race, lane, message) : cluster_.warn(w, Code::Race, lane, message);
+}
+
 // --- edges
 // ---------------------------------------------------------------------------------------------------
 
@@ -209,6 +213,7 @@ void Ordering::access(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, Shar
     const uint32_t rank = address >> 24 & 0xff, offset = address & 0xffffff;
     // Accesses that fault are reported by those who execute them.
     if (rank >= ctas_.size() || !cluster_.ctas[rank]->shared.holds(offset, bytes)) return;
+    if (writes(kind)) overwrite(w, lane, rank, offset, bytes, "this instruction");
     for (uint32_t at = offset; at < offset + bytes;) {
       std::unique_ptr<Page>& page = ctas_[rank].pages[at / kPage];
       const uint32_t end = std::min(offset + bytes, (at / kPage + 1) * kPage);
@@ -281,6 +286,51 @@ void Ordering::readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset
   }
 }
 
+void Ordering::readByStore(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes) {
+  CtaState& state = ctas_[cta.rank];
+  if (state.storeReads.empty()) state.storeReads.resize(state.pages.size());
+  const uint32_t thread = threadOf(w, lane);
+  const StoreRead read{thread, storeGroups_[thread].committed, w.pc, true};
+  for (uint32_t at = offset; at < offset + bytes; at += kChunk) {
+    auto& page = state.storeReads[at / kPage];
+    if (!page) page = std::make_unique<StorePage>();
+    (*page)[at % kPage / kChunk] = read;
+  }
+}
+
+void Ordering::commitStores(Warp& w, uint32_t mask) {
+  forLanes(mask, [&](uint32_t lane) { ++storeGroups_[threadOf(w, lane)].committed; });
+}
+
+void Ordering::waitStores(Warp& w, uint32_t mask, uint64_t pending) {
+  forLanes(mask, [&](uint32_t lane) {
+    const uint32_t thread = threadOf(w, lane);
+    StoreGroups& groups = storeGroups_[thread];
+    while (groups.waited.size() + pending < groups.committed) groups.waited.push_back(threads_[thread].epoch);
+  });
+}
+
+void Ordering::overwrite(Warp& w, uint32_t lane, uint32_t rank, uint32_t offset, uint32_t bytes, const char* what) {
+  auto& pages = ctas_[rank].storeReads;
+  if (pages.empty()) return;
+  const uint32_t thread = threadOf(w, lane);
+  for (uint32_t at = offset / kChunk * kChunk; at < offset + bytes; at += kChunk) {
+    if (!pages[at / kPage]) continue;
+    StoreRead& read = (*pages[at / kPage])[at % kPage / kChunk];
+    if (!read.pending) continue;
+    const std::vector<uint32_t>& waited = storeGroups_[read.agent].waited;
+    const bool released = read.group < waited.size();
+    if (!released || (read.agent != thread && (*threads_[thread].seen)[read.agent] < waited[read.group]))
+      cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                    std::string(what) + " overwrites shared memory at " + hex(rank << 24 | at) +
+                        ", which the store to global memory of lane " + std::to_string(read.agent % 32) + " of " +
+                        by(read.agent / 32, read.pc) + " may not have read yet: " +
+                        (released ? "put a barrier between that thread's cp.async.bulk.wait_group.read and this"
+                                  : "that thread needs cp.async.bulk.wait_group.read before it"));
+    read.pending = false;
+  }
+}
+
 std::vector<uint32_t> Ordering::written(const Cta& cta, std::vector<uint32_t> chunks) const {
   const auto& pages = ctas_[cta.rank].pages;
   std::erase_if(chunks, [&](uint32_t chunk) { return !pages[chunk / kPage]; });
@@ -320,7 +370,7 @@ void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
   const Thread& initialiser = threads_[init.agent];
   if (initialiser.initEpoch >= init.epoch || initialiser.proxiedEpoch >= init.epoch) return;
   if ((*threads_[threadOf(w, lane)].proxied)[init.agent] >= init.epoch) return;
-  cluster_.warn(w, Code::Race, static_cast<int>(lane),
+  report(w, static_cast<int>(lane), true,
                 std::string(what) + " will signal mbarrier " + hex(offset) + ", whose mbarrier.init by " +
                     by(init.agent / 32, init.pc) +
                     " was not made visible to the async proxy: the initialising thread needs "

@@ -1,19 +1,23 @@
 // The ordering checker of `checks: 'full'`: accesses that only happen to come out right. The virtual device
 // executes fences as nothing; here they count. Happens-before by vector clocks, one agent per thread.
 //
-// What is reported (KTL5019, not fatal):
+// What is reported (KTL5019, not fatal). Rules whose instruction ptxas 13.0 turns into nothing are remarks where that
+// alone is missing: tcgen05.fence::before_thread_sync and after_thread_sync, and fence.mbarrier_init.
 // 1. Bytes of shared memory written by generic stores and read by the async proxy (bulk and TMA stores, bulk
 //    copies, operands of tcgen05.mma and tcgen05.cp) without a fence.proxy.async anywhere on the path from
 //    the writing thread to the issuing one: by the writer, the issuer, or a thread between them.
-// 2. Tensor Memory: tcgen05.ld or st of cells that an MMA wrote, without a tcgen05.commit that was waited
-//    for and tcgen05.fence::after_thread_sync behind the wait; tcgen05.mma on cells that other warps loaded
-//    or stored, without their tcgen05.wait and tcgen05.fence::before_thread_sync and the issuer's
-//    fence::after_thread_sync.
+// 2. Tensor Memory: tcgen05.ld or st of cells that an MMA, cp or shift wrote, without a tcgen05.commit that was
+//    waited for and tcgen05.fence::after_thread_sync behind the wait; tcgen05.mma, cp or shift on cells that other
+//    warps loaded or stored, without their tcgen05.wait and tcgen05.fence::before_thread_sync and the issuer's
+//    fence::after_thread_sync; tcgen05.mma whose A or scales another thread's cp writes, with nothing that orders
+//    the two.
 // 3. An asynchronous arrival (complete_tx, tcgen05.commit) on an mbarrier whose mbarrier.init is behind
 //    neither fence.mbarrier_init nor fence.proxy.async.
 // 4. A generic load of shared bytes that another thread stored, or a store over bytes that another thread
 //    stored or loaded last, with nothing between that orders the two.
-// 5. An operation on an mbarrier that another thread has initialised, with nothing between that orders the
+// 5. Stores into shared memory, by threads or by copies into it, that a bulk or TMA store or reduction still reads:
+//    its thread's cp.async.bulk.wait_group(.read) does not lie before them.
+// 6. An operation on an mbarrier that another thread has initialised, with nothing between that orders the
 //    two.
 //
 // What makes an edge: bar and barrier, bar.warp.sync, barrier.cluster (a relaxed arrival: for what is behind
@@ -26,9 +30,9 @@
 // - lanes of one warp on Tensor Memory: its accesses are .sync.aligned, so the fence and release of one lane
 //   count for all;
 // - write/write races of one instruction (several lanes set one flag); all readers of a byte but the last;
-// - generic stores over bytes that an asynchronous copy or MMA still reads, and copies over bytes that
+// - generic stores over bytes that an MMA or a copy within shared memory still reads, and copies over bytes that
 //   threads still read; cp.async; global memory;
-// - what tcgen05.cp and shift write, and MMA against MMA: in order in one pipeline;
+// - MMA against MMA, and cp over what an MMA reads: in order in one pipeline;
 // - the scope and the .relaxed of mbarrier operations: each is taken as release or acquire of the cluster.
 #pragma once
 #include <string>
@@ -81,6 +85,12 @@ class Ordering {
   void readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes, const char* what);
   // Of 16-byte chunks, those that readAsync would look at: in pages that threads wrote to.
   std::vector<uint32_t> written(const Cta& cta, std::vector<uint32_t> chunks) const;
+  // A bulk or TMA store, about to be queued, reads 16-byte chunks from `offset` on.
+  void readByStore(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint32_t bytes);
+  void commitStores(Warp& w, uint32_t mask);
+  void waitStores(Warp& w, uint32_t mask, uint64_t pending);  // all but so many groups have been read
+  // Something, `what`, will be written there.
+  void overwrite(Warp& w, uint32_t lane, uint32_t rank, uint32_t offset, uint32_t bytes, const char* what);
   void initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset);
   void signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what);
 
@@ -89,6 +99,9 @@ class Ordering {
   void waitTransfers(Warp& w, bool loads);
   // Operands and D of an instruction about to be queued.
   void multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t firstCta);
+  // Cells that a tcgen05.cp or shift (`what`), about to be queued, writes.
+  void writeTmem(Warp& w, uint32_t lane, const Cta& cta, uint32_t column, uint32_t columns, uint32_t groups,
+                 const char* what);
   std::shared_ptr<const Facts> commit(Warp& w, uint32_t lane);
   void freeTmem(const Cta& cta, uint32_t column, uint32_t columns);
 
@@ -117,11 +130,24 @@ class Ordering {
   static constexpr uint32_t kLaneGroup = 16;
   struct Cells {  // 16 lanes of a column
     Mark written;
+    Mark issuer;  // thread whose cp or shift wrote them
     bool byTensor = false;
     std::vector<Mark> loads;  // since then, one per warp
   };
+  // The last store that reads 16 bytes of shared memory: its thread, and the number of its group there.
+  struct StoreRead {
+    uint32_t agent = 0, group = 0, pc = 0;
+    bool pending = false;
+  };
+  static constexpr uint32_t kChunk = 16;
+  using StorePage = std::array<StoreRead, kPage / kChunk>;
+  struct StoreGroups {
+    uint32_t committed = 0;
+    std::vector<uint32_t> waited;  // epoch of the wait, by group
+  };
   struct CtaState {
     std::vector<std::unique_ptr<Page>> pages;
+    std::vector<std::unique_ptr<StorePage>> storeReads;  // made by the first store
     std::unordered_map<uint32_t, SyncPoint> mbarriers;
     std::unordered_map<uint32_t, Mark> inits;
     std::array<SyncPoint, 16> barriers;
@@ -130,6 +156,7 @@ class Ordering {
   };
   struct WarpState {
     uint32_t epoch[2] = {1, 1}, done[2] = {0, 0};  // tcgen05.ld and st: current, and waited for
+    std::array<uint32_t, 32> waitedAt[2]{};        // epoch of each lane at the last wait, 0: none
   };
 
   uint32_t warpOf(const Warp& w) const;
@@ -145,13 +172,20 @@ class Ordering {
   Cells* cellsAt(uint32_t rank, uint32_t column);
   // Whether the warp may use what `mark` did.
   bool usable(const Warp& w, uint32_t mask, const Mark& mark, bool fenced) const;
+  // An access of the tensor core to Tensor Memory.
+  struct TensorAccess {
+    const char *instruction, *operand;  // "" for D
+    bool writes;
+  };
   void touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns, uint32_t groups,
-             bool writes);
+             const TensorAccess& access);
+  void report(Warp& w, int lane, bool remark, const std::string& message);
   std::string by(uint32_t warp, uint32_t pc) const;
 
   Cluster& cluster_;
   std::vector<Thread> threads_;
   std::vector<WarpState> warps_;
+  std::unordered_map<uint32_t, StoreGroups> storeGroups_;  // by thread
   std::vector<CtaState> ctas_;
   SyncPoint clusterBarrier_;
   Facts strong_, exited_;

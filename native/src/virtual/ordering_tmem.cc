@@ -4,6 +4,11 @@
 #include "umma.h"
 
 namespace ktl {
+namespace {
+
+constexpr uint32_t kAllGroups = 0xff;
+
+}  // namespace
 
 // The eight lane groups of a column.
 Ordering::Cells* Ordering::cellsAt(uint32_t rank, uint32_t column) {
@@ -14,7 +19,8 @@ Ordering::Cells* Ordering::cellsAt(uint32_t rank, uint32_t column) {
 }
 
 bool Ordering::usable(const Warp& w, uint32_t mask, const Mark& mark, bool fenced) const {
-  if (mark.agent / 2 == warpOf(w)) return true;
+  // Its own transfers need nothing but their tcgen05.wait.
+  if (mark.agent / 2 == warpOf(w)) return warps_[mark.agent / 2].done[mark.agent & 1] >= mark.epoch;
   bool known = false;
   forLanes(mask, [&](uint32_t lane) {
     const Thread& t = threads_[threadOf(w, lane)];
@@ -35,10 +41,11 @@ void Ordering::transfer(Warp& w, uint32_t address, const TmemTransfer& transfer,
         const Mark& last = cell.written;
         if (last.epoch && cell.byTensor && !usable(w, w.live, last, true)) {
           const bool waited = usable(w, w.live, last, false);
-          cluster_.warn(w, Code::Race, -1,
+          report(w, -1, waited,
                         std::string(isLoad ? "tcgen05.ld reads" : "tcgen05.st overwrites") +
                             " Tensor Memory column " + std::to_string(c) +
-                            ", which tcgen05.mma of CTA rank " +
+                            ", which tcgen05." + cluster_.launch.code->source[last.pc]->modifiers.front() +
+                            " of CTA rank " +
                             std::to_string(last.agent - tensorAgent(0)) + " (ptx line " +
                             std::to_string(cluster_.launch.code->source[last.pc]->line) + ") wrote, " +
                             (waited
@@ -69,11 +76,27 @@ void Ordering::waitTransfers(Warp& w, bool loads) {
   WarpState& warp = warps_[warpOf(w)];
   const uint32_t k = loads ? 0 : 1;
   warp.done[k] = warp.epoch[k]++;
+  for (uint32_t lane = 0; lane < 32; ++lane) warp.waitedAt[k][lane] = threads_[threadOf(w, lane)].epoch;
 }
 
 void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns,
-                     uint32_t groups, bool writes) {
+                     uint32_t groups, const TensorAccess& access) {
   const Mark now{tensorAgent(w.cta->rank), ctas_[w.cta->rank].tensorEpoch, w.pc};
+  const auto describe = [&](uint32_t at) {
+    return std::string(access.instruction) + (access.writes ? " overwrites" : " reads ") + access.operand +
+           (access.writes ? " Tensor Memory column " : " in Tensor Memory column ") + std::to_string(at);
+  };
+  const uint32_t thread = threadOf(w, lane);
+  // A lane of the other warp has waited for its transfers before something that this thread has seen.
+  const auto behindWait = [&](const Mark& mark) {
+    const WarpState& other = warps_[mark.agent / 2];
+    if (other.done[mark.agent & 1] < mark.epoch) return false;
+    for (uint32_t i = 0; i < 32; ++i) {
+      const uint32_t at = other.waitedAt[mark.agent & 1][i];
+      if (at != 0 && (*threads_[thread].seen)[mark.agent / 2 * 32 + i] >= at) return true;
+    }
+    return false;
+  };
   const auto require = [&](const Mark& mark, bool isLoad, uint32_t at) {
     if (usable(w, 1u << lane, mark, true)) return true;
     const uint32_t warp = mark.agent / 2;
@@ -81,8 +104,9 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
     for (uint32_t i = 0; i < 32; ++i)
       fenced |= threads_[warp * 32 + i].publishedEpoch[mark.agent & 1] >= mark.epoch;
     const char* missing =
-        usable(w, 1u << lane, mark, false)
+        warp != warpOf(w) && usable(w, 1u << lane, mark, false)
             ? "this thread needs tcgen05.fence::after_thread_sync behind its wait"
+        : warp == warpOf(w) ? (isLoad ? "that warp needs tcgen05.wait::ld before it" : "that warp needs tcgen05.wait::st before it")
         : warps_[warp].done[mark.agent & 1] < mark.epoch
             ? (isLoad ? "that warp needs tcgen05.wait::ld, tcgen05.fence::before_thread_sync and an arrive "
                         "that this thread waits for"
@@ -90,23 +114,46 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
                         "that this thread waits for")
         : fenced ? "this thread needs to wait for an arrive of that warp behind its fence"
                  : "that warp needs tcgen05.fence::before_thread_sync before its arrive";
-    cluster_.warn(w, Code::Race, static_cast<int>(lane),
-                  std::string("tcgen05.mma ") + (writes ? "overwrites" : "reads") +
-                      " Tensor Memory column " + std::to_string(at) + ", which " + by(warp, mark.pc) +
-                      (isLoad ? " loaded" : " stored") + ", and nothing orders the two: " + missing);
+    // Of the fences alone nothing is left in the machine code.
+    const bool arrived = usable(w, 1u << lane, mark, false) || behindWait(mark);
+    report(w, static_cast<int>(lane), warp != warpOf(w) && arrived,
+           describe(at) + ", which " + by(warp, mark.pc) + (isLoad ? " loaded" : " stored") +
+               ", and " + (arrived ? "no fence" : "nothing") + " orders the two: " + missing);
     return false;
+  };
+  const auto unordered = [&](const Mark& issuer) {
+    return issuer.epoch != 0 && issuer.agent != thread && (*threads_[thread].seen)[issuer.agent] < issuer.epoch;
   };
   for (uint32_t c = column; c < column + columns; ++c)
     forLanes(groups, [&](uint32_t g) {
       Cells& cell = cellsAt(rank, c)[g];
       if (cell.written.epoch && !cell.byTensor && !require(cell.written, false, c)) cell.written = {};
-      if (!writes) return;
+      if (!access.writes && cell.byTensor && unordered(cell.issuer)) {
+        cluster_.warn(w, Code::Race, static_cast<int>(lane),
+                      describe(c) + ", which tcgen05." +
+                          cluster_.launch.code->source[cell.issuer.pc]->modifiers.front() + " of " +
+                          by(cell.issuer.agent / 32, cell.issuer.pc) +
+                          " writes, and nothing orders the two: issue both from one thread, or put "
+                          "tcgen05.fence::before_thread_sync, an arrive, a wait and tcgen05.fence::after_thread_sync "
+                          "between them");
+        cell.issuer = {};
+      }
+      if (!access.writes) return;
       for (const Mark& mark : cell.loads)
         if (!require(mark, true, c)) break;
       cell.loads.clear();
       cell.written = now;
       cell.byTensor = true;
+      cell.issuer = {};
     });
+}
+
+void Ordering::writeTmem(Warp& w, uint32_t lane, const Cta& cta, uint32_t column, uint32_t columns,
+                         uint32_t groups, const char* what) {
+  touch(w, lane, cta.rank, column, columns, groups, {what, "", true});
+  const uint32_t thread = threadOf(w, lane);
+  for (uint32_t c = column; c < column + columns; ++c)
+    forLanes(groups, [&](uint32_t g) { cellsAt(cta.rank, c)[g].issuer = {thread, threads_[thread].epoch, w.pc}; });
 }
 
 void Ordering::multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t firstCta) {
@@ -115,8 +162,12 @@ void Ordering::multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t first
     const Cta& cta = *cluster_.ctas[firstCta + i];
     for (const uint32_t chunk : footprint.chunks)
       readAsync(w, lane, cta, chunk, 16, "an operand of tcgen05.mma");
-    if (op.aInTmem) touch(w, lane, cta.rank, footprint.aColumn, footprint.aColumns, footprint.groups, false);
-    touch(w, lane, cta.rank, footprint.column, footprint.columns, footprint.groups, true);
+    const auto reads = [&](const char* operand, uint32_t column, uint32_t columns, uint32_t groups) {
+      touch(w, lane, cta.rank, column, columns, groups, {"tcgen05.mma", operand, false});
+    };
+    if (op.aInTmem) reads("A", footprint.aColumn, footprint.aColumns, footprint.groups);
+    for (const auto& scales : footprint.scales) reads(scales.name, scales.column, scales.columns, kAllGroups);
+    touch(w, lane, cta.rank, footprint.column, footprint.columns, footprint.groups, {"tcgen05.mma", "", true});
   }
 }
 

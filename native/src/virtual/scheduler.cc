@@ -40,6 +40,7 @@ std::string waitNote(const Cluster& cluster, Warp& warp, const Group& group, con
     case Wait::ClusterBarrier:
       return note + " waits at the cluster barrier, phase " + std::to_string(cluster.barrier.phase);
     case Wait::Tmem:
+      if (warp.pairAlloc.number) return note + " waits for the tcgen05.alloc.cta_group::2 of its peer CTA";
       return note + " waits for Tensor Memory: " + std::to_string(warp.cta->tmemColumns) +
              " of 512 columns are allocated";
     case Wait::Warpgroup: return note + " waits at wgmma.wait_group; " + describeWarpgroup(warp);

@@ -9,10 +9,16 @@ namespace ktl {
 namespace {
 
 constexpr TensorElementTraits kElements[] = {
-    {"u8", 1, false},  {"u16", 2, false}, {"u32", 4, false},     {"s32", 4, false},    {"u64", 8, false},
-    {"s64", 8, false}, {"f16", 2, true},  {"f32", 4, true},      {"f32.ftz", 4, true}, {"f64", 8, true},
-    {"bf16", 2, true}, {"tf32", 4, true}, {"tf32.ftz", 4, true},
+    {"u8", 1, false, 8},    {"u16", 2, false, 16},      {"u32", 4, false, 32},
+    {"s32", 4, false, 32},  {"u64", 8, false, 64},      {"s64", 8, false, 64},
+    {"f16", 2, true, 16},   {"f32", 4, true, 32},       {"f32.ftz", 4, true, 32},
+    {"f64", 8, true, 64},   {"bf16", 2, true, 16},      {"tf32", 4, true, 32},
+    {"tf32.ftz", 4, true, 32}, {"b4x16", 0, false, 4},  {"b4x16_p64", 0, false, 4},
+    {"b6x16_p32", 0, false, 6},
 };
+
+// Elements of a row of a padded box: 64 or 96 bytes.
+constexpr uint32_t kPaddedRow = 128;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Fault{Code::TensorMap, "illegal tensor map: " + what};
@@ -25,10 +31,12 @@ std::string hex(uint64_t value) {
 }
 
 TensorElement elementOf(uint32_t code, bool tf32) {
-  if (code >= 11) {
-    refuse("element type code " + std::to_string(code) + " (packed 4- and 6-bit elements are not supported)");
-  }
-  const TensorElement element = static_cast<TensorElement>(code);
+  // The packed types follow bf16, as the code that ptxas 13.0 makes of tensormap.replace.elemtype writes them.
+  constexpr uint32_t kPacked = 11, kCodes = 14;
+  if (code >= kCodes) refuse("element type code " + std::to_string(code));
+  const TensorElement element =
+      code < kPacked ? static_cast<TensorElement>(code)
+                     : static_cast<TensorElement>(static_cast<uint32_t>(TensorElement::B4x16) + code - kPacked);
   if (!tf32) return element;
   if (element == TensorElement::F32) return TensorElement::TF32;
   if (element == TensorElement::F32Ftz) return TensorElement::TF32Ftz;
@@ -44,9 +52,30 @@ Swizzle swizzleOf(uint32_t mode, uint32_t atomicity) {
          " is not supported");
 }
 
+// Of padded elements (CUDA driver API, cuTensorMapEncodeTiled; PTX ISA 9.7.9.27.1.1).
+void validatePadded(const TensorMap& map) {
+  const std::string name = traitsOf(map.element).name;
+  const auto multiple = [&](const std::string& what, uint64_t value, uint32_t of) {
+    if (value % of != 0)
+      refuse(what + " is " + std::to_string(value) + ", which " + name + " needs to be a multiple of " +
+             std::to_string(of));
+  };
+  multiple("globalAddress", map.address, 32);
+  for (uint32_t i = 1; i < map.rank; ++i) multiple("the stride of dimension " + std::to_string(i), map.strides[i], 32);
+  multiple("dimension 0", map.dims[0], kPaddedRow);
+  if (map.box[0] != kPaddedRow)
+    refuse("a row of the box has " + std::to_string(map.box[0]) + " elements, " + name + " takes " +
+           std::to_string(kPaddedRow));
+  if (map.swizzle == Swizzle::B32 || map.swizzle == Swizzle::B64)
+    refuse(name + " does not go with swizzle " + traitsOf(map.swizzle).name);
+}
+
 // Only what the encoding can get wrong: strides are stored in units of 16 bytes, box sizes as one byte each.
 void validate(const TensorMap& map) {
   if (map.address % 16 != 0) refuse("globalAddress " + hex(map.address) + " is not a multiple of 16");
+  if (map.padded()) validatePadded(map);
+  if (map.element == TensorElement::B4x16 && map.dims[0] % 2 != 0)
+    refuse("dimension 0 is " + std::to_string(map.dims[0]) + ", which b4x16 needs to be even");
   const uint32_t inner = map.rowBytes();
   if (inner % 16 != 0)
     refuse("a row of the box has " + std::to_string(inner) + " bytes, not a multiple of 16");

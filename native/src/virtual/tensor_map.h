@@ -23,13 +23,19 @@ enum class TensorElement : uint8_t {
   F64,
   BF16,
   TF32,
-  TF32Ftz
+  TF32Ftz,
+  // Packed in global memory. CUDA calls them 16U4_ALIGN8B, 16U4_ALIGN16B and 16U6_ALIGN16B; the names are those of
+  // the PTX ISA (5.5.1.1).
+  B4x16,
+  B4x16P64,  // 16 elements in 8 bytes, in shared memory 8 bytes of padding behind them
+  B6x16P32,  // 16 elements in 12 bytes, in shared memory 4 bytes of padding behind them; stores read 6 bits per byte
 };
 
 struct TensorElementTraits {
   const char* name;
-  uint32_t bytes;
+  uint32_t bytes;  // 0: packed
   bool isFloat;
+  uint32_t bits;  // in global memory
 };
 const TensorElementTraits& traitsOf(TensorElement element);
 
@@ -50,17 +56,20 @@ struct TensorMap {
   uint32_t rows(uint32_t dimension) const {  // elements fetched along a dimension: ceil(box / elementStride)
     return (box[dimension] + elementStrides[dimension] - 1) / elementStrides[dimension];
   }
-  uint32_t rowBytes() const { return box[0] * elementBytes; }
+  bool padded() const { return element == TensorElement::B4x16P64 || element == TensorElement::B6x16P32; }
+  uint64_t globalBytes(uint64_t elements) const { return elements * traitsOf(element).bits / 8; }
+  // In shared memory: 16 padded elements occupy 16 bytes.
+  uint64_t sharedBytes(uint64_t elements) const { return padded() ? elements : globalBytes(elements); }
+  uint32_t rowBytes() const { return static_cast<uint32_t>(sharedBytes(box[0])); }
   uint32_t pitch() const { return swizzle == Swizzle::None ? rowBytes() : traitsOf(swizzle).span; }
   uint32_t rowCount() const { return rows(1) * rows(2) * rows(3) * rows(4); }
-  uint32_t transactionBytes() const { return rowBytes() * rowCount(); }  // also for out-of-bounds parts
-  uint32_t sharedBytes() const {
-    return pitch() * (rowCount() - 1) + rowBytes();
-  }  // footprint from the destination
+  // Also for out-of-bounds parts. Padding does not count (CUTLASS's TensorMap.global_tx_bytes; DeepGEMM and
+  // tilelang halve the bytes of 4-bit boxes).
+  uint32_t transactionBytes() const { return static_cast<uint32_t>(globalBytes(box[0])) * rowCount(); }
 };
 
 // Throws Fault TensorMap naming the field when the map is one that the driver would have refused, or is not
-// supported here (interleave, packed 4- and 6-bit elements).
+// supported here (interleave).
 TensorMap decodeTensorMap(const uint8_t* bytes);
 
 // "128x256 f16 map at 0x… (box 64x128, swizzle 128B)" for messages.

@@ -32,10 +32,15 @@ void validateAccess(const TensorMap& map, uint32_t rank, const int32_t* coordina
                                      " coordinates, the map is of rank " + std::to_string(map.rank) + ": " +
                                      describe(map)};
   }
-  if (static_cast<int64_t>(coordinates[0]) * map.elementBytes % 16 != 0) {
-    throw Fault{Code::TensorMap, "the box starts at " + coordinateText(map, coordinates) +
-                                     ": coordinate 0 times " + std::to_string(map.elementBytes) +
-                                     " bytes is not a multiple of 16, in the " + describe(map)};
+  // Elements in 16 bytes; padded ones are fetched by rows of boxes.
+  const uint32_t unit = map.padded() ? map.box[0] : 128 / traitsOf(map.element).bits;
+  if (coordinates[0] % static_cast<int32_t>(unit) != 0) {
+    throw Fault{Code::TensorMap,
+                "the box starts at " + coordinateText(map, coordinates) + ": coordinate 0 " +
+                    (map.elementBytes
+                         ? "times " + std::to_string(map.elementBytes) + " bytes is not a multiple of 16"
+                         : "is not a multiple of " + std::to_string(unit)) +
+                    ", in the " + describe(map)};
   }
   if (isStore) {
     for (uint32_t i = 0; i < rank; ++i) {
@@ -165,6 +170,24 @@ Span innerSpan(const TensorMap& map, const int32_t* coordinates) {
 
 constexpr uint32_t kMaxRowBytes = 256 * 8;
 
+// 16 packed elements at the start of each 16-byte chunk; the padding behind them belongs to nobody.
+void scatterPadded(const TensorMap& map, const uint8_t* row, uint32_t shared, SharedMemory& memory) {
+  const uint32_t used = 2 * traitsOf(map.element).bits;
+  for (uint32_t at = 0; at < map.rowBytes(); at += kChunk) {
+    const uint32_t place = swizzled(map.swizzle, shared + at);
+    std::memcpy(&memory.bytes[place], row + at / kChunk * used, used);
+    for (uint32_t i = 0; i < kChunk; ++i) memory.valid[place + i] = i < used;
+  }
+}
+
+// The low 6 bits of each byte, packed; in place.
+void packBytes(uint8_t* row, uint32_t elements) {
+  for (uint32_t i = 0; i < elements; i += 4) {
+    const uint32_t bits = (row[i] & 63u) | (row[i + 1] & 63u) << 6 | (row[i + 2] & 63u) << 12 | (row[i + 3] & 63u) << 18;
+    for (uint32_t b = 0; b < 3; ++b) row[i / 4 * 3 + b] = static_cast<uint8_t>(bits >> 8 * b);
+  }
+}
+
 // Walks the rows of a store: visit(global pointer, dense row, bytes) for the part that reaches memory.
 template <class Write>
 TensorStoreReport walkStore(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress,
@@ -173,13 +196,14 @@ TensorStoreReport walkStore(const TensorMap& map, const int32_t* coordinates, ui
   TensorStoreReport report;
   const Span span = innerSpan(map, coordinates);  // stores never start before 0, so span.first is 0
   if (span.count == 0) return report;
-  const uint32_t inside = static_cast<uint32_t>(span.count) * map.elementBytes;
-  const uint32_t written = (inside + kChunk - 1) / kChunk * kChunk;  // clipping has 16-byte granularity
+  const auto inside = static_cast<uint32_t>(map.sharedBytes(span.count));
+  const auto roundedUp = [](uint64_t bytes) { return static_cast<uint32_t>((bytes + kChunk - 1) / kChunk * kChunk); };
+  const uint32_t written = roundedUp(map.globalBytes(span.count));  // clipping has 16-byte granularity
   alignas(64) uint8_t row[kMaxRowBytes];
   alignas(64) uint8_t valid[kMaxRowBytes];
   forEachRow(map, coordinates, sharedAddress, [&](const BoxRow& at) {
     if (!at.inside) return;
-    gatherRow(map, shared, at.shared, written, row, valid);
+    gatherRow(map, shared, at.shared, roundedUp(inside), row, valid);
     if (std::memchr(valid, 0, inside) != nullptr) {
       for (uint32_t i = 0; i < inside; ++i) {
         if (valid[i] != 0) continue;
@@ -188,7 +212,8 @@ TensorStoreReport walkStore(const TensorMap& map, const int32_t* coordinates, ui
         }
       }
     }
-    const uint64_t address = at.address + static_cast<uint64_t>(coordinates[0]) * map.elementBytes;
+    if (map.padded()) packBytes(row, inside);
+    const uint64_t address = at.address + map.globalBytes(static_cast<uint64_t>(coordinates[0]));
     write(globalRow(map, coordinates, global, address, written, operation), row, written);
     report.bytesWritten += written;
   });
@@ -206,6 +231,8 @@ uint32_t validateTensorLoad(const TensorMap& map, uint32_t rank, const int32_t* 
 void validateTensorStore(const TensorMap& map, uint32_t rank, const int32_t* coordinates,
                          uint32_t sharedAddress, const SharedMemory& shared) {
   validateAccess(map, rank, coordinates, sharedAddress, shared, true);
+  if (map.element == TensorElement::B4x16P64)
+    throw Fault{Code::TensorMap, "b4x16_p64 is for loads only, in the " + describe(map)};
 }
 
 void validateTensorReduce(const TensorMap& map, uint32_t rank, const int32_t* coordinates,
@@ -218,19 +245,20 @@ void validateTensorReduce(const TensorMap& map, uint32_t rank, const int32_t* co
 
 void executeTensorLoad(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress,
                        SharedMemory& shared, const GlobalView& global) {
-  const uint32_t rowBytes = map.rowBytes();
+  const auto rowBytes = static_cast<uint32_t>(map.globalBytes(map.box[0]));
   const bool tf32 = map.element == TensorElement::TF32 || map.element == TensorElement::TF32Ftz;
   const Span span = innerSpan(map, coordinates);
-  const uint32_t skipped = static_cast<uint32_t>(span.first) * map.elementBytes;
-  const uint32_t inside = static_cast<uint32_t>(span.count) * map.elementBytes;
-  const int64_t first = (coordinates[0] + static_cast<int64_t>(span.first)) * map.elementBytes;
+  const auto skipped = static_cast<uint32_t>(map.globalBytes(span.first)),
+             inside = static_cast<uint32_t>(map.globalBytes(span.count));
+  // At most the tensor's size: of what lies outside nothing is read.
+  const uint64_t first = map.globalBytes(static_cast<uint64_t>(coordinates[0] + static_cast<int64_t>(span.first)));
   alignas(64) uint8_t row[kMaxRowBytes];
   forEachRow(map, coordinates, sharedAddress, [&](const BoxRow& at) {
     const uint8_t* source = row;
     const bool reads = at.inside && inside != 0;
     if (reads) {
       const uint8_t* data =
-          globalRow(map, coordinates, global, at.address + static_cast<uint64_t>(first), inside, "load");
+          globalRow(map, coordinates, global, at.address + first, inside, "load");
       if (inside == rowBytes && !tf32) {
         source = data;
       } else {
@@ -241,14 +269,17 @@ void executeTensorLoad(const TensorMap& map, const int32_t* coordinates, uint32_
     } else {
       fillPattern(map, row, rowBytes);
     }
-    scatterRow(map, source, rowBytes, at.shared, shared);
+    if (map.padded())
+      scatterPadded(map, source, at.shared, shared);
+    else
+      scatterRow(map, source, rowBytes, at.shared, shared);
   });
 }
 
 std::vector<uint32_t> tensorStoreChunks(const TensorMap& map, const int32_t* coordinates,
                                         uint32_t sharedAddress) {
   std::vector<uint32_t> chunks;
-  const uint32_t inside = static_cast<uint32_t>(innerSpan(map, coordinates).count) * map.elementBytes;
+  const auto inside = static_cast<uint32_t>(map.sharedBytes(innerSpan(map, coordinates).count));
   forEachRow(map, coordinates, sharedAddress, [&](const BoxRow& at) {
     if (!at.inside) return;
     for (uint32_t i = 0; i < inside; i += kChunk) chunks.push_back(swizzled(map.swizzle, at.shared + i));

@@ -10,6 +10,7 @@
 #include "fused_sum.h"
 #include "matrix_operand.h"
 #include "umma_kernel.h"
+#include "umma_scales.h"
 
 namespace ktl {
 namespace {
@@ -31,7 +32,9 @@ struct Plan {
   uint32_t lanePitch = 16;  // between groups of 16 rows: 32 when 64 rows use half of every quarter
   uint32_t aColumn = 0;     // A in TMEM
   OperandTile a, b;         // b.rows: of one CTA
+  ScaleTile scaleA, scaleB;  // in each CTA
 
+  bool scaled() const { return id.scaleBlock != 0; }
   uint32_t aRows() const { return halves == 2 && aInTmem ? kRows : rows; }  // A in TMEM is repeated per half
   bool aInTmem = false;
   uint32_t lane(uint32_t group, uint32_t half) const { return firstLane + group * lanePitch + half * 64; }
@@ -46,7 +49,7 @@ uint32_t laneField(uint32_t address, bool mayBe16, const char* what) {
 
 Plan planOf(const UmmaOp& op) {
   Plan plan;
-  plan.id = decodeInstructionDescriptor(op.instruction, op.kind, op.ctaGroup, op.aInTmem);
+  plan.id = decodeInstructionDescriptor(op.instruction, op.kind, op.ctaGroup, op.aInTmem, op.scaleBlock);
   const InstructionDescriptor& id = plan.id;
   const bool quarters = id.ctaGroup == 1 && id.m == 64;
   plan.rows = id.m / id.ctaGroup;
@@ -59,6 +62,7 @@ Plan planOf(const UmmaOp& op) {
   plan.a.type = id.a;
   plan.a.rows = plan.rows;
   plan.a.mnMajor = id.aMnMajor;
+  plan.a.inTmem = op.aInTmem;
   if (op.aInTmem) {
     laneField(static_cast<uint32_t>(op.a), quarters, "A");
     plan.aColumn = static_cast<uint32_t>(op.a) & 0xffff;
@@ -69,6 +73,11 @@ Plan planOf(const UmmaOp& op) {
   plan.b.rows = id.n / id.ctaGroup;
   plan.b.mnMajor = id.bMnMajor;
   plan.b.descriptor = decodeSm100Descriptor(op.b, "B");
+  if (id.scaleBlock != 0) {
+    const uint32_t count = id.k / id.scaleBlock;
+    plan.scaleA = {scaleColumn(op.scaleA, id.scaleIdA, "A"), plan.rows, 1, id.scaleIdA, count, id.scale, "A"};
+    plan.scaleB = {scaleColumn(op.scaleB, id.scaleIdB, "B"), plan.columns, plan.halves, id.scaleIdB, count, id.scale, "B"};
+  }
   if (op.scaleInputD > 15) {
     throw Fault{Code::Descriptor, "tcgen05.mma: scale-input-d is " + std::to_string(op.scaleInputD)};
   }
@@ -94,6 +103,9 @@ void check(const Plan& plan, std::span<const UmmaCta> ctas) {
       checkOperand(plan.a, *cta.shared, "A");
     }
     checkOperand(plan.b, *cta.shared, "B");
+    if (!plan.scaled()) continue;
+    cta.tmem->require(plan.scaleA.column, plan.scaleA.columns(), "the scales of A of tcgen05.mma");
+    cta.tmem->require(plan.scaleB.column, plan.scaleB.columns(), "the scales of B of tcgen05.mma");
   }
 }
 
@@ -120,6 +132,8 @@ struct Scratch {
   alignas(64) uint8_t raw[kMaxOperandRows * kOperandRowBytes];
   std::vector<uint32_t> d;  // D as f32 values while it is f16 in TMEM
   std::vector<uint32_t> saved;
+  std::vector<float> scaleA, scaleB;  // [step][row][scale]
+  std::vector<float> scaledB;         // B of one CTA, whose own scales it has
 };
 
 Scratch& scratch() {
@@ -199,8 +213,9 @@ void scaleD(const Plan& plan, uint32_t* d, uint32_t scale) {
   }
 }
 
+// `exact`: scales are already part of the operands.
 void multiply(const Plan& plan, const Scratch& s, uint32_t* d, uint32_t steps, bool accumulate,
-              UmmaMode mode) {
+              UmmaMode mode, bool exact) {
   const uint32_t depth = plan.id.k;
   UmmaBlock block;
   block.columns = plan.columns;
@@ -214,8 +229,14 @@ void multiply(const Plan& plan, const Scratch& s, uint32_t* d, uint32_t steps, b
   for (uint32_t half = 0; half < plan.halves; ++half) {
     for (uint32_t group = 0; group < block.groups; ++group) block.lanes[group] = plan.lane(group, half);
     block.a = s.a + (plan.aRows() > plan.rows ? size_t{half} * plan.rows * depth : 0);
-    block.b = s.b + size_t{half} * plan.columns * depth;
-    if (plan.id.kind == UmmaKind::I8) {
+    const bool separate = plan.scaled() && !exact;
+    block.b = (plan.scaled() && exact ? s.scaledB.data() : s.b) + size_t{half} * plan.columns * depth;
+    if (separate) {
+      const uint32_t count = plan.scaleA.count;
+      multiplyScaled(block, {plan.id.a.format, plan.id.b.format, plan.id.scale, s.scaleA.data(),
+                             s.scaleB.data() + size_t{half} * plan.columns * count, plan.rows * count,
+                             plan.id.n * count, count, mode == UmmaMode::Silicon});
+    } else if (plan.id.kind == UmmaKind::I8) {
       multiplyS32(block, plan.id.saturate);
     } else if (mode == UmmaMode::Silicon) {
       multiplyFused(block, {plan.id.a.format, plan.id.b.format, plan.id.d == Accumulator::F16});
@@ -223,6 +244,32 @@ void multiply(const Plan& plan, const Scratch& s, uint32_t* d, uint32_t steps, b
       multiplyF32(block, bestIsa());
     }
   }
+}
+
+// Reads the scales that a run takes from one CTA and multiplies the operands by them. False when that is not exact:
+// then the operands stay as they are.
+bool applyScales(std::span<const Plan> plans, const TensorMemory& tmem, Scratch& s, RowSet& invalidRows,
+                 RowSet& invalidColumns, UmmaMode mode) {
+  const Plan& plan = plans.front();
+  const uint32_t depth = plan.id.k, count = plan.scaleA.count, n = plan.id.n;
+  s.scaleA.resize(plans.size() * plan.rows * count);
+  s.scaleB.resize(plans.size() * n * count);
+  bool exact = mode != UmmaMode::Silicon;
+  RowSet rows;
+  for (size_t step = 0; step < plans.size(); ++step) {
+    exact &= gatherScales(plans[step].scaleA, tmem, &s.scaleA[step * plan.rows * count], rows);
+    exact &= gatherScales(plans[step].scaleB, tmem, &s.scaleB[step * n * count], invalidColumns);
+  }
+  // A in Tensor Memory is repeated per half of the columns, its scales are not.
+  for (uint32_t row = 0; row < plan.aRows(); ++row) invalidRows[row] = invalidRows[row] | rows[row % plan.rows];
+  if (!exact) return false;
+  s.scaledB.resize(plans.size() * n * depth);
+  for (size_t step = 0; step < plans.size(); ++step) {
+    for (uint32_t row = 0; row < plan.aRows(); row += plan.rows)
+      scalePanels(s.a + (step * plan.aRows() + row) * depth, plan.rows, depth, &s.scaleA[step * plan.rows * count], count);
+    scaleRows(s.b + step * n * depth, n, depth, &s.scaleB[step * n * count], count, &s.scaledB[step * n * depth]);
+  }
+  return true;
 }
 
 // Instructions that share everything but their operand addresses. `plans` are theirs, in order.
@@ -258,6 +305,9 @@ void executeRun(std::span<const UmmaOp> ops, std::span<const Plan> plans, std::s
                     s.a + size_t{step} * tile.rows * depth);
     }
 
+    RowSet columns = invalidColumns;
+    const bool exact = !plan.scaled() || applyScales(plans, tmem, s, invalidRows, columns, mode);
+
     uint32_t* const cells = tmem.column(plan.column);
     const LaneSet disabled = disabledLanes(op, cta);
     const bool masked = (disabled[0] | disabled[1]) != 0;
@@ -269,7 +319,7 @@ void executeRun(std::span<const UmmaOp> ops, std::span<const Plan> plans, std::s
       if (op.enableInputD) widenD(tmem, plan, d);
     }
     if (op.enableInputD && op.scaleInputD != 0) scaleD(plan, d, op.scaleInputD);
-    multiply(plan, s, d, steps, op.enableInputD, mode);
+    multiply(plan, s, d, steps, op.enableInputD, mode, exact);
     if (id.d == Accumulator::F16) narrowD(tmem, plan, d);
     if (masked) {
       for (uint32_t i = 0; i < plan.columns * kRows; ++i) {
@@ -277,15 +327,17 @@ void executeRun(std::span<const UmmaOp> ops, std::span<const Plan> plans, std::s
         if (disabled[lane / 64] >> (lane % 64) & 1) cells[i] = s.saved[i];
       }
     }
-    updateValidity(plan, tmem, invalidRows, invalidColumns, op.enableInputD, disabled);
+    updateValidity(plan, tmem, invalidRows, columns, op.enableInputD, disabled);
   }
 }
 
 // Whether `next` may join a run that began with `first`: then D stays in registers between them.
 bool joins(const UmmaOp& first, const Plan& plan, const UmmaOp& next) {
+  constexpr uint32_t kScaleIds = 3u << 29 | 3u << 4;
+  const uint32_t ignored = plan.scaled() ? kScaleIds : 0;
   const bool same = next.kind == first.kind && next.ctaGroup == first.ctaGroup &&
-                    next.aInTmem == first.aInTmem && next.instruction == first.instruction &&
-                    next.d == first.d;
+                    next.aInTmem == first.aInTmem && next.scaleBlock == first.scaleBlock &&
+                    ((next.instruction ^ first.instruction) & ~ignored) == 0 && next.d == first.d;
   // f16 accumulators round and A in Tensor Memory may be an earlier D: one at a time.
   return same && next.enableInputD && next.scaleInputD == 0 && !anyLane(first) && !anyLane(next) &&
          plan.id.d != Accumulator::F16 && !first.aInTmem;
@@ -309,6 +361,9 @@ UmmaFootprint footprintOf(const UmmaOp& op) {
   for (uint32_t half = 0; half < plan.halves; ++half)
     for (uint32_t group = 0; group < plan.rows / 16; ++group)
       footprint.groups |= 1u << plan.lane(group, half) / 16;
+  if (plan.scaled())
+    footprint.scales = {{{"scales of A", plan.scaleA.column, plan.scaleA.columns()},
+                         {"scales of B", plan.scaleB.column, plan.scaleB.columns()}}};
   if (!plan.aInTmem) appendChunks(plan.a, footprint.chunks);
   appendChunks(plan.b, footprint.chunks);
   return footprint;

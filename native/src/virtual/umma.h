@@ -12,7 +12,8 @@ namespace ktl {
 
 // Fast: f32 fused multiply-adds in k order; exact whenever products and partial sums are.
 // Silicon: the measured model: all terms of one instruction and D aligned to the largest exponent, truncated
-// to 25 fraction bits, summed exactly, then truncated to f32 (nearest even to f16). About 100 times slower.
+// to 25 fraction bits, summed exactly, then truncated to f32 (nearest even to f16). About 100 times slower. With block
+// scales see multiplyScaled.
 enum class UmmaMode : uint8_t { Fast, Silicon };
 
 // One instruction as issued.
@@ -26,6 +27,8 @@ struct UmmaOp {
   uint32_t d = 0;            // TMEM address
   uint64_t a = 0;            // shared-memory descriptor, or TMEM address
   uint64_t b = 0;            // shared-memory descriptor
+  uint8_t scaleBlock = 0;    // block-scaled kinds: k elements that share a scale, 16 or 32
+  uint32_t scaleA = 0, scaleB = 0;  // their TMEM addresses
   std::array<uint32_t, 8>
       disableOutputLane{};  // bit set: that lane of D is not written; words 4-7: the odd CTA
 };
@@ -47,10 +50,15 @@ UmmaCost validateUmma(const UmmaOp& op, std::span<const UmmaCta> ctas);
 
 // What an instruction touches in each CTA.
 struct UmmaFootprint {
+  struct Scales {
+    const char* name = "";
+    uint32_t column = 0, columns = 0;
+  };
   std::vector<uint32_t> chunks;  // of A and B: shared addresses of 16 bytes each
   uint32_t column = 0, columns = 0;    // of D
   uint32_t aColumn = 0, aColumns = 0;  // of A in Tensor Memory
   uint32_t groups = 0;                 // bit g: lanes 16g to 16g + 15 of D
+  std::array<Scales, 2> scales;        // of A and B, in all lanes
 };
 UmmaFootprint footprintOf(const UmmaOp& op);
 

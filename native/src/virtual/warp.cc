@@ -1,5 +1,6 @@
 #include "warp.h"
 #include <algorithm>
+#include "exec_tmem.h"
 #include "exec_wgmma.h"
 #include "ordering.h"
 #if defined(__SANITIZE_ADDRESS__)
@@ -59,6 +60,12 @@ void Warp::split(uint32_t taken, uint32_t target) {
   }
 }
 
+void Warp::hold(uint32_t mask) {
+  if (mask == 0) return;
+  groups.push_back({pc, mask, true, false});
+  active &= ~mask;
+}
+
 void Warp::drift(uint32_t lanes, uint32_t operations) {
   if ((active & lanes) == 0 || (active & ~lanes) == 0) return;
   groups.push_back({pc, active & ~lanes, false, false});
@@ -83,6 +90,13 @@ bool Warp::gathered(const Op& op, uint32_t mask) {
   if (mask == 0) return true;
   const uint32_t named = uniform<uint32_t>(op.members, mask) & live & ~(active & ~mask);
   return (named & ~mask) == 0;
+}
+
+// No group can go on now. One that polls goes round again, whatever the others wait for.
+Warp::Outcome Warp::stuck() {
+  if (!polling) return Outcome::Blocked;
+  for (Group& group : groups) group.blocked = false;
+  return Outcome::Slice;
 }
 
 Warp::Outcome Warp::run(uint32_t budget) {
@@ -112,34 +126,34 @@ Warp::Outcome Warp::run(uint32_t budget) {
       }
       park(true);
       if (select()) continue;
-      return Outcome::Blocked;
+      return stuck();
     }
-    if (op.flags & kFragment && useFragments(*this, op, mask)) {
-      ++pc;
-      continue;
+    if (op.flags & (kFragment | kLoaded)) {
+      if (!tmemLoads.empty()) useLoads(*this, op);
+      if (op.flags & kFragment && useFragments(*this, op, mask)) {
+        ++pc;
+        continue;
+      }
     }
     switch (op.run(*this, op, mask)) {
       case Flow::Next: ++pc; break;
       case Flow::Jump:
         if (active == 0) {
           if (live == 0) return Outcome::Done;
-          if (!select()) return Outcome::Blocked;
+          if (!select()) return stuck();
         }
         break;
       case Flow::Block:
         --counts[pc];  // it has not executed yet
         --ticks;
         park(false);
-        if (!select()) return Outcome::Blocked;
+        if (!select()) return stuck();
         break;
       case Flow::Poll:
         ++pc;
         polling = true;
         park(false);
-        if (!select()) {
-          for (Group& group : groups) group.blocked = false;
-          return Outcome::Slice;
-        }
+        if (!select()) return stuck();
         break;
     }
   }

@@ -67,9 +67,22 @@ struct Warp {
     Fifo<Group> committed;
   };
   std::unique_ptr<std::array<AsyncGroups, 32>> copyGroups, bulkGroups;  // made on first use
-  // tcgen05.ld whose registers are not readable before tcgen05.wait::ld; tcgen05.st effects before wait::st.
-  std::vector<std::function<void()>> tmemLoads;
-  std::vector<uint64_t> tmemStores;
+  // tcgen05.ld and st that tcgen05.wait has not covered. A load lands in its registers then, or when they are used.
+  struct TmemLoad {
+    std::function<void()> land;
+    uint32_t pc = 0, list = 0, count = 0;  // registers: EntryCode::lists
+  };
+  struct TmemStore {
+    uint64_t id = 0;  // AsyncItem::id
+    uint32_t pc = 0, column = 0, columns = 0;
+  };
+  struct {
+    uint32_t number = 0;  // of the CTA's tcgen05.alloc.cta_group::2 that waits for the peer, 0: none
+    uint32_t address = 0;
+    bool second = false;  // the peer was there before
+  } pairAlloc;
+  std::vector<TmemLoad> tmemLoads;
+  std::vector<TmemStore> tmemStores;
   timing::Unit tmemReads;
   std::shared_ptr<WgmmaWarp> wgmma;  // made by the first wgmma instruction
 
@@ -102,6 +115,7 @@ struct Warp {
 
   void split(uint32_t taken, uint32_t target);  // branch of part of the running group
   void leave(uint32_t mask);                    // lanes exit
+  void hold(uint32_t mask);                     // lanes of the running group stay at this operation, blocked
   // Lets some lanes of the running group run ahead of the others, as independent thread scheduling may.
   void drift(uint32_t lanes, uint32_t operations);
   const Op& current() const { return code->ops[pc]; }
@@ -109,6 +123,7 @@ struct Warp {
  private:
   bool select();               // next runnable group becomes the running one
   void park(bool converging);  // running group -> groups, blocked
+  Outcome stuck();
   void meet();                 // merge with groups at this pc, switch to a lower runnable one
   bool gathered(const Op& op, uint32_t mask);
 };

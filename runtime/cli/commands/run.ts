@@ -187,7 +187,7 @@ async function runKernel(
   }
 }
 
-function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Record<string, Json> {
+function fieldsOf({ check, run: { stats, findings }, compileMs, runMs }: Verification): Record<string, Json> {
   const { pass, exact, maxError, compared, failures, method } = check
   const { warpInstructions, ctas, modelledCycles } = stats
   return {
@@ -199,7 +199,7 @@ function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Re
     method,
     compileMs,
     runMs,
-    findings: [],
+    findings: findings.map(({ code, message }) => ({ code, message })), // remarks
     warpInstructions,
     ctas,
     modelledCycles,
@@ -207,7 +207,7 @@ function fieldsOf({ check, run: { stats }, compileMs, runMs }: Verification): Re
 }
 
 function printResult(
-  { artifact, check, run: { stats }, cached, compileMs, runMs }: Verification,
+  { artifact, check, run: { stats, findings }, cached, compileMs, runMs }: Verification,
   out: Context['out'],
 ): Result {
   out.line(
@@ -218,7 +218,8 @@ function printResult(
   const executed = stats.warpInstructions > 0 ? `, ${plural(stats.warpInstructions, 'warp instruction')}` : ''
   out.line(`run       ${milliseconds(runMs)}: ${plural(stats.ctas, 'CTA')}${executed}${modelled}`)
   // GPUs look for none.
-  if (executed !== '') out.line('findings  none')
+  if (executed !== '') out.line(`findings  ${findings.length === 0 ? 'none' : plural(findings.length, 'remark')}`)
+  for (const { cudaLine, message } of findings) out.line(`          CUDA line ${cudaLine}: ${message}`)
   const { worst } = check
   out.line(`compared  ${check.description}, ${check.exact ? 'which must be equal' : 'within their bounds'}`)
   if (!check.pass && worst !== null) {
