@@ -121,7 +121,13 @@ export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
 
 /** TMA, and generic accesses to shared memory. */
 export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
-  // Fills what `bytes` leaves of 4 with zeros (PTX ISA 9.7.9.25.3).
+  cp_async_16:
+    `// Copies \`bytes\` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).\n` +
+    asm(
+      'void cp_async_16(u32 dst, const void* src, u32 bytes)',
+      'cp.async.cg.shared.global [%0], [%1], 16, %2;',
+      '"r"(dst), "l"(src), "r"(bytes)',
+    ),
   cp_async_4: asm(
     'void cp_async_4(u32 dst, const void* src, u32 bytes)',
     'cp.async.ca.shared.global [%0], [%1], 4, %2;',

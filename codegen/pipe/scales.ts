@@ -37,9 +37,8 @@ export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
         call(c, 'cp_async_4', target, element, `${inside} ? 4 : 0`)
       : call(c, 'store_shared_b32', target, `__float_as_uint(${inside} ? ${load(c, operand, `*(${element})`)} : 0.0f)`)
   }
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 chunk = 0; chunk < ${chunks}; ++chunk)`, () => {
-    c.out.line(`const u32 first = ${thread}, k_at = ${depthOrigin(op.depth)} + chunk * ${chunk};`)
+  const bySingles = (): void => {
+    c.out.line(`const u32 first = ${thread};`)
     if (isLinear) c.out.line(`auto* from = ${base} + ${offset('k_at', `at.${op.free} + first * ${group}`)};`)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads)}; ++i)`, () => {
@@ -51,6 +50,32 @@ export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
       c.out.line(count % threads === 0 ? store : `if (${index} < ${count}) ${store}`, where)
       if (isLinear && count > threads) c.out.line(`from += ${threads} * ${stride};`)
     })
+  }
+  /** Neighbours in memory, four at a time: far fewer requests, of which shared memory has enough beside those of the MMAs. */
+  const byFours = (): void => {
+    c.out.line(`const u32 first = ${thread} * 4;`)
+    c.out.line(`auto* from = ${base} + ${offset('k_at', `at.${op.free} + first`)};`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads / 4)}; ++i)`, () => {
+      const index = `first + i * ${threads * 4}`
+      c.out.line(`const u32 free_at = at.${op.free} + ${index};`)
+      c.out.line(
+        `const u32 bytes = k_at < ${c.names.extent(op.depth.axis)} && free_at < ${extent} ? min((${extent} - free_at) * 4, 16) : 0;`,
+      )
+      const target = `${slotAddress(c, op.buffer)} + (chunk * ${count} + ${index}) * 4`
+      const store = call(c, 'cp_async_16', target, `from + i * ${threads * 4}`, 'bytes')
+      c.out.line(count % (threads * 4) === 0 ? store : `if (${index} < ${count}) ${store}`, where)
+    })
+  }
+  const others = operand.axes.filter((axis) => axis !== free).map((axis) => c.names.stride(operand.name, axis))
+  const inFours = op.copies && isLinear && group === 1 && count % 4 === 0 && operand.axes.includes(free)
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 chunk = 0; chunk < ${chunks}; ++chunk)`, () => {
+    c.out.line(`const u32 k_at = ${depthOrigin(op.depth)} + chunk * ${chunk};`)
+    if (!inFours) return bySingles()
+    const aligned = [`reinterpret_cast<u64>(${base}) / 4`, ...others].map((x) => `static_cast<u32>(${x})`).join(' | ')
+    c.out.block(`if (${stride} == 1 && (${aligned}) % 4 == 0)`, byFours)
+    c.out.block('else', bySingles)
   })
 }
 

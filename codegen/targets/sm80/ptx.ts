@@ -14,13 +14,6 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ...SYNC_WRAPPERS,
   ...COPY_WRAPPERS,
   ...STORE_WRAPPERS,
-  cp_async_16:
-    `// Copies \`bytes\` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).\n` +
-    asm(
-      'void cp_async_16(u32 dst, const void* src, u32 bytes)',
-      'cp.async.cg.shared.global [%0], [%1], 16, %2;',
-      '"r"(dst), "l"(src), "r"(bytes)',
-    ),
   cp_async_commit: asm('void cp_async_commit()', 'cp.async.commit_group;', ''),
   cp_async_wait: `template <int PENDING>\n${asm('void cp_async_wait()', 'cp.async.wait_group %0;', '"n"(PENDING)')}`,
   ldmatrix_x4:

@@ -28,6 +28,10 @@ constexpr u32 SMEM_D = 0, SMEM_D_SLOT = 2048;  // 1 slots for each of 4 warps: o
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
 }
+// Copies `bytes` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).
+__device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
+}
 // Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the
 // address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void ldmatrix_x4(u32* r, u32 address) {
@@ -36,10 +40,6 @@ __device__ __forceinline__ void ldmatrix_x4(u32* r, u32 address) {
 }
 __device__ __forceinline__ void store_shared_b32(u32 address, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
-}
-// Copies `bytes` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).
-__device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }
 __device__ __forceinline__ void cp_async_commit() {
   asm volatile("cp.async.commit_group;" ::  : "memory");
