@@ -12,10 +12,13 @@ import {
   KtlKernel,
   openDevice,
   type Device,
+  type RuntimeArguments,
   type Tensor,
 } from '../../runtime/index.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { elementCount } from '../../runtime/tensors/layout.ts'
+import { makeArguments, planArguments } from '../../runtime/cli/run_arguments.ts'
+import { loadSource } from '../../runtime/programs/program.ts'
 import { recordLaunches } from './record.ts'
 
 interface Problem {
@@ -37,6 +40,17 @@ const PROBLEMS: readonly Problem[] = [
   { types: ['e4m3', 'e4m3', 'bf16'], b: 'k' },
   { types: ['i8', 'i8', 'i32'], b: 'k' },
 ]
+/** Stored forms: scales behind the sum and in parts of it, and quantised outputs. */
+const KERNELS: readonly string[] = [
+  'kernel rows(A: e4m3[m, k] * f32[m], B: e4m3[n, k] * f32[n]) -> D: bf16[m, n] { D = sum[k](A * B) }',
+  'kernel ints(A: i8[m, k] * f32[m], B: i8[n, k] * f32[n]) -> D: i8[m, n] * f32[m, n/128] { D = sum[k](A * B) }',
+  'kernel parts(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * f32[n/128, k/128]) -> D: bf16[m, n] { D = sum[k](A * B) }',
+  'kernel both(A: e4m3[m, k] * f32[m, k/128], B: e5m2[n, k] * f32[n, k/64], b: f32[n]) -> D: e4m3[m, n] * ue8m0[m, n/32] { D = silu(sum[k](A * B) + b) }',
+  'kernel mx(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[n, k] * ue8m0[n, k/32]) -> D: e4m3[m, n] * f32[m, n/128] { D = sum[k](A * B) }',
+  `kernel gated(A: e4m3[m, k] * f32[m, k/128], G: e4m3[n, k] * f32[n/128, k/128], U: e4m3[n, k] * f32[n/128, k/128]) -> D: bf16[m, n] {
+     D = silu(sum[k](A * G)) * sum[k](A * U) }`,
+]
+
 /** Edges inside tiles; rows are multiples of 16 bytes. */
 const [M, N, K] = [300, 272, 208]
 const DESIGNS_EACH = 10
@@ -62,18 +76,26 @@ function operands(device: Device, { types: [a, b, out], b: inner, epilogue, batc
   return { args: new GemmArguments({ A, B, out: D, ...(epilogue && { epilogue: new EpilogueArguments(epilogue, bindings) }) }), tensors }
 } // prettier-ignore
 
+/** Legal inputs of any kernel, as `ktl run` makes them. */
+async function kernelArguments(device: Device, text: string): Promise<RuntimeArguments> {
+  const [kernel] = Object.values(loadSource({ name: 'case.ktl', text }).kernels)
+  const plan = planArguments(kernel!.family, { dims: { m: `${M}`, n: `${N}`, k: `${K}` }, seed: 7, inputs: 'normal' })
+  return (await makeArguments(plan, device)).args
+}
+
 let label = ''
 let recorded = 0
 recordLaunches(process.argv[2]!, () => label)
-for (const problem of PROBLEMS) {
+for (const problem of [...PROBLEMS, ...KERNELS]) {
   const device = await openDevice('virtual-sm90', { smCount: SMS })
-  const { args } = operands(device, problem)
+  const args = typeof problem === 'string' ? await kernelArguments(device, problem) : operands(device, problem).args
   const found = Array.from(getKernels(args)).filter(
     (kernel) => kernel instanceof KtlKernel && kernel.plan.kind === 'sm90',
   )
   for (let i = 0; i < Math.min(DESIGNS_EACH, found.length); i++) {
     const kernel = found[Math.floor((i * found.length) / DESIGNS_EACH)] as KtlKernel
-    label = `${problem.epilogue ?? 'plain'} ${kernel.metadata.kernelName}`
+    const what = typeof problem === 'string' ? 'stored' : (problem.epilogue ?? 'plain')
+    label = `${what} ${kernel.metadata.kernelName}`
     const { findings } = await kernel.run(args)
     for (const finding of findings) console.error(`${label}: ${finding.message}`)
     recorded++
