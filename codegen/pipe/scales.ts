@@ -69,7 +69,8 @@ export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   }
   const others = operand.axes.filter((axis) => axis !== free).map((axis) => c.names.stride(operand.name, axis))
   const inFours = op.copies && isLinear && group === 1 && count % 4 === 0 && operand.axes.includes(free)
-  c.out.line('#pragma unroll')
+  // What goes through registers goes chunk by chunk: producers have few.
+  c.out.line(op.copies ? '#pragma unroll' : '#pragma unroll 1')
   c.out.block(`for (u32 chunk = 0; chunk < ${chunks}; ++chunk)`, () => {
     c.out.line(`const u32 k_at = ${depthOrigin(op.depth)} + chunk * ${chunk};`)
     if (!inFours) return bySingles()

@@ -1,6 +1,6 @@
 /** Operands of a kernel in stored forms: what callers pass as one is an operand for each part. */
 import type { FamilyOperand, KernelFamily } from '../../compiler/family.ts'
-import { inTiles } from '../../compiler/stored/tiles.ts'
+import { inTiles, TILES } from '../../compiler/stored/tiles.ts'
 import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
@@ -74,6 +74,27 @@ export function modeOf(family: KernelFamily, { axes, stored }: FamilyOperand, ra
   return present.map((axis) => {
     const position = scale.axes.indexOf(axis)
     return position < 0 ? 'all' : (scale.blocks?.[position] ?? 1)
+  })
+}
+
+/** An operand of its parts by name: `A.scale`, `A.zero`, tensors for `A.global`; numbers for `A.global` and `A.norm` (0: none). */
+export function storedOperand(
+  family: KernelFamily,
+  operand: FamilyOperand,
+  parts: Readonly<Record<string, Tensor>>,
+  scalars: Readonly<Record<string, number>>,
+  isTiled: (scale: string) => boolean = () => false,
+): ScaledOperand {
+  const { scale, zero, global, norm, rounding } = operand.stored!
+  const data = parts[operand.name]!
+  const mode = modeOf(family, operand, data.rank)
+  return new ScaledOperand(data, scale === null ? null : parts[scale]!, {
+    ...(mode && { mode }),
+    swizzle: scale !== null && isTiled(scale) ? TILES : 'none',
+    zero: zero === null ? null : parts[zero]!,
+    globalScale: global === null ? null : (parts[global] ?? scalars[global]!),
+    normConstant: (norm === null ? 0 : scalars[norm]!) || null,
+    rounding: rounding === 'down' ? 'floor' : 'up',
   })
 }
 

@@ -12,12 +12,12 @@ import {
 } from '../../compiler/family.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
-import { inTiles, TILES, tilingOf } from '../../compiler/stored/tiles.ts'
+import { inTiles, tilingOf } from '../../compiler/stored/tiles.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
-import { ScaledOperand } from '../arguments/scaled_operand.ts'
-import { modeOf } from '../arguments/stored.ts'
+import type { ScaledOperand } from '../arguments/scaled_operand.ts'
+import { storedOperand } from '../arguments/stored.ts'
 import type { Device } from '../devices/device.ts'
 import { ktlError } from '../errors/fail.ts'
 import { meaningfulValues } from '../selftest/meaningful.ts'
@@ -147,7 +147,9 @@ export async function makeArguments(
   for (const { name } of family.operands.filter((operand) => inTiles(orders[operand.name] ?? [])))
     made[name] = await swizzleScales(made[name]!, tilesOf(program, name, all, made))
   for (const operand of family.operands.filter(({ partOf }) => partOf === undefined))
-    bindings[operand.name] = operand.stored ? scaledOperand(plan, operand, made, scalars) : made[operand.name]!
+    bindings[operand.name] = operand.stored
+      ? storedOperand(family, operand, made, scalars, (scale) => inTiles(orders[scale] ?? []))
+      : made[operand.name]!
   const epilogue = plan.epilogue && (await maker.epilogue(plan.epilogue))
   return {
     args: new KernelArguments({ family }, { ...bindings, epilogue }),
@@ -184,26 +186,6 @@ function tilesOf(
   const ragged = program.axes.find((axis) => axis.name === outer)!.ragged
   const offsets = ragged?.form === 'packed' ? { offsets: made[ragged.by]! } : {}
   return { outer: axes.indexOf(outer), inner: axes.indexOf(inner), ...offsets }
-}
-
-function scaledOperand(
-  { family, orders }: ArgumentPlan,
-  operand: FamilyOperand,
-  made: Readonly<Record<string, Tensor>>,
-  scalars: Readonly<Record<string, number>>,
-): ScaledOperand {
-  const { name, stored } = operand
-  const { scale, zero, global, norm, rounding } = stored!
-  const data = made[name]!
-  const mode = modeOf(family, operand, data.rank)
-  return new ScaledOperand(data, scale === null ? null : made[scale]!, {
-    ...(mode && { mode }),
-    swizzle: scale !== null && inTiles(orders[scale] ?? []) ? TILES : 'none',
-    zero: zero === null ? null : made[zero]!,
-    globalScale: global === null ? null : (made[global] ?? scalars[global]!),
-    normConstant: (norm === null ? 0 : scalars[norm]!) || null,
-    rounding: rounding === 'down' ? 'floor' : 'up',
-  })
 }
 
 /** Extents of the axes given. KTL4105 for others, KTL4106 when one is missing that is not optional. */

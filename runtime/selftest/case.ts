@@ -14,7 +14,9 @@ export interface DeviceCase {
   /** Which instance runs: the first that ranks within this design; on a device without it, one of its own designs. */
   readonly design: { readonly kind: Backend; readonly tile?: readonly [number, number] }
   readonly extents: Readonly<Record<string, number>>
+  /** Of stored forms, each part by its name: `A`, `A.scale`. */
   readonly operands: Readonly<Record<string, CaseOperand>>
+  /** Global scales and norms, too: `A.global`, `D.norm`. */
   readonly scalars?: Readonly<Record<string, number>>
   readonly epilogue?: CaseEpilogue
   /** `integers`: every product and partial sum is exact, outputs must be equal. */

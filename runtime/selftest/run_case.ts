@@ -1,11 +1,13 @@
 /** One device test case: tensors as the case describes them, the instance it asks for, a run, and all comparisons. */
-import type { FamilyOperand, KernelFamily } from '../../compiler/family.ts'
+import type { KernelFamily } from '../../compiler/family.ts'
 import { resolveType } from '../../compiler/family.ts'
 import { isGeneral, TARGETS } from '../../compiler/targets/index.ts'
 import type { CheckResult } from '../../compiler/evaluate/compare.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
 import { KernelArguments } from '../arguments/kernel.ts'
+import type { ScaledOperand } from '../arguments/scaled_operand.ts'
+import { storedOperand } from '../arguments/stored.ts'
 import type { Device } from '../devices/device.ts'
 import { ktlProvider } from '../discovery/providers/provider.ts'
 import { getKernels } from '../discovery/query.ts'
@@ -55,8 +57,9 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
     dtype: DTypeName,
     axes: readonly string[],
     layout: CaseOperand,
+    blocks?: readonly number[],
   ): Promise<Tensor> => {
-    const shape = axes.map((axis) => (axis === '1' ? 1 : testCase.extents[axis]!))
+    const shape = axes.map((axis, i) => (axis === '1' ? 1 : Math.ceil(testCase.extents[axis]! / (blocks?.[i] ?? 1))))
     const { order, padding = 0, offset = 0 } = layout
     const guard = new GuardedTensor(device, dtype, shape, {
       padding,
@@ -68,24 +71,32 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
       await guard.tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(SEED, name), testCase.inputs))
     return guard.tensor
   }
-  const bindings: Record<string, Tensor | number> = { ...testCase.scalars }
-  for (const operand of family.operands) {
-    const layout = testCase.operands[operand.name] ?? {}
-    bindings[operand.name] = await make(
-      operand.name,
-      operand.role,
-      resolveType(operand.dtype, testCase.types),
-      axesOf(operand, testCase, layout),
-      layout,
-    )
+  const tensors: Record<string, Tensor> = {}
+  for (const { name, role, dtype, axes: declared, partOf, blocks } of family.operands) {
+    const layout = testCase.operands[name] ?? {}
+    // Parts lack the axes that their operand leaves out.
+    const { without } = testCase.operands[partOf ?? name] ?? {}
+    const axes = axesOf(declared, testCase, without)
+    const ownBlocks = blocks && axes.map((axis) => blocks[declared.indexOf(axis)]!)
+    tensors[name] = await make(name, role, resolveType(dtype, testCase.types), axes, layout, ownBlocks)
   }
+  const { scalars = {} } = testCase
+  const numbers = family.scalars.filter(({ name, partOf }) => partOf === undefined && Object.hasOwn(scalars, name))
+  const whole = family.operands.filter(({ partOf }) => partOf === undefined)
+  const bindings: Record<string, Tensor | ScaledOperand | number> = Object.fromEntries([
+    ...numbers.map(({ name }) => [name, scalars[name]!]),
+    ...whole.map((operand) => [
+      operand.name,
+      operand.stored ? storedOperand(family, operand, tensors, scalars) : tensors[operand.name]!,
+    ]),
+  ])
   const auxiliary = async (
     role: 'input' | 'output',
     operands: Readonly<Record<string, CaseAux>> = {},
   ): Promise<Record<string, Tensor>> => {
-    const tensors: Record<string, Tensor> = {}
-    for (const [name, aux] of Object.entries(operands)) tensors[name] = await make(name, role, aux.dtype, aux.axes, aux)
-    return tensors
+    const made: Record<string, Tensor> = {}
+    for (const [name, aux] of Object.entries(operands)) made[name] = await make(name, role, aux.dtype, aux.axes, aux)
+    return made
   }
   const { epilogue: text } = testCase
   const epilogue = text
@@ -130,7 +141,7 @@ function familyOf({ kernel, source }: DeviceCase): KernelFamily {
 }
 
 /** Axes that the case gives an extent and the operand does not leave out. */
-function axesOf({ axes }: FamilyOperand, { extents }: DeviceCase, { without = [] }: CaseOperand): readonly string[] {
+function axesOf(axes: readonly string[], { extents }: DeviceCase, without: readonly string[] = []): readonly string[] {
   return axes.filter((axis) => Object.hasOwn(extents, axis) && !without.includes(axis))
 }
 

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { CaseEpilogue, CaseOperand, DeviceCase } from '../../runtime/selftest/case.ts'
 import { pairwise, type Row } from './pairwise.ts'
+import { STORED_CASES } from './stored_gemm.ts'
 
 export const FACTORS = {
   T: ['f16', 'bf16'],
@@ -79,7 +80,7 @@ const LOOPS: readonly DeviceCase[] = [
 ]
 
 export function sm100GemmCases(): DeviceCase[] {
-  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA]
+  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA, ...STORED_CASES]
 }
 
 export const coveringRows = (): CaseRow[] => pairwise(FACTORS, SEED)

@@ -15,6 +15,7 @@ import {
   STAGING_SLOTS,
   tmaOutputs,
   valuesOf,
+  WIDEST_BLOCK,
   type EpilogueBudget,
   type EpiloguePlan,
 } from '../tensor_core/epilogue.ts'
@@ -238,14 +239,21 @@ function divideMemory(plan: Undivided): MemoryPlan | Rejection {
   return { stages, stagingSlots, storeWarps: storesByWarps(plan, division), fetchSlots, inPlace, smemBytes }
 }
 
-/** What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. */
+/**
+ * What is left for values of a sub-tile: more blocks of rows and stores of single elements take addresses of their own. Blocks of many
+ * columns that share a scale have to be whole.
+ */
 function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: number): number {
   const single = operands.some(
     ({ role, divisibility, dtype, partOf }) =>
       role === 'output' && partOf === undefined && (divisibility === 'element' || DTYPES[dtype].storageBytes > 4),
   )
+  const isWide = operands.some(
+    ({ role, partOf, blocks }) => role === 'output' && partOf !== undefined && blocks?.includes(WIDEST_BLOCK),
+  )
   const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
-  return Math.min(single ? MAX_VALUES / 2 : MAX_VALUES, left - reserved - (single ? 16 : 0))
+  const most = !single ? MAX_VALUES : isWide ? WIDEST_BLOCK / 2 : MAX_VALUES / 2
+  return Math.min(most, left - reserved - (single ? 16 : 0))
 }
 
 /**

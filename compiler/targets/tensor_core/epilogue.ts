@@ -21,8 +21,9 @@ import { planReduction, type ReductionPlan } from './reduction.ts'
 export const EPILOGUE_WARPS = 4
 /** Staging slots of each epilogue warp: one is filled while the other is being stored. */
 export const STAGING_SLOTS = 2
+/** Columns of an output that may share a scale, at most. */
+export const WIDEST_BLOCK = 128
 /** Widths of a sub-tile, widest first. Of rows: what tcgen05.ld reads at once; of fragments: what TMA stores at once. */
-const WIDEST_BLOCK = 128
 const SUBTILE_WIDTHS = { row: [32, 16, 8], fragment: [64, 32, 16, 8] } as const
 /**
  * Registers of a thread that hold a row of a sub-tile: accumulators, operands that vary along n, and results. The rest of the
