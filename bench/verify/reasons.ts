@@ -15,11 +15,11 @@ const names = (...list: readonly string[]): Names => new Set(list)
 /** What holds after the first one holds after the second. */
 const ORDERS = names('wait', 'wait_turn', 'warp_sync', 'cta_sync', 'cluster_sync', 'cluster_start', 'role_sync', 'proxy_fence', 'fence_barrier_init', 'tcgen05_fence', 'bulk_wait_read', 'wgmma_wait', 'copy_wait') // prettier-ignore
 /** They write registers of their thread, or what only it can see until something else is done. */
-const OWN = names('own_row', 'compute', 'aux_load', 'load_rows', 'take_cells', 'tmem_load', 'direct_store', 'reduce_begin', 'reduce_subtile', 'reduce_end', 'next_origin', 'stop_at_n', 'load_fragments', 'mma_sync', 'zero_cells') // prettier-ignore
+const OWN = names('own_row', 'compute', 'aux_load', 'load_rows', 'take_cells', 'tmem_load', 'direct_store', 'reduce_begin', 'reduce_subtile', 'reduce_end', 'next_origin', 'stop_at_n', 'load_fragments', 'mma_sync', 'zero_cells', 'quantise', 'part_scales') // prettier-ignore
 /** What values in registers move past. */
 const AROUND = names(...ORDERS, ...OWN, 'lane0', 'one_thread', 'last_subtile', 'copy_commit', 'pass_turn', 'for_k', 'for_first_k', 'fetch_first', 'fetch_next', 'stage_write', 'advance') // prettier-ignore
 const SETUP = names('prefetch_maps', 'barrier_init')
-const LOADS = names('tma_load', 'gather', 'copy_tile', 'fetch_first', 'fetch_next', 'by_loop', 'leader')
+const LOADS = names('tma_load', 'gather', 'copy_tile', 'load_scales', 'fetch_first', 'fetch_next', 'by_loop', 'leader')
 /** They use other rings than the one that turns. */
 const OTHER_RINGS = names('wait', 'copy_wait', 'after_first_k', 'after_first_staged', 'for_row_blocks', 'before_next_tile', 'cta_sync', 'wgmma_wait', 'skip_tile', 'advance', 'lane0') // prettier-ignore
 const COPIES = names('copy_wait', 'copy_commit', 'cta_sync')
@@ -51,14 +51,17 @@ const RULES: readonly Rule[] = [
   { reason: 'the only slot of a ring without phases has no next one', of: (m) => m.oneSlot && operations(m.kind, names('advance'))(m) },
   { reason: 'registers of a thread on one side, which the other does not use', of: swapped(OWN, AROUND) },
   { reason: 'what is asked for, waited for or handed on a little earlier or later is used no earlier', of: any(swapped(names('fetch_first', 'pass_turn', 'for_k'), names('wait', 'wait_turn', 'wgmma_wait', 'for_k', 'fetch_first')), swapped(names('warp_sync'), names('lane0'))) },
+  { reason: 'scales of the next part lie in registers of their own', of: swapped(names('part_scales'), names('wgmma', 'promote')) },
+  { reason: 'other warps than those on the other side', of: swapped(names('for_warpgroups'), names('last_warp')) },
+  { reason: 'the slot of two rings that turn together', of: field(/^release\.ring$/) },
   { reason: 'two waits or meetings in a row', of: swapped(names('wait', 'warp_sync', 'cta_sync'), names('wait', 'warp_sync', 'cta_sync')) },
   { reason: 'lanes that meet have waited by themselves, or have nothing to wait for', of: any(operations('deleted', names('warp_sync')), swapped(names('warp_sync'), names('stage_write'))) },
   { reason: 'columns behind n are left out at every access, too', of: any(operations('deleted', names('stop_at_n')), operations('doubled', names('stop_at_n'))) },
-  { reason: 'the origin is worked out where the tile begins', of: operations('deleted', names('next_origin')) },
-  { reason: 'rows that nothing reads', of: any(operations('deleted', names('own_row')), field(/^own_row\.lane$/)) },
+  { reason: 'the origin is worked out where the tile begins', of: any(operations('deleted', names('next_origin')), swapped(names('next_origin'), names('for_row_blocks'))) },
+  { reason: 'rows that nothing reads', of: any(operations('deleted', names('own_row')), swapped(names('own_row'), names('for_subtiles')), field(/^own_row\.lane$/)) },
   { reason: 'more shared memory than is used', of: field(/^launch\.sharedMemBytes$/) },
   { reason: 'another warp does it', of: field(/^setup\[\]\.warp$/) },
-  { reason: 'slower or faster, and the same', of: field(/^(wgmma\.stopsAtK|stage_write\.matrices|aux_load\.vector|gather\.batch|launch\.grid\.persistent\.perSm|launch\.next\.grid\.elements\.limit)$/) },
+  { reason: 'slower or faster, and the same', of: field(/^(wgmma\.stopsAtK|stage_write\.matrices|aux_load\.vector|gather\.batch|load_scales\.copies|launch\.grid\.persistent\.perSm|launch\.next\.grid\.elements\.limit)$/) },
   { reason: 'a shorter form of a function, within its bound', of: field(/^node\.apply\.short$/) },
 ] // prettier-ignore
 

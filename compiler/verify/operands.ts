@@ -77,7 +77,7 @@ function swizzleOf(op: Load, { major, span }: SharedTile, bytes: number): Swizzl
 }
 
 /** All positions along k are reached, once, in a loop that goes there. */
-function checkDepth(tiles: Tiles, what: string, depth: DepthView, operand: TensorOperand, free: string): void {
+export function checkDepth(tiles: Tiles, what: string, depth: DepthView, operand: TensorOperand, free: string): void {
   const { axis, outer } = depth
   const { domain } = tiles.program
   const loops = [...domain.loops.keys()].filter(

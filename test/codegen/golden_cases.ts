@@ -87,6 +87,24 @@ const EVERYTHING = of(
   ['E', 'G'],
 )
 
+/** A product of stored forms. */
+const stored = (a: string, b: string, d = 'bf16[m, n]', unaligned: readonly string[] = []): Source =>
+  of(`kernel stored(A: ${a}, B: ${b}) -> D: ${d} { D = relu(sum[k](A * B)) }`, unaligned)
+const FP8_ROWS = stored('e4m3[m, k] * f32[m]', 'e4m3[n, k] * f32[n]')
+const FP8_BLOCKS = stored('e4m3[m, k] * f32[m, k/128]', 'e4m3[n, k] * f32[n/128, k/128]')
+const SCALED_GATE =
+  of(`kernel gated(A: e4m3[m, k] * f32[m, k/128], G: e4m3[n, k] * f32[n/128, k/128], U: e4m3[n, k] * f32[n, k/64])
+  -> D: e4m3[m, n] * ue8m0[m, n/32] { D = silu(sum[k](A * G)) * sum[k](A * U) }`)
+const I8_ROWS = stored('i8[m, k] * f32[m]', 'i8[n, k] * f32[n]', 'i8[m, n] * f32[m, n/32]')
+const quantised = (d: string, unaligned: readonly string[] = []): Source =>
+  stored('f16[m, k]', 'f16[n, k]', d, unaligned)
+const COPIES =
+  of(`kernel copies(A: f16[m, k], B: f16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], F: i8[m, n] * f32[m, n/64]) {
+  x = sum[k](A * B)
+  D = x
+  F = x
+}`)
+
 const instanceOf = (
   source: Source,
   target: Instance['target'],
@@ -180,6 +198,36 @@ const SM90: readonly GoldenCase[] = [
   sm90('one stage', gemm(), [128, 64], { design: { stages: 1 }, plan: { stages: 1 } }),
 ] // prettier-ignore
 
+/** So many chunks of k in a stage, and the columns of a part. */
+const inParts = (chunks: number, columns: number, parts: number) =>
+  ({ scales: { chunks }, parts: { columns, parts: Array.from({ length: parts }, () => ({})) } }) as const
+const into = (block: number, store: 'tma' | 'direct' | 'rows' = 'tma') =>
+  ({ epilogue: { outputs: [{ block, store }] } }) as const
+
+const SM90_STORED: readonly GoldenCase[] = [
+  sm90('rows of fp8', FP8_ROWS, [128, 128], { plan: { scales: null, parts: null } }),
+  sm90('1x128 by 128x128', FP8_BLOCKS, [128, 128], { whole, plan: inParts(1, 128, 1) }),
+  sm90('1x128 by 128x128, halves', FP8_BLOCKS, [128, 256], { plan: inParts(1, 128, 2) }),
+  sm90('1x128 by 128x128, blocks of rows', FP8_BLOCKS, [256, 128], { plan: inParts(1, 128, 2) }),
+  sm90('1x128 by 128x128, one warpgroup', FP8_BLOCKS, [64, 64], { plan: { warpgroups: 1, ...inParts(1, 64, 1) } }),
+  sm90('1x128 by 128x128, copied by warps', stored('e4m3[m, k] * f32[m, k/128]', 'e4m3[n, k] * f32[n/128, k/128]', 'bf16[m, n]', ['A']), [128, 128], { plan: { a: gather, ...inParts(1, 128, 1) } }),
+  sm90('1x128 by 128x128, ba', FP8_BLOCKS, [128, 32], { design: { operands: 'ba' }, plan: inParts(1, 32, 1) }),
+  sm90('1x128 by 128x128, cluster 2x1', FP8_BLOCKS, [128, 128], { design: cluster(2, 1), plan: inParts(1, 128, 1) }),
+  sm90('1x128 by 1x128', stored('e4m3[m, k] * f32[m, k/128]', 'e4m3[n, k] * f32[n, k/128]'), [128, 128], { plan: inParts(1, 128, 1) }),
+  sm90('1x128 by rows', stored('e4m3[m, k] * f32[m, k/128]', 'e4m3[n, k] * f32[n] * f32'), [128, 128], { plan: { scales: { chunks: 1, b: [null] } } }),
+  sm90('mxfp8', stored('e4m3[m, k] * ue8m0[m, k/32]', 'e5m2[n, k] * ue8m0[n, k/32]'), [128, 128], { whole, plan: inParts(4, 128, 4) }),
+  sm90('scales of few columns', stored('e4m3[m, k] * ue4m3[m, k/64]', 'e4m3[n, k] * f16[n/4, k/32]'), [128, 64], { plan: inParts(4, 64, 4) }),
+  sm90('blocks of bf16 along n', stored('bf16[m, k] * f32[m, k/32]', 'bf16[k, n] * bf16[k/64, n/16]'), [128, 64], { plan: inParts(2, 64, 2) }),
+  sm90('blocks of i8', stored('i8[m, k] * f32[m, k/128]', 'i8[n, k] * f32[n/128, k/64]'), [128, 128], { plan: { ...inParts(2, 128, 2), parts: { cells: 's32' } } }),
+  sm90('blocks of two products into blocks', SCALED_GATE, [128, 64], { plan: { ...inParts(2, 64, 4), ...into(32) } }),
+  sm90('into 1x32', quantised('e4m3[m, n] * ue8m0[m, n/32]'), [128, 128], { whole, plan: into(32) }),
+  sm90('into 1x128', quantised('e4m3[m, n] * f32[m, n/128]'), [128, 128], { plan: into(128) }),
+  sm90('into 1x128 directly', quantised('e4m3[m, n] * f32[m, n/128]', ['D']), [128, 128], { plan: into(128, 'direct') }),
+  sm90('into 1x16 with a global scale', quantised('e5m2[m, n] * ue4m3[m, n/16] * f32'), [64, 128], { design: pingpong, plan: into(16) }),
+  sm90('into 1x32 rounded down', quantised('i8[m, n] * floor(ue8m0[m, n/32])'), [128, 64], { plan: into(32) }),
+  sm90('two stored forms of a sum', COPIES, [128, 128], { plan: { epilogue: { subtileColumns: 64, outputs: [{ block: 32 }, { block: 64 }] } } }),
+] // prettier-ignore
+
 const copy = (copyBytes: 4 | 16, major: 'k' | 'mn' = 'k') => ({ source: 'copy', copyBytes, major })
 
 const SM80: readonly GoldenCase[] = [
@@ -204,6 +252,8 @@ const SM80: readonly GoldenCase[] = [
   sm80('f16 accumulator', of(HALF), [128, 128], { plan: { accumulator: 'f16' } }),
   sm80('ba', gemm({ a: 'bf16' }), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
   sm80('optional batch', BATCH, [64, 64], { plan: { gemm: { l: 'l' } } }),
+  sm80('rows of i8 into blocks', I8_ROWS, [128, 64], { plan: into(32, 'rows') }),
+  sm80('into 1x32', quantised('i8[m, n] * f32[m, n/32]'), [64, 64], { plan: into(32, 'rows') }),
   sm80('2 stages', gemm(), [64, 64], { design: { stages: 2 }, plan: { stages: 2 } }),
 ] // prettier-ignore
 
@@ -240,6 +290,9 @@ const SM100: readonly GoldenCase[] = [
   sm100('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
   sm100('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...direct } }),
   sm100('ba', gemm(), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
+  sm100('rows of fp8', FP8_ROWS, [128, 128]),
+  sm100('into 1x32', quantised('e4m3[m, n] * ue8m0[m, n/32]'), [128, 128], { plan: into(32) }),
+  sm100('into 1x16 with a global scale', quantised('e5m2[m, n] * ue4m3[m, n/16] * f32'), [64, 64], { plan: into(16) }),
   sm100('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
   sm100('3 stages', gemm(), [128, 128], { design: { stages: 3 }, plan: { stages: 3 } }),
 ] // prettier-ignore
@@ -251,4 +304,4 @@ const SIMT = Object.entries(SIMT_PROGRAMS).map(([name, program]): GoldenCase => 
   instance: () => ({ program: program(), target: 'sm_100a', design: { kind: 'simt', tile: [16, 16] } }),
 }))
 
-export const GOLDEN_CASES: readonly GoldenCase[] = [...SM90, ...SM80, ...SM100, ...SIMT]
+export const GOLDEN_CASES: readonly GoldenCase[] = [...SM90, ...SM90_STORED, ...SM80, ...SM100, ...SIMT]

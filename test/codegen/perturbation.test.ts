@@ -15,8 +15,13 @@ const INFORMATIONAL: readonly (readonly [RegExp, string])[] = [
   [/^tma_load\.tile\.swizzle$/, 'the verifier: the tensor map has it'],
   [/^source\.operands\[\]\.divisibility$/, 'the verifier: of what is read in vectors'],
   [/^source\.(operands|scalars)\[\]\.fromEpilogue$/, 'callers'],
+  [/^source\.operands\[\]\.stored$/, 'callers: stores have it'],
+  [/^source\.(operands|scalars)\[\]\.partOf$/, 'callers'],
+  [/^load_scales\.barrier$/, 'the verifier: an arrival of its own follows'],
+  [/^part_scales\.part\.of$/, 'the verifier: each part is summed once'],
   [/^node\.\w+\.axes\[\]$/, 'typing: operands have the same'],
   [/^node\.(input|scalar|const|size|skip0)\.span\.(start|end)$/, 'source map: of the outermost'],
+  [/^node\.(input|scalar)\.span$/, 'source map: parts of operands have none'],
   [/^node\.const\.type$/, 'typing: what uses it has the same'],
 ]
 
@@ -102,6 +107,8 @@ test('informational fields exist, and do not change it', () => {
 test.each([
   'sm90 ping-pong 128x128',
   'sm90 k split in 4',
+  'sm90 1x128 by 128x128, halves',
+  'sm90 into 1x32',
   'sm80 gather bf16',
   'sm100 cluster 4x2 of pairs fallback clc',
 ])('each operation of %s that is missing or comes twice changes the text', (name) => {

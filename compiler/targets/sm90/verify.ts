@@ -1,6 +1,7 @@
 /** What programs of SM90 have beside those of all targets: wgmma and its descriptors. */
 import { legalContraction } from '../../dtypes.ts'
 import { isPlain } from '../../space/domain.ts'
+import { checkDepth } from '../../verify/operands.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { wgmmaFormOf } from './mma.ts'
 
@@ -22,9 +23,21 @@ function verifyParts(tiles: Tiles): number {
     mmas.every(({ column, columnBytes }) => columnBytes === column * 128),
     true,
   )
+  for (const op of tiles.ops)
+    if (op.op === 'part_scales' || op.op === 'promote')
+      tiles.expect(
+        `${op.op}: part`,
+        op.part,
+        mmas.find(({ index }) => index === op.part.index),
+      )
   const chunks = 1 + Math.max(...mmas.map(({ chunk }) => chunk))
   const each = registers.products * registers.rowBlocks * (domain.columns.extent / columns)
   tiles.expect('parts', mmas.length, chunks * each)
+  tiles.expect(
+    'products and blocks of parts',
+    mmas.every(({ product, block }) => product < registers.products && block < registers.rowBlocks),
+    true,
+  )
   return chunks
 }
 
@@ -33,11 +46,14 @@ function verifyScales(tiles: Tiles, chunks: number): void {
   const { domain } = tiles.program
   const loads = tiles.ops.filter((op) => op.op === 'load_scales')
   const users = tiles.ops.filter((op) => op.op === 'part_scales' || op.op === 'promote')
-  for (const { operand: name, buffer, free, layout, depth } of loads) {
+  for (const { operand: name, buffer, free, layout, depth, copies } of loads) {
     const what = `load_scales ${name}`
-    const { axes, blocks } = tiles.operand(name)
+    const operand = tiles.operand(name)
+    const { axes, blocks, dtype } = operand
     const along = free === 'm' ? domain.rows : domain.columns
     const block = (axis: string): number => (axes.includes(axis) ? (blocks?.[axes.indexOf(axis)] ?? 1) : layout.group)
+    if (copies) tiles.expect(`${what}: copies of`, dtype, 'f32')
+    checkDepth(tiles, what, depth, operand, along.axis)
     tiles.expect(`${what}: rows`, layout.group * layout.count, along.extent)
     tiles.expect(`${what}: groups in blocks`, block(along.axis) % layout.group, 0)
     tiles.expect(`${what}: depth`, [layout.chunk * layout.chunks, layout.chunks], [domain.depth, chunks])
