@@ -61,6 +61,10 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity) {
       : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
   } while (done == 0);
 }
+// Copies `bytes` of 16 and fills the rest with zeros (PTX ISA 9.7.9.25.3).
+__device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
+}
 __device__ __forceinline__ void cp_async_4(u32 dst, const void* src, u32 bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }
@@ -325,18 +329,32 @@ ktl__golden(
           mbarrier_wait(smem + EMPTY + 8 * stage, stage_phase ^ 1);
           #pragma unroll
           for (u32 chunk = 0; chunk < 1; ++chunk) {
-            const u32 first = lane, k_at = k * TILE_K + chunk * 128;
-            auto* from = op_A_scale + (i64)(at.m + first * 1) * op_A_scale_m + (i64)((k_at) / 128) * op_A_scale_k;
-            #pragma unroll
-            for (u32 i = 0; i < 4; ++i) {
-              const u32 free_at = at.m + (first + i * 32) * 1;
-              cp_async_4(smem + SCALE_A + stage * SCALE_A_SLOT + (chunk * 128 + first + i * 32) * 4, from, k_at < K && free_at < M ? 4 : 0);
-              from += 32 * op_A_scale_m;
+            const u32 k_at = k * TILE_K + chunk * 128;
+            if (op_A_scale_m == 1 && (static_cast<u32>(reinterpret_cast<u64>(op_A_scale) / 4) | static_cast<u32>(op_A_scale_k)) % 4 == 0) {
+              const u32 first = lane * 4;
+              auto* from = op_A_scale + (i64)(at.m + first) * op_A_scale_m + (i64)((k_at) / 128) * op_A_scale_k;
+              #pragma unroll
+              for (u32 i = 0; i < 1; ++i) {
+                const u32 free_at = at.m + first + i * 128;
+                const u32 bytes = k_at < K && free_at < M ? min((M - free_at) * 4, 16) : 0;
+                cp_async_16(smem + SCALE_A + stage * SCALE_A_SLOT + (chunk * 128 + first + i * 128) * 4, from + i * 128, bytes);
+              }
+            }
+            else {
+              const u32 first = lane;
+              auto* from = op_A_scale + (i64)(at.m + first * 1) * op_A_scale_m + (i64)((k_at) / 128) * op_A_scale_k;
+              #pragma unroll
+              for (u32 i = 0; i < 4; ++i) {
+                const u32 free_at = at.m + (first + i * 32) * 1;
+                cp_async_4(smem + SCALE_A + stage * SCALE_A_SLOT + (chunk * 128 + first + i * 32) * 4, from, k_at < K && free_at < M ? 4 : 0);
+                from += 32 * op_A_scale_m;
+              }
             }
           }
           #pragma unroll
           for (u32 chunk = 0; chunk < 1; ++chunk) {
-            const u32 first = lane, k_at = k * TILE_K + chunk * 128;
+            const u32 k_at = k * TILE_K + chunk * 128;
+            const u32 first = lane;
             auto* from = op_B_scale + (i64)((at.n + first * 128) / 128) * op_B_scale_n + (i64)((k_at) / 128) * op_B_scale_k;
             #pragma unroll
             for (u32 i = 0; i < 1; ++i) {

@@ -385,7 +385,8 @@ ktl__golden(
           mbarrier_wait(smem + EMPTY + 8 * stage, stage_phase ^ 1);
           #pragma unroll 1
           for (u32 chunk = 0; chunk < 4; ++chunk) {
-            const u32 first = lane, k_at = k * TILE_K + chunk * 32;
+            const u32 k_at = k * TILE_K + chunk * 32;
+            const u32 first = lane;
             auto* from = op_A_scale + (i64)(at.m + first * 1) * op_A_scale_m + (i64)((k_at) / 32) * op_A_scale_k;
             #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
@@ -396,7 +397,8 @@ ktl__golden(
           }
           #pragma unroll 1
           for (u32 chunk = 0; chunk < 4; ++chunk) {
-            const u32 first = lane, k_at = k * TILE_K + chunk * 32;
+            const u32 k_at = k * TILE_K + chunk * 32;
+            const u32 first = lane;
             auto* from = op_B_scale + (i64)(at.n + first * 1) * op_B_scale_n + (i64)((k_at) / 32) * op_B_scale_k;
             #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
