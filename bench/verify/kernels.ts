@@ -55,6 +55,12 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
     scalars: { s: 2 },
     extents: [{ ...DEEP, l: 2 }, { ...SHALLOW, m: 248, l: 2 }],
   },
+  /** Scales behind the sum, an output in a stored form. */
+  scaled: {
+    kernel: 'scaled', tile: NARROW,
+    source: 'kernel scaled(A: i8[m, k] * f32[m], B: i8[n, k] * f32[n]) -> D: i8[m, n] * f32[m, n/32] { D = relu(sum[k](A * B)) }',
+    extents: [{ ...DEEP, n: 144 }, { ...SHALLOW, n: 272 }],
+  },
   /** Rows that begin anywhere: no TMA, no copies of 16 bytes. */
   unaligned: {
     kernel: 'loose', tile: NARROW,
@@ -65,7 +71,18 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
 } // prettier-ignore
 
 /** Forms that the samples do not have: pairs of CTAs, clusters, dynamic scheduling, k split over a cluster, two tiles in turn … */
-const FORMS = ['2cta', 'cluster 2x2', 'clc', 'fp8', 'int8', 'sm90', 'sm90 2x1', 'sm90 split k', 'sm90 ping-pong']
+const FORMS = [
+  '2cta',
+  'cluster 2x2',
+  'clc',
+  'fp8',
+  'int8',
+  'sm90',
+  'sm90 2x1',
+  'sm90 split k',
+  'sm90 ping-pong',
+  'sm90 scaled',
+]
 
 const KINDS: readonly Kind[] = ['sm100', 'sm90', 'sm80']
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Verdict } from '../../bench/mutation/judge.ts'
-import { DEMO, SM90_COOPERATIVE } from '../../bench/mutation/kernels.ts'
+import { DEMO, SM90_COOPERATIVE, SM90_SCALED } from '../../bench/mutation/kernels.ts'
 import { isKilled, mutateNamed, scoreOf } from '../../bench/mutation/run.ts'
 import { mutantsOf, type SiteClass } from '../../bench/mutation/sites.ts'
 
@@ -87,3 +87,12 @@ test('nothing that carries a tile of an SM90 kernel from role to role can be rem
   }
   expect(survivors(verdicts)).toEqual([])
 }) // prettier-ignore
+
+test('nothing that carries scales, or frees the slots that warps have read themselves, can be removed unnoticed', async () => {
+  const classes: SiteClass[] = ['arrive', 'expect_tx', 'wgmma fence', 'wgmma commit', 'wgmma wait', 'proxy fence']
+  const { verdicts } = await mutateNamed(SM90_SCALED, { classes })
+  const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
+  for (const place of ['producer: arrive full behind copies', 'consumer: release empty'])
+    expect(places).toContain(place)
+  expect(survivors(verdicts)).toEqual([])
+})
