@@ -12,7 +12,7 @@ export function normText(global: string | null, norm: string | null): string {
   return norm === null ? `1.0f / ${global}` : `${norm} != 0.0f ? ${norm} : 1.0f / ${global}`
 }
 
-/** The code of a block's scale. */
+/** The code of a block's scale. `norm`: empty where it is 1. */
 export function scaleCode(
   data: DTypeName,
   scale: DTypeName,
@@ -22,24 +22,28 @@ export function scaleCode(
   functions: Set<string>,
 ): string {
   const max = DTYPES[data].maxFinite
+  const magnitude = norm === '' ? largest : `${largest} * ${norm}`
   if (rounding === 'down' && scale === 'ue8m0') {
     functions.add('ktl_power_below')
-    return `ktl_power_below(${largest} * ${norm}, ${Math.floor(Math.log2(max))})`
+    return `ktl_power_below(${magnitude}, ${Math.floor(Math.log2(max))})`
   }
-  return storeConversion(scale, 'f32', `${largest} * ${norm} * ${literal('f32', Math.fround(1 / max)).text}`, functions)
+  return storeConversion(scale, 'f32', `${magnitude} * ${literal('f32', Math.fround(1 / max)).text}`, functions)
 }
 
-/** What the values of a block are multiplied by. */
+/** What the values of a block are multiplied by. Powers of two have their reciprocals at hand. */
 export function factorText(scale: DTypeName, code: string, norm: string, functions: Set<string>): string {
+  if (scale === 'ue8m0' && norm === '') return `__uint_as_float(${code} == 254 ? 0x400000u : (254u - ${code}) << 23)`
   const decoded = convertCompute(DTYPES[scale].compute, 'f32', loadConversion(scale, code, functions), functions)
-  return `fminf(${norm} * (1.0f / ${decoded}), ${FLT_MAX})`
+  return `fminf(${norm === '' ? '' : `${norm} * `}(1.0f / ${decoded}), ${FLT_MAX})`
 }
 
 /** The same without a scale: of a whole tensor. */
 export const wholeFactor = (norm: string): string => `fminf(${norm}, ${FLT_MAX})`
 
-/** Integers saturate symmetrically. */
+/** Integers saturate symmetrically; NaN stays. */
 export function symmetric(data: DTypeName, product: string): string {
   const { maxFinite, signed, class: kind } = DTYPES[data]
-  return kind === 'int' && signed ? `fmaxf(${product}, ${literal('f32', -maxFinite).text})` : product
+  if (kind !== 'int' || !signed) return product
+  const least = literal('f32', -maxFinite).text
+  return `(${product} < ${least} ? ${least} : ${product})`
 }

@@ -24,7 +24,7 @@ export function emitQuantise(op: Quantise, c: EmitContext): void {
   const column = fragment ? 'subtile_col' : 'col'
   c.functions.add('ktl_max_f32')
   c.out.block('', () => {
-    c.out.line(`const float norm = ${normText(scalar(form.global), scalar(form.norm))};`)
+    if (form.global !== null) c.out.line(`const float norm = ${normText(scalar(form.global), scalar(form.norm))};`)
     c.out.line('// What lies past the edge counts as 0.')
     c.out.block(`if (${column} + ${subtileColumns} > N)`, () => {
       c.out.line('#pragma unroll')
@@ -44,23 +44,25 @@ export function emitQuantise(op: Quantise, c: EmitContext): void {
           for (const mask of [1, 2])
             c.out.line(`largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, ${mask}));`, where)
         c.out.line(
-          `const ${cudaStorage} code = ${scaleCode(operand.dtype, dtype, form.rounding, 'largest', 'norm', c.functions)};`,
+          `const ${cudaStorage} code = ${scaleCode(operand.dtype, dtype, form.rounding, 'largest', form.global === null ? '' : 'norm', c.functions)};`,
           where,
         )
-        c.out.line(`const float factor = ${factorText(dtype, 'code', 'norm', c.functions)};`)
+        const known = form.global === null ? '' : 'norm'
+        c.out.line(
+          `const float factor = largest == largest ? ${factorText(dtype, 'code', known, c.functions)} : __uint_as_float(0x7fffffffu);`,
+        )
         const place = element(c, scale, { m: `(${tile.row(fragment ? first : '0')})`, n: `(${column} + b * ${block})` })
         const mine = fragment ? `lane % 4 == 0 && ${tile.rowInBounds(first)}` : tile.rowInBounds('0')
         c.out.line(`if (${mine} && ${column} + b * ${block} < N) ${place} = code;`, where)
         c.out.line('#pragma unroll')
-        c.out.block(`for (u32 i = 0; i < ${perBlock / rows}; ++i)`, () => {
-          c.out.line(`float& x = ${value}[${index}];`)
-          c.out.line('const float product = x * factor;')
-          // A NaN in the block is one in all of its elements; formats without one have 0.
-          const unknown = DTYPES[operand.dtype].nan === null ? '0.0f' : '__uint_as_float(0x7fffffffu)'
-          c.out.line(
-            `x = largest != largest || product != product ? ${unknown} : largest == 0.0f ? 0.0f : ${symmetric(operand.dtype, 'product')};`,
-            where,
-          )
+        // A NaN in the block is one in all of its elements. Zeros have no sign where there is nothing else.
+        c.out.line(
+          `for (u32 i = 0; i < ${perBlock / rows}; ++i) ${value}[${index}] = ${symmetric(operand.dtype, `${value}[${index}] * factor`)};`,
+          where,
+        )
+        c.out.block('if (largest == 0.0f)', () => {
+          c.out.line('#pragma unroll')
+          c.out.line(`for (u32 i = 0; i < ${perBlock / rows}; ++i) ${value}[${index}] = 0.0f;`, where)
         })
       })
     })

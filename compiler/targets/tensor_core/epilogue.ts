@@ -217,7 +217,8 @@ function widthFor(
         layout.columns % width === 0 &&
         width <= widest &&
         blocks.every((block) => width % block === 0) &&
-        perColumn * width * share <= registers,
+        // Values of half a tile take the place of its accumulators.
+        (perColumn - (width === WIDEST_BLOCK && layout.held === 'fragment' ? 1 : 0)) * width * share <= registers,
     ) ?? null
   )
 }

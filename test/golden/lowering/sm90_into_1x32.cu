@@ -125,9 +125,6 @@ __device__ __forceinline__ unsigned char ktl_f32_to_ue8m0(float x) {
   const unsigned int up = bits < 0x800000u ? bits > 0x400000u : (bits & 0x7fffffu) != 0, code = (bits >> 23) + up;
   return (unsigned char)(code < 254u ? code : 254u);
 }
-__device__ __forceinline__ float ktl_ue8m0_to_f32(unsigned char x) {
-  return __uint_as_float(x == 0 ? 0x400000u : x == 255 ? 0x7fffffffu : (unsigned int)x << 23);
-}
 __device__ __forceinline__ unsigned short ktl_f32x2_to_e4m3x2(float low, float high) {
   unsigned short y;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(high), "f"(low));
@@ -253,7 +250,6 @@ ktl__golden(
           v_D[j] = relu_0;
         }
         {
-          const float norm = 1.0f;
           // What lies past the edge counts as 0.
           if (subtile_col + 64 > N) {
             #pragma unroll
@@ -268,14 +264,14 @@ ktl__golden(
               for (u32 i = 0; i < 8; ++i) largest = ktl_max_f32(largest, fabsf(v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2]));
               largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 1));
               largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 2));
-              const unsigned char code = ktl_f32_to_ue8m0(largest * norm * 0.002232143f);
-              const float factor = fminf(norm * (1.0f / ktl_ue8m0_to_f32(code)), 3.4028235e+38f);
+              const unsigned char code = ktl_f32_to_ue8m0(largest * 0.002232143f);
+              const float factor = largest == largest ? __uint_as_float(code == 254 ? 0x400000u : (254u - code) << 23) : __uint_as_float(0x7fffffffu);
               if (lane % 4 == 0 && row + (r * 2) / 2 % 2 * 8 < M && subtile_col + b * 32 < N) op_D_scale[(row + (r * 2) / 2 % 2 * 8) * op_D_scale_m + ((subtile_col + b * 32)) / 32 * op_D_scale_n] = code;
               #pragma unroll
-              for (u32 i = 0; i < 8; ++i) {
-                float& x = v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2];
-                const float product = x * factor;
-                x = largest != largest || product != product ? __uint_as_float(0x7fffffffu) : largest == 0.0f ? 0.0f : product;
+              for (u32 i = 0; i < 8; ++i) v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] = v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] * factor;
+              if (largest == 0.0f) {
+                #pragma unroll
+                for (u32 i = 0; i < 8; ++i) v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] = 0.0f;
               }
             }
           }
