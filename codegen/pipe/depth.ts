@@ -1,5 +1,7 @@
-/** How many k tiles a CTA has: the loops of the domain one after the other, and the CTA's share of them. */
+/** How many k tiles a CTA has: the loops of the domain one after the other, and the CTA's share of them; where a tile of them lies. */
+import type { DepthView } from '../../compiler/ir/pipe.ts'
 import { axisTexts, isPlain } from '../../compiler/space/domain.ts'
+import { mul, printIx } from '../../compiler/space/ix.ts'
 import { stepCount } from '../../compiler/targets/tensor_core/lower_loads.ts'
 import type { EmitContext } from './context.ts'
 
@@ -53,4 +55,13 @@ function shareOf({ out }: EmitContext, beyond: string): void {
   out.line('const bool has_k = cluster_rank * share < k_tiles;')
   out.line(`const u32 k_first = has_k ? cluster_rank * share : ${beyond};`)
   out.line('const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;')
+}
+
+/** Where along the stepped axis a tile begins, in elements. */
+export const depthOrigin = ({ tile }: DepthView): string => printIx(mul(tile, 'TILE_K'))
+
+/** Where a tile's element lies along an axis of its operand. */
+export function positionIn(c: EmitContext, depth: DepthView, axis: string, k: string, free: string): string {
+  const outer = depth.outer.find((o) => o.axis === axis)
+  return axis === depth.axis ? k : outer ? printIx(outer.at) : axis === c.names.l ? 'at.l' : free
 }

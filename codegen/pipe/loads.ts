@@ -3,13 +3,12 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import { opsOf, type DepthView, type Gather, type TileProgram, type TmaLoad } from '../../compiler/ir/pipe.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
-import { mul, name, printIx } from '../../compiler/space/ix.ts'
+import { name, printIx } from '../../compiler/space/ix.ts'
 import { swizzled, tileElements } from '../../compiler/space/layout.ts'
 import type { LineOrigin } from '../cuda/source_builder.ts'
+import { computeChunk } from './computed.ts'
+import { depthOrigin, positionIn } from './depth.ts'
 import { barrierAddress, call, leaderAddress, note, slotAddress, type EmitContext } from './context.ts'
-
-/** Where along the stepped axis a tile begins, in elements. */
-export const depthOrigin = ({ tile }: DepthView): string => printIx(mul(tile, 'TILE_K'))
 
 /** Bytes that TMA brings for a stage of one CTA; NaN: nothing. */
 export function stageBytes(program: TileProgram): number {
@@ -95,7 +94,8 @@ export function emitGather(op: Gather, c: EmitContext): void {
       const [k, f] = major === 'k' ? [along, 'r'] : ['r', along]
       c.out.line(`const u32 k_at = ${depthOrigin(depth)} + ${k}, free_at = at.${free} + ${f};`)
       c.out.line('u32* words = chunks[s];')
-      if (transposes) gatherAcross(c, operand, op, bytes, where)
+      if (operand.computed) computeChunk(c, operand, op, where)
+      else if (transposes) gatherAcross(c, operand, op, bytes, where)
       else gatherAlong(c, operand, op, bytes, where)
     })
     c.out.line('#pragma unroll')
@@ -110,12 +110,6 @@ export function emitGather(op: Gather, c: EmitContext): void {
 
 const RAW = { 1: 'unsigned char', 2: 'u16', 4: 'u32' } as const
 type Bytes = keyof typeof RAW
-
-/** Where a tile's element lies along an axis of its operand. */
-export function positionIn(c: EmitContext, depth: DepthView, axis: string, k: string, free: string): string {
-  const outer = depth.outer.find((o) => o.axis === axis)
-  return axis === depth.axis ? k : outer ? printIx(outer.at) : axis === c.names.l ? 'at.l' : free
-}
 
 /** Offset of the element at `k` and `free_at`. `unit`: the axis whose stride is 1. */
 function gatheredFrom(

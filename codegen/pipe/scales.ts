@@ -3,7 +3,7 @@ import type { ScaleLoad } from '../../compiler/ir/pipe.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 import { barrierAddress, call, note, slotAddress, type EmitContext } from './context.ts'
 import { load } from './epilogue_values.ts'
-import { depthOrigin, positionIn } from './loads.ts'
+import { depthOrigin, positionIn } from './depth.ts'
 
 /**
  * A scale for each group of rows or columns and each chunk of k, by the last warp of the role or by all of them. Where groups are

@@ -8,6 +8,7 @@ import type { Rejection } from '../instance.ts'
 import type { TileGraph, TileStmt, View } from '../ir/graph.ts'
 import type { AccumulatorNode, ContractNode, Node, TensorProgram } from '../ir/tensor.ts'
 import { children, operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
+import { computeOperands, type MmaUnits } from '../passes/computed_operands.ts'
 import { factorScales } from '../passes/factor_scales.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
 import { inTiles } from '../stored/tiles.ts'
@@ -26,17 +27,19 @@ export interface GeneralShape extends Rejection {
 
 export type Classified = TileGraph | ElementwiseShape | GeneralShape
 
-const known = new WeakMap<TensorProgram, Classified>()
+const known = new WeakMap<TensorProgram, Map<MmaUnits, Classified>>()
 
-/** The tile graph of a program, once for all designs. */
-export function classify(program: TensorProgram): Classified {
-  const found = known.get(program) ?? find(program)
-  known.set(program, found)
+/** The tile graph of a program for such MMAs, once for all designs. */
+export function classify(program: TensorProgram, units: MmaUnits): Classified {
+  const classes = known.get(program) ?? new Map<MmaUnits, Classified>()
+  known.set(program, classes)
+  const found = classes.get(units) ?? find(program, units)
+  classes.set(units, found)
   return found
 }
 
-function find(original: TensorProgram): Classified {
-  const factored = factorScales(original)
+function find(original: TensorProgram, units: MmaUnits): Classified {
+  const factored = factorScales(computeOperands(original, units))
   if (!factored) return general('a stored form that decodes before it is multiplied')
   const { program, scales } = factored
   const behind = program.operands.filter(({ name }) => ![...scales.values()].includes(name))

@@ -27,7 +27,7 @@ export function meetingOf(
   const factors = [a, b].map((factor) => ({ factor, operand: plainOperand(factor, program) }))
   const [x, y] = factors.map(({ operand }) => (operand && !operand.stored ? operand.dtype : null))
   if (x && y && legalContraction(x, y)) return [AS_IT_IS, AS_IT_IS]
-  const narrow = factors.every(({ operand }) => operand && DTYPES[operand.dtype].bits <= 8)
+  const narrow = factors.every(({ operand }) => operand && isNarrow(operand))
   const type = narrow ? 'f32' : typeOf(x ?? null, y ?? null, [a, b], program)
   const meet = ({ operand }: { operand: TensorOperand | null }): Meeting => ({
     rounding: operand && bitsOf(operand, program, over, type) <= significand(type) ? null : roundingTo(type),
@@ -35,6 +35,31 @@ export function meetingOf(
   })
   return [meet(factors[0]!), meet(factors[1]!)]
 }
+
+/**
+ * The types that both factors of a term are brought to where a machine does not take them as they are; null: it may not, or no MMA
+ * multiplies them then. Where nothing may be rounded, what is lost to the type is nothing.
+ */
+export function mmaTypesOf(
+  { a, b, over }: ContractTerm,
+  accumulator: Accumulator,
+  program: TensorProgram,
+): readonly [DTypeName, DTypeName] | null {
+  const operands = [a, b].map((factor) => plainOperand(factor, program))
+  const [x, y] = operands.map((operand) => (operand && !operand.stored ? operand.dtype : null))
+  if (accumulator === 'i32') return x && y ? [inBytes(x), inBytes(y)] : null
+  if (accumulator !== 'f32') return null
+  const isExact = (type: DTypeName): boolean =>
+    operands.every((operand) => operand && bitsOf(operand, program, over, type) <= significand(type))
+  const asTheyAre = (x && y && legalContraction(x, y)) || operands.every((operand) => operand && isNarrow(operand))
+  if (asTheyAre) return isExact('bf16') ? ['bf16', 'bf16'] : null
+  const type = typeOf(x ?? null, y ?? null, [a, b], program)
+  return type === 'f32' ? null : [type, type]
+}
+
+const inBytes = (dtype: DTypeName): DTypeName => (dtype === 'i4' ? 'i8' : dtype === 'u4' ? 'u8' : dtype)
+
+const isNarrow = ({ dtype }: TensorOperand): boolean => DTYPES[dtype].bits <= 8
 
 const roundingTo = (dtype: DTypeName): Meeting['rounding'] =>
   dtype === 'f32' ? null : { dtype, unit: 2 ** -significand(dtype) }

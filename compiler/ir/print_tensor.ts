@@ -2,16 +2,20 @@
  * Stable text of the tensor IR for `ktl inspect --stage tensor` and golden tests: operands, then one line a node, in an order that
  * depends on the program only.
  */
-import { nodesOf } from '../passes/graph.ts'
 import type { Axis, Node, StoredForm, TensorOperand, TensorProgram } from './tensor.ts'
+import { rootsOf, topological } from './walk.ts'
 
 export function printTensorProgram(program: TensorProgram): string {
   const accuracy = program.accuracy === 'default' ? '' : ` ${program.accuracy}`
-  const names = new Map(nodesOf(program).map((node, i) => [node, `%${i}`]))
+  const computed = program.operands.flatMap((operand) => operand.computed ?? [])
+  const names = new Map(topological([...rootsOf(program), ...computed]).map((node, i) => [node, `%${i}`]))
   const name = (node: Node): string => names.get(node)!
   const axes = program.axes.map((axis) => printAxis(axis, name)).join(', ')
   const lines = [`program ${program.kernel}[${axes}]${accuracy} {`]
-  for (const operand of program.operands) lines.push(`  ${printOperand(operand)}`)
+  for (const operand of program.operands) {
+    const value = operand.computed ? ` = ${name(operand.computed)}` : ''
+    lines.push(`  ${printOperand(operand)}${value}`)
+  }
   for (const s of program.scalars) {
     const value = s.defaultValue === null ? '' : ` = ${s.defaultValue}`
     lines.push(

@@ -53,6 +53,8 @@ export interface TensorOperand {
   readonly stored?: StoredForm
   /** The operand whose scales or zero points these are; absent: it stands for itself. */
   readonly partOf?: string
+  /** An operand of an MMA that lies nowhere in memory: its elements, which are rounded to `dtype`. */
+  readonly computed?: Node
 }
 
 /** Does an element stand for several positions? */

@@ -90,6 +90,10 @@ export function operandsOf(roots: readonly Node[]): string[] {
   return [...names]
 }
 
+/** Operands in memory whose elements an operand is made of. */
+export const leavesOf = (operand: TensorOperand, program: Pick<TensorProgram, 'operands'>): TensorOperand[] =>
+  operand.computed ? operandsOf([operand.computed]).map((name) => operandNamed(program, name)) : [operand]
+
 /**
  * The scale that lets a load of an operand, or a node, be left out: set when every use of it lies under a `skip0` of one and
  * the same scale.

@@ -58,14 +58,15 @@ export function factorScales(program: TensorProgram): Factored | null {
       axes,
     )
   })
-  return { program: { ...rest, operands: program.operands.map(bare), outputs }, scales }
+  const operands = program.operands.map((operand) => bare(operand, program.operands))
+  return { program: { ...rest, operands, outputs }, scales }
 }
 
 /** By operand: the programs of a family share them, and what planning works out of each. */
 const known = new WeakMap<TensorOperand, TensorOperand>()
 
 /** An input by its data alone, and its scale by itself; outputs are quantised by their stores. */
-function bare(operand: TensorOperand, _: number, all: readonly TensorOperand[]): TensorOperand {
+export function bare(operand: TensorOperand, all: readonly TensorOperand[]): TensorOperand {
   const whole = operand.partOf === undefined ? operand : all.find(({ name }) => name === operand.partOf)!
   if (whole.role === 'output' || (!operand.stored && operand.partOf === undefined)) return operand
   const { stored: _stored, partOf: _partOf, ...rest } = operand
@@ -79,11 +80,15 @@ function factorsOf(program: TensorProgram, operand: TensorOperand | undefined, s
   if (!operand) return []
   const { scale, global } = operand.stored as StoredForm
   const names = [scales.has(operand.name) ? null : scale, global].filter((name) => name !== null)
-  return names.map((name): Node => {
-    const part = program.operands.find((o) => o.name === name)
-    if (part) return { kind: 'input', operand: name, type: 'f32', axes: part.axes, span: null } satisfies InputNode
-    return { kind: 'scalar', operand: name, type: 'f32', axes: [], span: null }
-  })
+  return names.map((name) => partNode(program, name))
+}
+
+/** A part of a stored form, in its compute type. */
+export function partNode(program: TensorProgram, name: string): Node {
+  const part = program.operands.find((operand) => operand.name === name)
+  if (!part) return { kind: 'scalar', operand: name, type: 'f32', axes: [], span: null }
+  const type = DTYPES[part.dtype].compute
+  return { kind: 'input', operand: name, type, axes: part.axes, span: null } satisfies InputNode
 }
 
 /** The sum of the data, times `factors` in f32. Sums of integers are exact, but where scales have already multiplied parts of them. */
@@ -95,15 +100,19 @@ function behind(sum: ContractNode, inParts: boolean, factors: readonly Node[], a
   const exact = !inParts && a.type === 'i32' && b.type === 'i32'
   const data: ContractNode = exact ? { ...sum, accumulator: 'i32', type: 'i32' } : sum
   const value: Node = exact ? { kind: 'cast', to: 'f32', value: data, type: 'f32', axes: sum.axes, span } : data
-  return factors.reduce(
+  return timesAll(value, factors, axes)
+}
+
+/** The product with each of the factors in turn, in f32. */
+export const timesAll = (value: Node, factors: readonly Node[], axes: readonly string[]): Node =>
+  factors.reduce(
     (product, factor): Node => ({
       kind: 'apply',
       op: 'mul',
       args: [product, factor],
       type: 'f32',
       axes: unionAxes(axes, product.axes, factor.axes),
-      span,
+      span: value.span,
     }),
     value,
   )
-}

@@ -2,7 +2,7 @@
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
 import { mayLieOnDevice, type KernelLaunch, type ParamRule } from '../ir/launch.ts'
 import { opsOf, type TileProgram } from '../ir/pipe.ts'
-import { operandsOf, topological } from '../ir/walk.ts'
+import { leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
 
 const keyOf = (rule: ParamRule): string => {
   switch (rule.kind) {
@@ -46,16 +46,17 @@ function neededBy(program: TileProgram): Set<string> {
   const optional = domain.batch !== null && source.axes.find(({ name }) => name === domain.batch)?.optional === true
   const carries = (name: string): void => {
     const operand = source.operands.find((one) => one.name === name)!
-    if (optional && operand.role === 'input' && operand.axes.includes(domain.batch!))
+    if (optional && !operand.computed && operand.role === 'input' && operand.axes.includes(domain.batch!))
       needed.add(`carries of ${name} along ${domain.batch!}`)
   }
   for (const op of opsOf(program)) {
     if (op.op === 'tma_load' || op.op === 'tma_store') needed.add(`tensor map ${op.map}`)
     if (op.op === 'fetch_first' || op.op === 'fetch_next') needed.add(`tensor map ${op.fetch.map}`)
+    if (op.op === 'gather')
+      for (const leaf of leavesOf(operandNamed(source, op.operand), source)) pointer(leaf.name, true)
     if (op.op === 'tma_load' || op.op === 'fetch_first' || op.op === 'gather' || op.op === 'copy_tile')
       carries(op.operand)
     if (
-      op.op === 'gather' ||
       op.op === 'copy_tile' ||
       op.op === 'load_scales' ||
       op.op === 'load_rows' ||
@@ -163,7 +164,10 @@ function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<s
 
 /** Scalars and operands that expressions read exist. */
 function* leafProblems(program: TileProgram): Generator<string> {
-  const values = [...opsOf(program)].flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : []))
+  const values = [
+    ...[...opsOf(program)].flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : [])),
+    ...program.source.operands.flatMap(({ computed }) => computed ?? []),
+  ]
   for (const name of operandsOf(values))
     if (!program.source.operands.some((operand) => operand.name === name && operand.role === 'input'))
       yield `an expression reads ${name}, which is no input`

@@ -1,3 +1,4 @@
+import { ALL_PAIRS } from './support.ts'
 import { expect, test } from 'vitest'
 import { bindKernel } from '../../compiler/bind.ts'
 import { classify } from '../../compiler/classes/contraction.ts'
@@ -98,14 +99,14 @@ test('without `mma`, the rows of the tile choose it', () => {
 
 test('the parts of a matrix product are named by what the output says', () => {
   const read = (text: string): unknown => {
-    const graph = classify(program(text))
+    const graph = classify(program(text), ALL_PAIRS)
     return graph.kind === 'tiles' ? matmulOf(graph, 'ab') : graph
   }
   expect(read(GEMM)).toMatchObject({ l: 'l', m: 'm', n: 'n', segments: [{ k: 'k', a: 'A', b: ['B'] }] })
   const swapped = 'kernel f(X: f16[p, q], Y: f16[q, r]) -> D: f32[r, p] { D = sum[q](X * Y) }'
   expect(read(swapped)).toMatchObject({ l: null, m: 'r', n: 'p', segments: [{ k: 'q', a: 'Y', b: ['X'] }] })
-  expect(classify(program('kernel f(X: f32[i]) -> Y: f32[i] { Y = X * 2 }')).kind).toBe('elementwise')
-  expect(classify(program('kernel f(X: f32[i, j]) -> Y: f32[i] { Y = sum[j](X) }')).kind).toBe('general')
+  expect(classify(program('kernel f(X: f32[i]) -> Y: f32[i] { Y = X * 2 }'), ALL_PAIRS).kind).toBe('elementwise')
+  expect(classify(program('kernel f(X: f32[i, j]) -> Y: f32[i] { Y = sum[j](X) }'), ALL_PAIRS).kind).toBe('general')
   const swiglu =
     'kernel f(A: bf16[m, k], B: bf16[k, f], C: bf16[k, f]) -> H: bf16[m, f] { H = sum[k](A * B) * sum[k](A * C) }'
   expect(read(swiglu)).toMatchObject({ n: 'f', segments: [{ a: 'A', b: ['B', 'C'] }], accumulators: ['f32', 'f32'] })

@@ -2,6 +2,7 @@
 import { bindKernel, type Binding } from '../../compiler/bind.ts'
 import { checkProgram } from '../../compiler/check/program.ts'
 import { classify } from '../../compiler/classes/contraction.ts'
+import { legalContraction } from '../../compiler/dtypes.ts'
 import type { TileGraph } from '../../compiler/ir/graph.ts'
 import type { KernelFamily } from '../../compiler/family.ts'
 import type { Rejection } from '../../compiler/instance.ts'
@@ -12,6 +13,7 @@ import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { generatePlan, pipelineOf, type GeneratedKernel, type Plan } from '../../codegen/index.ts'
 import { verifyTileProgram } from '../../compiler/verify/index.ts'
+import type { MmaUnits } from '../../compiler/passes/computed_operands.ts'
 import { parseProgram } from '../../grammar/index.ts'
 
 export function familiesOf(text: string): readonly KernelFamily[] {
@@ -56,8 +58,14 @@ export const design = (tile: readonly [number, number], rest: Partial<Sm100Desig
   ...rest,
 })
 
+/** Of a machine that multiplies every legal pair, and adds up parts of sums. */
+export const ALL_PAIRS: MmaUnits = {
+  multiplies: (a, b, accumulator) => legalContraction(a, b)?.includes(accumulator) ?? false,
+  scalesParts: () => true,
+}
+
 export function graphOf(program: TensorProgram): TileGraph {
-  const shape = classify(program)
+  const shape = classify(program, ALL_PAIRS)
   if (shape.kind !== 'tiles') throw new Error(`no tile graph: ${JSON.stringify(shape)}`)
   return shape
 }

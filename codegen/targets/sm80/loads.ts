@@ -6,7 +6,8 @@ import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { mod, name } from '../../../compiler/space/ix.ts'
 import { swizzled } from '../../../compiler/space/layout.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { chunkPlace, depthOrigin, positionIn } from '../../pipe/loads.ts'
+import { depthOrigin, positionIn } from '../../pipe/depth.ts'
+import { chunkPlace } from '../../pipe/loads.ts'
 
 type LoadFragments = Extract<TileOp, { op: 'load_fragments' }>
 

@@ -15,7 +15,7 @@ import {
 } from '../tensor_core/target.ts'
 import { SM100_ENTRIES, SM100_INCONSISTENT, sm100Designs, type Sm100Design } from './design.ts'
 import { lowerSm100 } from './lower.ts'
-import { mmaKindOf } from './mma.ts'
+import { mmaKindOf, sm100Units } from './mma.ts'
 import { planSm100, type Sm100Plan } from './plan.ts'
 import { verifySm100 } from './verify.ts'
 
@@ -34,7 +34,7 @@ export const sm100 = {
     const form = mmaKindOf(a, b, accumulator)
     return form && `${form.kind} ${accumulator}`
   },
-  plan: ofTiles(planSm100),
+  plan: ofTiles(planSm100, sm100Units),
   pipeline: lowerSm100,
   verify: verifySm100,
   nameParts: (design) => [

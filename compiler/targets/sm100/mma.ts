@@ -2,6 +2,8 @@
 import type { Accumulator } from '../../dtypes.ts'
 import type { TargetArch } from '../../instance.ts'
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
+import { ARCHS } from '../../archs.ts'
+import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
 export type MmaKind = 'f16' | 'tf32' | 'f8f6f4' | 'i8'
@@ -27,6 +29,15 @@ const ACCUMULATOR_CODE: Partial<Readonly<Record<Accumulator, number>>> = { f16: 
 /** The kind that multiplies these operands; null: tensor cores do not. */
 export const mmaKindOf = (a: DTypeName, b: DTypeName, accumulator: Accumulator): KindRow | null =>
   mmaRowOf(KINDS, a, b, accumulator)
+
+const unitsOf = (target: TargetArch): MmaUnits => ({
+  multiplies: (a, b, accumulator) => mmaKindOf(a, b, accumulator)?.targets.includes(target) ?? false,
+  scalesParts: () => false,
+})
+
+const UNITS = new Map(Object.keys(ARCHS).map((arch) => [arch, unitsOf(arch as TargetArch)]))
+
+export const sm100Units = (target: TargetArch): MmaUnits => UNITS.get(target)!
 
 export interface InstructionShape {
   readonly a: DTypeName

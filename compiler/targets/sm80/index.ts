@@ -14,7 +14,7 @@ import {
 } from '../tensor_core/target.ts'
 import { SM80_ENTRIES, sm80Designs, type Sm80Design } from './design.ts'
 import { lowerSm80 } from './lower.ts'
-import { warpMmaFormOf } from './mma.ts'
+import { sm80Units, warpMmaFormOf } from './mma.ts'
 import { planSm80, type Sm80Plan } from './plan.ts'
 import { verifySm80 } from './verify.ts'
 
@@ -31,7 +31,7 @@ export const sm80 = {
     const form = warpMmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.minCc} ${form.maxCells}`
   },
-  plan: ofTiles(planSm80),
+  plan: ofTiles(planSm80, sm80Units),
   pipeline: lowerSm80,
   verify: verifySm80,
   nameParts: (design) => [

@@ -1,6 +1,8 @@
 /** mma.sync forms: which operands each takes (PTX ISA 9.7.14.5), and since which compute capability. */
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import type { Accumulator } from '../../dtypes.ts'
+import { ARCHS, type TargetArch } from '../../archs.ts'
+import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
 /** Types as PTX spells them, and the k of one instruction: 32 bytes of it, of 16 rows by 8 columns. */
@@ -41,3 +43,12 @@ export function warpMmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulat
   const { operands, k, minCc, maxCells } = row
   return { d: ACCUMULATORS[accumulator]!, a: operands[a]!, b: operands[b]!, k, minCc, maxCells }
 }
+
+const unitsOf = (target: TargetArch): MmaUnits => ({
+  multiplies: (a, b, accumulator) => (warpMmaFormOf(a, b, accumulator)?.minCc ?? Infinity) <= ARCHS[target].cc,
+  scalesParts: () => false,
+})
+
+const UNITS = new Map(Object.keys(ARCHS).map((arch) => [arch, unitsOf(arch as TargetArch)]))
+
+export const sm80Units = (target: TargetArch): MmaUnits => UNITS.get(target)!

@@ -31,7 +31,7 @@ export function planSm80Operand(
   // ldmatrix transposes 16-bit elements.
   const major = inner === free && bytes === 2 ? 'mn' : 'k'
   const wide = vector && (major === 'mn' || inner === k)
-  const source = wide || bytes === 4 ? 'copy' : 'gather'
+  const source = !operand.computed && (wide || bytes === 4) ? 'copy' : 'gather'
   const span = major === 'k' ? kExtent * bytes : Math.max(...[32, 64, 128].filter((s) => (rows * bytes) % s === 0))
   const spanElements = span / bytes
   const sliceRows = major === 'k' ? rows : kExtent

@@ -14,7 +14,7 @@ import {
 } from '../tensor_core/target.ts'
 import { SM90_ENTRIES, SM90_INCONSISTENT, sm90Designs, type Sm90Design } from './design.ts'
 import { lowerSm90 } from './lower.ts'
-import { wgmmaFormOf } from './mma.ts'
+import { SM90_UNITS, wgmmaFormOf } from './mma.ts'
 import { planSm90, type Sm90Plan } from './plan.ts'
 import { verifySm90 } from './verify.ts'
 
@@ -32,7 +32,7 @@ export const sm90 = {
     const form = wgmmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.transposes}`
   },
-  plan: ofTiles(planSm90),
+  plan: ofTiles(planSm90, () => SM90_UNITS),
   pipeline: lowerSm90,
   verify: verifySm90,
   nameParts: (design) => [

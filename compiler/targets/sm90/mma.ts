@@ -1,7 +1,9 @@
 /** wgmma.mma_async forms: which operands each takes (PTX ISA 9.7.15.2, 9.7.15.5.2). */
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
-import type { Accumulator } from '../../dtypes.ts'
+import { DTYPES, type Accumulator } from '../../dtypes.ts'
+import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
+import { endsSteps } from '../tensor_core/scales.ts'
 
 /** Types as PTX spells them, and the k of one instruction: 32 bytes of it. */
 export interface WgmmaKind {
@@ -51,4 +53,12 @@ export function wgmmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulator
     transposes: row.transposes,
     fractionBits: row.fractionBits,
   }
+}
+
+/** Bytes of k of one wgmma. */
+const STEP_BYTES = 32
+
+export const SM90_UNITS: MmaUnits = {
+  multiplies: (a, b, accumulator) => wgmmaFormOf(a, b, accumulator) !== null,
+  scalesParts: (scale, dtype, over) => endsSteps(scale, over, STEP_BYTES / DTYPES[dtype].storageBytes),
 }

@@ -8,7 +8,7 @@ import {
   type WorkspaceRegion,
 } from '../../ir/launch.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
-import { operandNamed } from '../../ir/walk.ts'
+import { leavesOf, operandNamed } from '../../ir/walk.ts'
 import { quantisedOutputs, tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
 import { scalesOf } from './scales.ts'
@@ -40,16 +40,20 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
     ...operand.axes.map((axis): ParamRule => ({ kind: 'stride', operand: operand.name, axis })),
   ]
   const optionalBatch = gemm.l !== null && plan.program.axes.find((a) => a.name === gemm.l)!.optional
+  // Each once, whoever reads it.
+  const read = new Set([
+    ...loaded.filter((o) => o.source !== 'tma').flatMap(({ operand }) => leavesOf(operand, plan.program)),
+    ...scalesOf(plan.scales ?? null).map(({ operand }) => operand),
+    ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).map(({ operand }) => operand),
+  ])
   const carries = [...loaded, ...fetchMaps(plan).map(({ aux }) => aux)]
-    .filter(({ operand }) => optionalBatch && operand.axes.includes(gemm.l!))
+    .filter(({ operand }) => optionalBatch && !operand.computed && operand.axes.includes(gemm.l!))
     .map(({ operand }): ParamRule => ({ kind: 'carries', operand: operand.name, axis: gemm.l! }))
   const params: ParamRule[] = [
     ...inputMaps(plan).map(({ map, operand, outer }) => inputMap(plan, operand, outer, map)),
     ...fetchMaps(plan).map(({ map, aux }) => fetchMap(plan, aux, map)),
     ...staged.map((output, i) => outputMap(plan, output, storedRows, mapName(i))),
-    ...loaded.filter((o) => o.source !== 'tma').flatMap(({ operand }) => pointer(operand, true)),
-    ...scalesOf(plan.scales ?? null).flatMap(({ operand }) => pointer(operand, true)),
-    ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).flatMap(({ operand }) => pointer(operand, true)),
+    ...[...read].flatMap((operand) => pointer(operand, true)),
     ...direct.flatMap(({ operand }) => pointer(operand, false)),
     ...quantisedOutputs(plan.epilogue).flatMap(({ operand }) =>
       pointer(operandNamed(plan.program, operand.stored!.scale!), false),

@@ -98,7 +98,9 @@ export function gather(
   const tile = sharedTile(operand, domain.depth)
   const chunks = (tile.rows * tile.depth * storageBytes) / 16
   const transposes = (tile.major === 'k') !== (operand.operand.order.at(-1) === depth.axis)
-  const batch = Math.max(1, Math.min(room(16 / storageBytes, transposes), Math.floor(chunks / threads)))
+  // What they are computed of is in registers too.
+  const most = operand.operand.computed ? 1 : room(16 / storageBytes, transposes)
+  const batch = Math.max(1, Math.min(most, Math.floor(chunks / threads)))
   return {
     op: 'gather',
     operand: operand.operand.name,

@@ -32,6 +32,10 @@ const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 /** Slots begin at multiples of it. */
 const ALIGNMENT = 16
 
+/** Do blocks along the summed axes end where MMAs of `step` elements do? */
+export const endsSteps = (scale: TensorOperand, over: readonly string[], step: number): boolean =>
+  over.length === 1 && !inTiles(scale.order) && (blockOf(scale, over[0]!) ?? step) % step === 0
+
 /** `tile`: rows, columns and k; `step`: elements of k of one MMA. Null: there are none. KTL2904 for blocks that no MMA ends with. */
 export function planScales(
   program: TensorProgram,

@@ -2,8 +2,10 @@
 import { classify } from '../../classes/contraction.ts'
 import { depthText } from '../../classes/matmul.ts'
 import { lacksConversion } from '../../conversions.ts'
-import type { DesignBase, Instance, Rejection } from '../../instance.ts'
+import type { DesignBase, Instance, Rejection, TargetArch } from '../../instance.ts'
 import type { TileGraph, TileStmt } from '../../ir/graph.ts'
+import { operandNamed, operandsOf } from '../../ir/walk.ts'
+import type { MmaUnits } from '../../passes/computed_operands.ts'
 import type { PlanBase } from '../target.ts'
 import type { TensorCorePlan } from './plan.ts'
 
@@ -13,10 +15,10 @@ type Planner<P, D extends DesignBase> = (instance: Instance<D>, graph: TileGraph
 
 /** Plans programs that have a tile graph. KTL2904 for others, and for formats that the architecture cannot convert. */
 export const ofTiles =
-  <P, D extends DesignBase>(plan: Planner<P, D>) =>
+  <P, D extends DesignBase>(plan: Planner<P, D>, units: (target: TargetArch) => MmaUnits) =>
   (instance: Instance<D>): P | Rejection => {
     const { program, target } = instance
-    const shape = classify(program)
+    const shape = classify(program, units(target))
     if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
     if (shape.kind === 'elementwise')
       return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
@@ -32,7 +34,10 @@ const contracted = new WeakMap<TileGraph, readonly string[]>()
 function contractedBy(graph: TileGraph): readonly string[] {
   let operands = contracted.get(graph)
   if (!operands) {
-    operands = graph.body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
+    const loaded = graph.body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
+    // What they are computed of decodes by integer arithmetic too.
+    const leaves = loaded.flatMap((name) => operandsOf([operandNamed(graph.program, name).computed ?? []].flat()))
+    operands = [...loaded, ...leaves]
     contracted.set(graph, operands)
   }
   return operands

@@ -1,0 +1,180 @@
+/**
+ * Operands of MMAs that are computed on their way to shared memory: a thread reads what 16 bytes of the tile are made of, first all
+ * codes of a chunk into registers, then computes its elements in their written types, and rounds them to the type of the MMA.
+ */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { Gather } from '../../compiler/ir/pipe.ts'
+import type { InputNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
+import { children, operandNamed, topological } from '../../compiler/ir/walk.ts'
+import { inTiles, tilingOf } from '../../compiler/stored/tiles.ts'
+import { emitExpression, emitExpressions, loadConversion, storeConversion } from '../cuda/expression.ts'
+import type { LineOrigin } from '../cuda/source_builder.ts'
+import type { EmitContext } from './context.ts'
+import { positionIn } from './depth.ts'
+
+/** Where the elements of a chunk lie. */
+interface Chunk {
+  readonly op: Gather
+  /** The axis that they follow each other along, and how many there are. */
+  readonly along: string
+  readonly count: number
+}
+
+const device = (c: EmitContext, name: string, ...args: readonly (string | number)[]): string => {
+  c.functions.add(name)
+  return `${name}(${args.join(', ')})`
+}
+
+/** Writes the chunk at `k_at`, `free_at` to `words`, which hold zeros: outside the tensor they stay. */
+export function computeChunk(c: EmitContext, operand: TensorOperand, op: Gather, where: LineOrigin): void {
+  const { free, tile, depth } = op
+  const { dtype } = operand
+  const value = operand.computed!
+  const bytes = DTYPES[dtype].storageBytes
+  const [k, m] = [c.names.extent(depth.axis), free === 'm' ? 'M' : 'N']
+  const isAlongK = tile.major === 'k'
+  const chunk: Chunk = { op, along: isAlongK ? depth.axis : free === 'm' ? c.names.m : c.names.n, count: 16 / bytes }
+  const [first, end] = isAlongK ? ['k_at', k] : ['free_at', m]
+  c.out.block(`if (k_at < ${k} && free_at < ${m})`, () => {
+    const reads = topological([value]).filter((node): node is InputNode => node.kind === 'input')
+    const codes = new Map<Node, string>()
+    for (const read of reads)
+      if (varies(c, read, chunk)) codes.set(read, readCodes(c, read, chunk, { first, end, name: `codes${codes.size}` }, where))
+    const emitted = new Map<Node, string>()
+    const leaf = (node: Node): string | null => leafText(c, node, chunk, codes)
+    const context = { ...c.expressions, emitted }
+    // What all elements of the chunk share, once.
+    const shared = sharedNodes(c, value, chunk)
+    c.out.lines(emitExpressions(shared, leaf, context).statements)
+    const type = value.type === 'f32' ? 'float' : 'int'
+    c.out.line(`${type} values[${chunk.count}];`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 e = 0; e < ${chunk.count}; ++e)`, () => {
+      const { statements, value: text } = emitExpression(value, leaf, { ...context, emitted: new Map(emitted) })
+      c.out.lines(statements)
+      c.out.line(`values[e] = ${first} + e < ${end} ? ${text} : ${type === 'float' ? '0.0f' : '0'};`)
+    })
+    c.out.line('#pragma unroll')
+    c.out.line(`for (u32 e = 0; e < 4; ++e) words[e] = ${wordOf(c, operand, value)};`, where)
+  })
+}
+
+/** Four bytes of elements as the MMA reads them. */
+function wordOf(c: EmitContext, { dtype }: TensorOperand, { type }: Node): string {
+  const { storageBytes: bytes, cudaStorage } = DTYPES[dtype]
+  const at = (i: number): string => (bytes === 4 ? 'values[e]' : `values[${4 / bytes} * e${i > 0 ? ` + ${i}` : ''}]`)
+  const stored = (i: number): string => storeConversion(dtype, type, at(i), c.functions)
+  if (cudaStorage === 'float') return `__float_as_uint(${stored(0)})`
+  if (bytes === 2) return `static_cast<u32>(${device(c, `ktl_f32x2_to_${dtype}x2`, at(0), at(1))})`
+  return [0, 1, 2, 3].map((i) => `static_cast<u32>(static_cast<unsigned char>(${stored(i)})) << ${8 * i}`).join(' | ')
+}
+
+/** Does a value differ within a chunk? */
+function varies(c: EmitContext, node: Node, chunk: Chunk): boolean {
+  if (node.kind === 'axis') return node.axis === chunk.along
+  if (node.kind !== 'input') return false
+  const { axes, blocks } = operandNamed(c.program.source, node.operand)
+  const i = axes.indexOf(chunk.along)
+  return i >= 0 && (blocks?.[i] ?? 1) % chunk.count !== 0
+}
+
+/** The largest parts of a value that read something and do not vary. */
+function sharedNodes(c: EmitContext, value: Node, chunk: Chunk): Node[] {
+  const apart = new Set<Node>()
+  const reading = new Set<Node>()
+  const nodes = topological([value])
+  for (const node of nodes) {
+    const below = children(node)
+    if (varies(c, node, chunk) || below.some((child) => apart.has(child))) apart.add(node)
+    if (node.kind === 'input' || below.some((child) => reading.has(child))) reading.add(node)
+  }
+  const inside = nodes.filter((node) => !apart.has(node) && reading.has(node))
+  const covered = new Set(inside.flatMap(children))
+  return inside.filter((node) => !covered.has(node))
+}
+
+function leafText(c: EmitContext, node: Node, chunk: Chunk, codes: ReadonlyMap<Node, string>): string | null {
+  switch (node.kind) {
+    case 'scalar':
+      return c.names.scalar(node.operand)
+    case 'size':
+      return c.names.extent(node.axis)
+    case 'axis':
+      return `(int)(${position(c, chunk, node.axis, 'e')})`
+    case 'input': {
+      const operand = operandNamed(c.program.source, node.operand)
+      const code = codes.get(node) ?? element(c, operand, indexOf(c, operand, chunk, null))
+      return loadConversion(operand.dtype, code, c.functions)
+    }
+    default:
+      return null
+  }
+}
+
+/** Of an element of the chunk, or of its first one. */
+function position(c: EmitContext, { op, along }: Chunk, axis: string, e: string | null): string {
+  const text = positionIn(c, op.depth, axis, 'k_at', 'free_at')
+  return axis === along && e !== null ? `${text} + ${e}` : text
+}
+
+const element = (c: EmitContext, { dtype, name }: TensorOperand, index: string): string => {
+  const { bits } = DTYPES[dtype]
+  const pointer = c.names.operand(name)
+  return bits < 8 ? device(c, `ktl_load_${bits}`, pointer, index) : `${pointer}[${index}]`
+}
+
+/** The linear index of element `e` (null: the first) of the chunk. */
+function indexOf(c: EmitContext, operand: TensorOperand, chunk: Chunk, e: string | null): string {
+  const { axes, blocks, name, order } = operand
+  const at = (axis: string): string => {
+    const block = blocks?.[axes.indexOf(axis)] ?? 1
+    const text = position(c, chunk, axis, e)
+    return block === 1 ? `(${text})` : `((${text}) / ${block})`
+  }
+  const stride = (axis: string): string => c.names.stride(name, axis)
+  const plain = (those: readonly string[]): string[] => those.map((axis) => `(i64)${at(axis)} * ${stride(axis)}`)
+  if (!inTiles(order)) return plain(axes).join(' + ') || '0'
+  const { outer, inner } = tilingOf(operand)!
+  const tiled = device(c, 'ktl_in_tiles', at(outer), at(inner), stride(outer), stride(inner))
+  return [...plain(axes.filter((axis) => axis !== outer && axis !== inner)), tiled].join(' + ')
+}
+
+/** Codes of a chunk in as few registers as whole bytes allow; 6 bits take one. Gives the text of that of element `e`. */
+function readCodes(
+  c: EmitContext,
+  node: InputNode,
+  chunk: Chunk,
+  { first, end, name }: { readonly first: string; readonly end: string; readonly name: string },
+  where: LineOrigin,
+): string {
+  const operand = operandNamed(c.program.source, node.operand)
+  const { bits, cudaStorage } = DTYPES[operand.dtype]
+  const width = bits === 6 ? 8 : bits
+  const [words, perWord] = [Math.ceil((chunk.count * width) / 32), 32 / width]
+  const pointer = c.names.operand(operand.name)
+  c.out.line(`u32 ${name}[${words}] = {};`)
+  const single = (): void => {
+    const code = element(c, operand, indexOf(c, operand, chunk, 'e'))
+    const raw = cudaStorage === 'float' ? `__float_as_uint(${code})` : cudaStorage === 'signed char' ? `static_cast<unsigned char>(${code})` : code
+    c.out.line('#pragma unroll')
+    c.out.line(
+      `for (u32 e = 0; e < ${chunk.count}; ++e) if (${first} + e < ${end}) ${name}[e / ${perWord}] |= static_cast<u32>(${raw}) << e % ${perWord} * ${width};`,
+      where,
+    )
+  }
+  const isWhole = bits !== 6 && !operand.blocks && !inTiles(operand.order) && (chunk.count * bits) % 32 === 0
+  if (isWhole && operand.order.at(-1) === chunk.along) {
+    const index = indexOf(c, operand, chunk, null)
+    const bytes = bits < 8 ? `(${index}) / ${8 / bits}` : `(${index})${bits > 8 ? ` * ${bits / 8}` : ''}`
+    c.out.line(`const u64 ${name}_from = reinterpret_cast<u64>(${pointer}) + ${bytes};`)
+    const fits = `${c.names.stride(operand.name, chunk.along)} == 1 && ${name}_from % 4 == 0 && ${first} + ${chunk.count} <= ${end}`
+    c.out.block(`if (${fits})`, () => {
+      c.out.line('#pragma unroll')
+      c.out.line(`for (u32 e = 0; e < ${words}; ++e) ${name}[e] = reinterpret_cast<const u32*>(${name}_from)[e];`, where)
+    })
+    c.out.block('else', single)
+  } else single()
+  const field = `${name}[e / ${perWord}] >> e % ${perWord} * ${width}`
+  if (cudaStorage === 'float') return `__uint_as_float(${name}[e])`
+  return width === 32 ? `static_cast<${cudaStorage}>(${name}[e])` : `static_cast<${cudaStorage}>(${field} & ${2 ** width - 1})`
+}
