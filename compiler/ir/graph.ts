@@ -6,7 +6,7 @@
 import type { Accumulator } from '../dtypes.ts'
 import { printIx, type Ix } from '../space/ix.ts'
 import type { Node, ReduceNode, TensorProgram } from './tensor.ts'
-import { topological } from './walk.ts'
+import { operandNamed, topological } from './walk.ts'
 
 /** Where an operand is read or written: an index expression over axes for each of its own axes. */
 export interface View {
@@ -47,6 +47,12 @@ export interface TileGraph {
   readonly body: readonly TileStmt[]
 }
 
+/** Operands that are loaded for MMAs. */
+export const loadedOf = ({ body }: TileGraph): string[] => body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
+
+const loadedBy = (body: readonly TileStmt[]): string[] =>
+  body.flatMap((stmt) => (stmt.kind === 'load' ? [stmt.view.operand] : []))
+
 /** Stable text, for `ktl inspect --stage graph` and goldens. */
 export function printTileGraph({ program, domain, accumulators, body }: TileGraph): string {
   const { batch, rows, columns } = domain
@@ -54,23 +60,23 @@ export function printTileGraph({ program, domain, accumulators, body }: TileGrap
     `tile graph ${program.kernel}: tiles of ${rows} x ${columns}${batch === null ? '' : `, each ${batch}`}`,
   ]
   accumulators.forEach((type, i) => lines.push(`  accumulator ${i}: ${type}`))
-  return [...lines, ...print(body, 1)].join('\n') + '\n'
+  return [...lines, ...print(body, 1, (name) => operandNamed(program, name).computed !== undefined)].join('\n') + '\n'
 }
 
 const printView = ({ operand, at }: View): string => `${operand}[${at.map(printIx).join(', ')}]`
 
-function print(body: readonly TileStmt[], depth: number): string[] {
+function print(body: readonly TileStmt[], depth: number, computed: (operand: string) => boolean): string[] {
   const indent = '  '.repeat(depth)
   return body.flatMap((stmt): string[] => {
     switch (stmt.kind) {
       case 'loop':
         return [
           `${indent}for tiles of ${stmt.over.join(', ')}, carrying ${stmt.carries.join(', ')}`,
-          ...print(stmt.body, depth + 1),
+          ...print(stmt.body, depth + 1, computed),
         ]
       case 'load':
         return [
-          `${indent}tile ${stmt.tile} = load ${printView(stmt.view)}${stmt.scale ? `, scaled by ${printView(stmt.scale)}` : ''}`,
+          `${indent}tile ${stmt.tile} = ${computed(stmt.view.operand) ? 'compute' : 'load'} ${printView(stmt.view)}${stmt.scale ? `, scaled by ${printView(stmt.scale)}` : ''}`,
         ]
       case 'mma':
         return [`${indent}accumulator ${stmt.accumulator} += tile ${stmt.a} * tile ${stmt.b}`]

@@ -8,6 +8,7 @@ import type { Accumulator, SumPrecision } from '../dtypes.ts'
 import type { DesignBase, Instance, Rejection } from '../instance.ts'
 import type { TileProgram } from '../ir/pipe.ts'
 import type { Divisibility, TensorProgram } from '../ir/tensor.ts'
+import type { MmaUnits } from '../passes/computed_operands.ts'
 import type { Entries, ScheduleValues } from '../schedule.ts'
 import type { Tiles } from '../verify/tiles.ts'
 
@@ -53,6 +54,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   leavesOut(operand: Contracted, arch: TargetArch): boolean
   /** Operands with the same key are planned alike (null: with none, by their types). Absent: all types of a program count. */
   formKey?(a: DTypeName, b: DTypeName, accumulator: Accumulator): string | null
+  /** Which operands its MMAs take; absent: it has none. */
+  units?(arch: TargetArch): MmaUnits
   /** Budgets, or why the instance does not exist. */
   plan(instance: Instance): P | Rejection
   /** Who does what when. Absent: its kernels are printed from the tensor program. */

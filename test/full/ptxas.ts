@@ -50,7 +50,7 @@ export function* sampleInstances(seed: number, target: SampledTarget = 'sm_100a'
     let at = random() * total
     const { space, types } = weighted.find(({ size }) => (at -= size) < 0) ?? weighted.at(-1)!
     const orders = pick([...space.orderChoices(types)])
-    const divisibility = pick([...space.alignments(backend, bestAlignment(space))])
+    const divisibility = pick([...space.alignments(backend, target, types, bestAlignment(space))])
     const design = pick(space.designs(backend, target, types))
     const epilogue = random() < 0.5 ? null : boundEpilogue(pick(EPILOGUES), space, types)
     try {
@@ -83,8 +83,8 @@ function gemmChoices(target: SampledTarget): GemmChoice[] {
   const choices: GemmChoice[] = []
   for (const space of ktlProvider.spaces) {
     if (!space.library || space.operation?.operation !== 'gemm' || space.family.slot === null) continue
-    const alignments = [...space.alignments(backend, bestAlignment(space))].length
     for (const types of space.family.typeChoices) {
+      const alignments = [...space.alignments(backend, target, types, bestAlignment(space))].length
       const size = space.orderCount(types) * alignments * space.designs(backend, target, types).length
       choices.push({ space, types, size })
     }

@@ -68,7 +68,7 @@ test('seeded queries: every kernel of the space that supports the arguments is f
           // Operands of the contraction are read as they are aligned; the output may always be stored element by element.
           const best = bestAlignment(space, orders, callOf(space.family, space.operation, args) as Call)
           for (const backend of space.backends('sm_100a', { types, alignment: best })) {
-            for (const alignment of space.alignments(backend, { ...best, [D]: 'vector' })) {
+            for (const alignment of space.alignments(backend, 'sm_100a', types, { ...best, [D]: 'vector' })) {
               for (const planned of space.find(backend, 'sm_100a', { types, orders, alignment }, null).instances)
                 if (new KtlKernel(planned).supports(args).ok) supported.add(planned.name)
             }

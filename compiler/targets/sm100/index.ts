@@ -34,6 +34,7 @@ export const sm100 = {
     const form = mmaKindOf(a, b, accumulator)
     return form && `${form.kind} ${accumulator}`
   },
+  units: sm100Units,
   plan: ofTiles(planSm100, sm100Units),
   pipeline: lowerSm100,
   verify: verifySm100,

@@ -31,6 +31,7 @@ export const sm80 = {
     const form = warpMmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.minCc} ${form.maxCells}`
   },
+  units: sm80Units,
   plan: ofTiles(planSm80, sm80Units),
   pipeline: lowerSm80,
   verify: verifySm80,

@@ -32,6 +32,7 @@ export const sm90 = {
     const form = wgmmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.transposes}`
   },
+  units: () => SM90_UNITS,
   plan: ofTiles(planSm90, () => SM90_UNITS),
   pipeline: lowerSm90,
   verify: verifySm90,

@@ -3,7 +3,7 @@ import { classify } from '../../classes/contraction.ts'
 import { depthText } from '../../classes/matmul.ts'
 import { lacksConversion } from '../../conversions.ts'
 import type { DesignBase, Instance, Rejection, TargetArch } from '../../instance.ts'
-import type { TileGraph, TileStmt } from '../../ir/graph.ts'
+import { loadedOf, type TileGraph } from '../../ir/graph.ts'
 import { operandNamed, operandsOf } from '../../ir/walk.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import type { PlanBase } from '../target.ts'
@@ -34,7 +34,7 @@ const contracted = new WeakMap<TileGraph, readonly string[]>()
 function contractedBy(graph: TileGraph): readonly string[] {
   let operands = contracted.get(graph)
   if (!operands) {
-    const loaded = graph.body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
+    const loaded = loadedOf(graph)
     // What they are computed of decodes by integer arithmetic too.
     const leaves = loaded.flatMap((name) => operandsOf([operandNamed(graph.program, name).computed ?? []].flat()))
     operands = [...loaded, ...leaves]
@@ -42,9 +42,6 @@ function contractedBy(graph: TileGraph): readonly string[] {
   }
   return operands
 }
-
-const loadedBy = (body: readonly TileStmt[]): string[] =>
-  body.flatMap((stmt) => (stmt.kind === 'load' ? [stmt.view.operand] : []))
 
 interface TiledDesign {
   readonly operands: 'ab' | 'ba'

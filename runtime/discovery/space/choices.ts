@@ -1,7 +1,9 @@
 /** All choices of types, memory orders, alignment and designs that a family leaves. */
 import { ARCHS, type TargetArch } from '../../../compiler/archs.ts'
+import { bindKernel } from '../../../compiler/bind.ts'
+import { classify } from '../../../compiler/classes/contraction.ts'
 import { designsOf } from '../../../compiler/designs.ts'
-import { DTYPES } from '../../../compiler/dtypes.ts'
+import { DTYPES, legalContraction } from '../../../compiler/dtypes.ts'
 import {
   ordersOf,
   resolveType,
@@ -10,9 +12,14 @@ import {
   type OrderChoice,
   type TypeChoice,
 } from '../../../compiler/family.ts'
+import { loadedOf } from '../../../compiler/ir/graph.ts'
 import type { Divisibility } from '../../../compiler/ir/tensor.ts'
+import { operandNamed } from '../../../compiler/ir/walk.ts'
+import type { MmaUnits } from '../../../compiler/passes/computed_operands.ts'
 import { isGeneral, TARGETS, type Backend, type Design } from '../../../compiler/targets/index.ts'
-import { contractionsOf, plainFactors } from './signature.ts'
+import type { Target } from '../../../compiler/targets/target.ts'
+import type { DTypeName } from '../../../grammar/vocabulary.ts'
+import { contractionsOf, factorOperands, plainFactors } from './signature.ts'
 
 export type Alignment = Readonly<Record<string, Divisibility>>
 
@@ -22,15 +29,22 @@ export interface Choice {
   readonly alignment: Alignment
 }
 
+/** Bytes of an element as MMAs take it, and the operands that they take as these lie in memory. */
+interface Loads {
+  readonly elementBytes: number
+  readonly plain: ReadonlySet<string>
+}
+
 export class FamilyChoices {
   readonly family: KernelFamily
-  /** Names of the operands of contractions. */
+  /** Names of the operands of contractions, and of what their factors are computed of. */
   protected readonly contracted: ReadonlySet<string>
   readonly #designs = new Map<string, readonly Design[]>()
+  readonly #loaded = new Map<string, Loads>()
 
   constructor(family: KernelFamily) {
     this.family = family
-    this.contracted = new Set(contractionsOf(family).flatMap((contraction) => plainFactors(contraction) ?? []))
+    this.contracted = new Set(contractionsOf(family).flatMap(factorOperands))
   }
 
   /** `asked`: of a call. What it asks that the target's own backend leaves out, fallbacks have too. */
@@ -50,9 +64,10 @@ export class FamilyChoices {
   #leavesOut(target: TargetArch, { types, alignment }: Pick<Choice, 'types' | 'alignment'>): boolean {
     const own = TARGETS.entries.filter(({ archs }) => archs.includes(target))
     return this.family.operands.some(({ name, dtype }) => {
-      if (!this.contracted.has(name)) return false
       const operand = { dtype: resolveType(dtype, types), divisibility: alignment[name]! }
-      return own.some((backend) => backend.leavesOut(operand, target))
+      return own.some(
+        (backend) => this.#loads(backend, target, types).plain.has(name) && backend.leavesOut(operand, target),
+      )
     })
   }
 
@@ -70,7 +85,7 @@ export class FamilyChoices {
   size(target: TargetArch, types: TypeChoice): number {
     const best = this.aligned()
     const perOrder = this.backends(target).reduce(
-      (sum, backend) => sum + [...this.alignments(backend, best)].length * this.designs(backend, target, types).length,
+      (sum, backend) => sum + [...this.alignments(backend, target, types, best)].length * this.designs(backend, target, types).length,
       0,
     )
     return perOrder * this.orderCount(types)
@@ -85,10 +100,10 @@ export class FamilyChoices {
   }
 
   /**
-   * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are; outputs
-   * and full operands of the epilogue may always be taken element by element.
+   * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are, or are computed of
+   * single elements; outputs and full operands of the epilogue may always be taken element by element.
    */
-  *alignments(backend: Backend, best: Alignment): Generator<Alignment> {
+  *alignments(backend: Backend, target: TargetArch, types: TypeChoice, best: Alignment): Generator<Alignment> {
     const { operands } = this.family
     if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
     const outputs = operands.filter(({ role, partOf }) => role === 'output' && partOf === undefined).map((operand) => operand.name)
@@ -100,6 +115,8 @@ export class FamilyChoices {
       if (partOf !== undefined || (role === 'input' && !this.contracted.has(name) && axes.length < 2))
         fixed[name] = 'element'
     }
+    const { plain } = this.#loads(TARGETS.get(backend), target, types)
+    for (const name of this.contracted) if (!plain.has(name)) fixed[name] = 'element'
     const groups = [...full.map((name) => [name]), outputs].filter((names) =>
       names.some((name) => best[name] === 'vector'),
     )
@@ -114,13 +131,42 @@ export class FamilyChoices {
   }
 
   designs(backend: Backend, target: TargetArch, types: TypeChoice): readonly Design[] {
-    const [contracted] = this.contracted
-    const operand = this.family.operands.find((o) => o.name === contracted)
-    const elementBytes = operand ? DTYPES[resolveType(operand.dtype, types)].storageBytes : 4
+    const { elementBytes } = this.#loads(TARGETS.get(backend), target, types)
     const key = `${backend} ${target} ${elementBytes}`
     const known = this.#designs.get(key) ?? [...designsOf(this.family.schedules, backend, target, elementBytes)]
     this.#designs.set(key, known)
     return known
+  }
+
+  /** What MMAs load under a choice of types. */
+  #loads({ kind, units }: Target, target: TargetArch, types: TypeChoice): Loads {
+    const typeIndex = this.family.typeChoices.indexOf(types)
+    const key = `${kind} ${target} ${typeIndex}`
+    const known = this.#loaded.get(key) ?? this.#findLoads(units?.(target), types)
+    if (typeIndex >= 0) this.#loaded.set(key, known)
+    return known
+  }
+
+  #findLoads(units: MmaUnits | undefined, types: TypeChoice): Loads {
+    const dtypeOf = (name: string): DTypeName =>
+      resolveType(this.family.operands.find((operand) => operand.name === name)!.dtype, types)
+    const [first] = this.contracted
+    const elementBytes = first === undefined ? 4 : DTYPES[dtypeOf(first)].storageBytes
+    const asTheyAre: Loads = { elementBytes, plain: this.contracted }
+    const areTaken = contractionsOf(this.family).every((contraction) => {
+      const factors = plainFactors(contraction)
+      const [a, b] = (factors ?? []).map(dtypeOf)
+      const isStored = this.family.operands.some(({ name, stored }) => stored && factors?.includes(name))
+      return a && b && !isStored && legalContraction(a, b)?.some((sum) => units?.multiplies(a, b, sum))
+    })
+    if (!units || first === undefined || areTaken) return asTheyAre
+    const shape = classify(bindKernel(this.family, { types }), units)
+    if (shape.kind !== 'tiles') return asTheyAre
+    const loaded = loadedOf(shape).map((name) => operandNamed(shape.program, name))
+    return {
+      elementBytes: DTYPES[loaded[0]!.dtype].storageBytes,
+      plain: new Set(loaded.filter(({ computed }) => !computed).map(({ name }) => name)),
+    }
   }
 
   protected aligned(): Alignment {
@@ -133,7 +179,7 @@ export class FamilyChoices {
     for (const types of this.family.typeChoices) {
       for (const orders of this.orderChoices(types)) {
         for (const backend of this.backends(target)) {
-          for (const alignment of this.alignments(backend, best))
+          for (const alignment of this.alignments(backend, target, types, best))
             yield { backend, choice: { types, orders, alignment } }
         }
       }

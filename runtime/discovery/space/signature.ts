@@ -94,6 +94,13 @@ export function plainFactors({ a, b }: ResolvedContraction): readonly [string, s
   return a.kind === 'operand' && b.kind === 'operand' && !a.at && !b.at ? [a.name, b.name] : null
 }
 
+/** What is read for its factors; nothing where they have sums of their own. */
+export function factorOperands({ a, b }: ResolvedContraction): string[] {
+  const parts = [...walkResolved([a, b])]
+  if (parts.some(({ kind }) => kind === 'contract' || kind === 'reduce')) return []
+  return parts.flatMap((part) => (part.kind === 'operand' ? [part.name] : []))
+}
+
 /** The accumulator under a choice of types; null when nothing is contracted. */
 export function accumulatorOf(family: KernelFamily, types: TypeChoice): Accumulator | null {
   const [contraction] = contractionsOf(family)
