@@ -5,9 +5,10 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Gather } from '../../compiler/ir/pipe.ts'
 import type { InputNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
-import { children, operandNamed, topological } from '../../compiler/ir/walk.ts'
+import { children, looksUp, operandNamed, topological } from '../../compiler/ir/walk.ts'
+import { blockOf } from '../../compiler/stored/blocks.ts'
 import { inTiles, tilingOf } from '../../compiler/stored/tiles.ts'
-import { emitExpression, emitExpressions, loadConversion, storeConversion } from '../cuda/expression.ts'
+import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../cuda/expression.ts'
 import type { LineOrigin } from '../cuda/source_builder.ts'
 import type { EmitContext } from './context.ts'
 import { positionIn } from './depth.ts'
@@ -18,6 +19,9 @@ interface Chunk {
   /** The axis that they follow each other along, and how many there are. */
   readonly along: string
   readonly count: number
+  /** The position of the first along it, and where the axis ends. */
+  readonly first: string
+  readonly end: string
 }
 
 const device = (c: EmitContext, name: string, ...args: readonly (string | number)[]): string => {
@@ -30,32 +34,35 @@ export function computeChunk(c: EmitContext, operand: TensorOperand, op: Gather,
   const { free, tile, depth } = op
   const { dtype } = operand
   const value = operand.computed!
-  const bytes = DTYPES[dtype].storageBytes
   const [k, m] = [c.names.extent(depth.axis), free === 'm' ? 'M' : 'N']
   const isAlongK = tile.major === 'k'
-  const chunk: Chunk = { op, along: isAlongK ? depth.axis : free === 'm' ? c.names.m : c.names.n, count: 16 / bytes }
+  const along = isAlongK ? depth.axis : free === 'm' ? c.names.m : c.names.n
   const [first, end] = isAlongK ? ['k_at', k] : ['free_at', m]
+  const chunk: Chunk = { op, along, count: 16 / DTYPES[dtype].storageBytes, first, end }
   c.out.block(`if (k_at < ${k} && free_at < ${m})`, () => {
-    const reads = topological([value]).filter((node): node is InputNode => node.kind === 'input')
+    const { apart, shared } = partsOf(c, value, chunk)
     const codes = new Map<Node, string>()
-    for (const read of reads)
-      if (varies(c, read, chunk)) codes.set(read, readCodes(c, read, chunk, { first, end, name: `codes${codes.size}` }, where))
     const emitted = new Map<Node, string>()
     const leaf = (node: Node): string | null => leafText(c, node, chunk, codes)
-    const context = { ...c.expressions, emitted }
+    const context = { ...c.expressions, emitted, read: (node: InputNode, at: readonly string[]) => readAt(c, node, at) }
     // What all elements of the chunk share, once.
-    const shared = sharedNodes(c, value, chunk)
     c.out.lines(emitExpressions(shared, leaf, context).statements)
+    const reads = topological([value]).filter((node): node is InputNode => node.kind === 'input' && apart.has(node))
+    for (const read of reads.filter((node) => !node.at))
+      codes.set(read, readCodes(c, read, chunk, `codes${codes.size}`, where))
+    const { out } = c
     const type = value.type === 'f32' ? 'float' : 'int'
-    c.out.line(`${type} values[${chunk.count}];`)
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 e = 0; e < ${chunk.count}; ++e)`, () => {
+    out.line(`${type} values[${chunk.count}] = {};`)
+    out.line('#pragma unroll')
+    out.block(`for (u32 e = 0; e < ${chunk.count}; ++e)`, () => {
+      // Positions behind the end are nobody's.
+      if (reads.some((node) => node.at)) out.line(`if (${first} + e >= ${end}) break;`)
       const { statements, value: text } = emitExpression(value, leaf, { ...context, emitted: new Map(emitted) })
-      c.out.lines(statements)
-      c.out.line(`values[e] = ${first} + e < ${end} ? ${text} : ${type === 'float' ? '0.0f' : '0'};`)
+      out.lines(statements)
+      out.line(`if (${first} + e < ${end}) values[e] = ${text};`)
     })
-    c.out.line('#pragma unroll')
-    c.out.line(`for (u32 e = 0; e < 4; ++e) words[e] = ${wordOf(c, operand, value)};`, where)
+    out.line('#pragma unroll')
+    out.line(`for (u32 e = 0; e < 4; ++e) words[e] = ${wordOf(c, operand, value)};`, where)
   })
 }
 
@@ -69,17 +76,19 @@ function wordOf(c: EmitContext, { dtype }: TensorOperand, { type }: Node): strin
   return [0, 1, 2, 3].map((i) => `static_cast<u32>(static_cast<unsigned char>(${stored(i)})) << ${8 * i}`).join(' | ')
 }
 
-/** Does a value differ within a chunk? */
+/** Does a leaf differ within a chunk? Reads at positions do where these do. */
 function varies(c: EmitContext, node: Node, chunk: Chunk): boolean {
   if (node.kind === 'axis') return node.axis === chunk.along
-  if (node.kind !== 'input') return false
-  const { axes, blocks } = operandNamed(c.program.source, node.operand)
-  const i = axes.indexOf(chunk.along)
-  return i >= 0 && (blocks?.[i] ?? 1) % chunk.count !== 0
+  if (node.kind !== 'input' || node.at) return false
+  return (blockOf(operandNamed(c.program.source, node.operand), chunk.along) ?? chunk.count) % chunk.count !== 0
 }
 
-/** The largest parts of a value that read something and do not vary. */
-function sharedNodes(c: EmitContext, value: Node, chunk: Chunk): Node[] {
+/** Nodes that differ within a chunk, and the largest others that read something. */
+function partsOf(
+  c: EmitContext,
+  value: Node,
+  chunk: Chunk,
+): { readonly apart: ReadonlySet<Node>; readonly shared: readonly Node[] } {
   const apart = new Set<Node>()
   const reading = new Set<Node>()
   const nodes = topological([value])
@@ -90,7 +99,7 @@ function sharedNodes(c: EmitContext, value: Node, chunk: Chunk): Node[] {
   }
   const inside = nodes.filter((node) => !apart.has(node) && reading.has(node))
   const covered = new Set(inside.flatMap(children))
-  return inside.filter((node) => !covered.has(node))
+  return { apart, shared: inside.filter((node) => !covered.has(node)) }
 }
 
 function leafText(c: EmitContext, node: Node, chunk: Chunk, codes: ReadonlyMap<Node, string>): string | null {
@@ -102,6 +111,7 @@ function leafText(c: EmitContext, node: Node, chunk: Chunk, codes: ReadonlyMap<N
     case 'axis':
       return `(int)(${position(c, chunk, node.axis, 'e')})`
     case 'input': {
+      if (node.at) return null
       const operand = operandNamed(c.program.source, node.operand)
       const code = codes.get(node) ?? element(c, operand, indexOf(c, operand, chunk, null))
       return loadConversion(operand.dtype, code, c.functions)
@@ -109,6 +119,25 @@ function leafText(c: EmitContext, node: Node, chunk: Chunk, codes: ReadonlyMap<N
     default:
       return null
   }
+}
+
+/** An element at computed positions, which are names or literals; outside: what the read says, or 0. */
+function readAt(c: EmitContext, node: InputNode, at: readonly string[]): string {
+  const operand = operandNamed(c.program.source, node.operand)
+  const { axes, name } = operand
+  const terms = axes.map((axis, i) => `(i64)${at[i]!} * ${c.names.stride(name, axis)}`)
+  const inside = loadConversion(operand.dtype, element(c, operand, terms.join(' + ') || '0'), c.functions)
+  const conditions = axes.flatMap((axis, i): string[] => {
+    const position = node.at![i]!
+    if (position.kind === 'axis' && position.axis === axis) return []
+    // What is looked up and outside is a finding, each by itself.
+    if (node.outside === undefined)
+      return looksUp(position) ? [device(c, 'ktl_inside', at[i]!, c.names.extent(axis))] : []
+    return [`(u32)${at[i]!} < (u32)${c.names.extent(axis)}`]
+  })
+  return conditions.length === 0
+    ? inside
+    : `(${conditions.join(' & ')} ? ${inside} : ${literal(node.type, node.outside ?? 0).text})`
 }
 
 /** Of an element of the chunk, or of its first one. */
@@ -144,9 +173,10 @@ function readCodes(
   c: EmitContext,
   node: InputNode,
   chunk: Chunk,
-  { first, end, name }: { readonly first: string; readonly end: string; readonly name: string },
+  name: string,
   where: LineOrigin,
 ): string {
+  const { first, end } = chunk
   const operand = operandNamed(c.program.source, node.operand)
   const { bits, cudaStorage } = DTYPES[operand.dtype]
   const width = bits === 6 ? 8 : bits

@@ -28,10 +28,10 @@ export function kernelNames({ source, domain }: Pick<TileProgram, 'source' | 'do
     l,
     operand,
     value: (name) => mangler.name('v', name),
-    stride: (name, axis) => `${operand(name)}_${texts.get(axis)!.index}`,
+    stride: (name, axis) => `${operand(name)}_${texts.get(axis)?.index ?? mangler.name('along', axis)}`,
     scalar: (name) => mangler.name('s', name),
     scalarAt: (name) => mangler.name('at', name),
-    extent: (axis) => texts.get(axis)!.extent,
+    extent: (axis) => texts.get(axis)?.extent ?? mangler.name('x', axis),
     carries,
     batchCoordinate: (name) => {
       const { axes, role } = operandNamed(source, name)

@@ -73,6 +73,9 @@ export const rootsOf = ({ outputs, axes }: Pick<TensorProgram, 'outputs' | 'axes
 /** An element of an operand at the position of the point itself: what a tensor core can load as it is. */
 export const isPlainInput = (node: Node): node is InputNode => node.kind === 'input' && node.at === undefined
 
+/** Is something looked up to find a position? */
+export const looksUp = (position: Node): boolean => topological([position]).some(({ kind }) => kind === 'input')
+
 /** A term whose factors are elements of operands as they are. */
 export interface PlainTerm extends ContractTerm {
   readonly a: InputNode
@@ -93,6 +96,15 @@ export function operandsOf(roots: readonly Node[]): string[] {
 /** Operands in memory whose elements an operand is made of. */
 export const leavesOf = (operand: TensorOperand, program: Pick<TensorProgram, 'operands'>): TensorOperand[] =>
   operand.computed ? operandsOf([operand.computed]).map((name) => operandNamed(program, name)) : [operand]
+
+/** Axes of what operands are computed of. */
+export const axesWithin = ({ operands }: Pick<TensorProgram, 'operands'>): string[] => {
+  const nodes = topological(operands.flatMap(({ computed }) => computed ?? []))
+  const axes = nodes.flatMap((node) =>
+    node.kind === 'input' ? operandNamed({ operands }, node.operand).axes : node.kind === 'size' ? node.axis : [],
+  )
+  return [...new Set(axes)]
+}
 
 /**
  * The scale that lets a load of an operand, or a node, be left out: set when every use of it lies under a `skip0` of one and

@@ -166,7 +166,7 @@ class Maker {
     const isElementwise = ({ kind }: Node): boolean => !['contract', 'reduce', 'accumulator', 'start', 'length'].includes(kind)
     const reads = nodes.filter((node) => node.kind === 'input')
     const isStored = ({ operand }: InputNode): boolean => operandNamed(this.#program, operand).stored !== undefined
-    if (!nodes.every(isElementwise) || reads.some((read) => read.at || isStored(read))) return null
+    if (!nodes.every(isElementwise) || reads.some(isStored)) return null
     const [first] = [...reads].sort((x, y) => y.axes.length - x.axes.length)
     if (!first) return null
     return { node: this.#operand(asFloat(factor, dtype), first, other, dtype, over, factor.axes), behind: [] }

@@ -1,6 +1,7 @@
 /** What the other checks take for granted: there are roles, loops and products, accumulators of one kind, and axes and operands that fit. */
 import { bodiesOf, opsOf, type Barrier, type TileProgram } from '../ir/pipe.ts'
 import { sourceProblems } from '../ir/verify_tensor.ts'
+import { axesWithin } from '../ir/walk.ts'
 
 function* accumulatorProblems({ tmem, registers, layout }: TileProgram): Generator<string> {
   if ((tmem === null) === (registers === null)) yield 'accumulators are in tensor memory or in registers'
@@ -26,11 +27,12 @@ function* axisProblems({ source, domain, reductions }: TileProgram): Generator<s
   const { rows, columns, batch, loops } = domain
   const plain = [rows.axis, columns.axis, ...loops.flatMap(({ axis, outer }) => [axis, ...outer])]
   const all = [...plain, ...(batch === null ? [] : [batch])]
+  const read = axesWithin(source)
   for (const axis of all)
     if (!source.axes.some(({ name }) => name === axis)) yield `the domain has an unknown axis ${axis}`
   for (const { name, optional } of source.axes) {
     if (optional && name !== batch) yield `axis ${name} is no batch that may be left out`
-    if (!all.includes(name)) yield `axis ${name} is not in the domain`
+    if (!all.includes(name) && !read.includes(name)) yield `axis ${name} is not in the domain`
   }
   if (new Set([rows.axis, columns.axis, ...(batch === null ? [] : [batch])]).size !== (batch === null ? 2 : 3))
     yield 'axes of the tile are the same'

@@ -2,7 +2,7 @@
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
 import { mayLieOnDevice, type KernelLaunch, type ParamRule } from '../ir/launch.ts'
 import { opsOf, type TileProgram } from '../ir/pipe.ts'
-import { leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
+import { axesWithin, leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
 
 const keyOf = (rule: ParamRule): string => {
   switch (rule.kind) {
@@ -36,6 +36,7 @@ function neededBy(program: TileProgram): Set<string> {
     domain.columns.axis,
     ...summed,
     ...(domain.batch === null ? [] : [domain.batch]),
+    ...axesWithin(source),
   ])
     needed.add(`extent of ${axis}`)
   const pointer = (name: string, isConst: boolean): void => {

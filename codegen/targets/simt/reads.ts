@@ -2,7 +2,7 @@
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { InputNode, Node, ScalarOperand, TensorOperand } from '../../../compiler/ir/tensor.ts'
-import { operandNamed, topological } from '../../../compiler/ir/walk.ts'
+import { looksUp, operandNamed } from '../../../compiler/ir/walk.ts'
 import { inTiles, tilingOf } from '../../../compiler/stored/tiles.ts'
 import { convertCompute, literal, loadConversion } from '../../cuda/expression.ts'
 import { call, offset, type SimtContext } from './context.ts'
@@ -118,9 +118,6 @@ export const ownElement = (context: SimtContext, { operand: name }: InputNode): 
   const operand = operandNamed(context.program, name)
   return value(context, operand, ownPositions(operand))
 }
-
-/** Is something looked up to find a position? */
-export const looksUp = (position: Node): boolean => topological([position]).some(({ kind }) => kind === 'input')
 
 /** Conditions under which positions that may be outside are inside: looked-up ones, whose being outside is a finding, or (`all`) any. */
 export function insideConditions(

@@ -5,7 +5,8 @@ import { operandNamed } from '../../../compiler/ir/walk.ts'
 import type { Result } from '../../../compiler/targets/simt/plan.ts'
 import { call, offset, regionElement, storeText, type SimtContext } from './context.ts'
 import { emitCode } from './quantise.ts'
-import { looksUp, type Positions } from './reads.ts'
+import { looksUp } from '../../../compiler/ir/walk.ts'
+import type { Positions } from './reads.ts'
 import { emitValues, type Known } from './scope.ts'
 
 interface Place {

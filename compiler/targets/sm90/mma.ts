@@ -3,7 +3,7 @@ import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
-import { endsSteps } from '../tensor_core/scales.ts'
+import { endsSteps } from '../../stored/blocks.ts'
 
 /** Types as PTX spells them, and the k of one instruction: 32 bytes of it. */
 export interface WgmmaKind {

@@ -1,4 +1,5 @@
 /** How a tensor-core kernel is launched: its parameters in order, as data. */
+import { withoutAxes } from '../../check/axes.ts'
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../dtypes.ts'
 import {
   scalarParams,
@@ -8,7 +9,7 @@ import {
   type WorkspaceRegion,
 } from '../../ir/launch.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
-import { leavesOf, operandNamed } from '../../ir/walk.ts'
+import { axesWithin, leavesOf, operandNamed } from '../../ir/walk.ts'
 import { quantisedOutputs, tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
 import { scalesOf } from './scales.ts'
@@ -34,6 +35,7 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
   const summed = [...new Set(gemm.segments.flatMap(({ k, outer }) => [k, ...outer]))]
   const staged = tmaOutputs(plan.epilogue)
   const direct = plan.epilogue.outputs.filter((o) => o.store !== 'tma')
+  const tiled = [gemm.m, gemm.n, ...summed, ...(gemm.l !== null ? [gemm.l] : [])]
   const extent = (axis: string): ParamRule => ({ kind: 'extent', axis })
   const pointer = (operand: TensorOperand, isConst: boolean): ParamRule[] => [
     { kind: 'pointer', operand: operand.name, storage: DTYPES[operand.dtype].cudaStorage, isConst },
@@ -59,8 +61,8 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
       pointer(operandNamed(plan.program, operand.stored!.scale!), false),
     ),
     ...workspaceParams(plan),
-    ...[gemm.m, gemm.n, ...summed].map(extent),
-    ...(gemm.l !== null ? [extent(gemm.l)] : []),
+    ...tiled.map(extent),
+    ...withoutAxes(axesWithin(plan.program), tiled).map(extent),
     ...carries,
     ...plan.program.scalars.filter((s) => !s.pointer).flatMap(scalarParams),
     { kind: 'tileGroup' },

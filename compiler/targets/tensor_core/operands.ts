@@ -35,8 +35,8 @@ export interface OperandPlan {
   /** Contiguous along k, or along its own free axis. */
   readonly major: 'k' | 'mn'
   /**
-   * `gather`: warps copy it element by element, because TMA cannot address its rows or it has to be transposed; `copy`: they
-   * copy it asynchronously (cp.async).
+   * `gather`: warps copy it element by element, because TMA cannot address its rows, or it has to be transposed or computed;
+   * `copy`: they copy it asynchronously (cp.async).
    */
   readonly source: 'tma' | 'gather' | 'copy'
   /** Bytes of one asynchronous copy by a thread. */
@@ -111,9 +111,17 @@ export function planOperands(
   majors?: 'any' | 'k',
 ): LoopPlans | Rejection {
   const slices = { a: clusterN, b: clusterM / pair }
+  const gathered = besideComputed(program, matmul)
   return planLoops(program, matmul, true, (side, operand, free, k) =>
-    planOperand(operand, free, k, rows[side], slices[side], size === 1, majors),
+    planOperand(operand, free, k, rows[side], slices[side], size === 1, majors, gathered.has(operand.name)),
   )
+}
+
+/** Operands that go to where other loops have computed ones: who fills a stage arrives on one barrier. */
+function besideComputed(program: TensorProgram, { segments }: Matmul): ReadonlySet<string> {
+  const places = segments[0].b.map((_, i) => segments.map(({ b }) => b[i]!))
+  const isComputed = (name: string): boolean => operandNamed(program, name).computed !== undefined
+  return new Set([segments.map(({ a }) => a), ...places].filter((names) => names.some(isComputed)).flat())
 }
 
 /** A and B of one stage of one CTA. */
@@ -143,13 +151,14 @@ function planOperand(
   slices: number,
   alone: boolean,
   majors: 'any' | 'k' = 'any',
+  gathered = false,
 ): OperandPlan | Rejection {
   let plans = planned.get(operand)
   if (!plans) planned.set(operand, (plans = new Map()))
-  const key = ((rows * 32 + slices) * 2 + +alone) * 2 + +(majors === 'any')
+  const key = (((rows * 32 + slices) * 2 + +alone) * 2 + +(majors === 'any')) * 2 + +gathered
   const known = plans.get(key)
   if (known && known.free === free && known.k === k) return known.plan
-  const plan = makePlan(operand, free, k, rows, slices, alone, majors)
+  const plan = makePlan(operand, free, k, rows, slices, alone, majors, gathered)
   plans.set(key, { free, k, plan })
   return plan
 }
@@ -162,11 +171,13 @@ function makePlan(
   slices: number,
   alone: boolean,
   majors: 'any' | 'k',
+  gathered: boolean,
 ): OperandPlan | Rejection {
   const bytes = DTYPES[operand.dtype].storageBytes
   const inner = operand.order.at(-1)
   const transposes = inner === free && majors === 'k'
-  const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes ? 'tma' : 'gather'
+  const source: OperandPlan['source'] =
+    operand.divisibility === 'vector' && !transposes && !gathered ? 'tma' : 'gather'
   if (source === 'gather' && !alone) return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes
   const sliceRows = (inner === k || transposes ? rows : kRows) / slices

@@ -9,6 +9,7 @@ import type { PartScales, ScaleLayout, ScaleSource } from '../../ir/pipe.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed } from '../../ir/walk.ts'
 import { rejection } from '../../rejection.ts'
+import { blockOf } from '../../stored/blocks.ts'
 import { inTiles } from '../../stored/tiles.ts'
 
 export interface ScalePlan {
@@ -31,10 +32,6 @@ export interface ScalePlans {
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 /** Slots begin at multiples of it. */
 const ALIGNMENT = 16
-
-/** Do blocks along the summed axes end where MMAs of `step` elements do? */
-export const endsSteps = (scale: TensorOperand, over: readonly string[], step: number): boolean =>
-  over.length === 1 && !inTiles(scale.order) && (blockOf(scale, over[0]!) ?? step) % step === 0
 
 /** `tile`: rows, columns and k; `step`: elements of k of one MMA. Null: there are none. KTL2904 for blocks that no MMA ends with. */
 export function planScales(
@@ -64,12 +61,6 @@ export function planScales(
     return { operand, free, buffer, slotBytes, layout: { group, count, chunk, chunks }, copies }
   }
   return { chunks, a: plan(a, 'm', 'scale_a'), b: b.map((operand, i) => plan(operand, 'n', `scale_b${i || ''}`)) }
-}
-
-/** Positions of an axis that an element stands for; null: all. */
-function blockOf({ axes, blocks }: TensorOperand, axis: string): number | null {
-  const at = axes.indexOf(axis)
-  return at < 0 ? null : (blocks?.[at] ?? 1)
 }
 
 export const scalesOf = (plans: ScalePlans | null): ScalePlan[] =>

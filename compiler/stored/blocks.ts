@@ -1,0 +1,13 @@
+/** Blocks of positions that share a scale. */
+import type { TensorOperand } from '../ir/tensor.ts'
+import { inTiles } from './tiles.ts'
+
+/** Positions of an axis that an element stands for; null: all. */
+export function blockOf({ axes, blocks }: TensorOperand, axis: string): number | null {
+  const at = axes.indexOf(axis)
+  return at < 0 ? null : (blocks?.[at] ?? 1)
+}
+
+/** Do plain blocks along the summed axis end where MMAs of `step` elements do? */
+export const endsSteps = (scale: TensorOperand, over: readonly string[], step: number): boolean =>
+  over.length === 1 && !inTiles(scale.order) && (blockOf(scale, over[0]!) ?? step) % step === 0
