@@ -169,13 +169,7 @@ function indexOf(c: EmitContext, operand: TensorOperand, chunk: Chunk, e: string
 }
 
 /** Codes of a chunk in as few registers as whole bytes allow; 6 bits take one. Gives the text of that of element `e`. */
-function readCodes(
-  c: EmitContext,
-  node: InputNode,
-  chunk: Chunk,
-  name: string,
-  where: LineOrigin,
-): string {
+function readCodes(c: EmitContext, node: InputNode, chunk: Chunk, name: string, where: LineOrigin): string {
   const { first, end } = chunk
   const operand = operandNamed(c.program.source, node.operand)
   const { bits, cudaStorage } = DTYPES[operand.dtype]
@@ -185,7 +179,12 @@ function readCodes(
   c.out.line(`u32 ${name}[${words}] = {};`)
   const single = (): void => {
     const code = element(c, operand, indexOf(c, operand, chunk, 'e'))
-    const raw = cudaStorage === 'float' ? `__float_as_uint(${code})` : cudaStorage === 'signed char' ? `static_cast<unsigned char>(${code})` : code
+    const raw =
+      cudaStorage === 'float'
+        ? `__float_as_uint(${code})`
+        : cudaStorage === 'signed char'
+          ? `static_cast<unsigned char>(${code})`
+          : code
     c.out.line('#pragma unroll')
     c.out.line(
       `for (u32 e = 0; e < ${chunk.count}; ++e) if (${first} + e < ${end}) ${name}[e / ${perWord}] |= static_cast<u32>(${raw}) << e % ${perWord} * ${width};`,
@@ -200,11 +199,16 @@ function readCodes(
     const fits = `${c.names.stride(operand.name, chunk.along)} == 1 && ${name}_from % 4 == 0 && ${first} + ${chunk.count} <= ${end}`
     c.out.block(`if (${fits})`, () => {
       c.out.line('#pragma unroll')
-      c.out.line(`for (u32 e = 0; e < ${words}; ++e) ${name}[e] = reinterpret_cast<const u32*>(${name}_from)[e];`, where)
+      c.out.line(
+        `for (u32 e = 0; e < ${words}; ++e) ${name}[e] = reinterpret_cast<const u32*>(${name}_from)[e];`,
+        where,
+      )
     })
     c.out.block('else', single)
   } else single()
   const field = `${name}[e / ${perWord}] >> e % ${perWord} * ${width}`
   if (cudaStorage === 'float') return `__uint_as_float(${name}[e])`
-  return width === 32 ? `static_cast<${cudaStorage}>(${name}[e])` : `static_cast<${cudaStorage}>(${field} & ${2 ** width - 1})`
+  return width === 32
+    ? `static_cast<${cudaStorage}>(${name}[e])`
+    : `static_cast<${cudaStorage}>(${field} & ${2 ** width - 1})`
 }

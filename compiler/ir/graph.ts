@@ -48,7 +48,8 @@ export interface TileGraph {
 }
 
 /** Operands that are loaded for MMAs. */
-export const loadedOf = ({ body }: TileGraph): string[] => body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
+export const loadedOf = ({ body }: TileGraph): string[] =>
+  body.flatMap((stmt) => (stmt.kind === 'loop' ? loadedBy(stmt.body) : []))
 
 const loadedBy = (body: readonly TileStmt[]): string[] =>
   body.flatMap((stmt) => (stmt.kind === 'load' ? [stmt.view.operand] : []))

@@ -163,7 +163,8 @@ class Maker {
   /** Null: it has a sum of its own. */
   #expression(factor: Node, other: Node, dtype: DTypeName, over: readonly string[]): Side | null {
     const nodes = topological([factor])
-    const isElementwise = ({ kind }: Node): boolean => !['contract', 'reduce', 'accumulator', 'start', 'length'].includes(kind)
+    const isElementwise = ({ kind }: Node): boolean =>
+      !['contract', 'reduce', 'accumulator', 'start', 'length'].includes(kind)
     const reads = nodes.filter((node) => node.kind === 'input')
     const isStored = ({ operand }: InputNode): boolean => operandNamed(this.#program, operand).stored !== undefined
     if (!nodes.every(isElementwise) || reads.some(isStored)) return null

@@ -111,17 +111,17 @@ export function planOperands(
   majors?: 'any' | 'k',
 ): LoopPlans | Rejection {
   const slices = { a: clusterN, b: clusterM / pair }
-  const gathered = besideComputed(program, matmul)
+  const gathered = besideGathered(program, matmul)
   return planLoops(program, matmul, true, (side, operand, free, k) =>
     planOperand(operand, free, k, rows[side], slices[side], size === 1, majors, gathered.has(operand.name)),
   )
 }
 
-/** Operands that go to where other loops have computed ones: who fills a stage arrives on one barrier. */
-function besideComputed(program: TensorProgram, { segments }: Matmul): ReadonlySet<string> {
+/** Operands that go to where other loops have some that TMA cannot bring: who fills a stage arrives on one barrier. */
+function besideGathered(program: TensorProgram, { segments }: Matmul): ReadonlySet<string> {
   const places = segments[0].b.map((_, i) => segments.map(({ b }) => b[i]!))
-  const isComputed = (name: string): boolean => operandNamed(program, name).computed !== undefined
-  return new Set([segments.map(({ a }) => a), ...places].filter((names) => names.some(isComputed)).flat())
+  const isGathered = (name: string): boolean => operandNamed(program, name).divisibility === 'element'
+  return new Set([segments.map(({ a }) => a), ...places].filter((names) => names.some(isGathered)).flat())
 }
 
 /** A and B of one stage of one CTA. */
@@ -176,8 +176,7 @@ function makePlan(
   const bytes = DTYPES[operand.dtype].storageBytes
   const inner = operand.order.at(-1)
   const transposes = inner === free && majors === 'k'
-  const source: OperandPlan['source'] =
-    operand.divisibility === 'vector' && !transposes && !gathered ? 'tma' : 'gather'
+  const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes && !gathered ? 'tma' : 'gather'
   if (source === 'gather' && !alone) return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes
   const sliceRows = (inner === k || transposes ? rows : kRows) / slices

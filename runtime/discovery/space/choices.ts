@@ -85,7 +85,8 @@ export class FamilyChoices {
   size(target: TargetArch, types: TypeChoice): number {
     const best = this.aligned()
     const perOrder = this.backends(target).reduce(
-      (sum, backend) => sum + [...this.alignments(backend, target, types, best)].length * this.designs(backend, target, types).length,
+      (sum, backend) =>
+        sum + [...this.alignments(backend, target, types, best)].length * this.designs(backend, target, types).length,
       0,
     )
     return perOrder * this.orderCount(types)
@@ -106,7 +107,9 @@ export class FamilyChoices {
   *alignments(backend: Backend, target: TargetArch, types: TypeChoice, best: Alignment): Generator<Alignment> {
     const { operands } = this.family
     if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
-    const outputs = operands.filter(({ role, partOf }) => role === 'output' && partOf === undefined).map((operand) => operand.name)
+    const outputs = operands
+      .filter(({ role, partOf }) => role === 'output' && partOf === undefined)
+      .map((operand) => operand.name)
     const full = operands
       .filter((o) => o.role === 'input' && !this.contracted.has(o.name) && o.axes.length >= 2 && !o.partOf)
       .map((o) => o.name)
