@@ -169,24 +169,26 @@ function printArguments(
 }
 
 function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature, names: ParamNames): void {
-  const { name, operand, axes, box } = rule
+  const { name, operand, axes, box, tiles } = rule
   const optional = new Set(program.axes.filter((axis) => axis.optional).map((axis) => axis.name))
   const bytes = DTYPES[rule.dtype].storageBytes
-  const extents = axes.map((axis) => {
-    const extent = `a->${names.extent(axis)}`
+  const extents = axes.map((axis, i) => {
+    const per = tiles?.[i] ?? 1
+    const extent = per === 1 ? `a->${names.extent(axis)}` : `((a->${names.extent(axis)} + ${per - 1}) / ${per})`
     const legal = `(${extent} > 0 ? ${extent} : 1)`
     return optional.has(axis) ? `a->${names.carries(operand, axis)} ? ${legal} : 1` : legal
   })
   // Strides of dimensions of extent 1 are never used, but the driver wants them legal.
-  const strides = axes.slice(1).map((axis) => `(cuuint64_t)a->${names.stride(operand, axis)} * ${bytes}`)
+  const strides = axes.slice(tiles ? 0 : 1).map((axis) => `(cuuint64_t)a->${names.stride(operand, axis)} * ${bytes}`)
   const list = (values: readonly (string | number)[]): string => `{${values.join(', ')}}`
   file.line(`CUtensorMap ${name};`)
   file.block('', () => {
-    file.line(`const cuuint64_t dims[] = ${list(extents.map((e) => `(cuuint64_t)(${e})`))};`)
+    const dims = [...(tiles ? [`${box[0]!}`] : []), ...extents]
+    file.line(`const cuuint64_t dims[] = ${list(dims.map((e) => `(cuuint64_t)(${e})`))};`)
     file.line(`const cuuint64_t strides[] = ${list(strides.length ? strides : [0])};  // bytes`)
-    file.line(`const cuuint32_t box[] = ${list(box)}, steps[] = ${list(axes.map(() => 1))};`)
+    file.line(`const cuuint32_t box[] = ${list(box)}, steps[] = ${list(box.map(() => 1))};`)
     file.line(
-      `result = cuTensorMapEncodeTiled(&${name}, CU_TENSOR_MAP_DATA_TYPE_${DTYPES[rule.dtype].tensorMapType}, ${axes.length},`,
+      `result = cuTensorMapEncodeTiled(&${name}, CU_TENSOR_MAP_DATA_TYPE_${tiles ? 'UINT32' : DTYPES[rule.dtype].tensorMapType}, ${box.length},`,
     )
     file.line(`    (void*)a->${names.operand(operand)}, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,`)
     file.line(

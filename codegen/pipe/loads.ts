@@ -2,6 +2,7 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { opsOf, type DepthView, type Gather, type TileProgram, type TmaLoad } from '../../compiler/ir/pipe.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
+import { TILE_BYTES } from '../../compiler/stored/tiles.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 import { name, printIx } from '../../compiler/space/ix.ts'
 import { swizzled, tileElements } from '../../compiler/space/layout.ts'
@@ -12,13 +13,12 @@ import { barrierAddress, call, leaderAddress, note, slotAddress, type EmitContex
 
 /** Bytes that TMA brings for a stage of one CTA; NaN: nothing. */
 export function stageBytes(program: TileProgram): number {
-  const loads = [...opsOf(program)].filter((op): op is TmaLoad => op.op === 'tma_load')
-  const buffers = new Map(
-    loads.map(
-      ({ buffer, tile, operand }) =>
-        [buffer, tileElements(tile) * DTYPES[operandNamed(program.source, operand).dtype].storageBytes] as const,
-    ),
-  )
+  const buffers = new Map<string, number>()
+  for (const op of opsOf(program)) {
+    if (op.op === 'tma_load')
+      buffers.set(op.buffer, (tileElements(op.tile) * DTYPES[operandNamed(program.source, op.operand).dtype].bits) / 8)
+    if (op.op === 'load_atoms') buffers.set(op.buffer, op.atoms.rows * op.atoms.steps * TILE_BYTES)
+  }
   return buffers.size === 0 ? NaN : [...buffers.values()].reduce((a, b) => a + b, 0)
 }
 

@@ -54,6 +54,11 @@ export interface TensorMapRule {
   readonly axes: readonly string[]
   readonly box: readonly number[]
   readonly swizzle: 'none' | '32B' | '64B' | '128B' | '128B_ATOM_32B'
+  /**
+   * Scales in tiles of 512 bytes: positions of each of `axes` in a tile. The map is one of 32-bit words, 128 in its innermost
+   * dimension, which `box` has first; the dimensions behind it count tiles.
+   */
+  readonly tiles?: readonly number[]
 }
 
 export type GridRule =

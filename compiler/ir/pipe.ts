@@ -68,6 +68,8 @@ export interface TmemPlan {
   /** Ring of accumulators. */
   readonly ring: string
   readonly columnsPerAccumulator: number
+  /** Behind the accumulators, for scales. */
+  readonly scaleColumns: number
   readonly slotOffset: number
 }
 
@@ -196,6 +198,50 @@ export interface PartScales {
   readonly b: ScaleSource | null
 }
 
+/** Scales as block-scaled MMAs read them: `block` elements of k to a scale, tiles of 128 x 4 (stored/tiles.ts), of each stage so many. */
+export interface ScaleAtoms {
+  readonly block: number
+  /** Along m or n, and along k. */
+  readonly rows: number
+  readonly steps: number
+}
+
+/** The atoms that a CTA's tile of m or n lies in, those of one step of k side by side. */
+export interface AtomLoad {
+  readonly op: 'load_atoms'
+  readonly operand: string
+  readonly map: string
+  readonly buffer: string
+  readonly barrier: string
+  readonly free: 'm' | 'n'
+  readonly atoms: ScaleAtoms
+  readonly depth: DepthView
+}
+
+/** Atoms of a stage to tensor memory, each to four columns from `column` on, behind what this thread's MMAs before have read. */
+export interface CopyAtoms {
+  readonly op: 'copy_atoms'
+  readonly buffer: string
+  readonly column: number
+  readonly atoms: ScaleAtoms
+}
+
+/** Where an MMA finds scales in tensor memory. */
+export interface AtomSource {
+  readonly column: number
+  readonly atoms: ScaleAtoms
+}
+
+export interface MmaScales {
+  /** Modifier of the instruction. */
+  readonly vector: '1X' | '2X' | '4X'
+  /** Of a row, for one instruction. */
+  readonly perStep: number
+  readonly a: AtomSource
+  /** Of each product. */
+  readonly b: readonly AtomSource[]
+}
+
 /** A tile in shared memory as MMAs read it. */
 export interface TileSource {
   readonly buffer: string
@@ -221,6 +267,8 @@ export interface Mma {
   readonly aDescriptor: DescriptorPlan
   readonly bDescriptor: DescriptorPlan
   readonly steps: number
+  /** null: operands count as they are. */
+  readonly scales: MmaScales | null
 }
 
 /**
@@ -338,6 +386,8 @@ export type TileOp =
   | { readonly op: 'arrive_all'; readonly barrier: string }
   | CopyTile
   | ScaleLoad
+  | AtomLoad
+  | CopyAtoms
   /** An arrival of every thread once its copies so far have landed (cp.async.mbarrier.arrive.noinc). */
   | { readonly op: 'arrive_copied'; readonly barrier: string }
   /** By the last warp of the role. */

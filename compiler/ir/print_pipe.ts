@@ -5,7 +5,9 @@ import {
   bodiesOf,
   opsOf,
   type DepthView,
+  type MmaScales,
   type Part,
+  type ScaleAtoms,
   type ScaleLayout,
   type ScaleSource,
   type TileOp,
@@ -41,7 +43,10 @@ export function printTileProgram(program: TileProgram): string {
     )
   }
   if (tmem)
-    lines.push(`  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}`)
+    lines.push(
+      `  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}` +
+        (tmem.scaleColumns > 0 ? `, ${tmem.scaleColumns} for scales` : ''),
+    )
   if (registers)
     lines.push(
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
@@ -90,6 +95,13 @@ const partText = ({ index, of, chunk, product, block, column, columnBytes }: Par
 
 const scaleText = ({ group, count, chunk, chunks }: ScaleLayout): string =>
   `${count} of ${group} rows x ${chunks} of ${chunk} k`
+
+const atomsText = ({ rows, steps, block }: ScaleAtoms): string => `${rows} x ${steps} atoms of ${block} k to a scale`
+const mmaScalesText = (scales: MmaScales | null): string =>
+  scales === null
+    ? ''
+    : `, scales ${scales.vector}, ${scales.perStep} a step: ` +
+      [scales.a, ...scales.b].map(({ column, atoms }) => `column ${column} (${atomsText(atoms)})`).join(' * ')
 
 const depthText = ({ axis, tile, outer }: DepthView): string =>
   [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
@@ -186,7 +198,8 @@ function printOp(op: TileOp): string {
       return (
         `mma.${op.kind} ${op.a} * ${op.products.map(({ b, column }) => `${b} -> column ${column}`).join(', ')}, ` +
         `${op.steps} steps, instruction 0x${(op.instruction.descriptor >>> 0).toString(16).padStart(8, '0')} (` +
-        `${op.instruction.text}), a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}`
+        `${op.instruction.text}), a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}` +
+        mmaScalesText(op.scales)
       )
     case 'wgmma':
       return (
@@ -206,6 +219,10 @@ function printOp(op: TileOp): string {
         (op.copies ? `copies on ${op.barrier}` : `through registers, for ${op.barrier}`) +
         `, by ${op.warps} warp(s)`
       )
+    case 'load_atoms':
+      return `load_atoms ${op.operand} (${op.free}, ${depthText(op.depth)}) by ${op.map} -> ${op.buffer}, ${atomsText(op.atoms)}, on ${op.barrier}`
+    case 'copy_atoms':
+      return `copy_atoms ${op.buffer} -> column ${op.column}, ${atomsText(op.atoms)}`
     case 'part_scales':
     case 'promote': {
       const side = (source: ScaleSource | null): string =>

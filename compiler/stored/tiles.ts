@@ -7,8 +7,8 @@
 /** Last in the memory order of scales in tiles. No axis has such a name. */
 export const TILES = '32x4x4'
 export const TILE_OUTER = 128
-const TILE_INNER = 4
-const TILE_BYTES = TILE_OUTER * TILE_INNER
+export const TILE_INNER = 4
+export const TILE_BYTES = TILE_OUTER * TILE_INNER
 
 export const inTiles = (order: readonly string[]): boolean => order.at(-1) === TILES
 

@@ -1,7 +1,21 @@
 /** Effects of loads, MMAs and stores: which slots they write and read, and when they are done. */
 import { DTYPES } from '../dtypes.ts'
 import { operandNamed } from '../ir/walk.ts'
-import type { Gather, CopyTile, Mma, Part, ScaleLoad, TileOp, TmaLoad, WarpgroupMma } from '../ir/pipe.ts'
+import { TILE_BYTES } from '../stored/tiles.ts'
+import { ATOM_COLUMNS } from '../targets/tensor_core/scale_atoms.ts'
+import type {
+  AtomLoad,
+  AtomSource,
+  CopyAtoms,
+  Gather,
+  CopyTile,
+  Mma,
+  Part,
+  ScaleLoad,
+  TileOp,
+  TmaLoad,
+  WarpgroupMma,
+} from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import type { BarrierState } from './barriers.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
@@ -15,8 +29,9 @@ const subtileTag = (agent: Agent, m: Machine, operand: string, block = agent.blo
 
 const elementBytes = (m: Machine, operand: string): number =>
   DTYPES[operandNamed(m.program.source, operand).dtype].storageBytes
+/** That are written for a tile. */
 const tileBytes = (m: Machine, { tile, operand }: TmaLoad | Gather | CopyTile): number =>
-  tile.rows * tile.depth * elementBytes(m, operand)
+  (tile.rows * tile.depth * DTYPES[operandNamed(m.program.source, operand).dtype].bits) / 8
 
 /** What counts on a barrier is over with the phase that it counts in. */
 const landing = (agent: Agent, barrier: BarrierState): Done => ({
@@ -56,9 +71,49 @@ function gather(op: Gather | CopyTile, agent: Agent, m: Machine): void {
   m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
 }
 
+function loadAtoms(op: AtomLoad, agent: Agent, m: Machine): void {
+  if (!agent.first) return m.problem(agent, op, 'is for one thread')
+  const barrier = m.barrierOf(agent, op.barrier, { cta: leaderOf(m, agent.cta) })
+  const slot = m.slotOf(agent, op.buffer)
+  const bytes = op.atoms.rows * op.atoms.steps * TILE_BYTES
+  m.writeLater(agent, op, slot, landing(agent, barrier), depthTag(agent, m), bytes, op, 0)
+  m.signal(agent, op, barrier, 0, -bytes)
+}
+
+/** CTAs that an MMA and what precedes it read and write. */
+const pairOf = (agent: Agent, m: Machine): number[] =>
+  m.program.cluster.pair > 1 ? [agent.cta, agent.cta ^ 1] : [agent.cta]
+
+/** In the order of the MMAs of this thread: behind those that read what it overwrites, before those that read what it brings. */
+function copyAtoms(op: CopyAtoms, agent: Agent, m: Machine): void {
+  if (!agent.first) return m.problem(agent, op, 'is for one thread')
+  agent.issued++
+  const tag = depthTag(agent, m)
+  for (const cta of pairOf(agent, m)) {
+    usesTensorMemory(op, agent, m, cta)
+    if (cta !== agent.cta) m.reaches(agent, cta, agent.mma, agent.issued, 'a copy of scales', true)
+    const done = { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) }
+    m.readLater(agent, op, m.slotOf(agent, op.buffer, { cta }), done, tag)
+    for (const column of atomColumns(op)) m.scales[cta]!.set(column, { tag, agent })
+  }
+}
+
+const atomColumns = ({ column, atoms }: AtomSource): number[] =>
+  Array.from({ length: atoms.rows * atoms.steps }, (_, i) => column + i * ATOM_COLUMNS)
+
+/** Scales of its k tile, which this thread has copied. */
+function readsAtoms(op: Mma, cta: number, agent: Agent, m: Machine): void {
+  if (!op.scales) return
+  for (const column of [op.scales.a, ...op.scales.b].flatMap(atomColumns)) {
+    const scales = m.scales[cta]!.get(column)
+    if (scales?.tag !== depthTag(agent, m) || scales.agent !== agent)
+      m.problem(agent, op, `multiplies by scales in column ${column}, which are not those of its k tile`)
+  }
+}
+
 function mma(op: Mma, agent: Agent, m: Machine): void {
   if (!agent.first) return m.problem(agent, op, 'is for one thread')
-  const ctas = m.program.cluster.pair > 1 ? [agent.cta, agent.cta ^ 1] : [agent.cta]
+  const ctas = pairOf(agent, m)
   agent.issued++
   const ring = agent.ring(m.program.tmem!.ring).slot
   for (const cta of ctas) {
@@ -72,6 +127,7 @@ function mma(op: Mma, agent: Agent, m: Machine): void {
         { dimension: agent.mma, epoch: agent.issued, view: byProxy(agent) },
         depthTag(agent, m),
       )
+    readsAtoms(op, cta, agent, m)
     const accumulator = m.accumulators[cta]![ring]!
     if (agent.k === 0) accumulator.steps = 0
     if (accumulator.steps !== agent.k) m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${accumulator.steps}`)
@@ -223,6 +279,8 @@ export const DATA = {
   tma_load: tmaLoad,
   gather,
   copy_tile: gather,
+  load_atoms: loadAtoms,
+  copy_atoms: copyAtoms,
   mma,
   wgmma,
   load_scales: loadScales,

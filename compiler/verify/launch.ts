@@ -51,11 +51,17 @@ function neededBy(program: TileProgram): Set<string> {
       needed.add(`carries of ${name} along ${domain.batch!}`)
   }
   for (const op of opsOf(program)) {
-    if (op.op === 'tma_load' || op.op === 'tma_store') needed.add(`tensor map ${op.map}`)
+    if (op.op === 'tma_load' || op.op === 'load_atoms' || op.op === 'tma_store') needed.add(`tensor map ${op.map}`)
     if (op.op === 'fetch_first' || op.op === 'fetch_next') needed.add(`tensor map ${op.fetch.map}`)
     if (op.op === 'gather')
       for (const leaf of leavesOf(operandNamed(source, op.operand), source)) pointer(leaf.name, true)
-    if (op.op === 'tma_load' || op.op === 'fetch_first' || op.op === 'gather' || op.op === 'copy_tile')
+    if (
+      op.op === 'tma_load' ||
+      op.op === 'load_atoms' ||
+      op.op === 'fetch_first' ||
+      op.op === 'gather' ||
+      op.op === 'copy_tile'
+    )
       carries(op.operand)
     if (
       op.op === 'copy_tile' ||

@@ -56,6 +56,8 @@ export class Machine {
   readonly #meetings = new Map<string, Meeting>()
   /** Accumulators in tensor memory, by CTA and slot, with the steps that they have had. */
   readonly accumulators: { readonly slot: Slot; steps: number }[][] = []
+  /** By CTA and column of tensor memory: the k tile whose scales lie there, and whose copies brought them. */
+  readonly scales: Map<number, { readonly tag: number; readonly agent: Agent }>[] = []
   /** By CTA: who allocated tensor memory, and whether it is there still. */
   readonly tensorMemory: ({
     readonly agent: Agent
@@ -99,6 +101,7 @@ export class Machine {
           steps: 0,
         })),
       )
+      this.scales.push(new Map())
       this.tensorMemory.push(null)
       for (let warp = 0; warp < warps; warp++)
         for (const threads of [1, 31]) this.agents.push(new Agent(this.agents.length, cta, warp, threads, this.space))

@@ -70,7 +70,8 @@ function alignmentOf(program: TileProgram, buffer: string): number {
     if (!referencesOf(op).buffers?.includes(buffer)) continue
     if (op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile' || op.op === 'mma' || op.op === 'wgmma')
       return ATOM_BYTES
-    if (op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write') bytes = 128
+    if (op.op === 'load_atoms' || op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write')
+      bytes = 128
   }
   return bytes
 }
@@ -100,11 +101,11 @@ function copiesFor(program: TileProgram, { firstWarp, warps }: Role, { owner }: 
 
 function* tensorMemoryProblems({ tmem, rings }: TileProgram): Generator<string> {
   if (!tmem) return
-  const { columns, columnsPerAccumulator, ring } = tmem
+  const { columns, columnsPerAccumulator, scaleColumns, ring } = tmem
   const slots = rings.find(({ name }) => name === ring)!.slots
   if (columns < 32 || columns > 512 || (columns & (columns - 1)) !== 0)
     yield `${columns} TMEM columns: not a power of two from 32 to 512`
-  if (slots * columnsPerAccumulator > columns) yield 'accumulators do not fit the TMEM columns'
+  if (slots * columnsPerAccumulator + scaleColumns > columns) yield 'accumulators do not fit the TMEM columns'
 }
 
 function* roleProblems({ roles, launch, setup, teardown }: TileProgram): Generator<string> {

@@ -13,6 +13,7 @@ import {
 import type { Node, TensorOperand } from '../ir/tensor.ts'
 import { topological } from '../ir/walk.ts'
 import type { Swizzle } from '../space/layout.ts'
+import { isPacked } from '../targets/sm100/mma.ts'
 import type { DescriptorPlan } from '../targets/tensor_core/operands.ts'
 
 export type Load = TmaLoad | Gather | CopyTile
@@ -50,9 +51,11 @@ export class Tiles {
     return this.program.source.operands.find((operand) => operand.name === name)!
   }
 
-  /** Of an element. */
+  /** Of an element of A or B in shared memory. */
   bytes(name: string): number {
-    return DTYPES[this.operand(name).dtype].storageBytes
+    const packed = this.ops.some((op) => op.op === 'mma' && isPacked(op.kind))
+    const { bits, storageBytes } = DTYPES[this.operand(name).dtype]
+    return packed ? bits / 8 : storageBytes
   }
 
   buffer(name: string): SmemBuffer {

@@ -53,9 +53,12 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'gather':
     case 'copy_tile':
     case 'load_scales':
+    case 'load_atoms':
       return { reads: ['at', 'k'] }
+    case 'copy_atoms':
+      return { reads: ['k', 'tmem'] }
     case 'mma':
-      return { reads: ['k', 'tmem'], makes: ['descriptors'] }
+      return { reads: ['k', 'tmem', ...(op.scales ? ['at'] : [])], makes: ['descriptors'] }
     case 'wgmma':
       if (op.part) return { reads: ['k', 'parts'] }
       return { reads: ['k', 'acc'], makes: ['descriptors'] }

@@ -207,6 +207,22 @@ export const rejections = {
       help: 'use `cluster 1x1`, or a tensor that is contiguous along the contracted axis',
     }),
   }),
+  KTL4525: entry<{ m: number; n: number }>({
+    title: 'tile that no block-scaled MMA has',
+    explain:
+      'MMAs that scale blocks of k by themselves multiply 128 rows on each CTA, and scales of 64 columns lie together in tensor ' +
+      'memory: tiles have 128 rows on one CTA, 256 on a pair, and 64 to 256 columns in steps of 64.',
+    wrong: {
+      ktl: 'kernel g(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[n, k] * ue8m0[n, k/32]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x96 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[n, k] * ue8m0[n, k/32]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
+    },
+    word: ({ m, n }) => ({
+      message: `no block-scaled MMA has the tile ${m}x${n}`,
+      help: 'use 128 rows on one CTA or 256 on two, and 64, 128, 192 or 256 columns',
+    }),
+  }),
   KTL4530: entry<{ m: number; n: number; products: number }>({
     title: 'tile that warps cannot divide',
     explain:

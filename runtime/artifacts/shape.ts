@@ -89,7 +89,9 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
   if (workspace !== undefined) workspaceShape(workspace, `${path}.workspace`)
   params.forEach((rule, i) => {
     const at = `${path}.params[${i}]`
-    if (rule.kind === 'tensorMap' && rule.axes.length !== rule.box.length) {
+    if (rule.kind === 'tensorMap' && rule.tiles !== undefined)
+      list(positive, { min: rule.axes.length, max: rule.axes.length })(rule.tiles, `${at}.tiles`)
+    if (rule.kind === 'tensorMap' && rule.axes.length + +(rule.tiles !== undefined) !== rule.box.length) {
       throw new ShapeError(`${at}.box is not of the rank of its axes`)
     }
     if (rule.kind === 'workspace' && !workspace?.some(({ name }) => name === rule.region)) {

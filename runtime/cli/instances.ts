@@ -29,7 +29,7 @@ export function* instancesOf(
       const fusion = fusionOf(family, choice, options)
       for (const order of space.orderChoices(choice)) {
         if (!matches(order, orders)) continue
-        for (const alignment of space.alignments(backend, options.target, choice, vector)) {
+        for (const alignment of space.alignments(backend, options.target, choice, vector, order)) {
           const found = space.find(backend, options.target, { types: choice, orders: order, alignment }, fusion)
           found.rejections.forEach(({ rejection, count }) => rejected.add(rejection, count))
           for (const instance of found.instances) {

@@ -147,7 +147,7 @@ function explainTypes(
     }
     const best = bestAlignment(space, orders, call)
     for (const backend of space.backends(target, { types, alignment: best })) {
-      for (const alignment of space.alignments(backend, target, types, best)) {
+      for (const alignment of space.alignments(backend, target, types, best, orders)) {
         const { instances, rejections } = space.find(backend, target, { types, orders, alignment }, fusion)
         for (const { rejection, count } of rejections) tally.add(withBytes(rejection, space, orders, call), count)
         const fitted = instances[0]?.call(args)

@@ -174,7 +174,7 @@ function sizeOfRule(rule: ParamRule): number {
 function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRecipe): Uint8Array {
   switch (rule.kind) {
     case 'tensorMap':
-      return tensorMapBytes(rule, operandOf(bindings, rule.operand))
+      return tensorMapBytes(rule, operandOf(bindings, rule.operand), bindings)
     case 'pointer':
       return scalar(8, (view) => view.setBigUint64(0, operandOf(bindings, rule.operand).tensor.pointer, true))
     case 'stride':
@@ -233,7 +233,9 @@ function strideOf({ tensor, axes }: BoundOperand, axis: string, extent: number):
  * Axes the operand lacks have extent 1. Maps have no empty dimensions: an extent of 0 (K = 0) is encoded as 1, and
  * the kernel issues no copy then. Strides of dimensions of extent 1 never count, so any legal one will do.
  */
-function tensorMapBytes(rule: TensorMapRule, { tensor, axes }: BoundOperand): Uint8Array {
+function tensorMapBytes(rule: TensorMapRule, operand: BoundOperand, bindings: LaunchBindings): Uint8Array {
+  const { tensor, axes } = operand
+  if (rule.tiles) return tiledMapBytes(rule, operand, bindings)
   const elementBytes = DTYPES[rule.dtype].storageBytes
   const dims: number[] = []
   const strides: number[] = []
@@ -257,6 +259,23 @@ function tensorMapBytes(rule: TensorMapRule, { tensor, axes }: BoundOperand): Ui
   const whole = (bytes: number): boolean => pitch % bytes === 0 && dims[0]! * elementBytes >= 4 * bytes
   const l2Promotion = whole(256) ? '256B' : whole(128) ? '128B' : '64B'
   return createTensorMap({ dtype, address: tensor.pointer, dims, strides, box, swizzle, l2Promotion }).bytes.slice(
+    0,
+    TENSOR_MAP_BYTES,
+  )
+}
+
+/** Scales in tiles, whose strides are bytes between tiles: words of a tile, then tiles along each axis. */
+function tiledMapBytes(
+  { axes, box, tiles }: TensorMapRule,
+  operand: BoundOperand,
+  bindings: LaunchBindings,
+): Uint8Array {
+  const dims = axes.map((axis, i) =>
+    operand.axes.includes(axis) ? Math.max(1, Math.ceil(extentOf(bindings, axis) / tiles![i]!)) : 1,
+  )
+  const strides = axes.map((axis, i) => (dims[i] === 1 ? 16 : strideOf(operand, axis, extentOf(bindings, axis))))
+  const address = operand.tensor.pointer
+  return createTensorMap({ dtype: 'u32', address, dims: [box[0]!, ...dims], strides, box }).bytes.slice(
     0,
     TENSOR_MAP_BYTES,
   )

@@ -1,10 +1,23 @@
 /** Tile IR → CUDA statements, operations that SM100 alone has: tensor memory, tcgen05, cluster launch control. */
-import { barrierAddress, call, call0, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
+import type { AtomSource } from '../../../compiler/ir/pipe.ts'
+import { mul, printIx } from '../../../compiler/space/ix.ts'
+import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
+import { ATOM_COLUMNS } from '../../../compiler/targets/tensor_core/scale_atoms.ts'
+import { barrierAddress, call, call0, leaderAddress, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 
 /** The wrapper for the CTAs of one MMA. */
 const grouped = (c: EmitContext, wrapper: string): string => `${wrapper}_cg${c.program.cluster.pair}`
+
+const times = (text: string, factor: number): string => (factor === 1 ? text : `${text} * ${factor}`)
+
+/** The first column of the scales of step `i`: rows of a tile that is no whole atoms begin within one. */
+function scalesAt({ column, atoms }: AtomSource, perStep: number, extent: number, free: 'm' | 'n'): string {
+  const steps = atoms.steps > 1 ? ` + ${times('i', perStep)} / ${TILE_INNER} * ${atoms.rows * ATOM_COLUMNS}` : ''
+  const within = extent % TILE_OUTER === 0 ? '' : ` + at.${free} / ${TILE_OUTER / ATOM_COLUMNS} % ${ATOM_COLUMNS}`
+  return `tmem + ${column}${steps}${within}`
+}
 
 export const SM100_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
@@ -40,6 +53,25 @@ export const SM100_EMITTERS: Emitters = {
   read_work(op, c) {
     c.out.line(`next_work = ${call(c, 'clc_first_cta', slotAddress(c, op.buffer))}`, note(c, 'next work item'))
   },
+  load_atoms(op, c) {
+    const batch = c.names.batchCoordinate(op.operand)
+    const wrapper = `tma_load_${batch ? 4 : 3}d${c.program.cluster.pair > 1 ? '_pair' : ''}`
+    const barrier = leaderAddress(c, barrierAddress(c, op.barrier))
+    const at = [`at.${op.free} / ${TILE_OUTER}`, printIx(mul(op.depth.tile, op.atoms.steps)), ...(batch ? [batch] : [])]
+    const load = call(c, wrapper, slotAddress(c, op.buffer), `&${op.map}`, barrier, 0, ...at)
+    c.out.line(load, note(c, `TMA load ${op.operand}`))
+  },
+  copy_atoms({ buffer, column, atoms }, c) {
+    const where = note(c, `scales of ${buffer}`)
+    const copy = grouped(c, 'tcgen05_copy_scales')
+    c.wrappers.add('smem_descriptor').add(copy)
+    c.out.block('', () => {
+      c.out.line(`const u64 scales = smem_descriptor(${slotAddress(c, buffer)}, SCALES_LAYOUT);`, where)
+      c.out.line('#pragma unroll')
+      c.out.line(`for (u32 i = 0; i < ${atoms.rows * atoms.steps}; ++i)`)
+      c.out.line(`  ${copy}(tmem + ${column} + i * ${ATOM_COLUMNS}, scales + i * (${TILE_BYTES} >> 4));`, where)
+    })
+  },
   mma(op, c) {
     const wrapper = `tcgen05_mma_${op.kind}_cg${c.program.cluster.pair}`
     c.wrappers.add('smem_descriptor').add(wrapper)
@@ -51,12 +83,20 @@ export const SM100_EMITTERS: Emitters = {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, () => {
       const step = (d: { stepBytes: number }): string => `i * (${d.stepBytes} >> 4)`
+      const perStep = op.scales?.perStep ?? TILE_INNER
+      // Scales of a row lie side by side in a cell of tensor memory.
+      const instruction =
+        perStep < TILE_INNER ? `INSTRUCTION + ${times('i', perStep)} % ${TILE_INNER} * SCALE_ID` : 'INSTRUCTION'
       for (const [p, { column }] of op.products.entries()) {
         const d = `tmem + acc * ACC_COLUMNS${column ? ` + ${column}` : ''}`
-        c.out.line(
-          `${wrapper}(${d}, a + ${step(op.aDescriptor)}, b${p} + ${step(op.bDescriptor)}, INSTRUCTION, k != k_first || i != 0);`,
-          where,
-        )
+        const scales = op.scales
+          ? [
+              scalesAt(op.scales.a, perStep, c.program.domain.rows.extent, 'm'),
+              scalesAt(op.scales.b[p]!, perStep, c.program.domain.columns.extent, 'n'),
+            ]
+          : []
+        const operands = [d, `a + ${step(op.aDescriptor)}`, `b${p} + ${step(op.bDescriptor)}`, instruction, ...scales]
+        c.out.line(`${wrapper}(${operands.join(', ')}, k != k_first || i != 0);`, where)
       }
     })
   },

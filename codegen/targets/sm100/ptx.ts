@@ -11,6 +11,18 @@ const mmaWrapper = (kind: string, group: number): string =>
       '    ::"r"(d), "l"(a), "l"(b), "r"(idesc), "r"(static_cast<u32>(accumulate)) : "memory");',
   )
 
+/** Modifier of the instruction: how many scales a row has in it. */
+const SCALED_KINDS = { mxf8f6f4: '1X', mxf4: '2X', mxf4nvf4: '4X' }
+
+const scaledMmaWrapper = (kind: keyof typeof SCALED_KINDS, group: number): string =>
+  '// D[tmem] = (A * scales of A) * (B * scales of B) + (accumulate ? D : 0), scales in tensor memory.\n' +
+  inline(
+    `void tcgen05_mma_${kind}_cg${group}(u32 d, u64 a, u64 b, u32 idesc, u32 scales_a, u32 scales_b, bool accumulate)`,
+    `  asm volatile("{\\n\\t.reg .pred p;\\n\\tsetp.ne.u32 p, %6, 0;\\n\\ttcgen05.mma.cta_group::${group}.kind::` +
+      `${kind}.block_scale.scale_vec::${SCALED_KINDS[kind]} [%0], %1, %2, %3, [%4], [%5], p;\\n\\t}"\n` +
+      '    ::"r"(d), "l"(a), "l"(b), "r"(idesc), "r"(scales_a), "r"(scales_b), "r"(static_cast<u32>(accumulate)) : "memory");',
+  )
+
 /** The forms of tcgen05 for one CTA and for a pair. */
 const grouped = (group: 1 | 2): Record<string, string> => ({
   [`tcgen05_alloc_cg${group}`]: asm(
@@ -42,6 +54,19 @@ const grouped = (group: 1 | 2): Record<string, string> => ({
       `tcgen05.commit.cta_group::${group}.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;`,
       '"r"(barrier), "h"(mask)',
     ),
+  [`tcgen05_copy_scales_cg${group}`]:
+    '// 512 bytes to four columns, 16 of each to lane l of every 32 (PTX ISA 9.7.16.8.2). MMAs that this thread issues next see them.\n' +
+    asm(
+      `void tcgen05_copy_scales_cg${group}(u32 columns, u64 from)`,
+      `tcgen05.cp.cta_group::${group}.32x128b.warpx4 [%0], %1;`,
+      '"r"(columns), "l"(from)',
+    ),
+  ...Object.fromEntries(
+    (['mxf8f6f4', 'mxf4', 'mxf4nvf4'] as const).map((kind) => [
+      `tcgen05_mma_${kind}_cg${group}`,
+      scaledMmaWrapper(kind, group),
+    ]),
+  ),
   ...Object.fromEntries(
     ['f16', 'tf32', 'f8f6f4', 'i8'].map((kind) => [`tcgen05_mma_${kind}_cg${group}`, mmaWrapper(kind, group)]),
   ),

@@ -12,7 +12,9 @@
 import type { Barrier, Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
 import { commonParts } from '../tensor_core/lower_program.ts'
-import { GATHER_WARPS, inputMaps, mapName } from '../tensor_core/plan.ts'
+import { atomsOf } from '../tensor_core/scale_atoms.ts'
+import { GATHER_WARPS, inputMaps, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
+import { gathersAny } from '../tensor_core/operands.ts'
 import { epilogueRole } from './lower_epilogue.ts'
 import { gatherRole, mmaRole, schedulerRole, tmaRole } from './lower_roles.ts'
 import { sm100Memory, WORK_SLOTS } from './memory.ts'
@@ -33,12 +35,14 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
   ]
   const { map, tmemSlot } = sm100Memory(plan, plan.stages, 'regions')
   const { barriers } = map
-  const [byTma, byGather] = (['tma', 'gather'] as const).map((source) =>
-    [plan.a, ...plan.b].some((operand) => operand.source === source),
-  )
+  const byTma = tmaStageBytes(plan) > 0
+  const byGather = gathersAny(plan)
   const common = commonParts(plan, { threads: plan.threads, storedRows: plan.epilogue.layout.rowsPerWarp, dynamic })
   const { domain } = common
-  const maps = [...inputMaps(plan).map(({ map }) => map), ...staged.map((_, i) => mapName(i))]
+  const maps = [
+    ...[...inputMaps(plan), ...atomsOf(plan.atoms)].map(({ map }) => map),
+    ...staged.map((_, i) => mapName(i)),
+  ]
   const work = dynamic ? ['work'] : []
   const roles: Role[] = [
     {
@@ -104,6 +108,7 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
       columns: plan.tmemColumns,
       ring: 'acc',
       columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns,
+      scaleColumns: plan.atoms?.columns ?? 0,
       slotOffset: tmemSlot,
     },
     registers: null,

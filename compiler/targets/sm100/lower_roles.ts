@@ -1,7 +1,8 @@
 /** Programs of the roles that feed the epilogue: loads, MMAs, and the scheduler of dynamic work. */
-import type { TileOp } from '../../ir/pipe.ts'
+import type { AtomSource, MmaScales, TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
-import { gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { depthView, gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { atomsOf, type AtomPlan } from '../tensor_core/scale_atoms.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import { WORK_RESPONSE_BYTES } from './memory.ts'
 import type { Sm100Plan } from './plan.ts'
@@ -32,6 +33,10 @@ export function tmaRole(plan: Sm100Plan, domain: Domain): TileOp[] {
     { op: 'wait', barrier: 'empty', parity: 'producer' },
     plan.cluster.pair > 1 ? { op: 'leader', body: [expect] } : expect,
     ...tmaLoads(plan, domain, 'full'),
+    ...atomsOf(plan.atoms).map(({ operand, map, buffer, free, atoms }): TileOp => {
+      const depth = depthView(domain, 0)
+      return { op: 'load_atoms', operand: operand.name, map, buffer, barrier: 'full', free, atoms, depth }
+    }),
     { op: 'advance', ring: 'stage' },
   ]
   // Signals of other CTAs' MMAs are still under way when the last load is issued.
@@ -66,6 +71,11 @@ export function mmaRole(plan: Sm100Plan): TileOp[] {
   const several = plan.cluster.size > 1
   const consume: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
+    ...atomsOf(plan.atoms).map((from): TileOp => ({
+      op: 'copy_atoms',
+      buffer: from.buffer,
+      ...atomSource(plan, from),
+    })),
     {
       op: 'mma',
       kind: plan.mma,
@@ -75,6 +85,7 @@ export function mmaRole(plan: Sm100Plan): TileOp[] {
       aDescriptor: plan.a.descriptor,
       bDescriptor: plan.b[0]!.descriptor,
       steps: plan.mmaSteps,
+      scales: mmaScales(plan),
     },
     { op: 'commit', barrier: 'empty', to: several ? 'producers' : 'cta' },
     { op: 'advance', ring: 'stage' },
@@ -88,6 +99,18 @@ export function mmaRole(plan: Sm100Plan): TileOp[] {
   ]
   const issue: TileOp = { op: 'elected', body: [forTiles(plan, tile, false)] }
   return plan.cluster.pair === 1 ? [issue] : [{ op: 'leader', body: [issue] }]
+}
+
+/** Behind the accumulators. */
+function atomSource({ accumulators, b, epilogue }: Sm100Plan, { column, atoms }: AtomPlan): AtomSource {
+  return { column: accumulators * b.length * epilogue.layout.columns + column, atoms }
+}
+
+function mmaScales(plan: Sm100Plan): MmaScales | null {
+  const { atoms, scaleVector } = plan
+  if (!atoms || !scaleVector) return null
+  const { name: vector, perStep } = scaleVector
+  return { vector, perStep, a: atomSource(plan, atoms.a), b: atoms.b.map((from) => atomSource(plan, from)) }
 }
 
 /** One warp of the cluster. A request is made only after the one before was answered with work (PTX ISA 9.7.13.17). */

@@ -2,6 +2,7 @@
 import { always, consumersOf, perCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
+import { atomsOf } from '../tensor_core/scale_atoms.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import type { Sm100Plan } from './plan.ts'
 
@@ -19,7 +20,7 @@ export interface Sm100Memory {
 /** What decides the regions, and how large they are. */
 export type Sm100Shape = Pick<
   Sm100Plan,
-  'design' | 'gemm' | 'tile' | 'cluster' | 'a' | 'b' | 'loops' | 'epilogue' | 'stageBytes' | 'accumulators'
+  'design' | 'gemm' | 'tile' | 'cluster' | 'a' | 'b' | 'loops' | 'atoms' | 'epilogue' | 'stageBytes' | 'accumulators'
 >
 
 export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): Sm100Memory {
@@ -30,6 +31,11 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
   b.forEach((operand, i) =>
     map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
   )
+  for (const { buffer, slotBytes, atoms, free } of atomsOf(plan.atoms))
+    map.buffer(buffer, 'stage', stages, slotBytes, 512, () => {
+      const side = `${atoms.rows} x ${atoms.steps} atoms of scales`
+      return `${side} along ${free === 'm' ? 'M' : 'N'} and K, ${atoms.block} of k to a scale`
+    })
   if (tmaOutputs(epilogue).length > 0) {
     const holds = () => 'output sub-tiles on their way to TMA stores'
     map.buffer('smem_d', 'staging', STAGING_SLOTS, epilogue.stagingSlotBytes, 128, holds, {

@@ -1,4 +1,4 @@
-/** tcgen05.mma kinds: which operands each takes, and its instruction descriptor (PTX ISA 9.7.16.2, 9.7.16.4.2). */
+/** tcgen05.mma kinds: which operands each takes, and its instruction descriptor (PTX ISA 9.7.16.2, 9.7.16.4.2, 9.7.16.10.7). */
 import type { Accumulator } from '../../dtypes.ts'
 import type { TargetArch } from '../../instance.ts'
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
@@ -6,29 +6,87 @@ import { ARCHS } from '../../archs.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
-export type MmaKind = 'f16' | 'tf32' | 'f8f6f4' | 'i8'
+export type ScaledKind = 'mxf8f6f4' | 'mxf4' | 'mxf4nvf4'
+export type MmaKind = 'f16' | 'tf32' | 'f8f6f4' | 'i8' | ScaledKind
 
-interface KindRow extends MmaRow {
+export interface KindRow extends MmaRow {
   readonly kind: MmaKind
+  /** Of block-scaled kinds; null: operands are multiplied as they are. */
+  readonly scale: ScaleRow | null
   /** Type codes of A and B. */
   readonly operands: Partial<Readonly<Record<DTypeName, number>>>
   readonly targets: readonly TargetArch[]
 }
 
+/** Scales of both operands, one for each `block` elements of k. */
+export interface ScaleRow {
+  readonly dtype: DTypeName
+  readonly block: 16 | 32
+  /** Modifier of the instruction. */
+  readonly vector: '1X' | '2X' | '4X'
+}
+
 const FAMILY: readonly TargetArch[] = ['sm_100a', 'sm_103a']
 
 const KINDS: readonly KindRow[] = [
-  { kind: 'f16', operands: { f16: 0, bf16: 1 }, mixes: false, accumulators: ['f32', 'f16'], targets: FAMILY },
-  { kind: 'tf32', operands: { tf32: 2 }, mixes: false, accumulators: ['f32'], targets: FAMILY },
-  { kind: 'f8f6f4', operands: { e4m3: 0, e5m2: 1 }, mixes: true, accumulators: ['f32', 'f16'], targets: FAMILY },
-  { kind: 'i8', operands: { u8: 0, i8: 1 }, mixes: true, accumulators: ['i32'], targets: ['sm_100a'] },
+  {
+    kind: 'f16',
+    scale: null,
+    operands: { f16: 0, bf16: 1 },
+    mixes: false,
+    accumulators: ['f32', 'f16'],
+    targets: FAMILY,
+  },
+  { kind: 'tf32', scale: null, operands: { tf32: 2 }, mixes: false, accumulators: ['f32'], targets: FAMILY },
+  {
+    kind: 'f8f6f4',
+    scale: null,
+    operands: { e4m3: 0, e5m2: 1 },
+    mixes: true,
+    accumulators: ['f32', 'f16'],
+    targets: FAMILY,
+  },
+  { kind: 'i8', scale: null, operands: { u8: 0, i8: 1 }, mixes: true, accumulators: ['i32'], targets: ['sm_100a'] },
 ]
 
 const ACCUMULATOR_CODE: Partial<Readonly<Record<Accumulator, number>>> = { f16: 0, f32: 1, i32: 2 }
 
+/** Narrower kinds first: their elements lie packed, and they are twice as fast. */
+const SCALED: readonly (KindRow & { readonly scale: ScaleRow })[] = [
+  {
+    kind: 'mxf4nvf4', scale: { dtype: 'ue4m3', block: 16, vector: '4X' },
+    operands: { e2m1: 1 }, mixes: false, accumulators: ['f32'], targets: FAMILY,
+  },
+  {
+    kind: 'mxf4', scale: { dtype: 'ue8m0', block: 32, vector: '2X' },
+    operands: { e2m1: 1 }, mixes: false, accumulators: ['f32'], targets: FAMILY,
+  },
+  {
+    kind: 'mxf8f6f4', scale: { dtype: 'ue8m0', block: 32, vector: '1X' },
+    operands: { e4m3: 0, e5m2: 1 }, mixes: true, accumulators: ['f32'], targets: FAMILY,
+  },
+] // prettier-ignore
+
 /** The kind that multiplies these operands; null: tensor cores do not. */
 export const mmaKindOf = (a: DTypeName, b: DTypeName, accumulator: Accumulator): KindRow | null =>
   mmaRowOf(KINDS, a, b, accumulator)
+
+/** The same of operands that both have such scales. */
+export const scaledKindOf: Readonly<Record<string, typeof mmaKindOf>> = Object.fromEntries(
+  SCALED.map(({ scale: { dtype, block } }) => {
+    const rows = SCALED.filter(({ scale }) => scale.dtype === dtype && scale.block === block)
+    return [scalesName(dtype, block), (a, b, accumulator) => mmaRowOf(rows, a, b, accumulator)]
+  }),
+)
+export function scalesName(dtype: DTypeName, block: number): string {
+  return `${dtype} for ${block}`
+}
+
+/** Elements of 4 bits that lie two in a byte of shared memory. */
+export const isPacked = (kind: MmaKind): boolean => kind === 'mxf4' || kind === 'mxf4nvf4'
+
+/** Scales of a row that one instruction reads: of 32 bytes of k. */
+export const scalesOfStep = ({ kind, scale }: KindRow): number => (scale ? (isPacked(kind) ? 64 : 32) / scale.block : 0)
 
 const unitsOf = (target: TargetArch): MmaUnits => ({
   multiplies: (a, b, accumulator) => mmaKindOf(a, b, accumulator)?.targets.includes(target) ?? false,
@@ -50,10 +108,14 @@ export interface InstructionShape {
   readonly n: number
 }
 
-export function instructionDescriptor({ operands }: KindRow, shape: InstructionShape): number {
+/**
+ * Block-scaled kinds have one type of accumulators, and in its place the number of the first scale of B in its cell, as that of A in
+ * bits 29:30: both are added step by step (SCALE_ID).
+ */
+export function instructionDescriptor({ operands, scale }: KindRow, shape: InstructionShape): number {
   const { a, b, accumulator, aMajor, bMajor, m, n } = shape
   return (
-    (ACCUMULATOR_CODE[accumulator]! << 4) |
+    (scale ? +(scale.dtype === 'ue8m0') << 23 : ACCUMULATOR_CODE[accumulator]! << 4) |
     (operands[a]! << 7) |
     (operands[b]! << 10) |
     (+(aMajor === 'mn') << 15) |
@@ -62,6 +124,9 @@ export function instructionDescriptor({ operands }: KindRow, shape: InstructionS
     ((m >> 4) << 24)
   )
 }
+
+/** Of both operands. */
+export const SCALE_ID = (1 << 29) | (1 << 4)
 
 /** The same in words. */
 export function instructionText({ a, b, accumulator, aMajor, bMajor, m, n }: InstructionShape): string {

@@ -5,19 +5,32 @@
  * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import { inParts, matmulOf } from '../../classes/matmul.ts'
+import { inParts, matmulOf, type Matmul } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
+import type { TensorProgram } from '../../ir/tensor.ts'
+import { operandNamed } from '../../ir/walk.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import type { Sm100Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import { planCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, planEpilogue, type AccumulatorLayout } from '../tensor_core/epilogue.ts'
 import { sm100Memory, type Sm100Shape } from './memory.ts'
-import { instructionDescriptor, instructionText, mmaKindOf, type InstructionShape, type MmaKind } from './mma.ts'
+import {
+  instructionDescriptor,
+  instructionText,
+  isPacked,
+  mmaKindOf,
+  scaledKindOf,
+  scalesName,
+  scalesOfStep,
+  type InstructionShape,
+  type MmaKind,
+} from './mma.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { atomsOf, blockAlong, planAtoms, type AtomPlans } from '../tensor_core/scale_atoms.ts'
 
 const TMEM_COLUMNS = 512
 
@@ -30,6 +43,10 @@ export interface Sm100Plan extends TensorCorePlan {
   readonly instruction: { readonly descriptor: number; readonly text: string }
   /** MMAs of one stage. */
   readonly mmaSteps: number
+  /** Of block-scaled MMAs; null: operands count as they are. */
+  readonly atoms: AtomPlans | null
+  /** The modifier of a block-scaled MMA, and scales of a row that one reads. */
+  readonly scaleVector: { readonly name: '1X' | '2X' | '4X'; readonly perStep: number } | null
   /** Accumulators (of all products) in flight: the epilogue of one tile runs under the mainloop of the next where there are 2. */
   readonly accumulators: number
   readonly tmemColumns: number
@@ -41,28 +58,40 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   const { design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
-  if (inParts(gemm)) return rejection('KTL2904', { form: 'an operand scaled in blocks of the summed axis' })
   const [tileM, tileN] = design.tile
   if (!legalTile(design)) return rejection('KTL4511', { m: tileM, n: tileN })
   const cluster = planCluster(design)
   const { pair } = cluster
 
   const ctaRows = tileM / pair
-  const inputs = planOperands(program, gemm, cluster, { a: ctaRows, b: tileN / pair })
+  const formOf = formFor(program, gemm)
+  if (isRejection(formOf)) return formOf
+  const kind = mmaOf(program, gemm, formOf, { oneOrder: true })
+  if (isRejection(kind)) return kind
+  if (kind.scale && (ctaRows !== 128 || tileN % 64 !== 0)) return rejection('KTL4525', { m: tileM, n: tileN })
+  const inputs = planOperands(
+    program,
+    gemm,
+    cluster,
+    { a: ctaRows, b: tileN / pair },
+    isPacked(kind.kind) ? 'packed' : 'any',
+  )
   if (isRejection(inputs)) return inputs
   const { a, b } = inputs
   const accumulator = gemm.accumulators[0]!
   const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
-  const kind = mmaOf(program, gemm, mmaKindOf, { oneOrder: true })
-  if (isRejection(kind)) return kind
   if (!kind.targets.includes(instance.target))
     return rejection('KTL4519', { a: aType, b: bType, target: instance.target })
 
   const epilogue = planEpilogue(program, gemm, accumulatorLayout(design))
   if (isRejection(epilogue)) return epilogue
+  const depth = (8 * SWIZZLE_SPAN) / (isPacked(kind.kind) ? 4 : 8 * DTYPES[aType].storageBytes)
+  const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, tileN, depth], kind.scale.block)
+  if (atoms && isRejection(atoms)) return atoms
   const perAccumulator = gemm.accumulators.length * epilogue.layout.columns
-  const accumulators = Math.min(2, Math.floor(TMEM_COLUMNS / perAccumulator))
-  if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator, limit: TMEM_COLUMNS })
+  const scaleColumns = atoms?.columns ?? 0
+  const accumulators = Math.min(2, Math.floor((TMEM_COLUMNS - scaleColumns) / perAccumulator))
+  if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator + scaleColumns, limit: TMEM_COLUMNS })
 
   const shape: InstructionShape = {
     a: aType,
@@ -73,9 +102,9 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     m: tileM,
     n: tileN,
   }
-  const stageBytes = stageBytesOf(inputs)
+  const stageBytes = atomsOf(atoms).reduce((bytes, { slotBytes }) => bytes + slotBytes, stageBytesOf(inputs))
   const warps = EPILOGUE_WARPS + 2 + +(design.scheduler === 'clc') + (gathersAny(inputs) ? GATHER_WARPS : 0)
-  const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
+  const tile = [tileM, tileN, depth] as const
   const sizes: Sm100Shape = {
     design,
     gemm,
@@ -84,6 +113,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     a,
     b,
     loops: inputs.loops,
+    atoms,
     epilogue,
     stageBytes,
     accumulators,
@@ -116,13 +146,33 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
       },
     },
     mmaSteps: 4,
+    atoms,
+    scaleVector: kind.scale && { name: kind.scale.vector, perStep: scalesOfStep(kind) },
     epilogue,
     ...sized,
     stageBytes,
     accumulators,
-    tmemColumns: Math.max(32, 2 ** Math.ceil(Math.log2(accumulators * perAccumulator))),
+    tmemColumns: Math.max(32, 2 ** Math.ceil(Math.log2(accumulators * perAccumulator + scaleColumns))),
     threads: 32 * warps,
   }
+}
+
+/** The table of MMAs for the scales of A and B. KTL2904: scales that block-scaled MMAs do not take. */
+function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf | Rejection {
+  if (!inParts(gemm)) return mmaKindOf
+  const form = (what: string): Rejection => rejection('KTL2904', { form: what })
+  const [{ scales, k, outer }, ...others] = gemm.segments
+  if (others.length > 0 || outer.length > 0) return form('scales in blocks of a sum over several axes')
+  const names = [scales.a, ...scales.b].map((name) => {
+    if (name === null) return null
+    const operand = operandNamed(program, name)
+    return scalesName(operand.dtype, blockAlong(operand, k) ?? 0)
+  })
+  const known = new Set(names)
+  const [first] = names
+  if (known.size > 1 || !first || !scaledKindOf[first])
+    return form(`operands scaled by ${[...known].map((name) => name ?? 'nothing').join(' and ')} k`)
+  return scaledKindOf[first]
 }
 
 /** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, 128 or 256 on a pair; our n is a multiple of 32. */

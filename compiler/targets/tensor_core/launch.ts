@@ -12,7 +12,9 @@ import type { TensorOperand } from '../../ir/tensor.ts'
 import { axesWithin, leavesOf, operandNamed } from '../../ir/walk.ts'
 import { quantisedOutputs, tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
+import { atomsOf, type AtomPlan } from './scale_atoms.ts'
 import { scalesOf } from './scales.ts'
+import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../stored/tiles.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from './plan.ts'
 
 /** Of the kernel that combines the partial results of reductions: one warp for each element of an output. */
@@ -48,11 +50,13 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
     ...scalesOf(plan.scales ?? null).map(({ operand }) => operand),
     ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).map(({ operand }) => operand),
   ])
-  const carries = [...loaded, ...fetchMaps(plan).map(({ aux }) => aux)]
+  const scaled = atomsOf(plan.atoms ?? null)
+  const carries = [...loaded, ...scaled, ...fetchMaps(plan).map(({ aux }) => aux)]
     .filter(({ operand }) => optionalBatch && !operand.computed && operand.axes.includes(gemm.l!))
     .map(({ operand }): ParamRule => ({ kind: 'carries', operand: operand.name, axis: gemm.l! }))
   const params: ParamRule[] = [
     ...inputMaps(plan).map(({ map, operand, outer }) => inputMap(plan, operand, outer, map)),
+    ...scaled.map((atoms) => atomMap(plan, atoms)),
     ...fetchMaps(plan).map(({ map, aux }) => fetchMap(plan, aux, map)),
     ...staged.map((output, i) => outputMap(plan, output, storedRows, mapName(i))),
     ...[...read].flatMap((operand) => pointer(operand, true)),
@@ -108,6 +112,21 @@ function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly st
     axes,
     box: boxOf(operand.boxExtents, axes),
     swizzle: operand.descriptor.swizzle,
+  }
+}
+
+/** Tiles of scales: those along m or n first, so that the ones of a step of k lie side by side in shared memory. */
+function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms }: AtomPlan): TensorMapRule {
+  const axes = [gemm[free], gemm.segments[0].k, ...(gemm.l !== null && operand.axes.includes(gemm.l) ? [gemm.l] : [])]
+  return {
+    kind: 'tensorMap',
+    name: map,
+    operand: operand.name,
+    dtype: operand.dtype,
+    axes,
+    box: [TILE_BYTES / 4, atoms.rows, atoms.steps, 1].slice(0, 1 + axes.length),
+    swizzle: 'none',
+    tiles: [TILE_OUTER, atoms.block * TILE_INNER, 1].slice(0, axes.length),
   }
 }
 

@@ -108,12 +108,12 @@ export function planOperands(
   matmul: Matmul,
   { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
   rows: { readonly a: number; readonly b: number },
-  majors?: 'any' | 'k',
+  reads?: Reads,
 ): LoopPlans | Rejection {
   const slices = { a: clusterN, b: clusterM / pair }
   const gathered = besideGathered(program, matmul)
   return planLoops(program, matmul, true, (side, operand, free, k) =>
-    planOperand(operand, free, k, rows[side], slices[side], size === 1, majors, gathered.has(operand.name)),
+    planOperand(operand, free, k, rows[side], slices[side], size === 1, reads, gathered.has(operand.name)),
   )
 }
 
@@ -130,6 +130,9 @@ export const stageBytesOf = ({ a, b }: OperandPlans): number =>
 
 export const gathersAny = ({ a, b }: OperandPlans): boolean => [a, ...b].some(({ source }) => source === 'gather')
 
+/** Tiles that the MMA reads: of any order, K-major ones, or those whose elements of 4 bits lie packed, K-major too. */
+export type Reads = 'any' | 'k' | 'packed'
+
 /** Designs share few operand plans; a space has hundreds of designs for each operand. */
 const planned = new WeakMap<TensorOperand, Map<number, KnownPlan>>()
 
@@ -141,7 +144,7 @@ interface KnownPlan {
 
 /**
  * `rows`: of the CTA's tile along `free`; `slices`: CTAs of the cluster that need the same tile; `alone`: there is one CTA;
- * `majors`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
+ * `reads`: what the MMA reads. Where it reads K-major tiles only, warps transpose the others on their way.
  */
 function planOperand(
   operand: TensorOperand,
@@ -150,15 +153,15 @@ function planOperand(
   rows: number,
   slices: number,
   alone: boolean,
-  majors: 'any' | 'k' = 'any',
+  reads: Reads = 'any',
   gathered = false,
 ): OperandPlan | Rejection {
   let plans = planned.get(operand)
   if (!plans) planned.set(operand, (plans = new Map()))
-  const key = (((rows * 32 + slices) * 2 + +alone) * 2 + +(majors === 'any')) * 2 + +gathered
+  const key = (((rows * 32 + slices) * 2 + +alone) * 3 + ['any', 'k', 'packed'].indexOf(reads)) * 2 + +gathered
   const known = plans.get(key)
   if (known && known.free === free && known.k === k) return known.plan
-  const plan = makePlan(operand, free, k, rows, slices, alone, majors, gathered)
+  const plan = makePlan(operand, free, k, rows, slices, alone, reads, gathered)
   plans.set(key, { free, k, plan })
   return plan
 }
@@ -170,14 +173,15 @@ function makePlan(
   rows: number,
   slices: number,
   alone: boolean,
-  majors: 'any' | 'k',
+  reads: Reads,
   gathered: boolean,
 ): OperandPlan | Rejection {
-  const bytes = DTYPES[operand.dtype].storageBytes
+  const bytes = reads === 'packed' ? DTYPES[operand.dtype].bits / 8 : DTYPES[operand.dtype].storageBytes
   const inner = operand.order.at(-1)
-  const transposes = inner === free && majors === 'k'
+  const transposes = inner === free && reads !== 'any'
   const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes && !gathered ? 'tma' : 'gather'
-  if (source === 'gather' && !alone) return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
+  if (source === 'gather' && (!alone || reads === 'packed'))
+    return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes
   const sliceRows = (inner === k || transposes ? rows : kRows) / slices
   // Each slice starts a swizzle atom, so that TMA and the MMA agree on its pattern.

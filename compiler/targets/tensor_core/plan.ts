@@ -5,6 +5,7 @@ import type { TensorProgram } from '../../ir/tensor.ts'
 import type { ClusterPlan } from './cluster.ts'
 import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
 import type { LoopPlans, OperandPlan } from './operands.ts'
+import { atomsOf, type AtomPlans } from './scale_atoms.ts'
 import type { ScalePlans } from './scales.ts'
 
 /** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
@@ -27,6 +28,8 @@ export interface TensorCorePlan extends LoopPlans {
   readonly epilogue: EpiloguePlan
   /** In blocks of k; absent, null: there are none. */
   readonly scales?: ScalePlans | null
+  /** Of block-scaled MMAs; absent, null: there are none. */
+  readonly atoms?: AtomPlans | null
   readonly stages: number
   /** A and B of one stage of one CTA. */
   readonly stageBytes: number
@@ -49,7 +52,7 @@ export interface StageOperand {
 }
 
 /** What a plan says of its loops. */
-type Loops = Pick<TensorCorePlan, 'loops' | 'gemm'>
+type Loops = Pick<TensorCorePlan, 'loops' | 'gemm' | 'atoms'>
 
 /** What goes through the ring of stages, loop by loop. */
 export function stageOperands({ loops, gemm: { segments } }: Loops): StageOperand[] {
@@ -76,7 +79,10 @@ export const inputMaps = (plan: Loops): StageOperand[] =>
 
 /** Bytes that TMA brings for one stage of a CTA. */
 export const tmaStageBytes = (plan: Loops): number =>
-  inputMaps(plan).reduce((bytes, { operand, loop }) => bytes + (loop === 0 ? operand.tileBytes : 0), 0)
+  inputMaps(plan).reduce(
+    (bytes, { operand, loop }) => bytes + (loop === 0 ? operand.tileBytes : 0),
+    atomsOf(plan.atoms ?? null).reduce((bytes, { slotBytes }) => bytes + slotBytes, 0),
+  )
 
 /** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */
 export function mapName(index: number): string {

@@ -219,7 +219,7 @@ function* findIn(
   for (const orders of matchingOrders(space, types, call)) {
     const best = bestAlignment(space, orders, call)
     for (const backend of space.backends(target, { types, alignment: best })) {
-      for (const alignment of space.alignments(backend, target, types, best)) {
+      for (const alignment of space.alignments(backend, target, types, best, orders)) {
         const found = space.find(backend, target, { types, orders, alignment }, fusion)
         // What is left to check (overlap, mostly) is the same for all designs of a choice.
         const fitted = found.instances[0]?.call(args)

@@ -13,6 +13,7 @@ import {
   type TypeChoice,
 } from '../../../compiler/family.ts'
 import { loadedOf } from '../../../compiler/ir/graph.ts'
+import { inTiles } from '../../../compiler/stored/tiles.ts'
 import type { Divisibility } from '../../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import type { MmaUnits } from '../../../compiler/passes/computed_operands.ts'
@@ -104,7 +105,7 @@ export class FamilyChoices {
    * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are, or are computed of
    * single elements; outputs and full operands of the epilogue may always be taken element by element.
    */
-  *alignments(backend: Backend, target: TargetArch, types: TypeChoice, best: Alignment): Generator<Alignment> {
+  *alignments(backend: Backend, target: TargetArch, types: TypeChoice, best: Alignment, orders: OrderChoice = {}): Generator<Alignment> {
     const { operands } = this.family
     if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
     const outputs = operands
@@ -115,6 +116,8 @@ export class FamilyChoices {
       .map((o) => o.name)
     const fixed = { ...best }
     for (const { name, role, axes, partOf } of operands) {
+      // Scales in tiles come by TMA, or tensor cores do not take them.
+      if (partOf !== undefined && inTiles(orders[name] ?? [])) continue
       if (partOf !== undefined || (role === 'input' && !this.contracted.has(name) && axes.length < 2))
         fixed[name] = 'element'
     }
@@ -182,7 +185,7 @@ export class FamilyChoices {
     for (const types of this.family.typeChoices) {
       for (const orders of this.orderChoices(types)) {
         for (const backend of this.backends(target)) {
-          for (const alignment of this.alignments(backend, target, types, best))
+          for (const alignment of this.alignments(backend, target, types, best, orders))
             yield { backend, choice: { types, orders, alignment } }
         }
       }

@@ -100,7 +100,7 @@ export class FamilySpace extends FamilyChoices {
     const orders = Object.fromEntries(this.family.operands.map((operand) => [operand.name, operand.orders[0]!]))
     const best = this.aligned()
     let rejection: Rejection | null = null
-    for (const alignment of this.alignments(backend, target, types, best)) {
+    for (const alignment of this.alignments(backend, target, types, best, orders)) {
       const program = this.#bind({ types, orders, alignment }, null)
       if ('code' in program) return program
       for (const design of this.designs(backend, target, types)) {
@@ -123,7 +123,7 @@ export class FamilySpace extends FamilyChoices {
       const best = Object.fromEntries(names.map((name) => [name, aligned]))
       for (const backend of this.backends(target, { types, alignment: best })) {
         if (isGeneral(backend)) continue
-        for (const alignment of this.alignments(backend, target, types, best)) {
+        for (const alignment of this.alignments(backend, target, types, best, orders)) {
           const { instances, rejections } = this.find(backend, target, { types, orders, alignment }, fusion)
           if (instances.length > 0) return null
           rejection ??= rejections[0]?.rejection ?? null
@@ -250,7 +250,9 @@ export class FamilySpace extends FamilyChoices {
   }
 }
 
-const sortOf = (dtype: DTypeName): string => `${DTYPES[dtype].class}${DTYPES[dtype].bits}`
+/** MMAs tell scales apart. */
+const sortOf = (dtype: DTypeName): string =>
+  DTYPES[dtype].class === 'scale' ? dtype : `${DTYPES[dtype].class}${DTYPES[dtype].bits}`
 /** Only the contiguous axis tells programs apart. */
 const ordersKey = (orders: OrderChoice): string =>
   Object.values(orders)

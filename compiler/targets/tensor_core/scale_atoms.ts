@@ -1,0 +1,82 @@
+/**
+ * Planning the scales of block-scaled MMAs, which the tensor cores multiply by themselves: in *atoms*, the 128 x 4 tiles of
+ * stored/tiles.ts, they go through the ring of stages beside their operands and from there to tensor memory.
+ */
+import type { Matmul } from '../../classes/matmul.ts'
+import type { Rejection } from '../../instance.ts'
+import type { ScaleAtoms } from '../../ir/pipe.ts'
+import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
+import { operandNamed } from '../../ir/walk.ts'
+import { rejection } from '../../rejection.ts'
+import { inTiles, TILE_BYTES, TILE_INNER, TILE_OUTER, tilingOf } from '../../stored/tiles.ts'
+
+/** Of tensor memory, for each atom: 32 lanes hold 16 bytes of it. */
+export const ATOM_COLUMNS = 4
+
+export interface AtomPlan {
+  readonly operand: TensorOperand
+  readonly free: 'm' | 'n'
+  readonly buffer: string
+  /** Name of its tensor map. */
+  readonly map: string
+  readonly atoms: ScaleAtoms
+  readonly slotBytes: number
+  /** First column of tensor memory behind the accumulators. */
+  readonly column: number
+}
+
+/** Of A, and of the B of each product. */
+export interface AtomPlans {
+  readonly a: AtomPlan
+  readonly b: readonly AtomPlan[]
+  /** Of tensor memory, all together. */
+  readonly columns: number
+}
+
+export const atomsOf = (plans: AtomPlans | null): AtomPlan[] => (plans ? [plans.a, ...plans.b] : [])
+
+/** Elements of k that share a scale of an operand, where its rows have scales of their own; null: other blocks. */
+export function blockAlong({ axes, blocks }: TensorOperand, k: string): number | null {
+  const alone = axes.every((axis, i) => axis === k || (blocks?.[i] ?? 1) === 1)
+  return alone && axes.includes(k) ? (blocks?.[axes.indexOf(k)] ?? 1) : null
+}
+
+/** `tile`: rows of a CTA, columns and k of the tile. KTL2904, 4513: scales that are not in tiles, or not aligned. */
+export function planAtoms(
+  program: TensorProgram,
+  { segments, m, n }: Matmul,
+  [rows, columns, depth]: readonly [number, number, number],
+  block: number,
+): AtomPlans | Rejection {
+  const [{ scales, k }] = segments
+  let end = 0
+  const plan = (name: string, free: 'm' | 'n', suffix: string): AtomPlan | Rejection => {
+    const operand = operandNamed(program, name)
+    const tiling = inTiles(operand.order) ? tilingOf(operand) : null
+    if (tiling?.outer !== (free === 'm' ? m : n) || tiling.inner !== k)
+      return rejection('KTL2904', { form: 'block-scaled MMAs of scales that are not in tiles' })
+    if (operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
+    const extent = free === 'm' ? rows : columns
+    const atoms: ScaleAtoms = { block, rows: atomsAcross(extent), steps: depth / (block * TILE_INNER) }
+    const count = atoms.rows * atoms.steps
+    const column = end
+    end += count * ATOM_COLUMNS
+    const names = { buffer: `scale_${suffix}`, map: `map_scale_${suffix}` }
+    return { operand, free, ...names, atoms, slotBytes: count * TILE_BYTES, column }
+  }
+  const a = plan(scales.a!, 'm', 'a')
+  if ('code' in a) return a
+  const b: AtomPlan[] = []
+  for (const [i, name] of scales.b.entries()) {
+    const planned = plan(name!, 'n', `b${i || ''}`)
+    if ('code' in planned) return planned
+    b.push(planned)
+  }
+  return { a, b, columns: end }
+}
+
+/** Atoms that tiles of so many rows lie in, each beginning at a multiple of that. */
+export const atomsAcross = (extent: number): number =>
+  Math.max(
+    ...Array.from({ length: TILE_OUTER }, (_, i) => Math.ceil((((i * extent) % TILE_OUTER) + extent) / TILE_OUTER)),
+  )
