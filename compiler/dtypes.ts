@@ -175,6 +175,13 @@ export function legalContraction(a: DTypeName, b: DTypeName): readonly Accumulat
   return rule ? rule.accumulators : null
 }
 
+/** Formats that tensor cores multiply where blocks of both operands have scales (PTX ISA, tcgen05.mma with block_scale), any two of them. */
+const BLOCK_SCALED: readonly DTypeName[] = ['e4m3', 'e5m2', 'e3m2', 'e2m3', 'e2m1']
+
+/** Does an MMA take this pair, by itself or with scales? */
+export const isMultiplied = (a: DTypeName, b: DTypeName): boolean =>
+  legalContraction(a, b) !== null || (BLOCK_SCALED.includes(a) && BLOCK_SCALED.includes(b))
+
 /** Dtypes that may be contracted with `a`. */
 export function contractionPartners(a: DTypeName): readonly DTypeName[] {
   return CONTRACTIONS.find((c) => c.operands.includes(a))?.operands ?? []

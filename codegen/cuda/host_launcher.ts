@@ -171,7 +171,8 @@ function printArguments(
 function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature, names: ParamNames): void {
   const { name, operand, axes, box, tiles } = rule
   const optional = new Set(program.axes.filter((axis) => axis.optional).map((axis) => axis.name))
-  const bytes = DTYPES[rule.dtype].storageBytes
+  const { bits } = DTYPES[rule.dtype]
+  const scale = bits < 8 ? `* ${bits} / 8` : `* ${bits / 8}`
   const extents = axes.map((axis, i) => {
     const per = tiles?.[i] ?? 1
     const extent = per === 1 ? `a->${names.extent(axis)}` : `((a->${names.extent(axis)} + ${per - 1}) / ${per})`
@@ -179,7 +180,7 @@ function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature,
     return optional.has(axis) ? `a->${names.carries(operand, axis)} ? ${legal} : 1` : legal
   })
   // Strides of dimensions of extent 1 are never used, but the driver wants them legal.
-  const strides = axes.slice(tiles ? 0 : 1).map((axis) => `(cuuint64_t)a->${names.stride(operand, axis)} * ${bytes}`)
+  const strides = axes.slice(tiles ? 0 : 1).map((axis) => `(cuuint64_t)a->${names.stride(operand, axis)} ${scale}`)
   const list = (values: readonly (string | number)[]): string => `{${values.join(', ')}}`
   file.line(`CUtensorMap ${name};`)
   file.block('', () => {

@@ -1,9 +1,7 @@
 /** A pipeline program as one self-contained CUDA C++ file with its launch recipe: a function of the program, and of nothing else. */
 import { ARCHS } from '../../compiler/archs.ts'
-import { DTYPES } from '../../compiler/dtypes.ts'
 import type { KernelLaunch, LaunchRecipe, ParamRule } from '../../compiler/ir/launch.ts'
 import { opsOf, type Copies, type SetupStep, type TileProgram } from '../../compiler/ir/pipe.ts'
-import { operandNamed } from '../../compiler/ir/walk.ts'
 import { descriptorBits, type DescriptorPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import { printDeviceFunctions } from '../cuda/device_functions.ts'
 import type { GeneratedKernel } from '../cuda/generated.ts'
@@ -14,7 +12,7 @@ import { cudaIdentifier } from '../cuda/mangle.ts'
 import { SourceBuilder } from '../cuda/source_builder.ts'
 import { emitCluster, emitTileOrigin } from './cluster.ts'
 import { combineEntry, emitCombine } from './combine.ts'
-import { constant, hasPhase, ringOf, type EmitContext } from './context.ts'
+import { bufferOf, constant, hasPhase, ringOf, type EmitContext } from './context.ts'
 import { emitKRange } from './depth.ts'
 import { emitOps, type Emitters } from './context.ts'
 import { stageBytes } from './loads.ts'
@@ -171,7 +169,7 @@ function descriptorsOf(program: TileProgram): readonly (readonly [string, Descri
 function depthBytes(program: TileProgram): number {
   for (const op of opsOf(program)) {
     if ((op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile') && op.free === 'm')
-      return program.domain.depth * DTYPES[operandNamed(program.source, op.operand).dtype].storageBytes
+      return bufferOf(program, op.buffer).slotBytes / op.tile.rows
   }
   return NaN
 }

@@ -4,7 +4,7 @@
  * data alone. The value differs by roundings that the bound of contractions allows (docs/bounds.md).
  */
 import { unionAxes } from '../check/axes.ts'
-import { DTYPES, legalContraction } from '../dtypes.ts'
+import { DTYPES, isMultiplied } from '../dtypes.ts'
 import type { ContractNode, InputNode, Node, StoredForm, TensorOperand, TensorProgram } from '../ir/tensor.ts'
 import { children, operandNamed, plainTerms, rootsOf } from '../ir/walk.ts'
 import { nodesOf, rewrite } from './graph.ts'
@@ -28,7 +28,7 @@ export function factorScales(program: TensorProgram): Factored | null {
     const operands = terms?.flatMap(({ a, b }) => [a.operand, b.operand]) ?? []
     if (!operands.some((name) => operandNamed(program, name).stored)) continue
     const [a, b] = operands.map((name) => operandNamed(program, name).dtype)
-    if (terms!.length > 1 || !legalContraction(a!, b!)) return null
+    if (terms!.length > 1 || !isMultiplied(a!, b!)) return null
     for (const name of operands) sides.set(name, { over: terms![0].over })
   }
   const scales = new Map<string, string>()

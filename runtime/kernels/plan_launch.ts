@@ -236,7 +236,7 @@ function strideOf({ tensor, axes }: BoundOperand, axis: string, extent: number):
 function tensorMapBytes(rule: TensorMapRule, operand: BoundOperand, bindings: LaunchBindings): Uint8Array {
   const { tensor, axes } = operand
   if (rule.tiles) return tiledMapBytes(rule, operand, bindings)
-  const elementBytes = DTYPES[rule.dtype].storageBytes
+  const elementBytes = DTYPES[rule.dtype].bits / 8
   const dims: number[] = []
   const strides: number[] = []
   rule.axes.forEach((axis, i) => {

@@ -180,6 +180,8 @@ function makePlan(
   const inner = operand.order.at(-1)
   const transposes = inner === free && reads !== 'any'
   const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes && !gathered ? 'tma' : 'gather'
+  if (reads === 'packed' && inner !== k)
+    return rejection('KTL2904', { form: `${operand.dtype} that is not contiguous along the summed axis` })
   if (source === 'gather' && (!alone || reads === 'packed'))
     return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes

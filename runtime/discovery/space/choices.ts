@@ -105,7 +105,13 @@ export class FamilyChoices {
    * Alignments that a backend distinguishes, none better than `best`. Operands of contractions come as they are, or are computed of
    * single elements; outputs and full operands of the epilogue may always be taken element by element.
    */
-  *alignments(backend: Backend, target: TargetArch, types: TypeChoice, best: Alignment, orders: OrderChoice = {}): Generator<Alignment> {
+  *alignments(
+    backend: Backend,
+    target: TargetArch,
+    types: TypeChoice,
+    best: Alignment,
+    orders: OrderChoice = {},
+  ): Generator<Alignment> {
     const { operands } = this.family
     if (isGeneral(backend)) return yield Object.fromEntries(Object.keys(best).map((name) => [name, 'element' as const]))
     const outputs = operands
@@ -170,7 +176,10 @@ export class FamilyChoices {
     if (shape.kind !== 'tiles') return asTheyAre
     const loaded = loadedOf(shape).map((name) => operandNamed(shape.program, name))
     return {
-      elementBytes: DTYPES[loaded[0]!.dtype].storageBytes,
+      // Elements of 4 bits lie packed where both operands have them, else in a byte each.
+      elementBytes: Math.max(
+        ...loaded.map(({ dtype }) => (DTYPES[dtype].bits === 4 ? 0.5 : DTYPES[dtype].storageBytes)),
+      ),
       plain: new Set(loaded.filter(({ computed }) => !computed).map(({ name }) => name)),
     }
   }
