@@ -68,8 +68,6 @@ export interface TmemPlan {
   /** Ring of accumulators. */
   readonly ring: string
   readonly columnsPerAccumulator: number
-  /** Behind the accumulators, for scales. */
-  readonly scaleColumns: number
   readonly slotOffset: number
 }
 
@@ -201,6 +199,8 @@ export interface PartScales {
 /** Scales as block-scaled MMAs read them: `block` elements of k to a scale, tiles of 128 x 4 (stored/tiles.ts), of each stage so many. */
 export interface ScaleAtoms {
   readonly block: number
+  /** The first atom begins with the tile, or is the one of memory that the tile begins in. */
+  readonly from: 'tile' | 'memory'
   /** Along m or n, and along k. */
   readonly rows: number
   readonly steps: number
@@ -213,6 +213,16 @@ export interface AtomLoad {
   readonly map: string
   readonly buffer: string
   readonly barrier: string
+  readonly free: 'm' | 'n'
+  readonly atoms: ScaleAtoms
+  readonly depth: DepthView
+}
+
+/** The same by all warps of the role from scales with any strides, each for one block of k or several; 0 outside of the operand. */
+export interface AtomWrite {
+  readonly op: 'write_atoms'
+  readonly operand: string
+  readonly buffer: string
   readonly free: 'm' | 'n'
   readonly atoms: ScaleAtoms
   readonly depth: DepthView
@@ -387,6 +397,7 @@ export type TileOp =
   | CopyTile
   | ScaleLoad
   | AtomLoad
+  | AtomWrite
   | CopyAtoms
   /** An arrival of every thread once its copies so far have landed (cp.async.mbarrier.arrive.noinc). */
   | { readonly op: 'arrive_copied'; readonly barrier: string }

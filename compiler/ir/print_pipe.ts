@@ -43,10 +43,7 @@ export function printTileProgram(program: TileProgram): string {
     )
   }
   if (tmem)
-    lines.push(
-      `  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}` +
-        (tmem.scaleColumns > 0 ? `, ${tmem.scaleColumns} for scales` : ''),
-    )
+    lines.push(`  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}`)
   if (registers)
     lines.push(
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
@@ -96,7 +93,8 @@ const partText = ({ index, of, chunk, product, block, column, columnBytes }: Par
 const scaleText = ({ group, count, chunk, chunks }: ScaleLayout): string =>
   `${count} of ${group} rows x ${chunks} of ${chunk} k`
 
-const atomsText = ({ rows, steps, block }: ScaleAtoms): string => `${rows} x ${steps} atoms of ${block} k to a scale`
+const atomsText = ({ rows, steps, block, from }: ScaleAtoms): string =>
+  `${rows} x ${steps} atoms of ${block} k to a scale, from that of the ${from} on`
 const mmaScalesText = (scales: MmaScales | null): string =>
   scales === null
     ? ''
@@ -221,6 +219,8 @@ function printOp(op: TileOp): string {
       )
     case 'load_atoms':
       return `load_atoms ${op.operand} (${op.free}, ${depthText(op.depth)}) by ${op.map} -> ${op.buffer}, ${atomsText(op.atoms)}, on ${op.barrier}`
+    case 'write_atoms':
+      return `write_atoms ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${atomsText(op.atoms)}`
     case 'copy_atoms':
       return `copy_atoms ${op.buffer} -> column ${op.column}, ${atomsText(op.atoms)}`
     case 'part_scales':

@@ -280,6 +280,10 @@ export const DATA = {
   gather,
   copy_tile: gather,
   load_atoms: loadAtoms,
+  write_atoms(op, agent, m) {
+    const slot = m.slotOf(agent, op.buffer)
+    m.write(agent, op, slot, depthTag(agent, m), (slot.bytes * agent.threads) / (32 * agent.role!.warps), op, agent.id)
+  },
   copy_atoms: copyAtoms,
   mma,
   wgmma,

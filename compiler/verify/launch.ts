@@ -66,6 +66,7 @@ function neededBy(program: TileProgram): Set<string> {
     if (
       op.op === 'copy_tile' ||
       op.op === 'load_scales' ||
+      op.op === 'write_atoms' ||
       op.op === 'load_rows' ||
       (op.op === 'aux_load' && !op.fetched)
     )

@@ -101,11 +101,11 @@ function copiesFor(program: TileProgram, { firstWarp, warps }: Role, { owner }: 
 
 function* tensorMemoryProblems({ tmem, rings }: TileProgram): Generator<string> {
   if (!tmem) return
-  const { columns, columnsPerAccumulator, scaleColumns, ring } = tmem
+  const { columns, columnsPerAccumulator, ring } = tmem
   const slots = rings.find(({ name }) => name === ring)!.slots
   if (columns < 32 || columns > 512 || (columns & (columns - 1)) !== 0)
     yield `${columns} TMEM columns: not a power of two from 32 to 512`
-  if (slots * columnsPerAccumulator + scaleColumns > columns) yield 'accumulators do not fit the TMEM columns'
+  if (slots * columnsPerAccumulator > columns) yield 'accumulators do not fit the TMEM columns'
 }
 
 function* roleProblems({ roles, launch, setup, teardown }: TileProgram): Generator<string> {

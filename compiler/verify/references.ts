@@ -41,6 +41,8 @@ export function referencesOf(op: TileOp): References {
       return { buffers: [op.buffer], operands: [op.operand], rings: [op.ring] }
     case 'load_atoms':
       return { barriers: [op.barrier], buffers: [op.buffer], maps: [op.map], operands: [op.operand] }
+    case 'write_atoms':
+      return { buffers: [op.buffer], operands: [op.operand] }
     case 'copy_atoms':
       return { buffers: [op.buffer] }
     case 'load_scales':

@@ -13,7 +13,6 @@ import {
 import type { Node, TensorOperand } from '../ir/tensor.ts'
 import { topological } from '../ir/walk.ts'
 import type { Swizzle } from '../space/layout.ts'
-import { isPacked } from '../targets/sm100/mma.ts'
 import type { DescriptorPlan } from '../targets/tensor_core/operands.ts'
 
 export type Load = TmaLoad | Gather | CopyTile
@@ -53,7 +52,8 @@ export class Tiles {
 
   /** Of an element of A or B in shared memory. */
   bytes(name: string): number {
-    const packed = this.ops.some((op) => op.op === 'mma' && isPacked(op.kind))
+    // MMAs with several scales of a row read elements of 4 bits as they lie in memory.
+    const packed = this.ops.some((op) => op.op === 'mma' && op.scales !== null && op.scales.perStep > 1)
     const { bits, storageBytes } = DTYPES[this.operand(name).dtype]
     return packed ? bits / 8 : storageBytes
   }

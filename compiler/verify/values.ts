@@ -54,6 +54,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'copy_tile':
     case 'load_scales':
     case 'load_atoms':
+    case 'write_atoms':
       return { reads: ['at', 'k'] }
     case 'copy_atoms':
       return { reads: ['k', 'tmem'] }

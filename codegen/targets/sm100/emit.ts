@@ -2,6 +2,7 @@
 import type { AtomSource } from '../../../compiler/ir/pipe.ts'
 import { mul, printIx } from '../../../compiler/space/ix.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
+import { emitAtoms } from './atoms.ts'
 import { ATOM_COLUMNS } from '../../../compiler/targets/tensor_core/scale_atoms.ts'
 import { barrierAddress, call, call0, leaderAddress, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
@@ -15,7 +16,10 @@ const times = (text: string, factor: number): string => (factor === 1 ? text : `
 /** The first column of the scales of step `i`: rows of a tile that is no whole atoms begin within one. */
 function scalesAt({ column, atoms }: AtomSource, perStep: number, extent: number, free: 'm' | 'n'): string {
   const steps = atoms.steps > 1 ? ` + ${times('i', perStep)} / ${TILE_INNER} * ${atoms.rows * ATOM_COLUMNS}` : ''
-  const within = extent % TILE_OUTER === 0 ? '' : ` + at.${free} / ${TILE_OUTER / ATOM_COLUMNS} % ${ATOM_COLUMNS}`
+  const within =
+    atoms.from === 'tile' || extent % TILE_OUTER === 0
+      ? ''
+      : ` + at.${free} / ${TILE_OUTER / ATOM_COLUMNS} % ${ATOM_COLUMNS}`
   return `tmem + ${column}${steps}${within}`
 }
 
@@ -61,6 +65,7 @@ export const SM100_EMITTERS: Emitters = {
     const load = call(c, wrapper, slotAddress(c, op.buffer), `&${op.map}`, barrier, 0, ...at)
     c.out.line(load, note(c, `TMA load ${op.operand}`))
   },
+  write_atoms: emitAtoms,
   copy_atoms({ buffer, column, atoms }, c) {
     const where = note(c, `scales of ${buffer}`)
     const copy = grouped(c, 'tcgen05_copy_scales')

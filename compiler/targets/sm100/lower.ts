@@ -12,7 +12,7 @@
 import type { Barrier, Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
 import { commonParts } from '../tensor_core/lower_program.ts'
-import { atomsOf } from '../tensor_core/scale_atoms.ts'
+import { atomsBy } from '../tensor_core/scale_atoms.ts'
 import { GATHER_WARPS, inputMaps, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
 import { gathersAny } from '../tensor_core/operands.ts'
 import { epilogueRole } from './lower_epilogue.ts'
@@ -37,10 +37,11 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
   const { barriers } = map
   const byTma = tmaStageBytes(plan) > 0
   const byGather = gathersAny(plan)
+  const byWarps = byGather || atomsBy(plan.atoms, 'warps').length > 0
   const common = commonParts(plan, { threads: plan.threads, storedRows: plan.epilogue.layout.rowsPerWarp, dynamic })
   const { domain } = common
   const maps = [
-    ...[...inputMaps(plan), ...atomsOf(plan.atoms)].map(({ map }) => map),
+    ...[...inputMaps(plan), ...atomsBy(plan.atoms, 'tma')].map(({ map }) => map),
     ...staged.map((_, i) => mapName(i)),
   ]
   const work = dynamic ? ['work'] : []
@@ -85,13 +86,13 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
           },
         ]
       : []),
-    ...(byGather
+    ...(byWarps
       ? [
           {
             name: 'gather',
             firstWarp: SCHEDULER_WARP + +dynamic,
             warps: GATHER_WARPS,
-            does: 'copies what TMA cannot address',
+            does: byGather ? 'copies what TMA cannot address' : 'writes scales in the order of tensor memory',
             rings: ['stage', ...work],
             body: gatherRole(plan, domain),
           },
@@ -108,7 +109,6 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
       columns: plan.tmemColumns,
       ring: 'acc',
       columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns,
-      scaleColumns: plan.atoms?.columns ?? 0,
       slotOffset: tmemSlot,
     },
     registers: null,

@@ -2,7 +2,7 @@
 import type { AtomSource, MmaScales, TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { depthView, gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
-import { atomsOf, type AtomPlan } from '../tensor_core/scale_atoms.ts'
+import { atomsBy, atomsOf, type AtomPlan } from '../tensor_core/scale_atoms.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import { WORK_RESPONSE_BYTES } from './memory.ts'
 import type { Sm100Plan } from './plan.ts'
@@ -33,7 +33,7 @@ export function tmaRole(plan: Sm100Plan, domain: Domain): TileOp[] {
     { op: 'wait', barrier: 'empty', parity: 'producer' },
     plan.cluster.pair > 1 ? { op: 'leader', body: [expect] } : expect,
     ...tmaLoads(plan, domain, 'full'),
-    ...atomsOf(plan.atoms).map(({ operand, map, buffer, free, atoms }): TileOp => {
+    ...atomsBy(plan.atoms, 'tma').map(({ operand, map, buffer, free, atoms }): TileOp => {
       const depth = depthView(domain, 0)
       return { op: 'load_atoms', operand: operand.name, map, buffer, barrier: 'full', free, atoms, depth }
     }),
@@ -57,10 +57,13 @@ export function gatherRole(plan: Sm100Plan, domain: Domain): TileOp[] {
   const fill: TileOp[] = [
     { op: 'wait', barrier: 'empty', parity: 'producer' },
     ...copies,
+    ...atomsBy(plan.atoms, 'warps').map(({ operand, buffer, free, atoms }): TileOp => {
+      return { op: 'write_atoms', operand: operand.name, buffer, free, atoms, depth: depthView(domain, 0) }
+    }),
     // The MMA reads shared memory through the async proxy.
     { op: 'proxy_fence' },
     { op: 'warp_sync' },
-    { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] },
+    { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: plan.cluster.pair > 1 ? 'leader' : 'cta' }] },
     { op: 'advance', ring: 'stage' },
   ]
   return [forTiles(plan, [{ op: 'for_k', body: fill }], true)]

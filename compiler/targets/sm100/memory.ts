@@ -47,12 +47,14 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
   if (dynamic)
     map.buffer('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 16, () => 'answers of cluster launch control')
   // What fills a stage: the tma thread, warps that gather.
-  const producers = () => {
+  const producers = (ctas: number) => {
     const copied = tmaStageBytes(plan)
-    return +(copied > 0) + (copied < stageBytes ? GATHER_WARPS : 0)
+    return +(copied > 0) + (copied < stageBytes ? ctas * GATHER_WARPS : 0)
   }
   map.barrier('full', 'stage', stages, () => ({
-    arrivals: always(producers()),
+    // Warps of both CTAs of a pair tell the one that multiplies.
+    arrivals: always(producers(pair)),
+    scope: pair > 1 && tmaStageBytes(plan) < stageBytes ? 'cluster' : 'cta',
     meaning: 'A and B of a stage have landed',
   }))
   map.barrier('empty', 'stage', stages, () => ({
@@ -74,7 +76,7 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
     }))
     map.barrier('work_empty', 'work', WORK_SLOTS, () => ({
       // Every epilogue warp, whatever fills stages, the mma thread of each pair; and the scheduler itself.
-      arrivals: perCluster(cluster, ([m, n]) => m * n * (EPILOGUE_WARPS + producers()) + (m * n) / pair + 1),
+      arrivals: perCluster(cluster, ([m, n]) => m * n * (EPILOGUE_WARPS + producers(1)) + (m * n) / pair + 1),
       scope,
       meaning: 'all roles of the cluster have read a work item',
     }))

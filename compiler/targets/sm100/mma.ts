@@ -71,16 +71,13 @@ const SCALED: readonly (KindRow & { readonly scale: ScaleRow })[] = [
 export const mmaKindOf = (a: DTypeName, b: DTypeName, accumulator: Accumulator): KindRow | null =>
   mmaRowOf(KINDS, a, b, accumulator)
 
-/** The same of operands that both have such scales. */
-export const scaledKindOf: Readonly<Record<string, typeof mmaKindOf>> = Object.fromEntries(
-  SCALED.map(({ scale: { dtype, block } }) => {
-    const rows = SCALED.filter(({ scale }) => scale.dtype === dtype && scale.block === block)
-    return [scalesName(dtype, block), (a, b, accumulator) => mmaRowOf(rows, a, b, accumulator)]
+/** The same of operands that both have scales of a type. */
+export const scaledKindOf: Readonly<Partial<Record<DTypeName, typeof mmaKindOf>>> = Object.fromEntries(
+  [...new Set(SCALED.map(({ scale }) => scale.dtype))].map((dtype) => {
+    const rows = SCALED.filter(({ scale }) => scale.dtype === dtype)
+    return [dtype, (a, b, accumulator) => mmaRowOf(rows, a, b, accumulator)]
   }),
 )
-export function scalesName(dtype: DTypeName, block: number): string {
-  return `${dtype} for ${block}`
-}
 
 /** Elements of 4 bits that lie two in a byte of shared memory. */
 export const isPacked = (kind: MmaKind): boolean => kind === 'mxf4' || kind === 'mxf4nvf4'

@@ -21,7 +21,6 @@ import {
   isPacked,
   mmaKindOf,
   scaledKindOf,
-  scalesName,
   scalesOfStep,
   type InstructionShape,
   type MmaKind,
@@ -30,7 +29,7 @@ import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
-import { atomsOf, blockAlong, planAtoms, type AtomPlans } from '../tensor_core/scale_atoms.ts'
+import { atomsBy, atomsOf, planAtoms, takesBlocks, type AtomPlans } from '../tensor_core/scale_atoms.ts'
 
 const TMEM_COLUMNS = 512
 
@@ -68,6 +67,8 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   if (isRejection(formOf)) return formOf
   const kind = mmaOf(program, gemm, formOf, { oneOrder: true })
   if (isRejection(kind)) return kind
+  if (kind.scale && !takesScales(program, gemm, kind.scale.block))
+    return rejection('KTL2904', { form: `scales in blocks of k, and MMAs with one for ${kind.scale.block}` })
   if (kind.scale && (ctaRows !== 128 || tileN % 64 !== 0)) return rejection('KTL4525', { m: tileM, n: tileN })
   const inputs = planOperands(
     program,
@@ -103,7 +104,11 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     n: tileN,
   }
   const stageBytes = atomsOf(atoms).reduce((bytes, { slotBytes }) => bytes + slotBytes, stageBytesOf(inputs))
-  const warps = EPILOGUE_WARPS + 2 + +(design.scheduler === 'clc') + (gathersAny(inputs) ? GATHER_WARPS : 0)
+  const warps =
+    EPILOGUE_WARPS +
+    2 +
+    +(design.scheduler === 'clc') +
+    (gathersAny(inputs) || atomsBy(atoms, 'warps').length > 0 ? GATHER_WARPS : 0)
   const tile = [tileM, tileN, depth] as const
   const sizes: Sm100Shape = {
     design,
@@ -160,19 +165,20 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
 /** The table of MMAs for the scales of A and B. KTL2904: scales that block-scaled MMAs do not take. */
 function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf | Rejection {
   if (!inParts(gemm)) return mmaKindOf
-  const form = (what: string): Rejection => rejection('KTL2904', { form: what })
-  const [{ scales, k, outer }, ...others] = gemm.segments
-  if (others.length > 0 || outer.length > 0) return form('scales in blocks of a sum over several axes')
-  const names = [scales.a, ...scales.b].map((name) => {
-    if (name === null) return null
-    const operand = operandNamed(program, name)
-    return scalesName(operand.dtype, blockAlong(operand, k) ?? 0)
-  })
-  const known = new Set(names)
-  const [first] = names
-  if (known.size > 1 || !first || !scaledKindOf[first])
-    return form(`operands scaled by ${[...known].map((name) => name ?? 'nothing').join(' and ')} k`)
-  return scaledKindOf[first]
+  const [{ scales, outer }, ...others] = gemm.segments
+  if (others.length > 0 || outer.length > 0)
+    return rejection('KTL2904', { form: 'scales in blocks of a sum over several axes' })
+  const names = [scales.a, ...scales.b].map((name) => (name === null ? null : operandNamed(program, name).dtype))
+  const [dtype] = names
+  const formOf = dtype && names.every((name) => name === dtype) ? scaledKindOf[dtype] : undefined
+  const form = `MMAs of operands scaled by ${[...new Set(names)].map((name) => name ?? 'nothing').join(' and ')}`
+  return formOf ?? rejection('KTL2904', { form })
+}
+
+/** Are blocks of k those of the MMA? */
+function takesScales(program: TensorProgram, gemm: Matmul, block: number): boolean {
+  const [{ scales, k }] = gemm.segments
+  return [scales.a, ...scales.b].every((name) => takesBlocks(operandNamed(program, name!), k, block))
 }
 
 /** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, 128 or 256 on a pair; our n is a multiple of 32. */

@@ -1,24 +1,18 @@
 /** What programs of SM100 have beside those of all targets: tcgen05.mma, its descriptors, instruction and scales. */
-import type { AtomLoad, AtomSource, Mma } from '../../ir/pipe.ts'
+import type { AtomLoad, AtomSource, AtomWrite, Mma } from '../../ir/pipe.ts'
 import { inTiles, TILE_BYTES, TILE_INNER, TILE_OUTER, tilingOf } from '../../stored/tiles.ts'
 import type { Tiles } from '../../verify/tiles.ts'
-import { ATOM_COLUMNS, atomsAcross, blockAlong } from '../tensor_core/scale_atoms.ts'
-import {
-  instructionDescriptor,
-  instructionText,
-  mmaKindOf,
-  scaledKindOf,
-  scalesName,
-  scalesOfStep,
-  type KindRow,
-} from './mma.ts'
+import { ATOM_COLUMNS, atomsAcross, takesBlocks } from '../tensor_core/scale_atoms.ts'
+import { instructionDescriptor, instructionText, mmaKindOf, scaledKindOf, scalesOfStep, type KindRow } from './mma.ts'
+
+type AtomsOp = AtomLoad | AtomWrite
 
 export function verifySm100(tiles: Tiles): void {
   const { domain, cluster, target, tmem } = tiles.program
   if (tmem === null) tiles.problems.push('accumulators are not in tensor memory')
   const mmas = tiles.ops.filter((op) => op.op === 'mma')
   if (mmas.length !== 1) tiles.problems.push(`${mmas.length} operations multiply, not one`)
-  const atoms = tiles.ops.filter((op) => op.op === 'load_atoms')
+  const atoms = tiles.ops.filter((op) => op.op === 'load_atoms' || op.op === 'write_atoms')
   for (const op of mmas) {
     const loads = tiles.sources(
       'mma',
@@ -41,9 +35,7 @@ export function verifySm100(tiles: Tiles): void {
       n: domain.columns.extent,
     }
     const [scales] = atoms
-    const formOf = scales
-      ? scaledKindOf[scalesName(tiles.operand(scales.operand).dtype, scales.atoms.block)]
-      : mmaKindOf
+    const formOf = scales ? scaledKindOf[tiles.operand(scales.operand).dtype] : mmaKindOf
     const kind = formOf?.(shape.a, shape.b, shape.accumulator) ?? null
     tiles.expect('mma: kind', op.kind, kind?.targets.includes(target) ? kind.kind : null)
     if (kind) {
@@ -57,17 +49,17 @@ export function verifySm100(tiles: Tiles): void {
 }
 
 /** Scales of A, and of the B of each product, from the operand through a buffer to columns of tensor memory that only they have. */
-function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, loads: readonly AtomLoad[]): void {
+function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, loads: readonly AtomsOp[]): void {
   const copies = tiles.ops.filter((op) => op.op === 'copy_atoms')
   tiles.expect(
     'mma: scales',
     [scales?.vector, scales?.perStep],
     [kind.scale?.vector, scales ? scalesOfStep(kind) : undefined],
   )
-  const { columns, scaleColumns, ring, columnsPerAccumulator } = tiles.program.tmem!
+  const { columns, ring, columnsPerAccumulator } = tiles.program.tmem!
   const count = scales ? 1 + products.length : 0
   tiles.expect('scales that are loaded, and copied', [loads.length, copies.length], [count, count])
-  if (!scales) return tiles.expect('columns of scales', scaleColumns, 0)
+  if (!scales) return
   let end = tiles.program.rings.find(({ name }) => name === ring)!.slots * columnsPerAccumulator
   const sources: AtomSource[] = [scales.a, ...scales.b]
   for (const [i, { column, atoms }] of sources.entries()) {
@@ -82,26 +74,36 @@ function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, lo
       verifyLoad(tiles, load, kind)
     }
   }
-  tiles.expect('columns of scales', scaleColumns, end - (sources[0]?.column ?? 0))
   if (end > columns) tiles.problems.push(`scales end at column ${end} of ${columns}`)
 }
 
-function verifyLoad(tiles: Tiles, { operand: name, buffer, map, free, atoms, depth }: AtomLoad, kind: KindRow): void {
+function verifyLoad(tiles: Tiles, op: AtomsOp, kind: KindRow): void {
+  const { operand: name, buffer, free, atoms, depth } = op
   const { domain } = tiles.program
-  const what = `load_atoms ${name}`
+  const what = `${op.op} ${name}`
   const operand = tiles.operand(name)
   const along = free === 'm' ? domain.rows : domain.columns
-  const tiling = inTiles(operand.order) ? tilingOf(operand) : null
-  tiles.expect(`${what}: sides of tiles`, [tiling?.outer, tiling?.inner], [along.axis, depth.axis])
-  tiles.expect(`${what}: block`, [atoms.block, blockAlong(operand, depth.axis)], [kind.scale?.block, kind.scale?.block])
-  tiles.expect(`${what}: rows`, atoms.rows, atomsAcross(along.extent))
+  const isMapped = op.op === 'load_atoms'
+  const rows = isMapped ? atomsAcross(along.extent) : Math.ceil(along.extent / TILE_OUTER)
+  tiles.expect(`${what}: type`, operand.dtype, kind.scale?.dtype)
+  tiles.expect(`${what}: tiles`, [inTiles(operand.order), atoms.from], isMapped ? [true, 'memory'] : [false, 'tile'])
+  tiles.expect(`${what}: block`, atoms.block, kind.scale?.block)
+  tiles.expect(`${what}: blocks`, takesBlocks(operand, depth.axis, atoms.block), true)
+  tiles.expect(`${what}: rows`, atoms.rows, rows)
   tiles.expect(`${what}: depth`, atoms.steps * TILE_INNER * atoms.block, domain.depth)
   tiles.expect(`${what}: bytes of a slot`, tiles.buffer(buffer).slotBytes, atoms.rows * atoms.steps * TILE_BYTES)
+  if (!isMapped) return
   tiles.expect(`${what}: alignment`, operand.divisibility, 'vector')
+  const tiling = tilingOf(operand)
+  tiles.expect(`${what}: sides of tiles`, [tiling?.outer, tiling?.inner], [along.axis, depth.axis])
   const batch = domain.batch !== null && operand.axes.includes(domain.batch) ? [domain.batch] : []
   const axes = [along.axis, depth.axis, ...batch]
-  const rule = tiles.map(map)
-  tiles.expect(`${what}: ${map}`, [rule.operand, rule.axes, rule.swizzle], [name, axes, 'none'])
-  tiles.expect(`${what}: box of ${map}`, rule.box, [TILE_BYTES / 4, atoms.rows, atoms.steps, ...batch.map(() => 1)])
-  tiles.expect(`${what}: tiles of ${map}`, rule.tiles, [TILE_OUTER, TILE_INNER * atoms.block, ...batch.map(() => 1)])
+  const rule = tiles.map(op.map)
+  tiles.expect(
+    `${what}: ${op.map}`,
+    [rule.operand, rule.dtype, rule.axes, rule.swizzle],
+    [name, operand.dtype, axes, 'none'],
+  )
+  tiles.expect(`${what}: box of ${op.map}`, rule.box, [TILE_BYTES / 4, atoms.rows, atoms.steps, ...batch.map(() => 1)])
+  tiles.expect(`${what}: tiles of ${op.map}`, rule.tiles, [TILE_OUTER, TILE_INNER * atoms.block, ...batch.map(() => 1)])
 }

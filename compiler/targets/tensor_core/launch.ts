@@ -12,7 +12,7 @@ import type { TensorOperand } from '../../ir/tensor.ts'
 import { axesWithin, leavesOf, operandNamed } from '../../ir/walk.ts'
 import { quantisedOutputs, tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
-import { atomsOf, type AtomPlan } from './scale_atoms.ts'
+import { atomsBy, type AtomPlan } from './scale_atoms.ts'
 import { scalesOf } from './scales.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../stored/tiles.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from './plan.ts'
@@ -48,9 +48,10 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
   const read = new Set([
     ...loaded.filter((o) => o.source !== 'tma').flatMap(({ operand }) => leavesOf(operand, plan.program)),
     ...scalesOf(plan.scales ?? null).map(({ operand }) => operand),
+    ...atomsBy(plan.atoms ?? null, 'warps').map(({ operand }) => operand),
     ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).map(({ operand }) => operand),
   ])
-  const scaled = atomsOf(plan.atoms ?? null)
+  const scaled = atomsBy(plan.atoms ?? null, 'tma')
   const carries = [...loaded, ...scaled, ...fetchMaps(plan).map(({ aux }) => aux)]
     .filter(({ operand }) => optionalBatch && !operand.computed && operand.axes.includes(gemm.l!))
     .map(({ operand }): ParamRule => ({ kind: 'carries', operand: operand.name, axis: gemm.l! }))

@@ -5,7 +5,7 @@ import type { TensorProgram } from '../../ir/tensor.ts'
 import type { ClusterPlan } from './cluster.ts'
 import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
 import type { LoopPlans, OperandPlan } from './operands.ts'
-import { atomsOf, type AtomPlans } from './scale_atoms.ts'
+import { atomsBy, type AtomPlans } from './scale_atoms.ts'
 import type { ScalePlans } from './scales.ts'
 
 /** Opt-in dynamic shared memory of a CTA on sm_90 and sm_100, bytes. */
@@ -81,7 +81,7 @@ export const inputMaps = (plan: Loops): StageOperand[] =>
 export const tmaStageBytes = (plan: Loops): number =>
   inputMaps(plan).reduce(
     (bytes, { operand, loop }) => bytes + (loop === 0 ? operand.tileBytes : 0),
-    atomsOf(plan.atoms ?? null).reduce((bytes, { slotBytes }) => bytes + slotBytes, 0),
+    atomsBy(plan.atoms ?? null, 'tma').reduce((bytes, { slotBytes }) => bytes + slotBytes, 0),
   )
 
 /** Name of the tensor map of a staged output: the first is `map_d`, more are numbered. */

@@ -15,9 +15,11 @@ export const ATOM_COLUMNS = 4
 
 export interface AtomPlan {
   readonly operand: TensorOperand
+  /** Tiles come by TMA; warps write plain scales in that order. */
+  readonly source: 'tma' | 'warps'
   readonly free: 'm' | 'n'
   readonly buffer: string
-  /** Name of its tensor map. */
+  /** Name of its tensor map, where TMA brings it. */
   readonly map: string
   readonly atoms: ScaleAtoms
   readonly slotBytes: number
@@ -35,13 +37,17 @@ export interface AtomPlans {
 
 export const atomsOf = (plans: AtomPlans | null): AtomPlan[] => (plans ? [plans.a, ...plans.b] : [])
 
-/** Elements of k that share a scale of an operand, where its rows have scales of their own; null: other blocks. */
-export function blockAlong({ axes, blocks }: TensorOperand, k: string): number | null {
-  const alone = axes.every((axis, i) => axis === k || (blocks?.[i] ?? 1) === 1)
-  return alone && axes.includes(k) ? (blocks?.[axes.indexOf(k)] ?? 1) : null
+/** Those that TMA brings, or warps write. */
+export const atomsBy = (plans: AtomPlans | null, source: AtomPlan['source']): AtomPlan[] =>
+  atomsOf(plans).filter((plan) => plan.source === source)
+
+/** Do MMAs whose scales are each for `block` elements of k take them: in tiles just those, else one for several blocks too? */
+export function takesBlocks({ axes, blocks, order }: TensorOperand, k: string, block: number): boolean {
+  const own = blocks?.[axes.indexOf(k)] ?? 1
+  return axes.includes(k) && (inTiles(order) ? own === block : own % block === 0)
 }
 
-/** `tile`: rows of a CTA, columns and k of the tile. KTL2904, 4513: scales that are not in tiles, or not aligned. */
+/** `tile`: rows of a CTA, columns and k of the tile. KTL2904, 4513: scales in tiles of other axes, or that TMA cannot address. */
 export function planAtoms(
   program: TensorProgram,
   { segments, m, n }: Matmul,
@@ -53,16 +59,22 @@ export function planAtoms(
   const plan = (name: string, free: 'm' | 'n', suffix: string): AtomPlan | Rejection => {
     const operand = operandNamed(program, name)
     const tiling = inTiles(operand.order) ? tilingOf(operand) : null
-    if (tiling?.outer !== (free === 'm' ? m : n) || tiling.inner !== k)
-      return rejection('KTL2904', { form: 'block-scaled MMAs of scales that are not in tiles' })
-    if (operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
+    if (tiling && (tiling.outer !== (free === 'm' ? m : n) || tiling.inner !== k))
+      return rejection('KTL2904', { form: 'scales in tiles of other axes' })
+    if (tiling && operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
     const extent = free === 'm' ? rows : columns
-    const atoms: ScaleAtoms = { block, rows: atomsAcross(extent), steps: depth / (block * TILE_INNER) }
+    const atoms: ScaleAtoms = {
+      block,
+      from: tiling ? 'memory' : 'tile',
+      rows: tiling ? atomsAcross(extent) : Math.ceil(extent / TILE_OUTER),
+      steps: depth / (block * TILE_INNER),
+    }
     const count = atoms.rows * atoms.steps
     const column = end
     end += count * ATOM_COLUMNS
+    const source = tiling ? 'tma' : 'warps'
     const names = { buffer: `scale_${suffix}`, map: `map_scale_${suffix}` }
-    return { operand, free, ...names, atoms, slotBytes: count * TILE_BYTES, column }
+    return { operand, source, free, ...names, atoms, slotBytes: count * TILE_BYTES, column }
   }
   const a = plan(scales.a!, 'm', 'a')
   if ('code' in a) return a

@@ -1,0 +1,70 @@
+/** Tile IR → CUDA statements: plain scales to shared memory, in the order that block-scaled MMAs read. */
+import type { AtomWrite } from '../../../compiler/ir/pipe.ts'
+import { operandNamed } from '../../../compiler/ir/walk.ts'
+import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
+import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
+import { depthOrigin, positionIn } from '../../pipe/loads.ts'
+
+/**
+ * A word at a time: the four scales of a row in an atom. Where they are neighbours in memory, at an address of words, they are read as
+ * one. All words of a thread are under way at once.
+ */
+export function emitAtoms(op: AtomWrite, c: EmitContext): void {
+  const { atoms, free, depth } = op
+  const operand = operandNamed(c.program.source, op.operand)
+  const base = c.names.operand(operand.name)
+  const where = note(c, `scales ${op.operand}`)
+  const threads = 32 * c.role!.warps
+  const rows = atoms.rows * TILE_OUTER
+  const words = (rows * atoms.steps) / threads
+  const extent = (free === 'm' ? c.program.domain.rows : c.program.domain.columns).extent
+  const blockOf = (axis: string): number => operand.blocks?.[operand.axes.indexOf(axis)] ?? 1
+  const stride = (axis: string): string => c.names.stride(operand.name, axis)
+  const own = blockOf(depth.axis)
+  const others = operand.axes
+    .filter((axis) => axis !== depth.axis)
+    .map((axis) => {
+      const at = positionIn(c, depth, axis, 'k_at', 'free_at')
+      const block = blockOf(axis)
+      return `(i64)(${block === 1 ? at : `(${at}) / ${block}`}) * ${stride(axis)}`
+    })
+  const along = stride(depth.axis)
+  const k = c.names.extent(depth.axis)
+  const inside = `${extent < rows ? `row < ${extent} && ` : ''}free_at < ${free === 'm' ? 'M' : 'N'}`
+  const place = (): void => {
+    c.out.line(`const u32 i = threadIdx.x % ${threads} + s * ${threads}, row = i % ${rows}, step = i / ${rows};`)
+  }
+  c.out.block('', () => {
+    c.out.line(`u32 words[${words}] = {};`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 s = 0; s < ${words}; ++s)`, () => {
+      place()
+      const first = `${depthOrigin(depth)} + step * ${TILE_INNER * atoms.block}`
+      c.out.line(`const u32 free_at = at.${free} + row, k_at = ${first};`)
+      c.out.block(`if (${inside})`, () => {
+        c.out.line(`const unsigned char* from = ${base} + ${others.join(' + ') || '0'};`, where)
+        const each = (): void => {
+          c.out.line('#pragma unroll')
+          c.out.block(`for (u32 e = 0; e < ${TILE_INNER}; ++e)`, () => {
+            c.out.line(`const u32 k_of = k_at + e * ${atoms.block};`)
+            const scale = `from[(i64)(k_of / ${own}) * ${along}]`
+            c.out.line(`if (k_of < ${k}) words[s] |= static_cast<u32>(${scale}) << 8 * e;`, where)
+          })
+        }
+        if (own !== atoms.block) return each()
+        c.out.line(`const unsigned char* first = from + (i64)(k_at / ${own}) * ${along};`)
+        const whole = `${along} == 1 && k_at + ${(TILE_INNER - 1) * atoms.block} < ${k}`
+        const aligned = 'reinterpret_cast<u64>(first) % 4 == 0'
+        c.out.line(`if (${whole} && ${aligned}) words[s] = *reinterpret_cast<const u32*>(first);`, where)
+        c.out.block('else', each)
+      })
+    })
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 s = 0; s < ${words}; ++s)`, () => {
+      place()
+      const atom = `(step * ${atoms.rows} + row / ${TILE_OUTER}) * ${TILE_BYTES}`
+      const target = `${slotAddress(c, op.buffer)} + ${atom} + row % 32 * 16 + row % ${TILE_OUTER} / 32 * ${TILE_INNER}`
+      c.out.line(call(c, 'store_shared_b32', target, 'words[s]'), where)
+    })
+  })
+}
