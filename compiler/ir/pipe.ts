@@ -196,9 +196,8 @@ export interface PartScales {
   readonly b: ScaleSource | null
 }
 
-/** Scales as block-scaled MMAs read them: `block` elements of k to a scale, tiles of 128 x 4 (stored/tiles.ts), of each stage so many. */
+/** Scales as block-scaled MMAs read them: tiles of 128 x 4 (stored/tiles.ts), of each stage so many. */
 export interface ScaleAtoms {
-  readonly block: number
   /** The first atom begins with the tile, or is the one of memory that the tile begins in. */
   readonly from: 'tile' | 'memory'
   /** Along m or n, and along k. */
@@ -225,6 +224,8 @@ export interface AtomWrite {
   readonly buffer: string
   readonly free: 'm' | 'n'
   readonly atoms: ScaleAtoms
+  /** Elements of k to a scale of the MMA. */
+  readonly block: number
   readonly depth: DepthView
 }
 
@@ -243,8 +244,6 @@ export interface AtomSource {
 }
 
 export interface MmaScales {
-  /** Modifier of the instruction. */
-  readonly vector: '1X' | '2X' | '4X'
   /** Of a row, for one instruction. */
   readonly perStep: number
   readonly a: AtomSource

@@ -93,12 +93,11 @@ const partText = ({ index, of, chunk, product, block, column, columnBytes }: Par
 const scaleText = ({ group, count, chunk, chunks }: ScaleLayout): string =>
   `${count} of ${group} rows x ${chunks} of ${chunk} k`
 
-const atomsText = ({ rows, steps, block, from }: ScaleAtoms): string =>
-  `${rows} x ${steps} atoms of ${block} k to a scale, from that of the ${from} on`
+const atomsText = ({ rows, steps, from }: ScaleAtoms): string => `${rows} x ${steps} atoms, from that of the ${from} on`
 const mmaScalesText = (scales: MmaScales | null): string =>
   scales === null
     ? ''
-    : `, scales ${scales.vector}, ${scales.perStep} a step: ` +
+    : `, ${scales.perStep} scales a step: ` +
       [scales.a, ...scales.b].map(({ column, atoms }) => `column ${column} (${atomsText(atoms)})`).join(' * ')
 
 const depthText = ({ axis, tile, outer }: DepthView): string =>
@@ -220,7 +219,7 @@ function printOp(op: TileOp): string {
     case 'load_atoms':
       return `load_atoms ${op.operand} (${op.free}, ${depthText(op.depth)}) by ${op.map} -> ${op.buffer}, ${atomsText(op.atoms)}, on ${op.barrier}`
     case 'write_atoms':
-      return `write_atoms ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${atomsText(op.atoms)}`
+      return `write_atoms ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${atomsText(op.atoms)}, ${op.block} k to a scale`
     case 'copy_atoms':
       return `copy_atoms ${op.buffer} -> column ${op.column}, ${atomsText(op.atoms)}`
     case 'part_scales':

@@ -57,6 +57,15 @@ const FUSED = of(
 const FUSED_WIDER = of(
   'kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: f32[m, n] { D = relu(sum[k](A * B) * alpha + C) }',
 )
+/** Operands whose blocks have scales; `tiled`: those whose scales lie in tiles. */
+const scaled = (form: string, tiled: readonly string[], more = ''): Source =>
+  of(
+    `kernel scaled(A: ${form.replaceAll('x', 'm')}, B: ${form.replaceAll('x', 'n')}${more && `, G: ${form.replaceAll('x', 'n')}`}) -> D: bf16[m, n] {
+  D = sum[k](A * B)${more}
+}`,
+    [],
+    Object.fromEntries(tiled.map((name) => [`${name}.scale`, [name === 'A' ? 'm' : 'n', 'k', '32x4x4']])),
+  )
 const BIAS = of('kernel linear(A: bf16[m, k], B: bf16[n, k], bias: bf16[n]) -> D: bf16[m, n] { D = gelu_tanh(sum[k](A * B) + bias) }') // prettier-ignore
 const SWIGLU = of('kernel swiglu(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> H: bf16[m, n] { H = silu(sum[k](A * G)) * sum[k](A * U) }') // prettier-ignore
 const AMAX = of(`kernel scaled(A: f16[l?, m, k], B: f16[l?, n, k], s: f32) -> (D: e4m3[l?, m, n], amax: f32[l?]) {
@@ -285,6 +294,18 @@ const SM100: readonly GoldenCase[] = [
   sm100('reduced pairs', of(REDUCED), [256, 64], { design: pairs(), plan: reduced(5) }),
   sm100('i8', gemm({ a: 'i8', out: 'i32' }), [128, 64]),
   sm100('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'e5m2' }), [128, 96]),
+  sm100('mxfp8 tiles', scaled('e4m3[x, k] * ue8m0[x, k/32]', ['A', 'B']), [128, 192], {
+    whole, plan: { mma: 'mxf8f6f4', atoms: { a: { source: 'tma' }, b: [{ source: 'tma', atoms: { rows: 2, steps: 1 } }] }, accumulators: 2 },
+  }),
+  sm100('mxfp8 plain pairs clc', scaled('e5m2[x, k] * ue8m0[x, k/64]', []), [256, 64], {
+    whole, design: { ...pairs(4), ...clc }, plan: { mma: 'mxf8f6f4', atoms: { a: { source: 'warps' } } },
+  }),
+  sm100('mxfp4 gated', scaled('e2m1[x, k] * ue8m0[x, k/32]', ['B', 'G'], ' * sigmoid(sum[k](A * G))'), [128, 64], {
+    plan: { mma: 'mxf4', tile: [128, 64, 256], atoms: { a: { source: 'warps' }, columns: 24 } },
+  }),
+  sm100('nvfp4', scaled('e2m1[x, k] * ue4m3[x, k/16]', ['A']), [128, 256], {
+    plan: { mma: 'mxf4nvf4', accumulators: 1, atoms: { a: { source: 'tma' }, b: [{ source: 'warps', atoms: { steps: 4 } }] } },
+  }),
   sm100('tf32', gemm({ a: 'tf32', out: 'f32', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn', descriptor: { swizzle: '128B_ATOM_32B' } } } }),
   sm100('f16 accumulator', of(HALF), [128, 64], { plan: { accumulator: 'f16' } }),
   sm100('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),

@@ -11,7 +11,7 @@ import { GOLDEN_CASES } from './golden_cases.ts'
 const INFORMATIONAL: readonly (readonly [RegExp, string])[] = [
   [/^buffers\[\]\.align$/, 'the verifier: of offsets'],
   [/^buffers\[\]\.over$/, 'the verifier: regions that may overlap'],
-  [/^tma_load\.depth\.axis$/, 'the verifier: the tensor map has it'],
+  [/^(tma_load|load_atoms)\.depth\.axis$/, 'the verifier: the tensor map has it'],
   [/^tma_load\.tile\.swizzle$/, 'the verifier: the tensor map has it'],
   [/^source\.operands\[\]\.divisibility$/, 'the verifier: of what is read in vectors'],
   [/^source\.(operands|scalars)\[\]\.fromEpilogue$/, 'callers'],

@@ -10,7 +10,7 @@ import { depthOrigin, positionIn } from '../../pipe/loads.ts'
  * one. All words of a thread are under way at once.
  */
 export function emitAtoms(op: AtomWrite, c: EmitContext): void {
-  const { atoms, free, depth } = op
+  const { atoms, block, free, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
   const base = c.names.operand(operand.name)
   const where = note(c, `scales ${op.operand}`)
@@ -25,8 +25,8 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
     .filter((axis) => axis !== depth.axis)
     .map((axis) => {
       const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-      const block = blockOf(axis)
-      return `(i64)(${block === 1 ? at : `(${at}) / ${block}`}) * ${stride(axis)}`
+      const shared = blockOf(axis)
+      return `(i64)(${shared === 1 ? at : `(${at}) / ${shared}`}) * ${stride(axis)}`
     })
   const along = stride(depth.axis)
   const k = c.names.extent(depth.axis)
@@ -39,21 +39,21 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 s = 0; s < ${words}; ++s)`, () => {
       place()
-      const first = `${depthOrigin(depth)} + step * ${TILE_INNER * atoms.block}`
+      const first = `${depthOrigin(depth)} + step * ${TILE_INNER * block}`
       c.out.line(`const u32 free_at = at.${free} + row, k_at = ${first};`)
       c.out.block(`if (${inside})`, () => {
         c.out.line(`const unsigned char* from = ${base} + ${others.join(' + ') || '0'};`, where)
         const each = (): void => {
           c.out.line('#pragma unroll')
           c.out.block(`for (u32 e = 0; e < ${TILE_INNER}; ++e)`, () => {
-            c.out.line(`const u32 k_of = k_at + e * ${atoms.block};`)
+            c.out.line(`const u32 k_of = k_at + e * ${block};`)
             const scale = `from[(i64)(k_of / ${own}) * ${along}]`
             c.out.line(`if (k_of < ${k}) words[s] |= static_cast<u32>(${scale}) << 8 * e;`, where)
           })
         }
-        if (own !== atoms.block) return each()
+        if (own !== block) return each()
         c.out.line(`const unsigned char* first = from + (i64)(k_at / ${own}) * ${along};`)
-        const whole = `${along} == 1 && k_at + ${(TILE_INNER - 1) * atoms.block} < ${k}`
+        const whole = `${along} == 1 && k_at + ${(TILE_INNER - 1) * block} < ${k}`
         const aligned = 'reinterpret_cast<u64>(first) % 4 == 0'
         c.out.line(`if (${whole} && ${aligned}) words[s] = *reinterpret_cast<const u32*>(first);`, where)
         c.out.block('else', each)

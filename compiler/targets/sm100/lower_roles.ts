@@ -57,8 +57,8 @@ export function gatherRole(plan: Sm100Plan, domain: Domain): TileOp[] {
   const fill: TileOp[] = [
     { op: 'wait', barrier: 'empty', parity: 'producer' },
     ...copies,
-    ...atomsBy(plan.atoms, 'warps').map(({ operand, buffer, free, atoms }): TileOp => {
-      return { op: 'write_atoms', operand: operand.name, buffer, free, atoms, depth: depthView(domain, 0) }
+    ...atomsBy(plan.atoms, 'warps').map(({ operand, buffer, free, atoms, block }): TileOp => {
+      return { op: 'write_atoms', operand: operand.name, buffer, free, atoms, block, depth: depthView(domain, 0) }
     }),
     // The MMA reads shared memory through the async proxy.
     { op: 'proxy_fence' },
@@ -110,10 +110,10 @@ function atomSource({ accumulators, b, epilogue }: Sm100Plan, { column, atoms }:
 }
 
 function mmaScales(plan: Sm100Plan): MmaScales | null {
-  const { atoms, scaleVector } = plan
-  if (!atoms || !scaleVector) return null
-  const { name: vector, perStep } = scaleVector
-  return { vector, perStep, a: atomSource(plan, atoms.a), b: atoms.b.map((from) => atomSource(plan, from)) }
+  const { atoms, scalesPerStep } = plan
+  return (
+    atoms && { perStep: scalesPerStep, a: atomSource(plan, atoms.a), b: atoms.b.map((from) => atomSource(plan, from)) }
+  )
 }
 
 /** One warp of the cluster. A request is made only after the one before was answered with work (PTX ISA 9.7.13.17). */

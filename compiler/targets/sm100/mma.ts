@@ -22,8 +22,6 @@ export interface KindRow extends MmaRow {
 export interface ScaleRow {
   readonly dtype: DTypeName
   readonly block: 16 | 32
-  /** Modifier of the instruction. */
-  readonly vector: '1X' | '2X' | '4X'
 }
 
 const FAMILY: readonly TargetArch[] = ['sm_100a', 'sm_103a']
@@ -54,15 +52,15 @@ const ACCUMULATOR_CODE: Partial<Readonly<Record<Accumulator, number>>> = { f16: 
 /** Narrower kinds first: their elements lie packed, and they are twice as fast. */
 const SCALED: readonly (KindRow & { readonly scale: ScaleRow })[] = [
   {
-    kind: 'mxf4nvf4', scale: { dtype: 'ue4m3', block: 16, vector: '4X' },
+    kind: 'mxf4nvf4', scale: { dtype: 'ue4m3', block: 16 },
     operands: { e2m1: 1 }, mixes: false, accumulators: ['f32'], targets: FAMILY,
   },
   {
-    kind: 'mxf4', scale: { dtype: 'ue8m0', block: 32, vector: '2X' },
+    kind: 'mxf4', scale: { dtype: 'ue8m0', block: 32 },
     operands: { e2m1: 1 }, mixes: false, accumulators: ['f32'], targets: FAMILY,
   },
   {
-    kind: 'mxf8f6f4', scale: { dtype: 'ue8m0', block: 32, vector: '1X' },
+    kind: 'mxf8f6f4', scale: { dtype: 'ue8m0', block: 32 },
     operands: { e4m3: 0, e5m2: 1 }, mixes: true, accumulators: ['f32'], targets: FAMILY,
   },
 ] // prettier-ignore

@@ -44,8 +44,8 @@ export interface Sm100Plan extends TensorCorePlan {
   readonly mmaSteps: number
   /** Of block-scaled MMAs; null: operands count as they are. */
   readonly atoms: AtomPlans | null
-  /** The modifier of a block-scaled MMA, and scales of a row that one reads. */
-  readonly scaleVector: { readonly name: '1X' | '2X' | '4X'; readonly perStep: number } | null
+  /** Of a row, that one MMA reads. */
+  readonly scalesPerStep: number
   /** Accumulators (of all products) in flight: the epilogue of one tile runs under the mainloop of the next where there are 2. */
   readonly accumulators: number
   readonly tmemColumns: number
@@ -152,7 +152,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     },
     mmaSteps: 4,
     atoms,
-    scaleVector: kind.scale && { name: kind.scale.vector, perStep: scalesOfStep(kind) },
+    scalesPerStep: scalesOfStep(kind),
     epilogue,
     ...sized,
     stageBytes,

@@ -51,11 +51,7 @@ export function verifySm100(tiles: Tiles): void {
 /** Scales of A, and of the B of each product, from the operand through a buffer to columns of tensor memory that only they have. */
 function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, loads: readonly AtomsOp[]): void {
   const copies = tiles.ops.filter((op) => op.op === 'copy_atoms')
-  tiles.expect(
-    'mma: scales',
-    [scales?.vector, scales?.perStep],
-    [kind.scale?.vector, scales ? scalesOfStep(kind) : undefined],
-  )
+  tiles.expect('mma: scales of a step', scales?.perStep ?? 0, scalesOfStep(kind))
   const { columns, ring, columnsPerAccumulator } = tiles.program.tmem!
   const count = scales ? 1 + products.length : 0
   tiles.expect('scales that are loaded, and copied', [loads.length, copies.length], [count, count])
@@ -79,6 +75,7 @@ function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, lo
 
 function verifyLoad(tiles: Tiles, op: AtomsOp, kind: KindRow): void {
   const { operand: name, buffer, free, atoms, depth } = op
+  const block = kind.scale?.block ?? 0
   const { domain } = tiles.program
   const what = `${op.op} ${name}`
   const operand = tiles.operand(name)
@@ -87,10 +84,10 @@ function verifyLoad(tiles: Tiles, op: AtomsOp, kind: KindRow): void {
   const rows = isMapped ? atomsAcross(along.extent) : Math.ceil(along.extent / TILE_OUTER)
   tiles.expect(`${what}: type`, operand.dtype, kind.scale?.dtype)
   tiles.expect(`${what}: tiles`, [inTiles(operand.order), atoms.from], isMapped ? [true, 'memory'] : [false, 'tile'])
-  tiles.expect(`${what}: block`, atoms.block, kind.scale?.block)
-  tiles.expect(`${what}: blocks`, takesBlocks(operand, depth.axis, atoms.block), true)
+  if (op.op === 'write_atoms') tiles.expect(`${what}: block`, op.block, block)
+  tiles.expect(`${what}: blocks`, takesBlocks(operand, depth.axis, block), true)
   tiles.expect(`${what}: rows`, atoms.rows, rows)
-  tiles.expect(`${what}: depth`, atoms.steps * TILE_INNER * atoms.block, domain.depth)
+  tiles.expect(`${what}: depth`, atoms.steps * TILE_INNER * block, domain.depth)
   tiles.expect(`${what}: bytes of a slot`, tiles.buffer(buffer).slotBytes, atoms.rows * atoms.steps * TILE_BYTES)
   if (!isMapped) return
   tiles.expect(`${what}: alignment`, operand.divisibility, 'vector')
@@ -105,5 +102,5 @@ function verifyLoad(tiles: Tiles, op: AtomsOp, kind: KindRow): void {
     [name, operand.dtype, axes, 'none'],
   )
   tiles.expect(`${what}: box of ${op.map}`, rule.box, [TILE_BYTES / 4, atoms.rows, atoms.steps, ...batch.map(() => 1)])
-  tiles.expect(`${what}: tiles of ${op.map}`, rule.tiles, [TILE_OUTER, TILE_INNER * atoms.block, ...batch.map(() => 1)])
+  tiles.expect(`${what}: tiles of ${op.map}`, rule.tiles, [TILE_OUTER, TILE_INNER * block, ...batch.map(() => 1)])
 }

@@ -117,7 +117,7 @@ function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly st
 }
 
 /** Tiles of scales: those along m or n first, so that the ones of a step of k lie side by side in shared memory. */
-function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms }: AtomPlan): TensorMapRule {
+function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms, block }: AtomPlan): TensorMapRule {
   const axes = [gemm[free], gemm.segments[0].k, ...(gemm.l !== null && operand.axes.includes(gemm.l) ? [gemm.l] : [])]
   return {
     kind: 'tensorMap',
@@ -127,7 +127,7 @@ function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms }: AtomPl
     axes,
     box: [TILE_BYTES / 4, atoms.rows, atoms.steps, 1].slice(0, 1 + axes.length),
     swizzle: 'none',
-    tiles: [TILE_OUTER, atoms.block * TILE_INNER, 1].slice(0, axes.length),
+    tiles: [TILE_OUTER, block * TILE_INNER, 1].slice(0, axes.length),
   }
 }
 

@@ -22,6 +22,8 @@ export interface AtomPlan {
   /** Name of its tensor map, where TMA brings it. */
   readonly map: string
   readonly atoms: ScaleAtoms
+  /** Elements of k to a scale of the MMA. */
+  readonly block: number
   readonly slotBytes: number
   /** First column of tensor memory behind the accumulators. */
   readonly column: number
@@ -64,7 +66,6 @@ export function planAtoms(
     if (tiling && operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
     const extent = free === 'm' ? rows : columns
     const atoms: ScaleAtoms = {
-      block,
       from: tiling ? 'memory' : 'tile',
       rows: tiling ? atomsAcross(extent) : Math.ceil(extent / TILE_OUTER),
       steps: depth / (block * TILE_INNER),
@@ -74,7 +75,7 @@ export function planAtoms(
     end += count * ATOM_COLUMNS
     const source = tiling ? 'tma' : 'warps'
     const names = { buffer: `scale_${suffix}`, map: `map_scale_${suffix}` }
-    return { operand, source, free, ...names, atoms, slotBytes: count * TILE_BYTES, column }
+    return { operand, source, free, ...names, atoms, block, slotBytes: count * TILE_BYTES, column }
   }
   const a = plan(scales.a!, 'm', 'a')
   if ('code' in a) return a
