@@ -17,6 +17,14 @@ export interface MmaUnits {
   multiplies(a: DTypeName, b: DTypeName, accumulator: Accumulator): boolean
   /** May such a scale of an operand of this type, along the summed axes `over`, multiply partial sums? */
   scalesParts(scale: TensorOperand, dtype: DTypeName, over: readonly string[]): boolean
+  /** Do MMAs read the scales of both operands themselves? Absent: none does. */
+  readsScales?(a: ScaledFactor, b: ScaledFactor, over: readonly string[]): boolean
+}
+
+/** Data in a stored form whose scale varies along the sum. */
+export interface ScaledFactor {
+  readonly dtype: DTypeName
+  readonly scale: TensorOperand
 }
 
 /** A factor, and what multiplies the sum in its stead. */
@@ -59,6 +67,11 @@ function areTaken(
   const sides = [a, b].map(({ operand }) => operandNamed(program, operand))
   const [x, y] = sides as [TensorOperand, TensorOperand]
   const isStored = sides.some(({ stored }) => stored)
+  const scaled = sides.flatMap(({ dtype, stored }): ScaledFactor[] => {
+    const scale = program.operands.find(({ name }) => name === stored?.scale)
+    return scale && !stored!.zero && scale.axes.some((axis) => over.includes(axis)) ? [{ dtype, scale }] : []
+  })
+  if (terms.length === 1 && scaled.length === 2 && units.readsScales?.(scaled[0]!, scaled[1]!, over)) return true
   // Sums of the data of integers are integers.
   const sum = isStored && [x, y].every(({ dtype }) => DTYPES[dtype].class === 'int') ? 'i32' : accumulator
   if (!units.multiplies(x.dtype, y.dtype, sum)) return false

@@ -3,7 +3,7 @@ import type { AtomWrite } from '../../../compiler/ir/pipe.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { depthOrigin, positionIn } from '../../pipe/loads.ts'
+import { depthOrigin, positionIn } from '../../pipe/depth.ts'
 
 /**
  * A word at a time: the four scales of a row in an atom. Where they are neighbours in memory, at an address of words, they are read as

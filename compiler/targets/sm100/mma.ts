@@ -5,6 +5,7 @@ import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import { ARCHS } from '../../archs.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
+import { takesBlocks } from '../tensor_core/scale_atoms.ts'
 
 export type ScaledKind = 'mxf8f6f4' | 'mxf4' | 'mxf4nvf4'
 export type MmaKind = 'f16' | 'tf32' | 'f8f6f4' | 'i8' | ScaledKind
@@ -86,6 +87,12 @@ export const scalesOfStep = ({ kind, scale }: KindRow): number => (scale ? (isPa
 const unitsOf = (target: TargetArch): MmaUnits => ({
   multiplies: (a, b, accumulator) => mmaKindOf(a, b, accumulator)?.targets.includes(target) ?? false,
   scalesParts: () => false,
+  readsScales(a, b, over) {
+    const row = a.scale.dtype === b.scale.dtype ? scaledKindOf[a.scale.dtype]?.(a.dtype, b.dtype, 'f32') : null
+    const [k, ...others] = over
+    if (!row?.scale || k === undefined || others.length > 0 || !row.targets.includes(target)) return false
+    return [a, b].every(({ scale }) => takesBlocks(scale, k, row.scale!.block))
+  },
 })
 
 const UNITS = new Map(Object.keys(ARCHS).map((arch) => [arch, unitsOf(arch as TargetArch)]))
