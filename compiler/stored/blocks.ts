@@ -11,3 +11,9 @@ export function blockOf({ axes, blocks }: TensorOperand, axis: string): number |
 /** Do plain blocks along the summed axis end where MMAs of `step` elements do? */
 export const endsSteps = (scale: TensorOperand, over: readonly string[], step: number): boolean =>
   over.length === 1 && !inTiles(scale.order) && (blockOf(scale, over[0]!) ?? step) % step === 0
+
+/** Do MMAs whose scales are each for `block` elements of k take them: in tiles just those, else one for several blocks too? */
+export function takesBlocks(scale: TensorOperand, k: string, block: number): boolean {
+  const own = blockOf(scale, k)
+  return own !== null && (inTiles(scale.order) ? own === block : own % block === 0)
+}

@@ -5,7 +5,7 @@ import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import { ARCHS } from '../../archs.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
-import { takesBlocks } from '../tensor_core/scale_atoms.ts'
+import { takesBlocks } from '../../stored/blocks.ts'
 
 export type ScaledKind = 'mxf8f6f4' | 'mxf4' | 'mxf4nvf4'
 export type MmaKind = 'f16' | 'tf32' | 'f8f6f4' | 'i8' | ScaledKind

@@ -4,6 +4,7 @@
  *
  * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
+import { takesBlocks } from '../../stored/blocks.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import { inParts, matmulOf, type Matmul } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
@@ -29,7 +30,7 @@ import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
-import { atomsBy, atomsOf, planAtoms, takesBlocks, type AtomPlans } from '../tensor_core/scale_atoms.ts'
+import { atomsBy, atomsOf, planAtoms, type AtomPlans } from '../tensor_core/scale_atoms.ts'
 
 const TMEM_COLUMNS = 512
 

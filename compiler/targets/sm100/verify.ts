@@ -1,8 +1,9 @@
 /** What programs of SM100 have beside those of all targets: tcgen05.mma, its descriptors, instruction and scales. */
+import { takesBlocks } from '../../stored/blocks.ts'
 import type { AtomLoad, AtomSource, AtomWrite, Mma } from '../../ir/pipe.ts'
 import { inTiles, TILE_BYTES, TILE_INNER, TILE_OUTER, tilingOf } from '../../stored/tiles.ts'
 import type { Tiles } from '../../verify/tiles.ts'
-import { ATOM_COLUMNS, atomsAcross, takesBlocks } from '../tensor_core/scale_atoms.ts'
+import { ATOM_COLUMNS, atomsAcross } from '../tensor_core/scale_atoms.ts'
 import { instructionDescriptor, instructionText, mmaKindOf, scaledKindOf, scalesOfStep, type KindRow } from './mma.ts'
 
 type AtomsOp = AtomLoad | AtomWrite

@@ -43,12 +43,6 @@ export const atomsOf = (plans: AtomPlans | null): AtomPlan[] => (plans ? [plans.
 export const atomsBy = (plans: AtomPlans | null, source: AtomPlan['source']): AtomPlan[] =>
   atomsOf(plans).filter((plan) => plan.source === source)
 
-/** Do MMAs whose scales are each for `block` elements of k take them: in tiles just those, else one for several blocks too? */
-export function takesBlocks({ axes, blocks, order }: TensorOperand, k: string, block: number): boolean {
-  const own = blocks?.[axes.indexOf(k)] ?? 1
-  return axes.includes(k) && (inTiles(order) ? own === block : own % block === 0)
-}
-
 /** `tile`: rows of a CTA, columns and k of the tile. KTL2904, 4513: scales in tiles of other axes, or that TMA cannot address. */
 export function planAtoms(
   program: TensorProgram,
