@@ -5,6 +5,7 @@
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { scaledKernel } from './scaled_kernels.ts'
 
 /** What the inputs hold that they seldom hold. */
 export type Hostile = 'floats' | 'absent' | 'indices' | 'groups'
@@ -16,6 +17,8 @@ export interface FormKernel {
   readonly extents: Readonly<Record<string, number>>
   readonly scalars: Readonly<Record<string, number>>
   readonly hostile: readonly Hostile[]
+  /** Tensors begin, and rows end, at 16 bytes where extents do; default: anywhere. */
+  readonly aligned?: boolean
 }
 
 /** An f32 expression. The group axis is among `axes` where it varies along that beside the rows. */
@@ -417,4 +420,6 @@ class Writer {
   } // prettier-ignore
 }
 
-export const formKernel = (seed: number): FormKernel => new Writer(seed).kernel(seed)
+/** Every fourth is a product of stored forms. */
+export const formKernel = (seed: number): FormKernel =>
+  seed % 4 === 3 ? scaledKernel(seed) : new Writer(seed).kernel(seed)

@@ -4,10 +4,11 @@ import { openDevice, type Device } from '../../runtime/index.ts'
 import { describeFailure, runForm, runForms } from './forms.ts'
 
 test('random kernels of all forms are right', { timeout: 180_000 }, async () => {
-  const { right, refused, failures } = await runForms(12, { seed: 1 })
+  const { right, onTensorCores, refused, failures } = await runForms(16, { seed: 1 })
   expect(failures.map(describeFailure).join('\n')).toBe('')
-  expect(right).toBeGreaterThanOrEqual(10)
-  expect(right + refused).toBe(12)
+  expect(right).toBeGreaterThanOrEqual(13)
+  expect(onTensorCores).toBeGreaterThanOrEqual(2)
+  expect(right + refused).toBe(16)
 })
 
 let device: Device
@@ -39,5 +40,5 @@ const FOUND: Readonly<Record<string, readonly [source: string, extents: Readonly
 }
 
 test.each(Object.entries(FOUND))('%s', { timeout: 60_000 }, async (_, [source, extents]) => {
-  expect(await runForm(device, { seed: 3, source, extents, scalars: {}, hostile: [] })).toBe('right')
+  expect(await runForm(device, { seed: 3, source, extents, scalars: {}, hostile: [] })).not.toBe('refused')
 })
