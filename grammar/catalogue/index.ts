@@ -58,7 +58,7 @@ export const catalogue = {
 }
 
 /** Codes that went out of use: what they refused is part of the language now. No entry has their number again. */
-export const RETIRED = ['KTL2202', 'KTL2304', 'KTL2307', 'KTL2308', 'KTL2901', 'KTL2902', 'KTL2903'] as const
+export const RETIRED = ['KTL2202', 'KTL2304', 'KTL2307', 'KTL2308', 'KTL2901', 'KTL2902', 'KTL2903', 'KTL4531'] as const
 
 export type Code = keyof typeof catalogue
 export type ParamsOf<C extends Code> = (typeof catalogue)[C] extends Entry<infer P> ? P : never

@@ -239,21 +239,6 @@ export const rejections = {
       help: 'use a smaller tile, or one whose sides are powers of two',
     }),
   }),
-  KTL4531: entry<{ dtype: string }>({
-    title: 'MMA that sm_80 does not have',
-    explain:
-      'mma.sync multiplies 8-bit floats since compute capability 8.9. Kernels for sm_80 run on older devices too.',
-    wrong: {
-      ktl: 'kernel g(A: e4m3[m, k], B: e4m3[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64 }\n',
-    },
-    right: {
-      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64 }\n',
-    },
-    word: ({ dtype }) => ({
-      message: `sm_80 has no MMA of ${dtype}`,
-      help: 'compile for sm_90a or later, or convert to f16',
-    }),
-  }),
   KTL4533: entry<{ stages: number }>({
     title: 'ring without room to copy ahead',
     explain: 'On sm_80 the copies of the next tile of k run under the MMAs of this one, which takes two stages.',

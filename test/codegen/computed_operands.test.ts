@@ -2,10 +2,13 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { checkForm } from '../../bench/gpu/forms/check.ts'
 import { generatePlan } from '../../codegen/index.ts'
+import { uniform } from '../../compiler/evaluate/generate.ts'
+import type { KernelFamily } from '../../compiler/family.ts'
 import { planInstance, type Backend } from '../../compiler/targets/index.ts'
 import { chooseKernels } from '../../runtime/cli/choose_kernels.ts'
 import { makeArguments } from '../../runtime/cli/run_arguments.ts'
-import { openDevice, type Device } from '../../runtime/index.ts'
+import { getKernels, openDevice, type Device, type KernelArguments } from '../../runtime/index.ts'
+import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
 import { bound, familiesOf } from '../compiler/support.ts'
 
@@ -98,6 +101,18 @@ const BACKENDS: readonly (readonly [Backend, Device])[] = [
 ]
 const INSTRUCTIONS = { bf16: /bf16|kind::f16/, f16: /f16/, tf32: /tf32/, int8: /s8|kind::i8/ }
 
+async function argumentsOf(
+  family: KernelFamily,
+  extents: Readonly<Record<string, number>>,
+  seed: number,
+  device: Device,
+): Promise<KernelArguments> {
+  const types = family.typeChoices[0]!
+  const options = { seed, inputs: 'normal' } as const
+  const plan = { family, types, extents, orders: {}, scalars: {}, values: {}, epilogue: null, options }
+  return (await makeArguments(plan, device)).args
+}
+
 describe.each(BACKENDS)('%s', { timeout: 120_000 }, (backend, device) => {
   const cases = Object.entries(CASES).filter(([, { only }]) => !only || only.includes(backend))
   test.each(cases)('%s', async (_, { text, dims, mma = 'bf16' }) => {
@@ -106,15 +121,57 @@ describe.each(BACKENDS)('%s', { timeout: 120_000 }, (backend, device) => {
     const all = { m: 130, n: 76, k: 204, ...dims }
     const extents = Object.fromEntries(Object.entries(all).filter(([axis]) => known.has(axis)))
     for (const [seed, order] of (['lazy', 'eager', 'random'] as const).entries()) {
-      const types = family!.typeChoices[0]!
-      const plan = { family: family!, types, extents, orders: {}, scalars: {}, values: {}, epilogue: null, options: { seed, inputs: 'normal' } } as const // prettier-ignore
-      const { args } = await makeArguments(plan, device)
+      const args = await argumentsOf(family!, extents, seed, device)
       const [kernel] = chooseKernels(args, 'f', { design: backend }, null)
       expect(kernel!.metadata.design).toMatchObject({ mmaInstructionType: expect.stringMatching(INSTRUCTIONS[mma]) })
       const { check } = await verify(kernel!, args, { seed, order, checks: 'full' })
       expect(check, JSON.stringify(check.worst)).toMatchObject({ pass: true })
     }
   })
+})
+
+/** Of random data types, scales, blocks, orders and expressions, with tails everywhere. */
+function randomCase(seed: number): Case {
+  const next = uniform(seed)
+  const below = (n: number): number => Math.floor(next() * n)
+  const pick = <T>(list: readonly T[]): T => list[below(list.length)]!
+  const dtype = pick(['u4', 'i4', 'u8', 'i8', 'e2m1', 'e2m3', 'e3m2', 'e4m3', 'e5m2'] as const)
+  const order = pick(['k, n', 'n, k'])
+  const blocks = { k: pick([1, 3, 8, 16, 64, 100]), n: pick([1, 2, 128]) }
+  const part = (type: string): string =>
+    `${type}[${order
+      .split(', ')
+      .map((axis) => (blocks[axis as 'k' | 'n'] === 1 ? axis : `${axis}/${blocks[axis as 'k' | 'n']}`))
+      .join(', ')}]`
+  const data = `${dtype}[${order}]`
+  const scale = pick(['f32', 'f16', 'bf16', 'ue8m0', 'ue4m3'])
+  const zero = pick([dtype, 'u8'])
+  const decoded = /^[ui]/.test(dtype) && next() < 0.5 ? `(${data} - ${part(zero)})` : data
+  const stored = `${decoded} * ${next() < 0.2 ? 'f32[n]' : part(scale)}${next() < 0.3 ? ' * f32' : ''}`
+  const [x, rows] = [pick(['f16', 'bf16', 'f32']), pick(['m, k', 'k, m'])]
+  const side = pick(['X', 'X', 'relu(X)', 'X * u', 'select(k < m, X, 0.5)'])
+  const vector = side.includes('u)') || side.includes(' u') ? ', u: f32[k]' : ''
+  return {
+    text: `(X: ${x}[${rows}]${vector}, W: ${stored}) -> D: f32[m, n] { D = sum[k](${side} * W) }`,
+    dims: { m: 1 + below(150), n: 1 + below(150), k: 1 + below(300) },
+  }
+}
+
+test('random forms', { timeout: 300_000 }, async () => {
+  let reached = 0
+  for (let seed = 0; seed < 40; seed++) {
+    const { text, dims } = randomCase(seed)
+    const [backend, device] = BACKENDS[seed % 3]!
+    const [family] = familiesOf(`kernel f${text}`)
+    const args = await argumentsOf(family!, dims!, seed, device)
+    const [kernel] = getKernels(args, { limit: 1, metadataFilter: ({ design }) => design.kind === backend })
+    if (!(kernel instanceof KtlKernel)) continue
+    reached++
+    const { check } = await verify(kernel, args, { seed, order: 'random', checks: 'full' })
+    expect(check, `${text} ${JSON.stringify(dims)} ${JSON.stringify(check.worst)}`).toMatchObject({ pass: true })
+  }
+  // The others have scales that leave no type of the MMA exact.
+  expect(reached).toBeGreaterThan(25)
 })
 
 describe('a kernel with a mistake is noticed', { timeout: 60_000 }, () => {

@@ -67,7 +67,6 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const aType = operandNamed(program, gemm.segments[0].a).dtype
   const mma = mmaOf(program, gemm, warpMmaFormOf, { oneOrder: false })
   if (isRejection(mma)) return mma
-  if (target === 'sm_80' && mma.minCc > 80) return rejection('KTL4531', { dtype: aType })
 
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
     planSm80Operand(operand, free, k, side === 'a' ? tileM : tileN, tileK),
