@@ -5,7 +5,7 @@
 import { depthOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
-import type { AuxPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
+import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import { gathersAny, type OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -61,6 +61,15 @@ export const SM90_CONSTANTS = {
   vector: 40,
   element: 80,
   direct: 92,
+  /**
+   * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 11 runs on an H200: with one
+   * warpgroup, which has no other to wait behind, and with two.
+   */
+  promote: 1.5,
+  part: 212,
+  /** Of a stored output, for a column of 64 rows, and for a block that shares a scale: instructions, counted. */
+  quantise: 5,
+  block: 60,
   /** From one tile to the next, where warpgroups share a tile and where each has its own. */
   together: 1450,
   apart: 5480,
@@ -117,7 +126,7 @@ export function estimateSm90(
     (l2Bytes * busy) / costs.l2,
     gathers ? plan.stageBytes / costs.gather : 0,
   )
-  const step = Math.max(mma, loads, costs.step)
+  const step = Math.max(mma, loads, promotionCycles(plan, mma, costs), costs.step)
   const epilogue = epilogueCycles(plan, costs)
   const mainloop = kTiles * step
   const pingpong = design.consumers === 'pingpong'
@@ -139,6 +148,12 @@ export function estimateSm90(
   return { microseconds, boundBy, text }
 }
 
+/** A warpgroup multiplies a stage and adds it up part by part, one after the other; the tensor core serves the other one meanwhile. */
+function promotionCycles({ parts, warpgroups }: Sm90Plan, mma: number, costs: Sm90Constants): number {
+  if (!parts) return 0
+  return mma / warpgroups + parts.parts.length * ((parts.columns / 2) * costs.promote + costs.part)
+}
+
 /** Bytes of a stage as L2 reads them. */
 function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, costs: Sm90Constants): number {
   const rowBytes = extents[operand.order.at(-1)!]! * DTYPES[operand.dtype].storageBytes
@@ -152,7 +167,9 @@ function epilogueCycles({ epilogue, program, rowBlocks, b, rowsAhead }: Sm90Plan
     return shape === 'row' ? (rowsAhead.includes(operand.name) ? costs.ahead : costs.row) : 0
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
-  const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? costs.column : costs.direct), 0)
+  const storeOf = ({ store, block }: OutputPlan): number =>
+    (store === 'tma' ? costs.column : costs.direct) + (block === null ? 0 : costs.quantise + costs.block / block)
+  const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   return (
     rowBlocks *
     layout.columns *

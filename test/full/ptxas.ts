@@ -1,8 +1,19 @@
-/** A uniform sample of instances of one target's tensor-core space through nvcc and ptxas, for every target each names. */
+/** A sample of instances of one target's tensor-core space, and of stored forms, through nvcc and ptxas, for every target each names. */
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
-import { bindKernel, generatePlan, instanceName, parseEpilogue, pipelineOf, planInstance } from '../../codegen/index.ts'
+import {
+  bindKernel,
+  generatePlan,
+  instanceName,
+  parseEpilogue,
+  pipelineOf,
+  planInstance,
+  type Design,
+  type TensorProgram,
+} from '../../codegen/index.ts'
 import type { BoundEpilogue, EpilogueBinding } from '../../compiler/epilogue.ts'
+import { designsOf } from '../../compiler/designs.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import { resolveType, type TypeChoice } from '../../compiler/family.ts'
 import { verifyTileProgram } from '../../compiler/verify/index.ts'
@@ -10,6 +21,7 @@ import { KtlError } from '../../grammar/diagnostics.ts'
 import { ktlProvider } from '../../runtime/discovery/providers/provider.ts'
 import { accumulatorOf } from '../../runtime/discovery/space/signature.ts'
 import type { FamilySpace } from '../../runtime/discovery/space/space.ts'
+import { loadSource } from '../../runtime/programs/program.ts'
 import { deriveMetadata } from '../../runtime/metadata/derive.ts'
 import { GENERATED_FLAGS } from '../../runtime/toolchain/compile.ts'
 import { findNvcc } from '../../runtime/toolchain/nvcc.ts'
@@ -17,6 +29,7 @@ import { runProgram, Semaphore, withTemporaryFolder } from '../../runtime/toolch
 import { parseResources } from '../../runtime/toolchain/resources.ts'
 import type { Tally } from './covering_run.ts'
 import { progress } from './progress.ts'
+import { scaledKernel } from './scaled_kernels.ts'
 import { RunState, stateKey } from './state.ts'
 
 export interface SampledKernel {
@@ -38,37 +51,75 @@ export const BACKEND = { sm_100a: 'sm100', sm_90a: 'sm90', sm_80: 'sm80' } as co
 export type SampledTarget = keyof typeof BACKEND
 export const SAMPLED_TARGETS = Object.keys(BACKEND) as SampledTarget[]
 
-/** Draws instances, each with the same probability, never one twice. */
+/** Of the sample: products of stored forms, or into stored forms, that tensor cores run. */
+const STORED_SHARE = 0.3
+
+/** An instance that the planner may refuse. */
+interface Drawn {
+  readonly program: TensorProgram
+  readonly design: Design
+  readonly space: FamilySpace | null
+  readonly fused: boolean
+}
+
+/** Draws instances, those of the library each with the same probability, never one twice. */
 export function* sampleInstances(seed: number, target: SampledTarget = 'sm_100a'): Generator<SampledKernel> {
   const backend = BACKEND[target]
   const random = uniform(seed)
-  const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)]!
   const weighted = gemmChoices(target)
-  const total = weighted.reduce((sum, { size }) => sum + size, 0)
   const seen = new Set<string>()
   for (;;) {
-    let at = random() * total
-    const { space, types } = weighted.find(({ size }) => (at -= size) < 0) ?? weighted.at(-1)!
-    const orders = pick([...space.orderChoices(types)])
-    const divisibility = pick([...space.alignments(backend, target, types, bestAlignment(space))])
-    const design = pick(space.designs(backend, target, types))
-    const epilogue = random() < 0.5 ? null : boundEpilogue(pick(EPILOGUES), space, types)
-    try {
-      const program = bindKernel(space.family, { types, orders, divisibility }, epilogue ?? undefined)
-      const plan = planInstance({ program, target, design })
+    const isStored = random() < STORED_SHARE
+    // A stored form that tensor cores lack is drawn again, so that their share stays.
+    for (let found = false; !found; found = found || !isStored) {
+      const drawn = isStored ? drawStored(random, target) : drawFromLibrary(random, target, weighted)
+      if (drawn === null) continue
       // What the planner refuses is no instance: another draw keeps the probabilities equal.
+      const plan = planInstance({ program: drawn.program, target, design: drawn.design })
       if (!('kind' in plan) || plan.kind !== backend) continue
-      const name = instanceName(plan.instance, { library: space.library, fused: epilogue !== null })
+      const name = instanceName(plan.instance, { library: drawn.space?.library ?? false, fused: drawn.fused })
       if (seen.has(name)) continue
+      found = true
       seen.add(name)
-      const { targets } = deriveMetadata(plan, { kernelName: name, operation: space.operation, epilogueText: null })
+      const operation = drawn.space?.operation ?? null
+      const { targets } = deriveMetadata(plan, { kernelName: name, operation, epilogueText: null })
       const problems = verifyTileProgram(pipelineOf(plan)!)
       yield { name, cuda: generatePlan(plan, name).cuda, targets, problems }
-    } catch (error) {
-      // The epilogue does not fit these types: nobody can ask for it.
-      if (!(error instanceof KtlError)) throw error
     }
   }
+}
+
+/** Null: nobody can ask for it. */
+function drawFromLibrary(random: () => number, target: SampledTarget, weighted: readonly GemmChoice[]): Drawn | null {
+  const backend = BACKEND[target]
+  const pick = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)]!
+  let at = random() * weighted.reduce((sum, { size }) => sum + size, 0)
+  const { space, types } = weighted.find(({ size }) => (at -= size) < 0) ?? weighted.at(-1)!
+  const orders = pick([...space.orderChoices(types)])
+  const divisibility = pick([...space.alignments(backend, target, types, bestAlignment(space), orders)])
+  const design = pick(space.designs(backend, target, types))
+  const epilogue = random() < 0.5 ? null : boundEpilogue(pick(EPILOGUES), space, types)
+  try {
+    const program = bindKernel(space.family, { types, orders, divisibility }, epilogue ?? undefined)
+    return { program, design, space, fused: epilogue !== null }
+  } catch (error) {
+    // The epilogue does not fit these types.
+    if (error instanceof KtlError) return null
+    throw error
+  }
+}
+
+function drawStored(random: () => number, target: SampledTarget): Drawn | null {
+  const { source, aligned } = scaledKernel(Math.floor(random() * 2 ** 31))
+  const { family } = loadSource({ name: 'f.ktl', text: source }).kernels['f']!
+  const program = bindKernel(family, {
+    divisibility: Object.fromEntries(
+      family.operands.map(({ name }) => [name, aligned || random() < 0.5 ? 'vector' : 'element']),
+    ),
+  })
+  const bytes = DTYPES[program.operands[0]!.dtype].storageBytes
+  const designs = [...designsOf(family.schedules, BACKEND[target], target, bytes)]
+  return { program, design: designs[Math.floor(random() * designs.length)]!, space: null, fused: false }
 }
 
 interface GemmChoice {

@@ -56,6 +56,7 @@ test('instances are drawn with a seed, none twice', () => {
   expect(draw(3)).toEqual(draw(3))
   expect(draw(3)).not.toEqual(draw(4))
   expect(new Set(draw(3)).size).toBe(20)
+  expect(draw(3).filter((name) => name.includes('.scale')).length).toBeGreaterThan(2)
 })
 
 test.each(SAMPLED_TARGETS)('the pipeline programs of instances of %s are well formed', (target) => {

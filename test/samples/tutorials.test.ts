@@ -6,7 +6,13 @@ import { expect, test } from 'vitest'
 import { ROOT } from '../runtime/cli.ts'
 
 const FOLDER = path.join(ROOT, 'samples/tutorials')
-const NAMES = ['01-basic-gemm', '02-fused-epilogues', '03-bring-your-own-kernel', '04-host-latency'] as const
+const NAMES = [
+  '01-basic-gemm',
+  '02-fused-epilogues',
+  '03-bring-your-own-kernel',
+  '04-host-latency',
+  '05-block-scaled',
+] as const
 
 function run(name: (typeof NAMES)[number]): string {
   const file = `samples/tutorials/${name}/main.ts`
@@ -101,4 +107,14 @@ test('host latency', () => {
   expect(Object.values(times).every((time) => time > 0)).toBe(true)
   expect(out).toContain('results: exact, by graph and rebound')
   expect(out).toMatch(/^compile: [\d.]+ ms the first time .*, [\d.]+ ms afterwards$/m)
+})
+
+test('block-scaled products', () => {
+  const out = run('05-block-scaled')
+  expect(out).toContain('A: data e4m3 [96,256], scales f32 [96,2], mode [1,128]\nfirst scale: exact')
+  expect(out).toMatch(/^hidden: sm90, tile \d+x128x128$/m)
+  expect(out).toMatch(/^last: sm90, /m)
+  expect(out).toContain('hidden against plain loops: all 36864 elements are right')
+  expect(out).toContain('last against plain loops: all 12288 elements are right')
+  expect(out).toContain('fp8 against f32: within 6 %')
 })

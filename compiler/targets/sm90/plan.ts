@@ -22,7 +22,7 @@ import {
 import { mmaOf } from '../tensor_core/forms.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
-import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
+import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { planParts, type PartPlan } from './parts.ts'
 import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
@@ -126,7 +126,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (scales && pingpong) return rejection('KTL2904', { form: 'scales in blocks of k for warpgroups that take turns' })
   const divisible = gemm.segments[0].b.every((name) => operandNamed(program, name).order.at(-1) === gemm.segments[0].k)
   const shape = { products, rowBlocks, columns: tileN, divisible, accumulators: cells }
-  const parts = scales && planParts({ chunks: scales.chunks, ...shape }, mma.d === 's32' ? 's32' : 'f32')
+  const parts = scales && planParts(scales, shape, mma.d === 's32' ? 's32' : 'f32')
   if (parts && isRejection(parts)) return parts
 
   const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
@@ -136,9 +136,11 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const registers: RegisterSplit =
     warpgroups === 1
       ? { producer: null, consumer: 255 }
-      : gathers || scales
-        ? { producer: 56, consumer: 224 }
-        : { producer: 40, consumer: 232 }
+      : scales && !areCopied(scales)
+        ? { producer: 80, consumer: 216 }
+        : gathers || scales
+          ? { producer: 56, consumer: 224 }
+          : { producer: 40, consumer: 232 }
   const layout: EpilogueBudget = {
     held: 'fragment',
     rowsPerWarp: 16,

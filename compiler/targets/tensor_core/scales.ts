@@ -66,6 +66,9 @@ export function planScales(
 export const scalesOf = (plans: ScalePlans | null): ScalePlan[] =>
   plans ? [plans.a, ...plans.b].flatMap((plan) => plan ?? []) : []
 
+/** No scale goes through registers of the warp that loads it. */
+export const areCopied = (plans: ScalePlans): boolean => scalesOf(plans).every(({ copies }) => copies)
+
 /** Where a part of a product finds them. */
 export function partScales({ a, b }: ScalePlans, product: number): Pick<PartScales, 'a' | 'b'> {
   const source = (plan: ScalePlan | null): ScaleSource | null => plan && { buffer: plan.buffer, layout: plan.layout }
