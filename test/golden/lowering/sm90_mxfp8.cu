@@ -203,7 +203,7 @@ ktl__golden(
     u32 stage = 0, stage_phase = 0;
     u32 spent = 0;
     u32 staging = 0, staging_phase = 0;
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
     TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
       float acc[64];
@@ -340,7 +340,7 @@ ktl__golden(
     u32 stage = 0, stage_phase = 0;
     u32 staging = 0, staging_phase = 0;
     u32 sent = 0;
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
     if (warp == 8 && elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
         const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
@@ -383,7 +383,7 @@ ktl__golden(
         const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
         for (u32 k = k_first; k < k_last; ++k) {
           mbarrier_wait(smem + EMPTY + 8 * stage, stage_phase ^ 1);
-          #pragma unroll
+          #pragma unroll 1
           for (u32 chunk = 0; chunk < 4; ++chunk) {
             const u32 k_at = k * TILE_K + chunk * 32;
             const u32 first = lane;
@@ -395,7 +395,7 @@ ktl__golden(
               from += 32 * op_A_scale_m;
             }
           }
-          #pragma unroll
+          #pragma unroll 1
           for (u32 chunk = 0; chunk < 4; ++chunk) {
             const u32 k_at = k * TILE_K + chunk * 32;
             const u32 first = lane;
