@@ -2,6 +2,7 @@
 import { DTYPES } from '../dtypes.ts'
 import { opsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
 import { ALIGNMENT_SLACK, SMEM_LIMIT } from '../targets/tensor_core/plan.ts'
+import type { Swizzle } from '../space/layout.ts'
 import { placesOf, referencesOf } from './references.ts'
 
 /** Of a CTA. */
@@ -11,6 +12,11 @@ const MOST_REGISTERS = 255
 const FEWEST_SPARE = 24
 /** Of any swizzle pattern, and of what MMAs and TMA address. */
 const ATOM_BYTES = 1024
+
+/** PTX ISA 5.5.7: 8 rows. */
+const PATTERN_BYTES: Readonly<Record<Swizzle, number>> = {
+  none: 1, '32B': 256, '64B': 512, '128B': 1024, '128B_ATOM_32B': 512,
+} // prettier-ignore
 
 const copies = (per: Copies | undefined): number => per?.count ?? 1
 
@@ -58,6 +64,9 @@ function* regionProblems(program: TileProgram): Generator<string> {
   for (const b of program.buffers) {
     const needed = alignmentOf(program, b.name)
     if (b.align % needed !== 0) yield `${b.name} is aligned to ${b.align}, and what accesses it needs ${needed}`
+    const pattern = patternOf(program, b.name)
+    if (b.offset % pattern !== 0 || b.slotBytes % pattern !== 0)
+      yield `${b.name} at ${b.offset} does not begin with a swizzle pattern of ${pattern} bytes`
     if (b.slotBytes % needed !== 0 && b.slots * copies(b.per) > 1)
       yield `slots of ${b.name} are not ${needed}-byte aligned`
   }
@@ -72,6 +81,18 @@ function alignmentOf(program: TileProgram, buffer: string): number {
       return ATOM_BYTES
     if (op.op === 'load_atoms' || op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write')
       bytes = 128
+  }
+  return bytes
+}
+
+/** Bytes of the swizzle pattern that TMA moves a buffer in: by addresses, so that slots begin at multiples of it. */
+function patternOf(program: TileProgram, buffer: string): number {
+  let bytes = 1
+  for (const op of opsOf(program)) {
+    const { buffers, maps } = referencesOf(op)
+    if (!buffers?.includes(buffer)) continue
+    for (const rule of program.launch.params)
+      if (rule.kind === 'tensorMap' && maps?.includes(rule.name)) bytes = Math.max(bytes, PATTERN_BYTES[rule.swizzle])
   }
   return bytes
 }

@@ -61,6 +61,8 @@ const COOPERATIVE = 'sm90 cooperative 128x256'
 const PINGPONG = 'sm90 ping-pong 128x128'
 const SPLIT = 'sm90 k split in 4'
 const PAIR = 'sm100 2cta'
+const MXFP8 = 'sm100 mxfp8 tiles'
+const MXFP8_PLAIN = 'sm100 mxfp8 plain pairs clc'
 const CLC = 'sm100 cluster 4x2 fallback clc'
 
 describe('what stands in the program', () => {
@@ -88,6 +90,14 @@ describe('what stands in the program', () => {
     ['rings of fetched operands', 'sm90 fused not in place', (p) => (delete p.buffers.at(-1)!.per, p.buffers.at(-1)!.ring = null), 'has no slots that ring c0 could turn'],
     ['guards', 'sm90 everything', (p) => (find(p, 'fetch_first', (op) => op.guard !== null).guard = null), 'its guard is not that of its uses'],
     ['scopes', CLC, (p) => (p.barriers.find((b) => b.name === 'work_full')!.scope = 'cta'), 'work_full is heard in the cta'],
+    ['swizzle patterns', PAIR, (p) => (p.buffers.find((b) => b.name === 'smem_d')!.offset += 128), 'does not begin with a swizzle pattern of 512 bytes'],
+    ['columns of scales', MXFP8, (p) => ((find(p, 'mma').scales!.b[0] as { column: number }).column -= 4), 'mma: column of scales is 384, not 388'],
+    ['scales that nobody copies', MXFP8, (p) => (find(p, 'copy_atoms').column += 64), 'mma: nobody brings the scales in column 384'],
+    ['sides of scales', MXFP8, (p) => (find(p, 'load_atoms').free = 'n'), 'mma: side of scales is "n", not "m"'],
+    ['atoms of a tile', MXFP8, (p) => (find(p, 'load_atoms', (op) => op.free === 'n').atoms.rows = 1), 'load_atoms B.scale: rows is 1, not 2'],
+    ['tensor maps of scales', MXFP8, (p) => ((p.launch.params[2] as unknown as { tiles: number[] }).tiles[1] = 64), 'load_atoms A.scale: tiles of map_scale_a is [128,64], not [128,128]'],
+    ['scales of a step', MXFP8, (p) => (find(p, 'mma').scales!.perStep = 2), 'mma: scales of a step is 2, not 1'],
+    ['blocks of scales', MXFP8_PLAIN, (p) => (find(p, 'write_atoms').block = 16), 'write_atoms A.scale: block is 16, not 32'],
     ['architectures', PAIR, (p) => (p.target = 'sm_90a'), 'sm100 has no sm_90a'],
   ])('%s', (_, name, edit, problem) => expect(edited(name, edit)).toContain(problem)) // prettier-ignore
 
@@ -128,6 +138,15 @@ describe('what a run shows', () => {
 
   test('bytes that nobody announced', () => {
     expect(edited(COOPERATIVE, (p) => (find(p, 'arrive_expect_tx').bytes = 32768))).toContain('brings 16384 bytes more to full[0] than were announced') // prettier-ignore
+  })
+
+  test('scales of another k tile', () => {
+    const [first] = changed(MXFP8, 'mma', 'copy_atoms', 'deleted')
+    expect(first).not.toBe('')
+    const swapped = changed(MXFP8, 'mma', 'copy_atoms', 'swapped')
+    expect(swapped.at(-1)).toContain('multiplies by scales in column 388, which are not those of its k tile')
+    expect(changed(MXFP8_PLAIN, 'gather', 'proxy_fence', 'deleted')[0]).not.toBe('')
+    expect(changed(MXFP8_PLAIN, 'gather', 'write_atoms', 'deleted')[0]).not.toBe('')
   })
 
   test('waits and arrivals that could be a phase off', () => {

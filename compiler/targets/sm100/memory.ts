@@ -31,11 +31,6 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
   b.forEach((operand, i) =>
     map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
   )
-  for (const { buffer, slotBytes, atoms, block, free } of atomsOf(plan.atoms))
-    map.buffer(buffer, 'stage', stages, slotBytes, 512, () => {
-      const side = `${atoms.rows} x ${atoms.steps} atoms of scales`
-      return `${side} along ${free === 'm' ? 'M' : 'N'} and K, ${block} of k to a scale`
-    })
   if (tmaOutputs(epilogue).length > 0) {
     const holds = () => 'output sub-tiles on their way to TMA stores'
     map.buffer('smem_d', 'staging', STAGING_SLOTS, epilogue.stagingSlotBytes, 128, holds, {
@@ -43,6 +38,11 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
       count: EPILOGUE_WARPS,
     })
   }
+  for (const { buffer, slotBytes, atoms, block, free } of atomsOf(plan.atoms))
+    map.buffer(buffer, 'stage', stages, slotBytes, 512, () => {
+      const side = `${atoms.rows} x ${atoms.steps} atoms of scales`
+      return `${side} along ${free === 'm' ? 'M' : 'N'} and K, ${block} of k to a scale`
+    })
   const dynamic = plan.design.scheduler === 'clc'
   if (dynamic)
     map.buffer('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 16, () => 'answers of cluster launch control')

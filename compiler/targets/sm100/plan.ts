@@ -172,7 +172,7 @@ function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf | Rejec
   const names = [scales.a, ...scales.b].map((name) => (name === null ? null : operandNamed(program, name).dtype))
   const [dtype] = names
   const formOf = dtype && names.every((name) => name === dtype) ? scaledKindOf[dtype] : undefined
-  const form = `MMAs of operands scaled by ${[...new Set(names)].map((name) => name ?? 'nothing').join(' and ')}`
+  const form = `a block-scaled MMA of operands scaled by ${[...new Set(names)].map((name) => name ?? 'nothing').join(' and ')}`
   return formOf ?? rejection('KTL2904', { form })
 }
 

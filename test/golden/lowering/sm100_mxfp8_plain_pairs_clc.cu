@@ -28,9 +28,9 @@ constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 9 slots: e5m2 128 x 128 tile, K-major, 128B swizzle
 constexpr u32 SMEM_B = 147456, SMEM_B_SLOT = 4096;  // 9 slots: e5m2 32 x 128 tile, K-major, 128B swizzle
-constexpr u32 SCALE_A = 184320, SCALE_A_SLOT = 512;  // 9 slots: 1 x 1 atoms of scales along M and K, 32 of k to a scale
-constexpr u32 SCALE_B = 188928, SCALE_B_SLOT = 512;  // 9 slots: 1 x 1 atoms of scales along N and K, 32 of k to a scale
-constexpr u32 SMEM_D = 193536, SMEM_D_SLOT = 2048;  // 2 slots for each of 4 warps: output sub-tiles on their way to TMA stores
+constexpr u32 SMEM_D = 184320, SMEM_D_SLOT = 2048;  // 2 slots for each of 4 warps: output sub-tiles on their way to TMA stores
+constexpr u32 SCALE_A = 200704, SCALE_A_SLOT = 512;  // 9 slots: 1 x 1 atoms of scales along M and K, 32 of k to a scale
+constexpr u32 SCALE_B = 205312, SCALE_B_SLOT = 512;  // 9 slots: 1 x 1 atoms of scales along N and K, 32 of k to a scale
 constexpr u32 WORK_RESPONSE = 209920, WORK_RESPONSE_SLOT = 16;  // 2 slots: answers of cluster launch control
 constexpr u32 FULL = 209952;  // 9 mbarriers: A and B of a stage have landed
 constexpr u32 EMPTY = 210024;  // 9 mbarriers: the MMAs that read a stage are done

@@ -27,9 +27,9 @@ constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 5 slots: e4m3 128 x 128 tile, K-major, 128B swizzle
 constexpr u32 SMEM_B = 81920, SMEM_B_SLOT = 24576;  // 5 slots: e4m3 192 x 128 tile, K-major, 128B swizzle
-constexpr u32 SCALE_A = 204800, SCALE_A_SLOT = 512;  // 5 slots: 1 x 1 atoms of scales along M and K, 32 of k to a scale
-constexpr u32 SCALE_B = 207360, SCALE_B_SLOT = 1024;  // 5 slots: 2 x 1 atoms of scales along N and K, 32 of k to a scale
-constexpr u32 SMEM_D = 212480, SMEM_D_SLOT = 2048;  // 2 slots for each of 4 warps: output sub-tiles on their way to TMA stores
+constexpr u32 SMEM_D = 204800, SMEM_D_SLOT = 2048;  // 2 slots for each of 4 warps: output sub-tiles on their way to TMA stores
+constexpr u32 SCALE_A = 221184, SCALE_A_SLOT = 512;  // 5 slots: 1 x 1 atoms of scales along M and K, 32 of k to a scale
+constexpr u32 SCALE_B = 223744, SCALE_B_SLOT = 1024;  // 5 slots: 2 x 1 atoms of scales along N and K, 32 of k to a scale
 constexpr u32 FULL = 228864;  // 5 mbarriers: A and B of a stage have landed
 constexpr u32 EMPTY = 228904;  // 5 mbarriers: the MMAs that read a stage are done
 constexpr u32 ACC_FULL = 228944;  // 2 mbarriers: an accumulator is complete
