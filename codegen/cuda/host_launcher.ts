@@ -168,6 +168,11 @@ function printArguments(
   )
 }
 
+function mapType({ dtype, tiles, padded }: TensorMapRule): string {
+  if (tiles) return 'UINT32'
+  return padded && DTYPES[dtype].bits === 4 ? '16U4_ALIGN16B' : DTYPES[dtype].tensorMapType!
+}
+
 function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature, names: ParamNames): void {
   const { name, operand, axes, box, tiles } = rule
   const optional = new Set(program.axes.filter((axis) => axis.optional).map((axis) => axis.name))
@@ -188,9 +193,7 @@ function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature,
     file.line(`const cuuint64_t dims[] = ${list(dims.map((e) => `(cuuint64_t)(${e})`))};`)
     file.line(`const cuuint64_t strides[] = ${list(strides.length ? strides : [0])};  // bytes`)
     file.line(`const cuuint32_t box[] = ${list(box)}, steps[] = ${list(box.map(() => 1))};`)
-    file.line(
-      `result = cuTensorMapEncodeTiled(&${name}, CU_TENSOR_MAP_DATA_TYPE_${tiles ? 'UINT32' : DTYPES[rule.dtype].tensorMapType}, ${box.length},`,
-    )
+    file.line(`result = cuTensorMapEncodeTiled(&${name}, CU_TENSOR_MAP_DATA_TYPE_${mapType(rule)}, ${box.length},`)
     file.line(`    (void*)a->${names.operand(operand)}, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,`)
     file.line(
       `    CU_TENSOR_MAP_SWIZZLE_${rule.swizzle.toUpperCase()}, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);`,

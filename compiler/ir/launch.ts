@@ -59,6 +59,8 @@ export interface TensorMapRule {
    * dimension, which `box` has first; the dimensions behind it count tiles.
    */
   readonly tiles?: readonly number[]
+  /** Each 16 elements of less than 8 bits go to the start of 16 bytes of shared memory (CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B, 16U6_ALIGN16B). */
+  readonly padded?: true
 }
 
 export type GridRule =

@@ -82,6 +82,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   tmaOutputs(plan: P): readonly string[]
   /** Inputs that may be the very same tensor as an output; null: all. */
   inPlace(plan: P): readonly string[] | null
+  /** Inputs whose rows are whole 128 elements at multiples of 32 bytes: TMA pads them. Absent: none. */
+  paddedInputs?(plan: P): readonly string[]
 }
 
 /** Read off a plan by name. */

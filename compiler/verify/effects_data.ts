@@ -29,9 +29,11 @@ const subtileTag = (agent: Agent, m: Machine, operand: string, block = agent.blo
 
 const elementBytes = (m: Machine, operand: string): number =>
   DTYPES[operandNamed(m.program.source, operand).dtype].storageBytes
-/** That are written for a tile. */
-const tileBytes = (m: Machine, { tile, operand }: TmaLoad | Gather | CopyTile): number =>
+/** Bytes of memory that a tile comes from. */
+const copiedBytes = (m: Machine, { tile, operand }: TmaLoad | Gather | CopyTile): number =>
   (tile.rows * tile.depth * DTYPES[operandNamed(m.program.source, operand).dtype].bits) / 8
+/** The same of shared memory: all of the slot, padding among them. */
+const tileBytes = (m: Machine, { buffer }: TmaLoad | Gather | CopyTile): number => m.buffer(buffer).slotBytes
 
 /** What counts on a barrier is over with the phase that it counts in. */
 const landing = (agent: Agent, barrier: BarrierState): Done => ({
@@ -49,7 +51,7 @@ function tmaLoad(op: TmaLoad, agent: Agent, m: Machine): void {
       const barrier = m.barrierOf(agent, op.barrier, { cta: leaderOf(m, cta) })
       const slot = m.slotOf(agent, op.buffer, { cta })
       m.writeLater(agent, op, slot, landing(agent, barrier), depthTag(agent, m), bytes, op, slice)
-      m.signal(agent, op, barrier, 0, -bytes)
+      m.signal(agent, op, barrier, 0, (-bytes * copiedBytes(m, op)) / tileBytes(m, op))
     }
   }
   const { slices } = op

@@ -1,4 +1,5 @@
 /** Tiles of operands: what brings them, and how they lie in shared memory. */
+import { DTYPES } from '../dtypes.ts'
 import type { DepthView } from '../ir/pipe.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
 import { SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
@@ -67,6 +68,8 @@ function checkLoad(tiles: Tiles, op: Load): void {
     tile.swizzle,
   )
   tiles.expect(`${what}: contiguous axis`, inner, axes[0])
+  const { bits } = DTYPES[operand.dtype]
+  tiles.expect(`${what}: padding of ${op.map}`, tiles.map(op.map).padded === true, bits < 8 && bytes === 1)
 }
 
 /** Rows of shared memory are spans of a pattern. */

@@ -91,6 +91,7 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
     const at = `${path}.params[${i}]`
     if (rule.kind === 'tensorMap' && rule.tiles !== undefined)
       list(positive, { min: rule.axes.length, max: rule.axes.length })(rule.tiles, `${at}.tiles`)
+    if (rule.kind === 'tensorMap' && rule.padded !== undefined) boolean(rule.padded, `${at}.padded`)
     if (rule.kind === 'tensorMap' && rule.axes.length + +(rule.tiles !== undefined) !== rule.box.length) {
       throw new ShapeError(`${at}.box is not of the rank of its axes`)
     }

@@ -253,7 +253,8 @@ function tensorMapBytes(rule: TensorMapRule, operand: BoundOperand, bindings: La
       })
     }
   })
-  const { dtype, box, swizzle } = rule
+  const { box, swizzle } = rule
+  const dtype = rule.padded && DTYPES[rule.dtype].bits === 4 ? 'b4x16_p64' : rule.dtype
   // L2 may fetch more of a long row at once (3 % of memory-bound GEMMs on an H100), but not where rows start in between.
   const pitch = strides[0] ?? 0
   const whole = (bytes: number): boolean => pitch % bytes === 0 && dims[0]! * elementBytes >= 4 * bytes

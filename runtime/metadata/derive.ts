@@ -72,7 +72,9 @@ export function designField(plan: Plan, name: string): unknown {
 /** Scales and zero points bind with any strides. */
 export function attributesOf({ dtype, axes, order, divisibility, partOf }: TensorOperand): TensorAttributes {
   const contiguous = partOf === undefined ? order.at(-1) : null
-  const perVector = 128 / DTYPES[dtype].bits
+  // The fewest elements that fill vectors of 128 bits: of 6 bits, three of them.
+  const { bits } = DTYPES[dtype]
+  const perVector = bits === 6 ? 64 : 128 / bits
   return new TensorAttributes({
     dtype,
     stride: axes.map((axis) => (axis === contiguous ? 1 : 0)),

@@ -300,6 +300,9 @@ const SM100: readonly GoldenCase[] = [
   sm100('mxfp8 plain pairs clc', scaled('e5m2[x, k] * ue8m0[x, k/64]', []), [256, 64], {
     whole, design: { ...pairs(4), ...clc }, plan: { mma: 'mxf8f6f4', atoms: { a: { source: 'warps' } } },
   }),
+  sm100('mx of 6 bits', scaled('e3m2[x, k] * ue8m0[x, k/32]', ['A', 'B']), [128, 64], {
+    plan: { mma: 'mxf8f6f4', a: { padded: true, tileBytes: 16384 }, tile: [128, 64, 128] },
+  }),
   sm100('mxfp4 gated', scaled('e2m1[x, k] * ue8m0[x, k/32]', ['B', 'G'], ' * sigmoid(sum[k](A * G))'), [128, 64], {
     plan: { mma: 'mxf4', tile: [128, 64, 256], atoms: { a: { source: 'warps' }, columns: 24 } },
   }),

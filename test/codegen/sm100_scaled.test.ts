@@ -146,6 +146,9 @@ describe('every kind and design, against the evaluator', () => {
     ['nvfp4', { ...NVFP4, ...BIASED, tiled: 'AB', schedule: 'tile 128x128', extents: [200, 144, 544] }],
     ['nvfp4, plain, a batch', { ...NVFP4, batch: 2, schedule: 'tile 128x256; scheduler clc', extents: [130, 272, 288] }],
     ['nvfp4, tiles, pairs', { ...NVFP4, tiled: 'AB', schedule: 'mma 2cta; tile 256x256; cluster 2x1', extents: [300, 272, 320] }],
+    ['mixed, 8 and 4 bits', { ...MXFP8, b: 'e2m1', ...BIASED, tiled: 'A', schedule: 'tile 128x128', extents: [200, 144, 384] }],
+    ['mixed, 4 and 8 bits, pairs', { ...MXFP8, a: 'e2m1', b: 'e5m2', transposed: true, schedule: 'mma 2cta; tile 256x128; cluster 4x2', extents: [300, 144, 256] }],
+    ['mixed, 6 bits of both kinds', { ...MXFP8, a: 'e3m2', b: 'e2m3', batch: 2, tiled: 'B', schedule: 'tile 128x64; scheduler clc', extents: [144, 80, 256] }],
     ['quantised', { ...MXFP8, tiled: 'AB', schedule: 'tile 128x64', out: 'e4m3[m, n] * ue8m0[m, n/32]', epilogue: 'relu(x * alpha + bias)', extents: [144, 160, 160] }],
   ])('%s', { timeout: 60_000 }, async (_, c) => void (await passes(c))) // prettier-ignore
 
@@ -190,6 +193,13 @@ async function resultOf({ kernel, args, D }: Made, from: string | RegExp, to: st
   }
 }
 
+test('rows that TMA cannot pad stay with the CUDA cores', async () => {
+  const padded: Scaled = { ...MXFP8, b: 'e2m1', schedule: 'tile 128x64', extents: [16, 16, 128] }
+  await make(padded)
+  await expect(make({ ...padded, extents: [16, 16, 96] })).rejects.toThrow('no kernel')
+  await make({ ...MXFP4, schedule: 'tile 128x64', extents: [16, 16, 96] })
+})
+
 describe('wrong kernels give something else', () => {
   const tiles: Scaled = { ...MXFP8, tiled: 'AB', schedule: 'tile 128x192', extents: [128, 400, 256] }
   const plain: Scaled = { ...MXFP8, schedule: 'tile 128x64', extents: [128, 128, 256] }
@@ -203,6 +213,7 @@ describe('wrong kernels give something else', () => {
     ['plain scales of the next block', plain, /(k_of|k_at) \/ 32/g, '($1 / 32 ^ 1)'],
     ['rows of an atom as they come', plain, /row % 32 \* 16 \+ row % 128 \/ 32 \* 4/g, 'row * 4'],
     ['scales that MMAs may not see yet', plain, /(words\[s\]\);\n\s+\}\n\s+\}\n\s+)fence_proxy_async\(\);/g, '$1'],
+    ['elements as if they were packed', { ...MXFP8, b: 'e2m1', schedule: 'tile 128x64', extents: [128, 64, 256] }, / \(32 >> 4\), INSTR/g, ' (16 >> 4), INSTR'],
     ['one atom for all steps', nvfp4, /i \* 4 \/ 4 \* 4/g, '0'],
   ])('%s', { timeout: 60_000 }, async (_, c, from, to) => {
     const made = await passes(c)

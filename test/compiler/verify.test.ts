@@ -96,7 +96,7 @@ describe('what stands in the program', () => {
     ['sides of scales', MXFP8, (p) => (find(p, 'load_atoms').free = 'n'), 'mma: side of scales is "n", not "m"'],
     ['atoms of a tile', MXFP8, (p) => (find(p, 'load_atoms', (op) => op.free === 'n').atoms.rows = 1), 'load_atoms B.scale: rows is 1, not 2'],
     ['tensor maps of scales', MXFP8, (p) => ((p.launch.params[2] as unknown as { tiles: number[] }).tiles[1] = 64), 'load_atoms A.scale: tiles of map_scale_a is [128,64], not [128,128]'],
-    ['scales of a step', MXFP8, (p) => (find(p, 'mma').scales!.perStep = 2), 'mma: scales of a step is 2, not 1'],
+    ['scales of a step', MXFP8, (p) => ((find(p, 'mma').scales as { perStep: number }).perStep = 2), 'mma: scales of a step is 2, not 1'],
     ['blocks of scales', MXFP8_PLAIN, (p) => (find(p, 'write_atoms').block = 16), 'write_atoms A.scale: block is 16, not 32'],
     ['architectures', PAIR, (p) => (p.target = 'sm_90a'), 'sm100 has no sm_90a'],
   ])('%s', (_, name, edit, problem) => expect(edited(name, edit)).toContain(problem)) // prettier-ignore

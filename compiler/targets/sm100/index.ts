@@ -76,4 +76,5 @@ export const sm100 = {
   },
   tmaOutputs,
   inPlace: () => null,
+  paddedInputs: ({ a, b }) => [a, ...b].flatMap(({ operand, padded }) => (padded ? [operand.name] : [])),
 } satisfies Target<Sm100Plan, Sm100Design, ValuesOf<typeof SM100_ENTRIES>>

@@ -2,7 +2,8 @@
 import { always, consumersOf, perCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
-import { atomsOf } from '../tensor_core/scale_atoms.ts'
+import { gathersAny } from '../tensor_core/operands.ts'
+import { atomsBy, atomsOf } from '../tensor_core/scale_atoms.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import type { Sm100Plan } from './plan.ts'
 
@@ -24,7 +25,7 @@ export type Sm100Shape = Pick<
 >
 
 export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): Sm100Memory {
-  const { a, b, tile, cluster, accumulators, epilogue, stageBytes } = plan
+  const { a, b, tile, cluster, accumulators, epilogue } = plan
   const { pair } = cluster
   const map = new MemoryMap(wanted)
   map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
@@ -47,14 +48,12 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
   if (dynamic)
     map.buffer('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 16, () => 'answers of cluster launch control')
   // What fills a stage: the tma thread, warps that gather.
-  const producers = (ctas: number) => {
-    const copied = tmaStageBytes(plan)
-    return +(copied > 0) + (copied < stageBytes ? ctas * GATHER_WARPS : 0)
-  }
+  const byWarps = gathersAny(plan) || atomsBy(plan.atoms, 'warps').length > 0
+  const producers = (ctas: number) => +(tmaStageBytes(plan) > 0) + (byWarps ? ctas * GATHER_WARPS : 0)
   map.barrier('full', 'stage', stages, () => ({
     // Warps of both CTAs of a pair tell the one that multiplies.
     arrivals: always(producers(pair)),
-    scope: pair > 1 && tmaStageBytes(plan) < stageBytes ? 'cluster' : 'cta',
+    scope: pair > 1 && byWarps ? 'cluster' : 'cta',
     meaning: 'A and B of a stage have landed',
   }))
   map.barrier('empty', 'stage', stages, () => ({

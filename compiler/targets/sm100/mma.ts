@@ -62,7 +62,7 @@ const SCALED: readonly (KindRow & { readonly scale: ScaleRow })[] = [
   },
   {
     kind: 'mxf8f6f4', scale: { dtype: 'ue8m0', block: 32 },
-    operands: { e4m3: 0, e5m2: 1 }, mixes: true, accumulators: ['f32'], targets: FAMILY,
+    operands: { e4m3: 0, e5m2: 1, e2m3: 3, e3m2: 4, e2m1: 5 }, mixes: true, accumulators: ['f32'], targets: FAMILY,
   },
 ] // prettier-ignore
 

@@ -113,6 +113,7 @@ function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly st
     axes,
     box: boxOf(operand.boxExtents, axes),
     swizzle: operand.descriptor.swizzle,
+    ...(operand.padded && { padded: true }),
   }
 }
 

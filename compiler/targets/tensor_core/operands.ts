@@ -55,6 +55,8 @@ export interface OperandPlan {
   /** From one box of a slice to the next in shared memory. */
   readonly boxPitch: number
   readonly tileBytes: number
+  /** TMA puts each 16 elements of less than 8 bits at the start of 16 bytes, and counts those of memory. */
+  readonly padded?: boolean
   readonly descriptor: DescriptorPlan
 }
 
@@ -124,6 +126,10 @@ function besideGathered(program: TensorProgram, { segments }: Matmul): ReadonlyS
   return new Set([segments.map(({ a }) => a), ...places].filter((names) => names.some(isGathered)).flat())
 }
 
+/** What TMA brings of a tile. */
+export const copiedBytes = ({ operand, padded, tileBytes }: OperandPlan): number =>
+  padded ? (tileBytes * DTYPES[operand.dtype].bits) / 8 : tileBytes
+
 /** A and B of one stage of one CTA. */
 export const stageBytesOf = ({ a, b }: OperandPlans): number =>
   b.reduce((sum, { tileBytes }) => sum + tileBytes, a.tileBytes)
@@ -176,20 +182,22 @@ function makePlan(
   reads: Reads,
   gathered: boolean,
 ): OperandPlan | Rejection {
-  const bytes = reads === 'packed' ? DTYPES[operand.dtype].bits / 8 : DTYPES[operand.dtype].storageBytes
+  const { bits, storageBytes } = DTYPES[operand.dtype]
+  const bytes = reads === 'packed' ? bits / 8 : storageBytes
   const inner = operand.order.at(-1)
   const transposes = inner === free && reads !== 'any'
   const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes && !gathered ? 'tma' : 'gather'
-  if (reads === 'packed' && inner !== k)
+  if (bits < 8 && inner !== k)
     return rejection('KTL2904', { form: `${operand.dtype} that is not contiguous along the summed axis` })
-  if (source === 'gather' && (!alone || reads === 'packed'))
+  if (source === 'gather' && (!alone || bits < 8))
     return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes
   const sliceRows = (inner === k || transposes ? rows : kRows) / slices
   // Each slice starts a swizzle atom, so that TMA and the MMA agree on its pattern.
   if (sliceRows % ATOM_ROWS !== 0)
     return rejection('KTL4515', { operand: operand.name, rows: inner === k ? rows : kRows, slices })
-  const common = { operand, source, rows, slices, sliceRows, tileBytes: SWIZZLE_SPAN * rows }
+  const padded = bits < 8 && reads !== 'packed'
+  const common = { operand, source, padded, rows, slices, sliceRows, tileBytes: SWIZZLE_SPAN * rows }
   if (inner === k || transposes) {
     return {
       ...common,

@@ -4,7 +4,7 @@ import type { Instance } from '../../instance.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import type { ClusterPlan } from './cluster.ts'
 import type { AuxPlan, EpiloguePlan } from './epilogue.ts'
-import type { LoopPlans, OperandPlan } from './operands.ts'
+import { copiedBytes, type LoopPlans, type OperandPlan } from './operands.ts'
 import { atomsBy, type AtomPlans } from './scale_atoms.ts'
 import type { ScalePlans } from './scales.ts'
 
@@ -80,7 +80,7 @@ export const inputMaps = (plan: Loops): StageOperand[] =>
 /** Bytes that TMA brings for one stage of a CTA. */
 export const tmaStageBytes = (plan: Loops): number =>
   inputMaps(plan).reduce(
-    (bytes, { operand, loop }) => bytes + (loop === 0 ? operand.tileBytes : 0),
+    (bytes, { operand, loop }) => bytes + (loop === 0 ? copiedBytes(operand) : 0),
     atomsBy(plan.atoms ?? null, 'tma').reduce((bytes, { slotBytes }) => bytes + slotBytes, 0),
   )
 

@@ -76,6 +76,28 @@ export function alignmentFits(operand: TensorOperand, call: Call): Status {
   return fits ? OK : misaligned(operand, call)
 }
 
+/** What TMA needs of elements that it pads (cuTensorMapEncodeTiled, 16U4_ALIGN16B and 16U6_ALIGN16B). */
+export function paddingFits(operand: TensorOperand, call: Call): Status {
+  const tensor = call.tensors[operand.name]!
+  const inner = innerDimension(operand, call)
+  const bytes = (elements: number): number => (elements * DTYPES[operand.dtype].bits) / 8
+  const refused = (got: string, fix: string): Status =>
+    refuse(
+      'KTL4033',
+      { operand: shown(call, operand.name), expected: 'rows of whole 128 elements at multiples of 32 B', got },
+      fix,
+    )
+  const extent = tensor.shape[inner]!
+  if (extent % 128 !== 0)
+    return refused(`rows of ${extent} elements`, `pad shape[${inner}] to ${Math.ceil(extent / 128) * 128}`)
+  const past = Number(tensor.pointer % 32n)
+  if (past !== 0) return refused(`the pointer is ${past} B past a multiple of 32`, `move it by ${32 - past} B`)
+  const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && bytes(stride) % 32 !== 0)
+  return odd < 0
+    ? OK
+    : refused(`strides[${odd}] is ${bytes(tensor.strides[odd]!)} B`, 'use a stride that is a multiple of 32 B')
+}
+
 /** What keeps 16-byte accesses from a tensor whose rows run along dimension `inner`, and the nearest way to allow them. */
 export function misalignment(
   tensor: Tensor,

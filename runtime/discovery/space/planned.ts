@@ -11,7 +11,7 @@ import { ownExtents } from '../../arguments/epilogue.ts'
 import type { RuntimeArguments } from '../../arguments/base.ts'
 import { OK, type Status, type StatusRefused } from '../../errors/status.ts'
 import { callOf, type Call } from '../calls/call.ts'
-import { alignmentFits, orderFits, overlapFits, packingFits, typesFit } from '../calls/fit.ts'
+import { alignmentFits, orderFits, overlapFits, paddingFits, packingFits, typesFit } from '../calls/fit.ts'
 import { fitFusion, type FusionShape } from '../calls/fusion.ts'
 import { MACHINES } from '../ranking/machine.ts'
 import type { Estimate, Extents } from '../ranking/rank.ts'
@@ -108,6 +108,11 @@ export class PlannedInstance implements PlannedKernel {
         const status = fits(operand, call)
         if (!status.ok) return status
       }
+    }
+    const padded = targetOf(this.plan).paddedInputs?.(this.plan) ?? []
+    for (const operand of declared.filter(({ name }) => padded.includes(name))) {
+      const status = paddingFits(operand, call)
+      if (!status.ok) return status
     }
     return OK
   }
