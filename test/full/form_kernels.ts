@@ -5,21 +5,8 @@
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { FormKernel } from './form_kernel.ts'
 import { scaledKernel } from './scaled_kernels.ts'
-
-/** What the inputs hold that they seldom hold. */
-export type Hostile = 'floats' | 'absent' | 'indices' | 'groups'
-
-export interface FormKernel {
-  readonly seed: number
-  readonly source: string
-  /** Of axes that operands declare; an optional axis that nobody passes is missing. */
-  readonly extents: Readonly<Record<string, number>>
-  readonly scalars: Readonly<Record<string, number>>
-  readonly hostile: readonly Hostile[]
-  /** Tensors begin, and rows end, at 16 bytes where extents do; default: anywhere. */
-  readonly aligned?: boolean
-}
 
 /** An f32 expression. The group axis is among `axes` where it varies along that beside the rows. */
 interface Value {

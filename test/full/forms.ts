@@ -31,7 +31,8 @@ import { randomValues } from '../../runtime/selftest/values.ts'
 import { elementCount } from '../../runtime/tensors/layout.ts'
 import { withoutSpans } from '../grammar/arbitraries.ts'
 import type { Tally } from './covering_run.ts'
-import { formKernel, type FormKernel } from './form_kernels.ts'
+import type { FormKernel } from './form_kernel.ts'
+import { formKernel } from './form_kernels.ts'
 import { progress } from './progress.ts'
 
 /** What arguments are refused for: an index that leaves its operand, a divisor of 0. */

@@ -4,7 +4,7 @@
  */
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { FormKernel } from './form_kernels.ts'
+import type { FormKernel } from './form_kernel.ts'
 
 const PAIRS: readonly (readonly [DTypeName, DTypeName])[] = [
   ['e4m3', 'e4m3'],

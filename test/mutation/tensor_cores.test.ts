@@ -68,7 +68,7 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
       ['the reciprocal of 127 is approximate', '0.007874016f', '0.00787f'],
       ['half of the row is not asked for its largest', /.*__shfl_xor_sync\(~0u, largest, 2\).*\n/, '\n'],
       ['a column is missing in the maximum', /for \(u32 i = 0; i < (\d+); \+\+i\) largest/, 'for (u32 i = 1; i < $1; ++i) largest'],
-      ['rounded before it is quantised', /(v_D\[[^\]]*\]) \* factor/, '__uint_as_float(__float_as_uint($1) & 0xffff0000u) * factor'],
+      ['rounded before it is quantised', /: (v_D\[[^\]]*\]) \* factor/, ': __uint_as_float(__float_as_uint($1) & 0xffff0000u) * factor'],
       ['the scale of a row beside it', /1\.0f \/ code/, '1.0f / __shfl_xor_sync(~0u, code, 4)'],
     ],
   },
