@@ -105,6 +105,7 @@ export const HOSTILE: readonly HostileForm[] = [
         name: 'scatter: the same row twice',
         extents: { v: 11, c: 19, t: 7 },
         values: { to: list(3, 4, 3) },
+        finding: 'KTL5026',
         undefinedValues: true,
       },
     ],
