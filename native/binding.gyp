@@ -1,4 +1,8 @@
 {
+  "variables": {
+    "libc": "<!(node config.cjs libc)",
+    "cxx_runtime": "<!(node config.cjs runtime)"
+  },
   "target_defaults": {
     "cflags_cc!": ["-std=gnu++17", "-fno-exceptions", "-fno-rtti", "-O3"],
     "cflags_cc": ["-std=c++20", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra",
@@ -6,10 +10,13 @@
     "conditions": [
       ["OS=='linux'", {
         # A missing symbol fails at require(), as an Error, and not at its first call.
-        "ldflags": ["-Wl,-z,now"],
+        "ldflags": ["-Wl,-z,now", "-Wl,--gc-sections", "-s", "-Wl,--version-script=<(module_root_dir)/exports.map"],
         # dlopen, where it is not part of libc yet.
         "libraries": ["-ldl"]
       }],
+      # Neither the C++ runtime of the machine that builds nor its glibc is asked of the one that runs.
+      ["OS=='linux' and cxx_runtime=='static'", { "ldflags": ["-static-libstdc++"] }],
+      ["OS=='linux' and target_arch=='x64' and libc=='glibc'", { "ldflags": ["<!@(node config.cjs wraps)"] }],
       ["OS=='mac'", {
         "xcode_settings": {
           "CLANG_CXX_LANGUAGE_STANDARD": "c++20",
@@ -26,13 +33,13 @@
       "target_name": "virtual",
       "type": "static_library",
       "cflags": ["-fPIC"],
-      "sources": ["<!@(node -p \"require('fs').readdirSync('src/virtual').filter(f => f.endsWith('.cc')).sort().map(f => 'src/virtual/' + f).join(' ')\")"]
+      "sources": ["<!@(node config.cjs virtual)"]
     },
     {
       "target_name": "ktl",
       "dependencies": ["virtual"],
-      "sources": ["<!@(node -p \"require('fs').readdirSync('src', { recursive: true }).filter(f => f.endsWith('.cc') && !f.startsWith('virtual')).sort().map(f => 'src/' + f).join(' ')\")"],
-      "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],
+      "sources": ["<!@(node config.cjs addon)"],
+      "include_dirs": ["<!@(node config.cjs include)"],
       "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"]
     }
   ]

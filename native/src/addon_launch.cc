@@ -24,9 +24,10 @@ Value readWord(Napi::Env env, const Napi::Value& value, const char* name,
 
 }  // namespace
 
-// Progress, or (with a result or an error) the end.
+// Progress, what the kernel printed, or (with a result or an error) the end.
 struct LaunchTask::Message {
   uint64_t done = 0, total = 0;
+  std::string printed;
   std::optional<LaunchResult> result;
   std::optional<Fault> fault;
 };
@@ -92,6 +93,8 @@ void LaunchTask::readConfig(Napi::Env env, const Napi::Object& launch) {
   if (const Napi::Value cores = launch.Get("tensorCores"); !cores.IsUndefined())
     config_.tensorCores = readWord(env, cores, "tensorCores", kTensorCores);
   config_.trace = readBoolean(env, launch.Get("trace"), "trace");
+  if (const Napi::Value cooperative = launch.Get("cooperative"); !cooperative.IsUndefined())
+    config_.cooperative = readBoolean(env, cooperative, "cooperative");
 }
 
 void LaunchTask::readCallbacks(Napi::Env env, const Napi::Object& launch) {
@@ -106,6 +109,16 @@ void LaunchTask::readCallbacks(Napi::Env env, const Napi::Object& launch) {
     cancelArray_ = Napi::Persistent(cancel.As<Napi::Object>());
   }
   config_.cancel = cancel_;
+  if (const Napi::Value onPrint = launch.Get("onPrint"); !onPrint.IsUndefined()) {
+    if (!onPrint.IsFunction()) misuse(env, "onPrint: expected a function");
+    onPrint_ = Napi::Persistent(onPrint.As<Napi::Function>());
+    config_.print = [this](const std::string& text) {
+      if (closed_) return;
+      auto message = std::make_unique<Message>();
+      message->printed = text;
+      send(std::move(message));
+    };
+  }
   const Napi::Value onProgress = launch.Get("onProgress");
   if (onProgress.IsUndefined()) return;
   if (!onProgress.IsFunction()) misuse(env, "onProgress: expected a function");
@@ -151,17 +164,20 @@ void LaunchTask::onMessage(Napi::Env env, Napi::Function, LaunchTask* task, Mess
   if (env == nullptr) return;  // the environment is going away
   const Napi::HandleScope scope(env);
   if (!message->result && !message->fault) {
-    if (!task->progressError_.IsEmpty()) return;
+    if (!task->callbackError_.IsEmpty()) return;
     try {
-      task->onProgress_.Call({Napi::Number::New(env, static_cast<double>(message->done)),
-                              Napi::Number::New(env, static_cast<double>(message->total))});
+      if (!message->printed.empty())
+        task->onPrint_.Call({Napi::String::New(env, message->printed)});
+      else
+        task->onProgress_.Call({Napi::Number::New(env, static_cast<double>(message->done)),
+                                Napi::Number::New(env, static_cast<double>(message->total))});
     } catch (const Napi::Error& error) {
-      task->progressError_ = error;
+      task->callbackError_ = error;
       task->stop();
     }
     return;
   }
-  if (!task->progressError_.IsEmpty()) task->deferred_.Reject(task->progressError_.Value());
+  if (!task->callbackError_.IsEmpty()) task->deferred_.Reject(task->callbackError_.Value());
   else if (message->fault) task->deferred_.Reject(toError(env, *message->fault).Value());
   else task->deferred_.Resolve(toLaunchResult(env, *message->result, task->config_.trace));
 }

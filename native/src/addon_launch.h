@@ -34,11 +34,11 @@ class LaunchTask {
   std::shared_ptr<const GlobalView> memory_;
   std::string entry_;
   LaunchConfig config_;
-  Napi::FunctionReference onProgress_;
+  Napi::FunctionReference onProgress_, onPrint_;
   Napi::ObjectReference cancelArray_;  // keeps the shared memory alive
   std::atomic<int32_t> ownCancel_{0};
   std::atomic<int32_t>* cancel_ = &ownCancel_;
-  Napi::Error progressError_;          // what onProgress threw
+  Napi::Error callbackError_;          // what onProgress or onPrint threw
   std::chrono::steady_clock::time_point lastProgress_{};
   Channel channel_;
   bool closed_ = false;                // launch's thread only: the channel must not be touched any more

@@ -24,7 +24,8 @@ SAME_FIELD(LaunchAttribute, id, CUlaunchAttribute, id);
 SAME_FIELD(LaunchAttribute, value, CUlaunchAttribute, value);
 static_assert(sizeof(LaunchAttribute::Value) == sizeof(CUlaunchAttributeValue));
 static_assert(offsetof(LaunchAttribute::Value, clusterDim) == offsetof(CUlaunchAttributeValue, clusterDim) &&
-              offsetof(LaunchAttribute::Value, clusterDim) == offsetof(CUlaunchAttributeValue, preferredClusterDim));
+              offsetof(LaunchAttribute::Value, clusterDim) == offsetof(CUlaunchAttributeValue, preferredClusterDim) &&
+              offsetof(LaunchAttribute::Value, cooperative) == offsetof(CUlaunchAttributeValue, cooperative));
 
 SAME_SIZE(LaunchConfig, CUlaunchConfig);
 SAME_FIELD(LaunchConfig, gridX, CUlaunchConfig, gridDimX);
@@ -59,6 +60,7 @@ SAME_VALUE(FunctionAttribute::Registers, CU_FUNC_ATTRIBUTE_NUM_REGS);
 SAME_VALUE(FunctionAttribute::MaxDynamicSharedBytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 SAME_VALUE(FunctionAttribute::NonPortableClusterAllowed, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
 SAME_VALUE(LaunchAttributeId::ClusterDimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME_VALUE(LaunchAttributeId::Cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 SAME_VALUE(LaunchAttributeId::ProgrammaticStreamSerialization, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 SAME_VALUE(LaunchAttributeId::PreferredClusterDimension, CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION);
 SAME_VALUE(JitOption::ErrorLogBuffer, CU_JIT_ERROR_LOG_BUFFER);

@@ -117,6 +117,8 @@ void surround(Random& random, Mutant& mutant, bool small) {
   }
   config.order = static_cast<LaunchConfig::Order>(random.below(3));
   config.checks = static_cast<LaunchConfig::Checks>(random.below(3));
+  config.cooperative = random.below(4) == 0;
+  config.print = [](const std::string&) {};
   config.tensorCores = static_cast<LaunchConfig::TensorCores>(random.below(3));
   config.seed = random.next();
   config.trace = chance(random, 32);

@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addonPaths, loadAddon } from '../../runtime/addon/load.ts'
+import { loadAddon, probeAddon } from '../../runtime/addon/load.ts'
 import type {
   NativeDeviceOptions,
   NativeLaunch,
@@ -406,7 +406,7 @@ const LONG_LAUNCH = (file: string): string => `
   module.launch('work', { ...${JSON.stringify({ ...LAUNCH, params: undefined })}, params, onProgress() {} })
     .then(() => process.exit(1))
 `
-const addonFile = (): string => addonPaths().find((file) => fs.existsSync(file))!
+const addonFile = (): string => probeAddon().path!
 
 test('a worker thread can be terminated in the middle of a launch', async () => {
   for (let round = 0; round < 3; round++) {

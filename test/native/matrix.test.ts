@@ -9,22 +9,41 @@ import { prelude } from './prelude.ts'
 const range = (n: number) => Array.from({ length: n }, (_, i) => i)
 
 interface Mma {
+  /** Default 16. */
+  readonly m?: 8 | 16
   readonly k: number
   readonly a: string
   readonly b: string
   readonly d: 'f32' | 'f16' | 's32'
   readonly saturate?: boolean
+  /** Of single bits. */
+  readonly operation?: 'and' | 'xor'
 }
-const BITS: Record<string, number> = { f16: 16, bf16: 16, tf32: 32, e4m3: 8, e5m2: 8, u8: 8, s8: 8 }
+const BITS: Record<string, number> = {
+  f16: 16,
+  bf16: 16,
+  tf32: 32,
+  e4m3: 8,
+  e5m2: 8,
+  u8: 8,
+  s8: 8,
+  u4: 4,
+  s4: 4,
+  b1: 1,
+}
+const INTEGERS = (bits: 4 | 8, shape: Pick<Mma, 'm' | 'k'>): Mma[] =>
+  [`u${bits}`, `s${bits}`].flatMap((a) => [`u${bits}`, `s${bits}`].flatMap((b) => [{}, { saturate: true }].map((s): Mma => ({ ...shape, a, b, d: 's32', ...s })))) // prettier-ignore
 const MMAS: Mma[] = [
   ...[8, 16].flatMap((k): Mma[] => [{ k, a: 'f16', b: 'f16', d: 'f32' }, { k, a: 'f16', b: 'f16', d: 'f16' }, { k, a: 'bf16', b: 'bf16', d: 'f32' }]),
   ...[4, 8].map((k): Mma => ({ k, a: 'tf32', b: 'tf32', d: 'f32' })),
   ...[16, 32].flatMap((k) => ['e4m3', 'e5m2'].flatMap((a) => ['e4m3', 'e5m2'].flatMap((b): Mma[] => [{ k, a, b, d: 'f32' }, { k, a, b, d: 'f16' }]))),
-  ...[16, 32].flatMap((k) => ['u8', 's8'].flatMap((a) => ['u8', 's8'].flatMap((b): Mma[] => [{ k, a, b, d: 's32' }, { k, a, b, d: 's32', saturate: true }]))),
+  ...[{ m: 8, k: 16 } as const, { k: 16 }, { k: 32 }].flatMap((shape) => INTEGERS(8, shape)),
+  ...[{ m: 8, k: 32 } as const, { k: 32 }, { k: 64 }].flatMap((shape) => INTEGERS(4, shape)),
+  ...[{ m: 8, k: 128 } as const, { k: 128 }, { k: 256 }].flatMap((shape) => (['and', 'xor'] as const).map((operation): Mma => ({ ...shape, a: 'b1', b: 'b1', d: 's32', operation }))),
 ] // prettier-ignore
-const registers = ({ k, a, d }: Mma) => {
+const registers = ({ m = 16, k, a, d }: Mma) => {
   const words = (rows: number) => (rows * k * BITS[a]!) / 1024
-  return { a: words(16), b: words(8), d: d === 'f16' ? 2 : 4 }
+  return { a: words(m), b: words(8), d: d === 'f16' ? 2 : m / 4 }
 }
 /** Rows and depth of mma.sync on f64; matrices lie row by row (B column by column) in memory. */
 const F64 = [
@@ -56,7 +75,7 @@ function mmaKernel(mma: Mma, index: number): string {
       .map((i) => `%${first + i}`)
       .join(', ')}}`
   const operands = `${group(n.d, 0)}, ${group(n.a, n.d)}, ${group(n.b, n.d + n.a)}, ${group(n.d, 0)}`
-  const name = `mma.sync.aligned.m16n8k${mma.k}.row.col${mma.saturate ? '.satfinite' : ''}.${mma.d}.${mma.a}.${mma.b}.${mma.d}`
+  const name = `mma.sync.aligned.m${mma.m ?? 16}n8k${mma.k}.row.col${mma.saturate ? '.satfinite' : ''}.${mma.d}.${mma.a}.${mma.b}.${mma.d}${mma.operation ? `.${mma.operation}.popc` : ''}`
   const out = range(n.d).map((i) => `"+r"(d[${i}])`)
   const inputs = [...range(n.a).map((i) => `"r"(a[${i}])`), ...range(n.b).map((i) => `"r"(b[${i}])`)]
   return `
@@ -156,9 +175,14 @@ const random = (n: number) => (
   Math.floor((state / 2 ** 32) * n)
 )
 
-const valueOf = (type: string) => (type === 'u8' ? random(256) : type === 's8' ? random(256) - 128 : random(15) - 7)
+const valueOf = (type: string) =>
+  type[0] === 'u' || type === 'b1'
+    ? random(2 ** BITS[type]!)
+    : type[0] === 's'
+      ? random(2 ** BITS[type]!) - 2 ** (BITS[type]! - 1)
+      : random(15) - 7
 const codeOf = (type: string, x: number) =>
-  type === 'u8' || type === 's8' ? x & 255 : Number(encode(type as DTypeName, [x])[0])
+  /^[usb][0-9]/.test(type) ? x & (2 ** BITS[type]! - 1) : Number(encode(type as DTypeName, [x])[0])
 /** Fragment registers of a matrix: row lane/4 + 8 (r % 2), k from (r / 2 | 0) and lane % 4 (B: column lane/4, every r along k). */
 function fragments(type: string, rows: number, k: number, values: number[]): Uint32Array {
   const per = 32 / BITS[type]!
@@ -170,7 +194,8 @@ function fragments(type: string, rows: number, k: number, values: number[]): Uin
     return range(per).reduce((word, e) => word | (codeOf(type, values[row * k + first + e]!) << (e * BITS[type]!)), 0)
   })
 }
-const nameOf = ({ k, a, b, d, saturate }: Mma) => `m16n8k${k} ${d} ${a} ${b}${saturate ? ' satfinite' : ''}`
+const nameOf = ({ m = 16, k, a, b, d, saturate, operation }: Mma) =>
+  `m${m}n8k${k} ${d} ${a} ${b}${saturate ? ' satfinite' : ''} ${operation ?? ''}`
 test.each(F64.map((shape, i) => [shape.join('×'), shape, i] as const))('mma.sync f64 %s', async (_, [m, k], index) => {
   const [a, b, c] = [m * k, 8 * k, m * 8].map((n) => Float64Array.from({ length: n }, () => Math.random() - 0.5)) as [
     Float64Array,
@@ -190,30 +215,31 @@ test.each(F64.map((shape, i) => [shape.join('×'), shape, i] as const))('mma.syn
 })
 
 test.each(MMAS.map((mma, i) => [nameOf(mma), mma, i] as const))('mma.sync %s', async (_, mma, index) => {
-  const { k, a, b, d, saturate } = mma
-  const A = range(16 * k).map(() => valueOf(a))
+  const { m = 16, k, a, b, d, saturate, operation } = mma
+  const A = range(m * k).map(() => valueOf(a))
   const B = range(8 * k).map(() => valueOf(b))
-  const C = range(128).map(() => (d === 's32' ? (random(2) ? 1 : -1) * (2 ** 31 - 1 - random(2e5)) : random(64) - 32))
+  const C = range(m * 8).map(() => (d === 's32' ? (random(2) ? 1 : -1) * (2 ** 31 - 1 - random(2e5)) : random(64) - 32))
   const at = (i: number, lane: number) => ((lane >> 2) + 8 * (i >> 1)) * 8 + 2 * (lane & 3) + (i & 1)
   const pack = (value: (x: number) => number) =>
     d === 'f16'
       ? Uint32Array.from({ length: 64 }, (_, w) =>
           [0, 1].reduce((x, e) => x | (codeOf('f16', value(at(2 * (w >> 5) + e, w & 31))) << (16 * e)), 0),
         )
-      : Uint32Array.from({ length: 128 }, (_, w) =>
+      : Uint32Array.from({ length: m * 8 }, (_, w) =>
           d === 'f32' ? f32Bits(value(at(w >> 5, w & 31))) : value(at(w >> 5, w & 31)),
         )
   const out = gpu.allocate(512)
   const params = [
     out,
-    gpu.upload(fragments(a, 16, k, A)),
+    gpu.upload(fragments(a, m, k, A)),
     gpu.upload(fragments(b, 8, k, B)),
     gpu.upload(pack((i) => C[i]!)),
   ]
   expect((await gpu.run(`mma${index}`, params)).findings).toEqual([])
   const expected = pack((i) => {
     const [row, column] = [i >> 3, i & 7]
-    const sum = range(k).reduce((s, j) => s + A[row * k + j]! * B[column * k + j]!, C[i]!)
+    const times = (x: number, y: number) => (operation === 'xor' ? x ^ y : x * y)
+    const sum = range(k).reduce((s, j) => s + times(A[row * k + j]!, B[column * k + j]!), C[i]!)
     return saturate ? Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, sum)) : sum + 0
   })
   expect(differences(gpu.read(out, expected.length, Uint32Array), expected)).toEqual([])

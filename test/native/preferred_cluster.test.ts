@@ -165,3 +165,10 @@ test('compute capability 9.0 has none', async () => {
   const old = new TestDevice(compileToPtx('extern "C" __global__ void k() {}', 'sm_90a'), 'sm_90a')
   await expect(async () => old.run('k', [], { grid: [4, 1, 1], preferredCluster: [2, 1, 1] })).rejects.toThrow(/10\.0/)
 })
+
+test("the kernel's own cluster may be the preferred one too", async () => {
+  const out = gpu.allocate(4)
+  const launch = { grid: [4, 1, 1], cluster: [2, 1, 1], preferredCluster: [2, 1, 1] } as const
+  expect((await gpu.run('fixed_cluster', [out], launch)).findings).toEqual([])
+  expect(gpu.read(out, 1, Uint32Array)[0]).toBe(1)
+})

@@ -65,8 +65,8 @@ export const MAP_TYPES = {
   b6x16_p32: [13, 3 / 4],
 } as const
 export const SWIZZLES = ['none', '32B', '64B', '128B'] as const
-/** 128B with 32-byte atoms: swizzle 3 with atomicity 1. */
-const ATOM_32B = (3 << 13) | (1 << 19)
+/** 128B with wider atoms: swizzle 3 with an atomicity. */
+const ATOMS = { '128B32': (3 << 13) | (1 << 19), '128B64': (3 << 13) | (3 << 19) } as const
 
 export interface TestMap {
   readonly type: keyof typeof MAP_TYPES
@@ -77,7 +77,7 @@ export interface TestMap {
   /** Bytes between rows of dimension 1, 2 …; packed when left out. */
   readonly strides?: readonly number[]
   readonly elementStrides?: readonly number[]
-  readonly swizzle?: (typeof SWIZZLES)[number] | '128B32'
+  readonly swizzle?: (typeof SWIZZLES)[number] | keyof typeof ATOMS
   readonly nanFill?: boolean
 }
 
@@ -91,7 +91,7 @@ export function encodeTensorMap(map: TestMap): Uint8Array {
   w[2] =
     ((dims.length - 1) << 4) |
     (code << 7) |
-    (swizzle === '128B32' ? ATOM_32B : SWIZZLES.indexOf(swizzle) << 13) |
+    (swizzle in ATOMS ? ATOMS[swizzle as keyof typeof ATOMS] : SWIZZLES.indexOf(swizzle as 'none') << 13) |
     (Number(nanFill) << 15)
   if (type.startsWith('tf32')) w[2] |= 1 << 16
   packedStrides(map).forEach((stride, i) => (w[3 + i] = stride / 16))

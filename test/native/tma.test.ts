@@ -65,7 +65,8 @@ const randomBytes = (n: number) => Uint8Array.from({ length: n }, () => random(2
 const swizzled = (map: TestMap, address: number) =>
   map.swizzle === '128B32'
     ? address ^ ((address & 0x180) >> 2)
-    : address ^ ((address & [0, 0x80, 0x180, 0x380][SWIZZLES.indexOf(map.swizzle ?? 'none')]!) >> 3)
+    : address ^
+      ((address & [0, 0x80, 0x180, 0x380][SWIZZLES.findIndex((name) => name === (map.swizzle ?? 'none'))]!) >> 3)
 
 interface Element {
   /** Byte offset from the map's address; meaningless outside. */
@@ -81,7 +82,7 @@ function elementsOf(map: TestMap, start: readonly number[]): Element[] {
   const bytes = MAP_TYPES[map.type][1]
   const strides = [bytes, ...packedStrides(map)]
   const counts = map.box.map((box, d) => (d === 0 ? box : Math.ceil(box / (map.elementStrides?.[d] ?? 1))))
-  const span = { none: 0, '32B': 32, '64B': 64, '128B': 128, '128B32': 128 }[map.swizzle ?? 'none']
+  const span = { none: 0, '32B': 32, '64B': 64, '128B': 128, '128B32': 128, '128B64': 128 }[map.swizzle ?? 'none']
   const total = counts.reduce((x, y) => x * y)
   return Array.from({ length: total }, (_, index) => {
     let rest = index

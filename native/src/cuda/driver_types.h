@@ -42,6 +42,7 @@ enum class FunctionAttribute : int {
 
 // CUlaunchAttributeID
 enum class LaunchAttributeId : int {
+  Cooperative = 2,
   ClusterDimension = 4,
   ProgrammaticStreamSerialization = 6,
   PreferredClusterDimension = 11,
@@ -55,6 +56,7 @@ struct LaunchAttribute {
     char bytes[64];
     struct { uint32_t x, y, z; } clusterDim;           // also of the preferred cluster
     int programmaticStreamSerializationAllowed;
+    int cooperative;
   } value;
 };
 static_assert(sizeof(LaunchAttribute) == 72 && offsetof(LaunchAttribute, value) == 8);

@@ -145,6 +145,11 @@ KernelLaunch::KernelLaunch(GpuModule& module, GpuFunction& function, const Launc
     attribute.id = LaunchAttributeId::ProgrammaticStreamSerialization;
     attribute.value.programmaticStreamSerializationAllowed = 1;
   }
+  if (shape.cooperative != 0) {
+    LaunchAttribute& attribute = attributes_[config_.attributeCount++];
+    attribute.id = LaunchAttributeId::Cooperative;
+    attribute.value.cooperative = 1;
+  }
 }
 
 void KernelLaunch::patch(size_t offset, Address address) {

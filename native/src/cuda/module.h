@@ -44,6 +44,7 @@ struct LaunchShape {
   uint32_t grid[3], block[3], cluster[3], preferredCluster[3];
   uint32_t sharedMemBytes;
   uint32_t programmatic;  // may start before the launch before it has ended
+  uint32_t cooperative;   // all CTAs run at the same time
 };
 
 // A launch with everything but the stream: the driver is handed pointers to what lies here.
@@ -71,7 +72,7 @@ class KernelLaunch {
 
   GpuFunction* function_;
   LaunchConfig config_{};
-  LaunchAttribute attributes_[3]{};
+  LaunchAttribute attributes_[4]{};
   std::vector<Line> block_;
   std::vector<void*> pointers_;  // one for each parameter
   size_t bytes_;

@@ -54,41 +54,63 @@ void requireShared(const Cta& cta, uint64_t offset, uint64_t bytes, const std::s
 // Global, const or entry parameter memory. Throws Fault OutOfBounds.
 uint8_t* globalAt(Warp& warp, uint64_t address, uint64_t bytes, bool write);
 
+// Where the lanes of a full warp lie, relative to lane 0.
+struct Spread {
+  alignas(32) int32_t offset[32];
+  bool contiguous;  // `bytes` apart
+};
+
 // Full warps on the CTA's own shared memory or inside one allocation, which is nearly every access of a SIMT
-// kernel: access(data, valid, addresses) with pointers that the addresses index. False: nothing was done, take the
-// general path.
+// kernel: access(data, valid, spread) with pointers of lane 0. False: nothing was done, take the general path.
 template <class F>
-bool straight(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, F access) {
+[[gnu::always_inline]] inline bool straight(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, F access) {
   if (mask != ~0u || (w.taint[op.src[0]] && w.cta->cluster->launch.checks)) return false;
-  uint64_t bits = 0, high = 0, low = ~uint64_t{0};
-  uint64_t address[32];
-  const auto imm = static_cast<uint64_t>(op.imm);
+  Spread spread;
+  uint64_t first, over = 0;
   if (op.wide & 1) {
     const uint64_t* base = w.at<uint64_t>(op.src[0]);
-    for (uint32_t i = 0; i < 32; ++i) address[i] = base[i] + imm;
+    first = base[0] + static_cast<uint64_t>(op.imm);
+    for (uint32_t i = 0; i < 32; ++i) {
+      const uint64_t distance = base[i] - base[0];
+      over |= (distance + (uint64_t{1} << 30)) >> 31;
+      spread.offset[i] = static_cast<int32_t>(distance);
+    }
   } else {
     const uint32_t* base = w.at<uint32_t>(op.src[0]);
-    for (uint32_t i = 0; i < 32; ++i) address[i] = static_cast<uint32_t>(base[i] + imm);
+    const auto imm = static_cast<uint32_t>(op.imm);
+    first = base[0] + imm;
+    for (uint32_t i = 0; i < 32; ++i) {
+      const uint32_t address = base[i] + imm;
+      over |= address >> 30;
+      spread.offset[i] = static_cast<int32_t>(address - static_cast<uint32_t>(first));
+    }
   }
+  if (over) return false;  // further apart than 2^30
+  int32_t low = 0, high = 0, bits = 0, apart = 0;
   for (uint32_t i = 0; i < 32; ++i) {
-    bits |= address[i];
-    high = std::max(high, address[i]);
-    low = std::min(low, address[i]);
+    low = std::min(low, spread.offset[i]);
+    high = std::max(high, spread.offset[i]);
+    bits |= spread.offset[i];
+    apart |= spread.offset[i] ^ static_cast<int32_t>(i * bytes);
   }
-  if (bits & (bytes - 1)) return false;
-  const uint64_t span = high - low;  // both are addresses of one allocation only when this is less than 2^56
-  if (span >= kGlobalEnd) return false;
+  if ((static_cast<uint64_t>(bits) | first) & (bytes - 1)) return false;
+  spread.contiguous = apart == 0;
+  const uint64_t lowest = first + static_cast<uint64_t>(int64_t{low}), span = static_cast<uint64_t>(high - low) + bytes;
   if (op.space == ptx::Space::Shared) {
     SharedMemory& shared = w.cta->shared;
-    const uint64_t base = uint64_t{w.cta->rank} << 24;
-    if (low < base || !shared.holds(low - base, span + bytes)) return false;
-    access(shared.bytes.data() + (low - base), shared.valid.data() + (low - base), low, address);
+    const uint64_t at = lowest - (uint64_t{w.cta->rank} << 24);
+    if (!shared.holds(at, span)) return false;
+    access(shared.bytes.data() + at - low, shared.valid.data() + at - low, spread);
     return true;
   }
   if (op.space != ptx::Space::Global && op.space != ptx::Space::Const) return false;
-  uint8_t* found = w.cta->cluster->launch.global->find(low, span + bytes);
-  if (!found) return false;
-  access(found, static_cast<uint8_t*>(nullptr), low, address);
+  const Allocation*& recent = w.recent[w.pc % w.recent.size()];
+  if (!recent || !contains(recent->bytes, lowest - recent->base, span)) {
+    const Allocation* found = w.cta->cluster->launch.global->containing(lowest);
+    if (!found || !contains(found->bytes, lowest - found->base, span)) return false;
+    recent = found;
+  }
+  access(recent->data.get() + (lowest - recent->base) - low, static_cast<uint8_t*>(nullptr), spread);
   return true;
 }
 

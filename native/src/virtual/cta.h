@@ -62,9 +62,11 @@ struct Launch {
   const LaunchConfig* config = nullptr;
   const GlobalView* global = nullptr;
   uint32_t threads = 0, warpsPerCta = 0, sharedBytes = 0, dynamicBytes = 0;
+  uint64_t gridWorkspace = 0;  // of a cooperative launch: its address
   std::unique_ptr<ClusterQueue> queue;
   std::atomic<uint64_t> instructions{0}, ctasDone{0}, clustersDone{0};  // done: run or cancelled
   bool checks = true;
+  bool coupled = false;  // clusters can observe each other: one scheduler runs them
 };
 
 struct Cluster {
@@ -78,6 +80,7 @@ struct Cluster {
   uint64_t epoch = 1;  // grows with every event that may unblock a warp or end a polling loop
   std::vector<Finding> findings;
   std::vector<ScatteredStore> scattered;
+  std::string printed;  // by printf
   Trace trace;
   std::unique_ptr<Ordering> ordering;  // under Checks::Full only
   uint64_t tensorMacs = 0, loaded = 0, stored = 0;

@@ -22,7 +22,7 @@ unsigned typeBytes(std::string_view type) {
       {"tf32", 4},   {"b64", 8},    {"u64", 8},    {"s64", 8},    {"f64", 8},     {"f16x2", 4},
       {"bf16x2", 4}, {"b128", 16},  {"pred", 1},   {"f32x2", 8},  {"tf32x2", 8},  {"e4m3x2", 2},
       {"e5m2x2", 2}, {"e2m1x2", 1}, {"e2m3x2", 2}, {"e3m2x2", 2}, {"ue8m0x2", 2}, {"u16x2", 4},
-      {"s16x2", 4},  {"e4m3", 1},   {"e5m2", 1}};
+      {"s16x2", 4},  {"e4m3", 1},   {"e5m2", 1},   {"s4", 1},      {"u4", 1}};
   const auto found = table.find(type);
   return found == table.end() ? 0 : found->second;
 }
@@ -93,6 +93,19 @@ class Decoder {
   EntryCode& code() { return code_; }
   const ptx::Function& current() const { return program_.module->functions[current_]; }
   uint32_t truth() const { return truth_; }
+  // What every warp starts with.
+  void fillImage() {
+    code_.image.assign(uint64_t{code_.slots} * kSlotBytes, 0);
+    code_.taint.reset(code_.slots);
+    for (const auto& [key, slot] : constants_) {
+      const auto [bits, bytes] = key;
+      code_.taint.set(slot, ~0u, 0);
+      uint8_t* at = code_.image.data() + uint64_t{slot} * kSlotBytes;
+      if (bytes == 1) std::memset(at, bits & 1 ? 0xff : 0, sizeof(uint32_t));
+      for (uint32_t lane = 0; bytes > 1 && lane < 32; ++lane) std::memcpy(at + lane * bytes, &bits, std::min(bytes, 8u));
+    }
+    for (const InitialSlot& initial : code_.initial) code_.taint.set(initial.slot, ~0u, 0);
+  }
 
   uint32_t allocate(unsigned bytes) {
     const uint32_t slot = code_.slots;
@@ -110,16 +123,14 @@ class Decoder {
     const auto key = std::make_pair(bits, bytes);
     const auto found = constants_.find(key);
     if (found != constants_.end()) return found->second;
-    const uint32_t slot = allocate(bytes);
-    code_.initial.push_back({InitialSlot::Kind::Constant, static_cast<uint8_t>(bytes), slot, bits, {}});
-    return constants_[key] = slot;
+    return constants_[key] = allocate(bytes);
   }
   uint32_t special(const std::string& name, unsigned bytes) {
     const auto key = std::make_pair(name, bytes);
     const auto found = specials_.find(key);
     if (found != specials_.end()) return found->second;
     const uint32_t slot = allocate(bytes);
-    code_.initial.push_back({InitialSlot::Kind::Special, static_cast<uint8_t>(bytes), slot, 0, name});
+    code_.initial.push_back({InitialSlot::Kind::Special, static_cast<uint8_t>(bytes), slot, 0, specialRegister(name)});
     return specials_[key] = slot;
   }
   uint32_t sharedAddress(uint64_t address, unsigned bytes) {
@@ -433,6 +444,7 @@ std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Functi
   code->entry = &entry;
   Decoder decoder(program, *code);
   code->start = decoder.function(static_cast<int32_t>(&entry - program.module->functions.data()));
+  decoder.fillImage();
   markFragments(*code);
   markLoads(*code);
   return code;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <unordered_map>
 #include "machine.h"
+#include "special_register.h"
+#include "taint.h"
 
 namespace ktl {
 
@@ -71,14 +73,14 @@ constexpr bool kGuarded = false;
 
 constexpr uint32_t slotsOf(unsigned bytes) { return bytes <= 2 ? 1 : bytes * 32 / kSlotBytes; }
 
-// Slots filled when a warp starts: special registers that stay fixed per thread, immediates, and addresses of
-// shared variables (which carry the CTA's own rank in bits 31:24).
+// Slots filled when a warp starts: special registers that stay fixed per thread, and addresses of shared variables
+// (which carry the CTA's own rank in bits 31:24).
 struct InitialSlot {
-  enum class Kind : uint8_t { Special, Constant, SharedAddress } kind;
+  enum class Kind : uint8_t { Special, SharedAddress } kind;
   uint8_t bytes;  // 1: predicate
   uint32_t slot;
-  uint64_t bits;     // Constant, SharedAddress
-  std::string name;  // Special
+  uint64_t bits;            // SharedAddress
+  SpecialRegister special;  // Special
 };
 
 // One entry with every function it can reach, callees first: lanes inside a callee have lower program
@@ -96,6 +98,9 @@ struct EntryCode {
   uint32_t slots = 0;
   std::vector<uint32_t> guards;  // slots between those of registers; only with AddressSanitizer, which watches them
   std::vector<InitialSlot> initial;
+  // Registers and their taint as a warp starts, but for `initial`: constants are in place.
+  std::vector<uint8_t> image;
+  Taint taint;
   uint32_t localBytes = 0;  // per lane, all frames
   uint32_t callDepth = 1;
   bool coupled = false;  // clusters can observe each other: run them in one scheduler
@@ -207,6 +212,8 @@ void addAsyncRows(Table&);
 void addTensorRows(Table&);
 void addMatrixRows(Table&);
 void addWarpgroupRows(Table&);
+void addWmmaRows(Table&);
+void addVideoRows(Table&);
 
 // Decodes one entry; throws Fault.
 std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Function& entry);

@@ -86,6 +86,8 @@ struct Forms {
     addTensorRows(rows);
     addMatrixRows(rows);
     addWarpgroupRows(rows);
+    addWmmaRows(rows);
+    addVideoRows(rows);
     for (const Row& row : rows) byOpcode[row.opcode].push_back(parsePattern(row));
   }
 };

@@ -9,7 +9,7 @@ Warp::AsyncGroups& groupsOf(Warp& w, uint32_t lane) {
   return (*w.bulkGroups)[lane];
 }
 
-enum BulkFlag : uint32_t { kMulticast = 1, kPair = 2 };
+enum BulkFlag : uint32_t { kMulticast = 1, kPair = 2, kFourRows = 1 << 8 };
 
 // src: destination, -, mbarrier, mask.
 Destination destinationOf(Warp& w, const Op& op, uint32_t lane) {
@@ -33,7 +33,8 @@ TensorMap mapOf(Warp& w, const Op& op, uint32_t lane, std::array<int32_t, 5>& co
   const uint64_t address = laneAddress(w, op, 1, lane);
   if (address % 64)
     throw Fault{Code::Misaligned, "the tensor map at " + hex(address) + " is not 64-byte aligned"};
-  const TensorMap map = decodeTensorMap(globalAt(w, address, kTensorMapBytes, false));
+  TensorMap map = decodeTensorMap(globalAt(w, address, kTensorMapBytes, false));
+  map.fourRows = op.aux & kFourRows;
   for (uint32_t k = 0; k < op.listCount; ++k) {
     const uint32_t slot = w.code->lists[op.list + k];
     coordinates[k] = w.at<int32_t>(slot)[lane];
@@ -132,7 +133,7 @@ struct StoreSource {
   }
 };
 
-// src: shared source, map. aux: Reduction + 1, or 0 for a plain store.
+// src: shared source, map. aux: Reduction + 1, or 0 for a plain store, and kFourRows.
 Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
@@ -140,8 +141,9 @@ Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
     const TensorMap map = mapOf(w, op, lane, c);
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, sharedAddress(laneAddress(w, op, 0, lane)), 16, false, offset);
-    const bool reduces = op.aux != 0;
-    const auto reduction = static_cast<Reduction>(op.aux - 1);
+    const uint32_t operation = op.aux & ~kFourRows;
+    const bool reduces = operation != 0;
+    const auto reduction = static_cast<Reduction>(operation - 1);
     if (reduces)
       validateTensorReduce(map, op.listCount, c.data(), offset, cta.shared, reduction);
     else
@@ -301,9 +303,13 @@ void tensorOperand(Builder& b, size_t index) {
   b.addressOf(tensor.elements.at(0), 1);
   std::vector<uint32_t> slots;
   for (size_t k = 1; k < tensor.elements.size(); ++k) slots.push_back(b.sourceOf(tensor.elements[k], 4));
+  const bool fourRows = b.has("tile::gather4") || b.has("tile::scatter4");
   const int rank = b.has("1d") ? 1 : b.has("2d") ? 2 : b.has("3d") ? 3 : b.has("4d") ? 4 : 5;
-  if (static_cast<int>(slots.size()) != rank)
+  if (fourRows && (rank != 2 || b.target().rfind("sm_90", 0) == 0))
+    b.refuse("gather4 and scatter4 are of two dimensions, and of sm_100a");
+  if (static_cast<int>(slots.size()) != (fourRows ? 5 : rank))
     b.refuse("the number of coordinates differs from the dimension");
+  if (fourRows) b.op.aux |= kFourRows;
   b.op.list = b.list(slots);
   b.op.listCount = static_cast<uint32_t>(slots.size());
 }
@@ -327,7 +333,7 @@ void addBulkRows(Table& t) {
                     hint = "L2::cache_hint? ";
   const std::string ops = "add|min|max|inc|dec|and|or|xor ";
   t.push_back({"cp",
-               "async bulk tensor " + rank + "shared::cluster|shared::cta global tile? " + mbar +
+               "async bulk tensor " + rank + "shared::cluster|shared::cta global tile|tile::gather4? " + mbar +
                    "multicast::cluster? cta_group::1|cta_group::2? " + hint,
                [](Builder& b) {
                  b.address(0, 0);
@@ -339,10 +345,10 @@ void addBulkRows(Table& t) {
   const auto store = [](Builder& b, uint32_t reduction) {
     tensorOperand(b, 0);
     b.address(1, 0);
-    b.op.aux = reduction;
+    b.op.aux |= reduction;
     b.op.run = &tensorStore;
   };
-  t.push_back({"cp", "async bulk tensor " + rank + "global shared::cta tile? bulk_group " + hint,
+  t.push_back({"cp", "async bulk tensor " + rank + "global shared::cta tile|tile::scatter4? bulk_group " + hint,
                [=](Builder& b) { store(b, 0); }});
   t.push_back({"cp", "reduce async bulk tensor " + rank + "global shared::cta tile? bulk_group " + ops + hint,
                [=](Builder& b) {
@@ -350,7 +356,7 @@ void addBulkRows(Table& t) {
                  b.couple();
                }});
   const auto ignore = [](Builder& b) { b.op.run = [](Warp&, const Op&, uint32_t) { return Flow::Next; }; };
-  t.push_back({"cp", "async bulk prefetch tensor " + rank + "L2 global tile? " + hint, ignore});
+  t.push_back({"cp", "async bulk prefetch tensor " + rank + "L2 global tile|tile::gather4? " + hint, ignore});
   t.push_back({"cp", "async bulk prefetch L2 global " + hint, [ignore](Builder& b) {
                  b.bound(1, kBulkRange);
                  ignore(b);

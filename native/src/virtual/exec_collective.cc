@@ -14,32 +14,39 @@ template <Shuffle S>
 Flow shfl(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t *a = w.at<uint32_t>(op.src[0]), *b = w.at<uint32_t>(op.src[1]),
                  *c = w.at<uint32_t>(op.src[2]);
-  uint32_t out[32], inRange = 0, tainted = 0;
   const uint32_t taint = w.taint[op.src[0]];
-  forLanes(mask, [&](uint32_t lane) {
+  uint32_t from[32], out[32];
+  uint8_t inRange[32];
+  for (uint32_t lane = 0; lane < 32; ++lane) {
     const uint32_t bval = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
-    const uint32_t maxLane = (lane & segment) | (clamp & ~segment), minLane = lane & segment;
+    const auto maxLane = static_cast<int32_t>((lane & segment) | (clamp & ~segment));
     int32_t j;
-    bool p;
     if constexpr (S == Shuffle::Up)
-      j = int32_t(lane) - int32_t(bval), p = j >= int32_t(maxLane);
+      j = int32_t(lane) - int32_t(bval);
     else if constexpr (S == Shuffle::Down)
-      j = int32_t(lane + bval), p = j <= int32_t(maxLane);
+      j = int32_t(lane + bval);
     else if constexpr (S == Shuffle::Bfly)
-      j = int32_t(lane ^ bval), p = j <= int32_t(maxLane);
+      j = int32_t(lane ^ bval);
     else
-      j = int32_t(minLane | (bval & ~segment)), p = j <= int32_t(maxLane);
-    const uint32_t from = p ? static_cast<uint32_t>(j) & 31 : lane;
-    out[lane] = a[from];
-    inRange |= uint32_t{p} << lane;
-    // The value of a lane that does not take part is undefined.
-    tainted |= uint32_t{(taint >> from & 1) || !(mask >> from & 1)} << lane;
-  });
-  forLanes(mask, [&](uint32_t lane) { w.at<uint32_t>(op.dst)[lane] = out[lane]; });
+      j = int32_t((lane & segment) | (bval & ~segment));
+    const bool p = S == Shuffle::Up ? j >= maxLane : j <= maxLane;
+    inRange[lane] = p;
+    from[lane] = p ? static_cast<uint32_t>(j) & 31 : lane;
+  }
+  for (uint32_t lane = 0; lane < 32; ++lane) out[lane] = a[from[lane]];
+  // The value of a lane that does not take part is undefined.
+  uint32_t tainted = 0;
+  if (const uint32_t undefined = taint | ~mask)
+    forLanes(mask, [&](uint32_t lane) { tainted |= (undefined >> from[lane] & 1) << lane; });
+  uint32_t* d = w.at<uint32_t>(op.dst);
+  if (w.whole(mask))
+    std::copy_n(out, 32, d);
+  else
+    forLanes(mask, [&](uint32_t lane) { d[lane] = out[lane]; });
   w.setTaint(op.dst, mask, tainted | w.taint[op.src[1]]);
   if (op.listCount) {
     const uint32_t slot = w.code->lists[op.list];
-    w.pred(slot) = (w.pred(slot) & ~mask) | inRange;
+    w.pred(slot) = (w.pred(slot) & ~mask) | (bitsOf(inRange) & mask);
     w.setTaint(slot, mask, w.taint[op.src[1]]);
   }
   return Flow::Next;

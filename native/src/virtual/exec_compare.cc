@@ -49,13 +49,12 @@ struct Brain {
 };
 
 template <Cmp C, class V>
-uint32_t compareLanes(Warp& w, const Op& op, uint32_t mask) {
+uint32_t compareLanes(Warp& w, const Op& op) {
   const auto* a = w.at<typename V::Raw>(op.src[0]);
   const auto* b = w.at<typename V::Raw>(op.src[1]);
-  uint32_t out = 0;
-  (void)mask;
-  for (uint32_t i = 0; i < 32; ++i) out |= uint32_t{compare<C>(V::value(a[i]), V::value(b[i]))} << i;
-  return out;
+  uint8_t flags[32];
+  for (uint32_t i = 0; i < 32; ++i) flags[i] = compare<C>(V::value(a[i]), V::value(b[i]));
+  return bitsOf(flags);
 }
 
 enum BoolOp : uint32_t { kNone, kAnd, kOr, kXor };
@@ -75,7 +74,7 @@ inline uint32_t taintOf(F f, uint32_t a, uint32_t taintA, uint32_t b, uint32_t t
 // list[0].
 template <Cmp C, class V>
 Flow setp(Warp& w, const Op& op, uint32_t mask) {
-  const uint32_t hit = compareLanes<C, V>(w, op, mask);
+  const uint32_t hit = compareLanes<C, V>(w, op);
   const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
   const uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]], other = op.aux & 3 ? w.taint[op.src[2]] : 0;
   const auto write = [&](uint32_t slot, uint32_t value) {
@@ -92,7 +91,7 @@ Flow setp(Warp& w, const Op& op, uint32_t mask) {
 // imm: what true is in the destination's type.
 template <Cmp C, class V, class R>
 Flow set(Warp& w, const Op& op, uint32_t mask) {
-  uint32_t hit = compareLanes<C, V>(w, op, mask);
+  uint32_t hit = compareLanes<C, V>(w, op);
   hit = combine(op.aux & 3, hit, w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u));
   R* d = w.at<R>(op.dst);
   forLanes(mask, [&](uint32_t i) { d[i] = hit >> i & 1 ? static_cast<R>(op.imm) : R{0}; });
@@ -246,14 +245,17 @@ Flow selp(Warp& w, const Op& op, uint32_t mask) {
   const T *a = w.at<T>(op.src[0]), *b = w.at<T>(op.src[1]);
   T* d = w.at<T>(op.dst);
   const uint32_t p = w.pred(op.src[2]) ^ op.aux;
+  std::array<uint32_t, sizeof(T)> bytes{};  // of the chosen operand alone
+  if (w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]]) [[unlikely]]
+    for (uint32_t k = 0; k < sizeof(T); ++k)
+      bytes[k] = (w.taint.byte(op.src[0], k) & p) | (w.taint.byte(op.src[1], k) & ~p) | w.taint[op.src[2]];
   if (w.whole(mask)) {
 #pragma GCC ivdep
     for (uint32_t i = 0; i < 32; ++i) d[i] = p >> i & 1 ? a[i] : b[i];
   } else {
     forLanes(mask, [&](uint32_t i) { d[i] = p >> i & 1 ? a[i] : b[i]; });
   }
-  // Only the chosen operand counts.
-  w.setTaint(op.dst, mask, (w.taint[op.src[0]] & p) | (w.taint[op.src[1]] & ~p) | w.taint[op.src[2]]);
+  w.taint.setBytes(op.dst, mask, bytes.data(), sizeof(T));
   return Flow::Next;
 }
 template <class T>

@@ -1,5 +1,6 @@
 // Branches, calls, exit, traps (PTX ISA 9.7.12) and instructions without an effect on values.
 #include "cta.h"
+#include "exec_builtin.h"
 #include "exec_lanes.h"
 #include "exec_memory.h"
 #include "ordering.h"
@@ -128,33 +129,6 @@ Flow scattersNext(Warp& w, const Op&, uint32_t mask) {
   return Flow::Next;
 }
 
-// A C string in global memory, bounded.
-std::string textAt(Warp& w, uint64_t address) {
-  std::string text;
-  while (text.size() < 512) {
-    const uint8_t* byte = w.cta->cluster->launch.global->find(address + text.size(), 1);
-    if (!byte || *byte == 0) break;
-    text += static_cast<char>(*byte);
-  }
-  return text;
-}
-
-Flow assertFail(Warp& w, const Op& op, uint32_t mask) {
-  const uint32_t lane = static_cast<uint32_t>(std::countr_zero(mask));
-  w.faultLane = lane;
-  const auto argument = [&](uint32_t k) {
-    uint64_t value = 0;
-    if (k * 3 + 2 < op.listCount) {
-      const uint32_t* part = &w.code->lists[op.list + k * 3];
-      std::memcpy(&value, w.local.data() + uint64_t{lane} * w.code->localBytes + part[0],
-                  std::min<uint32_t>(8, part[2]));
-    }
-    return value;
-  };
-  throw Fault{Code::Trap, "assertion failed: " + textAt(w, argument(0)) + " (" + textAt(w, argument(1)) +
-                              ":" + std::to_string(argument(2)) + ", " + textAt(w, argument(3)) + ")"};
-}
-
 Flow unsupportedCall(Warp& w, const Op& op, uint32_t mask) {
   w.faultLane = static_cast<uint32_t>(std::countr_zero(mask));
   const auto& target = w.code->source[w.pc]->operands[1];
@@ -189,7 +163,10 @@ void callBuild(Builder& b) {
   b.op.list = b.list(in);
   b.op.listCount = static_cast<uint32_t>(in.size());
   if (!callee.hasBody) {
-    b.op.run = callee.name == "__assertfail" ? &assertFail : &unsupportedCall;
+    const Handler builtin = builtinOf(callee.name);
+    b.op.run = builtin ? builtin : &unsupportedCall;
+    const auto out = pairs(returns.elements, callee.returns, false);
+    b.op.aux = out.size() == 3 && out[2] >= sizeof(int32_t) ? out[1] : ~0u;
     return;
   }
   b.op.imm = b.calleeStart(target.symbol);

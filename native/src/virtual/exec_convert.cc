@@ -32,7 +32,7 @@ void integerBuild(Builder& b) {
   if (b.has("sat"))
     alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, true>(static_cast<From>(x))); }>(b);
   else
-    alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, false>(static_cast<From>(x))); }>(
+    alu<[](Slot<From> x) { return static_cast<Slot<To>>(integer<From, To, false>(static_cast<From>(x))); }, 1>(
         b);
 }
 

@@ -136,14 +136,19 @@ Flow lop3(Warp& w, const Op& op, u32 mask) {
     return (~x & ~y & ~z & m[0]) | (~x & ~y & z & m[1]) | (~x & y & ~z & m[2]) | (~x & y & z & m[3]) |
            (x & ~y & ~z & m[4]) | (x & ~y & z & m[5]) | (x & y & ~z & m[6]) | (x & y & z & m[7]);
   };
+  u32 taint = (w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]]) & mask;
+  std::array<u32, 4> bytes{};
+  if (taint) {
+    bytes = reached<3, u32, u32, u32, u32>(w, op, taint, f, std::make_index_sequence<3>());
+    taint = bytes[0] | bytes[1] | bytes[2] | bytes[3];
+  }
   if (w.whole(mask)) {
 #pragma GCC ivdep
     for (int i = 0; i < 32; ++i) d[i] = f(a[i], b[i], c[i]);
   } else {
     forLanes(mask, [&](u32 i) { d[i] = f(a[i], b[i], c[i]); });
   }
-  const u32 taint = w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]];
-  w.setTaint(op.dst, mask, taint);
+  w.taint.setBytes(op.dst, mask, bytes.data(), 4);
   if (op.listCount) {  // p = (d != 0) and or or q. imm: bit 0 or, bit 1 q is negated
     const u32 p = w.code->lists[op.list], q = w.code->lists[op.list + 1];
     const u32 other = w.pred(q) ^ (op.imm & 2 ? ~0u : 0u);
@@ -218,7 +223,7 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
   t.push_back({"rem", type, alu<[](T a, T b) { return remainder(a, b); }>});
   t.push_back({"min", type, alu<[](T a, T b) { return std::min(a, b); }>});
   t.push_back({"max", type, alu<[](T a, T b) { return std::max(a, b); }>});
-  t.push_back({"shr", logic, alu<[](T a, u32 n) { return shiftRight(a, n); }>});
+  t.push_back({"shr", logic, alu<[](T a, u32 n) { return shiftRight(a, n); }, 1>});
   if constexpr (sizeof(T) <= 4) {
     using W = Twice<T>;
     t.push_back({"mul", "wide " + type, alu<[](T a, T b) { return static_cast<W>(W(a) * W(b)); }>});
@@ -233,7 +238,7 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
                  }>});
     t.push_back({"bfe", type, [](Builder& b) {
                    for (const size_t i : {2, 3}) b.bound(i, kFieldRange);
-                   alu<[](T a, u32 p, u32 n) { return extract(a, p, n); }>(b);
+                   alu<[](T a, u32 p, u32 n) { return extract(a, p, n); }, 1>(b);
                  }});
     t.push_back({"bfind", type, alu<[](T a) { return findSign(a); }>});
     t.push_back({"bfind", "shiftamt " + type, alu<[](T a) {
@@ -257,19 +262,19 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
 
 template <class T>
 void bitRows(Table& t, const std::string& bits, const std::string& shift) {
-  t.push_back({"and", bits, alu<[](T a, T b) { return static_cast<T>(a & b); }>});
-  t.push_back({"or", bits, alu<[](T a, T b) { return static_cast<T>(a | b); }>});
-  t.push_back({"xor", bits, alu<[](T a, T b) { return static_cast<T>(a ^ b); }>});
-  t.push_back({"not", bits, alu<[](T a) { return static_cast<T>(~a); }>});
+  t.push_back({"and", bits, alu<[](T a, T b) { return static_cast<T>(a & b); }, 2>});
+  t.push_back({"or", bits, alu<[](T a, T b) { return static_cast<T>(a | b); }, 2>});
+  t.push_back({"xor", bits, alu<[](T a, T b) { return static_cast<T>(a ^ b); }, 2>});
+  t.push_back({"not", bits, alu<[](T a) { return static_cast<T>(~a); }, 1>});
   t.push_back({"cnot", bits, alu<[](T a) { return static_cast<T>(a == 0); }>});
-  t.push_back({"shl", shift, alu<[](T a, u32 n) { return shiftLeft(a, n); }>});
+  t.push_back({"shl", shift, alu<[](T a, u32 n) { return shiftLeft(a, n); }, 1>});
   if constexpr (sizeof(T) >= 4) {
     t.push_back({"popc", bits, alu<[](T a) { return static_cast<u32>(std::popcount(a)); }>});
     t.push_back({"clz", bits, alu<[](T a) { return static_cast<u32>(std::countl_zero(a)); }>});
-    t.push_back({"brev", bits, alu<[](T a) { return reverse(a); }>});
+    t.push_back({"brev", bits, alu<[](T a) { return reverse(a); }, 1>});
     t.push_back({"bfi", bits, [](Builder& b) {
                    for (const size_t i : {3, 4}) b.bound(i, kFieldRange);
-                   alu<[](T a, T b, u32 p, u32 n) { return insert(a, b, p, n); }>(b);
+                   alu<[](T a, T b, u32 p, u32 n) { return insert(a, b, p, n); }, 2>(b);
                  }});
   }
 }
@@ -380,22 +385,22 @@ void addIntegerRows(Table& t) {
   t.push_back({"fns", "b32", alu<[](u32 m, u32 base, s32 n) { return findNth(m, base, n); }>});
   t.push_back(
       {"shf", "l wrap b32",
-       alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) << (n & 31) >> 32); }>});
+       alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) << (n & 31) >> 32); }, 2>});
   t.push_back({"shf", "l clamp b32", alu<[](u32 a, u32 b, u32 n) {
                  return static_cast<u32>((u64(b) << 32 | a) << std::min(n, 32u) >> 32);
-               }>});
+               }, 2>});
   t.push_back({"shf", "r wrap b32",
-               alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> (n & 31)); }>});
+               alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> (n & 31)); }, 2>});
   t.push_back(
       {"shf", "r clamp b32",
-       alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> std::min(n, 32u)); }>});
-  t.push_back({"prmt", "b32", alu<permuteBytes>});
-  t.push_back({"prmt", "b32 f4e", alu<permuteMode<0>>});
-  t.push_back({"prmt", "b32 b4e", alu<permuteMode<1>>});
-  t.push_back({"prmt", "b32 rc8", alu<permuteMode<2>>});
-  t.push_back({"prmt", "b32 ecl", alu<permuteMode<3>>});
-  t.push_back({"prmt", "b32 ecr", alu<permuteMode<4>>});
-  t.push_back({"prmt", "b32 rc16", alu<permuteMode<5>>});
+       alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> std::min(n, 32u)); }, 2>});
+  t.push_back({"prmt", "b32", alu<permuteBytes, 2>});
+  t.push_back({"prmt", "b32 f4e", alu<permuteMode<0>, 2>});
+  t.push_back({"prmt", "b32 b4e", alu<permuteMode<1>, 2>});
+  t.push_back({"prmt", "b32 rc8", alu<permuteMode<2>, 2>});
+  t.push_back({"prmt", "b32 ecl", alu<permuteMode<3>, 2>});
+  t.push_back({"prmt", "b32 ecr", alu<permuteMode<4>, 2>});
+  t.push_back({"prmt", "b32 rc16", alu<permuteMode<5>, 2>});
   t.push_back({"bmsk", "clamp b32", alu<[](u32 p, u32 n) {
                  return p >= 32 ? 0u : static_cast<u32>(((n >= 32 ? ~u64{0} : (u64{1} << n) - 1) << p));
                }>});

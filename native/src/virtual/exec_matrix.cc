@@ -10,17 +10,21 @@
 namespace ktl {
 namespace {
 
-// 8x8 matrices of 16-bit elements; row r of matrix i is at the address of lane 8i + r. list: registers; aux:
-// transposed.
-template <bool IsLoad>
-Flow matrices(Warp& w, const Op& op, uint32_t mask) {
-  Access access;
+// The rows of all matrices, 16 bytes each: row r of matrix i is at the address of lane 8i + r.
+void resolveRows(Warp& w, const Op& op, uint32_t mask, bool isLoad, Access& access) {
   const uint32_t rows = op.listCount * 8, rowLanes = rows == 32 ? ~0u : (1u << rows) - 1;
   if (mask != ~0u) throw Fault{Code::Divergence, "a matrix move needs all 32 lanes of the warp"};
   gatherAddresses(w, op, rowLanes, 0, access);
-  resolve(w, op, rowLanes, 16, 16, !IsLoad, access);
+  resolve(w, op, rowLanes, 16, 16, !isLoad, access);
   if (Ordering* order = w.cta->cluster->ordering.get())
-    order->access(w, op, rowLanes, 16, IsLoad ? SharedAccess::LoadMatrix : SharedAccess::StoreMatrix);
+    order->access(w, op, rowLanes, 16, isLoad ? SharedAccess::LoadMatrix : SharedAccess::StoreMatrix);
+}
+
+// 8x8 matrices of 16-bit elements. list: registers; aux: transposed.
+template <bool IsLoad>
+Flow matrices(Warp& w, const Op& op, uint32_t mask) {
+  Access access;
+  resolveRows(w, op, mask, IsLoad, access);
   for (uint32_t m = 0; m < op.listCount; ++m) {
     const uint32_t slot = w.code->lists[op.list + m];
     uint32_t* reg = w.at<uint32_t>(slot);
@@ -47,6 +51,45 @@ Flow matrices(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
+// 16x8 matrices of 8-bit elements, stored by columns: byte e of a lane is row lane / 4 + 8 (e / 2), column 2 (lane % 4) + e % 2.
+Flow storeBytes(Warp& w, const Op& op, uint32_t mask) {
+  Access access;
+  resolveRows(w, op, mask, false, access);
+  for (uint32_t m = 0; m < op.listCount; ++m) {
+    const uint32_t slot = w.code->lists[op.list + m];
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      for (uint32_t e = 0; e < 4; ++e) {
+        const uint32_t column = 8 * m + 2 * (lane % 4) + e % 2, row = lane / 4 + 8 * (e / 2);
+        access.data[column][row] = static_cast<uint8_t>(w.at<uint32_t>(slot)[lane] >> (8 * e));
+        if (access.valid[column]) access.valid[column][row] = ~w.taint.byte(slot, e) >> lane & 1;
+      }
+  }
+  ++w.cta->cluster->epoch;
+  return Flow::Next;
+}
+
+// 8x16 matrices of 4-bit elements, packed in the first half of each row: a lane gets four of row lane / 4 as bytes, each in
+// their middle bits (as those of e2m1 that mma reads).
+Flow loadFours(Warp& w, const Op& op, uint32_t mask) {
+  Access access;
+  resolveRows(w, op, mask, true, access);
+  for (uint32_t m = 0; m < op.listCount; ++m) {
+    const uint32_t slot = w.code->lists[op.list + m];
+    uint32_t tainted = 0;
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      const uint32_t row = 8 * m + lane / 4, first = lane % 4 * 2;
+      uint16_t fours;
+      std::memcpy(&fours, access.data[row] + first, 2);
+      if (access.valid[row] && !allValid(access.valid[row] + first, 2)) tainted |= 1u << lane;
+      uint32_t bytes = 0;
+      for (uint32_t e = 0; e < 4; ++e) bytes |= (fours >> (4 * e) & 15u) << (8 * e + 2);
+      w.at<uint32_t>(slot)[lane] = bytes;
+    }
+    w.setTaint(slot, ~0u, tainted);
+  }
+  return Flow::Next;
+}
+
 void matricesBuild(Builder& b, bool isLoad) {
   const std::vector<uint32_t> slots = b.registers(isLoad ? 0 : 1, isLoad);
   if (slots.size() != (b.has("x4") ? 4u : b.has("x2") ? 2u : 1u)) b.refuse("wrong number of registers");
@@ -56,7 +99,7 @@ void matricesBuild(Builder& b, bool isLoad) {
   b.op.listCount = static_cast<uint32_t>(slots.size());
   b.op.aux = b.has("trans");
   b.op.flags |= kAligned;
-  b.op.run = isLoad ? &matrices<true> : &matrices<false>;
+  b.op.run = b.has("b8") ? &storeBytes : b.has("b8x16") ? &loadFours : isLoad ? &matrices<true> : &matrices<false>;
 }
 
 Flow transpose(Warp& w, const Op& op, uint32_t mask) {
@@ -81,6 +124,10 @@ void addMatrixRows(Table& t) {
                [](Builder& b) { matricesBuild(b, true); }});
   t.push_back({"stmatrix", "sync aligned m8n8 x1|x2|x4 trans? shared|shared::cta? b16",
                [](Builder& b) { matricesBuild(b, false); }});
+  t.push_back({"stmatrix", "sync aligned m16n8 x1|x2|x4 trans shared|shared::cta? b8",
+               [](Builder& b) { matricesBuild(b, false); }});
+  t.push_back({"ldmatrix", "sync aligned m8n16 x1|x2|x4 shared|shared::cta? b8x16 b4x16_p64",
+               [](Builder& b) { matricesBuild(b, true); }});
   t.push_back({"movmatrix", "sync aligned m8n8 trans b16", [](Builder& b) {
                  b.op.src[0] = b.source(1, 4);
                  b.op.dst = b.dest(0, 4);

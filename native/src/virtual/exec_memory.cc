@@ -36,46 +36,77 @@ struct B128 {
 };
 constexpr uint32_t kPolls = 1;  // aux: volatile, relaxed or acquire: spin loops are made of it
 
+// The taint of a register into which M was loaded from memory whose bytes are flagged as valid, in the lanes of `flagged`;
+// in those of `whole` all of it is tainted.
+template <class M, class R, class F>
+void taintLoaded(Warp& w, uint32_t slot, uint32_t mask, uint32_t flagged, uint32_t whole, F validOf) {
+  constexpr uint64_t all = 0x0101010101010101ull >> (64 - 8 * std::min<size_t>(sizeof(M), 8));
+  uint32_t tainted = 0;
+  const auto look = [&](uint32_t i) {
+    for (uint32_t part = 0; part < sizeof(M); part += 8) {
+      uint64_t flags = 0;
+      std::memcpy(&flags, validOf(i) + part, std::min<size_t>(sizeof(M), 8));
+      tainted |= static_cast<uint32_t>(flags != all) << i;
+    }
+  };
+  if ((mask & flagged) == ~0u)
+    for (uint32_t i = 0; i < 32; ++i) look(i);
+  else
+    forLanes(mask & flagged, look);
+  if (tainted == 0) [[likely]] return w.setTaint(slot, mask, whole);
+  std::array<uint32_t, sizeof(R)> bytes;
+  bytes.fill(whole);
+  for (uint32_t k = 0; k < sizeof(R); ++k) {
+    if (k >= sizeof(M) && !std::is_signed_v<M>) continue;
+    forLanes(tainted, [&](uint32_t i) { bytes[k] |= uint32_t{!validOf(i)[std::min<size_t>(k, sizeof(M) - 1)]} << i; });
+  }
+  w.taint.setBytes(slot, mask, bytes.data(), sizeof(R));
+}
+
 template <class M, class R>
-bool loadStraight(Warp& w, const Op& op, uint32_t mask) {
+[[gnu::always_inline]] inline bool loadStraight(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t count = op.listCount;
   return straight(w, op, mask, count * sizeof(M),
-                  [&](const uint8_t* data, const uint8_t* valid, uint64_t low, const uint64_t* address) {
+                  [&](const uint8_t* data, const uint8_t* valid, const Spread& spread) __attribute__((always_inline)) {
                     for (uint32_t k = 0; k < count; ++k) {
                       const uint32_t slot = w.code->lists[op.list + k];
                       R* d = w.at<R>(slot);
-                      for (uint32_t i = 0; i < 32; ++i) {
-                        M value;
-                        std::memcpy(&value, data + (address[i] - low) + k * sizeof(M), sizeof(M));
-                        d[i] = static_cast<R>(value);
-                      }
-                      uint32_t tainted = 0;
-                      if (valid)
-                        for (uint32_t i = 0; i < 32; ++i) {
-                          uint64_t flags = 0;
-                          std::memcpy(&flags, valid + (address[i] - low) + k * sizeof(M), sizeof(M));
-                          constexpr uint64_t all = 0x0101010101010101ull >> (64 - 8 * sizeof(M));
-                          tainted |= static_cast<uint32_t>(flags != all) << i;
-                        }
-                      w.taint[slot] = tainted;
+                      const uint8_t* from = data + k * sizeof(M);
+                      M values[32];
+                      if (spread.contiguous && count == 1)
+                        std::memcpy(values, from, sizeof values);
+                      else
+                        for (uint32_t i = 0; i < 32; ++i) std::memcpy(&values[i], from + spread.offset[i], sizeof(M));
+                      for (uint32_t i = 0; i < 32; ++i) d[i] = static_cast<R>(values[i]);
+                      if (!valid)
+                        w.setTaint(slot, ~0u, 0);
+                      else
+                        taintLoaded<M, R>(w, slot, ~0u, ~0u, 0, [&](uint32_t i) { return valid + spread.offset[i] + k * sizeof(M); });
                     }
                   });
 }
 
 template <class M, class R>
-bool storeStraight(Warp& w, const Op& op, uint32_t mask) {
+[[gnu::always_inline]] inline bool storeStraight(Warp& w, const Op& op, uint32_t mask) {
   const uint32_t count = op.listCount;
   uint32_t tainted = w.taint[op.guard];
   for (uint32_t k = 0; k < count; ++k) tainted |= w.taint[w.code->lists[op.list + k]];
   if (tainted) return false;
   return straight(w, op, mask, count * sizeof(M),
-                  [&](uint8_t* data, uint8_t* valid, uint64_t low, const uint64_t* address) {
+                  [&](uint8_t* data, uint8_t* valid, const Spread& spread) __attribute__((always_inline)) {
                     for (uint32_t k = 0; k < count; ++k) {
                       const R* s = w.at<R>(w.code->lists[op.list + k]);
-                      for (uint32_t i = 0; i < 32; ++i) {
-                        const M value = static_cast<M>(s[i]);
-                        std::memcpy(data + (address[i] - low) + k * sizeof(M), &value, sizeof(M));
-                        if (valid) std::memset(valid + (address[i] - low) + k * sizeof(M), 1, sizeof(M));
+                      M values[32];
+                      for (uint32_t i = 0; i < 32; ++i) values[i] = static_cast<M>(s[i]);
+                      uint8_t *to = data + k * sizeof(M), *flags = valid + k * sizeof(M);
+                      if (spread.contiguous && count == 1) {
+                        std::memcpy(to, values, sizeof values);
+                        if (valid) std::memset(flags, 1, sizeof values);
+                        continue;
+                      }
+                      for (uint32_t i = 0; i < 32; ++i) {  // in order: of lanes that meet the last one wins
+                        std::memcpy(to + spread.offset[i], &values[i], sizeof(M));
+                        if (valid) std::memset(flags + spread.offset[i], 1, sizeof(M));
                       }
                     }
                   });
@@ -102,11 +133,7 @@ void scatter(Warp& w, const Op& op, uint32_t mask, uint32_t bytes) {
 }
 
 template <class M, class R>
-Flow load(Warp& w, const Op& op, uint32_t mask) {
-  if (Ordering* order = w.cta->cluster->ordering.get())
-    order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Load);
-  if constexpr (!std::is_same_v<R, B128>)
-    if (!(op.aux & kPolls) && loadStraight<M, R>(w, op, mask)) return Flow::Next;
+Flow loadAny(Warp& w, const Op& op, uint32_t mask) {
   Access access;
   gatherAddresses(w, op, mask, 0, access);
   const uint32_t bytes = op.listCount * sizeof(M);
@@ -115,11 +142,6 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
   for (uint32_t k = 0; k < op.listCount; ++k) {
     const uint32_t slot = w.code->lists[op.list + k];
     R* d = w.at<R>(slot);
-    uint32_t tainted = addressTaint & mask;
-    if (access.sharedLanes)
-      forLanes(mask & access.sharedLanes, [&](uint32_t i) {
-        if (!allValid(access.valid[i] + k * sizeof(M), sizeof(M))) tainted |= 1u << i;
-      });
     forLanes(mask, [&](uint32_t i) {
       M value;
       std::memcpy(&value, access.data[i] + k * sizeof(M), sizeof(M));
@@ -128,7 +150,8 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
       else
         d[i] = static_cast<R>(value);
     });
-    w.setTaint(slot, mask, tainted);
+    taintLoaded<M, R>(w, slot, mask, access.sharedLanes, addressTaint & mask,
+                      [&](uint32_t i) { return access.valid[i] + k * sizeof(M); });
   }
   if constexpr (!std::is_same_v<R, B128>) {
     if (op.aux & kPolls) {
@@ -143,16 +166,7 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
 }
 
 template <class M, class R>
-Flow store(Warp& w, const Op& op, uint32_t mask) {
-  if (Ordering* order = w.cta->cluster->ordering.get())
-    order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Store);
-  if (w.scatters & mask) [[unlikely]]
-    scatter(w, op, mask, op.listCount * sizeof(M));
-  if constexpr (!std::is_same_v<R, B128>)
-    if (storeStraight<M, R>(w, op, mask)) {
-      ++w.cta->cluster->epoch;
-      return Flow::Next;
-    }
+Flow storeAny(Warp& w, const Op& op, uint32_t mask) {
   Access access;
   gatherAddresses(w, op, mask, 0, access);
   const uint32_t bytes = op.listCount * sizeof(M);
@@ -172,9 +186,13 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
         value = static_cast<M>(s[i]);
       std::memcpy(access.data[i] + k * sizeof(M), &value, sizeof(M));
     });
-    const uint32_t tainted = w.taint[slot];
-    forLanes(mask & access.sharedLanes,
-             [&](uint32_t i) { std::memset(access.valid[i] + k * sizeof(M), ~tainted >> i & 1, sizeof(M)); });
+    const uint32_t tainted = w.taint.low(slot, sizeof(M));
+    forLanes(mask & access.sharedLanes, [&](uint32_t i) {
+      uint8_t* valid = access.valid[i] + k * sizeof(M);
+      std::memset(valid, 1, sizeof(M));
+      if (tainted >> i & 1)
+        for (uint32_t b = 0; b < sizeof(M); ++b) valid[b] = ~w.taint.byte(slot, b) >> i & 1;
+    });
     const uint32_t leaked = tainted & mask & ~access.sharedLanes & ~access.localLanes;
     if (leaked && cluster.launch.checks)
       cluster.warn(w, Code::Uninitialised, std::countr_zero(leaked),
@@ -185,16 +203,55 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
+template <class M, class R>
+[[gnu::always_inline]] inline Flow loadBody(Warp& w, const Op& op, uint32_t mask) {
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Load);
+  if (!(op.aux & kPolls) && loadStraight<M, R>(w, op, mask)) return Flow::Next;
+  return loadAny<M, R>(w, op, mask);
+}
+template <class M, class R>
+[[gnu::always_inline]] inline Flow storeBody(Warp& w, const Op& op, uint32_t mask) {
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Store);
+  if (w.scatters & mask) [[unlikely]]
+    scatter(w, op, mask, op.listCount * sizeof(M));
+  if (!storeStraight<M, R>(w, op, mask)) return storeAny<M, R>(w, op, mask);
+  ++w.cta->cluster->epoch;
+  return Flow::Next;
+}
+template <class M, class R, bool IsLoad>
+Flow move(Warp& w, const Op& op, uint32_t mask) {
+  return IsLoad ? loadBody<M, R>(w, op, mask) : storeBody<M, R>(w, op, mask);
+}
+template <class M, class R, bool IsLoad>
+[[gnu::target("avx2,bmi,bmi2")]] Flow moveAvx2(Warp& w, const Op& op, uint32_t mask) {
+  return IsLoad ? loadBody<M, R>(w, op, mask) : storeBody<M, R>(w, op, mask);
+}
+template <class M, class R, bool IsLoad>
+Handler moveHandler() {
+  return hasAvx2() ? &moveAvx2<M, R, IsLoad> : &move<M, R, IsLoad>;
+}
+
+// 128 bits.
+template <bool IsLoad>
+Flow moveWide(Warp& w, const Op& op, uint32_t mask) {
+  if (Ordering* order = w.cta->cluster->ordering.get())
+    order->access(w, op, mask, op.listCount * sizeof(B128), IsLoad ? SharedAccess::Load : SharedAccess::Store);
+  if (!IsLoad && w.scatters & mask) scatter(w, op, mask, op.listCount * sizeof(B128));
+  return IsLoad ? loadAny<B128, B128>(w, op, mask) : storeAny<B128, B128>(w, op, mask);
+}
+
 template <class M>
 Handler loadTo(unsigned width) {
   switch (width) {
     case 2:
-      if constexpr (sizeof(M) <= 2) return &load<M, uint16_t>;
+      if constexpr (sizeof(M) <= 2) return moveHandler<M, uint16_t, true>();
       break;
     case 4:
-      if constexpr (sizeof(M) <= 4) return &load<M, uint32_t>;
+      if constexpr (sizeof(M) <= 4) return moveHandler<M, uint32_t, true>();
       break;
-    case 8: return &load<M, uint64_t>;
+    case 8: return moveHandler<M, uint64_t, true>();
   }
   return nullptr;
 }
@@ -202,12 +259,12 @@ template <class M>
 Handler storeFrom(unsigned width) {
   switch (width) {
     case 2:
-      if constexpr (sizeof(M) <= 2) return &store<M, uint16_t>;
+      if constexpr (sizeof(M) <= 2) return moveHandler<M, uint16_t, false>();
       break;
     case 4:
-      if constexpr (sizeof(M) <= 4) return &store<M, uint32_t>;
+      if constexpr (sizeof(M) <= 4) return moveHandler<M, uint32_t, false>();
       break;
-    case 8: return &store<M, uint64_t>;
+    case 8: return moveHandler<M, uint64_t, false>();
   }
   return nullptr;
 }
@@ -219,7 +276,7 @@ Handler loadHandler(std::string_view type, unsigned width) {
     case 2: return isSigned ? loadTo<int16_t>(width) : loadTo<uint16_t>(width);
     case 4: return isSigned ? loadTo<int32_t>(width) : loadTo<uint32_t>(width);
     case 8: return loadTo<uint64_t>(width);
-    case 16: return width == 16 ? &load<B128, B128> : nullptr;
+    case 16: return width == 16 ? &moveWide<true> : nullptr;
   }
   return nullptr;
 }
@@ -229,7 +286,7 @@ Handler storeHandler(std::string_view type, unsigned width) {
     case 2: return storeFrom<uint16_t>(width);
     case 4: return storeFrom<uint32_t>(width);
     case 8: return storeFrom<uint64_t>(width);
-    case 16: return width == 16 ? &store<B128, B128> : nullptr;
+    case 16: return width == 16 ? &moveWide<false> : nullptr;
   }
   return nullptr;
 }

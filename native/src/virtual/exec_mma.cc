@@ -1,119 +1,55 @@
 // mma.sync (PTX ISA 9.7.14.5). Fragments: register r of A is row lane / 4 + 8 (r % 2), k from (r / 2) * 4 * E +
 // (lane % 4) * E, for E elements in a register; B is the same with its column lane / 4 and no second half; C and D
-// are rows lane / 4 + 8 (r / 2), columns 2 (lane % 4) + r % 2.
-#include <algorithm>
+// are rows lane / 4 + 8 (r / 2), columns 2 (lane % 4) + r % 2. Shapes of 8 rows have no second half either.
 #include <cmath>
 #include "exec_lanes.h"
 #include "exec_matrix.h"
-#include "fused_sum.h"
+#include "mma_tile.h"
 
 namespace ktl {
 namespace {
 
-constexpr uint32_t kRows = 16, kColumns = 8, kMaxDepth = 32;
-
-// m16n8kK with elements of `bits` bits. list: registers of A, B, C (or pairs of halves), then D.
-struct MmaForm {
-  uint32_t k, bits;
-  bool isInteger = false;
-  FloatFormat aFormat = FloatFormat::F16, bFormat = FloatFormat::F16;
-  bool aSigned = true, bSigned = true;
-  bool halfAccumulator = false, saturate = false;
-  uint32_t a() const { return kRows * k * bits / 1024; }
-  uint32_t b() const { return kColumns * k * bits / 1024; }
-  uint32_t c() const { return halfAccumulator ? 2 : 4; }
-};
 // Of all rows of the table, by index in op.aux.
 std::vector<MmaForm>& mmaForms() {
   static std::vector<MmaForm> forms;
   return forms;
 }
 
-void decodeElements(const MmaForm& f, FloatFormat format, bool isSigned, const uint8_t* raw, float* out,
-                    uint32_t count) {
-  if (!f.isInteger) return decodeRow(format, raw, out, count);
-  for (uint32_t i = 0; i < count; ++i)
-    out[i] = std::bit_cast<float>(isSigned ? static_cast<int32_t>(static_cast<int8_t>(raw[i])) : int32_t{raw[i]});
+// Registers of 32 lanes to rows of raw bytes.
+void gather(Warp& w, const uint32_t* slots, uint32_t count, uint32_t halves, uint32_t bytes, uint8_t* raw) {
+  for (uint32_t r = 0; r < count; ++r) {
+    const uint32_t* lanes = w.at<uint32_t>(slots[r]);
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      std::memcpy(raw + (lane / 4 + 8 * (r % halves)) * bytes + r / halves * 16 + lane % 4 * 4, &lanes[lane], 4);
+  }
 }
 
-// Operands as the kernels of the tensor unit take them: A [k][16], B [column][k], D [column][128]. fp8 in two halves
-// of k, one after the other, when `split`.
-struct Tiles {
-  alignas(64) float a[kMaxDepth * kRows], b[kColumns * kMaxDepth];
-  alignas(64) uint32_t d[kColumns * kColumnPitch];
-};
-
-// Hopper multiplies fp8 as f16, in two steps: the lower and the upper two of each four k.
-uint32_t placeOf(uint32_t k, bool split) { return split ? (k % 4) / 2 * 16 + k / 4 * 2 + k % 2 : k; }
-
-void loadOperands(Warp& w, const MmaForm& f, const uint32_t* list, bool split, Tiles& t) {
-  const uint32_t bytes = f.k * f.bits / 8, half = split ? f.k / 2 : f.k;
-  alignas(8) uint8_t raw[kRows * kMaxDepth];
-  float values[kRows * kMaxDepth];
-  const auto gather = [&](const uint32_t* slots, uint32_t count, uint32_t rowHalves) {
-    for (uint32_t r = 0; r < count; ++r) {
-      const uint32_t* lanes = w.at<uint32_t>(slots[r]);
-      for (uint32_t lane = 0; lane < 32; ++lane)
-        std::memcpy(raw + (lane / 4 + 8 * (r % rowHalves)) * bytes + r / rowHalves * 16 + lane % 4 * 4,
-                    &lanes[lane], 4);
-    }
-  };
-  gather(list, f.a(), 2);
-  decodeElements(f, f.aFormat, f.aSigned, raw, values, kRows * f.k);
-  for (uint32_t row = 0; row < kRows; ++row)
-    for (uint32_t k = 0; k < f.k; ++k) t.a[placeOf(k, split) * kRows + row] = values[row * f.k + k];
-  gather(list + f.a(), f.b(), 1);
-  decodeElements(f, f.bFormat, f.bSigned, raw, values, kColumns * f.k);
-  for (uint32_t column = 0; column < kColumns; ++column)
-    for (uint32_t k = 0; k < f.k; ++k) {
-      const uint32_t place = placeOf(k, split);
-      t.b[place / half * kColumns * half + column * half + place % half] = values[column * f.k + k];
-    }
+bool isSilicon(const Warp& w) {
+  return w.cta->cluster->launch.config->tensorCores == LaunchConfig::TensorCores::Silicon;
 }
 
+// list: registers of A, B, C (or pairs of halves), then D.
 Flow mma(Warp& w, const Op& op, uint32_t mask) {
   if (mask != ~0u) throw Fault{Code::Divergence, "mma.sync needs all 32 lanes of the warp"};
   const MmaForm& f = mmaForms()[op.aux];
   const uint32_t* list = w.code->lists.data() + op.list;
   uint32_t taint = 0;
   for (uint32_t i = 0; i < f.a() + f.b() + f.c(); ++i) taint |= w.taint[list[i]];
-  const bool silicon = w.cta->cluster->launch.config->tensorCores == LaunchConfig::TensorCores::Silicon;
-  const bool split = silicon && !f.isInteger && f.bits == 8 && f.k == 32 && !f.halfAccumulator;
 
-  thread_local Tiles t;
-  loadOperands(w, f, list, split, t);
+  thread_local MmaTile t;
+  gather(w, list, f.a(), f.rows / 8, f.rowBytes(), t.a);
+  gather(w, list + f.a(), f.b(), 1, f.rowBytes(), t.b);
   const uint32_t *c = list + f.a() + f.b(), *d = c + f.c();
   const auto forEachCell = [&](auto visit) {
     for (uint32_t lane = 0; lane < 32; ++lane)
-      for (uint32_t i = 0; i < 4; ++i)
-        visit(lane, i, t.d[(2 * (lane % 4) + i % 2) * kColumnPitch + lane / 4 + 8 * (i / 2)]);
+      for (uint32_t i = 0; i < f.rows / 4; ++i) visit(lane, i, t.d[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2]);
   };
-  const auto addend = [&](uint32_t lane, uint32_t i) {
-    if (!f.halfAccumulator) return w.at<uint32_t>(c[i])[lane];
-    return std::bit_cast<uint32_t>(f16ToF32(static_cast<uint16_t>(w.at<uint32_t>(c[i / 2])[lane] >> (16 * (i % 2)))));
-  };
-  forEachCell([&](uint32_t lane, uint32_t i, uint32_t& cell) { cell = addend(lane, i); });
-
-  UmmaBlock block{t.d, kColumns, 1, {0}, t.a, t.b};
-  block.steps = split ? 2 : 1;
-  block.depth = f.k / block.steps;
-  block.aStep = block.depth * kRows;
-  block.bStep = block.depth * kColumns;
-  block.accumulate = !split;
-  if (f.isInteger) {
-    multiplyS32(block, f.saturate);
-  } else if (silicon) {
-    FusedModel model{f.aFormat, f.bFormat, f.halfAccumulator};
-    if (f.bits == 8) model.a = model.b = FloatFormat::F16;
-    multiplyFused(block, model);
-    if (split)
-      forEachCell([&](uint32_t lane, uint32_t i, uint32_t& cell) {
-        const float sum = std::bit_cast<float>(cell) + std::bit_cast<float>(addend(lane, i));
-        cell = std::isnan(sum) ? 0x7fffffffu : std::bit_cast<uint32_t>(sum);
-      });
-  } else {
-    multiplyF32(block, supported(Isa::Avx2) ? Isa::Avx2 : Isa::Portable);
-  }
+  forEachCell([&](uint32_t lane, uint32_t i, uint32_t& cell) {
+    cell = !f.halfAccumulator ? w.at<uint32_t>(c[i])[lane]
+                              : std::bit_cast<uint32_t>(f16ToF32(
+                                    static_cast<uint16_t>(w.at<uint32_t>(c[i / 2])[lane] >> (16 * (i % 2)))));
+  });
+  multiply(f, t, isSilicon(w));
 
   uint32_t out[4][32];
   forEachCell([&](uint32_t lane, uint32_t i, uint32_t& cell) {
@@ -124,8 +60,57 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
       w.at<uint32_t>(d[r])[lane] = f.halfAccumulator ? out[2 * r][lane] | out[2 * r + 1][lane] << 16 : out[r][lane];
     w.setTaint(d[r], ~0u, taint ? ~0u : 0u);
   }
-  w.cta->cluster->tensorMacs += kRows * kColumns * f.k;
-  w.waitUntil(w.cta->tensorCore.reserve(w.now(), timing::mmaCycles(f.k * f.bits / 8)));
+  w.cta->cluster->tensorMacs += f.rows * kMmaColumns * f.k;
+  w.waitUntil(w.cta->tensorCore.reserve(w.now(), timing::mmaCycles(f.rowBytes())));
+  return Flow::Next;
+}
+
+// m8n8k4 of f16: four products, one by each four lanes and the four 16 above them. Both operands lie there by rows or by
+// columns; list and registers as above. aux: of the form; imm: 1 A by columns, 2 B by columns.
+Flow mmaQuads(Warp& w, const Op& op, uint32_t mask) {
+  if (mask != ~0u) throw Fault{Code::Divergence, "mma.sync needs all 32 lanes of the warp"};
+  const MmaForm& f = mmaForms()[op.aux];
+  const bool halfC = f.halfAddend, halfD = f.halfAccumulator;
+  const uint32_t* list = w.code->lists.data() + op.list;
+  const uint32_t *a = list, *b = list + 2, *c = list + 4, *d = c + (halfC ? 4 : 8);
+  uint32_t taint = 0;
+  for (const uint32_t* slot = list; slot < d; ++slot) taint |= w.taint[*slot];
+  const auto half = [&](const uint32_t* slots, uint32_t i, uint32_t lane) {
+    return static_cast<uint16_t>(w.at<uint32_t>(slots[i / 2])[lane] >> (16 * (i % 2)));
+  };
+  const auto rowOf = [](bool halves, uint32_t lane, uint32_t i) {
+    return lane / 16 * 4 + (halves ? lane % 4 : (lane & 1) + (i & 2));
+  };
+  const auto columnOf = [](bool halves, uint32_t lane, uint32_t i) { return halves ? i : (i & 4) + (lane & 2) + (i & 1); };
+  uint32_t out[8][32];
+  for (uint32_t quad = 0; quad < 4; ++quad) {
+    thread_local MmaTile t;
+    const auto forEachElement = [&](uint32_t count, auto visit) {
+      for (uint32_t lane = 4 * quad; lane < 32; lane += lane % 4 == 3 ? 13 : 1)
+        for (uint32_t i = 0; i < count; ++i) visit(lane, i);
+    };
+    forEachElement(4, [&](uint32_t lane, uint32_t i) {
+      const uint32_t own = lane % 4, other = lane / 16 * 4;
+      const uint16_t valueA = half(a, i, lane), valueB = half(b, i, lane);
+      const auto place = [&](bool wide, uint8_t* rows) { return rows + (wide ? (other + i) * 8 + own * 2 : (other + own) * 8 + i * 2); };
+      std::memcpy(place(op.imm & 1, t.a), &valueA, 2);
+      std::memcpy(place(!(op.imm & 2), t.b), &valueB, 2);
+    });
+    forEachElement(8, [&](uint32_t lane, uint32_t i) {
+      t.d[rowOf(halfC, lane, i)][columnOf(halfC, lane, i)] =
+          halfC ? std::bit_cast<uint32_t>(f16ToF32(half(c, i, lane))) : w.at<uint32_t>(c[i])[lane];
+    });
+    multiply(f, t, isSilicon(w));
+    forEachElement(8, [&](uint32_t lane, uint32_t i) { out[i][lane] = t.d[rowOf(halfD, lane, i)][columnOf(halfD, lane, i)]; });
+  }
+  for (uint32_t r = 0; r < (halfD ? 4u : 8u); ++r) {
+    for (uint32_t lane = 0; lane < 32; ++lane)
+      w.at<uint32_t>(d[r])[lane] =
+          halfD ? f32ToF16(std::bit_cast<float>(out[2 * r][lane])) | uint32_t{f32ToF16(std::bit_cast<float>(out[2 * r + 1][lane]))} << 16
+                : out[r][lane];
+    w.setTaint(d[r], ~0u, taint ? ~0u : 0u);
+  }
+  w.cta->cluster->tensorMacs += 4 * 8 * 8 * 4;
   return Flow::Next;
 }
 
@@ -173,10 +158,10 @@ void addRegisters(Builder& b, size_t i, uint32_t count, unsigned bytes, bool isD
     one(operand);
 }
 
-void build(Builder& b, Handler run, uint32_t aux, const std::array<uint32_t, 3>& counts, unsigned bytes) {
+void build(Builder& b, Handler run, uint32_t aux, const std::array<uint32_t, 3>& counts, unsigned bytes, uint32_t results) {
   std::vector<uint32_t> slots;
   for (size_t i = 0; i < 3; ++i) addRegisters(b, i + 1, counts[i], bytes, false, slots);
-  addRegisters(b, 0, counts[2], bytes, true, slots);
+  addRegisters(b, 0, results, bytes, true, slots);
   b.op.list = b.list(slots);
   b.op.listCount = static_cast<uint32_t>(slots.size());
   b.op.aux = aux;
@@ -190,17 +175,50 @@ void mmaRow(Table& t, const std::string& pattern, const MmaForm& added) {
   t.push_back({"mma", "sync aligned row col " + pattern,
                [form](Builder& b) {
                  const MmaForm& f = mmaForms()[form];
-                 build(b, &mma, form, {f.a(), f.b(), f.c()}, 4);
+                 build(b, &mma, form, {f.a(), f.b(), f.c()}, 4, f.c());
                },
                added.isInteger                            ? nullptr
                : added.bits == 8 && added.halfAccumulator ? "its truncating sum was not measured"
                                                           : kUntruncated});
 }
 
+std::string shapeOf(uint32_t rows, uint32_t k) { return "m" + std::to_string(rows) + "n8k" + std::to_string(k); }
+
+// Elements of 4 or 8 bits, by the names of unsigned and signed ones.
+void integerRows(Table& t, uint32_t rows, uint32_t k, uint32_t bits, const std::array<std::string, 2>& names) {
+  for (const bool aSigned : {false, true})
+    for (const bool bSigned : {false, true})
+      for (const bool saturate : {false, true}) {
+        const std::string types = shapeOf(rows, k) + " s32 " + names[aSigned] + " " + names[bSigned] + " s32";
+        mmaRow(t, (saturate ? "satfinite " : "") + types,
+               {.k = k, .bits = bits, .isInteger = true, .aSigned = aSigned, .bSigned = bSigned, .saturate = saturate, .rows = rows});
+      }
+}
+
 }  // namespace
 
 void addMmaRows(Table& t) {
   using F = FloatFormat;
+  for (const bool halfC : {false, true})
+    for (const bool halfD : {false, true}) {
+      if (halfD && !halfC) continue;
+      const auto form = static_cast<uint32_t>(mmaForms().size());
+      mmaForms().push_back({.k = 4, .bits = 16, .halfAccumulator = halfD, .halfAddend = halfC, .rows = 8});
+      const std::string types = std::string(halfD ? " f16" : " f32") + " f16 f16" + (halfC ? " f16" : " f32");
+      t.push_back({"mma", "sync aligned m8n8k4 row|col row|col" + types,
+                   [form, halfC, halfD](Builder& b) {
+                     build(b, &mmaQuads, form, {2, 2, halfC ? 4u : 8u}, 4, halfD ? 4 : 8);
+                     b.op.imm = (b.picks[3] == "col" ? 1 : 0) | (b.picks[4] == "col" ? 2 : 0);
+                   },
+                   kUntruncated});
+    }
+  for (const auto& [rows, k] : {std::pair{8u, 32u}, {16u, 32u}, {16u, 64u}})
+    integerRows(t, rows, k, 4, {"u4", "s4"});
+  integerRows(t, 8, 16, 8, {"u8", "s8"});
+  for (const auto& [rows, k] : {std::pair{8u, 128u}, {16u, 128u}, {16u, 256u}})
+    for (const bool conjunction : {false, true})
+      mmaRow(t, shapeOf(rows, k) + (conjunction ? " and" : " xor") + " popc s32 b1 b1 s32",
+             {.k = k, .bits = 1, .isInteger = true, .conjunction = conjunction, .rows = rows});
   for (const uint32_t k : {8u, 16u}) {
     const std::string shape = "m16n8k" + std::to_string(k);
     mmaRow(t, shape + " f32 f16 f16 f32", {k, 16});
@@ -213,7 +231,7 @@ void addMmaRows(Table& t) {
     const uint32_t m = rows, depth = k;
     const std::string shape = "m" + std::to_string(m) + "n8k" + std::to_string(depth);
     t.push_back({"mma", "sync aligned row col " + shape + " f64 f64 f64 f64 rn?", [m, depth](Builder& b) {
-                   build(b, &mmaF64, m | depth << 8, {m * depth / 32, depth / 4, m / 4}, 8);
+                   build(b, &mmaF64, m | depth << 8, {m * depth / 32, depth / 4, m / 4}, 8, m / 4);
                  }});
   }
   for (const uint32_t k : {16u, 32u}) {
@@ -223,16 +241,7 @@ void addMmaRows(Table& t) {
         mmaRow(t, shape + " f32" + a + b + " f32", {k, 8, false, aFormat, bFormat});
         mmaRow(t, shape + " f16" + a + b + " f16", {k, 8, false, aFormat, bFormat, true, true, true});
       }
-    for (const bool aSigned : {false, true})
-      for (const bool bSigned : {false, true}) {
-        const std::string types =
-            shape + " s32" + (aSigned ? " s8" : " u8") + (bSigned ? " s8" : " u8") + " s32";
-        const MmaForm form{.k = k, .bits = 8, .isInteger = true, .aSigned = aSigned, .bSigned = bSigned};
-        MmaForm saturating = form;
-        saturating.saturate = true;
-        mmaRow(t, types, form);
-        mmaRow(t, "satfinite " + types, saturating);
-      }
+    integerRows(t, 16, k, 8, {"u8", "s8"});
   }
 }
 

@@ -23,10 +23,10 @@ To convert(From from) {
 template <class From>
 Handler resizeTo(unsigned to) {
   switch (to) {
-    case 2: return handlerOf<[](From x) { return convert<From, uint16_t>(x); }>();
-    case 4: return handlerOf<[](From x) { return convert<From, uint32_t>(x); }>();
-    case 8: return handlerOf<[](From x) { return convert<From, uint64_t>(x); }>();
-    default: return handlerOf<[](From x) { return convert<From, Wide>(x); }>();
+    case 2: return handlerOf<[](From x) { return convert<From, uint16_t>(x); }, 1>();
+    case 4: return handlerOf<[](From x) { return convert<From, uint32_t>(x); }, 1>();
+    case 8: return handlerOf<[](From x) { return convert<From, uint64_t>(x); }, 1>();
+    default: return handlerOf<[](From x) { return convert<From, Wide>(x); }, 1>();
   }
 }
 

@@ -110,7 +110,7 @@ void execute(Cta& cta, uint32_t index, uint32_t group) {
   for (uint32_t i = 0; i < kWgmmaWarps; ++i) {
     Warp& warp = *cta.warps[index * kWgmmaWarps + i];
     registers.registers[i] = warp.regs;
-    registers.taint[i] = warp.taint.data();
+    registers.taint[i] = &warp.taint;
   }
   const bool silicon = cta.cluster->launch.config->tensorCores == LaunchConfig::TensorCores::Silicon;
   while (entries.front() && entries.front()->group <= group && entries.front()->arrived == kAllWarps) {
@@ -131,7 +131,7 @@ void execute(Cta& cta, uint32_t index, uint32_t group) {
       uint32_t* to = warp.at<uint32_t>(move.dst);
       for (uint32_t lane = 0; lane < 32; ++lane)
         if (move.mask >> lane & 1) to[lane] = from[lane];
-      warp.taint[move.dst] = (warp.taint[move.dst] & ~move.mask) | (warp.taint[move.src] & move.mask);
+      warp.setTaint(move.dst, move.mask, warp.taint[move.src]);
     }
     for (uint32_t i = 0; i < count; ++i) entries.pop();
     warpgroup.executed += count;

@@ -74,7 +74,7 @@ void checkPreferredCluster(const ptx::Module& module, const ptx::Function& entry
   if (preferred == Extents{}) return;
   const std::string name = "preferred cluster " + show(preferred);
   if (module.target.rfind("sm_9", 0) == 0) refuse(name + ": needs compute capability 10.0, not " + module.target);
-  if (entry.requiredCluster[0] != 0)
+  if (entry.requiredCluster[0] != 0 && preferred != cluster)
     refuse(name + ": '" + entry.name + "' fixes its cluster at " + show(cluster) +
            " (.reqnctapercluster, from __cluster_dims__)");
   const uint64_t most = entry.maxClusterRank != 0 ? std::min<uint64_t>(kMaxClusterSize, entry.maxClusterRank)

@@ -39,8 +39,9 @@ void LaunchResults::add(Cluster& cluster) {
   if (fatal) launch_.queue->close();
   cluster.trace.finish();
   const LaunchConfig& config = *launch_.config;
-  if (!cluster.findings.empty() || !cluster.scattered.empty() || config.trace)
-    finished_[cluster.place.index] = {std::move(cluster.findings), std::move(cluster.scattered), cluster.trace.events()};
+  if (!cluster.findings.empty() || !cluster.scattered.empty() || !cluster.printed.empty() || config.trace)
+    finished_[cluster.place.index] = {std::move(cluster.findings), std::move(cluster.scattered), cluster.trace.events(),
+                                      std::move(cluster.printed)};
   settle(launch_.queue->finish(cluster.place.index));
   ++launch_.clustersDone;
   const uint64_t done = launch_.ctasDone += cluster.ctas.size();
@@ -53,6 +54,9 @@ void LaunchResults::settle(uint64_t end) {
   while (!finished_.empty() && finished_.begin()->first < end) {
     Finished cluster = std::move(finished_.begin()->second);
     finished_.erase(finished_.begin());
+    // Of clusters behind one that stopped the launch, only those that ran with it are sure to have printed the same.
+    const LaunchConfig& config = *launch_.config;
+    if (!cluster.printed.empty() && config.print && (!stopped_ || launch_.coupled)) config.print(cluster.printed);
     if (stopped_) continue;
     for (const ScatteredStore& store : cluster.scattered) scatter(store);
     for (Finding& finding : cluster.findings) merge(std::move(finding));

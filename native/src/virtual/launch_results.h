@@ -26,7 +26,7 @@ class LaunchResults {
   struct Finished {
     std::vector<Finding> findings;
     std::vector<ScatteredStore> scattered;
-    std::string trace;
+    std::string trace, printed;
   };
   void count(const Cluster& cluster);
   void settle(uint64_t end);

@@ -1,6 +1,7 @@
 #include "machine.h"
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -36,7 +37,7 @@ std::optional<Finding> lacksLocalMemory(const Launch& launch, uint64_t workers, 
   const EntryCode& code = *launch.code;
   const LaunchConfig& config = *launch.config;
   const uint64_t clusterCtas = std::max(volume(config.cluster), volume(config.preferredCluster));
-  const uint64_t most = std::max(clusterCtas, code.coupled ? resident : workers * clusterCtas);
+  const uint64_t most = std::max(clusterCtas, launch.coupled ? resident : workers * clusterCtas);
   const uint64_t present = std::min(volume(config.grid), most);
   const uint64_t bytes = uint64_t{code.localBytes} * 32 * launch.warpsPerCta * present;
   const uint64_t free = launch.global->freeBytes();
@@ -48,6 +49,19 @@ std::optional<Finding> lacksLocalMemory(const Launch& launch, uint64_t workers, 
   finding.code = Code::OutOfMemory;
   finding.ptxLine = code.entry->line;
   return finding;
+}
+
+// What cooperative groups find by %envreg1 and %envreg2 (cooperative_groups/details/driver_abi.h): its size, and the
+// barrier of the grid.
+std::shared_ptr<Allocation> gridWorkspace() {
+  constexpr uint32_t kBytes = 256;
+  auto workspace = std::make_shared<Allocation>();
+  workspace->base = kGridWorkspace;
+  workspace->bytes = kBytes;
+  workspace->data.reset(static_cast<uint8_t*>(std::calloc(kBytes, 1)));
+  if (!workspace->data) throw std::bad_alloc();
+  std::memcpy(workspace->data.get(), &kBytes, sizeof kBytes);
+  return workspace;
 }
 
 // Each worker runs clusters with at most `most` CTAs at a time. What the host cannot do ends the launch, not the process.
@@ -125,18 +139,31 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   launch.dynamicBytes = config.dynamicSharedBytes;
   launch.checks = config.checks != LaunchConfig::Checks::None;
   launch.queue = std::make_unique<ClusterQueue>(config);
+  if (config.cooperative) {
+    memory = memory->with(gridWorkspace());
+    launch.global = memory.get();
+    launch.gridWorkspace = kGridWorkspace;
+  }
 
   const uint64_t perSm = std::max<uint64_t>(
       1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads, kSharedPerSm / (shared - ptx::kSharedBase + 1024)}));
   const uint64_t resident = uint64_t{program_->device.smCount} * perSm;
+  if (config.cooperative && volume(config.grid) > resident) {
+    result.findings.push_back(launchFinding(
+        name, "a cooperative launch of " + std::to_string(volume(config.grid)) + " CTAs: only " + std::to_string(resident) +
+                  " are resident at one time (" + std::to_string(perSm) + " on each of " +
+                  std::to_string(program_->device.smCount) + " SMs)"));
+    return result;
+  }
   const uint64_t asks = config.threads ? config.threads : std::max(1u, std::thread::hardware_concurrency());
-  const uint64_t workers = code.coupled ? 1 : std::min<uint64_t>(asks, launch.queue->most());
+  launch.coupled = code.coupled || config.cooperative;
+  const uint64_t workers = launch.coupled ? 1 : std::min<uint64_t>(asks, launch.queue->most());
   if (auto finding = lacksLocalMemory(launch, workers, resident)) {
     result.findings.push_back(std::move(*finding));
     return result;
   }
   LaunchResults results(launch, result);
-  runWorkers(launch, workers, code.coupled ? resident : 1, results);
+  runWorkers(launch, workers, launch.coupled ? resident : 1, results);
   results.finish(perSm);
   result.stats.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();

@@ -41,6 +41,10 @@ struct LaunchConfig {
   const std::atomic<int32_t>* cancel = nullptr;  // non-zero: stop with Code::Cancelled
   // CTAs done and total; called from worker threads, one at a time.
   std::function<void(uint64_t done, uint64_t total)> progress;
+  // All CTAs run at the same time: grid barriers are possible.
+  bool cooperative = false;
+  // What the kernel prints, cluster by cluster in the order of the grid; called as `progress` is.
+  std::function<void(const std::string& text)> print;
 };
 
 // Mirrors NativeStats in runtime/addon/virtual.ts.

@@ -33,6 +33,12 @@ auto firstAbove(const std::vector<std::shared_ptr<Allocation>>& sorted, uint64_t
 GlobalView::GlobalView(std::vector<std::shared_ptr<Allocation>> sorted, uint64_t freeBytes)
     : allocations_(std::move(sorted)), freeBytes_(freeBytes) {}
 
+std::shared_ptr<const GlobalView> GlobalView::with(std::shared_ptr<Allocation> last) const {
+  auto sorted = allocations_;
+  sorted.push_back(std::move(last));
+  return std::make_shared<const GlobalView>(std::move(sorted), freeBytes_);
+}
+
 const Allocation* GlobalView::containing(uint64_t address) const {
   const auto after = firstAbove(allocations_, address);
   if (after == allocations_.begin()) return nullptr;

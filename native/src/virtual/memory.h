@@ -18,6 +18,7 @@ constexpr uint64_t kGlobalBase = 0x7f0000000000;
 constexpr uint64_t kLowestAddress = 0x1000000;       // below: null pointers with offsets, function addresses
 constexpr uint64_t kGlobalEnd = uint64_t{1} << 56;
 constexpr uint64_t kAllocationAlign = 256;           // as cudaMalloc
+constexpr uint64_t kGridWorkspace = kGlobalEnd + 0x4'0000'0000;  // of cooperative launches; above the generic windows
 constexpr uint64_t kGuardBytes = 4096;               // unmapped bytes between allocations, at least
 constexpr uint32_t kReservedSharedBytes = 0x400;     // at the start of each CTA's window: the system's own
 
@@ -43,6 +44,8 @@ class GlobalView {
   explicit GlobalView(std::vector<std::shared_ptr<Allocation>> sorted, uint64_t freeBytes = UINT64_MAX);
   // Pointer to [address, address+bytes) or nullptr when it is not wholly inside one allocation.
   uint8_t* find(uint64_t address, uint64_t bytes) const;
+  // With one more, whose base is above all others.
+  std::shared_ptr<const GlobalView> with(std::shared_ptr<Allocation> last) const;
   // The allocation that contains this byte, or nullptr: for callers that keep the last one they used.
   const Allocation* containing(uint64_t address) const;
   // "37 bytes past the end of the 4096-byte allocation at 0x…" for messages.

@@ -4,7 +4,7 @@
 
 namespace ktl {
 
-enum class Swizzle : uint8_t { None, B32, B64, B128, B128Atom32 };
+enum class Swizzle : uint8_t { None, B32, B64, B128, B128Atom32, B128Atom64 };
 
 struct SwizzleTraits {
   const char* name;
@@ -20,6 +20,7 @@ constexpr SwizzleTraits kSwizzles[] = {
     {"64B", 64, 0x180, 3, 512},
     {"128B", 128, 0x380, 3, 1024},
     {"128B with 32-byte atoms", 128, 0x180, 2, 512},
+    {"128B with 64-byte atoms", 128, 0x080, 1, 256},
 };
 
 constexpr const SwizzleTraits& traitsOf(Swizzle swizzle) { return kSwizzles[static_cast<uint32_t>(swizzle)]; }

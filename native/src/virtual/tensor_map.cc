@@ -48,6 +48,7 @@ Swizzle swizzleOf(uint32_t mode, uint32_t atomicity) {
   const Swizzle swizzle = static_cast<Swizzle>(mode);
   if (atomicity == 0) return swizzle;
   if (atomicity == 1 && swizzle == Swizzle::B128) return Swizzle::B128Atom32;
+  if (atomicity == 3 && swizzle == Swizzle::B128) return Swizzle::B128Atom64;
   refuse("swizzle " + std::string(traitsOf(swizzle).name) + " with atomicity code " + std::to_string(atomicity) +
          " is not supported");
 }

@@ -52,6 +52,8 @@ struct TensorMap {
   std::array<uint64_t, kMaxTensorRank> strides{};  // bytes; strides[0] = elementBytes
   std::array<uint32_t, kMaxTensorRank> box{1, 1, 1, 1, 1};
   std::array<uint32_t, kMaxTensorRank> elementStrides{1, 1, 1, 1, 1};  // [0] is 1: hardware ignores it
+  // Of the access (tile::gather4 and scatter4): instead of a box, four rows, at coordinates 1 to 4 of dimension 1.
+  bool fourRows = false;
 
   uint32_t rows(uint32_t dimension) const {  // elements fetched along a dimension: ceil(box / elementStride)
     return (box[dimension] + elementStrides[dimension] - 1) / elementStrides[dimension];
@@ -62,7 +64,8 @@ struct TensorMap {
   uint64_t sharedBytes(uint64_t elements) const { return padded() ? elements : globalBytes(elements); }
   uint32_t rowBytes() const { return static_cast<uint32_t>(sharedBytes(box[0])); }
   uint32_t pitch() const { return swizzle == Swizzle::None ? rowBytes() : traitsOf(swizzle).span; }
-  uint32_t rowCount() const { return rows(1) * rows(2) * rows(3) * rows(4); }
+  uint32_t rowCount() const { return fourRows ? 4 : rows(1) * rows(2) * rows(3) * rows(4); }
+  uint32_t coordinates() const { return fourRows ? 5 : rank; }
   // Also for out-of-bounds parts. Padding does not count (CUTLASS's TensorMap.global_tx_bytes; DeepGEMM and
   // tilelang halve the bytes of 4-bit boxes).
   uint32_t transactionBytes() const { return static_cast<uint32_t>(globalBytes(box[0])) * rowCount(); }

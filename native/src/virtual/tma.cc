@@ -21,13 +21,16 @@ std::string hex(uint64_t value) {
 
 std::string coordinateText(const TensorMap& map, const int32_t* coordinates) {
   std::string text = "{";
-  for (uint32_t i = 0; i < map.rank; ++i) text += (i ? ", " : "") + std::to_string(coordinates[i]);
+  for (uint32_t i = 0; i < map.coordinates(); ++i) text += (i ? ", " : "") + std::to_string(coordinates[i]);
   return text + "}";
 }
 
 void validateAccess(const TensorMap& map, uint32_t rank, const int32_t* coordinates, uint32_t sharedAddress,
                     const SharedMemory& shared, bool isStore) {
-  if (rank != map.rank) {
+  if (map.fourRows && (map.rank != 2 || map.box[1] != 1)) {
+    throw Fault{Code::TensorMap, "four rows apart need a map of rank 2 whose box is one row: " + describe(map)};
+  }
+  if (rank != map.coordinates()) {
     throw Fault{Code::TensorMap, "the instruction has " + std::to_string(rank) +
                                      " coordinates, the map is of rank " + std::to_string(map.rank) + ": " +
                                      describe(map)};
@@ -82,6 +85,13 @@ void forEachRow(const TensorMap& map, const int32_t* coordinates, uint32_t share
   for (uint32_t i = 0; i < map.rank; ++i) start[i] = coordinates[i];
   const uint32_t pitch = map.pitch();
   uint32_t shared = sharedAddress;
+  if (map.fourRows) {
+    for (uint32_t row = 1; row < 5; ++row, shared += pitch) {
+      const bool inside = coordinates[row] >= 0 && static_cast<uint64_t>(coordinates[row]) < map.dims[1];
+      visit(BoxRow{inside, map.address + static_cast<uint64_t>(int64_t{coordinates[row]}) * map.strides[1], shared});
+    }
+    return;
+  }
   std::array<uint32_t, kMaxTensorRank> i{};
   for (i[4] = 0; i[4] < map.rows(4); ++i[4]) {
     for (i[3] = 0; i[3] < map.rows(3); ++i[3]) {

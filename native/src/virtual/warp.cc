@@ -167,26 +167,24 @@ void Warp::start(const EntryCode& entry, Cta& owner, uint32_t warpIndex, uint32_
   pc = entry.start;
   live = active = threads >= 32 ? ~0u : (1u << threads) - 1;
   const uint64_t bytes = uint64_t{entry.slots} * kSlotBytes;
-  registers.reset(new (std::align_val_t{kSlotBytes}) uint8_t[bytes]());
+  registers.reset(new (std::align_val_t{kSlotBytes}) uint8_t[bytes]);
   regs = registers.get();
+  std::memcpy(regs, entry.image.data(), bytes);
 #if defined(__SANITIZE_ADDRESS__)
   for (const uint32_t guard : entry.guards) ASAN_POISON_MEMORY_REGION(regs + uint64_t{guard} * kSlotBytes, kSlotBytes);
 #endif
-  taint.assign(entry.slots, ~0u);
+  taint = entry.taint;
   local.assign(uint64_t{entry.localBytes} * 32, 0);
   returns.assign(uint64_t{entry.callDepth} * 32, 0);
   for (const InitialSlot& initial : entry.initial) {
-    taint[initial.slot] = 0;
     if (initial.bytes == 1) {
-      const uint64_t bit =
-          initial.kind == InitialSlot::Kind::Special ? specialValue(*this, initial.name, 0) : initial.bits;
-      pred(initial.slot) = bit & 1 ? ~0u : 0u;
+      pred(initial.slot) = initial.special.value(*this, 0) & 1 ? ~0u : 0u;
       continue;
     }
+    const bool isSpecial = initial.kind == InitialSlot::Kind::Special;
+    uint64_t value = isSpecial ? initial.special.value(*this, 0) : initial.bits | uint64_t{owner.rank} << 24;
     for (uint32_t lane = 0; lane < 32; ++lane) {
-      uint64_t value = initial.bits;
-      if (initial.kind == InitialSlot::Kind::Special) value = specialValue(*this, initial.name, lane);
-      if (initial.kind == InitialSlot::Kind::SharedAddress) value |= uint64_t{owner.rank} << 24;
+      if (isSpecial && initial.special.perLane) value = initial.special.value(*this, lane);
       std::memcpy(regs + uint64_t{initial.slot} * kSlotBytes + lane * initial.bytes, &value,
                   std::min<int>(initial.bytes, 8));
     }

@@ -5,6 +5,7 @@
 #include <new>
 #include "decode.h"
 #include "queue.h"
+#include "taint.h"
 #include "timing.h"
 
 namespace ktl {
@@ -35,10 +36,11 @@ struct Warp {
   std::vector<Group> groups;       // all other live lanes
   std::unique_ptr<uint8_t[], AlignedFree> registers;  // 64-byte aligned, nothing behind the last slot
   uint8_t* regs = nullptr;                            // of `registers`
-  std::vector<uint32_t> taint;    // per slot: lanes whose value derives from uninitialised data
+  Taint taint;                    // by slot
   std::vector<uint8_t> local;     // localBytes per lane
   std::vector<uint32_t> returns;  // [depth][lane] return pc
   std::array<uint8_t, 32> depth{};
+  std::array<const Allocation*, 4> recent{};  // that accesses were in (address.h)
   uint32_t scatters = 0;            // lanes whose next store to global memory is at a place that was looked up
   uint32_t carry = 0;               // condition code register, one bit per lane
   uint32_t faultLane = 0xffffffff;  // lane a Fault speaks of
@@ -102,9 +104,7 @@ struct Warp {
   }
   // No live lane outside `mask` can see a register: full-width loops may overwrite dead lanes.
   bool whole(uint32_t mask) const { return (live & ~mask) == 0; }
-  void setTaint(uint32_t slot, uint32_t mask, uint32_t value) {
-    taint[slot] = (taint[slot] & ~mask) | (value & mask);
-  }
+  void setTaint(uint32_t slot, uint32_t mask, uint32_t value) { taint.set(slot, mask, value); }
 
   void start(const EntryCode& code, Cta& cta, uint32_t index, uint32_t threads);
   bool done() const { return live == 0; }
@@ -127,9 +127,6 @@ struct Warp {
   void meet();                 // merge with groups at this pc, switch to a lower runnable one
   bool gathered(const Op& op, uint32_t mask);
 };
-
-// Value of a special register that stays fixed per thread (exec_move.cc).
-uint64_t specialValue(const Warp& warp, const std::string& name, uint32_t lane);
 
 // f(lane) for each set bit.
 template <class F>

@@ -127,18 +127,19 @@ void taintD(const WgmmaForm& form, const WgmmaRegisters& registers, const RowSet
   const uint32_t count = form.registersOfD();
   if (!accumulate)
     for (uint32_t warp = 0; warp < kWgmmaWarps; ++warp)
-      for (uint32_t r = 0; r < count; ++r) registers.taint[warp][registers.slots[r]] = 0;
+      for (uint32_t r = 0; r < count; ++r) registers.taint[warp]->set(registers.slots[r], ~0u, 0);
   if (rows.none() && columns.none()) return;
   const bool packed = form.d == Accumulator::F16;
   for (uint32_t warp = 0; warp < kWgmmaWarps; ++warp)
     for (uint32_t r = 0; r < count; ++r) {
       const uint32_t j = r / (packed ? 2 : 4), h = packed ? r % 2 : r / 2 % 2;
-      uint32_t& taint = registers.taint[warp][registers.slots[r]];
+      uint32_t tainted = 0;
       for (uint32_t lane = 0; lane < 32; ++lane) {
         const uint32_t row = 16 * warp + 8 * h + lane / 4, column = 8 * j + 2 * (lane % 4);
         const bool bad = packed ? columns[column] || columns[column + 1] : columns[column + r % 2];
-        if (rows[row] || bad) taint |= 1u << lane;
+        if (rows[row] || bad) tainted |= 1u << lane;
       }
+      registers.taint[warp]->set(registers.slots[r], tainted, ~0u);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "instruction_descriptor.h"
 #include "memory.h"
 #include "smem_descriptor.h"
+#include "taint.h"
 #include "umma.h"
 
 namespace ktl {
@@ -44,10 +45,10 @@ struct WgmmaOp {
   bool accumulate = false;                    // scale-d
 };
 
-// D: register r of warp w is 32 lanes at registers[w] + slots[r] * 64 bytes, with taint[w][slots[r]].
+// D: register r of warp w is 32 lanes at registers[w] + slots[r] * 64 bytes, with the taint of slots[r].
 struct WgmmaRegisters {
   std::array<uint8_t*, kWgmmaWarps> registers{};
-  std::array<uint32_t*, kWgmmaWarps> taint{};
+  std::array<Taint*, kWgmmaWarps> taint{};
   const uint32_t* slots = nullptr;
   uint32_t* at(uint32_t warp, uint32_t r) const {
     return reinterpret_cast<uint32_t*>(registers[warp] + size_t{slots[r]} * 64);
