@@ -16,7 +16,7 @@ import { KtlError, type Diagnostic, type Source } from '../grammar/diagnostics.t
 import type { DTypeName } from '../grammar/vocabulary.ts'
 import { isDType } from './dtypes.ts'
 import { BodyScope, checkReserved, resolveBody, type Input } from './check/body.ts'
-import type { BodyContext } from './check/context.ts'
+import { aloneContext } from './check/context.ts'
 import { Reporter } from './check/report.ts'
 import type { Divisibility } from './ir/tensor.ts'
 
@@ -189,24 +189,7 @@ function bodyErrors(
     declared: null,
   })
   const scope = new BodyScope(new Map(names.map((name) => [name, value(name)])), body)
-  const context: BodyContext = {
-    report,
-    source,
-    axes: [],
-    axisTable: [],
-    declared: new Map(),
-    pinned: new Set(),
-    axisAliases: new Map(),
-    typeParams: new Set(),
-    typeParamUses: new Set(),
-    impliedAxes: [],
-    epilogues: new Map(),
-    kernels: new Set(),
-    inlining: [],
-    inEpilogue: true,
-    axesUnknown: true,
-    budget: { nodes: 0 },
-  }
+  const context = aloneContext({ source, report, epilogues: new Map(), kernels: new Set() }, [])
   resolveBody(body, scope, new Map(outputs.map(({ name }) => [name, { axes: null, declared: null }])), context)
   return report.diagnostics.filter(({ code }) => WHATEVER_IS_BOUND.has(code))
 }

@@ -174,7 +174,10 @@ function mapType({ dtype, tiles, padded }: TensorMapRule): string {
 }
 
 function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature, names: ParamNames): void {
-  const { name, operand, axes, box, tiles } = rule
+  const { name, operand, axes, box, tiles, clipped } = rule
+  const pointer = `a->${names.operand(operand)}`
+  // A map whose boxes are cut behind begins so many rows before the tensor.
+  const shift = clipped?.cut === 'behind' ? clipped.rows : 0
   const optional = new Set(program.axes.filter((axis) => axis.optional).map((axis) => axis.name))
   const { bits } = DTYPES[rule.dtype]
   const scale = bits < 8 ? `* ${bits} / 8` : `* ${bits / 8}`
@@ -190,11 +193,17 @@ function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature,
   file.line(`CUtensorMap ${name};`)
   file.block('', () => {
     const dims = [...(tiles ? [`${box[0]!}`] : []), ...extents]
+    if (clipped !== undefined) {
+      dims.splice(1, 1, `${clipped.rows}`, `(${extents[1]!})${shift > 0 ? ` + ${shift}` : ''}`)
+      strides.unshift(strides[0]!)
+    }
     file.line(`const cuuint64_t dims[] = ${list(dims.map((e) => `(cuuint64_t)(${e})`))};`)
     file.line(`const cuuint64_t strides[] = ${list(strides.length ? strides : [0])};  // bytes`)
     file.line(`const cuuint32_t box[] = ${list(box)}, steps[] = ${list(box.map(() => 1))};`)
     file.line(`result = cuTensorMapEncodeTiled(&${name}, CU_TENSOR_MAP_DATA_TYPE_${mapType(rule)}, ${box.length},`)
-    file.line(`    (void*)a->${names.operand(operand)}, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,`)
+    file.line(
+      `    (void*)${shift === 0 ? pointer : `(${pointer} - ${shift} * strides[0])`}, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,`,
+    )
     file.line(
       `    CU_TENSOR_MAP_SWIZZLE_${rule.swizzle.toUpperCase()}, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);`,
     )

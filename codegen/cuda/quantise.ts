@@ -40,9 +40,10 @@ export function factorText(scale: DTypeName, code: string, norm: string, functio
 /** The same without a scale: of a whole tensor. */
 export const wholeFactor = (norm: string): string => `fminf(${norm}, ${FLT_MAX})`
 
-/** Integers saturate symmetrically; NaN stays. */
+/** Integers saturate symmetrically; NaN stays, but in floats that have none. */
 export function symmetric(data: DTypeName, product: string): string {
-  const { maxFinite, signed, class: kind } = DTYPES[data]
+  const { maxFinite, signed, nan, class: kind } = DTYPES[data]
+  if (kind === 'float' && nan === null) return `(${product} == ${product} ? ${product} : 0.0f)`
   if (kind !== 'int' || !signed) return product
   const least = literal('f32', -maxFinite).text
   return `(${product} < ${least} ? ${least} : ${product})`

@@ -1,13 +1,17 @@
 /** Clusters: which tile each CTA has, who it is in its cluster, and whom it shares operands with. */
-import type { ClusterPlan } from '../../compiler/targets/tensor_core/cluster.ts'
+import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import type { EmitContext } from './context.ts'
+import { depthBounds, emitGroupWalk } from './tiles.ts'
 
 /**
  * Units (the tiles of a preferred cluster) are walked in groups of `tile_group` rows so that neighbours share A and B in L2.
  * Within a unit, the CTAs of a fallback cluster follow one another.
  */
-export function emitTileOrigin(file: SourceBuilder, { fallback, shape, splits }: ClusterPlan): void {
+export function emitTileOrigin(
+  file: SourceBuilder,
+  { cluster: { fallback, shape, splits }, domain: { groups, sums } }: TileProgram,
+): void {
   const nested = (inner: (q: string, s: string) => string): string => inner('place % FALLBACK', 'place / FALLBACK')
   const across =
     fallback === null
@@ -22,20 +26,23 @@ export function emitTileOrigin(file: SourceBuilder, { fallback, shape, splits }:
   file.line(`// Where a CTA lies in its unit, the CTA tiles of one cluster.
 __device__ __forceinline__ u32 place_m(u32 place) { return ${across}; }
 __device__ __forceinline__ u32 place_n(u32 place) { return ${down}; }
+`)
+  if (groups) return emitGroupWalk(file, groups)
+  const depth = depthBounds(sums)
+  const band = sums ? 'band' : 'group'
+  file.line(`struct TileOrigin { u32 m, n, l${depth.members}; };  // first row of this CTA, first column, batch${sums ? ', and the rows that are summed over' : ''}
 
-struct TileOrigin { u32 m, n, l; };  // first row of this CTA, first column, batch
-
-__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
+__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group${depth.parameters}) {
   const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
   const u32 units = units_m * units_n, group_units = tile_group * units_n;
-  u32 batch = 0, group = 0;  // mostly, and divisions are slow
+  u32 batch = 0, ${band} = 0;  // mostly, and divisions are slow
   if (unit >= units) batch = unit / units;
   const u32 in_batch = unit - batch * units;
-  if (in_batch >= group_units) group = in_batch / group_units;
-  const u32 in_group = in_batch - group * group_units;
-  const u32 rows = min(tile_group, units_m - group * tile_group);
-  const u32 unit_m = group * tile_group + in_group % rows, unit_n = in_group / rows;
-  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch};
+  if (in_batch >= group_units) ${band} = in_batch / group_units;
+  const u32 in_group = in_batch - ${band} * group_units;
+  const u32 rows = min(tile_group, units_m - ${band} * tile_group);
+  const u32 unit_m = ${band} * tile_group + in_group % rows, unit_n = in_group / rows;
+${depth.before}  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch${depth.values}};
 }
 `)
 }

@@ -3,19 +3,20 @@
  * codes of a chunk into registers, then computes its elements in their written types, and rounds them to the type of the MMA.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { Gather } from '../../compiler/ir/pipe.ts'
+import type { DepthView, FindRows, Gather } from '../../compiler/ir/pipe_loads.ts'
 import type { InputNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
-import { children, looksUp, operandNamed, topological } from '../../compiler/ir/walk.ts'
+import { children, looksUp, operandNamed, rowsRead, topological } from '../../compiler/ir/walk.ts'
+import { name } from '../../compiler/space/ix.ts'
 import { blockOf } from '../../compiler/stored/blocks.ts'
 import { inTiles, tilingOf } from '../../compiler/stored/tiles.ts'
 import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../cuda/expression.ts'
 import type { LineOrigin } from '../cuda/source_builder.ts'
 import type { EmitContext } from './context.ts'
-import { positionIn } from './depth.ts'
+import { inBlocks, positionIn } from './depth.ts'
 
 /** Where the elements of a chunk lie. */
 interface Chunk {
-  readonly op: Gather
+  readonly op: Pick<Gather, 'depth'>
   /** The axis that they follow each other along, and how many there are. */
   readonly along: string
   readonly count: number
@@ -34,7 +35,7 @@ export function computeChunk(c: EmitContext, operand: TensorOperand, op: Gather,
   const { free, tile, depth } = op
   const { dtype } = operand
   const value = operand.computed!
-  const [k, m] = [c.names.extent(depth.axis), free === 'm' ? 'M' : 'N']
+  const [k, m] = [c.names.depthEnd(depth.axis), c.names.end(free)]
   const isAlongK = tile.major === 'k'
   const along = isAlongK ? depth.axis : free === 'm' ? c.names.m : c.names.n
   const [first, end] = isAlongK ? ['k_at', k] : ['free_at', m]
@@ -121,13 +122,15 @@ function leafText(c: EmitContext, node: Node, chunk: Chunk, codes: ReadonlyMap<N
   }
 }
 
-/** An element at computed positions, which are names or literals; outside: what the read says, or 0. */
-function readAt(c: EmitContext, node: InputNode, at: readonly string[]): string {
-  const operand = operandNamed(c.program.source, node.operand)
-  const { axes, name } = operand
-  const terms = axes.map((axis, i) => `(i64)${at[i]!} * ${c.names.stride(name, axis)}`)
-  const inside = loadConversion(operand.dtype, element(c, operand, terms.join(' + ') || '0'), c.functions)
-  const conditions = axes.flatMap((axis, i): string[] => {
+/** Where an element at computed positions lies, which are names or literals. */
+function offsetAt(c: EmitContext, node: InputNode, at: readonly string[]): string {
+  const { axes, name } = operandNamed(c.program.source, node.operand)
+  return axes.map((axis, i) => `(i64)${at[i]!} * ${c.names.stride(name, axis)}`).join(' + ') || '0'
+}
+
+/** Conditions under which there is one. */
+function insideAt(c: EmitContext, node: InputNode, at: readonly string[]): string[] {
+  return operandNamed(c.program.source, node.operand).axes.flatMap((axis, i): string[] => {
     const position = node.at![i]!
     if (position.kind === 'axis' && position.axis === axis) return []
     // What is looked up and outside is a finding, each by itself.
@@ -135,9 +138,39 @@ function readAt(c: EmitContext, node: InputNode, at: readonly string[]): string 
       return looksUp(position) ? [device(c, 'ktl_inside', at[i]!, c.names.extent(axis))] : []
     return [`(u32)${at[i]!} < (u32)${c.names.extent(axis)}`]
   })
+}
+
+/** An element at computed positions; outside: what the read says, or 0. */
+function readAt(c: EmitContext, node: InputNode, at: readonly string[]): string {
+  const operand = operandNamed(c.program.source, node.operand)
+  const inside = loadConversion(operand.dtype, element(c, operand, offsetAt(c, node, at)), c.functions)
+  const conditions = insideAt(c, node, at)
   return conditions.length === 0
     ? inside
     : `(${conditions.join(' & ')} ? ${inside} : ${literal(node.type, node.outside ?? 0).text})`
+}
+
+/** Of the row at `free_at` of rows that are looked up: the offset of its first element, and the condition under which there is one. */
+export function emitLookedUp(
+  c: EmitContext,
+  operand: TensorOperand,
+  op: FindRows,
+): { readonly offset: string; readonly inside: string } {
+  const node = rowsRead(operand)!
+  const depth: DepthView = { axis: op.along, tile: name('k'), outer: [] }
+  const chunk: Chunk = { op: { depth }, along: op.along, count: 1, first: '0', end: '0' }
+  const context = { ...c.expressions, read: (read: InputNode, at: readonly string[]) => readAt(c, read, at) }
+  const across = node.at!.filter((position) => !position.axes.includes(op.along))
+  const { statements, values } = emitExpressions(across, (leaf) => leafText(c, leaf, chunk, new Map()), context)
+  c.out.lines(statements)
+  const names = new Map(
+    values.map((value, i) => {
+      c.out.line(`const int at_${i} = ${value};`)
+      return [across[i]!, `at_${i}`] as const
+    }),
+  )
+  const at = node.at!.map((position) => names.get(position) ?? '0')
+  return { offset: offsetAt(c, node, at), inside: insideAt(c, node, at).join(' & ') || 'true' }
 }
 
 /** Of an element of the chunk, or of its first one. */
@@ -154,11 +187,9 @@ const element = (c: EmitContext, { dtype, name }: TensorOperand, index: string):
 
 /** The linear index of element `e` (null: the first) of the chunk. */
 function indexOf(c: EmitContext, operand: TensorOperand, chunk: Chunk, e: string | null): string {
-  const { axes, blocks, name, order } = operand
+  const { axes, name, order } = operand
   const at = (axis: string): string => {
-    const block = blocks?.[axes.indexOf(axis)] ?? 1
-    const text = position(c, chunk, axis, e)
-    return block === 1 ? `(${text})` : `((${text}) / ${block})`
+    return inBlocks(operand, axis, position(c, chunk, axis, e))
   }
   const stride = (axis: string): string => c.names.stride(name, axis)
   const plain = (those: readonly string[]): string[] => those.map((axis) => `(i64)${at(axis)} * ${stride(axis)}`)

@@ -76,10 +76,6 @@ export const note = (c: EmitContext, text: string): { role: string | null; note:
   note: text,
 })
 
-/** First row, column and batch of this CTA's tile, where its cluster works from CTA tile `cta` on. */
-export const tileOrigin = (c: EmitContext, cta: string): string =>
-  `tile_origin(${cta}${c.program.cluster.size > 1 ? ' + cluster_rank' : ''}, units_m, units_n, tile_group)`
-
 /** The barrier at the same place in the even CTA of the pair: bit 24 of a shared address is the lowest of the CTA's rank. */
 export const leaderAddress = (c: EmitContext, address: string): string =>
   c.program.cluster.pair > 1 ? `(${address}) & LEADER_MASK` : address

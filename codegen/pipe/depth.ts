@@ -1,13 +1,18 @@
 /** How many k tiles a CTA has: the loops of the domain one after the other, and the CTA's share of them; where a tile of them lies. */
-import type { DepthView } from '../../compiler/ir/pipe.ts'
+import type { TileProgram } from '../../compiler/ir/pipe.ts'
+import type { DepthView } from '../../compiler/ir/pipe_loads.ts'
 import { axisTexts, isPlain } from '../../compiler/space/domain.ts'
 import { mul, printIx } from '../../compiler/space/ix.ts'
 import { stepCount } from '../../compiler/targets/tensor_core/lower_loads.ts'
+import { blockOf } from '../../compiler/stored/blocks.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { EmitContext } from './context.ts'
 
 export function emitKRange(c: EmitContext): void {
   const { out, program } = c
   const { cluster, domain } = program
+  // Each tile has its own.
+  if (domain.sums) return
   if (isPlain(domain)) {
     out.line('// Without any k, one tile from outside the tensors is loaded: zeros.')
     if (cluster.splits === 1) {
@@ -58,7 +63,14 @@ function shareOf({ out }: EmitContext, beyond: string): void {
 }
 
 /** Where along the stepped axis a tile begins, in elements. */
-export const depthOrigin = ({ tile }: DepthView): string => printIx(mul(tile, 'TILE_K'))
+export const depthOrigin = ({ tile }: DepthView, { domain }: TileProgram): string =>
+  `${domain.sums ? 'at.k + ' : ''}${printIx(mul(tile, 'TILE_K'))}`
+
+/** A position along an axis of an operand, or the block of it that has an element. */
+export function inBlocks(operand: TensorOperand, axis: string, position: string): string {
+  const block = blockOf(operand, axis) ?? 1
+  return block === 1 ? `(${position})` : `((${position}) / ${block})`
+}
 
 /** Where a tile's element lies along an axis of its operand. */
 export function positionIn(c: EmitContext, depth: DepthView, axis: string, k: string, free: string): string {

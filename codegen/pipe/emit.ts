@@ -14,26 +14,23 @@ import {
   leaderAddress,
   note,
   ringOf,
-  tileOrigin,
   type Emitters,
 } from './context.ts'
+import { emitCopyTile, emitFindRows } from './copies.ts'
 import { EPILOGUE_EMITTERS } from './emit_epilogue.ts'
 import { tileIndex } from '../../compiler/targets/tensor_core/lower_loads.ts'
+import { emitCheckGroups, emitDynamicTiles, emitNextOrigin, emitTiles } from './tiles.ts'
 import { emitGather, emitTmaLoad, stageBytes } from './loads.ts'
 
 export const COMMON_EMITTERS = {
   ...EPILOGUE_EMITTERS,
   for_tiles(op, c) {
     // Work is counted in CTAs: a work item is the first CTA tile of a cluster.
-    const loop =
-      c.program.domain.walk === 'dynamic'
-        ? 'u32 cta = first_work, next_work = 0; cta < works; cta = next_work'
-        : 'u32 cta = first_work; cta < works; cta += gridDim.x'
-    c.out.block(`for (${loop})`, () => {
-      c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
-      emitOps(op.body, c)
-    })
+    if (c.program.domain.walk === 'dynamic') emitDynamicTiles(op, c)
+    else emitTiles(op, c, 'first_work', 'gridDim.x', () => {})
   },
+  next_origin: emitNextOrigin,
+  check_groups: emitCheckGroups,
   for_slots(op, c) {
     c.out.block(`for (u32 i = 0; i < ${ringOf(c.program, op.ring).slots}; ++i)`, () => emitOps(op.body, c))
   },
@@ -109,6 +106,23 @@ export const COMMON_EMITTERS = {
     const { name, slots } = ringOf(c.program, op.ring)
     if (hasPhase(c.program, name)) c.out.line(`if (++${name} == ${slots}) { ${name} = 0; ${name}_phase ^= 1; }`)
     else c.out.line(`${name} = (${name} + 1) % ${slots};`)
+  },
+  find_rows: emitFindRows,
+  copy_tile: emitCopyTile,
+  copy_commit: (_, c) => c.out.line(call(c, 'cp_async_commit'), note(c, 'commit copies')),
+  copy_wait(op, c) {
+    c.wrappers.add('cp_async_wait')
+    c.out.line(`cp_async_wait<${op.pending}>();`, note(c, 'copies of this thread have landed'))
+  },
+  behind({ by, ring, of, body }, c) {
+    const { slots } = ringOf(c.program, of)
+    c.out.block(`if ((${of} + ${slots} - ${ring}) % ${slots} == ${by})`, () => emitOps(body, c))
+  },
+  catch_up({ ring, of, body }, c) {
+    c.out.block(`while (${ring} != ${of})`, () => emitOps(body, c))
+  },
+  role_sync({ threads }, c) {
+    c.out.line(call(c, 'role_sync', threads), note(c, 'role barrier'))
   },
   tma_load: emitTmaLoad,
   gather: emitGather,

@@ -1,11 +1,12 @@
 /** Tile IR → CUDA statements, the epilogue role's operations. What a sub-tile computes is in epilogue.ts. */
+import type { TensorMapRule } from '../../compiler/ir/launch.ts'
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { bufferOf, call, emitOps, note, slotAddress, type EmitContext } from './context.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitQuantise } from './quantise.ts'
+import { emitShareLargest } from './quantise_columns.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
-import { emitLoadRows } from './rows.ts'
 import { emitRowStore, emitStageWrite } from './staging.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
@@ -31,14 +32,17 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
     c.out.line(`const u32 warp_row = at.m + ${columnHalves === 2 ? 'warp % 2' : 'warp'} * ROWS_PER_WARP;`)
     if (!op.lane) return
     c.out.line('const u32 row = warp_row + lane;')
-    c.out.line(`const bool row_in_bounds = ${rowsPerWarp < 32 ? 'lane < ROWS_PER_WARP && ' : ''}row < M;`)
+    c.out.line(
+      `const bool row_in_bounds = ${rowsPerWarp < 32 ? 'lane < ROWS_PER_WARP && ' : ''}row < ${c.names.end('m')};`,
+    )
   },
   tmem_load(op, c) {
     const { subtileColumns, layout } = c.program
     for (let i = 0; i < op.products; i++) {
       c.out.line(`u32 sum${i}[${subtileColumns}];  // accumulator cells of one row of the sub-tile`)
       // Bits 31:16 of a TMEM address are the lane: warp w of a warpgroup may read lanes 32w … 32w + 31 only.
-      const address = `tmem + (warp << 21) + acc * ACC_COLUMNS + ${i > 0 ? `${i * layout.columns} + ` : ''}column`
+      const slot = c.program.tmem!.sums === null ? 'acc * ACC_COLUMNS' : `${c.program.tmem!.sums}`
+      const address = `tmem + (warp << 21) + ${slot} + ${i > 0 ? `${i * layout.columns} + ` : ''}column`
       c.out.line(call(c, `tcgen05_ld_x${subtileColumns}`, `sum${i}`, address), note(c, 'TMEM load'))
       // Nothing was ever written to the upper lanes: they compute along, and must not branch on garbage.
       if (layout.rowsPerWarp < 32) {
@@ -49,9 +53,9 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   },
   fetch_first: emitFetchFirst,
   fetch_next: emitFetchNext,
-  load_rows: emitLoadRows,
   aux_load: emitAuxLoad,
   compute: emitCompute,
+  share_largest: emitShareLargest,
   quantise: emitQuantise,
   bulk_wait_read(op, c) {
     c.wrappers.add('bulk_wait_read')
@@ -63,10 +67,23 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
   tma_store(op, c) {
     const col = c.program.layout.held === 'row' ? 'col' : 'subtile_col'
     const row = `${bufferOf(c.program, op.buffer).per!.owner}_row`
-    const coords = op.contiguous === 'n' ? [col, row] : [row, col]
     const batch = c.names.batchCoordinate(op.operand)
-    const args = [`&${op.map}`, slotAddress(c, op.buffer), ...coords, ...(batch ? [batch] : [])]
-    c.out.line(call(c, batch ? 'tma_store_3d' : 'tma_store_2d', ...args), note(c, `TMA store ${op.operand}`))
+    const where = note(c, `TMA store ${op.operand}`)
+    const store = (coords: readonly string[]): void => {
+      const args = [`&${op.map}`, slotAddress(c, op.buffer), ...coords, ...(batch ? [batch] : [])]
+      c.out.line(call(c, `tma_store_${args.length - 2}d`, ...args), where)
+    }
+    if (!c.program.domain.groups) return store(op.contiguous === 'n' ? [col, row] : [row, col])
+    // The box is cut where its rows belong to the next group.
+    const { clipped } = c.program.launch.params.find(
+      (rule) => rule.kind === 'tensorMap' && rule.name === op.map,
+    ) as TensorMapRule
+    const { rows } = clipped!
+    c.functions.add('ktl_rows_before')
+    c.out.block('', () => {
+      c.out.line(`const u32 kept = ktl_rows_before(${c.names.end('m')}, ${row}, ${rows});`)
+      store([col, `${rows} - kept`, `${row} + kept`])
+    })
   },
   bulk_commit: (_, c) => c.out.line(call(c, 'bulk_commit')),
   direct_store: emitDirectStore,

@@ -7,9 +7,10 @@ import { inBlocks, type TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
+import { emitNibbles } from './nibbles.ts'
 import { element, expressionText, fromWord, leafText, load, operandOf, stored } from './epilogue_values.ts'
 import { emitFetchedLoad } from './fetch.ts'
-import { emitRowsAhead } from './rows.ts'
+import { emitColumnsAhead, emitRowsAhead } from './ahead.ts'
 import type { RegisterTile } from './register_tile.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
@@ -50,6 +51,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
         () => '',
       )
     case 'column':
+      if (op.ahead) return emitColumnsAhead(operand, name, c)
       if (tile.columnCount > 1) c.out.line(`${type} ${name}[${tile.columnCount}];`, where)
       // Value j of an operand along m is the one that the tile's value 2j needs.
       return values(
@@ -102,7 +104,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
         )
       } else {
         c.out.block(
-          `if (${guarded(`warp_row + ${layout.rowsPerWarp} <= M && subtile_col + ${subtileColumns} <= N`)})`,
+          `if (${guarded(`warp_row + ${layout.rowsPerWarp} <= ${c.names.end('m')} && subtile_col + ${subtileColumns} <= N`)})`,
           () => emitPairLoad(c, operand, name, where),
         )
       }
@@ -179,6 +181,7 @@ export function emitDirectStore(op: OpOf<'direct_store'>, c: EmitContext): void 
   const operand = operandOf(c, op.operand)
   const where = { role: c.role?.name ?? null, note: `store ${op.operand}` }
   const { tile } = c
+  if (DTYPES[operand.dtype].bits < 8) return emitNibbles(operand, c)
   const each = (condition: string): void => {
     c.out.line('#pragma unroll')
     const target = element(c, operand, { m: rowOf(tile, 'j'), n: `(${tile.col('j')})` })

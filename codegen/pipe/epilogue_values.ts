@@ -1,4 +1,5 @@
 /** How the values of an epilogue read in CUDA: its operands, expressions over them, and what is stored of them. */
+import { ARCHS } from '../../compiler/archs.ts'
 import { DTYPES, dtypesThat } from '../../compiler/dtypes.ts'
 import { pointerOperand } from '../../compiler/targets/tensor_core/epilogue.ts'
 import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
@@ -13,14 +14,18 @@ export const operandOf = (c: EmitContext, name: string): TensorOperand => {
 }
 
 /** Element address from tile-space coordinates; axes the operand lacks are left out. One element may stand for a block of positions. */
-export function element(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
+export const element = (c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string =>
+  `${c.names.operand(operand.name)}[${elementIndex(c, operand, at)}]`
+
+/** In elements from the first one. */
+export function elementIndex(c: EmitContext, operand: TensorOperand, at: Readonly<Record<'m' | 'n', string>>): string {
   const { names } = c
   const terms = operand.axes.map((axis, i) => {
     const position = axis === names.m ? at.m : axis === names.n ? at.n : 'at.l'
     const block = operand.blocks?.[i] ?? 1
     return `${block === 1 ? position : `(${position}) / ${block}`} * ${names.stride(operand.name, axis)}`
   })
-  return `${names.operand(operand.name)}[${terms.join(' + ') || '0'}]`
+  return terms.join(' + ') || '0'
 }
 
 export const load = (c: EmitContext, operand: TensorOperand, text: string): string =>
@@ -107,7 +112,8 @@ const PAIRED = dtypesThat((dtype) => dtype.class === 'float' && (dtype.bits === 
 export function pairBits(c: EmitContext, op: StoreOp, first: string, second: string): string {
   const { dtype } = operandOf(c, op.operand)
   const value = c.names.value(op.operand)
-  if (!PAIRED.includes(dtype) || valueType(c, op.operand) !== 'f32')
+  const converts = ARCHS[c.program.target].cc >= (DTYPES[dtype].cvtSince ?? 0)
+  if (!PAIRED.includes(dtype) || !converts || valueType(c, op.operand) !== 'f32')
     return `${storedBits(c, op.operand, first)} | ${storedBits(c, op.operand, second)} << ${8 * op.bytes}`
   const fn = `ktl_f32x2_to_${dtype}x2`
   c.functions.add(fn)

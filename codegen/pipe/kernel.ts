@@ -40,7 +40,7 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
   const wrappers = new Set<string>(['shared_address'])
   const functions = new Set<string>()
   const definitions = new Map<string, string>()
-  const tile = registerTile(program.layout, program.subtileColumns)
+  const tile = registerTile(program.layout, program.subtileColumns, names.end('m'))
   const emitTo = (out: SourceBuilder): void => {
     const expressions = { functions, temporaries: { count: 0 }, accuracy: program.source.accuracy }
     const c: EmitContext = {
@@ -77,7 +77,7 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
     ...printDeviceFunctions(functions, ARCHS[program.target].cc),
   ])
     file.line(text)
-  emitTileOrigin(file, program.cluster)
+  emitTileOrigin(file, program)
   emitTo(file)
   printHostLauncher(file, { entry, recipe, program: program.source })
   return { entry, cuda: file.toString(), recipe, sourceMap: file.sourceMap }
@@ -130,6 +130,11 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
   const copied = stageBytes(program)
   if (copied > 0) define(`TMA_BYTES = ${copied}`, 'what TMA brings for one stage of a CTA')
   define(`ROWS_PER_WARP = ${program.layout.rowsPerWarp}`, 'of the tile in the lanes of an epilogue warp')
+  for (const op of opsOf(program))
+    if (op.op === 'find_rows') {
+      define('NOWHERE = 1ll << 63', 'of a row that is looked up', 'i64')
+      break
+    }
   target.constants(program, define)
   for (const [name, { leadingBytes, strideBytes, swizzle, ...rest }] of descriptorsOf(program))
     define(
@@ -190,10 +195,12 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     out.line('extern __shared__ __align__(1024) unsigned char dynamic_smem[];')
     out.line('const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;')
     out.line('const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;')
-    out.line(
-      'const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);',
-    )
-    out.line(`const u32 works = units_m * units_n${program.domain.batch !== null ? ' * L' : ''} * CLUSTER;`)
+    const unitsN = 'units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N)'
+    if (program.domain.groups) out.line(`const u32 ${unitsN};`)
+    else {
+      out.line(`const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), ${unitsN};`)
+      out.line(`const u32 works = units_m * units_n${program.domain.batch !== null ? ' * L' : ''} * CLUSTER;`)
+    }
     emitCluster(c)
     emitKRange(c)
     out.line('')

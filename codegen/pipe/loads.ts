@@ -1,6 +1,7 @@
 /** How operands reach the stage ring: TMA loads (which slices this CTA loads, and for whom), or copies by warps. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { opsOf, type DepthView, type Gather, type TileProgram, type TmaLoad } from '../../compiler/ir/pipe.ts'
+import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
+import type { DepthView, Gather, TmaLoad } from '../../compiler/ir/pipe_loads.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { TILE_BYTES } from '../../compiler/stored/tiles.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
@@ -29,7 +30,8 @@ export function emitTmaLoad(op: TmaLoad, c: EmitContext): void {
   const batch = c.names.batchCoordinate(op.operand)
   const outer = depth.outer.map(({ at }) => printIx(at))
   const barrier = leaderAddress(c, barrierAddress(c, op.barrier))
-  const wrapper = `tma_load_${(batch ? 3 : 2) + outer.length}d${cluster.pair > 1 ? '_pair' : ''}${slices ? '_multicast' : ''}`
+  const { sums } = c.program.domain
+  const wrapper = `tma_load_${(batch ? 3 : 2) + outer.length + +(sums !== undefined)}d${cluster.pair > 1 ? '_pair' : ''}${slices ? '_multicast' : ''}`
   // Both CTAs of a pair load half of the columns.
   const origin = free === 'm' ? 'at.m' : cluster.pair > 1 ? `at.n + cluster_rank % 2 * ${tile.rows}` : 'at.n'
   const [step, first] = free === 'm' ? ['row_sharers', 'row_index'] : ['column_sharers', 'column_index']
@@ -43,7 +45,11 @@ export function emitTmaLoad(op: TmaLoad, c: EmitContext): void {
     const part = slice ? ` + ${slice} * ${slices!.rows}` : ''
     const span = box ? ` + ${box} * ${tile.span}` : ''
     const coords =
-      tile.major === 'k' ? [depthOrigin(depth), origin + part] : [origin + span, `${depthOrigin(depth)}${part}`]
+      tile.major === 'k'
+        ? [depthOrigin(depth, c.program), origin + part]
+        : [origin + span, `${depthOrigin(depth, c.program)}${part}`]
+    // Rows of the group are the last ones of the box.
+    if (sums) coords.splice(1, 1, `kept - TILE_K${part}`, depthOrigin(depth, c.program))
     const args = [dst.join(' + '), `&${op.map}`, barrier, ...coords, ...(batch ? [batch] : []), ...outer]
     return call(c, wrapper, ...args, ...(slices ? [free === 'm' ? 'row_mask' : 'column_mask'] : []))
   }
@@ -52,9 +58,17 @@ export function emitTmaLoad(op: TmaLoad, c: EmitContext): void {
       c.out.line(`for (u32 i = 0; i < ${tile.boxes}; ++i)`, where).line(`  ${load(slice, 'i')}`, where)
     else c.out.line(load(slice, null), where)
   }
-  if (!slices) boxes(null)
-  else if (cluster.fallback === null) boxes(first)
-  else c.out.block(`for (u32 slice = ${first}; slice < ${slices.count}; slice += ${step})`, () => boxes('slice'))
+  const all = (): void => {
+    if (!slices) boxes(null)
+    else if (cluster.fallback === null) boxes(first)
+    else c.out.block(`for (u32 slice = ${first}; slice < ${slices.count}; slice += ${step})`, () => boxes('slice'))
+  }
+  if (!sums) return all()
+  c.functions.add('ktl_rows_before')
+  c.out.block('', () => {
+    c.out.line(`const u32 kept = ktl_rows_before(at.k_end, ${depthOrigin(depth, c.program)}, TILE_K);`)
+    all()
+  })
 }
 
 /** Where chunk `c` of row `r` stands. */
@@ -92,7 +106,7 @@ export function emitGather(op: Gather, c: EmitContext): void {
       place()
       const along = `${boxes > 1 ? `box * ${span} + ` : ''}c * ${perChunk}`
       const [k, f] = major === 'k' ? [along, 'r'] : ['r', along]
-      c.out.line(`const u32 k_at = ${depthOrigin(depth)} + ${k}, free_at = at.${free} + ${f};`)
+      c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = at.${free} + ${f};`)
       c.out.line('u32* words = chunks[s];')
       if (operand.computed) computeChunk(c, operand, op, where)
       else if (transposes) gatherAcross(c, operand, op, bytes, where)
@@ -138,7 +152,7 @@ function gatherAcross(
   const base = `reinterpret_cast<const ${RAW[bytes as Bytes]}*>(${c.names.operand(operand.name)})`
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 e = 0; e < ${16 / bytes}; ++e)`, () => {
-    const inside = `k_at + e < ${c.names.extent(depth.axis)} && free_at < ${free === 'm' ? 'M' : 'N'}`
+    const inside = `k_at + e < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)}`
     c.out.line(`const u32 bits = ${inside} ? ${base}[${gatheredFrom(c, operand, depth, null, 'k_at + e')}] : 0;`, where)
     c.out.line(`words[e / ${4 / bytes}] |= bits << ${8 * bytes} * (e % ${4 / bytes});`)
   })
@@ -152,8 +166,8 @@ function gatherAlong(
   bytes: number,
   where: LineOrigin,
 ): void {
-  const extent = free === 'm' ? 'M' : 'N'
-  const k = c.names.extent(depth.axis)
+  const extent = c.names.end(free)
+  const k = c.names.depthEnd(depth.axis)
   const unit = operand.order.at(-1)!
   const [inner, end, outside] =
     unit === depth.axis ? ['k_at', k, `free_at < ${extent}`] : ['free_at', extent, `k_at < ${k}`]

@@ -12,6 +12,10 @@ export interface KernelNames extends ParamText {
   readonly l: string | null
   /** Register value(s) of an operand in the epilogue. */
   value(name: string): string
+  /** Where rows, or columns, of a tile end: with the output, or with the group. */
+  end(free: 'm' | 'n'): string
+  /** Where a sum over this axis ends. */
+  depthEnd(axis: string): string
   /** Third coordinate of an operand's tensor map, or null when it has no batch axis. */
   batchCoordinate(operand: string): string | null
 }
@@ -33,6 +37,8 @@ export function kernelNames({ source, domain }: Pick<TileProgram, 'source' | 'do
     scalarAt: (name) => mangler.name('at', name),
     extent: (axis) => texts.get(axis)?.extent ?? mangler.name('x', axis),
     carries,
+    end: (free) => (free === 'n' ? 'N' : domain.groups ? 'at.end' : 'M'),
+    depthEnd: (axis) => (domain.sums ? 'at.k_end' : texts.get(axis)!.extent),
     batchCoordinate: (name) => {
       const { axes, role } = operandNamed(source, name)
       if (l === null || !axes.includes(l)) return null

@@ -147,6 +147,7 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   ),
   tma_store_2d: tmaStore(2),
   tma_store_3d: tmaStore(3),
+  tma_store_4d: tmaStore(4),
   bulk_commit: asm('void bulk_commit()', 'cp.async.bulk.commit_group;', ''),
   bulk_wait_read: `template <int PENDING>\n${asm('void bulk_wait_read()', 'cp.async.bulk.wait_group.read %0;', '"n"(PENDING)')}`,
   bulk_wait: asm('void bulk_wait()', 'cp.async.bulk.wait_group 0;', ''),
@@ -180,6 +181,21 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   ),
 }
 
+/** Threads of one role. */
+export const ROLE_WRAPPERS: Readonly<Record<string, string>> = {
+  role_sync: `// Barrier 0 is that of __syncthreads.\n${asm('void role_sync(u32 threads)', 'bar.sync 1, %0;', '"r"(threads)')}`,
+}
+
+/** 16 bytes of shared memory to registers. */
+export const VECTOR_LOADS: Readonly<Record<string, string>> = {
+  load_shared_v4: inline(
+    'uint4 load_shared_v4(u32 address)',
+    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z),' +
+      ' "=r"(v.w) : "r"(address) : "memory");\n' +
+      '  return v;',
+  ),
+}
+
 export const DESCRIPTOR_WRAPPERS: Readonly<Record<string, string>> = {
   smem_descriptor:
     '// Shared-memory matrix descriptor (PTX ISA 9.7.16.4.1): the start address, in units of 16 bytes, under the layout bits.\n' +
@@ -209,4 +225,10 @@ export const STORE_WRAPPERS: Readonly<Record<string, string>> = {
       'stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};',
       '"r"(address), "r"(a), "r"(b), "r"(c), "r"(d)',
     ),
+}
+
+/** Groups of asynchronous copies of a thread. */
+export const COPY_GROUP_WRAPPERS: Readonly<Record<string, string>> = {
+  cp_async_commit: asm('void cp_async_commit()', 'cp.async.commit_group;', ''),
+  cp_async_wait: `template <int PENDING>\n${asm('void cp_async_wait()', 'cp.async.wait_group %0;', '"n"(PENDING)')}`,
 }

@@ -2,10 +2,12 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Quantise } from '../../compiler/ir/pipe_epilogue.ts'
 import { factorText, normText, scaleCode, symmetric } from '../cuda/quantise.ts'
+import { emitQuantiseColumns } from './quantise_columns.ts'
 import { note, type EmitContext } from './context.ts'
 import { element, operandOf } from './epilogue_values.ts'
 
 export function emitQuantise(op: Quantise, c: EmitContext): void {
+  if (op.along === 'm') return emitQuantiseColumns(op, c)
   const { block, form } = op
   const { subtileColumns } = c.program
   const fragment = c.program.layout.held === 'fragment'

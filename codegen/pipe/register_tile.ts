@@ -26,7 +26,8 @@ export interface RegisterTile {
   rowInBounds(j: string): string
 }
 
-export function registerTile({ held }: AccumulatorLayout, columns: number): RegisterTile {
+/** `end`: of rows. */
+export function registerTile({ held }: AccumulatorLayout, columns: number, end: string): RegisterTile {
   if (held === 'row') {
     return {
       count: columns,
@@ -49,6 +50,6 @@ export function registerTile({ held }: AccumulatorLayout, columns: number): Regi
     columnIndex: (j) => `${j} / 2 % 2`,
     row,
     col: (j) => `col + ${j} / 4 * 8 + ${j} % 2`,
-    rowInBounds: (j) => `${row(j)} < M`,
+    rowInBounds: (j) => `${row(j)} < ${end}`,
   }
 }

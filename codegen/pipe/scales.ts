@@ -1,15 +1,16 @@
 /** Tile IR → CUDA statements: scales in blocks of k, on their way to shared memory. */
-import type { ScaleLoad } from '../../compiler/ir/pipe.ts'
+import type { ScaleLoad } from '../../compiler/ir/pipe_loads.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
-import { barrierAddress, call, note, slotAddress, type EmitContext } from './context.ts'
+import { blockOf } from '../../compiler/stored/blocks.ts'
+import { barrierAddress, call, note, slotAddress, type EmitContext, type Emitters } from './context.ts'
 import { load } from './epilogue_values.ts'
-import { depthOrigin, positionIn } from './depth.ts'
+import { depthOrigin, inBlocks, positionIn } from './depth.ts'
 
 /**
  * A scale for each group of rows or columns and each chunk of k, by the last warp of the role or by all of them. Where groups are
  * whole blocks, their scales are a stride apart: a thread adds to one address, which changes by another stride from stage to stage.
  */
-export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
+function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const { group, count, chunk, chunks } = op.layout
   const operand = operandNamed(c.program.source, op.operand)
   const base = c.names.operand(operand.name)
@@ -17,18 +18,16 @@ export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const threads = 32 * op.warps
   const thread = op.warps === 1 ? 'lane' : `threadIdx.x % ${threads}`
   const free = op.free === 'm' ? c.names.m : c.names.n
-  const blockOf = (axis: string): number => operand.blocks?.[operand.axes.indexOf(axis)] ?? 1
   /** Offset of the scale of a position along k and along m or n. */
   const offset = (k: string, at: string): string => {
     const terms = operand.axes.map((axis) => {
       const position = positionIn(c, op.depth, axis, k, at)
-      const block = blockOf(axis)
-      return `(i64)(${block === 1 ? position : `(${position}) / ${block}`}) * ${c.names.stride(operand.name, axis)}`
+      return `(i64)${inBlocks(operand, axis, position)} * ${c.names.stride(operand.name, axis)}`
     })
     return terms.join(' + ') || '0'
   }
-  const extent = op.free === 'm' ? 'M' : 'N'
-  const isLinear = !operand.axes.includes(free) || blockOf(free) === group
+  const extent = c.names.end(op.free)
+  const isLinear = !operand.axes.includes(free) || (blockOf(operand, free) ?? 1) === group
   const stride = operand.axes.includes(free) ? c.names.stride(operand.name, free) : '0'
   const copy = (i: string, element: string, inside: string): string => {
     const target = `${slotAddress(c, op.buffer)} + (chunk * ${count} + ${i}) * 4`
@@ -72,15 +71,21 @@ export function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   // What goes through registers goes chunk by chunk: producers have few.
   c.out.line(op.copies ? '#pragma unroll' : '#pragma unroll 1')
   c.out.block(`for (u32 chunk = 0; chunk < ${chunks}; ++chunk)`, () => {
-    c.out.line(`const u32 k_at = ${depthOrigin(op.depth)} + chunk * ${chunk};`)
+    c.out.line(`const u32 k_at = ${depthOrigin(op.depth, c.program)} + chunk * ${chunk};`)
     if (!inFours) return bySingles()
     const aligned = [`reinterpret_cast<u64>(${base}) / 4`, ...others].map((x) => `static_cast<u32>(${x})`).join(' | ')
-    c.out.block(`if (${stride} == 1 && (${aligned}) % 4 == 0)`, byFours)
+    const begins = op.free === 'm' && c.program.domain.groups ? ' && at.m % 4 == 0' : ''
+    c.out.block(`if (${stride} == 1 && (${aligned}) % 4 == 0${begins})`, byFours)
     c.out.block('else', bySingles)
   })
 }
 
-export function emitArriveCopied(barrier: string, c: EmitContext): void {
-  const arrive = call(c, 'mbarrier_arrive_copied', barrierAddress(c, barrier))
-  c.out.line(arrive, note(c, `arrive ${barrier} behind copies`))
+export const SCALE_EMITTERS: Emitters = {
+  load_scales: emitScaleLoad,
+  arrive_copied({ barrier }, c) {
+    c.out.line(
+      call(c, 'mbarrier_arrive_copied', barrierAddress(c, barrier)),
+      note(c, `arrive ${barrier} behind copies`),
+    )
+  },
 }

@@ -72,6 +72,32 @@ export interface BodyContext {
   readonly budget: { nodes: number }
 }
 
+/**
+ * Of a body that stands alone, not in a kernel: its axes are not known yet. `inlining`: the name it is declared by, since it may not
+ * call itself.
+ */
+export const aloneContext = (
+  { source, report, epilogues, kernels }: FileContext,
+  inlining: readonly string[],
+): BodyContext => ({
+  report,
+  source,
+  axes: [],
+  axisTable: [],
+  declared: new Map(),
+  pinned: new Set(),
+  axisAliases: new Map(),
+  typeParams: new Set(),
+  typeParamUses: new Set(),
+  impliedAxes: [],
+  epilogues,
+  kernels,
+  inlining,
+  inEpilogue: true,
+  axesUnknown: true,
+  budget: { nodes: 0 },
+})
+
 export function applyOperation(
   op: string,
   args: readonly Resolved[],

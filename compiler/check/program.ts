@@ -6,7 +6,7 @@ import { isDType } from '../dtypes.ts'
 import type { KernelFamily } from '../family.ts'
 import type { Schedule, Schedules } from '../schedule.ts'
 import { checkReserved, type Input } from './body.ts'
-import type { BodyContext, FileContext } from './context.ts'
+import { aloneContext, type FileContext } from './context.ts'
 import { resolveEpilogueBody } from './inline.ts'
 import { checkKernel } from './kernel.ts'
 import { inSourceOrder, Reporter } from './report.ts'
@@ -69,25 +69,7 @@ function checkEpilogueDeclaration(declaration: EpilogueDecl, file: FileContext):
     const value = { kind: 'scalar', name: text, axes: [], source, span: param.span } as const
     inputs.set(text, { value, declared: param.name.span })
   }
-  const context: BodyContext = {
-    report,
-    source,
-    axes: [],
-    axisTable: [],
-    declared: new Map(),
-    pinned: new Set(),
-    axisAliases: new Map(),
-    typeParams: new Set(),
-    typeParamUses: new Set(),
-    impliedAxes: [],
-    epilogues: file.epilogues,
-    kernels: file.kernels,
-    inlining: name ? [name.text] : [],
-    inEpilogue: true,
-    axesUnknown: true,
-    budget: { nodes: 0 },
-  }
-  resolveEpilogueBody(declaration, inputs, context)
+  resolveEpilogueBody(declaration, inputs, aloneContext(file, name ? [name.text] : []))
 }
 
 function collectSchedules(program: Program, { source, report, kernels }: FileContext): ReadonlyMap<string, Schedules> {

@@ -6,7 +6,8 @@
 import { withoutAxes } from '../check/axes.ts'
 import type { Rejection } from '../instance.ts'
 import type { TileGraph, TileStmt, View } from '../ir/graph.ts'
-import type { AccumulatorNode, ContractNode, Node, TensorProgram } from '../ir/tensor.ts'
+import type { AccumulatorNode, ContractNode, Node, TensorOperand, TensorProgram } from '../ir/tensor.ts'
+import { impliedGroups } from '../ir/verify_tensor.ts'
 import { children, operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
 import { computeOperands, type MmaUnits } from '../passes/computed_operands.ts'
 import { factorScales } from '../passes/factor_scales.ts'
@@ -58,7 +59,7 @@ function find(original: TensorProgram, units: MmaUnits): Classified {
   for (const contraction of contractions) {
     const terms = plainTerms(contraction)
     if (!terms) return general('a contraction of computed operands')
-    const views = terms.map((term) => matrixProduct(program, term))
+    const views = terms.map((term) => matrixProduct(program, term, contraction.axes))
     const bad = views.find((view) => 'code' in view)
     if (bad && 'code' in bad) return bad
     products.push(views as MatrixProduct[])
@@ -66,6 +67,8 @@ function find(original: TensorProgram, units: MmaUnits): Classified {
   const [{ l, m, n }] = products[0]! as [MatrixProduct]
   const sameTile = products.flat().every((view) => view.l === l && view.m === m && view.n === n)
   if (!sameTile) return general('contractions over different tiles')
+  const groups = beyondGroups(program, products[0]!)
+  if (groups) return general(groups)
   const loops = products[0]!.map((product, term) => ({ product, rows: products.map((views) => views[term]) }))
   const shared =
     products.every((views) => views.length === loops.length) &&
@@ -133,7 +136,6 @@ function finished(program: TensorProgram, contractions: readonly ContractNode[])
 /** What a program has that tiles of its output cannot take yet; null: nothing. */
 function beyondTiles(program: TensorProgram): string | null {
   const { axes, outputs } = program
-  if (axes.some(({ ragged }) => ragged)) return 'a ragged axis'
   if (axes.some(({ extent }) => extent)) return 'a computed extent'
   if (outputs.some(({ at }) => at)) return 'a scatter'
   const nodes = nodesOf(program)
@@ -147,6 +149,21 @@ function beyondTiles(program: TensorProgram): string | null {
   return wide ? 'a reduction of more than a tile' : null
 }
 
+/** What ragged axes say that tiles which begin and end with groups of rows cannot take yet; null: nothing. */
+function beyondGroups(program: TensorProgram, products: readonly MatrixProduct[]): string | null {
+  const [{ l, m, over }, ...others] = products as [MatrixProduct, ...MatrixProduct[]]
+  const ragged = program.axes.filter((axis) => axis.ragged)
+  if (ragged.length === 0) return null
+  const nodes = nodesOf(program)
+  if (nodes.some(({ kind }) => kind === 'start' || kind === 'length')) return 'the start or the length of a group'
+  if (nodes.some(({ kind }) => kind === 'reduce')) return 'a reduction beside a ragged axis'
+  const isSummed = (axis: string): boolean => others.length === 0 && over.join() === axis
+  const other = ragged.find(({ name, ragged }) => (name !== m && !isSummed(name)) || ragged!.group !== l)
+  if (other ?? ragged[1]) return `the ragged axis \`${(other ?? ragged[1]!).name}\` beside such tiles`
+  const isBlocked = ({ axes, blocks }: TensorOperand): boolean => (blocks?.[axes.indexOf(ragged[0]!.name)] ?? 1) > 1
+  return program.operands.some(isBlocked) ? `blocks along the ragged axis \`${ragged[0]!.name}\`` : null
+}
+
 interface MatrixProduct {
   readonly l: string | null
   readonly m: string
@@ -157,11 +174,20 @@ interface MatrixProduct {
   readonly b: string
 }
 
-function matrixProduct(program: TensorProgram, { a: left, b: right, over }: PlainTerm): MatrixProduct | GeneralShape {
+/** `kept`: axes of the sum. */
+function matrixProduct(
+  program: TensorProgram,
+  { a: left, b: right, over }: PlainTerm,
+  kept: readonly string[],
+): MatrixProduct | GeneralShape {
   const axes = program.axes
     .map((axis) => axis.name)
     .filter((axis) => !over.includes(axis) && (left.axes.includes(axis) || right.axes.includes(axis)))
-  let batch = axes.filter((axis) => left.axes.includes(axis) && right.axes.includes(axis))
+  // A row says its group, and a sum of each group has one.
+  const isGroup = (axis: string): boolean => program.axes.some(({ ragged }) => ragged?.group === axis)
+  const own = kept.filter((axis) => isGroup(axis) && !left.axes.includes(axis) && !right.axes.includes(axis))
+  const implied = [...impliedGroups(program, axes), ...own]
+  let batch = axes.filter((axis) => implied.includes(axis) || (left.axes.includes(axis) && right.axes.includes(axis)))
   let rows = withoutAxes(left.axes, [...batch, ...over])
   let columns = withoutAxes(right.axes, [...batch, ...over])
   const stores = program.operands.filter(({ role }) => role === 'output')
@@ -181,7 +207,7 @@ function matrixProduct(program: TensorProgram, { a: left, b: right, over }: Plai
   const swapped = output !== undefined && output.axes.indexOf(x) > output.axes.indexOf(y)
   const [m, n] = swapped ? [y, x] : [x, y]
   const [a, b] = swapped ? [right.operand, left.operand] : [left.operand, right.operand]
-  return { l: batch[0] ?? null, m, n, over, a, b }
+  return { l: batch[0] ?? implied[0] ?? null, m, n, over, a, b }
 }
 
 function general(what: string): GeneralShape {

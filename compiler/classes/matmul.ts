@@ -5,7 +5,7 @@
 import type { Accumulator } from '../dtypes.ts'
 import type { Rejection } from '../instance.ts'
 import type { TileGraph } from '../ir/graph.ts'
-import type { Node, ReduceNode, TensorOperand } from '../ir/tensor.ts'
+import type { Node, RaggedAxis, ReduceNode, TensorOperand } from '../ir/tensor.ts'
 import { operandNamed } from '../ir/walk.ts'
 import { rejection } from '../rejection.ts'
 
@@ -33,6 +33,10 @@ export interface Matmul {
   readonly l: string | null
   readonly m: string
   readonly n: string
+  /** Groups of rows, which `l` counts; null: there are none. */
+  readonly groups: RaggedAxis | null
+  /** Groups of what is summed over, which `l` counts; null: there are none. */
+  readonly sums: RaggedAxis | null
   readonly segments: readonly [Segment, ...Segment[]]
   readonly accumulators: readonly Accumulator[]
   readonly stores: readonly StoredValue[]
@@ -40,7 +44,7 @@ export interface Matmul {
 
 const known = new WeakMap<TileGraph, Map<string, Matmul | Rejection>>()
 
-/** The products of a graph as a design computes them: `ba` as their transpose, rows for columns and A for B. KTL4518. */
+/** The products of a graph as a design computes them: `ba` as their transpose, rows for columns and A for B. KTL4518, KTL2904 for groups of columns. */
 export function matmulOf(graph: TileGraph, operands: 'ab' | 'ba'): Matmul | Rejection {
   const kept = known.get(graph) ?? new Map<string, Matmul | Rejection>()
   known.set(graph, kept)
@@ -74,11 +78,14 @@ function read(graph: TileGraph): Matmul {
     return [{ operand: operandNamed(program, stmt.view.operand), value, reduction: reduction?.node ?? null }]
   })
   const [first, ...others] = segments
+  const raggedOf = (axis: string): RaggedAxis | null => program.axes.find(({ name }) => name === axis)!.ragged ?? null
   return {
     graph,
     l: domain.batch,
     m: domain.rows,
     n: domain.columns,
+    groups: raggedOf(domain.rows),
+    sums: raggedOf(first!.k),
     segments: [first!, ...others],
     accumulators,
     stores,
@@ -94,8 +101,14 @@ export const inParts = ({ segments }: Matmul): boolean =>
   segments.some(({ scales }) => [scales.a, ...scales.b].some((scale) => scale !== null))
 
 /** Elements of k that a tile multiplies, each loop in whole steps of `step`. */
-export function depthOf({ segments }: Matmul, extents: Readonly<Record<string, number>>, step: number): number {
+export function depthOf(
+  { segments, sums, l }: Matmul,
+  extents: Readonly<Record<string, number>>,
+  step: number,
+): number {
   const [{ k, outer }, more] = segments
+  // That of a group, in the mean.
+  if (sums?.form === 'packed') return Math.ceil(extents[k]! / Math.max(1, extents[l!]!))
   if (!more && outer.length === 0) return extents[k]!
   const steps = segments.map((s) =>
     s.outer.reduce((count, axis) => count * extents[axis]!, Math.ceil(extents[s.k]! / step)),
@@ -103,12 +116,23 @@ export function depthOf({ segments }: Matmul, extents: Readonly<Record<string, n
   return step * steps.reduce((a, b) => a + b, 0)
 }
 
+/**
+ * Tiles of so many rows, in all batches. Packed groups end anywhere: each has half a tile more than its rows fill, in the mean of many
+ * lengths.
+ */
+export function tilesOfRows({ m, l, groups }: Matmul, extents: Readonly<Record<string, number>>, rows: number): number {
+  const batches = l === null ? 1 : extents[l]!
+  if (groups?.form === 'packed') return Math.ceil(extents[m]! / rows + batches / 2)
+  return Math.ceil(extents[m]! / rows) * batches
+}
+
 /** `k`, `r * s * c`, `k + r`: what is summed over. */
 export const depthText = ({ segments }: Matmul): string =>
   segments.map(({ k, outer }) => [...outer, k].join(' * ')).join(' + ')
 
 function transposed(matmul: Matmul): Matmul | Rejection {
-  const { m, n, segments, accumulators } = matmul
+  const { m, n, groups, segments, accumulators } = matmul
+  if (groups) return rejection('KTL2904', { form: 'a ragged axis as the columns of MMAs' })
   if (accumulators.length > 1) return rejection('KTL4518', { products: accumulators.length })
   const [first, ...others] = segments.map(({ a, b, scales, ...segment }) => ({
     ...segment,

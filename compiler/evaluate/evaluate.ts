@@ -58,7 +58,7 @@ export function evaluate(
 /**
  * Every output's values and the bound PASS allows: 0 where the language leaves no freedom, otherwise the contraction
  * bound propagated through the epilogue by the operations' error rules, plus one unit in the last place of the
- * stored dtype. `docs/bounds.md` has all of them.
+ * stored dtype. `docs/numerics.md` has all of them.
  */
 export function evaluateWithBounds(
   program: TensorProgram,

@@ -24,7 +24,7 @@ export function meetingOf(
   program: TensorProgram,
 ): readonly [Meeting, Meeting] {
   if (accumulator === 'i32' || accumulator === 'f64') return [AS_IT_IS, AS_IT_IS]
-  const factors = [a, b].map((factor) => ({ factor, operand: plainOperand(factor, program) }))
+  const factors = [a, b].map((factor) => ({ factor, operand: elementsOf(factor, program) }))
   const [x, y] = factors.map(({ operand }) => (operand && !operand.stored ? operand.dtype : null))
   if (x && y && legalContraction(x, y)) return [AS_IT_IS, AS_IT_IS]
   const narrow = factors.every(({ operand }) => operand && isNarrow(operand))
@@ -45,7 +45,7 @@ export function mmaTypesOf(
   accumulator: Accumulator,
   program: TensorProgram,
 ): readonly [DTypeName, DTypeName] | null {
-  const operands = [a, b].map((factor) => plainOperand(factor, program))
+  const operands = [a, b].map((factor) => elementsOf(factor, program))
   const [x, y] = operands.map((operand) => (operand && !operand.stored ? operand.dtype : null))
   if (accumulator === 'i32') return x && y ? [inBytes(x), inBytes(y)] : null
   if (accumulator !== 'f32') return null
@@ -84,9 +84,25 @@ function leafTypes(factor: Node, program: TensorProgram): DTypeName[] {
   return types.filter((dtype) => dtype !== 'i32' && dtype !== 'u32' && dtype !== 'bool')
 }
 
-/** The operand whose elements a factor are; null: it is computed. */
-const plainOperand = (factor: Node, program: TensorProgram): TensorOperand | null =>
-  isPlainInput(factor) ? operandNamed(program, factor.operand) : null
+/** The operand whose elements a factor are, wherever they are read (of a stored form: its own); null: it is computed. */
+function elementsOf(factor: Node, program: TensorProgram): TensorOperand | null {
+  if (factor.kind !== 'input') return null
+  const operand = operandNamed(program, factor.operand)
+  const isZeroOutside = Object.is(factor.outside ?? 0, 0)
+  return isPlainInput(factor) || (isZeroOutside && !operand.stored) ? operand : null
+}
+
+/**
+ * The types of both factors where they are elements of operands that make a legal pair, or such elements times what does not vary along
+ * the sum; null: one has to be brought to another type.
+ */
+export function pairOf({ a, b, over }: ContractTerm, program: TensorProgram): readonly [DTypeName, DTypeName] | null {
+  const [x, y] = [elementsOf(a, program), elementsOf(b, program)]
+  const isData = ({ stored }: TensorOperand): boolean =>
+    !stored?.zero &&
+    !program.operands.some(({ name, axes }) => name === stored?.scale && axes.some((axis) => over.includes(axis)))
+  return x && y && isData(x) && isData(y) && legalContraction(x.dtype, y.dtype) ? [x.dtype, y.dtype] : null
+}
 
 /**
  * Bits that products of data and scales need at most: of those scales that vary along `over`; null: of all. A power of two adds none

@@ -59,6 +59,13 @@ export interface TensorMapRule {
    * dimension, which `box` has first; the dimensions behind it count tiles.
    */
   readonly tiles?: readonly number[]
+  /**
+   * Boxes end with a group of rows: behind the innermost dimension comes one of so many rows, all that a box has, and then that of
+   * `axes[1]`. `behind`: the latter begins as many rows before the tensor; a box at `rows - kept` and `first + kept` of them is cut
+   * behind `kept` rows. `before`: one at `kept - rows` and `first` begins with rows that are none (zeros), and ends with those. Either
+   * way no byte outside the tensor is touched.
+   */
+  readonly clipped?: { readonly rows: number; readonly cut: 'before' | 'behind' }
   /** Each 16 elements of less than 8 bits go to the start of 16 bytes of shared memory (CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B, 16U6_ALIGN16B). */
   readonly padded?: true
 }

@@ -7,16 +7,22 @@
  */
 import type { TargetArch } from '../instance.ts'
 import type { Domain } from '../space/domain.ts'
-import type { Ix } from '../space/ix.ts'
-import type { SharedTile } from '../space/layout.ts'
-import type { MmaKind } from '../targets/sm100/mma.ts'
 import type { WarpMmaKind } from '../targets/sm80/mma.ts'
-import type { WgmmaKind } from '../targets/sm90/mma.ts'
 import type { ClusterPlan, PerCluster } from '../targets/tensor_core/cluster.ts'
 import type { AccumulatorLayout } from '../targets/tensor_core/epilogue.ts'
-import type { DescriptorPlan } from '../targets/tensor_core/operands.ts'
 import type { KernelLaunch } from './launch.ts'
 import type { EpilogueOp } from './pipe_epilogue.ts'
+import type { AtomLoad, AtomWrite, CopyTile, FindRows, Gather, ScaleLoad, TmaLoad } from './pipe_loads.ts'
+import type {
+  AddPart,
+  CopyAtoms,
+  FillColumns,
+  FragmentSource,
+  Mma,
+  PartRegisters,
+  PartScales,
+  WarpgroupMma,
+} from './pipe_mma.ts'
 import type { ReduceNode, TensorProgram } from './tensor.ts'
 
 /** A circular index over slots with the phase bit that flips at every wrap-around. */
@@ -68,26 +74,9 @@ export interface TmemPlan {
   /** Ring of accumulators. */
   readonly ring: string
   readonly columnsPerAccumulator: number
+  /** First column of the sums of parts, which the epilogue reads; null: it reads the accumulators of the MMAs. */
+  readonly sums: number | null
   readonly slotOffset: number
-}
-
-/** The sum of a part: of so many columns. */
-export interface PartRegisters {
-  readonly cells: 'f32' | 's32'
-  readonly columns: number
-}
-
-/** What is summed by itself: a chunk of k, for one product, one block of rows and some columns. */
-export interface Part {
-  /** Its number among the parts of a stage, which are summed in order, and how many there are. */
-  readonly index: number
-  readonly of: number
-  readonly chunk: number
-  readonly product: number
-  readonly block: number
-  /** The first one, and how far it lies behind the first one of B in shared memory. */
-  readonly column: number
-  readonly columnBytes: number
 }
 
 /** Accumulators in the registers of consumer warpgroups, or of warps. */
@@ -110,198 +99,6 @@ export interface RegisterPlan {
 
 /** Where a wait or arrival stands in its ring: consumers wait for the current phase, producers for the one before. */
 export type Parity = 'consumer' | 'producer'
-
-/** Which tile of an operand's k a loop is at. */
-export interface DepthView {
-  readonly axis: string
-  /** In tiles along `axis`. */
-  readonly tile: Ix
-  /** Axes that are walked one by one around it, outermost first. */
-  readonly outer: readonly { readonly axis: string; readonly at: Ix }[]
-}
-
-/** Rows of m or n of an operand, in the tile that its loop is at. */
-interface TileLoad {
-  readonly operand: string
-  readonly buffer: string
-  /** Axis of the tile that the operand has beside k; `n` of a CTA pair is split in halves. */
-  readonly free: 'm' | 'n'
-  readonly tile: SharedTile
-  readonly depth: DepthView
-}
-
-/**
- * Loads this CTA's slices of an operand's tile. Where several CTAs of the cluster need the tile, each loads some slices and
- * multicasts them to all.
- */
-export interface TmaLoad extends TileLoad {
-  readonly op: 'tma_load'
-  readonly map: string
-  readonly barrier: string
-  /** null: the tile comes whole, for this CTA alone. `rows`: of m or n (K-major), or of k. */
-  readonly slices: { readonly count: number; readonly rows: number; readonly bytes: number } | null
-}
-
-/** The same tile copied by the warps of a role, for operands whose rows TMA cannot address. */
-export interface Gather extends TileLoad {
-  readonly op: 'gather'
-  /** The ring whose slot is filled; absent: the buffer's own. */
-  readonly ring?: string
-  /** Chunks of 16 bytes that a thread has under way at once. */
-  readonly batch: number
-}
-
-/** The same by asynchronous copies of the threads (cp.async): complete after `copy_wait` and a barrier of the CTA. */
-export interface CopyTile extends TileLoad {
-  readonly op: 'copy_tile'
-  readonly ring: string
-  /** Of one copy by a thread. */
-  readonly bytes: 4 | 16
-}
-
-/**
- * Scales of a stage: f32, [chunk of k][group of rows or columns], 0 outside of the operand. By asynchronous copies of 4 bytes
- * (`copies`), which are complete with the phase of the barrier, or through registers.
- */
-export interface ScaleLoad {
-  readonly op: 'load_scales'
-  readonly operand: string
-  readonly buffer: string
-  readonly barrier: string
-  readonly free: 'm' | 'n'
-  readonly layout: ScaleLayout
-  readonly depth: DepthView
-  readonly copies: boolean
-  /** Of the role that load them together: all, or the one that is here. */
-  readonly warps: number
-}
-
-/** `group`: rows or columns that share a scale; `count`: groups of a tile; `chunk`: elements of k; `chunks`: of a stage. */
-export interface ScaleLayout {
-  readonly group: number
-  readonly count: number
-  readonly chunk: number
-  readonly chunks: number
-}
-
-export interface ScaleSource {
-  readonly buffer: string
-  readonly layout: ScaleLayout
-}
-
-/** Scales of a part's A and B; null: none that vary along k. */
-export interface PartScales {
-  readonly part: Part
-  readonly a: ScaleSource | null
-  readonly b: ScaleSource | null
-}
-
-/** Scales as block-scaled MMAs read them: tiles of 128 x 4 (stored/tiles.ts), of each stage so many. */
-export interface ScaleAtoms {
-  /** The first atom begins with the tile, or is the one of memory that the tile begins in. */
-  readonly from: 'tile' | 'memory'
-  /** Along m or n, and along k. */
-  readonly rows: number
-  readonly steps: number
-}
-
-/** The atoms that a CTA's tile of m or n lies in, those of one step of k side by side. */
-export interface AtomLoad {
-  readonly op: 'load_atoms'
-  readonly operand: string
-  readonly map: string
-  readonly buffer: string
-  readonly barrier: string
-  readonly free: 'm' | 'n'
-  readonly atoms: ScaleAtoms
-  readonly depth: DepthView
-}
-
-/** The same by all warps of the role from scales with any strides, each for one block of k or several; 0 outside of the operand. */
-export interface AtomWrite {
-  readonly op: 'write_atoms'
-  readonly operand: string
-  readonly buffer: string
-  readonly free: 'm' | 'n'
-  readonly atoms: ScaleAtoms
-  /** Elements of k to a scale of the MMA. */
-  readonly block: number
-  readonly depth: DepthView
-}
-
-/** Atoms of a stage to tensor memory, each to four columns from `column` on, behind what this thread's MMAs before have read. */
-export interface CopyAtoms {
-  readonly op: 'copy_atoms'
-  readonly buffer: string
-  readonly column: number
-  readonly atoms: ScaleAtoms
-}
-
-/** Where an MMA finds scales in tensor memory. */
-export interface AtomSource {
-  readonly column: number
-  readonly atoms: ScaleAtoms
-}
-
-export interface MmaScales {
-  /** Of a row, for one instruction. */
-  readonly perStep: number
-  readonly a: AtomSource
-  /** Of each product. */
-  readonly b: readonly AtomSource[]
-}
-
-/** A tile in shared memory as MMAs read it. */
-export interface TileSource {
-  readonly buffer: string
-  readonly operand: string
-  readonly tile: Pick<SharedTile, 'major' | 'span' | 'pitch' | 'swizzle'>
-}
-
-/** Operands of one k step of the MMAs, as ldmatrix reads them: which buffers hold them. */
-export interface FragmentSource {
-  readonly a: TileSource
-  readonly products: readonly TileSource[]
-}
-
-/** The MMAs of one stage: for each product, `steps` instructions. */
-export interface Mma {
-  readonly op: 'mma'
-  readonly kind: MmaKind
-  readonly a: string
-  /** Operand B of each product, and the first column of its accumulator in the slot. */
-  readonly products: readonly { readonly b: string; readonly column: number }[]
-  /** The instruction descriptor, and what it says in words. */
-  readonly instruction: { readonly descriptor: number; readonly text: string }
-  readonly aDescriptor: DescriptorPlan
-  readonly bDescriptor: DescriptorPlan
-  readonly steps: number
-  /** null: operands count as they are. */
-  readonly scales: MmaScales | null
-}
-
-/**
- * The MMAs of one stage by each consumer warpgroup, on accumulators in its registers, as one group (PTX ISA 9.7.15). Each
- * block of 64 rows of the warpgroup's tile is `steps` instructions for each product.
- */
-export interface WarpgroupMma {
-  readonly op: 'wgmma'
-  readonly kind: WgmmaKind
-  readonly n: number
-  readonly a: string
-  readonly products: readonly { readonly b: string }[]
-  readonly aDescriptor: DescriptorPlan
-  readonly bDescriptor: DescriptorPlan
-  readonly aMajor: 'k' | 'mn'
-  readonly bMajor: 'k' | 'mn'
-  /** From one block of rows of A to the next in shared memory. */
-  readonly blockBytes: number
-  readonly steps: number
-  /** Sums of their own: of this part; null: added to the accumulators. */
-  readonly part: Part | null
-  /** The last stage takes only the steps that k still has, one after the other; else its zeros are multiplied too. */
-  readonly stopsAtK: boolean
-}
 
 /** CTAs of a cluster that a commit signals. */
 export type CommitTarget = 'cta' | 'pair' | 'producers'
@@ -375,8 +172,12 @@ export type TileOp =
   | { readonly op: 'set_registers'; readonly count: number; readonly change: 'more' | 'fewer' }
   /** Only in the first warp of the role, one thread. */
   | { readonly op: 'one_thread'; readonly body: readonly TileOp[] }
-  /** One thread of each warp behind the role's first, as many as there are consumer warpgroups: each serves one of them. */
-  | { readonly op: 'for_warpgroups'; readonly body: readonly TileOp[] }
+  /** Only in the first warp of the role, all of its threads. */
+  | { readonly op: 'first_warp'; readonly body: readonly TileOp[] }
+  /** One thread of each warp behind the role's first (`whole`: all of its threads), as many as there are consumer warpgroups: each serves one of them. */
+  | { readonly op: 'for_warpgroups'; readonly whole?: true; readonly body: readonly TileOp[] }
+  /** Ends of groups that decrease or leave the axis of rows are findings. */
+  | { readonly op: 'check_groups' }
   /** The k tiles of a tile that another warpgroup computes: the rings move on without it. */
   | { readonly op: 'skip_tile'; readonly rings: readonly string[]; readonly unless: 'first' | null }
   /** Until the other warpgroup has seen all stages of its tile: a wait two phases early would pass at once. */
@@ -394,10 +195,12 @@ export type TileOp =
   /** One arrival on the barrier of every CTA of the cluster, by the first warp of the first role. */
   | { readonly op: 'arrive_all'; readonly barrier: string }
   | CopyTile
+  | FindRows
   | ScaleLoad
   | AtomLoad
   | AtomWrite
   | CopyAtoms
+  | FillColumns
   /** An arrival of every thread once its copies so far have landed (cp.async.mbarrier.arrive.noinc). */
   | { readonly op: 'arrive_copied'; readonly barrier: string }
   /** By the last warp of the role. */
@@ -406,10 +209,23 @@ export type TileOp =
   | (PartScales & { readonly op: 'part_scales' })
   /** Adds the part, times its scales, to the accumulators. */
   | (PartScales & { readonly op: 'promote' })
+  | AddPart
+  /** The cells of this lane's row to tensor memory, for the epilogue; complete on return. */
+  | { readonly op: 'park_cells' }
   /** All copies of this thread since the last one form a group. */
   | { readonly op: 'copy_commit' }
   /** Until at most `pending` groups of this thread are under way. */
   | { readonly op: 'copy_wait'; readonly pending: number }
+  /** Where `ring` is `by` slots behind `of`, which has the same slots: what it does for the slot that is due. */
+  | {
+      readonly op: 'behind'
+      readonly by: number
+      readonly ring: string
+      readonly of: string
+      readonly body: readonly TileOp[]
+    }
+  /** The same for all slots that are left. */
+  | { readonly op: 'catch_up'; readonly ring: string; readonly of: string; readonly body: readonly TileOp[] }
   /** For the first `count` k tiles. */
   | { readonly op: 'for_first_k'; readonly count: number; readonly body: readonly TileOp[] }
   /** For the k tile that is `by` after this one, if it exists. */
@@ -486,7 +302,7 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
-  for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, for_warpgroups: true, leader: true,
+  for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, behind: true, catch_up: true, for_warpgroups: true, leader: true,
   first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true,
 } // prettier-ignore
 

@@ -15,7 +15,7 @@ export interface AuxLoad {
   readonly vector: boolean
   /** Where TMA has brought it; absent: it is loaded to registers. */
   readonly fetched?: Fetched
-  /** A row operand whose values `load_rows` has brought to registers. */
+  /** An operand along n or m whose values `load_ahead` has brought to registers. */
   readonly ahead?: boolean
   /** Load only when this scalar is not 0 (skip0). */
   readonly guard: Node | null
@@ -48,21 +48,29 @@ export interface StoreOp {
   readonly contiguous: 'n' | 'm'
 }
 
-/** The columns of a tile that each lane needs of a row operand, to registers: while the last MMAs run. */
-export interface LoadRows {
-  readonly op: 'load_rows'
+/**
+ * What a warp needs of an operand along n or m for the whole tile, to registers before its MMAs. Columns are spread over the lanes, which ask
+ * each other for them; the rows of a lane are its own.
+ */
+export interface LoadAhead {
+  readonly op: 'load_ahead'
   readonly operand: string
+  readonly shape: 'row' | 'column'
   readonly guard: Node | null
 }
 
 /**
- * The values of a stored form: its scales, one for each `block` columns of a row, from the largest magnitudes to memory, and the values
- * themselves as what they are rounded to. A lane that has a whole block finds its largest; those of a fragment ask their three neighbours.
+ * The values of a stored form: its scales, one for each `block` columns of a row or rows of a column, from the largest magnitudes to
+ * memory, and the values themselves as what they are rounded to. A lane that has a whole block finds its largest; others ask the lanes
+ * that have the rest, or find in `shared` what other warps have.
  */
 export interface Quantise {
   readonly op: 'quantise'
   readonly operand: string
+  readonly along: 'n' | 'm'
   readonly block: number
+  /** Buffer of largest magnitudes; null: no other warp has a part of the block. */
+  readonly shared: string | null
   readonly form: StoredForm
 }
 
@@ -84,10 +92,12 @@ export type EpilogueOp =
   | { readonly op: 'own_row'; readonly lane: boolean }
   /** A sub-tile of the accumulator of each product into registers, complete on return (tcgen05.ld and its wait). */
   | { readonly op: 'tmem_load'; readonly products: number }
-  | LoadRows
+  | LoadAhead
   | AuxLoad
   | { readonly op: 'compute'; readonly outputs: readonly { readonly operand: string; readonly value: Node }[] }
   | Quantise
+  /** The largest magnitudes of each column that this warp has of a block of rows, for the others that have a part of it. */
+  | { readonly op: 'share_largest'; readonly operand: string; readonly buffer: string }
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
   /** `matrices`: by stmatrix, 16 columns at a time. */
   | (StoreOp & {

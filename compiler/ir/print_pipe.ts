@@ -1,19 +1,9 @@
 /** Stable text of pipeline programs, for `ktl inspect --stage tile` and goldens. Every field of every operation is in it. */
 import { printIx } from '../space/ix.ts'
 import type { SharedTile } from '../space/layout.ts'
-import {
-  bodiesOf,
-  opsOf,
-  type DepthView,
-  type MmaScales,
-  type Part,
-  type ScaleAtoms,
-  type ScaleLayout,
-  type ScaleSource,
-  type TileOp,
-  type TileProgram,
-  type TileSource,
-} from './pipe.ts'
+import { bodiesOf, opsOf, type TileOp, type TileProgram } from './pipe.ts'
+import type { DepthView, ScaleAtoms, ScaleLayout, ScaleSource } from './pipe_loads.ts'
+import type { MmaScales, Part, TileSource } from './pipe_mma.ts'
 import type { Node } from './tensor.ts'
 import { children, topological } from './walk.ts'
 
@@ -25,6 +15,14 @@ export function printTileProgram(program: TileProgram): string {
       [...cluster.shape, ...(cluster.splits > 1 ? [cluster.splits] : [])].join('x'),
   ]
   if (domain.walk === 'dynamic') lines.push('  work handed out by the device')
+  if (domain.groups) {
+    const { by, group, form } = domain.groups
+    lines.push(`  tiles of groups of ${domain.rows.axis}, ${form} by ${by} as ${group}`)
+  }
+  if (domain.sums) {
+    const { by, group, form } = domain.sums
+    lines.push(`  sums of groups, ${form} by ${by} as ${group}`)
+  }
   for (const { axis, outer } of domain.loops) lines.push(`  loop over tiles of ${[...outer, axis].join(', ')}`)
   for (const r of program.rings)
     lines.push(`  ring ${r.name}[${r.slots}]${r.startsAt ? ` from the ${r.startsAt}'s slot on` : ''}`)
@@ -43,7 +41,10 @@ export function printTileProgram(program: TileProgram): string {
     )
   }
   if (tmem)
-    lines.push(`  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}`)
+    lines.push(
+      `  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}` +
+        (tmem.sums === null ? '' : `, sums of parts from ${tmem.sums} on`),
+    )
   if (registers)
     lines.push(
       `  accumulators in registers: ${registers.products} x ${registers.rowBlocks} blocks of ` +
@@ -93,12 +94,17 @@ const partText = ({ index, of, chunk, product, block, column, columnBytes }: Par
 const scaleText = ({ group, count, chunk, chunks }: ScaleLayout): string =>
   `${count} of ${group} rows x ${chunks} of ${chunk} k`
 
+const sourceOfScales = (source: ScaleSource | null): string =>
+  source ? `${source.buffer} (${scaleText(source.layout)})` : 'none'
+
 const atomsText = ({ rows, steps, from }: ScaleAtoms): string => `${rows} x ${steps} atoms, from that of the ${from} on`
 const mmaScalesText = (scales: MmaScales | null): string =>
   scales === null
     ? ''
     : `, ${scales.perStep} scales a step: ` +
-      [scales.a, ...scales.b].map(({ column, atoms }) => `column ${column} (${atomsText(atoms)})`).join(' * ')
+      [scales.a, ...scales.b]
+        .map(({ column, atoms }) => `column ${column} (${atoms ? atomsText(atoms) : 'filled'})`)
+        .join(' * ')
 
 const depthText = ({ axis, tile, outer }: DepthView): string =>
   [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
@@ -181,6 +187,8 @@ function printOp(op: TileOp): string {
         `${op.op} ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}, ` +
         `${tileText(op.tile)}, ${op.op === 'gather' ? `${op.batch} chunks at once` : `${op.bytes} B each`}`
       )
+    case 'find_rows':
+      return `find_rows ${op.operand} (${op.free}), ${op.rows} of ${op.chunks} chunks along ${op.along}`
     case 'load_fragments':
       return (
         'load_fragments ' +
@@ -194,7 +202,7 @@ function printOp(op: TileOp): string {
     case 'mma':
       return (
         `mma.${op.kind} ${op.a} * ${op.products.map(({ b, column }) => `${b} -> column ${column}`).join(', ')}, ` +
-        `${op.steps} steps, instruction 0x${(op.instruction.descriptor >>> 0).toString(16).padStart(8, '0')} (` +
+        `${op.steps} steps${op.chunk === null ? '' : ` of chunk ${op.chunk}`}, instruction 0x${(op.instruction.descriptor >>> 0).toString(16).padStart(8, '0')} (` +
         `${op.instruction.text}), a ${descriptorText(op.aDescriptor)}, b ${descriptorText(op.bDescriptor)}` +
         mmaScalesText(op.scales)
       )
@@ -208,8 +216,10 @@ function printOp(op: TileOp): string {
       )
     case 'quantise': {
       const { scale, global, norm, rounding } = op.form
-      return `quantise ${op.operand} in blocks of ${op.block} columns, scale ${scale} rounded ${rounding}, global ${global}, norm ${norm}`
+      return `quantise ${op.operand} in blocks of ${op.block} along ${op.along}${op.shared === null ? '' : ` (${op.shared})`}, scale ${scale} rounded ${rounding}, global ${global}, norm ${norm}`
     }
+    case 'share_largest':
+      return `share_largest ${op.operand} -> ${op.buffer}`
     case 'load_scales':
       return (
         `load_scales ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${scaleText(op.layout)}, ` +
@@ -222,12 +232,16 @@ function printOp(op: TileOp): string {
       return `write_atoms ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${atomsText(op.atoms)}, ${op.block} k to a scale`
     case 'copy_atoms':
       return `copy_atoms ${op.buffer} -> column ${op.column}, ${atomsText(op.atoms)}`
+    case 'fill_columns':
+      return `fill_columns ${op.columns} from column ${op.column} on with 0x${op.word.toString(16)}`
     case 'part_scales':
-    case 'promote': {
-      const side = (source: ScaleSource | null): string =>
-        source ? `${source.buffer} (${scaleText(source.layout)})` : 'none'
-      return `${op.op} ${partText(op.part)}, a ${side(op.a)}, b ${side(op.b)}`
-    }
+    case 'promote':
+      return `${op.op} ${partText(op.part)}, a ${sourceOfScales(op.a)}, b ${sourceOfScales(op.b)}`
+    case 'add_part':
+      return (
+        `add_part ${op.chunk} of ${op.of} (${op.cells}), a ${sourceOfScales(op.a)}, ` +
+        op.b.map((b) => `b ${sourceOfScales(b)}`).join(', ')
+      )
     case 'wgmma_wait':
     case 'copy_wait':
     case 'bulk_wait_read':
@@ -251,6 +265,12 @@ function printOp(op: TileOp): string {
       return `set_registers ${op.count} (${op.change})`
     case 'for_tiles':
       return `for_tiles${op.turns === undefined ? '' : `, ${op.turns} in turns`}${op.accumulators ? ', with accumulators' : ''}`
+    case 'for_warpgroups':
+      return `for_warpgroups${op.whole ? ', whole warps' : ''}`
+    case 'behind':
+      return `behind ${op.of} by ${op.by} slots of ${op.ring}`
+    case 'catch_up':
+      return `catch_up ${op.ring} with ${op.of}`
     case 'for_first_k':
       return `for_first_k ${op.count}`
     case 'ahead':
@@ -280,8 +300,8 @@ function printOp(op: TileOp): string {
       const { ring, buffer, barrier, map, bytes, subtiles } = op.fetch
       return `${op.op} ${op.operand} by ${map} -> ${buffer}[${ring}] on ${barrier}, ${bytes} B, ${subtiles} in a tile${guarded(op.guard)}`
     }
-    case 'load_rows':
-      return `load_rows ${op.operand}${guarded(op.guard)}`
+    case 'load_ahead':
+      return `load_ahead ${op.operand} (${op.shape})${guarded(op.guard)}`
     case 'aux_load':
       return (
         `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}` +
@@ -323,10 +343,12 @@ function printOp(op: TileOp): string {
     case 'after_first_k':
     case 'one_thread':
     case 'last_warp':
-    case 'for_warpgroups':
+    case 'first_warp':
+    case 'check_groups':
     case 'before_next_tile':
     case 'copy_commit':
     case 'zero_cells':
+    case 'park_cells':
     case 'for_row_blocks':
     case 'for_subtiles':
     case 'stop_at_n':

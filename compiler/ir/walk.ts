@@ -97,6 +97,17 @@ export function operandsOf(roots: readonly Node[]): string[] {
 export const leavesOf = (operand: TensorOperand, program: Pick<TensorProgram, 'operands'>): TensorOperand[] =>
   operand.computed ? operandsOf([operand.computed]).map((name) => operandNamed(program, name)) : [operand]
 
+/**
+ * The read whose whole rows an operand is: at looked-up or computed positions that are the same along its contiguous axis, by which it is
+ * read in order. Null: its elements are computed.
+ */
+export function rowsRead({ computed, order }: TensorOperand): InputNode | null {
+  if (computed?.kind !== 'input' || !computed.at || computed.outside !== undefined) return null
+  const inner = order.at(-1)!
+  const along = computed.at.filter((position) => position.axes.includes(inner))
+  return along.length === 1 && along[0]!.kind === 'axis' ? computed : null
+}
+
 /** Axes of what operands are computed of. */
 export const axesWithin = ({ operands }: Pick<TensorProgram, 'operands'>): string[] => {
   const nodes = topological(operands.flatMap(({ computed }) => computed ?? []))

@@ -4,7 +4,7 @@
  * (evaluate/mma_type.ts). Of stored forms, what does not vary along the sum goes behind it.
  */
 import { DTYPES, type Accumulator } from '../dtypes.ts'
-import { mmaTypesOf } from '../evaluate/mma_type.ts'
+import { mmaTypesOf, pairOf } from '../evaluate/mma_type.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { ContractNode, ContractTerm, InputNode, Node, TensorOperand, TensorProgram } from '../ir/tensor.ts'
 import { isPlainInput, operandNamed, topological } from '../ir/walk.ts'
@@ -17,14 +17,14 @@ export interface MmaUnits {
   multiplies(a: DTypeName, b: DTypeName, accumulator: Accumulator): boolean
   /** May such a scale of an operand of this type, along the summed axes `over`, multiply partial sums? */
   scalesParts(scale: TensorOperand, dtype: DTypeName, over: readonly string[]): boolean
-  /** Do MMAs read the scales of both operands themselves? Absent: none does. */
+  /** Do MMAs read the scales of the operands themselves, of one of them at least? Absent: none does. */
   readsScales?(a: ScaledFactor, b: ScaledFactor, over: readonly string[]): boolean
 }
 
-/** Data in a stored form whose scale varies along the sum. */
+/** Data of an operand, and its scale where that varies along the sum. */
 export interface ScaledFactor {
   readonly dtype: DTypeName
-  readonly scale: TensorOperand
+  readonly scale: TensorOperand | null
 }
 
 /** A factor, and what multiplies the sum in its stead. */
@@ -67,11 +67,13 @@ function areTaken(
   const sides = [a, b].map(({ operand }) => operandNamed(program, operand))
   const [x, y] = sides as [TensorOperand, TensorOperand]
   const isStored = sides.some(({ stored }) => stored)
-  const scaled = sides.flatMap(({ dtype, stored }): ScaledFactor[] => {
+  const factors = sides.map(({ dtype, stored }): ScaledFactor => {
     const scale = program.operands.find(({ name }) => name === stored?.scale)
-    return scale && !stored!.zero && scale.axes.some((axis) => over.includes(axis)) ? [{ dtype, scale }] : []
+    return { dtype, scale: scale?.axes.some((axis) => over.includes(axis)) ? scale : null }
   })
-  if (terms.length === 1 && scaled.length === 2 && units.readsScales?.(scaled[0]!, scaled[1]!, over)) return true
+  const isScaled =
+    terms.length === 1 && sides.every(({ stored }) => !stored?.zero) && factors.some(({ scale }) => scale)
+  if (isScaled && units.readsScales?.(factors[0]!, factors[1]!, over)) return true
   // Sums of the data of integers are integers.
   const sum = isStored && [x, y].every(({ dtype }) => DTYPES[dtype].class === 'int') ? 'i32' : accumulator
   if (!units.multiplies(x.dtype, y.dtype, sum)) return false
@@ -121,7 +123,9 @@ class Maker {
     { accumulator, terms }: ContractNode,
     units: MmaUnits,
   ): readonly [Side, Side, readonly string[]] | null {
-    const types = mmaTypesOf(term, accumulator, this.#program)
+    const pair = pairOf(term, this.#program)
+    const taken = pair && units.multiplies(...pair, accumulator) ? pair : null
+    const types = taken ?? mmaTypesOf(term, accumulator, this.#program)
     if (!types || !units.multiplies(...types, accumulator)) return null
     const alone = terms.length === 1
     const [a, b] = [term.a, term.b].map((factor, i) =>

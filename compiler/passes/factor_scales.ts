@@ -1,7 +1,7 @@
 /**
  * Scales of stored operands as tensor cores take them. A scale that does not vary along the sum goes behind it, as an operand of the
  * epilogue; one in blocks of the summed axis stays with its operand, whose partial sums it multiplies. Operands then stand for their
- * data alone. The value differs by roundings that the bound of contractions allows (docs/bounds.md).
+ * data alone. The value differs by roundings that the bound of contractions allows (docs/numerics.md).
  */
 import { unionAxes } from '../check/axes.ts'
 import { DTYPES, isMultiplied } from '../dtypes.ts'
@@ -88,7 +88,11 @@ export function partNode(program: TensorProgram, name: string): Node {
   const part = program.operands.find((operand) => operand.name === name)
   if (!part) return { kind: 'scalar', operand: name, type: 'f32', axes: [], span: null }
   const type = DTYPES[part.dtype].compute
-  return { kind: 'input', operand: name, type, axes: part.axes, span: null } satisfies InputNode
+  const axes = unionAxes(
+    program.axes.map((axis) => axis.name),
+    part.axes,
+  )
+  return { kind: 'input', operand: name, type, axes, span: null } satisfies InputNode
 }
 
 /** The sum of the data, times `factors` in f32. Sums of integers are exact, but where scales have already multiplied parts of them. */

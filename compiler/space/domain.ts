@@ -3,6 +3,8 @@
  * calls axes by the parts they play: M, N, L, and K, K1 … for what is summed over.
  */
 
+import type { RaggedAxis } from '../ir/tensor.ts'
+
 /** A loop over tiles of the last axis, around it the others one by one. */
 export interface SerialLoop {
   readonly axis: string
@@ -15,6 +17,10 @@ export interface Domain {
   readonly columns: { readonly axis: string; readonly extent: number }
   /** Walked one by one; null: there is none. */
   readonly batch: string | null
+  /** Rows come in groups, which `batch` counts: tiles begin with a group and end with it. Absent: they do not. */
+  readonly groups?: RaggedAxis
+  /** What a tile sums over is that of a group, which `batch` counts. Absent: all of the axis. */
+  readonly sums?: RaggedAxis
   /** Elements of k in a tile, in all loops. */
   readonly depth: number
   readonly loops: readonly [SerialLoop, ...SerialLoop[]]

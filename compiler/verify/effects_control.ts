@@ -61,6 +61,12 @@ export const CONTROL = {
     for (agent.k = 0; agent.k < count; agent.k++) yield* m.execute(body, agent)
   },
   ahead: ({ by, body }, agent, m) => atDepth(agent.k + by, body, agent, m),
+  behind: ({ by, ring, of, body }, agent, m) =>
+    when(agent.ring(of).turns - agent.ring(ring).turns === by, body, agent, m),
+  *catch_up({ ring, of, body }, agent, m) {
+    for (let left = m.ringSlots(of); left > 0 && agent.ring(ring).turns < agent.ring(of).turns; left--)
+      yield* m.execute(body, agent)
+  },
   // Each loop of the domain has its share of the k tiles.
   by_loop: ({ bodies }, agent, m) => m.execute(bodies[Math.floor((agent.k * bodies.length) / m.load.depth)]!, agent),
   after_first_k: ({ body }, agent, m) => when(agent.k > 0, body, agent, m),
@@ -69,11 +75,12 @@ export const CONTROL = {
   *one_thread({ body }, agent, m) {
     if (agent.warp === agent.role!.firstWarp) yield* alone(body, agent, m)
   },
-  *for_warpgroups({ body }, agent, m) {
+  first_warp: ({ body }, agent, m) => when(agent.warp === agent.role!.firstWarp, body, agent, m),
+  *for_warpgroups({ whole, body }, agent, m) {
     const index = agent.warp - agent.role!.firstWarp - 1
     if (index < 0 || index >= m.program.registers!.together) return
     agent.warpgroup = index
-    yield* alone(body, agent, m)
+    yield* whole ? m.execute(body, agent) : alone(body, agent, m)
   },
   *last_warp({ body }, agent, m) {
     const { firstWarp, warps } = agent.role!
@@ -99,4 +106,5 @@ export const CONTROL = {
   },
   after_first_staged: ({ body }, agent, m) => when(agent.block + agent.column > 0, body, agent, m),
   stop_at_n: nothing,
+  check_groups: nothing,
 } satisfies Partial<Effects<TileOp['op'], Machine>>

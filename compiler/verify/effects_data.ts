@@ -3,23 +3,14 @@ import { DTYPES } from '../dtypes.ts'
 import { operandNamed } from '../ir/walk.ts'
 import { TILE_BYTES } from '../stored/tiles.ts'
 import { ATOM_COLUMNS } from '../targets/tensor_core/scale_atoms.ts'
-import type {
-  AtomLoad,
-  AtomSource,
-  CopyAtoms,
-  Gather,
-  CopyTile,
-  Mma,
-  Part,
-  ScaleLoad,
-  TileOp,
-  TmaLoad,
-  WarpgroupMma,
-} from '../ir/pipe.ts'
+import type { TileOp } from '../ir/pipe.ts'
+import type { AtomLoad, Gather, CopyTile, ScaleLoad, TmaLoad } from '../ir/pipe_loads.ts'
+import type { AddPart, CopyAtoms, Mma, Part, WarpgroupMma } from '../ir/pipe_mma.ts'
 import type { Agent } from './agent.ts'
 import type { BarrierState } from './barriers.ts'
 import { nothing, type Effects, type OpOf, type Steps } from './effect.ts'
 import { advance, leaderOf, ranksOf, usesTensorMemory, waitFor, warpSync } from './effects_sync.ts'
+import { Slot } from './slots.ts'
 import { byProxy, inTensorMemory, type Done, type Machine } from './machine.ts'
 
 const depthTag = (agent: Agent, m: Machine): number => agent.tile * m.load.depth + agent.k
@@ -100,17 +91,65 @@ function copyAtoms(op: CopyAtoms, agent: Agent, m: Machine): void {
   }
 }
 
-const atomColumns = ({ column, atoms }: AtomSource): number[] =>
+const atomColumns = ({ column, atoms }: Pick<CopyAtoms, 'column' | 'atoms'>): number[] =>
   Array.from({ length: atoms.rows * atoms.steps }, (_, i) => column + i * ATOM_COLUMNS)
+
+const TMEM_LANES = 128
+/** Tag of what is filled once for all tiles. */
+const FILLED = -3
+
+function fillColumns(op: OpOf<'fill_columns'>, agent: Agent, m: Machine): void {
+  usesTensorMemory(op, agent, m, agent.cta)
+  const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
+  const known = m.scales[agent.cta]!.get(op.column)
+  const slot = known instanceof Slot ? known : new Slot(`column ${op.column}`, TMEM_LANES)
+  m.scales[agent.cta]!.set(op.column, slot)
+  m.writeLater(agent, op, slot, done, FILLED, agent.threads, op.column, agent.id)
+}
 
 /** Scales of its k tile, which this thread has copied. */
 function readsAtoms(op: Mma, cta: number, agent: Agent, m: Machine): void {
-  if (!op.scales) return
-  for (const column of [op.scales.a, ...op.scales.b].flatMap(atomColumns)) {
+  for (const { column, atoms } of op.scales ? [op.scales.a, ...op.scales.b] : [])
+    if (atoms) readsCopies(op, atomColumns({ column, atoms }), cta, agent, m)
+    else readsFilled(op, column, cta, agent, m)
+}
+
+function readsCopies(op: Mma, columns: readonly number[], cta: number, agent: Agent, m: Machine): void {
+  for (const column of columns) {
     const scales = m.scales[cta]!.get(column)
-    if (scales?.tag !== depthTag(agent, m) || scales.agent !== agent)
+    if (!scales || scales instanceof Slot || scales.tag !== depthTag(agent, m) || scales.agent !== agent)
       m.problem(agent, op, `multiplies by scales in column ${column}, which are not those of its k tile`)
   }
+}
+
+function readsFilled(op: Mma, column: number, cta: number, agent: Agent, m: Machine): void {
+  const filled = m.scales[cta]!.get(column)
+  if (!(filled instanceof Slot))
+    return m.problem(agent, op, `multiplies by scales in column ${column}, which nobody fills`)
+  const done = { dimension: agent.mma, epoch: agent.issued, view: inTensorMemory(agent) }
+  m.readLater(agent, op, filled, done, FILLED, TMEM_LANES)
+}
+
+/** Of a part of a k tile in tensor memory. */
+const partTag = (agent: Agent, m: Machine, chunk: number): number => depthTag(agent, m) * 16 + chunk
+
+/** Adds the next part to the cells, from tensor memory. */
+function addPart(op: AddPart, agent: Agent, m: Machine): void {
+  usesTensorMemory(op, agent, m, agent.cta)
+  const { cells } = agent
+  if (!cells || cells.tile !== agent.tile || cells.steps !== agent.k || agent.added !== op.chunk)
+    return m.problem(
+      agent,
+      op,
+      `adds part ${op.chunk} of k tile ${agent.k} behind ${agent.added} of ${cells?.steps ?? 'no tile'}`,
+    )
+  for (const source of [op.a, ...op.b])
+    if (source) m.read(agent, op, m.slotOf(agent, source.buffer), depthTag(agent, m))
+  const { slot } = m.accumulators[agent.cta]![agent.ring(m.program.tmem!.ring).slot]!
+  const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
+  m.readLater(agent, op, slot, done, partTag(agent, m, op.chunk), 0)
+  agent.added = (op.chunk + 1) % op.of
+  if (agent.added === 0) cells.steps++
 }
 
 function mma(op: Mma, agent: Agent, m: Machine): void {
@@ -131,17 +170,15 @@ function mma(op: Mma, agent: Agent, m: Machine): void {
       )
     readsAtoms(op, cta, agent, m)
     const accumulator = m.accumulators[cta]![ring]!
+    const done = { dimension: agent.mma, epoch: agent.issued, view: inTensorMemory(agent) }
+    if (op.chunk !== null) {
+      m.writeLater(agent, op, accumulator.slot, done, partTag(agent, m, op.chunk), 0)
+      continue
+    }
     if (agent.k === 0) accumulator.steps = 0
     if (accumulator.steps !== agent.k) m.problem(agent, op, `adds k tile ${agent.k} to a sum of ${accumulator.steps}`)
     accumulator.steps++
-    m.writeLater(
-      agent,
-      op,
-      accumulator.slot,
-      { dimension: agent.mma, epoch: agent.issued, view: inTensorMemory(agent) },
-      agent.tile,
-      0,
-    )
+    m.writeLater(agent, op, accumulator.slot, done, agent.tile, 0)
   }
 }
 
@@ -287,6 +324,7 @@ export const DATA = {
     m.write(agent, op, slot, depthTag(agent, m), (slot.bytes * agent.threads) / (32 * agent.role!.warps), op, agent.id)
   },
   copy_atoms: copyAtoms,
+  fill_columns: fillColumns,
   mma,
   wgmma,
   load_scales: loadScales,
@@ -294,6 +332,13 @@ export const DATA = {
     readsScales(op, 'all', agent, m)
   },
   promote,
+  add_part: addPart,
+  park_cells(op, agent, m) {
+    takesCells(op, agent, m)
+    usesTensorMemory(op, agent, m, agent.cta)
+    const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
+    m.writeLater(agent, op, m.parked[agent.cta]!, done, agent.tile, agent.threads, CELLS, agent.id)
+  },
   zero_cells(_, agent) {
     agent.cells = { tile: agent.tile, steps: 0 }
   },
@@ -329,6 +374,10 @@ export const DATA = {
   },
   tmem_load(op, agent, m) {
     usesTensorMemory(op, agent, m, agent.cta)
+    if (m.program.tmem!.sums !== null) {
+      const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
+      return m.readLater(agent, op, m.parked[agent.cta]!, done, agent.tile, agent.threads, CELLS, agent.id)
+    }
     const { slot, steps } = m.accumulators[agent.cta]![agent.ring(m.program.tmem!.ring).slot]!
     if (steps !== m.load.depth) m.problem(agent, op, `reads a sum of ${steps} of ${m.load.depth} k tiles`)
     const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
@@ -383,9 +432,17 @@ export const DATA = {
   tma_store: readsSlot,
   row_store: readsSlot,
   own_row: nothing,
-  load_rows: nothing,
+  find_rows: nothing,
+  load_ahead: nothing,
   compute: nothing,
-  quantise: nothing,
+  share_largest(op, agent, m) {
+    const slot = m.slotOf(agent, op.buffer)
+    const bytes = (slot.bytes * agent.threads) / (32 * agent.role!.warps)
+    m.write(agent, op, slot, subtileTag(agent, m, op.operand), bytes, op, agent.id)
+  },
+  quantise(op, agent, m) {
+    if (op.shared !== null) m.read(agent, op, m.slotOf(agent, op.shared), subtileTag(agent, m, op.operand))
+  },
   set_registers: nothing,
   direct_store: nothing,
   reduce_begin: nothing,

@@ -166,7 +166,7 @@ export const SYNC = {
     if (held && held.agent !== agent) m.problem(agent, op, 'frees what another warp has allocated')
     if (held?.state === 'held') m.problem(agent, op, 'frees tensor memory whose permit it has kept from other CTAs')
     if (held) held.state = 'freed'
-    for (const { slot } of m.accumulators[agent.cta]!)
+    for (const slot of [...m.accumulators[agent.cta]!.map(({ slot }) => slot), m.parked[agent.cta]!])
       m.writeLater(agent, op, slot, { dimension: agent.own, epoch: agent.event(), view: inTensorMemory(agent) }, -2, 0)
   },
   wgmma_wait({ pending }, agent) {

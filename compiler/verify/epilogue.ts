@@ -15,22 +15,35 @@ function checkContiguous(tiles: Tiles, what: string, { operand, contiguous }: Om
 /** Outputs have an element for each of the tile's. */
 function checkStored(tiles: Tiles, what: string, operand: string): void {
   const { rows, columns, batch } = tiles.program.domain
-  const wanted = [rows.axis, columns.axis, ...(batch === null ? [] : [batch])]
+  const isSaid = batch === null || tiles.program.domain.groups?.form === 'packed'
+  const wanted = [rows.axis, columns.axis, ...(isSaid ? [] : [batch])]
   tiles.expect(`${what}: axes`, [...tiles.operand(operand).axes].sort(), wanted.sort())
 }
 
 /** Blocks are whole in a sub-tile, and the scales have one of each. */
-function checkQuantised(tiles: Tiles, { operand, block, form }: Quantise): void {
-  const { domain, subtileColumns } = tiles.program
+function checkQuantised(tiles: Tiles, { operand, along, block, shared, form }: Quantise): void {
+  const { domain, subtileColumns, layout, roles } = tiles.program
   const what = `quantise ${operand}`
   tiles.expect(`${what}: form`, form, tiles.operand(operand).stored)
-  tiles.expect(`${what}: blocks of a sub-tile`, subtileColumns % block, 0)
+  if (along === 'n') tiles.expect(`${what}: blocks of a sub-tile`, [subtileColumns % block, shared], [0, null])
+  else {
+    const isShared = layout.rowsPerWarp % block !== 0
+    tiles.expect(`${what}: blocks that warps share`, shared !== null, isShared)
+    const rows = layout.rowsPerWarp * roles[0]!.warps
+    if (isShared) tiles.expect(`${what}: rows of the warps`, [layout.columnHalves, rows % block], [1, 0])
+  }
+  if (shared !== null) {
+    const bytes = roles[0]!.warps * subtileColumns * 4
+    tiles.expect(`${what}: bytes of a slot`, tiles.buffer(shared).slotBytes, bytes)
+    const before = tiles.ops.filter((op) => op.op === 'share_largest' && op.operand === operand)
+    tiles.expect(`${what}: what is shared`, before, [{ op: 'share_largest', operand, buffer: shared }])
+  }
   const { axes, blocks, role } = tiles.operand(form.scale!)
   tiles.expect(`${what}: role of its scale`, role, 'output')
   tiles.expect(
     `${what}: blocks of its scale`,
     axes.map((_, i) => blocks?.[i] ?? 1),
-    axes.map((axis) => (axis === domain.columns.axis ? block : 1)),
+    axes.map((axis) => (axis === (along === 'n' ? domain.columns : domain.rows).axis ? block : 1)),
   )
 }
 
@@ -110,7 +123,9 @@ export function checkEpilogue(tiles: Tiles): void {
         axesOf(op.operand, axes[0]!, axes[1]!),
         box,
         swizzleOf(op.operand, op.contiguous),
+        domain.groups && { rows, cut: 'behind' },
       )
+      if (domain.groups) tiles.expect(`${what}: contiguous with groups of rows`, op.contiguous, 'n')
     }
   }
 }

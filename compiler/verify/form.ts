@@ -1,5 +1,5 @@
 /** What the other checks take for granted: there are roles, loops and products, accumulators of one kind, and axes and operands that fit. */
-import { bodiesOf, opsOf, type Barrier, type TileProgram } from '../ir/pipe.ts'
+import { opsOf, walkTileOps, type Barrier, type TileProgram } from '../ir/pipe.ts'
 import { sourceProblems } from '../ir/verify_tensor.ts'
 import { axesWithin } from '../ir/walk.ts'
 
@@ -49,7 +49,7 @@ function* signalProblems(program: TileProgram): Generator<string> {
     if (op.op === 'arrive' && op.at === 'leader' && cluster.pair === 1) yield 'arrive: there are no pairs'
     if (
       op.op === 'commit' &&
-      (op.to === 'cta') !== (cluster.size === 1 || (cluster.pair === 1 && isLocal(program, op.barrier)))
+      (op.to === 'cta') !== (cluster.size === 1 || (cluster.pair === 1 && isOfAccumulators(program, op.barrier)))
     )
       yield `commit ${op.barrier}: is not for ${op.to}`
     if (op.op === 'commit' && op.to === 'pair' && cluster.pair === 1) yield 'commit: there are no pairs'
@@ -81,13 +81,33 @@ function* signalProblems(program: TileProgram): Generator<string> {
   }
 }
 
-/** Does nobody wait for it in the roles that other CTAs depend on: is it in the loop over k? */
-function isLocal(program: TileProgram, barrier: string): boolean {
+/** Only the CTA itself waits for accumulators. */
+const isOfAccumulators = ({ barriers, tmem }: TileProgram, barrier: string): boolean =>
+  barriers.find(({ name }) => name === barrier)?.ring === tmem?.ring
+
+/** Groups are those of the axis of rows, found by whole warps, or those of what is summed over; and checked once. */
+function* groupProblems(program: TileProgram): Generator<string> {
+  const { source, domain, cluster } = program
+  const { rows, loops, batch, groups, sums } = domain
+  const raggedOf = (axis: string): string =>
+    JSON.stringify(source.axes.find(({ name }) => name === axis)?.ragged ?? null)
+  if (JSON.stringify(groups ?? null) !== raggedOf(rows.axis)) yield 'groups are not those of the axis of rows'
+  if (JSON.stringify(sums ?? null) !== raggedOf(loops[0].axis)) yield 'sums are not of groups of their axis'
+  const other = source.axes.find(({ name, ragged }) => ragged && name !== rows.axis && name !== loops[0].axis)
+  if (other) yield `nothing walks over the groups of ${other.name}`
+  const checks = [...opsOf(program)].filter(({ op }) => op === 'check_groups').length
+  const ragged = groups ?? sums
+  if (checks !== (ragged ? 1 : 0)) yield `groups are checked ${checks} times`
+  if (ragged && batch !== ragged.group) yield `groups of ${ragged.group} are not walked one by one`
+  if (sums && (groups || loops.length > 1 || loops[0].outer.length > 0 || cluster.splits > 1))
+    yield 'sums of groups are those of one loop'
+  if (!groups) return
+  if (domain.walk === 'dynamic' || cluster.splits > 1 || cluster.fallback)
+    yield 'tiles of groups are found in rising order'
   for (const op of opsOf(program))
-    if (op.op === 'for_k')
-      for (const body of bodiesOf(op))
-        if (body.some((inner) => inner.op === 'commit' && inner.barrier === barrier)) return false
-  return true
+    if (op.op === 'one_thread' || (op.op === 'for_warpgroups' && !op.whole) || op.op === 'elected' || op.op === 'lane0')
+      for (const [inner] of walkTileOps(op.body))
+        if (inner.op === 'for_tiles') yield `${op.op}: groups are found by whole warps`
 }
 
 /** TMA's maps are asked for once, before anyone waits for them. */
@@ -104,5 +124,6 @@ export const formProblems = (program: TileProgram): string[] => [
   ...countProblems(program),
   ...axisProblems(program),
   ...signalProblems(program),
+  ...groupProblems(program),
   ...prefetchProblems(program),
 ]

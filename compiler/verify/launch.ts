@@ -50,10 +50,11 @@ function neededBy(program: TileProgram): Set<string> {
     if (optional && !operand.computed && operand.role === 'input' && operand.axes.includes(domain.batch!))
       needed.add(`carries of ${name} along ${domain.batch!}`)
   }
+  for (const ragged of [domain.groups, domain.sums]) if (ragged) pointer(ragged.by, true)
   for (const op of opsOf(program)) {
     if (op.op === 'tma_load' || op.op === 'load_atoms' || op.op === 'tma_store') needed.add(`tensor map ${op.map}`)
     if (op.op === 'fetch_first' || op.op === 'fetch_next') needed.add(`tensor map ${op.fetch.map}`)
-    if (op.op === 'gather')
+    if (op.op === 'gather' || op.op === 'copy_tile')
       for (const leaf of leavesOf(operandNamed(source, op.operand), source)) pointer(leaf.name, true)
     if (
       op.op === 'tma_load' ||
@@ -64,10 +65,9 @@ function neededBy(program: TileProgram): Set<string> {
     )
       carries(op.operand)
     if (
-      op.op === 'copy_tile' ||
       op.op === 'load_scales' ||
       op.op === 'write_atoms' ||
-      op.op === 'load_rows' ||
+      op.op === 'load_ahead' ||
       (op.op === 'aux_load' && !op.fetched)
     )
       pointer(op.operand, true)
@@ -117,9 +117,14 @@ function* shapeProblems(program: TileProgram): Generator<string> {
   const { grid } = launch
   if (grid.kind !== 'persistent') yield 'launch: the grid is not that of a program'
   else {
-    const batch = domain.batch === null ? [] : [{ axis: domain.batch, extent: 1 }]
+    const isPacked = domain.groups?.form === 'packed'
+    const batch = domain.batch === null || isPacked ? [] : [{ axis: domain.batch, extent: 1 }]
     const tiles = [
-      { axis: domain.rows.axis, extent: domain.rows.extent * shape[0] },
+      {
+        axis: domain.rows.axis,
+        extent: domain.rows.extent * shape[0],
+        ...(isPacked && { groups: domain.groups!.group }),
+      },
       { axis: domain.columns.axis, extent: domain.columns.extent * shape[1] },
       ...batch,
     ]

@@ -56,8 +56,10 @@ export class Machine {
   readonly #meetings = new Map<string, Meeting>()
   /** Accumulators in tensor memory, by CTA and slot, with the steps that they have had. */
   readonly accumulators: { readonly slot: Slot; steps: number }[][] = []
-  /** By CTA and column of tensor memory: the k tile whose scales lie there, and whose copies brought them. */
-  readonly scales: Map<number, { readonly tag: number; readonly agent: Agent }>[] = []
+  /** Sums of parts in tensor memory, by CTA. */
+  readonly parked: Slot[] = []
+  /** By CTA and column of tensor memory: the k tile whose scales lie there, and whose copies brought them; or what was filled. */
+  readonly scales: Map<number, { readonly tag: number; readonly agent: Agent } | Slot>[] = []
   /** By CTA: who allocated tensor memory, and whether it is there still. */
   readonly tensorMemory: ({
     readonly agent: Agent
@@ -101,6 +103,7 @@ export class Machine {
           steps: 0,
         })),
       )
+      this.parked.push(new Slot('sums of parts', 0))
       this.scales.push(new Map())
       this.tensorMemory.push(null)
       for (let warp = 0; warp < warps; warp++)
@@ -281,20 +284,8 @@ export class Machine {
 
   /** By an access of the agent's own, complete when it returns. `of`, `part`: of the slot. */
   write(agent: Agent, op: TileOp, slot: Slot, tag: number, bytes: number, of: unknown = null, part = 0): void {
-    const access: Access = {
-      agent,
-      op,
-      dimension: agent.own,
-      epoch: agent.event(),
-      fence: agent.dimension('proxy'),
-      of,
-      part,
-      tag,
-      bytes,
-      used: false,
-      sequence: this.#sequence++,
-    }
-    this.problem(agent, op, slot.write(access, { clock: agent.clock, async: false, inOrder: false }))
+    const at = { ...now(agent), fence: agent.dimension('proxy'), sequence: this.#sequence++ }
+    this.problem(agent, op, slot.write(accessOf(agent, op, at, tag, bytes, of, part), ofOwn(agent)))
   }
 
   /** By one that is done when a dimension has come to `epoch`. */
@@ -302,27 +293,14 @@ export class Machine {
     agent: Agent,
     op: TileOp,
     slot: Slot,
-    done: Done,
+    { view, ...done }: Done,
     tag: number,
     bytes: number,
     of: unknown = null,
     part = 0,
   ): void {
-    const { dimension, epoch, view } = done
-    const access: Access = {
-      agent,
-      op,
-      dimension,
-      epoch,
-      fence: -1,
-      of,
-      part,
-      tag,
-      bytes,
-      used: false,
-      sequence: this.#sequence++,
-    }
-    this.problem(agent, op, slot.write(access, view))
+    const at = { ...done, fence: -1, sequence: this.#sequence++ }
+    this.problem(agent, op, slot.write(accessOf(agent, op, at, tag, bytes, of, part), view))
   }
 
   /**
@@ -338,47 +316,41 @@ export class Machine {
     of: unknown = null,
     part = 0,
   ): void {
-    const fence = op.op === 'read_work' ? agent.dimension('proxy') : -1
-    const access: Access = {
-      agent,
-      op,
-      dimension: agent.own,
-      epoch: agent.event(),
-      fence,
-      of,
-      part,
-      tag: tag ?? -1,
-      bytes,
-      used: false,
-      sequence: 0,
-    }
-    this.problem(agent, op, slot.read(access, { clock: agent.clock, async: false, inOrder: false }, tag !== null))
+    const at = { ...now(agent), fence: op.op === 'read_work' ? agent.dimension('proxy') : -1, sequence: 0 }
+    this.problem(agent, op, slot.read(accessOf(agent, op, at, tag ?? -1, bytes, of, part), ofOwn(agent), tag !== null))
   }
 
   readLater(
     agent: Agent,
     op: TileOp,
     slot: Slot,
-    { dimension, epoch, view }: Done,
+    { view, ...done }: Done,
     tag: number,
     bytes = slot.bytes,
+    of: unknown = null,
+    part = 0,
   ): void {
-    const access: Access = {
-      agent,
-      op,
-      dimension,
-      epoch,
-      fence: -1,
-      of: null,
-      part: 0,
-      tag,
-      bytes,
-      used: false,
-      sequence: 0,
-    }
-    this.problem(agent, op, slot.read(access, view, true))
+    const at = { ...done, fence: -1, sequence: 0 }
+    this.problem(agent, op, slot.read(accessOf(agent, op, at, tag, bytes, of, part), view, true))
   }
 }
+
+/** When, and in what order, an access is one. */
+type When = Pick<Access, 'dimension' | 'epoch' | 'fence' | 'sequence'>
+
+const now = (agent: Agent): Pick<When, 'dimension' | 'epoch'> => ({ dimension: agent.own, epoch: agent.event() })
+
+const ofOwn = (agent: Agent): View => ({ clock: agent.clock, async: false, inOrder: false })
+
+const accessOf = (
+  agent: Agent,
+  op: TileOp,
+  when: When,
+  tag: number,
+  bytes: number,
+  of: unknown,
+  part: number,
+): Access => ({ agent, op, ...when, tag, bytes, of, part, used: false })
 
 /** When an asynchronous access is over, and what it knows as it begins. */
 export interface Done {

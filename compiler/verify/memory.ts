@@ -122,11 +122,13 @@ function copiesFor(program: TileProgram, { firstWarp, warps }: Role, { owner }: 
 
 function* tensorMemoryProblems({ tmem, rings }: TileProgram): Generator<string> {
   if (!tmem) return
-  const { columns, columnsPerAccumulator, ring } = tmem
+  const { columns, columnsPerAccumulator, ring, sums } = tmem
   const slots = rings.find(({ name }) => name === ring)!.slots
   if (columns < 32 || columns > 512 || (columns & (columns - 1)) !== 0)
     yield `${columns} TMEM columns: not a power of two from 32 to 512`
   if (slots * columnsPerAccumulator > columns) yield 'accumulators do not fit the TMEM columns'
+  if (sums !== null && (sums < slots * columnsPerAccumulator || sums + columnsPerAccumulator > columns))
+    yield `sums of parts from TMEM column ${sums} on do not lie behind the accumulators`
 }
 
 function* roleProblems({ roles, launch, setup, teardown }: TileProgram): Generator<string> {
@@ -147,7 +149,8 @@ function* roleProblems({ roles, launch, setup, teardown }: TileProgram): Generat
 }
 
 /** Registers of a thread that hold accumulators. */
-function accumulatorsOf({ registers }: TileProgram): number {
+function accumulatorsOf({ registers, tmem }: TileProgram): number {
+  if (tmem && tmem.sums !== null) return tmem.columnsPerAccumulator
   if (!registers) return 0
   const { products, rowBlocks, columns, cells } = registers
   return (products * rowBlocks * columns) / (cells === 'f16' ? 4 : 2)
@@ -218,7 +221,7 @@ function* coverProblems(program: TileProgram): Generator<string> {
     if (parks !== (registers.parked === true))
       yield `accumulators are ${parks ? 'parked, but' : 'not parked, and'} registers say otherwise`
   }
-  const widths = layout.held === 'row' ? [8, 16, 32] : [8, 16, 32, 64, 128]
+  const widths = [8, 16, 32, 64, 128]
   if (!widths.includes(subtileColumns) || columns % subtileColumns !== 0)
     yield `sub-tiles of ${subtileColumns} columns do not make ${columns}`
   for (const op of opsOf(program)) {

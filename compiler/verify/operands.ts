@@ -1,7 +1,9 @@
 /** Tiles of operands: what brings them, and how they lie in shared memory. */
 import { DTYPES } from '../dtypes.ts'
-import type { DepthView } from '../ir/pipe.ts'
+import type { DepthView } from '../ir/pipe_loads.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
+import { rowsRead } from '../ir/walk.ts'
+import { expressionProblems } from '../ir/verify_tensor.ts'
 import { SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
 import { axisTexts } from '../space/domain.ts'
 import { evaluateIx } from '../space/ix.ts'
@@ -10,6 +12,18 @@ import type { Load, Tiles } from './tiles.ts'
 
 export function checkLoads(tiles: Tiles): void {
   for (const load of tiles.loads) checkLoad(tiles, load)
+  checkRows(tiles)
+}
+
+/** Rows that are looked up are those of the tile that is copied. */
+function checkRows(tiles: Tiles): void {
+  for (const { op, operand, ...found } of tiles.ops.filter((one) => one.op === 'find_rows')) {
+    const copied = tiles.loads.find((load) => load.op === 'copy_tile' && load.operand === operand)
+    const { free, tile, depth } = copied ?? {}
+    const chunks = ((tile?.span ?? 0) * tiles.bytes(operand)) / 16
+    tiles.expect(`${op} ${operand}: its tile`, found, { free, rows: tile?.rows, chunks, along: depth?.axis })
+    if (!rowsRead(tiles.operand(operand))) tiles.problems.push(`${op}: rows of ${operand} are not looked up`)
+  }
 }
 
 function checkLoad(tiles: Tiles, op: Load): void {
@@ -31,13 +45,21 @@ function checkLoad(tiles: Tiles, op: Load): void {
   const boxRows = tile.major === 'k' ? tile.rows : tile.depth
   tiles.expect(`${what}: pitch`, tile.pitch, tile.boxes > 1 ? boxRows * tile.span * bytes : 0)
   tiles.expect(`${what}: swizzle`, tile.swizzle, swizzleOf(op, tile, bytes))
+  if (operand.computed) {
+    tiles.expect(`${what}: who computes it`, op.op, op.op === 'copy_tile' && rowsRead(operand) ? 'copy_tile' : 'gather')
+    for (const problem of expressionProblems([operand.computed], tiles.program.source))
+      tiles.problems.push(`${what}: ${problem}`)
+  }
   const inner = operand.order.at(-1)
   if (op.op === 'gather') {
     if (op.batch < 1) tiles.problems.push(`${what}: ${op.batch} chunks at once`)
     return
   }
   if (op.op === 'copy_tile') {
-    const wide = operand.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
+    const read = rowsRead(operand)
+    const source = read ? tiles.operand(read.operand) : operand
+    tiles.expect(`${what}: type`, source.dtype, operand.dtype)
+    const wide = source.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
     tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : 4)
     if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
     if (!wide) tiles.expect(`${what}: bytes of an element`, bytes, 4)
@@ -66,7 +88,9 @@ function checkLoad(tiles: Tiles, op: Load): void {
     [...axes, ...batch, ...depth.outer.map(({ axis }) => axis)],
     [tile.span, boxRows / sharers],
     tile.swizzle,
+    domain.sums && { rows: domain.depth, cut: 'before' },
   )
+  if (domain.sums) tiles.expect(`${what}: contiguous with groups of k`, tile.major, 'mn')
   tiles.expect(`${what}: contiguous axis`, inner, axes[0])
   const { bits } = DTYPES[operand.dtype]
   tiles.expect(`${what}: padding of ${op.map}`, tiles.map(op.map).padded === true, bits < 8 && bytes === 1)

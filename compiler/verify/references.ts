@@ -29,6 +29,9 @@ export function referencesOf(op: TileOp): References {
     case 'advance':
     case 'for_slots':
       return { rings: [op.ring] }
+    case 'behind':
+    case 'catch_up':
+      return { rings: [op.ring, op.of] }
     case 'skip_tile':
       return { rings: op.rings }
     case 'prefetch_maps':
@@ -50,6 +53,8 @@ export function referencesOf(op: TileOp): References {
     case 'part_scales':
     case 'promote':
       return { buffers: [op.a, op.b].flatMap((source) => source?.buffer ?? []) }
+    case 'add_part':
+      return { buffers: [op.a, ...op.b].flatMap((source) => source?.buffer ?? []) }
     case 'mma':
     case 'wgmma':
       return { buffers: [op.a, ...op.products.map(({ b }) => b)] }
@@ -80,12 +85,15 @@ export function referencesOf(op: TileOp): References {
       return { buffers: [op.buffer], maps: [op.map], operands: [op.operand] }
     case 'quantise': {
       const { scale, global, norm } = op.form
-      return { operands: [op.operand, scale, global, norm].filter((name) => name !== null) }
+      const operands = [op.operand, scale, global, norm].filter((name) => name !== null)
+      return { operands, ...(op.shared !== null && { buffers: [op.shared] }) }
     }
+    case 'share_largest':
     case 'stage_write':
     case 'row_store':
       return { buffers: [op.buffer], operands: [op.operand] }
-    case 'load_rows':
+    case 'find_rows':
+    case 'load_ahead':
     case 'direct_store':
     case 'reduce_begin':
     case 'reduce_subtile':
@@ -106,6 +114,10 @@ export function* placesOf(ops: readonly TileOp[], path: string): Generator<reado
     for (const [b, body] of bodiesOf(op).entries()) yield* placesOf(body, op.op === 'by_loop' ? `${here}.${b}` : here)
   }
 }
+
+/** Does it speak of the slot of tensor memory that its role is at? */
+const turnsAccumulators = ({ op }: TileOp, { tmem }: TileProgram): boolean =>
+  op === 'mma' || op === 'add_part' || (op === 'tmem_load' && tmem?.sums === null)
 
 const repeated = (names: readonly string[]): string[] => names.filter((name, i) => names.indexOf(name) !== i)
 
@@ -140,7 +152,7 @@ function* opProblems(program: TileProgram, ops: readonly TileOp[], role: Role | 
           ? []
           : (named.barriers ?? []).map((name) => ringOfBarrier.get(name))),
       ...(over ? [] : (named.buffers ?? []).map((name) => ringOfBuffer.get(name))),
-      ...(op.op === 'mma' || op.op === 'tmem_load' ? [program.tmem?.ring] : []),
+      ...(turnsAccumulators(op, program) ? [program.tmem?.ring] : []),
     ].filter((ring) => ring !== undefined && ring !== null)
     for (const ring of new Set(turned)) if (!role?.rings.includes(ring)) yield `${at}: nobody keeps ring ${ring} here`
     // Another ring over the same slots has as many.
@@ -192,7 +204,7 @@ export function referenceProblems(program: TileProgram): string[] {
       for (const ring of named.rings ?? []) used.add(ring)
       for (const name of [...(named.barriers ?? []), ...(named.buffers ?? [])])
         for (const one of [...barriers, ...buffers]) if (one.name === name && one.ring !== null) used.add(one.ring)
-      if (tmem && (op.op === 'mma' || op.op === 'tmem_load')) used.add(tmem.ring)
+      if (tmem && turnsAccumulators(op, program)) used.add(tmem.ring)
     }
     for (const ring of role.rings) if (!used.has(ring)) problems.push(`${role.name} keeps ring ${ring} for nothing`)
   }

@@ -1,15 +1,8 @@
 /** A program as checks of its operands look at it: which tile lies in which buffer, what expressions read. */
 import { DTYPES, type Accumulator } from '../dtypes.ts'
 import type { TensorMapRule } from '../ir/launch.ts'
-import {
-  opsOf,
-  type CopyTile,
-  type Gather,
-  type SmemBuffer,
-  type TileOp,
-  type TileProgram,
-  type TmaLoad,
-} from '../ir/pipe.ts'
+import { opsOf, type SmemBuffer, type TileOp, type TileProgram } from '../ir/pipe.ts'
+import type { CopyTile, Gather, TmaLoad } from '../ir/pipe_loads.ts'
 import type { Node, TensorOperand } from '../ir/tensor.ts'
 import { topological } from '../ir/walk.ts'
 import type { Swizzle } from '../space/layout.ts'
@@ -78,15 +71,18 @@ export class Tiles {
     axes: readonly string[],
     box: readonly number[],
     swizzle: Swizzle,
+    clipped?: TensorMapRule['clipped'],
   ): void {
     const rule = this.map(map)
     this.expect(`${what}: operand of ${map}`, [rule.operand, rule.dtype], [operand, this.operand(operand).dtype])
     this.expect(`${what}: axes of ${map}`, rule.axes, axes)
+    const rank = axes.length + +(clipped !== undefined)
     this.expect(
       `${what}: box of ${map}`,
       rule.box,
-      axes.map((_, i) => box[i] ?? 1),
+      Array.from({ length: rank }, (_, i) => box[i] ?? 1),
     )
+    this.expect(`${what}: rows that ${map} cuts`, rule.clipped, clipped)
     this.expect(`${what}: swizzle of ${map}`, rule.swizzle, swizzle)
   }
 

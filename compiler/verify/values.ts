@@ -15,7 +15,8 @@ interface Flow {
 
 const nothing: Flow = {}
 /** Values that are made to be read: `acc`, `sum`, `v:C`, `out:D`, `ahead:bias`, `total:most`. */
-const wanted = (name: string): boolean => /^(acc$|sum|v:|out:|coded:|ahead:|total:|scales of)/.test(name)
+const wanted = (name: string): boolean =>
+  /^(acc$|parked$|sum|largest:|v:|out:|coded:|ahead:|rows:|total:|scales of)/.test(name)
 
 const SHAPE_READS = { full: ['row', 'col'], row: ['col'], column: ['row'], uniform: [] } as const
 
@@ -49,17 +50,27 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['at'] }
     case 'read_work':
       return { reads: ['next work'] }
+    case 'find_rows':
+      return { reads: ['at'], makes: [`rows:${op.operand}`] }
+    case 'copy_tile': {
+      const { computed } = program.source.operands.find(({ name }) => name === op.operand)!
+      return { reads: ['at', 'k', ...(computed ? [`rows:${op.operand}`] : [])] }
+    }
     case 'tma_load':
     case 'gather':
-    case 'copy_tile':
     case 'load_scales':
     case 'load_atoms':
     case 'write_atoms':
       return { reads: ['at', 'k'] }
     case 'copy_atoms':
       return { reads: ['k', 'tmem'] }
+    case 'fill_columns':
+      return { reads: ['tmem'] }
     case 'mma':
-      return { reads: ['k', 'tmem', ...(op.scales ? ['at'] : [])], makes: ['descriptors'] }
+      return {
+        reads: ['k', 'tmem', ...(op.scales ? ['at'] : [])],
+        ...(op.chunk === null && { makes: ['descriptors'] }),
+      }
     case 'wgmma':
       if (op.part) return { reads: ['k', 'parts'] }
       return { reads: ['k', 'acc'], makes: ['descriptors'] }
@@ -72,6 +83,10 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['acc'] }
     case 'zero_cells':
       return program.registers?.parts ? { reads: ['acc'], makes: ['parts'] } : { makes: ['acc', 'fragments'] }
+    case 'add_part':
+      return { reads: ['k', 'tmem', 'acc'] }
+    case 'park_cells':
+      return { reads: ['tmem', 'acc'], makes: ['parked'] }
     case 'load_fragments':
       return { reads: ['fragments'] }
     case 'mma_sync':
@@ -103,10 +118,10 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
         makes: ['warp row', ...(op.lane || fragments ? ['row'] : [])],
       }
     case 'tmem_load':
-      return { reads: ['tmem', 'col'], makes: ['sum'] }
+      return { reads: ['tmem', 'col', ...(program.tmem?.sums === null ? [] : ['parked'])], makes: ['sum'] }
     case 'take_cells':
       return { reads: ['block', 'col', ...(op.from ? [] : ['acc'])], makes: ['sum'] }
-    case 'load_rows':
+    case 'load_ahead':
       return { reads: ['at'], makes: [`ahead:${op.operand}`] }
     case 'aux_load':
       return {
@@ -122,7 +137,12 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       }
     }
     case 'quantise':
-      return { reads: [`out:${op.operand}`, 'row', 'col'], makes: [`coded:${op.operand}`] }
+      return {
+        reads: [`out:${op.operand}`, 'row', 'col', ...(op.shared === null ? [] : [`largest:${op.operand}`])],
+        makes: [`coded:${op.operand}`],
+      }
+    case 'share_largest':
+      return { reads: [`out:${op.operand}`, 'row', 'col'], makes: [`largest:${op.operand}`] }
     case 'stage_write':
       return { reads: [leaving(op.operand, program)] }
     case 'direct_store':
@@ -203,7 +223,8 @@ class Walk {
     }
     for (const { name, readers } of scope.all) {
       if (wanted(name) && readers.length === 0) this.problems.push(`${path}: ${name} is made for nobody`)
-      if (/^(out|coded):/.test(name) && readers.length > 1) this.problems.push(`${path}: ${name} leaves more than once`)
+      if (/^(out|coded):/.test(name) && readers.filter((reader) => reader !== 'share_largest').length > 1)
+        this.problems.push(`${path}: ${name} leaves more than once`)
       if (name.startsWith('total:') && readers.filter((reader) => reader === 'reduce_end').length > 1)
         this.problems.push(`${path}: ${name} leaves more than once`)
       if (name.startsWith('total:') && readers.at(-1) !== 'reduce_end')
@@ -231,7 +252,7 @@ function* guardProblems(program: TileProgram): Generator<string> {
   const ops = [...opsOf(program)]
   const values = ops.flatMap((op) => (op.op === 'compute' ? op.outputs.map(({ value }) => value) : []))
   for (const op of ops)
-    if (op.op === 'aux_load' || op.op === 'load_rows' || op.op === 'fetch_first' || op.op === 'fetch_next')
+    if (op.op === 'aux_load' || op.op === 'load_ahead' || op.op === 'fetch_first' || op.op === 'fetch_next')
       if (!sameGuard(op.guard, guardOf(values, op.operand)))
         yield `${op.op} ${op.operand}: its guard is not that of its uses`
 }

@@ -24,7 +24,7 @@ export const machine = {
         st.global.b32 [%p], %sum;
         ret;
       }`,
-      'vavrg4.u32.u32.u32 %sum, %a, %b, %a;',
+      'vadd.u32.u32.u32 %sum, %a, %b;',
       'add.u32 %sum, %a, %b;',
       OUT,
     ),
@@ -103,14 +103,16 @@ export const machine = {
   ),
   KTL5024: finding(
     'unsupported call',
-    'printf, malloc and other system calls are not available on the virtual device.',
+    'malloc, free and other functions of the system but printf and assert are not available on the virtual device.',
     cuda(
-      (say) => `
-      __global__ void say(int* out) {
-        ${say}
+      (scratch) => `
+      __global__ void copy(int* out) {
+        ${scratch}
+        scratch[0] = threadIdx.x;
+        out[threadIdx.x] = scratch[0];
       }`,
-      'printf("thread %d\\n", threadIdx.x);',
-      'out[threadIdx.x] = threadIdx.x;',
+      'int* scratch = (int*)malloc(4);',
+      'int scratch[1];',
       "kernel.launch({ grid: 1, block: 32, params: [device.empty('i32', [32])] })",
     ),
   ),
@@ -134,7 +136,7 @@ export const machine = {
   KTL5026: finding(
     'scattered twice to one place',
     'Two elements go to one place, because the indices that a kernel reads from memory name it twice. One of them stays; which one is ' +
-      'not defined. Generated kernels announce such stores by `pmevent 6` right before them, which a GPU ignores.',
+      'not defined. Elements that share bytes along the scattered axis are not watched. Generated kernels announce such stores by `pmevent 6` right before them, which a GPU ignores.',
     cuda(
       (index) => `
       __global__ void scatter(float* out, const int* row) {

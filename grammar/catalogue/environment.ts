@@ -4,6 +4,15 @@ import { entry } from './entry.ts'
 const FOLDER = '// folderOfVersion: a folder with the manifest of a version of ktl, without the files that it lists\n'
 const HEADER = '// serializedWith: the bytes of an artifact whose header says so\n'
 
+/** What brings the native addon to a machine. */
+export function fixOfAddon(unsupported: string | null, install: string | null): string {
+  if (unsupported !== null)
+    return 'use Linux on x86-64 (on Windows: WSL 2) to run kernels; `ktl check`, `fmt`, `inspect` and `build --emit ts,cuda` need no device'
+  const build = '`npx ktl build-addon` (it needs g++, make and python3), or set KTL_NATIVE to a built ktl.node'
+  if (install === null) return `build it: ${build}`
+  return `run \`npm install ${install}\`, which an install without optional dependencies leaves out, or build it: ${build}`
+}
+
 export const environment = {
   KTL6001: entry<{
     readonly tried: readonly string[]
@@ -55,21 +64,22 @@ export const environment = {
   }),
   KTL6004: entry<{
     readonly tried: readonly { readonly path: string; readonly reason: string }[]
-    /** Why no machine of this kind has one; null: it could be built here. */
+    /** Why no machine of this kind has one; null: there is one for it, or it can be built. */
     readonly unsupported: string | null
+    /** `@ktl/linux-x64-gnu@0.1.0`: the package that has it for this machine; null: none does. */
+    readonly install: string | null
   }>({
     title: 'native addon not loaded',
     explain:
-      'Devices live in a native addon, ktl.node, built from native/ by node-gyp on Linux on x86-64. Elsewhere ktl checks, formats and ' +
-      'generates code, and runs nothing.',
+      'Devices live in a native addon, ktl.node. For x86-64 Linux with glibc 2.28 or later it comes with an optional dependency, ' +
+      '`@ktl/linux-x64-gnu`; on other x86-64 systems than Windows `ktl build-addon` builds it from the sources in the package. ' +
+      'Elsewhere ktl checks, formats and generates code, and runs nothing.',
     wrong: { call: "openDevice('virtual-sm100')", environment: { KTL_NATIVE: '/nonexistent/ktl.node' } },
     right: { call: "openDevice('virtual-sm100')" },
-    word: ({ tried, unsupported }) => ({
+    word: ({ tried, unsupported, install }) => ({
       message: unsupported ? `the native addon is not there: ${unsupported}` : 'the native addon could not be loaded',
       notes: tried.map(({ path, reason }) => `${path}: ${reason}`),
-      help: unsupported
-        ? 'use Linux on x86-64 (on Windows: WSL 2) to run kernels; `ktl check`, `fmt`, `inspect` and `build --emit ts,cuda` need no device'
-        : 'run `node build.mjs` in the checkout (it needs g++, make and python3), or set KTL_NATIVE to a built ktl.node',
+      help: fixOfAddon(unsupported, install),
     }),
   }),
   KTL6005: entry<{ readonly device: string; readonly reason: string }>({
@@ -152,6 +162,36 @@ export const environment = {
     wrong: { call: `${HEADER}Artifact.deserialize(serializedWith({ targets: ['sm_999a'] }))` },
     right: { call: `${HEADER}Artifact.deserialize(serializedWith({ targets: ['sm_100a'] }))` },
     word: ({ expected, got }) => ({ message: `unknown artifact target ${got}, known are ${expected}` }),
+  }),
+  KTL6013: entry<{ readonly reason: string; readonly missing: readonly string[]; readonly output: string }>({
+    title: 'native addon not built',
+    explain:
+      'Where no package has the native addon, `ktl build-addon` builds it from the C++ sources in the package of ktl, with node-gyp. ' +
+      'That takes g++ 12 or later (or clang), make, python3, a place in the package that can be written, and a minute or two.',
+    wrong: { command: 'ktl build-addon', environment: { CXX: '/nonexistent/g++' } },
+    right: { command: 'ktl build-addon --dry-run' },
+    word: ({ reason, missing, output }) => ({
+      message: `the native addon was not built: ${reason}`,
+      ...(output && { notes: output.split('\n').slice(0, 12) }),
+      help:
+        missing.length > 0
+          ? `apt-get install ${missing.join(' ')}   (dnf: gcc-c++ make python3; macOS: xcode-select --install), or set KTL_NATIVE to a ktl.node built elsewhere`
+          : 'correct what the first error names, or set KTL_NATIVE to a ktl.node built elsewhere',
+    }),
+  }),
+  KTL6014: entry<{ readonly device: string; readonly how: string; readonly help: string; readonly output?: string }>({
+    title: 'an isolated device ended',
+    explain:
+      'A virtual device that is opened with `isolate` runs in a process of its own. When that process crashes, wants more memory than ' +
+      '`isolate.memoryBytes`, or takes longer for one call than `isolate.timeoutMs`, it is ended: this process goes on, and every ' +
+      'call of that device, those under way too, gives this error. Its memory is gone; open another device.',
+    wrong: { call: "openDevice('virtual-sm100', { isolate: { timeoutMs: 1 } })" },
+    right: { call: "await (await openDevice('virtual-sm100', { isolate: { timeoutMs: 60_000 } })).close()" },
+    word: ({ device, how, help, output }) => ({
+      message: `the process of the isolated device \`${device}\` ended: ${how}`,
+      ...(output && { notes: output.split('\n').slice(-12) }),
+      help,
+    }),
   }),
   KTL6060: entry<{ readonly folder: string; readonly reason: string }>({
     title: 'not a folder of artifacts',

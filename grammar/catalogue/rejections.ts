@@ -148,7 +148,9 @@ export const rejections = {
   KTL4521: entry<{ cells: number; limit: number }>({
     title: 'accumulators exceed the registers',
     explain:
-      'On sm_90 accumulators stand in the registers of the consumer warpgroups: at most 128 of each thread, that is 64 x 256 of f32 for each warpgroup.',
+      'On sm_90 accumulators stand in the registers of the consumer warpgroups: at most 128 of each thread, that is 64 x 256 of f32 for each warpgroup. ' +
+      'On sm_100 so do the sums of parts that scales in blocks of k multiply: 128 columns of a tile, or half of 256 on a pair of 64 rows each; ' +
+      '96 where warps copy operands that TMA cannot address.',
     wrong: {
       ktl: 'kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_90 { tile 256x256 }\n',
     },

@@ -67,6 +67,16 @@ const CASES: Readonly<Record<string, Case>> = {
     mma: 'f16',
     dims: { t: 37 },
   },
+  'fp8 that is looked up, with scales of rows and columns': {
+    text: '(X: e4m3[t, k], ids: i32[m], s: f32[m], B: e4m3[n, k] * f32[n]) -> D: f32[m, n] { D = sum[k](X[ids, k] * B) * s }',
+    mma: 'e4m3',
+    dims: { t: 37, k: 208 },
+    only: ['sm90', 'sm100'],
+  },
+  'neighbours, zeros outside': {
+    text: '(X: bf16[t, c], B: bf16[n, k, c]) -> D: f32[m, n] { D = sum[k, c]((X[m + k - 1, c] else 0) * B) }',
+    dims: { t: 120, k: 3, c: 72 },
+  },
   'neighbours, some outside': {
     text:
       '(X: bf16[t, c], B: bf16[k, n, c], P: f32[m]) -> D: f32[m, n] {\n' +
@@ -99,7 +109,7 @@ const BACKENDS: readonly (readonly [Backend, Device])[] = [
   ['sm80', sm90],
   ['sm100', sm100],
 ]
-const INSTRUCTIONS = { bf16: /bf16|kind::f16/, f16: /f16/, tf32: /tf32/, int8: /s8|kind::i8/ }
+const INSTRUCTIONS = { bf16: /bf16|kind::f16/, f16: /f16/, tf32: /tf32/, int8: /s8|kind::i8/, e4m3: /e4m3|f8f6f4/ }
 
 async function argumentsOf(
   family: KernelFamily,

@@ -66,6 +66,13 @@ const scaled = (form: string, tiled: readonly string[], more = ''): Source =>
     [],
     Object.fromEntries(tiled.map((name) => [`${name}.scale`, [name === 'A' ? 'm' : 'n', 'k', '32x4x4']])),
   )
+const U4 = of('kernel weights(X: f16[m, k], W: (u4[k, n] - u4[k/64, n]) * f16[k/64, n]) -> D: f16[m, n] { D = sum[k](X * W) }') // prettier-ignore
+const NVFP4 = of('kernel nvfp4(A: e2m1[m, k] * ue4m3[m, k/16] * f32, B: e2m1[n, k] * ue4m3[n, k/16]) -> D: f32[m, n] { D = sum[k](A * B) }') // prettier-ignore
+const LOOKED_UP = of('kernel looked_up(X: bf16[t, k], ids: i32[m], u: f32[k], B: bf16[k, n]) -> D: f32[m, n] { D = sum[k](select(k < m, X[ids, k] * u, 1) * B) }') // prettier-ignore
+const GROUPED = (A = 't, k'): Source => of(`kernel grouped(A: bf16[${A}] ragged t by off as g, B: bf16[g, n, k], bias: f32[g, n], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) + bias }`) // prettier-ignore
+const PADDED = of('kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g, n, k], len: i32[g]) -> D: bf16[g, m, n] { D = sum[k](A * B) }') // prettier-ignore
+const GRADIENT = (A = 't, k'): Source => of(`kernel gradient(A: bf16[${A}] ragged t by off as g, B: bf16[t, n], off: i32[g]) -> D: f32[g, k, n] { D = sum[t](A * B) }`) // prettier-ignore
+const ROWS = of('kernel rows(X: bf16[v, k], row: i32[t] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] { D = sum[k](X[row, k] * B) }') // prettier-ignore
 const BIAS = of('kernel linear(A: bf16[m, k], B: bf16[n, k], bias: bf16[n]) -> D: bf16[m, n] { D = gelu_tanh(sum[k](A * B) + bias) }') // prettier-ignore
 const SWIGLU = of('kernel swiglu(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> H: bf16[m, n] { H = silu(sum[k](A * G)) * sum[k](A * U) }') // prettier-ignore
 const AMAX = of(`kernel scaled(A: f16[l?, m, k], B: f16[l?, n, k], s: f32) -> (D: e4m3[l?, m, n], amax: f32[l?]) {
@@ -112,6 +119,14 @@ const COPIES =
   x = sum[k](A * B)
   D = x
   F = x
+}`)
+
+/** Rows and columns of one value. */
+const BOTH_COPIES =
+  of(`kernel both(A: bf16[m, k], B: bf16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], T: e4m3[m, n] * ue8m0[m/32, n]) {
+  x = relu(sum[k](A * B))
+  D = x
+  T = x
 }`)
 
 const instanceOf = (
@@ -177,7 +192,7 @@ const SM90: readonly GoldenCase[] = [
   sm90('fused in place', FUSED, [128, 128], { whole, design: pingpong, plan: { inPlace: true, stagingSlots: 0 } }),
   sm90('fused in place cooperative', FUSED, [128, 128], { plan: { inPlace: true, stagingSlots: 0 } }),
   sm90('fused not in place', FUSED_WIDER, [128, 128], { plan: { inPlace: false, epilogue: { aux: [{ fetch: {} }] } } }),
-  sm90('row operand ahead', BIAS, [128, 128], { plan: { rowsAhead: ['bias'] } }),
+  sm90('row operand ahead', BIAS, [128, 128], { plan: { ahead: ['bias'] } }),
   sm90('k split in 4', gemm(), [128, 64], { whole, design: cluster(1, 1, 4), plan: { splits: 4, partialBytes: 128 * 64 * 4 } }),
   sm90('k split in 4 fused', FUSED, [128, 64], { design: cluster(1, 1, 4), plan: { splits: 4 } }),
   sm90('cluster 2x1', gemm(), [128, 128], { design: cluster(2, 1), plan: { a: { slices: 1 }, b: [{ slices: 2 }] } }),
@@ -210,8 +225,8 @@ const SM90: readonly GoldenCase[] = [
 /** So many chunks of k in a stage, and the columns of a part. */
 const inParts = (chunks: number, columns: number, parts: number) =>
   ({ scales: { chunks }, parts: { columns, parts: Array.from({ length: parts }, () => ({})) } }) as const
-const into = (block: number, store: 'tma' | 'direct' | 'rows' = 'tma') =>
-  ({ epilogue: { outputs: [{ block, store }] } }) as const
+const into = (size: number, store: 'tma' | 'direct' | 'rows' = 'tma', along = 'n', shared = false) =>
+  ({ epilogue: { outputs: [{ block: { along, size }, shared, store }] } }) as const
 
 const SM90_STORED: readonly GoldenCase[] = [
   sm90('rows of fp8', FP8_ROWS, [128, 128], { plan: { scales: null, parts: null } }),
@@ -233,8 +248,23 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('into 1x128', quantised('e4m3[m, n] * f32[m, n/128]'), [128, 128], { plan: into(128) }),
   sm90('into 1x128 directly', quantised('e4m3[m, n] * f32[m, n/128]', ['D']), [128, 128], { plan: into(128, 'direct') }),
   sm90('into 1x16 with a global scale', quantised('e5m2[m, n] * ue4m3[m, n/16] * f32'), [64, 128], { design: pingpong, plan: into(16) }),
+  sm90('into 32x1', quantised('e4m3[m, n] * ue8m0[m/32, n]'), [128, 128], { plan: into(32, 'tma', 'm', true) }),
+  sm90('both copies', BOTH_COPIES, [256, 64], { plan: { rowBlocks: 2, epilogue: { outputs: [{ shared: false }, { shared: true }] } } }),
+  sm90('into 8x1 in turns', quantised('i8[m, n] * f32[m/8, n]'), [64, 128], { design: pingpong, plan: into(8, 'tma', 'm') }),
+  sm90('into nvfp4', quantised('e2m1[m, n] * ue4m3[m, n/16] * f32'), [128, 128], { plan: into(16, 'direct') }),
   sm90('into 1x32 rounded down', quantised('i8[m, n] * floor(ue8m0[m, n/32])'), [128, 64], { plan: into(32) }),
-  sm90('two stored forms of a sum', COPIES, [128, 128], { plan: { epilogue: { subtileColumns: 64, outputs: [{ block: 32 }, { block: 64 }] } } }),
+  sm90('u4 along n, decoded', U4, [128, 128], { whole, plan: { a: tma, b: [{ ...gather, major: 'mn' }] } }),
+  sm90('nvfp4, decoded', NVFP4, [64, 64], { plan: { a: gather, b: [gather] } }),
+  sm90('two stored forms of a sum', COPIES, [128, 128], { plan: { epilogue: { subtileColumns: 64, outputs: [{ block: { size: 32 } }, { block: { size: 64 } }] } } }),
+  sm90('groups', GROUPED(), [128, 128], { whole, plan: { gemm: { groups: { form: 'packed' } }, storeWarps: true } }),
+  sm90('groups in clusters', GROUPED(), [128, 128], { design: { cluster: [2, 1, 1] }, plan: { b: [{ slices: 2 }] } }),
+  sm90('groups ping-pong', GROUPED(), [64, 128], { design: { consumers: 'pingpong' } }),
+  sm90('groups along rows', GROUPED('k, t'), [128, 64], { plan: { a: gather, b: [tma] } }),
+  sm90('padded groups', PADDED, [128, 64], { plan: { gemm: { groups: { form: 'padded' } } } }),
+  sm90('sums of groups', GRADIENT(), [128, 128], { whole, plan: { gemm: { sums: { form: 'packed' } }, a: { ...tma, major: 'mn' } } }),
+  sm90('sums of groups ping-pong', GRADIENT(), [64, 128], { design: { consumers: 'pingpong' } }),
+  sm90('sums of groups along rows', GRADIENT('k, t'), [64, 64], { plan: { a: gather, b: [gather] } }),
+  sm90('rows that are looked up', ROWS, [128, 128], { whole, plan: { a: { source: 'copy' }, b: [tma] } }),
 ] // prettier-ignore
 
 const copy = (copyBytes: 4 | 16, major: 'k' | 'mn' = 'k') => ({ source: 'copy', copyBytes, major })
@@ -263,6 +293,10 @@ const SM80: readonly GoldenCase[] = [
   sm80('optional batch', BATCH, [64, 64], { plan: { gemm: { l: 'l' } } }),
   sm80('rows of i8 into blocks', I8_ROWS, [128, 64], { plan: into(32, 'rows') }),
   sm80('into 1x32', quantised('i8[m, n] * f32[m, n/32]'), [64, 64], { plan: into(32, 'rows') }),
+  sm80('fp8 into 16x1', quantised('e4m3[m, n] * ue8m0[m/16, n]'), [64, 64], { plan: into(16, 'rows', 'm') }),
+  sm80('computed', LOOKED_UP, [64, 64], { plan: { a: gather, b: [copy(16, 'mn')] } }),
+  sm80('groups', GROUPED(), [128, 64], { plan: { gemm: { l: 'g', groups: { form: 'packed' } } } }),
+  sm80('sums of groups', GRADIENT(), [64, 64], { plan: { gemm: { sums: { form: 'packed' } } } }),
   sm80('2 stages', gemm(), [64, 64], { design: { stages: 2 }, plan: { stages: 2 } }),
 ] // prettier-ignore
 
@@ -300,6 +334,9 @@ const SM100: readonly GoldenCase[] = [
   sm100('mxfp8 plain pairs clc', scaled('e5m2[x, k] * ue8m0[x, k/64]', []), [256, 64], {
     whole, design: { ...pairs(4), ...clc }, plan: { mma: 'mxf8f6f4', atoms: { a: { source: 'warps' } } },
   }),
+  sm100('blocks of 128 columns', of('kernel q(A: bf16[m, k], B: bf16[n, k], s: f32) -> D: e4m3[m, n] * f32[m, n/128] { D = relu(sum[k](A * B)) * s }'), [128, 128], {
+    plan: { epilogue: { subtileColumns: 128, outputs: [{ store: 'tma', swizzle: '128B' }] } },
+  }),
   sm100('mx of 6 bits', scaled('e3m2[x, k] * ue8m0[x, k/32]', ['A', 'B']), [128, 64], {
     plan: { mma: 'mxf8f6f4', a: { padded: true, tileBytes: 16384 }, tile: [128, 64, 128] },
   }),
@@ -309,6 +346,21 @@ const SM100: readonly GoldenCase[] = [
   sm100('nvfp4', scaled('e2m1[x, k] * ue4m3[x, k/16]', ['A']), [128, 256], {
     plan: { mma: 'mxf4nvf4', accumulators: 1, atoms: { a: { source: 'tma' }, b: [{ source: 'warps', atoms: { steps: 4 } }] } },
   }),
+  sm100('mxfp8 by fp8, pairs', stored('e4m3[m, k] * ue8m0[m, k/32]', 'e5m2[n, k]'), [256, 128], {
+    design: pairs(), plan: { mma: 'mxf8f6f4', parts: null, atoms: { a: { source: 'warps' }, b: [{ source: 'ones', column: 4 }], columns: 8 } },
+  }),
+  sm100('1x128 by 128x128', FP8_BLOCKS, [128, 128], {
+    whole, plan: { mma: 'f8f6f4', atoms: null, parts: { slots: 3, column: 384, scales: { chunks: 1 } }, accumulators: 3, tmemColumns: 512 },
+  }),
+  sm100('scaled gate, pairs of 64 rows, clc', SCALED_GATE, [128, 128], {
+    design: { ...pairs(), ...clc }, plan: { b: [tma, tma], parts: { slots: 3, scales: { chunks: 2 } }, accumulators: 3 },
+  }),
+  sm100('i8 in blocks of k', stored('i8[m, k] * f32[m, k/32]', 'i8[n, k]', 'bf16[m, n]', ['A']), [64, 96], {
+    plan: { a: gather, parts: { cells: 's32', scales: { chunks: 4, b: [null] } }, accumulator: 'f32' },
+  }),
+  sm100('scales of 16 bits', stored('f16[m, k] * bf16[m/32, k/128]', 'f16[n, k] * bf16[n, k/128]'), [128, 96], {
+    plan: { parts: { scales: { chunks: 1, a: { copies: false } } } },
+  }),
   sm100('tf32', gemm({ a: 'tf32', out: 'f32', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn', descriptor: { swizzle: '128B_ATOM_32B' } } } }),
   sm100('f16 accumulator', of(HALF), [128, 64], { plan: { accumulator: 'f16' } }),
   sm100('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
@@ -317,7 +369,16 @@ const SM100: readonly GoldenCase[] = [
   sm100('rows of fp8', FP8_ROWS, [128, 128]),
   sm100('into 1x32', quantised('e4m3[m, n] * ue8m0[m, n/32]'), [128, 128], { plan: into(32) }),
   sm100('into 1x16 with a global scale', quantised('e5m2[m, n] * ue4m3[m, n/16] * f32'), [64, 64], { plan: into(16) }),
+  sm100('into 32x1', quantised('e4m3[m, n] * ue8m0[m/32, n]'), [128, 128], { plan: into(32, 'tma', 'm') }),
+  sm100('both copies', BOTH_COPIES, [128, 64], { whole, plan: { epilogue: { outputs: [{ block: { along: 'n' } }, { block: { along: 'm', size: 32 }, shared: false }] } } }),
+  sm100('into 128x1, clc', quantised('i8[m, n] * f32[m/128, n]'), [128, 64], { design: clc, plan: into(128, 'tma', 'm', true) }),
+  sm100('into 16x1 of 64 rows', quantised('e5m2[m, n] * ue4m3[m/16, n] * f32'), [64, 64], { plan: into(16, 'tma', 'm') }),
+  sm100('into nvfp4', quantised('e2m1[m, n] * ue4m3[m, n/16] * f32'), [128, 128], { plan: into(16, 'direct') }),
   sm100('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
+  sm100('u4 along n, decoded', U4, [128, 64], { plan: { a: tma, b: [{ ...gather, major: 'mn' }] } }),
+  sm100('computed', LOOKED_UP, [128, 64], { plan: { a: gather, b: [tma] } }),
+  sm100('groups', GROUPED(), [256, 64], { design: pairs(), plan: { gemm: { groups: { form: 'packed' } } } }),
+  sm100('sums of groups clc', GRADIENT(), [128, 64], { design: clc, plan: { gemm: { sums: { form: 'packed' } } } }),
   sm100('3 stages', gemm(), [128, 128], { design: { stages: 3 }, plan: { stages: 3 } }),
 ] // prettier-ignore
 

@@ -5,7 +5,12 @@ import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
 import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
 import { generateSimt } from '../../codegen/targets/simt/kernel.ts'
 import { planSimt, type SimtPlan } from '../../compiler/targets/simt/plan.ts'
-import { planLaunches, workspaceBytes, type BoundOperand, type LaunchBindings } from '../../runtime/kernels/plan_launch.ts'
+import {
+  planLaunches,
+  workspaceBytes,
+  type BoundOperand,
+  type LaunchBindings,
+} from '../../runtime/kernels/plan_launch.ts'
 import { compileToPtx, TestDevice } from '../native/device.ts'
 
 export interface SimtRun {
@@ -65,7 +70,6 @@ export class SimtKernel {
 
   constructor(program: TensorProgram, { target = 'sm_100a', tile = [16, 16], edit }: SimtOptions = {}) {
     const plan = planSimt({ program, target, design: { kind: 'simt', tile } })
-    if ('code' in plan) throw new Error(plan.reason)
     this.program = program
     this.plan = plan
     this.generated = generateSimt(plan, `ktl.${program.kernel}`)

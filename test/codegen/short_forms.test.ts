@@ -20,9 +20,13 @@ type Format = keyof typeof FORMATS
 const functions = [...OPERATIONS.values()].filter((op) => op.short)
 const parameters = (op: Operation): number[] => op.parameters.slice(1).map((p) => p.default!)
 
-/** Every bf16 number, as many of every other kind of f32, and the neighbourhood of 1, where log has its zero. */
+/** Numbers of each kind that is drawn. */
+const DRAWN = 1 << 14
+
+/** Every bf16 number, others of every kind of f32, and of the neighbourhood of 1, where log has its zero. */
 function sweepInputs(): Float32Array {
-  const bits = new Uint32Array(5 << 16)
+  const every = 1 << 16
+  const bits = new Uint32Array(every + 4 * DRAWN)
   let seed = 2463534242
   const random = (): number => {
     seed ^= seed << 13
@@ -30,10 +34,11 @@ function sweepInputs(): Float32Array {
     seed ^= seed << 5
     return seed >>> 0
   }
-  for (let i = 0; i < 1 << 16; i++) {
-    bits.set([i << 16, random(), random(), 0x3f800000 + (random() >> 7)], 4 * i)
+  for (let i = 0; i < every; i++) bits[i] = i << 16
+  for (let i = 0; i < DRAWN; i++) {
     // Where tails end: exponents from 2^-8 to 2^8.
-    bits[(4 << 16) + i] = (random() & 0x80000000) | (0x3b800000 + (random() & 0x07ffffff))
+    const tail = (random() & 0x80000000) | (0x3b800000 + (random() & 0x07ffffff))
+    bits.set([random(), random(), 0x3f800000 + (random() >> 7), tail], every + 4 * i)
   }
   return new Float32Array(bits.buffer)
 }

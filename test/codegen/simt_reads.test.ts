@@ -1,5 +1,6 @@
 /** Reads and stores at computed positions, as plain CUDA: convolution, gathered and scattered rows, positions that are outside. */
 import { describe, expect, test } from 'vitest'
+import { roundToDType } from '../../compiler/codec.ts'
 import type { Node, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { check, numbers, seesMutation, untouched } from './check_simt.ts'
 import { ProgramBuilder } from './programs.ts'
@@ -185,6 +186,63 @@ describe('looked-up positions', { timeout: 120_000 }, () => {
       { extents: { ...extents, t: 8 }, tensors },
       cases[0]![1],
     )
+  })
+
+  test('elements that share bytes are scattered one by one; those not named keep what they had', async () => {
+    const dtypes = ['e2m1', 'u4', 'e3m2'] as const
+    const p = new ProgramBuilder(['m', 'n', 'v'], {
+      X: { dtype: 'f32', axes: ['m', 'n'] },
+      U: { dtype: 'i32', axes: ['m', 'n'] },
+      to: { dtype: 'i32', axes: ['n'] },
+      each: { dtype: 'i32', axes: ['m', 'n'] },
+    })
+    const outputs = dtypes.flatMap((dtype) =>
+      ['to', 'each'].flatMap((by) => {
+        const value = p.input(dtype === 'u4' ? 'U' : 'X')
+        const [m, place] = [p.axis('m'), p.input(by)]
+        return [
+          [`${dtype}_${by}`, { dtype, axes: ['m', 'v'], value, at: [m, place] }],
+          [`${dtype}_${by}_first`, { dtype, axes: ['v', 'm'], order: ['m', 'v'], value, at: [place, m] }],
+        ] as const
+      }),
+    )
+    const program = p.program('scatter_narrow', Object.fromEntries(outputs))
+    const [m, n, v] = [3, 7, 13]
+    const to = [4, 0, 12, 9, -1, 7, 5]
+    const tensors = {
+      X: numbers(m * n),
+      U: Array.from({ length: m * n }, (_, i) => i % 16),
+      to,
+      each: Array.from({ length: m }, (_, i) => to.map((place) => (place < 0 ? place : (place + i * 3) % v))).flat(),
+    }
+    const expected = (dtype: (typeof dtypes)[number], by: 'to' | 'each', isFirst: boolean): number[] => {
+      const D = new Array<number>(m * v).fill(untouched(dtype))
+      for (let i = 0; i < m; i++)
+        for (let j = 0; j < n; j++) {
+          const place = by === 'to' ? to[j]! : tensors.each[i * n + j]!
+          const value = roundToDType(dtype, (dtype === 'u4' ? tensors.U : tensors.X)[i * n + j]!)
+          if (place >= 0) D[isFirst ? place * m + i : i * v + place] = value
+        }
+      return D
+    }
+    const results = dtypes.flatMap((dtype) =>
+      (['to', 'each'] as const).flatMap((by) => [
+        [`${dtype}_${by}`, expected(dtype, by, false)] as const,
+        [`${dtype}_${by}_first`, expected(dtype, by, true)] as const,
+      ]),
+    )
+    const inputs = { extents: { m, n, v }, tensors }
+    const { plan } = await check(program, [[inputs, { outputs: Object.fromEntries(results) }]])
+    expect(plan.stages.map(({ form }) => form)).toEqual(outputs.map(() => ({ kind: 'row', over: ['n'] })))
+    const last = p.program('last', {
+      Y: { dtype: 'u4', axes: ['m', 'v'], value: p.input('U'), at: [p.axis('m'), p.input('to')] },
+    })
+    const twice = { extents: { m, n, v }, tensors: { ...tensors, to: [4, 0, 12, 4, -1, 13, 5] } }
+    const Y = new Array<number>(m * v).fill(untouched('u4'))
+    for (let i = 0; i < m; i++)
+      for (const [j, place] of twice.tensors.to.entries())
+        if (place >= 0 && place < v) Y[i * v + place] = tensors.U[i * n + j]!
+    await check(last, [[twice, { outputs: { Y }, findings: ['KTL5025'] }]])
   })
 
   test('what a read gives outside, in the order of the written expression', async () => {

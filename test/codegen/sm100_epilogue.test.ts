@@ -64,9 +64,9 @@ describe('planning', () => {
     const program = bound(text)
     const packed: TensorProgram = {
       ...program,
-      operands: program.operands.map((o) => (o.name === 'D' ? { ...o, dtype: 'e2m1' } : o)),
+      operands: program.operands.map((o) => (o.name === 'D' ? { ...o, dtype: 'e2m3' } : o)),
     }
-    expect(tryPlan(packed, design([128, 128], whole))).toMatchObject({ code: 'KTL2927', operand: 'D' })
+    expect(tryPlan(packed, design([128, 128], whole))).toMatchObject({ code: 'KTL2904' })
   })
 })
 

@@ -1,4 +1,4 @@
-/** The end of a tile of SM90 kernels: operands along n are loaded ahead of the epilogue, and the last stage stops at k. */
+/** The end of a tile of SM90 kernels: operands along n and m are loaded ahead of the epilogue, and the last stage stops at k. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { planSm90, type Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
@@ -110,9 +110,9 @@ describe('planning', () => {
   }
 
   test('what registers have room for is loaded ahead', () => {
-    expect(planned([128, 64], 'cooperative').rowsAhead).toEqual(['a', 'b', 'c'])
-    expect(planned([64, 64], 'pingpong').rowsAhead).toEqual(['a', 'c'])
-    expect(planned([128, 256], 'cooperative').rowsAhead).toEqual(['a'])
-    expect(planned([128, 64], 'cooperative', 2).rowsAhead).toEqual([])
+    expect(planned([128, 64], 'cooperative').ahead).toEqual(['a', 'b', 'c'])
+    expect(planned([64, 64], 'pingpong').ahead).toEqual(['a', 'b', 'c'])
+    expect(planned([128, 256], 'cooperative').ahead).toEqual(['a', 'b', 'c'])
+    expect(planned([128, 64], 'cooperative', 2).ahead).toEqual([])
   })
 }) // prettier-ignore

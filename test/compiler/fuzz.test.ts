@@ -37,7 +37,9 @@ const texts = [
   ...readCases(read('programs.txt')).map((c) => c.input),
   ...readCases(read('tensor_programs.txt')).map((c) => c.input),
   ...read('language.ktl').split(/\n(?=kernel|\/\/\/)/),
-  ...readdirSync(samples).flatMap((name) => (name.endsWith('.ktl') ? [readFileSync(new URL(name, samples), 'utf8')] : [])),
+  ...readdirSync(samples).flatMap((name) =>
+    name.endsWith('.ktl') ? [readFileSync(new URL(name, samples), 'utf8')] : [],
+  ),
   ...Array.from({ length: 40 }, (_, seed) => formKernel(seed).source),
 ]
 const tokensOf = (text: string): string[] => text.match(/\d+x\d+|[\w.?]+|->|\n|[^\s]/g) ?? []

@@ -57,8 +57,8 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
     signature: 'A: e4m3[m, k] * f32[m], B: e4m3[n, k] * f32[n]) -> D: bf16[m, n]',
     extents: { m: 140, n: 200, k: 272 },
     edits: [
-      ['the scale of the row before', 'op_A_scale[(row + 2 * j / 2 % 2 * 8)', 'op_A_scale[max((int)(row + 2 * j / 2 % 2 * 8) - 1, 0)'],
-      ['the scale of the column before', '&op_B_scale[(n) *', '&op_B_scale[(n > 1 ? n - 2 : 0) *'],
+      ['the scale of the row before', 'op_A_scale[m *', 'op_A_scale[max((int)m - 1, 0) *'],
+      ['the scale of the column before', /op_B_scale\[\(n\) \*/g, 'op_B_scale[(n > 1 ? n - 2 : 0) *'],
     ],
   },
   'quantised blocks': {

@@ -78,6 +78,10 @@ __device__ __forceinline__ int ktl_block(const int* ends, long long stride, int 
 __device__ __forceinline__ int ktl_tile_row(const int* ends, long long stride, int group, int extent, int block, int row) {
   return ktl_first_block(ends, stride, group, extent, block) * block + row - ktl_start(ends, stride, group, extent);
 }`,
+  `// Of so many rows from \`row\` on, those that come before \`end\`.
+__device__ __forceinline__ unsigned int ktl_rows_before(unsigned int end, unsigned int row, unsigned int rows) {
+  return row < end ? min(end - row, rows) : 0;
+}`,
   `__device__ __forceinline__ void ktl_check_ends(const int* ends, long long stride, int groups, int extent) {
   if (blockIdx.x != 0) return;
   for (int group = threadIdx.x; group < groups; group += blockDim.x) {

@@ -1,20 +1,45 @@
 /** A stage without loops: a thread for each point, or for neighbours whose elements share bytes. */
 import { packedOf, paddedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { Stage } from '../../../compiler/targets/simt/plan.ts'
+import type { SourceBuilder } from '../../cuda/source_builder.ts'
 import { call, type SimtContext } from './context.ts'
 import { emitPoints, emitPositions, groupOf, lengthOf, rowsOf, startOf } from './domain.ts'
-import { emitPackedStore, emitStores } from './stores.ts'
+import { emitNarrowStore, emitPackedStore, emitStores } from './stores.ts'
 
 export function emitElements(context: SimtContext, stage: Stage, pack: number): void {
   if (pack > 1) return emitPacked(context, stage, pack)
   const { out } = context
   const points = emitPoints(context, stage.axes, new Set())
   emitThreads(context, points.count, () => {
-    const conditions = emitPositions(context, points, 'rest')
-    const emit = (): void => emitStores(context, stage.results, [])
-    if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, emit)
-    else emit()
+    guarded(out, emitPositions(context, points, 'rest'), () => emitStores(context, stage.results, []))
   })
+}
+
+function guarded(out: SourceBuilder, conditions: readonly string[], body: () => void): void {
+  if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, body)
+  else body()
+}
+
+/** Elements that share bytes and lie where an operand says, one after the other. */
+export function emitRows(context: SimtContext, { axes, results }: Stage, over: readonly string[]): void {
+  const { out } = context
+  const [result] = results
+  if (result?.kind !== 'store') throw new Error('only outputs share bytes')
+  const rows = emitPoints(
+    context,
+    axes.filter((axis) => !over.includes(axis)),
+    new Set(),
+  )
+  emitThreads(context, rows.count, () =>
+    guarded(out, emitPositions(context, rows, 'rest'), () => {
+      const row = emitPoints(context, over, rows.known)
+      out.line(`const long long elements = ${row.count};`)
+      out.block('for (long long i = 0; i < elements; ++i)', () => {
+        out.line('long long left = i;')
+        guarded(out, emitPositions(context, row, 'left'), () => emitNarrowStore(context, result))
+      })
+    }),
+  )
 }
 
 /** A thread for each of `count` linear indices, which the body finds in `rest`. */
@@ -57,14 +82,7 @@ function emitPacked(context: SimtContext, { axes, results }: Stage, pack: number
       else if (padded && points.known.has(padded.group)) out.block(`if (${i} < ${lengthOf(context, axis)})`, body)
       else body()
     }
-    const emit = (): void =>
-      emitPackedStore(
-        context,
-        result,
-        { axis, first: 'first', pack, kept: (packed ?? padded) !== null || counted.length > 0 },
-        emitElement,
-      )
-    if (conditions.length > 0) out.block(`if (${conditions.join(' && ')})`, emit)
-    else emit()
+    const kept = (packed ?? padded) !== null || counted.length > 0
+    guarded(out, conditions, () => emitPackedStore(context, result, { axis, first: 'first', pack, kept }, emitElement))
   })
 }

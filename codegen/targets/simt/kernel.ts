@@ -16,7 +16,7 @@ import { cudaIdentifier } from '../../cuda/mangle.ts'
 import { SourceBuilder } from '../../cuda/source_builder.ts'
 import { contextOf, type SimtContext } from './context.ts'
 import { emitChecks } from './domain.ts'
-import { emitElements } from './element.ts'
+import { emitElements, emitRows } from './element.ts'
 import { emitScales } from './scales.ts'
 import { emitTeamStage } from './team.ts'
 import { emitTileStage } from './tile.ts'
@@ -134,6 +134,7 @@ function emitBody(context: SimtContext, stage: Stage): void {
   const threads = stageThreads(stage)
   if (form.kind === 'tile') emitTileStage(context, stage, form)
   else if (form.kind === 'element') emitElements(context, stage, form.pack)
+  else if (form.kind === 'row') emitRows(context, stage, form.over)
   else if (results[0]!.kind === 'scale') emitScales(context, stage, threads, form.along)
   else emitTeamStage(context, stage, threads, form.along)
   emitChecks(context)

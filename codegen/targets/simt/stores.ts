@@ -77,18 +77,58 @@ export function emitStores(context: SimtContext, results: readonly Result[], kno
   lines.forEach((line) => line())
 }
 
+/** The code of an output's element at the current point, and where it goes. */
+function elementOf(
+  context: SimtContext,
+  { output, scale }: Extract<Result, { kind: 'store' }>,
+): { readonly code: string; readonly index: string; readonly condition: string } {
+  const { operand: name, at, value } = output
+  const roots = rootsOf(output)
+  const values = new Map(emitValues(context, roots).map((text, i) => [roots[i]!, text]))
+  const { at: positions, condition } = placeOf(
+    context,
+    output,
+    (at ?? []).map((node) => values.get(node)!),
+  )
+  const code = emitCode(context, output, scale, values.get(value)!, positions)
+  return { code, index: indexOf(context, name, positions), condition }
+}
+
+/** An element of an output that shares bytes with others, which the same thread stores. */
+export function emitNarrowStore(context: SimtContext, result: Extract<Result, { kind: 'store' }>): void {
+  const { out, names, program } = context
+  const { operand: name, span } = result.output
+  const { bits } = DTYPES[operandNamed(program, name).dtype]
+  const { code, index, condition } = elementOf(context, result)
+  out.block(condition.trimEnd(), () => {
+    out.line(`const long long bit = (${index}) * ${bits};`)
+    out.line('const int shift = (int)(bit & 7);')
+    const mask = `${2 ** bits - 1}u << shift`
+    const code32 = `(unsigned int)(${code}) << shift`
+    const store = call(
+      context,
+      'ktl_store_bits',
+      `${names.operand(name)} + (bit >> 3)`,
+      code32,
+      mask,
+      `shift + ${bits}`,
+    )
+    out.line(`${store};`, { ktl: span, note: `store ${name}` })
+  })
+}
+
 /**
  * Elements of an output that share bytes: a thread owns those of `pack` neighbours along `axis`, from `first` on. `conditions`: of the
  * point of one element. `kept`: bits of elements that do not exist, because the axis is ragged, stay as they are.
  */
 export function emitPackedStore(
   context: SimtContext,
-  { output, scale }: Extract<Result, { kind: 'store' }>,
+  result: Extract<Result, { kind: 'store' }>,
   { axis, first, pack, kept }: { axis: string; first: string; pack: number; kept: boolean },
   emitElement: (body: () => void) => void,
 ): void {
   const { out, names, program } = context
-  const { operand: name, at, value, span } = output
+  const { operand: name, at, span } = result.output
   const { bits } = DTYPES[operandNamed(program, name).dtype]
   const whole = 2 ** (bits * pack) - 1
   out.line(`unsigned int code = 0, mask = ${kept ? '0' : whole};`)
@@ -96,16 +136,9 @@ export function emitPackedStore(
   out.block(`for (int j = 0; j < ${pack} && ${first} + j < ${names.extent(axis)}; ++j)`, () => {
     out.line(`const int ${names.index(axis)} = ${first} + j;`)
     emitElement(() => {
-      const roots = rootsOf(output)
-      const values = new Map(emitValues(context, roots).map((text, i) => [roots[i]!, text]))
-      const found = placeOf(
-        context,
-        output,
-        (at ?? []).map((node) => values.get(node)!),
-      )
-      const text = emitCode(context, output, scale, values.get(value)!, found.at)
-      out.line(`${found.condition}place = ${indexOf(context, name, found.at)} - j * ${names.stride(name, axis)};`)
-      out.line(`code |= (unsigned int)(${text}) << j * ${bits};`, { ktl: span, note: `element of ${name}` })
+      const { code, index, condition } = elementOf(context, result)
+      out.line(`${condition}place = ${index} - j * ${names.stride(name, axis)};`)
+      out.line(`code |= (unsigned int)(${code}) << j * ${bits};`, { ktl: span, note: `element of ${name}` })
       if (kept) out.line(`mask |= ${2 ** bits - 1}u << j * ${bits};`)
     })
   })

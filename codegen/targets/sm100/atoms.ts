@@ -1,9 +1,10 @@
 /** Tile IR → CUDA statements: plain scales to shared memory, in the order that block-scaled MMAs read. */
-import type { AtomWrite } from '../../../compiler/ir/pipe.ts'
+import type { AtomWrite } from '../../../compiler/ir/pipe_loads.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
+import { blockOf } from '../../../compiler/stored/blocks.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { depthOrigin, positionIn } from '../../pipe/depth.ts'
+import { depthOrigin, inBlocks, positionIn } from '../../pipe/depth.ts'
 
 /**
  * A word at a time: the four scales of a row in an atom. Where they are neighbours in memory, at an address of words, they are read as
@@ -18,19 +19,17 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
   const rows = atoms.rows * TILE_OUTER
   const words = (rows * atoms.steps) / threads
   const extent = (free === 'm' ? c.program.domain.rows : c.program.domain.columns).extent
-  const blockOf = (axis: string): number => operand.blocks?.[operand.axes.indexOf(axis)] ?? 1
   const stride = (axis: string): string => c.names.stride(operand.name, axis)
-  const own = blockOf(depth.axis)
+  const own = blockOf(operand, depth.axis) ?? 1
   const others = operand.axes
     .filter((axis) => axis !== depth.axis)
     .map((axis) => {
       const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-      const shared = blockOf(axis)
-      return `(i64)(${shared === 1 ? at : `(${at}) / ${shared}`}) * ${stride(axis)}`
+      return `(i64)${inBlocks(operand, axis, at)} * ${stride(axis)}`
     })
   const along = stride(depth.axis)
   const k = c.names.extent(depth.axis)
-  const inside = `${extent < rows ? `row < ${extent} && ` : ''}free_at < ${free === 'm' ? 'M' : 'N'}`
+  const inside = `${extent < rows ? `row < ${extent} && ` : ''}free_at < ${c.names.end(free)}`
   const place = (): void => {
     c.out.line(`const u32 i = threadIdx.x % ${threads} + s * ${threads}, row = i % ${rows}, step = i / ${rows};`)
   }
@@ -39,7 +38,7 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 s = 0; s < ${words}; ++s)`, () => {
       place()
-      const first = `${depthOrigin(depth)} + step * ${TILE_INNER * block}`
+      const first = `${depthOrigin(depth, c.program)} + step * ${TILE_INNER * block}`
       c.out.line(`const u32 free_at = at.${free} + row, k_at = ${first};`)
       c.out.block(`if (${inside})`, () => {
         c.out.line(`const unsigned char* from = ${base} + ${others.join(' + ') || '0'};`, where)

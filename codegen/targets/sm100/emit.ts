@@ -1,11 +1,13 @@
 /** Tile IR → CUDA statements, operations that SM100 alone has: tensor memory, tcgen05, cluster launch control. */
-import type { AtomSource } from '../../../compiler/ir/pipe.ts'
+import type { AtomSource, Mma } from '../../../compiler/ir/pipe_mma.ts'
 import { mul, printIx } from '../../../compiler/space/ix.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
 import { emitAtoms } from './atoms.ts'
+import { PART_EMITTERS } from './parts.ts'
 import { ATOM_COLUMNS } from '../../../compiler/targets/tensor_core/scale_atoms.ts'
 import { barrierAddress, call, call0, leaderAddress, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 
 /** The wrapper for the CTAs of one MMA. */
@@ -15,12 +17,48 @@ const times = (text: string, factor: number): string => (factor === 1 ? text : `
 
 /** The first column of the scales of step `i`: rows of a tile that is no whole atoms begin within one. */
 function scalesAt({ column, atoms }: AtomSource, perStep: number, extent: number, free: 'm' | 'n'): string {
+  if (atoms === null) return `tmem + ${column}`
   const steps = atoms.steps > 1 ? ` + ${times('i', perStep)} / ${TILE_INNER} * ${atoms.rows * ATOM_COLUMNS}` : ''
   const within =
     atoms.from === 'tile' || extent % TILE_OUTER === 0
       ? ''
       : ` + at.${free} / ${TILE_OUTER / ATOM_COLUMNS} % ${ATOM_COLUMNS}`
   return `tmem + ${column}${steps}${within}`
+}
+
+function emitMma(op: Mma, c: EmitContext): void {
+  const wrapper = `tcgen05_mma_${op.kind}_cg${c.program.cluster.pair}`
+  c.wrappers.add('smem_descriptor').add(wrapper)
+  const where = note(c, 'MMA')
+  c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}, A_LAYOUT);`, where)
+  op.products.forEach(({ b }, p) =>
+    c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where),
+  )
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, () => {
+    if (op.scales) {
+      // Tiles may hold anything behind the last scale of a row, NaN too.
+      const { depth, loops } = c.program.domain
+      c.out.line(`if (i > 0 && k * TILE_K + i * ${depth / op.steps} >= ${c.names.extent(loops[0].axis)}) break;`, where)
+    }
+    const at = op.chunk ? `(${op.chunk * op.steps} + i)` : 'i'
+    const step = (d: { stepBytes: number }): string => `${at} * (${d.stepBytes} >> 4)`
+    const perStep = op.scales?.perStep ?? TILE_INNER
+    // Scales of a row lie side by side in a cell of tensor memory.
+    const instruction =
+      perStep < TILE_INNER ? `INSTRUCTION + ${times('i', perStep)} % ${TILE_INNER} * SCALE_ID` : 'INSTRUCTION'
+    for (const [p, { column }] of op.products.entries()) {
+      const d = `tmem + acc * ACC_COLUMNS${column ? ` + ${column}` : ''}`
+      const scales = op.scales
+        ? [
+            scalesAt(op.scales.a, perStep, c.program.domain.rows.extent, 'm'),
+            scalesAt(op.scales.b[p]!, perStep, c.program.domain.columns.extent, 'n'),
+          ]
+        : []
+      const operands = [d, `a + ${step(op.aDescriptor)}`, `b${p} + ${step(op.bDescriptor)}`, instruction, ...scales]
+      c.out.line(`${wrapper}(${operands.join(', ')}, ${op.chunk === null ? 'k != k_first || ' : ''}i != 0);`, where)
+    }
+  })
 }
 
 export const SM100_EMITTERS: Emitters = {
@@ -66,6 +104,14 @@ export const SM100_EMITTERS: Emitters = {
     c.out.line(load, note(c, `TMA load ${op.operand}`))
   },
   write_atoms: emitAtoms,
+  fill_columns({ column, columns, word }, c) {
+    c.wrappers.add('tcgen05_fill_x4')
+    c.out.line('#pragma unroll')
+    c.out.line(
+      `for (u32 i = 0; i < ${columns}; i += 4) tcgen05_fill_x4(tmem + (warp << 21) + ${column} + i, 0x${word.toString(16)});`,
+      note(c, 'scales of 1'),
+    )
+  },
   copy_atoms({ buffer, column, atoms }, c) {
     const where = note(c, `scales of ${buffer}`)
     const copy = grouped(c, 'tcgen05_copy_scales')
@@ -78,33 +124,12 @@ export const SM100_EMITTERS: Emitters = {
     })
   },
   mma(op, c) {
-    const wrapper = `tcgen05_mma_${op.kind}_cg${c.program.cluster.pair}`
-    c.wrappers.add('smem_descriptor').add(wrapper)
-    const where = note(c, 'MMA')
-    c.out.line(`const u64 a = smem_descriptor(${slotAddress(c, op.a)}, A_LAYOUT);`, where)
-    op.products.forEach(({ b }, p) =>
-      c.out.line(`const u64 b${p} = smem_descriptor(${slotAddress(c, b)}, B_LAYOUT);`, where),
-    )
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, () => {
-      const step = (d: { stepBytes: number }): string => `i * (${d.stepBytes} >> 4)`
-      const perStep = op.scales?.perStep ?? TILE_INNER
-      // Scales of a row lie side by side in a cell of tensor memory.
-      const instruction =
-        perStep < TILE_INNER ? `INSTRUCTION + ${times('i', perStep)} % ${TILE_INNER} * SCALE_ID` : 'INSTRUCTION'
-      for (const [p, { column }] of op.products.entries()) {
-        const d = `tmem + acc * ACC_COLUMNS${column ? ` + ${column}` : ''}`
-        const scales = op.scales
-          ? [
-              scalesAt(op.scales.a, perStep, c.program.domain.rows.extent, 'm'),
-              scalesAt(op.scales.b[p]!, perStep, c.program.domain.columns.extent, 'n'),
-            ]
-          : []
-        const operands = [d, `a + ${step(op.aDescriptor)}`, `b${p} + ${step(op.bDescriptor)}`, instruction, ...scales]
-        c.out.line(`${wrapper}(${operands.join(', ')}, k != k_first || i != 0);`, where)
-      }
-    })
+    // The chunks of a stage have their descriptors each.
+    if (op.chunk !== null) c.out.block('', () => emitMma(op, c))
+    else emitMma(op, c)
   },
+  ...SCALE_EMITTERS,
+  ...PART_EMITTERS,
   commit(op, c) {
     const where = note(c, `commit to ${op.barrier}`)
     const address = barrierAddress(c, op.barrier)

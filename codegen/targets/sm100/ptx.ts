@@ -1,5 +1,13 @@
 /** PTX wrappers of the SM100 kernels: tcgen05 and cluster launch control beside the common ones. */
-import { asm, COPY_WRAPPERS, DESCRIPTOR_WRAPPERS, inline, SYNC_WRAPPERS } from '../../pipe/ptx.ts'
+import {
+  asm,
+  COPY_WRAPPERS,
+  DESCRIPTOR_WRAPPERS,
+  inline,
+  ROLE_WRAPPERS,
+  SYNC_WRAPPERS,
+  VECTOR_LOADS,
+} from '../../pipe/ptx.ts'
 import { EPILOGUE_WRAPPERS } from './ptx_epilogue.ts'
 
 const mmaWrapper = (kind: string, group: number): string =>
@@ -95,6 +103,8 @@ export const SM100_WRAPPERS: Readonly<Record<string, string>> = {
         '  return cta;',
     ),
   ...COPY_WRAPPERS,
+  ...VECTOR_LOADS,
+  ...ROLE_WRAPPERS,
   ...grouped(1),
   ...grouped(2),
   tcgen05_fence_before: asm('void tcgen05_fence_before()', 'tcgen05.fence::before_thread_sync;', ''),

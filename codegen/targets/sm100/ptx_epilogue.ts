@@ -14,9 +14,26 @@ const tmemLoad = (columns: number): string =>
     : "r"(taddr) : "memory");
 }`
 
+/** `tcgen05.st` of as many columns, complete on return. */
+const tmemStore = (columns: number): string =>
+  `__device__ __forceinline__ void tcgen05_st_x${columns}(u32 taddr, const float* x) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x${columns}.b32 [%0], "
+    "{${registers(columns, (i) => `%${i + 1}`)}};\\n\\t"
+    "tcgen05.wait::st.sync.aligned;"
+    :: "r"(taddr), ${registers(columns, (i) => `"f"(x[${i}])`)} : "memory");
+}`
+
 export const EPILOGUE_WRAPPERS: Readonly<Record<string, string>> = {
   tcgen05_ld_x8: tmemLoad(8),
   tcgen05_ld_x16: tmemLoad(16),
   tcgen05_ld_x32: tmemLoad(32),
+  tcgen05_ld_x64: tmemLoad(64),
+  tcgen05_ld_x128: tmemLoad(128),
+  tcgen05_fill_x4: `__device__ __forceinline__ void tcgen05_fill_x4(u32 taddr, u32 word) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x4.b32 [%0], {%1, %1, %1, %1};\\n\\ttcgen05.wait::st.sync.aligned;"
+    :: "r"(taddr), "r"(word) : "memory");
+}`,
+  tcgen05_st_x16: tmemStore(16),
+  tcgen05_st_x32: tmemStore(32),
   ...STORE_WRAPPERS,
 }

@@ -1,19 +1,13 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
-import { call, note } from '../../pipe/context.ts'
+import { note } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import { accumulatorArray, cellsOf, emitFragmentRow, emitTakeCells, registersOf } from '../../pipe/fragments.ts'
-import { emitCopyTile, emitLoadFragments } from './loads.ts'
+import { emitLoadFragments } from './loads.ts'
 import { mmaName, mmaText } from './ptx.ts'
 
 export const SM80_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
-  copy_tile: emitCopyTile,
-  copy_commit: (_, c) => c.out.line(call(c, 'cp_async_commit'), note(c, 'commit copies')),
-  copy_wait(op, c) {
-    c.wrappers.add('cp_async_wait')
-    c.out.line(`cp_async_wait<${op.pending}>();`, note(c, 'copies of this thread have landed'))
-  },
   for_first_k(op, c) {
     // Unrolled, its addresses fill the registers.
     c.out.line('#pragma unroll 1')

@@ -1,5 +1,6 @@
 /** SM80: what its kernels have beside the common text. */
-import { opsOf, type FragmentSource, type TileProgram } from '../../../compiler/ir/pipe.ts'
+import { opsOf, type TileProgram } from '../../../compiler/ir/pipe.ts'
+import type { FragmentSource } from '../../../compiler/ir/pipe_mma.ts'
 import { cellsOf, PTX_CELL } from '../../pipe/fragments.ts'
 import type { TargetText } from '../../pipe/kernel.ts'
 import { SM80_EMITTERS } from './emit.ts'

@@ -1,94 +1,13 @@
-/** Operands on their way to the MMAs of SM80: asynchronous copies to the stage ring, and ldmatrix out of it. */
+/** Operands on their way to the MMAs of SM80: ldmatrix out of the stage ring. */
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import type { CopyTile, TileOp, TileProgram, TileSource } from '../../../compiler/ir/pipe.ts'
-import type { TensorOperand } from '../../../compiler/ir/tensor.ts'
+import type { TileOp, TileProgram } from '../../../compiler/ir/pipe.ts'
+import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { mod, name } from '../../../compiler/space/ix.ts'
 import { swizzled } from '../../../compiler/space/layout.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
-import { depthOrigin, positionIn } from '../../pipe/depth.ts'
-import { chunkPlace } from '../../pipe/loads.ts'
 
 type LoadFragments = Extract<TileOp, { op: 'load_fragments' }>
-
-/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. */
-function elementAddress(c: EmitContext, operand: TensorOperand, { depth }: CopyTile): string {
-  const { names } = c
-  const terms = operand.axes.map((axis) => {
-    const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-    return axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
-  })
-  return `${names.operand(operand.name)} + ${terms.join(' + ')}`
-}
-
-/** Threads take chunks along the contiguous axis in turn; what is outside the tensor is zero. */
-export function emitCopyTile(op: CopyTile, c: EmitContext): void {
-  if (op.bytes === 16) copyChunks(op, c)
-  else copyElements(op, c)
-}
-
-function copyChunks(op: CopyTile, c: EmitContext): void {
-  const { tile, free, depth } = op
-  const operand = operandNamed(c.program.source, op.operand)
-  const where = note(c, `copy ${op.operand}`)
-  const bytes = DTYPES[operand.dtype].storageBytes
-  const perChunk = 16 / bytes
-  const kMajor = tile.major === 'k'
-  const rows = kMajor ? tile.rows : tile.depth
-  const span = tile.span * bytes
-  const kEnd = c.names.extent(depth.axis)
-  const spanChunks = span / 16
-  const rowChunks = spanChunks * tile.boxes
-  const total = rows * rowChunks
-  const threads = 32 * c.role!.warps
-  const extent = free === 'm' ? 'M' : 'N'
-  c.wrappers.add('cp_async_16')
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 i = 0; i < ${Math.ceil(total / threads)}; ++i)`, () => {
-    const [row, chunk] =
-      threads % rowChunks === 0
-        ? [`threadIdx.x / ${rowChunks} + i * ${threads / rowChunks}`, `threadIdx.x % ${rowChunks}`]
-        : [`(threadIdx.x + i * ${threads}) / ${rowChunks}`, `(threadIdx.x + i * ${threads}) % ${rowChunks}`]
-    c.out.line(`const u32 r = ${row}, x = ${chunk}${tile.boxes > 1 ? `, c = x % ${spanChunks}` : ', c = x'};`, where)
-    const [k, f] = kMajor ? [`x * ${perChunk}`, 'r'] : ['r', `x * ${perChunk}`]
-    c.out.line(`const u32 k_at = ${depthOrigin(depth)} + ${k}, free_at = at.${free} + ${f};`)
-    const [inner, innerEnd, outer, outerEnd] = kMajor
-      ? ['k_at', kEnd, 'free_at', extent]
-      : ['free_at', extent, 'k_at', kEnd]
-    c.out.line(
-      `const u32 bytes = ${outer} < ${outerEnd} && ${inner} < ${innerEnd} ? min((${innerEnd} - ${inner}) * ${bytes}, 16) : 0;`,
-    )
-    const box = tile.boxes > 1 ? ` + x / ${spanChunks} * ${tile.pitch}` : ''
-    const dst = `${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16`
-    const copy = `cp_async_16(${dst}, ${elementAddress(c, operand, op)}, bytes);`
-    c.out.line(total % threads === 0 ? copy : `if (r < ${rows}) ${copy}`, where)
-  })
-}
-
-/** 4-byte elements one by one: rows need not be aligned, and may lie across the tile's. */
-function copyElements(op: CopyTile, c: EmitContext): void {
-  const { tile, free, depth } = op
-  const operand = operandNamed(c.program.source, op.operand)
-  const where = note(c, `copy ${op.operand}`)
-  const { span } = tile
-  const rows = tile.major === 'k' ? tile.rows : tile.depth
-  const threads = 32 * c.role!.warps
-  const along = operand.order.at(-1) === depth.axis
-  c.wrappers.add('cp_async_4')
-  c.out.line('#pragma unroll 4')
-  c.out.block(`for (u32 i = threadIdx.x; i < ${rows * span}; i += ${threads})`, () => {
-    c.out.line(
-      along
-        ? `const u32 r = i / ${span}, e = i % ${span}, c = e / 4;`
-        : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / 4;`,
-      where,
-    )
-    c.out.line(`const u32 k_at = ${depthOrigin(depth)} + e, free_at = at.${free} + r;`)
-    const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${4 * span} + ${chunkPlace(tile.swizzle)} * 16 + e % 4 * 4`
-    const inside = `k_at < ${c.names.extent(depth.axis)} && free_at < ${free === 'm' ? 'M' : 'N'} ? 4 : 0`
-    c.out.line(`cp_async_4(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)
-  })
-}
 
 /**
  * Where a lane reads, the same in all steps. Of A, matrices are rows 0-7 and 8-15 of the first chunk of k, then of the second;

@@ -1,7 +1,15 @@
 /** PTX wrappers of the SM80 kernels: asynchronous copies by threads, matrices from shared memory, warp MMAs. */
 import type { WarpMmaKind } from '../../../compiler/targets/sm80/mma.ts'
 import { CELL, cellsOf } from '../../pipe/fragments.ts'
-import { asm, COPY_WRAPPERS, inline, registers, STORE_WRAPPERS, SYNC_WRAPPERS } from '../../pipe/ptx.ts'
+import {
+  COPY_WRAPPERS,
+  COPY_GROUP_WRAPPERS,
+  inline,
+  registers,
+  STORE_WRAPPERS,
+  SYNC_WRAPPERS,
+  VECTOR_LOADS,
+} from '../../pipe/ptx.ts'
 
 const loadMatrices = (transposed: boolean): string =>
   inline(
@@ -14,18 +22,12 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ...SYNC_WRAPPERS,
   ...COPY_WRAPPERS,
   ...STORE_WRAPPERS,
-  cp_async_commit: asm('void cp_async_commit()', 'cp.async.commit_group;', ''),
-  cp_async_wait: `template <int PENDING>\n${asm('void cp_async_wait()', 'cp.async.wait_group %0;', '"n"(PENDING)')}`,
+  ...COPY_GROUP_WRAPPERS,
   ldmatrix_x4:
     '// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the\n' +
     `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
   ldmatrix_x4_trans: loadMatrices(true),
-  load_shared_v4: inline(
-    'uint4 load_shared_v4(u32 address)',
-    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z),' +
-      ' "=r"(v.w) : "r"(address) : "memory");\n' +
-      '  return v;',
-  ),
+  ...VECTOR_LOADS,
 }
 
 export const mmaName = ({ d, a, b, k }: WarpMmaKind): string => `mma_m16n8k${k}_${d}_${a}_${b}`

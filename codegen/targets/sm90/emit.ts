@@ -7,14 +7,14 @@ import {
   note,
   ringOf,
   slotAddress,
-  tileOrigin,
   type EmitContext,
 } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
-import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe.ts'
-import { emitArriveCopied, emitScaleLoad } from '../../pipe/scales.ts'
+import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
+import { emitLoadColumns, emitLoadRows } from '../../pipe/ahead.ts'
+import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import {
   accumulatorArray,
   allCells,
@@ -24,8 +24,15 @@ import {
   registersOf,
 } from '../../pipe/fragments.ts'
 import { wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
+import { emitDepthOf, emitTiles } from '../../pipe/tiles.ts'
 import { PART_EMITTERS } from './parts.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
+
+/** First row of a warp in a block of rows. */
+function warpRow(c: EmitContext, block: string): string {
+  const blocks = registersOf(c).together > 1 ? `(warpgroup * ROW_BLOCKS + ${block})` : block
+  return `at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP`
+}
 
 /** Registers are indexed by constants only. */
 const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
@@ -69,30 +76,22 @@ export const SM90_EMITTERS: Emitters = {
     const turns = op.turns ?? 1
     const [first, step] =
       turns === 1 ? ['first_work', 'gridDim.x'] : ['first_work + warpgroup * gridDim.x', `${turns} * gridDim.x`]
-    const ahead = op.body.some((inner) => inner.op === 'next_origin')
-    if (ahead) c.out.line(`TileOrigin at = ${tileOrigin(c, first)};`)
-    c.out.block(`for (u32 cta = ${first}; cta < works; cta += ${step})`, () => {
-      if (!ahead) c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
+    emitTiles(op, c, first, step, () => {
       if (op.accumulators) c.out.line(`${accumulatorArray(c)};`)
-      emitOps(op.body, c)
-      if (ahead) c.out.line('at = next;')
     })
   },
-  next_origin(_, c) {
-    c.out.line('TileOrigin next = at;')
-    c.out.block('if (cta + gridDim.x < works)', () => {
-      c.out.line(`next = ${tileOrigin(c, 'cta + gridDim.x')};`)
-      c.out.line('asm volatile("" : "+r"(next.m), "+r"(next.n), "+r"(next.l));  // here, and not where it is used')
-    })
+  first_warp(op, c) {
+    c.out.block(`if (warp == ${c.role!.firstWarp})`, () => emitOps(op.body, c))
   },
   one_thread(op, c) {
     c.wrappers.add('elect_one')
     c.out.block(`if (warp == ${c.role!.firstWarp} && elect_one())`, () => emitOps(op.body, c))
   },
   for_warpgroups(op, c) {
-    c.wrappers.add('elect_one')
+    if (!op.whole) c.wrappers.add('elect_one')
     const { firstWarp } = c.role!
-    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + registersOf(c).together} && elect_one())`, () => {
+    const isOne = op.whole ? '' : ' && elect_one()'
+    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + registersOf(c).together}${isOne})`, () => {
       c.out.line(`const u32 warpgroup = warp - ${firstWarp + 1};  // whose sub-tiles it sends`)
       emitOps(op.body, c)
     })
@@ -121,17 +120,19 @@ export const SM90_EMITTERS: Emitters = {
     c.out.line(`asm volatile("setmaxnreg.${form}.sync.aligned.u32 ${op.count};");`)
   },
   skip_tile(op, c) {
-    const skip = (): void => {
+    const isRagged = c.program.domain.sums !== undefined
+    const skip = (cta: string): void => {
+      if (isRagged) emitDepthOf(c, cta)
       for (const name of op.rings) {
         const { slots } = ringOf(c.program, name)
         const phased = c.program.barriers.some((b) => b.ring === name)
-        c.out.line(`${name} += k_last - k_first;`)
+        c.out.line(`${name} += ${isRagged ? 'k_tiles' : 'k_last - k_first'};`)
         if (phased) c.out.line(`${name}_phase ^= ${name} / ${slots} & 1;`)
         c.out.line(`${name} %= ${slots};`)
       }
     }
-    if (op.unless === 'first') c.out.block('if (warpgroup != 0)', skip)
-    else skip()
+    if (op.unless === 'first') c.out.block('if (warpgroup != 0)', () => skip('first_work'))
+    else skip('cta + gridDim.x')
   },
   wait_turn(op, c) {
     // The first warpgroup begins: a fresh barrier passes parity 1.
@@ -234,9 +235,12 @@ export const SM90_EMITTERS: Emitters = {
     c.out.block('for (u32 block = 0; block < ROW_BLOCKS; ++block)', () => emitOps(op.body, c))
   },
   own_row(_, c) {
-    const { together } = registersOf(c)
-    const blocks = together > 1 ? '(warpgroup * ROW_BLOCKS + block)' : 'block'
-    emitFragmentRow(c, `at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP`)
+    emitFragmentRow(c, warpRow(c, 'block'))
+  },
+  load_ahead(op, c) {
+    if (op.shape === 'row') return emitLoadRows(op, c)
+    const row = (i: string): string => `${warpRow(c, `${i} / 2`)} + lane / 4 + ${i} % 2 * 8`
+    emitLoadColumns(op, row, registersOf(c).rowBlocks, c)
   },
   for_subtiles(op, c) {
     const { columns } = c.program.layout
@@ -251,8 +255,7 @@ export const SM90_EMITTERS: Emitters = {
   take_cells({ from }, c) {
     emitTakeCells(c, from === null ? undefined : (product) => emitSums(from, product, c))
   },
-  load_scales: emitScaleLoad,
-  arrive_copied: ({ barrier }, c) => emitArriveCopied(barrier, c),
+  ...SCALE_EMITTERS,
   last_warp(op, c) {
     const { firstWarp, warps } = c.role!
     c.out.block(`if (warp == ${firstWarp + warps - 1})`, () => emitOps(op.body, c))

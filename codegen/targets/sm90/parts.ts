@@ -2,7 +2,8 @@
  * Tile IR → CUDA statements: sums over chunks of k by themselves, scaled and added to the accumulators. A thread has rows r and r + 8 of
  * a block, and two neighbouring columns of every 8 (register_tile.ts).
  */
-import type { Part, PartScales, ScaleSource } from '../../../compiler/ir/pipe.ts'
+import type { ScaleSource } from '../../../compiler/ir/pipe_loads.ts'
+import type { Part, PartScales } from '../../../compiler/ir/pipe_mma.ts'
 import { call0, note, slotAddress, type EmitContext, type Emitters } from '../../pipe/context.ts'
 import { CELL, registersOf } from '../../pipe/fragments.ts'
 

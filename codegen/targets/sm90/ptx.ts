@@ -3,12 +3,15 @@ import type { WgmmaKind } from '../../../compiler/targets/sm90/mma.ts'
 import { CELL, cellsOf } from '../../pipe/fragments.ts'
 import {
   asm,
+  COPY_GROUP_WRAPPERS,
   COPY_WRAPPERS,
   DESCRIPTOR_WRAPPERS,
   inline,
   registers,
   STORE_WRAPPERS,
   SYNC_WRAPPERS,
+  VECTOR_LOADS,
+  ROLE_WRAPPERS,
 } from '../../pipe/ptx.ts'
 
 export const SM90_WRAPPERS: Readonly<Record<string, string>> = {
@@ -16,16 +19,12 @@ export const SM90_WRAPPERS: Readonly<Record<string, string>> = {
   ...COPY_WRAPPERS,
   ...DESCRIPTOR_WRAPPERS,
   ...STORE_WRAPPERS,
+  ...COPY_GROUP_WRAPPERS,
   wgmma_fence: `// Orders earlier accesses to the accumulators before the MMAs that follow.\n${asm('void wgmma_fence()', 'wgmma.fence.sync.aligned;', '')}`,
   wgmma_commit: asm('void wgmma_commit()', 'wgmma.commit_group.sync.aligned;', ''),
   wgmma_wait_behind: `// The newest group may stay under way.\n${asm('void wgmma_wait_behind()', 'wgmma.wait_group.sync.aligned 1;', '')}`,
-  role_sync: `// Barrier 0 is that of __syncthreads.\n${asm('void role_sync(u32 threads)', 'bar.sync 1, %0;', '"r"(threads)')}`,
-  load_shared_v4: inline(
-    'uint4 load_shared_v4(u32 address)',
-    '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z),' +
-      ' "=r"(v.w) : "r"(address) : "memory");\n' +
-      '  return v;',
-  ),
+  ...ROLE_WRAPPERS,
+  ...VECTOR_LOADS,
   // Weak stores of the generic proxy whose bytes count on the barrier of the same CTA as they land (PTX ISA, st.async).
   store_async_v4: asm(
     'void store_async_v4(u32 address, u32 barrier, u32 x, u32 y, u32 z, u32 w)',

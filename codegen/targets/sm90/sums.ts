@@ -52,9 +52,6 @@ export const SUM_EMITTERS: Emitters = {
       note(c, `arrive ${op.barrier}`),
     )
   },
-  role_sync({ threads }, c) {
-    c.out.line(call(c, 'role_sync', threads), note(c, 'role barrier'))
-  },
 }
 
 /** The cells of this sub-tile: those of the thread itself, or sums over the CTAs of the cluster in their order. */

@@ -59,6 +59,7 @@ function describeForm({ form, loops }: Stage): string {
     const ks = form.loops.map(({ over }) => list(over)).join('; ')
     return `tile ${extents.join('x')} of ${list(split.rows)}, ${list(split.columns)}, ${ks} through shared memory`
   }
+  if (form.kind === 'row') return 'a row of elements that share bytes per thread'
   if (form.kind === 'element') return form.pack > 1 ? `${form.pack} elements per thread` : 'an element per thread'
   const what = loops.map((node) => (node.kind === 'contract' ? 'sum' : node.fn)).join(', ') || 'largest magnitude'
   return `threads share ${what}, neighbours along the ${form.along === 'loop' ? 'reduced axes' : 'results'}`

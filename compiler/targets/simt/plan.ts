@@ -1,11 +1,9 @@
 /** Planning for SIMT: a chain of stages, a launch each. Whatever the tensor IR can say is lowered. */
-import type { Instance, Rejection } from '../../instance.ts'
-import type { Node, Output, TensorProgram } from '../../ir/tensor.ts'
+import type { Instance } from '../../instance.ts'
+import type { Node, TensorProgram } from '../../ir/tensor.ts'
 import { children, operandNamed } from '../../ir/walk.ts'
 import { rewrite } from '../../passes/graph.ts'
 import { markShortForms } from '../../passes/short_forms.ts'
-import { rejection } from '../../rejection.ts'
-import { rowUnit } from '../../dtypes.ts'
 import type { SimtDesign } from './design.ts'
 import { planStages, type Stage, type Stages } from './stages.ts'
 import { sharedBytes } from './tile.ts'
@@ -36,16 +34,10 @@ export const stageThreads = ({ form }: Stage): number =>
 const stageSmem = ({ form }: Stage): number =>
   form.kind === 'tile' ? sharedBytes(form) : form.kind === 'team' ? THREADS * 8 : 0
 
-/** The design's tile has at most 1024 elements (the schedule's rule). KTL2904 for scattered elements that share bytes or scales. */
-export function planSimt(instance: Instance<SimtDesign>): SimtPlan | Rejection {
+/** The design's tile has at most 1024 elements (the schedule's rule). */
+export function planSimt(instance: Instance<SimtDesign>): SimtPlan {
   const program = rewrite(instance.program, markShortForms(instance.program))
   const { design } = instance
-  const shared = program.outputs.find((output) => sharesScattered(program, output))
-  if (shared)
-    return {
-      ...rejection('KTL2904', { form: 'a scattered axis of which several elements share a byte or a scale' }),
-      operand: shared.operand,
-    }
   const { stages, regions } = planStages(program, design.tile)
   return {
     kind: 'simt',
@@ -58,19 +50,6 @@ export function planSimt(instance: Instance<SimtDesign>): SimtPlan | Rejection {
     smemBytes: Math.max(...stages.map(stageSmem)),
     inPlace: inPlaceInputs(program, stages),
   }
-}
-
-/** Positions along an axis are looked up, but neighbours along it are written together. */
-function sharesScattered(program: TensorProgram, { operand: name, at }: Output): boolean {
-  if (!at) return false
-  const { axes, order, dtype, stored } = operandNamed(program, name)
-  const own = (axis: string): boolean => at[axes.indexOf(axis)]!.kind === 'axis'
-  if (rowUnit(dtype) > 1 && order.length > 0 && !own(order.at(-1)!)) return true
-  if (!stored?.scale) return false
-  const scale = operandNamed(program, stored.scale)
-  return axes.some(
-    (axis) => !own(axis) && (scale.blocks?.[scale.axes.indexOf(axis)] ?? (scale.axes.includes(axis) ? 1 : 0)) !== 1,
-  )
 }
 
 /** Read by one stage alone, which no stage with outputs precedes, and there at the element itself. */

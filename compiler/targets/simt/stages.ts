@@ -5,7 +5,7 @@
 import type { ApplyNode, ComputeType, ContractNode, Node, Output, ReduceNode, TensorProgram } from '../../ir/tensor.ts'
 import { children, guardOf, operandNamed, rootsOf, topological } from '../../ir/walk.ts'
 import { DTYPES, rowUnit } from '../../dtypes.ts'
-import { domainKey, ownAxes, sameDomain } from './domain.ts'
+import { domainKey, ownAxes, paddedOf, sameDomain } from './domain.ts'
 import { contiguousAlong, planTile, splitOf, type SimtTile, type Split } from './tile.ts'
 
 export type LoopNode = ContractNode | ReduceNode
@@ -41,11 +41,13 @@ export interface Block {
 }
 
 /**
- * How the points of a stage fall to threads. `element`: a thread for each, `pack` neighbours to one thread. `team`: several threads for
- * each, which share its loops; neighbouring threads are neighbours `along` the loop, or along the domain. `tile`: a CTA for a tile.
+ * How the points of a stage fall to threads. `element`: a thread for each, `pack` neighbours to one thread. `row`: a thread for all along
+ * `over`, because they share bytes and lie where an operand says. `team`: several threads for each, which share its loops; neighbouring
+ * threads are neighbours `along` the loop, or along the domain. `tile`: a CTA for a tile.
  */
 export type Form =
   | { readonly kind: 'element'; readonly pack: number }
+  | { readonly kind: 'row'; readonly over: readonly string[] }
   | { readonly kind: 'team'; readonly along: 'loop' | 'domain' }
   | SimtTile
 
@@ -297,7 +299,7 @@ function stageOf(program: TensorProgram, drafts: readonly Draft[], tile: readonl
             kind: 'team',
             along: contiguousAlong(program, bodyOf(loops[0]!), overOf(program, loops[0]!)) ? 'loop' : 'domain',
           }
-        : { kind: 'element', pack: packOf(program, results[0]!) }
+        : narrowForm(program, results[0]!, lead.axes)
   return { axes: lead.axes, results, loops, form }
 }
 
@@ -307,9 +309,17 @@ const bodyOf = (node: LoopNode): Node => (node.kind === 'reduce' ? node.value : 
 const overOf = (program: TensorProgram, node: LoopNode): string[] =>
   ownAxes(program, node.kind === 'reduce' ? node.over : node.terms[0].over)
 
-/** Elements that fill whole bytes. */
-function packOf(program: TensorProgram, result: Result): number {
-  if (result.kind !== 'store') return 1
-  const { dtype, axes } = operandNamed(program, result.output.operand)
-  return axes.length > 0 ? rowUnit(dtype) : 1
+/** Elements that fill whole bytes, together. */
+function narrowForm(program: TensorProgram, result: Result, points: readonly string[]): Form {
+  if (result.kind !== 'store') return { kind: 'element', pack: 1 }
+  const { at, operand } = result.output
+  const { dtype, axes, order } = operandNamed(program, operand)
+  const pack = axes.length > 0 ? rowUnit(dtype) : 1
+  const place = pack > 1 ? at?.[axes.indexOf(order.at(-1)!)] : undefined
+  if (place === undefined || place.kind === 'axis') return { kind: 'element', pack }
+  const others = new Set(at!.flatMap((index) => (index === place ? [] : index.axes)))
+  const along = (axis: string): boolean => place.axes.includes(axis) && !others.has(axis)
+  // How many rows an axis has may depend on a group that is walked along.
+  const over = points.filter((axis) => along(axis) || along(paddedOf(program, axis)?.group ?? ''))
+  return { kind: 'row', over }
 }

@@ -3,6 +3,7 @@
  *
  *   tma        one thread: fills the stage ring (full/empty mbarriers); multicasts what other CTAs of the cluster need too
  *   mma        one thread (of the even CTA of a pair): UMMAs of a stage, commits its slot back, commits the accumulator
+ *   scales     (scales that multiply partial sums) one warp loads them, through a ring of their own
  *   gather     (operands that TMA cannot address) 4 warps copy them into the same ring
  *   scheduler  (dynamic scheduling) one warp of the cluster: asks for work ahead and hands it to all roles of all CTAs
  *   epilogue   4 warps, one TMEM lane quarter each: TMEM → registers → f32 math → smem → TMA store
@@ -11,13 +12,16 @@
  */
 import type { Barrier, Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
-import { commonParts } from '../tensor_core/lower_program.ts'
-import { atomsBy } from '../tensor_core/scale_atoms.ts'
+import { SHARED, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
+import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
+import { atomsBy, onesOf } from '../tensor_core/scale_atoms.ts'
 import { GATHER_WARPS, inputMaps, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
 import { gathersAny } from '../tensor_core/operands.ts'
 import { epilogueRole } from './lower_epilogue.ts'
-import { gatherRole, mmaRole, schedulerRole, tmaRole } from './lower_roles.ts'
+import { gatherRole, mmaRole, partScalesRole, scaleColumn, schedulerRole, tmaRole } from './lower_roles.ts'
 import { sm100Memory, WORK_SLOTS } from './memory.ts'
+import { ONES } from './mma.ts'
+import { SCALE_SLOTS } from './parts.ts'
 import type { Sm100Plan } from './plan.ts'
 
 export const TMA_WARP = EPILOGUE_WARPS
@@ -27,10 +31,13 @@ export const SCHEDULER_WARP = EPILOGUE_WARPS + 2
 export function lowerSm100(plan: Sm100Plan): TileProgram {
   const staged = tmaOutputs(plan.epilogue)
   const dynamic = plan.design.scheduler === 'clc'
+  const shares = sharesBlocks(plan.epilogue)
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },
     { name: 'acc', slots: plan.accumulators },
     ...(staged.length > 0 ? [{ name: 'staging', slots: STAGING_SLOTS }] : []),
+    ...(plan.parts ? [{ name: 'scales', slots: SCALE_SLOTS }] : []),
+    ...(shares ? [{ name: SHARED.ring, slots: SHARED.slots }] : []),
     ...(dynamic ? [{ name: 'work', slots: WORK_SLOTS }] : []),
   ]
   const { map, tmemSlot } = sm100Memory(plan, plan.stages, 'regions')
@@ -51,7 +58,13 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
       firstWarp: 0,
       warps: EPILOGUE_WARPS,
       does: 'TMEM to registers, f32 epilogue, stores',
-      rings: ['acc', ...(staged.length > 0 ? ['staging'] : []), ...work],
+      rings: [
+        'acc',
+        ...(plan.parts ? ['scales'] : []),
+        ...(shares ? [SHARED.ring] : []),
+        ...(staged.length > 0 ? ['staging'] : []),
+        ...work,
+      ],
       body: epilogueRole(plan),
     },
     ...(byTma
@@ -98,6 +111,18 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
           },
         ]
       : []),
+    ...(plan.parts
+      ? [
+          {
+            name: 'scales',
+            firstWarp: SCHEDULER_WARP + +dynamic + (byWarps ? GATHER_WARPS : 0),
+            warps: 1,
+            does: 'loads scales of partial sums',
+            rings: ['scales', ...work],
+            body: partScalesRole(plan, domain),
+          },
+        ]
+      : []),
   ]
   return {
     kind: 'sm100',
@@ -109,12 +134,13 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
       columns: plan.tmemColumns,
       ring: 'acc',
       columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns,
+      sums: plan.parts?.column ?? null,
       slotOffset: tmemSlot,
     },
     registers: null,
     setup: setupSteps(plan, barriers, maps),
     roles,
-    teardown: teardownSteps(plan),
+    teardown: [...groupChecks(domain), ...teardownSteps(plan)],
   }
 }
 
@@ -136,6 +162,30 @@ function setupSteps(plan: Sm100Plan, barriers: readonly Barrier[], maps: readonl
     ...(plan.cluster.size > 1 ? [{ warp: null, body: [{ op: 'cluster_start' }] } as const] : []),
     { warp: MMA_WARP, body: [{ op: 'tmem_alloc' }, { op: 'tmem_relinquish' }] },
     { warp: null, body: publish },
+    ...onesSteps(plan),
+  ]
+}
+
+/** Scales of operands without any, which MMAs of the other CTA of a pair read too. */
+function onesSteps(plan: Sm100Plan): SetupStep[] {
+  const fills = onesOf(plan.atoms).map(({ column, columns, dtype }): TileOp => ({
+    op: 'fill_columns',
+    column: scaleColumn(plan, column),
+    columns,
+    word: ONES[dtype]!,
+  }))
+  if (fills.length === 0) return []
+  const sync: TileOp = { op: plan.cluster.pair > 1 ? 'cluster_sync' : 'cta_sync' }
+  return [
+    ...Array.from({ length: EPILOGUE_WARPS }, (_, warp) => ({ warp, body: fills })),
+    {
+      warp: null,
+      body: [
+        { op: 'tcgen05_fence', when: 'before_thread_sync' },
+        sync,
+        { op: 'tcgen05_fence', when: 'after_thread_sync' },
+      ],
+    },
   ]
 }
 

@@ -1,10 +1,12 @@
 /** Programs of the roles that feed the epilogue: loads, MMAs, and the scheduler of dynamic work. */
-import type { AtomSource, MmaScales, TileOp } from '../../ir/pipe.ts'
+import type { TileOp } from '../../ir/pipe.ts'
+import type { AtomSource, Mma, MmaScales } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
 import { depthView, gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
-import { atomsBy, atomsOf, type AtomPlan } from '../tensor_core/scale_atoms.ts'
+import { atomsBy, atomsOf, type AtomPlan, type OnesPlan } from '../tensor_core/scale_atoms.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import { WORK_RESPONSE_BYTES } from './memory.ts'
+import { multiplyParts, scaleRole } from './parts.ts'
 import type { Sm100Plan } from './plan.ts'
 
 /** What every role does at the end of a tile under dynamic scheduling; `warp`: by a whole warp, else by one thread. */
@@ -26,6 +28,15 @@ export function forTiles(plan: Sm100Plan, body: readonly TileOp[], warp: boolean
   return { op: 'for_tiles', body: [...body, ...nextWork(plan, warp)] }
 }
 
+/** By one thread of the role's warp, which finds groups all together. */
+function electedOnTiles(plan: Sm100Plan, body: readonly TileOp[], then: readonly TileOp[] = []): TileOp[] {
+  if (!plan.gemm.groups) return [{ op: 'elected', body: [forTiles(plan, body, false), ...then] }]
+  return [
+    { op: 'for_tiles', body: [{ op: 'elected', body }] },
+    ...(then.length > 0 ? [{ op: 'elected', body: then } as const] : []),
+  ]
+}
+
 export function tmaRole(plan: Sm100Plan, domain: Domain): TileOp[] {
   // The loads of both CTAs of a pair signal the leader's barrier.
   const expect: TileOp = { op: 'arrive_expect_tx', barrier: 'full', bytes: plan.cluster.pair * tmaStageBytes(plan) }
@@ -44,11 +55,9 @@ export function tmaRole(plan: Sm100Plan, domain: Domain): TileOp[] {
     { op: 'wait', barrier: 'empty', parity: 'producer' },
     { op: 'advance', ring: 'stage' },
   ]
-  const tiles = forTiles(plan, [{ op: 'for_k', body: fill }], false)
   const cluster = plan.cluster.size > 1
-  return [
-    { op: 'elected', body: [tiles, ...(cluster ? [{ op: 'for_slots', ring: 'stage', body: drain } as const] : [])] },
-  ]
+  const drains: TileOp[] = cluster ? [{ op: 'for_slots', ring: 'stage', body: drain }] : []
+  return electedOnTiles(plan, [{ op: 'for_k', body: fill }], drains)
 }
 
 /** Warps that fill the ring as TMA would, 16 bytes of shared memory at a time. */
@@ -69,51 +78,65 @@ export function gatherRole(plan: Sm100Plan, domain: Domain): TileOp[] {
   return [forTiles(plan, [{ op: 'for_k', body: fill }], true)]
 }
 
+/** A warp that loads scales of partial sums. */
+export const partScalesRole = (plan: Sm100Plan, domain: Domain): TileOp[] => [
+  forTiles(plan, [{ op: 'for_k', body: scaleRole(plan.parts!, domain) }], true),
+]
+
 export function mmaRole(plan: Sm100Plan): TileOp[] {
   const { layout } = plan.epilogue
+  const { parts, mmaSteps } = plan
   const several = plan.cluster.size > 1
+  const multiply = (chunk: number | null): Mma => ({
+    op: 'mma',
+    kind: plan.mma,
+    a: 'smem_a',
+    products: plan.b.map((_, i) => ({ b: bufferOfB(i), column: i * layout.columns })),
+    instruction: plan.instruction,
+    aDescriptor: plan.a.descriptor,
+    bDescriptor: plan.b[0]!.descriptor,
+    steps: mmaSteps / (parts?.scales.chunks ?? 1),
+    chunk,
+    scales: mmaScales(plan),
+  })
+  const complete: TileOp = { op: 'commit', barrier: 'acc_full', to: plan.cluster.pair > 1 ? 'pair' : 'cta' }
+  const spent: TileOp = { op: 'commit', barrier: 'empty', to: several ? 'producers' : 'cta' }
   const consume: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
-    ...atomsOf(plan.atoms).map((from): TileOp => ({
+    ...atomsOf(plan.atoms).map(({ buffer, column, atoms }): TileOp => ({
       op: 'copy_atoms',
-      buffer: from.buffer,
-      ...atomSource(plan, from),
+      buffer,
+      column: scaleColumn(plan, column),
+      atoms,
     })),
-    {
-      op: 'mma',
-      kind: plan.mma,
-      a: 'smem_a',
-      products: plan.b.map((_, i) => ({ b: bufferOfB(i), column: i * layout.columns })),
-      instruction: plan.instruction,
-      aDescriptor: plan.a.descriptor,
-      bDescriptor: plan.b[0]!.descriptor,
-      steps: plan.mmaSteps,
-      scales: mmaScales(plan),
-    },
-    { op: 'commit', barrier: 'empty', to: several ? 'producers' : 'cta' },
+    ...(parts ? multiplyParts(parts, multiply, complete, spent) : [multiply(null), spent]),
     { op: 'advance', ring: 'stage' },
   ]
-  const tile: TileOp[] = [
-    { op: 'wait', barrier: 'acc_empty', parity: 'producer' },
-    { op: 'tcgen05_fence', when: 'after_thread_sync' },
-    { op: 'for_k', body: consume },
-    { op: 'commit', barrier: 'acc_full', to: plan.cluster.pair > 1 ? 'pair' : 'cta' },
-    { op: 'advance', ring: 'acc' },
-  ]
-  const issue: TileOp = { op: 'elected', body: [forTiles(plan, tile, false)] }
-  return plan.cluster.pair === 1 ? [issue] : [{ op: 'leader', body: [issue] }]
+  const loop: TileOp = { op: 'for_k', body: consume }
+  const tile: TileOp[] = parts
+    ? [loop]
+    : [
+        { op: 'wait', barrier: 'acc_empty', parity: 'producer' },
+        { op: 'tcgen05_fence', when: 'after_thread_sync' },
+        loop,
+        complete,
+        { op: 'advance', ring: 'acc' },
+      ]
+  const issue = electedOnTiles(plan, tile)
+  return plan.cluster.pair === 1 ? issue : [{ op: 'leader', body: issue }]
 }
 
 /** Behind the accumulators. */
-function atomSource({ accumulators, b, epilogue }: Sm100Plan, { column, atoms }: AtomPlan): AtomSource {
-  return { column: accumulators * b.length * epilogue.layout.columns + column, atoms }
-}
+export const scaleColumn = ({ accumulators, b, epilogue }: Sm100Plan, column: number): number =>
+  accumulators * b.length * epilogue.layout.columns + column
 
 function mmaScales(plan: Sm100Plan): MmaScales | null {
   const { atoms, scalesPerStep } = plan
-  return (
-    atoms && { perStep: scalesPerStep, a: atomSource(plan, atoms.a), b: atoms.b.map((from) => atomSource(plan, from)) }
-  )
+  const source = (from: AtomPlan | OnesPlan): AtomSource => ({
+    column: scaleColumn(plan, from.column),
+    atoms: from.source === 'ones' ? null : from.atoms,
+  })
+  return atoms && { perStep: scalesPerStep, a: source(atoms.a), b: atoms.b.map(source) }
 }
 
 /** One warp of the cluster. A request is made only after the one before was answered with work (PTX ISA 9.7.13.17). */

@@ -1,9 +1,12 @@
 /** Shared memory of a CTA on SM100. */
 import { always, consumersOf, perCluster } from '../tensor_core/cluster.ts'
 import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
+import { SHARED, sharedBytes, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { gathersAny } from '../tensor_core/operands.ts'
 import { atomsBy, atomsOf } from '../tensor_core/scale_atoms.ts'
+import { scalesOf } from '../tensor_core/scales.ts'
+import { SCALE_SLOTS } from './parts.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import type { Sm100Plan } from './plan.ts'
 
@@ -21,7 +24,18 @@ export interface Sm100Memory {
 /** What decides the regions, and how large they are. */
 export type Sm100Shape = Pick<
   Sm100Plan,
-  'design' | 'gemm' | 'tile' | 'cluster' | 'a' | 'b' | 'loops' | 'atoms' | 'epilogue' | 'stageBytes' | 'accumulators'
+  | 'design'
+  | 'gemm'
+  | 'tile'
+  | 'cluster'
+  | 'a'
+  | 'b'
+  | 'loops'
+  | 'atoms'
+  | 'scales'
+  | 'epilogue'
+  | 'stageBytes'
+  | 'accumulators'
 >
 
 export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): Sm100Memory {
@@ -44,6 +58,13 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
       const side = `${atoms.rows} x ${atoms.steps} atoms of scales`
       return `${side} along ${free === 'm' ? 'M' : 'N'} and K, ${block} of k to a scale`
     })
+  if (sharesBlocks(epilogue)) {
+    const bytes = sharedBytes(epilogue, 32 * EPILOGUE_WARPS)
+    map.buffer(SHARED.buffer, SHARED.ring, SHARED.slots, bytes, 16, () => 'largest magnitudes of each column, by warp')
+  }
+  const scales = scalesOf(plan.scales)
+  for (const { buffer, slotBytes, operand } of scales)
+    map.buffer(buffer, 'scales', SCALE_SLOTS, slotBytes, 16, () => `scales of a stage: ${operand.name}`)
   const dynamic = plan.design.scheduler === 'clc'
   if (dynamic)
     map.buffer('work_response', 'work', WORK_SLOTS, WORK_RESPONSE_BYTES, 16, () => 'answers of cluster launch control')
@@ -60,12 +81,25 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
     arrivals: consumersOf(cluster),
     meaning: 'the MMAs that read a stage are done',
   }))
-  map.barrier('acc_full', 'acc', accumulators, () => ({ arrivals: always(1), meaning: 'an accumulator is complete' }))
+  const what = scales.length > 0 ? 'a part' : 'an accumulator'
+  map.barrier('acc_full', 'acc', accumulators, () => ({ arrivals: always(1), meaning: `${what} is complete` }))
   map.barrier('acc_empty', 'acc', accumulators, () => ({
     arrivals: always(pair * EPILOGUE_WARPS),
     scope: pair > 1 ? 'cluster' : 'cta',
-    meaning: 'all epilogue warps have read an accumulator',
+    meaning: `all epilogue warps have read ${what}`,
   }))
+  if (scales.length > 0) {
+    // Each lane that copies sees its copies land.
+    const loaders = scales.some(({ copies }) => copies) ? 32 : 1
+    map.barrier('scales_full', 'scales', SCALE_SLOTS, () => ({
+      arrivals: always(loaders),
+      meaning: 'the scales of a stage have landed',
+    }))
+    map.barrier('scales_empty', 'scales', SCALE_SLOTS, () => ({
+      arrivals: always(EPILOGUE_WARPS),
+      meaning: 'all epilogue warps have read the scales of a stage',
+    }))
+  }
   if (dynamic) {
     const scope = cluster.size > 1 ? 'cluster' : 'cta'
     map.barrier('work_full', 'work', WORK_SLOTS, () => ({
@@ -74,8 +108,11 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
       meaning: 'the next work item is known',
     }))
     map.barrier('work_empty', 'work', WORK_SLOTS, () => ({
-      // Every epilogue warp, whatever fills stages, the mma thread of each pair; and the scheduler itself.
-      arrivals: perCluster(cluster, ([m, n]) => m * n * (EPILOGUE_WARPS + producers(1)) + (m * n) / pair + 1),
+      // Every epilogue warp, whatever fills stages or loads scales, the mma thread of each pair; and the scheduler itself.
+      arrivals: perCluster(
+        cluster,
+        ([m, n]) => m * n * (EPILOGUE_WARPS + producers(1) + +(scales.length > 0)) + (m * n) / pair + 1,
+      ),
       scope,
       meaning: 'all roles of the cluster have read a work item',
     }))

@@ -1,11 +1,12 @@
 /** tcgen05.mma kinds: which operands each takes, and its instruction descriptor (PTX ISA 9.7.16.2, 9.7.16.4.2, 9.7.16.10.7). */
-import type { Accumulator } from '../../dtypes.ts'
+import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { TargetArch } from '../../instance.ts'
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
+import type { TensorOperand } from '../../ir/tensor.ts'
 import { ARCHS } from '../../archs.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
-import { takesBlocks } from '../../stored/blocks.ts'
+import { endsSteps, takesBlocks } from '../../stored/blocks.ts'
 
 export type ScaledKind = 'mxf8f6f4' | 'mxf4' | 'mxf4nvf4'
 export type MmaKind = 'f16' | 'tf32' | 'f8f6f4' | 'i8' | ScaledKind
@@ -17,6 +18,10 @@ export interface KindRow extends MmaRow {
   /** Type codes of A and B. */
   readonly operands: Partial<Readonly<Record<DTypeName, number>>>
   readonly targets: readonly TargetArch[]
+}
+
+export interface ScaledRow extends KindRow {
+  readonly scale: ScaleRow
 }
 
 /** Scales of both operands, one for each `block` elements of k. */
@@ -51,7 +56,7 @@ const KINDS: readonly KindRow[] = [
 const ACCUMULATOR_CODE: Partial<Readonly<Record<Accumulator, number>>> = { f16: 0, f32: 1, i32: 2 }
 
 /** Narrower kinds first: their elements lie packed, and they are twice as fast. */
-const SCALED: readonly (KindRow & { readonly scale: ScaleRow })[] = [
+const SCALED: readonly ScaledRow[] = [
   {
     kind: 'mxf4nvf4', scale: { dtype: 'ue4m3', block: 16 },
     operands: { e2m1: 1 }, mixes: false, accumulators: ['f32'], targets: FAMILY,
@@ -78,20 +83,35 @@ export const scaledKindOf: Readonly<Partial<Record<DTypeName, typeof mmaKindOf>>
   }),
 )
 
+/** The kind that multiplies them and reads these scales; null: there is none. What has no scale is multiplied by ones. */
+export function scaledRowOf(
+  a: DTypeName,
+  b: DTypeName,
+  scales: readonly (TensorOperand | null)[],
+  k: string,
+): ScaledRow | null {
+  const known = scales.filter((scale) => scale !== null)
+  const rows = SCALED.filter(({ scale }) => known.every(({ dtype }) => dtype === scale.dtype))
+  const row = known.length > 0 ? mmaRowOf(rows, a, b, 'f32') : null
+  return row && known.every((scale) => takesBlocks(scale, k, row.scale.block)) ? row : null
+}
+
 /** Elements of 4 bits that lie two in a byte of shared memory. */
 export const isPacked = (kind: MmaKind): boolean => kind === 'mxf4' || kind === 'mxf4nvf4'
 
 /** Scales of a row that one instruction reads: of 32 bytes of k. */
 export const scalesOfStep = ({ kind, scale }: KindRow): number => (scale ? (isPacked(kind) ? 64 : 32) / scale.block : 0)
 
+/** Bytes of k of one MMA, of every kind. */
+const STEP_BYTES = 32
+
 const unitsOf = (target: TargetArch): MmaUnits => ({
   multiplies: (a, b, accumulator) => mmaKindOf(a, b, accumulator)?.targets.includes(target) ?? false,
-  scalesParts: () => false,
+  scalesParts: (scale, dtype, over) => endsSteps(scale, over, STEP_BYTES / DTYPES[dtype].storageBytes),
   readsScales(a, b, over) {
-    const row = a.scale.dtype === b.scale.dtype ? scaledKindOf[a.scale.dtype]?.(a.dtype, b.dtype, 'f32') : null
     const [k, ...others] = over
-    if (!row?.scale || k === undefined || others.length > 0 || !row.targets.includes(target)) return false
-    return [a, b].every(({ scale }) => takesBlocks(scale, k, row.scale!.block))
+    const row = k === undefined || others.length > 0 ? null : scaledRowOf(a.dtype, b.dtype, [a.scale, b.scale], k)
+    return row?.targets.includes(target) ?? false
   },
 })
 
@@ -126,6 +146,9 @@ export function instructionDescriptor({ operands, scale }: KindRow, shape: Instr
     ((m >> 4) << 24)
   )
 }
+
+/** 1 in each byte of a cell. */
+export const ONES: Readonly<Partial<Record<DTypeName, number>>> = { ue8m0: 0x7f7f7f7f, ue4m3: 0x38383838 }
 
 /** Of both operands. */
 export const SCALE_ID = (1 << 29) | (1 << 4)

@@ -4,7 +4,6 @@
  *
  * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
-import { takesBlocks } from '../../stored/blocks.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import { inParts, matmulOf, type Matmul } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
@@ -22,6 +21,7 @@ import {
   isPacked,
   mmaKindOf,
   scaledKindOf,
+  scaledRowOf,
   scalesOfStep,
   type InstructionShape,
   type MmaKind,
@@ -31,8 +31,12 @@ import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { atomsBy, atomsOf, planAtoms, type AtomPlans } from '../tensor_core/scale_atoms.ts'
+import type { ScalePlans } from '../tensor_core/scales.ts'
+import { besideGather, planParts, type PartPlan } from './parts.ts'
 
 const TMEM_COLUMNS = 512
+/** Of a stage: of 32 bytes of k each. */
+const MMA_STEPS = 4
 
 export interface Sm100Plan extends TensorCorePlan {
   readonly kind: 'sm100'
@@ -45,6 +49,10 @@ export interface Sm100Plan extends TensorCorePlan {
   readonly mmaSteps: number
   /** Of block-scaled MMAs; null: operands count as they are. */
   readonly atoms: AtomPlans | null
+  /** In blocks of k that no MMA takes; null: there are none. */
+  readonly scales: ScalePlans | null
+  /** Sums that they multiply; null: MMAs add to the accumulators themselves. */
+  readonly parts: PartPlan | null
   /** Of a row, that one MMA reads. */
   readonly scalesPerStep: number
   /** Accumulators (of all products) in flight: the epilogue of one tile runs under the mainloop of the next where there are 2. */
@@ -58,18 +66,17 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   const { design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
+  if (gemm.groups && (design.scheduler === 'clc' || design.fallbackCluster))
+    return rejection('KTL2904', { form: 'a ragged axis with tiles that the device hands out' })
+  if (gemm.sums && inParts(gemm)) return rejection('KTL2904', { form: 'scales in blocks of a ragged axis' })
   const [tileM, tileN] = design.tile
   if (!legalTile(design)) return rejection('KTL4511', { m: tileM, n: tileN })
   const cluster = planCluster(design)
   const { pair } = cluster
 
   const ctaRows = tileM / pair
-  const formOf = formFor(program, gemm)
-  if (isRejection(formOf)) return formOf
-  const kind = mmaOf(program, gemm, formOf, { oneOrder: true })
+  const kind = mmaOf(program, gemm, formFor(program, gemm), { oneOrder: true })
   if (isRejection(kind)) return kind
-  if (kind.scale && !takesScales(program, gemm, kind.scale.block))
-    return rejection('KTL2904', { form: `scales in blocks of k, and MMAs with one for ${kind.scale.block}` })
   if (kind.scale && (ctaRows !== 128 || tileN % 64 !== 0)) return rejection('KTL4525', { m: tileM, n: tileN })
   const inputs = planOperands(
     program,
@@ -81,24 +88,34 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   if (isRejection(inputs)) return inputs
   const { a, b } = inputs
   const accumulator = gemm.accumulators[0]!
+  const isInteger = kind.accumulators.includes('i32')
   const [aType, bType] = [a.operand.dtype, b[0]!.operand.dtype]
   if (!kind.targets.includes(instance.target))
     return rejection('KTL4519', { a: aType, b: bType, target: instance.target })
 
-  const epilogue = planEpilogue(program, gemm, accumulatorLayout(design))
+  const layout = accumulatorLayout(design)
+  const rowsTogether = layout.columnHalves === 1 ? ctaRows : layout.rowsPerWarp
+  const epilogue = planEpilogue(program, gemm, { ...layout, rowsTogether })
   if (isRejection(epilogue)) return epilogue
   const depth = (8 * SWIZZLE_SPAN) / (isPacked(kind.kind) ? 4 : 8 * DTYPES[aType].storageBytes)
-  const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, tileN, depth], kind.scale.block)
+  const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, tileN, depth], kind.scale)
   if (atoms && isRejection(atoms)) return atoms
+  const tile = [tileM, tileN, depth] as const
+  const parts = kind.scale
+    ? null
+    : planParts(program, gemm, [ctaRows, tileN, depth], depth / MMA_STEPS, epilogue.layout, isInteger, TMEM_COLUMNS)
+  if (parts && isRejection(parts)) return parts
+  const crowded = parts && gathersAny(inputs) ? besideGather(parts) : null
+  if (crowded) return crowded
   const perAccumulator = gemm.accumulators.length * epilogue.layout.columns
   const scaleColumns = atoms?.columns ?? 0
-  const accumulators = Math.min(2, Math.floor((TMEM_COLUMNS - scaleColumns) / perAccumulator))
+  const accumulators = parts?.slots ?? Math.min(2, Math.floor((TMEM_COLUMNS - scaleColumns) / perAccumulator))
   if (accumulators === 0) return rejection('KTL4520', { columns: perAccumulator + scaleColumns, limit: TMEM_COLUMNS })
 
   const shape: InstructionShape = {
     a: aType,
     b: bType,
-    accumulator,
+    accumulator: parts && isInteger ? 'i32' : accumulator,
     aMajor: a.major,
     bMajor: b[0]!.major,
     m: tileM,
@@ -109,8 +126,8 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     EPILOGUE_WARPS +
     2 +
     +(design.scheduler === 'clc') +
+    +(parts !== null) +
     (gathersAny(inputs) || atomsBy(atoms, 'warps').length > 0 ? GATHER_WARPS : 0)
-  const tile = [tileM, tileN, depth] as const
   const sizes: Sm100Shape = {
     design,
     gemm,
@@ -120,6 +137,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     b,
     loops: inputs.loops,
     atoms,
+    scales: parts?.scales ?? null,
     epilogue,
     stageBytes,
     accumulators,
@@ -151,35 +169,30 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
         return instructionText(shape)
       },
     },
-    mmaSteps: 4,
+    mmaSteps: MMA_STEPS,
     atoms,
+    scales: sizes.scales,
+    parts,
     scalesPerStep: scalesOfStep(kind),
     epilogue,
     ...sized,
     stageBytes,
     accumulators,
-    tmemColumns: Math.max(32, 2 ** Math.ceil(Math.log2(accumulators * perAccumulator + scaleColumns))),
+    tmemColumns: Math.max(
+      32,
+      2 ** Math.ceil(Math.log2(parts?.columns ?? accumulators * perAccumulator + scaleColumns)),
+    ),
     threads: 32 * warps,
   }
 }
 
-/** The table of MMAs for the scales of A and B. KTL2904: scales that block-scaled MMAs do not take. */
-function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf | Rejection {
-  if (!inParts(gemm)) return mmaKindOf
-  const [{ scales, outer }, ...others] = gemm.segments
-  if (others.length > 0 || outer.length > 0)
-    return rejection('KTL2904', { form: 'scales in blocks of a sum over several axes' })
-  const names = [scales.a, ...scales.b].map((name) => (name === null ? null : operandNamed(program, name).dtype))
-  const [dtype] = names
-  const formOf = dtype && names.every((name) => name === dtype) ? scaledKindOf[dtype] : undefined
-  const form = `a block-scaled MMA of operands scaled by ${[...new Set(names)].map((name) => name ?? 'nothing').join(' and ')}`
-  return formOf ?? rejection('KTL2904', { form })
-}
-
-/** Are blocks of k those of the MMA? */
-function takesScales(program: TensorProgram, gemm: Matmul, block: number): boolean {
-  const [{ scales, k }] = gemm.segments
-  return [scales.a, ...scales.b].every((name) => takesBlocks(operandNamed(program, name!), k, block))
+/** The table of MMAs for the scales of A and B: those that read them, or others, whose partial sums they multiply. */
+function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf {
+  const [{ a, b, scales, k, outer }, ...others] = gemm.segments
+  if (!inParts(gemm) || others.length > 0 || outer.length > 0) return mmaKindOf
+  const named = [scales.a, ...scales.b].map((name) => (name === null ? null : operandNamed(program, name)))
+  const row = scaledRowOf(operandNamed(program, a).dtype, operandNamed(program, b[0]!).dtype, named, k)
+  return row ? scaledKindOf[row.scale.dtype]! : mmaKindOf
 }
 
 /** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, 128 or 256 on a pair; our n is a multiple of 32. */

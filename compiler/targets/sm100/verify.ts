@@ -1,10 +1,21 @@
 /** What programs of SM100 have beside those of all targets: tcgen05.mma, its descriptors, instruction and scales. */
+import { legalContraction } from '../../dtypes.ts'
 import { takesBlocks } from '../../stored/blocks.ts'
-import type { AtomLoad, AtomSource, AtomWrite, Mma } from '../../ir/pipe.ts'
+import type { AtomLoad, AtomWrite } from '../../ir/pipe_loads.ts'
+import type { AtomSource, Mma } from '../../ir/pipe_mma.ts'
 import { inTiles, TILE_BYTES, TILE_INNER, TILE_OUTER, tilingOf } from '../../stored/tiles.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { ATOM_COLUMNS, atomsAcross } from '../tensor_core/scale_atoms.ts'
-import { instructionDescriptor, instructionText, mmaKindOf, scaledKindOf, scalesOfStep, type KindRow } from './mma.ts'
+import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
+import {
+  instructionDescriptor,
+  instructionText,
+  mmaKindOf,
+  ONES,
+  scaledKindOf,
+  scalesOfStep,
+  type KindRow,
+} from './mma.ts'
 
 type AtomsOp = AtomLoad | AtomWrite
 
@@ -12,7 +23,7 @@ export function verifySm100(tiles: Tiles): void {
   const { domain, cluster, target, tmem } = tiles.program
   if (tmem === null) tiles.problems.push('accumulators are not in tensor memory')
   const mmas = tiles.ops.filter((op) => op.op === 'mma')
-  if (mmas.length !== 1) tiles.problems.push(`${mmas.length} operations multiply, not one`)
+  const chunks = verifyParts(tiles, mmas)
   const atoms = tiles.ops.filter((op) => op.op === 'load_atoms' || op.op === 'write_atoms')
   for (const op of mmas) {
     const loads = tiles.sources(
@@ -25,11 +36,12 @@ export function verifySm100(tiles: Tiles): void {
     const [b] = bs
     tiles.descriptor('mma', a!, op.aDescriptor)
     for (const load of bs) tiles.descriptor('mma', load, op.bDescriptor)
-    tiles.expect('mma: steps', op.steps, tiles.steps(a!.operand))
+    tiles.expect('mma: steps', op.steps * chunks, tiles.steps(a!.operand))
+    const types = [tiles.operand(a!.operand).dtype, tiles.operand(b!.operand).dtype] as const
     const shape = {
-      a: tiles.operand(a!.operand).dtype,
-      b: tiles.operand(b!.operand).dtype,
-      accumulator: tiles.accumulator,
+      a: types[0],
+      b: types[1],
+      accumulator: op.chunk === null ? tiles.accumulator : legalContraction(...types)![0]!,
       aMajor: a!.tile.major,
       bMajor: b!.tile.major,
       m: domain.rows.extent * cluster.pair,
@@ -49,18 +61,57 @@ export function verifySm100(tiles: Tiles): void {
   }
 }
 
+/** MMAs add to the accumulators, or each chunk of a stage is summed by itself and added once, in order. Chunks of a stage. */
+function verifyParts(tiles: Tiles, mmas: readonly Mma[]): number {
+  const adds = tiles.ops.filter((op) => op.op === 'add_part')
+  const isParted = tiles.program.tmem?.sums !== null
+  const wanted = isParted ? adds.map((_, chunk) => chunk) : [null]
+  tiles.expect(
+    'chunks that are summed',
+    mmas.map(({ chunk }) => chunk),
+    wanted,
+  )
+  tiles.expect(
+    'parts that are added',
+    adds.map(({ chunk, of }) => [chunk, of]),
+    isParted ? wanted.map((chunk) => [chunk, wanted.length]) : [],
+  )
+  verifyScaleLoads(tiles, Math.max(1, adds.length), adds)
+  const [a, b] = [mmas[0]?.a, mmas[0]?.products[0]?.b].map((buffer) => tiles.loadInto(buffer ?? '')?.operand)
+  for (const { cells, b: columns } of adds) {
+    const type = a && b && legalContraction(tiles.operand(a).dtype, tiles.operand(b).dtype)?.[0]
+    tiles.expect('type of parts', cells, type === 'i32' ? 's32' : 'f32')
+    tiles.expect('scales of products', columns.length, mmas[0]?.products.length)
+    for (const source of columns)
+      if (source && tiles.program.layout.columns % source.layout.group !== 0)
+        tiles.problems.push(`columns of a thread are no whole groups of ${source.layout.group}`)
+  }
+  return Math.max(1, adds.length)
+}
+
 /** Scales of A, and of the B of each product, from the operand through a buffer to columns of tensor memory that only they have. */
 function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, loads: readonly AtomsOp[]): void {
   const copies = tiles.ops.filter((op) => op.op === 'copy_atoms')
+  const fills = tiles.ops.filter((op) => op.op === 'fill_columns')
   tiles.expect('mma: scales of a step', scales?.perStep ?? 0, scalesOfStep(kind))
-  const { columns, ring, columnsPerAccumulator } = tiles.program.tmem!
-  const count = scales ? 1 + products.length : 0
+  const { domain } = tiles.program
+  const { columns: all, ring, columnsPerAccumulator } = tiles.program.tmem!
+  const sources: AtomSource[] = scales ? [scales.a, ...scales.b] : []
+  const count = sources.filter(({ atoms }) => atoms !== null).length
   tiles.expect('scales that are loaded, and copied', [loads.length, copies.length], [count, count])
   if (!scales) return
   let end = tiles.program.rings.find(({ name }) => name === ring)!.slots * columnsPerAccumulator
-  const sources: AtomSource[] = [scales.a, ...scales.b]
   for (const [i, { column, atoms }] of sources.entries()) {
     tiles.expect('mma: column of scales', column, end)
+    if (!atoms) {
+      const extent = (i === 0 ? domain.rows : domain.columns).extent
+      const columns = Math.ceil(extent / TILE_OUTER) * ATOM_COLUMNS
+      end += columns
+      const filled = fills.filter((op) => op.column === column)
+      const wanted = { op: 'fill_columns', column, columns, word: ONES[kind.scale!.dtype] }
+      tiles.expect(`columns of ones from ${column} on`, filled, filled.length > 0 ? filled.map(() => wanted) : [wanted])
+      continue
+    }
     end += atoms.rows * atoms.steps * ATOM_COLUMNS
     const copy = copies.find((op) => op.column === column)
     const load = loads.find(({ buffer }) => buffer === copy?.buffer)
@@ -71,7 +122,7 @@ function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, lo
       verifyLoad(tiles, load, kind)
     }
   }
-  if (end > columns) tiles.problems.push(`scales end at column ${end} of ${columns}`)
+  if (end > all) tiles.problems.push(`scales end at column ${end} of ${all}`)
 }
 
 function verifyLoad(tiles: Tiles, op: AtomsOp, kind: KindRow): void {

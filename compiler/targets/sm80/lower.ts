@@ -3,11 +3,12 @@
  * warp multiplies its part of the tile with accumulators in registers, and finishes that part itself. One barrier of the CTA for
  * each k tile: behind it the tile's copies have landed, and the slot of the tile before is free.
  */
-import type { FragmentSource, Role, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
 import { auxLoads, fragmentEpilogue, storeOf } from '../tensor_core/lower_epilogue.ts'
 import { forLoops, gather, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
-import { commonParts } from '../tensor_core/lower_program.ts'
+import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
 import { sm80Memory } from './memory.ts'
 import { MMA_ROWS, type Sm80Plan } from './plan.ts'
@@ -49,7 +50,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
     },
     setup: [],
     roles: [role],
-    teardown: [],
+    teardown: groupChecks(common.domain),
   }
 }
 
@@ -115,7 +116,7 @@ const fragmentSource = ({ a, b, tile: [, , depth] }: Sm80Plan): FragmentSource =
 })
 
 const epilogue = (plan: Sm80Plan): TileOp[] =>
-  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes), null, storeOps(plan))
+  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes), null, storeOps(plan), plan.threads)
 
 /** Fragments are pairs of elements: through shared memory they become rows. */
 const storeOps = (plan: Sm80Plan): TileOp[] =>

@@ -16,7 +16,8 @@ const SWIZZLES: Readonly<Record<number, OperandSwizzle>> = { 32: '32B', 64: '64B
  * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of 4. 8-bit operands that are not contiguous along k, and
  * elements of less than 4 bytes that are not aligned, are gathered through registers.
  *
- * `rows`: of the CTA's tile along `free`, a multiple of 16; `kExtent`: elements of a stage along k.
+ * `rows`: of the CTA's tile along `free`, a multiple of 16; `kExtent`: elements of a stage along k; `anywhere`: the axis along
+ * which tiles begin at any position, and not at one that is aligned.
  */
 export function planSm80Operand(
   operand: TensorOperand,
@@ -24,13 +25,14 @@ export function planSm80Operand(
   k: string,
   rows: number,
   kExtent: number,
+  anywhere: string | null,
 ): OperandPlan {
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
   const vector = operand.divisibility === 'vector'
   // ldmatrix transposes 16-bit elements.
   const major = inner === free && bytes === 2 ? 'mn' : 'k'
-  const wide = vector && (major === 'mn' || inner === k)
+  const wide = vector && inner !== anywhere && (major === 'mn' || inner === k)
   const source = !operand.computed && (wide || bytes === 4) ? 'copy' : 'gather'
   const span = major === 'k' ? kExtent * bytes : Math.max(...[32, 64, 128].filter((s) => (rows * bytes) % s === 0))
   const spanElements = span / bytes

@@ -69,7 +69,14 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (isRejection(mma)) return mma
 
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
-    planSm80Operand(operand, free, k, side === 'a' ? tileM : tileN, tileK),
+    planSm80Operand(
+      operand,
+      free,
+      k,
+      side === 'a' ? tileM : tileN,
+      tileK,
+      gemm.sums ? k : side === 'a' && gemm.groups ? gemm.m : null,
+    ),
   )
   if (isRejection(inputs)) return inputs
   // Chunks on their way through registers take their share.

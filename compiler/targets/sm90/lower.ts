@@ -8,12 +8,14 @@
  *
  * Where a cluster splits k, its CTAs leave their sums in shared memory, and each finishes a part of the columns.
  */
-import type { PartRegisters, Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
+import type { PartRegisters } from '../../ir/pipe_mma.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
-import { commonParts } from '../tensor_core/lower_program.ts'
+import { SHARED, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
+import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { fetchMaps, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { consumerRole } from './lower_consumer.ts'
-import { producerRole, SENT } from './lower_producer.ts'
+import { LANDED, producerRole, SENT } from './lower_producer.ts'
 import { fetchRing, sm90Memory } from './memory.ts'
 import type { PartPlan } from './parts.ts'
 import type { Sm90Plan } from './plan.ts'
@@ -22,13 +24,16 @@ const registersOf = ({ cells, columns }: PartPlan): PartRegisters => ({ cells, c
 
 export function lowerSm90(plan: Sm90Plan): TileProgram {
   const staged = tmaOutputs(plan.epilogue)
+  const copiesRows = [plan.a, ...plan.b].some(({ source }) => source === 'copy')
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },
     { name: 'spent', slots: plan.stages },
+    ...(copiesRows ? [{ name: LANDED, slots: plan.stages }] : []),
     ...(plan.stagingSlots > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
     ...(plan.storeWarps ? [{ name: SENT, slots: plan.stagingSlots }] : []),
     ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
     ...(plan.splits > 1 ? [{ name: 'partials', slots: 1 }] : []),
+    ...(sharesBlocks(plan.epilogue) ? [{ name: SHARED.ring, slots: SHARED.slots }] : []),
     // A slot for each of the warpgroups that take turns.
     ...(plan.design.consumers === 'pingpong'
       ? [{ name: 'turn', slots: plan.warpgroups, startsAt: 'warpgroup' as const }]
@@ -47,7 +52,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     storedRows: plan.storeWarps ? 4 * rowsPerWarp : rowsPerWarp,
     dynamic: false,
   })
-  const kept = rings.map(({ name }) => name).filter((name) => name !== SENT)
+  const kept = rings.map(({ name }) => name).filter((name) => name !== SENT && name !== LANDED)
   const roles: Role[] = [
     {
       name: 'consumer',
@@ -62,7 +67,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       firstWarp: consumers,
       warps: 4,
       does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}`,
-      rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : [])],
+      rings: ['stage', ...(copiesRows ? [LANDED] : []), ...(plan.storeWarps ? ['staging', SENT] : [])],
       body: producerRole(plan, common.domain),
     },
   ]
@@ -93,6 +98,6 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     },
     setup,
     roles,
-    teardown: [],
+    teardown: groupChecks(common.domain),
   }
 }

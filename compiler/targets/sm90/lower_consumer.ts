@@ -1,6 +1,7 @@
 /** Program of the consumer warpgroups: MMAs over k, then the epilogue of the fragments they leave, sub-tile by sub-tile. */
 import type { Node } from '../../ir/tensor.ts'
-import type { Part, TileOp, WarpgroupMma } from '../../ir/pipe.ts'
+import type { TileOp } from '../../ir/pipe.ts'
+import type { Part, WarpgroupMma } from '../../ir/pipe_mma.ts'
 import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
@@ -24,7 +25,10 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...(plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
     // They land while the MMAs run.
     ...fetches(plan).map(({ request }): TileOp => ({ op: 'fetch_first', ...request })),
+    // Sums of parts need the registers that these take.
+    ...(plan.parts ? [] : loadsAhead(plan)),
     ...mainloop(plan),
+    ...(plan.parts ? loadsAhead(plan) : []),
     ...(plan.splits > 1 ? exchangeSums(plan) : []),
     // Each thread reads what it wrote itself.
     ...(plan.parks ? [{ op: 'park', buffer: 'smem_partials', threads: threadsOf(plan) } as const] : []),
@@ -67,7 +71,7 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
 
 /** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
 function mainloop(plan: Sm90Plan): TileOp[] {
-  const { design, mma, a, b, tile, mmaSteps, rowBlocks, scales } = plan
+  const { design, gemm, mma, a, b, tile, mmaSteps, rowBlocks, scales } = plan
   const release: TileOp[] = [
     { op: 'release', barrier: 'empty', ring: 'spent', eachWarp: false },
     { op: 'advance', ring: 'spent' },
@@ -91,9 +95,13 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     // Ping-pong has the other warpgroup's MMAs to run meanwhile, and loses 1 % to the branch (measured); several blocks of rows lack
     // the registers.
     stopsAtK:
-      scales === null && design.consumers === 'cooperative' && rowBlocks === 1 && isPlain(domainOf(plan, false)),
+      scales === null &&
+      design.consumers === 'cooperative' &&
+      rowBlocks === 1 &&
+      !gemm.sums &&
+      isPlain(domainOf(plan, false)),
   })
-  if (scales) return [...sumOfParts(plan.parts!, scales, multiply), ...ahead(plan), { op: 'next_origin' }]
+  if (scales) return [...sumOfParts(plan.parts!, scales, multiply), { op: 'next_origin' }]
   const step: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
     multiply(null),
@@ -107,7 +115,6 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     ...turn('wait_turn'),
     { op: 'for_k', body: step },
     ...turn('pass_turn'),
-    ...ahead(plan),
     // Divisions, 600 cycles, while the last MMAs run. In ping-pong those of the other warpgroup do.
     ...(pingpong ? [] : [{ op: 'next_origin' } as const]),
     { op: 'wgmma_wait', pending: 0 },
@@ -115,9 +122,13 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   ]
 }
 
-/** Operands along n that are loaded while the last MMAs run. */
-const ahead = ({ rowsAhead, epilogue }: Sm90Plan): TileOp[] =>
-  rowsAhead.map((operand) => ({ op: 'load_rows', operand, guard: guardOf(valuesOf(epilogue), operand) }))
+/** Operands along n or m, under the MMAs. */
+const loadsAhead = ({ ahead, epilogue }: Sm90Plan): TileOp[] =>
+  epilogue.aux.flatMap(({ operand: { name }, shape }): TileOp[] =>
+    ahead.includes(name) && (shape === 'row' || shape === 'column')
+      ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]
+      : [],
+  )
 
 /** Nothing waits for a CTA that has left: sums are sent, not fetched, and only those who await another tile are told of free slots. */
 const exchangeSums = (plan: Sm90Plan): TileOp[] => [
@@ -156,7 +167,7 @@ function epilogue(plan: Sm90Plan): TileOp[] {
           issue: { arriveOn: 'staged' },
         }
       : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
-  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.rowsAhead)
+  const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.ahead)
   const from = plan.partialBytes > 0 ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
-  return fragmentEpilogue(plan.epilogue, loads, from, tmaStores(plan.epilogue, staging))
+  return fragmentEpilogue(plan.epilogue, loads, from, tmaStores(plan.epilogue, staging), threadsOf(plan))
 }

@@ -2,13 +2,16 @@
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
-import { depthView, gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { copiesOfRows, gathers, rowFinders, scaleLoads, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { GATHER_WARPS, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
-import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** Ring of the sub-tiles that TMA is asked to store, one behind: the slot before is free when TMA has read it. */
 export const SENT = 'sent'
+
+/** Ring of the stages whose copies are awaited, some behind the one that is filled. */
+export const LANDED = 'landed'
+const COPIED_AHEAD = 2
 
 /**
  * No CTA leaves while another may still signal its barriers or multicast into it. Its consumers have waited for all that was
@@ -19,22 +22,34 @@ const drains = ({ cluster, splits }: Sm90Plan): boolean => cluster.size > 1 && s
 export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
   const loads = tmaLoads(plan, domain, 'full')
   const copies = gathers(plan, domain, 32 * GATHER_WARPS)
+  const rows = copiesOfRows(plan, domain)
   const bytes = tmaStageBytes(plan)
   const wait: TileOp = { op: 'wait', barrier: 'empty', parity: 'producer' }
   const request: TileOp[] = loads.length > 0 ? [{ op: 'arrive_expect_tx', barrier: 'full', bytes }, ...loads] : []
   const advance: TileOp = { op: 'advance', ring: 'stage' }
   const tiles = (body: readonly TileOp[]): TileOp => ({ op: 'for_tiles', body: [{ op: 'for_k', body }] })
+  // Groups are found by whole warps.
+  const alone = (body: readonly TileOp[], then: readonly TileOp[]): TileOp =>
+    domain.groups
+      ? {
+          op: 'first_warp',
+          body: [
+            { op: 'for_tiles', body: [{ op: 'elected', body: [{ op: 'for_k', body }] }] },
+            ...(then.length > 0 ? [{ op: 'elected', body: then } as const] : []),
+          ],
+        }
+      : { op: 'one_thread', body: [tiles(body), ...then] }
   const registers: TileOp[] =
     plan.registers.producer === null ? [] : [{ op: 'set_registers', count: plan.registers.producer, change: 'fewer' }]
   // Consumers of other CTAs may still be about to signal these barriers when the last load is issued.
   const drain: TileOp[] = drains(plan) ? [{ op: 'for_slots', ring: 'stage', body: [wait, advance] }] : []
-  if (copies.length === 0)
+  if (copies.length === 0 && rows.length === 0)
     return [
       ...registers,
-      { op: 'one_thread', body: [tiles([wait, ...request, advance]), ...drain] },
-      ...storeWarps(plan),
+      alone([wait, ...request, advance], drain),
+      ...storeWarps(plan, domain),
       ...(plan.scales
-        ? [{ op: 'last_warp', body: [tiles([wait, ...scaleLoads(plan, domain), advance])] } as const]
+        ? [{ op: 'last_warp', body: [tiles([wait, ...scaleLoads(plan.scales, domain, 'full'), advance])] } as const]
         : []),
     ]
   const publish: TileOp[] = [
@@ -44,38 +59,38 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
     { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] },
   ]
   const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
-  const scales = scaleLoads(plan, domain, 'through registers')
+  const scales = scaleLoads(plan.scales, domain, 'full', 'through registers')
+  if (rows.length > 0) {
+    // Copies of the stages behind this one are under way meanwhile.
+    const by = Math.min(COPIED_AHEAD, plan.stages - 1)
+    const landed = (pending: number): TileOp[] => [
+      { op: 'copy_wait', pending },
+      { op: 'proxy_fence' },
+      { op: 'warp_sync' },
+      { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta', ring: LANDED }] },
+      { op: 'advance', ring: LANDED },
+    ]
+    const due: TileOp = { op: 'behind', by, ring: LANDED, of: 'stage', body: landed(by) }
+    return [
+      ...registers,
+      {
+        op: 'for_tiles',
+        body: [
+          ...rowFinders(plan, domain),
+          { op: 'for_k', body: [wait, ...mine, ...rows, { op: 'copy_commit' }, due, advance] },
+        ],
+      },
+      { op: 'catch_up', ring: LANDED, of: 'stage', body: landed(0) },
+    ]
+  }
   return [...registers, tiles([wait, ...mine, ...copies, ...scales, ...publish, advance]), ...drain]
-}
-
-/**
- * Scales of a stage. A warp by itself tells the consumers of those of 4 bytes when they have landed; `through registers`: whoever copies
- * the operands does.
- */
-function scaleLoads({ scales }: Sm90Plan, domain: Domain, how?: 'through registers'): TileOp[] {
-  const plans = scalesOf(scales)
-  const depth = depthView(domain, 0)
-  const loads = plans.map(({ operand, buffer, free, layout, copies }): TileOp => ({
-    op: 'load_scales',
-    operand: operand.name,
-    buffer,
-    barrier: 'full',
-    free,
-    layout,
-    depth,
-    copies: copies && !how,
-    warps: how ? GATHER_WARPS : 1,
-  }))
-  if (how) return loads
-  if (plans.some(({ copies }) => copies)) return [...loads, { op: 'arrive_copied', barrier: 'full' }]
-  return [...loads, { op: 'warp_sync' }, { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] }]
 }
 
 /**
  * A warp for each consumer warpgroup issues its stores, 64 rows at a time, so that no consumer waits for the queue of the TMA unit:
  * there an instruction keeps its warp for 135 to 690 cycles when all consumer warps issue (measured).
  */
-function storeWarps(plan: Sm90Plan): TileOp[] {
+function storeWarps(plan: Sm90Plan, { groups }: Domain): TileOp[] {
   if (!plan.storeWarps) return []
   const free = (pending: number): TileOp[] => [
     { op: 'bulk_wait_read', pending },
@@ -90,5 +105,6 @@ function storeWarps(plan: Sm90Plan): TileOp[] {
     { op: 'advance', ring: 'staging' },
   ])
   const tile: TileOp[] = [{ op: 'for_staged', body: send }, ...free(0)]
-  return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', body: tile }] }]
+  if (!groups) return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', body: tile }] }]
+  return [{ op: 'for_warpgroups', whole: true, body: [{ op: 'for_tiles', body: [{ op: 'elected', body: tile }] }] }]
 }

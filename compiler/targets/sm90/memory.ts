@@ -2,9 +2,10 @@
 import type { Copies } from '../../ir/pipe.ts'
 import { always, consumersOf } from '../tensor_core/cluster.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
+import { SHARED, sharedBytes, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { bufferOfB, fetchMaps, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
-import { gathersAny } from '../tensor_core/operands.ts'
+import { broughtByWarps } from '../tensor_core/operands.ts'
 import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm90Plan } from './plan.ts'
 
@@ -40,7 +41,7 @@ export const storesByWarps = ({ epilogue, idleWarps }: Undivided, { inPlace, sta
 
 /** Scales are loaded by a warp of their own, whose lanes each see their copies land; or by those who copy all else. */
 function scaleArrivals({ scales, a, b }: Undivided): number {
-  if (scales === null || gathersAny({ a, b })) return 0
+  if (scales === null || broughtByWarps({ a, b })) return 0
   return scalesOf(scales).some(({ copies }) => copies) ? 32 : 1
 }
 
@@ -84,6 +85,10 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
   )
   for (const { buffer, slotBytes, operand } of scalesOf(plan.scales))
     map.buffer(buffer, 'stage', stages, slotBytes, 16, () => `scales of a stage: ${operand.name}`)
+  if (sharesBlocks(epilogue)) {
+    const bytes = sharedBytes(epilogue, 128 * warpgroups)
+    map.buffer(SHARED.buffer, SHARED.ring, SHARED.slots, bytes, 16, () => 'largest magnitudes of each column, by warp')
+  }
   const kept = parks ? 'accumulators' : 'sums of each CTA of the cluster over its share of k'
   if (partialBytes > 0) map.buffer('smem_partials', null, 1, partialBytes, 16, () => kept)
   map.barrier('full', 'stage', stages, () => {

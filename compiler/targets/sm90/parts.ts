@@ -4,7 +4,8 @@
  * is summed meanwhile, needs narrower MMAs, and is slower: measured.)
  */
 import type { Rejection } from '../../instance.ts'
-import type { Part, PartRegisters, PartScales, TileOp, WarpgroupMma } from '../../ir/pipe.ts'
+import type { TileOp } from '../../ir/pipe.ts'
+import type { Part, PartRegisters, PartScales, WarpgroupMma } from '../../ir/pipe_mma.ts'
 import { rejection } from '../../rejection.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { areCopied, partScales, type ScalePlans } from '../tensor_core/scales.ts'

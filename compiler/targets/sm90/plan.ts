@@ -20,7 +20,7 @@ import {
   type EpiloguePlan,
 } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
-import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { broughtByWarps, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { planParts, type PartPlan } from './parts.ts'
@@ -39,12 +39,15 @@ const MAX_VALUES = 96
 const MAX_UNROLLED = 400
 /** Shared memory for stages is enough to keep loads under way; what epilogue operands need of the rest comes first. */
 const ENOUGH_STAGE_BYTES = 128 * 1024
-/** Registers for operands along n that are loaded ahead. */
-const MOST_AHEAD = 32
+/** Registers for operands along n and m that are loaded ahead. */
+const MOST_AHEAD = 16
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
 
-/** Registers of each thread of a warpgroup after setmaxnreg; null: as launched. Multiples of 8, all together at most 64 K. */
+/**
+ * Registers of each thread of a warpgroup after setmaxnreg; null: as launched. Multiples of 8, all together at most those that the CTA was
+ * launched with: who asks for more waits for ever.
+ */
 export interface RegisterSplit {
   readonly producer: number | null
   readonly consumer: number
@@ -79,8 +82,8 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly inPlace: boolean
   /** Sub-tiles of a consumer warp in a tile. */
   readonly subtiles: number
-  /** Operands along n whose values are loaded before the last MMAs have ended, and stay in registers for the whole tile. */
-  readonly rowsAhead: readonly string[]
+  /** Operands along n or m whose values are loaded ahead of the epilogue, and stay in registers for the whole tile. */
+  readonly ahead: readonly string[]
   /** The epilogue reads the accumulators back from shared memory: its text would be too long to unroll over registers. */
   readonly parks: boolean
   /** Where accumulators wait for it, or a split k meets, bytes of each CTA; 0: they stay in registers. */
@@ -106,6 +109,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
   if (!splitFits(design))
     return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
+  if (splits > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'a split k of groups' })
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 
@@ -123,21 +127,24 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
   const scales = planScales(program, gemm, tile, mma.k)
   if (scales && isRejection(scales)) return scales
+  if (scales && gemm.sums) return rejection('KTL2904', { form: 'scales in blocks of a ragged axis' })
   if (scales && pingpong) return rejection('KTL2904', { form: 'scales in blocks of k for warpgroups that take turns' })
   const divisible = gemm.segments[0].b.every((name) => operandNamed(program, name).order.at(-1) === gemm.segments[0].k)
   const shape = { products, rowBlocks, columns: tileN, divisible, accumulators: cells }
   const parts = scales && planParts(scales, shape, mma.d === 's32' ? 's32' : 'f32')
   if (parts && isRejection(parts)) return parts
 
-  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k')
+  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k', true)
   if (isRejection(inputs)) return inputs
 
-  const gathers = gathersAny(inputs)
+  const gathers = broughtByWarps(inputs)
+  // Functions of elements that lie across the rows they go to: 56 registers spilled.
+  const computes = [inputs.a, ...inputs.b].some(({ operand }) => operand.computed)
   const registers: RegisterSplit =
     warpgroups === 1
       ? { producer: null, consumer: 255 }
-      : scales && !areCopied(scales)
-        ? { producer: 80, consumer: 216 }
+      : computes || (scales && !areCopied(scales)) || (tileM > 128 && inputs.a.source === 'copy')
+        ? { producer: 72, consumer: 216 }
         : gathers || scales
           ? { producer: 56, consumer: 224 }
           : { producer: 40, consumer: 232 }
@@ -146,6 +153,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     rowsPerWarp: 16,
     columnHalves: 1,
     columns,
+    // Warpgroups that take turns are on tiles of their own.
+    ...(!pingpong && { rowsTogether: BLOCK_ROWS * (rowBlocks > 1 ? 1 : warpgroups) }),
     fetches: FETCHED_OPERANDS,
     spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks),
     // Wider sub-tiles save 1 % of 256x128 with an operand along n, and cost warpgroups that take turns 3 % (measured).
@@ -204,7 +213,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     ...memory,
     stageBytes,
     subtiles,
-    rowsAhead: splits > 1 || parks ? [] : rowsAhead(epilogue, pingpong, layout.spareRegisters!),
+    ahead: splits > 1 || parks ? [] : loadedAhead(epilogue, rowBlocks, layout.spareRegisters!),
     parks,
     partialBytes,
     registers,
@@ -259,18 +268,18 @@ function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: nu
 }
 
 /**
- * As many as registers allow. A lane needs two of every 8 columns; loaded where they are used, each sub-tile would wait for L2. Of
- * large tiles that take turns, other loads hide behind the other warpgroup's MMAs, and more registers cost 2 % (measured).
+ * As many as registers allow: loaded where they are used, each sub-tile would wait for L2. Columns are spread over the lanes of a warp, in
+ * pairs; a lane has two rows of each block.
  */
-function rowsAhead(epilogue: EpiloguePlan, pingpong: boolean, spare: number): string[] {
+function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: number): string[] {
   const { aux, layout, subtileColumns } = epilogue
   const values = valuesOf(epilogue).length + aux.filter(({ shape }) => shape === 'full').length
-  let left = Math.min(pingpong ? MOST_AHEAD / 2 : MOST_AHEAD, spare - (values * subtileColumns) / 2)
+  let left = Math.min(MOST_AHEAD, spare - (values * subtileColumns) / 2)
   return aux.flatMap(({ shape, operand }) => {
     const { name, dtype } = operand
     const { storageBytes } = DTYPES[dtype]
-    const words = (layout.columns / 8) * (storageBytes === 4 ? 2 : 1)
-    if (shape !== 'row' || inBlocks(operand) || storageBytes > 4 || words > left) return []
+    const words = shape === 'row' ? Math.ceil(layout.columns / 64) * (storageBytes === 4 ? 2 : 1) : 2 * rowBlocks
+    if (!(shape === 'row' || shape === 'column') || inBlocks(operand) || storageBytes > 4 || words > left) return []
     left -= words
     return [name]
   })

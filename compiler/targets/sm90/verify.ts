@@ -1,9 +1,12 @@
 /** What programs of SM90 have beside those of all targets: wgmma and its descriptors. */
 import { legalContraction } from '../../dtypes.ts'
 import { isPlain } from '../../space/domain.ts'
-import { checkDepth } from '../../verify/operands.ts'
 import type { Tiles } from '../../verify/tiles.ts'
+import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
 import { wgmmaFormOf } from './mma.ts'
+
+/** 32-bit registers of an SM. */
+const REGISTER_FILE = 65_536
 
 /** Parts of a stage: chunks of k times all that is in the accumulators. */
 function verifyParts(tiles: Tiles): number {
@@ -41,49 +44,30 @@ function verifyParts(tiles: Tiles): number {
   return chunks
 }
 
-/** Scales are those of the operands, each of a group of rows or columns and a chunk of k that lie in one block. */
-function verifyScales(tiles: Tiles, chunks: number): void {
-  const { domain } = tiles.program
-  const loads = tiles.ops.filter((op) => op.op === 'load_scales')
-  const users = tiles.ops.filter((op) => op.op === 'part_scales' || op.op === 'promote')
-  for (const { operand: name, buffer, free, layout, depth, copies } of loads) {
-    const what = `load_scales ${name}`
-    const operand = tiles.operand(name)
-    const { axes, blocks, dtype } = operand
-    const along = free === 'm' ? domain.rows : domain.columns
-    const block = (axis: string): number => (axes.includes(axis) ? (blocks?.[axes.indexOf(axis)] ?? 1) : layout.group)
-    if (copies) tiles.expect(`${what}: copies of`, dtype, 'f32')
-    checkDepth(tiles, what, depth, operand, along.axis)
-    tiles.expect(`${what}: rows`, layout.group * layout.count, along.extent)
-    tiles.expect(`${what}: groups in blocks`, block(along.axis) % layout.group, 0)
-    tiles.expect(`${what}: depth`, [layout.chunk * layout.chunks, layout.chunks], [domain.depth, chunks])
-    tiles.expect(`${what}: chunks in blocks`, block(depth.axis) % layout.chunk, 0)
-    tiles.expect(
-      `${what}: bytes of a slot`,
-      tiles.buffer(buffer).slotBytes,
-      Math.ceil((layout.count * layout.chunks) / 4) * 16,
-    )
-    for (const { a, b } of users)
-      for (const [source, side] of [
-        [a, 'm'],
-        [b, 'n'],
-      ] as const)
-        if (source?.buffer === buffer) {
-          tiles.expect(`${what}: layout`, source.layout, layout)
-          tiles.expect(`${what}: side`, side, free)
-        }
+/** Registers that warpgroups take are those that the others have given back: PTX ISA, setmaxnreg. */
+function verifyRegisters(tiles: Tiles): void {
+  const { roles, launch } = tiles.program
+  const launched = Math.floor(REGISTER_FILE / launch.threads / 8) * 8
+  let total = 0
+  for (const { body, warps } of roles) {
+    const set = body.find((op) => op.op === 'set_registers')
+    total += 32 * warps * (set?.op === 'set_registers' ? set.count : launched)
   }
-  for (const { a, b } of users)
-    for (const source of [a, b])
-      if (source && !loads.some(({ buffer }) => buffer === source.buffer))
-        tiles.problems.push(`nothing loads ${source.buffer}`)
+  if (total > launched * launch.threads)
+    tiles.problems.push(`set_registers: ${total} registers, and ${launched * launch.threads} are there`)
 }
 
 export function verifySm90(tiles: Tiles): void {
+  verifyRegisters(tiles)
   const { domain, registers } = tiles.program
   if (!registers || registers.warps) tiles.problems.push('accumulators are not in the registers of warpgroups')
   const chunks = verifyParts(tiles)
-  verifyScales(tiles, chunks)
+  const users = tiles.ops.flatMap((op) => (op.op === 'part_scales' || op.op === 'promote' ? [op] : []))
+  verifyScaleLoads(
+    tiles,
+    chunks,
+    users.map(({ a, b }) => ({ a, b: [b] })),
+  )
   const mmas = tiles.ops.filter((op) => op.op === 'wgmma')
   if (mmas.length !== 1 && !registers?.parts) tiles.problems.push(`${mmas.length} operations multiply, not one`)
   for (const op of mmas) {

@@ -24,7 +24,7 @@ export const STAGING_SLOTS = 2
 /** Columns of an output that may share a scale, at most. */
 export const WIDEST_BLOCK = 128
 /** Widths of a sub-tile, widest first. Of rows: what tcgen05.ld reads at once; of fragments: what TMA stores at once. */
-const SUBTILE_WIDTHS = { row: [32, 16, 8], fragment: [64, 32, 16, 8] } as const
+const SUBTILE_WIDTHS = { row: [64, 32, 16, 8], fragment: [64, 32, 16, 8] } as const
 /**
  * Registers of a thread that hold a row of a sub-tile: accumulators, operands that vary along n, and results. The rest of the
  * 255 is for addresses, scalars and the temporaries of the expressions.
@@ -46,8 +46,16 @@ export interface AccumulatorLayout {
   readonly columns: number
 }
 
+/** Elements of an output that share a scale: so many columns of a row, or rows of a column. */
+export interface OutputBlock {
+  readonly along: 'n' | 'm'
+  readonly size: number
+}
+
 /** What planning knows beyond the layout. */
 export interface EpilogueBudget extends AccumulatorLayout {
+  /** Rows of a column that the warps of the role hold at once, from a multiple of as many on; default: those of a warp alone. */
+  readonly rowsTogether?: number
   /** How outputs leave that are staged in shared memory: as boxes by TMA, or as whole rows by the warp. Default: TMA. */
   readonly stores?: 'tma' | 'rows'
   /** Full operands that TMA brings to shared memory ahead of the epilogue, at most. Default: none, loads go to registers. */
@@ -91,8 +99,10 @@ export interface OutputPlan {
   readonly contiguous: 'n' | 'm'
   readonly elementBytes: number
   readonly swizzle: Swizzle
-  /** Columns of a row that share a scale; null: it is stored as it is. */
-  readonly block: number | null
+  /** What shares a scale; null: it is stored as it is. */
+  readonly block: OutputBlock | null
+  /** Do warps exchange what they have of a block? */
+  readonly shared: boolean
 }
 
 /** Values of the outputs, then of the reductions. */
@@ -153,14 +163,15 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   ]
   const rows = along('row')
   const perColumn = registersFor(held) + registersFor(rows) * (layout.rowShare ?? 1)
-  const blocks = elementwise.map((output) => blockOf(program, output.operand, gemm))
-  const unfit = blocks.find((block) => typeof block === 'object' && block !== null)
-  if (unfit) return unfit
+  const blocks = elementwise.map((output) => blockOf(program, output.operand, gemm, layout))
+  const unfit = blocks.find((block) => block !== null && isRejection(block))
+  if (unfit) return unfit as Rejection
+  const fitting = blocks as (OutputBlock | null)[]
   const subtileColumns = widthFor(
     perColumn,
     elementwise.map(({ operand }) => operand),
     layout,
-    blocks.filter((block) => typeof block === 'number'),
+    fitting.flatMap((block) => (block?.along === 'n' ? block.size : [])),
   )
   if (subtileColumns === null)
     return rejection('KTL2904', { form: `an epilogue of ${held.length + rows.length} tiles at once` })
@@ -176,7 +187,8 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   for (const [i, { operand, value }] of elementwise.entries()) {
     const plan = planOutput(operand, value, gemm, layout, subtileColumns)
     if (isRejection(plan)) return plan
-    outputs.push({ ...plan, block: blocks[i] as number | null })
+    const block = fitting[i]!
+    outputs.push({ ...plan, block, shared: block?.along === 'm' && block.size > layout.rowsPerWarp })
   }
   const staged = outputs.filter((o) => o.store !== 'direct')
   // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
@@ -205,10 +217,9 @@ function widthFor(
 ): number | null {
   const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
   // A row of a staged sub-tile is at most one swizzle span.
-  const widest =
-    layout.held === 'row'
-      ? 32
-      : 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
+  const span = 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
+  const [widest, inPlace] =
+    layout.held === 'row' ? [blocks.some((block) => block > 32) ? span : 32, 64] : [span, WIDEST_BLOCK]
   // Blocks that share a scale are whole.
   const widths = [...(blocks.includes(WIDEST_BLOCK) ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
   return (
@@ -217,28 +228,33 @@ function widthFor(
         layout.columns % width === 0 &&
         width <= widest &&
         blocks.every((block) => width % block === 0) &&
-        // Values of half a tile take the place of its accumulators.
-        (perColumn - (width === WIDEST_BLOCK && layout.held === 'fragment' ? 1 : 0)) * width * share <= registers,
+        // Values of wide sub-tiles take the place of their accumulators.
+        (perColumn - (width >= inPlace ? 1 : 0)) * width * share <= registers,
     ) ?? null
   )
 }
 
-/** Columns that share a scale; null: the output is no stored form. KTL2904: blocks that are not runs of a row. */
+/** What shares a scale; null: the output is no stored form. KTL2904: blocks that are no runs of a row or a column that warps hold. */
 function blockOf(
   program: TensorProgram,
   { name, axes, stored }: TensorOperand,
   gemm: Matmul,
-): number | null | Rejection {
+  { rowsPerWarp, rowsTogether = rowsPerWarp }: EpilogueBudget,
+): OutputBlock | null | Rejection {
   if (!stored) return null
   const scale = program.operands.find((operand) => operand.name === stored.scale)
   const global = program.operands.some((operand) => operand.name === stored.global)
   const form = (what: string): Rejection => rejection('KTL2904', { form: `${what} of \`${name}\` on the tensor cores` })
   if (!scale || global) return form('the scale')
   const of = (axis: string): number => (scale.axes.includes(axis) ? (scale.blocks?.[scale.axes.indexOf(axis)] ?? 1) : 0)
-  const block = of(gemm.n)
-  if (axes.some((axis) => axis !== gemm.n && of(axis) !== 1) || ![8, 16, 32, 64, WIDEST_BLOCK].includes(block))
+  const along = of(gemm.n) === 1 ? 'm' : 'n'
+  const size = of(gemm[along])
+  if (axes.some((axis) => axis !== gemm[along] && of(axis) !== 1) || ![8, 16, 32, 64, WIDEST_BLOCK].includes(size))
     return form('blocks')
-  return block
+  // They begin with each group.
+  if (along === 'm' && gemm.groups) return form('blocks along groups of rows')
+  if (along === 'm' && rowsPerWarp % size !== 0 && rowsTogether % size !== 0) return form('blocks of rows')
+  return { along, size }
 }
 
 function planOutput(
@@ -248,18 +264,29 @@ function planOutput(
   layout: EpilogueBudget,
   columns: number,
 ): OutputPlan | Rejection {
-  const missing = [gemm.m, gemm.n, ...(gemm.l ? [gemm.l] : [])].find((axis) => !operand.axes.includes(axis))
+  const isImplied = gemm.groups?.form === 'packed' && !operand.axes.includes(gemm.l!)
+  const missing = [gemm.m, gemm.n, ...(gemm.l && !isImplied ? [gemm.l] : [])].find(
+    (axis) => !operand.axes.includes(axis),
+  )
   if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
   const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
   if (other !== undefined) return rejection('KTL2904', { form: `an output with the further axis \`${other}\`` })
   const { bits, storageBytes } = DTYPES[operand.dtype]
-  if (bits < 8) return rejection('KTL2927', { operand: operand.name, dtype: operand.dtype })
   const inner = operand.order.at(-1)
+  // Neighbours of 4 bits share a byte, and a lane has both.
+  if (bits < 8 && (bits !== 4 || inner !== gemm.n))
+    return rejection('KTL2904', { form: `\`${operand.name}\` of ${bits} bits, contiguous along \`${inner}\`,` })
   if (inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
   const contiguous = inner === gemm.n ? 'n' : 'm'
   const rowBytes = (contiguous === 'n' ? columns : layout.rowsPerWarp) * storageBytes
   // TMA and vector stores move rows of whole 16-byte chunks.
-  const staged = operand.divisibility === 'vector' && storageBytes <= 4 && rowBytes % 16 === 0
+  const staged =
+    operand.divisibility === 'vector' &&
+    bits >= 8 &&
+    storageBytes <= 4 &&
+    rowBytes % 16 === 0 &&
+    // Groups of rows begin anywhere.
+    (gemm.groups === null || contiguous === 'n')
   return {
     operand,
     value,
@@ -268,6 +295,7 @@ function planOutput(
     elementBytes: storageBytes,
     swizzle: contiguous === 'n' && staged ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
     block: null,
+    shared: false,
   }
 }
 

@@ -3,12 +3,15 @@ import { withoutAxes } from '../../check/axes.ts'
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../dtypes.ts'
 import {
   scalarParams,
+  type GridRule,
   type KernelLaunch,
   type ParamRule,
   type TensorMapRule,
   type WorkspaceRegion,
 } from '../../ir/launch.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
+import type { Domain } from '../../space/domain.ts'
+import type { ClusterPlan } from './cluster.ts'
 import { axesWithin, leavesOf, operandNamed } from '../../ir/walk.ts'
 import { quantisedOutputs, tmaOutputs, type AuxPlan, type OutputPlan } from './epilogue.ts'
 import type { OperandPlan } from './operands.ts'
@@ -28,7 +31,24 @@ export interface LaunchDetails {
   readonly dynamic: boolean
 }
 
-export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }: LaunchDetails): KernelLaunch {
+/** Blocks of tiles that one cluster computes; the last one of each group of packed rows may not be full. */
+export function gridTiles(
+  { rows, columns, batch, groups }: Domain,
+  { shape: [m, n] }: ClusterPlan,
+): Extract<GridRule, { kind: 'persistent' }>['tiles'] {
+  const isPacked = groups?.form === 'packed'
+  return [
+    { axis: rows.axis, extent: rows.extent * m, ...(isPacked && { groups: groups.group }) },
+    { axis: columns.axis, extent: columns.extent * n },
+    ...(batch !== null && !isPacked ? [{ axis: batch, extent: 1 }] : []),
+  ]
+}
+
+export function launchOf(
+  plan: TensorCorePlan,
+  domain: Domain,
+  { threads, storedRows, dynamic }: LaunchDetails,
+): KernelLaunch {
   const { gemm } = plan
   // An operand that several loops load has one pointer.
   const loaded = [
@@ -50,6 +70,7 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
     ...scalesOf(plan.scales ?? null).map(({ operand }) => operand),
     ...atomsBy(plan.atoms ?? null, 'warps').map(({ operand }) => operand),
     ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).map(({ operand }) => operand),
+    ...[gemm.groups, gemm.sums].flatMap((ragged) => (ragged ? [operandNamed(plan.program, ragged.by)] : [])),
   ])
   const scaled = atomsBy(plan.atoms ?? null, 'tma')
   const carries = [...loaded, ...scaled, ...fetchMaps(plan).map(({ aux }) => aux)]
@@ -83,11 +104,7 @@ export function launchOf(plan: TensorCorePlan, { threads, storedRows, dynamic }:
       kind: 'persistent',
       dynamic,
       ...(plan.perSm !== undefined && plan.perSm > 1 && { perSm: plan.perSm }),
-      tiles: [
-        { axis: gemm.m, extent: plan.ctaRows * plan.cluster.shape[0] },
-        { axis: gemm.n, extent: plan.tile[1] * plan.cluster.shape[1] },
-        ...(gemm.l !== null ? [{ axis: gemm.l, extent: 1 }] : []),
-      ],
+      tiles: gridTiles(domain, plan.cluster),
     },
     params,
     ...combineLaunch(plan),
@@ -105,13 +122,15 @@ const boxOf = (extents: readonly number[], axes: readonly string[]): number[] =>
 
 function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly string[], name: string): TensorMapRule {
   const axes = mapAxes(plan, operand.operand, outer)
+  const box = boxOf(operand.boxExtents, axes)
   return {
     kind: 'tensorMap',
     name,
     operand: operand.operand.name,
     dtype: operand.operand.dtype,
     axes,
-    box: boxOf(operand.boxExtents, axes),
+    box: plan.gemm.sums ? [...box, 1] : box,
+    ...(plan.gemm.sums && { clipped: { rows: plan.tile[2], cut: 'before' } }),
     swizzle: operand.descriptor.swizzle,
     ...(operand.padded && { padded: true }),
   }
@@ -143,6 +162,12 @@ function fetchMap(plan: TensorCorePlan, { operand, fetch }: AuxPlan, name: strin
 function outputMap(plan: TensorCorePlan, output: OutputPlan, rows: number, name: string): TensorMapRule {
   const axes = mapAxes(plan, output.operand, [])
   const { subtileColumns } = plan.epilogue
+  if (plan.gemm.groups) {
+    const box = [subtileColumns, rows, ...axes.slice(1).map(() => 1)]
+    const { operand, swizzle } = output
+    const clipped = { rows, cut: 'behind' } as const
+    return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle, clipped }
+  }
   const box = output.contiguous === 'n' ? [subtileColumns, rows, 1] : [rows, subtileColumns, 1]
   return {
     kind: 'tensorMap',

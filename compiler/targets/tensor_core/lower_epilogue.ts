@@ -39,14 +39,29 @@ export const compute = ({ outputs, reductions }: EpiloguePlan): TileOp => ({
   outputs: [...outputs, ...reductions].map(({ operand, value }) => ({ operand: operand.name, value })),
 })
 
-/** Outputs in stored forms, before they are stored. */
-export const quantise = (epilogue: EpiloguePlan): TileOp[] =>
-  quantisedOutputs(epilogue).map(({ operand, block }) => ({
-    op: 'quantise',
-    operand: operand.name,
-    block: block!,
-    form: operand.stored!,
-  }))
+/** Buffer and ring of what warps exchange for blocks that several of them have. */
+export const SHARED = { buffer: 'smem_largest', ring: 'exchange', slots: 2 } as const
+
+export const sharesBlocks = ({ outputs }: EpiloguePlan): boolean => outputs.some(({ shared }) => shared)
+
+/** Of a slot: a word for each column and warp. */
+export const sharedBytes = ({ subtileColumns }: EpiloguePlan, threads: number): number =>
+  (threads / 32) * subtileColumns * 4
+
+/** Outputs in stored forms, before they are stored; `threads`: of the role. */
+export const quantise = (epilogue: EpiloguePlan, threads: number): TileOp[] =>
+  quantisedOutputs(epilogue).flatMap(({ operand, block, shared }): TileOp[] => {
+    const which = { operand: operand.name, along: block!.along, block: block!.size }
+    const op: TileOp = { op: 'quantise', ...which, shared: shared ? SHARED.buffer : null, form: operand.stored! }
+    if (!shared) return [op]
+    // The slot before is read meanwhile: one meeting is enough.
+    return [
+      { op: 'share_largest', operand: operand.name, buffer: SHARED.buffer },
+      { op: 'role_sync', threads },
+      op,
+      { op: 'advance', ring: SHARED.ring },
+    ]
+  })
 
 /** Reductions over n, whose totals a lane keeps from sub-tile to sub-tile. */
 export const totalsOf = ({ reductions }: EpiloguePlan): ReductionPlan[] => reductions.filter(({ keepsN }) => !keepsN)
@@ -62,6 +77,7 @@ export function fragmentEpilogue(
   loads: (shapes: readonly string[]) => TileOp[],
   from: Extract<TileOp, { op: 'take_cells' }>['from'],
   stores: readonly TileOp[],
+  threads: number,
 ): TileOp[] {
   // What TMA moves and what is reduced takes turns that every sub-tile has to keep.
   const alone =
@@ -73,7 +89,7 @@ export function fragmentEpilogue(
     ...loads(['full', 'row']),
     { op: 'take_cells', from },
     compute(epilogue),
-    ...quantise(epilogue),
+    ...quantise(epilogue, threads),
     ...stores,
     ...reduce('reduce_subtile', epilogue.reductions),
   ]

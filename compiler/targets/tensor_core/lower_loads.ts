@@ -1,11 +1,14 @@
 /** Operations that fill the ring of stages: what comes by TMA, what warps copy, for each loop that goes through it. */
 import { DTYPES } from '../../dtypes.ts'
-import type { DepthView, TileOp, TileSource } from '../../ir/pipe.ts'
+import type { TileOp } from '../../ir/pipe.ts'
+import type { DepthView } from '../../ir/pipe_loads.ts'
+import type { TileSource } from '../../ir/pipe_mma.ts'
 import { axisTexts, type Domain } from '../../space/domain.ts'
 import { div, mod, name, type Ix } from '../../space/ix.ts'
 import type { SharedTile } from '../../space/layout.ts'
-import type { OperandPlan } from './operands.ts'
-import { stageOperands, type StageOperand, type TensorCorePlan } from './plan.ts'
+import { SWIZZLE_SPAN, type OperandPlan } from './operands.ts'
+import { GATHER_WARPS, stageOperands, type StageOperand, type TensorCorePlan } from './plan.ts'
+import { scalesOf, type ScalePlans } from './scales.ts'
 
 /** The variable that numbers the k tiles of a loop, and the constant that says how many it has along its stepped axis. */
 export const tileIndex = (loop: number): string => (loop === 0 ? 'k' : `k_in_${loop}`)
@@ -76,6 +79,30 @@ export const tmaLoads = (plan: TensorCorePlan, domain: Domain, barrier: string):
     slices: operand.slices > 1 ? { count: operand.slices, rows: operand.sliceRows, bytes: operand.sliceBytes } : null,
   }))
 
+/** Rows that are looked up, by asynchronous copies. */
+export const copiesOfRows = (plan: TensorCorePlan, domain: Domain): TileOp[] =>
+  forLoops(plan, domain, ['copy'], ({ operand, free, buffer }, depth) => ({
+    op: 'copy_tile',
+    operand: operand.operand.name,
+    buffer,
+    ring: 'stage',
+    free,
+    tile: sharedTile(operand, domain.depth),
+    depth,
+    bytes: operand.copyBytes!,
+  }))
+
+/** What comes before them in each tile. */
+export const rowFinders = (plan: TensorCorePlan, domain: Domain): TileOp[] =>
+  forLoops(plan, domain, ['copy'], ({ operand, free }, { axis }) => ({
+    op: 'find_rows',
+    operand: operand.operand.name,
+    free,
+    rows: operand.rows,
+    chunks: SWIZZLE_SPAN / 16,
+    along: axis,
+  }))
+
 /** Chunks of so many elements that a thread has room for at once, where its elements are alone in memory and where they are not. */
 type Room = (perChunk: number, transposes: boolean) => number
 
@@ -111,4 +138,32 @@ export function gather(
     depth,
     batch,
   }
+}
+
+/**
+ * Scales of a stage. A warp by itself tells who awaits `barrier` when those of 4 bytes have landed; `through registers`: whoever copies the
+ * operands does.
+ */
+export function scaleLoads(
+  scales: ScalePlans | null,
+  domain: Domain,
+  barrier: string,
+  how?: 'through registers',
+): TileOp[] {
+  const plans = scalesOf(scales)
+  const depth = depthView(domain, 0)
+  const loads = plans.map(({ operand, buffer, free, layout, copies }): TileOp => ({
+    op: 'load_scales',
+    operand: operand.name,
+    buffer,
+    barrier,
+    free,
+    layout,
+    depth,
+    copies: copies && !how,
+    warps: how ? GATHER_WARPS : 1,
+  }))
+  if (how) return loads
+  if (plans.some(({ copies }) => copies)) return [...loads, { op: 'arrive_copied', barrier }]
+  return [...loads, { op: 'warp_sync' }, { op: 'lane0', body: [{ op: 'arrive', barrier, at: 'cta' }] }]
 }

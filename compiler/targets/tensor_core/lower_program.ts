@@ -1,7 +1,7 @@
 /** The parts of a pipeline program that all tensor-core targets make alike. */
 import { shortHash } from '../../short_hash.ts'
 import { printTensorProgram } from '../../ir/print_tensor.ts'
-import type { TileProgram } from '../../ir/pipe.ts'
+import type { SetupStep, TileProgram } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { launchOf, type LaunchDetails } from './launch.ts'
 import type { TensorCorePlan } from './plan.ts'
@@ -14,11 +14,17 @@ export function domainOf({ gemm, ctaRows, tile }: TensorCorePlan, dynamic: boole
     rows: { axis: gemm.m, extent: ctaRows },
     columns: { axis: gemm.n, extent: columns },
     batch: gemm.l,
+    ...(gemm.groups && { groups: gemm.groups }),
+    ...(gemm.sums && { sums: gemm.sums }),
     depth,
     loops: [first!, ...others],
     walk: dynamic ? 'dynamic' : 'persistent',
   }
 }
+
+/** What all threads do at the end where rows come in groups. */
+export const groupChecks = ({ groups, sums }: Domain): SetupStep[] =>
+  groups || sums ? [{ warp: null, body: [{ op: 'check_groups' }] }] : []
 
 type CommonParts = Pick<
   TileProgram,
@@ -28,12 +34,13 @@ type CommonParts = Pick<
 export function commonParts(plan: TensorCorePlan, details: LaunchDetails): CommonParts {
   const { instance, program, cluster, epilogue } = plan
   const { kernel, accuracy, axes, operands, scalars } = program
+  const domain = domainOf(plan, details.dynamic)
   return {
     target: instance.target,
     source: { kernel, digest: shortHash(printTensorProgram(program)), accuracy, axes, operands, scalars },
-    domain: domainOf(plan, details.dynamic),
+    domain,
     cluster,
-    launch: launchOf(plan, details),
+    launch: launchOf(plan, domain, details),
     subtileColumns: epilogue.subtileColumns,
     layout: epilogue.layout,
     reductions: epilogue.reductions.map(({ operand, node: { fn, type, over, span }, keepsM, keepsN }) => ({

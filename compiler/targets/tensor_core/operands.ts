@@ -9,7 +9,7 @@ import { DTYPES } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
-import { operandNamed } from '../../ir/walk.ts'
+import { operandNamed, rowsRead } from '../../ir/walk.ts'
 import type { ClusterPlan } from './cluster.ts'
 
 /** Bytes of one row of a tile along its contiguous axis; also the k extent of a stage. */
@@ -111,19 +111,63 @@ export function planOperands(
   { shape: [clusterM, clusterN], size, pair }: ClusterPlan,
   rows: { readonly a: number; readonly b: number },
   reads?: Reads,
+  copies = false,
 ): LoopPlans | Rejection {
   const slices = { a: clusterN, b: clusterM / pair }
-  const gathered = besideGathered(program, matmul)
-  return planLoops(program, matmul, true, (side, operand, free, k) =>
-    planOperand(operand, free, k, rows[side], slices[side], size === 1, reads, gathered.has(operand.name)),
-  )
+  const [{ k, outer }, ...others] = matmul.segments
+  // Copies land by themselves, and not with what goes through registers.
+  const isCopied = (name: string): boolean =>
+    copies && others.length + outer.length === 0 && areRowsCopied(program, operandNamed(program, name), k)
+  const gathered = besideGathered(program, matmul, isCopied)
+  const anyGathered = gathered.size > 0
+  return planLoops(program, matmul, true, (side, operand, free, k) => {
+    const plan = planOperand(operand, free, k, rows[side], slices[side], size === 1, reads, gathered.has(operand.name))
+    const isRow = !anyGathered && !isRejection(plan) && plan.source === 'gather' && isCopied(operand.name)
+    return isRow ? { ...plan, source: 'copy', copyBytes: 16 } : plan
+  })
 }
 
 /** Operands that go to where other loops have some that TMA cannot bring: who fills a stage arrives on one barrier. */
-function besideGathered(program: TensorProgram, { segments }: Matmul): ReadonlySet<string> {
+function besideGathered(
+  program: TensorProgram,
+  { m, groups, sums, segments }: Matmul,
+  isCopied: (name: string) => boolean,
+): ReadonlySet<string> {
   const places = segments[0].b.map((_, i) => segments.map(({ b }) => b[i]!))
-  const isGathered = (name: string): boolean => operandNamed(program, name).divisibility === 'element'
+  // TMA begins at multiples of 16 bytes along the contiguous axis, groups of rows anywhere.
+  const isGathered = (name: string): boolean => {
+    const { divisibility, order } = operandNamed(program, name)
+    if (isCopied(name)) return false
+    const inner = order.at(-1)
+    return divisibility === 'element' || (groups !== null && inner === m) || (sums !== null && inner === segments[0].k)
+  }
+  // TMA has the last rows of a group at the end of a tile, warps at its beginning.
+  const all = segments.flatMap(({ a, b }) => [a, ...b])
+  if (sums && all.some(isGathered)) return new Set(all)
   return new Set([segments.map(({ a }) => a), ...places].filter((names) => names.some(isGathered)).flat())
+}
+
+/** Do warps bring any? */
+export const broughtByWarps = ({ a, b }: OperandPlans): boolean => [a, ...b].some(({ source }) => source !== 'tma')
+
+/**
+ * Rows that are looked up, whole and aligned as TMA would have them: they are copied as they are. `k`: the axis that is stepped through.
+ */
+function areRowsCopied(program: TensorProgram, operand: TensorOperand, k: string): boolean {
+  const read = rowsRead(operand)
+  if (!read || operand.order.at(-1) !== k) return false
+  const { dtype, order, axes, divisibility, stored, blocks } = operandNamed(program, read.operand)
+  const along = read.at!.findIndex((position) => position.axes.includes(k))
+  const position = read.at![along]!
+  return (
+    dtype === operand.dtype &&
+    divisibility === 'vector' &&
+    !stored &&
+    !blocks &&
+    position.kind === 'axis' &&
+    position.axis === axes[along] &&
+    order.at(-1) === axes[along]
+  )
 }
 
 /** What TMA brings of a tile. */

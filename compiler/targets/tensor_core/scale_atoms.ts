@@ -2,9 +2,10 @@
  * Planning the scales of block-scaled MMAs, which the tensor cores multiply by themselves: in *atoms*, the 128 x 4 tiles of
  * stored/tiles.ts, they go through the ring of stages beside their operands and from there to tensor memory.
  */
+import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import type { Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
-import type { ScaleAtoms } from '../../ir/pipe.ts'
+import type { ScaleAtoms } from '../../ir/pipe_loads.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed } from '../../ir/walk.ts'
 import { rejection } from '../../rejection.ts'
@@ -29,15 +30,28 @@ export interface AtomPlan {
   readonly column: number
 }
 
+/** Ones, for an operand without scales: they lie in tensor memory from the start on. */
+export interface OnesPlan {
+  readonly source: 'ones'
+  readonly dtype: DTypeName
+  readonly column: number
+  readonly columns: number
+}
+
 /** Of A, and of the B of each product. */
 export interface AtomPlans {
-  readonly a: AtomPlan
-  readonly b: readonly AtomPlan[]
+  readonly a: AtomPlan | OnesPlan
+  readonly b: readonly (AtomPlan | OnesPlan)[]
   /** Of tensor memory, all together. */
   readonly columns: number
 }
 
-export const atomsOf = (plans: AtomPlans | null): AtomPlan[] => (plans ? [plans.a, ...plans.b] : [])
+/** Those that go through the ring of stages. */
+export const atomsOf = (plans: AtomPlans | null): AtomPlan[] =>
+  plans ? [plans.a, ...plans.b].filter((plan) => plan.source !== 'ones') : []
+
+export const onesOf = (plans: AtomPlans | null): OnesPlan[] =>
+  plans ? [plans.a, ...plans.b].filter((plan) => plan.source === 'ones') : []
 
 /** Those that TMA brings, or warps write. */
 export const atomsBy = (plans: AtomPlans | null, source: AtomPlan['source']): AtomPlan[] =>
@@ -46,17 +60,24 @@ export const atomsBy = (plans: AtomPlans | null, source: AtomPlan['source']): At
 /** `tile`: rows of a CTA, columns and k of the tile. KTL2904, 4513: scales in tiles of other axes, or that TMA cannot address. */
 export function planAtoms(
   program: TensorProgram,
-  { segments, m, n }: Matmul,
+  { segments, m, n, groups }: Matmul,
   [rows, columns, depth]: readonly [number, number, number],
-  block: number,
+  { block, dtype }: { readonly block: number; readonly dtype: DTypeName },
 ): AtomPlans | Rejection {
   const [{ scales, k }] = segments
   let end = 0
-  const plan = (name: string, free: 'm' | 'n', suffix: string): AtomPlan | Rejection => {
+  const plan = (name: string | null, free: 'm' | 'n', suffix: string): AtomPlan | OnesPlan | Rejection => {
+    if (name === null) {
+      const ones = Math.ceil((free === 'm' ? rows : columns) / TILE_OUTER) * ATOM_COLUMNS
+      end += ones
+      return { source: 'ones', dtype, column: end - ones, columns: ones }
+    }
     const operand = operandNamed(program, name)
     const tiling = inTiles(operand.order) ? tilingOf(operand) : null
     if (tiling && (tiling.outer !== (free === 'm' ? m : n) || tiling.inner !== k))
       return rejection('KTL2904', { form: 'scales in tiles of other axes' })
+    // Each group begins a tile of scales.
+    if (tiling && groups && free === 'm') return rejection('KTL2904', { form: 'scales in tiles along a ragged axis' })
     if (tiling && operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
     const extent = free === 'm' ? rows : columns
     const atoms: ScaleAtoms = {
@@ -71,11 +92,11 @@ export function planAtoms(
     const names = { buffer: `scale_${suffix}`, map: `map_scale_${suffix}` }
     return { operand, source, free, ...names, atoms, block, slotBytes: count * TILE_BYTES, column }
   }
-  const a = plan(scales.a!, 'm', 'a')
+  const a = plan(scales.a, 'm', 'a')
   if ('code' in a) return a
-  const b: AtomPlan[] = []
+  const b: (AtomPlan | OnesPlan)[] = []
   for (const [i, name] of scales.b.entries()) {
-    const planned = plan(name!, 'n', `b${i || ''}`)
+    const planned = plan(name, 'n', `b${i || ''}`)
     if ('code' in planned) return planned
     b.push(planned)
   }

@@ -5,7 +5,8 @@
 import { inParts, type Matmul } from '../../classes/matmul.ts'
 import { DTYPES } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
-import type { PartScales, ScaleLayout, ScaleSource } from '../../ir/pipe.ts'
+import type { ScaleLayout, ScaleSource } from '../../ir/pipe_loads.ts'
+import type { PartScales } from '../../ir/pipe_mma.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed } from '../../ir/walk.ts'
 import { rejection } from '../../rejection.ts'
@@ -33,12 +34,16 @@ const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 /** Slots begin at multiples of it. */
 const ALIGNMENT = 16
 
-/** `tile`: rows, columns and k; `step`: elements of k of one MMA. Null: there are none. KTL2904 for blocks that no MMA ends with. */
+/**
+ * `tile`: rows, columns and k; `step`: elements of k of one MMA; `held`: columns that a thread has side by side. Null: there are none.
+ * KTL2904 for blocks that no MMA ends with.
+ */
 export function planScales(
   program: TensorProgram,
   gemm: Matmul,
   [rows, columns, depth]: readonly [number, number, number],
   step: number,
+  held = columns,
 ): ScalePlans | null | Rejection {
   if (!inParts(gemm)) return null
   const [{ scales, k, outer }, ...others] = gemm.segments
@@ -54,7 +59,7 @@ export function planScales(
   const plan = (operand: TensorOperand | null, free: 'm' | 'n', buffer: string): ScalePlan | null => {
     if (!operand) return null
     const extent = free === 'm' ? rows : columns
-    const group = gcd(extent, blockOf(operand, gemm[free]) ?? extent)
+    const group = gcd(free === 'm' ? extent : held, blockOf(operand, gemm[free]) ?? extent)
     const count = extent / group
     const slotBytes = Math.ceil((4 * count * chunks) / ALIGNMENT) * ALIGNMENT
     const copies = DTYPES[operand.dtype].cudaStorage === 'float'

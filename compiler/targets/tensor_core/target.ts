@@ -22,8 +22,10 @@ export const ofTiles =
     if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
     if (shape.kind === 'elementwise')
       return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
-    // Scales decode by integer arithmetic where they have to.
-    const parts = program.operands.flatMap(({ name, partOf }) => (partOf === undefined ? [] : [name]))
+    // Scales decode, and what is quantised is encoded, by integer arithmetic where they have to.
+    const parts = program.operands.flatMap(({ name, partOf, role, stored }) =>
+      partOf !== undefined || (role === 'output' && stored) ? [name] : [],
+    )
     return lacksConversion(shape.program, target, [...contractedBy(shape), ...parts]) ?? plan(instance, shape)
   }
 

@@ -308,6 +308,7 @@ ktl__golden(
           const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
           #pragma unroll
           for (u32 i = 0; i < 4; ++i) {
+            if (i > 0 && k * TILE_K + i * 32 >= K) break;
             tcgen05_mma_mxf8f6f4_cg1(tmem + acc * ACC_COLUMNS, a + i * (32 >> 4), b0 + i * (32 >> 4), INSTRUCTION + i % 4 * SCALE_ID, tmem + 384, tmem + 388 + at.n / 32 % 4, k != k_first || i != 0);
           }
           tcgen05_commit_cg1(smem + EMPTY + 8 * stage);

@@ -340,7 +340,7 @@ ktl__golden(
     u32 stage = 0, stage_phase = 0;
     u32 staging = 0, staging_phase = 0;
     u32 sent = 0;
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 80;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
     if (warp == 8 && elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
         const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);

@@ -1,0 +1,129 @@
+/** Tiles of operands by asynchronous copies of all threads of a role, to the ring of stages. */
+import { DTYPES } from '../../compiler/dtypes.ts'
+import type { CopyTile, FindRows } from '../../compiler/ir/pipe_loads.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
+import { operandNamed, rowsRead } from '../../compiler/ir/walk.ts'
+import { emitLookedUp } from './computed.ts'
+import { note, slotAddress, type EmitContext } from './context.ts'
+import { depthOrigin, positionIn } from './depth.ts'
+import { chunkPlace } from './loads.ts'
+
+/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. */
+function elementAddress(c: EmitContext, operand: TensorOperand, { depth }: CopyTile): string {
+  const { names } = c
+  const terms = operand.axes.map((axis) => {
+    const at = positionIn(c, depth, axis, 'k_at', 'free_at')
+    return axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
+  })
+  return `${names.operand(operand.name)} + ${terms.join(' + ')}`
+}
+
+/** The same in a row that was looked up. */
+function rowAddress(c: EmitContext, operand: TensorOperand): string {
+  const rows = rowsName(c, operand.name)
+  return `${c.names.operand(rowsRead(operand)!.operand)} + (${rows}[i] != NOWHERE ? ${rows}[i] + k_at : 0)`
+}
+
+/** Of the role, as CUDA. */
+const threadOf = ({ role }: EmitContext): string =>
+  role!.firstWarp === 0 ? 'threadIdx.x' : `(threadIdx.x - ${32 * role!.firstWarp})`
+
+/** Threads take chunks along the contiguous axis in turn; what is outside the tensor is zero. */
+export function emitCopyTile(op: CopyTile, c: EmitContext): void {
+  if (op.bytes === 16) copyChunks(op, c)
+  else copyElements(op, c)
+}
+
+function copyChunks(op: CopyTile, c: EmitContext): void {
+  const { tile, free, depth } = op
+  const operand = operandNamed(c.program.source, op.operand)
+  const where = note(c, `copy ${op.operand}`)
+  const bytes = DTYPES[operand.dtype].storageBytes
+  const perChunk = 16 / bytes
+  const kMajor = tile.major === 'k'
+  const rows = kMajor ? tile.rows : tile.depth
+  const span = tile.span * bytes
+  const kEnd = c.names.depthEnd(depth.axis)
+  const spanChunks = span / 16
+  const rowChunks = spanChunks * tile.boxes
+  const total = rows * rowChunks
+  const threads = 32 * c.role!.warps
+  const thread = threadOf(c)
+  const extent = c.names.end(free)
+  c.wrappers.add('cp_async_16')
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${Math.ceil(total / threads)}; ++i)`, () => {
+    const [row, chunk] =
+      threads % rowChunks === 0
+        ? [`${thread} / ${rowChunks} + i * ${threads / rowChunks}`, `${thread} % ${rowChunks}`]
+        : [`(${thread} + i * ${threads}) / ${rowChunks}`, `(${thread} + i * ${threads}) % ${rowChunks}`]
+    c.out.line(`const u32 r = ${row}, x = ${chunk}${tile.boxes > 1 ? `, c = x % ${spanChunks}` : ', c = x'};`, where)
+    const [k, f] = kMajor ? [`x * ${perChunk}`, 'r'] : ['r', `x * ${perChunk}`]
+    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = at.${free} + ${f};`)
+    const [inner, innerEnd, outer, outerEnd] = kMajor
+      ? ['k_at', kEnd, 'free_at', extent]
+      : ['free_at', extent, 'k_at', kEnd]
+    c.out.line(
+      `const u32 bytes = ${outer} < ${outerEnd} && ${inner} < ${innerEnd} ? min((${innerEnd} - ${inner}) * ${bytes}, 16) : 0;`,
+    )
+    const box = tile.boxes > 1 ? ` + x / ${spanChunks} * ${tile.pitch}` : ''
+    const dst = `${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16`
+    const copy = operand.computed
+      ? `cp_async_16(${dst}, ${rowAddress(c, operand)}, ${rowsName(c, operand.name)}[i] != NOWHERE ? bytes : 0);`
+      : `cp_async_16(${dst}, ${elementAddress(c, operand, op)}, bytes);`
+    c.out.line(total % threads === 0 ? copy : `if (r < ${rows}) ${copy}`, where)
+  })
+}
+
+const rowsName = (c: EmitContext, operand: string): string => `rows_${c.names.value(operand)}`
+
+/** The row of a thread's chunk `i`. */
+function rowOf(c: EmitContext, rowChunks: number): string {
+  const threads = 32 * c.role!.warps
+  return threads % rowChunks === 0
+    ? `${threadOf(c)} / ${rowChunks} + i * ${threads / rowChunks}`
+    : `(${threadOf(c)} + i * ${threads}) / ${rowChunks}`
+}
+
+export function emitFindRows(op: FindRows, c: EmitContext): void {
+  const { free, chunks } = op
+  const operand = operandNamed(c.program.source, op.operand)
+  const count = Math.ceil((op.rows * chunks) / (32 * c.role!.warps))
+  const rows = rowsName(c, op.operand)
+  const where = note(c, `look up rows of ${op.operand}`)
+  c.out.line(`i64 ${rows}[${count}];  // where the rows of this thread begin; the least number: nowhere`, where)
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
+    c.out.line(`const u32 free_at = at.${free} + ${rowOf(c, chunks)};`)
+    c.out.line(`${rows}[i] = NOWHERE;`)
+    c.out.block(`if (free_at < ${c.names.end(free)})`, () => {
+      const { offset, inside } = emitLookedUp(c, operand, op)
+      c.out.line(`if (${inside}) ${rows}[i] = ${offset};`, where)
+    })
+  })
+}
+
+/** 4-byte elements one by one: rows need not be aligned, and may lie across the tile's. */
+function copyElements(op: CopyTile, c: EmitContext): void {
+  const { tile, free, depth } = op
+  const operand = operandNamed(c.program.source, op.operand)
+  const where = note(c, `copy ${op.operand}`)
+  const { span } = tile
+  const rows = tile.major === 'k' ? tile.rows : tile.depth
+  const threads = 32 * c.role!.warps
+  const along = operand.order.at(-1) === depth.axis
+  c.wrappers.add('cp_async_4')
+  c.out.line('#pragma unroll 4')
+  c.out.block(`for (u32 i = ${threadOf(c)}; i < ${rows * span}; i += ${threads})`, () => {
+    c.out.line(
+      along
+        ? `const u32 r = i / ${span}, e = i % ${span}, c = e / 4;`
+        : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / 4;`,
+      where,
+    )
+    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = at.${free} + r;`)
+    const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${4 * span} + ${chunkPlace(tile.swizzle)} * 16 + e % 4 * 4`
+    const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)} ? 4 : 0`
+    c.out.line(`cp_async_4(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)
+  })
+}

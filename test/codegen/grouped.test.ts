@@ -1,0 +1,99 @@
+/** Groups of rows on SM100 and SM80: as on SM90 (sm90_grouped.test.ts), with what these targets have of their own. */
+import { expect, test } from 'vitest'
+import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
+import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
+import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
+import { design } from '../compiler/support.ts'
+import { runGrouped, type GroupedCase } from './run_grouped.ts'
+
+const GROUPED = `kernel grouped(A: bf16[t, k] | bf16[k, t] ragged t by off as g, B: bf16[g, k, n] | bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] {
+  D = sum[k](A * B)
+}`
+const BIAS = `kernel grouped(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], bias: f32[g, n], w: f32[t], off: i32[g]) -> D: bf16[t, n] {
+  D = gelu(sum[k](A * B) + bias) * w
+}`
+const PADDED = `kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g, n, k], len: i32[g]) -> D: bf16[g, m, n] {
+  D = sum[k](A * B)
+}`
+
+const sm80 = (tile: readonly [number, number], rest: Partial<Sm80Design> = {}): Sm80Design => ({
+  kind: 'sm80', warps: 'auto', tile: [...tile, 64], operands: 'ab', stages: 'auto', ...rest,
+}) // prettier-ignore
+const pair = (tile: readonly [number, number]): Sm100Design => design(tile, { use2ctaMma: true, cluster: [2, 1, 1] })
+
+const off = [17, 17, 20, 150, 150, 214, 215]
+const many = Array.from({ length: 75 }, (_, i) => Math.floor((i * i) / 60))
+const rows = (ends: readonly number[], rest: Partial<GroupedCase>): Omit<GroupedCase, 'design'> => {
+  const end = ends.at(-1)!
+  const extents = { t: end + 9, g: ends.length, n: 144, k: 136 }
+  return { text: GROUPED, extents, integers: { off: ends }, behind: ['t', end], ...rest }
+}
+const padded: Omit<GroupedCase, 'design'> = {
+  text: PADDED,
+  extents: { g: 5, m: 150, n: 80, k: 72 },
+  integers: { len: [3, 150, 0, 64, 129] },
+}
+
+const GRADIENT = `kernel gradient(A: bf16[t, k] | bf16[k, t] ragged t by off as g, B: bf16[t, n] | bf16[n, t], off: i32[g]) -> D: f32[g, k, n] {
+  D = sum[t](A * B)
+}`
+const ADDED = `kernel gradient(A: bf16[t, k] ragged t by off as g, B: bf16[t, n], C: f32[g, k, n], off: i32[g]) -> D: f32[g, k, n] {
+  D = sum[t](A * B) + C
+}`
+/** What the last group has is NaN, which no other group's sum may see. */
+const gradient = (rest: Partial<GroupedCase> = {}, extents = { k: 144, n: 80 }): Omit<GroupedCase, 'design'> => ({
+  ...rows(off, { text: GRADIENT, behind: ['t', 214], ...rest }), extents: { t: 224, g: off.length, ...extents },
+}) // prettier-ignore
+const crosswise: Partial<GroupedCase> = { binding: { orders: { A: ['k', 't'], B: ['n', 't'] } } }
+const sm90 = (tile: readonly [number, number], rest: Partial<Sm90Design> = {}): Sm90Design => ({
+  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...rest,
+}) // prettier-ignore
+const pingpong = { consumers: 'pingpong' } as const
+const paddedSums: Omit<GroupedCase, 'design'> = {
+  text: `kernel sums(A: bf16[g, k, m] ragged k upto len as g, B: bf16[g, k, n], len: i32[g]) -> D: bf16[g, m, n] {
+  D = sum[k](A * B)
+}`,
+  extents: { g: 5, m: 80, n: 80, k: 150 },
+  integers: { len: [3, 150, 0, 64, 129] },
+}
+
+const CASES: readonly (readonly [string, GroupedCase])[] = [
+  ['sm80', { ...rows(off, {}), design: sm80([128, 64]) }],
+  ['sm80, many groups', { ...rows(many, {}), design: sm80([64, 64]) }],
+  ['sm80, A along rows', { ...rows(off, { binding: { orders: { A: ['k', 't'], B: ['g', 'n', 'k'] } } }), design: sm80([64, 64]) }],
+  ['sm80, fused', { ...rows(off, { text: BIAS }), design: sm80([128, 128]) }],
+  ['sm80, padded', { ...padded, design: sm80([64, 64]) }],
+  ['sm100', { ...rows(off, {}), design: design([128, 64]) }],
+  ['sm100, 64 rows', { ...rows(off, {}), design: design([64, 128]), smCount: 1 }],
+  ['sm100, many groups', { ...rows(many, {}), design: design([128, 64]), smCount: 2 }],
+  ['sm100, pairs', { ...rows(off, {}), design: pair([256, 64]) }],
+  ['sm100, pairs of 64 rows', { ...rows(off, { binding: { orders: { B: ['g', 'n', 'k'] } } }), design: pair([128, 64]), smCount: 2 }],
+  ['sm100, clusters', { ...rows(off, {}), design: design([128, 64], { cluster: [2, 2, 1] }) }],
+  ['sm100, A along rows', { ...rows(off, { binding: { orders: { A: ['k', 't'] } } }), design: design([128, 64]) }],
+  ['sm100, fused', { ...rows(off, { text: BIAS }), design: pair([256, 128]) }],
+  ['sm100, padded', { ...padded, design: design([128, 32]) }],
+  ['gradient, sm90', { ...gradient(), design: sm90([128, 64]) }],
+  ['gradient, sm90, added', { ...gradient({ text: ADDED }), design: sm90([64, 64]) }],
+  ['gradient, sm90, ping-pong', { ...gradient(), design: sm90([64, 64], pingpong), smCount: 1 }],
+  ['gradient, sm90, ping-pong, wide', { ...gradient(), design: sm90([128, 128], pingpong), smCount: 2 }],
+  ['gradient, sm90, clusters', { ...gradient(), design: sm90([128, 64], { cluster: [2, 1, 1] }) }],
+  ['gradient, sm90, clusters along columns', { ...gradient(), design: sm90([64, 64], { cluster: [1, 2, 1] }), smCount: 2 }],
+  ['gradient, sm90, along rows', { ...gradient(crosswise), design: sm90([128, 64]) }],
+  ['gradient, sm90, A along rows', { ...gradient({ binding: { orders: { A: ['k', 't'] } } }), design: sm90([64, 64]) }],
+  ['gradient, sm90, unaligned', { ...gradient({ binding: { divisibility: { A: 'element', B: 'element', D: 'element' } } }, { k: 77, n: 133 }), design: sm90([64, 64]) }],
+  ['gradient, sm90, exchanged', { ...gradient(), design: sm90([64, 32], { operands: 'ba' }) }],
+  ['gradient, sm90, padded', { ...paddedSums, design: sm90([64, 64]) }],
+  ['gradient, sm80', { ...gradient(), design: sm80([64, 64]) }],
+  ['gradient, sm80, along rows', { ...gradient(crosswise), design: sm80([64, 64]) }],
+  ['gradient, sm100', { ...gradient(), design: design([128, 64]) }],
+  ['gradient, sm100, handed out', { ...gradient(), design: design([128, 64], { scheduler: 'clc' }) }],
+  ['gradient, sm100, pairs', { ...gradient(), design: pair([256, 64]) }],
+  ['gradient, sm100, along rows', { ...gradient(crosswise), design: design([64, 64]) }],
+] // prettier-ignore
+
+/** Late, early, and shuffled with the race detector. */
+const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+
+test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
+  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+})

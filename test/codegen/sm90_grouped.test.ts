@@ -1,0 +1,179 @@
+/** Groups of rows on SM90: every design knob that tiles of groups meet, on the virtual device against the reference evaluator. */
+import { expect, test } from 'vitest'
+import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
+import { verifyTileProgram } from '../../compiler/verify/index.ts'
+import { lowerGrouped, runGrouped, type GroupedCase } from './run_grouped.ts'
+
+const GROUPED = `kernel grouped(A: bf16[t, k] | bf16[k, t] ragged t by off as g, B: bf16[g, k, n] | bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] {
+  D = sum[k](A * B)
+}`
+
+const sm90 = (tile: readonly [number, number], rest: Partial<Sm90Design> = {}): Sm90Design => ({
+  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...rest,
+}) // prettier-ignore
+
+/** Ends of groups of such lengths. */
+const ends = (lengths: readonly number[]): number[] => {
+  let end = 0
+  return lengths.map((length) => (end += length))
+}
+
+const LENGTHS = {
+  several: [17, 0, 3, 130, 0, 64, 1],
+  one: [150],
+  none: [0, 0, 0],
+  many: Array.from({ length: 75 }, (_, i) => (i % 7 === 0 ? i % 9 : i % 3 === 0 ? 1 : 0)),
+} as const
+
+const pingpong = { consumers: 'pingpong' } as const
+
+const caseOf = (
+  lengths: readonly number[],
+  design: Sm90Design,
+  rest: Partial<GroupedCase> = {},
+  behind = 9,
+): GroupedCase => {
+  const off = ends(lengths)
+  const rows = off.at(-1) ?? 0
+  return {
+    text: GROUPED,
+    design,
+    extents: { t: rows + behind, g: off.length, n: 144, k: 136, ...rest.extents },
+    integers: { off, ...rest.integers },
+    behind: ['t', rows],
+    ...rest,
+  }
+}
+
+const CASES: readonly (readonly [string, GroupedCase])[] = [
+  ['cooperative, 128 rows', caseOf(LENGTHS.several, sm90([128, 128]))],
+  ['cooperative, 64 rows, B along k', caseOf(LENGTHS.several, sm90([64, 64]), { binding: { orders: { B: ['g', 'n', 'k'] } } })],
+  ['cooperative, tile after tile', caseOf(LENGTHS.several, sm90([128, 64]), { smCount: 1 })],
+  ['256 rows', caseOf([300, 5], sm90([256, 64]))],
+  ['ping-pong', caseOf(LENGTHS.several, sm90([64, 64], pingpong), { smCount: 2 })],
+  ['ping-pong, 128 rows', caseOf(LENGTHS.several, sm90([128, 64], pingpong), { smCount: 1 })],
+  ['clusters along rows', caseOf(LENGTHS.several, sm90([64, 64], { cluster: [2, 1, 1] }))],
+  ['clusters along columns', caseOf(LENGTHS.several, sm90([128, 64], { cluster: [1, 2, 1] }), { smCount: 2 })],
+  ['one group', caseOf(LENGTHS.one, sm90([128, 128]))],
+  ['no rows', caseOf(LENGTHS.none, sm90([128, 128]))],
+  ['no groups', caseOf([], sm90([128, 128]))],
+  ['more groups than lanes', caseOf(LENGTHS.many, sm90([64, 128]))],
+  ['more groups than lanes, ping-pong', caseOf(LENGTHS.many, sm90([64, 128], pingpong), { smCount: 3 })],
+  ['more groups than lanes, clusters', caseOf(LENGTHS.many, sm90([64, 128], { cluster: [2, 1, 1] }), { smCount: 2 })],
+  ['A along rows', caseOf(LENGTHS.several, sm90([128, 64]), { binding: { orders: { A: ['k', 't'] } } })],
+  ['rows without 16 bytes', caseOf(LENGTHS.several, sm90([128, 64]), { binding: { divisibility: { A: 'element', D: 'element' } }, extents: { t: 224, g: 7, n: 141, k: 133 } })],
+  ['k = 0', caseOf(LENGTHS.several, sm90([128, 64]), { extents: { t: 224, g: 7, n: 144, k: 0 } })],
+] // prettier-ignore
+
+const kernel = (inputs: string, out: string, body: string): string =>
+  `kernel grouped(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], off: i32[g]${inputs}) -> ${out} {\n  ${body}\n}`
+
+const FUSED: readonly (readonly [string, string, Partial<GroupedCase>?])[] = [
+  ['a bias of the group', kernel(', bias: f32[g, n]', 'D: bf16[t, n]', 'D = relu(sum[k](A * B) + bias)')],
+  ['a weight of the row', kernel(', w: f32[t]', 'D: f32[t, n]', 'D = sum[k](A * B) * w')],
+  ['a full operand, and a scalar', kernel(', C: bf16[t, n], s: f32', 'D: bf16[t, n]', 'D = sum[k](A * B) * s + C'), { scalars: { s: 2 } }],
+  ['a factor of the group', kernel(', s: f32[g]', 'D: f32[t, n]', 'D = sum[k](A * B) * s')],
+  ['two weights', kernel(', B2: bf16[g, n, k]', 'D: bf16[t, n]', 'D = silu(sum[k](A * B)) * sum[k](A * B2)')],
+  ['two outputs', kernel('', '(D: bf16[t, n], E: f32[t, n])', 'acc: f32 = sum[k](A * B)\n  D = acc\n  E = acc * 2')],
+  ['outputs in blocks', kernel('', 'D: e4m3[t, n] * f32[t, n/128]', 'D = sum[k](A * B)')],
+  ['one B for all', 'kernel one(A: bf16[t, k] ragged t by off as g, B: bf16[n, k], bias: f32[g, n], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B) + bias\n}'],
+  ['rows that are looked up', 'kernel gathered(X: bf16[v, k], row: i32[t] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](X[row, k] * B)\n}', { extents: { v: 50 } }],
+  ['fp8 with scales of rows and columns', 'kernel rowwise(A: e4m3[t, k] * f32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B)\n}'],
+  ['fp8 with scales in blocks', 'kernel blocks(A: e4m3[t, k] * f32[t, k/128] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B)\n}'],
+] // prettier-ignore
+
+const DESIGNS: readonly Sm90Design[] = [sm90([128, 128]), sm90([64, 128], pingpong)]
+
+/** Late, early, and shuffled with the race detector. */
+const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+
+test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
+  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+})
+
+test.each(FUSED.map(([name, text, rest]) => [name, { text, rest }] as const))(
+  '%s',
+  { timeout: 60_000 },
+  async (_, { text, rest }) => {
+    for (const design of DESIGNS) {
+      const c = caseOf(LENGTHS.several, design)
+      const rows = Array.from({ length: c.extents['t']! }, (_, i) => (i * 7) % 50)
+      const tile = [design.tile[0], design.tile[1], text.includes('e4m3[t, k]') ? 128 : 64] as const
+      if (text.includes('k/128') && design.consumers === 'pingpong') continue
+      const results = await runGrouped(
+        {
+          ...c,
+          ...rest,
+          text,
+          design: { ...design, tile },
+          extents: { ...c.extents, ...rest?.extents },
+          integers: { ...c.integers, row: rows },
+        },
+        SCHEDULES,
+      )
+      for (const result of results) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+    }
+  },
+)
+
+test('padded groups', { timeout: 60_000 }, async () => {
+  const text = `kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g, n, k], len: i32[g]) -> D: bf16[g, m, n] {
+  D = sum[k](A * B)
+}`
+  for (const design of [sm90([64, 64]), sm90([64, 64], pingpong), sm90([64, 64], { cluster: [2, 1, 1] })]) {
+    const c: GroupedCase = {
+      text,
+      design,
+      extents: { g: 5, m: 150, n: 80, k: 72 },
+      integers: { len: [3, 150, 0, 64, 129] },
+    }
+    for (const result of await runGrouped(c, SCHEDULES))
+      expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+  }
+})
+
+test('offsets that decrease or leave the axis are findings, and nothing is read or written outside', { timeout: 60_000 }, async () => {
+  for (const off of [
+    [9, 4, 12],
+    [5, 3_000_000],
+    [-7, 6],
+    [12, -2_000_000_000],
+    [2_000_000_000, 1],
+  ]) {
+    const extents = { t: 60, g: off.length, n: 144, k: 136 }
+    const c: GroupedCase = { ...caseOf([60], sm90([64, 64])), extents, integers: { off }, unspecified: true, behind: ['t', 60] }
+    for (const result of await runGrouped(c, SCHEDULES.slice(0, 2)))
+      expect(result).toEqual({ findings: ['KTL5025'], wrong: null, touched: 0 })
+  }
+}) // prettier-ignore
+
+test('a box that is not cut, and a walk that forgets a group, are noticed', { timeout: 60_000 }, async () => {
+  const c = caseOf(LENGTHS.several, sm90([128, 64]))
+  for (const edit of [
+    (cuda: string) => cuda.replace('return row < end ? min(end - row, rows) : 0;', 'return rows;'),
+    (cuda: string) => cuda.replace('walk.until > unit', 'walk.until >= unit'),
+    (cuda: string) => cuda.replace('(mine == 0 ? walk.before : lower)', 'lower'),
+  ]) {
+    const [result] = await runGrouped({ ...c, editText: edit }, SCHEDULES.slice(0, 1))
+    expect(result).not.toEqual({ findings: [], wrong: null, touched: 0 })
+  }
+})
+
+test('the verifier sees stores that are not cut, and a walk that is not by whole warps', () => {
+  const lowered = lowerGrouped(caseOf(LENGTHS.several, sm90([128, 64])))
+  expect(verifyTileProgram(lowered)).toEqual([])
+  const params = lowered.launch.params.map((rule) => {
+    if (rule.kind !== 'tensorMap' || !rule.clipped) return rule
+    const { clipped: _, box, ...rest } = rule
+    return { ...rest, box: box.slice(0, rest.axes.length) }
+  })
+  const uncut = { ...lowered, launch: { ...lowered.launch, params } }
+  expect(verifyTileProgram(uncut).join()).toContain('map_d')
+  const { groups: _, ...dense } = lowered.domain
+  expect(verifyTileProgram({ ...lowered, domain: dense })).not.toEqual([])
+  const roles = lowered.roles.map((role) => ({
+    ...role,
+    body: role.body.map((op) => (op.op === 'first_warp' ? { ...op, op: 'one_thread' as const } : op)),
+  }))
+  expect(verifyTileProgram({ ...lowered, roles }).join()).toContain('whole warps')
+})
