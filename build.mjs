@@ -28,6 +28,8 @@ const ENTRIES = {
   cli_main: 'runtime/cli/main.ts',
   compiler: 'codegen/index.ts',
   prettier: 'grammar/prettier.ts',
+  isolated_relay: 'runtime/addon/isolated_relay.ts',
+  isolated_server: 'runtime/addon/isolated_server.ts',
   'hooks/register': 'runtime/hooks/register.ts',
   'hooks/node_loader': 'runtime/hooks/node_loader.ts',
   ...Object.fromEntries(
@@ -50,6 +52,7 @@ const STANDALONE = {
   'bench/compare': 'bench/gpu/compare.ts',
   'bench/collect': 'bench/fit/collect.ts',
   'bench/loops': 'bench/gpu/loops.ts',
+  'bench/moe': 'bench/gpu/moe.ts',
   'bench/forms': 'bench/gpu/forms.ts',
   'bench/ktl': 'runtime/cli/main.ts',
 }
@@ -104,35 +107,9 @@ function install() {
   else run('npm', args, failure)
 }
 
-function onPath(name) {
-  if (path.isAbsolute(name)) return fs.existsSync(name)
-  return (process.env.PATH ?? '').split(path.delimiter).some((folder) => fs.existsSync(path.join(folder, name)))
-}
-
-function requireBuildTools() {
-  const tools = {
-    'g++': (process.env.CXX ?? 'g++').split(' ')[0],
-    make: process.env.MAKE ?? 'make',
-    python3: process.env.PYTHON ?? process.env.npm_config_python ?? 'python3',
-  }
-  const missing = Object.keys(tools).filter((name) => !onPath(tools[name]))
-  if (missing.length === 0) return
-  throw new BuildError(
-    `the native addon needs ${missing.join(', ')}, not found in PATH\n` +
-      `  fix: apt-get install ${missing.join(' ')}   (dnf: gcc-c++ make python3)\n` +
-      '  or:  set KTL_NATIVE to a ktl.node built elsewhere and run `node build.mjs --no-addon`',
-  )
-}
-
+/** By the command that users have, which knows what it needs and says what is missing. */
 function buildAddon() {
-  requireBuildTools()
-  note('building the native addon (about a minute)')
-  const args = ['configure', 'build', '--directory', 'native', '--jobs', 'max', '--loglevel', 'warn']
-  // The headers of this Node when it ships them; node-gyp downloads them otherwise.
-  const prefix = path.resolve(path.dirname(process.execPath), '..')
-  if (fs.existsSync(path.join(prefix, 'include/node/node_api.h'))) args.push(`--nodedir=${prefix}`)
-  const gyp = at('node_modules/node-gyp/bin/node-gyp.js')
-  run(process.execPath, [gyp, ...args], 'the native addon did not build: the first error above is the cause')
+  run(process.execPath, [at('dist/cli.js'), 'build-addon'], 'the native addon did not build: see above')
 }
 
 async function bundle() {
@@ -169,7 +146,8 @@ async function bundle() {
     const banner = {
       js: "import { createRequire as ktlRequire } from 'node:module'; const require = ktlRequire(import.meta.url);",
     }
-    await build({ ...common, entryPoints: STANDALONE, external: ['*.node'], banner })
+    const alias = { ktl: at('runtime/index.ts') }
+    await build({ ...common, entryPoints: STANDALONE, external: ['*.node'], alias, banner })
   } catch {
     fs.rmSync(fresh, { recursive: true, force: true })
     throw new BuildError('bundling failed: see above')
@@ -211,14 +189,16 @@ function declarations() {
 try {
   const self = ['build.mjs', 'package.json']
   install()
-  const hasDevices = process.platform === 'linux' && process.arch === 'x64'
+  await step('dist/.stamp', [...SOURCE_FOLDERS, ...self], [], bundle)
+  const hasDevices = ['linux', 'darwin'].includes(process.platform) && process.arch === 'x64'
   if (!hasDevices)
-    note(`devices need Linux on x86-64, this is ${process.platform} ${process.arch}: the JavaScript alone is built`)
+    note(
+      `devices need Linux or macOS on x86-64, this is ${process.platform} ${process.arch}: the JavaScript alone is built`,
+    )
   if (hasDevices && !options.has('--no-addon')) {
-    const sources = ['native/binding.gyp', 'native/src', 'package.json']
+    const sources = ['native/binding.gyp', 'native/config.cjs', 'native/exports.map', 'native/src']
     await step('native/build/.stamp', sources, ['native/build/Release/ktl.node'], buildAddon)
   }
-  await step('dist/.stamp', [...SOURCE_FOLDERS, ...self], [], bundle)
   if (options.has('--types')) {
     await step(
       'dist/types/.stamp',

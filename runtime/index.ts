@@ -3,6 +3,7 @@
 // Devices and memory.
 export type { Device, DeviceEvent, Graph, LaunchOptions, LaunchParam, TypedTensor } from './devices/device.ts'
 export { openDevice, type DeviceOptions, type DeviceSpec } from './devices/open.ts'
+export type { IsolationOptions } from './devices/virtual.ts'
 export type { MallocOptions, TensorOptions } from './devices/options.ts'
 export type { Checks, ExecutionOptions, Order } from './devices/execution.ts'
 export { probeCuda, probeNvrtc } from './addon/probe.ts'
@@ -45,7 +46,7 @@ export { dequantize, quantize, type QuantizeOptions } from './operations/quantiz
 export { AttentionArguments, type AttentionFields, type ScoreText } from './operations/attention.ts'
 export { ConvolutionArguments, type ConvolutionFields } from './operations/convolution.ts'
 export { GroupedGemmArguments, type GroupedGemmFields } from './operations/grouped_gemm.ts'
-export { offsetsOf, type GroupOffsets } from './operations/offsets.ts'
+export { offsetsOf, prepareOffsets, PreparedOffsets, type GroupOffsets } from './operations/offsets.ts'
 
 // Finding kernels.
 export {

@@ -27,6 +27,15 @@ export interface NativeVirtualDevice {
   loadModule(ptx: string): NativeModule
 }
 
+/** A virtual device as ktl uses it: the addon's, or one in a process of its own. */
+export interface VirtualMachine extends Omit<NativeVirtualDevice, 'loadModule' | 'read'> {
+  read(address: bigint, bytes: number): Uint8Array | Promise<Uint8Array>
+  loadModule(ptx: string): NativeModule | Promise<NativeModule>
+  /** Settles when it answers; left out: at once. */
+  readonly opened?: Promise<void>
+  close?(): Promise<void>
+}
+
 export interface NativeModule {
   readonly functions: readonly NativeFunction[]
   readonly target: string
@@ -66,6 +75,10 @@ export interface NativeLaunch {
   /** Sums of the tensor cores: f32 fused multiply-adds, or truncated as silicon does; 'target', also when left out: silicon on SM90, exact on SM100. */
   tensorCores?: 'target' | 'exact' | 'silicon'
   trace: boolean
+  /** All CTAs at the same time; %envreg1 and %envreg2 name the grid's workspace. */
+  cooperative?: boolean
+  /** What the kernel printed, on the JS thread, in the order of clusters. */
+  onPrint?: (text: string) => void
   /** Called on the JS thread, throttled, with CTAs done and total. */
   onProgress?: (done: number, total: number) => void
   /** Int32Array over a SharedArrayBuffer; a non-zero [0] cancels. */

@@ -71,6 +71,8 @@ const launchShape = record({
   ),
 })
 
+const clippedShape = record({ rows: positive, cut: oneOf(['before', 'behind']) })
+
 const workspaceShape = list(
   record({
     name: text,
@@ -92,7 +94,9 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
     if (rule.kind === 'tensorMap' && rule.tiles !== undefined)
       list(positive, { min: rule.axes.length, max: rule.axes.length })(rule.tiles, `${at}.tiles`)
     if (rule.kind === 'tensorMap' && rule.padded !== undefined) boolean(rule.padded, `${at}.padded`)
-    if (rule.kind === 'tensorMap' && rule.axes.length + +(rule.tiles !== undefined) !== rule.box.length) {
+    if (rule.kind === 'tensorMap' && rule.clipped !== undefined) clippedShape(rule.clipped, `${at}.clipped`)
+    const further = rule.kind === 'tensorMap' ? +(rule.tiles !== undefined) + +(rule.clipped !== undefined) : 0
+    if (rule.kind === 'tensorMap' && rule.axes.length + further !== rule.box.length) {
       throw new ShapeError(`${at}.box is not of the rank of its axes`)
     }
     if (rule.kind === 'workspace' && !workspace?.some(({ name }) => name === rule.region)) {

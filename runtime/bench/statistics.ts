@@ -11,6 +11,12 @@ export function geomean(values: readonly number[]): number {
   return values.length === 0 ? NaN : Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length)
 }
 
+/** The value that `share` of them do not exceed: the nearest one. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.round(share * (sorted.length - 1))] ?? NaN
+}
+
 export interface Summary {
   /** Of the medians of the rounds. */
   readonly median: number

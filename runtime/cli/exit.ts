@@ -5,7 +5,7 @@ export const EXIT = { pass: 0, failed: 1, usage: 2, environment: 3, internal: 70
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
 /** Missing programs, drivers and devices, and places that cannot be written; the other 60xx are about files' contents. */
-const ENVIRONMENT = new Set(['KTL6001', 'KTL6003', 'KTL6004', 'KTL6005', 'KTL6007', 'KTL6008', 'KTL6009'])
+const ENVIRONMENT = new Set(['KTL6001', 'KTL6003', 'KTL6004', 'KTL6005', 'KTL6007', 'KTL6008', 'KTL6009', 'KTL6013'])
 
 export function exitCodeOf(error: unknown, signal: AbortSignal): ExitCode {
   if (signal.aborted) return EXIT.interrupted

@@ -5,6 +5,7 @@ import { ktlError } from '../errors/fail.ts'
 import type { AddCommand, Context } from './context.ts'
 import { addBench } from './commands/bench.ts'
 import { addBuild } from './commands/build.ts'
+import { addBuildAddon } from './commands/build_addon.ts'
 import { addCache } from './commands/cache.ts'
 import { addCheck } from './commands/check.ts'
 import { addCompletion } from './commands/completion.ts'
@@ -30,6 +31,7 @@ const COMMANDS: readonly AddCommand[] = [
   addBench,
   addSelftest,
   addDoctor,
+  addBuildAddon,
   addCache,
   addCompletion,
 ]

@@ -18,10 +18,12 @@ interface Shape {
   readonly preferredCluster?: Triple
   readonly sharedMemBytes: number
   readonly programmatic?: boolean | undefined
+  readonly cooperative?: boolean | undefined
 }
 
 /** LaunchShape of native/src/cuda/module.h. */
-function packShape({ grid, block, cluster, preferredCluster, sharedMemBytes, programmatic }: Shape): Uint32Array {
+function packShape(shape: Shape): Uint32Array {
+  const { grid, block, cluster, preferredCluster, sharedMemBytes, programmatic, cooperative } = shape
   return Uint32Array.of(
     ...grid,
     ...block,
@@ -29,6 +31,7 @@ function packShape({ grid, block, cluster, preferredCluster, sharedMemBytes, pro
     ...(preferredCluster ?? [1, 1, 1]),
     sharedMemBytes,
     programmatic ? 1 : 0,
+    cooperative ? 1 : 0,
   )
 }
 
@@ -77,9 +80,12 @@ export class CudaModule implements ModuleBackend {
     return { findings: [], stats: statsOf(shape, clock ? await clock[1].elapsedMs(clock[0]) : 0) }
   }
 
-  enqueue(fn: ModuleFunction, { shape, params, stream, options: { programmatic, signal } }: CheckedLaunch): void {
+  enqueue(
+    fn: ModuleFunction,
+    { shape, params, stream, options: { programmatic, cooperative, signal } }: CheckedLaunch,
+  ): void {
     const index = this.#indexOf(fn.name)
-    const words = packShape({ ...shape, programmatic })
+    const words = packShape({ ...shape, programmatic, cooperative })
     const start = (): void => guard(() => this.#native.launch(index, words, params, (stream as CudaStream).id))
     stream.submit(start, { signal })
   }

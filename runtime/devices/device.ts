@@ -227,12 +227,19 @@ export interface LaunchOptions extends ExecutionOptions {
   readonly stream?: Stream
   /** May start while the launch before it still runs; the kernel waits for it by itself (`griddepcontrol.wait`). GPUs only. */
   readonly programmatic?: boolean
+  /** All CTAs run at the same time, so that they may wait for one another (`grid.sync()` of cooperative groups). */
+  readonly cooperative?: boolean
   /** Asks a GPU for `milliseconds`, measured by events around the launch. */
   readonly timed?: boolean
   /** Stops the launch, queued or running; the promise rejects with the signal's reason. A GPU ends what it has begun. */
   readonly signal?: AbortSignal
   /** CTAs done and in all, now and then. */
   readonly onProgress?: (done: number, total: number) => void
+  /**
+   * What the kernel prints by `printf`, each cluster's text in the order of the grid. Default: the process's standard output,
+   * where the driver of a GPU always writes it, at the next synchronization.
+   */
+  readonly onPrint?: (text: string) => void
   /** Asks for a Chrome trace in the result. */
   readonly trace?: boolean
 }

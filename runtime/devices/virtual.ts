@@ -5,7 +5,9 @@ import { LoadedModule } from '../modules/module.ts'
 import type { DeviceModule } from './device.ts'
 import type { LoadModuleOptions } from '../modules/options.ts'
 import { nativeError } from '../addon/findings.ts'
-import type { NativeVirtualDevice } from '../addon/virtual.ts'
+import type { Limits } from '../addon/isolated_messages.ts'
+import { IsolatedMachine } from '../addon/isolated.ts'
+import type { VirtualMachine } from '../addon/virtual.ts'
 import type { DeviceProperties } from '../addon/cuda.ts'
 import { BaseDevice } from './base.ts'
 import { integerOption, resolveExecution, type ExecutionOptions } from './execution.ts'
@@ -18,6 +20,19 @@ export interface VirtualDeviceOptions extends ExecutionOptions {
   readonly memoryBytes?: number
   /** SMs that kernels see. Default: as many as the modelled chip has. */
   readonly smCount?: number
+  /**
+   * Runs the device in a process of its own, with limits: for PTX of strangers. What goes wrong there is KTL6014 here, and ends that
+   * device alone.
+   */
+  readonly isolate?: boolean | IsolationOptions
+}
+
+/** Limits of the process of an isolated device. */
+export interface IsolationOptions {
+  /** Memory of the process, the device's allocations included. Default: `memoryBytes` of the device; at least 128 MiB. */
+  readonly memoryBytes?: number
+  /** Of each call: loading a module, a launch, a copy. Default: 5 minutes. */
+  readonly timeoutMs?: number
 }
 
 /** Those of B200 and H100 SXM. */
@@ -46,7 +61,7 @@ const MODELS = {
 export const virtualDeviceFor = (archs: readonly string[]): string | undefined =>
   Object.entries(MODELS).find(([, { arch }]) => archs.includes(arch))?.[0]
 
-/** Executes PTX on the CPU. Its memory and everything in it live in this process. */
+/** Executes PTX on the CPU. Its memory and everything in it live in this process, unless it is isolated. */
 export class VirtualDevice extends BaseDevice {
   readonly name: keyof typeof MODELS
   readonly kind = 'virtual'
@@ -57,7 +72,9 @@ export class VirtualDevice extends BaseDevice {
   /** Of the chip that is modelled; the memory is this machine's. */
   readonly properties: DeviceProperties
   readonly execution: Required<ExecutionOptions>
-  #native: NativeVirtualDevice
+  /** It answers; rejects, with KTL6014, for an isolated device that could not be opened. */
+  readonly ready: Promise<void>
+  readonly #native: VirtualMachine
 
   constructor(name: keyof typeof MODELS, options: VirtualDeviceOptions = {}) {
     super()
@@ -78,7 +95,10 @@ export class VirtualDevice extends BaseDevice {
       sharedBytesPerBlock: 227 * 1024,
       driverVersion: 0,
     }
-    this.#native = new (loadAddon().VirtualDevice)({ target: this.arch, memoryBytes, smCount: this.smCount })
+    const native = { target: this.arch, memoryBytes, smCount: this.smCount }
+    const limits = limitsOf(options.isolate, memoryBytes)
+    this.#native = limits ? new IsolatedMachine(name, native, limits) : new (loadAddon().VirtualDevice)(native)
+    this.ready = this.#native.opened ?? Promise.resolve()
   }
 
   async loadModule(image: string | Uint8Array, options: LoadModuleOptions = {}): Promise<DeviceModule> {
@@ -86,10 +106,8 @@ export class VirtualDevice extends BaseDevice {
     const ptx = typeof image === 'string' ? image : decoded(image)
     const name = textOf('name', optionsOf('options', options).name ?? '<ptx>')
     try {
-      return new LoadedModule(this, new VirtualModule(this.#native.loadModule(ptx), this.execution), {
-        ...options,
-        ptx,
-      })
+      const native = await this.#native.loadModule(ptx)
+      return new LoadedModule(this, new VirtualModule(native, this.execution), { ...options, ptx })
     } catch (error) {
       throw nativeError(error, { name, text: ptx })
     }
@@ -105,7 +123,11 @@ export class VirtualDevice extends BaseDevice {
   }
 
   async copyFromDevice(pointer: bigint, bytes: number): Promise<Uint8Array> {
-    return this.#guard(() => this.#native.read(pointer, bytes))
+    try {
+      return await this.#native.read(pointer, bytes)
+    } catch (error) {
+      throw nativeError(error, null)
+    }
   }
 
   protected allocate(bytes: number, at: bigint, align: number): bigint {
@@ -116,7 +138,9 @@ export class VirtualDevice extends BaseDevice {
     this.#guard(() => this.#native.free(pointer))
   }
 
-  protected async shutdown(): Promise<void> {}
+  protected async shutdown(): Promise<void> {
+    await this.#native.close?.()
+  }
 
   #guard<T>(call: () => T): T {
     try {
@@ -124,6 +148,20 @@ export class VirtualDevice extends BaseDevice {
     } catch (error) {
       throw nativeError(error, null)
     }
+  }
+}
+
+const MINIMUM_MEMORY = 2 ** 27
+const TIMEOUT_MS = 300_000
+
+/** null: not isolated. KTL4015 for limits that are none. */
+function limitsOf(isolate: VirtualDeviceOptions['isolate'], deviceBytes: number): Limits | null {
+  if (isolate === undefined || isolate === false) return null
+  const { memoryBytes, timeoutMs } = isolate === true ? {} : optionsOf('isolate', isolate)
+  const bytes = memoryBytes ?? Math.max(deviceBytes, MINIMUM_MEMORY)
+  return {
+    memoryBytes: integerOption('isolate.memoryBytes', bytes, MINIMUM_MEMORY, Number.MAX_SAFE_INTEGER),
+    timeoutMs: integerOption('isolate.timeoutMs', timeoutMs ?? TIMEOUT_MS, 1, 2 ** 31 - 1),
   }
 }
 

@@ -35,12 +35,15 @@ export class VirtualModule implements ModuleBackend {
   }
 
   #work(fn: ModuleFunction, { shape, params, tensors, options }: CheckedLaunch): () => Promise<LaunchResult> {
-    const { signal, onProgress, trace = false } = options
+    const { signal, onProgress, onPrint = printed, trace = false, cooperative = false } = options
     const execution = resolveExecution(options, this.#execution)
     const { sources } = fn.module
     return async () => {
       const cancel = new Int32Array(new SharedArrayBuffer(4))
-      const abort = (): void => void Atomics.store(cancel, 0, 1)
+      const abort = (): void => {
+        Atomics.store(cancel, 0, 1)
+        Atomics.notify(cancel, 0)
+      }
       signal?.addEventListener('abort', abort, { once: true })
       try {
         const result = await this.#native.launch(fn.name, {
@@ -49,6 +52,8 @@ export class VirtualModule implements ModuleBackend {
           params,
           trace,
           cancel,
+          cooperative,
+          onPrint,
           ...(onProgress && { onProgress }),
         })
         signal?.throwIfAborted()
@@ -65,6 +70,8 @@ export class VirtualModule implements ModuleBackend {
     }
   }
 }
+
+const printed = (text: string): void => void process.stdout.write(text)
 
 /** `warp 3 (mma)`: each warp's row is named by the role whose lines it spent most of its ticks at. */
 function nameRoles(trace: string, sources: KernelSources | undefined): string {

@@ -27,6 +27,12 @@ export function functionOf<F>(what: string, given: F): F {
   throw ktlError('KTL4015', { what, expected: 'a function', got: describe(given) })
 }
 
+/** KTL4015 unless it is true or false. */
+export function booleanOf(what: string, given: boolean): boolean {
+  if (typeof given === 'boolean') return given
+  throw ktlError('KTL4015', { what, expected: 'true or false', got: describe(given) })
+}
+
 /** KTL4015 unless it is left out or an AbortSignal. */
 export function signalOf(signal: AbortSignal | undefined): AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return signal

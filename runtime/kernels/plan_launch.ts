@@ -253,16 +253,18 @@ function tensorMapBytes(rule: TensorMapRule, operand: BoundOperand, bindings: La
       })
     }
   })
-  const { box, swizzle } = rule
+  const { box, swizzle, clipped } = rule
+  if (clipped !== undefined) {
+    dims.splice(1, 1, clipped.rows, dims[1]! + (clipped.cut === 'behind' ? clipped.rows : 0))
+    strides.unshift(strides[0]!)
+  }
   const dtype = rule.padded && DTYPES[rule.dtype].bits === 4 ? 'b4x16_p64' : rule.dtype
   // L2 may fetch more of a long row at once (3 % of memory-bound GEMMs on an H100), but not where rows start in between.
   const pitch = strides[0] ?? 0
   const whole = (bytes: number): boolean => pitch % bytes === 0 && dims[0]! * elementBytes >= 4 * bytes
   const l2Promotion = whole(256) ? '256B' : whole(128) ? '128B' : '64B'
-  return createTensorMap({ dtype, address: tensor.pointer, dims, strides, box, swizzle, l2Promotion }).bytes.slice(
-    0,
-    TENSOR_MAP_BYTES,
-  )
+  const address = tensor.pointer - BigInt((clipped?.cut === 'behind' ? clipped.rows : 0) * pitch)
+  return createTensorMap({ dtype, address, dims, strides, box, swizzle, l2Promotion }).bytes.slice(0, TENSOR_MAP_BYTES)
 }
 
 /** Scales in tiles, whose strides are bytes between tiles: words of a tile, then tiles along each axis. */

@@ -9,7 +9,7 @@ import type {
 } from '../devices/device.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
-import { assertOpen, flagsOf, listOf, optionsOf, signalOf, textOf } from '../errors/given.ts'
+import { assertOpen, booleanOf, flagsOf, functionOf, listOf, optionsOf, signalOf, textOf } from '../errors/given.ts'
 import { checkStream } from '../streams/event.ts'
 import type { HostStream } from '../streams/stream.ts'
 import { Tensor } from '../tensors/tensor.ts'
@@ -147,8 +147,12 @@ export class ModuleFunction implements PublicFunction {
       stream: given = device.defaultStream,
       uses = [],
       signal,
+      cooperative = false,
+      onPrint,
     } = optionsOf('launch options', options ?? (null as never))
     signalOf(signal)
+    booleanOf('cooperative', cooperative)
+    if (onPrint !== undefined) functionOf('onPrint', onPrint)
     for (const tensor of listOf('uses', uses, 'tensors'))
       if (!(tensor instanceof Tensor))
         throw ktlError('KTL4024', { operand: 'uses', expected: 'tensors', got: describe(tensor) })

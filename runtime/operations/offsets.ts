@@ -1,7 +1,14 @@
 /** Groups of a ragged axis from the group of each row: rows are sorted by the digits of their groups, the last digit first. */
+import { KernelArguments } from '../arguments/kernel.ts'
 import type { Device } from '../devices/device.ts'
+import { getKernels } from '../discovery/query.ts'
+import { ktlProvider } from '../discovery/providers/provider.ts'
 import { describe } from '../errors/describe.ts'
 import { ktlError } from '../errors/fail.ts'
+import type { KtlKernel } from '../kernels/ktl_kernel.ts'
+import type { PreparedLaunch } from '../kernels/prepared.ts'
+import type { KtlProgram } from '../programs/program.ts'
+import type { Stream } from '../streams/stream.ts'
 import { Tensor } from '../tensors/tensor.ts'
 import { programOf } from './quantize.ts'
 
@@ -54,6 +61,11 @@ kernel ranges(id: i32[t], row: i32[r], groups: i32) -> (kept: i32[r], first: i32
   last = select(valid && (r + 1 == size(r) || after != group), group, -1)
 }
 
+kernel clear(zero: i32[g]) -> (begin: i32[g], length: i32[g]) {
+  begin = zero
+  length = zero
+}
+
 kernel begins(group: i32[r]) -> begin: i32[g] {
   begin[group[r]] = r
 }
@@ -84,20 +96,72 @@ export interface GroupOffsets {
  * console.log([...(await offsets.toArray())], [...(await rows.toArray())]) // [ 2, 2, 4 ] [ 1, 3, 0, 2, -1 ]
  */
 export async function offsetsOf(ids: Tensor, groups: number): Promise<GroupOffsets> {
-  if (!(ids instanceof Tensor) || ids.dtype !== 'i32')
-    throw ktlError('KTL4024', {
-      operand: 'ids',
-      expected: 'a tensor of i32',
-      got: ids instanceof Tensor ? String(ids) : describe(ids),
-    })
-  if (ids.rank !== 1) throw ktlError('KTL4020', { operand: 'ids', expected: 'of rank 1', got: `rank ${ids.rank}` })
-  if (!Number.isInteger(groups) || groups < 0 || groups > 0x7fffffff)
-    throw ktlError('KTL4015', { what: 'groups', expected: 'a number of groups', got: describe(groups) })
-  const sort = new Sort(ids, groups)
+  const { steps, scratch, result } = sortOf(ids, groups)
   try {
-    return await sort.run()
+    for (const { kernel, bindings } of steps) await kernel(bindings)
+    return result
   } finally {
-    sort.free()
+    scratch.forEach((tensor) => tensor.free())
+  }
+}
+
+/**
+ * `offsetsOf` with everything worked out beforehand: each launch sorts what `ids` holds then, into the same tensors, and may be part of a
+ * graph. Throws as `offsetsOf` does.
+ *
+ * @example
+ * const ids = device.tensor('i32', [4], [1, 0, 1, 1])
+ * const sort = await prepareOffsets(ids, 2)
+ * const graph = device.capture((stream) => sort.launch(stream))
+ * await ids.copyFrom([0, 0, 1, 0])
+ * graph.launch()
+ * console.log([...(await sort.offsets.toArray())], [...(await sort.rows.toArray())]) // [ 3, 4 ] [ 0, 1, 3, 2 ]
+ */
+export async function prepareOffsets(ids: Tensor, groups: number): Promise<PreparedOffsets> {
+  const { steps, scratch, result } = sortOf(ids, groups)
+  const launches: PreparedLaunch[] = []
+  for (const { kernel, bindings } of steps) {
+    const args = new KernelArguments(kernel, bindings)
+    const [found] = getKernels(args, { providers: [ktlProvider], limit: 1 })
+    launches.push((found as KtlKernel).prepare(args, await (found as KtlKernel).compile(args)))
+  }
+  return new PreparedOffsets(result, launches, scratch)
+}
+
+/**
+ * A sort of rows by their group that can be launched again and again, on any stream.
+ *
+ * @example
+ * const sort: PreparedOffsets = await prepareOffsets(device.tensor('i32', [3], [1, 0, 1]), 2)
+ * sort.launch()
+ * console.log([...(await sort.offsets.toArray())]) // [ 1, 3 ]
+ */
+export class PreparedOffsets implements GroupOffsets {
+  readonly offsets: Tensor
+  readonly rows: Tensor
+  readonly #launches: readonly PreparedLaunch[]
+  readonly #scratch: readonly Tensor[]
+
+  /** Use `prepareOffsets`. */
+  constructor({ offsets, rows }: GroupOffsets, launches: readonly PreparedLaunch[], scratch: readonly Tensor[]) {
+    this.offsets = offsets
+    this.rows = rows
+    this.#launches = launches
+    this.#scratch = scratch
+  }
+
+  /** Enqueues the sort; default: on the device's stream. */
+  launch(stream?: Stream): void {
+    for (const launch of this.#launches) launch.launch(stream)
+  }
+
+  /** Gives its memory back, the results' too. */
+  free(): void {
+    for (const tensor of [...this.#scratch, this.offsets, this.rows]) tensor.free()
+  }
+
+  [Symbol.dispose](): void {
+    this.free()
   }
 }
 
@@ -108,12 +172,45 @@ function digitBase(values: number, digits: number): number {
   return base
 }
 
-class Sort {
+/** A launch to be. */
+interface Step {
+  readonly kernel: KtlProgram['kernels'][string]
+  readonly bindings: ConstructorParameters<typeof KernelArguments>[1]
+}
+
+interface Sort {
+  readonly steps: readonly Step[]
+  readonly scratch: readonly Tensor[]
+  readonly result: GroupOffsets
+}
+
+function sortOf(ids: Tensor, groups: number): Sort {
+  if (!(ids instanceof Tensor) || ids.dtype !== 'i32')
+    throw ktlError('KTL4024', {
+      operand: 'ids',
+      expected: 'a tensor of i32',
+      got: ids instanceof Tensor ? String(ids) : describe(ids),
+    })
+  if (ids.rank !== 1) throw ktlError('KTL4020', { operand: 'ids', expected: 'of rank 1', got: `rank ${ids.rank}` })
+  if (!Number.isInteger(groups) || groups < 0 || groups > 0x7fffffff)
+    throw ktlError('KTL4015', { what: 'groups', expected: 'a number of groups', got: describe(groups) })
+  const sort = new SortPlan(ids, groups)
+  try {
+    return { steps: sort.steps, scratch: sort.scratch, result: sort.plan() }
+  } catch (error) {
+    sort.scratch.forEach((tensor) => tensor.free())
+    throw error
+  }
+}
+
+/** The steps of a sort, in the order in which they are planned. */
+class SortPlan {
+  readonly steps: Step[] = []
+  readonly scratch: Tensor[] = []
   readonly #ids: Tensor
   readonly #groups: number
   readonly #device: Device
   readonly #kernels = programOf(SOURCE).kernels
-  readonly #scratch: Tensor[] = []
 
   constructor(ids: Tensor, groups: number) {
     this.#ids = ids
@@ -121,53 +218,53 @@ class Sort {
     this.#device = ids.device
   }
 
-  async run(): Promise<GroupOffsets> {
+  plan(): GroupOffsets {
     const [id, groups] = [this.#ids, this.#groups]
     const count = id.elementCount
     let row = this.#new(Int32Array.from({ length: count }, (_, i) => i))
     const passes = Math.ceil(Math.log(groups + 1) / Math.log(MAX_DIGITS))
     const base = digitBase(groups + 1, passes)
-    for (let pass = 0; pass < passes; pass++) row = await this.#pass(row, base ** pass, base)
-    const kept = this.#device.empty('i32', [count])
+    for (let pass = 0; pass < passes; pass++) row = this.#pass(row, base ** pass, base)
+    const [kept, end] = [this.#device.empty('i32', [count]), this.#device.empty('i32', [groups])]
     const [first, last] = [this.#new(count), this.#new(count)]
-    await this.#kernels['ranges']!({ id, row, groups, kept, first, last })
-    const [begin, length] = [this.#new(new Int32Array(groups)), this.#new(new Int32Array(groups))]
-    await this.#kernels['begins']!({ group: first, begin })
-    await this.#kernels['lengths']!({ last, begin, length })
-    const end = this.#device.empty('i32', [groups])
-    await this.#kernels['ends']!({ start: await this.#sumsBefore(length), length, end })
+    this.#add('ranges', { id, row, groups, kept, first, last })
+    const [begin, length] = [this.#new(groups), this.#new(groups)]
+    this.#add('clear', { zero: this.#new(new Int32Array(groups)), begin, length })
+    this.#add('begins', { group: first, begin })
+    this.#add('lengths', { last, begin, length })
+    this.#add('ends', { start: this.#sumsBefore(length), length, end })
     return { offsets: end, rows: kept }
   }
 
-  free(): void {
-    this.#scratch.forEach((tensor) => tensor.free())
+  #add(name: string, bindings: Step['bindings']): void {
+    this.steps.push({ kernel: this.#kernels[name]!, bindings })
   }
 
   /** Rows in the order of one digit. */
-  async #pass(row: Tensor, unit: number, base: number): Promise<Tensor> {
+  #pass(row: Tensor, unit: number, base: number): Tensor {
     const count = row.elementCount
     const blocks = Math.ceil(count / BLOCK)
     const [digit, place, to] = [this.#new(count), this.#new(count), this.#new(count)]
     const counts = this.#new(base * blocks)
     const byDigit = (tensor: Tensor): Tensor => tensor.view([base, blocks])
-    await this.#kernels['digits']!({ id: this.#ids, row, groups: this.#groups, unit, base, digit })
-    await this.#kernels['counts']!({ digit, count: byDigit(counts) })
-    await this.#kernels['places']!({ digit, base: byDigit(await this.#sumsBefore(counts)), place })
-    await this.#kernels['move']!({ row, place, to })
+    this.#add('digits', { id: this.#ids, row, groups: this.#groups, unit, base, digit })
+    this.#add('counts', { digit, count: byDigit(counts) })
+    this.#add('places', { digit, base: byDigit(this.#sumsBefore(counts)), place })
+    this.#add('move', { row, place, to })
     return to
   }
 
   /** For each element the sum of those before it. */
-  async #sumsBefore(x: Tensor): Promise<Tensor> {
+  #sumsBefore(x: Tensor): Tensor {
     const count = x.elementCount
     const blocks = Math.ceil(count / BLOCK)
     const y = this.#new(count)
     let base = this.#new(new Int32Array(blocks))
     if (blocks > 1) {
-      await this.#kernels['block_sums']!({ x, s: base })
-      base = await this.#sumsBefore(base)
+      this.#add('block_sums', { x, s: base })
+      base = this.#sumsBefore(base)
     }
-    await this.#kernels['sums_before']!({ x, base, y })
+    this.#add('sums_before', { x, base, y })
     return y
   }
 
@@ -176,7 +273,7 @@ class Sort {
       typeof values === 'number'
         ? this.#device.empty('i32', [values])
         : this.#device.tensor('i32', [values.length], values)
-    this.#scratch.push(tensor)
+    this.scratch.push(tensor)
     return tensor
   }
 }

@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs'
 import path from 'node:path'
-import { packageRoot } from '../addon/load.ts'
+import { packageRoot } from '../files/package_root.ts'
 import type { DeviceCase } from './case.ts'
 
 /** The device cases that the tests run, too. */

@@ -120,16 +120,19 @@ export class Sm100Costs {
       m: extents[rows]!,
       n: extents[columns]!,
       k: depthOf(gemm, extents, tile[2]),
-      l: gemm.l === null ? 1 : extents[gemm.l]!,
+      // Half a tile more of rows for each group, as `tilesOfRows`.
+      ...(gemm.groups?.form === 'packed'
+        ? { l: 1, ends: extents[gemm.l!]! / 2 }
+        : { l: gemm.l === null ? 1 : extents[gemm.l]!, ends: 0 }),
       dram: launchCycles + loadLatency + trafficBytes(program, extents) / dramBytes,
     }
   }
 
-  #cycles(i: number, { m, n, k, l, dram }: Problem): number {
+  #cycles(i: number, { m, n, k, l, ends, dram }: Problem): number {
     const is = this.#is
     const { smemBytes, l2Bytes, launchCycles, loadLatency } = this.#machine
     const flip = is.transposed[i]! === 1
-    const units = Math.ceil((flip ? n : m) / is.unitM[i]!) * Math.ceil((flip ? m : n) / is.unitN[i]!) * l
+    const units = Math.ceil((flip ? n : m) / is.unitM[i]! + ends) * Math.ceil((flip ? m : n) / is.unitN[i]!) * l
     const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
     const ctas = units * is.ctas[i]!
     const busy = Math.min(ctas, is.capacity[i]!)
@@ -170,6 +173,8 @@ interface Problem {
   readonly n: number
   readonly k: number
   readonly l: number
+  /** Tiles of rows that ends of groups add. */
+  readonly ends: number
   /** Cycles. */
   readonly dram: number
 }

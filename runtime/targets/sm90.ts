@@ -2,7 +2,7 @@
  * Costs of SM90 kernels: waves of clusters, each the slower of its MMAs and its loads, and the epilogue where nothing runs over
  * it; under the limits of L2 and DRAM.
  */
-import { depthOf } from '../../compiler/classes/matmul.ts'
+import { depthOf, tilesOfRows } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
@@ -104,9 +104,8 @@ export function estimateSm90(
   const { gemm, cluster, tile, design, splits } = plan
   const [tileM, tileN, tileK] = tile
   const [clusterM, clusterN] = cluster.shape
-  const [m, n, k] = [extents[gemm.m]!, extents[gemm.n]!, depthOf(gemm, extents, tileK)]
-  const l = gemm.l === null ? 1 : extents[gemm.l]!
-  const units = Math.ceil(m / (tileM * clusterM)) * Math.ceil(n / (tileN * clusterN)) * l
+  const [n, k] = [extents[gemm.n]!, depthOf(gemm, extents, tileK)]
+  const units = tilesOfRows(gemm, extents, tileM * clusterM) * Math.ceil(n / (tileN * clusterN))
   const capacity = Math.max(
     1,
     machine.gpcs.reduce((sum, sms) => sum + Math.floor(sms / cluster.size), 0),
@@ -160,15 +159,15 @@ function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, cos
   return rowBytes % 128 === 0 ? tileBytes : tileBytes * costs.unaligned
 }
 
-function epilogueCycles({ epilogue, program, rowBlocks, b, rowsAhead }: Sm90Plan, costs: Sm90Constants): number {
+function epilogueCycles({ epilogue, program, rowBlocks, b, ahead }: Sm90Plan, costs: Sm90Constants): number {
   const { outputs, aux, layout } = epilogue
   const loadOf = ({ operand, shape, vector, fetch }: AuxPlan): number => {
     if (shape === 'full') return fetch ? costs.fetch : vector ? costs.vector : costs.element
-    return shape === 'row' ? (rowsAhead.includes(operand.name) ? costs.ahead : costs.row) : 0
+    return shape === 'row' ? (ahead.includes(operand.name) ? costs.ahead : costs.row) : 0
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const storeOf = ({ store, block }: OutputPlan): number =>
-    (store === 'tma' ? costs.column : costs.direct) + (block === null ? 0 : costs.quantise + costs.block / block)
+    (store === 'tma' ? costs.column : costs.direct) + (block === null ? 0 : costs.quantise + costs.block / block.size)
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   return (
     rowBlocks *

@@ -55,6 +55,7 @@ const SWIZZLES = {
   '128B': { code: 3, atoms: 0, span: 128, alignment: 1024 },
   // Moves 32 bytes at a time, as tf32 operands along M or N need it. Compute capability 10.0.
   '128B_ATOM_32B': { code: 3, atoms: 1, span: 128, alignment: 512 },
+  '128B_ATOM_64B': { code: 3, atoms: 3, span: 128, alignment: 256 },
 } as const
 const L2_PROMOTIONS = { none: 0, '64B': 1, '128B': 2, '256B': 3 } as const
 const OOB_FILLS = { zeros: 0, nan: 1 } as const

@@ -327,10 +327,8 @@ class Writer {
       return { name, equation: `${name} = ${value.text}` }
     }
     const dtype = this.#pick(['f32', 'f32', 'bf16', 'f16', 'e4m3', 'e5m2', 'e2m1', 'e3m2', 'f64'])
-    // A scattered element has bytes of its own.
-    const isWhole = !['e2m1', 'e3m2', 'e2m3'].includes(dtype)
     const moved = this.#shuffled(axes.filter((axis) => axis !== 'l' && axis !== PADDED && axis !== GROUP)).at(0)
-    if (kind < 0.45 && isWhole && moved !== undefined && !axes.includes(PADDED)) {
+    if (kind < 0.45 && moved !== undefined && !axes.includes(PADDED)) {
       const places = this.#name('z')
       this.#extents[places] = this.#extent()
       const to = this.#name('to')

@@ -7,11 +7,13 @@
  *   npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
  *   npm run test:full -- --forms N [--seed N]
  *   npm run test:full -- --sanitize N [--seed N]
+ *   npm run test:full -- --install
  */
 import { parseArgs } from 'node:util'
 import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
 import { runFormsWith } from './forms.ts'
 import { runFuzz } from './fuzz.ts'
+import { runInstall } from './install.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
 import { SANITIZED_MUTANTS, runSanitized } from './sanitized.ts'
 import { runPtxas, runVerify, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
@@ -27,10 +29,12 @@ const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] 
        npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
        npm run test:full -- --forms N [--seed N]
        npm run test:full -- --sanitize N [--seed N]
+       npm run test:full -- --install
 
   --verify N    N random pipeline programs through the verifier; without options 300 of each target come before the rows
   --forms N     N random kernels of all forms of the language as plain CUDA; without options 500 come before the rows
   --sanitize N  the C++ tests and N mutants of PTX under ASan and UBSan; without options they come before the rows
+  --install     packs a release, and installs it as its users do; without options it comes before the rows
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
   --fresh       runs again what has passed before`
@@ -48,6 +52,7 @@ function parseCommand() {
         fuzz: { type: 'string' },
         forms: { type: 'string' },
         sanitize: { type: 'string' },
+        install: { type: 'boolean', default: false },
         target: { type: 'string', default: 'sm_100a' },
         fresh: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
@@ -101,11 +106,13 @@ else if (command.verify !== undefined) tally = runVerify(command.verify, command
 else if (command.fuzz !== undefined) tally = await runFuzz(command.fuzz, command)
 else if (command.forms !== undefined) tally = await runFormsWith(command.forms, command)
 else if (command.sanitize !== undefined) tally = runSanitized(command.sanitize, command)
+else if (command.install) tally = await runInstall()
 else {
   const whole = command.row === null && command.only === undefined && command.limit === undefined
   const before = whole
     ? [
         runSanitized(SANITIZED_MUTANTS, command),
+        await runInstall(),
         await runFormsWith(RANDOM_FORMS, command),
         ...SAMPLED_TARGETS.map((target) => runVerify(VERIFIED_PROGRAMS, { ...command, target })),
       ]

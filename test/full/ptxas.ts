@@ -12,8 +12,6 @@ import {
   type TensorProgram,
 } from '../../codegen/index.ts'
 import type { BoundEpilogue, EpilogueBinding } from '../../compiler/epilogue.ts'
-import { designsOf } from '../../compiler/designs.ts'
-import { DTYPES } from '../../compiler/dtypes.ts'
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import { resolveType, type TypeChoice } from '../../compiler/family.ts'
 import { verifyTileProgram } from '../../compiler/verify/index.ts'
@@ -117,9 +115,7 @@ function drawStored(random: () => number, target: SampledTarget): Drawn | null {
       family.operands.map(({ name }) => [name, aligned || random() < 0.5 ? 'vector' : 'element']),
     ),
   })
-  // Of the elements that are multiplied: sm_80 takes most stored ones as bf16 or f16.
-  const bytes = target === 'sm_80' ? 2 : DTYPES[program.operands[0]!.dtype].storageBytes
-  const designs = [...designsOf(family.schedules, BACKEND[target], target, bytes)]
+  const designs = ktlProvider.spaceOf(family).designs(BACKEND[target], target, family.typeChoices[0]!)
   return { program, design: designs[Math.floor(random() * designs.length)]!, space: null, fused: false }
 }
 

@@ -1,12 +1,15 @@
 /**
- * The published package: what `npm pack` makes of the built project, unpacked into an empty project and used from plain
- * JavaScript, from TypeScript and from the command line. No network: its dependencies are linked.
+ * The published packages: what the release script makes of the built project, unpacked into an empty project and used from plain
+ * JavaScript, from TypeScript, from a bundle and from the command line. No network: dependencies are linked.
  */
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { build as esbuild } from 'esbuild'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -14,18 +17,24 @@ import { ROOT } from '../runtime/cli.ts'
 
 interface Manifest {
   readonly version: string
-  readonly files: readonly string[]
   readonly dependencies: Readonly<Record<string, string>>
   readonly exports: Readonly<Record<string, string | { readonly types: string; readonly default: string }>>
 }
 
 const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as Manifest
 const work = mkdtempSync(path.join(tmpdir(), 'ktl-package-'))
-const staged = path.join(work, 'staged')
+const released = path.join(work, 'release')
 const project = path.join(work, 'project')
 const installed = path.join(project, 'node_modules/ktl')
-let packed: readonly string[] = []
-let archive = ''
+const addon = path.join(project, 'node_modules/@ktl/linux-x64-gnu')
+interface Tarball {
+  readonly file: string
+  readonly bytes: number
+  readonly files: readonly { readonly path: string; readonly sha256: string }[]
+}
+let ktlPacked: Tarball
+let addonPacked: Tarball
+let notes = ''
 afterAll(() => rmSync(work, { recursive: true }))
 
 interface Ended {
@@ -45,45 +54,97 @@ const node = (...args: string[]): Promise<Ended> => run(process.execPath, args)
 const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc')
 
 beforeAll(async () => {
-  // As after `npm run build`, beside the checkout, whose dist/ others are using.
-  mkdirSync(staged)
-  for (const name of [
-    'package.json',
-    'README.md',
-    'LICENSE',
-    ...manifest.files.filter((name) => !name.startsWith('!')),
-  ]) {
-    cpSync(path.join(ROOT, name), path.join(staged, name), { recursive: true })
+  const { code, stderr } = await run(process.execPath, [path.join(ROOT, 'release.mjs'), '--out', released], ROOT)
+  if (code !== 0) throw new Error(stderr)
+  notes = stderr
+  const { tarballs } = JSON.parse(readFileSync(path.join(released, 'contents.json'), 'utf8')) as {
+    tarballs: [Tarball, Tarball]
   }
-  rmSync(path.join(staged, 'dist/types'), { recursive: true, force: true })
-  await run(process.execPath, [tsc, '-p', 'tsconfig.types.json', '--outDir', path.join(staged, 'dist/types')], ROOT)
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--offline'], staged)
-  const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }]
-  packed = files.map((file) => file.path)
-  archive = path.join(staged, filename)
-
-  mkdirSync(installed, { recursive: true })
-  await run('tar', ['-xzf', archive, '--strip-components=1', '-C', installed])
+  ;[addonPacked, ktlPacked] = tarballs
+  for (const [{ file }, folder] of [
+    [addonPacked, addon],
+    [ktlPacked, installed],
+  ] as const) {
+    mkdirSync(folder, { recursive: true })
+    await run('tar', ['-xzf', path.join(released, file), '--strip-components=1', '-C', folder])
+  }
   for (const name of [...Object.keys(manifest.dependencies), '@types/node', 'undici-types']) {
     mkdirSync(path.dirname(path.join(project, 'node_modules', name)), { recursive: true })
     symlinkSync(path.join(ROOT, 'node_modules', name), path.join(project, 'node_modules', name))
   }
   writeFileSync(path.join(project, 'package.json'), JSON.stringify({ name: 'app', private: true, type: 'module' }))
-})
+}, 300_000)
 
 test('publint --strict finds nothing', async () => {
-  const { buffer: tarball } = new Uint8Array(readFileSync(archive))
+  const { buffer: tarball } = new Uint8Array(readFileSync(path.join(released, ktlPacked.file)))
   const { messages, pkg } = await publint({ strict: true, pack: { tarball } })
   expect(messages.map((message) => formatMessage(message, pkg))).toEqual([])
 })
 
-test('what is in it: every export, the addon, the kernels of the library; no sources of tests', () => {
-  const targets = Object.values(manifest.exports).flatMap((target) => (typeof target === 'string' ? [target] : Object.values(target)))
+test('a release is packed, and nothing is published', async () => {
+  const script = pathToFileURL(path.join(ROOT, 'release.mjs')).href
+  const { notesOf } = (await import(script)) as { notesOf(changelog: string, version: string): string | null }
+  expect(notes.match(/not published: npm publish/g)).toHaveLength(2)
+  expect(notesOf('# Changes\n\n## 0.2.0\n\nNew\n\n## 0.1.0\n\n### Fixed\n\nOld\n', '0.1.0')).toBe(
+    '## 0.1.0\n\n### Fixed\n\nOld',
+  )
+  expect(notesOf('## 0.1.0\n', '0.1')).toBeNull()
+})
+
+test('the list of contents has every file with its hash', () => {
+  for (const [{ files }, folder] of [
+    [addonPacked, addon],
+    [ktlPacked, installed],
+  ] as const) {
+    for (const { path: name, sha256 } of files) {
+      expect(
+        createHash('sha256')
+          .update(readFileSync(path.join(folder, name)))
+          .digest('hex'),
+      ).toBe(sha256)
+    }
+  }
+})
+
+test('what is in it: every export, the kernels of the library, the sources of the addon; nothing that nobody needs', () => {
+  const packed = ktlPacked.files.map((file) => file.path)
+  const targets = Object.values(manifest.exports).flatMap((target) =>
+    typeof target === 'string' ? [target] : Object.values(target),
+  )
   for (const target of targets) expect(packed).toContain(target.replace('./', ''))
-  const others = ['native/build/Release/ktl.node', 'runtime/library/gemm.ktl', 'dist/LICENSES.txt', 'LICENSE', 'README.md']
+  const others = [
+    'native/src/addon.cc',
+    'native/binding.gyp',
+    'native/config.cjs',
+    'runtime/library/gemm.ktl',
+    'dist/LICENSES.txt',
+    'LICENSE',
+    'README.md',
+  ]
   expect(packed).toEqual(expect.arrayContaining(others))
-  expect(packed.filter((name) => /\.test\.|^(?:dist\/)?bench\/|node_modules/.test(name))).toEqual([])
-}) // prettier-ignore
+  const needless =
+    /\.test\.|^(?:dist\/)?bench\/|node_modules|\.js\.map$|\.node$|\.stamp$|^(?:grammar|runtime|compiler|codegen)\/.*\.ts$/
+  expect(packed.filter((name) => needless.test(name))).toEqual([])
+  expect(ktlPacked.bytes).toBeLessThan(1.5e6)
+})
+
+test('the addon is a package that npm installs where it runs, of the same version', () => {
+  expect(addonPacked.files.map((file) => file.path)).toEqual(['LICENSE', 'README.md', 'ktl.node', 'package.json'])
+  const platform = JSON.parse(readFileSync(path.join(addon, 'package.json'), 'utf8'))
+  expect(platform).toMatchObject({
+    name: '@ktl/linux-x64-gnu',
+    version: manifest.version,
+    os: ['linux'],
+    cpu: ['x64'],
+    libc: ['glibc'],
+  })
+  const main = JSON.parse(readFileSync(path.join(installed, 'package.json'), 'utf8'))
+  expect([main.optionalDependencies, main.scripts, main.os]).toEqual([
+    { '@ktl/linux-x64-gnu': manifest.version },
+    undefined,
+    undefined,
+  ])
+})
 
 test('types come first in every entry of exports', () => {
   for (const target of Object.values(manifest.exports)) {
@@ -158,9 +219,9 @@ export type Errors = KtlError
   expect(stdout).toBe('')
 })
 
-describe('the command', () => {
-  const ktl = (...args: string[]): Promise<Ended> => node(path.join(installed, 'dist/cli.js'), ...args)
+const ktl = (...args: string[]): Promise<Ended> => node(path.join(installed, 'dist/cli.js'), ...args)
 
+describe('the command', () => {
   test('ktl --version', async () => expect((await ktl('--version')).stdout).toBe(`${manifest.version}\n`))
 
   test('ktl check', async () => {
@@ -180,4 +241,53 @@ test('the plugin formats by the prettier of the project, which nothing else here
   const cli = path.join(project, 'node_modules/prettier/bin/prettier.cjs')
   const { stdout, stderr } = await node(cli, '--plugin', 'ktl/prettier', 'wide.ktl')
   expect([stderr, stdout]).toEqual(['', 'kernel f(A: f32[m]) -> D: f32[m] { D = A * 2 }\n'])
+})
+
+test('an application that takes ktl into its bundle finds the files of the package', async () => {
+  const outfile = path.join(project, 'bundle.mjs')
+  // Dependencies that are CommonJS ask for modules of Node by `require`.
+  const banner = {
+    js: "import { createRequire as ofNode } from 'node:module'; const require = ofNode(import.meta.url);",
+  }
+  await esbuild({
+    entryPoints: [path.join(project, 'run.js')],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    banner,
+  })
+  expect(readFileSync(outfile, 'utf8')).not.toMatch(/from "ktl"/)
+  const { stdout, stderr } = await node('bundle.mjs')
+  expect([stderr, stdout]).toEqual(['', 'Float32Array(3) [ 2, 4, 6 ]\n'])
+})
+
+describe('without the package of the platform, and without any program in PATH', () => {
+  const apart = path.join(work, 'apart')
+  beforeAll(() => renameSync(addon, apart))
+  afterAll(() => renameSync(apart, addon))
+  const bare = (...args: string[]): Promise<Ended> =>
+    run('/usr/bin/env', ['PATH=/nonexistent', process.execPath, path.join(installed, 'dist/cli.js'), ...args])
+  const sample = path.join(installed, 'samples/gemm.ktl')
+
+  test.each([
+    ['check', sample],
+    ['fmt', '--check', sample],
+    ['inspect', sample, '--stage', 'cuda', '--type', 'T=f16,O=f32'],
+    ['build', sample, '--emit', 'ts,dts,cuda', '--limit', '1', '--out', 'elsewhere'],
+    ['count', '--target', 'sm_80'],
+    ['explain', 'KTL6004'],
+  ])('ktl %s works', async (...args) => {
+    const { code, stderr } = await bare(...args)
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining('error')])
+  })
+
+  test.each(['virtual-sm100', 'virtual-sm90', 'auto'])('%s says what to do', async (device) => {
+    const { code, stderr } = await bare('run', sample, '--device', device, '--dims', 'm=8,n=8,k=8')
+    expect(code).toBe(3)
+    expect(stderr).toContain('error KTL6004: the native addon could not be loaded')
+    expect(stderr).toContain('note: @ktl/linux-x64-gnu: the package is not installed')
+    expect(stderr).toContain(`npm install @ktl/linux-x64-gnu@${manifest.version}`)
+    expect(stderr).toContain('npx ktl build-addon')
+  })
 })

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { Journal } from '../../bench/gpu/journal.ts'
 import { Peer } from '../../bench/gpu/peer.ts'
-import { PROBLEMS, selectProblems, shrink } from '../../bench/gpu/problems.ts'
+import { PROBLEMS, randomProblems, selectProblems, shrink } from '../../bench/gpu/problems.ts'
 import { folder, ktl, lastLine, records, ROOT } from './cli.ts'
 
 const BENCH = ['bench', '--device', 'virtual-sm100', '--dims', 'm=128,n=128,k=64']
@@ -97,6 +97,24 @@ describe('problems', () => {
     expect(selectProblems(['group=bf16 nk'], true).map(({ name }) => name)).toEqual(['bf16 nk 4096^3', 'bf16 nk 16x4096x14336', 'bf16 nk 512^3']) // prettier-ignore
     const [batched] = selectProblems(['bf16 nk 64x512^3'], false)
     expect(shrink(batched!, 32).shape).toEqual({ m: 32, n: 32, k: 32, l: 2 })
+  })
+
+  test('random shapes: legal for both sides, of every size, and the same for the same seed', () => {
+    const problems = randomProblems(40, 11)
+    expect(randomProblems(40, 11)).toEqual(problems)
+    expect(randomProblems(40, 12)).not.toEqual(problems)
+    expect(problems.length).toBe(3 * 40)
+    const shapes = problems.map(({ shape }) => shape)
+    expect(shapes.slice(40, 80)).toEqual(shapes.slice(0, 40))
+    for (const { m, n, k } of shapes) {
+      expect([m % 16, n % 16, k % 128]).toEqual([0, 0, 0])
+      expect(Math.min(m, n, k)).toBeGreaterThanOrEqual(256)
+      expect(Math.max(m, n, k)).toBeLessThanOrEqual(16384)
+    }
+    expect(shapes.filter(({ m }) => m < 2048).length).toBeGreaterThan(3 * 10)
+    expect(shapes.filter(({ m }) => m > 2048).length).toBeGreaterThan(3 * 10)
+    const names = ['random fp8 rows', 'fp8 rows 4096^3']
+    expect(selectProblems(names, false, problems).length).toBe(41)
   })
 })
 

@@ -153,7 +153,7 @@ describe('what is missing on the machine: status 3', () => {
   })
   test('the addon', async () => {
     const { status, stderr } = await ktl(GEMM, { env: { KTL_NATIVE: '/nonexistent/ktl.node' } })
-    expect([status, stderr.includes('KTL6004'), stderr.includes('node build.mjs')]).toEqual([3, true, true])
+    expect([status, stderr.includes('KTL6004'), stderr.includes('npx ktl build-addon')]).toEqual([3, true, true])
   })
   test('a disassembler', async () => {
     const { status, stderr } = await ktl(['inspect', 'samples/gemm.ktl', '--stage', 'sass'], {

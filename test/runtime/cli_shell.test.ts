@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { noAddonFor } from '../../runtime/addon/load.ts'
+import { noAddonFor } from '../../runtime/addon/platform.ts'
 import { completionScript, SHELLS } from '../../runtime/cli/completion.ts'
 import { hasColors, Output } from '../../runtime/cli/output.ts'
 import { createProgram } from '../../runtime/cli/program.ts'
@@ -116,9 +116,9 @@ describe('build --emit of several formats', () => {
 
 describe('on other systems', () => {
   const PRETEND =
-    "Object.defineProperty(process, 'platform', { value: 'darwin' }); process.env.KTL_NATIVE = '/nonexistent'"
+    "Object.defineProperty(process, 'platform', { value: 'win32' }); process.env.KTL_NATIVE = '/nonexistent'"
   const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(PRETEND)}`
-  const SENTENCE = 'devices need Linux on x86-64, this is darwin'
+  const SENTENCE = 'devices need Linux or macOS on x86-64, this is win32'
 
   test('there is no device, and the reason is said', async () => {
     const run = await ktl(['run', 'samples/gemm.ktl', '--dims', 'm=8,n=8,k=8'], { env: { NODE_OPTIONS } })

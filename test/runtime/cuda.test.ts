@@ -93,7 +93,7 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
     driver.calls()
     const result = await module.function('mixed').launch({
       grid: [32, 2], block: 128, cluster: [2, 1, 1], preferredCluster: [16, 1, 1], sharedMemBytes: 200_000,
-      programmatic: true, timed: true, stream, params: [out, map, { f32: 1.5 }, -2n],
+      programmatic: true, cooperative: true, timed: true, stream, params: [out, map, { f32: 1.5 }, -2n],
     }) // prettier-ignore
     expect(result).toMatchObject({ findings: [], stats: { ctas: 64, clusters: 32, milliseconds: 1.5 } })
     const calls = driver.calls('setFunctionAttribute', 'launch')
@@ -102,7 +102,7 @@ describe.skipIf(skipped !== '')(`the CUDA device, on a stand-in for the driver${
       { call: 'setFunctionAttribute', kernel: 'mixed', attribute: 14, value: 1 },
       {
         call: 'launch', kernel: 'mixed', stream: 2, grid: [32, 2, 1], block: [128, 1, 1], shared: 200_000, extra: false,
-        attributes: [[4, 2, 1, 1], [11, 16, 1, 1], [6, 1]],
+        attributes: [[4, 2, 1, 1], [11, 16, 1, 1], [6, 1], [2, 1]],
         params: [hexOfPointer(out.pointer), hexOf(map.bytes), '0000c03f', 'feffffffffffffff'],
         aligned: [true, true, true, true],
       },

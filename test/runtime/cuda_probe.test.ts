@@ -3,7 +3,7 @@ import * as fs from 'node:fs'
 import path from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { afterEach, describe, expect, test } from 'vitest'
-import { addonPaths, probeAddon } from '../../runtime/addon/load.ts'
+import { builtAddon, probeAddon } from '../../runtime/addon/load.ts'
 import { probeCuda, probeNvrtc } from '../../runtime/addon/probe.ts'
 import { openDevice } from '../../runtime/devices/open.ts'
 import { errorOf } from './errors.ts'
@@ -93,7 +93,7 @@ describe.skipIf(skipped !== '')(`drivers that will not do${skipped && ` (${skipp
       })`
     const run = (ordinal: number): Promise<unknown> =>
       new Promise((resolve, reject) => {
-        const workerData = { addon: addon.path ?? addonPaths()[0], driver: driver.path, ordinal }
+        const workerData = { addon: addon.path ?? builtAddon(), driver: driver.path, ordinal }
         const worker = new Worker(source, { eval: true, workerData })
         let sum: unknown
         worker.once('message', (value) => (sum = value))

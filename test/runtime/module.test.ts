@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
-import { addonPaths, probeAddon } from '../../runtime/addon/load.ts'
+import { probeAddon } from '../../runtime/addon/load.ts'
 import { openDevice } from '../../runtime/devices/open.ts'
 import { findingDiagnostic, findingsError, lineSpan } from '../../runtime/addon/findings.ts'
 import { planLaunch } from '../../runtime/kernels/plan_launch.ts'
@@ -29,6 +29,17 @@ extern "C" __global__ void small(char c, short h, bool b, int* out) { out[0] = c
 __device__ int counter = 5;
 extern "C" __global__ void count() { atomicAdd(&counter, 1); }
 `
+const PRINTING = `
+#include <cstdio>
+#include <cooperative_groups.h>
+extern "C" __global__ void say() { printf("CTA %d\\n", blockIdx.x); }
+extern "C" __global__ void turn(int* out) {
+  if (threadIdx.x == 0) out[blockIdx.x] = blockIdx.x + 1;
+  cooperative_groups::this_grid().sync();
+  int next = out[(blockIdx.x + 1) % gridDim.x];
+  cooperative_groups::this_grid().sync();
+  if (threadIdx.x == 0) out[blockIdx.x] = next;
+}`
 const missing =
   probeAddon().addon === null ? 'the native addon' : (await findNvcc().catch(() => null)) === null ? 'nvcc' : null
 
@@ -126,9 +137,7 @@ describe('opening devices', () => {
   })
 
   test('the addon is looked for in KTL_NATIVE alone where it is set', () => {
-    expect(addonPaths({ KTL_NATIVE: '/x/y.node' })).toEqual(['/x/y.node'])
-    expect(addonPaths({})[1]).toMatch(/native\/build\/Release\/ktl\.node$/)
-    const { addon, tried } = probeAddon({ KTL_NATIVE: '/no/such.node' })
+    const { addon, tried } = probeAddon({ env: { KTL_NATIVE: '/no/such.node' } })
     expect(addon).toBeNull()
     expect(tried).toEqual([{ path: '/no/such.node', reason: 'no such file' }])
   })
@@ -262,6 +271,39 @@ describe.skipIf(missing !== null)(
       expect(ticks).toBeGreaterThanOrEqual(20)
       await device.synchronize()
       expect([...(await flag.toArray())]).toEqual([0])
+    })
+
+    test('printf goes to onPrint, by default to the standard output', async () => {
+      const module = await device.compileCuda(PRINTING)
+      let text = ''
+      const launch = { grid: 2, block: 1, params: [] }
+      await module.function('say').launch({ ...launch, onPrint: (more) => void (text += more) })
+      const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
+      try {
+        await module.function('say').launch(launch)
+        expect(write.mock.calls.map(([chunk]) => chunk).join('')).toBe('CTA 0\nCTA 1\n')
+      } finally {
+        write.mockRestore()
+      }
+      expect(text).toBe('CTA 0\nCTA 1\n')
+      const boom = new Error('not this text')
+      const throwing = { ...launch, onPrint: () => { throw boom } } // prettier-ignore
+      await expect(module.function('say').launch(throwing)).rejects.toBe(boom)
+    })
+
+    test('a cooperative launch may wait for the whole grid', async () => {
+      const module = await device.compileCuda(PRINTING)
+      const out = device.empty('i32', [8])
+      const launch = { grid: 8, block: 32, params: [out], cooperative: true, order: 'random', seed: 3 } as const
+      expect((await module.function('turn').launch(launch)).findings).toEqual([])
+      expect([...(await out.toArray())]).toEqual([2, 3, 4, 5, 6, 7, 8, 1])
+    })
+
+    test('cooperative and onPrint are checked', async () => {
+      const fn = (await device.compileCuda(PRINTING)).function('say')
+      const launch = { grid: 1, block: 1, params: [] }
+      expect(await errorOf(() => fn.launch({ ...launch, cooperative: 1 as never }))).toMatchObject({ code: 'KTL4015' })
+      expect(await errorOf(() => fn.launch({ ...launch, onPrint: 'text' as never }))).toMatchObject({ code: 'KTL4015' })
     })
 
     test('an instruction budget ends a kernel that does not end', async () => {

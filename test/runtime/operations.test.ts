@@ -16,7 +16,7 @@ import { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import { AttentionArguments } from '../../runtime/operations/attention.ts'
 import { ConvolutionArguments } from '../../runtime/operations/convolution.ts'
 import { GroupedGemmArguments } from '../../runtime/operations/grouped_gemm.ts'
-import { offsetsOf } from '../../runtime/operations/offsets.ts'
+import { offsetsOf, prepareOffsets } from '../../runtime/operations/offsets.ts'
 import { dequantize, quantize } from '../../runtime/operations/quantize.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
@@ -371,6 +371,22 @@ describe('offsetsOf', () => {
     expect([...(await rows.toArray())]).toEqual([...valid, ...new Array<number>(count - valid.length).fill(-1)])
     const ends = Array.from({ length: groups }, (_, g) => valid.filter((row) => ids[row]! <= g).length)
     expect([...(await offsets.toArray())]).toEqual(ends)
+  }) // prettier-ignore
+
+  test('prepared, in a graph: each launch sorts what the ids are then', async () => {
+    const ids = ints([2, 0, 5, 2, 0, -1, 2])
+    using sort = await prepareOffsets(ids, 4)
+    using graph = device.capture((stream) => sort.launch(stream))
+    const sorted = async (): Promise<number[][]> => [[...(await sort.offsets.toArray())], [...(await sort.rows.toArray())]]
+    graph.launch()
+    expect(await sorted()).toEqual([[2, 2, 5, 5], [1, 4, 0, 3, 6, -1, -1]])
+    // Groups that had rows have none, and the other way round.
+    await ids.copyFrom([3, 3, 1, -1, 3, 1, 9])
+    graph.launch()
+    expect(await sorted()).toEqual([[0, 2, 2, 5], [2, 5, 0, 1, 4, -1, -1]])
+    await ids.copyFrom([0, 0, 0, 0, 0, 0, 0])
+    sort.launch()
+    expect(await sorted()).toEqual([[7, 7, 7, 7], [0, 1, 2, 3, 4, 5, 6]])
   }) // prettier-ignore
 
   test('the work of 65,536 rows of 1,024 groups', async () => {

@@ -94,8 +94,9 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', (name) => {
     const B = await both(values('e4m3', [g, k, n], 3), scales('ue8m0', [g, 2, n], 4), [1, 32, 1], { outer: 2 })
     expect(A[1].scale!.shape).toEqual([512 * (3 + g)])
     const outs = [device.tensor('f32', [t, n], 7), device.tensor('f32', [t, n], 7)] as const
+    // Tensor cores do not take the tiles: sums differ by roundings, of which the check knows.
     for (const i of [0, 1] as const) await checked(new GroupedGemmArguments({ A: A[i], B: B[i], out: outs[i], offsets }))
-    expect(await bytes(outs[1])).toEqual(await bytes(outs[0]))
+    for (const out of outs) expect((await out.toArray()).slice(-n)).toEqual(new Float32Array(n).fill(7))
   }) // prettier-ignore
 
   test('groups along the blocks of the scales, and gathered rows', async () => {

@@ -20,6 +20,7 @@ describe('the 128 bytes', () => {
     expect(swizzled[18]).toBe('00000400')
     // Atoms of 32 bytes: swizzle_atomicity 1 in bits 19-21, where tensormap.replace writes it.
     expect(words({ ...base, swizzle: '128B_ATOM_32B' })[2]).toBe('00086090')
+    expect(words({ ...base, swizzle: '128B_ATOM_64B' })[2]).toBe('00186090')
   })
 
   test('hold element type, rank, fill, promotion and interleave in word 2', () => {
@@ -109,7 +110,11 @@ test.each<[string, Partial<TensorMapOptions>, string]>([
     { dtype: 'b6x16_p32', dims: [256, 8], strides: [192], box: [128, 8], ...change },
     text,
   ]),
-  ['swizzle', { swizzle: '128B_ATOM_64B' as never }, 'one of none, 32B, 64B, 128B, 128B_ATOM_32B'],
+  [
+    'swizzle',
+    { swizzle: '128B_ATOM_32B_FLIP_8B' as never },
+    'one of none, 32B, 64B, 128B, 128B_ATOM_32B, 128B_ATOM_64B',
+  ],
 ])('refused, as by the driver: %s %o', async (field, options, text) => {
   const error = await errorOf(() => createTensorMap({ ...base, ...options }))
   expect(error.code).toBe('KTL4012')

@@ -1,7 +1,8 @@
 import { constants, promises as fs } from 'node:fs'
 import path from 'node:path'
 import { KtlError } from '../../../grammar/diagnostics.ts'
-import { noAddonFor, probeAddon } from '../../addon/load.ts'
+import { addonMissing, probeAddon } from '../../addon/load.ts'
+import { noAddonFor, platformName, thisMachine } from '../../addon/platform.ts'
 import { defaultCache } from '../../cache/cache.ts'
 import { openDevice } from '../../devices/open.ts'
 import { probeCuda, probeNvrtc } from '../../addon/probe.ts'
@@ -65,8 +66,12 @@ function checkNode(): Finding {
 }
 
 function checkSystem(): Finding {
-  const unsupported = noAddonFor()
-  if (unsupported === null) return { name: 'system', state: 'ok', detail: 'Linux on x86-64' }
+  const machine = thisMachine()
+  const unsupported = noAddonFor(machine)
+  if (unsupported === null) {
+    const libc = machine.libc === null ? '' : `, ${machine.libc} ${machine.libcVersion}`
+    return { name: 'system', state: 'ok', detail: platformName(machine) + libc }
+  }
   return {
     name: 'system',
     state: 'missing',
@@ -79,8 +84,8 @@ function checkAddon(): Finding {
   const { path: file, tried } = probeAddon()
   if (file !== null) return { name: 'native addon', state: 'ok', detail: file }
   const detail = tried.map(({ path, reason }) => `${path}: ${reason}`).join('; ')
-  const fix = 'run `node build.mjs` in the checkout (it needs g++, make and python3), or set KTL_NATIVE'
-  return { name: 'native addon', state: 'missing', detail, fix }
+  const [{ help: fix } = {}] = addonMissing(tried).diagnostics
+  return { name: 'native addon', state: 'missing', detail, ...(fix !== undefined && { fix }) }
 }
 
 /** kind::f16 of tcgen05 and sm_100a are known from 12.8 on, sm_103a from 12.9. */

@@ -24,8 +24,8 @@ function explain(text: string, { out }: Context): void {
     title,
     severity,
     explanation: explain,
-    wrong: wrong && textOf(wrong),
-    right: right && textOf(right),
+    wrong: wrong && exampleText(wrong),
+    right: right && exampleText(right),
   })
   out.line(`${out.colors.bold(code)} (${severity}): ${title}`)
   out.line()
@@ -43,16 +43,20 @@ function showExample(
 ): void {
   out.line()
   out.line(out.colors.bold(label))
-  out.line(indent(textOf(example)))
-  if (example === wrong && 'ktl' in example) {
-    const { diagnostics } = checkSource({ name: 'example.ktl', text: example.ktl })
-    const own = diagnostics.filter((d) => d.code === code)
-    if (own.length > 0) out.line(`\n${indent(renderDiagnostics(own))}`)
-  }
+  out.line(indent(exampleText(example)))
+  const report = example === wrong && reportOf(example, code)
+  if (report) out.line(`\n${indent(report)}`)
+}
+
+/** What checking a program prints about a code; empty: nothing, or the example is no program. */
+export function reportOf(example: Example, code: string): string {
+  if (!('ktl' in example)) return ''
+  const { diagnostics } = checkSource({ name: 'example.ktl', text: example.ktl })
+  return renderDiagnostics(diagnostics.filter((d) => d.code === code))
 }
 
 /** The text of an example as a user would write it. */
-function textOf(example: Example): string {
+export function exampleText(example: Example): string {
   if ('ktl' in example) return example.ktl.trimEnd()
   if ('command' in example) return `$ ${[...variables(example.environment), example.command].join(' ')}`
   if ('call' in example) return [...variables(example.environment).map((v) => `// with ${v}`), example.call].join('\n')

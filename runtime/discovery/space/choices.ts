@@ -15,7 +15,7 @@ import {
 import { loadedOf } from '../../../compiler/ir/graph.ts'
 import { inTiles } from '../../../compiler/stored/tiles.ts'
 import type { Divisibility } from '../../../compiler/ir/tensor.ts'
-import { operandNamed } from '../../../compiler/ir/walk.ts'
+import { operandNamed, rowsRead } from '../../../compiler/ir/walk.ts'
 import type { MmaUnits } from '../../../compiler/passes/computed_operands.ts'
 import { isGeneral, TARGETS, type Backend, type Design } from '../../../compiler/targets/index.ts'
 import type { Target } from '../../../compiler/targets/target.ts'
@@ -180,7 +180,10 @@ export class FamilyChoices {
       elementBytes: Math.max(
         ...loaded.map(({ dtype }) => (DTYPES[dtype].bits === 4 ? 0.5 : DTYPES[dtype].storageBytes)),
       ),
-      plain: new Set(loaded.filter(({ computed }) => !computed).map(({ name }) => name)),
+      // Rows that are looked up are copied as they are.
+      plain: new Set(
+        loaded.flatMap((operand) => (operand.computed ? (rowsRead(operand)?.operand ?? []) : operand.name)),
+      ),
     }
   }
 

@@ -83,21 +83,26 @@ export class FamilySpace extends FamilyChoices {
     return found
   }
 
-  /** Backends for aligned operands of these types, and the first instance of each, or why it has none. */
+  /** Backends for aligned operands of these types and orders, and the first instance of each, or why it has none. */
   fares(
     target: TargetArch,
     types: TypeChoice,
+    orders = this.logicalOrders(),
   ): readonly { readonly backend: Backend; readonly first: Plan | Rejection | null }[] {
     const backends = this.backends(target, { types, alignment: this.aligned() })
-    return backends.map((backend) => ({ backend, first: this.#firstOn(backend, target, types) }))
+    return backends.map((backend) => ({ backend, first: this.#firstOn(backend, target, types, orders) }))
+  }
+
+  /** Those that callers pass. */
+  logicalOrders(): OrderChoice {
+    return Object.fromEntries(this.family.operands.map((operand) => [operand.name, operand.orders[0]!]))
   }
 
   /**
-   * A backend's first instance for these types, with operands aligned and in their logical orders; else what its first design fails
+   * A backend's first instance for these types, with operands aligned and in these orders; else what its first design fails
    * on, null without designs. Stops at the first instance: a whole family is looked through in milliseconds.
    */
-  #firstOn(backend: Backend, target: TargetArch, types: TypeChoice): Plan | Rejection | null {
-    const orders = Object.fromEntries(this.family.operands.map((operand) => [operand.name, operand.orders[0]!]))
+  #firstOn(backend: Backend, target: TargetArch, types: TypeChoice, orders: OrderChoice): Plan | Rejection | null {
     const best = this.aligned()
     let rejection: Rejection | null = null
     for (const alignment of this.alignments(backend, target, types, best, orders)) {
