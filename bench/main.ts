@@ -1,7 +1,7 @@
 /**
  * The benchmarks that need no GPU. All parts by default, or the ones named:
  *
- *   npm run bench -- [codegen] [nvcc] [virtual] [discovery] [memory] [ranking] [--json] [--out FILE]
+ *   npm run bench -- [codegen] [nvcc] [virtual] [discovery] [memory] [ranking] [modelled] [--json] [--out FILE]
  */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg } from 'node:os'
@@ -11,6 +11,7 @@ import type { Measurement } from './measure.ts'
 import { codegenPart } from './parts/codegen.ts'
 import { discoveryPart } from './parts/discovery.ts'
 import { memoryPart } from './parts/memory.ts'
+import { modelledPart } from './parts/modelled.ts'
 import { nvccPart } from './parts/nvcc.ts'
 import { rankingPart } from './parts/ranking.ts'
 import { virtualPart } from './parts/virtual.ts'
@@ -23,6 +24,7 @@ const PARTS: Readonly<Record<string, (fresh: () => FreshProcess) => Promise<Meas
   discovery: discoveryPart,
   memory: memoryPart,
   ranking: rankingPart,
+  modelled: modelledPart,
 }
 
 const USAGE = `usage: npm run bench -- [${Object.keys(PARTS).join('] [')}] [--json] [--out FILE]`

@@ -23,7 +23,7 @@ import { measure } from './measure.ts'
 import { candidates, onPaper, open, sameTile } from './ours.ts'
 import { Peer } from './peer.ts'
 import { ArtifactFolder } from './prepared.ts'
-import { selectProblems, shrink, type Problem } from './problems.ts'
+import { randomProblems, selectProblems, shrink, type Problem } from './problems.ts'
 import { describeResult, formatReport, passes } from './report.ts'
 
 const OPTIONS = {
@@ -33,6 +33,7 @@ const OPTIONS = {
   rounds: { type: 'string', default: '5' },
   seconds: { type: 'string', default: '540' },
   seed: { type: 'string', default: '1' },
+  random: { type: 'string', default: '0' },
   device: { type: 'string', default: 'cuda' },
   prepare: { type: 'string' },
   prepared: { type: 'string' },
@@ -48,7 +49,7 @@ const OPTIONS = {
   worker: { type: 'boolean', default: false },
 } as const
 
-const USAGE = `usage: compare [--only TEXT,…|group=NAME] [--quick] [--tuned K] [--rounds N] [--seconds S] [--seed N] [--device cuda]
+const USAGE = `usage: compare [--only TEXT,…|group=NAME] [--quick] [--tuned K] [--rounds N] [--seconds S] [--random N] [--seed N] [--device cuda]
                [--prepare DIR [--megabytes 25]] [--prepared DIR] [--out FILE] [--json FILE] [--compile] [--list] [--resume]
                [--python COMMAND] [--fake] [--shrink EXTENT]`
 
@@ -63,7 +64,7 @@ function parseCommand(): Values {
   }
 }
 
-function numberOf(values: Values, name: 'tuned' | 'rounds' | 'seconds' | 'seed' | 'megabytes' | 'shrink', least: number): number {
+function numberOf(values: Values, name: 'tuned' | 'rounds' | 'seconds' | 'random' | 'seed' | 'megabytes' | 'shrink', least: number): number {
   const value = Number(values[name])
   if (Number.isFinite(value) && value >= least) return value
   console.error(`--${name} takes a number of at least ${least}\n${USAGE}`)
@@ -80,7 +81,8 @@ const WATCHDOG_SECONDS = { ktl: 60, compile: 240 }
 const values = parseCommand()
 const watchdogSeconds = WATCHDOG_SECONDS[values.compile ? 'compile' : 'ktl']
 const tuned = numberOf(values, 'tuned', 1)
-const all = selectProblems(values.only.split(',').filter(Boolean), values.quick)
+const random = randomProblems(numberOf(values, 'random', 0), numberOf(values, 'seed', 0))
+const all = selectProblems(values.only.split(',').filter(Boolean), values.quick, random)
 const problems =
   values.shrink === undefined ? all : all.map((problem) => shrink(problem, numberOf(values, 'shrink', 1)))
 

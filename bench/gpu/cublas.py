@@ -96,12 +96,23 @@ class Torch:
         batch = [s["l"]] if "l" in s else []
         m, n, k = s["m"], s["n"], s["k"]
         fusion = p["fusion"]
+        sizes = p.get("groups")
+        if sizes is not None:
+            self.ends = [sum(sizes[:i + 1]) for i in range(len(sizes))]
+            self.offs = torch.tensor(self.ends, dtype=torch.int32, device=self.device)
+            self.rows = (torch.arange(m, device=self.device) * 7919) % m  # as ours.ts looks them up
         a = self.fill(p["a"], batch + [m, k], seed_of(seed, "A"))
+
+        each = batch if sizes is None else [len(sizes)]
+        if p.get("sums"):
+            self.problem, self.a, self.b, self.scales, self.extra, self.scalars = p, a, self.fill(p["b"], [m, n], seed_of(seed, "B")), {}, {}, {}
+            self.variants, self.short = {v: self.variant(v) for v in p["rivals"]}, set()
+            return {"variants": list(self.variants)}
 
         def weight(name, columns):
             if p["orderB"] == "kn":
-                return self.fill(p["b"], batch + [k, columns], seed_of(seed, name))
-            return self.fill(p["b"], batch + [columns, k], seed_of(seed, name)).transpose(-1, -2)
+                return self.fill(p["b"], each + [k, columns], seed_of(seed, name))
+            return self.fill(p["b"], each + [columns, k], seed_of(seed, name)).transpose(-1, -2)
 
         gated = fusion is not None and fusion["name"] == "swiglu"
         if gated:
@@ -114,7 +125,8 @@ class Torch:
         self.scales = {name: self.scale(name, p["scales"][name], a if name == "A" else b, seed) for name in p.get("scales") or {}}
         extra = {}
         for name, axes in (fusion["operands"] if fusion else {}).items():
-            extra[name] = self.fill(p["out"], [n] if axes == "n" else batch + [m, n], seed_of(seed, name))
+            shape = [n] if axes == "n" else batch + [m, 1 if axes == "m" else n]
+            extra[name] = self.fill(p["out"], shape, seed_of(seed, name))
         self.problem, self.a, self.b, self.extra = p, a, b, extra
         self.scalars = fusion["scalars"] if fusion else {}
         self.variants = {v: self.variant(v) for v in p["rivals"]}
@@ -124,6 +136,8 @@ class Torch:
 
     def scale(self, name, mode, data, seed):
         """[rows, columns] of blocks, in memory along m or n where each row has a scale of its own, else along k."""
+        if data.dim() == 3:
+            return self.fill("f32", [data.shape[0], data.shape[2]], seed_of(seed, name + ".scale"))
         counts = [-(-extent // block) for extent, block in zip(data.shape, mode) if block != "all"]
         swapped = len(counts) == 2 and (name == "A" or mode[1] == 128)
         values = self.fill("f32", counts[::-1] if swapped else counts, seed_of(seed, name + ".scale"))
@@ -142,10 +156,17 @@ class Torch:
                 given.append(scale.view(-1, 1) if name == "A" else scale.view(1, -1))
             else:
                 recipes.append(kinds[tuple(mode)])
-                given.append(scale.t() if name == "B" and mode[1] == 1 else scale)
+                given.append(scale.t() if name == "B" and mode[1] == 1 else self.padded(scale) if mode[0] == mode[1] else scale)
         out = self.types[p["out"]]
         fast = "all" in p["scales"]["A"]
         return lambda: F.scaled_mm(a, b, given[0], recipes[0], given[1], recipes[1], output_dtype=out, use_fast_accum=fast)
+
+    def padded(self, scale):
+        """Of blocks of 128 x 128: as many along k as a multiple of 4."""
+        k, n = scale.shape
+        columns = self.torch.zeros(n, -(-k // 4) * 4, dtype=scale.dtype, device=scale.device)
+        columns[:, :k] = scale.t()
+        return columns.t()
 
     def decoded(self, name, data, wide):
         """Data times its scales."""
@@ -163,6 +184,14 @@ class Torch:
     def product(self):
         """The library's GEMM into memory that is allocated once."""
         torch, p, a, b = self.torch, self.problem, self.a, self.b
+        if p.get("groups") is not None:
+            offs, out = self.offs, self.types[p["out"]]
+            if p.get("sums"):
+                return lambda: torch._grouped_mm(a.t(), b, offs=offs)
+            if self.scales:
+                sa, sb = self.scales["A"], self.scales["B"]
+                return lambda: torch._scaled_grouped_mm(a, b, sa, sb, offs=offs, out_dtype=out, use_fast_accum=True)
+            return lambda: torch._grouped_mm(a, b, offs=offs)
         if self.scales:
             return self.scaled()
         if p["a"] == "e4m3":
@@ -183,11 +212,17 @@ class Torch:
             return lambda: F.relu(torch.matmul(a, b) * alpha + c)
         if name == "gelu_tanh_bias":
             return lambda: F.gelu(torch.matmul(a, b) + extra["bias"], approximate="tanh")
+        if name in ("router", "gather"):
+            offs, rows, w = self.offs, self.rows, extra.get("w")
+            if name == "router":
+                return lambda: torch._grouped_mm(a, b, offs=offs) * w
+            return lambda: torch._grouped_mm(a[rows], b, offs=offs)
         if name == "swiglu":
             half = b.shape[-1] // 2
+            product = self.product()
 
             def swiglu():
-                x = torch.matmul(a, b)
+                x = product()
                 return F.silu(x[..., :half]) * x[..., half:]
 
             return swiglu
@@ -263,6 +298,8 @@ class Torch:
         torch, p = self.torch, self.problem
         wide = torch.float64 if p["a"] == "i8" else torch.float32
         m = p["shape"]["m"]
+        if p.get("groups") is not None:
+            return self.grouped_reference(start, end, wide)
         parts = []
         for batch in range(start // m, (end - 1) // m + 1):
             low, high = max(start, batch * m) - batch * m, min(end, (batch + 1) * m) - batch * m
@@ -275,6 +312,30 @@ class Torch:
             acc = torch.cat(pieces, 1).double()
             c = self.extra.get("C")
             parts.append(self.epilogue(acc, None if c is None else (c[batch] if c.dim() == 3 else c)[low:high].double()))
+        return torch.cat(parts)
+
+    def grouped_reference(self, start, end, wide):
+        torch, p = self.torch, self.problem
+        parts, begin = [], 0
+        if p.get("sums"):
+            k = p["shape"]["k"]
+            for group, until in enumerate(self.ends):
+                low, high = max(start - group * k, 0), min(end - group * k, k)
+                if low < high:
+                    parts.append((self.a[begin:until, low:high].to(wide).t() @ self.b[begin:until].to(wide)).double())
+                begin = until
+            return torch.cat(parts)
+        for group, until in enumerate(self.ends):
+            low, high = max(start, begin), min(end, until)
+            begin = until
+            if low >= high:
+                continue
+            a = self.a[self.rows[low:high]] if p["fusion"] and p["fusion"]["name"] == "gather" else self.a[low:high]
+            a, b = a.to(wide), self.b[group].to(wide)
+            if self.scales:
+                a, b = a * self.scales["A"][low:high, None], b * self.scales["B"][group][None, :]
+            w = self.extra.get("w")
+            parts.append(self.epilogue((a @ b).double(), None if w is None else w[low:high].double()))
         return torch.cat(parts)
 
     def epilogue(self, acc, c):
@@ -291,7 +352,7 @@ class Torch:
             "gelu_tanh": lambda: F.gelu(acc, approximate="tanh"), "gelu": lambda: F.gelu(acc), "silu": lambda: F.silu(acc),
             "sigmoid": lambda: torch.sigmoid(acc), "tanh": lambda: torch.tanh(acc), "softplus": lambda: F.softplus(acc),
             "bias": lambda: acc + bias, "bias_relu": lambda: F.relu(acc + bias),
-            "axpby": lambda: acc * alpha + c,
+            "axpby": lambda: acc * alpha + c, "router": lambda: acc * c, "gather": lambda: acc,
         }
         return table[fusion["name"]]()
 
@@ -339,6 +400,7 @@ class Fake:
         p, s = self.problem, self.problem["shape"]
         m, n, k = s["m"], s["n"], s["k"]
         fusion = p["fusion"]["name"] if p["fusion"] else None
+        sizes = p.get("groups")
         columns = n // 2 if fusion == "swiglu" else n
         with open(file, "rb") as stream:
             raw = stream.read()
@@ -352,12 +414,22 @@ class Fake:
 
         def product(name, width, batch, row, column):
             total = 0.0
+            which = batch
+            if sizes is not None:
+                which = next(g for g in range(len(sizes)) if row < sum(sizes[:g + 1]))
+                row = row * 7919 % m if fusion == "gather" else row
             for i in range(k):
                 at = i * width + column if p["orderB"] == "kn" else column * k + i
-                total += self.element(p["a"], "A", (batch * m + row) * k + i) * self.element(p["b"], name, batch * k * width + at)
+                total += self.element(p["a"], "A", (batch * m + row) * k + i) * self.element(p["b"], name, which * k * width + at)
+            if p.get("scales") and sizes is not None:
+                total *= self.element("f32", "A.scale", row) * self.element("f32", "B.scale", which * width + column)
             return total
 
         def value(row, column):
+            if p.get("sums"):
+                group, row = divmod(row, k)
+                rows = range(sum(sizes[:group]), sum(sizes[:group + 1]))
+                return sum(self.element(p["a"], "A", i * k + row) * self.element(p["b"], "B", i * n + column) for i in rows)
             batch, row = divmod(row, m)
             if fusion == "swiglu":
                 gate, up = (product(name, columns, batch, row, column) for name in ("Bg", "Bu"))
@@ -366,6 +438,7 @@ class Fake:
             given = p["fusion"]["operands"] if fusion else {}
             c = self.element(out, "C", (batch * m + row) * n + column) if "C" in given else None
             bias = self.element(out, "bias", column) if "bias" in given else None
+            c = self.element(out, "w", row) if "w" in given else c
             return self.epilogue(fusion, acc, c, bias)
 
         wrong = right = most = 0.0
@@ -392,6 +465,7 @@ class Fake:
             "gelu": lambda: 0.5 * acc * (1 + math.erf(acc / math.sqrt(2))), "sigmoid": lambda: sigmoid(acc),
             "tanh": lambda: math.tanh(acc), "softplus": lambda: max(acc, 0.0) + math.log1p(math.exp(-abs(acc))),
             "bias": lambda: acc + bias, "bias_relu": lambda: max(0.0, acc + bias), "axpby": lambda: acc * 2 + c,
+            "router": lambda: acc * c, "gather": lambda: acc,
         }
         return table[name]()
 
@@ -399,9 +473,8 @@ class Fake:
         return {}
 
 
-def main():
+def serve(side):
     gc.disable()  # no pauses while rounds run; tensors go by their counts
-    side = Fake() if FAKE else Torch()
     for line in sys.stdin:
         request = json.loads(line)
         name = request.pop("op")
@@ -420,4 +493,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    serve(Fake() if FAKE else Torch())

@@ -48,7 +48,7 @@ function time(args: readonly string[]): { readonly microseconds: number; readonl
   const rows = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
   const times = rows.flatMap((row) => {
     const microseconds = (row['microseconds'] ?? (row['milliseconds'] as number | undefined)! * 1000) as number
-    const kernel = (row['instance']) as string
+    const kernel = row['instance'] as string
     return Number.isFinite(microseconds) && kernel ? [{ microseconds, kernel }] : []
   })
   if (times.length === 0) process.stderr.write(`${args.join(' ')}: ${ended.stderr.slice(0, 600)}\n`)

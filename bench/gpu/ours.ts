@@ -1,9 +1,9 @@
 /** The ktl side of a problem: operands, arguments, and the instances to try. */
 import path from 'node:path'
-import { packageRoot } from '../../runtime/addon/load.ts'
+import { packageRoot } from '../../runtime/files/package_root.ts'
 import { fillNormal, poison } from '../../runtime/bench/fill.ts'
 import {
-  EpilogueArguments, GemmArguments, getKernels, KernelArguments, KtlKernel, loadKtl, ScaledOperand,
+  EpilogueArguments, GemmArguments, GroupedGemmArguments, getKernels, KernelArguments, KtlKernel, loadKtl, ScaledOperand,
   type Device, type DTypeName, type RuntimeArguments, type Tensor,
 } from '../../runtime/index.ts' // prettier-ignore
 import { seedOf } from '../../runtime/selftest/values.ts'
@@ -12,12 +12,12 @@ import { tensorAt } from '../../runtime/tensors/create.ts'
 import { withoutTuning } from '../../runtime/discovery/ranking/tuning.ts'
 import type { Problem } from './problems.ts'
 
-/** Makes a tensor; inputs are those of the name and seed. */
+/** Makes a tensor; inputs are those of the name and seed, or whole numbers as given. */
 export type Allocate = (
   dtype: DTypeName,
   shape: readonly number[],
   strides: readonly number[],
-  input: string | null,
+  input: string | Int32Array | null,
 ) => Promise<Tensor>
 
 export interface Opened {
@@ -33,6 +33,7 @@ export function onDevice(device: Device, seed: number): Allocate {
   return async (dtype, shape, strides, input) => {
     const tensor = device.empty(dtype, shape, { strides })
     if (input === null) await poison(tensor)
+    else if (typeof input !== 'string') await device.write(tensor.pointer, new Uint8Array(input.buffer))
     else await fillNormal(tensor, seedOf(seed, input))
     return tensor
   }
@@ -49,39 +50,43 @@ export function onPaper(device: Device): Allocate {
 }
 
 export async function open(problem: Problem, allocate: Allocate): Promise<Opened> {
-  const { shape, fusion, out: outType } = problem
+  const { shape, fusion, out: outType, groups } = problem
   const { m, n, k, l } = shape
   const tensors: Tensor[] = []
   const batched = (extents: readonly number[]): number[] => (l === undefined ? [...extents] : [l, ...extents])
-  const make = async (dtype: DTypeName, extents: readonly number[], input: string | null): Promise<Tensor> => {
+  const make: Parts['make'] = async (dtype, extents, input) => {
     const tensor = await allocate(dtype, extents, denseStrides(extents), input)
     tensors.push(tensor)
     return tensor
   }
   /** [k, columns] in the problem's order: memory [columns, k] is transposed. */
   const weight = async (name: string, columns: number): Promise<Tensor> => {
-    if (problem.orderB === 'kn') return make(problem.b, batched([k, columns]), name)
-    const stored = await make(problem.b, batched([columns, k]), name)
-    return stored.permute(l === undefined ? [1, 0] : [0, 2, 1])
+    const each = (extents: readonly number[]): number[] => (groups ? [groups.length, ...extents] : batched(extents))
+    if (problem.orderB === 'kn') return make(problem.b, each([k, columns]), name)
+    const stored = await make(problem.b, each([columns, k]), name)
+    return stored.permute(stored.shape.length === 2 ? [1, 0] : [0, 2, 1])
   }
   /** Scales of an operand [rows, columns]: in memory along m or n where each row has one, else along k. */
   const withScales = async (data: Tensor, name: 'A' | 'B'): Promise<Tensor | ScaledOperand> => {
-    const mode = problem.scales?.[name]
-    if (!mode) return data
+    const given = problem.scales?.[name]
+    if (!given) return data
+    const mode = data.shape.length === 3 ? [1, ...given] : given
     const counts = mode.map((block, axis) => (block === 'all' ? null : Math.ceil(data.shape[axis]! / block)))
     const shape = counts.filter((count) => count !== null)
     const alongRows = name === 'A' && shape.length === 2
-    const alongK = name === 'B' && mode[1] === 128
+    const alongK = name === 'B' && given[1] === 128
     const swapped = alongRows || alongK
     const stored = await make('f32', swapped ? shape.toReversed() : shape, `${name}.scale`)
     return new ScaledOperand(data, swapped ? stored.permute([1, 0]) : stored, { mode })
   }
+  if (problem.sums) return openGradient(problem, make, () => tensors.forEach((tensor) => tensor.free()))
   const data = await make(problem.a, batched([m, k]), 'A')
   const A = await withScales(data, 'A')
   const allowTf32 = problem.a === 'f32'
   const result = (columns: number): Promise<Tensor> => make(outType, batched([m, columns]), null)
   const close = (): void => tensors.forEach((tensor) => tensor.free())
   const B = await withScales(await weight('B', n), 'B')
+  if (groups) return openGrouped(problem, { A, B, result, make, weight, close })
   if (fusion === null) {
     const out = await result(n)
     return { args: new GemmArguments({ A, B, out, allowTf32 }), out, plain: null, close }
@@ -100,6 +105,54 @@ export async function open(problem: Problem, allocate: Allocate): Promise<Opened
   const out = await result(n)
   const epilogue = new EpilogueArguments(fusion.text, bindings)
   return { args: new GemmArguments({ A, B, out, allowTf32, epilogue }), out, plain, close }
+}
+
+interface Parts {
+  readonly A: Tensor | ScaledOperand
+  readonly B: Tensor | ScaledOperand
+  result(columns: number): Promise<Tensor>
+  make(dtype: DTypeName, extents: readonly number[], input: string | Int32Array | null): Promise<Tensor>
+  weight(name: string, columns: number): Promise<Tensor>
+  close(): void
+}
+
+/** Rows of a lookup: all of them, in another order where their number allows. cublas.py has the same. */
+const lookedUp = (rows: number): Int32Array => Int32Array.from({ length: rows }, (_, i) => (i * 7919) % rows)
+
+const endsOf = (groups: readonly number[]): Int32Array => {
+  let end = 0
+  return Int32Array.from(groups, (size) => (end += size))
+}
+
+async function openGradient({ shape, groups, a, b, out: outType }: Problem, make: Parts['make'], close: () => void): Promise<Opened> {
+  const { m, n, k } = shape
+  const A = (await make(a, [m, k], 'A')).permute([1, 0])
+  const [B, out] = [await make(b, [m, n], 'B'), await make(outType, [groups!.length, k, n], null)]
+  const offsets = await make('i32', [groups!.length], endsOf(groups!))
+  return { args: new GroupedGemmArguments({ A, B, out, offsets }), out, plain: null, close }
+} // prettier-ignore
+
+async function openGrouped(problem: Problem, { A, B, result, make, weight, close }: Parts): Promise<Opened> {
+  const { shape, fusion, groups } = problem
+  const integers = (values: Int32Array): Promise<Tensor> => make('i32', [values.length], values)
+  const offsets = await integers(endsOf(groups!))
+  const out = await result(fusion?.name === 'swiglu' ? shape.n / 2 : shape.n)
+  if (fusion === null) return { args: new GroupedGemmArguments({ A, B, out, offsets }), out, plain: null, close }
+  const plain = new GroupedGemmArguments({ A, B, out: await result(shape.n), offsets })
+  if (fusion.text !== null) {
+    const bindings: Record<string, Tensor> = {}
+    for (const [name, axes] of Object.entries(fusion.operands))
+      bindings[name] = await make(problem.out, axes === 'n' ? [shape.n] : [shape.m, axes === 'm' ? 1 : shape.n], name)
+    const epilogue = new EpilogueArguments(fusion.text, bindings)
+    return { args: new GroupedGemmArguments({ A, B, out, offsets, epilogue }), out, plain, close }
+  }
+  const { grouped_swiglu, grouped_gather } = (await loadKtl(path.join(packageRoot(), 'bench/gpu/grouped.ktl'))).kernels
+  if (fusion.name === 'gather') {
+    const row = await integers(lookedUp(shape.m))
+    return { args: new KernelArguments(grouped_gather!, { A, row, B, offsets, D: out }), out, plain, close }
+  }
+  const [Bg, Bu] = [await weight('Bg', shape.n / 2), await weight('Bu', shape.n / 2)]
+  return { args: new KernelArguments(grouped_swiglu!, { A, Bg, Bu, offsets, H: out }), out, plain, close }
 }
 
 /** The first of the cost model's list, whatever has been tuned on this machine. Throws when there are none. */

@@ -1,11 +1,13 @@
-/** cublas.py as a child process: one JSON line each way. */
+/** cublas.py, or another script that answers as it does, as a child process: one JSON line each way. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface, type Interface } from 'node:readline'
 import path from 'node:path'
-import { packageRoot } from '../../runtime/addon/load.ts'
-import type { Problem, Rival } from './problems.ts'
+import { packageRoot } from '../../runtime/files/package_root.ts'
+import type { Rival } from './problems.ts'
 
 export interface PeerOptions {
+  /** In this folder; default: `cublas.py`. */
+  readonly script?: string
   /** Default: `python3`. */
   readonly python?: string
   /** No GPU and no PyTorch: for tests. */
@@ -28,14 +30,19 @@ export interface PeerCheck {
 }
 
 export class Peer {
+  readonly #script: string
   readonly #child: ChildProcess
   readonly #lines: Interface
   readonly #waiting: { resolve: (line: string) => void; reject: (error: Error) => void }[] = []
   #ended: Error | null = null
 
-  constructor({ python = 'python3', fake = false, compile = false }: PeerOptions = {}) {
-    const script = path.join(packageRoot(), 'bench/gpu/cublas.py')
-    const args = [script, ...(fake ? ['--fake'] : []), ...(compile ? ['--compile'] : [])]
+  constructor({ script = 'cublas.py', python = 'python3', fake = false, compile = false }: PeerOptions = {}) {
+    this.#script = script
+    const args = [
+      path.join(packageRoot(), 'bench/gpu', script),
+      ...(fake ? ['--fake'] : []),
+      ...(compile ? ['--compile'] : []),
+    ]
     this.#child = spawn(python, args, { stdio: ['pipe', 'pipe', 'inherit'] })
     this.#lines = createInterface({ input: this.#child.stdout! })
     this.#lines.on('line', (line) => this.#waiting.shift()?.resolve(line))
@@ -53,7 +60,7 @@ export class Peer {
   }
 
   /** Makes the operands; resolves with what it can do with them. */
-  async open(problem: Problem, seed: number): Promise<readonly Rival[]> {
+  async open(problem: object, seed: number): Promise<readonly Rival[]> {
     return (await this.#ask<{ variants: readonly Rival[] }>({ op: 'open', p: problem, seed })).variants
   }
 
@@ -81,7 +88,7 @@ export class Peer {
       this.#child.stdin!.write(`${JSON.stringify(request)}\n`)
     })
     const answer = JSON.parse(line) as { ok: boolean; error?: string } & T
-    if (!answer.ok) throw new Error(`cublas.py: ${answer.error}`)
+    if (!answer.ok) throw new Error(`${this.#script}: ${answer.error}`)
     return answer
   }
 }

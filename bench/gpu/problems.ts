@@ -1,57 +1,9 @@
 /** The problems that ktl is held against cuBLAS with. Plain data: both sides read it. */
 import type { DTypeName } from '../../runtime/index.ts'
+import { GROUPED } from './grouped_problems.ts'
+import type { Fusion, Problem, Shape } from './problem.ts'
 
-export interface Shape {
-  readonly m: number
-  readonly n: number
-  readonly k: number
-  /** Batch. */
-  readonly l?: number
-}
-
-/** What the other side can do instead of one fused kernel; see cublas.py. */
-export type Rival =
-  /** The library's GEMM: of a fused problem the same without its epilogue. */
-  | 'plain'
-  /** The library's GEMM and one pass for each operation. */
-  | 'eager'
-  /** An epilogue that the library itself fuses. */
-  | 'cublaslt'
-  /** torch.compile, max-autotune. */
-  | 'compile'
-
-export interface Fusion {
-  /** cublas.py knows it by this name. */
-  readonly name: string
-  /** ktl's epilogue; null: the whole kernel is another (gated). */
-  readonly text: string | null
-  /** Operands besides A and B: `mn` of the output's dtype. */
-  readonly operands: Readonly<Record<string, 'mn' | 'n'>>
-  readonly scalars: Readonly<Record<string, number>>
-  readonly rivals: readonly Rival[]
-}
-
-export interface Problem {
-  /** Unique. */
-  readonly name: string
-  readonly group: string
-  readonly shape: Shape
-  readonly a: DTypeName
-  readonly b: DTypeName
-  readonly out: DTypeName
-  /** B's contiguous axis last. A is always [m, k], the output [m, n]. */
-  readonly orderB: 'kn' | 'nk'
-  readonly fusion: Fusion | null
-  readonly rivals: readonly Rival[]
-  /** Scales in f32 of A and B: positions of [m, k] and of [k, n] that one is for; `all`: the axis has one. */
-  readonly scales?: Readonly<Record<'A' | 'B', readonly [number | 'all', number | 'all']>>
-  /** Sums of fp8 products in the tensor core's own precision, without promotion: on both sides. */
-  readonly fastAccumulation?: boolean
-  /** Compute capability whose kernels are timed, older than the device's; default: the device's own. */
-  readonly cc?: number
-  /** The least cuBLAS time / ktl time to reach; null: it is only reported. */
-  readonly goal: number | null
-}
+export type { Fusion, Problem, Rival, Shape } from './problem.ts'
 
 const shape = (m: number, n: number, k: number, l?: number): Shape => ({ m, n, k, ...(l !== undefined && { l }) })
 const cube = (size: number): Shape => shape(size, size, size)
@@ -136,6 +88,7 @@ const matrix = (types: Types, name: string, text: string, shape: Shape): Problem
 const MATRIX_SHAPES = [cube(4096), cube(8192), shape(8192, 8192, 1024)]
 
 export const PROBLEMS: readonly Problem[] = [
+  ...GROUPED,
   ...PLAIN_SHAPES.map((shape) => plain('bf16 nk', BF16, 'nk', shape, 0.95)),
   ...PLAIN_SHAPES.map((shape) => plain('bf16 kn', BF16, 'kn', shape, 0.95)),
   ...FUSIONS.flatMap((fusion) => FUSED_SHAPES.map((shape) => fused(fusion, shape))),
@@ -157,20 +110,64 @@ export const PROBLEMS: readonly Problem[] = [
   ),
 ] // prettier-ignore
 
+/** Extents of random problems: log-uniform between these, whole multiples of STEP (k: of a block of scales). */
+const RANDOM = { least: 256, most: 16384, step: 16 } as const
+const SCALE_BLOCK = 128
+/** Most multiply-adds of a random problem: some milliseconds. */
+const MOST_WORK = 2 ** 41
+
+/** mulberry32: numbers below 1, the same for the same seed everywhere. */
+function* numbers(seed: number): Generator<number, never> {
+  for (let state = seed >>> 0; ;) {
+    state = (state + 0x6d2b79f5) >>> 0
+    let x = Math.imul(state ^ (state >>> 15), state | 1)
+    x ^= x + Math.imul(x ^ (x >>> 7), x | 61)
+    yield ((x ^ (x >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** `count` shapes, of each of which there is a problem for every scaling of fp8; the same for the same seed. */
+export function randomProblems(count: number, seed: number): readonly Problem[] {
+  const source = numbers(seed)
+  const extent = (step: number): number => {
+    const { least, most } = RANDOM
+    const value = least * (most / least) ** source.next().value
+    return Math.max(step, Math.round(value / step) * step)
+  }
+  const shapes: Shape[] = []
+  while (shapes.length < count) {
+    const drawn = shape(extent(RANDOM.step), extent(RANDOM.step), extent(SCALE_BLOCK))
+    if (drawn.m * drawn.n * drawn.k <= MOST_WORK) shapes.push(drawn)
+  }
+  return (Object.keys(SCALED) as (keyof typeof SCALED)[]).flatMap((group) =>
+    shapes.map((shape) => ({ ...scaled(group, shape), name: `random ${group} ${describeShape(shape)}`, group: `random ${group}` })),
+  )
+} // prettier-ignore
+
 /** A few small ones for the first look, and for machines without a GPU. */
 export const QUICK: readonly Shape[] = [cube(4096), shape(16, 4096, 14336), cube(512)]
 
 /** `text` is part of the name or the group, or `group=NAME` names the whole group. */
-export function selectProblems(only: readonly string[], quick: boolean): readonly Problem[] {
-  const chosen = PROBLEMS.filter(({ name, group }) => only.length === 0 || only.some((text) => (text.startsWith('group=') ? group === text.slice(6) : name.includes(text)))) // prettier-ignore
+export function selectProblems(only: readonly string[], quick: boolean, random: readonly Problem[] = []): readonly Problem[] {
+  const chosen = [...PROBLEMS, ...random].filter(({ name, group }) => only.length === 0 || only.some((text) => (text.startsWith('group=') ? group === text.slice(6) : name.includes(text)))) // prettier-ignore
   if (!quick) return chosen
   const isQuick = (shape: Shape): boolean => QUICK.some((other) => describeShape(other) === describeShape(shape))
   return chosen.filter((problem) => isQuick(problem.shape))
-}
+} // prettier-ignore
 
 /** The same problem at another size: `--shrink` for machines that only model time. */
 export function shrink(problem: Problem, most: number): Problem {
   const cut = (extent: number): number => Math.min(extent, most)
   const { m, n, k, l } = problem.shape
+  if (problem.groups) {
+    // The first groups, as far as rows go, and all rows.
+    let left = cut(m)
+    const groups = problem.groups.slice(0, 9).map((size, i, { length }) => {
+      const own = i === length - 1 ? left : Math.min(size, left)
+      left -= own
+      return own
+    })
+    return { ...problem, shape: { m: cut(m), n: cut(n), k: cut(k) }, groups }
+  }
   return { ...problem, shape: { m: cut(m), n: cut(n), k: cut(k), ...(l !== undefined && { l: Math.min(l, 2) }) } }
 }

@@ -1,5 +1,5 @@
 /**
- * Tensor-core arithmetic of the virtual SM90, recorded for a GPU: every kind of wgmma and mma.sync on normal random
+ * Tensor-core arithmetic of the virtual SM90, recorded for a GPU: every kind of wgmma, mma.sync and wmma on normal random
  * numbers, where nearly every sum is truncated, and on numbers of many sizes.
  *
  *   npx tsx bench/gpu/wgmma_cases.ts FOLDER
@@ -49,6 +49,8 @@ interface Mma {
   readonly a: string
   readonly b: string
   readonly d: 'f32' | 'f16' | 's32' | 'f64'
+  /** Of single bits. */
+  readonly operation?: 'and' | 'xor'
   /** Registers of A, B and D. */
   readonly counts: readonly [number, number, number]
 }
@@ -67,10 +69,19 @@ const MMA: Mma[] = [
   { shape: 'm16n8k16', a: 'f64', b: 'f64', d: 'f64', counts: [8, 4, 4] },
   { shape: 'm16n8k8', a: 'f64', b: 'f64', d: 'f64', counts: [4, 2, 4] },
   { shape: 'm8n8k4', a: 'f64', b: 'f64', d: 'f64', counts: [1, 1, 2] },
+  { shape: 'm8n8k16', a: 's8', b: 'u8', d: 's32', counts: [1, 1, 2] },
+  { shape: 'm8n8k32', a: 's4', b: 'u4', d: 's32', counts: [1, 1, 2] },
+  { shape: 'm16n8k32', a: 's4', b: 's4', d: 's32', counts: [2, 1, 4] },
+  { shape: 'm16n8k64', a: 'u4', b: 's4', d: 's32', counts: [4, 2, 4] },
+  { shape: 'm8n8k128', a: 'b1', b: 'b1', d: 's32', counts: [1, 1, 2], operation: 'xor' },
+  { shape: 'm16n8k128', a: 'b1', b: 'b1', d: 's32', counts: [2, 1, 4], operation: 'and' },
+  { shape: 'm16n8k256', a: 'b1', b: 'b1', d: 's32', counts: [4, 2, 4], operation: 'and' },
+  { shape: 'm8n8k4', a: 'f16', b: 'f16', d: 'f32', counts: [2, 2, 8] },
+  { shape: 'm8n8k4', a: 'f16', b: 'f16', d: 'f16', counts: [2, 2, 4] },
 ] // prettier-ignore
 
 const list = (from: number, count: number) => `{${Array.from({ length: count }, (_, i) => `%${from + i}`).join(', ')}}`
-function mmaKernel({ shape, a, b, d, counts: [ac, bc, dc] }: Mma): string {
+function mmaKernel({ shape, a, b, d, operation, counts: [ac, bc, dc] }: Mma): string {
   const [word, letter] = d === 'f64' ? ['double', 'd'] : ['u32', 'r']
   const [type, inout] = d === 'f32' ? ['float', 'f'] : [word, letter]
   const operands = (name: string, count: number) => Array.from({ length: count }, (_, i) => `"${letter}"(${name}[${i}])`).join(', ') // prettier-ignore
@@ -80,18 +91,35 @@ extern "C" __global__ void __launch_bounds__(128) run(const ${word}* A, const ${
   for (int i = 0; i < ${ac}; i++) a[i] = A[t * ${ac} + i];
   for (int i = 0; i < ${bc}; i++) b[i] = B[t * ${bc} + i];
   for (int i = 0; i < ${dc}; i++) d[i] = C[t * ${dc} + i];
-  for (int s = 0; s < 2; s++) asm volatile("mma.sync.aligned.${shape}.row.col.${d}.${a}.${b}.${d} ${list(0, dc)}, ${list(dc, ac)}, ${list(dc + ac, bc)}, ${list(0, dc)};"
+  for (int s = 0; s < 2; s++) asm volatile("mma.sync.aligned.${shape}.row.col.${d}.${a}.${b}.${d}${operation ? `.${operation}.popc` : ''} ${list(0, dc)}, ${list(dc, ac)}, ${list(dc + ac, bc)}, ${list(0, dc)};"
     : ${Array.from({ length: dc }, (_, i) => `"+${inout}"(d[${i}])`).join(', ')} : ${operands('a', ac)}, ${operands('b', bc)});
   for (int i = 0; i < ${dc}; i++) D[t * ${dc} + i] = d[i];
 }`
 }
 
+/** Shape, type of A and B, of C and D. */
+const WMMA = [[16, 16, 16], [8, 32, 16], [32, 8, 16]].flatMap((shape) =>
+  ([['f16', 'f32'], ['f16', 'f16'], ['bf16', 'f32'], ['s8', 's32'], ['u8', 's32']] as const).map(([a, d]) => ({ shape, a, d })),
+) // prettier-ignore
+const CPP: Record<string, string> = { f16: '__half', bf16: '__nv_bfloat16', s8: 'signed char', u8: 'unsigned char', f32: 'float', s32: 'int' } // prettier-ignore
+const wmmaKernel = ({ shape: [m, n, k], a, d }: (typeof WMMA)[number]): string => `#include <mma.h>
+#include <cuda_bf16.h>
+using namespace nvcuda::wmma;
+extern "C" __global__ void __launch_bounds__(128) run(const ${CPP[a]}* A, const ${CPP[a]}* B, const ${CPP[d]}* C, ${CPP[d]}* D) {
+  int w = blockIdx.x * 4 + threadIdx.x / 32;
+  fragment<matrix_a, ${m}, ${n}, ${k}, ${CPP[a]}, row_major> fa; fragment<matrix_b, ${m}, ${n}, ${k}, ${CPP[a]}, row_major> fb;
+  fragment<accumulator, ${m}, ${n}, ${k}, ${CPP[d]}> fc;
+  load_matrix_sync(fa, A + w * ${m! * k!}, ${k}); load_matrix_sync(fb, B + w * ${k! * n!}, ${n}); load_matrix_sync(fc, C + w * ${m! * n!}, ${m}, mem_col_major);
+  mma_sync(fc, fa, fb, fc); mma_sync(fc, fa, fb, fc);
+  store_matrix_sync(D + w * ${m! * n!}, fc, ${n}, mem_row_major);
+}`
+
 const BYTES: Record<string, number> = { f16: 2, bf16: 2, tf32: 4, f32: 4, s32: 4, f64: 8 }
-const DTYPES: Record<string, DTypeName> = { s8: 'i8', s32: 'i32', tf32: 'f32' }
+const DTYPES: Record<string, DTypeName> = { s8: 'i8', s32: 'i32', tf32: 'f32', s4: 'i8', u4: 'i8', b1: 'i8' }
 
 /** Normal numbers as the bytes of a type; `wide`: times powers of two from 2^-8 to 2^8. */
 function data(type: string, bytes: number, seed: number, wide: boolean): Uint8Array {
-  const integer = ['s8', 'u8', 's32'].includes(type)
+  const integer = ['s8', 'u8', 's32', 's4', 'u4', 'b1'].includes(type)
   const values = Float64Array.from(
     normal(bytes / (BYTES[type] ?? 1), seed),
     (x, i) =>
@@ -136,6 +164,12 @@ for (const wide of [false, true]) {
     const size = BLOCKS * 128 * (m.d === 'f64' ? 8 : 4)
     const inputs = [data(m.a, size * ac, 500 + 3 * i, wide), data(m.b, size * bc, 501 + 3 * i, wide), data(m.d, size * dc, 502 + 3 * i, wide)] // prettier-ignore
     await record(`mma ${m.shape} ${m.a} ${m.b} ${m.d} ${kind}`, mmaKernel(m), inputs, size * dc, 0)
+  }
+  for (const [i, w] of WMMA.entries()) {
+    const [m, n, k] = w.shape as [number, number, number]
+    const bytes = (type: string, elements: number) => BLOCKS * 4 * elements * (BYTES[type] ?? 1)
+    const inputs = [data(w.a, bytes(w.a, m * k), 700 + 3 * i, wide), data(w.a, bytes(w.a, k * n), 701 + 3 * i, wide), data(w.d, bytes(w.d, m * n), 702 + 3 * i, wide)] // prettier-ignore
+    await record(`wmma ${w.shape.join('x')} ${w.a} ${w.d} ${kind}`, wmmaKernel(w), inputs, bytes(w.d, m * n), 0)
   }
 }
 console.error(`${recorded} launches recorded`)

@@ -36,12 +36,17 @@ const PLAIN: FullRow = {
 export const DEMO = 'demo'
 export const SM90_COOPERATIVE = 'sm90'
 export const SM90_SCALED = 'sm90 scaled'
+export const SM100_ONES = 'sm100 scaled on one side'
+export const SM100_PARTS = 'sm100 scaled in parts'
 
 /** C by TMA; the output is f32, so that it does not leave in place of C. */
 const FUSED = '(A: f16[m, k], B: f16[n, k], C: f16[m, n]) -> D: f32[m, n] { D = relu(sum[k](A * B) + C) }'
 /** Scales of A and B by a warp of their own, and an output in a stored form. */
 const SCALED =
   '(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * f32[n/128, k/128]) -> D: e4m3[m, n] * f32[m, n/64] { D = relu(sum[k](A * B)) }'
+
+/** Scales of A by the tensor cores, and ones for B. */
+const SCALED_ONCE = '(A: e4m3[m, k] * ue8m0[m, k/32], B: e4m3[n, k]) -> D: f32[m, n] { D = relu(sum[k](A * B)) }'
 
 export const KERNELS: readonly MutatedKernel[] = [
   kernel(DEMO, 2, {}, DEEP, SHALLOW),
@@ -64,20 +69,37 @@ export const KERNELS: readonly MutatedKernel[] = [
   sm90('sm90 2x1', 'consumers cooperative\n tile 128x64\n cluster 2x1', { m: 440, n: 128, k: 872 }, { m: 500, n: 256, k: 64 }),
   sm90('sm90 split k', 'consumers cooperative\n tile 64x64\n splits 2\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
   sm90('sm90 ping-pong', 'consumers pingpong\n tile 64x64', { m: 200, n: 192, k: 872 }, { m: 250, n: 320, k: 64 }),
+  sm100(SM100_PARTS, 'tile 128x64', { m: 200, n: 128, k: 1680 }, { m: 250, n: 256, k: 128 }, SCALED),
+  sm100(SM100_ONES, 'mma 2cta\n tile 256x64\n cluster 2x1', { m: 440, n: 128, k: 1680 }, { m: 500, n: 256, k: 128 }, SCALED_ONCE),
   sm90(SM90_SCALED, 'consumers cooperative\n tile 128x128', { m: 200, n: 256, k: 1680 }, { m: 250, n: 512, k: 128 }, SCALED),
 ] // prettier-ignore
 
 type Named = Readonly<Record<string, number>>
 
 function sm90(name: string, schedule: string, deep: Named, shallow: Named, kernel = FUSED): MutatedKernel {
+  return scheduled('sm90', name, schedule, deep, shallow, kernel)
+}
+
+function sm100(name: string, schedule: string, deep: Named, shallow: Named, kernel: string): MutatedKernel {
+  return scheduled('sm100', name, schedule, deep, shallow, kernel)
+}
+
+function scheduled(
+  kind: 'sm90' | 'sm100',
+  name: string,
+  schedule: string,
+  deep: Named,
+  shallow: Named,
+  kernel: string,
+): MutatedKernel {
   const source = `kernel mutated${kernel}
-schedule mutated on sm_90 {
+schedule mutated on ${kind === 'sm90' ? 'sm_90' : 'sm_100'} {
  ${schedule}
 }
 `
   const problem = (problemName: string, extents: Named): Problem => ({
     name: problemName,
-    case: { name: `${name}, ${problemName}`, kernel: 'mutated', source, types: {}, design: { kind: 'sm90' }, extents, operands: {}, inputs: 'integers' },
+    case: { name: `${name}, ${problemName}`, kernel: 'mutated', source, types: {}, design: { kind }, extents, operands: {}, inputs: 'integers' },
   })
   return { name, smCount: 2, row: null, problems: [problem('deep k', deep), problem('shallow k', shallow)] }
 } // prettier-ignore

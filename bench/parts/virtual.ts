@@ -17,7 +17,12 @@ const RUNS = 3
 
 export async function virtualPart(): Promise<Measurement[]> {
   const device = await openDevice('virtual-sm100')
-  const measurements = [...(await tensorGemm(device)), ...(await naiveGemm(device)), await largeModule(device)]
+  const measurements = [
+    ...(await tensorGemm(device)),
+    ...(await naiveGemm(device)),
+    ...(await blockScan(device)),
+    await largeModule(device),
+  ]
   await device.close()
   return measurements
 }
@@ -81,6 +86,56 @@ async function naiveGemm(device: Device): Promise<Measurement[]> {
     { part: 'virtual', what: `${what}: MACs`, value: n ** 3 / value / 1000, unit: 'M/s', goal: null },
     { part: 'virtual', what: `${what}: warp instructions`, value: stats.warpInstructions / value / 1000, unit: 'M/s', goal: null }, // prettier-ignore
   ]
+}
+
+/** Inclusive sums over each CTA's 1024 integers: vector loads, shuffles, shared memory and barriers. */
+const SCAN = `
+extern "C" __global__ void block_scan(const int* x, int* y) {
+  __shared__ int sums[32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, base = (blockIdx.x * blockDim.x + threadIdx.x) * 4;
+  const int4 v = ((const int4*)x)[base / 4];
+  const int items[4] = {v.x, v.x + v.y, v.x + v.y + v.z, v.x + v.y + v.z + v.w};
+  int sum = items[3];
+  for (int d = 1; d < 32; d *= 2) { const int other = __shfl_up_sync(~0u, sum, d); if (lane >= d) sum += other; }
+  if (lane == 31) sums[warp] = sum;
+  __syncthreads();
+  if (warp == 0) {
+    int total = lane < blockDim.x / 32 ? sums[lane] : 0;
+    for (int d = 1; d < 32; d *= 2) { const int other = __shfl_up_sync(~0u, total, d); if (lane >= d) total += other; }
+    sums[lane] = total;
+  }
+  __syncthreads();
+  const int before = sum - items[3] + (warp ? sums[warp - 1] : 0);
+  for (int i = 0; i < 4; ++i) y[base + i] = items[i] + before;
+}`
+
+/** Plain code on one core, with and without the race detector: processor time, which other work on the machine hardly changes. */
+async function blockScan(device: Device): Promise<Measurement[]> {
+  const kernel = (await device.compileCuda(SCAN, { name: 'block_scan.cu' })).function('block_scan')
+  const count = 1 << 20
+  const x = device.tensor('i32', [count], new Int32Array(count).fill(1))
+  const y = device.empty('i32', [count])
+  const measurements: Measurement[] = []
+  for (const checks of ['default', 'full'] satisfies Checks[]) {
+    const launch = () => kernel.launch({ grid: count / 1024, block: 256, params: [x, y], threads: 1, checks })
+    const { stats } = await launch()
+    const wrong = (await y.toArray()).findIndex((value, i) => value !== (i % 1024) + 1)
+    if (wrong >= 0) throw new Error(`element ${wrong} of the scan is wrong`)
+    const times: number[] = []
+    for (let run = 0; run < 7; run++) {
+      const before = process.cpuUsage()
+      await launch()
+      const { user, system } = process.cpuUsage(before)
+      times.push((user + system) / 1000)
+    }
+    const value = times.sort((a, b) => a - b)[3]!
+    const what = `scan of 2^20 integers on one core, CUDA C++, checks ${checks}`
+    measurements.push(
+      { part: 'virtual', what, value, unit: 'ms', goal: null, note: 'processor time' },
+      { part: 'virtual', what: `${what}: warp instructions`, value: stats.warpInstructions / value / 1000, unit: 'M/s', goal: null }, // prettier-ignore
+    )
+  }
+  return measurements
 }
 
 /** What a module costs before its first launch: a megabyte of PTX, many copies of one tensor-core kernel. */

@@ -82,6 +82,8 @@ const FORMS = [
   'sm90 split k',
   'sm90 ping-pong',
   'sm90 scaled',
+  'sm100 scaled in parts',
+  'sm100 scaled on one side',
 ]
 
 const KINDS: readonly Kind[] = ['sm100', 'sm90', 'sm80']

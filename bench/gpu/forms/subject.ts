@@ -31,7 +31,6 @@ export async function compileForm(
 ): Promise<FormKernel> {
   const program = programOf(source)
   const plan = planSimt({ program, target: device.arch as TargetArch, design: { kind: 'simt', tile: [16, 16] } })
-  if ('code' in plan) throw new Error(plan.reason)
   const generated = generateSimt(plan, `ktl.${program.kernel}`)
   const flags = ['-fmad=false', '-DKTL_DEVICE_ONLY']
   return {

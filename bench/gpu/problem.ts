@@ -1,0 +1,58 @@
+/** What a problem is that ktl is held against another library with. Plain data: both sides read it. */
+import type { DTypeName } from '../../runtime/index.ts'
+
+export interface Shape {
+  readonly m: number
+  readonly n: number
+  readonly k: number
+  /** Batch. */
+  readonly l?: number
+}
+
+/** What the other side can do instead of one fused kernel; see cublas.py. */
+export type Rival =
+  /** The library's GEMM: of a fused problem the same without its epilogue. */
+  | 'plain'
+  /** The library's GEMM and one pass for each operation. */
+  | 'eager'
+  /** An epilogue that the library itself fuses. */
+  | 'cublaslt'
+  /** torch.compile, max-autotune. */
+  | 'compile'
+
+export interface Fusion {
+  /** cublas.py knows it by this name. */
+  readonly name: string
+  /** ktl's epilogue; null: the whole kernel is another (gated). */
+  readonly text: string | null
+  /** Operands besides A and B, by their axes, of the output's dtype. */
+  readonly operands: Readonly<Record<string, 'mn' | 'n' | 'm'>>
+  readonly scalars: Readonly<Record<string, number>>
+  readonly rivals: readonly Rival[]
+}
+
+export interface Problem {
+  /** Unique. */
+  readonly name: string
+  readonly group: string
+  readonly shape: Shape
+  readonly a: DTypeName
+  readonly b: DTypeName
+  readonly out: DTypeName
+  /** B's contiguous axis last. A is always [m, k], the output [m, n]. */
+  readonly orderB: 'kn' | 'nk'
+  readonly fusion: Fusion | null
+  /** Rows of each group, where each has a B of its own: [g, k, n]. */
+  readonly groups?: readonly number[]
+  /** With groups: sums over the rows of each, out[g, k, n] of A[m, k] and B[m, n]. */
+  readonly sums?: true
+  readonly rivals: readonly Rival[]
+  /** Scales in f32 of A and B: positions of [m, k] and of [k, n] that one is for; `all`: the axis has one. */
+  readonly scales?: Readonly<Record<'A' | 'B', readonly [number | 'all', number | 'all']>>
+  /** Sums of fp8 products in the tensor core's own precision, without promotion: on both sides. */
+  readonly fastAccumulation?: boolean
+  /** Compute capability whose kernels are timed, older than the device's; default: the device's own. */
+  readonly cc?: number
+  /** The least cuBLAS time / ktl time to reach; null: it is only reported. */
+  readonly goal: number | null
+}
