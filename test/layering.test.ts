@@ -148,7 +148,7 @@ describe('backends', () => {
       return to !== null && named.test(to) && layerOf(from) <= 3 && !OWN.test(from)
     })
     // The types of the operands of MMAs.
-    expect([...new Set(into.map(({ from }) => from))]).toEqual(['compiler/ir/pipe.ts'])
+    expect([...new Set(into.map(({ from }) => from))]).toEqual(['compiler/ir/pipe.ts', 'compiler/ir/pipe_mma.ts'])
     expect(into.filter(({ typeOnly }) => !typeOnly)).toEqual([])
   })
 })

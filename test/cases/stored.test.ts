@@ -22,8 +22,10 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', { timeout: 120_0
   })
   afterAll(() => device.close())
 
-  test.each(STORED_CASES)('$name', async (testCase) => {
-    for (const order of ORDERS) {
+  // All orders of each form on one of the devices, and the random one with its races on the other.
+  const half = spec === 'virtual-sm90' ? 0 : 1
+  test.each(STORED_CASES.map((testCase, i) => ({ ...testCase, i })))('$name', async ({ i, ...testCase }) => {
+    for (const order of i % 2 === half ? ORDERS : ORDERS.slice(-1)) {
       const prepared = await prepareCase(device, testCase)
       expect(prepared.kernel, 'a kernel').not.toBeNull()
       const { kind } = prepared.kernel!.plan

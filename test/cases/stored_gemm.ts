@@ -94,6 +94,9 @@ const SCALES: readonly DeviceCase[] = [
   stored('batches', '(A: e4m3[l, m, k] * f32[l, m, k/128], B: e4m3[n, k] * f32[n/128, k/128]) -> D: bf16[l, m, n] => D = sum[k](A * B)', [128, 128], [70, 72, 144]),
 ] // prettier-ignore
 
+const BOTH_COPIES =
+  '(A: bf16[m, k], B: bf16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], T: e4m3[m, n] * ue8m0[m/32, n]) => x = sum[k](A * B)\n  D = x\n  T = x'
+
 const OUTPUTS: readonly DeviceCase[] = [
   stored('into mxfp8', into('e4m3[m, n] * ue8m0[m, n/32]'), [128, 128], ALIGNED),
   stored('into mxfp8, rows that TMA does not store', into('e4m3[m, n] * ue8m0[m, n/32]'), [128, 128], DEEP),
@@ -108,6 +111,17 @@ const OUTPUTS: readonly DeviceCase[] = [
   stored('into blocks of 16 with a global scale', into('e4m3[m, n] * ue4m3[m, n/16] * f32'), [128, 128], DEEP, { scalars: { 'D.global': 0.375, 'D.norm': 0 } }),
   stored('into blocks of 16 with a constant', into('e4m3[m, n] * ue4m3[m, n/16] * f32'), [64, 128], DEEP, { scalars: { 'D.global': 0.5, 'D.norm': 2.5 } }),
   stored('into 1x8', into('e5m2[m, n] * f32[m, n/8]'), [128, 128], [100, 60, 72]),
+  stored('into blocks of 32 rows', into('e4m3[m, n] * ue8m0[m/32, n]'), [128, 128], ALIGNED),
+  stored('into blocks of 128 rows', into('e4m3[m, n] * f32[m/128, n]'), [128, 128], [300, 208, 336], { inputs: 'normal' }),
+  stored('into blocks of 16 rows with a constant', into('e5m2[m, n] * ue4m3[m/16, n] * f32'), [64, 128], DEEP, { scalars: { 'D.global': 0.5, 'D.norm': 2.5 } }),
+  stored('into blocks of 8 rows, i8, a short last block', into('i8[m, n] * f32[m/8, n]'), [128, 64], [131, 50, 72]),
+  stored('both copies at once', BOTH_COPIES, [128, 128], ALIGNED),
+  stored('both copies, two blocks of rows', BOTH_COPIES, [256, 128], [300, 136, 272]),
+  stored('both copies, gated', '(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], T: e4m3[m, n] * ue8m0[m/32, n]) => x = relu(sum[k](A * G)) * sum[k](A * U)\n  D = x\n  T = x', [128, 64], ALIGNED),
+  stored('into nvfp4', into('e2m1[m, n] * ue4m3[m, n/16] * f32'), [128, 128], ALIGNED, { scalars: { 'D.global': 0.5, 'D.norm': 2.5 } }),
+  stored('into mxfp4, rows that end in a byte', into('e2m1[m, n] * ue8m0[m, n/32]'), [128, 64], [131, 51, 72]),
+  stored('into i4', into('i4[m, n] * f32[m, n/32]'), [64, 64], [100, 60, 72]),
+  stored('into nvfp4 and fp8 by columns', '(A: bf16[m, k], B: bf16[n, k]) -> (D: e2m1[m, n] * ue4m3[m, n/16], T: e4m3[m, n] * ue8m0[m/32, n]) => x = sum[k](A * B)\n  D = x\n  T = x', [128, 128], ALIGNED),
   stored('two outputs of one sum', '(A: bf16[m, k], B: bf16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], F: i8[m, n] * f32[m, n/64], G: bf16[m, n]) => x = sum[k](A * B)\n  D = x\n  F = x\n  G = x', [128, 128], ALIGNED),
   stored('from blocks into blocks', product('e4m3[m, k] * f32[m, k/128]', 'e4m3[n, k] * f32[n/128, k/128]', 'e4m3[m, n] * f32[m, n/128]', 'D = relu(sum[k](A * B))'), [128, 128], ALIGNED),
   stored('gated into blocks', gated('e4m3[m, k] * f32[m, k/128]', (name) => `${name}: e4m3[n, k] * f32[n/128, k/128]`, 'e4m3[m, n] * f32[m, n/128]'), [64, 128], [100, 136, 272]),

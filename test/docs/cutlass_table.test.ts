@@ -1,4 +1,4 @@
-/** The README's table of the CUTLASS API: what it names in ktl exists. */
+/** The table in docs/api.md of the CUTLASS API: what it names in ktl exists. */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,8 +7,8 @@ import { ROOT } from '../runtime/cli.ts'
 import { MemoryDevice } from '../runtime/memory_device.ts'
 
 const HEADING = '## The CUTLASS API, call by call'
-const readme = readFileSync(path.join(ROOT, 'README.md'), 'utf8')
-const section = readme.slice(readme.indexOf(HEADING)).split('\n## ')[0]!
+const page = readFileSync(path.join(ROOT, 'docs/api.md'), 'utf8')
+const section = page.slice(page.indexOf(HEADING)).split('\n## ')[0]!
 const rows = section
   .split('\n')
   .filter((line) => line.startsWith('| ') && !/^\| -+/.test(line))

@@ -1,10 +1,9 @@
 /** Which members the declarations show of what devices make: what users may use, and nothing else. Asked of the type checker. */
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import * as os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ROOT } from '../runtime/cli.ts'
+import { entryFrom, typeErrorsOf } from './type_check.ts'
 
 const MEMBERS: Readonly<Record<string, string>> = {
   Device: `name kind isVirtual arch cc smCount l2Bytes properties moduleFormat closed defaultStream tensor empty createStream
@@ -37,20 +36,8 @@ beforeAll(() => void (folder = mkdtempSync(path.join(os.tmpdir(), 'ktl-members-'
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** Numbers of the lines with errors, and the errors. */
-function errorsOf(text: string): string[] {
-  writeFileSync(
-    path.join(folder, 'members.mts'),
-    `import type * as ktl from '${path.relative(folder, ROOT)}/runtime/index.ts'\n${text}`,
-  )
-  const typeRoots = [path.join(ROOT, 'node_modules/@types')]
-  const compilerOptions = { noEmit: true, noUnusedLocals: false, rootDir: '/', typeRoots }
-  const config = { extends: path.join(ROOT, 'tsconfig.json'), compilerOptions, include: [], files: ['members.mts'] }
-  writeFileSync(path.join(folder, 'tsconfig.json'), JSON.stringify(config))
-  const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc')
-  const { stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' })
-  expect(stdout).not.toContain('error TS5')
-  return stdout.split('\n').filter((line) => /error TS/.test(line))
-}
+const errorsOf = (text: string): string[] =>
+  typeErrorsOf(folder, { members: `import type * as ktl from '${entryFrom(folder)}'\n${text}` })
 
 test('are these', () => {
   expect(errorsOf(textOf(MEMBERS))).toEqual([])

@@ -29,6 +29,12 @@ const RUN: Readonly<Record<string, readonly [output: string, run: () => Promise<
     'Float32Array(4) [ 4.5, 4.5, 0, 0 ]\ntrue A dense layer: `b` has axis n, so it broadcasts along m.\n',
     () => node('node-hook', '--import', 'tsx', '--import', 'ktl/register', 'main.ts'),
   ],
+  moe: [
+    ['bf16', 'fp8']
+      .flatMap((type) => [1, 3].map((seed) => `${type}, choices ${seed}: all 3072 elements are right\n`))
+      .join(''),
+    () => node('moe', '--import', 'tsx', '--import', 'ktl/register', 'main.ts'),
+  ],
   esbuild: [
     'Float32Array(4) [ 10.5, 21, 31.5, 42 ]\n',
     async () => {

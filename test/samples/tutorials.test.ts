@@ -12,6 +12,7 @@ const NAMES = [
   '03-bring-your-own-kernel',
   '04-host-latency',
   '05-block-scaled',
+  '06-grouped',
 ] as const
 
 function run(name: (typeof NAMES)[number]): string {
@@ -118,3 +119,10 @@ test('block-scaled products', () => {
   expect(out).toContain('last against plain loops: all 12288 elements are right')
   expect(out).toContain('fp8 against f32: within 6 %')
 })
+
+test('grouped', () => {
+  const out = run('06-grouped')
+  expect(out).toContain('groups end at 16, 48, 48, 80, 96')
+  for (const [name, count] of [['grouped', 12_288], ['gathered', 12_288], ['returned', 6144], ['gradient', 40_960]] as const)
+    expect(out).toContain(`${name}: all ${count} elements are right`)
+}) // prettier-ignore
