@@ -3,6 +3,7 @@ import { promises as fs } from 'node:fs'
 import path from 'node:path'
 import { ktlError } from '../errors/fail.ts'
 import { describe } from '../errors/describe.ts'
+import { DEVICE_HEADERS } from './device_headers.ts'
 import { compileError } from './diagnose.ts'
 import { checkImage } from './image.ts'
 import { findNvcc, nvccTimeout } from './nvcc.ts'
@@ -14,11 +15,14 @@ import { parseResources } from './resources.ts'
  * What generated text is compiled with. The compiler forms `fma` itself, so nvcc must not; the host launcher of the
  * file is left out.
  */
-export const GENERATED_FLAGS = ['-std=c++17', '-lineinfo', '-fmad=false', '-DKTL_DEVICE_ONLY'] as const
+const DEVICE_ONLY = '-DKTL_DEVICE_ONLY'
+export const GENERATED_FLAGS = ['-std=c++17', '-lineinfo', '-fmad=false', DEVICE_ONLY] as const
 /** What CUDA C++ of users is compiled with: nvcc's own arithmetic. */
 export const USER_FLAGS = ['-std=c++17', '-lineinfo'] as const
 
 const FILE = 'kernel.cu'
+/** What nvcc includes before every file. */
+const CUDA_HEADER = 'cuda_runtime.h'
 const slots = new Semaphore(os.availableParallelism())
 
 /** Refuses anything that nvcc would read as another option. */
@@ -62,14 +66,14 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
   const name = options.name ?? FILE
   return slots.run(() =>
     withTemporaryFolder(async (folder) => {
-      const nvccRun = async (args: readonly string[]): Promise<RunResult> => {
-        // nvcc keeps its intermediate files where TMPDIR says.
-        const env = { ...process.env, TMPDIR: folder }
-        const result = await runProgram(nvcc.path, args, { cwd: folder, env, timeoutMs, signal })
+      // nvcc keeps its intermediate files where TMPDIR says.
+      const env = { ...process.env, TMPDIR: folder }
+      const tryNvcc = (args: readonly string[]): Promise<RunResult> =>
+        runProgram(nvcc.path, args, { cwd: folder, env, timeoutMs, signal })
+      const checked = (result: RunResult): RunResult => {
+        if (result.status === 0) return result
         const timedOutMs = result.timedOut ? timeoutMs : null
-        if (result.status !== 0)
-          throw compileError({ ...result, timedOutMs }, { name, text: cuda }, FILE, options.sources)
-        return result
+        throw compileError({ ...result, timedOutMs }, { name, text: cuda }, FILE, options.sources)
       }
       const at = (file: string): string => path.join(folder, file)
       const written = async (file: string, kind: ImageKind, output: string): Promise<Buffer> => {
@@ -79,7 +83,16 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
       }
       const fromText = async (): Promise<string> => {
         await fs.writeFile(at(FILE), cuda)
-        const { output } = await nvccRun(ptxArguments(arch, FILE, 'kernel.ptx', flags))
+        const args = ptxArguments(arch, FILE, 'kernel.ptx', flags)
+        let result: RunResult | null = null
+        if (flags.includes(DEVICE_ONLY)) {
+          await fs.writeFile(at(CUDA_HEADER), DEVICE_HEADERS)
+          result = await tryNvcc(args)
+          await fs.rm(at(CUDA_HEADER), { force: true })
+        }
+        // Other releases of CUDA may lay out their headers in another way; and errors are told with NVIDIA's.
+        if (result === null || (result.status !== 0 && !result.timedOut)) result = await tryNvcc(args)
+        const { output } = checked(result)
         return stripPaths((await written('kernel.ptx', 'ptx', output)).toString(), folder, name)
       }
       const ptx = options.ptx ? Buffer.from(options.ptx).toString() : await fromText()
@@ -88,7 +101,7 @@ export async function compileCuda(cuda: string, options: CompileOptions): Promis
       await fs.writeFile(at('kernel.ptx'), ptx)
       // ptxas records the time of the source file where it finds it, and equal inputs would give unequal cubins.
       await fs.rm(at(FILE), { force: true })
-      const report = await nvccRun(cubinArguments(arch, 'kernel.ptx', 'kernel.cubin'))
+      const report = checked(await tryNvcc(cubinArguments(arch, 'kernel.ptx', 'kernel.cubin')))
       const image = new Uint8Array(await written('kernel.cubin', 'cubin', report.output))
       return { kind, image, resources: parseResources(report.output), nvccVersion: nvcc.version }
     }),

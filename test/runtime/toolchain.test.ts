@@ -115,6 +115,32 @@ describe.skipIf(nvcc === null)('compiling (skipped without nvcc)', () => {
     expect(nvccVersion).toMatch(/^\d+\.\d+\.\d+$/)
   })
 
+  test('generated text is compiled with the headers of intrinsics alone, and with all of them where those do not do', async () => {
+    const entry = (name: string, line: string) => `extern "C" __global__ void ${name}(float* out) { ${line} }\n`
+    const entryOf = async (line: string, flags: readonly string[]) => {
+      const cuda = `#ifdef __MATH_FUNCTIONS_H__\n${entry('all', line)}#else\n${entry('few', line)}#endif\n`
+      const { image } = await compileCuda(cuda, { arch: 'sm_90a', kind: 'ptx', flags })
+      return /\.entry (\w+)/.exec(text(image))?.[1]
+    }
+    expect(await entryOf('*out = 1.0f;', ['-std=c++17'])).toBe('all')
+    expect(await entryOf('*out = 1.0f;', GENERATED_FLAGS)).toBe('few')
+    expect(await entryOf('*out = sinf(*out);', GENERATED_FLAGS)).toBe('all')
+  })
+
+  test.each(['sm100_everything', 'sm90_sums_of_groups', 'sm80_fused'])(
+    'the code of %s is the same with either',
+    async (name) => {
+      const cuda = fs.readFileSync(new URL(`../golden/lowering/${name}.cu`, import.meta.url), 'utf8')
+      const arch = { sm100: 'sm_100a', sm90: 'sm_90a', sm80: 'sm_80' }[name.split('_')[0]!]!
+      const code = async (given: string, flags: readonly string[]) => {
+        const ptx = text((await compileCuda(given, { arch, kind: 'ptx', flags })).image).split('.section')[0]!
+        return ptx.split('\n').filter((line) => !/^\s*\.(loc|file)\b/.test(line))
+      }
+      const all = GENERATED_FLAGS.filter((flag) => flag !== '-DKTL_DEVICE_ONLY')
+      expect(await code(cuda, GENERATED_FLAGS)).toEqual(await code(`#define KTL_DEVICE_ONLY\n${cuda}`, all))
+    },
+  )
+
   test('a cubin comes with its resources, the same bytes every time', async () => {
     const first = await compileCuda(ADD, { arch: 'sm_90a', kind: 'cubin' })
     const second = await compileCuda(ADD, { arch: 'sm_90a', kind: 'cubin' })
