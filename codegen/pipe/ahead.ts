@@ -6,6 +6,7 @@ import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { LoadAhead } from '../../compiler/ir/pipe_epilogue.ts'
 import { literal } from '../cuda/expression.ts'
+import { emitComputed } from './looked_up.ts'
 import { note, type EmitContext } from './context.ts'
 import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 
@@ -106,6 +107,12 @@ export function emitLoadColumns(op: LoadAhead, row: (i: string) => string, block
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 i = 0; i < ${2 * blocks}; ++i)`, () => {
     c.out.line(`const u32 m = ${row('i')};`)
+    if (operand.computed) {
+      c.out.line(`${values}[i] = ${literal(compute, 0).text};`)
+      return void c.out.block(`if (${guardOf(op, c)}m < ${c.names.end('m')})`, () =>
+        emitComputed(c, operand, `${values}[i]`, { m: 'm', n: '0' }, where),
+      )
+    }
     const value = load(c, operand, element(c, operand, { m: 'm', n: '0' }))
     c.out.line(`${values}[i] = ${guardOf(op, c)}m < M ? ${value} : ${literal(compute, 0).text};`, where)
   })

@@ -5,14 +5,15 @@
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DepthView, FindRows, Gather } from '../../compiler/ir/pipe_loads.ts'
 import type { InputNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
-import { children, looksUp, operandNamed, rowsRead, topological } from '../../compiler/ir/walk.ts'
+import { children, operandNamed, rowsRead, topological } from '../../compiler/ir/walk.ts'
 import { name } from '../../compiler/space/ix.ts'
 import { blockOf } from '../../compiler/stored/blocks.ts'
 import { inTiles, tilingOf } from '../../compiler/stored/tiles.ts'
-import { emitExpression, emitExpressions, literal, loadConversion, storeConversion } from '../cuda/expression.ts'
+import { emitExpression, emitExpressions, loadConversion, storeConversion } from '../cuda/expression.ts'
 import type { LineOrigin } from '../cuda/source_builder.ts'
 import type { EmitContext } from './context.ts'
 import { inBlocks, positionIn } from './depth.ts'
+import { codeAt, device, insideAt, offsetAt, readAt } from './reads.ts'
 
 /** Where the elements of a chunk lie. */
 interface Chunk {
@@ -23,11 +24,6 @@ interface Chunk {
   /** The position of the first along it, and where the axis ends. */
   readonly first: string
   readonly end: string
-}
-
-const device = (c: EmitContext, name: string, ...args: readonly (string | number)[]): string => {
-  c.functions.add(name)
-  return `${name}(${args.join(', ')})`
 }
 
 /** Writes the chunk at `k_at`, `free_at` to `words`, which hold zeros: outside the tensor they stay. */
@@ -114,40 +110,12 @@ function leafText(c: EmitContext, node: Node, chunk: Chunk, codes: ReadonlyMap<N
     case 'input': {
       if (node.at) return null
       const operand = operandNamed(c.program.source, node.operand)
-      const code = codes.get(node) ?? element(c, operand, indexOf(c, operand, chunk, null))
+      const code = codes.get(node) ?? codeAt(c, operand, indexOf(c, operand, chunk, null))
       return loadConversion(operand.dtype, code, c.functions)
     }
     default:
       return null
   }
-}
-
-/** Where an element at computed positions lies, which are names or literals. */
-function offsetAt(c: EmitContext, node: InputNode, at: readonly string[]): string {
-  const { axes, name } = operandNamed(c.program.source, node.operand)
-  return axes.map((axis, i) => `(i64)${at[i]!} * ${c.names.stride(name, axis)}`).join(' + ') || '0'
-}
-
-/** Conditions under which there is one. */
-function insideAt(c: EmitContext, node: InputNode, at: readonly string[]): string[] {
-  return operandNamed(c.program.source, node.operand).axes.flatMap((axis, i): string[] => {
-    const position = node.at![i]!
-    if (position.kind === 'axis' && position.axis === axis) return []
-    // What is looked up and outside is a finding, each by itself.
-    if (node.outside === undefined)
-      return looksUp(position) ? [device(c, 'ktl_inside', at[i]!, c.names.extent(axis))] : []
-    return [`(u32)${at[i]!} < (u32)${c.names.extent(axis)}`]
-  })
-}
-
-/** An element at computed positions; outside: what the read says, or 0. */
-function readAt(c: EmitContext, node: InputNode, at: readonly string[]): string {
-  const operand = operandNamed(c.program.source, node.operand)
-  const inside = loadConversion(operand.dtype, element(c, operand, offsetAt(c, node, at)), c.functions)
-  const conditions = insideAt(c, node, at)
-  return conditions.length === 0
-    ? inside
-    : `(${conditions.join(' & ')} ? ${inside} : ${literal(node.type, node.outside ?? 0).text})`
 }
 
 /** Of the row at `free_at` of rows that are looked up: the offset of its first element, and the condition under which there is one. */
@@ -179,12 +147,6 @@ function position(c: EmitContext, { op, along }: Chunk, axis: string, e: string 
   return axis === along && e !== null ? `${text} + ${e}` : text
 }
 
-const element = (c: EmitContext, { dtype, name }: TensorOperand, index: string): string => {
-  const { bits } = DTYPES[dtype]
-  const pointer = c.names.operand(name)
-  return bits < 8 ? device(c, `ktl_load_${bits}`, pointer, index) : `${pointer}[${index}]`
-}
-
 /** The linear index of element `e` (null: the first) of the chunk. */
 function indexOf(c: EmitContext, operand: TensorOperand, chunk: Chunk, e: string | null): string {
   const { axes, name, order } = operand
@@ -209,7 +171,7 @@ function readCodes(c: EmitContext, node: InputNode, chunk: Chunk, name: string, 
   const pointer = c.names.operand(operand.name)
   c.out.line(`u32 ${name}[${words}] = {};`)
   const single = (): void => {
-    const code = element(c, operand, indexOf(c, operand, chunk, 'e'))
+    const code = codeAt(c, operand, indexOf(c, operand, chunk, 'e'))
     const raw =
       cudaStorage === 'float'
         ? `__float_as_uint(${code})`

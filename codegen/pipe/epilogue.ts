@@ -4,12 +4,14 @@
  */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../compiler/dtypes.ts'
 import { inBlocks, type TensorOperand } from '../../compiler/ir/tensor.ts'
+import { looksUp } from '../../compiler/ir/walk.ts'
 import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
 import { emitNibbles } from './nibbles.ts'
 import { element, expressionText, fromWord, leafText, load, operandOf, stored } from './epilogue_values.ts'
 import { emitFetchedLoad } from './fetch.ts'
+import { emitComputed, type Place } from './looked_up.ts'
 import { emitColumnsAhead, emitRowsAhead } from './ahead.ts'
 import type { RegisterTile } from './register_tile.ts'
 
@@ -28,12 +30,22 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
   const guard = op.guard === null ? null : expressionText(op.guard, c)
   const guarded = (condition: string): string =>
     [...(guard === null ? [] : [`${guard} != 0`]), ...(condition ? [condition] : [])].join(' && ')
+  const computedValues = (count: number, at: (j: string) => Place, condition: (j: string) => string): void => {
+    const assign = (to: string, j: string): void =>
+      void c.out.block(`if (${guarded(condition(j)) || 'true'})`, () => emitComputed(c, operand, to, at(j), where))
+    if (count === 1) {
+      c.out.line(`${type} ${name} = ${zero};`)
+      return assign(name, '0')
+    }
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 j = 0; j < ${count}; ++j)`, () => {
+      c.out.line(`${name}[j] = ${zero};`)
+      assign(`${name}[j]`, 'j')
+    })
+  }
   /** An array of `count` values, or one variable; `at` and `condition` of the value numbered j. */
-  const values = (
-    count: number,
-    at: (j: string) => { m: string; n: string },
-    condition: (j: string) => string,
-  ): void => {
+  const values = (count: number, at: (j: string) => Place, condition: (j: string) => string): void => {
+    if (operand.computed) return computedValues(count, at, condition)
     const text = (j: string): string => {
       const inBounds = guarded(condition(j))
       const value = load(c, operand, element(c, operand, at(j)))
@@ -70,7 +82,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
           (j) => ({ m: 'row', n: `(${column(j)})` }),
           (j) => `${column(j)} < N`,
         )
-      if (c.program.layout.held === 'row' || inBlocks(operand)) return elements()
+      if (c.program.layout.held === 'row' || inBlocks(operand) || operand.computed) return elements()
       // Dense and whole, as nearly always: one address, and no test for each value.
       const { subtileColumns } = c.program
       const stride = c.names.stride(op.operand, c.names.n)
@@ -182,15 +194,49 @@ export function emitDirectStore(op: OpOf<'direct_store'>, c: EmitContext): void 
   const where = { role: c.role?.name ?? null, note: `store ${op.operand}` }
   const { tile } = c
   if (DTYPES[operand.dtype].bits < 8) return emitNibbles(operand, c)
+  const target = op.places
+    ? scatterTarget(operand, op.places, c)
+    : { inside: '', at: element(c, operand, { m: rowOf(tile, 'j'), n: `(${tile.col('j')})` }) }
+  const store = (value: string): string => {
+    if (!op.places) return `${target.at} = ${value}`
+    c.functions.add('ktl_scatter')
+    return `ktl_scatter(&${target.at}, ${value})`
+  }
   const each = (condition: string): void => {
     c.out.line('#pragma unroll')
-    const target = element(c, operand, { m: rowOf(tile, 'j'), n: `(${tile.col('j')})` })
     c.out.line(
-      `for (u32 j = 0; j < ${tile.count}; ++j) if (${condition}${tile.col('j')} < N) ${target} = ${stored(c, op.operand, 'j')};`,
+      `for (u32 j = 0; j < ${tile.count}; ++j) if (${condition}${tile.col('j')} < N${target.inside}) ${store(stored(c, op.operand, 'j'))};`,
       where,
     )
   }
   // A lane of rows has one to be in bounds or not.
   if (tile.columnCount === 1) c.out.block(`if (${tile.rowInBounds('0')})`, () => each(''))
   else each(`${tile.rowInBounds('j')} && `)
+}
+
+/** Where value j goes, and the condition under which there is such a place. */
+function scatterTarget(
+  operand: TensorOperand,
+  places: readonly string[],
+  c: EmitContext,
+): { readonly inside: string; readonly at: string } {
+  const { names, tile } = c
+  const conditions: string[] = []
+  const terms = operand.axes.map((axis, i) => {
+    const place = places[i]!
+    const stride = names.stride(operand.name, axis)
+    if (place === names.m) return `(i64)(${tile.row('j')}) * ${stride}`
+    if (place === names.n) return `(i64)(${tile.col('j')}) * ${stride}`
+    if (place === names.l) return `at.l * ${stride}`
+    const { computed, axes, type } = { ...operandOf(c, place), type: 'i32' as const }
+    const value = leafText(c, 'j')({ kind: 'input', operand: place, type, axes, span: null })!
+    if (looksUp(computed!)) c.functions.add('ktl_inside')
+    conditions.push(
+      looksUp(computed!)
+        ? ` && ktl_inside(${value}, ${names.extent(axis)})`
+        : ` && (u32)${value} < (u32)${names.extent(axis)}`,
+    )
+    return `(i64)${value} * ${stride}`
+  })
+  return { inside: conditions.join(''), at: `${names.operand(operand.name)}[${terms.join(' + ')}]` }
 }

@@ -6,15 +6,16 @@
 import { withoutAxes } from '../check/axes.ts'
 import type { Rejection } from '../instance.ts'
 import type { TileGraph, TileStmt, View } from '../ir/graph.ts'
-import type { AccumulatorNode, ContractNode, Node, TensorOperand, TensorProgram } from '../ir/tensor.ts'
+import type { AccumulatorNode, ContractNode, InputNode, Node, TensorOperand, TensorProgram } from '../ir/tensor.ts'
 import { impliedGroups } from '../ir/verify_tensor.ts'
-import { children, operandNamed, plainTerms, type PlainTerm } from '../ir/walk.ts'
+import { children, isPlainInput, operandNamed, plainTerms, topological, type PlainTerm } from '../ir/walk.ts'
 import { computeOperands, type MmaUnits } from '../passes/computed_operands.ts'
+import { epilogueOperands } from '../passes/epilogue_operands.ts'
 import { factorScales } from '../passes/factor_scales.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
 import { inTiles } from '../stored/tiles.ts'
 import { markShortForms } from '../passes/short_forms.ts'
-import { div, name } from '../space/ix.ts'
+import { div, name, type Ix } from '../space/ix.ts'
 
 /** No contraction, and no reduction: every element by itself. */
 export interface ElementwiseShape {
@@ -42,7 +43,8 @@ export function classify(program: TensorProgram, units: MmaUnits): Classified {
 function find(original: TensorProgram, units: MmaUnits): Classified {
   const factored = factorScales(computeOperands(original, units))
   if (!factored) return general('a stored form that decodes before it is multiplied')
-  const { program, scales } = factored
+  const { scales } = factored
+  const program = epilogueOperands(factored.program)
   const behind = program.operands.filter(({ name }) => ![...scales.values()].includes(name))
   if (behind.some(({ order }) => inTiles(order))) return general('scales in tiles that are applied behind the sum')
   const nodes = nodesOf(program)
@@ -103,13 +105,13 @@ function find(original: TensorProgram, units: MmaUnits): Classified {
   })
   const values = finished(program, contractions)
   let count = 0
-  for (const { operand, value } of program.outputs) {
+  for (const { operand, value, at } of program.outputs) {
     const node = values.get(value)!
     const id = count++
     body.push({ kind: 'map', value: id, node: node.kind === 'reduce' ? node.value : node })
     const stored = node.kind === 'reduce' ? count++ : id
     if (node.kind === 'reduce') body.push({ kind: 'reduce', value: stored, of: id, node })
-    body.push({ kind: 'store', value: stored, view: view(operand) })
+    body.push({ kind: 'store', value: stored, view: at ? { operand, at: at.map(placeName) } : view(operand) })
   }
   return {
     kind: 'tiles',
@@ -119,6 +121,9 @@ function find(original: TensorProgram, units: MmaUnits): Classified {
     body,
   }
 }
+
+/** A position of a scatter: an axis, or the operand that holds it. */
+const placeName = (place: Node): Ix => name(place.kind === 'axis' ? place.axis : (place as InputNode).operand)
 
 /** The program's values with accumulators in place of contractions, functions in their short forms where these suffice. */
 function finished(program: TensorProgram, contractions: readonly ContractNode[]): ReadonlyMap<Node, Node> {
@@ -137,10 +142,12 @@ function finished(program: TensorProgram, contractions: readonly ContractNode[])
 function beyondTiles(program: TensorProgram): string | null {
   const { axes, outputs } = program
   if (axes.some(({ extent }) => extent)) return 'a computed extent'
-  if (outputs.some(({ at }) => at)) return 'a scatter'
+  const places = outputs.flatMap(({ at }) => at ?? [])
+  if (places.some((place) => place.kind !== 'axis' && !isPlainInput(place))) return 'a scatter to computed sums'
   const nodes = nodesOf(program)
   if (nodes.some((node) => node.kind === 'input' && node.at)) return 'a read with indices'
-  if (nodes.some(({ kind }) => kind === 'axis')) return 'the position along an axis as a value'
+  if (topological(outputs.map(({ value }) => value)).some(({ kind }) => kind === 'axis'))
+    return 'the position along an axis as a value'
   const used = new Set(nodes.flatMap(children))
   if (nodes.some((node) => node.kind === 'reduce' && used.has(node))) return 'a reduction that is used again'
   // What is reduced lives in one tile of the accumulators.
@@ -190,10 +197,12 @@ function matrixProduct(
   let batch = axes.filter((axis) => implied.includes(axis) || (left.axes.includes(axis) && right.axes.includes(axis)))
   let rows = withoutAxes(left.axes, [...batch, ...over])
   let columns = withoutAxes(right.axes, [...batch, ...over])
-  const stores = program.operands.filter(({ role }) => role === 'output')
+  const stores = program.outputs.map(({ operand, at }) =>
+    at ? at.flatMap((place) => place.axes) : operandNamed(program, operand).axes,
+  )
   if (batch.length === 0 && rows.length + columns.length === 3) {
     // One operand has a batch, the other is the same for all of it. The batch is what the output has first.
-    const order = stores.find((o) => axes.every((axis) => o.axes.includes(axis)))?.axes ?? axes
+    const order = stores.find((stored) => axes.every((axis) => stored.includes(axis))) ?? axes
     const wide = rows.length === 2 ? rows : columns
     batch = [[...wide].sort((x, y) => order.indexOf(x) - order.indexOf(y))[0]!]
     rows = withoutAxes(rows, batch)
@@ -203,8 +212,8 @@ function matrixProduct(
   if (rows.length !== 1 || columns.length !== 1) return general('a contraction that is no matrix product')
   // The output's logical order says which free axis is m: the one that comes first.
   const [x, y] = [rows[0]!, columns[0]!]
-  const output = stores.find((o) => o.axes.includes(x) && o.axes.includes(y))
-  const swapped = output !== undefined && output.axes.indexOf(x) > output.axes.indexOf(y)
+  const output = stores.find((stored) => stored.includes(x) && stored.includes(y))
+  const swapped = output !== undefined && output.indexOf(x) > output.indexOf(y)
   const [m, n] = swapped ? [y, x] : [x, y]
   const [a, b] = swapped ? [right.operand, left.operand] : [left.operand, right.operand]
   return { l: batch[0] ?? implied[0] ?? null, m, n, over, a, b }

@@ -5,7 +5,7 @@
 import type { Accumulator } from '../dtypes.ts'
 import type { Rejection } from '../instance.ts'
 import type { TileGraph } from '../ir/graph.ts'
-import type { Node, RaggedAxis, ReduceNode, TensorOperand } from '../ir/tensor.ts'
+import type { InputNode, Node, RaggedAxis, ReduceNode, TensorOperand } from '../ir/tensor.ts'
 import { operandNamed } from '../ir/walk.ts'
 import { rejection } from '../rejection.ts'
 
@@ -25,6 +25,8 @@ export interface StoredValue {
   /** Elementwise over the tile; what is reduced, where `reduction` is set. */
   readonly value: Node
   readonly reduction: ReduceNode | null
+  /** Scatter: for each axis of the operand the axis of the tile, or the operand, that says where; null: its own axes. */
+  readonly places: readonly string[] | null
 }
 
 export interface Matmul {
@@ -75,7 +77,9 @@ function read(graph: TileGraph): Matmul {
     if (stmt.kind !== 'store') return []
     const reduction = reductions.get(stmt.value)
     const value = maps.get(reduction ? reduction.of : stmt.value)!
-    return [{ operand: operandNamed(program, stmt.view.operand), value, reduction: reduction?.node ?? null }]
+    const { at } = program.outputs.find(({ operand }) => operand === stmt.view.operand)!
+    const places = at?.map((place) => (place.kind === 'axis' ? place.axis : (place as InputNode).operand)) ?? null
+    return [{ operand: operandNamed(program, stmt.view.operand), value, reduction: reduction?.node ?? null, places }]
   })
   const [first, ...others] = segments
   const raggedOf = (axis: string): RaggedAxis | null => program.axes.find(({ name }) => name === axis)!.ragged ?? null

@@ -113,7 +113,8 @@ export type EpilogueOp =
   | { readonly op: 'for_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'after_first_staged'; readonly body: readonly TileOp[] }
   | { readonly op: 'bulk_commit' }
-  | { readonly op: 'direct_store'; readonly operand: string }
+  /** Element by element. `places`: for each axis of the operand the axis of the tile, or the operand, that says where; absent: its own. */
+  | { readonly op: 'direct_store'; readonly operand: string; readonly places?: readonly string[] }
   /** A staged sub-tile to memory by its warp, in vectors along the contiguous axis. */
   | (StoreOp & { readonly op: 'row_store'; readonly buffer: string; readonly swizzle: Swizzle })
   /** A total of this lane's row, where n is reduced. */

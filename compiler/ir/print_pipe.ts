@@ -319,6 +319,7 @@ function printOp(op: TileOp): string {
     case 'tma_store':
       return `tma_store ${op.buffer} -> ${op.operand} by ${op.map} (${op.contiguous}-contiguous)`
     case 'direct_store':
+      return `direct_store ${op.operand}${op.places ? ` at ${op.places.join(', ')}` : ''}`
     case 'reduce_begin':
     case 'reduce_subtile':
     case 'reduce_end':

@@ -12,9 +12,19 @@ function checkContiguous(tiles: Tiles, what: string, { operand, contiguous }: Om
   tiles.expect(`${what}: contiguous axis`, inner, contiguous === 'n' ? columns.axis : rows.axis)
 }
 
-/** Outputs have an element for each of the tile's. */
-function checkStored(tiles: Tiles, what: string, operand: string): void {
+/** Outputs have an element for each of the tile's; `places`: where these are. */
+function checkStored(tiles: Tiles, what: string, operand: string, places?: readonly string[]): void {
   const { rows, columns, batch } = tiles.program.domain
+  if (places) {
+    const axes = new Set(places.flatMap((place) => tiles.operand(place)?.axes ?? place))
+    tiles.expect(`${what}: places`, places.length, tiles.operand(operand).axes.length)
+    for (const axis of [rows.axis, columns.axis])
+      if (!axes.has(axis)) tiles.problems.push(`${what}: places are the same along ${axis}`)
+    for (const place of places)
+      if (![rows.axis, columns.axis, batch].includes(place) && tiles.operand(place)?.dtype !== 'i32')
+        tiles.problems.push(`${what}: ${place} is no place`)
+    return
+  }
   const isSaid = batch === null || tiles.program.domain.groups?.form === 'packed'
   const wanted = [rows.axis, columns.axis, ...(isSaid ? [] : [batch])]
   tiles.expect(`${what}: axes`, [...tiles.operand(operand).axes].sort(), wanted.sort())
@@ -107,7 +117,7 @@ export function checkEpilogue(tiles: Tiles): void {
       if (!buffer.per) tiles.problems.push(`${what}: ${op.buffer} is no one's own`)
     }
     if (op.op === 'quantise') checkQuantised(tiles, op)
-    if (op.op === 'direct_store') checkStored(tiles, `direct_store ${op.operand}`, op.operand)
+    if (op.op === 'direct_store') checkStored(tiles, `direct_store ${op.operand}`, op.operand, op.places)
     if (op.op === 'tma_store') {
       const what = `tma_store ${op.operand}`
       checkContiguous(tiles, what, op)

@@ -64,13 +64,14 @@ function neededBy(program: TileProgram): Set<string> {
       op.op === 'copy_tile'
     )
       carries(op.operand)
-    if (
-      op.op === 'load_scales' ||
-      op.op === 'write_atoms' ||
-      op.op === 'load_ahead' ||
-      (op.op === 'aux_load' && !op.fetched)
-    )
-      pointer(op.operand, true)
+    if (op.op === 'load_scales' || op.op === 'write_atoms') pointer(op.operand, true)
+    if (op.op === 'load_ahead' || (op.op === 'aux_load' && !op.fetched)) {
+      const operand = source.operands.find(({ name }) => name === op.operand)
+      for (const leaf of operand ? leavesOf(operand, source) : [op.operand])
+        pointer(typeof leaf === 'string' ? leaf : leaf.name, true)
+    }
+    if (op.op === 'direct_store' && op.places)
+      for (const axis of operandNamed(source, op.operand).axes) needed.add(`extent of ${axis}`)
     if (op.op === 'direct_store' || op.op === 'row_store') pointer(op.operand, false)
     if (op.op === 'quantise') pointer(op.form.scale!, false)
   }

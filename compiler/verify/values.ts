@@ -145,8 +145,10 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: [`out:${op.operand}`, 'row', 'col'], makes: [`largest:${op.operand}`] }
     case 'stage_write':
       return { reads: [leaving(op.operand, program)] }
-    case 'direct_store':
-      return { reads: [leaving(op.operand, program), 'row', 'col'] }
+    case 'direct_store': {
+      const places = (op.places ?? []).filter((place) => program.source.operands.some(({ name }) => name === place))
+      return { reads: [leaving(op.operand, program), 'row', 'col', ...places.map((place) => `v:${place}`)] }
+    }
     case 'row_store':
       return { reads: ['warp row', 'col'] }
     case 'tma_store': {

@@ -12,6 +12,9 @@ const GROUPED = `kernel grouped(A: bf16[t, k] | bf16[k, t] ragged t by off as g,
 const BIAS = `kernel grouped(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], bias: f32[g, n], w: f32[t], off: i32[g]) -> D: bf16[t, n] {
   D = gelu(sum[k](A * B) + bias) * w
 }`
+const SCATTERED = `kernel grouped(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], bias: f32[g, j], to: i32[t], w: f32[a], off: i32[g]) -> D: bf16[a, n] {
+  D[to[t], n] = (sum[k](A * B) + bias[g, 2 * n + 1]) * w[to[t]]
+}`
 const PADDED = `kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g, n, k], len: i32[g]) -> D: bf16[g, m, n] {
   D = sum[k](A * B)
 }`
@@ -28,6 +31,11 @@ const rows = (ends: readonly number[], rest: Partial<GroupedCase>): Omit<Grouped
   const extents = { t: end + 9, g: ends.length, n: 144, k: 136 }
   return { text: GROUPED, extents, integers: { off: ends }, behind: ['t', end], ...rest }
 }
+/** Distinct places, and some that are none. */
+const scattered = (rest: Partial<GroupedCase> = {}): Omit<GroupedCase, 'design'> => {
+  const to = Array.from({ length: 224 }, (_, i) => (i % 11 === 3 ? -1 : (i * 7) % 300))
+  return { ...rows(off, { text: SCATTERED, integers: { off, to }, ...rest }), extents: { t: 224, g: off.length, n: 144, k: 136, a: 300, j: 300 } }
+} // prettier-ignore
 const padded: Omit<GroupedCase, 'design'> = {
   text: PADDED,
   extents: { g: 5, m: 150, n: 80, k: 72 },
@@ -62,6 +70,7 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm80, many groups', { ...rows(many, {}), design: sm80([64, 64]) }],
   ['sm80, A along rows', { ...rows(off, { binding: { orders: { A: ['k', 't'], B: ['g', 'n', 'k'] } } }), design: sm80([64, 64]) }],
   ['sm80, fused', { ...rows(off, { text: BIAS }), design: sm80([128, 128]) }],
+  ['sm80, scattered', { ...scattered(), design: sm80([128, 64]) }],
   ['sm80, padded', { ...padded, design: sm80([64, 64]) }],
   ['sm100', { ...rows(off, {}), design: design([128, 64]) }],
   ['sm100, 64 rows', { ...rows(off, {}), design: design([64, 128]), smCount: 1 }],
@@ -71,6 +80,8 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm100, clusters', { ...rows(off, {}), design: design([128, 64], { cluster: [2, 2, 1] }) }],
   ['sm100, A along rows', { ...rows(off, { binding: { orders: { A: ['k', 't'] } } }), design: design([128, 64]) }],
   ['sm100, fused', { ...rows(off, { text: BIAS }), design: pair([256, 128]) }],
+  ['sm100, scattered', { ...scattered(), design: design([128, 64]) }],
+  ['sm100, scattered, pairs of 64 rows', { ...scattered(), design: pair([128, 64]), smCount: 2 }],
   ['sm100, padded', { ...padded, design: design([128, 32]) }],
   ['gradient, sm90', { ...gradient(), design: sm90([128, 64]) }],
   ['gradient, sm90, added', { ...gradient({ text: ADDED }), design: sm90([64, 64]) }],

@@ -78,11 +78,19 @@ const FUSED: readonly (readonly [string, string, Partial<GroupedCase>?])[] = [
   ['outputs in blocks', kernel('', 'D: e4m3[t, n] * f32[t, n/128]', 'D = sum[k](A * B)')],
   ['one B for all', 'kernel one(A: bf16[t, k] ragged t by off as g, B: bf16[n, k], bias: f32[g, n], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B) + bias\n}'],
   ['rows that are looked up', 'kernel gathered(X: bf16[v, k], row: i32[t] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](X[row, k] * B)\n}', { extents: { v: 50 } }],
+  ['a weight that is looked up', kernel(', to: i32[t], w: f32[a]', 'D: bf16[t, n]', 'D = sum[k](A * B) * w[to[t]]')],
+  ['rows that are looked up, in the epilogue', kernel(', to: i32[t], R: bf16[a, n]', 'D: bf16[t, n]', 'D = sum[k](A * B) + R[to[t], n]')],
+  ['the half of a bias', kernel(', bias: f32[g, j]', 'D: bf16[t, n]', 'D = sum[k](A * B) + bias[g, 2 * n + 1]')],
+  ['stores at rows that are looked up', kernel(', to: i32[t], w: f32[a]', 'D: bf16[a, n]', 'D[to[t], n] = sum[k](A * B) * w[to[t]]')],
   ['fp8 with scales of rows and columns', 'kernel rowwise(A: e4m3[t, k] * f32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B)\n}'],
   ['fp8 with scales in blocks', 'kernel blocks(A: e4m3[t, k] * f32[t, k/128] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B)\n}'],
 ] // prettier-ignore
 
 const DESIGNS: readonly Sm90Design[] = [sm90([128, 128]), sm90([64, 128], pingpong)]
+
+/** Distinct places out of 300, and some that are none. */
+const scattered = (count: number): number[] =>
+  Array.from({ length: count }, (_, i) => (i % 11 === 3 ? -1 : (i * 7) % 300))
 
 /** Late, early, and shuffled with the race detector. */
 const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
@@ -106,8 +114,8 @@ test.each(FUSED.map(([name, text, rest]) => [name, { text, rest }] as const))(
           ...rest,
           text,
           design: { ...design, tile },
-          extents: { ...c.extents, ...rest?.extents },
-          integers: { ...c.integers, row: rows },
+          extents: { ...c.extents, a: 300, j: 300, ...rest?.extents },
+          integers: { ...c.integers, row: rows, to: scattered(c.extents['t']!) },
         },
         SCHEDULES,
       )

@@ -6,7 +6,7 @@
 import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
-import { auxLoads, fragmentEpilogue, storeOf } from '../tensor_core/lower_epilogue.ts'
+import { auxLoads, directStore, fragmentEpilogue, storeOf } from '../tensor_core/lower_epilogue.ts'
 import { forLoops, gather, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
@@ -122,7 +122,7 @@ const epilogue = (plan: Sm80Plan): TileOp[] =>
 const storeOps = (plan: Sm80Plan): TileOp[] =>
   plan.epilogue.outputs.flatMap((output): TileOp[] => {
     const store = storeOf(output)
-    if (output.store === 'direct') return [{ op: 'direct_store', operand: store.operand }]
+    if (output.store === 'direct') return [directStore(output)]
     const { swizzle } = output
     return [
       { op: 'stage_write', buffer: 'smem_d', swizzle, matrices: false, ...store },

@@ -279,7 +279,8 @@ function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: number): 
     const { name, dtype } = operand
     const { storageBytes } = DTYPES[dtype]
     const words = shape === 'row' ? Math.ceil(layout.columns / 64) * (storageBytes === 4 ? 2 : 1) : 2 * rowBlocks
-    if (!(shape === 'row' || shape === 'column') || inBlocks(operand) || storageBytes > 4 || words > left) return []
+    const isSpread = shape === 'row' && !inBlocks(operand) && !operand.computed
+    if (!(isSpread || (shape === 'column' && !inBlocks(operand))) || storageBytes > 4 || words > left) return []
     left -= words
     return [name]
   })

@@ -103,6 +103,8 @@ export interface OutputPlan {
   readonly block: OutputBlock | null
   /** Do warps exchange what they have of a block? */
   readonly shared: boolean
+  /** Scatter: for each axis of the operand the axis of the tile, or the operand, that says where; null: its own axes. */
+  readonly places: readonly string[] | null
 }
 
 /** Values of the outputs, then of the reductions. */
@@ -131,12 +133,12 @@ export function planEpilogue(program: TensorProgram, gemm: Matmul, layout: Epilo
 
 function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget): EpiloguePlan | Rejection {
   const operand = (name: string): TensorOperand => operandNamed(program, name)
-  const elementwise: { operand: TensorOperand; value: Node }[] = []
+  const elementwise: Stored[] = []
   const reductions: ReductionPlan[] = []
   for (const store of gemm.stores) {
     const reduction = planReduction(store, gemm)
     if (reduction) reductions.push(reduction)
-    else elementwise.push({ operand: store.operand, value: store.reduction ?? store.value })
+    else elementwise.push({ operand: store.operand, value: store.reduction ?? store.value, places: store.places })
   }
   const values = [...elementwise, ...reductions].map(({ value }) => value)
   const reduced = topological(values).find((node) => node.kind === 'reduce')
@@ -146,7 +148,8 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   }
 
   const aux: AuxPlan[] = []
-  for (const name of operandsOf(values)) {
+  const places = elementwise.flatMap((output) => output.places ?? []).filter((place) => operand(place))
+  for (const name of new Set([...operandsOf(values), ...places])) {
     const plan = planAux(operand(name), gemm)
     if (isRejection(plan)) return plan
     aux.push(plan)
@@ -184,8 +187,8 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   )
 
   const outputs: OutputPlan[] = []
-  for (const [i, { operand, value }] of elementwise.entries()) {
-    const plan = planOutput(operand, value, gemm, layout, subtileColumns)
+  for (const [i, stored] of elementwise.entries()) {
+    const plan = planOutput(program, stored, gemm, layout, subtileColumns)
     if (isRejection(plan)) return plan
     const block = fitting[i]!
     outputs.push({ ...plan, block, shared: block?.along === 'm' && block.size > layout.rowsPerWarp })
@@ -257,30 +260,35 @@ function blockOf(
   return { along, size }
 }
 
+/** An elementwise output. */
+type Stored = Pick<OutputPlan, 'operand' | 'value' | 'places'>
+
 function planOutput(
-  operand: TensorOperand,
-  value: Node,
+  program: TensorProgram,
+  { operand, value, places }: Stored,
   gemm: Matmul,
   layout: EpilogueBudget,
   columns: number,
 ): OutputPlan | Rejection {
-  const isImplied = gemm.groups?.form === 'packed' && !operand.axes.includes(gemm.l!)
-  const missing = [gemm.m, gemm.n, ...(gemm.l && !isImplied ? [gemm.l] : [])].find(
-    (axis) => !operand.axes.includes(axis),
-  )
+  const axes = places?.flatMap((place) => operandNamed(program, place)?.axes ?? [place]) ?? operand.axes
+  const isImplied = gemm.groups?.form === 'packed' && !axes.includes(gemm.l!)
+  const missing = [gemm.m, gemm.n, ...(gemm.l && !isImplied ? [gemm.l] : [])].find((axis) => !axes.includes(axis))
   if (missing !== undefined) return rejection('KTL2925', { operand: operand.name, axis: missing })
-  const other = operand.axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
+  const other = axes.find((axis) => axis !== gemm.m && axis !== gemm.n && axis !== gemm.l)
+  if (places && operand.stored) return rejection('KTL2904', { form: `a scatter of blocks to \`${operand.name}\`` })
   if (other !== undefined) return rejection('KTL2904', { form: `an output with the further axis \`${other}\`` })
   const { bits, storageBytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
   // Neighbours of 4 bits share a byte, and a lane has both.
+  if (bits < 8 && places) return rejection('KTL2904', { form: `a scatter of ${bits} bits to \`${operand.name}\`` })
   if (bits < 8 && (bits !== 4 || inner !== gemm.n))
     return rejection('KTL2904', { form: `\`${operand.name}\` of ${bits} bits, contiguous along \`${inner}\`,` })
-  if (inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
-  const contiguous = inner === gemm.n ? 'n' : 'm'
+  if (!places && inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
+  const contiguous = inner === gemm.m ? 'm' : 'n'
   const rowBytes = (contiguous === 'n' ? columns : layout.rowsPerWarp) * storageBytes
   // TMA and vector stores move rows of whole 16-byte chunks.
   const staged =
+    places === null &&
     operand.divisibility === 'vector' &&
     bits >= 8 &&
     storageBytes <= 4 &&
@@ -296,6 +304,7 @@ function planOutput(
     swizzle: contiguous === 'n' && staged ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
     block: null,
     shared: false,
+    places,
   }
 }
 

@@ -57,6 +57,7 @@ export function launchOf(
   const summed = [...new Set(gemm.segments.flatMap(({ k, outer }) => [k, ...outer]))]
   const staged = tmaOutputs(plan.epilogue)
   const direct = plan.epilogue.outputs.filter((o) => o.store !== 'tma')
+  const scattered = plan.epilogue.outputs.flatMap(({ operand, places }) => (places ? operand.axes : []))
   const tiled = [gemm.m, gemm.n, ...summed, ...(gemm.l !== null ? [gemm.l] : [])]
   const extent = (axis: string): ParamRule => ({ kind: 'extent', axis })
   const pointer = (operand: TensorOperand, isConst: boolean): ParamRule[] => [
@@ -69,7 +70,9 @@ export function launchOf(
     ...loaded.filter((o) => o.source !== 'tma').flatMap(({ operand }) => leavesOf(operand, plan.program)),
     ...scalesOf(plan.scales ?? null).map(({ operand }) => operand),
     ...atomsBy(plan.atoms ?? null, 'warps').map(({ operand }) => operand),
-    ...plan.epilogue.aux.filter(({ fetch }) => fetch === null).map(({ operand }) => operand),
+    ...plan.epilogue.aux
+      .filter(({ fetch }) => fetch === null)
+      .flatMap(({ operand }) => leavesOf(operand, plan.program)),
     ...[gemm.groups, gemm.sums].flatMap((ragged) => (ragged ? [operandNamed(plan.program, ragged.by)] : [])),
   ])
   const scaled = atomsBy(plan.atoms ?? null, 'tma')
@@ -88,7 +91,7 @@ export function launchOf(
     ),
     ...workspaceParams(plan),
     ...tiled.map(extent),
-    ...withoutAxes(axesWithin(plan.program), tiled).map(extent),
+    ...withoutAxes([...new Set([...axesWithin(plan.program), ...scattered])], tiled).map(extent),
     ...carries,
     ...plan.program.scalars.filter((s) => !s.pointer).flatMap(scalarParams),
     { kind: 'tileGroup' },

@@ -124,7 +124,7 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
   let staged = 0
   return epilogue.outputs.flatMap((output): TileOp[] => {
     const store = storeOf(output)
-    if (output.store === 'direct') return [{ op: 'direct_store', operand: store.operand }]
+    if (output.store === 'direct') return [directStore(output)]
     const map = mapName(staged++)
     const send: TileOp[] =
       issue === 'here'
@@ -144,6 +144,12 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
     ]
   })
 }
+
+export const directStore = ({ operand, places }: OutputPlan): TileOp => ({
+  op: 'direct_store',
+  operand: operand.name,
+  ...(places && { places }),
+})
 
 export const storeOf = ({ operand, elementBytes, contiguous }: OutputPlan): StoreOp => ({
   operand: operand.name,
