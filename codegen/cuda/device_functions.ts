@@ -1,5 +1,6 @@
 /** The device functions generated code may call, printed on demand: each once, after those it calls. */
 import { CONVERSIONS } from './device/convert.ts'
+import { FRAGMENTS } from './device/fragments.ts'
 import { MATH_F32 } from './device/math_f32.ts'
 import { MATH_F64 } from './device/math_f64.ts'
 import { TRIGONOMETRY_F32 } from './device/trigonometry_f32.ts'
@@ -30,6 +31,7 @@ const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
     ...POSITIONS,
     ...TEAMS,
     ...PACKED,
+    ...FRAGMENTS,
   ].map((text) => [parse(text).name, parse(text)]),
 )
 

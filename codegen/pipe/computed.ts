@@ -33,7 +33,7 @@ export function computeChunk(c: EmitContext, operand: TensorOperand, op: Gather,
   const value = operand.computed!
   const [k, m] = [c.names.depthEnd(depth.axis), c.names.end(free)]
   const isAlongK = tile.major === 'k'
-  const along = isAlongK ? depth.axis : free === 'm' ? c.names.m : c.names.n
+  const along = isAlongK ? depth.axis : c.names.free(free)
   const [first, end] = isAlongK ? ['k_at', k] : ['free_at', m]
   const chunk: Chunk = { op, along, count: 16 / DTYPES[dtype].storageBytes, first, end }
   c.out.block(`if (k_at < ${k} && free_at < ${m})`, () => {

@@ -59,7 +59,7 @@ function copyChunks(op: CopyTile, c: EmitContext): void {
         : [`(${thread} + i * ${threads}) / ${rowChunks}`, `(${thread} + i * ${threads}) % ${rowChunks}`]
     c.out.line(`const u32 r = ${row}, x = ${chunk}${tile.boxes > 1 ? `, c = x % ${spanChunks}` : ', c = x'};`, where)
     const [k, f] = kMajor ? [`x * ${perChunk}`, 'r'] : ['r', `x * ${perChunk}`]
-    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = at.${free} + ${f};`)
+    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
     const [inner, innerEnd, outer, outerEnd] = kMajor
       ? ['k_at', kEnd, 'free_at', extent]
       : ['free_at', extent, 'k_at', kEnd]
@@ -94,7 +94,7 @@ export function emitFindRows(op: FindRows, c: EmitContext): void {
   c.out.line(`i64 ${rows}[${count}];  // where the rows of this thread begin; the least number: nowhere`, where)
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
-    c.out.line(`const u32 free_at = at.${free} + ${rowOf(c, chunks)};`)
+    c.out.line(`const u32 free_at = ${c.names.origin(free)} + ${rowOf(c, chunks)};`)
     c.out.line(`${rows}[i] = NOWHERE;`)
     c.out.block(`if (free_at < ${c.names.end(free)})`, () => {
       const { offset, inside } = emitLookedUp(c, operand, op)
@@ -121,7 +121,7 @@ function copyElements(op: CopyTile, c: EmitContext): void {
         : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / 4;`,
       where,
     )
-    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = at.${free} + r;`)
+    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(free)} + r;`)
     const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${4 * span} + ${chunkPlace(tile.swizzle)} * 16 + e % 4 * 4`
     const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)} ? 4 : 0`
     c.out.line(`cp_async_4(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)

@@ -7,6 +7,7 @@ import { emitFetchFirst, emitFetchNext } from './fetch.ts'
 import { emitQuantise } from './quantise.ts'
 import { emitShareLargest } from './quantise_columns.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
+import { emitTmemLoad } from './tmem.ts'
 import { emitRowStore, emitStageWrite } from './staging.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
@@ -36,21 +37,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
       `const bool row_in_bounds = ${rowsPerWarp < 32 ? 'lane < ROWS_PER_WARP && ' : ''}row < ${c.names.end('m')};`,
     )
   },
-  tmem_load(op, c) {
-    const { subtileColumns, layout } = c.program
-    for (let i = 0; i < op.products; i++) {
-      c.out.line(`u32 sum${i}[${subtileColumns}];  // accumulator cells of one row of the sub-tile`)
-      // Bits 31:16 of a TMEM address are the lane: warp w of a warpgroup may read lanes 32w … 32w + 31 only.
-      const slot = c.program.tmem!.sums === null ? 'acc * ACC_COLUMNS' : `${c.program.tmem!.sums}`
-      const address = `tmem + (warp << 21) + ${slot} + ${i > 0 ? `${i * layout.columns} + ` : ''}column`
-      c.out.line(call(c, `tcgen05_ld_x${subtileColumns}`, `sum${i}`, address), note(c, 'TMEM load'))
-      // Nothing was ever written to the upper lanes: they compute along, and must not branch on garbage.
-      if (layout.rowsPerWarp < 32) {
-        c.out.line('#pragma unroll')
-        c.out.line(`for (u32 j = 0; j < ${subtileColumns}; ++j) sum${i}[j] = lane < ROWS_PER_WARP ? sum${i}[j] : 0;`)
-      }
-    }
-  },
+  tmem_load: emitTmemLoad,
   fetch_first: emitFetchFirst,
   fetch_next: emitFetchNext,
   aux_load: emitAuxLoad,

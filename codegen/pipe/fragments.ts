@@ -1,4 +1,5 @@
 /** Accumulators in registers, as fragments of MMAs: how many a thread has, of which type, and how the epilogue takes them. */
+import { freeSide } from '../../compiler/space/domain.ts'
 import type { RegisterPlan } from '../../compiler/ir/pipe.ts'
 import { note, type EmitContext } from './context.ts'
 
@@ -24,23 +25,54 @@ export function allCells(c: EmitContext): number {
 export const accumulatorArray = (c: EmitContext): string =>
   `${CELL[PTX_CELL[registersOf(c).cells]][0]} acc[${allCells(c)}]`
 
-/** Cells of the sub-tile of each product: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. */
-export function emitTakeCells(c: EmitContext, take: (product: number) => void = (p) => takeRegisters(c, p)): void {
+/** What is taken of the accumulators of a product: `count` cells of a block, from cell `first` (CUDA) on, to an array. */
+export interface TakenCells {
+  readonly to: string
+  readonly product: number
+  readonly first: string
+  readonly count: number
+}
+
+/**
+ * Cells of the sub-tile of each product: f32, or others as 32-bit words, as the epilogue's accumulators are everywhere. Interleaved
+ * columns come in pairs, one of each product, of which each lane has every fourth: lanes exchange them, so that each has two neighbours of
+ * either product, as it has of products with columns of their own.
+ */
+export function emitTakeCells(
+  c: EmitContext,
+  take: (cells: TakenCells) => void = (cells) => takeRegisters(c, cells),
+): void {
   const { products, cells } = registersOf(c)
-  for (let p = 0; p < products; p++) {
-    c.out.line(`${cells === 'f32' ? 'float' : 'u32'} sum${p}[${c.tile.count}];`)
-    take(p)
+  const { ways } = freeSide(c.program.domain, 'n')
+  const type = cells === 'f32' ? 'float' : 'u32'
+  const { count } = c.tile
+  for (let product = 0; product < products; product++) {
+    for (let way = 0; way < ways; way++) c.out.line(`${type} sum${product * ways + way}[${count}];`)
+    if (ways === 1) {
+      take({ to: `sum${product}`, product, first: 'column / 2', count })
+      continue
+    }
+    c.functions.add('ktl_unzip')
+    c.out.block('', () => {
+      c.out.line(`${type} pairs[${ways * count}];`)
+      take({ to: 'pairs', product, first: 'column', count: ways * count })
+      c.out.line('#pragma unroll')
+      c.out.line(
+        `for (u32 j = 0; j < ${count}; j += 4) ktl_unzip(pairs + 2 * j, sum${2 * product} + j, sum${2 * product + 1} + j);`,
+        note(c, 'take accumulators'),
+      )
+    })
   }
 }
 
-function takeRegisters(c: EmitContext, product: number): void {
+function takeRegisters(c: EmitContext, { to, product, first, count }: TakenCells): void {
   const base = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS`
   const cell =
     registersOf(c).cells === 'f16'
-      ? `acc[${base} + (column / 2 + j) / 2] >> j % 2 * 16 & 0xffff`
-      : `acc[${base} + column / 2 + j]`
+      ? `acc[${base} + (${first} + j) / 2] >> j % 2 * 16 & 0xffff`
+      : `acc[${base} + ${first} + j]`
   c.out.line('#pragma unroll')
-  c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) sum${product}[j] = ${cell};`, note(c, 'take accumulators'))
+  c.out.line(`for (u32 j = 0; j < ${count}; ++j) ${to}[j] = ${cell};`, note(c, 'take accumulators'))
 }
 
 /** The first of a lane's two rows, from the first row of its warp. */

@@ -33,7 +33,8 @@ export function emitTmaLoad(op: TmaLoad, c: EmitContext): void {
   const { sums } = c.program.domain
   const wrapper = `tma_load_${(batch ? 3 : 2) + outer.length + +(sums !== undefined)}d${cluster.pair > 1 ? '_pair' : ''}${slices ? '_multicast' : ''}`
   // Both CTAs of a pair load half of the columns.
-  const origin = free === 'm' ? 'at.m' : cluster.pair > 1 ? `at.n + cluster_rank % 2 * ${tile.rows}` : 'at.n'
+  const isHalf = free === 'n' && cluster.pair > 1
+  const origin = `${c.names.origin(free)}${isHalf ? ` + cluster_rank % 2 * ${tile.rows}` : ''}`
   const [step, first] = free === 'm' ? ['row_sharers', 'row_index'] : ['column_sharers', 'column_index']
 
   const load = (slice: string | null, box: string | null): string => {
@@ -106,7 +107,7 @@ export function emitGather(op: Gather, c: EmitContext): void {
       place()
       const along = `${boxes > 1 ? `box * ${span} + ` : ''}c * ${perChunk}`
       const [k, f] = major === 'k' ? [along, 'r'] : ['r', along]
-      c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = at.${free} + ${f};`)
+      c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
       c.out.line('u32* words = chunks[s];')
       if (operand.computed) computeChunk(c, operand, op, where)
       else if (transposes) gatherAcross(c, operand, op, bytes, where)

@@ -1,7 +1,7 @@
 /** CUDA identifiers of a tensor-core kernel. User names are mangled: they never reach the text as they are. */
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
-import { axisTexts } from '../../compiler/space/domain.ts'
+import { axisTexts, freeSide } from '../../compiler/space/domain.ts'
 import type { ParamText } from '../cuda/kernel_params.ts'
 import { Mangler } from '../cuda/mangle.ts'
 
@@ -12,8 +12,11 @@ export interface KernelNames extends ParamText {
   readonly l: string | null
   /** Register value(s) of an operand in the epilogue. */
   value(name: string): string
-  /** Where rows, or columns, of a tile end: with the output, or with the group. */
+  /** Where rows, or columns, of operands of MMAs end: with the output, or with the group. */
   end(free: 'm' | 'n'): string
+  /** Where those of the tile begin, and the axis that they are along. */
+  origin(free: 'm' | 'n'): string
+  free(free: 'm' | 'n'): string
   /** Where a sum over this axis ends. */
   depthEnd(axis: string): string
   /** Third coordinate of an operand's tensor map, or null when it has no batch axis. */
@@ -25,6 +28,10 @@ export function kernelNames({ source, domain }: Pick<TileProgram, 'source' | 'do
   const texts = axisTexts(domain)
   const [m, n, l] = [domain.rows.axis, domain.columns.axis, domain.batch]
   const operand = (name: string): string => mangler.name('op', name)
+  const times = (free: 'm' | 'n'): string => {
+    const { ways } = freeSide(domain, free)
+    return ways === 1 ? '' : `${ways} * `
+  }
   const carries = (name: string, axis: string): string => `${operand(name)}_carries_${texts.get(axis)!.index}`
   return {
     m,
@@ -37,7 +44,9 @@ export function kernelNames({ source, domain }: Pick<TileProgram, 'source' | 'do
     scalarAt: (name) => mangler.name('at', name),
     extent: (axis) => texts.get(axis)?.extent ?? mangler.name('x', axis),
     carries,
-    end: (free) => (free === 'n' ? 'N' : domain.groups ? 'at.end' : 'M'),
+    end: (free) => (free === 'n' ? `${times('n')}N` : domain.groups ? 'at.end' : 'M'),
+    origin: (free) => `${times(free)}at.${free}`,
+    free: (free) => freeSide(domain, free).axis,
     depthEnd: (axis) => (domain.sums ? 'at.k_end' : texts.get(axis)!.extent),
     batchCoordinate: (name) => {
       const { axes, role } = operandNamed(source, name)

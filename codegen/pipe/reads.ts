@@ -19,8 +19,9 @@ export const codeAt = (c: EmitContext, { dtype, name }: TensorOperand, index: st
 
 /** Where an element at computed positions lies, which are names or literals. */
 export function offsetAt(c: EmitContext, node: InputNode, at: readonly string[]): string {
-  const { axes, name } = operandNamed(c.program.source, node.operand)
-  return axes.map((axis, i) => `(i64)${at[i]!} * ${c.names.stride(name, axis)}`).join(' + ') || '0'
+  const { axes, name, blocks } = operandNamed(c.program.source, node.operand)
+  const position = (i: number): string => ((blocks?.[i] ?? 1) > 1 ? `(${at[i]!} / ${blocks![i]!})` : at[i]!)
+  return axes.map((axis, i) => `(i64)${position(i)} * ${c.names.stride(name, axis)}`).join(' + ') || '0'
 }
 
 /** Conditions under which there is one. */

@@ -17,7 +17,8 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const where = note(c, `load scales ${op.operand}`)
   const threads = 32 * op.warps
   const thread = op.warps === 1 ? 'lane' : `threadIdx.x % ${threads}`
-  const free = op.free === 'm' ? c.names.m : c.names.n
+  const free = c.names.free(op.free)
+  const origin = c.names.origin(op.free)
   /** Offset of the scale of a position along k and along m or n. */
   const offset = (k: string, at: string): string => {
     const terms = operand.axes.map((axis) => {
@@ -38,10 +39,10 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   }
   const bySingles = (): void => {
     c.out.line(`const u32 first = ${thread};`)
-    if (isLinear) c.out.line(`auto* from = ${base} + ${offset('k_at', `at.${op.free} + first * ${group}`)};`)
+    if (isLinear) c.out.line(`auto* from = ${base} + ${offset('k_at', `${origin} + first * ${group}`)};`)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads)}; ++i)`, () => {
-      c.out.line(`const u32 free_at = at.${op.free} + (first + i * ${threads}) * ${group};`)
+      c.out.line(`const u32 free_at = ${origin} + (first + i * ${threads}) * ${group};`)
       const inside = `k_at < ${c.names.extent(op.depth.axis)} && free_at < ${extent}`
       const element = isLinear ? 'from' : `&${base}[${offset('k_at', 'free_at')}]`
       const index = `first + i * ${threads}`
@@ -53,11 +54,11 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   /** Neighbours in memory, four at a time: far fewer requests, of which shared memory has enough beside those of the MMAs. */
   const byFours = (): void => {
     c.out.line(`const u32 first = ${thread} * 4;`)
-    c.out.line(`auto* from = ${base} + ${offset('k_at', `at.${op.free} + first`)};`)
+    c.out.line(`auto* from = ${base} + ${offset('k_at', `${origin} + first`)};`)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads / 4)}; ++i)`, () => {
       const index = `first + i * ${threads * 4}`
-      c.out.line(`const u32 free_at = at.${op.free} + ${index};`)
+      c.out.line(`const u32 free_at = ${origin} + ${index};`)
       c.out.line(
         `const u32 bytes = k_at < ${c.names.extent(op.depth.axis)} && free_at < ${extent} ? min((${extent} - free_at) * 4, 16) : 0;`,
       )

@@ -13,6 +13,7 @@ import { computeOperands, type MmaUnits } from '../passes/computed_operands.ts'
 import { epilogueOperands } from '../passes/epilogue_operands.ts'
 import { factorScales } from '../passes/factor_scales.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
+import { interleave, WAYS } from '../passes/interleaved.ts'
 import { inTiles } from '../stored/tiles.ts'
 import { markShortForms } from '../passes/short_forms.ts'
 import { div, name, type Ix } from '../space/ix.ts'
@@ -41,14 +42,16 @@ export function classify(program: TensorProgram, units: MmaUnits): Classified {
 }
 
 function find(original: TensorProgram, units: MmaUnits): Classified {
-  const factored = factorScales(computeOperands(original, units))
+  const factored = factorScales(taken(original, units))
   if (!factored) return general('a stored form that decodes before it is multiplied')
   const { scales } = factored
   const program = epilogueOperands(factored.program)
   const behind = program.operands.filter(({ name }) => ![...scales.values()].includes(name))
   if (behind.some(({ order }) => inTiles(order))) return general('scales in tiles that are applied behind the sum')
   const nodes = nodesOf(program)
-  const contractions = nodes.filter((node) => node.kind === 'contract')
+  const contractions = nodes
+    .filter((node) => node.kind === 'contract')
+    .sort((x, y) => wayOf(program, x) - wayOf(program, y))
   const [first] = contractions
   if (!first) {
     return nodes.some((n) => n.kind === 'reduce')
@@ -120,6 +123,24 @@ function find(original: TensorProgram, units: MmaUnits): Classified {
     accumulators: contractions.map(({ accumulator }) => accumulator),
     body,
   }
+}
+
+/** Which of the columns side by side a product makes; 0: it is alone. */
+const wayOf = (program: TensorProgram, { terms: [{ a, b }] }: ContractNode): number =>
+  [a, b].reduce(
+    (way, node) => Math.max(way, (isPlainInput(node) && operandNamed(program, node.operand).half?.way) || 0),
+    0,
+  )
+
+/** With operands that are read at every other position as MMAs take them, whole, where they do. */
+function taken(original: TensorProgram, units: MmaUnits): TensorProgram {
+  const interleaved = interleave(original)
+  const made = computeOperands(interleaved, units)
+  if (interleaved === original) return made
+  const isHalf = (node: Node): boolean => node.kind === 'input' && operandNamed(made, node.operand).half !== undefined
+  const products = nodesOf(made).filter((node) => node.kind === 'contract')
+  const isWhole = products.every(({ terms: [{ a, b }] }) => isHalf(a) || isHalf(b))
+  return isWhole && products.length === WAYS ? made : computeOperands(original, units)
 }
 
 /** A position of a scatter: an axis, or the operand that holds it. */

@@ -4,9 +4,10 @@
  */
 import type { Accumulator } from '../dtypes.ts'
 import type { Rejection } from '../instance.ts'
-import type { TileGraph } from '../ir/graph.ts'
+import { loadedOf, type TileGraph } from '../ir/graph.ts'
 import type { InputNode, Node, RaggedAxis, ReduceNode, TensorOperand } from '../ir/tensor.ts'
 import { operandNamed } from '../ir/walk.ts'
+import { WAYS } from '../passes/interleaved.ts'
 import { rejection } from '../rejection.ts'
 
 export interface Segment {
@@ -39,6 +40,11 @@ export interface Matmul {
   readonly groups: RaggedAxis | null
   /** Groups of what is summed over, which `l` counts; null: there are none. */
   readonly sums: RaggedAxis | null
+  /**
+   * Axis of the operand with columns, of which 2n and 2n + 1 belong to column n of the output, one for each accumulator; null: each
+   * accumulator has an operand of its own.
+   */
+  readonly interleaved: string | null
   readonly segments: readonly [Segment, ...Segment[]]
   readonly accumulators: readonly Accumulator[]
   readonly stores: readonly StoredValue[]
@@ -57,14 +63,21 @@ export function matmulOf(graph: TileGraph, operands: 'ab' | 'ba'): Matmul | Reje
 
 function read(graph: TileGraph): Matmul {
   const { program, domain, accumulators, body } = graph
+  const loaded = loadedOf(graph)
   const segments = body.flatMap((stmt): Segment[] => {
     if (stmt.kind !== 'loop') return []
     const loads = new Map(stmt.body.flatMap((inner) => (inner.kind === 'load' ? [[inner.tile, inner] as const] : [])))
     const operandOf = (tile: number): string => loads.get(tile)!.view.operand
     const scaleOf = (tile: number): string | null => loads.get(tile)!.scale?.operand ?? null
     const mmas = stmt.body.flatMap((inner) => (inner.kind === 'mma' ? [inner] : []))
-    const [a, b] = [operandOf(mmas[0]!.a), mmas.map((mma) => operandOf(mma.b))]
-    const scales = { a: scaleOf(mmas[0]!.a), b: mmas.map((mma) => scaleOf(mma.b)) }
+    // Both halves of an operand are the whole, and so are both halves of its scales.
+    const factors = mmas.map((mma) => ({ operand: operandOf(mma.b), scale: scaleOf(mma.b) }))
+    const { half } = operandNamed(program, factors[0]!.operand)
+    const whole = (scale: string | null): string | null =>
+      scale === null ? null : (operandNamed(program, scale).computed as InputNode).operand
+    const columns = half ? [{ operand: half.of, scale: whole(factors[0]!.scale) }] : factors
+    const [a, b] = [operandOf(mmas[0]!.a), columns.map(({ operand }) => operand)]
+    const scales = { a: scaleOf(mmas[0]!.a), b: columns.map(({ scale }) => scale) }
     const k = steppedAxis(
       [a, ...b].map((operand) => operandNamed(program, operand)),
       stmt.over,
@@ -82,6 +95,7 @@ function read(graph: TileGraph): Matmul {
     return [{ operand: operandNamed(program, stmt.view.operand), value, reduction: reduction?.node ?? null, places }]
   })
   const [first, ...others] = segments
+  const halves = program.operands.flatMap(({ name, half }) => (half && loaded.includes(name) ? [half] : []))
   const raggedOf = (axis: string): RaggedAxis | null => program.axes.find(({ name }) => name === axis)!.ragged ?? null
   return {
     graph,
@@ -90,11 +104,19 @@ function read(graph: TileGraph): Matmul {
     n: domain.columns,
     groups: raggedOf(domain.rows),
     sums: raggedOf(first!.k),
+    interleaved: halves[0]?.along ?? null,
     segments: [first!, ...others],
     accumulators,
     stores,
   }
 }
+
+/** The axis that an operand of MMAs has along m, or n. */
+export const freeAxis = ({ m, n, interleaved }: Matmul, free: 'm' | 'n'): string =>
+  free === 'm' ? m : (interleaved ?? n)
+
+/** Columns of MMAs for each column of the output. */
+export const waysOf = ({ interleaved }: Pick<Matmul, 'interleaved'>): number => (interleaved === null ? 1 : WAYS)
 
 /** Along which tiles have their span: what an operand has contiguous, else the last axis. */
 const steppedAxis = (operands: readonly TensorOperand[], over: readonly string[]): string =>

@@ -55,6 +55,8 @@ export interface TensorOperand {
   readonly partOf?: string
   /** An operand of an MMA that lies nowhere in memory: its elements, which are rounded to `dtype`. */
   readonly computed?: Node
+  /** A factor of MMAs that lies in memory as every other position of an operand along its axis `along`, from `way` on. */
+  readonly half?: { readonly of: string; readonly along: string; readonly way: number }
 }
 
 /** Does an element stand for several positions? */

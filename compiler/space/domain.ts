@@ -14,7 +14,12 @@ export interface SerialLoop {
 export interface Domain {
   /** Of the output: the axis, and how much of it a CTA's tile has. */
   readonly rows: { readonly axis: string; readonly extent: number }
-  readonly columns: { readonly axis: string; readonly extent: number }
+  readonly columns: {
+    readonly axis: string
+    readonly extent: number
+    /** Axis of the operand with columns, of which 2n and 2n + 1 belong to column n; absent: it has those of the output. */
+    readonly interleaved?: string
+  }
   /** Walked one by one; null: there is none. */
   readonly batch: string | null
   /** Rows come in groups, which `batch` counts: tiles begin with a group and end with it. Absent: they do not. */
@@ -44,6 +49,20 @@ export function axisTexts({ rows, columns, batch, loops }: Domain): ReadonlyMap<
     ...summed.map((axis, i) => text(axis, i === 0 ? 'k' : `k${i}`)),
   ])
 } // prettier-ignore
+
+/** What an operand of MMAs has along m or n: its axis, how much of it a tile has, and for how many of the output's positions. */
+export function freeSide({ rows, columns }: Domain, free: 'm' | 'n'): FreeSide {
+  if (free === 'm') return { ...rows, ways: 1 }
+  const { axis, extent, interleaved } = columns
+  return interleaved === undefined ? { axis, extent, ways: 1 } : { axis: interleaved, extent: 2 * extent, ways: 2 }
+}
+
+export interface FreeSide {
+  readonly axis: string
+  readonly extent: number
+  /** Positions for each of the output. */
+  readonly ways: number
+}
 
 /** One loop over one axis, as most kernels have. */
 export const isPlain = ({ loops: [{ outer }, more] }: Domain): boolean => !more && outer.length === 0

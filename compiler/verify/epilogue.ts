@@ -2,6 +2,7 @@
 import type { Quantise, StoreOp } from '../ir/pipe_epilogue.ts'
 import { expressionProblems } from '../ir/verify_tensor.ts'
 import { DTYPES } from '../dtypes.ts'
+import { freeSide } from '../space/domain.ts'
 import { SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
 import type { Tiles } from './tiles.ts'
 
@@ -143,7 +144,9 @@ export function checkEpilogue(tiles: Tiles): void {
 export function checkExpressions(tiles: Tiles): void {
   const { source, registers, tmem, layout, reductions } = tiles.program
   const accumulator = tiles.accumulator
-  const products = registers?.products ?? tmem!.columnsPerAccumulator / layout.columns
+  const products = registers
+    ? registers.products * freeSide(tiles.program.domain, 'n').ways
+    : tmem!.columnsPerAccumulator / layout.columns
   for (const node of tiles.nodes)
     if (node.kind === 'accumulator') {
       if (node.index >= products) tiles.problems.push(`an expression reads accumulator ${node.index} of ${products}`)

@@ -26,7 +26,11 @@ function* axisProblems({ source, domain, reductions }: TileProgram): Generator<s
   yield* sourceProblems(source)
   const { rows, columns, batch, loops } = domain
   const plain = [rows.axis, columns.axis, ...loops.flatMap(({ axis, outer }) => [axis, ...outer])]
-  const all = [...plain, ...(batch === null ? [] : [batch])]
+  const all = [
+    ...plain,
+    ...(batch === null ? [] : [batch]),
+    ...(columns.interleaved === undefined ? [] : [columns.interleaved]),
+  ]
   const read = axesWithin(source)
   for (const axis of all)
     if (!source.axes.some(({ name }) => name === axis)) yield `the domain has an unknown axis ${axis}`

@@ -2,6 +2,7 @@
 import { DTYPES } from '../dtypes.ts'
 import { opsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
 import { ALIGNMENT_SLACK, SMEM_LIMIT } from '../targets/tensor_core/plan.ts'
+import { freeSide } from '../space/domain.ts'
 import type { Swizzle } from '../space/layout.ts'
 import { placesOf, referencesOf } from './references.ts'
 
@@ -192,6 +193,7 @@ function* coverProblems(program: TileProgram): Generator<string> {
   const { domain, layout, registers, subtileColumns, cluster, roles } = program
   const { rowsPerWarp, columnHalves, columns } = layout
   const [rows, across] = [domain.rows.extent, domain.columns.extent]
+  const { ways } = freeSide(domain, 'n')
   if (layout.held === 'row') {
     if (
       (roles[0]!.warps * rowsPerWarp) / columnHalves !== rows ||
@@ -206,8 +208,8 @@ function* coverProblems(program: TileProgram): Generator<string> {
       rowsPerWarp !== 16 ||
       columnHalves !== 1 ||
       down * rowBlocks !== rows ||
-      held * side !== across ||
-      columns * cluster.splits !== held
+      held * side !== across * ways ||
+      columns * cluster.splits * ways !== held
     )
       yield `${rowBlocks} blocks of rows and ${columns} columns do not make a tile of ${rows} x ${across}`
     if (warps && warps[0] * warps[1] !== roles[0]!.warps)
@@ -245,10 +247,10 @@ function* coverProblems(program: TileProgram): Generator<string> {
       yield 'tmem_load: the products do not make an accumulator'
     if (
       (op.op === 'mma' || op.op === 'wgmma') &&
-      op.products.length !== (registers?.products ?? program.tmem!.columnsPerAccumulator / columns)
+      op.products.length !== (registers?.products ?? program.tmem!.columnsPerAccumulator / columns / ways)
     )
       yield `${op.op}: ${op.products.length} products`
-    if (op.op === 'mma' && op.products.some(({ column }, i) => column !== i * columns))
+    if (op.op === 'mma' && op.products.some(({ column }, i) => column !== i * columns * ways))
       yield 'mma: accumulators of products overlap'
     if (op.op === 'fetch_first' || op.op === 'fetch_next') {
       const subtiles = (registers!.rowBlocks * columns) / subtileColumns

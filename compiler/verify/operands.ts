@@ -5,7 +5,7 @@ import type { TensorOperand } from '../ir/tensor.ts'
 import { rowsRead } from '../ir/walk.ts'
 import { expressionProblems } from '../ir/verify_tensor.ts'
 import { SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
-import { axisTexts } from '../space/domain.ts'
+import { axisTexts, freeSide } from '../space/domain.ts'
 import { evaluateIx } from '../space/ix.ts'
 import { stepCount, tileIndex } from '../targets/tensor_core/lower_loads.ts'
 import type { Load, Tiles } from './tiles.ts'
@@ -32,7 +32,7 @@ function checkLoad(tiles: Tiles, op: Load): void {
   const what = `${op.op} ${name}`
   const bytes = tiles.bytes(name)
   const operand = tiles.operand(name)
-  const along = free === 'm' ? domain.rows : domain.columns
+  const along = freeSide(domain, free)
   tiles.expect(`${what}: role`, operand.role, 'input')
   tiles.expect(`${what}: rows`, tile.rows, free === 'm' ? along.extent : along.extent / cluster.pair)
   tiles.expect(`${what}: depth`, tile.depth, domain.depth)

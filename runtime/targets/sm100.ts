@@ -2,7 +2,7 @@
  * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
  * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
  */
-import { depthOf } from '../../compiler/classes/matmul.ts'
+import { depthOf, waysOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -185,7 +185,11 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
   const [clusterM, clusterN] = cluster.shape
   const pair = cluster.pair === 2
   const doublings = Math.log2(cluster.size)
-  const mma = plan.mmaSteps * plan.b.length * ummaCycles(tileM, tileN, pair) * (1 + costs.coupling * doublings)
+  const mma =
+    plan.mmaSteps *
+    plan.b.length *
+    ummaCycles(tileM, waysOf(plan.gemm) * tileN, pair) *
+    (1 + costs.coupling * doublings)
   const dynamic = design.scheduler === 'clc'
   return {
     tileM,
@@ -217,13 +221,17 @@ function residentCtas({ gpcs }: Machine, cluster: number, fallback: number | nul
 }
 
 /** Of one tile: four warps side by side, each with every column of its accumulator. */
-function epilogueCycles({ epilogue: { outputs, aux, layout }, program, b }: Sm100Plan, costs: Sm100Constants): number {
+function epilogueCycles(
+  { epilogue: { outputs, aux, layout }, program, gemm }: Sm100Plan,
+  costs: Sm100Constants,
+): number {
   const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? costs.column : costs.direct), 0)
   const loads = aux.reduce(
     (sum, { shape, vector }) => sum + (shape !== 'full' ? costs.row : vector ? costs.vector : costs.element),
     0,
   )
-  const perColumn = costs.column + costs.further * (b.length - 1) + stores + loads + arithmeticCycles(program)
+  const perColumn =
+    costs.column + costs.further * (gemm.accumulators.length - 1) + stores + loads + arithmeticCycles(program)
   return layout.columns * perColumn
 }
 

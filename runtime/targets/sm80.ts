@@ -62,9 +62,10 @@ export function estimateSm80(
   const sharing = Math.min(perSm, Math.max(1, Math.ceil(tiles / machine.sms)))
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
   const kTiles = Math.max(1, Math.ceil(k / tileK))
-  const mma = (b.length * tileM * tileN * kBytes) / (MMA_BYTES * costs.sustained)
+  const products = gemm.accumulators.length
+  const mma = (products * tileM * tileN * kBytes) / (MMA_BYTES * costs.sustained)
   // Each warp reads its rows of A and its columns of every B.
-  const reads = warps[0] * warps[1] * (warpTile[0] + b.length * warpTile[1]) * kBytes
+  const reads = warps[0] * warps[1] * (warpTile[0] + products * warpTile[1]) * kBytes
   const smem = (plan.stageBytes + reads) / machine.smemBytes
   const busy = Math.min(tiles, slots)
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
@@ -85,7 +86,7 @@ export function estimateSm80(
 }
 
 /** Of one tile. Each of the four schedulers of an SM serves a quarter of the warps. */
-function epilogueCycles({ epilogue, program, warps, warpTile, b }: Sm80Plan, costs: Sm80Constants): number {
+function epilogueCycles({ epilogue, program, warps, warpTile, gemm }: Sm80Plan, costs: Sm80Constants): number {
   const { outputs, aux } = epilogue
   const loads = aux.reduce(
     (sum, { shape, vector }) =>
@@ -93,6 +94,6 @@ function epilogueCycles({ epilogue, program, warps, warpTile, b }: Sm80Plan, cos
     0,
   )
   const stores = outputs.reduce((sum, { store }) => sum + (store === 'direct' ? costs.direct : costs.column), 0)
-  const perColumn = stores + loads + costs.product * b.length + (arithmeticCycles(program) * 16) / 32
+  const perColumn = stores + loads + costs.product * gemm.accumulators.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn
 }

@@ -2,7 +2,7 @@
  * Costs of SM90 kernels: waves of clusters, each the slower of its MMAs and its loads, and the epilogue where nothing runs over
  * it; under the limits of L2 and DRAM.
  */
-import { depthOf, tilesOfRows } from '../../compiler/classes/matmul.ts'
+import { depthOf, tilesOfRows, waysOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
@@ -115,7 +115,7 @@ export function estimateSm90(
   const kTiles = Math.max(1, Math.ceil(Math.ceil(k / tileK) / splits))
   // The warpgroups of an SM share its tensor core.
   const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
-  const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(tileN) * coupling
+  const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
   const gathers = gathersAny(plan)
   const l2Bytes =
     l2StageBytes(plan.a, extents, costs) / clusterN +
@@ -159,7 +159,7 @@ function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, cos
   return rowBytes % 128 === 0 ? tileBytes : tileBytes * costs.unaligned
 }
 
-function epilogueCycles({ epilogue, program, rowBlocks, b, ahead }: Sm90Plan, costs: Sm90Constants): number {
+function epilogueCycles({ epilogue, program, rowBlocks, gemm, ahead }: Sm90Plan, costs: Sm90Constants): number {
   const { outputs, aux, layout } = epilogue
   const loadOf = ({ operand, shape, vector, fetch }: AuxPlan): number => {
     if (shape === 'full') return fetch ? costs.fetch : vector ? costs.vector : costs.element
@@ -172,6 +172,6 @@ function epilogueCycles({ epilogue, program, rowBlocks, b, ahead }: Sm90Plan, co
   return (
     rowBlocks *
     layout.columns *
-    (stores + loads + costs.gate * (b.length - 1) + arithmeticCycles(program) * costs.arithmetic)
+    (stores + loads + costs.gate * (gemm.accumulators.length - 1) + arithmeticCycles(program) * costs.arithmetic)
   )
 }

@@ -2,6 +2,7 @@
 import type { AtomWrite } from '../../../compiler/ir/pipe_loads.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import { blockOf } from '../../../compiler/stored/blocks.ts'
+import { freeSide } from '../../../compiler/space/domain.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { depthOrigin, inBlocks, positionIn } from '../../pipe/depth.ts'
@@ -18,7 +19,7 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
   const threads = 32 * c.role!.warps
   const rows = atoms.rows * TILE_OUTER
   const words = (rows * atoms.steps) / threads
-  const extent = (free === 'm' ? c.program.domain.rows : c.program.domain.columns).extent
+  const { extent } = freeSide(c.program.domain, free)
   const stride = (axis: string): string => c.names.stride(operand.name, axis)
   const own = blockOf(operand, depth.axis) ?? 1
   const others = operand.axes
@@ -39,7 +40,7 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
     c.out.block(`for (u32 s = 0; s < ${words}; ++s)`, () => {
       place()
       const first = `${depthOrigin(depth, c.program)} + step * ${TILE_INNER * block}`
-      c.out.line(`const u32 free_at = at.${free} + row, k_at = ${first};`)
+      c.out.line(`const u32 free_at = ${c.names.origin(free)} + row, k_at = ${first};`)
       c.out.block(`if (${inside})`, () => {
         c.out.line(`const unsigned char* from = ${base} + ${others.join(' + ') || '0'};`, where)
         const each = (): void => {

@@ -1,4 +1,5 @@
 /** Tile IR → CUDA statements, operations that SM100 alone has: tensor memory, tcgen05, cluster launch control. */
+import { freeSide } from '../../../compiler/space/domain.ts'
 import type { AtomSource, Mma } from '../../../compiler/ir/pipe_mma.ts'
 import { mul, printIx } from '../../../compiler/space/ix.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
@@ -16,13 +17,14 @@ const grouped = (c: EmitContext, wrapper: string): string => `${wrapper}_cg${c.p
 const times = (text: string, factor: number): string => (factor === 1 ? text : `${text} * ${factor}`)
 
 /** The first column of the scales of step `i`: rows of a tile that is no whole atoms begin within one. */
-function scalesAt({ column, atoms }: AtomSource, perStep: number, extent: number, free: 'm' | 'n'): string {
+function scalesAt({ column, atoms }: AtomSource, perStep: number, free: 'm' | 'n', c: EmitContext): string {
   if (atoms === null) return `tmem + ${column}`
   const steps = atoms.steps > 1 ? ` + ${times('i', perStep)} / ${TILE_INNER} * ${atoms.rows * ATOM_COLUMNS}` : ''
+  const { extent } = freeSide(c.program.domain, free)
   const within =
     atoms.from === 'tile' || extent % TILE_OUTER === 0
       ? ''
-      : ` + at.${free} / ${TILE_OUTER / ATOM_COLUMNS} % ${ATOM_COLUMNS}`
+      : ` + ${c.names.origin(free)} / ${TILE_OUTER / ATOM_COLUMNS} % ${ATOM_COLUMNS}`
   return `tmem + ${column}${steps}${within}`
 }
 
@@ -50,10 +52,7 @@ function emitMma(op: Mma, c: EmitContext): void {
     for (const [p, { column }] of op.products.entries()) {
       const d = `tmem + acc * ACC_COLUMNS${column ? ` + ${column}` : ''}`
       const scales = op.scales
-        ? [
-            scalesAt(op.scales.a, perStep, c.program.domain.rows.extent, 'm'),
-            scalesAt(op.scales.b[p]!, perStep, c.program.domain.columns.extent, 'n'),
-          ]
+        ? [scalesAt(op.scales.a, perStep, 'm', c), scalesAt(op.scales.b[p]!, perStep, 'n', c)]
         : []
       const operands = [d, `a + ${step(op.aDescriptor)}`, `b${p} + ${step(op.bDescriptor)}`, instruction, ...scales]
       c.out.line(`${wrapper}(${operands.join(', ')}, ${op.chunk === null ? 'k != k_first || ' : ''}i != 0);`, where)
@@ -99,7 +98,11 @@ export const SM100_EMITTERS: Emitters = {
     const batch = c.names.batchCoordinate(op.operand)
     const wrapper = `tma_load_${batch ? 4 : 3}d${c.program.cluster.pair > 1 ? '_pair' : ''}`
     const barrier = leaderAddress(c, barrierAddress(c, op.barrier))
-    const at = [`at.${op.free} / ${TILE_OUTER}`, printIx(mul(op.depth.tile, op.atoms.steps)), ...(batch ? [batch] : [])]
+    const at = [
+      `${c.names.origin(op.free)} / ${TILE_OUTER}`,
+      printIx(mul(op.depth.tile, op.atoms.steps)),
+      ...(batch ? [batch] : []),
+    ]
     const load = call(c, wrapper, slotAddress(c, op.buffer), `&${op.map}`, barrier, 0, ...at)
     c.out.line(load, note(c, `TMA load ${op.operand}`))
   },

@@ -2,6 +2,7 @@
  * Tile IR → CUDA statements: sums over chunks of k in tensor memory, scaled and added to the cells of a lane's row in registers, which go
  * back to tensor memory when the tile is complete.
  */
+import { freeSide } from '../../../compiler/space/domain.ts'
 import type { ScaleSource } from '../../../compiler/ir/pipe_loads.ts'
 import type { AddPart } from '../../../compiler/ir/pipe_mma.ts'
 import { call, call0, note, slotAddress, type EmitContext, type Emitters } from '../../pipe/context.ts'
@@ -11,8 +12,10 @@ const PIECE = 32
 
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 
-const pieceOf = (c: EmitContext): number => gcd(c.program.layout.columns, PIECE)
-const productsOf = (c: EmitContext): number => c.program.tmem!.columnsPerAccumulator / c.program.layout.columns
+/** Columns of a product that a warp has. */
+const columnsOf = ({ program: { layout, domain } }: EmitContext): number => layout.columns * freeSide(domain, 'n').ways
+const pieceOf = (c: EmitContext): number => gcd(columnsOf(c), PIECE)
+const productsOf = (c: EmitContext): number => c.program.tmem!.columnsPerAccumulator / columnsOf(c)
 
 /** Address of this warp's lanes, from `column` on. */
 const cellsAt = (column: string): string => `tmem + (warp << 21) + ${column}`
@@ -27,7 +30,7 @@ const chunkAddress = (c: EmitContext, chunk: number, { buffer, layout }: ScaleSo
 function emitPiece({ cells, b }: AddPart, product: number, c: EmitContext): void {
   const piece = pieceOf(c)
   const where = note(c, 'add the part')
-  const first = product * c.program.layout.columns
+  const first = product * columnsOf(c)
   const add = (j: string, factor: string): void => {
     const cell = `cells[${first > 0 ? `${first} + ` : ''}column + ${j}]`
     const sum = cells === 's32' ? `static_cast<float>(static_cast<int>(part[${j}]))` : asFloat(`part[${j}]`)
@@ -60,7 +63,8 @@ export const PART_EMITTERS: Emitters = {
     c.out.line(`for (u32 j = 0; j < ${columnsPerAccumulator}; ++j) cells[j] = 0.0f;`)
   },
   add_part(op, c) {
-    const { columnHalves, columns } = c.program.layout
+    const { columnHalves } = c.program.layout
+    const columns = columnsOf(c)
     const piece = pieceOf(c)
     const where = note(c, 'load scales')
     c.out.block('', () => {

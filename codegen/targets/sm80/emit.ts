@@ -1,4 +1,5 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
+import { freeSide } from '../../../compiler/space/domain.ts'
 import { note } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
@@ -57,9 +58,11 @@ export const SM80_EMITTERS: Emitters = {
     emitFragmentRow(c, 'at.m + warp_m * WARP_M + block * ROWS_PER_WARP')
   },
   for_subtiles(op, c) {
+    const { ways } = freeSide(c.program.domain, 'n')
+    const held = ways === 1 ? 'WARP_N' : `(WARP_N / ${ways})`
     c.out.line('#pragma unroll')
-    c.out.block(`for (u32 column = 0; column < WARP_N; column += ${c.program.subtileColumns})`, () => {
-      c.out.line('[[maybe_unused]] const u32 subtile_col = at.n + warp_n * WARP_N + column;')
+    c.out.block(`for (u32 column = 0; column < ${held}; column += ${c.program.subtileColumns})`, () => {
+      c.out.line(`[[maybe_unused]] const u32 subtile_col = at.n + warp_n * ${held} + column;`)
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
       emitOps(op.body, c)
     })

@@ -253,7 +253,7 @@ export const SM90_EMITTERS: Emitters = {
     })
   },
   take_cells({ from }, c) {
-    emitTakeCells(c, from === null ? undefined : (product) => emitSums(from, product, c))
+    emitTakeCells(c, from === null ? undefined : (cells) => emitSums(from, cells, c))
   },
   ...SCALE_EMITTERS,
   last_warp(op, c) {

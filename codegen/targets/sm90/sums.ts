@@ -4,7 +4,7 @@
  */
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
-import { allCells, registersOf } from '../../pipe/fragments.ts'
+import { allCells, registersOf, type TakenCells } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
 const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly threads: number }, i: string): string =>
@@ -57,7 +57,7 @@ export const SUM_EMITTERS: Emitters = {
 /** The cells of this sub-tile: those of the thread itself, or sums over the CTAs of the cluster in their order. */
 export function emitSums(
   from: { readonly buffer: string; readonly threads: number },
-  product: number,
+  { to: target, product, first, count }: TakenCells,
   c: EmitContext,
 ): void {
   const { cells } = registersOf(c)
@@ -65,7 +65,7 @@ export function emitSums(
   const type = cells === 'i32' ? 'int' : 'float'
   const to = cells === 'i32' ? 'static_cast<int>' : '__uint_as_float'
   const block = product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'
-  const cell = `${block} * ${splits > 1 ? '(CELLS / CLUSTER)' : 'CELLS'} + column / 2 + j`
+  const cell = `${block} * ${splits > 1 ? '(CELLS / CLUSTER)' : 'CELLS'} + ${first} + j`
   const where = note(c, splits > 1 ? 'add sums' : 'take accumulators')
   const load = (i: string): void => {
     c.out.line(`const uint4 part = ${call0(c, 'load_shared_v4', cellAddress(from, `(${i})`))};`, where)
@@ -74,10 +74,10 @@ export function emitSums(
     for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(statement(`part.${x}`, i))
   }
   c.out.line('#pragma unroll')
-  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
+  c.out.block(`for (u32 j = 0; j < ${count}; j += 4)`, () => {
     if (splits === 1) {
       load(cell)
-      return each((x, i) => `sum${product}[j + ${i}] = ${cells === 'f32' ? `__uint_as_float(${x})` : x};`)
+      return each((x, i) => `${target}[j + ${i}] = ${cells === 'f32' ? `__uint_as_float(${x})` : x};`)
     }
     c.out.line(`${type} total[4] = {0, 0, 0, 0};`)
     c.out.line('#pragma unroll')
@@ -86,6 +86,6 @@ export function emitSums(
       each((x, i) => `total[${i}] += ${to}(${x});`)
     })
     c.out.line('#pragma unroll')
-    c.out.line(`for (u32 e = 0; e < 4; ++e) sum${product}[j + e] = total[e];`)
+    c.out.line(`for (u32 e = 0; e < 4; ++e) ${target}[j + e] = total[e];`)
   })
 }

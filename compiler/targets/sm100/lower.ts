@@ -133,7 +133,7 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
     tmem: {
       columns: plan.tmemColumns,
       ring: 'acc',
-      columnsPerAccumulator: plan.b.length * plan.epilogue.layout.columns,
+      columnsPerAccumulator: plan.gemm.accumulators.length * plan.epilogue.layout.columns,
       sums: plan.parts?.column ?? null,
       slotOffset: tmemSlot,
     },

@@ -1,4 +1,5 @@
 /** Programs of the roles that feed the epilogue: loads, MMAs, and the scheduler of dynamic work. */
+import { waysOf } from '../../classes/matmul.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { AtomSource, Mma, MmaScales } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
@@ -91,7 +92,7 @@ export function mmaRole(plan: Sm100Plan): TileOp[] {
     op: 'mma',
     kind: plan.mma,
     a: 'smem_a',
-    products: plan.b.map((_, i) => ({ b: bufferOfB(i), column: i * layout.columns })),
+    products: plan.b.map((_, i) => ({ b: bufferOfB(i), column: i * waysOf(plan.gemm) * layout.columns })),
     instruction: plan.instruction,
     aDescriptor: plan.a.descriptor,
     bDescriptor: plan.b[0]!.descriptor,

@@ -3,14 +3,13 @@
  * with the next one, while the epilogue's warps multiply it by its scales and add it to sums in their registers. The sums of a whole tile
  * go back to tensor memory, where the epilogue finds them as it finds other accumulators.
  */
-import { inParts, type Matmul } from '../../classes/matmul.ts'
+import { inParts, waysOf, type Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { PartRegisters } from '../../ir/pipe_mma.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import { rejection } from '../../rejection.ts'
 import type { Domain } from '../../space/domain.ts'
-import type { AccumulatorLayout } from '../tensor_core/epilogue.ts'
 import { scaleLoads } from '../tensor_core/lower_loads.ts'
 import { partScales, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 
@@ -33,20 +32,20 @@ export interface PartPlan {
   readonly columns: number
 }
 
-/** `step`: elements of k of one MMA. Null: no scales are left to multiply. KTL2904, 4520, 4521. */
+/** `step`: elements of k of one MMA; `held`: columns of a product that a thread has. Null: no scales are left to multiply. KTL2904, 4520, 4521. */
 export function planParts(
   program: TensorProgram,
   gemm: Matmul,
   tile: readonly [rows: number, columns: number, depth: number],
   step: number,
-  { columns: held }: AccumulatorLayout,
+  held: number,
   isInteger: boolean,
   limit: number,
 ): PartPlan | null | Rejection {
   if (!inParts(gemm)) return null
   const scales = planScales(program, gemm, tile, step, held)
   if (scales === null || 'code' in scales) return scales
-  const cells = gemm.accumulators.length * held
+  const cells = (gemm.accumulators.length / waysOf(gemm)) * held
   const slots = Math.min(MOST_AHEAD, Math.floor(limit / cells) - 1)
   if (cells > MAX_CELLS) return rejection('KTL4521', { cells, limit: MAX_CELLS })
   const column = slots * cells

@@ -5,7 +5,7 @@
  * Facts: PTX ISA 9.7.16 (tcgen05), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
-import { inParts, matmulOf, type Matmul } from '../../classes/matmul.ts'
+import { inParts, matmulOf, waysOf, type Matmul } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed } from '../../ir/walk.ts'
@@ -70,7 +70,8 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     return rejection('KTL2904', { form: 'a ragged axis with tiles that the device hands out' })
   if (gemm.sums && inParts(gemm)) return rejection('KTL2904', { form: 'scales in blocks of a ragged axis' })
   const [tileM, tileN] = design.tile
-  if (!legalTile(design)) return rejection('KTL4511', { m: tileM, n: tileN })
+  const ways = waysOf(gemm)
+  if (!legalTile(design, ways)) return rejection('KTL4511', { m: tileM, n: tileN })
   const cluster = planCluster(design)
   const { pair } = cluster
 
@@ -82,7 +83,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     program,
     gemm,
     cluster,
-    { a: ctaRows, b: tileN / pair },
+    { a: ctaRows, b: (ways * tileN) / pair },
     isPacked(kind.kind) ? 'packed' : 'any',
   )
   if (isRejection(inputs)) return inputs
@@ -98,12 +99,20 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   const epilogue = planEpilogue(program, gemm, { ...layout, rowsTogether })
   if (isRejection(epilogue)) return epilogue
   const depth = (8 * SWIZZLE_SPAN) / (isPacked(kind.kind) ? 4 : 8 * DTYPES[aType].storageBytes)
-  const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, tileN, depth], kind.scale)
+  const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, ways * tileN, depth], kind.scale)
   if (atoms && isRejection(atoms)) return atoms
   const tile = [tileM, tileN, depth] as const
   const parts = kind.scale
     ? null
-    : planParts(program, gemm, [ctaRows, tileN, depth], depth / MMA_STEPS, epilogue.layout, isInteger, TMEM_COLUMNS)
+    : planParts(
+        program,
+        gemm,
+        [ctaRows, ways * tileN, depth],
+        depth / MMA_STEPS,
+        ways * epilogue.layout.columns,
+        isInteger,
+        TMEM_COLUMNS,
+      )
   if (parts && isRejection(parts)) return parts
   const crowded = parts && gathersAny(inputs) ? besideGather(parts) : null
   if (crowded) return crowded
@@ -119,7 +128,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     aMajor: a.major,
     bMajor: b[0]!.major,
     m: tileM,
-    n: tileN,
+    n: ways * tileN,
   }
   const stageBytes = atomsOf(atoms).reduce((bytes, { slotBytes }) => bytes + slotBytes, stageBytesOf(inputs))
   const warps =
@@ -196,8 +205,8 @@ function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf {
 }
 
 /** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, 128 or 256 on a pair; our n is a multiple of 32. */
-function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design): boolean {
-  return (use2ctaMma ? [128, 256] : [64, 128]).includes(m) && n % 32 === 0 && n >= 32 && n <= 256
+function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design, ways: number): boolean {
+  return (use2ctaMma ? [128, 256] : [64, 128]).includes(m) && n % 32 === 0 && n >= 32 && ways * n <= 256
 }
 
 /** PTX ISA 9.7.16.10.5: layout F (64 rows, one CTA), D (128 rows, one CTA), A (256 rows, a pair), B (128 rows, a pair). */

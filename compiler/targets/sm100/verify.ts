@@ -4,6 +4,7 @@ import { takesBlocks } from '../../stored/blocks.ts'
 import type { AtomLoad, AtomWrite } from '../../ir/pipe_loads.ts'
 import type { AtomSource, Mma } from '../../ir/pipe_mma.ts'
 import { inTiles, TILE_BYTES, TILE_INNER, TILE_OUTER, tilingOf } from '../../stored/tiles.ts'
+import { freeSide } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { ATOM_COLUMNS, atomsAcross } from '../tensor_core/scale_atoms.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
@@ -45,7 +46,7 @@ export function verifySm100(tiles: Tiles): void {
       aMajor: a!.tile.major,
       bMajor: b!.tile.major,
       m: domain.rows.extent * cluster.pair,
-      n: domain.columns.extent,
+      n: freeSide(domain, 'n').extent,
     }
     const [scales] = atoms
     const formOf = scales ? scaledKindOf[tiles.operand(scales.operand).dtype] : mmaKindOf
@@ -76,6 +77,7 @@ function verifyParts(tiles: Tiles, mmas: readonly Mma[]): number {
     adds.map(({ chunk, of }) => [chunk, of]),
     isParted ? wanted.map((chunk) => [chunk, wanted.length]) : [],
   )
+  const columnsHeld = tiles.program.layout.columns * freeSide(tiles.program.domain, 'n').ways
   verifyScaleLoads(tiles, Math.max(1, adds.length), adds)
   const [a, b] = [mmas[0]?.a, mmas[0]?.products[0]?.b].map((buffer) => tiles.loadInto(buffer ?? '')?.operand)
   for (const { cells, b: columns } of adds) {
@@ -83,7 +85,7 @@ function verifyParts(tiles: Tiles, mmas: readonly Mma[]): number {
     tiles.expect('type of parts', cells, type === 'i32' ? 's32' : 'f32')
     tiles.expect('scales of products', columns.length, mmas[0]?.products.length)
     for (const source of columns)
-      if (source && tiles.program.layout.columns % source.layout.group !== 0)
+      if (source && columnsHeld % source.layout.group !== 0)
         tiles.problems.push(`columns of a thread are no whole groups of ${source.layout.group}`)
   }
   return Math.max(1, adds.length)
@@ -104,7 +106,7 @@ function verifyScales(tiles: Tiles, { scales, products }: Mma, kind: KindRow, lo
   for (const [i, { column, atoms }] of sources.entries()) {
     tiles.expect('mma: column of scales', column, end)
     if (!atoms) {
-      const extent = (i === 0 ? domain.rows : domain.columns).extent
+      const { extent } = freeSide(domain, i === 0 ? 'm' : 'n')
       const columns = Math.ceil(extent / TILE_OUTER) * ATOM_COLUMNS
       end += columns
       const filled = fills.filter((op) => op.column === column)
@@ -131,7 +133,7 @@ function verifyLoad(tiles: Tiles, op: AtomsOp, kind: KindRow): void {
   const { domain } = tiles.program
   const what = `${op.op} ${name}`
   const operand = tiles.operand(name)
-  const along = free === 'm' ? domain.rows : domain.columns
+  const along = freeSide(domain, free)
   const isMapped = op.op === 'load_atoms'
   const rows = isMapped ? atomsAcross(along.extent) : Math.ceil(along.extent / TILE_OUTER)
   tiles.expect(`${what}: type`, operand.dtype, kind.scale?.dtype)

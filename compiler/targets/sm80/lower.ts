@@ -3,6 +3,7 @@
  * warp multiplies its part of the tile with accumulators in registers, and finishes that part itself. One barrier of the CTA for
  * each k tile: behind it the tile's copies have landed, and the slot of the tile before is free.
  */
+import { waysOf } from '../../classes/matmul.ts'
 import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
@@ -43,7 +44,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
     registers: {
       products: plan.b.length,
       rowBlocks: warpTile[0] / MMA_ROWS,
-      columns: warpTile[1],
+      columns: waysOf(plan.gemm) * warpTile[1],
       warps,
       cells: accumulator === 'f16' ? 'f16' : accumulator === 'i32' ? 'i32' : 'f32',
       together: 1,

@@ -2,7 +2,7 @@
  * Planning for SM80: instance → budgets (warps, registers, stages), or a rejection with its reason. The kernels run on every
  * later device too. Facts: PTX ISA 9.7.14 (mma.sync, ldmatrix), 9.7.9.25 (cp.async).
  */
-import { inParts, matmulOf } from '../../classes/matmul.ts'
+import { inParts, matmulOf, waysOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, TargetArch } from '../../instance.ts'
@@ -68,12 +68,13 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const mma = mmaOf(program, gemm, warpMmaFormOf, { oneOrder: false })
   if (isRejection(mma)) return mma
 
+  const ways = waysOf(gemm)
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
     planSm80Operand(
       operand,
       free,
       k,
-      side === 'a' ? tileM : tileN,
+      side === 'a' ? tileM : ways * tileN,
       tileK,
       gemm.sums ? k : side === 'a' && gemm.groups ? gemm.m : null,
     ),

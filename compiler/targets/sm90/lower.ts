@@ -9,6 +9,7 @@
  * Where a cluster splits k, its CTAs leave their sums in shared memory, and each finishes a part of the columns.
  */
 import type { Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
+import { waysOf } from '../../classes/matmul.ts'
 import type { PartRegisters } from '../../ir/pipe_mma.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
 import { SHARED, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
@@ -90,7 +91,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     registers: {
       products: plan.b.length,
       rowBlocks: plan.rowBlocks,
-      columns: plan.tile[1],
+      columns: plan.tile[1] * waysOf(plan.gemm),
       ...(plan.parks && { parked: true }),
       cells: plan.accumulator === 'f16' ? 'f16' : plan.accumulator === 'i32' ? 'i32' : 'f32',
       ...(plan.parts && { parts: registersOf(plan.parts) }),

@@ -6,6 +6,7 @@ import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
 import { domainOf } from '../tensor_core/lower_program.ts'
+import { waysOf } from '../../classes/matmul.ts'
 import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
@@ -81,7 +82,7 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   const multiply = (part: Part | null): WarpgroupMma => ({
     op: 'wgmma',
     kind: { d, a: aType, b: bType, k },
-    n: plan.parts?.columns ?? tile[1],
+    n: plan.parts?.columns ?? tile[1] * waysOf(gemm),
     a: 'smem_a',
     products: b.map((_, i) => ({ b: bufferOfB(i) })),
     aDescriptor: a.descriptor,

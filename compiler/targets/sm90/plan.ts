@@ -2,7 +2,7 @@
  * Planning for SM90: instance → budgets (shared memory, registers, stages, boxes, descriptors), or a rejection with its
  * reason. Facts: PTX ISA 9.7.15 (wgmma), 5.5.7 (swizzles); CUDA driver API, tensor maps.
  */
-import { matmulOf } from '../../classes/matmul.ts'
+import { matmulOf, waysOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection } from '../../instance.ts'
@@ -29,6 +29,8 @@ import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
 /** Rows of one wgmma. */
 export const BLOCK_ROWS = 64
+/** Columns of one wgmma. */
+const MAX_COLUMNS = 256
 /** Accumulators of a thread: with addresses, scalars and an epilogue's values the rest of the register file. */
 const MAX_ACCUMULATORS = 128
 /** Full operands of the epilogue that TMA brings; more are loaded to registers. */
@@ -104,6 +106,10 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const warpgroups = pingpong || tileM > BLOCK_ROWS ? 2 : 1
   const rowBlocks = tileM / BLOCK_ROWS / (pingpong ? 1 : warpgroups)
   const accumulator = gemm.accumulators[0]!
+  const ways = waysOf(gemm)
+  if (ways * tileN > MAX_COLUMNS)
+    return rejection('KTL2904', { form: `a tile of ${tileN} columns of interleaved ones` })
+  if (ways > 1 && splits > 1) return rejection('KTL2904', { form: 'a split k of interleaved columns' })
   const cells = (products * rowBlocks * tileN) / (accumulator === 'f16' ? 4 : 2)
   if (cells > MAX_ACCUMULATORS) return rejection('KTL4521', { cells, limit: MAX_ACCUMULATORS })
   if (splits > 1 && accumulator === 'f16') return rejection('KTL4524', {})
@@ -125,16 +131,16 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     pair: 1 as const,
   }
   const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
-  const scales = planScales(program, gemm, tile, mma.k)
+  const scales = planScales(program, gemm, [tileM, ways * tileN, tile[2]], mma.k)
   if (scales && isRejection(scales)) return scales
   if (scales && gemm.sums) return rejection('KTL2904', { form: 'scales in blocks of a ragged axis' })
   if (scales && pingpong) return rejection('KTL2904', { form: 'scales in blocks of k for warpgroups that take turns' })
   const divisible = gemm.segments[0].b.every((name) => operandNamed(program, name).order.at(-1) === gemm.segments[0].k)
-  const shape = { products, rowBlocks, columns: tileN, divisible, accumulators: cells }
+  const shape = { products: products / ways, rowBlocks, columns: ways * tileN, divisible, accumulators: cells }
   const parts = scales && planParts(scales, shape, mma.d === 's32' ? 's32' : 'f32')
   if (parts && isRejection(parts)) return parts
 
-  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: tileN }, mma.transposes ? 'any' : 'k', true)
+  const inputs = planOperands(program, gemm, cluster, { a: tileM, b: ways * tileN }, mma.transposes ? 'any' : 'k', true)
   if (isRejection(inputs)) return inputs
 
   const gathers = broughtByWarps(inputs)

@@ -1,6 +1,6 @@
 /** What programs of SM90 have beside those of all targets: wgmma and its descriptors. */
 import { legalContraction } from '../../dtypes.ts'
-import { isPlain } from '../../space/domain.ts'
+import { freeSide, isPlain } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
 import { wgmmaFormOf } from './mma.ts'
@@ -18,7 +18,7 @@ function verifyParts(tiles: Tiles): number {
   tiles.expect('places of parts', places.size, mmas.length)
   tiles.expect(
     'columns of parts',
-    mmas.every(({ column }) => column % columns === 0 && column + columns <= domain.columns.extent),
+    mmas.every(({ column }) => column % columns === 0 && column + columns <= freeSide(domain, 'n').extent),
     true,
   )
   tiles.expect(
@@ -34,7 +34,7 @@ function verifyParts(tiles: Tiles): number {
         mmas.find(({ index }) => index === op.part.index),
       )
   const chunks = 1 + Math.max(...mmas.map(({ chunk }) => chunk))
-  const each = registers.products * registers.rowBlocks * (domain.columns.extent / columns)
+  const each = registers.products * registers.rowBlocks * (freeSide(domain, 'n').extent / columns)
   tiles.expect('parts', mmas.length, chunks * each)
   tiles.expect(
     'products and blocks of parts',
@@ -82,7 +82,7 @@ export function verifySm90(tiles: Tiles): void {
     tiles.descriptor('wgmma', a!, op.aDescriptor, op.blockBytes)
     for (const load of bs) tiles.descriptor('wgmma', load, op.bDescriptor)
     tiles.expect('wgmma: steps', op.steps * chunks, tiles.steps(a!.operand))
-    tiles.expect('wgmma: columns', op.n, registers?.parts?.columns ?? domain.columns.extent)
+    tiles.expect('wgmma: columns', op.n, registers?.parts?.columns ?? freeSide(domain, 'n').extent)
     const majors = [a!.tile.major, b!.tile.major]
     tiles.expect('wgmma: majors', [op.aMajor, op.bMajor], majors)
     const types = [tiles.operand(a!.operand).dtype, tiles.operand(b!.operand).dtype] as const

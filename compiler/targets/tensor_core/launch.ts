@@ -1,4 +1,5 @@
 /** How a tensor-core kernel is launched: its parameters in order, as data. */
+import { freeAxis } from '../../classes/matmul.ts'
 import { withoutAxes } from '../../check/axes.ts'
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../../dtypes.ts'
 import {
@@ -141,7 +142,11 @@ function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly st
 
 /** Tiles of scales: those along m or n first, so that the ones of a step of k lie side by side in shared memory. */
 function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms, block }: AtomPlan): TensorMapRule {
-  const axes = [gemm[free], gemm.segments[0].k, ...(gemm.l !== null && operand.axes.includes(gemm.l) ? [gemm.l] : [])]
+  const axes = [
+    freeAxis(gemm, free),
+    gemm.segments[0].k,
+    ...(gemm.l !== null && operand.axes.includes(gemm.l) ? [gemm.l] : []),
+  ]
   return {
     kind: 'tensorMap',
     name: map,

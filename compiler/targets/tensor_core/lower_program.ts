@@ -12,7 +12,7 @@ export function domainOf({ gemm, ctaRows, tile }: TensorCorePlan, dynamic: boole
   const [first, ...others] = gemm.segments.map(({ k, outer }) => ({ axis: k, outer }))
   return {
     rows: { axis: gemm.m, extent: ctaRows },
-    columns: { axis: gemm.n, extent: columns },
+    columns: { axis: gemm.n, extent: columns, ...(gemm.interleaved !== null && { interleaved: gemm.interleaved }) },
     batch: gemm.l,
     ...(gemm.groups && { groups: gemm.groups }),
     ...(gemm.sums && { sums: gemm.sums }),

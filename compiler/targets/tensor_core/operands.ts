@@ -4,7 +4,7 @@
  *
  * Facts: PTX ISA 9.7.16.4 (matrix descriptors), 9.7.16.10.6 (canonical layouts), 5.5.7 (swizzles).
  */
-import type { Matmul } from '../../classes/matmul.ts'
+import { freeAxis, type Matmul } from '../../classes/matmul.ts'
 import { DTYPES } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
@@ -77,17 +77,17 @@ export interface LoopPlans extends OperandPlans {
  */
 export function planLoops(
   program: TensorProgram,
-  { m, n, segments }: Matmul,
+  matmul: Matmul,
   oneSource: boolean,
   plan: (side: 'a' | 'b', operand: TensorOperand, free: string, k: string) => OperandPlan | Rejection,
 ): LoopPlans | Rejection {
   const loops: OperandPlans[] = []
-  for (const { a, b, k } of segments) {
-    const rows = plan('a', operandNamed(program, a), m, k)
+  for (const { a, b, k } of matmul.segments) {
+    const rows = plan('a', operandNamed(program, a), matmul.m, k)
     if (isRejection(rows)) return rows
     const columns: OperandPlan[] = []
     for (const name of b) {
-      const planned = plan('b', operandNamed(program, name), n, k)
+      const planned = plan('b', operandNamed(program, name), freeAxis(matmul, 'n'), k)
       if (isRejection(planned)) return planned
       columns.push(planned)
     }

@@ -3,7 +3,7 @@
  * stored/tiles.ts, they go through the ring of stages beside their operands and from there to tensor memory.
  */
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
-import type { Matmul } from '../../classes/matmul.ts'
+import { freeAxis, type Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
 import type { ScaleAtoms } from '../../ir/pipe_loads.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
@@ -60,10 +60,11 @@ export const atomsBy = (plans: AtomPlans | null, source: AtomPlan['source']): At
 /** `tile`: rows of a CTA, columns and k of the tile. KTL2904, 4513: scales in tiles of other axes, or that TMA cannot address. */
 export function planAtoms(
   program: TensorProgram,
-  { segments, m, n, groups }: Matmul,
+  gemm: Matmul,
   [rows, columns, depth]: readonly [number, number, number],
   { block, dtype }: { readonly block: number; readonly dtype: DTypeName },
 ): AtomPlans | Rejection {
+  const { segments, groups } = gemm
   const [{ scales, k }] = segments
   let end = 0
   const plan = (name: string | null, free: 'm' | 'n', suffix: string): AtomPlan | OnesPlan | Rejection => {
@@ -74,7 +75,7 @@ export function planAtoms(
     }
     const operand = operandNamed(program, name)
     const tiling = inTiles(operand.order) ? tilingOf(operand) : null
-    if (tiling && (tiling.outer !== (free === 'm' ? m : n) || tiling.inner !== k))
+    if (tiling && (tiling.outer !== freeAxis(gemm, free) || tiling.inner !== k))
       return rejection('KTL2904', { form: 'scales in tiles of other axes' })
     // Each group begins a tile of scales.
     if (tiling && groups && free === 'm') return rejection('KTL2904', { form: 'scales in tiles along a ragged axis' })

@@ -2,7 +2,7 @@
  * Planning scales in blocks of k: sums over a *chunk* of k, along which no scale changes, are multiplied and added to the accumulators
  * in f32. Scales go through the ring of stages beside their operands, one for each group of rows or columns and each chunk.
  */
-import { inParts, type Matmul } from '../../classes/matmul.ts'
+import { freeAxis, inParts, type Matmul } from '../../classes/matmul.ts'
 import { DTYPES } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
 import type { ScaleLayout, ScaleSource } from '../../ir/pipe_loads.ts'
@@ -59,7 +59,7 @@ export function planScales(
   const plan = (operand: TensorOperand | null, free: 'm' | 'n', buffer: string): ScalePlan | null => {
     if (!operand) return null
     const extent = free === 'm' ? rows : columns
-    const group = gcd(free === 'm' ? extent : held, blockOf(operand, gemm[free]) ?? extent)
+    const group = gcd(free === 'm' ? extent : held, blockOf(operand, freeAxis(gemm, free)) ?? extent)
     const count = extent / group
     const slotBytes = Math.ceil((4 * count * chunks) / ALIGNMENT) * ALIGNMENT
     const copies = DTYPES[operand.dtype].cudaStorage === 'float'

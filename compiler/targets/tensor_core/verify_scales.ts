@@ -1,5 +1,6 @@
 /** What brings scales in blocks of k to shared memory, and who reads them there. */
 import type { ScaleSource } from '../../ir/pipe_loads.ts'
+import { freeSide } from '../../space/domain.ts'
 import { blockOf } from '../../stored/blocks.ts'
 import { checkDepth } from '../../verify/operands.ts'
 import type { Tiles } from '../../verify/tiles.ts'
@@ -18,7 +19,7 @@ export function verifyScaleLoads(tiles: Tiles, chunks: number, users: readonly U
     const what = `load_scales ${name}`
     const operand = tiles.operand(name)
     const { dtype } = operand
-    const along = free === 'm' ? domain.rows : domain.columns
+    const along = freeSide(domain, free)
     const block = (axis: string): number => blockOf(operand, axis) ?? layout.group
     if (copies) tiles.expect(`${what}: copies of`, dtype, 'f32')
     checkDepth(tiles, what, depth, operand, along.axis)

@@ -57,7 +57,7 @@ export function arithmeticCycles(program: TensorProgram): number {
 /** Bytes that have to cross DRAM once: every operand, read or written. */
 export function trafficBytes(program: TensorProgram, extents: Extents): number {
   return program.operands.reduce((sum, operand) => {
-    if (operand.computed) return sum
+    if (operand.computed || operand.half) return sum
     const elements = operand.axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
     return sum + (elements * DTYPES[operand.dtype].bits) / 8
   }, 0)
