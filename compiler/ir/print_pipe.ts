@@ -23,6 +23,9 @@ export function printTileProgram(program: TileProgram): string {
     const { by, group, form } = domain.sums
     lines.push(`  sums of groups, ${form} by ${by} as ${group}`)
   }
+  const { axis: columns, interleaved } = domain.columns
+  if (interleaved !== undefined)
+    lines.push(`  columns 2${columns} and 2${columns} + 1 of ${interleaved} for each of ${columns}`)
   for (const { axis, outer } of domain.loops) lines.push(`  loop over tiles of ${[...outer, axis].join(', ')}`)
   for (const r of program.rings)
     lines.push(`  ring ${r.name}[${r.slots}]${r.startsAt ? ` from the ${r.startsAt}'s slot on` : ''}`)

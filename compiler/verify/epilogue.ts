@@ -1,6 +1,7 @@
 /** Operands of the epilogue, outputs on their way through shared memory, and the expressions between them. */
 import type { Quantise, StoreOp } from '../ir/pipe_epilogue.ts'
-import { expressionProblems } from '../ir/verify_tensor.ts'
+import type { TensorOperand } from '../ir/tensor.ts'
+import { expressionProblems, impliedGroups } from '../ir/verify_tensor.ts'
 import { DTYPES } from '../dtypes.ts'
 import { freeSide } from '../space/domain.ts'
 import { SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
@@ -58,6 +59,16 @@ function checkQuantised(tiles: Tiles, { operand, along, block, shared, form }: Q
   )
 }
 
+/** What is computed has the type and the axes of its operand. */
+function checkComputed(tiles: Tiles, what: string, { computed, dtype, axes }: TensorOperand): void {
+  if (!computed) return
+  for (const problem of expressionProblems([computed], tiles.program.source)) tiles.problems.push(`${what}: ${problem}`)
+  tiles.expect(`${what}: type`, computed.type, DTYPES[dtype].compute)
+  const given = new Set([...axes, ...impliedGroups(tiles.program.source, axes)])
+  const missing = computed.axes.filter((axis) => !given.has(axis))
+  if (missing.length > 0) tiles.problems.push(`${what}: nothing says where along ${missing.join(', ')} it is`)
+}
+
 /** Operands of the epilogue, and outputs on their way through shared memory. */
 export function checkEpilogue(tiles: Tiles): void {
   const { domain, subtileColumns, layout } = tiles.program
@@ -85,12 +96,18 @@ export function checkEpilogue(tiles: Tiles): void {
       )
       tiles.expect(`${op.op} ${op.operand}: bytes of a slot`, tiles.buffer(op.fetch.buffer).slotBytes, op.fetch.bytes)
     }
-    if (op.op === 'aux_load' && tiles.program.source.operands.some(({ name }) => name === op.operand)) {
-      const what = `aux_load ${op.operand}`
-      const { axes, order, divisibility, role } = tiles.operand(op.operand)
+    const isOperand = 'operand' in op && tiles.program.source.operands.some(({ name }) => name === op.operand)
+    if (isOperand && (op.op === 'aux_load' || op.op === 'load_ahead')) {
+      const { axes, role } = tiles.operand(op.operand)
       const [m, n] = [axes.includes(domain.rows.axis), axes.includes(domain.columns.axis)]
+      const what = `${op.op} ${op.operand}`
       tiles.expect(`${what}: role`, role, 'input')
       tiles.expect(`${what}: shape`, op.shape, m && n ? 'full' : n ? 'row' : m ? 'column' : 'uniform')
+      checkComputed(tiles, what, tiles.operand(op.operand))
+    }
+    if (op.op === 'aux_load' && isOperand) {
+      const what = `aux_load ${op.operand}`
+      const { order, divisibility } = tiles.operand(op.operand)
       if (op.vector)
         tiles.expect(
           `${what}: vectors`,

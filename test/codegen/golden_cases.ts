@@ -74,6 +74,8 @@ const PADDED = of('kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf1
 const GRADIENT = (A = 't, k'): Source => of(`kernel gradient(A: bf16[${A}] ragged t by off as g, B: bf16[t, n], off: i32[g]) -> D: f32[g, k, n] { D = sum[t](A * B) }`) // prettier-ignore
 const ROWS = of('kernel rows(X: bf16[v, k], row: i32[t] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] { D = sum[k](X[row, k] * B) }') // prettier-ignore
 const BIAS = of('kernel linear(A: bf16[m, k], B: bf16[n, k], bias: bf16[n]) -> D: bf16[m, n] { D = gelu_tanh(sum[k](A * B) + bias) }') // prettier-ignore
+const INTERLEAVED = (W: readonly string[]): Source => of(`kernel interleaved(X: bf16[t, k] ragged t by off as g, W: bf16[g, k, j] | bf16[g, j, k], bias: f32[g, j], off: i32[g]) -> H: bf16[t, f] { H = silu(sum[k](X * W[g, k, 2 * f]) + bias[g, 2 * f]) * (sum[k](X * W[g, k, 2 * f + 1]) + bias[g, 2 * f + 1]) }`, [], { W }) // prettier-ignore
+const SCATTERED = of('kernel scattered(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], to: i32[t], w: f32[a], off: i32[g]) -> D: bf16[a, n] { D[to[t], n] = sum[k](A * B) * w[to[t]] }') // prettier-ignore
 const SWIGLU = of('kernel swiglu(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> H: bf16[m, n] { H = silu(sum[k](A * G)) * sum[k](A * U) }') // prettier-ignore
 const AMAX = of(`kernel scaled(A: f16[l?, m, k], B: f16[l?, n, k], s: f32) -> (D: e4m3[l?, m, n], amax: f32[l?]) {
   acc = sum[k](A * B) * s
@@ -264,6 +266,9 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('sums of groups', GRADIENT(), [128, 128], { whole, plan: { gemm: { sums: { form: 'packed' } }, a: { ...tma, major: 'mn' } } }),
   sm90('sums of groups ping-pong', GRADIENT(), [64, 128], { design: { consumers: 'pingpong' } }),
   sm90('sums of groups along rows', GRADIENT('k, t'), [64, 64], { plan: { a: gather, b: [gather] } }),
+  sm90('interleaved', INTERLEAVED(['g', 'k', 'j']), [128, 128], { whole, plan: { b: [{ source: 'tma', rows: 256 }], gemm: { interleaved: 'j' } } }),
+  sm90('interleaved along k', INTERLEAVED(['g', 'j', 'k']), [64, 64], { design: { consumers: 'pingpong' }, plan: { b: [tma] } }),
+  sm90('scattered', SCATTERED, [128, 128], { whole, plan: { epilogue: { outputs: [{ store: 'direct', places: ['D.at', 'n'] }] } } }),
   sm90('rows that are looked up', ROWS, [128, 128], { whole, plan: { a: { source: 'copy' }, b: [tma] } }),
 ] // prettier-ignore
 
@@ -288,6 +293,8 @@ const SM80: readonly GoldenCase[] = [
   sm80('amax', AMAX_F16, [128, 64], { plan: reduced(1) }),
   sm80('reduced', of(REDUCED), [64, 64], { plan: reduced(5) }),
   sm80('swiglu', SWIGLU, [128, 64]),
+  sm80('interleaved', INTERLEAVED(['g', 'k', 'j']), [128, 32], { plan: { gemm: { interleaved: 'j' } } }),
+  sm80('scattered', SCATTERED, [128, 64]),
   sm80('f16 accumulator', of(HALF), [128, 128], { plan: { accumulator: 'f16' } }),
   sm80('ba', gemm({ a: 'bf16' }), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
   sm80('optional batch', BATCH, [64, 64], { plan: { gemm: { l: 'l' } } }),
@@ -323,6 +330,8 @@ const SM100: readonly GoldenCase[] = [
   sm100('chain', of(chain('f16', 'f16')), [128, 128], { plan: { epilogue: { subtileColumns: 8 } } }),
   sm100('64 rows', gemm(), [64, 64], { plan: { epilogue: { layout: { rowsPerWarp: 16 } } } }),
   sm100('column halves', gemm({ a: 'bf16' }), [128, 128], { whole, design: pairs(), plan: { epilogue: { layout: { columnHalves: 2, columns: 64 } } } }),
+  sm100('interleaved', INTERLEAVED(['g', 'k', 'j']), [128, 64], { whole, plan: { b: [tma], gemm: { interleaved: 'j' } } }),
+  sm100('scattered', SCATTERED, [128, 64]),
   sm100('swiglu', SWIGLU, [128, 128], { plan: { b: [tma, tma], accumulators: 2 } }),
   sm100('amax', AMAX, [128, 128], { plan: reduced(1) }),
   sm100('reduced pairs', of(REDUCED), [256, 64], { design: pairs(), plan: reduced(5) }),

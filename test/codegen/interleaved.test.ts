@@ -19,6 +19,30 @@ const DENSE = `kernel dense(X: bf16[m, k], W: bf16[k, j] | bf16[j, k], R: bf16[m
   H = sum[k](X * W[k, 2 * f + 1]) * gelu(sum[k](X * W[k, f * 2])) + R
 }`
 
+/** A scale for each row and column: both go behind the sum. */
+const ROWWISE = `kernel rowwise(X: e4m3[t, k] * f32[t] ragged t by off as g, W: e4m3[g, j, k] * f32[g, j], off: i32[g]) -> H: bf16[t, f] {
+  H = silu(sum[k](X * W[g, 2 * f, k])) * sum[k](X * W[g, 2 * f + 1, k])
+}`
+/** Scales multiply partial sums, those of even and odd columns alike. */
+const BLOCKS = `kernel blocks(X: e4m3[t, k] * f32[t, k/128] ragged t by off as g, W: e4m3[g, j, k] * f32[g, j/128, k/128], off: i32[g]) -> H: bf16[t, f] {
+  H = silu(sum[k](X * W[g, 2 * f, k])) * sum[k](X * W[g, 2 * f + 1, k])
+}`
+/** MMAs read the scales themselves. */
+const MXFP8 = `kernel mxfp8(X: e4m3[t, k] * ue8m0[t, k/32] ragged t by off as g, W: e4m3[g, j, k] * ue8m0[g, j, k/32], off: i32[g]) -> H: bf16[t, f] {
+  H = silu(sum[k](X * W[g, 2 * f, k])) * sum[k](X * W[g, 2 * f + 1, k])
+}`
+/** So long a formula that SM90 leaves its accumulators in shared memory. */
+const LONG = `kernel long(X: bf16[m, k], W: bf16[k, j], R: bf16[m, f]) -> H: bf16[m, f] {
+  gate = sum[k](X * W[k, 2 * f])
+  up = sum[k](X * W[k, 2 * f + 1])
+  H = gelu(gate) * tanh(up) + erf(gate - up) * sin(up) + log1p(abs(gate)) * cos(gate) + R
+}`
+const HALF = `kernel half(X: f16[m, k], W: f16[k, j]) -> H: f16[m, f] {
+  gate: f16 = sum[k](X * W[k, 2 * f])
+  up: f16 = sum[k](X * W[k, 2 * f + 1])
+  H = relu(gate) * up
+}`
+
 const sm80 = (tile: readonly [number, number]): Sm80Design => ({
   kind: 'sm80', warps: 'auto', tile: [...tile, 64], operands: 'ab', stages: 'auto',
 }) // prettier-ignore
@@ -58,6 +82,10 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm90, dense', { ...dense(), design: sm90([128, 64]) }],
   ['sm90, dense, clusters along columns', { ...dense(), design: sm90([64, 32], { cluster: [1, 2, 1] }) }],
   ['sm90, dense, unaligned', { ...dense({ binding: { divisibility: { X: 'element', W: 'element', H: 'element', R: 'element' } }, extents: { m: 130, f: 71, j: 143, k: 133 } }), design: sm90([64, 64]) }],
+  ['sm90, scales of rows and columns', { ...grouped(ROWWISE), design: sm90([128, 64], { tile: [128, 64, 128] }) }],
+  ['sm90, scales in blocks', { ...grouped(BLOCKS), design: sm90([128, 64], { tile: [128, 64, 128] }) }],
+  ['sm90, parked', { ...dense({ text: LONG }), design: sm90([128, 128]) }],
+  ['sm90, sums of f16', { ...dense({ text: HALF }), design: sm90([128, 64]) }],
   ['sm80, gated', { ...grouped(GATED), design: sm80([128, 32]) }],
   ['sm80, gated, along k', { ...grouped(GATED, alongK(GATED)), design: sm80([64, 64]) }],
   ['sm80, clamped, gathered', { ...grouped(CLAMPED), design: sm80([64, 32]) }],
@@ -69,6 +97,10 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm100, gated, pairs of 64 rows', { ...grouped(GATED, alongK(GATED)), design: pair([128, 64]), smCount: 2 }],
   ['sm100, dense', { ...dense(), design: design([128, 64], { cluster: [2, 2, 1] }) }],
   ['sm100, dense, handed out', { ...dense(), design: design([128, 32], { scheduler: 'clc' }) }],
+  ['sm100, scales of rows and columns', { ...grouped(ROWWISE), design: design([128, 64], { tile: [128, 64, 128] }) }],
+  ['sm100, scales in blocks', { ...grouped(BLOCKS), design: design([128, 32], { tile: [128, 32, 128] }) }],
+  ['sm100, scales that MMAs read', { ...grouped(MXFP8), design: design([128, 64], { tile: [128, 64, 128] }) }],
+  ['sm100, scales that MMAs read, pairs', { ...grouped(MXFP8), design: { ...pair([256, 64]), tile: [256, 64, 128] } }],
 ] // prettier-ignore
 
 /** Late, early, and shuffled with the race detector. */
@@ -79,3 +111,33 @@ test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
   expect(lowered.domain.columns.interleaved).toBe('j')
   for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })
+
+test('columns of other pairs are noticed', { timeout: 60_000 }, async () => {
+  const [onSm90, onSm100] = ['sm90, gated', 'sm100, gated'].map((name) => CASES.find((one) => one[0] === name)![1])
+  const edits: readonly (readonly [GroupedCase, string, string])[] = [
+    [onSm90!, '2 * q - 3 :', '2 * q - 4 :'],
+    [onSm90!, 'odd ? high_pair : low_pair', 'low_pair'],
+    [onSm90!, 'to[row] = high ? y : x', 'to[row] = x'],
+    [onSm90!, '2 * at.n', 'at.n'],
+    [onSm100!, '[2 * j + 1]', '[2 * j]'],
+  ]
+  for (const [c, from, to] of edits) {
+    const editText = (cuda: string): string => {
+      expect(cuda).toContain(from)
+      return cuda.replaceAll(from, to)
+    }
+    const [result] = await runGrouped({ ...c, editText }, SCHEDULES.slice(0, 1))
+    expect(result, from).not.toEqual({ findings: [], wrong: null, touched: 0 })
+  }
+})
+
+test('other products keep operands of their own', () => {
+  const of = (body: string): unknown =>
+    lowerGrouped({ ...dense({ text: `kernel other(X: bf16[m, k], W: bf16[j, k], V: bf16[f, k]) -> H: bf16[m, f] {\n  H = ${body}\n}` }), design: sm90([64, 64]) }).domain.columns.interleaved
+  const half = (at: string): string => `sum[k](X * W[${at}, k])`
+  expect(of(`${half('2 * f')} * ${half('1 + f * 2')}`)).toBe('j')
+  expect(of(`${half('2 * f')} * ${half('2 * f')}`)).toBeUndefined()
+  expect(of(`${half('2 * f')} * ${half('2 * f + 2')}`)).toBeUndefined()
+  expect(of(`${half('2 * f')} * ${half('3 * f + 1')}`)).toBeUndefined()
+  expect(of(`${half('2 * f')} * ${half('2 * f + 1')} * sum[k](X * V)`)).toBeUndefined()
+}) // prettier-ignore

@@ -167,6 +167,22 @@ test('a box that is not cut, and a walk that forgets a group, are noticed', { ti
   }
 })
 
+test('a store at a place that is none, and two at one, are noticed', { timeout: 60_000 }, async () => {
+  const text = FUSED.find(([name]) => name === 'stores at rows that are looked up')![1]
+  const base = caseOf(LENGTHS.several, sm90([128, 128]))
+  const to = scattered(base.extents['t']!)
+  const c: GroupedCase = { ...base, text, extents: { ...base.extents, a: 300 }, integers: { ...base.integers, to } }
+  const [schedule] = SCHEDULES
+  const found = async (more: Partial<GroupedCase>): Promise<unknown> => (await runGrouped({ ...c, ...more }, [schedule!]))[0]
+  const clean = { findings: [], wrong: null, touched: 0 }
+  expect(await found({})).toEqual(clean)
+  expect(await found({ editText: (cuda) => cuda.replace(/ && ktl_inside\(v_D_at[^,]*, \w+\)/, '') })).not.toEqual(clean)
+  const twice = to.map((place, i) => (i === 5 ? to[6]! : place))
+  expect(await found({ integers: { ...c.integers, to: twice }, unspecified: true })).toMatchObject({ findings: ['KTL5026'] })
+  const outside = to.map((place, i) => (i === 5 ? 300 : place))
+  expect(await found({ integers: { ...c.integers, to: outside }, unspecified: true })).toMatchObject({ findings: ['KTL5025'], touched: 0 })
+}) // prettier-ignore
+
 test('the verifier sees stores that are not cut, and a walk that is not by whole warps', () => {
   const lowered = lowerGrouped(caseOf(LENGTHS.several, sm90([128, 64])))
   expect(verifyTileProgram(lowered)).toEqual([])

@@ -128,8 +128,8 @@ export function mmaRole(plan: Sm100Plan): TileOp[] {
 }
 
 /** Behind the accumulators. */
-export const scaleColumn = ({ accumulators, b, epilogue }: Sm100Plan, column: number): number =>
-  accumulators * b.length * epilogue.layout.columns + column
+export const scaleColumn = ({ accumulators, gemm, epilogue }: Sm100Plan, column: number): number =>
+  accumulators * gemm.accumulators.length * epilogue.layout.columns + column
 
 function mmaScales(plan: Sm100Plan): MmaScales | null {
   const { atoms, scalesPerStep } = plan

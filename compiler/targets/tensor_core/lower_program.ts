@@ -37,7 +37,15 @@ export function commonParts(plan: TensorCorePlan, details: LaunchDetails): Commo
   const domain = domainOf(plan, details.dynamic)
   return {
     target: instance.target,
-    source: { kernel, digest: shortHash(printTensorProgram(program)), accuracy, axes, operands, scalars },
+    source: {
+      kernel,
+      digest: shortHash(printTensorProgram(program)),
+      accuracy,
+      axes,
+      // The whole is loaded in their place.
+      operands: operands.filter(({ half }) => half === undefined),
+      scalars,
+    },
     domain,
     cluster,
     launch: launchOf(plan, domain, details),
