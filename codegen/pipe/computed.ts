@@ -3,7 +3,7 @@
  * codes of a chunk into registers, then computes its elements in their written types, and rounds them to the type of the MMA.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { DepthView, FindRows, Gather } from '../../compiler/ir/pipe_loads.ts'
+import type { DepthView, Gather } from '../../compiler/ir/pipe_loads.ts'
 import type { InputNode, Node, TensorOperand } from '../../compiler/ir/tensor.ts'
 import { children, operandNamed, rowsRead, topological } from '../../compiler/ir/walk.ts'
 import { name } from '../../compiler/space/ix.ts'
@@ -122,13 +122,13 @@ function leafText(c: EmitContext, node: Node, chunk: Chunk, codes: ReadonlyMap<N
 export function emitLookedUp(
   c: EmitContext,
   operand: TensorOperand,
-  op: FindRows,
+  along: string,
 ): { readonly offset: string; readonly inside: string } {
   const node = rowsRead(operand)!
-  const depth: DepthView = { axis: op.along, tile: name('k'), outer: [] }
-  const chunk: Chunk = { op: { depth }, along: op.along, count: 1, first: '0', end: '0' }
+  const depth: DepthView = { axis: along, tile: name('k'), outer: [] }
+  const chunk: Chunk = { op: { depth }, along, count: 1, first: '0', end: '0' }
   const context = { ...c.expressions, read: (read: InputNode, at: readonly string[]) => readAt(c, read, at) }
-  const across = node.at!.filter((position) => !position.axes.includes(op.along))
+  const across = node.at!.filter((position) => !position.axes.includes(along))
   const { statements, values } = emitExpressions(across, (leaf) => leafText(c, leaf, chunk, new Map()), context)
   c.out.lines(statements)
   const names = new Map(

@@ -75,7 +75,8 @@ function copyChunks(op: CopyTile, c: EmitContext): void {
   })
 }
 
-const rowsName = (c: EmitContext, operand: string): string => `rows_${c.names.value(operand)}`
+/** Where rows that are looked up begin. */
+export const rowsName = (c: EmitContext, operand: string): string => `rows_${c.names.value(operand)}`
 
 /** The row of a thread's chunk `i`. */
 function rowOf(c: EmitContext, rowChunks: number): string {
@@ -97,7 +98,7 @@ export function emitFindRows(op: FindRows, c: EmitContext): void {
     c.out.line(`const u32 free_at = ${c.names.origin(free)} + ${rowOf(c, chunks)};`)
     c.out.line(`${rows}[i] = NOWHERE;`)
     c.out.block(`if (free_at < ${c.names.end(free)})`, () => {
-      const { offset, inside } = emitLookedUp(c, operand, op)
+      const { offset, inside } = emitLookedUp(c, operand, op.along)
       c.out.line(`if (${inside}) ${rows}[i] = ${offset};`, where)
     })
   })

@@ -1,8 +1,10 @@
 /** Tile IR → CUDA statements: scales in blocks of k, on their way to shared memory. */
 import type { ScaleLoad } from '../../compiler/ir/pipe_loads.ts'
-import { operandNamed } from '../../compiler/ir/walk.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
+import { operandNamed, rowsRead } from '../../compiler/ir/walk.ts'
 import { blockOf } from '../../compiler/stored/blocks.ts'
 import { barrierAddress, call, note, slotAddress, type EmitContext, type Emitters } from './context.ts'
+import { rowsName } from './copies.ts'
 import { load } from './epilogue_values.ts'
 import { depthOrigin, inBlocks, positionIn } from './depth.ts'
 
@@ -13,6 +15,7 @@ import { depthOrigin, inBlocks, positionIn } from './depth.ts'
 function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const { group, count, chunk, chunks } = op.layout
   const operand = operandNamed(c.program.source, op.operand)
+  if (operand.computed) return emitScalesOfRows(op, operand, c)
   const base = c.names.operand(operand.name)
   const where = note(c, `load scales ${op.operand}`)
   const threads = 32 * op.warps
@@ -30,13 +33,7 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const extent = c.names.end(op.free)
   const isLinear = !operand.axes.includes(free) || (blockOf(operand, free) ?? 1) === group
   const stride = operand.axes.includes(free) ? c.names.stride(operand.name, free) : '0'
-  const copy = (i: string, element: string, inside: string): string => {
-    const target = `${slotAddress(c, op.buffer)} + (chunk * ${count} + ${i}) * 4`
-    return op.copies
-      ? // Nothing is read where there are no bytes to copy.
-        call(c, 'cp_async_4', target, element, `${inside} ? 4 : 0`)
-      : call(c, 'store_shared_b32', target, `__float_as_uint(${inside} ? ${load(c, operand, `*(${element})`)} : 0.0f)`)
-  }
+  const copy = (i: string, element: string, inside: string): string => copyOne(c, op, operand, i, element, inside)
   const bySingles = (): void => {
     c.out.line(`const u32 first = ${thread};`)
     if (isLinear) c.out.line(`auto* from = ${base} + ${offset('k_at', `${origin} + first * ${group}`)};`)
@@ -78,6 +75,46 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
     const begins = op.free === 'm' && c.program.domain.groups ? ' && at.m % 4 == 0' : ''
     c.out.block(`if (${stride} == 1 && (${aligned}) % 4 == 0${begins})`, byFours)
     c.out.block('else', bySingles)
+  })
+}
+
+/** Scale `i` of a chunk to shared memory; 0 unless `inside`. */
+function copyOne(
+  c: EmitContext,
+  op: ScaleLoad,
+  operand: TensorOperand,
+  i: string,
+  element: string,
+  inside: string,
+): string {
+  const target = `${slotAddress(c, op.buffer)} + (chunk * ${op.layout.count} + ${i}) * 4`
+  return op.copies
+    ? // Nothing is read where there are no bytes to copy.
+      call(c, 'cp_async_4', target, element, `${inside} ? 4 : 0`)
+    : call(c, 'store_shared_b32', target, `__float_as_uint(${inside} ? ${load(c, operand, `*(${element})`)} : 0.0f)`)
+}
+
+/** Of rows that are looked up: where each begins is known. */
+function emitScalesOfRows(op: ScaleLoad, operand: TensorOperand, c: EmitContext): void {
+  const { count, chunk, chunks } = op.layout
+  const { axis } = op.depth
+  const { operand: leaf } = rowsRead(operand)!
+  const where = note(c, `load scales ${op.operand}`)
+  const threads = 32 * op.warps
+  const thread = op.warps === 1 ? 'lane' : `threadIdx.x % ${threads}`
+  const rows = rowsName(c, operand.name)
+  c.out.line(op.copies ? '#pragma unroll' : '#pragma unroll 1')
+  c.out.block(`for (u32 chunk = 0; chunk < ${chunks}; ++chunk)`, () => {
+    c.out.line(`const u32 k_at = ${depthOrigin(op.depth, c.program)} + chunk * ${chunk};`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads)}; ++i)`, () => {
+      const index = `${thread} + i * ${threads}`
+      const inside = `k_at < ${c.names.extent(axis)} && ${rows}[i] != NOWHERE`
+      const offset = `${rows}[i] + (i64)${inBlocks(operand, axis, 'k_at')} * ${c.names.stride(leaf, axis)}`
+      const element = `${c.names.operand(leaf)} + (${inside} ? ${offset} : 0)`
+      const store = copyOne(c, op, operand, index, element, inside)
+      c.out.line(count % threads === 0 ? store : `if (${index} < ${count}) ${store}`, where)
+    })
   })
 }
 

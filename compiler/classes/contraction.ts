@@ -13,7 +13,8 @@ import { computeOperands, type MmaUnits } from '../passes/computed_operands.ts'
 import { epilogueOperands } from '../passes/epilogue_operands.ts'
 import { factorScales } from '../passes/factor_scales.ts'
 import { nodesOf, rewriteNodes } from '../passes/graph.ts'
-import { interleave, WAYS } from '../passes/interleaved.ts'
+import { interleave } from '../passes/interleaved.ts'
+import { lookedUpRows } from '../passes/looked_up_rows.ts'
 import { inTiles } from '../stored/tiles.ts'
 import { markShortForms } from '../passes/short_forms.ts'
 import { div, name, type Ix } from '../space/ix.ts'
@@ -132,15 +133,22 @@ const wayOf = (program: TensorProgram, { terms: [{ a, b }] }: ContractNode): num
     0,
   )
 
-/** With operands that are read at every other position as MMAs take them, whole, where they do. */
+/** With reads at positions as operands that MMAs take, where they do. */
 function taken(original: TensorProgram, units: MmaUnits): TensorProgram {
-  const interleaved = interleave(original)
-  const made = computeOperands(interleaved, units)
-  if (interleaved === original) return made
-  const isHalf = (node: Node): boolean => node.kind === 'input' && operandNamed(made, node.operand).half !== undefined
-  const products = nodesOf(made).filter((node) => node.kind === 'contract')
-  const isWhole = products.every(({ terms: [{ a, b }] }) => isHalf(a) || isHalf(b))
-  return isWhole && products.length === WAYS ? made : computeOperands(original, units)
+  const read = lookedUpRows(interleave(original))
+  const made = computeOperands(read, units)
+  if (read === original) return made
+  const isNew = (name: string): boolean => !original.operands.some((operand) => operand.name === name)
+  const left = factorsOf(made)
+  return [...factorsOf(read)].filter(isNew).every((name) => left.has(name)) ? made : computeOperands(original, units)
+}
+
+/** Operands that contractions read as they are. */
+const factorsOf = (program: TensorProgram): ReadonlySet<string> => {
+  const factors = nodesOf(program).flatMap((node) =>
+    node.kind === 'contract' ? node.terms.flatMap(({ a, b }) => [a, b]) : [],
+  )
+  return new Set(factors.filter(isPlainInput).map(({ operand }) => operand))
 }
 
 /** A position of a scatter: an axis, or the operand that holds it. */

@@ -89,7 +89,7 @@ function elementsOf(factor: Node, program: TensorProgram): TensorOperand | null 
   if (factor.kind !== 'input') return null
   const operand = operandNamed(program, factor.operand)
   const isZeroOutside = Object.is(factor.outside ?? 0, 0)
-  return isPlainInput(factor) || (isZeroOutside && !operand.stored) ? operand : null
+  return isPlainInput(factor) || isZeroOutside ? operand : null
 }
 
 /**

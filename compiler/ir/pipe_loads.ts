@@ -50,12 +50,12 @@ export interface CopyTile extends TileLoad {
   readonly bytes: 4 | 16
 }
 
-/** Where the rows of a tile lie that are looked up, of those that a thread copies: to registers, for all of its k tiles. */
+/** Where the rows of a tile lie that are looked up, of those that a thread copies, or whose scales it loads: to registers, for all of its k tiles. */
 export interface FindRows {
   readonly op: 'find_rows'
   readonly operand: string
   readonly free: 'm' | 'n'
-  /** Of the tile, each so many chunks of 16 bytes along this axis. */
+  /** Of the tile, each so many chunks of 16 bytes along this axis, or 1 of scales. */
   readonly rows: number
   readonly chunks: number
   readonly along: string

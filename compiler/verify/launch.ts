@@ -64,7 +64,8 @@ function neededBy(program: TileProgram): Set<string> {
       op.op === 'copy_tile'
     )
       carries(op.operand)
-    if (op.op === 'load_scales' || op.op === 'write_atoms') pointer(op.operand, true)
+    if (op.op === 'load_scales' || op.op === 'write_atoms')
+      for (const leaf of leavesOf(operandNamed(source, op.operand), source)) pointer(leaf.name, true)
     if (op.op === 'load_ahead' || (op.op === 'aux_load' && !op.fetched)) {
       const operand = source.operands.find(({ name }) => name === op.operand)
       for (const leaf of operand ? leavesOf(operand, source) : [op.operand])

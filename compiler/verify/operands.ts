@@ -18,10 +18,15 @@ export function checkLoads(tiles: Tiles): void {
 /** Rows that are looked up are those of the tile that is copied. */
 function checkRows(tiles: Tiles): void {
   for (const { op, operand, ...found } of tiles.ops.filter((one) => one.op === 'find_rows')) {
+    const scales = tiles.ops.find((load) => load.op === 'load_scales' && load.operand === operand)
     const copied = tiles.loads.find((load) => load.op === 'copy_tile' && load.operand === operand)
     const { free, tile, depth } = copied ?? {}
     const chunks = ((tile?.span ?? 0) * tiles.bytes(operand)) / 16
-    tiles.expect(`${op} ${operand}: its tile`, found, { free, rows: tile?.rows, chunks, along: depth?.axis })
+    const wanted =
+      scales?.op === 'load_scales'
+        ? { free: scales.free, rows: scales.layout.count, chunks: 1, along: scales.depth.axis }
+        : { free, rows: tile?.rows, chunks, along: depth?.axis }
+    tiles.expect(`${op} ${operand}: its tile`, found, wanted)
     if (!rowsRead(tiles.operand(operand))) tiles.problems.push(`${op}: rows of ${operand} are not looked up`)
   }
 }

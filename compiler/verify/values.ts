@@ -58,7 +58,11 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     }
     case 'tma_load':
     case 'gather':
-    case 'load_scales':
+      return { reads: ['at', 'k'] }
+    case 'load_scales': {
+      const { computed } = program.source.operands.find(({ name }) => name === op.operand)!
+      return { reads: ['at', 'k', ...(computed ? [`rows:${op.operand}`] : [])] }
+    }
     case 'load_atoms':
     case 'write_atoms':
       return { reads: ['at', 'k'] }

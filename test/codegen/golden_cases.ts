@@ -76,6 +76,8 @@ const ROWS = of('kernel rows(X: bf16[v, k], row: i32[t] ragged t by off as g, B:
 const BIAS = of('kernel linear(A: bf16[m, k], B: bf16[n, k], bias: bf16[n]) -> D: bf16[m, n] { D = gelu_tanh(sum[k](A * B) + bias) }') // prettier-ignore
 const INTERLEAVED = (W: readonly string[]): Source => of(`kernel interleaved(X: bf16[t, k] ragged t by off as g, W: bf16[g, k, j] | bf16[g, j, k], bias: f32[g, j], off: i32[g]) -> H: bf16[t, f] { H = silu(sum[k](X * W[g, k, 2 * f]) + bias[g, 2 * f]) * (sum[k](X * W[g, k, 2 * f + 1]) + bias[g, 2 * f + 1]) }`, [], { W }) // prettier-ignore
 const SCATTERED = of('kernel scattered(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], to: i32[t], w: f32[a], off: i32[g]) -> D: bf16[a, n] { D[to[t], n] = sum[k](A * B) * w[to[t]] }') // prettier-ignore
+const FP8_UP = of('kernel up(X: e4m3[v, k] * f32[v, k/128], row: i32[t] ragged t by off as g, G: e4m3[g, n, k] * f32[g, n/128, k/128], U: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: e4m3[t, n] * f32[t, n/128] { D = silu(sum[k](X[row[t], k] * G)) * sum[k](X[row[t], k] * U) }') // prettier-ignore
+const MXFP8_ROWS = of('kernel mx(X: e4m3[v, k] * ue8m0[v, k/32], row: i32[t] ragged t by off as g, B: e4m3[g, n, k] * ue8m0[g, n, k/32], off: i32[g]) -> D: bf16[t, n] { D = sum[k](X[row[t], k] * B) }') // prettier-ignore
 const SWIGLU = of('kernel swiglu(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> H: bf16[m, n] { H = silu(sum[k](A * G)) * sum[k](A * U) }') // prettier-ignore
 const AMAX = of(`kernel scaled(A: f16[l?, m, k], B: f16[l?, n, k], s: f32) -> (D: e4m3[l?, m, n], amax: f32[l?]) {
   acc = sum[k](A * B) * s
@@ -266,6 +268,7 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('sums of groups', GRADIENT(), [128, 128], { whole, plan: { gemm: { sums: { form: 'packed' } }, a: { ...tma, major: 'mn' } } }),
   sm90('sums of groups ping-pong', GRADIENT(), [64, 128], { design: { consumers: 'pingpong' } }),
   sm90('sums of groups along rows', GRADIENT('k, t'), [64, 64], { plan: { a: gather, b: [gather] } }),
+  sm90('fp8 rows that are looked up', FP8_UP, [128, 128], { whole, plan: { a: { source: 'copy' }, b: [tma, tma], scales: { chunks: 1 } } }),
   sm90('interleaved', INTERLEAVED(['g', 'k', 'j']), [128, 128], { whole, plan: { b: [{ source: 'tma', rows: 256 }], gemm: { interleaved: 'j' } } }),
   sm90('interleaved along k', INTERLEAVED(['g', 'j', 'k']), [64, 64], { design: { consumers: 'pingpong' }, plan: { b: [tma] } }),
   sm90('scattered', SCATTERED, [128, 128], { whole, plan: { epilogue: { outputs: [{ store: 'direct', places: ['D.at', 'n'] }] } } }),
@@ -330,6 +333,7 @@ const SM100: readonly GoldenCase[] = [
   sm100('chain', of(chain('f16', 'f16')), [128, 128], { plan: { epilogue: { subtileColumns: 8 } } }),
   sm100('64 rows', gemm(), [64, 64], { plan: { epilogue: { layout: { rowsPerWarp: 16 } } } }),
   sm100('column halves', gemm({ a: 'bf16' }), [128, 128], { whole, design: pairs(), plan: { epilogue: { layout: { columnHalves: 2, columns: 64 } } } }),
+  sm100('mxfp8 rows that are looked up', MXFP8_ROWS, [128, 64], { plan: { a: gather, b: [tma] } }),
   sm100('interleaved', INTERLEAVED(['g', 'k', 'j']), [128, 64], { whole, plan: { b: [tma], gemm: { interleaved: 'j' } } }),
   sm100('scattered', SCATTERED, [128, 64]),
   sm100('swiglu', SWIGLU, [128, 128], { plan: { b: [tma, tma], accumulators: 2 } }),

@@ -15,6 +15,15 @@ const BIAS = `kernel grouped(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k
 const SCATTERED = `kernel grouped(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], bias: f32[g, j], to: i32[t], w: f32[a], off: i32[g]) -> D: bf16[a, n] {
   D[to[t], n] = (sum[k](A * B) + bias[g, 2 * n + 1]) * w[to[t]]
 }`
+const UP8 = `kernel up8(X: e4m3[v, k] * f32[v, k/128], row: i32[t] ragged t by off as g, G: e4m3[g, n, k] * f32[g, n/128, k/128], U: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: e4m3[t, n] * f32[t, n/128] {
+  D = silu(sum[k](X[row[t], k] * G)) * sum[k](X[row[t], k] * U)
+}`
+const MXFP8 = `kernel mx(X: e4m3[v, k] * ue8m0[v, k/32], row: i32[t] ragged t by off as g, B: e4m3[g, n, k] * ue8m0[g, n, k/32], off: i32[g]) -> D: bf16[t, n] {
+  D = sum[k](X[row[t], k] * B)
+}`
+const ROWWISE = `kernel rowwise(X: e4m3[v, k] * f32[v], row: i32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n], off: i32[g]) -> D: bf16[t, n] {
+  D = sum[k](X[row[t], k] * B)
+}`
 const PADDED = `kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g, n, k], len: i32[g]) -> D: bf16[g, m, n] {
   D = sum[k](A * B)
 }`
@@ -36,6 +45,11 @@ const scattered = (rest: Partial<GroupedCase> = {}): Omit<GroupedCase, 'design'>
   const to = Array.from({ length: 224 }, (_, i) => (i % 11 === 3 ? -1 : (i * 7) % 300))
   return { ...rows(off, { text: SCATTERED, integers: { off, to }, ...rest }), extents: { t: 224, g: off.length, n: 144, k: 136, a: 300, j: 300 } }
 } // prettier-ignore
+/** Rows of 50 that are looked up, some of which are none. */
+const lookedUp = (text: string): Omit<GroupedCase, 'design'> => {
+  const row = Array.from({ length: 224 }, (_, i) => (i % 13 === 5 ? -1 : (i * 7) % 50))
+  return { ...rows(off, { text, integers: { off, row } }), extents: { t: 224, g: off.length, n: 256, k: 264, v: 50 } }
+}
 const padded: Omit<GroupedCase, 'design'> = {
   text: PADDED,
   extents: { g: 5, m: 150, n: 80, k: 72 },
@@ -82,6 +96,11 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm100, fused', { ...rows(off, { text: BIAS }), design: pair([256, 128]) }],
   ['sm100, scattered', { ...scattered(), design: design([128, 64]) }],
   ['sm100, scattered, pairs of 64 rows', { ...scattered(), design: pair([128, 64]), smCount: 2 }],
+  ['sm90, looked-up rows of fp8, into fp8', { ...lookedUp(UP8), design: sm90([128, 128], { tile: [128, 128, 128] }) }],
+  ['sm90, looked-up rows of fp8, 64 rows', { ...lookedUp(UP8), design: sm90([64, 128], { tile: [64, 128, 128] }), smCount: 2 }],
+  ['sm100, looked-up rows of fp8', { ...lookedUp(UP8.replace('D: e4m3[t, n] * f32[t, n/128]', 'D: bf16[t, n]')), design: design([128, 32], { tile: [128, 32, 128] }) }],
+  ['sm100, looked-up rows of mxfp8', { ...lookedUp(MXFP8), design: design([128, 64], { tile: [128, 64, 128] }) }],
+  ['sm100, looked-up rows of fp8, scales of rows', { ...lookedUp(ROWWISE), design: design([128, 64], { tile: [128, 64, 128] }) }],
   ['sm100, padded', { ...padded, design: design([128, 32]) }],
   ['gradient, sm90', { ...gradient(), design: sm90([128, 64]) }],
   ['gradient, sm90, added', { ...gradient({ text: ADDED }), design: sm90([64, 64]) }],

@@ -1,10 +1,11 @@
 /** Tile IR → CUDA statements: plain scales to shared memory, in the order that block-scaled MMAs read. */
 import type { AtomWrite } from '../../../compiler/ir/pipe_loads.ts'
-import { operandNamed } from '../../../compiler/ir/walk.ts'
+import { operandNamed, rowsRead } from '../../../compiler/ir/walk.ts'
 import { blockOf } from '../../../compiler/stored/blocks.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
+import { emitLookedUp } from '../../pipe/computed.ts'
 import { depthOrigin, inBlocks, positionIn } from '../../pipe/depth.ts'
 
 /**
@@ -14,13 +15,16 @@ import { depthOrigin, inBlocks, positionIn } from '../../pipe/depth.ts'
 export function emitAtoms(op: AtomWrite, c: EmitContext): void {
   const { atoms, block, free, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
-  const base = c.names.operand(operand.name)
+  // Rows that are looked up lie in another operand.
+  const rows = rowsRead(operand)
+  const leaf = rows?.operand ?? operand.name
+  const base = c.names.operand(leaf)
   const where = note(c, `scales ${op.operand}`)
   const threads = 32 * c.role!.warps
-  const rows = atoms.rows * TILE_OUTER
-  const words = (rows * atoms.steps) / threads
+  const height = atoms.rows * TILE_OUTER
+  const words = (height * atoms.steps) / threads
   const { extent } = freeSide(c.program.domain, free)
-  const stride = (axis: string): string => c.names.stride(operand.name, axis)
+  const stride = (axis: string): string => c.names.stride(leaf, axis)
   const own = blockOf(operand, depth.axis) ?? 1
   const others = operand.axes
     .filter((axis) => axis !== depth.axis)
@@ -30,9 +34,9 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
     })
   const along = stride(depth.axis)
   const k = c.names.extent(depth.axis)
-  const inside = `${extent < rows ? `row < ${extent} && ` : ''}free_at < ${c.names.end(free)}`
+  const inside = `${extent < height ? `row < ${extent} && ` : ''}free_at < ${c.names.end(free)}`
   const place = (): void => {
-    c.out.line(`const u32 i = threadIdx.x % ${threads} + s * ${threads}, row = i % ${rows}, step = i / ${rows};`)
+    c.out.line(`const u32 i = threadIdx.x % ${threads} + s * ${threads}, row = i % ${height}, step = i / ${height};`)
   }
   c.out.block('', () => {
     c.out.line(`u32 words[${words}] = {};`)
@@ -42,7 +46,11 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
       const first = `${depthOrigin(depth, c.program)} + step * ${TILE_INNER * block}`
       c.out.line(`const u32 free_at = ${c.names.origin(free)} + row, k_at = ${first};`)
       c.out.block(`if (${inside})`, () => {
-        c.out.line(`const unsigned char* from = ${base} + ${others.join(' + ') || '0'};`, where)
+        if (rows) {
+          const { offset, inside: found } = emitLookedUp(c, operand, depth.axis)
+          c.out.line(`if (!(${found})) continue;`)
+          c.out.line(`const unsigned char* from = ${base} + ${offset};`, where)
+        } else c.out.line(`const unsigned char* from = ${base} + ${others.join(' + ') || '0'};`, where)
         const each = (): void => {
           c.out.line('#pragma unroll')
           c.out.block(`for (u32 e = 0; e < ${TILE_INNER}; ++e)`, () => {

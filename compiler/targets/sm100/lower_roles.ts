@@ -3,7 +3,7 @@ import { waysOf } from '../../classes/matmul.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { AtomSource, Mma, MmaScales } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
-import { depthView, gathers, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { depthView, gathers, scaleFinders, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { atomsBy, atomsOf, type AtomPlan, type OnesPlan } from '../tensor_core/scale_atoms.ts'
 import { bufferOfB, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
 import { WORK_RESPONSE_BYTES } from './memory.ts'
@@ -81,7 +81,7 @@ export function gatherRole(plan: Sm100Plan, domain: Domain): TileOp[] {
 
 /** A warp that loads scales of partial sums. */
 export const partScalesRole = (plan: Sm100Plan, domain: Domain): TileOp[] => [
-  forTiles(plan, [{ op: 'for_k', body: scaleRole(plan.parts!, domain) }], true),
+  forTiles(plan, [...scaleFinders(plan.scales, domain), { op: 'for_k', body: scaleRole(plan.parts!, domain) }], true),
 ]
 
 export function mmaRole(plan: Sm100Plan): TileOp[] {

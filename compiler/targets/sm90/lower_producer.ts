@@ -2,7 +2,7 @@
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
-import { copiesOfRows, gathers, rowFinders, scaleLoads, tmaLoads } from '../tensor_core/lower_loads.ts'
+import { copiesOfRows, gathers, rowFinders, scaleFinders, scaleLoads, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { GATHER_WARPS, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
 import type { Sm90Plan } from './plan.ts'
 
@@ -49,7 +49,20 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
       alone([wait, ...request, advance], drain),
       ...storeWarps(plan, domain),
       ...(plan.scales
-        ? [{ op: 'last_warp', body: [tiles([wait, ...scaleLoads(plan.scales, domain, 'full'), advance])] } as const]
+        ? [
+            {
+              op: 'last_warp',
+              body: [
+                {
+                  op: 'for_tiles',
+                  body: [
+                    ...scaleFinders(plan.scales, domain),
+                    { op: 'for_k', body: [wait, ...scaleLoads(plan.scales, domain, 'full'), advance] },
+                  ],
+                },
+              ],
+            } as const,
+          ]
         : []),
     ]
   const publish: TileOp[] = [
@@ -59,8 +72,8 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
     { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta' }] },
   ]
   const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
-  const scales = scaleLoads(plan.scales, domain, 'full', 'through registers')
   if (rows.length > 0) {
+    const copied = scaleLoads(plan.scales, domain, 'full', 'copied')
     // Copies of the stages behind this one are under way meanwhile.
     const by = Math.min(COPIED_AHEAD, plan.stages - 1)
     const landed = (pending: number): TileOp[] => [
@@ -77,13 +90,17 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
         op: 'for_tiles',
         body: [
           ...rowFinders(plan, domain),
-          { op: 'for_k', body: [wait, ...mine, ...rows, { op: 'copy_commit' }, due, advance] },
+          ...scaleFinders(plan.scales, domain),
+          { op: 'for_k', body: [wait, ...mine, ...rows, ...copied, { op: 'copy_commit' }, due, advance] },
         ],
       },
       { op: 'catch_up', ring: LANDED, of: 'stage', body: landed(0) },
     ]
   }
-  return [...registers, tiles([wait, ...mine, ...copies, ...scales, ...publish, advance]), ...drain]
+  const scales = scaleLoads(plan.scales, domain, 'full', 'through registers')
+  const found = scaleFinders(plan.scales, domain)
+  const stage: TileOp = { op: 'for_k', body: [wait, ...mine, ...copies, ...scales, ...publish, advance] }
+  return [...registers, { op: 'for_tiles', body: [...found, stage] }, ...drain]
 }
 
 /**

@@ -69,8 +69,9 @@ export function launchOf(
   // Each once, whoever reads it.
   const read = new Set([
     ...loaded.filter((o) => o.source !== 'tma').flatMap(({ operand }) => leavesOf(operand, plan.program)),
-    ...scalesOf(plan.scales ?? null).map(({ operand }) => operand),
-    ...atomsBy(plan.atoms ?? null, 'warps').map(({ operand }) => operand),
+    ...[...scalesOf(plan.scales ?? null), ...atomsBy(plan.atoms ?? null, 'warps')].flatMap(({ operand }) =>
+      leavesOf(operand, plan.program),
+    ),
     ...plan.epilogue.aux
       .filter(({ fetch }) => fetch === null)
       .flatMap(({ operand }) => leavesOf(operand, plan.program)),

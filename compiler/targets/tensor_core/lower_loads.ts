@@ -92,7 +92,15 @@ export const copiesOfRows = (plan: TensorCorePlan, domain: Domain): TileOp[] =>
     bytes: operand.copyBytes!,
   }))
 
-/** What comes before them in each tile. */
+/** What comes before scales of rows that are looked up, in each tile. */
+export const scaleFinders = (scales: ScalePlans | null, { loops }: Domain): TileOp[] =>
+  scalesOf(scales).flatMap(({ operand, free, layout }): TileOp[] =>
+    operand.computed
+      ? [{ op: 'find_rows', operand: operand.name, free, rows: layout.count, chunks: 1, along: loops[0].axis }]
+      : [],
+  )
+
+/** What comes before copies of rows in each tile. */
 export const rowFinders = (plan: TensorCorePlan, domain: Domain): TileOp[] =>
   forLoops(plan, domain, ['copy'], ({ operand, free }, { axis }) => ({
     op: 'find_rows',
@@ -141,14 +149,14 @@ export function gather(
 }
 
 /**
- * Scales of a stage. A warp by itself tells who awaits `barrier` when those of 4 bytes have landed; `through registers`: whoever copies the
- * operands does.
+ * Scales of a stage. A warp by itself tells who awaits `barrier` when those of 4 bytes have landed; else whoever brings the operands does,
+ * `through registers` or by asynchronous copies.
  */
 export function scaleLoads(
   scales: ScalePlans | null,
   domain: Domain,
   barrier: string,
-  how?: 'through registers',
+  how?: 'through registers' | 'copied',
 ): TileOp[] {
   const plans = scalesOf(scales)
   const depth = depthView(domain, 0)
@@ -160,7 +168,7 @@ export function scaleLoads(
     free,
     layout,
     depth,
-    copies: copies && !how,
+    copies: copies && how !== 'through registers',
     warps: how ? GATHER_WARPS : 1,
   }))
   if (how) return loads
