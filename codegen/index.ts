@@ -11,6 +11,10 @@ export type Instance = AnyInstance<Design>
 export const generatePlan = (plan: Plan, name: string): GeneratedKernel =>
   GENERATORS.get(plan.kind).generate(plan, name)
 
+/** The same kernel with roles that write time stamps to a region of the workspace; null: it has no roles. */
+export const generateTraced = (plan: Plan, name: string): GeneratedKernel | null =>
+  GENERATORS.get(plan.kind).traced?.(plan, name) ?? null
+
 /** The pipeline program of a plan; null: its target has none. */
 export const pipelineOf = (plan: Plan): TileProgram | null => targetOf(plan).pipeline?.(plan) ?? null
 
@@ -27,7 +31,7 @@ export { planInstance, type Design, type Plan } from '../compiler/targets/index.
 export { instanceName } from '../compiler/naming.ts'
 export { printTensorProgram } from '../compiler/ir/print_tensor.ts'
 export type { TensorProgram } from '../compiler/ir/tensor.ts'
-export type { GeneratedKernel, LaunchRecipe, SourceMapEntry } from './cuda/generated.ts'
+export type { GeneratedKernel, LaunchRecipe, SourceMapEntry, TraceLayout } from './cuda/generated.ts'
 export { emitModule, type ModuleMode } from './typescript/module.ts'
 export * from '../grammar/index.ts'
 export { printProgram } from './targets/index.ts'

@@ -22,6 +22,28 @@ export interface SourceMapEntry {
   readonly note: string | null
 }
 
+export type TraceKind = 'wait' | 'load' | 'multiply' | 'epilogue' | 'store'
+
+/** What a role does between two stamps. */
+export interface TraceEvent {
+  readonly name: string
+  readonly kind: TraceKind
+  readonly role: string
+  /** Whose slot and phase the stamps have; null: of none. */
+  readonly ring: string | null
+}
+
+/** Where the stamps of a traced kernel lie in its workspace, two 64-bit words each (codegen/pipe/trace.ts). */
+export interface TraceLayout {
+  readonly region: string
+  readonly ctas: number
+  /** Of each CTA: two for each warp. */
+  readonly streams: number
+  /** That a stream has places for. */
+  readonly stamps: number
+  readonly events: readonly TraceEvent[]
+}
+
 export interface GeneratedKernel {
   /** Valid C identifier derived from the kernel name; the `extern "C"` entry. */
   readonly entry: string
@@ -29,4 +51,6 @@ export interface GeneratedKernel {
   readonly cuda: string
   readonly recipe: LaunchRecipe
   readonly sourceMap: readonly SourceMapEntry[]
+  /** Of a build that times itself. */
+  readonly trace?: TraceLayout
 }

@@ -20,6 +20,17 @@ export interface EmitContext {
   /** Shared by all expressions, so that no two temporaries have one name. */
   readonly expressions: ExpressionContext
   readonly role: Role | null
+  /** null: the build does not time itself. */
+  readonly tracer: Stamps | null
+}
+
+/** What a build that times itself prints around operations (trace.ts). */
+export interface Stamps {
+  /** For the body of `op`. */
+  within(op: TileOp): Stamps
+  /** Prints the operation by `emit`, between its stamps if it has any. */
+  around(op: TileOp, c: EmitContext, emit: () => void): void
+  declare(c: EmitContext): void
 }
 
 export type OpOf<K extends TileOp['op']> = Extract<TileOp, { op: K }>
@@ -30,7 +41,9 @@ export function emitOps(ops: readonly TileOp[], c: EmitContext): void {
   for (const op of ops) {
     const emit = c.emitters[op.op] as ((op: TileOp, c: EmitContext) => void) | undefined
     if (!emit) throw new Error(`no emitter of ${op.op} for ${c.program.kind}`)
-    emit(op, c)
+    const { tracer } = c
+    if (tracer === null) emit(op, c)
+    else tracer.around(op, c, () => emit(op, { ...c, tracer: tracer.within(op) }))
   }
 }
 

@@ -18,6 +18,7 @@ import { emitOps, type Emitters } from './context.ts'
 import { stageBytes } from './loads.ts'
 import { kernelNames } from './names.ts'
 import { registerTile } from './register_tile.ts'
+import { tracedLaunch, tracePointer, Tracer, traceWrapper } from './trace.ts'
 
 export type Define = (text: string, comment?: string, type?: string) => void
 
@@ -32,11 +33,22 @@ export interface TargetText {
   prologue?(c: EmitContext): void
 }
 
+export interface PrintOptions {
+  /** Roles write time stamps. */
+  readonly traced?: boolean
+}
+
 /** The file of a program as `name`, which must determine it. */
-export function printKernel(program: TileProgram, name: string, target: TargetText): GeneratedKernel {
+export function printKernel(
+  program: TileProgram,
+  name: string,
+  target: TargetText,
+  { traced = false }: PrintOptions = {},
+): GeneratedKernel {
   const names = kernelNames(program)
   const entry = cudaIdentifier(name)
-  const recipe = named(program.launch, entry)
+  const recipe = named(traced ? tracedLaunch(program.launch) : program.launch, entry)
+  const tracer = traced ? new Tracer(program, tracePointer({ names })) : null
   const wrappers = new Set<string>(['shared_address'])
   const functions = new Set<string>()
   const definitions = new Map<string, string>()
@@ -54,6 +66,7 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
       emitters: target.emitters,
       expressions,
       role: null,
+      tracer,
     }
     emitKernel(recipe.params, entry, c, target)
     if (recipe.next) emitCombine(out, program, recipe.next, names, functions)
@@ -72,7 +85,10 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
   emitTypes(file)
   emitConstants(file, program, target)
   for (const text of [
-    ...printWrappers(wrappers, target.wrappers),
+    ...printWrappers(
+      wrappers,
+      tracer ? { ...target.wrappers, trace_stamp: traceWrapper(program.launch) } : target.wrappers,
+    ),
     ...definitions.values(),
     ...printDeviceFunctions(functions, ARCHS[program.target].cc),
   ])
@@ -80,7 +96,7 @@ export function printKernel(program: TileProgram, name: string, target: TargetTe
   emitTileOrigin(file, program)
   emitTo(file)
   printHostLauncher(file, { entry, recipe, program: program.source })
-  return { entry, cuda: file.toString(), recipe, sourceMap: file.sourceMap }
+  return { entry, cuda: file.toString(), recipe, sourceMap: file.sourceMap, ...(tracer && { trace: tracer.layout }) }
 }
 
 /** The launch with the entries' names. */
@@ -195,6 +211,7 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     out.line('extern __shared__ __align__(1024) unsigned char dynamic_smem[];')
     out.line('const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;')
     out.line('const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;')
+    c.tracer?.declare(c)
     const unitsN = 'units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N)'
     if (program.domain.groups) out.line(`const u32 ${unitsN};`)
     else {

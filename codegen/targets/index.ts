@@ -15,12 +15,15 @@ export interface Generator<P extends PlanBase = PlanBase> {
   generate(plan: P, name: string): GeneratedKernel
   /** What its pipeline programs have beside the common text; absent: it has none. */
   readonly text?: TargetText
+  /** A build whose roles write time stamps; absent: it has no roles. */
+  traced?(plan: P, name: string): GeneratedKernel
 }
 
 /** Plans whose target makes pipeline programs of them. */
 export const pipelined = (text: TargetText): Generator => ({
   text,
   generate: (plan, name) => printKernel(targetOf(plan).pipeline!(plan), name, text),
+  traced: (plan, name) => printKernel(targetOf(plan).pipeline!(plan), name, text, { traced: true }),
 })
 
 const OWN = {

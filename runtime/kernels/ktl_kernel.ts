@@ -2,7 +2,8 @@ import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import { storedArtifact } from '../artifacts/aot/registry.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
-import { artifactOf, artifactStatus } from './kernel_artifact.ts'
+import { buildArtifact } from './build_artifact.ts'
+import { artifactStatus } from './kernel_artifact.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
 import type { Device } from '../devices/device.ts'
 import type { Call } from '../discovery/calls/call.ts'
@@ -11,15 +12,14 @@ import type { Estimate } from '../discovery/ranking/rank.ts'
 import { ktlError } from '../errors/fail.ts'
 import { findingsError } from '../addon/findings.ts'
 import { Kernel, type KernelLaunchOptions, type RunResult } from './kernel.ts'
-import { enqueueLaunch, entriesOf, launchRequest, loadKernel, runLaunch } from './launch.ts'
+import { enqueueLaunch, launchRequest, runLaunch } from './launch.ts'
 import { PreparedLaunch } from './prepared.ts'
 import { workspaceBytes } from './plan_launch.ts'
 import { launchStats } from '../modules/result.ts'
 import { GemmArguments } from '../arguments/gemm.ts'
 import { operandsStatus } from '../metadata/supports.ts'
 import { OK, raise, refuse, Status } from '../errors/status.ts'
-import { compileCached, compileFor } from '../toolchain/cached.ts'
-import type { ImageKind } from '../toolchain/options.ts'
+import { compileCached } from '../toolchain/cached.ts'
 import type { KernelResources } from '../toolchain/resources.ts'
 import { checkStream } from '../streams/event.ts'
 import { optionsOf, signalOf } from '../errors/given.ts'
@@ -131,7 +131,7 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
       raise(artifactStatus(this.#planned, stored, { arch, format: kind }))
       return stored
     }
-    const artifact = await this.#build(arch, kind, device, options)
+    const artifact = await buildArtifact(this.#planned, this.generated, { ...options, arch, kind, device })
     made.set(`${arch} ${kind}`, { artifact, loads: device !== null })
     return artifact
   }
@@ -147,33 +147,6 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
       signal: options.signal,
     })
     return compiled.resources[0]!
-  }
-
-  async #build(
-    arch: TargetArch,
-    kind: ImageKind,
-    device: Device | null,
-    { signal, timeoutMs }: CompileKernelOptions,
-  ): Promise<Artifact> {
-    const { generated } = this
-    const { family } = this.#planned.space
-    const sources = { map: generated.sourceMap, ktl: family.source }
-    const compiling = {
-      signal,
-      timeoutMs,
-      arch,
-      kind,
-      name: `${family.name}.cu`,
-      sources,
-      entries: entriesOf(generated.recipe),
-    }
-    return compileFor(generated.cuda, compiling, async ({ image, nvccVersion: toolkit, resources }) => {
-      const images = [{ kind, target: arch, bytes: image }]
-      const artifact = artifactOf(this.#planned, generated, { toolkit, images, resources })
-      // It is loaded for the first launch anyway; what the device refuses shall not be kept.
-      if (device) await loadKernel(device, artifact).ready
-      return artifact
-    })
   }
 
   /** Enqueues; failures and findings surface at the stream's next synchronize or copy. */

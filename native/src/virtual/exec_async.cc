@@ -3,6 +3,13 @@
 
 namespace ktl {
 
+void draw(const Warp& w, AsyncKind kind, const std::string& what, uint64_t from, uint64_t to) {
+  Trace& trace = w.cta->cluster->trace;
+  if (!trace.enabled) return;
+  const auto row = static_cast<uint32_t>(kind == AsyncKind::Warpgroup ? AsyncKind::Tensor : kind);
+  trace.slice(w.cta->linear, Trace::kUnits + row, what, from, std::max<uint64_t>(1, to - std::min(from, to)));
+}
+
 uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64_t done, std::function<void()> run,
                std::function<void()> read) {
   Cluster& cluster = *w.cta->cluster;
@@ -13,18 +20,9 @@ uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64
   item.warp = w.index;
   item.pc = w.pc;
   item.done = done;
-  if (cluster.trace.enabled) {
-    const uint64_t process = w.cta->linear, start = cluster.trace.now + w.index;
-    const uint32_t row =
-        Trace::kUnits + static_cast<uint32_t>(kind == AsyncKind::Warpgroup ? AsyncKind::Tensor : kind);
-    item.run = [&cluster, process, row, start, what, run = std::move(run)] {
-      run();
-      cluster.trace.slice(process, row, what, start,
-                          std::max<uint64_t>(1, cluster.trace.now - std::min(start, cluster.trace.now)));
-    };
-  } else {
-    item.run = std::move(run);
-  }
+  item.run = std::move(run);
+  // MMAs are drawn one by one, by those who know when the unit begins them.
+  if (kind != AsyncKind::Tensor && kind != AsyncKind::Warpgroup) draw(w, kind, what, w.now(), done);
   item.what = std::move(what);
   item.read = std::move(read);
   return cluster.async.issue(std::move(item));

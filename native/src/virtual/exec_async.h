@@ -12,6 +12,8 @@ namespace ktl {
 // its source.
 uint64_t issue(Warp& w, AsyncKind kind, uint32_t queue, std::string what, uint64_t done, std::function<void()> run,
                std::function<void()> read = {});
+// Modelled cycles that a unit of the warp's CTA is busy, in the trace.
+void draw(const Warp& w, AsyncKind kind, const std::string& what, uint64_t from, uint64_t to);
 // The effect joins the thread's open group.
 void join(Warp& w, Warp::AsyncGroups& groups, uint64_t id);
 void commitGroup(Warp& w, Warp::AsyncGroups& groups);

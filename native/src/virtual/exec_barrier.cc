@@ -196,7 +196,7 @@ Flow arrive(Warp& w, const Op& op, uint32_t mask) {
       op.aux& kDrop ? barrier.drop(count) : barrier.arrive(count);
     }
     if (barrier.completed != before)
-      cta.cluster->trace.instant(cta.linear, w.index, "mbarrier " + hex(offset) + " completes");
+      cta.cluster->trace.instant(cta.linear, w.index, "mbarrier " + hex(offset) + " completes", w.now());
   });
   if (op.aux & kState) w.setTaint(op.dst, mask, 0);
   w.faultLane = ~0u;

@@ -2,6 +2,7 @@
 // (lane % 4) * E, for E elements in a register; B is the same with its column lane / 4 and no second half; C and D
 // are rows lane / 4 + 8 (r / 2), columns 2 (lane % 4) + r % 2. Shapes of 8 rows have no second half either.
 #include <cmath>
+#include "exec_async.h"
 #include "exec_lanes.h"
 #include "exec_matrix.h"
 #include "mma_tile.h"
@@ -61,7 +62,10 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     w.setTaint(d[r], ~0u, taint ? ~0u : 0u);
   }
   w.cta->cluster->tensorMacs += f.rows * kMmaColumns * f.k;
-  w.waitUntil(w.cta->tensorCore.reserve(w.now(), timing::mmaCycles(f.rowBytes())));
+  const uint64_t cycles = timing::mmaCycles(f.rowBytes());
+  const uint64_t done = w.cta->tensorCore.reserve(w.now(), cycles);
+  draw(w, AsyncKind::Tensor, "mma.sync", done - cycles, done);
+  w.waitUntil(done);
   return Flow::Next;
 }
 

@@ -9,10 +9,10 @@ bool isClock(const std::string& name) {
   return name.rfind("%clock", 0) == 0 || name.rfind("%globaltimer", 0) == 0;
 }
 
-// %clock counts the warp's own instructions, so that runs repeat; four cycles each.
+// Modelled cycles of the warp, so that runs repeat.
 template <class T>
 Flow readClock(Warp& w, const Op& op, uint32_t mask) {
-  const uint64_t cycles = w.ticks * 4;
+  const uint64_t cycles = w.now();
   const T value = static_cast<T>(op.aux ? cycles >> 32 : cycles);
   forLanes(mask, [&](uint32_t i) { w.at<T>(op.dst)[i] = value; });
   w.setTaint(op.dst, mask, 0);

@@ -85,6 +85,7 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     for (uint32_t i = 0; i < u.ctaGroup; ++i) from = std::max(from, cluster.ctas[even + i]->tensorCore.free);
     for (uint32_t i = 0; i < u.ctaGroup; ++i) cluster.ctas[even + i]->tensorCore.reserve(from, cost.cycles);
     w.faultLane = ~0u;
+    draw(w, AsyncKind::Tensor, "tcgen05.mma", from, from + cost.cycles);
 
     if (Ordering* order = cluster.ordering.get()) order->multiply(w, lane, u, even);
     if (cluster.launch.checks) checkStores(w, lane, u, std::span(cluster.ctas).subspan(even, u.ctaGroup));

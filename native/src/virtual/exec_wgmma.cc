@@ -275,8 +275,10 @@ Flow multiply(Warp& w, const Op& op, uint32_t mask) {
   if (entry.arrived != kAllWarps) return Flow::Next;
 
   ++cluster.epoch;
-  const uint64_t done = cta.tensorCore.reserve(entry.from, timing::wgmmaCycles(form.n, form.aInRegisters)) +
-                        timing::kWgmmaLatency[form.aInRegisters];
+  const uint64_t cycles = timing::wgmmaCycles(form.n, form.aInRegisters);
+  const uint64_t multiplied = cta.tensorCore.reserve(entry.from, cycles);
+  draw(w, AsyncKind::Warpgroup, "wgmma.mma_async", multiplied - cycles, multiplied);
+  const uint64_t done = multiplied + timing::kWgmmaLatency[form.aInRegisters];
   const uint32_t number = entry.group, index = w.index / kWgmmaWarps;
   group.done[number] = std::max(group.done[number], done);
   while (group.done.size() > 16) group.done.erase(group.done.begin());

@@ -99,9 +99,7 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
   if (operations == 0) return true;
   const uint64_t before = warp.ticks;
   const uint64_t epoch = cluster.epoch;
-  const bool wasWaiting = warp.waiting;
-  if (wasWaiting && cluster.trace.enabled && !warp.groups.empty())
-    warp.blockStart = std::min(warp.blockStart, cluster.trace.now);
+  const uint64_t since = warp.now(), idle = warp.idle;
   warp.waiting = warp.polling = false;
   if (cluster.trace.enabled) counts_ = cluster.counts;
   Warp::Outcome outcome;
@@ -114,18 +112,15 @@ bool Scheduler::step(Cluster& cluster, Warp& warp) {
   }
   const uint64_t ran = warp.ticks - before;
   if (cluster.trace.enabled) {
-    if (wasWaiting && ran && cluster.trace.now > warp.blockStart)
-      cluster.trace.slice(warp.cta->linear, warp.index, "wait", warp.blockStart,
-                          cluster.trace.now - warp.blockStart);
+    const uint64_t waited = warp.idle - idle;
+    if (waited) cluster.trace.slice(warp.cta->linear, warp.index, "wait", since, waited);
     if (ran) {
-      cluster.trace.slice(warp.cta->linear, warp.index, "run", cluster.trace.now, ran);
+      cluster.trace.slice(warp.cta->linear, warp.index, "run", since + waited, warp.now() - since - waited);
       for (size_t pc = 0; pc < counts_.size(); ++pc)
         if (const uint64_t executed = cluster.counts[pc] - counts_[pc])
           if (const uint32_t line = launch_.code->source[pc]->cudaLine)
             cluster.trace.spend(warp.cta->linear, warp.index, line, executed);
     }
-    cluster.trace.now += ran;
-    if (outcome == Warp::Outcome::Blocked && (ran || !wasWaiting)) warp.blockStart = cluster.trace.now;
   }
   if (outcome == Warp::Outcome::Blocked) {
     warp.waiting = true;

@@ -27,10 +27,10 @@ void Trace::slice(uint64_t cta, uint32_t row, const std::string& name, uint64_t 
              ",\"dur\":" + std::to_string(duration) + "}";
 }
 
-void Trace::instant(uint64_t cta, uint32_t row, const std::string& name) {
+void Trace::instant(uint64_t cta, uint32_t row, const std::string& name, uint64_t time) {
   if (!enabled || events_.size() >= kMostTraceBytes) return;
   if (!events_.empty()) events_ += ",\n";
-  events_ += head(name, "i", cta, row) + ",\"s\":\"t\",\"ts\":" + std::to_string(now) + "}";
+  events_ += head(name, "i", cta, row) + ",\"s\":\"t\",\"ts\":" + std::to_string(time) + "}";
 }
 
 void Trace::name(const char* what, uint64_t cta, uint32_t row, const std::string& args) {

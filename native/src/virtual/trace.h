@@ -1,4 +1,4 @@
-// Chrome trace events of one cluster: a process per CTA, a thread per warp, time in warp-instruction ticks.
+// Chrome trace events of one cluster: a process per CTA, a thread per warp and per unit, times in modelled cycles (timing.h).
 #pragma once
 #include <cstdint>
 #include <map>
@@ -12,11 +12,10 @@ constexpr size_t kMostTraceBytes = size_t{100} << 20;
 class Trace {
  public:
   bool enabled = false;
-  uint64_t now = 0;  // ticks of the cluster
   static constexpr uint32_t kUnits = 1000;  // rows from here are the asynchronous units of the CTA, by kind
   // A slice [start, start + duration) on a warp's row.
   void slice(uint64_t cta, uint32_t row, const std::string& name, uint64_t start, uint64_t duration);
-  void instant(uint64_t cta, uint32_t row, const std::string& name);
+  void instant(uint64_t cta, uint32_t row, const std::string& name, uint64_t time);
   // Ticks that a warp spent at a CUDA line: readers know roles by their lines.
   void spend(uint64_t cta, uint32_t row, uint32_t line, uint64_t ticks);
   // Metadata: the name of a process and of its unit rows. Warp rows are named with the lines they ran.

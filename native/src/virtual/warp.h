@@ -50,7 +50,6 @@ struct Warp {
   bool polling = false;             // the last slice ended in a polling operation
   uint64_t pollHash = 0;            // what the last polling operation saw
   bool falseTry = false;            // the next failing try_wait returns false instead of blocking
-  uint64_t blockStart = 0;          // trace
   uint32_t hesitation = 0;          // random order: rounds in which the warp does not run
   uint32_t apart = 0;               // random order: operations before groups of lanes meet again
 

@@ -1,3 +1,4 @@
+import path from 'node:path'
 import { bindKernel } from '../../../compiler/bind.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { printTileProgram } from '../../../compiler/ir/print_pipe.ts'
@@ -6,22 +7,33 @@ import { verifyTileProgram } from '../../../compiler/verify/index.ts'
 import type { PlannedInstance } from '../../discovery/space/planned.ts'
 import { ktlProvider } from '../../discovery/providers/provider.ts'
 import { ktlError } from '../../errors/fail.ts'
+import { writeFiles } from '../../files/safe_write.ts'
 import type { CallableKernel, KtlProgram } from '../../programs/program.ts'
 import { compileCached } from '../../toolchain/cached.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { disassemble, requireDisassembler } from '../disassemble.ts'
 import { chosenOrders, chosenTypes, fusionOf, instancesOf, noIndex, noInstance, Rejections } from '../instances.ts'
-import { addInstanceOptions, integerOption, wordOption, type InstanceOptions } from '../options.ts'
+import { addInstanceOptions, integerOption, pairs, wordOption } from '../options.ts'
 import { printAst } from '../print_ast.ts'
+import {
+  drawTrace,
+  formatOf,
+  TRACE_FORMATS,
+  traceInstance,
+  type TimelineOptions,
+  type TraceFormat,
+} from '../timeline.ts'
 import { chosenKernels, loadProgram, oneKernel } from '../sources.ts'
 
-const STAGES = ['ast', 'tensor', 'plan', 'tile', 'cuda', 'ptx', 'sass'] as const
+const STAGES = ['ast', 'tensor', 'plan', 'tile', 'cuda', 'ptx', 'sass', 'timeline'] as const
 type Stage = (typeof STAGES)[number]
 
-interface InspectOptions extends InstanceOptions {
+interface InspectOptions extends TimelineOptions {
   readonly stage: Stage
   readonly instance?: string
   readonly index?: number
+  readonly format?: TraceFormat
+  readonly out?: string
 }
 
 export const addInspect: AddCommand = (program, context) => {
@@ -29,13 +41,24 @@ export const addInspect: AddCommand = (program, context) => {
     .command('inspect')
     .summary('print a stage of the compilation')
     .description(
-      'Prints what the compiler makes of a kernel, at any stage. From `plan` on, of one instance: the first that is left.',
+      'Prints what the compiler makes of a kernel, at any stage. From `plan` on, of one instance: the first that is left. `timeline` draws a small run of it on a virtual device: who loads, multiplies and waits when.',
     )
     .argument('<file>', 'a .ktl file; - is standard input')
     .requiredOption('--stage <stage>', STAGES.join(', '), wordOption('--stage', STAGES))
   addInstanceOptions(command)
     .option('--instance <name>', 'the instance of that name')
     .option('--index <i>', 'the i-th instance, from 0', integerOption('--index', 0, 1e6))
+    .option(
+      '--dims <m=256,…>',
+      'extents of the run that `timeline` draws; default: a tile',
+      pairs('--dims', 'm=128,n=128,k=512'),
+    )
+    .option(
+      '--format <format>',
+      'of `timeline`: svg, html, or json, which Perfetto reads; default: as the name of --out says, else svg',
+      wordOption('--format', TRACE_FORMATS),
+    )
+    .option('--out <file>', 'write the text there')
     .option('--json', 'the text in a JSON line')
     .action((file: string, options: InspectOptions) => inspect(file, options, context))
 }
@@ -45,7 +68,11 @@ async function inspect(file: string, options: InspectOptions, context: Context):
   const program = await loadProgram(file, (warnings) => out.diagnostics(warnings))
   const { name, text, problems = [] } = await textOf(options, program, context)
   out.record('inspect', { file: program.source.name, stage: options.stage, name, text })
-  out.text(text)
+  if (options.out === undefined) out.text(text)
+  else {
+    await writeFiles(path.dirname(options.out), [{ name: path.basename(options.out), content: text }])
+    out.note(`written to ${options.out}`)
+  }
   // Behind the program, which shows where they are.
   if (problems.length > 0) throw ktlError('KTL9002', { kernel: name, problems })
 }
@@ -66,6 +93,11 @@ async function textOf(options: InspectOptions, program: KtlProgram, { signal }: 
   }
   const instance = chooseInstance(oneKernel(program, kernel), options)
   if (stage === 'tile') return { name: instance.name, ...pipelineText(instance) }
+  if (stage === 'timeline') {
+    const { trace, title } = await traceInstance(instance, options, signal)
+    const format = options.format ?? (options.out === undefined ? 'svg' : formatOf(options.out))
+    return { name: instance.name, text: drawTrace(trace, format, `${title}: ${options.target}`) }
+  }
   return { name: instance.name, text: await instanceText(instance, options, signal) }
 }
 
@@ -88,7 +120,12 @@ function chooseInstance({ family }: CallableKernel, options: InspectOptions): Pl
   let position = 0
   const space = ktlProvider.spaceOf(family)
   for (const instance of instancesOf(space, options, rejected)) {
-    if (stage === 'tile' && !targetOf(instance.plan).pipeline && (name ?? options.design) === undefined) continue
+    if (
+      (stage === 'tile' || stage === 'timeline') &&
+      !targetOf(instance.plan).pipeline &&
+      (name ?? options.design) === undefined
+    )
+      continue
     if (name === undefined ? position++ === index : instance.name === name) return instance
   }
   if (name === undefined && position > 0) throw noIndex(family.name, index, position)

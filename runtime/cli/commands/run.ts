@@ -20,7 +20,9 @@ import {
   type PreparedArguments,
 } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
+import { drawTrace, formatOf } from '../timeline.ts'
 import { writeFiles } from '../../files/safe_write.ts'
+import { tracedBuild } from '../../timeline/traced.ts'
 
 interface RunOptions extends ArgumentOptions {
   readonly device: DeviceSpec
@@ -71,7 +73,10 @@ export const addRun: AddCommand = (program, context, finish) => {
       'when asynchronous copies land: lazy, eager, random',
       wordOption('--async', ['lazy', 'eager', 'random']),
     )
-    .option('--trace <file>', 'write a Chrome trace of the run (virtual devices)')
+    .option(
+      '--trace <file>',
+      'run a build whose roles write time stamps, and write a Chrome trace of it; drawn, when the name ends with .svg or .html',
+    )
     .option('--json', 'results as JSON Lines')
     .action(async (file: string, options: RunOptions) => finish(await run(file, options, context)))
 }
@@ -154,16 +159,22 @@ async function runKernel(
   }
   const progress = out.progress('running', 'CTAs')
   try {
+    const traced = options.trace === undefined ? null : await tracedBuild(kernel, args, { signal })
+    if (traced) out.line('build     traced: roles write time stamps')
     const done = await verify(kernel, args, {
       signal,
       seed: options.seed,
       ...(options.checks && { checks: options.checks }),
       ...(options.async && { order: options.async }),
       ...(options.trace !== undefined && { trace: true }),
+      ...(traced && { artifact: traced.artifact, workspace: traced.workspace }),
       onProgress: (ctas, total) => progress.update(ctas, total),
     })
     progress.stop()
-    if (options.trace !== undefined) await writeTrace(options.trace, done.run.trace, out)
+    if (options.trace !== undefined) {
+      const trace = traced ? await traced.read(done.run.trace) : done.run.trace
+      await writeTrace(options.trace, trace, `${args.family.name}, ${describeDims(extents)}: ${args.device.name}`, out)
+    }
     out.record('run', { ...base, ...fieldsOf(done) })
     return printResult(done, out)
   } catch (error) {
@@ -250,8 +261,9 @@ function printVerdict(results: readonly Result[], out: Context['out']): ExitCode
   return pass ? EXIT.pass : EXIT.failed
 }
 
-async function writeTrace(file: string, trace: string | undefined, out: Context['out']): Promise<void> {
-  if (trace === undefined) return out.note('this device records no trace')
-  await writeFiles(path.dirname(file), [{ name: path.basename(file), content: trace }])
+async function writeTrace(file: string, trace: string | undefined, title: string, out: Context['out']): Promise<void> {
+  if (trace === undefined) return out.note('a kernel without roles has no trace on this device')
+  const content = drawTrace(trace, formatOf(file), title)
+  await writeFiles(path.dirname(file), [{ name: path.basename(file), content }])
   out.note(`trace written to ${file}`)
 }
