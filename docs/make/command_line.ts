@@ -18,7 +18,10 @@ export const CALLS: Readonly<Record<string, readonly string[]>> = {
   ],
   list: ['npx ktl list samples/gemm.ktl --target sm_90a --type T=bf16,O=bf16 --limit 4'],
   count: ['npx ktl count --target sm_80'],
-  inspect: ['npx ktl inspect samples/gemm.ktl --stage tile --target sm_90a --type T=bf16,O=bf16'],
+  inspect: [
+    'npx ktl inspect samples/gemm.ktl --stage tile --target sm_90a --type T=bf16,O=bf16',
+    'npx ktl inspect samples/linear.ktl --kernel linear_gelu --stage timeline --out build/timeline.html',
+  ],
   explain: ['npx ktl explain KTL2003'],
   bench: ['npx ktl bench --dims m=512,n=512,k=512 --type A=bf16 --top 2'],
   selftest: ['npx ktl selftest --limit 1'],

@@ -4,9 +4,11 @@ import path from 'node:path'
 import type { TileProgram } from '../../../compiler/ir/pipe.ts'
 import { targetOf } from '../../../compiler/targets/index.ts'
 import { getKernels, KernelArguments, KtlKernel, loadSource, openDevice } from '../../../runtime/index.ts'
+import { timelineOf } from '../../../runtime/timeline/model.ts'
+import { timelineSvg } from '../../../runtime/timeline/svg.ts'
+import { tracedBuild } from '../../../runtime/timeline/traced.ts'
 import { memoryMap } from './memory_map.ts'
 import { pipeline } from './pipeline.ts'
-import { timeline } from './timeline.ts'
 
 const ROOT = path.join(import.meta.dirname, '../../..')
 const SOURCE = { name: 'samples/linear.ktl', text: readFileSync(path.join(ROOT, 'samples/linear.ktl'), 'utf8') }
@@ -27,8 +29,9 @@ export async function pictures(timelines: boolean): Promise<Readonly<Record<stri
       made[`memory-${file}`] = memoryMap(`Shared memory of linear_gelu: ${text}`, program)
       made[`pipeline-${file}`] = pipeline(`Roles and barriers of linear_gelu: ${text}`, program)
       if (!timelines) continue
-      const { trace } = await kernel.run(args, { trace: true })
-      made[`timeline-${file}`] = timeline(`One CTA of linear_gelu, k = 512: ${text}`, trace!, program)
+      const { artifact, workspace, read } = (await tracedBuild(kernel, args))!
+      const { trace } = await kernel.run(args, { artifact, workspace, trace: true })
+      made[`timeline-${file}`] = timelineSvg(timelineOf(await read(trace), `One CTA of linear_gelu, k = 512: ${text}`))
     } finally {
       await device.close()
     }
