@@ -30,6 +30,8 @@ export interface CaseOperand {
   readonly padding?: number
   /** Elements between the allocation's start and the tensor. */
   readonly offset?: number
+  /** What an input holds, in logical order: ends of groups, rows that are looked up. Absent: what `inputs` says. */
+  readonly values?: readonly number[]
   /** Optional axes that this operand leaves out at the call. */
   readonly without?: readonly string[]
 }

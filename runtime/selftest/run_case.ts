@@ -68,7 +68,9 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
     })
     guards.push(guard)
     if (role === 'input')
-      await guard.tensor.copyFrom(randomValues(dtype, elementCount(shape), seedOf(SEED, name), testCase.inputs))
+      await guard.tensor.copyFrom(
+        layout.values ?? randomValues(dtype, elementCount(shape), seedOf(SEED, name), testCase.inputs),
+      )
     return guard.tensor
   }
   const tensors: Record<string, Tensor> = {}

@@ -9,6 +9,7 @@ import type { DeviceCase } from '../../runtime/selftest/case.ts'
 import { runCase } from '../../runtime/selftest/run_case.ts'
 import { uncovered } from './pairwise.ts'
 import { prepareCase } from './prepare.ts'
+import { GROUPED_CASES } from './grouped_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 import { coveringRows, DEVICE_JSON, FACTORS, sm100GemmCases, toJson } from './sm100_gemm.ts'
 
@@ -49,10 +50,12 @@ function runTable(spec: DeviceSpec): KtlKernel[] {
 
 describe('virtual-sm100', () => {
   const kernels = runTable('virtual-sm100')
-  test('in at most 64 nvcc runs, and one for each stored form', () => {
+  test('in at most 64 nvcc runs, and one for each stored form or kernel of groups', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
-      STORED_CASES.map(({ source, design, operands }) => JSON.stringify([source, design.tile, operands])),
+      [...STORED_CASES, ...GROUPED_CASES].map(({ source, design, operands }) =>
+        JSON.stringify([source, design.tile, operands]),
+      ),
     )
     const names = kernels.map(({ metadata }) => metadata.kernelName)
     expect(new Set(names).size).toBeLessThanOrEqual(64 + forms.size)

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { CaseEpilogue, CaseOperand, DeviceCase } from '../../runtime/selftest/case.ts'
 import { pairwise, type Row } from './pairwise.ts'
+import { GROUPED_CASES } from './grouped_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 
 export const FACTORS = {
@@ -80,7 +81,7 @@ const LOOPS: readonly DeviceCase[] = [
 ]
 
 export function sm100GemmCases(): DeviceCase[] {
-  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA, ...STORED_CASES]
+  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA, ...STORED_CASES, ...GROUPED_CASES]
 }
 
 export const coveringRows = (): CaseRow[] => pairwise(FACTORS, SEED)
