@@ -22,7 +22,8 @@ function* countProblems(program: TileProgram): Generator<string> {
   }
 }
 
-function* axisProblems({ source, domain, reductions }: TileProgram): Generator<string> {
+function* axisProblems(program: TileProgram): Generator<string> {
+  const { source, domain, reductions } = program
   yield* sourceProblems(source)
   const { rows, columns, batch, loops } = domain
   const plain = [rows.axis, columns.axis, ...loops.flatMap(({ axis, outer }) => [axis, ...outer])]
@@ -31,7 +32,14 @@ function* axisProblems({ source, domain, reductions }: TileProgram): Generator<s
     ...(batch === null ? [] : [batch]),
     ...(columns.interleaved === undefined ? [] : [columns.interleaved]),
   ]
-  const read = axesWithin(source)
+  const scattered = [...opsOf(program)].flatMap((op) =>
+    op.op === 'direct_store' && op.places ? [op.operand] : [],
+  )
+  // Of what is looked up, and of outputs that are stored at looked-up places.
+  const read = [
+    ...axesWithin(source),
+    ...source.operands.flatMap(({ name, axes }) => (scattered.includes(name) ? axes : [])),
+  ]
   for (const axis of all)
     if (!source.axes.some(({ name }) => name === axis)) yield `the domain has an unknown axis ${axis}`
   for (const { name, optional } of source.axes) {

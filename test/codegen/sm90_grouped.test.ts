@@ -84,6 +84,7 @@ const FUSED: readonly (readonly [string, string, Partial<GroupedCase>?])[] = [
   ['stores at rows that are looked up', kernel(', to: i32[t], w: f32[a]', 'D: bf16[a, n]', 'D[to[t], n] = sum[k](A * B) * w[to[t]]')],
   ['fp8 with scales of rows and columns', 'kernel rowwise(A: e4m3[t, k] * f32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B)\n}'],
   ['fp8 with scales in blocks', 'kernel blocks(A: e4m3[t, k] * f32[t, k/128] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](A * B)\n}'],
+  ['looked-up rows of i8 beside matrices that are transposed', 'kernel integers(X: i8[v, k], row: i32[t] ragged t by off as g, B: i8[g, k, n], off: i32[g]) -> D: f32[t, n] {\n  D = f32(sum[k](X[row[t], k] * B))\n}', { extents: { v: 50 } }],
   ['looked-up rows of fp8 with scales', 'kernel rowwise(X: e4m3[v, k] * f32[v], row: i32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n], off: i32[g]) -> D: bf16[t, n] {\n  D = sum[k](X[row[t], k] * B)\n}', { extents: { v: 50 } }],
   ['looked-up rows of fp8 with scales in blocks', 'kernel blocks(X: e4m3[v, k] * f32[v, k/128], row: i32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g], two: i32) -> D: bf16[t, n] {\n  D = sum[k](X[row[t] / two, k] * B)\n}', { extents: { v: 50 }, scalars: { two: 2 } }],
 ] // prettier-ignore
@@ -108,7 +109,7 @@ test.each(FUSED.map(([name, text, rest]) => [name, { text, rest }] as const))(
     for (const design of DESIGNS) {
       const c = caseOf(LENGTHS.several, design)
       const rows = Array.from({ length: c.extents['t']! }, (_, i) => (i * 7) % 50)
-      const tile = [design.tile[0], design.tile[1], /: e4m3\[[tv], k\]/.test(text) ? 128 : 64] as const
+      const tile = [design.tile[0], design.tile[1], /: (e4m3|i8)\[[tv], k\]/.test(text) ? 128 : 64] as const
       if (text.includes('k/128') && design.consumers === 'pingpong') continue
       const results = await runGrouped(
         {

@@ -1,12 +1,14 @@
 /** Random GEMMs as text: dtypes, memory orders, what follows the sum, and one schedule. */
 import fc from 'fast-check'
+import type { CaseOperand } from '../../runtime/selftest/case.ts'
+import { raggedKernels } from './ragged_kernels.ts'
 import type { SampledTarget } from './ptxas.ts'
 
 export interface FuzzedKernel {
   readonly source: string
   readonly extents: Readonly<Record<string, number>>
   /** Rows with a pitch, and tensors that start anywhere: TMA cannot take all of them. */
-  readonly operands: Readonly<Record<string, { readonly padding: number; readonly offset: number }>>
+  readonly operands: Readonly<Record<string, CaseOperand>>
   readonly scalars: Readonly<Record<string, number>>
 }
 
@@ -130,7 +132,10 @@ function kernelsOf(a: keyof typeof INPUTS, target: SampledTarget): fc.Arbitrary<
     }))
 }
 
-export const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
-  one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]))
+/** One of three has groups of rows. */
+export const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> => {
+  const dense = one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]))
     .filter((a) => target !== 'sm_80' || a !== 'e4m3')
     .chain((a) => kernelsOf(a, target))
+  return fc.oneof({ weight: 2, arbitrary: dense }, { weight: 1, arbitrary: raggedKernels(target, SCHEDULES[target]) })
+}

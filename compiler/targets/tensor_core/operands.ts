@@ -119,12 +119,18 @@ export function planOperands(
   const isCopied = (name: string): boolean =>
     copies && others.length + outer.length === 0 && areRowsCopied(program, operandNamed(program, name), k)
   const gathered = besideGathered(program, matmul, isCopied)
-  const anyGathered = gathered.size > 0
-  return planLoops(program, matmul, true, (side, operand, free, k) => {
-    const plan = planOperand(operand, free, k, rows[side], slices[side], size === 1, reads, gathered.has(operand.name))
-    const isRow = !anyGathered && !isRejection(plan) && plan.source === 'gather' && isCopied(operand.name)
-    return isRow ? { ...plan, source: 'copy', copyBytes: 16 } : plan
-  })
+  const planned = planLoops(program, matmul, true, (side, operand, free, k) =>
+    planOperand(operand, free, k, rows[side], slices[side], size === 1, reads, gathered.has(operand.name)),
+  )
+  if (isRejection(planned)) return planned
+  // What is transposed goes through registers, too.
+  const isAlone = ({ source, operand }: OperandPlan): boolean => source !== 'gather' || isCopied(operand.name)
+  const { loops } = planned
+  if (!loops.every(({ a, b }) => [a, ...b].every(isAlone))) return planned
+  const copied = (plan: OperandPlan): OperandPlan =>
+    plan.source === 'gather' ? { ...plan, source: 'copy', copyBytes: 16 } : plan
+  const all = loops.map(({ a, b }): OperandPlans => ({ a: copied(a), b: b.map(copied) }))
+  return { ...all[0]!, loops: all }
 }
 
 /** Operands that go to where other loops have some that TMA cannot bring: who fills a stage arrives on one barrier. */
