@@ -32,9 +32,7 @@ function* axisProblems(program: TileProgram): Generator<string> {
     ...(batch === null ? [] : [batch]),
     ...(columns.interleaved === undefined ? [] : [columns.interleaved]),
   ]
-  const scattered = [...opsOf(program)].flatMap((op) =>
-    op.op === 'direct_store' && op.places ? [op.operand] : [],
-  )
+  const scattered = [...opsOf(program)].flatMap((op) => (op.op === 'direct_store' && op.places ? [op.operand] : []))
   // Of what is looked up, and of outputs that are stored at looked-up places.
   const read = [
     ...axesWithin(source),

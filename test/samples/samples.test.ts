@@ -32,7 +32,7 @@ const OUTPUT: Readonly<Record<string, RegExp>> = {
   conv2d: /^corner 16 0\nmiddle 36 16\n$/,
   rows: /^Float32Array\(6\) \[ 4, 5, 0, 0, 0, 1 \]\nFloat32Array\(8\) \[\s*0, 0, 2, 3,\s*4, 5, 4, 5\s*\]\n$/,
   grouped:
-    /^ends .*\[ 3, 3, 6 \] rows .*\[ 1, 3, 5, 0, 2, 4 \]\ngrouped \[ 16, 16, 16, 48, 48, 48 \]\nexperts 0\ngradients \[ 48, 0, 144 \]\n$/,
+    /^ends .*\[ 3, 3, 6 \] rows .*\[ 1, 3, 5, 0, 2, 4 \]\ngrouped \[ 16, 16, 16, 48, 48, 48 \]\nexperts 0\ngated 56\nreturned \[ 0, 448, 896, 1344, 1792, 2240 \]\ngradients \[ 48, 0, 144 \]\n$/,
   norm_gemm: /^PASS {2}max error /,
   norms: /rms .*\[\s*1, -1, 1, -1,\s*1, {2}1, 1, {2}1\s*\]\nlayer [^]*softmax 0.25\nloss 1.3863\n$/,
   attention: /^PASS {2}max error /,
