@@ -68,7 +68,7 @@ function hasIndices(program: TensorProgram): boolean {
 const isDivision = (node: Node): node is ApplyNode =>
   node.kind === 'apply' && (node.op === 'floordiv' || node.op === 'floormod')
 
-/** Everything below a root that has elements, without what is summed over nothing. */
+/** Everything below a root that has elements, without what has none: no group, or what is summed over nothing. */
 function computedNodes({ outputs, operands }: TensorProgram, extentOf: (axis: string) => number): Set<Node> {
   const seen = new Set<Node>()
   const isEmpty = (axes: readonly string[]): boolean => axes.some((axis) => extentOf(axis) === 0)
@@ -78,7 +78,7 @@ function computedNodes({ outputs, operands }: TensorProgram, extentOf: (axis: st
     if (!isEmpty(axes)) pending.push(value, ...(at ?? []))
   }
   for (let node = pending.pop(); node; node = pending.pop()) {
-    if (seen.has(node)) continue
+    if (seen.has(node) || isEmpty(node.axes)) continue
     seen.add(node)
     if (node.kind === 'reduce' && isEmpty(node.over)) continue
     if (node.kind === 'contract') {

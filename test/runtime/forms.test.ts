@@ -269,6 +269,19 @@ describe('indices', () => {
     expect([...(await Y.toArray())]).toEqual([0, 0])
   })
 
+  test('where there are no groups, nothing is read at indices of theirs', () => {
+    const kernel = kernelOf(
+      'kernel even(X: f32[t, k] ragged t by ends as g, W: f32[g, k, j], ends: i32[g]) -> Y: f32[t, n] { Y = sum[k](X * W[g, k, 2 * n]) }',
+    )
+    const of = (groups: number, j: number): KernelArguments =>
+      new KernelArguments(kernel, {
+        X: device.empty('f32', [2, 3]), W: device.empty('f32', [groups, 3, j]), ends: device.empty('i32', [groups]), Y: device.empty('f32', [2, 4]),
+      }) // prettier-ignore
+    expect(of(0, 2).status.ok).toBe(true)
+    expect(of(1, 8).status.ok).toBe(true)
+    expect(() => of(1, 2)).toThrow('KTL4046')
+  })
+
   test('extents that the kernel computes', async () => {
     const kernel = kernelOf(
       'kernel folds(X: f32[n], k: i32) -> Y: f32[k2] { axis j = size(n) / k\nY = sum[j](X[j * k + k2]) }',
