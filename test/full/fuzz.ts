@@ -8,7 +8,8 @@ import type { DeviceCase } from '../../runtime/selftest/case.ts'
 import { runCase } from '../../runtime/selftest/run_case.ts'
 import { prepareCase } from '../cases/prepare.ts'
 import type { Tally } from './covering_run.ts'
-import { fuzzedKernels, type FuzzedKernel } from './fuzz_kernels.ts'
+import { denseKernels, SCHEDULES, type FuzzedKernel } from './fuzz_kernels.ts'
+import { raggedKernels } from './ragged_kernels.ts'
 import { progress } from './progress.ts'
 import { BACKEND, type SampledTarget } from './ptxas.ts'
 
@@ -16,6 +17,13 @@ import { BACKEND, type SampledTarget } from './ptxas.ts'
 const SKIPS = 50
 
 type Run = [kernel: FuzzedKernel, seed: number, order: 'lazy' | 'eager']
+
+/** One of three has groups of rows. */
+const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
+  fc.oneof(
+    { weight: 2, arbitrary: denseKernels(target) },
+    { weight: 1, arbitrary: raggedKernels(target, SCHEDULES[target]) },
+  )
 
 /** Runs `count` kernels; throws with the smallest program that fails. */
 export async function fuzz(count: number, { seed, target, done }: { seed: number; target: SampledTarget; done?: (kernels: number) => void }): Promise<void> {

@@ -1,7 +1,6 @@
 /** Random GEMMs as text: dtypes, memory orders, what follows the sum, and one schedule. */
 import fc from 'fast-check'
 import type { CaseOperand } from '../../runtime/selftest/case.ts'
-import { raggedKernels } from './ragged_kernels.ts'
 import type { SampledTarget } from './ptxas.ts'
 
 export interface FuzzedKernel {
@@ -42,7 +41,7 @@ const size = (to: number): fc.Arbitrary<number> =>
 const operand = fc.record({ padding: one(0, 1, 8, 16), offset: one(0, 1, 16) })
 
 /** Entries that go together; what a planner refuses beyond that is skipped. */
-const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = {
+export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = {
   sm_90a: fc
     .tuple(
       one(
@@ -132,10 +131,7 @@ function kernelsOf(a: keyof typeof INPUTS, target: SampledTarget): fc.Arbitrary<
     }))
 }
 
-/** One of three has groups of rows. */
-export const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> => {
-  const dense = one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]))
+export const denseKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
+  one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]))
     .filter((a) => target !== 'sm_80' || a !== 'e4m3')
     .chain((a) => kernelsOf(a, target))
-  return fc.oneof({ weight: 2, arbitrary: dense }, { weight: 1, arbitrary: raggedKernels(target, SCHEDULES[target]) })
-}
