@@ -28,10 +28,22 @@ export interface Comparison {
   readonly worst: WorstElement | null
 }
 
+/** What `observe` is told of each element, in logical order. */
+export interface ComparedElement {
+  readonly output: string
+  readonly shape: readonly number[]
+  readonly position: number
+  readonly error: number
+  /** How far it may be from the reference; the larger side of an interval. */
+  readonly bound: number
+  readonly right: boolean
+}
+
 /** Compares decoded values in logical order, outputs and their scales. A NaN equals a NaN, and 0 equals -0. */
 export function compare(
   expected: Readonly<Record<string, BoundedValues>>,
   actual: Readonly<Record<string, ArrayLike<number>>>,
+  observe?: (element: ComparedElement) => void,
 ): Comparison {
   let [compared, failures, maxError, excess] = [0, 0, 0, -Infinity]
   let exact = true
@@ -49,6 +61,9 @@ export function compare(
       if (bound !== 0) exact = false
       const error = difference(data[i]!, values[i]!)
       const right = typeof bound === 'number' ? error === 0 || error <= bound : within(values[i]!, bound)
+      const width = (): number =>
+        typeof bound === 'number' ? bound : Math.max(...bound.map((end) => difference(data[i]!, end)))
+      observe?.({ output, shape, position: i, error, bound: width(), right })
       if (error > maxError) maxError = error
       if (!right) failures++
       if (error === 0 && worst !== null && right) continue
@@ -56,8 +71,7 @@ export function compare(
       const rank = right ? -1 / (1 + error) : error
       if (rank <= excess && worst !== null) continue
       excess = rank
-      const width = typeof bound === 'number' ? bound : Math.max(...bound.map((end) => difference(data[i]!, end)))
-      worst = { output, index: indexOf(i, shape), expected: data[i]!, actual: values[i]!, bound: width }
+      worst = { output, index: indexOf(i, shape), expected: data[i]!, actual: values[i]!, bound: width() }
     }
   }
   return { pass: failures === 0, exact, compared, failures, maxError, worst }
@@ -97,6 +111,8 @@ export interface CheckOptions extends Pick<EvaluationOptions, 'precision' | 'rep
   /** Above this many multiply-adds a sample is checked instead; default 2^32. */
   readonly fullBelow?: number
   readonly seed?: number
+  /** Sees every element that is compared: of a sample, with positions in the sample. */
+  readonly observe?: (element: ComparedElement) => void
 }
 
 export interface CheckResult extends Comparison {
@@ -122,14 +138,14 @@ export function checkOutputs(
   const inputs = { ...given, extents: allExtents(program, given) }
   const macs = multiplyAdds(program, inputs.extents)
   if (macs + REDUCED * reducedElements(program, inputs.extents) <= (options.fullBelow ?? 2 ** 32)) {
-    const result = compare(evaluateWithBounds(program, inputs, options), actual)
+    const result = compare(evaluateWithBounds(program, inputs, options), actual, options.observe)
     return { ...result, macs, method: 'full', checksums: [], description: `all ${result.compared} elements` }
   }
   const selection = sampleOf(program, inputs.extents, options.seed ?? 1)
   const expected = evaluateWithBounds(program, inputs, { ...options, selection })
   const picked: Record<string, Float64Array> = {}
   for (const name of Object.keys(expected)) picked[name] = pick(program, inputs.extents, name, actual[name]!, selection)
-  const result = compare(expected, picked)
+  const result = compare(expected, picked, options.observe)
   const checksums = rowChecksums(program, inputs, actual, options)
   const pass = result.pass && checksums.every((checksum) => checksum.pass)
   const sums = checksums.length > 0 ? ', and row and column checksums' : ' (the epilogue allows no checksum)'

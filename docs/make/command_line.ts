@@ -8,6 +8,7 @@ import { block, code, made, prose, table } from './markdown.ts'
 export const CALLS: Readonly<Record<string, readonly string[]>> = {
   run: [
     'npx ktl run samples/gemm.ktl --dims m=256,n=256,k=128 --type T=f16,O=f32 --epilogue "relu(acc*alpha+C)" --arg alpha=2',
+    'npx ktl run samples/dgemm.ktl --dims m=32,n=40,k=24 --show',
     'npx ktl run samples/attention.ktl --dims b=1,h=4,hk=2,m=64,n=64,d=32,e=32 --checks full --async random',
   ],
   check: ['npx ktl check samples/gemm.ktl samples/grouped.ktl'],
@@ -23,7 +24,7 @@ export const CALLS: Readonly<Record<string, readonly string[]>> = {
     'npx ktl inspect samples/linear.ktl --kernel linear_gelu --stage timeline --out build/timeline.html',
   ],
   explain: ['npx ktl explain KTL2003'],
-  bench: ['npx ktl bench --dims m=512,n=512,k=512 --type A=bf16 --top 2'],
+  bench: ['npx ktl bench --dims m=512,n=512,k=512 --type A=bf16 --top 2 --html build/bench.html'],
   selftest: ['npx ktl selftest --limit 1'],
   doctor: ['npx ktl doctor'],
   'build-addon': ['npx ktl build-addon --dry-run'],

@@ -20,6 +20,20 @@ describe('bench', () => {
     expect(lastLine(ended)).toMatch(/^ +[\d,]+ +1 {2}ktl\.gemm_sm100_tnt_Af16_Bf16_outf32_/)
   })
 
+  test('--html writes a page of its own with both plots, every instance, and the numbers as JSON', async () => {
+    const file = path.join(folder, 'bench.html')
+    const ended = await ktl([...BENCH, '--type', 'A=f16', '--top', '3', '--json', '--html', file])
+    expect([ended.status, ended.stderr]).toEqual([0, `report written to ${file}\n`])
+    const page = readFileSync(file, 'utf8')
+    expect(page.match(/<circle /g)).toHaveLength(3)
+    for (const title of ['Roofline', 'Quantiles of the ratio']) expect(page).toContain(`<title>${title}</title>`)
+    expect(page).toContain('Modelled by the virtual device, not measured')
+    expect(page).not.toMatch(/https?:|src=|@import|url\(|NaN|Infinity/)
+    const { rows, roof } = JSON.parse(/<pre id="data">([^]*?)<\/pre>/.exec(page)![1]!) as { rows: { modelledCycles: number; instance: string }[]; roof: object }
+    expect(roof).toMatchObject({ name: 'B200', teraops: 2250 })
+    expect(rows.map(({ instance, modelledCycles }) => [instance, modelledCycles])).toEqual(records(ended).map(({ instance, modelledCycles }) => [instance, modelledCycles]))
+  }) // prettier-ignore
+
   test('kernels for sm_80 on a later device', async () => {
     const args = ['bench', '--device', 'virtual-sm90', '--dims', 'm=64,n=64,k=64', '--type', 'A=f16', '--design', 'sm80', '--json']
     expect(records(await ktl(args))).toMatchObject([{ kind: 'bench', instance: expect.stringMatching(/^ktl\.gemm_sm80_/) }])

@@ -45,7 +45,7 @@ describe('completion', () => {
 
   test.skipIf(!has('bash'))('bash completes commands, options, their values and files', () => {
     expect(inBash([['ins'], ['inspect', '--sta'], ['inspect', '--stage', 't'], ['run', 'x.ktl', '--device', 'virtual-'], ['cache', 'c'], ['check', 'samp'], ['run', '--dims', '']]))
-      .toEqual([['inspect'], ['--stage'], ['tensor', 'tile'], ['virtual-sm100', 'virtual-sm90'], ['clear'], [], []])
+      .toEqual([['inspect'], ['--stage'], ['tensor', 'tile', 'timeline'], ['virtual-sm100', 'virtual-sm90'], ['clear'], [], []])
   }) // prettier-ignore
 
   test.skipIf(!has('bash'))('every option of every command is known', () => {

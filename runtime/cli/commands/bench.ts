@@ -1,12 +1,15 @@
+import path from 'node:path'
 import type { Device } from '../../devices/device.ts'
 import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import { majority } from '../../bench/agree.ts'
 import { peakOf, type Peak } from '../../bench/peaks.ts'
+import { benchHtml } from '../../bench/report.ts'
 import type { Summary } from '../../bench/statistics.ts'
 import { formatTable } from '../../bench/table.ts'
 import { createTimer, type Timer } from '../../bench/timer.ts'
 import { compare, tune, type Candidate, type Tuned } from '../../bench/tune.ts'
 import { ratesOf, workOf } from '../../bench/work.ts'
+import { writeFiles } from '../../files/safe_write.ts'
 import { KtlKernel } from '../../kernels/ktl_kernel.ts'
 import { deviceKey, tuning, withoutTuning } from '../../discovery/ranking/tuning.ts'
 import { makeBench, planBench, type BenchProblem } from '../bench_problem.ts'
@@ -32,6 +35,7 @@ interface BenchOptions extends ArgumentOptions {
   readonly tune?: boolean
   readonly list?: boolean
   readonly clear?: boolean
+  readonly html?: string
 }
 
 /** Instances that `--tune` compares unless `--top` or `--all` says otherwise. */
@@ -62,6 +66,7 @@ export const addBench: AddCommand = (program, context, finish) => {
     )
     .option('--list', 'what --tune has found so far')
     .option('--clear', 'forget it')
+    .option('--html <file>', 'write a page with a roofline, quantiles and the table there too')
     .option('--json', 'results as JSON Lines')
     .action(async (file: string | undefined, options: BenchOptions) => {
       if (options.clear) clearTuned(context)
@@ -159,6 +164,7 @@ async function time(
     progress.stop()
   }
   report(rows, problem, timer, context)
+  if (options.html !== undefined) await writeReport(options.html, rows, problem, timer, context)
 }
 
 async function tuneAndRemember(
@@ -172,12 +178,9 @@ async function tuneAndRemember(
   const { out, signal } = context
   const tuned = await search(kernels, problem, timer, options, context)
   const finalists = tuned.ranking.filter(({ place }) => tuned.summaries.has(place))
-  report(
-    finalists.map(({ subject, place }) => ({ kernel: subject.kernel, place, summary: tuned.summaries.get(place)! })),
-    problem,
-    timer,
-    context,
-  )
+  const rows = finalists.map(({ subject, place }) => ({ kernel: subject.kernel, place, summary: tuned.summaries.get(place)! })) // prettier-ignore
+  report(rows, problem, timer, context)
+  if (options.html !== undefined) await writeReport(options.html, rows, problem, timer, context)
   signal.throwIfAborted()
   const sound = await majority(finalists.map(({ subject }) => subject))
   const best = finalists[sound[0] ?? -1]
@@ -237,6 +240,37 @@ async function search(
   } finally {
     progress.stop()
   }
+}
+
+async function writeReport(
+  file: string,
+  rows: readonly Row[],
+  { args, prepared: { plan } }: BenchProblem,
+  timer: Timer,
+  { out }: Context,
+): Promise<void> {
+  const peak = peakOf(deviceKey(args.device))
+  const works = rows.map(({ kernel }) => workOf(kernel.plan.program, kernel.call(args).extents))
+  const teraops = peak && works[0]?.arithmetic ? peak.teraops[works[0].arithmetic] : undefined
+  const content = benchHtml({
+    kernel: plan.family.name,
+    dims: describeDims(plan.extents),
+    device: deviceKey(args.device),
+    times: timer.kind,
+    roof: peak && teraops !== undefined ? { name: peak.name, teraops, gigabytes: peak.gigabytes } : null,
+    rows: rows.map(({ kernel, place, summary: { median, low, high } }, i) => ({
+      instance: kernel.metadata.kernelName,
+      place,
+      milliseconds: median,
+      low,
+      high,
+      modelledCycles: timer.cyclesPerMs === null ? null : Math.round(median * timer.cyclesPerMs),
+      operations: works[i]!.operations,
+      bytes: works[i]!.bytes,
+    })),
+  })
+  await writeFiles(path.dirname(file), [{ name: path.basename(file), content }])
+  out.note(`report written to ${file}`)
 }
 
 const percent = (share: number | null): string => (share === null ? '' : `${(share * 100).toFixed(1)} %`)

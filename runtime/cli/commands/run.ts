@@ -4,6 +4,7 @@ import type { Device } from '../../devices/device.ts'
 import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import type { Checks, Order } from '../../devices/execution.ts'
 import { KtlKernel } from '../../kernels/ktl_kernel.ts'
+import { ErrorMaps } from '../../selftest/error_map.ts'
 import { formatError, verify, type Verification } from '../../selftest/verify.ts'
 import type { AddCommand, Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
@@ -11,7 +12,7 @@ import { chooseKernels } from '../choose_kernels.ts'
 import { describeTypes } from '../instances.ts'
 import { TARGETS, type Backend } from '../../../compiler/targets/index.ts'
 import { addChoiceOptions, designOption, deviceOption, illegal, integerOption, pairs, wordOption } from '../options.ts'
-import { milliseconds, plural, type Json } from '../output.ts'
+import { hasColors, milliseconds, plural, type Json } from '../output.ts'
 import {
   describeDims,
   makeArguments,
@@ -19,6 +20,7 @@ import {
   type ArgumentOptions,
   type PreparedArguments,
 } from '../run_arguments.ts'
+import { mapsAsPng, showMap } from '../show.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
 import { drawTrace, formatOf } from '../timeline.ts'
 import { writeFiles } from '../../files/safe_write.ts'
@@ -34,6 +36,7 @@ interface RunOptions extends ArgumentOptions {
   readonly checks?: Checks
   readonly async?: Order
   readonly trace?: string
+  readonly show?: true | string
 }
 
 export const addRun: AddCommand = (program, context, finish) => {
@@ -77,6 +80,7 @@ export const addRun: AddCommand = (program, context, finish) => {
       '--trace <file>',
       'run a build whose roles write time stamps, and write a Chrome trace of it; drawn, when the name ends with .svg or .html',
     )
+    .option('--show [file.png]', 'where in the outputs errors are: in the terminal, or as an image')
     .option('--json', 'results as JSON Lines')
     .action(async (file: string, options: RunOptions) => finish(await run(file, options, context)))
 }
@@ -100,13 +104,16 @@ async function run(file: string, options: RunOptions, context: Context): Promise
   }
 }
 
-function checkSelection({ instance, index, all, trace }: RunOptions): void {
+function checkSelection({ instance, index, all, trace, show }: RunOptions): void {
   const given = Object.entries({ '--instance': instance, '--index': index, '--all': all }).filter(
     ([, value]) => value !== undefined,
   )
   if (given.length > 1)
     throw illegal(given[1]![0], `no ${given[0]![0]} beside it`, given.map(([name]) => name).join(' '))
   if (all && trace !== undefined) throw illegal('--trace', 'one instance, not --all', trace)
+  if (typeof show !== 'string') return
+  if (!show.endsWith('.png')) throw illegal('--show', 'nothing, or a name that ends with .png', show)
+  if (all) throw illegal('--show', 'one instance, not --all', show)
 }
 
 function printHeader(
@@ -159,6 +166,7 @@ async function runKernel(
   }
   const progress = out.progress('running', 'CTAs')
   try {
+    const maps = new ErrorMaps()
     const traced = options.trace === undefined ? null : await tracedBuild(kernel, args, { signal })
     if (traced) out.line('build     traced: roles write time stamps')
     const done = await verify(kernel, args, {
@@ -167,6 +175,7 @@ async function runKernel(
       ...(options.checks && { checks: options.checks }),
       ...(options.async && { order: options.async }),
       ...(options.trace !== undefined && { trace: true }),
+      ...(options.show !== undefined && { check: { observe: maps.observe } }),
       ...(traced && { artifact: traced.artifact, workspace: traced.workspace }),
       onProgress: (ctas, total) => progress.update(ctas, total),
     })
@@ -176,7 +185,9 @@ async function runKernel(
       await writeTrace(options.trace, trace, `${args.family.name}, ${describeDims(extents)}: ${args.device.name}`, out)
     }
     out.record('run', { ...base, ...fieldsOf(done) })
-    return printResult(done, out)
+    const result = printResult(done, out)
+    if (options.show !== undefined) await show(options.show, maps, out)
+    return result
   } catch (error) {
     progress.stop()
     // Findings are the result of a run; everything else is why there is none.
@@ -196,6 +207,17 @@ async function runKernel(
     out.line(`findings  ${error.diagnostics.map(({ code }) => code).join(', ')}`)
     return { pass: false, maxError: NaN, text }
   }
+}
+
+async function show(where: true | string, maps: ErrorMaps, out: Context['out']): Promise<void> {
+  if (where === true) {
+    const width = process.stdout.columns ?? 80
+    for (const map of maps.all)
+      for (const line of showMap(map, { color: hasColors(process.stdout), width })) out.line(line)
+    return
+  }
+  await writeFiles(path.dirname(where), [{ name: path.basename(where), content: mapsAsPng(maps.all) }])
+  out.note(`errors drawn in ${where}`)
 }
 
 function fieldsOf({ check, run: { stats, findings }, compileMs, runMs }: Verification): Record<string, Json> {
