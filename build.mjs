@@ -56,7 +56,7 @@ const STANDALONE = {
   'bench/forms': 'bench/gpu/forms.ts',
   'bench/ktl': 'runtime/cli/main.ts',
 }
-const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'samples', 'bench/gpu', 'bench/fit']
+const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'playground', 'samples', 'bench/gpu', 'bench/fit']
 
 class BuildError extends Error {}
 
@@ -141,7 +141,19 @@ async function bundle() {
       banner: { js: 'import "#node-version";' },
       external: ['ktl', '#node-version', '*.node', ...Object.keys(manifest.dependencies)],
     })
-    fs.writeFileSync(path.join(fresh, 'LICENSES.txt'), licencesOf(Object.keys(metafile.inputs)))
+    // The page of `ktl playground`, for browsers.
+    const page = await build({
+      ...common,
+      entryPoints: { 'playground/main': 'playground/main.ts', 'playground/style': 'playground/main.css' },
+      platform: 'browser',
+      target: 'es2022',
+      minify: true,
+      metafile: true,
+    })
+    fs.renameSync(path.join(fresh, 'playground/style.css'), path.join(fresh, 'playground/main.css'))
+    fs.copyFileSync(at('playground/index.html'), path.join(fresh, 'playground/index.html'))
+    const inlined = [...Object.keys(metafile.inputs), ...Object.keys(page.metafile.inputs)]
+    fs.writeFileSync(path.join(fresh, 'LICENSES.txt'), licencesOf(inlined))
     // Dependencies that are CommonJS ask for modules of Node by `require`.
     const banner = {
       js: "import { createRequire as ktlRequire } from 'node:module'; const require = ktlRequire(import.meta.url);",

@@ -25,6 +25,7 @@ export const CALLS: Readonly<Record<string, readonly string[]>> = {
   ],
   explain: ['npx ktl explain KTL2003'],
   bench: ['npx ktl bench --dims m=512,n=512,k=512 --type A=bf16 --top 2 --html build/bench.html'],
+  playground: ['npx ktl playground'],
   selftest: ['npx ktl selftest --limit 1'],
   doctor: ['npx ktl doctor'],
   'build-addon': ['npx ktl build-addon --dry-run'],

@@ -82,5 +82,14 @@ export const commandLineErrors = {
       help,
     }),
   }),
+  KTL4109: entry<{ readonly port: number; readonly reason: string }>({
+    title: 'port cannot be used',
+    explain:
+      'Another program listens on the port that `--port` names, or this user may not. Without `--port` a free one is found.',
+    word: ({ port, reason }) => ({
+      message: `port ${port} of 127.0.0.1 cannot be used: ${reason === 'EADDRINUSE' ? 'another program listens there' : reason}`,
+      help: 'leave out `--port`, or name another one',
+    }),
+  }),
   // KTL4108 said that a command is not available yet; all are.
 }

@@ -15,6 +15,7 @@ import { addExplain } from './commands/explain.ts'
 import { addFmt } from './commands/fmt.ts'
 import { addInspect } from './commands/inspect.ts'
 import { addList } from './commands/list.ts'
+import { addPlayground } from './commands/playground.ts'
 import { addRun } from './commands/run.ts'
 import { addSelftest } from './commands/selftest.ts'
 import type { ExitCode } from './exit.ts'
@@ -29,6 +30,7 @@ const COMMANDS: readonly AddCommand[] = [
   addInspect,
   addExplain,
   addBench,
+  addPlayground,
   addSelftest,
   addDoctor,
   addBuildAddon,
