@@ -20,6 +20,7 @@ import { createScope, type Ktl } from './scope.ts'
 
 /** Codes that no snippet can produce, and why. Every other code has a wrong example and a right one. */
 const WITHOUT_EXAMPLE: Readonly<Record<string, string>> = {
+  KTL4109: 'another program has to listen on the port: test/runtime/playground.test.ts',
   KTL5018: 'a launch that is cancelled rejects with the reason of its signal',
   KTL5021: '`device.free` refuses the address first, with KTL4014',
   KTL6030: 'only a GPU is lost: test/runtime/cuda.test.ts',
