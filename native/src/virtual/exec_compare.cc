@@ -1,4 +1,5 @@
 // setp, set, selp, slct and predicate logic (PTX ISA 9.7.4 to 9.7.6). Predicates are 32-bit lane masks.
+#include <algorithm>
 #include <cmath>
 #include "exec_lanes.h"
 #include "formats.h"
@@ -6,23 +7,15 @@
 namespace ktl {
 namespace {
 
-enum class Cmp { Eq, Ne, Lt, Le, Gt, Ge, Equ, Neu, Ltu, Leu, Gtu, Geu, Num, Nan };
+// Of numbers: a NaN makes all of them false. The others swap the operands or invert the result.
+enum class Cmp { Eq, Ne, Lt, Le, Num };
 template <Cmp C, class T>
 bool compare(T a, T b) {
   if constexpr (C == Cmp::Eq) return a == b;
-  if constexpr (C == Cmp::Ne) return std::is_floating_point_v<T> ? a == a && b == b && a != b : a != b;
+  if constexpr (C == Cmp::Ne) return std::is_floating_point_v<T> ? a < b || b < a : a != b;
   if constexpr (C == Cmp::Lt) return a < b;
   if constexpr (C == Cmp::Le) return a <= b;
-  if constexpr (C == Cmp::Gt) return a > b;
-  if constexpr (C == Cmp::Ge) return a >= b;
-  if constexpr (C == Cmp::Equ) return a == b || a != a || b != b;
-  if constexpr (C == Cmp::Neu) return !(a == b);
-  if constexpr (C == Cmp::Ltu) return !(a >= b);
-  if constexpr (C == Cmp::Leu) return !(a > b);
-  if constexpr (C == Cmp::Gtu) return !(a <= b);
-  if constexpr (C == Cmp::Geu) return !(a < b);
   if constexpr (C == Cmp::Num) return a == a && b == b;
-  if constexpr (C == Cmp::Nan) return a != a || b != b;
 }
 
 // How a register value becomes the compared one.
@@ -70,173 +63,183 @@ inline uint32_t taintOf(F f, uint32_t a, uint32_t taintA, uint32_t b, uint32_t t
   return (taintA & (r ^ f(~a, b))) | (taintB & (r ^ f(a, ~b))) | (taintA & taintB & (r ^ f(~a, ~b)));
 }
 
-// aux: bits 0-1 boolean operator, bit 2: the third operand is negated, bit 3: a second destination in
-// list[0].
+// aux: the boolean operator, and
+constexpr uint32_t kOperator = 3, kNegated = 4, kTwo = 8, kInverted = 16;  // third operand; a second destination in list[0]; the comparison
+
+inline uint32_t third(Warp& w, const Op& op) { return w.pred(op.src[2]) ^ (op.aux & kNegated ? ~0u : 0u); }
+
 template <Cmp C, class V>
 Flow setp(Warp& w, const Op& op, uint32_t mask) {
-  const uint32_t hit = compareLanes<C, V>(w, op);
-  const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
-  const uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]], other = op.aux & 3 ? w.taint[op.src[2]] : 0;
+  const uint32_t hit = compareLanes<C, V>(w, op) ^ (op.aux & kInverted ? ~0u : 0u);
+  const uint32_t c = third(w, op);
+  const uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]], other = op.aux & kOperator ? w.taint[op.src[2]] : 0;
   const auto write = [&](uint32_t slot, uint32_t value) {
-    const auto result = [&](uint32_t a, uint32_t b) { return combine(op.aux & 3, a, b); };
+    const auto result = [&](uint32_t a, uint32_t b) { return combine(op.aux & kOperator, a, b); };
     const uint32_t tainted = taintOf(result, value, taint, c, other);
     w.pred(slot) = (w.pred(slot) & ~mask) | (result(value, c) & mask);
     w.setTaint(slot, mask, tainted);
   };
   write(op.dst, hit);
-  if (op.aux & 8) write(w.code->lists[op.list], ~hit);
+  if (op.aux & kTwo) write(w.code->lists[op.list], ~hit);
   return Flow::Next;
 }
 
-// imm: what true is in the destination's type.
-template <Cmp C, class V, class R>
+// What the rarer forms compare with, in imm; of packed halves the result for the high ones is in the upper word.
+using Compare = uint64_t (*)(Warp&, const Op&);
+uint64_t compared(Warp& w, const Op& op) {
+  return reinterpret_cast<Compare>(op.imm)(w, op) ^ (op.aux & kInverted ? ~uint64_t{0} : 0);
+}
+template <Cmp C, class V>
+uint64_t compareOne(Warp& w, const Op& op) {
+  return compareLanes<C, V>(w, op);
+}
+template <Cmp C, class V>
+uint64_t comparePacked(Warp& w, const Op& op) {
+  const auto *a = w.at<uint32_t>(op.src[0]), *b = w.at<uint32_t>(op.src[1]);
+  uint64_t hits = 0;
+  for (uint32_t i = 0; i < 32; ++i) {
+    hits |= uint64_t{compare<C>(V::value(uint16_t(a[i])), V::value(uint16_t(b[i])))} << i;
+    hits |= uint64_t{compare<C>(V::value(uint16_t(a[i] >> 16)), V::value(uint16_t(b[i] >> 16)))} << (32 + i);
+  }
+  return hits;
+}
+
+// src[3]: what true is in the destination's type.
+template <class R>
 Flow set(Warp& w, const Op& op, uint32_t mask) {
-  uint32_t hit = compareLanes<C, V>(w, op);
-  hit = combine(op.aux & 3, hit, w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u));
+  const uint32_t hit = combine(op.aux & kOperator, static_cast<uint32_t>(compared(w, op)), third(w, op));
   R* d = w.at<R>(op.dst);
-  forLanes(mask, [&](uint32_t i) { d[i] = hit >> i & 1 ? static_cast<R>(op.imm) : R{0}; });
+  const R* truth = w.at<R>(op.src[3]);
+  forLanes(mask, [&](uint32_t i) { d[i] = hit >> i & 1 ? truth[i] : R{0}; });
   w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]]);
   return Flow::Next;
 }
-
-template <Cmp C, class V>
-void comparePacked(Warp& w, const Op& op, uint32_t& low, uint32_t& high) {
-  const auto *a = w.at<uint32_t>(op.src[0]), *b = w.at<uint32_t>(op.src[1]);
-  for (uint32_t i = 0; i < 32; ++i) {
-    low |= uint32_t{compare<C>(V::value(uint16_t(a[i])), V::value(uint16_t(b[i])))} << i;
-    high |= uint32_t{compare<C>(V::value(uint16_t(a[i] >> 16)), V::value(uint16_t(b[i] >> 16)))} << i;
-  }
-}
-// Packed halves: two results, each imm or 0.
-template <Cmp C, class V>
+// Packed halves: two results, each of 16 bits.
 Flow setPacked(Warp& w, const Op& op, uint32_t mask) {
-  uint32_t low = 0, high = 0;
-  comparePacked<C, V>(w, op, low, high);
-  const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
-  low = combine(op.aux & 3, low, c);
-  high = combine(op.aux & 3, high, c);
-  const auto truth = static_cast<uint32_t>(op.imm);
+  const uint64_t hits = compared(w, op);
+  const uint32_t c = third(w, op);
+  const uint32_t low = combine(op.aux & kOperator, static_cast<uint32_t>(hits), c);
+  const uint32_t high = combine(op.aux & kOperator, static_cast<uint32_t>(hits >> 32), c);
+  const uint32_t* truth = w.at<uint32_t>(op.src[3]);
   forLanes(mask, [&](uint32_t i) {
-    w.at<uint32_t>(op.dst)[i] = (low >> i & 1 ? truth : 0) | (high >> i & 1 ? truth << 16 : 0);
+    w.at<uint32_t>(op.dst)[i] = (low >> i & 1 ? truth[i] : 0) | (high >> i & 1 ? truth[i] << 16 : 0);
   });
   w.setTaint(op.dst, mask, w.taint[op.src[0]] | w.taint[op.src[1]]);
   return Flow::Next;
 }
 // Packed halves: two predicates.
-template <Cmp C, class V>
 Flow setpPacked(Warp& w, const Op& op, uint32_t mask) {
-  uint32_t low = 0, high = 0;
-  comparePacked<C, V>(w, op, low, high);
-  const uint32_t c = w.pred(op.src[2]) ^ (op.aux & 4 ? ~0u : 0u);
+  const uint64_t hits = compared(w, op);
+  const uint32_t c = third(w, op);
   const uint32_t taint = w.taint[op.src[0]] | w.taint[op.src[1]];
-  const auto write = [&](uint32_t slot, uint32_t value) {
-    w.pred(slot) = (w.pred(slot) & ~mask) | (combine(op.aux & 3, value, c) & mask);
+  const auto write = [&](uint32_t slot, uint64_t value) {
+    w.pred(slot) = (w.pred(slot) & ~mask) | (combine(op.aux & kOperator, static_cast<uint32_t>(value), c) & mask);
     w.setTaint(slot, mask, taint);
   };
-  write(op.dst, low);
-  if (op.aux & 8) write(w.code->lists[op.list], high);
+  write(op.dst, hits);
+  if (op.aux & kTwo) write(w.code->lists[op.list], hits >> 32);
   return Flow::Next;
 }
 
-const char* const kNames[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
-                              "neu", "ltu", "leu", "gtu", "geu", "num", "nan"};
-
-template <class V, size_t... I>
-std::array<Handler, 14> setpHandlers(std::index_sequence<I...>) {
-  return {&setp<static_cast<Cmp>(I), V>...};
-}
-template <class V, class R, size_t... I>
-std::array<Handler, 14> setHandlers(std::index_sequence<I...>) {
-  return {&set<static_cast<Cmp>(I), V, R>...};
-}
-template <class V, size_t... I>
-std::array<Handler, 14> setPackedHandlers(std::index_sequence<I...>) {
-  return {&setPacked<static_cast<Cmp>(I), V>...};
-}
-template <class V, size_t... I>
-std::array<Handler, 14> packedHandlers(std::index_sequence<I...>) {
-  return {&setpPacked<static_cast<Cmp>(I), V>...};
-}
-
-size_t comparison(std::string_view name) {
-  if (name == "lo") return 2;
-  if (name == "ls") return 3;
-  if (name == "hi") return 4;
-  if (name == "hs") return 5;
-  for (size_t i = 0; i < 14; ++i)
-    if (name == kNames[i]) return i;
-  return 0;
-}
+struct Comparison {
+  const char* name;
+  Cmp compare;
+  bool swapped = false, inverted = false;
+};
+constexpr Comparison kComparisons[] = {
+    {"eq", Cmp::Eq},        {"ne", Cmp::Ne},        {"num", Cmp::Num},           {"nan", Cmp::Num, false, true},
+    {"lt", Cmp::Lt},        {"lo", Cmp::Lt},        {"le", Cmp::Le},             {"ls", Cmp::Le},
+    {"gt", Cmp::Lt, true},  {"hi", Cmp::Lt, true},  {"ge", Cmp::Le, true},       {"hs", Cmp::Le, true},
+    {"equ", Cmp::Ne, false, true}, {"neu", Cmp::Eq, false, true}, {"gtu", Cmp::Le, false, true},
+    {"geu", Cmp::Lt, false, true}, {"ltu", Cmp::Le, true, true},  {"leu", Cmp::Lt, true, true}};
 const std::string kCompare = "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan ";
 const std::string kBool = "and|or|xor? ";
 
-void boolOperand(Builder& b, size_t index) {
+// Operands of a comparison; which one it is.
+Cmp comparisonOf(Builder& b, unsigned bytes) {
+  const Comparison& c = *std::find_if(std::begin(kComparisons), std::end(kComparisons),
+                                      [&](const Comparison& known) { return b.picks[0] == known.name; });
+  b.op.src[c.swapped] = b.source(1, bytes);
+  b.op.src[!c.swapped] = b.source(2, bytes);
+  if (c.inverted) b.op.aux |= kInverted;
   const std::string_view name = b.picks[1];
   b.op.aux |= name == "and" ? kAnd : name == "or" ? kOr : name == "xor" ? kXor : kNone;
   b.op.src[2] = b.constant(1, 1);
-  if (!(b.op.aux & 3)) return;
-  uint32_t negate = 0;
-  b.op.src[2] = b.predicate(index, &negate);
-  if (negate) b.op.aux |= 4;
+  if (b.op.aux & kOperator) {
+    uint32_t negate = 0;
+    b.op.src[2] = b.predicate(3, &negate);
+    if (negate) b.op.aux |= kNegated;
+  }
+  return c.compare;
 }
-
-template <class V>
-void setpBuild(Builder& b, Handler handler, unsigned bytes) {
-  b.op.src[0] = b.source(1, bytes);
-  b.op.src[1] = b.source(2, bytes);
-  boolOperand(b, 3);
+void predicates(Builder& b) {
   const ptx::Operand& d = b.operand(0);
   if (d.kind == ptx::Operand::Kind::Pair) {
     b.op.dst = b.destOf(d.elements.at(0), 1);
     b.op.list = b.list({b.destOf(d.elements.at(1), 1)});
-    b.op.aux |= 8;
+    b.op.aux |= kTwo;
   } else {
     b.op.dst = b.destOf(d, 1);
   }
-  b.op.run = handler;
 }
+void compareWith(Builder& b, Compare compare) { b.op.imm = reinterpret_cast<int64_t>(compare); }
 
-void setOperands(Builder& b, unsigned bytes, unsigned resultBytes, uint32_t truth) {
-  b.op.src[0] = b.source(1, bytes);
-  b.op.src[1] = b.source(2, bytes);
-  boolOperand(b, 3);
-  b.op.dst = b.dest(0, resultBytes);
-  b.op.imm = truth;
+template <class V>
+Handler setpOf(Cmp c) {
+  constexpr Handler all[] = {&setp<Cmp::Eq, V>, &setp<Cmp::Ne, V>, &setp<Cmp::Lt, V>, &setp<Cmp::Le, V>, &setp<Cmp::Num, V>};
+  return all[static_cast<size_t>(c)];
+}
+template <class V>
+Compare compareOf(Cmp c) {
+  constexpr Compare all[] = {&compareOne<Cmp::Eq, V>, &compareOne<Cmp::Ne, V>, &compareOne<Cmp::Lt, V>,
+                             &compareOne<Cmp::Le, V>, &compareOne<Cmp::Num, V>};
+  return all[static_cast<size_t>(c)];
+}
+template <class V>
+Compare packedOf(Cmp c) {
+  constexpr Compare all[] = {&comparePacked<Cmp::Eq, V>, &comparePacked<Cmp::Ne, V>, &comparePacked<Cmp::Lt, V>,
+                             &comparePacked<Cmp::Le, V>, &comparePacked<Cmp::Num, V>};
+  return all[static_cast<size_t>(c)];
 }
 
 template <class V>
 void comparisonRows(Table& t, const std::string& types) {
-  constexpr auto all = std::make_index_sequence<14>();
-  t.push_back({"setp", kCompare + kBool + types, [=](Builder& b) {
-                 setpBuild<V>(b, setpHandlers<V>(all)[comparison(b.picks[0])], sizeof(typename V::Raw));
+  constexpr unsigned raw = sizeof(typename V::Raw);
+  t.push_back({"setp", kCompare + kBool + types, [](Builder& b) {
+                 b.op.run = setpOf<V>(comparisonOf(b, raw));
+                 predicates(b);
                }});
-  const auto set = [&](const char* to, unsigned bytes, uint32_t truth) {
+  const auto row = [&](const char* to, unsigned bytes, uint32_t truth) {
     t.push_back({"set", kCompare + kBool + to + " " + types, [=](Builder& b) {
-                   setOperands(b, sizeof(typename V::Raw), bytes, truth);
-                   b.op.run = bytes == 4 ? setHandlers<V, uint32_t>(all)[comparison(b.picks[0])]
-                                         : setHandlers<V, uint16_t>(all)[comparison(b.picks[0])];
+                   compareWith(b, compareOf<V>(comparisonOf(b, raw)));
+                   b.op.src[3] = b.constant(truth, bytes);
+                   b.op.dst = b.dest(0, bytes);
+                   b.op.run = bytes == 4 ? &set<uint32_t> : &set<uint16_t>;
                  }});
   };
-  set("u32|s32", 4, ~0u);
-  set("f32", 4, 0x3f800000);
-  set("u16|s16", 2, 0xffff);
-  set("f16", 2, 0x3c00);
-  set("bf16", 2, 0x3f80);
+  row("u32|s32", 4, ~0u);
+  row("f32", 4, 0x3f800000);
+  row("u16|s16", 2, 0xffff);
+  row("f16", 2, 0x3c00);
+  row("bf16", 2, 0x3f80);
 }
 template <class V>
 void packedRows(Table& t, const std::string& types) {
-  const auto set = [&](const char* to, uint32_t truth) {
+  const auto row = [&](const char* to, uint32_t truth) {
     t.push_back({"set", kCompare + kBool + to + " " + types, [=](Builder& b) {
-                   setOperands(b, 4, 4, truth);
-                   b.op.run = setPackedHandlers<V>(std::make_index_sequence<14>())[comparison(b.picks[0])];
+                   compareWith(b, packedOf<V>(comparisonOf(b, 4)));
+                   b.op.src[3] = b.constant(truth, 4);
+                   b.op.dst = b.dest(0, 4);
+                   b.op.run = &setPacked;
                  }});
   };
-  set("u32|s32", 0xffff);
-  set("f16x2", 0x3c00);
-  set("bf16x2", 0x3f80);
+  row("u32|s32", 0xffff);
+  row("f16x2", 0x3c00);
+  row("bf16x2", 0x3f80);
   t.push_back({"setp", kCompare + kBool + types, [](Builder& b) {
-                 setpBuild<V>(b, packedHandlers<V>(std::make_index_sequence<14>())[comparison(b.picks[0])],
-                              4);
+                 compareWith(b, packedOf<V>(comparisonOf(b, 4)));
+                 predicates(b);
+                 b.op.run = &setpPacked;
                }});
 }
 

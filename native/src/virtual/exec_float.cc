@@ -23,19 +23,6 @@ T canonical(T x) {  // generated NaNs are 7FFFFFFF; f64 keeps the payload
     return x;
 }
 
-// Runs f with the SSE rounding mode set; operands and result go through barriers so that the compiler keeps
-// the arithmetic between the two mode changes.
-template <int Mode, class T, class F>
-[[gnu::noinline]] T rounded(T a, T b, T c, F f) {
-  const unsigned saved = _mm_getcsr();
-  _mm_setcsr((saved & ~0x6000u) | Mode);
-  asm volatile("" : "+x"(a), "+x"(b), "+x"(c));
-  T result = f(a, b, c);
-  asm volatile("" : "+x"(result));
-  _mm_setcsr(saved);
-  return result;
-}
-
 enum class Arith { Add, Sub, Mul, Fma, Div, Sqrt, Rcp };
 template <Arith A, class T>
 T compute(T a, T b, T c) {
@@ -49,48 +36,72 @@ T compute(T a, T b, T c) {
 }
 constexpr size_t arity(Arith a) { return a == Arith::Fma ? 3 : a == Arith::Sqrt || a == Arith::Rcp ? 1 : 2; }
 
-template <Arith A, class T, int Mode, bool Ftz, bool Sat>
+template <Arith A, class T, bool Ftz, bool Sat>
 T evaluate(T a, T b, T c) {
-  if constexpr (Ftz && sizeof(T) == 4) a = flush(a), b = flush(b), c = flush(c);
-  T r;
-  if constexpr (Mode == 0)
-    r = compute<A>(a, b, c);
-  else
-    r = rounded<Mode>(a, b, c, [](T x, T y, T z) { return compute<A>(x, y, z); });
-  if constexpr (Ftz && sizeof(T) == 4) r = flush(r);
+  if constexpr (Ftz) a = flush(a), b = flush(b), c = flush(c);
+  T r = compute<A>(a, b, c);
+  if constexpr (Ftz) r = flush(r);
   if constexpr (Sat) r = saturate(r);
   return canonical(r);
 }
 
-template <Arith A, class T, int Mode, bool Ftz, bool Sat>
-void arithmetic(Builder& b) {
+template <Arith A, class T, bool Ftz, bool Sat>
+void nearest(Builder& b) {
   if constexpr (arity(A) == 1)
-    alu<[](T x) { return evaluate<A, T, Mode, Ftz, Sat>(x, x, x); }>(b);
+    alu<[](T x) { return evaluate<A, T, Ftz, Sat>(x, x, x); }>(b);
   else if constexpr (arity(A) == 2)
-    alu<[](T x, T y) { return evaluate<A, T, Mode, Ftz, Sat>(x, y, y); }>(b);
+    alu<[](T x, T y) { return evaluate<A, T, Ftz, Sat>(x, y, y); }>(b);
   else
-    alu<[](T x, T y, T z) { return evaluate<A, T, Mode, Ftz, Sat>(x, y, z); }>(b);
+    alu<[](T x, T y, T z) { return evaluate<A, T, Ftz, Sat>(x, y, z); }>(b);
 }
 
-template <Arith A, class T, int Mode>
-void withFlags(Builder& b) {
-  const bool ftz = b.has("ftz"), sat = b.has("sat");
-  if (ftz)
-    sat ? arithmetic<A, T, Mode, true, true>(b) : arithmetic<A, T, Mode, true, false>(b);
-  else
-    sat ? arithmetic<A, T, Mode, false, true>(b) : arithmetic<A, T, Mode, false, false>(b);
+// The other rounding modes: bits of MXCSR, with what else is asked for (aux).
+constexpr uint32_t kModes = 0x6000, kFtz = 1, kSat = 2;
+uint32_t modeOf(const Builder& b) {
+  const uint32_t mode = b.has("rz") ? 0x6000 : b.has("rp") ? 0x4000 : b.has("rm") ? 0x2000 : 0;
+  return mode | (b.has("ftz") ? kFtz : 0) | (b.has("sat") ? kSat : 0);
+}
+
+// Operands and result go through barriers so that the compiler keeps the arithmetic between the two mode changes.
+template <Arith A, class T>
+[[gnu::noinline]] T rounded(uint32_t how, T a, T b, T c) {
+  if constexpr (sizeof(T) == 4)
+    if (how & kFtz) a = flush(a), b = flush(b), c = flush(c);
+  const unsigned saved = _mm_getcsr();
+  _mm_setcsr((saved & ~kModes) | (how & kModes));
+  asm volatile("" : "+x"(a), "+x"(b), "+x"(c));
+  T r = compute<A>(a, b, c);
+  asm volatile("" : "+x"(r));
+  _mm_setcsr(saved);
+  if constexpr (sizeof(T) == 4)
+    if (how & kFtz) r = flush(r);
+  return canonical(how & kSat ? saturate(r) : r);
+}
+template <Arith A, class T>
+Flow roundedLanes(Warp& w, const Op& op, uint32_t mask) {
+  T* d = w.at<T>(op.dst);
+  const T *a = w.at<T>(op.src[0]), *b = w.at<T>(op.src[1]), *c = w.at<T>(op.src[2]);
+  const uint32_t tainted = w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]];
+  forLanes(mask, [&](uint32_t i) { d[i] = rounded<A>(op.aux, a[i], b[i], c[i]); });
+  w.setTaint(op.dst, mask, tainted);
+  return Flow::Next;
 }
 
 template <Arith A, class T>
 void arithRow(Builder& b) {
-  if (b.has("rz"))
-    withFlags<A, T, 0x6000>(b);
-  else if (b.has("rp"))
-    withFlags<A, T, 0x4000>(b);
-  else if (b.has("rm"))
-    withFlags<A, T, 0x2000>(b);
-  else
-    withFlags<A, T, 0>(b);
+  b.op.aux = modeOf(b);
+  if (b.op.aux & kModes) {
+    for (size_t i = 0; i < 3; ++i) b.op.src[i] = i < arity(A) ? b.source(i + 1, sizeof(T)) : b.op.src[i - 1];
+    b.op.dst = b.dest(0, sizeof(T));
+    b.op.run = &roundedLanes<A, T>;
+    return;
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (b.op.aux == (kFtz | kSat)) return nearest<A, T, true, true>(b);
+    if (b.op.aux == kFtz) return nearest<A, T, true, false>(b);
+    if (b.op.aux == kSat) return nearest<A, T, false, true>(b);
+  }
+  nearest<A, T, false, false>(b);
 }
 
 template <class T>
@@ -118,44 +129,53 @@ T pick(T a, T b) {
   if (a == b) return std::signbit(a) == Max ? b : a;
   return (a < b) == Max ? b : a;
 }
-template <bool Max, bool Nan, bool Ftz, bool Xor>
-float pickFloat(float a, float b) {
-  if constexpr (Ftz) a = flush(a), b = flush(b);
-  const uint32_t sign = (std::bit_cast<uint32_t>(a) ^ std::bit_cast<uint32_t>(b)) & 0x80000000u;
-  if constexpr (Xor) a = std::fabs(a), b = std::fabs(b);
-  const float r = pick<float, Max, Nan>(a, b);
-  if constexpr (Xor) return r != r ? r : std::bit_cast<float>(std::bit_cast<uint32_t>(r) | sign);
-  return r;
+template <bool Max>
+float pickFloat(bool nan, float a, float b) {
+  return nan ? pick<float, Max, true>(a, b) : pick<float, Max, false>(a, b);
 }
-template <bool Max, bool Nan, bool Ftz, bool Xor, bool Abs>
-void pickThree(Builder& b) {
+template <bool Max, bool Nan, bool Ftz>
+void pickPlain(Builder& b) {
   if (b.operands() == 4)
     alu<[](float x, float y, float z) {
-      if constexpr (Abs) x = std::fabs(x), y = std::fabs(y), z = std::fabs(z);
-      return pickFloat<Max, Nan, Ftz, false>(pickFloat<Max, Nan, Ftz, false>(x, y), z);
+      if constexpr (Ftz) x = flush(x), y = flush(y), z = flush(z);
+      return pickFloat<Max>(Nan, pickFloat<Max>(Nan, x, y), z);
     }>(b);
   else
     alu<[](float x, float y) {
-      if constexpr (Abs) x = std::fabs(x), y = std::fabs(y);
-      return pickFloat<Max, Nan, Ftz, Xor>(x, y);
+      if constexpr (Ftz) x = flush(x), y = flush(y);
+      return pickFloat<Max>(Nan, x, y);
     }>(b);
 }
-template <bool Max, bool Nan, bool Ftz>
-void pickFlags(Builder& b) {
-  if (b.has("xorsign"))
-    pickThree<Max, Nan, Ftz, true, false>(b);
-  else if (b.has("abs"))
-    pickThree<Max, Nan, Ftz, false, true>(b);
-  else
-    pickThree<Max, Nan, Ftz, false, false>(b);
+// .abs, with .xorsign or of three operands: the larger or smaller magnitude.
+constexpr uint32_t kPickNan = 1, kPickFtz = 2, kPickSign = 4;
+template <bool Max>
+Flow pickMagnitudes(Warp& w, const Op& op, uint32_t mask) {
+  float* d = w.at<float>(op.dst);
+  const float *a = w.at<float>(op.src[0]), *b = w.at<float>(op.src[1]), *c = w.at<float>(op.src[2]);
+  const uint32_t tainted = w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]];
+  const bool nan = op.aux & kPickNan;
+  const auto input = [&](float x) { return std::fabs(op.aux & kPickFtz ? flush(x) : x); };
+  forLanes(mask, [&](uint32_t i) {
+    const float r = pickFloat<Max>(nan, pickFloat<Max>(nan, input(a[i]), input(b[i])), input(c[i]));
+    const uint32_t sign = op.aux & kPickSign && r == r ? std::signbit(a[i]) != std::signbit(b[i]) : 0;
+    d[i] = sign ? -r : r;
+  });
+  w.setTaint(op.dst, mask, tainted);
+  return Flow::Next;
 }
 template <bool Max>
 void pickBuild(Builder& b) {
   const bool nan = b.has("NaN"), ftz = b.has("ftz");
-  if (nan)
-    ftz ? pickFlags<Max, true, true>(b) : pickFlags<Max, true, false>(b);
-  else
-    ftz ? pickFlags<Max, false, true>(b) : pickFlags<Max, false, false>(b);
+  if (b.has("abs")) {
+    for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(std::min(i + 1, b.operands() - 1), 4);
+    b.op.dst = b.dest(0, 4);
+    b.op.aux = (nan ? kPickNan : 0) | (ftz ? kPickFtz : 0) | (b.has("xorsign") ? kPickSign : 0);
+    b.op.run = &pickMagnitudes<Max>;
+  } else if (nan) {
+    ftz ? pickPlain<Max, true, true>(b) : pickPlain<Max, true, false>(b);
+  } else {
+    ftz ? pickPlain<Max, false, true>(b) : pickPlain<Max, false, false>(b);
+  }
 }
 
 // Approximate functions: evaluated in double, rounded once.
@@ -172,62 +192,72 @@ void approximateRow(Table& t, const char* opcode, const char* note) {
 }
 
 // Packed pairs of f32 in a 64-bit register.
-template <auto F>
-uint64_t pair(uint64_t a, uint64_t b, uint64_t c) {
+template <class F>
+uint64_t pair(F f, uint64_t a, uint64_t b, uint64_t c) {
   const auto half = [&](int shift) {
-    return uint64_t{std::bit_cast<uint32_t>(F(std::bit_cast<float>(static_cast<uint32_t>(a >> shift)),
+    return uint64_t{std::bit_cast<uint32_t>(f(std::bit_cast<float>(static_cast<uint32_t>(a >> shift)),
                                               std::bit_cast<float>(static_cast<uint32_t>(b >> shift)),
                                               std::bit_cast<float>(static_cast<uint32_t>(c >> shift))))};
   };
   return half(32) << 32 | half(0);
 }
-template <Arith A, int Mode, bool Ftz>
-void pairBuild(Builder& b) {
-  constexpr auto one = [](float x, float y, float z) {
-    return evaluate<A, float, Mode, Ftz, false>(x, y, z);
-  };
+template <Arith A, bool Ftz>
+void nearestPairs(Builder& b) {
   if constexpr (A == Arith::Fma)
-    alu<[](uint64_t x, uint64_t y, uint64_t z) { return pair<decltype(one){}>(x, y, z); }>(b);
+    alu<[](uint64_t x, uint64_t y, uint64_t z) { return pair(evaluate<A, float, Ftz, false>, x, y, z); }>(b);
   else
-    alu<[](uint64_t x, uint64_t y) { return pair<decltype(one){}>(x, y, y); }>(b);
+    alu<[](uint64_t x, uint64_t y) { return pair(evaluate<A, float, Ftz, false>, x, y, y); }>(b);
+}
+template <Arith A>
+Flow roundedPairs(Warp& w, const Op& op, uint32_t mask) {
+  uint64_t* d = w.at<uint64_t>(op.dst);
+  const uint64_t *a = w.at<uint64_t>(op.src[0]), *b = w.at<uint64_t>(op.src[1]), *c = w.at<uint64_t>(op.src[2]);
+  const uint32_t tainted = w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]];
+  const auto one = [&](float x, float y, float z) { return rounded<A>(op.aux, x, y, z); };
+  forLanes(mask, [&](uint32_t i) { d[i] = pair(one, a[i], b[i], c[i]); });
+  w.setTaint(op.dst, mask, tainted);
+  return Flow::Next;
 }
 template <Arith A>
 void pairRow(Builder& b) {
-  const bool ftz = b.has("ftz");
-  if (b.has("rz"))
-    ftz ? pairBuild<A, 0x6000, true>(b) : pairBuild<A, 0x6000, false>(b);
-  else if (b.has("rm"))
-    ftz ? pairBuild<A, 0x2000, true>(b) : pairBuild<A, 0x2000, false>(b);
-  else if (b.has("rp"))
-    ftz ? pairBuild<A, 0x4000, true>(b) : pairBuild<A, 0x4000, false>(b);
-  else
-    ftz ? pairBuild<A, 0, true>(b) : pairBuild<A, 0, false>(b);
+  b.op.aux = modeOf(b);
+  if (!(b.op.aux & kModes)) return b.op.aux ? nearestPairs<A, true>(b) : nearestPairs<A, false>(b);
+  for (size_t i = 0; i < 3; ++i) b.op.src[i] = i < arity(A) ? b.source(i + 1, 8) : b.op.src[i - 1];
+  b.op.dst = b.dest(0, 8);
+  b.op.run = &roundedPairs<A>;
 }
 
 // Operands of 16 bits, converted exactly: add and sub take one, fma two (PTX ISA 9.7.5).
-template <Arith A, auto Decode, int Mode, bool Sat>
-void mixedBuild(Builder& b) {
+template <Arith A, auto Decode, bool Sat>
+void nearestMixed(Builder& b) {
   if constexpr (A == Arith::Fma)
     alu<[](uint16_t x, uint16_t y, float z) {
-      return evaluate<A, float, Mode, false, Sat>(Decode(x), Decode(y), z);
+      return evaluate<A, float, false, Sat>(Decode(x), Decode(y), z);
     }>(b);
   else
-    alu<[](uint16_t x, float y) { return evaluate<A, float, Mode, false, Sat>(Decode(x), y, y); }>(b);
+    alu<[](uint16_t x, float y) { return evaluate<A, float, false, Sat>(Decode(x), y, y); }>(b);
 }
-template <Arith A, auto Decode, int Mode>
-void mixedSat(Builder& b) {
-  b.has("sat") ? mixedBuild<A, Decode, Mode, true>(b) : mixedBuild<A, Decode, Mode, false>(b);
+template <Arith A, auto Decode>
+Flow roundedMixed(Warp& w, const Op& op, uint32_t mask) {
+  float* d = w.at<float>(op.dst);
+  const uint16_t *a = w.at<uint16_t>(op.src[0]), *b = w.at<uint16_t>(op.src[1]);
+  const float* c = w.at<float>(op.src[2]);
+  const uint32_t tainted = w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]];
+  forLanes(mask, [&](uint32_t i) {
+    d[i] = rounded<A>(op.aux, Decode(a[i]), A == Arith::Fma ? Decode(b[i]) : c[i], c[i]);
+  });
+  w.setTaint(op.dst, mask, tainted);
+  return Flow::Next;
 }
 template <Arith A, auto Decode>
 void mixedRow(Builder& b) {
-  if (b.has("rz"))
-    mixedSat<A, Decode, 0x6000>(b);
-  else if (b.has("rm"))
-    mixedSat<A, Decode, 0x2000>(b);
-  else if (b.has("rp"))
-    mixedSat<A, Decode, 0x4000>(b);
-  else
-    mixedSat<A, Decode, 0>(b);
+  b.op.aux = modeOf(b);
+  if (!(b.op.aux & kModes)) return b.op.aux ? nearestMixed<A, Decode, true>(b) : nearestMixed<A, Decode, false>(b);
+  b.op.src[0] = b.source(1, 2);
+  b.op.src[1] = A == Arith::Fma ? b.source(2, 2) : b.op.src[0];
+  b.op.src[2] = b.source(A == Arith::Fma ? 3 : 2, 4);
+  b.op.dst = b.dest(0, 4);
+  b.op.run = &roundedMixed<A, Decode>;
 }
 template <auto Decode>
 void mixedRows(Table& t, const std::string& type) {

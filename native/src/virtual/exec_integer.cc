@@ -26,8 +26,20 @@ using Unsigned = std::make_unsigned_t<T>;
 constexpr Range kFieldRange{"the position or length of a bit field", 0, 255};
 
 template <class T>
+T wrapAdd(T a, T b) {
+  return static_cast<T>(a + b);
+}
+template <class T>
+T wrapSub(T a, T b) {
+  return static_cast<T>(a - b);
+}
+template <class T>
 T wrapMul(T a, T b) {
   return static_cast<T>(static_cast<u64>(a) * static_cast<u64>(b));
+}
+template <class T>
+T wrapMad(T a, T b, T c) {
+  return static_cast<T>(wrapMul(a, b) + c);
 }
 template <class T>
 T mulHi(T a, T b) {
@@ -126,20 +138,28 @@ u32 permuteMode(u32 a, u32 b, u32 c) {
   return permuteBytes(a, b, table[Mode][c & 3]);
 }
 
-Flow lop3(Warp& w, const Op& op, u32 mask) {
-  const u32 table = op.aux;
-  const u32 *a = w.at<u32>(op.src[0]), *b = w.at<u32>(op.src[1]), *c = w.at<u32>(op.src[2]);
-  u32* d = w.at<u32>(op.dst);
+struct Lut {  // all ones where bit i of the table is set
   u32 m[8];
-  for (int i = 0; i < 8; ++i) m[i] = table >> i & 1 ? ~0u : 0u;
-  const auto f = [&](u32 x, u32 y, u32 z) {
+  explicit Lut(u32 table) {
+    for (int i = 0; i < 8; ++i) m[i] = table >> i & 1 ? ~0u : 0u;
+  }
+  u32 operator()(u32 x, u32 y, u32 z) const {
     return (~x & ~y & ~z & m[0]) | (~x & ~y & z & m[1]) | (~x & y & ~z & m[2]) | (~x & y & z & m[3]) |
            (x & ~y & ~z & m[4]) | (x & ~y & z & m[5]) | (x & y & ~z & m[6]) | (x & y & z & m[7]);
-  };
+  }
+};
+void lop3One(const Op& op, const void* const* operands, void* result) {
+  const auto value = [&](int i) { return *static_cast<const u32*>(operands[i]); };
+  *static_cast<u32*>(result) = Lut(op.aux)(value(0), value(1), value(2));
+}
+Flow lop3(Warp& w, const Op& op, u32 mask) {
+  const u32 *a = w.at<u32>(op.src[0]), *b = w.at<u32>(op.src[1]), *c = w.at<u32>(op.src[2]);
+  u32* d = w.at<u32>(op.dst);
+  const Lut f(op.aux);
   u32 taint = (w.taint[op.src[0]] | w.taint[op.src[1]] | w.taint[op.src[2]]) & mask;
-  std::array<u32, 4> bytes{};
+  std::array<u32, 16> bytes{};
   if (taint) {
-    bytes = reached<3, u32, u32, u32, u32>(w, op, taint, f, std::make_index_sequence<3>());
+    bytes = reached(w, op, taint, {3, 3, {4, 4, 4}, 4, &lop3One});
     taint = bytes[0] | bytes[1] | bytes[2] | bytes[3];
   }
   if (w.whole(mask)) {
@@ -210,13 +230,12 @@ Build extendedBuild() {
 
 template <class T>
 void typedRows(Table& t, const std::string& type, const std::string& logic) {
-  t.push_back({"add", type, alu<[](T a, T b) { return static_cast<T>(Unsigned<T>(a) + Unsigned<T>(b)); }>});
-  t.push_back({"sub", type, alu<[](T a, T b) { return static_cast<T>(Unsigned<T>(a) - Unsigned<T>(b)); }>});
-  t.push_back({"mul", "lo " + type, alu<[](T a, T b) { return wrapMul(a, b); }>});
+  // Bits that are the same with and without a sign share one handler.
+  t.push_back({"add", type, alu<wrapAdd<Unsigned<T>>>});
+  t.push_back({"sub", type, alu<wrapSub<Unsigned<T>>>});
+  t.push_back({"mul", "lo " + type, alu<wrapMul<Unsigned<T>>>});
   t.push_back({"mul", "hi " + type, alu<[](T a, T b) { return mulHi(a, b); }>});
-  t.push_back(
-      {"mad", "lo " + type,
-       alu<[](T a, T b, T c) { return static_cast<T>(Unsigned<T>(wrapMul(a, b)) + Unsigned<T>(c)); }>});
+  t.push_back({"mad", "lo " + type, alu<wrapMad<Unsigned<T>>>});
   t.push_back({"mad", "hi " + type,
                alu<[](T a, T b, T c) { return static_cast<T>(Unsigned<T>(mulHi(a, b)) + Unsigned<T>(c)); }>});
   t.push_back({"div", type, alu<[](T a, T b) { return divide(a, b); }>});
@@ -232,7 +251,7 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
          alu<[](T a, T b, W c) { return static_cast<W>(Unsigned<W>(W(a) * W(b)) + Unsigned<W>(c)); }>});
   }
   if constexpr (sizeof(T) >= 4) {
-    t.push_back({"sad", type, alu<[](T a, T b, T c) {
+    t.push_back({"sad", type, rareAlu<[](T a, T b, T c) {
                    return static_cast<T>(
                        c + (a < b ? Unsigned<T>(b) - Unsigned<T>(a) : Unsigned<T>(a) - Unsigned<T>(b)));
                  }>});
@@ -240,14 +259,14 @@ void typedRows(Table& t, const std::string& type, const std::string& logic) {
                    for (const size_t i : {2, 3}) b.bound(i, kFieldRange);
                    alu<[](T a, u32 p, u32 n) { return extract(a, p, n); }, 1>(b);
                  }});
-    t.push_back({"bfind", type, alu<[](T a) { return findSign(a); }>});
-    t.push_back({"bfind", "shiftamt " + type, alu<[](T a) {
+    t.push_back({"bfind", type, rareAlu<[](T a) { return findSign(a); }>});
+    t.push_back({"bfind", "shiftamt " + type, rareAlu<[](T a) {
                    const u32 at = findSign(a);
                    return at == ~0u ? at : u32(sizeof(T) * 8 - 1) - at;
                  }>});
   } else {
     t.push_back(
-        {"sad", type, alu<[](T a, T b, T c) {
+        {"sad", type, rareAlu<[](T a, T b, T c) {
            const auto x = static_cast<Unsigned<T>>(a), y = static_cast<Unsigned<T>>(b);
            return static_cast<T>(static_cast<Unsigned<T>>(c) + (a < b ? y - x : x - y));
          }>});
@@ -266,12 +285,12 @@ void bitRows(Table& t, const std::string& bits, const std::string& shift) {
   t.push_back({"or", bits, alu<[](T a, T b) { return static_cast<T>(a | b); }, 2>});
   t.push_back({"xor", bits, alu<[](T a, T b) { return static_cast<T>(a ^ b); }, 2>});
   t.push_back({"not", bits, alu<[](T a) { return static_cast<T>(~a); }, 1>});
-  t.push_back({"cnot", bits, alu<[](T a) { return static_cast<T>(a == 0); }>});
+  t.push_back({"cnot", bits, rareAlu<[](T a) { return static_cast<T>(a == 0); }>});
   t.push_back({"shl", shift, alu<[](T a, u32 n) { return shiftLeft(a, n); }, 1>});
   if constexpr (sizeof(T) >= 4) {
     t.push_back({"popc", bits, alu<[](T a) { return static_cast<u32>(std::popcount(a)); }>});
     t.push_back({"clz", bits, alu<[](T a) { return static_cast<u32>(std::countl_zero(a)); }>});
-    t.push_back({"brev", bits, alu<[](T a) { return reverse(a); }, 1>});
+    t.push_back({"brev", bits, rareAlu<[](T a) { return reverse(a); }, 1>});
     t.push_back({"bfi", bits, [](Builder& b) {
                    for (const size_t i : {3, 4}) b.bound(i, kFieldRange);
                    alu<[](T a, T b, u32 p, u32 n) { return insert(a, b, p, n); }, 2>(b);
@@ -294,8 +313,8 @@ u32 dp2a(u32 a, u32 b, u32 c) {
 template <class A, class B>
 void dotRows(Table& t, const std::string& types) {
   t.push_back({"dp4a", types, alu<dp4a<A, B>>});
-  t.push_back({"dp2a", "lo " + types, alu<dp2a<std::conditional_t<std::is_signed_v<A>, s16, u16>, B, 0>>});
-  t.push_back({"dp2a", "hi " + types, alu<dp2a<std::conditional_t<std::is_signed_v<A>, s16, u16>, B, 1>>});
+  t.push_back({"dp2a", "lo " + types, rareAlu<dp2a<std::conditional_t<std::is_signed_v<A>, s16, u16>, B, 0>>});
+  t.push_back({"dp2a", "hi " + types, rareAlu<dp2a<std::conditional_t<std::is_signed_v<A>, s16, u16>, B, 1>>});
 }
 
 template <class T>
@@ -325,8 +344,8 @@ void packedRows(Table& t, const std::string& type) {  // .u16x2, .s16x2
   t.push_back({"min", type, alu<pickPacked<T, false, false>>});
   t.push_back({"max", type, alu<pickPacked<T, true, false>>});
   if constexpr (std::is_signed_v<T>) {
-    t.push_back({"min", "relu " + type, alu<pickPacked<T, false, true>>});
-    t.push_back({"max", "relu " + type, alu<pickPacked<T, true, true>>});
+    t.push_back({"min", "relu " + type, rareAlu<pickPacked<T, false, true>>});
+    t.push_back({"max", "relu " + type, rareAlu<pickPacked<T, true, true>>});
   }
 }
 
@@ -350,39 +369,39 @@ void addIntegerRows(Table& t) {
   dotRows<int8_t, int8_t>(t, "s32 s32");
   dotRows<uint8_t, int8_t>(t, "u32 s32");
   dotRows<int8_t, uint8_t>(t, "s32 u32");
-  t.push_back({"add", "sat s32", alu<[](s32 a, s32 b) { return saturate32(s64(a) + b); }>});
-  t.push_back({"sub", "sat s32", alu<[](s32 a, s32 b) { return saturate32(s64(a) - b); }>});
-  t.push_back({"min", "relu s32", alu<[](s32 a, s32 b) { return std::max(0, std::min(a, b)); }>});
-  t.push_back({"max", "relu s32", alu<[](s32 a, s32 b) { return std::max(0, std::max(a, b)); }>});
+  t.push_back({"add", "sat s32", rareAlu<[](s32 a, s32 b) { return saturate32(s64(a) + b); }>});
+  t.push_back({"sub", "sat s32", rareAlu<[](s32 a, s32 b) { return saturate32(s64(a) - b); }>});
+  t.push_back({"min", "relu s32", rareAlu<[](s32 a, s32 b) { return std::max(0, std::min(a, b)); }>});
+  t.push_back({"max", "relu s32", rareAlu<[](s32 a, s32 b) { return std::max(0, std::max(a, b)); }>});
   t.push_back({"mad", "hi sat s32",
-               alu<[](s32 a, s32 b, s32 c) { return saturate32((s64(a) * b >> 32) + c); }>});
+               rareAlu<[](s32 a, s32 b, s32 c) { return saturate32((s64(a) * b >> 32) + c); }>});
   t.push_back({"mul24", "lo u32",
-               alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)); }>});
+               rareAlu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)); }>});
   t.push_back({"mul24", "hi u32",
-               alu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16); }>});
-  t.push_back({"mul24", "lo s32", alu<[](s32 a, s32 b) {
+               rareAlu<[](u32 a, u32 b) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16); }>});
+  t.push_back({"mul24", "lo s32", rareAlu<[](s32 a, s32 b) {
                  return static_cast<s32>(signed24(a) * signed24(b));
                }>});
-  t.push_back({"mul24", "hi s32", alu<[](s32 a, s32 b) {
+  t.push_back({"mul24", "hi s32", rareAlu<[](s32 a, s32 b) {
                  return static_cast<s32>(signed24(a) * signed24(b) >> 16);
                }>});
   t.push_back(
       {"mad24", "lo u32",
-       alu<[](u32 a, u32 b, u32 c) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)) + c; }>});
-  t.push_back({"mad24", "lo s32", alu<[](s32 a, s32 b, s32 c) {
+       rareAlu<[](u32 a, u32 b, u32 c) { return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff)) + c; }>});
+  t.push_back({"mad24", "lo s32", rareAlu<[](s32 a, s32 b, s32 c) {
                  return static_cast<s32>(
                      static_cast<u32>(signed24(a) * signed24(b)) + u32(c));
                }>});
-  t.push_back({"mad24", "hi u32", alu<[](u32 a, u32 b, u32 c) {
+  t.push_back({"mad24", "hi u32", rareAlu<[](u32 a, u32 b, u32 c) {
                  return static_cast<u32>(u64(a & 0xffffff) * (b & 0xffffff) >> 16) + c;
                }>});
-  t.push_back({"mad24", "hi s32", alu<[](s32 a, s32 b, s32 c) {
+  t.push_back({"mad24", "hi s32", rareAlu<[](s32 a, s32 b, s32 c) {
                  return static_cast<s32>(static_cast<u32>(signed24(a) * signed24(b) >> 16) + u32(c));
                }>});
-  t.push_back({"mad24", "hi sat s32", alu<[](s32 a, s32 b, s32 c) {
+  t.push_back({"mad24", "hi sat s32", rareAlu<[](s32 a, s32 b, s32 c) {
                  return saturate32(s64(static_cast<s32>(signed24(a) * signed24(b) >> 16)) + c);
                }>});
-  t.push_back({"fns", "b32", alu<[](u32 m, u32 base, s32 n) { return findNth(m, base, n); }>});
+  t.push_back({"fns", "b32", rareAlu<[](u32 m, u32 base, s32 n) { return findNth(m, base, n); }>});
   t.push_back(
       {"shf", "l wrap b32",
        alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) << (n & 31) >> 32); }, 2>});
@@ -395,21 +414,21 @@ void addIntegerRows(Table& t) {
       {"shf", "r clamp b32",
        alu<[](u32 a, u32 b, u32 n) { return static_cast<u32>((u64(b) << 32 | a) >> std::min(n, 32u)); }, 2>});
   t.push_back({"prmt", "b32", alu<permuteBytes, 2>});
-  t.push_back({"prmt", "b32 f4e", alu<permuteMode<0>, 2>});
-  t.push_back({"prmt", "b32 b4e", alu<permuteMode<1>, 2>});
-  t.push_back({"prmt", "b32 rc8", alu<permuteMode<2>, 2>});
-  t.push_back({"prmt", "b32 ecl", alu<permuteMode<3>, 2>});
-  t.push_back({"prmt", "b32 ecr", alu<permuteMode<4>, 2>});
-  t.push_back({"prmt", "b32 rc16", alu<permuteMode<5>, 2>});
-  t.push_back({"bmsk", "clamp b32", alu<[](u32 p, u32 n) {
+  t.push_back({"prmt", "b32 f4e", rareAlu<permuteMode<0>, 2>});
+  t.push_back({"prmt", "b32 b4e", rareAlu<permuteMode<1>, 2>});
+  t.push_back({"prmt", "b32 rc8", rareAlu<permuteMode<2>, 2>});
+  t.push_back({"prmt", "b32 ecl", rareAlu<permuteMode<3>, 2>});
+  t.push_back({"prmt", "b32 ecr", rareAlu<permuteMode<4>, 2>});
+  t.push_back({"prmt", "b32 rc16", rareAlu<permuteMode<5>, 2>});
+  t.push_back({"bmsk", "clamp b32", rareAlu<[](u32 p, u32 n) {
                  return p >= 32 ? 0u : static_cast<u32>(((n >= 32 ? ~u64{0} : (u64{1} << n) - 1) << p));
                }>});
   t.push_back({"bmsk", "wrap b32",
-               alu<[](u32 p, u32 n) { return static_cast<u32>(((u64{1} << (n & 31)) - 1) << (p & 31)); }>});
-  t.push_back({"szext", "clamp u32", alu<[](u32 a, u32 n) { return n >= 32 ? a : lowBits<u32>(a, n); }>});
-  t.push_back({"szext", "clamp s32", alu<[](u32 a, u32 n) { return n >= 32 ? a : lowBits<s32>(a, n); }>});
-  t.push_back({"szext", "wrap u32", alu<[](u32 a, u32 n) { return lowBits<u32>(a, n & 31); }>});
-  t.push_back({"szext", "wrap s32", alu<[](u32 a, u32 n) { return lowBits<s32>(a, n & 31); }>});
+               rareAlu<[](u32 p, u32 n) { return static_cast<u32>(((u64{1} << (n & 31)) - 1) << (p & 31)); }>});
+  t.push_back({"szext", "clamp u32", rareAlu<[](u32 a, u32 n) { return n >= 32 ? a : lowBits<u32>(a, n); }>});
+  t.push_back({"szext", "clamp s32", rareAlu<[](u32 a, u32 n) { return n >= 32 ? a : lowBits<s32>(a, n); }>});
+  t.push_back({"szext", "wrap u32", rareAlu<[](u32 a, u32 n) { return lowBits<u32>(a, n & 31); }>});
+  t.push_back({"szext", "wrap s32", rareAlu<[](u32 a, u32 n) { return lowBits<s32>(a, n & 31); }>});
   t.push_back({"lop3", "and|or? b32", [](Builder& b) {
                  for (size_t i = 0; i < 3; ++i) b.op.src[i] = b.source(i + 1, 4);
                  b.op.aux = static_cast<uint32_t>(b.immediate(4, {"immLut", 0, 255}));

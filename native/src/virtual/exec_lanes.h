@@ -17,37 +17,27 @@ struct Signature<R (*)(A...)> {
 template <auto F>
 using SignatureOf = Signature<decltype(+F)>;
 
-// Which bytes of R f(A…) depend on uninitialised data, in the lanes of `tainted`. Each bit of the first `Bits` operands
-// decides bits of the result by itself, so trying zeros and ones in their undefined bytes shows all; what is undefined of
-// the other operands reaches every byte.
-template <size_t Bits, class R, class... A, class F, size_t... I>
-auto reached(Warp& w, const Op& op, uint32_t tainted, F f, std::index_sequence<I...>) {
-  uint32_t whole = 0;
-  ((whole |= I >= Bits ? w.taint[op.src[I]] & tainted : 0), ...);
-  std::array<uint32_t, sizeof(R)> bytes{};
-  bytes.fill(whole);
-  forLanes(tainted & ~whole, [&](uint32_t lane) {
-    const auto argument = [&]<class T>(uint32_t operand, uint32_t fill, T value) {
-      uint8_t raw[sizeof(T)];
-      std::memcpy(raw, &value, sizeof(T));
-      for (uint32_t k = 0; operand < Bits && k < sizeof(T); ++k)
-        if (w.taint.byte(op.src[operand], k) >> lane & 1) raw[k] = fill >> operand & 1 ? 0xff : 0;
-      std::memcpy(&value, raw, sizeof(T));
-      return value;
-    };
-    const auto result = [&](uint32_t fill) {
-      const R value = f(argument(I, fill, w.at<A>(op.src[I])[lane])...);
-      std::array<uint8_t, sizeof(R)> raw;
-      std::memcpy(raw.data(), &value, sizeof(R));
-      return raw;
-    };
-    const auto zeros = result(0);
-    for (uint32_t fill = 1; fill < 1u << Bits; ++fill) {
-      const auto other = result(fill);
-      for (uint32_t k = 0; k < sizeof(R); ++k) bytes[k] |= uint32_t{other[k] != zeros[k]} << lane;
-    }
-  });
-  return bytes;
+// An operation on values in memory, for `reached`.
+struct Elementwise {
+  uint32_t bits;   // of how many operands, from the first, each bit decides bits of the result by itself
+  uint32_t count;  // operands
+  std::array<uint32_t, 4> operands;  // bytes of each
+  uint32_t result;                   // bytes
+  void (*run)(const Op& op, const void* const* operands, void* result);
+};
+// Which bytes of the result depend on uninitialised data, in the lanes of `tainted`.
+std::array<uint32_t, 16> reached(Warp& w, const Op& op, uint32_t tainted, const Elementwise& f);
+
+template <auto F, size_t... I>
+void applyTo(const Op&, const void* const* operands, void* result) {
+  using S = SignatureOf<F>;
+  const typename S::Result value = F(*static_cast<const typename S::template Argument<I>*>(operands[I])...);
+  std::memcpy(result, &value, sizeof value);
+}
+template <auto F, size_t Bits, size_t... I>
+constexpr Elementwise elementwise(std::index_sequence<I...>) {
+  using S = SignatureOf<F>;
+  return {Bits, S::kCount, {sizeof(typename S::template Argument<I>)...}, sizeof(typename S::Result), &applyTo<F, I...>};
 }
 
 // One bit for each lane, of flags that are 0 or 1.
@@ -61,14 +51,14 @@ inline uint32_t bitsOf(const uint8_t (&flags)[32]) {
   return bits;
 }
 
-template <auto F, size_t... I>
+template <auto F, bool Whole, size_t... I>
 [[gnu::always_inline]] inline void compute(Warp& w, const Op& op, uint32_t mask, std::index_sequence<I...>) {
   using S = SignatureOf<F>;
   using R = typename S::Result;
   R* d = w.at<R>(op.dst);
   const std::tuple<const typename S::template Argument<I>*...> s{
       w.at<typename S::template Argument<I>>(op.src[I])...};
-  if (w.whole(mask)) {
+  if (Whole && w.whole(mask)) {
     const auto s0 = std::get<0>(s);
     if constexpr (sizeof...(I) == 1) {
 #pragma GCC ivdep
@@ -90,28 +80,29 @@ template <auto F, size_t... I>
   }
 }
 
-template <auto F, size_t Bits, size_t... I>
+template <auto F, size_t Bits, bool Whole, size_t... I>
 [[gnu::always_inline]] inline void lanesBody(Warp& w, const Op& op, uint32_t mask, std::index_sequence<I...> all) {
   const uint32_t tainted = (w.taint[op.src[I]] | ...);
   if constexpr (Bits > 0)
     if (tainted & mask) [[unlikely]] {
-      const auto bytes = reached<Bits, typename SignatureOf<F>::Result, typename SignatureOf<F>::template Argument<I>...>(
-          w, op, tainted & mask, F, all);  // before the destination overwrites a source
-      compute<F>(w, op, mask, all);
-      return w.taint.setBytes(op.dst, mask, bytes.data(), bytes.size());
+      // Before the destination overwrites a source.
+      static constexpr Elementwise f = elementwise<F, Bits>(std::make_index_sequence<sizeof...(I)>());
+      const auto bytes = reached(w, op, tainted & mask, f);
+      compute<F, Whole>(w, op, mask, all);
+      return w.taint.setBytes(op.dst, mask, bytes.data(), f.result);
     }
-  compute<F>(w, op, mask, all);
+  compute<F, Whole>(w, op, mask, all);
   w.setTaint(op.dst, mask, tainted);
 }
 
-template <auto F, size_t Bits>
+template <auto F, size_t Bits, bool Whole = true>
 Flow lanes(Warp& w, const Op& op, uint32_t mask) {
-  lanesBody<F, Bits>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
+  lanesBody<F, Bits, Whole>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
   return Flow::Next;
 }
 template <auto F, size_t Bits>
 [[gnu::target("avx2,fma,bmi,bmi2")]] Flow lanesAvx2(Warp& w, const Op& op, uint32_t mask) {
-  lanesBody<F, Bits>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
+  lanesBody<F, Bits, true>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
   return Flow::Next;
 }
 inline bool hasAvx2() {
@@ -126,18 +117,23 @@ Handler handlerOf() {
   return hasAvx2() ? &lanesAvx2<F, Bits> : &lanes<F, Bits>;
 }
 
-template <auto F, size_t Bits, size_t... I>
-void assign(Builder& b, std::index_sequence<I...>) {
+template <auto F, size_t... I>
+void assign(Builder& b, Handler handler, std::index_sequence<I...>) {
   using S = SignatureOf<F>;
   ((b.op.src[I] = b.source(I + 1, sizeof(typename S::template Argument<I>))), ...);
   b.op.dst = b.dest(0, sizeof(typename S::Result));
-  b.op.run = handlerOf<F, Bits>();
+  b.op.run = handler;
 }
 
 // Build function of `op d, a, …` with F's operand types.
 template <auto F, size_t Bits = 0>
 void alu(Builder& b) {
-  assign<F, Bits>(b, std::make_index_sequence<SignatureOf<F>::kCount>());
+  assign<F>(b, handlerOf<F, Bits>(), std::make_index_sequence<SignatureOf<F>::kCount>());
+}
+// The same for what is rare: lane by lane on every CPU, which compiles in a third of the time.
+template <auto F, size_t Bits = 0>
+void rareAlu(Builder& b) {
+  assign<F>(b, &lanes<F, Bits, false>, std::make_index_sequence<SignatureOf<F>::kCount>());
 }
 
 }  // namespace ktl
