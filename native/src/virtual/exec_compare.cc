@@ -63,8 +63,8 @@ inline uint32_t taintOf(F f, uint32_t a, uint32_t taintA, uint32_t b, uint32_t t
   return (taintA & (r ^ f(~a, b))) | (taintB & (r ^ f(a, ~b))) | (taintA & taintB & (r ^ f(~a, ~b)));
 }
 
-// aux: the boolean operator, and
-constexpr uint32_t kOperator = 3, kNegated = 4, kTwo = 8, kInverted = 16;  // third operand; a second destination in list[0]; the comparison
+// aux: the boolean operator; the third operand is negated; a second destination is in list[0]; the comparison is inverted.
+constexpr uint32_t kOperator = 3, kNegated = 4, kTwo = 8, kInverted = 16;
 
 inline uint32_t third(Warp& w, const Op& op) { return w.pred(op.src[2]) ^ (op.aux & kNegated ? ~0u : 0u); }
 
@@ -147,11 +147,25 @@ struct Comparison {
   bool swapped = false, inverted = false;
 };
 constexpr Comparison kComparisons[] = {
-    {"eq", Cmp::Eq},        {"ne", Cmp::Ne},        {"num", Cmp::Num},           {"nan", Cmp::Num, false, true},
-    {"lt", Cmp::Lt},        {"lo", Cmp::Lt},        {"le", Cmp::Le},             {"ls", Cmp::Le},
-    {"gt", Cmp::Lt, true},  {"hi", Cmp::Lt, true},  {"ge", Cmp::Le, true},       {"hs", Cmp::Le, true},
-    {"equ", Cmp::Ne, false, true}, {"neu", Cmp::Eq, false, true}, {"gtu", Cmp::Le, false, true},
-    {"geu", Cmp::Lt, false, true}, {"ltu", Cmp::Le, true, true},  {"leu", Cmp::Lt, true, true}};
+    {"eq", Cmp::Eq},
+    {"ne", Cmp::Ne},
+    {"lt", Cmp::Lt},
+    {"lo", Cmp::Lt},
+    {"le", Cmp::Le},
+    {"ls", Cmp::Le},
+    {"gt", Cmp::Lt, true},
+    {"hi", Cmp::Lt, true},
+    {"ge", Cmp::Le, true},
+    {"hs", Cmp::Le, true},
+    {"num", Cmp::Num},
+    {"equ", Cmp::Ne, false, true},
+    {"neu", Cmp::Eq, false, true},
+    {"ltu", Cmp::Le, true, true},
+    {"leu", Cmp::Lt, true, true},
+    {"gtu", Cmp::Le, false, true},
+    {"geu", Cmp::Lt, false, true},
+    {"nan", Cmp::Num, false, true},
+};
 const std::string kCompare = "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan ";
 const std::string kBool = "and|or|xor? ";
 
