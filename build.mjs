@@ -10,6 +10,7 @@
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
+import { isBuiltin } from 'node:module'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -30,6 +31,7 @@ const ENTRIES = {
   prettier: 'grammar/prettier.ts',
   isolated_relay: 'runtime/addon/isolated_relay.ts',
   isolated_server: 'runtime/addon/isolated_server.ts',
+  facts_worker: 'runtime/lsp/facts_worker.ts',
   'hooks/register': 'runtime/hooks/register.ts',
   'hooks/node_loader': 'runtime/hooks/node_loader.ts',
   ...Object.fromEntries(
@@ -139,6 +141,7 @@ async function bundle() {
       chunkNames: 'chunks/[hash]',
       // package.json says where that is, for files in any folder.
       banner: { js: 'import "#node-version";' },
+      plugins: [requiredBuiltins],
       external: ['ktl', '#node-version', '*.node', ...Object.keys(manifest.dependencies)],
     })
     // The page of `ktl playground`, for browsers.
@@ -167,6 +170,19 @@ async function bundle() {
   fs.rmSync(at('dist'), { recursive: true, force: true })
   fs.renameSync(fresh, at('dist'))
   linkCommand()
+}
+
+/** Dependencies that are CommonJS ask for modules of Node by `require`, which modules do not have: they are imported. */
+const requiredBuiltins = {
+  name: 'required-builtins',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[^.]/ }, ({ path, kind }) =>
+      kind === 'require-call' && isBuiltin(path) ? { path, namespace: 'builtin' } : undefined,
+    )
+    onLoad({ filter: /.*/, namespace: 'builtin' }, ({ path }) => ({
+      contents: `export * from '${path}'; export { default } from '${path}'`,
+    }))
+  },
 }
 
 /** The licences of the packages that these files are of. */

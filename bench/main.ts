@@ -1,7 +1,7 @@
 /**
  * The benchmarks that need no GPU. All parts by default, or the ones named:
  *
- *   npm run bench -- [codegen] [nvcc] [virtual] [discovery] [memory] [ranking] [modelled] [--json] [--out FILE]
+ *   npm run bench -- [codegen] [nvcc] [virtual] [discovery] [memory] [lsp] [ranking] [modelled] [--json] [--out FILE]
  */
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, loadavg } from 'node:os'
@@ -10,6 +10,7 @@ import { inFreshProcess, type FreshProcess } from './fresh_process.ts'
 import type { Measurement } from './measure.ts'
 import { codegenPart } from './parts/codegen.ts'
 import { discoveryPart } from './parts/discovery.ts'
+import { lspPart } from './parts/lsp.ts'
 import { memoryPart } from './parts/memory.ts'
 import { modelledPart } from './parts/modelled.ts'
 import { nvccPart } from './parts/nvcc.ts'
@@ -23,6 +24,7 @@ const PARTS: Readonly<Record<string, (fresh: () => FreshProcess) => Promise<Meas
   virtual: virtualPart,
   discovery: discoveryPart,
   memory: memoryPart,
+  lsp: lspPart,
   ranking: rankingPart,
   modelled: modelledPart,
 }

@@ -8,9 +8,11 @@ import type {
   EpilogueDecl,
   EpilogueParam,
   Expr,
+  Item,
   Name,
   NumberLiteral,
   OperandDecl,
+  Program,
   Span,
   Statement,
   TensorType,
@@ -32,6 +34,8 @@ const WORDS = new Map([
 
 export class ParseContext {
   readonly diagnostics: Diagnostic[] = []
+  /** Of a program, so far; undefined: one that could not be read. */
+  readonly items: (Item | undefined)[] = []
   readonly source: Source
   readonly mode: ParseMode
   private readonly comments: readonly Comment[]
@@ -42,6 +46,12 @@ export class ParseContext {
     this.source = source
     this.comments = comments
     this.mode = mode
+  }
+
+  /** Without its comments. */
+  program(): Program {
+    const items = this.items.filter((item) => item !== undefined)
+    return { kind: 'program', items, comments: [], span: { start: 0, end: this.source.text.length } }
   }
 
   /** The comments that did not become a node's `doc`. */

@@ -14,14 +14,8 @@ import * as T from './tokens.ts'
 
 /** Parses a `.ktl` file. With errors the program holds the items and statements that could be read. */
 export function parseProgram(source: Source): { program: Program; diagnostics: Diagnostic[] } {
-  const nothing = (): Program => ({
-    kind: 'program',
-    items: [],
-    comments: [],
-    span: { start: 0, end: source.text.length },
-  })
-  const { result, comments, diagnostics } = parseWith(source, 'program', () => parser.program())
-  return { program: { ...(result ?? nothing()), comments }, diagnostics }
+  const { context, comments, diagnostics } = parseWith(source, 'program', () => parser.program())
+  return { program: { ...context.program(), comments }, diagnostics }
 }
 
 /** Parses an epilogue string in any of its three spellings. */
@@ -48,9 +42,14 @@ function parseWith<R>(
   source: Source,
   mode: ParseMode,
   rule: () => R | undefined,
-): { result: R | undefined; comments: Comment[]; diagnostics: Diagnostic[] } {
+): { result: R | undefined; context: ParseContext; comments: Comment[]; diagnostics: Diagnostic[] } {
   const { text } = source
-  const refuse = (diagnostic: Diagnostic) => ({ result: undefined, comments: [], diagnostics: [diagnostic] })
+  const refuse = (diagnostic: Diagnostic) => ({
+    result: undefined,
+    context: new ParseContext(source, [], mode),
+    comments: [],
+    diagnostics: [diagnostic],
+  })
   if (text.length > LIMITS.sourceLength) {
     const span = { start: 0, end: 0 }
     return refuse(diagnose('KTL1020', { source, span, size: text.length, limit: LIMITS.sourceLength }))
@@ -79,7 +78,7 @@ function parseWith<R>(
   const diagnostics = [...known, ...syntaxErrors(parser.errors, source, known, layout.tokens), ...context.diagnostics]
   // No reference to the user's text outlives the parse.
   parser.start([], NO_CONTEXT)
-  return { result, comments: context.freeComments(), diagnostics: inOrder(diagnostics, source) }
+  return { result, context, comments: context.freeComments(), diagnostics: inOrder(diagnostics, source) }
 }
 
 /** Undefined when the parser gave up: a text with so many errors has no shape worth keeping. */

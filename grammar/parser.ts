@@ -57,12 +57,12 @@ class KtlParser extends StatementParser {
   // ---- items ----
 
   program = this.RULE('program', (): Program => {
-    const items: (Item | undefined)[] = []
     this.MANY(() => {
-      items.push(this.SUBRULE(this.item))
+      const item = this.SUBRULE(this.item)
+      // Kept there, since this rule gives nothing when its last item cannot be read.
+      this.ACTION(() => this.context.items.push(item))
     })
-    const end = this.ACTION(() => this.context.source.text.length)
-    return { kind: 'program', items: present(items), comments: [], span: { start: 0, end } }
+    return this.ACTION(() => this.context.program())
   })
 
   item = this.RULE('item', (): Item => {

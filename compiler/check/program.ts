@@ -4,13 +4,14 @@ import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { isDType } from '../dtypes.ts'
 import type { KernelFamily } from '../family.ts'
-import type { Schedule, Schedules } from '../schedule.ts'
+import type { Schedules } from '../schedule.ts'
 import { checkReserved, type Input } from './body.ts'
 import { aloneContext, type FileContext } from './context.ts'
 import { resolveEpilogueBody } from './inline.ts'
+import type { KeptKernels } from './kept.ts'
 import { checkKernel } from './kernel.ts'
 import { inSourceOrder, Reporter } from './report.ts'
-import { addsDesigns, checkSchedule } from './schedule.ts'
+import { addsDesigns, checkSchedule, type CheckedSchedule } from './schedule.ts'
 
 export interface CheckedProgram {
   readonly source: Source
@@ -21,8 +22,15 @@ export interface CheckedProgram {
   readonly epilogues: ReadonlyMap<string, EpilogueDecl>
 }
 
-/** Checks a parsed file. Kernels with errors are left out; with warnings only, all are there. */
-export function checkProgram(program: Program, source: Source): { program: CheckedProgram; diagnostics: Diagnostic[] } {
+/**
+ * Checks a parsed file. Kernels with errors are left out; with warnings only, all are there. `kept`: of the same file before an edit;
+ * spans of a kernel that it has are those of the kernel's own `source`.
+ */
+export function checkProgram(
+  program: Program,
+  source: Source,
+  kept?: KeptKernels,
+): { program: CheckedProgram; diagnostics: Diagnostic[] } {
   const report = new Reporter()
   const epilogues = new Map<string, EpilogueDecl>()
   const kernels = new Set<string>()
@@ -43,7 +51,7 @@ export function checkProgram(program: Program, source: Source): { program: Check
   const schedules = collectSchedules(program, file)
   const families = program.items.flatMap((item): KernelFamily[] => {
     if (item.kind !== 'kernel') return []
-    const family = checkKernel(item, file)
+    const family = kept ? kept.check(item, file) : checkKernel(item, file)
     return family && seen.get(item.name.text) === item.name
       ? [{ ...family, schedules: schedules.get(family.name) ?? {} }]
       : []
@@ -73,7 +81,7 @@ function checkEpilogueDeclaration(declaration: EpilogueDecl, file: FileContext):
 }
 
 function collectSchedules(program: Program, { source, report, kernels }: FileContext): ReadonlyMap<string, Schedules> {
-  const found = new Map<string, Schedules>()
+  const found = new Map<string, Map<string, CheckedSchedule[]>>()
   for (const item of program.items) {
     if (item.kind !== 'schedule') continue
     const checked = checkSchedule(item, source, report)
@@ -88,13 +96,18 @@ function collectSchedules(program: Program, { source, report, kernels }: FileCon
       named.set(kernel, name.span)
       if (!kernels.has(kernel)) report.report('KTL3003', source, name.span, { kernel, candidates: [...kernels] })
       if (!checked) return
-      const others = found.get(kernel) ?? {}
-      const { target, schedule } = checked
-      const earlier: readonly Schedule[] = others[target] ?? []
+      const { target } = checked
+      const byTarget = found.get(kernel) ?? new Map<string, CheckedSchedule[]>()
+      const earlier = byTarget.get(target) ?? []
       if (earlier.length > 0 && !addsDesigns(checked, earlier))
-        report.report('KTL3006', source, name.span, { kernel, target, previous: earlier[0]!.span })
-      found.set(kernel, { ...others, [target]: [...earlier, schedule] })
+        report.report('KTL3006', source, name.span, { kernel, target, previous: earlier[0]!.schedule.span })
+      found.set(kernel, byTarget.set(target, [...earlier, checked]))
     })
   }
-  return found
+  return new Map(
+    Array.from(found, ([kernel, byTarget]) => [
+      kernel,
+      Object.fromEntries(Array.from(byTarget, ([target, all]) => [target, all.map(({ schedule }) => schedule)])),
+    ]),
+  )
 }

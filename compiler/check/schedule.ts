@@ -29,18 +29,18 @@ export interface CheckedSchedule {
   /** Name of its target. */
   readonly target: string
   readonly schedule: Schedule
+  /** On one architecture, for operands of one size: others change the extents of all tiles alike. */
+  readonly designs: ReadonlySet<string>
 }
 
-/** Does `schedule` give a design that `earlier` ones of the same target do not? */
-export function addsDesigns({ target: name, schedule }: CheckedSchedule, earlier: readonly Schedule[]): boolean {
-  const { target } = namedTargets().get(name)!
-  const count = (schedules: readonly Schedule[]): number => [...anyDesigns(target, schedules)].length
-  return count([...earlier, schedule]) > count(earlier)
-}
+/** Does it give a design that `earlier` ones of the same target do not? */
+export const addsDesigns = ({ designs }: CheckedSchedule, earlier: readonly CheckedSchedule[]): boolean =>
+  [...designs].some((design) => !earlier.some((other) => other.designs.has(design)))
 
-/** On one architecture, for operands of one size: others change the extents of all tiles alike. */
-const anyDesigns = (target: Target, schedules: readonly Schedule[]) =>
-  joinedDesigns(target, schedules, target.archs[0] ?? ARCH_NAMES[0]!, 2)
+function designsOfOne(target: Target, schedule: Schedule): ReadonlySet<string> {
+  const designs = joinedDesigns(target, [schedule], target.archs[0] ?? ARCH_NAMES[0]!, 2)
+  return new Set(Array.from(designs, (design) => JSON.stringify(design)))
+}
 
 /** null when its target is unknown. */
 export function checkSchedule(declaration: ScheduleDecl, source: Source, report: Reporter): CheckedSchedule | null {
@@ -78,9 +78,10 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
     return [key, entry ? readAlternatives(entry, rule, source, report) : null] as const
   })
   const schedule: Schedule = { values: Object.fromEntries(values), span: declaration.span }
-  if (errors === report.errors && anyDesigns(target, [schedule]).next().done)
+  const designs = designsOfOne(target, schedule)
+  if (errors === report.errors && designs.size === 0)
     report.report('KTL3011', source, span, { target: text, why: target.inconsistent })
-  return { target: name, schedule }
+  return { target: name, schedule, designs }
 }
 
 /** null: `auto` is among them. */

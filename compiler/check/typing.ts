@@ -45,6 +45,8 @@ export interface TypedBody {
   readonly axes: readonly Axis[]
   /** Rules this choice of types breaks. `outputs` and `axes` are complete when there are none. */
   readonly diagnostics: readonly Diagnostic[]
+  /** Of an expression below the outputs; null: a literal, which takes the type of its other side, or what breaks a rule. */
+  readonly nodeOf: (e: Resolved) => Node | null
 }
 
 interface Body {
@@ -69,7 +71,7 @@ export function typeBody({ outputs, axes }: Body, context: TypingContext): Typed
     const node = extent && typing.positions([extent])?.[0]
     return node ? { ...axis, extent: node } : axis
   })
-  return { outputs: typed, axes: known, diagnostics: typing.diagnostics }
+  return { outputs: typed, axes: known, diagnostics: typing.diagnostics, nodeOf: (e) => typing.nodeOf(e) }
 }
 
 class Typing {
@@ -92,6 +94,11 @@ class Typing {
     this.values.set(e, value)
     const isInteger = value !== null && (value.kind === 'number' || value.type === 'i32')
     if (isInteger && isIndex(e, this.indices)) this.indices.add(e)
+  }
+
+  nodeOf(e: Resolved): Node | null {
+    const value = this.values.get(e)
+    return value && value.kind !== 'number' ? value : null
   }
 
   /** Indices as i32 nodes; null: one is none, which has been reported. */

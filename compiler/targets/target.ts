@@ -69,6 +69,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   readonly storeName: string | null
   /** The plan as lines for people. */
   describe(plan: P): readonly string[]
+  /** What it takes beside threads and shared memory, in a few words each. Absent: nothing that is known before it is compiled. */
+  resources?(plan: P): readonly string[]
 
   /** How exactly its MMAs add up; absent: 25 fraction bits. */
   sums?(plan: P): SumPrecision

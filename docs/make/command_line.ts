@@ -30,6 +30,7 @@ export const CALLS: Readonly<Record<string, readonly string[]>> = {
   doctor: ['npx ktl doctor'],
   'build-addon': ['npx ktl build-addon --dry-run'],
   cache: ['npx ktl cache stats'],
+  lsp: ['npx ktl lsp --stdio'],
   completion: ['npx ktl completion bash'],
 }
 

@@ -1,29 +1,10 @@
 /** Operators, functions and dtypes, from the tables that the compiler reads. */
 import { DTYPES, legalContraction } from '../../compiler/dtypes.ts'
 import { OPERATIONS } from '../../compiler/ops.ts'
+import { accuracyText, RULE_TEXTS, signatureText } from '../../compiler/ops/describe.ts'
 import type { Operation } from '../../compiler/ops/operation.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { code, made, prose, table } from './markdown.ts'
-
-const RULES: Readonly<Record<Operation['rule'], string>> = {
-  arithmetic: 'common type',
-  order: 'common type',
-  float: 'f64 if an argument is, else f32',
-  compare: 'bool of common types',
-  logic: 'bool of bools',
-  index: 'i32 of i32',
-  select: 'bool first, then the common type',
-}
-
-function accuracyOf({ accuracy, approx }: Operation): string {
-  const base = typeof accuracy === 'string' ? accuracy : `${accuracy.f32} ulp, f64 ${accuracy.f64} ulp`
-  return approx ? `${base}; \`approx\`: 2^${Math.log2(approx.relativeError)} relative` : base
-}
-
-const signatureOf = ({ spelling, parameters }: Operation): string => {
-  if (!/^\w/.test(spelling)) return parameters.length === 1 ? `${spelling}x` : `x ${spelling} y`
-  return `${spelling}(${parameters.map(({ name, default: value }) => (value === null ? name : `${name} = ${value}`)).join(', ')})`
-}
 
 /** Largest finite values are powers of two or short in decimals; others are rounded. */
 const short = (value: number): string => (Number.isInteger(value) && value < 1e6 ? String(value) : value.toPrecision(6))
@@ -31,7 +12,7 @@ const short = (value: number): string => (Number.isInteger(value) && value < 1e6
 export function functions(): string {
   const all = [...OPERATIONS.values()]
   const rows = (own: readonly Operation[]): string[][] =>
-    own.map((op) => [code(signatureOf(op)), prose(op.doc), RULES[op.rule], accuracyOf(op)])
+    own.map((op) => [code(signatureText(op)), prose(op.doc), RULE_TEXTS[op.rule], accuracyText(op)])
   const [operators, named] = [all.filter((op) => !/^\w/.test(op.spelling)), all.filter((op) => /^\w/.test(op.spelling))]
   const head = ['', 'what', 'type', 'accuracy']
   const dtypes = DTYPE_NAMES.map((name) => {

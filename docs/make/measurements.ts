@@ -20,7 +20,7 @@ const SHOWN = [
   {
     title: 'Measured on the host',
     says: 'What compiler, discovery and virtual device cost on a machine without a GPU. It says nothing about GPUs; ranking compares two models.',
-    files: ['virtual_2core', 'filter', 'ptxas_sample', 'pairwise', 'fuzz_ptx'],
+    files: ['virtual_2core', 'lsp', 'filter', 'ptxas_sample', 'pairwise', 'fuzz_ptx'],
   },
 ] as const
 

@@ -15,6 +15,7 @@ import { addExplain } from './commands/explain.ts'
 import { addFmt } from './commands/fmt.ts'
 import { addInspect } from './commands/inspect.ts'
 import { addList } from './commands/list.ts'
+import { addLsp } from './commands/lsp.ts'
 import { addPlayground } from './commands/playground.ts'
 import { addRun } from './commands/run.ts'
 import { addSelftest } from './commands/selftest.ts'
@@ -35,6 +36,7 @@ const COMMANDS: readonly AddCommand[] = [
   addDoctor,
   addBuildAddon,
   addCache,
+  addLsp,
   addCompletion,
 ]
 

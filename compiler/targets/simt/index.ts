@@ -24,6 +24,7 @@ export const simt = {
         `stage ${i + 1}: ${stage.results.map(describeResult).join(', ')} over [${stage.axes.join(', ')}]: ${describeForm(stage)}`,
     ),
   ],
+  resources: ({ stages }) => (stages.length > 1 ? [`${stages.length} passes`] : []),
   minCc: () => ARCHS.sm_80.cc,
   builtFor: () => ARCH_NAMES,
   fields: {

@@ -61,6 +61,7 @@ export const sm100 = {
       ...operandLines(plan),
     ]
   },
+  resources: ({ tmemColumns }) => [`${tmemColumns} TMEM columns`],
   minCc: () => ARCHS.sm_100a.cc,
   builtFor: ({ mma }) => (mma === 'i8' ? ['sm_100a'] : ['sm_100a', 'sm_103a']),
   fields: {

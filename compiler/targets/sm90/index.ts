@@ -58,6 +58,7 @@ export const sm90 = {
       ...operandLines(plan),
     ]
   },
+  resources: ({ registers }) => [`${registers.consumer} registers`],
   sums: ({ mma, scales, tile }) => ({
     fractionBits: mma.fractionBits,
     ...(scales && { promoted: tile[2] / scales.chunks }),

@@ -1,0 +1,52 @@
+/** Kernels that are kept from one edit to the next fare as if the whole text were checked anew. */
+import * as fc from 'fast-check'
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { KeptKernels } from '../../compiler/check/kept.ts'
+import { checkSource } from '../../runtime/programs/check_source.ts'
+
+const TEXT = ['norms', 'scaled', 'residual', 'grouped']
+  .map((name) => readFileSync(new URL(`../../samples/${name}.ktl`, import.meta.url), 'utf8'))
+  .join('\n')
+const PIECES = [
+  'X',
+  'f32',
+  'm',
+  ' ',
+  '\n',
+  '}',
+  '(',
+  'sum[k](A * B)',
+  '/// doc\n',
+  'epilogue e(acc) -> D { D = acc + Q }\n',
+  '',
+]
+
+test('whatever is edited where', () => {
+  const edit = fc.record({ at: fc.nat(TEXT.length), removed: fc.nat(12), text: fc.constantFrom(...PIECES) })
+  fc.assert(
+    fc.property(fc.array(edit, { minLength: 1, maxLength: 6 }), (edits) => {
+      const kept = new KeptKernels()
+      let text = TEXT
+      for (const { at, removed, text: piece } of edits) {
+        text = text.slice(0, at) + piece + text.slice(at + removed)
+        const source = { name: 'a.ktl', text }
+        const [ours, fresh] = [checkSource(source, kept), checkSource(source)]
+        expect(ours.diagnostics).toEqual(fresh.diagnostics)
+        expect(ours.program.kernels.map(({ name }) => name)).toEqual(fresh.program.kernels.map(({ name }) => name))
+      }
+    }),
+    { numRuns: 40, seed: 7 },
+  )
+}, 30_000)
+
+test('a kernel whose text is the same is the same object; an epilogue that changes is seen', () => {
+  const kept = new KeptKernels()
+  const check = (text: string) => checkSource({ name: 'a.ktl', text }, kept).program.kernels
+  const kernels = 'kernel f(X: f32[n]) -> Y: f32[n] { Y = e(X) }\nkernel g(X: f32[n]) -> Y: f32[n] { Y = X }'
+  const [f, g] = check(`epilogue e(acc) -> D { D = acc }\n${kernels}`)
+  const [f2, g2] = check(`\n\nepilogue e(acc) -> D { D = acc }\n${kernels}`)
+  expect([f2!.declaration, g2!.declaration]).toEqual([f!.declaration, g!.declaration])
+  expect(f2!.declaration).toBe(f!.declaration)
+  expect(check(`epilogue e(acc) -> D { D = acc + 1 }\n${kernels}`)[0]!.declaration).not.toBe(f!.declaration)
+})
