@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { textMateGrammar } from '../../grammar/textmate.ts'
 import { GALLERY, gallery } from '../gallery.ts'
 import { classes } from './classes.ts'
 import { commandLine } from './command_line.ts'
@@ -23,6 +24,7 @@ export async function madeFiles(timelines: boolean): Promise<Files> {
     ...Object.fromEntries(Object.entries(pages).map(([name, text]) => [`reference/${name}.md`, text])),
     ...Object.fromEntries(Object.entries(await pictures(timelines)).map(([name, text]) => [`pictures/${name}.svg`, text])),
     [path.relative(DOCS, GALLERY)]: gallery(),
+    '../editors/vscode/syntaxes/ktl.tmLanguage.json': `${JSON.stringify(textMateGrammar, null, 2)}\n`,
   }
 } // prettier-ignore
 
