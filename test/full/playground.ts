@@ -1,5 +1,5 @@
 /**
- * The page of `ktl playground` in a browser: stories of users, accessibility by axe-core, and no request to any other host. Needs a
+ * `npx tsx test/full/playground.ts [FOLDER]`: the page of `ktl playground` in a browser: stories of users, accessibility by axe-core, and no request to any other host. Needs a
  * Chromium: KTL_CHROMIUM, default /usr/bin/chromium. Screenshots go to the folder that is named, if one is.
  */
 import { spawn } from 'node:child_process'
