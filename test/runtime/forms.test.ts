@@ -269,7 +269,7 @@ describe('indices', () => {
     expect([...(await Y.toArray())]).toEqual([0, 0])
   })
 
-  test('where there are no groups, nothing is read at indices of theirs', () => {
+  test('where there are no groups, nothing is read at indices of theirs', async () => {
     const kernel = kernelOf(
       'kernel even(X: f32[t, k] ragged t by ends as g, W: f32[g, k, j], ends: i32[g]) -> Y: f32[t, n] { Y = sum[k](X * W[g, k, 2 * n]) }',
     )
@@ -280,6 +280,19 @@ describe('indices', () => {
     expect(of(0, 2).status.ok).toBe(true)
     expect(of(1, 8).status.ok).toBe(true)
     expect(() => of(1, 2)).toThrow('KTL4046')
+    for (const read of ['2 * n', 'n']) {
+      const kernel = kernelOf(
+        `kernel none(X: f32[t, k] ragged t by ends as g, W: f32[g, k, ${read === 'n' ? 'n' : 'j'}], ends: i32[g]) -> Y: f32[t, n] { Y = sum[k](X * W${read === 'n' ? '' : `[g, k, ${read}]`}) }`,
+      )
+      const Y = device.tensor('f32', [2, 4], -1)
+      await kernel({
+        X: device.tensor('f32', [2, 3], 1),
+        W: device.empty('f32', [0, 3, read === 'n' ? 4 : 8]),
+        ends: device.empty('i32', [0]),
+        Y,
+      })
+      expect([...(await Y.toArray())]).toEqual(Array(8).fill(-1))
+    }
   })
 
   test('extents that the kernel computes', async () => {

@@ -78,13 +78,15 @@ const leadingGroups = (
   return packed !== undefined && !known.has(packedOf(program, packed)!.group) ? packed : null
 }
 
-/** At most so many tiles: each group may end with one that is not full. */
+/** At most so many tiles: each group may end with one that is not full. Without groups there is no end to read. */
 function tileCount(context: SimtContext, axes: readonly string[], extent: number, batch: Points): string {
   const { names, program } = context
   const count = axes.map((axis) => names.extent(axis)).join(' * ')
   const leading = leadingGroups(context, axes, batch.known)
-  const groups = leading === null ? '' : ` + ${names.extent(packedOf(program, leading)!.group)}`
-  return `(${axes.length > 1 ? '1LL * ' : ''}${count} + ${extent - 1}LL) / ${extent}${groups}`
+  const tiles = `(${axes.length > 1 ? '1LL * ' : ''}${count} + ${extent - 1}LL) / ${extent}`
+  if (leading === null) return tiles
+  const groups = names.extent(packedOf(program, leading)!.group)
+  return `(${groups} == 0 ? 0 : ${tiles} + ${groups})`
 }
 
 function emitSides(
