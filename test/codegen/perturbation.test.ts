@@ -23,7 +23,6 @@ const INFORMATIONAL: readonly (readonly [RegExp, string])[] = [
   [/^node\.\w+\.axes\[\]$/, 'typing: operands have the same'],
   [/^node\.(input|scalar|const|size|axis|skip0)\.span\.(start|end)$/, 'source map: of the outermost'],
   [/^node\.(input|scalar)\.span$/, 'source map: parts of operands have none'],
-  [/^node\.const\.type$/, 'typing: what uses it has the same'],
 ]
 
 const golden = (name: string): Instance => GOLDEN_CASES.find((one) => one.name === name)!.instance()

@@ -52,8 +52,8 @@ test('a part of the texts goes to the device, which says what it sees of each; a
   try {
     const file = join(folder, 'state.jsonl')
     const first = new Verdicts(file)
-    // One of sixty in this order.
-    const options = { seed: 1, sample: 40, part: 7, of: 60, deadline: Infinity }
+    // One of a hundred and twenty in this order.
+    const options = { seed: 1, sample: 40, part: 7, of: 120, deadline: Infinity }
     await judge(kernel, { ...options, known: new Set(), onVerdict: (code, noticed) => first.add(kernel.name, code, noticed) })
     expect(first.of(kernel.name).size).toBeGreaterThan(0)
     appendFileSync(file, '{"schema":1,"ker')
