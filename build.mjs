@@ -97,7 +97,7 @@ function install() {
   const wanted = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })
   const missing = wanted.filter(([name, version]) => {
     const file = at('node_modules', name, 'package.json')
-    return !fs.existsSync(file) || JSON.parse(fs.readFileSync(file, 'utf8')).version !== version
+    return !fs.existsSync(file) || JSON.parse(fs.readFileSync(file, 'utf8')).version !== version.replace(/^npm:.*@/, '')
   })
   if (missing.length === 0) return
   note(`installing dependencies (${missing.length} of ${wanted.length} missing)`)
@@ -144,6 +144,15 @@ async function bundle() {
       plugins: [requiredBuiltins],
       external: ['ktl', '#node-version', '*.node', ...Object.keys(manifest.dependencies)],
     })
+    // TypeScript's language server loads plugins by `require`, and wants the function itself.
+    const plugin = await build({
+      ...common,
+      entryPoints: { typescript_plugin: 'runtime/tsserver/index.ts' },
+      format: 'cjs',
+      outExtension: { '.js': '.cjs' },
+      footer: { js: 'module.exports = module.exports.default;' },
+      metafile: true,
+    })
     // The page of `ktl playground`, for browsers.
     const page = await build({
       ...common,
@@ -155,7 +164,11 @@ async function bundle() {
     })
     fs.renameSync(path.join(fresh, 'playground/style.css'), path.join(fresh, 'playground/main.css'))
     fs.copyFileSync(at('playground/index.html'), path.join(fresh, 'playground/index.html'))
-    const inlined = [...Object.keys(metafile.inputs), ...Object.keys(page.metafile.inputs)]
+    const inlined = [
+      ...Object.keys(metafile.inputs),
+      ...Object.keys(page.metafile.inputs),
+      ...Object.keys(plugin.metafile.inputs),
+    ]
     fs.writeFileSync(path.join(fresh, 'LICENSES.txt'), licencesOf(inlined))
     // Dependencies that are CommonJS ask for modules of Node by `require`.
     const banner = {
