@@ -8,6 +8,9 @@ import type { FileContext } from './context.ts'
 import { checkKernel } from './kernel.ts'
 import { Reporter } from './report.ts'
 
+/** How many texts before the latest are remembered. */
+const TEXTS = 4
+
 type Checked = ReturnType<typeof checkKernel>
 
 interface Kept {
@@ -17,22 +20,32 @@ interface Kept {
   readonly start: number
 }
 
-/** Of one text and what becomes of it. What the latest text has not is dropped. */
+type Texts = ReadonlyMap<string, Kept>
+
+/**
+ * Of one text and what becomes of it. Half a word may hide kernels, which come back when it is whole: what the latest texts had is
+ * still there, what is older is dropped.
+ */
 export class KeptKernels {
-  #before: ReadonlyMap<string, Kept> = new Map()
+  #before: readonly Texts[] = []
   #now = new Map<string, Kept>()
   #file: FileContext | null = null
-  #surroundings = ''
+  /** The texts of all epilogues, which may call each other. */
+  #epilogues = ''
 
   /** `checkKernel`, unless it is known. Its diagnostics are about `file.source` in any case. */
   check(declaration: KernelDecl, file: FileContext): Checked {
     if (file !== this.#file) this.#begin(file)
-    const { source, report } = file
+    const { source, report, epilogues, kernels } = file
     const { start, end } = declaration.span
-    const key = `${declaration.doc}\0${source.text.slice(start, end)}`
-    const known = this.#now.get(key) ?? this.#before.get(key)
+    const text = source.text.slice(start, end)
+    const words = [...new Set(text.match(/\w+/g))]
+    // Of other kernels it sees which names they have.
+    const alone = [declaration.doc, text, ...words.filter((word) => kernels.has(word))].join('\0')
+    const amongEpilogues = `${alone}\0${this.#epilogues}`
+    const calls = words.some((word) => epilogues.has(word))
+    const known = this.#find(amongEpilogues) ?? (calls ? undefined : this.#find(alone))
     if (known) {
-      this.#now.set(key, known)
       for (const diagnostic of known.diagnostics) report.add(moved(diagnostic, source, start - known.start))
       return known.family
     }
@@ -41,20 +54,25 @@ export class KeptKernels {
     for (const diagnostic of own.diagnostics) report.add(diagnostic)
     // What points elsewhere does not move with the kernel.
     const inside = (span: Span): boolean => span.start >= start && span.end <= end
-    if (own.diagnostics.every((diagnostic) => spansOf(diagnostic).every(inside)))
-      this.#now.set(key, { family, diagnostics: own.diagnostics, start })
+    const isMovable = own.diagnostics.every((diagnostic) => spansOf(diagnostic).every(inside))
+    // Diagnostics may suggest names of epilogues.
+    const key = calls || own.diagnostics.length > 0 ? amongEpilogues : alone
+    if (isMovable) this.#now.set(key, { family, diagnostics: own.diagnostics, start })
     return family
   }
 
-  /** A text: where all that kernels see of each other is the same, they are still what they were. */
+  #find(key: string): Kept | undefined {
+    const known = this.#now.get(key) ?? this.#before.find((texts) => texts.has(key))?.get(key)
+    if (known) this.#now.set(key, known)
+    return known
+  }
+
   #begin(file: FileContext): void {
-    const { source, epilogues, kernels } = file
-    const texts = Array.from(epilogues.values(), ({ span }) => source.text.slice(span.start, span.end))
-    const surroundings = [...kernels, ...texts].join('\0')
-    this.#before = surroundings === this.#surroundings ? this.#now : new Map()
+    const { source, epilogues } = file
+    this.#before = [this.#now, ...this.#before].slice(0, TEXTS)
     this.#now = new Map()
     this.#file = file
-    this.#surroundings = surroundings
+    this.#epilogues = Array.from(epilogues.values(), ({ span }) => source.text.slice(span.start, span.end)).join('\0')
   }
 }
 

@@ -50,3 +50,33 @@ test('a kernel whose text is the same is the same object; an epilogue that chang
   expect(f2!.declaration).toBe(f!.declaration)
   expect(check(`epilogue e(acc) -> D { D = acc + 1 }\n${kernels}`)[0]!.declaration).not.toBe(f!.declaration)
 })
+
+test('an edit that hides kernels, and the one that takes it back, check no other kernel again', () => {
+  const kept = new KeptKernels()
+  const check = (text: string) =>
+    new Map(
+      checkSource({ name: 'a.ktl', text }, kept).program.kernels.map((family) => [family.name, family.declaration]),
+    )
+  const kernel = (name: string) => `kernel ${name}(X: f32[n]) -> Y: f32[n] { Y = X }\n`
+  const first = check(kernel('f') + kernel('g') + kernel('h'))
+  const broken = check(kernel('f') + kernel('g').replace('kernel', 'kern') + kernel('h'))
+  expect([...broken.keys()]).toEqual(['f', 'h'])
+  expect(broken.get('h')).toBe(first.get('h'))
+  const mended = check(kernel('f') + kernel('g') + kernel('h'))
+  for (const name of ['f', 'g', 'h']) expect(mended.get(name)).toBe(first.get(name))
+})
+
+test('a name that becomes that of a kernel or an epilogue is seen', () => {
+  const kept = new KeptKernels()
+  const g = 'kernel g(X: f32[n]) -> Y: f32[n] { Y = later(X) }\n'
+  const others = [
+    '',
+    'kernel later(X: f32[n]) -> Y: f32[n] { Y = X }\n',
+    'epilogue later(acc) -> D { D = acc }\n',
+    'epilogue latter(acc) -> D { D = acc }\n',
+  ]
+  for (const other of [...others, ...others]) {
+    const source = { name: 'a.ktl', text: other + g }
+    expect(checkSource(source, kept).diagnostics).toEqual(checkSource(source).diagnostics)
+  }
+})
