@@ -6,6 +6,7 @@ import type { KernelDecl, Span } from '../../grammar/ast.ts'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import type { FileContext } from './context.ts'
 import { checkKernel } from './kernel.ts'
+import { Recent } from './recent.ts'
 import { Reporter } from './report.ts'
 
 /** How many texts before the latest are remembered. */
@@ -20,22 +21,26 @@ interface Kept {
   readonly start: number
 }
 
-type Texts = ReadonlyMap<string, Kept>
-
 /**
  * Of one text and what becomes of it. Half a word may hide kernels, which come back when it is whole: what the latest texts had is
  * still there, what is older is dropped.
  */
 export class KeptKernels {
-  #before: readonly Texts[] = []
-  #now = new Map<string, Kept>()
-  #file: FileContext | null = null
+  /** Of schedules, by target and values. */
+  readonly designs = new Recent<ReadonlySet<string>>()
+  readonly #kernels = new Recent<Kept>()
   /** The texts of all epilogues, which may call each other. */
   #epilogues = ''
 
+  /** Before anything of a text is checked. */
+  begin({ source, epilogues }: FileContext): void {
+    this.#kernels.begin(TEXTS)
+    this.designs.begin(TEXTS)
+    this.#epilogues = Array.from(epilogues.values(), ({ span }) => source.text.slice(span.start, span.end)).join('\0')
+  }
+
   /** `checkKernel`, unless it is known. Its diagnostics are about `file.source` in any case. */
   check(declaration: KernelDecl, file: FileContext): Checked {
-    if (file !== this.#file) this.#begin(file)
     const { source, report, epilogues, kernels } = file
     const { start, end } = declaration.span
     const text = source.text.slice(start, end)
@@ -44,7 +49,7 @@ export class KeptKernels {
     const alone = [declaration.doc, text, ...words.filter((word) => kernels.has(word))].join('\0')
     const amongEpilogues = `${alone}\0${this.#epilogues}`
     const calls = words.some((word) => epilogues.has(word))
-    const known = this.#find(amongEpilogues) ?? (calls ? undefined : this.#find(alone))
+    const known = this.#kernels.find(amongEpilogues) ?? (calls ? undefined : this.#kernels.find(alone))
     if (known) {
       for (const diagnostic of known.diagnostics) report.add(moved(diagnostic, source, start - known.start))
       return known.family
@@ -57,22 +62,8 @@ export class KeptKernels {
     const isMovable = own.diagnostics.every((diagnostic) => spansOf(diagnostic).every(inside))
     // Diagnostics may suggest names of epilogues.
     const key = calls || own.diagnostics.length > 0 ? amongEpilogues : alone
-    if (isMovable) this.#now.set(key, { family, diagnostics: own.diagnostics, start })
+    if (isMovable) this.#kernels.set(key, { family, diagnostics: own.diagnostics, start })
     return family
-  }
-
-  #find(key: string): Kept | undefined {
-    const known = this.#now.get(key) ?? this.#before.find((texts) => texts.has(key))?.get(key)
-    if (known) this.#now.set(key, known)
-    return known
-  }
-
-  #begin(file: FileContext): void {
-    const { source, epilogues } = file
-    this.#before = [this.#now, ...this.#before].slice(0, TEXTS)
-    this.#now = new Map()
-    this.#file = file
-    this.#epilogues = Array.from(epilogues.values(), ({ span }) => source.text.slice(span.start, span.end)).join('\0')
   }
 }
 

@@ -47,8 +47,9 @@ export function checkProgram(
     }
   }
   const file: FileContext = { source, report, epilogues, kernels }
+  kept?.begin(file)
   for (const item of program.items) if (item.kind === 'epilogue') checkEpilogueDeclaration(item, file)
-  const schedules = collectSchedules(program, file)
+  const schedules = collectSchedules(program, file, kept)
   const families = program.items.flatMap((item): KernelFamily[] => {
     if (item.kind !== 'kernel') return []
     const family = kept ? kept.check(item, file) : checkKernel(item, file)
@@ -80,11 +81,15 @@ function checkEpilogueDeclaration(declaration: EpilogueDecl, file: FileContext):
   resolveEpilogueBody(declaration, inputs, aloneContext(file, name ? [name.text] : []))
 }
 
-function collectSchedules(program: Program, { source, report, kernels }: FileContext): ReadonlyMap<string, Schedules> {
+function collectSchedules(
+  program: Program,
+  { source, report, kernels }: FileContext,
+  kept?: KeptKernels,
+): ReadonlyMap<string, Schedules> {
   const found = new Map<string, Map<string, CheckedSchedule[]>>()
   for (const item of program.items) {
     if (item.kind !== 'schedule') continue
-    const checked = checkSchedule(item, source, report)
+    const checked = checkSchedule(item, source, report, kept?.designs)
     const named = new Map<string, Span>()
     item.kernels.forEach((name, i) => {
       const kernel = name.text

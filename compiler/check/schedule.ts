@@ -7,6 +7,7 @@ import { joinedDesigns } from '../designs.ts'
 import type { Entry, Schedule } from '../schedule.ts'
 import { TARGETS } from '../targets/index.ts'
 import type { Target } from '../targets/target.ts'
+import type { Recent } from './recent.ts'
 import type { Reporter } from './report.ts'
 
 interface NamedTarget {
@@ -42,8 +43,13 @@ function designsOfOne(target: Target, schedule: Schedule): ReadonlySet<string> {
   return new Set(Array.from(designs, (design) => JSON.stringify(design)))
 }
 
-/** null when its target is unknown. */
-export function checkSchedule(declaration: ScheduleDecl, source: Source, report: Reporter): CheckedSchedule | null {
+/** null when its target is unknown. `kept`: designs of schedules that were checked before. */
+export function checkSchedule(
+  declaration: ScheduleDecl,
+  source: Source,
+  report: Reporter,
+  kept?: Recent<ReadonlySet<string>>,
+): CheckedSchedule | null {
   const { text, span } = declaration.target
   const targets = namedTargets()
   const named = targets.get(text)
@@ -78,7 +84,9 @@ export function checkSchedule(declaration: ScheduleDecl, source: Source, report:
     return [key, entry ? readAlternatives(entry, rule, source, report) : null] as const
   })
   const schedule: Schedule = { values: Object.fromEntries(values), span: declaration.span }
-  const designs = designsOfOne(target, schedule)
+  const key = JSON.stringify([name, values])
+  const designs = kept?.find(key) ?? designsOfOne(target, schedule)
+  kept?.set(key, designs)
   if (errors === report.errors && designs.size === 0)
     report.report('KTL3011', source, span, { target: text, why: target.inconsistent })
   return { target: name, schedule, designs }

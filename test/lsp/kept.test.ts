@@ -1,8 +1,9 @@
 /** Kernels that are kept from one edit to the next fare as if the whole text were checked anew. */
 import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { KeptKernels } from '../../compiler/check/kept.ts'
+import { TARGETS } from '../../compiler/targets/index.ts'
 import { checkSource } from '../../runtime/programs/check_source.ts'
 
 const TEXT = ['norms', 'scaled', 'residual', 'grouped']
@@ -79,4 +80,24 @@ test('a name that becomes that of a kernel or an epilogue is seen', () => {
     const source = { name: 'a.ktl', text: other + g }
     expect(checkSource(source, kept).diagnostics).toEqual(checkSource(source).diagnostics)
   }
+})
+
+test('the designs of a schedule are worked out again only when it changes', () => {
+  const kept = new KeptKernels()
+  const kernel = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f16[m, n] { D = sum[k](A * B) }\n'
+  const spies = TARGETS.entries.map((target) => vi.spyOn(target, 'designs'))
+  /** How often a target was asked, and what the diagnostics are. */
+  const check = (tile: string, before = '') => {
+    const source = { name: 'a.ktl', text: `${before}${kernel}schedule f on sm_90 { tile ${tile} }\n` }
+    for (const spy of spies) spy.mockClear()
+    const { diagnostics } = checkSource(source, kept)
+    const asked = spies.reduce((sum, spy) => sum + spy.mock.calls.length, 0)
+    expect(diagnostics).toEqual(checkSource(source).diagnostics)
+    return { asked, codes: diagnostics.map(({ code }) => code) }
+  }
+  expect(check('128x128')).toEqual({ asked: 1, codes: [] })
+  expect(check('128x128', '// moved\n')).toEqual({ asked: 0, codes: [] })
+  expect(check('128x256')).toEqual({ asked: 1, codes: [] })
+  expect(check('128x128')).toEqual({ asked: 0, codes: [] })
+  vi.restoreAllMocks()
 })
