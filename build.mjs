@@ -157,9 +157,14 @@ async function bundle() {
     // The page of `ktl playground`, for browsers.
     const page = await build({
       ...common,
-      entryPoints: { 'playground/main': 'playground/main.ts', 'playground/style': 'playground/main.css' },
+      entryPoints: {
+        'playground/main': 'playground/main.ts',
+        'playground/worker': 'playground/worker.ts',
+        'playground/style': 'playground/main.css',
+      },
       platform: 'browser',
       target: 'es2022',
+      define: { EXAMPLES: JSON.stringify(examples()) },
       minify: true,
       metafile: true,
     })
@@ -184,6 +189,14 @@ async function bundle() {
   fs.rmSync(at('dist'), { recursive: true, force: true })
   fs.renameSync(fresh, at('dist'))
   linkCommand()
+}
+
+/** Texts of the samples, for the page of `ktl playground`. */
+function examples() {
+  const files = fs.readdirSync(at('samples')).filter((name) => name.endsWith('.ktl'))
+  return Object.fromEntries(
+    files.sort().map((name) => [path.basename(name, '.ktl'), fs.readFileSync(at('samples', name), 'utf8')]),
+  )
 }
 
 /** Dependencies that are CommonJS ask for modules of Node by `require`, which modules do not have: they are imported. */

@@ -1,9 +1,7 @@
-/** How ktl code is coloured, from the words that the lexer knows, and what the compiler says of it while it is written. */
+/** How ktl code is coloured, from the words that the lexer knows, and what the compiler says of it, as the editor takes it. */
 import { HighlightStyle, StreamLanguage, syntaxHighlighting } from '@codemirror/language'
 import type { Diagnostic as EditorDiagnostic } from '@codemirror/lint'
 import { tags } from '@lezer/highlight'
-import { checkProgram } from '../compiler/check/program.ts'
-import { parseProgram } from '../grammar/parse.ts'
 import { DTYPE_NAMES, FUNCTION_NAMES, KEYWORDS, REDUCTION_NAMES } from '../grammar/vocabulary.ts'
 import type { Diagnostic } from '../grammar/diagnostics.ts'
 
@@ -33,23 +31,6 @@ export const colors = syntaxHighlighting(
     { tag: tags.number, color: 'var(--number)' },
   ]),
 )
-
-export interface Checked {
-  readonly kernels: readonly string[]
-  readonly diagnostics: readonly Diagnostic[]
-}
-
-/** In the browser. */
-export function check(text: string): Checked {
-  const source = { name: 'playground.ktl', text }
-  const { program, diagnostics } = parseProgram(source)
-  if (program === null || diagnostics.some(({ severity }) => severity === 'error')) return { kernels: [], diagnostics }
-  const checked = checkProgram(program, source)
-  return {
-    kernels: checked.program.kernels.map(({ name }) => name),
-    diagnostics: [...diagnostics, ...checked.diagnostics],
-  }
-}
 
 export const asEditorDiagnostics = (list: readonly Diagnostic[]): EditorDiagnostic[] =>
   list.flatMap(({ span, severity, message, code, help }) =>

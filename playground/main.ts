@@ -1,25 +1,44 @@
-/** The page of `ktl playground`: a text with what the compiler says of it, and what is made of it at every stage. */
+/** The page of `ktl playground`: a text with what the compiler says of it, and what is made of it at every stage. Without a server: all but what needs a device. */
 import { linter } from '@codemirror/lint'
 import { EditorState } from '@codemirror/state'
 import { basicSetup, EditorView } from 'codemirror'
+import type { TargetArch } from '../compiler/instance.ts'
 import type { Called } from '../runtime/playground/server.ts'
-import { asEditorDiagnostics, check, colors, ktl } from './language.ts'
+import { Compiler } from './compiler.ts'
+import { asEditorDiagnostics, colors, ktl } from './language.ts'
+import { highlight, linkedLines, madeFrom, originOf } from './links.ts'
+import { hashOf, sharedIn, type Shared } from './share.ts'
+import { STAGES, type Checked, type Made, type Stage } from './stages.ts'
+
+/** Texts of samples by name, which the build puts here. */
+declare const EXAMPLES: Readonly<Record<string, string>>
 
 const BEGINNING = `kernel linear_gelu(A: bf16[m, k], B: bf16[k, n], bias: bf16[n]) -> D: bf16[m, n] {
   D = gelu(sum[k](A * B) + bias)
 }
 `
 const MOST_CHARACTERS = 1 << 20
+const NO_SERVER =
+  'This needs a device, which is what `npx ktl playground` has: this page comes without it, from a site of files. All other buttons work here.'
 
 const at = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E
 const token = new URLSearchParams(location.search).get('token') ?? ''
 const kernel = at<HTMLSelectElement>('kernel')
 const target = at<HTMLSelectElement>('target')
 const dims = at<HTMLInputElement>('dims')
+const examples = at<HTMLSelectElement>('examples')
 const said = at('said')
 const result = at('result')
 
+const checker = new Compiler()
+const compiler = new Compiler()
 let running: AbortController | null = null
+/** What is shown and follows the text; null: what only a button asks for again. */
+let following: Stage | null = null
+let cuda: { readonly view: EditorView; readonly origins: NonNullable<Made['origins']> } | null = null
+let kernels: Checked['kernels'] = []
+/** An example has been put in: its extents are to be proposed once it is checked. */
+let isNew = false
 
 const view = new EditorView({
   parent: at('editor'),
@@ -29,15 +48,24 @@ const view = new EditorView({
       basicSetup,
       ktl,
       colors,
+      linkedLines,
       EditorView.lineWrapping,
       EditorView.contentAttributes.of({ 'aria-label': 'source text' }),
-      linter(({ state }) => {
+      EditorView.updateListener.of(({ docChanged, selectionSet }) => {
+        // Its places are those of the text before.
+        if (docChanged) unlink()
+        else if (selectionSet) linkToCuda()
+      }),
+      linter(async ({ state }) => {
         const text = state.doc.toString()
         if (text.length > MOST_CHARACTERS) return tooLong(text)
-        const { kernels, diagnostics } = check(text)
-        offer(kernels)
+        const checked = await checker.check(text).catch((error: Error) => say(error.message))
+        if (!checked) return []
+        const { diagnostics } = checked
+        offer(checked.kernels)
         const errors = diagnostics.filter(({ severity }) => severity === 'error').length
         say(errors > 0 ? `${errors} error${errors > 1 ? 's' : ''}: ${diagnostics[0]!.code}: ${diagnostics[0]!.message}` : 'checked, no errors') // prettier-ignore
+        if (errors === 0 && following) void ask(following)
         return asEditorDiagnostics(diagnostics)
       }),
     ],
@@ -54,14 +82,49 @@ function say(text: string): void {
 }
 
 /** Kernels of the text, the chosen one if it is still there. */
-function offer(names: readonly string[]): void {
-  if (names.length === 0 || names.join() === [...kernel.options].map(({ value }) => value).join()) return
-  const chosen = kernel.value
-  kernel.replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)))
+function offer(found: Checked['kernels']): void {
+  if (found.length === 0) return
+  kernels = found
+  const names = found.map(({ name }) => name)
+  if (names.join() !== [...kernel.options].map(({ value }) => value).join()) {
+    const chosen = kernel.value
+    kernel.replaceChildren(...names.map((name) => new Option(name, name, false, name === chosen)))
+  }
+  if (isNew) proposeDims()
+  isNew = false
 }
 
-async function call(name: string): Promise<void> {
+function proposeDims(): void {
+  dims.value = kernels.find(({ name }) => name === kernel.value)?.dims ?? dims.value
+}
+
+/** What is asked for by the buttons, and by changes of what it depends on. */
+async function ask(name: string): Promise<void> {
   running?.abort()
+  compiler.stop()
+  following = null
+  if ((STAGES as readonly string[]).includes(name)) return make(name as Stage)
+  if (token === '') return show(name, NO_SERVER)
+  return call(name)
+}
+
+/** By the page itself. */
+async function make(stage: Stage): Promise<void> {
+  following = stage
+  const source = view.state.doc.toString()
+  try {
+    const made = await compiler.make({ stage, source, kernel: kernel.value, target: target.value as TargetArch, dims: dims.value }) // prettier-ignore
+    if (made === null) return
+    // While it was made, the text has changed: it will be made again.
+    if (made.origins && source === view.state.doc.toString()) showCuda(made.text, made.origins)
+    else show(stage, made.text)
+  } catch (error) {
+    show(stage, (error as Error).message)
+  }
+}
+
+/** By the server, which has devices and nvcc. */
+async function call(name: string): Promise<void> {
   const mine = (running = new AbortController())
   show(name, `${name} …`)
   const body = JSON.stringify({ source: view.state.doc.toString(), kernel: kernel.value, dims: dims.value, ...(name !== 'run' && { target: target.value }) }) // prettier-ignore
@@ -79,12 +142,19 @@ async function call(name: string): Promise<void> {
   }
 }
 
+function replaceResult(...nodes: readonly Node[]): void {
+  cuda?.view.destroy()
+  cuda = null
+  highlight(view, [])
+  result.replaceChildren(...nodes)
+}
+
 function show(name: string, text: string): void {
   const pre = document.createElement('pre')
   pre.textContent = text
   pre.tabIndex = 0
   pre.setAttribute('aria-label', name)
-  result.replaceChildren(pre)
+  replaceResult(pre)
 }
 
 function draw(page: string): void {
@@ -92,14 +162,94 @@ function draw(page: string): void {
   frame.title = 'timeline'
   frame.setAttribute('sandbox', 'allow-scripts')
   frame.srcdoc = page
-  result.replaceChildren(frame)
+  replaceResult(frame)
 }
 
-for (const button of document.querySelectorAll<HTMLButtonElement>('button[data-call]'))
-  button.addEventListener('click', () => void call(button.dataset.call!))
-document.addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void call('run')
+/** With a cursor of its own: its line and those of the program that it comes from belong together. */
+function showCuda(text: string, origins: NonNullable<Made['origins']>): void {
+  const parent = document.createElement('div')
+  parent.className = 'cuda'
+  replaceResult(parent)
+  const extensions = [
+    basicSetup,
+    linkedLines,
+    EditorState.readOnly.of(true),
+    EditorView.contentAttributes.of({ 'aria-label': 'CUDA', 'aria-readonly': 'true' }),
+    EditorView.updateListener.of(({ state, selectionSet, view: { hasFocus } }) => {
+      if (!selectionSet || !hasFocus || !cuda) return
+      const { number } = state.doc.lineAt(state.selection.main.head)
+      highlight(view, originOf(view, cuda.origins[number - 1]))
+    }),
+  ]
+  cuda = { view: new EditorView({ parent, doc: text, extensions }), origins }
+  cuda.view.scrollDOM.tabIndex = 0
+  linkToCuda()
+}
+
+function linkToCuda(): void {
+  if (!cuda) return
+  const { from, to } = view.state.doc.lineAt(view.state.selection.main.head)
+  const { view: shown, origins } = cuda
+  // Not within an update of the other one.
+  queueMicrotask(() => {
+    if (cuda?.view !== shown) return
+    highlight(view, [])
+    highlight(shown, madeFrom(origins, from, to))
+  })
+}
+
+function unlink(): void {
+  if (cuda) cuda = { ...cuda, origins: [] }
+}
+
+async function share(): Promise<void> {
+  const shared: Shared = { source: view.state.doc.toString(), kernel: kernel.value, target: target.value, dims: dims.value } // prettier-ignore
+  const hash = await hashOf(shared)
+  history.replaceState(null, '', location.pathname + location.search + hash)
+  // Without the token, which is this user's alone.
+  const link = document.createElement('input')
+  link.value = location.origin + location.pathname + hash
+  link.readOnly = true
+  link.setAttribute('aria-label', 'link to this program')
+  const label = document.createElement('p')
+  label.textContent = 'The program is in the link itself; what follows # is sent to no server. It opens in every playground: put that part behind the address of another one.' // prettier-ignore
+  following = null
+  replaceResult(label, link)
+  link.select()
+}
+
+function put(text: string): void {
+  view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, selection: { anchor: 0 } })
+}
+
+async function openShared(): Promise<void> {
+  try {
+    const shared = await sharedIn(location.hash)
+    if (!shared) return
+    kernel.replaceChildren(new Option(shared.kernel))
+    dims.value = shared.dims
+    if ([...target.options].some(({ value }) => value === shared.target)) target.value = shared.target
+    put(shared.source)
+  } catch (error) {
+    show('link', (error as Error).message)
+  }
+}
+
+examples.append(...Object.keys(EXAMPLES).map((name) => new Option(name)))
+examples.addEventListener('change', () => {
+  isNew = true
+  put(EXAMPLES[examples.value] ?? BEGINNING)
 })
-if (token === '') show('token', 'Open the address that `ktl playground` printed: without its token nothing runs here.')
+for (const button of document.querySelectorAll<HTMLButtonElement>('button[data-call]'))
+  button.addEventListener('click', () => void ask(button.dataset.call!))
+at('share').addEventListener('click', () => void share())
+kernel.addEventListener('change', proposeDims)
+for (const choice of [kernel, target, dims]) choice.addEventListener('change', () => void (following && ask(following)))
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void ask('run')
+})
+window.addEventListener('hashchange', () => void openShared())
+if (token === '') show('devices', 'No device is behind this page: run, timeline and PTX need `npx ktl playground`. All else is made by the page itself.') // prettier-ignore
+void openShared()
 // By the keyboard too, where the text is longer than its pane.
 view.scrollDOM.tabIndex = 0

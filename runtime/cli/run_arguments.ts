@@ -27,6 +27,7 @@ import { swizzleScales, type ScaleTilesOptions } from '../tensors/scale_tiles.ts
 import type { Tensor } from '../tensors/tensor.ts'
 import { elementCount } from '../tensors/layout.ts'
 import { readEpilogue, type EpilogueChoice } from './epilogue.ts'
+import { extentsOf } from './extents.ts'
 import { chosenOrders, chosenTypes, orderText, slotOf } from './instances.ts'
 import { bytes } from './output.ts'
 import { dimsOf, illegal, type ArgValue, type ChoiceOptions, type Pairs } from './options.ts'
@@ -186,21 +187,6 @@ function tilesOf(
   const ragged = program.axes.find((axis) => axis.name === outer)!.ragged
   const offsets = ragged?.form === 'packed' ? { offsets: made[ragged.by]! } : {}
   return { outer: axes.indexOf(outer), inner: axes.indexOf(inner), ...offsets }
-}
-
-/** Extents of the axes given. KTL4105 for others, KTL4106 when one is missing that is not optional. */
-function extentsOf(family: KernelFamily, dims: Readonly<Record<string, number>>): Record<string, number> {
-  const given = family.axes.filter(({ extent }) => extent === undefined)
-  const names = given.map(({ name }) => name)
-  const unknown = Object.keys(dims).find((name) => !names.includes(name))
-  if (unknown !== undefined) throw ktlError('KTL4105', { what: `axis of ${family.name}`, name: unknown, known: names })
-  const missing = given.filter(({ name, optional }) => !optional && dims[name] === undefined).map(({ name }) => name)
-  if (missing.length === 0) return { ...dims }
-  const example = given
-    .filter(({ optional }) => !optional)
-    .map(({ name }) => `${name}=${dims[name] ?? 256}`)
-    .join(',')
-  throw ktlError('KTL4106', { kernel: family.name, missing, example })
 }
 
 /** Only declared orders can be run; the contiguous axis is what tells them apart. */

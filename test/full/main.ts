@@ -8,6 +8,7 @@
  *   npm run test:full -- --forms N [--seed N]
  *   npm run test:full -- --sanitize N [--seed N]
  *   npm run test:full -- --install
+ *   npm run test:full -- --playground
  */
 import { parseArgs } from 'node:util'
 import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
@@ -15,6 +16,7 @@ import { runFormsWith } from './forms.ts'
 import { runFuzz } from './fuzz.ts'
 import { runInstall } from './install.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
+import { runPlayground } from './playground.ts'
 import { SANITIZED_MUTANTS, runSanitized } from './sanitized.ts'
 import { runPtxas, runVerify, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
 
@@ -30,11 +32,13 @@ const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] 
        npm run test:full -- --forms N [--seed N]
        npm run test:full -- --sanitize N [--seed N]
        npm run test:full -- --install
+       npm run test:full -- --playground
 
   --verify N    N random pipeline programs through the verifier; without options 300 of each target come before the rows
   --forms N     N random kernels of all forms of the language as plain CUDA; without options 500 come before the rows
   --sanitize N  the C++ tests and N mutants of PTX under ASan and UBSan; without options they come before the rows
   --install     packs a release, and installs it as its users do; without options it comes before the rows
+  --playground  the page of \`ktl playground\` in a browser (KTL_CHROMIUM, default /usr/bin/chromium), with a server and as a site of files
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
   --fresh       runs again what has passed before`
@@ -53,6 +57,7 @@ function parseCommand() {
         forms: { type: 'string' },
         sanitize: { type: 'string' },
         install: { type: 'boolean', default: false },
+        playground: { type: 'boolean', default: false },
         target: { type: 'string', default: 'sm_100a' },
         fresh: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
@@ -107,6 +112,7 @@ else if (command.fuzz !== undefined) tally = await runFuzz(command.fuzz, command
 else if (command.forms !== undefined) tally = await runFormsWith(command.forms, command)
 else if (command.sanitize !== undefined) tally = runSanitized(command.sanitize, command)
 else if (command.install) tally = await runInstall()
+else if (command.playground) tally = await runPlayground()
 else {
   const whole = command.row === null && command.only === undefined && command.limit === undefined
   const before = whole
