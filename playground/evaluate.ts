@@ -22,9 +22,11 @@ export function evaluateKernel(family: KernelFamily, dims: string): string {
   const program = bindKernel(family, { types })
   const given = extentsOf(family, dimsOf(pairs('--dims', 'm=128,n=128')(dims)))
   const scalars = scalarsOf(family, types)
-  const extents = allExtents(program, { tensors: {}, scalars, extents: given })
+  const present = allExtents(program, { tensors: {}, scalars, extents: given })
+  // Axes that are left out: shapes do not have them.
+  const extents = { ...Object.fromEntries(program.axes.map(({ name }) => [name, 1])), ...present }
   const shapeOf = (operand: (typeof program.operands)[number]): readonly number[] =>
-    operand.axes.flatMap((axis, i) => (Object.hasOwn(extents, axis) ? [extentIn(operand, i, program, extents)] : []))
+    operand.axes.flatMap((axis, i) => (Object.hasOwn(present, axis) ? [extentIn(operand, i, program, extents)] : []))
   const elements = program.operands.reduce((sum, operand) => sum + countOf(shapeOf(operand)), 0)
   if (elements > MOST_ELEMENTS || multiplyAdds(program, extents) > MOST_WORK)
     throw illegal('--dims', 'extents of at most 2^30 multiply-adds and 2^24 elements for the evaluator', dims)
@@ -65,7 +67,7 @@ function outputText(name: string, data: ArrayLike<number>, shape: readonly numbe
   const rows = Math.min(SHOWN, columns === 0 ? 0 : data.length / columns)
   const line = (row: number): string => {
     const values = Array.from({ length: Math.min(SHOWN, columns) }, (_, i) => data[row * columns + i]!)
-    return values.map((x) => Number(x.toPrecision(6)).toString().padStart(13)).join('') + (columns > SHOWN ? '  …' : '')
+    return values.map((x) => Number(x.toPrecision(6)).toString().padStart(15)).join('') + (columns > SHOWN ? '  …' : '')
   }
   const shown = Array.from({ length: rows }, (_, row) => line(row))
   return [`${name} [${shape.join(', ')}]`, ...shown, ...(rows * columns < data.length ? ['            …'] : [])].join(

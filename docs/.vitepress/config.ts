@@ -35,7 +35,7 @@ export default defineConfig({
     sidebar: [
       { text: 'Start', items: [{ text: 'What ktl is', link: '/' }, page('Gallery', 'gallery'), { text: 'Tutorials', link: '/docs/tutorials', collapsed: true, items: tutorials() }, { text: 'In applications', link: '/samples/apps/' }] },
       { text: 'Language', items: [page('The language', 'language'), reference('Functions and dtypes', 'functions'), page('Schedules', 'schedules'), reference('Kernel classes and targets', 'kernel-classes')] },
-      { text: 'Use', items: [page('From TypeScript', 'api'), reference('Command line', 'command-line'), page('Installing', 'install'), page('Editors', 'editors'), page('Deployment', 'deployment'), page('The virtual device', 'virtual-device'), reference('Diagnostics', 'diagnostics')] },
+      { text: 'Use', items: [page('From TypeScript', 'api'), reference('Command line', 'command-line'), page('Installing', 'install'), page('Editors', 'editors'), page('Playground', 'playground'), page('Deployment', 'deployment'), page('The virtual device', 'virtual-device'), reference('Diagnostics', 'diagnostics')] },
       { text: 'When something is wrong', items: [page('A wrong kernel', 'debugging-a-wrong-kernel'), page('A slow kernel', 'debugging-a-slow-kernel'), page('Timelines', 'timelines'), page('Numerics and bounds', 'numerics'), page('Performance', 'performance'), reference('Measurements', 'measurements')] },
       { text: 'Join', items: [page('Architecture', 'architecture'), { text: 'Contributing', link: '/CONTRIBUTING' }, { text: 'Benchmarks', link: '/bench/' }, { text: 'Changes', link: '/CHANGELOG' }] },
     ],
