@@ -19,7 +19,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 type Story = readonly [name: string, tell: (page: Page) => Promise<void>]
 
 const write = async (page: Page, text: string): Promise<void> => {
-  await page.locator('.cm-content').fill(text)
+  await page.locator('#editor .cm-content').fill(text)
 }
 
 /** Fails, by running out of time, where the page does not come to say it. */
@@ -39,6 +39,15 @@ const LONGEST_TASK = `new Promise((resolve) => {
     if (now - began > 3000) { clearInterval(timer); resolve(longest) }
   }, 10)
 })`
+
+/** Extents with this text in them. */
+async function proposed(page: Page, text: string): Promise<void> {
+  for (let tries = 0; tries < 100; tries++) {
+    if ((await page.inputValue('#dims')).includes(text)) return
+    await page.waitForTimeout(100)
+  }
+  throw new Error(`no extents with ${text} were proposed`)
+}
 
 const STORIES: readonly Story[] = [
   ['the text that it begins with is right', (page) => says(page, '#said', 'checked, no errors')],
@@ -111,7 +120,7 @@ const STORIES: readonly Story[] = [
     async (page) => {
       await page.selectOption('#examples', 'attention')
       await says(page, '#said', 'no errors')
-      await page.waitForFunction("document.getElementById('dims').value.includes('hk=')")
+      await proposed(page, 'hk=')
       await page.click('[data-call=evaluate]')
       await says(page, '#result', 'L [16, 16, 16]')
     },
