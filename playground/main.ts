@@ -53,8 +53,10 @@ const view = new EditorView({
       EditorView.contentAttributes.of({ 'aria-label': 'source text' }),
       EditorView.updateListener.of(({ docChanged, selectionSet }) => {
         // Its places are those of the text before.
-        if (docChanged) unlink()
-        else if (selectionSet) linkToCuda()
+        if (docChanged) {
+          unlink()
+          say('not checked yet')
+        } else if (selectionSet) linkToCuda()
       }),
       linter(async ({ state }) => {
         const text = state.doc.toString()
@@ -239,6 +241,8 @@ examples.append(...Object.keys(EXAMPLES).map((name) => new Option(name)))
 examples.addEventListener('change', () => {
   isNew = true
   put(EXAMPLES[examples.value] ?? BEGINNING)
+  // So that the same one can be chosen again.
+  examples.selectedIndex = 0
 })
 for (const button of document.querySelectorAll<HTMLButtonElement>('button[data-call]'))
   button.addEventListener('click', () => void ask(button.dataset.call!))
