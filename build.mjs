@@ -133,9 +133,12 @@ async function bundle() {
   try {
     const { metafile } = await build({
       ...common,
-      entryPoints: Object.fromEntries(entries),
+      entryPoints: Object.fromEntries(entries.filter(([name]) => name !== 'node_version')),
       metafile: true,
       splitting: true,
+      minify: true,
+      // Errors and stacks name their functions.
+      keepNames: true,
       sourcemap: true,
       sourcesContent: false,
       chunkNames: 'chunks/[hash]',
@@ -144,6 +147,8 @@ async function bundle() {
       plugins: [requiredBuiltins],
       external: ['ktl', '#node-version', '*.node', ...Object.keys(manifest.dependencies)],
     })
+    // An old Node shows the line that throws, so this one is readable.
+    await build({ ...common, entryPoints: { node_version: ENTRIES.node_version } })
     // TypeScript's language server loads plugins by `require`, and wants the function itself.
     const plugin = await build({
       ...common,
@@ -239,6 +244,19 @@ function linkCommand() {
 function declarations() {
   note('writing declarations')
   run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-p', 'tsconfig.types.json'], 'type errors: see above')
+  const reached = new Set()
+  const reach = (file) => {
+    if (reached.has(file) || !fs.existsSync(file)) return
+    reached.add(file)
+    for (const [, name] of fs.readFileSync(file, 'utf8').matchAll(/(?:from|import)\s*\(?['"](\.[^'"]+)['"]/g))
+      reach(path.resolve(path.dirname(file), name.replace(/\.[jt]s$/, '.d.ts')))
+  }
+  for (const { types } of Object.values(manifest.exports)) if (types) reach(at(types))
+  // The rest is of no use to those who import the package.
+  for (const entry of fs.readdirSync(at('dist/types'), { recursive: true, withFileTypes: true })) {
+    const file = path.join(entry.parentPath ?? entry.path, entry.name)
+    if (entry.isFile() && !reached.has(file)) fs.rmSync(file)
+  }
 }
 
 try {
