@@ -156,7 +156,6 @@ async function bundle() {
       format: 'cjs',
       outExtension: { '.js': '.cjs' },
       footer: { js: 'module.exports = module.exports.default;' },
-      minify: true,
       metafile: true,
     })
     // The page of `ktl playground`, for browsers.
