@@ -97,7 +97,7 @@ function install() {
   const wanted = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })
   const missing = wanted.filter(([name, version]) => {
     const file = at('node_modules', name, 'package.json')
-    return !fs.existsSync(file) || JSON.parse(fs.readFileSync(file, 'utf8')).version !== version.replace(/^npm:.*@/, '')
+    return !fs.existsSync(file) || JSON.parse(fs.readFileSync(file, 'utf8')).version !== version
   })
   if (missing.length === 0) return
   note(`installing dependencies (${missing.length} of ${wanted.length} missing)`)
@@ -149,15 +149,6 @@ async function bundle() {
     })
     // An old Node shows the line that throws, so this one is readable.
     await build({ ...common, entryPoints: { node_version: ENTRIES.node_version } })
-    // TypeScript's language server loads plugins by `require`, and wants the function itself.
-    const plugin = await build({
-      ...common,
-      entryPoints: { typescript_plugin: 'runtime/tsserver/index.ts' },
-      format: 'cjs',
-      outExtension: { '.js': '.cjs' },
-      footer: { js: 'module.exports = module.exports.default;' },
-      metafile: true,
-    })
     // The page of `ktl playground`, for browsers.
     const page = await build({
       ...common,
@@ -174,11 +165,7 @@ async function bundle() {
     })
     fs.renameSync(path.join(fresh, 'playground/style.css'), path.join(fresh, 'playground/main.css'))
     fs.copyFileSync(at('playground/index.html'), path.join(fresh, 'playground/index.html'))
-    const inlined = [
-      ...Object.keys(metafile.inputs),
-      ...Object.keys(page.metafile.inputs),
-      ...Object.keys(plugin.metafile.inputs),
-    ]
+    const inlined = [...Object.keys(metafile.inputs), ...Object.keys(page.metafile.inputs)]
     fs.writeFileSync(path.join(fresh, 'LICENSES.txt'), licencesOf(inlined))
     // Dependencies that are CommonJS ask for modules of Node by `require`.
     const banner = {
