@@ -82,11 +82,11 @@ describe('refuses', () => {
 })
 
 test('calls are the command with the text as its input; options cannot be mistaken for others', async () => {
-  const { status, body } = await post('tile', { source: 'abc', kernel: '--out=/tmp/x', dims: 'm=1', target: '' })
+  const { status, body } = await post('tile', { source: 'abc', kernel: '--out=x.txt', dims: 'm=1', target: '' })
   const called = JSON.parse(body) as { status: number; stdout: string }
   expect([status, called.status]).toEqual([200, 0])
   expect(JSON.parse(called.stdout)).toEqual({
-    args: ['inspect', '-', '--stage=tile', '--kernel=--out=/tmp/x', '--dims=m=1'],
+    args: ['inspect', '-', '--stage=tile', '--kernel=--out=x.txt', '--dims=m=1'],
     length: 3,
   })
 })
