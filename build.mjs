@@ -53,6 +53,7 @@ import('./node_version.js').then(() => import('./cli_main.js'), (error) => {
 const STANDALONE = {
   'bench/compare': 'bench/gpu/compare.ts',
   'bench/collect': 'bench/fit/collect.ts',
+  'bench/launch': 'bench/gpu/launch.ts',
   'bench/loops': 'bench/gpu/loops.ts',
   'bench/moe': 'bench/gpu/moe.ts',
   'bench/forms': 'bench/gpu/forms.ts',

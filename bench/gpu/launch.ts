@@ -1,14 +1,18 @@
 /**
  * What a launch costs the host, on a GPU: a loop in C++ over cuLaunchKernelEx, `prepared.launch`, `kernel.launch`, and a
- * graph of launches against the launches themselves. The kernel is the smallest there is: one CTA, one tile.
- *   tsx bench/gpu/launch.ts [--json]
+ * graph of launches against the launches themselves. The kernel is the smallest there is: one CTA, one tile. Then a product of
+ * groups of rows, whose ends the kernel reads on the device, against the dense product of the same size.
+ *   node dist/bench/launch.js [--json]
  */
-import { getKernels, KernelArguments, KtlKernel, loadSource, openDevice, type Device } from '../../runtime/index.ts'
+import {
+  GemmArguments, getKernels, GroupedGemmArguments, KernelArguments, KtlKernel, loadSource, openDevice, type Device, type PreparedLaunch,
+} from '../../runtime/index.ts' // prettier-ignore
 
 /** As many as the driver queues without waiting for the GPU (1,024 on this class of driver). */
 const BATCH = 512
 const ROUNDS = 21
 const GRAPH = 20
+const [ROWS, SIDE, GROUPS] = [1024, 512, 8]
 
 const SOURCE = 'kernel tiny(X: f32[m]) -> Y: f32[m] { Y = X * 2 }'
 
@@ -56,6 +60,7 @@ try {
   const { defaultStream } = device
   prepared.launch()
   await device.synchronize()
+  const products = await prepareProducts(device)
   const graph = device.capture(() => {
     for (let i = 0; i < GRAPH; i++) prepared.launch()
   })
@@ -67,24 +72,43 @@ try {
     'kernel.launch, arguments checked': () => timed(BATCH, () => kernel.launch(args, { artifact })),
     [`prepared.launch, ${GRAPH} of them`]: () => timed(BATCH / GRAPH, () => { for (let i = 0; i < GRAPH; i++) prepared.launch() }),
     [`graph of ${GRAPH} launches`]: () => timed(BATCH / GRAPH, () => graph.launch()),
+    'a dense product': () => timed(BATCH, () => products.dense.launch()),
+    'the same rows in groups': () => timed(BATCH, () => products.grouped.launch()),
     'prepared.rebind, two tensors': () => timed(64, () => prepared.rebind({ X: args.tensors.X!, Y: args.tensors.Y! })),
   }) // prettier-ignore
   const endToEnd = await gpuTimes(device, { launches: () => { for (let i = 0; i < GRAPH; i++) prepared.launch() }, graph: () => graph.launch() }) // prettier-ignore
+  const onGpu = await gpuTimes(device, { dense: () => products.dense.launch(), grouped: () => products.grouped.launch() })
 
   if (process.argv.includes('--json')) {
-    console.log(JSON.stringify({ schema: 1, kind: 'launch', device: device.properties, rows, endToEnd }))
+    console.log(JSON.stringify({ schema: 1, kind: 'launch', device: device.properties, rows, endToEnd, onGpu }))
   } else {
     const base = rows[0]!.ns
     console.log(`${device.properties.name}, driver for CUDA ${device.properties.driverVersion / 1000}, node ${process.version}`)
     for (const { what, ns, low, high } of rows)
       console.log(`${what.padEnd(34)} ${(ns / 1000).toFixed(2).padStart(8)} µs  (${(low / 1000).toFixed(2)} to ${(high / 1000).toFixed(2)})${what.includes(`${GRAPH}`) || what.includes('rebind') ? '' : `  driver + ${((ns - base) / 1000).toFixed(2)} µs`}`)
     console.log(`on the GPU, ${GRAPH} launches: ${endToEnd.launches!.toFixed(1)} µs one by one, ${endToEnd.graph!.toFixed(1)} µs as a graph`)
+    console.log(`on the GPU, ${ROWS} rows: ${onGpu.dense!.toFixed(1)} µs dense, ${onGpu.grouped!.toFixed(1)} µs in ${GROUPS} groups`)
   } // prettier-ignore
   const value = (await args.tensors.Y!.toArray())[31]
   if (value !== 2) throw new Error(`the kernel wrote ${value}, not 2`)
 } finally {
   await device.close()
 }
+
+/** Rows by a square B: all of them by one, and in groups of which each has its own. */
+async function prepareProducts(gpu: Device): Promise<Record<'dense' | 'grouped', PreparedLaunch>> {
+  const [A, out] = [gpu.empty('bf16', [ROWS, SIDE]), gpu.empty('bf16', [ROWS, SIDE])]
+  const ends = Array.from({ length: GROUPS }, (_, i) => ((i + 1) * ROWS) / GROUPS)
+  const calls = {
+    dense: new GemmArguments({ A, B: gpu.empty('bf16', [SIDE, SIDE]), out }),
+    grouped: new GroupedGemmArguments({ A, B: gpu.empty('bf16', [GROUPS, SIDE, SIDE]), out, offsets: gpu.tensor('i32', [GROUPS], ends) }),
+  }
+  const prepareOne = async (args: GemmArguments | GroupedGemmArguments): Promise<PreparedLaunch> => {
+    const first = getKernels(args, { limit: 1 })[0] as KtlKernel
+    return first.prepare(args, await first.compile(args))
+  }
+  return { dense: await prepareOne(calls.dense), grouped: await prepareOne(calls.grouped) }
+} // prettier-ignore
 
 /** Microseconds of the device from the first to the end of the last, the median. */
 async function gpuTimes<K extends string>(
