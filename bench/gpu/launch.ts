@@ -77,7 +77,10 @@ try {
     'prepared.rebind, two tensors': () => timed(64, () => prepared.rebind({ X: args.tensors.X!, Y: args.tensors.Y! })),
   }) // prettier-ignore
   const endToEnd = await gpuTimes(device, { launches: () => { for (let i = 0; i < GRAPH; i++) prepared.launch() }, graph: () => graph.launch() }) // prettier-ignore
-  const onGpu = await gpuTimes(device, { dense: () => products.dense.launch(), grouped: () => products.grouped.launch() })
+  const onGpu = await gpuTimes(device, {
+    dense: () => products.dense.launch(),
+    grouped: () => products.grouped.launch(),
+  })
 
   if (process.argv.includes('--json')) {
     console.log(JSON.stringify({ schema: 1, kind: 'launch', device: device.properties, rows, endToEnd, onGpu }))

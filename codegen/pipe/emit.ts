@@ -114,13 +114,6 @@ export const COMMON_EMITTERS = {
     c.wrappers.add('cp_async_wait')
     c.out.line(`cp_async_wait<${op.pending}>();`, note(c, 'copies of this thread have landed'))
   },
-  behind({ by, ring, of, body }, c) {
-    const { slots } = ringOf(c.program, of)
-    c.out.block(`if ((${of} + ${slots} - ${ring}) % ${slots} == ${by})`, () => emitOps(body, c))
-  },
-  catch_up({ ring, of, body }, c) {
-    c.out.block(`while (${ring} != ${of})`, () => emitOps(body, c))
-  },
   role_sync({ threads }, c) {
     c.out.line(call(c, 'role_sync', threads), note(c, 'role barrier'))
   },

@@ -216,16 +216,6 @@ export type TileOp =
   | { readonly op: 'copy_commit' }
   /** Until at most `pending` groups of this thread are under way. */
   | { readonly op: 'copy_wait'; readonly pending: number }
-  /** Where `ring` is `by` slots behind `of`, which has the same slots: what it does for the slot that is due. */
-  | {
-      readonly op: 'behind'
-      readonly by: number
-      readonly ring: string
-      readonly of: string
-      readonly body: readonly TileOp[]
-    }
-  /** The same for all slots that are left. */
-  | { readonly op: 'catch_up'; readonly ring: string; readonly of: string; readonly body: readonly TileOp[] }
   /** For the first `count` k tiles. */
   | { readonly op: 'for_first_k'; readonly count: number; readonly body: readonly TileOp[] }
   /** For the k tile that is `by` after this one, if it exists. */
@@ -302,7 +292,7 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
-  for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, behind: true, catch_up: true, for_warpgroups: true, leader: true,
+  for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, for_warpgroups: true, leader: true,
   first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true,
 } // prettier-ignore
 

@@ -270,10 +270,6 @@ function printOp(op: TileOp): string {
       return `for_tiles${op.turns === undefined ? '' : `, ${op.turns} in turns`}${op.accumulators ? ', with accumulators' : ''}`
     case 'for_warpgroups':
       return `for_warpgroups${op.whole ? ', whole warps' : ''}`
-    case 'behind':
-      return `behind ${op.of} by ${op.by} slots of ${op.ring}`
-    case 'catch_up':
-      return `catch_up ${op.ring} with ${op.of}`
     case 'for_first_k':
       return `for_first_k ${op.count}`
     case 'ahead':

@@ -103,7 +103,7 @@ export class Agent {
   }
 
   /** All accesses up to here lie before a fence. */
-  fence(track: 'proxy' | 'tensor' | 'inits'): void {
+  fence(track: 'tensor' | 'inits'): void {
     this.clock[this.dimension(track)] = this.clock[this.own]!
   }
 

@@ -4,11 +4,11 @@
  */
 
 /**
- * `events`: accesses of an agent, which other CTAs see by acquiring at cluster scope only. `proxy`, `tensor`, `inits`: those of them
- * that lie before its last fence for the async proxy, for tensor memory, for barrier inits. `mma`, `bulk`, `copies`: what it has begun
- * that is done. `phases`: of a barrier.
+ * `events`: accesses of an agent, which other CTAs see by acquiring at cluster scope only. `tensor`, `inits`: those of them that lie
+ * before its last fence for tensor memory, for barrier inits. `mma`, `bulk`, `copies`: what it has begun that is done. `proxy`, `copied`:
+ * events and copies with a fence for the async proxy behind them, by whoever has seen them. `phases`: of a barrier.
  */
-export type Track = 'events' | 'proxy' | 'tensor' | 'inits' | 'mma' | 'bulk' | 'copies' | 'phases'
+export type Track = 'events' | 'proxy' | 'tensor' | 'inits' | 'mma' | 'bulk' | 'copies' | 'copied' | 'phases'
 
 const GENERIC: readonly Track[] = ['events', 'proxy', 'tensor']
 

@@ -61,12 +61,6 @@ export const CONTROL = {
     for (agent.k = 0; agent.k < count; agent.k++) yield* m.execute(body, agent)
   },
   ahead: ({ by, body }, agent, m) => atDepth(agent.k + by, body, agent, m),
-  behind: ({ by, ring, of, body }, agent, m) =>
-    when(agent.ring(of).turns - agent.ring(ring).turns === by, body, agent, m),
-  *catch_up({ ring, of, body }, agent, m) {
-    for (let left = m.ringSlots(of); left > 0 && agent.ring(ring).turns < agent.ring(of).turns; left--)
-      yield* m.execute(body, agent)
-  },
   // Each loop of the domain has its share of the k tiles.
   by_loop: ({ bodies }, agent, m) => m.execute(bodies[Math.floor((agent.k * bodies.length) / m.load.depth)]!, agent),
   after_first_k: ({ body }, agent, m) => when(agent.k > 0, body, agent, m),

@@ -60,7 +60,12 @@ function gather(op: Gather | CopyTile, agent: Agent, m: Machine): void {
   agent.openCopies++
   // cp.async writes as the thread itself does, only later.
   const view = { clock: agent.clock, async: false, inOrder: false }
-  const done = { dimension: agent.dimension('copies'), epoch: agent.copyGroups + 1, view }
+  const done = {
+    dimension: agent.dimension('copies'),
+    fence: agent.dimension('copied'),
+    epoch: agent.copyGroups + 1,
+    view,
+  }
   m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
 }
 

@@ -94,7 +94,11 @@ export const SYNC = {
     m.signal(agent, op, m.barrierOf(agent, op.barrier), agent.threads, op.bytes * agent.threads, agent.clock)
   },
   arrive_copied(op, agent, m) {
-    m.signal(agent, op, m.barrierOf(agent, op.barrier), agent.threads, 0, agent.clock)
+    if (agent.openCopies > 0) agent.copyGroups++
+    agent.openCopies = 0
+    const landed = m.space.copy(agent.clock)
+    landed[agent.dimension('copies')] = agent.copyGroups
+    m.signal(agent, op, m.barrierOf(agent, op.barrier), agent.threads, 0, landed)
   },
   arrive_all(op, agent, m) {
     if (agent.warp !== 0) return
@@ -135,7 +139,16 @@ export const SYNC = {
     if (agent.first) m.signal(agent, op, m.barrierOf(agent, op.barrier, other), 1, 0, agent.clock)
     place.phase++
   },
-  proxy_fence: (_, agent) => agent.fence('proxy'),
+  /** Of all that this agent has seen: a fence may lie anywhere on the way from a write to a read. */
+  proxy_fence(_, agent, m) {
+    const { clock } = agent
+    for (const other of m.agents)
+      for (const [of, to] of [
+        ['events', 'proxy'],
+        ['copies', 'copied'],
+      ] as const)
+        clock[other.dimension(to)] = Math.max(clock[other.dimension(to)]!, clock[other.dimension(of)]!)
+  },
   tcgen05_fence({ when }, agent, m) {
     if (when === 'before_thread_sync') agent.fence('tensor')
     else agent.tensorView = m.space.copy(agent.clock)

@@ -80,7 +80,7 @@ export class Machine {
     const warps = program.launch.threads / 32
     for (const ring of program.rings) this.#ringSlots.set(ring.name, ring.slots)
     const barrierCount = program.barriers.reduce((sum, b) => sum + this.ringSlots(b.ring) * (b.per?.count ?? 1), 0)
-    this.space = new ClockSpace(cluster.size * (warps * 15 + barrierCount))
+    this.space = new ClockSpace(cluster.size * (warps * 19 + barrierCount))
     for (const b of program.buffers) this.#buffers.set(b.name, b)
     for (const b of program.barriers) this.#barriers.set(b.name, b)
     for (let cta = 0; cta < cluster.size; cta++) {
@@ -299,7 +299,7 @@ export class Machine {
     of: unknown = null,
     part = 0,
   ): void {
-    const at = { ...done, fence: -1, sequence: this.#sequence++ }
+    const at = { fence: -1, ...done, sequence: this.#sequence++ }
     this.problem(agent, op, slot.write(accessOf(agent, op, at, tag, bytes, of, part), view))
   }
 
@@ -330,7 +330,7 @@ export class Machine {
     of: unknown = null,
     part = 0,
   ): void {
-    const at = { ...done, fence: -1, sequence: 0 }
+    const at = { fence: -1, ...done, sequence: 0 }
     this.problem(agent, op, slot.read(accessOf(agent, op, at, tag, bytes, of, part), view, true))
   }
 }
@@ -356,6 +356,8 @@ const accessOf = (
 export interface Done {
   readonly dimension: number
   readonly epoch: number
+  /** Where a fence shows that the async proxy may follow; absent: it wrote itself. */
+  readonly fence?: number
   readonly view: View
 }
 

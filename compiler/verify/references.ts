@@ -29,9 +29,6 @@ export function referencesOf(op: TileOp): References {
     case 'advance':
     case 'for_slots':
       return { rings: [op.ring] }
-    case 'behind':
-    case 'catch_up':
-      return { rings: [op.ring, op.of] }
     case 'skip_tile':
       return { rings: op.rings }
     case 'prefetch_maps':

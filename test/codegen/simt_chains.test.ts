@@ -70,7 +70,7 @@ describe('row statistics', { timeout: 120_000 }, () => {
       return [{ extents: { m: m!, n: n! }, tensors: { X } }, { outputs: { s } }] as const
     })
     const { plan } = await check(program, cases)
-    expect(plan.stages.map(({ form }) => form)).toEqual([{ kind: 'team', along: 'domain' }])
+    expect(plan.stages.map(({ form }) => form)).toEqual([{ kind: 'team', along: 'domain', width: 1 }])
   })
 
   test('softmax and logsumexp of a row share a stage; rows of -inf give 0, +inf gives NaN', async () => {

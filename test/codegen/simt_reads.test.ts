@@ -136,6 +136,54 @@ describe('convolution', { timeout: 300_000 }, () => {
 })
 
 describe('looked-up positions', { timeout: 120_000 }, () => {
+  /** Rows of D that `place` names, summed with and without weights; what is looked up is the same for all columns. */
+  test('sums of rows: a thread has several columns, and looks each row up once for them', async () => {
+    const p = new ProgramBuilder(['s', 'j', 't', 'n'], {
+      D: { dtype: 'f32', axes: ['t', 'n'] },
+      place: { dtype: 'i32', axes: ['s', 'j'] },
+      w: { dtype: 'f32', axes: ['s', 'j'] },
+    })
+    const D = p.read('D', [p.input('place'), p.axis('n')])
+    const axes = ['s', 'n']
+    const program = p.program('sums_of_rows', {
+      Y: { dtype: 'f32', axes, value: p.reduce('sum', ['j'], p.apply('add', D, p.input('w'))) },
+      M: { dtype: 'f32', axes, value: p.reduce('mean', ['j'], D) },
+      X: { dtype: 'f32', axes, value: p.reduce('max', ['j'], D) },
+      W: { dtype: 'f32', axes, value: p.product(p.input('w'), D, ['j']) },
+    })
+    const cases = [
+      [5, 3, 7, 34],
+      [3, 20, 4, 1],
+      [1, 1, 1, 3],
+      [2, 2, 9, 517],
+      [2, 2, 3, 0],
+    ].map(([s, j, t, n]) => {
+      const [D, w] = [numbers(t! * n!), numbers(s! * j!)]
+      const place = Array.from({ length: s! * j! }, (_, i) => (i * 5 + 2) % t!)
+      const each = (reduce: (values: number[], weights: number[]) => number): number[] =>
+        Array.from({ length: s! * n! }, (_, i) => {
+          const own = Array.from({ length: j! }, (_, c) => Math.floor(i / n!) * j! + c)
+          return reduce(
+            own.map((at) => D[place[at]! * n! + (i % n!)]!),
+            own.map((at) => w[at]!),
+          )
+        })
+      const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0)
+      const outputs = {
+        Y: each((d, w) => sum(d) + sum(w)),
+        M: each((d) => Math.fround(sum(d) / d.length)),
+        X: each((d) => Math.max(...d)),
+        W: each((d, w) => sum(d.map((x, i) => x * w[i]!))),
+      }
+      return [{ extents: { s: s!, j: j!, t: t!, n: n! }, tensors: { D, place, w } }, { outputs }] as const
+    })
+    const { plan } = await check(program, cases)
+    const forms = plan.stages.map(({ form }) => form)
+    expect(forms.every((form) => form.kind === 'team' && form.along === 'domain' && form.width === 4)).toBe(true)
+    const [inputs, expectation] = cases[0]!
+    await seesMutation(program, (cuda) => cuda.replaceAll('v * lanes', 'v'), inputs, expectation)
+  })
+
   const gather = (): TensorProgram => {
     const p = new ProgramBuilder(['t', 'n', 'k', 'r'], {
       A: { dtype: 'f16', axes: ['r', 'k'] },

@@ -156,6 +156,14 @@ describe('what a run shows', () => {
     expect(early).toContain('arrives on full[0], whose phase before may not be complete')
   })
 
+  test('copies that tell of themselves: their readers have a fence, and nobody reads before they have landed', () => {
+    const LOOKED_UP = 'sm90 rows that are looked up'
+    const [unfenced] = changed(LOOKED_UP, 'consumer', 'proxy_fence', 'deleted')
+    expect(unfenced).toMatch(/wgmma: reads smem_a\[0\] while no proxy fence lies behind copy_tile X/)
+    const [without] = changed(LOOKED_UP, 'producer', 'arrive_copied', 'deleted')
+    expect(without).toMatch(/full/)
+  })
+
   test('slots that are written while they are read, or read before they are full', () => {
     expect(changed(COOPERATIVE, 'producer', 'wait', 'deleted')[0]).toContain('may still be under way')
     expect(edited(COOPERATIVE, (p) => (find(p, 'wgmma_wait', ({ pending }) => pending === 0).pending = 1))).toContain('takes accumulators of MMAs that may still be under way') // prettier-ignore

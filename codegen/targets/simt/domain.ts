@@ -113,15 +113,20 @@ export function emitBlock(
   out.line(`const int ${length} = ${isOther}min(${per}, ${call(context, 'ktl_end', ...args)} - ${begin});`)
 }
 
-/** Declares what the ranges of `axes` need: nothing is read but group ends. */
-export function emitPoints(context: SimtContext, axes: readonly string[], known: ReadonlySet<string>): Points {
+/** Declares what the ranges of `axes` need: nothing is read but group ends. `extents`: where they are others than those of the axes. */
+export function emitPoints(
+  context: SimtContext,
+  axes: readonly string[],
+  known: ReadonlySet<string>,
+  extents: Readonly<Record<string, string>> = {},
+): Points {
   const { program, names, out } = context
   const own = ownAxes(program, axes).filter((axis) => !known.has(axis))
   const has = new Set([...known, ...own])
   const implied: { group: string; by: string }[] = []
   const guarded: string[] = []
   const ranges = own.map((axis): Range => {
-    const plain = { axis, begin: null, extent: names.extent(axis) }
+    const plain = { axis, begin: null, extent: extents[axis] ?? names.extent(axis) }
     const packed = packedOf(program, axis)
     const padded = paddedOf(program, axis)
     if (packed && known.has(packed.group)) {

@@ -136,6 +136,6 @@ function emitBody(context: SimtContext, stage: Stage): void {
   else if (form.kind === 'element') emitElements(context, stage, form.pack)
   else if (form.kind === 'row') emitRows(context, stage, form.over)
   else if (results[0]!.kind === 'scale') emitScales(context, stage, threads, form.along)
-  else emitTeamStage(context, stage, threads, form.along)
+  else emitTeamStage(context, stage, threads, form)
   emitChecks(context)
 }

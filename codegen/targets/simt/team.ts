@@ -6,7 +6,7 @@ import { CUDA_COMPUTE_TYPE } from '../../../compiler/dtypes.ts'
 import type { ContractNode, Node, ReduceNode } from '../../../compiler/ir/tensor.ts'
 import { REDUCTIONS } from '../../../compiler/ops.ts'
 import { ownAxes } from '../../../compiler/targets/simt/domain.ts'
-import type { LoopNode, Stage } from '../../../compiler/targets/simt/plan.ts'
+import type { Form, LoopNode, Stage } from '../../../compiler/targets/simt/plan.ts'
 import { convertCompute, literal } from '../../cuda/expression.ts'
 import { call, type SimtContext } from './context.ts'
 import { emitPoints, emitPositions, type Points } from './domain.ts'
@@ -45,22 +45,69 @@ export function emitTeams(context: SimtContext, { points, bound, threads, along 
 
 export const LIVE = 'first + slot < points'
 
-export function emitTeamStage(context: SimtContext, stage: Stage, threads: number, along: 'loop' | 'domain'): void {
+/** How a team's points are written down: `each` has the body for one after the other, `of` is the text of what one of them has. */
+interface Width {
+  readonly count: number
+  readonly each: (body: () => void) => void
+  /** The same for those that there are. */
+  readonly store: (body: () => void) => void
+  readonly of: (name: string) => string
+  /** A declaration's name, and `= value` where all of them begin with it. */
+  readonly declared: (name: string, value?: string) => string
+}
+
+const ONE: Width = {
+  count: 1,
+  each: (body) => body(),
+  store: (body) => body(),
+  of: (name) => name,
+  declared: (name, value) => `${name}${value === undefined ? '' : ` = ${value}`}`,
+}
+
+/** Points `lanes` apart along `axis`, so that neighbouring threads have neighbours of each; behind the end the last one stands in. */
+function wide({ out, names }: SimtContext, axis: string, count: number): Width {
+  const [own, end] = [names.index(axis), names.extent(axis)]
+  const each = (body: () => void): void => {
+    out.line('#pragma unroll')
+    out.block(`for (int v = 0; v < ${count}; ++v)`, () => {
+      out.line(`[[maybe_unused]] const int ${own} = min(first_along + v * lanes, ${end} - 1);`)
+      body()
+    })
+  }
+  return {
+    count,
+    each,
+    store: (body) => each(() => out.block(`if (first_along + v * lanes < ${end})`, body)),
+    of: (name) => `${name}[v]`,
+    declared: (name, value) =>
+      `${name}[${count}]${value === undefined ? '' : ` = {${Array.from({ length: count }, () => value).join(', ')}}`}`,
+  }
+}
+
+export function emitTeamStage(
+  context: SimtContext,
+  stage: Stage,
+  threads: number,
+  { along, width: count }: Extract<Form, { kind: 'team' }>,
+): void {
   const { out, names, program } = context
-  const points = emitPoints(context, stage.axes, new Set())
+  const last = stage.axes.at(-1)!
+  const width = count === 1 ? ONE : wide(context, last, count)
+  if (count > 1) out.line(`const int lanes = (${names.extent(last)} + ${count - 1}) / ${count};`)
+  const points = emitPoints(context, stage.axes, new Set(), count > 1 ? { [last]: 'lanes' } : {})
   const [loop] = stage.loops
   const over = loop!.kind === 'reduce' ? loop!.over : loop!.terms[0].over
   const bound = ['1LL', ...ownAxes(program, over).map((axis) => names.extent(axis))].join(' * ')
   emitTeams(context, { points: points.count, bound, threads, along }, () => {
     const conditions = emitPositions(context, points, 'rest')
+    if (count > 1) out.line(`const int first_along = ${names.index(last)};`)
     out.line(`const bool live = ${[LIVE, ...conditions].join(' && ')};`)
     const known: [Node, string][] = []
     for (const node of stage.loops) {
-      const name =
-        node.kind === 'contract' ? emitContract(context, node, points, known) : emitReduce(context, node, points, known)
-      known.push([node, name])
+      const emit = node.kind === 'contract' ? emitContract : emitReduce
+      known.push([node, width.of(emit(context, node as never, points, known, width))])
     }
-    out.block('if (live && part == 0)', () => emitStores(context, stage.results, known))
+    out.block('if (live && part == 0)', () => width.store(() => emitStores(context, stage.results, known)))
   })
 }
 
@@ -102,22 +149,39 @@ export function emitCombined(context: SimtContext, type: string, value: string, 
   context.out.line(`${value} = ${call(context, 'ktl_combine', value, 'memory', 'team', 'part', 'stride', lambda)};`)
 }
 
-function emitContract(context: SimtContext, node: ContractNode, outer: Points, known: [Node, string][]): string {
+function emitContract(
+  context: SimtContext,
+  node: ContractNode,
+  outer: Points,
+  known: [Node, string][],
+  width: Width,
+): string {
   const { out, temporaries } = context
   const sum = `sum_${temporaries.count++}`
   const type = CUDA_COMPUTE_TYPE[node.type]
-  out.line(`${type} ${sum} = ${literal(node.type, 0).text};`, { ktl: node.span, note: 'contract' })
+  const own = width.of(sum)
+  out.line(`${type} ${width.declared(sum, literal(node.type, 0).text)};`, { ktl: node.span, note: 'contract' })
   for (const { a, b, over } of node.terms)
-    emitPart(context, node, over, outer, () => {
-      const [x, y] = [a, b].map((factor) => emitFactor(context, factor, node.type, known)) as [string, string]
-      out.line(accumulate(context, node.type, sum, x, y), { ktl: node.span, note: 'contraction' })
-    })
-  emitCombined(context, type, sum, node.type === 'i32' ? call(context, 'ktl_add_i32', 'a', 'b') : 'a + b')
-  finishAccumulator(context, node, sum)
+    emitPart(context, node, over, outer, () =>
+      width.each(() => {
+        const [x, y] = [a, b].map((factor) => emitFactor(context, factor, node.type, known)) as [string, string]
+        out.line(accumulate(context, node.type, own, x, y), { ktl: node.span, note: 'contraction' })
+      }),
+    )
+  width.each(() => {
+    emitCombined(context, type, own, node.type === 'i32' ? call(context, 'ktl_add_i32', 'a', 'b') : 'a + b')
+    finishAccumulator(context, node, own)
+  })
   return sum
 }
 
-function emitReduce(context: SimtContext, node: ReduceNode, outer: Points, known: [Node, string][]): string {
+function emitReduce(
+  context: SimtContext,
+  node: ReduceNode,
+  outer: Points,
+  known: [Node, string][],
+  width: Width,
+): string {
   const { out, temporaries, functions } = context
   const { combine, identity } = REDUCTIONS[node.fn]
   const n = temporaries.count++
@@ -126,22 +190,38 @@ function emitReduce(context: SimtContext, node: ReduceNode, outer: Points, known
   const held = combine === 'add' && node.type === 'f32' ? 'f64' : node.type
   const type = CUDA_COMPUTE_TYPE[held]
   const total = held === node.type && node.fn !== 'mean' ? result : `total_${n}`
-  out.line(`${type} ${total} = ${literal(held, identity(held)).text};`, { ktl: node.span, note: 'reduce' })
+  const own = width.of(total)
+  out.line(`${type} ${width.declared(total, literal(held, identity(held)).text)};`, {
+    ktl: node.span,
+    note: 'reduce',
+  })
   const counted = node.fn === 'mean' ? `seen_${n}` : null
   if (counted) out.line(`long long ${counted} = 0;`)
   const operator = (a: string, b: string): string =>
     combine === 'add' && node.type !== 'i32' ? `${a} + ${b}` : call(context, `ktl_${combine}_${held}`, a, b)
   const count = emitPart(context, node, node.over, outer, () => {
-    const [value] = emitValues(context, [node.value], known) as [string]
-    out.line(`${total} = ${operator(total, convertCompute(node.value.type, held, value, functions))};`)
+    width.each(() => {
+      const [value] = emitValues(context, [node.value], known) as [string]
+      out.line(`${own} = ${operator(own, convertCompute(node.value.type, held, value, functions))};`)
+    })
     if (counted) out.line(`++${counted};`)
   })
-  emitCombined(context, type, total, operator('a', 'b'))
+  width.each(() => emitCombined(context, type, own, operator('a', 'b')))
   if (counted && count === null) emitCombined(context, 'long long', counted, 'a + b')
-  if (counted) {
-    const mean = `${convertCompute(held, 'f64', total, functions)} / (double)${count ?? counted}`
-    out.line(`const ${CUDA_COMPUTE_TYPE[node.type]} ${result} = ${convertCompute('f64', node.type, mean, functions)};`)
-  } else if (held !== node.type)
-    out.line(`const ${CUDA_COMPUTE_TYPE[node.type]} ${result} = ${convertCompute(held, node.type, total, functions)};`)
+  if (total === result) return result
+  const final = counted
+    ? convertCompute(
+        'f64',
+        node.type,
+        `${convertCompute(held, 'f64', own, functions)} / (double)${count ?? counted}`,
+        functions,
+      )
+    : convertCompute(held, node.type, own, functions)
+  const as = CUDA_COMPUTE_TYPE[node.type]
+  if (width.count === 1) out.line(`const ${as} ${result} = ${final};`)
+  else {
+    out.line(`${as} ${width.declared(result)};`)
+    width.each(() => out.line(`${width.of(result)} = ${final};`))
+  }
   return result
 }

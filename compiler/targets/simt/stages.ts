@@ -43,12 +43,13 @@ export interface Block {
 /**
  * How the points of a stage fall to threads. `element`: a thread for each, `pack` neighbours to one thread. `row`: a thread for all along
  * `over`, because they share bytes and lie where an operand says. `team`: several threads for each, which share its loops; neighbouring
- * threads are neighbours `along` the loop, or along the domain. `tile`: a CTA for a tile.
+ * threads are neighbours `along` the loop, or along the domain; there a team may have `width` points, far apart along the last axis, which
+ * share what does not depend on it. `tile`: a CTA for a tile.
  */
 export type Form =
   | { readonly kind: 'element'; readonly pack: number }
   | { readonly kind: 'row'; readonly over: readonly string[] }
-  | { readonly kind: 'team'; readonly along: 'loop' | 'domain' }
+  | { readonly kind: 'team'; readonly along: 'loop' | 'domain'; readonly width: number }
   | SimtTile
 
 export interface Stage {
@@ -293,14 +294,28 @@ function stageOf(program: TensorProgram, drafts: readonly Draft[], tile: readonl
           along: contiguousAlong(program, results[0]!.output.value, reducedBlocks(results[0]!.scale))
             ? 'loop'
             : 'domain',
+          width: 1,
         }
       : loops.length > 0
-        ? {
-            kind: 'team',
-            along: contiguousAlong(program, bodyOf(loops[0]!), overOf(program, loops[0]!)) ? 'loop' : 'domain',
-          }
+        ? teamOf(program, loops, lead.axes)
         : narrowForm(program, results[0]!, lead.axes)
   return { axes: lead.axes, results, loops, form }
+}
+
+/** Points of a team that looks something up for all of them. */
+const WIDTH = 4
+
+function teamOf(program: TensorProgram, loops: readonly LoopNode[], axes: readonly string[]): Form {
+  const [first] = loops
+  if (contiguousAlong(program, bodyOf(first!), overOf(program, first!)))
+    return { kind: 'team', along: 'loop', width: 1 }
+  const last = axes.at(-1)
+  const looksUp = topological(loops).some(
+    (node) => node.kind === 'input' && node.at && last !== undefined && node.axes.includes(last),
+  )
+  const plain = program.axes.every(({ ragged }) => !ragged)
+  const guarded = loops.some((node) => guardOf(rootsOf(program), node))
+  return { kind: 'team', along: 'domain', width: looksUp && plain && !guarded ? WIDTH : 1 }
 }
 
 const reducedBlocks = ({ blocks }: Scale): string[] => blocks.flatMap(({ axis, per }) => (per === 1 ? [] : [axis]))

@@ -115,8 +115,8 @@ export function contiguousAlong(program: TensorProgram, node: Node, axes: readon
     if (input.kind !== 'input') continue
     const operand = operandNamed(program, input.operand)
     const last = operand.order.at(-1)
-    if (last === undefined || operand.axes.length <= largest) continue
-    largest = operand.axes.length
+    if (last === undefined || input.axes.length <= largest) continue
+    largest = input.axes.length
     const at = input.at?.[operand.axes.indexOf(last)]
     along = at ? at.axes.some((axis) => axes.includes(axis)) : axes.includes(last)
   }

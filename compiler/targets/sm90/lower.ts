@@ -16,7 +16,7 @@ import { SHARED, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { fetchMaps, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { consumerRole } from './lower_consumer.ts'
-import { LANDED, producerRole, SENT } from './lower_producer.ts'
+import { producerRole, SENT } from './lower_producer.ts'
 import { fetchRing, sm90Memory } from './memory.ts'
 import type { PartPlan } from './parts.ts'
 import type { Sm90Plan } from './plan.ts'
@@ -25,11 +25,9 @@ const registersOf = ({ cells, columns }: PartPlan): PartRegisters => ({ cells, c
 
 export function lowerSm90(plan: Sm90Plan): TileProgram {
   const staged = tmaOutputs(plan.epilogue)
-  const copiesRows = [plan.a, ...plan.b].some(({ source }) => source === 'copy')
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },
     { name: 'spent', slots: plan.stages },
-    ...(copiesRows ? [{ name: LANDED, slots: plan.stages }] : []),
     ...(plan.stagingSlots > 0 ? [{ name: 'staging', slots: plan.stagingSlots }] : []),
     ...(plan.storeWarps ? [{ name: SENT, slots: plan.stagingSlots }] : []),
     ...fetchMaps(plan).map((_, i) => ({ name: fetchRing(i), slots: plan.fetchSlots })),
@@ -53,7 +51,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
     storedRows: plan.storeWarps ? 4 * rowsPerWarp : rowsPerWarp,
     dynamic: false,
   })
-  const kept = rings.map(({ name }) => name).filter((name) => name !== SENT && name !== LANDED)
+  const kept = rings.map(({ name }) => name).filter((name) => name !== SENT)
   const roles: Role[] = [
     {
       name: 'consumer',
@@ -68,7 +66,7 @@ export function lowerSm90(plan: Sm90Plan): TileProgram {
       firstWarp: consumers,
       warps: 4,
       does: `loads A and B${plan.storeWarps ? ', issues the stores' : ''}`,
-      rings: ['stage', ...(copiesRows ? [LANDED] : []), ...(plan.storeWarps ? ['staging', SENT] : [])],
+      rings: ['stage', ...(plan.storeWarps ? ['staging', SENT] : [])],
       body: producerRole(plan, common.domain),
     },
   ]

@@ -9,7 +9,7 @@ import { domainOf } from '../tensor_core/lower_program.ts'
 import { waysOf } from '../../classes/matmul.ts'
 import { isPlain } from '../../space/domain.ts'
 import { bufferOfB, fetchMaps } from '../tensor_core/plan.ts'
-import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { copiesRows, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { guardOf } from '../../ir/walk.ts'
 import { fetchRing } from './memory.ts'
 import { sumOfParts } from './parts.ts'
@@ -102,9 +102,14 @@ function mainloop(plan: Sm90Plan): TileOp[] {
       !gemm.sums &&
       isPlain(domainOf(plan, false)),
   })
-  if (scales) return [...sumOfParts(plan.parts!, scales, multiply), { op: 'next_origin' }]
-  const step: TileOp[] = [
+  const landed: TileOp[] = [
     { op: 'wait', barrier: 'full', parity: 'consumer' },
+    // Copies of threads come through the generic proxy, and tell of themselves.
+    ...(copiesRows(plan) ? [{ op: 'proxy_fence' } as const] : []),
+  ]
+  if (scales) return [...sumOfParts(plan.parts!, scales, landed, multiply), { op: 'next_origin' }]
+  const step: TileOp[] = [
+    ...landed,
     multiply(null),
     { op: 'wgmma_wait', pending: only ? 0 : 1 },
     ...(only ? release : [{ op: 'after_first_k', body: release } as const]),

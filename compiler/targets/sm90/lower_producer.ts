@@ -4,14 +4,11 @@ import type { Domain } from '../../space/domain.ts'
 import { tmaOutputs } from '../tensor_core/epilogue.ts'
 import { copiesOfRows, gathers, rowFinders, scaleFinders, scaleLoads, tmaLoads } from '../tensor_core/lower_loads.ts'
 import { GATHER_WARPS, mapName, tmaStageBytes } from '../tensor_core/plan.ts'
+import { writesScales } from './memory.ts'
 import type { Sm90Plan } from './plan.ts'
 
 /** Ring of the sub-tiles that TMA is asked to store, one behind: the slot before is free when TMA has read it. */
 export const SENT = 'sent'
-
-/** Ring of the stages whose copies are awaited, some behind the one that is filled. */
-export const LANDED = 'landed'
-const COPIED_AHEAD = 2
 
 /**
  * No CTA leaves while another may still signal its barriers or multicast into it. Its consumers have waited for all that was
@@ -73,17 +70,10 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
   ]
   const mine: TileOp[] = request.length > 0 ? [{ op: 'one_thread', body: request }] : []
   if (rows.length > 0) {
-    const copied = scaleLoads(plan.scales, domain, 'full', 'copied')
-    // Copies of the stages behind this one are under way meanwhile.
-    const by = Math.min(COPIED_AHEAD, plan.stages - 1)
-    const landed = (pending: number): TileOp[] => [
-      { op: 'copy_wait', pending },
-      { op: 'proxy_fence' },
-      { op: 'warp_sync' },
-      { op: 'lane0', body: [{ op: 'arrive', barrier: 'full', at: 'cta', ring: LANDED }] },
-      { op: 'advance', ring: LANDED },
-    ]
-    const due: TileOp = { op: 'behind', by, ring: LANDED, of: 'stage', body: landed(by) }
+    const scales = scaleLoads(plan.scales, domain, 'full', 'copied')
+    // Nobody waits for copies here: each thread's arrival does, and who reads them through the async proxy has the fence.
+    const landed: TileOp = { op: 'arrive_copied', barrier: 'full' }
+    const written: TileOp[] = writesScales(plan) ? publish : []
     return [
       ...registers,
       {
@@ -91,10 +81,10 @@ export function producerRole(plan: Sm90Plan, domain: Domain): TileOp[] {
         body: [
           ...rowFinders(plan, domain),
           ...scaleFinders(plan.scales, domain),
-          { op: 'for_k', body: [wait, ...mine, ...rows, ...copied, { op: 'copy_commit' }, due, advance] },
+          { op: 'for_k', body: [wait, ...mine, ...rows, ...scales, landed, ...written, advance] },
         ],
       },
-      { op: 'catch_up', ring: LANDED, of: 'stage', body: landed(0) },
+      ...drain,
     ]
   }
   const scales = scaleLoads(plan.scales, domain, 'full', 'through registers')

@@ -5,7 +5,7 @@ import { tmaOutputs } from '../tensor_core/epilogue.ts'
 import { SHARED, sharedBytes, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { bufferOfB, fetchMaps, GATHER_WARPS, tmaStageBytes } from '../tensor_core/plan.ts'
-import { broughtByWarps } from '../tensor_core/operands.ts'
+import { broughtByWarps, copiesRows } from '../tensor_core/operands.ts'
 import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm90Plan } from './plan.ts'
 
@@ -44,6 +44,13 @@ function scaleArrivals({ scales, a, b }: Undivided): number {
   if (scales === null || broughtByWarps({ a, b })) return 0
   return scalesOf(scales).some(({ copies }) => copies) ? 32 : 1
 }
+
+/** Do the warps that copy rows write scales themselves? */
+export const writesScales = ({ scales }: Pick<Undivided, 'scales'>): boolean =>
+  scalesOf(scales).some(({ copies }) => !copies)
+
+/** Each thread's copies arrive by themselves, what a warp has written by one of its threads. */
+const copyArrivals = (plan: Undivided): number => GATHER_WARPS * (32 + +writesScales(plan))
 
 export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted): MemoryMap {
   const { a, b, tile, cluster, epilogue, warpgroups, splits, partialBytes, parks, stageBytes } = plan
@@ -93,7 +100,8 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
   if (partialBytes > 0) map.buffer('smem_partials', null, 1, partialBytes, 16, () => kept)
   map.barrier('full', 'stage', stages, () => {
     const copied = tmaStageBytes(plan)
-    const arrivals = always(+(copied > 0) + (copied < stageBytes ? GATHER_WARPS : 0) + scaleArrivals(plan))
+    const brought = copied === stageBytes ? 0 : copiesRows(plan) ? copyArrivals(plan) : GATHER_WARPS
+    const arrivals = always(+(copied > 0) + brought + scaleArrivals(plan))
     return { arrivals, meaning: `${plan.scales ? 'A, B and their scales' : 'A and B'} of a stage have landed` }
   })
   map.barrier('empty', 'stage', stages, () => {

@@ -62,8 +62,13 @@ export function planParts(
   return { cells, columns: columns / divisor, parts }
 }
 
-/** The loop over k. */
-export function sumOfParts({ parts }: PartPlan, scales: ScalePlans, multiply: (part: Part) => WarpgroupMma): TileOp[] {
+/** The loop over k. `landed`: until a stage is there. */
+export function sumOfParts(
+  { parts }: PartPlan,
+  scales: ScalePlans,
+  landed: readonly TileOp[],
+  multiply: (part: Part) => WarpgroupMma,
+): TileOp[] {
   const sum = (part: Part): TileOp[] => {
     const from: PartScales = { part, ...partScales(scales, part.product) }
     return [
@@ -74,7 +79,7 @@ export function sumOfParts({ parts }: PartPlan, scales: ScalePlans, multiply: (p
     ]
   }
   const step: TileOp[] = [
-    { op: 'wait', barrier: 'full', parity: 'consumer' },
+    ...landed,
     ...parts.flatMap(sum),
     // Each warp has read its scales.
     { op: 'warp_sync' },

@@ -154,6 +154,8 @@ function besideGathered(
 }
 
 /** Do warps bring any? */
+export const copiesRows = ({ a, b }: OperandPlans): boolean => [a, ...b].some(({ source }) => source === 'copy')
+
 export const broughtByWarps = ({ a, b }: OperandPlans): boolean => [a, ...b].some(({ source }) => source !== 'tma')
 
 /**

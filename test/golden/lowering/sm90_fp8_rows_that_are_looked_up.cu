@@ -69,6 +69,10 @@ __device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes)
 __device__ __forceinline__ void cp_async_4(u32 dst, const void* src, u32 bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }
+// Once all copies of this thread have landed (PTX ISA 9.7.13.15.17); it counts among the arrivals that the barrier was made for.
+__device__ __forceinline__ void mbarrier_arrive_copied(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
 __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -102,13 +106,6 @@ __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
 }
 __device__ __forceinline__ void store_shared_b16(u32 address, unsigned short x) {
   asm volatile("st.shared.b16 [%0], %1;" ::"r"(address), "h"(x) : "memory");
-}
-__device__ __forceinline__ void cp_async_commit() {
-  asm volatile("cp.async.commit_group;" ::  : "memory");
-}
-template <int PENDING>
-__device__ __forceinline__ void cp_async_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 // Orders earlier accesses to the accumulators before the MMAs that follow.
 __device__ __forceinline__ void wgmma_fence() {
@@ -313,7 +310,7 @@ ktl__golden(
       prefetch_map(&map_b);
       prefetch_map(&map_b1);
       prefetch_map(&map_d);
-      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + FULL + 8 * i, 5);  // A, B and their scales of a stage have landed
+      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + FULL + 8 * i, 129);  // A, B and their scales of a stage have landed
       for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + EMPTY + 8 * i, 8);  // the MMAs that read a stage are done
       fence_mbarrier_init();
     }
@@ -337,6 +334,7 @@ ktl__golden(
       float sums[64];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
+        fence_proxy_async();
         const float scale_low_0 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4) / 1 * 4)), scale_high_0 = __uint_as_float(load_shared(smem + SCALE_A + stage * SCALE_A_SLOT + ((warpgroup * 1 + 0) * 64 + warp % 4 * ROWS_PER_WARP + lane / 4 + 8) / 1 * 4));
         const u32 scale_b_0 = smem + SCALE_B + stage * SCALE_B_SLOT;
         float scale_columns_0[1];
@@ -463,7 +461,6 @@ ktl__golden(
   // ---- producer (warps 8 to 11): loads A and B
   else if (warp >= 8 && warp <= 11) {
     u32 stage = 0, stage_phase = 0;
-    u32 landed = 0;
     asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
     GroupWalk walk = first_groups(op_off, op_off_l, L, M, units_n);
     TileOrigin at;
@@ -534,27 +531,9 @@ ktl__golden(
             if (first + i * 128 < 1) cp_async_4(smem + SCALE_B1 + stage * SCALE_B1_SLOT + (chunk * 1 + first + i * 128) * 4, from, k_at < K && free_at < N ? 4 : 0);
           }
         }
-        cp_async_commit();
-        if ((stage + 4 - landed) % 4 == 2) {
-          cp_async_wait<2>();
-          fence_proxy_async();
-          __syncwarp();
-          if (lane == 0) {
-            mbarrier_arrive(smem + FULL + 8 * landed);
-          }
-          landed = (landed + 1) % 4;
-        }
+        mbarrier_arrive_copied(smem + FULL + 8 * stage);
         if (++stage == 4) { stage = 0; stage_phase ^= 1; }
       }
-    }
-    while (landed != stage) {
-      cp_async_wait<0>();
-      fence_proxy_async();
-      __syncwarp();
-      if (lane == 0) {
-        mbarrier_arrive(smem + FULL + 8 * landed);
-      }
-      landed = (landed + 1) % 4;
     }
   }
 

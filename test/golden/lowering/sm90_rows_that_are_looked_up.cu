@@ -62,6 +62,10 @@ __device__ __forceinline__ void mbarrier_wait(u32 barrier, u32 parity) {
 __device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }
+// Once all copies of this thread have landed (PTX ISA 9.7.13.15.17); it counts among the arrivals that the barrier was made for.
+__device__ __forceinline__ void mbarrier_arrive_copied(u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
+}
 __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -91,13 +95,6 @@ __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
 // Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.16): lane l has the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
-__device__ __forceinline__ void cp_async_commit() {
-  asm volatile("cp.async.commit_group;" ::  : "memory");
-}
-template <int PENDING>
-__device__ __forceinline__ void cp_async_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 // Orders earlier accesses to the accumulators before the MMAs that follow.
 __device__ __forceinline__ void wgmma_fence() {
@@ -240,7 +237,7 @@ ktl__golden(
     if (elect_one()) {
       prefetch_map(&map_b);
       prefetch_map(&map_d);
-      for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + FULL + 8 * i, 5);  // A and B of a stage have landed
+      for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + FULL + 8 * i, 129);  // A and B of a stage have landed
       for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + EMPTY + 8 * i, 2);  // the MMAs that read a stage are done
       fence_mbarrier_init();
     }
@@ -261,6 +258,7 @@ ktl__golden(
       float acc[64];
       for (u32 k = k_first; k < k_last; ++k) {
         mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
+        fence_proxy_async();
         const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT);
         const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
         if (k * TILE_K + TILE_K <= K) {
@@ -342,7 +340,6 @@ ktl__golden(
   // ---- producer (warps 8 to 11): loads A and B
   else if (warp >= 8 && warp <= 11) {
     u32 stage = 0, stage_phase = 0;
-    u32 landed = 0;
     asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
     GroupWalk walk = first_groups(op_off, op_off_l, L, M, units_n);
     TileOrigin at;
@@ -371,27 +368,9 @@ ktl__golden(
           const u32 bytes = free_at < at.end && k_at < K ? min((K - k_at) * 2, 16) : 0;
           cp_async_16(smem + SMEM_A + stage * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16, op_X + (rows_v_X_computed[i] != NOWHERE ? rows_v_X_computed[i] + k_at : 0), rows_v_X_computed[i] != NOWHERE ? bytes : 0);
         }
-        cp_async_commit();
-        if ((stage + 6 - landed) % 6 == 2) {
-          cp_async_wait<2>();
-          fence_proxy_async();
-          __syncwarp();
-          if (lane == 0) {
-            mbarrier_arrive(smem + FULL + 8 * landed);
-          }
-          landed = (landed + 1) % 6;
-        }
+        mbarrier_arrive_copied(smem + FULL + 8 * stage);
         if (++stage == 6) { stage = 0; stage_phase ^= 1; }
       }
-    }
-    while (landed != stage) {
-      cp_async_wait<0>();
-      fence_proxy_async();
-      __syncwarp();
-      if (lane == 0) {
-        mbarrier_arrive(smem + FULL + 8 * landed);
-      }
-      landed = (landed + 1) % 6;
     }
   }
 
