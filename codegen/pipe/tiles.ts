@@ -52,6 +52,12 @@ export function emitDepthOf(c: EmitContext, cta: string): void {
   })
 }
 
+function beginGroups(c: EmitContext): void {
+  for (const name of boundsOf(c.program.domain.groups!)) c.functions.add(name)
+  c.out.line(`GroupWalk walk = first_groups(${groupArguments(c).join(', ')}, units_n);`)
+  c.out.line('TileOrigin at;')
+}
+
 /** Tiles from `first` on, `step` apart (CUDA texts). */
 export function emitTiles(op: OpOf<'for_tiles'>, c: EmitContext, first: string, step: string, begin: () => void): void {
   const { groups, sums } = c.program.domain
@@ -64,9 +70,7 @@ export function emitTiles(op: OpOf<'for_tiles'>, c: EmitContext, first: string, 
     if (ahead) c.out.line('at = next;')
   }
   if (groups) {
-    for (const name of boundsOf(groups)) c.functions.add(name)
-    c.out.line(`GroupWalk walk = first_groups(${groupArguments(c).join(', ')}, units_n);`)
-    c.out.line('TileOrigin at;')
+    beginGroups(c)
     if (ahead) {
       c.out.line(`bool has_tile = ${findTile(c, first, 'at')};`)
       return void c.out.block(`for (u32 cta = ${first}; has_tile; cta += ${step})`, body)
@@ -80,15 +84,24 @@ export function emitTiles(op: OpOf<'for_tiles'>, c: EmitContext, first: string, 
   })
 }
 
-/** Tiles that the device hands out. */
+/** Tiles that the device hands out. Of groups there are fewer than it has CTAs for: they end where one finds none. */
 export function emitDynamicTiles(op: OpOf<'for_tiles'>, c: EmitContext): void {
-  const { sums } = c.program.domain
+  const { groups, sums } = c.program.domain
   if (sums) for (const name of boundsOf(sums)) c.functions.add(name)
-  c.out.block('for (u32 cta = first_work, next_work = 0; cta < works; cta = next_work)', () => {
-    c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
+  const more = dynamicTile(c, 'cta')
+  c.out.block(`for (u32 cta = first_work, next_work = 0; ${more}; cta = next_work)`, () => {
+    if (!groups) c.out.line(`const TileOrigin at = ${tileOrigin(c, 'cta')};`)
     emitDepth(c)
     emitOps(op.body, c)
   })
+}
+
+/** The condition under which the device has handed out a tile; in groups it is found then, from declarations that this emits. */
+export function dynamicTile(c: EmitContext, work: string): string {
+  if (!c.program.domain.groups) return `${work} < works`
+  beginGroups(c)
+  // ~0: all have started (clc_first_cta).
+  return `${work} != ~0u && ${findTile(c, work, 'at')}`
 }
 
 export function emitNextOrigin(_: OpOf<'next_origin'>, c: EmitContext): void {

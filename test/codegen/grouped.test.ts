@@ -31,7 +31,7 @@ const PADDED = `kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g
 const sm80 = (tile: readonly [number, number], rest: Partial<Sm80Design> = {}): Sm80Design => ({
   kind: 'sm80', warps: 'auto', tile: [...tile, 64], operands: 'ab', stages: 'auto', ...rest,
 }) // prettier-ignore
-const pair = (tile: readonly [number, number]): Sm100Design => design(tile, { use2ctaMma: true, cluster: [2, 1, 1] })
+const pair = (tile: readonly [number, number], rest: Partial<Sm100Design> = {}): Sm100Design => design(tile, { use2ctaMma: true, cluster: [2, 1, 1], ...rest }) // prettier-ignore
 
 const off = [17, 17, 20, 150, 150, 214, 215]
 const many = Array.from({ length: 75 }, (_, i) => Math.floor((i * i) / 60))
@@ -101,6 +101,11 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm100, looked-up rows of fp8', { ...lookedUp(UP8.replace('D: e4m3[t, n] * f32[t, n/128]', 'D: bf16[t, n]')), design: design([128, 32], { tile: [128, 32, 128] }) }],
   ['sm100, looked-up rows of mxfp8', { ...lookedUp(MXFP8), design: design([128, 64], { tile: [128, 64, 128] }) }],
   ['sm100, looked-up rows of fp8, scales of rows', { ...lookedUp(ROWWISE), design: design([128, 64], { tile: [128, 64, 128] }) }],
+  ['sm100, handed out', { ...rows(off, {}), design: design([128, 64], { scheduler: 'clc' }), smCount: 2 }],
+  ['sm100, many groups, handed out', { ...rows(many, {}), design: design([128, 64], { scheduler: 'clc' }), smCount: 2 }],
+  ['sm100, pairs, handed out', { ...rows(off, { text: BIAS }), design: pair([256, 128], { scheduler: 'clc' }) }],
+  ['sm100, clusters, handed out', { ...rows(many, {}), design: design([128, 64], { cluster: [2, 2, 1], scheduler: 'clc' }) }],
+  ['sm100, looked-up rows, handed out', { ...lookedUp(MXFP8), design: design([128, 64], { tile: [128, 64, 128], scheduler: 'clc' }) }],
   ['sm100, padded', { ...padded, design: design([128, 32]) }],
   ['gradient, sm90', { ...gradient(), design: sm90([128, 64]) }],
   ['gradient, sm90, added', { ...gradient({ text: ADDED }), design: sm90([64, 64]) }],

@@ -9,6 +9,7 @@ import { ATOM_COLUMNS } from '../../../compiler/targets/tensor_core/scale_atoms.
 import { barrierAddress, call, call0, leaderAddress, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
+import { dynamicTile } from '../../pipe/tiles.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 
 /** The wrapper for the CTAs of one MMA. */
@@ -63,7 +64,8 @@ function emitMma(op: Mma, c: EmitContext): void {
 export const SM100_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
   while_work(op, c) {
-    c.out.block('for (u32 next_work = first_work; next_work < works;)', () => emitOps(op.body, c))
+    const more = dynamicTile(c, 'next_work')
+    c.out.block(`for (u32 next_work = first_work; ${more};)`, () => emitOps(op.body, c))
   },
   leader(op, c) {
     c.out.block('if (cluster_rank % 2 == 0)', () => emitOps(op.body, c))

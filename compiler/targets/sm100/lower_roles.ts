@@ -33,7 +33,7 @@ export function forTiles(plan: Sm100Plan, body: readonly TileOp[], warp: boolean
 function electedOnTiles(plan: Sm100Plan, body: readonly TileOp[], then: readonly TileOp[] = []): TileOp[] {
   if (!plan.gemm.groups) return [{ op: 'elected', body: [forTiles(plan, body, false), ...then] }]
   return [
-    { op: 'for_tiles', body: [{ op: 'elected', body }] },
+    forTiles(plan, [{ op: 'elected', body }], true),
     ...(then.length > 0 ? [{ op: 'elected', body: then } as const] : []),
   ]
 }

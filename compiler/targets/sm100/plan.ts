@@ -66,8 +66,8 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   const { design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
-  if (gemm.groups && (design.scheduler === 'clc' || design.fallbackCluster))
-    return rejection('KTL2904', { form: 'a ragged axis with tiles that the device hands out' })
+  if (gemm.groups && design.fallbackCluster)
+    return rejection('KTL2904', { form: 'a ragged axis with clusters that may be smaller' })
   if (gemm.sums && inParts(gemm)) return rejection('KTL2904', { form: 'scales in blocks of a ragged axis' })
   const [tileM, tileN] = design.tile
   const ways = waysOf(gemm)
