@@ -1,5 +1,5 @@
 /** Changes of one operation of a pipeline program: it is missing, comes twice, or after the one that follows it. */
-import { bodiesOf, hasBodies, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
+import { bodiesOf, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
 
 export interface OperationChange {
   readonly change: 'deleted' | 'doubled' | 'swapped'
@@ -33,7 +33,7 @@ function* listsOf(program: TileProgram, { where, at, find }: Place): Generator<P
     for (const b of bodies.keys())
       yield* listsOf(program, {
         where,
-        at: hasBodies(op) ? `${at}.${i}.bodies.${b}` : `${at}.${i}.body`,
+        at: op.op === 'by_loop' ? `${at}.${i}.bodies.${b}` : `${at}.${i}.body`,
         find: (copy) => bodiesOf(find(copy)[i]!)[b]!,
       })
   }

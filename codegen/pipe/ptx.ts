@@ -183,7 +183,6 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
 
 /** Threads of one role. */
 export const ROLE_WRAPPERS: Readonly<Record<string, string>> = {
-  warpgroup_sync: `// The first barriers are those of the CTA and of roles.\n${asm('void warpgroup_sync(u32 warpgroup)', 'bar.sync %0, 128;', '"r"(2 + warpgroup)')}`,
   role_sync: `// Barrier 0 is that of __syncthreads.\n${asm('void role_sync(u32 threads)', 'bar.sync 1, %0;', '"r"(threads)')}`,
 }
 

@@ -4,7 +4,6 @@
  * them, are added up together.
  */
 import type { RaggedAxis } from '../../compiler/ir/tensor.ts'
-import { walkTileOps } from '../../compiler/ir/pipe.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import { emitOps, note, type EmitContext, type OpOf } from './context.ts'
 
@@ -63,9 +62,8 @@ function beginGroups(c: EmitContext): void {
 export function emitTiles(op: OpOf<'for_tiles'>, c: EmitContext, first: string, step: string, begin: () => void): void {
   const { groups, sums } = c.program.domain
   if (sums) for (const name of boundsOf(sums)) c.functions.add(name)
-  const ahead = [...walkTileOps(op.body)].some(([inner]) => inner.op === 'next_origin')
+  const ahead = op.body.some((inner) => inner.op === 'next_origin')
   const body = (): void => {
-    if (ahead && groups) c.out.line('TileOrigin next = at;')
     emitDepth(c)
     begin()
     emitOps(op.body, c)
@@ -107,8 +105,8 @@ export function dynamicTile(c: EmitContext, work: string): string {
 }
 
 export function emitNextOrigin(_: OpOf<'next_origin'>, c: EmitContext): void {
-  if (c.program.domain.groups) return void c.out.line(`has_tile = ${findTile(c, 'cta + gridDim.x', 'next')};`)
   c.out.line('TileOrigin next = at;')
+  if (c.program.domain.groups) return void c.out.line(`has_tile = ${findTile(c, 'cta + gridDim.x', 'next')};`)
   c.out.block('if (cta + gridDim.x < works)', () => {
     c.out.line(`next = ${tileOrigin(c, 'cta + gridDim.x')};`)
     const fields = ['m', 'n', 'l', ...(c.program.domain.sums ? ['k', 'k_end'] : [])]

@@ -41,7 +41,6 @@ function tracedAs(op: TileOp, program: TileProgram): Traced | null {
       return { kind: 'wait', name: 'wait for stores' }
     case 'cta_sync':
     case 'role_sync':
-    case 'warpgroup_sync':
       return { kind: 'wait', name: 'wait for other warps' }
     case 'tma_load':
     case 'load_atoms':

@@ -130,10 +130,6 @@ export type TileOp =
   | { readonly op: 'for_k'; readonly body: readonly TileOp[] }
   /** What the loop does that this k tile belongs to: a body for each loop of the domain. */
   | { readonly op: 'by_loop'; readonly bodies: readonly (readonly TileOp[])[] }
-  /** Of each warpgroup, the first. */
-  | { readonly op: 'leading_warp'; readonly body: readonly TileOp[] }
-  /** Where the tile has rows for this warpgroup, in its group, the first; else the second. */
-  | { readonly op: 'by_rows'; readonly bodies: readonly [readonly TileOp[], readonly TileOp[]] }
   | { readonly op: 'elected'; readonly body: readonly TileOp[] }
   /** Lane 0 only; the rest of the warp meets it at the next warp_sync. */
   | { readonly op: 'lane0'; readonly body: readonly TileOp[] }
@@ -151,8 +147,6 @@ export type TileOp =
   | { readonly op: 'warp_sync' }
   /** This many threads, those of the first role, meet and see what each of them wrote before. */
   | { readonly op: 'role_sync'; readonly threads: number }
-  /** The warps of each warpgroup meet. */
-  | { readonly op: 'warpgroup_sync' }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }
   /** `ring`: another one over the same slots. */
   | { readonly op: 'arrive'; readonly barrier: string; readonly at: ArriveTarget; readonly ring?: string }
@@ -227,8 +221,6 @@ export type TileOp =
   /** For the k tile that is `by` after this one, if it exists. */
   | { readonly op: 'ahead'; readonly by: number; readonly body: readonly TileOp[] }
   | { readonly op: 'zero_cells' }
-  /** Zeros in the accumulators, for rows that there are not. */
-  | { readonly op: 'no_sums' }
   /** Fragments of k step `step` of the stage, into set `set` of two. */
   | (FragmentSource & { readonly op: 'load_fragments'; readonly step: number; readonly set: 0 | 1 })
   /** mma.sync of each block of 16 rows with each 8 columns, from the fragments of a set. */
@@ -301,7 +293,7 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
   for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, for_warpgroups: true, leader: true,
-  first_cta: true, lane0: true, last_warp: true, leading_warp: true, last_subtile: true, before_next_tile: true,
+  first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true,
 } // prettier-ignore
 
 export function isNested(op: TileOp): op is NestedOp {
@@ -310,11 +302,7 @@ export function isNested(op: TileOp): op is NestedOp {
 
 /** Lists of operations inside of one. */
 export const bodiesOf = (op: TileOp): readonly (readonly TileOp[])[] =>
-  hasBodies(op) ? op.bodies : isNested(op) ? [op.body] : []
-
-/** Is only one of several lists done? */
-export const hasBodies = (op: TileOp): op is Extract<TileOp, { bodies: unknown }> =>
-  op.op === 'by_loop' || op.op === 'by_rows'
+  op.op === 'by_loop' ? op.bodies : isNested(op) ? [op.body] : []
 
 /** All operations in program order, with the path of list indices that leads to each. */
 export function* walkTileOps(

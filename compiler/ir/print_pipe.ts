@@ -329,9 +329,6 @@ function printOp(op: TileOp): string {
     case 'first_cta':
     case 'for_k':
     case 'by_loop':
-    case 'by_rows':
-    case 'warpgroup_sync':
-    case 'leading_warp':
     case 'elected':
     case 'lane0':
     case 'fence_barrier_init':
@@ -351,7 +348,6 @@ function printOp(op: TileOp): string {
     case 'before_next_tile':
     case 'copy_commit':
     case 'zero_cells':
-    case 'no_sums':
     case 'park_cells':
     case 'for_row_blocks':
     case 'for_subtiles':

@@ -61,9 +61,6 @@ export const CONTROL = {
     for (agent.k = 0; agent.k < count; agent.k++) yield* m.execute(body, agent)
   },
   ahead: ({ by, body }, agent, m) => atDepth(agent.k + by, body, agent, m),
-  leading_warp: ({ body }, agent, m) => when(agent.warp % 4 === 0, body, agent, m),
-  /** Every second tile ends with the rows of the first warpgroup. */
-  by_rows: ({ bodies }, agent, m) => m.execute(bodies[agent.warpgroup > 0 ? agent.tile % 2 : 0]!, agent),
   // Each loop of the domain has its share of the k tiles.
   by_loop: ({ bodies }, agent, m) => m.execute(bodies[Math.floor((agent.k * bodies.length) / m.load.depth)]!, agent),
   after_first_k: ({ body }, agent, m) => when(agent.k > 0, body, agent, m),

@@ -347,9 +347,6 @@ export const DATA = {
   zero_cells(_, agent) {
     agent.cells = { tile: agent.tile, steps: 0 }
   },
-  no_sums(_, agent, m) {
-    agent.cells = { tile: agent.tile, steps: stepsOf(m) }
-  },
   load_fragments(op, agent, m) {
     for (const { buffer } of [op.a, ...op.products]) {
       const slot = m.slotOf(agent, buffer)

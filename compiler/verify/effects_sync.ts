@@ -82,9 +82,6 @@ export const SYNC = {
   *role_sync({ threads }, agent, m) {
     yield* meet(agent, m, `role ${agent.cta}`, threads, 'waits for its role')
   },
-  *warpgroup_sync(_, agent, m) {
-    yield* meet(agent, m, `warpgroup ${agent.cta} ${agent.warpgroup}`, 128, 'waits for its warpgroup')
-  },
   *wait(op, agent, m) {
     const { phase } = agent.ring(m.barrier(op.barrier).ring)
     yield* waitFor(op, agent, m, op.barrier, op.parity === 'consumer' ? phase + 1 : phase)

@@ -1,5 +1,5 @@
 /** Names: everything that an operation speaks of is declared, and its role keeps the rings that it turns. */
-import { bodiesOf, hasBodies, type Role, type TileOp, type TileProgram } from '../ir/pipe.ts'
+import { bodiesOf, type Role, type TileOp, type TileProgram } from '../ir/pipe.ts'
 
 /** What an operation names. */
 export interface References {
@@ -108,7 +108,7 @@ export function* placesOf(ops: readonly TileOp[], path: string): Generator<reado
   for (const [i, op] of ops.entries()) {
     const here = path === '' ? `${i}` : `${path}.${i}`
     yield [op, `${here} ${op.op}`]
-    for (const [b, body] of bodiesOf(op).entries()) yield* placesOf(body, hasBodies(op) ? `${here}.${b}` : here)
+    for (const [b, body] of bodiesOf(op).entries()) yield* placesOf(body, op.op === 'by_loop' ? `${here}.${b}` : here)
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { guardOf, operandsOf } from '../ir/walk.ts'
 import type { Node } from '../ir/tensor.ts'
-import { bodiesOf, hasBodies, opsOf, type TileOp, type TileProgram } from '../ir/pipe.ts'
+import { bodiesOf, opsOf, type TileOp, type TileProgram } from '../ir/pipe.ts'
 
 interface Flow {
   readonly reads?: readonly string[]
@@ -44,8 +44,6 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'by_loop':
     case 'after_first_k':
       return { reads: ['k'] }
-    case 'by_rows':
-      return { reads: ['at'] }
     case 'next_origin':
       return { reads: ['at'], makes: ['next'] }
     case 'before_next_tile':
@@ -84,8 +82,6 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { makes: [`scales of part ${op.part.index}`] }
     case 'promote':
       return { reads: ['acc', 'parts', `scales of part ${op.part.index}`] }
-    case 'no_sums':
-      return { reads: ['acc'] }
     case 'park':
     case 'send_sums':
       return { reads: ['acc'] }
@@ -228,7 +224,7 @@ class Walk {
       for (const [b, inner] of bodiesOf(op).entries()) {
         const own = new Scope(scope)
         for (const name of around) own.make(name)
-        this.body(inner, own, hasBodies(op) ? `${at}.${b}` : at)
+        this.body(inner, own, op.op === 'by_loop' ? `${at}.${b}` : at)
       }
     }
     for (const { name, readers } of scope.all) {
@@ -245,15 +241,11 @@ class Walk {
   }
 }
 
-/** The origin of the next tile is made once, in the body of the loop over tiles itself, or in either of two. */
+/** The origin of the next tile is made once, in the body of the loop over tiles itself. */
 function* originProblems(program: TileProgram): Generator<string> {
   for (const op of opsOf(program))
     for (const body of bodiesOf(op))
-      if (
-        body.some((inner) => inner.op === 'next_origin') &&
-        (op.op !== 'for_tiles' || op.turns !== undefined) &&
-        op.op !== 'by_rows'
-      )
+      if (body.some((inner) => inner.op === 'next_origin') && (op.op !== 'for_tiles' || op.turns !== undefined))
         yield `${op.op}: the origin of the next tile is not for here`
 }
 

@@ -109,14 +109,6 @@ export const SM90_EMITTERS: Emitters = {
       })
     })
   },
-  warpgroup_sync: (_, c) => void c.out.line(call(c, 'warpgroup_sync', 'warpgroup'), note(c, 'warps of the warpgroup')),
-  leading_warp(op, c) {
-    c.out.block('if (warp % 4 == 0)', () => emitOps(op.body, c))
-  },
-  by_rows({ bodies: [some, none] }, c) {
-    c.out.block(`if (at.m + warpgroup * ROW_BLOCKS * 64 < at.end)`, () => emitOps(some, c))
-    c.out.block('else', () => emitOps(none, c))
-  },
   after_first_staged(op, c) {
     c.out.block('if (block + column > 0)', () => emitOps(op.body, c))
   },

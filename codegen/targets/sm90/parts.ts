@@ -83,10 +83,6 @@ export const PART_EMITTERS: Emitters = {
       }
     })
   },
-  no_sums(_, c) {
-    c.out.line('#pragma unroll')
-    c.out.line('for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0;')
-  },
   zero_cells(_, c) {
     const { cells, columns } = registersOf(c).parts!
     c.out.line('#pragma unroll')

@@ -28,7 +28,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     ...fetches(plan).map(({ request }): TileOp => ({ op: 'fetch_first', ...request })),
     // Sums of parts need the registers that these take.
     ...(plan.parts ? [] : loadsAhead(plan)),
-    ...(skipsRows(plan) ? someRows(plan) : mainloop(plan)),
+    ...mainloop(plan),
     ...(plan.parts ? loadsAhead(plan) : []),
     ...(plan.splits > 1 ? exchangeSums(plan) : []),
     // Each thread reads what it wrote itself.
@@ -69,40 +69,6 @@ function fetches(plan: Sm90Plan): FetchedOperand[] {
     }
   })
 }
-
-/** Of a group's last tile, one warpgroup may have no rows: half of the MMAs are left out. */
-const skipsRows = ({ gemm, warpgroups, design, scales }: Sm90Plan): boolean =>
-  gemm.groups !== null && warpgroups > 1 && design.consumers === 'cooperative' && scales === null
-
-/**
- * What the mainloop does to the rings, and no more. No MMA keeps the warps together here: one that looked at a barrier later than those
- * that release its slot would miss the phase, so that the one that releases looks alone.
- */
-const PASSED_BY: readonly TileOp[] = [
-  {
-    op: 'for_k',
-    body: [
-      {
-        op: 'leading_warp',
-        body: [
-          { op: 'wait', barrier: 'full', parity: 'consumer' },
-          { op: 'release', barrier: 'empty', ring: 'spent', eachWarp: false },
-        ],
-      },
-      { op: 'advance', ring: 'spent' },
-      { op: 'advance', ring: 'stage' },
-    ],
-  },
-  // Who has not seen a phase takes the one before it for the next.
-  { op: 'warpgroup_sync' },
-  { op: 'next_origin' },
-]
-
-/** Zeros come first: ptxas serialises MMAs if other instructions write accumulators behind the branch (C7515). */
-const someRows = (plan: Sm90Plan): TileOp[] => [
-  { op: 'no_sums' },
-  { op: 'by_rows', bodies: [mainloop(plan), PASSED_BY] },
-]
 
 /** One group of MMAs stays under way: a stage is released when those of the next one have been issued, if there is a next one. */
 function mainloop(plan: Sm90Plan): TileOp[] {

@@ -328,7 +328,6 @@ ktl__golden(
     TileOrigin at;
     bool has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, first_work, at);
     for (u32 cta = first_work; has_tile; cta += gridDim.x) {
-      TileOrigin next = at;
       float acc[128];
       #pragma unroll
       for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0.0f;
@@ -381,6 +380,7 @@ ktl__golden(
         spent = (spent + 1) % 4;
         if (++stage == 4) { stage = 0; stage_phase ^= 1; }
       }
+      TileOrigin next = at;
       has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
       constexpr u32 block = 0;
       const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;

@@ -107,10 +107,6 @@ __device__ __forceinline__ void wgmma_commit() {
 __device__ __forceinline__ void wgmma_wait_behind() {
   asm volatile("wgmma.wait_group.sync.aligned 1;" ::  : "memory");
 }
-// The first barriers are those of the CTA and of roles.
-__device__ __forceinline__ void warpgroup_sync(u32 warpgroup) {
-  asm volatile("bar.sync %0, 128;" ::"r"(2 + warpgroup) : "memory");
-}
 __device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16(float* d, u64 a, u64 b, bool accumulate) {
   asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %66, 0;\n\t"
     "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -259,58 +255,42 @@ ktl__golden(
     TileOrigin at;
     bool has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, first_work, at);
     for (u32 cta = first_work; has_tile; cta += gridDim.x) {
-      TileOrigin next = at;
       float acc[64];
-      #pragma unroll
-      for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0;
-      if (at.m + warpgroup * ROW_BLOCKS * 64 < at.end) {
-        for (u32 k = k_first; k < k_last; ++k) {
-          mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-          fence_proxy_async();
-          const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT);
-          const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
-          if (k * TILE_K + TILE_K <= K) {
+      for (u32 k = k_first; k < k_last; ++k) {
+        mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
+        fence_proxy_async();
+        const u64 a = smem_descriptor(smem + SMEM_A + stage * SMEM_A_SLOT + warpgroup * 8192, A_LAYOUT);
+        const u64 b0 = smem_descriptor(smem + SMEM_B + stage * SMEM_B_SLOT, B_LAYOUT);
+        if (k * TILE_K + TILE_K <= K) {
+          wgmma_fence();
+          #pragma unroll
+          for (u32 i = 0; i < 4; ++i) {
+            wgmma_m64n128k16_f32_bf16_bf16(acc, a + i * (32 >> 4), b0 + i * (32 >> 4), k != k_first || i != 0);
+          }
+          wgmma_commit();
+        }
+        else {
+          u32 i = 0;
+          #pragma unroll 1
+          do {
             wgmma_fence();
-            #pragma unroll
-            for (u32 i = 0; i < 4; ++i) {
-              wgmma_m64n128k16_f32_bf16_bf16(acc, a + i * (32 >> 4), b0 + i * (32 >> 4), k != k_first || i != 0);
-            }
+            wgmma_m64n128k16_f32_bf16_bf16(acc, a + i * (32 >> 4), b0 + i * (32 >> 4), k != k_first || i != 0);
             wgmma_commit();
-          }
-          else {
-            u32 i = 0;
-            #pragma unroll 1
-            do {
-              wgmma_fence();
-              wgmma_m64n128k16_f32_bf16_bf16(acc, a + i * (32 >> 4), b0 + i * (32 >> 4), k != k_first || i != 0);
-              wgmma_commit();
-              wgmma_wait(acc);
-            } while (k * TILE_K + ++i * 16 < K);
-          }
-          wgmma_wait_behind();
-          if (k != k_first) {
-            if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-            spent = (spent + 1) % 6;
-          }
-          if (++stage == 6) { stage = 0; stage_phase ^= 1; }
+            wgmma_wait(acc);
+          } while (k * TILE_K + ++i * 16 < K);
         }
-        has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
-        wgmma_wait(acc);
-        if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-        spent = (spent + 1) % 6;
-      }
-      else {
-        for (u32 k = k_first; k < k_last; ++k) {
-          if (warp % 4 == 0) {
-            mbarrier_wait(smem + FULL + 8 * stage, stage_phase);
-            if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
-          }
+        wgmma_wait_behind();
+        if (k != k_first) {
+          if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
           spent = (spent + 1) % 6;
-          if (++stage == 6) { stage = 0; stage_phase ^= 1; }
         }
-        warpgroup_sync(warpgroup);
-        has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
+        if (++stage == 6) { stage = 0; stage_phase ^= 1; }
       }
+      TileOrigin next = at;
+      has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
+      wgmma_wait(acc);
+      if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
+      spent = (spent + 1) % 6;
       constexpr u32 block = 0;
       const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;
       [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
