@@ -112,8 +112,7 @@ function* groupProblems(program: TileProgram): Generator<string> {
   if (sums && (groups || loops.length > 1 || loops[0].outer.length > 0 || cluster.splits > 1))
     yield 'sums of groups are those of one loop'
   if (!groups) return
-  if (cluster.splits > 1 || cluster.fallback)
-    yield 'tiles of groups are found in rising order'
+  if (cluster.splits > 1 || cluster.fallback) yield 'tiles of groups are found in rising order'
   for (const op of opsOf(program))
     if (op.op === 'one_thread' || (op.op === 'for_warpgroups' && !op.whole) || op.op === 'elected' || op.op === 'lane0')
       for (const [inner] of walkTileOps(op.body))

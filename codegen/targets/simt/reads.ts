@@ -1,4 +1,5 @@
 /** Elements of operands: loads, decoding of stored forms, reads at computed positions, and where parts of stored forms lie. */
+import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { InputNode, Node, ScalarOperand, TensorOperand } from '../../../compiler/ir/tensor.ts'
@@ -136,6 +137,9 @@ export function insideConditions(
   })
 }
 
+/** Whole bytes, and all of them 0 stand for 0. */
+const hasZero = (dtype: DTypeName): boolean => DTYPES[dtype].bits >= 8 && dtype !== 'ue8m0'
+
 /** An operand at computed positions; outside: what the read says, or 0. */
 export function readElement(context: SimtContext, node: InputNode, at: readonly string[]): string {
   const operand = operandNamed(context.program, node.operand)
@@ -143,13 +147,15 @@ export function readElement(context: SimtContext, node: InputNode, at: readonly 
     const position = node.at![i]!
     return position.kind === 'axis' && position.axis === operand.axes[i]
   }
-  const inside = value(
-    context,
-    operand,
-    at.map((text, i) => (own(i) ? null : text)),
-  )
+  const places = at.map((text, i) => (own(i) ? null : text))
   const conditions = insideConditions(context, operand, node.at!, at, node.outside !== undefined)
-  if (conditions.length === 0) return inside
+  if (conditions.length === 0) return value(context, operand, places)
   // Each position is judged by itself: no condition hides the finding of another.
-  return `(${conditions.join(' & ')} ? ${inside} : ${literal(node.type, node.outside ?? 0).text})`
+  const inside = conditions.join(' & ')
+  const { stored, dtype, name } = operand
+  if (node.outside || stored || !hasZero(dtype))
+    return `(${inside} ? ${value(context, operand, places)} : ${literal(node.type, node.outside ?? 0).text})`
+  // A load under a predicate, not behind a branch, leaves others under way.
+  const from = `${context.names.operand(name)} + (${offset(context, name, texts(context, operand, places))})`
+  return loadConversion(dtype, call(context, 'ktl_load_if', from, inside), context.functions)
 }
