@@ -56,6 +56,7 @@ const RULES: readonly Rule[] = [
   { reason: 'the slot of two rings that turn together', of: field(/^release\.ring$/) },
   { reason: 'two waits or meetings in a row', of: swapped(names('wait', 'warp_sync', 'cta_sync'), names('wait', 'warp_sync', 'cta_sync')) },
   { reason: 'lanes that meet have waited by themselves, or have nothing to wait for', of: any(operations('deleted', names('warp_sync')), swapped(names('warp_sync'), names('stage_write'))) },
+  { reason: 'a fence for the async proxy anywhere between a write and the copy, by a thread that has seen the write', of: swapped(names('proxy_fence'), names('warp_sync')) },
   { reason: 'columns behind n are left out at every access, too', of: any(operations('deleted', names('stop_at_n')), operations('doubled', names('stop_at_n'))) },
   { reason: 'the origin is worked out where the tile begins', of: any(operations('deleted', names('next_origin')), swapped(names('next_origin'), names('for_row_blocks'))) },
   { reason: 'rows that nothing reads', of: any(operations('deleted', names('own_row')), swapped(names('own_row'), names('for_subtiles')), field(/^own_row\.lane$/)) },

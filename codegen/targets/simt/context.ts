@@ -1,7 +1,7 @@
 /** What the parts of a SIMT kernel's text share. */
 import type { KeptNode, Region, SimtPlan } from '../../../compiler/targets/simt/plan.ts'
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import type { Output, TensorProgram } from '../../../compiler/ir/tensor.ts'
+import type { InputNode, Output, TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
 import type { Counter } from '../../cuda/expression.ts'
 import type { ParamRule } from '../../cuda/generated.ts'
@@ -59,6 +59,8 @@ export interface SimtContext {
   readonly functions: Set<string>
   readonly temporaries: Counter
   readonly regions: ReadonlyMap<KeptNode, Region>
+  /** Whether positions of reads are inside, as names, where that is known before. */
+  readonly insides: Map<InputNode, string>
   /** Operands whose group ends an earlier stage, or an earlier line, has checked. */
   readonly checked: Set<string>
 }
@@ -75,6 +77,7 @@ export const contextOf = (
   functions,
   temporaries: { count: 0 },
   regions,
+  insides: new Map(),
   checked,
 })
 

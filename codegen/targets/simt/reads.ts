@@ -151,7 +151,7 @@ export function readElement(context: SimtContext, node: InputNode, at: readonly 
   const conditions = insideConditions(context, operand, node.at!, at, node.outside !== undefined)
   if (conditions.length === 0) return value(context, operand, places)
   // Each position is judged by itself: no condition hides the finding of another.
-  const inside = conditions.join(' & ')
+  const inside = context.insides.get(node) ?? conditions.join(' & ')
   const { stored, dtype, name } = operand
   if (node.outside || stored || !hasZero(dtype))
     return `(${inside} ? ${value(context, operand, places)} : ${literal(node.type, node.outside ?? 0).text})`

@@ -4,6 +4,7 @@
  */
 import { CUDA_COMPUTE_TYPE } from '../../../compiler/dtypes.ts'
 import type { ContractNode, Node, ReduceNode } from '../../../compiler/ir/tensor.ts'
+import { children, operandNamed, topological } from '../../../compiler/ir/walk.ts'
 import { REDUCTIONS } from '../../../compiler/ops.ts'
 import { ownAxes } from '../../../compiler/targets/simt/domain.ts'
 import type { Form, LoopNode, Stage } from '../../../compiler/targets/simt/plan.ts'
@@ -11,7 +12,8 @@ import { convertCompute, literal } from '../../cuda/expression.ts'
 import { call, type SimtContext } from './context.ts'
 import { emitPoints, emitPositions, type Points } from './domain.ts'
 import { emitGuard } from './guard.ts'
-import { accumulate, emitFactor, emitValues, finishAccumulator } from './scope.ts'
+import { insideConditions } from './reads.ts'
+import { accumulate, emitFactor, emitValues, finishAccumulator, type Known } from './scope.ts'
 import { emitStores } from './stores.ts'
 
 /** Along reduced axes a warp reads neighbours at once; along the domain each thread has a result of its own, if there are enough. */
@@ -49,6 +51,8 @@ export const LIVE = 'first + slot < points'
 interface Width {
   readonly count: number
   readonly each: (body: () => void) => void
+  /** What the values of `roots` have in common is computed here, for all of them. */
+  readonly share: (roots: readonly Node[], known: Known) => Known
   /** The same for those that there are. */
   readonly store: (body: () => void) => void
   readonly of: (name: string) => string
@@ -59,13 +63,42 @@ interface Width {
 const ONE: Width = {
   count: 1,
   each: (body) => body(),
+  share: (_, known) => known,
   store: (body) => body(),
   of: (name) => name,
   declared: (name, value) => `${name}${value === undefined ? '' : ` = ${value}`}`,
 }
 
+/**
+ * What all points of a team have in common at this point of the loop: values that do not vary along `axis`, and whether what is read at
+ * positions that do not is inside. Looking up is most of the work where rows are short sums of others.
+ */
+function emitShared(context: SimtContext, roots: readonly Node[], axis: string, known: Known): Known {
+  const nodes = topological(roots)
+  const varies = (node: Node): boolean => node.axes.includes(axis)
+  const isLeaf = (node: Node): boolean => children(node).length === 0 && node.kind !== 'input'
+  const within = new Set(nodes.filter(varies).flatMap(children))
+  const common = nodes.filter((node) => !varies(node) && !isLeaf(node) && (within.has(node) || roots.includes(node)))
+  const values = emitValues(context, common, known)
+  const texts = new Map(common.map((node, i) => [node, values[i]!]))
+  for (const node of nodes) {
+    if (node.kind !== 'input' || !node.at || !varies(node)) continue
+    const operand = operandNamed(context.program, node.operand)
+    const own = (i: number): boolean => node.at![i]!.kind === 'axis'
+    if (!node.at.every((place, i) => own(i) || texts.has(place))) continue
+    const at = node.at.map((place, i) => texts.get(place) ?? context.names.index(operand.axes[i]!))
+    const conditions = insideConditions(context, operand, node.at, at, node.outside !== undefined)
+    if (conditions.length === 0 || node.at.some((place, i) => own(i) && place.axes[0] !== operand.axes[i])) continue
+    const name = `inside_${context.temporaries.count++}`
+    context.out.line(`const bool ${name} = ${conditions.join(' & ')};`)
+    context.insides.set(node, name)
+  }
+  return [...known, ...texts]
+}
+
 /** Points `lanes` apart along `axis`, so that neighbouring threads have neighbours of each; behind the end the last one stands in. */
-function wide({ out, names }: SimtContext, axis: string, count: number): Width {
+function wide(context: SimtContext, axis: string, count: number): Width {
+  const { out, names } = context
   const [own, end] = [names.index(axis), names.extent(axis)]
   const each = (body: () => void): void => {
     out.line('#pragma unroll')
@@ -77,6 +110,7 @@ function wide({ out, names }: SimtContext, axis: string, count: number): Width {
   return {
     count,
     each,
+    share: (roots, known) => emitShared(context, roots, axis, known),
     store: (body) => each(() => out.block(`if (first_along + v * lanes < ${end})`, body)),
     of: (name) => `${name}[v]`,
     declared: (name, value) =>
@@ -162,12 +196,13 @@ function emitContract(
   const own = width.of(sum)
   out.line(`${type} ${width.declared(sum, literal(node.type, 0).text)};`, { ktl: node.span, note: 'contract' })
   for (const { a, b, over } of node.terms)
-    emitPart(context, node, over, outer, () =>
+    emitPart(context, node, over, outer, () => {
+      const shared = width.share([a, b], known)
       width.each(() => {
-        const [x, y] = [a, b].map((factor) => emitFactor(context, factor, node.type, known)) as [string, string]
+        const [x, y] = [a, b].map((factor) => emitFactor(context, factor, node.type, shared)) as [string, string]
         out.line(accumulate(context, node.type, own, x, y), { ktl: node.span, note: 'contraction' })
-      }),
-    )
+      })
+    })
   width.each(() => {
     emitCombined(context, type, own, node.type === 'i32' ? call(context, 'ktl_add_i32', 'a', 'b') : 'a + b')
     finishAccumulator(context, node, own)
@@ -200,8 +235,9 @@ function emitReduce(
   const operator = (a: string, b: string): string =>
     combine === 'add' && node.type !== 'i32' ? `${a} + ${b}` : call(context, `ktl_${combine}_${held}`, a, b)
   const count = emitPart(context, node, node.over, outer, () => {
+    const shared = width.share([node.value], known)
     width.each(() => {
-      const [value] = emitValues(context, [node.value], known) as [string]
+      const [value] = emitValues(context, [node.value], shared) as [string]
       out.line(`${own} = ${operator(own, convertCompute(node.value.type, held, value, functions))};`)
     })
     if (counted) out.line(`++${counted};`)
