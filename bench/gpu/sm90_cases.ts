@@ -51,6 +51,19 @@ const KERNELS: readonly string[] = [
      D = silu(sum[k](A * G)) * sum[k](A * U) }`,
 ]
 
+/** Groups of rows: plain and with exchanged roles, looked up, fused, their gradient. */
+const GROUPED: readonly string[] = [
+  'kernel grouped(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) }',
+  `kernel exchanged(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], w: f32[t], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) * w }
+schedule exchanged on sm_90 { tile 64x16 | 64x32 | 128x32; operands ba }`,
+  'kernel rows(A: e4m3[t, k] * f32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) }',
+  `kernel up(X: bf16[v, k], row: i32[t] ragged t by off as g, G: bf16[g, n, k], U: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] {
+     D = silu(sum[k](X[row[t], k] * G)) * sum[k](X[row[t], k] * U) }`,
+  `kernel up8(X: e4m3[v, k] * f32[v, k/128], row: i32[t] ragged t by off as g, G: e4m3[g, n, k] * f32[g, n/128, k/128], U: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: e4m3[t, n] * f32[t, n/128] {
+     D = silu(sum[k](X[row[t], k] * G)) * sum[k](X[row[t], k] * U) }`,
+  'kernel gradient(A: bf16[t, k] ragged t by off as g, B: bf16[t, n], off: i32[g]) -> D: f32[g, k, n] { D = sum[t](A * B) }',
+]
+
 /** Edges inside tiles; rows are multiples of 16 bytes. */
 const [M, N, K] = [300, 272, 208]
 const DESIGNS_EACH = 10
@@ -79,14 +92,17 @@ function operands(device: Device, { types: [a, b, out], b: inner, epilogue, batc
 /** Legal inputs of any kernel, as `ktl run` makes them. */
 async function kernelArguments(device: Device, text: string): Promise<RuntimeArguments> {
   const [kernel] = Object.values(loadSource({ name: 'case.ktl', text }).kernels)
-  const plan = planArguments(kernel!.family, { dims: { m: `${M}`, n: `${N}`, k: `${K}` }, seed: 7, inputs: 'normal' })
+  const extents = { m: M, n: N, k: K, t: M, g: 7, v: 50 }
+  const axes = kernel!.family.axes.map(({ name }) => name as keyof typeof extents)
+  const dims = Object.fromEntries(axes.map((axis) => [axis, `${extents[axis]}`]))
+  const plan = planArguments(kernel!.family, { dims, seed: 7, inputs: 'normal' })
   return (await makeArguments(plan, device)).args
 }
 
 let label = ''
 let recorded = 0
 recordLaunches(process.argv[2]!, () => label)
-for (const problem of [...PROBLEMS, ...KERNELS]) {
+for (const problem of [...PROBLEMS, ...KERNELS, ...GROUPED]) {
   const device = await openDevice('virtual-sm90', { smCount: SMS })
   const args = typeof problem === 'string' ? await kernelArguments(device, problem) : operands(device, problem).args
   const found = Array.from(getKernels(args)).filter(
@@ -94,7 +110,7 @@ for (const problem of [...PROBLEMS, ...KERNELS]) {
   )
   for (let i = 0; i < Math.min(DESIGNS_EACH, found.length); i++) {
     const kernel = found[Math.floor((i * found.length) / DESIGNS_EACH)] as KtlKernel
-    const what = typeof problem === 'string' ? 'stored' : (problem.epilogue ?? 'plain')
+    const what = typeof problem === 'string' ? /^kernel (\w+)/.exec(problem)![1]! : (problem.epilogue ?? 'plain')
     label = `${what} ${kernel.metadata.kernelName}`
     const { findings } = await kernel.run(args)
     for (const finding of findings) console.error(`${label}: ${finding.message}`)

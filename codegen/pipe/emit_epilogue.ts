@@ -22,7 +22,7 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
     })
   },
   stop_at_n(_, c) {
-    c.out.line('if (subtile_col >= N) break;')
+    c.out.line(`if (subtile_col >= ${c.names.edge('n')}) break;`)
   },
   last_subtile(op, c) {
     const { columns } = c.program.layout
@@ -61,15 +61,16 @@ export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K
       c.out.line(call(c, `tma_store_${args.length - 2}d`, ...args), where)
     }
     if (!c.program.domain.groups) return store(op.contiguous === 'n' ? [col, row] : [row, col])
-    // The box is cut where its rows belong to the next group.
+    // The box is cut where its rows, or columns, belong to the next group.
     const { clipped } = c.program.launch.params.find(
       (rule) => rule.kind === 'tensorMap' && rule.name === op.map,
     ) as TensorMapRule
     const { rows } = clipped!
     c.functions.add('ktl_rows_before')
     c.out.block('', () => {
-      c.out.line(`const u32 kept = ktl_rows_before(${c.names.end('m')}, ${row}, ${rows});`)
-      store([col, `${rows} - kept`, `${row} + kept`])
+      const [inner, other] = op.contiguous === 'n' ? [col, row] : [row, col]
+      c.out.line(`const u32 kept = ktl_rows_before(at.end, ${other}, ${rows});`)
+      store([inner, `${rows} - kept`, `${other} + kept`])
     })
   },
   bulk_commit: (_, c) => c.out.line(call(c, 'bulk_commit')),

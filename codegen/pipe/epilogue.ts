@@ -205,7 +205,7 @@ export function emitDirectStore(op: OpOf<'direct_store'>, c: EmitContext): void 
   const each = (condition: string): void => {
     c.out.line('#pragma unroll')
     c.out.line(
-      `for (u32 j = 0; j < ${tile.count}; ++j) if (${condition}${tile.col('j')} < N${target.inside}) ${store(stored(c, op.operand, 'j'))};`,
+      `for (u32 j = 0; j < ${tile.count}; ++j) if (${condition}${tile.col('j')} < ${c.names.edge('n')}${target.inside}) ${store(stored(c, op.operand, 'j'))};`,
       where,
     )
   }

@@ -18,6 +18,7 @@ import { emitOps, type Emitters } from './context.ts'
 import { stageBytes } from './loads.ts'
 import { kernelNames } from './names.ts'
 import { registerTile } from './register_tile.ts'
+import { unitsAcross } from './tiles.ts'
 import { tracedLaunch, tracePointer, Tracer, traceWrapper } from './trace.ts'
 
 export type Define = (text: string, comment?: string, type?: string) => void
@@ -212,10 +213,14 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     out.line('const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;')
     out.line('const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;')
     c.tracer?.declare(c)
-    const unitsN = 'units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N)'
-    if (program.domain.groups) out.line(`const u32 ${unitsN};`)
+    const units = {
+      units_m: 'units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M)',
+      units_n: 'units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N)',
+    }
+    const { groups } = program.domain
+    if (groups) out.line(`const u32 ${units[unitsAcross(groups)]};`)
     else {
-      out.line(`const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), ${unitsN};`)
+      out.line(`const u32 ${units.units_m}, ${units.units_n};`)
       out.line(`const u32 works = units_m * units_n${program.domain.batch !== null ? ' * L' : ''} * CLUSTER;`)
     }
     emitCluster(c)

@@ -14,6 +14,8 @@ export interface KernelNames extends ParamText {
   value(name: string): string
   /** Where rows, or columns, of operands of MMAs end: with the output, or with the group. */
   end(free: 'm' | 'n'): string
+  /** Where those of outputs end. */
+  edge(free: 'm' | 'n'): string
   /** Where those of the tile begin, and the axis that they are along. */
   origin(free: 'm' | 'n'): string
   free(free: 'm' | 'n'): string
@@ -32,6 +34,7 @@ export function kernelNames({ source, domain }: Pick<TileProgram, 'source' | 'do
     const { ways } = freeSide(domain, free)
     return ways === 1 ? '' : `${ways} * `
   }
+  const edge = (free: 'm' | 'n'): string => (domain.groups?.along === free ? 'at.end' : free.toUpperCase())
   const carries = (name: string, axis: string): string => `${operand(name)}_carries_${texts.get(axis)!.index}`
   return {
     m,
@@ -44,7 +47,8 @@ export function kernelNames({ source, domain }: Pick<TileProgram, 'source' | 'do
     scalarAt: (name) => mangler.name('at', name),
     extent: (axis) => texts.get(axis)?.extent ?? mangler.name('x', axis),
     carries,
-    end: (free) => (free === 'n' ? `${times('n')}N` : domain.groups ? 'at.end' : 'M'),
+    end: (free) => `${times(free)}${edge(free)}`,
+    edge,
     origin: (free) => `${times(free)}at.${free}`,
     free: (free) => freeSide(domain, free).axis,
     depthEnd: (axis) => (domain.sums ? 'at.k_end' : texts.get(axis)!.extent),

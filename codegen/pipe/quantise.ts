@@ -28,9 +28,12 @@ export function emitQuantise(op: Quantise, c: EmitContext): void {
   c.out.block('', () => {
     if (form.global !== null) c.out.line(`const float norm = ${normText(scalar(form.global), scalar(form.norm))};`)
     c.out.line('// What lies past the edge counts as 0.')
-    c.out.block(`if (${column} + ${subtileColumns} > N)`, () => {
+    c.out.block(`if (${column} + ${subtileColumns} > ${c.names.edge('n')})`, () => {
       c.out.line('#pragma unroll')
-      c.out.line(`for (u32 j = 0; j < ${tile.count}; ++j) if (${tile.col('j')} >= N) ${value}[j] = 0.0f;`, where)
+      c.out.line(
+        `for (u32 j = 0; j < ${tile.count}; ++j) if (${tile.col('j')} >= ${c.names.edge('n')}) ${value}[j] = 0.0f;`,
+        where,
+      )
     })
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 b = 0; b < ${subtileColumns / block}; ++b)`, () => {
@@ -55,7 +58,7 @@ export function emitQuantise(op: Quantise, c: EmitContext): void {
         )
         const place = element(c, scale, { m: `(${tile.row(fragment ? first : '0')})`, n: `(${column} + b * ${block})` })
         const mine = fragment ? `lane % 4 == 0 && ${tile.rowInBounds(first)}` : tile.rowInBounds('0')
-        c.out.line(`if (${mine} && ${column} + b * ${block} < N) ${place} = code;`, where)
+        c.out.line(`if (${mine} && ${column} + b * ${block} < ${c.names.edge('n')}) ${place} = code;`, where)
         c.out.line('#pragma unroll')
         // A NaN in the block is one in all of its elements. Zeros have no sign where there is nothing else.
         c.out.line(

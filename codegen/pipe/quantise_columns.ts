@@ -158,7 +158,7 @@ export function emitQuantiseColumns(op: Quantise, c: EmitContext): void {
         ...(speaks === 'true' ? [] : [speaks]),
         // Warps of a block find the same.
         ...(shared === null ? [] : [`warp % ${block / layout.rowsPerWarp} == 0`]),
-        `${column('i')} < ${subtileColumns} && ${first} + ${column('i')} < N`,
+        `${column('i')} < ${subtileColumns} && ${first} + ${column('i')} < ${c.names.edge('n')}`,
         `${row('i')} / ${block} * ${block} < M`,
       ]
       c.out.line(`if (${inside.join(' && ')}) ${place} = code;`, where)

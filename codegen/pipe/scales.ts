@@ -72,7 +72,7 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
     c.out.line(`const u32 k_at = ${depthOrigin(op.depth, c.program)} + chunk * ${chunk};`)
     if (!inFours) return bySingles()
     const aligned = [`reinterpret_cast<u64>(${base}) / 4`, ...others].map((x) => `static_cast<u32>(${x})`).join(' | ')
-    const begins = op.free === 'm' && c.program.domain.groups ? ' && at.m % 4 == 0' : ''
+    const begins = op.free === c.program.domain.groups?.along ? ` && ${origin} % 4 == 0` : ''
     c.out.block(`if (${stride} == 1 && (${aligned}) % 4 == 0${begins})`, byFours)
     c.out.block('else', bySingles)
   })

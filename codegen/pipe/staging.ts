@@ -141,11 +141,11 @@ export function emitRowStore(op: Extract<EpilogueOp, { op: 'row_store' }>, c: Em
     c.out.line(`const u32 r = i / ${chunks}, c = i % ${chunks};`, where)
     const [m, n] = alongN ? ['r', `c * ${perChunk}`] : [`c * ${perChunk}`, 'r']
     c.out.line(`const u32 at_m = warp_row + ${m}, at_n = subtile_col + ${n};`, where)
-    c.out.block(`if (at_m < ${c.names.end('m')} && at_n < N)`, () => {
+    c.out.block(`if (at_m < ${c.names.end('m')} && at_n < ${c.names.edge('n')})`, () => {
       const address = `${slotAddress(c, op.buffer)} + r * ${pitch} + ${swizzled(op.swizzle, 'c', name('r'))} * 16`
       c.out.line(`const uint4 chunk = ${call0(c, 'load_shared_v4', address)};`, where)
       c.out.line(`${raw}* to = reinterpret_cast<${raw}*>(&${element(c, operand, { m: 'at_m', n: 'at_n' })});`, where)
-      const left = alongN ? 'N - at_n' : `${c.names.end('m')} - at_m`
+      const left = alongN ? `${c.names.edge('n')} - at_n` : `${c.names.end('m')} - at_m`
       c.out.line(`if (${left} >= ${perChunk}) *reinterpret_cast<uint4*>(to) = chunk;`, where)
       c.out.block('else', () => {
         c.out.line('const u32 words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};')

@@ -4,6 +4,7 @@
  * them, are added up together.
  */
 import type { RaggedAxis } from '../../compiler/ir/tensor.ts'
+import type { Groups } from '../../compiler/space/domain.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import { emitOps, note, type EmitContext, type OpOf } from './context.ts'
 
@@ -16,15 +17,18 @@ export const tileOrigin = (c: EmitContext, cta: string): string => {
   return `tile_origin(${[placeOf(c, cta), 'units_m', 'units_n', 'tile_group', ...(sums ? groupArguments(c) : [])].join(', ')})`
 }
 
+/** How many units there are beside each other: along the other axis than the groups'. */
+export const unitsAcross = ({ along }: Groups): 'units_m' | 'units_n' => (along === 'm' ? 'units_n' : 'units_m')
+
 /** Finds the tile in `at`; false: there is none. */
 const findTile = (c: EmitContext, cta: string, at: string): string =>
-  `find_tile(walk, ${groupArguments(c).join(', ')}, units_n, tile_group, ${placeOf(c, cta)}, ${at})`
+  `find_tile(walk, ${groupArguments(c).join(', ')}, ${unitsAcross(c.program.domain.groups!)}, tile_group, ${placeOf(c, cta)}, ${at})`
 
 /** Ends or counts of the groups, their stride, their number, and the extent of the axis. */
 function groupArguments({ program, names }: EmitContext): string[] {
   const { groups, sums } = program.domain
   const { by, group } = (groups ?? sums)!
-  return [names.operand(by), names.stride(by, group), 'L', groups ? 'M' : 'K']
+  return [names.operand(by), names.stride(by, group), 'L', groups ? groups.along.toUpperCase() : 'K']
 }
 
 /** Device functions that say where a group begins and ends. */
@@ -54,7 +58,9 @@ export function emitDepthOf(c: EmitContext, cta: string): void {
 
 function beginGroups(c: EmitContext): void {
   for (const name of boundsOf(c.program.domain.groups!)) c.functions.add(name)
-  c.out.line(`GroupWalk walk = first_groups(${groupArguments(c).join(', ')}, units_n);`)
+  c.out.line(
+    `GroupWalk walk = first_groups(${groupArguments(c).join(', ')}, ${unitsAcross(c.program.domain.groups!)});`,
+  )
   c.out.line('TileOrigin at;')
 }
 
@@ -123,7 +129,11 @@ export function emitCheckGroups(_: OpOf<'check_groups'>, c: EmitContext): void {
 }
 
 /** Device functions that find the tiles of groups; `place_m` and `place_n` come before them. */
-export function emitGroupWalk(file: SourceBuilder, groups: RaggedAxis): void {
+export function emitGroupWalk(file: SourceBuilder, groups: Groups): void {
+  const [own, other] = groups.along === 'm' ? ['m', 'n'] : ['n', 'm']
+  const unit = groups.along === 'm' ? 'CTA_M * CLUSTER_M' : 'TILE_N * CLUSTER_N'
+  const across = unitsAcross(groups)
+  const begins = (free: 'm' | 'n'): string => (free === own ? 'start + ' : '')
   const [start, end] = bounds(groups, 'rows', 'walk.start')
   file.line(`// First row of this CTA, first column, the group, and where its rows end.
 struct TileOrigin { u32 m, n, l, end; };
@@ -131,14 +141,14 @@ struct TileOrigin { u32 m, n, l, end; };
 // 32 groups from \`first\` on, behind \`before\` units. Of each lane's own: its rows, and the units up to it and with it.
 struct GroupWalk { u32 first, before, start, end, until; };
 
-__device__ __forceinline__ void read_groups(GroupWalk& walk, const int* ends, i64 stride, u32 groups, u32 rows, u32 units_n) {
+__device__ __forceinline__ void read_groups(GroupWalk& walk, const int* ends, i64 stride, u32 groups, u32 rows, u32 ${across}) {
   const u32 lane = threadIdx.x % 32, group = walk.first + lane;
   walk.start = walk.end = 0;
   if (group < groups) {
     walk.start = ${start};
     walk.end = ${end};
   }
-  u32 units = (walk.end - walk.start + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M) * units_n;
+  u32 units = (walk.end - walk.start + ${unit} - 1) / (${unit}) * ${across};
   for (u32 step = 1; step < 32; step *= 2) {
     const u32 lower = __shfl_up_sync(~0u, units, step);
     if (lane >= step) units += lower;
@@ -146,31 +156,31 @@ __device__ __forceinline__ void read_groups(GroupWalk& walk, const int* ends, i6
   walk.until = walk.before + units;
 }
 
-__device__ __forceinline__ GroupWalk first_groups(const int* ends, i64 stride, u32 groups, u32 rows, u32 units_n) {
+__device__ __forceinline__ GroupWalk first_groups(const int* ends, i64 stride, u32 groups, u32 rows, u32 ${across}) {
   GroupWalk walk = {};
-  read_groups(walk, ends, stride, groups, rows, units_n);
+  read_groups(walk, ends, stride, groups, rows, ${across});
   return walk;
 }
 
 // By all lanes of a warp, for tiles in rising order. Units of a group are walked in groups of \`tile_group\` rows, as all tiles are elsewhere.
-__device__ __forceinline__ bool find_tile(GroupWalk& walk, const int* ends, i64 stride, u32 groups, u32 rows, u32 units_n, u32 tile_group, u32 cta, TileOrigin& at) {
+__device__ __forceinline__ bool find_tile(GroupWalk& walk, const int* ends, i64 stride, u32 groups, u32 rows, u32 ${across}, u32 tile_group, u32 cta, TileOrigin& at) {
   const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
   u32 later;
   while (!(later = __ballot_sync(~0u, walk.until > unit))) {
     walk.before = __shfl_sync(~0u, walk.until, 31);
     walk.first += 32;
     if (walk.first >= groups) return false;
-    read_groups(walk, ends, stride, groups, rows, units_n);
+    read_groups(walk, ends, stride, groups, rows, ${across});
   }
   const u32 mine = __ffs(later) - 1;
   const u32 start = __shfl_sync(~0u, walk.start, mine), end = __shfl_sync(~0u, walk.end, mine);
   const u32 lower = __shfl_sync(~0u, walk.until, (mine + 31) % 32);
   const u32 in_group = unit - (mine == 0 ? walk.before : lower);
-  const u32 units_m = (end - start + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), band_units = tile_group * units_n;
+  const u32 units_${own} = (end - start + ${unit} - 1) / (${unit}), band_units = tile_group * ${across};
   const u32 band = in_group / band_units, in_band = in_group - band * band_units;
-  const u32 band_rows = min(tile_group, units_m - band * tile_group);
-  const u32 unit_m = band * tile_group + in_band % band_rows, unit_n = in_band / band_rows;
-  at = {start + (unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, walk.first + mine, end};
+  const u32 band_rows = min(tile_group, units_${own} - band * tile_group);
+  const u32 unit_${own} = band * tile_group + in_band % band_rows, unit_${other} = in_band / band_rows;
+  at = {${begins('m')}(unit_m * CLUSTER_M + place_m(place)) * CTA_M, ${begins('n')}(unit_n * CLUSTER_N + place_n(place)) * TILE_N, walk.first + mine, end};
   return true;
 }
 `)

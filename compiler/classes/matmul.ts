@@ -7,6 +7,7 @@ import type { Rejection } from '../instance.ts'
 import { loadedOf, type TileGraph } from '../ir/graph.ts'
 import type { InputNode, Node, RaggedAxis, ReduceNode, TensorOperand } from '../ir/tensor.ts'
 import { operandNamed } from '../ir/walk.ts'
+import type { Groups } from '../space/domain.ts'
 import { WAYS } from '../passes/interleaved.ts'
 import { rejection } from '../rejection.ts'
 
@@ -36,8 +37,8 @@ export interface Matmul {
   readonly l: string | null
   readonly m: string
   readonly n: string
-  /** Groups of rows, which `l` counts; null: there are none. */
-  readonly groups: RaggedAxis | null
+  /** Groups of rows, or columns, which `l` counts; null: there are none. */
+  readonly groups: Groups | null
   /** Groups of what is summed over, which `l` counts; null: there are none. */
   readonly sums: RaggedAxis | null
   /**
@@ -52,7 +53,7 @@ export interface Matmul {
 
 const known = new WeakMap<TileGraph, Map<string, Matmul | Rejection>>()
 
-/** The products of a graph as a design computes them: `ba` as their transpose, rows for columns and A for B. KTL4518, KTL2904 for groups of columns. */
+/** The products of a graph as a design computes them: `ba` as their transpose, rows for columns and A for B. KTL4518. */
 export function matmulOf(graph: TileGraph, operands: 'ab' | 'ba'): Matmul | Rejection {
   const kept = known.get(graph) ?? new Map<string, Matmul | Rejection>()
   known.set(graph, kept)
@@ -97,12 +98,13 @@ function read(graph: TileGraph): Matmul {
   const [first, ...others] = segments
   const halves = program.operands.flatMap(({ name, half }) => (half && loaded.includes(name) ? [half] : []))
   const raggedOf = (axis: string): RaggedAxis | null => program.axes.find(({ name }) => name === axis)!.ragged ?? null
+  const grouped = raggedOf(domain.rows)
   return {
     graph,
     l: domain.batch,
     m: domain.rows,
     n: domain.columns,
-    groups: raggedOf(domain.rows),
+    groups: grouped && { ...grouped, along: 'm' },
     sums: raggedOf(first!.k),
     interleaved: halves[0]?.along ?? null,
     segments: [first!, ...others],
@@ -143,13 +145,19 @@ export function depthOf(
 }
 
 /**
- * Tiles of so many rows, in all batches. Packed groups end anywhere: each has half a tile more than its rows fill, in the mean of many
- * lengths.
+ * Tiles of so many rows and columns, in all batches. Packed groups end anywhere: each has half a tile more than its rows fill, in the
+ * mean of many lengths.
  */
-export function tilesOfRows({ m, l, groups }: Matmul, extents: Readonly<Record<string, number>>, rows: number): number {
+export function tilesOf(
+  { m, n, l, groups }: Matmul,
+  extents: Readonly<Record<string, number>>,
+  [rows, columns]: readonly [number, number],
+): number {
   const batches = l === null ? 1 : extents[l]!
-  if (groups?.form === 'packed') return Math.ceil(extents[m]! / rows + batches / 2)
-  return Math.ceil(extents[m]! / rows) * batches
+  const isPacked = groups?.form === 'packed'
+  const along = (free: 'm' | 'n', axis: string, size: number): number =>
+    Math.ceil(extents[axis]! / size + (isPacked && groups.along === free ? batches / 2 : 0))
+  return along('m', m, rows) * along('n', n, columns) * (isPacked ? 1 : batches)
 }
 
 /** `k`, `r * s * c`, `k + r`: what is summed over. */
@@ -158,7 +166,6 @@ export const depthText = ({ segments }: Matmul): string =>
 
 function transposed(matmul: Matmul): Matmul | Rejection {
   const { m, n, groups, segments, accumulators } = matmul
-  if (groups) return rejection('KTL2904', { form: 'a ragged axis as the columns of MMAs' })
   if (accumulators.length > 1) return rejection('KTL4518', { products: accumulators.length })
   const [first, ...others] = segments.map(({ a, b, scales, ...segment }) => ({
     ...segment,
@@ -166,5 +173,5 @@ function transposed(matmul: Matmul): Matmul | Rejection {
     b: [a],
     scales: { a: scales.b[0]!, b: [scales.a] },
   }))
-  return { ...matmul, m: n, n: m, segments: [first!, ...others] }
+  return { ...matmul, m: n, n: m, ...(groups && { groups: { ...groups, along: 'n' } }), segments: [first!, ...others] }
 }

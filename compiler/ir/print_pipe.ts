@@ -16,8 +16,10 @@ export function printTileProgram(program: TileProgram): string {
   ]
   if (domain.walk === 'dynamic') lines.push('  work handed out by the device')
   if (domain.groups) {
-    const { by, group, form } = domain.groups
-    lines.push(`  tiles of groups of ${domain.rows.axis}, ${form} by ${by} as ${group}`)
+    const { by, group, form, along } = domain.groups
+    lines.push(
+      `  tiles of groups of ${(along === 'm' ? domain.rows : domain.columns).axis}, ${form} by ${by} as ${group}`,
+    )
   }
   if (domain.sums) {
     const { by, group, form } = domain.sums

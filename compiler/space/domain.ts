@@ -5,6 +5,11 @@
 
 import type { RaggedAxis } from '../ir/tensor.ts'
 
+/** Groups of rows or columns of the output. */
+export interface Groups extends RaggedAxis {
+  readonly along: 'm' | 'n'
+}
+
 /** A loop over tiles of the last axis, around it the others one by one. */
 export interface SerialLoop {
   readonly axis: string
@@ -22,8 +27,8 @@ export interface Domain {
   }
   /** Walked one by one; null: there is none. */
   readonly batch: string | null
-  /** Rows come in groups, which `batch` counts: tiles begin with a group and end with it. Absent: they do not. */
-  readonly groups?: RaggedAxis
+  /** Rows, or columns, come in groups, which `batch` counts: tiles begin with a group and end with it. Absent: they do not. */
+  readonly groups?: Groups
   /** What a tile sums over is that of a group, which `batch` counts. Absent: all of the axis. */
   readonly sums?: RaggedAxis
   /** Elements of k in a tile, in all loops. */

@@ -151,9 +151,10 @@ export function checkEpilogue(tiles: Tiles): void {
         axesOf(op.operand, axes[0]!, axes[1]!),
         box,
         swizzleOf(op.operand, op.contiguous),
-        domain.groups && { rows, cut: 'behind' },
+        domain.groups && { rows: box[1]!, cut: 'behind' },
       )
-      if (domain.groups) tiles.expect(`${what}: contiguous with groups of rows`, op.contiguous, 'n')
+      if (op.contiguous === domain.groups?.along)
+        tiles.problems.push(`${what}: groups begin anywhere along ${op.contiguous}`)
     }
   }
 }

@@ -1,4 +1,5 @@
 /** What the other checks take for granted: there are roles, loops and products, accumulators of one kind, and axes and operands that fit. */
+import type { RaggedAxis } from '../ir/tensor.ts'
 import { opsOf, walkTileOps, type Barrier, type TileProgram } from '../ir/pipe.ts'
 import { sourceProblems } from '../ir/verify_tensor.ts'
 import { axesWithin } from '../ir/walk.ts'
@@ -95,20 +96,24 @@ function* signalProblems(program: TileProgram): Generator<string> {
 const isOfAccumulators = ({ barriers, tmem }: TileProgram, barrier: string): boolean =>
   barriers.find(({ name }) => name === barrier)?.ring === tmem?.ring
 
-/** Groups are those of the axis of rows, found by whole warps, or those of what is summed over; and checked once. */
+/** Groups are those of the axis of rows or columns, found by whole warps, or those of what is summed over; and checked once. */
 function* groupProblems(program: TileProgram): Generator<string> {
   const { source, domain, cluster } = program
-  const { rows, loops, batch, groups, sums } = domain
-  const raggedOf = (axis: string): string =>
-    JSON.stringify(source.axes.find(({ name }) => name === axis)?.ragged ?? null)
-  if (JSON.stringify(groups ?? null) !== raggedOf(rows.axis)) yield 'groups are not those of the axis of rows'
-  if (JSON.stringify(sums ?? null) !== raggedOf(loops[0].axis)) yield 'sums are not of groups of their axis'
-  const other = source.axes.find(({ name, ragged }) => ragged && name !== rows.axis && name !== loops[0].axis)
+  const { rows, columns, loops, batch, groups, sums } = domain
+  const raggedOf = (axis: string): RaggedAxis | null => source.axes.find(({ name }) => name === axis)?.ragged ?? null
+  const isSame = (a: unknown, b: unknown): boolean => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
+  const { axis } = groups?.along === 'n' ? columns : rows
+  const ragged = raggedOf(axis)
+  if (!isSame(groups, ragged && { ...ragged, along: groups?.along ?? 'm' })) yield `groups are not those of ${axis}`
+  if (!isSame(sums, raggedOf(loops[0].axis))) yield 'sums are not of groups of their axis'
+  const other = source.axes.find(({ name, ragged }) => ragged && name !== axis && name !== loops[0].axis)
   if (other) yield `nothing walks over the groups of ${other.name}`
   const checks = [...opsOf(program)].filter(({ op }) => op === 'check_groups').length
-  const ragged = groups ?? sums
-  if (checks !== (ragged ? 1 : 0)) yield `groups are checked ${checks} times`
-  if (ragged && batch !== ragged.group) yield `groups of ${ragged.group} are not walked one by one`
+  if (program.teardown.some(({ warp, body }) => warp !== null && body.some(({ op }) => op === 'check_groups')))
+    yield 'groups are checked by one warp'
+  const walked = groups ?? sums
+  if (checks !== (walked ? 1 : 0)) yield `groups are checked ${checks} times`
+  if (walked && batch !== walked.group) yield `groups of ${walked.group} are not walked one by one`
   if (sums && (groups || loops.length > 1 || loops[0].outer.length > 0 || cluster.splits > 1))
     yield 'sums of groups are those of one loop'
   if (!groups) return

@@ -3,6 +3,7 @@ import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
 import { mayLieOnDevice, type KernelLaunch, type ParamRule } from '../ir/launch.ts'
 import { opsOf, type TileProgram } from '../ir/pipe.ts'
 import { axesWithin, leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
+import type { Domain } from '../space/domain.ts'
 
 const keyOf = (rule: ParamRule): string => {
   switch (rule.kind) {
@@ -121,15 +122,12 @@ function* shapeProblems(program: TileProgram): Generator<string> {
   else {
     const isPacked = domain.groups?.form === 'packed'
     const batch = domain.batch === null || isPacked ? [] : [{ axis: domain.batch, extent: 1 }]
-    const tiles = [
-      {
-        axis: domain.rows.axis,
-        extent: domain.rows.extent * shape[0],
-        ...(isPacked && { groups: domain.groups!.group }),
-      },
-      { axis: domain.columns.axis, extent: domain.columns.extent * shape[1] },
-      ...batch,
-    ]
+    const side = ({ axis, extent }: Domain['rows'], i: 0 | 1, along: 'm' | 'n') => ({
+      axis,
+      extent: extent * shape[i],
+      ...(isPacked && domain.groups!.along === along && { groups: domain.groups!.group }),
+    })
+    const tiles = [side(domain.rows, 0, 'm'), side(domain.columns, 1, 'n'), ...batch]
     yield* expect('the blocks of the grid', grid.tiles, tiles)
     yield* expect('dynamic', grid.dynamic, domain.walk === 'dynamic')
     if (grid.perSm !== undefined && (cluster.size > 1 || grid.perSm * (launch.sharedMemBytes + 1024) > 233_472))

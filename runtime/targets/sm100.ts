@@ -120,7 +120,7 @@ export class Sm100Costs {
       m: extents[rows]!,
       n: extents[columns]!,
       k: depthOf(gemm, extents, tile[2]),
-      // Half a tile more of rows for each group, as `tilesOfRows`.
+      // Half a tile more of rows for each group, as `tilesOf`.
       ...(gemm.groups?.form === 'packed'
         ? { l: 1, ends: extents[gemm.l!]! / 2 }
         : { l: gemm.l === null ? 1 : extents[gemm.l]!, ends: 0 }),
@@ -132,7 +132,9 @@ export class Sm100Costs {
     const is = this.#is
     const { smemBytes, l2Bytes, launchCycles, loadLatency } = this.#machine
     const flip = is.transposed[i]! === 1
-    const units = Math.ceil((flip ? n : m) / is.unitM[i]! + ends) * Math.ceil((flip ? m : n) / is.unitN[i]!) * l
+    const [across, down] = flip ? [n, m] : [m, n]
+    const [endsM, endsN] = flip ? [0, ends] : [ends, 0]
+    const units = Math.ceil(across / is.unitM[i]! + endsM) * Math.ceil(down / is.unitN[i]! + endsN) * l
     const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
     const ctas = units * is.ctas[i]!
     const busy = Math.min(ctas, is.capacity[i]!)

@@ -2,7 +2,7 @@
  * Costs of SM80 kernels, a roofline with waves: the slower of MMAs, shared memory and L2 for each k tile, then the epilogue,
  * for as many CTAs side by side as an SM holds; under the limit of DRAM.
  */
-import { depthOf, tilesOfRows } from '../../compiler/classes/matmul.ts'
+import { depthOf, tilesOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
@@ -55,8 +55,8 @@ export function estimateSm80(
 ): Estimate {
   const { gemm, tile, warps, warpTile, perSm, a, b } = plan
   const [tileM, tileN, tileK] = tile
-  const [n, k] = [extents[gemm.n]!, depthOf(gemm, extents, tileK)]
-  const tiles = tilesOfRows(gemm, extents, tileM) * Math.ceil(n / tileN)
+  const k = depthOf(gemm, extents, tileK)
+  const tiles = tilesOf(gemm, extents, [tileM, tileN])
   const slots = machine.sms * perSm
   const waves = Math.ceil(tiles / slots)
   const sharing = Math.min(perSm, Math.max(1, Math.ceil(tiles / machine.sms)))

@@ -2,7 +2,7 @@
  * Costs of SM90 kernels: waves of clusters, each the slower of its MMAs and its loads, and the epilogue where nothing runs over
  * it; under the limits of L2 and DRAM.
  */
-import { depthOf, tilesOfRows, waysOf } from '../../compiler/classes/matmul.ts'
+import { depthOf, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
@@ -104,8 +104,8 @@ export function estimateSm90(
   const { gemm, cluster, tile, design, splits } = plan
   const [tileM, tileN, tileK] = tile
   const [clusterM, clusterN] = cluster.shape
-  const [n, k] = [extents[gemm.n]!, depthOf(gemm, extents, tileK)]
-  const units = tilesOfRows(gemm, extents, tileM * clusterM) * Math.ceil(n / (tileN * clusterN))
+  const k = depthOf(gemm, extents, tileK)
+  const units = tilesOf(gemm, extents, [tileM * clusterM, tileN * clusterN])
   const capacity = Math.max(
     1,
     machine.gpcs.reduce((sum, sms) => sum + Math.floor(sms / cluster.size), 0),

@@ -264,6 +264,7 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('groups in clusters', GROUPED(), [128, 128], { design: { cluster: [2, 1, 1] }, plan: { b: [{ slices: 2 }] } }),
   sm90('groups ping-pong', GROUPED(), [64, 128], { design: { consumers: 'pingpong' } }),
   sm90('groups along rows', GROUPED('k, t'), [128, 64], { plan: { a: gather, b: [tma] } }),
+  sm90('groups exchanged', GROUPED(), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { groups: { along: 'n' } }, epilogue: { outputs: [{ contiguous: 'm', store: 'tma' }] } } }),
   sm90('padded groups', PADDED, [128, 64], { plan: { gemm: { groups: { form: 'padded' } } } }),
   sm90('sums of groups', GRADIENT(), [128, 128], { whole, plan: { gemm: { sums: { form: 'packed' } }, a: { ...tma, major: 'mn' } } }),
   sm90('sums of groups ping-pong', GRADIENT(), [64, 128], { design: { consumers: 'pingpong' } }),
@@ -306,6 +307,7 @@ const SM80: readonly GoldenCase[] = [
   sm80('fp8 into 16x1', quantised('e4m3[m, n] * ue8m0[m/16, n]'), [64, 64], { plan: into(16, 'rows', 'm') }),
   sm80('computed', LOOKED_UP, [64, 64], { plan: { a: gather, b: [copy(16, 'mn')] } }),
   sm80('groups', GROUPED(), [128, 64], { plan: { gemm: { l: 'g', groups: { form: 'packed' } } } }),
+  sm80('groups exchanged', GROUPED(), [64, 32], { design: { operands: 'ba' }, plan: { gemm: { groups: { along: 'n' } } } }),
   sm80('sums of groups', GRADIENT(), [64, 64], { plan: { gemm: { sums: { form: 'packed' } } } }),
   sm80('2 stages', gemm(), [64, 64], { design: { stages: 2 }, plan: { stages: 2 } }),
 ] // prettier-ignore
@@ -391,6 +393,7 @@ const SM100: readonly GoldenCase[] = [
   sm100('u4 along n, decoded', U4, [128, 64], { plan: { a: tma, b: [{ ...gather, major: 'mn' }] } }),
   sm100('computed', LOOKED_UP, [128, 64], { plan: { a: gather, b: [tma] } }),
   sm100('groups', GROUPED(), [256, 64], { design: pairs(), plan: { gemm: { groups: { form: 'packed' } } } }),
+  sm100('groups exchanged clc', GROUPED(), [128, 32], { design: { ...clc, operands: 'ba' }, plan: { gemm: { groups: { along: 'n' } } } }),
   sm100('sums of groups clc', GRADIENT(), [128, 64], { design: clc, plan: { gemm: { sums: { form: 'packed' } } } }),
   sm100('3 stages', gemm(), [128, 128], { design: { stages: 3 }, plan: { stages: 3 } }),
 ] // prettier-ignore

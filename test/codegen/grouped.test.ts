@@ -56,6 +56,13 @@ const padded: Omit<GroupedCase, 'design'> = {
   integers: { len: [3, 150, 0, 64, 129] },
 }
 
+const DOWN8 = `kernel down8(X: e4m3[v, k] * f32[v, k/128], row: i32[t] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: bf16[t, n] {
+  D = sum[k](X[row[t], k] * B)
+}`
+/** B as SM100's and SM80's rows are: along k. */
+const exchanged = (rest: Partial<GroupedCase>): Omit<GroupedCase, 'design'> =>
+  rows(off, { ...rest, ...(!rest.text && { binding: { orders: { B: ['g', 'n', 'k'] } } }) })
+
 const GRADIENT = `kernel gradient(A: bf16[t, k] | bf16[k, t] ragged t by off as g, B: bf16[t, n] | bf16[n, t], off: i32[g]) -> D: f32[g, k, n] {
   D = sum[t](A * B)
 }`
@@ -101,6 +108,26 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm100, looked-up rows of fp8', { ...lookedUp(UP8.replace('D: e4m3[t, n] * f32[t, n/128]', 'D: bf16[t, n]')), design: design([128, 32], { tile: [128, 32, 128] }) }],
   ['sm100, looked-up rows of mxfp8', { ...lookedUp(MXFP8), design: design([128, 64], { tile: [128, 64, 128] }) }],
   ['sm100, looked-up rows of fp8, scales of rows', { ...lookedUp(ROWWISE), design: design([128, 64], { tile: [128, 64, 128] }) }],
+  ...[64, 16].flatMap((rows): [string, GroupedCase][] => [
+    [`sm90, exchanged, ${rows}`, { ...exchanged({}), design: sm90([128, rows], { operands: 'ba' }), smCount: 2 }],
+    [`sm90, exchanged, fused, ${rows}`, { ...exchanged({ text: BIAS }), design: sm90([64, rows], { operands: 'ba' }) }],
+    [`sm100, exchanged, ${rows}`, { ...exchanged({}), design: design([128, 2 * rows], { operands: 'ba' }), smCount: 2 }],
+    [`sm80, exchanged, ${rows}`, { ...exchanged({}), design: sm80([64, rows], { operands: 'ba' }) }],
+  ]),
+  ['sm90, exchanged, many groups', { ...rows(many, {}), design: sm90([128, 32], { operands: 'ba' }), smCount: 2 }],
+  ['sm90, exchanged, ping-pong', { ...rows(many, {}), design: sm90([64, 32], { operands: 'ba', ...pingpong }), smCount: 1 }],
+  ['sm90, exchanged, clusters', { ...rows(off, {}), design: sm90([64, 32], { operands: 'ba', cluster: [2, 1, 1] }) }],
+  ['sm90, exchanged, clusters along columns', { ...rows(many, {}), design: sm90([64, 32], { operands: 'ba', cluster: [1, 2, 1] }) }],
+  ['sm90, exchanged, A along rows', { ...rows(off, { binding: { orders: { A: ['k', 't'] } } }), design: sm90([64, 32], { operands: 'ba' }) }],
+  ['sm90, exchanged, scattered', { ...scattered(), design: sm90([64, 32], { operands: 'ba' }) }],
+  ['sm90, exchanged, padded', { ...padded, design: sm90([64, 32], { operands: 'ba' }) }],
+  ['sm90, exchanged, looked-up rows of fp8, scales of rows', { ...lookedUp(ROWWISE), design: sm90([64, 32], { operands: 'ba', tile: [64, 32, 128] }) }],
+  ['sm90, exchanged, looked-up rows of fp8', { ...lookedUp(DOWN8), design: sm90([128, 32], { operands: 'ba', tile: [128, 32, 128] }) }],
+  ['sm90, exchanged, fp8', { ...rows(off, { text: DOWN8.replaceAll('X[row[t], k]', 'X').replace('X: e4m3[v, k] * f32[v, k/128], row: i32[t] ragged', 'X: e4m3[t, k] * f32[t, k/128] ragged') }), design: sm90([128, 32], { operands: 'ba', tile: [128, 32, 128] }) }],
+  ['sm100, exchanged, pairs, handed out', { ...rows(many, {}), design: pair([128, 32], { operands: 'ba', scheduler: 'clc' }) }],
+  ['sm100, exchanged, clusters', { ...rows(many, { text: BIAS }), design: design([128, 32], { operands: 'ba', cluster: [2, 2, 1] }) }],
+  ['sm100, exchanged, scattered', { ...scattered(), design: design([128, 32], { operands: 'ba' }) }],
+  ['sm80, exchanged, fused, scattered', { ...scattered(), design: sm80([64, 32], { operands: 'ba' }) }],
   ['sm100, handed out', { ...rows(off, {}), design: design([128, 64], { scheduler: 'clc' }), smCount: 2 }],
   ['sm100, many groups, handed out', { ...rows(many, {}), design: design([128, 64], { scheduler: 'clc' }), smCount: 2 }],
   ['sm100, pairs, handed out', { ...rows(off, { text: BIAS }), design: pair([256, 128], { scheduler: 'clc' }) }],

@@ -21,6 +21,8 @@ const NAMES = [
   'sm90 1x128 by 128x128',
   'sm90 mxfp8',
   'sm90 into 1x32',
+  'sm90 groups exchanged',
+  'sm90 rows that are looked up',
   'sm80 f16',
 ]
 const programs = NAMES.map((name) => {

@@ -74,7 +74,10 @@ const ONE: Width = {
  * positions that do not is inside. Looking up is most of the work where rows are short sums of others.
  */
 function emitShared(context: SimtContext, roots: readonly Node[], axis: string, known: Known): Known {
-  const nodes = topological(roots)
+  // Other loops' values are computed elsewhere, along axes of their own.
+  const isLoop = (node: Node): boolean => node.kind === 'contract' || node.kind === 'reduce'
+  const stops = new Set([...[...known].map(([node]) => node), ...topological(roots).filter(isLoop)])
+  const nodes = topological(roots, stops).filter((node) => !stops.has(node))
   const varies = (node: Node): boolean => node.axes.includes(axis)
   const isLeaf = (node: Node): boolean => children(node).length === 0 && node.kind !== 'input'
   const within = new Set(nodes.filter(varies).flatMap(children))

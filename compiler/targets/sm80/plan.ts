@@ -76,7 +76,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       k,
       side === 'a' ? tileM : ways * tileN,
       tileK,
-      gemm.sums ? k : side === 'a' && gemm.groups ? gemm.m : null,
+      gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
     ),
   )
   if (isRejection(inputs)) return inputs

@@ -255,7 +255,7 @@ function blockOf(
   if (axes.some((axis) => axis !== gemm[along] && of(axis) !== 1) || ![8, 16, 32, 64, WIDEST_BLOCK].includes(size))
     return form('blocks')
   // They begin with each group.
-  if (along === 'm' && gemm.groups) return form('blocks along groups of rows')
+  if (along === gemm.groups?.along) return form('blocks along groups')
   if (along === 'm' && rowsPerWarp % size !== 0 && rowsTogether % size !== 0) return form('blocks of rows')
   return { along, size }
 }
@@ -293,8 +293,8 @@ function planOutput(
     bits >= 8 &&
     storageBytes <= 4 &&
     rowBytes % 16 === 0 &&
-    // Groups of rows begin anywhere.
-    (gemm.groups === null || contiguous === 'n')
+    // Groups begin anywhere.
+    contiguous !== gemm.groups?.along
   return {
     operand,
     value,

@@ -32,15 +32,16 @@ export interface LaunchDetails {
   readonly dynamic: boolean
 }
 
-/** Blocks of tiles that one cluster computes; the last one of each group of packed rows may not be full. */
+/** Blocks of tiles that one cluster computes; the last one of each packed group may not be full. */
 export function gridTiles(
   { rows, columns, batch, groups }: Domain,
   { shape: [m, n] }: ClusterPlan,
 ): Extract<GridRule, { kind: 'persistent' }>['tiles'] {
   const isPacked = groups?.form === 'packed'
+  const counted = (free: 'm' | 'n') => isPacked && groups.along === free && { groups: groups.group }
   return [
-    { axis: rows.axis, extent: rows.extent * m, ...(isPacked && { groups: groups.group }) },
-    { axis: columns.axis, extent: columns.extent * n },
+    { axis: rows.axis, extent: rows.extent * m, ...counted('m') },
+    { axis: columns.axis, extent: columns.extent * n, ...counted('n') },
     ...(batch !== null && !isPacked ? [{ axis: batch, extent: 1 }] : []),
   ]
 }
@@ -171,13 +172,14 @@ function fetchMap(plan: TensorCorePlan, { operand, fetch }: AuxPlan, name: strin
 function outputMap(plan: TensorCorePlan, output: OutputPlan, rows: number, name: string): TensorMapRule {
   const axes = mapAxes(plan, output.operand, [])
   const { subtileColumns } = plan.epilogue
+  const [inner, others] = output.contiguous === 'n' ? [subtileColumns, rows] : [rows, subtileColumns]
   if (plan.gemm.groups) {
-    const box = [subtileColumns, rows, ...axes.slice(1).map(() => 1)]
+    const box = [inner, others, ...axes.slice(1).map(() => 1)]
     const { operand, swizzle } = output
-    const clipped = { rows, cut: 'behind' } as const
+    const clipped = { rows: others, cut: 'behind' } as const
     return { kind: 'tensorMap', name, operand: operand.name, dtype: operand.dtype, axes, box, swizzle, clipped }
   }
-  const box = output.contiguous === 'n' ? [subtileColumns, rows, 1] : [rows, subtileColumns, 1]
+  const box = [inner, others, 1]
   return {
     kind: 'tensorMap',
     name,

@@ -136,16 +136,21 @@ export function planOperands(
 /** Operands that go to where other loops have some that TMA cannot bring: who fills a stage arrives on one barrier. */
 function besideGathered(
   program: TensorProgram,
-  { m, groups, sums, segments }: Matmul,
+  matmul: Matmul,
   isCopied: (name: string) => boolean,
 ): ReadonlySet<string> {
+  const { groups, sums, segments } = matmul
   const places = segments[0].b.map((_, i) => segments.map(({ b }) => b[i]!))
-  // TMA begins at multiples of 16 bytes along the contiguous axis, groups of rows anywhere.
+  // TMA begins at multiples of 16 bytes along the contiguous axis, groups anywhere.
   const isGathered = (name: string): boolean => {
     const { divisibility, order } = operandNamed(program, name)
     if (isCopied(name)) return false
     const inner = order.at(-1)
-    return divisibility === 'element' || (groups !== null && inner === m) || (sums !== null && inner === segments[0].k)
+    return (
+      divisibility === 'element' ||
+      (groups !== null && inner === matmul[groups.along]) ||
+      (sums !== null && inner === segments[0].k)
+    )
   }
   // TMA has the last rows of a group at the end of a tile, warps at its beginning.
   const all = segments.flatMap(({ a, b }) => [a, ...b])

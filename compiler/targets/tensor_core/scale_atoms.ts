@@ -78,7 +78,7 @@ export function planAtoms(
     if (tiling && (tiling.outer !== freeAxis(gemm, free) || tiling.inner !== k))
       return rejection('KTL2904', { form: 'scales in tiles of other axes' })
     // Each group begins a tile of scales.
-    if (tiling && groups && free === 'm') return rejection('KTL2904', { form: 'scales in tiles along a ragged axis' })
+    if (tiling && free === groups?.along) return rejection('KTL2904', { form: 'scales in tiles along a ragged axis' })
     if (tiling && operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
     const extent = free === 'm' ? rows : columns
     const atoms: ScaleAtoms = {
