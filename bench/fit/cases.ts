@@ -1,6 +1,6 @@
 /** What is timed for a fit: problems that differ in what bounds them, and kernels of each from the first choice to the last. */
 import type { KtlKernel, RuntimeArguments } from '../../runtime/index.ts'
-import { candidates } from '../gpu/ours.ts'
+import { candidates } from '../../runtime/bench/suite/measure.ts'
 import { describeShape, PROBLEMS, type Problem } from '../gpu/problems.ts'
 import type { KernelId } from './data.ts'
 

@@ -21,7 +21,8 @@ import {
   type TargetArch,
 } from '../../runtime/index.ts'
 import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
-import { onDevice, onPaper, open } from '../gpu/ours.ts'
+import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
+import { open } from '../gpu/ours.ts'
 import { ArtifactFolder } from '../gpu/prepared.ts'
 import { shrink, type Problem } from '../gpu/problems.ts'
 import { idOf, kernelsOf, MODELS, problemsOf, spread } from './cases.ts'

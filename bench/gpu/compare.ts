@@ -20,10 +20,12 @@ import { KTL_VERSION, openDevice, type Device, type DeviceSpec, type KtlKernel }
 import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { Journal } from './journal.ts'
 import { measure } from './measure.ts'
-import { candidates, onPaper, open, sameTile } from './ours.ts'
-import { Peer } from './peer.ts'
+import { onPaper } from '../../runtime/bench/suite/open.ts'
+import { candidates } from '../../runtime/bench/suite/measure.ts'
+import { open, sameTile } from './ours.ts'
+import { Peer } from '../../runtime/bench/suite/peer.ts'
 import { ArtifactFolder } from './prepared.ts'
-import { randomProblems, selectProblems, shrink, type Problem } from './problems.ts'
+import { RANDOM_KINDS, randomProblems, selectProblems, shrink, type Problem, type RandomKind } from './problems.ts'
 import { describeResult, formatReport, passes } from './report.ts'
 
 const OPTIONS = {
@@ -34,6 +36,7 @@ const OPTIONS = {
   seconds: { type: 'string', default: '540' },
   seed: { type: 'string', default: '1' },
   random: { type: 'string', default: '0' },
+  kinds: { type: 'string', default: 'scaled' },
   device: { type: 'string', default: 'cuda' },
   prepare: { type: 'string' },
   prepared: { type: 'string' },
@@ -49,7 +52,7 @@ const OPTIONS = {
   worker: { type: 'boolean', default: false },
 } as const
 
-const USAGE = `usage: compare [--only TEXT,…|group=NAME] [--quick] [--tuned K] [--rounds N] [--seconds S] [--random N] [--seed N] [--device cuda]
+const USAGE = `usage: compare [--only TEXT,…|group=NAME] [--quick] [--tuned K] [--rounds N] [--seconds S] [--random N] [--kinds KIND,…] [--seed N] [--device cuda]
                [--prepare DIR [--megabytes 25]] [--prepared DIR] [--out FILE] [--json FILE] [--compile] [--list] [--resume]
                [--python COMMAND] [--fake] [--shrink EXTENT]`
 
@@ -71,6 +74,13 @@ function numberOf(values: Values, name: 'tuned' | 'rounds' | 'seconds' | 'random
   process.exit(2)
 } // prettier-ignore
 
+function kindsOf(text: string): readonly RandomKind[] {
+  const kinds = text.split(',') as RandomKind[]
+  if (kinds.every((kind) => RANDOM_KINDS.includes(kind))) return kinds
+  console.error(`--kinds takes some of ${RANDOM_KINDS.join(', ')}\n${USAGE}`)
+  process.exit(2)
+}
+
 /** Exit statuses: nothing can be measured here; the GPU's context is gone. */
 const ENVIRONMENT = 3
 const LOST = 75
@@ -81,7 +91,7 @@ const WATCHDOG_SECONDS = { ktl: 60, compile: 240 }
 const values = parseCommand()
 const watchdogSeconds = WATCHDOG_SECONDS[values.compile ? 'compile' : 'ktl']
 const tuned = numberOf(values, 'tuned', 1)
-const random = randomProblems(numberOf(values, 'random', 0), numberOf(values, 'seed', 0))
+const random = randomProblems(numberOf(values, 'random', 0), numberOf(values, 'seed', 0), kindsOf(values.kinds))
 const all = selectProblems(values.only.split(',').filter(Boolean), values.quick, random)
 const problems =
   values.shrink === undefined ? all : all.map((problem) => shrink(problem, numberOf(values, 'shrink', 1)))
@@ -166,7 +176,7 @@ async function work(): Promise<void> {
   const left = (): number => numberOf(values, 'seconds', 1) - (performance.now() - started) / 1000
   const journal = new Journal(values.json!)
   const done = journal.done
-  const peer = new Peer({ python: values.python, fake: values.fake, compile: values.compile })
+  const peer = new Peer({ script: 'bench/gpu/cublas.py', python: values.python, fake: values.fake, compile: values.compile })
   const device = await openDevice(values.device as DeviceSpec)
   const timer = createTimer(device)
   const artifacts = new ArtifactFolder(values.prepared ?? path.join(process.cwd(), '.ktl-prepared'))

@@ -1,138 +1,59 @@
-"""cuBLAS through PyTorch, one problem at a time, as a child process of compare.ts.
+"""cuBLAS through PyTorch beside what runtime/bench/suite/peer.py compares: scales, groups, gated products, torch.compile.
 
-Reads one JSON object a line from stdin and answers each with one on stdout: hello, open, round, check, close. It touches the GPU
-only between a request and its answer. With --fake there is no GPU and no PyTorch: times are made up (a roofline), results are
-computed in plain Python, and inputs are the same bits; for tests of the other side on small problems.
+A child process of compare.ts. With --fake there is no GPU and no PyTorch: times are made up (a roofline), results are computed in
+plain Python, and inputs are the same bits; for tests of the other side on small problems.
 """
-import ctypes
-import gc
-import json
 import math
+import os
 import random
-import statistics
 import struct
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime/bench/suite"))
+import peer  # noqa: E402
+from peer import seed_of, serve, sums  # noqa: E402
+
 FAKE = "--fake" in sys.argv
-MASK = 0xFFFFFFFF
-# Cycles of the GPU for each launch of a round: 30 to 50 us.
-HEAD_START = 60_000
 
 
-# Inputs: element i of the storage is a function of i and the seed in whole numbers, as runtime/bench/fill.ts makes it.
-
-def mix(x):
-    x = x ^ (x >> 16)
-    x = (x * 0x7FEB352D) & MASK
-    x = x ^ (x >> 15)
-    x = (x * 0x846CA68B) & MASK
-    return x ^ (x >> 16)
-
-
-def sums(i, seed):
-    """Works on ints and on int64 tensors: the sum of twelve uniform 16-bit numbers, less its mean."""
-    key = mix((i + mix(seed & MASK)) & MASK)
-    total = -393210
-    for j in range(1, 7):
-        word = mix((key + ((j * 0x9E3779B9) & MASK)) & MASK)
-        total = total + (word & 0xFFFF) + (word >> 16)
-    return total
-
-
-def seed_of(seed, name):
-    """As runtime/selftest/values.ts: every operand has a seed of its own."""
-    h = (seed * 0x9E3779B1) & MASK
-    for c in name:
-        h = ((h ^ ord(c)) * 0x01000193) & MASK
-    return h
-
-
-class Torch:
+class Torch(peer.Torch):
     """The real thing."""
-
-    def __init__(self):
-        import torch
-
-        self.torch = torch
-        self.device = torch.device("cuda")
-        torch.backends.cuda.matmul.allow_tf32 = True
-        self.types = {
-            "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i8": torch.int8, "i32": torch.int32,
-            "e4m3": torch.float8_e4m3fn,
-        }
-        properties = torch.cuda.get_device_properties(0)
-        self.l2 = getattr(properties, "L2_cache_size", 50 << 20)
-        self.flushed = torch.empty(2 * self.l2 + (16 << 20), dtype=torch.uint8, device=self.device)
-        self.driver = ctypes.CDLL("libcuda.so.1")
-        self.events = []
-        self.aside = torch.cuda.Event(enable_timing=True)
-        self.name = properties.name
-
-    def hello(self):
-        torch = self.torch
-        return {
-            "device": self.name, "torch": torch.__version__, "cuda": torch.version.cuda, "l2Bytes": self.l2,
-            "tf32": torch.backends.cuda.matmul.allow_tf32,
-        }
-
-    def fill(self, dtype, shape, seed):
-        torch = self.torch
-        count = math.prod(shape)
-        out = torch.empty(count, dtype=self.types[dtype], device=self.device)
-        step = 1 << 24
-        for start in range(0, count, step):
-            end = min(count, start + step)
-            total = sums(torch.arange(start, end, dtype=torch.int64, device=self.device), seed)
-            if dtype == "i8":
-                value = (total >> 11).clamp(-127, 127)
-            else:
-                value = total.to(torch.float32) * (1.0 / 65536)
-            out[start:end] = value.to(out.dtype)
-        return out.view(shape)
 
     def open(self, p, seed):
         """Operands as the problem has them: B is [.., k, n] whatever its order in memory is."""
         torch, s = self.torch, p["shape"]
-        batch = [s["l"]] if "l" in s else []
         m, n, k = s["m"], s["n"], s["k"]
-        fusion = p["fusion"]
-        sizes = p.get("groups")
+        fusion, sizes = p["fusion"], p.get("groups")
+        gated = fusion is not None and fusion["name"] == "swiglu"
+        self.scales = {}
+        if sizes is None and not gated and not p.get("scales"):
+            return super().open(p, seed)
+        self.problem = p
         if sizes is not None:
             self.ends = [sum(sizes[:i + 1]) for i in range(len(sizes))]
             self.offs = torch.tensor(self.ends, dtype=torch.int32, device=self.device)
             self.rows = (torch.arange(m, device=self.device) * 7919) % m  # as ours.ts looks them up
-        a = self.fill(p["a"], batch + [m, k], seed_of(seed, "A"))
-
+        batch = [s["l"]] if "l" in s else []
         each = batch if sizes is None else [len(sizes)]
+        self.a = a = self.fill(p["a"], batch + [m, k], seed_of(seed, "A"))
         if p.get("sums"):
-            self.problem, self.a, self.b, self.scales, self.extra, self.scalars = p, a, self.fill(p["b"], [m, n], seed_of(seed, "B")), {}, {}, {}
-            self.variants, self.short = {v: self.variant(v) for v in p["rivals"]}, set()
-            return {"variants": list(self.variants)}
+            self.b, self.extra, self.scalars = self.fill(p["b"], [m, n], seed_of(seed, "B")), {}, {}
+            return self.offer()
 
         def weight(name, columns):
-            if p["orderB"] == "kn":
-                return self.fill(p["b"], each + [k, columns], seed_of(seed, name))
-            return self.fill(p["b"], each + [columns, k], seed_of(seed, name)).transpose(-1, -2)
+            return self.stored(name, p["b"], each, k, columns, p["orderB"] == "kn", seed)
 
-        gated = fusion is not None and fusion["name"] == "swiglu"
         if gated:
             # Gate and up side by side: one product, as the library has it.
             halves = [weight(name, n // 2) for name in ("Bg", "Bu")]
-            axis = -1
-            b = torch.cat([h.transpose(-1, -2) for h in halves], -2).transpose(-1, -2) if p["orderB"] == "nk" else torch.cat(halves, axis)
+            b = torch.cat([h.transpose(-1, -2) for h in halves], -2).transpose(-1, -2) if p["orderB"] == "nk" else torch.cat(halves, -1)
         else:
             b = weight("B", n)
+        self.b = b
         self.scales = {name: self.scale(name, p["scales"][name], a if name == "A" else b, seed) for name in p.get("scales") or {}}
-        extra = {}
-        for name, axes in (fusion["operands"] if fusion else {}).items():
-            shape = [n] if axes == "n" else batch + [m, 1 if axes == "m" else n]
-            extra[name] = self.fill(p["out"], shape, seed_of(seed, name))
-        self.problem, self.a, self.b, self.extra = p, a, b, extra
-        self.scalars = fusion["scalars"] if fusion else {}
-        self.variants = {v: self.variant(v) for v in p["rivals"]}
-        self.variants = {v: f for v, f in self.variants.items() if f is not None}
-        self.short = set()
-        return {"variants": list(self.variants)}
+        self.extra = self.operands(fusion, p, batch, seed)
+        return self.offer()
 
     def scale(self, name, mode, data, seed):
         """[rows, columns] of blocks, in memory along m or n where each row has a scale of its own, else along k."""
@@ -182,7 +103,6 @@ class Torch:
         return data * scale
 
     def product(self):
-        """The library's GEMM into memory that is allocated once."""
         torch, p, a, b = self.torch, self.problem, self.a, self.b
         if p.get("groups") is not None:
             offs, out = self.offs, self.types[p["out"]]
@@ -192,16 +112,7 @@ class Torch:
                 sa, sb = self.scales["A"], self.scales["B"]
                 return lambda: torch._scaled_grouped_mm(a, b, sa, sb, offs=offs, out_dtype=out, use_fast_accum=True)
             return lambda: torch._grouped_mm(a, b, offs=offs)
-        if self.scales:
-            return self.scaled()
-        if p["a"] == "e4m3":
-            one = torch.ones((), dtype=torch.float32, device=self.device)
-            fast = bool(p.get("fastAccumulation"))
-            return lambda: torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=self.types[p["out"]], use_fast_accum=fast)
-        if p["a"] == "i8":
-            return lambda: torch._int_mm(a, b)
-        out = torch.empty(a.shape[:-1] + b.shape[-1:], dtype=self.types[p["out"]], device=self.device)
-        return lambda: torch.matmul(a, b, out=out)
+        return self.scaled() if self.scales else super().product()
 
     def eager(self):
         torch, p, a, b, extra = self.torch, self.problem, self.a, self.b, self.extra
@@ -230,8 +141,6 @@ class Torch:
 
     def variant(self, name):
         torch = self.torch
-        if name == "plain":
-            return self.product()
         if name == "eager":
             return self.eager()
         if name == "cublaslt":
@@ -241,78 +150,19 @@ class Torch:
             if "--compile" not in sys.argv:
                 return None
             return torch.compile(self.eager(), mode="max-autotune-no-cudagraphs", dynamic=False)
-        raise KeyError(name)
+        return super().variant(name)
 
-    def flush(self, byte):
-        """As the other side: PyTorch's fill leaves L2 in another state, half a microsecond of small kernels."""
-        pointer, stream = ctypes.c_void_p(self.flushed.data_ptr()), ctypes.c_void_p(self.torch.cuda.current_stream().cuda_stream)
-        status = self.driver.cuMemsetD8Async(pointer, ctypes.c_ubyte(byte), ctypes.c_size_t(self.flushed.numel()), stream)
-        if status != 0:
-            raise RuntimeError(f"cuMemsetD8Async: {status}")
+    def columns(self):
+        fusion = self.problem["fusion"]
+        return super().columns() // (2 if fusion is not None and fusion["name"] == "swiglu" else 1)
 
-    def round(self, variant, launches, warm):
-        torch, run = self.torch, self.variants[variant]
-        for _ in range(warm):
-            run()
-        torch.cuda.synchronize()
-        while len(self.events) < 2 * launches:
-            self.events.append(torch.cuda.Event(enable_timing=True))
-        # Python needs longer for a launch than the GPU for a small kernel: it gets ahead while the GPU sleeps.
-        if variant in self.short:
-            torch.cuda._sleep(HEAD_START * launches)
-        for i in range(launches):
-            self.flush(i & 0xFF)
-            for _ in range(i % 4):  # as runtime/bench/timer.ts
-                self.aside.record()
-            self.events[2 * i].record()
-            run()
-            self.events[2 * i + 1].record()
-        torch.cuda.synchronize()
-        times = [self.events[2 * i].elapsed_time(self.events[2 * i + 1]) for i in range(launches)]
-        if statistics.median(times) < 0.1:
-            self.short.add(variant)
-        return {"ms": times}
-
-    def check(self, file, out, rows):
-        """Error of the rows of the other side's output that `file` holds; rows counted over the whole batch."""
-        torch, p = self.torch, self.problem
-        s = p["shape"]
-        gated = p["fusion"] is not None and p["fusion"]["name"] == "swiglu"
-        columns = s["n"] // 2 if gated else s["n"]
-        with open(file, "rb") as stream:
-            raw = torch.frombuffer(bytearray(stream.read()), dtype=torch.uint8).to(self.device)
-        actual = raw.view(self.types[out]).view(-1, columns).double()
-        was = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = False
-        try:
-            expected = torch.cat([self.reference(start, end) for start, end in rows])
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = was
-        norm = expected.norm()
-        error = (actual - expected).norm() / norm if float(norm) > 0 else (actual - expected).norm()
-        most = (actual - expected).abs().max()
-        return {"error": float(error) if bool(torch.isfinite(error)) else None, "most": float(most), "rows": actual.shape[0]}
+    def multiplied(self, a, b, wide):
+        return super().multiplied(a, self.decoded("B", b, wide) if self.scales else b, wide)
 
     def reference(self, start, end):
-        """In f32 of the same bits (i8: exact in f64), then the epilogue in f64."""
-        torch, p = self.torch, self.problem
-        wide = torch.float64 if p["a"] == "i8" else torch.float32
-        m = p["shape"]["m"]
-        if p.get("groups") is not None:
-            return self.grouped_reference(start, end, wide)
-        parts = []
-        for batch in range(start // m, (end - 1) // m + 1):
-            low, high = max(start, batch * m) - batch * m, min(end, (batch + 1) * m) - batch * m
-            a = self.decoded("A", self.a[batch] if self.a.dim() == 3 else self.a, wide)[low:high]
-            b = (self.b[batch] if self.b.dim() == 3 else self.b)
-            if self.scales:
-                b = self.decoded("B", b, wide)
-            # In slices of columns: B may be large.
-            pieces = [a @ b[:, c:c + 8192].to(wide) for c in range(0, b.shape[1], 8192)]
-            acc = torch.cat(pieces, 1).double()
-            c = self.extra.get("C")
-            parts.append(self.epilogue(acc, None if c is None else (c[batch] if c.dim() == 3 else c)[low:high].double()))
-        return torch.cat(parts)
+        if self.problem.get("groups") is not None:
+            return self.grouped_reference(start, end, self.wide())
+        return super().reference(start, end)
 
     def grouped_reference(self, start, end, wide):
         torch, p = self.torch, self.problem
@@ -338,30 +188,14 @@ class Torch:
             parts.append(self.epilogue((a @ b).double(), None if w is None else w[low:high].double()))
         return torch.cat(parts)
 
-    def epilogue(self, acc, c):
-        torch, fusion = self.torch, self.problem["fusion"]
-        F = torch.nn.functional
-        if fusion is None:
-            return acc
-        bias = self.extra["bias"].double() if "bias" in self.extra else None
-        alpha = self.scalars.get("alpha")
-        half = acc.shape[1] // 2
-        table = {
-            "relu_axpby": lambda: F.relu(acc * alpha + c), "gelu_tanh_bias": lambda: F.gelu(acc + bias, approximate="tanh"),
-            "swiglu": lambda: F.silu(acc[:, :half]) * acc[:, half:], "relu": lambda: F.relu(acc),
-            "gelu_tanh": lambda: F.gelu(acc, approximate="tanh"), "gelu": lambda: F.gelu(acc), "silu": lambda: F.silu(acc),
-            "sigmoid": lambda: torch.sigmoid(acc), "tanh": lambda: torch.tanh(acc), "softplus": lambda: F.softplus(acc),
-            "bias": lambda: acc + bias, "bias_relu": lambda: F.relu(acc + bias),
-            "axpby": lambda: acc * alpha + c, "router": lambda: acc * c, "gather": lambda: acc,
-        }
-        return table[fusion["name"]]()
+    @staticmethod
+    def epilogues(torch, F):
+        def swiglu(x, bias, c, alpha):
+            half = x.shape[1] // 2
+            return F.silu(x[:, :half]) * x[:, half:]
 
-    def close(self):
-        self.a = self.b = None
-        self.extra, self.variants = {}, {}
-        self.torch.cuda.synchronize()
-        self.torch.cuda.empty_cache()
-        return {}
+        more = {"swiglu": swiglu, "router": lambda x, bias, c, alpha: x * c, "gather": lambda x, bias, c, alpha: x}
+        return {**peer.Torch.epilogues(torch, F), **more}
 
 
 class Fake:
@@ -385,7 +219,7 @@ class Fake:
 
     @staticmethod
     def narrow(dtype, x):
-        if dtype in ("f32", "tf32") or x == 0:
+        if dtype in ("f32", "tf32", "f64") or x == 0:
             return x
         # Significand bits and the least exponent of a normal number: round to nearest even at the last place.
         bits, least = {"f16": (11, -14), "bf16": (8, -126), "e4m3": (4, -6)}[dtype]
@@ -404,13 +238,13 @@ class Fake:
         columns = n // 2 if fusion == "swiglu" else n
         with open(file, "rb") as stream:
             raw = stream.read()
-        size = {"bf16": 2, "f16": 2, "f32": 4, "i32": 4}[out]
+        size = {"bf16": 2, "f16": 2, "f32": 4, "i32": 4, "f64": 8}[out]
 
         def decode(i):
             piece = raw[i * size:(i + 1) * size]
             if out == "bf16":
                 return struct.unpack("<f", b"\0\0" + piece)[0]
-            return struct.unpack({"f16": "<e", "f32": "<f", "i32": "<i"}[out], piece)[0]
+            return struct.unpack({"f16": "<e", "f32": "<f", "i32": "<i", "f64": "<d"}[out], piece)[0]
 
         def product(name, width, batch, row, column):
             total = 0.0
@@ -420,7 +254,8 @@ class Fake:
                 row = row * 7919 % m if fusion == "gather" else row
             for i in range(k):
                 at = i * width + column if p["orderB"] == "kn" else column * k + i
-                total += self.element(p["a"], "A", (batch * m + row) * k + i) * self.element(p["b"], name, which * k * width + at)
+                of_a = batch * m * k + (i * m + row if p.get("orderA") == "km" else row * k + i)
+                total += self.element(p["a"], "A", of_a) * self.element(p["b"], name, which * k * width + at)
             if p.get("scales") and sizes is not None:
                 total *= self.element("f32", "A.scale", row) * self.element("f32", "B.scale", which * width + column)
             return total
@@ -473,24 +308,5 @@ class Fake:
         return {}
 
 
-def serve(side):
-    gc.disable()  # no pauses while rounds run; tensors go by their counts
-    for line in sys.stdin:
-        request = json.loads(line)
-        name = request.pop("op")
-        if name == "quit":
-            return
-        try:
-            answer = {"ok": True, **getattr(side, name)(**request)}
-        except Exception as error:  # told to the other side, which goes on with the next problem
-            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
-        try:
-            sys.stdout.write(json.dumps(answer) + "\n")
-            sys.stdout.flush()
-        except BrokenPipeError:  # the other side is gone
-            sys.stderr.close()
-            return
-
-
 if __name__ == "__main__":
-    serve(Fake() if FAKE else Torch())
+    serve(Fake if FAKE else Torch)

@@ -1,6 +1,6 @@
 /** Groups of rows, each with a B of its own: problems against `torch._grouped_mm`. */
 import { uniform } from '../../compiler/evaluate/generate.ts'
-import type { Fusion, Problem, Shape } from './problem.ts'
+import type { Fusion, Problem, Shape } from '../../runtime/bench/suite/problem.ts'
 
 /** T rows in so many groups. */
 interface Case {

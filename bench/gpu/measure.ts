@@ -1,16 +1,15 @@
 /** One problem on both sides: the instances worth comparing, rounds that take turns, and the check of the result. */
-import { randomUUID } from 'node:crypto'
-import { rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
-import { poison } from '../../runtime/bench/fill.ts'
-import { median, summarize, type Summary } from '../../runtime/bench/statistics.ts'
-import { launchesOf, warmUpOf, type Subject, type Timer } from '../../runtime/bench/timer.ts'
+import type { Summary } from '../../runtime/bench/statistics.ts'
+import { boundOf, errorOf } from '../../runtime/bench/suite/check.ts'
+import { onDevice, type Opened } from '../../runtime/bench/suite/open.ts'
+import { takeTurns, type Contestant } from '../../runtime/bench/suite/turns.ts'
+import { warmUpOf, type Subject, type Timer } from '../../runtime/bench/timer.ts'
 import { tune } from '../../runtime/bench/tune.ts'
-import type { Device, DTypeName, KtlKernel, RuntimeArguments } from '../../runtime/index.ts'
+import type { Device, KtlKernel, RuntimeArguments } from '../../runtime/index.ts'
 import { problemOf } from '../../runtime/discovery/ranking/tuning.ts'
-import { candidates, onDevice, open, sameTile, sampleOf, type Opened } from './ours.ts'
-import type { Peer } from './peer.ts'
+import { candidates } from '../../runtime/bench/suite/measure.ts'
+import { open, sameTile } from './ours.ts'
+import type { Peer } from '../../runtime/bench/suite/peer.ts'
 import type { ArtifactFolder } from './prepared.ts'
 import type { Problem, Rival } from './problems.ts'
 
@@ -50,20 +49,8 @@ export interface MeasureOptions {
   readonly knownPlain: Map<string, string>
 }
 
-/** Milliseconds of kernel time in a round. */
-const ROUND_MS = 20
 /** Of the search for the fastest instance: long and often enough that a moment of a slower clock does not decide it. */
 const SEARCH = { rounds: 5, targetMs: 10, least: 4 } as const
-
-/**
- * Relative errors that rounding explains: half an ulp of the output, uniformly distributed, is 0.6 of it in the mean square; fp8 sums
- * have 13 fraction bits (fast accumulation), tf32 operands lose 13 of 23.
- */
-function boundOf({ a, out }: Problem): number {
-  if (a === 'i8') return 0
-  if (a === 'e4m3') return 0.02
-  return ({ bf16: 4e-3, f16: 6e-4, f32: 2e-3 } as Partial<Record<DTypeName, number>>)[out] ?? 1e-2
-}
 
 export async function measure(problem: Problem, options: MeasureOptions): Promise<Result> {
   const { device, peer, seed } = options
@@ -76,12 +63,6 @@ export async function measure(problem: Problem, options: MeasureOptions): Promis
     opened.close()
     await peer.close()
   }
-}
-
-/** What takes part in the rounds. */
-interface Contestant {
-  readonly name: string
-  round(launches: number): Promise<readonly number[]>
 }
 
 async function compareSides(problem: Problem, opened: Opened, rivals: readonly Rival[], options: MeasureOptions): Promise<Result> {
@@ -100,7 +81,7 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
   if (same !== null && !isPlain) field.push(ours('same tile', same))
   field.push(...rivals.map(theirs))
   const summaries = await takeTurns(field, timer.kind === 'modelled' ? 1 : rounds)
-  const error = await check(problem, opened, best.subject, options)
+  const error = await errorOf(problem, opened.out, best.subject, peer)
   const summaryOf = (place: number | undefined): Summary | null =>
     place === undefined ? null : place === best.place ? summaries.get('best')! : place === first?.place ? summaries.get('first')! : summaries.get('bestOf4')!
   return {
@@ -157,30 +138,3 @@ async function search(
     failed,
   }
 }
-
-/** Rounds forwards and backwards, so that a drift of the clock counts for and against all of them alike. */
-async function takeTurns(field: readonly Contestant[], count: number): Promise<ReadonlyMap<string, Summary>> {
-  const launches = new Map<string, number>()
-  for (const contestant of field) launches.set(contestant.name, launchesOf(median(await contestant.round(3)), { targetMs: ROUND_MS }))
-  const rounds = new Map<string, (readonly number[])[]>(field.map(({ name }) => [name, []]))
-  for (let i = 0; i < count; i++) {
-    for (const contestant of i % 2 ? field.toReversed() : field) {
-      rounds.get(contestant.name)!.push(await contestant.round(launches.get(contestant.name)!))
-    }
-  }
-  return new Map([...rounds].map(([name, samples]) => [name, summarize(samples)]))
-} // prettier-ignore
-
-/** Into an output full of NaNs, whose rows the other side computes from the same inputs in f32. */
-async function check(problem: Problem, { out }: Opened, { kernel, args, artifact }: Subject, { peer }: MeasureOptions): Promise<number | null> {
-  await poison(out)
-  await kernel.run(args, { artifact })
-  const { rows, bytes } = await sampleOf(out)
-  const file = path.join(tmpdir(), `ktl-compare-${randomUUID()}`)
-  try {
-    writeFileSync(file, bytes)
-    return (await peer.check(file, problem.out, rows)).error
-  } finally {
-    rmSync(file, { force: true })
-  }
-} // prettier-ignore

@@ -66,4 +66,4 @@ class Layer(Torch):
 
 
 if __name__ == "__main__":
-    serve(Layer())
+    serve(Layer)

@@ -19,7 +19,7 @@ import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { loadKtl, openDevice, type Device, type Tensor } from '../../runtime/index.ts'
 import { seedOf } from '../../runtime/selftest/values.ts'
 import { MoeLayer, type MoeKernels } from '../../samples/apps/moe/layer.ts'
-import { Peer } from './peer.ts'
+import { Peer } from '../../runtime/bench/suite/peer.ts'
 import type { Rival } from './problems.ts'
 
 /** S tokens of K numbers choose J of G experts of F hidden numbers. */
@@ -168,7 +168,7 @@ function report(results: readonly Result[]): string {
 
 const device = await openDevice('cuda')
 const timer = new EventTimer(device)
-const peer = new Peer({ script: 'moe.py' })
+const peer = new Peer({ script: 'bench/gpu/moe.py' })
 const kernels = (await loadKtl(path.join(packageRoot(), 'samples/apps/moe/layer.ktl'))).kernels as MoeKernels
 const { torch, cuda } = await peer.hello()
 const head = `${deviceKey(device)}, PyTorch ${torch}, CUDA ${cuda}; medians of ${values.rounds} rounds of ${LAUNCHES}, normal inputs (seed ${values.seed}), bf16`

@@ -1,9 +1,12 @@
 /** The problems that ktl is held against cuBLAS with. Plain data: both sides read it. */
 import type { DTypeName } from '../../runtime/index.ts'
+import { describeShape, drawProblems, numbers } from '../../runtime/bench/suite/draw.ts'
+import { fusionOf, type EpilogueName } from '../../runtime/bench/suite/epilogues.ts'
 import { GROUPED } from './grouped_problems.ts'
-import type { Fusion, Problem, Shape } from './problem.ts'
+import type { Fusion, Problem, Shape } from '../../runtime/bench/suite/problem.ts'
 
-export type { Fusion, Problem, Rival, Shape } from './problem.ts'
+export { describeShape } from '../../runtime/bench/suite/draw.ts'
+export type { Fusion, Problem, Rival, Shape } from '../../runtime/bench/suite/problem.ts'
 
 const shape = (m: number, n: number, k: number, l?: number): Shape => ({ m, n, k, ...(l !== undefined && { l }) })
 const cube = (size: number): Shape => shape(size, size, size)
@@ -16,8 +19,6 @@ const PLAIN_SHAPES: readonly Shape[] = [
 ] // prettier-ignore
 
 const FUSED_SHAPES: readonly Shape[] = [cube(4096), cube(8192), shape(8192, 8192, 1024), shape(4096, 14336, 4096)]
-
-export const describeShape = ({ m, n, k, l }: Shape): string => `${l === undefined ? '' : `${l}x`}${m === n && n === k ? `${m}^3` : `${m}x${n}x${k}`}` // prettier-ignore
 
 interface Types {
   readonly name: string
@@ -56,16 +57,19 @@ const scaled = (group: keyof typeof SCALED, shape: Shape): Problem => ({
   scales: SCALED[group], fastAccumulation: true, goal: group === 'fp8 rows' ? 1 : 1.15,
 }) // prettier-ignore
 
+/** Whose operands nothing is rounded for: f64 by DMMA, f32 without tf32. */
+const EXACT_SHAPES = [cube(4096), cube(2048), shape(8192, 1024, 4096), shape(1000, 3000, 520)]
+
 /** What devices of 8.x get: mma.sync and cp.async instead of wgmma and TMA. Only reported. */
 const older = (types: Types, orderB: Problem['orderB'], shape: Shape): Problem => ({
   ...plain('sm80', types, orderB, shape, null), name: `sm80 ${describeShape(shape)} ${types.name} ${orderB}`, cc: 80,
 }) // prettier-ignore
 
 const FUSIONS: readonly Fusion[] = [
-  { name: 'relu_axpby', text: 'relu(acc*alpha+C)', operands: { C: 'mn' }, scalars: { alpha: 2 }, rivals: ['plain', 'eager', 'compile'] },
-  { name: 'gelu_tanh_bias', text: 'gelu_tanh(acc+bias)', operands: { bias: 'n' }, scalars: {}, rivals: ['plain', 'eager', 'cublaslt', 'compile'] },
+  fusionOf('relu_axpby', ['plain', 'eager', 'compile']),
+  fusionOf('gelu_tanh_bias', ['plain', 'eager', 'cublaslt', 'compile']),
   { name: 'swiglu', text: null, operands: {}, scalars: {}, rivals: ['plain', 'eager', 'compile'] },
-] // prettier-ignore
+]
 
 const fused = (fusion: Fusion, shape: Shape): Problem => ({
   name: `bf16 ${fusion.name} ${describeShape(shape)}`, group: `bf16 ${fusion.name}`, shape, a: 'bf16', b: 'bf16', out: 'bf16', orderB: 'nk',
@@ -73,16 +77,11 @@ const fused = (fusion: Fusion, shape: Shape): Problem => ({
 }) // prettier-ignore
 
 /** Epilogues of the matrix fused / plain: each against our own plain kernel. */
-const ACTIVATIONS: Readonly<Record<string, string>> = {
-  relu: 'relu(acc)', gelu_tanh: 'gelu_tanh(acc)', gelu: 'gelu(acc)', silu: 'silu(acc)', sigmoid: 'sigmoid(acc)', tanh: 'tanh(acc)',
-  softplus: 'softplus(acc)', bias: 'acc+bias', bias_relu: 'relu(acc+bias)', axpby: 'acc*alpha+C',
-} // prettier-ignore
+const ACTIVATIONS: readonly EpilogueName[] = ['relu', 'gelu_tanh', 'gelu', 'silu', 'sigmoid', 'tanh', 'softplus', 'bias', 'bias_relu', 'axpby'] // prettier-ignore
 
-const matrix = (types: Types, name: string, text: string, shape: Shape): Problem => {
-  const operands: Fusion['operands'] = { ...(text.includes('bias') && { bias: 'n' }), ...(text.includes('C') && { C: 'mn' }) }
-  const fusion: Fusion = { name, text, operands, scalars: text.includes('alpha') ? { alpha: 2 } : {}, rivals: [] }
+const matrix = (types: Types, name: EpilogueName, shape: Shape): Problem => {
   const group = `matrix ${types.name}`
-  return { name: `${group} ${name} ${describeShape(shape)}`, group, shape, a: types.a, b: types.a, out: types.out, orderB: 'nk', fusion, rivals: [], goal: null }
+  return { name: `${group} ${name} ${describeShape(shape)}`, group, shape, a: types.a, b: types.a, out: types.out, orderB: 'nk', fusion: fusionOf(name, []), rivals: [], goal: null }
 } // prettier-ignore
 
 const MATRIX_SHAPES = [cube(4096), cube(8192), shape(8192, 8192, 1024)]
@@ -97,6 +96,8 @@ export const PROBLEMS: readonly Problem[] = [
     plain('i8', { name: 'i8', a: 'i8', out: 'i32' }, 'nk', shape, 0.97),
     plain('fp8', { name: 'fp8', a: 'e4m3', out: 'bf16' }, 'nk', shape, 0.97),
   ]),
+  ...EXACT_SHAPES.map((shape) => plain('f64', { name: 'f64', a: 'f64', out: 'f64' }, 'nk', shape, 0.95)),
+  ...EXACT_SHAPES.map((shape): Problem => ({ ...plain('f32 exact', { name: 'f32', a: 'f32', out: 'f32' }, 'nk', shape, 0.95), exact: true })),
   ...Object.keys(SCALED).flatMap((group) => SCALED_SHAPES.map((shape) => scaled(group as keyof typeof SCALED, shape))),
   ...[cube(1024), cube(4096), cube(8192)].map((shape) => older(BF16, 'nk', shape)),
   older(BF16, 'kn', cube(4096)),
@@ -106,7 +107,7 @@ export const PROBLEMS: readonly Problem[] = [
   ...PLAIN_SHAPES.map((shape) => plain('f16 nk', F16, 'nk', shape, 0.95)),
   ...PLAIN_SHAPES.map((shape) => plain('f16 kn', F16, 'kn', shape, 0.95)),
   ...[BF16, F16].flatMap((types) =>
-    MATRIX_SHAPES.flatMap((shape) => Object.entries(ACTIVATIONS).map(([name, text]) => matrix(types, name, text, shape))),
+    MATRIX_SHAPES.flatMap((shape) => ACTIVATIONS.map((name) => matrix(types, name, shape))),
   ),
 ] // prettier-ignore
 
@@ -116,18 +117,19 @@ const SCALE_BLOCK = 128
 /** Most multiply-adds of a random problem: some milliseconds. */
 const MOST_WORK = 2 ** 41
 
-/** mulberry32: numbers below 1, the same for the same seed everywhere. */
-function* numbers(seed: number): Generator<number, never> {
-  for (let state = seed >>> 0; ;) {
-    state = (state + 0x6d2b79f5) >>> 0
-    let x = Math.imul(state ^ (state >>> 15), state | 1)
-    x ^= x + Math.imul(x ^ (x >>> 7), x | 61)
-    yield ((x ^ (x >>> 14)) >>> 0) / 2 ** 32
-  }
-}
+/** fp8 with each scaling; what `ktl bench --suite random` draws, products alone or with epilogues. */
+export const RANDOM_KINDS = ['scaled', 'plain', 'fused'] as const
+export type RandomKind = (typeof RANDOM_KINDS)[number]
 
-/** `count` shapes, of each of which there is a problem for every scaling of fp8; the same for the same seed. */
-export function randomProblems(count: number, seed: number): readonly Problem[] {
+/** `count` problems of each kind; the same for the same seed. */
+export function randomProblems(count: number, seed: number, kinds: readonly RandomKind[] = ['scaled']): readonly Problem[] {
+  const drawn = (plain: boolean): readonly Problem[] => drawProblems({ count, seed, plain })!
+  const problems = { scaled: () => scaledProblems(count, seed), plain: () => drawn(true), fused: () => drawn(false) }
+  return kinds.flatMap((kind) => problems[kind]())
+} // prettier-ignore
+
+/** `count` shapes, of each of which there is a problem for every scaling of fp8. */
+function scaledProblems(count: number, seed: number): readonly Problem[] {
   const source = numbers(seed)
   const extent = (step: number): number => {
     const { least, most } = RANDOM

@@ -3,6 +3,7 @@ import type { Peak } from '../../runtime/bench/peaks.ts'
 import { arithmeticOf } from '../../runtime/bench/peaks.ts'
 import { geomean, quantile, type Summary } from '../../runtime/bench/statistics.ts'
 import { formatTable } from '../../runtime/bench/table.ts'
+import type { DTypeName } from '../../runtime/index.ts'
 import type { Problem, Rival } from './problems.ts'
 import type { Result } from './measure.ts'
 
@@ -37,7 +38,7 @@ export function describeResult(result: Result): string {
   return `${problem.name}: ${microseconds(ours)} µs, ${teraflops(problem, ours.median).toFixed(1)} TFLOP/s${ratios}${fused === null ? '' : `, fused/plain ${ratio(fused)}`}, choice ${place}, error ${result.error?.toExponential(1) ?? 'NaN'}${passes(result) ? '' : ' WRONG'}`
 } // prettier-ignore
 
-const RIVALS: readonly Rival[] = ['plain', 'eager', 'cublaslt', 'compile']
+const RIVALS: readonly Rival[] = ['plain', 'library', 'eager', 'cublaslt', 'compile']
 
 export function formatReport(results: readonly Result[], failures: readonly Failure[], peak: Peak | null): string {
   const groups = [...new Set(results.map(({ problem }) => problem.group))]
@@ -64,7 +65,8 @@ function formatGroup(group: string, results: readonly Result[], peak: Peak | nul
   const rows = results.map((result) => {
     const { problem, ours, plain } = result
     const rate = teraflops(problem, ours.median)
-    const most = peak?.teraops[arithmeticOf(problem.a === 'f32' ? 'tf32' : problem.a, problem.b === 'f32' ? 'tf32' : problem.b)]
+    const multiplied = (dtype: DTypeName): DTypeName => (dtype === 'f32' && !problem.exact ? 'tf32' : dtype)
+    const most = peak?.teraops[arithmeticOf(multiplied(problem.a), multiplied(problem.b))]
     const cells = (summary: Summary | undefined, rival: Rival): string[] =>
       summary ? [microseconds(summary), interval(summary), ratio(speedup(result, rival)!)] : ['', '', '']
     const of = (value: number | null): string => (value === null ? '' : ratio(value))
@@ -85,6 +87,7 @@ const nameOf = (rival: Rival, group: string): string =>
 
 const NAMES: Readonly<Record<Rival, string>> = {
   plain: 'cuBLAS',
+  library: 'library',
   eager: 'eager',
   cublaslt: 'cublasLt',
   compile: 'compiled',

@@ -24,7 +24,10 @@ export const CALLS: Readonly<Record<string, readonly string[]>> = {
     'npx ktl inspect samples/linear.ktl --kernel linear_gelu --stage timeline --out build/timeline.html',
   ],
   explain: ['npx ktl explain KTL2003'],
-  bench: ['npx ktl bench --dims m=512,n=512,k=512 --type A=bf16 --top 2 --html build/bench.html'],
+  bench: [
+    'npx ktl bench --dims m=512,n=512,k=512 --type A=bf16 --top 2 --html build/bench.html',
+    'npx ktl bench --suite random --seed 1 --count 4 --device virtual-sm90',
+  ],
   playground: ['npx ktl playground'],
   selftest: ['npx ktl selftest --limit 1'],
   doctor: ['npx ktl doctor'],

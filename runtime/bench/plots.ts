@@ -59,12 +59,25 @@ export function roofline(points: readonly Point[], roof: Roof | null): string {
   return frame('Roofline', x, y, ['operations for each byte of device memory', 'TFLOP/s'], inside)
 }
 
-/** How many times the fastest instance's time others take: the share of instances that take at most so long. */
-export function quantiles(ratios: readonly number[]): string {
-  const sorted = [...ratios].sort((a, b) => a - b)
+/** What the values of a plot of quantiles are. */
+export interface QuantileAxis {
+  readonly title: string
+  readonly of: string
+  readonly value: string
+}
+
+const OF_INSTANCES: QuantileAxis = {
+  title: 'Quantiles of the ratio',
+  of: 'instances',
+  value: 'time, over that of the fastest',
+}
+
+/** The share of values that are at most so great; by default how many times the fastest instance's time others take. */
+export function quantiles(values: readonly number[], { title, of, value }: QuantileAxis = OF_INSTANCES): string {
+  const sorted = [...values].sort((a, b) => a - b)
   const x = scaleLinear([0, 100], [LEFT, WIDTH - RIGHT])
-  const y = scaleLinear([1, Math.max(1.1, sorted.at(-1)!)], [HEIGHT - BOTTOM, TOP]).nice()
+  const y = scaleLinear([Math.min(1, sorted[0]!), Math.max(1.1, sorted.at(-1)!)], [HEIGHT - BOTTOM, TOP]).nice()
   const shares = Array.from({ length: 101 }, (_, share) => `${x(share)},${y(quantile(sorted, share / 100))}`)
   const inside = `<polyline class="roof" points="${shares.join(' ')}"/>`
-  return frame('Quantiles of the ratio', x, y, ['per cent of the instances', 'time, over that of the fastest'], inside)
+  return frame(title, x, y, [`per cent of the ${of}`, value], inside)
 }

@@ -60,20 +60,33 @@ export function benchHtml(report: BenchReport): string {
     times === 'modelled'
       ? 'Modelled by the virtual device, not measured: for comparing instances, no prediction of a GPU.'
       : 'Medians of rounds with cold caches, measured by the device.'
+  return page(title, said, plots, [{ title: 'Instances', header, rows: cells }], report)
+}
+
+interface PageTable {
+  readonly title: string
+  readonly header: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+}
+
+/** Plots, tables, and the numbers as JSON. */
+export function page(title: string, said: string, plots: readonly string[], tables: readonly PageTable[], data: object): string {
+  const table = ({ title, header, rows }: PageTable): string =>
+    `<h2>${escaped(title)}</h2>
+<div class="table"><table><thead>${tableRow(header, 'th')}</thead><tbody>${rows.map((row) => tableRow(row, 'td')).join('\n')}</tbody></table></div>`
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title>
 <style>${STYLE}</style>
 <h1>${escaped(title)}</h1>
-<p>${said}</p>
+<p>${escaped(said)}</p>
 <div class="plots">${plots.join('\n')}</div>
-<h2>Instances</h2>
-<div class="table"><table><thead>${tableRow(header, 'th')}</thead><tbody>${cells.map((row) => tableRow(row, 'td')).join('\n')}</tbody></table></div>
-<details><summary>As JSON</summary><pre id="data">${escaped(JSON.stringify(report, null, 1))}</pre></details>
+${tables.map(table).join('\n')}
+<details><summary>As JSON</summary><pre id="data">${escaped(JSON.stringify(data, null, 1))}</pre></details>
 </html>
 `
-}
+} // prettier-ignore
 
-const section = (title: string, text: string, plot: string): string =>
+export const section = (title: string, text: string, plot: string): string =>
   `<section><h2>${title}</h2><p>${escaped(text)}</p>${plot}</section>`
 
 const tableRow = (cells: readonly string[], tag: string): string =>

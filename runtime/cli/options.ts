@@ -98,6 +98,14 @@ export function integer(option: string, text: string, low: number, high: number,
 export const integerOption = (option: string, low: number, high: number) => (text: string) =>
   integer(option, text, low, high)
 
+/** A commander parser for one great number: 4096, 2^41, 8e9. */
+export const powerOption = (option: string, low: number, high: number) => (text: string) => {
+  const [, power] = /^2\^(\d{1,2})$/.exec(text) ?? []
+  const value = power !== undefined ? 2 ** Number(power) : /^\d+(\.\d+)?(e\d+)?$/.test(text) ? Number(text) : NaN
+  if (Number.isInteger(value) && value >= low && value <= high) return value
+  throw illegal(option, `integers from ${low} to ${high}, such as 4096, 2^41 or 8e9`, text)
+}
+
 /** A parser of commander that says what it takes, for the completion of shells. */
 export interface WordParser<T> {
   (text: string): T

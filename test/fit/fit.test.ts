@@ -9,7 +9,8 @@ import { idOf, kernelsOf, problemsOf, spread, type Model } from '../../bench/fit
 import { readTimes, TimesWriter, type Header, type Time } from '../../bench/fit/data.ts'
 import { fit } from '../../bench/fit/fit.ts'
 import { COST_MODELS, rowsOf, type Constants, type Row } from '../../bench/fit/models.ts'
-import { onPaper, open } from '../../bench/gpu/ours.ts'
+import { onPaper } from '../../runtime/bench/suite/open.ts'
+import { open } from '../../bench/gpu/ours.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { ROOT } from '../runtime/cli.ts'
 

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { Journal } from '../../bench/gpu/journal.ts'
-import { Peer } from '../../bench/gpu/peer.ts'
+import { Peer } from '../../runtime/bench/suite/peer.ts'
 import { PROBLEMS, randomProblems, selectProblems, shrink } from '../../bench/gpu/problems.ts'
 import { folder, ktl, lastLine, records, ROOT } from './cli.ts'
 
@@ -242,7 +242,7 @@ describe('the comparison', () => {
 
 describe('the other side', () => {
   test('notices results that are wrong or were never written', async () => {
-    const peer = new Peer({ fake: true })
+    const peer = new Peer({ script: 'bench/gpu/cublas.py', fake: true })
     const [problem] = selectProblems(['bf16 nk 512^3'], false)
     const file = path.join(folder, 'out.bin')
     try {

@@ -1,4 +1,5 @@
 import path from 'node:path'
+import type { Command } from 'commander'
 import type { Device } from '../../devices/device.ts'
 import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import { majority } from '../../bench/agree.ts'
@@ -19,12 +20,15 @@ import { chooseKernels } from '../choose_kernels.ts'
 import { clearTuned, listTuned } from '../tuned.ts'
 import { describeTypes } from '../instances.ts'
 import { TARGETS, type Backend } from '../../../compiler/targets/index.ts'
-import { addChoiceOptions, designOption, deviceOption, illegal, integerOption, pairs } from '../options.ts'
+import { addChoiceOptions, designOption, deviceOption, illegal, integerOption, pairs, powerOption, wordOption, wordsOption } from '../options.ts' // prettier-ignore
+import { SUITE_TYPES, type SuiteTypeName } from '../../bench/suite/draw.ts'
+import { benchSuite, type SuiteCommand } from '../bench_suite.ts'
 import { plural, type Json } from '../output.ts'
 import { describeDims, type ArgumentOptions } from '../run_arguments.ts'
 import { loadProgram, oneKernel } from '../sources.ts'
 
-interface BenchOptions extends ArgumentOptions {
+interface BenchOptions extends ArgumentOptions, Omit<SuiteCommand, 'device' | 'seed' | 'rounds' | 'top' | 'html'> {
+  readonly suite?: 'random'
   readonly device: DeviceSpec
   readonly design?: Backend
   readonly instance?: string
@@ -37,6 +41,12 @@ interface BenchOptions extends ArgumentOptions {
   readonly clear?: boolean
   readonly html?: string
 }
+
+const SUITE_TYPE_NAMES = Object.keys(SUITE_TYPES) as SuiteTypeName[]
+
+/** Options by what they belong to; others are of both. */
+const OF_SUITE = ['count', 'types', 'plain', 'mostExtent', 'mostFlop', 'mostBytes', 'python', 'out']
+const WITH_SUITE = [...OF_SUITE, 'suite', 'device', 'top', 'rounds', 'seed', 'html', 'json']
 
 /** Instances that `--tune` compares unless `--top` or `--all` says otherwise. */
 const TUNE_TOP = 64
@@ -66,11 +76,33 @@ export const addBench: AddCommand = (program, context, finish) => {
     )
     .option('--list', 'what --tune has found so far')
     .option('--clear', 'forget it')
+    .option(
+      '--suite <name>',
+      'problems that are drawn, each against cuBLAS where PyTorch is there: random',
+      wordOption('--suite', ['random']),
+    )
+    .option('--count <n>', 'of a suite: problems', integerOption('--count', 1, 100_000))
+    .option(
+      '--types <bf16,…>',
+      `of a suite: ${SUITE_TYPE_NAMES.join(', ')}; default: bf16,f16`,
+      wordsOption('--types', SUITE_TYPE_NAMES),
+    )
+    .option('--plain', 'of a suite: products without epilogues')
+    .option(
+      '--most-extent <n>',
+      'of a suite: of m, n and k; default: 65536',
+      powerOption('--most-extent', 1, 2 ** 31 - 1),
+    )
+    .option('--most-flop <n>', 'of a suite: of each problem; default: 2^41', powerOption('--most-flop', 2, 2 ** 52))
+    .option('--most-bytes <n>', 'of a suite: of each problem; default: 8e9', powerOption('--most-bytes', 3, 2 ** 46))
+    .option('--python <command>', 'of a suite: the Python that has PyTorch; default: python3')
     .option('--html <file>', 'write a page with a roofline, quantiles and the table there too')
+    .option('--out <file>', 'of a suite: write the report there too')
     .option('--json', 'results as JSON Lines')
     .action(async (file: string | undefined, options: BenchOptions) => {
       if (options.clear) clearTuned(context)
       else if (options.list) listTuned(context)
+      else if (checkSuite(file, options, command)) finish(await benchSuite(options, context))
       else finish(await bench(file, { ...options, inputs: 'normal' }, context))
     })
 }
@@ -96,6 +128,18 @@ async function bench(file: string | undefined, options: BenchOptions, context: C
   } finally {
     await device.close()
   }
+}
+
+/** Whether a suite is asked for. KTL4103 for options that have no meaning with it, or without it. */
+function checkSuite(file: string | undefined, options: BenchOptions, command: Command): boolean {
+  const suite = options.suite !== undefined
+  if (suite && file !== undefined) throw illegal('--suite', 'no file beside it: its products are drawn', file)
+  const allowed = (name: string): boolean => (suite ? WITH_SUITE.includes(name) : !OF_SUITE.includes(name))
+  const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
+  const wrong = given.find((option) => !allowed(option.attributeName()))?.long
+  if (wrong && suite) throw illegal('--suite', `no ${wrong} beside it`, wrong)
+  if (wrong) throw illegal(wrong, '--suite beside it', 'no --suite')
+  return suite
 }
 
 function checkSelection({ instance, index, top, all, tune }: BenchOptions): void {

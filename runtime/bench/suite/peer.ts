@@ -1,12 +1,12 @@
-/** cublas.py, or another script that answers as it does, as a child process: one JSON line each way. */
+/** PyTorch in a child process (peer.py, or a script that answers as it does): one JSON line each way. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface, type Interface } from 'node:readline'
 import path from 'node:path'
-import { packageRoot } from '../../runtime/files/package_root.ts'
-import type { Rival } from './problems.ts'
+import { packageRoot } from '../../files/package_root.ts'
+import type { Rival } from './problem.ts'
 
 export interface PeerOptions {
-  /** In this folder; default: `cublas.py`. */
+  /** From the root of the package; default: `runtime/bench/suite/peer.py`. */
   readonly script?: string
   /** Default: `python3`. */
   readonly python?: string
@@ -14,6 +14,8 @@ export interface PeerOptions {
   readonly fake?: boolean
   /** Offers `torch.compile` as a rival: half a minute for each problem. */
   readonly compile?: boolean
+  /** Ordinal of the CUDA device. Default: 0. */
+  readonly device?: number
 }
 
 export interface PeerIdentity {
@@ -36,10 +38,17 @@ export class Peer {
   readonly #waiting: { resolve: (line: string) => void; reject: (error: Error) => void }[] = []
   #ended: Error | null = null
 
-  constructor({ script = 'cublas.py', python = 'python3', fake = false, compile = false }: PeerOptions = {}) {
+  constructor({
+    script = 'runtime/bench/suite/peer.py',
+    python = 'python3',
+    fake = false,
+    compile = false,
+    device = 0,
+  }: PeerOptions = {}) {
     this.#script = script
     const args = [
-      path.join(packageRoot(), 'bench/gpu', script),
+      path.join(packageRoot(), script),
+      `--device=${device}`,
       ...(fake ? ['--fake'] : []),
       ...(compile ? ['--compile'] : []),
     ]
@@ -53,6 +62,11 @@ export class Peer {
     this.#child.on('error', (error) => end(error.message))
     this.#child.on('close', (status) => end(`ended with ${status}`))
     this.#child.stdin!.on('error', (error) => end(error.message))
+  }
+
+  /** Its process is gone. */
+  get ended(): boolean {
+    return this.#ended !== null
   }
 
   hello(): Promise<PeerIdentity> {
@@ -88,7 +102,7 @@ export class Peer {
       this.#child.stdin!.write(`${JSON.stringify(request)}\n`)
     })
     const answer = JSON.parse(line) as { ok: boolean; error?: string } & T
-    if (!answer.ok) throw new Error(`${this.#script}: ${answer.error}`)
+    if (!answer.ok) throw new Error(`${path.basename(this.#script)}: ${answer.error}`)
     return answer
   }
 }

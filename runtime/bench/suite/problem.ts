@@ -1,5 +1,5 @@
-/** What a problem is that ktl is held against another library with. Plain data: both sides read it. */
-import type { DTypeName } from '../../runtime/index.ts'
+/** What a problem is that ktl is held against another library with. Plain data: both sides read it (peer.py). */
+import type { DTypeName } from '../../../grammar/vocabulary.ts'
 
 export interface Shape {
   readonly m: number
@@ -9,10 +9,12 @@ export interface Shape {
   readonly l?: number
 }
 
-/** What the other side can do instead of one fused kernel; see cublas.py. */
+/** What the other side can do instead of one fused kernel; see peer.py and bench/gpu/cublas.py. */
 export type Rival =
   /** The library's GEMM: of a fused problem the same without its epilogue. */
   | 'plain'
+  /** All of a fused problem in the fewest calls the library has: what its GEMM does not fuse is a pass behind it. */
+  | 'library'
   /** The library's GEMM and one pass for each operation. */
   | 'eager'
   /** An epilogue that the library itself fuses. */
@@ -21,7 +23,7 @@ export type Rival =
   | 'compile'
 
 export interface Fusion {
-  /** cublas.py knows it by this name. */
+  /** The other side knows it by this name. */
   readonly name: string
   /** ktl's epilogue; null: the whole kernel is another (gated). */
   readonly text: string | null
@@ -39,8 +41,11 @@ export interface Problem {
   readonly a: DTypeName
   readonly b: DTypeName
   readonly out: DTypeName
-  /** B's contiguous axis last. A is always [m, k], the output [m, n]. */
+  /** Contiguous axis last. Default: `mk`. The output is always [m, n]. */
+  readonly orderA?: 'mk' | 'km'
   readonly orderB: 'kn' | 'nk'
+  /** f32 operands are multiplied as they are; else both sides may round them to tf32. */
+  readonly exact?: true
   readonly fusion: Fusion | null
   /** Rows of each group, where each has a B of its own: [g, k, n]. */
   readonly groups?: readonly number[]

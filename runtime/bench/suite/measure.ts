@@ -1,0 +1,103 @@
+/** One problem of a suite: the fastest of the first instances, in rounds that take turns with the library. */
+import type { RuntimeArguments } from '../../arguments/base.ts'
+import type { Device } from '../../devices/device.ts'
+import { getKernels } from '../../discovery/query.ts'
+import { withoutTuning } from '../../discovery/ranking/tuning.ts'
+import { KtlKernel } from '../../kernels/ktl_kernel.ts'
+import type { Summary } from '../statistics.ts'
+import { warmUpOf, type Timer } from '../timer.ts'
+import { tune } from '../tune.ts'
+import { workOf, type Work } from '../work.ts'
+import { boundOf, errorOf } from './check.ts'
+import { onDevice, onPaper, openProduct } from './open.ts'
+import type { Peer } from './peer.ts'
+import type { Problem } from './problem.ts'
+import { takeTurns, type Contestant } from './turns.ts'
+
+/** Times in milliseconds. */
+export interface SuiteResult {
+  readonly problem: Problem
+  readonly kernelName: string
+  /** In the cost model's list. */
+  readonly place: number
+  readonly work: Work
+  readonly ours: Summary
+  /** The library's; null: there is none, or it does not take the problem. */
+  readonly theirs: Summary | null
+  /** ‖out − expected‖ / ‖expected‖; null: not a number, or nobody to ask. */
+  readonly error: number | null
+  /** null: it was not checked. */
+  readonly right: boolean | null
+}
+
+export interface SuiteOptions {
+  readonly device: Device
+  readonly timer: Timer
+  /** null: ktl alone. */
+  readonly peer: Peer | null
+  /** Instances to try for each problem, the first of the cost model's list. */
+  readonly tried: number
+  readonly rounds: number
+  readonly seed: number
+  readonly signal: AbortSignal
+}
+
+/** The first of the cost model's list, whatever has been tuned on this machine. Throws when there are none. */
+export function candidates(args: RuntimeArguments, count: number, cc?: number): readonly KtlKernel[] {
+  const found = withoutTuning(() => getKernels(args, { limit: count, ...(cc !== undefined && { cc }) }))
+  const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
+  if (kernels.length > 0) return kernels
+  throw new Error(`no kernel: ${found.why?.split('\n').slice(0, 2).join(' ') ?? ''}`)
+}
+
+export async function measureProblem(problem: Problem, options: SuiteOptions): Promise<SuiteResult> {
+  const { device, timer, peer, rounds, seed, signal } = options
+  const opened = await openProduct(problem, onDevice(device, seed))
+  try {
+    await device.synchronize()
+    const rival = peer && (await rivalOf(problem, peer, seed))
+    const { ranking } = await tune(candidates(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
+    const { subject, place } = ranking[0]!
+    const ours: Contestant = { name: 'ktl', round: (launches) => timer.round(subject, launches) }
+    const summaries = await takeTurns(rival ? [ours, rival] : [ours], timer.kind === 'modelled' ? 1 : rounds)
+    const error = peer === null || peer.ended ? null : await errorOf(problem, opened.out, subject, peer)
+    return {
+      problem,
+      kernelName: subject.kernel.metadata.kernelName,
+      place,
+      work: workOf(subject.kernel.plan.program, subject.kernel.call(opened.args).extents),
+      ours: summaries.get('ktl')!,
+      theirs: (rival && summaries.get(rival.name)) ?? null,
+      error,
+      right: peer === null ? null : error !== null && error <= boundOf(problem),
+    }
+  } finally {
+    opened.close()
+    if (peer && !peer.ended) await peer.close()
+  }
+}
+
+/** null: the library does not take the problem; its operands are there all the same, and results can be checked. */
+async function rivalOf(problem: Problem, peer: Peer, seed: number): Promise<Contestant | null> {
+  const [name] = await peer.open(problem, seed)
+  if (name === undefined) return null
+  const round = (launches: number): Promise<readonly number[]> => peer.round(name, launches, warmUpOf(launches))
+  return round(1).then(
+    () => ({ name: 'library', round }),
+    (error: unknown) => {
+      if (peer.ended) throw error
+      return null
+    },
+  )
+}
+
+/** Compiles what will be timed next; what goes wrong is told when its turn comes. */
+export async function prefetch(problem: Problem | undefined, { device, tried }: SuiteOptions): Promise<void> {
+  if (problem === undefined) return
+  try {
+    const { args } = await openProduct(problem, onPaper(device))
+    await Promise.allSettled(candidates(args, tried).map((kernel) => kernel.compile(args)))
+  } catch {
+    // No kernel for it.
+  }
+}

@@ -1,0 +1,147 @@
+/** `ktl bench --suite`: many problems that are drawn, against the library where it is there. */
+import path from 'node:path'
+import { peakOf } from '../bench/peaks.ts'
+import { bytesOf, drawProblems, LIMITS, operationsOf, type Limits, type SuiteTypeName } from '../bench/suite/draw.ts'
+import { measureProblem, prefetch, type SuiteOptions, type SuiteResult } from '../bench/suite/measure.ts'
+import { Peer } from '../bench/suite/peer.ts'
+import type { Problem } from '../bench/suite/problem.ts'
+import { shareOfRoof, suiteHtml, suiteText, summaryOf, wrongOf, type SuiteFailure, type SuiteReport } from '../bench/suite/report.ts' // prettier-ignore
+import { createTimer } from '../bench/timer.ts'
+import type { Device } from '../devices/device.ts'
+import { openDevice, type DeviceSpec } from '../devices/open.ts'
+import { deviceKey } from '../discovery/ranking/tuning.ts'
+import { writeFiles } from '../files/safe_write.ts'
+import type { Context } from './context.ts'
+import { EXIT, type ExitCode } from './exit.ts'
+import { illegal } from './options.ts'
+
+export interface SuiteCommand {
+  readonly device: DeviceSpec
+  readonly seed: number
+  readonly rounds: number
+  readonly top?: number
+  readonly count?: number
+  readonly types?: readonly SuiteTypeName[]
+  readonly plain?: boolean
+  readonly mostExtent?: number
+  readonly mostFlop?: number
+  readonly mostBytes?: number
+  readonly python?: string
+  readonly html?: string
+  readonly out?: string
+}
+
+/** Problems unless `--count` says otherwise. */
+const COUNT = { measured: 50, modelled: 8 } as const
+/** What a virtual device executes in a moment. */
+const VIRTUAL_LIMITS: Limits = { extent: 256, operations: 2 ** 22, bytes: 1e7 }
+/** Share of a GPU's memory that a problem may take: the library has its operands too, and others may use the GPU. */
+const MEMORY_SHARE = 0.4
+
+export async function benchSuite(command: SuiteCommand, context: Context): Promise<ExitCode> {
+  const { out, signal } = context
+  const device = await openDevice(command.device)
+  let peer: Peer | null = null
+  try {
+    const timer = createTimer(device)
+    const limits = limitsOf(command, device)
+    const problems = draw(command, limits, COUNT[timer.kind])
+    const found = timer.kind === 'measured' ? await findPeer(device, command.python) : { peer: null, said: 'alone: times are modelled' } // prettier-ignore
+    peer = found.peer
+    const options: SuiteOptions = { device, timer, peer, tried: command.top ?? 1, rounds: command.rounds, seed: command.seed, signal } // prettier-ignore
+    const results: SuiteResult[] = []
+    const failures: SuiteFailure[] = []
+    const progress = out.progress('measuring', 'problems')
+    for (const [i, problem] of problems.entries()) {
+      signal.throwIfAborted()
+      void prefetch(problems[i + 1], options)
+      try {
+        results.push(await measureProblem(problem, options))
+      } catch (error) {
+        if (signal.aborted) throw error
+        failures.push({ problem, reason: (error as Error).message.split('\n')[0]! })
+      }
+      progress.update(i + 1, problems.length)
+    }
+    progress.stop()
+    const head = [
+      `suite     random, seed ${command.seed}: ${problems.length} problems, extents to ${limits.extent}, FLOP to ${limits.operations}, bytes to ${limits.bytes}`,
+      `device    ${deviceKey(device)} (${device.arch}, ${device.smCount} SMs)`,
+      `against   ${found.said}`,
+      `times     ${timer.kind}; ${options.tried === 1 ? 'the instance that callers get' : `the fastest of the first ${options.tried} instances`}, ${options.rounds} rounds`,
+    ]
+    const report: SuiteReport = { head, results, failures, times: timer.kind, cyclesPerMs: timer.cyclesPerMs, peak: peakOf(deviceKey(device)) } // prettier-ignore
+    await tell(report, command, context)
+    timer.close()
+    return results.length === 0 || wrongOf(report).length > 0 ? EXIT.failed : EXIT.pass
+  } finally {
+    peer?.quit()
+    await device.close()
+  }
+}
+
+/** KTL4103 for limits that the device cannot hold. */
+function limitsOf({ mostExtent, mostFlop, mostBytes }: SuiteCommand, device: Device): Limits {
+  const { extent, operations, bytes } = device.isVirtual ? VIRTUAL_LIMITS : LIMITS
+  const held = Math.floor(device.memoryInfo().capacityBytes * MEMORY_SHARE)
+  if (mostBytes !== undefined && mostBytes > held)
+    throw illegal('--most-bytes', `at most ${held}, of the memory of ${deviceKey(device)}`, String(mostBytes))
+  return {
+    extent: mostExtent ?? extent,
+    operations: mostFlop ?? operations,
+    bytes: mostBytes ?? Math.min(bytes, held),
+  }
+}
+
+/** KTL4103 for limits that leave no shape. */
+function draw({ count, seed, types, plain }: SuiteCommand, limits: Limits, usual: number): readonly Problem[] {
+  const problems = drawProblems({ count: count ?? usual, seed, limits, ...(types && { types }), plain: plain === true })
+  if (problems) return problems
+  const got = `--most-extent ${limits.extent}, --most-flop ${limits.operations}, --most-bytes ${limits.bytes}`
+  throw illegal('--suite', 'limits that leave shapes to draw: greater ones', got)
+}
+
+/** PyTorch on the same GPU; without it the reason. */
+async function findPeer(device: Device, python?: string): Promise<{ peer: Peer | null; said: string }> {
+  const peer = new Peer({ device: ordinalOf(device), ...(python !== undefined && { python }) })
+  try {
+    const { torch, cuda } = await peer.hello()
+    return { peer, said: `cuBLAS of PyTorch ${torch}, CUDA ${cuda}; ratio = its time / ktl's` }
+  } catch (error) {
+    peer.quit()
+    const [reason] = (error as Error).message.split('\n')
+    return { peer: null, said: `nothing, ktl alone: no PyTorch (${reason}); --python names one that has it` }
+  }
+}
+
+const ordinalOf = ({ name }: Device): number => Number(/^cuda:(\d+)/.exec(name)?.[1] ?? 0)
+
+/** Rounds of one problem that differ by more than this had company. */
+const BUSY = 1.5
+
+async function tell(report: SuiteReport, { html, out: file }: SuiteCommand, { out }: Context): Promise<void> {
+  const text = suiteText(report)
+  out.text(text)
+  for (const result of report.results) {
+    const { problem, kernelName, place, ours, theirs, error, right } = result
+    const { name, group, shape, a, b, out: type, orderA = 'mk', orderB, fusion } = problem
+    const time = report.cyclesPerMs === null ? { ours: { ...ours } } : { modelledCycles: Math.round(ours.median * report.cyclesPerMs) } // prettier-ignore
+    out.record('problem', {
+      name, type: group.replace('random ', ''), dims: { ...shape }, a, b, out: type, orderA, orderB, epilogue: fusion?.name ?? null,
+      operations: operationsOf(problem), bytes: bytesOf(problem), instance: kernelName, place, ...time, ofRoof: shareOfRoof(result, report.peak),
+      theirs: theirs && { ...theirs }, ratio: theirs && theirs.median / ours.median, error, right,
+    }) // prettier-ignore
+  }
+  for (const { problem, reason } of report.failures) out.record('failure', { name: problem.name, reason })
+  out.record('suite', { head: report.head, times: report.times, summary: { ...summaryOf(report) } })
+  const unsteady = report.results.filter(({ ours }) => ours.high > BUSY * ours.low).length
+  if (unsteady * 4 > report.results.length)
+    out.note(`rounds of ${unsteady} problems differ by more than ${BUSY} times: something else uses the GPU, measure again without it`) // prettier-ignore
+  if (html !== undefined) await write(html, suiteHtml(report), out)
+  if (file !== undefined) await write(file, text, out)
+}
+
+async function write(file: string, content: string, out: Context['out']): Promise<void> {
+  await writeFiles(path.dirname(file), [{ name: path.basename(file), content }])
+  out.note(`report written to ${file}`)
+}

@@ -1,0 +1,142 @@
+/** `ktl bench --suite random`: what is drawn, what is said of it, and the other side against a stand-in for it. */
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { randomProblems } from '../../bench/gpu/problems.ts'
+import {
+  bytesOf,
+  drawProblems,
+  LIMITS,
+  operationsOf,
+  SUITE_TYPES,
+  type SuiteTypeName,
+} from '../../runtime/bench/suite/draw.ts'
+import { measureProblem, type SuiteResult } from '../../runtime/bench/suite/measure.ts'
+import { Peer } from '../../runtime/bench/suite/peer.ts'
+import { suiteHtml, suiteText, summaryOf, type SuiteReport } from '../../runtime/bench/suite/report.ts'
+import { createTimer } from '../../runtime/bench/timer.ts'
+import { peakOf } from '../../runtime/bench/peaks.ts'
+import { openDevice } from '../../runtime/index.ts'
+import { folder, ktl, records } from './cli.ts'
+
+const TYPES = Object.keys(SUITE_TYPES) as SuiteTypeName[]
+const SUITE = ['bench', '--suite', 'random', '--device', 'virtual-sm90']
+
+describe('what is drawn', () => {
+  const problems = drawProblems({ count: 400, seed: 5, types: TYPES })!
+
+  test('is the same for the same seed, however many are drawn, and within the limits', () => {
+    expect(drawProblems({ count: 50, seed: 5, types: TYPES })).toEqual(problems.slice(0, 50))
+    expect(drawProblems({ count: 50, seed: 6, types: TYPES })).not.toEqual(problems.slice(0, 50))
+    expect(new Set(problems.map(({ name }) => name)).size).toBe(400)
+    for (const problem of problems) {
+      expect(operationsOf(problem)).toBeLessThanOrEqual(LIMITS.operations)
+      expect(bytesOf(problem)).toBeLessThanOrEqual(LIMITS.bytes)
+      const { m, n, k } = problem.shape
+      expect([Math.min(m, n, k) >= 1, Math.max(m, n, k) <= LIMITS.extent]).toEqual([true, true])
+    }
+  })
+
+  test('has every type, order, alignment and kind of epilogue; narrow types as libraries take them', () => {
+    const distinct = (of: (problem: (typeof problems)[number]) => unknown) => new Set(problems.map(of)).size
+    expect(distinct(({ group }) => group)).toBe(TYPES.length)
+    expect(distinct(({ orderA = 'mk', orderB }) => orderA + orderB)).toBe(4)
+    expect(distinct(({ fusion }) => fusion?.name)).toBe(7)
+    const aligned = problems.filter(({ name }) => !name.includes('unaligned')).length
+    expect([aligned > 200, aligned < 300]).toEqual([true, true])
+    const narrow = problems.filter(({ a }) => a === 'i8' || a === 'e4m3')
+    expect(narrow.filter(({ shape: { m, n, k }, fusion, orderB, orderA }) => (m | n | k) % 16 || fusion || orderA || orderB !== 'nk')).toEqual([])
+  }) // prettier-ignore
+
+  test('is what bench/gpu/compare.ts draws', () => {
+    expect(randomProblems(20, 5, ['fused'])).toEqual(drawProblems({ count: 20, seed: 5 }))
+    const plain = randomProblems(20, 5, ['plain'])
+    expect(plain.map(({ shape, orderA, orderB }) => ({ shape, orderA, orderB }))).not.toEqual([])
+    expect(plain.filter(({ fusion, rivals }) => fusion !== null || rivals[0] !== 'plain')).toEqual([])
+  })
+
+  test('nothing, where no shape is within the limits', () => {
+    expect(drawProblems({ count: 1, seed: 1, limits: { ...LIMITS, operations: 1 } })).toBeNull()
+  })
+})
+
+describe('the command on a virtual device', () => {
+  test('times ktl alone, and says so; records, a page, a file', async () => {
+    const [html, out] = [path.join(folder, 'suite.html'), path.join(folder, 'suite.txt')]
+    const args = [...SUITE, '--seed', '3', '--count', '4', '--types', 'bf16,f32', '--most-extent', '48']
+    const ended = await ktl([...args, '--html', html, '--out', out])
+    expect([ended.status, ended.stderr]).toEqual([0, `report written to ${html}\nreport written to ${out}\n`])
+    expect(ended.stdout).toBe(readFileSync(out, 'utf8'))
+    expect(ended.stdout).toMatch(/^suite +random, seed 3: 4 problems, extents to 48, /)
+    expect(ended.stdout).toContain('against   alone: times are modelled')
+    expect(ended.stdout).toMatch(/^The 4 worst$/m)
+    expect(ended.stdout).toMatch(/^of roof +4 /m)
+    const page = readFileSync(html, 'utf8')
+    expect(page.match(/<circle /g)).toHaveLength(4)
+    expect(page).toContain('Modelled by the virtual device, not measured')
+    expect(page).not.toMatch(/https?:|src=|@import|url\(|NaN|Infinity/)
+    const lines = records(await ktl([...args, '--json']))
+    expect(lines.map(({ kind }) => kind)).toEqual(['problem', 'problem', 'problem', 'problem', 'suite'])
+    expect(lines[0]).toMatchObject({ theirs: null, ratio: null, right: null, modelledCycles: expect.any(Number) })
+    expect(lines.at(-1)).toMatchObject({ times: 'modelled', summary: { value: 'of roof', problems: 4 } })
+  })
+
+  test.each([
+    ['no problem', ['--count', '0'], '`--count` takes integers from 1 to 100000, got `0`'],
+    ['a seed that is no number', ['--seed', 'x'], '`--seed` takes integers from 0'],
+    ['limits that leave no shape', ['--most-bytes', '5'], '`--suite` takes limits that leave shapes to draw: greater ones, got `--most-extent 256'], // prettier-ignore
+    ['more than the device has', ['--most-bytes', '2^45'], 'of the memory of virtual-sm90'],
+    ['a limit that is no number', ['--most-flop', 'many'], 'such as 4096, 2^41 or 8e9, got `many`'],
+    ['a type that it has not', ['--types', 'bf17'], 'did you mean `bf16`?'],
+    ['options of single problems', ['--dims', 'm=3'], '`--suite` takes no --dims beside it'],
+    ['a file', ['samples/gemm.ktl'], '`--suite` takes no file beside it'],
+  ])('%s: what to change', async (_, args, said) => {
+    const ended = await ktl([...SUITE, ...args])
+    expect([ended.status, ended.stdout]).toEqual([2, ''])
+    expect(ended.stderr).toContain(said)
+  })
+
+  test('options of a suite without one', async () => {
+    const ended = await ktl(['bench', '--count', '3', '--dims', 'm=8,n=8,k=8', '--device', 'virtual-sm90'])
+    expect([ended.status, ended.stderr]).toEqual([2, 'error KTL4103: `--count` takes --suite beside it, got `no --suite`\n']) // prettier-ignore
+  })
+})
+
+describe('against the other side', () => {
+  test('every type and order, checked and judged; a side that ends is no library any more', async () => {
+    const device = await openDevice('virtual-sm90')
+    const peer = new Peer({ script: 'bench/gpu/cublas.py', fake: true })
+    const problems = drawProblems({ count: 24, seed: 2, types: TYPES, limits: { extent: 24, operations: 2 ** 14, bytes: 1e5 } })! // prettier-ignore
+    const timer = createTimer(device)
+    const options = { device, timer, peer, tried: 1, rounds: 1, seed: 4, signal: new AbortController().signal }
+    const plain = problems.filter(({ fusion }) => fusion === null || fusion.name !== 'silu')
+    const results: SuiteResult[] = []
+    try {
+      for (const problem of plain) results.push(await measureProblem(problem, options))
+    } finally {
+      peer.quit()
+    }
+    expect(results.filter(({ right }) => !right).map(({ problem, error }) => [problem.name, error])).toEqual([])
+    expect(results.every(({ theirs }) => theirs !== null)).toBe(true)
+    const report: SuiteReport = { head: ['made up'], results, failures: [], times: 'modelled', cyclesPerMs: timer.cyclesPerMs, peak: peakOf('virtual-sm90') } // prettier-ignore
+    const summary = summaryOf(report)!
+    expect([summary.value, summary.problems]).toEqual(['library / ktl', plain.length])
+    expect(summary.worst).toBe(Math.min(...results.map(({ ours, theirs }) => theirs!.median / ours.median)))
+    expect(suiteText(report)).toMatch(/^The 10 worst$/m)
+    expect(suiteText(report)).toContain(`all ${plain.length} results within their bounds`)
+    expect(suiteHtml(report)).toContain('<title>Quantiles of the ratio</title>')
+    const wrong = { ...report, results: [{ ...results[0]!, error: 1, right: false }] }
+    expect(suiteText(wrong)).toContain(`WRONG: ${plain[0]!.name}`)
+    await device.close()
+  }, 60_000)
+
+  test('no PyTorch: the reason, in a word', async () => {
+    expect(existsSync('/nonexistent/python')).toBe(false)
+    const gone = new Peer({ python: '/nonexistent/python' })
+    await expect(gone.hello()).rejects.toThrow('/nonexistent/python')
+    expect(gone.ended).toBe(true)
+    const bare = new Peer({ python: 'python3' })
+    await expect(bare.hello()).rejects.toThrow(/^peer\.py: |torch/)
+    bare.quit()
+  })
+})
