@@ -104,7 +104,7 @@ export function emitFindRows(op: FindRows, c: EmitContext): void {
   })
 }
 
-/** 4-byte elements one by one: rows need not be aligned, and may lie across the tile's. */
+/** Elements of 4 or 8 bytes one by one: rows need not be aligned, and may lie across the tile's. */
 function copyElements(op: CopyTile, c: EmitContext): void {
   const { tile, free, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
@@ -113,18 +113,20 @@ function copyElements(op: CopyTile, c: EmitContext): void {
   const rows = tile.major === 'k' ? tile.rows : tile.depth
   const threads = 32 * c.role!.warps
   const along = operand.order.at(-1) === depth.axis
-  c.wrappers.add('cp_async_4')
+  const { bytes } = op
+  const perChunk = 16 / bytes
+  c.wrappers.add(`cp_async_${bytes}`)
   c.out.line('#pragma unroll 4')
   c.out.block(`for (u32 i = ${threadOf(c)}; i < ${rows * span}; i += ${threads})`, () => {
     c.out.line(
       along
-        ? `const u32 r = i / ${span}, e = i % ${span}, c = e / 4;`
-        : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / 4;`,
+        ? `const u32 r = i / ${span}, e = i % ${span}, c = e / ${perChunk};`
+        : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / ${perChunk};`,
       where,
     )
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(free)} + r;`)
-    const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${4 * span} + ${chunkPlace(tile.swizzle)} * 16 + e % 4 * 4`
-    const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)} ? 4 : 0`
-    c.out.line(`cp_async_4(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)
+    const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${bytes * span} + ${chunkPlace(tile.swizzle)} * 16 + e % ${perChunk} * ${bytes}`
+    const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)} ? ${bytes} : 0`
+    c.out.line(`cp_async_${bytes}(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)
   })
 }

@@ -70,8 +70,8 @@ export const leafText =
 /** Element `j` of an accumulator: the cell holds f32 or i32 bits, or an f16 in its low half. */
 function accumulated(c: EmitContext, node: AccumulatorNode, j: string | null): string {
   const cell = `sum${node.index}[${j}]`
-  // Registers of f32 keep their type: copies to integer registers would make the MMAs wait.
-  if (c.program.registers?.cells === 'f32') return cell
+  // Registers of f32 (and f64) keep their type: copies to integer registers would make the MMAs wait.
+  if (c.program.registers?.cells === 'f32' || node.accumulator === 'f64') return cell
   if (node.accumulator === 'f16') return loadConversion('f16', `static_cast<unsigned short>(${cell})`, c.functions)
   return node.accumulator === 'i32' ? `static_cast<int>(${cell})` : `__uint_as_float(${cell})`
 }

@@ -4,11 +4,11 @@ import type { RegisterPlan } from '../../compiler/ir/pipe.ts'
 import { note, type EmitContext } from './context.ts'
 
 /** Types of accumulators as PTX spells them. */
-export const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16' } as const
+export const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16', f64: 'f64' } as const
 type PtxCell = (typeof PTX_CELL)[keyof typeof PTX_CELL]
 
 /** C++ type of an accumulator register, and its asm constraint. */
-export const CELL = { f32: ['float', 'f'], s32: ['int', 'r'], f16: ['u32', 'r'] } as const
+export const CELL = { f32: ['float', 'f'], s32: ['int', 'r'], f16: ['u32', 'r'], f64: ['double', 'd'] } as const
 
 /** Registers of a thread for n columns of its rows: 64 of a warpgroup, 16 of a warp. */
 export const cellsOf = (d: PtxCell, n: number): number => (d === 'f16' ? n / 4 : n / 2)
@@ -44,7 +44,7 @@ export function emitTakeCells(
 ): void {
   const { products, cells } = registersOf(c)
   const { ways } = freeSide(c.program.domain, 'n')
-  const type = cells === 'f32' ? 'float' : 'u32'
+  const type = cells === 'f32' ? 'float' : cells === 'f64' ? 'double' : 'u32'
   const { count } = c.tile
   for (let product = 0; product < products; product++) {
     for (let way = 0; way < ways; way++) c.out.line(`${type} sum${product * ways + way}[${count}];`)

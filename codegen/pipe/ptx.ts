@@ -128,6 +128,11 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
       'cp.async.cg.shared.global [%0], [%1], 16, %2;',
       '"r"(dst), "l"(src), "r"(bytes)',
     ),
+  cp_async_8: asm(
+    'void cp_async_8(u32 dst, const void* src, u32 bytes)',
+    'cp.async.ca.shared.global [%0], [%1], 8, %2;',
+    '"r"(dst), "l"(src), "r"(bytes)',
+  ),
   cp_async_4: asm(
     'void cp_async_4(u32 dst, const void* src, u32 bytes)',
     'cp.async.ca.shared.global [%0], [%1], 4, %2;',

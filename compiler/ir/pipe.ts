@@ -90,7 +90,7 @@ export interface RegisterPlan {
   readonly warps?: readonly [number, number]
   /** The epilogue reads them back from shared memory, in loops that are not unrolled. */
   readonly parked?: boolean
-  readonly cells: 'f32' | 'i32' | 'f16'
+  readonly cells: 'f32' | 'i32' | 'f16' | 'f64'
   /** MMAs add up parts of a stage by themselves, which are then scaled and added to the cells; absent: MMAs add to the cells. */
   readonly parts?: PartRegisters
   /** Warpgroups on one tile: its blocks of rows go to them in turn. */

@@ -47,7 +47,7 @@ export interface CopyTile extends TileLoad {
   readonly op: 'copy_tile'
   readonly ring: string
   /** Of one copy by a thread. */
-  readonly bytes: 4 | 16
+  readonly bytes: 4 | 8 | 16
 }
 
 /** Where the rows of a tile lie that are looked up, of those that a thread copies, or whose scales it loads: to registers, for all of its k tiles. */

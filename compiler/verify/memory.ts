@@ -154,7 +154,7 @@ function accumulatorsOf({ registers, tmem }: TileProgram): number {
   if (tmem && tmem.sums !== null) return tmem.columnsPerAccumulator
   if (!registers) return 0
   const { products, rowBlocks, columns, cells } = registers
-  return (products * rowBlocks * columns) / (cells === 'f16' ? 4 : 2)
+  return (products * rowBlocks * columns) / { f16: 4, f32: 2, i32: 2, f64: 1 }[cells]
 }
 
 function* registerProblems(program: TileProgram): Generator<string> {

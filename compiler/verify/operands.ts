@@ -65,9 +65,9 @@ function checkLoad(tiles: Tiles, op: Load): void {
     const source = read ? tiles.operand(read.operand) : operand
     tiles.expect(`${what}: type`, source.dtype, operand.dtype)
     const wide = source.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
-    tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : 4)
+    tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : bytes)
     if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
-    if (!wide) tiles.expect(`${what}: bytes of an element`, bytes, 4)
+    if (!wide && bytes < 4) tiles.problems.push(`${what}: copies of ${bytes} bytes`)
     return
   }
   tiles.expect(`${what}: alignment`, operand.divisibility, 'vector')

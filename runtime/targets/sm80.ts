@@ -4,6 +4,7 @@
  */
 import { depthOf, tilesOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
+import { atomNameOf } from '../../compiler/targets/sm80/mma.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -46,6 +47,12 @@ export const SM80_CONSTANTS = {
 
 export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
 
+/** Bytes of k in a cycle, for each cell: of tensor cores, or of what multiplies f32 and f64 exactly. */
+function rateOf({ mma }: Sm80Plan, { fmaF32, mmaF64 }: Machine): number {
+  const atom = atomNameOf(mma)
+  return atom === 'ffma' ? 4 * fmaF32 : atom === 'dmma' ? 8 * mmaF64 : MMA_BYTES
+}
+
 /** Modelled time of one plan. */
 export function estimateSm80(
   plan: Sm80Plan,
@@ -63,7 +70,7 @@ export function estimateSm80(
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
   const kTiles = Math.max(1, Math.ceil(k / tileK))
   const products = gemm.accumulators.length
-  const mma = (products * tileM * tileN * kBytes) / (MMA_BYTES * costs.sustained)
+  const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * costs.sustained)
   // Each warp reads its rows of A and its columns of every B.
   const reads = warps[0] * warps[1] * (warpTile[0] + products * warpTile[1]) * kBytes
   const smem = (plan.stageBytes + reads) / machine.smemBytes

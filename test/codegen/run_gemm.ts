@@ -17,7 +17,7 @@ export interface WideCase {
   /** Default: like `a`. */
   readonly b?: DTypeName
   readonly out?: DTypeName
-  readonly accumulator?: 'f32' | 'f16' | 'i32'
+  readonly accumulator?: 'f32' | 'f16' | 'i32' | 'f64'
   readonly tile: readonly [number, number]
   readonly design?: Partial<Sm100Design>
   /** Runs on SM90. */
@@ -54,7 +54,7 @@ const AXES: Readonly<Record<string, readonly string[]>> = {
 /** Every product and partial sum is a small integer, exact in every dtype and order of sums. */
 export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[]): Promise<WideResult[]> {
   const { a = 'f16', b = a, out = 'f32', unaligned = [] } = c
-  const accumulator = c.accumulator ?? (a === 'i8' || a === 'u8' ? 'i32' : 'f32')
+  const accumulator = c.accumulator ?? (a === 'i8' || a === 'u8' ? 'i32' : a === 'f64' ? 'f64' : 'f32')
   const extents: Record<string, number> = { l: 2, m: 208, n: 272, k: 200, ...c.extents }
   const operand = (name: string, dtype: DTypeName, x: string, y: string): string =>
     `${name}: ${dtype}[l, ${x}, ${y}] | ${dtype}[l, ${y}, ${x}]`

@@ -4,7 +4,7 @@ import { note } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import { accumulatorArray, cellsOf, emitFragmentRow, emitTakeCells, registersOf } from '../../pipe/fragments.ts'
-import { emitLoadFragments } from './loads.ts'
+import { atomIn, emitLoadFragments } from './loads.ts'
 import { mmaName, mmaText } from './ptx.ts'
 
 export const SM80_EMITTERS: Emitters = {
@@ -27,8 +27,9 @@ export const SM80_EMITTERS: Emitters = {
   zero_cells(_, c) {
     const { products } = registersOf(c)
     c.out.line(`${accumulatorArray(c)} = {};  // accumulators`)
+    const { type, a, b } = atomIn(c.program)
     c.out.line(
-      `u32 a_fragments[2][ROW_BLOCKS][4], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][2];`,
+      `${type} a_fragments[2][ROW_BLOCKS][${a}], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][${b}];`,
     )
   },
   load_fragments: emitLoadFragments,

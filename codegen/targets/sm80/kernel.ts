@@ -4,7 +4,7 @@ import type { FragmentSource } from '../../../compiler/ir/pipe_mma.ts'
 import { cellsOf, PTX_CELL } from '../../pipe/fragments.ts'
 import type { TargetText } from '../../pipe/kernel.ts'
 import { SM80_EMITTERS } from './emit.ts'
-import { laneOffset, lanesName } from './loads.ts'
+import { atomIn, laneOffset, lanesName } from './loads.ts'
 import { SM80_WRAPPERS } from './ptx.ts'
 
 export const SM80_TEXT: TargetText = {
@@ -20,7 +20,11 @@ export const SM80_TEXT: TargetText = {
   prologue({ out, program }) {
     const [warpsM] = program.registers!.warps!
     out.line(`const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`)
-    out.line('// What a lane addresses for ldmatrix.')
+    out.line(
+      atomIn(program).reads === 'lanes'
+        ? '// What a lane reads of fragments.'
+        : '// What a lane addresses for ldmatrix.',
+    )
     const source = fragmentsOf(program)
     if (!source) return
     out.line(`const u32 ${lanesName('a', source.a)} = ${laneOffset('a', source.a, program)};`)

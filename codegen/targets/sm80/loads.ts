@@ -1,20 +1,43 @@
-/** Operands on their way to the MMAs of SM80: ldmatrix out of the stage ring. */
+/** Operands on their way to the MMAs of SM80, out of the stage ring: by ldmatrix, or by lanes of rows and columns of their own. */
 import { DTYPES } from '../../../compiler/dtypes.ts'
-import type { TileOp, TileProgram } from '../../../compiler/ir/pipe.ts'
+import { opsOf, type TileOp, type TileProgram } from '../../../compiler/ir/pipe.ts'
 import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
-import { mod, name } from '../../../compiler/space/ix.ts'
-import { swizzled } from '../../../compiler/space/layout.ts'
+import { constant, div, evaluateIx, mod, mul, name, printIx, type Ix } from '../../../compiler/space/ix.ts'
+import { swizzled, swizzleXor } from '../../../compiler/space/layout.ts'
+import { atomOf, type WarpAtom } from '../../../compiler/targets/sm80/mma.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 
 type LoadFragments = Extract<TileOp, { op: 'load_fragments' }>
+
+/** What the MMAs of a program are. */
+export function atomIn(program: TileProgram): WarpAtom {
+  for (const op of opsOf(program)) if (op.op === 'mma_sync') return atomOf(op.kind)
+  throw new Error('no operation multiplies')
+}
+
+/**
+ * Where a lane reads by itself. Of f64, lanes of a row have both halves of two chunks, half a row of shared memory apart: 16 lanes, of four
+ * rows, read from all banks. Of f32, a chunk is a step: rows are a lane's own, columns the first of its two.
+ */
+function ownOffset(side: 'a' | 'b', { tile }: TileSource, span: number, { type }: WarpAtom): string {
+  const lane = name('lane', 32)
+  const first = side === 'a' ? 'warp_m * WARP_M' : 'warp_n * WARP_N'
+  const at = (row: Ix, chunk: string, half: string): string =>
+    `(${first} + ${printIx(row)}) * ${span} + ${swizzled(tile.swizzle, chunk, row)} * 16${half}`
+  if (type === 'double') return at(div(lane, 4), `lane / 2 % 2 * ${span / 32}`, ' + lane % 2 * 8')
+  return at(side === 'a' ? div(lane, 4) : mul(mod(lane, 4), 2), '0', '')
+}
 
 /**
  * Where a lane reads, the same in all steps. Of A, matrices are rows 0-7 and 8-15 of the first chunk of k, then of the second;
  * of B, both chunks of 8 columns, then of the next 8.
  */
-export function laneOffset(side: 'a' | 'b', { operand, tile }: TileSource, { source }: TileProgram): string {
-  const span = tile.span * DTYPES[operandNamed(source, operand).dtype].storageBytes
+export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgram): string {
+  const { operand, tile } = from
+  const span = tile.span * DTYPES[operandNamed(program.source, operand).dtype].storageBytes
+  const atom = atomIn(program)
+  if (atom.reads === 'lanes') return ownOffset(side, from, span, atom)
   const [byHalf, byQuarter] = ['lane / 16', 'lane / 8 % 2']
   // Which of the two selects 8 further rows of shared memory, and which the next chunk of them.
   const [row, chunk] = (side === 'a') === (tile.major === 'k') ? [byQuarter, byHalf] : [byHalf, byQuarter]
@@ -26,7 +49,42 @@ export function laneOffset(side: 'a' | 'b', { operand, tile }: TileSource, { sou
 export const lanesName = (side: 'a' | 'b', { tile }: TileSource): string =>
   `${side}_lane${side === 'b' && tile.major === 'mn' ? '_mn' : ''}`
 
-export function emitLoadFragments({ a, products, step, set }: LoadFragments, c: EmitContext): void {
+/** Of two rows of A for each block, and of B of a column (f64) or of two neighbours (f32). */
+function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, { type, b: perColumn }: WarpAtom): void {
+  const each = type === 'double' ? 1 : 4
+  const wrapper = type === 'double' ? 'load_fragment_f64' : 'load_fragment_f32'
+  const load = (side: 'a' | 'b', source: TileSource, count: string, target: string, pieces: readonly { readonly rows: number; readonly xor: number }[]): void => {
+    const { tile, buffer, operand } = source
+    const span = tile.span * DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
+    const [slot, where] = [slotAddress(c, buffer), note(c, `fragments of ${operand}`)]
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
+      for (const [p, { rows, xor }] of pieces.entries()) {
+        const moved = (16 * step) ^ xor
+        const lanes = moved === 0 ? lanesName(side, source) : `(${lanesName(side, source)} ^ ${moved})`
+        const further = rows === 0 ? '' : ` + ${rows * span}`
+        c.out.line(call(c, wrapper, `${target}${p === 0 ? '' : ` + ${p * each}`}`, `${slot} + ${lanes} + i * ${(side === 'a' ? 16 : 8) * span}${further}`), where)
+      }
+    })
+  }
+  // The swizzle of the odd one of two neighbours.
+  const odd = ({ tile }: TileSource): number => {
+    const xor = swizzleXor(tile.swizzle, constant(1))
+    return xor === null ? 0 : 16 * evaluateIx(xor, () => NaN)
+  }
+  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`, [{ rows: 0, xor: 0 }, { rows: 8, xor: 0 }])
+  products.forEach((b, p) =>
+    load('b', b, 'COLUMN_BLOCKS', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}i]`, [
+      { rows: 0, xor: 0 },
+      ...(perColumn > each ? [{ rows: 1, xor: odd(b) }] : []),
+    ]),
+  )
+} // prettier-ignore
+
+export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
+  const atom = atomIn(c.program)
+  if (atom.reads === 'lanes') return emitLoadOwn(op, c, atom)
+  const { a, products, step, set } = op
   const load = (side: 'a' | 'b', source: TileSource, count: string, target: string): void => {
     const { tile, buffer, operand } = source
     const where = note(c, `fragments of ${operand}`)

@@ -1,5 +1,5 @@
 /** PTX wrappers of the SM80 kernels: asynchronous copies by threads, matrices from shared memory, warp MMAs. */
-import type { WarpMmaKind } from '../../../compiler/targets/sm80/mma.ts'
+import { atomNameOf, type WarpMmaKind } from '../../../compiler/targets/sm80/mma.ts'
 import { CELL, cellsOf } from '../../pipe/fragments.ts'
 import {
   COPY_WRAPPERS,
@@ -27,13 +27,48 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
     '// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the\n' +
     `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
   ldmatrix_x4_trans: loadMatrices(true),
+  load_fragment_f64: inline(
+    'void load_fragment_f64(double* r, u32 address)',
+    '  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(r[0]) : "r"(address) : "memory");',
+  ),
+  load_fragment_f32: inline(
+    'void load_fragment_f32(float* r, u32 address)',
+    '  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"\n' +
+      '    : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");',
+  ),
   ...VECTOR_LOADS,
 }
 
-export const mmaName = ({ d, a, b, k }: WarpMmaKind): string => `mma_m16n8k${k}_${d}_${a}_${b}`
+export const mmaName = (kind: WarpMmaKind): string =>
+  kind.a === 'f32' ? 'ffma_m16n8k4' : `mma_m16n8k${kind.k}_${kind.d}_${kind.a}_${kind.b}`
+
+/** f64 (PTX ISA 9.7.14.5.13): a row and the one 8 below of A. Devices before sm_90 have m8n8k4 alone. */
+const DMMA = inline(
+  'void mma_m16n8k4_f64_f64_f64(double* d, const double* a, const double* b)',
+  `#if __CUDA_ARCH__ >= 900
+  asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+    : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+#else
+#pragma unroll
+  for (u32 h = 0; h < 2; ++h)
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+      : "+d"(d[2 * h]), "+d"(d[2 * h + 1]) : "d"(a[h]), "d"(b[0]));
+#endif`,
+)
+
+/** f32 on CUDA cores: two rows and two columns of a lane, four of k. */
+const FFMA = inline(
+  'void ffma_m16n8k4(float* d, const float* a, const float* b)',
+  `#pragma unroll
+  for (u32 k = 0; k < 4; ++k)
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) d[i] = fmaf(a[i / 2 * 4 + k], b[i % 2 * 4 + k], d[i]);`,
+)
 
 /** D += A * B by a warp (PTX ISA 9.7.14.5): 4 registers of A, 2 of B. */
 export function mmaText(kind: WarpMmaKind): string {
+  const atom = atomNameOf(kind)
+  if (atom !== 'mma') return atom === 'dmma' ? DMMA : FFMA
   const { d, a, b, k } = kind
   const cells = cellsOf(d, 8)
   const [type, constraint] = CELL[d]

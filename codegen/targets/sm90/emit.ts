@@ -12,6 +12,7 @@ import {
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
+import type { RegisterPlan } from '../../../compiler/ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../../compiler/ir/pipe_mma.ts'
 import { emitLoadColumns, emitLoadRows } from '../../pipe/ahead.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
@@ -37,10 +38,13 @@ function warpRow(c: EmitContext, block: string): string {
 /** Registers are indexed by constants only. */
 const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
 
+/** wgmma has no f64. */
+type WgmmaCells = Exclude<RegisterPlan['cells'], 'f64'>
+
 /** What they have summed: a part, or all accumulators. */
 function waitForAll(c: EmitContext, where: LineOrigin): void {
   const { cells, parts } = registersOf(c)
-  const [type, count] = parts ? [parts.cells, parts.columns / 2] : [PTX_CELL[cells], allCells(c)]
+  const [type, count] = parts ? [parts.cells, parts.columns / 2] : [PTX_CELL[cells as WgmmaCells], allCells(c)]
   c.definitions.set('wgmma_wait', wgmmaWaitText(type, count))
   c.out.line(`wgmma_wait(${parts ? 'sums' : 'acc'});`, where)
 }

@@ -27,9 +27,12 @@ export const sm100 = {
   entries: SM100_ENTRIES,
   inconsistent: SM100_INCONSISTENT,
   designs: (schedule, _, elementBytes) => sm100Designs(schedule, elementBytes),
-  // TMA addresses rows of 16 bytes, and sm_103a has no kind::i8.
+  // TMA addresses rows of 16 bytes, tcgen05.mma takes neither f32 nor f64 as they are, and sm_103a has no kind::i8.
   leavesOut: ({ dtype, divisibility }, arch) =>
-    divisibility === 'element' || (arch === 'sm_103a' && DTYPES[dtype].class === 'int'),
+    divisibility === 'element' ||
+    dtype === 'f32' ||
+    dtype === 'f64' ||
+    (arch === 'sm_103a' && DTYPES[dtype].class === 'int'),
   formKey(a, b, accumulator) {
     const form = mmaKindOf(a, b, accumulator)
     return form && `${form.kind} ${accumulator}`

@@ -14,7 +14,7 @@ import {
 } from '../tensor_core/target.ts'
 import { SM80_ENTRIES, sm80Designs, type Sm80Design } from './design.ts'
 import { lowerSm80 } from './lower.ts'
-import { sm80Units, warpMmaFormOf } from './mma.ts'
+import { instructionOf, sm80Units, warpMmaFormOf } from './mma.ts'
 import { planSm80, type Sm80Plan } from './plan.ts'
 import { verifySm80 } from './verify.ts'
 
@@ -47,7 +47,7 @@ export const sm80 = {
     return [
       `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}`,
       axesLine(plan),
-      `tile ${plan.tile.join('x')}, mma.sync m16n8k${mma.k} ${mma.d}.${mma.a}.${mma.b}`,
+      `tile ${plan.tile.join('x')}, ${instructionOf(mma)}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,
       `stages ${plan.stages} of ${plan.stageBytes} B, staging slots of ${plan.epilogue.stagingSlotBytes} B over them,` +
         ` sub-tiles of ${plan.epilogue.subtileColumns} columns`,
@@ -60,7 +60,7 @@ export const sm80 = {
     ...TILED_FIELDS,
     tileShape: (plan: Sm80Plan) => plan.design.tile,
     clusterShape: () => [1, 1, 1] as const,
-    mmaInstructionType: ({ mma }: Sm80Plan) => `mma.sync.m16n8k${mma.k}.${mma.d}.${mma.a}.${mma.b}`,
+    mmaInstructionType: ({ mma }: Sm80Plan) => instructionOf(mma),
     warps: (plan: Sm80Plan) => plan.warps,
     operands: (plan: Sm80Plan) => plan.design.operands,
     tileScheduler: () => 'static' as const,

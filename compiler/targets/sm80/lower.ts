@@ -46,7 +46,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
       rowBlocks: warpTile[0] / MMA_ROWS,
       columns: waysOf(plan.gemm) * warpTile[1],
       warps,
-      cells: accumulator === 'f16' ? 'f16' : accumulator === 'i32' ? 'i32' : 'f32',
+      cells: accumulator,
       together: 1,
     },
     setup: [],

@@ -1,17 +1,53 @@
-/** mma.sync forms: which operands each takes (PTX ISA 9.7.14.5), and since which compute capability. */
+/**
+ * What warps multiply with: mma.sync forms (PTX ISA 9.7.14.5), and since which compute capability; f32 that nothing is rounded for by
+ * FFMAs of the CUDA cores. All have the accumulators of 16 rows by 8 columns in the same lanes.
+ */
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
 import type { Accumulator } from '../../dtypes.ts'
 import { ARCHS, type TargetArch } from '../../archs.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
-/** Types as PTX spells them, and the k of one instruction: 32 bytes of it, of 16 rows by 8 columns. */
+/** Types as PTX spells them, and the k of one step: of 16 rows by 8 columns. */
 export interface WarpMmaKind {
-  readonly d: 'f32' | 'f16' | 's32'
+  readonly d: 'f32' | 'f16' | 's32' | 'f64'
   readonly a: string
   readonly b: string
   readonly k: number
 }
+
+/** How a warp's operands lie in its registers, by what multiplies them. */
+export interface WarpAtom {
+  /** CUDA type of a register of a fragment. */
+  readonly type: 'u32' | 'float' | 'double'
+  /** Elements of that type for 16 rows of A and for 8 columns of B. */
+  readonly a: number
+  readonly b: number
+  /** Bytes of k that one step reads, of each row and column. */
+  readonly kBytes: number
+  /** ldmatrix, or by each lane of rows and columns of its own: an f64 or four f32 at a time. */
+  readonly reads: 'matrices' | 'lanes'
+  /** Registers that accumulators and two sets of fragments may have together. */
+  readonly mostHeld: number
+}
+
+const ATOMS = {
+  mma: { type: 'u32', a: 4, b: 2, kBytes: 32, reads: 'matrices', mostHeld: 192 },
+  /** m16n8k4; m8n8k4 twice where there is nothing greater. */
+  dmma: { type: 'double', a: 2, b: 1, kBytes: 32, reads: 'lanes', mostHeld: 192 },
+  /** A lane has 2 rows and 2 columns, and four of k. */
+  ffma: { type: 'float', a: 8, b: 8, kBytes: 16, reads: 'lanes', mostHeld: 192 },
+} as const satisfies Readonly<Record<string, WarpAtom>>
+
+export type WarpAtomName = keyof typeof ATOMS
+
+export const atomNameOf = ({ a }: Pick<WarpMmaKind, 'a'>): WarpAtomName => (a === 'f64' ? 'dmma' : a === 'f32' ? 'ffma' : 'mma') // prettier-ignore
+
+export const atomOf = (kind: Pick<WarpMmaKind, 'a'>): WarpAtom => ATOMS[atomNameOf(kind)]
+
+/** As people and metadata call it. */
+export const instructionOf = (kind: WarpMmaKind): string =>
+  kind.a === 'f32' ? 'fma.rn.f32' : `mma.sync.m16n8k${kind.k}.${kind.d}.${kind.a}.${kind.b}`
 
 interface FormRow extends MmaRow {
   readonly operands: Partial<Readonly<Record<DTypeName, string>>>
@@ -26,10 +62,17 @@ const FORMS: readonly FormRow[] = [
   { operands: { bf16: 'bf16' }, mixes: false, accumulators: ['f32'], k: 16, minCc: 80, maxCells: 128 },
   { operands: { tf32: 'tf32' }, mixes: false, accumulators: ['f32'], k: 8, minCc: 80, maxCells: 128 },
   { operands: { i8: 's8', u8: 'u8' }, mixes: true, accumulators: ['i32'], k: 32, minCc: 80, maxCells: 128 },
+  { operands: { f64: 'f64' }, mixes: false, accumulators: ['f64'], k: 4, minCc: 80, maxCells: 128 },
+  { operands: { f32: 'f32' }, mixes: false, accumulators: ['f32'], k: 4, minCc: 80, maxCells: 128 },
   { operands: { e4m3: 'e4m3', e5m2: 'e5m2' }, mixes: true, accumulators: ['f32'], k: 32, minCc: 89, maxCells: 32 },
 ]
 
-const ACCUMULATORS: Partial<Readonly<Record<Accumulator, WarpMmaKind['d']>>> = { f32: 'f32', f16: 'f16', i32: 's32' }
+const ACCUMULATORS: Partial<Readonly<Record<Accumulator, WarpMmaKind['d']>>> = {
+  f32: 'f32',
+  f16: 'f16',
+  i32: 's32',
+  f64: 'f64',
+}
 
 export interface WarpMmaForm extends WarpMmaKind {
   readonly minCc: number

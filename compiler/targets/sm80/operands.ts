@@ -13,11 +13,11 @@ const CHUNK = 16
 const SWIZZLES: Readonly<Record<number, OperandSwizzle>> = { 32: '32B', 64: '64B', 128: '128B' }
 
 /**
- * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of 4. 8-bit operands that are not contiguous along k, and
+ * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of elements of 4 or 8. 8-bit operands that are not contiguous along k, and
  * elements of less than 4 bytes that are not aligned, are gathered through registers.
  *
  * `rows`: of the CTA's tile along `free`, a multiple of 16; `kExtent`: elements of a stage along k; `anywhere`: the axis along
- * which tiles begin at any position, and not at one that is aligned.
+ * which tiles begin at any position, and not at one that is aligned; `stepBytes`: of k, that one step of the MMAs reads.
  */
 export function planSm80Operand(
   operand: TensorOperand,
@@ -26,6 +26,7 @@ export function planSm80Operand(
   rows: number,
   kExtent: number,
   anywhere: string | null,
+  stepBytes: number,
 ): OperandPlan {
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
@@ -33,7 +34,7 @@ export function planSm80Operand(
   // ldmatrix transposes 16-bit elements.
   const major = inner === free && bytes === 2 ? 'mn' : 'k'
   const wide = vector && inner !== anywhere && (major === 'mn' || inner === k)
-  const source = !operand.computed && (wide || bytes === 4) ? 'copy' : 'gather'
+  const source = !operand.computed && (wide || bytes >= 4) ? 'copy' : 'gather'
   const span = major === 'k' ? kExtent * bytes : Math.max(...[32, 64, 128].filter((s) => (rows * bytes) % s === 0))
   const spanElements = span / bytes
   const sliceRows = major === 'k' ? rows : kExtent
@@ -42,7 +43,7 @@ export function planSm80Operand(
     operand,
     major,
     source,
-    copyBytes: wide ? CHUNK : 4,
+    copyBytes: wide ? CHUNK : bytes === 8 ? 8 : 4,
     rows,
     slices: 1,
     sliceRows,
@@ -52,6 +53,6 @@ export function planSm80Operand(
     boxBytes: sliceRows * span,
     boxPitch: sliceRows * span,
     tileBytes: rows * kExtent * bytes,
-    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: SWIZZLES[span]!, stepBytes: 32 },
+    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: SWIZZLES[span]!, stepBytes },
   }
 }

@@ -14,7 +14,7 @@ import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
 import type { TensorCorePlan } from '../tensor_core/plan.ts'
 import { sm80Memory } from './memory.ts'
-import { warpMmaFormOf, type WarpMmaForm } from './mma.ts'
+import { atomOf, warpMmaFormOf, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
@@ -25,8 +25,6 @@ const MIN_STAGES = 2
 const MAX_STAGES = 4
 /** Rows of one mma.sync. */
 export const MMA_ROWS = 16
-/** Accumulators and fragments of a thread. */
-const MAX_HELD = 192
 /** Accumulators of a thread that gathers operands too. */
 const GATHERING_CELLS = 64
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
@@ -36,8 +34,6 @@ const smBytes = (target: TargetArch): number => (target === 'sm_80' ? 167_936 : 
 /** Shared memory of each CTA that the driver keeps. */
 const SYSTEM_BYTES = 1024
 const SM_REGISTERS = 65_536
-/** Bytes of k that one mma.sync reads. */
-const MMA_K_BYTES = 32
 
 export interface Sm80Plan extends TensorCorePlan {
   readonly kind: 'sm80'
@@ -68,6 +64,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const mma = mmaOf(program, gemm, warpMmaFormOf, { oneOrder: false })
   if (isRejection(mma)) return mma
 
+  const atom = atomOf(mma)
   const ways = waysOf(gemm)
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
     planSm80Operand(
@@ -77,20 +74,25 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       side === 'a' ? tileM : ways * tileN,
       tileK,
       gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
+      atom.kBytes,
     ),
   )
   if (isRejection(inputs)) return inputs
+  if (DTYPES[aType].storageBytes === 8 && gathersAny(inputs))
+    return rejection('KTL2904', { form: 'an operand of f64 that is computed' })
   // Chunks on their way through registers take their share.
   const gathers = gathersAny(inputs)
   const maxCells = gathers ? Math.min(mma.maxCells, GATHERING_CELLS) : mma.maxCells
   const cellsOf = ([m, n]: Division): number =>
-    (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : 1)
-  // Two sets, each 4 registers for 16 rows of A and 2 for 8 columns of every B.
-  const fragmentsOf = ([m, n]: Division): number => 2 * (tileM / m / 4 + (products * tileN) / n / 4)
+    (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : accumulator === 'f64' ? 1 / 2 : 1)
+  // Two sets, for 16 rows of A and for 8 columns of every B.
+  const words = atom.type === 'double' ? 2 : 1
+  const fragmentsOf = ([m, n]: Division): number =>
+    2 * words * ((tileM / m / 16) * atom.a + ((products * tileN) / n / 8) * atom.b)
   const fits = (division: Division): boolean =>
     isWhole(design.tile, division) &&
     cellsOf(division) <= maxCells &&
-    cellsOf(division) + fragmentsOf(division) <= MAX_HELD
+    cellsOf(division) + fragmentsOf(division) <= atom.mostHeld
   const warps = design.warps === 'auto' ? chooseWarps(design.tile, fits) : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
@@ -141,7 +143,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     ...inputs,
     mma,
     accumulator,
-    mmaSteps: (tileK * DTYPES[aType].storageBytes) / MMA_K_BYTES,
+    mmaSteps: (tileK * DTYPES[aType].storageBytes) / atom.kBytes,
     warps,
     warpTile,
     epilogue,

@@ -26,8 +26,8 @@ export const sm90 = {
   entries: SM90_ENTRIES,
   inconsistent: SM90_INCONSISTENT,
   designs: (schedule, _, elementBytes) => sm90Designs(schedule, elementBytes),
-  // TMA addresses rows of 16 bytes.
-  leavesOut: ({ divisibility }) => divisibility === 'element',
+  // TMA addresses rows of 16 bytes; wgmma takes neither f32 nor f64 as they are.
+  leavesOut: ({ dtype, divisibility }) => divisibility === 'element' || dtype === 'f32' || dtype === 'f64',
   formKey(a, b, accumulator) {
     const form = wgmmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.transposes}`

@@ -40,7 +40,7 @@ export interface OperandPlan {
    */
   readonly source: 'tma' | 'gather' | 'copy'
   /** Bytes of one asynchronous copy by a thread. */
-  readonly copyBytes?: 4 | 16
+  readonly copyBytes?: 4 | 8 | 16
   /** Rows (of m or n) of a CTA's tile. */
   readonly rows: number
   /** The tile is loaded in so many slices, each by one of the CTAs that need it, multicast to all of them. */

@@ -16,6 +16,8 @@ export interface Machine {
   /** Multiply-adds per cycle and SM on CUDA cores. */
   readonly fmaF32: number
   readonly fmaF64: number
+  /** The same of f64 by mma.sync. */
+  readonly mmaF64: number
   /** From launch to the first tile in shared memory, and from the last store to the end: cycles. */
   readonly launchCycles: number
   readonly loadLatency: number
@@ -33,6 +35,7 @@ const B200: Machine = {
   smemBytes: 128,
   fmaF32: 128,
   fmaF64: 64,
+  mmaF64: 64,
   launchCycles: 4000,
   loadLatency: 1200,
 }
@@ -47,13 +50,14 @@ const H100: Machine = {
   smemBytes: 128,
   fmaF32: 128,
   fmaF64: 64,
+  mmaF64: 128,
   launchCycles: 4000,
   loadLatency: 900,
 }
 
 export const MACHINES: Readonly<Record<TargetArch, Machine>> = {
   sm_100a: B200,
-  sm_103a: { ...B200, name: 'B300', fmaF64: 2 },
+  sm_103a: { ...B200, name: 'B300', fmaF64: 2, mmaF64: 2 },
   sm_90a: H100,
   sm_80: {
     ...H100,
@@ -65,5 +69,6 @@ export const MACHINES: Readonly<Record<TargetArch, Machine>> = {
     l2Bytes: gigabytes(4000, 1.41e9),
     fmaF32: 64,
     fmaF64: 32,
+    mmaF64: 64,
   },
 }
