@@ -27,6 +27,9 @@ export const targetOf = ({ kind }: { readonly kind: string }): Target => TARGETS
 /** Plain code, for no tensor cores? */
 export const isGeneral = (backend: Backend): boolean => TARGETS.get(backend).scope === 'general'
 
+/** Why a plan of tiles is on CUDA cores all the same; null: it is on tensor cores. */
+export const offTensorCores = (plan: Plan): Rejection | null => targetOf(plan).offTensorCores?.(plan) ?? null
+
 /** Architectures that have a target of their own. */
 export const archs = (): readonly TargetArch[] => TARGETS.entries.flatMap((target) => target.archs)
 

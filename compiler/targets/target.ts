@@ -72,6 +72,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   /** What it takes beside threads and shared memory, in a few words each. Absent: nothing that is known before it is compiled. */
   resources?(plan: P): readonly string[]
 
+  /** Why a plan multiplies on CUDA cores after all; absent, null: it does not. */
+  offTensorCores?(plan: P): Rejection | null
   /** How exactly its MMAs add up; absent: 25 fraction bits. */
   sums?(plan: P): SumPrecision
   /** Compute capability that its code takes at least. */

@@ -9,7 +9,7 @@ import { ktlProvider } from '../../runtime/discovery/providers/provider.ts'
 import type { FamilySpace } from '../../runtime/discovery/space/space.ts'
 import { librarySources } from '../../runtime/library/index.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
-import { isGeneral } from '../../compiler/targets/index.ts'
+import { isGeneral, offTensorCores } from '../../compiler/targets/index.ts'
 import { DTYPE_NAMES } from '../../grammar/vocabulary.ts'
 import { SECTIONS } from '../gallery.ts'
 import { code, made, prose, table } from './markdown.ts'
@@ -40,7 +40,9 @@ const FORMS: readonly (readonly [what: string, a: string, b: string, out: string
 type Fares = ReturnType<FamilySpace['fares']>
 
 const hasTensorCores = (fares: Fares): boolean =>
-  fares.some(({ backend, first }) => !isGeneral(backend) && first !== null && !isRejection(first))
+  fares.some(
+    ({ backend, first }) => !isGeneral(backend) && first !== null && !isRejection(first) && !offTensorCores(first),
+  )
 
 /** Has it instances on tensor cores, in some order of its operands? */
 function onTensorCores(space: FamilySpace, target: TargetArch, types: TypeChoice): boolean {
@@ -56,7 +58,9 @@ function cellOf(space: FamilySpace, target: TargetArch, reasons: Set<string>): s
     const logical = space.fares(target, types)
     if (hasTensorCores(logical) || onTensorCores(space, target, types)) continue
     off++
-    const [refused] = logical.flatMap(({ first }) => (first && isRejection(first) ? [first] : []))
+    const [refused] = logical.flatMap(
+      ({ first }) => (first && (isRejection(first) ? first : offTensorCores(first))) ?? [],
+    )
     if (logical.some(({ first }) => first && !isRejection(first))) cores = 'CUDA cores'
     if (refused) reasons.add(`${prose(refused.reason)} (${refused.code})`)
   }

@@ -118,20 +118,23 @@ describe('check', () => {
     )
   })
   test('what each target has for a kernel, by choice of types, and why it has no better', async () => {
-    const stdin = `kernel any<T: e4m3 | f16 | f64>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { D = f32(sum[k](A * B)) }
+    const stdin = `kernel any<T: e4m3 | f16 | f32>(A: T[m, k], B: T[k, n]) -> D: f32[m, n] { D = f32(sum[k](A * B)) }
 kernel scale(A: e4m3[m, n]) -> D: e4m3[m, n] { D = A * 2 }
 `
     const { stdout } = await ktl(['check', '-'], { stdin })
     expect(stdout).toContain(
-      '  any  sm_80, sm_90a, sm_100a, sm_103a with T=f64: CUDA cores, because no tensor cores multiply f64 x f64',
+      '  any  sm_80, sm_90a, sm_100a, sm_103a with T=f32: CUDA cores, because no tensor cores multiply f32 x f32',
     )
     expect(stdout).toContain('  any  sm_80, sm_90a, sm_100a, sm_103a with T=e4m3 | T=f16: tensor cores\n')
     expect(stdout).toContain('  scale  sm_80, sm_90a, sm_100a, sm_103a: CUDA cores\n')
     const [record] = records(await ktl(['check', '-', '--json'], { stdin }))
     const { targets } = (record as { kernels: { targets: object[] }[] }).kernels[0]!
     expect(targets).toContainEqual({
-      target: 'sm_100a', types: [{ T: 'f64' }], designs: ['simt'],
-      refused: [{ design: 'sm100', code: 'KTL2928', reason: expect.stringContaining('f64'), fix: 'the kernel runs on the CUDA cores' }],
+      target: 'sm_100a', types: [{ T: 'f32' }], designs: ['sm80', 'simt'],
+      refused: [
+        { design: 'sm100', code: 'KTL2928', reason: expect.stringContaining('f32'), fix: 'the kernel runs on the CUDA cores' },
+        { design: 'sm80', code: 'KTL2928', reason: expect.stringContaining('f32') },
+      ],
     }) // prettier-ignore
     expect(targets).toContainEqual({
       target: 'sm_90a',

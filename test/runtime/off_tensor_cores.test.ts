@@ -33,7 +33,7 @@ test('Status, kernel and rank reason; kernels on the tensor cores and elementwis
   await device.close()
 })
 
-test('ktl run prints the remark; f64 is on the tensor cores', async () => {
+test('ktl run prints the remark; f64 is on the tensor cores, f32 as it is on none', async () => {
   const file = path.join(folder, 'off.ktl')
   writeFileSync(file, SOURCE)
   const ended = await ktl(['run', file, '--dims', 'm=32,n=32,k=16'])
@@ -41,5 +41,15 @@ test('ktl run prints the remark; f64 is on the tensor cores', async () => {
   expect(ended.stdout).toMatch(/^remark {4}on the CUDA cores, not the tensor cores: output `s` lacks axis `n`/m)
   const [record] = records(await ktl(['run', 'samples/dgemm.ktl', '--dims', 'm=130,n=70,k=50', '--json']))
   expect(record).toMatchObject({ kind: 'run', instance: expect.stringContaining('_sm80_') })
-  expect(record).not.toHaveProperty('remark')
+  expect(record!.remark).toBeUndefined()
+  const device = await openDevice('virtual-sm90')
+  const f32 = (...shape: number[]) => device.empty('f32', shape)
+  const [tiled, plain] = (['sm80', 'simt'] as const).map(
+    (kind) =>
+      getKernels(new GemmArguments({ A: f32(64, 32), B: f32(32, 64), out: f32(64, 64) }), {
+        where: { design: { kind } },
+      })[0] as KtlKernel,
+  )
+  for (const kernel of [tiled!, plain!]) expect(kernel.remark).toContain('KTL2928')
+  await device.close()
 })

@@ -14,7 +14,8 @@ import {
 } from '../tensor_core/target.ts'
 import { SM80_ENTRIES, sm80Designs, type Sm80Design } from './design.ts'
 import { lowerSm80 } from './lower.ts'
-import { instructionOf, sm80Units, warpMmaFormOf } from './mma.ts'
+import { rejection } from '../../rejection.ts'
+import { atomNameOf, instructionOf, sm80Units, warpMmaFormOf } from './mma.ts'
 import { planSm80, type Sm80Plan } from './plan.ts'
 import { verifySm80 } from './verify.ts'
 
@@ -27,6 +28,8 @@ export const sm80 = {
   inconsistent: '',
   designs: sm80Designs,
   leavesOut: () => false,
+  offTensorCores: ({ mma: { a, b, d } }) =>
+    atomNameOf({ a }) === 'ffma' ? rejection('KTL2928', { a, b, accumulator: d }) : null,
   formKey(a, b, accumulator) {
     const form = warpMmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.minCc} ${form.maxCells}`

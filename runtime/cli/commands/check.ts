@@ -86,8 +86,10 @@ function supportLines(name: string, targets: readonly TargetSupport[]): string[]
 }
 
 /** On what cores, and why on no better ones. */
-function fares({ designs, refused: [first] }: TargetSupport): { readonly key: string; readonly verdict: string } {
-  if (designs.some((design) => !isGeneral(design))) return { key: 'tensor cores', verdict: 'tensor cores' }
+function fares({ designs, refused }: TargetSupport): { readonly key: string; readonly verdict: string } {
+  const [first] = refused
+  if (designs.some((design) => !isGeneral(design) && refused.every((other) => other.design !== design)))
+    return { key: 'tensor cores', verdict: 'tensor cores' }
   const cores = designs.length > 0 ? 'CUDA cores' : 'refused'
   if (!first) return { key: cores, verdict: cores }
   return { key: `${cores} ${first.code}`, verdict: `${cores}, because ${first.reason} (${first.code})` }

@@ -4,7 +4,7 @@ import type { GeneratedKernel } from '../../../codegen/cuda/generated.ts'
 import type { Instance, Rejection, TargetArch } from '../../../compiler/instance.ts'
 import { instanceName } from '../../../compiler/naming.ts'
 import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
-import { isGeneral, targetOf, type Plan } from '../../../compiler/targets/index.ts'
+import { isGeneral, offTensorCores, targetOf, type Plan } from '../../../compiler/targets/index.ts'
 import { deriveMetadata } from '../../metadata/derive.ts'
 import type { KernelMetadata } from '../../metadata/kernel.ts'
 import { ownExtents } from '../../arguments/epilogue.ts'
@@ -70,7 +70,7 @@ export class PlannedInstance implements PlannedKernel {
 
   /** Why a GEMM has no kernel on the tensor cores; null: it has, or it is none. */
   get offTensorCores(): Rejection | null {
-    if (!isGeneral(this.plan.kind)) return null
+    if (!isGeneral(this.plan.kind)) return offTensorCores(this.plan)
     if (this.#offTensorCores === undefined)
       this.#offTensorCores = this.space.offTensorCores(this.instance.target, this.choice, this.fusion)
     return this.#offTensorCores

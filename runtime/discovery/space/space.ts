@@ -9,6 +9,7 @@ import type { Instance, Rejection, TargetArch } from '../../../compiler/instance
 import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
 import {
   isGeneral,
+  offTensorCores,
   planInstance,
   TARGETS,
   type Backend,
@@ -130,8 +131,10 @@ export class FamilySpace extends FamilyChoices {
         if (isGeneral(backend)) continue
         for (const alignment of this.alignments(backend, target, types, best, orders)) {
           const { instances, rejections } = this.find(backend, target, { types, orders, alignment }, fusion)
-          if (instances.length > 0) return null
-          rejection ??= rejections[0]?.rejection ?? null
+          const [first] = instances
+          const off = first ? offTensorCores(first.plan) : (rejections[0]?.rejection ?? null)
+          if (first && !off) return null
+          rejection ??= off
         }
       }
     }

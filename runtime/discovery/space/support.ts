@@ -2,7 +2,7 @@
 import { isRejection } from '../../../compiler/rejection.ts'
 import type { KernelFamily, TypeChoice } from '../../../compiler/family.ts'
 import { ARCH_NAMES, type TargetArch } from '../../../compiler/archs.ts'
-import type { Backend } from '../../../compiler/targets/index.ts'
+import { offTensorCores, type Backend } from '../../../compiler/targets/index.ts'
 import { FamilySpace } from './space.ts'
 
 /** Choices of types that fare alike on a target. */
@@ -11,6 +11,7 @@ export interface TargetSupport {
   readonly types: readonly TypeChoice[]
   /** Those that have instances, tensor cores first; none: the target refuses the kernel. */
   readonly designs: readonly Backend[]
+  /** Those that have none, or none on tensor cores, as they are tiled for. */
   readonly refused: readonly {
     readonly design: Backend
     readonly code: string
@@ -30,7 +31,11 @@ export function targetSupport(family: KernelFamily): readonly TargetSupport[] {
       for (const { backend: design, first } of space.fares(target, types)) {
         if (first && isRejection(first))
           refused.push({ design, code: first.code, reason: first.reason, ...(first.fix && { fix: first.fix }) })
-        else if (first) designs.push(design)
+        else if (first) {
+          designs.push(design)
+          const off = offTensorCores(first)
+          if (off) refused.push({ design, code: off.code, reason: off.reason })
+        }
       }
       const key = JSON.stringify([designs, refused])
       const known = alike.get(key)
