@@ -153,6 +153,31 @@ function epilogueOf(
 /** Two functions in each kernel, one to an output, and each kernel at two sizes: cases are cheap, nvcc runs are not. */
 const FUNCTION_PAIRS = [['gelu', 'silu'], ['tanh', 'sigmoid'], ['exp', 'softplus'], ['elu', 'hardswish']] as const // prettier-ignore
 
+/** f64 by mma.sync, f32 by FFMAs: ends inside tiles, both orders, an epilogue; batches. */
+const EXACT: readonly DeviceCase[] = (['dgemm', 'sgemm'] as const).flatMap((kernel): DeviceCase[] => {
+  const dtype = kernel === 'dgemm' ? 'f64' : 'f32'
+  const types: DeviceCase['types'] = kernel === 'dgemm' ? {} : { O: 'f32' }
+  const [n, k] = kernel === 'dgemm' ? [70, 37] : [100, 75]
+  const common = { kernel, types, design: { kind: 'sm80', tile: [64, 32] } } as const
+  return [
+    {
+      ...common,
+      name: `${kernel}, A along m and B along k, rows of any length`,
+      extents: { m: 133, n, k },
+      operands: { A: { order: ['k', 'm'], padding: 1 }, B: { order: ['n', 'k'], padding: 3 }, D: { padding: 1 } },
+      epilogue: { text: 'acc * 2 + C', tensors: { C: { dtype, axes: ['m', 'n'] } } },
+      inputs: 'integers',
+    },
+    {
+      ...common,
+      name: `${kernel}, batches`,
+      extents: { l: 2, m: 72, n: 40, k: 64 },
+      operands: { A: {}, B: {}, D: {} },
+      inputs: 'normal',
+    },
+  ]
+})
+
 /** Same kernels as above where possible: what pairs of factors do not reach. */
 const EXTRA: DeviceCase[] = [
   {
@@ -230,6 +255,7 @@ const EXTRA: DeviceCase[] = [
       inputs: 'normal',
     })),
   ),
+  ...EXACT,
   ...LOOPS,
 ]
 

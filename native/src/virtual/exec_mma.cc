@@ -118,7 +118,7 @@ Flow mmaQuads(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-// f64: fused multiply-adds in k order. aux: rows | k << 8.
+// f64: fused multiply-adds in k order; which order silicon takes is not documented. aux: rows | k << 8.
 Flow mmaF64(Warp& w, const Op& op, uint32_t mask) {
   if (mask != ~0u) throw Fault{Code::Divergence, "mma.sync needs all 32 lanes of the warp"};
   const uint32_t rows = op.aux & 255, depth = op.aux >> 8, halves = rows / 8, *list = w.code->lists.data() + op.list;
@@ -144,6 +144,10 @@ Flow mmaF64(Warp& w, const Op& op, uint32_t mask) {
     w.setTaint(d[i], ~0u, taint ? ~0u : 0u);
   }
   w.cta->cluster->tensorMacs += rows * 8 * depth;
+  const uint64_t cycles = timing::mmaF64Cycles(rows * 8 * depth);
+  const uint64_t done = w.cta->tensorCore.reserve(w.now(), cycles);
+  draw(w, AsyncKind::Tensor, "mma.sync", done - cycles, done);
+  w.waitUntil(done);
   return Flow::Next;
 }
 

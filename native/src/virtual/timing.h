@@ -6,6 +6,7 @@
 //   tensor core   one per CTA, tcgen05.mma by its initiation interval (ummaCycles; .cta_group::2 reserves both CTAs),
 //                 tcgen05.commit is done kCommit cycles after what it tracks; wgmma by wgmmaCycles, so that two
 //                 warpgroups share it, a group done kWgmmaLatency later; mma.sync roughly, by mmaCycles
+//                 and mmaF64Cycles
 //   loads         the issuing CTA reads each byte once, at kReadBytes; every destination of a multicast takes it in, at
 //                 kFillBytes; done kLoadLatency later
 //   stores        read shared memory at kReadBytes; a group whose writes are waited for is done kStoreLatency later
@@ -67,6 +68,9 @@ inline uint64_t wgmmaCycles(uint64_t n, bool aInRegisters) {
 
 // Of one mma.sync m16n8 with so many bytes of k: rough, at six tenths of wgmma's rate.
 inline uint64_t mmaCycles(uint64_t bytes) { return std::max<uint64_t>(1, bytes / 16); }
+
+// Of one mma.sync on f64: 128 multiply-adds a cycle, as on SM90.
+inline uint64_t mmaF64Cycles(uint64_t macs) { return std::max<uint64_t>(1, macs / 128); }
 
 inline uint64_t cyclesOf(uint64_t bytes, uint64_t rate) { return (bytes + rate - 1) / rate; }
 
