@@ -59,6 +59,8 @@ const STANDALONE = {
   'bench/forms': 'bench/gpu/forms.ts',
   'bench/ktl': 'runtime/cli/main.ts',
 }
+/** What these run by Python, beside them. */
+const STANDALONE_PYTHON = ['runtime/bench/suite/peer.py', 'bench/gpu/cublas.py', 'bench/gpu/moe.py']
 const SOURCE_FOLDERS = ['grammar', 'compiler', 'codegen', 'runtime', 'playground', 'samples', 'bench/gpu', 'bench/fit']
 
 class BuildError extends Error {}
@@ -174,6 +176,7 @@ async function bundle() {
     }
     const alias = { ktl: at('runtime/index.ts') }
     await build({ ...common, entryPoints: STANDALONE, external: ['*.node'], alias, banner })
+    for (const name of STANDALONE_PYTHON) fs.copyFileSync(at(name), path.join(fresh, 'bench', path.basename(name)))
   } catch {
     fs.rmSync(fresh, { recursive: true, force: true })
     throw new BuildError('bundling failed: see above')

@@ -10,7 +10,8 @@ import struct
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime/bench/suite"))
+# Where the sources have it; bundles have it beside this file.
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime/bench/suite"))
 import peer  # noqa: E402
 from peer import seed_of, serve, sums  # noqa: E402
 

@@ -101,16 +101,18 @@ function draw({ count, seed, types, plain }: SuiteCommand, limits: Limits, usual
   throw illegal('--suite', 'limits that leave shapes to draw: greater ones', got)
 }
 
-/** PyTorch on the same GPU; without it the reason. */
+/** PyTorch on the same GPU; without it the reason. KTL4103 for a `--python` that has none: it was asked for. */
 async function findPeer(device: Device, python?: string): Promise<{ peer: Peer | null; said: string }> {
-  const peer = new Peer({ device: ordinalOf(device), ...(python !== undefined && { python }) })
+  let peer: Peer | null = null
   try {
+    peer = new Peer({ device: ordinalOf(device), ...(python !== undefined && { python }) })
     const { torch, cuda } = await peer.hello()
     return { peer, said: `cuBLAS of PyTorch ${torch}, CUDA ${cuda}; ratio = its time / ktl's` }
   } catch (error) {
-    peer.quit()
+    peer?.quit()
     const [reason] = (error as Error).message.split('\n')
-    return { peer: null, said: `nothing, ktl alone: no PyTorch (${reason}); --python names one that has it` }
+    if (python !== undefined) throw illegal('--python', 'a Python whose PyTorch has the GPU', `${python}: ${reason}`)
+    return { peer: null, said: `nothing, ktl alone: ${reason}; --python names a Python that has PyTorch` }
   }
 }
 

@@ -1,5 +1,5 @@
 /** `ktl bench --suite random`: what is drawn, what is said of it, and the other side against a stand-in for it. */
-import { existsSync, readFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { randomProblems } from '../../bench/gpu/problems.ts'
@@ -17,6 +17,7 @@ import { suiteHtml, suiteText, summaryOf, type SuiteReport } from '../../runtime
 import { createTimer } from '../../runtime/bench/timer.ts'
 import { peakOf } from '../../runtime/bench/peaks.ts'
 import { openDevice } from '../../runtime/index.ts'
+import { packageRoot } from '../../runtime/files/package_root.ts'
 import { folder, ktl, records } from './cli.ts'
 
 const TYPES = Object.keys(SUITE_TYPES) as SuiteTypeName[]
@@ -130,13 +131,29 @@ describe('against the other side', () => {
     await device.close()
   }, 60_000)
 
-  test('no PyTorch: the reason, in a word', async () => {
+  test('no PyTorch: which Python failed, and how', async () => {
     expect(existsSync('/nonexistent/python')).toBe(false)
     const gone = new Peer({ python: '/nonexistent/python' })
-    await expect(gone.hello()).rejects.toThrow('/nonexistent/python')
+    await expect(gone.hello()).rejects.toThrow(/^\/nonexistent\/python .*peer\.py --device=0 does not start: /)
     expect(gone.ended).toBe(true)
     const bare = new Peer({ python: 'python3' })
-    await expect(bare.hello()).rejects.toThrow(/^peer\.py: |torch/)
+    await expect(bare.hello()).rejects.toThrow(/^peer\.py: \w+: .* \(of \S*python\S*, Python 3\.\d+\.\d+\)$/)
     bare.quit()
+    const script = path.relative(packageRoot(), path.join(folder, 'broken.py'))
+    writeFileSync(path.join(folder, 'broken.py'), 'import no_such_module\n')
+    const broken = new Peer({ script, fake: true })
+    await expect(broken.hello()).rejects.toThrow(
+      /^python3 \S+broken\.py --device=0 --fake ended with status 1: ModuleNotFoundError: No module named 'no_such_module'\n/,
+    )
+    expect(() => new Peer({ script: 'bench/gpu/none.py' })).toThrow(/^none\.py is missing: neither .* exists$/)
+  })
+
+  test('bundles have its files beside them: they may travel alone', async () => {
+    const alone = mkdtempSync(path.join(folder, 'alone-'))
+    for (const name of ['peer.py', 'cublas.py'])
+      copyFileSync(path.join(packageRoot(), 'dist/bench', name), path.join(alone, name))
+    const peer = new Peer({ script: path.relative(packageRoot(), path.join(alone, 'cublas.py')), fake: true })
+    expect(await peer.hello()).toMatchObject({ device: 'fake' })
+    peer.quit()
   })
 })

@@ -270,7 +270,8 @@ def serve(make):
             side = side or make()
             answer = {"ok": True, **getattr(side, name)(**request)}
         except Exception as error:  # told to the other side, which goes on with the next problem
-            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+            where = "" if side else f" (of {sys.executable}, Python {sys.version.split()[0]})"
+            answer = {"ok": False, "error": f"{type(error).__name__}: {error}{where}"}
         try:
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()

@@ -1,7 +1,9 @@
 /** PyTorch in a child process (peer.py, or a script that answers as it does): one JSON line each way. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface, type Interface } from 'node:readline'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { packageRoot } from '../../files/package_root.ts'
 import type { Rival } from './problem.ts'
 
@@ -31,6 +33,18 @@ export interface PeerCheck {
   readonly rows: number
 }
 
+/** Lines of what it said on stderr that its end is explained by: the last of a traceback says what went wrong. */
+const KEPT_LINES = 20
+
+/** Beside the bundles that `build.mjs` makes for machines without a checkout, else in the package. */
+function fileOf(script: string): string {
+  const beside = path.join(path.dirname(fileURLToPath(import.meta.url)), path.basename(script))
+  const places = [beside, path.join(packageRoot(), script)]
+  const file = places.find((place) => existsSync(place))
+  if (file !== undefined) return file
+  throw new Error(`${path.basename(script)} is missing: neither ${places.join(' nor ')} exists`)
+}
+
 export class Peer {
   readonly #script: string
   readonly #child: ChildProcess
@@ -38,6 +52,7 @@ export class Peer {
   readonly #waiting: { resolve: (line: string) => void; reject: (error: Error) => void }[] = []
   #ended: Error | null = null
 
+  /** Throws when the script is not there; what Python itself says comes with the first answer. */
   constructor({
     script = 'runtime/bench/suite/peer.py',
     python = 'python3',
@@ -45,23 +60,27 @@ export class Peer {
     compile = false,
     device = 0,
   }: PeerOptions = {}) {
-    this.#script = script
-    const args = [
-      path.join(packageRoot(), script),
-      `--device=${device}`,
-      ...(fake ? ['--fake'] : []),
-      ...(compile ? ['--compile'] : []),
-    ]
-    this.#child = spawn(python, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+    this.#script = fileOf(script)
+    const args = [this.#script, `--device=${device}`, ...(fake ? ['--fake'] : []), ...(compile ? ['--compile'] : [])]
+    this.#child = spawn(python, args, { stdio: ['pipe', 'pipe', 'pipe'] })
     this.#lines = createInterface({ input: this.#child.stdout! })
     this.#lines.on('line', (line) => this.#waiting.shift()?.resolve(line))
+    const said: string[] = []
+    createInterface({ input: this.#child.stderr! }).on('line', (line) => {
+      if (line.trim() !== '') said.push(line.trim())
+      if (said.length > KEPT_LINES) said.shift()
+    })
     const end = (reason: string): void => {
-      this.#ended ??= new Error(`${python} ${reason}`)
+      this.#ended ??= new Error(`${[python, ...args].join(' ')} ${reason}`)
       for (const { reject } of this.#waiting.splice(0)) reject(this.#ended)
     }
-    this.#child.on('error', (error) => end(error.message))
-    this.#child.on('close', (status) => end(`ended with ${status}`))
-    this.#child.stdin!.on('error', (error) => end(error.message))
+    this.#child.on('error', (error) => end(`does not start: ${error.message}`))
+    this.#child.on('close', (status, signal) => {
+      const how = signal ? `was ended by ${signal}` : `ended with status ${status}`
+      end(`${how}${said.length > 0 ? `: ${said.at(-1)}\n${said.join('\n')}` : ''}`)
+    })
+    // Its end says more than the pipe that breaks.
+    this.#child.stdin!.on('error', () => {})
   }
 
   /** Its process is gone. */
