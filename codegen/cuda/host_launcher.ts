@@ -240,7 +240,7 @@ function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string
       const count = e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`
       return groups === undefined ? count : `(${count} + ${extent(groups)})`
     })
-    return [`long long ctas = ${['1LL', ...tiles].join(' * ')};`]
+    return [`long long ctas = ${[`${grid.parts ?? 1}LL`, ...tiles].join(' * ')};`]
   }
   if (grid.kind === 'points')
     return [
@@ -254,7 +254,17 @@ function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string
   return [`long long elements = ${first};`, ...larger, `long long ctas = ${ctasOf('elements')};`]
 }
 
+/** Regions of the workspace, with those before each. */
+const placed = ({ workspace = [] }: LaunchRecipe) =>
+  workspace.map((region, i) => ({ region, before: workspace.slice(0, i) }))
+
 function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamNames): void {
+  for (const { before, region } of placed(recipe))
+    if (region.zeroed) {
+      const start = ['a->workspace', ...before.map((region) => regionBytes(region, names))].join(' + ')
+      file.line(`result = cuMemsetD8Async(${start}, 0, ${regionBytes(region, names)}, stream);  // counts begin at 0`)
+      file.line('if (result != CUDA_SUCCESS) return result;')
+    }
   // Parameters are copied: the driver reads them through pointers to mutable storage.
   const values: string[] = []
   const params = kernelParams(recipe.params, names)

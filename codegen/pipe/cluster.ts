@@ -10,7 +10,7 @@ import { depthBounds, emitGroupWalk } from './tiles.ts'
  */
 export function emitTileOrigin(
   file: SourceBuilder,
-  { cluster: { fallback, shape, splits }, domain: { groups, sums } }: TileProgram,
+  { cluster: { fallback, shape, splits }, domain: { groups, sums, parts } }: TileProgram,
 ): void {
   const nested = (inner: (q: string, s: string) => string): string => inner('place % FALLBACK', 'place / FALLBACK')
   const across =
@@ -30,7 +30,17 @@ __device__ __forceinline__ u32 place_n(u32 place) { return ${down}; }
   if (groups) return emitGroupWalk(file, groups)
   const depth = depthBounds(sums)
   const band = sums ? 'band' : 'group'
-  file.line(`struct TileOrigin { u32 m, n, l${depth.members}; };  // first row of this CTA, first column, batch${sums ? ', and the rows that are summed over' : ''}
+  // A part of all tiles of a batch follows the other: CTAs at work share the k of A and B in L2.
+  const [members, meaning, split, values] =
+    parts === undefined
+      ? ['', '', '', '']
+      : [
+          ', part, number',
+          ', part of k, and number among all tiles of CTAs',
+          '  const u32 part = batch % PARTS;\n  batch /= PARTS;\n',
+          ', part, (batch * units + in_batch) * CLUSTER + place',
+        ]
+  file.line(`struct TileOrigin { u32 m, n, l${depth.members}${members}; };  // first row of this CTA, first column, batch${sums ? ', and the rows that are summed over' : ''}${meaning}
 
 __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group${depth.parameters}) {
   const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
@@ -42,7 +52,7 @@ __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 unit
   const u32 in_group = in_batch - ${band} * group_units;
   const u32 rows = min(tile_group, units_m - ${band} * tile_group);
   const u32 unit_m = ${band} * tile_group + in_group % rows, unit_n = in_group / rows;
-${depth.before}  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch${depth.values}};
+${depth.before}${split}  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch${depth.values}${values}};
 }
 `)
 }

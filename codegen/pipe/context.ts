@@ -1,4 +1,5 @@
 /** What the emitters of a tensor-core kernel share: where text goes, and how the tile program's names read in CUDA. */
+import { turnsOf } from '../../compiler/ir/pipe.ts'
 import type { Barrier, Copies, Ring, Role, SmemBuffer, TileOp, TileProgram } from '../../compiler/ir/pipe.ts'
 import type { ExpressionContext } from '../cuda/expression.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
@@ -82,6 +83,9 @@ export function slotAddress(c: EmitContext, name: string, ring?: string): string
 
 /** Does any barrier tell apart the phases of this ring? */
 export const hasPhase = (program: TileProgram, ring: string): boolean => program.barriers.some((b) => b.ring === ring)
+
+/** The named barrier of the first role, or of each of its warpgroups that take turns; 0 is that of __syncthreads. */
+export const roleBarrier = ({ program }: EmitContext): string => (turnsOf(program) > 1 ? '1 + warpgroup' : '1')
 
 /** What the source map says of a line: its role and what it does. */
 export const note = (c: EmitContext, text: string): { role: string | null; note: string } => ({

@@ -15,6 +15,10 @@ export function emitKRange(c: EmitContext): void {
   if (domain.sums) return
   if (isPlain(domain)) {
     out.line('// Without any k, one tile from outside the tensors is loaded: zeros.')
+    if (domain.parts !== undefined) {
+      out.line('const u32 k_all = (K + TILE_K - 1) / TILE_K, k_beyond = k_all + 1;')
+      return shares(c)
+    }
     if (cluster.splits === 1) {
       out.line('const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;')
       return
@@ -45,7 +49,10 @@ export function emitKRange(c: EmitContext): void {
   out.line(
     `const u32 k_beyond = ${last > 0 ? `k_end${last - 1} + ` : ''}${beyond};  // one tile from outside the tensors: zeros`,
   )
-  if (cluster.splits > 1) {
+  if (domain.parts !== undefined) {
+    out.line(`const u32 k_all = k_end${last};`)
+    shares(c)
+  } else if (cluster.splits > 1) {
     out.line(`const u32 k_tiles = k_end${last};`)
     shareOf(c, 'k_beyond')
   } else
@@ -60,6 +67,29 @@ function shareOf({ out }: EmitContext, beyond: string): void {
   out.line('const bool has_k = cluster_rank * share < k_tiles;')
   out.line(`const u32 k_first = has_k ? cluster_rank * share : ${beyond};`)
   out.line('const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;')
+}
+
+/** Where parts of k are work items, each tile's are those of its part; a cluster that splits k has a share of them for each CTA. */
+function shares({ out, program: { cluster } }: EmitContext): void {
+  const all = cluster.splits > 1 ? '(PARTS * CLUSTER)' : 'PARTS'
+  out.line(
+    `const u32 k_share = k_all / ${all}, k_more = k_all % ${all};  // k tiles of each, and how many have one more`,
+  )
+}
+
+/** Which share of k a CTA has of the tile at `at`. */
+export const shareIndex = ({ program: { cluster } }: EmitContext, at: string): string =>
+  cluster.splits > 1 ? `${at}.part * CLUSTER + cluster_rank` : `${at}.part`
+
+/** Steps of that: at least one. */
+export const depthOfShare = (index: string): string => `max(k_share + (${index} < k_more), 1)`
+
+/** Statements that declare the k tiles of the tile at `at`. */
+export function emitShare(c: EmitContext): void {
+  const { out } = c
+  out.line(`const u32 k_index = ${shareIndex(c, 'at')}, k_count = k_share + (k_index < k_more);`)
+  out.line('const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;')
+  out.line('const u32 k_last = k_first + max(k_count, 1);')
 }
 
 /** Where along the stepped axis a tile begins, in elements. */

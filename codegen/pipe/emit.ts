@@ -14,10 +14,12 @@ import {
   leaderAddress,
   note,
   ringOf,
+  roleBarrier,
   type Emitters,
 } from './context.ts'
 import { emitCopyTile, emitFindRows } from './copies.ts'
 import { EPILOGUE_EMITTERS } from './emit_epilogue.ts'
+import { turnsOf } from '../../compiler/ir/pipe.ts'
 import { tileIndex } from '../../compiler/targets/tensor_core/lower_loads.ts'
 import { emitCheckGroups, emitDynamicTiles, emitNextOrigin, emitTiles } from './tiles.ts'
 import { emitGather, emitTmaLoad, stageBytes } from './loads.ts'
@@ -115,7 +117,10 @@ export const COMMON_EMITTERS = {
     c.out.line(`cp_async_wait<${op.pending}>();`, note(c, 'copies of this thread have landed'))
   },
   role_sync({ threads }, c) {
-    c.out.line(call(c, 'role_sync', threads), note(c, 'role barrier'))
+    c.out.line(
+      turnsOf(c.program) > 1 ? call(c, 'warpgroup_sync', roleBarrier(c), threads) : call(c, 'role_sync', threads),
+      note(c, 'role barrier'),
+    )
   },
   tma_load: emitTmaLoad,
   gather: emitGather,

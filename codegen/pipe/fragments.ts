@@ -21,6 +21,12 @@ export function allCells(c: EmitContext): number {
   return products * rowBlocks * cellsOf(PTX_CELL[cells], columns)
 }
 
+/** The i-th of the registers that the epilogue takes: of a cluster that splits k, the first of each block. */
+export function ownCell(c: EmitContext, i: string): string {
+  const { splits } = c.program.cluster
+  return splits > 1 ? `${i} / (CELLS / CLUSTER) * CELLS + ${i} % (CELLS / CLUSTER)` : i
+}
+
 /** `float acc[64]` */
 export const accumulatorArray = (c: EmitContext): string =>
   `${CELL[PTX_CELL[registersOf(c).cells]][0]} acc[${allCells(c)}]`

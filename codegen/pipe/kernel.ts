@@ -137,6 +137,7 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
     `CLUSTER_M = ${cluster.shape[0]}, CLUSTER_N = ${cluster.shape[1]}, CLUSTER = ${cluster.size}`,
     cluster.splits > 1 ? 'CTAs of a cluster: all on one tile' : 'CTAs of a cluster along m and n',
   )
+  if (domain.parts !== undefined) define(`PARTS = ${domain.parts}`, 'of k: work items of a tile')
   if (cluster.fallback)
     define(
       `FALLBACK_M = ${cluster.fallback[0]}, FALLBACK_N = ${cluster.fallback[1]}, FALLBACK = ${cluster.fallback[0] * cluster.fallback[1]}`,
@@ -221,7 +222,9 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     if (groups) out.line(`const u32 ${units[unitsAcross(groups)]};`)
     else {
       out.line(`const u32 ${units.units_m}, ${units.units_n};`)
-      out.line(`const u32 works = units_m * units_n${program.domain.batch !== null ? ' * L' : ''} * CLUSTER;`)
+      out.line(
+        `const u32 works = units_m * units_n${program.domain.batch !== null ? ' * L' : ''}${program.domain.parts === undefined ? '' : ' * PARTS'} * CLUSTER;`,
+      )
     }
     emitCluster(c)
     emitKRange(c)

@@ -191,6 +191,33 @@ export const ROLE_WRAPPERS: Readonly<Record<string, string>> = {
   role_sync: `// Barrier 0 is that of __syncthreads.\n${asm('void role_sync(u32 threads)', 'bar.sync 1, %0;', '"r"(threads)')}`,
 }
 
+/** Parts of k that meet in global memory. */
+export const EXCHANGE_WRAPPERS: Readonly<Record<string, string>> = {
+  warpgroup_sync: asm(
+    'void warpgroup_sync(u32 barrier, u32 threads)',
+    'bar.sync %0, %1;',
+    '"r"(barrier), "r"(threads)',
+  ),
+  count_part:
+    '// Parts that were counted before this one; behind the last of them the count is 0 again. The last one sees what all have written before,\n' +
+    '// threads that met this one among them: causality order goes through barriers (PTX ISA 8.9.4).\n' +
+    inline(
+      'u32 count_part(u32* count, u32 last)',
+      '  u32 before;\n' +
+        '  asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(count), "r"(last) : "memory");\n' +
+        '  return before;',
+    ),
+  role_any:
+    '// Is it so for any of the threads that meet here?\n' +
+    inline(
+      'bool role_any(u32 barrier, u32 threads, bool mine)',
+      '  u32 any;\n' +
+        '  asm volatile("{\\n\\t.reg .pred p, q;\\n\\tsetp.ne.u32 q, %3, 0;\\n\\tbar.red.or.pred p, %1, %2, q;\\n\\tselp.u32 %0, 1, 0, p;\\n\\t}"\n' +
+        '    : "=r"(any) : "r"(barrier), "r"(threads), "r"(static_cast<u32>(mine)) : "memory");\n' +
+        '  return any != 0;',
+    ),
+}
+
 /** 16 bytes of shared memory to registers. */
 export const VECTOR_LOADS: Readonly<Record<string, string>> = {
   load_shared_v4: inline(

@@ -6,6 +6,7 @@
 import type { RaggedAxis } from '../../compiler/ir/tensor.ts'
 import type { Groups } from '../../compiler/space/domain.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
+import { depthOfShare, emitShare, shareIndex } from './depth.ts'
 import { emitOps, note, type EmitContext, type OpOf } from './context.ts'
 
 /** The CTA tile of this CTA, where its cluster works from `cta` on. */
@@ -44,15 +45,17 @@ const bounds = ({ form }: RaggedAxis, extent: string, start: string): readonly [
 const depthOfTile = (at: string): string => `max((${at}.k_end - ${at}.k + TILE_K - 1) / TILE_K, 1)`
 
 function emitDepth(c: EmitContext): void {
+  if (c.program.domain.parts !== undefined) return emitShare(c)
   if (c.program.domain.sums) c.out.line(`const u32 k_first = 0, k_last = ${depthOfTile('at')};`)
 }
 
 /** Statements that declare `k_tiles`: of the tile of the next CTA from `cta` on, which another warpgroup computes. */
 export function emitDepthOf(c: EmitContext, cta: string): void {
+  const { parts } = c.program.domain
   c.out.line('u32 k_tiles = 0;')
   c.out.block(`if (${cta} < works)`, () => {
     c.out.line(`const TileOrigin other = ${tileOrigin(c, cta)};`)
-    c.out.line(`k_tiles = ${depthOfTile('other')};`)
+    c.out.line(`k_tiles = ${parts === undefined ? depthOfTile('other') : depthOfShare(shareIndex(c, 'other'))};`)
   })
 }
 
@@ -115,7 +118,13 @@ export function emitNextOrigin(_: OpOf<'next_origin'>, c: EmitContext): void {
   if (c.program.domain.groups) return void c.out.line(`has_tile = ${findTile(c, 'cta + gridDim.x', 'next')};`)
   c.out.block('if (cta + gridDim.x < works)', () => {
     c.out.line(`next = ${tileOrigin(c, 'cta + gridDim.x')};`)
-    const fields = ['m', 'n', 'l', ...(c.program.domain.sums ? ['k', 'k_end'] : [])]
+    const fields = [
+      'm',
+      'n',
+      'l',
+      ...(c.program.domain.sums ? ['k', 'k_end'] : []),
+      ...(c.program.domain.parts === undefined ? [] : ['part', 'number']),
+    ]
     const registers = fields.map((field) => `"+r"(next.${field})`).join(', ')
     c.out.line(`asm volatile("" : ${registers});  // here, and not where it is used`)
   })

@@ -39,6 +39,11 @@ export interface WorkspaceRegion {
   readonly name: string
   readonly elementBytes: number
   readonly extents: readonly { readonly axis: string; readonly per: number }[]
+  /**
+   * Zeros when the first launch begins, and kernels leave zeros behind: memory of a stream, which is no part of the workspace that callers
+   * may hand in.
+   */
+  readonly zeroed?: true
 }
 
 /**
@@ -80,6 +85,8 @@ export type GridRule =
       readonly dynamic: boolean
       /** CTAs that share an SM, where clusters have one; absent: 1. */
       readonly perSm?: number
+      /** Work items of each block of tiles; absent: 1. */
+      readonly parts?: number
       readonly tiles: readonly { readonly axis: string; readonly extent: number; readonly groups?: string }[]
     }
   /** Grid-stride over the points of `axes` (an axis absent at the call counts 1): min(limit, ceil(points / perCta)) CTAs. */

@@ -145,7 +145,7 @@ export type TileOp =
   | { readonly op: 'cluster_start' }
   | { readonly op: 'cluster_sync' }
   | { readonly op: 'warp_sync' }
-  /** This many threads, those of the first role, meet and see what each of them wrote before. */
+  /** This many threads, those of the first role or of one of its warpgroups that take turns, meet and see what each of them wrote before. */
   | { readonly op: 'role_sync'; readonly threads: number }
   | { readonly op: 'wait'; readonly barrier: string; readonly parity: Parity }
   /** `ring`: another one over the same slots. */
@@ -183,6 +183,17 @@ export type TileOp =
   /** Until the other warpgroup has seen all stages of its tile: a wait two phases early would pass at once. */
   | { readonly op: 'wait_turn'; readonly barrier: string }
   | { readonly op: 'pass_turn'; readonly barrier: string }
+  /** The sums of the cluster's CTAs over their shares of k, added in the order of the CTAs, to the registers of this CTA's columns. */
+  | { readonly op: 'add_sums'; readonly buffer: string; readonly threads: number }
+  /** The accumulators of this part of k to the workspace: each thread its own. */
+  | { readonly op: 'store_part' }
+  /**
+   * Counts the part of the tile that this many threads have stored, behind the last `role_sync`; what follows is for those alone who come
+   * last, and see what all parts have stored. Nobody waits for another part.
+   */
+  | { readonly op: 'last_part'; readonly threads: number; readonly body: readonly TileOp[] }
+  /** Adds the sums of all parts to the accumulators, in the order of the parts. */
+  | { readonly op: 'add_parts' }
   /** The accumulators to shared memory, for an epilogue that is not unrolled. */
   | { readonly op: 'park'; readonly buffer: string; readonly threads: number }
   /**
@@ -293,8 +304,14 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
   for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, for_warpgroups: true, leader: true,
-  first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true,
+  first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true, last_part: true,
 } // prettier-ignore
+
+/** Warpgroups that take turns over the tiles; 1: all work on each. */
+export const turnsOf = ({ roles }: Pick<TileProgram, 'roles'>): number => {
+  const tiles = roles[0]!.body.find((op) => op.op === 'for_tiles')
+  return (tiles?.op === 'for_tiles' ? tiles.turns : undefined) ?? 1
+}
 
 export function isNested(op: TileOp): op is NestedOp {
   return op.op in NESTED

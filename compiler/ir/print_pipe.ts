@@ -15,6 +15,7 @@ export function printTileProgram(program: TileProgram): string {
       [...cluster.shape, ...(cluster.splits > 1 ? [cluster.splits] : [])].join('x'),
   ]
   if (domain.walk === 'dynamic') lines.push('  work handed out by the device')
+  if (domain.parts !== undefined) lines.push(`  ${domain.parts} parts of k to each tile`)
   if (domain.groups) {
     const { by, group, form, along } = domain.groups
     lines.push(
@@ -286,8 +287,12 @@ function printOp(op: TileOp): string {
       return `read_work ${op.buffer}`
     case 'park':
       return `park -> ${op.buffer}, of ${op.threads} threads`
+    case 'last_part':
+      return `last_part, of ${op.threads} threads`
     case 'role_sync':
       return `role_sync of ${op.threads} threads`
+    case 'add_sums':
+      return `add_sums of ${op.buffer}, of ${op.threads} threads`
     case 'send_sums':
       return `send_sums -> ${op.buffer} on ${op.barrier}, of ${op.threads} threads`
     case 'take_cells':
@@ -348,6 +353,8 @@ function printOp(op: TileOp): string {
     case 'first_warp':
     case 'check_groups':
     case 'before_next_tile':
+    case 'store_part':
+    case 'add_parts':
     case 'copy_commit':
     case 'zero_cells':
     case 'park_cells':

@@ -34,6 +34,8 @@ export interface Domain {
   /** Elements of k in a tile, in all loops. */
   readonly depth: number
   readonly loops: readonly [SerialLoop, ...SerialLoop[]]
+  /** Parts of k: each of a tile is a work item, and they meet in global memory; absent: a work item is a whole tile. */
+  readonly parts?: number
   /** `persistent`: CTAs take every so many tiles; `dynamic`: the device hands them out (cluster launch control). */
   readonly walk: 'persistent' | 'dynamic'
 }

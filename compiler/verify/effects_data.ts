@@ -370,6 +370,9 @@ export const DATA = {
     m.write(agent, op, m.slotOf(agent, op.buffer), agent.tile, bytes, CELLS, agent.id)
   },
   send_sums: sendSums,
+  add_sums: (op, agent, m) => m.read(agent, op, m.slotOf(agent, op.buffer), agent.tile),
+  store_part: takesCells,
+  add_parts: takesCells,
   take_cells(op, agent, m) {
     if (op.from === null) return takesCells(op, agent, m)
     const slot = m.slotOf(agent, op.from.buffer)

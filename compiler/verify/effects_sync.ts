@@ -1,5 +1,5 @@
 /** Effects of barriers, fences, meetings, and of what waits for groups of asynchronous operations. */
-import type { TileOp } from '../ir/pipe.ts'
+import { turnsOf, type TileOp } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import { nothing, type Effects, type Steps } from './effect.ts'
 import { inTensorMemory, type Machine } from './machine.ts'
@@ -30,6 +30,10 @@ export function* warpSync(agent: Agent, m: Machine): Steps {
   yield* meet(agent, m, `warp ${agent.cta} ${agent.warp}`, 32, 'waits for its warp')
   m.diverged.delete(agent.cta * 64 + agent.warp)
 }
+
+/** Who meets: the role, or a warpgroup that has tiles of its own. */
+const roleOf = ({ cta, role, warpgroup }: Agent, m: Machine): string =>
+  `role ${cta}${turnsOf(m.program) > 1 && role === m.program.roles[0] ? ` ${warpgroup}` : ''}`
 
 /** All lanes of a warp execute it at once. */
 function aligned(op: TileOp, agent: Agent, m: Machine): void {
@@ -80,7 +84,12 @@ export const SYNC = {
   },
   warp_sync: (_, agent, m) => warpSync(agent, m),
   *role_sync({ threads }, agent, m) {
-    yield* meet(agent, m, `role ${agent.cta}`, threads, 'waits for its role')
+    yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
+  },
+  *last_part({ threads, body }, agent, m) {
+    yield* meet(agent, m, roleOf(agent, m), threads, 'waits for its role')
+    // When other parts come is not known here: every other tile's is taken for the last.
+    if (agent.tile % 2 === 0) yield* m.execute(body, agent)
   },
   *wait(op, agent, m) {
     const { phase } = agent.ring(m.barrier(op.barrier).ring)

@@ -1,6 +1,6 @@
 /** What the other checks take for granted: there are roles, loops and products, accumulators of one kind, and axes and operands that fit. */
 import type { RaggedAxis } from '../ir/tensor.ts'
-import { opsOf, walkTileOps, type Barrier, type TileProgram } from '../ir/pipe.ts'
+import { bodiesOf, opsOf, walkTileOps, type Barrier, type TileOp, type TileProgram } from '../ir/pipe.ts'
 import { sourceProblems } from '../ir/verify_tensor.ts'
 import { axesWithin } from '../ir/walk.ts'
 
@@ -116,13 +116,42 @@ function* groupProblems(program: TileProgram): Generator<string> {
   if (walked && batch !== walked.group) yield `groups of ${walked.group} are not walked one by one`
   if (sums && (groups || loops.length > 1 || loops[0].outer.length > 0 || cluster.splits > 1))
     yield 'sums of groups are those of one loop'
+  if (sums && domain.parts !== undefined) yield 'sums of groups are those of whole tiles'
   if (!groups) return
+  if (domain.parts !== undefined) yield 'tiles of groups have no parts'
   if (cluster.splits > 1 || cluster.fallback) yield 'tiles of groups are found in rising order'
   for (const op of opsOf(program))
     if (op.op === 'one_thread' || (op.op === 'for_warpgroups' && !op.whole) || op.op === 'elected' || op.op === 'lane0')
       for (const [inner] of walkTileOps(op.body))
         if (inner.op === 'for_tiles') yield `${op.op}: groups are found by whole warps`
 }
+
+/** Parts of k meet once in each tile, before its epilogue. */
+function* partProblems(program: TileProgram): Generator<string> {
+  const { parts } = program.domain
+  if (parts !== undefined && !(Number.isInteger(parts) && parts > 1)) yield `${parts} parts of k`
+  const count = (ops: Iterable<TileOp>, kind: TileOp['op']): number => [...ops].filter(({ op }) => op === kind).length
+  const wanted = parts === undefined ? 0 : 1
+  for (const kind of ['store_part', 'last_part', 'add_parts'] as const)
+    if (count(opsOf(program), kind) !== wanted) yield `${kind}: ${count(opsOf(program), kind)} times in a tile`
+  if (parts === undefined) return
+  for (const op of opsOf(program)) {
+    for (const body of bodiesOf(op)) {
+      const store = body.findIndex(({ op }) => op === 'store_part')
+      const met = body.findIndex(({ op }) => op === 'last_part')
+      if (store >= 0 && !(body[store + 1]?.op === 'role_sync' && met === store + 2 && op.op === 'for_tiles'))
+        yield 'store_part: is not counted when all threads have stored'
+    }
+    if (op.op !== 'last_part') continue
+    if (op.body[0]?.op !== 'add_parts') yield 'last_part: does not begin with all parts'
+    for (const [inner] of walkTileOps(op.body)) if (inner.op === 'for_k') yield 'last_part: sums are not complete'
+  }
+  const inside = [...opsOf(program)].flatMap((op) => (op.op === 'last_part' ? walkedOps(op.body) : []))
+  for (const kind of ['compute', 'for_subtiles'] as const)
+    if (count(inside, kind) !== count(opsOf(program), kind)) yield `${kind}: is not behind all parts of k`
+}
+
+const walkedOps = (ops: readonly TileOp[]): TileOp[] => [...walkTileOps(ops)].map(([op]) => op)
 
 /** TMA's maps are asked for once, before anyone waits for them. */
 function* prefetchProblems(program: TileProgram): Generator<string> {
@@ -139,5 +168,6 @@ export const formProblems = (program: TileProgram): string[] => [
   ...axisProblems(program),
   ...signalProblems(program),
   ...groupProblems(program),
+  ...partProblems(program),
   ...prefetchProblems(program),
 ]

@@ -1,7 +1,9 @@
 /** The launch: a parameter for everything that the text speaks of, and the grid, clusters and workspace that the program's tiles need. */
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
-import { mayLieOnDevice, type KernelLaunch, type ParamRule } from '../ir/launch.ts'
-import { opsOf, type TileProgram } from '../ir/pipe.ts'
+import { mayLieOnDevice, type KernelLaunch, type ParamRule, type WorkspaceRegion } from '../ir/launch.ts'
+import { opsOf, turnsOf, type TileProgram } from '../ir/pipe.ts'
+import { EXCHANGE, exchangeParams } from '../targets/tensor_core/exchange.ts'
+import { accumulatorsOf } from './memory.ts'
 import { axesWithin, leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
 import type { Domain } from '../space/domain.ts'
 
@@ -83,6 +85,7 @@ function neededBy(program: TileProgram): Set<string> {
     if (!byPointer && !fromEpilogue && mayLieOnDevice(dtype)) needed.add(`address of ${cudaStorage} ${name}`)
   }
   for (const { operand, type } of reductions) needed.add(`workspace of ${CUDA_COMPUTE_TYPE[type]} ${operand}`)
+  if (domain.parts !== undefined) for (const rule of exchangeParams(domain)) needed.add(keyOf(rule))
   return needed
 }
 
@@ -129,6 +132,7 @@ function* shapeProblems(program: TileProgram): Generator<string> {
     })
     const tiles = [side(domain.rows, 0, 'm'), side(domain.columns, 1, 'n'), ...batch]
     yield* expect('the blocks of the grid', grid.tiles, tiles)
+    yield* expect('parts', grid.parts, domain.parts)
     yield* expect('dynamic', grid.dynamic, domain.walk === 'dynamic')
     if (grid.perSm !== undefined && (cluster.size > 1 || grid.perSm * (launch.sharedMemBytes + 1024) > 233_472))
       yield `launch: ${grid.perSm} CTAs do not share an SM`
@@ -142,7 +146,8 @@ function* shapeProblems(program: TileProgram): Generator<string> {
       { axis: domain.columns.axis, per: keepsN ? 1 : layout.columns },
     ],
   }))
-  yield* expect('the workspace', launch.workspace, regions.length > 0 ? regions : undefined)
+  const workspace = [...regions, ...exchanged(program)]
+  yield* expect('the workspace', launch.workspace, workspace.length > 0 ? workspace : undefined)
   if ((launch.next !== undefined) !== regions.length > 0)
     yield 'launch: a second kernel combines the results of reductions'
   if (launch.next) yield* combineProblems(program, launch.next)
@@ -150,6 +155,19 @@ function* shapeProblems(program: TileProgram): Generator<string> {
     if (op.op === 'prefetch_maps')
       for (const map of op.maps)
         if (op.maps.filter((name) => name === map).length > 1) yield `prefetch_maps: ${map} twice`
+}
+
+/** What parts of k leave for the last one, and their counts: for each CTA of each block of tiles. */
+function exchanged(program: TileProgram): readonly WorkspaceRegion[] {
+  const { domain, cluster, registers, roles, launch } = program
+  if (domain.parts === undefined || registers === null || launch.grid.kind !== 'persistent') return []
+  const extents = launch.grid.tiles.map(({ axis, extent }) => ({ axis, per: extent }))
+  const threads = (roles[0]!.warps * 32) / turnsOf(program)
+  const words = (accumulatorsOf(program) / cluster.splits) * threads
+  return [
+    { name: EXCHANGE.sums, elementBytes: cluster.size * domain.parts * words * 4, extents },
+    { name: EXCHANGE.counts, elementBytes: cluster.size * 4, extents, zeroed: true },
+  ]
 }
 
 /** The second kernel: a warp for each element of an output. */
@@ -165,7 +183,8 @@ function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<s
     for (const axis of axes) needed.add(`stride of ${name} along ${axis}`)
   }
   yield* paramProblems(next, needed)
-  if (!same(next.workspace, launch.workspace)) yield 'launch: both kernels have one workspace'
+  if (!same(next.workspace, launch.workspace?.slice(0, reductions.length)))
+    yield 'launch: both kernels have one workspace'
   if (!same(next.cluster, [1, 1, 1]) || next.fallbackCluster) yield 'launch: the second kernel has no clusters'
   if (next.sharedMemBytes !== 0 || next.next) yield 'launch: the second kernel needs no shared memory and no third'
   const { grid } = next

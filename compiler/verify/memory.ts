@@ -1,6 +1,6 @@
 /** Shared memory, tensor memory, registers and warps: regions do not overlap and end within what is launched, budgets hold. */
 import { DTYPES } from '../dtypes.ts'
-import { opsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
+import { opsOf, turnsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
 import { ALIGNMENT_SLACK, SMEM_LIMIT } from '../targets/tensor_core/plan.ts'
 import { freeSide } from '../space/domain.ts'
 import type { Swizzle } from '../space/layout.ts'
@@ -150,7 +150,8 @@ function* roleProblems({ roles, launch, setup, teardown }: TileProgram): Generat
 }
 
 /** Registers of a thread that hold accumulators. */
-function accumulatorsOf({ registers, tmem }: TileProgram): number {
+/** Registers of a thread, or columns of tensor memory, that hold what the epilogue reads. */
+export function accumulatorsOf({ registers, tmem }: TileProgram): number {
   if (tmem && tmem.sums !== null) return tmem.columnsPerAccumulator
   if (!registers) return 0
   const { products, rowBlocks, columns, cells } = registers
@@ -230,13 +231,22 @@ function* coverProblems(program: TileProgram): Generator<string> {
     const threads =
       op.op === 'take_cells'
         ? op.from?.threads
-        : op.op === 'park' || op.op === 'send_sums' || op.op === 'role_sync'
+        : op.op === 'last_part' ||
+            op.op === 'park' ||
+            op.op === 'send_sums' ||
+            op.op === 'add_sums' ||
+            op.op === 'role_sync'
           ? op.threads
           : undefined
-    if (threads !== undefined && threads !== 32 * roles[0]!.warps)
+    const inTurns = op.op === 'role_sync' || op.op === 'last_part' ? turnsOf(program) : 1
+    if (threads !== undefined && threads * inTurns !== 32 * roles[0]!.warps)
       yield `${op.op}: ${threads} threads are not those of ${roles[0]!.name}`
     const parked =
-      op.op === 'take_cells' ? op.from?.buffer : op.op === 'park' || op.op === 'send_sums' ? op.buffer : undefined
+      op.op === 'take_cells'
+        ? op.from?.buffer
+        : op.op === 'park' || op.op === 'send_sums' || op.op === 'add_sums'
+          ? op.buffer
+          : undefined
     if (
       parked !== undefined &&
       accumulatorsOf(program) * 4 * 32 * roles[0]!.warps !==

@@ -60,6 +60,7 @@ export function referencesOf(op: TileOp): References {
       return { buffers: sources.map(({ buffer }) => buffer), operands: sources.map(({ operand }) => operand) }
     }
     case 'park':
+    case 'add_sums':
       return { buffers: [op.buffer] }
     case 'send_sums':
     case 'request_work':

@@ -47,6 +47,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'next_origin':
       return { reads: ['at'], makes: ['next'] }
     case 'before_next_tile':
+    case 'last_part':
       return { reads: ['at'] }
     case 'read_work':
       return { reads: ['next work'] }
@@ -84,7 +85,11 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['acc', 'parts', `scales of part ${op.part.index}`] }
     case 'park':
     case 'send_sums':
+    case 'add_sums':
       return { reads: ['acc'] }
+    case 'store_part':
+    case 'add_parts':
+      return { reads: ['at', 'acc'] }
     case 'zero_cells':
       return program.registers?.parts ? { reads: ['acc'], makes: ['parts'] } : { makes: ['acc', 'fragments'] }
     case 'add_part':

@@ -76,7 +76,7 @@ const clippedShape = record({ rows: positive, cut: oneOf(['before', 'behind']) }
 const workspaceShape = list(
   record({
     name: text,
-    elementBytes: integer(1, 16),
+    elementBytes: positive,
     extents: list(record({ axis: text, per: positive }), { max: 64 }),
   }),
   { max: 64 },
@@ -88,7 +88,11 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
   const { fallbackCluster, workspace, next, params, grid } = value as LaunchRecipe
   if (grid.kind === 'persistent' && grid.perSm !== undefined) integer(1, 32)(grid.perSm, `${path}.grid.perSm`)
   if (fallbackCluster !== undefined) clusterShape(fallbackCluster, `${path}.fallbackCluster`)
+  if (grid.kind === 'persistent' && grid.parts !== undefined) integer(1, 1024)(grid.parts, `${path}.grid.parts`)
   if (workspace !== undefined) workspaceShape(workspace, `${path}.workspace`)
+  workspace?.forEach(({ zeroed }, i) => {
+    if (zeroed !== undefined) boolean(zeroed, `${path}.workspace[${i}].zeroed`)
+  })
   params.forEach((rule, i) => {
     const at = `${path}.params[${i}]`
     if (rule.kind === 'tensorMap' && rule.tiles !== undefined)

@@ -10,7 +10,7 @@ import { callTensors, launchBindings, type Call } from '../discovery/calls/call.
 import type { PlannedLaunch } from '../modules/grid.ts'
 import { mergeResults, type LaunchResult } from '../modules/result.ts'
 import { checkStream } from '../streams/event.ts'
-import { planLaunches, workspaceBytes } from './plan_launch.ts'
+import { planLaunches, workspaceBytes, zeroedBytes } from './plan_launch.ts'
 
 export interface LaunchRequest {
   readonly device: Device
@@ -152,6 +152,24 @@ export function scratchOf(stream: Stream, bytes: number): Tensor {
   return tensor
 }
 
+/** Zeros of a stream, whose launches leave them as zeros; `failures`: of the stream when they were made. */
+const zeros = new WeakMap<Stream, { readonly tensor: Tensor; readonly failures: number }>()
+
+/**
+ * At least `bytes` of zeros. Work that failed may have left others: then there are new ones. A graph has its own, since it may run beside
+ * the stream that recorded it.
+ */
+function zerosOf(stream: Stream, bytes: number): Tensor {
+  const known = zeros.get(stream)
+  const { failures } = checkStream(stream.device, stream)
+  if (!stream.capturing && known && known.tensor.byteLength >= bytes && known.failures === failures) return known.tensor
+  const tensor = stream.device.tensor('u8', [Math.max(bytes, LEAST_ZEROS)], 0)
+  if (!stream.capturing) zeros.set(stream, { tensor, failures })
+  return tensor
+}
+
+const LEAST_ZEROS = 64 * 1024
+
 export interface RequestOptions {
   readonly stream: Stream
   /** At least `workspaceBytes`; default: from a pool of the stream. */
@@ -169,12 +187,18 @@ export function launchRequest(
   const bindings = { ...launchBindings(call), tileGroup: tileGroup(artifact, call, tileOrder) }
   const bytes = workspaceBytes(artifact.recipe, bindings)
   const memory = bytes === 0 ? null : (workspace ?? scratchOf(stream, bytes))
+  const counted = zeroedBytes(artifact.recipe, bindings)
+  const zeroed = counted === 0 ? null : zerosOf(stream, counted)
   const smCount = Math.min(device.smCount, call.performance?.maxSms ?? Infinity)
   const plans = planLaunches(
     artifact.recipe,
-    { ...bindings, ...(memory && { workspace: memory.pointer }) },
+    { ...bindings, ...(memory && { workspace: memory.pointer }), ...(zeroed && { zeroed: zeroed.pointer }) },
     { smCount },
   )
-  const uses = [...callTensors(call).map(({ tensor }) => tensor), ...(memory ? [memory] : [])]
+  const uses = [
+    ...callTensors(call).map(({ tensor }) => tensor),
+    ...(memory ? [memory] : []),
+    ...(zeroed ? [zeroed] : []),
+  ]
   return plans.length > 0 ? { device, artifact, plans, uses } : null
 }

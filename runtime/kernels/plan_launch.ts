@@ -35,6 +35,8 @@ export interface LaunchBindings {
   readonly tileGroup?: number
   /** Address of at least `workspaceBytes`; needed where that is not 0. */
   readonly workspace?: bigint
+  /** Address of at least `zeroedBytes` zeros, which the launches leave behind as zeros; needed where that is not 0. */
+  readonly zeroed?: bigint
 }
 
 /** Everything `DeviceFunction.launch` needs; null: there is nothing to compute (an output without elements). */
@@ -66,14 +68,16 @@ export function planLaunches(
   return [...(first ? [first] : []), ...(recipe.next ? planLaunches(recipe.next, bindings, device) : [])]
 }
 
-/** Where each region of the workspace starts, and the bytes of all of them. */
+/** Where each region of the workspace, or of those that are zeroed, starts, and the bytes of all of them. */
 function workspaceLayout(
   recipe: LaunchRecipe,
   bindings: Pick<LaunchBindings, 'extents'>,
+  which: 'workspace' | 'zeroed',
 ): { starts: Map<string, number>; bytes: number } {
   const starts = new Map<string, number>()
   let bytes = 0
-  for (const { name, elementBytes, extents } of recipe.workspace ?? []) {
+  for (const { name, elementBytes, extents, zeroed } of recipe.workspace ?? []) {
+    if ((zeroed === true) !== (which === 'zeroed')) continue
     starts.set(name, bytes)
     const elements = extents.reduce((n, { axis, per }) => n * Math.ceil(extentOf(bindings, axis) / per), 1)
     bytes += Math.ceil((elements * elementBytes) / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
@@ -83,7 +87,11 @@ function workspaceLayout(
 
 /** Scratch memory that a call needs. */
 export const workspaceBytes = (recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): number =>
-  workspaceLayout(recipe, bindings).bytes
+  workspaceLayout(recipe, bindings, 'workspace').bytes
+
+/** Memory of zeros beside it, which the runtime keeps for each stream. */
+export const zeroedBytes = (recipe: LaunchRecipe, bindings: Pick<LaunchBindings, 'extents'>): number =>
+  workspaceLayout(recipe, bindings, 'zeroed').bytes
 
 /** CTAs of the launch, a multiple of the cluster; 0 when an extent of the output is 0. */
 export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount: number): number {
@@ -96,7 +104,7 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount
   }
   const count = ({ axis, extent, groups }: (typeof grid.tiles)[number]): number =>
     Math.ceil(extentOf(bindings, axis) / extent) + (groups === undefined ? 0 : extentOf(bindings, groups))
-  const clusters = grid.tiles.reduce((n, tile) => n * count(tile), 1)
+  const clusters = grid.tiles.reduce((n, tile) => n * count(tile), grid.parts ?? 1)
   const resident = Math.max(1, Math.floor((smCount * (grid.perSm ?? 1)) / perCluster))
   return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
 }
@@ -190,9 +198,10 @@ function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRe
     case 'tileGroup':
       return int32(bindings.tileGroup ?? 1)
     case 'workspace': {
-      const { starts, bytes } = workspaceLayout(recipe, bindings)
+      const isZeroed = recipe.workspace?.some(({ name, zeroed }) => name === rule.region && zeroed) === true
+      const { starts, bytes } = workspaceLayout(recipe, bindings, isZeroed ? 'zeroed' : 'workspace')
       // Without elements there is no workspace: nothing reads it.
-      const { workspace = bytes === 0 ? 0n : undefined } = bindings
+      const workspace = (isZeroed ? bindings.zeroed : bindings.workspace) ?? (bytes === 0 ? 0n : undefined)
       const start = starts.get(rule.region)
       if (workspace === undefined || start === undefined)
         throw ktlError('KTL4016', { what: 'workspace', expected: `${bytes} bytes of scratch memory`, got: 'nothing' })

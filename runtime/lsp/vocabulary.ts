@@ -61,6 +61,7 @@ export const ENTRY_TEXTS: Readonly<Record<string, string>> = {
   operands: '`ba` computes the transpose, so that few rows become few columns of the MMA.',
   stages: 'Slots of the ring that operands go through.',
   reassociate: 'Sums may be split and added in another order: results may differ between runs in the last bits.',
+  parts: 'Into how many parts the summed axis is cut; they are work items of their own, and are added up in memory.',
   splits: 'Into how many parts the summed axis is split; the parts are added up afterwards.',
   consumers: 'How warpgroups share a tile: `cooperative` on one, `pingpong` each on its own.',
 }

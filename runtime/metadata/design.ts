@@ -169,8 +169,10 @@ export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm1
 export interface Sm90DesignFields extends TensorCoreDesign {
   /** Consumer warpgroups share one tile (`cooperative`), or take turns (`pingpong`). */
   readonly schedule: 'cooperative' | 'pingpong'
-  /** Parts that the contraction is cut into along k; 1: it is not. */
+  /** CTAs of a cluster that share the k of a tile; 1: they do not. */
   readonly splits: number
+  /** Parts of k that are work items of their own and meet in the workspace; 1: a work item is a whole tile. */
+  readonly parts: number
 }
 
 /**
@@ -184,6 +186,7 @@ export class Sm90DesignMetadata extends TensorCoreDesignMetadata implements Sm90
   declare readonly kind: 'sm90'
   readonly schedule: 'cooperative' | 'pingpong'
   readonly splits: number
+  readonly parts: number
 
   constructor(fields: Sm90DesignFields)
   constructor(tileShape: Shape3, clusterShape: Shape3, schedule: 'cooperative' | 'pingpong', useTmaStore: boolean)
@@ -193,12 +196,13 @@ export class Sm90DesignMetadata extends TensorCoreDesignMetadata implements Sm90
     schedule: 'cooperative' | 'pingpong' = 'cooperative',
     useTmaStore = true,
   ) {
-    const own = { schedule, useTmaStore, tileScheduler: 'static', splits: 1 } as const
+    const own = { schedule, useTmaStore, tileScheduler: 'static', splits: 1, parts: 1 } as const
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
     fieldsOf('design', fields)
     super(fields, 'sm90')
     this.schedule = fields.schedule
     this.splits = fields.splits
+    this.parts = fields.parts
     Object.freeze(this)
   }
 }

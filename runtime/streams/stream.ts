@@ -50,6 +50,7 @@ export class HostStream implements PublicStream {
   /** Since the last report, as they came. */
   #failures: Failure[] = []
   #recording: Recording | null = null
+  #failed = 0
 
   constructor(device: Device) {
     this.device = device
@@ -63,6 +64,11 @@ export class HostStream implements PublicStream {
   /** Settles when everything enqueued so far has; never rejects. */
   get settled(): Promise<void> {
     return this.#tail
+  }
+
+  /** Pieces of work that have failed so far. */
+  get failures(): number {
+    return this.#failed
   }
 
   /** What is enqueued is recorded for a graph, and not run: see `device.capture`. */
@@ -130,6 +136,7 @@ export class HostStream implements PublicStream {
     // Reported by `synchronize`: an unawaited promise must not end the process.
     Promise.prototype.then.call(outcome, ignore, ignore)
     this.#tail = result.then(ignore, (error: unknown) => {
+      this.#failed++
       this.#failures = [...this.#failures.filter(isOpen), { error, outcome: detached ? null : outcome }].slice(
         0,
         MAX_FAILURES,

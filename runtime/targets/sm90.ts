@@ -6,6 +6,8 @@ import { depthOf, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
+import { exchangedBytes } from '../../compiler/targets/tensor_core/exchange.ts'
+import type { ExchangePlan } from '../../compiler/targets/tensor_core/plan.ts'
 import { gathersAny, type OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -83,6 +85,15 @@ export const SM90_CONSTANTS = {
   launchCluster: 1700,
   /** A byte of the sums that CTAs which share k exchange: fitted alone, to 200 runs on eight problems. */
   exchange: 0.172,
+  /**
+   * Parts of k that meet in global memory: bytes of sums per cycle that L2 takes in or gives, of all SMs and of one; and what storing them
+   * and being counted, or finding those of the others, takes before. Stated, not fitted.
+   */
+  partsAll: 3100,
+  partsSm: 48,
+  partsLatency: 2000,
+  /** Bytes of such sums that stay in L2; more of them go to DRAM and come back. */
+  partsHeld: 25e6,
   /** Share of the SMs that keeps DRAM busy. */
   streaming: 0.22,
   dram: 2220,
@@ -110,9 +121,12 @@ export function estimateSm90(
     1,
     machine.gpcs.reduce((sum, sms) => sum + Math.floor(sms / cluster.size), 0),
   )
-  const waves = Math.ceil(units / capacity)
-  const busy = Math.min(units, capacity) * cluster.size
-  const kTiles = Math.max(1, Math.ceil(Math.ceil(k / tileK) / splits))
+  const { parts } = design
+  const waves = Math.ceil((units * parts) / capacity)
+  const busy = Math.min(units * parts, capacity) * cluster.size
+  const share = Math.max(1, Math.ceil(k / tileK) / splits / parts)
+  // Over several waves long and short parts are about equally many.
+  const kTiles = parts > 1 && waves > 1 ? share : Math.ceil(share)
   // The warpgroups of an SM share its tensor core.
   const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
   const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
@@ -134,17 +148,51 @@ export function estimateSm90(
   const start =
     costs.launch + (pingpong ? 0 : costs.launchTogether) + (clusterM * clusterN > 1 ? costs.launchCluster : 0)
   const exchange = splits > 1 ? plan.partialBytes * costs.exchange : 0
-  const compute = start + (waves - 1) * perTile + mainloop + epilogue + waves * exchange
+  const compute =
+    plan.exchange === null
+      ? start + (waves - 1) * perTile + mainloop + epilogue + waves * exchange
+      : start +
+        partsCycles(plan, plan.exchange, { waves, busy, tiles: units / capacity, mainloop, epilogue }, costs) +
+        waves * exchange
   const traffic = trafficBytes(plan.program, extents)
+  const sums = plan.exchange === null ? 0 : units * exchangedBytes(plan.exchange, cluster.size)
+  const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   const dram =
     start +
-    (traffic + Math.min(traffic, costs.dirty)) / (costs.dram * Math.min(1, busy / (costs.streaming * machine.sms)))
+    (traffic + Math.min(traffic, costs.dirty) + spilt) /
+      (costs.dram * Math.min(1, busy / (costs.streaming * machine.sms)))
   const cycles = Math.max(compute, dram) + costs.exposed * Math.min(compute, dram)
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
-  const steps = `${kTiles} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
-  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters in ${waves} waves, ${steps}; bound by ${boundBy}`
+  const steps = `${Math.round(kTiles)} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
+  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters${parts > 1 ? ` in ${parts} parts` : ''} in ${waves} waves, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
+}
+
+interface Walk {
+  readonly waves: number
+  readonly busy: number
+  /** For each cluster that runs at once. */
+  readonly tiles: number
+  readonly mainloop: number
+  readonly epilogue: number
+}
+
+/** Cycles of a CTA over its work items, each of which stores its sums; the last of a tile adds those of the others. */
+function partsCycles(
+  { design }: Sm90Plan,
+  { parts, threads, cells }: ExchangePlan,
+  { waves, busy, tiles, mainloop, epilogue }: Walk,
+  costs: Sm90Constants,
+): number {
+  const moved = (threads * cells * 4) / Math.min(costs.partsSm, costs.partsAll / busy)
+  const store = costs.partsLatency + moved
+  const finish = costs.partsLatency + (parts - 1) * moved + epilogue
+  const finished = Math.ceil(tiles)
+  if (design.consumers === 'cooperative')
+    return (waves - 1) * (mainloop + costs.together) + mainloop + waves * store + finished * finish
+  const item = Math.max(mainloop * costs.turns, (mainloop + costs.apart + store) / 2)
+  return (waves - 1) * item + mainloop + store + ((finished + 1) / 2) * finish
 }
 
 /** A warpgroup multiplies a stage and adds it up part by part, one after the other; the tensor core serves the other one meanwhile. */

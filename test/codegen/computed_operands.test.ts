@@ -194,7 +194,7 @@ describe('a kernel with a mistake is noticed', { timeout: 60_000 }, () => {
   ]
   test.each(changes)('%s', async (what, from, to) => {
     const program = bound(text, { divisibility: Object.fromEntries(['W', 'W.scale', 'W.zero', 'D'].map((name) => [name, 'element'])) }) // prettier-ignore
-    const design = { kind: 'sm90', consumers: 'cooperative', tile: [128, 64, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto' } as const // prettier-ignore
+    const design = { kind: 'sm90', consumers: 'cooperative', tile: [128, 64, 64], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto' } as const // prettier-ignore
     const plan = planInstance({ program, target: 'sm_90a', design })
     if (!('kind' in plan)) throw new Error(plan.reason)
     const generated = generatePlan(plan, 'ktl.f')

@@ -148,7 +148,7 @@ const sm90 = (
 ): GoldenCase => ({
   name: `sm90 ${name}`, whole, plan,
   instance: () => instanceOf(source, 'sm_90a', (bytes) => ({
-    kind: 'sm90', consumers: 'cooperative', tile: [m, n, 128 / bytes], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...design,
+    kind: 'sm90', consumers: 'cooperative', tile: [m, n, 128 / bytes], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto', ...design,
   })),
 }) // prettier-ignore
 

@@ -75,7 +75,7 @@ const gradient = (rest: Partial<GroupedCase> = {}, extents = { k: 144, n: 80 }):
 }) // prettier-ignore
 const crosswise: Partial<GroupedCase> = { binding: { orders: { A: ['k', 't'], B: ['n', 't'] } } }
 const sm90 = (tile: readonly [number, number], rest: Partial<Sm90Design> = {}): Sm90Design => ({
-  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...rest,
+  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto', ...rest,
 }) // prettier-ignore
 const pingpong = { consumers: 'pingpong' } as const
 const paddedSums: Omit<GroupedCase, 'design'> = {

@@ -47,7 +47,7 @@ const sm80 = (tile: readonly [number, number]): Sm80Design => ({
   kind: 'sm80', warps: 'auto', tile: [...tile, 64], operands: 'ab', stages: 'auto',
 }) // prettier-ignore
 const sm90 = (tile: readonly [number, number], rest: Partial<Sm90Design> = {}): Sm90Design => ({
-  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...rest,
+  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto', ...rest,
 }) // prettier-ignore
 const pingpong = { consumers: 'pingpong' } as const
 

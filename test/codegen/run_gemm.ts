@@ -8,7 +8,7 @@ import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
-import { planLaunch } from '../../runtime/kernels/plan_launch.ts'
+import { planLaunch, workspaceBytes, zeroedBytes } from '../../runtime/kernels/plan_launch.ts'
 import { bound, design, verified } from '../compiler/support.ts'
 
 export interface WideCase {
@@ -90,13 +90,20 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
     const operands = Object.fromEntries(
       Object.entries(made).map(([name, { tensor }]) => [name, { tensor, axes: AXES[name]! }]),
     )
-    const launch = planLaunch(kernel.recipe, { operands, extents, scalars: {}, tileGroup: 2 }, device)!
+    const bindings = { operands, extents, scalars: {}, tileGroup: 2 }
+    const scratch = device.empty('u8', [Math.max(1, workspaceBytes(kernel.recipe, bindings))])
+    // Never cleared again: launches leave zeros.
+    const zeros = device.tensor('u8', [Math.max(1, zeroedBytes(kernel.recipe, bindings))], 0)
+    const memory = { workspace: scratch.pointer, zeroed: zeros.pointer }
+    const launch = planLaunch(kernel.recipe, { ...bindings, ...memory }, device)!
     const expected = plainLoop(extents, made['A']!.values!, made['B']!.values!, made['B2']?.values ?? null)
     const results: WideResult[] = []
     for (const schedule of schedules) {
       const D = made['D']!.tensor
       await device.write(D.pointer, new Uint8Array(spanBytes(D)).fill(0xcd))
-      const { findings } = await module.function(kernel.recipe.entry).launch({ ...launch, ...schedule, uses: [D] })
+      const { findings } = await module
+        .function(kernel.recipe.entry)
+        .launch({ ...launch, ...schedule, uses: [D, scratch, zeros] })
       results.push({
         findings: findings.map((f) => `${f.code} ${f.message}`),
         ...compare(await D.toArray(), expected, out),
@@ -110,7 +117,7 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
 
 function designOf(c: WideCase, tileK: number): Design {
   if (c.sm80) return { kind: 'sm80', warps: 'auto', tile: [...c.tile, tileK], operands: 'ab', stages: 'auto', ...c.sm80 }
-  if (c.sm90) return { kind: 'sm90', consumers: 'cooperative', tile: [...c.tile, tileK], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...c.sm90 }
+  if (c.sm90) return { kind: 'sm90', consumers: 'cooperative', tile: [...c.tile, tileK], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto', ...c.sm90 }
   return design(c.tile, { cluster: [c.design?.use2ctaMma ? 2 : 1, 1, 1], ...c.design })
 } // prettier-ignore
 

@@ -111,7 +111,7 @@ describe('planning', () => {
     ['cooperative', [2, 1, 2]],
   ] as const)('a split k of %s warpgroups in a cluster of %s is refused', (consumers, cluster) => {
     const program = bound(SOURCES.fused)
-    const design: Sm90Design = { kind: 'sm90', consumers, tile: [128, 64, 64], cluster, operands: 'ab', stages: 'auto' } // prettier-ignore
+    const design: Sm90Design = { kind: 'sm90', consumers, tile: [128, 64, 64], cluster, parts: 1, operands: 'ab', stages: 'auto' } // prettier-ignore
     expect(planSm90({ program, target: 'sm_90a', design }, graphOf(program))).toMatchObject({ code: 'KTL2904' })
   })
 
@@ -129,7 +129,7 @@ function planned(
   const program =
     kernel === 'elements' ? bound(ELEMENTS, { divisibility: { A: 'element', D: 'element' } }) : bound(SOURCES[kernel])
   const { dtype } = program.operands[0]!
-  const design: Sm90Design = { kind: 'sm90', consumers, tile: [m, n, 128 / DTYPES[dtype].storageBytes], cluster: [1, 1, 1], operands: 'ab', stages: 'auto' } // prettier-ignore
+  const design: Sm90Design = { kind: 'sm90', consumers, tile: [m, n, 128 / DTYPES[dtype].storageBytes], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto' } // prettier-ignore
   const plan = planSm90({ program, target: 'sm_90a', design }, graphOf(program))
   if (!('kind' in plan)) throw new Error(`${plan.code} ${plan.reason}`)
   return plan

@@ -9,7 +9,7 @@ const GROUPED = `kernel grouped(A: bf16[t, k] | bf16[k, t] ragged t by off as g,
 }`
 
 const sm90 = (tile: readonly [number, number], rest: Partial<Sm90Design> = {}): Sm90Design => ({
-  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', ...rest,
+  kind: 'sm90', consumers: 'cooperative', tile: [...tile, 64], cluster: [1, 1, 1], parts: 1, operands: 'ab', stages: 'auto', ...rest,
 }) // prettier-ignore
 
 /** Ends of groups of such lengths. */

@@ -102,7 +102,7 @@ describe('the last stage of a tile', () => {
 
 describe('planning', () => {
   const planned = (tile: readonly [number, number], consumers: Sm90Design['consumers'], splits = 1): Sm90Plan => {
-    const design: Sm90Design = { kind: 'sm90', consumers, tile: [...tile, 64], cluster: [1, 1, splits], operands: 'ab', stages: 'auto' }
+    const design: Sm90Design = { kind: 'sm90', consumers, tile: [...tile, 64], cluster: [1, 1, splits], parts: 1, operands: 'ab', stages: 'auto' }
     const program = bound(schedule('reassociate'))
     const plan = planSm90({ program, target: 'sm_90a', design }, graphOf(program))
     if (!('kind' in plan)) throw new Error(`${plan.code} ${plan.reason}`)

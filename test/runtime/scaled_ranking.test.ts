@@ -24,6 +24,7 @@ function modelled(program: TensorProgram, design: string, [m, n, k]: readonly [n
       consumers: consumers === 'pingpong' ? 'pingpong' : 'cooperative',
       tile: [tileM, tileN, 128],
       cluster: [1, 1, 1],
+      parts: 1,
       operands: 'ab',
       stages: 'auto',
     },

@@ -27,6 +27,7 @@ import {
 import { wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
 import { emitDepthOf, emitTiles } from '../../pipe/tiles.ts'
 import { PART_EMITTERS } from './parts.ts'
+import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
 
 /** First row of a warp in a block of rows. */
@@ -124,7 +125,8 @@ export const SM90_EMITTERS: Emitters = {
     c.out.line(`asm volatile("setmaxnreg.${form}.sync.aligned.u32 ${op.count};");`)
   },
   skip_tile(op, c) {
-    const isRagged = c.program.domain.sums !== undefined
+    const { sums, parts } = c.program.domain
+    const isRagged = sums !== undefined || parts !== undefined
     const skip = (cta: string): void => {
       if (isRagged) emitDepthOf(c, cta)
       for (const name of op.rings) {
@@ -265,5 +267,6 @@ export const SM90_EMITTERS: Emitters = {
     c.out.block(`if (warp == ${firstWarp + warps - 1})`, () => emitOps(op.body, c))
   },
   ...SUM_EMITTERS,
+  ...EXCHANGE_EMITTERS,
   ...PART_EMITTERS,
 }

@@ -5,6 +5,7 @@ import {
   asm,
   COPY_GROUP_WRAPPERS,
   COPY_WRAPPERS,
+  EXCHANGE_WRAPPERS,
   DESCRIPTOR_WRAPPERS,
   inline,
   registers,
@@ -24,6 +25,7 @@ export const SM90_WRAPPERS: Readonly<Record<string, string>> = {
   wgmma_commit: asm('void wgmma_commit()', 'wgmma.commit_group.sync.aligned;', ''),
   wgmma_wait_behind: `// The newest group may stay under way.\n${asm('void wgmma_wait_behind()', 'wgmma.wait_group.sync.aligned 1;', '')}`,
   ...ROLE_WRAPPERS,
+  ...EXCHANGE_WRAPPERS,
   ...VECTOR_LOADS,
   // Weak stores of the generic proxy whose bytes count on the barrier of the same CTA as they land (PTX ISA, st.async).
   store_async_v4: asm(

@@ -4,7 +4,7 @@
  */
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
-import { allCells, registersOf, type TakenCells } from '../../pipe/fragments.ts'
+import { allCells, ownCell, registersOf, type TakenCells } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
 const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly threads: number }, i: string): string =>
@@ -40,6 +40,23 @@ export const SUM_EMITTERS: Emitters = {
       const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), 'owner')
       const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
       c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
+    })
+  },
+  add_sums(op, c) {
+    const { splits } = c.program.cluster
+    const [type, word] = registersOf(c).cells === 'i32' ? ['int', 'static_cast<int>'] : ['float', '__uint_as_float']
+    const share = allCells(c) / splits
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${share}; i += 4)`, () => {
+      c.out.line(`${type} total[4] = {0, 0, 0, 0};`)
+      c.out.line('#pragma unroll')
+      c.out.block(`for (u32 rank = 0; rank < ${splits}; ++rank)`, () => {
+        const from = call0(c, 'load_shared_v4', cellAddress(op, `(rank * ${share} + i)`))
+        c.out.line(`const uint4 part = ${from};`, note(c, 'add sums'))
+        for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(`total[${i}] += ${word}(part.${x});`)
+      })
+      c.out.line('#pragma unroll')
+      c.out.line(`for (u32 e = 0; e < 4; ++e) acc[${ownCell(c, 'i')} + e] = total[e];`)
     })
   },
   before_next_tile(op, c) {

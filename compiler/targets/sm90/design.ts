@@ -1,6 +1,6 @@
 /** Designs of SM90: what a schedule may say, and the consistent combinations. */
 import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm90Design {
   readonly kind: 'sm90'
@@ -10,6 +10,8 @@ export interface Sm90Design {
   readonly tile: readonly [number, number, number]
   /** CTAs that run together: along m, along n, and over parts of k whose sums meet in shared memory. */
   readonly cluster: readonly [number, number, number]
+  /** Parts of k that are work items of their own and meet in global memory; each is again shared by the CTAs of a cluster. */
+  readonly parts: number
   /** `ba`: computes the transpose, so that few rows become few columns of the MMA. */
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
@@ -37,13 +39,15 @@ export const SM90_ENTRIES = {
   tile: TILE,
   cluster: CLUSTER,
   splits: SPLITS,
+  parts: PARTS,
   operands: OPERANDS,
   stages: STAGES,
   reassociate: REASSOCIATE,
 }
 
 /** Why a schedule may have no design. */
-export const SM90_INCONSISTENT = '`splits` of more than 1 need `reassociate`, `consumers cooperative` and `cluster 1x1`'
+export const SM90_INCONSISTENT =
+  '`splits` of more than 1 need `reassociate`, `consumers cooperative` and `cluster 1x1`; `parts` of more than 1 `reassociate`'
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [
@@ -73,7 +77,9 @@ export function* sm90Designs(
           if (!splitFits({ consumers, cluster }) || (splits > 1 && !schedule?.reassociate)) continue
           for (const operands of schedule?.operands ?? (['ab'] as const))
             for (const stages of schedule?.stages ?? (['auto'] as const))
-              yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster, operands, stages }
+              for (const parts of schedule?.parts ?? [1])
+                if (parts === 1 || schedule?.reassociate)
+                  yield { kind: 'sm90', consumers, tile: [m, n, tileK], cluster, parts, operands, stages }
         }
       }
     }

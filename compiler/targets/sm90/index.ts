@@ -7,6 +7,7 @@ import {
   ofTiles,
   operandLines,
   operandsName,
+  partsName,
   stagesName,
   TILED_FIELDS,
   tileName,
@@ -39,6 +40,7 @@ export const sm90 = {
   nameParts: (design) => [
     design.consumers,
     `cluster${design.cluster.join('x')}`,
+    ...partsName(design),
     ...operandsName(design),
     tileName(design),
     ...stagesName(design),
@@ -48,7 +50,8 @@ export const sm90 = {
     const { design, instance, mma, registers } = plan
     return [
       `target ${instance.target}, ${plan.warpgroups} consumer warpgroup(s), ${design.consumers}, cluster ` +
-        `${design.cluster.join('x')}${plan.splits > 1 ? `, k split in ${plan.splits}` : ''}`,
+        `${design.cluster.join('x')}${plan.splits > 1 ? `, k split in ${plan.splits}` : ''}` +
+        (design.parts > 1 ? `, ${design.parts} parts of k` : ''),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, wgmma m64n${plan.tile[1]}k${mma.k} ${mma.d}.${mma.a}.${mma.b}, ${plan.rowBlocks} block(s) of 64 rows for each warpgroup`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B, registers ${registers.consumer} for consumers` +
@@ -72,6 +75,7 @@ export const sm90 = {
     mmaInstructionType: ({ mma }: Sm90Plan) => `wgmma.k${mma.k}.${mma.d}.${mma.a}.${mma.b}`,
     schedule: (plan: Sm90Plan) => plan.design.consumers,
     splits: (plan: Sm90Plan) => plan.splits,
+    parts: (plan: Sm90Plan) => plan.design.parts,
     operands: (plan: Sm90Plan) => plan.design.operands,
     tileScheduler: () => 'static' as const,
   },

@@ -4,6 +4,7 @@ import type { TileOp } from '../../ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../ir/pipe_mma.ts'
 import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
 import { valuesOf } from '../tensor_core/epilogue.ts'
+import { exchangeParts } from '../tensor_core/exchange.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
 import { domainOf } from '../tensor_core/lower_program.ts'
 import { waysOf } from '../../classes/matmul.ts'
@@ -21,28 +22,41 @@ const threadsOf = ({ warpgroups }: Sm90Plan): number => 128 * warpgroups
 export function consumerRole(plan: Sm90Plan): TileOp[] {
   const pingpong = plan.design.consumers === 'pingpong'
   const rings = ['stage', 'spent']
-  const tile: TileOp[] = [
+  const isSplit = plan.splits > 1
+  const fetch: TileOp[] = [
     // Stores of the tile before have read the slots.
     ...(plan.inPlace ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const] : []),
-    // They land while the MMAs run.
     ...fetches(plan).map(({ request }): TileOp => ({ op: 'fetch_first', ...request })),
-    // Sums of parts need the registers that these take.
-    ...(plan.parts ? [] : loadsAhead(plan)),
-    ...mainloop(plan),
-    ...(plan.parts ? loadsAhead(plan) : []),
-    ...(plan.splits > 1 ? exchangeSums(plan) : []),
+  ]
+  const finish: TileOp[] = [
     // Each thread reads what it wrote itself.
     ...(plan.parks ? [{ op: 'park', buffer: 'smem_partials', threads: threadsOf(plan) } as const] : []),
     ...epilogue(plan),
-    ...(plan.splits > 1 ? releaseSums(plan) : []),
-    ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : []),
   ]
+  const tile: TileOp[] = plan.exchange
+    ? [
+        ...mainloop(plan),
+        ...(isSplit ? [...exchangeSums(plan), addSums(plan), ...releaseSums(plan)] : []),
+        ...exchangeParts(plan.exchange, [...fetch, ...loadsAhead(plan), ...finish]),
+      ]
+    : [
+        // They land while the MMAs run.
+        ...fetch,
+        // Sums of parts need the registers that these take.
+        ...(plan.parts ? [] : loadsAhead(plan)),
+        ...mainloop(plan),
+        ...(plan.parts ? loadsAhead(plan) : []),
+        ...(isSplit ? exchangeSums(plan) : []),
+        ...finish,
+        ...(isSplit ? releaseSums(plan) : []),
+      ]
+  const turn: TileOp[] = [...tile, ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : [])]
   return [
     ...(plan.registers.producer === null
       ? []
       : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
-    { op: 'for_tiles', ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: tile },
+    { op: 'for_tiles', ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: turn },
     ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace
       ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const]
       : []),
@@ -144,6 +158,8 @@ const exchangeSums = (plan: Sm90Plan): TileOp[] => [
   { op: 'wait', barrier: 'partials_full', parity: 'consumer' },
 ]
 
+const addSums = (plan: Sm90Plan): TileOp => ({ op: 'add_sums', buffer: 'smem_partials', threads: threadsOf(plan) })
+
 const releaseSums = (plan: Sm90Plan): TileOp[] => [
   {
     op: 'before_next_tile',
@@ -174,6 +190,8 @@ function epilogue(plan: Sm90Plan): TileOp[] {
         }
       : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
   const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.ahead)
-  const from = plan.partialBytes > 0 ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
+  // Sums that other parts of k join are in registers again.
+  const from =
+    plan.parks || (plan.splits > 1 && !plan.exchange) ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
   return fragmentEpilogue(plan.epilogue, loads, from, tmaStores(plan.epilogue, staging), threadsOf(plan))
 }

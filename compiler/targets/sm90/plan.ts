@@ -21,7 +21,7 @@ import {
 } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { broughtByWarps, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
-import { MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { planParts, type PartPlan } from './parts.ts'
 import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
@@ -70,6 +70,7 @@ export interface Sm90Plan extends TensorCorePlan {
   readonly warpgroups: number
   /** Blocks of 64 rows of a warpgroup. */
   readonly rowBlocks: number
+  readonly exchange: ExchangePlan | null
   /** CTAs of the cluster that share the k of a tile. */
   readonly splits: number
   /** Staging slots of each consumer warp. */
@@ -116,6 +117,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   if (!splitFits(design))
     return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
   if (splits > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'a split k of groups' })
+  if (design.parts > 1 && accumulator === 'f16') return rejection('KTL4524', {})
+  if (design.parts > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'parts of k of groups' })
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 
@@ -176,7 +179,9 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
   const { a, b, loops } = inputs
-  const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && !gathers
+  const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && design.parts === 1 && !gathers
+  const exchange =
+    design.parts > 1 ? { parts: design.parts, threads: 128 * (pingpong ? 1 : warpgroups), cells: cells / splits } : null
   const undivided: Undivided = {
     design,
     gemm,
@@ -206,6 +211,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     tile,
     ctaRows: tileM,
     cluster,
+    exchange,
     ...inputs,
     mma,
     scales,

@@ -20,6 +20,7 @@ import { atomsBy, type AtomPlan } from './scale_atoms.ts'
 import { scalesOf } from './scales.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../stored/tiles.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from './plan.ts'
+import { exchangeParams, exchangeRegions } from './exchange.ts'
 
 /** Of the kernel that combines the partial results of reductions: one warp for each element of an output. */
 export const COMBINE_THREADS = 256
@@ -93,6 +94,7 @@ export function launchOf(
       pointer(operandNamed(plan.program, operand.stored!.scale!), false),
     ),
     ...workspaceParams(plan),
+    ...exchangeParams(domain),
     ...tiled.map(extent),
     ...withoutAxes([...new Set([...axesWithin(plan.program), ...scattered])], tiled).map(extent),
     ...carries,
@@ -110,10 +112,11 @@ export function launchOf(
       kind: 'persistent',
       dynamic,
       ...(plan.perSm !== undefined && plan.perSm > 1 && { perSm: plan.perSm }),
+      ...(plan.exchange && { parts: plan.exchange.parts }),
       tiles: gridTiles(domain, plan.cluster),
     },
     params,
-    ...combineLaunch(plan),
+    ...workspaceOf(plan, domain),
   }
 }
 
@@ -198,6 +201,15 @@ function workspaceParams(plan: TensorCorePlan): ParamRule[] {
     region: operand.name,
     storage: CUDA_COMPUTE_TYPE[node.type],
   }))
+}
+
+/** The workspace: what parts of k exchange, and partial results of reductions, with the launch that combines these. */
+function workspaceOf(plan: TensorCorePlan, domain: Domain): Pick<KernelLaunch, 'workspace' | 'next'> {
+  const combine = combineLaunch(plan)
+  const exchanged = exchangeRegions(plan, gridTiles(domain, plan.cluster))
+  if (exchanged.length === 0) return combine
+  // The second kernel finds its own regions first.
+  return { ...combine, workspace: [...(combine.workspace ?? []), ...exchanged] }
 }
 
 /** What reductions add to the launch of a kernel: the workspace, and the launch that combines it. */

@@ -7,7 +7,7 @@ import { launchOf, type LaunchDetails } from './launch.ts'
 import type { TensorCorePlan } from './plan.ts'
 
 /** The tiles of a plan, and its loops over k. */
-export function domainOf({ gemm, ctaRows, tile }: TensorCorePlan, dynamic: boolean): Domain {
+export function domainOf({ gemm, ctaRows, tile, exchange }: TensorCorePlan, dynamic: boolean): Domain {
   const [, columns, depth] = tile
   const [first, ...others] = gemm.segments.map(({ k, outer }) => ({ axis: k, outer }))
   return {
@@ -18,6 +18,7 @@ export function domainOf({ gemm, ctaRows, tile }: TensorCorePlan, dynamic: boole
     ...(gemm.sums && { sums: gemm.sums }),
     depth,
     loops: [first!, ...others],
+    ...(exchange && { parts: exchange.parts }),
     walk: dynamic ? 'dynamic' : 'persistent',
   }
 }

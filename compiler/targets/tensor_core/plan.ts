@@ -25,6 +25,8 @@ export interface TensorCorePlan extends LoopPlans {
   /** Rows of the tile that one CTA computes. */
   readonly ctaRows: number
   readonly cluster: ClusterPlan
+  /** Parts of k that are work items of their own; absent, null: a work item is a whole tile. */
+  readonly exchange?: ExchangePlan | null
   readonly epilogue: EpiloguePlan
   /** In blocks of k; absent, null: there are none. */
   readonly scales?: ScalePlans | null
@@ -37,6 +39,15 @@ export interface TensorCorePlan extends LoopPlans {
   readonly smemBytes: number
   /** CTAs that share an SM; absent: 1. */
   readonly perSm?: number
+}
+
+/** What parts of k leave in the workspace, for the one that comes last. */
+export interface ExchangePlan {
+  readonly parts: number
+  /** That hold a CTA's tile. */
+  readonly threads: number
+  /** Registers of each of them. */
+  readonly cells: number
 }
 
 /** An operand of a stage: of which loop, where it goes, along which axis of the tile. */

@@ -45,5 +45,19 @@ export const STAGES: Entry<number> = {
   },
 }
 
+/** Most parts of k: what they leave in memory grows with them. */
+const MOST_PARTS = 64
+
+/** Parts of k that are work items of their own; more than 1 need `reassociate`. */
+export const PARTS: Entry<number> = {
+  example: 'parts 1',
+  read: (value) => {
+    if (value.kind !== 'count') return { form: 'a number' }
+    return value.value >= 1 && value.value <= MOST_PARTS
+      ? { value: value.value }
+      : { why: `k is cut into 1 to ${MOST_PARTS} parts, which meet in memory`, legal: [] }
+  },
+}
+
 /** Sums over k may be taken in another order. */
 export const REASSOCIATE: Switch = { example: 'reassociate', read: null }

@@ -85,6 +85,7 @@ const DESIGN_FIELDS: Readonly<Record<Exclude<keyof DesignConditions, 'kind'>, Ki
   tmemColumns: count,
   schedule: words('cooperative', 'pingpong'),
   splits: count,
+  parts: count,
   warps: shape('[2, null]', 2),
   mmaInstructionType: orNull({ expected: 'a text', legal: (value) => typeof value === 'string' }),
   numSmemStages: orNull(count),
