@@ -10,6 +10,7 @@ import { runCase } from '../../runtime/selftest/run_case.ts'
 import { uncovered } from './pairwise.ts'
 import { prepareCase } from './prepare.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
+import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 import { coveringRows, DEVICE_JSON, FACTORS, sm100GemmCases, toJson } from './sm100_gemm.ts'
 
@@ -53,7 +54,7 @@ describe('virtual-sm100', () => {
   test('in at most 64 nvcc runs, and one for each stored form or kernel of groups', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
-      [...STORED_CASES, ...GROUPED_CASES].map(({ source, design, operands }) =>
+      [...STORED_CASES, ...GROUPED_CASES, ...SPLIT_CASES].map(({ source, design, operands }) =>
         JSON.stringify([source, design.tile, operands]),
       ),
     )

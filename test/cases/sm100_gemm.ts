@@ -9,6 +9,7 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import type { CaseEpilogue, CaseOperand, DeviceCase } from '../../runtime/selftest/case.ts'
 import { pairwise, type Row } from './pairwise.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
+import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 
 export const FACTORS = {
@@ -81,7 +82,7 @@ const LOOPS: readonly DeviceCase[] = [
 ]
 
 export function sm100GemmCases(): DeviceCase[] {
-  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA, ...STORED_CASES, ...GROUPED_CASES]
+  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA, ...STORED_CASES, ...GROUPED_CASES, ...SPLIT_CASES]
 }
 
 export const coveringRows = (): CaseRow[] => pairwise(FACTORS, SEED)

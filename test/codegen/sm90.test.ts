@@ -52,7 +52,7 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['4 parts of k, tile after tile', { a: 'bf16', out: 'bf16', tile: [128, 128], sm90: { parts: 4 }, smCount: 1, extents: { k: 520 } }],
   ['5 parts of k, ping-pong', { tile: [64, 64], sm90: { ...pingpong, parts: 5 }, smCount: 3, extents: { k: 700 } }],
   ['2 parts of k, cluster', { tile: [64, 64], sm90: { ...cluster(2, 1), parts: 2 }, smCount: 4 }],
-  ['3 parts of k, each split in 4', { a: 'bf16', tile: [128, 64], sm90: { ...cluster(1, 1, 4), parts: 3 }, extents: { k: 700 } }],
+  ['3 parts of k, each split in 4', { a: 'bf16', tile: [128, 64], sm90: { ...cluster(1, 1, 4), parts: 3 }, extents: { m: 130, n: 100, k: 700 } }],
   ['more parts than k tiles', { tile: [64, 32], sm90: { parts: 7, operands: 'ba' }, extents: { m: 16, k: 100 } }],
   ['parts of k, integers', { a: 'i8', out: 'i32', tile: [64, 64], sm90: { ...cluster(1, 1, 2), parts: 2 }, orders: { B: 'lnk' } }],
   ['parts of k, two products', { a: 'bf16', tile: [128, 64], gated: true, sm90: { parts: 2 } }],

@@ -114,7 +114,7 @@ describe('damage is refused', () => {
     [
       'KTL6010',
       'header.recipe.next.workspace[0].elementBytes',
-      (h) => void (h.recipe.next = { ...h.recipe, workspace: [{ name: 'w', elementBytes: 99, extents: [] }] }),
+      (h) => void (h.recipe.next = { ...h.recipe, workspace: [{ name: 'w', elementBytes: 0, extents: [] }] }),
     ],
     [
       'KTL6010',
