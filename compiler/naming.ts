@@ -44,7 +44,9 @@ export function programName(
       ...(program.accuracy === 'default' ? [] : [program.accuracy]),
     ],
     tail: [
-      ...(storeName === null ? [] : [storeClass(program, storeName), ...unalignedInputs(program, declared)]),
+      ...(storeName === null
+        ? []
+        : [storeClass(program, storeName), ...unalignedInputs(program, declared), ...repackedInputs(declared)]),
       ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
       ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
     ],
@@ -82,4 +84,10 @@ function unalignedInputs(program: TensorProgram, declared: readonly TensorOperan
     .filter((operand) => operand.role === 'input' && isFull(operand) && operand.divisibility === 'element')
     .map((operand) => operand.name)
   return names.length > 0 ? [`elements${names.join('')}`] : []
+}
+
+/** Those that are copied to aligned rows first. */
+function repackedInputs(declared: readonly TensorOperand[]): string[] {
+  const names = declared.filter(({ divisibility }) => divisibility === 'repacked').map(({ name }) => name)
+  return names.length > 0 ? [`repack${names.join('')}`] : []
 }

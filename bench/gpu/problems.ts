@@ -92,7 +92,27 @@ const matrix = (types: Types, name: EpilogueName, shape: Shape): Problem => {
 
 const MATRIX_SHAPES = [cube(4096), cube(8192), shape(8192, 8192, 1024)]
 
+/** Rows that do not begin at multiples of 16 bytes. */
+const UNALIGNED = [
+  plain('unaligned', BF16, 'nk', shape(4097, 4095, 4093), 2.5),
+  plain('unaligned', BF16, 'nk', shape(2048, 50257, 768), 1.3),
+  plain('unaligned', BF16, 'nk', shape(1023, 1025, 1027), 1.3),
+  plain('unaligned', BF16, 'nk', shape(333, 777, 4001), 1.3),
+  plain('unaligned', BF16, 'nk', shape(8191, 8193, 511), 1.3),
+  { ...plain('unaligned', BF16, 'kn', shape(4097, 4095, 4093), 1.3), name: 'unaligned 4097x4095x4093 kn' },
+  { ...plain('unaligned', F16, 'kn', shape(2048, 50257, 768), 1.3), name: 'unaligned 2048x50257x768 f16 kn' },
+  ...[shape(1793, 27410, 268), shape(156, 53, 22181), shape(464, 403, 6041), shape(109, 302, 2205)].map((one) => plain('unaligned', BF16, 'nk', one, 0.9)),
+] // prettier-ignore
+
+/** Few rows, or columns: as fast as memory. */
+const VECTOR = [
+  shape(1, 17642, 14291), shape(1, 9435, 24095), shape(1, 4096, 14336), shape(1, 28672, 8192), shape(4, 8192, 8192), shape(8, 14336, 4096),
+  shape(8192, 1, 8192), shape(3, 8191, 4093),
+].flatMap((one) => (['nk', 'kn'] as const).map((order) => ({ ...plain('vector', BF16, order, one, 0.95), name: `vector ${describeShape(one)} ${order}` }))) // prettier-ignore
+
 export const PROBLEMS: readonly Problem[] = [
+  ...UNALIGNED,
+  ...VECTOR,
   ...GROUPED,
   ...PLAIN_SHAPES.map((shape) => plain('bf16 nk', BF16, 'nk', shape, 0.95)),
   ...PLAIN_SHAPES.map((shape) => plain('bf16 kn', BF16, 'kn', shape, 0.95)),

@@ -16,7 +16,8 @@ import {
 import { kernelParams, ParamNames, type KernelParam } from './kernel_params.ts'
 import { commentText, type SourceBuilder } from './source_builder.ts'
 import { KTL_VERSION } from './version.ts'
-import { scalarParams } from '../../compiler/ir/launch.ts'
+import { launchesOf, scalarParams } from '../../compiler/ir/launch.ts'
+import { ROW_BYTES } from '../../compiler/ir/repack.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
 
 /** Dynamic shared memory that a kernel may use without asking, bytes. */
@@ -61,7 +62,7 @@ interface LauncherInput {
 /**
  * `NAME_arguments` (pointers, strides in elements, extents, scalars), `NAME_launch(function, stream, arguments)`, which encodes
  * tensor maps, sets shared memory, grid and cluster, and launches, and where there is a workspace `NAME_workspace_bytes(arguments)`.
- * Empty outputs succeed without a launch. Further kernels have launchers of their own, to be called in order.
+ * Empty outputs succeed without a launch. Further kernels have launchers of their own, to be called in the order in which they stand.
  */
 export function printHostLauncher(file: SourceBuilder, { entry, recipe, program }: LauncherInput): void {
   const names = new ParamNames()
@@ -78,9 +79,8 @@ export function printHostLauncher(file: SourceBuilder, { entry, recipe, program 
   const stored = new Set(
     program.operands.flatMap((o) => (o.role === 'output' && recipe.grid.kind !== 'points' ? o.axes : [])),
   )
-  printLauncher(file, `${entry}_arguments`, recipe, program, names, stored)
-  for (let next = recipe.next; next; next = next.next)
-    printLauncher(file, `${entry}_arguments`, next, program, names, new Set())
+  for (const one of launchesOf(recipe))
+    printLauncher(file, `${entry}_arguments`, one, program, names, one === recipe ? stored : new Set())
   file.line('#endif  // KTL_DEVICE_ONLY')
 }
 
@@ -111,7 +111,8 @@ function printLauncher(
     file.lines(ctaCount(recipe.grid, program, names))
     file.line('if (ctas == 0) return CUDA_SUCCESS;')
     printGridLimit(file, recipe)
-    for (const rule of recipe.params) if (rule.kind === 'tensorMap') encodeMap(file, rule, program, names)
+    for (const rule of recipe.params)
+      if (rule.kind === 'tensorMap') encodeMap(file, rule, program, names, recipe.workspace ?? [])
     if (recipe.sharedMemBytes > STATIC_SMEM) {
       file.line(
         `result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ${recipe.sharedMemBytes});`,
@@ -173,9 +174,36 @@ function mapType({ dtype, tiles, padded }: TensorMapRule): string {
   return padded && DTYPES[dtype].bits === 4 ? '16U4_ALIGN16B' : DTYPES[dtype].tensorMapType!
 }
 
-function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature, names: ParamNames): void {
-  const { name, operand, axes, box, tiles, clipped } = rule
-  const pointer = `a->${names.operand(operand)}`
+/** Address of a region. */
+function regionStart(name: string, regions: readonly WorkspaceRegion[], names: ParamNames): string {
+  const before = regions.slice(
+    0,
+    regions.findIndex((region) => region.name === name),
+  )
+  return ['a->workspace', ...before.map((region) => regionBytes(region, names))].join(' + ')
+}
+
+/** Bytes from one position to the next along an axis of a copy. */
+function copyStride(rule: TensorMapRule, axis: string, names: ParamNames, optional: ReadonlySet<string>): string {
+  const { axes } = rule.copy!
+  const extent = (one: string): string => {
+    const all = `a->${names.extent(one)}`
+    return optional.has(one) ? `(a->${names.carries(rule.operand, one)} ? ${all} : 1)` : all
+  }
+  const { storageBytes } = DTYPES[rule.dtype]
+  const row = `((cuuint64_t)${extent(axes[0]!)} * ${storageBytes} + ${ROW_BYTES - 1}) / ${ROW_BYTES} * ${ROW_BYTES}`
+  return [row, ...axes.slice(1, axes.indexOf(axis)).map(extent)].join(' * ')
+}
+
+function encodeMap(
+  file: SourceBuilder,
+  rule: TensorMapRule,
+  program: Signature,
+  names: ParamNames,
+  regions: readonly WorkspaceRegion[],
+): void {
+  const { name, operand, axes, box, tiles, clipped, copy } = rule
+  const pointer = copy ? regionStart(copy.region, regions, names) : `a->${names.operand(operand)}`
   // A map whose boxes are cut behind begins so many rows before the tensor.
   const shift = clipped?.cut === 'behind' ? clipped.rows : 0
   const optional = new Set(program.axes.filter((axis) => axis.optional).map((axis) => axis.name))
@@ -188,7 +216,11 @@ function encodeMap(file: SourceBuilder, rule: TensorMapRule, program: Signature,
     return optional.has(axis) ? `a->${names.carries(operand, axis)} ? ${legal} : 1` : legal
   })
   // Strides of dimensions of extent 1 are never used, but the driver wants them legal.
-  const strides = axes.slice(tiles ? 0 : 1).map((axis) => `(cuuint64_t)a->${names.stride(operand, axis)} ${scale}`)
+  const strides = axes
+    .slice(tiles ? 0 : 1)
+    .map((axis) =>
+      copy ? copyStride(rule, axis, names, optional) : `(cuuint64_t)a->${names.stride(operand, axis)} ${scale}`,
+    )
   const list = (values: readonly (string | number)[]): string => `{${values.join(', ')}}`
   file.line(`CUtensorMap ${name};`)
   file.block('', () => {
@@ -272,13 +304,7 @@ function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamName
     const { type, name } = params[i]!
     if (rule.kind === 'tensorMap') values.push(`&${name}`)
     else if (rule.kind === 'workspace') {
-      const regions = recipe.workspace ?? []
-      const before = regions.slice(
-        0,
-        regions.findIndex((region) => region.name === rule.region),
-      )
-      const start = ['a->workspace', ...before.map((region) => regionBytes(region, names))].join(' + ')
-      file.line(`CUdeviceptr p${i} = ${start};`)
+      file.line(`CUdeviceptr p${i} = ${regionStart(rule.region, recipe.workspace ?? [], names)};`)
       values.push(`&p${i}`)
     } else {
       file.line(`${rule.kind === 'pointer' || rule.kind === 'scalarAt' ? 'CUdeviceptr' : type} p${i} = a->${name};`)

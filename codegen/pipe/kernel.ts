@@ -17,6 +17,7 @@ import { emitKRange } from './depth.ts'
 import { emitOps, type Emitters } from './context.ts'
 import { stageBytes } from './loads.ts'
 import { kernelNames } from './names.ts'
+import { emitRepack, repackEntry, REPACK_WRAPPERS } from './repack.ts'
 import { registerTile } from './register_tile.ts'
 import { unitsAcross } from './tiles.ts'
 import { tracedLaunch, tracePointer, Tracer, traceWrapper } from './trace.ts'
@@ -69,6 +70,7 @@ export function printKernel(
       role: null,
       tracer,
     }
+    if (recipe.before) emitRepack(out, program, recipe.before, names, wrappers)
     emitKernel(recipe.params, entry, c, target)
     if (recipe.next) emitCombine(out, program, recipe.next, names, functions)
   }
@@ -86,10 +88,11 @@ export function printKernel(
   emitTypes(file)
   emitConstants(file, program, target)
   for (const text of [
-    ...printWrappers(
-      wrappers,
-      tracer ? { ...target.wrappers, trace_stamp: traceWrapper(program.launch) } : target.wrappers,
-    ),
+    ...printWrappers(wrappers, {
+      ...target.wrappers,
+      ...REPACK_WRAPPERS,
+      ...(tracer && { trace_stamp: traceWrapper(program.launch) }),
+    }),
     ...definitions.values(),
     ...printDeviceFunctions(functions, ARCHS[program.target].cc),
   ])
@@ -101,9 +104,10 @@ export function printKernel(
 }
 
 /** The launch with the entries' names. */
-const named = ({ next, ...launch }: KernelLaunch, entry: string): LaunchRecipe => ({
+const named = ({ before, next, ...launch }: KernelLaunch, entry: string): LaunchRecipe => ({
   entry,
   ...launch,
+  ...(before && { before: named(before, repackEntry(entry)) }),
   ...(next && { next: named(next, combineEntry(entry)) }),
 })
 

@@ -73,6 +73,8 @@ export interface TensorMapRule {
   readonly clipped?: { readonly rows: number; readonly cut: 'before' | 'behind' }
   /** Each 16 elements of less than 8 bits go to the start of 16 bytes of shared memory (CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B, 16U6_ALIGN16B). */
   readonly padded?: true
+  /** Of the copy with aligned rows in this region of the workspace, which has these axes, innermost first (compiler/ir/repack.ts). */
+  readonly copy?: { readonly region: string; readonly axes: readonly string[] }
 }
 
 export type GridRule =
@@ -91,7 +93,7 @@ export type GridRule =
     }
   /** Grid-stride over the points of `axes` (an axis absent at the call counts 1): min(limit, ceil(points / perCta)) CTAs. */
   | { readonly kind: 'points'; readonly axes: readonly string[]; readonly perCta: number; readonly limit: number }
-  /** Grid-stride over the elements of the largest output: min(limit, ceil(elements / threads)) CTAs. */
+  /** Grid-stride over the elements of the largest operand of `outputs`: min(limit, ceil(elements / threads)) CTAs. */
   | { readonly kind: 'elements'; readonly outputs: readonly string[]; readonly perCta: number; readonly limit: number }
 
 export interface LaunchRecipe {
@@ -105,13 +107,23 @@ export interface LaunchRecipe {
   readonly params: readonly ParamRule[]
   /** Regions of the workspace, one after another, each at a multiple of WORKSPACE_ALIGNMENT bytes. */
   readonly workspace?: readonly WorkspaceRegion[]
+  /** Launched before it in stream order, with the same workspace. */
+  readonly before?: LaunchRecipe
   /** Launched after it in stream order, with the same workspace. */
   readonly next?: LaunchRecipe
 }
 
+/** All kernels of a recipe, in stream order. */
+export const launchesOf = (recipe: LaunchRecipe): LaunchRecipe[] => [
+  ...(recipe.before ? launchesOf(recipe.before) : []),
+  recipe,
+  ...(recipe.next ? launchesOf(recipe.next) : []),
+]
+
 export const WORKSPACE_ALIGNMENT = 256
 
 /** A recipe whose entries have no names yet: what a pipeline program says of its launch. */
-export interface KernelLaunch extends Omit<LaunchRecipe, 'entry' | 'next'> {
+export interface KernelLaunch extends Omit<LaunchRecipe, 'entry' | 'before' | 'next'> {
+  readonly before?: KernelLaunch
   readonly next?: KernelLaunch
 }

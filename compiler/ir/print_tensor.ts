@@ -44,7 +44,7 @@ const printStored = ({ scale, zero, global, norm, rounding }: StoredForm): strin
 
 function printOperand(operand: TensorOperand): string {
   const order = operand.order.join() === operand.axes.join() ? '' : ` stored [${operand.order.join(', ')}]`
-  const aligned = operand.divisibility === 'vector' ? ' vector' : ''
+  const aligned = operand.divisibility === 'element' ? '' : ` ${operand.divisibility}`
   const { role, name, dtype, axes, blocks, stored, fromEpilogue } = operand
   const extents = axes.map((axis, i) => (blocks && blocks[i] !== 1 ? `${axis}/${blocks[i]}` : axis)).join(', ')
   return `${role} ${name}: ${dtype}[${extents}]${order}${aligned}${stored ? printStored(stored) : ''}${fromEpilogue ? ' epilogue' : ''}`

@@ -33,8 +33,11 @@ export interface RaggedAxis {
   readonly form: 'packed' | 'padded'
 }
 
-/** How far addresses of an operand may be assumed aligned: whole 16-byte vectors, or single elements. */
-export type Divisibility = 'vector' | 'element'
+/**
+ * How far addresses of an operand may be assumed aligned: whole 16-byte vectors, or single elements. `repacked`: single elements, of
+ * which the kernel first makes a copy with aligned rows.
+ */
+export type Divisibility = 'vector' | 'element' | 'repacked'
 
 export interface TensorOperand {
   readonly name: string

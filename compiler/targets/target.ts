@@ -56,6 +56,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   formKey?(a: DTypeName, b: DTypeName, accumulator: Accumulator): string | null
   /** Which operands its MMAs take; absent: it has none. */
   units?(arch: TargetArch): MmaUnits
+  /** Its kernels may have copies made of operands whose rows are not aligned, and read these. */
+  readonly repacks?: true
   /** Budgets, or why the instance does not exist. */
   plan(instance: Instance): P | Rejection
   /** Who does what when. Absent: its kernels are printed from the tensor program. */

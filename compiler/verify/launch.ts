@@ -2,6 +2,8 @@
 import { CUDA_COMPUTE_TYPE, DTYPES } from '../dtypes.ts'
 import { mayLieOnDevice, type KernelLaunch, type ParamRule, type WorkspaceRegion } from '../ir/launch.ts'
 import { opsOf, turnsOf, type TileProgram } from '../ir/pipe.ts'
+import { copyRegion, repackedOf } from '../ir/repack.ts'
+import type { TensorOperand } from '../ir/tensor.ts'
 import { EXCHANGE, exchangeParams } from '../targets/tensor_core/exchange.ts'
 import { accumulatorsOf } from './memory.ts'
 import { axesWithin, leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
@@ -103,7 +105,7 @@ function* paramProblems(launch: KernelLaunch, needed: ReadonlySet<string>): Gene
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
 
 function* shapeProblems(program: TileProgram): Generator<string> {
-  const { launch, cluster, domain, reductions, layout } = program
+  const { launch, cluster, domain, reductions, layout, source } = program
   const { shape, fallback, splits, pair } = cluster
   const expect = function* (what: string, got: unknown, wanted: unknown): Generator<string> {
     if (!same(got, wanted)) yield `launch: ${what} is ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`
@@ -146,8 +148,12 @@ function* shapeProblems(program: TileProgram): Generator<string> {
       { axis: domain.columns.axis, per: keepsN ? 1 : layout.columns },
     ],
   }))
-  const workspace = [...regions, ...exchanged(program)]
-  yield* expect('the workspace', launch.workspace, workspace.length > 0 ? workspace : undefined)
+  const repacked = repackedOf(source)
+  const all = [...regions, ...repacked.map(copyRegion), ...exchanged(program)]
+  yield* expect('the workspace', launch.workspace, all.length > 0 ? all : undefined)
+  if ((launch.before !== undefined) !== repacked.length > 0)
+    yield 'launch: a kernel before it copies operands to aligned rows'
+  if (launch.before) yield* repackProblems(program, launch.before, repacked)
   if ((launch.next !== undefined) !== regions.length > 0)
     yield 'launch: a second kernel combines the results of reductions'
   if (launch.next) yield* combineProblems(program, launch.next)
@@ -170,6 +176,32 @@ function exchanged(program: TileProgram): readonly WorkspaceRegion[] {
   ]
 }
 
+/** The kernel before it: threads that take turns over pieces of 16 bytes. */
+function* repackProblems(
+  { source, domain, launch }: TileProgram,
+  before: KernelLaunch,
+  repacked: readonly TensorOperand[],
+): Generator<string> {
+  const needed = new Set<string>()
+  const optional = domain.batch !== null && source.axes.find(({ name }) => name === domain.batch)?.optional === true
+  for (const { name, dtype, axes } of repacked) {
+    const { cudaStorage } = DTYPES[dtype]
+    needed.add(`workspace of ${cudaStorage} ${name}`).add(`pointer to const ${cudaStorage} ${name}`)
+    for (const axis of axes) needed.add(`stride of ${name} along ${axis}`).add(`extent of ${axis}`)
+    if (optional && axes.includes(domain.batch!)) needed.add(`carries of ${name} along ${domain.batch!}`)
+  }
+  yield* paramProblems(before, needed)
+  if (!same(before.workspace, launch.workspace)) yield 'launch: the kernel that copies has the same workspace'
+  if (!same(before.cluster, [1, 1, 1]) || before.fallbackCluster) yield 'launch: the kernel that copies has no clusters'
+  if (before.sharedMemBytes !== 0 || before.next || before.before)
+    yield 'launch: the kernel that copies needs no shared memory and no others'
+  const { grid } = before
+  const names = repacked.map(({ name }) => name)
+  if (grid.kind !== 'elements' || !same(grid.outputs, names) || grid.perCta < 1 || grid.limit < 1)
+    yield 'launch: the kernel that copies has threads for the operands that it copies'
+  if (before.threads % 32 !== 0 || before.threads > 1024) yield `launch: ${before.threads} threads that copy`
+}
+
 /** The second kernel: a warp for each element of an output. */
 function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<string> {
   const { source, domain, reductions, launch } = program
@@ -183,7 +215,7 @@ function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<s
     for (const axis of axes) needed.add(`stride of ${name} along ${axis}`)
   }
   yield* paramProblems(next, needed)
-  if (!same(next.workspace, launch.workspace?.slice(0, reductions.length)))
+  if (!same(next.workspace, launch.workspace))
     yield 'launch: both kernels have one workspace'
   if (!same(next.cluster, [1, 1, 1]) || next.fallbackCluster) yield 'launch: the second kernel has no clusters'
   if (next.sharedMemBytes !== 0 || next.next) yield 'launch: the second kernel needs no shared memory and no third'

@@ -1,4 +1,5 @@
 /** Tiles of operands: what brings them, and how they lie in shared memory. */
+import { copyAxes } from '../ir/repack.ts'
 import { DTYPES } from '../dtypes.ts'
 import type { DepthView } from '../ir/pipe_loads.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
@@ -70,7 +71,9 @@ function checkLoad(tiles: Tiles, op: Load): void {
     if (!wide && bytes < 4) tiles.problems.push(`${what}: copies of ${bytes} bytes`)
     return
   }
-  tiles.expect(`${what}: alignment`, operand.divisibility, 'vector')
+  const copy = operand.divisibility === 'repacked' ? { region: name, axes: copyAxes(operand) } : undefined
+  tiles.expect(`${what}: rows at multiples of 16 bytes`, operand.divisibility !== 'element', true)
+  tiles.expect(`${what}: copy that ${op.map} is of`, tiles.map(op.map).copy, copy)
   const { slices } = op
   const sharers = slices ? (free === 'm' ? cluster.shape[1] : cluster.shape[0] / cluster.pair) : 1
   tiles.expect(

@@ -73,6 +73,8 @@ const launchShape = record({
 
 const clippedShape = record({ rows: positive, cut: oneOf(['before', 'behind']) })
 
+const copyShape = record({ region: text, axes: list(text, { min: 1, max: 64 }) })
+
 const workspaceShape = list(
   record({
     name: text,
@@ -85,7 +87,7 @@ const workspaceShape = list(
 /** A launch with what it may have besides, and what is launched after it. */
 function recipeShape(value: unknown, path: string, launches = 1): void {
   launchShape(value, path)
-  const { fallbackCluster, workspace, next, params, grid } = value as LaunchRecipe
+  const { fallbackCluster, workspace, before, next, params, grid } = value as LaunchRecipe
   if (grid.kind === 'persistent' && grid.perSm !== undefined) integer(1, 32)(grid.perSm, `${path}.grid.perSm`)
   if (fallbackCluster !== undefined) clusterShape(fallbackCluster, `${path}.fallbackCluster`)
   if (grid.kind === 'persistent' && grid.parts !== undefined) integer(1, 1024)(grid.parts, `${path}.grid.parts`)
@@ -103,13 +105,20 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
     if (rule.kind === 'tensorMap' && rule.axes.length + further !== rule.box.length) {
       throw new ShapeError(`${at}.box is not of the rank of its axes`)
     }
-    if (rule.kind === 'workspace' && !workspace?.some(({ name }) => name === rule.region)) {
+    if (rule.kind === 'tensorMap' && rule.copy !== undefined) copyShape(rule.copy, `${at}.copy`)
+    const region = rule.kind === 'workspace' ? rule.region : rule.kind === 'tensorMap' ? rule.copy?.region : undefined
+    if (region !== undefined && !workspace?.some(({ name }) => name === region)) {
       throw new ShapeError(`${at}.region is not a region of the workspace`)
     }
   })
-  if (next === undefined) return
-  if (launches === MAX_LAUNCHES) throw new ShapeError(`${path}.next is not the end of ${MAX_LAUNCHES} launches`)
-  recipeShape(next, `${path}.next`, launches + 1)
+  for (const [name, further] of [
+    ['before', before],
+    ['next', next],
+  ] as const) {
+    if (further === undefined) continue
+    if (launches === MAX_LAUNCHES) throw new ShapeError(`${path}.${name} is not the end of ${MAX_LAUNCHES} launches`)
+    recipeShape(further, `${path}.${name}`, launches + 1)
+  }
 }
 
 const span = record({ start: int32, end: int32 })

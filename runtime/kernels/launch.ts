@@ -1,5 +1,6 @@
 /** From a planned launch to work on a stream: modules are loaded once per device, operands are kept alive until it is done. */
 import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
+import { launchesOf } from '../../compiler/ir/launch.ts'
 import { findingsError } from '../addon/findings.ts'
 import { checkTileOrder, type TileOrder } from '../arguments/performance.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
@@ -62,8 +63,8 @@ function startLoading(device: Device, artifact: Artifact): Loaded {
   return entry
 }
 
-/** Kernels of a recipe: of the call itself, and of what is launched after it. */
-export const entriesOf = ({ entry, next }: LaunchRecipe): string[] => [entry, ...(next ? entriesOf(next) : [])]
+/** Kernels of a recipe: of the call itself, and of what is launched before and after it. */
+export const entriesOf = (recipe: LaunchRecipe): string[] => launchesOf(recipe).map(({ entry }) => entry)
 
 /** Runs on the stream; resolves with findings and statistics. */
 export function runLaunch(request: LaunchRequest, options: StreamOptions): Promise<LaunchResult> {

@@ -6,6 +6,8 @@ import {
   type ParamRule,
   type TensorMapRule,
 } from '../../codegen/cuda/generated.ts'
+import { launchesOf } from '../../compiler/ir/launch.ts'
+import { copyPitches } from '../../compiler/ir/repack.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { ktlError } from '../errors/fail.ts'
@@ -64,8 +66,7 @@ export function planLaunches(
   bindings: LaunchBindings,
   device: { smCount: number },
 ): PlannedLaunch[] {
-  const first = planLaunch(recipe, bindings, device)
-  return [...(first ? [first] : []), ...(recipe.next ? planLaunches(recipe.next, bindings, device) : [])]
+  return launchesOf(recipe).flatMap((one) => planLaunch(one, bindings, device) ?? [])
 }
 
 /** Where each region of the workspace, or of those that are zeroed, starts, and the bytes of all of them. */
@@ -153,6 +154,7 @@ function paramLayout(recipe: LaunchRecipe): ParamLayout {
   const addresses = new Map<string, number[]>()
   recipe.params.forEach((rule, i) => {
     if (rule.kind !== 'tensorMap' && rule.kind !== 'pointer' && rule.kind !== 'scalarAt') return
+    if (rule.kind === 'tensorMap' && rule.copy) return
     const name = rule.kind === 'scalarAt' ? rule.name : rule.operand
     addresses.set(name, [...(addresses.get(name) ?? []), offsets[i]!])
   })
@@ -182,7 +184,11 @@ function sizeOfRule(rule: ParamRule): number {
 function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRecipe): Uint8Array {
   switch (rule.kind) {
     case 'tensorMap':
-      return tensorMapBytes(rule, operandOf(bindings, rule.operand), bindings)
+      return tensorMapBytes(
+        rule,
+        rule.copy ? copyOf(rule, rule.copy, bindings, recipe) : operandOf(bindings, rule.operand),
+        bindings,
+      )
     case 'pointer':
       return scalar(8, (view) => view.setBigUint64(0, operandOf(bindings, rule.operand).tensor.pointer, true))
     case 'stride':
@@ -197,17 +203,35 @@ function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRe
       return scalar(8, (view) => view.setBigUint64(0, bindings.operands[rule.name]?.tensor.pointer ?? 0n, true))
     case 'tileGroup':
       return int32(bindings.tileGroup ?? 1)
-    case 'workspace': {
-      const isZeroed = recipe.workspace?.some(({ name, zeroed }) => name === rule.region && zeroed) === true
-      const { starts, bytes } = workspaceLayout(recipe, bindings, isZeroed ? 'zeroed' : 'workspace')
-      // Without elements there is no workspace: nothing reads it.
-      const workspace = (isZeroed ? bindings.zeroed : bindings.workspace) ?? (bytes === 0 ? 0n : undefined)
-      const start = starts.get(rule.region)
-      if (workspace === undefined || start === undefined)
-        throw ktlError('KTL4016', { what: 'workspace', expected: `${bytes} bytes of scratch memory`, got: 'nothing' })
-      return scalar(8, (view) => view.setBigUint64(0, workspace + BigInt(start), true))
-    }
+    case 'workspace':
+      return scalar(8, (view) => view.setBigUint64(0, regionAddress(rule.region, bindings, recipe), true))
   }
+}
+
+function regionAddress(region: string, bindings: LaunchBindings, recipe: LaunchRecipe): bigint {
+  const isZeroed = recipe.workspace?.some(({ name, zeroed }) => name === region && zeroed) === true
+  const { starts, bytes } = workspaceLayout(recipe, bindings, isZeroed ? 'zeroed' : 'workspace')
+  // Without elements there is no workspace: nothing reads it.
+  const workspace = (isZeroed ? bindings.zeroed : bindings.workspace) ?? (bytes === 0 ? 0n : undefined)
+  const start = starts.get(region)
+  if (workspace === undefined || start === undefined)
+    throw ktlError('KTL4016', { what: 'workspace', expected: `${bytes} bytes of scratch memory`, got: 'nothing' })
+  return workspace + BigInt(start)
+}
+
+/** The copy of an operand with aligned rows, as an operand. */
+function copyOf(
+  rule: TensorMapRule,
+  { region, axes }: NonNullable<TensorMapRule['copy']>,
+  bindings: LaunchBindings,
+  recipe: LaunchRecipe,
+): BoundOperand {
+  const given = operandOf(bindings, rule.operand)
+  const shape = given.axes.map((axis) => extentOf(bindings, axis))
+  const pitches = copyPitches(axes, rule.dtype, (axis) => (given.axes.includes(axis) ? extentOf(bindings, axis) : 1))
+  const strides = given.axes.map((axis) => pitches[axes.indexOf(axis)]!)
+  const pointer = regionAddress(region, bindings, recipe)
+  return { tensor: { pointer, dtype: rule.dtype, shape, strides }, axes: given.axes }
 }
 
 /** A scalar that lies on the device is passed as 0. */

@@ -1,6 +1,6 @@
 /** Calls worked out beforehand: a launch of one validates nothing. */
 import { ScaledOperand } from '../arguments/scaled_operand.ts'
-import type { LaunchRecipe } from '../../codegen/cuda/generated.ts'
+import { launchesOf } from '../../compiler/ir/launch.ts'
 import { resolveOperand, type FormOperand, type Operand } from '../arguments/operands.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
 import type { Device } from '../devices/device.ts'
@@ -138,7 +138,7 @@ export class PreparedLaunch {
   #patch(ready: Ready, changed: ReadonlyMap<string, bigint>): boolean {
     const { fast, request } = ready
     if (!fast?.patchable) return false
-    for (let rule: LaunchRecipe | undefined = this.#artifact.recipe; rule; rule = rule.next) {
+    for (const rule of launchesOf(this.#artifact.recipe)) {
       const { entry } = rule
       const i = request.plans.findIndex((plan) => plan.entry === entry)
       if (i < 0) continue

@@ -4,9 +4,17 @@
  */
 import { depthOf, waysOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
+import { gathersAny } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
-import { arithmeticCycles, formatTime, trafficBytes, type Estimate, type Extents } from '../discovery/ranking/rank.ts'
+import {
+  arithmeticCycles,
+  formatTime,
+  repackTime,
+  trafficBytes,
+  type Estimate,
+  type Extents,
+} from '../discovery/ranking/rank.ts'
 import { Sm100DesignMetadata } from '../metadata/design.ts'
 import type { RuntimeTarget } from './target.ts'
 
@@ -34,6 +42,8 @@ export const SM100_CONSTANTS = {
   vector: 2,
   element: 12,
   row: 0.5,
+  /** Bytes a cycle that the warps of a CTA copy where TMA cannot. */
+  gather: 8,
   /** Each doubling of a cluster: its CTAs start together and wait for each other's stages. */
   clusterStart: 150,
   coupling: 0.003,
@@ -55,6 +65,7 @@ const columns = [
   'tileK',
   'mma',
   'stageBytes',
+  'gathered',
   'l2Bytes',
   'stages',
   'epilogue',
@@ -89,7 +100,8 @@ export class Sm100Costs {
   fill(extents: Extents, times: Float64Array, at: number): void {
     if (this.#plans.length === 0) return
     const problem = this.#problem(extents)
-    for (let i = 0; i < this.#plans.length; i++) times[at + i] = this.#microseconds(this.#cycles(i, problem))
+    for (let i = 0; i < this.#plans.length; i++)
+      times[at + i] = this.#microseconds(this.#cycles(i, problem)) + problem.copies
   }
 
   /** The estimate of one plan, with its reason. */
@@ -100,7 +112,8 @@ export class Sm100Costs {
     const epilogue = this.#is.epilogue[i]!
     const inTile = epilogue > mainloop ? 'epilogue' : mma >= kStep ? 'mma' : 'loads'
     const boundBy = cycles === compute ? inTile : cycles === l2 ? 'l2' : 'dram'
-    const microseconds = this.#microseconds(cycles)
+    const { copies } = problem
+    const microseconds = this.#microseconds(cycles) + copies
     const { cluster } = this.#plans[i]!
     const tiles = (units * cluster.size) / cluster.pair
     const spread = `${plural(tiles, 'tile')} on ${this.#machine.sms} SMs in ${plural(waves, 'wave')}`
@@ -108,7 +121,7 @@ export class Sm100Costs {
     return {
       microseconds,
       boundBy,
-      text: `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`,
+      text: `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}${copies > 0 ? `; ${formatTime(copies)} for copies with aligned rows` : ''}`,
     }
   }
 
@@ -124,6 +137,7 @@ export class Sm100Costs {
       ...(gemm.groups?.form === 'packed'
         ? { l: 1, ends: extents[gemm.l!]! / 2 }
         : { l: gemm.l === null ? 1 : extents[gemm.l]!, ends: 0 }),
+      copies: repackTime(program, extents, this.#machine),
       dram: launchCycles + loadLatency + trafficBytes(program, extents) / dramBytes,
     }
   }
@@ -144,6 +158,7 @@ export class Sm100Costs {
       is.stageBytes[i]! / smemBytes,
       (is.l2Bytes[i]! * busy) / l2Bytes,
       loadLatency / is.stages[i]!,
+      is.gathered[i]!,
     )
     const kStep = Math.max(mma, loads)
     const mainloop = kTiles * kStep
@@ -175,6 +190,8 @@ interface Problem {
   readonly n: number
   readonly k: number
   readonly l: number
+  /** Microseconds. */
+  readonly copies: number
   /** Tiles of rows that ends of groups add. */
   readonly ends: number
   /** Cycles. */
@@ -203,6 +220,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     tileK,
     mma,
     stageBytes: plan.stageBytes,
+    gathered: gathersAny(plan) ? plan.stageBytes / costs.gather : 0,
     l2Bytes: a.tileBytes / a.slices + b.reduce((sum, { tileBytes, slices }) => sum + tileBytes / slices, 0),
     stages: plan.stages,
     epilogue: epilogueCycles(plan, costs),

@@ -15,6 +15,7 @@ import {
   arithmeticCycles,
   costOfEach,
   formatTime,
+  repackTime,
   trafficBytes,
   type Estimate,
   type Extents,
@@ -163,9 +164,12 @@ export function estimateSm90(
       (costs.dram * Math.min(1, busy / (costs.streaming * machine.sms)))
   const cycles = Math.max(compute, dram) + costs.exposed * Math.min(compute, dram)
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
-  const microseconds = (cycles / machine.clock) * 1e6
+  const copies = repackTime(plan.program, extents, machine)
+  const microseconds = (cycles / machine.clock) * 1e6 + copies
   const steps = `${Math.round(kTiles)} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
-  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters${parts > 1 ? ` in ${parts} parts` : ''} in ${waves} waves, ${steps}; bound by ${boundBy}`
+  const split = parts > 1 ? ` in ${parts} parts` : ''
+  const copied = copies > 0 ? `; ${formatTime(copies)} for copies with aligned rows` : ''
+  const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters${split} in ${waves} waves, ${steps}; bound by ${boundBy}${copied}`
   return { microseconds, boundBy, text }
 }
 
@@ -203,6 +207,7 @@ function promotionCycles({ parts, warpgroups }: Sm90Plan, mma: number, costs: Sm
 
 /** Bytes of a stage as L2 reads them. */
 function l2StageBytes({ operand, tileBytes }: OperandPlan, extents: Extents, costs: Sm90Constants): number {
+  if (operand.divisibility === 'repacked') return tileBytes
   const rowBytes = extents[operand.order.at(-1)!]! * DTYPES[operand.dtype].storageBytes
   return rowBytes % 128 === 0 ? tileBytes : tileBytes * costs.unaligned
 }

@@ -8,7 +8,8 @@ import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
-import { planLaunch, workspaceBytes, zeroedBytes } from '../../runtime/kernels/plan_launch.ts'
+import type { Finding } from '../../runtime/addon/findings.ts'
+import { planLaunches, workspaceBytes, zeroedBytes } from '../../runtime/kernels/plan_launch.ts'
 import { bound, design, verified } from '../compiler/support.ts'
 
 export interface WideCase {
@@ -29,6 +30,8 @@ export interface WideCase {
   readonly orders?: Readonly<Record<string, string>>
   /** Operands whose rows are packed without regard to 16 bytes. */
   readonly unaligned?: readonly string[]
+  /** Those of them of which copies with aligned rows are made first. */
+  readonly repacked?: readonly string[]
   /** A second B: D = A B + 2 A B2. */
   readonly gated?: boolean
   readonly extents?: Partial<Record<'l' | 'm' | 'n' | 'k', number>>
@@ -53,7 +56,7 @@ const AXES: Readonly<Record<string, readonly string[]>> = {
 
 /** Every product and partial sum is a small integer, exact in every dtype and order of sums. */
 export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[]): Promise<WideResult[]> {
-  const { a = 'f16', b = a, out = 'f32', unaligned = [] } = c
+  const { a = 'f16', b = a, out = 'f32', unaligned = [], repacked = [] } = c
   const accumulator = c.accumulator ?? (a === 'i8' || a === 'u8' ? 'i32' : a === 'f64' ? 'f64' : 'f32')
   const extents: Record<string, number> = { l: 2, m: 208, n: 272, k: 200, ...c.extents }
   const operand = (name: string, dtype: DTypeName, x: string, y: string): string =>
@@ -66,7 +69,9 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
   const body = c.gated ? 'D = sum[k](A * B) + sum[k](A * B2) * 2' : `acc: ${accumulator} = sum[k](A * B)\n  D = acc`
   const program = bound(`kernel g(${inputs.join(', ')}) -> ${operand('D', out, 'm', 'n')} {\n  ${body}\n}`, {
     orders: Object.fromEntries(Object.entries(c.orders ?? {}).map(([name, axes]) => [name, [...axes]])),
-    divisibility: Object.fromEntries(unaligned.map((name) => [name, 'element' as const])),
+    divisibility: Object.fromEntries(
+      unaligned.map((name) => [name, repacked.includes(name) ? ('repacked' as const) : ('element' as const)]),
+    ),
   })
   const target = c.on ?? (c.sm90 || c.sm80 ? 'sm_90a' : 'sm_100a')
   const plan = planInstance({ program, target, design: designOf(c, 128 / DTYPES[a].storageBytes) })
@@ -95,15 +100,18 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
     // Never cleared again: launches leave zeros.
     const zeros = device.tensor('u8', [Math.max(1, zeroedBytes(kernel.recipe, bindings))], 0)
     const memory = { workspace: scratch.pointer, zeroed: zeros.pointer }
-    const launch = planLaunch(kernel.recipe, { ...bindings, ...memory }, device)!
+    const launches = planLaunches(kernel.recipe, { ...bindings, ...memory }, device)
     const expected = plainLoop(extents, made['A']!.values!, made['B']!.values!, made['B2']?.values ?? null)
     const results: WideResult[] = []
     for (const schedule of schedules) {
       const D = made['D']!.tensor
       await device.write(D.pointer, new Uint8Array(spanBytes(D)).fill(0xcd))
-      const { findings } = await module
-        .function(kernel.recipe.entry)
-        .launch({ ...launch, ...schedule, uses: [D, scratch, zeros] })
+      await device.write(scratch.pointer, new Uint8Array(scratch.byteLength).fill(0xcd))
+      const findings: Finding[] = []
+      for (const { entry, ...launch } of launches)
+        findings.push(
+          ...(await module.function(entry).launch({ ...launch, ...schedule, uses: [D, scratch, zeros] })).findings,
+        )
       results.push({
         findings: findings.map((f) => `${f.code} ${f.message}`),
         ...compare(await D.toArray(), expected, out),

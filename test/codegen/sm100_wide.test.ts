@@ -8,6 +8,7 @@ import { runWide, type WideCase } from './run_gemm.ts'
 const pair = (cluster: readonly [number, number] = [2, 1]) =>
   ({ use2ctaMma: true, cluster: [...cluster, 1] as [number, number, number] }) as const
 const cluster = (m: number, n: number) => ({ cluster: [m, n, 1] as [number, number, number] }) as const
+const copied = (...names: string[]): Partial<WideCase> => ({ unaligned: [...names, 'D'], repacked: names })
 const clc = { scheduler: 'clc' } as const
 const fallback = { fallbackCluster: [2, 1, 1] as [number, number, number] } as const
 
@@ -27,6 +28,8 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['fallback cluster', { tile: [128, 64], design: { ...cluster(4, 2), ...fallback } }],
   ['fallback cluster, dynamic pairs', { tile: [256, 64], design: { ...pair([4, 2]), ...fallback, ...clc } }],
   ['transposed roles', { tile: [128, 32], design: { operands: 'ba' }, extents: { m: 16 } }],
+  ['copies of A and B', { a: 'bf16', out: 'bf16', tile: [128, 64], ...copied('A', 'B'), extents: { k: 203, m: 201 }, orders: { B: 'lnk' } }],
+  ['copies of bytes, pair', { a: 'e4m3', out: 'f16', tile: [256, 64], design: pair(), ...copied('A', 'B'), extents: { k: 203, n: 257 } }],
   ['tf32', { a: 'tf32', tile: [128, 64], orders: { A: 'lkm' } }],
   ['tf32, pair', { a: 'tf32', tile: [256, 64], design: pair(), orders: { B: 'lnk' } }],
   ['e4m3 x e5m2', { a: 'e4m3', b: 'e5m2', out: 'e5m2', tile: [128, 96], orders: { A: 'lkm', B: 'lnk' } }],

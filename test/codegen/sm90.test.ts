@@ -7,6 +7,7 @@ import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import { runWide, type WideCase } from './run_gemm.ts'
 
 const cluster = (m: number, n: number, k = 1): Partial<Sm90Design> => ({ cluster: [m, n, k] })
+const copied = (...names: string[]): Partial<WideCase> => ({ unaligned: [...names, 'D'], repacked: names })
 const pingpong = { consumers: 'pingpong' } as const
 
 const CASES: readonly (readonly [string, WideCase])[] = [
@@ -44,6 +45,11 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['unaligned output', { out: 'f16', tile: [128, 64], sm90: {}, unaligned: ['D'], extents: { n: 263 }, orders: { B: 'lnk' } }],
   ['unaligned A', { a: 'bf16', tile: [128, 64], sm90: {}, unaligned: ['A'], extents: { k: 203, m: 201 } }],
   ['unaligned everything', { a: 'e4m3', tile: [64, 64], sm90: {}, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257 } }],
+  ['copies of A and B', { a: 'bf16', out: 'bf16', tile: [128, 64], sm90: {}, ...copied('A', 'B'), extents: { k: 203, m: 201 }, orders: { B: 'lnk' } }],
+  ['copies, n contiguous, two products, ping-pong', { a: 'bf16', tile: [64, 64], gated: true, sm90: pingpong, ...copied('B', 'B2'), extents: { n: 263 } }],
+  ['copies, cluster, bytes', { a: 'e4m3', out: 'f16', tile: [128, 64], sm90: cluster(2, 1), ...copied('A', 'B'), extents: { k: 203, n: 257 }, orders: { B: 'lnk' } }],
+  ['copies of 32 bits, rows shorter than a vector', { a: 'tf32', tile: [64, 64], sm90: cluster(1, 1, 2), ...copied('A', 'B'), extents: { k: 3, n: 67 }, orders: { B: 'lnk' } }],
+  ['copies, k = 0', { tile: [128, 64], sm90: {}, ...copied('A', 'B'), extents: { k: 0, n: 67 } }],
   ['k = 0', { tile: [128, 64], sm90: {}, extents: { k: 0 } }],
   ['one stage', { tile: [128, 64], sm90: { stages: 1 }, extents: { k: 300 } }],
   ['one stage, ping-pong', { tile: [64, 64], sm90: { ...pingpong, stages: 1 }, extents: { k: 300 } }],

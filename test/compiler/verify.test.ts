@@ -84,7 +84,7 @@ describe('what stands in the program', () => {
     ['descriptors', COOPERATIVE, (p) => (find(p, 'wgmma').aDescriptor.strideBytes = 512), 'wgmma: strideBytes of smem_a is 512, not 1024'],
     ['instructions', PAIR, (p) => (find(p, 'mma').instruction.descriptor ^= 1 << 16), 'mma: instruction'],
     ['steps', PAIR, (p) => (find(p, 'mma').steps = 3), 'mma: steps is 3, not 4'],
-    ['alignment of operands', COOPERATIVE, (p) => (p.source.operands[0]!.divisibility = 'element'), 'tma_load A: alignment'],
+    ['alignment of operands', COOPERATIVE, (p) => (p.source.operands[0]!.divisibility = 'element'), 'tma_load A: rows at multiples of 16 bytes'],
     ['k tiles', COOPERATIVE, (p) => ((find(p, 'tma_load').depth.tile as { kind: string; value?: number }) = { kind: 'const', value: 0 } as never), 'its k tiles are not those of the loop'],
     ['copies without a ring', PINGPONG, (p) => (p.buffers[2]!.ring = null), 'smem_d has a copy for each warp, which only a ring addresses'],
     ['rings of fetched operands', 'sm90 fused not in place', (p) => (delete p.buffers.at(-1)!.per, p.buffers.at(-1)!.ring = null), 'has no slots that ring c0 could turn'],

@@ -39,6 +39,7 @@ export const sm100 = {
   },
   units: sm100Units,
   plan: ofTiles(planSm100, sm100Units),
+  repacks: true,
   pipeline: lowerSm100,
   verify: verifySm100,
   nameParts: (design) => [

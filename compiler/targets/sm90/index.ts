@@ -35,6 +35,7 @@ export const sm90 = {
   },
   units: () => SM90_UNITS,
   plan: ofTiles(planSm90, () => SM90_UNITS),
+  repacks: true,
   pipeline: lowerSm90,
   verify: verifySm90,
   nameParts: (design) => [

@@ -10,6 +10,7 @@ import {
   type TensorMapRule,
   type WorkspaceRegion,
 } from '../../ir/launch.ts'
+import { copyAxes, copyRegion, REPACK_BATCH, REPACK_CTAS, REPACK_THREADS, repackedOf } from '../../ir/repack.ts'
 import type { TensorOperand } from '../../ir/tensor.ts'
 import type { Domain } from '../../space/domain.ts'
 import type { ClusterPlan } from './cluster.ts'
@@ -116,7 +117,7 @@ export function launchOf(
       tiles: gridTiles(domain, plan.cluster),
     },
     params,
-    ...workspaceOf(plan, domain),
+    ...beside(plan, domain),
   }
 }
 
@@ -142,6 +143,9 @@ function inputMap(plan: TensorCorePlan, operand: OperandPlan, outer: readonly st
     ...(plan.gemm.sums && { clipped: { rows: plan.tile[2], cut: 'before' } }),
     swizzle: operand.descriptor.swizzle,
     ...(operand.padded && { padded: true }),
+    ...(operand.operand.divisibility === 'repacked' && {
+      copy: { region: operand.operand.name, axes: copyAxes(operand.operand) },
+    }),
   }
 }
 
@@ -203,23 +207,57 @@ function workspaceParams(plan: TensorCorePlan): ParamRule[] {
   }))
 }
 
-/** The workspace: what parts of k exchange, and partial results of reductions, with the launch that combines these. */
-function workspaceOf(plan: TensorCorePlan, domain: Domain): Pick<KernelLaunch, 'workspace' | 'next'> {
-  const combine = combineLaunch(plan)
-  const exchanged = exchangeRegions(plan, gridTiles(domain, plan.cluster))
-  if (exchanged.length === 0) return combine
-  // The second kernel finds its own regions first.
-  return { ...combine, workspace: [...(combine.workspace ?? []), ...exchanged] }
+/** The workspace, with what parts of k exchange, and the launches that fill it before and combine it after. */
+function beside(plan: TensorCorePlan, domain: Domain): Pick<KernelLaunch, 'workspace' | 'before' | 'next'> {
+  const repacked = repackedOf(plan.program)
+  const workspace = [
+    ...partialRegions(plan),
+    ...repacked.map(copyRegion),
+    ...exchangeRegions(plan, gridTiles(domain, plan.cluster)),
+  ]
+  if (workspace.length === 0) return {}
+  return {
+    workspace,
+    ...(repacked.length > 0 && { before: repackLaunch(plan, repacked, workspace) }),
+    ...(plan.epilogue.reductions.length > 0 && { next: combineLaunch(plan, workspace) }),
+  }
 }
 
-/** What reductions add to the launch of a kernel: the workspace, and the launch that combines it. */
-function combineLaunch(plan: TensorCorePlan): Pick<KernelLaunch, 'workspace' | 'next'> {
-  const {
-    gemm,
-    epilogue: { reductions, layout },
-  } = plan
-  if (reductions.length === 0) return {}
-  const workspace = reductions.map(({ operand, node, keepsM, keepsN }): WorkspaceRegion => ({
+/** Copies rows to the workspace, both operands at once. */
+function repackLaunch(
+  { program, gemm }: TensorCorePlan,
+  repacked: readonly TensorOperand[],
+  workspace: readonly WorkspaceRegion[],
+): KernelLaunch {
+  const axes = [...new Set(repacked.flatMap((operand) => operand.axes))]
+  const isOptional = gemm.l !== null && program.axes.find(({ name }) => name === gemm.l)!.optional
+  const elements = Math.min(...repacked.map(({ dtype }) => 16 / DTYPES[dtype].storageBytes))
+  return {
+    threads: REPACK_THREADS,
+    cluster: [1, 1, 1],
+    sharedMemBytes: 0,
+    grid: {
+      kind: 'elements',
+      outputs: repacked.map(({ name }) => name),
+      perCta: REPACK_THREADS * REPACK_BATCH * elements,
+      limit: REPACK_CTAS,
+    },
+    params: [
+      ...repacked.flatMap(({ name, dtype, axes }): ParamRule[] => [
+        { kind: 'workspace', region: name, storage: DTYPES[dtype].cudaStorage },
+        { kind: 'pointer', operand: name, storage: DTYPES[dtype].cudaStorage, isConst: true },
+        ...axes.map((axis): ParamRule => ({ kind: 'stride', operand: name, axis })),
+        ...(isOptional && axes.includes(gemm.l!) ? [{ kind: 'carries', operand: name, axis: gemm.l! } as const] : []),
+      ]),
+      ...axes.map((axis): ParamRule => ({ kind: 'extent', axis })),
+    ],
+    workspace,
+  }
+}
+
+/** Regions for the partial results of reductions. */
+function partialRegions({ gemm, epilogue: { reductions, layout } }: TensorCorePlan): WorkspaceRegion[] {
+  return reductions.map(({ operand, node, keepsM, keepsN }): WorkspaceRegion => ({
     name: operand.name,
     elementBytes: node.type === 'f64' ? 8 : 4,
     extents: [
@@ -228,6 +266,14 @@ function combineLaunch(plan: TensorCorePlan): Pick<KernelLaunch, 'workspace' | '
       { axis: gemm.n, per: keepsN ? 1 : layout.columns },
     ],
   }))
+}
+
+/** Combines the partial results of reductions. */
+function combineLaunch(plan: TensorCorePlan, workspace: readonly WorkspaceRegion[]): KernelLaunch {
+  const {
+    gemm,
+    epilogue: { reductions },
+  } = plan
   const params: ParamRule[] = [
     ...workspaceParams(plan),
     ...reductions.flatMap(({ operand }): ParamRule[] => [
@@ -238,14 +284,11 @@ function combineLaunch(plan: TensorCorePlan): Pick<KernelLaunch, 'workspace' | '
   ]
   const outputs = reductions.map(({ operand }) => operand.name)
   return {
+    threads: COMBINE_THREADS,
+    cluster: [1, 1, 1],
+    sharedMemBytes: 0,
+    grid: { kind: 'elements', outputs, perCta: COMBINE_THREADS / 32, limit: COMBINE_CTAS },
+    params,
     workspace,
-    next: {
-      threads: COMBINE_THREADS,
-      cluster: [1, 1, 1],
-      sharedMemBytes: 0,
-      grid: { kind: 'elements', outputs, perCta: COMBINE_THREADS / 32, limit: COMBINE_CTAS },
-      params,
-      workspace,
-    },
   }
 }

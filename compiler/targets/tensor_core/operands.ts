@@ -243,10 +243,12 @@ function makePlan(
   const bytes = reads === 'packed' ? bits / 8 : storageBytes
   const inner = operand.order.at(-1)
   const transposes = inner === free && reads !== 'any'
-  const source: OperandPlan['source'] = operand.divisibility === 'vector' && !transposes && !gathered ? 'tma' : 'gather'
+  const source: OperandPlan['source'] =
+    operand.divisibility !== 'element' && !transposes && !gathered ? 'tma' : 'gather'
   if (bits < 8 && inner !== k)
     return rejection('KTL2904', { form: `${operand.dtype} that is not contiguous along the summed axis` })
-  if (source === 'gather' && (!alone || bits < 8))
+  const copies = operand.divisibility === 'repacked'
+  if (bits < 8 ? copies || source === 'gather' : source === 'gather' && (copies || !alone))
     return rejection(transposes ? 'KTL4523' : 'KTL4513', { operand: operand.name })
   const kRows = SWIZZLE_SPAN / bytes
   const sliceRows = (inner === k || transposes ? rows : kRows) / slices

@@ -80,7 +80,8 @@ export function operandLines(plan: TiledPlan): string[] {
   ]) {
     const copies =
       `${boxes} box${boxes === 1 ? '' : 'es'} of ${boxExtents.join('x')}, ${tileBytes} B a tile` +
-      (slices > 1 ? ` in ${slices} multicast slices` : '')
+      (slices > 1 ? ` in ${slices} multicast slices` : '') +
+      (operand.divisibility === 'repacked' ? ', of a copy with aligned rows' : '')
     lines.push(`${side} ${operand.name}: ${operand.dtype}, ${major}-major, ${copies}`)
   }
   for (const { operand, shape, vector } of plan.epilogue.aux) {

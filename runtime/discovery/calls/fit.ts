@@ -71,7 +71,7 @@ export function packingFits({ name, role, order, dtype }: TensorOperand, call: C
 
 /** 16-byte accesses, where the instance makes them. */
 export function alignmentFits(operand: TensorOperand, call: Call): Status {
-  if (operand.divisibility === 'element') return OK
+  if (operand.divisibility !== 'vector') return OK
   const fits = divisibilityOf(call.tensors[operand.name]!, innerDimension(operand, call), operand.role) === 'vector'
   return fits ? OK : misaligned(operand, call)
 }

@@ -3,6 +3,7 @@ import { epilogueOperandName } from '../../../compiler/bind.ts'
 import type { KernelFamily, OrderChoice, TypeChoice } from '../../../compiler/family.ts'
 import { isFamily, resolveType } from '../../../compiler/family.ts'
 import type { TargetArch } from '../../../compiler/instance.ts'
+import type { Divisibility } from '../../../compiler/ir/tensor.ts'
 import { checkProgram } from '../../../compiler/check/program.ts'
 import { KtlError } from '../../../grammar/diagnostics.ts'
 import { ktlError } from '../../errors/fail.ts'
@@ -249,7 +250,7 @@ function* matchingOrders(space: FamilySpace, types: TypeChoice, call: Call): Gen
 
 /** What the tensors of the call admit at most, the epilogue's included. */
 export function bestAlignment(space: FamilySpace, orders: OrderChoice, call: Call): Alignment {
-  const best: Record<string, 'vector' | 'element'> = {}
+  const best: Record<string, Divisibility> = {}
   for (const { name, role } of space.family.operands) {
     best[name] = divisibilityOf(call.tensors[name]!, innerDimension({ name, order: orders[name]! }, call), role)
   }

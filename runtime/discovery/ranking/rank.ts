@@ -1,6 +1,7 @@
 /** The analytic cost model that orders kernels: what is common to the backends. It estimates; it never decides what is right. */
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { operation } from '../../../compiler/ops.ts'
+import { repackedOf } from '../../../compiler/ir/repack.ts'
 import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { topological } from '../../../compiler/ir/walk.ts'
 import type { Machine } from './machine.ts'
@@ -61,6 +62,20 @@ export function trafficBytes(program: TensorProgram, extents: Extents): number {
     const elements = operand.axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
     return sum + (elements * DTYPES[operand.dtype].bits) / 8
   }, 0)
+}
+
+/** Of a launch before another one on a stream: modelled, not measured. */
+const LAUNCH_MICROSECONDS = 2.5
+
+/** Microseconds for copies of operands with aligned rows, made by a launch of its own: each is read and written once. */
+export function repackTime(program: TensorProgram, extents: Extents, { dramBytes, clock }: Machine): number {
+  const repacked = repackedOf(program)
+  if (repacked.length === 0) return 0
+  const bytes = repacked.reduce((sum, { axes, dtype }) => {
+    const elements = axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
+    return sum + elements * DTYPES[dtype].storageBytes
+  }, 0)
+  return LAUNCH_MICROSECONDS + ((2 * bytes) / (dramBytes * clock)) * 1e6
 }
 
 export function formatTime(microseconds: number): string {

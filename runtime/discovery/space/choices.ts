@@ -133,13 +133,30 @@ export class FamilyChoices {
       names.some((name) => best[name] === 'vector'),
     )
     const alternatives = groups.map((names, i) => (['vector', 'element'] as const).map((to) => [`${i}`, to] as const))
-    for (const picked of combine(alternatives)) {
-      const alignment = { ...fixed }
-      groups.forEach(
-        (names, i) => picked[`${i}`] === 'element' && names.forEach((name) => (alignment[name] = 'element')),
+    const copied = TARGETS.get(backend).repacks ? this.#repacked(plain, types, fixed) : null
+    for (const inputs of copied ? [copied, {}] : [{}])
+      for (const picked of combine(alternatives)) {
+        const alignment = { ...fixed, ...inputs }
+        groups.forEach(
+          (names, i) => picked[`${i}`] === 'element' && names.forEach((name) => (alignment[name] = 'element')),
+        )
+        yield alignment
+      }
+  }
+
+  /** Operands that MMAs take as they lie in memory, but not in aligned rows: copies of them have these; null: there are none. */
+  #repacked(plain: ReadonlySet<string>, types: TypeChoice, given: Alignment): Alignment | null {
+    const names = this.family.operands
+      .filter(
+        ({ name, role, partOf, dtype }) =>
+          role === 'input' &&
+          partOf === undefined &&
+          plain.has(name) &&
+          given[name] === 'element' &&
+          DTYPES[resolveType(dtype, types)].bits >= 8,
       )
-      yield alignment
-    }
+      .map(({ name }) => [name, 'repacked' as const])
+    return names.length > 0 ? (Object.fromEntries(names) as Alignment) : null
   }
 
   designs(backend: Backend, target: TargetArch, types: TypeChoice): readonly Design[] {
