@@ -17,7 +17,7 @@ import { emitKRange } from './depth.ts'
 import { emitOps, type Emitters } from './context.ts'
 import { stageBytes } from './loads.ts'
 import { kernelNames } from './names.ts'
-import { emitRepack, repackEntry, REPACK_WRAPPERS } from './repack.ts'
+import { emitRepack, repackEntry } from './repack.ts'
 import { registerTile } from './register_tile.ts'
 import { unitsAcross } from './tiles.ts'
 import { tracedLaunch, tracePointer, Tracer, traceWrapper } from './trace.ts'
@@ -70,7 +70,7 @@ export function printKernel(
       role: null,
       tracer,
     }
-    if (recipe.before) emitRepack(out, program, recipe.before, names, wrappers)
+    if (recipe.before) emitRepack(out, program, recipe.before, names, functions)
     emitKernel(recipe.params, entry, c, target)
     if (recipe.next) emitCombine(out, program, recipe.next, names, functions)
   }
@@ -90,7 +90,6 @@ export function printKernel(
   for (const text of [
     ...printWrappers(wrappers, {
       ...target.wrappers,
-      ...REPACK_WRAPPERS,
       ...(tracer && { trace_stamp: traceWrapper(program.launch) }),
     }),
     ...definitions.values(),

@@ -1,5 +1,7 @@
 /** Costs of plain kernels. */
 import { topological } from '../../compiler/ir/walk.ts'
+import { DTYPES } from '../../compiler/dtypes.ts'
+import { pieceOf, VECTOR_CTAS, type SimtVector } from '../../compiler/targets/simt/vector.ts'
 import type { SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -23,8 +25,58 @@ export const simt: RuntimeTarget<SimtPlan, FieldValues['simt']> = {
 /** Elements of k between two barriers of a plain kernel: each step waits for its loads. */
 const SIMT_STEP = 32
 
+/** Instructions for a piece of 16 bytes beside those for its elements, and how many of four a cycle are issued. */
+const PIECE_INSTRUCTIONS = 32
+const ISSUED = 0.7
+const SECTOR = 32
+/** Pieces that a thread has under way. */
+const PIECES = 4
+/** What threads have summed meets: instructions for each result, and cycles until it is stored. */
+const MEETING_INSTRUCTIONS = 10
+const MEETING = 1000
+
+/** The matrix is read once for as many rows as a CTA has, and again for the next ones. */
+function estimateVector(program: SimtPlan['program'], form: SimtVector, extents: Extents, machine: Machine): Estimate {
+  const of = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
+  const [few, many] = form.extents
+  const turns = Math.ceil((form.few === null ? 1 : (extents[form.few] ?? 1)) / few)
+  const { bits } = DTYPES[form.matrix.dtype]
+  const batch = of(form.batch)
+  const elements = batch * of([form.many, form.over])
+  const ctas = batch * turns * Math.ceil((extents[form.many] ?? 1) / many)
+  const slow = form.node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
+  // A multiply-add for each row, a conversion, and what pieces cost; where k is contiguous, those of the rows too.
+  const each = pieceOf(form.matrix)
+  const along = form.along === 'over'
+  const piece = each * (few * slow + 1) + (1 + (along ? few / many : 0)) * PIECE_INSTRUCTIONS
+  const rounds = Math.ceil((of([form.over]) * many) / (form.threads * PIECES * each))
+  const meeting = few * (along ? many : each) * MEETING_INSTRUCTIONS
+  const busy = Math.min(1, ctas / machine.sms)
+  const issue = (ctas * (form.threads / 32) * (rounds * PIECES * piece + meeting)) / (4 * ISSUED * machine.sms * busy)
+  const traffic = trafficBytes(program, extents) + ((turns - 1) * elements * bits) / 8
+  const underWay = VECTOR_CTAS * form.threads * PIECES * 16 * machine.sms * busy
+  const dram =
+    (traffic + Math.min(traffic, machine.dirtyBytes)) / Math.min(machine.streamBytes, underWay / machine.loadLatency)
+  // Each CTA reads its few as well: whole sectors.
+  const { vectors, over } = form
+  const row = (few * DTYPES[vectors.dtype].bits) / 8
+  const l2 = (ctas * of([over]) * (vectors.order.at(-1) === over ? row : Math.max(row, SECTOR))) / machine.l2Bytes
+  const waves = Math.ceil(ctas / (machine.sms * VECTOR_CTAS)) * (machine.loadLatency + MEETING)
+  const bounds = { dram, 'cuda cores': Math.max(issue, waves), l2 }
+  const longest = Math.max(...Object.values(bounds))
+  const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
+  const cycles = machine.launchCycles + machine.loadLatency + MEETING + longest
+  const microseconds = (cycles / machine.clock) * 1e6
+  const text = `${formatTime(microseconds)} modelled on CUDA cores, the matrix read ${turns === 1 ? 'once' : `${turns} times`}; bound by ${boundBy}`
+  return { microseconds, boundBy, text }
+}
+
 /** An element per thread, tiles in shared memory where there are contractions. */
-export function estimateSimt({ program, design: { tile } }: SimtPlan, extents: Extents, machine: Machine): Estimate {
+export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine): Estimate {
+  const { program, design, stages } = plan
+  const { tile } = design
+  const form = stages.find(({ form }) => form.kind === 'vector')?.form
+  if (form?.kind === 'vector') return estimateVector(program, form, extents, machine)
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const threads = tile[0] * tile[1]
   let work = 0

@@ -136,7 +136,8 @@ export async function seesMutation(
   edit: (cuda: string) => string,
   inputs: SimtInputs,
   expectation: Expectation,
+  options: SimtOptions = {},
 ): Promise<void> {
-  const run = await new SimtKernel(program, { edit }).run(inputs)
+  const run = await new SimtKernel(program, { ...options, edit }).run(inputs)
   expect(wrongElements(run, expectation)).not.toEqual([])
 }

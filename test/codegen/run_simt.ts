@@ -4,6 +4,7 @@ import { DTYPES, rowUnit } from '../../compiler/dtypes.ts'
 import type { TensorOperand, TensorProgram } from '../../compiler/ir/tensor.ts'
 import type { GeneratedKernel } from '../../codegen/cuda/generated.ts'
 import { generateSimt } from '../../codegen/targets/simt/kernel.ts'
+import type { SimtDesign } from '../../compiler/targets/simt/design.ts'
 import { planSimt, type SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import {
   planLaunches,
@@ -30,6 +31,8 @@ export interface SimtInputs {
   readonly codes?: Readonly<Record<string, Codes>>
   readonly scalars?: Readonly<Record<string, number>>
   readonly broadcast?: Readonly<Record<string, readonly string[]>>
+  /** Elements before the first one of an input: it need not be aligned. */
+  readonly lead?: Readonly<Record<string, number>>
   /** Outputs that are the very tensor of an input. */
   readonly inPlace?: Readonly<Record<string, string>>
 }
@@ -37,6 +40,7 @@ export interface SimtInputs {
 export interface SimtOptions {
   readonly target?: 'sm_90a' | 'sm_100a'
   readonly tile?: readonly [number, number]
+  readonly vector?: SimtDesign['vector']
   /** Edits the CUDA text: mutations that a comparison has to see. */
   readonly edit?: (cuda: string) => string
 }
@@ -68,8 +72,8 @@ export class SimtKernel {
   readonly generated: GeneratedKernel
   readonly #device: TestDevice
 
-  constructor(program: TensorProgram, { target = 'sm_100a', tile = [16, 16], edit }: SimtOptions = {}) {
-    const plan = planSimt({ program, target, design: { kind: 'simt', tile } })
+  constructor(program: TensorProgram, { target = 'sm_100a', tile = [16, 16], vector, edit }: SimtOptions = {}) {
+    const plan = planSimt({ program, target, design: { kind: 'simt', tile, ...(vector && { vector }) } })
     this.program = program
     this.plan = plan
     this.generated = generateSimt(plan, `ktl.${program.kernel}`)
@@ -141,7 +145,8 @@ export class SimtKernel {
     if (codes) {
       for (const [i, position] of positions(layout).entries()) putCode(bytes, position, codes[i]!, bits)
     }
-    const address = this.#device.upload(bytes)
+    const lead = ((inputs.lead?.[name] ?? 0) * bits) / 8
+    const address = this.#device.upload(new Uint8Array([...new Uint8Array(lead).fill(POISON), ...bytes])) + BigInt(lead)
     return { tensor: { ...layout.tensor, pointer: address }, axes, address, bytes: bytes.length }
   }
 }

@@ -140,7 +140,8 @@ test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
     tensors['off'] = OFF
     tensors['row'] = Int32Array.from({ length: size('row') }, () => Math.floor(next() * 5) - 1)
     const target = seed % 2 ? 'sm_90a' : 'sm_100a'
-    const run = await new SimtKernel(program, { target, tile: seed % 3 ? [16, 16] : [4, 8] }).run(
+    const vector = seed % 2 ? { vector: { side: seed % 4 === 1 ? 'rows' : 'columns', count: seed % 8 } as const } : {}
+    const run = await new SimtKernel(program, { target, tile: seed % 3 ? [16, 16] : [4, 8], ...vector }).run(
       { extents: EXTENTS, tensors },
       (['lazy', 'eager', 'random'] as const)[seed % 3],
     )

@@ -6,6 +6,7 @@ import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { scalarParams } from '../../../compiler/ir/launch.ts'
 import { shortHash } from '../../../compiler/short_hash.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
+import { VECTOR_CTAS } from '../../../compiler/targets/simt/vector.ts'
 import { stageThreads, type Region, type SimtPlan, type Stage } from '../../../compiler/targets/simt/plan.ts'
 import { printDeviceFunctions } from '../../cuda/device_functions.ts'
 import type { GeneratedKernel, LaunchRecipe, ParamRule, WorkspaceRegion } from '../../cuda/generated.ts'
@@ -20,6 +21,7 @@ import { emitElements, emitRows } from './element.ts'
 import { emitScales } from './scales.ts'
 import { emitTeamStage } from './team.ts'
 import { emitTileStage } from './tile.ts'
+import { emitVectorStage } from './vector.ts'
 
 /** CTAs beyond this walk the points with a stride. */
 const MAX_CTAS = 4096
@@ -92,6 +94,16 @@ function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'p
     elementBytes: DTYPES[type].storageBytes,
     extents,
   }))
+  const common = { threads, cluster: [1, 1, 1] as const, sharedMemBytes: 0 }
+  const regions = workspace.length > 0 && { workspace }
+  if (form.kind === 'vector') {
+    const tiles = [
+      ...(form.few === null ? [] : [{ axis: form.few, extent: form.extents[0] }]),
+      { axis: form.many, extent: form.extents[1] },
+      ...form.batch.map((axis) => ({ axis, extent: 1 })),
+    ]
+    return { ...common, grid: { kind: 'persistent', dynamic: true, tiles }, ...regions }
+  }
   const { split, extents } = form.kind === 'tile' ? form : { split: null, extents: [1, 1] }
   const known = split ? [...split.batch, ...impliedGroups(program, split.batch)] : []
   const side = (of: readonly string[], extent: number) =>
@@ -101,9 +113,7 @@ function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'p
       return { axis, extent: i === of.length - 1 ? extent : 1, ...(begins && { groups: group }) }
     })
   return {
-    threads,
-    cluster: [1, 1, 1],
-    sharedMemBytes: 0,
+    ...common,
     grid: split
       ? {
           kind: 'persistent',
@@ -112,13 +122,14 @@ function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'p
           tiles: [...side(split.rows, extents[0]!), ...side(split.columns, extents[1]!), ...side(split.batch, 1)],
         }
       : { kind: 'points', axes, perCta: form.kind === 'team' ? 1 : threads, limit: MAX_CTAS },
-    ...(workspace.length > 0 && { workspace }),
+    ...regions,
   }
 }
 
 function emitKernel(context: SimtContext, stage: Stage, entry: string, rules: readonly ParamRule[]): void {
   const { out, names } = context
-  out.line(`extern "C" __global__ void __launch_bounds__(${stageThreads(stage)})`).line(`${entry}(`)
+  const bounds = [stageThreads(stage), ...(stage.form.kind === 'vector' ? [VECTOR_CTAS] : [])]
+  out.line(`extern "C" __global__ void __launch_bounds__(${bounds.join(', ')})`).line(`${entry}(`)
   const params = kernelParams(rules, names)
   out.indented(() =>
     params.forEach(({ type, name }, i) => out.line(`${type} ${name}${i + 1 < params.length ? ',' : ')'}`)),
@@ -133,6 +144,7 @@ function emitBody(context: SimtContext, stage: Stage): void {
   const { form, results } = stage
   const threads = stageThreads(stage)
   if (form.kind === 'tile') emitTileStage(context, stage, form)
+  else if (form.kind === 'vector') emitVectorStage(context, stage, form)
   else if (form.kind === 'element') emitElements(context, stage, form.pack)
   else if (form.kind === 'row') emitRows(context, stage, form.over)
   else if (results[0]!.kind === 'scale') emitScales(context, stage, threads, form.along)

@@ -1,10 +1,12 @@
 /** Designs of SIMT: a tile. */
-import type { Entry, ValuesOf } from '../../schedule.ts'
+import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
 
 export interface SimtDesign {
   readonly kind: 'simt'
   /** Output tile per CTA (threads = m * n up to 1024). */
   readonly tile: readonly [number, number]
+  /** For one operand with few rows, or columns, of which a CTA has so many: the other one is read once for them, without tiles. */
+  readonly vector?: { readonly side: 'rows' | 'columns'; readonly count: number }
 }
 
 const TILE: Entry<readonly [number, number]> = {
@@ -18,10 +20,25 @@ const TILE: Entry<readonly [number, number]> = {
   },
 }
 
-export const SIMT_ENTRIES = { tile: TILE }
+/** How many of the few a CTA has. */
+const COUNTS = [1, 4, 8] as const
+
+const VECTORS = {
+  none: undefined,
+  ...Object.fromEntries(
+    (['rows', 'columns'] as const).flatMap((side) => COUNTS.map((count) => [`${side}${count}`, { side, count }])),
+  ),
+} as Readonly<Record<string, SimtDesign['vector']>>
+
+export const SIMT_ENTRIES = { tile: TILE, vector: wordEntry('vector rows1', ...Object.keys(VECTORS)) }
 
 const DEFAULT_TILE = [16, 16] as const
 
+/** Without a schedule that asks for them there are no vectors: their threads add up in an order of their own. */
 export function* simtDesigns(schedule: ValuesOf<typeof SIMT_ENTRIES> | null): Generator<SimtDesign> {
-  for (const tile of schedule?.tile ?? [DEFAULT_TILE]) yield { kind: 'simt', tile }
+  for (const tile of schedule?.tile ?? [DEFAULT_TILE])
+    for (const name of schedule?.vector ?? ['none']) {
+      const vector = VECTORS[name]
+      yield { kind: 'simt', tile, ...(vector && { vector }) }
+    }
 }

@@ -1,6 +1,8 @@
 /** SIMT: plain CUDA, right for every program on every device. */
 import { ARCH_NAMES, ARCHS } from '../../archs.ts'
 import type { ValuesOf } from '../../schedule.ts'
+import type { Instance, Rejection } from '../../instance.ts'
+import { rejection } from '../../rejection.ts'
 import type { Target } from '../target.ts'
 import { SIMT_ENTRIES, simtDesigns, type SimtDesign } from './design.ts'
 import { planSimt, type KeptNode, type Result, type SimtPlan, type Stage } from './plan.ts'
@@ -14,8 +16,12 @@ export const simt = {
   inconsistent: '',
   designs: (schedule) => simtDesigns(schedule),
   leavesOut: () => false,
-  plan: planSimt,
-  nameParts: ({ tile }) => [`tile${tile.join('x')}`],
+  plan(instance: Instance<SimtDesign>): SimtPlan | Rejection {
+    const plan = planSimt(instance)
+    if (!instance.design.vector || plan.stages.some(({ form }) => form.kind === 'vector')) return plan
+    return rejection('KTL2904', { form: 'what is no product of a matrix with so few rows or columns' })
+  },
+  nameParts: ({ tile, vector }) => [vector ? `${vector.side}${vector.count}` : `tile${tile.join('x')}`],
   storeName: null,
   describe: ({ design, instance, threads, smemBytes, stages }) => [
     `target ${instance.target}, tile ${design.tile.join('x')}, ${threads} threads, static shared memory ${smemBytes} B`,
@@ -28,11 +34,7 @@ export const simt = {
   minCc: () => ARCHS.sm_80.cc,
   builtFor: () => ARCH_NAMES,
   fields: {
-    tileShape: ({
-      design: {
-        tile: [m, n],
-      },
-    }: SimtPlan) => [m, n, 1] as const,
+    tileShape: ({ design, stages }: SimtPlan) => tileOf(design, stages),
     clusterShape: () => [1, 1, 1] as const,
     mmaInstructionType: () => 'fma',
     numSmemStages: () => null,
@@ -42,6 +44,14 @@ export const simt = {
   // One stage reads everything before it writes; a later one would read what an earlier one has written.
   inPlace: ({ stages, inPlace }) => (stages.length > 1 ? inPlace : null),
 } satisfies Target<SimtPlan, SimtDesign, ValuesOf<typeof SIMT_ENTRIES>>
+
+/** Results of a CTA. */
+function tileOf({ tile: [m, n], vector }: SimtDesign, stages: readonly Stage[]): readonly [number, number, 1] {
+  const found = stages.find(({ form }) => form.kind === 'vector')?.form
+  if (found?.kind !== 'vector') return [m, n, 1]
+  const [few, many] = found.extents
+  return vector!.side === 'rows' ? [few, many, 1] : [many, few, 1]
+}
 
 const describeResult = (result: Result): string =>
   result.kind === 'store'
@@ -59,6 +69,10 @@ function describeForm({ form, loops }: Stage): string {
     const list = (axes: readonly string[]): string => axes.join(' ')
     const ks = form.loops.map(({ over }) => list(over)).join('; ')
     return `tile ${extents.join('x')} of ${list(split.rows)}, ${list(split.columns)}, ${ks} through shared memory`
+  }
+  if (form.kind === 'vector') {
+    const { extents, along, matrix, over } = form
+    return `${extents.join(' x ')} of ${form.few ?? 'one'}, ${form.many}; ${matrix.name} is read once, pieces of 16 bytes along ${along === 'over' ? over : form.many}`
   }
   if (form.kind === 'row') return 'a row of elements that share bytes per thread'
   if (form.kind === 'element') return form.pack > 1 ? `${form.pack} elements per thread` : 'an element per thread'

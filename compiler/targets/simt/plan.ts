@@ -6,6 +6,7 @@ import { rewrite } from '../../passes/graph.ts'
 import { markShortForms } from '../../passes/short_forms.ts'
 import type { SimtDesign } from './design.ts'
 import { planStages, type Stage, type Stages } from './stages.ts'
+import { vectorBytes, vectorOf } from './vector.ts'
 import { sharedBytes } from './tile.ts'
 
 export type { SimtTile, Split, TileBuffer, TileLoop, TileProduct } from './tile.ts'
@@ -28,17 +29,24 @@ export interface SimtPlan extends Stages {
 const THREADS = 256
 
 export const stageThreads = ({ form }: Stage): number =>
-  form.kind === 'tile' ? form.extents[0] * form.extents[1] : THREADS
+  form.kind === 'tile' ? form.extents[0] * form.extents[1] : form.kind === 'vector' ? form.threads : THREADS
 
 /** A team's tree has an f64 for each thread. */
 const stageSmem = ({ form }: Stage): number =>
-  form.kind === 'tile' ? sharedBytes(form) : form.kind === 'team' ? THREADS * 8 : 0
+  form.kind === 'tile'
+    ? sharedBytes(form)
+    : form.kind === 'team'
+      ? THREADS * 8
+      : form.kind === 'vector'
+        ? vectorBytes(form)
+        : 0
 
 /** The design's tile has at most 1024 elements (the schedule's rule). */
 export function planSimt(instance: Instance<SimtDesign>): SimtPlan {
   const program = rewrite(instance.program, markShortForms(instance.program))
   const { design } = instance
-  const { stages, regions } = planStages(program, design.tile)
+  const { stages: planned, regions } = planStages(program, design.tile)
+  const stages = planned.map((stage) => asVector(program, stage, design))
   return {
     kind: 'simt',
     instance,
@@ -50,6 +58,15 @@ export function planSimt(instance: Instance<SimtDesign>): SimtPlan {
     smemBytes: Math.max(...stages.map(stageSmem)),
     inPlace: inPlaceInputs(program, stages),
   }
+}
+
+/** The stage as the product of a few rows with a matrix, where the design asks for that and it is one. */
+function asVector(program: TensorProgram, stage: Stage, { vector }: SimtDesign): Stage {
+  const { form, loops, results } = stage
+  if (!vector || (form.kind !== 'tile' && form.kind !== 'team') || results.some(({ kind }) => kind === 'scale'))
+    return stage
+  const found = vectorOf(program, loops, vector)
+  return found ? { ...stage, form: found } : stage
 }
 
 /** Read by one stage alone, which no stage with outputs precedes, and there at the element itself. */

@@ -6,6 +6,7 @@ import type { ApplyNode, ComputeType, ContractNode, Node, Output, ReduceNode, Te
 import { children, guardOf, operandNamed, rootsOf, topological } from '../../ir/walk.ts'
 import { DTYPES, rowUnit } from '../../dtypes.ts'
 import { domainKey, ownAxes, paddedOf, sameDomain } from './domain.ts'
+import type { SimtVector } from './vector.ts'
 import { contiguousAlong, planTile, splitOf, type SimtTile, type Split } from './tile.ts'
 
 export type LoopNode = ContractNode | ReduceNode
@@ -45,12 +46,15 @@ export interface Block {
  * `over`, because they share bytes and lie where an operand says. `team`: several threads for each, which share its loops; neighbouring
  * threads are neighbours `along` the loop, or along the domain; there a team may have `width` points, far apart along the last axis, which
  * share what does not depend on it. `tile`: a CTA for a tile.
+ * threads are neighbours `along` the loop, or along the domain. `tile`: a CTA for a tile. `vector`: a CTA for a few rows, or parts of them, of a
+ * matrix that is read once.
  */
 export type Form =
   | { readonly kind: 'element'; readonly pack: number }
   | { readonly kind: 'row'; readonly over: readonly string[] }
   | { readonly kind: 'team'; readonly along: 'loop' | 'domain'; readonly width: number }
   | SimtTile
+  | SimtVector
 
 export interface Stage {
   /** Outermost first; the last one is contiguous in the first result. */

@@ -11,6 +11,9 @@ export interface Machine {
   /** Bytes per cycle, whole device. */
   readonly dramBytes: number
   readonly l2Bytes: number
+  /** Bytes per cycle of kernels that read DRAM once, and the bytes of L2 that earlier work has written and that go there meanwhile. */
+  readonly streamBytes: number
+  readonly dirtyBytes: number
   /** Bytes per cycle and SM. */
   readonly smemBytes: number
   /** Multiply-adds per cycle and SM on CUDA cores. */
@@ -32,6 +35,8 @@ const B200: Machine = {
   clock: 1.85e9,
   dramBytes: gigabytes(7100, 1.85e9),
   l2Bytes: gigabytes(13000, 1.85e9),
+  streamBytes: gigabytes(7100, 1.85e9),
+  dirtyBytes: 0,
   smemBytes: 128,
   fmaF32: 128,
   fmaF64: 64,
@@ -47,6 +52,9 @@ const H100: Machine = {
   clock: 1.75e9,
   dramBytes: gigabytes(3000, 1.75e9),
   l2Bytes: gigabytes(7000, 1.75e9),
+  // As kernels with TMA were measured (runtime/targets/sm90.ts).
+  streamBytes: 2220,
+  dirtyBytes: 42.7e6,
   smemBytes: 128,
   fmaF32: 128,
   fmaF64: 64,
@@ -67,6 +75,8 @@ export const MACHINES: Readonly<Record<TargetArch, Machine>> = {
     clock: 1.41e9,
     dramBytes: gigabytes(1400, 1.41e9),
     l2Bytes: gigabytes(4000, 1.41e9),
+    streamBytes: gigabytes(1400, 1.41e9),
+    dirtyBytes: 0,
     fmaF32: 64,
     fmaF64: 32,
     mmaF64: 64,

@@ -1,0 +1,63 @@
+/**
+ * Rows of memory in pieces of 16 bytes, whatever their first byte is aligned to. In two steps, so that many loads are under way before
+ * the first one is waited for: the aligned vectors that have the bytes, under predicates; then the bytes. No byte outside a row is read.
+ */
+export const ROWS = [
+  `struct alignas(16) ktl_piece { unsigned int words[4]; };
+
+// Two aligned vectors around a piece: the piece begins at byte \`shift\` of the first one. Not \`inner\`: a part of them is no part of the row.
+struct ktl_window { ktl_piece low, high; unsigned int shift; bool inner; };
+
+// Of the bytes from 16 * at on of a row of so many elements.
+template <typename T> __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int at, unsigned int elements) {
+  constexpr unsigned int count = 16 / sizeof(T);
+  const unsigned long long from = (unsigned long long)__cvta_generic_to_global(row) + at * 16ull;
+  ktl_window window;
+  window.shift = (unsigned int)from % 16;
+  const unsigned int end = at * count + (window.shift == 0 ? count : (32 - window.shift) / (unsigned int)sizeof(T));
+  window.inner = (at > 0 || window.shift == 0) && end <= elements;
+  asm("{\\n  .reg .pred low, high;\\n  setp.ne.u32 low, %9, 0;\\n  setp.ne.and.u32 high, %10, 0, low;\\n"
+      "  mov.b32 %0, 0;\\n  mov.b32 %1, 0;\\n  mov.b32 %2, 0;\\n  mov.b32 %3, 0;\\n"
+      "  mov.b32 %4, 0;\\n  mov.b32 %5, 0;\\n  mov.b32 %6, 0;\\n  mov.b32 %7, 0;\\n"
+      "  @low ld.global.v4.b32 {%0, %1, %2, %3}, [%8];\\n  @high ld.global.v4.b32 {%4, %5, %6, %7}, [%8 + 16];\\n}"
+      : "=&r"(window.low.words[0]), "=&r"(window.low.words[1]), "=&r"(window.low.words[2]), "=&r"(window.low.words[3]),
+        "=&r"(window.high.words[0]), "=&r"(window.high.words[1]), "=&r"(window.high.words[2]), "=&r"(window.high.words[3])
+      : "l"(from - window.shift), "r"((unsigned int)window.inner), "r"(window.shift));
+  return window;
+}`,
+  `// The bytes of this window; behind the row's end, zeros.
+template <typename T>
+__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at, unsigned int elements) {
+  constexpr unsigned int count = 16 / sizeof(T);
+  ktl_piece piece = {};
+  if (window.inner) {
+    const unsigned int shift = window.shift;
+    unsigned int words[8];
+    #pragma unroll
+    for (unsigned int i = 0; i < 4; ++i) { words[i] = window.low.words[i]; words[4 + i] = window.high.words[i]; }
+    #pragma unroll
+    for (unsigned int i = 0; i < 6; ++i) words[i] = shift & 8 ? words[i + 2] : words[i];
+    #pragma unroll
+    for (unsigned int i = 0; i < 5; ++i) words[i] = shift & 4 ? words[i + 1] : words[i];
+    #pragma unroll
+    for (unsigned int i = 0; i < 4; ++i) piece.words[i] = __funnelshift_r(words[i], words[i + 1], 8 * (shift & 3));
+    return piece;
+  }
+  #pragma unroll
+  for (unsigned int i = 0; i < count; ++i) {
+    if (at * count + i >= elements) break;
+    const unsigned long long bits = row[at * (unsigned long long)count + i];
+    piece.words[i * sizeof(T) / 4] |= (unsigned int)bits << (8 * (i * sizeof(T) % 4));
+    if (sizeof(T) == 8) piece.words[i * sizeof(T) / 4 + 1] = (unsigned int)(bits >> 32);
+  }
+  return piece;
+}`,
+]
+
+/** Unsigned types of elements by their bytes. */
+export const BITS_TYPE: Readonly<Record<number, string>> = {
+  1: 'unsigned char',
+  2: 'unsigned short',
+  4: 'unsigned int',
+  8: 'unsigned long long',
+}

@@ -1,0 +1,90 @@
+/** Products of a few rows with a matrix, on both virtual devices in three orders, against plain loops and the reference evaluator. */
+import { expect, test } from 'vitest'
+import type { DTypeName } from '../../grammar/vocabulary.ts'
+import type { SimtDesign } from '../../compiler/targets/simt/design.ts'
+import { simt } from '../../compiler/targets/simt/index.ts'
+import { bound } from '../compiler/support.ts'
+import { check, integers, seesMutation } from './check_simt.ts'
+
+interface Case {
+  readonly a: DTypeName
+  readonly b?: DTypeName
+  readonly out: DTypeName
+  readonly vector: NonNullable<SimtDesign['vector']>
+  /** Memory order of A and of B, contiguous axis last. */
+  readonly orders?: { readonly A?: string; readonly B?: string }
+  readonly extents: readonly [number, number, number, number]
+}
+
+const rows = (count: 1 | 4 | 8) => ({ side: 'rows', count }) as const
+const columns = (count: 1 | 4 | 8) => ({ side: 'columns', count }) as const
+const NK = { B: 'lnk' } as const
+
+/** l, m, n, k: rows that begin anywhere, ends of pieces within them, sums longer than a turn of all threads. */
+const CASES: readonly (readonly [string, Case])[] = [
+  ['k contiguous, one row', { a: 'bf16', out: 'f32', vector: rows(1), orders: NK, extents: [2, 1, 7, 2101] }],
+  ['k contiguous, more rows than a CTA has', { a: 'f16', out: 'f16', vector: rows(4), orders: NK, extents: [1, 6, 9, 77] }],
+  ['n contiguous, one row', { a: 'bf16', out: 'f32', vector: rows(1), extents: [2, 1, 69, 531] }],
+  ['bytes, n contiguous, four rows', { a: 'e4m3', out: 'f32', vector: rows(4), extents: [1, 5, 71, 65] }],
+  ['n contiguous, eight rows', { a: 'f16', out: 'f32', vector: rows(8), extents: [1, 8, 37, 65] }],
+  ['columns: A is the matrix, along m', { a: 'bf16', out: 'f32', vector: columns(4), orders: { A: 'lkm' }, extents: [1, 41, 3, 66] }],
+  ['32 bits', { a: 'f32', out: 'f32', vector: rows(1), orders: NK, extents: [1, 1, 5, 1029] }],
+  ['tf32, n contiguous', { a: 'tf32', out: 'f32', vector: rows(4), extents: [1, 2, 19, 65] }],
+  ['64 bits, eight rows, n contiguous', { a: 'f64', out: 'f64', vector: rows(8), extents: [1, 3, 11, 65] }],
+  ['two types of bytes, eight rows', { a: 'u8', b: 'i8', out: 'i32', vector: rows(8), orders: NK, extents: [1, 7, 5, 140] }],
+  ['shorter than a piece', { a: 'bf16', out: 'f32', vector: rows(1), orders: NK, extents: [1, 1, 3, 5] }],
+  ['empty sums', { a: 'bf16', out: 'f32', vector: rows(1), extents: [1, 1, 9, 0] }],
+] // prettier-ignore
+
+function problem({ a, b = a, out, vector, orders, extents: [l, m, n, k] }: Case) {
+  const type = ['i8', 'u8'].includes(a) ? 'i32' : a === 'f64' ? 'f64' : 'f32'
+  const source = `kernel g(A: ${a}[l, m, k] | ${a}[l, k, m], B: ${b}[l, k, n] | ${b}[l, n, k], bias: ${type}[n]) -> D: ${out}[l, m, n] {
+  D = sum[k](A * B) + bias
+}`
+  const program = bound(source, {
+    orders: Object.fromEntries(Object.entries(orders ?? {}).map(([name, axes]) => [name, [...axes]])),
+  })
+  const least = a.startsWith('u') ? 0 : -2
+  const A = integers(l * m * k, least, 2)
+  const B = integers(l * k * n, -2, 2)
+  const bias = integers(n, -3, 3)
+  const D = Array.from({ length: l * m * n }, (_, i) => {
+    const [z, row, column] = [Math.floor(i / (m * n)), Math.floor(i / n) % m, i % n]
+    let sum = bias[column]!
+    for (let at = 0; at < k; at++) sum += A[(z * m + row) * k + at]! * B[(z * k + at) * n + column]!
+    return sum
+  })
+  const inputs = { extents: { l, m, n, k }, tensors: { A, B, bias } }
+  return { program, inputs, expectation: { outputs: { D } }, options: { vector } }
+}
+
+test.each(CASES)('%s', { timeout: 60_000 }, async (_, one) => {
+  const { program, inputs, expectation, options } = problem(one)
+  // In turn: operands that begin anywhere.
+  const lead = { A: 1, B: 3 }
+  const kernel = await check(program, [[one.extents[2] % 2 ? { ...inputs, lead } : inputs, expectation]], options)
+  expect(kernel.plan.stages.map(({ form }) => form.kind)).toContain('vector')
+})
+
+const ALONG: Case = { a: 'bf16', out: 'f32', vector: rows(4), orders: NK, extents: [2, 6, 9, 2101] }
+const ACROSS: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [2, 1, 69, 531] }
+
+test.each([
+  ['the vector before', ALONG, 'from - window.shift', 'from - window.shift - 16'],
+  ['no shift by 2 bytes', ALONG, '8 * (shift & 3)', '0'],
+  ['ends of rows are zeros', ALONG, 'at * count + i >= elements', 'true'],
+  ['the next piece is left out', ALONG, 'piece += 256', 'piece += 512'],
+  ['a warp is left out', ALONG, 'i < 8; ++i) sum', 'i < 7; ++i) sum'],
+  ['the matrix of the first batch', ALONG, 'i_l * op_B_stride_l', '0 * op_B_stride_l'],
+  ['lanes of one row are added', ACROSS, 'step >= 4', 'step >= 2'],
+] as const)('a kernel that is broken is seen: %s', { timeout: 60_000 }, async (_, one, from, to) => {
+  const { program, inputs, expectation, options } = problem(one)
+  const edit = (cuda: string): string => cuda.replaceAll(from, to)
+  await seesMutation(program, edit, inputs, expectation, options)
+})
+
+test('what is no such product has no such design', () => {
+  const program = bound('kernel g(A: f32[m, n]) -> D: f32[m, n] { D = relu(A) }')
+  const plan = simt.plan({ program, target: 'sm_90a', design: { kind: 'simt', tile: [16, 16], vector: rows(1) } })
+  expect(plan).toMatchObject({ code: 'KTL2904' })
+})
