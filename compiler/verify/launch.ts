@@ -215,8 +215,7 @@ function* combineProblems(program: TileProgram, next: KernelLaunch): Generator<s
     for (const axis of axes) needed.add(`stride of ${name} along ${axis}`)
   }
   yield* paramProblems(next, needed)
-  if (!same(next.workspace, launch.workspace))
-    yield 'launch: both kernels have one workspace'
+  if (!same(next.workspace, launch.workspace)) yield 'launch: both kernels have one workspace'
   if (!same(next.cluster, [1, 1, 1]) || next.fallbackCluster) yield 'launch: the second kernel has no clusters'
   if (next.sharedMemBytes !== 0 || next.next) yield 'launch: the second kernel needs no shared memory and no third'
   const { grid } = next
