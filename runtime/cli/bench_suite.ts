@@ -1,6 +1,7 @@
 /** `ktl bench --suite`: many problems that are drawn, against the library where it is there. */
 import path from 'node:path'
 import { peakOf } from '../bench/peaks.ts'
+import { companyOf, lackingRoom } from '../bench/suite/conditions.ts'
 import { bytesOf, drawProblems, LIMITS, operationsOf, type Limits, type SuiteTypeName } from '../bench/suite/draw.ts'
 import { measureProblem, prefetch, type SuiteOptions, type SuiteResult } from '../bench/suite/measure.ts'
 import { Peer } from '../bench/suite/peer.ts'
@@ -48,6 +49,7 @@ export async function benchSuite(command: SuiteCommand, context: Context): Promi
     const problems = draw(command, limits, COUNT[timer.kind])
     const found = timer.kind === 'measured' ? await findPeer(device, command.python) : { peer: null, said: 'alone: times are modelled' } // prettier-ignore
     peer = found.peer
+    checkRoom(device, problems, limits, peer === null ? 1 : 2)
     const options: SuiteOptions = { device, timer, peer, tried: command.top ?? 1, rounds: command.rounds, seed: command.seed, signal } // prettier-ignore
     const results: SuiteResult[] = []
     const failures: SuiteFailure[] = []
@@ -93,6 +95,14 @@ function limitsOf({ mostExtent, mostFlop, mostBytes }: SuiteCommand, device: Dev
   }
 }
 
+/** KTL4103 for problems that do not fit the memory that the device has left. */
+function checkRoom(device: Device, problems: readonly Problem[], limits: Limits, sides: number): void {
+  const needed = lackingRoom(device, problems, sides)
+  if (needed === null) return
+  const wanted = `less than the GPU has free (the largest problem takes ${needed} bytes${sides > 1 ? ' with those of the library' : ''}): a smaller limit, or a GPU that others do not use`
+  throw illegal('--most-bytes', wanted, String(limits.bytes))
+}
+
 /** KTL4103 for limits that leave no shape. */
 function draw({ count, seed, types, plain }: SuiteCommand, limits: Limits, usual: number): readonly Problem[] {
   const problems = drawProblems({ count: count ?? usual, seed, limits, ...(types && { types }), plain: plain === true })
@@ -118,9 +128,6 @@ async function findPeer(device: Device, python?: string): Promise<{ peer: Peer |
 
 const ordinalOf = ({ name }: Device): number => Number(/^cuda:(\d+)/.exec(name)?.[1] ?? 0)
 
-/** Rounds of one problem that differ by more than this had company. */
-const BUSY = 1.5
-
 async function tell(report: SuiteReport, { html, out: file }: SuiteCommand, { out }: Context): Promise<void> {
   const text = suiteText(report)
   out.text(text)
@@ -136,9 +143,8 @@ async function tell(report: SuiteReport, { html, out: file }: SuiteCommand, { ou
   }
   for (const { problem, reason } of report.failures) out.record('failure', { name: problem.name, reason })
   out.record('suite', { head: report.head, times: report.times, summary: { ...summaryOf(report) } })
-  const unsteady = report.results.filter(({ ours }) => ours.high > BUSY * ours.low).length
-  if (unsteady * 4 > report.results.length)
-    out.note(`rounds of ${unsteady} problems differ by more than ${BUSY} times: something else uses the GPU, measure again without it`) // prettier-ignore
+  const company = companyOf(report.results)
+  if (company !== null) out.note(company)
   if (html !== undefined) await write(html, suiteHtml(report), out)
   if (file !== undefined) await write(file, text, out)
 }

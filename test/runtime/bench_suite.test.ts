@@ -11,6 +11,8 @@ import {
   SUITE_TYPES,
   type SuiteTypeName,
 } from '../../runtime/bench/suite/draw.ts'
+import { companyOf, lackingRoom } from '../../runtime/bench/suite/conditions.ts'
+import type { Summary } from '../../runtime/bench/statistics.ts'
 import { measureProblem, type SuiteResult } from '../../runtime/bench/suite/measure.ts'
 import { Peer } from '../../runtime/bench/suite/peer.ts'
 import { suiteHtml, suiteText, summaryOf, type SuiteReport } from '../../runtime/bench/suite/report.ts'
@@ -100,6 +102,29 @@ describe('the command on a virtual device', () => {
   test('options of a suite without one', async () => {
     const ended = await ktl(['bench', '--count', '3', '--dims', 'm=8,n=8,k=8', '--device', 'virtual-sm90'])
     expect([ended.status, ended.stderr]).toEqual([2, 'error KTL4103: `--count` takes --suite beside it, got `no --suite`\n']) // prettier-ignore
+  })
+})
+
+describe('a GPU that cannot be measured', () => {
+  test('has no room for the largest problem, for both sides', async () => {
+    const device = await openDevice('virtual-sm90')
+    const problems = drawProblems({ count: 20, seed: 3, limits: { extent: 4096, operations: 2 ** 36, bytes: 2e7 } })!
+    const largest = Math.max(...problems.map(bytesOf))
+    const taken = device.malloc(device.memoryInfo().capacityBytes - Math.ceil(1.5 * largest))
+    expect(lackingRoom(device, problems, 1)).toBeNull()
+    expect(lackingRoom(device, problems, 2)).toBe(2 * largest)
+    expect(device.memoryInfo().allocations).toBe(1)
+    device.free(taken)
+    expect(lackingRoom(device, problems, 2)).toBeNull()
+    await device.close()
+  })
+
+  test('has company, which rounds tell', () => {
+    const round = (high: number) => ({ ours: { low: 1, median: 1.1, high, rounds: 3 } satisfies Summary })
+    expect(companyOf([round(2), round(1.2), round(1.2), round(1.5)])).toBeNull()
+    expect(companyOf([round(2), round(1.2), round(1.6)])).toMatch(
+      /^rounds of 2 problems .* something else uses the GPU/,
+    )
   })
 })
 
