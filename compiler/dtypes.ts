@@ -156,6 +156,8 @@ export interface SumPrecision {
   readonly fractionBits: number
   /** Products between two promotions to f32; absent: the machine adds them all by itself. */
   readonly promoted?: number
+  /** Factors of f32 are two numbers of tf32 each, whose smaller ones are not multiplied with each other; sums of 8 products go to f32. */
+  readonly split?: boolean
 }
 
 /** Operand classes a tensor-core or SIMT contraction accepts as a pair, with accumulators, default first. */

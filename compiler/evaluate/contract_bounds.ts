@@ -19,13 +19,19 @@
  * computed as it stands. Scales of blocks that are applied to partial sums cost three more roundings of a partial sum each:
  * 8 · 2^(1-F) · S more covers them.
  *
+ * f32 in parts of tf32 (split_f32.ts): a step of 8 products is three MMAs into a sum of its own, each of which truncates as above. Two of
+ * them are of terms below 2^-11 of the products; the third is off by (9 · 2^-25 + 2^-23) · S of its step, and one rounding adds it to
+ * the accumulator: (K / 8 + 7) · 2^-24 · S in all, where (K / 8 + 32) is allowed. What the parts leave out of the factors, e, and the
+ * products l · l of the smaller parts come on top, less than 2^-21 · S together.
+ *
  * Exact: let q be the product of the lowest set bits found in A and in B. Every partial sum in every order is a
  * multiple of q no larger than S, so when S/q fits the accumulator's fraction nothing is ever rounded, and the
- * bound is 0.
+ * bound is 0. Of parts nothing may be left out, and their sums may be greater by 2^-9.
  */
 import { roundToDType } from '../codec.ts'
 import { DTYPES, type Accumulator, type SumPrecision } from '../dtypes.ts'
 import { sumProducts, type ContractionPair, type ContractionSide } from './products.ts'
+import { smallerPart, splitLoss } from './split_f32.ts'
 
 /** Fraction bits of an accumulator, and what one rounding costs relative to the sum of magnitudes. */
 function precision(accumulator: Accumulator, fractionBits: number): Precision {
@@ -50,7 +56,7 @@ const COARSE = 20
 export function errorBounds(
   pairs: readonly ContractionPair[],
   accumulator: Accumulator,
-  { fractionBits, promoted }: SumPrecision,
+  { fractionBits, promoted, split }: SumPrecision,
   values: ArrayLike<number>,
 ): Float32Array | null {
   const [[a, b]] = pairs as readonly [ContractionPair]
@@ -63,10 +69,11 @@ export function errorBounds(
   const once = Math.min(promoted ?? K, K)
   const coarse = Math.sqrt(K / once) * (once / 32 + Math.sqrt(once) + 8) * unit
   const propagated = propagatedErrors(pairs)
+  const leftOut = split ? lossOfParts(pairs) : null
   const quantum = Math.min(...pairs.map(([x, y]) => lowestBit(x) * lowestBit(y)))
-  const exactBelow = quantum < smallest ? 0 : 2 ** exactBits * quantum
+  const exactBelow = quantum < smallest ? 0 : (2 ** exactBits * quantum) / (split ? 1 + 2 ** -9 : 1)
   const scaled = pairs.some((pair) => pair.some((side) => side.scaled))
-  const gamma = (K + (scaled || propagated ? 40 : 32)) * unit
+  const gamma = ((split ? K / 8 : K) + (scaled || propagated ? 40 : 32)) * unit
   let errors: Float32Array | null = null
   for (let l = 0; l < L; l++) {
     for (let m = 0; m < M; m++) {
@@ -75,7 +82,8 @@ export function errorBounds(
         let magnitude = 0
         for (const [normsA, normsB] of norms) magnitude += normsA[l * M + m]! * normsB[l * N + n]!
         // 0 · Infinity of what may overflow is as uncertain as Infinity.
-        const added = propagated ? (Number.isNaN(propagated[row + n]!) ? Infinity : propagated[row + n]!) : 0
+        const sum = (propagated?.[row + n] ?? 0) + (leftOut?.[row + n] ?? 0)
+        const added = Number.isNaN(sum) ? Infinity : sum
         const exact = added === 0 && (magnitude === 0 || (!scaled && magnitude <= exactBelow))
         if (exact && magnitude <= largest) continue
         errors ??= new Float32Array(L * M * N)
@@ -150,6 +158,21 @@ function doubtOf(side: ContractionSide): ((index: number) => number) | null {
   for (const batch of side.batch)
     for (const row of side.rows) for (const k of side.depth) if (doubt(batch + row + k) !== 0) return doubt
   return null
+}
+
+/** sum |a| e(b) + e(a) (|b| + e(b)) + l(a) l(b), of factors in parts. */
+function lossOfParts(pairs: readonly ContractionPair[]): Float64Array {
+  const reading = (side: ContractionSide, of: (x: number) => number): ContractionSide => ({
+    ...side,
+    read: (index) => of(side.data[index]!),
+  })
+  const finite = (x: number): number => (Math.abs(x) < Infinity ? Math.abs(x) : 0)
+  const terms = pairs.flatMap(([a, b]): ContractionPair[] => [
+    [reading(a, finite), reading(b, splitLoss)],
+    [reading(a, splitLoss), reading(b, (x) => finite(x) + splitLoss(x))],
+    [reading(a, smallerPart), reading(b, smallerPart)],
+  ])
+  return sumProducts(terms, (length) => new Float64Array(length))
 }
 
 /** sum |a| e(b) + e(a) (|b| + e(b)); null: nothing is off. */

@@ -204,7 +204,7 @@ function printOp(op: TileOp): string {
         `, step ${op.step} -> set ${op.set}`
       )
     case 'mma_sync':
-      return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b} set ${op.set}`
+      return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b}${op.kind.split ? ' in parts' : ''} set ${op.set}`
     case 'mma':
       return (
         `mma.${op.kind} ${op.a} * ${op.products.map(({ b, column }) => `${b} -> column ${column}`).join(', ')}, ` +

@@ -32,8 +32,8 @@ export const later = {
     title: 'operand dtypes, not lowered to tensor cores',
     explain:
       'Tensor cores multiply f16, bf16, tf32, 8-bit integers and, but for `sm_80`, fp8; they sum f16 and fp8 in ' +
-      'f32 or f16, bf16 and tf32 in f32, integers in i32. The products of a kernel are of the same types. ' +
-      'Everything else runs on the CUDA cores.',
+      'f32 or f16, bf16 and tf32 in f32, integers in i32, f64 in f64. The products of a kernel are of the same types. ' +
+      'Everything else runs on the CUDA cores; f32 does unless a schedule on `sm_80` says `f32 tf32x3`.',
     wrong: {
       ktl: 'kernel g(A: f32[m, k], B: f32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_100 { tile 128x128 }\n',
     },

@@ -241,6 +241,22 @@ export const rejections = {
       help: 'use a smaller tile, or one whose sides are powers of two',
     }),
   }),
+  KTL4534: entry<{ dtype: string }>({
+    title: 'parts of what is no f32',
+    explain:
+      'With `f32 tf32x3` a schedule on sm_80 has operands of f32 multiplied as two numbers of tf32 each. Of operands of 4 bytes that ' +
+      'are no f32 it makes no instances; for those of other sizes it says nothing.',
+    wrong: {
+      ktl: 'kernel g(A: tf32[m, k], B: tf32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { f32 tf32x3 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f32[m, k], B: f32[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { f32 tf32x3 }\n',
+    },
+    word: ({ dtype }) => ({
+      message: `\`f32 tf32x3\` multiplies f32, and these operands are ${dtype}`,
+      help: 'declare them as f32, or leave `f32 tf32x3` out',
+    }),
+  }),
   KTL4533: entry<{ stages: number }>({
     title: 'ring without room to copy ahead',
     explain: 'On sm_80 the copies of the next tile of k run under the MMAs of this one, which takes two stages.',

@@ -49,8 +49,8 @@ export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
 
 /** Bytes of k in a cycle, for each cell: of tensor cores, or of what multiplies f32 and f64 exactly. */
 function rateOf({ mma }: Sm80Plan, { fmaF32, mmaF64 }: Machine): number {
-  const atom = atomNameOf(mma)
-  return atom === 'ffma' ? 4 * fmaF32 : atom === 'dmma' ? 8 * mmaF64 : MMA_BYTES
+  const rates = { ffma: 4 * fmaF32, dmma: 8 * mmaF64, split: MMA_BYTES / 3, mma: MMA_BYTES }
+  return rates[atomNameOf(mma)]
 }
 
 /** Modelled time of one plan. */

@@ -154,6 +154,33 @@ function epilogueOf(
 /** Two functions in each kernel, one to an output, and each kernel at two sizes: cases are cheap, nvcc runs are not. */
 const FUNCTION_PAIRS = [['gelu', 'silu'], ['tanh', 'sigmoid'], ['exp', 'softplus'], ['elu', 'hardswish']] as const // prettier-ignore
 
+const PARTS_COMMON = {
+  kernel: 'parts',
+  source:
+    'kernel parts(A: f32[m, k] | f32[k, m], B: f32[n, k], C: f32[m, n]) -> D: f32[m, n] { D = sum[k](A * B) * 2 + C } schedule parts on sm_80 { f32 tf32x3 }',
+  types: {},
+} as const
+
+/** f32 in two parts of tf32. */
+const PARTS: readonly DeviceCase[] = [
+  {
+    ...PARTS_COMMON,
+    name: 'f32 in parts, A along m, rows of any length',
+    design: { kind: 'sm80', tile: [64, 32] },
+    extents: { m: 133, n: 100, k: 75 },
+    operands: { A: { order: ['k', 'm'], padding: 1 }, B: { padding: 3 }, D: { padding: 1 } },
+    inputs: 'integers',
+  },
+  {
+    ...PARTS_COMMON,
+    name: 'f32 in parts, both along k',
+    design: { kind: 'sm80', tile: [64, 64] },
+    extents: { m: 72, n: 136, k: 328 },
+    operands: {},
+    inputs: 'normal',
+  },
+]
+
 /** f64 by mma.sync, f32 by FFMAs: ends inside tiles, both orders, an epilogue; batches. */
 const EXACT: readonly DeviceCase[] = (['dgemm', 'sgemm'] as const).flatMap((kernel): DeviceCase[] => {
   const dtype = kernel === 'dgemm' ? 'f64' : 'f32'
@@ -257,6 +284,7 @@ const EXTRA: DeviceCase[] = [
     })),
   ),
   ...EXACT,
+  ...PARTS,
   ...LOOPS,
 ]
 

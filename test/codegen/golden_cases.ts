@@ -292,6 +292,7 @@ const SM80: readonly GoldenCase[] = [
   sm80('i8', gemm({ a: 'i8', out: 'i32' }), [128, 64], { plan: { a: copy(16), b: [copy(16)] } }),
   sm80('i8 transposed', gemm({ a: 'i8', out: 'i8', A: 'k, m', B: 'k, n' }), [64, 64], { plan: { a: { ...gather, major: 'k' }, b: [gather] } }),
   sm80('tf32 transposed', gemm({ a: 'tf32', out: 'f32', A: 'k, m', B: 'k, n' }), [128, 128], { plan: { a: copy(4), b: [copy(4)] } }),
+  sm80('f32 in parts', gemm({ a: 'f32', out: 'f32' }), [64, 64], { whole, design: { f32: 'tf32x3' }, plan: { mma: { split: true } }, target: 'sm_90a' }),
   sm80('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'f16' }), [64, 64], { target: 'sm_90a' }),
   sm80('fused', FUSED, [128, 128], { whole }),
   sm80('everything', EVERYTHING, [64, 64], { plan: reduced(2) }),

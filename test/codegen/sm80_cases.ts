@@ -9,6 +9,8 @@ const tile = (m: number, n: number, k: number, rest: Partial<Sm80Design> = {}): 
   sm80: { tile: [m, n, k], ...rest },
 })
 
+const PARTS = { f32: 'tf32x3' } as const
+
 const WIDE: readonly (readonly [string, WideCase])[] = [
   ['both along k', { ...tile(64, 64, 64), orders: { B: 'lnk' } }],
   ['neither along k', { ...tile(128, 128, 32), out: 'f16', orders: { A: 'lkm' } }],
@@ -34,6 +36,10 @@ const WIDE: readonly (readonly [string, WideCase])[] = [
   ['f32, transposed', { a: 'f32', out: 'f16', ...tile(128, 64, 32), orders: { A: 'lkm', D: 'lnm' }, extents: { k: 50 }, on: 'sm_100a' }],
   ['f32, unaligned', { a: 'f32', ...tile(64, 64, 16), unaligned: ['A', 'B', 'D'], extents: { k: 83, n: 157, m: 133 }, orders: { A: 'lkm' } }],
   ['f32, two products', { a: 'f32', ...tile(64, 64, 32), gated: true, extents: { k: 40 } }],
+  ['f32 in parts', { a: 'f32', ...tile(128, 64, 16, { ...PARTS, operands: 'ba' }), orders: { B: 'lnk' }, extents: { k: 90 } }],
+  ['f32 in parts, transposed', { a: 'f32', out: 'f16', ...tile(64, 64, 32, PARTS), orders: { A: 'lkm', D: 'lnm' }, extents: { k: 50 }, on: 'sm_100a' }],
+  ['f32 in parts, unaligned', { a: 'f32', ...tile(64, 32, 32, PARTS), unaligned: ['A', 'B', 'D'], extents: { k: 83, n: 157, m: 133 }, orders: { A: 'lkm' } }],
+  ['f32 in parts, two products', { a: 'f32', ...tile(64, 64, 32, PARTS), gated: true, extents: { k: 40 } }],
   ['i8', { a: 'i8', out: 'i32', ...tile(128, 64, 64), orders: { B: 'lnk' } }],
   ['u8 x i8, transposed', { a: 'u8', b: 'i8', out: 'i8', tile: [128, 64], sm80: SM80, orders: { A: 'lkm' } }],
   ['e4m3 x e5m2', { a: 'e4m3', b: 'e5m2', out: 'e5m2', tile: [64, 64], sm80: SM80, on: 'sm_100a', orders: { B: 'lnk' } }],

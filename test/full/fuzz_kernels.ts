@@ -18,7 +18,12 @@ const INPUTS = {
   tf32: { b: ['tf32'], sum: 'f32', out: ['f32'] },
   e4m3: { b: ['e4m3', 'e5m2'], sum: 'f32', out: ['bf16', 'e4m3', 'f32'] },
   i8: { b: ['i8', 'u8'], sum: 'i32', out: ['f32', 'f16'] },
+  f32: { b: ['f32'], sum: 'f32', out: ['f32', 'bf16'] },
 } as const
+
+/** Of f32 there are designs of SM80 alone. */
+const typesOf = (target: SampledTarget): readonly (keyof typeof INPUTS)[] =>
+  (Object.keys(INPUTS) as (keyof typeof INPUTS)[]).filter((a) => a !== 'f32' || target === 'sm_80')
 
 /** What follows `acc`, as f32 `x`; `C` has the axes of D, `G` those of B. */
 const FORMS = {
@@ -105,8 +110,16 @@ schedule g on ${target.replace(/a$/, '')} { ${schedule} }
 
 function kernelsOf(a: keyof typeof INPUTS, target: SampledTarget): fc.Arbitrary<FuzzedKernel> {
   const schedule = fc
-    .tuple(SCHEDULES[target], one('ab', 'ba'), one('auto', '2', '3', ...(target === 'sm_80' ? [] : ['1'])))
-    .map(([entries, operands, stages]) => `${entries}; operands ${operands}; stages ${stages}`)
+    .tuple(
+      SCHEDULES[target],
+      one('ab', 'ba'),
+      one('auto', '2', '3', ...(target === 'sm_80' ? [] : ['1'])),
+      one('fma', 'tf32x3'),
+    )
+    .map(
+      ([entries, operands, stages, f32]) =>
+        `${entries}; operands ${operands}; stages ${stages}${a === 'f32' ? `; f32 ${f32}` : ''}`,
+    )
   return fc
     .record({
       choice: fc.record({
@@ -135,6 +148,6 @@ function kernelsOf(a: keyof typeof INPUTS, target: SampledTarget): fc.Arbitrary<
 }
 
 export const denseKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
-  one(...(Object.keys(INPUTS) as (keyof typeof INPUTS)[]))
+  one(...typesOf(target))
     .filter((a) => target !== 'sm_80' || a !== 'e4m3')
     .chain((a) => kernelsOf(a, target))

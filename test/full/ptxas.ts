@@ -95,7 +95,9 @@ function drawFromLibrary(random: () => number, target: SampledTarget, weighted: 
   const { space, types } = weighted.find(({ size }) => (at -= size) < 0) ?? weighted.at(-1)!
   const orders = pick([...space.orderChoices(types)])
   const divisibility = pick([...space.alignments(backend, target, types, bestAlignment(space), orders)])
-  const design = pick(space.designs(backend, target, types))
+  const drawn = pick(space.designs(backend, target, types))
+  // No schedule of the library asks for it.
+  const design = drawn.kind === 'sm80' && space.family.name === 'sgemm' && random() < 0.5 ? { ...drawn, f32: 'tf32x3' as const } : drawn // prettier-ignore
   const epilogue = random() < 0.5 ? null : boundEpilogue(pick(EPILOGUES), space, types)
   try {
     const program = bindKernel(space.family, { types, orders, divisibility }, epilogue ?? undefined)

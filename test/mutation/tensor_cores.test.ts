@@ -1,5 +1,5 @@
 /**
- * Texts of SM90 tensor-core kernels that are broken where they scale and quantise, as a wrong emitter would: the comparison of `ktl run`
+ * Texts of tensor-core kernels that are broken where they scale, quantise and multiply in parts, as a wrong emitter would: the comparison of `ktl run`
  * refuses each, so no bound is so wide that it hides one; the right kernel has to pass with the same inputs.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -17,6 +17,9 @@ interface Subject {
   readonly value?: string
   readonly extents: DeviceCase['extents']
   readonly tile?: readonly [number, number]
+  /** Default: designs of SM90, without a schedule. */
+  readonly on?: 'sm80' | 'sm90'
+  readonly schedule?: string
   readonly scalars?: DeviceCase['scalars']
   readonly edits: readonly Edit[]
 }
@@ -80,6 +83,22 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
       ['stored beside its place', '+ b * 32)) / 32 *', '+ b * 32)) / 32 % 4 *'],
     ],
   },
+  'f32 in parts': {
+    signature: 'A: f32[m, k], B: f32[n, k]) -> D: f32[m, n]',
+    extents: { m: 70, n: 72, k: 72 },
+    tile: [64, 64],
+    on: 'sm80',
+    schedule: 'schedule f on sm_80 { f32 tf32x3 }',
+    edits: [
+      ['tf32 alone', /low\[i\] = .*;/, 'low[i] = 0;'],
+      ['no smaller part of A', /.*\(sum, a_low, b_high\);\n/, ''],
+      ['no smaller part of B', /.*\(sum, a_high, b_low\);\n/, ''],
+      ['the smaller parts with each other', '(sum, a_high, b_low)', '(sum, a_low, b_low)'],
+      ['the rest of the element beside it', '__uint_as_float(x[i]) -', '__uint_as_float(x[i ^ 1]) -'],
+      ['the rest of what is not rounded', '- __uint_as_float(high[i])', '- __uint_as_float(x[i] & 0xffffe000)'],
+      ['a step replaces the sum', 'd[i] += sum[i]', 'd[i] = sum[i]'],
+    ],
+  },
 } // prettier-ignore
 
 let device: Device
@@ -88,14 +107,14 @@ beforeAll(async () => {
 })
 afterAll(() => device.close())
 
-const caseOf = (name: string, { signature, value = 'sum[k](A * B)', extents, tile = [128, 128] }: Subject): DeviceCase => ({
-  name, kernel: 'f', source: `kernel f(${signature} { D = ${value} }`, types: {}, design: { kind: 'sm90', tile }, extents, operands: {}, inputs: 'normal',
+const caseOf = (name: string, { signature, value = 'sum[k](A * B)', extents, tile = [128, 128], on = 'sm90', schedule = '' }: Subject): DeviceCase => ({
+  name, kernel: 'f', source: `kernel f(${signature} { D = ${value} }\n${schedule}`, types: {}, design: { kind: on, tile }, extents, operands: {}, inputs: 'normal',
 }) // prettier-ignore
 
 describe.each(Object.entries(SUBJECTS))('%s', { timeout: 60_000 }, (name, subject) => {
   test.each([['as it is', /$/, ''], ...subject.edits] as readonly Edit[])('%s', async (what, from, to) => {
     const { kernel, args, guards } = await prepareCase(device, caseOf(name, subject))
-    expect(kernel!.plan.kind).toBe('sm90')
+    expect(kernel!.plan.kind).toBe(subject.on ?? 'sm90')
     const { info, sections } = await kernel!.compile(args)
     const cuda = new TextDecoder().decode(sections.find((section) => section.name === 'cuda')!.bytes)
     const broken = cuda.replace(from, to)

@@ -53,3 +53,27 @@ test('ktl run prints the remark; f64 is on the tensor cores, f32 as it is on non
   for (const kernel of [tiled!, plain!]) expect(kernel.remark).toContain('KTL2928')
   await device.close()
 })
+
+test('f32 in parts is on the tensor cores, where a schedule asks for it', async () => {
+  const text = (schedule: string): string =>
+    `kernel f<T: f32 | bf16>(A: T[m, k], B: T[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }\nschedule f on sm_80 { tile 64x64; ${schedule} }\n`
+  const device = await openDevice('virtual-sm90')
+  const kernels = (schedule: string, dtype: 'f32' | 'bf16') => {
+    const { f } = loadSource({ name: 'f.ktl', text: text(schedule) }).kernels
+    const operand = (...shape: number[]) => device.empty(dtype, shape)
+    // Rows of bf16 that TMA does not take.
+    const k = dtype === 'bf16' ? 33 : 32
+    const args = new KernelArguments(f!, { A: operand(64, k), B: operand(64, k), D: device.empty('f32', [64, 64]) })
+    const found = [...getKernels(args, { where: { design: { kind: 'sm80' } } })] as KtlKernel[]
+    return new Set(found.map(({ metadata: { kernelName, design }, remark }) =>
+      `${design.mmaInstructionType}${kernelName.includes('_tf32x3_') ? ', in parts' : ''}${remark === null ? '' : ', off'}`))
+  }
+  const [parts, fma] = ['3 mma.sync.m16n8k8.f32.tf32.tf32, in parts', 'fma.rn.f32, off']
+  expect(kernels('f32 tf32x3', 'f32')).toEqual(new Set([parts]))
+  expect(kernels('f32 fma', 'f32')).toEqual(new Set([fma]))
+  expect(kernels('', 'f32')).toEqual(new Set([fma]))
+  expect(kernels('f32 fma | tf32x3', 'f32')).toEqual(new Set([parts, fma]))
+  // Of bf16 it says nothing.
+  expect(kernels('f32 fma | tf32x3', 'bf16')).toEqual(new Set(['mma.sync.m16n8k16.f32.bf16.bf16']))
+  await device.close()
+}) // prettier-ignore

@@ -1,11 +1,45 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
+import type { TileOp } from '../../../compiler/ir/pipe.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
-import { note } from '../../pipe/context.ts'
+import { atomOf } from '../../../compiler/targets/sm80/mma.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
-import { emitOps, type Emitters } from '../../pipe/context.ts'
+import { emitOps, note, type EmitContext, type Emitters } from '../../pipe/context.ts'
 import { accumulatorArray, cellsOf, emitFragmentRow, emitTakeCells, registersOf } from '../../pipe/fragments.ts'
 import { atomIn, emitLoadFragments } from './loads.ts'
-import { mmaName, mmaText } from './ptx.ts'
+import { mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
+
+type MmaSync = Extract<TileOp, { op: 'mma_sync' }>
+
+/** Parts of all columns of a step, and of 16 rows at a time. */
+function multiplyParts({ kind, set }: MmaSync, c: EmitContext): void {
+  const { products } = registersOf(c)
+  const { a, b } = atomOf(kind)
+  c.definitions.set('split_f32', SPLIT_F32)
+  c.definitions.set(splitMmaName(kind), SPLIT_MMA(kind))
+  const where = note(c, 'MMAs of parts')
+  const columns = products > 1 ? `${products} * COLUMN_BLOCKS` : 'COLUMN_BLOCKS'
+  c.out.block('', () => {
+    c.out.line(`u32 b_high[${columns}][${b}], b_low[${columns}][${b}];`)
+    c.out.line('#pragma unroll')
+    c.out.line(
+      `for (u32 j = 0; j < ${columns}; ++j) split_f32(b_fragments[${set}][j], b_high[j], b_low[j], ${b});`,
+      where,
+    )
+    c.out.line('#pragma unroll')
+    c.out.block('for (u32 i = 0; i < ROW_BLOCKS; ++i)', () => {
+      c.out.line(`u32 a_high[${a}], a_low[${a}];`)
+      c.out.line(`split_f32(a_fragments[${set}][i], a_high, a_low, ${a});`, where)
+      c.out.line('#pragma unroll')
+      c.out.block('for (u32 j = 0; j < COLUMN_BLOCKS; ++j)', () => {
+        for (let p = 0; p < products; p++) {
+          const [block, column] = p > 0 ? [`(${p} * ROW_BLOCKS + i)`, `${p} * COLUMN_BLOCKS + j`] : ['i', 'j']
+          const cells = `acc + ${block} * CELLS + j * ${cellsOf(kind.d, 8)}`
+          c.out.line(`${splitMmaName(kind)}(${cells}, a_high, a_low, b_high[${column}], b_low[${column}]);`, where)
+        }
+      })
+    })
+  })
+}
 
 export const SM80_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
@@ -33,9 +67,11 @@ export const SM80_EMITTERS: Emitters = {
     )
   },
   load_fragments: emitLoadFragments,
-  mma_sync({ kind, set }, c) {
+  mma_sync(op, c) {
+    const { kind, set } = op
     const { products } = registersOf(c)
     c.definitions.set(mmaName(kind), mmaText(kind))
+    if (kind.split) return multiplyParts(op, c)
     const where = note(c, 'MMA')
     c.out.line('#pragma unroll')
     c.out.block('for (u32 i = 0; i < ROW_BLOCKS; ++i)', () => {

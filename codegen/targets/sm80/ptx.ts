@@ -65,10 +65,36 @@ const FFMA = inline(
     for (u32 i = 0; i < 4; ++i) d[i] = fmaf(a[i / 2 * 4 + k], b[i % 2 * 4 + k], d[i]);`,
 )
 
+/**
+ * f32 in two parts: the larger one rounded to tf32, the smaller one the rest, whose last 13 bits MMAs do not read. NaNs and
+ * infinities have NaN as the smaller one.
+ */
+export const SPLIT_F32 = inline(
+  'void split_f32(const u32* x, u32* high, u32* low, u32 count)',
+  `#pragma unroll
+  for (u32 i = 0; i < count; ++i) {
+    high[i] = (x[i] + 0x1000) & 0xffffe000;
+    low[i] = __float_as_uint(__uint_as_float(x[i]) - __uint_as_float(high[i]));
+  }`,
+)
+
+/** The smallest products first; the sum of a step goes to the accumulator by an addition that rounds, where MMAs truncate. */
+export const SPLIT_MMA = (kind: WarpMmaKind): string =>
+  inline(
+    `void ${splitMmaName(kind)}(float* d, const u32* a_high, const u32* a_low, const u32* b_high, const u32* b_low)`,
+    `  float sum[4] = {};
+${[['low', 'high'], ['high', 'low'], ['high', 'high']].map(([a, b]) => `  ${mmaName(kind)}(sum, a_${a}, b_${b});`).join('\n')}
+#pragma unroll
+  for (u32 i = 0; i < 4; ++i) d[i] += sum[i];`,
+  ) // prettier-ignore
+
+export const splitMmaName = (kind: WarpMmaKind): string => `${mmaName(kind)}_split`
+
 /** D += A * B by a warp (PTX ISA 9.7.14.5): 4 registers of A, 2 of B. */
 export function mmaText(kind: WarpMmaKind): string {
   const atom = atomNameOf(kind)
-  if (atom !== 'mma') return atom === 'dmma' ? DMMA : FFMA
+  if (atom === 'dmma') return DMMA
+  if (atom === 'ffma') return FFMA
   const { d, a, b, k } = kind
   const cells = cellsOf(d, 8)
   const [type, constraint] = CELL[d]

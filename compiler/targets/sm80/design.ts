@@ -1,6 +1,6 @@
 /** Designs of SM80: what a schedule may say, and the combinations. */
 import type { TargetArch } from '../../archs.ts'
-import type { ValuesOf } from '../../schedule.ts'
+import { wordEntry, type ValuesOf } from '../../schedule.ts'
 import { OPERANDS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm80Design {
@@ -13,9 +13,17 @@ export interface Sm80Design {
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
   readonly stages: number | 'auto'
+  /** f32 is multiplied on tensor cores, in two parts of tf32 each; absent: by FFMAs. */
+  readonly f32?: 'tf32x3'
 }
 
-export const SM80_ENTRIES = { tile: TILE, operands: OPERANDS, stages: STAGES, reassociate: REASSOCIATE }
+export const SM80_ENTRIES = {
+  tile: TILE,
+  operands: OPERANDS,
+  stages: STAGES,
+  f32: wordEntry('f32 fma', 'fma', 'tf32x3'),
+  reassociate: REASSOCIATE,
+}
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [
@@ -43,6 +51,11 @@ export function* sm80Designs(
     const tileK = (m * n > widest ? 64 : 128) / elementBytes
     for (const operands of schedule?.operands ?? (['ab'] as const))
       for (const stages of schedule?.stages ?? (['auto'] as const))
-        yield { kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages }
+        for (const f32 of schedule?.f32 ?? (['fma'] as const))
+          yield {
+            kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages,
+            // Of operands of other sizes it says nothing.
+            ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
+          } // prettier-ignore
   }
 }

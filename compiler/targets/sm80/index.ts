@@ -28,8 +28,8 @@ export const sm80 = {
   inconsistent: '',
   designs: sm80Designs,
   leavesOut: () => false,
-  offTensorCores: ({ mma: { a, b, d } }) =>
-    atomNameOf({ a }) === 'ffma' ? rejection('KTL2928', { a, b, accumulator: d }) : null,
+  offTensorCores: ({ mma }) =>
+    atomNameOf(mma) === 'ffma' ? rejection('KTL2928', { a: mma.a, b: mma.b, accumulator: mma.d }) : null,
   formKey(a, b, accumulator) {
     const form = warpMmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.minCc} ${form.maxCells}`
@@ -43,6 +43,7 @@ export const sm80 = {
     tileName(design),
     ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
     ...stagesName(design),
+    ...(design.f32 ? [design.f32] : []),
   ],
   storeName: 'rows',
   describe(plan) {
@@ -57,6 +58,7 @@ export const sm80 = {
       ...operandLines(plan),
     ]
   },
+  sums: ({ mma }) => ({ fractionBits: 25, ...(mma.split && { split: true }) }),
   minCc: ({ mma }) => mma.minCc,
   builtFor: ({ mma }) => archsFrom(mma.minCc),
   fields: {

@@ -57,7 +57,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
 
 function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   const { stages, mmaSteps, mma } = plan
-  const { d, a: aType, b: bType, k } = mma
+  const { d, a: aType, b: bType, k, split } = mma
   const fill: TileOp[] = [...copies(plan, domain), { op: 'advance', ring: FILL }]
   const commit: TileOp = { op: 'copy_commit' }
   // Of the copies under way, those of the next k tile are the oldest.
@@ -65,7 +65,8 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   const source = fragmentSource(plan)
   const set = (step: number): 0 | 1 => (step % 2 === 0 ? 0 : 1)
   const load = (step: number): TileOp => ({ op: 'load_fragments', step, set: set(step), ...source })
-  const multiply = (step: number): TileOp => ({ op: 'mma_sync', kind: { d, a: aType, b: bType, k }, set: set(step) })
+  const kind = { d, a: aType, b: bType, k, ...(split && { split }) }
+  const multiply = (step: number): TileOp => ({ op: 'mma_sync', kind, set: set(step) })
   const last = mmaSteps - 1
   const step: TileOp[] = [
     { op: 'ahead', by: stages - 1, body: fill },

@@ -14,6 +14,8 @@ export interface WarpMmaKind {
   readonly a: string
   readonly b: string
   readonly k: number
+  /** Operands are f32 in two parts of tf32 each: three MMAs into a sum of their own, which is added to the accumulator in f32. */
+  readonly split?: true
 }
 
 /** How a warp's operands lie in its registers, by what multiplies them. */
@@ -33,6 +35,8 @@ export interface WarpAtom {
 
 const ATOMS = {
   mma: { type: 'u32', a: 4, b: 2, kBytes: 32, reads: 'matrices', mostHeld: 192 },
+  /** With parts and sums of steps beside what is held: of 32 x 32 f32, compilers use all registers, of more they spill. */
+  split: { type: 'u32', a: 4, b: 2, kBytes: 32, reads: 'matrices', mostHeld: 96 },
   /** m16n8k4; m8n8k4 twice where there is nothing greater. */
   dmma: { type: 'double', a: 2, b: 1, kBytes: 32, reads: 'lanes', mostHeld: 192 },
   /** A lane has 2 rows and 2 columns, and four of k. */
@@ -41,13 +45,14 @@ const ATOMS = {
 
 export type WarpAtomName = keyof typeof ATOMS
 
-export const atomNameOf = ({ a }: Pick<WarpMmaKind, 'a'>): WarpAtomName => (a === 'f64' ? 'dmma' : a === 'f32' ? 'ffma' : 'mma') // prettier-ignore
+export const atomNameOf = ({ a, split }: Pick<WarpMmaKind, 'a' | 'split'>): WarpAtomName =>
+  split ? 'split' : a === 'f64' ? 'dmma' : a === 'f32' ? 'ffma' : 'mma'
 
-export const atomOf = (kind: Pick<WarpMmaKind, 'a'>): WarpAtom => ATOMS[atomNameOf(kind)]
+export const atomOf = (kind: Pick<WarpMmaKind, 'a' | 'split'>): WarpAtom => ATOMS[atomNameOf(kind)]
 
 /** As people and metadata call it. */
-export const instructionOf = (kind: WarpMmaKind): string =>
-  kind.a === 'f32' ? 'fma.rn.f32' : `mma.sync.m16n8k${kind.k}.${kind.d}.${kind.a}.${kind.b}`
+export const instructionOf = ({ d, a, b, k, split }: WarpMmaKind): string =>
+  a === 'f32' ? 'fma.rn.f32' : `${split ? '3 ' : ''}mma.sync.m16n8k${k}.${d}.${a}.${b}`
 
 interface FormRow extends MmaRow {
   readonly operands: Partial<Readonly<Record<DTypeName, string>>>
@@ -86,6 +91,10 @@ export function warpMmaFormOf(a: DTypeName, b: DTypeName, accumulator: Accumulat
   const { operands, k, minCc, maxCells } = row
   return { d: ACCUMULATORS[accumulator]!, a: operands[a]!, b: operands[b]!, k, minCc, maxCells }
 }
+
+/** The form of f32 in parts (`f32 tf32x3`); null: operands are of other types. */
+export const splitFormOf = (a: DTypeName, b: DTypeName, accumulator: Accumulator): WarpMmaForm | null =>
+  a === 'f32' && b === 'f32' ? { ...warpMmaFormOf('tf32', 'tf32', accumulator)!, split: true } : null
 
 const unitsOf = (target: TargetArch): MmaUnits => ({
   multiplies: (a, b, accumulator) => (warpMmaFormOf(a, b, accumulator)?.minCc ?? Infinity) <= ARCHS[target].cc,

@@ -14,7 +14,7 @@ import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
 import type { TensorCorePlan } from '../tensor_core/plan.ts'
 import { sm80Memory } from './memory.ts'
-import { atomOf, warpMmaFormOf, type WarpMmaForm } from './mma.ts'
+import { atomOf, splitFormOf, warpMmaFormOf, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
@@ -61,8 +61,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const products = gemm.accumulators.length
   const accumulator = gemm.accumulators[0]!
   const aType = operandNamed(program, gemm.segments[0].a).dtype
-  const mma = mmaOf(program, gemm, warpMmaFormOf, { oneOrder: false })
-  if (isRejection(mma)) return mma
+  const mma = mmaOf(program, gemm, design.f32 === 'tf32x3' ? splitFormOf : warpMmaFormOf, { oneOrder: false })
+  if (isRejection(mma)) return design.f32 && aType !== 'f32' ? rejection('KTL4534', { dtype: aType }) : mma
 
   const atom = atomOf(mma)
   const ways = waysOf(gemm)
@@ -87,8 +87,11 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : accumulator === 'f64' ? 1 / 2 : 1)
   // Two sets, for 16 rows of A and for 8 columns of every B.
   const words = atom.type === 'double' ? 2 : 1
-  const fragmentsOf = ([m, n]: Division): number =>
-    2 * words * ((tileM / m / 16) * atom.a + ((products * tileN) / n / 8) * atom.b)
+  const fragmentsOf = ([m, n]: Division): number => {
+    const [ofA, ofB] = [(tileM / m / 16) * atom.a, ((products * tileN) / n / 8) * atom.b]
+    // Of a step that is multiplied in parts: those of all columns, and of 16 rows.
+    return 2 * words * (ofA + ofB) + (mma.split ? 2 * (atom.a + ofB) : 0)
+  }
   const fits = (division: Division): boolean =>
     isWhole(design.tile, division) &&
     cellsOf(division) <= maxCells &&
@@ -121,8 +124,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     (stages) => sm80Memory(shape, stages, 'sizes').bytes,
   )
   if (isRejection(sized)) return sized
-  // A form that the device lacks converts its fragments, in whatever registers there are.
-  const registers = mma.minCc > 80 ? 255 : Math.min(255, cells + fragmentsOf(warps) + RESERVED_REGISTERS)
+  // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
+  const registers = mma.minCc > 80 || mma.split ? 255 : Math.min(255, cells + fragmentsOf(warps) + RESERVED_REGISTERS)
   const perSm = Math.max(
     1,
     Math.min(

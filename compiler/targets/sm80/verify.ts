@@ -1,6 +1,6 @@
 /** What programs of SM80 have beside those of all targets: fragments by ldmatrix, mma.sync. */
 import type { Tiles } from '../../verify/tiles.ts'
-import { warpMmaFormOf } from './mma.ts'
+import { splitFormOf, warpMmaFormOf } from './mma.ts'
 import { SMEM_LIMIT } from './plan.ts'
 
 export function verifySm80(tiles: Tiles): void {
@@ -26,9 +26,12 @@ export function verifySm80(tiles: Tiles): void {
     }
     tiles.expect('load_fragments: products', op.products.length, registers?.products)
     const [a, b] = loads.map(({ operand }) => tiles.operand(operand).dtype)
-    const form = warpMmaFormOf(a!, b!, tiles.accumulator)
-    for (const mma of tiles.ops)
-      if (mma.op === 'mma_sync')
-        tiles.expect('mma_sync: kind', mma.kind, form && { d: form.d, a: form.a, b: form.b, k: form.k })
+    for (const mma of tiles.ops) {
+      if (mma.op !== 'mma_sync') continue
+      const form = (mma.kind.split ? splitFormOf : warpMmaFormOf)(a!, b!, tiles.accumulator)
+      const { split } = mma.kind
+      const kind = form && { d: form.d, a: form.a, b: form.b, k: form.k, ...(split && { split }) }
+      tiles.expect('mma_sync: kind', mma.kind, kind)
+    }
   }
 }

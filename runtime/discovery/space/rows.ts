@@ -104,10 +104,10 @@ export const transposes = (design: Design): boolean => 'operands' in design && d
 /** Rows of a class for a choice: its instruction names the types of the operands, which choices of one class spell otherwise. */
 export function respelled(
   rows: readonly DesignRow[],
-  spelling: (design: Design) => string | null,
+  spelling: (row: DesignRow) => string | null,
 ): readonly DesignRow[] {
   return rows.map((row) => {
-    const mmaInstructionType = spelling(row.design)
+    const mmaInstructionType = spelling(row)
     if (mmaInstructionType === row.metadata.mmaInstructionType) return row
     return { ...row, metadata: BLASDesignMetadata.fromJSON({ ...row.metadata, mmaInstructionType }) }
   })

@@ -179,16 +179,16 @@ export class FamilySpace extends FamilyChoices {
     return new InstanceRows(shared, program, this.operation, this.library)
   }
 
-  /** One design of each way round is planned, to see how the instruction is called. */
+  /** One design of each way round and instruction is planned, to see how the instruction is called. */
   #shareRows(target: TargetArch, program: TensorProgram, { rows }: PlannedClass): SharedRows {
-    const [first, transposed] = [false, true].map((isTransposed) => {
-      const row = rows.find(({ design }) => transposes(design) === isTransposed)
-      return row ? this.#planAlike({ program, target, design: row.design }) : null
-    })
-    const spelling = [first, transposed].map((plan) => plan && designOf(plan).mmaInstructionType)
-    const plan = (first ?? transposed)!
-    const fields = kernelFields(plan)
-    return { rows: respelled(rows, (design) => spelling[+transposes(design)]!), fields, backend: plan.kind }
+    const plans = new Map<string, Plan>()
+    const keyOf = ({ design, metadata }: DesignRow): string => `${transposes(design)} ${metadata.mmaInstructionType}`
+    for (const row of rows)
+      if (!plans.has(keyOf(row))) plans.set(keyOf(row), this.#planAlike({ program, target, design: row.design }))
+    const straight = rows.find(({ design }) => !transposes(design)) ?? rows[0]!
+    const plan = plans.get(keyOf(straight))!
+    const spelled = respelled(rows, (row) => designOf(plans.get(keyOf(row))!).mmaInstructionType)
+    return { rows: spelled, fields: kernelFields(plan), backend: plan.kind }
   }
 
   #planAlike(instance: Instance<Design>): Plan {
