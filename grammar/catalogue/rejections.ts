@@ -229,7 +229,7 @@ export const rejections = {
     title: 'tile that warps cannot divide',
     explain:
       'On sm_80 a tile is divided among up to 8 warps, each of which has its accumulators and the operands of ' +
-      'two steps in registers: that is a part of 64 x 64 of f32. Parts are multiples of 16 rows and 16 columns.',
+      'two steps in registers: that is a part of 64 x 64 of f32 (32 x 32 with `f32 tf32x3`). Parts are multiples of 16 rows and 16 columns.',
     wrong: {
       ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 256x256 }\n',
     },

@@ -24,6 +24,7 @@ const NAMES = [
   'sm90 groups exchanged',
   'sm90 rows that are looked up',
   'sm80 f16',
+  'sm80 f32 in parts',
 ]
 const programs = NAMES.map((name) => {
   const plan = planInstance(GOLDEN_CASES.find((one) => one.name === name)!.instance())

@@ -1,0 +1,52 @@
+/** What the cost model says of f64 and f32: rates of data sheets, and which kernel is first. */
+import { expect, test } from 'vitest'
+import { planInstance } from '../../codegen/index.ts'
+import type { TargetArch } from '../../compiler/archs.ts'
+import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
+import { onPaper } from '../../runtime/bench/suite/open.ts'
+import { MACHINES } from '../../runtime/discovery/ranking/machine.ts'
+import { GemmArguments, getKernels, openDevice } from '../../runtime/index.ts'
+import { estimateSm80 } from '../../runtime/targets/sm80.ts'
+import { bound } from '../compiler/support.ts'
+
+const SIZE = 8192
+
+/** Modelled TFLOP/s of the best of a few tiles. */
+function rateOf(target: TargetArch, dtype: 'f64' | 'f32' | 'tf32', rest: Partial<Sm80Design> = {}): number {
+  const out = dtype === 'f64' ? 'f64' : 'f32'
+  const program = bound(`kernel g(A: ${dtype}[m, k], B: ${dtype}[n, k]) -> D: ${out}[m, n] { D = sum[k](A * B) }`)
+  const rates = [
+    [128, 128],
+    [128, 64],
+    [64, 64],
+  ].map(([m, n]) => {
+    const tile = [m!, n!, dtype === 'f64' ? 8 : 32] as const
+    const plan = planInstance({ program, target, design: { kind: 'sm80', warps: 'auto', tile, operands: 'ab', stages: 'auto', ...rest } }) // prettier-ignore
+    if (!('kind' in plan) || plan.kind !== 'sm80') return 0
+    return (2 * SIZE ** 3) / estimateSm80(plan, { m: SIZE, n: SIZE, k: SIZE }, MACHINES[target]).microseconds / 1e6
+  })
+  return Math.max(...rates)
+}
+
+test.each([
+  ['sm_80', 19.5, 19.5],
+  ['sm_90a', 67, 67],
+  ['sm_100a', 40, 80],
+  ['sm_103a', 1.3, 80],
+] as const)('on %s: at most %d TFLOP/s of f64, and of f32 %d; parts of tf32 between f32 and tf32', (target, f64, f32) => {
+  const [double, single, parts, tf32] = [rateOf(target, 'f64'), rateOf(target, 'f32'), rateOf(target, 'f32', { f32: 'tf32x3' }), rateOf(target, 'tf32')]
+  expect([double > 0.6 * f64, double <= f64, single > 0.6 * f32, single <= f32]).toEqual([true, true, true, true])
+  expect([parts > single, parts <= tf32 / 2]).toEqual([true, true])
+}) // prettier-ignore
+
+test('tiles come before plain loops, on CUDA cores too', async () => {
+  const device = await openDevice('virtual-sm90')
+  const make = onPaper(device)
+  for (const dtype of ['f64', 'f32'] as const) {
+    const [A, B, out] = [await make(dtype, [2048, 2048], [2048, 1], null), await make(dtype, [2048, 2048], [2048, 1], null), await make(dtype, [2048, 2048], [2048, 1], null)]
+    const kinds = [...getKernels(new GemmArguments({ A, B, out }), { limit: 20 })].map(({ metadata }) => metadata.design.kind)
+    expect(kinds[0]).toBe('sm80')
+    expect(kinds.lastIndexOf('sm80')).toBeLessThan(kinds.includes('simt') ? kinds.indexOf('simt') : Infinity)
+  }
+  await device.close()
+}) // prettier-ignore
