@@ -9,8 +9,8 @@ import { emitOps } from './context.ts'
 import { allCells, ownCell, registersOf } from './fragments.ts'
 import { workspaceOf } from './reduce.ts'
 
-/** Registers whose sums are under way at once: so many loads of 16 bytes, of several parts. */
-const TOGETHER = 8
+/** Loads of 16 bytes that a thread has under way, at most: L2 answers after many hundred cycles, and more would not find registers. */
+const UNDER_WAY = 16
 
 const region = (c: EmitContext, name: string): string => workspaceOf(c.names.operand(name))
 
@@ -32,23 +32,26 @@ function place(c: EmitContext, part: string): string {
 
 const stepOf = (c: EmitContext): number => holders(c).count
 
+/** Four of a thread's registers, as they lie in memory. */
+function words(c: EmitContext, first: string): string {
+  const isFloat = registersOf(c).cells === 'f32'
+  const word = (i: number): string => {
+    const cell = `acc[${ownCell(c, first)} + ${i}]`
+    return isFloat ? `__float_as_uint(${cell})` : `static_cast<u32>(${cell})`
+  }
+  return `make_uint4(${[0, 1, 2, 3].map(word).join(', ')})`
+}
+
 export const EXCHANGE_EMITTERS: Emitters = {
   store_part(_, c) {
-    const isFloat = registersOf(c).cells === 'f32'
-    const word = (i: number): string => {
-      const cell = `acc[cell + ${i}]`
-      return isFloat ? `__float_as_uint(${cell})` : `static_cast<u32>(${cell})`
-    }
     c.out.block('', () => {
       c.out.line(`uint4* const mine = ${place(c, 'at.part')};`)
       c.out.line('#pragma unroll')
-      c.out.block(`for (u32 i = 0; i < ${cellsOf(c)}; i += 4)`, () => {
-        c.out.line(`const u32 cell = ${ownCell(c, 'i')};`)
-        c.out.line(
-          `mine[i / 4 * ${stepOf(c)}] = make_uint4(${[0, 1, 2, 3].map(word).join(', ')});`,
-          note(c, 'sums of this part'),
-        )
-      })
+      c.out.line(`for (u32 i = 0; i < ${cellsOf(c)}; i += 4)`)
+      c.out.line(
+        `  ${call0(c, 'store_part', `mine + i / 4 * ${stepOf(c)}`, words(c, 'i'))};`,
+        note(c, 'sums of this part'),
+      )
     })
   },
   last_part({ threads, body }, c) {
@@ -61,29 +64,54 @@ export const EXCHANGE_EMITTERS: Emitters = {
   },
   add_parts(_, c) {
     const [type, word] = registersOf(c).cells === 'i32' ? ['int', 'static_cast<int>'] : ['float', '__uint_as_float']
-    const cells = cellsOf(c)
-    const together = Math.min(TOGETHER, cells)
+    const parts = c.program.domain.parts!
+    const vectors = cellsOf(c) / 4
+    const stride = vectors * stepOf(c)
+    // Two parts are added to each other, whichever is first. The order of more is that of the workspace, where the own one lies too.
+    const isPair = parts === 2
+    const count = isPair ? 1 : parts
+    const each = eachOf(vectors, count)
+    const chunk = Math.min(count, UNDER_WAY)
     const where = note(c, 'sums of all parts')
-    const add = (from: string, until: string): void => {
-      c.out.line('#pragma unroll 4')
-      c.out.block(`for (u32 part = ${from}; part < ${until}; ++part)`, () => {
-        c.out.line('#pragma unroll')
-        c.out.block(`for (u32 j = 0; j < ${together}; j += 4)`, () => {
-          c.out.line(`const uint4 x = from[part * ${(cells / 4) * stepOf(c)} + j / 4 * ${stepOf(c)}];`, where)
-          for (const [i, x] of ['x', 'y', 'z', 'w'].entries()) c.out.line(`total[j + ${i}] += ${word}(x.${x});`)
-        })
-      })
+    const unrolled = (header: string, body: () => void): void => {
+      c.out.line('#pragma unroll')
+      c.out.block(header, body)
     }
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${cells}; i += ${together})`, () => {
-      c.out.line(`const uint4* const from = ${place(c, '0')} + i / 4 * ${stepOf(c)};`)
-      c.out.line(`${type} total[${together}] = {};`)
-      add('0', 'at.part')
-      c.out.line('#pragma unroll')
-      c.out.line(`for (u32 j = 0; j < ${together}; ++j) total[j] += acc[${ownCell(c, '(i + j)')}];`)
-      add('at.part + 1', 'PARTS')
-      c.out.line('#pragma unroll')
-      c.out.line(`for (u32 j = 0; j < ${together}; ++j) acc[${ownCell(c, '(i + j)')}] = total[j];`)
+    const acc = (e: number): string => `acc[${ownCell(c, '(i + 4 * j)')} + ${e}]`
+    unrolled(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * each})`, () => {
+      c.out.line(`const uint4* const from = ${place(c, isPair ? '(at.part ^ 1)' : '0')} + i / 4 * ${stepOf(c)};`)
+      c.out.line('__syncwarp();  // loads of the next come no further ahead: registers would not do')
+      c.out.line(`${type} total[${each}][4]${isPair ? '' : ' = {}'};`)
+      if (isPair)
+        unrolled(`for (u32 j = 0; j < ${each}; ++j)`, () => {
+          for (const e of [0, 1, 2, 3]) c.out.line(`total[j][${e}] = ${acc(e)};`)
+        })
+      for (let first = 0; first < count; first += chunk) {
+        const now = Math.min(chunk, count - first)
+        const forEach = (body: () => void): void =>
+          unrolled(`for (u32 p = 0; p < ${now}; ++p)`, () => unrolled(`for (u32 j = 0; j < ${each}; ++j)`, body))
+        c.out.block('', () => {
+          c.out.line(`uint4 x[${now}][${each}];`)
+          forEach(() => {
+            const address = `from + (${first} + p) * ${stride} + j * ${stepOf(c)}`
+            c.out.line(`x[p][j] = ${call0(c, 'load_part', address)};`, where)
+          })
+          forEach(() => {
+            for (const [e, v] of ['x', 'y', 'z', 'w'].entries())
+              c.out.line(`total[j][${e}] += ${word}(x[p][j].${v});`, where)
+          })
+        })
+      }
+      unrolled(`for (u32 j = 0; j < ${each}; ++j)`, () => {
+        for (const e of [0, 1, 2, 3]) c.out.line(`${acc(e)} = total[j][${e}];`)
+      })
     })
   },
+}
+
+/** Vectors of a thread that are added at once, each of so many parts: what divides their number. */
+function eachOf(vectors: number, parts: number): number {
+  let each = Math.max(1, Math.floor(UNDER_WAY / parts))
+  while (vectors % each > 0) --each
+  return each
 }

@@ -198,6 +198,18 @@ export const EXCHANGE_WRAPPERS: Readonly<Record<string, string>> = {
     'bar.sync %0, %1;',
     '"r"(barrier), "r"(threads)',
   ),
+  // In L2, where the other parts are looked for; weak accesses, which `count_part` orders.
+  store_part: asm(
+    'void store_part(uint4* to, uint4 v)',
+    'st.global.cg.v4.u32 [%0], {%1, %2, %3, %4};',
+    '"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)',
+  ),
+  load_part: inline(
+    'uint4 load_part(const uint4* from)',
+    '  uint4 v;\n  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z),' +
+      ' "=r"(v.w) : "l"(from) : "memory");\n' +
+      '  return v;',
+  ),
   count_part:
     '// Parts that were counted before this one; behind the last of them the count is 0 again. The last one sees what all have written before,\n' +
     '// threads that met this one among them: causality order goes through barriers (PTX ISA 8.9.4).\n' +

@@ -103,6 +103,14 @@ __device__ __forceinline__ void wgmma_wait_behind() {
 __device__ __forceinline__ void role_sync(u32 threads) {
   asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
 }
+__device__ __forceinline__ void store_part(uint4* to, uint4 v) {
+  asm volatile("st.global.cg.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+__device__ __forceinline__ uint4 load_part(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+  return v;
+}
 // Parts that were counted before this one; behind the last of them the count is 0 again. The last one sees what all have written before,
 // threads that met this one among them: causality order goes through barriers (PTX ISA 8.9.4).
 __device__ __forceinline__ u32 count_part(u32* count, u32 last) {
@@ -242,44 +250,44 @@ ktl__golden(
       {
         uint4* const mine = partial_op_k_x0020parts + (u64(at.number) * PARTS + at.part) * 2048 + threadIdx.x;
         #pragma unroll
-        for (u32 i = 0; i < 32; i += 4) {
-          const u32 cell = i;
-          mine[i / 4 * 256] = make_uint4(__float_as_uint(acc[cell + 0]), __float_as_uint(acc[cell + 1]), __float_as_uint(acc[cell + 2]), __float_as_uint(acc[cell + 3]));
-        }
+        for (u32 i = 0; i < 32; i += 4)
+          store_part(mine + i / 4 * 256, make_uint4(__float_as_uint(acc[i + 0]), __float_as_uint(acc[i + 1]), __float_as_uint(acc[i + 2]), __float_as_uint(acc[i + 3])));
       }
       role_sync(256);
       const bool is_last = threadIdx.x == 0 && count_part(partial_op_k_x0020counts + at.number, PARTS - 1) == PARTS - 1;
       if (role_any(1, 256, is_last)) {
         #pragma unroll
-        for (u32 i = 0; i < 32; i += 8) {
+        for (u32 i = 0; i < 32; i += 16) {
           const uint4* const from = partial_op_k_x0020parts + (u64(at.number) * PARTS + 0) * 2048 + threadIdx.x + i / 4 * 256;
-          float total[8] = {};
-          #pragma unroll 4
-          for (u32 part = 0; part < at.part; ++part) {
+          __syncwarp();  // loads of the next come no further ahead: registers would not do
+          float total[4][4] = {};
+          {
+            uint4 x[3][4];
             #pragma unroll
-            for (u32 j = 0; j < 8; j += 4) {
-              const uint4 x = from[part * 2048 + j / 4 * 256];
-              total[j + 0] += __uint_as_float(x.x);
-              total[j + 1] += __uint_as_float(x.y);
-              total[j + 2] += __uint_as_float(x.z);
-              total[j + 3] += __uint_as_float(x.w);
+            for (u32 p = 0; p < 3; ++p) {
+              #pragma unroll
+              for (u32 j = 0; j < 4; ++j) {
+                x[p][j] = load_part(from + (0 + p) * 2048 + j * 256);
+              }
+            }
+            #pragma unroll
+            for (u32 p = 0; p < 3; ++p) {
+              #pragma unroll
+              for (u32 j = 0; j < 4; ++j) {
+                total[j][0] += __uint_as_float(x[p][j].x);
+                total[j][1] += __uint_as_float(x[p][j].y);
+                total[j][2] += __uint_as_float(x[p][j].z);
+                total[j][3] += __uint_as_float(x[p][j].w);
+              }
             }
           }
           #pragma unroll
-          for (u32 j = 0; j < 8; ++j) total[j] += acc[(i + j)];
-          #pragma unroll 4
-          for (u32 part = at.part + 1; part < PARTS; ++part) {
-            #pragma unroll
-            for (u32 j = 0; j < 8; j += 4) {
-              const uint4 x = from[part * 2048 + j / 4 * 256];
-              total[j + 0] += __uint_as_float(x.x);
-              total[j + 1] += __uint_as_float(x.y);
-              total[j + 2] += __uint_as_float(x.z);
-              total[j + 3] += __uint_as_float(x.w);
-            }
+          for (u32 j = 0; j < 4; ++j) {
+            acc[(i + 4 * j) + 0] = total[j][0];
+            acc[(i + 4 * j) + 1] = total[j][1];
+            acc[(i + 4 * j) + 2] = total[j][2];
+            acc[(i + 4 * j) + 3] = total[j][3];
           }
-          #pragma unroll
-          for (u32 j = 0; j < 8; ++j) acc[(i + j)] = total[j];
         }
         constexpr u32 block = 0;
         const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;
