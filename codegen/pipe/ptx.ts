@@ -230,8 +230,12 @@ export const EXCHANGE_WRAPPERS: Readonly<Record<string, string>> = {
     ),
 }
 
-/** 16 bytes of shared memory to registers. */
+/** Shared memory to registers. */
 export const VECTOR_LOADS: Readonly<Record<string, string>> = {
+  load_shared_b32: inline(
+    'u32 load_shared_b32(u32 address)',
+    '  u32 x;\n  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");\n  return x;',
+  ),
   load_shared_v4: inline(
     'uint4 load_shared_v4(u32 address)',
     '  uint4 v;\n  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z),' +

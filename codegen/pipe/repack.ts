@@ -4,7 +4,7 @@
  */
 import type { LaunchRecipe } from '../../compiler/ir/launch.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
-import { copyAxes, repackedOf, REPACK_BATCH, ROW_BYTES } from '../../compiler/ir/repack.ts'
+import { copyAxes, repackedOf, REPACK_BATCH, REPACK_SHARE, ROW_BYTES } from '../../compiler/ir/repack.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { BITS_TYPE } from '../cuda/device/rows.ts'
@@ -26,7 +26,7 @@ export function emitRepack(
   const declared = kernelParams(recipe.params, names).map(({ type, name }) => `${type} ${name}`)
   out.line('')
   out.line('// ---- copies operands whose rows are not aligned to 16 bytes')
-  out.line(`extern "C" __global__ void __launch_bounds__(${recipe.threads}) ${recipe.entry}(`)
+  out.line(`extern "C" __global__ void __launch_bounds__(${recipe.threads}, ${REPACK_SHARE}) ${recipe.entry}(`)
   out.line(`    ${declared.join(',\n    ')})`)
   out.block('', () => {
     for (const operand of repackedOf(program.source)) emitCopy(out, operand, recipe, names)

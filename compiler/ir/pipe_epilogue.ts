@@ -115,8 +115,16 @@ export type EpilogueOp =
   | { readonly op: 'bulk_commit' }
   /** Element by element. `places`: for each axis of the operand the axis of the tile, or the operand, that says where; absent: its own. */
   | { readonly op: 'direct_store'; readonly operand: string; readonly places?: readonly string[] }
-  /** A staged sub-tile to memory by its warp, in vectors along the contiguous axis. */
-  | (StoreOp & { readonly op: 'row_store'; readonly buffer: string; readonly swizzle: Swizzle })
+  /**
+   * A staged sub-tile to memory by its warp, in vectors along the contiguous axis; `unaligned`: rows that begin anywhere, in words of
+   * memory, and single elements at their ends.
+   */
+  | (StoreOp & {
+      readonly op: 'row_store'
+      readonly buffer: string
+      readonly swizzle: Swizzle
+      readonly unaligned?: true
+    })
   /** A total of this lane's row, where n is reduced. */
   | { readonly op: 'reduce_begin'; readonly operand: string }
   /** Adds a sub-tile to the total; where the output keeps n, its columns go to the workspace. */

@@ -321,7 +321,10 @@ function printOp(op: TileOp): string {
         `${op.matrices ? ', by stmatrix' : ''})`
       )
     case 'row_store':
-      return `row_store ${op.buffer} -> ${op.operand} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle})`
+      return (
+        `row_store ${op.buffer} -> ${op.operand} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}` +
+        `${op.unaligned ? ', unaligned' : ''})`
+      )
     case 'tma_store':
       return `tma_store ${op.buffer} -> ${op.operand} by ${op.map} (${op.contiguous}-contiguous)`
     case 'direct_store':

@@ -12,8 +12,9 @@ export const ROW_BYTES = 128
 /** Of the kernel that copies. */
 export const REPACK_THREADS = 256
 /** Pieces of 16 bytes that a thread has under way. */
-export const REPACK_BATCH = 4
-/** CTAs, at most: 8 fit an SM. */
+export const REPACK_BATCH = 2
+/** CTAs that share an SM, and CTAs at most. */
+export const REPACK_SHARE = 4
 export const REPACK_CTAS = 1056
 
 interface WithOperands {

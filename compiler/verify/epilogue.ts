@@ -119,7 +119,9 @@ export function checkEpilogue(tiles: Tiles): void {
     if (op.op === 'stage_write' || op.op === 'row_store') {
       const what = `${op.op} ${op.operand}`
       checkContiguous(tiles, what, op)
-      tiles.expect(`${what}: alignment`, tiles.operand(op.operand).divisibility, 'vector')
+      if (op.op === 'row_store' && op.unaligned) tiles.expect(`${what}: contiguous axis`, op.contiguous, 'n')
+      else if (op.op === 'row_store')
+        tiles.expect(`${what}: alignment`, tiles.operand(op.operand).divisibility, 'vector')
       tiles.expect(`${what}: swizzle`, op.swizzle, swizzleOf(op.operand, op.contiguous))
       tiles.expect(`${what}: bytes of an element`, op.bytes, tiles.bytes(op.operand))
       const buffer = tiles.buffer(op.buffer)

@@ -64,6 +64,8 @@ export const SM90_CONSTANTS = {
   vector: 40,
   element: 80,
   direct: 92,
+  /** Rows of words out of shared memory: instructions, counted. */
+  rows: 40,
   /**
    * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 11 runs on an H200: with one
    * warpgroup, which has no other to wait behind, and with two.
@@ -103,6 +105,8 @@ export const SM90_CONSTANTS = {
   /** Of the shorter of computing and DRAM traffic, what the longer does not hide. */
   exposed: 0.438,
 }
+
+const STORES = { tma: 'column', rows: 'rows', direct: 'direct' } as const
 
 export type Sm90Constants = Readonly<typeof SM90_CONSTANTS>
 
@@ -220,7 +224,7 @@ function epilogueCycles({ epilogue, program, rowBlocks, gemm, ahead }: Sm90Plan,
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const storeOf = ({ store, block }: OutputPlan): number =>
-    (store === 'tma' ? costs.column : costs.direct) + (block === null ? 0 : costs.quantise + costs.block / block.size)
+    costs[STORES[store]] + (block === null ? 0 : costs.quantise + costs.block / block.size)
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   return (
     rowBlocks *

@@ -12,6 +12,7 @@ import { prepareCase } from './prepare.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
+import { UNALIGNED_CASES } from './unaligned_gemm.ts'
 import { coveringRows, DEVICE_JSON, FACTORS, sm100GemmCases, toJson } from './sm100_gemm.ts'
 
 const cases = JSON.parse(readFileSync(DEVICE_JSON, 'utf8')) as DeviceCase[]
@@ -54,7 +55,7 @@ describe('virtual-sm100', () => {
   test('in at most 64 nvcc runs, and one for each stored form or kernel of groups', () => {
     const forms = new Set(
       // Operands whose rows are padded may have another alignment.
-      [...STORED_CASES, ...GROUPED_CASES, ...SPLIT_CASES].map(({ source, design, operands }) =>
+      [...STORED_CASES, ...GROUPED_CASES, ...SPLIT_CASES, ...UNALIGNED_CASES].map(({ source, design, operands }) =>
         JSON.stringify([source, design.tile, operands]),
       ),
     )
@@ -67,7 +68,7 @@ describe('virtual-sm100', () => {
 describe('virtual-sm90', () => {
   const kernels = runTable('virtual-sm90')
   test('designs of every kind', () => {
-    const kinds90 = cases.map(({ design: { kind } }) => (kind === 'sm80' ? kind : 'sm90'))
+    const kinds90 = cases.map(({ design: { kind } }) => (kind === 'sm100' ? 'sm90' : kind))
     expect(kernels.map(({ plan }) => plan.kind)).toEqual(kinds90)
     const plans = kernels.map(({ plan }) => plan).filter((plan): plan is Sm90Plan => plan.kind === 'sm90')
     const kinds: readonly ((plan: Sm90Plan) => boolean)[] = [

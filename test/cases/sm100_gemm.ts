@@ -11,6 +11,7 @@ import { pairwise, type Row } from './pairwise.ts'
 import { GROUPED_CASES } from './grouped_gemm.ts'
 import { SPLIT_CASES } from './split_gemm.ts'
 import { STORED_CASES } from './stored_gemm.ts'
+import { UNALIGNED_CASES } from './unaligned_gemm.ts'
 
 export const FACTORS = {
   T: ['f16', 'bf16'],
@@ -82,7 +83,14 @@ const LOOPS: readonly DeviceCase[] = [
 ]
 
 export function sm100GemmCases(): DeviceCase[] {
-  return [...pairwise(FACTORS, SEED).map(toCase), ...EXTRA, ...STORED_CASES, ...GROUPED_CASES, ...SPLIT_CASES]
+  return [
+    ...pairwise(FACTORS, SEED).map(toCase),
+    ...EXTRA,
+    ...STORED_CASES,
+    ...GROUPED_CASES,
+    ...SPLIT_CASES,
+    ...UNALIGNED_CASES,
+  ]
 }
 
 export const coveringRows = (): CaseRow[] => pairwise(FACTORS, SEED)

@@ -184,6 +184,7 @@ const fallback = { fallbackCluster: [2, 1, 1] as [number, number, number] } as c
 const [tma, gather] = [{ source: 'tma' }, { source: 'gather' }]
 const all = ['A', 'B', 'D']
 const direct = { epilogue: { outputs: [{ store: 'direct' }] } }
+const inRows = { epilogue: { outputs: [{ store: 'rows' }] } }
 const mContiguous = (store: 'tma' | 'rows') => ({ epilogue: { outputs: [{ contiguous: 'm', store }] } })
 const reduced = (count: number) => ({ epilogue: { reductions: Array.from({ length: count }, () => ({})) } })
 
@@ -205,7 +206,7 @@ const SM90: readonly GoldenCase[] = [
   sm90('cluster 2x1', gemm(), [128, 128], { design: cluster(2, 1), plan: { a: { slices: 1 }, b: [{ slices: 2 }] } }),
   sm90('cluster 1x2', gemm(), [128, 128], { design: cluster(1, 2), plan: { a: { slices: 2 }, b: [{ slices: 1 }] } }),
   sm90('gather A', gemm({ a: 'bf16', unaligned: ['A'] }), [128, 64], { whole, plan: { a: gather, b: [tma] } }),
-  sm90('gather everything', gemm({ a: 'e4m3', out: 'f16', unaligned: all }), [64, 64], { plan: { a: gather, b: [gather], ...direct } }),
+  sm90('gather everything', gemm({ a: 'e4m3', out: 'f16', unaligned: all }), [64, 64], { plan: { a: gather, b: [gather], ...inRows } }),
   sm90('ba', gemm({ a: 'bf16' }), [128, 16], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
   sm90('swiglu', SWIGLU, [128, 128], { plan: { b: [tma, tma] } }),
   sm90('amax', AMAX, [128, 128], { whole, plan: reduced(1) }),
@@ -223,7 +224,7 @@ const SM90: readonly GoldenCase[] = [
   sm90('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'e5m2' }), [128, 96]),
   sm90('integer epilogue', of(INTEGERS), [128, 64]),
   sm90('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
-  sm90('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...direct } }),
+  sm90('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...inRows } }),
   sm90('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
   sm90('m-contiguous A', gemm({ a: 'bf16', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn' } } }),
   sm90('one stage', gemm(), [128, 64], { design: { stages: 1 }, plan: { stages: 1 } }),
@@ -253,7 +254,7 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('blocks of two products into blocks', SCALED_GATE, [128, 64], { plan: { ...inParts(2, 64, 4), ...into(32) } }),
   sm90('into 1x32', quantised('e4m3[m, n] * ue8m0[m, n/32]'), [128, 128], { whole, plan: into(32) }),
   sm90('into 1x128', quantised('e4m3[m, n] * f32[m, n/128]'), [128, 128], { plan: into(128) }),
-  sm90('into 1x128 directly', quantised('e4m3[m, n] * f32[m, n/128]', ['D']), [128, 128], { plan: into(128, 'direct') }),
+  sm90('into 1x128 in rows of words', quantised('e4m3[m, n] * f32[m, n/128]', ['D']), [128, 128], { plan: into(128, 'rows') }),
   sm90('into 1x16 with a global scale', quantised('e5m2[m, n] * ue4m3[m, n/16] * f32'), [64, 128], { design: pingpong, plan: into(16) }),
   sm90('into 32x1', quantised('e4m3[m, n] * ue8m0[m/32, n]'), [128, 128], { plan: into(32, 'tma', 'm', true) }),
   sm90('both copies', BOTH_COPIES, [256, 64], { plan: { rowBlocks: 2, epilogue: { outputs: [{ shared: false }, { shared: true }] } } }),

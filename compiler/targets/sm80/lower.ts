@@ -7,7 +7,7 @@ import { waysOf } from '../../classes/matmul.ts'
 import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
-import { auxLoads, directStore, fragmentEpilogue, storeOf } from '../tensor_core/lower_epilogue.ts'
+import { auxLoads, directStore, rowStores, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
 import { forLoops, gather, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
@@ -123,13 +123,6 @@ const epilogue = (plan: Sm80Plan): TileOp[] =>
 /** Fragments are pairs of elements: through shared memory they become rows. */
 const storeOps = (plan: Sm80Plan): TileOp[] =>
   plan.epilogue.outputs.flatMap((output): TileOp[] => {
-    const store = storeOf(output)
     if (output.store === 'direct') return [directStore(output)]
-    const { swizzle } = output
-    return [
-      { op: 'stage_write', buffer: 'smem_d', swizzle, matrices: false, ...store },
-      { op: 'warp_sync' },
-      { op: 'row_store', buffer: 'smem_d', swizzle, ...store },
-      { op: 'warp_sync' },
-    ]
+    return rowStores(output, 'smem_d', false)
   })

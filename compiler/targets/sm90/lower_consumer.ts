@@ -3,7 +3,7 @@ import type { Node } from '../../ir/tensor.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../ir/pipe_mma.ts'
 import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
-import { valuesOf } from '../tensor_core/epilogue.ts'
+import { tmaOutputs, valuesOf } from '../tensor_core/epilogue.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
 import { domainOf } from '../tensor_core/lower_program.ts'
@@ -57,7 +57,7 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
       : [{ op: 'set_registers', count: plan.registers.consumer, change: 'more' } as const]),
     ...(pingpong ? [{ op: 'skip_tile', rings, unless: 'first' } as const] : []),
     { op: 'for_tiles', ...(pingpong && { turns: plan.warpgroups }), accumulators: true, body: turn },
-    ...((plan.stagingSlots > 0 && !plan.storeWarps) || plan.inPlace
+    ...((tmaOutputs(plan.epilogue).length > 0 && !plan.storeWarps) || plan.inPlace
       ? [{ op: 'lane0', body: [{ op: 'bulk_wait_read', pending: 0 }] } as const]
       : []),
   ]

@@ -75,7 +75,7 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
       stagingSlots,
       slotBytes,
       128,
-      () => 'output sub-tiles on their way to TMA stores',
+      () => `output sub-tiles on their way to ${tmaOutputs(epilogue).length > 0 ? 'TMA stores' : 'memory'}`,
       owners,
     )
   }

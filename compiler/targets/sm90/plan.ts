@@ -12,6 +12,7 @@ import { inBlocks, type TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
   planEpilogue,
+  rowOutputs,
   STAGING_SLOTS,
   tmaOutputs,
   valuesOf,
@@ -165,6 +166,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     // Warpgroups that take turns are on tiles of their own.
     ...(!pingpong && { rowsTogether: BLOCK_ROWS * (rowBlocks > 1 ? 1 : warpgroups) }),
     fetches: FETCHED_OPERANDS,
+    unaligned: 'rows',
     spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks),
     // Wider sub-tiles save 1 % of 256x128 with an operand along n, and cost warpgroups that take turns 3 % (measured).
     rowShare: pingpong ? 1 : 1 / 2,
@@ -246,7 +248,9 @@ function divideMemory(plan: Undivided): MemoryPlan | Rejection {
   const enough = Math.max(2, Math.ceil(ENOUGH_STAGE_BYTES / stageBytes))
   const inPlace = sharesSlots(epilogue) && fits(automatic ? enough : stages, 0, subtiles, true)
   // More slots than sub-tiles are never used.
-  const stores = inPlace ? 0 : tmaOutputs(epilogue).length * subtiles
+  const stores = inPlace
+    ? 0
+    : Math.max(tmaOutputs(epilogue).length * subtiles, Math.min(1, rowOutputs(epilogue).length))
   let stagingSlots = Math.min(STAGING_SLOTS, stores)
   const fetches = epilogue.aux.some(({ fetch }) => fetch !== null)
   let fetchSlots = inPlace ? subtiles : Math.min(fetches ? 2 : 0, subtiles)

@@ -58,6 +58,8 @@ export interface EpilogueBudget extends AccumulatorLayout {
   readonly rowsTogether?: number
   /** How outputs leave that are staged in shared memory: as boxes by TMA, or as whole rows by the warp. Default: TMA. */
   readonly stores?: 'tma' | 'rows'
+  /** Outputs along n whose rows are not aligned to 16 bytes: through shared memory too, or each lane its elements. Default: the latter. */
+  readonly unaligned?: 'rows' | 'direct'
   /** Full operands that TMA brings to shared memory ahead of the epilogue, at most. Default: none, loads go to registers. */
   readonly fetches?: number
   /** Registers beside the accumulators that values of a sub-tile may take; accumulators in TMEM count among them. */
@@ -114,6 +116,9 @@ export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
 /** Those in stored forms. */
 export const quantisedOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] =>
   outputs.filter(({ block }) => block !== null)
+
+/** Those that warps write as rows from shared memory. */
+export const rowOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.filter(({ store }) => store === 'rows')
 
 /** Those that wait in shared memory for a TMA store. */
 export const tmaOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.filter(({ store }) => store === 'tma')
@@ -193,6 +198,10 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     const block = fitting[i]!
     outputs.push({ ...plan, block, shared: block?.along === 'm' && block.size > layout.rowsPerWarp })
   }
+  // Slots are given back by TMA stores, or at once.
+  const isMixed = outputs.some(({ store }) => store === 'tma') && outputs.some(({ store }) => store === 'rows')
+  for (const [i, output] of outputs.entries())
+    if (isMixed && output.store === 'rows') outputs[i] = { ...output, store: 'direct', swizzle: 'none' }
   const staged = outputs.filter((o) => o.store !== 'direct')
   // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
   const stagedRows = layout.held === 'row' ? 32 : 16
@@ -286,22 +295,24 @@ function planOutput(
   if (!places && inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
   const contiguous = inner === gemm.m ? 'm' : 'n'
   const rowBytes = (contiguous === 'n' ? columns : layout.rowsPerWarp) * storageBytes
-  // TMA and vector stores move rows of whole 16-byte chunks.
-  const staged =
+  // Staged are rows of whole 16-byte chunks.
+  const isStageable =
     places === null &&
-    operand.divisibility === 'vector' &&
     bits >= 8 &&
     storageBytes <= 4 &&
     rowBytes % 16 === 0 &&
     // Groups begin anywhere.
     contiguous !== gemm.groups?.along
+  const isAligned = operand.divisibility === 'vector'
+  const unaligned = contiguous === 'n' ? layout.unaligned : undefined
+  const store = !isStageable ? 'direct' : isAligned ? (layout.stores ?? 'tma') : (unaligned ?? 'direct')
   return {
     operand,
     value,
-    store: staged ? (layout.stores ?? 'tma') : 'direct',
+    store,
     contiguous,
     elementBytes: storageBytes,
-    swizzle: contiguous === 'n' && staged ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
+    swizzle: contiguous === 'n' && store !== 'direct' ? SWIZZLE_OF_ROW[rowBytes]! : 'none',
     block: null,
     shared: false,
     places,

@@ -125,6 +125,7 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
   return epilogue.outputs.flatMap((output): TileOp[] => {
     const store = storeOf(output)
     if (output.store === 'direct') return [directStore(output)]
+    if (output.store === 'rows') return rowStores(output, buffer, byMatrices(epilogue, output))
     const map = mapName(staged++)
     const send: TileOp[] =
       issue === 'here'
@@ -143,6 +144,19 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
       { op: 'advance', ring },
     ]
   })
+}
+
+/** Through shared memory, of which the warp has read all when it writes there again. */
+export function rowStores(output: OutputPlan, buffer: string, matrices: boolean): TileOp[] {
+  const { swizzle } = output
+  const store = storeOf(output)
+  const isAligned = output.operand.divisibility === 'vector'
+  return [
+    { op: 'stage_write', buffer, swizzle, matrices, ...store },
+    { op: 'warp_sync' },
+    { op: 'row_store', buffer, swizzle, ...(!isAligned && { unaligned: true }), ...store },
+    { op: 'warp_sync' },
+  ]
 }
 
 export const directStore = ({ operand, places }: OutputPlan): TileOp => ({

@@ -91,7 +91,7 @@ export function operandLines(plan: TiledPlan): string[] {
     const how =
       store === 'direct'
         ? 'element by element'
-        : `${store === 'tma' ? 'TMA store' : 'rows of 16-byte stores'}, staging swizzle ${swizzle}`
+        : `${store === 'tma' ? 'TMA store' : operand.divisibility === 'vector' ? 'rows of 16-byte stores' : 'rows of words, as they lie in memory'}, staging swizzle ${swizzle}`
     lines.push(`output ${operand.name}: ${operand.dtype}, ${contiguous}-contiguous, ${how}`)
   }
   return lines

@@ -1,0 +1,28 @@
+/** Rows that begin anywhere: operands that are copied, outputs that leave as words of memory, and products of a few rows with a matrix. */
+import type { DeviceCase } from '../../runtime/selftest/case.ts'
+
+type Design = DeviceCase['design']
+
+const unaligned = (
+  name: string,
+  design: Design,
+  schedule: string,
+  body: string,
+  extents: DeviceCase['extents'],
+): DeviceCase => {
+  const kernel = `unaligned${schedule.length}`
+  const on = design.kind === 'simt' ? 'simt' : 'sm_90'
+  const source = `kernel ${kernel}${body}\nschedule ${kernel} on ${on} {\n  ${schedule}\n}\n`
+  return { name: `unaligned: ${name}`, kernel, source, types: {}, design, extents, operands: {}, inputs: 'integers' }
+}
+
+const TILE = { kind: 'sm90', tile: [64, 64] } as const
+const VECTOR = { kind: 'simt' } as const
+const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + bias) }'
+const BYTES = '(A: e4m3[m, k], B: e4m3[n, k]) -> D: e4m3[m, n] { D = sum[k](A * B) }'
+
+export const UNALIGNED_CASES: readonly DeviceCase[] = [
+  unaligned('copies, rows of words', TILE, 'consumers pingpong\n  tile 64x64', PLAIN, { m: 150, n: 131, k: 203 }),
+  unaligned('of bytes', TILE, 'consumers cooperative\n  tile 64x64', BYTES, { m: 70, n: 131, k: 145 }),
+  unaligned('few rows', VECTOR, 'vector rows4', PLAIN, { m: 3, n: 21, k: 2203 }),
+]
