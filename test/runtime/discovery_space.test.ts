@@ -78,7 +78,7 @@ test('seeded queries: every kernel of the space that supports the arguments is f
     }
     expect(found.toSorted()).toEqual([...supported].sort())
   }
-}, 60_000)
+}, 120_000)
 
 test('counting by classes is counting one by one, on seeded choices of every kernel and target', () => {
   const random = seeded(11)
@@ -95,7 +95,7 @@ test('counting by classes is counting one by one, on seeded choices of every ker
       }
     }
   }
-}, 60_000)
+}, 120_000)
 
 test('more instances than any library of this kind, and a second count costs nothing', () => {
   const { target, instances, byRejection } = countKernels({ cc: 100 })
@@ -130,7 +130,7 @@ test('filters over all instances plan classes of choices, not instances, and mak
   made.mockRestore()
   const where = { design: { kind: 'sm100', tileShape: [256, null, null] } } as const
   expect([getKernels(undefined, { where }).length, countKernels({ where }).instances]).toEqual([filtered.length, filtered.length])
-}, 60_000) // prettier-ignore
+}, 120_000) // prettier-ignore
 
 test.each(['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const)('what filters see on %s is the metadata of the kernels, on seeded choices', (target) => {
   const random = seeded(5)
@@ -151,7 +151,7 @@ test.each(['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'] as const)('what filters see 
       }
     }
   }
-}, 60_000) // prettier-ignore
+}, 120_000) // prettier-ignore
 
 test('without arguments: every instance by its place in the order of declaration, names unique over a seeded sample', () => {
   const every = getKernels()
