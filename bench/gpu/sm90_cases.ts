@@ -2,7 +2,9 @@
  * GEMMs of the SM90 lowering, recorded on the virtual SM90 for replay.cu: designs spread over the list, random normal numbers, so
  * that every rounding and the order of all sums are compared.
  *
- *   npx tsx bench/gpu/sm90_cases.ts FOLDER
+ *   npx tsx bench/gpu/sm90_cases.ts FOLDER [TEXT [COUNT]]
+ *
+ * Of what has TEXT in it, COUNT designs each.
  */
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import {
@@ -66,7 +68,7 @@ schedule exchanged on sm_90 { tile 64x16 | 64x32 | 128x32; operands ba }`,
 
 /** Edges inside tiles; rows are multiples of 16 bytes. */
 const [M, N, K] = [300, 272, 208]
-const DESIGNS_EACH = 10
+const DESIGNS_EACH = Number(process.argv[4] ?? 10)
 /** Few, so that each CTA computes several tiles. */
 const SMS = 6
 
@@ -99,10 +101,13 @@ async function kernelArguments(device: Device, text: string): Promise<RuntimeArg
   return (await makeArguments(plan, device)).args
 }
 
+const isAsked = (problem: Problem | string): boolean =>
+  (typeof problem === 'string' ? problem : (problem.epilogue ?? '')).includes(process.argv[3] ?? '')
+
 let label = ''
 let recorded = 0
 recordLaunches(process.argv[2]!, () => label)
-for (const problem of [...PROBLEMS, ...KERNELS, ...GROUPED]) {
+for (const problem of [...PROBLEMS, ...KERNELS, ...GROUPED].filter(isAsked)) {
   const device = await openDevice('virtual-sm90', { smCount: SMS })
   const args = typeof problem === 'string' ? await kernelArguments(device, problem) : operands(device, problem).args
   const found = Array.from(getKernels(args)).filter(
