@@ -7,6 +7,9 @@ import { join } from 'node:path'
 import { loadAddon } from '../../runtime/addon/load.ts'
 import type { NativeLaunch, NativeLaunchResult, NativeModule } from '../../runtime/addon/virtual.ts'
 
+/** Bytes before each buffer that no other one has: maps of groups begin there, some rows before their tensor. replay.cu has the same. */
+const BEFORE = 1 << 17
+
 /** From now on each launch becomes a case in `folder`, named by `label()`. Cases are listed in `folder/cases.txt`. */
 export function recordLaunches(folder: string, label: () => string): void {
   mkdirSync(folder, { recursive: true })
@@ -22,13 +25,13 @@ export function recordLaunches(folder: string, label: () => string): void {
   class RecordingDevice extends addon.VirtualDevice {
     readonly #buffers = new Map<bigint, number>()
     override malloc(bytes: number, at: bigint, align: number): bigint {
-      const address = super.malloc(bytes, at, align)
+      const address = super.malloc(bytes + BEFORE, at, align) + BigInt(BEFORE)
       this.#buffers.set(address, bytes)
       return address
     }
     override free(address: bigint): void {
       this.#buffers.delete(address)
-      super.free(address)
+      super.free(address - BigInt(BEFORE))
     }
     override loadModule(ptx: string): NativeModule {
       const module = super.loadModule(ptx)

@@ -124,9 +124,11 @@ function printLauncher(
 }
 
 /** Bytes of a region up to the next one. */
+/** Nothing has bytes, too: a tensor map needs an address, even where it is read outside of its tensor only. */
 function regionBytes({ elementBytes, extents }: WorkspaceRegion, names: ParamNames): string {
   const counts = extents.map(({ axis, per }) => {
-    const extent = `a->${names.extent(axis)}`
+    const named = `a->${names.extent(axis)}`
+    const extent = `(${named} > 0 ? ${named} : 1)`
     return per === 1 ? extent : `((${extent} + ${per - 1}) / ${per})`
   })
   const unit = WORKSPACE_ALIGNMENT

@@ -80,7 +80,8 @@ function workspaceLayout(
   for (const { name, elementBytes, extents, zeroed } of recipe.workspace ?? []) {
     if ((zeroed === true) !== (which === 'zeroed')) continue
     starts.set(name, bytes)
-    const elements = extents.reduce((n, { axis, per }) => n * Math.ceil(extentOf(bindings, axis) / per), 1)
+    // Nothing has bytes, too: a tensor map needs an address, even where it is read outside of its tensor only.
+    const elements = extents.reduce((n, { axis, per }) => n * Math.max(1, Math.ceil(extentOf(bindings, axis) / per)), 1)
     bytes += Math.ceil((elements * elementBytes) / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
   }
   return { starts, bytes }
@@ -211,8 +212,7 @@ function bytesOfRule(rule: ParamRule, bindings: LaunchBindings, recipe: LaunchRe
 function regionAddress(region: string, bindings: LaunchBindings, recipe: LaunchRecipe): bigint {
   const isZeroed = recipe.workspace?.some(({ name, zeroed }) => name === region && zeroed) === true
   const { starts, bytes } = workspaceLayout(recipe, bindings, isZeroed ? 'zeroed' : 'workspace')
-  // Without elements there is no workspace: nothing reads it.
-  const workspace = (isZeroed ? bindings.zeroed : bindings.workspace) ?? (bytes === 0 ? 0n : undefined)
+  const workspace = isZeroed ? bindings.zeroed : bindings.workspace
   const start = starts.get(region)
   if (workspace === undefined || start === undefined)
     throw ktlError('KTL4016', { what: 'workspace', expected: `${bytes} bytes of scratch memory`, got: 'nothing' })

@@ -624,7 +624,7 @@ struct ktl__golden_arguments {
 
 /// Bytes of scratch memory that `workspace` must point to, aligned to 256.
 extern "C" unsigned long long ktl__golden_workspace_bytes(const ktl__golden_arguments* a) {
-  return (4ULL * a->x_l * a->x_m * ((a->x_n + 127) / 128) + 255) / 256 * 256 + (4ULL * a->x_l * ((a->x_m + 31) / 32) * a->x_n + 255) / 256 * 256;
+  return (4ULL * (a->x_l > 0 ? a->x_l : 1) * (a->x_m > 0 ? a->x_m : 1) * (((a->x_n > 0 ? a->x_n : 1) + 127) / 128) + 255) / 256 * 256 + (4ULL * (a->x_l > 0 ? a->x_l : 1) * (((a->x_m > 0 ? a->x_m : 1) + 31) / 32) * (a->x_n > 0 ? a->x_n : 1) + 255) / 256 * 256;
 }
 
 /// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.
@@ -711,7 +711,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   long long p28 = a->op_H_stride_m;
   long long p29 = a->op_H_stride_n;
   CUdeviceptr p30 = a->workspace;
-  CUdeviceptr p31 = a->workspace + (4ULL * a->x_l * a->x_m * ((a->x_n + 127) / 128) + 255) / 256 * 256;
+  CUdeviceptr p31 = a->workspace + (4ULL * (a->x_l > 0 ? a->x_l : 1) * (a->x_m > 0 ? a->x_m : 1) * (((a->x_n > 0 ? a->x_n : 1) + 127) / 128) + 255) / 256 * 256;
   int p32 = a->x_m;
   int p33 = a->x_n;
   int p34 = a->x_k;
@@ -743,7 +743,7 @@ extern "C" CUresult ktl__golden_combine_launch(CUfunction function, CUstream str
   if (ctas == 0) return CUDA_SUCCESS;
   if (ctas > 1024) ctas = 1024;
   CUdeviceptr p0 = a->workspace;
-  CUdeviceptr p1 = a->workspace + (4ULL * a->x_l * a->x_m * ((a->x_n + 127) / 128) + 255) / 256 * 256;
+  CUdeviceptr p1 = a->workspace + (4ULL * (a->x_l > 0 ? a->x_l : 1) * (a->x_m > 0 ? a->x_m : 1) * (((a->x_n > 0 ? a->x_n : 1) + 127) / 128) + 255) / 256 * 256;
   CUdeviceptr p2 = a->op_most;
   long long p3 = a->op_most_stride_l;
   long long p4 = a->op_most_stride_m;

@@ -378,7 +378,7 @@ struct ktl__golden_arguments {
 
 /// Bytes of scratch memory that `workspace` must point to, aligned to 256.
 extern "C" unsigned long long ktl__golden_workspace_bytes(const ktl__golden_arguments* a) {
-  return (98304ULL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64) + 255) / 256 * 256 + (4ULL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64) + 255) / 256 * 256;
+  return (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256 + (4ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256;
 }
 
 /// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.
@@ -427,10 +427,10 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   }
   result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214144);
   if (result != CUDA_SUCCESS) return result;
-  result = cuMemsetD8Async(a->workspace + (98304ULL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64) + 255) / 256 * 256, 0, (4ULL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64) + 255) / 256 * 256, stream);  // counts begin at 0
+  result = cuMemsetD8Async(a->workspace + (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256, 0, (4ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256, stream);  // counts begin at 0
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p3 = a->workspace;
-  CUdeviceptr p4 = a->workspace + (98304ULL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64) + 255) / 256 * 256;
+  CUdeviceptr p4 = a->workspace + (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256;
   int p5 = a->x_m;
   int p6 = a->x_n;
   int p7 = a->x_k;

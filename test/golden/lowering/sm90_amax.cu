@@ -387,7 +387,7 @@ struct ktl__golden_arguments {
 
 /// Bytes of scratch memory that `workspace` must point to, aligned to 256.
 extern "C" unsigned long long ktl__golden_workspace_bytes(const ktl__golden_arguments* a) {
-  return (4ULL * a->x_l * ((a->x_m + 15) / 16) * ((a->x_n + 127) / 128) + 255) / 256 * 256;
+  return (4ULL * (a->x_l > 0 ? a->x_l : 1) * (((a->x_m > 0 ? a->x_m : 1) + 15) / 16) * (((a->x_n > 0 ? a->x_n : 1) + 127) / 128) + 255) / 256 * 256;
 }
 
 /// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.
