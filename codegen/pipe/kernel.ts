@@ -234,6 +234,9 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     out.line('')
     target.prologue?.(c)
     for (const step of program.setup) emitStep(step, c)
+    // Until all that it has written can be seen (PTX ISA, griddepcontrol); results are written, and copies read, behind this.
+    if (program.launch.before)
+      out.line('asm volatile("griddepcontrol.wait;" ::: "memory");  // for the kernel that copies')
     let first = true
     for (const role of program.roles) {
       const last = role.firstWarp + role.warps - 1

@@ -29,6 +29,7 @@ export function emitRepack(
   out.line(`extern "C" __global__ void __launch_bounds__(${recipe.threads}, ${REPACK_SHARE}) ${recipe.entry}(`)
   out.line(`    ${declared.join(',\n    ')})`)
   out.block('', () => {
+    out.line('asm volatile("griddepcontrol.launch_dependents;");  // the setup of the next kernel')
     for (const operand of repackedOf(program.source)) emitCopy(out, operand, recipe, names)
   })
   out.line('')

@@ -107,7 +107,7 @@ export interface LaunchRecipe {
   readonly params: readonly ParamRule[]
   /** Regions of the workspace, one after another, each at a multiple of WORKSPACE_ALIGNMENT bytes. */
   readonly workspace?: readonly WorkspaceRegion[]
-  /** Launched before it in stream order, with the same workspace. */
+  /** Launched before it in stream order, with the same workspace. This one may start meanwhile, and waits for it by itself. */
   readonly before?: LaunchRecipe
   /** Launched after it in stream order, with the same workspace. */
   readonly next?: LaunchRecipe

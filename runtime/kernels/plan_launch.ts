@@ -6,7 +6,6 @@ import {
   type ParamRule,
   type TensorMapRule,
 } from '../../codegen/cuda/generated.ts'
-import { launchesOf } from '../../compiler/ir/launch.ts'
 import { copyPitches } from '../../compiler/ir/repack.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
@@ -66,7 +65,14 @@ export function planLaunches(
   bindings: LaunchBindings,
   device: { smCount: number },
 ): PlannedLaunch[] {
-  return launchesOf(recipe).flatMap((one) => planLaunch(one, bindings, device) ?? [])
+  const { before, next } = recipe
+  const first = before ? planLaunches(before, bindings, device) : []
+  const own = planLaunch(recipe, bindings, device)
+  return [
+    ...first,
+    ...(own ? [{ ...own, ...(first.length > 0 && { programmatic: true }) }] : []),
+    ...(next ? planLaunches(next, bindings, device) : []),
+  ]
 }
 
 /** Where each region of the workspace, or of those that are zeroed, starts, and the bytes of all of them. */

@@ -25,6 +25,8 @@ export interface LaunchShape {
 export interface PlannedLaunch extends LaunchShape {
   /** The kernel's name in its module. */
   readonly entry: string
+  /** May start while the launch before it still runs, for which the kernel waits by itself. */
+  readonly programmatic?: boolean
   /** The parameter block. */
   readonly params: Uint8Array
 }

@@ -1,0 +1,53 @@
+/** A kernel that copies rows, and the next one, which may start meanwhile. */
+import { expect, test } from 'vitest'
+import { pipelineOf, planInstance, printProgram } from '../../codegen/index.ts'
+import type { Divisibility } from '../../compiler/ir/tensor.ts'
+import { planLaunches } from '../../runtime/kernels/plan_launch.ts'
+import { bound } from '../compiler/support.ts'
+
+const extents = { m: 70, n: 130, k: 67 }
+
+function made(divisibility: Divisibility) {
+  const program = bound('kernel g(A: bf16[m, k], B: bf16[n, k]) -> D: bf16[m, n] { D = sum[k](A * B) }', {
+    divisibility: { A: divisibility },
+  })
+  const plan = planInstance({
+    program,
+    target: 'sm_90a',
+    design: { kind: 'sm90', consumers: 'cooperative', tile: [64, 64, 64], cluster: [1, 1, 1], operands: 'ab', stages: 'auto', parts: 1 },
+  }) // prettier-ignore
+  if (!('kind' in plan)) throw new Error(plan.reason)
+  return printProgram(pipelineOf(plan)!, 'ktl.g')
+}
+
+function launches({ recipe }: ReturnType<typeof made>, k: number) {
+  const operand = (x: 'm' | 'n' | 'k', y: 'm' | 'n' | 'k', pitch: number) => {
+    const shape = [x, y].map((axis) => ({ ...extents, k })[axis])
+    return { tensor: { pointer: 4096n, dtype: 'bf16' as const, shape, strides: [pitch, 1] }, axes: [x, y] }
+  }
+  const operands = { A: operand('m', 'k', 67), B: operand('n', 'k', 72), D: operand('m', 'n', 136) }
+  const bindings = { operands, extents: { ...extents, k }, scalars: {}, workspace: 8192n, tileGroup: 1 }
+  return planLaunches(recipe, bindings, { smCount: 4 }).map(({ entry, programmatic }) => [entry, programmatic])
+}
+
+test('the next kernel waits behind its setup, before anything is loaded or stored', () => {
+  const { cuda, recipe } = made('repacked')
+  const [copies, multiplies] = cuda.split(`\n${recipe.entry}(`) as [string, string]
+  expect(copies).toContain('griddepcontrol.launch_dependents')
+  const at = (text: string): number => multiplies.indexOf(text)
+  expect(at('griddepcontrol.wait')).toBeGreaterThan(at('fence_barrier_init'))
+  expect(at('griddepcontrol.wait')).toBeLessThan(at('// ---- consumer'))
+})
+
+test('it is launched so that it may, if something is copied', () => {
+  const kernel = made('repacked')
+  const { entry, before } = kernel.recipe
+  expect(launches(kernel, 67)).toEqual([[before!.entry, undefined], [entry, true]]) // prettier-ignore
+  expect(launches(kernel, 0)).toEqual([[entry, undefined]])
+})
+
+test('alone it waits for nobody', () => {
+  const kernel = made('element')
+  expect(kernel.cuda).not.toContain('griddepcontrol')
+  expect(launches(kernel, 67)).toEqual([[kernel.recipe.entry, undefined]])
+})
