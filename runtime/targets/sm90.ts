@@ -45,6 +45,8 @@ export const SM90_CONSTANTS = {
   unaligned: 2.52,
   /** What all SMs together take in. */
   fill: 7570,
+  /** What one SM takes in: the width of its way to L2. It matters where few SMs are at work. */
+  fillSm: 64,
   /** What the warps of a CTA copy where TMA cannot. */
   gather: 8,
   /** The least that a stage takes: wait, issue, release. */
@@ -140,7 +142,7 @@ export function estimateSm90(
     l2StageBytes(plan.a, extents, costs) / clusterN +
     plan.b.reduce((sum, b) => sum + l2StageBytes(b, extents, costs), 0) / clusterM
   const loads = Math.max(
-    (plan.stageBytes * busy) / costs.fill,
+    plan.stageBytes / Math.min(costs.fillSm, costs.fill / busy),
     (l2Bytes * busy) / costs.l2,
     gathers ? plan.stageBytes / costs.gather : 0,
   )
@@ -193,9 +195,12 @@ function partsCycles(
   { waves, busy, tiles, mainloop, epilogue }: Walk,
   costs: Sm90Constants,
 ): number {
-  const moved = (threads * cells * 4) / Math.min(costs.partsSm, costs.partsAll / busy)
-  const store = costs.partsLatency + moved
-  const finish = costs.partsLatency + (parts - 1) * moved + epilogue
+  const bytes = threads * cells * 4
+  const through = (ctas: number): number => Math.min(costs.partsSm, costs.partsAll / ctas)
+  const store = costs.partsLatency + bytes / through(busy)
+  // Those that come last read while others are at work; of more than two parts, the own one too.
+  const read = (parts === 2 ? 1 : parts) * bytes
+  const finish = costs.partsLatency + read / through(busy / parts) + epilogue
   const finished = Math.ceil(tiles)
   if (design.consumers === 'cooperative')
     return (waves - 1) * (mainloop + costs.together) + mainloop + waves * store + finished * finish
