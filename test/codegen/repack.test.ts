@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { pipelineOf, planInstance, printProgram } from '../../codegen/index.ts'
 import type { Divisibility } from '../../compiler/ir/tensor.ts'
-import { planLaunches } from '../../runtime/kernels/plan_launch.ts'
+import { planLaunches, workspaceBytes } from '../../runtime/kernels/plan_launch.ts'
 import { bound } from '../compiler/support.ts'
 
 const extents = { m: 70, n: 130, k: 67 }
@@ -44,6 +44,10 @@ test('it is launched so that it may, if something is copied', () => {
   const { entry, before } = kernel.recipe
   expect(launches(kernel, 67)).toEqual([[before!.entry, undefined], [entry, true]]) // prettier-ignore
   expect(launches(kernel, 0)).toEqual([[entry, undefined]])
+})
+
+test('copies without elements have an address: the tensor map of the next kernel has one', () => {
+  expect(workspaceBytes(made('repacked').recipe, { extents: { ...extents, k: 0 } })).toBeGreaterThan(0)
 })
 
 test('alone it waits for nobody', () => {
