@@ -18,10 +18,14 @@ const PLAIN_SHAPES: readonly Shape[] = [
   shape(8192, 8192, 28672), shape(512, 512, 512, 64), shape(2048, 2048, 1024, 8), cube(16384),
 ] // prettier-ignore
 
-/** Few tiles and much of k, or a little more than whole waves of tiles: what cutting k into parts is for. */
+/**
+ * Few tiles and much of k, or a little more than whole waves of tiles: what cutting k into parts is for. Two have neighbours whose rows start
+ * at multiples of 128 bytes, which tells waves from loads.
+ */
 const LONG_K_SHAPES: readonly Shape[] = [
   shape(1464, 3072, 24312), shape(1263, 984, 16176), shape(176, 9048, 9552), shape(592, 5544, 6344), cube(1536), shape(4096, 2112, 7168),
-  shape(128, 128, 65536), shape(256, 256, 16384), shape(433, 176, 19520),
+  shape(128, 128, 65536), shape(256, 256, 16384), shape(433, 176, 19520), shape(664, 6560, 5568), shape(1464, 3072, 24320),
+  shape(592, 5544, 6400),
 ] // prettier-ignore
 
 const FUSED_SHAPES: readonly Shape[] = [cube(4096), cube(8192), shape(8192, 8192, 1024), shape(4096, 14336, 4096)]
