@@ -38,6 +38,8 @@ export const SM100_CONSTANTS = {
   further: 1.5,
   /** Stores of single elements: one instruction, address and predicate each. */
   direct: 14,
+  /** Rows of words out of shared memory: instructions, counted. */
+  rows: 11,
   /** A full operand read in vectors and element by element, and an operand of rows or columns. */
   vector: 2,
   element: 12,
@@ -240,12 +242,14 @@ function residentCtas({ gpcs }: Machine, cluster: number, fallback: number | nul
   return Math.max(cluster, total)
 }
 
+const STORES = { tma: 'column', rows: 'rows', direct: 'direct' } as const
+
 /** Of one tile: four warps side by side, each with every column of its accumulator. */
 function epilogueCycles(
   { epilogue: { outputs, aux, layout }, program, gemm }: Sm100Plan,
   costs: Sm100Constants,
 ): number {
-  const stores = outputs.reduce((sum, { store }) => sum + (store === 'tma' ? costs.column : costs.direct), 0)
+  const stores = outputs.reduce((sum, { store }) => sum + costs[STORES[store]], 0)
   const loads = aux.reduce(
     (sum, { shape, vector }) => sum + (shape !== 'full' ? costs.row : vector ? costs.vector : costs.element),
     0,

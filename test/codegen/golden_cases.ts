@@ -331,7 +331,7 @@ const SM100: readonly GoldenCase[] = [
   sm100('gather', gemm({ a: 'bf16', unaligned: ['A'] }), [128, 64], { whole, plan: { a: gather, b: [tma] } }),
   sm100('gather everything clc', gemm({ a: 'e4m3', out: 'f16', A: 'k, m', B: 'k, n', unaligned: all }), [128, 64], {
     design: clc,
-    plan: { a: gather, b: [gather], ...direct },
+    plan: { a: gather, b: [gather], ...inRows },
   }),
   sm100('fused', FUSED, [128, 128]),
   sm100('everything', EVERYTHING, [128, 128], { whole, plan: reduced(2) }),
@@ -384,7 +384,7 @@ const SM100: readonly GoldenCase[] = [
   sm100('tf32', gemm({ a: 'tf32', out: 'f32', A: 'k, m' }), [128, 64], { plan: { a: { ...tma, major: 'mn', descriptor: { swizzle: '128B_ATOM_32B' } } } }),
   sm100('f16 accumulator', of(HALF), [128, 64], { plan: { accumulator: 'f16' } }),
   sm100('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('tma') }),
-  sm100('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...direct } }),
+  sm100('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: { a: tma, ...inRows } }),
   sm100('ba', gemm(), [128, 32], { design: { operands: 'ba' }, plan: { gemm: { m: 'n', segments: [{ a: 'B' }] } } }),
   sm100('rows of fp8', FP8_ROWS, [128, 128]),
   sm100('into 1x32', quantised('e4m3[m, n] * ue8m0[m, n/32]'), [128, 128], { plan: into(32) }),

@@ -43,6 +43,7 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['two products, one accumulator each', { a: 'bf16', tile: [128, 256], gated: true }],
   ['two products, pairs', { a: 'bf16', tile: [256, 64], gated: true, design: pair([2, 2]) }],
   ['unaligned output', { out: 'f16', tile: [128, 64], design: pair(), unaligned: ['D'], extents: { n: 263 } , orders: { B: 'lnk' } }],
+  ['unaligned output of bytes, halves of columns', { a: 'e4m3', out: 'e4m3', tile: [128, 64], design: pair(), unaligned: ['D'], extents: { n: 131 }, orders: { B: 'lnk' } }],
   ['unaligned A', { a: 'bf16', tile: [128, 64], unaligned: ['A'], extents: { k: 203, m: 201 } }],
   ['unaligned B', { tile: [64, 96], unaligned: ['B', 'D'], extents: { k: 203, n: 257 } }],
   ['unaligned, dynamic', { a: 'e4m3', tile: [128, 64], design: clc, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257 }, orders: { A: 'lkm', B: 'lnk' } }],

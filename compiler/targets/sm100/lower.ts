@@ -11,7 +11,7 @@
  * Two accumulators in TMEM let the epilogue of one tile run under the mainloop of the next.
  */
 import type { Barrier, Ring, Role, SetupStep, TileOp, TileProgram } from '../../ir/pipe.ts'
-import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
+import { EPILOGUE_WARPS, stagingSlots, tmaOutputs } from '../tensor_core/epilogue.ts'
 import { SHARED, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { atomsBy, onesOf } from '../tensor_core/scale_atoms.ts'
@@ -30,12 +30,13 @@ export const SCHEDULER_WARP = EPILOGUE_WARPS + 2
 
 export function lowerSm100(plan: Sm100Plan): TileProgram {
   const staged = tmaOutputs(plan.epilogue)
+  const slots = stagingSlots(plan.epilogue)
   const dynamic = plan.design.scheduler === 'clc'
   const shares = sharesBlocks(plan.epilogue)
   const rings: Ring[] = [
     { name: 'stage', slots: plan.stages },
     { name: 'acc', slots: plan.accumulators },
-    ...(staged.length > 0 ? [{ name: 'staging', slots: STAGING_SLOTS }] : []),
+    ...(slots > 0 ? [{ name: 'staging', slots }] : []),
     ...(plan.parts ? [{ name: 'scales', slots: SCALE_SLOTS }] : []),
     ...(shares ? [{ name: SHARED.ring, slots: SHARED.slots }] : []),
     ...(dynamic ? [{ name: 'work', slots: WORK_SLOTS }] : []),
@@ -62,7 +63,7 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
         'acc',
         ...(plan.parts ? ['scales'] : []),
         ...(shares ? [SHARED.ring] : []),
-        ...(staged.length > 0 ? ['staging'] : []),
+        ...(slots > 0 ? ['staging'] : []),
         ...work,
       ],
       body: epilogueRole(plan),

@@ -35,7 +35,7 @@ export function epilogueRole(plan: Sm100Plan): TileOp[] {
         { op: 'tcgen05_fence', when: 'after_thread_sync' },
       ]
   const tile: TileOp[] = [
-    ...(lane || staged ? [{ op: 'own_row', lane } as const] : []),
+    ...(lane || staged || outputs.some((o) => o.store === 'rows') ? [{ op: 'own_row', lane } as const] : []),
     ...auxLoads(epilogue, ['column', 'uniform']),
     ...sums,
     ...reduce('reduce_begin', totalsOf(epilogue)),

@@ -1,6 +1,6 @@
 /** Shared memory of a CTA on SM100. */
 import { always, consumersOf, perCluster } from '../tensor_core/cluster.ts'
-import { EPILOGUE_WARPS, STAGING_SLOTS, tmaOutputs } from '../tensor_core/epilogue.ts'
+import { EPILOGUE_WARPS, stagingSlots, tmaOutputs } from '../tensor_core/epilogue.ts'
 import { SHARED, sharedBytes, sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { gathersAny } from '../tensor_core/operands.ts'
@@ -46,9 +46,10 @@ export function sm100Memory(plan: Sm100Shape, stages: number, wanted: Wanted): S
   b.forEach((operand, i) =>
     map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
   )
-  if (tmaOutputs(epilogue).length > 0) {
-    const holds = () => 'output sub-tiles on their way to TMA stores'
-    map.buffer('smem_d', 'staging', STAGING_SLOTS, epilogue.stagingSlotBytes, 128, holds, {
+  const slots = stagingSlots(epilogue)
+  if (slots > 0) {
+    const holds = () => `output sub-tiles on their way to ${tmaOutputs(epilogue).length > 0 ? 'TMA stores' : 'memory'}`
+    map.buffer('smem_d', 'staging', slots, epilogue.stagingSlotBytes, 128, holds, {
       owner: 'warp',
       count: EPILOGUE_WARPS,
     })

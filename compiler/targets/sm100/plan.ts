@@ -96,7 +96,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
 
   const layout = accumulatorLayout(design)
   const rowsTogether = layout.columnHalves === 1 ? ctaRows : layout.rowsPerWarp
-  const epilogue = planEpilogue(program, gemm, { ...layout, rowsTogether })
+  const epilogue = planEpilogue(program, gemm, { ...layout, rowsTogether, unaligned: 'rows' })
   if (isRejection(epilogue)) return epilogue
   const depth = (8 * SWIZZLE_SPAN) / (isPacked(kind.kind) ? 4 : 8 * DTYPES[aType].storageBytes)
   const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, ways * tileN, depth], kind.scale)

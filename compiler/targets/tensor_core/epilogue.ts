@@ -123,6 +123,10 @@ export const rowOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.f
 /** Those that wait in shared memory for a TMA store. */
 export const tmaOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.filter(({ store }) => store === 'tma')
 
+/** Slots of each warp for what is staged: of rows one, as it is read when the next one comes. */
+export const stagingSlots = (epilogue: EpiloguePlan): number =>
+  tmaOutputs(epilogue).length > 0 ? STAGING_SLOTS : Math.min(1, rowOutputs(epilogue).length)
+
 /** The designs of a program share few epilogue plans. */
 const planned = new WeakMap<TensorProgram, Map<string, EpiloguePlan | Rejection>>()
 
