@@ -1,5 +1,6 @@
 /** Costs of plain kernels. */
 import { topological } from '../../compiler/ir/walk.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { pieceOf, VECTOR_CTAS, type SimtVector } from '../../compiler/targets/simt/vector.ts'
 import type { SimtPlan } from '../../compiler/targets/simt/plan.ts'
@@ -25,15 +26,27 @@ export const simt: RuntimeTarget<SimtPlan, FieldValues['simt']> = {
 /** Elements of k between two barriers of a plain kernel: each step waits for its loads. */
 const SIMT_STEP = 32
 
-/** Instructions for a piece of 16 bytes beside those for its elements, and how many of four a cycle are issued. */
+/**
+ * Instructions for a piece of 16 bytes beside those for its elements, and how many of four a cycle are issued: for one row, and for more,
+ * whose registers leave fewer warps (4x8192x8192 and 3x8191x4093 on an H200).
+ */
 const PIECE_INSTRUCTIONS = 32
-const ISSUED = 0.7
+const ISSUED = { one: 0.7, more: 0.45 } as const
+/** Bytes that DRAM brings at once. */
+const LINE = 128
 const SECTOR = 32
 /** Pieces that a thread has under way. */
 const PIECES = 4
 /** What threads have summed meets: instructions for each result, and cycles until it is stored. */
 const MEETING_INSTRUCTIONS = 10
 const MEETING = 1000
+
+/** Lines that DRAM brings for each that is used: where k is not contiguous, CTAs read short runs of rows, which begin anywhere if rows do. */
+function linesPerRun({ over }: SimtVector, { order, dtype, divisibility }: TensorOperand, positions: number): number {
+  const run = (positions * DTYPES[dtype].bits) / 8
+  if (order.at(-1) === over || run >= LINE) return 1
+  return (LINE + (divisibility === 'vector' ? 0 : run)) / run
+}
 
 /** The matrix is read once for as many rows as a CTA has, and again for the next ones. */
 function estimateVector(program: SimtPlan['program'], form: SimtVector, extents: Extents, machine: Machine): Estimate {
@@ -52,8 +65,11 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const rounds = Math.ceil((of([form.over]) * many) / (form.threads * PIECES * each))
   const meeting = few * (along ? many : each) * MEETING_INSTRUCTIONS
   const busy = Math.min(1, ctas / machine.sms)
-  const issue = (ctas * (form.threads / 32) * (rounds * PIECES * piece + meeting)) / (4 * ISSUED * machine.sms * busy)
-  const traffic = trafficBytes(program, extents) + ((turns - 1) * elements * bits) / 8
+  const issue =
+    (ctas * (form.threads / 32) * (rounds * PIECES * piece + meeting)) /
+    (4 * (few === 1 ? ISSUED.one : ISSUED.more) * machine.sms * busy)
+  const lines = Math.max(linesPerRun(form, form.matrix, many), linesPerRun(form, form.vectors, few))
+  const traffic = (trafficBytes(program, extents) + ((turns - 1) * elements * bits) / 8) * lines
   const underWay = VECTOR_CTAS * form.threads * PIECES * 16 * machine.sms * busy
   const dram =
     (traffic + Math.min(traffic, machine.dirtyBytes)) / Math.min(machine.streamBytes, underWay / machine.loadLatency)
