@@ -91,7 +91,7 @@ test('bring your own kernel', () => {
   expect(out).toContain('rank 2: All operands must be rank 3.')
   expect(out).toContain('tiles of 16 rows: 1\ntiles of 256 rows: 0\ntaken back: 0')
   expect(out).toMatch(
-    /f64_gemm in ktl: 16 instances, the best one here is\n {2}ktl\.f64_gemm_simt_ttt_\S+\n {2}verified/,
+    /f64_gemm in ktl: 16 instances, the best one here is\n {2}ktl\.f64_gemm_sm80_ttt_\S+\n {2}verified/,
   )
 })
 
