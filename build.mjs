@@ -253,10 +253,10 @@ try {
   const self = ['build.mjs', 'package.json']
   install()
   await step('dist/.stamp', [...SOURCE_FOLDERS, ...self], [], bundle)
-  const hasDevices = ['linux', 'darwin'].includes(process.platform) && process.arch === 'x64'
+  const hasDevices = ['linux', 'darwin'].includes(process.platform) && ['x64', 'arm64'].includes(process.arch)
   if (!hasDevices)
     note(
-      `devices need Linux or macOS on x86-64, this is ${process.platform} ${process.arch}: the JavaScript alone is built`,
+      `devices need Linux or macOS on x86-64 or arm64, this is ${process.platform} ${process.arch}: the JavaScript alone is built`,
     )
   if (hasDevices && !options.has('--no-addon')) {
     const sources = ['native/binding.gyp', 'native/config.cjs', 'native/exports.map', 'native/src']

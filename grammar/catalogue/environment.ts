@@ -7,7 +7,7 @@ const HEADER = '// serializedWith: the bytes of an artifact whose header says so
 /** What brings the native addon to a machine. */
 export function fixOfAddon(unsupported: string | null, install: string | null): string {
   if (unsupported !== null)
-    return 'use Linux on x86-64 (on Windows: WSL 2) to run kernels; `ktl check`, `fmt`, `inspect` and `build --emit ts,cuda` need no device'
+    return 'use Linux on x86-64 or arm64 (on Windows: WSL 2) to run kernels; `ktl check`, `fmt`, `inspect` and `build --emit ts,cuda` need no device'
   const build = '`npx ktl build-addon` (it needs g++, make and python3), or set KTL_NATIVE to a built ktl.node'
   if (install === null) return `build it: ${build}`
   return `run \`npm install ${install}\`, which an install without optional dependencies leaves out, or build it: ${build}`
@@ -72,7 +72,7 @@ export const environment = {
     title: 'native addon not loaded',
     explain:
       'Devices live in a native addon, ktl.node. For x86-64 Linux with glibc 2.28 or later it comes with an optional dependency, ' +
-      '`@ktl/linux-x64-gnu`; on other x86-64 systems than Windows `ktl build-addon` builds it from the sources in the package. ' +
+      '`@ktl/linux-x64-gnu`; on other systems than Windows (x86-64, arm64) `ktl build-addon` builds it from the sources in the package. ' +
       'Elsewhere ktl checks, formats and generates code, and runs nothing.',
     wrong: { call: "openDevice('virtual-sm100')", environment: { KTL_NATIVE: '/nonexistent/ktl.node' } },
     right: { call: "openDevice('virtual-sm100')" },

@@ -3,6 +3,7 @@
  * the process ended.
  */
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { workerData } from 'node:worker_threads'
 import type { Answer, Call, Close, End, Notice, RelayData } from './isolated_messages.ts'
 
@@ -23,6 +24,8 @@ const child = spawn('/bin/sh', ['-c', LIMITED, kilobytes, ...command], {
 
 interface Pending {
   readonly timer: NodeJS.Timeout
+  /** Of its arguments. */
+  readonly bytes: number
   readonly cancel: Int32Array | undefined
 }
 
@@ -50,6 +53,30 @@ function kill(): void {
   child.kill('SIGKILL')
 }
 
+/** What the limit counts, as last seen; 0 where /proc does not say. */
+let held = 0
+const LOOK_MS = 20
+
+function look(): void {
+  if (pending.size === 0) return
+  try {
+    const kilobytes = /^VmData:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'latin1'))?.[1]
+    if (kilobytes !== undefined) held = Number(kilobytes) * 1024
+  } catch {
+    // It has ended, or there is no /proc.
+  }
+}
+const looking = setInterval(look, LOOK_MS).unref()
+
+const bytesOf = (value: unknown): number =>
+  typeof value === 'string' ? value.length : ArrayBuffer.isView(value) ? value.byteLength : 0
+
+/** Not every library that gets no memory says so before it ends. What is on its way is held twice: as a message, and as what it says. */
+const isNearItsEnd = (): boolean => {
+  const onTheWay = [...pending.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+  return held > 0 && held + 2 * onTheWay >= 0.9 * limits.memoryBytes
+}
+
 const OUT_OF_MEMORY = /bad_alloc|memory|allocation failed/i
 
 function endOf(status: number | null, signal: string | null): End {
@@ -58,7 +85,7 @@ function endOf(status: number | null, signal: string | null): End {
     const how = `a call took longer than the ${limits.timeoutMs} ms of \`isolate.timeoutMs\``
     return { how, output: '', help: 'give it more time, or a smaller `warpInstructionBudget`' }
   }
-  if (OUT_OF_MEMORY.test(lines)) {
+  if (OUT_OF_MEMORY.test(lines) || (signal !== null && !closing && isNearItsEnd())) {
     const how = `it wanted more than the ${limits.memoryBytes} bytes of \`isolate.memoryBytes\``
     return { how, output: '', help: 'give it more memory, or run smaller work' }
   }
@@ -69,6 +96,7 @@ function endOf(status: number | null, signal: string | null): End {
 function end(reason: End): void {
   if (ended) return
   ended = reason
+  clearInterval(looking)
   answer({ id: null, pid: null })
   for (const id of [...pending.keys()]) {
     settle(id)
@@ -103,7 +131,9 @@ port.on('message', (message: Call | Notice | Close) => {
   if (!('id' in message)) return send(message)
   const { cancel, ...call } = message
   if (ended) return answer({ id: call.id, ended })
-  pending.set(call.id, { timer: setTimeout(kill, limits.timeoutMs), cancel })
+  const bytes = call.args.reduce<number>((sum, value) => sum + bytesOf(value), 0)
+  pending.set(call.id, { timer: setTimeout(kill, limits.timeoutMs), bytes, cancel })
+  look()
   send(call)
   if (cancel) void forwardCancel(call.id, cancel)
 })

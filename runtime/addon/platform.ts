@@ -32,8 +32,8 @@ export const platformName = ({ platform, arch, libc }: Machine): string =>
 
 /** Why there can be no addon on a machine: `devices need …, this is win32 x64`; null: there can be one. */
 export function noAddonFor({ platform, arch }: Pick<Machine, 'platform' | 'arch'> = process): string | null {
-  if (['linux', 'darwin'].includes(platform) && arch === 'x64') return null
-  return `devices need Linux or macOS on x86-64, this is ${platform} ${arch}`
+  if (['linux', 'darwin'].includes(platform) && ['x64', 'arm64'].includes(arch)) return null
+  return `devices need Linux or macOS on x86-64 or arm64, this is ${platform} ${arch}`
 }
 
 /** The package with the addon of this version of ktl for a machine; null: none is made. */

@@ -1,9 +1,9 @@
 // f32 and f64 arithmetic (PTX ISA 9.7.3). Correctly rounded in all four modes; .approx forms are the
 // correctly rounded or libm values.
 #include <cmath>
-#include <immintrin.h>
 #include "exec_lanes.h"
 #include "formats.h"
+#include "rounding.h"
 
 namespace ktl {
 namespace {
@@ -55,10 +55,10 @@ void nearest(Builder& b) {
     alu<[](T x, T y, T z) { return evaluate<A, T, Ftz, Sat>(x, y, z); }>(b);
 }
 
-// The other rounding modes: bits of MXCSR, with what else is asked for (aux).
-constexpr uint32_t kModes = 0x6000, kFtz = 1, kSat = 2;
+// The other rounding modes, with what else is asked for (aux).
+constexpr uint32_t kFtz = 1, kSat = 2;
 uint32_t modeOf(const Builder& b) {
-  const uint32_t mode = b.has("rz") ? 0x6000 : b.has("rp") ? 0x4000 : b.has("rm") ? 0x2000 : 0;
+  const uint32_t mode = b.has("rz") ? kTowardsZero : b.has("rp") ? kUpwards : b.has("rm") ? kDownwards : 0;
   return mode | (b.has("ftz") ? kFtz : 0) | (b.has("sat") ? kSat : 0);
 }
 
@@ -67,12 +67,11 @@ template <Arith A, class T>
 [[gnu::noinline]] T rounded(uint32_t how, T a, T b, T c) {
   if constexpr (sizeof(T) == 4)
     if (how & kFtz) a = flush(a), b = flush(b), c = flush(c);
-  const unsigned saved = _mm_getcsr();
-  _mm_setcsr((saved & ~kModes) | (how & kModes));
-  asm volatile("" : "+x"(a), "+x"(b), "+x"(c));
+  const RoundingMode mode(how);
+  keepHere(a), keepHere(b), keepHere(c);
   T r = compute<A>(a, b, c);
-  asm volatile("" : "+x"(r));
-  _mm_setcsr(saved);
+  keepHere(r);
+  mode.restore();
   if constexpr (sizeof(T) == 4)
     if (how & kFtz) r = flush(r);
   return canonical(how & kSat ? saturate(r) : r);

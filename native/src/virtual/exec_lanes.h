@@ -2,6 +2,7 @@
 #pragma once
 #include <type_traits>
 #include "warp.h"
+#include "isa.h"
 
 namespace ktl {
 
@@ -100,6 +101,7 @@ Flow lanes(Warp& w, const Op& op, uint32_t mask) {
   lanesBody<F, Bits, Whole>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
   return Flow::Next;
 }
+#if KTL_X86
 template <auto F, size_t Bits>
 [[gnu::target("avx2,fma,bmi,bmi2")]] Flow lanesAvx2(Warp& w, const Op& op, uint32_t mask) {
   lanesBody<F, Bits, true>(w, op, mask, std::make_index_sequence<SignatureOf<F>::kCount>());
@@ -111,10 +113,15 @@ inline bool hasAvx2() {
   return yes;
 }
 
+#endif
+
 // Handler of F for this CPU. `Bits`: of how many operands every bit counts by itself (reached).
 template <auto F, size_t Bits = 0>
 Handler handlerOf() {
-  return hasAvx2() ? &lanesAvx2<F, Bits> : &lanes<F, Bits>;
+#if KTL_X86
+  if (hasAvx2()) return &lanesAvx2<F, Bits>;
+#endif
+  return &lanes<F, Bits>;
 }
 
 template <auto F, size_t... I>

@@ -224,13 +224,18 @@ template <class M, class R, bool IsLoad>
 Flow move(Warp& w, const Op& op, uint32_t mask) {
   return IsLoad ? loadBody<M, R>(w, op, mask) : storeBody<M, R>(w, op, mask);
 }
+#if KTL_X86
 template <class M, class R, bool IsLoad>
 [[gnu::target("avx2,bmi,bmi2")]] Flow moveAvx2(Warp& w, const Op& op, uint32_t mask) {
   return IsLoad ? loadBody<M, R>(w, op, mask) : storeBody<M, R>(w, op, mask);
 }
+#endif
 template <class M, class R, bool IsLoad>
 Handler moveHandler() {
-  return hasAvx2() ? &moveAvx2<M, R, IsLoad> : &move<M, R, IsLoad>;
+#if KTL_X86
+  if (hasAvx2()) return &moveAvx2<M, R, IsLoad>;
+#endif
+  return &move<M, R, IsLoad>;
 }
 
 // 128 bits.

@@ -1,6 +1,6 @@
 #include "formats.h"
 
-#include <immintrin.h>
+#include "isa.h"
 
 #include <array>
 #include <cmath>
@@ -110,6 +110,7 @@ const float* table(FloatFormat format) {
 // -------------------------------------------------------------------------------------------- vcvtps2ph
 // keeps NaN payloads where cvt writes 7FFF, and vcvtph2ps likewise: both are mended by a blend.
 
+#if KTL_X86
 const bool kHasF16c = __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx2");
 
 __attribute__((target("avx2,f16c"))) void f32ToF16x8(const uint32_t* in, uint32_t* out) {
@@ -129,6 +130,11 @@ __attribute__((target("avx2,f16c"))) void f16RowF16c(const uint8_t* in, float* o
     _mm256_storeu_ps(out + i, _mm256_blendv_ps(value, canonical, nan));
   }
 }
+#else
+constexpr bool kHasF16c = false;
+void f32ToF16x8(const uint32_t*, uint32_t*) {}
+void f16RowF16c(const uint8_t*, float*, uint32_t) {}
+#endif
 
 }  // namespace
 

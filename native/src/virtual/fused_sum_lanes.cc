@@ -6,7 +6,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-#include <immintrin.h>
+#include "isa.h"
 
 #include <algorithm>
 #include <bit>
@@ -142,6 +142,7 @@ bool sumPortable(const float* a, const float* b, const int8_t* ae, const int8_t*
   return sumLanes(a, b, ae, be, depth, fresh, d, model);
 }
 
+#if KTL_X86
 // sumLanes, eight rows to a vector.
 [[gnu::target("avx2")]] bool sumAvx2(const float* a, const float* b, const int8_t* ae, const int8_t* be, uint32_t depth,
                                      bool fresh, uint32_t* d, const FusedModel& model) {
@@ -316,18 +317,22 @@ bool sumPortable(const float* a, const float* b, const int8_t* ae, const int8_t*
         }
       }
 }
+#endif
 
 }  // namespace
 
 void multiplyFused(const UmmaBlock& block, const FusedModel& model, Isa isa) {
   thread_local Exponents exponents;
+#if KTL_X86
   if (isa == Isa::Avx512 && block.groups % kGroups == 0 && __builtin_cpu_supports("avx512bw")) {
     exponentsOf(block, model, exponents, scanAvx512);
     multiplyAvx512(block, model, exponents);
   } else if (isa != Isa::Portable) {
     exponentsOf(block, model, exponents, scanPortable);
     multiplyLanes<sumAvx2>(block, model, exponents);
-  } else {
+  } else
+#endif
+  {
     exponentsOf(block, model, exponents, scanPortable);
     multiplyLanes<sumPortable>(block, model, exponents);
   }

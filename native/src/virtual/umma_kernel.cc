@@ -1,6 +1,6 @@
 #include "umma_kernel.h"
 
-#include <immintrin.h>
+#include "isa.h"
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +14,7 @@ namespace {
 constexpr uint32_t kLanes = 16;      // rows of a group
 constexpr uint32_t kColumnTile = 4;  // columns whose accumulators live in registers together
 
+#if KTL_X86
 // --- AVX-512: 4 groups x 4 columns, 16 accumulators
 
 __attribute__((target("avx512f"))) inline __m512 canonical512(__m512 x) {
@@ -103,6 +104,8 @@ __attribute__((target("avx2,fma"))) void multiplyAvx2(const UmmaBlock& block) {
   }
 }
 
+#endif
+
 // --- any CPU
 // ---------------------------------------------------------------------------------------------------------
 // One column of one group at a time: 16 independent sums. `Step` folds one instruction's products into them.
@@ -140,8 +143,13 @@ void multiplyPortable(const UmmaBlock& block) {
 bool supported(Isa isa) {
   switch (isa) {
     case Isa::Portable: return true;
+#if KTL_X86
     case Isa::Avx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case Isa::Avx512: return __builtin_cpu_supports("avx512f");
+#else
+    case Isa::Avx2:
+    case Isa::Avx512: return false;
+#endif
   }
   return false;
 }
@@ -154,11 +162,11 @@ Isa bestIsa() {
 }
 
 void multiplyF32(const UmmaBlock& block, Isa isa) {
-  switch (isa) {
-    case Isa::Avx512: return multiplyAvx512(block);
-    case Isa::Avx2: return multiplyAvx2(block);
-    case Isa::Portable: return multiplyPortable(block);
-  }
+#if KTL_X86
+  if (isa == Isa::Avx512) return multiplyAvx512(block);
+  if (isa == Isa::Avx2) return multiplyAvx2(block);
+#endif
+  multiplyPortable(block);
 }
 
 void multiplyS32(const UmmaBlock& block, bool saturate) {

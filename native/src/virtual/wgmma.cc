@@ -5,7 +5,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-#include <immintrin.h>
+#include "isa.h"
 
 #include <algorithm>
 #include <cstring>
@@ -55,6 +55,7 @@ void columnsToLanes(const uint32_t* columns, uint32_t pitch, uint32_t* lanes) {
     for (uint32_t row = 0; row < 8; ++row) lanes[4 * row + q] = columns[q * pitch + row];
 }
 
+#if KTL_X86
 __attribute__((target("avx512f"))) void lanesToColumns512(const uint32_t* lanes, uint32_t* columns, uint32_t pitch) {
   const __m512i low = _mm512_loadu_si512(lanes), high = _mm512_loadu_si512(lanes + 16);
   const __m512i even = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
@@ -79,6 +80,11 @@ __attribute__((target("avx512f"))) void columnsToLanes512(const uint32_t* column
   _mm512_storeu_si512(lanes + 16,
                       _mm512_permutex2var_epi32(first, _mm512_add_epi32(rows, _mm512_set1_epi32(4)), second));
 }
+
+#else
+constexpr auto lanesToColumns512 = lanesToColumns;
+constexpr auto columnsToLanes512 = columnsToLanes;
+#endif
 
 // Calls visit(warp, register, half, tile): `tile` is the first cell of four columns, two columns apart, of eight rows.
 template <class Visit>

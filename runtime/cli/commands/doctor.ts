@@ -76,7 +76,7 @@ function checkSystem(): Finding {
     name: 'system',
     state: 'missing',
     detail: unsupported,
-    fix: 'use Linux on x86-64 to run kernels (on Windows: WSL 2)',
+    fix: 'use Linux on x86-64 or arm64 to run kernels (on Windows: WSL 2)',
   }
 }
 
