@@ -10,6 +10,13 @@
 
 namespace ktl::tests {
 
+// IEEE half of the compiler: GCC 12 has the one name on x86-64, and the other on arm64.
+#if defined(__aarch64__)
+using Half = __fp16;
+#else
+using Half = _Float16;
+#endif
+
 struct Test {
   std::string group, name;
   std::function<void()> body;

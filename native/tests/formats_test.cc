@@ -84,12 +84,12 @@ TEST("formats", "f16 against the compiler's own type") {
   for (int i = 0; i < 2000000; ++i) {
     const float value = floatOf(static_cast<uint32_t>(random.next()));
     if (std::isnan(value)) continue;
-    const uint16_t expected = std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+    const uint16_t expected = std::bit_cast<uint16_t>(static_cast<Half>(value));
     CHECK_EQ(f32ToF16(value), expected);
     CHECK_EQ(encodeFloat(FloatFormat::F16, value, Rounding::RN), expected);
   }
   for (uint32_t code = 0; code < 0x10000; ++code) {
-    const float expected = static_cast<float>(std::bit_cast<_Float16>(static_cast<uint16_t>(code)));
+    const float expected = static_cast<float>(std::bit_cast<Half>(static_cast<uint16_t>(code)));
     if (std::isnan(expected)) {
       CHECK_EQ(bitsOf(f16ToF32(static_cast<uint16_t>(code))), 0x7fffffffu);
     } else {

@@ -31,7 +31,7 @@ inline uint32_t encodeSmall(const Element& e, int value) {
   const double x = value;
   switch (e.kind) {
     case UmmaKind::F16:
-      return e.code == 0 ? std::bit_cast<uint16_t>(static_cast<_Float16>(x))
+      return e.code == 0 ? std::bit_cast<uint16_t>(static_cast<Half>(x))
                          : std::bit_cast<uint32_t>(static_cast<float>(x)) >> 16;
     case UmmaKind::TF32:
       return std::bit_cast<uint32_t>(static_cast<float>(x)) | 0x1abc;  // low 13 bits are ignored

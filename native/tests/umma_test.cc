@@ -42,7 +42,7 @@ Cell cellOf(const Problem& p, uint32_t row, uint32_t column) {
 
 uint32_t encodeD(const Problem& p, int64_t value) {
   if (p.a.kind == UmmaKind::I8) return static_cast<uint32_t>(value);
-  if (p.halfD) return std::bit_cast<uint16_t>(static_cast<_Float16>(static_cast<float>(value)));
+  if (p.halfD) return std::bit_cast<uint16_t>(static_cast<Half>(static_cast<float>(value)));
   return std::bit_cast<uint32_t>(static_cast<float>(value));
 }
 
