@@ -288,17 +288,16 @@ function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string
   return [`long long elements = ${first};`, ...larger, `long long ctas = ${ctasOf('elements')};`]
 }
 
-/** Regions of the workspace, with those before each. */
-const placed = ({ workspace = [] }: LaunchRecipe) =>
-  workspace.map((region, i) => ({ region, before: workspace.slice(0, i) }))
-
 function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamNames): void {
-  for (const { before, region } of placed(recipe))
-    if (region.zeroed) {
-      const start = ['a->workspace', ...before.map((region) => regionBytes(region, names))].join(' + ')
-      file.line(`result = cuMemsetD8Async(${start}, 0, ${regionBytes(region, names)}, stream);  // counts begin at 0`)
-      file.line('if (result != CUDA_SUCCESS) return result;')
-    }
+  const { workspace = [] } = recipe
+  // By the kernel that counts; those beside it have the same workspace.
+  const counts = (name: string): boolean =>
+    recipe.params.some((rule) => rule.kind === 'workspace' && rule.region === name)
+  for (const region of workspace.filter(({ name, zeroed }) => zeroed && counts(name))) {
+    const start = regionStart(region.name, workspace, names)
+    file.line(`result = cuMemsetD8Async(${start}, 0, ${regionBytes(region, names)}, stream);  // counts begin at 0`)
+    file.line('if (result != CUDA_SUCCESS) return result;')
+  }
   // Parameters are copied: the driver reads them through pointers to mutable storage.
   const values: string[] = []
   const params = kernelParams(recipe.params, names)
@@ -306,7 +305,7 @@ function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamName
     const { type, name } = params[i]!
     if (rule.kind === 'tensorMap') values.push(`&${name}`)
     else if (rule.kind === 'workspace') {
-      file.line(`CUdeviceptr p${i} = ${regionStart(rule.region, recipe.workspace ?? [], names)};`)
+      file.line(`CUdeviceptr p${i} = ${regionStart(rule.region, workspace, names)};`)
       values.push(`&p${i}`)
     } else {
       file.line(`${rule.kind === 'pointer' || rule.kind === 'scalarAt' ? 'CUdeviceptr' : type} p${i} = a->${name};`)

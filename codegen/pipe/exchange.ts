@@ -4,8 +4,7 @@
  */
 import { EXCHANGE } from '../../compiler/targets/tensor_core/exchange.ts'
 import { turnsOf } from '../../compiler/ir/pipe.ts'
-import { call0, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
-import { emitOps } from './context.ts'
+import { call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
 import { allCells, ownCell, registersOf } from './fragments.ts'
 import { workspaceOf } from './reduce.ts'
 

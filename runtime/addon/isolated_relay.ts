@@ -56,6 +56,8 @@ function kill(): void {
 /** What the limit counts, as last seen; 0 where /proc does not say. */
 let held = 0
 const LOOK_MS = 20
+/** Arguments that may be too much before the next look. */
+const LARGE_BYTES = 2 ** 20
 
 function look(): void {
   if (pending.size === 0) return
@@ -133,7 +135,7 @@ port.on('message', (message: Call | Notice | Close) => {
   if (ended) return answer({ id: call.id, ended })
   const bytes = call.args.reduce<number>((sum, value) => sum + bytesOf(value), 0)
   pending.set(call.id, { timer: setTimeout(kill, limits.timeoutMs), bytes, cancel })
-  look()
+  if (bytes >= LARGE_BYTES) look()
   send(call)
   if (cancel) void forwardCancel(call.id, cancel)
 })

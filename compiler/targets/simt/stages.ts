@@ -45,9 +45,8 @@ export interface Block {
  * How the points of a stage fall to threads. `element`: a thread for each, `pack` neighbours to one thread. `row`: a thread for all along
  * `over`, because they share bytes and lie where an operand says. `team`: several threads for each, which share its loops; neighbouring
  * threads are neighbours `along` the loop, or along the domain; there a team may have `width` points, far apart along the last axis, which
- * share what does not depend on it. `tile`: a CTA for a tile.
- * threads are neighbours `along` the loop, or along the domain. `tile`: a CTA for a tile. `vector`: a CTA for a few rows, or parts of them, of a
- * matrix that is read once.
+ * share what does not depend on it. `tile`: a CTA for a tile. `vector`: a CTA for a few rows, or parts of them, of a matrix that is read
+ * once.
  */
 export type Form =
   | { readonly kind: 'element'; readonly pack: number }
