@@ -32,6 +32,7 @@ const ENTRIES = {
   isolated_relay: 'runtime/addon/isolated_relay.ts',
   isolated_server: 'runtime/addon/isolated_server.ts',
   facts_worker: 'runtime/lsp/facts_worker.ts',
+  typescript_plugin: 'runtime/tsserver/index.ts',
   'hooks/register': 'runtime/hooks/register.ts',
   'hooks/node_loader': 'runtime/hooks/node_loader.ts',
   ...Object.fromEntries(
@@ -55,6 +56,7 @@ const STANDALONE = {
   'bench/collect': 'bench/fit/collect.ts',
   'bench/launch': 'bench/gpu/launch.ts',
   'bench/loops': 'bench/gpu/loops.ts',
+  'bench/timeline': 'bench/gpu/timeline.ts',
   'bench/moe': 'bench/gpu/moe.ts',
   'bench/forms': 'bench/gpu/forms.ts',
   'bench/ktl': 'runtime/cli/main.ts',

@@ -6,7 +6,7 @@ export interface Measurement {
   readonly part: string
   readonly what: string
   readonly value: number
-  readonly unit: 'ms' | 'MiB' | 'M/s' | 'count' | 'ratio' | '%' | 'cycles'
+  readonly unit: 'ms' | 'MiB' | 'M/s' | 'µs' | 'count' | 'ratio' | '%' | 'cycles'
   /** The most it may be; null: it is only reported. */
   readonly goal: number | null
   readonly note?: string

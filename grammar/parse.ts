@@ -20,7 +20,7 @@ export function parseProgram(source: Source): { program: Program; diagnostics: D
 
 /** Parses an epilogue string in any of its three spellings. */
 export function parseEpilogue(source: Source): { epilogue: EpilogueDecl; diagnostics: Diagnostic[] } {
-  const mode = /^(?:\s|#[^\n]*\n)*def\b/.test(source.text) ? 'def' : 'epilogue'
+  const mode = epilogueMode(source.text)
   const nothing = (): EpilogueDecl => ({
     kind: 'epilogue',
     name: null,
@@ -34,6 +34,14 @@ export function parseEpilogue(source: Source): { epilogue: EpilogueDecl; diagnos
   const rule = mode === 'def' ? () => parser.epilogueDef() : () => parser.epilogueText()
   const { result, diagnostics } = parseWith(source, mode, rule)
   return { epilogue: result ?? nothing(), diagnostics }
+}
+
+const epilogueMode = (text: string): 'def' | 'epilogue' => (/^(?:\s|#[^\n]*\n)*def\b/.test(text) ? 'def' : 'epilogue')
+
+/** Of an epilogue string, annotations included; none of a text that is longer than the language allows. */
+export function epilogueTokens(text: string): { tokens: readonly IToken[]; comments: readonly IToken[] } {
+  const { tokens, groups } = LEXERS[epilogueMode(text)].tokenize(text.length > LIMITS.sourceLength ? '' : text)
+  return { tokens, comments: groups['comments'] ?? [] }
 }
 
 const LEXERS = { program: T.programLexer, epilogue: T.epilogueLexer, def: T.defLexer }

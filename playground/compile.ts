@@ -11,6 +11,7 @@ import { verifyTileProgram } from '../compiler/verify/index.ts'
 import type { Span } from '../grammar/ast.ts'
 import { KtlError } from '../grammar/diagnostics.ts'
 import { renderDiagnostics } from '../grammar/render.ts'
+import { dimsText, sameExtents } from '../runtime/cli/extents.ts'
 import { ktlError } from '../runtime/errors/fail.ts'
 import { checkSource } from '../runtime/programs/check_source.ts'
 import { evaluateKernel } from './evaluate.ts'
@@ -27,9 +28,9 @@ export function check(text: string): Checked {
 }
 
 /** Extents that the reference evaluator and the virtual device are done with at once. */
-function smallDims({ axes }: KernelFamily): string {
-  const given = axes.filter(({ extent, optional }) => extent === undefined && !optional)
-  return given.map(({ name }) => `${name}=${given.length <= 4 ? 64 : 16}`).join()
+function smallDims(family: KernelFamily): string {
+  const given = family.axes.filter(({ extent, optional }) => extent === undefined && !optional)
+  return dimsText(sameExtents(family, given.length <= 4 ? 64 : 16, given))
 }
 
 /** Mistakes are the text. */
@@ -42,7 +43,7 @@ export function make(question: Question): Made {
   }
 }
 
-function kernelOf({ source, kernel }: Question): KernelFamily {
+export function kernelOf({ source, kernel }: Pick<Question, 'source' | 'kernel'>): KernelFamily {
   const { program, diagnostics } = checkSource(sourceOf(source))
   if (diagnostics.some(({ severity }) => severity === 'error')) throw new KtlError(diagnostics)
   const found = program.kernels.find(({ name }) => kernel === '' || name === kernel)

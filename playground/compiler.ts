@@ -1,19 +1,16 @@
-/** The compiler in a worker, as the page calls it. */
-import type { Asked, Checked, Made, Question } from './stages.ts'
+/** The compiler, and the virtual device, each in a worker of its own, as the page calls them. */
+import type { Asked, Checked, DeviceQuestion, Made, Question, Ran } from './stages.ts'
 
 const TIMEOUT_MS = 60_000
 
 /** One question at a time: who asks again ends what is still worked on. */
-export class Compiler {
+abstract class InWorker<Q> {
+  readonly #script: string
   #worker: Worker | null = null
   #stop: (() => void) | null = null
 
-  check(text: string): Promise<Checked | null> {
-    return this.#ask<Checked>({ kind: 'check', text })
-  }
-
-  make(question: Question): Promise<Made | null> {
-    return this.#ask<Made>({ kind: 'make', question })
+  constructor(script: string) {
+    this.#script = script
   }
 
   /** Whoever waits is told null. */
@@ -22,9 +19,9 @@ export class Compiler {
   }
 
   /** null: another question came, or `stop`. Rejects when time runs out, and for mistakes of the compiler. */
-  #ask<A>(asked: Asked): Promise<A | null> {
+  protected ask<A>(asked: Q): Promise<A | null> {
     this.stop()
-    const worker = (this.#worker ??= new Worker('worker.js', { type: 'module' }))
+    const worker = (this.#worker ??= new Worker(this.#script, { type: 'module' }))
     return new Promise<A | null>((resolve, reject) => {
       const end = (settle: () => void, { lives }: { lives: boolean }): void => {
         clearTimeout(timer)
@@ -40,9 +37,30 @@ export class Compiler {
         TIMEOUT_MS,
       )
       worker.onmessage = ({ data }: MessageEvent<A>) => end(() => resolve(data), { lives: true })
-      worker.onerror = ({ message }) => end(() => reject(new Error(message || 'the compiler did not load')), { lives: false }) // prettier-ignore
+      worker.onerror = ({ message }) => end(() => reject(new Error(message || `${this.#script} did not load`)), { lives: false }) // prettier-ignore
       this.#stop = () => end(() => resolve(null), { lives: false })
       worker.postMessage(asked)
     })
+  }
+}
+
+export class Compiler extends InWorker<Asked> {
+  constructor() {
+    super('worker.js')
+  }
+
+  check(text: string): Promise<Checked | null> {
+    return this.ask<Checked>({ kind: 'check', text })
+  }
+
+  make(question: Question): Promise<Made | null> {
+    return this.ask<Made>({ kind: 'make', question })
+  }
+}
+
+/** A kernel that does not end is ended with its worker. */
+export class PageDevice extends InWorker<DeviceQuestion> {
+  run(question: DeviceQuestion): Promise<Ran | null> {
+    return this.ask<Ran>(question)
   }
 }

@@ -4,11 +4,11 @@ import { EditorState } from '@codemirror/state'
 import { basicSetup, EditorView } from 'codemirror'
 import type { TargetArch } from '../compiler/instance.ts'
 import type { Called } from '../runtime/playground/server.ts'
-import { Compiler } from './compiler.ts'
+import { Compiler, PageDevice } from './compiler.ts'
 import { asEditorDiagnostics, colors, ktl } from './language.ts'
 import { highlight, linkedLines, madeFrom, originOf } from './links.ts'
 import { hashOf, sharedIn, type Shared } from './share.ts'
-import { STAGES, type Checked, type Made, type Stage } from './stages.ts'
+import { DEVICE_CALLS, STAGES, type Checked, type DeviceCall, type Made, type Stage } from './stages.ts'
 
 /** Texts of samples by name, which the build puts here. */
 declare const EXAMPLES: Readonly<Record<string, string>>
@@ -20,6 +20,8 @@ const BEGINNING = `kernel linear_gelu(A: bf16[m, k], B: bf16[k, n], bias: bf16[n
 const MOST_CHARACTERS = 1 << 20
 const NO_SERVER =
   'This needs a device, which is what `npx ktl playground` has: this page comes without it, from a site of files. All other buttons work here.'
+const HAS_DEVICE =
+  'The virtual device runs in this page, with PTX of the examples for sm_100a and sm_90a that was made before. Of programs that you change, all but run, timeline and PTX is made here; those need `npx ktl playground`.'
 
 const at = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E
 const token = new URLSearchParams(location.search).get('token') ?? ''
@@ -32,6 +34,9 @@ const result = at('result')
 
 const checker = new Compiler()
 const compiler = new Compiler()
+/** Of a site of files that was built with one (site.ts). */
+const script = document.documentElement.dataset.device
+const device = script === undefined ? null : new PageDevice(script)
 let running: AbortController | null = null
 /** What is shown and follows the text; null: what only a button asks for again. */
 let following: Stage | null = null
@@ -104,10 +109,12 @@ function proposeDims(): void {
 async function ask(name: string): Promise<void> {
   running?.abort()
   compiler.stop()
+  device?.stop()
   following = null
   if ((STAGES as readonly string[]).includes(name)) return make(name as Stage)
-  if (token === '') return show(name, NO_SERVER)
-  return call(name)
+  if (token !== '') return call(name)
+  if (device && (DEVICE_CALLS as readonly string[]).includes(name)) return callDevice(device, name as DeviceCall)
+  show(name, NO_SERVER)
 }
 
 /** By the page itself. */
@@ -115,13 +122,28 @@ async function make(stage: Stage): Promise<void> {
   following = stage
   const source = view.state.doc.toString()
   try {
-    const made = await compiler.make({ stage, source, kernel: kernel.value, target: target.value as TargetArch, dims: dims.value }) // prettier-ignore
+    const made = await compiler.make({ stage, ...chosen(), source })
     if (made === null) return
     // While it was made, the text has changed: it will be made again.
     if (made.origins && source === view.state.doc.toString()) showCuda(made.text, made.origins)
     else show(stage, made.text)
   } catch (error) {
     show(stage, (error as Error).message)
+  }
+}
+
+const chosen = () => ({ source: view.state.doc.toString(), kernel: kernel.value, target: target.value as TargetArch, dims: dims.value }) // prettier-ignore
+
+/** By the virtual device in the page. */
+async function callDevice(device: PageDevice, name: DeviceCall): Promise<void> {
+  show(name, `${name} …`)
+  try {
+    const ran = await device.run({ call: name, ...chosen() })
+    if (ran === null) return
+    if ('page' in ran) draw(ran.page)
+    else show(name, ran.text)
+  } catch (error) {
+    show(name, (error as Error).message)
   }
 }
 
@@ -240,6 +262,8 @@ async function openShared(): Promise<void> {
 examples.append(...Object.keys(EXAMPLES).map((name) => new Option(name)))
 examples.addEventListener('change', () => {
   isNew = true
+  // Until it is checked, its first one.
+  kernel.replaceChildren()
   put(EXAMPLES[examples.value] ?? BEGINNING)
   // So that the same one can be chosen again.
   examples.selectedIndex = 0
@@ -253,7 +277,7 @@ document.addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void ask('run')
 })
 window.addEventListener('hashchange', () => void openShared())
-if (token === '') show('devices', 'No device is behind this page: run, timeline and PTX need `npx ktl playground`. All else is made by the page itself.') // prettier-ignore
+if (token === '') show('devices', device ? HAS_DEVICE : 'No device is behind this page: run, timeline and PTX need `npx ktl playground`. All else is made by the page itself.') // prettier-ignore
 void openShared()
 // By the keyboard too, where the text is longer than its pane.
 view.scrollDOM.tabIndex = 0

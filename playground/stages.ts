@@ -30,3 +30,13 @@ export interface Checked {
 
 export type Asked =
   { readonly kind: 'check'; readonly text: string } | { readonly kind: 'make'; readonly question: Question }
+
+/** What the page asks of the virtual device in it. */
+export interface DeviceQuestion extends Omit<Question, 'stage'> {
+  readonly call: DeviceCall
+}
+export const DEVICE_CALLS = ['run', 'timeline', 'ptx'] as const
+export type DeviceCall = (typeof DEVICE_CALLS)[number]
+
+/** A text, or a page to be framed. */
+export type Ran = { readonly text: string } | { readonly page: string }

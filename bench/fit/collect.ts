@@ -3,6 +3,9 @@
  *
  *   node dist/bench/collect.js --out bench/data/sm90_h200.jsonl [--model sm90] [--kernels 24] [--seconds 540] [--prepared DIR]
  *
+ * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 2 GB each, instead of those of
+ * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
+ * those with few tiles and a long k.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
  * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
  * early goes on where it is started again with the same file.
@@ -20,6 +23,7 @@ import {
   type KtlKernel,
   type TargetArch,
 } from '../../runtime/index.ts'
+import { drawProblems, operationsOf, type Limits } from '../../runtime/bench/suite/draw.ts'
 import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
@@ -40,11 +44,17 @@ const { values } = parseArgs({
     prepare: { type: 'string' },
     prepared: { type: 'string' },
     shrink: { type: 'string' },
+    drawn: { type: 'string' },
+    least: { type: 'string', default: '0' },
+    deep: { type: 'boolean', default: false },
   },
 })
 
 /** Of kernel time in a round, milliseconds. */
 const ROUND = { targetMs: 6, least: 4, most: 40 } as const
+const MOST_DRAWN: Limits = { extent: 32_768, operations: 1e12, bytes: 2e9 }
+/** So many are drawn for each that is taken. */
+const SURPLUS = 40
 /** For one problem. */
 const WATCHDOG_SECONDS = 120
 
@@ -52,7 +62,7 @@ const started = performance.now()
 const secondsLeft = (): number => Number(values.seconds) - (performance.now() - started) / 1000
 const model = MODELS.find((name) => name === values.model) ?? fail(`--model takes one of ${MODELS.join(', ')}`)
 const count = positive('kernels')
-const problems = problemsOf(model)
+const problems = (values.drawn === undefined ? problemsOf(model) : drawnProblems(values.drawn))
   .filter(({ name }) => name.includes(values.only))
   .map((problem) => (values.shrink === undefined ? problem : shrink(problem, positive('shrink'))))
 
@@ -140,6 +150,21 @@ async function compileAhead(problem: Problem | undefined, device: Device, artifa
   if (problem === undefined) return
   const { args } = await open(problem, onPaper(device))
   await Promise.allSettled((await chosen(problem, device)).map((kernel) => artifacts.get(kernel, args)))
+}
+
+/** Few tiles and a long k, of which few are drawn by chance. */
+function isDeep({ shape: { m, n, k } }: Problem): boolean {
+  return k >= 8 * Math.max(m, n) && Math.min(m, n) > 8
+}
+
+function drawnProblems(drawn: string): readonly Problem[] {
+  const [seed, count] = drawn.split(':').map(Number)
+  const least = Number(values.least)
+  if (!Number.isInteger(seed) || !Number.isInteger(count) || count! < 1) fail('--drawn takes SEED:COUNT')
+  if (!(least >= 0 && least < MOST_DRAWN.operations)) fail(`--least takes a number below ${MOST_DRAWN.operations}`)
+  const all = drawProblems({ seed: seed!, count: count! * SURPLUS, limits: MOST_DRAWN })!
+  const isTaken = (problem: Problem): boolean => operationsOf(problem) >= least && (!values.deep || isDeep(problem))
+  return all.filter(isTaken).slice(0, count)
 }
 
 function positive(name: 'kernels' | 'rounds' | 'shrink'): number {

@@ -1,9 +1,9 @@
 /**
- * Constants of a cost model from measured times: least squares of the logarithms of modelled / measured, by Levenberg and Marquardt in
+ * Constants of a cost model from measured times: least squares of the logarithms of modelled / measured, those near the fastest first, by Levenberg and Marquardt in
  * the logarithms of the constants, which stay positive.
  */
 import { levenbergMarquardt } from 'ml-levenberg-marquardt'
-import { geomean } from '../../runtime/bench/statistics.ts'
+import { geomean, median } from '../../runtime/bench/statistics.ts'
 import type { Constants, Row } from './models.ts'
 
 /** How well constants order the kernels of problems, and how well they tell their times. */
@@ -15,6 +15,10 @@ export interface Quality {
   readonly ofFour: number
   /** Standard deviation of log(modelled / measured). */
   readonly deviation: number
+  /** Half of the times are off by less: a factor. */
+  readonly median: number
+  /** Kendall's τ between the modelled and the measured order of a problem's kernels: mean over problems. */
+  readonly tau: number
 }
 
 export interface Fit {
@@ -43,11 +47,12 @@ export function fit(rows: readonly Row[], start: Constants): Fit {
     ...start,
     ...Object.fromEntries(free.map((name, i) => [name, Math.exp(logs[i]!)])),
   })
-  const error = (logs: readonly number[]): number => rows.reduce((sum, row) => sum + logRatio(row, withLogs(logs)) ** 2, 0)
+  const weights = weightsOf(rows)
+  const error = (logs: readonly number[]): number => rows.reduce((sum, row, i) => sum + (weights[i]! * logRatio(row, withLogs(logs))) ** 2, 0)
   const data = { x: rows.map((_, i) => i), y: rows.map(() => 0) }
   const model = (logs: readonly number[]) => {
     const constants = withLogs(logs)
-    return (i: number): number => logRatio(rows[i]!, constants)
+    return (i: number): number => weights[i]! * logRatio(rows[i]!, constants)
   }
   let best = free.map((name) => Math.log(start[name]!))
   const [minValues, maxValues] = [best.map((x) => x - Math.log(MOST_CHANGE)), best.map((x) => x + Math.log(MOST_CHANGE))]
@@ -64,6 +69,13 @@ export function fit(rows: readonly Row[], start: Constants): Fit {
   return { constants, unknown, before: qualityOf(rows, start), after: qualityOf(rows, constants) }
 } // prettier-ignore
 
+/** Fastest of the problem / time: what nobody would choose says the least. */
+function weightsOf(rows: readonly Row[]): readonly number[] {
+  const fastest = new Map<string, number>()
+  for (const { problem, measured } of rows) fastest.set(problem, Math.min(measured, fastest.get(problem) ?? Infinity))
+  return rows.map(({ problem, measured }) => fastest.get(problem)! / measured)
+}
+
 const logRatio = (row: Row, constants: Constants): number => Math.log(row.modelled(constants) / row.measured)
 
 /** Does a time change when the constant does? Halving and doubling find costs that something longer hides as it is. */
@@ -77,13 +89,29 @@ function isSeen(rows: readonly Row[], constants: Constants, name: string): boole
 export function qualityOf(rows: readonly Row[], constants: Constants): Quality {
   const byProblem = new Map<string, Row[]>()
   for (const row of rows) byProblem.set(row.problem, [...(byProblem.get(row.problem) ?? []), row])
-  const [first, ofFour]: [number[], number[]] = [[], []]
+  const [first, ofFour, taus]: [number[], number[], number[]] = [[], [], []]
   for (const own of byProblem.values()) {
     const fastest = Math.min(...own.map((row) => row.measured))
     const ordered = own.map((row) => ({ row, time: row.modelled(constants) })).sort((a, b) => a.time - b.time)
     first.push(ordered[0]!.row.measured / fastest)
+    taus.push(tauOf(ordered.map(({ row, time }) => [row.measured, time])))
     ofFour.push(Math.min(...ordered.slice(0, 4).map(({ row }) => row.measured)) / fastest)
   }
   const squares = rows.reduce((sum, row) => sum + logRatio(row, constants) ** 2, 0)
-  return { first: geomean(first), worst: Math.max(...first), ofFour: geomean(ofFour), deviation: Math.sqrt(squares / rows.length) }
+  return {
+    first: geomean(first), worst: Math.max(...first), ofFour: geomean(ofFour), deviation: Math.sqrt(squares / rows.length),
+    median: Math.exp(median(rows.map((row) => Math.abs(logRatio(row, constants))))), tau: taus.reduce((a, b) => a + b, 0) / taus.length,
+  }
 } // prettier-ignore
+
+/** Pairs in one order less those in the other, as a share of all; 1 where there is no pair. */
+function tauOf(pairs: readonly (readonly [number, number])[]): number {
+  let [count, sum] = [0, 0]
+  for (const [i, [a, b]] of pairs.entries()) {
+    for (const [c, d] of pairs.slice(i + 1)) {
+      count++
+      sum += Math.sign((a - c) * (b - d))
+    }
+  }
+  return count === 0 ? 1 : sum / count
+}

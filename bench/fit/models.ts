@@ -1,5 +1,5 @@
 /** The cost models as functions of their constants. */
-import { MACHINES, type Machine } from '../../runtime/discovery/ranking/machine.ts'
+import { machineFor, type Machine } from '../../runtime/discovery/ranking/machine.ts'
 import type { Extents } from '../../runtime/discovery/ranking/rank.ts'
 import { estimateSm80, SM80_CONSTANTS } from '../../runtime/targets/sm80.ts'
 import { estimateSm90, SM90_CONSTANTS } from '../../runtime/targets/sm90.ts'
@@ -46,7 +46,7 @@ export interface Row {
 /** Rows of the times whose kernels exist still; `missing` counts the others. */
 export async function rowsOf({ header, problems, times }: TimesFile, model: Model): Promise<{ rows: Row[]; missing: number }> {
   const { time } = COST_MODELS[model]
-  const machine = { ...MACHINES[header.arch], sms: header.sms }
+  const machine = { ...machineFor(header.arch), sms: header.sms }
   const device = await openDevice(header.arch === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100')
   const rows: Row[] = []
   let missing = 0

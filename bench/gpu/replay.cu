@@ -1,5 +1,6 @@
 // Repeats launches that record.ts saved, on a GPU, and compares all memory afterwards byte for byte.
-//   nvcc -O2 -std=c++17 replay.cu -lcuda -o replay && ./replay FOLDER
+//   nvcc -O2 -std=c++17 replay.cu -lcuda -o replay && ./replay FOLDER [DIFFERENT]
+// Buffers that differ are written into the folder DIFFERENT, by the name of what was expected.
 // Addresses in the parameter block are those of the virtual device: any aligned 8 bytes that lie in one of the
 // case's buffers are replaced by the GPU's address (pointers and the first word of tensor maps alike).
 #include <cuda.h>
@@ -26,14 +27,14 @@
 // Maps of groups begin some rows before their tensor; record.ts leaves so many bytes free before each.
 constexpr uint64_t kBefore = 1 << 17;
 
-struct Buffer { uint64_t address, bytes; std::vector<char> before, after; CUdeviceptr device; };
+struct Buffer { uint64_t address, bytes; std::vector<char> before, after; CUdeviceptr device; std::string expected; };
 
 static std::vector<char> load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const std::string folder = argv[1];
   CUdevice device;
   CUcontext context;
@@ -59,6 +60,7 @@ int main(int, char** argv) {
       row >> b.address >> b.bytes >> before >> after;
       b.before = load(folder + "/" + before);
       b.after = load(folder + "/" + after);
+      b.expected = after;
       CHECK(cuMemAlloc(&b.device, b.bytes));
       CHECK(cuMemcpyHtoD(b.device, b.before.data(), b.bytes));
     }
@@ -95,6 +97,7 @@ int main(int, char** argv) {
     for (Buffer& b : buffers) {
       std::vector<char> now(b.bytes);
       CHECK(cuMemcpyDtoH(now.data(), b.device, b.bytes));
+      if (argc > 2 && now != b.after) std::ofstream(std::string(argv[2]) + "/" + b.expected, std::ios::binary).write(now.data(), now.size());
       for (size_t i = 0; i < now.size(); i++)
         if (now[i] != b.after[i] && differing++ == 0)
           snprintf(first, sizeof first, "first at byte %zu of the buffer at %llx: GPU %02x, expected %02x, before %02x", i,

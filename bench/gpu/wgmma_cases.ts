@@ -4,15 +4,10 @@
  *
  *   npx tsx bench/gpu/wgmma_cases.ts FOLDER
  */
-import { encode } from '../../compiler/codec.ts'
-import { normal } from '../../compiler/evaluate/generate.ts'
-import type { DTypeName } from '../../grammar/vocabulary.ts'
-import { openDevice } from '../../runtime/index.ts'
 import { prelude } from '../../test/native/prelude.ts'
 import { type WgmmaShape, resultOf, wgmmaFunction, wgmmaPrelude } from '../../test/native/wgmma_prelude.ts'
-import { recordLaunches } from './record.ts'
+import { BLOCKS, bytesOf, data, recorder } from './instruction_cases.ts'
 
-const BLOCKS = 8
 const N = 64
 const STEPS = 4
 
@@ -114,62 +109,25 @@ extern "C" __global__ void __launch_bounds__(128) run(const ${CPP[a]}* A, const 
   store_matrix_sync(D + w * ${m! * n!}, fc, ${n}, mem_row_major);
 }`
 
-const BYTES: Record<string, number> = { f16: 2, bf16: 2, tf32: 4, f32: 4, s32: 4, f64: 8 }
-const DTYPES: Record<string, DTypeName> = { s8: 'i8', s32: 'i32', tf32: 'f32', s4: 'i8', u4: 'i8', b1: 'i8' }
-
-/** Normal numbers as the bytes of a type; `wide`: times powers of two from 2^-8 to 2^8. */
-function data(type: string, bytes: number, seed: number, wide: boolean): Uint8Array {
-  const integer = ['s8', 'u8', 's32', 's4', 'u4', 'b1'].includes(type)
-  const values = Float64Array.from(
-    normal(bytes / (BYTES[type] ?? 1), seed),
-    (x, i) =>
-    integer ? (type === 'u8' ? Math.abs(Math.round(x * 40)) : Math.round(x * 40)) : wide ? x * 2 ** (((i * 7919) % 17) - 8) : x, // prettier-ignore
-  )
-  const codes = encode(DTYPES[type] ?? (type as DTypeName), values)
-  return new Uint8Array(codes.buffer, codes.byteOffset, codes.byteLength)
-}
-
-let label = ''
-recordLaunches(process.argv[2]!, () => label)
-let recorded = 0
-async function record(name: string, source: string, inputs: readonly Uint8Array[], outBytes: number, shared: number) {
-  label = name
-  const device = await openDevice('virtual-sm90', { checks: 'full' })
-  const module = await device.compileCuda(source, { arch: 'sm_90a' })
-  const params: bigint[] = []
-  for (const input of inputs) {
-    const address = device.malloc(input.length)
-    await device.write(address, input)
-    params.push(address)
-  }
-  params.push(device.malloc(outBytes))
-  const { findings } = await module
-    .function('run')
-    .launch({ grid: [BLOCKS, 1, 1], block: [128, 1, 1], sharedMemBytes: shared, params })
-  for (const finding of findings) console.error(`${name}: ${finding.message}`)
-  recorded++
-  await device.close()
-}
-
-for (const wide of [false, true]) {
-  const kind = wide ? 'wide' : 'normal'
+const { record, report } = recorder(process.argv[2]!)
+for (const kind of ['normal', 'wide'] as const) {
   for (const [i, s] of WGMMA.entries()) {
     const { a, b = a } = s
     const outBytes = BLOCKS * 128 * (N / (resultOf(s) === 'f16' ? 4 : 2)) * 4
-    const inputs = [data(a, BLOCKS * 16384, 3 * i, wide), data(b, BLOCKS * 16384, 3 * i + 1, wide), data(resultOf(s), outBytes, 3 * i + 2, wide)] // prettier-ignore
+    const inputs = [data(a, BLOCKS * 16384, 3 * i, kind), data(b, BLOCKS * 16384, 3 * i + 1, kind), data(resultOf(s), outBytes, 3 * i + 2, kind)] // prettier-ignore
     await record(`wgmma ${a} ${b} ${resultOf(s)} ${s.fragments ? 'registers ' : ''}${s.transpose ? 'MN ' : ''}${kind}`, wgmmaKernel(s), inputs, outBytes, 32768) // prettier-ignore
   }
   for (const [i, m] of MMA.entries()) {
     const [ac, bc, dc] = m.counts
     const size = BLOCKS * 128 * (m.d === 'f64' ? 8 : 4)
-    const inputs = [data(m.a, size * ac, 500 + 3 * i, wide), data(m.b, size * bc, 501 + 3 * i, wide), data(m.d, size * dc, 502 + 3 * i, wide)] // prettier-ignore
+    const inputs = [data(m.a, size * ac, 500 + 3 * i, kind), data(m.b, size * bc, 501 + 3 * i, kind), data(m.d, size * dc, 502 + 3 * i, kind)] // prettier-ignore
     await record(`mma ${m.shape} ${m.a} ${m.b} ${m.d} ${kind}`, mmaKernel(m), inputs, size * dc, 0)
   }
   for (const [i, w] of WMMA.entries()) {
     const [m, n, k] = w.shape as [number, number, number]
-    const bytes = (type: string, elements: number) => BLOCKS * 4 * elements * (BYTES[type] ?? 1)
-    const inputs = [data(w.a, bytes(w.a, m * k), 700 + 3 * i, wide), data(w.a, bytes(w.a, k * n), 701 + 3 * i, wide), data(w.d, bytes(w.d, m * n), 702 + 3 * i, wide)] // prettier-ignore
+    const bytes = (type: string, elements: number) => BLOCKS * 4 * elements * bytesOf(type)
+    const inputs = [data(w.a, bytes(w.a, m * k), 700 + 3 * i, kind), data(w.a, bytes(w.a, k * n), 701 + 3 * i, kind), data(w.d, bytes(w.d, m * n), 702 + 3 * i, kind)] // prettier-ignore
     await record(`wmma ${w.shape.join('x')} ${w.a} ${w.d} ${kind}`, wmmaKernel(w), inputs, bytes(w.d, m * n), 0)
   }
 }
-console.error(`${recorded} launches recorded`)
+report()

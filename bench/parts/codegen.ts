@@ -32,6 +32,7 @@ export function sampleToCuda(source: Source): string {
     cluster: [1, 1, 1],
     fallbackCluster: null,
     scheduler: 'static',
+    parts: 1,
     operands: 'ab',
     stages: 'auto',
   }

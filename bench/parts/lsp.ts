@@ -14,7 +14,7 @@ import { median } from '../../runtime/bench/statistics.ts'
 import type { Measurement } from '../measure.ts'
 
 const SEED = 1
-const EDITS = 400
+const EDITS = 2000
 const WARM_UP = 40
 const LINES = 500
 const FILES = ['gemm', 'scaled_gemm', 'attention', 'grouped_gemm', 'linear', 'rows', 'quantize']

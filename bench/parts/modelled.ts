@@ -1,10 +1,22 @@
 /**
- * What share of its time the tensor cores of a virtual SM100 multiply, in products of 8192 x 8192 x 8192 with scales that they read
+ * GEMMs that fill a B200 badly, as the cost model has them: its first choice, held against the first one among whole tiles of k whose widths
+ * are multiples of 32. And what share of its time the tensor cores of a virtual SM100 multiply, in products of 8192 x 8192 x 8192 with scales that they read
  * themselves. Modelled (native/src/virtual/timing.h), never measured: one cluster computes 2 tiles of k = 8192, then 3; the third tile
  * takes what every tile takes in the steady state, and the whole product as many waves of them as its tiles need on all SMs.
  */
-import { KernelArguments, openDevice, ScaledOperand, swizzleScales, type Device } from '../../runtime/index.ts'
+import {
+  GemmArguments,
+  KernelArguments,
+  KtlKernel,
+  openDevice,
+  ScaledOperand,
+  swizzleScales,
+  type Device,
+} from '../../runtime/index.ts'
 import { getKernels, loadSource } from '../../runtime/index.ts'
+import { onPaper } from '../../runtime/bench/suite/open.ts'
+import { withoutTuning } from '../../runtime/discovery/ranking/tuning.ts'
+import type { Sm100DesignMetadata } from '../../runtime/index.ts'
 import type { Measurement } from '../measure.ts'
 
 /** Of a B200. */
@@ -28,7 +40,41 @@ const PRODUCTS: readonly Product[] = [
 const TILE = [256, 192] as const
 const CLUSTER = [4, 2] as const
 
+/** Few tiles for the device, or a last wave of few; m x n x k. */
+const BADLY_FILLED: readonly (readonly [number, number, number])[] = [
+  [1464, 3072, 24312], [1263, 984, 16176], [176, 9048, 9552], [592, 5544, 6344], [1536, 1536, 1536], [128, 128, 65536], [256, 256, 16384], [433, 176, 19520],
+] // prettier-ignore
+
 export async function modelledPart(): Promise<Measurement[]> {
+  return [...(await ranked()), ...(await scaled())]
+}
+
+async function ranked(): Promise<Measurement[]> {
+  const device = await openDevice('virtual-sm100')
+  const measurements: Measurement[] = []
+  for (const [m, n, k] of BADLY_FILLED) {
+    const paper = onPaper(device)
+    const args = new GemmArguments({
+      A: await paper('bf16', [m, k], [k, 1], 'A'),
+      B: await paper('bf16', [k, n], [1, k], 'B'),
+      out: await paper('bf16', [m, n], [n, 1], null),
+    })
+    const kernels = withoutTuning(() => getKernels(args, { where: { design: { kind: 'sm100' } } })) as readonly unknown[] as readonly KtlKernel[]
+    const [first] = kernels
+    const plain = kernels.find(({ metadata }) => isPlain(metadata.design as Sm100DesignMetadata))!
+    const [value, goal] = [first!, plain].map((kernel) => kernel.estimate(args).microseconds)
+    const note = first === plain ? 'the same' : first!.metadata.kernelName
+    measurements.push({ part: 'modelled', what: `bf16 ${m}x${n}x${k}, cost model; goal: before`, value: value!, unit: 'µs', goal: Number(goal!.toPrecision(3)), note })
+  }
+  await device.close()
+  return measurements
+} // prettier-ignore
+
+/** A design from before parts of k, widths of every 16 columns and pairs with exchanged roles. */
+const isPlain = ({ parts, tileShape: [, n], operands, use2ctaMma }: Sm100DesignMetadata): boolean =>
+  parts === 1 && n % 32 === 0 && !(operands === 'ba' && use2ctaMma)
+
+async function scaled(): Promise<Measurement[]> {
   const ctas = CLUSTER[0] * CLUSTER[1]
   const device = await openDevice('virtual-sm100', { smCount: ctas })
   const measurements: Measurement[] = []

@@ -15,7 +15,7 @@ const names = (...list: readonly string[]): Names => new Set(list)
 /** What holds after the first one holds after the second. */
 const ORDERS = names('wait', 'wait_turn', 'warp_sync', 'cta_sync', 'cluster_sync', 'cluster_start', 'role_sync', 'proxy_fence', 'fence_barrier_init', 'tcgen05_fence', 'bulk_wait_read', 'wgmma_wait', 'copy_wait') // prettier-ignore
 /** They write registers of their thread, or what only it can see until something else is done. */
-const OWN = names('own_row', 'compute', 'aux_load', 'load_rows', 'take_cells', 'tmem_load', 'direct_store', 'reduce_begin', 'reduce_subtile', 'reduce_end', 'next_origin', 'stop_at_n', 'load_fragments', 'mma_sync', 'zero_cells', 'quantise', 'part_scales') // prettier-ignore
+const OWN = names('own_row', 'compute', 'aux_load', 'load_rows', 'take_cells', 'tmem_load', 'direct_store', 'reduce_begin', 'reduce_subtile', 'reduce_end', 'next_origin', 'stop_at_n', 'load_fragments', 'mma_sync', 'zero_cells', 'quantise', 'measure_begin', 'measure', 'part_scales') // prettier-ignore
 /** What values in registers move past. */
 const AROUND = names(...ORDERS, ...OWN, 'lane0', 'one_thread', 'last_subtile', 'copy_commit', 'pass_turn', 'for_k', 'for_first_k', 'fetch_first', 'fetch_next', 'stage_write', 'advance') // prettier-ignore
 const SETUP = names('prefetch_maps', 'barrier_init')
@@ -38,7 +38,7 @@ const involves = (of: Names) => ({ kind, subject }: Mutant): boolean => kind !==
 /** The first that fits says why. */
 const RULES: readonly Rule[] = [
   { reason: 'waits, fences and meetings that come twice hold what one holds', of: operations('doubled', ORDERS) },
-  { reason: 'the same results are computed and stored once more', of: operations('doubled', names('tma_store', 'row_store', 'lane0', 'for_subtiles', 'for_row_blocks', 'for_tiles')) },
+  { reason: 'the same results are computed and stored once more', of: operations('doubled', names('tma_store', 'row_store', 'lane0', 'for_subtiles', 'for_blocks', 'for_row_blocks', 'for_tiles')) },
   { reason: 'the same fragments or cells are read once more', of: operations('doubled', names('load_fragments', 'park')) },
   { reason: 'an empty group of copies more: waits are for older ones than they need', of: operations('doubled', names('copy_commit')) },
   { reason: 'no copy is asynchronous in this kernel, its stages are filled some steps ahead, and its epilogue uses no shared memory', of: (m) => m.synchronous && any(involves(COPIES), field(/^copy_wait\./))(m) },
@@ -50,6 +50,7 @@ const RULES: readonly Rule[] = [
   { reason: 'a place in a ring on one side, another ring or no slot on the other', of: any(swapped(names('advance', 'skip_tile'), OTHER_RINGS)) },
   { reason: 'the only slot of a ring without phases has no next one', of: (m) => m.oneSlot && operations(m.kind, names('advance'))(m) },
   { reason: 'registers of a thread on one side, which the other does not use', of: swapped(OWN, AROUND) },
+  { reason: 'commits follow the same MMAs', of: swapped(names('commit'), names('commit')) },
   { reason: 'what is asked for, waited for or handed on a little earlier or later is used no earlier', of: any(swapped(names('fetch_first', 'pass_turn', 'for_k'), names('wait', 'wait_turn', 'wgmma_wait', 'for_k', 'fetch_first')), swapped(names('warp_sync'), names('lane0'))) },
   { reason: 'registers loaded ahead of a loop that does not use them', of: swapped(names('load_ahead'), names('for_k')) },
   { reason: 'scales of the next part lie in registers of their own', of: swapped(names('part_scales'), names('wgmma', 'promote')) },

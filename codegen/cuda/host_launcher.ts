@@ -204,7 +204,7 @@ function encodeMap(
   names: ParamNames,
   regions: readonly WorkspaceRegion[],
 ): void {
-  const { name, operand, axes, box, tiles, clipped, copy } = rule
+  const { name, operand, axes, box, tiles, groups, clipped, copy } = rule
   const pointer = copy ? regionStart(copy.region, regions, names) : `a->${names.operand(operand)}`
   // A map whose boxes are cut behind begins so many rows before the tensor.
   const shift = clipped?.cut === 'behind' ? clipped.rows : 0
@@ -213,7 +213,8 @@ function encodeMap(
   const scale = bits < 8 ? `* ${bits} / 8` : `* ${bits / 8}`
   const extents = axes.map((axis, i) => {
     const per = tiles?.[i] ?? 1
-    const extent = per === 1 ? `a->${names.extent(axis)}` : `((a->${names.extent(axis)} + ${per - 1}) / ${per})`
+    const own = per === 1 ? `a->${names.extent(axis)}` : `((a->${names.extent(axis)} + ${per - 1}) / ${per})`
+    const extent = i === 0 && groups !== undefined ? `(${own} + a->${names.extent(groups)})` : own
     const legal = `(${extent} > 0 ? ${extent} : 1)`
     return optional.has(axis) ? `a->${names.carries(operand, axis)} ? ${legal} : 1` : legal
   })

@@ -27,7 +27,7 @@ export function emitTileOrigin(
 __device__ __forceinline__ u32 place_m(u32 place) { return ${across}; }
 __device__ __forceinline__ u32 place_n(u32 place) { return ${down}; }
 `)
-  if (groups) return emitGroupWalk(file, groups)
+  if (groups) return emitGroupWalk(file, groups, parts)
   const depth = depthBounds(sums)
   const band = sums ? 'band' : 'group'
   // A part of all tiles of a batch follows the other: CTAs at work share the k of A and B in L2.

@@ -151,7 +151,7 @@ function position(c: EmitContext, { op, along }: Chunk, axis: string, e: string 
 function indexOf(c: EmitContext, operand: TensorOperand, chunk: Chunk, e: string | null): string {
   const { axes, name, order } = operand
   const at = (axis: string): string => {
-    return inBlocks(operand, axis, position(c, chunk, axis, e))
+    return inBlocks(c, operand, axis, position(c, chunk, axis, e))
   }
   const stride = (axis: string): string => c.names.stride(name, axis)
   const plain = (those: readonly string[]): string[] => those.map((axis) => `(i64)${at(axis)} * ${stride(axis)}`)

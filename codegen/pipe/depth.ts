@@ -97,9 +97,25 @@ export const depthOrigin = ({ tile }: DepthView, { domain }: TileProgram): strin
   `${domain.sums ? 'at.k + ' : ''}${printIx(mul(tile, 'TILE_K'))}`
 
 /** A position along an axis of an operand, or the block of it that has an element. */
-export function inBlocks(operand: TensorOperand, axis: string, position: string): string {
+export function inBlocks(c: EmitContext, operand: TensorOperand, axis: string, position: string): string {
   const block = blockOf(operand, axis) ?? 1
-  return block === 1 ? `(${position})` : `((${position}) / ${block})`
+  return block === 1 ? `(${position})` : `(${blockAt(c, axis, block, `(${position})`)})`
+}
+
+/** The block that has a position along an axis; of packed groups those of the tile's, which begin with it. */
+export function blockAt(
+  { names, program, functions }: EmitContext,
+  axis: string,
+  block: number,
+  position: string,
+): string {
+  const { groups, sums, rows, columns, loops } = program.domain
+  const grouped = groups && (groups.along === 'm' ? rows : columns).axis
+  const ragged = axis === grouped ? groups : sums && axis === loops[0].axis ? sums : null
+  if (ragged?.form !== 'packed') return `${position} / ${block}`
+  functions.add('ktl_block')
+  const ends = `${names.operand(ragged.by)}, ${names.stride(ragged.by, ragged.group)}`
+  return `ktl_block(${ends}, at.l, ${names.extent(axis)}, ${block}, ${position})`
 }
 
 /** Where a tile's element lies along an axis of its operand. */

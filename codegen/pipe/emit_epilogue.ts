@@ -4,7 +4,7 @@ import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { bufferOf, call, emitOps, note, slotAddress, type EmitContext } from './context.ts'
 import { emitAuxLoad, emitCompute, emitDirectStore } from './epilogue.ts'
 import { emitFetchFirst, emitFetchNext } from './fetch.ts'
-import { emitQuantise } from './quantise.ts'
+import { emitMeasure, emitMeasureBegin, emitQuantise } from './quantise.ts'
 import { emitShareLargest } from './quantise_columns.ts'
 import { emitReduceBegin, emitReduceEnd, emitReduceSubtile } from './reduce.ts'
 import { emitTmemLoad } from './tmem.ts'
@@ -12,11 +12,29 @@ import { emitRowStore, emitStageWrite } from './staging.ts'
 
 type OpOf<K extends EpilogueOp['op']> = Extract<EpilogueOp, { op: K }>
 
+/** The loop over all sub-tiles of so many columns, or over those of a block. */
+export const subtileLoop = ({ of }: OpOf<'for_subtiles'>, columns: number | string, c: EmitContext): string => {
+  const { subtileColumns } = c.program
+  return of === undefined
+    ? `for (u32 column = 0; column < ${columns}; column += ${subtileColumns})`
+    : `for (u32 column = block_column; column < block_column + ${of}; column += ${subtileColumns})`
+}
+
 export const EPILOGUE_EMITTERS: { readonly [K in EpilogueOp['op']]?: (op: OpOf<K>, c: EmitContext) => void } = {
+  for_blocks(op, c) {
+    const { held, columns } = c.program.layout
+    // Of registers, which have no index but a constant.
+    if (held === 'fragment') c.out.line('#pragma unroll')
+    c.out.block(`for (u32 block_column = 0; block_column < ${columns}; block_column += ${op.columns})`, () =>
+      emitOps(op.body, c),
+    )
+  },
+  measure_begin: emitMeasureBegin,
+  measure: emitMeasure,
   for_subtiles(op, c) {
     const { columnHalves, columns } = c.program.layout
     const right = columnHalves === 2 ? ` + warp / 2 * ${columns}` : ''
-    c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
+    c.out.block(subtileLoop(op, columns, c), () => {
       c.out.line(`const u32 col = at.n${right} + column;`)
       emitOps(op.body, c)
     })

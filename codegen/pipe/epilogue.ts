@@ -8,9 +8,9 @@ import { looksUp } from '../../compiler/ir/walk.ts'
 import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpressions, literal } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
-import { emitNibbles } from './nibbles.ts'
+import { emitPacked } from './packed.ts'
 import { element, expressionText, fromWord, leafText, load, operandOf, stored } from './epilogue_values.ts'
-import { emitFetchedLoad } from './fetch.ts'
+import { emitFetchedLoad, emitRowsLoad } from './fetch.ts'
 import { emitComputed, type Place } from './looked_up.ts'
 import { emitColumnsAhead, emitRowsAhead } from './ahead.ts'
 import type { RegisterTile } from './register_tile.ts'
@@ -102,6 +102,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
     case 'full': {
       c.out.line(`${type} ${name}[${tile.count}];`, where)
       if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
+      if (op.rows) return emitRowsLoad(op, op.rows, operand, guard, zero, c)
       const elements = (): void =>
         values(
           tile.count,
@@ -193,7 +194,7 @@ export function emitDirectStore(op: OpOf<'direct_store'>, c: EmitContext): void 
   const operand = operandOf(c, op.operand)
   const where = { role: c.role?.name ?? null, note: `store ${op.operand}` }
   const { tile } = c
-  if (DTYPES[operand.dtype].bits < 8) return emitNibbles(operand, c)
+  if (DTYPES[operand.dtype].bits < 8) return emitPacked(operand, c)
   const target = op.places
     ? scatterTarget(operand, op.places, c)
     : { inside: '', at: element(c, operand, { m: rowOf(tile, 'j'), n: `(${tile.col('j')})` }) }

@@ -7,6 +7,7 @@ import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
 import type { StoreOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpression, loadConversion, storeConversion } from '../cuda/expression.ts'
 import type { EmitContext } from './context.ts'
+import { blockAt } from './depth.ts'
 
 export const operandOf = (c: EmitContext, name: string): TensorOperand => {
   const { operands, scalars } = c.program.source
@@ -23,7 +24,7 @@ export function elementIndex(c: EmitContext, operand: TensorOperand, at: Readonl
   const terms = operand.axes.map((axis, i) => {
     const position = axis === names.m ? at.m : axis === names.n ? at.n : 'at.l'
     const block = operand.blocks?.[i] ?? 1
-    return `${block === 1 ? position : `(${position}) / ${block}`} * ${names.stride(operand.name, axis)}`
+    return `${block === 1 ? position : blockAt(c, axis, block, `(${position})`)} * ${names.stride(operand.name, axis)}`
   })
   return terms.join(' + ') || '0'
 }

@@ -1,20 +1,24 @@
 /**
- * Parts of k that meet in the workspace. Sums lie there as [tile][part][16 bytes of registers][thread], so that lanes write and read side
- * by side; counts as [tile].
+ * Parts of k that meet in the workspace. Sums lie there as [tile][part][16 bytes of cells][thread], so that lanes write and read side
+ * by side; counts as [tile]. A thread has its cells in registers, or in its lane of tensor memory, from which they come a piece at a time.
  */
 import { EXCHANGE } from '../../compiler/targets/tensor_core/exchange.ts'
-import { turnsOf } from '../../compiler/ir/pipe.ts'
-import { call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
+import { opsOf, turnsOf } from '../../compiler/ir/pipe.ts'
+import { call, call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
 import { allCells, ownCell, registersOf } from './fragments.ts'
 import { workspaceOf } from './reduce.ts'
+import { sumsAt } from './tmem.ts'
 
 /** Loads of 16 bytes that a thread has under way, at most: L2 answers after many hundred cycles, and more would not find registers. */
 const UNDER_WAY = 16
+/** Cells that come from tensor memory at once. */
+const PIECE = 32
 
 const region = (c: EmitContext, name: string): string => workspaceOf(c.names.operand(name))
 
-/** Registers of a thread that it exchanges. */
-const cellsOf = (c: EmitContext): number => allCells(c) / c.program.cluster.splits
+/** Cells of a thread that it exchanges. */
+const cellsOf = (c: EmitContext): number =>
+  c.program.tmem?.columnsPerAccumulator ?? allCells(c) / c.program.cluster.splits
 
 /** Threads that hold a tile, and which of them this is: of warpgroups that take turns, those of one. */
 function holders({ program }: EmitContext): { readonly count: number; readonly thread: string } {
@@ -31,26 +35,54 @@ function place(c: EmitContext, part: string): string {
 
 const stepOf = (c: EmitContext): number => holders(c).count
 
+/** The lanes that have rows: the others have nothing to exchange. */
+const rowOf = ({ program: { layout } }: EmitContext): string | null =>
+  layout.rowsPerWarp < 32 && layout.held === 'row' ? 'lane < ROWS_PER_WARP' : null
+
+/** Those of integers are exact in any order. */
+function isInteger({ program }: EmitContext): boolean {
+  const { registers, tmem } = program
+  if (registers) return registers.cells === 'i32'
+  return tmem!.sums === null && [...opsOf(program)].some((op) => op.op === 'mma' && op.kind === 'i8')
+}
+
 /** Four of a thread's registers, as they lie in memory. */
 function words(c: EmitContext, first: string): string {
-  const isFloat = registersOf(c).cells === 'f32'
   const word = (i: number): string => {
+    if (c.program.tmem) return `cells[${first} + ${i}]`
     const cell = `acc[${ownCell(c, first)} + ${i}]`
-    return isFloat ? `__float_as_uint(${cell})` : `static_cast<u32>(${cell})`
+    return registersOf(c).cells === 'f32' ? `__float_as_uint(${cell})` : `static_cast<u32>(${cell})`
   }
   return `make_uint4(${[0, 1, 2, 3].map(word).join(', ')})`
 }
 
+function unrolled(c: EmitContext, header: string, body: () => void): void {
+  c.out.line('#pragma unroll')
+  c.out.block(header, body)
+}
+
 export const EXCHANGE_EMITTERS: Emitters = {
   store_part(_, c) {
-    c.out.block('', () => {
-      c.out.line(`uint4* const mine = ${place(c, 'at.part')};`)
+    const store = (count: number, column: string): void => {
+      const row = rowOf(c)
       c.out.line('#pragma unroll')
-      c.out.line(`for (u32 i = 0; i < ${cellsOf(c)}; i += 4)`)
+      c.out.line(`for (u32 i = 0; i < ${count}; i += 4)`)
+      const to = column ? `(${column} + i) / 4` : 'i / 4'
       c.out.line(
-        `  ${call0(c, 'store_part', `mine + i / 4 * ${stepOf(c)}`, words(c, 'i'))};`,
+        `  ${row ? `if (${row}) ` : ''}${call0(c, 'store_part', `mine + ${to} * ${stepOf(c)}`, words(c, 'i'))};`,
         note(c, 'sums of this part'),
       )
+    }
+    c.out.block('', () => {
+      c.out.line(`uint4* const mine = ${place(c, 'at.part')};`)
+      if (!c.program.tmem) return store(cellsOf(c), '')
+      const piece = runOf(cellsOf(c), PIECE)
+      c.out.line('#pragma unroll 1')
+      c.out.block(`for (u32 column = 0; column < ${cellsOf(c)}; column += ${piece})`, () => {
+        c.out.line(`u32 cells[${piece}];`)
+        c.out.line(call(c, `tcgen05_ld_x${piece}`, 'cells', sumsAt(c, 'column')), note(c, 'TMEM load'))
+        store(piece, 'column')
+      })
     })
   },
   last_part({ threads, body }, c) {
@@ -62,48 +94,62 @@ export const EXCHANGE_EMITTERS: Emitters = {
     c.out.block(`if (${call0(c, 'role_any', roleBarrier(c), threads, 'is_last')})`, () => emitOps(body, c))
   },
   add_parts(_, c) {
-    const [type, word] = registersOf(c).cells === 'i32' ? ['int', 'static_cast<int>'] : ['float', '__uint_as_float']
+    const [type, word] = isInteger(c) ? ['int', 'static_cast<int>'] : ['float', '__uint_as_float']
     const parts = c.program.domain.parts!
+    const inTensorMemory = c.program.tmem !== null
     const vectors = cellsOf(c) / 4
     const stride = vectors * stepOf(c)
     // Two parts are added to each other, whichever is first. The order of more is that of the workspace, where the own one lies too.
     const isPair = parts === 2
     const count = isPair ? 1 : parts
-    const each = eachOf(vectors, count)
+    const each = inTensorMemory ? runOf(vectors, Math.min(PIECE / 4, UNDER_WAY / count)) : eachOf(vectors, count)
     const chunk = Math.min(count, UNDER_WAY)
     const where = note(c, 'sums of all parts')
-    const unrolled = (header: string, body: () => void): void => {
-      c.out.line('#pragma unroll')
-      c.out.block(header, body)
+    const forEach = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${each}; ++j)`, body)
+    const forCells = (statement: (e: number, v: string) => string): void => {
+      for (const [e, v] of ['x', 'y', 'z', 'w'].entries()) c.out.line(statement(e, v), where)
     }
+    const own = (e: number): string => (inTensorMemory ? `${word}(cells[4 * j + ${e}])` : acc(e))
     const acc = (e: number): string => `acc[${ownCell(c, '(i + 4 * j)')} + ${e}]`
-    unrolled(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * each})`, () => {
+    // Registers are indexed by constants only.
+    c.out.line(inTensorMemory ? '#pragma unroll 1' : '#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * each})`, () => {
       c.out.line(`const uint4* const from = ${place(c, isPair ? '(at.part ^ 1)' : '0')} + i / 4 * ${stepOf(c)};`)
-      c.out.line('__syncwarp();  // loads of the next come no further ahead: registers would not do')
+      if (!inTensorMemory)
+        c.out.line('__syncwarp();  // loads of the next come no further ahead: registers would not do')
       c.out.line(`${type} total[${each}][4]${isPair ? '' : ' = {}'};`)
-      if (isPair)
-        unrolled(`for (u32 j = 0; j < ${each}; ++j)`, () => {
-          for (const e of [0, 1, 2, 3]) c.out.line(`total[j][${e}] = ${acc(e)};`)
-        })
-      for (let first = 0; first < count; first += chunk) {
-        const now = Math.min(chunk, count - first)
-        const forEach = (body: () => void): void =>
-          unrolled(`for (u32 p = 0; p < ${now}; ++p)`, () => unrolled(`for (u32 j = 0; j < ${each}; ++j)`, body))
-        c.out.block('', () => {
-          c.out.line(`uint4 x[${now}][${each}];`)
-          forEach(() => {
-            const address = `from + (${first} + p) * ${stride} + j * ${stepOf(c)}`
-            c.out.line(`x[p][j] = ${call0(c, 'load_part', address)};`, where)
-          })
-          forEach(() => {
-            for (const [e, v] of ['x', 'y', 'z', 'w'].entries())
-              c.out.line(`total[j][${e}] += ${word}(x[p][j].${v});`, where)
-          })
+      if (isPair) {
+        if (inTensorMemory) {
+          c.out.line(`u32 cells[${4 * each}];`)
+          c.out.line(call(c, `tcgen05_ld_x${4 * each}`, 'cells', sumsAt(c, 'i')), note(c, 'TMEM load'))
+        }
+        forEach(() => {
+          for (const e of [0, 1, 2, 3]) c.out.line(`total[j][${e}] = ${own(e)};`)
         })
       }
-      unrolled(`for (u32 j = 0; j < ${each}; ++j)`, () => {
-        for (const e of [0, 1, 2, 3]) c.out.line(`${acc(e)} = total[j][${e}];`)
+      for (let first = 0; first < count; first += chunk) {
+        const now = Math.min(chunk, count - first)
+        const forAll = (body: () => void): void => unrolled(c, `for (u32 p = 0; p < ${now}; ++p)`, () => forEach(body))
+        c.out.block('', () => {
+          c.out.line(`uint4 x[${now}][${each}];`)
+          forAll(() => {
+            const loaded = call0(c, 'load_part', `from + (${first} + p) * ${stride} + j * ${stepOf(c)}`)
+            const row = rowOf(c)
+            c.out.line(`x[p][j] = ${row ? `${row} ? ${loaded} : make_uint4(0, 0, 0, 0)` : loaded};`, where)
+          })
+          forAll(() => forCells((e, v) => `total[j][${e}] += ${word}(x[p][j].${v});`))
+        })
+      }
+      if (!inTensorMemory)
+        return forEach(() => {
+          for (const e of [0, 1, 2, 3]) c.out.line(`${acc(e)} = total[j][${e}];`)
+        })
+      c.out.line(`float sums[${4 * each}];`)
+      forEach(() => {
+        for (const e of [0, 1, 2, 3])
+          c.out.line(`sums[4 * j + ${e}] = ${type === 'int' ? `__int_as_float(total[j][${e}])` : `total[j][${e}]`};`)
       })
+      c.out.line(call(c, `tcgen05_st_x${4 * each}`, sumsAt(c, 'i'), 'sums'), note(c, 'TMEM store'))
     })
   },
 }
@@ -113,4 +159,11 @@ function eachOf(vectors: number, parts: number): number {
   let each = Math.max(1, Math.floor(UNDER_WAY / parts))
   while (vectors % each > 0) --each
   return each
+}
+
+/** The longest run of a power of two that divides `count`, and is no longer than `most`. */
+function runOf(count: number, most: number): number {
+  let run = 1
+  while (2 * run <= most && count % (2 * run) === 0) run *= 2
+  return run
 }

@@ -6,6 +6,7 @@ import { swizzled } from '../../compiler/space/layout.ts'
 import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
 import { expressionText, fromWord, load } from './epilogue_values.ts'
 import { MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
+import { emitLoadWords } from './row_words.ts'
 
 type FetchOp = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
 
@@ -69,6 +70,49 @@ export function emitFetchedLoad(
   zero: string,
   c: EmitContext,
 ): void {
+  const read = (): void => {
+    c.out.line(
+      call(c, 'mbarrier_wait', barrierAddress(c, fetched.barrier), `${fetched.ring}_phase`),
+      note(c, `wait ${fetched.barrier}`),
+    )
+    readFragment(op, fetched, operand, c)
+  }
+  emitGuarded(op, guard, zero, read, c)
+}
+
+/** Rows of memory through the slot of the warp, which nothing else uses meanwhile. */
+export function emitRowsLoad(
+  op: AuxLoad,
+  rows: NonNullable<AuxLoad['rows']>,
+  operand: TensorOperand,
+  guard: string | null,
+  zero: string,
+  c: EmitContext,
+): void {
+  const read = (): void => {
+    emitLoadWords(op.operand, rows, c)
+    c.out.line('__syncwarp();')
+    readFragment(op, rows, operand, c)
+    c.out.line('__syncwarp();')
+  }
+  emitGuarded(op, guard, zero, read, c)
+}
+
+function emitGuarded(op: AuxLoad, guard: string | null, zero: string, read: () => void, c: EmitContext): void {
+  if (guard === null) return void c.out.block('', read)
+  c.out.block(`if (${guard} != 0)`, read)
+  c.out.line('else')
+  c.out.line('#pragma unroll')
+  c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) ${c.names.value(op.operand)}[j] = ${zero};`)
+}
+
+/** Values of the fragment out of a slot. */
+function readFragment(
+  op: AuxLoad,
+  { buffer, swizzle }: Pick<Fetched, 'buffer' | 'swizzle'>,
+  operand: TensorOperand,
+  c: EmitContext,
+): void {
   const name = c.names.value(op.operand)
   const { storageBytes: bytes, cudaStorage } = DTYPES[operand.dtype]
   const where = note(c, `read ${op.operand}`)
@@ -79,50 +123,37 @@ export function emitFetchedLoad(
       `${name}[${j}] = ${load(c, operand, bytes === 4 ? fromWord(cudaStorage, bits) : `static_cast<${cudaStorage}>(${bits})`)};`,
       where,
     )
-  const read = (): void => {
-    c.out.line(
-      call(c, 'mbarrier_wait', barrierAddress(c, fetched.barrier), `${fetched.ring}_phase`),
-      note(c, `wait ${fetched.barrier}`),
-    )
-    c.out.line(`const u32 slot = ${slotAddress(c, fetched.buffer)};`, where)
-    c.out.line('#pragma unroll')
-    if (bytes === 2 && columns >= 16) {
-      c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
-        const chunk = swizzled(fetched.swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
-        c.out.line(
-          `const uint4 four = ${call0(c, 'ldmatrix_x4', `slot + (lane % 16) * ${pitch} + ${chunk} * 16`)};`,
-          where,
-        )
-        for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
-          value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
-          value(`8 * i + ${2 * m + 1}`, `four.${part} >> 16`)
-        }
-      })
+  c.out.line(`const u32 slot = ${slotAddress(c, buffer)};`, where)
+  c.out.line('#pragma unroll')
+  if (bytes === 2 && columns >= 16) {
+    c.out.block(`for (u32 i = 0; i < ${columns / 16}; ++i)`, () => {
+      const chunk = swizzled(swizzle, '(2 * i + lane / 16)', MATRIX_ROW)
+      c.wrappers.add('ldmatrix_x4_words')
+      c.out.line(`const uint4 four = ldmatrix_x4(slot + (lane % 16) * ${pitch} + ${chunk} * 16);`, where)
+      for (const [m, part] of ['x', 'y', 'z', 'w'].entries()) {
+        value(`8 * i + ${2 * m}`, `four.${part} & 0xffff`)
+        value(`8 * i + ${2 * m + 1}`, `four.${part} >> 16`)
+      }
+    })
+    return
+  }
+  const chunked = (text: string): string => swizzled(swizzle, text, PAIR_ROW)
+  const [at, inside] =
+    bytes === 1
+      ? [chunked('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)']
+      : bytes === 2
+        ? [chunked('(j / 4)'), 'lane % 4 * 4']
+        : [chunked('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
+  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
+    const address = `slot + (lane / 4 + j / 2 % 2 * 8) * ${pitch} + ${at} * 16 + ${inside}`
+    if (bytes === 4) {
+      c.out.line(`const uint2 both = ${call0(c, 'load_shared_v2', address)};`, where)
+      value('j', 'both.x')
+      value('j + 1', 'both.y')
       return
     }
-    const chunked = (text: string): string => swizzled(fetched.swizzle, text, PAIR_ROW)
-    const [at, inside] =
-      bytes === 1
-        ? [chunked('(j / 8)'), '(j / 4 % 2 * 8 + lane % 4 * 2)']
-        : bytes === 2
-          ? [chunked('(j / 4)'), 'lane % 4 * 4']
-          : [chunked('(j / 4 * 2 + lane % 4 / 2)'), 'lane % 2 * 8']
-    c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
-      const address = `slot + (lane / 4 + j / 2 % 2 * 8) * ${pitch} + ${at} * 16 + ${inside}`
-      if (bytes === 4) {
-        c.out.line(`const uint2 both = ${call0(c, 'load_shared_v2', address)};`, where)
-        value('j', 'both.x')
-        value('j + 1', 'both.y')
-        return
-      }
-      c.out.line(`const u32 both = ${call0(c, bytes === 2 ? 'load_shared' : 'load_shared_b16', address)};`, where)
-      value('j', bytes === 2 ? 'both & 0xffff' : 'both & 0xff')
-      value('j + 1', bytes === 2 ? 'both >> 16' : 'both >> 8')
-    })
-  }
-  if (guard === null) return void c.out.block('', read)
-  c.out.block(`if (${guard} != 0)`, read)
-  c.out.line('else')
-  c.out.line('#pragma unroll')
-  c.out.line(`for (u32 j = 0; j < ${c.tile.count}; ++j) ${name}[j] = ${zero};`)
+    c.out.line(`const u32 both = ${call0(c, bytes === 2 ? 'load_shared' : 'load_shared_b16', address)};`, where)
+    value('j', bytes === 2 ? 'both & 0xffff' : 'both & 0xff')
+    value('j + 1', bytes === 2 ? 'both >> 16' : 'both >> 8')
+  })
 }

@@ -119,6 +119,14 @@ export const SYNC_WRAPPERS: Readonly<Record<string, string>> = {
   ),
 }
 
+/** Of shared memory, to an array of registers. */
+export const loadMatrices = (transposed: boolean): string =>
+  inline(
+    `void ldmatrix_x4${transposed ? '_trans' : ''}(u32* r, u32 address)`,
+    `  asm volatile("ldmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 {%0, %1, %2, %3}, [%4];"\n` +
+      '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
+  )
+
 /** TMA, and generic accesses to shared memory. */
 export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   cp_async_16:
@@ -172,6 +180,9 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
     '  u16 value;\n  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(value) : "r"(address) : "memory");\n  return value;',
   ),
   ldmatrix_x4:
+    '// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the\n' +
+    `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
+  ldmatrix_x4_words:
     '// Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.15): lane l has the address of row l % 8 of matrix l / 8.\n' +
     inline(
       'uint4 ldmatrix_x4(u32 address)',

@@ -138,6 +138,11 @@ export function emitQuantiseColumns(op: Quantise, c: EmitContext): void {
   const isRow = layout.held === 'row'
   const { count, of, column, row, speaks } = heldBy(c, block)
   const first = isRow ? 'col' : 'subtile_col'
+  /** The first row of its block exists: tiles begin with a block, those of a group where that does. */
+  const firstRow = (at: string): string =>
+    c.program.domain.groups?.along === 'm'
+      ? `at.m + (${at} - at.m) / ${block} * ${block} < ${c.names.edge('m')}`
+      : `${at} / ${block} * ${block} < M`
   c.out.block('', () => {
     if (form.global !== null) c.out.line(`const float norm = ${normText(scalar(form.global), scalar(form.norm))};`)
     if (shared === null) emitMost(op.operand, block, c)
@@ -159,7 +164,7 @@ export function emitQuantiseColumns(op: Quantise, c: EmitContext): void {
         // Warps of a block find the same.
         ...(shared === null ? [] : [`warp % ${block / layout.rowsPerWarp} == 0`]),
         `${column('i')} < ${subtileColumns} && ${first} + ${column('i')} < ${c.names.edge('n')}`,
-        `${row('i')} / ${block} * ${block} < M`,
+        firstRow(row('i')),
       ]
       c.out.line(`if (${inside.join(' && ')}) ${place} = code;`, where)
     })

@@ -26,7 +26,7 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
   const offset = (k: string, at: string): string => {
     const terms = operand.axes.map((axis) => {
       const position = positionIn(c, op.depth, axis, k, at)
-      return `(i64)${inBlocks(operand, axis, position)} * ${c.names.stride(operand.name, axis)}`
+      return `(i64)${inBlocks(c, operand, axis, position)} * ${c.names.stride(operand.name, axis)}`
     })
     return terms.join(' + ') || '0'
   }
@@ -40,7 +40,7 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads)}; ++i)`, () => {
       c.out.line(`const u32 free_at = ${origin} + (first + i * ${threads}) * ${group};`)
-      const inside = `k_at < ${c.names.extent(op.depth.axis)} && free_at < ${extent}`
+      const inside = `k_at < ${c.names.depthEnd(op.depth.axis)} && free_at < ${extent}`
       const element = isLinear ? 'from' : `&${base}[${offset('k_at', 'free_at')}]`
       const index = `first + i * ${threads}`
       const store = copy(index, element, inside)
@@ -57,9 +57,9 @@ function emitScaleLoad(op: ScaleLoad, c: EmitContext): void {
       const index = `first + i * ${threads * 4}`
       c.out.line(`const u32 free_at = ${origin} + ${index};`)
       c.out.line(
-        `const u32 bytes = k_at < ${c.names.extent(op.depth.axis)} && free_at < ${extent} ? min((${extent} - free_at) * 4, 16) : 0;`,
+        `const u32 bytes = k_at < ${c.names.depthEnd(op.depth.axis)} && free_at < ${extent} ? min((${extent} - free_at) * 4, 16) : 0;`,
       )
-      const target = `${slotAddress(c, op.buffer)} + (chunk * ${count} + ${index}) * 4`
+      const target = `${slotAddress(c, op.buffer, op.ring)} + (chunk * ${count} + ${index}) * 4`
       const store = call(c, 'cp_async_16', target, `from + i * ${threads * 4}`, 'bytes')
       c.out.line(count % (threads * 4) === 0 ? store : `if (${index} < ${count}) ${store}`, where)
     })
@@ -87,7 +87,7 @@ function copyOne(
   element: string,
   inside: string,
 ): string {
-  const target = `${slotAddress(c, op.buffer)} + (chunk * ${op.layout.count} + ${i}) * 4`
+  const target = `${slotAddress(c, op.buffer, op.ring)} + (chunk * ${op.layout.count} + ${i}) * 4`
   return op.copies
     ? // Nothing is read where there are no bytes to copy.
       call(c, 'cp_async_4', target, element, `${inside} ? 4 : 0`)
@@ -109,8 +109,8 @@ function emitScalesOfRows(op: ScaleLoad, operand: TensorOperand, c: EmitContext)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${Math.ceil(count / threads)}; ++i)`, () => {
       const index = `${thread} + i * ${threads}`
-      const inside = `k_at < ${c.names.extent(axis)} && ${rows}[i] != NOWHERE`
-      const offset = `${rows}[i] + (i64)${inBlocks(operand, axis, 'k_at')} * ${c.names.stride(leaf, axis)}`
+      const inside = `k_at < ${c.names.depthEnd(axis)} && ${rows}[i] != NOWHERE`
+      const offset = `${rows}[i] + (i64)${inBlocks(c, operand, axis, 'k_at')} * ${c.names.stride(leaf, axis)}`
       const element = `${c.names.operand(leaf)} + (${inside} ? ${offset} : 0)`
       const store = copyOne(c, op, operand, index, element, inside)
       c.out.line(count % threads === 0 ? store : `if (${index} < ${count}) ${store}`, where)

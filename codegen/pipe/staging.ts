@@ -5,9 +5,9 @@ import { swizzled } from '../../compiler/space/layout.ts'
 import { bufferOf, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
 import { LANE_ROW, MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
+import { storeWords, type RowStore } from './row_words.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
-type RowStore = Extract<EpilogueOp, { op: 'row_store' }>
 
 /** Where this warp's rows of the sub-tile lie: those of a warpgroup are one box. */
 function stagingAddress(op: StageWrite, c: EmitContext): string {
@@ -163,53 +163,6 @@ function storeVectors(op: RowStore, c: EmitContext): void {
           where,
         )
       })
-    })
-  })
-}
-
-/**
- * Rows that begin anywhere: the words of memory that a row covers, each out of two of shared memory; elements at both ends. Neighbouring
- * lanes have neighbouring words, so that a warp writes whole lines of L2.
- */
-function storeWords(op: RowStore, c: EmitContext): void {
-  const {
-    subtileColumns: columns,
-    layout: { rowsPerWarp: rows, held },
-  } = c.program
-  const operand = operandOf(c, op.operand)
-  const where = note(c, `store ${op.operand}`)
-  const pitch = columns * op.bytes
-  const words = pitch / 4
-  const perWord = 4 / op.bytes
-  const raw = { 1: 'unsigned char', 2: 'u16', 4: 'u32' }[op.bytes as 1 | 2 | 4]
-  const elements = (of: string, from: string, end: string): void => {
-    c.out.line('#pragma unroll')
-    c.out.line(
-      `for (u32 e = 0; e < ${perWord - 1}; ++e) if (${from}e < ${end}) to[${from}e] = static_cast<${raw}>(${of} >> ${8 * op.bytes} * e);`,
-      where,
-    )
-  }
-  const load = (w: string): string => {
-    const chunk = swizzled(op.swizzle, `(${w} / 4)`, name('r'))
-    return call0(c, 'load_shared_b32', `${slotAddress(c, op.buffer)} + r * ${pitch} + ${chunk} * 16 + ${w} % 4 * 4`)
-  }
-  c.out.line('#pragma unroll 4')
-  c.out.block(`for (u32 i = lane; i < ${rows * words}; i += 32)`, () => {
-    c.out.line(`const u32 r = i / ${words}, w = i % ${words};`, where)
-    c.out.line(`const u32 at_m = warp_row + r, at_n = ${held === 'row' ? 'col' : 'subtile_col'};`, where)
-    c.out.block(`if (at_m < ${c.names.end('m')} && at_n < ${c.names.edge('n')})`, () => {
-      c.out.line(`${raw}* to = reinterpret_cast<${raw}*>(&${element(c, operand, { m: 'at_m', n: 'at_n' })});`, where)
-      c.out.line(`const u32 own = ${load('w')}, left = min(${c.names.edge('n')} - at_n, ${columns});`, where)
-      if (op.bytes === 4) return void c.out.line('if (w < left) to[w] = own;', where)
-      c.out.line(`const u32 next = ${load(`min(w + 1, ${words - 1})`)};`, where)
-      // Elements before the first whole word of memory.
-      c.out.line(
-        `const u32 before = u32(-i64(reinterpret_cast<u64>(to))) % 4 / ${op.bytes}, first = w * ${perWord} + before;`,
-      )
-      c.out.line(`const u32 word = __funnelshift_r(own, next, ${8 * op.bytes} * before);`)
-      c.out.line(`if (first + ${perWord} <= left) *reinterpret_cast<u32*>(to + first) = word;`, where)
-      c.out.block('else', () => elements('word', 'first + ', 'left'))
-      c.out.block('if (w == 0)', () => elements('own', '', 'min(before, left)'))
     })
   })
 }

@@ -32,6 +32,9 @@ function groupArguments({ program, names }: EmitContext): string[] {
   return [names.operand(by), names.stride(by, group), 'L', groups ? groups.along.toUpperCase() : 'K']
 }
 
+/** Part of k of a work item of groups: those of a tile follow one another. */
+const partOf = (cta: string): string => `${cta} / CLUSTER % PARTS`
+
 /** Device functions that say where a group begins and ends. */
 const boundsOf = ({ form }: RaggedAxis): string[] => (form === 'packed' ? ['ktl_start', 'ktl_end'] : ['ktl_count'])
 
@@ -51,7 +54,8 @@ function emitDepth(c: EmitContext): void {
 
 /** Statements that declare `k_tiles`: of the tile of the next CTA from `cta` on, which another warpgroup computes. */
 export function emitDepthOf(c: EmitContext, cta: string): void {
-  const { parts } = c.program.domain
+  const { parts, groups } = c.program.domain
+  if (groups) return void c.out.line(`const u32 k_tiles = ${depthOfShare(partOf(`(${cta})`))};`)
   c.out.line('u32 k_tiles = 0;')
   c.out.block(`if (${cta} < works)`, () => {
     c.out.line(`const TileOrigin other = ${tileOrigin(c, cta)};`)
@@ -138,14 +142,26 @@ export function emitCheckGroups(_: OpOf<'check_groups'>, c: EmitContext): void {
 }
 
 /** Device functions that find the tiles of groups; `place_m` and `place_n` come before them. */
-export function emitGroupWalk(file: SourceBuilder, groups: Groups): void {
+export function emitGroupWalk(file: SourceBuilder, groups: Groups, parts: number | undefined): void {
   const [own, other] = groups.along === 'm' ? ['m', 'n'] : ['n', 'm']
   const unit = groups.along === 'm' ? 'CTA_M * CLUSTER_M' : 'TILE_N * CLUSTER_N'
   const across = unitsAcross(groups)
   const begins = (free: 'm' | 'n'): string => (free === own ? 'start + ' : '')
   const [start, end] = bounds(groups, 'rows', 'walk.start')
-  file.line(`// First row of this CTA, first column, the group, and where its rows end.
-struct TileOrigin { u32 m, n, l, end; };
+  const units = `(rows + ${unit} - 1) / (${unit})${groups.form === 'packed' ? ' + groups' : ''}`
+  // Where ends are not legal, groups may have more tiles than there is room for.
+  const [meaning, members, work, values, bounded] =
+    parts === undefined
+      ? ['', '', 'cta / CLUSTER', '', '']
+      : [
+          ', part of k, and number among all tiles of CTAs',
+          ', part, number',
+          'cta / CLUSTER / PARTS',
+          `, ${partOf('cta')}, unit * CLUSTER + place`,
+          `  if (unit >= (${units})${groups.form === 'packed' ? '' : ' * groups'} * ${across}) return false;\n`,
+        ]
+  file.line(`// First row of this CTA, first column, the group, and where its rows end${meaning}.
+struct TileOrigin { u32 m, n, l, end${members}; };
 
 // 32 groups from \`first\` on, behind \`before\` units. Of each lane's own: its rows, and the units up to it and with it.
 struct GroupWalk { u32 first, before, start, end, until; };
@@ -173,8 +189,8 @@ __device__ __forceinline__ GroupWalk first_groups(const int* ends, i64 stride, u
 
 // By all lanes of a warp, for tiles in rising order. Units of a group are walked in groups of \`tile_group\` rows, as all tiles are elsewhere.
 __device__ __forceinline__ bool find_tile(GroupWalk& walk, const int* ends, i64 stride, u32 groups, u32 rows, u32 ${across}, u32 tile_group, u32 cta, TileOrigin& at) {
-  const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
-  u32 later;
+  const u32 unit = ${work}, place = cta % CLUSTER;
+${bounded}  u32 later;
   while (!(later = __ballot_sync(~0u, walk.until > unit))) {
     walk.before = __shfl_sync(~0u, walk.until, 31);
     walk.first += 32;
@@ -189,7 +205,7 @@ __device__ __forceinline__ bool find_tile(GroupWalk& walk, const int* ends, i64 
   const u32 band = in_group / band_units, in_band = in_group - band * band_units;
   const u32 band_rows = min(tile_group, units_${own} - band * tile_group);
   const u32 unit_${own} = band * tile_group + in_band % band_rows, unit_${other} = in_band / band_rows;
-  at = {${begins('m')}(unit_m * CLUSTER_M + place_m(place)) * CTA_M, ${begins('n')}(unit_n * CLUSTER_N + place_n(place)) * TILE_N, walk.first + mine, end};
+  at = {${begins('m')}(unit_m * CLUSTER_M + place_m(place)) * CTA_M, ${begins('n')}(unit_n * CLUSTER_N + place_n(place)) * TILE_N, walk.first + mine, end${values}};
   return true;
 }
 `)

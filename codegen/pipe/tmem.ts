@@ -3,16 +3,22 @@ import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { freeSide } from '../../compiler/space/domain.ts'
 import { call, note, type EmitContext } from './context.ts'
 
+/**
+ * Where this warp's lanes have the sums of a tile, from `column` on. Bits 31:16 of a TMEM address are the lane: warp w of a warpgroup may
+ * reach lanes 32w … 32w + 31 only.
+ */
+export function sumsAt({ program: { tmem } }: EmitContext, column: string): string {
+  const slot = tmem!.sums === null ? 'acc * ACC_COLUMNS' : `${tmem!.sums}`
+  return `tmem + (warp << 21) + ${slot} + ${column}`
+}
+
 /** A row of the sub-tile of each accumulator; of interleaved columns, those of each are apart in registers. */
 export function emitTmemLoad(op: Extract<EpilogueOp, { op: 'tmem_load' }>, c: EmitContext): void {
   const { subtileColumns, layout, domain } = c.program
   const { ways } = freeSide(domain, 'n')
   const load = (to: string, product: number, column: string): void => {
     c.out.line(`u32 ${to}[${subtileColumns}];  // accumulator cells of one row of the sub-tile`)
-    // Bits 31:16 of a TMEM address are the lane: warp w of a warpgroup may read lanes 32w … 32w + 31 only.
-    const slot = c.program.tmem!.sums === null ? 'acc * ACC_COLUMNS' : `${c.program.tmem!.sums}`
-    const first = product > 0 ? `${product * ways * layout.columns} + ` : ''
-    const address = `tmem + (warp << 21) + ${slot} + ${first}${column}`
+    const address = sumsAt(c, `${product > 0 ? `${product * ways * layout.columns} + ` : ''}${column}`)
     c.out.line(call(c, `tcgen05_ld_x${subtileColumns}`, to, address), note(c, 'TMEM load'))
     // Nothing was ever written to the upper lanes: they compute along, and must not branch on garbage.
     if (layout.rowsPerWarp < 32) {

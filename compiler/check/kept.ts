@@ -3,10 +3,11 @@
  * the same fares the same, wherever it has moved to.
  */
 import type { KernelDecl, Span } from '../../grammar/ast.ts'
-import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
+import type { Diagnostic } from '../../grammar/diagnostics.ts'
+import { movedDiagnostic } from '../../grammar/moved.ts'
+import { Recent } from '../../grammar/recent.ts'
 import type { FileContext } from './context.ts'
 import { checkKernel } from './kernel.ts'
-import { Recent } from './recent.ts'
 import { Reporter } from './report.ts'
 
 /** How many texts before the latest are remembered. */
@@ -51,7 +52,7 @@ export class KeptKernels {
     const calls = words.some((word) => epilogues.has(word))
     const known = this.#kernels.find(amongEpilogues) ?? (calls ? undefined : this.#kernels.find(alone))
     if (known) {
-      for (const diagnostic of known.diagnostics) report.add(moved(diagnostic, source, start - known.start))
+      for (const diagnostic of known.diagnostics) report.add(movedDiagnostic(diagnostic, source, start - known.start))
       return known.family
     }
     const own = new Reporter()
@@ -72,15 +73,3 @@ const spansOf = ({ span, labels, fix }: Diagnostic): readonly Span[] => [
   ...(labels ?? []).map((label) => label.span),
   ...(fix ? [fix.span] : []),
 ]
-
-function moved(diagnostic: Diagnostic, source: Source, by: number): Diagnostic {
-  const shift = ({ start, end }: Span): Span => ({ start: start + by, end: end + by })
-  const { span, labels, fix } = diagnostic
-  return {
-    ...diagnostic,
-    source,
-    span: span && shift(span),
-    ...(labels && { labels: labels.map((label) => ({ ...label, span: shift(label.span) })) }),
-    ...(fix && { fix: { ...fix, span: shift(fix.span) } }),
-  }
-}

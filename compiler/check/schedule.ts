@@ -7,7 +7,7 @@ import { joinedDesigns } from '../designs.ts'
 import type { Entry, Schedule } from '../schedule.ts'
 import { TARGETS } from '../targets/index.ts'
 import type { Target } from '../targets/target.ts'
-import type { Recent } from './recent.ts'
+import type { Recent } from '../../grammar/recent.ts'
 import type { Reporter } from './report.ts'
 
 interface NamedTarget {

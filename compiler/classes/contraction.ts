@@ -138,9 +138,10 @@ function taken(original: TensorProgram, units: MmaUnits): TensorProgram {
   const read = lookedUpRows(interleave(original))
   const made = computeOperands(read, units)
   if (read === original) return made
-  const isNew = (name: string): boolean => !original.operands.some((operand) => operand.name === name)
+  // Halves are no operands that anything else could be computed of.
+  const isHalf = (name: string): boolean => operandNamed(read, name).half !== undefined
   const left = factorsOf(made)
-  return [...factorsOf(read)].filter(isNew).every((name) => left.has(name)) ? made : computeOperands(original, units)
+  return [...factorsOf(read)].filter(isHalf).every((name) => left.has(name)) ? made : computeOperands(original, units)
 }
 
 /** Operands that contractions read as they are. */
@@ -196,8 +197,13 @@ function beyondGroups(program: TensorProgram, products: readonly MatrixProduct[]
   const isSummed = (axis: string): boolean => others.length === 0 && over.join() === axis
   const other = ragged.find(({ name, ragged }) => (name !== m && !isSummed(name)) || ragged!.group !== l)
   if (other ?? ragged[1]) return `the ragged axis \`${(other ?? ragged[1]!).name}\` beside such tiles`
+  // Blocks begin with the group of the tile, which others are not read of.
   const isBlocked = ({ axes, blocks }: TensorOperand): boolean => (blocks?.[axes.indexOf(ragged[0]!.name)] ?? 1) > 1
-  return program.operands.some(isBlocked) ? `blocks along the ragged axis \`${ragged[0]!.name}\`` : null
+  const read = topological(program.operands.flatMap(({ computed }) => computed ?? []))
+  const elsewhere = read.some(
+    (node) => node.kind === 'input' && node.at !== undefined && isBlocked(operandNamed(program, node.operand)),
+  )
+  return elsewhere ? `positions of blocks along the ragged axis \`${ragged[0]!.name}\`` : null
 }
 
 interface MatrixProduct {

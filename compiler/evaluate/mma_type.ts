@@ -57,6 +57,26 @@ export function mmaTypesOf(
   return type === 'f32' ? null : [type, type]
 }
 
+/**
+ * The types that data of at most 8 bits on both sides is brought to, without a rounding, where no MMA multiplies it as it is: what is left of
+ * the operands are scales of partial sums. Null: a value has more bits than that, or there are no such sums.
+ */
+export function dataTypesOf(
+  { a, b }: ContractTerm,
+  accumulator: Accumulator,
+  program: TensorProgram,
+): readonly [DTypeName, DTypeName] | null {
+  if (accumulator !== 'f32') return null
+  const isInteger = (name: string): boolean =>
+    DTYPES[program.operands.find((part) => part.name === name)?.dtype ?? 'f32'].class === 'int'
+  const isExact = (operand: TensorOperand | null): boolean =>
+    operand !== null &&
+    isNarrow(operand) &&
+    (!operand.stored?.zero || (DTYPES[operand.dtype].class === 'int' && isInteger(operand.stored.zero))) &&
+    bitsOf(operand, program, [], 'bf16') <= significand('bf16')
+  return [a, b].every((factor) => isExact(elementsOf(factor, program))) ? ['bf16', 'bf16'] : null
+}
+
 const inBytes = (dtype: DTypeName): DTypeName => (dtype === 'i4' ? 'i8' : dtype === 'u4' ? 'u8' : dtype)
 
 const isNarrow = ({ dtype }: TensorOperand): boolean => DTYPES[dtype].bits <= 8

@@ -34,11 +34,14 @@ export function scalarParams({ name, dtype, pointer, fromEpilogue }: ScalarOpera
 /** Whole numbers are positions and extents, which callers check before the launch. */
 export const mayLieOnDevice = (dtype: DTypeName): boolean => !['int', 'bool'].includes(DTYPES[dtype].class)
 
-/** Scratch memory: elements for the product of ceil(extent / per) over the axes; an axis absent at the call counts 1. */
+/**
+ * Scratch memory: elements for the product of ceil(extent / per) over the axes, of which one more for each of the axis `groups`; an axis absent
+ * at the call counts 1.
+ */
 export interface WorkspaceRegion {
   readonly name: string
   readonly elementBytes: number
-  readonly extents: readonly { readonly axis: string; readonly per: number }[]
+  readonly extents: readonly { readonly axis: string; readonly per: number; readonly groups?: string }[]
   /**
    * Zeros when the first launch begins, and kernels leave zeros behind: memory of a stream, which is no part of the workspace that callers
    * may hand in.
@@ -64,6 +67,8 @@ export interface TensorMapRule {
    * dimension, which `box` has first; the dimensions behind it count tiles.
    */
   readonly tiles?: readonly number[]
+  /** Of such scales: groups of the first of `axes`, each of which begins a row of tiles. */
+  readonly groups?: string
   /**
    * Boxes end with a group of rows: behind the innermost dimension comes one of so many rows, all that a box has, and then that of
    * `axes[1]`. `behind`: the latter begins as many rows before the tensor; a box at `rows - kept` and `first + kept` of them is cut

@@ -76,6 +76,8 @@ export interface TmemPlan {
   readonly columnsPerAccumulator: number
   /** First column of the sums of parts, which the epilogue reads; null: it reads the accumulators of the MMAs. */
   readonly sums: number | null
+  /** Of a row of these sums, how many columns are in registers while they are added up; the others stay where they are. Absent: all. */
+  readonly inRegisters?: number
   readonly slotOffset: number
 }
 
@@ -234,8 +236,16 @@ export type TileOp =
   | { readonly op: 'zero_cells' }
   /** Fragments of k step `step` of the stage, into set `set` of two. */
   | (FragmentSource & { readonly op: 'load_fragments'; readonly step: number; readonly set: 0 | 1 })
-  /** mma.sync of each block of 16 rows with each 8 columns, from the fragments of a set. */
-  | { readonly op: 'mma_sync'; readonly kind: WarpMmaKind; readonly set: 0 | 1 }
+  /**
+   * mma.sync of each block of 16 rows with each 8 columns, from the fragments of a set. `chunk`: of k, which is summed by itself, from nothing
+   * (`begins`) or to its sums so far; null: added to the accumulators.
+   */
+  | {
+      readonly op: 'mma_sync'
+      readonly kind: WarpMmaKind
+      readonly set: 0 | 1
+      readonly chunk: 'begins' | 'goes on' | null
+    }
   | { readonly op: 'commit'; readonly barrier: string; readonly to: CommitTarget }
   | { readonly op: 'tcgen05_fence'; readonly when: 'before_thread_sync' | 'after_thread_sync' }
   /** Announces the response of a work request on the barrier of every CTA of the cluster; one lane each. */
@@ -303,7 +313,7 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
-  for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, for_warpgroups: true, leader: true,
+  for_blocks: true, for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, for_warpgroups: true, leader: true,
   first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true, last_part: true,
 } // prettier-ignore
 

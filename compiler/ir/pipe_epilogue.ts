@@ -15,6 +15,8 @@ export interface AuxLoad {
   readonly vector: boolean
   /** Where TMA has brought it; absent: it is loaded to registers. */
   readonly fetched?: Fetched
+  /** Rows that begin anywhere: the warp copies whole words of them to its slot, whose swizzle this is, and reads its values there. */
+  readonly rows?: { readonly buffer: string; readonly swizzle: Swizzle }
   /** An operand along n or m whose values `load_ahead` has brought to registers. */
   readonly ahead?: boolean
   /** Load only when this scalar is not 0 (skip0). */
@@ -71,6 +73,8 @@ export interface Quantise {
   readonly block: number
   /** Buffer of largest magnitudes; null: no other warp has a part of the block. */
   readonly shared: string | null
+  /** A block is several sub-tiles, which `measure` has seen. */
+  readonly measured?: true
   readonly form: StoredForm
 }
 
@@ -83,8 +87,13 @@ export type EpilogueOp =
   | { readonly op: 'for_row_blocks'; readonly body: readonly TileOp[] }
   /** The cells of a sub-tile out of the accumulator registers, or out of a buffer where `threads` have left them. */
   | { readonly op: 'take_cells'; readonly from: { readonly buffer: string; readonly threads: number } | null }
-  /** Over the columns of the tile that this warp holds; sets where the sub-tile starts, in TMEM and in the output. */
-  | { readonly op: 'for_subtiles'; readonly body: readonly TileOp[] }
+  /** Over the columns of the tile that this warp holds, so many of them at a time, which share a scale. */
+  | { readonly op: 'for_blocks'; readonly columns: number; readonly body: readonly TileOp[] }
+  /** Over the columns of the tile that this warp holds, or of a block of so many; sets where the sub-tile starts, in TMEM and in the output. */
+  | { readonly op: 'for_subtiles'; readonly of?: number; readonly body: readonly TileOp[] }
+  /** The largest magnitude of each row of a block: of nothing yet, and of a sub-tile more. */
+  | { readonly op: 'measure_begin'; readonly operand: string }
+  | { readonly op: 'measure'; readonly operand: string }
   /** Sub-tiles from here on lie beyond n: a branch, which keeps ptxas from holding values of several sub-tiles at once. */
   | { readonly op: 'stop_at_n' }
   | { readonly op: 'last_subtile'; readonly body: readonly TileOp[] }

@@ -63,13 +63,16 @@ export interface FindRows {
 
 /**
  * Scales of a stage: f32, [chunk of k][group of rows or columns], 0 outside of the operand. By asynchronous copies of 4 bytes
- * (`copies`), which are complete with the phase of the barrier, or through registers.
+ * (`copies`), which are complete with the phase of the barrier, or with the thread's group of copies; or through registers.
  */
 export interface ScaleLoad {
   readonly op: 'load_scales'
   readonly operand: string
   readonly buffer: string
-  readonly barrier: string
+  /** The ring whose slot is filled; absent: the buffer's own. */
+  readonly ring?: string
+  /** null: nobody waits on one. */
+  readonly barrier: string | null
   readonly free: 'm' | 'n'
   readonly layout: ScaleLayout
   readonly depth: DepthView

@@ -49,7 +49,8 @@ export function printTileProgram(program: TileProgram): string {
   if (tmem)
     lines.push(
       `  tmem ${tmem.columns} columns, ${tmem.columnsPerAccumulator} for each slot of ring ${tmem.ring}` +
-        (tmem.sums === null ? '' : `, sums of parts from ${tmem.sums} on`),
+        (tmem.sums === null ? '' : `, sums of parts from ${tmem.sums} on`) +
+        (tmem.inRegisters === undefined ? '' : `, ${tmem.inRegisters} in registers`),
     )
   if (registers)
     lines.push(
@@ -204,7 +205,7 @@ function printOp(op: TileOp): string {
         `, step ${op.step} -> set ${op.set}`
       )
     case 'mma_sync':
-      return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b}${op.kind.split ? ' in parts' : ''} set ${op.set}`
+      return `mma_sync.m16n8k${op.kind.k}.${op.kind.d}.${op.kind.a}.${op.kind.b}${op.kind.split ? ' in parts' : ''} set ${op.set}${op.chunk ? `, a chunk ${op.chunk}` : ''}`
     case 'mma':
       return (
         `mma.${op.kind} ${op.a} * ${op.products.map(({ b, column }) => `${b} -> column ${column}`).join(', ')}, ` +
@@ -222,14 +223,23 @@ function printOp(op: TileOp): string {
       )
     case 'quantise': {
       const { scale, global, norm, rounding } = op.form
-      return `quantise ${op.operand} in blocks of ${op.block} along ${op.along}${op.shared === null ? '' : ` (${op.shared})`}, scale ${scale} rounded ${rounding}, global ${global}, norm ${norm}`
+      return `quantise ${op.operand} in blocks of ${op.block} along ${op.along}${op.shared === null ? '' : ` (${op.shared})`}, scale ${scale} rounded ${rounding}, global ${global}, norm ${norm}${op.measured ? ', measured' : ''}`
     }
+    case 'measure_begin':
+    case 'measure':
+      return `${op.op} ${op.operand}`
+    case 'for_blocks':
+      return `for_blocks of ${op.columns} columns`
+    case 'for_subtiles':
+      return `for_subtiles${op.of === undefined ? '' : ` of a block of ${op.of} columns`}`
     case 'share_largest':
       return `share_largest ${op.operand} -> ${op.buffer}`
     case 'load_scales':
       return (
-        `load_scales ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}, ${scaleText(op.layout)}, ` +
-        (op.copies ? `copies on ${op.barrier}` : `through registers, for ${op.barrier}`) +
+        `load_scales ${op.operand} (${op.free}, ${depthText(op.depth)}) -> ${op.buffer}${op.ring ? `[${op.ring}]` : ''}, ${scaleText(op.layout)}, ` +
+        (op.copies
+          ? `copies ${op.barrier === null ? 'of the thread' : `on ${op.barrier}`}`
+          : `through registers${op.barrier === null ? '' : `, for ${op.barrier}`}`) +
         `, by ${op.warps} warp(s)`
       )
     case 'load_atoms':
@@ -311,6 +321,7 @@ function printOp(op: TileOp): string {
     case 'aux_load':
       return (
         `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}` +
+        `${op.rows ? `, rows by ${op.rows.buffer}, swizzle ${op.rows.swizzle}` : ''}` +
         `${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
       )
     case 'compute':
@@ -362,7 +373,6 @@ function printOp(op: TileOp): string {
     case 'zero_cells':
     case 'park_cells':
     case 'for_row_blocks':
-    case 'for_subtiles':
     case 'stop_at_n':
     case 'last_subtile':
     case 'proxy_fence':

@@ -4,9 +4,17 @@
  * (evaluate/mma_type.ts). Of stored forms, what does not vary along the sum goes behind it.
  */
 import { DTYPES, type Accumulator } from '../dtypes.ts'
-import { mmaTypesOf, pairOf } from '../evaluate/mma_type.ts'
+import { dataTypesOf, mmaTypesOf, pairOf } from '../evaluate/mma_type.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
-import type { ContractNode, ContractTerm, InputNode, Node, TensorOperand, TensorProgram } from '../ir/tensor.ts'
+import type {
+  ContractNode,
+  ContractTerm,
+  InputNode,
+  Node,
+  StoredForm,
+  TensorOperand,
+  TensorProgram,
+} from '../ir/tensor.ts'
 import { isPlainInput, operandNamed, topological } from '../ir/walk.ts'
 import { inTiles } from '../stored/tiles.ts'
 import { bare, partNode, timesAll } from './factor_scales.ts'
@@ -25,6 +33,13 @@ export interface MmaUnits {
 export interface ScaledFactor {
   readonly dtype: DTypeName
   readonly scale: TensorOperand | null
+}
+
+/** Of a term. `apart`: data decodes without its scale where that varies along the sum, if the units take it so; null: with it. */
+interface How {
+  readonly over: readonly string[]
+  readonly alone: boolean
+  readonly apart: MmaUnits | null
 }
 
 /** A factor, and what multiplies the sum in its stead. */
@@ -48,7 +63,9 @@ export function computeOperands(program: TensorProgram, units: MmaUnits): Tensor
   // Another reader of a stored form would see its data alone.
   if (nodesOf(rewritten).some((node) => node.kind === 'input' && decoded.has(node.operand) && !maker.isOwn(node)))
     return program
-  const inputs = program.operands.map((operand) =>
+  // Rows that are decoded are read from where they lie.
+  const read = program.operands.filter(({ name, computed }) => !computed || !decoded.has(name) || maker.keeps.has(name))
+  const inputs = read.map((operand) =>
     decoded.has(operand.name) || (operand.partOf !== undefined && decoded.has(operand.partOf))
       ? bare(operand, program.operands)
       : operand,
@@ -107,6 +124,8 @@ class Maker {
   readonly operands: TensorOperand[] = []
   /** Operands in stored forms that are read by their data alone. */
   readonly decoded = new Set<string>()
+  /** Those of them that MMAs take. */
+  readonly keeps = new Set<string>()
   readonly #program: TensorProgram
   readonly #made = new Map<Node, Map<string, Side>>()
   readonly #own = new Set<Node>()
@@ -125,28 +144,29 @@ class Maker {
   ): readonly [Side, Side, readonly string[]] | null {
     const pair = pairOf(term, this.#program)
     const taken = pair && units.multiplies(...pair, accumulator) ? pair : null
-    const types = taken ?? mmaTypesOf(term, accumulator, this.#program)
-    if (!types || !units.multiplies(...types, accumulator)) return null
     const alone = terms.length === 1
-    const [a, b] = [term.a, term.b].map((factor, i) =>
-      this.#side(factor, [term.b, term.a][i]!, types[i]!, term.over, alone),
-    )
+    const decoded = taken ?? mmaTypesOf(term, accumulator, this.#program)
+    // Scales that would cost bits stay behind, with the sums of their blocks.
+    const types = decoded ?? (alone ? dataTypesOf(term, accumulator, this.#program) : null)
+    if (!types || !units.multiplies(...types, accumulator)) return null
+    const how: How = { over: term.over, alone, apart: decoded ? null : units }
+    const [a, b] = [term.a, term.b].map((factor, i) => this.#side(factor, [term.b, term.a][i]!, types[i]!, how))
     return a && b ? [a, b, term.over] : null
   }
 
-  #side(factor: Node, other: Node, dtype: DTypeName, over: readonly string[], alone: boolean): Side | null {
-    const key = [dtype, ...over, alone].join()
+  #side(factor: Node, other: Node, dtype: DTypeName, how: How): Side | null {
+    const key = [dtype, ...how.over, how.alone, how.apart !== null].join()
     const known = this.#made.get(factor)?.get(key)
     if (known) return known
     const side = isPlainInput(factor)
-      ? this.#element(factor, other, dtype, over, alone)
-      : this.#expression(factor, other, dtype, over)
+      ? this.#element(factor, other, dtype, how)
+      : this.#expression(factor, other, dtype, how.over)
     if (side) this.#made.set(factor, new Map([...(this.#made.get(factor) ?? []), [key, side]]))
     return side
   }
 
   /** Of an operand: what decodes it. */
-  #element(node: InputNode, other: Node, dtype: DTypeName, over: readonly string[], alone: boolean): Side | null {
+  #element(node: InputNode, other: Node, dtype: DTypeName, { over, alone, apart }: How): Side | null {
     const operand = operandNamed(this.#program, node.operand)
     const { stored } = operand
     if (!stored) {
@@ -160,14 +180,29 @@ class Maker {
     // In a sum of several products each has scales of its own.
     if (behind.length > 0 && !alone) return null
     if (behind.some((value) => value.kind === 'input' && this.#inTiles(value))) return null
+    const scale = parts.find(varies)
+    const kept = apart && scale ? operandNamed(this.#program, stored.scale!) : null
+    if (kept && !apart!.scalesParts(kept, dtype, over)) return null
     this.decoded.add(operand.name)
-    const value = decodedBy(this.#data(node), stored.zero === null ? null : part(stored.zero), parts.filter(varies))
+    const zero = stored.zero === null ? null : part(stored.zero)
+    const factors = kept ? [] : parts.filter(varies).map((value) => this.#source(value))
+    const value = decodedBy(this.#source(this.#data(node)) as InputNode, zero, factors)
     const isData = value.kind !== 'apply' && operand.dtype === dtype
-    return { node: isData ? this.#data(node) : this.#operand(value, node, other, dtype, over), behind }
+    if (isData) {
+      this.keeps.add(operand.name)
+      return { node: this.#data(node), behind }
+    }
+    const form = kept && { ...stored, zero: null, global: null }
+    return { node: this.#operand(value, node, other, dtype, over, node.axes, form), behind }
   }
 
   #inTiles({ operand }: InputNode): boolean {
     return inTiles(operandNamed(this.#program, operand).order)
+  }
+
+  /** What looked-up rows are read from. */
+  #source(value: Node): Node {
+    return (value.kind === 'input' && operandNamed(this.#program, value.operand).computed) || value
   }
 
   #data(node: InputNode): InputNode {
@@ -198,6 +233,7 @@ class Maker {
     dtype: DTypeName,
     over: readonly string[],
     axes: readonly string[] = like.axes,
+    stored: StoredForm | null = null,
   ): InputNode {
     const inner = operandNamed(this.#program, like.operand).order.at(-1)!
     const read = isPlainInput(other) ? operandNamed(this.#program, other.operand).order.at(-1)! : inner
@@ -216,6 +252,7 @@ class Maker {
       divisibility: 'element',
       fromEpilogue: false,
       computed,
+      ...(stored && { stored }),
     })
     return { kind: 'input', operand: name, type: DTYPES[dtype].compute, axes, span: like.span }
   }

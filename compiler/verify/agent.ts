@@ -45,6 +45,9 @@ export class Agent {
   k = 0
   block = 0
   column = 0
+  /** A block of columns that is several sub-tiles, and of which ones of them outputs have been measured. */
+  wide: { readonly columns: number; readonly subtiles: readonly number[] } | null = null
+  readonly measured = new Map<string, number[]>()
   /** The next work item, once it was read; null: there is none. */
   next: number | null | undefined
   answers = 0
@@ -53,6 +56,8 @@ export class Agent {
   /** The part that is summed by itself, and how many of a k tile are in the cells. */
   part: PartSum | null = null
   added = 0
+  /** The chunk of k that warps' MMAs sum by themselves, and the steps that it has. */
+  chunk: { steps: number } | null = null
   /** Fragments of k tiles by set: which step of which tile. */
   readonly fragments: (number | null)[] = [null, null]
   /** Groups of stores and of copies that are closed, and what the open ones hold. */

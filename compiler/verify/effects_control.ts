@@ -84,8 +84,20 @@ export const CONTROL = {
   *for_row_blocks({ body }, agent, m) {
     for (agent.block = 0; agent.block < m.rowBlocks; agent.block++) yield* m.execute(body, agent)
   },
-  *for_subtiles({ body }, agent, m) {
-    for (const column of m.subtileColumns) {
+  *for_blocks(op, agent, m) {
+    const each = op.columns / m.program.subtileColumns
+    if (!Number.isInteger(each) || m.subtileColumns.length % each !== 0)
+      return m.problem(agent, op, `blocks of ${op.columns} columns are no whole sub-tiles of the tile`)
+    for (let first = 0; first < m.subtileColumns.length; first += each) {
+      agent.wide = { columns: op.columns, subtiles: m.subtileColumns.slice(first, first + each) }
+      yield* m.execute(op.body, agent)
+    }
+    agent.wide = null
+  },
+  *for_subtiles(op, agent, m) {
+    const { of, body } = op
+    if (of !== agent.wide?.columns) return m.problem(agent, op, 'walks over other sub-tiles than those around it')
+    for (const column of agent.wide?.subtiles ?? m.subtileColumns) {
       agent.column = column
       yield* m.execute(body, agent)
     }

@@ -57,16 +57,18 @@ function gather(op: Gather | CopyTile, agent: Agent, m: Machine): void {
   const bytes = (tileBytes(m, op) * agent.threads) / (32 * agent.role!.warps)
   const slot = m.slotOf(agent, op.buffer, { ring: op.ring })
   if (op.op === 'gather') return m.write(agent, op, slot, depthTag(agent, m), bytes, op, agent.id)
+  m.writeLater(agent, op, slot, copied(agent), depthTag(agent, m), bytes, op, agent.id)
+}
+
+/** A copy of this thread's open group. cp.async writes as the thread itself does, only later. */
+function copied(agent: Agent): Done {
   agent.openCopies++
-  // cp.async writes as the thread itself does, only later.
-  const view = { clock: agent.clock, async: false, inOrder: false }
-  const done = {
+  return {
     dimension: agent.dimension('copies'),
     fence: agent.dimension('copied'),
     epoch: agent.copyGroups + 1,
-    view,
+    view: { clock: agent.clock, async: false, inOrder: false },
   }
-  m.writeLater(agent, op, slot, done, depthTag(agent, m), bytes, op, agent.id)
 }
 
 function loadAtoms(op: AtomLoad, agent: Agent, m: Machine): void {
@@ -188,9 +190,10 @@ function mma(op: Mma, agent: Agent, m: Machine): void {
 }
 
 function loadScales(op: ScaleLoad, agent: Agent, m: Machine): void {
-  const slot = m.slotOf(agent, op.buffer)
+  const slot = m.slotOf(agent, op.buffer, { ring: op.ring })
   const bytes = (slot.bytes * agent.threads) / (32 * op.warps)
   if (!op.copies) return m.write(agent, op, slot, depthTag(agent, m), bytes, op, agent.id)
+  if (op.barrier === null) return m.writeLater(agent, op, slot, copied(agent), depthTag(agent, m), bytes, op, agent.id)
   const barrier = m.barrierOf(agent, op.barrier)
   const view = { clock: agent.clock, async: false, inOrder: false }
   const done = { dimension: barrier.phases, epoch: barrier.completed + 1, view }
@@ -199,14 +202,31 @@ function loadScales(op: ScaleLoad, agent: Agent, m: Machine): void {
 
 /** Of the k tile whose parts are being added. */
 function readsScales(op: OpOf<'part_scales' | 'promote'>, sources: 'all' | 'columns', agent: Agent, m: Machine): void {
-  const tag = agent.tile * m.load.depth + (agent.cells?.steps ?? 0)
+  const tag = agent.tile * m.load.depth + Math.floor((agent.cells?.steps ?? 0) / m.fragmentSteps)
   for (const source of sources === 'all' ? [op.a, op.b] : [op.b])
     if (source) m.read(agent, op, m.slotOf(agent, source.buffer), tag)
+}
+
+/** Adds a part of a chunk that has all of its steps; with the last of them, these are in the sum. */
+function promoteChunk(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
+  const { part } = op
+  const { cells, chunk } = agent
+  const { products, rowBlocks } = m.program.registers!
+  const perChunk = products * rowBlocks
+  const steps = (m.fragmentSteps * perChunk) / part.of
+  if (!cells || chunk?.steps !== steps)
+    return m.problem(agent, op, `adds a chunk that has ${chunk?.steps ?? 0} of ${steps} steps`)
+  if (part.index !== agent.added) m.problem(agent, op, `adds part ${part.index} behind ${agent.added} of ${part.of}`)
+  agent.added = (agent.added + 1) % part.of
+  if (agent.added % perChunk > 0) return
+  agent.chunk = null
+  cells.steps += steps
 }
 
 /** Adds a part, the next one; with the last, a k tile is in the sum. */
 function promote(op: OpOf<'promote'>, agent: Agent, m: Machine): void {
   readsScales(op, 'columns', agent, m)
+  if (m.program.registers?.warps) return promoteChunk(op, agent, m)
   const { part } = op
   const { cells, part: sum } = agent
   if (!cells || !sum || cells.tile !== agent.tile || sum.k !== cells.steps || sum.index !== part.index)
@@ -262,6 +282,29 @@ function takesCells(op: TileOp, agent: Agent, m: Machine): void {
     m.problem(agent, op, `takes a sum of ${cells?.steps ?? 0} of ${stepsOf(m)} steps`)
   if (agent.issued > 0 && agent.clock[agent.mma]! < agent.issued)
     m.problem(agent, op, 'takes accumulators of MMAs that may still be under way')
+}
+
+/** The sums of a tile, in registers or in lanes of tensor memory. */
+function takesSums(op: TileOp, agent: Agent, m: Machine): void {
+  const { tmem } = m.program
+  if (!tmem) return takesCells(op, agent, m)
+  usesTensorMemory(op, agent, m, agent.cta)
+  const { steps } = m.accumulators[agent.cta]![agent.ring(tmem.ring).slot]!
+  if (tmem.sums === null && steps !== m.load.depth)
+    m.problem(agent, op, `reads a sum of ${steps} of ${m.load.depth} k tiles`)
+  m.readLater(agent, op, ...rowsOfSums(agent, m))
+}
+
+/** Those that this agent has of them: where, when it is done with them, and what they hold. */
+function rowsOfSums(
+  agent: Agent,
+  m: Machine,
+): readonly [slot: Slot, done: Done, tag: number, bytes: number, of: unknown, part: number] {
+  const { sums, ring } = m.program.tmem!
+  const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
+  const [slot, bytes] =
+    sums === null ? [m.accumulators[agent.cta]![agent.ring(ring).slot]!.slot, 0] : [m.parked[agent.cta]!, agent.threads]
+  return [slot, done, agent.tile, bytes, CELLS, agent.id]
 }
 
 /** Of a tile's accumulators: k tiles, or steps of MMAs that warps issue by themselves. */
@@ -344,7 +387,8 @@ export const DATA = {
     const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
     m.writeLater(agent, op, m.parked[agent.cta]!, done, agent.tile, agent.threads, CELLS, agent.id)
   },
-  zero_cells(_, agent) {
+  zero_cells(op, agent, m) {
+    if (m.program.tmem?.inRegisters !== undefined) usesTensorMemory(op, agent, m, agent.cta)
     agent.cells = { tile: agent.tile, steps: 0 }
   },
   load_fragments(op, agent, m) {
@@ -358,11 +402,17 @@ export const DATA = {
   mma_sync(op, agent, m) {
     const { cells } = agent
     if (!cells) return m.problem(agent, op, 'adds to no accumulators')
-    const expected =
-      (agent.tile * m.load.depth + Math.floor(cells.steps / m.fragmentSteps)) * 64 + (cells.steps % m.fragmentSteps)
+    if (op.chunk === 'begins') {
+      if (agent.chunk) m.problem(agent, op, 'overwrites a chunk that nobody has added')
+      agent.chunk = { steps: 0 }
+    }
+    if (op.chunk && !agent.chunk) return m.problem(agent, op, 'goes on with a chunk that was added')
+    const step = cells.steps + (agent.chunk?.steps ?? 0)
+    const expected = (agent.tile * m.load.depth + Math.floor(step / m.fragmentSteps)) * 64 + (step % m.fragmentSteps)
     if (agent.fragments[op.set] !== expected)
-      m.problem(agent, op, `multiplies other fragments than those of step ${cells.steps} of its tile`)
-    cells.steps++
+      m.problem(agent, op, `multiplies other fragments than those of step ${step} of its tile`)
+    if (op.chunk) agent.chunk!.steps++
+    else cells.steps++
   },
   park(op, agent, m) {
     takesCells(op, agent, m)
@@ -371,8 +421,11 @@ export const DATA = {
   },
   send_sums: sendSums,
   add_sums: (op, agent, m) => m.read(agent, op, m.slotOf(agent, op.buffer), agent.tile),
-  store_part: takesCells,
-  add_parts: takesCells,
+  store_part: takesSums,
+  add_parts(op, agent, m) {
+    takesSums(op, agent, m)
+    if (m.program.tmem) m.writeLater(agent, op, ...rowsOfSums(agent, m))
+  },
   take_cells(op, agent, m) {
     if (op.from === null) return takesCells(op, agent, m)
     const slot = m.slotOf(agent, op.from.buffer)
@@ -380,17 +433,7 @@ export const DATA = {
     if (m.program.cluster.splits > 1) m.read(agent, op, slot, agent.tile)
     else m.read(agent, op, slot, agent.tile, (slotBytes * agent.threads) / op.from.threads, CELLS, agent.id)
   },
-  tmem_load(op, agent, m) {
-    usesTensorMemory(op, agent, m, agent.cta)
-    if (m.program.tmem!.sums !== null) {
-      const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
-      return m.readLater(agent, op, m.parked[agent.cta]!, done, agent.tile, agent.threads, CELLS, agent.id)
-    }
-    const { slot, steps } = m.accumulators[agent.cta]![agent.ring(m.program.tmem!.ring).slot]!
-    if (steps !== m.load.depth) m.problem(agent, op, `reads a sum of ${steps} of ${m.load.depth} k tiles`)
-    const done = { dimension: agent.dimension('tensor'), epoch: agent.event(), view: inTensorMemory(agent) }
-    m.readLater(agent, op, slot, done, agent.tile, 0)
-  },
+  tmem_load: takesSums,
   expect_work(op, agent, m) {
     for (const cta of ranksOf(agent, m))
       m.signal(agent, op, m.barrierOf(agent, op.barrier, { cta }), 1, op.bytes, agent.clock)
@@ -427,7 +470,16 @@ export const DATA = {
     advance(agent, m, ring)
   },
   *aux_load(op, agent, m) {
-    const { fetched, operand } = op
+    const { fetched, operand, rows } = op
+    if (rows) {
+      const slot = m.slotOf(agent, rows.buffer)
+      const tag = subtileTag(agent, m, operand)
+      const bytes = stagedBytes(m, rows.buffer, operand)
+      m.write(agent, op, slot, tag, (bytes * agent.threads) / 32, op, agent.id)
+      yield* warpSync(agent, m)
+      m.read(agent, op, slot, tag, bytes)
+      yield* warpSync(agent, m)
+    }
     if (!fetched) return
     yield* waitFor(op, agent, m, fetched.barrier, agent.ring(fetched.ring).phase + 1)
     const slot = m.slotOf(agent, fetched.buffer)
@@ -448,7 +500,15 @@ export const DATA = {
     const bytes = (slot.bytes * agent.threads) / (32 * agent.role!.warps)
     m.write(agent, op, slot, subtileTag(agent, m, op.operand), bytes, op, agent.id)
   },
+  measure_begin({ operand }, agent) {
+    agent.measured.set(operand, [])
+  },
+  measure({ operand }, agent) {
+    agent.measured.get(operand)?.push(agent.column)
+  },
   quantise(op, agent, m) {
+    if (op.measured && agent.measured.get(op.operand)?.join() !== agent.wide?.subtiles.join())
+      m.problem(agent, op, `${op.operand} is not measured in all sub-tiles of the block`)
     if (op.shared !== null) m.read(agent, op, m.slotOf(agent, op.shared), subtileTag(agent, m, op.operand))
   },
   set_registers: nothing,

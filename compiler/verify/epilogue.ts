@@ -33,12 +33,17 @@ function checkStored(tiles: Tiles, what: string, operand: string, places?: reado
 }
 
 /** Blocks are whole in a sub-tile, and the scales have one of each. */
-function checkQuantised(tiles: Tiles, { operand, along, block, shared, form }: Quantise): void {
+function checkQuantised(tiles: Tiles, { operand, along, block, shared, measured, form }: Quantise): void {
   const { domain, subtileColumns, layout, roles } = tiles.program
   const what = `quantise ${operand}`
   tiles.expect(`${what}: form`, form, tiles.operand(operand).stored)
-  if (along === 'n') tiles.expect(`${what}: blocks of a sub-tile`, [subtileColumns % block, shared], [0, null])
-  else {
+  if (along === 'n') {
+    const wide = tiles.ops.find((op) => op.op === 'for_blocks')
+    const isWide = wide?.op === 'for_blocks' && wide.columns === block
+    tiles.expect(`${what}: blocks of several sub-tiles`, measured ?? false, isWide)
+    tiles.expect(`${what}: blocks of a sub-tile`, [isWide ? 0 : subtileColumns % block, shared], [0, null])
+  } else {
+    tiles.expect(`${what}: rows that are measured`, measured, undefined)
     const isShared = layout.rowsPerWarp % block !== 0
     tiles.expect(`${what}: blocks that warps share`, shared !== null, isShared)
     const rows = layout.rowsPerWarp * roles[0]!.warps
@@ -115,6 +120,12 @@ export function checkEpilogue(tiles: Tiles): void {
           ['full', domain.columns.axis, 'vector', true],
         )
       if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, swizzleOf(op.operand, 'n'))
+      if (op.rows) {
+        tiles.expect(`${what}: swizzle`, op.rows.swizzle, swizzleOf(op.operand, 'n'))
+        tiles.expect(`${what}: rows`, [op.shape, order.at(-1), op.vector], ['full', domain.columns.axis, false])
+        if (layout.rowsPerWarp * subtileColumns * tiles.bytes(op.operand) > tiles.buffer(op.rows.buffer).slotBytes)
+          tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.rows.buffer}`)
+      }
     } else if (op.op === 'aux_load') tiles.expect(`aux_load ${op.operand}: shape`, op.shape, 'uniform')
     if (op.op === 'stage_write' || op.op === 'row_store') {
       const what = `${op.op} ${op.operand}`
@@ -161,7 +172,19 @@ export function checkEpilogue(tiles: Tiles): void {
   }
 }
 
+/** What is computed twice, to be measured and to be stored, is the same. */
+function checkComputedTwice(tiles: Tiles): void {
+  const values = new Map<string, string>()
+  for (const op of tiles.ops)
+    for (const { operand, value } of op.op === 'compute' ? op.outputs : []) {
+      const text = JSON.stringify(value, (key, part: unknown) => (key === 'span' ? undefined : part))
+      tiles.expect(`compute ${operand}: its value`, text, values.get(operand) ?? text)
+      values.set(operand, text)
+    }
+}
+
 export function checkExpressions(tiles: Tiles): void {
+  checkComputedTwice(tiles)
   const { source, registers, tmem, layout, reductions } = tiles.program
   const accumulator = tiles.accumulator
   const products = registers

@@ -118,7 +118,6 @@ function* groupProblems(program: TileProgram): Generator<string> {
     yield 'sums of groups are those of one loop'
   if (sums && domain.parts !== undefined) yield 'sums of groups are those of whole tiles'
   if (!groups) return
-  if (domain.parts !== undefined) yield 'tiles of groups have no parts'
   if (cluster.splits > 1 || cluster.fallback) yield 'tiles of groups are found in rising order'
   for (const op of opsOf(program))
     if (op.op === 'one_thread' || (op.op === 'for_warpgroups' && !op.whole) || op.op === 'elected' || op.op === 'lane0')

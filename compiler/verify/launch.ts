@@ -165,11 +165,11 @@ function* shapeProblems(program: TileProgram): Generator<string> {
 
 /** What parts of k leave for the last one, and their counts: for each CTA of each block of tiles. */
 function exchanged(program: TileProgram): readonly WorkspaceRegion[] {
-  const { domain, cluster, registers, roles, launch } = program
-  if (domain.parts === undefined || registers === null || launch.grid.kind !== 'persistent') return []
-  const extents = launch.grid.tiles.map(({ axis, extent }) => ({ axis, per: extent }))
+  const { domain, cluster, tmem, roles, launch } = program
+  if (domain.parts === undefined || launch.grid.kind !== 'persistent') return []
+  const extents = launch.grid.tiles.map(({ axis, extent, ...counted }) => ({ axis, per: extent, ...counted }))
   const threads = (roles[0]!.warps * 32) / turnsOf(program)
-  const words = (accumulatorsOf(program) / cluster.splits) * threads
+  const words = ((tmem?.columnsPerAccumulator ?? accumulatorsOf(program)) / cluster.splits) * threads
   return [
     { name: EXCHANGE.sums, elementBytes: cluster.size * domain.parts * words * 4, extents },
     { name: EXCHANGE.counts, elementBytes: cluster.size * 4, extents, zeroed: true },

@@ -115,7 +115,9 @@ export class Machine {
     const { columns } = program.layout
     const fetched = program.buffers.some((b) => b.per?.owner === 'warp' && b.ring !== null && this.#isFetched(b.ring))
     // The sub-tiles of a tile are alike: a few show how their slots are used again.
-    const most = fetched ? Infinity : Math.max(3, ...program.buffers.filter((b) => b.per).map((b) => b.slots + 1))
+    const isWalkedTwice = [...opsOf(program)].some(({ op }) => op === 'for_blocks')
+    const most =
+      fetched || isWalkedTwice ? Infinity : Math.max(3, ...program.buffers.filter((b) => b.per).map((b) => b.slots + 1))
     const count = Math.min(columns / program.subtileColumns, most)
     this.subtileColumns = Array.from({ length: count }, (_, i) => i)
     this.rowBlocks = program.registers?.rowBlocks ?? 1

@@ -150,9 +150,8 @@ function* roleProblems({ roles, launch, setup, teardown }: TileProgram): Generat
 }
 
 /** Registers of a thread that hold accumulators. */
-/** Registers of a thread, or columns of tensor memory, that hold what the epilogue reads. */
 export function accumulatorsOf({ registers, tmem }: TileProgram): number {
-  if (tmem && tmem.sums !== null) return tmem.columnsPerAccumulator
+  if (tmem && tmem.sums !== null) return tmem.inRegisters ?? tmem.columnsPerAccumulator
   if (!registers) return 0
   const { products, rowBlocks, columns, cells } = registers
   return (products * rowBlocks * columns) / { f16: 4, f32: 2, i32: 2, f64: 1 }[cells]

@@ -46,7 +46,12 @@ export function referencesOf(op: TileOp): References {
     case 'copy_atoms':
       return { buffers: [op.buffer] }
     case 'load_scales':
-      return { barriers: [op.barrier], buffers: [op.buffer], operands: [op.operand] }
+      return {
+        buffers: [op.buffer],
+        operands: [op.operand],
+        ...(op.barrier !== null && { barriers: [op.barrier] }),
+        ...(op.ring !== undefined && { rings: [op.ring] }),
+      }
     case 'part_scales':
     case 'promote':
       return { buffers: [op.a, op.b].flatMap((source) => source?.buffer ?? []) }
@@ -75,7 +80,7 @@ export function referencesOf(op: TileOp): References {
       return { rings: [ring], buffers: [buffer], barriers: [barrier], maps: [map], operands: [op.operand] }
     }
     case 'aux_load': {
-      if (!op.fetched) return { operands: [op.operand] }
+      if (!op.fetched) return { operands: [op.operand], ...(op.rows && { buffers: [op.rows.buffer] }) }
       const { ring, buffer, barrier } = op.fetched
       return { rings: [ring], buffers: [buffer], barriers: [barrier], operands: [op.operand] }
     }
@@ -86,6 +91,9 @@ export function referencesOf(op: TileOp): References {
       const operands = [op.operand, scale, global, norm].filter((name) => name !== null)
       return { operands, ...(op.shared !== null && { buffers: [op.shared] }) }
     }
+    case 'measure_begin':
+    case 'measure':
+      return { operands: [op.operand] }
     case 'share_largest':
     case 'stage_write':
     case 'row_store':

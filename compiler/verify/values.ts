@@ -24,6 +24,10 @@ const SHAPE_READS = { full: ['row', 'col'], row: ['col'], column: ['row'], unifo
 const leaving = (operand: string, { source }: TileProgram): string =>
   `${source.operands.find(({ name }) => name === operand)?.stored ? 'coded' : 'out'}:${operand}`
 
+/** Where a tile's sums are. */
+const sumsOf = ({ tmem }: TileProgram): string[] =>
+  tmem === null ? ['acc'] : ['tmem', ...(tmem.sums === null ? [] : ['parked'])]
+
 function flowOf(op: TileOp, program: TileProgram): Flow {
   const fragments = program.layout.held === 'fragment'
   switch (op.op) {
@@ -89,9 +93,11 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['acc'] }
     case 'store_part':
     case 'add_parts':
-      return { reads: ['at', 'acc'] }
+      return { reads: ['at', ...sumsOf(program)] }
     case 'zero_cells':
-      return program.registers?.parts ? { reads: ['acc'], makes: ['parts'] } : { makes: ['acc', 'fragments'] }
+      if (program.registers?.warps)
+        return { makes: ['acc', 'fragments', ...(program.registers.parts ? ['parts'] : [])] }
+      return program.registers?.parts ? { reads: ['acc'], makes: ['parts'] } : { makes: ['acc'] }
     case 'add_part':
       return { reads: ['k', 'tmem', 'acc'] }
     case 'park_cells':
@@ -99,7 +105,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'load_fragments':
       return { reads: ['fragments'] }
     case 'mma_sync':
-      return { reads: ['acc', 'fragments'] }
+      return { reads: [op.chunk ? 'parts' : 'acc', 'fragments'] }
     case 'tmem_address':
       return { makes: ['tmem'] }
     case 'tmem_dealloc':
@@ -110,8 +116,14 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['at', 'block', 'col'] }
     case 'for_row_blocks':
       return { reads: ['at'], around: ['block'] }
+    case 'for_blocks':
+      return { reads: ['at'], around: ['wide block'] }
     case 'for_subtiles':
-      return { reads: ['at'], around: ['col'] }
+      return { reads: ['at', ...(op.of === undefined ? [] : ['wide block'])], around: ['col'] }
+    case 'measure_begin':
+      return { makes: [`largest:${op.operand}`] }
+    case 'measure':
+      return { reads: [`out:${op.operand}`, 'col', `largest:${op.operand}`] }
     case 'for_warpgroups':
       return { around: ['warpgroup'] }
     case 'for_staged':
@@ -127,7 +139,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
         makes: ['warp row', ...(op.lane || fragments ? ['row'] : [])],
       }
     case 'tmem_load':
-      return { reads: ['tmem', 'col', ...(program.tmem?.sums === null ? [] : ['parked'])], makes: ['sum'] }
+      return { reads: ['col', ...sumsOf(program)], makes: ['sum'] }
     case 'take_cells':
       return { reads: ['block', 'col', ...(op.from ? [] : ['acc'])], makes: ['sum'] }
     case 'load_ahead':
@@ -147,7 +159,12 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     }
     case 'quantise':
       return {
-        reads: [`out:${op.operand}`, 'row', 'col', ...(op.shared === null ? [] : [`largest:${op.operand}`])],
+        reads: [
+          `out:${op.operand}`,
+          'row',
+          'col',
+          ...(op.shared === null && !op.measured ? [] : [`largest:${op.operand}`]),
+        ],
         makes: [`coded:${op.operand}`],
       }
     case 'share_largest':

@@ -32,6 +32,7 @@ const FORMS: readonly (readonly [what: string, a: string, b: string, out: string
   ['u4 weights with zero points', 'f16[m, k]', '(u4[k, n] - u4[k/128, n]) * f16[k/128, n]', 'f16[m, n]'],
   ['fp8 weights', 'bf16[m, k]', 'e4m3[n, k] * f32[n]', 'bf16[m, n]'],
   ['stores mxfp8', 'bf16[m, k]', 'bf16[n, k]', 'e4m3[m, n] * ue8m0[m, n/32]'],
+  ['stores mxfp6', 'bf16[m, k]', 'bf16[n, k]', 'e3m2[m, n] * ue8m0[m, n/32]'],
   ['stores nvfp4', 'bf16[m, k]', 'bf16[n, k]', 'e2m1[m, n] * ue4m3[m, n/16] * f32'],
   ['stores fp8, 1 x 128', 'bf16[m, k]', 'bf16[n, k]', 'e4m3[m, n] * f32[m, n/128]'],
   ['stores i8, 1 x 128', 'bf16[m, k]', 'bf16[n, k]', 'i8[m, n] * f32[m, n/128]'],

@@ -73,7 +73,7 @@ export const tensorUnits = {
   ),
   KTL5011: finding(
     'illegal tensor map',
-    'The 128 bytes are no tiled tensor map, or the copy does not fit it (rank, alignment of the box start).',
+    'The 128 bytes are no tensor map, or the copy does not fit it (tiled or im2col, rank, alignment of the box start, start within the bounding box).',
     cuda(
       (x) => `
       struct alignas(64) TensorMap { char bytes[128]; };
@@ -93,6 +93,26 @@ export const tensorUnits = {
       "const x = device.tensor('f32', [64], 1)\n" +
         "const map = device.tensorMap({ dtype: 'f32', address: x.pointer, dims: [64], strides: [], box: [32] })\n" +
         'kernel.launch({ grid: 1, block: 1, params: [map] })',
+    ),
+  ),
+  KTL5027: finding(
+    'metadata of a sparse operand',
+    'Four bits of metadata name which elements of a chunk are stored: two different ones of four (the lower index first, where the ' +
+      'instruction says ordered_metadata, and in tcgen05.mma), or, of two elements of 32 bits, 0b0100 or 0b1110. What other bits do is ' +
+      'not defined. Chunks that store nothing but zeros may have any.',
+    cuda(
+      (metadata) => `
+      // D (16 x 8, f32) = A (16 x 16, f16, half of it stored) * B (16 x 8, f16)
+      __global__ void multiply(float* out) {
+        unsigned a = 0x3c003c00, b = 0x3c003c00, metadata = ${metadata};  // 4 bits for each 4 columns of A, of two rows
+        float d[4] = {};
+        asm volatile("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4}, {%5, %5}, {%0, %1, %2, %3}, %6, 0;"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a), "r"(b), "r"(metadata));
+        for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = d[i];
+      }`,
+      '0x44445555',
+      '0x44444444',
+      "kernel.launch({ grid: 1, block: 32, params: [device.empty('f32', [128])] })",
     ),
   ),
 }

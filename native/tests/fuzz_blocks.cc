@@ -55,9 +55,10 @@ uint64_t sharedDescriptor(Random& random, bool sm100) {
 }
 
 uint32_t instructionDescriptor(Random& random) {
-  static constexpr uint32_t kColumns[] = {1, 2, 4, 8, 16, 31, 32}, kRows[] = {4, 8, 16};
+  static constexpr uint32_t kColumns[] = {1, 2, 4, 8, 16, 31, 32}, kRows[] = {2, 4, 8, 16};
   uint32_t bits = random.below(3) << 4 | random.below(3) << 7 | random.below(3) << 10 | random.below(16) << 13 |
                   pick(random, kColumns) << 17 | pick(random, kRows) << 24;
+  if (chance(random, 3)) bits |= 4 | random.below(2);  // sparse
   if (chance(random, 3)) bits ^= 1u << random.below(32);
   return bits;
 }
@@ -68,7 +69,15 @@ std::array<uint8_t, 128> tensorMap(Random& random) {
   map.rank = 1 + random.below(5);
   map.element = static_cast<TensorElement>(random.below(16));
   map.elementBytes = traitsOf(map.element).bytes;
-  map.swizzle = static_cast<Swizzle>(random.below(4));
+  map.swizzle = static_cast<Swizzle>(random.below(7));
+  if (map.rank >= 3 && chance(random, 3)) {
+    map.im2col = true;
+    map.pixels = 1 + random.below(chance(random, 8) ? 1024 : 40);
+    for (uint32_t d = 0; d < 3; ++d) {
+      map.lower[d] = static_cast<int32_t>(random.below(7)) - 4;
+      map.upper[d] = static_cast<int32_t>(random.below(7)) - 4;
+    }
+  }
   map.nanFill = traitsOf(map.element).isFloat && chance(random, 4);
   uint64_t stride = 16 << random.below(5);
   for (uint32_t i = 0; i < map.rank; ++i) {
@@ -81,6 +90,7 @@ std::array<uint8_t, 128> tensorMap(Random& random) {
     if (i > 0) stride *= 1 + random.below(4);
   }
   std::array<uint8_t, kTensorMapBytes> bytes = tests::encode(map);
+  if (chance(random, 6)) bytes[9] |= static_cast<uint8_t>(8u << random.below(2));  // interleaved
   for (uint32_t edits = chance(random, 2) ? 1 + random.below(3) : 0; edits > 0; --edits) {
     const uint32_t at = random.below(15);
     uint32_t word;

@@ -169,7 +169,10 @@ TEST("tma", "illegal tensor maps") {
   CHECK_FAULT(Code::TensorMap, "rank is 8", decodeTensorMap(bytes.data()));
   bytes = encode(good);
   bytes[9] |= 0x08;
-  CHECK_FAULT(Code::TensorMap, "interleave 1", decodeTensorMap(bytes.data()));
+  CHECK_FAULT(Code::TensorMap, "interleaved channels of rank 2", decodeTensorMap(bytes.data()));
+  bytes = encode(good);
+  bytes[8] |= 0x01;
+  CHECK_FAULT(Code::TensorMap, "im2col of rank 2", decodeTensorMap(bytes.data()));
   // Packed elements.
   const TensorMap dense = map2d(0x1000, TensorElement::B4x16, 66, 8, 48, 32, 8, Swizzle::B32);
   CHECK_EQ(decode(dense).transactionBytes(), 128u);
@@ -205,7 +208,7 @@ TEST("tma", "illegal tensor maps") {
   CHECK_FAULT(Code::TensorMap, "element type code 15", decodeTensorMap(bytes.data()));
   bytes = encode(good);
   bytes[11] = 0x80;
-  CHECK_FAULT(Code::TensorMap, "not a tiled map", decodeTensorMap(bytes.data()));
+  CHECK_FAULT(Code::TensorMap, "neither a tiled map nor im2col", decodeTensorMap(bytes.data()));
   const std::array<uint8_t, 128> zero{};
   CHECK_FAULT(Code::TensorMap, "a row of the box has 1 bytes", decodeTensorMap(zero.data()));
 }

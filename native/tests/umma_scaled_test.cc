@@ -437,7 +437,7 @@ TEST("scaled", "faults") {
   p.steps = 1;
   const auto fault = [&](const Problem& problem, const char* text, auto change) {
     Machine machine(problem.group);
-    const uint32_t depth = problem.depth();
+    const uint32_t depth = problem.depth() * problem.steps;
     setUp(machine, problem, randomCodes(problem.a, problem.m, depth, random),
           randomCodes(problem.b, problem.n, depth, random), randomScales(problem, problem.m, random),
           randomScales(problem, problem.n, random));

@@ -6,12 +6,13 @@ import {
   type EpilogueSignature,
 } from '../../compiler/epilogue.ts'
 import type { Divisibility } from '../../compiler/ir/tensor.ts'
-import type { EpilogueDecl, Span } from '../../grammar/ast.ts'
+import type { EpilogueDecl } from '../../grammar/ast.ts'
 import { KtlError, type Source } from '../../grammar/diagnostics.ts'
 import { parseEpilogue } from '../../grammar/parse.ts'
 import { ktlError } from '../errors/fail.ts'
 import { Tensor } from '../tensors/tensor.ts'
 import { describe } from '../errors/describe.ts'
+import { isAxisUnless, spanOfName, wrongBinding } from './epilogue_names.ts'
 import { checkOneDevice, divisibilityOf, isSameTensor, resolveOperand, type Operand } from './operands.ts'
 import { optionsOf } from '../errors/given.ts'
 
@@ -93,10 +94,12 @@ export class EpilogueArguments {
     this.text = source.text.slice(declaration.span.start, declaration.span.end)
     this.bindings = Object.freeze({ ...optionsOf('bindings', bindings) })
     this.signature = inspectEpilogue(declaration, source)
-    this.#checkNames()
+    const bound = Object.entries(this.bindings).map(([name, value]) => [name, isTensorLike(value)] as const)
+    const wrong = wrongBinding(this, new Map(bound))
+    if (wrong) throw new KtlError(wrong)
     for (const [name, value] of Object.entries(bindings)) {
       if (typeof value === 'number' || isTensorLike(value)) continue
-      const span = this.#spanOf(name)
+      const span = spanOfName(this, name)
       throw ktlError('KTL4024', { source, span, operand: name, expected: 'a tensor or a number', got: describe(value) })
     }
     Object.freeze(this)
@@ -170,9 +173,8 @@ export class EpilogueArguments {
     return { epilogue: this, outputAxes: axes, groups, tensors, scalars, extents, key }
   }
 
-  /** Unless it is bound it has to be one. */
-  #isAxis({ name, mayBeAxis }: EpilogueSignature['inputs'][number]): boolean {
-    return mayBeAxis && !Object.hasOwn(this.bindings, name)
+  #isAxis(input: EpilogueSignature['inputs'][number]): boolean {
+    return isAxisUnless(input, (name) => Object.hasOwn(this.bindings, name))
   }
 
   #checkAxis({ name, span }: EpilogueSignature['inputs'][number], axes: readonly string[]): void {
@@ -185,35 +187,8 @@ export class EpilogueArguments {
     const bound = slot === null ? undefined : this.bindings[slot]
     if (bound === undefined || (bound instanceof Tensor && isSameTensor(bound, out))) return
     const got = bound instanceof Tensor ? `another tensor (${bound})` : describe(bound)
-    const at = { source: this.source, span: this.#spanOf(slot!) }
+    const at = { source: this.source, span: spanOfName(this, slot!) }
     throw ktlError('KTL4026', { ...at, operand: slot!, expected: `the tensor passed as \`out\` (${out})`, got })
-  }
-
-  #checkNames(): void {
-    const { source } = this
-    const { inputs, outputs, slot, locals } = this.signature
-    const bound = Object.keys(this.bindings)
-    const unbound = inputs.find(
-      ({ name, defaultValue, mayBeAxis }) => !Object.hasOwn(this.bindings, name) && defaultValue === null && !mayBeAxis,
-    )
-    if (unbound) throw ktlError('KTL2023', { source, span: unbound.span, name: unbound.name, candidates: bound })
-    const nowhere = outputs.find(({ name }) => !isTensorLike(this.bindings[name]))
-    if (nowhere) throw ktlError('KTL2030', { source, span: nowhere.span, name: nowhere.name })
-    const candidates = this.parameterNames
-    const unread = this.declaration.spelling === 'def' ? inputs.filter(({ used }) => !used).map(({ name }) => name) : []
-    const unused = bound.find((name) => name !== slot && (!candidates.includes(name) || unread.includes(name)))
-    if (unused === undefined) return
-    const at = { source, span: this.#spanOf(unused), name: unused }
-    if (locals.includes(unused)) throw ktlError('KTL2031', { ...at, slot: slot ?? 'D' })
-    throw ktlError('KTL2024', { ...at, candidates: candidates.filter((name) => !unread.includes(name)) })
-  }
-
-  /** Where the text declares, assigns or first reads a name; null: it does not. */
-  #spanOf(name: string): Span | null {
-    const { params, body } = this.declaration
-    const targets = body.flatMap((statement) => (statement.kind === 'equation' ? statement.targets : []))
-    const written = [...params, ...targets].find((x) => x.name.text === name)?.name.span
-    return written ?? this.signature.inputs.find((input) => input.name === name)?.span ?? null
   }
 }
 

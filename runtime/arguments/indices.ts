@@ -49,6 +49,21 @@ export function checkIndices(program: TensorProgram, known: Known): StatusRefuse
   return null
 }
 
+/** The same extents, but where an index leaves its operand: as many as it needs. What is looked up, or scalars say, is left alone. */
+export function wideEnough(program: TensorProgram, extents: Readonly<Record<string, number>>): Record<string, number> {
+  const wide = { ...extents }
+  for (const node of topological(rootsOf(program))) {
+    if (node.kind !== 'input' || !node.at || node.outside !== undefined) continue
+    const { axes } = operandNamed(program, node.operand)
+    for (const [i, position] of node.at.entries()) {
+      const range = rangeOf(position, { extents: wide, scalars: {} })
+      const axis = axes[i]!
+      if (range && wide[axis] !== undefined) wide[axis] = Math.max(wide[axis], range[1] + 1)
+    }
+  }
+  return wide
+}
+
 const withIndices = new WeakMap<TensorProgram, boolean>()
 
 /** Of most programs there is nothing to look at: asked once for each. */

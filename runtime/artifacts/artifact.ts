@@ -22,7 +22,7 @@ export const ARTIFACT_FORMAT = 1
 /** Version of the tensor IR and the pipeline programs that recipes and names of kernels depend on. */
 export const IR_VERSION = 2
 
-const MAGIC = Buffer.from('KTLKERN\n')
+const MAGIC = new TextEncoder().encode('KTLKERN\n')
 const PREFIX_BYTES = MAGIC.length + 4 + 32
 export type SectionName = (typeof SECTIONS)[number]
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }

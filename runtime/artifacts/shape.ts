@@ -99,6 +99,7 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
     const at = `${path}.params[${i}]`
     if (rule.kind === 'tensorMap' && rule.tiles !== undefined)
       list(positive, { min: rule.axes.length, max: rule.axes.length })(rule.tiles, `${at}.tiles`)
+    if (rule.kind === 'tensorMap' && rule.groups !== undefined) text(rule.groups, `${at}.groups`)
     if (rule.kind === 'tensorMap' && rule.padded !== undefined) boolean(rule.padded, `${at}.padded`)
     if (rule.kind === 'tensorMap' && rule.clipped !== undefined) clippedShape(rule.clipped, `${at}.clipped`)
     const further = rule.kind === 'tensorMap' ? +(rule.tiles !== undefined) + +(rule.clipped !== undefined) : 0

@@ -9,7 +9,7 @@ import type { Device } from '../devices/device.ts'
 import type { DeviceEvent } from '../devices/device.ts'
 import type { KtlKernel } from '../kernels/ktl_kernel.ts'
 import type { PreparedLaunch } from '../kernels/prepared.ts'
-import { MACHINES } from '../discovery/ranking/machine.ts'
+import { machineFor } from '../discovery/ranking/machine.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 
 export interface Subject {
@@ -104,7 +104,7 @@ class ModelTimer implements Timer {
   readonly #known = new WeakMap<Subject, number>()
 
   constructor(device: Device) {
-    this.cyclesPerMs = MACHINES[device.arch as TargetArch].clock / 1000
+    this.cyclesPerMs = machineFor(device.arch as TargetArch).clock / 1000
   }
 
   async round(subject: Subject): Promise<number[]> {

@@ -1,16 +1,20 @@
 /** Traces of runs as the command line writes them: Chrome events, or drawn. */
+import path from 'node:path'
 import type { KernelFamily } from '../../compiler/family.ts'
 import { targetOf } from '../../compiler/targets/index.ts'
+import { wideEnough } from '../arguments/indices.ts'
 import { openDevice, type DeviceSpec } from '../devices/open.ts'
 import { virtualDeviceFor } from '../devices/virtual.ts'
 import type { PlannedInstance } from '../discovery/space/planned.ts'
+import { finite, integer, list, record, ShapeError, text } from '../files/json_shape.ts'
+import { readWhole } from '../files/read_file.ts'
 import { KtlKernel } from '../kernels/ktl_kernel.ts'
 import { timelineHtml } from '../timeline/html.ts'
 import { timelineOf } from '../timeline/model.ts'
 import { timelineSvg } from '../timeline/svg.ts'
 import { tracedBuild } from '../timeline/traced.ts'
 import { orderText } from './instances.ts'
-import type { InstanceOptions, Pairs } from './options.ts'
+import { illegal, type InstanceOptions, type Pairs } from './options.ts'
 import { describeDims, makeArguments, planArguments } from './run_arguments.ts'
 
 export const TRACE_FORMATS = ['svg', 'html', 'json'] as const
@@ -20,11 +24,42 @@ export type TraceFormat = (typeof TRACE_FORMATS)[number]
 export const formatOf = (file: string): TraceFormat =>
   TRACE_FORMATS.find((format) => file.endsWith(`.${format}`)) ?? 'json'
 
-/** `trace`: Chrome events. */
-export function drawTrace(trace: string, format: TraceFormat, title: string): string {
+/** `trace`: Chrome events. `below`: another one, drawn below it. */
+export function drawTrace(
+  trace: string,
+  format: TraceFormat,
+  title: string,
+  below?: { readonly trace: string; readonly title: string },
+): string {
   if (format === 'json') return trace
-  const timeline = timelineOf(trace, title)
-  return format === 'svg' ? timelineSvg(timeline) : timelineHtml(timeline)
+  const timelines = [timelineOf(trace, title), ...(below ? [timelineOf(below.trace, below.title)] : [])] as const
+  return format === 'svg' ? timelineSvg(timelines) : timelineHtml(timelines)
+}
+
+const event = record({ name: text, ph: text, pid: integer(0, 1e9), tid: integer(0, 1e9) })
+const slice = record({ ts: finite, dur: finite })
+const shape = record({
+  traceEvents: list((value, at) => {
+    event(value, at)
+    if ((value as { ph: string }).ph === 'X') slice(value, at)
+  }),
+})
+
+/** The Chrome events of a file, to be drawn. Rejects with KTL4103 where `option` names something else, KTL6072 where nothing can be read. */
+export async function readTrace(
+  option: string,
+  file: string,
+  format: TraceFormat,
+): Promise<{ readonly trace: string; readonly title: string }> {
+  if (format === 'json') throw illegal(option, 'a picture or a page: --format svg or html', file)
+  const trace = (await readWhole(file)).toString('utf8')
+  try {
+    shape(JSON.parse(trace), 'the trace')
+  } catch (error) {
+    if (!(error instanceof ShapeError || error instanceof SyntaxError)) throw error
+    throw illegal(option, 'a file that `ktl run --trace FILE.json` has written', `${file}: ${error.message}`)
+  }
+  return { trace, title: path.basename(file) }
 }
 
 export interface TimelineOptions extends InstanceOptions {
@@ -54,8 +89,8 @@ export async function traceInstance(
   }
 }
 
-/** Axes of several letters have colons between them. */
-const ordered = (axes: readonly string[]): string =>
+/** As `--order` reads it: axes of several letters have colons between them. */
+export const ordered = (axes: readonly string[]): string =>
   axes.some((axis) => axis.length > 1) && axes.length > 1 ? axes.join(':') : orderText(axes)
 
 /** One tile, or one for each CTA of a cluster, and eight tiles of k, so that the ring of stages turns. */
@@ -73,5 +108,8 @@ function smallDims({ plan }: PlannedInstance, family: KernelFamily): Pairs {
     if (domain.batch !== null) small.set(domain.batch, 1)
   }
   const given = family.axes.filter(({ extent, optional }) => extent === undefined && !optional)
-  return Object.fromEntries(given.map(({ name }) => [name, String(small.get(name))]))
+  const extents = Object.fromEntries(given.map(({ name }) => [name, small.get(name)!]))
+  return Object.fromEntries(
+    Object.entries(wideEnough(plan.program, extents)).map(([name, extent]) => [name, String(extent)]),
+  )
 }

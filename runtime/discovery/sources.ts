@@ -11,6 +11,7 @@ import { designPasses, type Found } from './space/found.ts'
 import { estimateSafely } from './providers/kernel_class.ts'
 import type { KtlProvider } from './providers/ktl_provider.ts'
 import { ascending } from './ranking/order.ts'
+import { machineOn, type Machine } from './ranking/machine.ts'
 import type { Estimate } from './ranking/rank.ts'
 import type { Filter } from './filters/where.ts'
 
@@ -36,9 +37,10 @@ export function rankedSources(
 ): Source[] {
   const sources: Source[] = []
   const tuned = tunedFor(args)
+  const machine = machineOn(args.device, wanted.target)
   for (const provider of providers) {
     for (const { found, call } of provider.find(args, wanted.target)) {
-      const source = preferTuned(foundSource(found, call, wanted), tuned)
+      const source = preferTuned(foundSource(found, call, wanted, machine), tuned)
       if (source.size > 0) sources.push(source)
     }
   }
@@ -63,7 +65,7 @@ export function rankedSources(
   return [...sources, listSource(unranked)]
 }
 
-function foundSource(found: Found, call: Call, wanted: Wanted): NamedSource {
+function foundSource(found: Found, call: Call, wanted: Wanted, machine: Machine): NamedSource {
   const { instances, byName } = found
   const chosen = passing(found, wanted, byName)
   const all = chosen.length === instances.length
@@ -73,12 +75,12 @@ function foundSource(found: Found, call: Call, wanted: Wanted): NamedSource {
     kernel: (i) => new KtlKernel(instances[byName[indexOf(i)]!]!),
     nameOf: (i) => instances[byName[indexOf(i)]!]!.name,
     fillTimes(times, at) {
-      if (all) return found.fillTimes(call.expected, times, at)
+      if (all) return found.fillTimes(machine, call.expected, times, at)
       const own = new Float64Array(instances.length)
-      found.fillTimes(call.expected, own, 0)
+      found.fillTimes(machine, call.expected, own, 0)
       for (let i = 0; i < chosen.length; i++) times[at + i] = own[chosen[i]!]!
     },
-    estimate: (i) => found.estimate(indexOf(i), call.expected),
+    estimate: (i) => found.estimate(machine, indexOf(i), call.expected),
   }
 }
 

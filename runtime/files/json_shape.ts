@@ -14,6 +14,8 @@ export const text: Shape = (value, path) => void (typeof value === 'string' || r
 
 export const boolean: Shape = (value, path) => void (typeof value === 'boolean' || refuse(path, 'true or false'))
 
+export const finite: Shape = (value, path) => void (Number.isFinite(value) || refuse(path, 'a number'))
+
 export const integer =
   (low: number, high: number): Shape =>
   (value, path) =>

@@ -7,10 +7,10 @@ import path from 'node:path'
 /** Containers and machines that share a folder know nothing of each other's processes: what is theirs goes by age. */
 const STALE_MS = 24 * 60 * 60 * 1000
 
-const host = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
+const host = (): string => createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
 
 /** `0a1b2c3d-12345-4e5f6a7b`: machine, process, and one of its own. */
-export const temporaryTag = (): string => `${host}-${process.pid}-${randomUUID().slice(0, 8)}`
+export const temporaryTag = (): string => `${host()}-${process.pid}-${randomUUID().slice(0, 8)}`
 
 /** Source text of a pattern with two groups, the machine and the process of a tag. */
 export const TAG = '([0-9a-f]{8})-(\\d+)-[0-9a-f]{8}'
@@ -26,7 +26,8 @@ export async function removeAbandoned(folder: string, pattern: RegExp): Promise<
     const file = path.join(folder, name)
     const stat = await fs.lstat(file).catch(() => null)
     const isOurs = stat?.uid === process.getuid?.()
-    const isAbandoned = machine === host ? !isRunning(Number(pid)) : Date.now() - (stat?.mtimeMs ?? Infinity) > STALE_MS
+    const isAbandoned =
+      machine === host() ? !isRunning(Number(pid)) : Date.now() - (stat?.mtimeMs ?? Infinity) > STALE_MS
     if (isOurs && isAbandoned) await fs.rm(file, { recursive: true, force: true }).catch(() => {})
   }
 }

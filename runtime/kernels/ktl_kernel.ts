@@ -6,6 +6,7 @@ import { buildArtifact } from './build_artifact.ts'
 import { artifactStatus } from './kernel_artifact.ts'
 import { RuntimeArguments } from '../arguments/base.ts'
 import type { Device } from '../devices/device.ts'
+import { machineOn } from '../discovery/ranking/machine.ts'
 import type { Call } from '../discovery/calls/call.ts'
 import type { PlannedKernel } from './planned_kernel.ts'
 import type { Estimate } from '../discovery/ranking/rank.ts'
@@ -104,7 +105,8 @@ export class KtlKernel extends Kernel<RuntimeArguments, Artifact> {
   }
 
   override estimate(args: RuntimeArguments): Estimate {
-    return this.#planned.estimate(this.call(args).expected)
+    const { expected } = this.call(args)
+    return this.#planned.estimate(expected, machineOn(args.device, this.#planned.instance.target))
   }
 
   /** Partial results of reductions. Throws when the arguments are not supported. */

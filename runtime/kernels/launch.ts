@@ -140,6 +140,10 @@ export function tileGroup({ recipe }: Artifact, { extents, performance }: Call, 
   return order === 'm' ? all : order === 'n' ? 1 : Math.min(order, all)
 }
 
+/** Of one axis; larger scratch memory has rows. */
+const MOST_EXTENT = 2 ** 31 - 1
+const SCRATCH_ROW = 2 ** 20
+
 /** Scratch memory of the launches of a stream, which never overlap. */
 const scratch = new WeakMap<Stream, Tensor>()
 
@@ -148,7 +152,10 @@ export function scratchOf(stream: Stream, bytes: number): Tensor {
   const known = scratch.get(stream)
   if (known && known.byteLength >= bytes) return known
   // Work under way keeps the old one alive; memory goes back when nobody refers to it.
-  const tensor = stream.device.empty('u8', [bytes])
+  const tensor = stream.device.empty(
+    'u8',
+    bytes > MOST_EXTENT ? [Math.ceil(bytes / SCRATCH_ROW), SCRATCH_ROW] : [bytes],
+  )
   scratch.set(stream, tensor)
   return tensor
 }

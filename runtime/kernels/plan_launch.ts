@@ -87,7 +87,9 @@ function workspaceLayout(
     if ((zeroed === true) !== (which === 'zeroed')) continue
     starts.set(name, bytes)
     // Nothing has bytes, too: a tensor map needs an address, even where it is read outside of its tensor only.
-    const elements = extents.reduce((n, { axis, per }) => n * Math.max(1, Math.ceil(extentOf(bindings, axis) / per)), 1)
+    const count = ({ axis, per, groups }: (typeof extents)[number]): number =>
+      Math.max(1, Math.ceil(extentOf(bindings, axis) / per) + (groups === undefined ? 0 : extentOf(bindings, groups)))
+    const elements = extents.reduce((n, extent) => n * count(extent), 1)
     bytes += Math.ceil((elements * elementBytes) / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
   }
   return { starts, bytes }
@@ -308,12 +310,13 @@ function tensorMapBytes(rule: TensorMapRule, operand: BoundOperand, bindings: La
 
 /** Scales in tiles, whose strides are bytes between tiles: words of a tile, then tiles along each axis. */
 function tiledMapBytes(
-  { axes, box, tiles }: TensorMapRule,
+  { axes, box, tiles, groups }: TensorMapRule,
   operand: BoundOperand,
   bindings: LaunchBindings,
 ): Uint8Array {
+  const more = (i: number): number => (i === 0 && groups !== undefined ? extentOf(bindings, groups) : 0)
   const dims = axes.map((axis, i) =>
-    operand.axes.includes(axis) ? Math.max(1, Math.ceil(extentOf(bindings, axis) / tiles![i]!)) : 1,
+    operand.axes.includes(axis) ? Math.max(1, Math.ceil(extentOf(bindings, axis) / tiles![i]!) + more(i)) : 1,
   )
   const strides = axes.map((axis, i) => (dims[i] === 1 ? 16 : strideOf(operand, axis, extentOf(bindings, axis))))
   const address = operand.tensor.pointer

@@ -6,6 +6,7 @@ import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import type { Plan } from '../../compiler/targets/index.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Call } from '../discovery/calls/call.ts'
+import type { Machine } from '../discovery/ranking/machine.ts'
 import type { Estimate, Extents } from '../discovery/ranking/rank.ts'
 import type { Choice } from '../discovery/space/choices.ts'
 import type { OperationSignature } from '../discovery/space/signature.ts'
@@ -28,7 +29,8 @@ export interface PlannedKernel {
   readonly generated: GeneratedKernel
   /** Why a GEMM has no kernel on the tensor cores; null: it has, or it is none. */
   readonly offTensorCores: Rejection | null
-  estimate(extents: Extents): Estimate
+  /** `machine`: default: the chip of its target that is known best. */
+  estimate(extents: Extents, machine?: Machine): Estimate
   /** The call that `args` make of this instance, with epilogue operands as its program names them; or why it cannot. */
   call(args: RuntimeArguments): Call | StatusRefused
 }

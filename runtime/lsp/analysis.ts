@@ -2,13 +2,12 @@
 import type { IToken } from 'chevrotain'
 import type { TextDocument } from 'vscode-languageserver-textdocument'
 import type { Range } from 'vscode-languageserver'
-import { KeptKernels } from '../../compiler/check/kept.ts'
 import type { KernelFamily } from '../../compiler/family.ts'
 import type { EpilogueDecl, Item, KernelDecl, Program, Span } from '../../grammar/ast.ts'
 import type { Diagnostic, Source } from '../../grammar/diagnostics.ts'
 import { LIMITS } from '../../grammar/limits.ts'
 import { programLexer } from '../../grammar/tokens.ts'
-import { checkSource } from '../programs/check_source.ts'
+import { checkSource, KeptText } from '../programs/check_source.ts'
 import { bind, type Bindings } from './bindings.ts'
 import { keyOf, valuesOf, type Value } from './values.ts'
 
@@ -24,7 +23,7 @@ export class Analysis {
   #bindings: Bindings | undefined
   #tokens: { readonly tokens: readonly IToken[]; readonly comments: readonly IToken[] } | undefined
 
-  constructor(document: TextDocument, kept: KeptKernels) {
+  constructor(document: TextDocument, kept: KeptText) {
     this.document = document
     this.version = document.version
     this.source = { name: document.uri, text: document.getText() }
@@ -80,10 +79,10 @@ export class Analysis {
 
 /** Analyses of the open documents: one for each version. */
 export class Analyses {
-  readonly #known = new Map<string, { readonly kept: KeptKernels; analysis: Analysis | null }>()
+  readonly #known = new Map<string, { readonly kept: KeptText; analysis: Analysis | null }>()
 
   of(document: TextDocument): Analysis {
-    const known = this.#known.get(document.uri) ?? { kept: new KeptKernels(), analysis: null }
+    const known = this.#known.get(document.uri) ?? { kept: new KeptText(), analysis: null }
     this.#known.set(document.uri, known)
     if (known.analysis?.version !== document.version) known.analysis = new Analysis(document, known.kept)
     return known.analysis

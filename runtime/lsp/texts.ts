@@ -3,6 +3,7 @@ import { accuracyText, RULE_TEXTS, signatureText } from '../../compiler/ops/desc
 import { OPERATIONS } from '../../compiler/ops.ts'
 import { DTYPES, legalContraction } from '../../compiler/dtypes.ts'
 import type { KernelDecl, OperandDecl, PartType, TensorType } from '../../grammar/ast.ts'
+import type { Diagnostic } from '../../grammar/diagnostics.ts'
 import { printTensorType } from '../../grammar/printer.ts'
 import { DTYPE_NAMES, type DTypeName } from '../../grammar/vocabulary.ts'
 import type { Analysis } from './analysis.ts'
@@ -145,3 +146,11 @@ export const keywordText = (word: string): string | null =>
   Object.hasOwn(KEYWORD_TEXTS, word)
     ? `${ktlBlock(word)}\n\n${KEYWORD_TEXTS[word as keyof typeof KEYWORD_TEXTS]}`
     : null
+
+/** What a diagnostic says, without its place. */
+export const diagnosticText = ({ message, label, notes = [], help }: Diagnostic): string =>
+  [
+    label === undefined ? message : `${message}: ${label}`,
+    ...notes.map((note) => `note: ${note}`),
+    ...(help === undefined ? [] : [`help: ${help}`]),
+  ].join('\n')

@@ -59,6 +59,7 @@ export const ENTRY_TEXTS: Readonly<Record<string, string>> = {
   fallback: 'The cluster that runs where the preferred one does not fit.',
   scheduler: 'How work items are handed out: `static`, or `clc` by the hardware as CTAs become free.',
   operands: '`ba` computes the transpose, so that few rows become few columns of the MMA.',
+  patch: 'Rows x columns of results that each thread has of a product of matrices.',
   vector: 'For how many rows, or columns, of one operand a CTA reads the other one, once and without tiles.',
   f32: '`tf32x3` multiplies f32 on tensor cores as three products of tf32, about as exactly; `fma` on the CUDA cores.',
   stages: 'Slots of the ring that operands go through.',

@@ -119,6 +119,8 @@ export interface Sm100DesignFields extends TensorCoreDesign {
   /** Of the clusters that run where `clusterShape` does not fit; null: none do. */
   readonly fallbackClusterShape: Shape3 | null
   readonly tmemColumns: number
+  /** Parts of k that are work items of their own and meet in the workspace; 1: a work item is a whole tile. */
+  readonly parts: number
 }
 
 /**
@@ -134,6 +136,7 @@ export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm1
   readonly use2ctaMma: boolean
   readonly fallbackClusterShape: Shape3 | null
   readonly tmemColumns: number
+  readonly parts: number
 
   constructor(fields: Sm100DesignFields)
   constructor(
@@ -152,7 +155,7 @@ export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm1
     tileScheduler: TileScheduler = 'static',
     fallbackClusterShape: Shape3 | null = null,
   ) {
-    const own = { use2ctaMma, useTmaStore, tileScheduler, fallbackClusterShape, tmemColumns: 0 }
+    const own = { use2ctaMma, useTmaStore, tileScheduler, fallbackClusterShape, tmemColumns: 0, parts: 1 }
     const fields = isShape(first) ? { ...unstated(first, clusterShape), ...own } : first
     fieldsOf('design', fields)
     super(fields, 'sm100')
@@ -160,6 +163,7 @@ export class Sm100DesignMetadata extends TensorCoreDesignMetadata implements Sm1
     const fallback = fields.fallbackClusterShape
     this.fallbackClusterShape = fallback && checkShape3('fallbackClusterShape', fallback)
     this.tmemColumns = fields.tmemColumns
+    this.parts = fields.parts
     if (fallback) checkFallback(fallback, this.clusterShape)
     Object.freeze(this)
   }
@@ -211,6 +215,8 @@ export class Sm90DesignMetadata extends TensorCoreDesignMetadata implements Sm90
 export interface Sm80DesignFields extends TensorCoreDesign {
   /** Warps along m and n; each computes its own part of the tile. */
   readonly warps: readonly [number, number]
+  /** Parts of k that are work items of their own and meet in global memory. */
+  readonly parts: number
 }
 
 /**
@@ -223,15 +229,17 @@ export interface Sm80DesignFields extends TensorCoreDesign {
 export class Sm80DesignMetadata extends TensorCoreDesignMetadata implements Sm80DesignFields {
   declare readonly kind: 'sm80'
   readonly warps: readonly [number, number]
+  readonly parts: number
 
   constructor(fields: Sm80DesignFields)
   constructor(tileShape: Shape3, warps: readonly [number, number])
   constructor(first: Sm80DesignFields | Shape3, warps: readonly [number, number] = [1, 1]) {
     const [m, n] = checkWarps(isShape(first) ? warps : (fieldsOf('design', first) as unknown as Sm80DesignFields).warps)
     const own = { warps: [m, n], useTmaStore: false, tileScheduler: 'static', threads: 32 * m * n } as const
-    const fields = isShape(first) ? { ...unstated(first, [1, 1, 1]), ...own } : first
+    const fields = isShape(first) ? { ...unstated(first, [1, 1, 1]), ...own, parts: 1 } : first
     super(fields, 'sm80')
     this.warps = Object.freeze([m, n] as const)
+    this.parts = fields.parts
     Object.freeze(this)
   }
 }

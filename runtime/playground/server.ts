@@ -119,6 +119,8 @@ async function call(name: string, request: IncomingMessage, response: ServerResp
   return runCommand([...CALLS[name]!, ...options], source, response, state)
 } // prettier-ignore
 
+const tooLarge = (): Refused => new Refused(413, 'a program may have 1 MiB')
+
 /** As text, options of the command of their own form each: none can be mistaken for another. */
 function questionOf(body: string): { readonly source: string; readonly options: readonly string[] } {
   const wrong = new Refused(400, 'expected { source, kernel?, target?, dims? } of texts')
@@ -129,6 +131,7 @@ function questionOf(body: string): { readonly source: string; readonly options: 
     throw wrong
   }
   if (typeof given !== 'object' || given === null || typeof given.source !== 'string') throw wrong
+  if (Buffer.byteLength(given.source) > MOST_BYTES) throw tooLarge()
   const options = ['kernel', 'target', 'dims', 'type', 'epilogue'].flatMap((name) => {
     const value = given[name]
     if (value === undefined || value === '') return []
@@ -145,7 +148,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
     // The rest is read, and dropped: who still writes would not hear the answer.
     if ((bytes += chunk.length) <= 2 * MOST_BYTES) chunks.push(chunk)
   }
-  if (bytes > 2 * MOST_BYTES) throw new Refused(413, 'a program may have 1 MiB')
+  if (bytes > 2 * MOST_BYTES) throw tooLarge()
   return Buffer.concat(chunks).toString()
 }
 

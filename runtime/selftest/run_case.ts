@@ -48,6 +48,13 @@ const SEED = 7
 /** Of designs: with it the table has all kinds of kernels of SM90 (test/cases/device.test.ts). */
 const DESIGN_SEED = 1
 
+/** Positions, or blocks of them, which each group of a packed axis has of its own. */
+function extentOf({ axes }: KernelFamily, { extents }: DeviceCase, axis: string, block: number): number {
+  if (block === 1) return extents[axis]!
+  const ragged = axes.find(({ name }) => name === axis)?.ragged
+  return Math.ceil(extents[axis]! / block) + (ragged?.form === 'packed' ? extents[ragged.group]! : 0)
+}
+
 export async function prepareCase(device: Device, testCase: DeviceCase): Promise<PreparedCase> {
   const family = familyOf(testCase)
   const guards: GuardedTensor[] = []
@@ -59,7 +66,7 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
     layout: CaseOperand,
     blocks?: readonly number[],
   ): Promise<Tensor> => {
-    const shape = axes.map((axis, i) => (axis === '1' ? 1 : Math.ceil(testCase.extents[axis]! / (blocks?.[i] ?? 1))))
+    const shape = axes.map((axis, i) => (axis === '1' ? 1 : extentOf(family, testCase, axis, blocks?.[i] ?? 1)))
     const { order, padding = 0, offset = 0 } = layout
     const guard = new GuardedTensor(device, dtype, shape, {
       padding,

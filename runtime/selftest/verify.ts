@@ -6,11 +6,11 @@ import type { TensorProgram } from '../../compiler/ir/tensor.ts'
 import { targetOf } from '../../compiler/targets/index.ts'
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
-import { defaultCache } from '../cache/cache.ts'
 import type { Call } from '../discovery/calls/call.ts'
 import type { RunResult } from '../kernels/kernel.ts'
 import { KtlKernel, type KernelRunOptions } from '../kernels/ktl_kernel.ts'
 import type { Tensor } from '../tensors/tensor.ts'
+import { compilations } from '../toolchain/cached.ts'
 import { ktlError } from '../errors/fail.ts'
 import { optionsOf } from '../errors/given.ts'
 import { describe } from '../errors/describe.ts'
@@ -52,11 +52,11 @@ export async function verify(
   const { check: checkOptions, ...runOptions } = optionsOf('options', options)
   if (!(kernel instanceof KtlKernel))
     throw ktlError('KTL4015', { what: 'kernel', expected: 'a kernel of ktl', got: describe(kernel) })
-  const { misses } = defaultCache().stats()
+  const before = compilations()
   const started = performance.now()
   const artifact = runOptions.artifact ?? (await kernel.compile(args, runOptions))
   const compileMs = performance.now() - started
-  const cached = defaultCache().stats().misses === misses
+  const cached = compilations() === before
   const { plan } = kernel
   const { program } = plan.instance
   const precision = targetOf(plan).sums?.(plan)

@@ -3,10 +3,11 @@ import { topological } from '../../compiler/ir/walk.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { pieceOf, VECTOR_CTAS, type SimtVector } from '../../compiler/targets/simt/vector.ts'
-import type { SimtPlan } from '../../compiler/targets/simt/plan.ts'
+import type { SimtPlan, SimtTile } from '../../compiler/targets/simt/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
 import {
+  arithmeticCycles,
   costOfEach,
   cyclesOf,
   formatTime,
@@ -87,12 +88,55 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   return { microseconds, boundBy, text }
 }
 
+/** Patches: instructions for an element of a factor on its way to shared memory, and for one of a result beside its arithmetic. */
+const LOAD_INSTRUCTIONS = 24
+const STORE_INSTRUCTIONS = 12
+/** CTAs that share an SM, for the registers of patches. */
+const PATCH_CTAS = 2
+/** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
+const RUNS = 0.6
+
+/** Each thread has a patch of a tile: sums in registers, a step of k through shared memory at a time. */
+function estimatePatch(program: SimtPlan['program'], form: SimtTile, extents: Extents, machine: Machine): Estimate {
+  const of = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
+  const { split, loops, threads, buffers } = form
+  const [rows, columns, depth] = form.extents
+  const ctas = of(split.batch) * Math.ceil(of(split.rows) / rows) * Math.ceil(of(split.columns) / columns)
+  const warps = (threads[0] * threads[1]) / 32
+  const patch = (rows * columns) / (32 * warps)
+  const steps = loops.reduce((sum, { over }) => sum + Math.ceil(of(over) / depth), 0)
+  const products = loops.reduce((sum, loop) => sum + loop.products.length, 0) / loops.length
+  const slow = loops[0]!.products[0]!.node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
+  const reads = rows / threads[0] + columns / threads[1]
+  const loads = buffers.reduce((sum, { side }) => sum + ((side === 'rows' ? rows : columns) * depth) / (32 * warps), 0)
+  const sums = loops.reduce((sum, { over }) => sum + of(over), 0) * (patch * products * slow + reads * buffers.length)
+  const epilogue = patch * (STORE_INSTRUCTIONS + 4 * arithmeticCycles(program))
+  const waves = Math.ceil(ctas / (machine.sms * PATCH_CTAS))
+  const busy = Math.min(PATCH_CTAS, Math.ceil(ctas / machine.sms))
+  const bounds = {
+    dram: trafficBytes(program, extents) / (RUNS * machine.dramBytes),
+    'cuda cores': (waves * busy * warps * (sums + steps * loads * LOAD_INSTRUCTIONS + epilogue)) / (4 * ISSUED.one),
+    // Loads of a step come behind the barrier of the one before.
+    latency: waves * (steps + 1) * machine.loadLatency,
+  }
+  const longest = Math.max(...Object.values(bounds))
+  const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
+  const microseconds = ((machine.launchCycles + 2 * machine.loadLatency + longest) / machine.clock) * 1e6
+  return {
+    microseconds,
+    boundBy: boundBy === 'latency' ? 'loads' : boundBy,
+    text: `${formatTime(microseconds)} modelled on CUDA cores, ${patch} elements a thread; bound by ${boundBy}`,
+  }
+}
+
 /** An element per thread, tiles in shared memory where there are contractions. */
 export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine): Estimate {
   const { program, design, stages } = plan
   const { tile } = design
   const form = stages.find(({ form }) => form.kind === 'vector')?.form
   if (form?.kind === 'vector') return estimateVector(program, form, extents, machine)
+  const patched = design.patch && stages.length === 1 ? stages[0]!.form : null
+  if (patched?.kind === 'tile') return estimatePatch(program, patched, extents, machine)
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const threads = tile[0] * tile[1]
   let work = 0
@@ -118,7 +162,8 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   const balance = (Math.ceil(ctas / slots) * slots) / ctas
   const waiting = machine.launchCycles + machine.loadLatency * (1 + steps)
   const compute = waiting + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
-  const dram = machine.launchCycles + trafficBytes(program, extents) / machine.dramBytes
+  const tiled = stages.some(({ form }) => form.kind === 'tile')
+  const dram = machine.launchCycles + trafficBytes(program, extents) / (machine.dramBytes * (tiled ? RUNS : 1))
   const cycles = Math.max(compute, dram)
   const boundBy = cycles <= waiting * 1.01 ? 'launch' : cycles === compute ? 'cuda cores' : 'dram'
   const microseconds = (cycles / machine.clock) * 1e6

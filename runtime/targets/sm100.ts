@@ -36,6 +36,9 @@ export const SM100_CONSTANTS = {
   column: 5,
   /** tcgen05.ld of each further accumulator. */
   further: 1.5,
+  /** Of a part, a column that is loaded, scaled and added; and of its sums what passes through registers for that. */
+  part: 2,
+  inMemory: 3,
   /** Stores of single elements: one instruction, address and predicate each. */
   direct: 14,
   /** Rows of words out of shared memory: instructions, counted. */
@@ -51,6 +54,15 @@ export const SM100_CONSTANTS = {
   coupling: 0.003,
   /** The first question to the hardware scheduler. */
   clcStart: 250,
+  /**
+   * Parts of k that meet in global memory: bytes of sums per cycle that L2 takes in or gives, of all SMs and of one; what storing them and
+   * being counted, or finding those of the others, takes before; and bytes of them that stay in L2. As on SM90, by the rates of L2 and its
+   * size.
+   */
+  partsAll: 3070,
+  partsSm: 71.8,
+  partsLatency: 780,
+  partsHeld: 21e6,
   /** Static shares: the slowest SM makes all wait, a little more with every wave. */
   staticTail: 1.02,
 }
@@ -75,12 +87,15 @@ const columns = [
   'start',
   'tail',
   'transposed',
+  'parts',
+  'partBytes',
 ] as const
 type Column = (typeof columns)[number]
 
 export class Sm100Costs {
   readonly #plans: readonly Sm100Plan[]
   readonly #machine: Machine
+  readonly #costs: Sm100Constants
   readonly #is: Readonly<Record<Column, Float64Array>>
   /** Of the instance evaluated last. */
   readonly #parts = { units: 0, waves: 0, kTiles: 0, kStep: 0, mma: 0, mainloop: 0, compute: 0, l2: 0 }
@@ -89,6 +104,7 @@ export class Sm100Costs {
   constructor(plans: readonly Sm100Plan[], machine: Machine, costs: Sm100Constants = SM100_CONSTANTS) {
     this.#plans = plans
     this.#machine = machine
+    this.#costs = costs
     this.#is = Object.fromEntries(columns.map((name) => [name, new Float64Array(plans.length)])) as Record<
       Column,
       Float64Array
@@ -116,10 +132,11 @@ export class Sm100Costs {
     const boundBy = cycles === compute ? inTile : cycles === l2 ? 'l2' : 'dram'
     const { copies } = problem
     const microseconds = this.#microseconds(cycles) + copies
-    const { cluster } = this.#plans[i]!
+    const { cluster, design } = this.#plans[i]!
     const tiles = (units * cluster.size) / cluster.pair
-    const spread = `${plural(tiles, 'tile')} on ${this.#machine.sms} SMs in ${plural(waves, 'wave')}`
-    const steps = `${plural(kTiles, 'k step')} of ${Math.round(kStep)} cycles, epilogue ${Math.round(epilogue)}`
+    const split = design.parts > 1 ? ` in ${design.parts} parts` : ''
+    const spread = `${plural(tiles, 'tile')}${split} on ${this.#machine.sms} SMs in ${plural(waves, 'wave')}`
+    const steps = `${plural(Math.round(kTiles), 'k step')} of ${Math.round(kStep)} cycles, epilogue ${Math.round(epilogue)}`
     return {
       microseconds,
       boundBy,
@@ -146,13 +163,17 @@ export class Sm100Costs {
 
   #cycles(i: number, { m, n, k, l, ends, dram }: Problem): number {
     const is = this.#is
-    const { smemBytes, l2Bytes, launchCycles, loadLatency } = this.#machine
+    const { smemBytes, l2Bytes, dramBytes, launchCycles, loadLatency } = this.#machine
     const flip = is.transposed[i]! === 1
     const [across, down] = flip ? [n, m] : [m, n]
     const [endsM, endsN] = flip ? [0, ends] : [ends, 0]
     const units = Math.ceil(across / is.unitM[i]! + endsM) * Math.ceil(down / is.unitN[i]! + endsN) * l
-    const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
-    const ctas = units * is.ctas[i]!
+    const kParts = is.parts[i]!
+    const ctas = units * is.ctas[i]! * kParts
+    const waves = Math.ceil(ctas / is.capacity[i]!)
+    const share = Math.max(1, Math.ceil(k / is.tileK[i]!) / kParts)
+    // Over several waves long and short parts are about equally many.
+    const kTiles = kParts > 1 && waves > 1 ? share : Math.ceil(share)
     const busy = Math.min(ctas, is.capacity[i]!)
     const mma = is.mma[i]!
     // A stage enters every SM whole; L2 is read once for all that share a slice, and by all SMs at the same time.
@@ -164,11 +185,10 @@ export class Sm100Costs {
     )
     const kStep = Math.max(mma, loads)
     const mainloop = kTiles * kStep
-    const epilogue = is.epilogue[i]!
-    const steady = is.overlapped[i]! === 1 ? Math.max(mainloop, epilogue) : mainloop + epilogue
-    const waves = Math.ceil(ctas / is.capacity[i]!)
+    const [each, last] = kParts === 1 ? [is.epilogue[i]!, is.epilogue[i]!] : this.#partsCycles(i, busy)
+    const steady = is.overlapped[i]! === 1 ? Math.max(mainloop, each) : mainloop + each
     const compute =
-      launchCycles + is.start[i]! + loadLatency + Math.max(0, waves - 1) * steady * is.tail[i]! + mainloop + epilogue
+      launchCycles + is.start[i]! + loadLatency + Math.max(0, waves - 1) * steady * is.tail[i]! + mainloop + last
     const l2 = launchCycles + (ctas * kTiles * is.l2Bytes[i]!) / l2Bytes
     const parts = this.#parts
     parts.units = units
@@ -179,7 +199,21 @@ export class Sm100Costs {
     parts.mainloop = mainloop
     parts.compute = compute
     parts.l2 = l2
-    return Math.max(compute, dram, l2)
+    const spilt = 2 * Math.max(0, ctas * is.partBytes[i]! - this.#costs.partsHeld)
+    return Math.max(compute, dram + spilt / dramBytes, l2)
+  }
+
+  /** What follows the mainloop of a work item that is a part of k: on average, and of the last one. */
+  #partsCycles(i: number, busy: number): readonly [each: number, last: number] {
+    const { partsAll, partsSm, partsLatency } = this.#costs
+    const parts = this.#is.parts[i]!
+    const bytes = this.#is.partBytes[i]!
+    const through = (ctas: number): number => Math.min(partsSm, partsAll / ctas)
+    const store = partsLatency + bytes / through(busy)
+    // Those that come last read while others are at work; of more than two parts, the own one too.
+    const read = (parts === 2 ? 1 : parts) * bytes
+    const finish = partsLatency + read / through(busy / parts) + this.#is.epilogue[i]!
+    return [store + finish / parts, store + finish]
   }
 
   #microseconds(cycles: number): number {
@@ -208,9 +242,10 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
   const doublings = Math.log2(cluster.size)
   const mma =
     plan.mmaSteps *
-    plan.b.length *
-    ummaCycles(tileM, waysOf(plan.gemm) * tileN, pair) *
-    (1 + costs.coupling * doublings)
+      plan.b.length *
+      ummaCycles(tileM, waysOf(plan.gemm) * tileN, pair) *
+      (1 + costs.coupling * doublings) +
+    partCycles(plan, costs)
   const dynamic = design.scheduler === 'clc'
   return {
     tileM,
@@ -230,6 +265,8 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     start: costs.clusterStart * doublings + (dynamic ? costs.clcStart : 0),
     tail: dynamic ? 1 : costs.staticTail,
     transposed: +(design.operands === 'ba'),
+    parts: design.parts,
+    partBytes: plan.exchange ? plan.exchange.threads * plan.exchange.cells * 4 : 0,
   }
 }
 
@@ -242,11 +279,22 @@ function residentCtas({ gpcs }: Machine, cluster: number, fallback: number | nul
   return Math.max(cluster, total)
 }
 
+/**
+ * Of a stage: what adding parts takes of the time of MMAs where sums stay in tensor memory. There is room for few parts then; else they are
+ * added while others are summed.
+ */
+function partCycles({ parts, accumulators }: Sm100Plan, costs: Sm100Constants): number {
+  if (!parts) return 0
+  const cells = parts.column / accumulators
+  const kept = cells - parts.inRegisters
+  return kept === 0 ? 0 : parts.scales.chunks * (cells * costs.part + kept * costs.inMemory)
+}
+
 const STORES = { tma: 'column', rows: 'rows', direct: 'direct' } as const
 
-/** Of one tile: four warps side by side, each with every column of its accumulator. */
+/** Of one tile: four warps side by side, each with every column of its accumulator; blocks that are measured are computed twice. */
 function epilogueCycles(
-  { epilogue: { outputs, aux, layout }, program, gemm }: Sm100Plan,
+  { epilogue: { outputs, aux, layout, measured }, program, gemm }: Sm100Plan,
   costs: Sm100Constants,
 ): number {
   const stores = outputs.reduce((sum, { store }) => sum + costs[STORES[store]], 0)
@@ -254,8 +302,8 @@ function epilogueCycles(
     (sum, { shape, vector }) => sum + (shape !== 'full' ? costs.row : vector ? costs.vector : costs.element),
     0,
   )
-  const perColumn =
-    costs.column + costs.further * (gemm.accumulators.length - 1) + stores + loads + arithmeticCycles(program)
+  const values = costs.further * (gemm.accumulators.length - 1) + loads + arithmeticCycles(program)
+  const perColumn = costs.column + (measured === null ? 1 : 2) * values + stores
   return layout.columns * perColumn
 }
 

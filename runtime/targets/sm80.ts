@@ -43,6 +43,8 @@ export const SM80_CONSTANTS = {
   element: 12,
   row: 2,
   product: 1,
+  /** Sums of a chunk of k, for a cell of a warp: a multiply-add and its scales, instructions counted. */
+  promote: 2,
 }
 
 export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
@@ -65,23 +67,29 @@ export function estimateSm80(
   const k = depthOf(gemm, extents, tileK)
   const tiles = tilesOf(gemm, extents, [tileM, tileN])
   const slots = machine.sms * perSm
-  const waves = Math.ceil(tiles / slots)
-  const sharing = Math.min(perSm, Math.max(1, Math.ceil(tiles / machine.sms)))
+  const parts = plan.exchange?.parts ?? 1
+  const items = tiles * parts
+  const waves = Math.ceil(items / slots)
+  const sharing = Math.min(perSm, Math.max(1, Math.ceil(items / machine.sms)))
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
-  const kTiles = Math.max(1, Math.ceil(k / tileK))
+  const kTiles = Math.max(1, Math.ceil(k / tileK / parts))
   const products = gemm.accumulators.length
   const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * costs.sustained)
   // Each warp reads its rows of A and its columns of every B.
   const reads = warps[0] * warps[1] * (warpTile[0] + products * warpTile[1]) * kBytes
   const smem = (plan.stageBytes + reads) / machine.smemBytes
-  const busy = Math.min(tiles, slots)
+  const busy = Math.min(items, slots)
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
-  const work = Math.max(mma, smem, l2) + gathered / costs.gather
+  const work = Math.max(mma + promotionCycles(plan, costs), smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
   const step = Math.max(work * sharing, work + costs.step, machine.loadLatency / (plan.stages - 1))
   const epilogue = epilogueCycles(plan, costs) * sharing
-  const compute = machine.launchCycles + machine.loadLatency + waves * (kTiles * step + epilogue)
+  const exchange = exchangeCycles(plan, busy, machine)
+  // Parts are stored by each work item; the last of a tile reads them all and goes on.
+  const finish = parts > 1 ? Math.ceil(tiles / slots) * (parts * exchange + epilogue) : 0
+  const each = kTiles * step + (parts > 1 ? exchange : epilogue)
+  const compute = machine.launchCycles + machine.loadLatency + waves * each + finish
   const dram = machine.launchCycles + machine.loadLatency + trafficBytes(plan.program, extents) / machine.dramBytes
   const cycles = Math.max(compute, dram)
   const boundBy = cycles === dram ? 'dram' : mma >= work ? 'mma' : 'loads'
@@ -90,6 +98,16 @@ export function estimateSm80(
   const steps = `${kTiles} k steps of ${Math.round(step)} cycles`
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
+}
+
+/** Sums of one part to L2 or back, and what it takes until they are there. */
+const exchangeCycles = ({ exchange }: Sm80Plan, busy: number, machine: Machine): number =>
+  exchange ? machine.loadLatency + (exchange.threads * exchange.cells * 4 * busy) / machine.l2Bytes : 0
+
+/** Of one k tile: tensor cores wait for the warps that add what they have summed. */
+function promotionCycles({ parts, warps, warpTile: [, columns] }: Sm80Plan, costs: Sm80Constants): number {
+  const cells = (parts?.parts.length ?? 0) * (columns / 2)
+  return ((warps[0] * warps[1]) / 4) * cells * costs.promote
 }
 
 /** Of one tile. Each of the four schedulers of an SM serves a quarter of the warps. */

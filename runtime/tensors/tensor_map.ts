@@ -55,6 +55,7 @@ const SWIZZLES = {
   '128B': { code: 3, atoms: 0, span: 128, alignment: 1024 },
   // Moves 32 bytes at a time, as tf32 operands along M or N need it. Compute capability 10.0.
   '128B_ATOM_32B': { code: 3, atoms: 1, span: 128, alignment: 512 },
+  '128B_ATOM_32B_FLIP_8B': { code: 3, atoms: 2, span: 128, alignment: 512 },
   '128B_ATOM_64B': { code: 3, atoms: 3, span: 128, alignment: 256 },
 } as const
 const L2_PROMOTIONS = { none: 0, '64B': 1, '128B': 2, '256B': 3 } as const
@@ -67,6 +68,21 @@ const BOX_LIMIT_BYTES = 256 * 1024
 
 export type TensorMapDType = keyof typeof ELEMENTS | DTypeName
 
+/**
+ * Pixels of images instead of boxes (`cp.async.bulk.tensor….im2col`): dimensions are C, W, H, D, N, of which rank 3 leaves out H and D, and rank
+ * 4 leaves out D. A copy takes so many pixels from its start on, W fastest, within the corners. Corners of maps for `im2col::w` are 0 but for W.
+ */
+export interface Im2colOptions {
+  /** For W, H, D: the first pixel, counted from the first of an image. 16, 8 or 5 bits with a sign, for ranks 3, 4 and 5. */
+  readonly lower: readonly number[]
+  /** The last pixel, counted from the last of an image. */
+  readonly upper: readonly number[]
+  /** 1 to 256, and a multiple of 16 bytes. */
+  readonly channels: number
+  /** Of a copy: 1 to 1024. */
+  readonly pixels: number
+}
+
 /** Dimensions are listed from the innermost (contiguous) one. */
 export interface TensorMapOptions {
   readonly dtype: TensorMapDType
@@ -76,9 +92,11 @@ export interface TensorMapOptions {
   readonly dims: readonly (number | bigint)[]
   /** BYTES from one index to the next, for the dimensions from the second: one fewer than `dims`. */
   readonly strides?: readonly (number | bigint)[]
-  /** Elements of the box in each dimension. */
-  readonly box: readonly number[]
+  /** Elements of the box in each dimension; left out for `im2col`. */
+  readonly box?: readonly number[]
+  readonly im2col?: Im2colOptions
   readonly elementStrides?: readonly number[]
+  /** Channels in slices of 16 or 32 bytes: dimensions are then W, H, D, slices, N. */
   readonly interleave?: keyof typeof INTERLEAVES
   readonly swizzle?: keyof typeof SWIZZLES
   readonly l2Promotion?: keyof typeof L2_PROMOTIONS
@@ -94,6 +112,7 @@ export interface TensorMap {
   readonly address: bigint
   readonly dims: readonly bigint[]
   readonly strides: readonly bigint[]
+  /** Of im2col: channels. */
   readonly box: readonly number[]
   readonly swizzle: keyof typeof SWIZZLES
 }
@@ -110,7 +129,9 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
 
   const rank = Array.isArray(options.dims) ? options.dims.length : 0
   if (rank < 1 || rank > MAX_MAP_RANK) fail('dims', `1 to ${MAX_MAP_RANK} dimensions`, `${rank}`)
+  const { im2col } = options
   if (interleave !== 0 && rank < 3) fail('dims', `at least 3 dimensions with interleave`, `${rank}`)
+  if (im2col !== undefined && rank < 3) fail('dims', `at least 3 dimensions with im2col`, `${rank}`)
   const dims = integers('dims', options.dims, rank, 1n, 1n << 32n)
 
   // 32-byte interleaving and padding double the alignment of addresses and strides.
@@ -123,7 +144,11 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
     if (stride % unit !== 0n) fail(`strides[${i}]`, `a multiple of ${unit} bytes`, `${stride}`)
   })
 
-  const box = integers('box', options.box, rank, 1n, 256n).map(Number)
+  const box =
+    im2col === undefined
+      ? integers('box', options.box ?? [], rank, 1n, 256n).map(Number)
+      : integers('im2col.channels', [im2col.channels], 1, 1n, 256n).map(Number)
+  const pixels = im2col === undefined ? 1 : Number(integers('im2col.pixels', [im2col.pixels], 1, 1n, 1024n)[0])
   const elementStrides = integers(
     'elementStrides',
     options.elementStrides ?? new Array<number>(rank).fill(1),
@@ -135,7 +160,7 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
     if (interleave !== 0) fail('interleave', 'none with padded elements', options.interleave!)
     if (dims[0]! % BigInt(PADDED_ROW) !== 0n) fail('dims[0]', `a multiple of ${PADDED_ROW}`, `${dims[0]}`)
     if (box[0] !== PADDED_ROW) fail('box[0]', `${PADDED_ROW} padded elements`, `${box[0]}`)
-    if (swizzleName === '32B' || swizzleName === '64B') {
+    if (swizzleName === '32B' || swizzleName === '64B' || swizzleName === '128B_ATOM_32B_FLIP_8B') {
       fail('swizzle', 'none, 128B or 128B_ATOM_32B with padded elements', swizzleName)
     }
   } else if (element.bits < 8 && dims[0]! % 2n !== 0n) {
@@ -144,11 +169,11 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   // In shared memory, where padded elements take a byte each.
   const elementBytes = element.padded ? 1 : element.bits / 8
   const rowBytes = box[0]! * elementBytes
-  if (interleave === 0 && rowBytes % 16 !== 0) fail('box[0]', 'a multiple of 16 bytes', elementsText(box[0]!, element))
+  if (rowBytes % 16 !== 0) fail('box[0]', 'a multiple of 16 bytes', elementsText(box[0]!, element))
   if (interleave === 0 && rowBytes > swizzle.span) {
     fail('box[0]', `at most ${swizzle.span} bytes, the span of swizzle ${swizzleName}`, elementsText(box[0]!, element))
   }
-  const boxBytes = box.reduce((product, extent) => product * extent, elementBytes)
+  const boxBytes = box.reduce((product, extent) => product * extent, elementBytes) * (im2col === undefined ? 1 : pixels)
   if (boxBytes >= BOX_LIMIT_BYTES) fail('box', `less than ${BOX_LIMIT_BYTES} bytes`, `${boxBytes} bytes`)
   if (oobFill === OOB_FILLS.nan && !element.float) fail('oobFill', 'zeros for integer elements', 'nan')
 
@@ -158,6 +183,7 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   words[0] = Number(address & 0xffffffffn)
   words[1] = Number(address >> 32n)
   words[2] =
+    (im2col === undefined ? 0 : 1) |
     ((rank - 1) << 4) |
     (element.code << 7) |
     (interleave << 11) |
@@ -174,13 +200,41 @@ export function createTensorMap(options: TensorMapOptions): TensorMap {
   dims.forEach((dim, i) => (words[8 + i] = Number(dim - 1n)))
   elementStrides.forEach((stride, i) => (words[13]! |= (stride - 1) << (3 * i)))
   words[13]! |= (box[0]! - 1) << 24
-  box.slice(1).forEach((extent, i) => (words[14]! |= (extent - 1) << (8 * i)))
+  if (im2col === undefined) {
+    box.slice(1).forEach((extent, i) => (words[14]! |= (extent - 1) << (8 * i)))
+  } else {
+    const first = interleave === 0 ? 1 : 0
+    words[14] = corners(im2col, dims.slice(first, first + rank - 2))
+    words[15] = pixels - 1
+  }
   // Bookkeeping of the driver, which the hardware does not read. Its division rounds down, to 0 bytes if need be.
-  words[16] = box.reduce((bytes, extent, i) => bytes * Math.floor(extent / elementStrides[i]!), elementBytes)
+  words[16] =
+    im2col === undefined
+      ? box.reduce((bytes, extent, i) => bytes * Math.floor(extent / elementStrides[i]!), elementBytes)
+      : boxBytes
   words[18] = swizzle.alignment
 
   const bytes = new Uint8Array(words.buffer)
   return { kind: 'tensorMap', bytes, dtype: options.dtype, address, dims, strides, box, swizzle: swizzleName }
+}
+
+/** Both corners in a word: the lower one in its lower half, W first, each of W, H and D in as many bits as there are. `dims`: of those. */
+function corners({ lower, upper }: Im2colOptions, dims: readonly bigint[]): number {
+  const bits = Math.floor(16 / dims.length)
+  const high = 1n << BigInt(bits - 1)
+  const [low, last] = (
+    [
+      ['im2col.lower', lower],
+      ['im2col.upper', upper],
+    ] as const
+  ).map(([field, list]) => integers(field, list, dims.length, -high, high - 1n))
+  low!.forEach((corner, i) => {
+    if (corner >= dims[i]! + last![i]!)
+      fail(`im2col.upper[${i}]`, `more than ${corner - dims[i]!}, so that the bounding box is not empty`, `${last![i]}`)
+  })
+  const packed = (list: readonly bigint[]): number =>
+    list.reduce((word, corner, i) => word | (Number(BigInt.asUintN(bits, corner)) << (bits * i)), 0)
+  return (packed(low!) | (packed(last!) << 16)) >>> 0
 }
 
 export function isTensorMap(value: unknown): value is TensorMap {

@@ -2,7 +2,7 @@
  * A timeline as a page of its own that asks no other host for anything. Slices are boxes whose places are per cent of a track, so that
  * zooming is the width of the track, and scrolling is the browser's.
  */
-import { describeSlice, KINDS, ticksOf, type Row, type Timeline } from './model.ts'
+import { describeSlice, KINDS, onOneScale, ticksOf, type Row, type Timeline } from './model.ts'
 
 const escaped = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
@@ -82,15 +82,20 @@ function drawn({ slices }: Row, end: number): string {
   return `<div class="row">${boxes.join('')}</div>`
 }
 
-export function timelineHtml(timeline: Timeline): string {
-  const title = escaped(timeline.title)
+/** Several timelines stand below one another, on one scale of time. */
+export function timelineHtml(timelines: Timeline | readonly [Timeline, ...Timeline[]]): string {
+  const panels = 'rows' in timelines ? [timelines] : onOneScale(timelines)
+  const title = escaped(panels[0]!.title)
+  const parts = panels.map(
+    (timeline, i) => `${i === 0 ? '' : `<h1>${escaped(timeline.title)}</h1>\n`}${timelineFragment(timeline)}`,
+  )
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"><title>${title}</title>
 <style>body { margin: 1em; background: #fff } @media (prefers-color-scheme: dark) { body { background: #14181d; color: #e6eaee } } h1 { font: 600 16px system-ui, sans-serif }${TIMELINE_STYLE}</style>
 <h1>${title}</h1>
 <p style="font: 13px system-ui, sans-serif">Numbers in boxes are slots of their ring. Zoom with + and −, or the wheel with Ctrl; point at a box, and what it is stands below.</p>
-${timelineFragment(timeline)}
-<script>(${TIMELINE_SCRIPT})(document.querySelector('.timeline'))</script>
+${parts.join('\n')}
+<script>document.querySelectorAll('.timeline').forEach(${TIMELINE_SCRIPT})</script>
 </html>
 `
 }

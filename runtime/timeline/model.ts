@@ -79,6 +79,12 @@ export function timelineOf(text: string, title: string, cta = 0): Timeline {
   }
 }
 
+/** To be drawn below one another: cycles are as long in all. */
+export function onOneScale(timelines: readonly Timeline[]): Timeline[] {
+  const end = Math.max(...timelines.map((timeline) => timeline.end))
+  return timelines.map((timeline) => ({ ...timeline, end }))
+}
+
 /** In order, those around others first. */
 function slicesOf(found: readonly TraceSlice[], other: Kind): Slice[] {
   const around: number[] = []

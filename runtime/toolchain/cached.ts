@@ -32,6 +32,9 @@ async function findCompiler(): Promise<Compiler> {
 export const compileCached = (cuda: string, options: CachedCompileOptions): Promise<Compiled> =>
   compileFor(cuda, options, async (compiled) => compiled)
 
+/** How many there were in this process: what came out of the cache is none. */
+export const compilations = (): number => defaultCache().stats().misses
+
 /** What loaders say of an image that is not what its text asks for. */
 const UNUSABLE: ReadonlySet<string> = new Set(['KTL4013', 'KTL5012', 'KTL5013', 'KTL6033'])
 

@@ -64,5 +64,8 @@ export const GROUPED_CASES: readonly DeviceCase[] = [
     inputs: 'normal',
   }),
   grouped('back to their places', '(H: bf16[t, k] ragged t by off as g, W: bf16[g, n, k], to: i32[t], weight: f32[a], off: i32[g]) -> D: bf16[a, n] {\n  D[to[t], n] = sum[k](H * W) * weight[to[t]]\n}', [128, 64], { t: 224, n: 72, k: 136 }, { lengths: SEVERAL, integers: { to: places(224) }, more: { a: 300 } }),
+  grouped('rows of a group that share scales', '(A: e4m3[t, k] * f32[t/128, k/128] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: e4m3[t, n] * ue8m0[t/32, n] {\n  D = sum[k](A * B)\n}', [64, 64], { t: 224, n: 80, k: 272 }, { lengths: SEVERAL }),
+  grouped('gradients of fp8, in blocks of each', '(A: e4m3[t, k] * f32[t/128, k] ragged t by off as g, dY: e4m3[t, n] * f32[t/128, n], off: i32[g]) -> dW: f32[g, k, n] {\n  dW = sum[t](A * dY)\n}', [64, 64], { t: 224, n: 80, k: 80 }, { lengths: SEVERAL }),
+  grouped('gradients of mxfp8', '(A: e4m3[t, k] * ue8m0[t/32, k] ragged t by off as g, dY: e4m3[t, n] * ue8m0[t/32, n], off: i32[g]) -> dW: f32[g, k, n] {\n  dW = sum[t](A * dY)\n}', [64, 64], { t: 224, n: 80, k: 80 }, { lengths: SEVERAL }),
   grouped('gradients', '(A: bf16[t, k] ragged t by off as g, dY: bf16[t, n], off: i32[g]) -> dW: f32[g, k, n] {\n  dW = sum[t](A * dY)\n}', [64, 64], { t: 224, n: 72, k: 80 }, { lengths: SEVERAL }),
 ] // prettier-ignore

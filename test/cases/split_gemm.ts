@@ -1,23 +1,43 @@
 /** Products whose k is cut into parts that meet in memory: more parts than k tiles, and parts that the CTAs of a cluster share. */
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
 
-const split = (name: string, kernel: string, schedule: string, body: string, k: number): DeviceCase => ({
+const ON = { sm80: 'sm_80', sm90: 'sm_90', sm100: 'sm_100' } as const
+type Kind = keyof typeof ON
+
+const split = (kind: Kind, name: string, kernel: string, schedule: string, body: string, k: number): DeviceCase => ({
   name: `split: ${name}`,
   kernel,
-  source: `kernel ${kernel}${body}\nschedule ${kernel} on sm_90 {\n  tile 64x64\n  ${schedule}\n  reassociate\n}\n`,
+  source: `kernel ${kernel}${body}\nschedule ${kernel} on ${ON[kind]} {\n  tile 64x64\n  ${schedule}\n  reassociate\n}\n`,
   types: {},
-  design: { kind: 'sm90', tile: [64, 64] },
+  design: { kind, tile: [64, 64] },
   extents: { m: 150, n: 200, k },
   operands: {},
   inputs: 'integers',
 })
 
 const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + bias) }'
+const GROUPS =
+  '(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) }'
 const BLOCKS =
   '(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * f32[n/128, k/128]) -> D: bf16[m, n] { D = sum[k](A * B) }'
 
 export const SPLIT_CASES: readonly DeviceCase[] = [
-  split('three parts', 'split0', 'consumers pingpong\n  parts 3', PLAIN, 536),
-  split('three parts, fewer k tiles', 'split0', 'consumers pingpong\n  parts 3', PLAIN, 72),
-  split('scales in blocks, parts of clusters', 'split1', 'consumers cooperative\n  splits 2\n  parts 2', BLOCKS, 720),
+  split('sm90', 'three parts', 'split0', 'consumers pingpong\n  parts 3', PLAIN, 536),
+  split('sm90', 'three parts, fewer k tiles', 'split0', 'consumers pingpong\n  parts 3', PLAIN, 72),
+  split(
+    'sm90',
+    'scales in blocks, parts of clusters',
+    'split1',
+    'consumers cooperative\n  splits 2\n  parts 2',
+    BLOCKS,
+    720,
+  ),
+  {
+    ...split('sm90', 'three parts of groups', 'split4', 'consumers pingpong\n  parts 3', GROUPS, 536),
+    extents: { t: 180, g: 5, n: 200, k: 536 },
+    operands: { off: { values: [17, 17, 150, 151, 170] } },
+  },
+  split('sm80', 'three parts by mma.sync, of rows that TMA does not take', 'split5', 'parts 3', PLAIN, 531),
+  split('sm100', 'three parts, handed out by the device', 'split2', 'mma 1cta\n  scheduler clc\n  parts 3', PLAIN, 536),
+  split('sm100', 'scales in blocks, two parts', 'split3', 'mma 1cta\n  parts 2', BLOCKS, 720),
 ]

@@ -29,7 +29,7 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', { timeout: 120_0
       const prepared = await prepareCase(device, testCase)
       expect(prepared.kernel, 'a kernel').not.toBeNull()
       const { kind } = prepared.kernel!.plan
-      if (spec === 'virtual-sm90') expect(kind).toBe('sm90')
+      if (spec === 'virtual-sm90') expect(kind).toBe(testCase.design.kind)
       // Plain CUDA has no asynchronous work.
       if (kind === 'simt') return prepared.guards.forEach((guard) => guard.free())
       const { pass, text, kernelName } = await runCase(prepared, order)

@@ -120,14 +120,35 @@ const OUTPUTS: readonly DeviceCase[] = [
   stored('both copies, gated', '(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], T: e4m3[m, n] * ue8m0[m/32, n]) => x = relu(sum[k](A * G)) * sum[k](A * U)\n  D = x\n  T = x', [128, 64], ALIGNED),
   stored('into nvfp4', into('e2m1[m, n] * ue4m3[m, n/16] * f32'), [128, 128], ALIGNED, { scalars: { 'D.global': 0.5, 'D.norm': 2.5 } }),
   stored('into mxfp4, rows that end in a byte', into('e2m1[m, n] * ue8m0[m, n/32]'), [128, 64], [131, 51, 72]),
+  stored('into mxfp6', into('e3m2[m, n] * ue8m0[m, n/32]'), [128, 128], ALIGNED),
+  stored('into mxfp6, rows that end in a byte', into('e2m3[m, n] * ue8m0[m, n/32]'), [128, 64], [131, 51, 72]),
   stored('into i4', into('i4[m, n] * f32[m, n/32]'), [64, 64], [100, 60, 72]),
   stored('into nvfp4 and fp8 by columns', '(A: bf16[m, k], B: bf16[n, k]) -> (D: e2m1[m, n] * ue4m3[m, n/16], T: e4m3[m, n] * ue8m0[m/32, n]) => x = sum[k](A * B)\n  D = x\n  T = x', [128, 128], ALIGNED),
   stored('two outputs of one sum', '(A: bf16[m, k], B: bf16[n, k]) -> (D: e4m3[m, n] * ue8m0[m, n/32], F: i8[m, n] * f32[m, n/64], G: bf16[m, n]) => x = sum[k](A * B)\n  D = x\n  F = x\n  G = x', [128, 128], ALIGNED),
   stored('from blocks into blocks', product('e4m3[m, k] * f32[m, k/128]', 'e4m3[n, k] * f32[n/128, k/128]', 'e4m3[m, n] * f32[m, n/128]', 'D = relu(sum[k](A * B))'), [128, 128], ALIGNED),
+  stored('into 1x128 beside operands', '(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], bias: f32[n], w: f32[m]) -> D: e4m3[m, n] * f32[m, n/128] => D = (sum[k](A * B) + bias + C) * w', [128, 128], ALIGNED),
+  stored('from blocks into blocks beside operands', '(A: e4m3[m, k] * f32[m, k/128], B: e4m3[n, k] * f32[n, k/128], C: bf16[m, n], bias: f32[n], w: f32[m]) -> D: e4m3[m, n] * f32[m, n/128] => D = (sum[k](A * B) + bias + C) * w', [128, 128], ALIGNED),
   stored('gated into blocks', gated('e4m3[m, k] * f32[m, k/128]', (name) => `${name}: e4m3[n, k] * f32[n/128, k/128]`, 'e4m3[m, n] * f32[m, n/128]'), [64, 128], [100, 136, 272]),
 ] // prettier-ignore
 
-/** Of SM90; other devices run kernels of theirs. */
-export const STORED_CASES: readonly DeviceCase[] = [...SCALES, ...OUTPUTS].map((one) =>
+/** By mma.sync: of rows that TMA does not take. */
+const older = (name: string, text: string, tile: Tile, extents: Extents): DeviceCase => {
+  const one = stored(`${name}, by mma.sync`, text, tile, extents)
+  const kernel = `${one.kernel}older`
+  const source = one.source!.replace(one.kernel, kernel)
+  return {
+    ...one,
+    kernel,
+    source: `${source}schedule ${kernel} on sm_80 {\n  tile ${tile.join('x')}\n}\n`,
+    design: { kind: 'sm80', tile },
+  }
+}
+
+const OLDER: readonly DeviceCase[] = [
+  older('blocks of i8', product('i8[m, k] * f32[m, k/128]', 'i8[n, k] * bf16[n/128, k/64]'), [64, 64], [150, 203, 339]),
+] // prettier-ignore
+
+/** Of SM90, where they do not say otherwise; other devices run kernels of theirs. */
+export const STORED_CASES: readonly DeviceCase[] = [...SCALES, ...OUTPUTS, ...OLDER].map((one) =>
   one.source!.includes('[l, ') ? { ...one, extents: { l: 2, ...one.extents } } : one,
 )

@@ -19,10 +19,20 @@ const unaligned = (
 const TILE = { kind: 'sm90', tile: [64, 64] } as const
 const VECTOR = { kind: 'simt' } as const
 const PLAIN = '(A: bf16[m, k], B: bf16[n, k], bias: f32[n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + bias) }'
+const FULL =
+  '(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], E: e4m3[m, n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + C) + E }'
+const WIDE = { kind: 'sm90', tile: [256, 144] } as const
 const BYTES = '(A: e4m3[m, k], B: e4m3[n, k]) -> D: e4m3[m, n] { D = sum[k](A * B) }'
 
 export const UNALIGNED_CASES: readonly DeviceCase[] = [
   unaligned('copies, rows of words', TILE, 'consumers pingpong\n  tile 64x64', PLAIN, { m: 150, n: 131, k: 203 }),
   unaligned('of bytes', TILE, 'consumers cooperative\n  tile 64x64', BYTES, { m: 70, n: 131, k: 145 }),
+  unaligned('operands of the epilogue', TILE, 'consumers cooperative\n  tile 64x64', FULL, { m: 70, n: 131, k: 65 }),
+  unaligned('144 columns, transposed', WIDE, 'consumers cooperative\n  tile 256x144\n  operands ba', PLAIN, {
+    m: 150,
+    n: 259,
+    k: 72,
+  }),
+  unaligned('short sums', VECTOR, 'tile 8x32\n  patch 8x4', FULL, { m: 70, n: 131, k: 11 }),
   unaligned('few rows', VECTOR, 'vector rows4', PLAIN, { m: 3, n: 21, k: 2203 }),
 ]

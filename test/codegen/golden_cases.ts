@@ -72,11 +72,15 @@ const LOOKED_UP = of('kernel looked_up(X: bf16[t, k], ids: i32[m], u: f32[k], B:
 const GROUPED = (A = 't, k'): Source => of(`kernel grouped(A: bf16[${A}] ragged t by off as g, B: bf16[g, n, k], bias: f32[g, n], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) + bias }`) // prettier-ignore
 const PADDED = of('kernel padded(A: bf16[g, m, k] ragged m upto len as g, B: bf16[g, n, k], len: i32[g]) -> D: bf16[g, m, n] { D = sum[k](A * B) }') // prettier-ignore
 const GRADIENT = (A = 't, k'): Source => of(`kernel gradient(A: bf16[${A}] ragged t by off as g, B: bf16[t, n], off: i32[g]) -> D: f32[g, k, n] { D = sum[t](A * B) }`) // prettier-ignore
+const BLOCKS_OF_GROUPS = (type: string, scale: string, block: number): Source => of(`kernel gradient(A: ${type}[t, k] * ${scale}[t/${block}, k] ragged t by off as g, B: ${type}[t, n] * ${scale}[t/${block}, n], off: i32[g]) -> D: f32[g, k, n] { D = sum[t](A * B) }`) // prettier-ignore
+const ROWS_OF_GROUPS = of('kernel rows(A: e4m3[t, k] * f32[t/128, k/128] ragged t by off as g, B: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: e4m3[t, n] * ue8m0[t/32, n] { D = sum[k](A * B) }') // prettier-ignore
 const ROWS = of('kernel rows(X: bf16[v, k], row: i32[t] ragged t by off as g, B: bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] { D = sum[k](X[row, k] * B) }') // prettier-ignore
 const BIAS = of('kernel linear(A: bf16[m, k], B: bf16[n, k], bias: bf16[n]) -> D: bf16[m, n] { D = gelu_tanh(sum[k](A * B) + bias) }') // prettier-ignore
 const INTERLEAVED = (W: readonly string[]): Source => of(`kernel interleaved(X: bf16[t, k] ragged t by off as g, W: bf16[g, k, j] | bf16[g, j, k], bias: f32[g, j], off: i32[g]) -> H: bf16[t, f] { H = silu(sum[k](X * W[g, k, 2 * f]) + bias[g, 2 * f]) * (sum[k](X * W[g, k, 2 * f + 1]) + bias[g, 2 * f + 1]) }`, [], { W }) // prettier-ignore
 const SCATTERED = of('kernel scattered(A: bf16[t, k] ragged t by off as g, B: bf16[g, n, k], to: i32[t], w: f32[a], off: i32[g]) -> D: bf16[a, n] { D[to[t], n] = sum[k](A * B) * w[to[t]] }') // prettier-ignore
 const FP8_UP = of('kernel up(X: e4m3[v, k] * f32[v, k/128], row: i32[t] ragged t by off as g, G: e4m3[g, n, k] * f32[g, n/128, k/128], U: e4m3[g, n, k] * f32[g, n/128, k/128], off: i32[g]) -> D: e4m3[t, n] * f32[t, n/128] { D = silu(sum[k](X[row[t], k] * G)) * sum[k](X[row[t], k] * U) }') // prettier-ignore
+const BESIDE = of('kernel beside(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], bias: f32[n], w: f32[m]) -> D: e4m3[m, n] * f32[m, n/128] { D = gelu(sum[k](A * B) + bias + C) * w }') // prettier-ignore
+const SEVERAL = of('kernel several(A: bf16[m, k], B: bf16[n, k], C: f32[m, n], bias: f32[n]) -> (D: i8[m, n] * f32[m, n/128], E: e4m3[m, n] * ue8m0[m, n/16], F: bf16[m, n]) { x = relu(sum[k](A * B) + bias) * C\n D = x + bias\n E = x\n F = x }') // prettier-ignore
 const MXFP8_ROWS = of('kernel mx(X: e4m3[v, k] * ue8m0[v, k/32], row: i32[t] ragged t by off as g, B: e4m3[g, n, k] * ue8m0[g, n, k/32], off: i32[g]) -> D: bf16[t, n] { D = sum[k](X[row[t], k] * B) }') // prettier-ignore
 const SWIGLU = of('kernel swiglu(A: bf16[m, k], G: bf16[n, k], U: bf16[n, k]) -> H: bf16[m, n] { H = silu(sum[k](A * G)) * sum[k](A * U) }') // prettier-ignore
 const AMAX = of(`kernel scaled(A: f16[l?, m, k], B: f16[l?, n, k], s: f32) -> (D: e4m3[l?, m, n], amax: f32[l?]) {
@@ -169,7 +173,7 @@ const sm100 = (
 ): GoldenCase => ({
   name: `sm100 ${name}`, whole, plan,
   instance: () => instanceOf(source, 'sm_100a', (bytes) => ({
-    kind: 'sm100', use2ctaMma: false, tile: [m, n, 128 / bytes], cluster: [1, 1, 1], fallbackCluster: null, scheduler: 'static',
+    kind: 'sm100', use2ctaMma: false, tile: [m, n, 128 / bytes], cluster: [1, 1, 1], fallbackCluster: null, scheduler: 'static', parts: 1,
     operands: 'ab', stages: 'auto', ...design,
   })),
 }) // prettier-ignore
@@ -259,6 +263,8 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('into 32x1', quantised('e4m3[m, n] * ue8m0[m/32, n]'), [128, 128], { plan: into(32, 'tma', 'm', true) }),
   sm90('both copies', BOTH_COPIES, [256, 64], { plan: { rowBlocks: 2, epilogue: { outputs: [{ shared: false }, { shared: true }] } } }),
   sm90('into 8x1 in turns', quantised('i8[m, n] * f32[m/8, n]'), [64, 128], { design: pingpong, plan: into(8, 'tma', 'm') }),
+  sm90('into 1x128 and other blocks', SEVERAL, [128, 128], { plan: { epilogue: { measured: 128 } } }),
+  sm90('into mxfp6', quantised('e2m3[m, n] * ue8m0[m, n/32]'), [128, 128], { plan: into(32, 'direct') }),
   sm90('into nvfp4', quantised('e2m1[m, n] * ue4m3[m, n/16] * f32'), [128, 128], { plan: into(16, 'direct') }),
   sm90('into 1x32 rounded down', quantised('i8[m, n] * floor(ue8m0[m, n/32])'), [128, 64], { plan: into(32) }),
   sm90('u4 along n, decoded', U4, [128, 128], { whole, plan: { a: tma, b: [{ ...gather, major: 'mn' }] } }),
@@ -273,6 +279,7 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('sums of groups', GRADIENT(), [128, 128], { whole, plan: { gemm: { sums: { form: 'packed' } }, a: { ...tma, major: 'mn' } } }),
   sm90('sums of groups ping-pong', GRADIENT(), [64, 128], { design: { consumers: 'pingpong' } }),
   sm90('sums of groups along rows', GRADIENT('k, t'), [64, 64], { plan: { a: gather, b: [gather] } }),
+  sm90('sums of groups in blocks', BLOCKS_OF_GROUPS('e4m3', 'f32', 128), [128, 64], { plan: { a: gather, scales: { chunks: 1 } } }),
   sm90('fp8 rows that are looked up', FP8_UP, [128, 128], { whole, plan: { a: { source: 'copy' }, b: [tma, tma], scales: { chunks: 1 } } }),
   sm90('interleaved', INTERLEAVED(['g', 'k', 'j']), [128, 128], { whole, plan: { b: [{ source: 'tma', rows: 256 }], gemm: { interleaved: 'j' } } }),
   sm90('interleaved along k', INTERLEAVED(['g', 'j', 'k']), [64, 64], { design: { consumers: 'pingpong' }, plan: { b: [tma] } }),
@@ -309,8 +316,13 @@ const SM80: readonly GoldenCase[] = [
   sm80('optional batch', BATCH, [64, 64], { plan: { gemm: { l: 'l' } } }),
   sm80('rows of i8 into blocks', I8_ROWS, [128, 64], { plan: into(32, 'rows') }),
   sm80('into 1x32', quantised('i8[m, n] * f32[m, n/32]'), [64, 64], { plan: into(32, 'rows') }),
+  sm80('into 1x128', quantised('i8[m, n] * f32[m, n/128]'), [64, 128], { plan: into(128, 'rows') }),
   sm80('fp8 into 16x1', quantised('e4m3[m, n] * ue8m0[m/16, n]'), [64, 64], { plan: into(16, 'rows', 'm') }),
+  sm80('1x128 by 128x128', FP8_BLOCKS, [64, 64], { whole, plan: { a: gather, scales: { chunks: 1 }, parts: { cells: 'f32', columns: 32 } } }),
+  sm80('1x64 by 1x32 of i8', stored('i8[m, k] * f32[m, k/64]', 'i8[n, k] * bf16[n, k/32]'), [64, 32], { plan: { a: copy(16), scales: { chunks: 2 }, parts: { cells: 's32' } } }),
+  sm80('3 parts of k', gemm(), [64, 64], { design: { parts: 3 }, plan: { exchange: { parts: 3 } } }),
   sm80('computed', LOOKED_UP, [64, 64], { plan: { a: gather, b: [copy(16, 'mn')] } }),
+  sm90('groups in 3 parts', GROUPED(), [64, 64], { design: { parts: 3 }, plan: { exchange: { parts: 3 } } }),
   sm80('groups', GROUPED(), [128, 64], { plan: { gemm: { l: 'g', groups: { form: 'packed' } } } }),
   sm80('groups exchanged', GROUPED(), [64, 32], { design: { operands: 'ba' }, plan: { gemm: { groups: { along: 'n' } } } }),
   sm80('sums of groups', GRADIENT(), [64, 64], { plan: { gemm: { sums: { form: 'packed' } } } }),
@@ -394,12 +406,30 @@ const SM100: readonly GoldenCase[] = [
   sm100('into 128x1, clc', quantised('i8[m, n] * f32[m/128, n]'), [128, 64], { design: clc, plan: into(128, 'tma', 'm', true) }),
   sm100('into 16x1 of 64 rows', quantised('e5m2[m, n] * ue4m3[m/16, n] * f32'), [64, 64], { plan: into(16, 'tma', 'm') }),
   sm100('into nvfp4', quantised('e2m1[m, n] * ue4m3[m, n/16] * f32'), [128, 128], { plan: into(16, 'direct') }),
+  sm100('blocks of two products that are looked up, into 1x128', FP8_UP, [128, 128], {
+    whole,
+    plan: { a: gather, b: [tma, tma], parts: { slots: 1, inRegisters: 32, column: 256 }, epilogue: { subtileColumns: 32, measured: 128 } },
+  }),
+  sm100('into mxfp6', quantised('e3m2[m, n] * ue8m0[m, n/32]'), [128, 128], { plan: into(32, 'direct') }),
+  sm100('into 1x128 beside operands', BESIDE, [128, 256], { plan: { epilogue: { subtileColumns: 32, measured: 128 } } }),
   sm100('optional batch', BATCH, [128, 128], { plan: { gemm: { l: 'l' } } }),
   sm100('u4 along n, decoded', U4, [128, 64], { plan: { a: tma, b: [{ ...gather, major: 'mn' }] } }),
   sm100('computed', LOOKED_UP, [128, 64], { plan: { a: gather, b: [tma] } }),
   sm100('groups', GROUPED(), [256, 64], { design: pairs(), plan: { gemm: { groups: { form: 'packed' } } } }),
   sm100('groups exchanged clc', GROUPED(), [128, 32], { design: { ...clc, operands: 'ba' }, plan: { gemm: { groups: { along: 'n' } } } }),
   sm100('sums of groups clc', GRADIENT(), [128, 64], { design: clc, plan: { gemm: { sums: { form: 'packed' } } } }),
+  sm100('3 parts of k', gemm(), [128, 64], { whole, design: { parts: 3 }, plan: { exchange: { parts: 3, threads: 128, cells: 64 } } }),
+  sm100('2 parts of k, pairs, clc', FUSED, [256, 96], { design: { parts: 2, ...pairs(), ...clc }, plan: { exchange: { cells: 96 } } }),
+  sm100('5 parts of k, pairs of 64 rows', AMAX, [128, 128], { design: { parts: 5, ...pairs() }, plan: { exchange: { cells: 64 } } }),
+  sm100('2 parts of k, 64 rows of integers', gemm({ a: 'i8', out: 'i32' }), [64, 48], { design: { parts: 2 }, plan: { exchange: { cells: 48 } } }),
+  sm100('17 parts of k, 1x128 by 128x128', FP8_BLOCKS, [128, 64], { design: { parts: 17 }, plan: { exchange: { cells: 64 }, parts: {} } }),
+  sm100('240 columns', gemm({ a: 'bf16' }), [128, 240], { plan: { tmemColumns: 512, accumulators: 2 } }),
+  sm100('sums of groups in blocks', BLOCKS_OF_GROUPS('e4m3', 'f32', 128), [128, 64], { plan: { gemm: { sums: { form: 'packed' } }, a: tma, scales: { chunks: 1 } } }),
+  sm100('sums of groups, mxfp8', BLOCKS_OF_GROUPS('e4m3', 'ue8m0', 32), [128, 64], { plan: { a: gather, b: [gather], mma: 'mxf8f6f4' } }),
+  sm100('groups, tiles of scales', of('kernel mx(A: e4m3[t, k] * ue8m0[t, k/32] ragged t by off as g, B: e4m3[g, n, k] * ue8m0[g, n, k/32], off: i32[g]) -> D: bf16[t, n] { D = sum[k](A * B) }', [], { 'A.scale': ['t', 'k', '32x4x4'], 'B.scale': ['g', 'n', 'k', '32x4x4'] }), [256, 64], {
+    design: pairs(), plan: { mma: 'mxf8f6f4', atoms: { a: { source: 'tma' }, b: [{ source: 'tma' }] } },
+  }),
+  sm100('groups in blocks into blocks', ROWS_OF_GROUPS, [128, 64], { plan: { parts: { scales: { a: { layout: { group: 128 } } } }, epilogue: { outputs: [{ block: { along: 'm', size: 32 } }] } } }),
   sm100('3 stages', gemm(), [128, 128], { design: { stages: 3 }, plan: { stages: 3 } }),
 ] // prettier-ignore
 

@@ -58,6 +58,8 @@ const CASES: readonly (readonly [string, readonly Form[], schedules: Readonly<Re
   ['nvfp4', [NV], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x128' }],
   ['mxfp4 and columns of fp8', [{ ...MX, data: 'e2m1' }, TURNED], { sm100: 'mma 2cta; tile 256x64; cluster 2x1', sm90: 'consumers cooperative; tile 128x64' }],
   ['columns of nvfp4, blocks of rows of i4', [{ ...NV, blocks: [16, 1] }, { data: 'i4', scale: 'f32', blocks: [1, 32] }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x64' }],
+  ['mxfp6', [{ data: 'e3m2', scale: 'ue8m0', blocks: [1, 32] }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x128' }],
+  ['mxfp6 of OCP, and columns of e2m3', [{ data: 'e2m3', scale: 'ue8m0', blocks: [1, 16], down: true }, { data: 'e2m3', scale: 'f32', blocks: [32, 1] }], { sm100: 'mma 2cta; tile 256x64; cluster 2x1; scheduler clc', sm90: 'consumers cooperative; tile 128x64' }],
   ['fp8 in rows of 16', [{ data: 'e4m3', scale: 'f32', blocks: [1, 16] }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x64' }],
 ] // prettier-ignore
 
@@ -116,6 +118,7 @@ describe('ptxas spills nothing', () => {
     'into 32x1',
     'both copies',
     'into nvfp4',
+    'into mxfp6',
     'into 128x1, clc',
     'into 16x1 of 64 rows',
     'into 8x1 in turns',

@@ -7,13 +7,14 @@ import { decode, type Codes } from '../../compiler/codec.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { compare } from '../../compiler/evaluate/compare.ts'
 import { evaluateWithBounds } from '../../compiler/evaluate/evaluate.ts'
+import { extentIn } from '../../compiler/evaluate/inputs.ts'
 import type { Binding } from '../../compiler/bind.ts'
 import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 import type { Design } from '../../compiler/targets/index.ts'
 import { openDevice, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
-import { planLaunch } from '../../runtime/kernels/plan_launch.ts'
+import { planLaunch, workspaceBytes, zeroedBytes } from '../../runtime/kernels/plan_launch.ts'
 import { bound, verified } from '../compiler/support.ts'
 
 export interface GroupedCase {
@@ -50,8 +51,8 @@ const POISON = 0xcd
 /** Small integers, whose products and sums are exact. */
 function values(count: number, { dtype, name }: TensorOperand): number[] {
   let state = name.length * 7919 + name.charCodeAt(0)
-  const lowest = dtype === 'u8' ? 0 : -2
-  const isScale = name.includes('.')
+  const lowest = dtype === 'u8' || dtype === 'u4' ? 0 : -2
+  const isScale = name.endsWith('.scale')
   return Array.from({ length: count }, () => {
     state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
     return isScale ? 2 ** (((state >>> 16) % 3) - 1) : ((state >>> 16) % 5) + lowest
@@ -91,8 +92,8 @@ export async function runGrouped(c: GroupedCase, schedules: readonly ExecutionOp
     const module = await device.compileCuda(c.editText ? c.editText(kernel.cuda) : kernel.cuda, { arch: target })
     const made = new Map<string, { tensor: Tensor; data: readonly number[]; shape: number[] }>()
     for (const operand of program.operands) {
-      const { name, dtype, role, axes, order, blocks, divisibility } = operand
-      const shape = axes.map((axis, i) => Math.ceil(c.extents[axis]! / (blocks?.[i] ?? 1)))
+      const { name, dtype, role, axes, order, divisibility } = operand
+      const shape = axes.map((_, i) => extentIn(operand, i, program, c.extents))
       const strides: number[] = []
       let next = 1
       for (const axis of [...order].reverse()) {
@@ -119,7 +120,12 @@ export async function runGrouped(c: GroupedCase, schedules: readonly ExecutionOp
       program.operands.map(({ name, axes }) => [name, { tensor: made.get(name)!.tensor, axes }]),
     )
     const scalars = c.scalars ?? {}
-    const launch = planLaunch(kernel.recipe, { operands, extents: c.extents, scalars, tileGroup: 2 }, device)
+    const bindings = { operands, extents: c.extents, scalars, tileGroup: 2 }
+    const scratch = device.empty('u8', [Math.max(1, workspaceBytes(kernel.recipe, bindings))])
+    // Never cleared again: launches leave zeros.
+    const zeros = device.tensor('u8', [Math.max(1, zeroedBytes(kernel.recipe, bindings))], 0)
+    const memory = { workspace: scratch.pointer, zeroed: zeros.pointer }
+    const launch = planLaunch(kernel.recipe, { ...bindings, ...memory }, device)
     const tensors = Object.fromEntries([...made].map(([name, { data, shape }]) => [name, { data, shape }]))
     const expected = c.unspecified ? null : evaluateWithBounds(program, { tensors, scalars, extents: c.extents })
     const outputs = program.operands.filter(({ role }) => role === 'output')
@@ -129,7 +135,8 @@ export async function runGrouped(c: GroupedCase, schedules: readonly ExecutionOp
         const { tensor } = made.get(name)!
         await device.write(tensor.pointer, new Uint8Array(spanBytes(tensor)).fill(POISON))
       }
-      const uses = outputs.map(({ name }) => made.get(name)!.tensor)
+      await device.write(scratch.pointer, new Uint8Array(scratch.byteLength).fill(POISON))
+      const uses = [...outputs.map(({ name }) => made.get(name)!.tensor), scratch, zeros]
       const findings = launch
         ? (await module.function(kernel.recipe.entry).launch({ ...launch, ...schedule, uses })).findings
         : []

@@ -40,6 +40,7 @@ export interface SimtInputs {
 export interface SimtOptions {
   readonly target?: 'sm_90a' | 'sm_100a'
   readonly tile?: readonly [number, number]
+  readonly patch?: SimtDesign['patch']
   readonly vector?: SimtDesign['vector']
   /** Edits the CUDA text: mutations that a comparison has to see. */
   readonly edit?: (cuda: string) => string
@@ -72,8 +73,9 @@ export class SimtKernel {
   readonly generated: GeneratedKernel
   readonly #device: TestDevice
 
-  constructor(program: TensorProgram, { target = 'sm_100a', tile = [16, 16], vector, edit }: SimtOptions = {}) {
-    const plan = planSimt({ program, target, design: { kind: 'simt', tile, ...(vector && { vector }) } })
+  constructor(program: TensorProgram, { target = 'sm_100a', tile = [16, 16], patch, vector, edit }: SimtOptions = {}) {
+    const design = { kind: 'simt', tile, ...(patch && { patch }), ...(vector && { vector }) } as const
+    const plan = planSimt({ program, target, design })
     this.program = program
     this.plan = plan
     this.generated = generateSimt(plan, `ktl.${program.kernel}`)

@@ -141,7 +141,8 @@ test.each(Array.from({ length: SEEDS }, (_, i) => i + 1))(
     tensors['row'] = Int32Array.from({ length: size('row') }, () => Math.floor(next() * 5) - 1)
     const target = seed % 2 ? 'sm_90a' : 'sm_100a'
     const vector = seed % 2 ? { vector: { side: seed % 4 === 1 ? 'rows' : 'columns', count: seed % 8 } as const } : {}
-    const run = await new SimtKernel(program, { target, tile: seed % 3 ? [16, 16] : [4, 8], ...vector }).run(
+    const patch = seed % 4 ? {} : { patch: [[2, 3], [1, 4], [3, 1]][(seed / 4) % 3] as [number, number] } // prettier-ignore
+    const run = await new SimtKernel(program, { target, tile: seed % 3 ? [16, 16] : [4, 8], ...patch, ...vector }).run(
       { extents: EXTENTS, tensors },
       (['lazy', 'eager', 'random'] as const)[seed % 3],
     )

@@ -59,14 +59,15 @@ describe('planning', () => {
     expect(storesOf(chain('e4m3', 'f16'))['o0']).toBe('tma none')
   })
 
-  test('packed outputs are no instances', () => {
-    const text = 'kernel p(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }'
-    const program = bound(text)
-    const packed: TensorProgram = {
+  test('elements that share bytes leave from their registers, along n alone', () => {
+    const program = bound('kernel p(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }')
+    const packed = (order: readonly string[]): TensorProgram => ({
       ...program,
-      operands: program.operands.map((o) => (o.name === 'D' ? { ...o, dtype: 'e2m3' } : o)),
-    }
-    expect(tryPlan(packed, design([128, 128], whole))).toMatchObject({ code: 'KTL2904' })
+      operands: program.operands.map((o) => (o.name === 'D' ? { ...o, dtype: 'e2m3', order } : o)),
+    })
+    const tiling = design([128, 128], whole)
+    expect(planned(packed(['m', 'n']), tiling).epilogue.outputs[0]).toMatchObject({ store: 'direct', swizzle: 'none' })
+    expect(tryPlan(packed(['n', 'm']), tiling)).toMatchObject({ code: 'KTL2904' })
   })
 })
 

@@ -26,6 +26,10 @@ const FLOATS = `kernel floats(A: f16[m, k], B: f16[n, k], C: f16[m, n], E: i8[m,
   Q = acc * acc
 }`
 const GATED = `kernel gated(A: bf16[m, k], B: bf16[n, k], C: bf16[k, n]) -> D: bf16[m, n] { D = relu(sum[k](A * B)) * sum[k](A * C) }`
+const TURNED = `kernel turned(A: f16[k, m], B: f16[k, n], C: bf16[n, m]) -> (D: f16[n, m], F: f32[m, n]) {
+  F = sum[k](A * B) + C
+  D = relu(F)
+}`
 const LONG = `kernel long(A: bf16[m, k], B: bf16[k, n], C: bf16[m, n], bias: bf16[n]) -> (D: bf16[m, n], E: f32[m, n]) {
   x = sum[k](A * B) + C + bias
   D = gelu(x) * sigmoid(x)
@@ -42,6 +46,7 @@ describe('on the virtual devices', () => {
     ['reduced', REDUCED, '64x96', { l: 3, m: 70, n: 200, k: 40 }, 'virtual-sm100'],
     ['gated', GATED, '128x128', { m: 140, n: 144, k: 40 }, 'virtual-sm90'],
     ['half', HALF, '128x64', { m: 140, n: 144, k: 16 }, 'virtual-sm90'],
+    ['turned', TURNED, '64x32', { m: 67, n: 48, k: 16 }, 'virtual-sm90'],
     // What no boxes can be cut from.
     ['reduced', REDUCED, '64x32', { l: 2, m: 61, n: 67, k: 33 }, 'virtual-sm90'],
     ['integers', INTEGERS, '64x64', { m: 61, n: 67, k: 33 }, 'virtual-sm100'],

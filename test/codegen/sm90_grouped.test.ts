@@ -62,6 +62,9 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['more groups than lanes, clusters', caseOf(LENGTHS.many, sm90([64, 128], { cluster: [2, 1, 1] }), { smCount: 2 })],
   ['A along rows', caseOf(LENGTHS.several, sm90([128, 64]), { binding: { orders: { A: ['k', 't'] } } })],
   ['rows without 16 bytes', caseOf(LENGTHS.several, sm90([128, 64]), { binding: { divisibility: { A: 'element', D: 'element' } }, extents: { t: 224, g: 7, n: 141, k: 133 } })],
+  ['parts of k', caseOf(LENGTHS.several, sm90([64, 64], { parts: 3 }), { extents: { t: 224, g: 7, n: 144, k: 328 } })],
+  ['parts of k, ping-pong, more of them than k tiles', caseOf(LENGTHS.several, sm90([64, 128], { ...pingpong, parts: 5 }), { smCount: 3 })],
+  ['parts of k, clusters, exchanged', caseOf(LENGTHS.several, sm90([64, 32], { cluster: [2, 1, 1], operands: 'ba', parts: 2 }), { smCount: 2, binding: { orders: { B: ['g', 'n', 'k'] } } })],
   ['k = 0', caseOf(LENGTHS.several, sm90([128, 64]), { extents: { t: 224, g: 7, n: 144, k: 0 } })],
 ] // prettier-ignore
 
@@ -146,13 +149,16 @@ test('padded groups', { timeout: 60_000 }, async () => {
 test('offsets that decrease or leave the axis are findings, and nothing is read or written outside', { timeout: 60_000 }, async () => {
   for (const off of [
     [9, 4, 12],
+    [300, 0, 300, 0, 300, 0, 300],
     [5, 3_000_000],
     [-7, 6],
     [12, -2_000_000_000],
     [2_000_000_000, 1],
   ]) {
-    const extents = { t: 60, g: off.length, n: 144, k: 136 }
-    const c: GroupedCase = { ...caseOf([60], sm90([64, 64])), extents, integers: { off }, unspecified: true, behind: ['t', 60] }
+    const extents = { t: off[0] === 300 ? 300 : 60, g: off.length, n: 144, k: 136 }
+    // Parts of k have room for as many tiles as legal ends make.
+    const design = sm90([64, 64], { parts: off.length })
+    const c: GroupedCase = { ...caseOf([60], design), extents, integers: { off }, unspecified: true, behind: ['t', extents.t] }
     for (const result of await runGrouped(c, SCHEDULES.slice(0, 2)))
       expect(result).toEqual({ findings: ['KTL5025'], wrong: null, touched: 0 })
   }

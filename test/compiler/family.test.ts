@@ -33,7 +33,7 @@ test('designs: defaults, and consistent combinations of a schedule', () => {
   const defaults = [...designsOf(plain.schedules, 'sm100', 'sm_100a', 2)]
   expect(defaults.length).toBe(16)
   expect(defaults[0]).toEqual({
-    kind: 'sm100', use2ctaMma: false, tile: [64, 32, 64], cluster: [1, 1, 1], fallbackCluster: null, scheduler: 'static', operands: 'ab', stages: 'auto',
+    kind: 'sm100', use2ctaMma: false, tile: [64, 32, 64], cluster: [1, 1, 1], fallbackCluster: null, scheduler: 'static', parts: 1, operands: 'ab', stages: 'auto',
   }) // prettier-ignore
   expect([...designsOf(plain.schedules, 'simt', 'sm_100a', 2)]).toEqual([{ kind: 'simt', tile: [16, 16] }])
   const { schedules } = family(

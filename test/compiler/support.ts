@@ -53,6 +53,7 @@ export const design = (tile: readonly [number, number], rest: Partial<Sm100Desig
   cluster: [1, 1, 1],
   fallbackCluster: null,
   scheduler: 'static',
+  parts: 1,
   operands: 'ab',
   stages: 'auto',
   ...rest,

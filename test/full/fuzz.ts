@@ -8,7 +8,7 @@ import type { DeviceCase } from '../../runtime/selftest/case.ts'
 import { runCase } from '../../runtime/selftest/run_case.ts'
 import { prepareCase } from '../cases/prepare.ts'
 import type { Tally } from './covering_run.ts'
-import { denseKernels, SCHEDULES, type FuzzedKernel } from './fuzz_kernels.ts'
+import { denseKernels, SCHEDULES, storedKernels, type FuzzedKernel } from './fuzz_kernels.ts'
 import { raggedKernels } from './ragged_kernels.ts'
 import { progress } from './progress.ts'
 import { BACKEND, type SampledTarget } from './ptxas.ts'
@@ -18,11 +18,12 @@ const SKIPS = 50
 
 type Run = [kernel: FuzzedKernel, seed: number, order: 'lazy' | 'eager']
 
-/** One of three has groups of rows. */
+/** One of four has groups of rows, and one stored forms. */
 const fuzzedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
   fc.oneof(
     { weight: 2, arbitrary: denseKernels(target) },
     { weight: 1, arbitrary: raggedKernels(target, SCHEDULES[target]) },
+    { weight: 1, arbitrary: storedKernels(target) },
   )
 
 /** Runs `count` kernels; throws with the smallest program that fails. */

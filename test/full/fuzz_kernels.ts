@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import type { CaseOperand } from '../../runtime/selftest/case.ts'
 import type { SampledTarget } from './ptxas.ts'
+import { scaledKernel } from './scaled_kernels.ts'
 
 export interface FuzzedKernel {
   readonly source: string
@@ -70,13 +71,15 @@ export const SCHEDULES: Readonly<Record<SampledTarget, fc.Arbitrary<string>>> = 
       one('mma 1cta; tile 64', 'mma 1cta; tile 128', 'mma 2cta; tile 128', 'mma 2cta; tile 256'),
       one(16, 32, 48, 64, 96, 128, 192, 256),
       one('2x1', '1x1', '1x2', '2x2', '4x1', '4x2'),
-      one('static', 'clc'),
+      one('static', 'clc', 'static; reassociate; parts 2', 'static; reassociate; parts 5', 'clc; reassociate; parts 3'),
     )
     .map(
       ([mma, n, cluster, scheduler]) =>
         `${mma}x${n}; cluster ${mma.includes('2cta') ? cluster.replace(/^1/, '2') : cluster}; scheduler ${scheduler}`,
     ),
-  sm_80: fc.tuple(one(64, 128, 256), one(32, 64, 128, 256)).map(([m, n]) => `tile ${m}x${n}`),
+  sm_80: fc
+    .tuple(one(64, 128, 256), one(32, 64, 128, 256), one('', '', '; reassociate; parts 3'))
+    .map(([m, n, parts]) => `tile ${m}x${n}${parts}`),
 }
 
 interface Choice {
@@ -146,6 +149,18 @@ function kernelsOf(a: keyof typeof INPUTS, target: SampledTarget): fc.Arbitrary<
       scalars: choice.form === 'axpby' ? scalars : {},
     }))
 }
+
+/** Products of stored forms, and into stored forms: all of them without global scales. */
+export const storedKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
+  fc
+    .tuple(fc.nat(0xffff).map(scaledKernel), SCHEDULES[target], one('ab', 'ba'))
+    .filter(([{ source }]) => !/\* f32[,)\n ]/.test(source))
+    .map(([{ source, extents }, entries, operands]) => ({
+      source: `${source.replace('kernel f(', 'kernel g(')}schedule g on ${target.replace(/a$/, '')} { ${entries}; operands ${operands} }\n`,
+      extents,
+      operands: {},
+      scalars: {},
+    }))
 
 export const denseKernels = (target: SampledTarget): fc.Arbitrary<FuzzedKernel> =>
   one(...typesOf(target))

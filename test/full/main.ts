@@ -9,15 +9,21 @@
  *   npm run test:full -- --sanitize N [--seed N]
  *   npm run test:full -- --install
  *   npm run test:full -- --playground
+ *   npm run test:full -- --editors
+ *   npm run test:full -- --wasm
+ *   npm run test:full -- --monaco
  */
 import { parseArgs } from 'node:util'
 import { DEFAULT_SEED, fullRows, runRows, type Tally } from './covering_run.ts'
+import { runEditors } from './editors.ts'
 import { runFormsWith } from './forms.ts'
 import { runFuzz } from './fuzz.ts'
 import { runInstall } from './install.ts'
 import { parseRow, rowText, type FullRow } from './knobs.ts'
+import { runMonaco } from './monaco.ts'
 import { runPlayground } from './playground.ts'
 import { SANITIZED_MUTANTS, runSanitized } from './sanitized.ts'
+import { runWasm } from './wasm.ts'
 import { runPtxas, runVerify, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
 
 /** Of each target, before the rows. */
@@ -33,12 +39,18 @@ const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] 
        npm run test:full -- --sanitize N [--seed N]
        npm run test:full -- --install
        npm run test:full -- --playground
+       npm run test:full -- --editors
+       npm run test:full -- --wasm
+       npm run test:full -- --monaco
 
   --verify N    N random pipeline programs through the verifier; without options 300 of each target come before the rows
   --forms N     N random kernels of all forms of the language as plain CUDA; without options 500 come before the rows
   --sanitize N  the C++ tests and N mutants of PTX under ASan and UBSan; without options they come before the rows
   --install     packs a release, and installs it as its users do; without options it comes before the rows
   --playground  the page of \`ktl playground\` in a browser (KTL_CHROMIUM, default /usr/bin/chromium), with a server and as a site of files
+  --editors     the configurations of editors/ in Neovim, VS Code and for Helix; without options they come before the rows
+  --wasm        the virtual device as WebAssembly beside the addon; needs emscripten
+  --monaco      the grammar and the language server in the engine of VS Code and a browser; installs it from the registry
   --only TEXT   rows whose knobs contain the text, such as "2cta 256x96"
   --row KNOBS   the one row that a failure has printed
   --fresh       runs again what has passed before`
@@ -58,6 +70,9 @@ function parseCommand() {
         sanitize: { type: 'string' },
         install: { type: 'boolean', default: false },
         playground: { type: 'boolean', default: false },
+        editors: { type: 'boolean', default: false },
+        wasm: { type: 'boolean', default: false },
+        monaco: { type: 'boolean', default: false },
         target: { type: 'string', default: 'sm_100a' },
         fresh: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
@@ -113,12 +128,17 @@ else if (command.forms !== undefined) tally = await runFormsWith(command.forms, 
 else if (command.sanitize !== undefined) tally = runSanitized(command.sanitize, command)
 else if (command.install) tally = await runInstall()
 else if (command.playground) tally = await runPlayground()
+else if (command.editors) tally = await runEditors()
+else if (command.wasm) tally = runWasm()
+else if (command.monaco) tally = await runMonaco()
 else {
   const whole = command.row === null && command.only === undefined && command.limit === undefined
   const before = whole
     ? [
         runSanitized(SANITIZED_MUTANTS, command),
         await runInstall(),
+        await runEditors(),
+        runWasm(),
         await runFormsWith(RANDOM_FORMS, command),
         ...SAMPLED_TARGETS.map((target) => runVerify(VERIFIED_PROGRAMS, { ...command, target })),
       ]

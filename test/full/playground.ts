@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
@@ -48,6 +48,19 @@ async function proposed(page: Page, text: string): Promise<void> {
   }
   throw new Error(`no extents with ${text} were proposed`)
 }
+
+async function chooseExample(page: Page, name: string, kernel: string): Promise<void> {
+  await page.selectOption('#examples', name)
+  await page.locator(`#kernel option[value="${kernel}"]`).waitFor({ state: 'attached' })
+}
+
+const EXAMPLE_RUNS = [
+  ['gemm', 'gemm', 'sm_100a'],
+  ['gemm', 'gemm', 'sm_90a'],
+  ['attention', 'attention', 'sm_100a'],
+  ['scaled', 'nvfp4', 'sm_100a'],
+  ['grouped', 'experts', 'sm_90a'],
+] as const
 
 const STORIES: readonly Story[] = [
   ['the text that it begins with is right', (page) => says(page, '#said', 'checked, no errors')],
@@ -163,6 +176,89 @@ const WITH_DEVICES: readonly Story[] = [
   ['a run by the keyboard', async (page) => { await page.fill('#dims', 'i=16'); await page.keyboard.press('Control+Enter'); await says(page, '#result', 'PASS') }],
 ] // prettier-ignore
 
+/** Of the page as a site of files with the virtual device. */
+const WITH_WASM: readonly Story[] = [
+  ['it says that the device is in the page', (page) => says(page, '#result', 'The virtual device runs in this page')],
+  ...EXAMPLE_RUNS.map(([example, kernel, target]): Story => [
+    `${kernel} runs in the page, for ${target}`,
+    async (page) => {
+      await chooseExample(page, example, kernel)
+      await page.selectOption('#kernel', kernel)
+      await page.selectOption('#target', target)
+      await page.click('[data-call=run]')
+      await says(page, '#result', 'PASS')
+      await says(page, '#result', 'findings  none')
+    },
+  ]),
+  [
+    'a run by the keyboard, of other extents',
+    async (page) => {
+      await chooseExample(page, 'linear', 'linear_gelu')
+      await page.fill('#dims', 'm=128,n=192,k=256')
+      await page.keyboard.press('Control+Enter')
+      await says(page, '#result', 'm=128 n=192 k=256')
+      await says(page, '#result', 'PASS')
+    },
+  ],
+  [
+    'the timeline of roles, drawn from a run in the page',
+    async (page) => {
+      await page.click('[data-call=timeline]')
+      for (const role of ['tensor core', 'producer', 'epilogue'])
+        await page.frameLocator('iframe').getByText(role).first().waitFor()
+    },
+  ],
+  [
+    'PTX that was made before',
+    async (page) => {
+      await page.click('[data-call=ptx]')
+      await says(page, '#result', '.visible .entry')
+    },
+  ],
+  [
+    'extents that the instance does not take',
+    async (page) => {
+      await page.fill('#dims', 'm=64,n=64,k=63')
+      await page.click('[data-call=run]')
+      await says(page, '#result', 'KTL4')
+    },
+  ],
+  [
+    'a program of which there is no PTX',
+    async (page) => {
+      await write(page, 'kernel f(x: f32[i]) -> y: f32[i] { y = x * 3 }')
+      await says(page, '#said', 'no errors')
+      await page.fill('#dims', 'i=16')
+      await page.click('[data-call=run]')
+      await says(page, '#result', 'is not part of this page')
+    },
+  ],
+  [
+    'a run that takes too long is ended, and the next one runs',
+    async (page) => {
+      await chooseExample(page, 'linear', 'linear_gelu')
+      await page.fill('#dims', 'm=4096,n=4096,k=4096')
+      await page.click('[data-call=run]')
+      await says(page, '#result', 'run …')
+      await page.clock.fastForward(61_000)
+      await says(page, '#result', 'ended: it took longer than a minute')
+      await page.fill('#dims', 'm=64,n=64,k=64')
+      await page.click('[data-call=run]')
+      await says(page, '#result', 'PASS')
+    },
+  ],
+  [
+    'asking for something else ends a run',
+    async (page) => {
+      await page.fill('#dims', 'm=4096,n=4096,k=4096')
+      await page.click('[data-call=run]')
+      await says(page, '#result', 'run …')
+      await page.click('[data-call=plan]')
+      await says(page, '#result', 'stages')
+    },
+  ],
+]
+
 /** Of the page as a site of files. */
 const WITHOUT_SERVER: readonly Story[] = [
   ['it says that no device is there', (page) => says(page, '#result', 'No device is behind this page')],
@@ -183,14 +279,22 @@ export async function runPlayground(shots?: string): Promise<Tally> {
     try {
       const [address] = (await once(server.stdout.setEncoding('utf8'), 'data')) as [string]
       const stories = [...WITH_DEVICES.slice(0, 3), ...STORIES, ...WITH_DEVICES.slice(3)]
-      told(stories, await tellAll(browser, new URL(address.trim()), stories, shots))
+      told(stories, await tellAll(browser, new URL(address.trim()), stories, shots && path.join(shots, 'server')))
     } finally {
       server.kill('SIGINT')
     }
-    const site = await serveFiles(await writeSite())
-    const stories = [...WITHOUT_SERVER, ...STORIES]
-    told(stories, await tellAll(browser, site.url, stories, undefined))
-    site.close()
+    const folder = await writeSite()
+    const hasDevice = existsSync(path.join(folder, 'device.wasm'))
+    if (!hasDevice) console.log('skipped: runs in the page, which take emscripten (Debian: emscripten)')
+    for (const without of hasDevice ? [false, true] : [true]) {
+      if (without && hasDevice) withoutDevice(folder)
+      const site = await serveFiles(folder)
+      const stories = without
+        ? [...WITHOUT_SERVER, ...STORIES]
+        : [...WITH_WASM.slice(0, 1), ...STORIES, ...WITH_WASM.slice(1)]
+      told(stories, await tellAll(browser, site.url, stories, shots && path.join(shots, without ? 'files' : 'wasm')))
+      site.close()
+    }
   } finally {
     await browser.close()
   }
@@ -198,16 +302,25 @@ export async function runPlayground(shots?: string): Promise<Tally> {
 }
 
 async function writeSite(): Promise<string> {
-  const writing = spawn(process.execPath, [path.join(ROOT, 'playground/site.mjs')], { cwd: ROOT })
+  const writing = spawn('npx', ['tsx', path.join(ROOT, 'playground/site.ts')], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const [folder] = (await once(writing.stdout.setEncoding('utf8'), 'data')) as [string]
   return path.join(ROOT, folder.trim())
 }
 
+/** As it is written where emscripten is missing. */
+function withoutDevice(folder: string): void {
+  const page = path.join(folder, 'index.html')
+  writeFileSync(page, readFileSync(page, 'utf8').replace(' data-device="device.js"', ''))
+}
+
 /** In a folder of the host, as sites may lie. */
-async function serveFiles(folder: string): Promise<{ readonly url: URL; close(): void }> {
+export async function serveFiles(folder: string): Promise<{ readonly url: URL; close(): void }> {
   const types: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
   const server = createServer(({ url = '' }, response) => {
-    const name = path.basename(new URL(url, 'http://site').pathname.replace(/\/$/, '/index.html'))
+    const name = new URL(url, 'http://site').pathname.replace(/\/$/, '/index.html').replace('/some/folder/', '')
     response.setHeader('content-type', types[path.extname(name)] ?? 'text/plain')
     try {
       response.end(readFileSync(path.join(folder, name)))
@@ -234,6 +347,7 @@ async function tellAll(browser: Browser, url: URL, stories: readonly Story[], sh
     if (!request.url().includes('/api/')) problems.push(`a request failed: ${request.url()}`)
   })
   page.setDefaultTimeout(20_000)
+  await page.clock.install()
   await page.goto(url.href)
   for (const [name, tell] of stories) {
     try {

@@ -36,6 +36,15 @@ const lengths: fc.Arbitrary<readonly number[]> = fc.oneof(
 const placesOf = (rows: number, places: number, step: number): number[] =>
   Array.from({ length: rows }, (_, i) => (i % 11 === step ? -1 : (i * 7 + step) % places))
 
+/** Over the rows of a group, in blocks of them. */
+const sumsOf = (
+  a: string,
+  b: string,
+  of: number,
+): string => `kernel g(A: ${a}[t, k] * f32[t/${of}, k] ragged t by off as g, B: ${b}[t, n] * f32[t/${of}, n], off: i32[g]) -> D: f32[g, k, n] {
+  D = sum[t](A * B)
+}`
+
 export const raggedKernels = (
   target: SampledTarget,
   schedules: fc.Arbitrary<string>,
@@ -44,7 +53,10 @@ export const raggedKernels = (
     .record({
       a: one(...(Object.keys(TYPES) as (keyof typeof TYPES)[]).filter((type) => target !== 'sm_80' || type !== 'e4m3')),
       form: one(...(Object.keys(FORMS) as (keyof typeof FORMS)[])),
-      how: one('rows', 'looked up', 'interleaved', 'rows'),
+      how: one('rows', 'looked up', 'interleaved', 'rows', 'blocks', ...(target === 'sm_80' ? [] : (['sums'] as const))),
+      // Of rows of a group, and of k where the target has parts.
+      scale: one('t/16', 't/128', ...(target === 'sm_80' ? [] : ['t/32, k/64', 't/128, k/128'])),
+      depth: one(32, 64, 128),
       B: one('g, k, j', 'g, j, k'),
       schedule: schedules,
       lengths,
@@ -55,21 +67,23 @@ export const raggedKernels = (
       operands: fc.dictionary(one('A', 'B', 'C', 'D', 'X'), fc.record({ padding: one(0, 1, 8, 16), offset: one(0, 1, 16) }), { maxKeys: 2, noNullPrototype: true }),
       step: fc.integer({ min: 0, max: 10 }),
     })
-    .map(({ a, form, how, B, schedule, lengths, behind, n, k, odd, operands, step }): FuzzedKernel => {
+    .map(({ a, form, how, scale, depth, B, schedule, lengths, behind, n, k, odd, operands, step }): FuzzedKernel => {
       const [b, out] = TYPES[a]
       const { inputs, out: axes, at, value } = FORMS[form]
       const isLookedUp = how === 'looked up'
-      const rows = isLookedUp ? `X: ${a}[v, k], row: i32[t]` : `A: ${a}[t, k]`
+      const blocks = how === 'blocks' ? ` * f32[${scale}]` : ''
+      const rows = isLookedUp ? `X: ${a}[v, k], row: i32[t]` : `A: ${a}[t, k]${blocks}`
       const factor = isLookedUp ? 'X[row[t], k]' : 'A'
       const fill = (text: string): string => text.replaceAll('$A', factor).replaceAll('$B', b)
       const columns = (position: string): string => `B[${B.replace('j', position)}]`
       const half = (way: number): string => `f32(sum[k](${factor} * ${columns(`2 * n + ${way}`)}))`
       const total = how === 'interleaved' ? `${half(0)} - ${half(1)}` : `f32(sum[k](${factor} * B))`
       const matrices = how === 'interleaved' ? B : B.replace('j', 'n')
-      const source = `kernel g(${rows} ragged t by off as g, B: ${b}[${matrices}]${fill(inputs)}, off: i32[g]) -> D: ${out}${axes} {
+      const header = how === 'sums' ? sumsOf(a, b, depth) : `kernel g(${rows} ragged t by off as g, B: ${b}[${matrices}]${fill(inputs)}, off: i32[g]) -> D: ${out}${axes} {
   x = ${total}
   D${at} = ${fill(value)}
-}
+}`
+      const source = `${header}
 schedule g on ${target.replace(/a$/, '')} { ${schedule} }
 `
       const t = sum(lengths) + behind

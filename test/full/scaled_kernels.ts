@@ -58,11 +58,15 @@ export function scaledKernel(seed: number): FormKernel {
     inputs.push('bias: f32[n]')
     value = `${value} + bias`
   } else if (chance(0.3)) value = `relu(${value})`
+  if (chance(0.2)) {
+    inputs.push(`C: bf16[${batch}m, n]`, 'w: f32[m]')
+    value = `(${value} + C) * w`
+  }
   const output = (): string => {
     if (chance(0.5)) return `${pick(['bf16', 'f16', 'f32'])}[${batch}m, n]`
     const form = pick(['f32', 'f32', 'ue8m0', 'ue4m3', 'floor(ue8m0'] as const)
     const blocks = `[${batch}m, n/${pick(COLUMNS)}]${form.startsWith('floor') ? ')' : ''}`
-    return `${pick(['e4m3', 'e4m3', 'e5m2', 'i8'])}[${batch}m, n] * ${form}${blocks}${chance(0.25) ? ' * f32' : ''}`
+    return `${pick(['e4m3', 'e4m3', 'e5m2', 'i8', 'e2m1', 'e3m2', 'e2m3'])}[${batch}m, n] * ${form}${blocks}${chance(0.25) ? ' * f32' : ''}`
   }
   const outputs = ['D', ...(chance(0.2) ? ['E'] : [])].map((name) => [name, output()] as const)
   const body = outputs.map(([name]) => `${name} = x`).join('\n  ')

@@ -70,15 +70,17 @@ ktl__linear_gelu_simt(
   for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     long long rest = tile / tiles_n;
     const long long tile_n = tile - rest * tiles_n, tile_m = rest % tiles_m;
-    const long long first_m = tile_m * 16, count_m = (long long)x_m;
-    const long long first_n = tile_n * 16, count_n = (long long)x_n;
+    const long long first_m = tile_m * 16;
+    const int count_m = (int)min((long long)x_m - first_m, 16LL);
+    const long long first_n = tile_n * 16;
+    const int count_n = (int)min((long long)x_n - first_n, 16LL);
     float sum_0 = 0.0f;
     const long long count_1 = (long long)x_k;
     for (long long first_k = 0; first_k < count_1; first_k += 16) {
       for (int i = threadIdx.x; i < 256; i += 256) {
         const int x = i / 16, k = i % 16;
         float value = 0.0f;
-        if (first_m + x < count_m && first_k + k < count_1) {
+        if (x < count_m && first_k + k < count_1) {
           long long rest_m = first_m + x;
           const int i_m = (int)rest_m;
           long long rest_k = first_k + k;
@@ -91,7 +93,7 @@ ktl__linear_gelu_simt(
       for (int i = threadIdx.x; i < 256; i += 256) {
         const int x = i / 16, k = i % 16;
         float value = 0.0f;
-        if (first_n + x < count_n && first_k + k < count_1) {
+        if (x < count_n && first_k + k < count_1) {
           long long rest_n = first_n + x;
           const int i_n = (int)rest_n;
           long long rest_k = first_k + k;
@@ -108,7 +110,7 @@ ktl__linear_gelu_simt(
       }
       __syncthreads();
     }
-    if (first_m + row < count_m && first_n + column < count_n) {
+    if (row < count_m && column < count_n) {
       long long rest_m = first_m + row;
       const int i_m = (int)rest_m;
       long long rest_n = first_n + column;

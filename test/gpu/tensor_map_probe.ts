@@ -16,7 +16,9 @@ export async function tensorMapProbes(device: Device): Promise<{ compared: numbe
   const pointer = device.malloc(1 << 20)
   const different: string[] = []
   let compared = 0
-  const probe = (options: Omit<TensorMapOptions, 'address'> & { dtype: keyof typeof TYPES }): void => {
+  const probe = (
+    options: Omit<TensorMapOptions, 'address'> & { dtype: keyof typeof TYPES; box: readonly number[] },
+  ): void => {
     const { dtype, dims, strides = [], box, elementStrides = box.map(() => 1), swizzle = 'none', l2Promotion = 'none', oobFill = 'zeros' } = options // prettier-ignore
     const modes = [
       0,

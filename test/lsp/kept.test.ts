@@ -2,9 +2,8 @@
 import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { expect, test, vi } from 'vitest'
-import { KeptKernels } from '../../compiler/check/kept.ts'
 import { TARGETS } from '../../compiler/targets/index.ts'
-import { checkSource } from '../../runtime/programs/check_source.ts'
+import { checkSource, KeptText } from '../../runtime/programs/check_source.ts'
 
 const TEXT = ['norms', 'scaled', 'residual', 'grouped']
   .map((name) => readFileSync(new URL(`../../samples/${name}.ktl`, import.meta.url), 'utf8'))
@@ -27,7 +26,7 @@ test('whatever is edited where', () => {
   const edit = fc.record({ at: fc.nat(TEXT.length), removed: fc.nat(12), text: fc.constantFrom(...PIECES) })
   fc.assert(
     fc.property(fc.array(edit, { minLength: 1, maxLength: 6 }), (edits) => {
-      const kept = new KeptKernels()
+      const kept = new KeptText()
       let text = TEXT
       for (const { at, removed, text: piece } of edits) {
         text = text.slice(0, at) + piece + text.slice(at + removed)
@@ -42,7 +41,7 @@ test('whatever is edited where', () => {
 }, 30_000)
 
 test('a kernel whose text is the same is the same object; an epilogue that changes is seen', () => {
-  const kept = new KeptKernels()
+  const kept = new KeptText()
   const check = (text: string) => checkSource({ name: 'a.ktl', text }, kept).program.kernels
   const kernels = 'kernel f(X: f32[n]) -> Y: f32[n] { Y = e(X) }\nkernel g(X: f32[n]) -> Y: f32[n] { Y = X }'
   const [f, g] = check(`epilogue e(acc) -> D { D = acc }\n${kernels}`)
@@ -53,7 +52,7 @@ test('a kernel whose text is the same is the same object; an epilogue that chang
 })
 
 test('an edit that hides kernels, and the one that takes it back, check no other kernel again', () => {
-  const kept = new KeptKernels()
+  const kept = new KeptText()
   const check = (text: string) =>
     new Map(
       checkSource({ name: 'a.ktl', text }, kept).program.kernels.map((family) => [family.name, family.declaration]),
@@ -68,7 +67,7 @@ test('an edit that hides kernels, and the one that takes it back, check no other
 })
 
 test('a name that becomes that of a kernel or an epilogue is seen', () => {
-  const kept = new KeptKernels()
+  const kept = new KeptText()
   const g = 'kernel g(X: f32[n]) -> Y: f32[n] { Y = later(X) }\n'
   const others = [
     '',
@@ -83,7 +82,7 @@ test('a name that becomes that of a kernel or an epilogue is seen', () => {
 })
 
 test('the designs of a schedule are worked out again only when it changes', () => {
-  const kept = new KeptKernels()
+  const kept = new KeptText()
   const kernel = 'kernel f(A: f16[m, k], B: f16[k, n]) -> D: f16[m, n] { D = sum[k](A * B) }\n'
   const spies = TARGETS.entries.map((target) => vi.spyOn(target, 'designs'))
   /** How often a target was asked, and what the diagnostics are. */

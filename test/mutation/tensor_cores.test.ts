@@ -83,6 +83,37 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
       ['stored beside its place', '+ b * 32)) / 32 *', '+ b * 32)) / 32 % 4 *'],
     ],
   },
+  'into mxfp6': {
+    signature: 'A: f16[m, k], B: f16[n, k]) -> D: e3m2[m, n] * ue8m0[m, n/32]',
+    extents: { m: 70, n: 141, k: 72 },
+    edits: [
+      ['the elements of the other lane first', 'two | other << 12 : other | two << 12', 'other | two << 12 : two | other << 12'],
+      ['a byte too few', 'b < 3; ++b', 'b < 2; ++b'],
+    ],
+  },
+  'blocks wider than what is held': {
+    signature: 'A: f16[m, k], B: f16[n, k], C: f32[m, n], E: f32[m, n], bias: f32[n], gain: f32[n]) -> D: i8[m, n] * f32[m, n/128]',
+    value: '(sum[k](A * B) + bias + C) * gain + E',
+    extents: { m: 140, n: 272, k: 72 },
+    edits: [
+      ['one sub-tile is not measured', 'fabsf(v_D[j]))', 'column == 0 ? 0.0f : fabsf(v_D[j]))'],
+    ],
+  },
+  '1x64 by 1x128 on SM80': {
+    signature: 'A: i8[m, k] * f32[m, k/64], B: i8[n, k] * f32[n/128, k/128]) -> D: bf16[m, n]',
+    extents: { m: 70, n: 200, k: 339 },
+    tile: [64, 64],
+    on: 'sm80',
+    schedule: 'schedule f on sm_80 { tile 64x64 }',
+    edits: [
+      ['scales of rows 8 apart are exchanged', /const float scale_low_0 = (.*), scale_high_0 = (.*);/, 'const float scale_low_0 = $2, scale_high_0 = $1;'],
+      ['scales of the other warp', / \+ warp_n \* WARP_N \/ 32 \* 4/g, ' + (warp_n ^ 1) * WARP_N / 32 * 4'],
+      ['scales of the warp beside it', /warp_m \* WARP_M \+ 0 \* ROWS_PER_WARP/g, '(warp_m ^ 1) * WARP_M + 0 * ROWS_PER_WARP'],
+      ['sums go on from the chunk before', 'sums[i] = 0', 'if (k == k_first) sums[i] = 0'],
+      ['the second chunk has the scales of the first', /SCALE_A_SLOT \+ 256/g, 'SCALE_A_SLOT + 0'],
+      ['the second block of rows is not added', /fmaf\(scale_low_1/g, 'fmaf(0.0f'],
+    ],
+  },
   'f32 in parts': {
     signature: 'A: f32[m, k], B: f32[n, k]) -> D: f32[m, n]',
     extents: { m: 70, n: 72, k: 72 },

@@ -10,23 +10,20 @@ import type {
   NativeModule,
   NativeVirtualDevice,
 } from '../../runtime/addon/virtual.ts'
+import { withBoth } from './both.ts'
 
-const addon = createRequire(import.meta.url)('../../native/build/Release/ktl.node') as NativeAddon
+const native = createRequire(import.meta.url)('../../native/build/Release/ktl.node') as NativeAddon
+/** `npm run test:full -- --wasm`: both devices, which must agree. */
+const addon = process.env.KTL_WASM === 'full' ? withBoth(native) : native
 
 /** PTX of CUDA C++ source, with line information. */
 export function compileToPtx(source: string, arch = 'sm_100a', flags: readonly string[] = []): string {
   const folder = mkdtempSync(join(tmpdir(), 'ktl-native-'))
   try {
     writeFileSync(join(folder, 'kernel.cu'), source)
-    execFileSync('nvcc', [
-      `-arch=${arch}`,
-      '-ptx',
-      '-lineinfo',
-      ...flags,
-      '-o',
-      join(folder, 'kernel.ptx'),
-      join(folder, 'kernel.cu'),
-    ])
+    const files = ['-o', join(folder, 'kernel.ptx'), join(folder, 'kernel.cu')]
+    // What ptxas says of correct PTX is not shown; an error's text is in the exception.
+    execFileSync('nvcc', [`-arch=${arch}`, '-ptx', '-lineinfo', ...flags, ...files], { stdio: 'pipe' })
     return readFileSync(join(folder, 'kernel.ptx'), 'utf8')
   } finally {
     rmSync(folder, { recursive: true })

@@ -169,6 +169,34 @@ extern "C" __global__ void __launch_bounds__(128) seed(float* out, int bug) {
   __syncthreads();
   if (warp == 0) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 64;" :: "r"(tm));
 }
+// A warp leaves words in Tensor Memory for the warp of another warpgroup that has the same lanes, which leaves some for it.
+extern "C" __global__ void __launch_bounds__(256) exchange(float* out, int bug) {
+  __shared__ __align__(8) u64 full, empty; __shared__ u32 columns;
+  int i = threadIdx.x, warp = i / 32; u32 f = smem(&full), e = smem(&empty);
+  if (i == 0) { init(f, 128); init(e, 128); initFence(); }
+  if (warp == 0) asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" :: "r"(smem(&columns)));
+  __syncthreads();
+  u32 at = columns + (warp % 4 << 21), x = i;
+  for (int round = 0; round < 2; round++) {
+    if (warp < 4) {
+      if (round) { wait(e, 0); after(); }
+      asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(at), "r"(x + round));
+      if (bug != 1) asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+      if (bug != 2) before();
+      arrive(f);
+    } else {
+      wait(f, round);
+      if (bug != 3) after();
+      u32 r; asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(r) : "r"(at));
+      if (bug == 4) { before(); if (!round) arrive(e); }
+      asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+      if (bug != 4) { before(); if (!round) arrive(e); }
+      out[128 * round + i - 128] = r;
+    }
+  }
+  __syncthreads();
+  if (warp == 0) asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" :: "r"(columns));
+}
 `
 
 const raceSource =
@@ -358,6 +386,7 @@ describe('Tensor Memory', () => {
   })
   test('clean: one lane of each warp arrives', () => expectClean(gpu, 'multiply', 9, launch))
   test('clean: alloc and dealloc without fences around their barriers', () => expectClean(gpu, 'multiply', 10, launch))
+  test('clean: words for another warp', () => expectClean(gpu, 'exchange', 0, { block: [256, 1, 1] }))
   test('clean: an accumulator from tcgen05.st', () => expectClean(gpu, 'seed', 0, seeded))
 
   test.each([
@@ -390,7 +419,34 @@ describe('Tensor Memory', () => {
       3,
       /stored.*this thread needs tcgen05\.fence::after_thread_sync/,
     ],
-  ])('reported: %s', (_, kernel, bug, text) => expectRace(text, gpu, kernel, bug, kernel === 'seed' ? seeded : launch))
+    [
+      'st for another warp without wait::st',
+      'exchange',
+      1,
+      /tcgen05\.ld reads .*which warp \d .* stored, and nothing.*tcgen05\.wait::st/,
+    ],
+    ['st for another warp without fence::before', 'exchange', 2, /tcgen05\.ld reads .* stored, and no fence/],
+    [
+      "ld of another warp's st without fence::after",
+      'exchange',
+      3,
+      /tcgen05\.ld reads .* this thread needs tcgen05\.fence::after/,
+    ],
+    [
+      'arrive before wait::ld, then st',
+      'exchange',
+      4,
+      /tcgen05\.st overwrites .*which warp \d .* loaded, and nothing orders the two/,
+    ],
+  ] as const)('reported: %s', (_, kernel, bug, text) =>
+    expectRace(
+      text,
+      gpu,
+      kernel,
+      bug,
+      kernel === 'seed' ? seeded : kernel === 'exchange' ? { block: [256, 1, 1] } : launch,
+    ),
+  )
 })
 
 describe('generic accesses of two threads', () => {

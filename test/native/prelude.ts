@@ -66,7 +66,7 @@ export const MAP_TYPES = {
 } as const
 export const SWIZZLES = ['none', '32B', '64B', '128B'] as const
 /** 128B with wider atoms: swizzle 3 with an atomicity. */
-const ATOMS = { '128B32': (3 << 13) | (1 << 19), '128B64': (3 << 13) | (3 << 19) } as const
+const ATOMS = { '128B32': (3 << 13) | (1 << 19), '128B32F': (3 << 13) | (2 << 19), '128B64': (3 << 13) | (3 << 19) } as const // prettier-ignore
 
 export interface TestMap {
   readonly type: keyof typeof MAP_TYPES

@@ -146,7 +146,7 @@ test.each<[string, string]>([
 
 test.each([
   'frobnicate.b32 1;',
-  'tcgen05.mma.sp.cta_group::1.kind::mxf4.block_scale [%r1], %rd1, %rd1, [%r1], %r1, [%r1], [%r1], %p1;',
+  'tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r3, %r4}, %r5, [%r1];',
   'tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::2X [%r1], %rd1, %rd1, %r1, [%r1], [%r1], %p1;',
   'tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale [%r1], %rd1, %rd1, %r1, [%r1], [%r1], %p1;',
 ])('a form that is not known stops what executes it: %s', async (instruction) => {

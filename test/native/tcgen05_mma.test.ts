@@ -36,7 +36,7 @@ extern "C" __global__ void ${group === 2 ? '__cluster_dims__(2, 1, 1)' : ''} __l
     asm volatile("tcgen05.fence::after_thread_sync;");
   if (t == 0 && rank == 0) {
     u64 ad = aDesc + ((smem(image) & 0x3ffff) >> 4), bd = bDesc + ((smem(b) & 0x3ffff) >> 4); (void)ad;
-    asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::${group}.kind::${kind}${tmem ? '' : '.collector::a::lastuse'} [%0], ${tmem ? '[%1]' : '%1'}, %2, %3${mask}, p${variant === 'scale' ? ', 2' : ''};}" :: "r"(tm + (lane << 16)), ${tmem ? '"r"(tm + 400 + (lane << 16))' : '"l"(ad)'}, "l"(bd), "r"(idesc), "r"(enable)${inputs});
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; tcgen05.mma.cta_group::${group}.kind::${kind}${tmem ? '' : '.collector::a::fill'} [%0], ${tmem ? '[%1]' : '%1'}, %2, %3${mask}, p${variant === 'scale' ? ', 2' : ''};}" :: "r"(tm + (lane << 16)), ${tmem ? '"r"(tm + 400 + (lane << 16))' : '"l"(ad)'}, "l"(bd), "r"(idesc), "r"(enable)${inputs});
     ${group === 2 ? 'asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;" :: "r"(smem(&bar)), "h"((short)3));' : 'asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(smem(&bar)));'}
   }
   wait(smem(&bar), 0); asm volatile("tcgen05.fence::after_thread_sync;");

@@ -16,14 +16,17 @@ const units = [
   'tma',
   'tma_reduce',
   'smem_descriptor',
+  'column_mask',
   'instruction_descriptor',
   'matrix_operand',
   'tmem',
   'umma_kernel',
   'fused_sum',
   'fused_sum_lanes',
+  'sparse',
   'umma_scales',
   'umma',
+  'umma_plan',
 ].map((name) => join(root, 'src', 'virtual', `${name}.cc`))
 const tests = [
   'main',

@@ -63,8 +63,8 @@ const random = (n: number) => (
 )
 const randomBytes = (n: number) => Uint8Array.from({ length: n }, () => random(256))
 const swizzled = (map: TestMap, address: number) =>
-  map.swizzle === '128B32'
-    ? address ^ ((address & 0x180) >> 2)
+  map.swizzle?.startsWith('128B32')
+    ? address ^ ((address & 0x180) >> 2) ^ (map.swizzle.endsWith('F') ? (address & 0x80) >> 4 : 0)
     : address ^
       ((address & [0, 0x80, 0x180, 0x380][SWIZZLES.findIndex((name) => name === (map.swizzle ?? 'none'))]!) >> 3)
 
@@ -82,7 +82,9 @@ function elementsOf(map: TestMap, start: readonly number[]): Element[] {
   const bytes = MAP_TYPES[map.type][1]
   const strides = [bytes, ...packedStrides(map)]
   const counts = map.box.map((box, d) => (d === 0 ? box : Math.ceil(box / (map.elementStrides?.[d] ?? 1))))
-  const span = { none: 0, '32B': 32, '64B': 64, '128B': 128, '128B32': 128, '128B64': 128 }[map.swizzle ?? 'none']
+  const span = { none: 0, '32B': 32, '64B': 64, '128B': 128, '128B32': 128, '128B32F': 128, '128B64': 128 }[
+    map.swizzle ?? 'none'
+  ]
   const total = counts.reduce((x, y) => x * y)
   return Array.from({ length: total }, (_, index) => {
     let rest = index
@@ -112,12 +114,12 @@ interface Case {
   readonly start: number[]
   readonly offset: number
 }
-const ALL_SWIZZLES = [...SWIZZLES, '128B32'] as const
+const ALL_SWIZZLES = [...SWIZZLES, '128B32', '128B32F'] as const
 function randomCase(swizzle: (typeof ALL_SWIZZLES)[number], rank: number, index: number, isStore: boolean): Case {
   const type = TYPES[index % TYPES.length]!
   const bytes = MAP_TYPES[type][1]
   const unit = 16 / bytes
-  const most = { none: 12, '32B': 2, '64B': 4, '128B': 8, '128B32': 8 }[swizzle]
+  const most = { none: 12, '32B': 2, '64B': 4, '128B': 8, '128B32': 8, '128B32F': 8 }[swizzle]
   const box = [Math.min(256, unit * (1 + random(most))), ...[9, 3, 2, 2].slice(0, rank - 1).map((n) => 1 + random(n))]
   const dims = box.map((b, d) => Math.max(1, b - 2 + random(d === 0 ? 2 * b : b + 3)))
   let stride = dims[0]! * bytes

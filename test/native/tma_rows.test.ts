@@ -42,9 +42,9 @@ const PLACES = [
 /** Shared address of a byte of a row, of a box of `bytes` a row. */
 function place(swizzle: TestMap['swizzle'], row: number, byte: number, bytes: number): number {
   if (swizzle === undefined || swizzle === 'none') return row * bytes + byte
-  const span = { '32B': 32, '64B': 64, '128B': 128, '128B32': 128, '128B64': 128 }[swizzle]
+  const span = { '32B': 32, '64B': 64, '128B': 128, '128B32': 128, '128B32F': 128, '128B64': 128 }[swizzle]
   const at = row * span + byte
-  const [mask, shift] = { '32B': [0x80, 3], '64B': [0x180, 3], '128B': [0x380, 3], '128B32': [0x180, 2], '128B64': [0x80, 1] }[swizzle]! as [number, number] // prettier-ignore
+  const [mask, shift] = { '32B': [0x80, 3], '64B': [0x180, 3], '128B': [0x380, 3], '128B32': [0x180, 2], '128B32F': [0x180, 2], '128B64': [0x80, 1] }[swizzle]! as [number, number] // prettier-ignore
   return at ^ ((at & mask) >> shift)
 }
 

@@ -21,6 +21,8 @@ export interface WgmmaShape {
   readonly negate?: readonly [boolean, boolean]
   readonly transpose?: readonly [boolean, boolean]
   readonly saturate?: boolean
+  /** A sparse A, and the selector of its metadata. */
+  readonly sparse?: 0 | 1
 }
 
 export const resultOf = ({ a, d }: WgmmaShape) => d ?? (a === 's8' || a === 'u8' ? 's32' : 'f32')
@@ -35,7 +37,10 @@ template <class T> DEV void pin(T& x) { asm volatile("" : "+r"(x) :: "memory"); 
 DEV void pin(float& x) { asm volatile("" : "+f"(x) :: "memory"); }
 `
 
-/** A CUDA function `name(d, a or fragments, b, enable)` that issues one wgmma.mma_async. */
+/** Elements of k that one instruction takes. */
+export const depthOf = ({ a, sparse }: WgmmaShape) => WGMMA_TYPES[a]!.depth * (sparse === undefined ? 1 : 2)
+
+/** A CUDA function `name(d, a or fragments, b, enable, metadata of a sparse A)` that issues one wgmma.mma_async. */
 export function wgmmaFunction(name: string, s: WgmmaShape): string {
   const { a, b = a, n, fragments = false, negate = [false, false], transpose = [false, false], saturate = false } = s
   const d = resultOf(s)
@@ -50,11 +55,13 @@ export function wgmmaFunction(name: string, s: WgmmaShape): string {
       : fragments
         ? `, ${Number(transpose[1])}`
         : `, ${Number(transpose[0])}, ${Number(transpose[1])}`
-  const shape = `m64n${n}k${WGMMA_TYPES[a]!.depth}`
+  const isSparse = s.sparse !== undefined
+  const shape = `m64n${n}k${depthOf(s)}`
+  const metadata = isSparse ? `, %${next + 2}, ${s.sparse}` : ''
   return `
-DEV void ${name}(${type} (&d)[${count}], ${fragments ? 'const u32 (&a)[4]' : 'u64 a'}, u64 b, int enable) {
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %${next + 1}, 0; wgmma.mma_async.sync.aligned.${shape}.${d}.${a}.${b}${saturate ? '.satfinite' : ''} {${commas(count, (i) => `%${i}`)}}, ${left}, %${next}, p${scales}${majors};}"
-    : ${commas(count, (i) => `"+${letter}"(d[${i}])`)} : ${fragments ? commas(4, (i) => `"r"(a[${i}])`) : '"l"(a)'}, "l"(b), "r"(enable));
+DEV void ${name}(${type} (&d)[${count}], ${fragments ? 'const u32 (&a)[4]' : 'u64 a'}, u64 b, int enable${isSparse ? ', u32 e' : ''}) {
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %${next + 1}, 0; wgmma.mma_async${isSparse ? '.sp' : ''}.sync.aligned.${shape}.${d}.${a}.${b}${saturate ? '.satfinite' : ''} {${commas(count, (i) => `%${i}`)}}, ${left}, %${next}${metadata}, p${scales}${majors};}"
+    : ${commas(count, (i) => `"+${letter}"(d[${i}])`)} : ${fragments ? commas(4, (i) => `"r"(a[${i}])`) : '"l"(a)'}, "l"(b), "r"(enable)${isSparse ? ', "r"(e)' : ''});
 }`
 }
 

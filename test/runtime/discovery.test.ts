@@ -22,7 +22,7 @@ const names = (list: readonly Kernel[]): string[] => list.map((kernel) => kernel
 
 describe('getKernels', () => {
   test('the name spells every choice', () => {
-    const design = { tileShape: [128, 256, 64], clusterShape: [1, 1, 1], tileScheduler: 'static' } as const
+    const design = { tileShape: [128, 256, 64], clusterShape: [1, 1, 1], tileScheduler: 'static', parts: 1 } as const
     const args = new GemmArguments({
       A: empty('f16', [128, 64]),
       B: empty('f16', [64, 256], [1, 64]),

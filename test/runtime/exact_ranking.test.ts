@@ -4,7 +4,7 @@ import { planInstance } from '../../codegen/index.ts'
 import type { TargetArch } from '../../compiler/archs.ts'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import { onPaper } from '../../runtime/bench/suite/open.ts'
-import { MACHINES } from '../../runtime/discovery/ranking/machine.ts'
+import { machineFor } from '../../runtime/discovery/ranking/machine.ts'
 import { GemmArguments, getKernels, openDevice } from '../../runtime/index.ts'
 import { estimateSm80 } from '../../runtime/targets/sm80.ts'
 import { bound } from '../compiler/support.ts'
@@ -23,7 +23,7 @@ function rateOf(target: TargetArch, dtype: 'f64' | 'f32' | 'tf32', rest: Partial
     const tile = [m!, n!, dtype === 'f64' ? 8 : 32] as const
     const plan = planInstance({ program, target, design: { kind: 'sm80', warps: 'auto', tile, operands: 'ab', stages: 'auto', ...rest } }) // prettier-ignore
     if (!('kind' in plan) || plan.kind !== 'sm80') return 0
-    return (2 * SIZE ** 3) / estimateSm80(plan, { m: SIZE, n: SIZE, k: SIZE }, MACHINES[target]).microseconds / 1e6
+    return (2 * SIZE ** 3) / estimateSm80(plan, { m: SIZE, n: SIZE, k: SIZE }, machineFor(target)).microseconds / 1e6
   })
   return Math.max(...rates)
 }

@@ -25,7 +25,7 @@ describe('positional construction is object construction', () => {
     ['GemmOperandsMetadata', operands, new GemmOperandsMetadata({ A: operands.A, B: operands.B, out: operands.out, accumulatorType: 'f32' })],
     ['BLASDesignMetadata', new BLASDesignMetadata([1, 2, 3], [1, 1, 1]), new BLASDesignMetadata({ tileShape: [1, 2, 3], clusterShape: [1, 1, 1] })],
     ['Sm100DesignMetadata', design, new Sm100DesignMetadata({ tileShape: [256, 128, 64], clusterShape: [2, 1, 1], use2ctaMma: true, useTmaStore: true,
-      tileScheduler: 'static', fallbackClusterShape: null, operands: 'ab', stages: 0, threads: 0, sharedMemBytes: 0, tmemColumns: 0 })],
+      tileScheduler: 'static', fallbackClusterShape: null, operands: 'ab', stages: 0, threads: 0, sharedMemBytes: 0, tmemColumns: 0, parts: 1 })],
     ['Sm90DesignMetadata', new Sm90DesignMetadata([128, 256, 64], [2, 1, 1], 'pingpong', false), new Sm90DesignMetadata({ tileShape: [128, 256, 64],
       clusterShape: [2, 1, 1], schedule: 'pingpong', splits: 1, parts: 1, useTmaStore: false, tileScheduler: 'static', operands: 'ab', stages: 0, threads: 0, sharedMemBytes: 0 })],
     ['KernelMetadata', metadata, new KernelMetadata({ kernelName: 'mine', kernelClass: 'Mine', minCc: 100, operands, design })],

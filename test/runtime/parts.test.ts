@@ -1,11 +1,11 @@
 /** Parts of k that meet in the workspace, through the API: repeated launches, streams, graphs, prepared launches, memory that callers hand in. */
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { KernelArguments } from '../../runtime/arguments/kernel.ts'
 import type { Device, Tensor } from '../../runtime/devices/device.ts'
 import { openDevice } from '../../runtime/devices/open.ts'
 import { getKernels } from '../../runtime/discovery/query.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
-import type { Sm90DesignMetadata } from '../../runtime/metadata/design.ts'
+import type { Sm100DesignMetadata, Sm90DesignMetadata } from '../../runtime/metadata/design.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
 import { errorOf } from './errors.ts'
 
@@ -16,84 +16,92 @@ schedule product on sm_90 {
   parts 3
   reassociate
 }
+schedule product on sm_100 {
+  tile 64x32
+  scheduler clc
+  parts 3
+  reassociate
+}
 `
 const [M, N, K] = [100, 40, 400]
 
-let device: Device
-let A: Tensor
-let B: Tensor
-beforeAll(async () => {
-  device = await openDevice('virtual-sm90', { smCount: 4 })
-  // Roundings differ between orders of summation.
-  const values = (count: number, step: number) =>
-    Float32Array.from({ length: count }, (_, i) => ((i * step) % 1009) / 1009 - 0.5)
-  A = device.tensor('f16', [M, K], values(M * K, 37))
-  B = device.tensor('f16', [N, K], values(N * K, 101))
-})
-afterAll(() => device.close())
+describe.each(['sm90', 'sm100'] as const)('%s', (kind) => {
+  let device: Device
+  let A: Tensor
+  let B: Tensor
+  beforeAll(async () => {
+    device = await openDevice(`virtual-${kind}`, { smCount: 4 })
+    // Roundings differ between orders of summation.
+    const values = (count: number, step: number) =>
+      Float32Array.from({ length: count }, (_, i) => ((i * step) % 1009) / 1009 - 0.5)
+    A = device.tensor('f16', [M, K], values(M * K, 37))
+    B = device.tensor('f16', [N, K], values(N * K, 101))
+  })
+  afterAll(() => device.close())
 
-function product(): { args: KernelArguments; kernel: KtlKernel; D: Tensor } {
-  const D = device.empty('f32', [M, N])
-  const { family } = loadSource({ name: 'product.ktl', text: SOURCE }).kernels.product!
-  const args = new KernelArguments({ family }, { A, B, D })
-  const kernel = getKernels(args, { metadataFilter: ({ design }) => design.kind === 'sm90' })[0] as KtlKernel
-  return { args, kernel, D }
-}
-
-const bytesOf = async (tensor: Tensor): Promise<string> => Buffer.from(await tensor.toBytes()).toString('base64')
-
-test('every way to launch gives the same bytes, whichever part comes last', { timeout: 60_000 }, async () => {
-  const { args, kernel, D } = product()
-  expect((kernel.metadata.design as Sm90DesignMetadata).parts).toBe(3)
-  // 2 x 2 tiles of 64 x 32 sums, three parts of each.
-  expect(kernel.getWorkspaceSize(args)).toBe(4 * 3 * 64 * 32 * 4)
-  const artifact = await kernel.compile(args)
-  await kernel.run(args, { artifact })
-  const expected = await bytesOf(D)
-  const again = async (launch: () => unknown): Promise<void> => {
-    await device.memset(D.pointer, 0xcd, D.byteLength)
-    await launch()
-    await device.defaultStream.synchronize()
-    expect(await bytesOf(D)).toBe(expected)
+  function product(): { args: KernelArguments; kernel: KtlKernel; D: Tensor } {
+    const D = device.empty('f32', [M, N])
+    const { family } = loadSource({ name: 'product.ktl', text: SOURCE }).kernels.product!
+    const args = new KernelArguments({ family }, { A, B, D })
+    const kernel = getKernels(args, { metadataFilter: ({ design }) => design.kind === kind })[0] as KtlKernel
+    return { args, kernel, D }
   }
-  for (const order of ['lazy', 'eager', 'random'] as const)
-    await again(() => kernel.run(args, { artifact, order, seed: 5, checks: 'full' }))
-  const workspace = device.tensor('u8', [kernel.getWorkspaceSize(args)], 0xff)
-  await again(() => kernel.run(args, { artifact, workspace }))
-  await again(() => kernel.launch(args, { artifact }))
-  const prepared = kernel.prepare(args, artifact)
-  await again(() => {
-    prepared.launch()
-    prepared.launch()
-  })
-  const graph = device.capture((stream) => kernel.launch(args, { artifact, stream }))
-  await again(() => {
-    graph.launch()
-    graph.launch()
-  })
-  const small = device.empty('u8', [kernel.getWorkspaceSize(args) - 1])
-  expect(await errorOf(() => kernel.run(args, { artifact, workspace: small }))).toMatchObject({ code: 'KTL4041' })
-})
 
-test('streams do not share what parts exchange', { timeout: 60_000 }, async () => {
-  const calls = [product(), product()]
-  const artifact = await calls[0]!.kernel.compile(calls[0]!.args)
-  const streams = calls.map(() => device.createStream())
-  calls.forEach(({ kernel, args }, i) => kernel.launch(args, { artifact, stream: streams[i]! }))
-  for (const stream of streams) await stream.synchronize()
-  expect(await bytesOf(calls[0]!.D)).toBe(await bytesOf(calls[1]!.D))
-})
+  const bytesOf = async (tensor: Tensor): Promise<string> => Buffer.from(await tensor.toBytes()).toString('base64')
 
-test('a launch that fails leaves no counts for the next one', { timeout: 60_000 }, async () => {
-  const { args, kernel, D } = product()
-  const artifact = await kernel.compile(args)
-  await kernel.run(args, { artifact })
-  const expected = await bytesOf(D)
-  const { warpInstructions } = (await kernel.run(args, { artifact })).stats
-  for (const share of [0.5, 0.7, 0.9]) {
-    const instructionBudget = Math.floor(share * warpInstructions)
-    expect(await errorOf(() => kernel.run(args, { artifact, instructionBudget }))).toMatchObject({ code: 'KTL5014' })
+  test('every way to launch gives the same bytes, whichever part comes last', { timeout: 60_000 }, async () => {
+    const { args, kernel, D } = product()
+    expect((kernel.metadata.design as Sm90DesignMetadata | Sm100DesignMetadata).parts).toBe(3)
+    // 2 x 2 tiles of 64 x 32 sums, three parts of each; of 64 rows a warp of SM100 has 16, and place for 32.
+    expect(kernel.getWorkspaceSize(args)).toBe(4 * 3 * (kind === 'sm90' ? 64 : 128) * 32 * 4)
+    const artifact = await kernel.compile(args)
     await kernel.run(args, { artifact })
-    expect(await bytesOf(D)).toBe(expected)
-  }
+    const expected = await bytesOf(D)
+    const again = async (launch: () => unknown): Promise<void> => {
+      await device.memset(D.pointer, 0xcd, D.byteLength)
+      await launch()
+      await device.defaultStream.synchronize()
+      expect(await bytesOf(D)).toBe(expected)
+    }
+    for (const order of ['lazy', 'eager', 'random'] as const)
+      await again(() => kernel.run(args, { artifact, order, seed: 5, checks: 'full' }))
+    const workspace = device.tensor('u8', [kernel.getWorkspaceSize(args)], 0xff)
+    await again(() => kernel.run(args, { artifact, workspace }))
+    await again(() => kernel.launch(args, { artifact }))
+    const prepared = kernel.prepare(args, artifact)
+    await again(() => {
+      prepared.launch()
+      prepared.launch()
+    })
+    const graph = device.capture((stream) => kernel.launch(args, { artifact, stream }))
+    await again(() => {
+      graph.launch()
+      graph.launch()
+    })
+    const small = device.empty('u8', [kernel.getWorkspaceSize(args) - 1])
+    expect(await errorOf(() => kernel.run(args, { artifact, workspace: small }))).toMatchObject({ code: 'KTL4041' })
+  })
+
+  test('streams do not share what parts exchange', { timeout: 60_000 }, async () => {
+    const calls = [product(), product()]
+    const artifact = await calls[0]!.kernel.compile(calls[0]!.args)
+    const streams = calls.map(() => device.createStream())
+    calls.forEach(({ kernel, args }, i) => kernel.launch(args, { artifact, stream: streams[i]! }))
+    for (const stream of streams) await stream.synchronize()
+    expect(await bytesOf(calls[0]!.D)).toBe(await bytesOf(calls[1]!.D))
+  })
+
+  test('a launch that fails leaves no counts for the next one', { timeout: 60_000 }, async () => {
+    const { args, kernel, D } = product()
+    const artifact = await kernel.compile(args)
+    await kernel.run(args, { artifact })
+    const expected = await bytesOf(D)
+    const { warpInstructions } = (await kernel.run(args, { artifact })).stats
+    for (const share of [0.5, 0.7, 0.9]) {
+      const instructionBudget = Math.floor(share * warpInstructions)
+      expect(await errorOf(() => kernel.run(args, { artifact, instructionBudget }))).toMatchObject({ code: 'KTL5014' })
+      await kernel.run(args, { artifact })
+      expect(await bytesOf(D)).toBe(expected)
+    }
+  })
 })

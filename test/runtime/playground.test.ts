@@ -1,7 +1,7 @@
 /** The server of `ktl playground`: whom it answers, and what it does with calls that end badly. */
 import { request } from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { servePlayground, type Playground } from '../../runtime/playground/server.ts'
@@ -78,7 +78,34 @@ describe('refuses', () => {
     const { status, body } = await post('tensor', { source: 'x'.repeat(3 << 20) })
     expect([status, body]).toEqual([413, '{"error":"a program may have 1 MiB"}'])
     expect((await ask('/')).status).toBe(200)
+    const [full, more] = await Promise.all(
+      [1 << 20, (1 << 20) + 1].map((n) => post('tensor', { source: 'x'.repeat(n) })),
+    )
+    expect([full!.status, more!.status]).toEqual([200, 413])
+    expect(JSON.parse((JSON.parse(full!.body) as { stdout: string }).stdout)).toMatchObject({ length: 1 << 20 })
   })
+
+  test('a page that has disappeared, until it is there again', async () => {
+    const file = path.join(folder, 'index.html')
+    const page = readFileSync(file)
+    rmSync(file)
+    expect(await ask('/')).toEqual({ status: 404, body: '{"error":"there is no such page"}' })
+    writeFileSync(file, page)
+    expect((await ask('/')).status).toBe(200)
+  })
+})
+
+test('a command that has disappeared is said by the call; the server lives on', async () => {
+  const command = path.join(folder, 'gone.mjs')
+  const other = await servePlayground({ port: 0, pages: folder, command })
+  const own = new URL(other.url)
+  const headers = { 'x-ktl-token': own.searchParams.get('token')! }
+  for (let again = 0; again < 2; again++) {
+    const response = await fetch(new URL('/api/cuda', own), { method: 'POST', headers, body: '{"source":""}' })
+    const called = (await response.json()) as { status: number; stderr: string }
+    expect([response.status, called.status, called.stderr]).toEqual([200, 1, expect.stringContaining('gone.mjs')])
+  }
+  await other.close()
 })
 
 test('calls are the command with the text as its input; options cannot be mistaken for others', async () => {

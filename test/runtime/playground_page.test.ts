@@ -35,9 +35,10 @@ test('lines of CUDA say what they come from', () => {
 test('every example is checked, and evaluated at the extents that are proposed', { timeout: 60_000 }, () => {
   const wrong = SAMPLES.flatMap((name) => {
     const source = sample(name)
-    const [kernel] = check(source).kernels
-    const { text } = make({ stage: 'evaluate', source, kernel: kernel!.name, target: 'sm_100a', dims: kernel!.dims })
-    return text.startsWith('The reference evaluator') ? [] : [`${name}: ${text}`]
+    return check(source).kernels.flatMap(({ name: kernel, dims }) => {
+      const { text } = make({ stage: 'evaluate', source, kernel, target: 'sm_100a', dims })
+      return text.startsWith('The reference evaluator') ? [] : [`${name}, ${kernel}: ${text}`]
+    })
   })
   expect(wrong).toEqual([])
 })

@@ -7,6 +7,7 @@ import {
 } from '../../runtime/index.ts' // prettier-ignore
 import { errorOf } from './errors.ts'
 import { MemoryDevice } from './memory_device.ts'
+import { scratchOf } from '../../runtime/kernels/launch.ts'
 
 const device = new MemoryDevice()
 const gemm = (fields: object = {}) =>
@@ -325,6 +326,19 @@ describe('kernels in CUDA C++ of users, as artifacts', async () => {
     expect(await kernel.run(args, { artifact: copy as never })).toMatchObject({ findings: [] })
     expect([...(await args.out.toArray())]).toEqual(Array(16).fill(6))
     expect(scratch!.byteLength).toBe(256)
+  })
+
+  test('scratch memory may have more bytes than an axis has elements', () => {
+    const shapes: (readonly number[])[] = []
+    const empty = (_: string, shape: readonly number[]) => {
+      shapes.push(shape)
+      return { byteLength: shape.reduce((a, b) => a * b, 1) }
+    }
+    const stream = { device: { empty } } as never
+    expect(scratchOf(stream, 5e9).byteLength).toBeGreaterThanOrEqual(5e9)
+    expect(shapes.flat().every((extent) => extent < 2 ** 31)).toBe(true)
+    expect(scratchOf(stream, 4e9).byteLength).toBeGreaterThanOrEqual(5e9)
+    expect(shapes).toHaveLength(1)
   })
 
   test('launches of a stream are in order, also the first of an artifact', async () => {

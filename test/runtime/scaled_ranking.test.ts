@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { planInstance } from '../../codegen/index.ts'
 import type { TensorProgram } from '../../compiler/ir/tensor.ts'
-import { MACHINES } from '../../runtime/discovery/ranking/machine.ts'
+import { machineFor } from '../../runtime/discovery/ranking/machine.ts'
 import { estimateSm90 } from '../../runtime/targets/sm90.ts'
 import { bound } from '../compiler/support.ts'
 
@@ -30,7 +30,7 @@ function modelled(program: TensorProgram, design: string, [m, n, k]: readonly [n
     },
   })
   if (!('kind' in plan) || plan.kind !== 'sm90') throw new Error(`no plan for ${design}`)
-  return estimateSm90(plan, { m, n, k }, MACHINES.sm_90a).microseconds
+  return estimateSm90(plan, { m, n, k }, machineFor('sm_90a')).microseconds
 }
 
 type Case = readonly [

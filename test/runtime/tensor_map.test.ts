@@ -20,6 +20,7 @@ describe('the 128 bytes', () => {
     expect(swizzled[18]).toBe('00000400')
     // Atoms of 32 bytes: swizzle_atomicity 1 in bits 19-21, where tensormap.replace writes it.
     expect(words({ ...base, swizzle: '128B_ATOM_32B' })[2]).toBe('00086090')
+    expect(words({ ...base, swizzle: '128B_ATOM_32B_FLIP_8B' })[2]).toBe('00106090')
     expect(words({ ...base, swizzle: '128B_ATOM_64B' })[2]).toBe('00186090')
   })
 
@@ -112,8 +113,8 @@ test.each<[string, Partial<TensorMapOptions>, string]>([
   ]),
   [
     'swizzle',
-    { swizzle: '128B_ATOM_32B_FLIP_8B' as never },
-    'one of none, 32B, 64B, 128B, 128B_ATOM_32B, 128B_ATOM_64B',
+    { swizzle: '96B' as never },
+    'one of none, 32B, 64B, 128B, 128B_ATOM_32B, 128B_ATOM_32B_FLIP_8B, 128B_ATOM_64B',
   ],
 ])('refused, as by the driver: %s %o', async (field, options, text) => {
   const error = await errorOf(() => createTensorMap({ ...base, ...options }))

@@ -1,5 +1,5 @@
 /** Builds that time themselves, what is read from their stamps, and how it is drawn. */
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { generateTraced, pipelineOf, type TraceLayout } from '../../codegen/index.ts'
@@ -14,12 +14,18 @@ import { folder, ktl } from './cli.ts'
 
 const K_TILES = 6
 
+/** All tiles of k in one CTA. */
+function wholeK(design: object): boolean {
+  const { splits = 1, parts = 1 } = design as { splits?: number; parts?: number }
+  return splits * parts === 1
+}
+
 /** A tile of a GEMM with 6 tiles of k, traced, and the untraced result beside its own. */
 async function traced(name: 'virtual-sm100' | 'virtual-sm90', kind: 'sm100' | 'sm90' | 'sm80') {
   const device = await openDevice(name, { checks: 'full' })
   const [A, B] = [device.tensor('f16', [64, 64 * K_TILES], 1), device.tensor('f16', [64 * K_TILES, 64], 1)]
   const args = new GemmArguments({ A, B, out: device.empty('f32', [64, 64]) })
-  const kernel = getKernels(args, { metadataFilter: ({ design }) => design.kind === kind, cc: kind === 'sm80' ? 80 : undefined })[0] as KtlKernel // prettier-ignore
+  const kernel = getKernels(args, { metadataFilter: ({ design }) => design.kind === kind && wholeK(design), cc: kind === 'sm80' ? 80 : undefined })[0] as KtlKernel // prettier-ignore
   const build = (await tracedBuild(kernel, args))!
   const run = await kernel.run(args, { artifact: build.artifact, workspace: build.workspace, trace: true })
   const values = [...(await args.out.toArray())]
@@ -111,16 +117,17 @@ test('a kernel on CUDA cores has no roles to trace', async () => {
   await device.close()
 })
 
+const trace = printTrace({
+  traceEvents: [
+    { name: 'thread_name', ph: 'M', pid: 0, tid: 2, args: { name: 'mma <2>' } },
+    { name: 'wait', ph: 'X', pid: 0, tid: 2, ts: 0, dur: 90 },
+    { name: 'MMA', ph: 'X', pid: 0, tid: 2, ts: 90, dur: 10, args: { kind: 'multiply', ring: 'stage', slot: 1, phase: 0 } }, // prettier-ignore
+    { name: 'elsewhere', ph: 'X', pid: 1, tid: 2, ts: 0, dur: 500 },
+  ],
+  otherData: { time: 'cycles' },
+})
+
 describe('drawing', () => {
-  const trace = printTrace({
-    traceEvents: [
-      { name: 'thread_name', ph: 'M', pid: 0, tid: 2, args: { name: 'mma <2>' } },
-      { name: 'wait', ph: 'X', pid: 0, tid: 2, ts: 0, dur: 90 },
-      { name: 'MMA', ph: 'X', pid: 0, tid: 2, ts: 90, dur: 10, args: { kind: 'multiply', ring: 'stage', slot: 1, phase: 0 } }, // prettier-ignore
-      { name: 'elsewhere', ph: 'X', pid: 1, tid: 2, ts: 0, dur: 500 },
-    ],
-    otherData: { time: 'cycles' },
-  })
   const timeline = timelineOf(trace, 'a & b')
 
   test('a trace is read back as it was written', () => {
@@ -142,6 +149,18 @@ describe('drawing', () => {
     expect(text.replaceAll('http://www.w3.org/2000/svg', '')).not.toMatch(/https?:|src=|@import|url\(/)
   })
 
+  test('two stand below one another on one scale; with one the picture is what it was', () => {
+    const half = { ...timeline, title: 'measured', end: 50 }
+    const [svg, html] = [timelineSvg([timeline, half]), timelineHtml([timeline, half])]
+    expect(timelineSvg([timeline])).toBe(timelineSvg(timeline))
+    for (const drawn of [svg, html]) expect(drawn.match(/MMA, stage 1, phase 0: 90 to 100/g)).toHaveLength(2)
+    // The same cycles have the same place in both.
+    const places = [...svg.matchAll(/<rect x="([\d.]+)" y="\d+" width="([\d.]+)"[^>]*><title>MMA/g)]
+    expect(places.map(([, x, width]) => [x, width])).toEqual([places[0]!.slice(1), places[0]!.slice(1)])
+    expect(svg).toContain('>measured</text>')
+    expect(html.match(/<div class="timeline">/g)).toHaveLength(2)
+  })
+
   test('round times on the axis', () => {
     expect(ticksOf(13_700, 8)).toEqual([0, 2000, 4000, 6000, 8000, 10_000, 12_000])
     expect(ticksOf(1, 8)).toEqual([0, 1])
@@ -158,6 +177,19 @@ describe('the command line', () => {
     const file = path.join(folder, 'timeline.html')
     expect((await ktl([...INSPECT, '--out', file])).status).toBe(0)
     expect(readFileSync(file, 'utf8')).toMatch(/^<!doctype html>[^]*wait acc_full/)
+  })
+
+  test('inspect --below draws a trace of another run below its own', async () => {
+    const file = path.join(folder, 'measured.json')
+    writeFileSync(file, trace)
+    const { status, stdout } = await ktl([...INSPECT, '--below', file])
+    expect([status, stdout]).toEqual([0, expect.stringContaining('>measured.json</text>')])
+    expect(stdout).toContain('MMA, stage 1, phase 0: 90 to 100 (10)')
+    writeFileSync(file, trace.replace('"ts":90', '"ts":"90"'))
+    const refused = await ktl([...INSPECT, '--below', file])
+    expect([refused.status, refused.stderr]).toEqual([2, expect.stringMatching(/KTL4103[^]*ts is not a number/)])
+    const asJson = await ktl([...INSPECT, '--below', file, '--format', 'json'])
+    expect([asJson.status, asJson.stderr]).toEqual([2, expect.stringContaining('--format svg or html')])
   })
 
   test('run --trace of a name that ends with .svg is a picture', async () => {

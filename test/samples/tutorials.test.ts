@@ -1,8 +1,9 @@
-/** The tutorials run as they are written, against the built package, and print what their READMEs say. */
+/** The tutorials run as they are written, against the built package, and print what their READMEs say and their notebooks show. */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
+import { outputsThere } from '../../docs/make/notebooks.ts'
 import { ROOT } from '../runtime/cli.ts'
 
 const FOLDER = path.join(ROOT, 'samples/tutorials')
@@ -15,6 +16,9 @@ const NAMES = [
   '06-grouped',
 ] as const
 
+/** Without times, counts and the hashes in names of kernels. */
+const shapeOf = (text: string): string => text.replaceAll(/_[a-z]?[0-9a-f]{12,}/g, '_#').replaceAll(/ *[\d.]+/g, '#')
+
 function run(name: (typeof NAMES)[number]): string {
   const file = `samples/tutorials/${name}/main.ts`
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', file], {
@@ -22,6 +26,7 @@ function run(name: (typeof NAMES)[number]): string {
     encoding: 'utf8',
   })
   expect([status, stderr]).toEqual([0, ''])
+  expect(shapeOf(outputsThere(name).join(''))).toBe(shapeOf(stdout))
   return stdout
 }
 const readme = (name: string): string => readFileSync(path.join(FOLDER, name, 'README.md'), 'utf8')

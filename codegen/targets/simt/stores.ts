@@ -77,10 +77,39 @@ export function emitStores(context: SimtContext, results: readonly Result[], kno
   lines.forEach((line) => line())
 }
 
+type Store = Extract<Result, { kind: 'store' }>
+
+/** Results whose elements can be computed at one place of the text and stored at another: outputs at the points themselves. */
+export const plainStores = (results: readonly Result[]): readonly Store[] | null =>
+  results.every((r): r is Store => r.kind === 'store' && r.scale === null && !r.output.at) ? results : null
+
+/** The codes of outputs at the current point, into variables. */
+export function emitCodes(context: SimtContext, stores: readonly Store[], known: Known, to: readonly string[]): void {
+  const values = emitValues(
+    context,
+    stores.map(({ output }) => output.value),
+    known,
+  )
+  for (const [i, { output }] of stores.entries())
+    context.out.line(`${to[i]!} = ${emitCode(context, output, null, values[i]!, [])};`, { ktl: output.span })
+}
+
+/** Stores them at the current point. */
+export function emitCodeStores(context: SimtContext, stores: readonly Store[], from: readonly string[]): void {
+  for (const [i, { output }] of stores.entries()) {
+    const { operand: name, span } = output
+    const { at } = placeOf(context, output, [])
+    context.out.line(storeText(context, output, name, indexOf(context, name, at), from[i]!), {
+      ktl: span,
+      note: `store ${name}`,
+    })
+  }
+}
+
 /** The code of an output's element at the current point, and where it goes. */
 function elementOf(
   context: SimtContext,
-  { output, scale }: Extract<Result, { kind: 'store' }>,
+  { output, scale }: Store,
 ): { readonly code: string; readonly index: string; readonly condition: string } {
   const { operand: name, at, value } = output
   const roots = rootsOf(output)
@@ -95,7 +124,7 @@ function elementOf(
 }
 
 /** An element of an output that shares bytes with others, which the same thread stores. */
-export function emitNarrowStore(context: SimtContext, result: Extract<Result, { kind: 'store' }>): void {
+export function emitNarrowStore(context: SimtContext, result: Store): void {
   const { out, names, program } = context
   const { operand: name, span } = result.output
   const { bits } = DTYPES[operandNamed(program, name).dtype]
@@ -123,7 +152,7 @@ export function emitNarrowStore(context: SimtContext, result: Extract<Result, { 
  */
 export function emitPackedStore(
   context: SimtContext,
-  result: Extract<Result, { kind: 'store' }>,
+  result: Store,
   { axis, first, pack, kept }: { axis: string; first: string; pack: number; kept: boolean },
   emitElement: (body: () => void) => void,
 ): void {

@@ -1,26 +1,32 @@
-/** A stage whose contractions go through shared memory: each CTA walks tiles of rows and columns, a thread owns one element of each. */
-import { CUDA_COMPUTE_TYPE } from '../../../compiler/dtypes.ts'
+/**
+ * A stage whose contractions go through shared memory: each CTA walks tiles of rows and columns. A thread owns one element of each, or a patch of
+ * elements that lie as far apart as there are threads: neighbours load and store neighbours.
+ */
+import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
 import type { SimtTile, Stage, TileBuffer, TileLoop } from '../../../compiler/targets/simt/plan.ts'
 import type { Node } from '../../../compiler/ir/tensor.ts'
+import { children, operandNamed } from '../../../compiler/ir/walk.ts'
 import { literal } from '../../cuda/expression.ts'
 import type { SimtContext } from './context.ts'
 import { emitBlock, emitPoints, emitPositions, type Points } from './domain.ts'
 import { emitGuard } from './guard.ts'
 import { accumulate, emitFactor, finishAccumulator } from './scope.ts'
-import { emitStores } from './stores.ts'
+import { emitCodes, emitCodeStores, emitStores, plainStores } from './stores.ts'
 
 /** The rows, or the columns, of the current tile. */
 interface Side {
   /** Is there a row `x` of the tile? */
   readonly exists: (x: string) => string
+  /** The row `x`, or the last one where there is none. */
+  readonly inside: (x: string) => string
   /** Declares the positions of row `x`; returns further conditions under which it exists. */
   readonly emit: (x: string) => string[]
 }
 
 export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile): void {
   const { out } = context
-  const { split, extents, buffers } = tile
+  const { split, extents, threads, buffers } = tile
   const [tileM, tileN, tileK] = extents
   const bufferNames = new Map(
     buffers.map((buffer, i) => [buffer, `${buffer.side === 'rows' ? 'row' : 'column'}_tile_${i}`]),
@@ -29,7 +35,7 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
     const [rows, columns] = buffer.side === 'rows' ? [tileM, tileK] : [tileK, tileN]
     out.line(`__shared__ ${CUDA_COMPUTE_TYPE[buffer.type]} ${bufferNames.get(buffer)!}[${rows}][${columns + 1}];`)
   }
-  out.line(`const int row = threadIdx.x / ${tileN}, column = threadIdx.x % ${tileN};`)
+  out.line(`const int row = threadIdx.x / ${threads[1]}, column = threadIdx.x % ${threads[1]};`)
   const batch = emitPoints(context, split.batch, new Set())
   out.line(
     `const long long tiles_m = ${tileCount(context, split.rows, tileM, batch)}, tiles_n = ${tileCount(context, split.columns, tileN, batch)};`,
@@ -43,14 +49,13 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
     if (conditions.length > 0) out.line(`if (!(${conditions.join(' && ')})) continue;`)
     const known = new Set(batch.known)
     const sides = emitSides(context, tile, known)
+    const patch = patchOf(tile)
     const sums = new Map<Node, string>()
     for (const node of stage.loops) {
       const name = `sum_${context.temporaries.count++}`
-      out.line(`${CUDA_COMPUTE_TYPE[node.type]} ${name} = ${literal(node.type, 0).text};`, {
-        ktl: node.span,
-        note: 'accumulator',
-      })
-      sums.set(node, name)
+      const declared = patch.single ? `${name} = ${literal(node.type, 0).text}` : `${name}${patch.extents} = {}`
+      out.line(`${CUDA_COMPUTE_TYPE[node.type]} ${declared};`, { ktl: node.span, note: 'accumulator' })
+      sums.set(node, `${name}${patch.element}`)
     }
     for (const loop of tile.loops) {
       const guards = loop.products.map(({ node }) => emitGuard(context, node, true))
@@ -58,13 +63,91 @@ export function emitTileStage(context: SimtContext, stage: Stage, tile: SimtTile
       if (guards.length === 1 && guards[0]) out.block(`if (${guards[0]})`, emit)
       else emit()
     }
-    for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
-    out.block(`if (${sides.rows.exists('row')} && ${sides.columns.exists('column')})`, () => {
-      const more = [...sides.rows.emit('row'), ...sides.columns.emit('column')]
-      const emit = (): void => emitStores(context, stage.results, sums)
-      if (more.length > 0) out.block(`if (${more.join(' && ')})`, emit)
-      else emit()
+    const held = patch.single ? null : heldStores(context, stage)
+    if (held) return emitHeld(context, held, stage.loops, { patch, sides, sums })
+    forPatch(context, patch, () => {
+      for (const node of stage.loops) finishAccumulator(context, node, sums.get(node)!)
+      out.block(`if (${sides.rows.exists(patch.row)} && ${sides.columns.exists(patch.column)})`, () => {
+        const more = [...sides.rows.emit(patch.row), ...sides.columns.emit(patch.column)]
+        const emit = (): void => emitStores(context, stage.results, sums)
+        if (more.length > 0) out.block(`if (${more.join(' && ')})`, emit)
+        else emit()
+      })
     })
+  })
+}
+
+/**
+ * Stores that wait until all elements of a patch are computed, for kernels that read operands behind their sums: no load moves up over a store of what
+ * might be the same memory. null: there are no such operands, or points that must not be read.
+ */
+function heldStores({ program }: SimtContext, { results, loops }: Stage): ReturnType<typeof plainStores> {
+  const stores = plainStores(results)
+  if (!stores || program.axes.some(({ ragged }) => ragged)) return null
+  const reads = (node: Node): boolean =>
+    node.kind === 'input' ? node.axes.length > 0 : !loops.some((loop) => loop === node) && children(node).some(reads)
+  return stores.some(({ output }) => reads(output.value)) ? stores : null
+}
+
+function emitHeld(
+  context: SimtContext,
+  stores: NonNullable<ReturnType<typeof plainStores>>,
+  loops: Stage['loops'],
+  { patch, sides, sums }: { patch: Patch } & Pick<Tiling, 'sides' | 'sums'>,
+): void {
+  const { out, program } = context
+  const codes = stores.map(({ output }) => {
+    const name = `codes_${context.temporaries.count++}`
+    out.line(`${DTYPES[operandNamed(program, output.operand).dtype].cudaStorage} ${name}${patch.extents};`)
+    return `${name}${patch.element}`
+  })
+  const { rows, columns } = sides
+  forPatch(context, patch, () => {
+    for (const node of loops) finishAccumulator(context, node, sums.get(node)!)
+    // Elements outside are those at the edge once more.
+    rows.emit(rows.inside(patch.row))
+    columns.emit(columns.inside(patch.column))
+    emitCodes(context, stores, sums, codes)
+  })
+  // An operand may be the very tensor that is stored to, and elements of the edge are read by several threads.
+  out.line('__syncthreads();')
+  forPatch(context, patch, () =>
+    out.block(`if (${rows.exists(patch.row)} && ${columns.exists(patch.column)})`, () => {
+      rows.emit(patch.row)
+      columns.emit(patch.column)
+      emitCodeStores(context, stores, codes)
+    }),
+  )
+}
+
+/** What a thread has of a tile, as CUDA. */
+interface Patch {
+  readonly single: boolean
+  readonly counts: readonly [number, number]
+  /** `[8][4]` */
+  readonly extents: string
+  /** Behind the name of its sums: `[i][j]`. */
+  readonly element: string
+  /** Where the element is in the tile. */
+  readonly row: string
+  readonly column: string
+}
+
+function patchOf({ extents: [rows, columns], threads: [m, n] }: SimtTile): Patch {
+  const counts = [rows / m, columns / n] as const
+  if (counts[0] * counts[1] === 1)
+    return { single: true, counts, extents: '', element: '', row: 'row', column: 'column' }
+  const [row, column] = [`(row + i * ${m})`, `(column + j * ${n})`]
+  return { single: false, counts, extents: `[${counts.join('][')}]`, element: '[i][j]', row, column }
+}
+
+/** For each element of a patch, which has its sums in registers: all indices are known. */
+function forPatch({ out }: SimtContext, { single, counts: [rows, columns] }: Patch, body: () => void): void {
+  if (single) return body()
+  out.line('#pragma unroll')
+  out.block(`for (int i = 0; i < ${rows}; ++i)`, () => {
+    out.line('#pragma unroll')
+    out.block(`for (int j = 0; j < ${columns}; ++j)`, body)
   })
 }
 
@@ -116,6 +199,10 @@ function emitSide(
   const { out, names, program } = context
   const leading = leadingGroups(context, axes, known)
   const [first, count] = [`first_${suffix}`, `count_${suffix}`]
+  const within = {
+    exists: (x: string): string => `${x} < ${count}`,
+    inside: (x: string): string => `min(${x}, ${count} - 1)`,
+  }
   if (leading !== null) {
     emitBlock(context, leading, extent, `tile_${suffix}`, false, [first, count])
     out.line(`if (${count} <= 0) continue;`)
@@ -125,18 +212,19 @@ function emitSide(
       out.line(`const int ${names.index(leading)} = ${first} + ${x};`)
       return []
     }
-    return { exists: (x) => `${x} < ${count}`, emit }
+    return { ...within, emit }
   }
   const points = emitPoints(context, axes, known)
   axes.forEach((axis) => known.add(axis))
-  out.line(`const long long ${first} = tile_${suffix} * ${extent}, ${count} = ${points.count};`)
+  out.line(`const long long ${first} = tile_${suffix} * ${extent};`)
+  out.line(`const int ${count} = (int)min(${points.count} - ${first}, ${extent}LL);`)
   if (points.ranges.some(({ axis, extent: text }) => text !== names.extent(axis)))
-    out.line(`if (${first} >= ${count}) continue;`)
+    out.line(`if (${count} <= 0) continue;`)
   const emit = (x: string): string[] => {
     out.line(`long long rest_${suffix} = ${first} + ${x};`)
     return emitPositions(context, points, `rest_${suffix}`)
   }
-  return { exists: (x) => `${first} + ${x} < ${count}`, emit }
+  return { ...within, emit }
 }
 
 interface Tiling {
@@ -163,11 +251,19 @@ function emitLoop(
       emitLoad(context, tile, buffer, bufferNames.get(buffer)!, sides[buffer.side], points, count)
     out.line('__syncthreads();')
     out.line('#pragma unroll 8')
+    const patch = patchOf(tile)
     out.block(`for (int k = 0; k < ${tileK}; ++k)`, () => {
-      for (const { node, rows, columns } of loop.products) {
-        const [a, b] = [`${bufferNames.get(rows)!}[row][k]`, `${bufferNames.get(columns)!}[k][column]`]
-        out.line(accumulate(context, node.type, sums.get(node)!, a, b), { ktl: node.span, note: 'contraction' })
-      }
+      // A short sum ends within its first step.
+      if (!patch.single) out.line(`if (first_k + k >= ${count}) break;`)
+      forPatch(context, patch, () => {
+        for (const { node, rows, columns } of loop.products) {
+          const [a, b] = [
+            `${bufferNames.get(rows)!}[${patch.row}][k]`,
+            `${bufferNames.get(columns)!}[k][${patch.column}]`,
+          ]
+          out.line(accumulate(context, node.type, sums.get(node)!, a, b), { ktl: node.span, note: 'contraction' })
+        }
+      })
     })
     out.line('__syncthreads();')
   })
@@ -187,7 +283,7 @@ function emitLoad(
   const [tileM, tileN, tileK] = tile.extents
   const extent = buffer.side === 'rows' ? tileM : tileN
   const [x, k] = buffer.alongK ? [`i / ${tileK}`, `i % ${tileK}`] : [`i % ${extent}`, `i / ${extent}`]
-  out.block(`for (int i = threadIdx.x; i < ${extent * tileK}; i += ${tileM * tileN})`, () => {
+  out.block(`for (int i = threadIdx.x; i < ${extent * tileK}; i += ${tile.threads[0] * tile.threads[1]})`, () => {
     out.line(`const int x = ${x}, k = ${k};`)
     out.line(`${CUDA_COMPUTE_TYPE[buffer.type]} value = ${literal(buffer.type, 0).text};`)
     out.block(`if (${side.exists('x')} && first_k + k < ${count})`, () => {

@@ -6,7 +6,7 @@ import { freeSide } from '../../../compiler/space/domain.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../../compiler/stored/tiles.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
 import { emitLookedUp } from '../../pipe/computed.ts'
-import { depthOrigin, inBlocks, positionIn } from '../../pipe/depth.ts'
+import { blockAt, depthOrigin, inBlocks, positionIn } from '../../pipe/depth.ts'
 
 /**
  * A word at a time: the four scales of a row in an atom. Where they are neighbours in memory, at an address of words, they are read as
@@ -30,10 +30,10 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
     .filter((axis) => axis !== depth.axis)
     .map((axis) => {
       const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-      return `(i64)${inBlocks(operand, axis, at)} * ${stride(axis)}`
+      return `(i64)${inBlocks(c, operand, axis, at)} * ${stride(axis)}`
     })
   const along = stride(depth.axis)
-  const k = c.names.extent(depth.axis)
+  const k = c.names.depthEnd(depth.axis)
   const inside = `${extent < height ? `row < ${extent} && ` : ''}free_at < ${c.names.end(free)}`
   const place = (): void => {
     c.out.line(`const u32 i = threadIdx.x % ${threads} + s * ${threads}, row = i % ${height}, step = i / ${height};`)
@@ -55,12 +55,12 @@ export function emitAtoms(op: AtomWrite, c: EmitContext): void {
           c.out.line('#pragma unroll')
           c.out.block(`for (u32 e = 0; e < ${TILE_INNER}; ++e)`, () => {
             c.out.line(`const u32 k_of = k_at + e * ${block};`)
-            const scale = `from[(i64)(k_of / ${own}) * ${along}]`
+            const scale = `from[(i64)(${blockAt(c, depth.axis, own, 'k_of')}) * ${along}]`
             c.out.line(`if (k_of < ${k}) words[s] |= static_cast<u32>(${scale}) << 8 * e;`, where)
           })
         }
         if (own !== block) return each()
-        c.out.line(`const unsigned char* first = from + (i64)(k_at / ${own}) * ${along};`)
+        c.out.line(`const unsigned char* first = from + (i64)(${blockAt(c, depth.axis, own, 'k_at')}) * ${along};`)
         const whole = `${along} == 1 && k_at + ${(TILE_INNER - 1) * block} < ${k}`
         const aligned = 'reinterpret_cast<u64>(first) % 4 == 0'
         c.out.line(`if (${whole} && ${aligned}) words[s] = *reinterpret_cast<const u32*>(first);`, where)

@@ -7,7 +7,9 @@ import { emitAtoms } from './atoms.ts'
 import { PART_EMITTERS } from './parts.ts'
 import { ATOM_COLUMNS } from '../../../compiler/targets/tensor_core/scale_atoms.ts'
 import { barrierAddress, call, call0, leaderAddress, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
+import { blockAt } from '../../pipe/depth.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { dynamicTile } from '../../pipe/tiles.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
@@ -41,8 +43,9 @@ function emitMma(op: Mma, c: EmitContext): void {
   c.out.block(`for (u32 i = 0; i < ${op.steps}; ++i)`, () => {
     if (op.scales) {
       // Tiles may hold anything behind the last scale of a row, NaN too.
-      const { depth, loops } = c.program.domain
-      c.out.line(`if (i > 0 && k * TILE_K + i * ${depth / op.steps} >= ${c.names.extent(loops[0].axis)}) break;`, where)
+      const { depth, loops, sums } = c.program.domain
+      const end = c.names.depthEnd(loops[0].axis)
+      c.out.line(`if (i > 0 && ${sums ? 'at.k + ' : ''}k * TILE_K + i * ${depth / op.steps} >= ${end}) break;`, where)
     }
     const at = op.chunk ? `(${op.chunk * op.steps} + i)` : 'i'
     const step = (d: { stepBytes: number }): string => `${at} * (${d.stepBytes} >> 4)`
@@ -101,7 +104,7 @@ export const SM100_EMITTERS: Emitters = {
     const wrapper = `tma_load_${batch ? 4 : 3}d${c.program.cluster.pair > 1 ? '_pair' : ''}`
     const barrier = leaderAddress(c, barrierAddress(c, op.barrier))
     const at = [
-      `${c.names.origin(op.free)} / ${TILE_OUTER}`,
+      blockAt(c, freeSide(c.program.domain, op.free).axis, TILE_OUTER, c.names.origin(op.free)),
       printIx(mul(op.depth.tile, op.atoms.steps)),
       ...(batch ? [batch] : []),
     ]
@@ -134,6 +137,7 @@ export const SM100_EMITTERS: Emitters = {
     else emitMma(op, c)
   },
   ...SCALE_EMITTERS,
+  ...EXCHANGE_EMITTERS,
   ...PART_EMITTERS,
   commit(op, c) {
     const where = note(c, `commit to ${op.barrier}`)

@@ -24,6 +24,7 @@ const tmemStore = (columns: number): string =>
 }`
 
 export const EPILOGUE_WRAPPERS: Readonly<Record<string, string>> = {
+  tcgen05_ld_x4: tmemLoad(4),
   tcgen05_ld_x8: tmemLoad(8),
   tcgen05_ld_x16: tmemLoad(16),
   tcgen05_ld_x32: tmemLoad(32),
@@ -33,6 +34,8 @@ export const EPILOGUE_WRAPPERS: Readonly<Record<string, string>> = {
   asm volatile("tcgen05.st.sync.aligned.32x32b.x4.b32 [%0], {%1, %1, %1, %1};\\n\\ttcgen05.wait::st.sync.aligned;"
     :: "r"(taddr), "r"(word) : "memory");
 }`,
+  tcgen05_st_x4: tmemStore(4),
+  tcgen05_st_x8: tmemStore(8),
   tcgen05_st_x16: tmemStore(16),
   tcgen05_st_x32: tmemStore(32),
   ...STORE_WRAPPERS,

@@ -3,8 +3,20 @@ import type { TileOp } from '../../../compiler/ir/pipe.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
 import { atomOf } from '../../../compiler/targets/sm80/mma.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, note, type EmitContext, type Emitters } from '../../pipe/context.ts'
-import { accumulatorArray, cellsOf, emitFragmentRow, emitTakeCells, registersOf } from '../../pipe/fragments.ts'
+import {
+  accumulatorArray,
+  allCells,
+  CELL,
+  cellsOf,
+  emitFragmentRow,
+  emitTakeCells,
+  registersOf,
+} from '../../pipe/fragments.ts'
+import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
+import { firstCell, partEmitters } from '../../pipe/parts.ts'
+import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, emitLoadFragments } from './loads.ts'
 import { mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
@@ -61,6 +73,8 @@ export const SM80_EMITTERS: Emitters = {
   zero_cells(_, c) {
     const { products } = registersOf(c)
     c.out.line(`${accumulatorArray(c)} = {};  // accumulators`)
+    const { parts } = registersOf(c)
+    if (parts) c.out.line(`${CELL[parts.cells][0]} sums[${allCells(c)}];  // of a chunk of k`)
     const { type, a, b } = atomIn(c.program)
     c.out.line(
       `${type} a_fragments[2][ROW_BLOCKS][${a}], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][${b}];`,
@@ -68,11 +82,12 @@ export const SM80_EMITTERS: Emitters = {
   },
   load_fragments: emitLoadFragments,
   mma_sync(op, c) {
-    const { kind, set } = op
+    const { kind, set, chunk } = op
     const { products } = registersOf(c)
     c.definitions.set(mmaName(kind), mmaText(kind))
     if (kind.split) return multiplyParts(op, c)
     const where = note(c, 'MMA')
+    if (chunk === 'begins') c.out.line('#pragma unroll').line(`for (u32 i = 0; i < ${allCells(c)}; ++i) sums[i] = 0;`)
     c.out.line('#pragma unroll')
     c.out.block('for (u32 i = 0; i < ROW_BLOCKS; ++i)', () => {
       c.out.line('#pragma unroll')
@@ -80,7 +95,7 @@ export const SM80_EMITTERS: Emitters = {
         for (let p = 0; p < products; p++) {
           const [block, column] = p > 0 ? [`(${p} * ROW_BLOCKS + i)`, `${p} * COLUMN_BLOCKS + j`] : ['i', 'j']
           c.out.line(
-            `${mmaName(kind)}(acc + ${block} * CELLS + j * ${cellsOf(kind.d, 8)}, a_fragments[${set}][i], b_fragments[${set}][${column}]);`,
+            `${mmaName(kind)}(${chunk ? 'sums' : 'acc'} + ${block} * CELLS + j * ${cellsOf(kind.d, 8)}, a_fragments[${set}][i], b_fragments[${set}][${column}]);`,
             where,
           )
         }
@@ -98,11 +113,18 @@ export const SM80_EMITTERS: Emitters = {
     const { ways } = freeSide(c.program.domain, 'n')
     const held = ways === 1 ? 'WARP_N' : `(WARP_N / ${ways})`
     c.out.line('#pragma unroll')
-    c.out.block(`for (u32 column = 0; column < ${held}; column += ${c.program.subtileColumns})`, () => {
+    c.out.block(subtileLoop(op, held, c), () => {
       c.out.line(`[[maybe_unused]] const u32 subtile_col = at.n + warp_n * ${held} + column;`)
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
       emitOps(op.body, c)
     })
   },
   take_cells: (_, c) => emitTakeCells(c),
+  ...EXCHANGE_EMITTERS,
+  ...SCALE_EMITTERS,
+  ...partEmitters({
+    row: (_, block) => `warp_m * WARP_M + ${block} * ROWS_PER_WARP + lane / 4`,
+    columns: 'warp_n * WARP_N',
+    sum: firstCell,
+  }),
 }

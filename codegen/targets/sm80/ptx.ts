@@ -4,28 +4,23 @@ import { CELL, cellsOf } from '../../pipe/fragments.ts'
 import {
   COPY_WRAPPERS,
   COPY_GROUP_WRAPPERS,
+  EXCHANGE_WRAPPERS,
   inline,
+  loadMatrices,
   registers,
+  ROLE_WRAPPERS,
   STORE_WRAPPERS,
   SYNC_WRAPPERS,
   VECTOR_LOADS,
 } from '../../pipe/ptx.ts'
-
-const loadMatrices = (transposed: boolean): string =>
-  inline(
-    `void ldmatrix_x4${transposed ? '_trans' : ''}(u32* r, u32 address)`,
-    `  asm volatile("ldmatrix.sync.aligned.m8n8.x4${transposed ? '.trans' : ''}.shared.b16 {%0, %1, %2, %3}, [%4];"\n` +
-      '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
-  )
 
 export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ...SYNC_WRAPPERS,
   ...COPY_WRAPPERS,
   ...STORE_WRAPPERS,
   ...COPY_GROUP_WRAPPERS,
-  ldmatrix_x4:
-    '// Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the\n' +
-    `// address of row l % 8 of matrix l / 8.\n${loadMatrices(false)}`,
+  ...ROLE_WRAPPERS,
+  ...EXCHANGE_WRAPPERS,
   ldmatrix_x4_trans: loadMatrices(true),
   load_fragment_f64: inline(
     'void load_fragment_f64(double* r, u32 address)',

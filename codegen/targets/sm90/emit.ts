@@ -10,6 +10,7 @@ import {
   type EmitContext,
 } from '../../pipe/context.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
 import type { LineOrigin } from '../../cuda/source_builder.ts'
 import type { RegisterPlan } from '../../../compiler/ir/pipe.ts'
@@ -19,6 +20,7 @@ import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import {
   accumulatorArray,
   allCells,
+  CELL,
   emitFragmentRow,
   emitTakeCells,
   PTX_CELL,
@@ -26,7 +28,7 @@ import {
 } from '../../pipe/fragments.ts'
 import { wgmmaName, wgmmaText, wgmmaWaitText } from './ptx.ts'
 import { emitDepthOf, emitTiles } from '../../pipe/tiles.ts'
-import { PART_EMITTERS } from './parts.ts'
+import { partEmitters } from '../../pipe/parts.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
 
@@ -251,7 +253,7 @@ export const SM90_EMITTERS: Emitters = {
   for_subtiles(op, c) {
     const { columns } = c.program.layout
     unroll(c)
-    c.out.block(`for (u32 column = 0; column < ${columns}; column += ${c.program.subtileColumns})`, () => {
+    c.out.block(subtileLoop(op, columns, c), () => {
       const part = c.program.cluster.splits > 1 ? ` + cluster_rank * ${columns}` : ''
       c.out.line(`const u32 subtile_col = at.n${part} + column;`)
       c.out.line('[[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;')
@@ -268,5 +270,19 @@ export const SM90_EMITTERS: Emitters = {
   },
   ...SUM_EMITTERS,
   ...EXCHANGE_EMITTERS,
-  ...PART_EMITTERS,
+  ...partEmitters({
+    row(c, block) {
+      const { rowBlocks, together } = registersOf(c)
+      const own = together > 1 ? `(warpgroup * ${rowBlocks} + ${block})` : `${block}`
+      return `${own} * 64 + warp % 4 * ROWS_PER_WARP + lane / 4`
+    },
+    columns: null,
+    sum: () => null,
+  }),
+  zero_cells(_, c) {
+    const { cells, columns } = registersOf(c).parts!
+    c.out.line('#pragma unroll')
+    c.out.line('for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0.0f;')
+    c.out.line(`${CELL[cells][0]} sums[${columns / 2}];`)
+  },
 }

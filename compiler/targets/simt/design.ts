@@ -1,10 +1,12 @@
-/** Designs of SIMT: a tile. */
+/** Designs of SIMT: a tile, and what each thread has of it. */
 import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
 
 export interface SimtDesign {
   readonly kind: 'simt'
-  /** Output tile per CTA (threads = m * n up to 1024). */
+  /** Threads of a CTA, along rows and columns: m * n up to 1024. */
   readonly tile: readonly [number, number]
+  /** Elements of each thread in products of matrices, rows x columns, so that a CTA has as many times those of a tile; absent: one. */
+  readonly patch?: readonly [number, number]
   /** For one operand with few rows, or columns, of which a CTA has so many: the other one is read once for them, without tiles. */
   readonly vector?: { readonly side: 'rows' | 'columns'; readonly count: number }
 }
@@ -20,6 +22,20 @@ const TILE: Entry<readonly [number, number]> = {
   },
 }
 
+/** Sums of a thread: more do not fit into its registers. */
+const MAX_PATCH = 64
+
+const PATCH: Entry<readonly [number, number]> = {
+  example: 'patch 8x4',
+  read: (value) => {
+    if (value.kind !== 'shape' || value.extents.length !== 2) return { form: 'a shape such as `8x4`' }
+    const [m, n] = value.extents as [number, number]
+    return m >= 1 && n >= 1 && m * n <= MAX_PATCH
+      ? { value: [m, n] }
+      : { why: `a thread has 1 to ${MAX_PATCH} elements`, legal: ['4x4', '8x4'] }
+  },
+}
+
 /** How many of the few a CTA has. */
 const COUNTS = [1, 4, 8] as const
 
@@ -30,15 +46,20 @@ const VECTORS = {
   ),
 } as Readonly<Record<string, SimtDesign['vector']>>
 
-export const SIMT_ENTRIES = { tile: TILE, vector: wordEntry('vector rows1', ...Object.keys(VECTORS)) }
+export const SIMT_ENTRIES = {
+  tile: TILE,
+  patch: PATCH,
+  vector: wordEntry('vector rows1', ...Object.keys(VECTORS)),
+}
 
 const DEFAULT_TILE = [16, 16] as const
 
 /** Without a schedule that asks for them there are no vectors: their threads add up in an order of their own. */
 export function* simtDesigns(schedule: ValuesOf<typeof SIMT_ENTRIES> | null): Generator<SimtDesign> {
   for (const tile of schedule?.tile ?? [DEFAULT_TILE])
-    for (const name of schedule?.vector ?? ['none']) {
-      const vector = VECTORS[name]
-      yield { kind: 'simt', tile, ...(vector && { vector }) }
-    }
+    for (const patch of schedule?.patch ?? [null])
+      for (const name of schedule?.vector ?? ['none']) {
+        const vector = VECTORS[name]
+        yield { kind: 'simt', tile, ...(patch && { patch }), ...(vector && { vector }) }
+      }
 }

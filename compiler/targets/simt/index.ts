@@ -17,11 +17,19 @@ export const simt = {
   designs: (schedule) => simtDesigns(schedule),
   leavesOut: () => false,
   plan(instance: Instance<SimtDesign>): SimtPlan | Rejection {
+    const { vector, patch } = instance.design
     const plan = planSimt(instance)
-    if (!instance.design.vector || plan.stages.some(({ form }) => form.kind === 'vector')) return plan
-    return rejection('KTL2904', { form: 'what is no product of a matrix with so few rows or columns' })
+    const has = (kind: Stage['form']['kind']): boolean => plan.stages.some(({ form }) => form.kind === kind)
+    if (vector && !has('vector'))
+      return rejection('KTL2904', { form: 'what is no product of a matrix with so few rows or columns' })
+    if (patch && (plan.stages.length > 1 || !has('tile')))
+      return rejection('KTL2904', { form: 'what is no product of matrices in one pass' })
+    return plan
   },
-  nameParts: ({ tile, vector }) => [vector ? `${vector.side}${vector.count}` : `tile${tile.join('x')}`],
+  nameParts: ({ tile, patch, vector }) =>
+    vector
+      ? [`${vector.side}${vector.count}`]
+      : [`tile${tile.join('x')}`, ...(patch ? [`patch${patch.join('x')}`] : [])],
   storeName: null,
   describe: ({ design, instance, threads, smemBytes, stages }) => [
     `target ${instance.target}, tile ${design.tile.join('x')}, ${threads} threads, static shared memory ${smemBytes} B`,
@@ -46,9 +54,12 @@ export const simt = {
 } satisfies Target<SimtPlan, SimtDesign, ValuesOf<typeof SIMT_ENTRIES>>
 
 /** Results of a CTA. */
-function tileOf({ tile: [m, n], vector }: SimtDesign, stages: readonly Stage[]): readonly [number, number, 1] {
+function tileOf(
+  { tile: [m, n], patch: [rows, columns] = [1, 1], vector }: SimtDesign,
+  stages: readonly Stage[],
+): readonly [number, number, 1] {
   const found = stages.find(({ form }) => form.kind === 'vector')?.form
-  if (found?.kind !== 'vector') return [m, n, 1]
+  if (found?.kind !== 'vector') return [m * rows, n * columns, 1]
   const [few, many] = found.extents
   return vector!.side === 'rows' ? [few, many, 1] : [many, few, 1]
 }

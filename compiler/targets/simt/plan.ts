@@ -29,7 +29,7 @@ export interface SimtPlan extends Stages {
 const THREADS = 256
 
 export const stageThreads = ({ form }: Stage): number =>
-  form.kind === 'tile' ? form.extents[0] * form.extents[1] : form.kind === 'vector' ? form.threads : THREADS
+  form.kind === 'tile' ? form.threads[0] * form.threads[1] : form.kind === 'vector' ? form.threads : THREADS
 
 /** A team's tree has an f64 for each thread. */
 const stageSmem = ({ form }: Stage): number =>
@@ -41,11 +41,11 @@ const stageSmem = ({ form }: Stage): number =>
         ? vectorBytes(form)
         : 0
 
-/** The design's tile has at most 1024 elements (the schedule's rule). */
+/** The design's tile has at most 1024 threads (the schedule's rule). */
 export function planSimt(instance: Instance<SimtDesign>): SimtPlan {
   const program = rewrite(instance.program, markShortForms(instance.program))
   const { design } = instance
-  const { stages: planned, regions } = planStages(program, design.tile)
+  const { stages: planned, regions } = planStages(program, design)
   const stages = planned.map((stage) => asVector(program, stage, design))
   return {
     kind: 'simt',

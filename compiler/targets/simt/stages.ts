@@ -7,7 +7,7 @@ import { children, guardOf, operandNamed, rootsOf, topological } from '../../ir/
 import { DTYPES, rowUnit } from '../../dtypes.ts'
 import { domainKey, ownAxes, paddedOf, sameDomain } from './domain.ts'
 import type { SimtVector } from './vector.ts'
-import { contiguousAlong, planTile, splitOf, type SimtTile, type Split } from './tile.ts'
+import { contiguousAlong, planTile, splitOf, type SimtTile, type Split, type TileShape } from './tile.ts'
 
 export type LoopNode = ContractNode | ReduceNode
 /** What may be kept in the workspace: loops, and factors of contractions that would be computed again for each result. */
@@ -80,7 +80,7 @@ interface Draft {
   readonly split: Split | null
 }
 
-export function planStages(program: TensorProgram, tile: readonly [number, number]): Stages {
+export function planStages(program: TensorProgram, tile: TileShape): Stages {
   const kept = new Set<KeptNode>()
   for (;;) {
     const before = kept.size
@@ -101,7 +101,7 @@ export function planStages(program: TensorProgram, tile: readonly [number, numbe
 }
 
 /** Adds to `kept` what has to be in the workspace; then drafts have to be made again. */
-function draftAll(program: TensorProgram, kept: Set<KeptNode>, tile: readonly [number, number]): Draft[] {
+function draftAll(program: TensorProgram, kept: Set<KeptNode>, tile: TileShape): Draft[] {
   const drafts: Draft[] = []
   for (const [i, node] of [...kept].entries()) {
     const axes = ownAxes(program, node.axes)
@@ -158,7 +158,7 @@ function draft(
   axes: readonly string[],
   roots: readonly Node[],
   kept: Set<KeptNode>,
-  tile: readonly [number, number],
+  tile: TileShape,
 ): Draft {
   const loops: LoopNode[] = []
   const outermost: LoopNode[] = []
@@ -210,12 +210,7 @@ const isQuantised = (program: TensorProgram, { operand: name }: Output): boolean
 const sameSplit = (a: Split | null, b: Split): boolean => JSON.stringify(a) === JSON.stringify(b)
 
 /** null: a loop of a team. */
-function tileSplit(
-  program: TensorProgram,
-  node: LoopNode,
-  axes: readonly string[],
-  tile: readonly [number, number],
-): Split | null {
+function tileSplit(program: TensorProgram, node: LoopNode, axes: readonly string[], tile: TileShape): Split | null {
   if (node.kind !== 'contract') return null
   const split = splitOf(program, node, axes)
   return split && planTile(program, [node], split, tile) ? split : null
@@ -225,7 +220,7 @@ function mostThatFit(
   program: TensorProgram,
   nodes: readonly ContractNode[],
   split: Split,
-  tile: readonly [number, number],
+  tile: TileShape,
 ): ContractNode[] {
   let count = nodes.length
   while (count > 1 && !planTile(program, nodes.slice(0, count), split, tile)) count--
@@ -233,7 +228,7 @@ function mostThatFit(
 }
 
 /** Results that share a launch, in order of launches. */
-function grouped(program: TensorProgram, drafts: readonly Draft[], tile: readonly [number, number]): Draft[][] {
+function grouped(program: TensorProgram, drafts: readonly Draft[], tile: TileShape): Draft[][] {
   const keyOf = (d: Draft): string =>
     d.form === 'apart'
       ? `apart ${drafts.indexOf(d)}`
@@ -278,12 +273,12 @@ const loopsOf = (drafts: readonly Draft[]): LoopNode[] => {
 }
 
 /** Does their shared memory suffice for all of them at once? */
-function fit(program: TensorProgram, drafts: readonly Draft[], tile: readonly [number, number]): boolean {
+function fit(program: TensorProgram, drafts: readonly Draft[], tile: TileShape): boolean {
   const split = drafts.find((d) => d.split !== null)?.split ?? null
   return split === null || planTile(program, loopsOf(drafts) as ContractNode[], split, tile) !== null
 }
 
-function stageOf(program: TensorProgram, drafts: readonly Draft[], tile: readonly [number, number]): Stage {
+function stageOf(program: TensorProgram, drafts: readonly Draft[], tile: TileShape): Stage {
   const loops = loopsOf(drafts)
   // Outputs lead: their memory order is the order of the points.
   const lead = drafts.find(({ result }) => result.kind === 'store') ?? drafts[0]!

@@ -2,6 +2,7 @@
 import { DTYPES } from '../../dtypes.ts'
 import type { ComputeType, ContractNode, Node, TensorProgram } from '../../ir/tensor.ts'
 import { isPlainInput, operandNamed, topological } from '../../ir/walk.ts'
+import type { SimtDesign } from './design.ts'
 import { ownAxes, packedOf } from './domain.ts'
 
 /** Each is counted as one index, outermost axis first; a packed ragged axis is alone, and tiles begin with its groups. */
@@ -39,11 +40,17 @@ export interface SimtTile {
   readonly split: Split
   /** Rows and columns of the output tile, and the k that shared memory holds at once. */
   readonly extents: readonly [number, number, number]
+  /** Threads along rows and columns: their elements lie so far apart. */
+  readonly threads: readonly [number, number]
   readonly loops: readonly TileLoop[]
   readonly buffers: readonly TileBuffer[]
 }
 
 const STATIC_SMEM_LIMIT = 49_152
+/** Patches are for short sums. */
+const PATCH_K = 8
+
+export type TileShape = Pick<SimtDesign, 'tile' | 'patch'>
 
 /** Of the axes in `order`, outermost first; null: the factors have no free axes of their own, so that nothing would be shared. */
 export function splitOf(program: TensorProgram, node: ContractNode, order: readonly string[]): Split | null {
@@ -71,7 +78,7 @@ export function planTile(
   program: TensorProgram,
   nodes: readonly ContractNode[],
   split: Split,
-  [tileM, tileN]: readonly [number, number],
+  { tile: threads, patch }: TileShape,
 ): SimtTile | null {
   const buffers: TileBuffer[] = []
   const buffer = (factor: Node, over: readonly string[], type: ComputeType): TileBuffer => {
@@ -93,8 +100,9 @@ export function planTile(
       loop.products.push({ node, rows, columns })
       loops.set(key, loop)
     }
-  const extents = [tileM, tileN, Math.min(32, Math.max(8, Math.min(tileM, tileN)))] as const
-  const tile: SimtTile = { kind: 'tile', split, extents, loops: [...loops.values()], buffers }
+  const [tileM, tileN] = threads.map((count, i) => count * (patch?.[i] ?? 1)) as [number, number]
+  const extents = [tileM, tileN, patch ? PATCH_K : Math.min(32, Math.max(8, Math.min(tileM, tileN)))] as const
+  const tile: SimtTile = { kind: 'tile', split, extents, threads, loops: [...loops.values()], buffers }
   return sharedBytes(tile) > STATIC_SMEM_LIMIT ? null : tile
 }
 

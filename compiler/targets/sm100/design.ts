@@ -1,7 +1,7 @@
 /** Designs of SM100: what a schedule may say, and the consistent combinations. */
 import type { Entry, ValuesOf } from '../../schedule.ts'
 import { wordEntry } from '../../schedule.ts'
-import { CLUSTER, OPERANDS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { CLUSTER, OPERANDS, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm100Design {
   readonly kind: 'sm100'
@@ -13,6 +13,8 @@ export interface Sm100Design {
   /** Where the preferred cluster does not fit (in what is left of a GPC), clusters of this shape run instead. */
   readonly fallbackCluster: readonly [number, number, number] | null
   readonly scheduler: 'static' | 'clc'
+  /** Parts of k that are work items of their own and meet in global memory. */
+  readonly parts: number
   /** `ba`: computes the transpose, so that few rows become few columns of the MMA. */
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
@@ -45,6 +47,7 @@ export const SM100_ENTRIES = {
   cluster: CLUSTER,
   fallback: FALLBACK,
   scheduler: wordEntry('scheduler static', 'static', 'clc'),
+  parts: PARTS,
   operands: OPERANDS,
   stages: STAGES,
   reassociate: REASSOCIATE,
@@ -53,14 +56,14 @@ export const SM100_ENTRIES = {
 /** Why a schedule may have no design. */
 export const SM100_INCONSISTENT =
   'tiles of 256 rows need `mma 2cta`, tiles of 64 rows `mma 1cta`, `2cta` an even number of cluster rows, and a' +
-  ' fallback cluster divides a larger cluster evenly'
+  ' fallback cluster divides a larger cluster evenly; `parts` of more than 1 need `reassociate`'
 
 /** Tiles considered when the schedule names none. */
 const DEFAULT_TILES: readonly (readonly [number, number])[] = [64, 128].flatMap((m) =>
   [32, 64, 96, 128, 160, 192, 224, 256].map((n) => [m, n] as const),
 )
 
-/** Every consistent combination of a schedule's alternatives. */
+/** Every consistent combination of a schedule's alternatives. Without `reassociate` sums over k are in one order. */
 export function* sm100Designs(
   schedule: ValuesOf<typeof SM100_ENTRIES> | null,
   elementBytes: number,
@@ -79,16 +82,19 @@ export function* sm100Designs(
           for (const scheduler of schedule?.scheduler ?? (['static'] as const))
             for (const operands of schedule?.operands ?? (['ab'] as const))
               for (const stages of schedule?.stages ?? (['auto'] as const))
-                yield {
-                  kind: 'sm100',
-                  use2ctaMma,
-                  tile: [m, n, tileK],
-                  cluster: [...cluster, 1],
-                  fallbackCluster,
-                  scheduler,
-                  operands,
-                  stages,
-                }
+                for (const parts of schedule?.parts ?? [1])
+                  if (parts === 1 || schedule?.reassociate)
+                    yield {
+                      kind: 'sm100',
+                      use2ctaMma,
+                      tile: [m, n, tileK],
+                      cluster: [...cluster, 1],
+                      fallbackCluster,
+                      scheduler,
+                      parts,
+                      operands,
+                      stages,
+                    }
         }
       }
     }

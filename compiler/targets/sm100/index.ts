@@ -8,6 +8,7 @@ import {
   ofTiles,
   operandLines,
   operandsName,
+  partsName,
   stagesName,
   TILED_FIELDS,
   tileName,
@@ -46,6 +47,7 @@ export const sm100 = {
     design.use2ctaMma ? '2cta' : '1cta',
     `cluster${design.cluster.join('x')}`,
     ...(design.fallbackCluster ? [`fallback${design.fallbackCluster.join('x')}`] : []),
+    ...partsName(design),
     ...operandsName(design),
     tileName(design),
     ...stagesName(design),
@@ -56,7 +58,8 @@ export const sm100 = {
     const { design, instance } = plan
     return [
       `target ${instance.target}, ${design.use2ctaMma ? 2 : 1} CTA, cluster ${design.cluster.join('x')}` +
-        `${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}`,
+        `${design.fallbackCluster ? ` or ${design.fallbackCluster.join('x')}` : ''}, scheduler ${design.scheduler}` +
+        (design.parts > 1 ? `, ${design.parts} parts of k` : ''),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, kind ${plan.mma}, descriptor 0x${(plan.instruction.descriptor >>> 0).toString(16).padStart(8, '0')}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B, TMEM ${plan.tmemColumns} columns`,
@@ -77,6 +80,7 @@ export const sm100 = {
     operands: (plan: Sm100Plan) => plan.design.operands,
     use2ctaMma: (plan: Sm100Plan) => plan.design.use2ctaMma,
     tileScheduler: (plan: Sm100Plan) => plan.design.scheduler,
+    parts: (plan: Sm100Plan) => plan.design.parts,
     tmemColumns: (plan: Sm100Plan) => plan.tmemColumns,
   },
   tmaOutputs,

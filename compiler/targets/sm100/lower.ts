@@ -53,6 +53,7 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
     ...staged.map((_, i) => mapName(i)),
   ]
   const work = dynamic ? ['work'] : []
+  const cells = plan.gemm.accumulators.length * plan.epilogue.layout.columns
   const roles: Role[] = [
     {
       name: 'epilogue',
@@ -134,8 +135,9 @@ export function lowerSm100(plan: Sm100Plan): TileProgram {
     tmem: {
       columns: plan.tmemColumns,
       ring: 'acc',
-      columnsPerAccumulator: plan.gemm.accumulators.length * plan.epilogue.layout.columns,
+      columnsPerAccumulator: cells,
       sums: plan.parts?.column ?? null,
+      ...(plan.parts && plan.parts.inRegisters < cells && { inRegisters: plan.parts.inRegisters }),
       slotOffset: tmemSlot,
     },
     registers: null,

@@ -1,7 +1,8 @@
 /**
  * Scales in blocks of k that no MMA takes, on SM100: the MMAs of each chunk of k sum it by itself in a slot of tensor memory, and go on
  * with the next one, while the epilogue's warps multiply it by its scales and add it to sums in their registers. The sums of a whole tile
- * go back to tensor memory, where the epilogue finds them as it finds other accumulators.
+ * go back to tensor memory, where the epilogue finds them as it finds other accumulators; those that registers lack room for are there all
+ * the time.
  */
 import { inParts, waysOf, type Matmul } from '../../classes/matmul.ts'
 import type { Rejection } from '../../instance.ts'
@@ -13,10 +14,12 @@ import type { Domain } from '../../space/domain.ts'
 import { scaleLoads } from '../tensor_core/lower_loads.ts'
 import { partScales, planScales, type ScalePlans } from '../tensor_core/scales.ts'
 
-/** Sums of a thread; what else the loop over k holds takes the rest of its registers. */
-const MAX_CELLS = 128
+/** Sums in the registers of a thread; what else the loop over k holds takes the rest of them. */
+const MOST_IN_REGISTERS = 128
 /** The same where warps that gather take their share of the registers. */
-const MAX_CELLS_BESIDE_GATHER = 96
+const MOST_BESIDE_GATHER = 96
+/** Registers through which sums pass that stay in tensor memory. */
+const PASSING = 64
 /** Parts that are summed ahead of those that add them, at most. */
 const MOST_AHEAD = 4
 /** Stages of scales, which the loads of so many parts keep under way. */
@@ -25,6 +28,8 @@ export const SCALE_SLOTS = 8
 export interface PartPlan {
   readonly scales: ScalePlans
   readonly cells: PartRegisters['cells']
+  /** Sums of a thread that are in registers while parts are added; the others are in tensor memory. */
+  readonly inRegisters: number
   /** Slots of tensor memory for parts, and the first column behind them, where the sums of the tile go. */
   readonly slots: number
   readonly column: number
@@ -32,7 +37,16 @@ export interface PartPlan {
   readonly columns: number
 }
 
-/** `step`: elements of k of one MMA; `held`: columns of a product that a thread has. Null: no scales are left to multiply. KTL2904, 4520, 4521. */
+/** Of so many sums of a thread, those that are in registers; `beside`: warps that gather. */
+export function sumsInRegisters(cells: number, beside: boolean): number {
+  const most = beside ? MOST_BESIDE_GATHER : MOST_IN_REGISTERS
+  return cells <= most ? cells : most - PASSING
+}
+
+/**
+ * `step`: elements of k of one MMA; `held`: columns of a product that a thread has; `beside`: warps that gather. Null: no scales are left to
+ * multiply. KTL2904, 4520.
+ */
 export function planParts(
   program: TensorProgram,
   gemm: Matmul,
@@ -40,6 +54,7 @@ export function planParts(
   step: number,
   held: number,
   isInteger: boolean,
+  beside: boolean,
   limit: number,
 ): PartPlan | null | Rejection {
   if (!inParts(gemm)) return null
@@ -47,16 +62,11 @@ export function planParts(
   if (scales === null || 'code' in scales) return scales
   const cells = (gemm.accumulators.length / waysOf(gemm)) * held
   const slots = Math.min(MOST_AHEAD, Math.floor(limit / cells) - 1)
-  if (cells > MAX_CELLS) return rejection('KTL4521', { cells, limit: MAX_CELLS })
+  if (slots < 1) return rejection('KTL4520', { columns: 2 * cells, limit })
   const column = slots * cells
-  return { scales, cells: isInteger ? 's32' : 'f32', slots, column, columns: column + cells }
+  const inRegisters = sumsInRegisters(cells, beside)
+  return { scales, cells: isInteger ? 's32' : 'f32', inRegisters, slots, column, columns: column + cells }
 }
-
-/** KTL4521: too many cells beside the warps that gather. */
-export const besideGather = ({ column, slots }: PartPlan): Rejection | null =>
-  column / slots > MAX_CELLS_BESIDE_GATHER
-    ? rejection('KTL4521', { cells: column / slots, limit: MAX_CELLS_BESIDE_GATHER })
-    : null
 
 /** One warp loads scales ahead. */
 export function scaleRole({ scales }: PartPlan, domain: Domain): TileOp[] {

@@ -29,18 +29,21 @@ import {
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
-import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type TensorCorePlan } from '../tensor_core/plan.ts'
+import { GATHER_WARPS, MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { atomsBy, atomsOf, planAtoms, type AtomPlans } from '../tensor_core/scale_atoms.ts'
 import type { ScalePlans } from '../tensor_core/scales.ts'
-import { besideGather, planParts, type PartPlan } from './parts.ts'
+import { planParts, type PartPlan } from './parts.ts'
 
 const TMEM_COLUMNS = 512
+/** Registers of a sub-tile that is measured, where warps that gather take their share. */
+const MEASURING_BESIDE_GATHER = 96
 /** Of a stage: of 32 bytes of k each. */
 const MMA_STEPS = 4
 
 export interface Sm100Plan extends TensorCorePlan {
   readonly kind: 'sm100'
   readonly design: Sm100Design
+  readonly exchange: ExchangePlan | null
   readonly mma: MmaKind
   readonly accumulator: Accumulator
   /** The instruction descriptor, and what it says in words. */
@@ -68,7 +71,8 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
   if (isRejection(gemm)) return gemm
   if (gemm.groups && design.fallbackCluster)
     return rejection('KTL2904', { form: 'a ragged axis with clusters that may be smaller' })
-  if (gemm.sums && inParts(gemm)) return rejection('KTL2904', { form: 'scales in blocks of a ragged axis' })
+  if (design.parts > 1 && gemm.accumulators[0] === 'f16') return rejection('KTL4524', {})
+  if (design.parts > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'parts of k of groups' })
   const [tileM, tileN] = design.tile
   const ways = waysOf(gemm)
   if (!legalTile(design, ways)) return rejection('KTL4511', { m: tileM, n: tileN })
@@ -96,7 +100,12 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
 
   const layout = accumulatorLayout(design)
   const rowsTogether = layout.columnHalves === 1 ? ctaRows : layout.rowsPerWarp
-  const epilogue = planEpilogue(program, gemm, { ...layout, rowsTogether, unaligned: 'rows' })
+  const epilogue = planEpilogue(program, gemm, {
+    ...layout,
+    rowsTogether,
+    unaligned: 'rows',
+    ...(gathersAny(inputs) && { measuring: MEASURING_BESIDE_GATHER }),
+  })
   if (isRejection(epilogue)) return epilogue
   const depth = (8 * SWIZZLE_SPAN) / (isPacked(kind.kind) ? 4 : 8 * DTYPES[aType].storageBytes)
   const atoms = kind.scale && planAtoms(program, gemm, [ctaRows, ways * tileN, depth], kind.scale)
@@ -111,11 +120,10 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
         depth / MMA_STEPS,
         ways * epilogue.layout.columns,
         isInteger,
+        gathersAny(inputs),
         TMEM_COLUMNS,
       )
   if (parts && isRejection(parts)) return parts
-  const crowded = parts && gathersAny(inputs) ? besideGather(parts) : null
-  if (crowded) return crowded
   const perAccumulator = gemm.accumulators.length * epilogue.layout.columns
   const scaleColumns = atoms?.columns ?? 0
   const accumulators = parts?.slots ?? Math.min(2, Math.floor((TMEM_COLUMNS - scaleColumns) / perAccumulator))
@@ -168,6 +176,7 @@ export function planSm100(instance: Instance<Sm100Design>, graph: TileGraph): Sm
     tile,
     ctaRows,
     cluster,
+    exchange: design.parts > 1 ? { parts: design.parts, threads: 32 * EPILOGUE_WARPS, cells: perAccumulator } : null,
     ...inputs,
     mma: kind.kind,
     accumulator,
@@ -204,9 +213,10 @@ function formFor(program: TensorProgram, gemm: Matmul): typeof mmaKindOf {
   return row ? scaledKindOf[row.scale.dtype]! : mmaKindOf
 }
 
-/** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, 128 or 256 on a pair; our n is a multiple of 32. */
+/** PTX ISA 9.7.16.2: M 64 or 128 on one CTA, where every 16 columns will do; 128 or 256 on a pair, every 32 of which suit all types. */
 function legalTile({ use2ctaMma, tile: [m, n] }: Sm100Design, ways: number): boolean {
-  return (use2ctaMma ? [128, 256] : [64, 128]).includes(m) && n % 32 === 0 && n >= 32 && ways * n <= 256
+  const step = use2ctaMma ? 32 : 16
+  return (use2ctaMma ? [128, 256] : [64, 128]).includes(m) && n % step === 0 && n >= step && ways * n <= 256
 }
 
 /** PTX ISA 9.7.16.10.5: layout F (64 rows, one CTA), D (128 rows, one CTA), A (256 rows, a pair), B (128 rows, a pair). */

@@ -6,6 +6,7 @@ import type { AtomSource, Mma } from '../../ir/pipe_mma.ts'
 import { inTiles, TILE_BYTES, TILE_INNER, TILE_OUTER, tilingOf } from '../../stored/tiles.ts'
 import { freeSide } from '../../space/domain.ts'
 import type { Tiles } from '../../verify/tiles.ts'
+import { sumsInRegisters } from './parts.ts'
 import { ATOM_COLUMNS, atomsAcross } from '../tensor_core/scale_atoms.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
 import {
@@ -77,6 +78,13 @@ function verifyParts(tiles: Tiles, mmas: readonly Mma[]): number {
     adds.map(({ chunk, of }) => [chunk, of]),
     isParted ? wanted.map((chunk) => [chunk, wanted.length]) : [],
   )
+  const { tmem, roles } = tiles.program
+  const cells = tmem?.columnsPerAccumulator ?? 0
+  const own = sumsInRegisters(
+    cells,
+    roles.some(({ name }) => name === 'gather'),
+  )
+  tiles.expect('sums in registers', tmem?.inRegisters, isParted && own < cells ? own : undefined)
   const columnsHeld = tiles.program.layout.columns * freeSide(tiles.program.domain, 'n').ways
   verifyScaleLoads(tiles, Math.max(1, adds.length), adds)
   const [a, b] = [mmas[0]?.a, mmas[0]?.products[0]?.b].map((buffer) => tiles.loadInto(buffer ?? '')?.operand)
@@ -156,5 +164,7 @@ function verifyLoad(tiles: Tiles, op: AtomsOp, kind: KindRow): void {
     [name, operand.dtype, axes, 'none'],
   )
   tiles.expect(`${what}: box of ${op.map}`, rule.box, [TILE_BYTES / 4, atoms.rows, atoms.steps, ...batch.map(() => 1)])
+  const { groups } = domain
+  tiles.expect(`${what}: groups of ${op.map}`, rule.groups, groups?.along === free ? groups.group : undefined)
   tiles.expect(`${what}: tiles of ${op.map}`, rule.tiles, [TILE_OUTER, TILE_INNER * block, ...batch.map(() => 1)])
 }

@@ -1,7 +1,7 @@
 /** Designs of SM80: what a schedule may say, and the combinations. */
 import type { TargetArch } from '../../archs.ts'
 import { wordEntry, type ValuesOf } from '../../schedule.ts'
-import { OPERANDS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { OPERANDS, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
 
 export interface Sm80Design {
   readonly kind: 'sm80'
@@ -15,12 +15,15 @@ export interface Sm80Design {
   readonly stages: number | 'auto'
   /** f32 is multiplied on tensor cores, in two parts of tf32 each; absent: by FFMAs. */
   readonly f32?: 'tf32x3'
+  /** Parts of k that are work items of their own and meet in global memory; absent: a work item is a whole tile. */
+  readonly parts?: number
 }
 
 export const SM80_ENTRIES = {
   tile: TILE,
   operands: OPERANDS,
   stages: STAGES,
+  parts: PARTS,
   f32: wordEntry('f32 fma', 'fma', 'tf32x3'),
   reassociate: REASSOCIATE,
 }
@@ -52,10 +55,13 @@ export function* sm80Designs(
     for (const operands of schedule?.operands ?? (['ab'] as const))
       for (const stages of schedule?.stages ?? (['auto'] as const))
         for (const f32 of schedule?.f32 ?? (['fma'] as const))
-          yield {
-            kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages,
-            // Of operands of other sizes it says nothing.
-            ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
-          } // prettier-ignore
+          for (const parts of schedule?.parts ?? [1])
+            if (parts === 1 || schedule?.reassociate)
+              yield {
+                kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages,
+                // Of operands of other sizes it says nothing.
+                ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
+                ...(parts > 1 && { parts }),
+              } // prettier-ignore
   }
 }

@@ -7,6 +7,7 @@ import {
   ofTiles,
   operandLines,
   operandsName,
+  partsName,
   stagesName,
   TILED_FIELDS,
   tileName,
@@ -25,7 +26,7 @@ export const sm80 = {
   archs: ['sm_80'],
   schedules: { sm_80: [] },
   entries: SM80_ENTRIES,
-  inconsistent: '',
+  inconsistent: '`parts` of more than 1 need `reassociate`',
   designs: sm80Designs,
   leavesOut: () => false,
   offTensorCores: ({ mma }) =>
@@ -39,6 +40,7 @@ export const sm80 = {
   pipeline: lowerSm80,
   verify: verifySm80,
   nameParts: (design) => [
+    ...partsName({ parts: design.parts ?? 1 }),
     ...operandsName(design),
     tileName(design),
     ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
@@ -49,7 +51,8 @@ export const sm80 = {
   describe(plan) {
     const { instance, mma, warps, warpTile } = plan
     return [
-      `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}`,
+      `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}` +
+        (plan.exchange ? `, ${plan.exchange.parts} parts of k` : ''),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, ${instructionOf(mma)}`,
       `threads ${plan.threads}, shared memory ${plan.smemBytes} B`,
@@ -58,7 +61,11 @@ export const sm80 = {
       ...operandLines(plan),
     ]
   },
-  sums: ({ mma }) => ({ fractionBits: 25, ...(mma.split && { split: true }) }),
+  sums: ({ mma, scales, tile }) => ({
+    fractionBits: 25,
+    ...(mma.split && { split: true }),
+    ...(scales && { promoted: tile[2] / scales.chunks }),
+  }),
   minCc: ({ mma }) => mma.minCc,
   builtFor: ({ mma }) => archsFrom(mma.minCc),
   fields: {
@@ -67,6 +74,7 @@ export const sm80 = {
     clusterShape: () => [1, 1, 1] as const,
     mmaInstructionType: ({ mma }: Sm80Plan) => instructionOf(mma),
     warps: (plan: Sm80Plan) => plan.warps,
+    parts: (plan: Sm80Plan) => plan.design.parts ?? 1,
     operands: (plan: Sm80Plan) => plan.design.operands,
     tileScheduler: () => 'static' as const,
   },

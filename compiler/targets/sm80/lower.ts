@@ -7,10 +7,12 @@ import { waysOf } from '../../classes/matmul.ts'
 import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
+import { exchangeParts } from '../tensor_core/exchange.ts'
 import { auxLoads, directStore, rowStores, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
-import { forLoops, gather, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
+import { forLoops, gather, scaleFinders, scaleLoadsBy, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
+import { partScales } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
 import { MMA_ROWS, type Sm80Plan } from './plan.ts'
 
@@ -47,6 +49,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
       columns: waysOf(plan.gemm) * warpTile[1],
       warps,
       cells: accumulator,
+      ...(plan.parts && { parts: { cells: plan.parts.cells, columns: plan.parts.columns } }),
       together: 1,
     },
     setup: [],
@@ -58,7 +61,8 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
 function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   const { stages, mmaSteps, mma } = plan
   const { d, a: aType, b: bType, k, split } = mma
-  const fill: TileOp[] = [...copies(plan, domain), { op: 'advance', ring: FILL }]
+  const scales = scaleLoadsBy(plan.scales, domain, true, { barrier: null, ring: FILL, warps: plan.threads / 32 })
+  const fill: TileOp[] = [...copies(plan, domain), ...scales, { op: 'advance', ring: FILL }]
   const commit: TileOp = { op: 'copy_commit' }
   // Of the copies under way, those of the next k tile are the oldest.
   const landed: TileOp[] = [{ op: 'copy_wait', pending: stages - 2 }, { op: 'cta_sync' }]
@@ -66,32 +70,47 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   const set = (step: number): 0 | 1 => (step % 2 === 0 ? 0 : 1)
   const load = (step: number): TileOp => ({ op: 'load_fragments', step, set: set(step), ...source })
   const kind = { d, a: aType, b: bType, k, ...(split && { split }) }
-  const multiply = (step: number): TileOp => ({ op: 'mma_sync', kind, set: set(step) })
+  const perChunk = mmaSteps / (plan.scales?.chunks ?? 1)
+  const multiply = (step: number): TileOp[] => {
+    const chunk = plan.scales && (step % perChunk === 0 ? 'begins' : 'goes on')
+    const added = (step + 1) % perChunk === 0 ? promoted(plan, Math.floor(step / perChunk)) : []
+    return [{ op: 'mma_sync', kind, set: set(step), chunk }, ...added]
+  }
   const last = mmaSteps - 1
+  const next: TileOp[] = [{ op: 'advance', ring: 'stage' }, ...landed]
   const step: TileOp[] = [
     { op: 'ahead', by: stages - 1, body: fill },
     // Empty groups keep the count.
     commit,
-    ...Array.from({ length: last }, (_, i) => [load(i + 1), multiply(i)]).flat(),
-    { op: 'advance', ring: 'stage' },
-    ...landed,
-    // The first fragments of the next k tile load under the last MMAs of this one.
-    load(0),
-    multiply(last),
+    ...Array.from({ length: last }, (_, i) => [load(i + 1), ...multiply(i)]).flat(),
+    // The first fragments of the next k tile load under the last MMAs of this one, whose scales would be gone by then.
+    ...(plan.scales ? [...multiply(last), ...next, load(0)] : [...next, load(0), ...multiply(last)]),
   ]
   const tile: TileOp[] = [
     { op: 'zero_cells' },
+    ...scaleFinders(plan.scales, domain),
     { op: 'for_first_k', count: stages - 1, body: [{ op: 'ahead', by: 0, body: fill }, commit] },
     ...landed,
     load(0),
     { op: 'for_k', body: step },
     // Sub-tiles on their way out lie over the stages.
     { op: 'cta_sync' },
-    ...epilogue(plan),
+    ...(plan.exchange ? exchangeParts(plan.exchange, epilogue(plan)) : epilogue(plan)),
     { op: 'cta_sync' },
   ]
   return [{ op: 'for_tiles', body: tile }]
 }
+
+/** All parts of a chunk of k, which MMAs have summed by themselves. */
+const promoted = ({ parts, scales }: Sm80Plan, chunk: number): TileOp[] =>
+  (parts?.parts ?? []).flatMap((part): TileOp[] => {
+    if (part.chunk !== chunk) return []
+    const from = { part, ...partScales(scales!, part.product) }
+    return [
+      { op: 'part_scales', ...from },
+      { op: 'promote', ...from },
+    ]
+  })
 
 /** Chunks that are copied through registers are several at once, as registers allow. */
 const copies = (plan: Sm80Plan, domain: Domain): TileOp[] =>

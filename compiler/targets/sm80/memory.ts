@@ -1,16 +1,23 @@
 /** Shared memory of a CTA on SM80. */
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
+import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm80Plan } from './plan.ts'
 
-type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'epilogue' | 'warps'>
+type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'scales' | 'epilogue' | 'warps'>
 
-export function sm80Memory({ a, b, tile, epilogue, warps }: Sm80Shape, stages: number, wanted: Wanted): MemoryMap {
+export function sm80Memory(
+  { a, b, tile, scales, epilogue, warps }: Sm80Shape,
+  stages: number,
+  wanted: Wanted,
+): MemoryMap {
   const map = new MemoryMap(wanted)
   map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
   b.forEach((operand, i) =>
     map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
   )
+  for (const { buffer, slotBytes, operand } of scalesOf(scales))
+    map.buffer(buffer, 'stage', stages, slotBytes, 16, () => `scales of a stage: ${operand.name}`)
   if (epilogue.stagingSlotBytes > 0) {
     // The epilogue finds the stages empty.
     const holds = () => 'output sub-tiles, over the stages'

@@ -3,9 +3,10 @@
  * FFMAs of the CUDA cores. All have the accumulators of 16 rows by 8 columns in the same lanes.
  */
 import type { DTypeName } from '../../../grammar/vocabulary.ts'
-import type { Accumulator } from '../../dtypes.ts'
+import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import { ARCHS, type TargetArch } from '../../archs.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
+import { endsSteps } from '../../stored/blocks.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
 /** Types as PTX spells them, and the k of one step: of 16 rows by 8 columns. */
@@ -98,7 +99,11 @@ export const splitFormOf = (a: DTypeName, b: DTypeName, accumulator: Accumulator
 
 const unitsOf = (target: TargetArch): MmaUnits => ({
   multiplies: (a, b, accumulator) => (warpMmaFormOf(a, b, accumulator)?.minCc ?? Infinity) <= ARCHS[target].cc,
-  scalesParts: () => false,
+  // What is multiplied exactly decodes exactly.
+  scalesParts: (scale, dtype, over) => {
+    const { storageBytes } = DTYPES[dtype]
+    return storageBytes <= 2 && endsSteps(scale, over, ATOMS.mma.kBytes / storageBytes)
+  },
 })
 
 const UNITS = new Map(Object.keys(ARCHS).map((arch) => [arch, unitsOf(arch as TargetArch)]))

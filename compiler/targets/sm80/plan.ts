@@ -2,17 +2,19 @@
  * Planning for SM80: instance → budgets (warps, registers, stages), or a rejection with its reason. The kernels run on every
  * later device too. Facts: PTX ISA 9.7.14 (mma.sync, ldmatrix), 9.7.9.25 (cp.async).
  */
-import { inParts, matmulOf, waysOf } from '../../classes/matmul.ts'
+import { matmulOf, waysOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, TargetArch } from '../../instance.ts'
 import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import { planEpilogue, type EpilogueBudget } from '../tensor_core/epilogue.ts'
+import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
-import type { TensorCorePlan } from '../tensor_core/plan.ts'
+import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
+import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
+import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
 import { atomOf, splitFormOf, warpMmaFormOf, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
@@ -27,6 +29,9 @@ const MAX_STAGES = 4
 export const MMA_ROWS = 16
 /** Accumulators of a thread that gathers operands too. */
 const GATHERING_CELLS = 64
+/** Accumulators, as many sums of a chunk of k, and two sets of fragments; where scales of columns are loaded pair by pair, ptxas spills of more. */
+const MOST_WITH_SUMS = 200
+const SUMS_BESIDE_PAIRS = 168
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 64
 /** Of an SM that CTAs share: of sm_80, and of what runs the code of later targets. */
@@ -39,7 +44,12 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly kind: 'sm80'
   readonly design: Sm80Design
   readonly mma: WarpMmaForm
+  /** In blocks of k; null: MMAs add to the accumulators themselves. */
+  readonly scales: ScalePlans | null
+  /** Sums that they multiply. */
+  readonly parts: PartPlan | null
   readonly accumulator: Accumulator
+  readonly exchange: ExchangePlan | null
   /** Warps along m and n. */
   readonly warps: readonly [number, number]
   /** Rows and columns of the tile that a warp computes. */
@@ -56,10 +66,13 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const { target, design } = instance
   const gemm = matmulOf(graph, design.operands)
   if (isRejection(gemm)) return gemm
-  if (inParts(gemm)) return rejection('KTL2904', { form: 'an operand scaled in blocks of the summed axis' })
+  const { parts = 1 } = design
+  if (parts > 1 && gemm.sums) return rejection('KTL2904', { form: 'parts of a sum over groups' })
   const [tileM, tileN, tileK] = design.tile
   const products = gemm.accumulators.length
   const accumulator = gemm.accumulators[0]!
+  if (parts > 1 && accumulator === 'f16') return rejection('KTL4524', {})
+  if (parts > 1 && accumulator === 'f64') return rejection('KTL2904', { form: 'parts of sums in f64' })
   const aType = operandNamed(program, gemm.segments[0].a).dtype
   const mma = mmaOf(program, gemm, design.f32 === 'tf32x3' ? splitFormOf : warpMmaFormOf, { oneOrder: false })
   if (isRejection(mma)) return design.f32 && aType !== 'f32' ? rejection('KTL4534', { dtype: aType }) : mma
@@ -92,11 +105,21 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     // Of a step that is multiplied in parts: those of all columns, and of 16 rows.
     return 2 * words * (ofA + ofB) + (mma.split ? 2 * (atom.a + ofB) : 0)
   }
+  // Sums of chunks of k are as many as the accumulators.
+  const tileScales = planScales(program, gemm, [tileM, ways * tileN, tileK], mma.k)
+  if (tileScales && isRejection(tileScales)) return tileScales
+  const sums = tileScales ? 2 : 1
+  const mostHeld = tileScales ? (inPairs(tileScales) ? SUMS_BESIDE_PAIRS : MOST_WITH_SUMS) : atom.mostHeld
   const fits = (division: Division): boolean =>
     isWhole(design.tile, division) &&
     cellsOf(division) <= maxCells &&
-    cellsOf(division) + fragmentsOf(division) <= atom.mostHeld
-  const warps = design.warps === 'auto' ? chooseWarps(design.tile, fits) : fits(design.warps) ? design.warps : null
+    sums * cellsOf(division) + fragmentsOf(division) <= mostHeld
+  // A warp has whole blocks of columns that share a scale, where that fits.
+  const block = widestBlock(program, gemm)
+  const chosen = (): Division | null =>
+    chooseWarps(design.tile, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
+    chooseWarps(design.tile, fits)
+  const warps = design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
@@ -111,11 +134,14 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
+  const columns = ways * warpTile[1]
+  const scales = planScales(program, gemm, [tileM, ways * tileN, tileK], mma.k, columns)
+  if (scales && isRejection(scales)) return scales
 
   const stageBytes = stageBytesOf(inputs)
   const warpCount = warps[0] * warps[1]
   if (design.stages !== 'auto' && design.stages < MIN_STAGES) return rejection('KTL4533', { stages: design.stages })
-  const shape = { tile: design.tile, a: inputs.a, b: inputs.b, epilogue, warps }
+  const shape = { tile: design.tile, a: inputs.a, b: inputs.b, scales, epilogue, warps }
   const sized = chooseStages(
     design.stages,
     MIN_STAGES,
@@ -125,7 +151,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   )
   if (isRejection(sized)) return sized
   // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
-  const registers = mma.minCc > 80 || mma.split ? 255 : Math.min(255, cells + fragmentsOf(warps) + RESERVED_REGISTERS)
+  const registers =
+    mma.minCc > 80 || mma.split ? 255 : Math.min(255, sums * cells + fragmentsOf(warps) + RESERVED_REGISTERS)
   const perSm = Math.max(
     1,
     Math.min(
@@ -142,9 +169,16 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     gemm,
     tile: design.tile,
     ctaRows: tileM,
+    exchange: parts > 1 ? { parts, threads: 32 * warpCount, cells } : null,
     cluster: { shape: [1, 1], fallback: null, size: 1, splits: 1, pair: 1 },
     ...inputs,
     mma,
+    scales,
+    parts: scales && {
+      cells: mma.d === 's32' ? 's32' : 'f32',
+      columns,
+      parts: partsOf({ chunks: scales.chunks, products: inputs.b.length, rowBlocks: warpTile[0] / MMA_ROWS, columns }),
+    },
     accumulator,
     mmaSteps: (tileK * DTYPES[aType].storageBytes) / atom.kBytes,
     warps,

@@ -1,9 +1,43 @@
 /** What programs of SM80 have beside those of all targets: fragments by ldmatrix, mma.sync. */
+import { legalContraction } from '../../dtypes.ts'
 import type { Tiles } from '../../verify/tiles.ts'
+import { partsOf } from '../tensor_core/parts.ts'
+import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
 import { splitFormOf, warpMmaFormOf } from './mma.ts'
 import { SMEM_LIMIT } from './plan.ts'
 
+/** Chunks of k that MMAs sum by themselves: those of a stage one after the other, of each all parts that are in the accumulators. */
+function verifySums(tiles: Tiles): void {
+  const { registers } = tiles.program
+  const mmas = tiles.ops.filter((op) => op.op === 'mma_sync')
+  const users = tiles.ops.filter((op) => op.op === 'part_scales' || op.op === 'promote')
+  if (!registers?.parts) {
+    tiles.expect('parts', users.length, 0)
+    tiles.expect(
+      'mma_sync: chunks',
+      mmas.every(({ chunk }) => chunk === null),
+      true,
+    )
+    return
+  }
+  const chunks = mmas.filter(({ chunk }) => chunk === 'begins').length
+  const { products, rowBlocks, columns } = registers
+  tiles.expect('columns of parts', registers.parts.columns, columns)
+  for (const kind of ['part_scales', 'promote'] as const)
+    tiles.expect(
+      `${kind}: parts`,
+      users.flatMap(({ op, part }) => (op === kind ? [part] : [])),
+      partsOf({ chunks, products, rowBlocks, columns }),
+    )
+  verifyScaleLoads(
+    tiles,
+    chunks,
+    users.map(({ a, b }) => ({ a, b: [b] })),
+  )
+}
+
 export function verifySm80(tiles: Tiles): void {
+  verifySums(tiles)
   const { launch, registers } = tiles.program
   if (!registers?.warps) tiles.problems.push('accumulators are not in the registers of warps')
   if (launch.sharedMemBytes > SMEM_LIMIT)
@@ -28,7 +62,9 @@ export function verifySm80(tiles: Tiles): void {
     const [a, b] = loads.map(({ operand }) => tiles.operand(operand).dtype)
     for (const mma of tiles.ops) {
       if (mma.op !== 'mma_sync') continue
-      const form = (mma.kind.split ? splitFormOf : warpMmaFormOf)(a!, b!, tiles.accumulator)
+      const sum = registers?.parts ? legalContraction(a!, b!)![0]! : tiles.accumulator
+      const form = (mma.kind.split ? splitFormOf : warpMmaFormOf)(a!, b!, sum)
+      tiles.expect('type of parts', registers?.parts?.cells, registers?.parts && form?.d)
       const { split } = mma.kind
       const kind = form && { d: form.d, a: form.a, b: form.b, k: form.k, ...(split && { split }) }
       tiles.expect('mma_sync: kind', mma.kind, kind)

@@ -18,7 +18,7 @@ import { fetchMaps, inputMaps, mapName } from '../tensor_core/plan.ts'
 import { consumerRole } from './lower_consumer.ts'
 import { producerRole, SENT } from './lower_producer.ts'
 import { fetchRing, sm90Memory } from './memory.ts'
-import type { PartPlan } from './parts.ts'
+import type { PartPlan } from '../tensor_core/parts.ts'
 import type { Sm90Plan } from './plan.ts'
 
 const registersOf = ({ cells, columns }: PartPlan): PartRegisters => ({ cells, columns })

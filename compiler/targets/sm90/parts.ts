@@ -8,19 +8,13 @@ import type { TileOp } from '../../ir/pipe.ts'
 import type { Part, PartRegisters, PartScales, WarpgroupMma } from '../../ir/pipe_mma.ts'
 import { rejection } from '../../rejection.ts'
 import { SWIZZLE_SPAN } from '../tensor_core/operands.ts'
+import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import { areCopied, partScales, type ScalePlans } from '../tensor_core/scales.ts'
 
 /** Accumulators and a part of a thread; those of the part are free again in the epilogue. */
 const MAX_REGISTERS = 192
 /** Where scales of columns are loaded pair by pair, in several chunks, or the producer needs more for its own: ptxas spills behind it. */
 const MAX_BESIDE_SCALES = 176
-/** Neighbouring columns of which a thread has one pair. */
-const PAIRS = 8
-
-export interface PartPlan extends PartRegisters {
-  readonly parts: readonly Part[]
-}
-
 export interface Shape {
   readonly products: number
   readonly rowBlocks: number
@@ -39,26 +33,12 @@ export function planParts(
   cells: PartRegisters['cells'],
 ): PartPlan | Rejection {
   const { chunks } = scales
-  const inPairs = chunks > 1 && scales.b.some((plan) => plan !== null && plan.layout.group % PAIRS !== 0)
-  const limit = inPairs || !areCopied(scales) ? MAX_BESIDE_SCALES : MAX_REGISTERS
+  const limit = inPairs(scales) || !areCopied(scales) ? MAX_BESIDE_SCALES : MAX_REGISTERS
   const divisors = divisible && (columns / 2) % (cells === 's32' ? 32 : 16) === 0 ? [1, 2] : [1]
   const registers = (divisor: number): number => accumulators + columns / divisor / 2
   const divisor = divisors.find((divisor) => registers(divisor) <= limit)
   if (divisor === undefined) return rejection('KTL4521', { cells: registers(divisors.at(-1)!), limit })
-  const of = chunks * products * rowBlocks * divisor
-  const parts = Array.from({ length: of }, (_, index): Part => {
-    const rest = Math.floor(index / divisor)
-    const column = ((index % divisor) * columns) / divisor
-    return {
-      index,
-      of,
-      chunk: Math.floor(rest / (products * rowBlocks)),
-      product: Math.floor(rest / rowBlocks) % products,
-      block: rest % rowBlocks,
-      column,
-      columnBytes: column * SWIZZLE_SPAN,
-    }
-  })
+  const parts = partsOf({ chunks, products, rowBlocks, columns }, divisor, SWIZZLE_SPAN)
   return { cells, columns: columns / divisor, parts }
 }
 

@@ -24,7 +24,8 @@ import { mmaOf } from '../tensor_core/forms.ts'
 import { broughtByWarps, planOperands, stageBytesOf, SWIZZLE_SPAN } from '../tensor_core/operands.ts'
 import { MAX_STAGES, SMEM_LIMIT, type ExchangePlan, type TensorCorePlan } from '../tensor_core/plan.ts'
 import { areCopied, planScales, type ScalePlans } from '../tensor_core/scales.ts'
-import { planParts, type PartPlan } from './parts.ts'
+import type { PartPlan } from '../tensor_core/parts.ts'
+import { planParts } from './parts.ts'
 import { sm90Memory, storesByWarps, type Division, type Undivided } from './memory.ts'
 import { wgmmaFormOf, type WgmmaForm } from './mma.ts'
 
@@ -33,7 +34,7 @@ export const BLOCK_ROWS = 64
 /** Columns of one wgmma. */
 const MAX_COLUMNS = 256
 /** Accumulators of a thread: with addresses, scalars and an epilogue's values the rest of the register file. */
-const MAX_ACCUMULATORS = 128
+const MAX_ACCUMULATORS = 160
 /** Full operands of the epilogue that TMA brings; more are loaded to registers. */
 const FETCHED_OPERANDS = 2
 /** Values of a sub-tile that a thread holds at once, at most: more of them make compilers slow, not kernels fast. */
@@ -119,7 +120,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     return rejection('KTL2904', { form: 'a split k of ping-pong warpgroups or of clusters along m or n' })
   if (splits > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'a split k of groups' })
   if (design.parts > 1 && accumulator === 'f16') return rejection('KTL4524', {})
-  if (design.parts > 1 && (gemm.groups || gemm.sums)) return rejection('KTL2904', { form: 'parts of k of groups' })
+  if (design.parts > 1 && gemm.sums) return rejection('KTL2904', { form: 'parts of a sum over groups' })
   const columns = tileN / splits
   if (columns < 8) return rejection('KTL4522', { n: tileN, splits })
 
@@ -137,7 +138,6 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
   const tile = [tileM, tileN, SWIZZLE_SPAN / DTYPES[aType].storageBytes] as const
   const scales = planScales(program, gemm, [tileM, ways * tileN, tile[2]], mma.k)
   if (scales && isRejection(scales)) return scales
-  if (scales && gemm.sums) return rejection('KTL2904', { form: 'scales in blocks of a ragged axis' })
   if (scales && pingpong) return rejection('KTL2904', { form: 'scales in blocks of k for warpgroups that take turns' })
   const divisible = gemm.segments[0].b.every((name) => operandNamed(program, name).order.at(-1) === gemm.segments[0].k)
   const shape = { products: products / ways, rowBlocks, columns: ways * tileN, divisible, accumulators: cells }
@@ -317,7 +317,8 @@ function sharesSlots(epilogue: EpiloguePlan): boolean {
 
 /** Roughly the statements of a sub-tile. */
 function epilogueSize(epilogue: EpiloguePlan): number {
-  const { aux, outputs, reductions } = epilogue
+  const { aux, outputs, reductions, measured } = epilogue
   const functions = topological(valuesOf(epilogue)).filter((node) => node.kind === 'apply').length
-  return functions + 4 * aux.length + 6 * outputs.length + 4 * reductions.length
+  // What is measured is computed twice.
+  return (measured === null ? 1 : 2) * (functions + 4 * aux.length) + 6 * outputs.length + 4 * reductions.length
 }

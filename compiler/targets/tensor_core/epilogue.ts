@@ -64,6 +64,8 @@ export interface EpilogueBudget extends AccumulatorLayout {
   readonly fetches?: number
   /** Registers beside the accumulators that values of a sub-tile may take; accumulators in TMEM count among them. */
   readonly spareRegisters?: number
+  /** Of rows: registers for a sub-tile of blocks that are measured, which may be as narrow as it takes. Default: those of any other. */
+  readonly measuring?: number
   /** Registers of an operand along n, as a share of those of a value: fragments have two rows of each column. Default: 1. */
   readonly rowShare?: number
 }
@@ -76,6 +78,8 @@ export interface EpiloguePlan {
   readonly reductions: readonly ReductionPlan[]
   /** Columns that a warp holds at once; divides `layout.columns`. */
   readonly subtileColumns: number
+  /** Columns of blocks that are several sub-tiles wide, whose largest magnitudes are found before any of them is stored; null: there are none. */
+  readonly measured: number | null
   /** Shared memory of one staging slot; 0: no output is staged. */
   readonly stagingSlotBytes: number
 }
@@ -86,6 +90,8 @@ export interface AuxPlan {
   readonly vector: boolean
   /** How a sub-tile of it lies in shared memory, where TMA brings it; null: it is loaded to registers. */
   readonly fetch: FetchLayout | null
+  /** How it lies in a slot of the warp, to which the warp copies rows that TMA cannot address; null: it is loaded to registers. */
+  readonly rows: FetchLayout | null
 }
 
 export interface FetchLayout {
@@ -116,6 +122,10 @@ export const valuesOf = ({ outputs, reductions }: EpiloguePlan): Node[] =>
 /** Those in stored forms. */
 export const quantisedOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] =>
   outputs.filter(({ block }) => block !== null)
+
+/** Those whose blocks are wider than a sub-tile. */
+export const measuredOutputs = ({ outputs, measured }: EpiloguePlan): OutputPlan[] =>
+  outputs.filter(({ block }) => measured !== null && block?.along === 'n' && block.size === measured)
 
 /** Those that warps write as rows from shared memory. */
 export const rowOutputs = ({ outputs }: EpiloguePlan): OutputPlan[] => outputs.filter(({ store }) => store === 'rows')
@@ -164,7 +174,8 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     aux.push(plan)
   }
   for (const scalar of program.scalars)
-    if (scalar.pointer) aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null })
+    if (scalar.pointer)
+      aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null, rows: null })
 
   const along = (shape: AuxPlan['shape']): ComputeType[] =>
     aux.filter((a) => a.shape === shape).map((a) => DTYPES[a.operand.dtype].compute)
@@ -179,7 +190,7 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   const unfit = blocks.find((block) => block !== null && isRejection(block))
   if (unfit) return unfit as Rejection
   const fitting = blocks as (OutputBlock | null)[]
-  const subtileColumns = widthFor(
+  const { width: subtileColumns, measured } = widthFor(
     perColumn,
     elementwise.map(({ operand }) => operand),
     layout,
@@ -190,7 +201,8 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
 
   const fetched = aux
     .filter(({ operand, shape, vector }) => shape === 'full' && vector && fits(operand, subtileColumns))
-    .slice(0, layout.fetches ?? 0)
+    // What TMA brings is read once.
+    .slice(0, measured === null ? (layout.fetches ?? 0) : 0)
   const loaded = aux.map((plan) =>
     fetched.includes(plan) ? { ...plan, fetch: fetchLayout(plan.operand, layout, subtileColumns) } : plan,
   )
@@ -211,12 +223,19 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   const stagedRows = layout.held === 'row' ? 32 : 16
   const stagingSlotBytes = Math.max(0, ...staged.map((o) => stagedRows * subtileColumns * o.elementBytes))
   const { rowsPerWarp, columnHalves, columns } = layout
+  const hasSlot = outputs.some(({ store }) => store === 'rows')
+  const copied = loaded.map((plan) =>
+    hasSlot && isCopiedByRows(plan, gemm, layout, subtileColumns, stagingSlotBytes)
+      ? { ...plan, rows: fetchLayout(plan.operand, layout, subtileColumns) }
+      : plan,
+  )
   return {
     layout: { held: layout.held, rowsPerWarp, columnHalves, columns },
-    aux: loaded,
+    aux: copied,
     outputs,
     reductions,
     subtileColumns,
+    measured,
     stagingSlotBytes,
   }
 }
@@ -224,14 +243,32 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
 const registersFor = (types: readonly ComputeType[]): number =>
   types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
 
-/** The widest sub-tile whose values stay in registers. `perColumn`: registers that a thread needs for each column of a row. */
+/** A sub-tile has whole blocks that share a scale, or, where registers lack for that, the widest blocks are several sub-tiles. */
 function widthFor(
   perColumn: number,
   outputs: readonly TensorOperand[],
   layout: EpilogueBudget,
   blocks: readonly number[],
+): { readonly width: number | null; readonly measured: number | null } {
+  const { measuring = Infinity } = layout
+  const whole = widthOfWhole(perColumn, outputs, layout, blocks)
+  const widest = Math.max(0, ...blocks)
+  const fits = whole !== null && (whole <= 32 || (perColumn - 1) * whole <= measuring)
+  if (fits || widest === 0 || layout.columns % widest !== 0) return { width: whole, measured: null }
+  const others = blocks.filter((block) => block !== widest)
+  const width = widthOfWhole(perColumn, outputs, layout, others, layout.measuring)
+  return width === null ? { width: whole, measured: null } : { width, measured: widest }
+}
+
+/** The widest sub-tile whose values stay in registers. `perColumn`: registers that a thread needs for each column of a row. */
+function widthOfWhole(
+  perColumn: number,
+  outputs: readonly TensorOperand[],
+  layout: EpilogueBudget,
+  blocks: readonly number[],
+  ofRow = SUBTILE_REGISTERS,
 ): number | null {
-  const [registers, share] = layout.held === 'row' ? [SUBTILE_REGISTERS, 1] : [layout.spareRegisters!, 1 / 2]
+  const [registers, share] = layout.held === 'row' ? [ofRow, 1] : [layout.spareRegisters!, 1 / 2]
   // A row of a staged sub-tile is at most one swizzle span.
   const span = 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
   const [widest, inPlace] =
@@ -250,6 +287,14 @@ function widthFor(
   )
 }
 
+/** Columns of the widest blocks of outputs. */
+export const widestBlock = ({ operands }: TensorProgram, { n }: Matmul): number =>
+  operands.reduce(
+    (widest, { role, partOf, axes, blocks }) =>
+      role === 'output' && partOf !== undefined ? Math.max(widest, blocks?.[axes.indexOf(n)] ?? 1) : widest,
+    1,
+  )
+
 /** What shares a scale; null: the output is no stored form. KTL2904: blocks that are no runs of a row or a column that warps hold. */
 function blockOf(
   program: TensorProgram,
@@ -267,8 +312,6 @@ function blockOf(
   const size = of(gemm[along])
   if (axes.some((axis) => axis !== gemm[along] && of(axis) !== 1) || ![8, 16, 32, 64, WIDEST_BLOCK].includes(size))
     return form('blocks')
-  // They begin with each group.
-  if (along === gemm.groups?.along) return form('blocks along groups')
   if (along === 'm' && rowsPerWarp % size !== 0 && rowsTogether % size !== 0) return form('blocks of rows')
   return { along, size }
 }
@@ -292,9 +335,9 @@ function planOutput(
   if (other !== undefined) return rejection('KTL2904', { form: `an output with the further axis \`${other}\`` })
   const { bits, storageBytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
-  // Neighbours of 4 bits share a byte, and a lane has both.
+  // Neighbours of less than a byte share some, and a lane has them, or the one beside it.
   if (bits < 8 && places) return rejection('KTL2904', { form: `a scatter of ${bits} bits to \`${operand.name}\`` })
-  if (bits < 8 && (bits !== 4 || inner !== gemm.n))
+  if (bits < 8 && inner !== gemm.n)
     return rejection('KTL2904', { form: `\`${operand.name}\` of ${bits} bits, contiguous along \`${inner}\`,` })
   if (!places && inner !== gemm.n && inner !== gemm.m) return rejection('KTL4514', { operand: operand.name })
   const contiguous = inner === gemm.m ? 'm' : 'n'
@@ -329,6 +372,28 @@ function fits({ dtype }: TensorOperand, columns: number): boolean {
   return rowBytes % 16 === 0 && rowBytes <= 128
 }
 
+/** Rows that begin anywhere, of elements as they are; where outputs leave through slots of the warp, it passes there before. */
+function isCopiedByRows(
+  { operand, shape, vector, fetch }: AuxPlan,
+  gemm: Matmul,
+  layout: EpilogueBudget,
+  columns: number,
+  slotBytes: number,
+): boolean {
+  return (
+    layout.held === 'fragment' &&
+    shape === 'full' &&
+    !vector &&
+    fetch === null &&
+    operand.order.at(-1) === gemm.n &&
+    !operand.computed &&
+    !operand.stored &&
+    !inBlocks(operand) &&
+    fits(operand, columns) &&
+    layout.rowsPerWarp * columns * DTYPES[operand.dtype].storageBytes <= slotBytes
+  )
+}
+
 function fetchLayout({ dtype }: TensorOperand, { rowsPerWarp }: AccumulatorLayout, columns: number): FetchLayout {
   const rowBytes = columns * DTYPES[dtype].storageBytes
   return { bytes: rowsPerWarp * rowBytes, swizzle: SWIZZLE_OF_ROW[rowBytes]! }
@@ -357,5 +422,6 @@ function planAux(operand: TensorOperand, gemm: Matmul): AuxPlan | Rejection {
       info.storageBytes <= 4 &&
       !inBlocks(operand),
     fetch: null,
+    rows: null,
   }
 }

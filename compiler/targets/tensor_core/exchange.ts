@@ -31,7 +31,7 @@ export function exchangeRegions(
   tiles: Extract<GridRule, { kind: 'persistent' }>['tiles'],
 ): WorkspaceRegion[] {
   if (!exchange) return []
-  const extents = tiles.map(({ axis, extent }) => ({ axis, per: extent }))
+  const extents = tiles.map(({ axis, extent, ...counted }) => ({ axis, per: extent, ...counted }))
   return [
     { name: EXCHANGE.sums, elementBytes: exchangedBytes(exchange, cluster.size), extents },
     { name: EXCHANGE.counts, elementBytes: cluster.size * 4, extents, zeroed: true },

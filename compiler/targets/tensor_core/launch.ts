@@ -165,6 +165,7 @@ function atomMap({ gemm }: TensorCorePlan, { operand, map, free, atoms, block }:
     box: [TILE_BYTES / 4, atoms.rows, atoms.steps, 1].slice(0, 1 + axes.length),
     swizzle: 'none',
     tiles: [TILE_OUTER, block * TILE_INNER, 1].slice(0, axes.length),
+    ...(gemm.groups?.along === free && { groups: gemm.groups.group }),
   }
 }
 

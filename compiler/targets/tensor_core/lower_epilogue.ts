@@ -1,8 +1,8 @@
 /** What the epilogue programs of all tensor-core backends are made of: operands in, results, sub-tile by sub-tile, and out. */
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Fetched, StoreOp } from '../../ir/pipe_epilogue.ts'
-import { guardOf } from '../../ir/walk.ts'
-import { quantisedOutputs, valuesOf, type EpiloguePlan, type OutputPlan } from './epilogue.ts'
+import { guardOf, operandsOf } from '../../ir/walk.ts'
+import { measuredOutputs, quantisedOutputs, valuesOf, type EpiloguePlan, type OutputPlan } from './epilogue.ts'
 import { mapName } from './plan.ts'
 import type { ReductionPlan } from './reduction.ts'
 
@@ -19,7 +19,7 @@ export function auxLoads(
   const values = valuesOf(epilogue)
   return epilogue.aux
     .filter(({ shape }) => shapes.includes(shape))
-    .flatMap(({ operand, shape, vector }): TileOp[] => {
+    .flatMap(({ operand, shape, vector, rows }): TileOp[] => {
       const fetch = fetched?.get(operand.name)
       const load: TileOp = {
         op: 'aux_load',
@@ -27,6 +27,7 @@ export function auxLoads(
         shape,
         vector,
         ...(fetch && { fetched: fetch.fetched }),
+        ...(rows && { rows: { buffer: 'smem_d', swizzle: rows.swizzle } }),
         ...(ahead.includes(operand.name) && { ahead: true }),
         guard: guardOf(values, operand.name),
       }
@@ -49,10 +50,19 @@ export const sharedBytes = ({ subtileColumns }: EpiloguePlan, threads: number): 
   (threads / 32) * subtileColumns * 4
 
 /** Outputs in stored forms, before they are stored; `threads`: of the role. */
-export const quantise = (epilogue: EpiloguePlan, threads: number): TileOp[] =>
-  quantisedOutputs(epilogue).flatMap(({ operand, block, shared }): TileOp[] => {
-    const which = { operand: operand.name, along: block!.along, block: block!.size }
-    const op: TileOp = { op: 'quantise', ...which, shared: shared ? SHARED.buffer : null, form: operand.stored! }
+export const quantise = (epilogue: EpiloguePlan, threads: number): TileOp[] => {
+  const measured = measuredOutputs(epilogue)
+  return quantisedOutputs(epilogue).flatMap((output): TileOp[] => {
+    const { operand, block, shared } = output
+    const op: TileOp = {
+      op: 'quantise',
+      operand: operand.name,
+      along: block!.along,
+      block: block!.size,
+      shared: shared ? SHARED.buffer : null,
+      ...(measured.includes(output) && { measured: true }),
+      form: operand.stored!,
+    }
     if (!shared) return [op]
     // The slot before is read meanwhile: one meeting is enough.
     return [
@@ -62,6 +72,45 @@ export const quantise = (epilogue: EpiloguePlan, threads: number): TileOp[] =>
       { op: 'advance', ring: SHARED.ring },
     ]
   })
+}
+
+/** How the values of a sub-tile come about, and what becomes of them. */
+export interface Subtile {
+  /** Loads of operands that vary so. */
+  readonly loads: readonly TileOp[]
+  /** Cells of the accumulators. */
+  readonly take: TileOp
+  /** Where there is nothing more to take. */
+  readonly taken?: readonly TileOp[]
+  /** What follows the values. */
+  readonly then: readonly TileOp[]
+}
+
+/**
+ * All sub-tiles of a warp. Blocks that are wider are seen as a whole first: their values are computed again when they are stored, and take
+ * no registers in between.
+ */
+export function overSubtiles(epilogue: EpiloguePlan, { loads, take, taken = [], then }: Subtile): TileOp[] {
+  const { measured } = epilogue
+  const body: TileOp[] = [...loads, take, ...taken, compute(epilogue), ...then]
+  if (measured === null) return [{ op: 'for_subtiles', body }]
+  const wide = measuredOutputs(epilogue)
+  const needed = operandsOf(wide.map(({ value }) => value))
+  const ofWide = (op: TileOp): boolean => op.op !== 'aux_load' || needed.includes(op.operand)
+  const named = wide.map(({ operand }) => operand.name)
+  const measure: TileOp[] = [
+    ...loads.filter(ofWide),
+    take,
+    { op: 'compute', outputs: wide.map(({ operand, value }) => ({ operand: operand.name, value })) },
+    ...named.map((operand): TileOp => ({ op: 'measure', operand })),
+  ]
+  const block: TileOp[] = [
+    ...named.map((operand): TileOp => ({ op: 'measure_begin', operand })),
+    { op: 'for_subtiles', of: measured, body: measure },
+    { op: 'for_subtiles', of: measured, body },
+  ]
+  return [{ op: 'for_blocks', columns: measured, body: block }]
+}
 
 /** Reductions over n, whose totals a lane keeps from sub-tile to sub-tile. */
 export const totalsOf = ({ reductions }: EpiloguePlan): ReductionPlan[] => reductions.filter(({ keepsN }) => !keepsN)
@@ -84,20 +133,16 @@ export function fragmentEpilogue(
     epilogue.reductions.length === 0 &&
     epilogue.aux.every(({ fetch }) => !fetch) &&
     stores.every(({ op }) => op === 'direct_store')
-  const subtile: TileOp[] = [
-    ...(alone ? [{ op: 'stop_at_n' } as const] : []),
-    ...loads(['full', 'row']),
-    { op: 'take_cells', from },
-    compute(epilogue),
-    ...quantise(epilogue, threads),
-    ...stores,
-    ...reduce('reduce_subtile', epilogue.reductions),
-  ]
+  const subtile: Subtile = {
+    loads: [...(alone ? [{ op: 'stop_at_n' } as const] : []), ...loads(['full', 'row'])],
+    take: { op: 'take_cells', from },
+    then: [...quantise(epilogue, threads), ...stores, ...reduce('reduce_subtile', epilogue.reductions)],
+  }
   const body: TileOp[] = [
     { op: 'own_row', lane: true },
     ...loads(['column']),
     ...reduce('reduce_begin', totalsOf(epilogue)),
-    { op: 'for_subtiles', body: subtile },
+    ...overSubtiles(epilogue, subtile),
     ...reduce('reduce_end', totalsOf(epilogue)),
   ]
   return [...loads(['uniform']), { op: 'for_row_blocks', body }]

@@ -1,7 +1,7 @@
 /** Operations that fill the ring of stages: what comes by TMA, what warps copy, for each loop that goes through it. */
 import { DTYPES } from '../../dtypes.ts'
 import type { TileOp } from '../../ir/pipe.ts'
-import type { DepthView } from '../../ir/pipe_loads.ts'
+import type { DepthView, ScaleLoad } from '../../ir/pipe_loads.ts'
 import type { TileSource } from '../../ir/pipe_mma.ts'
 import { axisTexts, type Domain } from '../../space/domain.ts'
 import { div, mod, name, type Ix } from '../../space/ix.ts'
@@ -148,6 +148,24 @@ export function gather(
   }
 }
 
+/** One operation for the scales of each operand. `copied`: those of 4 bytes asynchronously. */
+export const scaleLoadsBy = (
+  scales: ScalePlans | null,
+  domain: Domain,
+  copied: boolean,
+  rest: Pick<ScaleLoad, 'barrier' | 'ring' | 'warps'>,
+): TileOp[] =>
+  scalesOf(scales).map(({ operand, buffer, free, layout, copies }): TileOp => ({
+    op: 'load_scales',
+    operand: operand.name,
+    buffer,
+    ...rest,
+    free,
+    layout,
+    depth: depthView(domain, 0),
+    copies: copies && copied,
+  }))
+
 /**
  * Scales of a stage. A warp by itself tells who awaits `barrier` when those of 4 bytes have landed; else whoever brings the operands does,
  * `through registers` or by asynchronous copies.
@@ -158,20 +176,8 @@ export function scaleLoads(
   barrier: string,
   how?: 'through registers' | 'copied',
 ): TileOp[] {
-  const plans = scalesOf(scales)
-  const depth = depthView(domain, 0)
-  const loads = plans.map(({ operand, buffer, free, layout, copies }): TileOp => ({
-    op: 'load_scales',
-    operand: operand.name,
-    buffer,
-    barrier,
-    free,
-    layout,
-    depth,
-    copies: copies && how !== 'through registers',
-    warps: how ? GATHER_WARPS : 1,
-  }))
+  const loads = scaleLoadsBy(scales, domain, how !== 'through registers', { barrier, warps: how ? GATHER_WARPS : 1 })
   if (how) return loads
-  if (plans.some(({ copies }) => copies)) return [...loads, { op: 'arrive_copied', barrier }]
+  if (scalesOf(scales).some(({ copies }) => copies)) return [...loads, { op: 'arrive_copied', barrier }]
   return [...loads, { op: 'warp_sync' }, { op: 'lane0', body: [{ op: 'arrive', barrier, at: 'cta' }] }]
 }

@@ -4,12 +4,13 @@
  *
  * Facts: PTX ISA 9.7.16.4 (matrix descriptors), 9.7.16.10.6 (canonical layouts), 5.5.7 (swizzles).
  */
-import { freeAxis, type Matmul } from '../../classes/matmul.ts'
+import { freeAxis, type Matmul, type Segment } from '../../classes/matmul.ts'
 import { DTYPES } from '../../dtypes.ts'
 import type { Rejection } from '../../instance.ts'
 import { isRejection, rejection } from '../../rejection.ts'
 import type { TensorOperand, TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, rowsRead } from '../../ir/walk.ts'
+import { blockOf } from '../../stored/blocks.ts'
 import type { ClusterPlan } from './cluster.ts'
 
 /** Bytes of one row of a tile along its contiguous axis; also the k extent of a stage. */
@@ -152,10 +153,18 @@ function besideGathered(
       (sums !== null && inner === segments[0].k)
     )
   }
-  // TMA has the last rows of a group at the end of a tile, warps at its beginning.
+  // TMA has the last rows of a group at the end of a tile, warps at its beginning, where blocks begin.
   const all = segments.flatMap(({ a, b }) => [a, ...b])
-  if (sums && all.some(isGathered)) return new Set(all)
+  if (sums && (all.some(isGathered) || hasBlocksOfTile(program, segments[0]))) return new Set(all)
   return new Set([segments.map(({ a }) => a), ...places].filter((names) => names.some(isGathered)).flat())
+}
+
+/** Are there several scales in the k of a tile? */
+function hasBlocksOfTile(program: TensorProgram, { a, scales, k }: Segment): boolean {
+  const depth = SWIZZLE_SPAN / DTYPES[operandNamed(program, a).dtype].storageBytes
+  return [scales.a, ...scales.b].some(
+    (name) => name !== null && (blockOf(operandNamed(program, name), k) ?? depth) % depth !== 0,
+  )
 }
 
 /** Do warps bring any? */

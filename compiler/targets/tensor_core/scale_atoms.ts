@@ -64,7 +64,7 @@ export function planAtoms(
   [rows, columns, depth]: readonly [number, number, number],
   { block, dtype }: { readonly block: number; readonly dtype: DTypeName },
 ): AtomPlans | Rejection {
-  const { segments, groups } = gemm
+  const { segments, groups, sums } = gemm
   const [{ scales, k }] = segments
   let end = 0
   const plan = (name: string | null, free: 'm' | 'n', suffix: string): AtomPlan | OnesPlan | Rejection => {
@@ -77,10 +77,11 @@ export function planAtoms(
     const tiling = inTiles(operand.order) ? tilingOf(operand) : null
     if (tiling && (tiling.outer !== freeAxis(gemm, free) || tiling.inner !== k))
       return rejection('KTL2904', { form: 'scales in tiles of other axes' })
-    // Each group begins a tile of scales.
-    if (tiling && free === groups?.along) return rejection('KTL2904', { form: 'scales in tiles along a ragged axis' })
-    if (tiling && operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
     const extent = free === 'm' ? rows : columns
+    // Each group begins a tile of scales, which its tiles of the output do not split.
+    const isSplit = free === groups?.along && (groups.form !== 'packed' || extent % TILE_OUTER !== 0)
+    if (tiling && (isSplit || sums)) return rejection('KTL2904', { form: 'scales in tiles along a ragged axis' })
+    if (tiling && operand.divisibility !== 'vector') return rejection('KTL4513', { operand: name })
     const atoms: ScaleAtoms = {
       from: tiling ? 'memory' : 'tile',
       rows: tiling ? atomsAcross(extent) : Math.ceil(extent / TILE_OUTER),

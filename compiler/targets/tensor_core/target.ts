@@ -4,6 +4,7 @@ import { depthText } from '../../classes/matmul.ts'
 import { lacksConversion } from '../../conversions.ts'
 import type { DesignBase, Instance, Rejection, TargetArch } from '../../instance.ts'
 import { loadedOf, type TileGraph } from '../../ir/graph.ts'
+import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, operandsOf } from '../../ir/walk.ts'
 import type { MmaUnits } from '../../passes/computed_operands.ts'
 import type { PlanBase } from '../target.ts'
@@ -22,25 +23,24 @@ export const ofTiles =
     if (shape.kind === 'general') return { code: shape.code, reason: shape.reason }
     if (shape.kind === 'elementwise')
       return { code: 'KTL2904', reason: 'a kernel without a contraction is not lowered to tensor cores' }
-    // Scales decode, and what is quantised is encoded, by integer arithmetic where they have to.
-    const parts = program.operands.flatMap(({ name, partOf, role, stored }) =>
-      partOf !== undefined || (role === 'output' && stored) ? [name] : [],
-    )
-    return lacksConversion(shape.program, target, [...contractedBy(shape), ...parts]) ?? plan(instance, shape)
+    return lacksConversion(shape.program, target, untouchedBy(shape, program)) ?? plan(instance, shape)
   }
 
 /** By graph: each has hundreds of designs. */
-const contracted = new WeakMap<TileGraph, readonly string[]>()
+const untouched = new WeakMap<TileGraph, readonly string[]>()
 
-/** Operands that are loaded for MMAs. */
-function contractedBy(graph: TileGraph): readonly string[] {
-  let operands = contracted.get(graph)
+/** Operands that are loaded for MMAs, or whose codes integer arithmetic makes or reads. */
+function untouchedBy(graph: TileGraph, program: TensorProgram): readonly string[] {
+  let operands = untouched.get(graph)
   if (!operands) {
     const loaded = loadedOf(graph)
-    // What they are computed of decodes by integer arithmetic too.
+    // What they are computed of decodes by integer arithmetic too; scales do, and so is what is quantised encoded.
     const leaves = loaded.flatMap((name) => operandsOf([operandNamed(graph.program, name).computed ?? []].flat()))
-    operands = [...loaded, ...leaves]
-    contracted.set(graph, operands)
+    const parts = program.operands.flatMap(({ name, partOf, role, stored }) =>
+      partOf !== undefined || (role === 'output' && stored) ? [name] : [],
+    )
+    operands = [...loaded, ...leaves, ...parts]
+    untouched.set(graph, operands)
   }
   return operands
 }

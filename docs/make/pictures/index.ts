@@ -13,6 +13,9 @@ import { pipeline } from './pipeline.ts'
 const ROOT = path.join(import.meta.dirname, '../../..')
 const SOURCE = { name: 'samples/linear.ktl', text: readFileSync(path.join(ROOT, 'samples/linear.ktl'), 'utf8') }
 
+/** Of the SM90 kernel below, by bench/gpu/timeline.ts. */
+const MEASURED = path.join(ROOT, 'bench/results/timeline_h200.trace')
+
 const KERNELS = [
   { file: 'sm100', device: 'virtual-sm100', kind: 'sm100', tile: [128, 128, 64], m: 128, text: 'SM100, tile 128x128' },
   { file: 'sm90', device: 'virtual-sm90', kind: 'sm90', tile: [128, 256, 64], m: 128, text: 'SM90, cooperative, tile 128x256' },
@@ -31,7 +34,12 @@ export async function pictures(timelines: boolean): Promise<Readonly<Record<stri
       if (!timelines) continue
       const { artifact, workspace, read } = (await tracedBuild(kernel, args))!
       const { trace } = await kernel.run(args, { artifact, workspace, trace: true })
-      made[`timeline-${file}`] = timelineSvg(timelineOf(await read(trace), `One CTA of linear_gelu, k = 512: ${text}`))
+      const timeline = timelineOf(await read(trace), `One CTA of linear_gelu, k = 512: ${text}`)
+      made[`timeline-${file}`] = timelineSvg(timeline)
+      if (kind !== 'sm90') continue
+      const measured = timelineOf(readFileSync(MEASURED, 'utf8'), 'The same kernel on an H200, its 20th launch')
+      const modelled = { ...timeline, title: 'One CTA of linear_gelu on the virtual SM90' }
+      made[`timeline-${file}-measured`] = timelineSvg([modelled, measured])
     } finally {
       await device.close()
     }

@@ -1,6 +1,8 @@
 // What a warp runs in: its CTA (shared memory, Tensor Memory, barriers), its cluster, and the launch.
 #pragma once
+#include <array>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 #include "async.h"
 #include "cluster_queue.h"
@@ -38,6 +40,7 @@ struct Cta {
   std::array<NamedBarrier, 16> barriers;
   std::unordered_map<uint32_t, Mbarrier> mbarriers;  // by offset in shared memory
   std::shared_ptr<UmmaBatch> umma;  // the youngest batch of tcgen05.mma, while others may join it
+  std::array<std::optional<uint64_t>, 5> collectors;  // descriptors that tcgen05.mma has filled them from: that of A, four of B
   std::vector<std::shared_ptr<Warpgroup>> warpgroups;  // made by the first wgmma instruction
   uint32_t tmemColumns = 0, tmemPeak = 0;
   // Times that alloc and dealloc with .cta_group::2 began to wait for the peer, and ended.

@@ -33,6 +33,7 @@ enum OpFlag : uint8_t {
   kFragment = 16,  // another instruction that uses such registers
   kMove = 32,      // a plain copy of a 32-bit register
   kLoaded = 64,    // uses registers that some tcgen05.ld writes
+  kRepack = 128,   // a mov that takes a register apart or puts one together
 };
 
 // What a blocked operation waits for; used by hang reports.
@@ -202,6 +203,7 @@ void addFloatRows(Table&);
 void addHalfRows(Table&);
 void addCompareRows(Table&);
 void addConvertRows(Table&);
+void addStochasticRows(Table&);
 void addControlRows(Table&);
 void addMoveRows(Table&);
 void addMemoryRows(Table&);

@@ -76,6 +76,7 @@ struct Forms {
     addHalfRows(rows);
     addCompareRows(rows);
     addConvertRows(rows);
+    addStochasticRows(rows);
     addControlRows(rows);
     addMoveRows(rows);
     addMemoryRows(rows);

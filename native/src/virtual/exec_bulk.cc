@@ -9,7 +9,12 @@ Warp::AsyncGroups& groupsOf(Warp& w, uint32_t lane) {
   return (*w.bulkGroups)[lane];
 }
 
-enum BulkFlag : uint32_t { kMulticast = 1, kPair = 2, kFourRows = 1 << 8 };
+// Op::aux: of loads flags, of stores Reduction + 1 or 0; then the walk, then how many coordinates the list begins with; behind
+// them are offsets (16 bits).
+enum BulkFlag : uint32_t { kMulticast = 1, kPair = 2, kOperation = 0xff };
+constexpr uint32_t kWalk = 8, kCoordinates = 12;
+Walk walkOf(const Op& op) { return static_cast<Walk>(op.aux >> kWalk & 0xf); }
+uint32_t coordinatesOf(const Op& op) { return op.aux >> kCoordinates; }
 
 // src: destination, -, mbarrier, mask.
 Destination destinationOf(Warp& w, const Op& op, uint32_t lane) {
@@ -28,20 +33,25 @@ Destination destinationOf(Warp& w, const Op& op, uint32_t lane) {
   return d;
 }
 
-// list: map base is src[1]; coordinates in the list.
-TensorMap mapOf(Warp& w, const Op& op, uint32_t lane, std::array<int32_t, 5>& coordinates) {
+using Coordinates = std::array<int32_t, kMaxTensorRank>;  // by dimension of the map; of tile::gather4 a column and four rows
+
+// src[1]: the map's base; coordinates and offsets in the list.
+TensorMap mapOf(Warp& w, const Op& op, uint32_t lane, Coordinates& coordinates) {
   const uint64_t address = laneAddress(w, op, 1, lane);
   if (address % 64)
     throw Fault{Code::Misaligned, "the tensor map at " + hex(address) + " is not 64-byte aligned"};
   TensorMap map = decodeTensorMap(globalAt(w, address, kTensorMapBytes, false));
-  map.fourRows = op.aux & kFourRows;
+  map.walk = walkOf(op);
+  const uint32_t count = coordinatesOf(op);
   for (uint32_t k = 0; k < op.listCount; ++k) {
     const uint32_t slot = w.code->lists[op.list + k];
-    coordinates[k] = w.at<int32_t>(slot)[lane];
+    if (k < count) coordinates[k + map.sliced] = w.at<int32_t>(slot)[lane];
+    else map.offsets[k - count] = w.at<uint16_t>(slot)[lane];
     if (w.taint[slot] >> lane & 1 && w.cta->cluster->launch.checks)
       w.cta->cluster->warn(w, Code::Uninitialised, static_cast<int>(lane),
                            "a tensor coordinate comes from uninitialised data");
   }
+  if (map.walk > Walk::Im2col) map.offsets[1] = static_cast<int16_t>(map.offsets[1]);
   return map;
 }
 
@@ -64,21 +74,21 @@ uint64_t storeTime(Warp& w, uint32_t lane, Cta& cta, uint64_t bytes) {
   return done;
 }
 
-std::string place(const Op& op, const std::array<int32_t, 5>& coordinates) {
+std::string place(const TensorMap& map, const Coordinates& coordinates) {
   std::string text = "(";
-  for (uint32_t k = 0; k < op.listCount; ++k) text += (k ? ", " : "") + std::to_string(coordinates[k]);
+  for (uint32_t k = 0; k < map.coordinates(); ++k) text += (k ? ", " : "") + std::to_string(coordinates[k + map.sliced]);
   return text + ")";
 }
 
 Flow tensorLoad(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
-    std::array<int32_t, 5> c{};
+    Coordinates c{};
     const TensorMap map = mapOf(w, op, lane, c);
     const Destination d = destinationOf(w, op, lane);
     uint32_t bytes = 0;
     forLanes(d.ranks, [&](uint32_t rank) {
-      bytes = validateTensorLoad(map, op.listCount, c.data(), d.offset, alive(cluster, rank).shared);
+      bytes = validateTensorLoad(map, coordinatesOf(op), c.data(), d.offset, alive(cluster, rank).shared);
     });
     cluster.loaded += bytes;
     const Sent sent = signals(w, lane, d, "this TMA load");
@@ -88,7 +98,7 @@ Flow tensorLoad(Warp& w, const Op& op, uint32_t mask) {
       });
     const GlobalView* global = cluster.launch.global;
     issue(w, AsyncKind::Load, 0,
-          "TMA load " + place(op, c) + " of " + std::to_string(bytes) + " bytes to " + hex(d.offset),
+          "TMA load " + place(map, c) + " of " + std::to_string(bytes) + " bytes to " + hex(d.offset),
           loadTime(w, d, bytes), [=, &cluster] {
             forLanes(d.ranks, [&](uint32_t rank) {
               Cta& cta = alive(cluster, rank);
@@ -133,21 +143,21 @@ struct StoreSource {
   }
 };
 
-// src: shared source, map. aux: Reduction + 1, or 0 for a plain store, and kFourRows.
+// src: shared source, map.
 Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
   forLanes(mask, [&](uint32_t lane) {
-    std::array<int32_t, 5> c{};
+    Coordinates c{};
     const TensorMap map = mapOf(w, op, lane, c);
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, sharedAddress(laneAddress(w, op, 0, lane)), 16, false, offset);
-    const uint32_t operation = op.aux & ~kFourRows;
+    const uint32_t operation = op.aux & kOperation;
     const bool reduces = operation != 0;
     const auto reduction = static_cast<Reduction>(operation - 1);
     if (reduces)
-      validateTensorReduce(map, op.listCount, c.data(), offset, cta.shared, reduction);
+      validateTensorReduce(map, coordinatesOf(op), c.data(), offset, cta.shared, reduction);
     else
-      validateTensorStore(map, op.listCount, c.data(), offset, cta.shared);
+      validateTensorStore(map, coordinatesOf(op), c.data(), offset, cta.shared);
     if (Ordering* order = cluster.ordering.get())
       for (const uint32_t chunk : tensorStoreChunks(map, c.data(), offset)) {
         order->readAsync(w, lane, cta, chunk, 16, "this TMA store");
@@ -159,7 +169,7 @@ Flow tensorStore(Warp& w, const Op& op, uint32_t mask) {
     const auto source = std::make_shared<StoreSource>(cta, offset, map.pitch() * map.rowCount());
     const uint64_t done = storeTime(w, lane, cta, map.rowBytes() * map.rowCount());
     const uint64_t id = issue(
-        w, AsyncKind::Store, 0, "TMA store " + place(op, c) + " from " + hex(offset), done,
+        w, AsyncKind::Store, 0, "TMA store " + place(map, c) + " from " + hex(offset), done,
         [=, &cluster, &cta] {
           const TensorStoreReport report =
               reduces ? executeTensorReduce(map, c.data(), source->at, source->memory(), *global, reduction)
@@ -297,21 +307,38 @@ Flow wait(Warp& w, const Op& op, uint32_t mask) {  // aux: only the reads
 // --- decoding
 // ------------------------------------------------------------------------------------------------
 
-void tensorOperand(Builder& b, size_t index) {
+// Operand `index` is the map with its coordinates. Offsets, where the form has them: one after, or after the barrier.
+// Returns how many operands they are.
+size_t tensorOperand(Builder& b, size_t index, size_t offsetsAt) {
   const ptx::Operand& tensor = b.operand(index);
   if (tensor.kind != ptx::Operand::Kind::Tensor) b.refuse("expected [map, {coordinates}]");
   b.addressOf(tensor.elements.at(0), 1);
   std::vector<uint32_t> slots;
   for (size_t k = 1; k < tensor.elements.size(); ++k) slots.push_back(b.sourceOf(tensor.elements[k], 4));
+  const bool sm90 = b.target().rfind("sm_90", 0) == 0;
   const bool fourRows = b.has("tile::gather4") || b.has("tile::scatter4");
-  const int rank = b.has("1d") ? 1 : b.has("2d") ? 2 : b.has("3d") ? 3 : b.has("4d") ? 4 : 5;
-  if (fourRows && (rank != 2 || b.target().rfind("sm_90", 0) == 0))
-    b.refuse("gather4 and scatter4 are of two dimensions, and of sm_100a");
-  if (static_cast<int>(slots.size()) != (fourRows ? 5 : rank))
-    b.refuse("the number of coordinates differs from the dimension");
-  if (fourRows) b.op.aux |= kFourRows;
+  const bool along = b.has("im2col::w"), along128 = b.has("im2col::w::128"), im2col = b.has("im2col");
+  const Walk walk = fourRows                             ? Walk::FourRows
+                    : along                              ? Walk::Im2colW
+                    : along128                           ? Walk::Im2colW128
+                    : im2col || b.has("im2col_no_offs") ? Walk::Im2col
+                                                         : Walk::Tile;
+  const size_t rank = b.has("1d") ? 1 : b.has("2d") ? 2 : b.has("3d") ? 3 : b.has("4d") ? 4 : 5;
+  if (fourRows && (rank != 2 || sm90)) b.refuse("gather4 and scatter4 are of two dimensions, and of sm_100a");
+  if ((along || along128) && sm90) b.refuse("im2col::w is of sm_100a");
+  if (walk >= Walk::Im2col && rank < 3) b.refuse("im2col is of three to five dimensions");
+  if (slots.size() != (fourRows ? 5 : rank)) b.refuse("the number of coordinates differs from the dimension");
+  b.op.aux |= static_cast<uint32_t>(walk) << kWalk | static_cast<uint32_t>(slots.size()) << kCoordinates;
+  const size_t offsets = along || along128 ? 2 : im2col ? rank - 2 : 0;
+  if (offsets > 0) {
+    const ptx::Operand& list = b.operand(offsetsAt);
+    if (list.kind != ptx::Operand::Kind::Vector || list.elements.size() != offsets)
+      b.refuse("expected {offsets}, " + std::to_string(offsets) + " of them");
+    for (const ptx::Operand& offset : list.elements) slots.push_back(b.sourceOf(offset, 2));
+  }
   b.op.list = b.list(slots);
   b.op.listCount = static_cast<uint32_t>(slots.size());
+  return offsets > 0 ? 1 : 0;
 }
 void maskOperand(Builder& b, size_t index) {
   if (b.has("multicast::cluster")) {
@@ -328,35 +355,44 @@ void sizeOperand(Builder& b, size_t index) {
 
 }  // namespace
 
+// No figure of the ISA's is exact about where a halo lies, and no SM100 has confirmed it.
+constexpr const char* kHalo = "the halo is the pixels behind the last one, or behind every 32nd";
+
 void addBulkRows(Table& t) {
   const std::string rank = "1d|2d|3d|4d|5d ", mbar = "mbarrier::complete_tx::bytes ",
                     hint = "L2::cache_hint? ";
-  const std::string ops = "add|min|max|inc|dec|and|or|xor ";
-  t.push_back({"cp",
-               "async bulk tensor " + rank + "shared::cluster|shared::cta global tile|tile::gather4? " + mbar +
-                   "multicast::cluster? cta_group::1|cta_group::2? " + hint,
-               [](Builder& b) {
-                 b.address(0, 0);
-                 tensorOperand(b, 1);
-                 b.address(2, 2);
-                 maskOperand(b, 3);
-                 b.op.run = &tensorLoad;
-               }});
+  const std::string ops = "add|min|max|inc|dec|and|or|xor ", boxes = "tile|tile::gather4|im2col? ", along = "im2col::w|im2col::w::128 ";
+  for (const auto& [from, approximate] : {std::pair{boxes, static_cast<const char*>(nullptr)}, {along, kHalo}})
+    t.push_back({"cp",
+                 "async bulk tensor " + rank + "shared::cluster|shared::cta global " + from + mbar +
+                     "multicast::cluster? cta_group::1|cta_group::2? " + hint,
+                 [](Builder& b) {
+                   b.address(0, 0);
+                   const size_t offsets = tensorOperand(b, 1, 3);
+                   b.address(2, 2);
+                   maskOperand(b, 3 + offsets);
+                   b.op.run = &tensorLoad;
+                 },
+                 approximate});
   const auto store = [](Builder& b, uint32_t reduction) {
-    tensorOperand(b, 0);
+    tensorOperand(b, 0, 0);
     b.address(1, 0);
     b.op.aux |= reduction;
     b.op.run = &tensorStore;
   };
-  t.push_back({"cp", "async bulk tensor " + rank + "global shared::cta tile|tile::scatter4? bulk_group " + hint,
+  t.push_back({"cp", "async bulk tensor " + rank + "global shared::cta tile|tile::scatter4|im2col_no_offs? bulk_group " + hint,
                [=](Builder& b) { store(b, 0); }});
-  t.push_back({"cp", "reduce async bulk tensor " + rank + "global shared::cta tile? bulk_group " + ops + hint,
+  t.push_back({"cp", "reduce async bulk tensor " + rank + "global shared::cta tile|im2col_no_offs? bulk_group " + ops + hint,
                [=](Builder& b) {
                  store(b, 1 + static_cast<uint32_t>(reductionOf(b)));
                  b.couple();
                }});
   const auto ignore = [](Builder& b) { b.op.run = [](Warp&, const Op&, uint32_t) { return Flow::Next; }; };
-  t.push_back({"cp", "async bulk prefetch tensor " + rank + "L2 global tile|tile::gather4? " + hint, ignore});
+  for (const auto& from : {boxes, along})
+    t.push_back({"cp", "async bulk prefetch tensor " + rank + "L2 global " + from + hint, [ignore](Builder& b) {
+                   tensorOperand(b, 0, 1);
+                   ignore(b);
+                 }});
   t.push_back({"cp", "async bulk prefetch L2 global " + hint, [ignore](Builder& b) {
                  b.bound(1, kBulkRange);
                  ignore(b);

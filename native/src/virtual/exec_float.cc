@@ -29,6 +29,7 @@ T compute(T a, T b, T c) {
   if constexpr (A == Arith::Add) return a + b;
   if constexpr (A == Arith::Sub) return a - b;
   if constexpr (A == Arith::Mul) return a * b;
+  if constexpr (A == Arith::Fma && sizeof(T) == 8) return fused(a, b, c);
   if constexpr (A == Arith::Fma) return std::fma(a, b, c);
   if constexpr (A == Arith::Div) return a / b;
   if constexpr (A == Arith::Rcp) return T(1) / a;
@@ -62,16 +63,36 @@ uint32_t modeOf(const Builder& b) {
   return mode | (b.has("ftz") ? kFtz : 0) | (b.has("sat") ? kSat : 0);
 }
 
-// Operands and result go through barriers so that the compiler keeps the arithmetic between the two mode changes.
+// Of sums and products with twice the digits, at least, nothing is lost that their sign depends on.
+template <class T>
+using Wider = std::conditional_t<sizeof(T) == 4, double, long double>;
+
+template <Arith A, class T>
+struct Operation {
+  using W = Wider<T>;
+  static constexpr bool kSum = A == Arith::Add || A == Arith::Sub || A == Arith::Fma;
+  static T value(T a, T b, T c) { return compute<A>(a, b, c); }
+  static W first(T a, T b) { return A == Arith::Fma ? W(a) * W(b) : W(a); }
+  static W second(T b, T c) { return A == Arith::Fma ? W(c) : A == Arith::Sub ? -W(b) : W(b); }
+  static bool ofOpposites(T a, T b, T c) { return kSum && (std::signbit(first(a, b)) || std::signbit(second(b, c))); }
+  static int sign(W x) { return (x > 0) - (x < 0); }  // of NaN: 0
+  static int excess(T a, T b, T c, T r) {
+    if constexpr (kSum) {
+      const W p = first(a, b), q = second(b, c), sum = p + q, added = sum - p;
+      return sum != W(r) ? sign(sum - W(r)) : sign((p - (sum - added)) + (q - added));
+    }
+    if constexpr (A == Arith::Mul) return sign(W(a) * W(b) - W(r));
+    if constexpr (A == Arith::Div) return sign(W(a) - W(r) * W(b)) * (std::signbit(b) ? -1 : 1);
+    if constexpr (A == Arith::Rcp) return sign(1 - W(r) * W(a)) * (std::signbit(a) ? -1 : 1);
+    if constexpr (A == Arith::Sqrt) return sign(W(a) - W(r) * W(r));
+  }
+};
+
 template <Arith A, class T>
 [[gnu::noinline]] T rounded(uint32_t how, T a, T b, T c) {
   if constexpr (sizeof(T) == 4)
     if (how & kFtz) a = flush(a), b = flush(b), c = flush(c);
-  const RoundingMode mode(how);
-  keepHere(a), keepHere(b), keepHere(c);
-  T r = compute<A>(a, b, c);
-  keepHere(r);
-  mode.restore();
+  T r = inMode<Operation<A, T>>(how, a, b, c);
   if constexpr (sizeof(T) == 4)
     if (how & kFtz) r = flush(r);
   return canonical(how & kSat ? saturate(r) : r);

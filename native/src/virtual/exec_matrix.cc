@@ -68,26 +68,59 @@ Flow storeBytes(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-// 8x16 matrices of 4-bit elements, packed in the first half of each row: a lane gets four of row lane / 4 as bytes, each in
-// their middle bits (as those of e2m1 that mma reads).
-Flow loadFours(Warp& w, const Op& op, uint32_t mask) {
+// Elements of 4, 6 or 8 bits from rows of 16, packed at their start, to the low bits of a byte each: CUTLASS shifts those of e2m1
+// up by two behind an ldmatrix, to the middle of the byte, where mma wants them (PTX ISA 9.7.14.5.14), and others not at all.
+struct NarrowRow {
+  const uint8_t *data, *valid;  // valid: null where all is
+  uint32_t bits;
+  uint32_t at(uint32_t i) const {
+    const uint32_t first = i * bits / 8, last = (i * bits + bits - 1) / 8;
+    return (data[first] | uint32_t{data[last]} << 8 * (last - first)) >> (i * bits % 8) & ((1u << bits) - 1);
+  }
+  bool defined(uint32_t i) const {
+    const uint32_t first = i * bits / 8, last = (i * bits + bits - 1) / 8;
+    return !valid || (valid[first] && valid[last]);
+  }
+};
+
+// aux: bits of an element. Byte e of a lane is, of 8 x 16 matrices, row
+// lane / 4, column 4 (lane % 4) + e; of 16 x 16 ones, which have two registers each, row 4 (lane % 4) + e, column lane / 4, and 8
+// columns behind (PTX ISA 9.7.14.5.15: four consecutive columns across two rows of the transpose; CUTLASS's SM100_U8x8_LDSM_T with the
+// bytes that it moves afterwards).
+template <bool Tall>
+Flow loadNarrow(Warp& w, const Op& op, uint32_t mask) {
   Access access;
   resolveRows(w, op, mask, true, access);
-  for (uint32_t m = 0; m < op.listCount; ++m) {
-    const uint32_t slot = w.code->lists[op.list + m];
+  for (uint32_t r = 0; r < op.listCount; ++r) {
+    const uint32_t slot = w.code->lists[op.list + r];
     uint32_t tainted = 0;
     for (uint32_t lane = 0; lane < 32; ++lane) {
-      const uint32_t row = 8 * m + lane / 4, first = lane % 4 * 2;
-      uint16_t fours;
-      std::memcpy(&fours, access.data[row] + first, 2);
-      if (access.valid[row] && !allValid(access.valid[row] + first, 2)) tainted |= 1u << lane;
       uint32_t bytes = 0;
-      for (uint32_t e = 0; e < 4; ++e) bytes |= (fours >> (4 * e) & 15u) << (8 * e + 2);
+      for (uint32_t e = 0; e < 4; ++e) {
+        const uint32_t along = 4 * (lane % 4) + e;
+        const uint32_t row = Tall ? r / 2 * 16 + along : 8 * r + lane / 4, column = Tall ? lane / 4 + 8 * (r % 2) : along;
+        const NarrowRow from{access.data[row], access.valid[row], op.aux};
+        bytes |= from.at(column) << 8 * e;
+        if (!from.defined(column)) tainted |= 1u << lane;
+      }
       w.at<uint32_t>(slot)[lane] = bytes;
     }
     w.setTaint(slot, ~0u, tainted);
   }
   return Flow::Next;
+}
+
+void narrowBuild(Builder& b) {
+  const bool tall = b.has("m16n16");
+  const std::vector<uint32_t> slots = b.registers(0, true);
+  if (slots.size() != (b.has("x4") ? 4u : b.has("x2") ? 2u : 1u) * (tall ? 2 : 1)) b.refuse("wrong number of registers");
+  setSpace(b);
+  b.address(1, 0);
+  b.op.list = b.list(slots);
+  b.op.listCount = static_cast<uint32_t>(slots.size());
+  b.op.aux = b.has("b4x16_p64") ? 4 : b.has("b6x16_p32") ? 6 : 8;
+  b.op.flags |= kAligned;
+  b.op.run = tall ? &loadNarrow<true> : &loadNarrow<false>;
 }
 
 void matricesBuild(Builder& b, bool isLoad) {
@@ -99,7 +132,7 @@ void matricesBuild(Builder& b, bool isLoad) {
   b.op.listCount = static_cast<uint32_t>(slots.size());
   b.op.aux = b.has("trans");
   b.op.flags |= kAligned;
-  b.op.run = b.has("b8") ? &storeBytes : b.has("b8x16") ? &loadFours : isLoad ? &matrices<true> : &matrices<false>;
+  b.op.run = b.has("b8") ? &storeBytes : isLoad ? &matrices<true> : &matrices<false>;
 }
 
 Flow transpose(Warp& w, const Op& op, uint32_t mask) {
@@ -126,8 +159,10 @@ void addMatrixRows(Table& t) {
                [](Builder& b) { matricesBuild(b, false); }});
   t.push_back({"stmatrix", "sync aligned m16n8 x1|x2|x4 trans shared|shared::cta? b8",
                [](Builder& b) { matricesBuild(b, false); }});
-  t.push_back({"ldmatrix", "sync aligned m8n16 x1|x2|x4 shared|shared::cta? b8x16 b4x16_p64",
-               [](Builder& b) { matricesBuild(b, true); }});
+  const std::string packed = " shared|shared::cta? b8x16 b4x16_p64|b6x16_p32";
+  t.push_back({"ldmatrix", "sync aligned m8n16 x1|x2|x4" + packed, narrowBuild});
+  t.push_back({"ldmatrix", "sync aligned m16n16 x1|x2 trans" + packed, narrowBuild});
+  t.push_back({"ldmatrix", "sync aligned m16n16 x1|x2 trans shared|shared::cta? b8", narrowBuild});
   t.push_back({"movmatrix", "sync aligned m8n8 trans b16", [](Builder& b) {
                  b.op.src[0] = b.source(1, 4);
                  b.op.dst = b.dest(0, 4);

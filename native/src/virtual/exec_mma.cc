@@ -1,6 +1,7 @@
 // mma.sync (PTX ISA 9.7.14.5). Fragments: register r of A is row lane / 4 + 8 (r % 2), k from (r / 2) * 4 * E +
 // (lane % 4) * E, for E elements in a register; B is the same with its column lane / 4 and no second half; C and D
 // are rows lane / 4 + 8 (r / 2), columns 2 (lane % 4) + r % 2. Shapes of 8 rows have no second half either.
+// mma.sp (9.7.14.6) has the same fragment of what is stored of A, and a register with metadata.
 #include <cmath>
 #include "exec_async.h"
 #include "exec_lanes.h"
@@ -29,7 +30,7 @@ bool isSilicon(const Warp& w) {
   return w.cta->cluster->launch.config->tensorCores == LaunchConfig::TensorCores::Silicon;
 }
 
-// list: registers of A, B, C (or pairs of halves), then D.
+// list: registers of A, B, C (or pairs of halves), then D. imm: the sparsity selector; src: metadata.
 Flow mma(Warp& w, const Op& op, uint32_t mask) {
   if (mask != ~0u) throw Fault{Code::Divergence, "mma.sync needs all 32 lanes of the warp"};
   const MmaForm& f = mmaForms()[op.aux];
@@ -38,7 +39,11 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
   for (uint32_t i = 0; i < f.a() + f.b() + f.c(); ++i) taint |= w.taint[list[i]];
 
   thread_local MmaTile t;
-  gather(w, list, f.a(), f.rows / 8, f.rowBytes(), t.a);
+  if (f.sparse) {
+    const uint32_t used = readMetadata(w.at<uint32_t>(op.src[0]), f.k / f.sparse.chunk, f.bits < 16, static_cast<uint32_t>(op.imm), t.metadata);
+    taint |= w.taint[op.src[0]] & used;
+  }
+  gather(w, list, f.a(), f.rows / 8, f.storedRowBytes(), t.a);
   gather(w, list + f.a(), f.b(), 1, f.rowBytes(), t.b);
   const uint32_t *c = list + f.a() + f.b(), *d = c + f.c();
   const auto forEachCell = [&](auto visit) {
@@ -61,8 +66,8 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
       w.at<uint32_t>(d[r])[lane] = f.halfAccumulator ? out[2 * r][lane] | out[2 * r + 1][lane] << 16 : out[r][lane];
     w.setTaint(d[r], ~0u, taint ? ~0u : 0u);
   }
-  w.cta->cluster->tensorMacs += f.rows * kMmaColumns * f.k;
-  const uint64_t cycles = timing::mmaCycles(f.rowBytes());
+  w.cta->cluster->tensorMacs += f.rows * kMmaColumns * f.k / (f.sparse ? 2 : 1);
+  const uint64_t cycles = timing::mmaCycles(f.storedRowBytes());
   const uint64_t done = w.cta->tensorCore.reserve(w.now(), cycles);
   draw(w, AsyncKind::Tensor, "mma.sync", done - cycles, done);
   w.waitUntil(done);
@@ -180,27 +185,53 @@ void build(Builder& b, Handler run, uint32_t aux, const std::array<uint32_t, 3>&
 void mmaRow(Table& t, const std::string& pattern, const MmaForm& added) {
   const auto form = static_cast<uint32_t>(mmaForms().size());
   mmaForms().push_back(added);
-  t.push_back({"mma", "sync aligned row col " + pattern,
+  t.push_back({"mma", (added.sparse ? "sp|sp::ordered_metadata sync aligned row col " : "sync aligned row col ") + pattern,
                [form](Builder& b) {
                  const MmaForm& f = mmaForms()[form];
                  build(b, &mma, form, {f.a(), f.b(), f.c()}, 4, f.c());
+                 if (!f.sparse) return;
+                 b.op.aux = form + !b.has("sp::ordered_metadata");
+                 b.op.src[0] = b.source(4, 4);
+                 b.op.imm = b.immediate(5, {"the sparsity selector", 0, 16 / (f.k / f.sparse.chunk) - 1});
                },
                added.isInteger                            ? nullptr
                : added.bits == 8 && added.halfAccumulator ? "its truncating sum was not measured"
                                                           : kUntruncated});
+  // The form without the order of indices lies behind its twin.
+  if (added.sparse) {
+    mmaForms().push_back(added);
+    mmaForms().back().sparse.order = Sparsity::Order::Any;
+  }
 }
 
 std::string shapeOf(uint32_t rows, uint32_t k) { return "m" + std::to_string(rows) + "n8k" + std::to_string(k); }
 
 // Elements of 4 or 8 bits, by the names of unsigned and signed ones.
-void integerRows(Table& t, uint32_t rows, uint32_t k, uint32_t bits, const std::array<std::string, 2>& names) {
+void integerRows(Table& t, uint32_t rows, uint32_t k, uint32_t bits, const std::array<std::string, 2>& names, Sparsity sparse = {}) {
   for (const bool aSigned : {false, true})
     for (const bool bSigned : {false, true})
       for (const bool saturate : {false, true}) {
         const std::string types = shapeOf(rows, k) + " s32 " + names[aSigned] + " " + names[bSigned] + " s32";
         mmaRow(t, (saturate ? "satfinite " : "") + types,
-               {.k = k, .bits = bits, .isInteger = true, .aSigned = aSigned, .bSigned = bSigned, .saturate = saturate, .rows = rows});
+               {.k = k, .bits = bits, .isInteger = true, .aSigned = aSigned, .bSigned = bSigned, .saturate = saturate, .rows = rows, .sparse = sparse});
       }
+}
+
+// The forms of mma.sp that ptxas 13.0 takes for sm_90a and sm_100a.
+void sparseRows(Table& t) {
+  using F = FloatFormat;
+  for (const uint32_t k : {16u, 32u}) {
+    const std::string shape = shapeOf(16, k);
+    mmaRow(t, shape + " f32 f16 f16 f32", {.k = k, .bits = 16, .sparse = {4}});
+    mmaRow(t, shape + " f16 f16 f16 f16", {.k = k, .bits = 16, .halfAccumulator = true, .sparse = {4}});
+    mmaRow(t, shape + " f32 bf16 bf16 f32", {.k = k, .bits = 16, .aFormat = F::BF16, .bFormat = F::BF16, .sparse = {4}});
+    mmaRow(t, shapeOf(16, k / 2) + " f32 tf32 tf32 f32", {.k = k / 2, .bits = 32, .aFormat = F::TF32, .bFormat = F::TF32, .sparse = {2}});
+    integerRows(t, 16, 2 * k, 8, {"u8", "s8"}, {4});
+    integerRows(t, 16, 4 * k, 4, {"u4", "s4"}, {8});
+  }
+  for (const auto& [a, aFormat] : {std::pair{" e4m3", F::E4M3}, std::pair{" e5m2", F::E5M2}})
+    for (const auto& [b, bFormat] : {std::pair{" e4m3", F::E4M3}, std::pair{" e5m2", F::E5M2}})
+      mmaRow(t, shapeOf(16, 64) + " f32" + a + b + " f32", {.k = 64, .bits = 8, .aFormat = aFormat, .bFormat = bFormat, .sparse = {4}});
 }
 
 }  // namespace
@@ -251,6 +282,7 @@ void addMmaRows(Table& t) {
       }
     integerRows(t, 16, k, 8, {"u8", "s8"});
   }
+  sparseRows(t);
 }
 
 }  // namespace ktl

@@ -74,6 +74,7 @@ void movBuild(Builder& b) {
     b.op.listCount = static_cast<uint32_t>(slots.size());
     b.op.aux = part;
     b.op.imm = bytes;
+    b.op.flags |= kRepack;
     if (d.kind == Kind::Vector) {
       b.op.run = &unpack;
     } else {

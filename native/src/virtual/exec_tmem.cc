@@ -293,24 +293,22 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
   return Flow::Next;
 }
 
-// Rows of each 32-lane quarter move down by one; the last keeps its value. Eight columns.
 Flow shift(Warp& w, const Op& op, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
     const uint32_t address = tmemAddress(w, op, 0, 1u << lane, false);
+    const uint32_t column = address & 0xffff;
     const auto ctas = targets(w, op.aux);
+    w.faultLane = lane;
+    if (address >> 16 != 0)
+      throw Fault{Code::TmemAccess, "tcgen05.shift: the lane of the address is " + std::to_string(address >> 16) +
+                                        ", must be 0: what the lanes before another multiple of 32 do, the PTX ISA does not say"};
+    for (const Cta* cta : ctas) cta->tmem.require(column, TensorMemory::kShifted, "tcgen05.shift");
+    w.faultLane = ~0u;
     if (Ordering* order = w.cta->cluster->ordering.get())
-      for (Cta* cta : ctas) order->writeTmem(w, lane, *cta, address & 0xffff, 8, 0xff, "tcgen05.shift");
+      for (Cta* cta : ctas) order->writeTmem(w, lane, *cta, column, TensorMemory::kShifted, 0xff, "tcgen05.shift");
     w.cta->umma.reset();
     issue(w, AsyncKind::Tensor, w.cta->rank, "tcgen05.shift", w.now(), [=] {
-      for (Cta* cta : ctas) {
-        cta->tmem.require(address & 0xffff, 8, "tcgen05.shift");
-        for (uint32_t c = address & 0xffff; c < (address & 0xffff) + 8; ++c)
-          for (uint32_t l = 0; l < TensorMemory::kLanes; ++l)
-            if (l % 32 != 31) {
-              cta->tmem.column(c)[l] = cta->tmem.column(c)[l + 1];
-              cta->tmem.setValid(l, c, cta->tmem.isValid(l + 1, c));
-            }
-      }
+      for (Cta* cta : ctas) cta->tmem.shiftDown(column);
     });
   });
   return Flow::Next;

@@ -4,7 +4,6 @@
 #include "exec_wgmma.h"
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 #include "exec_async.h"
 
 namespace ktl {
@@ -34,6 +33,8 @@ enum FormBit : uint32_t {
   kMnMajorA = 1 << 13,
   kMnMajorB = 1 << 14,
   kSaturate = 1 << 15,
+  kSparse = 1 << 25,    // above n
+  kSelector = 1 << 26,
 };
 
 WgmmaForm formOf(const Op& op) {
@@ -42,7 +43,7 @@ WgmmaForm formOf(const Op& op) {
   form.a = kTypes[bits & 15].type;
   form.b = kTypes[bits >> 4 & 15].type;
   form.d = static_cast<Accumulator>(bits >> 8 & 3);
-  form.n = bits >> 16;
+  form.n = bits >> 16 & 0x1ff;
   form.aInRegisters = bits & kRegisterA;
   form.negateA = bits & kNegateA;
   form.negateB = bits & kNegateB;
@@ -50,6 +51,9 @@ WgmmaForm formOf(const Op& op) {
   form.bMnMajor = bits & kMnMajorB;
   form.saturate = bits & kSaturate;
   form.binary = (bits & 15) == kB1;
+  // The PTX ISA wants no order of the indices here.
+  if (bits & kSparse) form.sparse = {form.a.bytes() == 4 ? 2u : 4u, Sparsity::Order::Any};
+  form.selector = bits & kSelector ? 1 : 0;
   return form;
 }
 
@@ -193,7 +197,7 @@ uint64_t uniformDescriptor(Warp& w, const Op& op, unsigned k, const char* operan
 
 void watchRegisters(Warp& w, const Op& op, const WgmmaForm& form, WgmmaWarp& state) {
   const uint32_t* slots = slotsOf(w, op);
-  const uint32_t own = form.registersOfD(), all = own + (form.aInRegisters ? kWgmmaFragments : 0);
+  const uint32_t own = form.registersOfD(), all = own + form.registersOfA();
   if (w.cta->cluster->launch.checks) {
     if (!state.fenced)
       w.cta->cluster->warn(w, Code::Race, -1,
@@ -210,7 +214,7 @@ void watchRegisters(Warp& w, const Op& op, const WgmmaForm& form, WgmmaWarp& sta
   for (uint32_t i = own; i < all; ++i) state.fragments[slots[i]] = state.committed + 1;
 }
 
-// src: A and B descriptors, scale-d; imm: scale-d negated. list: registers of D, then of A.
+// src: A and B descriptors, scale-d; imm: scale-d negated. list: registers of D, then of A, then of its metadata.
 Flow multiply(Warp& w, const Op& op, uint32_t mask) {
   requireWarpgroup(w, mask, "wgmma.mma_async");
   Cta& cta = *w.cta;
@@ -236,7 +240,7 @@ Flow multiply(Warp& w, const Op& op, uint32_t mask) {
     entry.pc = w.pc;
     entry.group = state.committed;
     entry.operands = operands;
-    if (form.aInRegisters) {
+    if (form.registersOfA() > 0) {
       entry.fragments = std::make_unique<WgmmaFragments>();
       entry.operands.fragments = entry.fragments.get();
     }
@@ -258,12 +262,11 @@ Flow multiply(Warp& w, const Op& op, uint32_t mask) {
   if (entry.group != state.committed) differs("they have not committed the same number of groups");
 
   watchRegisters(w, op, form, state);
-  if (form.aInRegisters) {
-    const uint32_t* slots = slotsOf(w, op) + form.registersOfD();
-    for (uint32_t r = 0; r < kWgmmaFragments; ++r) {
-      std::copy_n(w.at<uint32_t>(slots[r]), 32, entry.fragments->values[member][r]);
-      entry.fragments->taint[member][r] = w.taint[slots[r]];
-    }
+  const uint32_t *slots = slotsOf(w, op) + form.registersOfD(), count = form.registersOfA();
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t r = form.sparse && i + 1 == count ? kWgmmaFragments : i;
+    std::copy_n(w.at<uint32_t>(slots[i]), 32, entry.fragments->values[member][r]);
+    entry.fragments->taint[member][r] = w.taint[slots[i]];
   }
   if (Ordering* order = cluster.ordering.get())
     for (const uint32_t chunk : entry.chunks)
@@ -309,26 +312,33 @@ void requirePair(const Builder& b, uint32_t a, uint32_t other) {
 
 // aux of the instruction: types, shape, saturation, from its modifiers. PTX ISA 9.7.15.2.
 uint32_t formBits(const Builder& b) {
-  const std::string& shape = *std::find_if(b.ins.modifiers.begin(), b.ins.modifiers.end(),
-                                           [](const std::string& m) { return m.rfind("m64n", 0) == 0; });
+  const auto at = std::find_if(b.ins.modifiers.begin(), b.ins.modifiers.end(),
+                               [](const std::string& m) { return m.rfind("m64n", 0) == 0; });
+  const std::string& shape = *at;
   const size_t k = shape.find('k');
   if (k == std::string::npos) b.refuse("the shape has no k");
   const auto n = static_cast<uint32_t>(std::strtoul(shape.c_str() + 4, nullptr, 10));
   const auto depth = static_cast<uint32_t>(std::strtoul(shape.c_str() + k + 1, nullptr, 10));
-  const size_t types = b.ins.modifiers.size() - (b.has("popc") ? 5 : b.has("satfinite") ? 4 : 3);
-  const std::string &d = b.ins.modifiers[types], &aName = b.ins.modifiers[types + 1];
-  const uint32_t a = typeCode(aName), other = typeCode(b.ins.modifiers[types + 2]);
+  // The types follow the shape, or .satfinite behind it; ptxas takes that behind them, too.
+  std::vector<std::string> types(at + 1, b.ins.modifiers.end());
+  std::erase(types, "satfinite");
+  if (types.size() < 3) b.refuse("the types come behind the shape");
+  const std::string &d = types[0], &aName = types[1];
+  const uint32_t a = typeCode(aName), other = typeCode(types[2]);
   requirePair(b, a, other);
   const bool isInteger = kTypes[a].type.isInteger;
   if (isInteger != (d == "s32")) b.refuse("D does not fit the operands");
   if (d == "f16" && (aName == "bf16" || aName == "tf32")) b.refuse("D of " + aName + " is f32");
-  const uint32_t expected = a == kB1 ? 256 : 32 / kTypes[a].type.bytes();
+  const uint32_t expected = a == kB1 ? 256 : (b.has("sp") ? 64 : 32) / kTypes[a].type.bytes();
   if (depth != expected) b.refuse("k must be " + std::to_string(expected));
   if (n < 8 || n > 256 || n % 8 != 0 || (isInteger && n > 24 && n % 16 != 0)) b.refuse("there is no such n");
   const Accumulator sums = d == "s32" ? Accumulator::S32 : d == "f16" ? Accumulator::F16 : Accumulator::F32;
   const uint32_t saturate = b.has("satfinite") ? uint32_t{kSaturate} : 0u;
-  return a | other << 4 | static_cast<uint32_t>(sums) << 8 | n << 16 | saturate;
+  return a | other << 4 | static_cast<uint32_t>(sums) << 8 | n << 16 | saturate | (b.has("sp") ? uint32_t{kSparse} : 0u);
 }
+
+// Where scale-d is among the operands: behind the metadata and their selector.
+size_t scaleD(const Builder& b) { return b.has("sp") ? 5 : 3; }
 
 // scale-a and scale-b, then which operands are transposed; integers have neither.
 void flagOperands(Builder& b, bool inRegisters) {
@@ -339,7 +349,7 @@ void flagOperands(Builder& b, bool inRegisters) {
   const auto transpose = [&](size_t i, uint32_t bit) {
     if (b.immediate(i, {"a transpose", 0, 1})) b.op.aux |= bit;
   };
-  size_t operands = 4;
+  size_t operands = scaleD(b) + 1;
   if (!type.isInteger) {
     scale(operands++, kNegateA);
     scale(operands++, kNegateB);
@@ -368,8 +378,13 @@ void multiplyBuild(Builder& b) {
     b.op.src[0] = b.source(1, 8);
   }
   b.op.src[1] = b.source(2, 8);
+  if (b.has("sp")) {
+    slots.push_back(b.source(3, 4));
+    const bool pair = kTypes[b.op.aux & 15].type.bytes() > 1;
+    if (b.immediate(4, {"the sparsity selector", 0, pair ? 1 : 0})) b.op.aux |= kSelector;
+  }
   uint32_t negate = 0;
-  b.op.src[2] = b.predicate(3, &negate);
+  b.op.src[2] = b.predicate(scaleD(b), &negate);
   b.op.imm = negate != 0;
   b.op.list = b.list(slots);
   b.op.listCount = static_cast<uint32_t>(slots.size());
@@ -403,7 +418,8 @@ bool useFragments(Warp& w, const Op& op, uint32_t mask) {
   const auto touch = [&](uint32_t slot) {
     if (slot >= state.accumulators.size()) return;
     if (checked && inFlight(state.accumulators, slot)) warn("uses an accumulator register");
-    if (op.flags & kMove) return;
+    // Compilers copy registers, and take them apart, behind the fence: names, of which no instruction may be left.
+    if (op.flags & (kMove | kRepack)) return;
     const auto at = std::lower_bound(state.touched.begin(), state.touched.end(), slot);
     if (at == state.touched.end() || *at != slot) state.touched.insert(at, slot);
   };
@@ -413,42 +429,6 @@ bool useFragments(Warp& w, const Op& op, uint32_t mask) {
     for (uint32_t i = 0; i < op.listCount; ++i) touch(w.code->lists[op.list + i]);
   if (checked && !(op.flags & kMove) && inFlight(state.fragments, op.dst)) warn("overwrites a register of A");
   return false;
-}
-
-void markFragments(EntryCode& code) {
-  std::vector<bool> used(code.slots);
-  bool any = false;
-  for (const Op& op : code.ops)
-    if (op.flags & kWarpgroup)
-      for (uint32_t i = 0; i < op.listCount; ++i) any = used[code.lists[op.list + i]] = true;
-  if (!any) return;
-  // Compilers also copy copies of accumulators before they wait.
-  std::unordered_multimap<uint32_t, uint32_t> copies;
-  for (const Op& op : code.ops)
-    if (op.flags & kMove) copies.emplace(op.src[0], op.dst);
-  std::vector<uint32_t> work;
-  for (uint32_t slot = 0; slot < code.slots; ++slot)
-    if (used[slot]) work.push_back(slot);
-  while (!work.empty()) {
-    const auto [begin, end] = copies.equal_range(work.back());
-    work.pop_back();
-    for (auto copy = begin; copy != end; ++copy)
-      if (!used[copy->second]) {
-        used[copy->second] = true;
-        work.push_back(copy->second);
-      }
-  }
-  for (Op& op : code.ops) {
-    if (op.flags & kWarpgroup) continue;
-    bool uses = used[op.dst];
-    for (const uint32_t slot : op.src) uses |= used[slot];
-    if (op.branch != Op::Branch::Table)
-      for (uint32_t i = 0; i < op.listCount && !uses; ++i) {
-        const uint32_t slot = code.lists[op.list + i];
-        uses = slot < used.size() && used[slot];
-      }
-    if (uses) op.flags |= kFragment;
-  }
 }
 
 std::string describeWarpgroup(const Warp& w) {
@@ -495,6 +475,9 @@ void addWarpgroupRows(Table& t) {
   t.push_back({"wgmma", start + "f32|f16 " + types + types, multiplyBuild, kUntruncated});
   t.push_back({"wgmma", start + "s32 s8|u8 s8|u8 satfinite?", multiplyBuild});
   t.push_back({"wgmma", start + "s32 b1 b1 and popc", multiplyBuild});
+  // PTX ISA 9.7.15.6
+  t.push_back({"wgmma", "sp " + start + "f32|f16 " + types + types, multiplyBuild, kUntruncated});
+  t.push_back({"wgmma", "sp " + start + "s32 s8|u8 s8|u8 satfinite?", multiplyBuild});
 }
 
 }  // namespace ktl

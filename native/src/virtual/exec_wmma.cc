@@ -114,7 +114,7 @@ void forEachUnit(const Registers& registers, uint32_t units, Visit visit) {
 Flow multiplyFragments(Warp& w, const Op& op, uint32_t mask) {
   requireWarp(mask);
   const WmmaForm& f = wmmaForms()[op.aux];
-  const auto [m, n, k] = f.shape;
+  const uint32_t m = f.shape.m, n = f.shape.n, k = f.shape.k;
   const uint32_t *counts = w.code->lists.data() + op.list, *a = counts + 4, *b = a + counts[0], *c = b + counts[1],
                  *d = c + counts[2];
   uint32_t taint = 0;

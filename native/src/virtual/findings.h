@@ -36,6 +36,7 @@ enum class Code : int {
   UnsupportedCall = 5024,    // printf, malloc, … named
   IndexOutside = 5025,       // a position or group end read from memory leaves its tensor (pmevent 7)
   ScatterTwice = 5026,       // two stores at places read from memory (pmevent 6) write one byte
+  SparseMetadata = 5027,     // metadata of a sparse operand names no places
 };
 
 struct Finding {

@@ -38,8 +38,17 @@ bool roundsUp(Rounding rounding, bool negative, bool odd, bool guard, bool stick
     case Rounding::RZ: return false;
     case Rounding::RM: return negative && (guard || sticky);
     case Rounding::RP: return !negative && (guard || sticky);
+    case Rounding::RS: break;  // carries
   }
   return false;
+}
+
+// Whether the random bits carry out of the lower `shift` bits of the significand, whose upper ones they are added to. Where fewer are
+// dropped than there are random bits, which no format here does, the lower random bits would be lost.
+bool carries(uint64_t significand, int shift, const EncodeOptions& options) {
+  const int down = shift - static_cast<int>(options.randomBits);
+  const uint64_t dropped = shift < 64 ? significand & ((uint64_t{1} << shift) - 1) : significand;
+  return ((down < 64 ? dropped >> down : 0) + options.random) >> options.randomBits != 0;
 }
 
 // Code of +-significand * 2^exponent (significand nonzero).
@@ -69,7 +78,8 @@ uint64_t encodeMagnitude(FloatFormat format, bool negative, uint64_t significand
     guard = true;  // the top bit is set
     sticky = (significand << 1) != 0;
   }
-  if (roundsUp(rounding, negative, kept & 1, guard, sticky)) ++kept;
+  if (rounding == Rounding::RS ? carries(significand, shift, options) : roundsUp(rounding, negative, kept & 1, guard, sticky))
+    ++kept;
   // The hidden bit of a normal number adds one to the exponent field; so does a carry out of the rounding.
   uint64_t code = (static_cast<uint64_t>(base - smallest) << t.fractionBits) + kept;
   const uint64_t maxFinite = t.maxFinite >> t.storageShift;
@@ -195,6 +205,7 @@ uint64_t floatToInteger(double value, Rounding rounding, uint32_t bits, bool isS
     case Rounding::RM: rounded = std::floor(value); break;
     case Rounding::RP: rounded = std::ceil(value); break;
     case Rounding::RNA: rounded = std::round(value); break;
+    case Rounding::RS: break;  // not of integers
   }
   const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   const uint64_t top = uint64_t{1} << (bits - 1);

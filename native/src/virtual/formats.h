@@ -8,8 +8,9 @@ namespace ktl {
 
 enum class FloatFormat : uint8_t { F64, F32, TF32, F16, BF16, E4M3, E5M2, E3M2, E2M3, E2M1, UE8M0, UE4M3 };
 
-// RN nearest even · RZ toward zero · RM down · RP up · RNA nearest, ties away from zero
-enum class Rounding : uint8_t { RN, RZ, RM, RP, RNA };
+// RN nearest even · RZ toward zero · RM down · RP up · RNA nearest, ties away from zero · RS away from zero where random bits, added
+// to the upper ones of those that are dropped, carry
+enum class Rounding : uint8_t { RN, RZ, RM, RP, RNA, RS };
 
 struct FloatTraits {
   const char* name;
@@ -28,6 +29,7 @@ const FloatTraits& traitsOf(FloatFormat format);
 struct EncodeOptions {
   bool satfinite = false;  // overflow and infinity become the largest finite value
   bool relu = false;       // negative results (and -0) become +0; NaN stays NaN
+  uint32_t random = 0, randomBits = 0;  // RS: the random number, and of how many bits
 };
 
 // Exact value of a code (every format fits a double); NaN codes give a NaN.

@@ -8,7 +8,7 @@
 namespace ktl {
 namespace {
 
-constexpr uint32_t kMaxDepth = 32;
+constexpr uint32_t kMaxDepth = 64;
 constexpr uint32_t kLanes = 16;
 constexpr int kFloor = -133;  // the alignment exponent never goes below it
 constexpr float kCanonicalNan = std::bit_cast<float>(0x7fffffffu);
@@ -60,7 +60,7 @@ float special(const float* a, uint32_t aPitch, const float* b, uint32_t depth, f
   return std::isnan(sum) ? kCanonicalNan : sum;
 }
 
-constexpr uint32_t kScaledDepth = 64, kSummedExactly = 16;
+constexpr uint32_t kScaledTerms = 64;
 constexpr int kScaledFraction = 35;
 
 // The sum of one element of D, its operands given term by term; `scaleA` and `scaleB` have `count` values.
@@ -83,22 +83,21 @@ struct ScaledElement {
 
   float fused(float c) const {
     const FloatTraits &scale = traitsOf(model.scale), &aFormat = traitsOf(model.a), &bFormat = traitsOf(model.b);
-    const bool packed = depth == kScaledDepth;
+    const bool packed = model.together > 1;
     const int fraction = packed ? kScaledFraction : FusedModel{}.fractionBits;
-    const uint32_t together = packed ? kSummedExactly : 1;
     struct {
       int64_t significand;
       int exponent;
-    } terms[kScaledDepth];
+    } terms[kScaledTerms];
     uint32_t count = 0;
     const Term addend = split(c, traitsOf(FloatFormat::F32));
     int largest = addend.significand != 0 ? std::max(addend.exponent, kFloor) : kFloor;
-    for (uint32_t k = 0; k < depth; k += together, ++count) {
+    for (uint32_t k = 0; k < depth; k += model.together, ++count) {
       const Term x = split(factor(scaleA, k), scale), y = split(factor(scaleB, k), scale);
       int64_t sum = 0;
       int exponent = x.exponent + y.exponent;
       if (packed) {
-        for (uint32_t i = k; i < k + together; ++i) sum += static_cast<int64_t>(4 * a[i * kLanes] * b[i]);
+        for (uint32_t i = k; i < k + model.together; ++i) sum += static_cast<int64_t>(4 * a[i * kLanes] * b[i]);
       } else {
         const Term left = split(a[k * kLanes], aFormat), right = split(b[k], bFormat);
         sum = int64_t{left.significand} * right.significand;

@@ -27,6 +27,7 @@ struct ScaledModel {
   const float *scaleA = nullptr, *scaleB = nullptr;
   uint32_t aStep = 0, bStep = 0;  // scales between steps
   uint32_t count = 1;             // scales of a row
+  uint32_t together = 1;          // k elements whose products are summed before their scales: with blocks of packed e2m1
   bool fused = false;             // the silicon's sum; otherwise fused multiply-adds in k order
 };
 

@@ -78,6 +78,7 @@ void checkAccumulator(const Reader& reader, InstructionDescriptor& d) {
 // PTX ISA 9.7.16.2: shapes per kind and CTA group.
 void checkShape(const Reader& reader, const InstructionDescriptor& d) {
   const bool pair = d.ctaGroup == 2, scaled = isBlockScaled(d.kind);
+  if (pair && scaled && d.sparse && d.m != 256) reader.refuse("M is " + std::to_string(d.m) + ", with block scales a pair takes 256 of a sparse A");
   if (!(pair ? d.m == 128 || d.m == 256 : (d.m == 64 && !scaled) || d.m == 128)) {
     reader.refuse("M is " + std::to_string(d.m) + ", cta_group::" + std::to_string(d.ctaGroup) + " takes " +
                   (pair ? "128 or 256" : scaled ? "128" : "64 or 128"));
@@ -98,6 +99,13 @@ void checkShape(const Reader& reader, const InstructionDescriptor& d) {
   }
 }
 
+// Of tcgen05.mma.ws.
+void checkStationaryShape(const Reader& reader, const InstructionDescriptor& d) {
+  if (d.m != 32 && d.m != 64 && d.m != 128) reader.refuse("M is " + std::to_string(d.m) + ", tcgen05.mma.ws takes 32, 64 or 128");
+  if (d.n != 64 && d.n != 128 && (d.n != 256 || d.sparse))
+    reader.refuse("N is " + std::to_string(d.n) + ", tcgen05.mma.ws" + (d.sparse ? ".sp takes 64 or 128" : " takes 64, 128 or 256"));
+}
+
 // Of the block-scaled kinds (PTX ISA 9.7.16.4.2, tables 43 and 44; the same fields in CUTLASS's
 // InstrDescriptorBlockScaled). Types and ids by 9.7.16.10.7, table 57.
 void decodeScales(const Reader& reader, InstructionDescriptor& d, uint32_t block) {
@@ -112,7 +120,7 @@ void decodeScales(const Reader& reader, InstructionDescriptor& d, uint32_t block
   }
   d.scaleBlock = block;
   d.scale = reader.field(23, 1) ? FloatFormat::UE8M0 : FloatFormat::UE4M3;
-  if (d.scale == FloatFormat::UE4M3 && block != 16)
+  if (d.scale == FloatFormat::UE4M3 && d.k / block != 4)
     reader.refuse("the scale type (bit 23) is 0, ue4m3, which scales blocks of 16 only");
   const uint32_t scales = d.k / block;
   const auto id = [&](uint32_t low, const char* operand) {
@@ -123,6 +131,20 @@ void decodeScales(const Reader& reader, InstructionDescriptor& d, uint32_t block
   };
   d.scaleIdA = id(29, "A");
   d.scaleIdB = id(4, "B");
+}
+
+// The sparsity bit goes with the instruction. Metadata of 16- and 32-bit elements fill one of two columns, which the selector names (bit 0 of
+// the address in CUTLASS's SM100_MMA_F16BF16_SS_SPARSE; the PTX ISA's figures 263 and 265), those of 8 bits both.
+void decodeSparsity(const Reader& reader, InstructionDescriptor& d, bool isSparse) {
+  if ((reader.field(2, 1) != 0) != isSparse)
+    reader.refuse(isSparse ? "the sparsity bit (bit 2) is 0, and tcgen05.mma.sp needs 1" : "the sparsity bit (bit 2) is 1, and tcgen05.mma needs 0");
+  if (!isSparse) return reader.mustBeZero(0, 2, "the sparsity selector (bits 0-1)");
+  const bool wide = d.kind == UmmaKind::F16 || d.kind == UmmaKind::TF32;
+  d.selector = reader.field(0, 2);
+  if (d.selector > (wide ? 1 : 0))
+    reader.refuse("the sparsity selector (bits 0-1) is " + std::to_string(d.selector) + ", expected " + (wide ? "0 or 1" : "0"));
+  const uint32_t chunk = d.kind == UmmaKind::TF32 ? 2 : d.kind == UmmaKind::MXF4 || d.kind == UmmaKind::MXF4NVF4 ? 8 : 4;
+  d.sparse = {chunk, Sparsity::Order::RisingOrMiddle};
 }
 
 void checkMajor(const Reader& reader, const OperandType& type, bool mnMajor, const char* operand) {
@@ -146,14 +168,14 @@ uint32_t OperandType::bytes() const {
 const char* OperandType::name() const { return isInteger ? (isSigned ? "s8" : "u8") : traitsOf(format).name; }
 
 InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, uint32_t ctaGroup,
-                                                  bool aInTmem, uint32_t scaleBlock) {
+                                                  bool aInTmem, uint32_t scaleBlock, bool isSparse,
+                                                  bool isWeightStationary) {
   const Reader reader{bits, kind};
   InstructionDescriptor d;
   d.kind = kind;
   d.ctaGroup = ctaGroup;
-  d.k = kKinds[static_cast<uint32_t>(kind)].k;
-  reader.mustBeZero(0, 2, "the sparsity selector (bits 0-1)");
-  reader.mustBeZero(2, 1, "the sparsity bit (sparse operands are not supported)");
+  d.k = kKinds[static_cast<uint32_t>(kind)].k * (isSparse ? 2 : 1);
+  decodeSparsity(reader, d, isSparse);
   reader.mustBeZero(6, 1, "reserved bit 6");
   const bool scaled = isBlockScaled(kind);
   if (scaled) {
@@ -161,7 +183,9 @@ InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, 
   } else {
     reader.mustBeZero(23, 1, "reserved bit 23");
     reader.mustBeZero(29, 1, "reserved bit 29");
-    reader.mustBeZero(30, 2, "the shift of .ws (bits 30-31)");
+    if (!isWeightStationary) reader.mustBeZero(30, 2, "the shift of .ws (bits 30-31)");
+    const uint32_t shift = reader.field(30, 2);
+    d.maxShift = shift == 0 ? 0 : 4u << shift;
   }
   d.a = operandType(reader, reader.field(7, 3), "A");
   d.b = operandType(reader, reader.field(10, 3), "B");
@@ -185,7 +209,7 @@ InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, 
   checkMajor(reader, d.b, d.bMnMajor, "B");
   d.n = reader.field(17, 6) << 3;
   d.m = scaled ? reader.field(27, 2) << 7 : reader.field(24, 5) << 4;
-  checkShape(reader, d);
+  isWeightStationary ? checkStationaryShape(reader, d) : checkShape(reader, d);
   return d;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include "formats.h"
+#include "sparse.h"
 
 namespace ktl {
 
@@ -35,14 +36,18 @@ struct InstructionDescriptor {
   uint32_t scaleBlock = 0;       // k elements that share a scale: 16 or 32; 0 without block scaling
   FloatFormat scale = FloatFormat::UE8M0;
   uint32_t scaleIdA = 0, scaleIdB = 0;  // first byte of a scale in its 32-bit cell
+  Sparsity sparse;        // of A
+  uint32_t selector = 0;  // of the columns with its metadata
+  uint32_t maxShift = 0;  // tcgen05.mma.ws: of B's columns, by a zero-column mask
 
-  uint64_t macs() const { return uint64_t{m} * n * k; }
+  uint64_t macs() const { return uint64_t{m} * n * k / (sparse ? 2 : 1); }
 };
 
 // Throws Fault Descriptor with the field's name and value: reserved bits, type codes, shape table, majors,
-// negation, sparsity (not supported), scale type and ids. `scaleBlock`: what .scale_vec::NX or .blockN says, 0
-// without block scaling.
+// negation, sparsity, scale type and ids. `scaleBlock`: what .scale_vec::NX or .blockN says, 0 without block scaling; `isSparse`:
+// of tcgen05.mma.sp; `isWeightStationary`: of tcgen05.mma.ws.
 InstructionDescriptor decodeInstructionDescriptor(uint32_t bits, UmmaKind kind, uint32_t ctaGroup,
-                                                  bool aInTmem, uint32_t scaleBlock = 0);
+                                                  bool aInTmem, uint32_t scaleBlock = 0, bool isSparse = false,
+                                                  bool isWeightStationary = false);
 
 }  // namespace ktl

@@ -21,14 +21,13 @@ void forEachChunk(const OperandTile& tile, Visit visit) {
     // Rows in groups of 8; without swizzle a core matrix is 8 rows x 16 bytes.
     const uint32_t rowPitch = span == 0 ? kChunk : span;
     const uint32_t chunkPitch = span == 0 ? d.leading : kChunk;
-    for (uint32_t row = 0; row < tile.rows; ++row) {
+    for (uint32_t row = tile.first; row < tile.first + tile.rows; ++row) {
       const uint32_t offset = row % 8 * rowPitch + row / 8 * d.stride;
-      visit(index++, offset);
-      visit(index++, offset + chunkPitch);
+      for (uint32_t chunk = 0; chunk < tile.rowBytes / kChunk; ++chunk) visit(index++, offset + chunk * chunkPitch);
     }
     return;
   }
-  const uint32_t chunks = tile.rows * tile.type.bytes() / kChunk;
+  const uint32_t chunks = tile.gathered() * tile.type.bytes() / kChunk, firstByte = (tile.first - tile.before()) * tile.type.bytes();
   // Between `none` and the swizzled layouts the two strides swap their roles.
   const uint32_t block = span == 0 ? kChunk : span;
   const uint32_t blockPitch = span == 0 ? d.stride : d.leading;
@@ -37,7 +36,7 @@ void forEachChunk(const OperandTile& tile, Visit visit) {
   for (uint32_t k = 0; k < tile.depth(); ++k) {
     const uint32_t line = k % kGroup * block + k / kGroup * kGroupPitch;
     for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-      const uint32_t byte = chunk * kChunk;
+      const uint32_t byte = firstByte + chunk * kChunk;
       visit(index++, line + byte % block + byte / block * blockPitch);
     }
   }
@@ -105,6 +104,9 @@ void checkOperand(const OperandTile& tile, const SharedMemory& shared, const cha
   if (swizzle == Swizzle::B128Atom32 && !(tile.mnMajor && tile.type.bytes() == 4)) {
     refuse("is for MN-major 32-bit operands only");
   }
+  if (!tile.mnMajor && tile.rowBytes > kOperandRowBytes && swizzle == Swizzle::B32) {
+    refuse("does not hold the 64 bytes of k that a sparse instruction reads");
+  }
   if (tile.mnMajor && tile.type.bytes() == 4 && swizzle != Swizzle::B128Atom32) {
     refuse("does not fit an MN-major tf32 operand, which needs 32-byte atoms");
   }
@@ -148,19 +150,19 @@ void gatherOperand(const OperandTile& tile, const SharedMemory& shared, uint8_t*
     if (allValid(valid)) return;
     for (uint32_t i = 0; i < used; ++i) {
       if (valid[i]) continue;
-      const uint32_t row = tile.mnMajor ? (index * kChunk + i) % (tile.rows * bytes) / bytes : index / 2;
-      invalid.set(rowOffset + row);
+      const uint32_t row = tile.mnMajor ? (index * kChunk + i) % (tile.gathered() * bytes) / bytes - tile.before() : index * kChunk / tile.rowBytes;
+      if (row < tile.rows) invalid.set(rowOffset + row);  // unsigned: those before the first are not, either
     }
   });
 }
 
 void decodeOperand(const OperandTile& tile, const uint8_t* raw, bool negate, OperandLayout layout,
                    float* out) {
-  const uint32_t depth = tile.depth(), rows = tile.rows, count = rows * depth;
+  const uint32_t depth = tile.depth(), rows = tile.gathered(), count = rows * depth;
   alignas(64) float values[kMaxOperandElements];
   alignas(64) uint8_t spread[kMaxOperandElements];
   if (!tile.type.isInteger && traitsOf(tile.type.format).storageBits < 8) {
-    const uint32_t bytes = rows * kOperandRowBytes;
+    const uint32_t bytes = rows * tile.rowBytes;
     if (tile.type.packed)
       spreadPairs(raw, spread, bytes);
     else if (tile.inTmem)
@@ -178,6 +180,7 @@ void decodeOperand(const OperandTile& tile, const uint8_t* raw, bool negate, Ope
   if (direct) return;
   if (layout == OperandLayout::Rows) {
     transpose(values, depth, rows, out);
+    if (tile.before() != 0) std::memmove(out, out + tile.before() * depth, tile.rows * depth * sizeof(float));
   } else if (tile.mnMajor) {
     for (uint32_t k = 0; k < depth; ++k) {
       for (uint32_t row = 0; row < rows; row += kPanelRows) {

@@ -8,13 +8,14 @@
 namespace ktl {
 namespace {
 
-constexpr uint32_t kMaxDepth = 64;  // elements of a row that are multiplied as numbers
+constexpr uint32_t kMaxDepth = 128;  // elements of a row that are multiplied as numbers
 
 // Operands as the kernels of the tensor unit take them: A [k][16], B [column][k], D [column][128]. fp8 in two halves
 // of k, one after the other, when `split`.
 struct Operands {
   alignas(64) float a[kMaxDepth * kMmaRows], b[kMmaColumns * kMaxDepth];
   alignas(64) uint32_t d[kMmaColumns * kColumnPitch];
+  uint8_t kept[kMaxDepth * kMmaRows];  // of a sparse A, laid out as a
 };
 
 // Integers are stored in the float arrays.
@@ -26,20 +27,35 @@ void decodeElements(const MmaForm& f, FloatFormat format, bool isSigned, const u
   }
 }
 
-// Hopper multiplies fp8 as f16, in two steps: the lower and the upper two of each four k.
-uint32_t placeOf(uint32_t k, bool split) { return split ? (k % 4) / 2 * 16 + k / 4 * 2 + k % 2 : k; }
+// Hopper multiplies fp8 as f16, in two steps: the lower and the upper two of each four k that are stored of A.
+uint32_t placeOf(const MmaForm& f, uint32_t k, bool split) {
+  const uint32_t run = f.sparse ? 4 : 2;
+  return split ? k / run % 2 * (f.k / 2) + k / (2 * run) * run + k % run : k;
+}
 
 void load(const MmaForm& f, const MmaTile& t, bool split, Operands& operands) {
   const uint32_t half = split ? f.k / 2 : f.k;
   float values[kMmaRows * kMaxDepth];
-  decodeElements(f, f.aFormat, f.aSigned, t.a, values, f.rows * f.k);
-  std::fill(values + f.rows * f.k, values + kMmaRows * f.k, 0.0f);
-  for (uint32_t row = 0; row < kMmaRows; ++row)
-    for (uint32_t k = 0; k < f.k; ++k) operands.a[placeOf(k, split) * kMmaRows + row] = values[row * f.k + k];
+  const uint32_t stored = f.sparse ? f.k / 2 : f.k;
+  decodeElements(f, f.aFormat, f.aSigned, t.a, values, f.rows * stored);
+  if (f.sparse || f.rows < kMmaRows) std::fill_n(operands.a, kMmaRows * f.k, 0.0f);
+  if (f.sparse) std::fill_n(operands.kept, kMmaRows * f.k, uint8_t{0});
+  for (uint32_t row = 0; row < f.rows; ++row) {
+    const float* own = values + row * stored;
+    const auto put = [&](uint32_t i, uint32_t k) {
+      const uint32_t at = placeOf(f, k, split) * kMmaRows + row;
+      operands.a[at] = own[i];
+      if (f.sparse) operands.kept[at] = 1;
+    };
+    if (f.sparse)
+      spreadRow(f.sparse, own, t.metadata[row], f.k / f.sparse.chunk, row, put);
+    else
+      for (uint32_t k = 0; k < f.k; ++k) put(k, k);
+  }
   decodeElements(f, f.bFormat, f.bSigned, t.b, values, kMmaColumns * f.k);
   for (uint32_t column = 0; column < kMmaColumns; ++column)
     for (uint32_t k = 0; k < f.k; ++k) {
-      const uint32_t place = placeOf(k, split);
+      const uint32_t place = placeOf(f, k, split);
       operands.b[place / half * kMmaColumns * half + column * half + place % half] = values[column * f.k + k];
     }
 }
@@ -57,7 +73,7 @@ void multiplyBits(const MmaForm& f, MmaTile& t) {
 
 void multiply(const MmaForm& f, MmaTile& t, bool silicon) {
   if (f.bits == 1) return multiplyBits(f, t);
-  const bool split = silicon && !f.isInteger && f.bits == 8 && f.k == 32 && !f.halfAccumulator;
+  const bool split = silicon && !f.isInteger && f.bits == 8 && f.storedRowBytes() == 32 && !f.halfAccumulator;
   thread_local Operands operands;
   load(f, t, split, operands);
   const auto forEachCell = [&](auto visit) {
@@ -72,15 +88,21 @@ void multiply(const MmaForm& f, MmaTile& t, bool silicon) {
   block.aStep = block.depth * kMmaRows;
   block.bStep = block.depth * kMmaColumns;
   block.accumulate = !split;
-  if (f.isInteger) {
+  const auto run = [&](const UmmaBlock& part) {
+    if (silicon) {
+      FusedModel model{f.aFormat, f.bFormat, f.halfAccumulator};
+      if (f.bits == 8) model.a = model.b = FloatFormat::F16;
+      multiplyFused(part, model);
+    } else {
+      multiplyF32(part, supported(Isa::Avx2) ? Isa::Avx2 : Isa::Portable);
+    }
+  };
+  if (f.isInteger)
     multiplyS32(block, f.saturate);
-  } else if (silicon) {
-    FusedModel model{f.aFormat, f.bFormat, f.halfAccumulator};
-    if (f.bits == 8) model.a = model.b = FloatFormat::F16;
-    multiplyFused(block, model);
-  } else {
-    multiplyF32(block, supported(Isa::Avx2) ? Isa::Avx2 : Isa::Portable);
-  }
+  else if (f.sparse)
+    multiplySparse(block, operands.kept, run);
+  else
+    run(block);
   forEachCell([&](uint32_t& result, uint32_t cell) {
     if (!split) {
       result = cell;

@@ -21,13 +21,9 @@ Ordering::Ordering(Cluster& cluster) : cluster_(cluster) {
   warps_.resize(ctas * cluster.launch.warpsPerCta);
   ctas_.resize(ctas);
   for (CtaState& cta : ctas_) cta.pages.resize((cluster.launch.sharedBytes + kPage - 1) / kPage);
-  const auto threads = std::make_shared<Clock>(warps_.size() * 32),
-             agents = std::make_shared<Clock>(2 * warps_.size() + ctas);
   threads_.resize(warps_.size() * 32);
-  for (Thread& thread : threads_) {
-    thread.seen = thread.begun = thread.proxied = threads;
-    thread.published = thread.usable = agents;
-  }
+  const KnownPtr nothing{Known{}};
+  for (Thread& thread : threads_) thread.known = nothing;
   strongOf_.resize(cluster.launch.code->ops.size());
 }
 
@@ -52,37 +48,29 @@ void Ordering::report(Warp& w, int lane, bool remark, const std::string& message
 // --- edges
 // ---------------------------------------------------------------------------------------------------
 
-void Ordering::send(Facts& to, uint32_t thread) {
-  Thread& t = threads_[thread];
-  const WarpState& warp = warps_[thread / 32];
-  raise(to.seen, threads_.size(), thread, t.epoch++);
-  raise(to.proxied, threads_.size(), thread, t.proxiedEpoch);
-  for (uint32_t k = 0; k < 2; ++k)
-    raise(to.published, t.published->size(), 2 * (thread / 32) + k,
-          std::min(t.publishedEpoch[k], warp.done[k]));
-}
-
 void Ordering::send(Facts& to, const Warp& w, uint32_t mask) {
-  const Clock *seen = nullptr, *begun = nullptr, *proxied = nullptr, *published = nullptr;
+  const Known* added = nullptr;
+  const uint32_t first = warpOf(w) * 32;
   forLanes(mask, [&](uint32_t lane) {
-    Thread& t = threads_[threadOf(w, lane)];
-    if (t.seen.get() != seen) join(to.seen, *(seen = t.seen.get()));
-    if (t.begun.get() != begun) join(to.begun, *(begun = t.begun.get()));
-    if (t.proxied.get() != proxied) join(to.proxied, *(proxied = t.proxied.get()));
-    if (t.published.get() != published) join(to.published, *(published = t.published.get()));
+    const KnownPtr& known = threads_[first + lane].known;
+    if (&*known != added) (added = &*known)->addTo(to);
   });
-  forLanes(mask, [&](uint32_t lane) { send(to, threadOf(w, lane)); });
+  const WarpState& warp = warps_[first / 32];
+  to.seen.resize(threads_.size());
+  forLanes(mask, [&](uint32_t lane) {
+    Thread& t = threads_[first + lane];
+    to.seen[first + lane] = t.epoch++;
+    raise(to.proxied, threads_.size(), first + lane, t.proxiedEpoch);
+    for (uint32_t k = 0; k < 2; ++k)
+      if (t.publishedEpoch[k] != 0) raise(to.published, tensorAgents(), first / 16 + k, std::min(t.publishedEpoch[k], warp.done[k]));
+  });
 }
 
 void Ordering::learn(const Warp& w, uint32_t mask, const Facts& facts) {
-  JoinOnce seen(facts.seen), begun(facts.begun), proxied(facts.proxied), published(facts.published);
-  forLanes(mask, [&](uint32_t lane) {
-    Thread& t = threads_[threadOf(w, lane)];
-    seen.into(t.seen);
-    begun.into(t.begun);
-    proxied.into(t.proxied);
-    published.into(t.published);
-  });
+  if (facts.empty()) return;
+  Once joined([&](Known& known) { return ktl::learn(known, facts); });
+  const uint32_t first = warpOf(w) * 32;
+  forLanes(mask, [&](uint32_t lane) { joined.into(threads_[first + lane].known); });
 }
 
 void Ordering::pass(const Warp& w, uint32_t mask, const SyncPoint& point, uint64_t generation) {
@@ -101,10 +89,9 @@ void Ordering::passBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generat
 void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool relaxed) {
   Facts& arrivals = clusterBarrier_.arrivalsOf(generation);
   if (!relaxed) return send(arrivals, w, mask);
-  const Clock* begun = nullptr;
   forLanes(mask, [&](uint32_t lane) {
     const Thread& t = threads_[threadOf(w, lane)];
-    if (t.begun.get() != begun) join(arrivals.begun, *(begun = t.begun.get()));
+    if (t.known->begun) join(arrivals.begun, *t.known->begun);
     raise(arrivals.begun, threads_.size(), threadOf(w, lane), t.initEpoch);
     if (t.released) arrivals.add(*t.released);
   });
@@ -142,9 +129,14 @@ void Ordering::complete(const Facts& sent, const Cta& cta, uint32_t offset, uint
 // --------------------------------------------------------------------------------------------------
 
 void Ordering::fenceProxy(Warp& w, uint32_t mask) {
+  Once fenced([](Known& known) {
+    const bool changes = !(known.proxied == known.seen);
+    known.proxied = known.seen;
+    return changes;
+  });
   forLanes(mask, [&](uint32_t lane) {
     Thread& t = threads_[threadOf(w, lane)];
-    t.proxied = t.seen;
+    fenced.into(t.known);
     t.proxiedEpoch = t.epoch++;
   });
 }
@@ -167,7 +159,7 @@ void Ordering::fenceBefore(Warp& w, uint32_t mask) {
 void Ordering::fenceAfter(Warp& w, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
     Thread& t = threads_[threadOf(w, lane)];
-    t.usable = t.published;
+    t.usable = t.known->published;
   });
 }
 
@@ -188,7 +180,7 @@ void Ordering::check(Warp& w, uint32_t lane, const Mark& earlier, bool isLoad, u
                      SharedAccess kind) {
   const uint32_t thread = threadOf(w, lane);
   if (earlier.epoch == 0 || earlier.agent == thread) return;
-  if ((*threads_[thread].seen)[earlier.agent] >= earlier.epoch) return;
+  if (epochOf(threads_[thread].known->seen, earlier.agent) >= earlier.epoch) return;
   if (writes(kind) && earlier.pc == w.pc) return;
   const bool sameWarp = earlier.agent / 32 == thread / 32;
   cluster_.warn(w, Code::Race, static_cast<int>(lane),
@@ -207,7 +199,10 @@ void Ordering::access(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, Shar
   if (strong && kind != SharedAccess::Store) learn(w, mask, strong_);
   if (strong && kind != SharedAccess::Load) send(strong_, w, mask);
   if (op.space == ptx::Space::Global) return;
+  const uint32_t first = warpOf(w) * 32;
   forLanes(mask, [&](uint32_t lane) {
+    const uint32_t thread = first + lane;
+    const Mark now{thread, threads_[thread].epoch, w.pc};
     const uint64_t address = effectiveAddress(w, op, 0, lane);
     if (op.space == ptx::Space::Generic && (address & kWindowMask) != kSharedWindow) return;
     const uint32_t rank = address >> 24 & 0xff, offset = address & 0xffffff;
@@ -225,8 +220,6 @@ void Ordering::access(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, Shar
       const Byte* last = nullptr;
       for (; at < end; ++at) {
         Byte& byte = (*page)[at % kPage];
-        const uint32_t thread = threadOf(w, lane);
-        const Mark now{thread, threads_[thread].epoch, w.pc};
         const bool checked = last && last->agent == byte.agent && last->epoch == byte.epoch;
         if (!strong && !checked && !byte.strong && !(byte.collective && byte.agent / 32 == thread / 32))
           check(w, lane, byte, false, rank << 24 | at, kind);
@@ -266,9 +259,9 @@ void Ordering::readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset
       continue;
     }
     const Byte& byte = (*pages[at / kPage])[at % kPage];
-    if (byte.epoch == 0 || (*t.proxied)[byte.agent] >= byte.epoch) continue;
+    if (byte.epoch == 0 || epochOf(t.known->proxied, byte.agent) >= byte.epoch) continue;
     if (byte.agent == thread && t.proxiedEpoch >= byte.epoch) continue;
-    const bool seen = byte.agent == thread || (*t.seen)[byte.agent] >= byte.epoch;
+    const bool seen = byte.agent == thread || epochOf(t.known->seen, byte.agent) >= byte.epoch;
     const bool fenced = threads_[byte.agent].proxiedEpoch >= byte.epoch;
     const std::string stored = std::string(what) + " reads shared memory at " + hex(at) + " that lane " +
                                std::to_string(byte.agent % 32) + " of " + by(byte.agent / 32, byte.pc) +
@@ -320,7 +313,7 @@ void Ordering::overwrite(Warp& w, uint32_t lane, uint32_t rank, uint32_t offset,
     if (!read.pending) continue;
     const std::vector<uint32_t>& waited = storeGroups_[read.agent].waited;
     const bool released = read.group < waited.size();
-    if (!released || (read.agent != thread && (*threads_[thread].seen)[read.agent] < waited[read.group]))
+    if (!released || (read.agent != thread && epochOf(threads_[thread].known->seen, read.agent) < waited[read.group]))
       cluster_.warn(w, Code::Race, static_cast<int>(lane),
                     std::string(what) + " overwrites shared memory at " + hex(rank << 24 | at) +
                         ", which the store to global memory of lane " + std::to_string(read.agent % 32) + " of " +
@@ -351,8 +344,8 @@ void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
   if (found == ctas_[cta.rank].inits.end()) return;
   const Mark& init = found->second;
   const Thread& t = threads_[threadOf(w, lane)];
-  if (init.agent == threadOf(w, lane) || (*t.seen)[init.agent] >= init.epoch ||
-      (*t.begun)[init.agent] >= init.epoch)
+  if (init.agent == threadOf(w, lane) || epochOf(t.known->seen, init.agent) >= init.epoch ||
+      epochOf(t.known->begun, init.agent) >= init.epoch)
     return;
   cluster_.warn(w, Code::Race, static_cast<int>(lane),
                 std::string(what) + does + " mbarrier " + hex(offset) +
@@ -369,7 +362,7 @@ void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
   const Mark& init = found->second;
   const Thread& initialiser = threads_[init.agent];
   if (initialiser.initEpoch >= init.epoch || initialiser.proxiedEpoch >= init.epoch) return;
-  if ((*threads_[threadOf(w, lane)].proxied)[init.agent] >= init.epoch) return;
+  if (epochOf(threads_[threadOf(w, lane)].known->proxied, init.agent) >= init.epoch) return;
   report(w, static_cast<int>(lane), true,
                 std::string(what) + " will signal mbarrier " + hex(offset) + ", whose mbarrier.init by " +
                     by(init.agent / 32, init.pc) +

@@ -107,9 +107,9 @@ class Ordering {
 
  private:
   struct Thread {
-    ClockPtr seen, begun, proxied, published;
+    KnownPtr known;
     std::shared_ptr<const Facts> released;  // by its last fence, for relaxed arrivals
-    ClockPtr usable;              // of `published`: what a fence::after_thread_sync has made usable
+    ClockPtr usable;              // of what is published: what a fence::after_thread_sync has made usable
     uint32_t epoch = 1;           // of what it does now; grows with every release and fence
     uint32_t proxiedEpoch = 0;    // its own accesses up to here are behind a proxy fence
     uint32_t initEpoch = 0;       // its own mbarrier.init up to here are behind fence.mbarrier_init
@@ -162,7 +162,7 @@ class Ordering {
   uint32_t warpOf(const Warp& w) const;
   uint32_t threadOf(const Warp& w, uint32_t lane) const { return warpOf(w) * 32 + lane; }
   uint32_t tensorAgent(uint32_t rank) const { return 2 * static_cast<uint32_t>(warps_.size()) + rank; }
-  void send(Facts& to, uint32_t thread);
+  size_t tensorAgents() const { return 2 * warps_.size() + ctas_.size(); }
   void send(Facts& to, const Warp& w, uint32_t mask);
   void learn(const Warp& w, uint32_t mask, const Facts& facts);
   void pass(const Warp& w, uint32_t mask, const SyncPoint& point, uint64_t generation);
@@ -172,6 +172,7 @@ class Ordering {
   Cells* cellsAt(uint32_t rank, uint32_t column);
   // Whether the warp may use what `mark` did.
   bool usable(const Warp& w, uint32_t mask, const Mark& mark, bool fenced) const;
+  bool requireTransfer(Warp& w, uint32_t mask, const Mark& mark, bool isLoad, const std::string& access);
   // An access of the tensor core to Tensor Memory.
   struct TensorAccess {
     const char *instruction, *operand;  // "" for D

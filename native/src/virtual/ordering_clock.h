@@ -2,36 +2,84 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <utility>
 #include <vector>
 
 namespace ktl {
 
 // Per agent, the last of its epochs that is known. Empty: nothing.
 using Clock = std::vector<uint32_t>;
-using ClockPtr = std::shared_ptr<const Clock>;  // shared by lanes that know the same
 
-// Always inlined: with a size that the compiler knows, the loop is vectorised at -O2.
-[[gnu::always_inline]] inline bool raiseAll(uint32_t* __restrict into, const uint32_t* __restrict from, size_t size) {
-  uint32_t grown = 0;
-  for (size_t i = 0; i < size; ++i) {
-    grown |= static_cast<uint32_t>(from[i] > into[i]);
-    into[i] = std::max(into[i], from[i]);
+// What lanes that know the same share. One thread of the host runs a cluster, so owners need not be counted atomically, as
+// std::shared_ptr does: copies of these are the race detector's most frequent operation.
+template <class T>
+class Shared {
+ public:
+  Shared() = default;
+  explicit Shared(T value) : counted_(new Counted{std::move(value)}) {}
+  Shared(const Shared& other) : counted_(other.counted_) {
+    if (counted_) ++counted_->owners;
   }
-  return grown != 0;
+  Shared(Shared&& other) noexcept : counted_(std::exchange(other.counted_, nullptr)) {}
+  Shared& operator=(const Shared& other) {
+    if (counted_ != other.counted_) Shared(other).swap(*this);
+    return *this;
+  }
+  Shared& operator=(Shared&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Shared() {
+    if (counted_ && --counted_->owners == 0) delete counted_;
+  }
+  void swap(Shared& other) noexcept { std::swap(counted_, other.counted_); }
+  explicit operator bool() const { return counted_ != nullptr; }
+  const T& operator*() const { return counted_->value; }
+  const T* operator->() const { return &counted_->value; }
+  bool operator==(const Shared& other) const { return counted_ == other.counted_; }
+
+ private:
+  struct Counted {
+    T value;
+    uint32_t owners = 1;
+  };
+  Counted* counted_ = nullptr;
+};
+
+using ClockPtr = Shared<Clock>;  // null: nothing is known
+inline uint32_t epochOf(const ClockPtr& clock, uint32_t agent) { return clock ? (*clock)[agent] : 0; }
+
+constexpr size_t kClockBlock = 32;  // threads of a warp: most clocks are whole blocks
+
+// Always inlined: with a size that the compiler knows, the loops are vectorised at -O2.
+[[gnu::always_inline]] inline void raiseAll(uint32_t* __restrict into, const uint32_t* __restrict from, size_t size) {
+  for (size_t i = 0; i < size; ++i) into[i] = std::max(into[i], from[i]);
+}
+[[gnu::always_inline]] inline bool anyAbove(const uint32_t* clock, const uint32_t* with, size_t size) {
+  uint32_t above = 0;
+  for (size_t i = 0; i < size; ++i) above |= static_cast<uint32_t>(with[i] > clock[i]);
+  return above != 0;
 }
 
-// True when `into` grew.
-inline bool join(Clock& into, const Clock& from) {
-  if (from.empty()) return false;
+inline void join(Clock& into, const Clock& from) {
+  if (from.empty()) return;
   if (into.empty()) into.resize(from.size());
-  constexpr size_t kBlock = 32;  // threads of a warp: most clocks are whole blocks
   uint32_t* to = into.data();
   const uint32_t* at = from.data();
-  const size_t rest = from.size() % kBlock;
-  bool grown = raiseAll(to, at, rest);
-  for (size_t i = rest; i < from.size(); i += kBlock) grown |= raiseAll(to + i, at + i, kBlock);
-  return grown;
+  const size_t rest = from.size() % kClockBlock;
+  raiseAll(to, at, rest);
+  for (size_t i = rest; i < from.size(); i += kClockBlock) raiseAll(to + i, at + i, kClockBlock);
+}
+
+// Whether join(clock, with) would change nothing.
+inline bool covers(const Clock& clock, const Clock& with) {
+  if (with.empty()) return true;
+  if (clock.empty()) return false;
+  const uint32_t *at = clock.data(), *other = with.data();
+  const size_t rest = with.size() % kClockBlock;
+  bool below = anyAbove(at, other, rest);
+  for (size_t i = rest; i < with.size() && !below; i += kClockBlock) below = anyAbove(at + i, other + i, kClockBlock);
+  return !below;
 }
 
 // What a release passes on. All but `published`, by Tensor Memory agent, are indexed by thread of the cluster.
@@ -40,6 +88,7 @@ struct Facts {
   Clock begun;      // mbarrier.init, where not seen: what fence.mbarrier_init has released
   Clock proxied;    // those with a proxy fence behind them: ordered for the async proxy too
   Clock published;  // tcgen05 operations that a before_thread_sync or a commit made orderable
+  bool empty() const { return seen.empty() && begun.empty() && proxied.empty() && published.empty(); }
   void add(const Facts& other) {
     join(seen, other.seen);
     join(begun, other.begun);
@@ -68,23 +117,49 @@ class SyncPoint {
   Facts current_, past_;
 };
 
-// Joins one clock into those of several threads; threads that shared a clock share the result.
-class JoinOnce {
+// What a thread knows, as Facts: most threads of a warp share it.
+struct Known {
+  ClockPtr seen, begun, proxied, published;
+  void addTo(Facts& facts) const {
+    if (seen) join(facts.seen, *seen);
+    if (begun) join(facts.begun, *begun);
+    if (proxied) join(facts.proxied, *proxied);
+    if (published) join(facts.published, *published);
+  }
+};
+using KnownPtr = Shared<Known>;
+
+// A change of what several threads know; those that shared it share the result. `change` returns false where nothing changes.
+template <class Change>
+class Once {
  public:
-  explicit JoinOnce(const Clock& with) : with_(with) {}
-  void into(ClockPtr& target) {
-    if (with_.empty()) return;
-    if (target != before_) {
-      before_ = target;
-      auto grown = std::make_shared<Clock>(*target);
-      after_ = join(*grown, with_) ? ClockPtr(std::move(grown)) : target;
+  explicit Once(Change change) : change_(std::move(change)) {}
+  void into(KnownPtr& target) {
+    if (!before_ || !(target == before_)) {
+      before_ = after_ = target;
+      Known known = *target;
+      if (change_(known)) after_ = KnownPtr(std::move(known));
     }
     target = after_;
   }
 
  private:
-  const Clock& with_;
-  ClockPtr before_, after_;
+  Change change_;
+  KnownPtr before_, after_;
 };
+
+// True when `clock` grew.
+inline bool learn(ClockPtr& clock, const Clock& with) {
+  if (with.empty() || (clock && covers(*clock, with))) return false;
+  Clock grown = clock ? *clock : Clock();
+  join(grown, with);
+  clock = ClockPtr(std::move(grown));
+  return true;
+}
+inline bool learn(Known& known, const Facts& facts) {
+  // All four, whichever grow.
+  return learn(known.seen, facts.seen) | learn(known.begun, facts.begun) | learn(known.proxied, facts.proxied) |
+         learn(known.published, facts.published);
+}
 
 }  // namespace ktl

@@ -24,9 +24,37 @@ bool Ordering::usable(const Warp& w, uint32_t mask, const Mark& mark, bool fence
   bool known = false;
   forLanes(mask, [&](uint32_t lane) {
     const Thread& t = threads_[threadOf(w, lane)];
-    known |= (fenced ? *t.usable : *t.published)[mark.agent] >= mark.epoch;
+    known |= epochOf(fenced ? t.usable : t.known->published, mark.agent) >= mark.epoch;
   });
   return known;
+}
+
+// Whether the lanes may use what a tcgen05.ld or st has read or written; if not, a finding.
+bool Ordering::requireTransfer(Warp& w, uint32_t mask, const Mark& mark, bool isLoad, const std::string& access) {
+  if (usable(w, mask, mark, true)) return true;
+  const uint32_t warp = mark.agent / 2, kind = mark.agent & 1;
+  const WarpState& other = warps_[warp];
+  const bool isOther = warp != warpOf(w), waited = other.done[kind] >= mark.epoch;
+  bool fenced = false, seen = false;
+  for (uint32_t i = 0; i < 32; ++i) {
+    fenced |= threads_[warp * 32 + i].publishedEpoch[kind] >= mark.epoch;
+    // A lane of the other warp has waited for its transfers before something that these have seen.
+    const uint32_t at = other.waitedAt[kind][i];
+    if (at != 0) forLanes(mask, [&](uint32_t lane) { seen |= epochOf(threads_[threadOf(w, lane)].known->seen, warp * 32 + i) >= at; });
+  }
+  const bool published = usable(w, mask, mark, false);
+  const std::string wait = isLoad ? "tcgen05.wait::ld" : "tcgen05.wait::st";
+  const std::string missing = isOther && published ? "this thread needs tcgen05.fence::after_thread_sync behind its wait"
+                              : !isOther           ? "that warp needs " + wait + " before it"
+                              : !waited ? "that warp needs " + wait + ", tcgen05.fence::before_thread_sync and an arrive that this thread waits for"
+                              : fenced  ? "this thread needs to wait for an arrive of that warp behind its fence"
+                                        : "that warp needs tcgen05.fence::before_thread_sync before its arrive";
+  // Of the fences alone nothing is left in the machine code.
+  const bool arrived = published || (waited && seen);
+  report(w, std::popcount(mask) == 1 ? std::countr_zero(mask) : -1, isOther && arrived,
+         access + ", which " + by(warp, mark.pc) + (isLoad ? " loaded" : " stored") + ", and " + (arrived ? "no fence" : "nothing") +
+             " orders the two: " + missing);
+  return false;
 }
 
 void Ordering::transfer(Warp& w, uint32_t address, const TmemTransfer& transfer, bool isLoad) {
@@ -34,12 +62,14 @@ void Ordering::transfer(Warp& w, uint32_t address, const TmemTransfer& transfer,
   const uint32_t first = 2 * (w.index % 4) + (whole ? 0 : address >> 20 & 1), groups = whole ? 2 : 1;
   const uint32_t agent = 2 * warpOf(w) + (isLoad ? 0 : 1), column = address & 0xffff;
   const Mark now{agent, warps_[warpOf(w)].epoch[isLoad ? 0 : 1], w.pc};
+  bool reported = false;  // one finding for each transfer
   const auto cells = [&](uint32_t from) {
     for (uint32_t c = from; c < from + transfer.columns(); ++c)
       for (uint32_t g = first; g < first + groups; ++g) {
         Cells& cell = cellsAt(w.cta->rank, c)[g];
         const Mark& last = cell.written;
-        if (last.epoch && cell.byTensor && !usable(w, w.live, last, true)) {
+        if (!reported && last.epoch && cell.byTensor && !usable(w, w.live, last, true)) {
+          reported = true;
           const bool waited = usable(w, w.live, last, false);
           report(w, -1, waited,
                         std::string(isLoad ? "tcgen05.ld reads" : "tcgen05.st overwrites") +
@@ -52,9 +82,18 @@ void Ordering::transfer(Warp& w, uint32_t address, const TmemTransfer& transfer,
                                  ? "without tcgen05.fence::after_thread_sync behind the wait for its commit"
                                  : "without a wait for a tcgen05.commit of it: wait for the mbarrier of "
                                    "the commit, then tcgen05.fence::after_thread_sync"));
-          return;
         }
+        // Of the warps that have the same lanes.
+        const auto require = [&](const Mark& mark, bool ofLoad) {
+          const bool behind = reported || mark.agent / 2 == warpOf(w) ||
+                              requireTransfer(w, w.live, mark, ofLoad,
+                                              std::string(isLoad ? "tcgen05.ld reads" : "tcgen05.st overwrites") + " Tensor Memory column " + std::to_string(c));
+          reported |= !behind;
+          return behind;
+        };
+        if (last.epoch && !cell.byTensor) require(last, false);
         if (!isLoad) {
+          for (const Mark& mark : cell.loads) require(mark, true);
           cell.written = now;
           cell.byTensor = false;
           cell.loads.clear();
@@ -87,42 +126,11 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
            (access.writes ? " Tensor Memory column " : " in Tensor Memory column ") + std::to_string(at);
   };
   const uint32_t thread = threadOf(w, lane);
-  // A lane of the other warp has waited for its transfers before something that this thread has seen.
-  const auto behindWait = [&](const Mark& mark) {
-    const WarpState& other = warps_[mark.agent / 2];
-    if (other.done[mark.agent & 1] < mark.epoch) return false;
-    for (uint32_t i = 0; i < 32; ++i) {
-      const uint32_t at = other.waitedAt[mark.agent & 1][i];
-      if (at != 0 && (*threads_[thread].seen)[mark.agent / 2 * 32 + i] >= at) return true;
-    }
-    return false;
-  };
   const auto require = [&](const Mark& mark, bool isLoad, uint32_t at) {
-    if (usable(w, 1u << lane, mark, true)) return true;
-    const uint32_t warp = mark.agent / 2;
-    bool fenced = false;
-    for (uint32_t i = 0; i < 32; ++i)
-      fenced |= threads_[warp * 32 + i].publishedEpoch[mark.agent & 1] >= mark.epoch;
-    const char* missing =
-        warp != warpOf(w) && usable(w, 1u << lane, mark, false)
-            ? "this thread needs tcgen05.fence::after_thread_sync behind its wait"
-        : warp == warpOf(w) ? (isLoad ? "that warp needs tcgen05.wait::ld before it" : "that warp needs tcgen05.wait::st before it")
-        : warps_[warp].done[mark.agent & 1] < mark.epoch
-            ? (isLoad ? "that warp needs tcgen05.wait::ld, tcgen05.fence::before_thread_sync and an arrive "
-                        "that this thread waits for"
-                      : "that warp needs tcgen05.wait::st, tcgen05.fence::before_thread_sync and an arrive "
-                        "that this thread waits for")
-        : fenced ? "this thread needs to wait for an arrive of that warp behind its fence"
-                 : "that warp needs tcgen05.fence::before_thread_sync before its arrive";
-    // Of the fences alone nothing is left in the machine code.
-    const bool arrived = usable(w, 1u << lane, mark, false) || behindWait(mark);
-    report(w, static_cast<int>(lane), warp != warpOf(w) && arrived,
-           describe(at) + ", which " + by(warp, mark.pc) + (isLoad ? " loaded" : " stored") +
-               ", and " + (arrived ? "no fence" : "nothing") + " orders the two: " + missing);
-    return false;
+    return requireTransfer(w, 1u << lane, mark, isLoad, describe(at));
   };
   const auto unordered = [&](const Mark& issuer) {
-    return issuer.epoch != 0 && issuer.agent != thread && (*threads_[thread].seen)[issuer.agent] < issuer.epoch;
+    return issuer.epoch != 0 && issuer.agent != thread && epochOf(threads_[thread].known->seen, issuer.agent) < issuer.epoch;
   };
   for (uint32_t c = column; c < column + columns; ++c)
     forLanes(groups, [&](uint32_t g) {
@@ -168,6 +176,7 @@ void Ordering::multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t first
     if (op.aInTmem) reads("A", footprint.aColumn, footprint.aColumns, footprint.groups);
     for (const auto& scales : footprint.scales) reads(scales.name, scales.column, scales.columns, kAllGroups);
     touch(w, lane, cta.rank, footprint.column, footprint.columns, footprint.groups, {"tcgen05.mma", "", true});
+    if (op.shiftsA) touch(w, lane, cta.rank, footprint.aColumn, footprint.aColumns, kAllGroups, {"tcgen05.mma.ashift", "A", true});
   }
 }
 
@@ -175,6 +184,7 @@ std::shared_ptr<const Facts> Ordering::commit(Warp& w, uint32_t lane) {
   const auto facts = std::make_shared<Facts>();
   send(*facts, w, 1u << lane);
   // Implies before_thread_sync.
+  facts->published.resize(tensorAgents());
   facts->published[tensorAgent(w.cta->rank)] = ctas_[w.cta->rank].tensorEpoch++;
   return facts;
 }

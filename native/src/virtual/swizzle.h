@@ -4,7 +4,7 @@
 
 namespace ktl {
 
-enum class Swizzle : uint8_t { None, B32, B64, B128, B128Atom32, B128Atom64 };
+enum class Swizzle : uint8_t { None, B32, B64, B128, B128Atom32, B128Atom64, B128Atom32Flip8 };
 
 struct SwizzleTraits {
   const char* name;
@@ -21,6 +21,7 @@ constexpr SwizzleTraits kSwizzles[] = {
     {"128B", 128, 0x380, 3, 1024},
     {"128B with 32-byte atoms", 128, 0x180, 2, 512},
     {"128B with 64-byte atoms", 128, 0x080, 1, 256},
+    {"128B with 32-byte atoms, 8 bytes flipped", 128, 0x180, 2, 512},
 };
 
 constexpr const SwizzleTraits& traitsOf(Swizzle swizzle) { return kSwizzles[static_cast<uint32_t>(swizzle)]; }
@@ -31,5 +32,8 @@ constexpr uint32_t swizzled(Swizzle swizzle, uint32_t address, uint32_t patternB
   const SwizzleTraits& t = traitsOf(swizzle);
   return address ^ (((address - patternBase) & t.mask) >> t.shift);
 }
+
+// Whether the halves of the 16 bytes at `place` change places, in every other line of 128 bytes (PTX ISA 5.5.7; TMA alone).
+constexpr bool flipped(Swizzle swizzle, uint32_t place) { return swizzle == Swizzle::B128Atom32Flip8 && (place & 0x80) != 0; }
 
 }  // namespace ktl

@@ -21,18 +21,41 @@ std::string hex(uint64_t value) {
 
 std::string coordinateText(const TensorMap& map, const int32_t* coordinates) {
   std::string text = "{";
-  for (uint32_t i = 0; i < map.coordinates(); ++i) text += (i ? ", " : "") + std::to_string(coordinates[i]);
+  for (uint32_t i = 0; i < map.coordinates(); ++i) text += (i ? ", " : "") + std::to_string(coordinates[i + map.sliced]);
   return text + "}";
+}
+
+// An im2col access begins within the bounding box, which for stores lies within the tensor (illegal instructions on H200). Along W
+// (PTX ISA 5.5.5.1) it may begin left of it, and H and D are not bounded.
+void validatePixels(const TensorMap& map, const int32_t* coordinates, bool isStore) {
+  const bool along = map.walk != Walk::Im2col;
+  const uint32_t bits = 16 / map.spatial();
+  for (uint32_t d = 1; d <= (along ? 1 : map.spatial()); ++d) {
+    if (!along && map.offsets[d - 1] >> bits)
+      throw Fault{Code::TensorMap, "the offset " + std::to_string(map.offsets[d - 1]) + " along " + "WHD"[d - 1] + " does not fit into " +
+                                       std::to_string(bits) + " bits, in the " + describe(map)};
+    const int64_t low = map.lower[d - 1], high = static_cast<int64_t>(map.dims[d]) - 1 + map.upper[d - 1];
+    if ((coordinates[d] < low && !along) || coordinates[d] > high)
+      throw Fault{Code::TensorMap, "the pixels begin at " + coordinateText(map, coordinates) + ", outside of the bounding box, " +
+                                       std::to_string(low) + " to " + std::to_string(high) + " along " + "WHD"[d - 1] + ", in the " +
+                                       describe(map)};
+    if (isStore && (low < 0 || map.upper[d - 1] > 0))
+      throw Fault{Code::TensorMap, "a store whose bounding box reaches out of the " + describe(map)};
+  }
 }
 
 void validateAccess(const TensorMap& map, uint32_t rank, const int32_t* coordinates, uint32_t sharedAddress,
                     const SharedMemory& shared, bool isStore) {
-  if (map.fourRows && (map.rank != 2 || map.box[1] != 1)) {
+  if (map.walk == Walk::FourRows && (map.rank != 2 || map.box[1] != 1)) {
     throw Fault{Code::TensorMap, "four rows apart need a map of rank 2 whose box is one row: " + describe(map)};
+  }
+  if (map.im2col != (map.walk >= Walk::Im2col)) {
+    throw Fault{Code::TensorMap, std::string(map.im2col ? "a tiled copy through an im2col map: " : "an im2col copy through a tiled map: ") +
+                                     describe(map)};
   }
   if (rank != map.coordinates()) {
     throw Fault{Code::TensorMap, "the instruction has " + std::to_string(rank) +
-                                     " coordinates, the map is of rank " + std::to_string(map.rank) + ": " +
+                                     " coordinates, the map is of rank " + std::to_string(map.coordinates()) + ": " +
                                      describe(map)};
   }
   // Elements in 16 bytes; padded ones are fetched by rows of boxes.
@@ -46,13 +69,14 @@ void validateAccess(const TensorMap& map, uint32_t rank, const int32_t* coordina
                     ", in the " + describe(map)};
   }
   if (isStore) {
-    for (uint32_t i = 0; i < rank; ++i) {
+    for (uint32_t i = 0; i < map.coordinates() + map.sliced; ++i) {
       if (coordinates[i] < 0) {
         throw Fault{Code::TensorMap, "a store starts at the negative coordinate " +
                                          coordinateText(map, coordinates) + " of the " + describe(map)};
       }
     }
   }
+  if (map.im2col) validatePixels(map, coordinates, isStore);
   if (sharedAddress % 128 != 0) {
     throw Fault{Code::Misaligned,
                 "shared address " + hex(sharedAddress) + " of a tensor copy is not a multiple of 128"};
@@ -78,35 +102,79 @@ struct BoxRow {
   uint32_t shared;   // unswizzled shared address of the box row
 };
 
-// Calls visit(row) in box order, dimension 1 fastest.
-template <class Visit>
-void forEachRow(const TensorMap& map, const int32_t* coordinates, uint32_t sharedAddress, Visit visit) {
-  std::array<int64_t, kMaxTensorRank> start{};
-  for (uint32_t i = 0; i < map.rank; ++i) start[i] = coordinates[i];
-  const uint32_t pitch = map.pitch();
-  uint32_t shared = sharedAddress;
-  if (map.fourRows) {
-    for (uint32_t row = 1; row < 5; ++row, shared += pitch) {
-      const bool inside = coordinates[row] >= 0 && static_cast<uint64_t>(coordinates[row]) < map.dims[1];
-      visit(BoxRow{inside, map.address + static_cast<uint64_t>(int64_t{coordinates[row]}) * map.strides[1], shared});
-    }
-    return;
+BoxRow rowAt(const TensorMap& map, const std::array<int64_t, kMaxTensorRank>& at, uint32_t shared) {
+  BoxRow row{true, map.address, shared};
+  for (uint32_t d = 1; d < map.rank; ++d) {
+    row.inside &= at[d] >= 0 && static_cast<uint64_t>(at[d]) < map.dims[d];
+    row.address += static_cast<uint64_t>(at[d]) * map.strides[d];
   }
-  std::array<uint32_t, kMaxTensorRank> i{};
-  for (i[4] = 0; i[4] < map.rows(4); ++i[4]) {
-    for (i[3] = 0; i[3] < map.rows(3); ++i[3]) {
-      for (i[2] = 0; i[2] < map.rows(2); ++i[2]) {
-        for (i[1] = 0; i[1] < map.rows(1); ++i[1], shared += pitch) {
-          BoxRow row{true, map.address, shared};
-          for (uint32_t dimension = 1; dimension < map.rank; ++dimension) {
-            const int64_t at = start[dimension] + int64_t{i[dimension]} * map.elementStrides[dimension];
-            row.inside &= at >= 0 && static_cast<uint64_t>(at) < map.dims[dimension];
-            row.address += static_cast<uint64_t>(at) * map.strides[dimension];
-          }
-          visit(row);
-        }
-      }
+  return row;
+}
+
+// Four rows of their own.
+template <class Visit>
+void forEachOfFour(const TensorMap& map, const int32_t* coordinates, uint32_t shared, Visit visit) {
+  for (uint32_t i = 1; i < kMaxCoordinates; ++i, shared += map.pitch()) visit(rowAt(map, {0, coordinates[i]}, shared));
+}
+
+// In box order, dimension 1 fastest.
+template <class Visit>
+void forEachOfBox(const TensorMap& map, const int32_t* coordinates, uint32_t shared, Visit visit) {
+  std::array<int64_t, kMaxTensorRank> at{};
+  for (uint32_t d = 0; d < map.rank; ++d) at[d] = coordinates[d];
+  std::array<uint32_t, kMaxTensorRank> row{};
+  for (uint32_t d = 0; d < map.rank; shared += map.pitch()) {
+    visit(rowAt(map, at, shared));
+    for (d = 1; d < map.rank; ++d) {
+      at[d] += map.elementStrides[d];
+      if (++row[d] < map.rows(d)) break;
+      at[d] = coordinates[d];
+      row[d] = 0;
     }
+  }
+}
+
+// Pixels of images (PTX ISA 5.5.4): from the start, W fastest, each dimension from its lower to its upper corner, then the next
+// image. Offsets are added to every pixel; what they lead out of the tensor is filled. Along W (5.5.5), H and D stay.
+template <class Visit>
+void forEachPixel(const TensorMap& map, const int32_t* coordinates, uint32_t shared, Visit visit) {
+  const bool along = map.walk != Walk::Im2col;
+  const uint32_t images = map.rank - 1, moving = along ? 1 : map.spatial();
+  std::array<int64_t, kMaxTensorRank> at{};
+  for (uint32_t d = 0; d < map.rank; ++d) at[d] = coordinates[d];
+  const auto next = [&] {
+    for (uint32_t d = 1; d <= moving; ++d) {
+      at[d] += map.elementStrides[d];
+      if (at[d] < static_cast<int64_t>(map.dims[d]) + map.upper[d - 1]) return;
+      at[d] = map.lower[d - 1];
+    }
+    at[images] += map.elementStrides[images];
+  };
+  const auto pixel = [&] {
+    auto from = at;
+    for (uint32_t d = 1; d <= moving; ++d) from[d] += map.offsets[along ? 1 : d - 1];
+    visit(rowAt(map, from, shared));
+    shared += map.pitch();
+    next();
+  };
+  // Every so many pixels of the forms along W are followed by a halo: the pixels behind them, where the next ones begin again.
+  const uint32_t group = map.walk == Walk::Im2colW128 ? 32 : map.pixels;
+  const uint32_t pixels = map.walk == Walk::Im2colW128 ? 128 : map.pixels;
+  for (uint32_t done = 0; done < pixels; done += group) {
+    for (uint32_t i = 0; i < group; ++i) pixel();
+    const auto behind = at;
+    for (int32_t i = 0; along && i < map.offsets[0]; ++i) pixel();
+    at = behind;
+  }
+}
+
+// Calls visit(row) for the rows of an access, in the order of their places in shared memory.
+template <class Visit>
+void forEachRow(const TensorMap& map, const int32_t* coordinates, uint32_t shared, Visit visit) {
+  switch (map.walk) {
+    case Walk::Tile: return forEachOfBox(map, coordinates, shared, visit);
+    case Walk::FourRows: return forEachOfFour(map, coordinates, shared, visit);
+    default: return forEachPixel(map, coordinates, shared, visit);
   }
 }
 
@@ -142,6 +210,11 @@ void roundToTf32(uint8_t* data, uint32_t bytes) {
   }
 }
 
+void copyChunk(uint8_t* to, const uint8_t* from, bool flip) {
+  std::memcpy(to, from + (flip ? kChunk / 2 : 0), kChunk / 2);
+  std::memcpy(to + kChunk / 2, from + (flip ? 0 : kChunk / 2), kChunk / 2);
+}
+
 // Copies whole 16-byte chunks between a dense row and its swizzled place.
 void scatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32_t shared,
                 SharedMemory& memory) {
@@ -152,7 +225,7 @@ void scatterRow(const TensorMap& map, const uint8_t* row, uint32_t bytes, uint32
   }
   for (uint32_t at = 0; at < bytes; at += kChunk) {
     const uint32_t place = swizzled(map.swizzle, shared + at);
-    std::memcpy(&memory.bytes[place], row + at, kChunk);
+    copyChunk(&memory.bytes[place], row + at, flipped(map.swizzle, place));
     std::memset(&memory.valid[place], 1, kChunk);
   }
 }
@@ -161,8 +234,8 @@ void gatherRow(const TensorMap& map, const SharedMemory& memory, uint32_t shared
                uint8_t* row, uint8_t* valid) {
   for (uint32_t at = 0; at < bytes; at += kChunk) {
     const uint32_t place = swizzled(map.swizzle, shared + at);
-    std::memcpy(row + at, &memory.bytes[place], kChunk);
-    std::memcpy(valid + at, &memory.valid[place], kChunk);
+    copyChunk(row + at, &memory.bytes[place], flipped(map.swizzle, place));
+    copyChunk(valid + at, &memory.valid[place], flipped(map.swizzle, place));
   }
 }
 

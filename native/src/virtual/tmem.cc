@@ -124,6 +124,15 @@ void TensorMemory::setValid(uint32_t lane, uint32_t column, bool valid) {
   word = valid ? word | bit : word & ~bit;
 }
 
+void TensorMemory::shiftDown(uint32_t column) {
+  for (uint32_t c = column; c < column + kShifted; ++c)
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      if (lane % 32 == 31) continue;
+      this->column(c)[lane] = this->column(c)[lane + 1];
+      setValid(lane, c, isValid(lane + 1, c));
+    }
+}
+
 uint32_t TensorMemory::quarterLane(const TmemTransfer& transfer, uint32_t address, uint32_t warp,
                                    const char* what) const {
   const ShapeTraits& shape = traitsOf(transfer.shape);

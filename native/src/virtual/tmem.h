@@ -29,6 +29,7 @@ class TensorMemory {
  public:
   static constexpr uint32_t kLanes = 128;
   static constexpr uint32_t kColumns = 512;
+  static constexpr uint32_t kShifted = 8;  // columns
   static constexpr uint32_t kPoison = 0x7fc0dead;  // what never-written cells hold: a NaN as f32
 
   struct Allocation {
@@ -67,6 +68,9 @@ class TensorMemory {
   const std::array<uint64_t, 2>& valid(uint32_t column) const { return valid_[column]; }
   bool isValid(uint32_t lane, uint32_t column) const { return valid_[column][lane / 64] >> (lane % 64) & 1; }
   void setValid(uint32_t lane, uint32_t column, bool valid);
+  // Of each 32 lanes of 8 columns every lane but the last takes the cells of the next one (tcgen05.shift.down and .ashift; that it
+  // is the last of each 32 says CUTLASS's nvvm_wrapper.py).
+  void shiftDown(uint32_t column);
 
  private:
   void poison(uint32_t base, uint32_t columns);

@@ -10,108 +10,19 @@
 #include "fused_sum.h"
 #include "matrix_operand.h"
 #include "umma_kernel.h"
+#include "umma_plan.h"
 #include "umma_scales.h"
 
 namespace ktl {
 namespace {
 
 constexpr uint32_t kRows = TensorMemory::kLanes;
+using Plan = UmmaPlan;
 constexpr uint32_t kBatchDepth =
     64;  // k elements decoded and multiplied together: a 128-byte row of 16-bit types
-constexpr uint32_t kTmemOperandColumns = kOperandRowBytes / 4;
-
-// Where D lives (facts of the Tensor Memory layouts D, F, A and B): `rows` of D per CTA; the columns of N are
-// split into `halves`, each on its own lanes.
-struct Plan {
-  InstructionDescriptor id;
-  uint32_t rows = 0;     // of A and D in each CTA
-  uint32_t halves = 1;   // 2: N is split over the lane halves (128 rows on a pair)
-  uint32_t columns = 0;  // of TMEM
-  uint32_t column = 0;   // first
-  uint32_t firstLane = 0;
-  uint32_t lanePitch = 16;  // between groups of 16 rows: 32 when 64 rows use half of every quarter
-  uint32_t aColumn = 0;     // A in TMEM
-  OperandTile a, b;         // b.rows: of one CTA
-  ScaleTile scaleA, scaleB;  // in each CTA
-
-  bool scaled() const { return id.scaleBlock != 0; }
-  uint32_t aRows() const { return halves == 2 && aInTmem ? kRows : rows; }  // A in TMEM is repeated per half
-  bool aInTmem = false;
-  uint32_t lane(uint32_t group, uint32_t half) const { return firstLane + group * lanePitch + half * 64; }
-};
-
-uint32_t laneField(uint32_t address, bool mayBe16, const char* what) {
-  const uint32_t lane = address >> 16;
-  if (lane == 0 || (mayBe16 && lane == 16)) return lane;
-  throw Fault{Code::TmemAccess, std::string("tcgen05.mma: the lane of ") + what + " is " +
-                                    std::to_string(lane) + ", must be 0" + (mayBe16 ? " or 16" : "")};
-}
-
-Plan planOf(const UmmaOp& op) {
-  Plan plan;
-  plan.id = decodeInstructionDescriptor(op.instruction, op.kind, op.ctaGroup, op.aInTmem, op.scaleBlock);
-  const InstructionDescriptor& id = plan.id;
-  const bool quarters = id.ctaGroup == 1 && id.m == 64;
-  plan.rows = id.m / id.ctaGroup;
-  plan.halves = id.ctaGroup == 2 && id.m == 128 ? 2 : 1;
-  plan.columns = id.n / plan.halves;
-  plan.column = op.d & 0xffff;
-  plan.lanePitch = quarters ? 32 : 16;
-  plan.firstLane = laneField(op.d, quarters, "D");
-  plan.aInTmem = op.aInTmem;
-  plan.a.type = id.a;
-  plan.a.rows = plan.rows;
-  plan.a.mnMajor = id.aMnMajor;
-  plan.a.inTmem = op.aInTmem;
-  if (op.aInTmem) {
-    laneField(static_cast<uint32_t>(op.a), quarters, "A");
-    plan.aColumn = static_cast<uint32_t>(op.a) & 0xffff;
-  } else {
-    plan.a.descriptor = decodeSm100Descriptor(op.a, "A");
-  }
-  plan.b.type = id.b;
-  plan.b.rows = id.n / id.ctaGroup;
-  plan.b.mnMajor = id.bMnMajor;
-  plan.b.descriptor = decodeSm100Descriptor(op.b, "B");
-  if (id.scaleBlock != 0) {
-    const uint32_t count = id.k / id.scaleBlock;
-    plan.scaleA = {scaleColumn(op.scaleA, id.scaleIdA, "A"), plan.rows, 1, id.scaleIdA, count, id.scale, "A"};
-    plan.scaleB = {scaleColumn(op.scaleB, id.scaleIdB, "B"), plan.columns, plan.halves, id.scaleIdB, count, id.scale, "B"};
-  }
-  if (op.scaleInputD > 15) {
-    throw Fault{Code::Descriptor, "tcgen05.mma: scale-input-d is " + std::to_string(op.scaleInputD)};
-  }
-  if (op.scaleInputD != 0 && op.kind != UmmaKind::F16 && op.kind != UmmaKind::TF32) {
-    throw Fault{
-        Code::Descriptor,
-        std::string("tcgen05.mma: scale-input-d is for kind::f16 and kind::tf32, not ") + nameOf(op.kind)};
-  }
-  return plan;
-}
-
-void check(const Plan& plan, std::span<const UmmaCta> ctas) {
-  if (ctas.size() != plan.id.ctaGroup) {
-    throw Fault{Code::Descriptor, "tcgen05.mma.cta_group::" + std::to_string(plan.id.ctaGroup) +
-                                      " was issued with " + std::to_string(ctas.size()) +
-                                      " live CTA(s) in the pair"};
-  }
-  for (const UmmaCta& cta : ctas) {
-    cta.tmem->require(plan.column, plan.columns, "D of tcgen05.mma");
-    if (plan.aInTmem) {
-      cta.tmem->require(plan.aColumn, kTmemOperandColumns, "A of tcgen05.mma");
-    } else {
-      checkOperand(plan.a, *cta.shared, "A");
-    }
-    checkOperand(plan.b, *cta.shared, "B");
-    if (!plan.scaled()) continue;
-    cta.tmem->require(plan.scaleA.column, plan.scaleA.columns(), "the scales of A of tcgen05.mma");
-    cta.tmem->require(plan.scaleB.column, plan.scaleB.columns(), "the scales of B of tcgen05.mma");
-  }
-}
-
-UmmaCost costOf(const Plan& plan) {
-  return {plan.id.macs(), ummaCycles(plan.id.ctaGroup, plan.id.m, plan.id.n, plan.aInTmem)};
-}
+constexpr uint32_t kMaxDepth = 128;  // of one instruction: packed e2m1 with a sparse A
+constexpr uint32_t kSummedExactly = 16;  // products of packed e2m1, before their scales
+constexpr uint32_t kGroups = 4;  // of 16 rows, that the kernels take at least
 
 using LaneSet = std::array<uint64_t, 2>;
 
@@ -127,9 +38,11 @@ LaneSet disabledLanes(const UmmaOp& op, uint32_t cta) {
 
 // Decoded operands of a run of instructions. One per host thread, reused.
 struct Scratch {
-  alignas(64) float a[kRows * kBatchDepth];
-  alignas(64) float b[kMaxOperandRows * kBatchDepth];
-  alignas(64) uint8_t raw[kMaxOperandRows * kOperandRowBytes];
+  alignas(64) float a[kRows * kMaxDepth];
+  alignas(64) float b[kMaxGatheredRows * kMaxDepth];
+  alignas(64) uint8_t raw[kMaxGatheredRows * kMaxOperandRowBytes];
+  alignas(64) float stored[kRows * kMaxDepth / 2];  // of a sparse A: [row][stored]
+  uint8_t kept[kRows * kMaxDepth];                  // laid out as a
   std::vector<uint32_t> d;  // D as f32 values while it is f16 in TMEM
   std::vector<uint32_t> saved;
   std::vector<float> scaleA, scaleB;  // [step][row][scale]
@@ -153,6 +66,37 @@ void gatherTmemOperand(const Plan& plan, const TensorMemory& tmem, uint32_t firs
   }
 }
 
+// s.stored of a CTA to the panels of one instruction, of each part of N with the metadata in its own lanes. Metadata lie in the lanes of their rows, of 16- and 32-bit elements as in the lanes of
+// mma.sp: 16 rows have 16 lanes, whose first eight hold the first half of k, of the row in the low and of the row 8 below in the high
+// half, and whose others the second half of k (CUTLASS's tmem_e_frg, which knows 128 rows; 64 of a CTA by the PTX ISA's text alone).
+void spreadA(const Plan& plan, const TensorMemory& tmem, Scratch& s, uint32_t step, RowSet& invalid) {
+  const uint32_t depth = plan.id.k, chunks = depth / plan.id.sparse.chunk, own = chunks / plan.metadataColumns();
+  const uint32_t rows = plan.aRows(), stored = plan.storedRows();
+  const size_t base = size_t{step} * rows * depth;
+  std::fill_n(s.a + base, rows * depth, 0.0f);
+  std::fill_n(s.kept + base, rows * depth, uint8_t{0});
+  for (uint32_t row = stored; row < rows; ++row) invalid[row] = invalid[row] | invalid[row % stored];
+  for (uint32_t row = 0; row < rows; ++row) {
+    const uint32_t first = plan.lane(row % plan.rows / 16, row / plan.rows);
+    RowMetadata metadata;
+    for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+      const bool narrow = plan.metadataColumns() == 2;
+      const uint32_t lane = first + (narrow ? row % 16 : row % 8 + 8 * (chunk / 4)), column = plan.metadata + (narrow ? chunk / own : 0);
+      const uint32_t at = narrow ? chunk % own : chunk % 4 + row % 16 / 8 * 4;
+      metadata[chunk] = tmem.column(column)[lane] >> (4 * at) & 15;
+      if (!tmem.isValid(lane, column)) invalid.set(row);
+    }
+    const float* values = s.stored + row % stored * (depth / 2);
+    const auto put = [&](uint32_t i, uint32_t k) {
+      const size_t to = base + size_t{row / 16} * depth * 16 + k * 16 + row % 16;
+      s.a[to] = values[i];
+      s.kept[to] = 1;
+    };
+    // What nobody wrote is reported where it is used.
+    if (!invalid[row]) spreadRow(plan.id.sparse, values, metadata, chunks, row, put);
+  }
+}
+
 // Lanes of D that one half of the columns writes, and those whose row of A is invalid.
 void lanesOf(const Plan& plan, uint32_t half, const RowSet& invalidRows, LaneSet& all, LaneSet& tainted) {
   all = tainted = {};
@@ -166,7 +110,7 @@ void lanesOf(const Plan& plan, uint32_t half, const RowSet& invalidRows, LaneSet
 
 void updateValidity(const Plan& plan, TensorMemory& tmem, const RowSet& invalidRows,
                     const RowSet& invalidColumns, bool accumulate, const LaneSet& disabled) {
-  for (uint32_t half = 0; half < plan.halves; ++half) {
+  for (uint32_t half = 0; half < plan.parts; ++half) {
     LaneSet all, tainted;
     lanesOf(plan, half, invalidRows, all, tainted);
     for (uint32_t column = 0; column < plan.columns; ++column) {
@@ -191,7 +135,7 @@ void widenD(const TensorMemory& tmem, const Plan& plan, uint32_t* d) {
 }
 
 void narrowD(TensorMemory& tmem, const Plan& plan, const uint32_t* d) {
-  for (uint32_t half = 0; half < plan.halves; ++half) {
+  for (uint32_t half = 0; half < plan.parts; ++half) {
     for (uint32_t column = 0; column < plan.columns; ++column) {
       for (uint32_t row = 0; row < plan.rows; ++row) {
         const uint32_t lane = plan.lane(row / 16, half) + row % 16;
@@ -203,7 +147,7 @@ void narrowD(TensorMemory& tmem, const Plan& plan, const uint32_t* d) {
 
 void scaleD(const Plan& plan, uint32_t* d, uint32_t scale) {
   const float factor = std::ldexp(1.0f, -static_cast<int>(scale));
-  for (uint32_t half = 0; half < plan.halves; ++half) {
+  for (uint32_t half = 0; half < plan.parts; ++half) {
     for (uint32_t column = 0; column < plan.columns; ++column) {
       for (uint32_t row = 0; row < plan.rows; ++row) {
         uint32_t& cell = d[column * kRows + plan.lane(row / 16, half) + row % 16];
@@ -211,6 +155,29 @@ void scaleD(const Plan& plan, uint32_t* d, uint32_t scale) {
       }
     }
   }
+}
+
+// run(block) for a block of 32 rows, of which the kernels take 64: in memory of its own, the others zero.
+template <class Run>
+void widened(const UmmaBlock& block, Run run) {
+  const size_t own = size_t{block.groups} * block.depth * kPanelRows, all = size_t{kGroups} * block.depth * kPanelRows;
+  std::vector<float> a(block.steps * all);
+  std::vector<uint32_t> d(size_t{block.columns} * kColumnPitch);
+  const auto forEachPanel = [&](auto visit) {
+    for (uint32_t column = 0; column < block.columns; ++column)
+      for (uint32_t group = 0; group < block.groups; ++group)
+        visit(block.d + size_t{column} * kColumnPitch + block.lanes[group], &d[size_t{column} * kColumnPitch + group * kPanelRows]);
+  };
+  for (uint32_t step = 0; step < block.steps; ++step) std::copy_n(block.a + size_t{step} * block.aStep, own, &a[step * all]);
+  forEachPanel([](const uint32_t* cells, uint32_t* wide) { std::copy_n(cells, kPanelRows, wide); });
+  UmmaBlock wide = block;
+  wide.a = a.data();
+  wide.aStep = static_cast<uint32_t>(all);
+  wide.d = d.data();
+  wide.groups = kGroups;
+  for (uint32_t group = 0; group < kGroups; ++group) wide.lanes[group] = group * kPanelRows;
+  run(wide);
+  forEachPanel([](uint32_t* cells, const uint32_t* result) { std::copy_n(result, kPanelRows, cells); });
 }
 
 // `exact`: scales are already part of the operands.
@@ -226,23 +193,33 @@ void multiply(const Plan& plan, const Scratch& s, uint32_t* d, uint32_t steps, b
   block.bStep = plan.id.n * depth;
   block.accumulate = accumulate;
   block.d = d;
-  for (uint32_t half = 0; half < plan.halves; ++half) {
+  for (uint32_t half = 0; half < plan.parts; ++half) {
     for (uint32_t group = 0; group < block.groups; ++group) block.lanes[group] = plan.lane(group, half);
-    block.a = s.a + (plan.aRows() > plan.rows ? size_t{half} * plan.rows * depth : 0);
+    const size_t ownA = plan.aRows() > plan.rows ? size_t{half} * plan.rows * depth : 0;
+    block.a = s.a + ownA;
     const bool separate = plan.scaled() && !exact;
     block.b = (plan.scaled() && exact ? s.scaledB.data() : s.b) + size_t{half} * plan.columns * depth;
-    if (separate) {
-      const uint32_t count = plan.scaleA.count;
-      multiplyScaled(block, {plan.id.a.format, plan.id.b.format, plan.id.scale, s.scaleA.data(),
-                             s.scaleB.data() + size_t{half} * plan.columns * count, plan.rows * count,
-                             plan.id.n * count, count, mode == UmmaMode::Silicon});
-    } else if (plan.id.kind == UmmaKind::I8) {
-      multiplyS32(block, plan.id.saturate);
-    } else if (mode == UmmaMode::Silicon) {
-      multiplyFused(block, {plan.id.a.format, plan.id.b.format, plan.id.d == Accumulator::F16});
-    } else {
-      multiplyF32(block, bestIsa());
-    }
+    const auto run = [&](const UmmaBlock& part) {
+      if (separate) {
+        const uint32_t count = plan.scaleA.count;
+        // Of stored elements 16.
+        const uint32_t together = plan.a.type.packed ? kSummedExactly * (plan.id.sparse ? 2 : 1) : 1;
+        multiplyScaled(part, {plan.id.a.format, plan.id.b.format, plan.id.scale, s.scaleA.data(),
+                              s.scaleB.data() + size_t{half} * plan.columns * count, plan.rows * count,
+                              plan.id.n * count, count, together, mode == UmmaMode::Silicon});
+      } else if (plan.id.kind == UmmaKind::I8) {
+        multiplyS32(part, plan.id.saturate);
+      } else if (mode == UmmaMode::Silicon) {
+        multiplyFused(part, {plan.id.a.format, plan.id.b.format, plan.id.d == Accumulator::F16});
+      } else {
+        multiplyF32(part, bestIsa());
+      }
+    };
+    const auto runAny = [&](const UmmaBlock& part) { part.groups < kGroups ? widened(part, run) : run(part); };
+    if (plan.id.sparse && plan.id.kind != UmmaKind::I8)
+      multiplySparse(block, s.kept + ownA, runAny);
+    else
+      runAny(block);
   }
 }
 
@@ -289,20 +266,29 @@ void executeRun(std::span<const UmmaOp> ops, std::span<const Plan> plans, std::s
       decodeOperand(tile, s.raw, false, OperandLayout::Rows,
                     s.b + (size_t{step} * id.n + cta * tile.rows) * depth);
     }
+    if (plan.mask.zeros.any())
+      for (uint32_t column = 0; column < id.n; ++column)
+        if (plan.mask.zeros[column]) std::fill_n(s.b + (size_t{step} * id.n + column) * depth, depth, 0.0f);
   }
+  invalidColumns &= ~plan.mask.zeros;
   for (uint32_t cta = 0; cta < ctas.size(); ++cta) {
     TensorMemory& tmem = *ctas[cta].tmem;
     RowSet invalidRows;
     for (uint32_t step = 0; step < steps; ++step) {
       OperandTile tile = plans[step].a;
-      tile.rows = plan.aRows();
+      tile.rows = plan.storedRows();
       if (plan.aInTmem) {
         gatherTmemOperand(plans[step], tmem, static_cast<uint32_t>(ops[step].a) >> 16, s.raw, invalidRows);
       } else {
         gatherOperand(tile, *ctas[cta].shared, s.raw, invalidRows, 0);
       }
-      decodeOperand(tile, s.raw, id.negateA != id.negateB, OperandLayout::Panels,
-                    s.a + size_t{step} * tile.rows * depth);
+      const bool negate = id.negateA != id.negateB;
+      if (id.sparse) {
+        decodeOperand(tile, s.raw, negate, OperandLayout::Rows, s.stored);
+        spreadA(plans[step], tmem, s, step, invalidRows);
+      } else {
+        decodeOperand(tile, s.raw, negate, OperandLayout::Panels, s.a + size_t{step} * tile.rows * depth);
+      }
     }
 
     RowSet columns = invalidColumns;
@@ -328,15 +314,18 @@ void executeRun(std::span<const UmmaOp> ops, std::span<const Plan> plans, std::s
       }
     }
     updateValidity(plan, tmem, invalidRows, columns, op.enableInputD, disabled);
+    // CUTLASS's nvvm_wrapper.py says that the product is of A as it was before.
+    if (op.shiftsA) tmem.shiftDown(plan.aColumn);
   }
 }
 
 // Whether `next` may join a run that began with `first`: then D stays in registers between them.
 bool joins(const UmmaOp& first, const Plan& plan, const UmmaOp& next) {
-  constexpr uint32_t kScaleIds = 3u << 29 | 3u << 4;
-  const uint32_t ignored = plan.scaled() ? kScaleIds : 0;
+  constexpr uint32_t kScaleIds = 3u << 29 | 3u << 4, kSelector = 3;
+  const uint32_t ignored = plan.scaled() ? kScaleIds : plan.id.sparse ? kSelector : 0;
   const bool same = next.kind == first.kind && next.ctaGroup == first.ctaGroup &&
-                    next.aInTmem == first.aInTmem && next.scaleBlock == first.scaleBlock &&
+                    next.aInTmem == first.aInTmem && next.scaleBlock == first.scaleBlock && next.isSparse == first.isSparse &&
+                    next.isWeightStationary == first.isWeightStationary && next.columnMask == first.columnMask &&
                     ((next.instruction ^ first.instruction) & ~ignored) == 0 && next.d == first.d;
   // f16 accumulators round and A in Tensor Memory may be an earlier D: one at a time.
   return same && next.enableInputD && next.scaleInputD == 0 && !anyLane(first) && !anyLane(next) &&
@@ -345,30 +334,6 @@ bool joins(const UmmaOp& first, const Plan& plan, const UmmaOp& next) {
 
 }  // namespace
 
-UmmaCost validateUmma(const UmmaOp& op, std::span<const UmmaCta> ctas) {
-  const Plan plan = planOf(op);
-  check(plan, ctas);
-  return costOf(plan);
-}
-
-UmmaFootprint footprintOf(const UmmaOp& op) {
-  const Plan plan = planOf(op);
-  UmmaFootprint footprint;
-  footprint.column = plan.column;
-  footprint.columns = plan.columns;
-  footprint.aColumn = plan.aColumn;
-  footprint.aColumns = plan.aInTmem ? kTmemOperandColumns : 0;
-  for (uint32_t half = 0; half < plan.halves; ++half)
-    for (uint32_t group = 0; group < plan.rows / 16; ++group)
-      footprint.groups |= 1u << plan.lane(group, half) / 16;
-  if (plan.scaled())
-    footprint.scales = {{{"scales of A", plan.scaleA.column, plan.scaleA.columns()},
-                         {"scales of B", plan.scaleB.column, plan.scaleB.columns()}}};
-  if (!plan.aInTmem) appendChunks(plan.a, footprint.chunks);
-  appendChunks(plan.b, footprint.chunks);
-  return footprint;
-}
-
 UmmaCost executeUmma(std::span<const UmmaOp> ops, std::span<const UmmaCta> ctas, UmmaMode mode) {
   UmmaCost total;
   std::vector<Plan> plans;
@@ -376,8 +341,8 @@ UmmaCost executeUmma(std::span<const UmmaOp> ops, std::span<const UmmaCta> ctas,
     plans.clear();
     size_t end = begin;
     do {
-      plans.push_back(planOf(ops[end]));
-      check(plans.back(), ctas);
+      plans.push_back(planUmma(ops[end]));
+      checkUmma(plans.back(), ctas);
       const UmmaCost cost = costOf(plans.back());
       total.macs += cost.macs;
       total.cycles += cost.cycles;
@@ -388,13 +353,6 @@ UmmaCost executeUmma(std::span<const UmmaOp> ops, std::span<const UmmaCta> ctas,
     begin = end;
   }
   return total;
-}
-
-uint32_t ummaCycles(uint32_t ctaGroup, uint32_t m, uint32_t n, bool aInTmem) {
-  // Compute against shared-memory reads of A and B at 128 bytes a cycle; A in Tensor Memory is free.
-  if (ctaGroup == 1) return m == 128 && !aInTmem ? std::max(n / 2, 32 + n / 4) : n / 2;
-  if (m == 256) return aInTmem ? n / 2 : std::max(n / 2, 32 + n / 8 + 3);
-  return aInTmem ? std::max(n / 4, 18u) : std::max(n / 4, 17 + n / 8);
 }
 
 }  // namespace ktl

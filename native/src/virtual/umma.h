@@ -27,8 +27,13 @@ struct UmmaOp {
   uint32_t d = 0;            // TMEM address
   uint64_t a = 0;            // shared-memory descriptor, or TMEM address
   uint64_t b = 0;            // shared-memory descriptor
-  uint8_t scaleBlock = 0;    // block-scaled kinds: k elements that share a scale, 16 or 32
+  uint8_t scaleBlock = 0;    // block-scaled kinds: k elements that share a scale, 16 or 32; of a sparse A twice as many
   uint32_t scaleA = 0, scaleB = 0;  // their TMEM addresses
+  bool isWeightStationary = false;  // tcgen05.mma.ws
+  uint64_t columnMask = 0;          // of it: the zero-column mask descriptor
+  bool shiftsA = false;             // .ashift: A in Tensor Memory moves down by a row when the product is done
+  bool isSparse = false;
+  uint32_t metadata = 0;  // TMEM address of those of a sparse A
   std::array<uint32_t, 8>
       disableOutputLane{};  // bit set: that lane of D is not written; words 4-7: the odd CTA
 };
@@ -58,7 +63,7 @@ struct UmmaFootprint {
   uint32_t column = 0, columns = 0;    // of D
   uint32_t aColumn = 0, aColumns = 0;  // of A in Tensor Memory
   uint32_t groups = 0;                 // bit g: lanes 16g to 16g + 15 of D
-  std::array<Scales, 2> scales;        // of A and B, in all lanes
+  std::array<Scales, 3> scales;        // of A and B, and the metadata of A; in all lanes
 };
 UmmaFootprint footprintOf(const UmmaOp& op);
 

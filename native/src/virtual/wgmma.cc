@@ -18,14 +18,16 @@
 namespace ktl {
 namespace {
 
-constexpr uint32_t kMaxDepth = kWgmmaBatchSteps * kOperandRowBytes;  // k elements of one byte
+constexpr uint32_t kMaxDepth = kWgmmaBatchSteps * kMaxOperandRowBytes;  // k elements of one byte
 
 // Operands and D of a batch: decoded values, D as [column][row]. One per host thread, reused.
 struct Scratch {
   alignas(64) float a[kWgmmaRows * kMaxDepth];
   alignas(64) float b[kMaxOperandRows * kMaxDepth];
   alignas(64) uint32_t d[kMaxOperandRows * kColumnPitch];
-  alignas(64) uint8_t raw[kMaxOperandRows * kOperandRowBytes];
+  alignas(64) uint8_t raw[kMaxOperandRows * kMaxOperandRowBytes];
+  alignas(64) float stored[kWgmmaRows * kOperandRowBytes];  // of a sparse A: [row][stored]
+  uint8_t kept[kWgmmaRows * kMaxDepth];                     // laid out as a
 };
 
 Scratch& scratch() {
@@ -39,7 +41,9 @@ OperandTile tileA(const WgmmaForm& form, uint64_t descriptor) {
   return tile;
 }
 OperandTile tileB(const WgmmaForm& form, uint64_t descriptor) {
-  return {decodeSm90Descriptor(descriptor), form.bMnMajor, form.b, form.n};
+  OperandTile tile{decodeSm90Descriptor(descriptor), form.bMnMajor, form.b, form.n};
+  if (form.sparse) tile.rowBytes = kMaxOperandRowBytes;
+  return tile;
 }
 
 // --- D: register 4j + 2h + e... of a warp holds rows 8h + lane / 4, columns 8j + 2 (lane % 4) + e (PTX ISA figure of
@@ -160,6 +164,31 @@ void gatherFragments(const WgmmaFragments& fragments, uint8_t* raw, RowSet& inva
       }
 }
 
+// s.stored with its metadata to the panels of one instruction, zero where nothing is stored.
+void spreadA(const WgmmaForm& form, const WgmmaFragments& fragments, Scratch& s, size_t step, RowSet& invalid) {
+  const uint32_t depth = form.depth(), chunks = depth / form.sparse.chunk;
+  float* const a = s.a + step * kWgmmaRows * depth;
+  uint8_t* const kept = s.kept + step * kWgmmaRows * depth;
+  std::fill_n(a, kWgmmaRows * depth, 0.0f);
+  std::fill_n(kept, kWgmmaRows * depth, uint8_t{0});
+  for (uint32_t warp = 0; warp < kWgmmaWarps; ++warp) {
+    RowMetadata metadata[kPanelRows];
+    const uint32_t* lanes = fragments.values[warp][kWgmmaFragments];
+    uint32_t tainted = fragments.taint[warp][kWgmmaFragments] & readMetadata(lanes, chunks, form.a.bytes() == 1, form.selector, metadata);
+    for (; tainted != 0; tainted &= tainted - 1)
+      for (const uint32_t half : {0u, 8u}) invalid.set(warp * kPanelRows + half + static_cast<uint32_t>(std::countr_zero(tainted)) / 4);
+    for (uint32_t i = 0; i < kPanelRows; ++i) {
+      const uint32_t row = warp * kPanelRows + i;
+      const float* own = s.stored + row * form.stored();
+      spreadRow(form.sparse, own, metadata[i], chunks, row, [&](uint32_t from, uint32_t k) {
+        const size_t at = (size_t{warp} * depth + k) * kPanelRows + i;
+        a[at] = own[from];
+        kept[at] = 1;
+      });
+    }
+  }
+}
+
 // D += popcount(A & B), on the raw bytes of one instruction.
 void multiplyBits(const uint8_t* a, const uint8_t* b, uint32_t n, bool accumulate, uint32_t* d) {
   for (uint32_t column = 0; column < n; ++column)
@@ -189,16 +218,22 @@ void multiply(const WgmmaForm& form, Scratch& s, uint32_t steps, bool accumulate
   block.bStep = form.n * block.depth;
   block.accumulate = accumulate;
   block.d = s.d;
-  if (form.a.isInteger) {
+  const auto run = [&](const UmmaBlock& part) {
+    if (mode == UmmaMode::Silicon) {
+      const bool narrow = form.a.bytes() == 1;  // fp8 keeps 13 bits of each sum
+      FusedModel model{form.a.format, form.b.format, form.d == Accumulator::F16};
+      if (narrow) model.fractionBits = model.resultFractionBits = 13;
+      multiplyFused(part, model);
+    } else {
+      multiplyF32(part, bestIsa());
+    }
+  };
+  if (form.a.isInteger)
     multiplyS32(block, form.saturate);
-  } else if (mode == UmmaMode::Silicon) {
-    const bool narrow = form.a.bytes() == 1;  // fp8 keeps 13 bits of each sum
-    FusedModel model{form.a.format, form.b.format, form.d == Accumulator::F16};
-    if (narrow) model.fractionBits = model.resultFractionBits = 13;
-    multiplyFused(block, model);
-  } else {
-    multiplyF32(block, bestIsa());
-  }
+  else if (form.sparse)
+    multiplySparse(block, s.kept, run);
+  else
+    run(block);
 }
 
 }  // namespace
@@ -238,7 +273,12 @@ void executeWgmma(const WgmmaForm& form, std::span<const WgmmaOp> ops, const Sha
     for (size_t step = 0; step < ops.size(); ++step) {
       const OperandTile a = tileA(form, ops[step].a), b = tileB(form, ops[step].b);
       gatherA(ops[step], s.raw);
-      decodeOperand(a, s.raw, negate, OperandLayout::Panels, s.a + step * kWgmmaRows * form.depth());
+      if (form.sparse) {
+        decodeOperand(a, s.raw, negate, OperandLayout::Rows, s.stored);
+        spreadA(form, *ops[step].fragments, s, step, invalidRows);
+      } else {
+        decodeOperand(a, s.raw, negate, OperandLayout::Panels, s.a + step * kWgmmaRows * form.depth());
+      }
       gatherOperand(b, shared, s.raw, invalidColumns, 0);
       decodeOperand(b, s.raw, false, OperandLayout::Rows, s.b + step * form.n * form.depth());
     }

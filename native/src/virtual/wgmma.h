@@ -7,6 +7,7 @@
 #include "instruction_descriptor.h"
 #include "memory.h"
 #include "smem_descriptor.h"
+#include "sparse.h"
 #include "taint.h"
 #include "umma.h"
 
@@ -14,7 +15,7 @@ namespace ktl {
 
 constexpr uint32_t kWgmmaRows = 64;
 constexpr uint32_t kWgmmaWarps = 4;
-constexpr uint32_t kWgmmaFragments = 4;   // registers of A
+constexpr uint32_t kWgmmaFragments = 4;   // registers of A; its metadata are in one more
 constexpr uint32_t kWgmmaBatchSteps = 4;  // instructions of one chain that are multiplied together
 
 // What the instruction says; operand addresses come with each execution.
@@ -27,21 +28,25 @@ struct WgmmaForm {
   bool aMnMajor = false, bMnMajor = false;
   bool saturate = false;  // s32
   bool binary = false;    // .b1.and.popc: 256 bits of k
+  Sparsity sparse;
+  uint32_t selector = 0;  // of the lanes whose metadata count
 
   uint32_t registersOfD() const { return d == Accumulator::F16 ? n / 4 : n / 2; }
-  uint32_t depth() const { return 32 / a.bytes(); }  // of binary: bytes
-  uint64_t macs() const { return uint64_t{kWgmmaRows} * n * (binary ? 256 : depth()); }
+  uint32_t registersOfA() const { return (aInRegisters ? kWgmmaFragments : 0) + (sparse ? 1 : 0); }  // metadata last
+  uint32_t stored() const { return 32 / a.bytes(); }  // elements of a row of A; of binary: bytes
+  uint32_t depth() const { return stored() * (sparse ? 2 : 1); }
+  uint64_t macs() const { return uint64_t{kWgmmaRows} * n * (binary ? 256 : stored()); }
 };
 
-// The registers of A as they were at issue, and the lanes whose value is uninitialised.
+// The registers of A (and of its metadata, last) as they were at issue, and the lanes whose value is uninitialised.
 struct WgmmaFragments {
-  uint32_t values[kWgmmaWarps][kWgmmaFragments][32];
-  uint32_t taint[kWgmmaWarps][kWgmmaFragments];
+  uint32_t values[kWgmmaWarps][kWgmmaFragments + 1][32];
+  uint32_t taint[kWgmmaWarps][kWgmmaFragments + 1];
 };
 
 struct WgmmaOp {
   uint64_t a = 0, b = 0;  // shared-memory descriptors
-  const WgmmaFragments* fragments = nullptr;  // instead of a
+  const WgmmaFragments* fragments = nullptr;  // instead of a; metadata
   bool accumulate = false;                    // scale-d
 };
 

@@ -18,6 +18,7 @@ import { printAst } from '../print_ast.ts'
 import {
   drawTrace,
   formatOf,
+  readTrace,
   TRACE_FORMATS,
   traceInstance,
   type TimelineOptions,
@@ -33,6 +34,7 @@ interface InspectOptions extends TimelineOptions {
   readonly instance?: string
   readonly index?: number
   readonly format?: TraceFormat
+  readonly below?: string
   readonly out?: string
 }
 
@@ -57,6 +59,10 @@ export const addInspect: AddCommand = (program, context) => {
       '--format <format>',
       'of `timeline`: svg, html, or json, which Perfetto reads; default: as the name of --out says, else svg',
       wordOption('--format', TRACE_FORMATS),
+    )
+    .option(
+      '--below <trace.json>',
+      'a trace that `ktl run --trace` wrote, which `timeline` draws below its own, on the same scale of time',
     )
     .option('--out <file>', 'write the text there')
     .option('--json', 'the text in a JSON line')
@@ -94,9 +100,10 @@ async function textOf(options: InspectOptions, program: KtlProgram, { signal }: 
   const instance = chooseInstance(oneKernel(program, kernel), options)
   if (stage === 'tile') return { name: instance.name, ...pipelineText(instance) }
   if (stage === 'timeline') {
-    const { trace, title } = await traceInstance(instance, options, signal)
     const format = options.format ?? (options.out === undefined ? 'svg' : formatOf(options.out))
-    return { name: instance.name, text: drawTrace(trace, format, `${title}: ${options.target}`) }
+    const below = options.below === undefined ? undefined : await readTrace('--below', options.below, format)
+    const { trace, title } = await traceInstance(instance, options, signal)
+    return { name: instance.name, text: drawTrace(trace, format, `${title}: ${options.target}`, below) }
   }
   return { name: instance.name, text: await instanceText(instance, options, signal) }
 }

@@ -1,5 +1,7 @@
 import path from 'node:path'
+import type { KernelFamily } from '../../../compiler/family.ts'
 import { KtlError } from '../../../grammar/diagnostics.ts'
+import type { RuntimeArguments } from '../../arguments/base.ts'
 import type { Device } from '../../devices/device.ts'
 import { openDevice, type DeviceSpec } from '../../devices/open.ts'
 import type { Checks, Order } from '../../devices/execution.ts'
@@ -38,6 +40,9 @@ interface RunOptions extends ArgumentOptions {
   readonly trace?: string
   readonly show?: true | string
 }
+
+/** All but where to run, and how many. */
+type RunChoice = Omit<RunOptions, 'device' | 'limit'>
 
 export const addRun: AddCommand = (program, context, finish) => {
   const command = program
@@ -86,19 +91,31 @@ export const addRun: AddCommand = (program, context, finish) => {
 }
 
 async function run(file: string, options: RunOptions, context: Context): Promise<ExitCode> {
-  const { out } = context
   checkSelection(options)
-  const program = await loadProgram(file, (warnings) => out.diagnostics(warnings))
+  const program = await loadProgram(file, (warnings) => context.out.diagnostics(warnings))
   const { family } = oneKernel(program, options.kernel)
+  const choose = (args: RuntimeArguments) =>
+    chooseKernels(args, family.name, options, options.all ? options.limit : null)
+  return runOn(() => openDevice(options.device), family, choose, options, context)
+}
+
+/** Runs what `choose` gives for the arguments that the options ask for; the text of it goes to `context.out`. */
+export async function runOn(
+  open: () => Promise<Device>,
+  family: KernelFamily,
+  choose: (args: RuntimeArguments) => readonly KtlKernel[],
+  options: RunChoice,
+  context: Context,
+): Promise<ExitCode> {
   const plan = planArguments(family, options)
-  const device = await openDevice(options.device)
+  const device = await open()
   try {
     const prepared = await makeArguments(plan, device)
-    const kernels = chooseKernels(prepared.args, family.name, options, options.all ? options.limit : null)
+    const kernels = choose(prepared.args)
     printHeader(family.name, prepared, options, device, context)
     const results: Result[] = []
     for (const kernel of kernels) results.push(await runKernel(kernel, prepared, options, context))
-    return printVerdict(results, out)
+    return printVerdict(results, context.out)
   } finally {
     await device.close()
   }
@@ -119,7 +136,7 @@ function checkSelection({ instance, index, all, trace, show }: RunOptions): void
 function printHeader(
   name: string,
   { plan: { types, extents }, operands, assumptions }: PreparedArguments,
-  options: RunOptions,
+  options: RunChoice,
   device: Device,
   { out }: Context,
 ): void {
@@ -143,7 +160,7 @@ interface Result {
 async function runKernel(
   kernel: KtlKernel,
   prepared: PreparedArguments,
-  options: RunOptions,
+  options: RunChoice,
   { out, signal }: Context,
 ): Promise<Result> {
   const {

@@ -3,7 +3,7 @@ import type { Rejection } from '../../../compiler/instance.ts'
 import type { Plan } from '../../../compiler/targets/index.ts'
 import { designField, operandsMetadataOf } from '../../metadata/derive.ts'
 import type { OperandsMetadata } from '../../metadata/operands.ts'
-import { MACHINES } from '../ranking/machine.ts'
+import type { Machine } from '../ranking/machine.ts'
 import type { PlannedInstance } from './planned.ts'
 import type { Costs, Estimate, Extents } from '../ranking/rank.ts'
 import { RUNTIME_TARGETS } from '../../targets/index.ts'
@@ -19,7 +19,7 @@ export class Found {
   /** In the order of their designs. */
   readonly instances: readonly PlannedInstance[]
   readonly rejections: readonly Refused[]
-  #costs: Costs | null = null
+  readonly #costs = new WeakMap<Machine, Costs>()
   #byName: Uint32Array | null = null
   #operands: OperandsMetadata | null = null
 
@@ -34,13 +34,13 @@ export class Found {
   }
 
   /** Modelled microseconds of the instance `byName[i]` into `times[at + i]`. */
-  fillTimes(extents: Extents, times: Float64Array, at: number): void {
-    if (this.instances.length > 0) this.#costsByName().fill(extents, times, at)
+  fillTimes(machine: Machine, extents: Extents, times: Float64Array, at: number): void {
+    if (this.instances.length > 0) this.#costsByName(machine).fill(extents, times, at)
   }
 
   /** Of the instance `byName[i]`. */
-  estimate(i: number, extents: Extents): Estimate {
-    return this.#costsByName().estimate(i, extents)
+  estimate(machine: Machine, i: number, extents: Extents): Estimate {
+    return this.#costsByName(machine).estimate(i, extents)
   }
 
   /** Dtypes, orders and alignments are the same for all instances. */
@@ -51,11 +51,14 @@ export class Found {
     return filter.operands(this.#operands)
   }
 
-  #costsByName(): Costs {
-    if (this.#costs) return this.#costs
+  #costsByName(machine: Machine): Costs {
+    const known = this.#costs.get(machine)
+    if (known) return known
     const plans = Array.from(this.byName, (index) => this.instances[index]!.plan)
-    const [{ kind, instance }] = plans as [Plan]
-    return (this.#costs = RUNTIME_TARGETS.get(kind).costs(plans, MACHINES[instance.target]))
+    const [{ kind }] = plans as [Plan]
+    const costs = RUNTIME_TARGETS.get(kind).costs(plans, machine)
+    this.#costs.set(machine, costs)
+    return costs
   }
 }
 

@@ -13,7 +13,7 @@ import { OK, type Status, type StatusRefused } from '../../errors/status.ts'
 import { callOf, type Call } from '../calls/call.ts'
 import { alignmentFits, orderFits, overlapFits, paddingFits, packingFits, typesFit } from '../calls/fit.ts'
 import { fitFusion, type FusionShape } from '../calls/fusion.ts'
-import { MACHINES } from '../ranking/machine.ts'
+import { machineFor, type Machine } from '../ranking/machine.ts'
 import type { Estimate, Extents } from '../ranking/rank.ts'
 import type { PlannedKernel } from '../../kernels/planned_kernel.ts'
 import type { Choice } from './choices.ts'
@@ -76,9 +76,9 @@ export class PlannedInstance implements PlannedKernel {
     return this.#offTensorCores
   }
 
-  estimate(extents: Extents): Estimate {
+  estimate(extents: Extents, machine: Machine = machineFor(this.instance.target)): Estimate {
     const { costs } = RUNTIME_TARGETS.get(this.plan.kind)
-    return costs([this.plan], MACHINES[this.instance.target]).estimate(0, extents)
+    return costs([this.plan], machine).estimate(0, extents)
   }
 
   /** The call that `args` make of this instance, with epilogue operands as its program names them; or why it cannot. */

@@ -215,7 +215,7 @@ export class FamilySpace extends FamilyChoices {
   #classOf(backend: Backend, { types, orders, alignment }: Choice): string {
     const { operands } = this.family
     const dtypeOf = (name: string): DTypeName => resolveType(operands.find((o) => o.name === name)!.dtype, types)
-    const memory = `${backend} ${ordersKey(orders)} ${alignmentKey(alignment)}`
+    const memory = `${backend} ${ordersKey(orders)} ${alignmentKey(asPlanned(alignment))}`
     const accumulator = accumulatorOf(this.family, types)
     const target = TARGETS.get(backend)
     if (!target.formKey || accumulator === null) return `${memory} ${operands.map(({ name }) => dtypeOf(name)).join()}`
@@ -270,3 +270,6 @@ const alignmentKey = (alignment: Alignment): string =>
   Object.entries(alignment)
     .map(([name, d]) => `${name}:${d[0]}`)
     .join()
+/** Copies with aligned rows are planned as rows that are aligned. */
+const asPlanned = (alignment: Alignment): Alignment =>
+  Object.fromEntries(Object.entries(alignment).map(([name, d]) => [name, d === 'repacked' ? 'vector' : d]))

@@ -1,21 +1,14 @@
 /** Completion by where the cursor stands, which the tokens before it say: a text that is being written has no whole tree. */
 import { CompletionItemKind, InsertTextFormat, type CompletionItem } from 'vscode-languageserver'
-import { OPERATIONS } from '../../../compiler/ops.ts'
-import { signatureText } from '../../../compiler/ops/describe.ts'
 import { TARGETS } from '../../../compiler/targets/index.ts'
 import type { Item } from '../../../grammar/ast.ts'
 import * as T from '../../../grammar/tokens.ts'
-import {
-  AXIS_FUNCTION_NAMES,
-  DERIVED_REDUCTION_NAMES,
-  DTYPE_NAMES,
-  FUNCTION_NAMES,
-  REDUCTION_NAMES,
-} from '../../../grammar/vocabulary.ts'
+import { DTYPE_NAMES, LITERAL_NAMES } from '../../../grammar/vocabulary.ts'
 import type { Analysis } from '../analysis.ts'
 import type { Declared, Role } from '../bindings.ts'
 import { contextAt, type Context } from '../cursor.ts'
-import { declaredText, dtypeText, functionText, keywordText, valueText } from '../texts.ts'
+import { FUNCTION_WORDS } from '../function_words.ts'
+import { declaredText, dtypeText, keywordText, valueText } from '../texts.ts'
 import { ENTRY_TEXTS } from '../vocabulary.ts'
 
 export function completion(analysis: Analysis, offset: number): CompletionItem[] {
@@ -107,23 +100,15 @@ const dtypes = (behind: string): CompletionItem[] =>
 const call = (label: string, behind: string): Partial<CompletionItem> =>
   behind === '' ? {} : { insertText: `${label}${behind}`, insertTextFormat: InsertTextFormat.Snippet }
 
-function functions(): CompletionItem[] {
-  const item = (label: string, behind: string, detail: string): CompletionItem => ({
+const functions = (): CompletionItem[] =>
+  FUNCTION_WORDS.map(({ label, detail, text, behind }) => ({
     label,
     kind: CompletionItemKind.Function,
     detail,
     sortText: `1${label}`,
-    documentation: { kind: 'markdown', value: functionText(label) ?? label },
+    documentation: { kind: 'markdown', value: text },
     ...call(label, behind),
-  })
-  const reductions = [...REDUCTION_NAMES, ...DERIVED_REDUCTION_NAMES]
-  const plain = FUNCTION_NAMES.filter((name) => !(reductions as readonly string[]).includes(name))
-  return [
-    ...reductions.map((name) => item(name, '[${1:k}](${2:x})', `${name}[axes](x)`)),
-    ...plain.map((name) => item(name, name === 'skip0' ? '($1) * ' : '($1)', signatureText(OPERATIONS.get(name)!))),
-    ...AXIS_FUNCTION_NAMES.map((name) => item(name, '($1)', `${name}(axis)`)),
-  ]
-}
+  }))
 
 function expressions(analysis: Analysis, { item, isStatement }: Context & { kind: 'expression' }): CompletionItem[] {
   const roles: Role[] = ['input', 'output', 'parameter', 'value', 'axis']
@@ -137,7 +122,7 @@ function expressions(analysis: Analysis, { item, isStatement }: Context & { kind
     ...(isKernel ? [{ ...keyword('epilogue'), ...call('epilogue', '(${1:acc})') }] : []),
     ...(isKernel && isStatement ? [keyword('axis')] : []),
     ...(item?.kind === 'epilogue' && isStatement ? [keyword('return')] : []),
-    ...['inf', 'nan'].map((label) => ({ label, kind: CompletionItemKind.Constant, sortText: `3${label}` })),
+    ...LITERAL_NAMES.map((label) => ({ label, kind: CompletionItemKind.Constant, sortText: `3${label}` })),
   ]
 }
 

@@ -2,6 +2,7 @@
 import { DiagnosticSeverity, DiagnosticTag, type Diagnostic as Shown } from 'vscode-languageserver'
 import type { Diagnostic, Severity } from '../../../grammar/diagnostics.ts'
 import type { Analysis } from '../analysis.ts'
+import { diagnosticText } from '../texts.ts'
 
 const SEVERITIES: Readonly<Record<Severity, DiagnosticSeverity>> = {
   error: DiagnosticSeverity.Error,
@@ -22,17 +23,12 @@ export function shownDiagnostics(analysis: Analysis): Shown[] {
 }
 
 function show(diagnostic: Diagnostic, analysis: Analysis): Shown {
-  const { code, severity, message, span, label, labels, notes = [], help } = diagnostic
-  const lines = [
-    label === undefined ? message : `${message}: ${label}`,
-    ...notes.map((note) => `note: ${note}`),
-    ...(help === undefined ? [] : [`help: ${help}`]),
-  ]
+  const { code, severity, span, labels } = diagnostic
   return {
     code,
     source: 'ktl',
     severity: SEVERITIES[severity],
-    message: lines.join('\n'),
+    message: diagnosticText(diagnostic),
     range: analysis.rangeOf(span ?? { start: 0, end: 0 }),
     ...(UNUSED.has(code) && { tags: [DiagnosticTag.Unnecessary] }),
     ...(labels && {
