@@ -70,9 +70,10 @@ const view = new EditorView({
         if (!checked) return []
         const { diagnostics } = checked
         offer(checked.kernels)
-        const errors = diagnostics.filter(({ severity }) => severity === 'error').length
-        say(errors > 0 ? `${errors} error${errors > 1 ? 's' : ''}: ${diagnostics[0]!.code}: ${diagnostics[0]!.message}` : 'checked, no errors') // prettier-ignore
-        if (errors === 0 && following) void ask(following)
+        const errors = diagnostics.filter(({ severity }) => severity === 'error')
+        const [first] = errors
+        say(first ? `${errors.length} error${errors.length > 1 ? 's' : ''}: ${first.code}: ${first.message}` : 'checked, no errors') // prettier-ignore
+        if (!first && following) void ask(following)
         return asEditorDiagnostics(diagnostics)
       }),
     ],

@@ -95,6 +95,12 @@ describe('refuses', () => {
   })
 })
 
+test('its policy allows the images that the editor underlines mistakes with, and no other host', async () => {
+  const policy = (await fetch(playground.url)).headers.get('content-security-policy')?.split('; ')
+  expect(policy).toContain("img-src 'self' data:")
+  expect(policy).toContain("default-src 'self'")
+})
+
 test('a command that has disappeared is said by the call; the server lives on', async () => {
   const command = path.join(folder, 'gone.mjs')
   const other = await servePlayground({ port: 0, pages: folder, command })
