@@ -151,6 +151,13 @@ extern "C" __global__ void bulk(int* out, const int* in) {
   if (threadIdx.x == 0) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 1024;" :: "l"(out), "r"(smem(x)) : "memory"); storeDone();
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s32 [%0], [%1], 512;" :: "l"(out), "r"(smem(x)) : "memory"); storeDone(); }
 }
+extern "C" __global__ void store_and_leave(int* out, int read) {
+  __shared__ __align__(128) int x[256]; int i = threadIdx.x;
+  for (int k = i; k < 256; k += 32) x[k] = blockIdx.x * 256 + k;
+  proxyFence(); __syncwarp();
+  if (i == 0) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 1024;\ncp.async.bulk.commit_group;" :: "l"(out + blockIdx.x * 256), "r"(smem(x)) : "memory");
+    if (read) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+}
 extern "C" __global__ void copies(int* out, const int* in, int forget) {
   __shared__ __align__(16) int x[3][32]; __shared__ __align__(8) u64 bar; int i = threadIdx.x;
   if (i == 0) init(smem(&bar), 32);
@@ -420,6 +427,22 @@ test('a load that nobody waits for', async () => {
   expect(codes(await pieces.run('load_and_leave', [tensorMap('f32', pieces.allocate(2048), 16, 32, 16, 32)]))).toEqual([
     'KTL5023',
   ])
+})
+
+test('a store that has not read shared memory when the CTA exits is a remark, once for its place', async () => {
+  for (const order of ORDERS)
+    for (const read of [0, 1]) {
+      const out = pieces.allocate(64 * 1024)
+      const { findings } = await pieces.run('store_and_leave', [out, read], {
+        grid: [64, 1, 1],
+        checks: 'full',
+        ...order,
+      })
+      const said = findings.map(({ code, fatal, remark, count }) => [code, fatal, remark, count])
+      if (read || order.order === 'eager') expect(said).toEqual([])
+      else expect(said).toEqual([['KTL5023', false, true, 1]])
+      expect(pieces.read(out, 64 * 256, Int32Array).every((value, i) => value === i)).toBe(true)
+    }
 })
 
 test.each(ORDERS.map((o) => [describeOrder(o), o] as const))('bulk copies and reductions, %s', async (_, order) => {

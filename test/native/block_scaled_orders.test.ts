@@ -175,7 +175,8 @@ test.each([
   [4, false],
 ])('what lacks a fence alone is a remark, once for each place: bug %i', async (bug, remark) => {
   const { findings } = await run('stored', bug)
-  const races = findings.filter((f) => f.code === 'KTL5019')
+  // Bug 1 also frees what nobody has waited for.
+  const races = findings.filter((f) => f.code === 'KTL5019' && !f.message.includes('dealloc'))
   expect(races.map((f) => [f.fatal, f.remark])).toEqual([[false, remark]])
   if (remark) expect(races[0]!.count).toBe(1)
 })

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { TestDevice, compileToPtx } from './device.ts'
+import { ORDERS } from './prelude.ts'
 
 // Barriers without .aligned: lanes of a warp that drift apart arrive and go on at their own times.
 
@@ -35,6 +36,18 @@ extern "C" __global__ void counted(int* out, int rounds) {
   }
   out[i] = sum;
 }
+// Lanes that have exited, some of them late, are not waited for.
+extern "C" __global__ void leavers(int* out, int mode) {
+  __shared__ int x[80]; int i = threadIdx.x; x[i] = i + 1;
+  if (i % 7 == 3) { for (int k = 0; k < i; k++) __nanosleep(20); return; }
+  int n = 69;
+  if (mode == 0) asm volatile("barrier.sync 0;" ::: "memory");
+  if (mode == 1) asm volatile("barrier.sync 0, 96;" ::: "memory");
+  if (mode == 2) asm volatile("bar.sync 0;" ::: "memory");
+  if (mode == 3) asm volatile("{.reg .pred p; setp.ge.s32 p, %1, 0; barrier.red.popc.u32 %0, 0, p;}" : "=r"(n) : "r"(i) : "memory");
+  if (mode == 4) { if (i % 2) asm volatile("barrier.sync 0;" ::: "memory"); else asm volatile("barrier.sync 0;" ::: "memory"); }
+  out[i] = x[79 - i] * n;
+}
 `
 const gpu = new TestDevice(compileToPtx(source))
 // A loop so short that lanes come back to the barrier before those that they left there have gone on.
@@ -58,6 +71,22 @@ ret;
 const ROUNDS = 24
 const rounds = Array.from({ length: ROUNDS }, (_, k) => k)
 const total = (f: (k: number) => number) => rounds.reduce((sum, k) => sum + f(k), 0)
+
+test.each(
+  ['barrier.sync', 'with a count', 'bar.sync', 'barrier.red', 'in two branches'].map(
+    (how, mode) => [how, mode] as const,
+  ),
+)('lanes of warps leave before a barrier: %s', async (_, mode) => {
+  for (const order of ORDERS) {
+    const out = gpu.allocate(4 * 80)
+    const { findings } = await gpu.run('leavers', [out, mode], { ...order, checks: 'full', block: [80, 1, 1] })
+    expect(findings).toEqual([])
+    // As an H100 does: 11 of 80 have left.
+    expect([...gpu.read(out, 80, Int32Array)]).toEqual(
+      Array.from({ length: 80 }, (_, i) => (i % 7 === 3 ? 0 : (80 - i) * 69)),
+    )
+  }
+})
 
 describe.each(Array.from({ length: 12 }, (_, seed) => [seed + 1] as const))('random order, seed %i', (seed) => {
   const launch = { order: 'random', seed, checks: 'full' } as const

@@ -83,6 +83,25 @@ extern "C" __global__ void reload(u32* out, int bug) {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   }
 }
+// Other threads' asynchronous writes over what a store reads.
+extern "C" __global__ void overwrite(u32* out, int bug) {
+  __shared__ __align__(128) u32 tile[128]; __shared__ __align__(8) u64 bar; int i = threadIdx.x; u32 b = smem(&bar), to = smem(tile + 5);
+  tile[i] = 1; if (i == 0) { init(b, 1); initFence(); } proxyFence(); __syncthreads();
+  if (i == 0) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;\ncp.async.bulk.commit_group;" :: "l"(out), "r"(smem(tile)) : "memory");
+    if (!bug) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  }
+  __syncthreads();
+  if (i == 64) {
+    if (bug <= 1) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;\ncp.async.wait_all;" :: "r"(to), "l"(out + 128) : "memory");
+    else expect(b, 4);
+    if (bug == 2) asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" :: "r"(to), "r"(7), "r"(b) : "memory");
+    if (bug == 3) asm volatile("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%0], %1, [%2];" :: "r"(to), "r"(7), "r"(b) : "memory");
+    if (bug > 1) wait(b, 0);
+  }
+  __syncthreads();
+  if (i == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
 // A warp fills its own part; one lane stores it.
 extern "C" __global__ void warps(u32* out, int bug) {
   __shared__ __align__(128) u32 tile[128]; int i = threadIdx.x;
@@ -314,6 +333,7 @@ describe('generic stores read by the async proxy', () => {
     ['each warp for itself', 'warps', 0],
     ['two slots in turn', 'reuse', 0],
     ['a slot loaded again', 'reload', 0],
+    ['a copy behind the read', 'overwrite', 0],
   ])('clean: %s', (_, kernel, bug) => expectClean(gpu, kernel, bug, block))
   test('clean: bytes that a copy has overwritten', () => expectClean(gpu, 'refill', 0, block, 2))
 
@@ -346,6 +366,24 @@ describe('generic stores read by the async proxy', () => {
       'reload',
       1,
       /this bulk copy overwrites shared memory .* may not have read yet/,
+    ],
+    [
+      'a cp.async over what a store reads',
+      'overwrite',
+      1,
+      /this cp\.async overwrites shared memory .* may not have read yet/,
+    ],
+    [
+      'a st.async over what a store reads',
+      'overwrite',
+      2,
+      /this st\.async overwrites shared memory .* may not have read yet/,
+    ],
+    [
+      'a red.async over what a store reads',
+      'overwrite',
+      3,
+      /this red\.async overwrites shared memory .* may not have read yet/,
     ],
   ])('reported: %s', (_, kernel, bug, text) => expectRace(text, gpu, kernel, bug, block))
 

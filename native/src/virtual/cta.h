@@ -27,6 +27,8 @@ struct NamedBarrier {
   uint32_t trues = 0;              // predicates of bar.red seen so far
   uint32_t lanes = 0;              // lanes that contributed to `trues`
   uint32_t result[3] = {0, 0, 0};  // popc, and, or of the generation that completed last
+  std::vector<uint32_t> apart;     // of each warp, the lanes that have arrived without .aligned
+  bool left = false;               // exited lanes were among the arrivals of the generation that completed last
 };
 
 struct Cta {
@@ -49,6 +51,7 @@ struct Cta {
   timing::Unit tensorCore, reads, fills, drains;  // what is busy until when (timing.h)
 
   void completeBarriers();  // after an arrival or an exit
+  uint32_t arrivalsAt(const NamedBarrier& barrier) const;
   // Live mbarrier at a shared offset; throws Fault.
   Mbarrier& mbarrier(uint32_t offset, const char* operation);
 };

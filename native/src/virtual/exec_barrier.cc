@@ -39,6 +39,10 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
     if (kind != kArrive) forLanes(fresh, [&](uint32_t i) { w.barrierToken[i] = barrier.generation + 1; });
     // Warps count whole; without .aligned the lanes that come together do.
     barrier.arrived += op.flags & kAligned ? 32 : static_cast<uint32_t>(std::popcount(fresh));
+    if (!(op.flags & kAligned)) {
+      barrier.apart.resize(w.cta->warps.size());
+      barrier.apart[w.index] |= fresh;
+    }
     const uint32_t all = expected ? expected : w.cta->liveWarps * 32;
     if (barrier.arrived > all)
       throw Fault{Code::BarrierProtocol, "barrier " + std::to_string(id) + ": " +
@@ -58,7 +62,7 @@ Flow bar(Warp& w, const Op& op, uint32_t mask) {
   mask = passed;
   w.waitUntil(barrier.done);
   if (Ordering* order = w.cta->cluster->ordering.get())
-    order->passBarrier(w, mask, id, w.barrierToken[std::countr_zero(mask)] - 1, !(op.aux & 256));
+    order->passBarrier(w, mask, id, w.barrierToken[std::countr_zero(mask)] - 1, barrier.left || !(op.aux & 256));
   forLanes(mask, [&](uint32_t i) { w.barrierToken[i] = 0; });
   if (kind == kPopc) {
     forLanes(mask, [&](uint32_t i) { w.at<uint32_t>(op.dst)[i] = barrier.result[0]; });

@@ -45,7 +45,11 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
     rest &= ~same;
   }
   if (Ordering* order = w.cta->cluster->ordering.get())
-    forLanes(mask, [&](uint32_t i) { order->forget(*w.cta, to.address[i] & 0xffffff, bytes); });
+    forLanes(mask, [&](uint32_t i) {
+      const uint32_t offset = to.address[i] & 0xffffff;
+      order->overwrite(w, i, w.cta->rank, offset, bytes, "this cp.async");
+      order->forget(*w.cta, offset, bytes);
+    });
   forLanes(mask, [&](uint32_t i) { parts.push_back({to.data[i], to.valid[i], from.data[i], size[i]}); });
   const uint64_t id =
       issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]), w.now(),

@@ -19,15 +19,16 @@ Flow storeAsync(Warp& w, const Op& op, uint32_t mask) {
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, to, static_cast<uint32_t>(data.size()), true, offset);
     if (offset % data.size()) throw Fault{Code::Misaligned, "st.async to " + hex(to)};
-    const Destination d{offset, barrier, 1u << cta.rank};
-    const Sent sent = signals(w, lane, d, "this st.async");
-    issue(w, AsyncKind::Load, 0, "st.async of " + std::to_string(data.size()) + " bytes to " + hex(to),
+    const auto bytes = static_cast<uint32_t>(data.size());
+    if (cluster.ordering) cluster.ordering->overwrite(w, lane, cta.rank, offset, bytes, "this st.async");
+    const Sent sent = signals(w, lane, {offset, barrier, 1u << cta.rank}, "this st.async");
+    issue(w, AsyncKind::Load, 0, "st.async of " + std::to_string(bytes) + " bytes to " + hex(to),
           w.now() + timing::kRemoteLatency,
           [=, &cta, &cluster] {
-            std::memcpy(cta.shared.bytes.data() + offset, data.data(), data.size());
-            std::memset(cta.shared.valid.data() + offset, 1, data.size());
-            if (sent) cluster.ordering->forget(cta, offset, static_cast<uint32_t>(data.size()));
-            completeTx(cluster, cta.rank, barrier, static_cast<uint32_t>(data.size()), sent);
+            std::memcpy(cta.shared.bytes.data() + offset, data.data(), bytes);
+            std::memset(cta.shared.valid.data() + offset, 1, bytes);
+            if (sent) cluster.ordering->forget(cta, offset, bytes);
+            completeTx(cluster, cta.rank, barrier, bytes, sent);
           });
   });
   w.faultLane = ~0u;
@@ -52,6 +53,7 @@ Flow reduceAsync(Warp& w, const Op& op, uint32_t mask) {
     uint32_t offset;
     Cta& cta = sharedAt(*w.cta, to, bytes, true, offset);
     if (offset % bytes) throw Fault{Code::Misaligned, "red.async to " + hex(to)};
+    if (cluster.ordering) cluster.ordering->overwrite(w, lane, cta.rank, offset, bytes, "this red.async");
     const Sent sent = signals(w, lane, {offset, barrier, 1u << cta.rank}, "this red.async");
     issue(w, AsyncKind::Load, 0, "red.async of " + std::to_string(bytes) + " bytes to " + hex(to),
           w.now() + timing::kRemoteLatency,
@@ -81,7 +83,10 @@ Flow reduceBulk(Warp& w, const Op& op, uint32_t mask) {
     uint32_t offset, source;
     Cta& own = sharedAt(*w.cta, from, size, false, source);
     Cta& cta = sharedAt(*w.cta, to, size, true, offset);
-    if (cluster.ordering) cluster.ordering->readAsync(w, lane, own, source, size, "this bulk reduction");
+    if (cluster.ordering) {
+      cluster.ordering->readAsync(w, lane, own, source, size, "this bulk reduction");
+      cluster.ordering->overwrite(w, lane, cta.rank, offset, size, "this bulk reduction");
+    }
     const Sent sent = signals(w, lane, {offset, barrier, 1u << cta.rank}, "this bulk reduction");
     issue(w, AsyncKind::Load, 0, "bulk reduction of " + std::to_string(size) + " bytes to " + hex(to),
           w.now() + timing::kRemoteLatency,

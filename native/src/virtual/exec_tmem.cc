@@ -45,6 +45,25 @@ bool metPeer(Warp& w) {
   return w.pairAlloc.second ? peer->pairAllocated >= w.pairAlloc.number : peer->pairOffered >= w.pairAlloc.number;
 }
 
+std::string by(const Warp& warp, uint32_t pc) {
+  return "warp " + std::to_string(warp.index) + " (ptx line " + std::to_string(warp.code->source[pc]->line) + ")";
+}
+
+// Stores into columns that are about to be freed take effect now, with a warning: whoever allocates them next may find them there.
+void landStores(Warp& w, Warp& storing, uint32_t column, uint32_t columns) {
+  Cluster& cluster = *w.cta->cluster;
+  std::erase_if(storing.tmemStores, [&](const Warp::TmemStore& store) {
+    const auto first = store.cells.first(column, columns, 3);
+    if (!first) return false;
+    cluster.async.force(store.id);
+    if (cluster.launch.checks)
+      cluster.warn(w, Code::Race, -1,
+                   "tcgen05.dealloc frees Tensor Memory column " + std::to_string(*first) + ", which " + by(storing, store.pc) +
+                       " stores and has not waited for: that warp needs tcgen05.wait::st before");
+    return true;
+  });
+}
+
 // src: shared destination; list: columns; aux: .cta_group::2
 Flow allocate(Warp& w, const Op& op, uint32_t mask) {
   Cta& cta = *w.cta;
@@ -78,15 +97,16 @@ Flow allocate(Warp& w, const Op& op, uint32_t mask) {
 }
 
 Flow release(Warp& w, const Op& op, uint32_t mask) {
-  const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask);
-  w.cta->tmem.release(w.uniform<uint32_t>(op.src[0], mask), columns);
+  const uint32_t columns = w.uniform<uint32_t>(w.code->lists[op.list], mask), address = w.uniform<uint32_t>(op.src[0], mask);
+  for (const auto& warp : w.cta->warps) landStores(w, *warp, address & 0xffff, columns);
+  w.cta->tmem.release(address, columns);
   w.cta->tmemColumns -= columns;
   w.cta->pairReleased += op.aux;
   if (const Cta* peer = peerOf(*w.cta); op.aux && peer && peer->pairAllocated < w.cta->pairReleased)
     throw Fault{Code::TmemAccess, "tcgen05.dealloc.cta_group::2 before the CTA of rank " +
                                       std::to_string(peer->rank) + " has allocated"};
   if (Ordering* order = w.cta->cluster->ordering.get())
-    order->freeTmem(*w.cta, w.uniform<uint32_t>(op.src[0], mask), columns);
+    order->freeTmem(*w.cta, address, columns);
   ++w.cta->cluster->epoch;
   return Flow::Next;
 }
@@ -116,6 +136,29 @@ void forceStores(Warp& w) {
   w.tmemStores.clear();
 }
 
+// tcgen05.ld and st of one warp are in no order without tcgen05.wait (PTX ISA 9.7.16.6.4), and other warps see stores
+// only behind it. The vector clocks of full checks know more of other warps, but nothing of the own one.
+void checkTransfers(Warp& w, const TmemCells& cells, bool isLoad) {
+  Cluster& cluster = *w.cta->cluster;
+  if (!cluster.launch.checks) return;
+  const auto warn = [&](uint32_t column, const std::string& rest) {
+    cluster.warn(w, Code::Race, -1, std::string("tcgen05.") + (isLoad ? "ld reads" : "st overwrites") +
+                                        " Tensor Memory column " + std::to_string(column) + ", which " + rest);
+  };
+  for (const auto& warp : w.cta->warps) {
+    const bool own = warp.get() == &w;
+    if (warp->index % 4 != w.index % 4 || (!own && cluster.ordering) || (own && !isLoad)) continue;
+    for (const Warp::TmemStore& store : warp->tmemStores)
+      if (const auto column = cells.common(store.cells))
+        return warn(*column, by(*warp, store.pc) + " stores and has not waited for: that warp needs tcgen05.wait::st" +
+                                 (own ? " before it" : ", tcgen05.fence::before_thread_sync and an arrive that this warp waits for"));
+  }
+  if (!isLoad)
+    for (const Warp::TmemLoad& load : w.tmemLoads)
+      if (const auto column = cells.common(load.cells))
+        return warn(*column, by(w, load.pc) + " loads and has not waited for: it needs tcgen05.wait::ld before it");
+}
+
 Flow load(Warp& w, const Op& op, uint32_t mask) {
   const TmemTransfer transfer = transferOf(op);
   const uint32_t address = tmemAddress(w, op, 0, mask, true);
@@ -132,6 +175,8 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
   const LaunchConfig::Order order = w.cta->cluster->launch.config->order;
   w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.ld");
   requirePair(*w.cta, "tcgen05.ld");
+  const TmemCells cells(transfer, address);
+  checkTransfers(w, cells, true);
   if (Ordering* ordering = w.cta->cluster->ordering.get()) ordering->transfer(w, address, transfer, true);
   w.tmemReads.reserve(w.now(), transfer.columns());
   const bool now = order == LaunchConfig::Order::Eager ||
@@ -145,7 +190,7 @@ Flow load(Warp& w, const Op& op, uint32_t mask) {
       warp->setTaint(slots[k], mask, ~buffer->valid[k]);
     }
   };
-  w.tmemLoads.push_back({land, w.pc, op.list, count});
+  w.tmemLoads.push_back({land, w.pc, op.list, count, cells});
   return Flow::Next;
 }
 
@@ -170,13 +215,15 @@ Flow store(Warp& w, const Op& op, uint32_t mask) {
   }
   w.cta->tmem.require(address & 0xffff, transfer.columns(), "tcgen05.st");
   requirePair(*w.cta, "tcgen05.st");
+  const TmemCells cells(transfer, address);
+  checkTransfers(w, cells, false);
   if (Ordering* order = w.cta->cluster->ordering.get()) order->transfer(w, address, transfer, false);
   Warp* warp = &w;
   if (w.tmemStores.size() >= kMostTransfers) forceStores(w);
   const uint64_t id = issue(w, AsyncKind::Tmem, 0, "tcgen05.st", w.now(), [=] {
     warp->cta->tmem.store(transfer, address, warp->index, buffer->registers, buffer->valid);
   });
-  w.tmemStores.push_back({id, w.pc, address & 0xffff, transfer.columns()});
+  w.tmemStores.push_back({id, w.pc, cells});
   return Flow::Next;
 }
 

@@ -32,11 +32,10 @@ void checkStores(Warp& w, uint32_t lane, const UmmaOp& u, std::span<const std::u
     for (const auto& warp : cta->warps)
       for (const Warp::TmemStore& store : warp->tmemStores)
         for (const auto& part : parts) {
-          const uint32_t first = std::max(part.column, store.column);
-          if (first >= std::min(part.column + part.columns, store.column + store.columns)) continue;
-          if (!(part.groups >> 2 * (warp->index % 4) & 3)) continue;
+          const auto first = store.cells.first(part.column, part.columns, part.groups >> 2 * (warp->index % 4) & 3);
+          if (!first) continue;
           w.cta->cluster->warn(w, Code::Race, static_cast<int>(lane),
-                               "tcgen05.mma uses Tensor Memory column " + std::to_string(first) + ", which warp " +
+                               "tcgen05.mma uses Tensor Memory column " + std::to_string(*first) + ", which warp " +
                                    std::to_string(warp->index) + " (ptx line " +
                                    std::to_string(w.code->source[store.pc]->line) +
                                    ") stores and has not waited for: that warp needs tcgen05.wait::st, "

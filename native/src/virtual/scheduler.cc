@@ -247,12 +247,14 @@ void Scheduler::hang() {
 void Scheduler::retire(Cluster& cluster) {
   for (const auto& pending : cluster.async.items()) {
     const AsyncItem& item = *pending;
-    // Bulk stores too, unless they have read the shared memory that the CTA gives up now.
+    // Bulk stores too, unless they have read the shared memory that the CTA gives up now. An H100 gives it to nobody before
+    // that: what the PTX ISA asks for is a remark there.
     if (item.kind == AsyncKind::Tmem || item.wasRead) continue;
     const Warp* issuer = cluster.ctas[item.cta]->warps[item.warp].get();
     Finding finding = cluster.describe(issuer, item.pc, Code::AsyncInFlight,
                                        "the CTA exits before anybody waited for: " + item.what);
     finding.fatal = false;
+    finding.remark = item.kind == AsyncKind::Store;
     cluster.add(std::move(finding));
   }
   checkWarpgroups(cluster);

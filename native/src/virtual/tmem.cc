@@ -54,6 +54,24 @@ uint32_t TmemTransfer::registers() const { return repeat * traitsOf(shape).regis
 
 uint32_t TmemTransfer::columns() const { return repeat * traitsOf(shape).columnsPerGroup * (packed ? 2 : 1); }
 
+TmemCells::TmemCells(const TmemTransfer& transfer, uint32_t address)
+    : column(address & 0xffff),
+      columns(transfer.columns()),
+      second(column + (transfer.shape == TmemShape::Lanes16x32bx2 ? transfer.halfSplit : 0)),
+      groups(traitsOf(transfer.shape).sixteenLanes ? 1u << (address >> 20 & 1) : 3u) {}
+
+std::optional<uint32_t> TmemCells::first(uint32_t from, uint32_t count, uint32_t of) const {
+  if (groups & of)
+    for (const uint32_t begin : {column, second})
+      if (const uint32_t c = std::max(begin, from); c < std::min(begin + columns, from + count)) return c;
+  return std::nullopt;
+}
+
+std::optional<uint32_t> TmemCells::common(const TmemCells& other) const {
+  const auto c = first(other.column, other.columns, other.groups);
+  return c ? c : first(other.second, other.columns, other.groups);
+}
+
 bool TensorMemory::allocate(uint32_t columns, uint32_t& address) {
   const auto refuse = [&](const std::string& why) {
     throw Fault{Code::TmemAccess, "tcgen05.alloc of " + std::to_string(columns) + " columns: " + why};

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 #include "findings.h"
 
@@ -24,6 +25,20 @@ struct TmemTransfer {
   uint32_t columns() const;
 };
 constexpr uint32_t kMaxTmemRegisters = 128;
+
+// What a transfer touches of the lanes that its warp reaches.
+struct TmemCells {
+  TmemCells() = default;
+  TmemCells(const TmemTransfer& transfer, uint32_t address);
+
+  uint32_t column = 0, columns = 0;
+  uint32_t second = 0;  // first column of the other half of .16x32bx2; else `column`
+  uint32_t groups = 0;  // of 16 lanes, a bit for each
+
+  // The first of `count` columns that it touches, in lanes of `of`.
+  std::optional<uint32_t> first(uint32_t from, uint32_t count, uint32_t of) const;
+  std::optional<uint32_t> common(const TmemCells& other) const;
+};
 
 class TensorMemory {
  public:

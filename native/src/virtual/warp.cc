@@ -77,6 +77,8 @@ void Warp::leave(uint32_t mask) {
   if (Ordering* order = cta->cluster->ordering.get()) order->exit(*this, mask);
   live &= ~mask;
   active &= ~mask;
+  for (Group& group : groups)
+    if (group.converging) group.blocked = false;  // it may have waited for these lanes alone
   Cluster& cluster = *cta->cluster;
   ++cluster.epoch;
   if (live == 0) --cta->liveWarps;

@@ -7,6 +7,7 @@
 #include "queue.h"
 #include "taint.h"
 #include "timing.h"
+#include "tmem.h"
 
 namespace ktl {
 
@@ -72,10 +73,12 @@ struct Warp {
   struct TmemLoad {
     std::function<void()> land;
     uint32_t pc = 0, list = 0, count = 0;  // registers: EntryCode::lists
+    TmemCells cells;
   };
   struct TmemStore {
     uint64_t id = 0;  // AsyncItem::id
-    uint32_t pc = 0, column = 0, columns = 0;
+    uint32_t pc = 0;
+    TmemCells cells;
   };
   struct {
     uint32_t number = 0;  // of the CTA's tcgen05.alloc.cta_group::2 that waits for the peer, 0: none
