@@ -162,15 +162,15 @@ describe('drawing', () => {
   })
 
   test('the page has an ink for each ground: what frames it has colours of its own', () => {
-  const style = timelineHtml(timeline)
-    .split('\n')
-    .find((line) => line.startsWith('<style>'))!
-  const grounds = [...style.matchAll(/body \{([^}]*)\}/g)].map(([, rule]) => rule)
-  expect(grounds).toHaveLength(2)
-  for (const rule of grounds) expect(rule).toMatch(/background: #\w+; color: #\w+/)
-})
+    const style = timelineHtml(timeline)
+      .split('\n')
+      .find((line) => line.startsWith('<style>'))!
+    const grounds = [...style.matchAll(/body \{([^}]*)\}/g)].map(([, rule]) => rule)
+    expect(grounds).toHaveLength(2)
+    for (const rule of grounds) expect(rule).toMatch(/background: #\w+; color: #\w+/)
+  })
 
-test('round times on the axis', () => {
+  test('round times on the axis', () => {
     expect(ticksOf(13_700, 8)).toEqual([0, 2000, 4000, 6000, 8000, 10_000, 12_000])
     expect(ticksOf(1, 8)).toEqual([0, 1])
   })
