@@ -104,7 +104,8 @@ template <class F>
     return true;
   }
   if (op.space != ptx::Space::Global && op.space != ptx::Space::Const) return false;
-  const Allocation*& recent = w.recent[w.pc % w.recent.size()];
+  auto& recents = w.cta->cluster->recent;
+  const Allocation*& recent = recents[w.pc % recents.size()];
   if (!recent || !contains(recent->bytes, lowest - recent->base, span)) {
     const Allocation* found = w.cta->cluster->launch.global->containing(lowest);
     if (!found || !contains(found->bytes, lowest - found->base, span)) return false;

@@ -91,6 +91,7 @@ struct Cluster {
   std::unique_ptr<Ordering> ordering;  // under Checks::Full only
   uint64_t tensorMacs = 0, loaded = 0, stored = 0;
   std::vector<uint64_t> counts;  // executions per pc
+  std::array<const Allocation*, 16> recent{};  // that accesses were in, by place in the program (address.h)
 
   void completeBarrier();  // cluster barrier, after an arrival or an exit
   bool done() const;

@@ -22,8 +22,8 @@ Ordering::Ordering(Cluster& cluster) : cluster_(cluster) {
   ctas_.resize(ctas);
   for (CtaState& cta : ctas_) cta.pages.resize((cluster.launch.sharedBytes + kPage - 1) / kPage);
   threads_.resize(warps_.size() * 32);
-  const KnownPtr nothing{Known{}};
-  for (Thread& thread : threads_) thread.known = nothing;
+  known_.resize(threads_.size(), KnownPtr{Known{}});
+  epochs_.resize(threads_.size(), 1);
   strongOf_.resize(cluster.launch.code->ops.size());
 }
 
@@ -49,17 +49,14 @@ void Ordering::report(Warp& w, int lane, bool remark, const std::string& message
 // ---------------------------------------------------------------------------------------------------
 
 void Ordering::send(Facts& to, const Warp& w, uint32_t mask) {
-  const Known* added = nullptr;
   const uint32_t first = warpOf(w) * 32;
-  forLanes(mask, [&](uint32_t lane) {
-    const KnownPtr& known = threads_[first + lane].known;
-    if (&*known != added) (added = &*known)->addTo(to);
-  });
+  forLanes(mask, [&](uint32_t lane) { to.add(known_[first + lane]); });
   const WarpState& warp = warps_[first / 32];
   to.seen.resize(threads_.size());
+  forLanes(mask, [&](uint32_t lane) { to.seen[first + lane] = epochs_[first + lane]++; });
+  if (!warp.fenced) return;
   forLanes(mask, [&](uint32_t lane) {
-    Thread& t = threads_[first + lane];
-    to.seen[first + lane] = t.epoch++;
+    const Thread& t = threads_[first + lane];
     raise(to.proxied, threads_.size(), first + lane, t.proxiedEpoch);
     for (uint32_t k = 0; k < 2; ++k)
       if (t.publishedEpoch[k] != 0) raise(to.published, tensorAgents(), first / 16 + k, std::min(t.publishedEpoch[k], warp.done[k]));
@@ -70,12 +67,26 @@ void Ordering::learn(const Warp& w, uint32_t mask, const Facts& facts) {
   if (facts.empty()) return;
   Once joined([&](Known& known) { return ktl::learn(known, facts); });
   const uint32_t first = warpOf(w) * 32;
-  forLanes(mask, [&](uint32_t lane) { joined.into(threads_[first + lane].known); });
+  forLanes(mask, [&](uint32_t lane) { joined.into(known_[first + lane]); });
 }
 
-void Ordering::pass(const Warp& w, uint32_t mask, const SyncPoint& point, uint64_t generation) {
-  learn(w, mask, point.past());
-  if (const Facts* current = point.upTo(generation)) learn(w, mask, *current);
+void Ordering::learnExited(const Warp& w, uint32_t mask) {
+  for (const auto& [warp, lanes] : std::exchange(leaving_, {})) send(exited_, *warp, lanes);
+  learn(w, mask, exited_);
+}
+
+void Ordering::pass(const Warp& w, uint32_t mask, SyncPoint& point, uint64_t generation) {
+  const KnownPtr& arrived = point.upTo(generation);
+  KnownPtr before, after;
+  const uint32_t first = warpOf(w) * 32;
+  forLanes(mask, [&](uint32_t lane) {
+    KnownPtr& known = known_[first + lane];
+    if (!(known == before)) {
+      before = known;
+      after = joined(known, arrived);
+    }
+    known = after;
+  });
 }
 
 void Ordering::arriveBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation) {
@@ -83,7 +94,7 @@ void Ordering::arriveBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t gener
 }
 void Ordering::passBarrier(Warp& w, uint32_t mask, uint32_t id, uint64_t generation, bool all) {
   pass(w, mask, ctas_[w.cta->rank].barriers[id], generation);
-  if (all) learn(w, mask, exited_);
+  if (all) learnExited(w, mask);
 }
 
 void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool relaxed) {
@@ -91,14 +102,14 @@ void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool r
   if (!relaxed) return send(arrivals, w, mask);
   forLanes(mask, [&](uint32_t lane) {
     const Thread& t = threads_[threadOf(w, lane)];
-    if (t.known->begun) join(arrivals.begun, *t.known->begun);
+    if (const ClockPtr& begun = known_[threadOf(w, lane)]->begun) join(arrivals.begun, *begun);
     raise(arrivals.begun, threads_.size(), threadOf(w, lane), t.initEpoch);
     if (t.released) arrivals.add(*t.released);
   });
 }
 void Ordering::passCluster(Warp& w, uint32_t mask, uint64_t generation) {
   pass(w, mask, clusterBarrier_, generation);
-  learn(w, mask, exited_);
+  learnExited(w, mask);
 }
 
 void Ordering::arriveMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, uint64_t generation) {
@@ -114,7 +125,8 @@ void Ordering::syncWarp(Warp& w, uint32_t mask) {
   learn(w, mask, all);
 }
 
-void Ordering::exit(Warp& w, uint32_t mask) { send(exited_, w, mask); }
+// What a warp knew does not change once all its lanes have left.
+void Ordering::exit(Warp& w, uint32_t mask) { w.live & ~mask ? send(exited_, w, mask) : leaving_.push_back({&w, mask}); }
 
 std::shared_ptr<const Facts> Ordering::release(Warp& w, uint32_t lane) {
   const auto facts = std::make_shared<Facts>();
@@ -134,16 +146,17 @@ void Ordering::fenceProxy(Warp& w, uint32_t mask) {
     known.proxied = known.seen;
     return changes;
   });
+  warps_[warpOf(w)].fenced = true;
   forLanes(mask, [&](uint32_t lane) {
-    Thread& t = threads_[threadOf(w, lane)];
-    fenced.into(t.known);
-    t.proxiedEpoch = t.epoch++;
+    const uint32_t thread = threadOf(w, lane);
+    fenced.into(known_[thread]);
+    threads_[thread].proxiedEpoch = epochs_[thread]++;
   });
 }
 void Ordering::fenceInit(Warp& w, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
-    Thread& t = threads_[threadOf(w, lane)];
-    t.initEpoch = t.epoch++;
+    const uint32_t thread = threadOf(w, lane);
+    threads_[thread].initEpoch = epochs_[thread]++;
   });
 }
 void Ordering::fenceRelease(Warp& w, uint32_t mask) {
@@ -151,6 +164,7 @@ void Ordering::fenceRelease(Warp& w, uint32_t mask) {
 }
 void Ordering::fenceBefore(Warp& w, uint32_t mask) {
   WarpState& warp = warps_[warpOf(w)];
+  warp.fenced = true;
   forLanes(mask, [&](uint32_t lane) {
     for (uint32_t k = 0; k < 2; ++k) threads_[threadOf(w, lane)].publishedEpoch[k] = warp.epoch[k];
   });
@@ -158,8 +172,8 @@ void Ordering::fenceBefore(Warp& w, uint32_t mask) {
 }
 void Ordering::fenceAfter(Warp& w, uint32_t mask) {
   forLanes(mask, [&](uint32_t lane) {
-    Thread& t = threads_[threadOf(w, lane)];
-    t.usable = t.known->published;
+    const uint32_t thread = threadOf(w, lane);
+    threads_[thread].usable = known_[thread]->published;
   });
 }
 
@@ -176,13 +190,9 @@ bool Ordering::isStrong(uint32_t pc) {
   return known == 2;
 }
 
-void Ordering::check(Warp& w, uint32_t lane, const Mark& earlier, bool isLoad, uint32_t address,
-                     SharedAccess kind) {
-  const uint32_t thread = threadOf(w, lane);
-  if (earlier.epoch == 0 || earlier.agent == thread) return;
-  if (epochOf(threads_[thread].known->seen, earlier.agent) >= earlier.epoch) return;
+void Ordering::unordered(Warp& w, uint32_t lane, const Mark& earlier, bool isLoad, uint32_t address, SharedAccess kind) {
   if (writes(kind) && earlier.pc == w.pc) return;
-  const bool sameWarp = earlier.agent / 32 == thread / 32;
+  const bool sameWarp = earlier.agent / 32 == warpOf(w);
   cluster_.warn(w, Code::Race, static_cast<int>(lane),
                 std::string(writes(kind) ? "store over" : "load of") + " shared memory at " + hex(address) +
                     " that " + (sameWarp ? "lane " + std::to_string(earlier.agent % 32) + " of " : "") +
@@ -202,7 +212,7 @@ void Ordering::access(Warp& w, const Op& op, uint32_t mask, uint32_t bytes, Shar
   const uint32_t first = warpOf(w) * 32;
   forLanes(mask, [&](uint32_t lane) {
     const uint32_t thread = first + lane;
-    const Mark now{thread, threads_[thread].epoch, w.pc};
+    const Mark now{thread, epochs_[thread], w.pc};
     const uint64_t address = effectiveAddress(w, op, 0, lane);
     if (op.space == ptx::Space::Generic && (address & kWindowMask) != kSharedWindow) return;
     const uint32_t rank = address >> 24 & 0xff, offset = address & 0xffffff;
@@ -259,9 +269,9 @@ void Ordering::readAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset
       continue;
     }
     const Byte& byte = (*pages[at / kPage])[at % kPage];
-    if (byte.epoch == 0 || epochOf(t.known->proxied, byte.agent) >= byte.epoch) continue;
+    if (byte.epoch == 0 || epochOf(known_[thread]->proxied, byte.agent) >= byte.epoch) continue;
     if (byte.agent == thread && t.proxiedEpoch >= byte.epoch) continue;
-    const bool seen = byte.agent == thread || epochOf(t.known->seen, byte.agent) >= byte.epoch;
+    const bool seen = byte.agent == thread || epochOf(known_[thread]->seen, byte.agent) >= byte.epoch;
     const bool fenced = threads_[byte.agent].proxiedEpoch >= byte.epoch;
     const std::string stored = std::string(what) + " reads shared memory at " + hex(at) + " that lane " +
                                std::to_string(byte.agent % 32) + " of " + by(byte.agent / 32, byte.pc) +
@@ -299,7 +309,7 @@ void Ordering::waitStores(Warp& w, uint32_t mask, uint64_t pending) {
   forLanes(mask, [&](uint32_t lane) {
     const uint32_t thread = threadOf(w, lane);
     StoreGroups& groups = storeGroups_[thread];
-    while (groups.waited.size() + pending < groups.committed) groups.waited.push_back(threads_[thread].epoch);
+    while (groups.waited.size() + pending < groups.committed) groups.waited.push_back(epochs_[thread]);
   });
 }
 
@@ -313,7 +323,7 @@ void Ordering::overwrite(Warp& w, uint32_t lane, uint32_t rank, uint32_t offset,
     if (!read.pending) continue;
     const std::vector<uint32_t>& waited = storeGroups_[read.agent].waited;
     const bool released = read.group < waited.size();
-    if (!released || (read.agent != thread && epochOf(threads_[thread].known->seen, read.agent) < waited[read.group]))
+    if (!released || (read.agent != thread && epochOf(known_[thread]->seen, read.agent) < waited[read.group]))
       cluster_.warn(w, Code::Race, static_cast<int>(lane),
                     std::string(what) + " overwrites shared memory at " + hex(rank << 24 | at) +
                         ", which the store to global memory of lane " + std::to_string(read.agent % 32) + " of " +
@@ -334,7 +344,7 @@ void Ordering::initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t off
   const uint32_t thread = threadOf(w, lane);
   CtaState& state = ctas_[cta.rank];
   state.mbarriers.erase(offset);
-  state.inits[offset] = {thread, threads_[thread].epoch, w.pc};
+  state.inits[offset] = {thread, epochs_[thread], w.pc};
   forget(cta, offset, 8);
 }
 
@@ -343,9 +353,9 @@ void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
   const auto found = ctas_[cta.rank].inits.find(offset);
   if (found == ctas_[cta.rank].inits.end()) return;
   const Mark& init = found->second;
-  const Thread& t = threads_[threadOf(w, lane)];
-  if (init.agent == threadOf(w, lane) || epochOf(t.known->seen, init.agent) >= init.epoch ||
-      epochOf(t.known->begun, init.agent) >= init.epoch)
+  const uint32_t thread = threadOf(w, lane);
+  if (init.agent == thread || epochOf(known_[thread]->seen, init.agent) >= init.epoch ||
+      epochOf(known_[thread]->begun, init.agent) >= init.epoch)
     return;
   cluster_.warn(w, Code::Race, static_cast<int>(lane),
                 std::string(what) + does + " mbarrier " + hex(offset) +
@@ -362,7 +372,7 @@ void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
   const Mark& init = found->second;
   const Thread& initialiser = threads_[init.agent];
   if (initialiser.initEpoch >= init.epoch || initialiser.proxiedEpoch >= init.epoch) return;
-  if (epochOf(threads_[threadOf(w, lane)].known->proxied, init.agent) >= init.epoch) return;
+  if (epochOf(known_[threadOf(w, lane)]->proxied, init.agent) >= init.epoch) return;
   report(w, static_cast<int>(lane), true,
                 std::string(what) + " will signal mbarrier " + hex(offset) + ", whose mbarrier.init by " +
                     by(init.agent / 32, init.pc) +

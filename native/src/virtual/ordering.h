@@ -107,10 +107,8 @@ class Ordering {
 
  private:
   struct Thread {
-    KnownPtr known;
     std::shared_ptr<const Facts> released;  // by its last fence, for relaxed arrivals
     ClockPtr usable;              // of what is published: what a fence::after_thread_sync has made usable
-    uint32_t epoch = 1;           // of what it does now; grows with every release and fence
     uint32_t proxiedEpoch = 0;    // its own accesses up to here are behind a proxy fence
     uint32_t initEpoch = 0;       // its own mbarrier.init up to here are behind fence.mbarrier_init
     uint32_t publishedEpoch[2]{};  // its warp's loads and stores behind a fence::before_thread_sync
@@ -125,7 +123,7 @@ class Ordering {
     bool collective = false;  // stmatrix: on behalf of the whole warp
     Mark load;                // the last one since then
   };
-  static constexpr uint32_t kPage = 1024;
+  static constexpr uint32_t kPage = 256;
   using Page = std::array<Byte, kPage>;
   static constexpr uint32_t kLaneGroup = 16;
   struct Cells {  // 16 lanes of a column
@@ -157,6 +155,7 @@ class Ordering {
   struct WarpState {
     uint32_t epoch[2] = {1, 1}, done[2] = {0, 0};  // tcgen05.ld and st: current, and waited for
     std::array<uint32_t, 32> waitedAt[2]{};        // epoch of each lane at the last wait, 0: none
+    bool fenced = false;                           // some thread has a proxiedEpoch or publishedEpoch
   };
 
   uint32_t warpOf(const Warp& w) const;
@@ -165,10 +164,16 @@ class Ordering {
   size_t tensorAgents() const { return 2 * warps_.size() + ctas_.size(); }
   void send(Facts& to, const Warp& w, uint32_t mask);
   void learn(const Warp& w, uint32_t mask, const Facts& facts);
-  void pass(const Warp& w, uint32_t mask, const SyncPoint& point, uint64_t generation);
+  void learnExited(const Warp& w, uint32_t mask);
+  void pass(const Warp& w, uint32_t mask, SyncPoint& point, uint64_t generation);
   bool isStrong(uint32_t pc);
   // An access of this lane against an earlier one.
-  void check(Warp& w, uint32_t lane, const Mark& earlier, bool isLoad, uint32_t address, SharedAccess kind);
+  void check(Warp& w, uint32_t lane, const Mark& earlier, bool isLoad, uint32_t address, SharedAccess kind) {
+    const uint32_t thread = threadOf(w, lane);
+    if (earlier.epoch != 0 && earlier.agent != thread && epochOf(known_[thread]->seen, earlier.agent) < earlier.epoch)
+      unordered(w, lane, earlier, isLoad, address, kind);
+  }
+  void unordered(Warp& w, uint32_t lane, const Mark& earlier, bool isLoad, uint32_t address, SharedAccess kind);
   Cells* cellsAt(uint32_t rank, uint32_t column);
   // Whether the warp may use what `mark` did.
   bool usable(const Warp& w, uint32_t mask, const Mark& mark, bool fenced) const;
@@ -184,12 +189,15 @@ class Ordering {
   std::string by(uint32_t warp, uint32_t pc) const;
 
   Cluster& cluster_;
+  std::vector<KnownPtr> known_;   // of each thread
+  std::vector<uint32_t> epochs_;  // of what each thread does now; grows with every release and fence
   std::vector<Thread> threads_;
   std::vector<WarpState> warps_;
   std::unordered_map<uint32_t, StoreGroups> storeGroups_;  // by thread
   std::vector<CtaState> ctas_;
   SyncPoint clusterBarrier_;
   Facts strong_, exited_;
+  std::vector<std::pair<const Warp*, uint32_t>> leaving_;  // lanes that exited_ lacks: few kernels ask for it
   std::vector<uint8_t> strongOf_;  // per pc: 0 unknown, 1 weak, 2 strong
 };
 

@@ -22,16 +22,17 @@ class Shared {
   }
   Shared(Shared&& other) noexcept : counted_(std::exchange(other.counted_, nullptr)) {}
   Shared& operator=(const Shared& other) {
-    if (counted_ != other.counted_) Shared(other).swap(*this);
+    if (counted_ == other.counted_) return *this;
+    if (other.counted_) ++other.counted_->owners;
+    release();
+    counted_ = other.counted_;
     return *this;
   }
   Shared& operator=(Shared&& other) noexcept {
     swap(other);
     return *this;
   }
-  ~Shared() {
-    if (counted_ && --counted_->owners == 0) delete counted_;
-  }
+  ~Shared() { release(); }
   void swap(Shared& other) noexcept { std::swap(counted_, other.counted_); }
   explicit operator bool() const { return counted_ != nullptr; }
   const T& operator*() const { return counted_->value; }
@@ -43,6 +44,9 @@ class Shared {
     T value;
     uint32_t owners = 1;
   };
+  void release() {
+    if (counted_ && --counted_->owners == 0) delete counted_;
+  }
   Counted* counted_ = nullptr;
 };
 
@@ -52,7 +56,8 @@ inline uint32_t epochOf(const ClockPtr& clock, uint32_t agent) { return clock ? 
 constexpr size_t kClockBlock = 32;  // threads of a warp: most clocks are whole blocks
 
 // Always inlined: with a size that the compiler knows, the loops are vectorised at -O2.
-[[gnu::always_inline]] inline void raiseAll(uint32_t* __restrict into, const uint32_t* __restrict from, size_t size) {
+[[gnu::always_inline]] inline void raiseAll(uint32_t* into, const uint32_t* from, size_t size) {
+#pragma GCC ivdep  // __restrict is lost where this is inlined
   for (size_t i = 0; i < size; ++i) into[i] = std::max(into[i], from[i]);
 }
 [[gnu::always_inline]] inline bool anyAbove(const uint32_t* clock, const uint32_t* with, size_t size) {
@@ -82,6 +87,12 @@ inline bool covers(const Clock& clock, const Clock& with) {
   return !below;
 }
 
+// What a thread knows, as Facts: most threads of a warp share it.
+struct Known {
+  ClockPtr seen, begun, proxied, published;
+};
+using KnownPtr = Shared<Known>;
+
 // What a release passes on. All but `published`, by Tensor Memory agent, are indexed by thread of the cluster.
 struct Facts {
   Clock seen;       // generic accesses
@@ -89,45 +100,28 @@ struct Facts {
   Clock proxied;    // those with a proxy fence behind them: ordered for the async proxy too
   Clock published;  // tcgen05 operations that a before_thread_sync or a commit made orderable
   bool empty() const { return seen.empty() && begun.empty() && proxied.empty() && published.empty(); }
+  void clear() {
+    for (Clock* clock : {&seen, &begun, &proxied, &published}) clock->clear();
+    last_ = {};
+  }
   void add(const Facts& other) {
     join(seen, other.seen);
     join(begun, other.begun);
     join(proxied, other.proxied);
     join(published, other.published);
   }
-};
-
-// A barrier that completes in generations. A waiter learns what arrived up to its own generation only: a fast
-// thread may have arrived at the next one already.
-class SyncPoint {
- public:
-  Facts& arrivalsOf(uint64_t generation) {
-    if (generation != generation_) {
-      past_.add(current_);
-      current_ = {};
-      generation_ = generation;
-    }
-    return current_;
+  void add(const KnownPtr& known) {
+    if (known == last_) return;
+    if (known->seen) join(seen, *known->seen);
+    if (known->begun) join(begun, *known->begun);
+    if (known->proxied) join(proxied, *known->proxied);
+    if (known->published) join(published, *known->published);
+    last_ = known;
   }
-  const Facts& past() const { return past_; }
-  const Facts* upTo(uint64_t generation) const { return generation_ <= generation ? &current_ : nullptr; }
 
  private:
-  uint64_t generation_ = 0;
-  Facts current_, past_;
+  KnownPtr last_;  // added last: warps that have passed a barrier know the same
 };
-
-// What a thread knows, as Facts: most threads of a warp share it.
-struct Known {
-  ClockPtr seen, begun, proxied, published;
-  void addTo(Facts& facts) const {
-    if (seen) join(facts.seen, *seen);
-    if (begun) join(facts.begun, *begun);
-    if (proxied) join(facts.proxied, *proxied);
-    if (published) join(facts.published, *published);
-  }
-};
-using KnownPtr = Shared<Known>;
 
 // A change of what several threads know; those that shared it share the result. `change` returns false where nothing changes.
 template <class Change>
@@ -161,5 +155,54 @@ inline bool learn(Known& known, const Facts& facts) {
   return learn(known.seen, facts.seen) | learn(known.begun, facts.begun) | learn(known.proxied, facts.proxied) |
          learn(known.published, facts.published);
 }
+
+// True when `clock` changed: to what both say, which is `with` itself where that says all.
+inline bool learn(ClockPtr& clock, const ClockPtr& with) {
+  if (!with || clock == with) return false;
+  if (clock && !covers(*with, *clock)) return learn(clock, *with);
+  clock = with;
+  return true;
+}
+// What both say; one of the two, where it says all.
+inline KnownPtr joined(const KnownPtr& known, const KnownPtr& other) {
+  if (!other || known == other) return known;
+  Known both = *known;
+  const bool grown = learn(both.seen, other->seen) | learn(both.begun, other->begun) | learn(both.proxied, other->proxied) |
+                     learn(both.published, other->published);
+  if (!grown) return known;
+  if (both.seen == other->seen && both.begun == other->begun && both.proxied == other->proxied &&
+      both.published == other->published)
+    return other;
+  return KnownPtr(std::move(both));
+}
+
+// A barrier that completes in generations. A waiter learns what arrived up to its own generation only: a fast
+// thread may have arrived at the next one already.
+class SyncPoint {
+ public:
+  Facts& arrivalsOf(uint64_t generation) {
+    if (generation != generation_) {
+      past_ = upTo(generation_);
+      current_.clear();
+      generation_ = generation;
+    }
+    all_ = {};
+    return current_;
+  }
+  // What all who pass a generation share; null: nothing.
+  const KnownPtr& upTo(uint64_t generation) {
+    if (generation < generation_) return past_;
+    if (!all_) {
+      Known known = past_ ? *past_ : Known{};
+      all_ = learn(known, current_) ? KnownPtr(std::move(known)) : past_;
+    }
+    return all_;
+  }
+
+ private:
+  uint64_t generation_ = 0;
+  Facts current_;
+  KnownPtr past_, all_;  // before the current generation, and with it; null: not joined yet
+};
 
 }  // namespace ktl

@@ -23,8 +23,8 @@ bool Ordering::usable(const Warp& w, uint32_t mask, const Mark& mark, bool fence
   if (mark.agent / 2 == warpOf(w)) return warps_[mark.agent / 2].done[mark.agent & 1] >= mark.epoch;
   bool known = false;
   forLanes(mask, [&](uint32_t lane) {
-    const Thread& t = threads_[threadOf(w, lane)];
-    known |= epochOf(fenced ? t.usable : t.known->published, mark.agent) >= mark.epoch;
+    const uint32_t thread = threadOf(w, lane);
+    known |= epochOf(fenced ? threads_[thread].usable : known_[thread]->published, mark.agent) >= mark.epoch;
   });
   return known;
 }
@@ -40,7 +40,7 @@ bool Ordering::requireTransfer(Warp& w, uint32_t mask, const Mark& mark, bool is
     fenced |= threads_[warp * 32 + i].publishedEpoch[kind] >= mark.epoch;
     // A lane of the other warp has waited for its transfers before something that these have seen.
     const uint32_t at = other.waitedAt[kind][i];
-    if (at != 0) forLanes(mask, [&](uint32_t lane) { seen |= epochOf(threads_[threadOf(w, lane)].known->seen, warp * 32 + i) >= at; });
+    if (at != 0) forLanes(mask, [&](uint32_t lane) { seen |= epochOf(known_[threadOf(w, lane)]->seen, warp * 32 + i) >= at; });
   }
   const bool published = usable(w, mask, mark, false);
   const std::string wait = isLoad ? "tcgen05.wait::ld" : "tcgen05.wait::st";
@@ -115,7 +115,7 @@ void Ordering::waitTransfers(Warp& w, bool loads) {
   WarpState& warp = warps_[warpOf(w)];
   const uint32_t k = loads ? 0 : 1;
   warp.done[k] = warp.epoch[k]++;
-  for (uint32_t lane = 0; lane < 32; ++lane) warp.waitedAt[k][lane] = threads_[threadOf(w, lane)].epoch;
+  for (uint32_t lane = 0; lane < 32; ++lane) warp.waitedAt[k][lane] = epochs_[threadOf(w, lane)];
 }
 
 void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uint32_t columns,
@@ -130,7 +130,7 @@ void Ordering::touch(Warp& w, uint32_t lane, uint32_t rank, uint32_t column, uin
     return requireTransfer(w, 1u << lane, mark, isLoad, describe(at));
   };
   const auto unordered = [&](const Mark& issuer) {
-    return issuer.epoch != 0 && issuer.agent != thread && epochOf(threads_[thread].known->seen, issuer.agent) < issuer.epoch;
+    return issuer.epoch != 0 && issuer.agent != thread && epochOf(known_[thread]->seen, issuer.agent) < issuer.epoch;
   };
   for (uint32_t c = column; c < column + columns; ++c)
     forLanes(groups, [&](uint32_t g) {
@@ -161,7 +161,7 @@ void Ordering::writeTmem(Warp& w, uint32_t lane, const Cta& cta, uint32_t column
   touch(w, lane, cta.rank, column, columns, groups, {what, "", true});
   const uint32_t thread = threadOf(w, lane);
   for (uint32_t c = column; c < column + columns; ++c)
-    forLanes(groups, [&](uint32_t g) { cellsAt(cta.rank, c)[g].issuer = {thread, threads_[thread].epoch, w.pc}; });
+    forLanes(groups, [&](uint32_t g) { cellsAt(cta.rank, c)[g].issuer = {thread, epochs_[thread], w.pc}; });
 }
 
 void Ordering::multiply(Warp& w, uint32_t lane, const UmmaOp& op, uint32_t firstCta) {

@@ -41,7 +41,6 @@ struct Warp {
   std::vector<uint8_t> local;     // localBytes per lane
   std::vector<uint32_t> returns;  // [depth][lane] return pc
   std::array<uint8_t, 32> depth{};
-  std::array<const Allocation*, 4> recent{};  // that accesses were in (address.h)
   uint32_t scatters = 0;            // lanes whose next store to global memory is at a place that was looked up
   uint32_t carry = 0;               // condition code register, one bit per lane
   uint32_t faultLane = 0xffffffff;  // lane a Fault speaks of
