@@ -163,13 +163,17 @@ export function emitGroupWalk(file: SourceBuilder, groups: Groups, parts: number
   file.line(`// First row of this CTA, first column, the group, and where its rows end${meaning}.
 struct TileOrigin { u32 m, n, l, end${members}; };
 
-// 32 groups from \`first\` on, behind \`before\` units. Of each lane's own: its rows, and the units up to it and with it.
+// Groups are visited from both ends in turn: where they are sorted by size, those bound by memory run beside those bound by arithmetic.
+__device__ __forceinline__ u32 group_at(u32 visit, u32 groups) { return visit % 2 == 0 ? visit / 2 : groups - 1 - visit / 2; }
+
+// 32 visits from \`first\` on, behind \`before\` units. Of each lane's own: its rows, and the units up to it and with it.
 struct GroupWalk { u32 first, before, start, end, until; };
 
 __device__ __forceinline__ void read_groups(GroupWalk& walk, const int* ends, i64 stride, u32 groups, u32 rows, u32 ${across}) {
-  const u32 lane = threadIdx.x % 32, group = walk.first + lane;
+  const u32 lane = threadIdx.x % 32;
   walk.start = walk.end = 0;
-  if (group < groups) {
+  if (walk.first + lane < groups) {
+    const u32 group = group_at(walk.first + lane, groups);
     walk.start = ${start};
     walk.end = ${end};
   }
@@ -205,7 +209,7 @@ ${bounded}  u32 later;
   const u32 band = in_group / band_units, in_band = in_group - band * band_units;
   const u32 band_rows = min(tile_group, units_${own} - band * tile_group);
   const u32 unit_${own} = band * tile_group + in_band % band_rows, unit_${other} = in_band / band_rows;
-  at = {${begins('m')}(unit_m * CLUSTER_M + place_m(place)) * CTA_M, ${begins('n')}(unit_n * CLUSTER_N + place_n(place)) * TILE_N, walk.first + mine, end${values}};
+  at = {${begins('m')}(unit_m * CLUSTER_M + place_m(place)) * CTA_M, ${begins('n')}(unit_n * CLUSTER_N + place_n(place)) * TILE_N, group_at(walk.first + mine, groups), end${values}};
   return true;
 }
 `)

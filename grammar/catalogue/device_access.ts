@@ -85,7 +85,8 @@ export const access = {
     'race',
     'Two accesses to the same bytes, one of them a write, are ordered by no barrier, wait or proxy fence; or the use of ' +
       'an mbarrier and its mbarrier.init. ' +
-      "`checks: 'full'` looks for them.",
+      "`checks: 'full'` looks for them; for tcgen05.ld and st that their warp has not waited for, default checks do, too. " +
+      'Where nothing lacks but a fence of which ptxas leaves nothing, or a tcgen05.wait::ld before a register is read, it is a remark.',
     cuda(
       (wait) => `
       __global__ void hand_over(float* out) {

@@ -110,7 +110,8 @@ export const barriers = {
   ),
   KTL5023: finding(
     'asynchronous work left at exit',
-    'A CTA ended before copies or MMAs that it started were complete.',
+    'A CTA ended before copies or MMAs that it started were complete. Of a bulk or TMA store that has not read shared ' +
+      'memory yet it is a remark: cp.async.bulk.wait_group.read is missing, but a GPU keeps that memory until then.',
     cuda(
       (wait) => `
       __global__ void prefetch(const float* x) {

@@ -75,6 +75,8 @@ export const SM90_CONSTANTS = {
   vector: 40,
   element: 204,
   direct: 35.9,
+  /** The same of outputs contiguous along m: lanes have 16 bytes of each line. To 70 runs on an H100. */
+  directTurned: 70,
   /** Rows of words out of shared memory: instructions, counted. */
   rows: 38.9,
   /**
@@ -119,6 +121,7 @@ export const SM90_CONSTANTS = {
 const LINE = 128
 
 const STORES = { tma: 'column', rows: 'rows', direct: 'direct' } as const
+const TURNED_STORES = { tma: 'turned', rows: 'rows', direct: 'directTurned' } as const
 
 export type Sm90Constants = Readonly<typeof SM90_CONSTANTS>
 
@@ -263,7 +266,7 @@ function epilogueCycles({ epilogue, program, rowBlocks, gemm, ahead }: Sm90Plan,
   }
   const loads = aux.reduce((sum, plan) => sum + loadOf(plan), 0)
   const storeOf = ({ store, block, contiguous }: OutputPlan): number =>
-    costs[store === 'tma' && contiguous === 'm' ? 'turned' : STORES[store]] +
+    costs[(contiguous === 'm' ? TURNED_STORES : STORES)[store]] +
     (block === null ? 0 : costs.quantise + costs.block / block.size)
   const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   return (

@@ -23,9 +23,12 @@ const FULL =
   '(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], E: e4m3[m, n]) -> D: bf16[m, n] { D = relu(sum[k](A * B) + C) + E }'
 const WIDE = { kind: 'sm90', tile: [256, 144] } as const
 const BYTES = '(A: e4m3[m, k], B: e4m3[n, k]) -> D: e4m3[m, n] { D = sum[k](A * B) }'
+const FLOATS = '(A: bf16[m, k], B: bf16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }'
 
 export const UNALIGNED_CASES: readonly DeviceCase[] = [
   unaligned('copies, rows of words', TILE, 'consumers pingpong\n  tile 64x64', PLAIN, { m: 150, n: 131, k: 203 }),
+  unaligned('rows of whole words', TILE, 'consumers pingpong\n  tile 64x64', PLAIN, { m: 150, n: 134, k: 203 }),
+  unaligned('of floats', TILE, 'consumers cooperative\n  tile 64x64', FLOATS, { m: 70, n: 131, k: 145 }),
   unaligned('of bytes', TILE, 'consumers cooperative\n  tile 64x64', BYTES, { m: 70, n: 131, k: 145 }),
   unaligned('operands of the epilogue', TILE, 'consumers cooperative\n  tile 64x64', FULL, { m: 70, n: 131, k: 65 }),
   unaligned('144 columns, transposed', WIDE, 'consumers cooperative\n  tile 256x144\n  operands ba', PLAIN, {
