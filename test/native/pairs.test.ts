@@ -234,6 +234,15 @@ test.each(HAZARDS.flatMap((h) => CHECKS.map((checks) => [...h, checks] as const)
   },
 )
 
+test('what a CTA of a pair reads behind the dealloc of its peer is still there: a warning', async () => {
+  for (const order of ORDERS) {
+    const { findings, d } = await product(SHORT, 3, order)
+    expect(findings.length).toBeGreaterThan(0)
+    expect(findings.filter(({ code, fatal, remark }) => code !== 'KTL5009' || fatal || remark)).toEqual([])
+    expect(differences(d, SHORT.d)).toEqual([])
+  }
+})
+
 test.each(RUNS)('the alloc of a pair waits for the peer: %s, checks %s', async (_, __, run) => {
   const { findings, d } = await product(SHORT, 6, run)
   expect(findings).toEqual([])
