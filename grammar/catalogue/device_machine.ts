@@ -103,7 +103,8 @@ export const machine = {
   ),
   KTL5024: finding(
     'unsupported call',
-    'malloc, free and other functions of the system but printf and assert are not available on the virtual device.',
+    'malloc, free and other functions of the system but printf and assert are not available on the virtual device, nor are ' +
+      'recursion and calls through pointers. Kernels of the module that do not come to such a call run.',
     cuda(
       (scratch) => `
       __global__ void copy(int* out) {

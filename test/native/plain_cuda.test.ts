@@ -297,6 +297,26 @@ test('results and findings do not depend on the number of threads', async () => 
   expect(runs[2]!.findings).toEqual(runs[0]!.findings)
 })
 
+test('recursion and calls through pointers stop what comes to them, and nothing else of the module', async () => {
+  const mixed = new TestDevice(
+    compileToPtx(`
+    __device__ int one(int x) { return x + 1; } __device__ int two(int x) { return x + 2; }
+    __device__ int (*table[2])(int) = {one, two};
+    __device__ __noinline__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+    extern "C" __global__ void mixed(int* out, int n) {
+      if (n == 1) *out = table[threadIdx.x % 2](n);
+      else if (n > 1) *out = fib(n);
+      else *out = 7;
+    }`),
+  )
+  const out = mixed.allocate(4)
+  const said = async (n: number) => (await mixed.run('mixed', [out, n])).findings.map((f) => `${f.code} ${f.message}`)
+  expect(await said(0)).toEqual([])
+  expect([...mixed.read(out, 1, Int32Array)]).toEqual([7])
+  expect(await said(1)).toEqual(['KTL5024 indirect calls are not supported'])
+  expect(await said(3)).toEqual([expect.stringMatching(/^KTL5024 recursive call of \w+ is not supported$/)])
+})
+
 test('an unknown instruction is refused by name and line', async () => {
   const text = gpu.module.functions.length > 0 ? compileToPtx('extern "C" __global__ void k(int* a) { a[0] = 1; }') : ''
   const broken = text.replace(/\tret;/, '\tfrobnicate.b32 \t%r1, %r1;\n\tret;')

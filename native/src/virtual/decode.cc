@@ -155,6 +155,11 @@ class Decoder {
   }
   uint32_t dynamicShared() const { return code_.entry->dynamicSharedOffset; }
   uint32_t calleeStart(int32_t index) const { return frames_.at(index).start; }
+  // It is being decoded: a call of it comes from itself, or from what it calls.
+  bool recurses(int32_t index) const {
+    const auto found = frames_.find(index);
+    return found != frames_.end() && found->second.state == Frame::Open;
+  }
 
  private:
   struct Frame {
@@ -166,11 +171,9 @@ class Decoder {
 
   void visitCallee(const ptx::Instruction& ins) {
     const Operand& target = ins.operands.at(1);
-    if (target.kind != Kind::Function || target.symbol < 0) return;  // refused when the call is built
+    if (target.kind != Kind::Function || target.symbol < 0) return;  // refused where it is executed
     const ptx::Function& callee = program_.module->functions[target.symbol];
-    if (!callee.hasBody) return;
-    if (frames_[target.symbol].state == Frame::Open)
-      throw Fault{Code::UnsupportedCall, at(ins) + "recursive call of " + callee.name + " is not supported"};
+    if (!callee.hasBody || recurses(target.symbol)) return;
     function(target.symbol);
     code_.callDepth = std::max<uint32_t>(code_.callDepth, static_cast<uint32_t>(frames_.size()) + 1);
   }
@@ -333,6 +336,7 @@ bool Builder::isCallParam(int32_t symbol) const {
 }
 uint32_t Builder::frameOffset(int32_t symbol) const { return decoder.frameOffset(variable(symbol), symbol); }
 uint32_t Builder::calleeStart(int32_t function) const { return decoder.calleeStart(function); }
+bool Builder::recurses(int32_t function) const { return decoder.recurses(function); }
 std::vector<uint32_t> Builder::branchTable(uint32_t index) const {
   return decoder.current().branchTables.at(index);
 }

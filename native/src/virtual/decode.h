@@ -177,6 +177,7 @@ class Builder {
   bool isCallParam(int32_t symbol) const;  // a .param of the function itself
   uint32_t frameOffset(int32_t symbol) const;  // of a .local or .param variable in the lane's local block
   uint32_t calleeStart(int32_t function) const;
+  bool recurses(int32_t function) const;
   std::vector<uint32_t> branchTable(uint32_t index) const;  // instruction indices
   const std::string& target() const;  // of the device
   void couple();                                            // the entry's clusters can observe each other

@@ -129,18 +129,29 @@ Flow scattersNext(Warp& w, const Op&, uint32_t mask) {
   return Flow::Next;
 }
 
+enum Unsupported : uint32_t { kSystem, kIndirect, kRecursive };
+// Only what executes it cannot run. aux: Unsupported.
 Flow unsupportedCall(Warp& w, const Op& op, uint32_t mask) {
   w.faultLane = static_cast<uint32_t>(std::countr_zero(mask));
   const auto& target = w.code->source[w.pc]->operands[1];
-  (void)op;
-  throw Fault{Code::UnsupportedCall, "call of " + target.name + ", which the virtual device does not offer"};
+  throw Fault{Code::UnsupportedCall, op.aux == kIndirect     ? "indirect calls are not supported"
+                                     : op.aux == kRecursive ? "recursive call of " + target.name + " is not supported"
+                                                            : "call of " + target.name + ", which the virtual device does not offer"};
 }
 
 using Kind = ptx::Operand::Kind;
 
 void callBuild(Builder& b) {
   const ptx::Operand &returns = b.operand(0), &target = b.operand(1), &arguments = b.operand(2);
-  if (target.kind != Kind::Function || target.symbol < 0) b.refuse("indirect calls are not supported");
+  b.op.run = &unsupportedCall;
+  if (target.kind != Kind::Function || target.symbol < 0) {
+    b.op.aux = kIndirect;
+    return;
+  }
+  if (b.recurses(target.symbol)) {
+    b.op.aux = kRecursive;
+    return;
+  }
   const ptx::Function& callee = b.module().functions.at(target.symbol);
   const auto pairs = [&](const std::vector<ptx::Operand>& actual, const std::vector<int32_t>& formal,
                          bool toCallee) {
@@ -163,9 +174,10 @@ void callBuild(Builder& b) {
   b.op.list = b.list(in);
   b.op.listCount = static_cast<uint32_t>(in.size());
   if (!callee.hasBody) {
-    const Handler builtin = builtinOf(callee.name);
-    b.op.run = builtin ? builtin : &unsupportedCall;
     const auto out = pairs(returns.elements, callee.returns, false);
+    const Handler builtin = builtinOf(callee.name);
+    if (!builtin) return;
+    b.op.run = builtin;
     b.op.aux = out.size() == 3 && out[2] >= sizeof(int32_t) ? out[1] : ~0u;
     return;
   }
