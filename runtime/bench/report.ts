@@ -30,7 +30,7 @@ body { margin: 1.5em auto; padding: 0 1em; max-width: 75em; font: 14px system-ui
 h1 { font-size: 18px } h2 { font-size: 15px } .plots { display: flex; flex-wrap: wrap; gap: 1em } .plots > section { flex: 1 1 20em; min-width: 0 }
 svg { width: 100%; height: auto; font-size: 12px; fill: var(--faint) } .grid { stroke: var(--grid); fill: none } .roof { fill: none; stroke: var(--line); stroke-width: 2 } circle { fill: var(--dot) }
 .table { overflow-x: auto } table { border-collapse: collapse } th, td { padding: .25em .8em; border-bottom: 1px solid var(--grid); text-align: right; white-space: nowrap } th:last-child, td:last-child { text-align: left }
-pre { overflow-x: auto; color: var(--faint) }`
+pre { white-space: pre-wrap; overflow-wrap: anywhere; color: var(--faint) }`
 
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 const number = (value: number): string => Number(value.toPrecision(4)).toLocaleString('en-US')
@@ -73,15 +73,15 @@ interface PageTable {
 export function page(title: string, said: string, plots: readonly string[], tables: readonly PageTable[], data: object): string {
   const table = ({ title, header, rows }: PageTable): string =>
     `<h2>${escaped(title)}</h2>
-<div class="table"><table><thead>${tableRow(header, 'th')}</thead><tbody>${rows.map((row) => tableRow(row, 'td')).join('\n')}</tbody></table></div>`
+<div class="table" tabindex="0" role="group" aria-label="${escaped(title)}"><table><thead>${tableRow(header, 'th')}</thead><tbody>${rows.map((row) => tableRow(row, 'td')).join('\n')}</tbody></table></div>`
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(title)}</title>
 <style>${STYLE}</style>
-<h1>${escaped(title)}</h1>
+<main><h1>${escaped(title)}</h1>
 <p>${escaped(said)}</p>
 <div class="plots">${plots.join('\n')}</div>
 ${tables.map(table).join('\n')}
-<details><summary>As JSON</summary><pre id="data">${escaped(JSON.stringify(data, null, 1))}</pre></details>
+<details><summary>As JSON</summary><pre id="data">${escaped(JSON.stringify(data, null, 1))}</pre></details></main>
 </html>
 `
 } // prettier-ignore

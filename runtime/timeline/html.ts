@@ -92,9 +92,9 @@ export function timelineHtml(timelines: Timeline | readonly [Timeline, ...Timeli
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"><title>${title}</title>
 <style>body { margin: 1em; background: #fff; color: #1f2933 } @media (prefers-color-scheme: dark) { body { background: #14181d; color: #e6eaee } } h1 { font: 600 16px system-ui, sans-serif }${TIMELINE_STYLE}</style>
-<h1>${title}</h1>
+<main><h1>${title}</h1>
 <p style="font: 13px system-ui, sans-serif">Numbers in boxes are slots of their ring. Zoom with + and −, or the wheel with Ctrl; point at a box, and what it is stands below.</p>
-${parts.join('\n')}
+${parts.join('\n')}</main>
 <script>document.querySelectorAll('.timeline').forEach(${TIMELINE_SCRIPT})</script>
 </html>
 `

@@ -1,14 +1,15 @@
 /**
  * `npm run test:full -- --playground`, or `npx tsx test/full/playground.ts [FOLDER]`: the page of `ktl playground` in a browser, and the same as a site of files: stories of users,
- * accessibility by axe-core, and no request to any other host. Needs a Chromium: KTL_CHROMIUM, default /usr/bin/chromium. Screenshots go to the folder that is named, if one is.
+ * accessibility by axe-core, and no request to any other host; and pages that commands write. Needs a Chromium: KTL_CHROMIUM, default /usr/bin/chromium. Screenshots go to the folder that is named, if one is.
  */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { createRequire } from 'node:module'
 import { chromium, type Browser, type Page } from 'playwright-core'
 import type { Tally } from './covering_run.ts'
@@ -269,21 +270,67 @@ const WITHOUT_SERVER: readonly Story[] = [
   ['a run is refused, plainly', async (page) => { await page.click('[data-call=run]'); await says(page, '#result', 'This needs a device') }],
 ] // prettier-ignore
 
+/** Pages that commands write, in the folder. */
+const WRITTEN: Readonly<Record<string, readonly string[]>> = {
+  'timeline.html': ['inspect', 'samples/linear.ktl', '--stage=timeline', '--target=sm_90a', '--out'],
+  'bench.html': ['bench', 'samples/linear.ktl', '--dims=m=64,n=64,k=64', '--device=virtual-sm100', '--top=2', '--rounds=1', '--html'],
+} // prettier-ignore
+
+/** What is wrong with them. */
+async function writtenPages(browser: Browser, shots: string | undefined): Promise<string[]> {
+  const problems: string[] = []
+  const folder = mkdtempSync(path.join(tmpdir(), 'ktl-pages-'))
+  for (const [name, args] of Object.entries(WRITTEN)) {
+    const file = path.join(folder, name)
+    const { status, stderr } = spawnSync(process.execPath, [path.join(ROOT, 'dist/cli.js'), ...args, file], { cwd: ROOT, encoding: 'utf8' }) // prettier-ignore
+    if (status !== 0) problems.push(`${name}: ${stderr}`)
+    const page = await browser.newPage()
+    page.on('request', (request) => {
+      if (request.url().startsWith('http')) problems.push(`${name}: a request to ${request.url()}`)
+    })
+    await page.goto(pathToFileURL(file).href)
+    const looked = await look(page, (what) => shots && path.join(shots, `${name}-${what}.png`))
+    problems.push(...looked.map((problem) => `${name}: ${problem}`))
+    await page.close()
+  }
+  rmSync(folder, { recursive: true })
+  return problems
+}
+
+/** What is wrong in light and in dark, wide and narrow. */
+async function look(page: Page, shot: (what: string) => string | undefined): Promise<string[]> {
+  const problems: string[] = []
+  for (const [scheme, width] of [['light', 1280], ['dark', 1280], ['light', 390], ['dark', 390]] as const) {
+    await page.emulateMedia({ colorScheme: scheme })
+    await page.setViewportSize({ width, height: 800 })
+    const wide = await page.evaluate('document.documentElement.scrollWidth > document.documentElement.clientWidth')
+    if (wide) problems.push(`at ${width} pixels the page is wider than the window`)
+    problems.push(...(await violations(page)).map((text) => `${scheme}, ${width} pixels: ${text}`))
+    const file = shot(`${scheme}-${width}`)
+    if (file) await page.screenshot({ path: file, fullPage: true })
+  }
+  return problems
+} // prettier-ignore
+
 /** KTL_CHROMIUM must be there. `shots`: a folder for screenshots. */
 export async function runPlayground(shots?: string): Promise<Tally> {
   const browser = await chromium.launch({ executablePath: process.env.KTL_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] }) // prettier-ignore
   const tally: Tally = { passed: 0, failed: 0, skipped: 0 }
-  const told = (stories: readonly Story[], problems: readonly string[]): void => {
+  const told = (many: number, problems: readonly string[]): void => {
     for (const problem of problems) console.log(`FAIL  ${problem}`)
     tally.failed += problems.length
-    tally.passed += Math.max(0, stories.length - problems.length)
+    tally.passed += Math.max(0, many - problems.length)
   }
   try {
+    told(Object.keys(WRITTEN).length, await writtenPages(browser, shots))
     const server = spawn(process.execPath, [path.join(ROOT, 'dist/cli.js'), 'playground', '--no-open'], { cwd: ROOT })
     try {
       const [address] = (await once(server.stdout.setEncoding('utf8'), 'data')) as [string]
       const stories = [...WITH_DEVICES.slice(0, 3), ...STORIES, ...WITH_DEVICES.slice(3)]
-      told(stories, await tellAll(browser, new URL(address.trim()), stories, shots && path.join(shots, 'server')))
+      told(
+        stories.length,
+        await tellAll(browser, new URL(address.trim()), stories, shots && path.join(shots, 'server')),
+      )
     } finally {
       server.kill('SIGINT')
     }
@@ -296,7 +343,10 @@ export async function runPlayground(shots?: string): Promise<Tally> {
       const stories = without
         ? [...WITHOUT_SERVER, ...STORIES]
         : [...WITH_WASM.slice(0, 1), ...STORIES, ...WITH_WASM.slice(1)]
-      told(stories, await tellAll(browser, site.url, stories, shots && path.join(shots, without ? 'files' : 'wasm')))
+      told(
+        stories.length,
+        await tellAll(browser, site.url, stories, shots && path.join(shots, without ? 'files' : 'wasm')),
+      )
       site.close()
     }
   } finally {
@@ -368,14 +418,7 @@ async function tellAll(browser: Browser, url: URL, stories: readonly Story[], sh
   }
   await page.click('[data-call=cuda]')
   await says(page, '#result .cm-content', 'Generated by ktl').catch(() => problems.push('no CUDA at the end'))
-  for (const [scheme, width] of [['light', 1280], ['dark', 1280], ['dark', 390]] as const) {
-    await page.emulateMedia({ colorScheme: scheme })
-    await page.setViewportSize({ width, height: 800 })
-    const wide = await page.evaluate('document.documentElement.scrollWidth > document.documentElement.clientWidth')
-    if (wide) problems.push(`at ${width} pixels the page is wider than the window`)
-    problems.push(...(await violations(page)).map((text) => `${scheme}, ${width} pixels: ${text}`))
-    if (shots) await page.screenshot({ path: path.join(shots, `${scheme}-${width}.png`), fullPage: true })
-  }
+  problems.push(...(await look(page, (what) => shots && path.join(shots, `${what}.png`))))
   await page.close()
   return problems
 } // prettier-ignore
