@@ -9,11 +9,11 @@ const escaped = (text: string): string =>
 
 export const TIMELINE_STYLE = `
 .timeline { --load: #3b6ea8; --multiply: #2f8a57; --epilogue: #e3c88f; --store: #8a4fa3; --run: #7b8794; --wait: #b8c1cb;
-  --ground: #fff; --ink: #1f2933; --faint: #52606d; --grid: #e4e7eb; color: var(--ink); background: var(--ground); font: 13px system-ui, sans-serif }
+  --ground: #fff; --on: #fff; --ink: #1f2933; --faint: #52606d; --grid: #e4e7eb; color: var(--ink); background: var(--ground); font: 13px system-ui, sans-serif }
 @media (prefers-color-scheme: dark) { :root:not([data-theme=light]) .timeline { --load: #6ea2dd; --multiply: #52b77f; --epilogue: #8a744a; --store: #b98bd0; --run: #8b98a6;
-  --wait: #55606c; --ground: #14181d; --ink: #e6eaee; --faint: #a4afba; --grid: #2c343d } }
+  --wait: #55606c; --ground: #14181d; --on: #14181d; --ink: #e6eaee; --faint: #a4afba; --grid: #2c343d } }
 :root[data-theme=dark] .timeline { --load: #6ea2dd; --multiply: #52b77f; --epilogue: #8a744a; --store: #b98bd0; --run: #8b98a6;
-  --wait: #55606c; --ground: #14181d; --ink: #e6eaee; --faint: #a4afba; --grid: #2c343d }
+  --wait: #55606c; --ground: #14181d; --on: #14181d; --ink: #e6eaee; --faint: #a4afba; --grid: #2c343d }
 .timeline .bar { display: flex; flex-wrap: wrap; gap: .4em 1em; align-items: center; margin: .5em 0 }
 .timeline .key::before { content: ''; display: inline-block; width: .8em; height: .8em; margin-right: .4em; background: var(--color) }
 .timeline button { font: inherit; color: inherit; background: none; border: 1px solid var(--faint); border-radius: 4px; padding: .1em .7em }
@@ -22,7 +22,7 @@ export const TIMELINE_STYLE = `
 .timeline .scroll { overflow-x: auto; position: relative }
 .timeline .track { position: relative; min-width: 100% }
 .timeline .row { position: relative; box-sizing: border-box; height: 24px; border-bottom: 1px solid var(--grid) }
-.timeline .row i { position: absolute; bottom: 1px; height: 20px; min-width: 1px; background: var(--color); font: 11px/20px system-ui; color: #fff; overflow: hidden; white-space: nowrap; box-shadow: inset 1px 0 var(--ground) }
+.timeline .row i { position: absolute; bottom: 1px; height: 20px; min-width: 1px; background: var(--color); font: 11px/20px system-ui; color: var(--on); overflow: hidden; white-space: nowrap; box-shadow: inset 1px 0 var(--ground) }
 .timeline .row i.wait { height: 6px }
 .timeline .row i.d1 { height: 15px; line-height: 15px } .timeline .row i.d2 { height: 10px; line-height: 10px }
 .timeline .row i.wait.d1 { height: 6px }
