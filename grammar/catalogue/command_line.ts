@@ -2,9 +2,15 @@
 import { suggest } from '../suggest.ts'
 import { code, entry, orList } from './entry.ts'
 
+const MOST_NAMES = 20
+
+/** A file may declare thousands: the first ones. */
+const listOf = (names: readonly string[]): string =>
+  names.length > MOST_NAMES ? `${names.slice(0, MOST_NAMES).map(code).join(', ')}, …` : orList(names.map(code), 'and')
+
 const didYouMean = (name: string, known: readonly string[]): string => {
   const nearest = suggest(name, known)
-  return nearest === null ? `there is ${orList(known.map(code), 'and')}` : `did you mean ${code(nearest)}?`
+  return nearest === null ? `there is ${listOf(known)}` : `did you mean ${code(nearest)}?`
 }
 
 export const commandLineErrors = {
@@ -47,7 +53,7 @@ export const commandLineErrors = {
     wrong: { command: 'ktl run samples/elementwise.ktl --dims i=4,j=4' },
     right: { command: 'ktl run samples/elementwise.ktl --kernel axpby --dims i=4,j=4' },
     word: ({ file, kernels }) => ({
-      message: `${code(file)} declares ${kernels.length} kernels: ${orList(kernels.map(code), 'and')}`,
+      message: `${code(file)} declares ${kernels.length} kernels: ${listOf(kernels)}`,
       help: `choose one, as in ${code(`--kernel ${kernels[0]}`)}`,
     }),
   }),

@@ -94,6 +94,15 @@ describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
     expect(stderr).not.toMatch(/^\s+at /m)
   }) // prettier-ignore
 
+  test('of thousands of kernels the first ones', async () => {
+    const one = (i: number): string => `kernel k${i}(x: f32[i]) -> y: f32[i] { y = x }`
+    const stdin = Array.from({ length: 2000 }, (_, i) => one(i)).join('\n')
+    const which = await ktl(['inspect', '-', '--stage', 'plan'], { stdin })
+    expect([which.status, which.stderr]).toEqual([2, expect.stringMatching(/KTL4104: .* declares 2000 kernels: .*`k18`, `k19`, …$/m)]) // prettier-ignore
+    const none = await ktl(['inspect', '-', '--stage', 'plan', '--kernel', 'something'], { stdin })
+    expect([none.status, none.stderr]).toEqual([2, expect.stringMatching(/help: there is `k0`, .*`k19`, …$/m)])
+  })
+
   test('what a target has instead of a design, each once', async () => {
     const { status, stderr } = await ktl(['build', '--library', '--design', 'sm90', '--aot', path.join(folder, 'none')])
     expect(status).toBe(2)
