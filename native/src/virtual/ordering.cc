@@ -103,7 +103,9 @@ void Ordering::arriveCluster(Warp& w, uint32_t mask, uint64_t generation, bool r
   forLanes(mask, [&](uint32_t lane) {
     const Thread& t = threads_[threadOf(w, lane)];
     if (const ClockPtr& begun = known_[threadOf(w, lane)]->begun) join(arrivals.begun, *begun);
+    if (const ClockPtr& started = known_[threadOf(w, lane)]->started) join(arrivals.started, *started);
     raise(arrivals.begun, threads_.size(), threadOf(w, lane), t.initEpoch);
+    raise(arrivals.started, threads_.size(), threadOf(w, lane), t.lastInit);
     if (t.released) arrivals.add(*t.released);
   });
 }
@@ -345,6 +347,7 @@ void Ordering::initMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t off
   CtaState& state = ctas_[cta.rank];
   state.mbarriers.erase(offset);
   state.inits[offset] = {thread, epochs_[thread], w.pc};
+  threads_[thread].lastInit = epochs_[thread];
   forget(cta, offset, 8);
 }
 
@@ -357,12 +360,13 @@ void Ordering::useMbarrier(Warp& w, uint32_t lane, const Cta& cta, uint32_t offs
   if (init.agent == thread || epochOf(known_[thread]->seen, init.agent) >= init.epoch ||
       epochOf(known_[thread]->begun, init.agent) >= init.epoch)
     return;
-  cluster_.warn(w, Code::Race, static_cast<int>(lane),
-                std::string(what) + does + " mbarrier " + hex(offset) +
-                    ", with nothing that orders it behind the mbarrier.init by " +
-                    by(init.agent / 32, init.pc) +
-                    ": put a barrier between them, behind fence.mbarrier_init.release.cluster where it "
-                    "is relaxed");
+  const bool started = epochOf(known_[thread]->started, init.agent) >= init.epoch;
+  report(w, static_cast<int>(lane), started,
+         std::string(what) + does + " mbarrier " + hex(offset) + ", with " +
+             (started ? "no fence.mbarrier_init.release.cluster behind the mbarrier.init by " + by(init.agent / 32, init.pc) +
+                            ": the relaxed arrival behind that needs one before it"
+                      : "nothing that orders it behind the mbarrier.init by " + by(init.agent / 32, init.pc) +
+                            ": put a barrier between them, behind fence.mbarrier_init.release.cluster where it is relaxed"));
 }
 
 void Ordering::signalAsync(Warp& w, uint32_t lane, const Cta& cta, uint32_t offset, const char* what) {

@@ -111,6 +111,7 @@ class Ordering {
     ClockPtr usable;              // of what is published: what a fence::after_thread_sync has made usable
     uint32_t proxiedEpoch = 0;    // its own accesses up to here are behind a proxy fence
     uint32_t initEpoch = 0;       // its own mbarrier.init up to here are behind fence.mbarrier_init
+    uint32_t lastInit = 0;        // of its last mbarrier.init
     uint32_t publishedEpoch[2]{};  // its warp's loads and stores behind a fence::before_thread_sync
   };
   // Who did something, and when. epoch 0: nobody.

@@ -89,7 +89,7 @@ inline bool covers(const Clock& clock, const Clock& with) {
 
 // What a thread knows, as Facts: most threads of a warp share it.
 struct Known {
-  ClockPtr seen, begun, proxied, published;
+  ClockPtr seen, begun, started, proxied, published;
 };
 using KnownPtr = Shared<Known>;
 
@@ -97,16 +97,18 @@ using KnownPtr = Shared<Known>;
 struct Facts {
   Clock seen;       // generic accesses
   Clock begun;      // mbarrier.init, where not seen: what fence.mbarrier_init has released
+  Clock started;    // what it would have released, before relaxed arrivals
   Clock proxied;    // those with a proxy fence behind them: ordered for the async proxy too
   Clock published;  // tcgen05 operations that a before_thread_sync or a commit made orderable
-  bool empty() const { return seen.empty() && begun.empty() && proxied.empty() && published.empty(); }
+  bool empty() const { return seen.empty() && begun.empty() && started.empty() && proxied.empty() && published.empty(); }
   void clear() {
-    for (Clock* clock : {&seen, &begun, &proxied, &published}) clock->clear();
+    for (Clock* clock : {&seen, &begun, &started, &proxied, &published}) clock->clear();
     last_ = {};
   }
   void add(const Facts& other) {
     join(seen, other.seen);
     join(begun, other.begun);
+    join(started, other.started);
     join(proxied, other.proxied);
     join(published, other.published);
   }
@@ -114,6 +116,7 @@ struct Facts {
     if (known == last_) return;
     if (known->seen) join(seen, *known->seen);
     if (known->begun) join(begun, *known->begun);
+    if (known->started) join(started, *known->started);
     if (known->proxied) join(proxied, *known->proxied);
     if (known->published) join(published, *known->published);
     last_ = known;
@@ -151,9 +154,9 @@ inline bool learn(ClockPtr& clock, const Clock& with) {
   return true;
 }
 inline bool learn(Known& known, const Facts& facts) {
-  // All four, whichever grow.
-  return learn(known.seen, facts.seen) | learn(known.begun, facts.begun) | learn(known.proxied, facts.proxied) |
-         learn(known.published, facts.published);
+  // All of them, whichever grow.
+  return learn(known.seen, facts.seen) | learn(known.begun, facts.begun) | learn(known.started, facts.started) |
+         learn(known.proxied, facts.proxied) | learn(known.published, facts.published);
 }
 
 // True when `clock` changed: to what both say, which is `with` itself where that says all.
@@ -167,10 +170,10 @@ inline bool learn(ClockPtr& clock, const ClockPtr& with) {
 inline KnownPtr joined(const KnownPtr& known, const KnownPtr& other) {
   if (!other || known == other) return known;
   Known both = *known;
-  const bool grown = learn(both.seen, other->seen) | learn(both.begun, other->begun) | learn(both.proxied, other->proxied) |
-                     learn(both.published, other->published);
+  const bool grown = learn(both.seen, other->seen) | learn(both.begun, other->begun) | learn(both.started, other->started) |
+                     learn(both.proxied, other->proxied) | learn(both.published, other->published);
   if (!grown) return known;
-  if (both.seen == other->seen && both.begun == other->begun && both.proxied == other->proxied &&
+  if (both.seen == other->seen && both.begun == other->begun && both.started == other->started && both.proxied == other->proxied &&
       both.published == other->published)
     return other;
   return KnownPtr(std::move(both));
