@@ -274,9 +274,17 @@ for (const button of document.querySelectorAll<HTMLButtonElement>('button[data-c
 at('share').addEventListener('click', () => void share())
 kernel.addEventListener('change', proposeDims)
 for (const choice of [kernel, target, dims]) choice.addEventListener('change', () => void (following && ask(following)))
-document.addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void ask('run')
-})
+document.addEventListener(
+  'keydown',
+  (event) => {
+    if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return
+    // Before the editor sees it, which takes it for a new line.
+    event.preventDefault()
+    event.stopPropagation()
+    void ask('run')
+  },
+  { capture: true },
+)
 window.addEventListener('hashchange', () => void openShared())
 if (token === '') show('devices', device ? HAS_DEVICE : 'No device is behind this page: run, timeline and PTX need `npx ktl playground`. All else is made by the page itself.') // prettier-ignore
 void openShared()

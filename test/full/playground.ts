@@ -172,6 +172,17 @@ const STORIES: readonly Story[] = [
   ],
 ]
 
+async function runWithin(page: Page): Promise<void> {
+  await page.click('[data-call=plan]')
+  await says(page, '#result', 'plan ktl.')
+  const text = page.locator('#editor .cm-content')
+  const before = await text.innerText()
+  await text.focus()
+  await page.keyboard.press('Control+Enter')
+  await says(page, '#result', 'PASS')
+  if ((await text.innerText()) !== before) throw new Error(`the text is now ${await text.innerText()}`)
+}
+
 /** Of the page with a server behind it. */
 const WITH_DEVICES: readonly Story[] = [
   ['a run is compared', async (page) => { await page.click('[data-call=run]'); await says(page, '#result', 'PASS') }],
@@ -179,6 +190,7 @@ const WITH_DEVICES: readonly Story[] = [
   ['the timeline zooms', async (page) => { await page.frameLocator('iframe').getByLabel('zoom in').click(); await page.frameLocator('iframe').locator('.track[style*="200%"]').waitFor() }],
   ['dims that a kernel does not have', async (page) => { await write(page, 'kernel f(x: f32[i]) -> y: f32[i] { y = x }'); await says(page, '#said', 'no errors'); await page.click('[data-call=run]'); await says(page, '#result', 'KTL4105') }],
   ['a run by the keyboard', async (page) => { await page.fill('#dims', 'i=16'); await page.keyboard.press('Control+Enter'); await says(page, '#result', 'PASS') }],
+  ['and from within the text, which stays as it is', runWithin],
 ] // prettier-ignore
 
 /** Of the page as a site of files with the virtual device. */
