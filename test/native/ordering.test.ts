@@ -154,9 +154,10 @@ extern "C" __global__ void __launch_bounds__(160) multiply(float* out, int bug) 
       if (bug != 2) after();
       u32 r; asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(r) : "r"(tm + (warp << 21)));
       if (bug == 6) { before(); arrive(e); }
+      if (bug == 11 && round == 0) { before(); arrive(e); wait(f, 1); }
       asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
       if (bug != 4) before();
-      if (bug == 9) { if (i % 32 == 0) arrive(e); } else if (bug != 6) arrive(e);
+      if (bug == 9) { if (i % 32 == 0) arrive(e); } else if (bug != 6 && (bug != 11 || round)) arrive(e);
       out[128 * round + i] = __uint_as_float(r);
     }
   }
@@ -421,6 +422,15 @@ describe('Tensor Memory', () => {
     expect(findings).toEqual([])
     expect([...gpu.read(out, 256, Float32Array)]).toEqual(Array.from({ length: 256 }, () => 16))
     await expectClean(gpu, 'multiply', 0, launch)
+  })
+  test('under default checks: a product over what is loaded, and nobody has waited', async () => {
+    for (const order of ORDERS) {
+      const { findings } = await gpu.run('multiply', [gpu.allocate(1024), 11], { ...launch, ...order })
+      expect(findings.map(({ code, fatal, remark }) => [code, fatal, remark])).toEqual([['KTL5019', false, false]])
+      expect(findings[0]!.message).toMatch(
+        /tcgen05\.mma overwrites Tensor Memory column 0, which warp \d .* loads and has not waited for: that warp needs tcgen05\.wait::ld/,
+      )
+    }
   })
   test('clean: one lane of each warp arrives', () => expectClean(gpu, 'multiply', 9, launch))
   test('clean: alloc and dealloc without fences around their barriers', () => expectClean(gpu, 'multiply', 10, launch))

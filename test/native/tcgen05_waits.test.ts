@@ -10,7 +10,7 @@ typedef uint32_t u32;
 __device__ __forceinline__ void st(u32 to, u32 x) { asm volatile("tcgen05.st.sync.aligned.32x32b.x1.b32 [%0], {%1};" :: "r"(to), "r"(x) : "memory"); }
 __device__ __forceinline__ void waitSt() { asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ u32 ld(u32 from) { u32 r; asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];\ntcgen05.wait::ld.sync.aligned;" : "=r"(r) : "r"(from) : "memory"); return r; }
-enum { kHandOver = 1, kOver, kBack, kFree, kLate, kHalves, kAside };
+enum { kHandOver = 1, kOver, kBack, kFree, kLate, kHalves, kAside, kOverLoad };
 extern "C" __global__ void __launch_bounds__(256) words(u32* out, int bug) {
   __shared__ u32 slot; u32 t = threadIdx.x, warp = t / 32, to;
   if (warp == 0) asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;" :: "r"((u32)__cvta_generic_to_shared(&slot)) : "memory");
@@ -25,7 +25,15 @@ extern "C" __global__ void __launch_bounds__(256) words(u32* out, int bug) {
   __syncthreads();
   if (bug == kLate && warp < 4) waitSt();
   if (bug == kLate) __syncthreads();
-  if (warp >= 4) {
+  if (bug == kOverLoad) {  // the store of the others comes between a load and its wait
+    u32 r = 0;
+    if (warp >= 4) asm volatile("tcgen05.ld.sync.aligned.32x32b.x1.b32 {%0}, [%1];" : "=r"(r) : "r"(to) : "memory");
+    __syncthreads();
+    if (warp < 4) { st(to, 5); waitSt(); }
+    __syncthreads();
+    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+    if (warp >= 4) out[t - 128] = r;
+  } else if (warp >= 4) {
     if (bug == kOver) { st(to, 5); waitSt(); }
     else out[t - 128] = ld(to);
     if (bug == kHalves) { u32 r; asm volatile("tcgen05.ld.sync.aligned.16x64b.x1.b32 {%0}, [%1];\ntcgen05.wait::ld.sync.aligned;" : "=r"(r) : "r"(to + 2) : "memory"); }
@@ -87,10 +95,16 @@ test.each<[string, string, number, RegExp]>([
     /tcgen05\.dealloc frees Tensor Memory column 1, which warp \d .* stores and has not waited for/,
   ],
   [
+    "st over another warp's ld",
+    'words',
+    8,
+    /tcgen05\.st overwrites Tensor Memory column 0, which warp \d .* loads .*: that warp needs tcgen05\.wait::ld before its arrive/,
+  ],
+  [
     'ld and st of one warp',
     'over',
     1,
-    /tcgen05\.st overwrites Tensor Memory column 0, which warp 0 .* loads .*: it needs tcgen05\.wait::ld before it/,
+    /tcgen05\.st overwrites Tensor Memory column 0, which warp 0 .* loads .*: that warp needs tcgen05\.wait::ld before it/,
   ],
 ])('%s without its wait is a warning in every order', async (_, kernel, bug, text) => {
   for (const { findings } of await saidOf(kernel, bug, kernel === 'words' ? 256 : 32)) {

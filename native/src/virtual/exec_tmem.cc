@@ -156,10 +156,15 @@ void checkTransfers(Warp& w, const TmemCells& cells, bool isLoad) {
         return warn(*column, by(*warp, store.pc) + " stores and has not waited for: that warp needs tcgen05.wait::st" +
                                  (own ? " before it" : ", tcgen05.fence::before_thread_sync and an arrive that this warp waits for"));
   }
-  if (!isLoad)
-    for (const Warp::TmemLoad& load : w.tmemLoads)
+  if (isLoad) return;
+  for (const auto& warp : w.cta->warps) {
+    const bool own = warp.get() == &w;
+    if (warp->index % 4 != w.index % 4 || (!own && cluster.ordering)) continue;
+    for (const Warp::TmemLoad& load : warp->tmemLoads)
       if (const auto column = cells.common(load.cells))
-        return warn(*column, by(w, load.pc) + " loads and has not waited for: it needs tcgen05.wait::ld before it");
+        return warn(*column, by(*warp, load.pc) + " loads and has not waited for: that warp needs tcgen05.wait::ld before " +
+                                 (own ? "it" : "its arrive"));
+  }
 }
 
 Flow load(Warp& w, const Op& op, uint32_t mask) {

@@ -15,11 +15,18 @@ namespace {
 
 constexpr size_t kMaxBatch = 256;
 
-// Warns of cells that a warp stores and has not waited for: the instruction may use what was there before.
-void checkStores(Warp& w, uint32_t lane, const UmmaOp& u, std::span<const std::unique_ptr<Cta>> ctas) {
-  const auto stores = [](const std::unique_ptr<Warp>& warp) { return !warp->tmemStores.empty(); };
-  if (std::none_of(ctas.begin(), ctas.end(), [&](const auto& cta) { return std::any_of(cta->warps.begin(), cta->warps.end(), stores); }))
+// Warns of cells that a warp stores and has not waited for: the instruction may use what was there before. Of those of D that a warp
+// loads and has not waited for: it may get what comes there.
+void checkTransfers(Warp& w, uint32_t lane, const UmmaOp& u, std::span<const std::unique_ptr<Cta>> ctas) {
+  const auto transfers = [](const std::unique_ptr<Warp>& warp) { return !warp->tmemStores.empty() || !warp->tmemLoads.empty(); };
+  if (std::none_of(ctas.begin(), ctas.end(), [&](const auto& cta) { return std::any_of(cta->warps.begin(), cta->warps.end(), transfers); }))
     return;
+  const auto warn = [&](const char* does, uint32_t column, const Warp& warp, uint32_t pc, const char* rest) {
+    w.cta->cluster->warn(w, Code::Race, static_cast<int>(lane),
+                         std::string("tcgen05.mma ") + does + " Tensor Memory column " + std::to_string(column) + ", which warp " +
+                             std::to_string(warp.index) + " (ptx line " + std::to_string(w.code->source[pc]->line) + ") " + rest +
+                             ", tcgen05.fence::before_thread_sync and an arrive that this thread waits for");
+  };
   const UmmaFootprint f = footprintOf(u);
   struct {
     uint32_t column, columns, groups;
@@ -31,17 +38,14 @@ void checkStores(Warp& w, uint32_t lane, const UmmaOp& u, std::span<const std::u
   for (const auto& cta : ctas)
     for (const auto& warp : cta->warps)
       for (const Warp::TmemStore& store : warp->tmemStores)
-        for (const auto& part : parts) {
-          const auto first = store.cells.first(part.column, part.columns, part.groups >> 2 * (warp->index % 4) & 3);
-          if (!first) continue;
-          w.cta->cluster->warn(w, Code::Race, static_cast<int>(lane),
-                               "tcgen05.mma uses Tensor Memory column " + std::to_string(*first) + ", which warp " +
-                                   std::to_string(warp->index) + " (ptx line " +
-                                   std::to_string(w.code->source[store.pc]->line) +
-                                   ") stores and has not waited for: that warp needs tcgen05.wait::st, "
-                                   "tcgen05.fence::before_thread_sync and an arrive that this thread waits for");
-          return;
-        }
+        for (const auto& part : parts)
+          if (const auto first = store.cells.first(part.column, part.columns, part.groups >> 2 * (warp->index % 4) & 3))
+            return warn("uses", *first, *warp, store.pc, "stores and has not waited for: that warp needs tcgen05.wait::st");
+  for (const auto& cta : ctas)
+    for (const auto& warp : cta->warps)
+      for (const Warp::TmemLoad& load : warp->tmemLoads)
+        if (const auto first = load.cells.first(f.column, f.columns, f.groups >> 2 * (warp->index % 4) & 3))
+          return warn("overwrites", *first, *warp, load.pc, "loads and has not waited for: that warp needs tcgen05.wait::ld");
 }
 
 // Operations on a collector buffer: that of A, or of tcgen05.mma.ws one of four of B.
@@ -118,7 +122,7 @@ Flow mma(Warp& w, const Op& op, uint32_t mask) {
     draw(w, AsyncKind::Tensor, "tcgen05.mma", from, from + cost.cycles);
 
     if (Ordering* order = cluster.ordering.get()) order->multiply(w, lane, u, even);
-    if (cluster.launch.checks) checkStores(w, lane, u, std::span(cluster.ctas).subspan(even, u.ctaGroup));
+    if (cluster.launch.checks) checkTransfers(w, lane, u, std::span(cluster.ctas).subspan(even, u.ctaGroup));
 
     Cta* cta = w.cta;
     if (cta->umma && cta->umma->ctaGroup == u.ctaGroup && !cta->umma->ops.empty() &&
