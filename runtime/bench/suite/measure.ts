@@ -42,11 +42,20 @@ export interface SuiteOptions {
   readonly signal: AbortSignal
 }
 
-/** The first of the cost model's list, whatever has been tuned on this machine. Throws when there are none. */
+/**
+ * The first of the cost model's list, whatever has been tuned on this machine; of those that differ in how they store alone, the first. Throws when
+ * there are none.
+ */
 export function candidates(args: RuntimeArguments, count: number, cc?: number): readonly KtlKernel[] {
-  const found = withoutTuning(() => getKernels(args, { limit: count, ...(cc !== undefined && { cc }) }))
-  const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
-  if (kernels.length > 0) return kernels
+  const found = withoutTuning(() => getKernels(args, { limit: 2 * count, ...(cc !== undefined && { cc }) }))
+  const kernels = new Map<string, KtlKernel>()
+  for (const kernel of found) {
+    if (!(kernel instanceof KtlKernel)) continue
+    const { kernelName } = kernel.metadata
+    const key = kernelName.replace(/_(tma|rows|direct)(?=_|$)/, '')
+    if (!kernels.has(key)) kernels.set(key, kernel)
+  }
+  if (kernels.size > 0) return [...kernels.values()].slice(0, count)
   throw new Error(`no kernel: ${found.why?.split('\n').slice(0, 2).join(' ') ?? ''}`)
 }
 

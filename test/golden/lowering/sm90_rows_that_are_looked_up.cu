@@ -160,13 +160,17 @@ __device__ __forceinline__ u32 place_n(u32 place) { return place / CLUSTER_M; }
 // First row of this CTA, first column, the group, and where its rows end.
 struct TileOrigin { u32 m, n, l, end; };
 
-// 32 groups from `first` on, behind `before` units. Of each lane's own: its rows, and the units up to it and with it.
+// Groups are visited from both ends in turn: where they are sorted by size, those bound by memory run beside those bound by arithmetic.
+__device__ __forceinline__ u32 group_at(u32 visit, u32 groups) { return visit % 2 == 0 ? visit / 2 : groups - 1 - visit / 2; }
+
+// 32 visits from `first` on, behind `before` units. Of each lane's own: its rows, and the units up to it and with it.
 struct GroupWalk { u32 first, before, start, end, until; };
 
 __device__ __forceinline__ void read_groups(GroupWalk& walk, const int* ends, i64 stride, u32 groups, u32 rows, u32 units_n) {
-  const u32 lane = threadIdx.x % 32, group = walk.first + lane;
+  const u32 lane = threadIdx.x % 32;
   walk.start = walk.end = 0;
-  if (group < groups) {
+  if (walk.first + lane < groups) {
+    const u32 group = group_at(walk.first + lane, groups);
     walk.start = ktl_start(ends, stride, group, rows);
     walk.end = max(ktl_end(ends, stride, group, rows), (int)walk.start);
   }
@@ -202,7 +206,7 @@ __device__ __forceinline__ bool find_tile(GroupWalk& walk, const int* ends, i64 
   const u32 band = in_group / band_units, in_band = in_group - band * band_units;
   const u32 band_rows = min(tile_group, units_m - band * tile_group);
   const u32 unit_m = band * tile_group + in_band % band_rows, unit_n = in_band / band_rows;
-  at = {start + (unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, walk.first + mine, end};
+  at = {start + (unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, group_at(walk.first + mine, groups), end};
   return true;
 }
 

@@ -1,0 +1,62 @@
+/**
+ * Outputs whose rows begin anywhere: in words where rows are words of memory, else in pieces of 16 bytes; edges, several outputs, and operands of
+ * the epilogue that pass through the same slot.
+ */
+import { describe, expect, test } from 'vitest'
+import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
+import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
+import { design } from '../compiler/support.ts'
+import { runGrouped, type GroupedCase } from './run_grouped.ts'
+
+const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 5, checks: 'full' }] as const
+
+const kernel = (outputs: string, body: string, more = ''): string =>
+  `kernel p(A: f16[m, k], B: f16[n, k]${more}) -> ${outputs} {\n  x = sum[k](A * B)\n  ${body}\n}`
+const ONE = kernel('D: f16[m, n]', 'D = x')
+const BYTES = kernel('D: e4m3[m, n]', 'D = x')
+const FLOATS = kernel('D: f32[m, n]', 'D = x')
+const THREE = kernel(
+  '(D: f16[m, n], E: e4m3[m, n], F: f32[m, n])',
+  'D = x + C\n  E = x\n  F = relu(x + C)',
+  ', C: f16[m, n]',
+)
+
+const sm90 = (m: number, n: number, rest: Partial<Sm90Design> = {}): Sm90Design => ({
+  kind: 'sm90', consumers: 'cooperative', tile: [m, n, 64], cluster: [1, 1, 1], operands: 'ab', parts: 1, stages: 'auto', ...rest,
+}) // prettier-ignore
+const sm100 = (m: number, n: number): Sm100Design => design([m, n], { fallbackCluster: null, operands: 'ab' })
+
+const of = (text: string, shape: Sm90Design | Sm100Design, n: number, m = 150): GroupedCase => ({
+  text,
+  design: shape,
+  extents: { m, n, k: 72 },
+  integers: {},
+  binding: { divisibility: { C: 'element', D: 'element', E: 'element', F: 'element' } },
+})
+
+const WIDE = sm90(128, 256)
+const CASES: readonly (readonly [string, GroupedCase])[] = [
+  ['four sub-tiles, rows of odd length', of(ONE, WIDE, 517)],
+  ['rows of words', of(ONE, WIDE, 518)],
+  ['rows of 8 bytes', of(ONE, WIDE, 516)],
+  ['rows of half a sector', of(ONE, WIDE, 520)],
+  ['whole sectors', of(ONE, WIDE, 528)],
+  ['a row ends with its sub-tile', of(ONE, WIDE, 321)],
+  ['three elements of another tile', of(ONE, WIDE, 259)],
+  ['fewer elements than a piece', of(ONE, sm90(64, 64), 5)],
+  ['two blocks of rows', of(ONE, sm90(256, 128), 203, 300)],
+  ['warpgroups that take turns', of(ONE, sm90(64, 192, { consumers: 'pingpong' }), 331)],
+  ['bytes', of(BYTES, WIDE, 517)],
+  ['floats', of(FLOATS, WIDE, 517)],
+  ['three outputs and an operand', of(THREE, sm90(128, 128), 261)],
+  ['sm100, rows of odd length', of(ONE, sm100(128, 128), 261)],
+  ['sm100, bytes', of(BYTES, sm100(128, 128), 261)],
+  ['sm100, three outputs and an operand', of(THREE, sm100(128, 64), 131)],
+] // prettier-ignore
+
+describe('stores', () => {
+  test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
+    for (const result of await runGrouped(c, SCHEDULES))
+      expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+  })
+})
