@@ -83,6 +83,7 @@ describe('wrong usage: status 2, nothing on stdout, the nearest fix', () => {
     ['stage', ['inspect', 'samples/gemm.ktl', '--stage', 'tiel'], 'KTL4103', 'ast, tensor, plan, tile'],
     ['code', ['explain', 'KTL0001'], 'KTL4105', '`KTL0001`'],
     ['fmt: no file', ['fmt'], 'KTL4103', '--stdin'],
+    ['lsp: no port', ['lsp', '--socket', '99999'], 'KTL4103', 'from 1 to 65535'],
     ['bench: no such option', ['bench', '--quick'], 'KTL4101', '`--quick`'],
     ['bench: two choices', ['bench', '--dims', 'm=8,n=8,k=8', '--top', '2', '--all'], 'KTL4103', 'beside it'],
     ['bench: no GEMM of these dtypes', ['bench', '--dims', 'm=8,n=8,k=8', '--type', 'A=f16,B=bf16'], 'KTL4103', 'A=f16,B=bf16'],

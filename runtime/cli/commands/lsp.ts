@@ -1,4 +1,5 @@
 import type { AddCommand } from '../context.ts'
+import { integerOption } from '../options.ts'
 
 const CHANNELS = ['--stdio', '--node-ipc', '--socket', '--pipe']
 
@@ -11,7 +12,11 @@ export const addLsp: AddCommand = (program) => {
     )
     .option('--stdio', 'over standard input and output; the default')
     .option('--node-ipc', 'over the channel of the Node process that started it')
-    .option('--socket <port>', 'over a socket of this machine, at which the editor listens')
+    .option(
+      '--socket <port>',
+      'over a socket of this machine, at which the editor listens',
+      integerOption('--socket', 1, 65_535),
+    )
     .option('--pipe <name>', 'over a named pipe, at which the editor listens')
     .option('--clientProcessId <pid>', 'ends when that process has ended')
     .action(async () => {
