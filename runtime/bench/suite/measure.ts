@@ -42,21 +42,22 @@ export interface SuiteOptions {
   readonly signal: AbortSignal
 }
 
-/**
- * The first of the cost model's list, whatever has been tuned on this machine; of those that differ in how they store alone, the first. Throws when
- * there are none.
- */
+/** The first of the cost model's list, whatever has been tuned on this machine. Throws when there are none. */
 export function candidates(args: RuntimeArguments, count: number, cc?: number): readonly KtlKernel[] {
-  const found = withoutTuning(() => getKernels(args, { limit: 2 * count, ...(cc !== undefined && { cc }) }))
+  const found = withoutTuning(() => getKernels(args, { limit: count, ...(cc !== undefined && { cc }) }))
+  const kernels = Array.from(found).filter((kernel): kernel is KtlKernel => kernel instanceof KtlKernel)
+  if (kernels.length > 0) return kernels
+  throw new Error(`no kernel: ${found.why?.split('\n').slice(0, 2).join(' ') ?? ''}`)
+}
+
+/** The same, and of those that differ in how they store alone, the first. */
+function contestants(args: RuntimeArguments, count: number): readonly KtlKernel[] {
   const kernels = new Map<string, KtlKernel>()
-  for (const kernel of found) {
-    if (!(kernel instanceof KtlKernel)) continue
-    const { kernelName } = kernel.metadata
-    const key = kernelName.replace(/_(tma|rows|direct)(?=_|$)/, '')
+  for (const kernel of candidates(args, 2 * count)) {
+    const key = kernel.metadata.kernelName.replace(/_(tma|rows|direct)(?=_|$)/, '')
     if (!kernels.has(key)) kernels.set(key, kernel)
   }
-  if (kernels.size > 0) return [...kernels.values()].slice(0, count)
-  throw new Error(`no kernel: ${found.why?.split('\n').slice(0, 2).join(' ') ?? ''}`)
+  return [...kernels.values()].slice(0, count)
 }
 
 export async function measureProblem(problem: Problem, options: SuiteOptions): Promise<SuiteResult> {
@@ -65,7 +66,7 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
   try {
     await device.synchronize()
     const rival = peer && (await rivalOf(problem, peer, seed))
-    const { ranking } = await tune(candidates(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
+    const { ranking } = await tune(contestants(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
     const { subject, place } = ranking[0]!
     const ours: Contestant = { name: 'ktl', round: (launches) => timer.round(subject, launches) }
     const summaries = await takeTurns(rival ? [ours, rival] : [ours], timer.kind === 'modelled' ? 1 : rounds)
@@ -105,7 +106,7 @@ export async function prefetch(problem: Problem | undefined, { device, tried }: 
   if (problem === undefined) return
   try {
     const { args } = await openProduct(problem, onPaper(device))
-    await Promise.allSettled(candidates(args, tried).map((kernel) => kernel.compile(args)))
+    await Promise.allSettled(contestants(args, tried).map((kernel) => kernel.compile(args)))
   } catch {
     // No kernel for it.
   }
