@@ -1,15 +1,28 @@
 import { defineConfig } from 'vitest/config'
 
+/** Files that change nothing beside their own values: those of a worker share the modules that they import. */
+const SHARING = [
+  ...['grammar', 'compiler', 'codegen', 'catalogue'].map((room) => `test/${room}/**/*.test.ts`),
+  // The addon's own counts devices that are left to the garbage collector.
+  'test/native/**/!(addon).test.ts',
+]
+
+const common = {
+  // A native addon and its devices belong to one process each.
+  pool: 'forks',
+  // Winners that a developer has tuned must not change what tests find.
+  env: { KTL_TUNING_FILE: '/nonexistent/ktl-tuning.json' },
+  testTimeout: 60_000,
+  hookTimeout: 60_000,
+} as const
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    // A native addon and its devices belong to one process each.
-    pool: 'forks',
     maxWorkers: 2,
-    // Winners that a developer has tuned must not change what tests find.
-    env: { KTL_TUNING_FILE: '/nonexistent/ktl-tuning.json' },
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
     reporters: ['default', './test/reporter.ts'],
+    projects: [
+      { test: { ...common, name: 'sharing', include: SHARING, isolate: false } },
+      { test: { ...common, name: 'apart', include: ['test/**/*.test.ts'], exclude: SHARING } },
+    ],
   },
 })
