@@ -10,6 +10,17 @@ import { elementIndex, storedBits } from './epilogue_values.ts'
 export const emitPacked = (operand: TensorOperand, c: EmitContext): void =>
   DTYPES[operand.dtype].bits === 4 ? emitNibbles(operand, c) : emitSixes(operand, c)
 
+/** The widest vectors that so many words are a multiple of, and one of them, of the texts of its words. */
+function vectorOf(words: number) {
+  const vector = words % 4 === 0 ? 4 : words % 2 === 0 ? 2 : 1
+  const type = vector === 1 ? 'u32' : `uint${vector}`
+  const of = (word: (w: number) => string): string => {
+    const parts = Array.from({ length: vector }, (_, w) => word(w)).join(', ')
+    return vector === 1 ? parts : `make_${type}(${parts})`
+  }
+  return { vector, type, of }
+}
+
 /** A lane has both elements of each byte. The byte behind a row of odd length has nothing in its upper half. */
 function emitNibbles(operand: TensorOperand, c: EmitContext): void {
   const where = note(c, `store ${operand.name}`)
@@ -37,8 +48,7 @@ function emitNibbles(operand: TensorOperand, c: EmitContext): void {
   }
   if (layout.held === 'fragment') return byPairs()
   const words = subtileColumns / 8
-  const vector = words % 4 === 0 ? 4 : words % 2 === 0 ? 2 : 1
-  const type = vector === 1 ? 'u32' : `uint${vector}`
+  const { vector, type, of } = vectorOf(words)
   c.out.block(`if (${tile.rowInBounds('0')})`, () => {
     c.out.line(`unsigned char* to = ${address('0')};`, where)
     c.out.block(
@@ -52,11 +62,7 @@ function emitNibbles(operand: TensorOperand, c: EmitContext): void {
             const bytes = [0, 1, 2, 3].map((byte) => `(${both(`8 * (i + w) + ${2 * byte}`)}) << ${8 * byte}`)
             c.out.line(`words[w] = ${bytes.join(' | ')};`, where)
           })
-          const parts = Array.from({ length: vector }, (_, w) => `words[${w}]`).join(', ')
-          c.out.line(
-            `reinterpret_cast<${type}*>(to)[i / ${vector}] = ${vector === 1 ? parts : `make_${type}(${parts})`};`,
-            where,
-          )
+          c.out.line(`reinterpret_cast<${type}*>(to)[i / ${vector}] = ${of((w) => `words[${w}]`)};`, where)
         })
       },
     )
@@ -123,8 +129,7 @@ function emitSixes(operand: TensorOperand, c: EmitContext): void {
   c.out.block(`if (${tile.rowInBounds('0')})`, () => {
     if (subtileColumns % WHOLE.elements !== 0) return byFours()
     const words = (subtileColumns / WHOLE.elements) * WHOLE.words
-    const vector = words % 4 === 0 ? 4 : words % 2 === 0 ? 2 : 1
-    const type = vector === 1 ? 'u32' : `uint${vector}`
+    const { vector, type, of } = vectorOf(words)
     c.out.line(`unsigned char* row_bytes = ${address('0', 'col')};`, where)
     const isWhole = `col + ${subtileColumns} <= ${edge} && reinterpret_cast<u64>(row_bytes) % ${4 * vector} == 0`
     c.out.block(`if (${isWhole})`, () => {
@@ -138,8 +143,7 @@ function emitSixes(operand: TensorOperand, c: EmitContext): void {
           )
       })
       c.out.line('#pragma unroll')
-      const parts = Array.from({ length: vector }, (_, w) => `words[i${w > 0 ? ` + ${w}` : ''}]`).join(', ')
-      const value = vector === 1 ? parts : `make_${type}(${parts})`
+      const value = of((w) => `words[i${w > 0 ? ` + ${w}` : ''}]`)
       c.out.line(
         `for (u32 i = 0; i < ${words}; i += ${vector}) reinterpret_cast<${type}*>(row_bytes)[i / ${vector}] = ${value};`,
         where,

@@ -1,4 +1,4 @@
-/** Rows of memory that begin anywhere, by words that lie at multiples of 4 bytes, to and from the slots of a warp. */
+/** Rows of memory that begin anywhere, by words at multiples of 4 bytes or pieces of 16, to and from the slots of a warp. */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
@@ -43,20 +43,21 @@ function beginRows(
   c.out.line(`const i64 rows = ${at(`${first} + ${step}`)} - ${at(first)};`, where)
 }
 
-const forRows = (pointer: string, bytes: number, c: EmitContext, body: () => void): void => {
-  const { rows, words, step } = shapeOf(c, bytes)
-  // Few sub-tiles come here.
-  c.out.line('#pragma unroll 1')
-  c.out.block(`for (u32 r = lane / ${words}; r < ${rows}; r += ${step}, ${pointer} += rows)`, body)
-}
+/** Address of word `at` of a row in the slot, where `chunk` are its 16 bytes. */
+const wordAt = (
+  buffer: string,
+  swizzle: Swizzle,
+  bytes: number,
+  c: EmitContext,
+  chunk: string,
+  at: string,
+  row = 'r',
+): string =>
+  `${slotAddress(c, buffer)} + ${row} * ${c.program.subtileColumns * bytes} + ${swizzled(swizzle, chunk, name(row))} * 16 + ${at}`
 
-/** Address of the word in the slot. */
-const place = (buffer: string, swizzle: Swizzle, bytes: number, c: EmitContext, row = 'r'): string =>
-  `${slotAddress(c, buffer)} + ${row} * ${c.program.subtileColumns * bytes} + ${swizzled(swizzle, '(w / 4)', name(row))} * 16 + w % 4 * 4`
-
-/** Address of word `at` of row `r` in the slot, where `chunk` are its 16 bytes. */
-const wordAt = (buffer: string, swizzle: Swizzle, bytes: number, c: EmitContext, chunk: string, at: string): string =>
-  `${slotAddress(c, buffer)} + r * ${c.program.subtileColumns * bytes} + ${swizzled(swizzle, chunk, name('r'))} * 16 + ${at}`
+/** Address of the lane's word. */
+const place = (buffer: string, swizzle: Swizzle, bytes: number, c: EmitContext, row?: string): string =>
+  wordAt(buffer, swizzle, bytes, c, '(w / 4)', 'w % 4 * 4', row)
 
 /**
  * Rows of a warp, out of its slot to memory where they begin anywhere. Neighbouring lanes have neighbours in memory, so that a warp writes
@@ -132,7 +133,7 @@ function storePieces(op: RowStore, c: EmitContext, where: object): void {
 
 /** Sub-tiles that stick out of the output, in words of memory, each out of two of shared memory; elements at both ends. */
 function storeEdges(op: RowStore, operand: TensorOperand, c: EmitContext, where: object): void {
-  const { words, perWord, raw } = shapeOf(c, op.bytes)
+  const { rows, step, words, perWord, raw } = shapeOf(c, op.bytes)
   const elements = (of: string, from: string, end: string): void => {
     c.out.line('#pragma unroll')
     c.out.line(
@@ -141,7 +142,9 @@ function storeEdges(op: RowStore, operand: TensorOperand, c: EmitContext, where:
     )
   }
   beginRows('to', '', operand, op.bytes, c, where)
-  forRows('to', op.bytes, c, () => {
+  // Few sub-tiles come here.
+  c.out.line('#pragma unroll 1')
+  c.out.block(`for (u32 r = lane / ${words}; r < ${rows}; r += ${step}, to += rows)`, () => {
     c.out.line(`const u32 own = ${call0(c, 'load_shared_b32', place(op.buffer, op.swizzle, op.bytes, c))};`, where)
     if (op.bytes < 4) c.out.line(`const u32 next = __shfl_down_sync(~0u, own, 1, ${words});`, where)
     c.out.block(`if (warp_row + r < ${c.names.end('m')} && left > 0)`, () => {

@@ -13,6 +13,7 @@ import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
 import {
   arithmeticCycles,
+  bytesOf,
   costOfEach,
   formatTime,
   repackTime,
@@ -199,14 +200,10 @@ export function estimateSm90(
 }
 
 /** Bytes that stores along m, of outputs whose rows begin anywhere, cost beside those that they write. */
-function scatteredBytes({ epilogue }: Sm90Plan, extents: Extents, costs: Sm90Constants): number {
-  return epilogue.outputs.reduce((sum, { operand, store, contiguous }) => {
-    if (store !== 'direct' || contiguous !== 'm') return sum
-    return (
-      sum + costs.scattered * operand.axes.reduce((n, axis) => n * (extents[axis] ?? 1), DTYPES[operand.dtype].bits / 8)
-    )
-  }, 0)
-}
+const scatteredBytes = ({ epilogue }: Sm90Plan, extents: Extents, costs: Sm90Constants): number =>
+  epilogue.outputs
+    .filter(({ store, contiguous }) => store === 'direct' && contiguous === 'm')
+    .reduce((sum, { operand }) => sum + costs.scattered * bytesOf(operand, extents), 0)
 
 interface Walk {
   readonly waves: number

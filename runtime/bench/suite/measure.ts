@@ -51,7 +51,7 @@ export function candidates(args: RuntimeArguments, count: number, cc?: number): 
 }
 
 /** The same, and of those that differ in how they store alone, the first. */
-function contestants(args: RuntimeArguments, count: number): readonly KtlKernel[] {
+function differing(args: RuntimeArguments, count: number): readonly KtlKernel[] {
   const kernels = new Map<string, KtlKernel>()
   for (const kernel of candidates(args, 2 * count)) {
     const key = kernel.metadata.kernelName.replace(/_(tma|rows|direct)(?=_|$)/, '')
@@ -66,7 +66,7 @@ export async function measureProblem(problem: Problem, options: SuiteOptions): P
   try {
     await device.synchronize()
     const rival = peer && (await rivalOf(problem, peer, seed))
-    const { ranking } = await tune(contestants(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
+    const { ranking } = await tune(differing(opened.args, options.tried), opened.args, timer, { rounds: 1, signal })
     const { subject, place } = ranking[0]!
     const ours: Contestant = { name: 'ktl', round: (launches) => timer.round(subject, launches) }
     const summaries = await takeTurns(rival ? [ours, rival] : [ours], timer.kind === 'modelled' ? 1 : rounds)
@@ -106,7 +106,7 @@ export async function prefetch(problem: Problem | undefined, { device, tried }: 
   if (problem === undefined) return
   try {
     const { args } = await openProduct(problem, onPaper(device))
-    await Promise.allSettled(contestants(args, tried).map((kernel) => kernel.compile(args)))
+    await Promise.allSettled(differing(args, tried).map((kernel) => kernel.compile(args)))
   } catch {
     // No kernel for it.
   }

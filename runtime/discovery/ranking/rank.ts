@@ -2,7 +2,7 @@
 import { DTYPES } from '../../../compiler/dtypes.ts'
 import { operation } from '../../../compiler/ops.ts'
 import { repackedOf } from '../../../compiler/ir/repack.ts'
-import type { TensorProgram } from '../../../compiler/ir/tensor.ts'
+import type { TensorOperand, TensorProgram } from '../../../compiler/ir/tensor.ts'
 import { topological } from '../../../compiler/ir/walk.ts'
 import type { Machine } from './machine.ts'
 
@@ -58,10 +58,13 @@ export function arithmeticCycles(program: TensorProgram): number {
 /** Bytes that have to cross DRAM once: every operand, read or written. */
 export function trafficBytes(program: TensorProgram, extents: Extents): number {
   return program.operands.reduce((sum, operand) => {
-    if (operand.computed || operand.half) return sum
-    const elements = operand.axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
-    return sum + (elements * DTYPES[operand.dtype].bits) / 8
+    return operand.computed || operand.half ? sum : sum + bytesOf(operand, extents)
   }, 0)
+}
+
+/** Of all elements of an operand. */
+export function bytesOf({ axes, dtype }: TensorOperand, extents: Extents): number {
+  return (axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1) * DTYPES[dtype].bits) / 8
 }
 
 /** Of a launch before another one on a stream: modelled, not measured. */
@@ -71,10 +74,7 @@ const LAUNCH_MICROSECONDS = 2.5
 export function repackTime(program: TensorProgram, extents: Extents, { dramBytes, clock }: Machine): number {
   const repacked = repackedOf(program)
   if (repacked.length === 0) return 0
-  const bytes = repacked.reduce((sum, { axes, dtype }) => {
-    const elements = axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
-    return sum + elements * DTYPES[dtype].storageBytes
-  }, 0)
+  const bytes = repacked.reduce((sum, operand) => sum + bytesOf(operand, extents), 0)
   return LAUNCH_MICROSECONDS + ((2 * bytes) / (dramBytes * clock)) * 1e6
 }
 
