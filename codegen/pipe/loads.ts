@@ -5,8 +5,10 @@ import type { DepthView, Gather, TmaLoad } from '../../compiler/ir/pipe_loads.ts
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { TILE_BYTES } from '../../compiler/stored/tiles.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
+import { freeSide } from '../../compiler/space/domain.ts'
 import { name, printIx } from '../../compiler/space/ix.ts'
 import { swizzled, tileElements } from '../../compiler/space/layout.ts'
+import { BITS_TYPE, spanOf } from '../cuda/device/rows.ts'
 import type { LineOrigin } from '../cuda/source_builder.ts'
 import { computeChunk } from './computed.ts'
 import { depthOrigin, positionIn } from './depth.ts'
@@ -89,6 +91,7 @@ export function emitGather(op: Gather, c: EmitContext): void {
   // A chunk lies along k of K-major tiles, along m or n of others: so does memory, unless the tile is transposed.
   const transposes = (major === 'k') !== (operand.order.at(-1) === depth.axis)
   const total = boxes * perBox
+  const isEven = total % (batch * threads) === 0
   c.wrappers.add('store_shared_v4')
   const place = (): void => {
     c.out.line(`const u32 i = first + s * ${threads};`)
@@ -100,46 +103,82 @@ export function emitGather(op: Gather, c: EmitContext): void {
       c.out.line(`const u32 ${row}, c = i % ${chunks};`, where)
     }
   }
-  c.out.block(`for (u32 first = threadIdx.x % ${threads}; first < ${total}; first += ${batch * threads})`, () => {
-    c.out.line(`u32 chunks[${batch}][4] = {};`)
+  const position = (): void => {
+    place()
+    const along = `${boxes > 1 ? `box * ${span} + ` : ''}c * ${perChunk}`
+    const [k, f] = major === 'k' ? [along, 'r'] : ['r', along]
+    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
+  }
+  const batched = (body: () => void): void => {
     c.out.line('#pragma unroll')
-    c.out.block(`for (u32 s = 0; s < ${batch}; ++s)`, () => {
-      place()
-      const along = `${boxes > 1 ? `box * ${span} + ` : ''}c * ${perChunk}`
-      const [k, f] = major === 'k' ? [along, 'r'] : ['r', along]
-      c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
+    c.out.block(`for (u32 s = 0; s < ${batch}; ++s)`, body)
+  }
+  const store = (words: string): void => {
+    const dst = `${slotAddress(c, op.buffer, op.ring)}${boxes > 1 ? ` + box * ${tile.pitch}` : ''} + r * ${span * bytes} + ${chunkPlace(tile.swizzle)} * 16`
+    const text = `store_shared_v4(${dst}, ${[0, 1, 2, 3].map((i) => `${words}[${i}]`).join(', ')});`
+    c.out.line(isEven ? text : `if (i < ${total}) ${text}`, where)
+  }
+  c.out.block(`for (u32 first = threadIdx.x % ${threads}; first < ${total}; first += ${batch * threads})`, () => {
+    if (!operand.computed && !transposes) {
+      c.functions.add('ktl_span_of').add('ktl_row_window').add('ktl_row_piece')
+      const row = rowOf(c, operand, op)
+      // Of interleaved columns there are more than the output has.
+      const { axis: own, ways } = freeSide(c.program.domain, free)
+      const extent = (axis: string): string =>
+        axis === own && ways > 1 ? `(${ways} * ${free.toUpperCase()})` : c.names.extent(axis)
+      c.out.line(`const ktl_span span = ${spanOf(operand, c.names, extent)};`)
+      c.out.line(`ktl_window windows[${batch}];`)
+      batched(() => {
+        position()
+        const elements = isEven ? 'elements' : `i < ${total} ? elements : 0`
+        c.out.line(row.text).line(`windows[s] = ktl_row_window(row, ${row.at}, ${elements}, span);`, where)
+      })
+      return batched(() => {
+        position()
+        c.out.line(row.text).line(`const ktl_piece piece = ktl_row_piece(windows[s], row, ${row.at}, elements);`, where)
+        store('piece.words')
+      })
+    }
+    c.out.line(`u32 chunks[${batch}][4] = {};`)
+    batched(() => {
+      position()
       c.out.line('u32* words = chunks[s];')
       if (operand.computed) computeChunk(c, operand, op, where)
-      else if (transposes) gatherAcross(c, operand, op, bytes, where)
-      else gatherAlong(c, operand, op, bytes, where)
+      else gatherAcross(c, operand, op, bytes, where)
     })
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 s = 0; s < ${batch}; ++s)`, () => {
+    batched(() => {
       place()
-      const dst = `${slotAddress(c, op.buffer, op.ring)}${boxes > 1 ? ` + box * ${tile.pitch}` : ''} + r * ${span * bytes} + ${chunkPlace(tile.swizzle)} * 16`
-      const store = `store_shared_v4(${dst}, chunks[s][0], chunks[s][1], chunks[s][2], chunks[s][3]);`
-      c.out.line(total % (batch * threads) === 0 ? store : `if (i < ${total}) ${store}`, where)
+      store('chunks[s]')
     })
   })
 }
 
-const RAW = { 1: 'unsigned char', 2: 'u16', 4: 'u32' } as const
-type Bytes = keyof typeof RAW
+const bitsOf = (c: EmitContext, { name }: TensorOperand, bytes: number): string =>
+  `reinterpret_cast<const ${BITS_TYPE[bytes]}*>(${c.names.operand(name)})`
 
-/** Offset of the element at `k` and `free_at`. `unit`: the axis whose stride is 1. */
-function gatheredFrom(
-  c: EmitContext,
-  operand: TensorOperand,
-  depth: DepthView,
-  unit: string | null,
-  k: string,
-): string {
-  const { names } = c
-  const terms = operand.axes.map((axis) => {
-    const at = positionIn(c, depth, axis, k, 'free_at')
-    return axis === unit ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
-  })
-  return terms.join(' + ')
+/** Offset of the element at `k` and `free_at`. `unit`: the axis whose stride is 1, which is left out. */
+function gatheredFrom(c: EmitContext, operand: TensorOperand, depth: DepthView, k: string, unit?: string): string[] {
+  return operand.axes
+    .filter((axis) => axis !== unit)
+    .map((axis) => `(i64)(${positionIn(c, depth, axis, k, 'free_at')}) * ${c.names.stride(operand.name, axis)}`)
+}
+
+/**
+ * Statements for the row in memory that has the chunk at `k_at` and `free_at`, and for the elements of it that count; `at`: of the chunk in
+ * the row, in chunks. Where groups begin anywhere the row is taken to begin at a multiple of chunks before the tile.
+ */
+function rowOf(c: EmitContext, operand: TensorOperand, { free, depth }: Gather): { text: string; at: string } {
+  const bytes = DTYPES[operand.dtype].storageBytes
+  const { groups, sums } = c.program.domain
+  const alongK = operand.order.at(-1) === depth.axis
+  const [inner, end, inside] = alongK
+    ? ['k_at', c.names.depthEnd(depth.axis), `free_at < ${c.names.end(free)}`]
+    : ['free_at', c.names.end(free), `k_at < ${c.names.depthEnd(depth.axis)}`]
+  const before = (alongK ? sums : groups?.along === free) ? `${inner} % ${16 / bytes}` : null
+  const offset = [...gatheredFrom(c, operand, depth, 'k_at', operand.order.at(-1)), ...(before ? [before] : [])]
+  const text = `const ${BITS_TYPE[bytes]}* row = ${[bitsOf(c, operand, bytes), ...offset].join(' + ')};
+const u32 elements = ${inside} ? ${end}${before ? ` - ${before}` : ''} : 0;`
+  return { text, at: `${inner} / ${16 / bytes}` }
 }
 
 /** Elements of a chunk one by one. */
@@ -150,59 +189,11 @@ function gatherAcross(
   bytes: number,
   where: LineOrigin,
 ): void {
-  const base = `reinterpret_cast<const ${RAW[bytes as Bytes]}*>(${c.names.operand(operand.name)})`
+  const from = gatheredFrom(c, operand, depth, 'k_at + e').join(' + ')
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 e = 0; e < ${16 / bytes}; ++e)`, () => {
     const inside = `k_at + e < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)}`
-    c.out.line(`const u32 bits = ${inside} ? ${base}[${gatheredFrom(c, operand, depth, null, 'k_at + e')}] : 0;`, where)
+    c.out.line(`const u32 bits = ${inside} ? ${bitsOf(c, operand, bytes)}[${from}] : 0;`, where)
     c.out.line(`words[e / ${4 / bytes}] |= bits << ${8 * bytes} * (e % ${4 / bytes});`)
-  })
-}
-
-/** A chunk that lies in one piece, at any address: aligned words, shifted into place. Near an edge element by element. */
-function gatherAlong(
-  c: EmitContext,
-  operand: TensorOperand,
-  { free, depth }: Gather,
-  bytes: number,
-  where: LineOrigin,
-): void {
-  const extent = c.names.end(free)
-  const k = c.names.depthEnd(depth.axis)
-  const unit = operand.order.at(-1)!
-  const [inner, end, outside] =
-    unit === depth.axis ? ['k_at', k, `free_at < ${extent}`] : ['free_at', extent, `k_at < ${k}`]
-  const raw = RAW[bytes as Bytes]
-  const [perChunk, perWord] = [16 / bytes, 4 / bytes]
-  c.out.block(`if (${outside} && ${inner} < ${end})`, () => {
-    c.out.line(
-      `const ${raw}* from = reinterpret_cast<const ${raw}*>(${c.names.operand(operand.name)}) + ${gatheredFrom(c, operand, depth, unit, 'k_at')};`,
-      where,
-    )
-    const fits =
-      bytes === 4 ? `${inner} + 4 <= ${end}` : `${inner} >= ${perWord} && ${inner} + ${perChunk + perWord} <= ${end}`
-    c.out.block(`if (${fits})`, () => {
-      if (bytes === 4) {
-        c.out.line('#pragma unroll').line('for (u32 e = 0; e < 4; ++e) words[e] = from[e];', where)
-        return
-      }
-      c.out.line('const u64 address = reinterpret_cast<u64>(from);')
-      c.out.line('const u32* aligned = reinterpret_cast<const u32*>(address & ~3ull);')
-      c.out.line('u32 low = aligned[0];', where)
-      c.out.line('#pragma unroll')
-      c.out.block('for (u32 e = 0; e < 4; ++e)', () => {
-        c.out.line('const u32 high = aligned[e + 1];', where)
-        c.out.line('words[e] = __funnelshift_r(low, high, static_cast<u32>(address) % 4 * 8);')
-        c.out.line('low = high;')
-      })
-    })
-    c.out.block('else', () => {
-      c.out.line('#pragma unroll')
-      const word =
-        bytes === 4
-          ? 'words[e] = from[e]'
-          : `words[e / ${perWord}] |= static_cast<u32>(from[e]) << ${8 * bytes} * (e % ${perWord})`
-      c.out.line(`for (u32 e = 0; e < ${perChunk}; ++e) if (${inner} + e < ${end}) ${word};`, where)
-    })
   })
 }

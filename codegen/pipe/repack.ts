@@ -7,7 +7,7 @@ import type { TileProgram } from '../../compiler/ir/pipe.ts'
 import { copyAxes, repackedOf, REPACK_BATCH, REPACK_SHARE, ROW_BYTES } from '../../compiler/ir/repack.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { BITS_TYPE } from '../cuda/device/rows.ts'
+import { BITS_TYPE, spanOf } from '../cuda/device/rows.ts'
 import { kernelParams } from '../cuda/kernel_params.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
 import type { KernelNames } from './names.ts'
@@ -22,7 +22,7 @@ export function emitRepack(
   names: KernelNames,
   functions: Set<string>,
 ): void {
-  functions.add('ktl_row_window').add('ktl_row_piece')
+  functions.add('ktl_span_of').add('ktl_row_window').add('ktl_row_piece')
   const declared = kernelParams(recipe.params, names).map(({ type, name }) => `${type} ${name}`)
   out.line('')
   out.line('// ---- copies operands whose rows are not aligned to 16 bytes')
@@ -54,6 +54,7 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
       `const u64 pitch = ${pitch} * ${ROW_BYTES / 16}, count = ${['u64(pieces)', ...outer.map(extent)].join(' * ')};`,
     )
     out.line(`ktl_piece* const copy = reinterpret_cast<ktl_piece*>(partial_${names.operand(name)});`)
+    out.line(`const ktl_span span = ${spanOf(operand, names, extent)};`)
     const step = `for (u64 first = u64(blockIdx.x) * ${taken} + threadIdx.x; first < count; first += u64(gridDim.x) * ${taken})`
     out.block(step, () => {
       out.line(`const ${bits}* from[${REPACK_BATCH}];`)
@@ -74,7 +75,7 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
           out.line(`from[j] += i64(row${isLast ? '' : ` % ${extent(axis)}`}) * ${names.stride(name, axis)};`)
           if (!isLast) out.line(`row /= ${extent(axis)};`)
         }
-        out.line(`windows[j] = ktl_row_window(from[j], at[j], ${elements});`, where)
+        out.line(`windows[j] = ktl_row_window(from[j], at[j], ${elements}, span);`, where)
       })
       out.line('#pragma unroll')
       out.block(batch, () => {

@@ -141,22 +141,33 @@ function storeEdges(op: RowStore, operand: TensorOperand, c: EmitContext, where:
       where,
     )
   }
-  beginRows('to', '', operand, op.bytes, c, where)
-  // Few sub-tiles come here.
+  beginRows('first', '', operand, op.bytes, c, where)
+  const each = Math.min(UNDER_WAY, Math.max(1, rows / step))
+  const unrolled = (body: () => void): void => {
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${each}; ++i)`, body)
+  }
+  // Of the last column of tiles, which the others wait for where there is one wave.
   c.out.line('#pragma unroll 1')
-  c.out.block(`for (u32 r = lane / ${words}; r < ${rows}; r += ${step}, to += rows)`, () => {
-    c.out.line(`const u32 own = ${call0(c, 'load_shared_b32', place(op.buffer, op.swizzle, op.bytes, c))};`, where)
-    if (op.bytes < 4) c.out.line(`const u32 next = __shfl_down_sync(~0u, own, 1, ${words});`, where)
-    c.out.block(`if (warp_row + r < ${c.names.end('m')} && left > 0)`, () => {
-      if (op.bytes === 4) return void c.out.line('if (static_cast<int>(w) < left) to[w] = own;', where)
+  c.out.block(`for (u32 r = lane / ${words}; r < ${rows}; r += ${each * step}, first += ${each} * rows)`, () => {
+    c.out.line(`u32 words[${each}]${op.bytes < 4 ? `, behind[${each}]` : ''};`)
+    unrolled(() => {
+      const row = `(r + i * ${step})`
+      c.out.line(`words[i] = ${call0(c, 'load_shared_b32', place(op.buffer, op.swizzle, op.bytes, c, row))};`, where)
+      if (op.bytes < 4) c.out.line(`behind[i] = __shfl_down_sync(~0u, words[i], 1, ${words});`, where)
+    })
+    unrolled(() => {
+      c.out.line(`if (warp_row + r + i * ${step} >= ${c.names.end('m')} || left <= 0) continue;`, where)
+      c.out.line(`${raw}* const to = first + i * rows;`, where)
+      if (op.bytes === 4) return void c.out.line('if (static_cast<int>(w) < left) to[w] = words[i];', where)
       // Elements before the first whole word of memory.
       c.out.line(
-        `const int before = -static_cast<u32>(reinterpret_cast<u64>(to)) % 4 / ${op.bytes}, first = w * ${perWord} + before;`,
+        `const int before = -static_cast<u32>(reinterpret_cast<u64>(to)) % 4 / ${op.bytes}, from = w * ${perWord} + before;`,
       )
-      c.out.line(`const u32 word = __funnelshift_r(own, next, ${8 * op.bytes} * before);`)
-      c.out.line(`if (first + ${perWord} <= left) *reinterpret_cast<u32*>(to + first) = word;`, where)
-      c.out.block('else', () => elements('word', 'first + ', 'left'))
-      c.out.block('if (w == 0)', () => elements('own', '', 'min(before, left)'))
+      c.out.line(`const u32 word = __funnelshift_r(words[i], behind[i], ${8 * op.bytes} * before);`)
+      c.out.line(`if (from + ${perWord} <= left) *reinterpret_cast<u32*>(to + from) = word;`, where)
+      c.out.block('else', () => elements('word', 'from + ', 'left'))
+      c.out.block('if (w == 0)', () => elements('words[i]', '', 'min(before, left)'))
     })
   })
 }

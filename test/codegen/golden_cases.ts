@@ -187,7 +187,6 @@ const fallback = { fallbackCluster: [2, 1, 1] as [number, number, number] } as c
 
 const [tma, gather] = [{ source: 'tma' }, { source: 'gather' }]
 const all = ['A', 'B', 'D']
-const direct = { epilogue: { outputs: [{ store: 'direct' }] } }
 const inRows = { epilogue: { outputs: [{ store: 'rows' }] } }
 const mContiguous = (store: 'tma' | 'rows') => ({ epilogue: { outputs: [{ contiguous: 'm', store }] } })
 const reduced = (count: number) => ({ epilogue: { reductions: Array.from({ length: count }, () => ({})) } })
@@ -304,7 +303,7 @@ const SM80: readonly GoldenCase[] = [
   sm80('fp8', gemm({ a: 'e4m3', b: 'e5m2', out: 'f16' }), [64, 64], { target: 'sm_90a' }),
   sm80('fused', FUSED, [128, 128], { whole }),
   sm80('everything', EVERYTHING, [64, 64], { plan: reduced(2) }),
-  sm80('direct stores', gemm({ unaligned: ['D'] }), [128, 64], { plan: direct }),
+  sm80('rows of words', gemm({ unaligned: ['D'] }), [128, 64], { plan: inRows }),
   sm80('m-contiguous output', gemm({ D: ['n', 'm'] }), [128, 64], { plan: mContiguous('rows') }),
   sm80('amax', AMAX_F16, [128, 64], { plan: reduced(1) }),
   sm80('reduced', of(REDUCED), [64, 64], { plan: reduced(5) }),

@@ -72,7 +72,7 @@ const ACROSS: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [2, 1, 6
 test.each([
   ['the vector before', ALONG, 'from - window.shift', 'from - window.shift - 16'],
   ['no shift by 2 bytes', ALONG, '8 * (shift & 3)', '0'],
-  ['ends of rows are zeros', ALONG, 'at * count + i >= elements', 'true'],
+  ['pieces at the edge of the matrix', ALONG, 'window.inner ? 0 : window.bytes', '0u'],
   ['the next piece is left out', ALONG, 'piece += 256', 'piece += 512'],
   ['a warp is left out', ALONG, 'i < 8; ++i) sum', 'i < 7; ++i) sum'],
   ['the matrix of the first batch', ALONG, 'i_l * op_B_stride_l', '0 * op_B_stride_l'],

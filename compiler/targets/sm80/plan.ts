@@ -130,6 +130,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     columnHalves: 1,
     columns: warpTile[1],
     stores: 'rows',
+    unaligned: 'rows',
     spareRegisters: 255 - cells - RESERVED_REGISTERS,
   }
   const epilogue = planEpilogue(program, gemm, layout)

@@ -114,8 +114,8 @@ export const rowFinders = (plan: TensorCorePlan, domain: Domain): TileOp[] =>
 /** Chunks of so many elements that a thread has room for at once, where its elements are alone in memory and where they are not. */
 type Room = (perChunk: number, transposes: boolean) => number
 
-/** Beside little else, of few registers: each element that is alone takes one. */
-const PRODUCERS_ROOM: Room = (_, transposes) => (transposes ? 1 : 2)
+/** Beside little else, of few registers: a chunk takes ten. */
+const PRODUCERS_ROOM: Room = () => 1
 
 /** Copies by `threads` through registers. */
 export const gathers = (plan: TensorCorePlan, domain: Domain, threads: number): TileOp[] =>
