@@ -128,6 +128,7 @@ SAME_CALL(functionName, cuFuncGetName);
 SAME_CALL(functionParam, cuFuncGetParamInfo);
 SAME_CALL(functionAttribute, cuFuncGetAttribute);
 SAME_CALL(setFunctionAttribute, cuFuncSetAttribute);
+SAME_CALL(activeClusters, cuOccupancyMaxActiveClusters);
 SAME_CALL(launch, cuLaunchKernelEx);
 SAME_CALL(tensorMap, cuTensorMapEncodeTiled);
 SAME_CALL(createStream, cuStreamCreate);

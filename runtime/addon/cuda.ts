@@ -14,6 +14,8 @@ export interface DeviceProperties {
   readonly clockKHz: number
   readonly memoryClockKHz: number
   readonly memoryBusBits: number
+  /** Clusters of 2, 4 and 8 CTAs that run at once, each CTA alone on its SM; fewer numbers where the driver does not say. */
+  readonly clusters: readonly number[]
   /** CUDA version of the driver: 13000; 0 on virtual devices. */
   readonly driverVersion: number
 }
@@ -58,7 +60,9 @@ export interface NvrtcResult {
 }
 
 export interface NativeCudaDevice {
-  readonly properties: DeviceProperties
+  readonly properties: Omit<DeviceProperties, 'clusters'>
+  /** As `DeviceProperties` has them. */
+  clusters(): readonly number[]
   allocate(bytes: number): bigint
   free(address: bigint): void
   memoryInfo(): { freeBytes: number; totalBytes: number }

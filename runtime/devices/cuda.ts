@@ -35,6 +35,15 @@ function targetOf(cc: number): { readonly arch: string; readonly moduleFormat: '
   return { arch: own ?? 'sm_80', moduleFormat: own !== undefined || cc < 90 ? 'cubin' : 'ptx' }
 }
 
+/** A driver that does not say it is no reason not to go on. */
+function clustersOf(native: NativeCudaDevice): readonly number[] {
+  try {
+    return Object.freeze(native.clusters())
+  } catch {
+    return []
+  }
+}
+
 /** A GPU, through the CUDA driver. Options of virtual devices are checked, and change nothing. */
 export class CudaDevice extends BaseDevice {
   readonly name: `cuda:${number}`
@@ -64,7 +73,14 @@ export class CudaDevice extends BaseDevice {
     this.arch = arch
     this.moduleFormat = moduleFormat
     this.smCount = properties.smCount
-    this.properties = Object.freeze({ ...properties })
+    let clusters: readonly number[] | null = null
+    this.properties = Object.freeze({
+      ...properties,
+      // The driver compiles a kernel to say it: for who asks.
+      get clusters() {
+        return (clusters ??= clustersOf(native))
+      },
+    })
     this.#cuda = cuda
     this.#native = native
   }

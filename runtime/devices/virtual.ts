@@ -93,6 +93,7 @@ export class VirtualDevice extends BaseDevice {
       smCount: this.smCount,
       memoryBytes,
       sharedBytesPerBlock: 227 * 1024,
+      clusters: [],
       driverVersion: 0,
     }
     const native = { target: this.arch, memoryBytes, smCount: this.smCount }

@@ -1,7 +1,7 @@
 /** What the cost model takes a device for: what its driver says of memory, L2, clock and SMs. */
 import { expect, test } from 'vitest'
 import { onPaper } from '../../runtime/bench/suite/open.ts'
-import { machineFor, machineOf, machineOn, type Chip } from '../../runtime/discovery/ranking/machine.ts'
+import { clustersAtOnce, machineFor, machineOf, machineOn, type Chip } from '../../runtime/discovery/ranking/machine.ts'
 import { GemmArguments, getKernels, openDevice, type Device } from '../../runtime/index.ts'
 
 const H200: Chip = {
@@ -35,6 +35,14 @@ test('DRAM goes with memory clock and bus, whatever the clock of the SMs', () =>
   expect(machineOf('sm_90a', H100).dirtyBytes / machineFor('sm_90a').dirtyBytes).toBeCloseTo(50 / 60, 6)
   expect(machineOf('sm_90a', SILENT)).toBe(machineFor('sm_90a'))
   expect(machineOf('sm_90a', { ...H100 })).toBe(machineOf('sm_90a', H100))
+})
+
+test('clusters that run at once are those that the driver counts, else those that fit GPCs', () => {
+  const machine = machineOf('sm_90a', { ...H200, clusters: [66, 30, 15] })
+  expect([1, 2, 4, 8, 16].map((size) => clustersAtOnce(machine, size))).toEqual([132, 66, 30, 15, 8])
+  expect([1, 2, 4, 8].map((size) => clustersAtOnce(machineFor('sm_90a'), size))).toEqual([132, 66, 32, 16])
+  expect(machineOf('sm_90a', { ...H200, clusters: [66, 30, 15] })).toBe(machine)
+  expect(machineOf('sm_90a', { ...H100, clusters: [66, 32, 16] }).clusters).toEqual([66, 32, 16])
 })
 
 test.each([

@@ -11,7 +11,7 @@ export class MemoryDevice extends BaseDevice {
   readonly moduleFormat = 'ptx'
   readonly properties = {
     name: 'memory', cc: 100, smCount: 4, memoryBytes: 0, l2Bytes: 0, sharedBytesPerBlock: 0, clockKHz: 0,
-    memoryClockKHz: 0, memoryBusBits: 0, driverVersion: 0,
+    memoryClockKHz: 0, memoryBusBits: 0, clusters: [], driverVersion: 0,
   } // prettier-ignore
   readonly live = new Map<bigint, Uint8Array>()
   #next = 0x10000n

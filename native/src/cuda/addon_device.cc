@@ -1,5 +1,6 @@
 #include "addon_device.h"
 #include <cstring>
+#include "module.h"
 #include "values.h"
 
 namespace ktl::cuda {
@@ -9,6 +10,7 @@ Napi::Function CudaDevice::define(Napi::Env env) {
                      {
                          InstanceMethod("allocate", &CudaDevice::allocate),
                          InstanceMethod("free", &CudaDevice::free),
+                         InstanceMethod("clusters", &CudaDevice::clusters),
                          InstanceMethod("memoryInfo", &CudaDevice::memoryInfo),
                          InstanceMethod("createStream", &CudaDevice::createStream),
                          InstanceMethod("idle", &CudaDevice::idle),
@@ -93,6 +95,32 @@ Napi::Value CudaDevice::memoryInfo(const Napi::CallbackInfo& info) {
     object.Set("freeBytes", toNumber(env, static_cast<double>(free)));
     object.Set("totalBytes", toNumber(env, static_cast<double>(total)));
     return object;
+  });
+}
+
+// Of 2, 4 and 8 CTAs, each alone on its SM: GPCs have different numbers of SMs, and no two chips the same ones. Shorter: the driver does
+// not say.
+Napi::Value CudaDevice::clusters(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    gpu_->enter();
+    Napi::Array counts = Napi::Array::New(env);
+    if (gpu_->attribute(DeviceAttribute::ComputeCapabilityMajor) < 9) return counts;
+    const Driver& driver = gpu_->driver();
+    GpuModule module(gpu_, ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry ktl_nothing() { ret; }\n");
+    const Function nothing = module.function(0).handle;
+    const int bytes = gpu_->attribute(DeviceAttribute::MaxSharedBytesOptIn);
+    if (driver.setFunctionAttribute(nothing, FunctionAttribute::MaxDynamicSharedBytes, bytes) != kSuccess) return counts;
+    for (const uint32_t size : {2u, 4u, 8u}) {
+      LaunchAttribute attribute{};
+      attribute.id = LaunchAttributeId::ClusterDimension;
+      attribute.value.clusterDim = {size, 1, 1};
+      const LaunchConfig config{size, 1, 1, 32, 1, 1, static_cast<uint32_t>(bytes), nullptr, &attribute, 1};
+      int count = 0;
+      if (driver.activeClusters(&count, nothing, &config) != kSuccess) return counts;
+      counts.Set(counts.Length(), toNumber(env, count));
+    }
+    return counts;
   });
 }
 

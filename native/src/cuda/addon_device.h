@@ -15,6 +15,7 @@ class CudaDevice : public Napi::ObjectWrap<CudaDevice> {
  private:
   Napi::Value allocate(const Napi::CallbackInfo& info);
   Napi::Value free(const Napi::CallbackInfo& info);
+  Napi::Value clusters(const Napi::CallbackInfo& info);
   Napi::Value memoryInfo(const Napi::CallbackInfo& info);
   Napi::Value createStream(const Napi::CallbackInfo& info);
   Napi::Value idle(const Napi::CallbackInfo& info);

@@ -38,6 +38,7 @@ namespace ktl::cuda {
   X(functionParam, "cuFuncGetParamInfo", Function function, size_t index, size_t* offset, size_t* bytes)     \
   X(functionAttribute, "cuFuncGetAttribute", int* value, FunctionAttribute attribute, Function function)     \
   X(setFunctionAttribute, "cuFuncSetAttribute", Function function, FunctionAttribute attribute, int value)   \
+  X(activeClusters, "cuOccupancyMaxActiveClusters", int* count, Function function, const LaunchConfig* config) \
   X(launch, "cuLaunchKernelEx", const LaunchConfig* config, Function function, void** params, void** extra)  \
   X(tensorMap, "cuTensorMapEncodeTiled", void* map, int type, uint32_t rank, void* address,                  \
     const uint64_t* dims, const uint64_t* strides, const uint32_t* box, const uint32_t* steps,               \

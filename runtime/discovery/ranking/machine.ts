@@ -11,6 +11,8 @@ export interface Machine {
   readonly sms: number
   /** SMs of each GPC; a cluster lies within one. */
   readonly gpcs: readonly number[]
+  /** Clusters of 2, 4 and 8 CTAs that run at once, where the driver says so: of one CTA on an SM. */
+  readonly clusters?: readonly number[]
   /** Hz under load. */
   readonly clock: number
   /** Bytes per cycle, whole device. */
@@ -34,7 +36,8 @@ export interface Machine {
 const gigabytes = (perSecond: number, clock: number): number => (perSecond * 1e9) / clock
 
 /** As drivers say it; 0: they do not. */
-export type Chip = Pick<DeviceProperties, 'smCount' | 'l2Bytes' | 'clockKHz' | 'memoryClockKHz' | 'memoryBusBits'>
+export type Chip = Pick<DeviceProperties, 'smCount' | 'l2Bytes' | 'clockKHz' | 'memoryClockKHz' | 'memoryBusBits'> &
+  Partial<Pick<DeviceProperties, 'clusters'>>
 
 /** A chip whose rates are known. */
 interface Known {
@@ -116,12 +119,15 @@ const machines = new Map<string, Machine>()
 /** Of a chip of the architecture; one object for chips that are alike. */
 export function machineOf(arch: TargetArch, chip: Chip): Machine {
   const known = KNOWN[arch]
-  const ratio = (field: keyof Chip): number => (chip[field] > 0 ? chip[field] / known.chip[field] : 1)
+  const ratio = (field: Exclude<keyof Chip, 'clusters'>): number => (chip[field] > 0 ? chip[field] / known.chip[field] : 1)
   const [clock, memory, l2] = [ratio('clockKHz'), ratio('memoryClockKHz') * ratio('memoryBusBits'), ratio('l2Bytes')]
   const sms = chip.smCount > 0 ? chip.smCount : known.chip.smCount
-  if ([clock, memory, l2].every((one) => one === 1) && sms === known.chip.smCount) return known.machine
-  const key = [arch, clock, memory, l2, sms].join()
-  const made = machines.get(key) ?? scaled(known.machine, { clock, memory, l2, sms })
+  const { clusters = [] } = chip
+  const isKnown = [clock, memory, l2].every((one) => one === 1) && sms === known.chip.smCount
+  if (isKnown && clusters.length === 0) return known.machine
+  const key = [arch, clock, memory, l2, sms, ...clusters].join()
+  const machine = isKnown ? known.machine : scaled(known.machine, { clock, memory, l2, sms })
+  const made = machines.get(key) ?? { ...machine, clusters }
   machines.set(key, made)
   return made
 }
@@ -146,6 +152,12 @@ function scaled(
     streamBytes: (machine.streamBytes * memory) / clock,
     dirtyBytes: machine.dirtyBytes * l2,
   }
+}
+
+/** Clusters of so many CTAs that run at once, each CTA alone on its SM. */
+export function clustersAtOnce({ gpcs, clusters = [] }: Machine, size: number): number {
+  const known = size > 1 ? clusters[Math.log2(size) - 1] : undefined
+  return known ?? gpcs.reduce((sum, sms) => sum + Math.floor(sms / size), 0)
 }
 
 /** Pairs of SMs over the GPCs, as evenly as they go; an odd one is left to the last. */
