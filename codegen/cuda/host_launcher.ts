@@ -125,14 +125,16 @@ function printLauncher(
 
 /** Bytes of a region up to the next one. */
 /** Nothing has bytes, too: a tensor map needs an address, even where it is read outside of its tensor only. */
-function regionBytes({ elementBytes, extents }: WorkspaceRegion, names: ParamNames): string {
+function regionBytes({ elementBytes, extents, most }: WorkspaceRegion, names: ParamNames): string {
   const counts = extents.map(({ axis, per }) => {
     const named = `a->${names.extent(axis)}`
     const extent = `(${named} > 0 ? ${named} : 1)`
     return per === 1 ? extent : `((${extent} + ${per - 1}) / ${per})`
   })
   const unit = WORKSPACE_ALIGNMENT
-  return `(${[`${elementBytes}ULL`, ...counts].join(' * ')} + ${unit - 1}) / ${unit} * ${unit}`
+  const all = ['1ULL', ...counts].join(' * ')
+  const elements = most === undefined ? counts : [`(${all} < ${most} ? ${all} : ${most})`]
+  return `(${[`${elementBytes}ULL`, ...elements].join(' * ')} + ${unit - 1}) / ${unit} * ${unit}`
 }
 
 function printArguments(
@@ -263,7 +265,7 @@ function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): v
     .line('result = cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);')
     .line('if (result != CUDA_SUCCESS) return result;')
     .lines(grid.perSm === undefined ? [] : [`sms *= ${grid.perSm};  // CTAs of an SM`])
-    .line(`if (ctas > sms / ${size}) ctas = sms < ${size} ? 1 : sms / ${size};  // clusters at once`)
+  file.line(`if (ctas > sms / ${size}) ctas = sms < ${size} ? 1 : sms / ${size};  // clusters at once`)
   clusters()
 }
 
@@ -275,7 +277,9 @@ function ctaCount(grid: GridRule, program: Signature, names: ParamNames): string
       const count = e === 1 ? extent(axis) : `((${extent(axis)} + ${e - 1}) / ${e})`
       return groups === undefined ? count : `(${count} + ${extent(groups)})`
     })
-    return [`long long ctas = ${[`${grid.parts ?? 1}LL`, ...tiles].join(' * ')};`]
+    const { parts = 1, wave } = grid
+    const all = `long long ctas = ${[`${wave === undefined ? parts : 1}LL`, ...tiles].join(' * ')};`
+    return wave === undefined ? [all] : [all, `ctas += ctas % ${wave} * ${parts - 1};  // parts of k`]
   }
   if (grid.kind === 'points')
     return [

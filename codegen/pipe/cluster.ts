@@ -30,21 +30,29 @@ __device__ __forceinline__ u32 place_n(u32 place) { return ${down}; }
   if (groups) return emitGroupWalk(file, groups, parts)
   const depth = depthBounds(sums)
   const band = sums ? 'band' : 'group'
-  // A part of all tiles of a batch follows the other: CTAs at work share the k of A and B in L2.
-  const [members, meaning, split, values] =
+  // A part of all tiles that are cut follows the other: CTAs at work share the k of A and B in L2.
+  const [members, meaning, split, values, parameters] =
     parts === undefined
-      ? ['', '', '', '']
+      ? ['', '', '', '', '']
       : [
-          ', part, number',
-          ', part of k, and number among all tiles of CTAs',
-          '  const u32 part = batch % PARTS;\n  batch /= PARTS;\n',
-          ', part, (batch * units + in_batch) * CLUSTER + place',
+          ', item',
+          ', and number among parts of tiles that are cut, those of a tile one behind another',
+          `  u32 item = WHOLE;
+  if (unit >= whole_blocks) {
+    const u32 behind = unit - whole_blocks, left = blocks - whole_blocks, part = behind / left;
+    unit = behind - part * left;
+    item = (unit * CLUSTER + place) * PARTS + part;
+    unit += whole_blocks;
+  }
+`,
+          ', item',
+          ', u32 blocks, u32 whole_blocks',
         ]
   file.line(`struct TileOrigin { u32 m, n, l${depth.members}${members}; };  // first row of this CTA, first column, batch${sums ? ', and the rows that are summed over' : ''}${meaning}
 
-__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group${depth.parameters}) {
-  const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
-  const u32 units = units_m * units_n, group_units = tile_group * units_n;
+__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group${parameters}${depth.parameters}) {
+  ${parts === undefined ? 'const ' : ''}u32 unit = cta / CLUSTER${parts === undefined ? ', ' : ';\n  const u32 '}place = cta % CLUSTER;
+${split}  const u32 units = units_m * units_n, group_units = tile_group * units_n;
   u32 batch = 0, ${band} = 0;  // mostly, and divisions are slow
   if (unit >= units) batch = unit / units;
   const u32 in_batch = unit - batch * units;
@@ -52,7 +60,7 @@ __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 unit
   const u32 in_group = in_batch - ${band} * group_units;
   const u32 rows = min(tile_group, units_m - ${band} * tile_group);
   const u32 unit_m = ${band} * tile_group + in_group % rows, unit_n = in_group / rows;
-${depth.before}${split}  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch${depth.values}${values}};
+${depth.before}  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch${depth.values}${values}};
 }
 `)
 }

@@ -16,8 +16,7 @@ export function emitKRange(c: EmitContext): void {
   if (isPlain(domain)) {
     out.line('// Without any k, one tile from outside the tensors is loaded: zeros.')
     if (domain.parts !== undefined) {
-      out.line('const u32 k_all = (K + TILE_K - 1) / TILE_K, k_beyond = k_all + 1;')
-      return shares(c)
+      return void out.line('const u32 k_all = (K + TILE_K - 1) / TILE_K, k_beyond = k_all + 1;')
     }
     if (cluster.splits === 1) {
       out.line('const u32 k_first = K > 0 ? 0 : 1, k_last = K > 0 ? (K + TILE_K - 1) / TILE_K : 2;')
@@ -51,7 +50,6 @@ export function emitKRange(c: EmitContext): void {
   )
   if (domain.parts !== undefined) {
     out.line(`const u32 k_all = k_end${last};`)
-    shares(c)
   } else if (cluster.splits > 1) {
     out.line(`const u32 k_tiles = k_end${last};`)
     shareOf(c, 'k_beyond')
@@ -69,25 +67,31 @@ function shareOf({ out }: EmitContext, beyond: string): void {
   out.line('const u32 k_last = has_k ? min(k_first + share, k_tiles) : k_first + 1;')
 }
 
-/** Where parts of k are work items, each tile's are those of its part; a cluster that splits k has a share of them for each CTA. */
-function shares({ out, program: { cluster } }: EmitContext): void {
-  const all = cluster.splits > 1 ? '(PARTS * CLUSTER)' : 'PARTS'
-  out.line(
-    `const u32 k_share = k_all / ${all}, k_more = k_all % ${all};  // k tiles of each, and how many have one more`,
-  )
+/** Whether the work item with this number is part of a tile that is cut. */
+export const isCut = ({ program: { domain } }: EmitContext, item: string): string =>
+  domain.groups ? 'true' : `${item} != WHOLE`
+
+/** Shares of k that a tile has, and which of them is that of a part: a cluster that splits k has one for each CTA. */
+function sharesOf(c: EmitContext, item: string): readonly [string, string] {
+  const { cluster, domain } = c.program
+  const ofCut = (text: string, whole: number): string =>
+    domain.groups ? text : `(${isCut(c, item)} ? ${text} : ${whole})`
+  const [parts, part] = [ofCut('PARTS', 1), ofCut(`${item} % PARTS`, 0)]
+  return cluster.splits > 1 ? [`(${parts} * CLUSTER)`, `(${part} * CLUSTER + cluster_rank)`] : [parts, part]
 }
 
-/** Which share of k a CTA has of the tile at `at`. */
-export const shareIndex = ({ program: { cluster } }: EmitContext, at: string): string =>
-  cluster.splits > 1 ? `${at}.part * CLUSTER + cluster_rank` : `${at}.part`
-
-/** Steps of that: at least one. */
-export const depthOfShare = (index: string): string => `max(k_share + (${index} < k_more), 1)`
+/** Steps of the share of a part: at least one. */
+export function depthOfShare(c: EmitContext, item: string): string {
+  const [shares, index] = sharesOf(c, item)
+  return `max(k_all / ${shares} + (${index} < k_all % ${shares}), 1)`
+}
 
 /** Statements that declare the k tiles of the tile at `at`. */
 export function emitShare(c: EmitContext): void {
   const { out } = c
-  out.line(`const u32 k_index = ${shareIndex(c, 'at')}, k_count = k_share + (k_index < k_more);`)
+  const [shares, index] = sharesOf(c, 'at.item')
+  out.line(`const u32 k_shares = ${shares}, k_index = ${index}, k_share = k_all / k_shares, k_more = k_all % k_shares;`)
+  out.line('const u32 k_count = k_share + (k_index < k_more);')
   out.line('const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;')
   out.line('const u32 k_last = k_first + max(k_count, 1);')
 }

@@ -4,6 +4,7 @@
  */
 import { EXCHANGE } from '../../compiler/targets/tensor_core/exchange.ts'
 import { opsOf, turnsOf } from '../../compiler/ir/pipe.ts'
+import { isCut } from './depth.ts'
 import { call, call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
 import { allCells, ownCell, registersOf } from './fragments.ts'
 import { workspaceOf } from './reduce.ts'
@@ -11,6 +12,8 @@ import { sumsAt } from './tmem.ts'
 
 /** Loads of 16 bytes that a thread has under way, at most: L2 answers after many hundred cycles, and more would not find registers. */
 const UNDER_WAY = 16
+/** The same beside more cells than these. */
+const [MANY_CELLS, BESIDE_MANY] = [96, 8]
 /** Cells that come from tensor memory at once. */
 const PIECE = 32
 
@@ -27,10 +30,10 @@ function holders({ program }: EmitContext): { readonly count: number; readonly t
   return { count, thread: turns === 1 ? 'threadIdx.x' : `threadIdx.x % ${count}` }
 }
 
-/** Pointer to what this thread has of a part. */
-function place(c: EmitContext, part: string): string {
+/** Pointer to what this thread has of a part, by its number. */
+function place(c: EmitContext, item: string): string {
   const { count, thread } = holders(c)
-  return `${region(c, EXCHANGE.sums)} + (u64(at.number) * PARTS + ${part}) * ${(cellsOf(c) / 4) * count} + ${thread}`
+  return `${region(c, EXCHANGE.sums)} + u64(${item}) * ${(cellsOf(c) / 4) * count} + ${thread}`
 }
 
 const stepOf = (c: EmitContext): number => holders(c).count
@@ -73,8 +76,8 @@ export const EXCHANGE_EMITTERS: Emitters = {
         note(c, 'sums of this part'),
       )
     }
-    c.out.block('', () => {
-      c.out.line(`uint4* const mine = ${place(c, 'at.part')};`)
+    c.out.block(`if (${isCut(c, 'at.item')})`, () => {
+      c.out.line(`uint4* const mine = ${place(c, 'at.item')};`)
       if (!c.program.tmem) return store(cellsOf(c), '')
       const piece = runOf(cellsOf(c), PIECE)
       c.out.line('#pragma unroll 1')
@@ -86,24 +89,22 @@ export const EXCHANGE_EMITTERS: Emitters = {
     })
   },
   last_part({ threads, body }, c) {
-    const counter = `${region(c, EXCHANGE.counts)} + at.number`
+    const counter = `${region(c, EXCHANGE.counts)} + at.item / PARTS`
     c.out.line(
-      `const bool is_last = ${holders(c).thread} == 0 && ${call0(c, 'count_part', counter, 'PARTS - 1')} == PARTS - 1;`,
+      `const bool is_last = ${holders(c).thread} == 0 && (!(${isCut(c, 'at.item')}) || ${call0(c, 'count_part', counter, 'PARTS - 1')} == PARTS - 1);`,
       note(c, 'count this part'),
     )
     c.out.block(`if (${call0(c, 'role_any', roleBarrier(c), threads, 'is_last')})`, () => emitOps(body, c))
   },
   add_parts(_, c) {
     const [type, word] = isInteger(c) ? ['int', 'static_cast<int>'] : ['float', '__uint_as_float']
-    const parts = c.program.domain.parts!
     const inTensorMemory = c.program.tmem !== null
     const vectors = cellsOf(c) / 4
     const stride = vectors * stepOf(c)
     // Two parts are added to each other, whichever is first. The order of more is that of the workspace, where the own one lies too.
-    const isPair = parts === 2
-    const count = isPair ? 1 : parts
-    const each = inTensorMemory ? runOf(vectors, Math.min(PIECE / 4, UNDER_WAY / count)) : eachOf(vectors, count)
-    const chunk = Math.min(count, UNDER_WAY)
+    const isPair = c.program.domain.parts === 2
+    const most = inTensorMemory ? PIECE / 4 : cellsOf(c) > MANY_CELLS ? BESIDE_MANY : UNDER_WAY
+    const each = inTensorMemory ? runOf(vectors, most) : eachOf(vectors, most)
     const where = note(c, 'sums of all parts')
     const forEach = (body: () => void): void => unrolled(c, `for (u32 j = 0; j < ${each}; ++j)`, body)
     const forCells = (statement: (e: number, v: string) => string): void => {
@@ -111,10 +112,10 @@ export const EXCHANGE_EMITTERS: Emitters = {
     }
     const own = (e: number): string => (inTensorMemory ? `${word}(cells[4 * j + ${e}])` : acc(e))
     const acc = (e: number): string => `acc[${ownCell(c, '(i + 4 * j)')} + ${e}]`
-    // Registers are indexed by constants only.
-    c.out.line(inTensorMemory ? '#pragma unroll 1' : '#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * each})`, () => {
-      c.out.line(`const uint4* const from = ${place(c, isPair ? '(at.part ^ 1)' : '0')} + i / 4 * ${stepOf(c)};`)
+    const add = (): void => {
+      c.out.line(
+        `const uint4* const from = ${place(c, isPair ? '(at.item ^ 1)' : `(at.item / PARTS * PARTS)`)} + i / 4 * ${stepOf(c)};`,
+      )
       if (!inTensorMemory)
         c.out.line('__syncwarp();  // loads of the next come no further ahead: registers would not do')
       c.out.line(`${type} total[${each}][4]${isPair ? '' : ' = {}'};`)
@@ -127,18 +128,19 @@ export const EXCHANGE_EMITTERS: Emitters = {
           for (const e of [0, 1, 2, 3]) c.out.line(`total[j][${e}] = ${own(e)};`)
         })
       }
-      for (let first = 0; first < count; first += chunk) {
-        const now = Math.min(chunk, count - first)
-        const forAll = (body: () => void): void => unrolled(c, `for (u32 p = 0; p < ${now}; ++p)`, () => forEach(body))
-        c.out.block('', () => {
-          c.out.line(`uint4 x[${now}][${each}];`)
-          forAll(() => {
-            const loaded = call0(c, 'load_part', `from + (${first} + p) * ${stride} + j * ${stepOf(c)}`)
-            const row = rowOf(c)
-            c.out.line(`x[p][j] = ${row ? `${row} ? ${loaded} : make_uint4(0, 0, 0, 0)` : loaded};`, where)
-          })
-          forAll(() => forCells((e, v) => `total[j][${e}] += ${word}(x[p][j].${v});`))
+      const addPart = (from: string): void => {
+        c.out.line(`uint4 x[${each}];`)
+        forEach(() => {
+          const loaded = call0(c, 'load_part', `${from} + j * ${stepOf(c)}`)
+          const row = rowOf(c)
+          c.out.line(`x[j] = ${row ? `${row} ? ${loaded} : make_uint4(0, 0, 0, 0)` : loaded};`, where)
         })
+        forEach(() => forCells((e, v) => `total[j][${e}] += ${word}(x[j].${v});`))
+      }
+      if (isPair) c.out.block('', () => addPart('from'))
+      else {
+        c.out.line('#pragma unroll 1')
+        c.out.block(`for (u32 p = 0; p < PARTS; ++p)`, () => addPart(`from + p * ${stride}`))
       }
       if (!inTensorMemory)
         return forEach(() => {
@@ -150,13 +152,18 @@ export const EXCHANGE_EMITTERS: Emitters = {
           c.out.line(`sums[4 * j + ${e}] = ${type === 'int' ? `__int_as_float(total[j][${e}])` : `total[j][${e}]`};`)
       })
       c.out.line(call(c, `tcgen05_st_x${4 * each}`, sumsAt(c, 'i'), 'sums'), note(c, 'TMEM store'))
+    }
+    c.out.block(`if (${isCut(c, 'at.item')})`, () => {
+      // Registers are indexed by constants only.
+      c.out.line(inTensorMemory ? '#pragma unroll 1' : '#pragma unroll')
+      c.out.block(`for (u32 i = 0; i < ${cellsOf(c)}; i += ${4 * each})`, add)
     })
   },
 }
 
-/** Vectors of a thread that are added at once, each of so many parts: what divides their number. */
-function eachOf(vectors: number, parts: number): number {
-  let each = Math.max(1, Math.floor(UNDER_WAY / parts))
+/** Vectors of a thread that are added at once, at most so many: what divides their number. */
+function eachOf(vectors: number, most: number): number {
+  let each = Math.max(1, Math.floor(most))
   while (vectors % each > 0) --each
   return each
 }

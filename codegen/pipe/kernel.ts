@@ -8,6 +8,7 @@ import type { GeneratedKernel } from '../cuda/generated.ts'
 import { printFileHeader, printHostLauncher } from '../cuda/host_launcher.ts'
 import { kernelParams } from '../cuda/kernel_params.ts'
 import { emitScalars } from '../cuda/scalars.ts'
+import { hasTail } from '../../compiler/space/domain.ts'
 import { cudaIdentifier } from '../cuda/mangle.ts'
 import { SourceBuilder } from '../cuda/source_builder.ts'
 import { emitCluster, emitTileOrigin } from './cluster.ts'
@@ -141,6 +142,11 @@ function emitConstants(file: SourceBuilder, program: TileProgram, target: Target
     cluster.splits > 1 ? 'CTAs of a cluster: all on one tile' : 'CTAs of a cluster along m and n',
   )
   if (domain.parts !== undefined) define(`PARTS = ${domain.parts}`, 'of k: work items of a tile')
+  if (hasTail(domain) && program.launch.grid.kind === 'persistent')
+    define(
+      `WAVE = ${program.launch.grid.wave}, WHOLE = ~0u`,
+      'tiles of a wave, which are not cut into parts; what they have instead of a part',
+    )
   if (cluster.fallback)
     define(
       `FALLBACK_M = ${cluster.fallback[0]}, FALLBACK_N = ${cluster.fallback[1]}, FALLBACK = ${cluster.fallback[0] * cluster.fallback[1]}`,
@@ -225,9 +231,12 @@ function emitKernel(params: readonly ParamRule[], entry: string, c: EmitContext,
     if (groups) out.line(`const u32 ${units[unitsAcross(groups)]};`)
     else {
       out.line(`const u32 ${units.units_m}, ${units.units_n};`)
-      out.line(
-        `const u32 works = units_m * units_n${program.domain.batch !== null ? ' * L' : ''}${program.domain.parts === undefined ? '' : ' * PARTS'} * CLUSTER;`,
-      )
+      const blocks = `units_m * units_n${program.domain.batch !== null ? ' * L' : ''}`
+      if (hasTail(program.domain))
+        out
+          .line(`const u32 blocks = ${blocks}, whole_blocks = blocks - blocks % WAVE;`)
+          .line('const u32 works = (whole_blocks + (blocks - whole_blocks) * PARTS) * CLUSTER;')
+      else out.line(`const u32 works = ${blocks} * CLUSTER;`)
     }
     emitCluster(c)
     emitKRange(c)

@@ -4,9 +4,9 @@
  * them, are added up together.
  */
 import type { RaggedAxis } from '../../compiler/ir/tensor.ts'
-import type { Groups } from '../../compiler/space/domain.ts'
+import { hasTail, type Groups } from '../../compiler/space/domain.ts'
 import type { SourceBuilder } from '../cuda/source_builder.ts'
-import { depthOfShare, emitShare, shareIndex } from './depth.ts'
+import { depthOfShare, emitShare } from './depth.ts'
 import { emitOps, note, type EmitContext, type OpOf } from './context.ts'
 
 /** The CTA tile of this CTA, where its cluster works from `cta` on. */
@@ -14,8 +14,10 @@ const placeOf = (c: EmitContext, cta: string): string => `${cta}${c.program.clus
 
 /** First row, column and batch of a tile. */
 export const tileOrigin = (c: EmitContext, cta: string): string => {
-  const { sums } = c.program.domain
-  return `tile_origin(${[placeOf(c, cta), 'units_m', 'units_n', 'tile_group', ...(sums ? groupArguments(c) : [])].join(', ')})`
+  const { domain } = c.program
+  const cut = hasTail(domain) ? ['blocks', 'whole_blocks'] : []
+  const groups = domain.sums ? groupArguments(c) : []
+  return `tile_origin(${[placeOf(c, cta), 'units_m', 'units_n', 'tile_group', ...cut, ...groups].join(', ')})`
 }
 
 /** How many units there are beside each other: along the other axis than the groups'. */
@@ -55,11 +57,11 @@ function emitDepth(c: EmitContext): void {
 /** Statements that declare `k_tiles`: of the tile of the next CTA from `cta` on, which another warpgroup computes. */
 export function emitDepthOf(c: EmitContext, cta: string): void {
   const { parts, groups } = c.program.domain
-  if (groups) return void c.out.line(`const u32 k_tiles = ${depthOfShare(partOf(`(${cta})`))};`)
+  if (groups) return void c.out.line(`const u32 k_tiles = ${depthOfShare(c, partOf(`(${cta})`))};`)
   c.out.line('u32 k_tiles = 0;')
   c.out.block(`if (${cta} < works)`, () => {
     c.out.line(`const TileOrigin other = ${tileOrigin(c, cta)};`)
-    c.out.line(`k_tiles = ${parts === undefined ? depthOfTile('other') : depthOfShare(shareIndex(c, 'other'))};`)
+    c.out.line(`k_tiles = ${parts === undefined ? depthOfTile('other') : depthOfShare(c, 'other.item')};`)
   })
 }
 
@@ -127,7 +129,7 @@ export function emitNextOrigin(_: OpOf<'next_origin'>, c: EmitContext): void {
       'n',
       'l',
       ...(c.program.domain.sums ? ['k', 'k_end'] : []),
-      ...(c.program.domain.parts === undefined ? [] : ['part', 'number']),
+      ...(c.program.domain.parts === undefined ? [] : ['item']),
     ]
     const registers = fields.map((field) => `"+r"(next.${field})`).join(', ')
     c.out.line(`asm volatile("" : ${registers});  // here, and not where it is used`)
@@ -154,10 +156,10 @@ export function emitGroupWalk(file: SourceBuilder, groups: Groups, parts: number
     parts === undefined
       ? ['', '', 'cta / CLUSTER', '', '']
       : [
-          ', part of k, and number among all tiles of CTAs',
-          ', part, number',
+          ', and number among parts of all tiles, those of a tile one behind another',
+          ', item',
           'cta / CLUSTER / PARTS',
-          `, ${partOf('cta')}, unit * CLUSTER + place`,
+          `, (unit * CLUSTER + place) * PARTS + ${partOf('cta')}`,
           `  if (unit >= (${units})${groups.form === 'packed' ? '' : ' * groups'} * ${across}) return false;\n`,
         ]
   file.line(`// First row of this CTA, first column, the group, and where its rows end${meaning}.

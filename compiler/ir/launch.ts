@@ -42,6 +42,8 @@ export interface WorkspaceRegion {
   readonly name: string
   readonly elementBytes: number
   readonly extents: readonly { readonly axis: string; readonly per: number; readonly groups?: string }[]
+  /** Elements, at most, whatever the extents. */
+  readonly most?: number
   /**
    * Zeros when the first launch begins, and kernels leave zeros behind: memory of a stream, which is no part of the workspace that callers
    * may hand in.
@@ -94,12 +96,23 @@ export type GridRule =
       readonly perSm?: number
       /** Work items of each block of tiles; absent: 1. */
       readonly parts?: number
+      /** Only the blocks are cut into parts that waves of so many leave: blocks % wave, the last ones. Absent: all are. */
+      readonly wave?: number
       readonly tiles: readonly { readonly axis: string; readonly extent: number; readonly groups?: string }[]
     }
   /** Grid-stride over the points of `axes` (an axis absent at the call counts 1): min(limit, ceil(points / perCta)) CTAs. */
   | { readonly kind: 'points'; readonly axes: readonly string[]; readonly perCta: number; readonly limit: number }
   /** Grid-stride over the elements of the largest operand of `outputs`: min(limit, ceil(elements / threads)) CTAs. */
   | { readonly kind: 'elements'; readonly outputs: readonly string[]; readonly perCta: number; readonly limit: number }
+
+/** Work items of so many blocks. */
+export function itemsOf(
+  { parts = 1, wave }: { readonly parts?: number; readonly wave?: number },
+  blocks: number,
+): number {
+  const cut = wave === undefined ? blocks : blocks % wave
+  return blocks + cut * (parts - 1)
+}
 
 export interface LaunchRecipe {
   readonly entry: string

@@ -34,11 +34,17 @@ export interface Domain {
   /** Elements of k in a tile, in all loops. */
   readonly depth: number
   readonly loops: readonly [SerialLoop, ...SerialLoop[]]
-  /** Parts of k: each of a tile is a work item, and they meet in global memory; absent: a work item is a whole tile. */
+  /**
+   * Parts of k, each of a tile a work item of its own, which meet in global memory: as many of each tile of groups, else up to so many of
+   * tiles that whole waves leave. Absent: a work item is a whole tile.
+   */
   readonly parts?: number
   /** `persistent`: CTAs take every so many tiles; `dynamic`: the device hands them out (cluster launch control). */
   readonly walk: 'persistent' | 'dynamic'
 }
+
+/** Are tiles cut into parts of k only where whole waves leave some? */
+export const hasTail = ({ parts, groups }: Domain): boolean => parts !== undefined && !groups
 
 /** An axis as the CUDA text has it: the parameter that is its extent, and the name of a position. */
 export interface AxisText {

@@ -4,10 +4,10 @@ import { mayLieOnDevice, type KernelLaunch, type ParamRule, type WorkspaceRegion
 import { opsOf, turnsOf, type TileProgram } from '../ir/pipe.ts'
 import { copyRegion, repackedOf } from '../ir/repack.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
-import { EXCHANGE, exchangeParams } from '../targets/tensor_core/exchange.ts'
+import { EXCHANGE, exchangeParams, waveOf } from '../targets/tensor_core/exchange.ts'
 import { accumulatorsOf } from './memory.ts'
 import { axesWithin, leavesOf, operandNamed, operandsOf, topological } from '../ir/walk.ts'
-import type { Domain } from '../space/domain.ts'
+import { hasTail, type Domain } from '../space/domain.ts'
 
 const keyOf = (rule: ParamRule): string => {
   switch (rule.kind) {
@@ -135,6 +135,7 @@ function* shapeProblems(program: TileProgram): Generator<string> {
     const tiles = [side(domain.rows, 0, 'm'), side(domain.columns, 1, 'n'), ...batch]
     yield* expect('the blocks of the grid', grid.tiles, tiles)
     yield* expect('parts', grid.parts, domain.parts)
+    yield* expect('blocks of a wave', grid.wave, waveBlocks(program))
     yield* expect('dynamic', grid.dynamic, domain.walk === 'dynamic')
     if (grid.perSm !== undefined && (cluster.size > 1 || grid.perSm * (launch.sharedMemBytes + 1024) > 233_472))
       yield `launch: ${grid.perSm} CTAs do not share an SM`
@@ -163,16 +164,24 @@ function* shapeProblems(program: TileProgram): Generator<string> {
         if (op.maps.filter((name) => name === map).length > 1) yield `prefetch_maps: ${map} twice`
 }
 
+/** Blocks of a wave that is not cut into parts of k; undefined: all are, or none. */
+function waveBlocks({ target, domain, cluster, launch: { grid } }: TileProgram): number | undefined {
+  if (!hasTail(domain) || grid.kind !== 'persistent') return undefined
+  return waveOf(target, cluster.size, grid.perSm)
+}
+
 /** What parts of k leave for the last one, and their counts: for each CTA of each block of tiles. */
 function exchanged(program: TileProgram): readonly WorkspaceRegion[] {
   const { domain, cluster, tmem, roles, launch } = program
   if (domain.parts === undefined || launch.grid.kind !== 'persistent') return []
   const extents = launch.grid.tiles.map(({ axis, extent, ...counted }) => ({ axis, per: extent, ...counted }))
+  const wave = waveBlocks(program)
+  const most = wave === undefined ? {} : { most: wave - 1 }
   const threads = (roles[0]!.warps * 32) / turnsOf(program)
   const words = ((tmem?.columnsPerAccumulator ?? accumulatorsOf(program)) / cluster.splits) * threads
   return [
-    { name: EXCHANGE.sums, elementBytes: cluster.size * domain.parts * words * 4, extents },
-    { name: EXCHANGE.counts, elementBytes: cluster.size * 4, extents, zeroed: true },
+    { name: EXCHANGE.sums, elementBytes: cluster.size * domain.parts * words * 4, extents, ...most },
+    { name: EXCHANGE.counts, elementBytes: cluster.size * 4, extents, ...most, zeroed: true },
   ]
 }
 

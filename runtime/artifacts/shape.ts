@@ -91,8 +91,10 @@ function recipeShape(value: unknown, path: string, launches = 1): void {
   if (grid.kind === 'persistent' && grid.perSm !== undefined) integer(1, 32)(grid.perSm, `${path}.grid.perSm`)
   if (fallbackCluster !== undefined) clusterShape(fallbackCluster, `${path}.fallbackCluster`)
   if (grid.kind === 'persistent' && grid.parts !== undefined) integer(1, 1024)(grid.parts, `${path}.grid.parts`)
+  if (grid.kind === 'persistent' && grid.wave !== undefined) positive(grid.wave, `${path}.grid.wave`)
   if (workspace !== undefined) workspaceShape(workspace, `${path}.workspace`)
-  workspace?.forEach(({ zeroed }, i) => {
+  workspace?.forEach(({ zeroed, most }, i) => {
+    if (most !== undefined) positive(most, `${path}.workspace[${i}].most`)
     if (zeroed !== undefined) boolean(zeroed, `${path}.workspace[${i}].zeroed`)
   })
   params.forEach((rule, i) => {

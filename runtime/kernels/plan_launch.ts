@@ -6,6 +6,7 @@ import {
   type ParamRule,
   type TensorMapRule,
 } from '../../codegen/cuda/generated.ts'
+import { itemsOf } from '../../compiler/ir/launch.ts'
 import { copyPitches } from '../../compiler/ir/repack.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
@@ -83,13 +84,16 @@ function workspaceLayout(
 ): { starts: Map<string, number>; bytes: number } {
   const starts = new Map<string, number>()
   let bytes = 0
-  for (const { name, elementBytes, extents, zeroed } of recipe.workspace ?? []) {
+  for (const { name, elementBytes, extents, most = Infinity, zeroed } of recipe.workspace ?? []) {
     if ((zeroed === true) !== (which === 'zeroed')) continue
     starts.set(name, bytes)
     // Nothing has bytes, too: a tensor map needs an address, even where it is read outside of its tensor only.
     const count = ({ axis, per, groups }: (typeof extents)[number]): number =>
       Math.max(1, Math.ceil(extentOf(bindings, axis) / per) + (groups === undefined ? 0 : extentOf(bindings, groups)))
-    const elements = extents.reduce((n, extent) => n * count(extent), 1)
+    const elements = Math.min(
+      extents.reduce((n, extent) => n * count(extent), 1),
+      most,
+    )
     bytes += Math.ceil((elements * elementBytes) / WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
   }
   return { starts, bytes }
@@ -112,12 +116,22 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount
     const points = grid.axes.reduce((n, axis) => n * extentOf(bindings, axis), 1)
     return Math.min(grid.limit, Math.ceil(points / grid.perCta))
   }
-  const count = ({ axis, extent, groups }: (typeof grid.tiles)[number]): number =>
-    Math.ceil(extentOf(bindings, axis) / extent) + (groups === undefined ? 0 : extentOf(bindings, groups))
-  const clusters = grid.tiles.reduce((n, tile) => n * count(tile), grid.parts ?? 1)
-  const resident = Math.max(1, Math.floor((smCount * (grid.perSm ?? 1)) / perCluster))
+  const resident = residentOf(recipe, grid, smCount)
+  const clusters = itemsOf(grid, blocksOf(grid, bindings))
   return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
 }
+
+type PersistentGrid = Extract<GridRule, { kind: 'persistent' }>
+
+const blocksOf = ({ tiles }: PersistentGrid, bindings: Pick<LaunchBindings, 'extents'>): number =>
+  tiles.reduce((n, { axis, extent, groups }) => {
+    const more = groups === undefined ? 0 : extentOf(bindings, groups)
+    return n * (Math.ceil(extentOf(bindings, axis) / extent) + more)
+  }, 1)
+
+/** Clusters that run at once, whatever GPCs they find. */
+const residentOf = ({ cluster }: LaunchRecipe, { perSm = 1 }: PersistentGrid, smCount: number): number =>
+  Math.max(1, Math.floor((smCount * perSm) / cluster.reduce((product, extent) => product * extent, 1)))
 
 function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings): number {
   const elements = rule.outputs.map((name) => elementCount(operandOf(bindings, name).tensor.shape))

@@ -2,11 +2,12 @@
  * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
  * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
  */
+import { waveBlocks } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, waysOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
 import { gathersAny } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
-import type { Machine } from '../discovery/ranking/machine.ts'
+import { clustersAtOnce, type Machine } from '../discovery/ranking/machine.ts'
 import {
   arithmeticCycles,
   formatTime,
@@ -88,6 +89,7 @@ const columns = [
   'tail',
   'transposed',
   'parts',
+  'wave',
   'partBytes',
 ] as const
 type Column = (typeof columns)[number]
@@ -98,7 +100,7 @@ export class Sm100Costs {
   readonly #costs: Sm100Constants
   readonly #is: Readonly<Record<Column, Float64Array>>
   /** Of the instance evaluated last. */
-  readonly #parts = { units: 0, waves: 0, kTiles: 0, kStep: 0, mma: 0, mainloop: 0, compute: 0, l2: 0 }
+  readonly #parts = { units: 0, cut: 0, waves: 0, kTiles: 0, kStep: 0, mma: 0, mainloop: 0, compute: 0, l2: 0 }
 
   /** `plans`: of one program. */
   constructor(plans: readonly Sm100Plan[], machine: Machine, costs: Sm100Constants = SM100_CONSTANTS) {
@@ -126,7 +128,7 @@ export class Sm100Costs {
   estimate(i: number, extents: Extents): Estimate {
     const problem = this.#problem(extents)
     const cycles = this.#cycles(i, problem)
-    const { units, waves, kTiles, kStep, mma, mainloop, compute, l2 } = this.#parts
+    const { units, cut, waves, kTiles, kStep, mma, mainloop, compute, l2 } = this.#parts
     const epilogue = this.#is.epilogue[i]!
     const inTile = epilogue > mainloop ? 'epilogue' : mma >= kStep ? 'mma' : 'loads'
     const boundBy = cycles === compute ? inTile : cycles === l2 ? 'l2' : 'dram'
@@ -134,7 +136,7 @@ export class Sm100Costs {
     const microseconds = this.#microseconds(cycles) + copies
     const { cluster, design } = this.#plans[i]!
     const tiles = (units * cluster.size) / cluster.pair
-    const split = design.parts > 1 ? ` in ${design.parts} parts` : ''
+    const split = cut === 0 ? '' : cut === units ? ` in ${design.parts} parts` : `, ${cut} in ${design.parts} parts,`
     const spread = `${plural(tiles, 'tile')}${split} on ${this.#machine.sms} SMs in ${plural(waves, 'wave')}`
     const steps = `${plural(Math.round(kTiles), 'k step')} of ${Math.round(kStep)} cycles, epilogue ${Math.round(epilogue)}`
     return {
@@ -169,11 +171,14 @@ export class Sm100Costs {
     const [endsM, endsN] = flip ? [0, ends] : [ends, 0]
     const units = Math.ceil(across / is.unitM[i]! + endsM) * Math.ceil(down / is.unitN[i]! + endsN) * l
     const kParts = is.parts[i]!
-    const ctas = units * is.ctas[i]! * kParts
-    const waves = Math.ceil(ctas / is.capacity[i]!)
-    const share = Math.max(1, Math.ceil(k / is.tileK[i]!) / kParts)
+    const cut = kParts === 1 ? 0 : is.wave[i]! === 0 ? units : units % is.wave[i]!
+    const wavesOf = (items: number): number => Math.ceil((items * is.ctas[i]!) / is.capacity[i]!)
+    const [wholeWaves, partWaves] = [wavesOf(units - cut), wavesOf(cut * kParts)]
+    const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
     // Over several waves long and short parts are about equally many.
-    const kTiles = kParts > 1 && waves > 1 ? share : Math.ceil(share)
+    const share = Math.max(1, kTiles / kParts)
+    const partTiles = partWaves > 1 ? share : Math.ceil(share)
+    const ctas = (units + cut * (kParts - 1)) * is.ctas[i]!
     const busy = Math.min(ctas, is.capacity[i]!)
     const mma = is.mma[i]!
     // A stage enters every SM whole; L2 is read once for all that share a slice, and by all SMs at the same time.
@@ -185,21 +190,29 @@ export class Sm100Costs {
     )
     const kStep = Math.max(mma, loads)
     const mainloop = kTiles * kStep
-    const [each, last] = kParts === 1 ? [is.epilogue[i]!, is.epilogue[i]!] : this.#partsCycles(i, busy)
-    const steady = is.overlapped[i]! === 1 ? Math.max(mainloop, each) : mainloop + each
-    const compute =
-      launchCycles + is.start[i]! + loadLatency + Math.max(0, waves - 1) * steady * is.tail[i]! + mainloop + last
-    const l2 = launchCycles + (ctas * kTiles * is.l2Bytes[i]!) / l2Bytes
+    const epilogue = is.epilogue[i]!
+    const steady = (loop: number, then: number): number =>
+      (is.overlapped[i]! === 1 ? Math.max(loop, then) : loop + then) * is.tail[i]!
+    const begun = launchCycles + is.start[i]! + loadLatency
+    let compute = begun + Math.max(0, wholeWaves - 1) * steady(mainloop, epilogue) + mainloop + epilogue
+    if (cut > 0) {
+      const [each, last] = this.#partsCycles(i, Math.min(cut * kParts * is.ctas[i]!, is.capacity[i]!))
+      const part = partTiles * kStep
+      compute = begun + wholeWaves * steady(mainloop, epilogue) + (partWaves - 1) * steady(part, each) + part + last
+    }
+    const steps = (units - cut) * kTiles + cut * kParts * partTiles
+    const l2 = launchCycles + (steps * is.ctas[i]! * is.l2Bytes[i]!) / l2Bytes
     const parts = this.#parts
     parts.units = units
-    parts.waves = waves
+    parts.waves = wholeWaves + partWaves
+    parts.cut = cut
     parts.kTiles = kTiles
     parts.kStep = kStep
     parts.mma = mma
     parts.mainloop = mainloop
     parts.compute = compute
     parts.l2 = l2
-    const spilt = 2 * Math.max(0, ctas * is.partBytes[i]! - this.#costs.partsHeld)
+    const spilt = 2 * Math.max(0, cut * kParts * is.ctas[i]! * is.partBytes[i]! - this.#costs.partsHeld)
     return Math.max(compute, dram + spilt / dramBytes, l2)
   }
 
@@ -266,15 +279,17 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     tail: dynamic ? 1 : costs.staticTail,
     transposed: +(design.operands === 'ba'),
     parts: design.parts,
+    wave: waveBlocks(plan) ?? 0,
     partBytes: plan.exchange ? plan.exchange.threads * plan.exchange.cells * 4 : 0,
   }
 }
 
 /** CTAs that run at once when clusters stay within a GPC; what is left of one takes fallback clusters. */
-function residentCtas({ gpcs }: Machine, cluster: number, fallback: number | null): number {
-  const total = gpcs.reduce((sum, sms) => {
+function residentCtas(machine: Machine, cluster: number, fallback: number | null): number {
+  if (fallback === null) return cluster * Math.max(1, clustersAtOnce(machine, cluster))
+  const total = machine.gpcs.reduce((sum, sms) => {
     const left = sms % cluster
-    return sum + sms - left + (fallback ? left - (left % fallback) : 0)
+    return sum + sms - (left % fallback)
   }, 0)
   return Math.max(cluster, total)
 }

@@ -2,6 +2,7 @@
  * Costs of SM80 kernels, a roofline with waves: the slower of MMAs, shared memory and L2 for each k tile, then the epilogue,
  * for as many CTAs side by side as an SM holds; under the limit of DRAM.
  */
+import { cutTiles } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, tilesOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { atomNameOf } from '../../compiler/targets/sm80/mma.ts'
@@ -68,10 +69,12 @@ export function estimateSm80(
   const tiles = tilesOf(gemm, extents, [tileM, tileN])
   const slots = machine.sms * perSm
   const parts = plan.exchange?.parts ?? 1
-  const items = tiles * parts
+  const cut = cutTiles(plan, tiles)
+  const items = tiles + cut * (parts - 1)
   const waves = Math.ceil(items / slots)
   const sharing = Math.min(perSm, Math.max(1, Math.ceil(items / machine.sms)))
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
+  const kAll = Math.max(1, Math.ceil(k / tileK))
   const kTiles = Math.max(1, Math.ceil(k / tileK / parts))
   const products = gemm.accumulators.length
   const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * costs.sustained)
@@ -87,15 +90,17 @@ export function estimateSm80(
   const epilogue = epilogueCycles(plan, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
-  const finish = parts > 1 ? Math.ceil(tiles / slots) * (parts * exchange + epilogue) : 0
-  const each = kTiles * step + (parts > 1 ? exchange : epilogue)
-  const compute = machine.launchCycles + machine.loadLatency + waves * each + finish
+  const wholeWaves = Math.ceil((tiles - cut) / slots)
+  const partWaves = Math.ceil((cut * parts) / slots)
+  const finish = Math.ceil(cut / slots) * (parts * exchange + epilogue)
+  const whole = wholeWaves * (kAll * step + epilogue)
+  const compute = machine.launchCycles + machine.loadLatency + whole + partWaves * (kTiles * step + exchange) + finish
   const dram = machine.launchCycles + machine.loadLatency + trafficBytes(plan.program, extents) / machine.dramBytes
   const cycles = Math.max(compute, dram)
   const boundBy = cycles === dram ? 'dram' : mma >= work ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
   const spread = `${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves`
-  const steps = `${kTiles} k steps of ${Math.round(step)} cycles`
+  const steps = `${cut > 0 && cut === tiles ? kTiles : kAll} k steps of ${Math.round(step)} cycles`
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 }

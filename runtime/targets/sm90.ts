@@ -6,11 +6,11 @@ import { depthOf, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
-import { exchangedBytes } from '../../compiler/targets/tensor_core/exchange.ts'
+import { cutTiles, exchangedBytes } from '../../compiler/targets/tensor_core/exchange.ts'
 import type { ExchangePlan } from '../../compiler/targets/tensor_core/plan.ts'
 import { gathersAny, type OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
-import type { Machine } from '../discovery/ranking/machine.ts'
+import { clustersAtOnce, type Machine } from '../discovery/ranking/machine.ts'
 import {
   arithmeticCycles,
   bytesOf,
@@ -140,16 +140,18 @@ export function estimateSm90(
   const [clusterM, clusterN] = cluster.shape
   const k = depthOf(gemm, extents, tileK)
   const units = tilesOf(gemm, extents, [tileM * clusterM, tileN * clusterN])
-  const capacity = Math.max(
-    1,
-    machine.gpcs.reduce((sum, sms) => sum + Math.floor(sms / cluster.size), 0),
-  )
+  const capacity = Math.max(1, clustersAtOnce(machine, cluster.size))
   const { parts } = design
-  const waves = Math.ceil((units * parts) / capacity)
-  const busy = Math.min(units * parts, capacity) * cluster.size
-  const share = Math.max(1, Math.ceil(k / tileK) / splits / parts)
+  const cut = cutTiles(plan, units)
+  const items = cut * parts
+  const wholeWaves = Math.ceil((units - cut) / capacity)
+  const tailWaves = Math.ceil(items / capacity)
+  const waves = wholeWaves + tailWaves
+  const busy = Math.min(units - cut + items, capacity) * cluster.size
+  const kTiles = Math.max(1, Math.ceil(Math.ceil(k / tileK) / splits))
   // Over several waves long and short parts are about equally many.
-  const kTiles = parts > 1 && waves > 1 ? share : Math.ceil(share)
+  const share = Math.max(1, Math.ceil(k / tileK) / splits / parts)
+  const partTiles = tailWaves > 1 ? share : Math.ceil(share)
   // The warpgroups of an SM share its tensor core.
   const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
   const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
@@ -173,15 +175,21 @@ export function estimateSm90(
     costs.launch + (pingpong ? 0 : costs.launchTogether) + (clusterM * clusterN > 1 ? costs.launchCluster : 0)
   const exchange = splits > 1 ? plan.partialBytes * costs.exchange : 0
   const meetings = waves * exchange + (waves - 1) * costs.drift * Math.log2(splits)
+  const walk = {
+    waves: tailWaves,
+    busy: Math.min(items, capacity) * cluster.size,
+    mainloop: partTiles * step,
+    epilogue,
+  }
   const cool =
-    plan.exchange === null
-      ? start + (waves - 1) * perTile + mainloop + epilogue + meetings
-      : start +
-        partsCycles(plan, plan.exchange, { waves, busy, tiles: units / capacity, mainloop, epilogue }, costs) +
-        meetings
+    start +
+    meetings +
+    (items === 0
+      ? (waves - 1) * perTile + mainloop + epilogue
+      : wholeWaves * perTile + partsCycles(plan, plan.exchange!, { ...walk, tiles: cut / capacity }, costs))
   const compute = cool * (1 + costs.heat * Math.min(1, cool / machine.clock / 1e-3))
   const traffic = trafficBytes(plan.program, extents)
-  const sums = plan.exchange === null ? 0 : units * exchangedBytes(plan.exchange, cluster.size)
+  const sums = plan.exchange === null ? 0 : (items * exchangedBytes(plan.exchange, cluster.size)) / plan.exchange.parts
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   const dram =
     start +
@@ -192,8 +200,8 @@ export function estimateSm90(
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const copies = repackTime(plan.program, extents, machine)
   const microseconds = (cycles / machine.clock) * 1e6 + copies
-  const steps = `${Math.round(kTiles)} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
-  const split = parts > 1 ? ` in ${parts} parts` : ''
+  const steps = `${Math.round(items > 0 && cut === units ? partTiles : kTiles)} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
+  const split = cut === 0 ? '' : cut === units ? ` in ${parts} parts` : `, ${cut} of them in ${parts} parts,`
   const copied = copies > 0 ? `; ${formatTime(copies)} for copies with aligned rows` : ''
   const text = `${formatTime(microseconds)} modelled: ${units} tiles of clusters${split} in ${waves} waves, ${steps}; bound by ${boundBy}${copied}`
   return { microseconds, boundBy, text }
@@ -214,7 +222,7 @@ interface Walk {
   readonly epilogue: number
 }
 
-/** Cycles of a CTA over its work items, each of which stores its sums; the last of a tile adds those of the others. */
+/** Cycles of a CTA over parts of tiles, each of which stores its sums; the last of a tile adds those of the others. */
 function partsCycles(
   { design }: Sm90Plan,
   { parts, threads, cells }: ExchangePlan,

@@ -1,9 +1,11 @@
 /**
- * Parts of k as work items of their own. Each leaves its sums in the workspace and counts itself; the one that comes last adds all of them
+ * Parts of k as work items of their own: of the tiles that whole waves leave, or where tiles come in groups of all. Each leaves its sums in the workspace and counts itself; the one that comes last adds all of them
  * in the order of the parts, and goes on with the epilogue. So nobody waits, whatever is resident, and results are the same every time.
  *
  * Each thread exchanges its own registers with the same thread of the other parts, so that the memory has the order of registers and threads.
  */
+import { ARCHS } from '../../archs.ts'
+import type { TargetArch } from '../../instance.ts'
 import type { GridRule, ParamRule, WorkspaceRegion } from '../../ir/launch.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
@@ -21,20 +23,43 @@ export const exchangeParams = ({ parts }: Domain): ParamRule[] =>
         { kind: 'workspace', region: EXCHANGE.counts, storage: 'u32' },
       ]
 
+/** SMs of the chips that a target's waves are made for: the number of parts is the instance's, whatever device it runs on. */
+const SMS: Readonly<Record<number, number>> = { 80: 108, 90: 132, 100: 148, 103: 148 }
+
+/** Clusters of a wave. GPCs have SMs left over by clusters of 4 and more: of 33 such on an H200 30 run at once. */
+export function waveOf(target: TargetArch, cluster: number, perSm = 1): number {
+  const sms = SMS[ARCHS[target].cc]!
+  return Math.max(2, Math.floor((sms * perSm * (cluster < 4 ? 1 : 0.91)) / cluster))
+}
+
+/** Blocks of tiles of a wave that is not cut; null: all tiles are cut into parts. */
+export const waveBlocks = ({ cluster, gemm, instance, perSm }: TensorCorePlan): number | null =>
+  gemm.groups ? null : waveOf(instance.target, cluster.size, perSm)
+
+/** Of so many blocks of tiles, those that are cut into parts of k. */
+export function cutTiles(plan: TensorCorePlan, blocks: number): number {
+  if (!plan.exchange) return 0
+  const wave = waveBlocks(plan)
+  return wave === null ? blocks : blocks % wave
+}
+
 /** Bytes that the CTAs of a cluster exchange for one block of tiles. */
 export const exchangedBytes = ({ parts, threads, cells }: ExchangePlan, ctas: number): number =>
   ctas * parts * threads * cells * 4
 
 /** `tiles`: the blocks of the grid. */
 export function exchangeRegions(
-  { exchange, cluster }: TensorCorePlan,
+  plan: TensorCorePlan,
   tiles: Extract<GridRule, { kind: 'persistent' }>['tiles'],
 ): WorkspaceRegion[] {
+  const { exchange, cluster } = plan
   if (!exchange) return []
+  const wave = waveBlocks(plan)
   const extents = tiles.map(({ axis, extent, ...counted }) => ({ axis, per: extent, ...counted }))
+  const most = wave === null ? {} : { most: wave - 1 }
   return [
-    { name: EXCHANGE.sums, elementBytes: exchangedBytes(exchange, cluster.size), extents },
-    { name: EXCHANGE.counts, elementBytes: cluster.size * 4, extents, zeroed: true },
+    { name: EXCHANGE.sums, elementBytes: exchangedBytes(exchange, cluster.size), extents, ...most },
+    { name: EXCHANGE.counts, elementBytes: cluster.size * 4, extents, ...most, zeroed: true },
   ]
 }
 

@@ -21,7 +21,7 @@ import { atomsBy, type AtomPlan } from './scale_atoms.ts'
 import { scalesOf } from './scales.ts'
 import { TILE_BYTES, TILE_INNER, TILE_OUTER } from '../../stored/tiles.ts'
 import { fetchMaps, inputMaps, mapName, type TensorCorePlan } from './plan.ts'
-import { exchangeParams, exchangeRegions } from './exchange.ts'
+import { exchangeParams, exchangeRegions, waveBlocks } from './exchange.ts'
 
 /** Of the kernel that combines the partial results of reductions: one warp for each element of an output. */
 export const COMBINE_THREADS = 256
@@ -102,6 +102,7 @@ export function launchOf(
     ...plan.program.scalars.filter((s) => !s.pointer).flatMap(scalarParams),
     { kind: 'tileGroup' },
   ]
+  const wave = waveBlocks(plan)
   return {
     threads,
     cluster: [plan.cluster.size, 1, 1],
@@ -113,7 +114,7 @@ export function launchOf(
       kind: 'persistent',
       dynamic,
       ...(plan.perSm !== undefined && plan.perSm > 1 && { perSm: plan.perSm }),
-      ...(plan.exchange && { parts: plan.exchange.parts }),
+      ...(plan.exchange && { parts: plan.exchange.parts, ...(wave !== null && { wave }) }),
       tiles: gridTiles(domain, plan.cluster),
     },
     params,

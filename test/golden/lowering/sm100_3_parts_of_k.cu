@@ -16,6 +16,7 @@ struct alignas(64) TensorMap { u64 words[16]; };
 constexpr u32 CTA_M = 128, TILE_N = 64, TILE_K = 64;  // k is 128 bytes
 constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // CTAs of a cluster along m and n
 constexpr u32 PARTS = 3;  // of k: work items of a tile
+constexpr u32 WAVE = 148, WHOLE = ~0u;  // tiles of a wave, which are not cut into parts; what they have instead of a part
 constexpr u32 TMA_BYTES = 24576;  // what TMA brings for one stage of a CTA
 constexpr u32 ROWS_PER_WARP = 32;  // of the tile in the lanes of an epilogue warp
 constexpr u32 TMEM_COLUMNS = 128, ACC_COLUMNS = 64;  // 2 accumulators, rounded up to a power of two
@@ -152,11 +153,11 @@ __device__ __forceinline__ void tcgen05_ld_x32(u32 (&r)[32], u32 taddr) {
     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]), "=r"(r[8]), "=r"(r[9]), "=r"(r[10]), "=r"(r[11]), "=r"(r[12]), "=r"(r[13]), "=r"(r[14]), "=r"(r[15]), "=r"(r[16]), "=r"(r[17]), "=r"(r[18]), "=r"(r[19]), "=r"(r[20]), "=r"(r[21]), "=r"(r[22]), "=r"(r[23]), "=r"(r[24]), "=r"(r[25]), "=r"(r[26]), "=r"(r[27]), "=r"(r[28]), "=r"(r[29]), "=r"(r[30]), "=r"(r[31])
     : "r"(taddr) : "memory");
 }
-__device__ __forceinline__ void tcgen05_st_x16(u32 taddr, const float* x) {
-  asm volatile("tcgen05.st.sync.aligned.32x32b.x16.b32 [%0], "
-    "{%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16};\n\t"
+__device__ __forceinline__ void tcgen05_st_x32(u32 taddr, const float* x) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x32.b32 [%0], "
+    "{%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32};\n\t"
     "tcgen05.wait::st.sync.aligned;"
-    :: "r"(taddr), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]), "f"(x[8]), "f"(x[9]), "f"(x[10]), "f"(x[11]), "f"(x[12]), "f"(x[13]), "f"(x[14]), "f"(x[15]) : "memory");
+    :: "r"(taddr), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "f"(x[4]), "f"(x[5]), "f"(x[6]), "f"(x[7]), "f"(x[8]), "f"(x[9]), "f"(x[10]), "f"(x[11]), "f"(x[12]), "f"(x[13]), "f"(x[14]), "f"(x[15]), "f"(x[16]), "f"(x[17]), "f"(x[18]), "f"(x[19]), "f"(x[20]), "f"(x[21]), "f"(x[22]), "f"(x[23]), "f"(x[24]), "f"(x[25]), "f"(x[26]), "f"(x[27]), "f"(x[28]), "f"(x[29]), "f"(x[30]), "f"(x[31]) : "memory");
 }
 __device__ __forceinline__ unsigned int ktl_f32x2_to_f16x2(float low, float high) {
   unsigned int y;
@@ -167,10 +168,18 @@ __device__ __forceinline__ unsigned int ktl_f32x2_to_f16x2(float low, float high
 __device__ __forceinline__ u32 place_m(u32 place) { return place % CLUSTER_M; }
 __device__ __forceinline__ u32 place_n(u32 place) { return place / CLUSTER_M; }
 
-struct TileOrigin { u32 m, n, l, part, number; };  // first row of this CTA, first column, batch, part of k, and number among all tiles of CTAs
+struct TileOrigin { u32 m, n, l, item; };  // first row of this CTA, first column, batch, and number among parts of tiles that are cut, those of a tile one behind another
 
-__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
-  const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
+__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group, u32 blocks, u32 whole_blocks) {
+  u32 unit = cta / CLUSTER;
+  const u32 place = cta % CLUSTER;
+  u32 item = WHOLE;
+  if (unit >= whole_blocks) {
+    const u32 behind = unit - whole_blocks, left = blocks - whole_blocks, part = behind / left;
+    unit = behind - part * left;
+    item = (unit * CLUSTER + place) * PARTS + part;
+    unit += whole_blocks;
+  }
   const u32 units = units_m * units_n, group_units = tile_group * units_n;
   u32 batch = 0, group = 0;  // mostly, and divisions are slow
   if (unit >= units) batch = unit / units;
@@ -179,9 +188,7 @@ __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 unit
   const u32 in_group = in_batch - group * group_units;
   const u32 rows = min(tile_group, units_m - group * tile_group);
   const u32 unit_m = group * tile_group + in_group % rows, unit_n = in_group / rows;
-  const u32 part = batch % PARTS;
-  batch /= PARTS;
-  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch, part, (batch * units + in_batch) * CLUSTER + place};
+  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch, item};
 }
 
 extern "C" __global__ void __launch_bounds__(192, 1)
@@ -200,11 +207,11 @@ ktl__golden(
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);
-  const u32 works = units_m * units_n * PARTS * CLUSTER;
+  const u32 blocks = units_m * units_n, whole_blocks = blocks - blocks % WAVE;
+  const u32 works = (whole_blocks + (blocks - whole_blocks) * PARTS) * CLUSTER;
   const u32 first_work = blockIdx.x;
   // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_all = (K + TILE_K - 1) / TILE_K, k_beyond = k_all + 1;
-  const u32 k_share = k_all / PARTS, k_more = k_all % PARTS;  // k tiles of each, and how many have one more
 
   if (warp == 4) {
     if (elect_one()) {
@@ -233,14 +240,15 @@ ktl__golden(
     u32 acc = 0, acc_phase = 0;
     u32 staging = 0;
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
-      const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
-      const u32 k_index = at.part, k_count = k_share + (k_index < k_more);
+      const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group, blocks, whole_blocks);
+      const u32 k_shares = (at.item != WHOLE ? PARTS : 1), k_index = (at.item != WHOLE ? at.item % PARTS : 0), k_share = k_all / k_shares, k_more = k_all % k_shares;
+      const u32 k_count = k_share + (k_index < k_more);
       const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;
       const u32 k_last = k_first + max(k_count, 1);
       mbarrier_wait(smem + ACC_FULL + 8 * acc, acc_phase);
       tcgen05_fence_after();
-      {
-        uint4* const mine = partial_op_k_x0020parts + (u64(at.number) * PARTS + at.part) * 2048 + threadIdx.x;
+      if (at.item != WHOLE) {
+        uint4* const mine = partial_op_k_x0020parts + u64(at.item) * 2048 + threadIdx.x;
         #pragma unroll 1
         for (u32 column = 0; column < 64; column += 32) {
           u32 cells[32];
@@ -251,41 +259,38 @@ ktl__golden(
         }
       }
       role_sync(128);
-      const bool is_last = threadIdx.x == 0 && count_part(partial_op_k_x0020counts + at.number, PARTS - 1) == PARTS - 1;
+      const bool is_last = threadIdx.x == 0 && (!(at.item != WHOLE) || count_part(partial_op_k_x0020counts + at.item / PARTS, PARTS - 1) == PARTS - 1);
       if (role_any(1, 128, is_last)) {
-        #pragma unroll 1
-        for (u32 i = 0; i < 64; i += 16) {
-          const uint4* const from = partial_op_k_x0020parts + (u64(at.number) * PARTS + 0) * 2048 + threadIdx.x + i / 4 * 128;
-          float total[4][4] = {};
-          {
-            uint4 x[3][4];
-            #pragma unroll
-            for (u32 p = 0; p < 3; ++p) {
+        if (at.item != WHOLE) {
+          #pragma unroll 1
+          for (u32 i = 0; i < 64; i += 32) {
+            const uint4* const from = partial_op_k_x0020parts + u64((at.item / PARTS * PARTS)) * 2048 + threadIdx.x + i / 4 * 128;
+            float total[8][4] = {};
+            #pragma unroll 1
+            for (u32 p = 0; p < PARTS; ++p) {
+              uint4 x[8];
               #pragma unroll
-              for (u32 j = 0; j < 4; ++j) {
-                x[p][j] = load_part(from + (0 + p) * 2048 + j * 128);
+              for (u32 j = 0; j < 8; ++j) {
+                x[j] = load_part(from + p * 2048 + j * 128);
+              }
+              #pragma unroll
+              for (u32 j = 0; j < 8; ++j) {
+                total[j][0] += __uint_as_float(x[j].x);
+                total[j][1] += __uint_as_float(x[j].y);
+                total[j][2] += __uint_as_float(x[j].z);
+                total[j][3] += __uint_as_float(x[j].w);
               }
             }
+            float sums[32];
             #pragma unroll
-            for (u32 p = 0; p < 3; ++p) {
-              #pragma unroll
-              for (u32 j = 0; j < 4; ++j) {
-                total[j][0] += __uint_as_float(x[p][j].x);
-                total[j][1] += __uint_as_float(x[p][j].y);
-                total[j][2] += __uint_as_float(x[p][j].z);
-                total[j][3] += __uint_as_float(x[p][j].w);
-              }
+            for (u32 j = 0; j < 8; ++j) {
+              sums[4 * j + 0] = total[j][0];
+              sums[4 * j + 1] = total[j][1];
+              sums[4 * j + 2] = total[j][2];
+              sums[4 * j + 3] = total[j][3];
             }
+            tcgen05_st_x32(tmem + (warp << 21) + acc * ACC_COLUMNS + i, sums);
           }
-          float sums[16];
-          #pragma unroll
-          for (u32 j = 0; j < 4; ++j) {
-            sums[4 * j + 0] = total[j][0];
-            sums[4 * j + 1] = total[j][1];
-            sums[4 * j + 2] = total[j][2];
-            sums[4 * j + 3] = total[j][3];
-          }
-          tcgen05_st_x16(tmem + (warp << 21) + acc * ACC_COLUMNS + i, sums);
         }
         const u32 warp_row = at.m + warp * ROWS_PER_WARP;
         for (u32 column = 0; column < 64; column += 32) {
@@ -339,8 +344,9 @@ ktl__golden(
     u32 stage = 0, stage_phase = 0;
     if (elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
-        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
-        const u32 k_index = at.part, k_count = k_share + (k_index < k_more);
+        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group, blocks, whole_blocks);
+        const u32 k_shares = (at.item != WHOLE ? PARTS : 1), k_index = (at.item != WHOLE ? at.item % PARTS : 0), k_share = k_all / k_shares, k_more = k_all % k_shares;
+        const u32 k_count = k_share + (k_index < k_more);
         const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;
         const u32 k_last = k_first + max(k_count, 1);
         for (u32 k = k_first; k < k_last; ++k) {
@@ -360,8 +366,9 @@ ktl__golden(
     u32 acc = 0, acc_phase = 0;
     if (elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
-        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
-        const u32 k_index = at.part, k_count = k_share + (k_index < k_more);
+        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group, blocks, whole_blocks);
+        const u32 k_shares = (at.item != WHOLE ? PARTS : 1), k_index = (at.item != WHOLE ? at.item % PARTS : 0), k_share = k_all / k_shares, k_more = k_all % k_shares;
+        const u32 k_count = k_share + (k_index < k_more);
         const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;
         const u32 k_last = k_first + max(k_count, 1);
         mbarrier_wait(smem + ACC_EMPTY + 8 * acc, acc_phase ^ 1);
@@ -414,7 +421,7 @@ struct ktl__golden_arguments {
 
 /// Bytes of scratch memory that `workspace` must point to, aligned to 256.
 extern "C" unsigned long long ktl__golden_workspace_bytes(const ktl__golden_arguments* a) {
-  return (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256 + (4ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256;
+  return (98304ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 147 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 147) + 255) / 256 * 256 + (4ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 147 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 147) + 255) / 256 * 256;
 }
 
 /// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.
@@ -423,7 +430,8 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   if (a->x_m == 0) return CUDA_SUCCESS;
   if (a->x_n == 0) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
-  long long ctas = 3LL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64);
+  long long ctas = 1LL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64);
+  ctas += ctas % 148 * 2;  // parts of k
   if (ctas == 0) return CUDA_SUCCESS;
   CUdevice device;
   int sms = 0;
@@ -463,10 +471,10 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   }
   result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214180);
   if (result != CUDA_SUCCESS) return result;
-  result = cuMemsetD8Async(a->workspace + (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256, 0, (4ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256, stream);  // counts begin at 0
+  result = cuMemsetD8Async(a->workspace + (98304ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 147 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 147) + 255) / 256 * 256, 0, (4ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 147 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 147) + 255) / 256 * 256, stream);  // counts begin at 0
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p3 = a->workspace;
-  CUdeviceptr p4 = a->workspace + (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256;
+  CUdeviceptr p4 = a->workspace + (98304ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 147 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 147) + 255) / 256 * 256;
   int p5 = a->x_m;
   int p6 = a->x_n;
   int p7 = a->x_k;

@@ -57,6 +57,77 @@ __device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16(float* d, const u32* 
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+struct alignas(16) ktl_piece { unsigned int words[4]; };
+
+// Addresses of an operand's first byte, and of the one behind its last.
+struct ktl_span { unsigned long long first, last; };
+
+template <typename T> __device__ __forceinline__ ktl_span ktl_span_of(const T* first, long long last) {
+  const unsigned long long at = (unsigned long long)__cvta_generic_to_global(first);
+  return {at, at + (last + 1) * (long long)sizeof(T)};
+}
+// Two aligned vectors around a piece, of which `bytes` are in the row: the piece begins at byte `shift` of the first one. Not `inner`: they
+// are not in the operand.
+struct ktl_window { ktl_piece low, high; unsigned int shift, bytes; bool inner; };
+
+// Of the bytes from 16 * at on of a row of so many elements.
+template <typename T>
+__device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int at, unsigned int elements, const ktl_span& span) {
+  constexpr unsigned int count = 16 / sizeof(T);
+  const unsigned long long from = (unsigned long long)__cvta_generic_to_global(row) + at * 16ull;
+  const unsigned int left = elements > at * count ? elements - at * count : 0;
+  ktl_window window;
+  window.shift = (unsigned int)from % 16;
+  window.bytes = left < count ? left * (unsigned int)sizeof(T) : 16;
+  const unsigned long long aligned = from - window.shift;
+  const bool both = window.shift + window.bytes > 16;
+  window.inner = left > 0 && aligned >= span.first && aligned + (both ? 32 : 16) <= span.last;
+  asm("{\n  .reg .pred low, high;\n  setp.ne.u32 low, %9, 0;\n  setp.ne.and.u32 high, %10, 0, low;\n"
+      "  mov.b32 %0, 0;\n  mov.b32 %1, 0;\n  mov.b32 %2, 0;\n  mov.b32 %3, 0;\n"
+      "  mov.b32 %4, 0;\n  mov.b32 %5, 0;\n  mov.b32 %6, 0;\n  mov.b32 %7, 0;\n"
+      "  @low ld.global.v4.b32 {%0, %1, %2, %3}, [%8];\n  @high ld.global.v4.b32 {%4, %5, %6, %7}, [%8 + 16];\n}"
+      : "=&r"(window.low.words[0]), "=&r"(window.low.words[1]), "=&r"(window.low.words[2]), "=&r"(window.low.words[3]),
+        "=&r"(window.high.words[0]), "=&r"(window.high.words[1]), "=&r"(window.high.words[2]), "=&r"(window.high.words[3])
+      : "l"(aligned), "r"((unsigned int)window.inner), "r"((unsigned int)both));
+  return window;
+}
+
+// The same of a row whose neighbours are nobody's.
+template <typename T> __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int at, unsigned int elements) {
+  return ktl_row_window(row, at, elements, ktl_span_of(row, (long long)elements - 1));
+}
+// The bytes of this window; behind the row's end, zeros.
+template <typename T>
+__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at, unsigned int) {
+  constexpr unsigned int count = 16 / sizeof(T);
+  // Nothing branches around this, so that pieces which are asked for together are shifted together.
+  const unsigned int shift = window.shift;
+  unsigned int words[8];
+  #pragma unroll
+  for (unsigned int i = 0; i < 4; ++i) { words[i] = window.low.words[i]; words[4 + i] = window.high.words[i]; }
+  #pragma unroll
+  for (unsigned int i = 0; i < 6; ++i) words[i] = shift & 8 ? words[i + 2] : words[i];
+  #pragma unroll
+  for (unsigned int i = 0; i < 5; ++i) words[i] = shift & 4 ? words[i + 1] : words[i];
+  ktl_piece piece;
+  #pragma unroll
+  for (unsigned int i = 0; i < 4; ++i) {
+    const unsigned int bytes = window.bytes > 4 * i ? window.bytes - 4 * i : 0;
+    const unsigned int kept = bytes < 4 ? (1u << (8 * bytes)) - 1 : ~0u;
+    piece.words[i] = __funnelshift_r(words[i], words[i + 1], 8 * (shift & 3)) & kept;
+  }
+  // One by one, the last first, in few instructions: code that is cold in the caches takes longer than what it does.
+  #pragma unroll 1
+  for (unsigned int left = window.inner ? 0 : window.bytes; left > 0; left -= sizeof(T)) {
+    const unsigned long long bits = row[at * (unsigned long long)count + left / sizeof(T) - 1];
+    constexpr unsigned int step = 8 * sizeof(T) % 32;
+    #pragma unroll
+    for (unsigned int i = 3; i > 0; --i)
+      piece.words[i] = step > 0 ? __funnelshift_l(piece.words[i - 1], piece.words[i], step) : sizeof(T) == 4 ? piece.words[i - 1] : i > 1 ? piece.words[i - 2] : (unsigned int)(bits >> 32);
+    piece.words[0] = (step > 0 ? piece.words[0] << step : 0) | (unsigned int)bits;
+  }
+  return piece;
+}
 __device__ __forceinline__ unsigned int ktl_f32x2_to_bf16x2(float low, float high) {
   unsigned int y;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
@@ -125,71 +196,49 @@ ktl__golden(
         const u32 k = k_first + first;
         if (k < k_last) {
           for (u32 first = threadIdx.x % 128; first < 256; first += 256) {
-            u32 chunks[2][4] = {};
+            const ktl_span span = ktl_span_of(reinterpret_cast<const unsigned short*>(op_A), ((long long)M - 1) * op_A_m + ((long long)K - 1));
+            ktl_window windows[2];
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
-              u32* words = chunks[s];
-              if (free_at < M && k_at < K) {
-                const u16* from = reinterpret_cast<const u16*>(op_A) + (i64)(free_at) * op_A_m + k_at;
-                if (k_at >= 2 && k_at + 10 <= K) {
-                  const u64 address = reinterpret_cast<u64>(from);
-                  const u32* aligned = reinterpret_cast<const u32*>(address & ~3ull);
-                  u32 low = aligned[0];
-                  #pragma unroll
-                  for (u32 e = 0; e < 4; ++e) {
-                    const u32 high = aligned[e + 1];
-                    words[e] = __funnelshift_r(low, high, static_cast<u32>(address) % 4 * 8);
-                    low = high;
-                  }
-                }
-                else {
-                  #pragma unroll
-                  for (u32 e = 0; e < 8; ++e) if (k_at + e < K) words[e / 2] |= static_cast<u32>(from[e]) << 16 * (e % 2);
-                }
-              }
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
+              const u32 elements = free_at < M ? K : 0;
+              windows[s] = ktl_row_window(row, k_at / 8, elements, span);
             }
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
-              store_shared_v4(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, chunks[s][0], chunks[s][1], chunks[s][2], chunks[s][3]);
+              const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
+              const u32 elements = free_at < M ? K : 0;
+              const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8, elements);
+              store_shared_v4(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }
           }
           for (u32 first = threadIdx.x % 128; first < 256; first += 256) {
-            u32 chunks[2][4] = {};
+            const ktl_span span = ktl_span_of(reinterpret_cast<const unsigned short*>(op_B), ((long long)N - 1) * op_B_n + ((long long)K - 1));
+            ktl_window windows[2];
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.n + r;
-              u32* words = chunks[s];
-              if (free_at < N && k_at < K) {
-                const u16* from = reinterpret_cast<const u16*>(op_B) + (i64)(free_at) * op_B_n + k_at;
-                if (k_at >= 2 && k_at + 10 <= K) {
-                  const u64 address = reinterpret_cast<u64>(from);
-                  const u32* aligned = reinterpret_cast<const u32*>(address & ~3ull);
-                  u32 low = aligned[0];
-                  #pragma unroll
-                  for (u32 e = 0; e < 4; ++e) {
-                    const u32 high = aligned[e + 1];
-                    words[e] = __funnelshift_r(low, high, static_cast<u32>(address) % 4 * 8);
-                    low = high;
-                  }
-                }
-                else {
-                  #pragma unroll
-                  for (u32 e = 0; e < 8; ++e) if (k_at + e < K) words[e / 2] |= static_cast<u32>(from[e]) << 16 * (e % 2);
-                }
-              }
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_B) + (i64)(free_at) * op_B_n;
+              const u32 elements = free_at < N ? K : 0;
+              windows[s] = ktl_row_window(row, k_at / 8, elements, span);
             }
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
-              store_shared_v4(smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, chunks[s][0], chunks[s][1], chunks[s][2], chunks[s][3]);
+              const u32 k_at = k * TILE_K + c * 8, free_at = at.n + r;
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_B) + (i64)(free_at) * op_B_n;
+              const u32 elements = free_at < N ? K : 0;
+              const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8, elements);
+              store_shared_v4(smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }
           }
           fill = (fill + 1) % 4;
@@ -210,71 +259,49 @@ ktl__golden(
         if (const u32 ahead = k + 3; ahead < k_last) {
           const u32 k = ahead;
           for (u32 first = threadIdx.x % 128; first < 256; first += 256) {
-            u32 chunks[2][4] = {};
+            const ktl_span span = ktl_span_of(reinterpret_cast<const unsigned short*>(op_A), ((long long)M - 1) * op_A_m + ((long long)K - 1));
+            ktl_window windows[2];
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
-              u32* words = chunks[s];
-              if (free_at < M && k_at < K) {
-                const u16* from = reinterpret_cast<const u16*>(op_A) + (i64)(free_at) * op_A_m + k_at;
-                if (k_at >= 2 && k_at + 10 <= K) {
-                  const u64 address = reinterpret_cast<u64>(from);
-                  const u32* aligned = reinterpret_cast<const u32*>(address & ~3ull);
-                  u32 low = aligned[0];
-                  #pragma unroll
-                  for (u32 e = 0; e < 4; ++e) {
-                    const u32 high = aligned[e + 1];
-                    words[e] = __funnelshift_r(low, high, static_cast<u32>(address) % 4 * 8);
-                    low = high;
-                  }
-                }
-                else {
-                  #pragma unroll
-                  for (u32 e = 0; e < 8; ++e) if (k_at + e < K) words[e / 2] |= static_cast<u32>(from[e]) << 16 * (e % 2);
-                }
-              }
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
+              const u32 elements = free_at < M ? K : 0;
+              windows[s] = ktl_row_window(row, k_at / 8, elements, span);
             }
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
-              store_shared_v4(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, chunks[s][0], chunks[s][1], chunks[s][2], chunks[s][3]);
+              const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
+              const u32 elements = free_at < M ? K : 0;
+              const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8, elements);
+              store_shared_v4(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }
           }
           for (u32 first = threadIdx.x % 128; first < 256; first += 256) {
-            u32 chunks[2][4] = {};
+            const ktl_span span = ktl_span_of(reinterpret_cast<const unsigned short*>(op_B), ((long long)N - 1) * op_B_n + ((long long)K - 1));
+            ktl_window windows[2];
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.n + r;
-              u32* words = chunks[s];
-              if (free_at < N && k_at < K) {
-                const u16* from = reinterpret_cast<const u16*>(op_B) + (i64)(free_at) * op_B_n + k_at;
-                if (k_at >= 2 && k_at + 10 <= K) {
-                  const u64 address = reinterpret_cast<u64>(from);
-                  const u32* aligned = reinterpret_cast<const u32*>(address & ~3ull);
-                  u32 low = aligned[0];
-                  #pragma unroll
-                  for (u32 e = 0; e < 4; ++e) {
-                    const u32 high = aligned[e + 1];
-                    words[e] = __funnelshift_r(low, high, static_cast<u32>(address) % 4 * 8);
-                    low = high;
-                  }
-                }
-                else {
-                  #pragma unroll
-                  for (u32 e = 0; e < 8; ++e) if (k_at + e < K) words[e / 2] |= static_cast<u32>(from[e]) << 16 * (e % 2);
-                }
-              }
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_B) + (i64)(free_at) * op_B_n;
+              const u32 elements = free_at < N ? K : 0;
+              windows[s] = ktl_row_window(row, k_at / 8, elements, span);
             }
             #pragma unroll
             for (u32 s = 0; s < 2; ++s) {
               const u32 i = first + s * 128;
               const u32 r = i / 4, c = i % 4;
-              store_shared_v4(smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, chunks[s][0], chunks[s][1], chunks[s][2], chunks[s][3]);
+              const u32 k_at = k * TILE_K + c * 8, free_at = at.n + r;
+              const unsigned short* row = reinterpret_cast<const unsigned short*>(op_B) + (i64)(free_at) * op_B_n;
+              const u32 elements = free_at < N ? K : 0;
+              const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8, elements);
+              store_shared_v4(smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }
           }
           fill = (fill + 1) % 4;

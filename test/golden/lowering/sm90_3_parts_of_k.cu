@@ -16,6 +16,7 @@ struct alignas(64) TensorMap { u64 words[16]; };
 constexpr u32 CTA_M = 128, TILE_N = 64, TILE_K = 64;  // k is 128 bytes
 constexpr u32 CLUSTER_M = 1, CLUSTER_N = 1, CLUSTER = 1;  // CTAs of a cluster along m and n
 constexpr u32 PARTS = 3;  // of k: work items of a tile
+constexpr u32 WAVE = 132, WHOLE = ~0u;  // tiles of a wave, which are not cut into parts; what they have instead of a part
 constexpr u32 TMA_BYTES = 24576;  // what TMA brings for one stage of a CTA
 constexpr u32 ROWS_PER_WARP = 16;  // of the tile in the lanes of an epilogue warp
 constexpr u32 CELLS = 32;  // accumulator registers of each thread for 64 rows: f32
@@ -145,10 +146,18 @@ __device__ __forceinline__ unsigned int ktl_f32x2_to_f16x2(float low, float high
 __device__ __forceinline__ u32 place_m(u32 place) { return place % CLUSTER_M; }
 __device__ __forceinline__ u32 place_n(u32 place) { return place / CLUSTER_M; }
 
-struct TileOrigin { u32 m, n, l, part, number; };  // first row of this CTA, first column, batch, part of k, and number among all tiles of CTAs
+struct TileOrigin { u32 m, n, l, item; };  // first row of this CTA, first column, batch, and number among parts of tiles that are cut, those of a tile one behind another
 
-__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group) {
-  const u32 unit = cta / CLUSTER, place = cta % CLUSTER;
+__device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 units_n, u32 tile_group, u32 blocks, u32 whole_blocks) {
+  u32 unit = cta / CLUSTER;
+  const u32 place = cta % CLUSTER;
+  u32 item = WHOLE;
+  if (unit >= whole_blocks) {
+    const u32 behind = unit - whole_blocks, left = blocks - whole_blocks, part = behind / left;
+    unit = behind - part * left;
+    item = (unit * CLUSTER + place) * PARTS + part;
+    unit += whole_blocks;
+  }
   const u32 units = units_m * units_n, group_units = tile_group * units_n;
   u32 batch = 0, group = 0;  // mostly, and divisions are slow
   if (unit >= units) batch = unit / units;
@@ -157,9 +166,7 @@ __device__ __forceinline__ TileOrigin tile_origin(u32 cta, u32 units_m, u32 unit
   const u32 in_group = in_batch - group * group_units;
   const u32 rows = min(tile_group, units_m - group * tile_group);
   const u32 unit_m = group * tile_group + in_group % rows, unit_n = in_group / rows;
-  const u32 part = batch % PARTS;
-  batch /= PARTS;
-  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch, part, (batch * units + in_batch) * CLUSTER + place};
+  return {(unit_m * CLUSTER_M + place_m(place)) * CTA_M, (unit_n * CLUSTER_N + place_n(place)) * TILE_N, batch, item};
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
@@ -178,11 +185,11 @@ ktl__golden(
   const u32 smem = (shared_address(dynamic_smem) + 1023) & ~1023u;
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const u32 units_m = (M + CTA_M * CLUSTER_M - 1) / (CTA_M * CLUSTER_M), units_n = (N + TILE_N * CLUSTER_N - 1) / (TILE_N * CLUSTER_N);
-  const u32 works = units_m * units_n * PARTS * CLUSTER;
+  const u32 blocks = units_m * units_n, whole_blocks = blocks - blocks % WAVE;
+  const u32 works = (whole_blocks + (blocks - whole_blocks) * PARTS) * CLUSTER;
   const u32 first_work = blockIdx.x;
   // Without any k, one tile from outside the tensors is loaded: zeros.
   const u32 k_all = (K + TILE_K - 1) / TILE_K, k_beyond = k_all + 1;
-  const u32 k_share = k_all / PARTS, k_more = k_all % PARTS;  // k tiles of each, and how many have one more
 
   [[maybe_unused]] const u32 warpgroup = warp / 4;
   if (warp == 8) {
@@ -204,9 +211,10 @@ ktl__golden(
     u32 spent = 0;
     u32 staging = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group);
+    TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group, blocks, whole_blocks);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
-      const u32 k_index = at.part, k_count = k_share + (k_index < k_more);
+      const u32 k_shares = (at.item != WHOLE ? PARTS : 1), k_index = (at.item != WHOLE ? at.item % PARTS : 0), k_share = k_all / k_shares, k_more = k_all % k_shares;
+      const u32 k_count = k_share + (k_index < k_more);
       const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;
       const u32 k_last = k_first + max(k_count, 1);
       float acc[32];
@@ -241,52 +249,49 @@ ktl__golden(
       }
       TileOrigin next = at;
       if (cta + gridDim.x < works) {
-        next = tile_origin(cta + gridDim.x, units_m, units_n, tile_group);
-        asm volatile("" : "+r"(next.m), "+r"(next.n), "+r"(next.l), "+r"(next.part), "+r"(next.number));  // here, and not where it is used
+        next = tile_origin(cta + gridDim.x, units_m, units_n, tile_group, blocks, whole_blocks);
+        asm volatile("" : "+r"(next.m), "+r"(next.n), "+r"(next.l), "+r"(next.item));  // here, and not where it is used
       }
       wgmma_wait(acc);
       if (threadIdx.x % 128 == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
       spent = (spent + 1) % 8;
-      {
-        uint4* const mine = partial_op_k_x0020parts + (u64(at.number) * PARTS + at.part) * 2048 + threadIdx.x;
+      if (at.item != WHOLE) {
+        uint4* const mine = partial_op_k_x0020parts + u64(at.item) * 2048 + threadIdx.x;
         #pragma unroll
         for (u32 i = 0; i < 32; i += 4)
           store_part(mine + i / 4 * 256, make_uint4(__float_as_uint(acc[i + 0]), __float_as_uint(acc[i + 1]), __float_as_uint(acc[i + 2]), __float_as_uint(acc[i + 3])));
       }
       role_sync(256);
-      const bool is_last = threadIdx.x == 0 && count_part(partial_op_k_x0020counts + at.number, PARTS - 1) == PARTS - 1;
+      const bool is_last = threadIdx.x == 0 && (!(at.item != WHOLE) || count_part(partial_op_k_x0020counts + at.item / PARTS, PARTS - 1) == PARTS - 1);
       if (role_any(1, 256, is_last)) {
-        #pragma unroll
-        for (u32 i = 0; i < 32; i += 16) {
-          const uint4* const from = partial_op_k_x0020parts + (u64(at.number) * PARTS + 0) * 2048 + threadIdx.x + i / 4 * 256;
-          __syncwarp();  // loads of the next come no further ahead: registers would not do
-          float total[4][4] = {};
-          {
-            uint4 x[3][4];
-            #pragma unroll
-            for (u32 p = 0; p < 3; ++p) {
-              #pragma unroll
-              for (u32 j = 0; j < 4; ++j) {
-                x[p][j] = load_part(from + (0 + p) * 2048 + j * 256);
-              }
-            }
-            #pragma unroll
-            for (u32 p = 0; p < 3; ++p) {
-              #pragma unroll
-              for (u32 j = 0; j < 4; ++j) {
-                total[j][0] += __uint_as_float(x[p][j].x);
-                total[j][1] += __uint_as_float(x[p][j].y);
-                total[j][2] += __uint_as_float(x[p][j].z);
-                total[j][3] += __uint_as_float(x[p][j].w);
-              }
-            }
-          }
+        if (at.item != WHOLE) {
           #pragma unroll
-          for (u32 j = 0; j < 4; ++j) {
-            acc[(i + 4 * j) + 0] = total[j][0];
-            acc[(i + 4 * j) + 1] = total[j][1];
-            acc[(i + 4 * j) + 2] = total[j][2];
-            acc[(i + 4 * j) + 3] = total[j][3];
+          for (u32 i = 0; i < 32; i += 32) {
+            const uint4* const from = partial_op_k_x0020parts + u64((at.item / PARTS * PARTS)) * 2048 + threadIdx.x + i / 4 * 256;
+            __syncwarp();  // loads of the next come no further ahead: registers would not do
+            float total[8][4] = {};
+            #pragma unroll 1
+            for (u32 p = 0; p < PARTS; ++p) {
+              uint4 x[8];
+              #pragma unroll
+              for (u32 j = 0; j < 8; ++j) {
+                x[j] = load_part(from + p * 2048 + j * 256);
+              }
+              #pragma unroll
+              for (u32 j = 0; j < 8; ++j) {
+                total[j][0] += __uint_as_float(x[j].x);
+                total[j][1] += __uint_as_float(x[j].y);
+                total[j][2] += __uint_as_float(x[j].z);
+                total[j][3] += __uint_as_float(x[j].w);
+              }
+            }
+            #pragma unroll
+            for (u32 j = 0; j < 8; ++j) {
+              acc[(i + 4 * j) + 0] = total[j][0];
+              acc[(i + 4 * j) + 1] = total[j][1];
+              acc[(i + 4 * j) + 2] = total[j][2];
+              acc[(i + 4 * j) + 3] = total[j][3];
+            }
           }
         }
         constexpr u32 block = 0;
@@ -339,8 +344,9 @@ ktl__golden(
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (warp == 8 && elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
-        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
-        const u32 k_index = at.part, k_count = k_share + (k_index < k_more);
+        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group, blocks, whole_blocks);
+        const u32 k_shares = (at.item != WHOLE ? PARTS : 1), k_index = (at.item != WHOLE ? at.item % PARTS : 0), k_share = k_all / k_shares, k_more = k_all % k_shares;
+        const u32 k_count = k_share + (k_index < k_more);
         const u32 k_first = k_count > 0 ? k_index * k_share + min(k_index, k_more) : k_beyond;
         const u32 k_last = k_first + max(k_count, 1);
         for (u32 k = k_first; k < k_last; ++k) {
@@ -378,7 +384,7 @@ struct ktl__golden_arguments {
 
 /// Bytes of scratch memory that `workspace` must point to, aligned to 256.
 extern "C" unsigned long long ktl__golden_workspace_bytes(const ktl__golden_arguments* a) {
-  return (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256 + (4ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256;
+  return (98304ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 131 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 131) + 255) / 256 * 256 + (4ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 131 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 131) + 255) / 256 * 256;
 }
 
 /// Launches `function` (the entry above, from a loaded module) on `stream`. Returns the first error.
@@ -387,7 +393,8 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   if (a->x_m == 0) return CUDA_SUCCESS;
   if (a->x_n == 0) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
-  long long ctas = 3LL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64);
+  long long ctas = 1LL * ((a->x_m + 127) / 128) * ((a->x_n + 63) / 64);
+  ctas += ctas % 132 * 2;  // parts of k
   if (ctas == 0) return CUDA_SUCCESS;
   CUdevice device;
   int sms = 0;
@@ -427,10 +434,10 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   }
   result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214144);
   if (result != CUDA_SUCCESS) return result;
-  result = cuMemsetD8Async(a->workspace + (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256, 0, (4ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256, stream);  // counts begin at 0
+  result = cuMemsetD8Async(a->workspace + (98304ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 131 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 131) + 255) / 256 * 256, 0, (4ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 131 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 131) + 255) / 256 * 256, stream);  // counts begin at 0
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p3 = a->workspace;
-  CUdeviceptr p4 = a->workspace + (98304ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) + 255) / 256 * 256;
+  CUdeviceptr p4 = a->workspace + (98304ULL * (1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) < 131 ? 1ULL * (((a->x_m > 0 ? a->x_m : 1) + 127) / 128) * (((a->x_n > 0 ? a->x_n : 1) + 63) / 64) : 131) + 255) / 256 * 256;
   int p5 = a->x_m;
   int p6 = a->x_n;
   int p7 = a->x_k;
