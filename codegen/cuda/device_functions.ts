@@ -7,6 +7,7 @@ import { TRIGONOMETRY_F32 } from './device/trigonometry_f32.ts'
 import { MATH_SHORT } from './device/math_short.ts'
 import { INTEGER_AND_ORDER } from './device/order.ts'
 import { portableConversions } from './device/portable.ts'
+import { PARTS } from './device/parts.ts'
 import { ROWS } from './device/rows.ts'
 import { PACKED, POSITIONS, TEAMS } from './device/ragged.ts'
 
@@ -34,6 +35,7 @@ const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
     ...PACKED,
     ...FRAGMENTS,
     ...ROWS,
+    ...PARTS,
   ].map((text) => [parse(text).name, parse(text)]),
 )
 

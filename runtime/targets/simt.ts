@@ -2,7 +2,7 @@
 import { topological } from '../../compiler/ir/walk.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { pieceOf, VECTOR_CTAS, type SimtVector } from '../../compiler/targets/simt/vector.ts'
+import { pieceOf, type SimtVector } from '../../compiler/targets/simt/vector.ts'
 import type { SimtPlan, SimtTile } from '../../compiler/targets/simt/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -71,14 +71,14 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
     (4 * (few === 1 ? ISSUED.one : ISSUED.more) * machine.sms * busy)
   const lines = Math.max(linesPerRun(form, form.matrix, many), linesPerRun(form, form.vectors, few))
   const traffic = (trafficBytes(program, extents) + ((turns - 1) * elements * bits) / 8) * lines
-  const underWay = VECTOR_CTAS * form.threads * PIECES * 16 * machine.sms * busy
+  const underWay = form.perSm * form.threads * PIECES * 16 * machine.sms * busy
   const dram =
     (traffic + Math.min(traffic, machine.dirtyBytes)) / Math.min(machine.streamBytes, underWay / machine.loadLatency)
   // Each CTA reads its few as well: whole sectors.
   const { vectors, over } = form
   const row = (few * DTYPES[vectors.dtype].bits) / 8
   const l2 = (ctas * of([over]) * (vectors.order.at(-1) === over ? row : Math.max(row, SECTOR))) / machine.l2Bytes
-  const waves = Math.ceil(ctas / (machine.sms * VECTOR_CTAS)) * (machine.loadLatency + MEETING)
+  const waves = Math.ceil(ctas / (machine.sms * form.perSm)) * (machine.loadLatency + MEETING)
   const bounds = { dram, 'cuda cores': Math.max(issue, waves), l2 }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!

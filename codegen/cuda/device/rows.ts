@@ -4,15 +4,49 @@
  */
 export const ROWS = [
   `struct alignas(16) ktl_piece { unsigned int words[4]; };
-
-// Two aligned vectors around a piece: the piece begins at byte \`shift\` of the first one. Not \`inner\`: a part of them is no part of the row.
+__device__ __forceinline__ ktl_piece ktl_no_piece() { return ktl_piece{}; }`,
+  `// Elements between the start of the aligned vector that a row begins in and the row.
+template <typename T> __device__ __forceinline__ int ktl_row_skip(const T* row) {
+  return (int)((unsigned long long)__cvta_generic_to_global(row) % 16 / sizeof(T));
+}`,
+  `// An aligned vector; zeros where there is none.
+template <typename T> __device__ __forceinline__ ktl_piece ktl_row_vector(const T* from, bool exists) {
+  ktl_piece piece = ktl_no_piece();
+  if (exists) {
+    const uint4 vector = *reinterpret_cast<const uint4*>(from);
+    piece.words[0] = vector.x, piece.words[1] = vector.y, piece.words[2] = vector.z, piece.words[3] = vector.w;
+  }
+  return piece;
+}`,
+  `// Of an aligned vector, only the elements from low up to high, which are a row's; zeros beside them.
+template <typename T> __device__ __forceinline__ ktl_piece ktl_row_ends(const T* from, int low, int high) {
+  constexpr int count = 16 / sizeof(T);
+  ktl_piece piece = ktl_no_piece();
+  #pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (i < low || i >= high) continue;
+    const unsigned long long bits = from[i];
+    piece.words[i * sizeof(T) / 4] |= (unsigned int)bits << (8 * (i * sizeof(T) % 4));
+    if (sizeof(T) == 8) piece.words[i * sizeof(T) / 4 + 1] = (unsigned int)(bits >> 32);
+  }
+  return piece;
+}`,
+  `// Elements so far apart, as many as there are of 16 bytes; behind them zeros.
+__device__ __forceinline__ ktl_piece ktl_gathered_piece(const unsigned short* from, long long stride, int elements) {
+  ktl_piece piece = ktl_no_piece();
+  #pragma unroll
+  for (int i = 0; i < 8; ++i)
+    if (i < elements) piece.words[i / 2] |= (unsigned int)from[i * stride] << (16 * (i % 2));
+  return piece;
+}`,
+  `// Two aligned vectors around a piece: the piece begins at byte \`shift\` of the first one. Not \`inner\`: a part of them is no part of the row.
 struct ktl_window { ktl_piece low, high; unsigned int shift; bool inner; };
 
 // Of the bytes from 16 * at on of a row of so many elements.
 template <typename T> __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int at, unsigned int elements) {
   constexpr unsigned int count = 16 / sizeof(T);
   const unsigned long long from = (unsigned long long)__cvta_generic_to_global(row) + at * 16ull;
-  ktl_window window;
+  ktl_window window = {ktl_no_piece(), ktl_no_piece()};
   window.shift = (unsigned int)from % 16;
   const unsigned int end = at * count + (window.shift == 0 ? count : (32 - window.shift) / (unsigned int)sizeof(T));
   window.inner = (at > 0 || window.shift == 0) && end <= elements;
@@ -29,7 +63,7 @@ template <typename T> __device__ __forceinline__ ktl_window ktl_row_window(const
 template <typename T>
 __device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at, unsigned int elements) {
   constexpr unsigned int count = 16 / sizeof(T);
-  ktl_piece piece = {};
+  ktl_piece piece = ktl_no_piece();
   if (window.inner) {
     const unsigned int shift = window.shift;
     unsigned int words[8];
