@@ -34,6 +34,8 @@ export interface SimtInputs {
   readonly broadcast?: Readonly<Record<string, readonly string[]>>
   /** Elements before the first one of an input: it need not be aligned. */
   readonly lead?: Readonly<Record<string, number>>
+  /** Elements behind each row. */
+  readonly padding?: number
   /** Outputs that are the very tensor of an input. */
   readonly inPlace?: Readonly<Record<string, string>>
 }
@@ -141,7 +143,7 @@ export class SimtKernel {
       const dimension = operand.axes.indexOf(axis)
       strides[dimension] = elements
       elements *= Math.max(1, shape[dimension]!)
-      if (i === 0 && operand.order.length > 1) elements = Math.ceil(elements / unit) * unit + PADDING
+      if (i === 0 && operand.order.length > 1) elements = Math.ceil(elements / unit) * unit + (inputs.padding ?? PADDING)
     }
     const { dtype, name, axes } = operand
     const { bits } = DTYPES[dtype]

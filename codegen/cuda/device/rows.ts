@@ -20,14 +20,22 @@ template <typename T> __device__ __forceinline__ ktl_piece ktl_row_vector(const 
 }`,
   `// Of an aligned vector, only the elements from low up to high, which are a row's; zeros beside them.
 template <typename T> __device__ __forceinline__ ktl_piece ktl_row_ends(const T* from, int low, int high) {
-  constexpr int count = 16 / sizeof(T);
   ktl_piece piece = ktl_no_piece();
+  const unsigned int* const words = reinterpret_cast<const unsigned int*>(from);
+  constexpr int per = sizeof(T) < 4 ? 4 / sizeof(T) : 1, size = sizeof(T) < 4 ? 1 : sizeof(T) / 4;
   #pragma unroll
-  for (int i = 0; i < count; ++i) {
-    if (i < low || i >= high) continue;
-    const unsigned long long bits = from[i];
-    piece.words[i * sizeof(T) / 4] |= (unsigned int)bits << (8 * (i * sizeof(T) % 4));
-    if (sizeof(T) == 8) piece.words[i * sizeof(T) / 4 + 1] = (unsigned int)(bits >> 32);
+  for (int i = 0; i < 4; ++i)
+    if (i / size * per >= low && (i / size + 1) * per <= high) piece.words[i] = words[i];
+  if (per == 1) return piece;
+  // And what is less than a word, at either end.
+  #pragma unroll
+  for (int j = 0; j < per - 1; ++j) {
+    const int first = low + j, last = high - 1 - j;
+    unsigned int x = 0, y = 0;
+    if (first / per * per < low && first % per >= low % per && first < high) x = (unsigned int)from[first] << (8 * sizeof(T) * (first % per));
+    if (last % per < high % per && last >= low && (last / per * per >= low)) y = (unsigned int)from[last] << (8 * sizeof(T) * (last % per));
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) piece.words[i] |= (first / per == i ? x : 0) | (last / per == i ? y : 0);
   }
   return piece;
 }`,
@@ -38,6 +46,20 @@ __device__ __forceinline__ ktl_piece ktl_gathered_piece(const unsigned short* fr
   for (int i = 0; i < 8; ++i)
     if (i < elements) piece.words[i / 2] |= (unsigned int)from[i * stride] << (16 * (i % 2));
   return piece;
+}`,
+  `// Two neighbours of a row, if there are so many (paired: in one word), of a lane's row of an 8x8 matrix, two of each of its quad. Across the warp
+// the matrix is transposed: two of a column.
+__device__ __forceinline__ unsigned int ktl_row_pair(const unsigned short* row, int columns, bool paired) {
+  unsigned int pair = 0;
+  if (columns > 1 && paired) return *reinterpret_cast<const unsigned int*>(row);
+  if (columns > 0) pair = row[0];
+  if (columns > 1) pair |= (unsigned int)row[1] << 16;
+  return pair;
+}`,
+  `__device__ __forceinline__ unsigned int ktl_transposed(unsigned int pair) {
+  unsigned int transposed;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
 }`,
   `// Two aligned vectors around a piece: the piece begins at byte \`shift\` of the first one. Not \`inner\`: a part of them is no part of the row.
 struct ktl_window { ktl_piece low, high; unsigned int shift; bool inner; };

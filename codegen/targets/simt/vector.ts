@@ -8,8 +8,8 @@ import {
   COUNTS,
   eachOf,
   lanesOf,
-  partsText,
   pieceOf,
+  sharersText,
   slotsOf,
   stepsAtOnce,
   SUMS,
@@ -39,20 +39,31 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     `const long long tiles_m = (${of(few)} + ${rows - 1}LL) / ${rows}, tiles_n = ((long long)${of(many)} + columns - 1) / columns;`,
   )
   out.line(`const long long tiles = tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`)
-  out.line(`const int parts = ${partsText(form, ['tiles', 'steps', 'slots'])};`, { note: 'parts of k' })
-  out.block('for (long long unit = blockIdx.x; unit < tiles * parts; unit += gridDim.x)', () => {
-    out.line('const int part = (int)(unit / tiles);')
-    out.line('const long long tile = unit - part * tiles;')
+  out.line('const int chunks = max(1, (steps + chunk - 1) / chunk);')
+  out.line('const long long work = tiles * chunks;')
+  out.line(`const int sharers = ${sharersText(form, 'tiles', 'chunks')};`, { note: 'CTAs that share the work' })
+  out.line('int cta = blockIdx.x;')
+  out.line('long long at = 0;')
+  out.line('int left = 0;', { note: 'chunks of this CTA' })
+  out.block('for (; cta < sharers; cta += left == 0 ? gridDim.x : 0)', () => {
+    out.block('if (left == 0)', () => {
+      out.line('at = work * cta / sharers;')
+      out.line('left = (int)(work * (cta + 1LL) / sharers - at);')
+    })
+    out.line('const long long tile = at / chunks;')
+    out.line('const int first_chunk = (int)(at - tile * chunks), end_chunk = min(chunks, first_chunk + left);')
+    out.line('const int begin = first_chunk * chunk, end = min(steps, end_chunk * chunk);')
     out.line('long long rest = tile / tiles_n;')
     out.line(`const int first_n = (int)(tile - rest * tiles_n) * columns, first_m = (int)(rest % tiles_m) * ${rows};`)
     if (batch.ranges.length > 0) out.line('rest /= tiles_m;')
     emitPositions(context, batch, 'rest')
-    out.line('const int begin = (int)((long long)steps * part / parts), end = (int)((long long)steps * (part + 1) / parts);')
     if (along === 'many') emitAcrossK(context, form, type)
     else if (multiply === 'mma') emitMmaAlongK(context, form)
     else emitAlongK(context, form, type)
-    emitParts(context, form, type)
-    out.block(`for (int result = threadIdx.x; result < ${rows} * columns; result += ${threads})`, () => {
+    out.line('bool is_last = true;')
+    emitShared(context, form, type)
+    const each = `for (int result = threadIdx.x; is_last && result < ${rows} * columns; result += ${threads})`
+    out.block(each, () => {
       out.line('const int row = first_m + result / columns, column = first_n + result % columns;')
       out.block(`if (row < ${of(few)} && column < ${of(many)})`, () => {
         out.line(`${type} sum = totals[result];`)
@@ -63,6 +74,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
       })
     })
     out.line('__syncthreads();')
+    out.line('at += end_chunk - first_chunk, left -= end_chunk - first_chunk;')
   })
 }
 
@@ -78,7 +90,7 @@ function emitSharing(context: SimtContext, form: SimtVector, type: string): void
     out.line(`__shared__ int skipped[${threads / lanes}];`)
     // Rows that begin anywhere have their first or last piece in common with a neighbour.
     out.line(`const int columns = ${alignedText(context, matrix)} ? ${lanes * each} : ${(lanes - 1) * each};`)
-    out.line(`const int steps = ${k};`)
+    out.line(`const int steps = ${k}, chunk = ${stepsAtOnce(form, 1)};`)
     return
   }
   const warps = threads / 32
@@ -86,32 +98,39 @@ function emitSharing(context: SimtContext, form: SimtVector, type: string): void
   out.line(`const int steps = (int)((${k} + ${pieceOf(matrix) - 1}LL) / ${pieceOf(matrix)});`, { note: 'pieces of k' })
   out.line(`int slots = ${slotsOf(form)};`)
   out.line(`while (slots > 1 && slots * ${stepsAtOnce(form, 1)} > steps) slots /= 2;`, { note: 'warps that share k' })
-  out.line(`const int columns = ${warps} / slots * ${each};`)
+  out.line(`const int columns = ${warps} / slots * ${each}, chunk = slots * ${stepsAtOnce(form, 1)};`)
   out.line('const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slot = warp % slots, group = warp / slots;')
 }
 
-/** Sums of a CTA's part go through the workspace; whoever stands behind this has those of all parts. */
-function emitParts(context: SimtContext, form: SimtVector, type: string): void {
+/**
+ * Sums of a tile that others share go through the workspace; behind this, the last one of them has all. Each has two places there: for the tile
+ * that it begins with, and for another one.
+ */
+function emitShared(context: SimtContext, form: SimtVector, type: string): void {
   const { out, names } = context
   const { extents, threads } = form
   const [rows] = extents
-  const size = rows * widthOf(form)
+  const size = rows * widest(form)
   const results = `for (int result = threadIdx.x; result < ${rows} * columns; result += ${threads})`
-  out.block('if (parts > 1)', () => {
+  out.block('if (first_chunk > 0 || end_chunk < chunks)', () => {
     const sums = names.region(SUMS)
+    // The CTA that has a chunk is the last one whose share begins no later.
+    out.line('const long long start = tile * chunks;')
+    out.line('const int first = (int)(((start + 1) * sharers - 1) / work);')
+    out.line('const int count = (int)(((start + chunks) * sharers - 1) / work) - first + 1;')
+    out.line('const bool is_second = work * first / sharers < start;')
+    out.line(`${type}* const place = ${sums} + (2 * cta + (cta == first && is_second)) * ${size};`)
     out.line(results)
-    out.line(`  ${call(context, 'ktl_store_part', `${sums} + unit * ${size} + result`, 'totals[result]')};`, {
-      note: 'sums of this part',
-    })
+    out.line(`  ${call(context, 'ktl_store_part', 'place + result', 'totals[result]')};`, { note: 'sums of this part' })
     out.line('__syncthreads();')
-    const counted = call(context, 'ktl_count_part', `${names.region(COUNTS)} + tile`, 'parts - 1')
-    out.line(`const bool is_last = threadIdx.x == 0 && ${counted} == parts - 1;`, { note: 'count this part' })
-    out.line('if (!__syncthreads_or(is_last)) continue;')
-    out.block(results, () => {
-      out.line(`${type} sum = ${call(context, 'ktl_load_part', `${sums} + tile * ${size} + result`)};`)
+    const counted = call(context, 'ktl_count_part', `${names.region(COUNTS)} + first`, 'count - 1')
+    out.line(`is_last = __syncthreads_or(threadIdx.x == 0 && ${counted} == count - 1);`, { note: 'count this part' })
+    out.line(`const ${type}* const from = ${sums} + 2 * first * ${size};`)
+    out.block(`if (is_last) ${results}`, () => {
+      out.line(`${type} sum = ${call(context, 'ktl_load_part', `from + is_second * ${size} + result`)};`)
       out.line('#pragma unroll 16')
-      const other = call(context, 'ktl_load_part', `${sums} + (i * tiles + tile) * ${size} + result`)
-      out.line(`for (int i = 1; i < parts; ++i) sum = ${add(context, form, 'sum', other)};`, {
+      const other = call(context, 'ktl_load_part', `from + i * ${2 * size} + result`)
+      out.line(`for (int i = 1; i < count; ++i) sum = ${add(context, form, 'sum', other)};`, {
         note: 'sums of all parts',
       })
       out.line('totals[result] = sum;')

@@ -17,7 +17,7 @@ export function emitAcrossK(context: SimtContext, form: SimtVector, type: string
   const slices = threads / lanes
   const count = pieceOf(matrix)
   const n = names.extent(many)
-  const [under] = underWay(form)
+  const under = underWay(form)
   const base = batchAt(context, form)
   const rowOf = { ...base, ...(few !== null && { [few]: `min(first_m + i, ${names.extent(few)} - 1)` }) }
   out.line(`const int own_lane = threadIdx.x % ${lanes}, slice = threadIdx.x / ${lanes};`)
@@ -44,13 +44,16 @@ export function emitAcrossK(context: SimtContext, form: SimtVector, type: string
       )
     })
     out.line(`ktl_piece matrix[${under}];`)
-    const loads = (text: string): void => {
-      out.line('#pragma unroll')
-      out.line(`for (int u = 0; u < ${under}; ++u) matrix[u] = ${text};`, { note: `load ${matrix.name}` })
-    }
     const [from, exists] = [`from + u * ${slices} * ${stride}`, `first_k + u * ${slices} < end`]
-    out.block('if (is_whole)', () => loads(call(context, 'ktl_row_vector', from, exists)))
-    out.block('else', () => loads(call(context, 'ktl_row_ends', from, 'low', `${exists} ? high : 0`)))
+    out.line('#pragma unroll')
+    const whole = call(context, 'ktl_row_vector', from, `is_whole && ${exists}`)
+    out.line(`for (int u = 0; u < ${under}; ++u) matrix[u] = ${whole};`, { note: `load ${matrix.name}` })
+    // Behind those of whole vectors, so that these are under way meanwhile.
+    out.block('if (!is_whole)', () => {
+      out.line('#pragma unroll')
+      const ends = call(context, 'ktl_row_ends', from, 'low', `${exists} ? high : 0`)
+      out.line(`for (int u = 0; u < ${under}; ++u) matrix[u] = ${ends};`, { note: `load ${matrix.name}` })
+    })
     out.line('#pragma unroll')
     out.block(`for (int u = 0; u < ${under}; ++u)`, () => {
       out.line('#pragma unroll')
@@ -85,9 +88,7 @@ function emitMeeting(context: SimtContext, form: SimtVector, type: string): void
     out.block(`for (int c = threadIdx.x; c < columns; c += ${threads})`, () => {
       out.line(`${type} sum = memory[0][c + skipped[0]];`)
       out.line('#pragma unroll')
-      out.line(
-        `for (int s = 1; s < ${slices}; ++s) sum = ${add(context, form, 'sum', 'memory[s][c + skipped[s]]')};`,
-      )
+      out.line(`for (int s = 1; s < ${slices}; ++s) sum = ${add(context, form, 'sum', 'memory[s][c + skipped[s]]')};`)
       out.line(`totals[i * columns + c] = sum;`)
     })
   })

@@ -107,14 +107,11 @@ export function element(
   return valueOf(context, node.type, vectors.dtype, `${names.operand(vectors.name)}[${terms.join(' + ')}]`)
 }
 
-/** Do all rows of an operand begin at multiples of 16 bytes? */
-export function alignedText(
-  { names }: SimtContext,
-  { name, axes, order, dtype }: TensorOperand,
-): string {
+/** Do all rows of an operand begin at multiples of so many bytes? */
+export function alignedText({ names }: SimtContext, { name, axes, order, dtype }: TensorOperand, to = 16): string {
   const strides = axes.filter((axis) => axis !== order.at(-1)).map((axis) => names.stride(name, axis))
   const { storageBytes } = DTYPES[dtype]
-  return `((unsigned long long)${names.operand(name)} | ${storageBytes}ull * (unsigned long long)(${['0', ...strides].join(' | ')})) % 16 == 0`
+  return `((unsigned long long)${names.operand(name)} | ${storageBytes}ull * (unsigned long long)(${['0', ...strides].join(' | ')})) % ${to} == 0`
 }
 
 /** Of two sums. */

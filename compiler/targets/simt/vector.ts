@@ -1,8 +1,9 @@
 /**
  * Products of a few rows with a matrix, which is read once and as fast as memory allows: pieces of 16 bytes of rows that begin anywhere.
  * Along k, where that is contiguous, warps share the rows of the matrix and k; on tensor cores where they take the operands as they lie.
- * Else threads have neighbouring columns, and the others share k. Tiles are few, so that several CTAs share the k of one. What threads,
- * warps and CTAs have summed meets in a fixed order, which follows from extents (and how rows lie in 16 bytes) alone.
+ * Else threads have neighbouring columns, and the others share k. All CTAs have the same share of the work: each a run of
+ * chunks of k, tile after tile, so that those beside each other share one. What threads, warps and CTAs have summed meets in a fixed order,
+ * which follows from extents (and whether rows begin at multiples of 16 bytes) alone.
  */
 import { DTYPES } from '../../dtypes.ts'
 import type { ContractNode, ReduceNode, TensorOperand, TensorProgram } from '../../ir/tensor.ts'
@@ -16,18 +17,16 @@ const FEWER_THREADS = { threads: 128, from: 64 } as const
 /** Sums that a thread may have, and of the few those that it has beside elements of as many. */
 const MAX_SUMS = 64
 const MAX_FEW = 8
-/** Of the matrix: rows that a warp reads at once, where k is contiguous; on tensor cores those of an MMA. */
-const ROWS_AT_ONCE = { fma: 4, mma: 16 } as const
+/** Of the matrix: rows that a warp reads at once, where k is contiguous; on tensor cores those of two MMAs. */
+const ROWS_AT_ONCE = { fma: 4, mma: 32 } as const
 /** Of the few: those of an MMA. */
 const MMA_FEW = 8
 /** Lanes that have a piece of a row each, where k is not contiguous. */
 const LANES = 32
-/** SMs that CTAs at once are counted for. */
-const SMS = 128
-/** CTAs that share the k of a tile, at most: one of them adds up what all have. */
+/** SMs whose CTAs share the work: of those that have kernels of no other kind for it (H100, H200). */
+const SMS = 132
+/** CTAs that share a tile at most: one of them adds up what all have. */
 export const MAX_PARTS = 64
-/** Where there are more tiles than CTAs at once, parts even out the last turn: so many turns at most. */
-const TURNS = 3
 
 export interface SimtVector {
   readonly kind: 'vector'
@@ -65,45 +64,35 @@ export const lanesOf = ({ threads, matrix }: Pick<SimtVector, 'threads' | 'matri
 
 /** Warps of a CTA that share k, at most. More of the few are read by fewer: the others have other rows of the matrix, and find them in L1. */
 export function slotsOf({ along, multiply, extents: [few], threads }: SimtVector): number {
-  if (along === 'many') return threads / 32
-  return multiply === 'fma' || few === 1 ? threads / 32 : few < MMA_FEW ? 4 : 2
+  return along === 'over' && multiply === 'mma' && few >= MMA_FEW ? 4 : threads / 32
 }
 
-/** Pieces that a thread has under way of aligned rows, and of others. */
-export function underWay({ along, multiply, extents: [few] }: SimtVector): readonly [number, number] {
-  if (along === 'many') return few === 1 ? [8, 8] : few < 8 ? [4, 4] : [2, 2]
-  return multiply === 'mma' ? [8, 4] : [4, 4]
-}
+/** Across k: pieces that a thread has under way. */
+export const underWay = ({ extents: [few] }: SimtVector): number => (few < MMA_FEW ? 4 : 2)
 
-/** Steps of k, pieces or rows, that a CTA makes at once if so many of its warps share them. */
+/** On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once, of aligned rows and of others. */
+export const MMA_STEPS = { aligned: 2, others: 1 } as const
+
+/** Steps of k, pieces or rows, that a CTA makes at once if so many of its warps share them: a chunk. */
 export function stepsAtOnce(form: SimtVector, slots: number): number {
-  const [aligned] = underWay(form)
-  if (form.along === 'many') return (form.threads / lanesOf(form)) * aligned
-  return slots * (form.multiply === 'mma' ? 2 * aligned : 32)
+  if (form.along === 'many') return (form.threads / lanesOf(form)) * underWay(form)
+  return slots * (form.multiply === 'mma' ? 4 * MMA_STEPS.aligned : 32)
 }
 
-/** CTAs at once. */
-export const slotsAtOnce = ({ perSm }: Pick<SimtVector, 'perSm'>): number => SMS * perSm
+/** CTAs that share all tiles, of so many chunks of k each, and have two at least. */
+export const sharersOf = (form: SimtVector, tiles: number, chunks: number): number =>
+  Math.min(SMS * form.perSm, tiles * Math.min(MAX_PARTS, Math.max(1, Math.floor(chunks / 2))))
 
-/** Parts of k of each tile: so many CTAs as are at once, or turns of them. `text`: the same as CUDA. */
-export function partsOf(form: SimtVector, tiles: number, steps: number, slots: number): number {
-  const at = slotsAtOnce(form)
-  const wanted = Math.floor((tiles > at ? TURNS * at : at) / Math.max(tiles, 1))
-  return Math.max(1, Math.min(MAX_PARTS, wanted, Math.floor(steps / (2 * stepsAtOnce(form, slots)))))
-}
+/** The same as CUDA. */
+export const sharersText = ({ perSm }: SimtVector, tiles: string, chunks: string): string =>
+  `(int)min(${SMS * perSm}LL, ${tiles} * min(${MAX_PARTS}, max(1, ${chunks} / 2)))`
 
-export function partsText(form: SimtVector, [tiles, steps, slots]: readonly [string, string, string]): string {
-  const at = slotsAtOnce(form)
-  const wanted = `(${tiles} > ${at} ? ${TURNS * at} : ${at}) / max(${tiles}, 1LL)`
-  return `(int)max(1LL, min(min(${MAX_PARTS}LL, ${wanted}), (long long)(${steps} / (${2 * stepsAtOnce(form, 1)} * ${form.along === 'many' ? 1 : slots}))))`
-}
-
-/** Of the workspace: sums of all parts, and a count for each tile that has parts. */
+/** Of the workspace: sums of tiles that are shared, two for each CTA, and counts of the CTAs that have left theirs, for each. */
 export const SUMS = 'vector_sums'
 export const COUNTS = 'vector_counts'
 export function vectorRegions(form: SimtVector): { readonly sums: number; readonly counts: number } {
-  const most = TURNS * slotsAtOnce(form)
-  return { sums: most * form.extents[0] * widthOf(form) * DTYPES[form.node.type].storageBytes, counts: 4 * most }
+  const ctas = SMS * form.perSm
+  return { sums: 2 * ctas * form.extents[0] * widest(form) * DTYPES[form.node.type].storageBytes, counts: 4 * ctas }
 }
 
 /** Columns of the sums of a CTA where k is shared. */
@@ -123,6 +112,10 @@ export function vectorBytes(form: SimtVector): number {
   const sums = along === 'many' ? (threads / lanesOf(form)) * widthOf(form) : (threads / 32) * few * eachOf(form)
   return (sums + few * widest(form)) * DTYPES[node.type].storageBytes + 64
 }
+
+/** One row across k takes few registers; fewest in 16 bits. */
+const perSmOf = (rows: number, along: SimtVector['along'], { dtype }: TensorOperand): number =>
+  along === 'over' || rows > 1 ? 2 : DTYPES[dtype].storageBytes === 2 ? 4 : 3
 
 /** Do tensor cores take both as they lie? */
 const onTensorCores = (node: ContractNode, a: TensorOperand, b: TensorOperand): boolean =>
@@ -155,8 +148,9 @@ export function vectorOf(
   const rows = few.length === 0 ? 1 : count
   const each = eachOf({ along, multiply, matrix })
   if (multiply === 'fma' && (rows > MAX_FEW || rows * each > MAX_SUMS)) return null
-  // And elements of the few: of some rows of k at once.
-  const registers = multiply === 'mma' ? 0 : (rows * (each + 4) * DTYPES[node!.type].storageBytes) / 4
+  // And elements of the few: of some rows of k at once, or of a piece.
+  const sums = (rows * (each + 4) * DTYPES[node!.type].storageBytes) / 4
+  const registers = multiply === 'mma' ? 0 : sums + (along === 'over' ? 2 * pieceOf(matrix) : 0)
   const threads = registers >= FEWER_THREADS.from ? FEWER_THREADS.threads : THREADS
   const form = {
     kind: 'vector',
@@ -171,7 +165,7 @@ export function vectorOf(
     vectors,
     extents: [rows, each],
     threads,
-    perSm: threads === THREADS ? 2 : 3,
+    perSm: perSmOf(rows, along, matrix),
   } as const satisfies SimtVector
   // Rows that begin anywhere: the first or last piece of a CTA has some columns of its neighbour.
   const least = along === 'many' ? (lanesOf(form) - 1) * each : widthOf(form)
