@@ -9,6 +9,7 @@ import { INTEGER_AND_ORDER } from './device/order.ts'
 import { portableConversions } from './device/portable.ts'
 import { PARTS } from './device/parts.ts'
 import { ROWS } from './device/rows.ts'
+import { VECTORS } from './device/vectors.ts'
 import { PACKED, POSITIONS, TEAMS } from './device/ragged.ts'
 
 interface DeviceFunction {
@@ -35,6 +36,7 @@ const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
     ...PACKED,
     ...FRAGMENTS,
     ...ROWS,
+    ...VECTORS,
     ...PARTS,
   ].map((text) => [parse(text).name, parse(text)]),
 )

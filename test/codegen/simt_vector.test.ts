@@ -39,7 +39,7 @@ const CASES: readonly (readonly [string, Case])[] = [
   ['n contiguous, rows shorter than a piece', { a: 'bf16', out: 'f32', vector: rows(4), extents: [2, 2, 3, 300] }],
   ['64 bits, one row, parts of k', { a: 'f64', out: 'f64', vector: rows(1), extents: [1, 1, 71, 600] }],
   ['bytes, n contiguous, one row', { a: 'e5m2', out: 'f32', vector: rows(1), extents: [1, 1, 300, 301] }],
-  ['shares that begin within tiles', { a: 'bf16', out: 'f32', vector: rows(1), extents: [120, 1, 9, 300] }],
+  ['shares that begin within tiles', { a: 'bf16', out: 'f32', vector: rows(1), extents: [150, 1, 9, 300] }],
   ['tensor cores, aligned, parts of k', { a: 'bf16', out: 'f32', vector: rows(8), orders: NK, extents: [2, 5, 40, 2048], padding: 0 }],
   ['tensor cores, aligned, the few by elements', { a: 'f16', out: 'f32', vector: rows(1), orders: { A: 'mkl', B: 'lnk' }, extents: [2, 1, 40, 512], padding: 0 }],
   ['tensor cores, 16 of the few, transposed', { a: 'f16', out: 'f16', vector: columns(16), extents: [1, 37, 9, 213] }],
@@ -83,18 +83,18 @@ const ALONG: Case = { a: 'bf16', out: 'f32', vector: rows(4), orders: NK, extent
 const ACROSS: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [2, 1, 69, 531] }
 
 /** Tiles that begin within the shares of CTAs. */
-const MANY_TILES: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [120, 1, 9, 300] }
+const MANY_TILES: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [150, 1, 9, 300] }
 const GATHERED: Case = { a: 'f16', out: 'f16', vector: columns(16), extents: [1, 37, 9, 213] }
 
 test.each([
   ['the vector before', ALONG, 'from - window.shift', 'from - window.shift - 16'],
   ['no shift by 2 bytes', ALONG, '8 * (shift & 3)', '0'],
-  ['ends of rows are zeros', ALONG, 'at * count + i >= elements', 'true'],
-  ['the next piece is left out', ALONG, 'piece += slots * 4', 'piece += slots * 8'],
+  ['pieces at the edge of the matrix', ALONG, 'window.inner ? 0 : window.bytes', '0u'],
+  ['the next piece is left out', ALONG, 'piece += slots * 8)', 'piece += slots * 16)'],
   ['a warp is left out', ALONG, 's < slots; ++s) sum', 's < slots - 1; ++s) sum'],
   ['the matrix of the first batch', ALONG, 'i_l * op_B_stride_l', '0 * op_B_stride_l'],
   ['where rows begin', ACROSS, 'skipped[s]', 'skipped[0]'],
-  ['a part is left out', ACROSS, 'i < count; ++i) sum', 'i < count - 1; ++i) sum'],
+  ['a part is left out', ACROSS, 'other < count ? ktl', 'other < count - 1 ? ktl'],
   ['all have the place of the first tile', MANY_TILES, '2 * cta + (cta == first && is_second)', '2 * cta'],
   ['columns are rows', GATHERED, '.trans.b16 %0, %1', '.trans.b16 %0, %0'],
 ] as const)('a kernel that is broken is seen: %s', { timeout: 60_000 }, async (_, one, from, to) => {

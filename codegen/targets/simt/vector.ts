@@ -24,7 +24,10 @@ import { emitStores } from './stores.ts'
 import { emitAcrossK } from './vector_across.ts'
 import { emitAlongK } from './vector_along.ts'
 import { emitMmaAlongK } from './vector_mma.ts'
-import { add, alignedText } from './vector_operands.ts'
+import { add, alignedText, emitSpan } from './vector_operands.ts'
+
+/** Parts of a result that a thread has under way. */
+const PARTS_UNDER_WAY = 16
 
 export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVector): void {
   const { out, names } = context
@@ -32,6 +35,8 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
   const [rows] = extents
   const type = CUDA_COMPUTE_TYPE[node.type]
   const of = (axis: string | null): string => (axis === null ? '1' : names.extent(axis))
+  emitSpan(context, form.matrix)
+  if (along === 'over') emitSpan(context, form.vectors)
   out.line(`__shared__ ${type} totals[${rows * widest(form)}];`)
   emitSharing(context, form, type)
   const batch = emitPoints(context, form.batch, new Set())
@@ -111,7 +116,7 @@ function emitShared(context: SimtContext, form: SimtVector, type: string): void 
   const { extents, threads } = form
   const [rows] = extents
   const size = rows * widest(form)
-  const results = `for (int result = threadIdx.x; result < ${rows} * columns; result += ${threads})`
+  const of = (axis: string | null): string => (axis === null ? '1' : names.extent(axis))
   out.block('if (first_chunk > 0 || end_chunk < chunks)', () => {
     const sums = names.region(SUMS)
     // The CTA that has a chunk is the last one whose share begins no later.
@@ -120,20 +125,46 @@ function emitShared(context: SimtContext, form: SimtVector, type: string): void 
     out.line('const int count = (int)(((start + chunks) * sharers - 1) / work) - first + 1;')
     out.line('const bool is_second = work * first / sharers < start;')
     out.line(`${type}* const place = ${sums} + (2 * cta + (cta == first && is_second)) * ${size};`)
-    out.line(results)
-    out.line(`  ${call(context, 'ktl_store_part', 'place + result', 'totals[result]')};`, { note: 'sums of this part' })
+    // Only results that there are, by other threads than those that have summed them.
+    out.line('__syncthreads();')
+    out.line(
+      `const int width = min(columns, ${names.extent(form.many)} - first_n), existing = min(${rows}, ${of(form.few)} - first_m) * width;`,
+    )
+    out.block(`for (int result = threadIdx.x; result < existing; result += ${threads})`, () => {
+      out.line('const int index = result / width * columns + result % width;')
+      out.line(`${call(context, 'ktl_store_part', 'place + index', 'totals[index]')};`, { note: 'sums of this part' })
+    })
     out.line('__syncthreads();')
     const counted = call(context, 'ktl_count_part', `${names.region(COUNTS)} + first`, 'count - 1')
     out.line(`is_last = __syncthreads_or(threadIdx.x == 0 && ${counted} == count - 1);`, { note: 'count this part' })
     out.line(`const ${type}* const from = ${sums} + 2 * first * ${size};`)
-    out.block(`if (is_last) ${results}`, () => {
-      out.line(`${type} sum = ${call(context, 'ktl_load_part', `from + is_second * ${size} + result`)};`)
-      out.line('#pragma unroll 16')
-      const other = call(context, 'ktl_load_part', `from + i * ${2 * size} + result`)
-      out.line(`for (int i = 1; i < count; ++i) sum = ${add(context, form, 'sum', other)};`, {
-        note: 'sums of all parts',
+    // Neighbouring lanes share the parts of a result, where there are few.
+    out.line('int lanes = 1;')
+    out.line(`while (lanes < 16 && 2 * lanes * existing <= ${threads} && 4 * lanes <= count) lanes *= 2;`)
+    out.line('const int own_part = threadIdx.x % lanes;')
+    out.block(`for (int some = 0; is_last && some < existing; some += ${threads} / lanes)`, () => {
+      out.line('const int result = min(some + (int)threadIdx.x / lanes, existing - 1);')
+      out.line('const int index = result / width * columns + result % width;')
+      out.line(`${type} sum = 0;`)
+      out.block(`for (int i = own_part; i < count; i += ${PARTS_UNDER_WAY} * lanes)`, () => {
+        out.line(`${type} loaded[${PARTS_UNDER_WAY}];`)
+        out.line('#pragma unroll')
+        out.block(`for (int u = 0; u < ${PARTS_UNDER_WAY}; ++u)`, () => {
+          out.line('const int other = i + u * lanes;')
+          const loaded = call(
+            context,
+            'ktl_load_part',
+            `from + (2 * other + (other == 0 && is_second)) * ${size} + index`,
+          )
+          out.line(`loaded[u] = other < count ? ${loaded} : 0;`, { note: 'sums of all parts' })
+        })
+        out.line('#pragma unroll')
+        out.line(`for (int u = 0; u < ${PARTS_UNDER_WAY}; ++u) sum = ${add(context, form, 'sum', 'loaded[u]')};`)
       })
-      out.line('totals[result] = sum;')
+      const across = add(context, form, 'sum', '__shfl_xor_sync(0xffffffffu, sum, step)')
+      out.line(`for (int step = 1; step < lanes; step *= 2) sum = ${across};`)
+      out.line('if (own_part == 0) totals[index] = sum;')
     })
+    out.line('__syncthreads();')
   })
 }

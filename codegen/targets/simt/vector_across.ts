@@ -7,7 +7,7 @@ import type { SimtVector } from '../../../compiler/targets/simt/vector.ts'
 import { lanesOf, pieceOf, underWay, widthOf } from '../../../compiler/targets/simt/vector.ts'
 import { call, type SimtContext } from './context.ts'
 import { accumulate } from './scope.ts'
-import { add, batchAt, bitsOf, element, elementOf, orZero, start } from './vector_operands.ts'
+import { add, spanName, batchAt, bitsOf, element, elementOf, orZero, start } from './vector_operands.ts'
 
 export function emitAcrossK(context: SimtContext, form: SimtVector, type: string): void {
   const { out, names } = context
@@ -28,8 +28,8 @@ export function emitAcrossK(context: SimtContext, form: SimtVector, type: string
   // Of a vector, the elements that are the row's.
   out.line(`const int low = max(0, -own_n), high = min(${count}, ${n} - own_n);`)
   out.line(`const bool is_whole = low == 0 && high == ${count};`)
-  out.line(`${type} sums[${rows}][${count}] = {};`, { ktl: node.span, note: 'accumulators' })
   const stride = names.stride(matrix.name, over)
+  out.line(`${type} sums[${rows}][${count}] = {};`, { ktl: node.span, note: 'accumulators' })
   out.line(`const ${bitsOf(matrix)}* from = first_row - skip + own_lane * ${count};`)
   const step = `for (int first_k = begin + slice; low < high && first_k < end; first_k += ${slices * under}, from += ${slices * under} * ${stride})`
   out.block(step, () => {
@@ -44,15 +44,20 @@ export function emitAcrossK(context: SimtContext, form: SimtVector, type: string
       )
     })
     out.line(`ktl_piece matrix[${under}];`)
-    const [from, exists] = [`from + u * ${slices} * ${stride}`, `first_k + u * ${slices} < end`]
+    out.line(`bool whole[${under}];`)
+    const [from, position] = [`from + u * ${slices} * ${stride}`, `first_k + u * ${slices}`]
     out.line('#pragma unroll')
-    const whole = call(context, 'ktl_row_vector', from, `is_whole && ${exists}`)
-    out.line(`for (int u = 0; u < ${under}; ++u) matrix[u] = ${whole};`, { note: `load ${matrix.name}` })
-    // Behind those of whole vectors, so that these are under way meanwhile.
-    out.block('if (!is_whole)', () => {
-      out.line('#pragma unroll')
-      const ends = call(context, 'ktl_row_ends', from, 'low', `${exists} ? high : 0`)
-      out.line(`for (int u = 0; u < ${under}; ++u) matrix[u] = ${ends};`, { note: `load ${matrix.name}` })
+    out.block(`for (int u = 0; u < ${under}; ++u)`, () => {
+      out.line(`const int position = ${position};`)
+      out.line(`whole[u] = is_whole || ${call(context, 'ktl_within', from, spanName(matrix))};`)
+      const loaded = call(context, 'ktl_row_vector', from, 'position < end && whole[u]')
+      out.line(`matrix[u] = ${loaded};`, { note: `load ${matrix.name}` })
+    })
+    // The first and the last row of all: behind the others, so that these are under way meanwhile.
+    out.line('#pragma unroll')
+    out.block(`for (int u = 0; u < ${under}; ++u)`, () => {
+      const ends = call(context, 'ktl_row_ends', from, 'low', `${position} < end ? high : 0`)
+      out.line(`if (!whole[u]) matrix[u] = ${ends};`, { note: `load ${matrix.name}` })
     })
     out.line('#pragma unroll')
     out.block(`for (int u = 0; u < ${under}; ++u)`, () => {

@@ -3,7 +3,7 @@
  * that both factors share: a lane has a piece of its row, four lanes have neighbouring pieces, and half of each makes an MMA of 16.
  */
 import type { SimtVector } from '../../../compiler/targets/simt/vector.ts'
-import { eachOf, MMA_STEPS, pieceOf } from '../../../compiler/targets/simt/vector.ts'
+import { eachOf, mmaSteps, pieceOf } from '../../../compiler/targets/simt/vector.ts'
 import { call, type SimtContext } from './context.ts'
 import { areAlike, emitWarpsMeeting } from './vector_along.ts'
 import { alignedText, batchAt, bitsOf, emitLanded, emitPieces, start } from './vector_operands.ts'
@@ -18,8 +18,8 @@ export function emitMmaAlongK(context: SimtContext, form: SimtVector): void {
   const conditions = [matrix, ...(areAlike(form) ? [vectors] : [])].map((operand) => alignedText(context, operand))
   const whole = `${names.extent(over)} % ${pieceOf(matrix)} == 0`
   if (isTransposed(form)) out.line(`const bool paired = ${alignedText(context, vectors, 4)};`)
-  out.block(`if (${[...conditions, whole].join(' && ')})`, () => emitSteps(context, form, MMA_STEPS.aligned, true))
-  out.block('else', () => emitSteps(context, form, MMA_STEPS.others, false))
+  out.block(`if (${[...conditions, whole].join(' && ')})`, () => emitSteps(context, form, mmaSteps(form, true), true))
+  out.block('else', () => emitSteps(context, form, mmaSteps(form, false), false))
   out.line('#pragma unroll')
   out.block(`for (int i = 0; i < ${sets * (each / 16)}; ++i)`, () => {
     out.line('#pragma unroll')
@@ -60,7 +60,7 @@ function emitSteps(context: SimtContext, form: SimtVector, steps: number, aligne
     if (!aligned) return emitPieces(context, operand, to, count, [from, at(per), `${at(per)} < end ? ${k} : 0`])
     out.line(`ktl_piece ${to}[${count}];`)
     out.line('#pragma unroll')
-    const loaded = call(context, 'ktl_row_vector', `${from} + ${at(per)} * 8ll`, `${at(per)} < end`)
+    const loaded = call(context, 'ktl_row_run', `${from} + ${at(per)} * 8ll`, `${at(per)} < end`)
     out.line(`for (int i = 0; i < ${count}; ++i) ${to}[i] = ${loaded};`, { note: `load ${operand.name}` })
   }
   const land = (to: string, count: number, per: number): void => {

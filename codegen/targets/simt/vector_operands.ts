@@ -3,7 +3,7 @@ import { DTYPES } from '../../../compiler/dtypes.ts'
 import type { SimtVector } from '../../../compiler/targets/simt/vector.ts'
 import type { TensorOperand } from '../../../compiler/ir/tensor.ts'
 import { convertCompute, literal, loadConversion, storeConversion } from '../../cuda/expression.ts'
-import { BITS_TYPE } from '../../cuda/device/rows.ts'
+import { BITS_TYPE, spanOf } from '../../cuda/device/rows.ts'
 import { call, type SimtContext } from './context.ts'
 
 export const bitsOf = ({ dtype }: TensorOperand): string => BITS_TYPE[DTYPES[dtype].storageBytes]!
@@ -59,6 +59,15 @@ function valueOf(
   return convertCompute(DTYPES[dtype].compute, type, value, functions)
 }
 
+export const spanName = ({ name }: TensorOperand): string => `span_${name}`
+
+/** Declares where an operand lies: vectors may have bytes of rows beside. */
+export function emitSpan(context: SimtContext, operand: TensorOperand): void {
+  const { out, names, functions } = context
+  functions.add('ktl_span_of')
+  out.line(`const ktl_span ${spanName(operand)} = ${spanOf(operand, names, (axis) => names.extent(axis))};`)
+}
+
 /** The pieces of `count` rows as `to`: first the loads of all of them. `row`, `at`, `elements`: of the piece `i`. */
 export function emitPieces(
   context: SimtContext,
@@ -75,9 +84,12 @@ export function emitPieces(
   out.line('#pragma unroll')
   out.block(`for (int i = 0; i < ${count}; ++i)`, () => {
     out.line(`${to}_rows[i] = ${row};`)
-    out.line(`${to}_windows[i] = ${call(context, 'ktl_row_window', `${to}_rows[i]`, at, elements)};`, {
-      note: `load ${operand.name}`,
-    })
+    out.line(
+      `${to}_windows[i] = ${call(context, 'ktl_row_window', `${to}_rows[i]`, at, elements, spanName(operand))};`,
+      {
+        note: `load ${operand.name}`,
+      },
+    )
   })
 }
 

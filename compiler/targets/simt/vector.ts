@@ -17,8 +17,8 @@ const FEWER_THREADS = { threads: 128, from: 64 } as const
 /** Sums that a thread may have, and of the few those that it has beside elements of as many. */
 const MAX_SUMS = 64
 const MAX_FEW = 8
-/** Of the matrix: rows that a warp reads at once, where k is contiguous; on tensor cores those of two MMAs. */
-const ROWS_AT_ONCE = { fma: 4, mma: 32 } as const
+/** Of the matrix: rows that a warp reads at once, where k is contiguous; on tensor cores those of an MMA, or of two that share more of the few. */
+const ROWS_AT_ONCE = { fma: 4, mma: 16 } as const
 /** Of the few: those of an MMA. */
 const MMA_FEW = 8
 /** Lanes that have a piece of a row each, where k is not contiguous. */
@@ -27,6 +27,8 @@ const LANES = 32
 const SMS = 132
 /** CTAs that share a tile at most: one of them adds up what all have. */
 export const MAX_PARTS = 64
+/** From so many on, all tiles have equally many: fewer CTAs than there might be are no loss then. */
+const EVEN = 4
 
 export interface SimtVector {
   readonly kind: 'vector'
@@ -52,8 +54,13 @@ export interface SimtVector {
 export const pieceOf = ({ dtype }: TensorOperand): number => 16 / DTYPES[dtype].storageBytes
 
 /** Rows of the matrix that a warp has at once, or columns of a thread. */
-export const eachOf = ({ along, multiply, matrix }: Pick<SimtVector, 'along' | 'multiply' | 'matrix'>): number =>
-  along === 'over' ? ROWS_AT_ONCE[multiply] : pieceOf(matrix)
+export const eachOf = ({
+  along,
+  multiply,
+  matrix,
+  extents: [few],
+}: Pick<SimtVector, 'along' | 'multiply' | 'matrix' | 'extents'>): number =>
+  along === 'many' ? pieceOf(matrix) : ROWS_AT_ONCE[multiply] * (multiply === 'mma' && few >= MMA_FEW ? 2 : 1)
 
 /**
  * Across k: lanes with pieces of one row. Threads have rows so far apart that all of them begin at the same byte of 16: what is loaded
@@ -67,25 +74,41 @@ export function slotsOf({ along, multiply, extents: [few], threads }: SimtVector
   return along === 'over' && multiply === 'mma' && few >= MMA_FEW ? 4 : threads / 32
 }
 
+/** How many of them, for so many pieces of k. */
+export function sharingWarps(form: SimtVector, steps: number): number {
+  let slots = slotsOf(form)
+  while (form.along === 'over' && slots > 1 && slots * stepsAtOnce(form, 1) > steps) slots /= 2
+  return slots
+}
+
 /** Across k: pieces that a thread has under way. */
 export const underWay = ({ extents: [few] }: SimtVector): number => (few < MMA_FEW ? 4 : 2)
 
-/** On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once, of aligned rows and of others. */
-export const MMA_STEPS = { aligned: 2, others: 1 } as const
+/** On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once: as many as registers hold of aligned rows, and of others. */
+export const mmaSteps = (form: SimtVector, aligned: boolean): number => (aligned ? 64 : 32) / eachOf(form)
 
 /** Steps of k, pieces or rows, that a CTA makes at once if so many of its warps share them: a chunk. */
 export function stepsAtOnce(form: SimtVector, slots: number): number {
   if (form.along === 'many') return (form.threads / lanesOf(form)) * underWay(form)
-  return slots * (form.multiply === 'mma' ? 4 * MMA_STEPS.aligned : 32)
+  return slots * (form.multiply === 'mma' ? 4 * mmaSteps(form, true) : 32)
 }
 
-/** CTAs that share all tiles, of so many chunks of k each, and have two at least. */
-export const sharersOf = (form: SimtVector, tiles: number, chunks: number): number =>
-  Math.min(SMS * form.perSm, tiles * Math.min(MAX_PARTS, Math.max(1, Math.floor(chunks / 2))))
+/**
+ * CTAs that share all tiles, of so many chunks of k each, and have two at least. Where each tile has several, their shares are alike, and
+ * those of neighbours are at the same k at the same time: what they read lies side by side.
+ */
+export function sharersOf(form: SimtVector, tiles: number, chunks: number): number {
+  const most = SMS * form.perSm
+  const each = Math.floor(most / Math.max(tiles, 1))
+  return Math.min(each < EVEN ? most : each * tiles, tiles * Math.min(MAX_PARTS, Math.max(1, Math.floor(chunks / 2))))
+}
 
 /** The same as CUDA. */
-export const sharersText = ({ perSm }: SimtVector, tiles: string, chunks: string): string =>
-  `(int)min(${SMS * perSm}LL, ${tiles} * min(${MAX_PARTS}, max(1, ${chunks} / 2)))`
+export function sharersText({ perSm }: SimtVector, tiles: string, chunks: string): string {
+  const most = SMS * perSm
+  const even = `${tiles} * ${EVEN} > ${most} ? ${most}LL : ${most} / max(${tiles}, 1LL) * ${tiles}`
+  return `(int)min(${even}, ${tiles} * min(${MAX_PARTS}, max(1, ${chunks} / 2)))`
+}
 
 /** Of the workspace: sums of tiles that are shared, two for each CTA, and counts of the CTAs that have left theirs, for each. */
 export const SUMS = 'vector_sums'
@@ -146,7 +169,7 @@ export function vectorOf(
     return null
   const multiply = along === 'over' && onTensorCores(node!, ...operands) ? 'mma' : 'fma'
   const rows = few.length === 0 ? 1 : count
-  const each = eachOf({ along, multiply, matrix })
+  const each = eachOf({ along, multiply, matrix, extents: [rows, 0] })
   if (multiply === 'fma' && (rows > MAX_FEW || rows * each > MAX_SUMS)) return null
   // And elements of the few: of some rows of k at once, or of a piece.
   const sums = (rows * (each + 4) * DTYPES[node!.type].storageBytes) / 4
