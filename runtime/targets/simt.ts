@@ -46,7 +46,13 @@ const ISSUED = 0.7
  */
 const PIECE_INSTRUCTIONS = { vector: 8, window: 36, elements: 48 } as const
 /** Of what DRAM delivers: rows read from their start to their end, and short runs of many rows; where rows begin anywhere, too. */
-const DELIVERED = { over: { aligned: 0.92, others: 0.75 }, many: { aligned: 0.9, others: 0.9 } } as const
+const DELIVERED = { over: { aligned: 0.98, others: 0.75 }, many: { aligned: 0.94, others: 0.94 } } as const
+/** Until code and parameters have come from memory, beyond what other kernels take. */
+const START = 3000
+/** Cycles of L1 for a load of a warp that touches eight rows, or as many pairs. */
+const ROWS_OF_LOAD = 8
+/** Instructions for a result beside arithmetic. */
+const RESULT_INSTRUCTIONS = 120
 /** Cycles until what threads have summed of a tile is stored, and from there through the workspace, for each of the parts that come one after the other. */
 const MEETING = 1000
 const EXCHANGE = 2000
@@ -90,19 +96,34 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const bounds = {
     dram: (traffic + Math.min(traffic, machine.dirtyBytes)) / rate,
     'cuda cores': issue,
-    // Chunks of a CTA come one after the other.
-    loads: share * machine.loadLatency,
+    // Chunks of a CTA come one after the other; those of rows that begin anywhere in two halves.
+    loads: Math.max(
+      share * (along === 'over' && !aligned ? 2 : 1) * 1.2 * machine.loadLatency,
+      share * warps * perSm * l1Cycles(form, aligned),
+    ),
     // The few, for each CTA.
     l2: (tiles * chunks * chunk * few * bytesOfStep(form)) / machine.l2Bytes,
   }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
+  const meeting = MEETING + (few * columns * RESULT_INSTRUCTIONS) / (32 * 4 * ISSUED)
   const parts = ctas / tiles
   const exchange = share % chunks === 0 ? 0 : EXCHANGE + Math.ceil(parts / PARTS_AT_ONCE) * machine.loadLatency
-  const cycles = machine.launchCycles + machine.loadLatency + Math.ceil(tiles / ctas) * MEETING + exchange + longest
+  const cycles =
+    START + machine.launchCycles + machine.loadLatency + Math.ceil(tiles / ctas) * meeting + exchange + longest
   const microseconds = (cycles / machine.clock) * 1e6
   const text = `${formatTime(microseconds)} modelled on ${multiply === 'mma' ? 'tensor' : 'CUDA'} cores, the matrix read ${turns === 1 ? 'once' : `${turns} times`}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
+}
+
+/** Of a warp for a chunk, on tensor cores: windows are two loads. */
+function l1Cycles(form: SimtVector, aligned: boolean): number {
+  const { multiply, vectors, over, extents } = form
+  if (multiply === 'fma') return 0
+  const each = aligned ? ROWS_OF_LOAD : 2 * ROWS_OF_LOAD
+  const sets = Math.ceil(extents[0] / 8)
+  const few = vectors.order.at(-1) === over ? each : 4 * ROWS_OF_LOAD
+  return 8 * each + mmaSteps(form, true) * sets * few
 }
 
 /** Instructions for a piece of the few. */
@@ -184,7 +205,15 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
     }
   }
   const LOADS_PER_FMA = 8
-  const ctas = Math.max(1, Math.ceil(elements / threads))
+  const split = stages.find(({ form }) => form.kind === 'tile')?.form
+  const ctas =
+    split?.kind === 'tile'
+      ? over(split.split.batch) *
+        Math.ceil(over(split.split.rows) / tile[0]) *
+        Math.ceil(over(split.split.columns) / tile[1])
+      : Math.max(1, Math.ceil(elements / threads))
+  // Threads of tiles multiply whether or not there are results of theirs.
+  work *= Math.max(1, (ctas * threads) / Math.max(elements, 1))
   // Whole CTAs occupy an SM: a large tile leaves SMs idle on small outputs.
   const slots = machine.sms * Math.max(1, Math.floor(2048 / threads))
   const balance = (Math.ceil(ctas / slots) * slots) / ctas
