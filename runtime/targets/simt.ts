@@ -9,7 +9,8 @@ import {
   pieceOf,
   sharersOf,
   sharingWarps,
-  stepsAtOnce,
+  rowsAtOnce,
+  stepsOfWarp,
   underWay,
   type SimtVector,
 } from '../../compiler/targets/simt/vector.ts'
@@ -70,25 +71,25 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const aligned = isAligned(matrix)
   const turns = Math.ceil((form.few === null ? 1 : of([form.few])) / few)
   const steps = Math.ceil(of([over]) / (along === 'over' ? count : 1))
-  const slots = sharingWarps(form, steps)
+  const slots = sharingWarps(form, steps, aligned)
   const columns = along === 'many' ? (lanesOf(form) - (aligned ? 0 : 1)) * each : (warps / slots) * each
   const tiles = of(form.batch) * turns * Math.ceil(of([form.many]) / columns)
-  const chunk = stepsAtOnce(form, slots)
+  const chunk = along === 'many' ? rowsAtOnce(form) : slots * stepsOfWarp(form, aligned)
   const chunks = Math.max(1, Math.ceil(steps / chunk))
   const ctas = Math.max(1, sharersOf(form, tiles, chunks))
   // What a warp issues for a chunk, and the CTAs of the SM that has most.
   const slow = node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
   const [own, other] = [aligned ? PIECE_INSTRUCTIONS.vector : PIECE_INSTRUCTIONS.window, fewInstructions(form)]
-  const pieces = along === 'many' ? underWay(form) : multiply === 'mma' ? 8 : each
+  const pieces = along === 'many' ? underWay(form) : multiply === 'mma' ? (aligned ? 8 : 4) : each
   const issued =
     multiply === 'mma'
-      ? pieces * (own + 2 * Math.ceil(few / 8)) + mmaSteps(form, true) * Math.ceil(few / 8) * other
+      ? pieces * (own + 2 * Math.ceil(few / 8)) + mmaSteps(form, aligned) * Math.ceil(few / 8) * other
       : pieces * (own + count * (few * slow + 1)) + (along === 'over' ? few * other : pieces * few * 3)
   const share = (tiles * chunks) / ctas
   const perSm = Math.ceil(ctas / machine.sms)
   const issue = (share * warps * perSm * issued) / (4 * ISSUED)
   const traffic = trafficBytes(program, extents) + (turns - 1) * bytesOf(matrix, extents)
-  const moving = ctas * threads * 16 * (multiply === 'mma' && !aligned ? pieces / 2 : pieces)
+  const moving = ctas * threads * 16 * pieces
   const rate = Math.min(
     machine.streamBytes * DELIVERED[along][aligned ? 'aligned' : 'others'],
     moving / machine.loadLatency,
@@ -96,11 +97,8 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const bounds = {
     dram: (traffic + Math.min(traffic, machine.dirtyBytes)) / rate,
     'cuda cores': issue,
-    // Chunks of a CTA come one after the other; those of rows that begin anywhere in two halves.
-    loads: Math.max(
-      share * (along === 'over' && !aligned ? 2 : 1) * 1.2 * machine.loadLatency,
-      share * warps * perSm * l1Cycles(form, aligned),
-    ),
+    // Chunks of a CTA come one after the other.
+    loads: Math.max(share * 1.2 * machine.loadLatency, share * warps * perSm * l1Cycles(form, aligned)),
     // The few, for each CTA.
     l2: (tiles * chunks * chunk * few * bytesOfStep(form)) / machine.l2Bytes,
   }
@@ -123,7 +121,7 @@ function l1Cycles(form: SimtVector, aligned: boolean): number {
   const each = aligned ? ROWS_OF_LOAD : 2 * ROWS_OF_LOAD
   const sets = Math.ceil(extents[0] / 8)
   const few = vectors.order.at(-1) === over ? each : 4 * ROWS_OF_LOAD
-  return 8 * each + mmaSteps(form, true) * sets * few
+  return (aligned ? 8 : 4) * each + mmaSteps(form, aligned) * sets * few
 }
 
 /** Instructions for a piece of the few. */

@@ -18,8 +18,8 @@ interface Case {
   readonly padding?: number
 }
 
-const rows = (count: 1 | 4 | 8 | 16) => ({ side: 'rows', count }) as const
-const columns = (count: 1 | 4 | 8 | 16) => ({ side: 'columns', count }) as const
+const rows = (count: 1 | 2 | 4 | 8 | 16) => ({ side: 'rows', count }) as const
+const columns = (count: 1 | 2 | 4 | 8 | 16) => ({ side: 'columns', count }) as const
 const NK = { B: 'lnk' } as const
 
 /** l, m, n, k: rows that begin anywhere, ends of pieces within them, sums longer than a turn of all threads. */
@@ -37,6 +37,7 @@ const CASES: readonly (readonly [string, Case])[] = [
   ['shorter than a piece', { a: 'bf16', out: 'f32', vector: rows(1), orders: NK, extents: [1, 1, 3, 5] }],
   ['n contiguous, aligned rows, parts of k', { a: 'f16', out: 'f32', vector: rows(1), extents: [1, 1, 520, 700], padding: 0 }],
   ['n contiguous, rows shorter than a piece', { a: 'bf16', out: 'f32', vector: rows(4), extents: [2, 2, 3, 300] }],
+  ['n contiguous, two rows, parts of k', { a: 'f16', out: 'f16', vector: rows(2), orders: { A: 'lkm' }, extents: [1, 3, 301, 500] }],
   ['64 bits, one row, parts of k', { a: 'f64', out: 'f64', vector: rows(1), extents: [1, 1, 71, 600] }],
   ['bytes, n contiguous, one row', { a: 'e5m2', out: 'f32', vector: rows(1), extents: [1, 1, 300, 301] }],
   ['shares that begin within tiles', { a: 'bf16', out: 'f32', vector: rows(1), extents: [150, 1, 9, 300] }],

@@ -11,7 +11,8 @@ import {
   pieceOf,
   sharersText,
   slotsOf,
-  stepsAtOnce,
+  rowsAtOnce,
+  stepsOfWarp,
   SUMS,
   widest,
   widthOf,
@@ -22,8 +23,8 @@ import { emitPoints, emitPositions } from './domain.ts'
 import { finishAccumulator } from './scope.ts'
 import { emitStores } from './stores.ts'
 import { emitAcrossK } from './vector_across.ts'
-import { emitAlongK } from './vector_along.ts'
-import { emitMmaAlongK } from './vector_mma.ts'
+import { emitAlongK, fewOf, manyOf } from './vector_along.ts'
+import { emitAligned, emitMmaAlongK } from './vector_mma.ts'
 import { add, alignedText, emitSpan } from './vector_operands.ts'
 
 /** Parts of a result that a thread has under way. */
@@ -69,7 +70,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     emitShared(context, form, type)
     const each = `for (int result = threadIdx.x; is_last && result < ${rows} * columns; result += ${threads})`
     out.block(each, () => {
-      out.line('const int row = first_m + result / columns, column = first_n + result % columns;')
+      out.line(`const int row = first_m + ${fewOf(form, 'result')}, column = first_n + ${manyOf(form, 'result')};`)
       out.block(`if (row < ${of(few)} && column < ${of(many)})`, () => {
         out.line(`${type} sum = totals[result];`)
         finishAccumulator(context, node, 'sum')
@@ -86,7 +87,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
 /** Declares the columns of a CTA, the steps of k, and how many of its warps share them. */
 function emitSharing(context: SimtContext, form: SimtVector, type: string): void {
   const { out, names } = context
-  const { over, along, matrix, threads, extents } = form
+  const { over, along, matrix, threads, extents, multiply } = form
   const each = eachOf(form)
   const k = names.extent(over)
   if (along === 'many') {
@@ -95,15 +96,19 @@ function emitSharing(context: SimtContext, form: SimtVector, type: string): void
     out.line(`__shared__ int skipped[${threads / lanes}];`)
     // Rows that begin anywhere have their first or last piece in common with a neighbour.
     out.line(`const int columns = ${alignedText(context, matrix)} ? ${lanes * each} : ${(lanes - 1) * each};`)
-    out.line(`const int steps = ${k}, chunk = ${stepsAtOnce(form, 1)};`)
+    out.line(`const int steps = ${k}, chunk = ${rowsAtOnce(form)};`)
     return
   }
   const warps = threads / 32
   out.line(`__shared__ ${type} memory[${warps}][${extents[0] * each}];`)
   out.line(`const int steps = (int)((${k} + ${pieceOf(matrix) - 1}LL) / ${pieceOf(matrix)});`, { note: 'pieces of k' })
-  out.line(`int slots = ${slotsOf(form)};`)
-  out.line(`while (slots > 1 && slots * ${stepsAtOnce(form, 1)} > steps) slots /= 2;`, { note: 'warps that share k' })
-  out.line(`const int columns = ${warps} / slots * ${each}, chunk = slots * ${stepsAtOnce(form, 1)};`)
+  if (multiply === 'mma') emitAligned(context, form)
+  const once =
+    multiply === 'mma' ? `aligned ? ${stepsOfWarp(form, true)} : ${stepsOfWarp(form, false)}` : stepsOfWarp(form, true)
+  out.line(`const int once = ${once};`, { note: 'pieces of a warp' })
+  out.line('int slots = 1;', { note: 'warps that share k' })
+  out.line(`while (slots < ${slotsOf(form)} && slots * once < steps) slots *= 2;`)
+  out.line(`const int columns = ${warps} / slots * ${each}, chunk = slots * once;`)
   out.line('const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slot = warp % slots, group = warp / slots;')
 }
 
@@ -115,7 +120,7 @@ function emitShared(context: SimtContext, form: SimtVector, type: string): void 
   const { out, names } = context
   const { extents, threads } = form
   const [rows] = extents
-  const size = rows * widest(form)
+  const size = rows * widthOf(form)
   const of = (axis: string | null): string => (axis === null ? '1' : names.extent(axis))
   out.block('if (first_chunk > 0 || end_chunk < chunks)', () => {
     const sums = names.region(SUMS)

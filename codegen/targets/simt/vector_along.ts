@@ -73,6 +73,12 @@ export function emitAlongK(context: SimtContext, form: SimtVector, type: string)
   emitWarpsMeeting(context, form)
 }
 
+/** Which of the few, and of the many columns, a result is: along k these are a power of two. */
+export const fewOf = ({ along }: SimtVector, result: string): string =>
+  along === 'over' ? `(${result} >> (31 - __clz(columns)))` : `${result} / columns`
+export const manyOf = ({ along }: SimtVector, result: string): string =>
+  along === 'over' ? `(${result} & (columns - 1))` : `${result} % columns`
+
 /** Warps that share k combine what they have, in their order; results stay with the threads that have them behind this, too. */
 export function emitWarpsMeeting(context: SimtContext, form: SimtVector): void {
   const { out } = context
@@ -80,7 +86,7 @@ export function emitWarpsMeeting(context: SimtContext, form: SimtVector): void {
   const each = eachOf(form)
   out.line('__syncthreads();')
   out.block(`for (int result = threadIdx.x; result < ${extents[0]} * columns; result += ${threads})`, () => {
-    out.line('const int i = result / columns, column = result % columns;')
+    out.line(`const int i = ${fewOf(form, 'result')}, column = ${manyOf(form, 'result')};`)
     const place = `[i * ${each} + column % ${each}]`
     out.line(`const int first = column / ${each} * slots;`)
     out.line(`${CUDA_COMPUTE_TYPE[node.type]} sum = memory[first]${place};`)

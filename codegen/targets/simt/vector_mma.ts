@@ -9,16 +9,14 @@ import { areAlike, emitWarpsMeeting } from './vector_along.ts'
 import { alignedText, batchAt, bitsOf, emitLanded, emitPieces, start } from './vector_operands.ts'
 
 export function emitMmaAlongK(context: SimtContext, form: SimtVector): void {
-  const { out, names } = context
-  const { matrix, vectors, extents, over, node } = form
+  const { out } = context
+  const { vectors, extents, node } = form
   const [rows] = extents
   const each = eachOf(form)
   const sets = setsOf(form)
   out.line(`float sums[${sets}][${each / 16}][4] = {};`, { ktl: node.span, note: 'accumulators' })
-  const conditions = [matrix, ...(areAlike(form) ? [vectors] : [])].map((operand) => alignedText(context, operand))
-  const whole = `${names.extent(over)} % ${pieceOf(matrix)} == 0`
   if (isTransposed(form)) out.line(`const bool paired = ${alignedText(context, vectors, 4)};`)
-  out.block(`if (${[...conditions, whole].join(' && ')})`, () => emitSteps(context, form, mmaSteps(form, true), true))
+  out.block('if (aligned)', () => emitSteps(context, form, mmaSteps(form, true), true))
   out.block('else', () => emitSteps(context, form, mmaSteps(form, false), false))
   out.line('#pragma unroll')
   out.block(`for (int i = 0; i < ${sets * (each / 16)}; ++i)`, () => {
@@ -32,6 +30,14 @@ export function emitMmaAlongK(context: SimtContext, form: SimtVector): void {
     })
   })
   emitWarpsMeeting(context, form)
+}
+
+/** Declares whether rows are whole aligned vectors. */
+export function emitAligned(context: SimtContext, form: SimtVector): void {
+  const { matrix, vectors, over } = form
+  const conditions = [matrix, ...(areAlike(form) ? [vectors] : [])].map((operand) => alignedText(context, operand))
+  const whole = `${context.names.extent(over)} % ${pieceOf(matrix)} == 0`
+  context.out.line(`const bool aligned = ${[...conditions, whole].join(' && ')};`)
 }
 
 /** MMAs beside each other, for the few. */

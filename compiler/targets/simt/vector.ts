@@ -74,10 +74,10 @@ export function slotsOf({ along, multiply, extents: [few], threads }: SimtVector
   return along === 'over' && multiply === 'mma' && few >= MMA_FEW ? 4 : threads / 32
 }
 
-/** How many of them, for so many pieces of k. */
-export function sharingWarps(form: SimtVector, steps: number): number {
-  let slots = slotsOf(form)
-  while (form.along === 'over' && slots > 1 && slots * stepsAtOnce(form, 1) > steps) slots /= 2
+/** How many of them, for so many pieces of k: each has as many as it has under way, where there are. */
+export function sharingWarps(form: SimtVector, steps: number, aligned: boolean): number {
+  let slots = form.along === 'over' ? 1 : slotsOf(form)
+  while (slots < slotsOf(form) && slots * stepsOfWarp(form, aligned) < steps) slots *= 2
   return slots
 }
 
@@ -87,11 +87,12 @@ export const underWay = ({ extents: [few] }: SimtVector): number => (few < MMA_F
 /** On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once: as many as registers hold of aligned rows, and of others. */
 export const mmaSteps = (form: SimtVector, aligned: boolean): number => (aligned ? 64 : 32) / eachOf(form)
 
-/** Steps of k, pieces or rows, that a CTA makes at once if so many of its warps share them: a chunk. */
-export function stepsAtOnce(form: SimtVector, slots: number): number {
-  if (form.along === 'many') return (form.threads / lanesOf(form)) * underWay(form)
-  return slots * (form.multiply === 'mma' ? 4 * mmaSteps(form, true) : 32)
-}
+/** Pieces of k that a warp has at once, of whole aligned rows, or of others. */
+export const stepsOfWarp = (form: SimtVector, aligned: boolean): number =>
+  form.multiply === 'mma' ? 4 * mmaSteps(form, aligned) : 32
+
+/** Rows that a CTA has at once across k. */
+export const rowsAtOnce = (form: SimtVector): number => (form.threads / lanesOf(form)) * underWay(form)
 
 /**
  * CTAs that share all tiles, of so many chunks of k each, and have two at least. Where each tile has several, their shares are alike, and
@@ -115,7 +116,7 @@ export const SUMS = 'vector_sums'
 export const COUNTS = 'vector_counts'
 export function vectorRegions(form: SimtVector): { readonly sums: number; readonly counts: number } {
   const ctas = SMS * form.perSm
-  return { sums: 2 * ctas * form.extents[0] * widest(form) * DTYPES[form.node.type].storageBytes, counts: 4 * ctas }
+  return { sums: 2 * ctas * form.extents[0] * widthOf(form) * DTYPES[form.node.type].storageBytes, counts: 4 * ctas }
 }
 
 /** Columns of the sums of a CTA where k is shared. */
@@ -136,9 +137,9 @@ export function vectorBytes(form: SimtVector): number {
   return (sums + few * widest(form)) * DTYPES[node.type].storageBytes + 64
 }
 
-/** One row across k takes few registers; fewest in 16 bits. */
+/** A row or two across k take few registers; fewest in 16 bits. */
 const perSmOf = (rows: number, along: SimtVector['along'], { dtype }: TensorOperand): number =>
-  along === 'over' || rows > 1 ? 2 : DTYPES[dtype].storageBytes === 2 ? 4 : 3
+  along === 'over' || rows > 2 ? 2 : (DTYPES[dtype].storageBytes === 2 ? 5 : 4) - rows
 
 /** Do tensor cores take both as they lie? */
 const onTensorCores = (node: ContractNode, a: TensorOperand, b: TensorOperand): boolean =>
