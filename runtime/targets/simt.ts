@@ -48,6 +48,8 @@ const ISSUED = 0.7
 const PIECE_INSTRUCTIONS = { vector: 8, window: 36, elements: 48 } as const
 /** Of what DRAM delivers: rows read from their start to their end, and short runs of many rows; where rows begin anywhere, too. */
 const DELIVERED = { over: { aligned: 0.98, others: 0.75 }, many: { aligned: 0.94, others: 0.94 } } as const
+/** What the few cost of DRAM, where it is they that are large. */
+const SCATTERED = 2.5
 /** Until code and parameters have come from memory, beyond what other kernels take. */
 const START = 3000
 /** Cycles of L1 for a load of a warp that touches eight rows, or as many pairs. */
@@ -62,7 +64,7 @@ const PARTS_AT_ONCE = 16
 /** The matrix is read once for as many rows as a CTA has, and again for the next ones. */
 function estimateVector(program: SimtPlan['program'], form: SimtVector, extents: Extents, machine: Machine): Estimate {
   const of = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
-  const { matrix, over, along, multiply, threads, node } = form
+  const { matrix, vectors, over, along, multiply, threads, node } = form
   const [few] = form.extents
   const warps = threads / 32
   const each = eachOf(form)
@@ -71,25 +73,31 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const aligned = isAligned(matrix)
   const turns = Math.ceil((form.few === null ? 1 : of([form.few])) / few)
   const steps = Math.ceil(of([over]) / (along === 'over' ? count : 1))
-  const slots = sharingWarps(form, steps, aligned)
+  const slots = sharingWarps(form, steps)
   const columns = along === 'many' ? (lanesOf(form) - (aligned ? 0 : 1)) * each : (warps / slots) * each
   const tiles = of(form.batch) * turns * Math.ceil(of([form.many]) / columns)
-  const chunk = along === 'many' ? rowsAtOnce(form) : slots * stepsOfWarp(form, aligned)
+  const chunk = along === 'many' ? rowsAtOnce(form) : slots * stepsOfWarp(form)
   const chunks = Math.max(1, Math.ceil(steps / chunk))
   const ctas = Math.max(1, sharersOf(form, tiles, chunks))
   // What a warp issues for a chunk, and the CTAs of the SM that has most.
   const slow = node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
   const [own, other] = [aligned ? PIECE_INSTRUCTIONS.vector : PIECE_INSTRUCTIONS.window, fewInstructions(form)]
-  const pieces = along === 'many' ? underWay(form) : multiply === 'mma' ? (aligned ? 8 : 4) : each
+  const pieces = along === 'many' ? underWay(form) : multiply === 'mma' ? 8 : each
   const issued =
     multiply === 'mma'
-      ? pieces * (own + 2 * Math.ceil(few / 8)) + mmaSteps(form, aligned) * Math.ceil(few / 8) * other
+      ? pieces * (own + 2 * Math.ceil(few / 8)) + mmaSteps(form, true) * Math.ceil(few / 8) * other
       : pieces * (own + count * (few * slow + 1)) + (along === 'over' ? few * other : pieces * few * 3)
   const share = (tiles * chunks) / ctas
   const perSm = Math.ceil(ctas / machine.sms)
   const issue = (share * warps * perSm * issued) / (4 * ISSUED)
-  const traffic = trafficBytes(program, extents) + (turns - 1) * bytesOf(matrix, extents)
-  const moving = ctas * threads * 16 * pieces
+  // The next turn finds half of a small matrix in L2.
+  const again = (turns - 1) * bytesOf(matrix, extents)
+  const found = bytesOf(matrix, extents) < machine.dirtyBytes ? 0.5 : 0
+  const others = (SCATTERED - 1) * bytesOf(vectors, extents)
+  const traffic = trafficBytes(program, extents) + (1 - found) * again + others
+  // Along k rows that begin anywhere are read in two halves, one after the other.
+  const halves = along === 'over' && !aligned ? 2 : 1
+  const moving = (ctas * threads * 16 * pieces) / halves
   const rate = Math.min(
     machine.streamBytes * DELIVERED[along][aligned ? 'aligned' : 'others'],
     moving / machine.loadLatency,
@@ -98,9 +106,12 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
     dram: (traffic + Math.min(traffic, machine.dirtyBytes)) / rate,
     'cuda cores': issue,
     // Chunks of a CTA come one after the other.
-    loads: Math.max(share * 1.2 * machine.loadLatency, share * warps * perSm * l1Cycles(form, aligned)),
+    loads: Math.max(
+      share * (along === 'many' ? 2 : 1.2 * halves) * machine.loadLatency,
+      share * warps * perSm * l1Cycles(form, aligned),
+    ),
     // The few, for each CTA.
-    l2: (tiles * chunks * chunk * few * bytesOfStep(form)) / machine.l2Bytes,
+    l2: (found * again + tiles * chunks * chunk * few * bytesOfStep(form)) / machine.l2Bytes,
   }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
@@ -108,7 +119,12 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const parts = ctas / tiles
   const exchange = share % chunks === 0 ? 0 : EXCHANGE + Math.ceil(parts / PARTS_AT_ONCE) * machine.loadLatency
   const cycles =
-    START + machine.launchCycles + machine.loadLatency + Math.ceil(tiles / ctas) * meeting + exchange + longest
+    START * Math.max(1, few / 8) +
+    machine.launchCycles +
+    machine.loadLatency +
+    Math.ceil(tiles / ctas) * meeting +
+    exchange +
+    longest
   const microseconds = (cycles / machine.clock) * 1e6
   const text = `${formatTime(microseconds)} modelled on ${multiply === 'mma' ? 'tensor' : 'CUDA'} cores, the matrix read ${turns === 1 ? 'once' : `${turns} times`}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
@@ -121,7 +137,7 @@ function l1Cycles(form: SimtVector, aligned: boolean): number {
   const each = aligned ? ROWS_OF_LOAD : 2 * ROWS_OF_LOAD
   const sets = Math.ceil(extents[0] / 8)
   const few = vectors.order.at(-1) === over ? each : 4 * ROWS_OF_LOAD
-  return (aligned ? 8 : 4) * each + mmaSteps(form, aligned) * sets * few
+  return 8 * each + mmaSteps(form, true) * sets * few
 }
 
 /** Instructions for a piece of the few. */

@@ -24,7 +24,7 @@ import { finishAccumulator } from './scope.ts'
 import { emitStores } from './stores.ts'
 import { emitAcrossK } from './vector_across.ts'
 import { emitAlongK, fewOf, manyOf } from './vector_along.ts'
-import { emitAligned, emitMmaAlongK } from './vector_mma.ts'
+import { emitMmaAlongK } from './vector_mma.ts'
 import { add, alignedText, emitSpan } from './vector_operands.ts'
 
 /** Parts of a result that a thread has under way. */
@@ -42,9 +42,11 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
   emitSharing(context, form, type)
   const batch = emitPoints(context, form.batch, new Set())
   out.line(
-    `const long long tiles_m = (${of(few)} + ${rows - 1}LL) / ${rows}, tiles_n = ((long long)${of(many)} + columns - 1) / columns;`,
+    `const int tiles_m = (int)((${of(few)} + ${rows - 1}LL) / ${rows}), tiles_n = (int)(((long long)${of(many)} + columns - 1) / columns);`,
   )
-  out.line(`const long long tiles = tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`)
+  out.line(
+    `const long long tiles = (long long)tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`,
+  )
   out.line('const int chunks = max(1, (steps + chunk - 1) / chunk);')
   out.line('const long long work = tiles * chunks;')
   out.line(`const int sharers = ${sharersText(form, 'tiles', 'chunks')};`, { note: 'CTAs that share the work' })
@@ -87,7 +89,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
 /** Declares the columns of a CTA, the steps of k, and how many of its warps share them. */
 function emitSharing(context: SimtContext, form: SimtVector, type: string): void {
   const { out, names } = context
-  const { over, along, matrix, threads, extents, multiply } = form
+  const { over, along, matrix, threads, extents } = form
   const each = eachOf(form)
   const k = names.extent(over)
   if (along === 'many') {
@@ -102,13 +104,9 @@ function emitSharing(context: SimtContext, form: SimtVector, type: string): void
   const warps = threads / 32
   out.line(`__shared__ ${type} memory[${warps}][${extents[0] * each}];`)
   out.line(`const int steps = (int)((${k} + ${pieceOf(matrix) - 1}LL) / ${pieceOf(matrix)});`, { note: 'pieces of k' })
-  if (multiply === 'mma') emitAligned(context, form)
-  const once =
-    multiply === 'mma' ? `aligned ? ${stepsOfWarp(form, true)} : ${stepsOfWarp(form, false)}` : stepsOfWarp(form, true)
-  out.line(`const int once = ${once};`, { note: 'pieces of a warp' })
   out.line('int slots = 1;', { note: 'warps that share k' })
-  out.line(`while (slots < ${slotsOf(form)} && slots * once < steps) slots *= 2;`)
-  out.line(`const int columns = ${warps} / slots * ${each}, chunk = slots * once;`)
+  out.line(`while (slots < ${slotsOf(form)} && slots * ${stepsOfWarp(form)} < steps) slots *= 2;`)
+  out.line(`const int columns = ${warps} / slots * ${each}, chunk = slots * ${stepsOfWarp(form)};`)
   out.line('const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, slot = warp % slots, group = warp / slots;')
 }
 

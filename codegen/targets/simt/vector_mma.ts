@@ -9,14 +9,16 @@ import { areAlike, emitWarpsMeeting } from './vector_along.ts'
 import { alignedText, batchAt, bitsOf, emitLanded, emitPieces, start } from './vector_operands.ts'
 
 export function emitMmaAlongK(context: SimtContext, form: SimtVector): void {
-  const { out } = context
-  const { vectors, extents, node } = form
+  const { out, names } = context
+  const { matrix, vectors, extents, over, node } = form
   const [rows] = extents
   const each = eachOf(form)
   const sets = setsOf(form)
   out.line(`float sums[${sets}][${each / 16}][4] = {};`, { ktl: node.span, note: 'accumulators' })
   if (isTransposed(form)) out.line(`const bool paired = ${alignedText(context, vectors, 4)};`)
-  out.block('if (aligned)', () => emitSteps(context, form, mmaSteps(form, true), true))
+  const conditions = [matrix, ...(areAlike(form) ? [vectors] : [])].map((operand) => alignedText(context, operand))
+  const whole = `${names.extent(over)} % ${pieceOf(matrix)} == 0`
+  out.block(`if (${[...conditions, whole].join(' && ')})`, () => emitSteps(context, form, mmaSteps(form, true), true))
   out.block('else', () => emitSteps(context, form, mmaSteps(form, false), false))
   out.line('#pragma unroll')
   out.block(`for (int i = 0; i < ${sets * (each / 16)}; ++i)`, () => {
@@ -32,14 +34,6 @@ export function emitMmaAlongK(context: SimtContext, form: SimtVector): void {
   emitWarpsMeeting(context, form)
 }
 
-/** Declares whether rows are whole aligned vectors. */
-export function emitAligned(context: SimtContext, form: SimtVector): void {
-  const { matrix, vectors, over } = form
-  const conditions = [matrix, ...(areAlike(form) ? [vectors] : [])].map((operand) => alignedText(context, operand))
-  const whole = `${context.names.extent(over)} % ${pieceOf(matrix)} == 0`
-  context.out.line(`const bool aligned = ${[...conditions, whole].join(' && ')};`)
-}
-
 /** MMAs beside each other, for the few. */
 const setsOf = ({ extents: [rows] }: SimtVector): number => Math.ceil(rows / 8)
 
@@ -52,13 +46,17 @@ function emitSteps(context: SimtContext, form: SimtVector, steps: number, aligne
   const { matrix, vectors, extents, few, many, over, node } = form
   const sets = setsOf(form)
   const each = eachOf(form)
-  const lines = each / 8
+  // Rows of a lane that are under way at once, of all of them.
+  const lines = aligned ? each / 8 : 2
+  const passes = each / 8 / lines
   const base = batchAt(context, form)
   const k = names.extent(over)
   const last = (axis: string, text: string): string => `min(${text}, ${names.extent(axis)} - 1)`
   // Piece `i`: of step i / lines (i / sets), of a row of the lane (of the few, of set i % sets).
-  const column = `first_n + group * ${each} + i % ${lines} * 8 + lane / 4`
-  const row = start(context, matrix, { ...base, [many]: last(many, column) })
+  const rowsOf = (pass: number): string => {
+    const column = `first_n + group * ${each} + ${pass * lines * 8} + i % ${lines} * 8 + lane / 4`
+    return start(context, matrix, { ...base, [many]: last(many, column) })
+  }
   const one = `first_m + i % ${sets} * 8 + min(lane / 4, ${extents[0] - 1})`
   const fewRow = few === null ? {} : { [few]: last(few, one) }
   const at = (per: number): string => `(piece + i / ${per} * 4)`
@@ -73,28 +71,41 @@ function emitSteps(context: SimtContext, form: SimtVector, steps: number, aligne
     if (!aligned) emitLanded(context, to, count, at(per), `${at(per)} < end ? ${k} : 0`)
   }
   const loop = `for (int piece = begin + slot * ${4 * steps} + lane % 4; piece < end + lane % 4; piece += slots * ${4 * steps})`
+  out.line('#pragma unroll 1')
   out.block(loop, () => {
-    load(matrix, 'matrix', lines * steps, row, lines)
+    // Of both together, the pieces of more of the few would not find registers.
+    const isFirst = passes === 1 || sets === 1
+    if (isFirst) load(matrix, 'matrix', lines * steps, rowsOf(0), lines)
     if (areAlike(form)) {
       load(vectors, 'vectors', sets * steps, start(context, vectors, { ...base, ...fewRow }), sets)
       land('vectors', sets * steps, sets)
     } else if (isTransposed(form)) emitTransposed(context, form, steps)
     else emitGathered(context, form, steps, { ...base, ...fewRow })
-    land('matrix', lines * steps, lines)
-    out.line('#pragma unroll')
-    out.block(`for (int i = 0; i < ${steps * sets * (lines / 2)}; ++i)`, () => {
-      out.line(`const int step = i / ${sets * (lines / 2)}, s = i / ${lines / 2} % ${sets}, half = i % ${lines / 2};`)
-      for (const first of [0, 2]) {
-        const words = [0, 1].flatMap((w) =>
-          [0, 1].map((r) => `matrix[step * ${lines} + 2 * half + ${r}].words[${first + w}]`),
-        )
-        const others = [0, 1].map((w) => `vectors[step * ${sets} + s].words[${first + w}]`)
-        out.line(`${call(context, `ktl_mma_${matrix.dtype}`, 'sums[s][half]', ...words, ...others)};`, {
-          ktl: node.span,
-          note: 'contraction',
-        })
-      }
-    })
+    const multiply = (pass: number): void => {
+      land('matrix', lines * steps, lines)
+      out.line('#pragma unroll')
+      out.block(`for (int i = 0; i < ${steps * sets * (lines / 2)}; ++i)`, () => {
+        out.line(`const int step = i / ${sets * (lines / 2)}, s = i / ${lines / 2} % ${sets}, half = i % ${lines / 2};`)
+        for (const word of [0, 2]) {
+          const words = [0, 1].flatMap((w) =>
+            [0, 1].map((r) => `matrix[step * ${lines} + 2 * half + ${r}].words[${word + w}]`),
+          )
+          const others = [0, 1].map((w) => `vectors[step * ${sets} + s].words[${word + w}]`)
+          const to = `sums[s][${(pass * lines) / 2} + half]`
+          out.line(`${call(context, `ktl_mma_${matrix.dtype}`, to, ...words, ...others)};`, {
+            ktl: node.span,
+            note: 'contraction',
+          })
+        }
+      })
+    }
+    if (isFirst) multiply(0)
+    for (let pass = isFirst ? 1 : 0; pass < passes; ++pass)
+      out.block('', () => {
+        out.line('__syncwarp();  // loads come no further ahead: registers would not do')
+        load(matrix, 'matrix', lines * steps, rowsOf(pass), lines)
+        multiply(pass)
+      })
   })
 }
 

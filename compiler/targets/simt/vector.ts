@@ -27,6 +27,8 @@ const LANES = 32
 const SMS = 132
 /** CTAs that share a tile at most: one of them adds up what all have. */
 export const MAX_PARTS = 64
+/** Chunks of a CTA at least: those across k are short. */
+const leastOf = ({ along }: SimtVector): number => (along === 'many' ? 2 : 1)
 /** From so many on, all tiles have equally many: fewer CTAs than there might be are no loss then. */
 const EVEN = 4
 
@@ -75,40 +77,45 @@ export function slotsOf({ along, multiply, extents: [few], threads }: SimtVector
 }
 
 /** How many of them, for so many pieces of k: each has as many as it has under way, where there are. */
-export function sharingWarps(form: SimtVector, steps: number, aligned: boolean): number {
+export function sharingWarps(form: SimtVector, steps: number): number {
   let slots = form.along === 'over' ? 1 : slotsOf(form)
-  while (slots < slotsOf(form) && slots * stepsOfWarp(form, aligned) < steps) slots *= 2
+  while (slots < slotsOf(form) && slots * stepsOfWarp(form) < steps) slots *= 2
   return slots
 }
 
 /** Across k: pieces that a thread has under way. */
 export const underWay = ({ extents: [few] }: SimtVector): number => (few < MMA_FEW ? 4 : 2)
 
-/** On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once: as many as registers hold of aligned rows, and of others. */
-export const mmaSteps = (form: SimtVector, aligned: boolean): number => (aligned ? 64 : 32) / eachOf(form)
+/**
+ * On tensor cores: steps of a warp, of four pieces of each of its rows, under way at once: as many as registers hold of aligned rows. Of others
+ * those of one MMA after the other, two steps each: whole lines of L1, which would not hold them until another warp comes for the rest.
+ */
+export const mmaSteps = (form: SimtVector, aligned: boolean): number => (aligned ? 64 / eachOf(form) : 2)
 
-/** Pieces of k that a warp has at once, of whole aligned rows, or of others. */
-export const stepsOfWarp = (form: SimtVector, aligned: boolean): number =>
-  form.multiply === 'mma' ? 4 * mmaSteps(form, aligned) : 32
+/** Pieces of k that a warp has at once, of whole aligned rows. */
+export const stepsOfWarp = (form: SimtVector): number => (form.multiply === 'mma' ? 4 * mmaSteps(form, true) : 32)
 
 /** Rows that a CTA has at once across k. */
 export const rowsAtOnce = (form: SimtVector): number => (form.threads / lanesOf(form)) * underWay(form)
 
 /**
- * CTAs that share all tiles, of so many chunks of k each, and have two at least. Where each tile has several, their shares are alike, and
+ * CTAs that share all tiles, of so many chunks of k each. Where each tile has several, their shares are alike, and
  * those of neighbours are at the same k at the same time: what they read lies side by side.
  */
 export function sharersOf(form: SimtVector, tiles: number, chunks: number): number {
   const most = SMS * form.perSm
   const each = Math.floor(most / Math.max(tiles, 1))
-  return Math.min(each < EVEN ? most : each * tiles, tiles * Math.min(MAX_PARTS, Math.max(1, Math.floor(chunks / 2))))
+  return Math.min(
+    each < EVEN ? most : each * tiles,
+    tiles * Math.min(MAX_PARTS, Math.max(1, Math.floor(chunks / leastOf(form)))),
+  )
 }
 
 /** The same as CUDA. */
-export function sharersText({ perSm }: SimtVector, tiles: string, chunks: string): string {
-  const most = SMS * perSm
+export function sharersText(form: SimtVector, tiles: string, chunks: string): string {
+  const most = SMS * form.perSm
   const even = `${tiles} * ${EVEN} > ${most} ? ${most}LL : ${most} / max(${tiles}, 1LL) * ${tiles}`
-  return `(int)min(${even}, ${tiles} * min(${MAX_PARTS}, max(1, ${chunks} / 2)))`
+  return `(int)min(${even}, ${tiles} * min(${MAX_PARTS}, max(1, ${chunks} / ${leastOf(form)})))`
 }
 
 /** Of the workspace: sums of tiles that are shared, two for each CTA, and counts of the CTAs that have left theirs, for each. */
