@@ -143,7 +143,8 @@ export class SimtKernel {
       const dimension = operand.axes.indexOf(axis)
       strides[dimension] = elements
       elements *= Math.max(1, shape[dimension]!)
-      if (i === 0 && operand.order.length > 1) elements = Math.ceil(elements / unit) * unit + (inputs.padding ?? PADDING)
+      if (i === 0 && operand.order.length > 1)
+        elements = Math.ceil(elements / unit) * unit + (inputs.padding ?? PADDING)
     }
     const { dtype, name, axes } = operand
     const { bits } = DTYPES[dtype]
