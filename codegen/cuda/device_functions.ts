@@ -7,7 +7,9 @@ import { TRIGONOMETRY_F32 } from './device/trigonometry_f32.ts'
 import { MATH_SHORT } from './device/math_short.ts'
 import { INTEGER_AND_ORDER } from './device/order.ts'
 import { portableConversions } from './device/portable.ts'
+import { PARTS } from './device/parts.ts'
 import { ROWS } from './device/rows.ts'
+import { VECTORS } from './device/vectors.ts'
 import { PACKED, POSITIONS, TEAMS } from './device/ragged.ts'
 
 interface DeviceFunction {
@@ -34,6 +36,8 @@ const FUNCTIONS: ReadonlyMap<string, DeviceFunction> = new Map(
     ...PACKED,
     ...FRAGMENTS,
     ...ROWS,
+    ...VECTORS,
+    ...PARTS,
   ].map((text) => [parse(text).name, parse(text)]),
 )
 

@@ -135,7 +135,7 @@ export function emitGather(op: Gather, c: EmitContext): void {
       })
       return batched(() => {
         position()
-        c.out.line(row.text).line(`const ktl_piece piece = ktl_row_piece(windows[s], row, ${row.at}, elements);`, where)
+        c.out.line(row.text).line(`const ktl_piece piece = ktl_row_piece(windows[s], row, ${row.at});`, where)
         store('piece.words')
       })
     }

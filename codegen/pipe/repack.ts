@@ -80,7 +80,7 @@ function emitCopy(out: SourceBuilder, operand: TensorOperand, recipe: LaunchReci
       out.line('#pragma unroll')
       out.block(batch, () => {
         out.line(`if (first + j * ${recipe.threads} >= count) break;`)
-        out.line('copy[to[j]] = ktl_row_piece(windows[j], from[j], at[j], elements);', where)
+        out.line('copy[to[j]] = ktl_row_piece(windows[j], from[j], at[j]);', where)
       })
     })
   })

@@ -2,12 +2,24 @@
 import { topological } from '../../compiler/ir/walk.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { pieceOf, VECTOR_CTAS, type SimtVector } from '../../compiler/targets/simt/vector.ts'
+import {
+  eachOf,
+  lanesOf,
+  mmaSteps,
+  pieceOf,
+  sharersOf,
+  sharingWarps,
+  rowsAtOnce,
+  stepsOfWarp,
+  underWay,
+  type SimtVector,
+} from '../../compiler/targets/simt/vector.ts'
 import type { SimtPlan, SimtTile } from '../../compiler/targets/simt/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
 import {
   arithmeticCycles,
+  bytesOf,
   costOfEach,
   cyclesOf,
   formatTime,
@@ -27,66 +39,117 @@ export const simt: RuntimeTarget<SimtPlan, FieldValues['simt']> = {
 /** Elements of k between two barriers of a plain kernel: each step waits for its loads. */
 const SIMT_STEP = 32
 
+/** Of four instructions a cycle, how many are issued. */
+const ISSUED = 0.7
 /**
- * Instructions for a piece of 16 bytes beside those for its elements, and how many of four a cycle are issued: for one row, and for more,
- * whose registers leave fewer warps (4x8192x8192 and 3x8191x4093 on an H200).
+ * Instructions of a warp for a piece of 16 bytes of each lane beside those for its elements: of an aligned one, of one that lies across two, and
+ * of one by elements, which are as many loads.
  */
-const PIECE_INSTRUCTIONS = 32
-const ISSUED = { one: 0.7, more: 0.45 } as const
-/** Bytes that DRAM brings at once. */
-const LINE = 128
-const SECTOR = 32
-/** Pieces that a thread has under way. */
-const PIECES = 4
-/** What threads have summed meets: instructions for each result, and cycles until it is stored. */
-const MEETING_INSTRUCTIONS = 10
+const PIECE_INSTRUCTIONS = { vector: 8, window: 36, elements: 48 } as const
+/** Of what DRAM delivers: rows read from their start to their end, and short runs of many rows; where rows begin anywhere, too. */
+const DELIVERED = { over: { aligned: 0.98, others: 0.75 }, many: { aligned: 0.94, others: 0.94 } } as const
+/** What the few cost of DRAM, where it is they that are large. */
+const SCATTERED = 2.5
+/** Until code and parameters have come from memory, beyond what other kernels take. */
+const START = 3000
+/** Cycles of L1 for a load of a warp that touches eight rows, or as many pairs. */
+const ROWS_OF_LOAD = 8
+/** Instructions for a result beside arithmetic. */
+const RESULT_INSTRUCTIONS = 120
+/** Cycles until what threads have summed of a tile is stored, and from there through the workspace, for each of the parts that come one after the other. */
 const MEETING = 1000
-
-/** Lines that DRAM brings for each that is used: where k is not contiguous, CTAs read short runs of rows, which begin anywhere if rows do. */
-function linesPerRun({ over }: SimtVector, { order, dtype, divisibility }: TensorOperand, positions: number): number {
-  const run = (positions * DTYPES[dtype].bits) / 8
-  if (order.at(-1) === over || run >= LINE) return 1
-  return (LINE + (divisibility === 'vector' ? 0 : run)) / run
-}
+const EXCHANGE = 2000
+const PARTS_AT_ONCE = 16
 
 /** The matrix is read once for as many rows as a CTA has, and again for the next ones. */
 function estimateVector(program: SimtPlan['program'], form: SimtVector, extents: Extents, machine: Machine): Estimate {
   const of = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
-  const [few, many] = form.extents
-  const turns = Math.ceil((form.few === null ? 1 : (extents[form.few] ?? 1)) / few)
-  const { bits } = DTYPES[form.matrix.dtype]
-  const batch = of(form.batch)
-  const elements = batch * of([form.many, form.over])
-  const ctas = batch * turns * Math.ceil((extents[form.many] ?? 1) / many)
-  const slow = form.node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
-  // A multiply-add for each row, a conversion, and what pieces cost; where k is contiguous, those of the rows too.
-  const each = pieceOf(form.matrix)
-  const along = form.along === 'over'
-  const piece = each * (few * slow + 1) + (1 + (along ? few / many : 0)) * PIECE_INSTRUCTIONS
-  const rounds = Math.ceil((of([form.over]) * many) / (form.threads * PIECES * each))
-  const meeting = few * (along ? many : each) * MEETING_INSTRUCTIONS
-  const busy = Math.min(1, ctas / machine.sms)
-  const issue =
-    (ctas * (form.threads / 32) * (rounds * PIECES * piece + meeting)) /
-    (4 * (few === 1 ? ISSUED.one : ISSUED.more) * machine.sms * busy)
-  const lines = Math.max(linesPerRun(form, form.matrix, many), linesPerRun(form, form.vectors, few))
-  const traffic = (trafficBytes(program, extents) + ((turns - 1) * elements * bits) / 8) * lines
-  const underWay = VECTOR_CTAS * form.threads * PIECES * 16 * machine.sms * busy
-  const dram =
-    (traffic + Math.min(traffic, machine.dirtyBytes)) / Math.min(machine.streamBytes, underWay / machine.loadLatency)
-  // Each CTA reads its few as well: whole sectors.
-  const { vectors, over } = form
-  const row = (few * DTYPES[vectors.dtype].bits) / 8
-  const l2 = (ctas * of([over]) * (vectors.order.at(-1) === over ? row : Math.max(row, SECTOR))) / machine.l2Bytes
-  const waves = Math.ceil(ctas / (machine.sms * VECTOR_CTAS)) * (machine.loadLatency + MEETING)
-  const bounds = { dram, 'cuda cores': Math.max(issue, waves), l2 }
+  const { matrix, vectors, over, along, multiply, threads, node } = form
+  const [few] = form.extents
+  const warps = threads / 32
+  const each = eachOf(form)
+  const count = pieceOf(matrix)
+  const isAligned = ({ order, dtype }: TensorOperand): boolean => (of([order.at(-1)!]) * DTYPES[dtype].bits) % 128 === 0
+  const aligned = isAligned(matrix)
+  const turns = Math.ceil((form.few === null ? 1 : of([form.few])) / few)
+  const steps = Math.ceil(of([over]) / (along === 'over' ? count : 1))
+  const slots = sharingWarps(form, steps)
+  const columns = along === 'many' ? (lanesOf(form) - (aligned ? 0 : 1)) * each : (warps / slots) * each
+  const tiles = of(form.batch) * turns * Math.ceil(of([form.many]) / columns)
+  const chunk = along === 'many' ? rowsAtOnce(form) : slots * stepsOfWarp(form)
+  const chunks = Math.max(1, Math.ceil(steps / chunk))
+  const ctas = Math.max(1, sharersOf(form, tiles, chunks))
+  // What a warp issues for a chunk, and the CTAs of the SM that has most.
+  const slow = node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
+  const [own, other] = [aligned ? PIECE_INSTRUCTIONS.vector : PIECE_INSTRUCTIONS.window, fewInstructions(form)]
+  const pieces = along === 'many' ? underWay(form) : multiply === 'mma' ? 8 : each
+  const issued =
+    multiply === 'mma'
+      ? pieces * (own + 2 * Math.ceil(few / 8)) + mmaSteps(form, true) * Math.ceil(few / 8) * other
+      : pieces * (own + count * (few * slow + 1)) + (along === 'over' ? few * other : pieces * few * 3)
+  const share = (tiles * chunks) / ctas
+  const perSm = Math.ceil(ctas / machine.sms)
+  const issue = (share * warps * perSm * issued) / (4 * ISSUED)
+  // The next turn finds half of a small matrix in L2.
+  const again = (turns - 1) * bytesOf(matrix, extents)
+  const found = bytesOf(matrix, extents) < machine.dirtyBytes ? 0.5 : 0
+  const others = (SCATTERED - 1) * bytesOf(vectors, extents)
+  const traffic = trafficBytes(program, extents) + (1 - found) * again + others
+  // Along k rows that begin anywhere are read in two halves, one after the other.
+  const halves = along === 'over' && !aligned ? 2 : 1
+  const moving = (ctas * threads * 16 * pieces) / halves
+  const rate = Math.min(
+    machine.streamBytes * DELIVERED[along][aligned ? 'aligned' : 'others'],
+    moving / machine.loadLatency,
+  )
+  const bounds = {
+    dram: (traffic + Math.min(traffic, machine.dirtyBytes)) / rate,
+    'cuda cores': issue,
+    // Chunks of a CTA come one after the other.
+    loads: Math.max(
+      share * (along === 'many' ? 2 : 1.2 * halves) * machine.loadLatency,
+      share * warps * perSm * l1Cycles(form, aligned),
+    ),
+    // The few, for each CTA.
+    l2: (found * again + tiles * chunks * chunk * few * bytesOfStep(form)) / machine.l2Bytes,
+  }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
-  const cycles = machine.launchCycles + machine.loadLatency + MEETING + longest
+  const meeting = MEETING + (few * columns * RESULT_INSTRUCTIONS) / (32 * 4 * ISSUED)
+  const parts = ctas / tiles
+  const exchange = share % chunks === 0 ? 0 : EXCHANGE + Math.ceil(parts / PARTS_AT_ONCE) * machine.loadLatency
+  const cycles =
+    START * Math.max(1, few / 8) +
+    machine.launchCycles +
+    machine.loadLatency +
+    Math.ceil(tiles / ctas) * meeting +
+    exchange +
+    longest
   const microseconds = (cycles / machine.clock) * 1e6
-  const text = `${formatTime(microseconds)} modelled on CUDA cores, the matrix read ${turns === 1 ? 'once' : `${turns} times`}; bound by ${boundBy}`
+  const text = `${formatTime(microseconds)} modelled on ${multiply === 'mma' ? 'tensor' : 'CUDA'} cores, the matrix read ${turns === 1 ? 'once' : `${turns} times`}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 }
+
+/** Of a warp for a chunk, on tensor cores: windows are two loads. */
+function l1Cycles(form: SimtVector, aligned: boolean): number {
+  const { multiply, vectors, over, extents } = form
+  if (multiply === 'fma') return 0
+  const each = aligned ? ROWS_OF_LOAD : 2 * ROWS_OF_LOAD
+  const sets = Math.ceil(extents[0] / 8)
+  const few = vectors.order.at(-1) === over ? each : 4 * ROWS_OF_LOAD
+  return 8 * each + mmaSteps(form, true) * sets * few
+}
+
+/** Instructions for a piece of the few. */
+function fewInstructions({ vectors, matrix, over }: SimtVector): number {
+  if (vectors.order.at(-1) !== over) return PIECE_INSTRUCTIONS.elements
+  return DTYPES[vectors.dtype].bits === DTYPES[matrix.dtype].bits
+    ? PIECE_INSTRUCTIONS.window
+    : PIECE_INSTRUCTIONS.elements
+}
+
+/** Bytes of one of the few in a step of k: a piece, or an element. */
+const bytesOfStep = ({ along, vectors }: SimtVector): number => (along === 'over' ? 16 : DTYPES[vectors.dtype].bits / 8)
 
 /** Patches: instructions for an element of a factor on its way to shared memory, and for one of a result beside its arithmetic. */
 const LOAD_INSTRUCTIONS = 24
@@ -115,7 +178,7 @@ function estimatePatch(program: SimtPlan['program'], form: SimtTile, extents: Ex
   const busy = Math.min(PATCH_CTAS, Math.ceil(ctas / machine.sms))
   const bounds = {
     dram: trafficBytes(program, extents) / (RUNS * machine.dramBytes),
-    'cuda cores': (waves * busy * warps * (sums + steps * loads * LOAD_INSTRUCTIONS + epilogue)) / (4 * ISSUED.one),
+    'cuda cores': (waves * busy * warps * (sums + steps * loads * LOAD_INSTRUCTIONS + epilogue)) / (4 * ISSUED),
     // Loads of a step come behind the barrier of the one before.
     latency: waves * (steps + 1) * machine.loadLatency,
   }
@@ -156,7 +219,15 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
     }
   }
   const LOADS_PER_FMA = 8
-  const ctas = Math.max(1, Math.ceil(elements / threads))
+  const split = stages.find(({ form }) => form.kind === 'tile')?.form
+  const ctas =
+    split?.kind === 'tile'
+      ? over(split.split.batch) *
+        Math.ceil(over(split.split.rows) / tile[0]) *
+        Math.ceil(over(split.split.columns) / tile[1])
+      : Math.max(1, Math.ceil(elements / threads))
+  // Threads of tiles multiply whether or not there are results of theirs.
+  work *= Math.max(1, (ctas * threads) / Math.max(elements, 1))
   // Whole CTAs occupy an SM: a large tile leaves SMs idle on small outputs.
   const slots = machine.sms * Math.max(1, Math.floor(2048 / threads))
   const balance = (Math.ceil(ctas / slots) * slots) / ctas

@@ -86,7 +86,9 @@ export function estimateSm80(
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
   const work = Math.max(mma + promotionCycles(plan, costs), smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
-  const step = Math.max(work * sharing, work + costs.step, machine.loadLatency / (plan.stages - 1))
+  // What goes through registers is waited for, from memory and from shared memory.
+  const waiting = gathered > 0 ? work + 2 * machine.loadLatency : machine.loadLatency / (plan.stages - 1)
+  const step = Math.max(work * sharing, work + costs.step, waiting)
   const epilogue = epilogueCycles(plan, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.

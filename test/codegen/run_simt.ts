@@ -9,6 +9,7 @@ import { planSimt, type SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import {
   planLaunches,
   workspaceBytes,
+  zeroedBytes,
   type BoundOperand,
   type LaunchBindings,
 } from '../../runtime/kernels/plan_launch.ts'
@@ -33,6 +34,8 @@ export interface SimtInputs {
   readonly broadcast?: Readonly<Record<string, readonly string[]>>
   /** Elements before the first one of an input: it need not be aligned. */
   readonly lead?: Readonly<Record<string, number>>
+  /** Elements behind each row. */
+  readonly padding?: number
   /** Outputs that are the very tensor of an input. */
   readonly inPlace?: Readonly<Record<string, string>>
 }
@@ -102,7 +105,9 @@ export class SimtKernel {
     const scratch = workspaceBytes(recipe, bindings)
     // Poisoned: no stage may read what none has written. Exactly as long as it has to be.
     const workspace = this.#device.upload(new Uint8Array(scratch).fill(0xff))
-    const plans = planLaunches(recipe, { ...bindings, workspace }, { smCount: 2 })
+    const counts = new Uint8Array(zeroedBytes(recipe, bindings))
+    const zeroed = this.#device.upload(counts)
+    const plans = planLaunches(recipe, { ...bindings, workspace, zeroed }, { smCount: 2 })
     const findings: SimtRun['findings'][number][] = []
     for (const { entry, grid, block, sharedMemBytes, params } of plans) {
       const ctas = [Math.min(grid[0], 5), 1, 1] as [number, number, number]
@@ -112,6 +117,8 @@ export class SimtKernel {
       }) // prettier-ignore
       findings.push(...result.findings.map(({ code, message, count }) => ({ code, message, count: Number(count) })))
     }
+    if (this.#device.read(zeroed, counts.length, Uint8Array).some((byte) => byte !== 0))
+      findings.push({ code: 'counts', message: 'not zeros any more', count: 1 })
     const outputs: Record<string, Float64Array> = {}
     let touchedPadding = 0
     for (const operand of this.program.operands.filter(({ role }) => role === 'output')) {
@@ -136,7 +143,8 @@ export class SimtKernel {
       const dimension = operand.axes.indexOf(axis)
       strides[dimension] = elements
       elements *= Math.max(1, shape[dimension]!)
-      if (i === 0 && operand.order.length > 1) elements = Math.ceil(elements / unit) * unit + PADDING
+      if (i === 0 && operand.order.length > 1)
+        elements = Math.ceil(elements / unit) * unit + (inputs.padding ?? PADDING)
     }
     const { dtype, name, axes } = operand
     const { bits } = DTYPES[dtype]

@@ -14,10 +14,12 @@ interface Case {
   /** Memory order of A and of B, contiguous axis last. */
   readonly orders?: { readonly A?: string; readonly B?: string }
   readonly extents: readonly [number, number, number, number]
+  /** Elements behind each row. */
+  readonly padding?: number
 }
 
-const rows = (count: 1 | 4 | 8) => ({ side: 'rows', count }) as const
-const columns = (count: 1 | 4 | 8) => ({ side: 'columns', count }) as const
+const rows = (count: 1 | 2 | 4 | 8 | 16) => ({ side: 'rows', count }) as const
+const columns = (count: 1 | 2 | 4 | 8 | 16) => ({ side: 'columns', count }) as const
 const NK = { B: 'lnk' } as const
 
 /** l, m, n, k: rows that begin anywhere, ends of pieces within them, sums longer than a turn of all threads. */
@@ -33,10 +35,22 @@ const CASES: readonly (readonly [string, Case])[] = [
   ['64 bits, eight rows, n contiguous', { a: 'f64', out: 'f64', vector: rows(8), extents: [1, 3, 11, 65] }],
   ['two types of bytes, eight rows', { a: 'u8', b: 'i8', out: 'i32', vector: rows(8), orders: NK, extents: [1, 7, 5, 140] }],
   ['shorter than a piece', { a: 'bf16', out: 'f32', vector: rows(1), orders: NK, extents: [1, 1, 3, 5] }],
+  ['n contiguous, aligned rows, parts of k', { a: 'f16', out: 'f32', vector: rows(1), extents: [1, 1, 520, 700], padding: 0 }],
+  ['n contiguous, rows shorter than a piece', { a: 'bf16', out: 'f32', vector: rows(4), extents: [2, 2, 3, 300] }],
+  ['n contiguous, two rows, parts of k', { a: 'f16', out: 'f16', vector: rows(2), orders: { A: 'lkm' }, extents: [1, 3, 301, 500] }],
+  ['64 bits, one row, parts of k', { a: 'f64', out: 'f64', vector: rows(1), extents: [1, 1, 71, 600] }],
+  ['bytes, n contiguous, one row', { a: 'e5m2', out: 'f32', vector: rows(1), extents: [1, 1, 300, 301] }],
+  ['shares that begin within tiles', { a: 'bf16', out: 'f32', vector: rows(1), extents: [150, 1, 9, 300] }],
+  ['tensor cores, aligned, parts of k', { a: 'bf16', out: 'f32', vector: rows(8), orders: NK, extents: [2, 5, 40, 2048], padding: 0 }],
+  ['tensor cores, aligned, the few by elements', { a: 'f16', out: 'f32', vector: rows(1), orders: { A: 'mkl', B: 'lnk' }, extents: [2, 1, 40, 512], padding: 0 }],
+  ['tensor cores, 16 of the few, transposed', { a: 'f16', out: 'f16', vector: columns(16), extents: [1, 37, 9, 213] }],
+  ['tensor cores, the few in pairs, parts of k', { a: 'bf16', out: 'f32', vector: columns(8), extents: [1, 70, 8, 1000], padding: 0 }],
+  ['tensor cores, more of the few than a CTA has', { a: 'bf16', out: 'f32', vector: rows(16), orders: NK, extents: [1, 21, 150, 901] }],
+  ['empty sums on tensor cores', { a: 'bf16', out: 'f32', vector: rows(8), orders: NK, extents: [1, 3, 9, 0] }],
   ['empty sums', { a: 'bf16', out: 'f32', vector: rows(1), extents: [1, 1, 9, 0] }],
 ] // prettier-ignore
 
-function problem({ a, b = a, out, vector, orders, extents: [l, m, n, k] }: Case) {
+function problem({ a, b = a, out, vector, orders, extents: [l, m, n, k], padding }: Case) {
   const type = ['i8', 'u8'].includes(a) ? 'i32' : a === 'f64' ? 'f64' : 'f32'
   const source = `kernel g(A: ${a}[l, m, k] | ${a}[l, k, m], B: ${b}[l, k, n] | ${b}[l, n, k], bias: ${type}[n]) -> D: ${out}[l, m, n] {
   D = sum[k](A * B) + bias
@@ -54,7 +68,7 @@ function problem({ a, b = a, out, vector, orders, extents: [l, m, n, k] }: Case)
     for (let at = 0; at < k; at++) sum += A[(z * m + row) * k + at]! * B[(z * k + at) * n + column]!
     return sum
   })
-  const inputs = { extents: { l, m, n, k }, tensors: { A, B, bias } }
+  const inputs = { extents: { l, m, n, k }, tensors: { A, B, bias }, ...(padding !== undefined && { padding }) }
   return { program, inputs, expectation: { outputs: { D } }, options: { vector } }
 }
 
@@ -69,14 +83,21 @@ test.each(CASES)('%s', { timeout: 60_000 }, async (_, one) => {
 const ALONG: Case = { a: 'bf16', out: 'f32', vector: rows(4), orders: NK, extents: [2, 6, 9, 2101] }
 const ACROSS: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [2, 1, 69, 531] }
 
+/** Tiles that begin within the shares of CTAs. */
+const MANY_TILES: Case = { a: 'bf16', out: 'f32', vector: rows(1), extents: [150, 1, 9, 300] }
+const GATHERED: Case = { a: 'f16', out: 'f16', vector: columns(16), extents: [1, 37, 9, 213] }
+
 test.each([
   ['the vector before', ALONG, 'from - window.shift', 'from - window.shift - 16'],
   ['no shift by 2 bytes', ALONG, '8 * (shift & 3)', '0'],
   ['pieces at the edge of the matrix', ALONG, 'window.inner ? 0 : window.bytes', '0u'],
-  ['the next piece is left out', ALONG, 'piece += 256', 'piece += 512'],
-  ['a warp is left out', ALONG, 'i < 8; ++i) sum', 'i < 7; ++i) sum'],
+  ['the next piece is left out', ALONG, 'piece += slots * 8)', 'piece += slots * 16)'],
+  ['a warp is left out', ALONG, 's < slots; ++s) sum', 's < slots - 1; ++s) sum'],
   ['the matrix of the first batch', ALONG, 'i_l * op_B_stride_l', '0 * op_B_stride_l'],
-  ['lanes of one row are added', ACROSS, 'step >= 4', 'step >= 2'],
+  ['where rows begin', ACROSS, 'skipped[s]', 'skipped[0]'],
+  ['a part is left out', ACROSS, 'other < count ? ktl', 'other < count - 1 ? ktl'],
+  ['all have the place of the first tile', MANY_TILES, '2 * cta + (cta == first && is_second)', '2 * cta'],
+  ['columns are rows', GATHERED, '.trans.b16 %0, %1', '.trans.b16 %0, %0'],
 ] as const)('a kernel that is broken is seen: %s', { timeout: 60_000 }, async (_, one, from, to) => {
   const { program, inputs, expectation, options } = problem(one)
   const edit = (cuda: string): string => cuda.replaceAll(from, to)

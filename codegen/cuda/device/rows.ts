@@ -41,15 +41,10 @@ __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int 
         "=&r"(window.high.words[0]), "=&r"(window.high.words[1]), "=&r"(window.high.words[2]), "=&r"(window.high.words[3])
       : "l"(aligned), "r"((unsigned int)window.inner), "r"((unsigned int)both));
   return window;
-}
-
-// The same of a row whose neighbours are nobody's.
-template <typename T> __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int at, unsigned int elements) {
-  return ktl_row_window(row, at, elements, ktl_span_of(row, (long long)elements - 1));
 }`,
   `// The bytes of this window; behind the row's end, zeros.
 template <typename T>
-__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at, unsigned int) {
+__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at) {
   constexpr unsigned int count = 16 / sizeof(T);
   // Nothing branches around this, so that pieces which are asked for together are shifted together.
   const unsigned int shift = window.shift;

@@ -1,12 +1,12 @@
 /** SIMT: plan → one self-contained CUDA C++ file with its launch recipe: a kernel for each stage, launched one after the other. */
 import { ARCHS } from '../../../compiler/archs.ts'
-import { DTYPES } from '../../../compiler/dtypes.ts'
+import { CUDA_COMPUTE_TYPE, DTYPES } from '../../../compiler/dtypes.ts'
 import { impliedGroups } from '../../../compiler/ir/verify_tensor.ts'
 import { printTensorProgram } from '../../../compiler/ir/print_tensor.ts'
 import { scalarParams } from '../../../compiler/ir/launch.ts'
 import { shortHash } from '../../../compiler/short_hash.ts'
 import { packedOf } from '../../../compiler/targets/simt/domain.ts'
-import { VECTOR_CTAS } from '../../../compiler/targets/simt/vector.ts'
+import { COUNTS, MAX_PARTS, SUMS, vectorRegions, type SimtVector } from '../../../compiler/targets/simt/vector.ts'
 import { stageThreads, type Region, type SimtPlan, type Stage } from '../../../compiler/targets/simt/plan.ts'
 import { printDeviceFunctions } from '../../cuda/device_functions.ts'
 import type { GeneratedKernel, LaunchRecipe, ParamRule, WorkspaceRegion } from '../../cuda/generated.ts'
@@ -39,7 +39,7 @@ export function generateSimt(plan: SimtPlan, name: string): GeneratedKernel {
   const launches = stages.map((stage) => {
     const context = contextOf(plan, scratch, functions, checkedBefore)
     emitBody(context, stage)
-    const params = allParams(plan).filter((rule) => context.names.uses(rule))
+    const params = allParams(plan, stage).filter((rule) => context.names.uses(rule))
     emitScalars(scratch, params, context.names, program, functions)
     return params
   })
@@ -67,8 +67,22 @@ const regionsOf = ({ regions, stages }: SimtPlan): Region[] => [
   ...stages.flatMap(({ results }) => results.flatMap((r) => (r.kind === 'scale' ? [r.scale.region] : []))),
 ]
 
+const vectorsOf = ({ stages }: SimtPlan): SimtVector[] =>
+  stages.flatMap(({ form }) => (form.kind === 'vector' ? [form] : []))
+
+/** Parts of k of vector kernels: launches come one after the other, and leave counts of 0 behind. */
+function partRegions(plan: SimtPlan): WorkspaceRegion[] {
+  const regions = vectorsOf(plan).map(vectorRegions)
+  if (regions.length === 0) return []
+  const most = (field: 'sums' | 'counts'): number => Math.max(...regions.map((region) => region[field]))
+  return [
+    { name: SUMS, elementBytes: most('sums'), extents: [] },
+    { name: COUNTS, elementBytes: most('counts'), extents: [], zeroed: true },
+  ]
+}
+
 /** Everything that a kernel may be passed, in order. */
-function allParams(plan: SimtPlan): ParamRule[] {
+function allParams(plan: SimtPlan, stage: Stage): ParamRule[] {
   const { program } = plan
   return [
     ...program.operands.flatMap(({ name, role, dtype, axes }): ParamRule[] => [
@@ -82,6 +96,12 @@ function allParams(plan: SimtPlan): ParamRule[] {
       region: name,
       storage: DTYPES[type].cudaStorage,
     })),
+    ...(stage.form.kind === 'vector'
+      ? ([
+          { kind: 'workspace', region: SUMS, storage: CUDA_COMPUTE_TYPE[stage.form.node.type] },
+          { kind: 'workspace', region: COUNTS, storage: 'unsigned int' },
+        ] as const)
+      : []),
   ]
 }
 
@@ -89,11 +109,12 @@ function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'p
   const { form, axes } = stage
   const { program } = plan
   const threads = stageThreads(stage)
-  const workspace = regionsOf(plan).map(({ name, type, axes: extents }): WorkspaceRegion => ({
+  const kept = regionsOf(plan).map(({ name, type, axes: extents }): WorkspaceRegion => ({
     name,
     elementBytes: DTYPES[type].storageBytes,
     extents,
   }))
+  const workspace = [...kept, ...partRegions(plan)]
   const common = { threads, cluster: [1, 1, 1] as const, sharedMemBytes: 0 }
   const regions = workspace.length > 0 && { workspace }
   if (form.kind === 'vector') {
@@ -102,7 +123,8 @@ function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'p
       { axis: form.many, extent: form.extents[1] },
       ...form.batch.map((axis) => ({ axis, extent: 1 })),
     ]
-    return { ...common, grid: { kind: 'persistent', dynamic: true, tiles }, ...regions }
+    const grid = { kind: 'persistent', dynamic: false, perSm: form.perSm, parts: MAX_PARTS, tiles } as const
+    return { ...common, grid, ...regions }
   }
   const { split, extents } = form.kind === 'tile' ? form : { split: null, extents: [1, 1] }
   const known = split ? [...split.batch, ...impliedGroups(program, split.batch)] : []
@@ -128,7 +150,7 @@ function launchOf(plan: SimtPlan, stage: Stage): Omit<LaunchRecipe, 'entry' | 'p
 
 function emitKernel(context: SimtContext, stage: Stage, entry: string, rules: readonly ParamRule[]): void {
   const { out, names } = context
-  const bounds = [stageThreads(stage), ...(stage.form.kind === 'vector' ? [VECTOR_CTAS] : [])]
+  const bounds = [stageThreads(stage), ...(stage.form.kind === 'vector' ? [stage.form.perSm] : [])]
   out.line(`extern "C" __global__ void __launch_bounds__(${bounds.join(', ')})`).line(`${entry}(`)
   const params = kernelParams(rules, names)
   out.indented(() =>

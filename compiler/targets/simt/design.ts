@@ -37,7 +37,7 @@ const PATCH: Entry<readonly [number, number]> = {
 }
 
 /** How many of the few a CTA has. */
-const COUNTS = [1, 4, 8] as const
+const COUNTS = [1, 2, 4, 8, 16] as const
 
 const VECTORS = {
   none: undefined,

@@ -164,14 +164,9 @@ __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int 
       : "l"(aligned), "r"((unsigned int)window.inner), "r"((unsigned int)both));
   return window;
 }
-
-// The same of a row whose neighbours are nobody's.
-template <typename T> __device__ __forceinline__ ktl_window ktl_row_window(const T* row, unsigned int at, unsigned int elements) {
-  return ktl_row_window(row, at, elements, ktl_span_of(row, (long long)elements - 1));
-}
 // The bytes of this window; behind the row's end, zeros.
 template <typename T>
-__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at, unsigned int) {
+__device__ __forceinline__ ktl_piece ktl_row_piece(const ktl_window& window, const T* row, unsigned int at) {
   constexpr unsigned int count = 16 / sizeof(T);
   // Nothing branches around this, so that pieces which are asked for together are shifted together.
   const unsigned int shift = window.shift;
@@ -386,7 +381,7 @@ ktl__golden(
             const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
             const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
             const u32 elements = free_at < M ? K : 0;
-            const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8, elements);
+            const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8);
             store_shared_v4(smem + SMEM_A + stage * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
           }
         }
