@@ -68,7 +68,7 @@ function emitSteps(context: SimtContext, form: SimtVector, steps: number, aligne
     out.line(`for (int i = 0; i < ${count}; ++i) ${to}[i] = ${loaded};`, { note: `load ${operand.name}` })
   }
   const land = (to: string, count: number, per: number): void => {
-    if (!aligned) emitLanded(context, to, count, at(per), `${at(per)} < end ? ${k} : 0`)
+    if (!aligned) emitLanded(context, to, count, at(per))
   }
   const loop = `for (int piece = begin + slot * ${4 * steps} + lane % 4; piece < end + lane % 4; piece += slots * ${4 * steps})`
   out.line('#pragma unroll 1')
