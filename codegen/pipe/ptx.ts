@@ -136,6 +136,14 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
       'cp.async.cg.shared.global [%0], [%1], 16, %2;',
       '"r"(dst), "l"(src), "r"(bytes)',
     ),
+  cp_async_16_if:
+    '// Copies 16 bytes, or zeros where not `inside`; nothing where not `whole`.\n' +
+    asm(
+      'void cp_async_16_if(u32 dst, const void* src, bool inside, bool whole)',
+      '{\\n.reg .pred p, q;\\nsetp.eq.u32 p, %2, 0;\\nsetp.ne.u32 q, %3, 0;\\n' +
+        '@q cp.async.cg.shared.global [%0], [%1], 16, p;\\n}',
+      '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole)',
+    ),
   cp_async_8: asm(
     'void cp_async_8(u32 dst, const void* src, u32 bytes)',
     'cp.async.ca.shared.global [%0], [%1], 8, %2;',

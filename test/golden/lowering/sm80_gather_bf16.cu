@@ -207,7 +207,8 @@ ktl__golden(
         ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 1024);
       }
       for (u32 k = k_first; k < k_last; ++k) {
-        if (const u32 ahead = k + 3; ahead < k_last) {
+        const u32 ahead = k + 3;
+        if (ahead < k_last) {
           const u32 k = ahead;
           for (u32 first = threadIdx.x % 128; first < 256; first += 256) {
             u32 chunks[2][4] = {};
