@@ -31,6 +31,11 @@ const MMA_BYTES = 2048
 export const SM80_CONSTANTS = {
   /** Of `MMA_BYTES`, what mma.sync sustains beside its loads (measured on an H100, which has twice the peak for wgmma alone). */
   sustained: 0.88,
+  /** The same of f64 and of FFMAs, which wait for registers of one bank (measured on an H200, whose clock is a tenth above the model's). */
+  dmma: 1,
+  ffma: 0.97,
+  /** Of a scheduler, for a load of 16 bytes to each lane that feeds FFMAs. */
+  lanes: 4.2,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 60,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
@@ -74,14 +79,17 @@ export function estimateSm80(
   const kBytes = tileK * DTYPES[a.operand.dtype].storageBytes
   const kTiles = Math.max(1, Math.ceil(k / tileK / parts))
   const products = gemm.accumulators.length
-  const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * costs.sustained)
+  const atom = atomNameOf(plan.mma)
+  const sustained = atom === 'dmma' || atom === 'ffma' ? costs[atom] : costs.sustained
+  const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * sustained)
   // Each warp reads its rows of A and its columns of every B.
   const reads = warps[0] * warps[1] * (warpTile[0] + products * warpTile[1]) * kBytes
   const smem = (plan.stageBytes + reads) / machine.smemBytes
   const busy = Math.min(items, slots)
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
-  const work = Math.max(mma + promotionCycles(plan, costs), smem, l2) + gathered / costs.gather
+  const issued = mma + promotionCycles(plan, costs) + laneLoads(plan, kBytes) * costs.lanes
+  const work = Math.max(issued, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
   const step = Math.max(work * sharing, work + costs.step, machine.loadLatency / (plan.stages - 1))
   const epilogue = epilogueCycles(plan, costs) * sharing
@@ -98,6 +106,12 @@ export function estimateSm80(
   const steps = `${kTiles} k steps of ${Math.round(step)} cycles`
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
+}
+
+/** Of one k tile, by each scheduler: 16 bytes of k, of every 8th row and every 4th column of a warp's part. */
+function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {
+  if (atomNameOf(mma) !== 'ffma') return 0
+  return ((warps[0] * warps[1]) / 4) * (rows / 8 + (gemm.accumulators.length * columns) / 4) * (kBytes / 16)
 }
 
 /** Sums of one part to L2 or back, and what it takes until they are there. */

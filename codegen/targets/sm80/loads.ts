@@ -68,10 +68,11 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
 export const lanesName = (side: 'a' | 'b', { tile }: TileSource): string =>
   `${side}_lane${side === 'b' && tile.major === 'mn' ? '_mn' : ''}`
 
-/** Of two rows of A for each block, and of B of a column (f64) or of two neighbours (f32). */
-function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, { type, b: perColumn }: WarpAtom): void {
-  const each = type === 'double' ? 1 : 4
-  const wrapper = type === 'double' ? 'load_fragment_f64' : 'load_fragment_f32'
+/** Of two rows of A for each block, and of B of a column (f64, of two chunks) or of two neighbours (f32, of one). */
+function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, { type }: WarpAtom): void {
+  const isDouble = type === 'double'
+  const [each, chunks] = isDouble ? [1, 2] : [4, 1]
+  const wrapper = isDouble ? 'load_fragment_f64' : 'load_fragment_f32'
   const load = (side: 'a' | 'b', source: TileSource, count: string, target: string, pieces: readonly { readonly rows: number; readonly xor: number }[]): void => {
     const { tile, buffer, operand } = source
     const span = tile.span * DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
@@ -79,7 +80,7 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
       for (const [p, { rows, xor }] of pieces.entries()) {
-        const moved = (16 * step) ^ xor
+        const moved = (16 * chunks * step) ^ xor
         const lanes = moved === 0 ? lanesName(side, source) : `(${lanesName(side, source)} ^ ${moved})`
         const further = rows === 0 ? '' : ` + ${rows * span}`
         c.out.line(call(c, wrapper, `${target}${p === 0 ? '' : ` + ${p * each}`}`, `${slot} + ${lanes} + i * ${(side === 'a' ? 16 : 8) * span}${further}`), where)
@@ -91,11 +92,13 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
     const xor = swizzleXor(tile.swizzle, constant(1))
     return xor === null ? 0 : 16 * evaluateIx(xor, () => NaN)
   }
-  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`, [{ rows: 0, xor: 0 }, { rows: 8, xor: 0 }])
+  const [first, next] = [{ rows: 0, xor: 0 }, { rows: 0, xor: 16 }]
+  const ofA = (isDouble ? [first, next] : [first]).flatMap((chunk) => [chunk, { ...chunk, rows: 8 }])
+  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`, ofA)
   products.forEach((b, p) =>
     load('b', b, 'COLUMN_BLOCKS', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}i]`, [
-      { rows: 0, xor: 0 },
-      ...(perColumn > each ? [{ rows: 1, xor: odd(b) }] : []),
+      first,
+      isDouble ? next : { rows: 1, xor: odd(b) },
     ]),
   )
 } // prettier-ignore

@@ -36,17 +36,17 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
 
 export const mmaName = (kind: WarpMmaKind): string => `mma_m16n8k${kind.k}_${kind.d}_${kind.a}_${kind.b}`
 
-/** f64 (PTX ISA 9.7.14.5.13): a row and the one 8 below of A. Devices before sm_90 have m8n8k4 alone. */
+/** f64 (PTX ISA 9.7.14.5.13): a row and the one 8 below of A, at four of k and at the next four. Devices before sm_90 have m8n8k4 alone. */
 const DMMA = inline(
-  'void mma_m16n8k4_f64_f64_f64(double* d, const double* a, const double* b)',
+  'void mma_m16n8k8_f64_f64_f64(double* d, const double* a, const double* b)',
   `#if __CUDA_ARCH__ >= 900
-  asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-    : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 #else
 #pragma unroll
-  for (u32 h = 0; h < 2; ++h)
+  for (u32 i = 0; i < 4; ++i)
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-      : "+d"(d[2 * h]), "+d"(d[2 * h + 1]) : "d"(a[h]), "d"(b[0]));
+      : "+d"(d[i % 2 * 2]), "+d"(d[i % 2 * 2 + 1]) : "d"(a[i]), "d"(b[i / 2]));
 #endif`,
 )
 
