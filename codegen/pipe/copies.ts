@@ -6,33 +6,20 @@ import { operandNamed, rowsRead } from '../../compiler/ir/walk.ts'
 import { emitLookedUp } from './computed.ts'
 import { call, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
+import { elementAddress, emitCopyElements, threadOf } from './copy_elements.ts'
 import { chunkPlace } from './loads.ts'
 
-/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. */
-function elementAddress(c: EmitContext, operand: TensorOperand, { depth }: CopyTile): string {
-  const { names } = c
-  const terms = operand.axes.map((axis) => {
-    const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-    return axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
-  })
-  return `${names.operand(operand.name)} + ${terms.join(' + ')}`
-}
-
-/** The same in a row that was looked up. */
+/** Address of the element at `k_at` in a row that was looked up. */
 function rowAddress(c: EmitContext, operand: TensorOperand): string {
   const rows = rowsName(c, operand.name)
   return `${c.names.operand(rowsRead(operand)!.operand)} + (${rows}[i] != NOWHERE ? ${rows}[i] + k_at : 0)`
 }
 
-/** Of the role, as CUDA. */
-const threadOf = ({ role }: EmitContext): string =>
-  role!.firstWarp === 0 ? 'threadIdx.x' : `(threadIdx.x - ${32 * role!.firstWarp})`
-
 /** Threads take chunks along the contiguous axis in turn; what is outside the tensor is zero. */
 export function emitCopyTile(op: CopyTile, c: EmitContext): void {
   if (c.whole === op) copyWhole(op, c)
   else if (op.bytes === 16) copyChunks(op, c)
-  else copyElements(op, c)
+  else emitCopyElements(op, c)
 }
 
 function copyChunks(op: CopyTile, c: EmitContext): void {
@@ -171,32 +158,5 @@ export function emitFindRows(op: FindRows, c: EmitContext): void {
       const { offset, inside } = emitLookedUp(c, operand, op.along)
       c.out.line(`if (${inside}) ${rows}[i] = ${offset};`, where)
     })
-  })
-}
-
-/** Elements of 4 or 8 bytes one by one: rows need not be aligned, and may lie across the tile's. */
-function copyElements(op: CopyTile, c: EmitContext): void {
-  const { tile, free, depth } = op
-  const operand = operandNamed(c.program.source, op.operand)
-  const where = note(c, `copy ${op.operand}`)
-  const { span } = tile
-  const rows = tile.major === 'k' ? tile.rows : tile.depth
-  const threads = 32 * c.role!.warps
-  const along = operand.order.at(-1) === depth.axis
-  const { bytes } = op
-  const perChunk = 16 / bytes
-  c.wrappers.add(`cp_async_${bytes}`)
-  c.out.line('#pragma unroll 4')
-  c.out.block(`for (u32 i = ${threadOf(c)}; i < ${rows * span}; i += ${threads})`, () => {
-    c.out.line(
-      along
-        ? `const u32 r = i / ${span}, e = i % ${span}, c = e / ${perChunk};`
-        : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / ${perChunk};`,
-      where,
-    )
-    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(free)} + r;`)
-    const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${bytes * span} + ${chunkPlace(tile.swizzle)} * 16 + e % ${perChunk} * ${bytes}`
-    const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)} ? ${bytes} : 0`
-    c.out.line(`cp_async_${bytes}(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)
   })
 }
