@@ -6,7 +6,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { operandNamed } from '../../compiler/ir/walk.ts'
-import { call, note, slotAddress, type EmitContext } from './context.ts'
+import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 import { chunkPlace } from './loads.ts'
 
@@ -81,19 +81,20 @@ export function emitCopyElements(op: CopyTile, c: EmitContext): void {
   const stride = (axis: string): string =>
     axis === operand.order.at(-1) ? '' : ` * ${c.names.stride(operand.name, axis)}`
   c.out.block('', () => {
-    c.out.line(`const u32 t = ${threadOf(c)}, first = ${share.row}, e = ${share.element};`, where)
+    c.out.line(`const u32 t = ${call0(c, 'anew', threadOf(c))}, first = ${share.row}, e = ${share.element};`, where)
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(op.free)} + first;`)
     c.out.line(`const u32 deep = k_at < ${kEnd} ? ${kEnd} - k_at : 0, rows = free_at < ${end} ? ${end} - free_at : 0;`)
     c.out.line(`const auto* from = ${elementAddress(c, operand, op)};`)
-    unrolled('j', share.elements.count, c, () =>
+    unrolled('j', share.elements.count, c, () => {
       unrolled('i', share.rows.count, c, () => {
         const [row, element] = [`i * ${share.rows.by}`, `j * ${share.elements.by}`]
         c.out.line(`const u32 r = first + ${row}, c = (e + ${element}) / ${16 / bytes};`)
-        const address = `from + (i64)(${row})${stride(free)} + (i64)(${element})${stride(depth.axis)}`
+        const address = `from + (i64)(${row})${stride(free)}`
         const inside = `${row} < rows && ${element} < deep`
         c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside), where)
-      }),
-    )
+      })
+      if (share.elements.count > 1) c.out.line(`from += (i64)${share.elements.by}${stride(depth.axis)};`)
+    })
   })
 }
 

@@ -152,6 +152,9 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
         '@q cp.async.cg.shared.global [%0], [%1], 16, p;\\n}',
       '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole)',
     ),
+  anew:
+    '// What depends on it is computed where it is used, and not kept in registers around loops.\n' +
+    inline('u32 anew(u32 x)', '  asm volatile("" : "+r"(x));\n  return x;'),
   cp_async_8_if: copyIf(8),
   cp_async_4_if: copyIf(4),
   cp_async_4: asm(

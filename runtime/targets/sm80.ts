@@ -36,6 +36,8 @@ export const SM80_CONSTANTS = {
   ffma: 0.97,
   /** Of a scheduler, for a load of 16 bytes to each lane that feeds FFMAs. */
   lanes: 4.2,
+  /** The same for a copy of less than 16 bytes by each lane. */
+  copy: 18,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 60,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
@@ -88,7 +90,8 @@ export function estimateSm80(
   const busy = Math.min(items, slots)
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
-  const issued = mma + promotionCycles(plan, costs) + laneLoads(plan, kBytes) * costs.lanes
+  const issued =
+    mma + promotionCycles(plan, costs) + laneLoads(plan, kBytes) * costs.lanes + elementCopies(plan) * costs.copy
   const work = Math.max(issued, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
   const step = Math.max(work * sharing, work + costs.step, machine.loadLatency / (plan.stages - 1))
@@ -107,6 +110,14 @@ export function estimateSm80(
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
 }
+
+/** Of one k tile, by each scheduler: those of elements. */
+const elementCopies = ({ a, b }: Sm80Plan): number =>
+  [a, ...b].reduce(
+    (sum, { source, copyBytes, tileBytes }) =>
+      sum + (source === 'copy' && copyBytes! < 16 ? tileBytes / copyBytes! / 128 : 0),
+    0,
+  )
 
 /** Of one k tile, by each scheduler: 16 bytes of k, of every 8th row and every 4th column of a warp's part. */
 function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {
