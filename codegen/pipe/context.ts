@@ -21,6 +21,8 @@ export interface EmitContext {
   /** Shared by all expressions, so that no two temporaries have one name. */
   readonly expressions: ExpressionContext
   readonly role: Role | null
+  /** The copy whose chunks that rows end in are copied elsewhere. */
+  readonly whole?: TileOp
   /** null: the build does not time itself. */
   readonly tracer: Stamps | null
 }

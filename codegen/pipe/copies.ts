@@ -4,34 +4,22 @@ import type { CopyTile, FindRows } from '../../compiler/ir/pipe_loads.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { operandNamed, rowsRead } from '../../compiler/ir/walk.ts'
 import { emitLookedUp } from './computed.ts'
-import { note, slotAddress, type EmitContext } from './context.ts'
+import { call, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
+import { elementAddress, emitCopyElements, threadOf } from './copy_elements.ts'
 import { chunkPlace } from './loads.ts'
 
-/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. */
-function elementAddress(c: EmitContext, operand: TensorOperand, { depth }: CopyTile): string {
-  const { names } = c
-  const terms = operand.axes.map((axis) => {
-    const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-    return axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
-  })
-  return `${names.operand(operand.name)} + ${terms.join(' + ')}`
-}
-
-/** The same in a row that was looked up. */
+/** Address of the element at `k_at` in a row that was looked up. */
 function rowAddress(c: EmitContext, operand: TensorOperand): string {
   const rows = rowsName(c, operand.name)
   return `${c.names.operand(rowsRead(operand)!.operand)} + (${rows}[i] != NOWHERE ? ${rows}[i] + k_at : 0)`
 }
 
-/** Of the role, as CUDA. */
-const threadOf = ({ role }: EmitContext): string =>
-  role!.firstWarp === 0 ? 'threadIdx.x' : `(threadIdx.x - ${32 * role!.firstWarp})`
-
 /** Threads take chunks along the contiguous axis in turn; what is outside the tensor is zero. */
 export function emitCopyTile(op: CopyTile, c: EmitContext): void {
-  if (op.bytes === 16) copyChunks(op, c)
-  else copyElements(op, c)
+  if (c.whole === op) copyWhole(op, c)
+  else if (op.bytes === 16) copyChunks(op, c)
+  else emitCopyElements(op, c)
 }
 
 function copyChunks(op: CopyTile, c: EmitContext): void {
@@ -75,6 +63,75 @@ function copyChunks(op: CopyTile, c: EmitContext): void {
   })
 }
 
+/** Rows along k of which a thread copies the same chunk: so many apart. null: they are others, or none that lie evenly in memory. */
+function rowsApart({ bytes, tile, operand, depth }: CopyTile, c: EmitContext): RowsApart | null {
+  const { axes, computed, dtype } = operandNamed(c.program.source, operand)
+  const free = axes.filter((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === 'free_at')
+  const chunks = (tile.span * DTYPES[dtype].storageBytes) / 16
+  const apart = (32 * c.role!.warps) / chunks
+  const isEven = apart % SWIZZLED_ROWS === 0 && tile.rows % apart === 0
+  return bytes === 16 && tile.major === 'k' && !computed && isEven && free.length === 1
+    ? { apart, chunks, perChunk: 16 / DTYPES[dtype].storageBytes, stride: c.names.stride(operand, free[0]!) }
+    : null
+}
+
+interface RowsApart {
+  readonly apart: number
+  readonly chunks: number
+  /** Elements of a chunk. */
+  readonly perChunk: number
+  readonly stride: string
+}
+
+/** Chunks of further rows stand in the same places. */
+const SWIZZLED_ROWS = 8
+
+/** Whether `copyWhole` and `emitCutChunks` can copy a tile together. */
+export const hasCutChunks = (op: CopyTile, c: EmitContext): boolean => rowsApart(op, c) !== null
+
+/** Chunks in turn, with one address that moves on. Those that a row ends in are left to `emitCutChunks`: their size would take as long as the rest. */
+function copyWhole(op: CopyTile, c: EmitContext): void {
+  const { tile, free, depth } = op
+  const operand = operandNamed(c.program.source, op.operand)
+  const where = note(c, `copy ${op.operand}`)
+  const { apart, chunks, perChunk, stride } = rowsApart(op, c)!
+  const [kEnd, end, thread] = [c.names.depthEnd(depth.axis), c.names.end(free), threadOf(c)]
+  const span = chunks * 16
+  c.out.block('', () => {
+    c.out.line(`const u32 r = ${thread} / ${chunks}, c = ${thread} % ${chunks};`, where)
+    c.out.line(
+      `const u32 k_at = ${depthOrigin(depth, c.program)} + c * ${perChunk}, free_at = ${c.names.origin(free)} + r;`,
+    )
+    c.out.line(`const u32 rows = k_at < ${kEnd} && free_at < ${end} ? ${end} - free_at : 0;`)
+    c.out.line(`const u32 to = ${slotAddress(c, op.buffer, op.ring)} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16;`)
+    c.out.line(`const auto* from = ${elementAddress(c, operand, op)};`)
+    c.out.line('#pragma unroll')
+    const chunk = `to + i * ${apart * span}, from + (i64)(i * ${apart}) * ${stride}, i * ${apart} < rows`
+    const whole = perChunk > 1 ? `${kEnd} - k_at - 1 >= ${perChunk - 1}` : 'true'
+    c.out.line(`for (u32 i = 0; i < ${tile.rows / apart}; ++i) ${call(c, 'cp_async_16_if', chunk, whole)}`, where)
+  })
+}
+
+/** What `copyWhole` leaves, of the tile of k that is `ahead`: one chunk of each row, in one tile if at all. */
+export function emitCutChunks(op: CopyTile, c: EmitContext): void {
+  const { tile, free, depth } = op
+  const operand = operandNamed(c.program.source, op.operand)
+  const where = note(c, `copy ${op.operand}`)
+  const { apart, chunks, perChunk } = rowsApart(op, c)!
+  const [kEnd, thread] = [c.names.depthEnd(depth.axis), threadOf(c)]
+  c.out.block(`if (${kEnd} % ${perChunk} > 0 && ahead < k_last)`, () => {
+    c.out.line('const u32 k = ahead;')
+    c.out.line(`const u32 c = ${thread} % ${chunks}, k_at = ${depthOrigin(depth, c.program)} + c * ${perChunk};`)
+    c.out.line('#pragma unroll 1')
+    c.out.block(`for (u32 i = 0; i < ${tile.rows / apart} && ${kEnd} - k_at - 1 < ${perChunk - 1}; ++i)`, () => {
+      c.out.line(`const u32 r = ${thread} / ${chunks} + i * ${apart}, free_at = ${c.names.origin(free)} + r;`)
+      const to = `${slotAddress(c, op.buffer, op.ring)} + r * ${chunks * 16} + ${chunkPlace(tile.swizzle)} * 16`
+      const bytes = `free_at < ${c.names.end(free)} ? (${kEnd} - k_at) * ${16 / perChunk} : 0`
+      c.out.line(call(c, 'cp_async_16', to, elementAddress(c, operand, op), bytes), where)
+    })
+  })
+}
+
 /** Where rows that are looked up begin. */
 export const rowsName = (c: EmitContext, operand: string): string => `rows_${c.names.value(operand)}`
 
@@ -101,32 +158,5 @@ export function emitFindRows(op: FindRows, c: EmitContext): void {
       const { offset, inside } = emitLookedUp(c, operand, op.along)
       c.out.line(`if (${inside}) ${rows}[i] = ${offset};`, where)
     })
-  })
-}
-
-/** Elements of 4 or 8 bytes one by one: rows need not be aligned, and may lie across the tile's. */
-function copyElements(op: CopyTile, c: EmitContext): void {
-  const { tile, free, depth } = op
-  const operand = operandNamed(c.program.source, op.operand)
-  const where = note(c, `copy ${op.operand}`)
-  const { span } = tile
-  const rows = tile.major === 'k' ? tile.rows : tile.depth
-  const threads = 32 * c.role!.warps
-  const along = operand.order.at(-1) === depth.axis
-  const { bytes } = op
-  const perChunk = 16 / bytes
-  c.wrappers.add(`cp_async_${bytes}`)
-  c.out.line('#pragma unroll 4')
-  c.out.block(`for (u32 i = ${threadOf(c)}; i < ${rows * span}; i += ${threads})`, () => {
-    c.out.line(
-      along
-        ? `const u32 r = i / ${span}, e = i % ${span}, c = e / ${perChunk};`
-        : `const u32 r = i % ${rows}, e = i / ${rows}, c = e / ${perChunk};`,
-      where,
-    )
-    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(free)} + r;`)
-    const dst = `${slotAddress(c, op.buffer, op.ring)} + r * ${bytes * span} + ${chunkPlace(tile.swizzle)} * 16 + e % ${perChunk} * ${bytes}`
-    const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)} ? ${bytes} : 0`
-    c.out.line(`cp_async_${bytes}(${dst}, ${elementAddress(c, operand, op)}, ${inside});`, where)
   })
 }

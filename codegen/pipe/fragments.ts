@@ -71,14 +71,19 @@ export function emitTakeCells(
   }
 }
 
-function takeRegisters(c: EmitContext, { to, product, first, count }: TakenCells): void {
+/** `of`: what is taken of a register. */
+export function takeRegisters(
+  c: EmitContext,
+  { to, product, first, count }: TakenCells,
+  of = (register: string): string => register,
+): void {
   const base = `${product > 0 ? `(${product} * ROW_BLOCKS + block)` : 'block'} * CELLS`
   const cell =
     registersOf(c).cells === 'f16'
       ? `acc[${base} + (${first} + j) / 2] >> j % 2 * 16 & 0xffff`
       : `acc[${base} + ${first} + j]`
   c.out.line('#pragma unroll')
-  c.out.line(`for (u32 j = 0; j < ${count}; ++j) ${to}[j] = ${cell};`, note(c, 'take accumulators'))
+  c.out.line(`for (u32 j = 0; j < ${count}; ++j) ${to}[j] = ${of(cell)};`, note(c, 'take accumulators'))
 }
 
 /** The first of a lane's two rows, from the first row of its warp. */

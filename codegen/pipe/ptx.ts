@@ -127,6 +127,14 @@ export const loadMatrices = (transposed: boolean): string =>
       '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
   )
 
+/** Copies an element, or zeros where it is not `inside`. */
+const copyIf = (bytes: number): string =>
+  asm(
+    `void cp_async_${bytes}_if(u32 dst, const void* src, bool inside)`,
+    `{\\n.reg .pred p;\\nsetp.eq.u32 p, %2, 0;\\ncp.async.ca.shared.global [%0], [%1], ${bytes}, p;\\n}`,
+    '"r"(dst), "l"(src), "r"((u32)inside)',
+  )
+
 /** TMA, and generic accesses to shared memory. */
 export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
   cp_async_16:
@@ -136,11 +144,19 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
       'cp.async.cg.shared.global [%0], [%1], 16, %2;',
       '"r"(dst), "l"(src), "r"(bytes)',
     ),
-  cp_async_8: asm(
-    'void cp_async_8(u32 dst, const void* src, u32 bytes)',
-    'cp.async.ca.shared.global [%0], [%1], 8, %2;',
-    '"r"(dst), "l"(src), "r"(bytes)',
-  ),
+  cp_async_16_if:
+    '// Copies 16 bytes, or zeros where not `inside`; nothing where not `whole`.\n' +
+    asm(
+      'void cp_async_16_if(u32 dst, const void* src, bool inside, bool whole)',
+      '{\\n.reg .pred p, q;\\nsetp.eq.u32 p, %2, 0;\\nsetp.ne.u32 q, %3, 0;\\n' +
+        '@q cp.async.cg.shared.global [%0], [%1], 16, p;\\n}',
+      '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole)',
+    ),
+  anew:
+    '// What depends on it is computed where it is used, and not kept in registers around loops.\n' +
+    inline('u32 anew(u32 x)', '  asm volatile("" : "+r"(x));\n  return x;'),
+  cp_async_8_if: copyIf(8),
+  cp_async_4_if: copyIf(4),
   cp_async_4: asm(
     'void cp_async_4(u32 dst, const void* src, u32 bytes)',
     'cp.async.ca.shared.global [%0], [%1], 4, %2;',

@@ -32,6 +32,13 @@ const MMA_BYTES = 2048
 export const SM80_CONSTANTS = {
   /** Of `MMA_BYTES`, what mma.sync sustains beside its loads (measured on an H100, which has twice the peak for wgmma alone). */
   sustained: 0.88,
+  /** The same of f64 and of FFMAs, which wait for registers of one bank (measured on an H200, whose clock is a tenth above the model's). */
+  dmma: 1,
+  ffma: 0.97,
+  /** Of a scheduler, for a load of 16 bytes to each lane that feeds FFMAs. */
+  lanes: 4.2,
+  /** The same for a copy of less than 16 bytes by each lane. */
+  copy: 18,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 60,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
@@ -77,14 +84,18 @@ export function estimateSm80(
   const kAll = Math.max(1, Math.ceil(k / tileK))
   const kTiles = Math.max(1, Math.ceil(k / tileK / parts))
   const products = gemm.accumulators.length
-  const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * costs.sustained)
+  const atom = atomNameOf(plan.mma)
+  const sustained = atom === 'dmma' || atom === 'ffma' ? costs[atom] : costs.sustained
+  const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * sustained)
   // Each warp reads its rows of A and its columns of every B.
   const reads = warps[0] * warps[1] * (warpTile[0] + products * warpTile[1]) * kBytes
   const smem = (plan.stageBytes + reads) / machine.smemBytes
   const busy = Math.min(items, slots)
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
-  const work = Math.max(mma + promotionCycles(plan, costs), smem, l2) + gathered / costs.gather
+  const issued =
+    mma + promotionCycles(plan, costs) + laneLoads(plan, kBytes) * costs.lanes + elementCopies(plan) * costs.copy
+  const work = Math.max(issued, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
   // What goes through registers is waited for, from memory and from shared memory.
   const waiting = gathered > 0 ? work + 2 * machine.loadLatency : machine.loadLatency / (plan.stages - 1)
@@ -105,6 +116,20 @@ export function estimateSm80(
   const steps = `${cut > 0 && cut === tiles ? kTiles : kAll} k steps of ${Math.round(step)} cycles`
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`
   return { microseconds, boundBy, text }
+}
+
+/** Of one k tile, by each scheduler: those of elements. */
+const elementCopies = ({ a, b }: Sm80Plan): number =>
+  [a, ...b].reduce(
+    (sum, { source, copyBytes, tileBytes }) =>
+      sum + (source === 'copy' && copyBytes! < 16 ? tileBytes / copyBytes! / 128 : 0),
+    0,
+  )
+
+/** Of one k tile, by each scheduler: 16 bytes of k, of every 8th row and every 4th column of a warp's part. */
+function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {
+  if (atomNameOf(mma) !== 'ffma') return 0
+  return ((warps[0] * warps[1]) / 4) * (rows / 8 + (gemm.accumulators.length * columns) / 4) * (kBytes / 16)
 }
 
 /** Sums of one part to L2 or back, and what it takes until they are there. */

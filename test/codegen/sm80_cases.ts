@@ -28,7 +28,7 @@ const WIDE: readonly (readonly [string, WideCase])[] = [
   ['tf32', { a: 'tf32', tile: [128, 64], sm80: SM80, orders: { B: 'lnk' }, extents: { k: 90 } }],
   ['tf32, transposed', { a: 'tf32', ...tile(128, 128, 16), orders: { A: 'lkm', D: 'lnm' }, extents: { k: 90 } }],
   ['tf32, unaligned', { a: 'tf32', tile: [64, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 83, n: 157, m: 133 }, orders: { A: 'lkm' } }],
-  ['f64', { a: 'f64', out: 'f64', ...tile(64, 64, 16), orders: { B: 'lnk' }, extents: { k: 90 } }],
+  ['f64', { a: 'f64', out: 'f64', ...tile(64, 64, 16), orders: { B: 'lnk' }, extents: { k: 91 } }],
   ['f64, 8 warps', { a: 'f64', out: 'f64', ...tile(128, 128, 16), orders: { A: 'lkm' }, extents: { l: 1, k: 50 }, on: 'sm_100a' }],
   ['f64, transposed and unaligned', { a: 'f64', out: 'f32', ...tile(64, 32, 8), unaligned: ['A', 'B', 'D'], orders: { A: 'lkm', B: 'lnk', D: 'lnm' }, extents: { k: 83, n: 157, m: 133 } }],
   ['f64, two products', { a: 'f64', out: 'f64', ...tile(64, 32, 16), gated: true, extents: { k: 40 } }],

@@ -1,8 +1,10 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
 import type { TileOp } from '../../../compiler/ir/pipe.ts'
+import type { CopyTile } from '../../../compiler/ir/pipe_loads.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
 import { atomOf } from '../../../compiler/targets/sm80/mma.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
+import { emitCutChunks, hasCutChunks } from '../../pipe/copies.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, note, type EmitContext, type Emitters } from '../../pipe/context.ts'
 import {
@@ -13,12 +15,13 @@ import {
   emitFragmentRow,
   emitTakeCells,
   registersOf,
+  takeRegisters,
 } from '../../pipe/fragments.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { firstCell, partEmitters } from '../../pipe/parts.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
-import { atomIn, emitLoadFragments } from './loads.ts'
-import { mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
+import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments } from './loads.ts'
+import { FFMA_STEP, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
 type MmaSync = Extract<TileOp, { op: 'mma_sync' }>
 
@@ -53,6 +56,17 @@ function multiplyParts({ kind, set }: MmaSync, c: EmitContext): void {
   })
 }
 
+/** Of each product: a step is long enough by itself. */
+function multiplyAdd({ set, chunk }: MmaSync, c: EmitContext): void {
+  const sums = chunk ? 'sums' : 'acc'
+  c.definitions.set('ffma_step', FFMA_STEP)
+  if (chunk === 'begins') c.out.line('#pragma unroll').line(`for (u32 i = 0; i < ${allCells(c)}; ++i) sums[i] = 0;`)
+  for (let p = 0; p < registersOf(c).products; p++) {
+    const [from, columns] = p > 0 ? [` + ${p} * ROW_BLOCKS * CELLS`, ` + ${p} * COLUMN_BLOCKS`] : ['', '']
+    c.out.line(`ffma_step(${sums}${from}, a_fragments[${set}], b_fragments[${set}]${columns});`, note(c, 'FFMAs'))
+  }
+}
+
 export const SM80_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
   for_first_k(op, c) {
@@ -65,9 +79,13 @@ export const SM80_EMITTERS: Emitters = {
   },
   ahead(op, c) {
     if (op.by === 0) return c.out.block('if (k < k_last)', () => emitOps(op.body, c))
-    c.out.block(`if (const u32 ahead = k + ${op.by}; ahead < k_last)`, () => {
+    // Branches first, so that the rest is one block of instructions, which copies and MMAs share.
+    const cut = op.body.filter((copy): copy is CopyTile => copy.op === 'copy_tile' && hasCutChunks(copy, c))
+    c.out.line(`const u32 ahead = k + ${op.by};`)
+    for (const copy of cut) emitCutChunks(copy, c)
+    c.out.block('if (ahead < k_last)', () => {
       c.out.line('const u32 k = ahead;')
-      emitOps(op.body, c)
+      for (const part of op.body) emitOps([part], { ...c, ...(cut.some((copy) => copy === part) && { whole: part }) })
     })
   },
   zero_cells(_, c) {
@@ -84,6 +102,7 @@ export const SM80_EMITTERS: Emitters = {
   mma_sync(op, c) {
     const { kind, set, chunk } = op
     const { products } = registersOf(c)
+    if (atomOf(kind).type === 'float') return multiplyAdd(op, c)
     c.definitions.set(mmaName(kind), mmaText(kind))
     if (kind.split) return multiplyParts(op, c)
     const where = note(c, 'MMA')
@@ -119,7 +138,11 @@ export const SM80_EMITTERS: Emitters = {
       emitOps(op.body, c)
     })
   },
-  take_cells: (_, c) => emitTakeCells(c),
+  take_cells(_, c) {
+    if (!crossesLanes(c.program)) return emitTakeCells(c)
+    c.out.line(`const u32 multiplied_by = ${CROSSED_LANE};`)
+    emitTakeCells(c, (cells) => takeRegisters(c, cells, (cell) => `__shfl_sync(~0u, ${cell}, multiplied_by)`))
+  },
   ...EXCHANGE_EMITTERS,
   ...SCALE_EMITTERS,
   ...partEmitters({

@@ -3,7 +3,7 @@ import { DTYPES } from '../../../compiler/dtypes.ts'
 import { opsOf, type TileOp, type TileProgram } from '../../../compiler/ir/pipe.ts'
 import type { TileSource } from '../../../compiler/ir/pipe_mma.ts'
 import { operandNamed } from '../../../compiler/ir/walk.ts'
-import { constant, div, evaluateIx, mod, mul, name, printIx, type Ix } from '../../../compiler/space/ix.ts'
+import { add, constant, div, evaluateIx, mod, mul, name, printIx, type Ix } from '../../../compiler/space/ix.ts'
 import { swizzled, swizzleXor } from '../../../compiler/space/layout.ts'
 import { atomOf, type WarpAtom } from '../../../compiler/targets/sm80/mma.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
@@ -17,16 +17,35 @@ export function atomIn(program: TileProgram): WarpAtom {
 }
 
 /**
+ * Lanes that multiply f32 for others, where sums of a chunk do not depend on the lane: shared memory answers a warp's loads of 16 bytes in two
+ * cycles where all neighbours l and l ^ 1, or all l and l ^ 2, ask for the same, else in four. Of rows of lane / 4, pairs do; of columns of
+ * lane % 4 none do. So lanes have the rows of bits 3:1 and the columns of bits 4 and 0.
+ */
+export const crossesLanes = (program: TileProgram): boolean =>
+  atomIn(program).type === 'float' && !program.registers!.parts
+
+/** The lane whose sums are a lane's own. */
+export const CROSSED_LANE = 'lane % 2 + lane / 2 % 2 * 16 + lane / 4 * 2'
+
+/** Row of 8, and pair of columns of 4, that a lane multiplies. */
+function multiplied(program: TileProgram): { readonly row: Ix; readonly pair: Ix } {
+  const lane = name('lane', 32)
+  return crossesLanes(program)
+    ? { row: mod(div(lane, 2), 8), pair: add(mod(lane, 2), mul(div(lane, 16), 2)) }
+    : { row: div(lane, 4), pair: mod(lane, 4) }
+}
+
+/**
  * Where a lane reads by itself. Of f64, lanes of a row have both halves of two chunks, half a row of shared memory apart: 16 lanes, of four
  * rows, read from all banks. Of f32, a chunk is a step: rows are a lane's own, columns the first of its two.
  */
-function ownOffset(side: 'a' | 'b', { tile }: TileSource, span: number, { type }: WarpAtom): string {
-  const lane = name('lane', 32)
+function ownOffset(side: 'a' | 'b', { tile }: TileSource, span: number, program: TileProgram): string {
+  const { row, pair } = multiplied(program)
   const first = side === 'a' ? 'warp_m * WARP_M' : 'warp_n * WARP_N'
   const at = (row: Ix, chunk: string, half: string): string =>
     `(${first} + ${printIx(row)}) * ${span} + ${swizzled(tile.swizzle, chunk, row)} * 16${half}`
-  if (type === 'double') return at(div(lane, 4), `lane / 2 % 2 * ${span / 32}`, ' + lane % 2 * 8')
-  return at(side === 'a' ? div(lane, 4) : mul(mod(lane, 4), 2), '0', '')
+  if (atomIn(program).type === 'double') return at(row, `lane / 2 % 2 * ${span / 32}`, ' + lane % 2 * 8')
+  return at(side === 'a' ? row : mul(pair, 2), '0', '')
 }
 
 /**
@@ -37,7 +56,7 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
   const { operand, tile } = from
   const span = tile.span * DTYPES[operandNamed(program.source, operand).dtype].storageBytes
   const atom = atomIn(program)
-  if (atom.reads === 'lanes') return ownOffset(side, from, span, atom)
+  if (atom.reads === 'lanes') return ownOffset(side, from, span, program)
   const [byHalf, byQuarter] = ['lane / 16', 'lane / 8 % 2']
   // Which of the two selects 8 further rows of shared memory, and which the next chunk of them.
   const [row, chunk] = (side === 'a') === (tile.major === 'k') ? [byQuarter, byHalf] : [byHalf, byQuarter]
@@ -49,10 +68,11 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
 export const lanesName = (side: 'a' | 'b', { tile }: TileSource): string =>
   `${side}_lane${side === 'b' && tile.major === 'mn' ? '_mn' : ''}`
 
-/** Of two rows of A for each block, and of B of a column (f64) or of two neighbours (f32). */
-function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, { type, b: perColumn }: WarpAtom): void {
-  const each = type === 'double' ? 1 : 4
-  const wrapper = type === 'double' ? 'load_fragment_f64' : 'load_fragment_f32'
+/** Of two rows of A for each block, and of B of a column (f64, of two chunks) or of two neighbours (f32, of one). */
+function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, { type }: WarpAtom): void {
+  const isDouble = type === 'double'
+  const [each, chunks] = isDouble ? [1, 2] : [4, 1]
+  const wrapper = isDouble ? 'load_fragment_f64' : 'load_fragment_f32'
   const load = (side: 'a' | 'b', source: TileSource, count: string, target: string, pieces: readonly { readonly rows: number; readonly xor: number }[]): void => {
     const { tile, buffer, operand } = source
     const span = tile.span * DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
@@ -60,7 +80,7 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
       for (const [p, { rows, xor }] of pieces.entries()) {
-        const moved = (16 * step) ^ xor
+        const moved = (16 * chunks * step) ^ xor
         const lanes = moved === 0 ? lanesName(side, source) : `(${lanesName(side, source)} ^ ${moved})`
         const further = rows === 0 ? '' : ` + ${rows * span}`
         c.out.line(call(c, wrapper, `${target}${p === 0 ? '' : ` + ${p * each}`}`, `${slot} + ${lanes} + i * ${(side === 'a' ? 16 : 8) * span}${further}`), where)
@@ -72,11 +92,13 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
     const xor = swizzleXor(tile.swizzle, constant(1))
     return xor === null ? 0 : 16 * evaluateIx(xor, () => NaN)
   }
-  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`, [{ rows: 0, xor: 0 }, { rows: 8, xor: 0 }])
+  const [first, next] = [{ rows: 0, xor: 0 }, { rows: 0, xor: 16 }]
+  const ofA = (isDouble ? [first, next] : [first]).flatMap((chunk) => [chunk, { ...chunk, rows: 8 }])
+  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`, ofA)
   products.forEach((b, p) =>
     load('b', b, 'COLUMN_BLOCKS', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}i]`, [
-      { rows: 0, xor: 0 },
-      ...(perColumn > each ? [{ rows: 1, xor: odd(b) }] : []),
+      first,
+      isDouble ? next : { rows: 1, xor: odd(b) },
     ]),
   )
 } // prettier-ignore

@@ -34,30 +34,37 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ...VECTOR_LOADS,
 }
 
-export const mmaName = (kind: WarpMmaKind): string =>
-  kind.a === 'f32' ? 'ffma_m16n8k4' : `mma_m16n8k${kind.k}_${kind.d}_${kind.a}_${kind.b}`
+export const mmaName = (kind: WarpMmaKind): string => `mma_m16n8k${kind.k}_${kind.d}_${kind.a}_${kind.b}`
 
-/** f64 (PTX ISA 9.7.14.5.13): a row and the one 8 below of A. Devices before sm_90 have m8n8k4 alone. */
+/** f64 (PTX ISA 9.7.14.5.13): a row and the one 8 below of A, at four of k and at the next four. Devices before sm_90 have m8n8k4 alone. */
 const DMMA = inline(
-  'void mma_m16n8k4_f64_f64_f64(double* d, const double* a, const double* b)',
+  'void mma_m16n8k8_f64_f64_f64(double* d, const double* a, const double* b)',
   `#if __CUDA_ARCH__ >= 900
-  asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-    : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 #else
 #pragma unroll
-  for (u32 h = 0; h < 2; ++h)
+  for (u32 i = 0; i < 4; ++i)
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
-      : "+d"(d[2 * h]), "+d"(d[2 * h + 1]) : "d"(a[h]), "d"(b[0]));
+      : "+d"(d[i % 2 * 2]), "+d"(d[i % 2 * 2 + 1]) : "d"(a[i]), "d"(b[i / 2]));
 #endif`,
 )
 
-/** f32 on CUDA cores: two rows and two columns of a lane, four of k. */
-const FFMA = inline(
-  'void ffma_m16n8k4(float* d, const float* a, const float* b)',
+/**
+ * f32 on CUDA cores: a warp's rows with its columns, four of k; a lane has two of every 16 rows and of every 8 columns. An FFMA that reads three
+ * registers of two banks takes a cycle more: along a row, one of them is what the FFMA before has read.
+ */
+export const FFMA_STEP = inline(
+  'void ffma_step(float* d, const float (*a)[8], const float (*b)[8])',
   `#pragma unroll
   for (u32 k = 0; k < 4; ++k)
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) d[i] = fmaf(a[i / 2 * 4 + k], b[i % 2 * 4 + k], d[i]);`,
+    for (u32 i = 0; i < 2 * ROW_BLOCKS; ++i)
+#pragma unroll
+      for (u32 j = 0; j < 2 * COLUMN_BLOCKS; ++j) {
+        float& sum = d[i / 2 * CELLS + j / 2 * 4 + i % 2 * 2 + j % 2];
+        sum = fmaf(a[i / 2][i % 2 * 4 + k], b[j / 2][j % 2 * 4 + k], sum);
+      }`,
 )
 
 /**
@@ -89,7 +96,6 @@ export const splitMmaName = (kind: WarpMmaKind): string => `${mmaName(kind)}_spl
 export function mmaText(kind: WarpMmaKind): string {
   const atom = atomNameOf(kind)
   if (atom === 'dmma') return DMMA
-  if (atom === 'ffma') return FFMA
   const { d, a, b, k } = kind
   const cells = cellsOf(d, 8)
   const [type, constraint] = CELL[d]

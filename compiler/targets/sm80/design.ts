@@ -42,14 +42,14 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [
 
 /**
  * Stages of 128 bytes of k have fewer barriers than those of 64. Large tiles take 64, so that enough stages fit, and two CTAs the
- * 164 KB of sm_80.
+ * 164 KB of sm_80; not of f64, where 64 bytes are one step, and registers leave room for one CTA.
  */
 export function* sm80Designs(
   schedule: ValuesOf<typeof SM80_ENTRIES> | null,
   arch: TargetArch,
   elementBytes: number,
 ): Generator<Sm80Design> {
-  const widest = arch === 'sm_80' ? 128 * 64 : 128 * 128
+  const widest = arch === 'sm_80' && elementBytes < 8 ? 128 * 64 : 128 * 128
   for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
     const tileK = (m * n > widest ? 64 : 128) / elementBytes
     for (const operands of schedule?.operands ?? (['ab'] as const))

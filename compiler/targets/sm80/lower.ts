@@ -83,8 +83,8 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
     // Empty groups keep the count.
     commit,
     ...Array.from({ length: last }, (_, i) => [load(i + 1), ...multiply(i)]).flat(),
-    // The first fragments of the next k tile load under the last MMAs of this one, whose scales would be gone by then.
-    ...(plan.scales ? [...multiply(last), ...next, load(0)] : [...next, load(0), ...multiply(last)]),
+    // The first fragments of the next k tile load under the last MMAs of this one, whose scales would be gone by then, and fragments, of one step.
+    ...(plan.scales || last === 0 ? [...multiply(last), ...next, load(0)] : [...next, load(0), ...multiply(last)]),
   ]
   const tile: TileOp[] = [
     { op: 'zero_cells' },

@@ -38,8 +38,8 @@ const ATOMS = {
   mma: { type: 'u32', a: 4, b: 2, kBytes: 32, reads: 'matrices', mostHeld: 192 },
   /** With parts and sums of steps beside what is held: of 32 x 32 f32, compilers use all registers, of more they spill. */
   split: { type: 'u32', a: 4, b: 2, kBytes: 32, reads: 'matrices', mostHeld: 96 },
-  /** m16n8k4; m8n8k4 twice where there is nothing greater. */
-  dmma: { type: 'double', a: 2, b: 1, kBytes: 32, reads: 'lanes', mostHeld: 192 },
+  /** m16n8k8, whose sums are read and written half as often as those of m16n8k4; m8n8k4 four times where there is nothing greater. */
+  dmma: { type: 'double', a: 4, b: 2, kBytes: 64, reads: 'lanes', mostHeld: 224 },
   /** A lane has 2 rows and 2 columns, and four of k. */
   ffma: { type: 'float', a: 8, b: 8, kBytes: 16, reads: 'lanes', mostHeld: 192 },
 } as const satisfies Readonly<Record<string, WarpAtom>>
@@ -68,7 +68,7 @@ const FORMS: readonly FormRow[] = [
   { operands: { bf16: 'bf16' }, mixes: false, accumulators: ['f32'], k: 16, minCc: 80, maxCells: 128 },
   { operands: { tf32: 'tf32' }, mixes: false, accumulators: ['f32'], k: 8, minCc: 80, maxCells: 128 },
   { operands: { i8: 's8', u8: 'u8' }, mixes: true, accumulators: ['i32'], k: 32, minCc: 80, maxCells: 128 },
-  { operands: { f64: 'f64' }, mixes: false, accumulators: ['f64'], k: 4, minCc: 80, maxCells: 128 },
+  { operands: { f64: 'f64' }, mixes: false, accumulators: ['f64'], k: 8, minCc: 80, maxCells: 128 },
   { operands: { f32: 'f32' }, mixes: false, accumulators: ['f32'], k: 4, minCc: 80, maxCells: 128 },
   { operands: { e4m3: 'e4m3', e5m2: 'e5m2' }, mixes: true, accumulators: ['f32'], k: 32, minCc: 89, maxCells: 32 },
 ]

@@ -16,7 +16,7 @@ import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
 import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
-import { atomOf, splitFormOf, warpMmaFormOf, type WarpMmaForm } from './mma.ts'
+import { atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
@@ -117,8 +117,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   // A warp has whole blocks of columns that share a scale, where that fits.
   const block = widestBlock(program, gemm)
   const chosen = (): Division | null =>
-    chooseWarps(design.tile, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
-    chooseWarps(design.tile, fits)
+    chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
+    chooseWarps(design.tile, atom, fits)
   const warps = design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
@@ -208,10 +208,18 @@ const DIVISIONS: readonly Division[] = [
   [1, 8],
 ]
 
-/** The fewest warps, and of those the squarest parts: the fewer bytes a warp reads for each MMA. */
-function chooseWarps([m, n]: Sm80Design['tile'], fits: (division: Division) => boolean): Division | null {
+/**
+ * The fewest warps, and of those the squarest parts: the fewer bytes a warp reads for each MMA. Of f64 the widest of them, as MMAs of a
+ * row share registers of A.
+ */
+function chooseWarps(
+  [m, n]: Sm80Design['tile'],
+  { type }: WarpAtom,
+  fits: (division: Division) => boolean,
+): Division | null {
   const reads = ([x, y]: Division): number => m / x + n / y
   const count = ([x, y]: Division): number => x * y
+  const across = ([, y]: Division): number => (type === 'double' ? y : 0)
   const fitting = DIVISIONS.filter(fits)
-  return fitting.sort((p, q) => count(p) - count(q) || reads(p) - reads(q))[0] ?? null
+  return fitting.sort((p, q) => count(p) - count(q) || reads(p) - reads(q) || across(p) - across(q))[0] ?? null
 }

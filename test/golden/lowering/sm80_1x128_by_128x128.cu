@@ -278,7 +278,8 @@ ktl__golden(
         ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 2048);
       }
       for (u32 k = k_first; k < k_last; ++k) {
-        if (const u32 ahead = k + 3; ahead < k_last) {
+        const u32 ahead = k + 3;
+        if (ahead < k_last) {
           const u32 k = ahead;
           for (u32 first = threadIdx.x % 128; first < 512; first += 128) {
             u32 chunks[1][4] = {};

@@ -251,7 +251,8 @@ ktl__golden(
         ldmatrix_x4(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + b_lane + i * 1024);
       }
       for (u32 k = k_first; k < k_last; ++k) {
-        if (const u32 ahead = k + 3; ahead < k_last) {
+        const u32 ahead = k + 3;
+        if (ahead < k_last) {
           const u32 k = ahead;
           for (u32 first = threadIdx.x % 128; first < 256; first += 256) {
             const ktl_span span = ktl_span_of(reinterpret_cast<const unsigned short*>(op_A), ((long long)M - 1) * op_A_m + ((long long)K - 1));
