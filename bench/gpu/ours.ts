@@ -59,9 +59,7 @@ export async function open(problem: Problem, allocate: Allocate): Promise<Opened
     const decoded = (): Promise<Tensor> => dequantize(stored)
     return { args: new GemmArguments({ A, B, out: stored, ...epilogue }), out, plain, decoded, close }
   }
-  const [Bg, Bu] = await Promise.all(
-    ['Bg', 'Bu'].map(async (name) => withScales(await weight(name, n / 2), name)),
-  )
+  const [Bg, Bu] = await Promise.all(['Bg', 'Bu'].map(async (name) => withScales(await weight(name, n / 2), name)))
   const out = await result(n / 2)
   const operands = { A, Bg: Bg!, Bu: Bu!, H: out }
   if (problem.scales) return { args: new KernelArguments(scaledSwiglu(problem), operands), out, plain, close }

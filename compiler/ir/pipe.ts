@@ -119,7 +119,10 @@ export type TileOp =
       readonly body: readonly TileOp[]
     }
   /** Directly in the body of `for_tiles`: the origin of the next tile, which its turn then does not begin with. */
-  | { readonly op: 'next_origin' }
+  /** `underMmas`: `origin_in_last_k` finds it. */
+  | { readonly op: 'next_origin'; readonly underMmas?: true }
+  /** Of the next tile, in the last k tile, while MMAs run. */
+  | { readonly op: 'origin_in_last_k' }
   /** Until the cluster has no more work: the scheduler's loop. */
   | { readonly op: 'while_work'; readonly body: readonly TileOp[] }
   /** Once for every slot of a ring. */
@@ -176,8 +179,13 @@ export type TileOp =
   | { readonly op: 'one_thread'; readonly body: readonly TileOp[] }
   /** Only in the first warp of the role, all of its threads. */
   | { readonly op: 'first_warp'; readonly body: readonly TileOp[] }
-  /** One thread of each warp behind the role's first (`whole`: all of its threads), as many as there are consumer warpgroups: each serves one of them. */
-  | { readonly op: 'for_warpgroups'; readonly whole?: true; readonly body: readonly TileOp[] }
+  /** One thread of each of `count` warps behind the role's first (`whole`: all of its threads): each serves a consumer warpgroup. */
+  | {
+      readonly op: 'for_warpgroups'
+      readonly count: number
+      readonly whole?: true
+      readonly body: readonly TileOp[]
+    }
   /** Ends of groups that decrease or leave the axis of rows are findings. */
   | { readonly op: 'check_groups' }
   /** The k tiles of a tile that another warpgroup computes: the rings move on without it. */

@@ -48,6 +48,8 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'by_loop':
     case 'after_first_k':
       return { reads: ['k'] }
+    case 'origin_in_last_k':
+      return { reads: ['k', 'next'] }
     case 'next_origin':
       return { reads: ['at'], makes: ['next'] }
     case 'before_next_tile':

@@ -118,6 +118,20 @@ __device__ __forceinline__ float ktl_max_f32(float a, float b) {
 __device__ __forceinline__ float ktl_relu_f32(float x) {
   return ktl_max_f32(x, 0.0f);
 }
+// Largest magnitudes of which each lane of a quad has a part, NaN where there is one: lane q finishes the q-th, of two q % 2. Each lane
+// passes on what it does not finish, half at a time.
+template <int COUNT>
+__device__ __forceinline__ float ktl_quad_largest(const float* parts) {
+  const bool odd = threadIdx.x % 2, high = threadIdx.x % 4 >= 2;
+  float left[COUNT / 2];
+#pragma unroll
+  for (int i = 0; i < COUNT / 2; ++i) {
+    const float other = __shfl_xor_sync(~0u, odd ? parts[2 * i] : parts[2 * i + 1], 1);
+    left[i] = ktl_max_f32(odd ? parts[2 * i + 1] : parts[2 * i], other);
+  }
+  const float other = __shfl_xor_sync(~0u, high ? left[0] : left[COUNT / 2 - 1], 2);
+  return ktl_max_f32(high ? left[COUNT / 2 - 1] : left[0], other);
+}
 // The next power of two, saturating.
 __device__ __forceinline__ unsigned char ktl_f32_to_ue8m0(float x) {
   const unsigned int bits = __float_as_uint(x) & 0x7fffffffu;
@@ -255,24 +269,34 @@ ktl__golden(
             #pragma unroll
             for (u32 j = 0; j < 32; ++j) if (col + j / 4 * 8 + j % 2 >= N) v_D[j] = 0.0f;
           }
+          float largest[4], factors[4];
+          [[maybe_unused]] u32 empty = 0;
           #pragma unroll
-          for (u32 b = 0; b < 2; ++b) {
+          for (u32 i = 0; i < 4; ++i) {
+            float most[4] = {};
             #pragma unroll
-            for (u32 r = 0; r < 2; ++r) {
-              float largest = 0.0f;
-              #pragma unroll
-              for (u32 i = 0; i < 8; ++i) largest = ktl_max_f32(largest, fabsf(v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2]));
-              largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 1));
-              largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 2));
-              const unsigned char code = ktl_f32_to_ue8m0(largest * 0.002232143f);
-              const float factor = largest == largest ? __uint_as_float(code == 254 ? 0x400000u : (254u - code) << 23) : __uint_as_float(0x7fffffffu);
-              if (lane % 4 == 0 && row + (r * 2) / 2 % 2 * 8 < M && subtile_col + b * 32 < N) op_D_scale[(row + (r * 2) / 2 % 2 * 8) * op_D_scale_m + ((subtile_col + b * 32)) / 32 * op_D_scale_n] = code;
-              #pragma unroll
-              for (u32 i = 0; i < 8; ++i) v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] = v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] * factor;
-              if (largest == 0.0f) {
-                #pragma unroll
-                for (u32 i = 0; i < 8; ++i) v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] = 0.0f;
-              }
+            for (u32 e = 0; e < 8; ++e) most[e % 4] = ktl_max_f32(most[e % 4], fabsf(v_D[i / 2 * 16 + e / 2 * 4 + i % 2 * 2 + e % 2]));
+            most[0] = ktl_max_f32(most[0], most[2]);
+            most[1] = ktl_max_f32(most[1], most[3]);
+            most[0] = ktl_max_f32(most[0], most[1]);
+            largest[i] = most[0];
+          }
+          #pragma unroll
+          for (u32 i = 0; i < 4; i += 4) {
+            const float whole = ktl_quad_largest<4>(largest + i);
+            const unsigned char code = ktl_f32_to_ue8m0(whole * 0.002232143f);
+            const float own = whole == whole ? __uint_as_float(code == 254 ? 0x400000u : (254u - code) << 23) : __uint_as_float(0x7fffffffu);
+            if (row + (lane % 2 * 2) / 2 % 2 * 8 < M && subtile_col + (i / 2 + lane % 4 / 2) * 32 < N) op_D_scale[(row + (lane % 2 * 2) / 2 % 2 * 8) * op_D_scale_m + ((subtile_col + (i / 2 + lane % 4 / 2) * 32)) / 32 * op_D_scale_n] = code;
+            empty |= (__ballot_sync(~0u, whole == 0.0f) >> lane / 4 * 4 & 15) << i;
+            #pragma unroll
+            for (u32 q = 0; q < 4; ++q) factors[i + q] = __shfl_sync(~0u, own, q, 4);
+          }
+          #pragma unroll
+          for (u32 i = 0; i < 4; ++i) {
+            const float zero = __uint_as_float(~(empty >> i) << 31);
+            #pragma unroll
+            for (u32 e = 0; e < 8; ++e) {
+              v_D[i / 2 * 16 + e / 2 * 4 + i % 2 * 2 + e % 2] = fmaf(v_D[i / 2 * 16 + e / 2 * 4 + i % 2 * 2 + e % 2], factors[i], zero);
             }
           }
         }
@@ -319,7 +343,7 @@ ktl__golden(
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
         const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
         #pragma unroll 1
-        for (u32 block = 0; block < ROW_BLOCKS; ++block) {
+        for (u32 block = 0; block < 1; ++block) {
           #pragma unroll 1
           for (u32 column = 0; column < 128; column += 64) {
             const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;
