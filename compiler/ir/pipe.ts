@@ -179,13 +179,8 @@ export type TileOp =
   | { readonly op: 'one_thread'; readonly body: readonly TileOp[] }
   /** Only in the first warp of the role, all of its threads. */
   | { readonly op: 'first_warp'; readonly body: readonly TileOp[] }
-  /** One thread of each of `count` warps behind the role's first (`whole`: all of its threads): each serves a consumer warpgroup. */
-  | {
-      readonly op: 'for_warpgroups'
-      readonly count: number
-      readonly whole?: true
-      readonly body: readonly TileOp[]
-    }
+  /** One thread of each warp behind the role's first (`whole`: all of its threads), as many as there are consumer warpgroups: each serves one of them. */
+  | { readonly op: 'for_warpgroups'; readonly whole?: true; readonly body: readonly TileOp[] }
   /** Ends of groups that decrease or leave the axis of rows are findings. */
   | { readonly op: 'check_groups' }
   /** The k tiles of a tile that another warpgroup computes: the rings move on without it. */

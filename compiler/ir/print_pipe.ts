@@ -282,7 +282,7 @@ function printOp(op: TileOp): string {
     case 'for_tiles':
       return `for_tiles${op.turns === undefined ? '' : `, ${op.turns} in turns`}${op.accumulators ? ', with accumulators' : ''}`
     case 'for_warpgroups':
-      return `for_warpgroups: ${op.count}${op.whole ? ', whole warps' : ''}`
+      return `for_warpgroups${op.whole ? ', whole warps' : ''}`
     case 'for_first_k':
       return `for_first_k ${op.count}`
     case 'ahead':

@@ -71,9 +71,9 @@ export const CONTROL = {
     if (agent.warp === agent.role!.firstWarp) yield* alone(body, agent, m)
   },
   first_warp: ({ body }, agent, m) => when(agent.warp === agent.role!.firstWarp, body, agent, m),
-  *for_warpgroups({ count, whole, body }, agent, m) {
+  *for_warpgroups({ whole, body }, agent, m) {
     const index = agent.warp - agent.role!.firstWarp - 1
-    if (index < 0 || index >= count) return
+    if (index < 0 || index >= m.program.registers!.together) return
     agent.warpgroup = index
     yield* whole ? m.execute(body, agent) : alone(body, agent, m)
   },

@@ -2,7 +2,7 @@
  * Runs a pipeline program abstractly: every agent of every CTA of a cluster, on a few tiles, with barriers as the hardware has them.
  * What goes wrong in some order of agents shows in any order, since accesses are compared by what their agents have seen.
  */
-import { opsOf, walkTileOps, type Role, type TileOp, type TileProgram } from '../ir/pipe.ts'
+import { opsOf, type TileOp, type TileProgram } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import { clusterMaps } from './cluster.ts'
 import type { Blocked, Effects, Steps } from './effect.ts'
@@ -77,18 +77,6 @@ function runOn(machine: Machine): string[] {
   return [...problems]
 }
 
-/** Rings that a role goes through in turns of warpgroups. */
-function turnsOver({ body }: Role): ReadonlySet<string> {
-  const inTurns = [...walkTileOps(body)].flatMap(([op]) =>
-    op.op === 'for_tiles' && op.turns !== undefined ? op.body : [],
-  )
-  return new Set(
-    [...walkTileOps(inTurns)].flatMap(([op]) =>
-      op.op === 'advance' ? op.ring : op.op === 'fetch_next' ? op.fetch.ring : [],
-    ),
-  )
-}
-
 /** Who goes through the same slots comes to the same one, but for warpgroups that have left out the last turns. */
 function ringProblems(m: Machine): string[] {
   const over = new Map<string, string>()
@@ -99,12 +87,10 @@ function ringProblems(m: Machine): string[] {
       over.set(op.ring, m.buffer(op.buffer).ring!)
   }
   const problems = new Set<string>()
-  const inTurns = new Map<Role, ReadonlySet<string>>()
   const first = new Map<string, { place: number; role: string }>()
   for (const { agent, role, ring, turns } of m.ended) {
     const slots = over.get(ring) ?? ring
-    if (!inTurns.has(role)) inTurns.set(role, turnsOver(role))
-    const takesTurns = inTurns.get(role)!.has(ring)
+    const takesTurns = role.body.some((op) => op.op === 'for_tiles' && op.turns !== undefined)
     const key = takesTurns ? `${slots} ${agent.cta} ${agent.warpgroup}` : slots
     const place = turns % m.ringSlots(ring)
     const other = first.get(key)

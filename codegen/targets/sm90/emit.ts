@@ -32,13 +32,11 @@ import { partEmitters } from '../../pipe/parts.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { emitSums, SUM_EMITTERS } from './sums.ts'
 
-/** A block of rows of this warpgroup among those of the tile. */
-const blockOfTile = (c: EmitContext, block: string): string =>
-  registersOf(c).together > 1 ? `(warpgroup * ROW_BLOCKS + ${block})` : block
-
 /** First row of a warp in a block of rows. */
-const warpRow = (c: EmitContext, block: string): string =>
-  `at.m + ${blockOfTile(c, block)} * 64 + warp % 4 * ROWS_PER_WARP`
+function warpRow(c: EmitContext, block: string): string {
+  const blocks = registersOf(c).together > 1 ? `(warpgroup * ROW_BLOCKS + ${block})` : block
+  return `at.m + ${blocks} * 64 + warp % 4 * ROWS_PER_WARP`
+}
 
 /** Registers are indexed by constants only. */
 const unroll = (c: EmitContext): void => void c.out.line(registersOf(c).parked ? '#pragma unroll 1' : '#pragma unroll')
@@ -100,19 +98,20 @@ export const SM90_EMITTERS: Emitters = {
     if (!op.whole) c.wrappers.add('elect_one')
     const { firstWarp } = c.role!
     const isOne = op.whole ? '' : ' && elect_one()'
-    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + op.count}${isOne})`, () => {
+    c.out.block(`if (warp > ${firstWarp} && warp <= ${firstWarp + registersOf(c).together}${isOne})`, () => {
       c.out.line(`const u32 warpgroup = warp - ${firstWarp + 1};  // whose sub-tiles it sends`)
       emitOps(op.body, c)
     })
   },
   for_staged(op, c) {
     const { layout, subtileColumns } = c.program
-    const blocks = blockOfTile(c, 'block')
     c.out.line('#pragma unroll 1')
-    c.out.block(`for (u32 block = 0; block < ${registersOf(c).rowBlocks}; ++block)`, () => {
+    c.out.block(`for (u32 block = 0; block < ROW_BLOCKS; ++block)`, () => {
       c.out.line('#pragma unroll 1')
       c.out.block(`for (u32 column = 0; column < ${layout.columns}; column += ${subtileColumns})`, () => {
-        c.out.line(`const u32 subtile_col = at.n + column, warpgroup_row = at.m + ${blocks} * 64;`)
+        c.out.line(
+          'const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;',
+        )
         emitOps(op.body, c)
       })
     })

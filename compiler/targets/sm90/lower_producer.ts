@@ -112,9 +112,6 @@ function storeWarps(plan: Sm90Plan, { groups }: Domain): TileOp[] {
     { op: 'advance', ring: 'staging' },
   ])
   const tile: TileOp[] = [{ op: 'for_staged', body: send }, ...free(0)]
-  const { warpgroups: count } = plan
-  const turns = plan.design.consumers === 'pingpong' ? { turns: count } : {}
-  if (!groups) return [{ op: 'for_warpgroups', count, body: [{ op: 'for_tiles', ...turns, body: tile }] }]
-  const elected: TileOp[] = [{ op: 'elected', body: tile }]
-  return [{ op: 'for_warpgroups', count, whole: true, body: [{ op: 'for_tiles', ...turns, body: elected }] }]
+  if (!groups) return [{ op: 'for_warpgroups', body: [{ op: 'for_tiles', body: tile }] }]
+  return [{ op: 'for_warpgroups', whole: true, body: [{ op: 'for_tiles', body: [{ op: 'elected', body: tile }] }] }]
 }

@@ -184,7 +184,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0
   const { a, b, loops } = inputs
-  const idleWarps = warpgroups > 1 && splits === 1 && design.parts === 1 && !gathers
+  const idleWarps = !pingpong && warpgroups > 1 && splits === 1 && design.parts === 1 && !gathers
   const exchange =
     design.parts > 1 ? { parts: design.parts, threads: 128 * (pingpong ? 1 : warpgroups), cells: cells / splits } : null
   const undivided: Undivided = {

@@ -280,8 +280,9 @@ function widthOfWhole(
     layout.held === 'row'
       ? [blocks.some((block) => block > 32) ? span : 32, 64]
       : [span, layout.inPlace ?? WIDEST_BLOCK]
-  // Blocks that share a scale are whole.
-  const widths = [...(blocks.includes(WIDEST_BLOCK) ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
+  // Blocks that share a scale are whole; bytes fill a span only then.
+  const isWide = blocks.includes(WIDEST_BLOCK) || layout.inPlace !== undefined
+  const widths = [...(isWide ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
   return (
     widths.find(
       (width) =>

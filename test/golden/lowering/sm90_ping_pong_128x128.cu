@@ -25,12 +25,10 @@ constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 6 slots: bf16 128 x 64 tile, K-major, 128B swizzle
 constexpr u32 SMEM_B = 98304, SMEM_B_SLOT = 16384;  // 6 slots: bf16 128 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 8192;  // 2 slots for each of 2 warpgroups: output sub-tiles on their way to TMA stores
+constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 2048;  // 2 slots for each of 8 warps: output sub-tiles on their way to TMA stores
 constexpr u32 FULL = 229376;  // 6 mbarriers: A and B of a stage have landed
 constexpr u32 EMPTY = 229424;  // 6 mbarriers: the MMAs that read a stage are done
-constexpr u32 STAGED = 229472;  // 2 mbarriers for each of 2 warpgroups: all warps of the warpgroup have staged a sub-tile
-constexpr u32 STORED = 229504;  // 2 mbarriers for each of 2 warpgroups: TMA has read it
-constexpr u32 TURN = 229536;  // 2 mbarriers: the other warpgroup has seen all stages of its tile
+constexpr u32 TURN = 229472;  // 2 mbarriers: the other warpgroup has seen all stages of its tile
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -163,8 +161,6 @@ ktl__golden(
       prefetch_map(&map_d);
       for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
       for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + EMPTY + 8 * i, 1);  // the MMAs that read a stage are done
-      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + STAGED + 8 * i, 4);  // all warps of the warpgroup have staged a sub-tile
-      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + STORED + 8 * i, 1);  // TMA has read it
       for (u32 i = 0; i < 2; ++i) mbarrier_init(smem + TURN + 8 * i, 4);  // the other warpgroup has seen all stages of its tile
       fence_mbarrier_init();
     }
@@ -172,11 +168,11 @@ ktl__golden(
   }
   __syncthreads();
 
-  // ---- consumer (warps 0 to 7): MMAs, then the epilogue
+  // ---- consumer (warps 0 to 7): MMAs, then the epilogue and stores
   if (warp < 8) {
     u32 stage = 0, stage_phase = 0;
     u32 spent = 0;
-    u32 staging = 0, staging_phase = 0;
+    u32 staging = 0;
     u32 turn = warpgroup, turn_phase = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     if (warpgroup != 0) {
@@ -232,10 +228,12 @@ ktl__golden(
             const float contract_0 = sum0[j];
             v_D[j] = contract_0;
           }
-          mbarrier_wait(smem + STORED + 8 * (warpgroup * 2 + staging), staging_phase ^ 1);
+          if (lane == 0) {
+            bulk_wait_read<1>();
+          }
           __syncwarp();
           {
-            const u32 slot = smem + SMEM_D + (warpgroup * 2 + staging) * SMEM_D_SLOT + warp % 4 * 2048;
+            const u32 slot = smem + SMEM_D + (warp * 2 + staging) * SMEM_D_SLOT;
             const u32 matrix_row = slot + (lane % 16) * 128;
             #pragma unroll
             for (u32 i = 0; i < 4; ++i) {
@@ -245,9 +243,10 @@ ktl__golden(
           fence_proxy_async();
           __syncwarp();
           if (lane == 0) {
-            mbarrier_arrive(smem + STAGED + 8 * (warpgroup * 2 + staging));
+            tma_store_2d(&map_d, smem + SMEM_D + (warp * 2 + staging) * SMEM_D_SLOT, subtile_col, warp_row);
+            bulk_commit();
           }
-          if (++staging == 2) { staging = 0; staging_phase ^= 1; }
+          staging = (staging + 1) % 2;
         }
       }
       stage += k_last - k_first;
@@ -256,13 +255,14 @@ ktl__golden(
       spent += k_last - k_first;
       spent %= 6;
     }
+    if (lane == 0) {
+      bulk_wait_read<0>();
+    }
   }
 
-  // ---- producer (warps 8 to 11): loads A and B, issues the stores
+  // ---- producer (warps 8 to 11): loads A and B
   else if (warp >= 8 && warp <= 11) {
     u32 stage = 0, stage_phase = 0;
-    u32 staging = 0, staging_phase = 0;
-    u32 sent = 0;
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (warp == 8 && elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
@@ -274,31 +274,6 @@ ktl__golden(
           tma_load_2d(smem + SMEM_B + stage * SMEM_B_SLOT, &map_b, smem + FULL + 8 * stage, k * TILE_K, at.n);
           if (++stage == 6) { stage = 0; stage_phase ^= 1; }
         }
-      }
-    }
-    if (warp > 8 && warp <= 10 && elect_one()) {
-      const u32 warpgroup = warp - 9;  // whose sub-tiles it sends
-      for (u32 cta = first_work + warpgroup * gridDim.x; cta < works; cta += 2 * gridDim.x) {
-        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
-        #pragma unroll 1
-        for (u32 block = 0; block < 2; ++block) {
-          #pragma unroll 1
-          for (u32 column = 0; column < 128; column += 64) {
-            const u32 subtile_col = at.n + column, warpgroup_row = at.m + block * 64;
-            mbarrier_wait(smem + STAGED + 8 * (warpgroup * 2 + staging), staging_phase);
-            tma_store_2d(&map_d, smem + SMEM_D + (warpgroup * 2 + staging) * SMEM_D_SLOT, subtile_col, warpgroup_row);
-            bulk_commit();
-            if (block + column > 0) {
-              bulk_wait_read<1>();
-              mbarrier_arrive(smem + STORED + 8 * (warpgroup * 2 + sent));
-              sent = (sent + 1) % 2;
-            }
-            if (++staging == 2) { staging = 0; staging_phase ^= 1; }
-          }
-        }
-        bulk_wait_read<0>();
-        mbarrier_arrive(smem + STORED + 8 * (warpgroup * 2 + sent));
-        sent = (sent + 1) % 2;
       }
     }
   }
@@ -362,13 +337,13 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   {
     const cuuint64_t dims[] = {(cuuint64_t)((a->x_n > 0 ? a->x_n : 1)), (cuuint64_t)((a->x_m > 0 ? a->x_m : 1))};
     const cuuint64_t strides[] = {(cuuint64_t)a->op_D_stride_m * 2};  // bytes
-    const cuuint32_t box[] = {64, 64}, steps[] = {1, 1};
+    const cuuint32_t box[] = {64, 16}, steps[] = {1, 1};
     result = cuTensorMapEncodeTiled(&map_d, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
         (void*)a->op_D, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 230576);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 230512);
   if (result != CUDA_SUCCESS) return result;
   int p3 = a->x_m;
   int p4 = a->x_n;
@@ -380,7 +355,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 230576;
+  config.sharedMemBytes = 230512;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }
