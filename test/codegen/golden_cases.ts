@@ -269,7 +269,7 @@ const SM90_STORED: readonly GoldenCase[] = [
   sm90('into 1x32 rounded down', quantised('i8[m, n] * floor(ue8m0[m, n/32])'), [128, 64], { plan: into(32) }),
   sm90('u4 along n, decoded', U4, [128, 128], { whole, plan: { a: tma, b: [{ ...gather, major: 'mn' }] } }),
   sm90('nvfp4, decoded', NVFP4, [64, 64], { plan: { a: gather, b: [gather] } }),
-  sm90('two stored forms of a sum', COPIES, [128, 128], { plan: { epilogue: { subtileColumns: 128, outputs: [{ block: { size: 32 } }, { block: { size: 64 } }] } } }),
+  sm90('two stored forms of a sum', COPIES, [128, 128], { plan: { epilogue: { subtileColumns: 64, outputs: [{ block: { size: 32 } }, { block: { size: 64 } }] } } }),
   sm90('groups', GROUPED(), [128, 128], { whole, plan: { gemm: { groups: { form: 'packed' } }, storeWarps: true } }),
   sm90('groups in clusters', GROUPED(), [128, 128], { design: { cluster: [2, 1, 1] }, plan: { b: [{ slices: 2 }] } }),
   sm90('groups ping-pong', GROUPED(), [64, 128], { design: { consumers: 'pingpong' } }),

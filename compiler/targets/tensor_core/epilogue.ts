@@ -280,8 +280,8 @@ function widthOfWhole(
     layout.held === 'row'
       ? [blocks.some((block) => block > 32) ? span : 32, 64]
       : [span, layout.inPlace ?? WIDEST_BLOCK]
-  // Blocks that share a scale are whole; bytes fill a span only then.
-  const isWide = blocks.includes(WIDEST_BLOCK) || layout.inPlace !== undefined
+  // Blocks that share a scale are whole. Bytes fill a span only then; beside other values registers lack.
+  const isWide = blocks.includes(WIDEST_BLOCK) || (layout.inPlace !== undefined && perColumn === 1)
   const widths = [...(isWide ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
   return (
     widths.find(

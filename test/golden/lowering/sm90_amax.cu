@@ -25,9 +25,11 @@ constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 6 slots: f16 128 x 64 tile, K-major, 128B swizzle
 constexpr u32 SMEM_B = 98304, SMEM_B_SLOT = 16384;  // 6 slots: f16 128 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 2048;  // 1 slots for each of 8 warps: output sub-tiles on their way to TMA stores
+constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 4096;  // 2 slots for each of 2 warpgroups: output sub-tiles on their way to TMA stores
 constexpr u32 FULL = 212992;  // 6 mbarriers: A and B of a stage have landed
 constexpr u32 EMPTY = 213040;  // 6 mbarriers: the MMAs that read a stage are done
+constexpr u32 STAGED = 213088;  // 2 mbarriers for each of 2 warpgroups: all warps of the warpgroup have staged a sub-tile
+constexpr u32 STORED = 213120;  // 2 mbarriers for each of 2 warpgroups: TMA has read it
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -171,17 +173,19 @@ ktl__golden(
       prefetch_map(&map_d);
       for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
       for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + EMPTY + 8 * i, 2);  // the MMAs that read a stage are done
+      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + STAGED + 8 * i, 4);  // all warps of the warpgroup have staged a sub-tile
+      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + STORED + 8 * i, 1);  // TMA has read it
       fence_mbarrier_init();
     }
     __syncwarp();
   }
   __syncthreads();
 
-  // ---- consumer (warps 0 to 7): MMAs, then the epilogue and stores
+  // ---- consumer (warps 0 to 7): MMAs, then the epilogue
   if (warp < 8) {
     u32 stage = 0, stage_phase = 0;
     u32 spent = 0;
-    u32 staging = 0;
+    u32 staging = 0, staging_phase = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
@@ -228,41 +232,38 @@ ktl__golden(
       [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
       float total_v_amax[2] = {__uint_as_float(0xff800000u), __uint_as_float(0xff800000u)};
       #pragma unroll
-      for (u32 column = 0; column < 128; column += 128) {
+      for (u32 column = 0; column < 128; column += 64) {
         const u32 subtile_col = at.n + column;
         [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
-        float sum0[64];
+        float sum0[32];
         #pragma unroll
-        for (u32 j = 0; j < 64; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
-        float v_D[64];
-        float v_amax[64];
+        for (u32 j = 0; j < 32; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
+        float v_D[32];
+        float v_amax[32];
         #pragma unroll
-        for (u32 j = 0; j < 64; ++j) {
+        for (u32 j = 0; j < 32; ++j) {
           const float mul_0 = sum0[j] * s_s;
           const float abs_1 = fabsf(mul_0);
           v_D[j] = mul_0;
           v_amax[j] = abs_1;
         }
-        if (lane == 0) {
-          bulk_wait_read<0>();
-        }
+        mbarrier_wait(smem + STORED + 8 * (warpgroup * 2 + staging), staging_phase ^ 1);
         __syncwarp();
         {
-          const u32 slot = smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT;
+          const u32 slot = smem + SMEM_D + (warpgroup * 2 + staging) * SMEM_D_SLOT + warp % 4 * 1024;
           #pragma unroll
-          for (u32 j = 0; j < 64; j += 2) {
-            store_shared_b16(slot + (lane / 4 + j / 2 % 2 * 8) * 128 + ((j / 8) ^ lane / 4) * 16 + (j / 4 % 2 * 8 + lane % 4 * 2), static_cast<u16>(static_cast<u32>(ktl_f32x2_to_e4m3x2(v_D[j], v_D[j + 1]))));
+          for (u32 j = 0; j < 32; j += 2) {
+            store_shared_b16(slot + (lane / 4 + j / 2 % 2 * 8) * 64 + ((j / 8) ^ lane / 8) * 16 + (j / 4 % 2 * 8 + lane % 4 * 2), static_cast<u16>(static_cast<u32>(ktl_f32x2_to_e4m3x2(v_D[j], v_D[j + 1]))));
           }
         }
         fence_proxy_async();
         __syncwarp();
         if (lane == 0) {
-          tma_store_3d(&map_d, smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT, subtile_col, warp_row, at.l);
-          bulk_commit();
+          mbarrier_arrive(smem + STAGED + 8 * (warpgroup * 2 + staging));
         }
-        staging = (staging + 1) % 1;
+        if (++staging == 2) { staging = 0; staging_phase ^= 1; }
         #pragma unroll
-        for (u32 j = 0; j < 64; ++j) {
+        for (u32 j = 0; j < 32; ++j) {
           if (col + j / 4 * 8 + j % 2 < N) total_v_amax[j / 2 % 2] = ktl_max_f32(total_v_amax[j / 2 % 2], v_amax[j]);
         }
       }
@@ -275,14 +276,13 @@ ktl__golden(
       }
       at = next;
     }
-    if (lane == 0) {
-      bulk_wait_read<0>();
-    }
   }
 
-  // ---- producer (warps 8 to 11): loads A and B
+  // ---- producer (warps 8 to 11): loads A and B, issues the stores
   else if (warp >= 8 && warp <= 11) {
     u32 stage = 0, stage_phase = 0;
+    u32 staging = 0, staging_phase = 0;
+    u32 sent = 0;
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (warp == 8 && elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
@@ -294,6 +294,31 @@ ktl__golden(
           tma_load_3d(smem + SMEM_B + stage * SMEM_B_SLOT, &map_b, smem + FULL + 8 * stage, k * TILE_K, at.n, at.l * op_B_carries_l);
           if (++stage == 6) { stage = 0; stage_phase ^= 1; }
         }
+      }
+    }
+    if (warp > 8 && warp <= 10 && elect_one()) {
+      const u32 warpgroup = warp - 9;  // whose sub-tiles it sends
+      for (u32 cta = first_work; cta < works; cta += gridDim.x) {
+        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
+        #pragma unroll 1
+        for (u32 block = 0; block < ROW_BLOCKS; ++block) {
+          #pragma unroll 1
+          for (u32 column = 0; column < 128; column += 64) {
+            const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;
+            mbarrier_wait(smem + STAGED + 8 * (warpgroup * 2 + staging), staging_phase);
+            tma_store_3d(&map_d, smem + SMEM_D + (warpgroup * 2 + staging) * SMEM_D_SLOT, subtile_col, warpgroup_row, at.l);
+            bulk_commit();
+            if (block + column > 0) {
+              bulk_wait_read<1>();
+              mbarrier_arrive(smem + STORED + 8 * (warpgroup * 2 + sent));
+              sent = (sent + 1) % 2;
+            }
+            if (++staging == 2) { staging = 0; staging_phase ^= 1; }
+          }
+        }
+        bulk_wait_read<0>();
+        mbarrier_arrive(smem + STORED + 8 * (warpgroup * 2 + sent));
+        sent = (sent + 1) % 2;
       }
     }
   }
@@ -404,13 +429,13 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   {
     const cuuint64_t dims[] = {(cuuint64_t)((a->x_n > 0 ? a->x_n : 1)), (cuuint64_t)((a->x_m > 0 ? a->x_m : 1)), (cuuint64_t)(a->op_D_carries_l ? (a->x_l > 0 ? a->x_l : 1) : 1)};
     const cuuint64_t strides[] = {(cuuint64_t)a->op_D_stride_m * 1, (cuuint64_t)a->op_D_stride_l * 1};  // bytes
-    const cuuint32_t box[] = {128, 16, 1}, steps[] = {1, 1, 1};
+    const cuuint32_t box[] = {64, 64, 1}, steps[] = {1, 1, 1};
     result = cuTensorMapEncodeTiled(&map_d, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3,
         (void*)a->op_D, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214112);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214176);
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p3 = a->workspace;
   int p4 = a->x_m;
@@ -428,7 +453,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 214112;
+  config.sharedMemBytes = 214176;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }
