@@ -52,7 +52,11 @@ class Torch(peer.Torch):
         else:
             b = weight("B", n)
         self.b = b
-        self.scales = {name: self.scale(name, p["scales"][name], a if name == "A" else b, seed) for name in p.get("scales") or {}}
+        given = p.get("scales") or {}
+        self.scales = {name: self.scale(name, given[name], a if name == "A" else b, seed) for name in given}
+        if gated and given:
+            halves = [self.scale(name, given["B"], half, seed) for name, half in zip(("Bg", "Bu"), halves)]
+            self.scales["B"] = torch.cat(halves, -1)
         self.extra = self.operands(fusion, p, batch, seed)
         return self.offer()
 
@@ -195,7 +199,7 @@ class Torch(peer.Torch):
             half = x.shape[1] // 2
             return F.silu(x[:, :half]) * x[:, half:]
 
-        more = {"swiglu": swiglu, "router": lambda x, bias, c, alpha: x * c, "gather": lambda x, bias, c, alpha: x}
+        more = {**{f"to {form}": lambda x, bias, c, alpha: x for form in ("fp8", "mxfp8", "i8")}, "swiglu": swiglu, "router": lambda x, bias, c, alpha: x * c, "gather": lambda x, bias, c, alpha: x}
         return {**peer.Torch.epilogues(torch, F), **more}
 
 

@@ -81,7 +81,7 @@ async function compareSides(problem: Problem, opened: Opened, rivals: readonly R
   if (same !== null && !isPlain) field.push(ours('same tile', same))
   field.push(...rivals.map(theirs))
   const summaries = await takeTurns(field, timer.kind === 'modelled' ? 1 : rounds)
-  const error = await errorOf(problem, opened.out, best.subject, peer)
+  const error = await errorOf(problem, opened.out, best.subject, peer, opened.decoded)
   const summaryOf = (place: number | undefined): Summary | null =>
     place === undefined ? null : place === best.place ? summaries.get('best')! : place === first?.place ? summaries.get('first')! : summaries.get('bestOf4')!
   return {

@@ -4,14 +4,15 @@ import { packageRoot } from '../../runtime/files/package_root.ts'
 import { candidates } from '../../runtime/bench/suite/measure.ts'
 import { openProduct, Tensors, type Allocate, type Opened } from '../../runtime/bench/suite/open.ts'
 import {
-  EpilogueArguments, GemmArguments, GroupedGemmArguments, KernelArguments, KtlKernel, loadKtl, ScaledOperand,
-  type DTypeName, type RuntimeArguments, type Tensor,
+  dequantize, EpilogueArguments, GemmArguments, GroupedGemmArguments, KernelArguments, KtlKernel, loadKtl, loadSource, ScaledOperand,
+  type CallableKernel, type DTypeName, type RuntimeArguments, type Tensor,
 } from '../../runtime/index.ts' // prettier-ignore
 import type { Problem } from './problems.ts'
 
 export async function open(problem: Problem, allocate: Allocate): Promise<Opened> {
   const { shape, fusion, out: outType, groups } = problem
-  if (!groups && !problem.scales && fusion?.text !== null) return openProduct(problem, allocate)
+  const isPlain = !groups && !problem.scales && !fusion?.quantised
+  if (isPlain && fusion?.text !== null) return openProduct(problem, allocate)
   const { m, n, k, l } = shape
   const tensors = new Tensors(allocate)
   const close = (): void => tensors.close()
@@ -21,14 +22,14 @@ export async function open(problem: Problem, allocate: Allocate): Promise<Opened
   const weight = (name: string, columns: number): Promise<Tensor> =>
     tensors.matrix(problem.b, groups ? [groups.length] : batch, [k, columns], problem.orderB === 'nk', name)
   /** Scales of an operand [rows, columns]: in memory along m or n where each row has one, else along k. */
-  const withScales = async (data: Tensor, name: 'A' | 'B'): Promise<Tensor | ScaledOperand> => {
-    const given = problem.scales?.[name]
+  const withScales = async (data: Tensor, name: string): Promise<Tensor | ScaledOperand> => {
+    const given = problem.scales?.[name === 'A' ? 'A' : 'B']
     if (!given) return data
     const mode = data.shape.length === 3 ? [1, ...given] : given
     const counts = mode.map((block, axis) => (block === 'all' ? null : Math.ceil(data.shape[axis]! / block)))
     const shape = counts.filter((count) => count !== null)
     const alongRows = name === 'A' && shape.length === 2
-    const alongK = name === 'B' && given[1] === 128
+    const alongK = name !== 'A' && given[1] === 128
     const swapped = alongRows || alongK
     const stored = await make('f32', swapped ? shape.toReversed() : shape, `${name}.scale`)
     return new ScaledOperand(data, swapped ? stored.permute([1, 0]) : stored, { mode })
@@ -43,11 +44,40 @@ export async function open(problem: Problem, allocate: Allocate): Promise<Opened
     return { args: new GemmArguments({ A, B, out }), out, plain: null, close }
   }
   const plain = new GemmArguments({ A, B, out: await result(n) })
-  const { swiglu } = (await loadKtl(path.join(packageRoot(), 'bench/gpu/swiglu.ktl'))).kernels
+  if (fusion.text !== null) {
+    const bindings: Record<string, Tensor | number> = { ...fusion.scalars }
+    for (const [name, axes] of Object.entries(fusion.operands))
+      bindings[name] = await make(outType, axes === 'n' ? [n] : [m, n], name)
+    const epilogue = fusion.text === 'acc' ? {} : { epilogue: new EpilogueArguments(fusion.text, bindings) }
+    if (!fusion.quantised) {
+      const out = await result(n)
+      return { args: new GemmArguments({ A, B, out, ...epilogue }), out, plain, close }
+    }
+    const { data, scale, block } = fusion.quantised
+    const out = await make(data, [m, n], null)
+    const stored = new ScaledOperand(out, await make(scale, [m, Math.ceil(n / block)], null), { mode: [1, block] })
+    const decoded = (): Promise<Tensor> => dequantize(stored)
+    return { args: new GemmArguments({ A, B, out: stored, ...epilogue }), out, plain, decoded, close }
+  }
+  const [Bg, Bu] = await Promise.all(['Bg', 'Bu'].map(async (name) => withScales(await weight(name, n / 2), name)))
   const out = await result(n / 2)
-  const operands = { A, Bg: await weight('Bg', n / 2), Bu: await weight('Bu', n / 2), H: out }
+  const operands = { A, Bg: Bg!, Bu: Bu!, H: out }
+  if (problem.scales) return { args: new KernelArguments(scaledSwiglu(problem), operands), out, plain, close }
+  const { swiglu } = (await loadKtl(path.join(packageRoot(), 'bench/gpu/swiglu.ktl'))).kernels
   return { args: new KernelArguments(swiglu!, operands), out, plain, close }
 }
+
+/** swiglu.ktl of operands with scales. */
+function scaledSwiglu({ a, b, out, scales }: Problem): CallableKernel {
+  const scale = (axes: readonly [string, string], blocks: readonly (number | 'all')[]): string =>
+    `f32[${axes.flatMap((axis, i) => (blocks[i] === 'all' ? [] : blocks[i] === 1 ? [axis] : [`${axis}/${blocks[i]}`])).join(', ')}]`
+  const weight = `${b}[k, f] * ${scale(['k', 'f'], scales!.B)} | ${b}[f, k] * ${scale(['f', 'k'], scales!.B.toReversed())}`
+  const text = `kernel swiglu(A: ${a}[m, k] * ${scale(['m', 'k'], scales!.A)}, Bg: ${weight}, Bu: ${weight}) -> H: ${out}[m, f] {
+  H = silu(sum[k](A * Bg)) * sum[k](A * Bu)
+}
+`
+  return loadSource({ name: 'swiglu.ktl', text }).kernels['swiglu']!
+} // prettier-ignore
 
 interface Parts {
   readonly A: Tensor | ScaledOperand

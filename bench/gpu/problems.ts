@@ -3,7 +3,7 @@ import type { DTypeName } from '../../runtime/index.ts'
 import { describeShape, drawProblems, numbers } from '../../runtime/bench/suite/draw.ts'
 import { fusionOf, type EpilogueName } from '../../runtime/bench/suite/epilogues.ts'
 import { GROUPED } from './grouped_problems.ts'
-import type { Fusion, Problem, Shape } from '../../runtime/bench/suite/problem.ts'
+import type { Fusion, Problem, Quantised, Shape } from '../../runtime/bench/suite/problem.ts'
 
 export { describeShape } from '../../runtime/bench/suite/draw.ts'
 export type { Fusion, Problem, Rival, Shape } from '../../runtime/bench/suite/problem.ts'
@@ -66,6 +66,27 @@ const scaled = (group: keyof typeof SCALED, shape: Shape): Problem => ({
   name: `${group} ${describeShape(shape)}`, group, shape, a: 'e4m3', b: 'e4m3', out: 'bf16', orderB: 'nk', fusion: null, rivals: ['plain'],
   scales: SCALED[group], fastAccumulation: true, goal: group === 'fp8 rows' ? 1 : 1.15,
 }) // prettier-ignore
+
+/** What is done with such a product, and with one of bf16, each against our own plain kernel: epilogues, gates, quantised outputs. */
+const QUANTISED = {
+  fp8: { data: 'e4m3', scale: 'f32', block: 128 }, mxfp8: { data: 'e4m3', scale: 'ue8m0', block: 32 }, i8: { data: 'i8', scale: 'f32', block: 128 },
+} as const satisfies Readonly<Record<string, Quantised>> // prettier-ignore
+
+const SCALED_FUSIONS: readonly Fusion[] = [
+  fusionOf('bias', []), fusionOf('relu_axpby', []), fusionOf('gelu_tanh_bias', []),
+  { name: 'swiglu', text: null, operands: {}, scalars: {}, rivals: [] },
+  ...Object.entries(QUANTISED).map(([name, quantised]): Fusion => ({ name: `to ${name}`, text: 'acc', operands: {}, scalars: {}, rivals: [], quantised })),
+] // prettier-ignore
+
+const fusedScaled = (of: keyof typeof SCALED, fusion: Fusion, shape: Shape): Problem => {
+  const group = `fused ${of} ${fusion.name}`
+  return { ...scaled(of, shape), name: `${group} ${describeShape(shape)}`, group, fusion, rivals: [], goal: null }
+}
+
+const quantised = (fusion: Fusion, shape: Shape): Problem => {
+  const group = `fused bf16 ${fusion.name}`
+  return { name: `${group} ${describeShape(shape)}`, group, shape, a: 'bf16', b: 'bf16', out: 'bf16', orderB: 'nk', fusion, rivals: [], goal: null }
+} // prettier-ignore
 
 /** Whose operands nothing is rounded for: f64 by DMMA, f32 without tf32. */
 const EXACT_SHAPES = [cube(4096), cube(2048), shape(8192, 1024, 4096), shape(1000, 3000, 520)]
@@ -130,6 +151,10 @@ export const PROBLEMS: readonly Problem[] = [
   ...EXACT_SHAPES.map((shape) => plain('f64', { name: 'f64', a: 'f64', out: 'f64' }, 'nk', shape, 0.95)),
   ...EXACT_SHAPES.map((shape): Problem => ({ ...plain('f32 exact', { name: 'f32', a: 'f32', out: 'f32' }, 'nk', shape, 0.95), exact: true })),
   ...Object.keys(SCALED).flatMap((group) => SCALED_SHAPES.map((shape) => scaled(group as keyof typeof SCALED, shape))),
+  ...SCALED_FUSIONS.flatMap((fusion) => [
+    ...Object.keys(SCALED).flatMap((of) => SCALED_SHAPES.map((shape) => fusedScaled(of as keyof typeof SCALED, fusion, shape))),
+    ...(fusion.quantised ? SCALED_SHAPES.map((shape) => quantised(fusion, shape)) : []),
+  ]),
   ...[cube(1024), cube(4096), cube(8192)].map((shape) => older(BF16, 'nk', shape)),
   older(BF16, 'kn', cube(4096)),
   older(F16, 'nk', cube(4096)),

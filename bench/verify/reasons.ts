@@ -15,7 +15,7 @@ const names = (...list: readonly string[]): Names => new Set(list)
 /** What holds after the first one holds after the second. */
 const ORDERS = names('wait', 'wait_turn', 'warp_sync', 'cta_sync', 'cluster_sync', 'cluster_start', 'role_sync', 'proxy_fence', 'fence_barrier_init', 'tcgen05_fence', 'bulk_wait_read', 'wgmma_wait', 'copy_wait') // prettier-ignore
 /** They write registers of their thread, or what only it can see until something else is done. */
-const OWN = names('own_row', 'compute', 'aux_load', 'load_rows', 'take_cells', 'tmem_load', 'direct_store', 'reduce_begin', 'reduce_subtile', 'reduce_end', 'next_origin', 'stop_at_n', 'load_fragments', 'mma_sync', 'zero_cells', 'quantise', 'measure_begin', 'measure', 'part_scales') // prettier-ignore
+const OWN = names('own_row', 'compute', 'aux_load', 'load_rows', 'take_cells', 'tmem_load', 'direct_store', 'reduce_begin', 'reduce_subtile', 'reduce_end', 'next_origin', 'origin_in_last_k', 'stop_at_n', 'load_fragments', 'mma_sync', 'zero_cells', 'quantise', 'measure_begin', 'measure', 'part_scales') // prettier-ignore
 /** What values in registers move past. */
 const AROUND = names(...ORDERS, ...OWN, 'lane0', 'one_thread', 'last_subtile', 'copy_commit', 'pass_turn', 'for_k', 'for_first_k', 'fetch_first', 'fetch_next', 'stage_write', 'advance') // prettier-ignore
 const SETUP = names('prefetch_maps', 'barrier_init')
@@ -54,6 +54,7 @@ const RULES: readonly Rule[] = [
   { reason: 'what is asked for, waited for or handed on a little earlier or later is used no earlier', of: any(swapped(names('fetch_first', 'pass_turn', 'for_k'), names('wait', 'wait_turn', 'wgmma_wait', 'for_k', 'fetch_first')), swapped(names('warp_sync'), names('lane0'))) },
   { reason: 'registers loaded ahead of a loop that does not use them', of: swapped(names('load_ahead'), names('for_k')) },
   { reason: 'scales of the next part lie in registers of their own', of: swapped(names('part_scales'), names('wgmma', 'promote')) },
+  { reason: 'the origin is worked out anywhere in the last k tile', of: swapped(names('origin_in_last_k'), names('wgmma')) },
   { reason: 'other warps than those on the other side', of: swapped(names('for_warpgroups'), names('last_warp')) },
   { reason: 'the slot of two rings that turn together', of: field(/^release\.ring$/) },
   { reason: 'two waits or meetings in a row', of: swapped(names('wait', 'warp_sync', 'cta_sync'), names('wait', 'warp_sync', 'cta_sync')) },

@@ -1,6 +1,6 @@
 /** The formula of quantisation as CUDA expressions (compiler/stored/quantise.ts); every step is rounded to f32. */
 import { DTYPES } from '../../compiler/dtypes.ts'
-import type { StoredForm } from '../../compiler/ir/tensor.ts'
+import type { StoredForm, TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { convertCompute, literal, loadConversion, storeConversion } from './expression.ts'
 
@@ -47,4 +47,46 @@ export function symmetric(data: DTypeName, product: string): string {
   if (kind !== 'int' || !signed) return product
   const least = literal('f32', -maxFinite).text
   return `(${product} < ${least} ? ${least} : ${product})`
+}
+
+/**
+ * 8-bit integers leave as sums with 1.5 * 2^23, whose lowest byte is the integer, rounded to nearest even: an addition, where the conversion
+ * takes as long as eight.
+ */
+export const isBiased = ({ stored, dtype }: TensorOperand): boolean => stored !== undefined && dtype === 'i8'
+const BIAS = '12582912.0f'
+
+/** Do products never exceed the largest of the data but by rounding? Infinities are none then either: their scale is one. */
+const fits = ({ rounding, global }: StoredForm, scale: DTypeName): boolean =>
+  global === null && scale === 'f32' && rounding === 'up'
+
+/** What `elementText` needs to know of a block besides: a statement, or none. */
+export const blockText = (data: DTypeName, bound: string, factor: string): string | null =>
+  data === 'i8'
+    ? `const float ${bound} = fabsf(${factor}) > 0.0f ? ${literal('f32', DTYPES[data].maxFinite).text} : 0.0f;`
+    : null
+
+/** An element of a block. `zero`: what is added to its product, as a block of zeros has no signs; a NaN stays, but where data have none. */
+export function elementText(
+  form: StoredForm,
+  [data, scale]: readonly [DTypeName, DTypeName],
+  {
+    value,
+    factor,
+    zero,
+    bound,
+  }: { readonly value: string; readonly factor: string; readonly zero: string; readonly bound: string },
+  functions: Set<string>,
+): string {
+  const { nan, class: kind } = DTYPES[data]
+  if (data === 'i8') {
+    // fminf makes the bound, which is 0 then, of what is no number.
+    const most = `fminf(${value} * ${factor}, ${bound})`
+    return `${fits(form, scale) ? most : `fmaxf(${most}, -${bound})`} + ${BIAS}`
+  }
+  if (kind === 'int') return symmetric(data, `${value} * ${factor}`)
+  const product = `fmaf(${value}, ${factor}, ${zero})`
+  if (nan !== null) return product
+  functions.add('ktl_or_zero')
+  return `ktl_or_zero(${product})`
 }

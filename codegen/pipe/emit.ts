@@ -21,7 +21,7 @@ import { emitCopyTile, emitFindRows } from './copies.ts'
 import { EPILOGUE_EMITTERS } from './emit_epilogue.ts'
 import { turnsOf } from '../../compiler/ir/pipe.ts'
 import { tileIndex } from '../../compiler/targets/tensor_core/lower_loads.ts'
-import { emitCheckGroups, emitDynamicTiles, emitNextOrigin, emitTiles } from './tiles.ts'
+import { emitCheckGroups, emitDynamicTiles, emitNextOrigin, findNext, emitTiles } from './tiles.ts'
 import { emitGather, emitTmaLoad, stageBytes } from './loads.ts'
 
 export const COMMON_EMITTERS = {
@@ -32,6 +32,7 @@ export const COMMON_EMITTERS = {
     else emitTiles(op, c, 'first_work', 'gridDim.x', () => {})
   },
   next_origin: emitNextOrigin,
+  origin_in_last_k: (_, c) => findNext('k + 1 == k_last', c),
   check_groups: emitCheckGroups,
   for_slots(op, c) {
     c.out.block(`for (u32 i = 0; i < ${ringOf(c.program, op.ring).slots}; ++i)`, () => emitOps(op.body, c))

@@ -6,6 +6,7 @@ import type { ComputeType, AccumulatorNode, Node, TensorOperand } from '../../co
 import { opsOf, type TileProgram } from '../../compiler/ir/pipe.ts'
 import type { StoreOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { emitExpression, loadConversion, storeConversion } from '../cuda/expression.ts'
+import { isBiased } from '../cuda/quantise.ts'
 import type { EmitContext } from './context.ts'
 import { blockAt } from './depth.ts'
 
@@ -93,8 +94,13 @@ function computedTypes(program: TileProgram): ReadonlyMap<string, ComputeType> {
 const valueType = (c: EmitContext, operand: string): ComputeType => computedTypes(c.program).get(operand)!
 
 /** Value `j` as the operand's CUDA storage type. */
-export const stored = (c: EmitContext, operand: string, j: string): string =>
-  storeConversion(operandOf(c, operand).dtype, valueType(c, operand), `${c.names.value(operand)}[${j}]`, c.functions)
+export function stored(c: EmitContext, operand: string, j: string): string {
+  const of = operandOf(c, operand)
+  const value = `${c.names.value(operand)}[${j}]`
+  return isBiased(of)
+    ? `static_cast<signed char>(__float_as_uint(${value}))`
+    : storeConversion(of.dtype, valueType(c, operand), value, c.functions)
+}
 
 /** Storage bits of value `j` as a 32-bit word. */
 export function storedBits(c: EmitContext, operand: string, j: string): string {
@@ -109,10 +115,12 @@ export function storedBits(c: EmitContext, operand: string, j: string): string {
 /** Formats that one instruction converts a pair of floats to. */
 const PAIRED = dtypesThat((dtype) => dtype.class === 'float' && (dtype.bits === 8 || dtype.bits === 16))
 
-/** Storage bits of the values `first` and `second`, side by side. */
+/** Storage bits of the values `first` and `second`, side by side; above them lies what nobody asked for, if they are biased. */
 export function pairBits(c: EmitContext, op: StoreOp, first: string, second: string): string {
   const { dtype } = operandOf(c, op.operand)
   const value = c.names.value(op.operand)
+  if (isBiased(operandOf(c, op.operand)))
+    return `__byte_perm(__float_as_uint(${value}[${first}]), __float_as_uint(${value}[${second}]), 0x0040)`
   const converts = ARCHS[c.program.target].cc >= (DTYPES[dtype].cvtSince ?? 0)
   if (!PAIRED.includes(dtype) || !converts || valueType(c, op.operand) !== 'f32')
     return `${storedBits(c, op.operand, first)} | ${storedBits(c, op.operand, second)} << ${8 * op.bytes}`
@@ -127,5 +135,6 @@ export function word(c: EmitContext, op: StoreOp, base: string, offset: number):
   const at = (i: number): string => (offset + i === 0 ? base : `${base} + ${offset + i}`)
   if (op.bytes === 4) return storedBits(c, op.operand, at(0))
   const pairs = Array.from({ length: 2 / op.bytes }, (_, i) => pairBits(c, op, at(2 * i), at(2 * i + 1)))
+  if (isBiased(operandOf(c, op.operand))) return `__byte_perm(${pairs.join(', ')}, 0x5410)`
   return pairs.map((pair, i) => (i === 0 ? pair : `(${pair}) << ${16 * i}`)).join(' | ')
 }

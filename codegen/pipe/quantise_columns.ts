@@ -4,7 +4,7 @@
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { EpilogueOp, Quantise } from '../../compiler/ir/pipe_epilogue.ts'
-import { factorText, normText, scaleCode, symmetric } from '../cuda/quantise.ts'
+import { blockText, elementText, factorText, normText, scaleCode } from '../cuda/quantise.ts'
 import { bufferOf, call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf } from './epilogue_values.ts'
 
@@ -149,7 +149,7 @@ export function emitQuantiseColumns(op: Quantise, c: EmitContext): void {
     else emitShared(shared, block, c)
     c.out.line(`float factor[${count}];`)
     // A block of zeros has no signs.
-    c.out.line(`u32 empty[${count}];`)
+    c.out.line(`[[maybe_unused]] u32 empty[${count}];`)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
       c.out.line('const float largest = __uint_as_float(most[i]);')
@@ -173,9 +173,12 @@ export function emitQuantiseColumns(op: Quantise, c: EmitContext): void {
       const rows = rowsOfWarp(c, block)
       const lane = rows === 32 ? `j % ${rows}` : `lane / ${rows} * ${rows} + j % ${rows}`
       const own = `factor[${of('j')}]`
-      c.out.line(`const float product = ${value}[j] * ${isRow ? `__shfl_sync(~0u, ${own}, ${lane})` : own};`, where)
+      c.out.line(`const float times = ${isRow ? `__shfl_sync(~0u, ${own}, ${lane})` : own};`, where)
+      const bound = blockText(operand.dtype, 'bound', 'times')
       const isEmpty = isRow ? `empty[${of('j')}] >> (${lane}) & 1` : `empty[${of('j')}]`
-      c.out.line(`${value}[j] = ${isEmpty} ? 0.0f : ${symmetric(operand.dtype, 'product')};`, where)
+      c.out.line(bound ?? `const float zero = ${isEmpty} ? 0.0f : -0.0f;`)
+      const names = { value: `${value}[j]`, factor: 'times', zero: 'zero', bound: 'bound' }
+      c.out.line(`${value}[j] = ${elementText(form, [operand.dtype, scale.dtype], names, c.functions)};`, where)
     })
   })
 }

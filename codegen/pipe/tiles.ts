@@ -119,10 +119,18 @@ export function dynamicTile(c: EmitContext, work: string): string {
   return `${work} != ~0u && ${findTile(c, work, 'at')}`
 }
 
-export function emitNextOrigin(_: OpOf<'next_origin'>, c: EmitContext): void {
+export function emitNextOrigin({ underMmas }: OpOf<'next_origin'>, c: EmitContext): void {
   c.out.line('TileOrigin next = at;')
-  if (c.program.domain.groups) return void c.out.line(`has_tile = ${findTile(c, 'cta + gridDim.x', 'next')};`)
-  c.out.block('if (cta + gridDim.x < works)', () => {
+  if (!underMmas) findNext(null, c)
+}
+
+/** Divisions: under a condition, or always. */
+export function findNext(condition: string | null, c: EmitContext): void {
+  if (c.program.domain.groups) {
+    const found = `has_tile = ${findTile(c, 'cta + gridDim.x', 'next')};`
+    return void c.out.line(condition === null ? found : `if (${condition}) ${found}`)
+  }
+  c.out.block(`if (${condition === null ? '' : `${condition} && `}cta + gridDim.x < works)`, () => {
     c.out.line(`next = ${tileOrigin(c, 'cta + gridDim.x')};`)
     const fields = [
       'm',

@@ -119,7 +119,10 @@ export type TileOp =
       readonly body: readonly TileOp[]
     }
   /** Directly in the body of `for_tiles`: the origin of the next tile, which its turn then does not begin with. */
-  | { readonly op: 'next_origin' }
+  /** `underMmas`: `origin_in_last_k` finds it. */
+  | { readonly op: 'next_origin'; readonly underMmas?: true }
+  /** Of the next tile, in the last k tile, while MMAs run. */
+  | { readonly op: 'origin_in_last_k' }
   /** Until the cluster has no more work: the scheduler's loop. */
   | { readonly op: 'while_work'; readonly body: readonly TileOp[] }
   /** Once for every slot of a ring. */

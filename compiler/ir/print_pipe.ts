@@ -344,6 +344,7 @@ function printOp(op: TileOp): string {
     case 'reduce_subtile':
     case 'reduce_end':
       return `${op.op} ${op.operand}`
+    case 'origin_in_last_k':
     case 'next_origin':
     case 'while_work':
     case 'leader':

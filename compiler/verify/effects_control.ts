@@ -41,6 +41,7 @@ export const CONTROL = {
     }
   },
   next_origin: nothing,
+  origin_in_last_k: nothing,
   *while_work(op, agent, m) {
     for (let turn = 0; ; turn++) {
       agent.next = undefined

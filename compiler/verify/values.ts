@@ -48,6 +48,8 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'by_loop':
     case 'after_first_k':
       return { reads: ['k'] }
+    case 'origin_in_last_k':
+      return { reads: ['k', 'next'] }
     case 'next_origin':
       return { reads: ['at'], makes: ['next'] }
     case 'before_next_tile':
@@ -265,6 +267,10 @@ class Walk {
 
 /** The origin of the next tile is made once, in the body of the loop over tiles itself. */
 function* originProblems(program: TileProgram): Generator<string> {
+  const ops = [...opsOf(program)]
+  const promised = ops.filter((op) => op.op === 'next_origin' && op.underMmas).length
+  const kept = ops.filter((op) => op.op === 'origin_in_last_k').length
+  if (promised !== kept) yield `the origin of the next tile is found ${kept} times under MMAs, not ${promised}`
   for (const op of opsOf(program))
     for (const body of bodiesOf(op))
       if (body.some((inner) => inner.op === 'next_origin') && (op.op !== 'for_tiles' || op.turns !== undefined))

@@ -60,6 +60,9 @@ const CASES: readonly (readonly [string, readonly Form[], schedules: Readonly<Re
   ['columns of nvfp4, blocks of rows of i4', [{ ...NV, blocks: [16, 1] }, { data: 'i4', scale: 'f32', blocks: [1, 32] }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x64' }],
   ['mxfp6', [{ data: 'e3m2', scale: 'ue8m0', blocks: [1, 32] }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x128' }],
   ['mxfp6 of OCP, and columns of e2m3', [{ data: 'e2m3', scale: 'ue8m0', blocks: [1, 16], down: true }, { data: 'e2m3', scale: 'f32', blocks: [32, 1] }], { sm100: 'mma 2cta; tile 256x64; cluster 2x1; scheduler clc', sm90: 'consumers cooperative; tile 128x64' }],
+  ['fp8 in rows of 128', [{ data: 'e4m3', scale: 'f32', blocks: [1, 128] }], { sm100: 'tile 128x128', sm90: 'consumers pingpong; tile 128x128' }],
+  ['i8 in rows of 128', [{ data: 'i8', scale: 'f32', blocks: [1, 128] }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x256' }],
+  ['i8 in rows of 32, coarse scales', [{ data: 'i8', scale: 'ue8m0', blocks: [1, 32], down: true }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x128' }],
   ['fp8 in rows of 16', [{ data: 'e4m3', scale: 'f32', blocks: [1, 16] }], { sm100: 'tile 128x128', sm90: 'consumers cooperative; tile 128x64' }],
 ] // prettier-ignore
 

@@ -69,9 +69,9 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
     extents: { m: 140, n: 272, k: 200 },
     edits: [
       ['the reciprocal of 127 is approximate', '0.007874016f', '0.00787f'],
-      ['half of the row is not asked for its largest', /.*__shfl_xor_sync\(~0u, largest, 2\).*\n/, '\n'],
-      ['a column is missing in the maximum', /for \(u32 i = 0; i < (\d+); \+\+i\) largest/, 'for (u32 i = 1; i < $1; ++i) largest'],
-      ['rounded before it is quantised', /: (v_D\[[^\]]*\]) \* factor/, ': __uint_as_float(__float_as_uint($1) & 0xffff0000u) * factor'],
+      ['half of the row is not asked for its largest', 'left[COUNT / 2 - 1], 2)', 'left[COUNT / 2 - 1], 0)'],
+      ['a column is missing in the maximum', /for \(u32 e = 0; e < (\d+); \+\+e\) most/, 'for (u32 e = 1; e < $1; ++e) most'],
+      ['rounded before it is quantised', /fminf\((v_D\[[^\]]*\]) \* factor/, 'fminf(__uint_as_float(__float_as_uint($1) & 0xffff0000u) * factor'],
       ['the scale of a row beside it', /1\.0f \/ code/, '1.0f / __shfl_xor_sync(~0u, code, 4)'],
     ],
   },
@@ -80,7 +80,7 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
     extents: { m: 70, n: 144, k: 72 },
     edits: [
       ['powers of two rounded down', 'code = (bits >> 23) + up;', 'code = (bits >> 23);'],
-      ['stored beside its place', '+ b * 32)) / 32 *', '+ b * 32)) / 32 % 4 *'],
+      ['stored beside its place', '* 32)) / 32 *', '* 32)) / 32 % 4 *'],
     ],
   },
   'into mxfp6': {
@@ -96,7 +96,7 @@ const SUBJECTS: Readonly<Record<string, Subject>> = {
     value: '(sum[k](A * B) + bias + C) * gain + E',
     extents: { m: 140, n: 272, k: 72 },
     edits: [
-      ['one sub-tile is not measured', 'fabsf(v_D[j]))', 'column == 0 ? 0.0f : fabsf(v_D[j]))'],
+      ['one sub-tile is not measured', /fabsf\((v_D\[[^;]*\])\)\);/, 'column == 0 ? 0.0f : fabsf($1));'],
     ],
   },
   '1x64 by 1x128 on SM80': {

@@ -19,4 +19,21 @@ __device__ __forceinline__ void ktl_unzip(const T* pairs, T* first, T* second) {
       to[row + 1] = high ? x : y;
     }
 }`,
+  `// Largest magnitudes of which each lane of a quad has a part, NaN where there is one: lane q finishes the q-th, of two q % 2. Each lane
+// passes on what it does not finish, half at a time.
+template <int COUNT>
+__device__ __forceinline__ float ktl_quad_largest(const float* parts) {
+  const bool odd = threadIdx.x % 2, high = threadIdx.x % 4 >= 2;
+  float left[COUNT / 2];
+#pragma unroll
+  for (int i = 0; i < COUNT / 2; ++i) {
+    const float other = __shfl_xor_sync(~0u, odd ? parts[2 * i] : parts[2 * i + 1], 1);
+    left[i] = ktl_max_f32(odd ? parts[2 * i + 1] : parts[2 * i], other);
+  }
+  const float other = __shfl_xor_sync(~0u, high ? left[0] : left[COUNT / 2 - 1], 2);
+  return ktl_max_f32(high ? left[COUNT / 2 - 1] : left[0], other);
+}`,
+  `__device__ __forceinline__ float ktl_or_zero(float x) {
+  return x == x ? x : 0.0f;
+}`,
 ]

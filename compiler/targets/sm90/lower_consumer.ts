@@ -42,10 +42,9 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
     : [
         // They land while the MMAs run.
         ...fetch,
-        // Sums of parts need the registers that these take.
-        ...(plan.parts ? [] : loadsAhead(plan)),
+        ...loadsAhead(plan),
         ...mainloop(plan),
-        ...(plan.parts ? loadsAhead(plan) : []),
+
         ...(isSplit ? exchangeSums(plan) : []),
         ...finish,
         ...(isSplit ? releaseSums(plan) : []),
@@ -121,7 +120,16 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     // Copies of threads come through the generic proxy, and tell of themselves.
     ...(copiesRows(plan) ? [{ op: 'proxy_fence' } as const] : []),
   ]
-  if (scales) return [...sumOfParts(plan.parts!, scales, landed, multiply), { op: 'next_origin' }]
+  if (scales) {
+    // Groups of a sum may have no k tiles; all else has one.
+    const underMmas = !gemm.sums
+    const sums = sumOfParts(plan.parts!, scales, {
+      landed,
+      multiply,
+      meanwhile: underMmas ? [{ op: 'origin_in_last_k' }] : [],
+    })
+    return underMmas ? [{ op: 'next_origin', underMmas }, ...sums] : [...sums, { op: 'next_origin' }]
+  }
   const step: TileOp[] = [
     ...landed,
     multiply(null),

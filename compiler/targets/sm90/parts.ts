@@ -42,18 +42,23 @@ export function planParts(
   return { cells, columns: columns / divisor, parts }
 }
 
-/** The loop over k. `landed`: until a stage is there. */
-export function sumOfParts(
-  { parts }: PartPlan,
-  scales: ScalePlans,
-  landed: readonly TileOp[],
-  multiply: (part: Part) => WarpgroupMma,
-): TileOp[] {
+/** What the loop over k does with a stage. */
+interface Stage {
+  /** Until it is there. */
+  readonly landed: readonly TileOp[]
+  readonly multiply: (part: Part) => WarpgroupMma
+  /** While the MMAs of the first part run. */
+  readonly meanwhile: readonly TileOp[]
+}
+
+/** The loop over k. */
+export function sumOfParts({ parts }: PartPlan, scales: ScalePlans, { landed, multiply, meanwhile }: Stage): TileOp[] {
   const sum = (part: Part): TileOp[] => {
     const from: PartScales = { part, ...partScales(scales, part.product) }
     return [
       { op: 'part_scales', ...from },
       multiply(part),
+      ...(part.index === 0 ? meanwhile : []),
       { op: 'wgmma_wait', pending: 0 },
       { op: 'promote', ...from },
     ]

@@ -43,8 +43,11 @@ const MAX_VALUES = 96
 const MAX_UNROLLED = 400
 /** Shared memory for stages is enough to keep loads under way; what epilogue operands need of the rest comes first. */
 const ENOUGH_STAGE_BYTES = 128 * 1024
-/** Registers for operands along n and m that are loaded ahead. */
+/** Columns of a sub-tile that are as fast as it gets, and have to fit: their values take the place of their accumulators. */
+const IN_PLACE = 64
+/** Registers for operands along n and m that are loaded ahead; beside sums of parts. */
 const MOST_AHEAD = 16
+const MOST_BESIDE_PARTS = 8
 /** Registers of a thread that are no accumulators and no values of a sub-tile. */
 const RESERVED_REGISTERS = 40
 
@@ -168,8 +171,8 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     fetches: FETCHED_OPERANDS,
     unaligned: 'rows',
     spareRegisters: spareRegisters(program, registers.consumer - cells, rowBlocks),
-    // Wider sub-tiles save 1 % of 256x128 with an operand along n, and cost warpgroups that take turns 3 % (measured).
-    rowShare: pingpong ? 1 : 1 / 2,
+    inPlace: IN_PLACE,
+    rowShare: 1 / 2,
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
@@ -227,7 +230,10 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
     ...memory,
     stageBytes,
     subtiles,
-    ahead: splits > 1 || parks ? [] : loadedAhead(epilogue, rowBlocks, layout.spareRegisters!),
+    ahead:
+      splits > 1 || parks
+        ? []
+        : loadedAhead(epilogue, rowBlocks, layout.spareRegisters!, parts ? MOST_BESIDE_PARTS : MOST_AHEAD),
     parks,
     partialBytes,
     registers,
@@ -287,10 +293,11 @@ function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: nu
  * As many as registers allow: loaded where they are used, each sub-tile would wait for L2. Columns are spread over the lanes of a warp, in
  * pairs; a lane has two rows of each block.
  */
-function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: number): string[] {
+function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: number, most: number): string[] {
   const { aux, layout, subtileColumns } = epilogue
   const values = valuesOf(epilogue).length + aux.filter(({ shape }) => shape === 'full').length
-  let left = Math.min(MOST_AHEAD, spare - (values * subtileColumns) / 2)
+  const beside = values - +(subtileColumns >= IN_PLACE)
+  let left = Math.min(most, spare - (beside * subtileColumns) / 2)
   return aux.flatMap(({ shape, operand }) => {
     const { name, dtype } = operand
     const { storageBytes } = DTYPES[dtype]

@@ -66,6 +66,8 @@ export interface EpilogueBudget extends AccumulatorLayout {
   readonly spareRegisters?: number
   /** Of rows: registers for a sub-tile of blocks that are measured, which may be as narrow as it takes. Default: those of any other. */
   readonly measuring?: number
+  /** Of fragments: columns of a sub-tile from which on its values take the place of their accumulators. Default: the widest blocks. */
+  readonly inPlace?: number
   /** Registers of an operand along n, as a share of those of a value: fragments have two rows of each column. Default: 1. */
   readonly rowShare?: number
 }
@@ -185,11 +187,14 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     ...values.map((value) => value.type),
   ]
   const rows = along('row')
-  const perColumn = registersFor(held) + registersFor(rows) * (layout.rowShare ?? 1)
   const blocks = elementwise.map((output) => blockOf(program, output.operand, gemm, layout))
   const unfit = blocks.find((block) => block !== null && isRejection(block))
   if (unfit) return unfit as Rejection
   const fitting = blocks as (OutputBlock | null)[]
+  // Of blocks that are that wide all values have to be there at once.
+  const isWide =
+    layout.held === 'fragment' && fitting.some((block) => block?.along === 'n' && block.size === WIDEST_BLOCK)
+  const perColumn = registersFor(held) + registersFor(rows) * (isWide ? 1 / 2 : (layout.rowShare ?? 1))
   const { width: subtileColumns, measured } = widthFor(
     perColumn,
     elementwise.map(({ operand }) => operand),
@@ -272,9 +277,12 @@ function widthOfWhole(
   // A row of a staged sub-tile is at most one swizzle span.
   const span = 128 / Math.max(1, ...outputs.map(({ dtype }) => Math.min(4, DTYPES[dtype].storageBytes)))
   const [widest, inPlace] =
-    layout.held === 'row' ? [blocks.some((block) => block > 32) ? span : 32, 64] : [span, WIDEST_BLOCK]
-  // Blocks that share a scale are whole.
-  const widths = [...(blocks.includes(WIDEST_BLOCK) ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
+    layout.held === 'row'
+      ? [blocks.some((block) => block > 32) ? span : 32, 64]
+      : [span, layout.inPlace ?? WIDEST_BLOCK]
+  // Blocks that share a scale are whole. Bytes fill a span only then; beside other values registers lack.
+  const isWide = blocks.includes(WIDEST_BLOCK) || (layout.inPlace !== undefined && perColumn === 1)
+  const widths = [...(isWide ? [WIDEST_BLOCK] : []), ...SUBTILE_WIDTHS[layout.held]]
   return (
     widths.find(
       (width) =>

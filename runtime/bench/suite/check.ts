@@ -14,7 +14,9 @@ import type { Problem } from './problem.ts'
  * Relative errors that rounding explains: half an ulp of the output, uniformly distributed, is 0.6 of it in the mean square; fp8 sums
  * have 13 fraction bits (fast accumulation), tf32 operands lose 13 of 23. Sums of f32 that nothing is rounded for err by less than 1e-5.
  */
-export function boundOf({ a, out, exact }: Problem): number {
+export function boundOf({ a, out, exact, fusion }: Problem): number {
+  // Of a block, half a step of its largest; of fp8, of each element.
+  if (fusion?.quantised) return fusion.quantised.data === 'i8' ? 0.02 : 0.04
   if (a === 'i8') return 0
   if (a === 'e4m3') return 0.02
   if (exact) return 5e-5
@@ -43,11 +45,14 @@ export async function sampleOf(out: Tensor): Promise<Sample> {
   return { rows: starts.map((start) => [start, start + height] as const), bytes: Buffer.concat(parts) }
 } // prettier-ignore
 
-/** ‖out − expected‖ / ‖expected‖ of what the kernel writes into an output full of NaNs; null: not a number. */
-export async function errorOf({ out: type }: Problem, out: Tensor, { kernel, args, artifact }: Subject, peer: Peer): Promise<number | null> {
+/** ‖out − expected‖ / ‖expected‖ of what the kernel writes into an output full of NaNs; null: not a number. `decoded`: its values, where `out` are data with scales. */
+export async function errorOf(problem: Problem, out: Tensor, { kernel, args, artifact }: Subject, peer: Peer, decoded?: () => Promise<Tensor>): Promise<number | null> {
   await poison(out)
   await kernel.run(args, { artifact })
-  const { rows, bytes } = await sampleOf(out)
+  const values = decoded ? await decoded() : out
+  const type = values.dtype
+  const { rows, bytes } = await sampleOf(values)
+  if (decoded) values.free()
   const file = path.join(tmpdir(), `ktl-compare-${randomUUID()}`)
   try {
     writeFileSync(file, bytes)

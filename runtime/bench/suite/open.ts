@@ -23,6 +23,8 @@ export interface Opened {
   readonly out: Tensor
   /** Our own kernel without the epilogue, for fused problems; gated: of the two products side by side. */
   readonly plain: RuntimeArguments | null
+  /** Of an output that is stored with scales: its values, which are compared in its stead. */
+  decoded?(): Promise<Tensor>
   close(): void
 }
 

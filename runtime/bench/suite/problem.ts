@@ -31,6 +31,14 @@ export interface Fusion {
   readonly operands: Readonly<Record<string, 'mn' | 'n' | 'm'>>
   readonly scalars: Readonly<Record<string, number>>
   readonly rivals: readonly Rival[]
+  /** Stored with scales, each for so many columns of a row: a form that the result is quantised to. */
+  readonly quantised?: Quantised
+}
+
+export interface Quantised {
+  readonly data: DTypeName
+  readonly scale: DTypeName
+  readonly block: number
 }
 
 export interface Problem {

@@ -62,9 +62,10 @@ export function trafficBytes(program: TensorProgram, extents: Extents): number {
   }, 0)
 }
 
-/** Of all elements of an operand. */
-export function bytesOf({ axes, dtype }: TensorOperand, extents: Extents): number {
-  return (axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1) * DTYPES[dtype].bits) / 8
+/** Of all elements of an operand: of scales, one for each block. */
+export function bytesOf({ axes, blocks, dtype }: TensorOperand, extents: Extents): number {
+  const count = (axis: string, i: number): number => Math.ceil((extents[axis] ?? 1) / (blocks?.[i] ?? 1))
+  return (axes.reduce((product, axis, i) => product * count(axis, i), 1) * DTYPES[dtype].bits) / 8
 }
 
 /** Of a launch before another one on a stream: modelled, not measured. */

@@ -473,7 +473,8 @@ ktl__golden(
         tcgen05_st_x32(tmem + (warp << 21) + 256 + column, &cells[column]);
       }
       for (u32 block_column = 0; block_column < 128; block_column += 128) {
-        float largest_v_D = 0.0f;
+        float largest_v_D[1] = {}, factor_v_D[1];
+        [[maybe_unused]] u32 empty_v_D = 0;
         for (u32 column = block_column; column < block_column + 128; column += 32) {
           const u32 col = at.n + column;
           u32 sum0[32];  // accumulator cells of one row of the sub-tile
@@ -493,7 +494,15 @@ ktl__golden(
             for (u32 j = 0; j < 32; ++j) if (col + j >= N) v_D[j] = 0.0f;
           }
           #pragma unroll
-          for (u32 j = 0; j < 32; ++j) largest_v_D = ktl_max_f32(largest_v_D, fabsf(v_D[j]));
+          for (u32 i = 0; i < 1; ++i) {
+            float most[4] = {};
+            #pragma unroll
+            for (u32 e = 0; e < 32; ++e) most[e % 4] = ktl_max_f32(most[e % 4], fabsf(v_D[e]));
+            most[0] = ktl_max_f32(most[0], most[2]);
+            most[1] = ktl_max_f32(most[1], most[3]);
+            most[0] = ktl_max_f32(most[0], most[1]);
+            largest_v_D[i] = ktl_max_f32(largest_v_D[i], most[0]);
+          }
         }
         for (u32 column = block_column; column < block_column + 128; column += 32) {
           const u32 col = at.n + column;
@@ -514,20 +523,23 @@ ktl__golden(
               #pragma unroll
               for (u32 j = 0; j < 32; ++j) if (col + j >= N) v_D[j] = 0.0f;
             }
-            #pragma unroll
-            for (u32 b = 0; b < 1; ++b) {
+            if (column == block_column) {
               #pragma unroll
-              for (u32 r = 0; r < 1; ++r) {
-                float largest = largest_v_D;
-                const float code = largest * 0.002232143f;
-                const float factor = largest == largest ? fminf((1.0f / code), 3.4028235e+38f) : __uint_as_float(0x7fffffffu);
-                if (column == block_column && row_in_bounds && col + b * 128 < N) op_D_scale[(row) * op_D_scale_m + ((col + b * 128)) / 128 * op_D_scale_n] = code;
-                #pragma unroll
-                for (u32 i = 0; i < 32; ++i) v_D[b * 32 + i] = v_D[b * 32 + i] * factor;
-                if (largest == 0.0f) {
-                  #pragma unroll
-                  for (u32 i = 0; i < 32; ++i) v_D[b * 32 + i] = 0.0f;
-                }
+              for (u32 i = 0; i < 1; i += 1) {
+                const float whole = largest_v_D[i];
+                const float code = whole * 0.002232143f;
+                const float own = whole == whole ? fminf((1.0f / code), 3.4028235e+38f) : __uint_as_float(0x7fffffffu);
+                if (row_in_bounds && col + i * 128 < N) op_D_scale[(row) * op_D_scale_m + ((col + i * 128)) / 128 * op_D_scale_n] = code;
+                factor_v_D[i] = own;
+                empty_v_D |= (whole == 0.0f) << i;
+              }
+            }
+            #pragma unroll
+            for (u32 i = 0; i < 1; ++i) {
+              const float zero = __uint_as_float(~(empty_v_D >> i) << 31);
+              #pragma unroll
+              for (u32 e = 0; e < 32; ++e) {
+                v_D[e] = fmaf(v_D[e], factor_v_D[i], zero);
               }
             }
           }

@@ -247,22 +247,33 @@ ktl__golden(
             #pragma unroll
             for (u32 j = 0; j < 32; ++j) if (col + j >= N) v_D[j] = 0.0f;
           }
+          float largest[1], factors[1];
+          [[maybe_unused]] u32 empty = 0;
           #pragma unroll
-          for (u32 b = 0; b < 1; ++b) {
+          for (u32 i = 0; i < 1; ++i) {
+            float most[4] = {};
             #pragma unroll
-            for (u32 r = 0; r < 1; ++r) {
-              float largest = 0.0f;
-              #pragma unroll
-              for (u32 i = 0; i < 32; ++i) largest = ktl_max_f32(largest, fabsf(v_D[b * 32 + i]));
-              const unsigned char code = ktl_f32_to_ue8m0(largest * 0.002232143f);
-              const float factor = largest == largest ? __uint_as_float(code == 254 ? 0x400000u : (254u - code) << 23) : __uint_as_float(0x7fffffffu);
-              if (row_in_bounds && col + b * 32 < N) op_D_scale[(row) * op_D_scale_m + ((col + b * 32)) / 32 * op_D_scale_n] = code;
-              #pragma unroll
-              for (u32 i = 0; i < 32; ++i) v_D[b * 32 + i] = v_D[b * 32 + i] * factor;
-              if (largest == 0.0f) {
-                #pragma unroll
-                for (u32 i = 0; i < 32; ++i) v_D[b * 32 + i] = 0.0f;
-              }
+            for (u32 e = 0; e < 32; ++e) most[e % 4] = ktl_max_f32(most[e % 4], fabsf(v_D[e]));
+            most[0] = ktl_max_f32(most[0], most[2]);
+            most[1] = ktl_max_f32(most[1], most[3]);
+            most[0] = ktl_max_f32(most[0], most[1]);
+            largest[i] = most[0];
+          }
+          #pragma unroll
+          for (u32 i = 0; i < 1; i += 1) {
+            const float whole = largest[i];
+            const unsigned char code = ktl_f32_to_ue8m0(whole * 0.002232143f);
+            const float own = whole == whole ? __uint_as_float(code == 254 ? 0x400000u : (254u - code) << 23) : __uint_as_float(0x7fffffffu);
+            if (row_in_bounds && col + i * 32 < N) op_D_scale[(row) * op_D_scale_m + ((col + i * 32)) / 32 * op_D_scale_n] = code;
+            factors[i] = own;
+            empty |= (whole == 0.0f) << i;
+          }
+          #pragma unroll
+          for (u32 i = 0; i < 1; ++i) {
+            const float zero = __uint_as_float(~(empty >> i) << 31);
+            #pragma unroll
+            for (u32 e = 0; e < 32; ++e) {
+              v_D[e] = fmaf(v_D[e], factors[i], zero);
             }
           }
         }
@@ -278,7 +289,7 @@ ktl__golden(
             if (lane % 32 == j % 32) most[j / 32] = column;
           }
           float factor[1];
-          u32 empty[1];
+          [[maybe_unused]] u32 empty[1];
           #pragma unroll
           for (u32 i = 0; i < 1; ++i) {
             const float largest = __uint_as_float(most[i]);
@@ -289,8 +300,9 @@ ktl__golden(
           }
           #pragma unroll
           for (u32 j = 0; j < 32; ++j) {
-            const float product = v_T[j] * __shfl_sync(~0u, factor[j / 32], j % 32);
-            v_T[j] = empty[j / 32] >> (j % 32) & 1 ? 0.0f : product;
+            const float times = __shfl_sync(~0u, factor[j / 32], j % 32);
+            const float zero = empty[j / 32] >> (j % 32) & 1 ? 0.0f : -0.0f;
+            v_T[j] = fmaf(v_T[j], times, zero);
           }
         }
         if (lane == 0) {

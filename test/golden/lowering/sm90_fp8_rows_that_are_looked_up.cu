@@ -183,6 +183,20 @@ __device__ __forceinline__ float ktl_max_f32(float a, float b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
+// Largest magnitudes of which each lane of a quad has a part, NaN where there is one: lane q finishes the q-th, of two q % 2. Each lane
+// passes on what it does not finish, half at a time.
+template <int COUNT>
+__device__ __forceinline__ float ktl_quad_largest(const float* parts) {
+  const bool odd = threadIdx.x % 2, high = threadIdx.x % 4 >= 2;
+  float left[COUNT / 2];
+#pragma unroll
+  for (int i = 0; i < COUNT / 2; ++i) {
+    const float other = __shfl_xor_sync(~0u, odd ? parts[2 * i] : parts[2 * i + 1], 1);
+    left[i] = ktl_max_f32(odd ? parts[2 * i + 1] : parts[2 * i], other);
+  }
+  const float other = __shfl_xor_sync(~0u, high ? left[0] : left[COUNT / 2 - 1], 2);
+  return ktl_max_f32(high ? left[COUNT / 2 - 1] : left[0], other);
+}
 __device__ __forceinline__ unsigned short ktl_f32x2_to_e4m3x2(float low, float high) {
   unsigned short y;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(high), "f"(low));
@@ -333,6 +347,7 @@ ktl__golden(
     bool has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, first_work, at);
     for (u32 cta = first_work; has_tile; cta += gridDim.x) {
       float acc[128];
+      TileOrigin next = at;
       #pragma unroll
       for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0.0f;
       float sums[64];
@@ -351,6 +366,7 @@ ktl__golden(
           for (u32 i = 0; i < 4; ++i) wgmma_m64n128k32_f32_e4m3_e4m3(sums, a + i * (32 >> 4), b + i * (32 >> 4), i != 0);
           wgmma_commit();
         }
+        if (k + 1 == k_last) has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
         wgmma_wait(sums);
         #pragma unroll
         for (u32 j = 0; j < 64; j += 4) {
@@ -384,8 +400,6 @@ ktl__golden(
         spent = (spent + 1) % 4;
         if (++stage == 4) { stage = 0; stage_phase ^= 1; }
       }
-      TileOrigin next = at;
-      has_tile = find_tile(walk, op_off, op_off_l, L, M, units_n, tile_group, cta + gridDim.x, next);
       constexpr u32 block = 0;
       const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;
       [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
@@ -412,24 +426,34 @@ ktl__golden(
             #pragma unroll
             for (u32 j = 0; j < 64; ++j) if (col + j / 4 * 8 + j % 2 >= N) v_D[j] = 0.0f;
           }
+          float largest[2], factors[2];
+          [[maybe_unused]] u32 empty = 0;
           #pragma unroll
-          for (u32 b = 0; b < 1; ++b) {
+          for (u32 i = 0; i < 2; ++i) {
+            float most[4] = {};
             #pragma unroll
-            for (u32 r = 0; r < 2; ++r) {
-              float largest = 0.0f;
-              #pragma unroll
-              for (u32 i = 0; i < 32; ++i) largest = ktl_max_f32(largest, fabsf(v_D[b * 64 + i / 2 * 4 + r * 2 + i % 2]));
-              largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 1));
-              largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 2));
-              const float code = largest * 0.002232143f;
-              const float factor = largest == largest ? fminf((1.0f / code), 3.4028235e+38f) : __uint_as_float(0x7fffffffu);
-              if (lane % 4 == 0 && row + (r * 2) / 2 % 2 * 8 < at.end && subtile_col + b * 128 < N) op_D_scale[(row + (r * 2) / 2 % 2 * 8) * op_D_scale_m + ((subtile_col + b * 128)) / 128 * op_D_scale_n] = code;
-              #pragma unroll
-              for (u32 i = 0; i < 32; ++i) v_D[b * 64 + i / 2 * 4 + r * 2 + i % 2] = v_D[b * 64 + i / 2 * 4 + r * 2 + i % 2] * factor;
-              if (largest == 0.0f) {
-                #pragma unroll
-                for (u32 i = 0; i < 32; ++i) v_D[b * 64 + i / 2 * 4 + r * 2 + i % 2] = 0.0f;
-              }
+            for (u32 e = 0; e < 32; ++e) most[e % 4] = ktl_max_f32(most[e % 4], fabsf(v_D[e / 2 * 4 + i % 2 * 2 + e % 2]));
+            most[0] = ktl_max_f32(most[0], most[2]);
+            most[1] = ktl_max_f32(most[1], most[3]);
+            most[0] = ktl_max_f32(most[0], most[1]);
+            largest[i] = most[0];
+          }
+          #pragma unroll
+          for (u32 i = 0; i < 2; i += 2) {
+            const float whole = ktl_quad_largest<2>(largest + i);
+            const float code = whole * 0.002232143f;
+            const float own = whole == whole ? fminf((1.0f / code), 3.4028235e+38f) : __uint_as_float(0x7fffffffu);
+            if (lane % 4 < 2 && row + (lane % 2 * 2) / 2 % 2 * 8 < at.end && subtile_col + 0 * 128 < N) op_D_scale[(row + (lane % 2 * 2) / 2 % 2 * 8) * op_D_scale_m + ((subtile_col + 0 * 128)) / 128 * op_D_scale_n] = code;
+            empty |= (__ballot_sync(~0u, whole == 0.0f) >> lane / 4 * 4 & 3) << i;
+            #pragma unroll
+            for (u32 q = 0; q < 2; ++q) factors[i + q] = __shfl_sync(~0u, own, q, 4);
+          }
+          #pragma unroll
+          for (u32 i = 0; i < 2; ++i) {
+            const float zero = __uint_as_float(~(empty >> i) << 31);
+            #pragma unroll
+            for (u32 e = 0; e < 32; ++e) {
+              v_D[e / 2 * 4 + i % 2 * 2 + e % 2] = fmaf(v_D[e / 2 * 4 + i % 2 * 2 + e % 2], factors[i], zero);
             }
           }
         }

@@ -25,11 +25,11 @@ constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 5 slots: bf16 128 x 64 tile, K-major, 128B swizzle
 constexpr u32 SMEM_B = 81920, SMEM_B_SLOT = 16384;  // 5 slots: bf16 128 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_C0 = 163840, SMEM_C0_SLOT = 1024;  // 8 slots for each of 8 warps: sub-tiles of an epilogue operand
+constexpr u32 SMEM_C0 = 163840, SMEM_C0_SLOT = 2048;  // 4 slots for each of 8 warps: sub-tiles of an epilogue operand
 constexpr u32 FULL = 229376;  // 5 mbarriers: A and B of a stage have landed
 constexpr u32 EMPTY = 229416;  // 5 mbarriers: the MMAs that read a stage are done
-constexpr u32 C0_FULL = 229456;  // 8 mbarriers for each of 8 warps: a sub-tile of an epilogue operand has landed
-constexpr u32 TURN = 229968;  // 2 mbarriers: the other warpgroup has seen all stages of its tile
+constexpr u32 C0_FULL = 229456;  // 4 mbarriers for each of 8 warps: a sub-tile of an epilogue operand has landed
+constexpr u32 TURN = 229712;  // 2 mbarriers: the other warpgroup has seen all stages of its tile
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -184,7 +184,7 @@ ktl__golden(
       prefetch_map(&map_d);
       for (u32 i = 0; i < 5; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
       for (u32 i = 0; i < 5; ++i) mbarrier_init(smem + EMPTY + 8 * i, 1);  // the MMAs that read a stage are done
-      for (u32 i = 0; i < 64; ++i) mbarrier_init(smem + C0_FULL + 8 * i, 1);  // a sub-tile of an epilogue operand has landed
+      for (u32 i = 0; i < 32; ++i) mbarrier_init(smem + C0_FULL + 8 * i, 1);  // a sub-tile of an epilogue operand has landed
       for (u32 i = 0; i < 2; ++i) mbarrier_init(smem + TURN + 8 * i, 4);  // the other warpgroup has seen all stages of its tile
       fence_mbarrier_init();
     }
@@ -215,10 +215,10 @@ ktl__golden(
       __syncwarp();
       if (lane == 0) {
         #pragma unroll
-        for (u32 i = 0; i < 8; ++i) {
-          const u32 barrier = smem + C0_FULL + 8 * (warp * 8 + i);
-          mbarrier_arrive_expect_tx(barrier, 1024);
-          tma_load_2d(smem + SMEM_C0 + (warp * 8 + i) * SMEM_C0_SLOT, &map_c0, barrier, at.n + i % 4 * 32, at.m + i / 4 * 64 + warp % 4 * ROWS_PER_WARP);
+        for (u32 i = 0; i < 4; ++i) {
+          const u32 barrier = smem + C0_FULL + 8 * (warp * 4 + i);
+          mbarrier_arrive_expect_tx(barrier, 2048);
+          tma_load_2d(smem + SMEM_C0 + (warp * 4 + i) * SMEM_C0_SLOT, &map_c0, barrier, at.n + i % 2 * 64, at.m + i / 2 * 64 + warp % 4 * ROWS_PER_WARP);
         }
       }
       mbarrier_wait(smem + TURN + 8 * turn, turn_phase ^ (turn == 0));
@@ -252,16 +252,16 @@ ktl__golden(
         const u32 warp_row = at.m + block * 64 + warp % 4 * ROWS_PER_WARP;
         [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
         #pragma unroll
-        for (u32 column = 0; column < 128; column += 32) {
+        for (u32 column = 0; column < 128; column += 64) {
           const u32 subtile_col = at.n + column;
           [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
-          float v_C[16];
+          float v_C[32];
           {
-            mbarrier_wait(smem + C0_FULL + 8 * (warp * 8 + c0), c0_phase);
-            const u32 slot = smem + SMEM_C0 + (warp * 8 + c0) * SMEM_C0_SLOT;
+            mbarrier_wait(smem + C0_FULL + 8 * (warp * 4 + c0), c0_phase);
+            const u32 slot = smem + SMEM_C0 + (warp * 4 + c0) * SMEM_C0_SLOT;
             #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              const uint4 four = ldmatrix_x4(slot + (lane % 16) * 64 + ((2 * i + lane / 16) ^ lane / 2 % 4) * 16);
+            for (u32 i = 0; i < 4; ++i) {
+              const uint4 four = ldmatrix_x4(slot + (lane % 16) * 128 + ((2 * i + lane / 16) ^ lane % 8) * 16);
               v_C[8 * i + 0] = ktl_bf16_to_f32(static_cast<unsigned short>(four.x & 0xffff));
               v_C[8 * i + 1] = ktl_bf16_to_f32(static_cast<unsigned short>(four.x >> 16));
               v_C[8 * i + 2] = ktl_bf16_to_f32(static_cast<unsigned short>(four.y & 0xffff));
@@ -272,32 +272,32 @@ ktl__golden(
               v_C[8 * i + 7] = ktl_bf16_to_f32(static_cast<unsigned short>(four.w >> 16));
             }
           }
-          float sum0[16];
+          float sum0[32];
           #pragma unroll
-          for (u32 j = 0; j < 16; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
-          float v_D[16];
+          for (u32 j = 0; j < 32; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
+          float v_D[32];
           #pragma unroll
-          for (u32 j = 0; j < 16; ++j) {
+          for (u32 j = 0; j < 32; ++j) {
             const float fma_0 = __fmaf_rn(sum0[j], s_alpha, v_C[j]);
             const float relu_1 = ktl_relu_f32(fma_0);
             v_D[j] = relu_1;
           }
           __syncwarp();
           {
-            const u32 slot = smem + SMEM_C0 + (warp * 8 + c0) * SMEM_C0_SLOT;
-            const u32 matrix_row = slot + (lane % 16) * 64;
+            const u32 slot = smem + SMEM_C0 + (warp * 4 + c0) * SMEM_C0_SLOT;
+            const u32 matrix_row = slot + (lane % 16) * 128;
             #pragma unroll
-            for (u32 i = 0; i < 2; ++i) {
-              stmatrix_x4(matrix_row + ((2 * i + lane / 16) ^ lane / 2 % 4) * 16, ktl_f32x2_to_bf16x2(v_D[8 * i], v_D[8 * i + 1]), ktl_f32x2_to_bf16x2(v_D[8 * i + 2], v_D[8 * i + 3]), ktl_f32x2_to_bf16x2(v_D[8 * i + 4], v_D[8 * i + 5]), ktl_f32x2_to_bf16x2(v_D[8 * i + 6], v_D[8 * i + 7]));
+            for (u32 i = 0; i < 4; ++i) {
+              stmatrix_x4(matrix_row + ((2 * i + lane / 16) ^ lane % 8) * 16, ktl_f32x2_to_bf16x2(v_D[8 * i], v_D[8 * i + 1]), ktl_f32x2_to_bf16x2(v_D[8 * i + 2], v_D[8 * i + 3]), ktl_f32x2_to_bf16x2(v_D[8 * i + 4], v_D[8 * i + 5]), ktl_f32x2_to_bf16x2(v_D[8 * i + 6], v_D[8 * i + 7]));
             }
           }
           fence_proxy_async();
           __syncwarp();
           if (lane == 0) {
-            tma_store_2d(&map_d, smem + SMEM_C0 + (warp * 8 + c0) * SMEM_C0_SLOT, subtile_col, warp_row);
+            tma_store_2d(&map_d, smem + SMEM_C0 + (warp * 4 + c0) * SMEM_C0_SLOT, subtile_col, warp_row);
             bulk_commit();
           }
-          if (++c0 == 8) { c0 = 0; c0_phase ^= 1; }
+          if (++c0 == 4) { c0 = 0; c0_phase ^= 1; }
         }
       }
       stage += k_last - k_first;
@@ -393,23 +393,23 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   {
     const cuuint64_t dims[] = {(cuuint64_t)((a->x_n > 0 ? a->x_n : 1)), (cuuint64_t)((a->x_m > 0 ? a->x_m : 1))};
     const cuuint64_t strides[] = {(cuuint64_t)a->op_C_stride_m * 2};  // bytes
-    const cuuint32_t box[] = {32, 16}, steps[] = {1, 1};
+    const cuuint32_t box[] = {64, 16}, steps[] = {1, 1};
     result = cuTensorMapEncodeTiled(&map_c0, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
         (void*)a->op_C, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
   CUtensorMap map_d;
   {
     const cuuint64_t dims[] = {(cuuint64_t)((a->x_n > 0 ? a->x_n : 1)), (cuuint64_t)((a->x_m > 0 ? a->x_m : 1))};
     const cuuint64_t strides[] = {(cuuint64_t)a->op_D_stride_m * 2};  // bytes
-    const cuuint32_t box[] = {32, 16}, steps[] = {1, 1};
+    const cuuint32_t box[] = {64, 16}, steps[] = {1, 1};
     result = cuTensorMapEncodeTiled(&map_d, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
         (void*)a->op_D, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 231008);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 230752);
   if (result != CUDA_SUCCESS) return result;
   int p4 = a->x_m;
   int p5 = a->x_n;
@@ -423,7 +423,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 231008;
+  config.sharedMemBytes = 230752;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }

@@ -25,11 +25,9 @@ constexpr u64 B_LAYOUT = 0x4000404000010000;  // matrix descriptor: LBO 16, SBO 
 // Shared memory, from the 1024-byte aligned base.
 constexpr u32 SMEM_A = 0, SMEM_A_SLOT = 16384;  // 6 slots: f16 128 x 64 tile, K-major, 128B swizzle
 constexpr u32 SMEM_B = 98304, SMEM_B_SLOT = 16384;  // 6 slots: f16 128 x 64 tile, K-major, 128B swizzle
-constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 4096;  // 2 slots for each of 2 warpgroups: output sub-tiles on their way to TMA stores
+constexpr u32 SMEM_D = 196608, SMEM_D_SLOT = 2048;  // 1 slots for each of 8 warps: output sub-tiles on their way to TMA stores
 constexpr u32 FULL = 212992;  // 6 mbarriers: A and B of a stage have landed
 constexpr u32 EMPTY = 213040;  // 6 mbarriers: the MMAs that read a stage are done
-constexpr u32 STAGED = 213088;  // 2 mbarriers for each of 2 warpgroups: all warps of the warpgroup have staged a sub-tile
-constexpr u32 STORED = 213120;  // 2 mbarriers for each of 2 warpgroups: TMA has read it
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
@@ -118,6 +116,20 @@ __device__ __forceinline__ float ktl_max_f32(float a, float b) {
 __device__ __forceinline__ float ktl_relu_f32(float x) {
   return ktl_max_f32(x, 0.0f);
 }
+// Largest magnitudes of which each lane of a quad has a part, NaN where there is one: lane q finishes the q-th, of two q % 2. Each lane
+// passes on what it does not finish, half at a time.
+template <int COUNT>
+__device__ __forceinline__ float ktl_quad_largest(const float* parts) {
+  const bool odd = threadIdx.x % 2, high = threadIdx.x % 4 >= 2;
+  float left[COUNT / 2];
+#pragma unroll
+  for (int i = 0; i < COUNT / 2; ++i) {
+    const float other = __shfl_xor_sync(~0u, odd ? parts[2 * i] : parts[2 * i + 1], 1);
+    left[i] = ktl_max_f32(odd ? parts[2 * i + 1] : parts[2 * i], other);
+  }
+  const float other = __shfl_xor_sync(~0u, high ? left[0] : left[COUNT / 2 - 1], 2);
+  return ktl_max_f32(high ? left[COUNT / 2 - 1] : left[0], other);
+}
 // The next power of two, saturating.
 __device__ __forceinline__ unsigned char ktl_f32_to_ue8m0(float x) {
   const unsigned int bits = __float_as_uint(x) & 0x7fffffffu;
@@ -179,19 +191,17 @@ ktl__golden(
       prefetch_map(&map_d);
       for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + FULL + 8 * i, 1);  // A and B of a stage have landed
       for (u32 i = 0; i < 6; ++i) mbarrier_init(smem + EMPTY + 8 * i, 2);  // the MMAs that read a stage are done
-      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + STAGED + 8 * i, 4);  // all warps of the warpgroup have staged a sub-tile
-      for (u32 i = 0; i < 4; ++i) mbarrier_init(smem + STORED + 8 * i, 1);  // TMA has read it
       fence_mbarrier_init();
     }
     __syncwarp();
   }
   __syncthreads();
 
-  // ---- consumer (warps 0 to 7): MMAs, then the epilogue
+  // ---- consumer (warps 0 to 7): MMAs, then the epilogue and stores
   if (warp < 8) {
     u32 stage = 0, stage_phase = 0;
     u32 spent = 0;
-    u32 staging = 0, staging_phase = 0;
+    u32 staging = 0;
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
@@ -237,70 +247,84 @@ ktl__golden(
       const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;
       [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
       #pragma unroll
-      for (u32 column = 0; column < 128; column += 64) {
+      for (u32 column = 0; column < 128; column += 128) {
         const u32 subtile_col = at.n + column;
         [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
-        float sum0[32];
+        float sum0[64];
         #pragma unroll
-        for (u32 j = 0; j < 32; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
-        float v_D[32];
+        for (u32 j = 0; j < 64; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
+        float v_D[64];
         #pragma unroll
-        for (u32 j = 0; j < 32; ++j) {
+        for (u32 j = 0; j < 64; ++j) {
           const float relu_0 = ktl_relu_f32(sum0[j]);
           v_D[j] = relu_0;
         }
         {
           // What lies past the edge counts as 0.
-          if (subtile_col + 64 > N) {
+          if (subtile_col + 128 > N) {
             #pragma unroll
-            for (u32 j = 0; j < 32; ++j) if (col + j / 4 * 8 + j % 2 >= N) v_D[j] = 0.0f;
+            for (u32 j = 0; j < 64; ++j) if (col + j / 4 * 8 + j % 2 >= N) v_D[j] = 0.0f;
+          }
+          float largest[8], factors[8];
+          [[maybe_unused]] u32 empty = 0;
+          #pragma unroll
+          for (u32 i = 0; i < 8; ++i) {
+            float most[4] = {};
+            #pragma unroll
+            for (u32 e = 0; e < 8; ++e) most[e % 4] = ktl_max_f32(most[e % 4], fabsf(v_D[i / 2 * 16 + e / 2 * 4 + i % 2 * 2 + e % 2]));
+            most[0] = ktl_max_f32(most[0], most[2]);
+            most[1] = ktl_max_f32(most[1], most[3]);
+            most[0] = ktl_max_f32(most[0], most[1]);
+            largest[i] = most[0];
           }
           #pragma unroll
-          for (u32 b = 0; b < 2; ++b) {
+          for (u32 i = 0; i < 8; i += 4) {
+            const float whole = ktl_quad_largest<4>(largest + i);
+            const unsigned char code = ktl_f32_to_ue8m0(whole * 0.002232143f);
+            const float own = whole == whole ? __uint_as_float(code == 254 ? 0x400000u : (254u - code) << 23) : __uint_as_float(0x7fffffffu);
+            if (row + (lane % 2 * 2) / 2 % 2 * 8 < M && subtile_col + (i / 2 + lane % 4 / 2) * 32 < N) op_D_scale[(row + (lane % 2 * 2) / 2 % 2 * 8) * op_D_scale_m + ((subtile_col + (i / 2 + lane % 4 / 2) * 32)) / 32 * op_D_scale_n] = code;
+            empty |= (__ballot_sync(~0u, whole == 0.0f) >> lane / 4 * 4 & 15) << i;
             #pragma unroll
-            for (u32 r = 0; r < 2; ++r) {
-              float largest = 0.0f;
-              #pragma unroll
-              for (u32 i = 0; i < 8; ++i) largest = ktl_max_f32(largest, fabsf(v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2]));
-              largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 1));
-              largest = ktl_max_f32(largest, __shfl_xor_sync(~0u, largest, 2));
-              const unsigned char code = ktl_f32_to_ue8m0(largest * 0.002232143f);
-              const float factor = largest == largest ? __uint_as_float(code == 254 ? 0x400000u : (254u - code) << 23) : __uint_as_float(0x7fffffffu);
-              if (lane % 4 == 0 && row + (r * 2) / 2 % 2 * 8 < M && subtile_col + b * 32 < N) op_D_scale[(row + (r * 2) / 2 % 2 * 8) * op_D_scale_m + ((subtile_col + b * 32)) / 32 * op_D_scale_n] = code;
-              #pragma unroll
-              for (u32 i = 0; i < 8; ++i) v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] = v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] * factor;
-              if (largest == 0.0f) {
-                #pragma unroll
-                for (u32 i = 0; i < 8; ++i) v_D[b * 16 + i / 2 * 4 + r * 2 + i % 2] = 0.0f;
-              }
+            for (u32 q = 0; q < 4; ++q) factors[i + q] = __shfl_sync(~0u, own, q, 4);
+          }
+          #pragma unroll
+          for (u32 i = 0; i < 8; ++i) {
+            const float zero = __uint_as_float(~(empty >> i) << 31);
+            #pragma unroll
+            for (u32 e = 0; e < 8; ++e) {
+              v_D[i / 2 * 16 + e / 2 * 4 + i % 2 * 2 + e % 2] = fmaf(v_D[i / 2 * 16 + e / 2 * 4 + i % 2 * 2 + e % 2], factors[i], zero);
             }
           }
         }
-        mbarrier_wait(smem + STORED + 8 * (warpgroup * 2 + staging), staging_phase ^ 1);
+        if (lane == 0) {
+          bulk_wait_read<0>();
+        }
         __syncwarp();
         {
-          const u32 slot = smem + SMEM_D + (warpgroup * 2 + staging) * SMEM_D_SLOT + warp % 4 * 1024;
+          const u32 slot = smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT;
           #pragma unroll
-          for (u32 j = 0; j < 32; j += 2) {
-            store_shared_b16(slot + (lane / 4 + j / 2 % 2 * 8) * 64 + ((j / 8) ^ lane / 8) * 16 + (j / 4 % 2 * 8 + lane % 4 * 2), static_cast<u16>(static_cast<u32>(ktl_f32x2_to_e4m3x2(v_D[j], v_D[j + 1]))));
+          for (u32 j = 0; j < 64; j += 2) {
+            store_shared_b16(slot + (lane / 4 + j / 2 % 2 * 8) * 128 + ((j / 8) ^ lane / 4) * 16 + (j / 4 % 2 * 8 + lane % 4 * 2), static_cast<u16>(static_cast<u32>(ktl_f32x2_to_e4m3x2(v_D[j], v_D[j + 1]))));
           }
         }
         fence_proxy_async();
         __syncwarp();
         if (lane == 0) {
-          mbarrier_arrive(smem + STAGED + 8 * (warpgroup * 2 + staging));
+          tma_store_2d(&map_d, smem + SMEM_D + (warp * 1 + staging) * SMEM_D_SLOT, subtile_col, warp_row);
+          bulk_commit();
         }
-        if (++staging == 2) { staging = 0; staging_phase ^= 1; }
+        staging = (staging + 1) % 1;
       }
       at = next;
     }
+    if (lane == 0) {
+      bulk_wait_read<0>();
+    }
   }
 
-  // ---- producer (warps 8 to 11): loads A and B, issues the stores
+  // ---- producer (warps 8 to 11): loads A and B
   else if (warp >= 8 && warp <= 11) {
     u32 stage = 0, stage_phase = 0;
-    u32 staging = 0, staging_phase = 0;
-    u32 sent = 0;
     asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (warp == 8 && elect_one()) {
       for (u32 cta = first_work; cta < works; cta += gridDim.x) {
@@ -312,31 +336,6 @@ ktl__golden(
           tma_load_2d(smem + SMEM_B + stage * SMEM_B_SLOT, &map_b, smem + FULL + 8 * stage, k * TILE_K, at.n);
           if (++stage == 6) { stage = 0; stage_phase ^= 1; }
         }
-      }
-    }
-    if (warp > 8 && warp <= 10 && elect_one()) {
-      const u32 warpgroup = warp - 9;  // whose sub-tiles it sends
-      for (u32 cta = first_work; cta < works; cta += gridDim.x) {
-        const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
-        #pragma unroll 1
-        for (u32 block = 0; block < ROW_BLOCKS; ++block) {
-          #pragma unroll 1
-          for (u32 column = 0; column < 128; column += 64) {
-            const u32 subtile_col = at.n + column, warpgroup_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64;
-            mbarrier_wait(smem + STAGED + 8 * (warpgroup * 2 + staging), staging_phase);
-            tma_store_2d(&map_d, smem + SMEM_D + (warpgroup * 2 + staging) * SMEM_D_SLOT, subtile_col, warpgroup_row);
-            bulk_commit();
-            if (block + column > 0) {
-              bulk_wait_read<1>();
-              mbarrier_arrive(smem + STORED + 8 * (warpgroup * 2 + sent));
-              sent = (sent + 1) % 2;
-            }
-            if (++staging == 2) { staging = 0; staging_phase ^= 1; }
-          }
-        }
-        bulk_wait_read<0>();
-        mbarrier_arrive(smem + STORED + 8 * (warpgroup * 2 + sent));
-        sent = (sent + 1) % 2;
       }
     }
   }
@@ -403,13 +402,13 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   {
     const cuuint64_t dims[] = {(cuuint64_t)((a->x_n > 0 ? a->x_n : 1)), (cuuint64_t)((a->x_m > 0 ? a->x_m : 1))};
     const cuuint64_t strides[] = {(cuuint64_t)a->op_D_stride_m * 1};  // bytes
-    const cuuint32_t box[] = {64, 64}, steps[] = {1, 1};
+    const cuuint32_t box[] = {128, 16}, steps[] = {1, 1};
     result = cuTensorMapEncodeTiled(&map_d, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2,
         (void*)a->op_D, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) return result;
   }
-  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214176);
+  result = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 214112);
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr p3 = a->op_D_scale;
   long long p4 = a->op_D_scale_stride_m;
@@ -424,7 +423,7 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = 384;
   config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = 214176;
+  config.sharedMemBytes = 214112;
   config.hStream = stream;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }

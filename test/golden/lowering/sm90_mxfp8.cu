@@ -207,6 +207,7 @@ ktl__golden(
     TileOrigin at = tile_origin(first_work, units_m, units_n, tile_group);
     for (u32 cta = first_work; cta < works; cta += gridDim.x) {
       float acc[64];
+      TileOrigin next = at;
       #pragma unroll
       for (u32 i = 0; i < sizeof(acc) / sizeof(acc[0]); ++i) acc[i] = 0.0f;
       float sums[64];
@@ -220,6 +221,10 @@ ktl__golden(
           #pragma unroll
           for (u32 i = 0; i < 1; ++i) wgmma_m64n128k32_f32_e4m3_e5m2(sums, a + i * (32 >> 4), b + i * (32 >> 4), i != 0);
           wgmma_commit();
+        }
+        if (k + 1 == k_last && cta + gridDim.x < works) {
+          next = tile_origin(cta + gridDim.x, units_m, units_n, tile_group);
+          asm volatile("" : "+r"(next.m), "+r"(next.n), "+r"(next.l));  // here, and not where it is used
         }
         wgmma_wait(sums);
         #pragma unroll
@@ -292,11 +297,6 @@ ktl__golden(
         if (lane == 0) mbarrier_arrive(smem + EMPTY + 8 * spent);
         spent = (spent + 1) % 5;
         if (++stage == 5) { stage = 0; stage_phase ^= 1; }
-      }
-      TileOrigin next = at;
-      if (cta + gridDim.x < works) {
-        next = tile_origin(cta + gridDim.x, units_m, units_n, tile_group);
-        asm volatile("" : "+r"(next.m), "+r"(next.n), "+r"(next.l));  // here, and not where it is used
       }
       constexpr u32 block = 0;
       const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;
