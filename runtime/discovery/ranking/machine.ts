@@ -119,7 +119,8 @@ const machines = new Map<string, Machine>()
 /** Of a chip of the architecture; one object for chips that are alike. */
 export function machineOf(arch: TargetArch, chip: Chip): Machine {
   const known = KNOWN[arch]
-  const ratio = (field: Exclude<keyof Chip, 'clusters'>): number => (chip[field] > 0 ? chip[field] / known.chip[field] : 1)
+  const ratio = (field: Exclude<keyof Chip, 'clusters'>): number =>
+    chip[field] > 0 ? chip[field] / known.chip[field] : 1
   const [clock, memory, l2] = [ratio('clockKHz'), ratio('memoryClockKHz') * ratio('memoryBusBits'), ratio('l2Bytes')]
   const sms = chip.smCount > 0 ? chip.smCount : known.chip.smCount
   const { clusters = [] } = chip
