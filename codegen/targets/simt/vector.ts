@@ -47,7 +47,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
   out.line(
     `const long long tiles = (long long)tiles_m * tiles_n${batch.ranges.length > 0 ? ` * (${batch.count})` : ''};`,
   )
-  out.line('const int chunks = max(1, (steps + chunk - 1) / chunk);')
+  out.line('const int chunks = max(1, steps / chunk + (steps % chunk > 0));')
   out.line('const long long work = tiles * chunks;')
   out.line(`const int sharers = ${sharersText(form, 'tiles', 'chunks')};`, { note: 'CTAs that share the work' })
   out.line('int cta = blockIdx.x;')
@@ -60,7 +60,7 @@ export function emitVectorStage(context: SimtContext, stage: Stage, form: SimtVe
     })
     out.line('const long long tile = at / chunks;')
     out.line('const int first_chunk = (int)(at - tile * chunks), end_chunk = min(chunks, first_chunk + left);')
-    out.line('const int begin = first_chunk * chunk, end = min(steps, end_chunk * chunk);')
+    out.line('const int begin = first_chunk * chunk, end = end_chunk == chunks ? steps : end_chunk * chunk;')
     out.line('long long rest = tile / tiles_n;')
     out.line(`const int first_n = (int)(tile - rest * tiles_n) * columns, first_m = (int)(rest % tiles_m) * ${rows};`)
     if (batch.ranges.length > 0) out.line('rest /= tiles_m;')
