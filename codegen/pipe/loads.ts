@@ -131,7 +131,8 @@ export function emitGather(op: Gather, c: EmitContext): void {
       batched(() => {
         position()
         const elements = isEven ? 'elements' : `i < ${total} ? elements : 0`
-        c.out.line(row.text).line(`windows[s] = ktl_row_window(row, ${row.at}, ${elements}, span);`, where)
+        c.out.line(row.text).line(row.elements)
+        c.out.line(`windows[s] = ktl_row_window(row, ${row.at}, ${elements}, span);`, where)
       })
       return batched(() => {
         position()
@@ -167,7 +168,11 @@ function gatheredFrom(c: EmitContext, operand: TensorOperand, depth: DepthView, 
  * Statements for the row in memory that has the chunk at `k_at` and `free_at`, and for the elements of it that count; `at`: of the chunk in
  * the row, in chunks. Where groups begin anywhere the row is taken to begin at a multiple of chunks before the tile.
  */
-function rowOf(c: EmitContext, operand: TensorOperand, { free, depth }: Gather): { text: string; at: string } {
+function rowOf(
+  c: EmitContext,
+  operand: TensorOperand,
+  { free, depth }: Gather,
+): Readonly<Record<'text' | 'elements' | 'at', string>> {
   const bytes = DTYPES[operand.dtype].storageBytes
   const { groups, sums } = c.program.domain
   const alongK = operand.order.at(-1) === depth.axis
@@ -176,9 +181,9 @@ function rowOf(c: EmitContext, operand: TensorOperand, { free, depth }: Gather):
     : ['free_at', c.names.end(free), `k_at < ${c.names.depthEnd(depth.axis)}`]
   const before = (alongK ? sums : groups?.along === free) ? `${inner} % ${16 / bytes}` : null
   const offset = [...gatheredFrom(c, operand, depth, 'k_at', operand.order.at(-1)), ...(before ? [before] : [])]
-  const text = `const ${BITS_TYPE[bytes]}* row = ${[bitsOf(c, operand, bytes), ...offset].join(' + ')};
-const u32 elements = ${inside} ? ${end}${before ? ` - ${before}` : ''} : 0;`
-  return { text, at: `${inner} / ${16 / bytes}` }
+  const text = `const ${BITS_TYPE[bytes]}* row = ${[bitsOf(c, operand, bytes), ...offset].join(' + ')};`
+  const elements = `const u32 elements = ${inside} ? ${end}${before ? ` - ${before}` : ''} : 0;`
+  return { text, elements, at: `${inner} / ${16 / bytes}` }
 }
 
 /** Elements of a chunk one by one. */

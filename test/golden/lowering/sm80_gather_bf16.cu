@@ -208,7 +208,6 @@ ktl__golden(
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
               const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
-              const u32 elements = free_at < M ? K : 0;
               const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8);
               store_shared_v4(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }
@@ -231,7 +230,6 @@ ktl__golden(
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.n + r;
               const unsigned short* row = reinterpret_cast<const unsigned short*>(op_B) + (i64)(free_at) * op_B_n;
-              const u32 elements = free_at < N ? K : 0;
               const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8);
               store_shared_v4(smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }
@@ -272,7 +270,6 @@ ktl__golden(
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
               const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
-              const u32 elements = free_at < M ? K : 0;
               const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8);
               store_shared_v4(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }
@@ -295,7 +292,6 @@ ktl__golden(
               const u32 r = i / 4, c = i % 4;
               const u32 k_at = k * TILE_K + c * 8, free_at = at.n + r;
               const unsigned short* row = reinterpret_cast<const unsigned short*>(op_B) + (i64)(free_at) * op_B_n;
-              const u32 elements = free_at < N ? K : 0;
               const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8);
               store_shared_v4(smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
             }

@@ -355,7 +355,6 @@ ktl__golden(
             const u32 r = i / 8, c = i % 8;
             const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
             const unsigned short* row = reinterpret_cast<const unsigned short*>(op_A) + (i64)(free_at) * op_A_m;
-            const u32 elements = free_at < M ? K : 0;
             const ktl_piece piece = ktl_row_piece(windows[s], row, k_at / 8);
             store_shared_v4(smem + SMEM_A + stage * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16, piece.words[0], piece.words[1], piece.words[2], piece.words[3]);
           }
