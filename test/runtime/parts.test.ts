@@ -139,3 +139,42 @@ describe.each(['sm90', 'sm100'] as const)('%s', (kind) => {
     expect(bytes).toBe((waves - 1) * 3 * (kind === 'sm90' ? 64 : 128) * 32 * 4)
   })
 })
+
+/** Rows of tiles so that a few are left behind a wave. */
+const DESIGNS = [
+  ['sm90', 'consumers pingpong\n  tile 64x32\n  cluster 2x1\n  parts 3', 64 * 75, 64],
+  ['sm90', 'consumers cooperative\n  tile 64x64\n  cluster 1x1\n  splits 2\n  parts 3', 64 * 70, 64],
+  ['sm90', 'consumers cooperative\n  tile 128x32\n  cluster 1x1\n  operands ba\n  parts 4', 32 * 140, 128],
+  ['sm100', 'mma 2cta\n  tile 256x32\n  cluster 2x1\n  scheduler clc\n  parts 3', 256 * 76, 32],
+] as const
+
+test.each(DESIGNS)('%s: %s, behind a whole wave', { timeout: 120_000 }, async (kind, design, rows, columns) => {
+  await using device = await openDevice(`virtual-${kind}`, { smCount: 8 })
+  const whole = (count: number, step: number) => Float32Array.from({ length: count }, (_, i) => ((i * step) % 17) - 8)
+  const [a, b] = [whole(rows * K, 37), whole(columns * K, 101)]
+  const D = device.empty('f32', [rows, columns])
+  const text = `kernel product(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }
+schedule product on ${kind === 'sm90' ? 'sm_90' : 'sm_100'} {
+  ${design}
+  reassociate
+}`
+  const { family } = loadSource({ name: 'product.ktl', text }).kernels.product!
+  const tensors = { A: device.tensor('f16', [rows, K], a), B: device.tensor('f16', [columns, K], b), D }
+  const args = new KernelArguments({ family }, tensors)
+  const kernel = getKernels(args, { metadataFilter: (one) => one.design.kind === kind })[0] as KtlKernel
+  const artifact = await kernel.compile(args)
+  for (const order of ['lazy', 'eager', 'random'] as const) {
+    await device.memset(D.pointer, 0xff, D.byteLength)
+    const { findings } = await kernel.run(args, { artifact, order, seed: 3, checks: 'full' })
+    expect(findings).toEqual([])
+    const bytes = await D.toBytes()
+    const got = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4)
+    // One of 31 elements, and all of the last rows.
+    for (let i = 0; i < rows * columns; i += i < (rows - 64) * columns ? 31 : 1) {
+      const [row, column] = [Math.floor(i / columns), i % columns]
+      let sum = 0
+      for (let k = 0; k < K; k++) sum += a[row * K + k]! * b[column * K + k]!
+      if (got[i] !== sum) expect([row, column, got[i]]).toEqual([row, column, sum])
+    }
+  }
+})
