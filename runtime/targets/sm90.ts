@@ -35,9 +35,9 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
 
 /**
  * Fitted to 2,900 runs of kernels on 120 problems drawn at random (seed 601) on an H200, bf16 and f16, half of them with unaligned rows or
- * epilogues. On 1,150 runs of 36 problems that it had not seen (seed 777) the first choice is within 3.4 % of the fastest in the geometric
- * mean, 15 % at worst, the best of the first four within 1.1 %; half of the times are off by less than 8.1 %, and Kendall's tau of the order is
- * 0.77. Cycles, and bytes per cycle. `bench/fit` does both again, for times of any device.
+ * epilogues, before tiles were cut by whole waves and sub-tiles widened. On 1,096 runs of 36 problems that it had not seen (seed 777) the first choice
+ * is within 4.0 % of the fastest in the geometric mean, 20 % at worst, the best of the first four within 1.1 %; half of the times are off by less
+ * than 8.1 %, and Kendall's tau of the order is 0.75. Cycles, and bytes per cycle. `bench/fit` does both again, for times of any device.
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
