@@ -68,7 +68,7 @@ export const KERNELS: readonly MutatedKernel[] = [
   sm90(SM90_COOPERATIVE, 'consumers cooperative\n tile 128x128', { m: 200, n: 256, k: 872 }, { m: 250, n: 512, k: 64 }),
   sm90('sm90 2x1', 'consumers cooperative\n tile 128x64\n cluster 2x1', { m: 440, n: 128, k: 872 }, { m: 500, n: 256, k: 64 }),
   sm90('sm90 split k', 'consumers cooperative\n tile 64x64\n splits 2\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
-  sm90('sm90 parts of k', 'consumers cooperative\n tile 64x64\n parts 3\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
+  sm90('sm90 parts of k', 'consumers cooperative\n tile 64x64\n cluster 1x1\n operands ab\n splits 1\n parts 3\n reassociate', { m: 200, n: 128, k: 1808 }, { m: 250, n: 256, k: 128 }),
   sm90('sm90 rows of words', 'consumers pingpong\n tile 64x64', { m: 200, n: 193, k: 872 }, { m: 250, n: 321, k: 64 }),
   sm90('sm90 ping-pong', 'consumers pingpong\n tile 64x64', { m: 200, n: 192, k: 872 }, { m: 250, n: 320, k: 64 }),
   sm100('sm100 parts of k', 'mma 2cta\n tile 256x64\n cluster 2x1\n scheduler clc\n parts 3\n reassociate', { m: 440, n: 128, k: 1808 }, { m: 500, n: 256, k: 128 }, FUSED),
