@@ -265,7 +265,7 @@ function printGridLimit(file: SourceBuilder, { grid, cluster }: LaunchRecipe): v
     .line('result = cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);')
     .line('if (result != CUDA_SUCCESS) return result;')
     .lines(grid.perSm === undefined ? [] : [`sms *= ${grid.perSm};  // CTAs of an SM`])
-  file.line(`if (ctas > sms / ${size}) ctas = sms < ${size} ? 1 : sms / ${size};  // clusters at once`)
+    .line(`if (ctas > sms / ${size}) ctas = sms < ${size} ? 1 : sms / ${size};  // clusters at once`)
   clusters()
 }
 

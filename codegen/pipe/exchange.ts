@@ -163,7 +163,7 @@ export const EXCHANGE_EMITTERS: Emitters = {
 
 /** Vectors of a thread that are added at once, at most so many: what divides their number. */
 function eachOf(vectors: number, most: number): number {
-  let each = Math.max(1, Math.floor(most))
+  let each = most
   while (vectors % each > 0) --each
   return each
 }

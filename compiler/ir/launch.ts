@@ -105,13 +105,15 @@ export type GridRule =
   /** Grid-stride over the elements of the largest operand of `outputs`: min(limit, ceil(elements / threads)) CTAs. */
   | { readonly kind: 'elements'; readonly outputs: readonly string[]; readonly perCta: number; readonly limit: number }
 
+/** Of so many blocks, those that are cut into parts: what waves of so many leave; without waves, all. */
+export const cutOf = (blocks: number, wave: number | null = null): number => blocks % (wave ?? Infinity)
+
 /** Work items of so many blocks. */
 export function itemsOf(
   { parts = 1, wave }: { readonly parts?: number; readonly wave?: number },
   blocks: number,
 ): number {
-  const cut = wave === undefined ? blocks : blocks % wave
-  return blocks + cut * (parts - 1)
+  return blocks + cutOf(blocks, wave) * (parts - 1)
 }
 
 export interface LaunchRecipe {

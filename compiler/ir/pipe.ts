@@ -118,8 +118,7 @@ export type TileOp =
       readonly accumulators?: true
       readonly body: readonly TileOp[]
     }
-  /** Directly in the body of `for_tiles`: the origin of the next tile, which its turn then does not begin with. */
-  /** `underMmas`: `origin_in_last_k` finds it. */
+  /** Directly in the body of `for_tiles`: the origin of the next tile, which its turn then does not begin with. `underMmas`: `origin_in_last_k` finds it. */
   | { readonly op: 'next_origin'; readonly underMmas?: true }
   /** Of the next tile, in the last k tile, while MMAs run. */
   | { readonly op: 'origin_in_last_k' }

@@ -2,6 +2,7 @@
  * Costs of SM100 kernels: waves of clusters, each the slower of its MMAs, its loads and its epilogue, under the limits of L2
  * and DRAM. What does not depend on the call is worked out once for all instances of a choice, in columns of numbers.
  */
+import { cutOf } from '../../compiler/ir/launch.ts'
 import { waveBlocks } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, waysOf } from '../../compiler/classes/matmul.ts'
 import type { Sm100Plan } from '../../compiler/targets/sm100/plan.ts'
@@ -171,7 +172,7 @@ export class Sm100Costs {
     const [endsM, endsN] = flip ? [0, ends] : [ends, 0]
     const units = Math.ceil(across / is.unitM[i]! + endsM) * Math.ceil(down / is.unitN[i]! + endsN) * l
     const kParts = is.parts[i]!
-    const cut = kParts === 1 ? 0 : is.wave[i]! === 0 ? units : units % is.wave[i]!
+    const cut = kParts === 1 ? 0 : cutOf(units, is.wave[i]!)
     const wavesOf = (items: number): number => Math.ceil((items * is.ctas[i]!) / is.capacity[i]!)
     const [wholeWaves, partWaves] = [wavesOf(units - cut), wavesOf(cut * kParts)]
     const kTiles = Math.max(1, Math.ceil(k / is.tileK[i]!))
@@ -279,7 +280,7 @@ function constantsOf(plan: Sm100Plan, machine: Machine, costs: Sm100Constants): 
     tail: dynamic ? 1 : costs.staticTail,
     transposed: +(design.operands === 'ba'),
     parts: design.parts,
-    wave: waveBlocks(plan) ?? 0,
+    wave: waveBlocks(plan) ?? Infinity,
     partBytes: plan.exchange ? plan.exchange.threads * plan.exchange.cells * 4 : 0,
   }
 }

@@ -1,4 +1,4 @@
-/** Fragments of MMAs, which the four lanes of a quad have together. */
+/** Fragments of MMAs, which the four lanes of a quad have together, and the MMAs of kernels that take them from memory. */
 export const FRAGMENTS: readonly string[] = [
   `// Pairs of columns of 16, of two rows, as MMAs leave them: lane q of a quad has pairs q and q + 4. It gets pairs 2q and 2q + 1, their first
 // columns apart from their second ones. Each lane sends one pair at a time, to another lane each.
@@ -36,4 +36,12 @@ __device__ __forceinline__ float ktl_quad_largest(const float* parts) {
   `__device__ __forceinline__ float ktl_or_zero(float x) {
   return x == x ? x : 0.0f;
 }`,
+  ...['f16', 'bf16'].map(
+    (
+      type,
+    ) => `__device__ __forceinline__ void ktl_mma_${type}(float* d, unsigned int a0, unsigned int a1, unsigned int a2, unsigned int a3, unsigned int b0, unsigned int b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.${type}.${type}.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}`,
+  ),
 ]

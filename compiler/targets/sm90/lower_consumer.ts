@@ -44,7 +44,6 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
         ...fetch,
         ...loadsAhead(plan),
         ...mainloop(plan),
-
         ...(isSplit ? exchangeSums(plan) : []),
         ...finish,
         ...(isSplit ? releaseSums(plan) : []),

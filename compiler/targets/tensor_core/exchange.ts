@@ -1,12 +1,13 @@
 /**
- * Parts of k as work items of their own: of the tiles that whole waves leave, or where tiles come in groups of all. Each leaves its sums in the workspace and counts itself; the one that comes last adds all of them
- * in the order of the parts, and goes on with the epilogue. So nobody waits, whatever is resident, and results are the same every time.
+ * Parts of k as work items of their own: of the tiles that whole waves leave, or where tiles come in groups of all. Each leaves its sums in
+ * the workspace and counts itself; the one that comes last adds all of them in the order of the parts, and goes on with the epilogue. So
+ * nobody waits, whatever is resident, and results are the same every time.
  *
  * Each thread exchanges its own registers with the same thread of the other parts, so that the memory has the order of registers and threads.
  */
 import { ARCHS } from '../../archs.ts'
 import type { TargetArch } from '../../instance.ts'
-import type { GridRule, ParamRule, WorkspaceRegion } from '../../ir/launch.ts'
+import { cutOf, type GridRule, type ParamRule, type WorkspaceRegion } from '../../ir/launch.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Domain } from '../../space/domain.ts'
 import type { ExchangePlan, TensorCorePlan } from './plan.ts'
@@ -37,11 +38,8 @@ export const waveBlocks = ({ cluster, gemm, instance, perSm }: TensorCorePlan): 
   gemm.groups ? null : waveOf(instance.target, cluster.size, perSm)
 
 /** Of so many blocks of tiles, those that are cut into parts of k. */
-export function cutTiles(plan: TensorCorePlan, blocks: number): number {
-  if (!plan.exchange) return 0
-  const wave = waveBlocks(plan)
-  return wave === null ? blocks : blocks % wave
-}
+export const cutTiles = (plan: TensorCorePlan, blocks: number): number =>
+  plan.exchange ? cutOf(blocks, waveBlocks(plan)) : 0
 
 /** Bytes that the CTAs of a cluster exchange for one block of tiles. */
 export const exchangedBytes = ({ parts, threads, cells }: ExchangePlan, ctas: number): number =>

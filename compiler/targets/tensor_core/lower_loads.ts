@@ -111,30 +111,24 @@ export const rowFinders = (plan: TensorCorePlan, domain: Domain): TileOp[] =>
     along: axis,
   }))
 
-/** Chunks of so many elements that a thread has room for at once, where its elements are alone in memory and where they are not. */
-type Room = (perChunk: number, transposes: boolean) => number
-
-/** Beside little else, of few registers: a chunk takes ten. */
-const PRODUCERS_ROOM: Room = () => 1
-
-/** Copies by `threads` through registers. */
+/** Copies by `threads` through registers, of which producers have few: a chunk takes ten. */
 export const gathers = (plan: TensorCorePlan, domain: Domain, threads: number): TileOp[] =>
-  forLoops(plan, domain, ['gather'], (operand, depth) => gather(operand, depth, domain, threads, PRODUCERS_ROOM))
+  forLoops(plan, domain, ['gather'], (operand, depth) => gather(operand, depth, domain, threads, () => 1))
 
+/** `room`: chunks of so many elements that a thread has under way at once. */
 export function gather(
   { operand, free, buffer }: StageOperand,
   depth: DepthView,
   domain: Domain,
   threads: number,
-  room: Room,
+  room: (perChunk: number) => number,
   ring?: string,
 ): TileOp {
   const { storageBytes } = DTYPES[operand.operand.dtype]
   const tile = sharedTile(operand, domain.depth)
   const chunks = (tile.rows * tile.depth * storageBytes) / 16
-  const transposes = (tile.major === 'k') !== (operand.operand.order.at(-1) === depth.axis)
   // What they are computed of is in registers too.
-  const most = operand.operand.computed ? 1 : room(16 / storageBytes, transposes)
+  const most = operand.operand.computed ? 1 : room(16 / storageBytes)
   const batch = Math.max(1, Math.min(most, Math.floor(chunks / threads)))
   return {
     op: 'gather',
