@@ -4,14 +4,19 @@ import { candidates } from '../../runtime/bench/suite/measure.ts'
 import { describeShape, PROBLEMS, type Problem } from '../gpu/problems.ts'
 import type { KernelId } from './data.ts'
 
-export const MODELS = ['sm90', 'sm80', 'sm100'] as const
+export const MODELS = ['sm90', 'sm80', 'sm100', 'simt'] as const
 export type Model = (typeof MODELS)[number]
+
+/** Of what `--model` names; `all` is every kind that callers may get. */
+export const modelsOf = (name: string): readonly Model[] =>
+  name === 'all' ? MODELS : MODELS.filter((model) => model === name)
 
 /** Groups of gpu/problems.ts. The kernels of `sm_80` are timed on whatever the device is. */
 const GROUPS: Readonly<Record<Model, readonly string[]>> = {
   sm90: ['bf16 nk', 'bf16 kn', 'bf16 relu_axpby', 'bf16 gelu_tanh_bias', 'bf16 swiglu', 'tf32', 'fp8', 'i8'],
   sm80: ['bf16 nk', 'bf16 kn', 'bf16 relu_axpby', 'bf16 gelu_tanh_bias', 'tf32', 'i8'],
   sm100: ['bf16 nk', 'bf16 kn', 'bf16 relu_axpby', 'bf16 gelu_tanh_bias', 'bf16 swiglu', 'tf32', 'fp8', 'i8'],
+  simt: ['bf16 nk', 'bf16 kn', 'vector', 'f64', 'f32 exact'],
 }
 /** Rows that TMA cannot address, and outputs that are stored element by element. */
 const ODD: Problem['shape'] = { m: 2047, n: 2045, k: 2043 }
@@ -32,9 +37,23 @@ export function problemsOf(model: Model): readonly Problem[] {
 
 const EVERY = 4000
 
-/** All kernels of the model for these arguments, in the order of the cost model. */
-export const kernelsOf = (args: RuntimeArguments, problem: Problem, model: Model): readonly KtlKernel[] =>
-  candidates(args, EVERY, problem.cc).filter(({ plan }) => plan.kind === model)
+/** All kernels of these kinds for these arguments, in the order of the cost models. */
+export const kernelsOf = (args: RuntimeArguments, problem: Problem, models: readonly Model[]): readonly KtlKernel[] =>
+  candidates(args, EVERY, problem.cc).filter(({ plan }) => models.some((model) => model === plan.kind))
+
+/** What models take for so many times as slow as the first choice is not worth the time. */
+const SLOWEST = 8
+
+/** `count` of them, of each kind equally many. */
+export function chosenOf(args: RuntimeArguments, problem: Problem, models: readonly Model[], count: number): readonly KtlKernel[] {
+  const kernels = kernelsOf(args, problem, models)
+  const kinds = [...new Set(kernels.map(({ plan }) => plan.kind))]
+  const most = SLOWEST * Math.min(...kernels.slice(0, 1).map((kernel) => kernel.estimate(args).microseconds))
+  return kinds.flatMap((kind) => {
+    const own = kernels.filter(({ plan }) => plan.kind === kind)
+    return spread(own, Math.ceil(count / kinds.length)).filter((kernel) => kinds.length === 1 || kernel.estimate(args).microseconds <= most)
+  })
+} // prettier-ignore
 
 export const idOf = ({ plan, planned }: KtlKernel): KernelId => ({
   design: plan.design,

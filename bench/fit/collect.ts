@@ -3,6 +3,7 @@
  *
  *   node dist/bench/collect.js --out bench/data/sm90_h200.jsonl [--model sm90] [--kernels 24] [--seconds 540] [--prepared DIR]
  *
+ * `--model all` times the kernels of every kind that callers may get side by side, of each as many.
  * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 2 GB each, instead of those of
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
  * those with few tiles and a long k.
@@ -29,7 +30,7 @@ import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
 import { ArtifactFolder } from '../gpu/prepared.ts'
 import { shrink, type Problem } from '../gpu/problems.ts'
-import { idOf, kernelsOf, MODELS, problemsOf, spread } from './cases.ts'
+import { chosenOf, idOf, MODELS, modelsOf, problemsOf } from './cases.ts'
 import { readTimes, TimesWriter } from './data.ts'
 
 const { values } = parseArgs({
@@ -60,7 +61,8 @@ const WATCHDOG_SECONDS = 120
 
 const started = performance.now()
 const secondsLeft = (): number => Number(values.seconds) - (performance.now() - started) / 1000
-const model = MODELS.find((name) => name === values.model) ?? fail(`--model takes one of ${MODELS.join(', ')}`)
+const models = modelsOf(values.model)
+const [model = fail(`--model takes one of ${MODELS.join(', ')}, all`)] = models
 const count = positive('kernels')
 const problems = (values.drawn === undefined ? problemsOf(model) : drawnProblems(values.drawn))
   .filter(({ name }) => name.includes(values.only))
@@ -86,7 +88,7 @@ async function prepare(folder: string): Promise<void> {
 /** The kernels to time, without memory behind their operands. */
 async function chosen(problem: Problem, device: Device): Promise<readonly KtlKernel[]> {
   const { args } = await open(problem, onPaper(device))
-  return spread(kernelsOf(args, problem, model), count)
+  return chosenOf(args, problem, models, count)
 }
 
 async function collect(file: string): Promise<void> {
@@ -124,7 +126,7 @@ async function timesOf(problem: Problem, device: Device, timer: Timer, artifacts
   const { args, close } = await open(problem, onDevice(device, 1))
   try {
     const subjects: Subject[] = []
-    const compiled = spread(kernelsOf(args, problem, model), count).map(async (kernel) => {
+    const compiled = chosenOf(args, problem, models, count).map(async (kernel) => {
       const artifact = await artifacts.get(kernel, args).catch((error: Error) => void console.log(`${kernel}: ${error.message.split('\n')[0]}`))
       if (artifact) subjects.push({ kernel, args, artifact })
     })

@@ -76,7 +76,7 @@ function weightsOf(rows: readonly Row[]): readonly number[] {
   return rows.map(({ problem, measured }) => fastest.get(problem)! / measured)
 }
 
-const logRatio = (row: Row, constants: Constants): number => Math.log(row.modelled(constants) / row.measured)
+const logRatio = (row: Row, constants?: Constants): number => Math.log(row.modelled(constants) / row.measured)
 
 /** Does a time change when the constant does? Halving and doubling find costs that something longer hides as it is. */
 function isSeen(rows: readonly Row[], constants: Constants, name: string): boolean {
@@ -86,7 +86,8 @@ function isSeen(rows: readonly Row[], constants: Constants, name: string): boole
   )
 }
 
-export function qualityOf(rows: readonly Row[], constants: Constants): Quality {
+/** Of the constants in force, unless others are given. */
+export function qualityOf(rows: readonly Row[], constants?: Constants): Quality {
   const byProblem = new Map<string, Row[]>()
   for (const row of rows) byProblem.set(row.problem, [...(byProblem.get(row.problem) ?? []), row])
   const [first, ofFour, taus]: [number[], number[], number[]] = [[], [], []]
@@ -115,3 +116,9 @@ function tauOf(pairs: readonly (readonly [number, number])[]): number {
   }
   return count === 0 ? 1 : sum / count
 }
+
+const percent = (ratio: number): string => `${((ratio - 1) * 100).toFixed(1)} %`
+/** One line for people. */
+export const describe = ({ first, worst, ofFour, deviation, median, tau }: Quality): string =>
+  `the first choice takes ${percent(first)} more than the fastest in the geometric mean, ${percent(worst)} at worst; ` +
+  `the best of four ${percent(ofFour)}; times are off by ${percent(Math.exp(deviation))}, half of them by less than ${percent(median)}; Kendall's tau ${tau.toFixed(2)}`

@@ -8,38 +8,37 @@
  */
 import { parseArgs } from 'node:util'
 import { formatTable } from '../../runtime/bench/table.ts'
-import { MODELS } from './cases.ts'
+import { MODELS, modelsOf } from './cases.ts'
 import { readTimes } from './data.ts'
-import { fit, qualityOf, type Quality } from './fit.ts'
+import { describe, fit, qualityOf } from './fit.ts'
 import { COST_MODELS, rowsOf } from './models.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { model: { type: 'string', default: 'sm90' }, judge: { type: 'boolean', default: false } },
 })
-const model = MODELS.find((name) => name === values.model)
+const models = modelsOf(values.model)
+const [model] = models
 const [file] = positionals
-if (model === undefined || file === undefined) {
-  process.stderr.write(`usage: npx tsx bench/fit/main.ts FILE [--model ${MODELS.join('|')}]\n`)
+if (model === undefined || file === undefined || (models.length > 1 && !values.judge)) {
+  process.stderr.write(
+    `usage: npx tsx bench/fit/main.ts FILE [--model ${MODELS.join('|')}|all] [--judge]; all are only judged\n`,
+  )
   process.exit(2)
 }
 const data = readTimes(file)
-const { rows, missing } = await rowsOf(data, model)
+const { rows, missing } = await rowsOf(data, models)
 if (rows.length === 0) {
-  process.stderr.write(`${file} has no times of ${model} kernels\n`)
+  process.stderr.write(`${file} has no times of ${values.model} kernels\n`)
   process.exit(1)
 }
 const { header } = data
 console.log(
-  `${header.device} (${header.arch}), ktl ${header.ktl}: ${rows.length} ${header.clock} times of ${model} kernels`,
+  `${header.device} (${header.arch}), ktl ${header.ktl}: ${rows.length} ${header.clock} times of ${values.model} kernels`,
 )
 if (missing > 0) console.log(`${missing} times of kernels that are no more are left out`)
-const percent = (ratio: number): string => `${((ratio - 1) * 100).toFixed(1)} %`
-const describe = ({ first, worst, ofFour, deviation, median, tau }: Quality): string =>
-  `the first choice takes ${percent(first)} more than the fastest in the geometric mean, ${percent(worst)} at worst; ` +
-  `the best of four ${percent(ofFour)}; times are off by ${percent(Math.exp(deviation))}, half of them by less than ${percent(median)}; Kendall's tau ${tau.toFixed(2)}`
 if (values.judge) {
-  console.log(`\nnow:    ${describe(qualityOf(rows, COST_MODELS[model].constants))}`)
+  console.log(`\nnow:    ${describe(qualityOf(rows))}`)
   process.exit(0)
 }
 const { constants, unknown, before, after } = fit(rows, COST_MODELS[model].constants)

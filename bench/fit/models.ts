@@ -1,6 +1,7 @@
 /** The cost models as functions of their constants. */
 import { machineFor, type Machine } from '../../runtime/discovery/ranking/machine.ts'
 import type { Extents } from '../../runtime/discovery/ranking/rank.ts'
+import { estimateSimt } from '../../runtime/targets/simt.ts'
 import { estimateSm80, SM80_CONSTANTS } from '../../runtime/targets/sm80.ts'
 import { estimateSm90, SM90_CONSTANTS } from '../../runtime/targets/sm90.ts'
 import { Sm100Costs, SM100_CONSTANTS } from '../../runtime/targets/sm100.ts'
@@ -34,26 +35,27 @@ export const COST_MODELS: Readonly<Record<Model, CostModel>> = {
     SM100_CONSTANTS,
     (plan, extents, machine, constants) => new Sm100Costs([plan], machine, constants).estimate(0, extents).microseconds,
   ),
+  simt: modelOf<'simt', Constants>({}, (plan, extents, machine) => estimateSimt(plan, extents, machine).microseconds),
 }
 
 /** A time, and what the model makes of the kernel it is of. */
 export interface Row {
   readonly problem: string
   readonly measured: number
-  modelled(constants: Constants): number
+  /** Unless others are given, with the constants in force. */
+  modelled(constants?: Constants): number
 }
 
-/** Rows of the times whose kernels exist still; `missing` counts the others. */
-export async function rowsOf({ header, problems, times }: TimesFile, model: Model): Promise<{ rows: Row[]; missing: number }> {
-  const { time } = COST_MODELS[model]
+/** Rows of the times of these kinds whose kernels exist still; `missing` counts the others. */
+export async function rowsOf({ header, problems, times }: TimesFile, models: readonly Model[]): Promise<{ rows: Row[]; missing: number }> {
   const machine = { ...machineFor(header.arch), sms: header.sms }
   const device = await openDevice(header.arch === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100')
   const rows: Row[] = []
   let missing = 0
   for (const problem of problems) {
     const { args } = await open(problem, onPaper(device))
-    const byKey = new Map(kernelsOf(args, problem, model).map((kernel) => [keyOf(idOf(kernel)), kernel]))
-    for (const timed of times.filter((time) => time.problem === problem.name && time.design.kind === model)) {
+    const byKey = new Map(kernelsOf(args, problem, models).map((kernel) => [keyOf(idOf(kernel)), kernel]))
+    for (const timed of times.filter((time) => time.problem === problem.name && models.some((model) => model === time.design.kind))) {
       const kernel = byKey.get(keyOf(timed))
       const call = kernel?.planned.call(args)
       if (kernel === undefined || call === undefined || 'ok' in call) {
@@ -61,7 +63,8 @@ export async function rowsOf({ header, problems, times }: TimesFile, model: Mode
         continue
       }
       const { plan } = kernel
-      rows.push({ problem: problem.name, measured: timed.us, modelled: (constants) => time(plan, call.extents, machine, constants) })
+      const { time, constants: own } = COST_MODELS[plan.kind]
+      rows.push({ problem: problem.name, measured: timed.us, modelled: (constants = own) => time(plan, call.extents, machine, constants) })
     }
   }
   await device.close()

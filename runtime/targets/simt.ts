@@ -23,7 +23,9 @@ import {
   costOfEach,
   cyclesOf,
   formatTime,
+  movedBytes,
   trafficBytes,
+  withDirty,
   type Estimate,
   type Extents,
 } from '../discovery/ranking/rank.ts'
@@ -103,11 +105,11 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
     moving / machine.loadLatency,
   )
   const bounds = {
-    dram: (traffic + Math.min(traffic, machine.dirtyBytes)) / rate,
+    dram: withDirty(traffic, machine) / rate,
     'cuda cores': issue,
     // Chunks of a CTA come one after the other.
     loads: Math.max(
-      share * (along === 'many' ? 2 : 1.2 * halves) * machine.loadLatency,
+      share * (along === 'many' ? 2 + few / 8 : 1.2 * halves) * machine.loadLatency,
       share * warps * perSm * l1Cycles(form, aligned),
     ),
     // The few, for each CTA.
@@ -177,14 +179,14 @@ function estimatePatch(program: SimtPlan['program'], form: SimtTile, extents: Ex
   const waves = Math.ceil(ctas / (machine.sms * PATCH_CTAS))
   const busy = Math.min(PATCH_CTAS, Math.ceil(ctas / machine.sms))
   const bounds = {
-    dram: trafficBytes(program, extents) / (RUNS * machine.dramBytes),
+    dram: movedBytes(program, extents, machine) / (RUNS * machine.dramBytes),
     'cuda cores': (waves * busy * warps * (sums + steps * loads * LOAD_INSTRUCTIONS + epilogue)) / (4 * ISSUED),
     // Loads of a step come behind the barrier of the one before.
     latency: waves * (steps + 1) * machine.loadLatency,
   }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
-  const microseconds = ((machine.launchCycles + 2 * machine.loadLatency + longest) / machine.clock) * 1e6
+  const microseconds = ((START + machine.launchCycles + 2 * machine.loadLatency + longest) / machine.clock) * 1e6
   return {
     microseconds,
     boundBy: boundBy === 'latency' ? 'loads' : boundBy,
@@ -202,6 +204,7 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   if (patched?.kind === 'tile') return estimatePatch(program, patched, extents, machine)
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const threads = tile[0] * tile[1]
+  const tiled = stages.some(({ form }) => form.kind === 'tile')
   let work = 0
   let elements = 0
   let steps = 0
@@ -210,10 +213,13 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
     for (const node of topological([output.value])) {
       const loops = node.kind === 'contract' ? node.terms : node.kind === 'reduce' ? [node] : []
       for (const loop of loops) steps = Math.max(steps, Math.ceil(over(loop.over) / SIMT_STEP))
+      // Steps of a tile are multiplied whole.
+      const depth = (axes: readonly string[]): number =>
+        tiled ? Math.ceil(over(axes) / SIMT_STEP) * SIMT_STEP : over(axes)
       if (node.kind === 'contract')
         for (const term of node.terms)
           work +=
-            over([...node.axes, ...term.over]) * (node.accumulator === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1)
+            over(node.axes) * depth(term.over) * (node.accumulator === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1)
       else if (node.kind === 'reduce') work += over([...node.axes, ...node.over])
       else if (node.kind === 'apply') work += over(node.axes) * cyclesOf(node.op)
     }
@@ -231,10 +237,14 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   // Whole CTAs occupy an SM: a large tile leaves SMs idle on small outputs.
   const slots = machine.sms * Math.max(1, Math.floor(2048 / threads))
   const balance = (Math.ceil(ctas / slots) * slots) / ctas
-  const waiting = machine.launchCycles + machine.loadLatency * (1 + steps)
-  const compute = waiting + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
-  const tiled = stages.some(({ form }) => form.kind === 'tile')
-  const dram = machine.launchCycles + trafficBytes(program, extents) / (machine.dramBytes * (tiled ? RUNS : 1))
+  const results = tiled
+    ? (Math.ceil(ctas / machine.sms) * threads * RESULT_INSTRUCTIONS) / (ISSUED * machine.fmaF32)
+    : 0
+  const waiting = START + machine.launchCycles + machine.loadLatency * (1 + steps)
+  const compute =
+    waiting + results + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
+  const dram =
+    START + machine.launchCycles + movedBytes(program, extents, machine) / (machine.dramBytes * (tiled ? RUNS : 1))
   const cycles = Math.max(compute, dram)
   const boundBy = cycles <= waiting * 1.01 ? 'launch' : cycles === compute ? 'cuda cores' : 'dram'
   const microseconds = (cycles / machine.clock) * 1e6

@@ -13,7 +13,7 @@ import {
   arithmeticCycles,
   costOfEach,
   formatTime,
-  trafficBytes,
+  movedBytes,
   type Estimate,
   type Extents,
 } from '../discovery/ranking/rank.ts'
@@ -39,6 +39,8 @@ export const SM80_CONSTANTS = {
   lanes: 4.2,
   /** The same for a copy of less than 16 bytes by each lane. */
   copy: 18,
+  /** Until code and parameters have come from memory, beyond a launch's own time. */
+  start: 2500,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 60,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
@@ -107,8 +109,9 @@ export function estimateSm80(
   const partWaves = Math.ceil((cut * parts) / slots)
   const finish = Math.ceil(cut / slots) * (parts * exchange + epilogue)
   const whole = wholeWaves * (kAll * step + epilogue)
-  const compute = machine.launchCycles + machine.loadLatency + whole + partWaves * (kTiles * step + exchange) + finish
-  const dram = machine.launchCycles + machine.loadLatency + trafficBytes(plan.program, extents) / machine.dramBytes
+  const start = costs.start + machine.launchCycles + machine.loadLatency
+  const compute = start + whole + partWaves * (kTiles * step + exchange) + finish
+  const dram = start + movedBytes(plan.program, extents, machine) / machine.streamBytes
   const cycles = Math.max(compute, dram)
   const boundBy = cycles === dram ? 'dram' : mma >= work ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6

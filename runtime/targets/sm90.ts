@@ -2,13 +2,13 @@
  * Costs of SM90 kernels: waves of clusters, each the slower of its MMAs and its loads, and the epilogue where nothing runs over
  * it; under the limits of L2 and DRAM.
  */
-import { depthOf, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
+import { depthOf, freeAxis, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import { cutTiles, exchangedBytes } from '../../compiler/targets/tensor_core/exchange.ts'
 import type { ExchangePlan } from '../../compiler/targets/tensor_core/plan.ts'
-import { gathersAny, type OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
+import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import { clustersAtOnce, type Machine } from '../discovery/ranking/machine.ts'
 import {
@@ -16,8 +16,8 @@ import {
   bytesOf,
   costOfEach,
   formatTime,
+  movedBytes,
   repackTime,
-  trafficBytes,
   type Estimate,
   type Extents,
 } from '../discovery/ranking/rank.ts'
@@ -41,48 +41,49 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
-  l2: 5760,
+  l2: 5560,
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
-  unaligned: 1.35,
+  unaligned: 1.3,
   /** What all SMs together take in. */
-  fill: 6390,
+  fill: 6670,
   /** What one SM takes in: the width of its way to L2. It matters where few SMs are at work. */
-  fillSm: 53.8,
+  fillSm: 64.4,
   /** What the warps of a CTA copy where TMA cannot. */
-  gather: 3.88,
+  gather: 3.64,
   /** A row of a box, which is up to 128 bytes, wherever it comes from: narrow tiles of operands contiguous along m or n have many. */
-  boxRow: 2.06,
+  boxRow: 2.31,
   /** The least that a stage takes: wait, issue, release. */
-  step: 87,
+  step: 362,
   /** How much slower SMs are that have been at work for a millisecond: their clock falls with what they draw. */
-  heat: 0.202,
+  heat: 0.21,
   /** Epilogue of a warpgroup for a column of 64 rows, nothing to do but convert and store. */
-  column: 2.88,
+  column: 1.54,
   /** The same of outputs contiguous along m. */
-  turned: 7.79,
+  turned: 6.49,
   /** For a sub-tile of it. */
-  subtile: 170,
+  subtile: 111,
   /**
    * The same for a full operand that TMA brings, for a row operand where it is used and one that is loaded ahead, for a second
    * accumulator, and for a cycle of arithmetic.
    */
-  fetch: 15.9,
-  row: 68,
-  ahead: 5.11,
-  rowwise: 8,
+  fetch: 3.03,
+  row: 42,
+  ahead: 1.87,
+  rowwise: 3.95,
   gate: 1.71,
-  arithmetic: 0.615,
+  arithmetic: 0.407,
   /** A full operand that warps read in vectors and element by element; a store element by element. */
   vector: 40,
-  element: 204,
-  direct: 35.9,
+  element: 67.3,
+  direct: 15,
   /**
    * The same of outputs contiguous along m, of which lanes have 16 bytes of each line: bytes more that DRAM has for one of theirs, as L2 takes
    * longer for parts of sectors. To 70 runs on an H100, and judged on the H200's.
    */
-  scattered: 2,
+  scattered: 2.45,
   /** Rows of words out of shared memory: instructions, counted. */
-  rows: 36,
+  rows: 30.5,
+  fetchRows: 98.9,
   /**
    * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 8 runs on an H200: with one
    * warpgroup, which has no other to wait behind, and with two.
@@ -93,32 +94,32 @@ export const SM90_CONSTANTS = {
   quantise: 5,
   block: 60,
   /** From one tile to the next, where warpgroups share a tile and where each has its own. */
-  together: 316,
-  apart: 923,
+  together: 815,
+  apart: 1260,
   /** What the mainloops of two warpgroups that take turns lose. */
-  turns: 0.98,
+  turns: 0.993,
   /** Each doubling of a cluster: its CTAs wait for each other's stages. */
-  coupling: 0.15,
+  coupling: 0.169,
   /** From launch to the first tile, and from the last store to the end; more for warpgroups that share a tile, and for clusters that share loads. */
-  launch: 8520,
-  launchTogether: 376,
-  launchCluster: 212,
+  launch: 8940,
+  launchTogether: 439,
+  launchCluster: 126,
   /** A byte of the sums that CTAs which share k exchange: fitted alone, to 200 runs on eight problems. */
-  exchange: 0.0925,
+  exchange: 0.0839,
   /** From one tile to the next, of each doubling of such CTAs: they wait for each other, and the ring runs empty meanwhile. */
-  drift: 1650,
+  drift: 1560,
   /**
    * Parts of k that meet in global memory: bytes of sums per cycle that L2 takes in or gives, of all SMs (one has its way to L2); and what
    * storing them and being counted, or finding those of the others, takes before. Stated, not fitted.
    */
-  partsAll: 2070,
-  partsLatency: 587,
+  partsAll: 2050,
+  partsLatency: 545,
   /** Bytes of such sums that stay in L2; more of them go to DRAM and come back. */
-  partsHeld: 8.56e6,
+  partsHeld: 9.85e6,
   /** Share of the SMs that keeps DRAM busy. */
-  streaming: 0.0275,
+  streaming: 0.0276,
   /** How well computing and DRAM traffic hide each other: 0 is not at all. */
-  overlap: 1.92,
+  overlap: 1.23,
 }
 
 /** Bytes of a line of L2. */
@@ -155,15 +156,23 @@ export function estimateSm90(
   // The warpgroups of an SM share its tensor core.
   const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
   const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
-  const gathers = gathersAny(plan)
-  const l2Bytes =
-    l2StageBytes(plan.a, extents, costs) / clusterN +
-    plan.b.reduce((sum, b) => sum + l2StageBytes(b, extents, costs), 0) / clusterM
+  // What lies beyond the operands is not loaded.
+  const inside = {
+    a: Math.min(1, (extents[gemm.m] ?? tileM) / tileM),
+    b: Math.min(1, (extents[freeAxis(gemm, 'n')] ?? tileN) / tileN),
+  }
+  const operands = [
+    { plan: plan.a, shared: clusterN, inside: inside.a },
+    ...plan.b.map((b) => ({ plan: b, shared: clusterM, inside: inside.b })),
+  ]
+  const total = (of: (plan: OperandPlan) => number, each = false): number =>
+    operands.reduce((sum, operand) => sum + (of(operand.plan) * operand.inside) / (each ? 1 : operand.shared), 0)
   const loads = Math.max(
-    plan.stageBytes / Math.min(costs.fillSm, costs.fill / busy),
-    (l2Bytes * busy) / costs.l2,
-    boxRows(plan) * costs.boxRow,
-    gathers ? plan.stageBytes / costs.gather : 0,
+    total(({ tileBytes }) => tileBytes, true) / Math.min(costs.fillSm, costs.fill / busy),
+    (total((operand) => l2StageBytes(operand, extents, costs)) * busy) / costs.l2,
+    total(boxRowsOf) * costs.boxRow,
+    operands.reduce((sum, { plan: { source, tileBytes } }) => sum + (source === 'gather' ? tileBytes : 0), 0) /
+      costs.gather,
   )
   const step = Math.max(mma, loads, promotionCycles(plan, mma, costs), costs.step)
   const epilogue = epilogueCycles(plan, costs)
@@ -188,15 +197,16 @@ export function estimateSm90(
       ? (waves - 1) * perTile + mainloop + epilogue
       : wholeWaves * perTile + partsCycles(plan, plan.exchange!, { ...walk, tiles: cut / capacity }, costs))
   const compute = cool * (1 + costs.heat * Math.min(1, cool / machine.clock / 1e-3))
-  const traffic = trafficBytes(plan.program, extents)
   const sums = plan.exchange === null ? 0 : (items * exchangedBytes(plan.exchange, cluster.size)) / plan.exchange.parts
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   const dram =
     start +
-    (traffic + Math.min(traffic, machine.dirtyBytes) + spilt + scatteredBytes(plan, extents, costs)) /
+    (movedBytes(plan.program, extents, machine) + spilt + scatteredBytes(plan, extents, costs)) /
       (machine.streamBytes * Math.min(1, busy / (costs.streaming * machine.sms)))
   const power = 1 + costs.overlap
-  const cycles = start + ((compute - start) ** power + (dram - start) ** power) ** (1 / power)
+  const hot = compute / cool
+  const under = compute - (start + epilogue) * hot
+  const cycles = start * hot + (Math.max(1, under) ** power + (dram - start) ** power) ** (1 / power) + epilogue * hot
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const copies = repackTime(plan.program, extents, machine)
   const microseconds = (cycles / machine.clock) * 1e6 + copies
@@ -234,7 +244,7 @@ function partsCycles(
   const store = costs.partsLatency + bytes / through(busy)
   // Those that come last read while others are at work; of more than two parts, the own one too.
   const read = (parts === 2 ? 1 : parts) * bytes
-  const finish = costs.partsLatency + read / through(busy / parts) + epilogue
+  const finish = parts * costs.partsLatency + read / through(busy / parts) + epilogue
   const finished = Math.ceil(tiles)
   if (design.consumers === 'cooperative')
     return (waves - 1) * (mainloop + costs.together) + mainloop + waves * store + finished * finish
@@ -262,17 +272,14 @@ function betweenLines(rowBytes: number): number {
   return 1 - 1 / period
 }
 
-/** Rows of the boxes of a stage that this CTA asks for. */
-const boxRows = ({ a, b, cluster: { shape } }: Sm90Plan): number =>
-  boxRowsOf(a) / shape[1] + b.reduce((sum, operand) => sum + boxRowsOf(operand), 0) / shape[0]
-
+/** Rows of the boxes of a tile. */
 const boxRowsOf = ({ tileBytes, boxExtents, operand }: OperandPlan): number =>
   tileBytes / (boxExtents[0] * DTYPES[operand.dtype].storageBytes)
 
 function epilogueCycles({ epilogue, program, rowBlocks, gemm, ahead }: Sm90Plan, costs: Sm90Constants): number {
   const { outputs, aux, layout } = epilogue
   const loadOf = ({ operand, shape, vector, fetch, rows }: AuxPlan): number => {
-    if (shape === 'full') return fetch ? costs.fetch : rows ? costs.rows : vector ? costs.vector : costs.element
+    if (shape === 'full') return fetch ? costs.fetch : rows ? costs.fetchRows : vector ? costs.vector : costs.element
     return shape === 'row'
       ? ahead.includes(operand.name)
         ? costs.ahead

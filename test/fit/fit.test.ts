@@ -28,11 +28,11 @@ async function rowsFor(model: Model, every: number, count: number): Promise<Row[
   const times: Time[] = []
   for (const problem of problems) {
     const { args } = await open(problem, onPaper(device))
-    for (const kernel of spread(kernelsOf(args, problem, model), count))
+    for (const kernel of spread(kernelsOf(args, problem, [model]), count))
       times.push({ kind: 'time', problem: problem.name, ...idOf(kernel), us: 1, low: 1, high: 1 })
   }
   await device.close()
-  const { rows, missing } = await rowsOf({ header, problems, times }, model)
+  const { rows, missing } = await rowsOf({ header, problems, times }, [model])
   expect([rows.length, missing]).toEqual([times.length, 0])
   return rows
 }
@@ -88,7 +88,7 @@ test('the collector times what the fit finds again', async () => {
   const args = ['--device', 'virtual-sm90', '--shrink', '64', '--only', 'bf16 nk 512^3', '--kernels', '2', '--out', file]
   const { stdout } = await promisify(execFile)(process.execPath, [path.join(ROOT, 'dist/bench/collect.js'), ...args], { cwd: folder })
   expect(stdout).toContain('2 times in')
-  const { rows, missing } = await rowsOf(readTimes(file), 'sm90')
+  const { rows, missing } = await rowsOf(readTimes(file), ['sm90'])
   expect([rows.length, missing]).toEqual([2, 0])
   for (const row of rows) expect(row.measured).toBeGreaterThan(0)
 }) // prettier-ignore

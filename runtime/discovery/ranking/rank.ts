@@ -62,6 +62,12 @@ export function trafficBytes(program: TensorProgram, extents: Extents): number {
   }, 0)
 }
 
+/** The same, and what earlier work has left in L2, which goes to DRAM to make room. */
+export const movedBytes = (program: TensorProgram, extents: Extents, machine: Machine): number =>
+  withDirty(trafficBytes(program, extents), machine)
+
+export const withDirty = (bytes: number, { dirtyBytes }: Machine): number => bytes + Math.min(bytes, dirtyBytes)
+
 /** Of all elements of an operand: of scales, one for each block. */
 export function bytesOf({ axes, blocks, dtype }: TensorOperand, extents: Extents): number {
   const count = (axis: string, i: number): number => Math.ceil((extents[axis] ?? 1) / (blocks?.[i] ?? 1))
