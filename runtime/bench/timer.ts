@@ -1,7 +1,7 @@
 /**
  * Times of kernels. On a GPU: events around every single launch, and before each of them a buffer of more than twice the L2
  * is overwritten, so that operands come from device memory; the overwriting also keeps the GPU busy while the host enqueues the
- * next launch, so that the host's time is not measured. On a virtual device: modelled cycles, which never vary.
+ * next launch, so that the host's time is not measured. On a virtual device: modelled cycles, with the traffic of DRAM, which never vary.
  */
 import type { RuntimeArguments } from '../arguments/base.ts'
 import type { Artifact } from '../artifacts/artifact.ts'
@@ -10,6 +10,7 @@ import type { DeviceEvent } from '../devices/device.ts'
 import type { KtlKernel } from '../kernels/ktl_kernel.ts'
 import type { PreparedLaunch } from '../kernels/prepared.ts'
 import { machineFor } from '../discovery/ranking/machine.ts'
+import { movedBytes } from '../discovery/ranking/rank.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 
 export interface Subject {
@@ -112,7 +113,10 @@ class ModelTimer implements Timer {
     if (known !== undefined) return [known]
     const { kernel, args, artifact } = subject
     const { stats } = await kernel.run(args, { artifact })
-    const time = stats.modelledCycles / this.cyclesPerMs
+    const machine = machineFor(args.device.arch as TargetArch)
+    // The device does not model DRAM, whose traffic and all else hide each other in part.
+    const dram = movedBytes(kernel.plan.program, kernel.call(args).extents, machine) / machine.streamBytes
+    const time = Math.hypot(stats.modelledCycles, dram) / this.cyclesPerMs
     this.#known.set(subject, time)
     return [time]
   }

@@ -41,7 +41,7 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
-  l2: 5560,
+  l2: 5760,
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
   unaligned: 1.3,
   /** What all SMs together take in. */

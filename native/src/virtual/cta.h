@@ -68,6 +68,7 @@ struct Launch {
   const LaunchConfig* config = nullptr;
   const GlobalView* global = nullptr;
   uint32_t threads = 0, warpsPerCta = 0, sharedBytes = 0, dynamicBytes = 0;
+  uint64_t readBytes = 0;      // a cycle, what a CTA loads while all others do
   uint64_t gridWorkspace = 0;  // of a cooperative launch: its address
   std::unique_ptr<ClusterQueue> queue;
   std::atomic<uint64_t> instructions{0}, ctasDone{0}, clustersDone{0};  // done: run or cancelled

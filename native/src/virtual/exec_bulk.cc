@@ -58,10 +58,12 @@ TensorMap mapOf(Warp& w, const Op& op, uint32_t lane, Coordinates& coordinates) 
 // When a load is done: read once, and taken in by every destination.
 uint64_t loadTime(Warp& w, const Destination& d, uint64_t bytes) {
   using namespace timing;
-  uint64_t done = w.cta->reads.reserve(w.now(), cyclesOf(bytes, kReadBytes));
+  const Launch& launch = w.cta->cluster->launch;
+  const uint64_t fillBytes = kFillBytes[isSm90(launch.program->device) ? 0 : 1];
+  uint64_t done = w.cta->reads.reserve(w.now(), cyclesOf(bytes, launch.readBytes));
   forLanes(d.ranks, [&](uint32_t rank) {
     Unit& fills = w.cta->cluster->ctas[rank]->fills;
-    done = std::max(done, fills.reserve(w.now(), cyclesOf(bytes, kFillBytes)));
+    done = std::max(done, fills.reserve(w.now(), cyclesOf(bytes, fillBytes)));
   });
   return done + kLoadLatency;
 }

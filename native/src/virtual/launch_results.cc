@@ -126,8 +126,9 @@ void LaunchResults::finish(uint64_t perSm) {
   stats.ctas = launch_.ctasDone;
   stats.clusters = launch_.clustersDone;
   stats.sharedBytesPerCta = launch_.sharedBytes - ptx::kSharedBase;
-  const uint64_t l2Bytes = timing::kL2Bytes[device.target.rfind("sm_10", 0) == 0];
-  stats.modelledCycles =
+  const size_t chip = isSm90(device) ? 0 : 1;
+  const uint64_t l2Bytes = timing::kL2Bytes[chip];
+  stats.modelledCycles = timing::kLaunch[chip] +
       std::max(schedule_.length(device.smCount, perSm), stats.tmaBytesLoaded / (l2Bytes * device.smCount));
 }
 

@@ -7,14 +7,15 @@
 //                 tcgen05.commit is done kCommit cycles after what it tracks; wgmma by wgmmaCycles, so that two
 //                 warpgroups share it, a group done kWgmmaLatency later; mma.sync roughly, by mmaCycles
 //                 and mmaF64Cycles
-//   loads         the issuing CTA reads each byte once, at kReadBytes; every destination of a multicast takes it in, at
-//                 kFillBytes; done kLoadLatency later
+//   loads         the issuing CTA reads each byte once, at kReadBytes or its share of what the L2 delivers (kL2Bytes an
+//                 SM) to all CTAs that run at once; every destination of a multicast takes it in, at kFillBytes; done
+//                 kLoadLatency later
 //   stores        read shared memory at kReadBytes; a group whose writes are waited for is done kStoreLatency later
 //   Tensor Memory a warp's tcgen05.ld moves one column of its 32 lanes a cycle, done kTmemLatency later
 //   remote        arrivals and st.async take kRemoteLatency to another CTA
 // mbarriers, bar.sync and cluster barriers are done when their last arrival is. A cluster takes as long as its slowest
 // warp. Clusters start in grid order, each on the CTA slots of the device that are free first; those that launch
-// control cancelled take none. The launch lasts to the end of the last cluster, and at least
+// control cancelled take none. The launch lasts kLaunch, and to the end of the last cluster, and at least
 //   what the SMs' tensor cores, load ports and warp schedulers are busy for, when CTAs share an SM,
 //   what the L2 needs to deliver the bytes loaded (kL2Bytes an SM).
 // Not modelled: DRAM, L2 misses, bank conflicts, contention of warps for a scheduler within a CTA.
@@ -28,14 +29,16 @@ namespace ktl::timing {
 
 constexpr uint64_t kIssue = 2;            // cycles from one instruction of a warp to its next, with some in parallel
 constexpr uint64_t kReadBytes = 64;       // a cycle, between an SM and the L2
-constexpr uint64_t kFillBytes = 128;      // a cycle, into shared memory
+constexpr uint64_t kFillBytes[] = {64, 128};  // a cycle, into shared memory: H200, B200
 constexpr uint64_t kLoadLatency = 700;    // TMA box from L2 or near DRAM
 constexpr uint64_t kStoreLatency = 500;
 constexpr uint64_t kTmemLatency = 30;
 constexpr uint64_t kRemoteLatency = 190;  // to the shared memory of another CTA
 constexpr uint64_t kCommit[] = {136, 170};  // measured from issue to wait, less the interval: one CTA, a pair
 constexpr uint64_t kWgmmaLatency[] = {61, 44};  // beyond the interval, by A in shared memory or in registers
-constexpr uint64_t kL2Bytes[] = {30, 47};   // a cycle and SM: H100, B200
+constexpr uint64_t kL2Bytes[] = {42, 47};   // a cycle and SM: H200, B200
+// From launch to the first instruction, and from the last one to the end; of a B200 nobody has measured it.
+constexpr uint64_t kLaunch[] = {7500, 0};
 
 // A unit that does one thing after the other.
 struct Unit {
