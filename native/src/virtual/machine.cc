@@ -148,9 +148,11 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   const uint64_t perSm = std::max<uint64_t>(
       1, std::min({kCtasPerSm, kThreadsPerSm / launch.threads, kSharedPerSm / (shared - ptx::kSharedBase + 1024)}));
   const uint64_t resident = uint64_t{program_->device.smCount} * perSm;
+  // Of a B200 only what all CTAs take together is known (LaunchResults::finish).
   const uint64_t atOnce = std::min(resident, volume(config.grid));
-  launch.readBytes = std::clamp<uint64_t>(
-      timing::kL2Bytes[isSm90(program_->device) ? 0 : 1] * program_->device.smCount / atOnce, 1, timing::kReadBytes);
+  const uint64_t share = timing::kL2Bytes[0] * program_->device.smCount / atOnce;
+  launch.readBytes =
+      isSm90(program_->device) ? std::clamp<uint64_t>(share, 1, timing::kReadBytes) : timing::kReadBytes;
   if (config.cooperative && volume(config.grid) > resident) {
     result.findings.push_back(launchFinding(
         name, "a cooperative launch of " + std::to_string(volume(config.grid)) + " CTAs: only " + std::to_string(resident) +

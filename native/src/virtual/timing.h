@@ -7,7 +7,7 @@
 //                 tcgen05.commit is done kCommit cycles after what it tracks; wgmma by wgmmaCycles, so that two
 //                 warpgroups share it, a group done kWgmmaLatency later; mma.sync roughly, by mmaCycles
 //                 and mmaF64Cycles
-//   loads         the issuing CTA reads each byte once, at kReadBytes or its share of what the L2 delivers (kL2Bytes an
+//   loads         the issuing CTA reads each byte once, at kReadBytes, on SM90 at most its share of what the L2 delivers (kL2Bytes an
 //                 SM) to all CTAs that run at once; every destination of a multicast takes it in, at kFillBytes; done
 //                 kLoadLatency later
 //   stores        read shared memory at kReadBytes; a group whose writes are waited for is done kStoreLatency later
