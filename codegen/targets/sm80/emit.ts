@@ -20,7 +20,8 @@ import {
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { firstCell, partEmitters } from '../../pipe/parts.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
-import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments } from './loads.ts'
+import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
+import { emitShift } from './shifted.ts'
 import { FFMA_STEP, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
 type MmaSync = Extract<TileOp, { op: 'mma_sync' }>
@@ -97,6 +98,7 @@ export const SM80_EMITTERS: Emitters = {
     c.out.line(
       `${type} a_fragments[2][ROW_BLOCKS][${a}], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][${b}];`,
     )
+    for (const [side, source] of sourcesOf(c.program)) if (source.tile.shifted) emitShift(side, source, c)
   },
   load_fragments: emitLoadFragments,
   mma_sync(op, c) {

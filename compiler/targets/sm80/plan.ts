@@ -80,15 +80,15 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const atom = atomOf(mma)
   const ways = waysOf(gemm)
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
-    planSm80Operand(
-      operand,
+    planSm80Operand(operand, {
       free,
       k,
-      side === 'a' ? tileM : ways * tileN,
-      tileK,
-      gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
-      atom.kBytes,
-    ),
+      rows: side === 'a' ? tileM : ways * tileN,
+      depth: tileK,
+      anywhere: gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
+      stepBytes: atom.kBytes,
+      oneLoop: gemm.segments.length === 1 && gemm.segments[0].outer.length === 0,
+    }),
   )
   if (isRejection(inputs)) return inputs
   if (DTYPES[aType].storageBytes === 8 && gathersAny(inputs))
