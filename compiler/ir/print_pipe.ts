@@ -297,6 +297,10 @@ function printOp(op: TileOp): string {
       return `read_work ${op.buffer}`
     case 'park':
       return `park -> ${op.buffer}, of ${op.threads} threads`
+    case 'leave_cells':
+      return `leave_cells -> ${op.buffer}`
+    case 'add_cells':
+      return `add_cells of ${op.buffer}`
     case 'last_part':
       return `last_part, of ${op.threads} threads`
     case 'role_sync':
@@ -363,6 +367,7 @@ function printOp(op: TileOp): string {
     case 'cluster_sync':
     case 'warp_sync':
     case 'after_first_k':
+    case 'first_along_k':
     case 'one_thread':
     case 'last_warp':
     case 'first_warp':

@@ -21,6 +21,7 @@ import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
 import { firstCell, partEmitters } from '../../pipe/parts.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
+import { SHARE_K_EMITTERS } from './share_k.ts'
 import { emitShift } from './shifted.ts'
 import { FFMA_STEP, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
@@ -147,6 +148,7 @@ export const SM80_EMITTERS: Emitters = {
   },
   ...EXCHANGE_EMITTERS,
   ...SCALE_EMITTERS,
+  ...SHARE_K_EMITTERS,
   ...partEmitters({
     row: (_, block) => `warp_m * WARP_M + ${block} * ROWS_PER_WARP + lane / 4`,
     columns: 'warp_n * WARP_N',

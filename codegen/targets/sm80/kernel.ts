@@ -16,8 +16,13 @@ export const SM80_TEXT: TargetText = {
     define(`CELLS = ${cellsOf(d, columns)}`, `accumulator registers of each thread for 16 rows: ${d}`)
   },
   prologue({ out, program }) {
-    const [warpsM] = program.registers!.warps!
-    out.line(`const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`)
+    const { warps, deep } = program.registers!
+    const [warpsM, warpsN] = warps!
+    out.line(
+      deep === undefined
+        ? `const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`
+        : `const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM} % ${warpsN}, warp_k = warp / ${warpsM * warpsN};`,
+    )
     const sources = sourcesOf(program).filter(([, { tile }]) => !tile.shifted)
     if (sources.length === 0) return
     out.line(

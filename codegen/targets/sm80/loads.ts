@@ -69,7 +69,11 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
   // Which of the two selects 8 further rows of shared memory, and which the next chunk of them.
   const [row, chunk] = (side === 'a') === (tile.major === 'k') ? [byQuarter, byHalf] : [byHalf, byQuarter]
   const first = tile.major === 'mn' ? '' : side === 'a' ? 'warp_m * WARP_M + ' : 'warp_n * WARP_N + '
-  return `(${first}lane % 8 + ${row} * 8) * ${span} + ${swizzled(tile.swizzle, chunk, mod(name('lane', 32), 8))} * 16`
+  // Of warps that share k each begins with a step of its own.
+  const [ofRows, ofChunks] =
+    program.registers!.deep === undefined ? ['', ''] : tile.major === 'mn' ? ['warp_k * 16 + ', ''] : ['', 'warp_k * 2 + ']
+  const at = ofChunks ? `(${ofChunks}${chunk})` : chunk
+  return `(${first}${ofRows}lane % 8 + ${row} * 8) * ${span} + ${swizzled(tile.swizzle, at, mod(name('lane', 32), 8))} * 16`
 }
 
 /** Name of the variable of `laneOffset`: one for A, one for each way that operands B lie. */
@@ -114,7 +118,8 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
 export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
   const atom = atomIn(c.program)
   if (atom.reads === 'lanes') return emitLoadOwn(op, c, atom)
-  const { a, products, step, set } = op
+  const { a, products, set } = op
+  const step = op.step * (c.program.registers!.deep ?? 1)
   const load = (side: 'a' | 'b', source: TileSource, target: (i: string) => string): void => {
     const { tile, buffer, operand } = source
     if (tile.shifted) return emitShiftedFragments(side, source, target, step, c)

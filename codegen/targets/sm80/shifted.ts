@@ -29,6 +29,8 @@ export function emitShift(side: 'a' | 'b', source: TileSource, c: EmitContext): 
   const [lanes, other] = names(source)
   const first = side === 'a' ? 'warp_m * WARP_M' : 'warp_n * WARP_N'
   const k = c.program.domain.sums ? 'at.k + ' : ''
+  // Of warps that share k each begins with a step of its own.
+  const own = c.program.registers!.deep === undefined ? '' : ` + warp_k * ${tile.major === 'k' ? 32 : 16 * pitch}`
   const shift = `static_cast<u32>(reinterpret_cast<u64>(${elementAddress(c, operand, copy)})) % 16`
   const where = note(c, `shift of ${name}`)
   const origin = c.names.origin(copy.free)
@@ -36,13 +38,13 @@ export function emitShift(side: 'a' | 'b', source: TileSource, c: EmitContext): 
   if (tile.major === 'k')
     return void c.out.block('', () => {
       c.out.line(`const u32 k_at = ${k}0, free_at = ${origin} + lane / 4, shift = ${shift};`, where)
-      c.out.line(`${lanes} = (${first} + lane / 4) * ${pitch} + shift / 4 * 4 + lane % 4 * 4;`, where)
+      c.out.line(`${lanes} = (${first} + lane / 4) * ${pitch} + shift / 4 * 4 + lane % 4 * 4${own};`, where)
       c.out.line(`${other} = shift % 4 * 8;`, where)
     })
   for (const [i, variable] of [lanes, other].entries())
     c.out.block('', () => {
       c.out.line(`const u32 r = lane % 4 * 2 + ${i}, k_at = ${k}r, free_at = ${origin};`, where)
-      c.out.line(`${variable} = r * ${pitch} + ${shift} + (${first} + lane / 4) * 2;`, where)
+      c.out.line(`${variable} = r * ${pitch} + ${shift} + (${first} + lane / 4) * 2${own};`, where)
     })
 }
 

@@ -4,10 +4,13 @@ import { bufferOfB } from '../tensor_core/plan.ts'
 import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm80Plan } from './plan.ts'
 
-type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'scales' | 'epilogue' | 'warps'>
+type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'scales' | 'epilogue' | 'warps' | 'leftBytes'>
+
+/** Name of the buffer through which warps that share k meet. */
+export const LEFT = 'smem_left'
 
 export function sm80Memory(
-  { a, b, tile, scales, epilogue, warps }: Sm80Shape,
+  { a, b, tile, scales, epilogue, warps, leftBytes }: Sm80Shape,
   stages: number,
   wanted: Wanted,
 ): MemoryMap {
@@ -18,6 +21,7 @@ export function sm80Memory(
   )
   for (const { buffer, slotBytes, operand } of scalesOf(scales))
     map.buffer(buffer, 'stage', stages, slotBytes, 16, () => `scales of a stage: ${operand.name}`)
+  if (leftBytes > 0) map.buffer(LEFT, null, 1, leftBytes, 16, () => 'accumulators of warps that share k')
   if (epilogue.stagingSlotBytes > 0) {
     // The epilogue finds the stages empty.
     const holds = () => 'output sub-tiles, over the stages'

@@ -14,6 +14,7 @@ import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
 import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
+import { sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
 import { atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
@@ -52,6 +53,10 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly exchange: ExchangePlan | null
   /** Warps along m and n. */
   readonly warps: readonly [number, number]
+  /** Warps along k: each multiplies its steps of a stage, for the same part of the tile. */
+  readonly deep: number
+  /** Of what all but the first along k leave. */
+  readonly leftBytes: number
   /** Rows and columns of the tile that a warp computes. */
   readonly warpTile: readonly [number, number]
   /** mma.sync instructions along the k of a stage. */
@@ -119,8 +124,13 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const chosen = (): Division | null =>
     chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
     chooseWarps(design.tile, atom, fits)
-  const warps = design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
+  const few: Division = [tileM / MMA_ROWS, tileN / MMA_ROWS]
+  const deep = FEWEST_WARPS / (few[0] * few[1])
+  const shares = design.warps === 'auto' && deep > 1
+  const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
+  if (shares && (atom !== atomOf({ a: 'f16' }) || tileScales || parts > 1 || accumulator === 'f16'))
+    return rejection('KTL2904', { form: 'a product whose warps share k' })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
 
@@ -135,14 +145,17 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
+  if (shares && (epilogue.reductions.length > 0 || sharesBlocks(epilogue)))
+    return rejection('KTL2904', { form: 'sums and blocks of outputs, beside warps that share k' })
   const columns = ways * warpTile[1]
   const scales = planScales(program, gemm, [tileM, ways * tileN, tileK], mma.k, columns)
   if (scales && isRejection(scales)) return scales
 
   const stageBytes = stageBytesOf(inputs)
-  const warpCount = warps[0] * warps[1]
+  const warpCount = warps[0] * warps[1] * (shares ? deep : 1)
   if (design.stages !== 'auto' && design.stages < MIN_STAGES) return rejection('KTL4533', { stages: design.stages })
-  const shape = { tile: design.tile, a: inputs.a, b: inputs.b, scales, epilogue, warps }
+  const leftBytes = shares ? (deep - 1) * warps[0] * warps[1] * 32 * cells * 4 : 0
+  const shape = { tile: design.tile, a: inputs.a, b: inputs.b, scales, epilogue, warps, leftBytes }
   const sized = chooseStages(
     design.stages,
     MIN_STAGES,
@@ -183,6 +196,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     accumulator,
     mmaSteps: (tileK * DTYPES[aType].storageBytes) / atom.kBytes,
     warps,
+    deep: shares ? deep : 1,
+    leftBytes,
     warpTile,
     epilogue,
     ...sized,
@@ -191,6 +206,9 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     perSm,
   }
 }
+
+/** Of a CTA, with its tile in parts or k shared: so many copy what one stage holds in a few steps. */
+const FEWEST_WARPS = 4
 
 /** Warps along m and n. */
 type Division = readonly [number, number]
