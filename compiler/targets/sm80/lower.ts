@@ -8,6 +8,7 @@ import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
+import { loadsAhead } from '../tensor_core/ahead.ts'
 import { auxLoads, directStore, rowStores, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
 import { forLoops, gather, scaleFinders, scaleLoadsBy, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
@@ -89,6 +90,7 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   ]
   const tile: TileOp[] = [
     { op: 'zero_cells' },
+    ...loadsAhead(plan),
     ...scaleFinders(plan.scales, domain),
     { op: 'for_first_k', count: stages - 1, body: [{ op: 'ahead', by: 0, body: fill }, commit] },
     ...landed,
@@ -144,7 +146,7 @@ const together = (plan: Sm80Plan): TileOp[] => [
 ]
 
 const epilogue = (plan: Sm80Plan): TileOp[] =>
-  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes), null, storeOps(plan), plan.threads)
+  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes, undefined, plan.ahead), null, storeOps(plan), plan.threads)
 
 /** Fragments are pairs of elements: through shared memory they become rows. */
 const storeOps = (plan: Sm80Plan): TileOp[] =>

@@ -8,6 +8,7 @@ import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, TargetArch } from '../../instance.ts'
 import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
+import { loadedAhead } from '../tensor_core/ahead.ts'
 import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
@@ -28,6 +29,8 @@ const MIN_STAGES = 2
 const MAX_STAGES = 4
 /** Rows of one mma.sync. */
 export const MMA_ROWS = 16
+/** Registers for operands along n and m that are loaded ahead. */
+const MOST_AHEAD = 8
 /** Accumulators of a thread that gathers operands too. */
 const GATHERING_CELLS = 64
 /** Accumulators, as many sums of a chunk of k, and two sets of fragments; where scales of columns are loaded pair by pair, ptxas spills of more. */
@@ -53,6 +56,8 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly exchange: ExchangePlan | null
   /** Warps along m and n. */
   readonly warps: readonly [number, number]
+  /** Operands along n or m whose values are loaded ahead of the epilogue, and stay in registers for the whole tile. */
+  readonly ahead: readonly string[]
   /** Warps along k: each multiplies its steps of a stage, for the same part of the tile. */
   readonly deep: number
   /** Of what all but the first along k leave. */
@@ -195,6 +200,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     },
     accumulator,
     mmaSteps: (tileK * DTYPES[aType].storageBytes) / atom.kBytes,
+    ahead: loadedAhead(epilogue, warpTile[0] / MMA_ROWS, layout.spareRegisters!, MOST_AHEAD),
     warps,
     deep: shares ? deep : 1,
     leftBytes,
