@@ -39,7 +39,7 @@ export function emitCopyShifted(op: CopyTile, c: EmitContext): void {
     })
   }
   c.out.block('', () => {
-    c.out.line(`const u32 t = ${threadOf(c)}, r = t / ${chunks}, c = t % ${chunks};`, where)
+    c.out.line(`const u32 t = ${call0(c, 'anew', threadOf(c))}, r = t / ${chunks}, c = t % ${chunks};`, where)
     if (rows >= apart) emitChunk(op, copy, c)
     else c.out.block(`if (r < ${rows})`, () => emitChunk(op, copy, c))
   })
@@ -82,5 +82,5 @@ function emitEach(op: CopyTile, row: string, chunk: string, count: number, c: Em
     )
   }
   c.out.line('#pragma unroll 2')
-  c.out.block(`for (u32 i = ${threadOf(c)}; i < ${count}; i += ${threads})`, body)
+  c.out.block(`for (u32 i = ${call0(c, 'anew', threadOf(c))}; i < ${count}; i += ${threads})`, body)
 }
