@@ -78,6 +78,7 @@ function alignmentOf(program: TileProgram, buffer: string): number {
   let bytes = 16
   for (const op of opsOf(program)) {
     if (!referencesOf(op).buffers?.includes(buffer)) continue
+    if (op.op === 'copy_tile' && op.tile.shifted) continue
     if (op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile' || op.op === 'mma' || op.op === 'wgmma')
       return ATOM_BYTES
     if (op.op === 'load_atoms' || op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write')
@@ -116,7 +117,7 @@ function* copyProblems(program: TileProgram): Generator<string> {
 
 function copiesFor(program: TileProgram, { firstWarp, warps }: Role, { owner }: Copies): number {
   const last = firstWarp + warps
-  if (owner === 'warp') return last
+  if (owner === 'warp') return program.registers?.deep === undefined ? last : firstAlongK(program)
   // Behind the consumers, each of these warps serves one of them.
   return firstWarp > 0 ? (program.registers?.together ?? 1) : Math.ceil(last / 4)
 }

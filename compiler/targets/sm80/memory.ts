@@ -1,4 +1,5 @@
 /** Shared memory of a CTA on SM80. */
+import type { OperandPlan } from '../tensor_core/operands.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
 import { scalesOf } from '../tensor_core/scales.ts'
@@ -15,9 +16,10 @@ export function sm80Memory(
   wanted: Wanted,
 ): MemoryMap {
   const map = new MemoryMap(wanted)
-  map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
+  const align = ({ shifted }: OperandPlan): number => (shifted ? 16 : 1024)
+  map.buffer('smem_a', 'stage', stages, a.tileBytes, align(a), () => tileText(a, 'M', tile[2]))
   b.forEach((operand, i) =>
-    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
+    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, align(operand), () => tileText(operand, 'N', tile[2])),
   )
   for (const { buffer, slotBytes, operand } of scalesOf(scales))
     map.buffer(buffer, 'stage', stages, slotBytes, 16, () => `scales of a stage: ${operand.name}`)

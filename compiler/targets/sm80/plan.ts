@@ -18,7 +18,7 @@ import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
 import { sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
-import { atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
+import { atomNameOf, atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
@@ -134,7 +134,9 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const shares = design.warps === 'auto' && deep > 1
   const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
-  if (shares && (atom !== atomOf({ a: 'f16' }) || tileScales || parts > 1 || accumulator === 'f16'))
+  const mmaSteps = (tileK * DTYPES[aType].storageBytes) / atom.kBytes
+  const isPlain = atomNameOf(mma) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
+  if (shares && !(isPlain && mmaSteps % deep === 0))
     return rejection('KTL2904', { form: 'a product whose warps share k' })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
@@ -199,7 +201,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       parts: partsOf({ chunks: scales.chunks, products: inputs.b.length, rowBlocks: warpTile[0] / MMA_ROWS, columns }),
     },
     accumulator,
-    mmaSteps: (tileK * DTYPES[aType].storageBytes) / atom.kBytes,
+    mmaSteps,
     ahead: loadedAhead(epilogue, warpTile[0] / MMA_ROWS, layout.spareRegisters!, MOST_AHEAD),
     warps,
     deep: shares ? deep : 1,
