@@ -109,6 +109,7 @@ function checkLoad(tiles: Tiles, op: Load): void {
 /** Fragments find the shift of a row by its number among 8: it is the same in all k tiles, of one loop. */
 function checkShifted(tiles: Tiles, what: string, { op, tile, depth }: Load, operand: TensorOperand): void {
   tiles.expect(`${what}: shifted by`, op, 'copy_tile')
+  tiles.expect(`${what}: bytes of shifted elements`, tiles.bytes(operand.name), 2)
   tiles.expect(`${what}: boxes of shifted rows`, tile.boxes, 1)
   tiles.expect(`${what}: loops of shifted rows`, [tiles.program.domain.loops.length, depth.outer.length], [1, 0])
   if (operand.computed) tiles.problems.push(`${what}: shifted rows are computed`)

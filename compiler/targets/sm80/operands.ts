@@ -28,9 +28,9 @@ interface Where {
 }
 
 /**
- * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of elements of 4 or 8. Rows of smaller elements that begin anywhere
- * are copied as they lie in memory, by 16 bytes too: fragments are shifted on their way to registers, each row of 8 by an amount of its own.
- * What is computed, what has to be transposed, and where shifts would change from loop to loop, is gathered through registers.
+ * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of elements of 4 or 8. Rows of 2-byte elements that begin
+ * anywhere are copied as they lie in memory, by 16 bytes too: fragments are shifted on their way to registers, each row of 8 by an amount of its
+ * own. Other rows of bytes, what is computed or has to be transposed, and where shifts would change from loop to loop, go through registers.
  */
 export function planSm80Operand(operand: TensorOperand, where: Where): OperandPlan {
   const { free, k, rows, depth, anywhere, stepBytes, oneLoop } = where
@@ -41,7 +41,7 @@ export function planSm80Operand(operand: TensorOperand, where: Where): OperandPl
   const major = inner === free && bytes === 2 ? 'mn' : 'k'
   const inOrder = major === 'mn' || inner === k
   const wide = vector && inner !== anywhere && inOrder
-  const shifted = !wide && inOrder && bytes < 4 && oneLoop && !operand.computed
+  const shifted = !wide && inOrder && bytes === 2 && oneLoop && !operand.computed
   const source = !operand.computed && (wide || shifted || bytes >= 4) ? 'copy' : 'gather'
   const row = major === 'k' ? depth * bytes : rows * bytes
   const span = major === 'k' || shifted ? row : Math.max(...[32, 64, 128].filter((s) => row % s === 0))
