@@ -81,6 +81,8 @@ function emitEach(op: CopyTile, row: string, chunk: string, count: number, c: Em
       c,
     )
   }
+  const first = `u32 i = ${call0(c, 'anew', threadOf(c))}`
+  if (count <= threads) return void c.out.block(`if (const ${first}; i < ${count})`, body)
   c.out.line('#pragma unroll 2')
-  c.out.block(`for (u32 i = ${call0(c, 'anew', threadOf(c))}; i < ${count}; i += ${threads})`, body)
+  c.out.block(`for (${first}; i < ${count}; i += ${threads})`, body)
 }

@@ -156,8 +156,7 @@ ktl__golden(
               cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_A_m * 2, i * 32 < rows ? bytes : 0);
             }
           }
-          #pragma unroll 2
-          for (u32 i = anew(threadIdx.x); i < 64; i += 128) {
+          if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K, free_at = at.m + r;
             const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
@@ -178,8 +177,7 @@ ktl__golden(
               cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_n * 2, i * 32 < rows ? bytes : 0);
             }
           }
-          #pragma unroll 2
-          for (u32 i = anew(threadIdx.x); i < 64; i += 128) {
+          if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K, free_at = at.n + r;
             const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);
@@ -222,8 +220,7 @@ ktl__golden(
               cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_A_m * 2, i * 32 < rows ? bytes : 0);
             }
           }
-          #pragma unroll 2
-          for (u32 i = anew(threadIdx.x); i < 64; i += 128) {
+          if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K, free_at = at.m + r;
             const u64 row = reinterpret_cast<u64>(op_A + (i64)(free_at) * op_A_m + k_at);
@@ -244,8 +241,7 @@ ktl__golden(
               cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_n * 2, i * 32 < rows ? bytes : 0);
             }
           }
-          #pragma unroll 2
-          for (u32 i = anew(threadIdx.x); i < 64; i += 128) {
+          if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K, free_at = at.n + r;
             const u64 row = reinterpret_cast<u64>(op_B + (i64)(free_at) * op_B_n + k_at);

@@ -176,8 +176,7 @@ ktl__golden(
               cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_k * 2, i * 32 < rows ? bytes : 0);
             }
           }
-          #pragma unroll 2
-          for (u32 i = anew(threadIdx.x); i < 64; i += 128) {
+          if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K + r, free_at = at.n;
             const u64 row = reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at);
@@ -235,8 +234,7 @@ ktl__golden(
               cp_async_16(to + i * 2560, from + (i64)(i * 32) * op_B_k * 2, i * 32 < rows ? bytes : 0);
             }
           }
-          #pragma unroll 2
-          for (u32 i = anew(threadIdx.x); i < 64; i += 128) {
+          if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K + r, free_at = at.n;
             const u64 row = reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at);
