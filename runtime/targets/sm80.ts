@@ -39,6 +39,12 @@ export const SM80_CONSTANTS = {
   lanes: 4.2,
   /** The same for a copy of less than 16 bytes by each lane. */
   copy: 18,
+  /** Of a scheduler, for a register of fragments that is loaded in two and shifted. */
+  shifted: 4,
+  /** Of a CTA alone, for addresses of shifted copies of a k tile. */
+  shifts: 500,
+  /** Until code and parameters have come from memory, and the first tile is found. */
+  start: 2000,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 60,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
@@ -94,12 +100,17 @@ export function estimateSm80(
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
   const issued =
-    mma + promotionCycles(plan, costs) + laneLoads(plan, kBytes) * costs.lanes + elementCopies(plan) * costs.copy
+    mma +
+    promotionCycles(plan, costs) +
+    laneLoads(plan, kBytes) * costs.lanes +
+    elementCopies(plan) * costs.copy +
+    shiftedRegisters(plan) * costs.shifted
   const work = Math.max(issued, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
   // What goes through registers is waited for, from memory and from shared memory.
   const waiting = gathered > 0 ? work + 2 * machine.loadLatency : machine.loadLatency / (plan.stages - 1)
-  const step = Math.max(work * sharing, work + costs.step, waiting)
+  const shifts = [a, ...b].some(({ shifted }) => shifted) ? costs.shifts : 0
+  const step = Math.max(work * sharing, work + costs.step + shifts, waiting)
   const epilogue = epilogueCycles(plan, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
@@ -107,8 +118,9 @@ export function estimateSm80(
   const partWaves = Math.ceil((cut * parts) / slots)
   const finish = Math.ceil(cut / slots) * (parts * exchange + epilogue)
   const whole = wholeWaves * (kAll * step + epilogue)
-  const compute = machine.launchCycles + machine.loadLatency + whole + partWaves * (kTiles * step + exchange) + finish
-  const dram = machine.launchCycles + machine.loadLatency + trafficBytes(plan.program, extents) / machine.dramBytes
+  const first = machine.launchCycles + machine.loadLatency + costs.start
+  const compute = first + whole + partWaves * (kTiles * step + exchange) + finish
+  const dram = first + trafficBytes(plan.program, extents) / machine.dramBytes
   const cycles = Math.max(compute, dram)
   const boundBy = cycles === dram ? 'dram' : mma >= work ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
@@ -125,6 +137,13 @@ const elementCopies = ({ a, b }: Sm80Plan): number =>
       sum + (source === 'copy' && copyBytes! < 16 ? tileBytes / copyBytes! / 128 : 0),
     0,
   )
+
+/** Of one k tile, by each scheduler: registers of fragments whose rows are shifted. */
+function shiftedRegisters({ a, b, warps, warpTile: [rows, columns], mmaSteps }: Sm80Plan): number {
+  const ofA = a.shifted ? rows / 4 : 0
+  const ofB = b.filter(({ shifted }) => shifted).length * (columns / 4)
+  return ((warps[0] * warps[1]) / 4) * mmaSteps * (ofA + ofB)
+}
 
 /** Of one k tile, by each scheduler: 16 bytes of k, of every 8th row and every 4th column of a warp's part. */
 function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {
