@@ -58,7 +58,9 @@ function emitChunk(op: CopyTile, then: () => void, c: EmitContext): void {
   const [inner, innerEnd, outer, outerEnd] =
     tile.major === 'k' ? ['k_at', kEnd, 'free_at', end] : ['free_at', end, 'k_at', kEnd]
   c.out.line(`const u64 row = reinterpret_cast<u64>(${elementAddress(c, operand, op)});`)
-  c.out.line(`const u32 shift = static_cast<u32>(row) % 16, rows = ${outer} < ${outerEnd} ? ${outerEnd} - ${outer} : 0;`)
+  c.out.line(
+    `const u32 shift = static_cast<u32>(row) % 16, rows = ${outer} < ${outerEnd} ? ${outerEnd} - ${outer} : 0;`,
+  )
   const left = `${inner} < ${innerEnd} ? min(${innerEnd} - ${inner}, ${tile.span}) * ${bytes} : 0`
   c.out.line(`const u32 bytes = ${call0(c, 'chunk_bytes', left, 'shift', 'c')};`)
   then()

@@ -131,8 +131,7 @@ export const SM80_EMITTERS: Emitters = {
   },
   load_ahead(op, c) {
     if (op.shape === 'row') return emitLoadRows(op, c)
-    const row = (i: string): string =>
-      `at.m + warp_m * WARP_M + ${i} / 2 * ROWS_PER_WARP + lane / 4 + ${i} % 2 * 8`
+    const row = (i: string): string => `at.m + warp_m * WARP_M + ${i} / 2 * ROWS_PER_WARP + lane / 4 + ${i} % 2 * 8`
     emitLoadColumns(op, row, registersOf(c).rowBlocks, c)
   },
   own_row(_, c) {

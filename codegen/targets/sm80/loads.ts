@@ -71,7 +71,11 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
   const first = tile.major === 'mn' ? '' : side === 'a' ? 'warp_m * WARP_M + ' : 'warp_n * WARP_N + '
   // Of warps that share k each begins with a step of its own.
   const [ofRows, ofChunks] =
-    program.registers!.deep === undefined ? ['', ''] : tile.major === 'mn' ? ['warp_k * 16 + ', ''] : ['', 'warp_k * 2 + ']
+    program.registers!.deep === undefined
+      ? ['', '']
+      : tile.major === 'mn'
+        ? ['warp_k * 16 + ', '']
+        : ['', 'warp_k * 2 + ']
   const at = ofChunks ? `(${ofChunks}${chunk})` : chunk
   return `(${first}${ofRows}lane % 8 + ${row} * 8) * ${span} + ${swizzled(tile.swizzle, at, mod(name('lane', 32), 8))} * 16`
 }
@@ -145,7 +149,5 @@ export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
     })
   }
   load('a', a, (i) => `a_fragments[${set}][${i}]`)
-  products.forEach((b, p) =>
-    load('b', b, (i) => `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}${i}]`),
-  )
+  products.forEach((b, p) => load('b', b, (i) => `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}${i}]`))
 }

@@ -42,7 +42,8 @@ export const SHARE_K_EMITTERS: Emitters = {
         c.out.line(`const uint4 of_${other} = ${call0(c, 'load_shared_v4', from)};`, where)
       }
       for (let other = 1; other < deep!; other++)
-        for (const [e, v] of ['x', 'y', 'z', 'w'].entries()) c.out.line(`acc[i + ${e}] += ${value(`of_${other}.${v}`)};`)
+        for (const [e, v] of ['x', 'y', 'z', 'w'].entries())
+          c.out.line(`acc[i + ${e}] += ${value(`of_${other}.${v}`)};`)
     })
   },
 }

@@ -146,7 +146,13 @@ const together = (plan: Sm80Plan): TileOp[] => [
 ]
 
 const epilogue = (plan: Sm80Plan): TileOp[] =>
-  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes, undefined, plan.ahead), null, storeOps(plan), plan.threads)
+  fragmentEpilogue(
+    plan.epilogue,
+    (shapes) => auxLoads(plan.epilogue, shapes, undefined, plan.ahead),
+    null,
+    storeOps(plan),
+    plan.threads,
+  )
 
 /** Fragments are pairs of elements: through shared memory they become rows. */
 const storeOps = (plan: Sm80Plan): TileOp[] =>

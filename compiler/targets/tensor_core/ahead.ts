@@ -29,7 +29,13 @@ export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: nu
 }
 
 /** Operands along n or m, under the MMAs. */
-export const loadsAhead = ({ ahead, epilogue }: { readonly ahead: readonly string[]; readonly epilogue: EpiloguePlan }): TileOp[] =>
+export const loadsAhead = ({
+  ahead,
+  epilogue,
+}: {
+  readonly ahead: readonly string[]
+  readonly epilogue: EpiloguePlan
+}): TileOp[] =>
   epilogue.aux.flatMap(({ operand: { name }, shape }): TileOp[] =>
     ahead.includes(name) && (shape === 'row' || shape === 'column')
       ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]
