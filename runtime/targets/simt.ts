@@ -36,7 +36,7 @@ export const simt: RuntimeTarget<SimtPlan, FieldValues['simt']> = {
   controls: false,
 }
 
-/** Elements of k between two barriers of a plain kernel: each step waits for its loads. */
+/** Elements of a sum without a tile that are loaded while others are added. */
 const SIMT_STEP = 32
 
 /** Of four instructions a cycle, how many are issued. */
@@ -202,6 +202,9 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   if (patched?.kind === 'tile') return estimatePatch(program, patched, extents, machine)
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const threads = tile[0] * tile[1]
+  const split = stages.find(({ form }) => form.kind === 'tile')?.form
+  // Elements of k between two barriers: each step waits for its loads.
+  const step = split?.kind === 'tile' ? split.extents[2] : SIMT_STEP
   let work = 0
   let elements = 0
   let steps = 0
@@ -209,7 +212,7 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
     elements = Math.max(elements, over(output.value.axes))
     for (const node of topological([output.value])) {
       const loops = node.kind === 'contract' ? node.terms : node.kind === 'reduce' ? [node] : []
-      for (const loop of loops) steps = Math.max(steps, Math.ceil(over(loop.over) / SIMT_STEP))
+      for (const loop of loops) steps = Math.max(steps, Math.ceil(over(loop.over) / step))
       if (node.kind === 'contract')
         for (const term of node.terms)
           work +=
@@ -219,7 +222,6 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
     }
   }
   const LOADS_PER_FMA = 8
-  const split = stages.find(({ form }) => form.kind === 'tile')?.form
   const ctas =
     split?.kind === 'tile'
       ? over(split.split.batch) *
@@ -231,7 +233,7 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   // Whole CTAs occupy an SM: a large tile leaves SMs idle on small outputs.
   const slots = machine.sms * Math.max(1, Math.floor(2048 / threads))
   const balance = (Math.ceil(ctas / slots) * slots) / ctas
-  const waiting = machine.launchCycles + machine.loadLatency * (1 + steps)
+  const waiting = machine.launchCycles + machine.loadLatency * (1 + steps) * Math.ceil(ctas / slots)
   const compute = waiting + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
   const tiled = stages.some(({ form }) => form.kind === 'tile')
   const dram = machine.launchCycles + trafficBytes(program, extents) / (machine.dramBytes * (tiled ? RUNS : 1))
