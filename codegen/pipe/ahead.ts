@@ -29,17 +29,18 @@ export function emitLoadRows(op: LoadAhead, c: EmitContext): void {
   const count = Math.ceil(c.program.layout.columns / (2 * PAIRS))
   const stride = c.names.stride(op.operand, c.names.n)
   const at = (n: string): string => element(c, operand, { m: '0', n: `(${n})` })
+  const first = c.program.registers?.warps ? `at.n + warp_n * ${c.program.layout.columns}` : 'at.n'
   const forPairs = (body: () => void): void => {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
-      c.out.line(`const u32 n = at.n + (lane + ${PAIRS} * i) * 2;`)
+      c.out.line(`const u32 n = ${first} + (lane + ${PAIRS} * i) * 2;`)
       body()
     })
   }
   const guard = guardOf(op, c)
   c.out.line(`u32 ${words}[${count * perPair}];`, where)
   // Pairs are whole, and read as one.
-  const aligned = `(reinterpret_cast<u64>(&${at('at.n')}) & ${2 * storageBytes - 1}) == 0`
+  const aligned = `(reinterpret_cast<u64>(&${at(first)}) & ${2 * storageBytes - 1}) == 0`
   c.out.block(`if (${guard}${stride} == 1 && N % 2 == 0 && ${aligned})`, () =>
     forPairs(() => {
       if (perPair === 2) {

@@ -7,6 +7,7 @@ import { emitLookedUp } from './computed.ts'
 import { call, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 import { elementAddress, emitCopyElements, threadOf } from './copy_elements.ts'
+import { emitCopyShifted } from './copy_shifted.ts'
 import { chunkPlace } from './loads.ts'
 
 /** Address of the element at `k_at` in a row that was looked up. */
@@ -17,7 +18,8 @@ function rowAddress(c: EmitContext, operand: TensorOperand): string {
 
 /** Threads take chunks along the contiguous axis in turn; what is outside the tensor is zero. */
 export function emitCopyTile(op: CopyTile, c: EmitContext): void {
-  if (c.whole === op) copyWhole(op, c)
+  if (op.tile.shifted) emitCopyShifted(op, c)
+  else if (c.whole === op) copyWhole(op, c)
   else if (op.bytes === 16) copyChunks(op, c)
   else emitCopyElements(op, c)
 }
@@ -70,7 +72,7 @@ function rowsApart({ bytes, tile, operand, depth }: CopyTile, c: EmitContext): R
   const chunks = (tile.span * DTYPES[dtype].storageBytes) / 16
   const apart = (32 * c.role!.warps) / chunks
   const isEven = apart % SWIZZLED_ROWS === 0 && tile.rows % apart === 0
-  return bytes === 16 && tile.major === 'k' && !computed && isEven && free.length === 1
+  return bytes === 16 && tile.major === 'k' && !tile.shifted && !computed && isEven && free.length === 1
     ? { apart, chunks, perChunk: 16 / DTYPES[dtype].storageBytes, stride: c.names.stride(operand, free[0]!) }
     : null
 }

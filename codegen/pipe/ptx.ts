@@ -144,6 +144,12 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
       'cp.async.cg.shared.global [%0], [%1], 16, %2;',
       '"r"(dst), "l"(src), "r"(bytes)',
     ),
+  chunk_bytes:
+    '// Of chunk `c` of those around a row that has `left` bytes, and begins `shift` bytes behind the first one.\n' +
+    inline(
+      'u32 chunk_bytes(u32 left, u32 shift, u32 c)',
+      '  return left > 0 ? min(max(static_cast<int>(left + shift - c * 16), 0), 16) : 0;',
+    ),
   cp_async_16_if:
     '// Copies 16 bytes, or zeros where not `inside`; nothing where not `whole`.\n' +
     asm(

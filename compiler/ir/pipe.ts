@@ -95,6 +95,8 @@ export interface RegisterPlan {
   readonly cells: 'f32' | 'i32' | 'f16' | 'f64'
   /** MMAs add up parts of a stage by themselves, which are then scaled and added to the cells; absent: MMAs add to the cells. */
   readonly parts?: PartRegisters
+  /** Warps along k, each with its steps of every stage, on the same part of the tile; absent: one. */
+  readonly deep?: number
   /** Warpgroups on one tile: its blocks of rows go to them in turn. */
   readonly together: number
 }
@@ -198,6 +200,12 @@ export type TileOp =
   | { readonly op: 'last_part'; readonly threads: number; readonly body: readonly TileOp[] }
   /** Adds the sums of all parts to the accumulators, in the order of the parts. */
   | { readonly op: 'add_parts' }
+  /** Those of warps behind the first along k to shared memory. */
+  | { readonly op: 'leave_cells'; readonly buffer: string }
+  /** For the first warps along k alone. */
+  | { readonly op: 'first_along_k'; readonly body: readonly TileOp[] }
+  /** Adds what the others have left, in their order, to the accumulators. */
+  | { readonly op: 'add_cells'; readonly buffer: string }
   /** The accumulators to shared memory, for an epilogue that is not unrolled. */
   | { readonly op: 'park'; readonly buffer: string; readonly threads: number }
   /**
@@ -316,7 +324,7 @@ export type NestedOp = Extract<TileOp, { body: readonly TileOp[] }>
 const NESTED: Readonly<Record<NestedOp['op'], true>> = {
   for_tiles: true, while_work: true, for_slots: true, for_k: true, for_first_k: true, ahead: true, after_first_k: true, for_row_blocks: true,
   for_blocks: true, for_subtiles: true, for_staged: true, after_first_staged: true, elected: true, one_thread: true, first_warp: true, for_warpgroups: true, leader: true,
-  first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true, last_part: true,
+  first_cta: true, lane0: true, last_warp: true, last_subtile: true, before_next_tile: true, last_part: true, first_along_k: true,
 } // prettier-ignore
 
 /** Warpgroups that take turns over the tiles; 1: all work on each. */
@@ -324,6 +332,10 @@ export const turnsOf = ({ roles }: Pick<TileProgram, 'roles'>): number => {
   const tiles = roles[0]!.body.find((op) => op.op === 'for_tiles')
   return (tiles?.op === 'for_tiles' ? tiles.turns : undefined) ?? 1
 }
+
+/** Warps that are the first along k: those that finish a tile. */
+export const firstAlongK = ({ roles, registers }: Pick<TileProgram, 'roles' | 'registers'>): number =>
+  roles[0]!.warps / (registers?.deep ?? 1)
 
 export function isNested(op: TileOp): op is NestedOp {
   return op.op in NESTED

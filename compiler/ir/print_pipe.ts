@@ -115,10 +115,10 @@ const mmaScalesText = (scales: MmaScales | null): string =>
 
 const depthText = ({ axis, tile, outer }: DepthView): string =>
   [...outer.map((o) => `${o.axis} ${printIx(o.at)}`), `${axis} tile ${printIx(tile)}`].join(', ')
-const tileText = ({ rows, depth, major, boxes, span, pitch, swizzle }: SharedTile): string =>
-  `${rows} x ${depth} ${major}-major, ${boxes > 1 ? `${boxes} boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, swizzle ${swizzle}`
-const sourceText = ({ major, span, pitch, swizzle }: TileSource['tile']): string =>
-  `${major}-major, ${pitch > 0 ? `boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, swizzle ${swizzle}`
+const tileText = ({ rows, depth, major, boxes, span, pitch, swizzle, shifted }: SharedTile): string =>
+  `${rows} x ${depth} ${major}-major, ${boxes > 1 ? `${boxes} boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${shifted ? 'shifted' : `swizzle ${swizzle}`}`
+const sourceText = ({ major, span, pitch, swizzle, shifted }: TileSource['tile']): string =>
+  `${major}-major, ${pitch > 0 ? `boxes of ${span} elements, ${pitch} B apart` : `rows of ${span}`}, ${shifted ? 'shifted' : `swizzle ${swizzle}`}`
 const descriptorText = (d: { leadingBytes: number; strideBytes: number; stepBytes: number; swizzle: string }): string =>
   `(lbo ${d.leadingBytes}, sbo ${d.strideBytes}, step ${d.stepBytes}, swizzle ${d.swizzle})`
 const guarded = (guard: Node | null): string =>
@@ -297,6 +297,10 @@ function printOp(op: TileOp): string {
       return `read_work ${op.buffer}`
     case 'park':
       return `park -> ${op.buffer}, of ${op.threads} threads`
+    case 'leave_cells':
+      return `leave_cells -> ${op.buffer}`
+    case 'add_cells':
+      return `add_cells of ${op.buffer}`
     case 'last_part':
       return `last_part, of ${op.threads} threads`
     case 'role_sync':
@@ -363,6 +367,7 @@ function printOp(op: TileOp): string {
     case 'cluster_sync':
     case 'warp_sync':
     case 'after_first_k':
+    case 'first_along_k':
     case 'one_thread':
     case 'last_warp':
     case 'first_warp':

@@ -54,6 +54,12 @@ export interface SharedTile {
   /** Bytes from one box to the next. */
   readonly pitch: number
   readonly swizzle: Swizzle
+  /** Rows are those of memory from the last multiple of 16 bytes before them on: so far shifted, and 16 bytes longer. */
+  readonly shifted?: true
 }
+
+/** Bytes of a row of a shifted tile. */
+export const shiftedPitch = ({ span }: Pick<SharedTile, 'span'>, elementBytes: number): number =>
+  span * elementBytes + 16
 
 export const tileElements = ({ rows, depth }: SharedTile): number => rows * depth

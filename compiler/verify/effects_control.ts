@@ -1,5 +1,5 @@
 /** Effects of loops and conditions: who executes their bodies, how often, and at which tile. */
-import type { TileOp } from '../ir/pipe.ts'
+import { firstAlongK, type TileOp } from '../ir/pipe.ts'
 import type { Agent } from './agent.ts'
 import { nothing, type Effects, type Steps } from './effect.ts'
 import type { Machine } from './machine.ts'
@@ -77,6 +77,7 @@ export const CONTROL = {
     agent.warpgroup = index
     yield* whole ? m.execute(body, agent) : alone(body, agent, m)
   },
+  first_along_k: ({ body }, agent, m) => when(agent.warp < firstAlongK(m.program), body, agent, m),
   *last_warp({ body }, agent, m) {
     const { firstWarp, warps } = agent.role!
     if (agent.warp === firstWarp + warps - 1) yield* m.execute(body, agent)

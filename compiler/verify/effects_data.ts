@@ -3,7 +3,7 @@ import { DTYPES } from '../dtypes.ts'
 import { operandNamed } from '../ir/walk.ts'
 import { TILE_BYTES } from '../stored/tiles.ts'
 import { ATOM_COLUMNS } from '../targets/tensor_core/scale_atoms.ts'
-import type { TileOp } from '../ir/pipe.ts'
+import { firstAlongK, type TileOp } from '../ir/pipe.ts'
 import type { AtomLoad, Gather, CopyTile, ScaleLoad, TmaLoad } from '../ir/pipe_loads.ts'
 import type { AddPart, CopyAtoms, Mma, Part, WarpgroupMma } from '../ir/pipe_mma.ts'
 import type { Agent } from './agent.ts'
@@ -419,6 +419,14 @@ export const DATA = {
     const bytes = (m.buffer(op.buffer).slotBytes * agent.threads) / op.threads
     m.write(agent, op, m.slotOf(agent, op.buffer), agent.tile, bytes, CELLS, agent.id)
   },
+  leave_cells(op, agent, m) {
+    takesCells(op, agent, m)
+    const slot = m.slotOf(agent, op.buffer)
+    const first = firstAlongK(m.program)
+    const bytes = (slot.bytes * agent.threads) / (32 * (agent.role!.warps - first))
+    if (agent.warp >= first) m.write(agent, op, slot, agent.tile, bytes, CELLS, agent.id)
+  },
+  add_cells: (op, agent, m) => m.read(agent, op, m.slotOf(agent, op.buffer), agent.tile),
   send_sums: sendSums,
   add_sums: (op, agent, m) => m.read(agent, op, m.slotOf(agent, op.buffer), agent.tile),
   store_part: takesSums,

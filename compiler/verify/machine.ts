@@ -122,7 +122,8 @@ export class Machine {
     this.subtileColumns = Array.from({ length: count }, (_, i) => i)
     this.rowBlocks = program.registers?.rowBlocks ?? 1
     this.fragmentSteps = 1
-    for (const op of opsOf(program)) if (op.op === 'mma_sync') this.fragmentSteps = program.domain.depth / op.kind.k
+    for (const op of opsOf(program))
+      if (op.op === 'mma_sync') this.fragmentSteps = program.domain.depth / op.kind.k / (program.registers?.deep ?? 1)
   }
 
   *execute(ops: readonly TileOp[], agent: Agent): Steps {

@@ -1,6 +1,6 @@
 /** Shared memory, tensor memory, registers and warps: regions do not overlap and end within what is launched, budgets hold. */
 import { DTYPES } from '../dtypes.ts'
-import { opsOf, turnsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
+import { firstAlongK, opsOf, turnsOf, type Copies, type Role, type TileProgram } from '../ir/pipe.ts'
 import { ALIGNMENT_SLACK, SMEM_LIMIT } from '../targets/tensor_core/plan.ts'
 import { freeSide } from '../space/domain.ts'
 import type { Swizzle } from '../space/layout.ts'
@@ -78,6 +78,7 @@ function alignmentOf(program: TileProgram, buffer: string): number {
   let bytes = 16
   for (const op of opsOf(program)) {
     if (!referencesOf(op).buffers?.includes(buffer)) continue
+    if (op.op === 'copy_tile' && op.tile.shifted) continue
     if (op.op === 'tma_load' || op.op === 'gather' || op.op === 'copy_tile' || op.op === 'mma' || op.op === 'wgmma')
       return ATOM_BYTES
     if (op.op === 'load_atoms' || op.op === 'tma_store' || op.op === 'fetch_first' || op.op === 'stage_write')
@@ -116,7 +117,7 @@ function* copyProblems(program: TileProgram): Generator<string> {
 
 function copiesFor(program: TileProgram, { firstWarp, warps }: Role, { owner }: Copies): number {
   const last = firstWarp + warps
-  if (owner === 'warp') return last
+  if (owner === 'warp') return program.registers?.deep === undefined ? last : firstAlongK(program)
   // Behind the consumers, each of these warps serves one of them.
   return firstWarp > 0 ? (program.registers?.together ?? 1) : Math.ceil(last / 4)
 }
@@ -188,6 +189,10 @@ function* registerProblems(program: TileProgram): Generator<string> {
   if (registers && cells < 1) yield 'there are no accumulators'
 }
 
+/** Of the accumulators of all warps but the first along k. */
+const leftBytes = (program: TileProgram): number =>
+  accumulatorsOf(program) * 4 * 32 * (program.roles[0]!.warps - firstAlongK(program))
+
 /** Tiles, warps and sub-tiles cover one another. */
 function* coverProblems(program: TileProgram): Generator<string> {
   const { domain, layout, registers, subtileColumns, cluster, roles } = program
@@ -212,8 +217,8 @@ function* coverProblems(program: TileProgram): Generator<string> {
       columns * cluster.splits * ways !== held
     )
       yield `${rowBlocks} blocks of rows and ${columns} columns do not make a tile of ${rows} x ${across}`
-    if (warps && warps[0] * warps[1] !== roles[0]!.warps)
-      yield `${warps.join(' x ')} warps are not the ${roles[0]!.warps} of ${roles[0]!.name}`
+    if (warps && warps[0] * warps[1] * (registers.deep ?? 1) !== roles[0]!.warps)
+      yield `${[...warps, registers.deep ?? 1].join(' x ')} warps are not the ${roles[0]!.warps} of ${roles[0]!.name}`
     if (warps && together !== 1) yield 'warps have no warpgroups'
     const turns = roles[0]!.body.find((op) => op.op === 'for_tiles')?.turns
     if (!warps && (turns ?? together) * 4 !== roles[0]!.warps)
@@ -252,6 +257,11 @@ function* coverProblems(program: TileProgram): Generator<string> {
         program.buffers.find(({ name }) => name === parked)!.slotBytes
     )
       yield `${parked} does not hold the accumulators`
+    if (
+      (op.op === 'leave_cells' || op.op === 'add_cells') &&
+      leftBytes(program) !== program.buffers.find(({ name }) => name === op.buffer)!.slotBytes
+    )
+      yield `${op.buffer} does not hold what warps along k leave`
     if (op.op === 'tmem_load' && op.products * layout.columns !== program.tmem?.columnsPerAccumulator)
       yield 'tmem_load: the products do not make an accumulator'
     if (

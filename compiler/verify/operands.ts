@@ -5,7 +5,7 @@ import type { DepthView } from '../ir/pipe_loads.ts'
 import type { TensorOperand } from '../ir/tensor.ts'
 import { rowsRead } from '../ir/walk.ts'
 import { expressionProblems } from '../ir/verify_tensor.ts'
-import { SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
+import { shiftedPitch, SWIZZLE_OF_ROW, type SharedTile, type Swizzle } from '../space/layout.ts'
 import { axisTexts, freeSide } from '../space/domain.ts'
 import { evaluateIx } from '../space/ix.ts'
 import { stepCount, tileIndex } from '../targets/tensor_core/lower_loads.ts'
@@ -42,13 +42,15 @@ function checkLoad(tiles: Tiles, op: Load): void {
   tiles.expect(`${what}: role`, operand.role, 'input')
   tiles.expect(`${what}: rows`, tile.rows, free === 'm' ? along.extent : along.extent / cluster.pair)
   tiles.expect(`${what}: depth`, tile.depth, domain.depth)
-  tiles.expect(`${what}: bytes of a slot`, tiles.buffer(op.buffer).slotBytes, tile.rows * tile.depth * bytes)
+  const boxRows = tile.major === 'k' ? tile.rows : tile.depth
+  const slotBytes = tile.shifted ? boxRows * shiftedPitch(tile, bytes) : tile.rows * tile.depth * bytes
+  tiles.expect(`${what}: bytes of a slot`, tiles.buffer(op.buffer).slotBytes, slotBytes)
+  if (tile.shifted) checkShifted(tiles, what, op, operand)
   checkDepth(tiles, what, depth, operand, along.axis)
   if (![along.axis, depth.axis, ...depth.outer.map(({ axis }) => axis)].every((axis) => operand.axes.includes(axis)))
     tiles.problems.push(`${what}: lacks an axis of its tile`)
   const spans = tile.major === 'k' ? tile.depth : tile.rows
   tiles.expect(`${what}: span times boxes`, tile.span * tile.boxes, spans)
-  const boxRows = tile.major === 'k' ? tile.rows : tile.depth
   tiles.expect(`${what}: pitch`, tile.pitch, tile.boxes > 1 ? boxRows * tile.span * bytes : 0)
   tiles.expect(`${what}: swizzle`, tile.swizzle, swizzleOf(op, tile, bytes))
   if (operand.computed) {
@@ -66,9 +68,9 @@ function checkLoad(tiles: Tiles, op: Load): void {
     const source = read ? tiles.operand(read.operand) : operand
     tiles.expect(`${what}: type`, source.dtype, operand.dtype)
     const wide = source.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
-    tiles.expect(`${what}: bytes of a copy`, op.bytes, wide ? 16 : bytes)
+    tiles.expect(`${what}: bytes of a copy`, op.bytes, wide || tile.shifted ? 16 : bytes)
     if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
-    if (!wide && bytes < 4) tiles.problems.push(`${what}: copies of ${bytes} bytes`)
+    if (!wide && !tile.shifted && bytes < 4) tiles.problems.push(`${what}: copies of ${bytes} bytes`)
     return
   }
   const copy = operand.divisibility === 'repacked' ? { region: name, axes: copyAxes(operand) } : undefined
@@ -104,8 +106,19 @@ function checkLoad(tiles: Tiles, op: Load): void {
   tiles.expect(`${what}: padding of ${op.map}`, tiles.map(op.map).padded === true, bits < 8 && bytes === 1)
 }
 
+/** Fragments find the shift of a row by its number among 8: it is the same in all k tiles, of one loop. */
+function checkShifted(tiles: Tiles, what: string, { op, tile, depth }: Load, operand: TensorOperand): void {
+  tiles.expect(`${what}: shifted by`, op, 'copy_tile')
+  tiles.expect(`${what}: bytes of shifted elements`, tiles.bytes(operand.name), 2)
+  tiles.expect(`${what}: boxes of shifted rows`, tile.boxes, 1)
+  tiles.expect(`${what}: loops of shifted rows`, [tiles.program.domain.loops.length, depth.outer.length], [1, 0])
+  if (operand.computed) tiles.problems.push(`${what}: shifted rows are computed`)
+  if (tile.major === 'k') tiles.expect(`${what}: contiguous axis`, operand.order.at(-1), depth.axis)
+}
+
 /** Rows of shared memory are spans of a pattern. */
-function swizzleOf(op: Load, { major, span }: SharedTile, bytes: number): Swizzle {
+function swizzleOf(op: Load, { major, span, shifted }: SharedTile, bytes: number): Swizzle {
+  if (shifted) return 'none'
   // MMAs read transposed operands of 32 bits in one pattern only.
   if (bytes === 4 && major === 'mn' && op.op !== 'copy_tile') return '128B_ATOM_32B'
   return SWIZZLE_OF_ROW[span * bytes] ?? 'none'

@@ -66,6 +66,8 @@ export function referencesOf(op: TileOp): References {
     }
     case 'park':
     case 'add_sums':
+    case 'leave_cells':
+    case 'add_cells':
       return { buffers: [op.buffer] }
     case 'send_sums':
     case 'request_work':

@@ -52,6 +52,7 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
       return { reads: ['k', 'next'] }
     case 'next_origin':
       return { reads: ['at'], makes: ['next'] }
+    case 'first_along_k':
     case 'before_next_tile':
     case 'last_part':
       return { reads: ['at'] }
@@ -92,6 +93,8 @@ function flowOf(op: TileOp, program: TileProgram): Flow {
     case 'park':
     case 'send_sums':
     case 'add_sums':
+    case 'leave_cells':
+    case 'add_cells':
       return { reads: ['acc'] }
     case 'store_part':
     case 'add_parts':

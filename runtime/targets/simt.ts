@@ -38,7 +38,7 @@ export const simt: RuntimeTarget<SimtPlan, FieldValues['simt']> = {
   controls: false,
 }
 
-/** Elements of k between two barriers of a plain kernel: each step waits for its loads. */
+/** Elements of a sum without a tile that are loaded while others are added. */
 const SIMT_STEP = 32
 
 /** Of four instructions a cycle, how many are issued. */
@@ -204,7 +204,10 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   if (patched?.kind === 'tile') return estimatePatch(program, patched, extents, machine)
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const threads = tile[0] * tile[1]
-  const tiled = stages.some(({ form }) => form.kind === 'tile')
+  const split = stages.find(({ form }) => form.kind === 'tile')?.form
+  const tiled = split?.kind === 'tile'
+  // Elements of k between two barriers: each step waits for its loads.
+  const step = tiled ? split.extents[2] : SIMT_STEP
   let work = 0
   let elements = 0
   let steps = 0
@@ -212,10 +215,9 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
     elements = Math.max(elements, over(output.value.axes))
     for (const node of topological([output.value])) {
       const loops = node.kind === 'contract' ? node.terms : node.kind === 'reduce' ? [node] : []
-      for (const loop of loops) steps = Math.max(steps, Math.ceil(over(loop.over) / SIMT_STEP))
+      for (const loop of loops) steps = Math.max(steps, Math.ceil(over(loop.over) / step))
       // Steps of a tile are multiplied whole.
-      const depth = (axes: readonly string[]): number =>
-        tiled ? Math.ceil(over(axes) / SIMT_STEP) * SIMT_STEP : over(axes)
+      const depth = (axes: readonly string[]): number => (tiled ? Math.ceil(over(axes) / step) * step : over(axes))
       if (node.kind === 'contract')
         for (const term of node.terms)
           work +=
@@ -225,7 +227,6 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
     }
   }
   const LOADS_PER_FMA = 8
-  const split = stages.find(({ form }) => form.kind === 'tile')?.form
   const ctas =
     split?.kind === 'tile'
       ? over(split.split.batch) *
@@ -240,7 +241,7 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   const results = tiled
     ? (Math.ceil(ctas / machine.sms) * threads * RESULT_INSTRUCTIONS) / (ISSUED * machine.fmaF32)
     : 0
-  const waiting = START + machine.launchCycles + machine.loadLatency * (1 + steps)
+  const waiting = START + machine.launchCycles + machine.loadLatency * (1 + steps) * Math.ceil(ctas / slots)
   const compute =
     waiting + results + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
   const dram =

@@ -6,6 +6,7 @@ import { cutTiles } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, tilesOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import { atomNameOf } from '../../compiler/targets/sm80/mma.ts'
+import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
@@ -39,8 +40,13 @@ export const SM80_CONSTANTS = {
   lanes: 4.2,
   /** The same for a copy of less than 16 bytes by each lane. */
   copy: 18,
+  /** Of a scheduler, for a register of fragments that is loaded in two and shifted. */
+  shifted: 4,
+  /** The same for addresses of shifted copies, of each operand and warp; and what a CTA alone waits for them. */
+  addresses: 80,
+  shifts: 500,
   /** Until code and parameters have come from memory, beyond a launch's own time. */
-  start: 2500,
+  start: 3600,
   /** A barrier of the CTA, and the first fragments behind it. */
   step: 60,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
@@ -48,6 +54,8 @@ export const SM80_CONSTANTS = {
   /** A column of 16 rows: what is stored in vectors and element by element, beyond arithmetic. */
   column: 8,
   direct: 24,
+  /** Rows that begin anywhere, in words and pieces: as on SM90, whose code is the same. */
+  rows: 40,
   /** The same for a full operand read in vectors and element by element, for a row operand, and for each product. */
   vector: 4,
   element: 12,
@@ -95,13 +103,20 @@ export function estimateSm80(
   const busy = Math.min(items, slots)
   const l2 = (plan.stageBytes * busy) / sharing / machine.l2Bytes
   const gathered = [a, ...b].reduce((sum, { source, tileBytes }) => sum + (source === 'gather' ? tileBytes : 0), 0)
+  const shifted = [a, ...b].filter((operand) => operand.shifted)
   const issued =
-    mma + promotionCycles(plan, costs) + laneLoads(plan, kBytes) * costs.lanes + elementCopies(plan) * costs.copy
+    mma +
+    promotionCycles(plan, costs) +
+    laneLoads(plan, kBytes) * costs.lanes +
+    elementCopies(plan) * costs.copy +
+    shiftedRegisters(plan) * costs.shifted +
+    ((warps[0] * warps[1] * plan.deep) / 4) * shifted.length * costs.addresses
   const work = Math.max(issued, smem, l2) + gathered / costs.gather
   // CTAs of an SM share it; alone, one waits for its barriers.
   // What goes through registers is waited for, from memory and from shared memory.
   const waiting = gathered > 0 ? work + 2 * machine.loadLatency : machine.loadLatency / (plan.stages - 1)
-  const step = Math.max(work * sharing, work + costs.step, waiting)
+  const shifts = shifted.length > 0 ? costs.shifts : 0
+  const step = Math.max(work * sharing, work + costs.step + shifts, waiting)
   const epilogue = epilogueCycles(plan, costs) * sharing
   const exchange = exchangeCycles(plan, busy, machine)
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
@@ -129,6 +144,13 @@ const elementCopies = ({ a, b }: Sm80Plan): number =>
     0,
   )
 
+/** Of one k tile, by each scheduler: registers of fragments whose rows are shifted. */
+function shiftedRegisters({ a, b, warps, warpTile: [rows, columns], mmaSteps }: Sm80Plan): number {
+  const ofA = a.shifted ? rows / 4 : 0
+  const ofB = b.filter(({ shifted }) => shifted).length * (columns / 4)
+  return ((warps[0] * warps[1]) / 4) * mmaSteps * (ofA + ofB)
+}
+
 /** Of one k tile, by each scheduler: 16 bytes of k, of every 8th row and every 4th column of a warp's part. */
 function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {
   if (atomNameOf(mma) !== 'ffma') return 0
@@ -153,7 +175,9 @@ function epilogueCycles({ epilogue, program, warps, warpTile, gemm }: Sm80Plan, 
       sum + (shape === 'full' ? (vector ? costs.vector : costs.element) : shape === 'row' ? costs.row : 0),
     0,
   )
-  const stores = outputs.reduce((sum, { store }) => sum + (store === 'direct' ? costs.direct : costs.column), 0)
+  const storeOf = ({ store, operand }: OutputPlan): number =>
+    store === 'direct' ? costs.direct : operand.divisibility === 'element' ? costs.rows : costs.column
+  const stores = outputs.reduce((sum, output) => sum + storeOf(output), 0)
   const perColumn = stores + loads + costs.product * gemm.accumulators.length + (arithmeticCycles(program) * 16) / 32
   return ((warps[0] * warps[1]) / 4) * (warpTile[0] / 16) * warpTile[1] * perColumn
 }

@@ -287,11 +287,13 @@ const SM90_STORED: readonly GoldenCase[] = [
 ] // prettier-ignore
 
 const copy = (copyBytes: 4 | 16, major: 'k' | 'mn' = 'k') => ({ source: 'copy', copyBytes, major })
+const shifted = (major: 'k' | 'mn') => ({ ...copy(16, major), shifted: true })
 
 const SM80: readonly GoldenCase[] = [
   sm80('f16', gemm({ B: 'k, n' }), [128, 128], { whole, plan: { a: copy(16), b: [copy(16, 'mn')] } }),
   sm80('4-byte copies tf32', gemm({ a: 'tf32', out: 'f32', unaligned: ['A', 'B'] }), [64, 64], { plan: { a: copy(4), b: [copy(4)] }, target: 'sm_90a' }),
-  sm80('gather bf16', gemm({ a: 'bf16', unaligned: ['A', 'B'] }), [64, 64], { whole, plan: { a: gather, b: [gather] } }),
+  sm80('shifted rows', gemm({ a: 'bf16', unaligned: ['A', 'B'] }), [64, 64], { whole, plan: { a: shifted('k'), b: [shifted('k')] } }),
+  sm80('warps that share k', gemm({ B: 'k, n', unaligned: ['B'] }), [16, 32], { whole, design: { tile: [16, 32, 64] }, plan: { deep: 2, a: copy(16), b: [shifted('mn')] } }),
   sm80('A along k B along n', gemm({ B: 'k, n' }), [128, 64], { plan: { a: copy(16), b: [copy(16, 'mn')] } }),
   sm80('both along k', gemm(), [128, 64], { plan: { a: copy(16), b: [copy(16)] } }),
   sm80('neither along k', gemm({ A: 'k, m', B: 'k, n' }), [128, 128], { plan: { a: copy(16, 'mn'), b: [copy(16, 'mn')] } }),

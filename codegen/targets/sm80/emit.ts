@@ -18,9 +18,12 @@ import {
   takeRegisters,
 } from '../../pipe/fragments.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
+import { emitLoadColumns, emitLoadRows } from '../../pipe/ahead.ts'
 import { firstCell, partEmitters } from '../../pipe/parts.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
-import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments } from './loads.ts'
+import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
+import { SHARE_K_EMITTERS } from './share_k.ts'
+import { emitShift } from './shifted.ts'
 import { FFMA_STEP, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
 type MmaSync = Extract<TileOp, { op: 'mma_sync' }>
@@ -97,6 +100,7 @@ export const SM80_EMITTERS: Emitters = {
     c.out.line(
       `${type} a_fragments[2][ROW_BLOCKS][${a}], b_fragments[2][${products > 1 ? `${products} * ` : ''}COLUMN_BLOCKS][${b}];`,
     )
+    for (const [side, source] of sourcesOf(c.program)) if (source.tile.shifted) emitShift(side, source, c)
   },
   load_fragments: emitLoadFragments,
   mma_sync(op, c) {
@@ -125,6 +129,11 @@ export const SM80_EMITTERS: Emitters = {
     c.out.line('#pragma unroll')
     c.out.block('for (u32 block = 0; block < ROW_BLOCKS; ++block)', () => emitOps(op.body, c))
   },
+  load_ahead(op, c) {
+    if (op.shape === 'row') return emitLoadRows(op, c)
+    const row = (i: string): string => `at.m + warp_m * WARP_M + ${i} / 2 * ROWS_PER_WARP + lane / 4 + ${i} % 2 * 8`
+    emitLoadColumns(op, row, registersOf(c).rowBlocks, c)
+  },
   own_row(_, c) {
     emitFragmentRow(c, 'at.m + warp_m * WARP_M + block * ROWS_PER_WARP')
   },
@@ -145,6 +154,7 @@ export const SM80_EMITTERS: Emitters = {
   },
   ...EXCHANGE_EMITTERS,
   ...SCALE_EMITTERS,
+  ...SHARE_K_EMITTERS,
   ...partEmitters({
     row: (_, block) => `warp_m * WARP_M + ${block} * ROWS_PER_WARP + lane / 4`,
     columns: 'warp_n * WARP_N',

@@ -1,10 +1,8 @@
 /** SM80: what its kernels have beside the common text. */
-import { opsOf, type TileProgram } from '../../../compiler/ir/pipe.ts'
-import type { FragmentSource } from '../../../compiler/ir/pipe_mma.ts'
 import { cellsOf, PTX_CELL } from '../../pipe/fragments.ts'
 import type { TargetText } from '../../pipe/kernel.ts'
 import { SM80_EMITTERS } from './emit.ts'
-import { atomIn, laneOffset, lanesName } from './loads.ts'
+import { atomIn, laneOffset, lanesName, sourcesOf } from './loads.ts'
 import { SM80_WRAPPERS } from './ptx.ts'
 
 export const SM80_TEXT: TargetText = {
@@ -18,22 +16,21 @@ export const SM80_TEXT: TargetText = {
     define(`CELLS = ${cellsOf(d, columns)}`, `accumulator registers of each thread for 16 rows: ${d}`)
   },
   prologue({ out, program }) {
-    const [warpsM] = program.registers!.warps!
-    out.line(`const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`)
+    const { warps, deep } = program.registers!
+    const [warpsM, warpsN] = warps!
+    out.line(
+      deep === undefined
+        ? `const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM};`
+        : `const u32 warp_m = warp % ${warpsM}, warp_n = warp / ${warpsM} % ${warpsN}, warp_k = warp / ${warpsM * warpsN};`,
+    )
+    const sources = sourcesOf(program).filter(([, { tile }]) => !tile.shifted)
+    if (sources.length === 0) return
     out.line(
       atomIn(program).reads === 'lanes'
         ? '// What a lane reads of fragments.'
         : '// What a lane addresses for ldmatrix.',
     )
-    const source = fragmentsOf(program)
-    if (!source) return
-    out.line(`const u32 ${lanesName('a', source.a)} = ${laneOffset('a', source.a, program)};`)
-    const lanes = new Map(source.products.map((b) => [lanesName('b', b), laneOffset('b', b, program)]))
+    const lanes = new Map(sources.map(([side, from]) => [lanesName(side, from), laneOffset(side, from, program)]))
     for (const [variable, text] of lanes) out.line(`const u32 ${variable} = ${text};`)
   },
-}
-
-function fragmentsOf(program: TileProgram): FragmentSource | null {
-  for (const op of opsOf(program)) if (op.op === 'load_fragments') return op
-  return null
 }

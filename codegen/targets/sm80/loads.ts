@@ -7,6 +7,7 @@ import { add, constant, div, evaluateIx, mod, mul, name, printIx, type Ix } from
 import { swizzled, swizzleXor } from '../../../compiler/space/layout.ts'
 import { atomOf, type WarpAtom } from '../../../compiler/targets/sm80/mma.ts'
 import { call, note, slotAddress, type EmitContext } from '../../pipe/context.ts'
+import { emitShiftedFragments } from './shifted.ts'
 
 type LoadFragments = Extract<TileOp, { op: 'load_fragments' }>
 
@@ -14,6 +15,13 @@ type LoadFragments = Extract<TileOp, { op: 'load_fragments' }>
 export function atomIn(program: TileProgram): WarpAtom {
   for (const op of opsOf(program)) if (op.op === 'mma_sync') return atomOf(op.kind)
   throw new Error('no operation multiplies')
+}
+
+/** What fragments are loaded from: A, and the B of each product. */
+export function sourcesOf(program: TileProgram): readonly (readonly ['a' | 'b', TileSource])[] {
+  for (const op of opsOf(program))
+    if (op.op === 'load_fragments') return [['a', op.a], ...op.products.map((b) => ['b', b] as const)]
+  return []
 }
 
 /**
@@ -61,7 +69,15 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
   // Which of the two selects 8 further rows of shared memory, and which the next chunk of them.
   const [row, chunk] = (side === 'a') === (tile.major === 'k') ? [byQuarter, byHalf] : [byHalf, byQuarter]
   const first = tile.major === 'mn' ? '' : side === 'a' ? 'warp_m * WARP_M + ' : 'warp_n * WARP_N + '
-  return `(${first}lane % 8 + ${row} * 8) * ${span} + ${swizzled(tile.swizzle, chunk, mod(name('lane', 32), 8))} * 16`
+  // Of warps that share k each begins with a step of its own.
+  const [ofRows, ofChunks] =
+    program.registers!.deep === undefined
+      ? ['', '']
+      : tile.major === 'mn'
+        ? ['warp_k * 16 + ', '']
+        : ['', 'warp_k * 2 + ']
+  const at = ofChunks ? `(${ofChunks}${chunk})` : chunk
+  return `(${first}${ofRows}lane % 8 + ${row} * 8) * ${span} + ${swizzled(tile.swizzle, at, mod(name('lane', 32), 8))} * 16`
 }
 
 /** Name of the variable of `laneOffset`: one for A, one for each way that operands B lie. */
@@ -106,19 +122,22 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
 export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
   const atom = atomIn(c.program)
   if (atom.reads === 'lanes') return emitLoadOwn(op, c, atom)
-  const { a, products, step, set } = op
-  const load = (side: 'a' | 'b', source: TileSource, count: string, target: string): void => {
+  const { a, products, set } = op
+  const step = op.step * (c.program.registers!.deep ?? 1)
+  const load = (side: 'a' | 'b', source: TileSource, target: (i: string) => string): void => {
     const { tile, buffer, operand } = source
+    if (tile.shifted) return emitShiftedFragments(side, source, target, step, c)
     const where = note(c, `fragments of ${operand}`)
     const span = tile.span * DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
     const wrapper = tile.major === 'k' ? 'ldmatrix_x4' : 'ldmatrix_x4_trans'
     const lanes = lanesName(side, source)
+    const [count, first] = side === 'a' ? ['ROW_BLOCKS', 'i'] : ['COLUMN_BLOCKS / 2', '2 * i']
     const slot = slotAddress(c, buffer)
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
       if (tile.major === 'k') {
         const along = step > 0 ? `(${lanes} ^ ${32 * step})` : lanes
-        return c.out.line(call(c, wrapper, target, `${slot} + ${along} + i * ${16 * span}`), where)
+        return c.out.line(call(c, wrapper, target(first), `${slot} + ${along} + i * ${16 * span}`), where)
       }
       // 16 elements along the free axis are two chunks of a span.
       const perSpan = span / 32
@@ -126,11 +145,9 @@ export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
         c.out.line(`const u32 part = ${side === 'a' ? 'warp_m * (WARP_M / 16)' : 'warp_n * (WARP_N / 16)'} + i;`)
       const along = perSpan > 1 ? `(${lanes} ^ part % ${perSpan} * 32)` : lanes
       const box = tile.pitch > 0 ? ` + part / ${perSpan} * ${tile.pitch}` : ''
-      c.out.line(call(c, wrapper, target, `${slot} + ${along}${box} + ${step * 16 * span}`), where)
+      c.out.line(call(c, wrapper, target(first), `${slot} + ${along}${box} + ${step * 16 * span}`), where)
     })
   }
-  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`)
-  products.forEach((b, p) =>
-    load('b', b, 'COLUMN_BLOCKS / 2', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}2 * i]`),
-  )
+  load('a', a, (i) => `a_fragments[${set}][${i}]`)
+  products.forEach((b, p) => load('b', b, (i) => `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}${i}]`))
 }

@@ -1,13 +1,16 @@
 /** Designs of SM80: what a schedule may say, and the combinations. */
 import type { TargetArch } from '../../archs.ts'
 import { wordEntry, type ValuesOf } from '../../schedule.ts'
-import { OPERANDS, PARTS, REASSOCIATE, STAGES, TILE } from '../tensor_core/schedule.ts'
+import { OPERANDS, PARTS, REASSOCIATE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
 
 export interface Sm80Design {
   readonly kind: 'sm80'
   /** Of a CTA: m x n x k; k is 64 or 128 bytes. */
   readonly tile: readonly [number, number, number]
-  /** Warps along m and n, each with its own part of the tile; `auto`: parts of at most 64 x 64, as square as they can be. */
+  /**
+   * Warps along m and n, each with its own part of the tile; `auto`: parts of at most 64 x 64, as square as they can be. Tiles that have less
+   * than four parts have several warps to each, which share k.
+   */
   readonly warps: readonly [number, number] | 'auto'
   /** `ba`: computes the transpose. */
   readonly operands: 'ab' | 'ba'
@@ -20,7 +23,7 @@ export interface Sm80Design {
 }
 
 export const SM80_ENTRIES = {
-  tile: TILE,
+  tile: tileEntry([16, 32, 64, 128, 256]),
   operands: OPERANDS,
   stages: STAGES,
   parts: PARTS,
@@ -38,7 +41,13 @@ const DEFAULT_TILES: readonly (readonly [number, number])[] = [
   [64, 64],
   [64, 32],
   [64, 16],
+  [16, 64],
+  [32, 32],
+  [16, 32],
+  [16, 16],
 ]
+/** Of tiles that have no part for each of four warps. */
+const SMALL = 4 * 16 * 16
 
 /**
  * Stages of 128 bytes of k have fewer barriers than those of 64. Large tiles take 64, so that enough stages fit, and two CTAs the
@@ -51,12 +60,13 @@ export function* sm80Designs(
 ): Generator<Sm80Design> {
   const widest = arch === 'sm_80' && elementBytes < 8 ? 128 * 64 : 128 * 128
   for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
+    if (m * n < SMALL && !schedule?.reassociate) continue
     const tileK = (m * n > widest ? 64 : 128) / elementBytes
     for (const operands of schedule?.operands ?? (['ab'] as const))
       for (const stages of schedule?.stages ?? (['auto'] as const))
         for (const f32 of schedule?.f32 ?? (['fma'] as const))
           for (const parts of schedule?.parts ?? [1])
-            if (parts === 1 || schedule?.reassociate)
+            if (parts === 1 || (schedule?.reassociate && m * n >= SMALL))
               yield {
                 kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages,
                 // Of operands of other sizes it says nothing.

@@ -52,6 +52,7 @@ export const sm80 = {
     const { instance, mma, warps, warpTile } = plan
     return [
       `target ${instance.target}, ${warps.join('x')} warps of ${warpTile.join('x')}` +
+        (plan.deep > 1 ? `, ${plan.deep} along k` : '') +
         (plan.exchange ? `, ${plan.exchange.parts} parts of k` : ''),
       axesLine(plan),
       `tile ${plan.tile.join('x')}, ${instructionOf(mma)}`,

@@ -8,12 +8,13 @@ import type { Role, TileOp, TileProgram } from '../../ir/pipe.ts'
 import type { FragmentSource } from '../../ir/pipe_mma.ts'
 import type { Domain } from '../../space/domain.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
+import { loadsAhead } from '../tensor_core/ahead.ts'
 import { auxLoads, directStore, rowStores, fragmentEpilogue } from '../tensor_core/lower_epilogue.ts'
 import { forLoops, gather, scaleFinders, scaleLoadsBy, sharedTile, tileSource } from '../tensor_core/lower_loads.ts'
 import { commonParts, groupChecks } from '../tensor_core/lower_program.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
 import { partScales } from '../tensor_core/scales.ts'
-import { sm80Memory } from './memory.ts'
+import { LEFT, sm80Memory } from './memory.ts'
 import { MMA_ROWS, type Sm80Plan } from './plan.ts'
 
 /** Ring of the slot that copies fill, for a k tile ahead of the one in `stage`. */
@@ -31,7 +32,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
   const role: Role = {
     name: 'worker',
     firstWarp: 0,
-    warps: warps[0] * warps[1],
+    warps: plan.threads / 32,
     does: 'copies, MMAs, epilogue and stores',
     rings: rings.map(({ name }) => name),
     body: workerRole(plan, common.domain),
@@ -48,6 +49,7 @@ export function lowerSm80(plan: Sm80Plan): TileProgram {
       rowBlocks: warpTile[0] / MMA_ROWS,
       columns: waysOf(plan.gemm) * warpTile[1],
       warps,
+      ...(plan.deep > 1 && { deep: plan.deep }),
       cells: accumulator,
       ...(plan.parts && { parts: { cells: plan.parts.cells, columns: plan.parts.columns } }),
       together: 1,
@@ -76,7 +78,7 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
     const added = (step + 1) % perChunk === 0 ? promoted(plan, Math.floor(step / perChunk)) : []
     return [{ op: 'mma_sync', kind, set: set(step), chunk }, ...added]
   }
-  const last = mmaSteps - 1
+  const last = mmaSteps / plan.deep - 1
   const next: TileOp[] = [{ op: 'advance', ring: 'stage' }, ...landed]
   const step: TileOp[] = [
     { op: 'ahead', by: stages - 1, body: fill },
@@ -88,14 +90,16 @@ function workerRole(plan: Sm80Plan, domain: Domain): TileOp[] {
   ]
   const tile: TileOp[] = [
     { op: 'zero_cells' },
+    ...loadsAhead(plan),
     ...scaleFinders(plan.scales, domain),
     { op: 'for_first_k', count: stages - 1, body: [{ op: 'ahead', by: 0, body: fill }, commit] },
     ...landed,
     load(0),
     { op: 'for_k', body: step },
+    ...(plan.deep > 1 ? [{ op: 'leave_cells', buffer: LEFT } as const] : []),
     // Sub-tiles on their way out lie over the stages.
     { op: 'cta_sync' },
-    ...(plan.exchange ? exchangeParts(plan.exchange, epilogue(plan)) : epilogue(plan)),
+    ...(plan.exchange ? exchangeParts(plan.exchange, epilogue(plan)) : plan.deep > 1 ? together(plan) : epilogue(plan)),
     { op: 'cta_sync' },
   ]
   return [{ op: 'for_tiles', body: tile }]
@@ -136,8 +140,19 @@ const fragmentSource = ({ a, b, tile: [, , depth] }: Sm80Plan): FragmentSource =
   products: b.map((plan, i) => tileSource(plan, bufferOfB(i), depth)),
 })
 
+/** Of warps that share k the first go on. */
+const together = (plan: Sm80Plan): TileOp[] => [
+  { op: 'first_along_k', body: [{ op: 'add_cells', buffer: LEFT }, ...epilogue(plan)] },
+]
+
 const epilogue = (plan: Sm80Plan): TileOp[] =>
-  fragmentEpilogue(plan.epilogue, (shapes) => auxLoads(plan.epilogue, shapes), null, storeOps(plan), plan.threads)
+  fragmentEpilogue(
+    plan.epilogue,
+    (shapes) => auxLoads(plan.epilogue, shapes, undefined, plan.ahead),
+    null,
+    storeOps(plan),
+    plan.threads,
+  )
 
 /** Fragments are pairs of elements: through shared memory they become rows. */
 const storeOps = (plan: Sm80Plan): TileOp[] =>

@@ -1,23 +1,29 @@
 /** Shared memory of a CTA on SM80. */
+import type { OperandPlan } from '../tensor_core/operands.ts'
 import { MemoryMap, tileText, type Wanted } from '../tensor_core/memory.ts'
 import { bufferOfB } from '../tensor_core/plan.ts'
 import { scalesOf } from '../tensor_core/scales.ts'
 import type { Sm80Plan } from './plan.ts'
 
-type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'scales' | 'epilogue' | 'warps'>
+type Sm80Shape = Pick<Sm80Plan, 'tile' | 'a' | 'b' | 'scales' | 'epilogue' | 'warps' | 'leftBytes'>
+
+/** Name of the buffer through which warps that share k meet. */
+export const LEFT = 'smem_left'
 
 export function sm80Memory(
-  { a, b, tile, scales, epilogue, warps }: Sm80Shape,
+  { a, b, tile, scales, epilogue, warps, leftBytes }: Sm80Shape,
   stages: number,
   wanted: Wanted,
 ): MemoryMap {
   const map = new MemoryMap(wanted)
-  map.buffer('smem_a', 'stage', stages, a.tileBytes, 1024, () => tileText(a, 'M', tile[2]))
+  const align = ({ shifted }: OperandPlan): number => (shifted ? 16 : 1024)
+  map.buffer('smem_a', 'stage', stages, a.tileBytes, align(a), () => tileText(a, 'M', tile[2]))
   b.forEach((operand, i) =>
-    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, 1024, () => tileText(operand, 'N', tile[2])),
+    map.buffer(bufferOfB(i), 'stage', stages, operand.tileBytes, align(operand), () => tileText(operand, 'N', tile[2])),
   )
   for (const { buffer, slotBytes, operand } of scalesOf(scales))
     map.buffer(buffer, 'stage', stages, slotBytes, 16, () => `scales of a stage: ${operand.name}`)
+  if (leftBytes > 0) map.buffer(LEFT, null, 1, leftBytes, 16, () => 'accumulators of warps that share k')
   if (epilogue.stagingSlotBytes > 0) {
     // The epilogue finds the stages empty.
     const holds = () => 'output sub-tiles, over the stages'

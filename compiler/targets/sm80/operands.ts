@@ -12,47 +12,57 @@ const CHUNK = 16
 /** Of rows of these bytes: which 16-byte chunk of a row stands where (PTX ISA 5.5.7 names the same patterns). */
 const SWIZZLES: Readonly<Record<number, OperandSwizzle>> = { 32: '32B', 64: '64B', 128: '128B' }
 
+interface Where {
+  readonly free: string
+  readonly k: string
+  /** Of the CTA's tile along `free`, a multiple of 16. */
+  readonly rows: number
+  /** Elements of a stage along k. */
+  readonly depth: number
+  /** The axis along which tiles begin at any position, and not at one that is aligned. */
+  readonly anywhere: string | null
+  /** Of k, that one step of the MMAs reads. */
+  readonly stepBytes: number
+  /** All k tiles are those of one loop along one axis. */
+  readonly oneLoop: boolean
+}
+
 /**
- * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of elements of 4 or 8. 8-bit operands that are not contiguous along k, and
- * elements of less than 4 bytes that are not aligned, are gathered through registers.
- *
- * `rows`: of the CTA's tile along `free`, a multiple of 16; `kExtent`: elements of a stage along k; `anywhere`: the axis along
- * which tiles begin at any position, and not at one that is aligned; `stepBytes`: of k, that one step of the MMAs reads.
+ * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of elements of 4 or 8. Rows of 2-byte elements that begin
+ * anywhere are copied as they lie in memory, by 16 bytes too: fragments are shifted on their way to registers, each row of 8 by an amount of its
+ * own. Other rows of bytes, what is computed or has to be transposed, and where shifts would change from loop to loop, go through registers.
  */
-export function planSm80Operand(
-  operand: TensorOperand,
-  free: string,
-  k: string,
-  rows: number,
-  kExtent: number,
-  anywhere: string | null,
-  stepBytes: number,
-): OperandPlan {
+export function planSm80Operand(operand: TensorOperand, where: Where): OperandPlan {
+  const { free, k, rows, depth, anywhere, stepBytes, oneLoop } = where
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
   const vector = operand.divisibility === 'vector'
   // ldmatrix transposes 16-bit elements.
   const major = inner === free && bytes === 2 ? 'mn' : 'k'
-  const wide = vector && inner !== anywhere && (major === 'mn' || inner === k)
-  const source = !operand.computed && (wide || bytes >= 4) ? 'copy' : 'gather'
-  const span = major === 'k' ? kExtent * bytes : Math.max(...[32, 64, 128].filter((s) => (rows * bytes) % s === 0))
-  const spanElements = span / bytes
-  const sliceRows = major === 'k' ? rows : kExtent
-  const boxes = major === 'k' ? 1 : rows / spanElements
+  const inOrder = major === 'mn' || inner === k
+  const wide = vector && inner !== anywhere && inOrder
+  const shifted = !wide && inOrder && bytes === 2 && oneLoop && !operand.computed
+  const source = !operand.computed && (wide || shifted || bytes >= 4) ? 'copy' : 'gather'
+  const row = major === 'k' ? depth * bytes : rows * bytes
+  const span = major === 'k' || shifted ? row : Math.max(...[32, 64, 128].filter((s) => row % s === 0))
+  const sliceRows = major === 'k' ? rows : depth
+  const boxes = row / span
+  const pitch = shifted ? span + CHUNK : span
   return {
     operand,
     major,
     source,
-    copyBytes: wide ? CHUNK : bytes === 8 ? 8 : 4,
+    copyBytes: wide || shifted ? CHUNK : bytes === 8 ? 8 : 4,
     rows,
     slices: 1,
     sliceRows,
-    sliceBytes: sliceRows * span,
+    sliceBytes: sliceRows * pitch,
     boxes,
-    boxExtents: [spanElements, sliceRows, 1],
-    boxBytes: sliceRows * span,
-    boxPitch: sliceRows * span,
-    tileBytes: rows * kExtent * bytes,
-    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: SWIZZLES[span]!, stepBytes },
+    boxExtents: [span / bytes, sliceRows, 1],
+    boxBytes: sliceRows * pitch,
+    boxPitch: sliceRows * pitch,
+    tileBytes: sliceRows * pitch * boxes,
+    ...(shifted && { shifted }),
+    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: SWIZZLES[span] ?? '128B', stepBytes },
   }
 }

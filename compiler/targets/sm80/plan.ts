@@ -8,15 +8,17 @@ import { DTYPES, type Accumulator } from '../../dtypes.ts'
 import type { Instance, Rejection, TargetArch } from '../../instance.ts'
 import type { Sm80Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
+import { loadedAhead } from '../tensor_core/ahead.ts'
 import { planEpilogue, widestBlock, type EpilogueBudget } from '../tensor_core/epilogue.ts'
 import { mmaOf } from '../tensor_core/forms.ts'
 import { chooseStages } from '../tensor_core/memory.ts'
 import { gathersAny, planLoops, stageBytesOf } from '../tensor_core/operands.ts'
 import { inPairs, partsOf, type PartPlan } from '../tensor_core/parts.ts'
 import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
+import { sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
-import { atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
+import { atomNameOf, atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
@@ -27,6 +29,8 @@ const MIN_STAGES = 2
 const MAX_STAGES = 4
 /** Rows of one mma.sync. */
 export const MMA_ROWS = 16
+/** Registers for operands along n and m that are loaded ahead. */
+const MOST_AHEAD = 8
 /** Accumulators of a thread that gathers operands too. */
 const GATHERING_CELLS = 64
 /** Accumulators, as many sums of a chunk of k, and two sets of fragments; where scales of columns are loaded pair by pair, ptxas spills of more. */
@@ -52,6 +56,12 @@ export interface Sm80Plan extends TensorCorePlan {
   readonly exchange: ExchangePlan | null
   /** Warps along m and n. */
   readonly warps: readonly [number, number]
+  /** Operands along n or m whose values are loaded ahead of the epilogue, and stay in registers for the whole tile. */
+  readonly ahead: readonly string[]
+  /** Warps along k: each multiplies its steps of a stage, for the same part of the tile. */
+  readonly deep: number
+  /** Of what all but the first along k leave. */
+  readonly leftBytes: number
   /** Rows and columns of the tile that a warp computes. */
   readonly warpTile: readonly [number, number]
   /** mma.sync instructions along the k of a stage. */
@@ -80,15 +90,15 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const atom = atomOf(mma)
   const ways = waysOf(gemm)
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
-    planSm80Operand(
-      operand,
+    planSm80Operand(operand, {
       free,
       k,
-      side === 'a' ? tileM : ways * tileN,
-      tileK,
-      gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
-      atom.kBytes,
-    ),
+      rows: side === 'a' ? tileM : ways * tileN,
+      depth: tileK,
+      anywhere: gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
+      stepBytes: atom.kBytes,
+      oneLoop: gemm.segments.length === 1 && gemm.segments[0].outer.length === 0,
+    }),
   )
   if (isRejection(inputs)) return inputs
   if (DTYPES[aType].storageBytes === 8 && gathersAny(inputs))
@@ -119,8 +129,15 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const chosen = (): Division | null =>
     chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
     chooseWarps(design.tile, atom, fits)
-  const warps = design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
+  const few: Division = [tileM / MMA_ROWS, tileN / MMA_ROWS]
+  const deep = FEWEST_WARPS / (few[0] * few[1])
+  const shares = design.warps === 'auto' && deep > 1
+  const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
+  const mmaSteps = (tileK * DTYPES[aType].storageBytes) / atom.kBytes
+  const isPlain = atomNameOf(mma) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
+  if (shares && !(isPlain && mmaSteps % deep === 0))
+    return rejection('KTL2904', { form: 'a product whose warps share k' })
   const warpTile = [tileM / warps[0], tileN / warps[1]] as const
   const cells = cellsOf(warps)
 
@@ -135,14 +152,17 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
+  if (shares && (epilogue.reductions.length > 0 || sharesBlocks(epilogue)))
+    return rejection('KTL2904', { form: 'sums and blocks of outputs, beside warps that share k' })
   const columns = ways * warpTile[1]
   const scales = planScales(program, gemm, [tileM, ways * tileN, tileK], mma.k, columns)
   if (scales && isRejection(scales)) return scales
 
   const stageBytes = stageBytesOf(inputs)
-  const warpCount = warps[0] * warps[1]
+  const warpCount = warps[0] * warps[1] * (shares ? deep : 1)
   if (design.stages !== 'auto' && design.stages < MIN_STAGES) return rejection('KTL4533', { stages: design.stages })
-  const shape = { tile: design.tile, a: inputs.a, b: inputs.b, scales, epilogue, warps }
+  const leftBytes = shares ? (deep - 1) * warps[0] * warps[1] * 32 * cells * 4 : 0
+  const shape = { tile: design.tile, a: inputs.a, b: inputs.b, scales, epilogue, warps, leftBytes }
   const sized = chooseStages(
     design.stages,
     MIN_STAGES,
@@ -181,8 +201,11 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       parts: partsOf({ chunks: scales.chunks, products: inputs.b.length, rowBlocks: warpTile[0] / MMA_ROWS, columns }),
     },
     accumulator,
-    mmaSteps: (tileK * DTYPES[aType].storageBytes) / atom.kBytes,
+    mmaSteps,
+    ahead: loadedAhead(epilogue, warpTile[0] / MMA_ROWS, layout.spareRegisters!, MOST_AHEAD),
     warps,
+    deep: shares ? deep : 1,
+    leftBytes,
     warpTile,
     epilogue,
     ...sized,
@@ -191,6 +214,9 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     perSm,
   }
 }
+
+/** Of a CTA, with its tile in parts or k shared: so many copy what one stage holds in a few steps. */
+const FEWEST_WARPS = 4
 
 /** Warps along m and n. */
 type Division = readonly [number, number]

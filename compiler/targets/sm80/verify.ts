@@ -52,8 +52,9 @@ export function verifySm80(tiles: Tiles): void {
     )
     if (!loads) continue
     for (const [i, source] of [op.a, ...op.products].entries()) {
-      const { major, span, pitch, swizzle } = loads[i]!.tile
-      tiles.expect(`load_fragments ${source.operand}: tile`, source.tile, { major, span, pitch, swizzle })
+      const { major, span, pitch, swizzle, shifted } = loads[i]!.tile
+      const tile = { major, span, pitch, swizzle, ...(shifted && { shifted }) }
+      tiles.expect(`load_fragments ${source.operand}: tile`, source.tile, tile)
       const held = tiles.loads.filter((load) => load.buffer === source.buffer).map(({ operand }) => operand)
       if (!held.includes(source.operand))
         tiles.problems.push(`load_fragments ${source.operand}: ${source.buffer} holds ${held.join(', ')}`)

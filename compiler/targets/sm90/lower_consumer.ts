@@ -3,6 +3,7 @@ import type { Node } from '../../ir/tensor.ts'
 import type { TileOp } from '../../ir/pipe.ts'
 import type { Part, WarpgroupMma } from '../../ir/pipe_mma.ts'
 import type { Fetch, Fetched } from '../../ir/pipe_epilogue.ts'
+import { loadsAhead } from '../tensor_core/ahead.ts'
 import { tmaOutputs, valuesOf } from '../tensor_core/epilogue.ts'
 import { exchangeParts } from '../tensor_core/exchange.ts'
 import { auxLoads, fragmentEpilogue, freeBehind, tmaStores, type Staging } from '../tensor_core/lower_epilogue.ts'
@@ -148,14 +149,6 @@ function mainloop(plan: Sm90Plan): TileOp[] {
     ...(only ? [] : release),
   ]
 }
-
-/** Operands along n or m, under the MMAs. */
-const loadsAhead = ({ ahead, epilogue }: Sm90Plan): TileOp[] =>
-  epilogue.aux.flatMap(({ operand: { name }, shape }): TileOp[] =>
-    ahead.includes(name) && (shape === 'row' || shape === 'column')
-      ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]
-      : [],
-  )
 
 /** Nothing waits for a CTA that has left: sums are sent, not fetched, and only those who await another tile are told of free slots. */
 const exchangeSums = (plan: Sm90Plan): TileOp[] => [

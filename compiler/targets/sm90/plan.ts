@@ -5,10 +5,11 @@
 import { matmulOf, waysOf } from '../../classes/matmul.ts'
 import type { TileGraph } from '../../ir/graph.ts'
 import { DTYPES, type Accumulator } from '../../dtypes.ts'
+import { IN_PLACE, loadedAhead } from '../tensor_core/ahead.ts'
 import type { Instance, Rejection } from '../../instance.ts'
 import { splitFits, type Sm90Design } from './design.ts'
 import { isRejection, rejection } from '../../rejection.ts'
-import { inBlocks, type TensorProgram } from '../../ir/tensor.ts'
+import type { TensorProgram } from '../../ir/tensor.ts'
 import { operandNamed, topological } from '../../ir/walk.ts'
 import {
   planEpilogue,
@@ -43,8 +44,6 @@ const MAX_VALUES = 96
 const MAX_UNROLLED = 400
 /** Shared memory for stages is enough to keep loads under way; what epilogue operands need of the rest comes first. */
 const ENOUGH_STAGE_BYTES = 128 * 1024
-/** Columns of a sub-tile that are as fast as it gets, and have to fit: their values take the place of their accumulators. */
-const IN_PLACE = 64
 /** Registers for operands along n and m that are loaded ahead; beside sums of parts. */
 const MOST_AHEAD = 16
 const MOST_BESIDE_PARTS = 8
@@ -287,26 +286,6 @@ function spareRegisters({ operands }: TensorProgram, left: number, rowBlocks: nu
   const reserved = RESERVED_REGISTERS * (rowBlocks > 2 ? 1.8 : rowBlocks > 1 ? 1.4 : 1)
   const most = !single ? MAX_VALUES : isWide ? WIDEST_BLOCK / 2 : MAX_VALUES / 2
   return Math.min(most, left - reserved - (single ? 16 : 0))
-}
-
-/**
- * As many as registers allow: loaded where they are used, each sub-tile would wait for L2. Columns are spread over the lanes of a warp, in
- * pairs; a lane has two rows of each block.
- */
-function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: number, most: number): string[] {
-  const { aux, layout, subtileColumns } = epilogue
-  const values = valuesOf(epilogue).length + aux.filter(({ shape }) => shape === 'full').length
-  const beside = values - +(subtileColumns >= IN_PLACE)
-  let left = Math.min(most, spare - (beside * subtileColumns) / 2)
-  return aux.flatMap(({ shape, operand }) => {
-    const { name, dtype } = operand
-    const { storageBytes } = DTYPES[dtype]
-    const words = shape === 'row' ? Math.ceil(layout.columns / 64) * (storageBytes === 4 ? 2 : 1) : 2 * rowBlocks
-    const isSpread = shape === 'row' && !inBlocks(operand) && !operand.computed
-    if (!(isSpread || (shape === 'column' && !inBlocks(operand))) || storageBytes > 4 || words > left) return []
-    left -= words
-    return [name]
-  })
 }
 
 /** Has the only staged output the layout of the first operand that TMA brings? */

@@ -48,7 +48,7 @@ export function forLoops(
 
 /** How a stage holds an operand. */
 export const sharedTile = (
-  { major, rows, boxes, boxExtents, boxPitch, descriptor }: OperandPlan,
+  { major, rows, boxes, boxExtents, boxPitch, descriptor, shifted }: OperandPlan,
   depth: number,
 ): SharedTile => ({
   major,
@@ -57,12 +57,13 @@ export const sharedTile = (
   span: boxExtents[0],
   boxes,
   pitch: boxes > 1 ? boxPitch : 0,
-  swizzle: descriptor.swizzle,
+  swizzle: shifted ? 'none' : descriptor.swizzle,
+  ...(shifted && { shifted }),
 })
 
 export function tileSource(plan: OperandPlan, buffer: string, depth: number): TileSource {
-  const { major, span, pitch, swizzle } = sharedTile(plan, depth)
-  return { buffer, operand: plan.operand.name, tile: { major, span, pitch, swizzle } }
+  const { major, span, pitch, swizzle, shifted } = sharedTile(plan, depth)
+  return { buffer, operand: plan.operand.name, tile: { major, span, pitch, swizzle, ...(shifted && { shifted }) } }
 }
 
 /** Loads by TMA, which count on `barrier`. */

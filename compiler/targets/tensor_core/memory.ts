@@ -83,8 +83,13 @@ export class MemoryMap {
 }
 
 /** What a buffer of tiles of A or B holds. */
-export function tileText({ operand, major, rows, descriptor }: OperandPlan, free: 'M' | 'N', depth: number): string {
-  return `${operand.dtype} ${rows} x ${depth} tile, ${major === 'k' ? 'K' : free}-major, ${descriptor.swizzle} swizzle`
+export function tileText(
+  { operand, major, rows, descriptor, shifted }: OperandPlan,
+  free: 'M' | 'N',
+  depth: number,
+): string {
+  const how = shifted ? 'rows shifted as in memory' : `${descriptor.swizzle} swizzle`
+  return `${operand.dtype} ${rows} x ${depth} tile, ${major === 'k' ? 'K' : free}-major, ${how}`
 }
 
 /** As many stages as fit, or as many as the design says. Rejection: KTL4510. */

@@ -58,6 +58,8 @@ export interface OperandPlan {
   readonly tileBytes: number
   /** TMA puts each 16 elements of less than 8 bits at the start of 16 bytes, and counts those of memory. */
   readonly padded?: boolean
+  /** Rows are copied as memory has them, wherever they begin in its 16 bytes. */
+  readonly shifted?: true
   readonly descriptor: DescriptorPlan
 }
 
@@ -97,6 +99,7 @@ export function planLoops(
   const [first] = loops as [OperandPlans]
   const alike = (x: OperandPlan, y: OperandPlan): boolean =>
     (!oneSource || x.source === y.source) &&
+    x.shifted === y.shifted &&
     x.major === y.major &&
     x.tileBytes === y.tileBytes &&
     x.descriptor.swizzle === y.descriptor.swizzle

@@ -1,22 +1,21 @@
 /** Entries of schedules that the tensor-core targets share. */
 import { wordEntry, type Entry, type Switch } from '../../schedule.ts'
 
-/** Rows and columns of the tile. */
-export const TILE: Entry<readonly [number, number]> = {
+/** Rows, of these numbers, and columns of the tile. */
+export const tileEntry = (rows: readonly number[]): Entry<readonly [number, number]> => ({
   example: 'tile 128x64',
   read: (value) => {
     if (value.kind !== 'shape' || value.extents.length !== 2) return { form: 'a shape such as `128x64`' }
     const [m, n] = value.extents as [number, number]
-    if (![64, 128, 256].includes(m))
-      return {
-        why: 'the rows of a tile are those of the MMA',
-        legal: ['64', '128', '256'].map((rows) => `${rows}x${n}`),
-      }
+    if (!rows.includes(m))
+      return { why: 'the rows of a tile are those of the MMA', legal: rows.map((legal) => `${legal}x${n}`) }
     if (n < 16 || n > 256 || n % 16 !== 0)
       return { why: 'the columns of a tile are a multiple of 16 up to 256', legal: [] }
     return { value: [m, n] }
   },
-}
+})
+
+export const TILE = tileEntry([64, 128, 256])
 
 /** CTAs along m and n. */
 export const CLUSTER: Entry<readonly [number, number]> = {

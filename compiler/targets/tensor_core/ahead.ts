@@ -1,0 +1,43 @@
+/** Operands of the epilogue along n or m alone, whose values are loaded before the MMAs and stay in registers for the whole tile. */
+import { DTYPES } from '../../dtypes.ts'
+import type { TileOp } from '../../ir/pipe.ts'
+import { inBlocks } from '../../ir/tensor.ts'
+import { guardOf } from '../../ir/walk.ts'
+import { valuesOf, type EpiloguePlan } from './epilogue.ts'
+
+/** Columns of a sub-tile whose values take the place of their accumulators. */
+export const IN_PLACE = 64
+
+/**
+ * As many as registers allow: loaded where they are used, each sub-tile would wait for L2. Columns are spread over the lanes of a warp, in
+ * pairs; a lane has two rows of each block.
+ */
+export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: number, most: number): string[] {
+  const { aux, layout, subtileColumns } = epilogue
+  const values = valuesOf(epilogue).length + aux.filter(({ shape }) => shape === 'full').length
+  const beside = values - +(subtileColumns >= IN_PLACE)
+  let left = Math.min(most, spare - (beside * subtileColumns) / 2)
+  return aux.flatMap(({ shape, operand }) => {
+    const { name, dtype } = operand
+    const { storageBytes } = DTYPES[dtype]
+    const words = shape === 'row' ? Math.ceil(layout.columns / 64) * (storageBytes === 4 ? 2 : 1) : 2 * rowBlocks
+    const isSpread = shape === 'row' && !inBlocks(operand) && !operand.computed
+    if (!(isSpread || (shape === 'column' && !inBlocks(operand))) || storageBytes > 4 || words > left) return []
+    left -= words
+    return [name]
+  })
+}
+
+/** Operands along n or m, under the MMAs. */
+export const loadsAhead = ({
+  ahead,
+  epilogue,
+}: {
+  readonly ahead: readonly string[]
+  readonly epilogue: EpiloguePlan
+}): TileOp[] =>
+  epilogue.aux.flatMap(({ operand: { name }, shape }): TileOp[] =>
+    ahead.includes(name) && (shape === 'row' || shape === 'column')
+      ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]
+      : [],
+  )
