@@ -6,7 +6,7 @@ import { EXCHANGE } from '../../compiler/targets/tensor_core/exchange.ts'
 import { opsOf, turnsOf } from '../../compiler/ir/pipe.ts'
 import { isCut } from './depth.ts'
 import { call, call0, emitOps, note, roleBarrier, type EmitContext, type Emitters } from './context.ts'
-import { allCells, ownCell, registersOf } from './fragments.ts'
+import { allCells, cellWord, ownCell } from './fragments.ts'
 import { workspaceOf } from './reduce.ts'
 import { sumsAt } from './tmem.ts'
 
@@ -53,8 +53,7 @@ function isInteger({ program }: EmitContext): boolean {
 function words(c: EmitContext, first: string): string {
   const word = (i: number): string => {
     if (c.program.tmem) return `cells[${first} + ${i}]`
-    const cell = `acc[${ownCell(c, first)} + ${i}]`
-    return registersOf(c).cells === 'f32' ? `__float_as_uint(${cell})` : `static_cast<u32>(${cell})`
+    return cellWord(c, `acc[${ownCell(c, first)} + ${i}]`)
   }
   return `make_uint4(${[0, 1, 2, 3].map(word).join(', ')})`
 }

@@ -1,7 +1,7 @@
 /** Accumulators in registers, as fragments of MMAs: how many a thread has, of which type, and how the epilogue takes them. */
 import { freeSide } from '../../compiler/space/domain.ts'
 import type { RegisterPlan } from '../../compiler/ir/pipe.ts'
-import { note, type EmitContext } from './context.ts'
+import { call0, note, type EmitContext } from './context.ts'
 
 /** Types of accumulators as PTX spells them. */
 export const PTX_CELL = { f32: 'f32', i32: 's32', f16: 'f16', f64: 'f64' } as const
@@ -25,6 +25,14 @@ export function allCells(c: EmitContext): number {
 export function ownCell(c: EmitContext, i: string): string {
   const { splits } = c.program.cluster
   return splits > 1 ? `${i} / (CELLS / CLUSTER) * CELLS + ${i} % (CELLS / CLUSTER)` : i
+}
+
+/**
+ * A register of the accumulators as a word. C++ sees no reinterpreted float: the compiler would keep what is read as both in integer registers, and
+ * would copy it there while MMAs are under way.
+ */
+export function cellWord(c: EmitContext, register: string): string {
+  return registersOf(c).cells === 'f32' ? call0(c, 'bits_of', register) : `static_cast<u32>(${register})`
 }
 
 /** `float acc[64]` */

@@ -290,6 +290,10 @@ const storeShared = (bits: number, type: string, constraint: string): string =>
 
 /** Parts of a sub-tile to the staging buffer. */
 export const STORE_WRAPPERS: Readonly<Record<string, string>> = {
+  bits_of: inline(
+    'u32 bits_of(float x)',
+    '  u32 bits;\n  asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));\n  return bits;',
+  ),
   // PTX has no 8-bit registers: a wider one is truncated.
   store_shared_b8: storeShared(8, 'u32', 'r'),
   store_shared_b16: storeShared(16, 'unsigned short', 'h'),

@@ -28,7 +28,7 @@ test('Status, kernel and rank reason; kernels on the tensor cores and elementwis
   for (const kind of ['sm90', 'simt'] as const) {
     const other = getKernels(gemm, { where: { design: { kind } } })[0] as KtlKernel
     expect([other.supports(gemm), other.remark]).toEqual([{ ok: true }, null])
-    expect(other.rankReason).not.toContain('tensor cores')
+    expect(other.rankReason).not.toContain('not on the tensor cores')
   }
   await device.close()
 })

@@ -3,7 +3,7 @@
  * [lane]; the first adds them in the order of the warps.
  */
 import { call, call0, emitOps, note, slotAddress, type EmitContext, type Emitters } from '../../pipe/context.ts'
-import { allCells, registersOf } from '../../pipe/fragments.ts'
+import { allCells, cellWord, registersOf } from '../../pipe/fragments.ts'
 
 /** Where four cells of a lane are, from cell `i` on. */
 const place = (c: EmitContext, buffer: string, warp: string): string =>
@@ -18,11 +18,7 @@ const forCells = (c: EmitContext, body: () => void): void => {
 
 export const SHARE_K_EMITTERS: Emitters = {
   leave_cells({ buffer }, c) {
-    const isFloat = registersOf(c).cells === 'f32'
-    const word = (e: number): string => {
-      const cell = `acc[i + ${e}]`
-      return isFloat ? `__float_as_uint(${cell})` : `static_cast<u32>(${cell})`
-    }
+    const word = (e: number): string => cellWord(c, `acc[i + ${e}]`)
     c.out.block('if (warp_k > 0)', () =>
       forCells(c, () => {
         const to = place(c, buffer, `(warp - ${warpsOf(c)})`)

@@ -4,7 +4,7 @@
  */
 import { barrierAddress, call, call0, constant, note, type EmitContext } from '../../pipe/context.ts'
 import { emitOps, type Emitters } from '../../pipe/context.ts'
-import { allCells, ownCell, registersOf, type TakenCells } from '../../pipe/fragments.ts'
+import { allCells, cellWord, ownCell, registersOf, type TakenCells } from '../../pipe/fragments.ts'
 
 /** As [4 registers][thread][4 words], so that neighbours write and read 16 bytes side by side. */
 const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly threads: number }, i: string): string =>
@@ -12,9 +12,7 @@ const cellAddress = ({ buffer, threads }: { readonly buffer: string; readonly th
 
 /** Registers `i` … `i + 3` of the accumulators, as words. */
 function words(c: EmitContext): string {
-  const word = (i: number): string =>
-    registersOf(c).cells === 'f32' ? `__float_as_uint(acc[i + ${i}])` : `static_cast<u32>(acc[i + ${i}])`
-  return [0, 1, 2, 3].map(word).join(', ')
+  return [0, 1, 2, 3].map((i) => cellWord(c, `acc[i + ${i}]`)).join(', ')
 }
 
 function forAllCells(c: EmitContext, body: () => void): void {

@@ -55,6 +55,11 @@ __device__ __forceinline__ void ldmatrix_x4(u32* r, u32 address) {
 __device__ __forceinline__ void store_shared_v4(u32 address, u32 x, u32 y, u32 z, u32 w) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
+__device__ __forceinline__ u32 bits_of(float x) {
+  u32 bits;
+  asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
 __device__ __forceinline__ void store_shared_b32(u32 address, u32 x) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(x) : "memory");
 }
@@ -284,7 +289,7 @@ ktl__golden(
       if (warp_k > 0) {
         #pragma unroll
         for (u32 i = 0; i < 8; i += 4) {
-          store_shared_v4(smem + SMEM_LEFT + ((warp - 2) * 2 + i / 4) * 512 + lane * 16, __float_as_uint(acc[i + 0]), __float_as_uint(acc[i + 1]), __float_as_uint(acc[i + 2]), __float_as_uint(acc[i + 3]));
+          store_shared_v4(smem + SMEM_LEFT + ((warp - 2) * 2 + i / 4) * 512 + lane * 16, bits_of(acc[i + 0]), bits_of(acc[i + 1]), bits_of(acc[i + 2]), bits_of(acc[i + 3]));
         }
       }
       __syncthreads();

@@ -85,6 +85,11 @@ __device__ __forceinline__ void fence_proxy_async() {
 __device__ __forceinline__ u64 smem_descriptor(u32 address, u64 layout) {
   return layout | ((address & 0x3FFFF) >> 4);
 }
+__device__ __forceinline__ u32 bits_of(float x) {
+  u32 bits;
+  asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
 // Four 8 x 8 matrices of 16-bit elements (PTX ISA 9.7.14.5.16): lane l has the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void stmatrix_x4(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
@@ -259,7 +264,7 @@ ktl__golden(
         uint4* const mine = partial_op_k_x0020parts + u64(at.item) * 2048 + threadIdx.x;
         #pragma unroll
         for (u32 i = 0; i < 32; i += 4)
-          store_part(mine + i / 4 * 256, make_uint4(__float_as_uint(acc[i + 0]), __float_as_uint(acc[i + 1]), __float_as_uint(acc[i + 2]), __float_as_uint(acc[i + 3])));
+          store_part(mine + i / 4 * 256, make_uint4(bits_of(acc[i + 0]), bits_of(acc[i + 1]), bits_of(acc[i + 2]), bits_of(acc[i + 3])));
       }
       role_sync(256);
       const bool is_last = threadIdx.x == 0 && (!(at.item != WHOLE) || count_part(partial_op_k_x0020counts + at.item / PARTS, PARTS - 1) == PARTS - 1);
