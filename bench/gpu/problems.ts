@@ -173,15 +173,38 @@ const SCALE_BLOCK = 128
 /** Most multiply-adds of a random problem: some milliseconds. */
 const MOST_WORK = 2 ** 41
 
-/** fp8 with each scaling; what `ktl bench --suite random` draws, products alone or with epilogues. */
-export const RANDOM_KINDS = ['scaled', 'plain', 'fused'] as const
+/** Shorter sums are hidden by their epilogues, not the other way round. */
+const LEAST_K_OF_EPILOGUES = 1024
+
+/**
+ * fp8 with each scaling; what `ktl bench --suite random` draws, products alone or with epilogues; and shapes of it with long sums, with
+ * every one of ten epilogues.
+ */
+export const RANDOM_KINDS = ['scaled', 'plain', 'fused', 'epilogues'] as const
 export type RandomKind = (typeof RANDOM_KINDS)[number]
 
 /** `count` problems of each kind; the same for the same seed. */
 export function randomProblems(count: number, seed: number, kinds: readonly RandomKind[] = ['scaled']): readonly Problem[] {
   const drawn = (plain: boolean): readonly Problem[] => drawProblems({ count, seed, plain })!
-  const problems = { scaled: () => scaledProblems(count, seed), plain: () => drawn(true), fused: () => drawn(false) }
+  const problems = {
+    scaled: () => scaledProblems(count, seed),
+    plain: () => drawn(true),
+    fused: () => drawn(false),
+    epilogues: () => epilogueProblems(count, seed),
+  }
   return kinds.flatMap((kind) => problems[kind]())
+} // prettier-ignore
+
+/** `count` shapes with long sums, of each of which there is a problem for every one of the ten epilogues. */
+function epilogueProblems(count: number, seed: number): readonly Problem[] {
+  const shapes: Problem[] = []
+  for (let own = seed; shapes.length < count; own++) {
+    const more = drawProblems({ count, seed: own, plain: true })!
+    shapes.push(...more.filter(({ shape }) => shape.k >= LEAST_K_OF_EPILOGUES))
+  }
+  return shapes.slice(0, count).flatMap((problem) =>
+    ACTIVATIONS.map((name) => ({ ...problem, name: `${problem.name} ${name}`, group: 'random epilogues', fusion: fusionOf(name, []), rivals: [] })),
+  )
 } // prettier-ignore
 
 /** `count` shapes, of each of which there is a problem for every scaling of fp8. */
