@@ -7,6 +7,7 @@
  * `--drawn SEED:COUNT` takes so many problems of `ktl bench --suite random`, of at most a TFLOP and 2 GB each, instead of those of
  * gpu/problems.ts; `--least FLOP` leaves out what a launch takes longer than, `--deep` all but
  * those with few tiles and a long k.
+ * `--shapes MxNxK,…` takes these, bf16 with A and B contiguous along k, without an epilogue.
  * `--prepare DIR` compiles the same kernels anywhere, for an H100 or H200, and times nothing. Launches are timed as in
  * `gpu/compare.ts`: behind an overwriting of the L2, in rounds that go forwards and backwards through the kernels of a problem. A run that ended
  * early goes on where it is started again with the same file.
@@ -29,7 +30,7 @@ import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
 import { ArtifactFolder } from '../gpu/prepared.ts'
-import { shrink, type Problem } from '../gpu/problems.ts'
+import { BF16, plain, shrink, type Problem } from '../gpu/problems.ts'
 import { chosenOf, idOf, MODELS, modelsOf, problemsOf } from './cases.ts'
 import { readTimes, TimesWriter } from './data.ts'
 
@@ -46,6 +47,7 @@ const { values } = parseArgs({
     prepared: { type: 'string' },
     shrink: { type: 'string' },
     drawn: { type: 'string' },
+    shapes: { type: 'string' },
     least: { type: 'string', default: '0' },
     deep: { type: 'boolean', default: false },
   },
@@ -64,7 +66,7 @@ const secondsLeft = (): number => Number(values.seconds) - (performance.now() - 
 const models = modelsOf(values.model)
 const [model = fail(`--model takes one of ${MODELS.join(', ')}, all`)] = models
 const count = positive('kernels')
-const problems = (values.drawn === undefined ? problemsOf(model) : drawnProblems(values.drawn))
+const problems = chosenProblems()
   .filter(({ name }) => name.includes(values.only))
   .map((problem) => (values.shrink === undefined ? problem : shrink(problem, positive('shrink'))))
 
@@ -157,6 +159,19 @@ async function compileAhead(problem: Problem | undefined, device: Device, artifa
 /** Few tiles and a long k, of which few are drawn by chance. */
 function isDeep({ shape: { m, n, k } }: Problem): boolean {
   return k >= 8 * Math.max(m, n) && Math.min(m, n) > 8
+}
+
+function chosenProblems(): readonly Problem[] {
+  if (values.shapes !== undefined) return values.shapes.split(',').map(namedProblem)
+  return values.drawn === undefined ? problemsOf(model) : drawnProblems(values.drawn)
+}
+
+function namedProblem(text: string): Problem {
+  const extents = text.split('x').map(Number)
+  if (extents.length !== 3 || !extents.every((extent) => Number.isInteger(extent) && extent > 0))
+    fail('--shapes takes MxNxK, … of positive integers')
+  const [m, n, k] = extents as [number, number, number]
+  return plain('bf16 nk', BF16, 'nk', { m, n, k }, null)
 }
 
 function drawnProblems(drawn: string): readonly Problem[] {

@@ -36,10 +36,10 @@ interface Types {
   readonly out: DTypeName
 }
 
-const BF16: Types = { name: 'bf16', a: 'bf16', out: 'bf16' }
+export const BF16: Types = { name: 'bf16', a: 'bf16', out: 'bf16' }
 const F16: Types = { name: 'f16', a: 'f16', out: 'f16' }
 
-function plain(
+export function plain(
   group: string,
   { a, out }: Types,
   orderB: Problem['orderB'],
