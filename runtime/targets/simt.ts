@@ -54,10 +54,17 @@ const DELIVERED = { over: { aligned: 0.98, others: 0.75 }, many: { aligned: 0.94
 const SCATTERED = 2.5
 /** Until code and parameters have come from memory, beyond what other kernels take. */
 const START = 3000
+/** Bytes of a line of L1. */
+const LINE = 128
 /** Cycles of L1 for a load of a warp that touches eight rows, or as many pairs. */
 const ROWS_OF_LOAD = 8
 /** Instructions for a result beside arithmetic. */
 const RESULT_INSTRUCTIONS = 120
+/**
+ * Latencies of memory for a round of such loads on tensor cores, where the few lie along k and across it. With times of four problems of seed 652 (an
+ * H200).
+ */
+const ROUND = { along: 1.3, across: 3.3 } as const
 /** Cycles until what threads have summed of a tile is stored, and from there through the workspace, for each of the parts that come one after the other. */
 const MEETING = 1000
 const EXCHANGE = 2000
@@ -99,6 +106,12 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const traffic = trafficBytes(program, extents) + (1 - found) * again + others
   // Along k rows that begin anywhere are read in two halves, one after the other.
   const halves = along === 'over' && !aligned ? 2 : 1
+  // On tensor cores they come in rounds that wait for each other, and for elements of the few where those lie across k.
+  const ofWarp = Math.min(stepsOfWarp(form), Math.ceil(steps / slots))
+  const rounds =
+    multiply === 'mma' && !aligned
+      ? Math.ceil(ofWarp / (4 * mmaSteps(form, false))) * ROUND[vectors.order.at(-1) === over ? 'along' : 'across']
+      : 1
   const moving = (ctas * threads * 16 * pieces) / halves
   const rate = Math.min(
     machine.streamBytes * DELIVERED[along][aligned ? 'aligned' : 'others'],
@@ -109,8 +122,8 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
     'cuda cores': issue,
     // Chunks of a CTA come one after the other.
     loads: Math.max(
-      share * (along === 'many' ? 2 + few / 8 : 1.2 * halves) * machine.loadLatency,
-      share * warps * perSm * l1Cycles(form, aligned),
+      share * (along === 'many' ? 2 + few / 8 : Math.max(1.2 * halves, rounds)) * machine.loadLatency,
+      share * warps * perSm * l1Cycles(form, aligned, (of([vectors.order.at(-1)!]) * DTYPES[vectors.dtype].bits) / 8),
     ),
     // The few, for each CTA.
     l2: (found * again + tiles * chunks * chunk * few * bytesOfStep(form)) / machine.l2Bytes,
@@ -132,10 +145,14 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   return { microseconds, boundBy, text }
 }
 
-/** Of a warp for a chunk, on tensor cores: windows are two loads. */
-function l1Cycles(form: SimtVector, aligned: boolean): number {
-  const { multiply, vectors, over, extents } = form
-  if (multiply === 'fma') return 0
+/** Of a warp for a chunk: windows are two loads; on CUDA cores the few are what counts, where their rows are across k. */
+function l1Cycles(form: SimtVector, aligned: boolean, rowBytes: number): number {
+  const { multiply, along, vectors, matrix, over, extents } = form
+  if (multiply === 'fma') {
+    if (along === 'many' || vectors.order.at(-1) === over) return 0
+    const count = pieceOf(matrix)
+    return extents[0] * count * Math.min(32, Math.ceil((32 * count * rowBytes) / LINE))
+  }
   const each = aligned ? ROWS_OF_LOAD : 2 * ROWS_OF_LOAD
   const sets = Math.ceil(extents[0] / 8)
   const few = vectors.order.at(-1) === over ? each : 4 * ROWS_OF_LOAD

@@ -54,6 +54,8 @@ export const SM90_CONSTANTS = {
   gather: 3.64,
   /** A row of a box, which is up to 128 bytes, wherever it comes from: narrow tiles of operands contiguous along m or n have many. */
   boxRow: 2.31,
+  /** One that lies beyond the operand and is filled with zeros, where all SMs are at work: they wait for each other. */
+  outside: 5,
   /** The least that a stage takes: wait, issue, release. */
   step: 362,
   /** How much slower SMs are that have been at work for a millisecond: their clock falls with what they draw. */
@@ -74,9 +76,13 @@ export const SM90_CONSTANTS = {
   rowwise: 3.95,
   gate: 1.71,
   arithmetic: 0.407,
-  /** A full operand that warps read in vectors and element by element; a store element by element. */
+  /**
+   * A full operand that warps read in vectors and element by element, one contiguous along m, of which neighbours of a row are far apart; a store
+   * element by element.
+   */
   vector: 40,
   element: 67.3,
+  across: 232,
   direct: 15,
   /**
    * The same of outputs contiguous along m, of which lanes have 16 bytes of each line: bytes more that DRAM has for one of theirs, as L2 takes
@@ -118,6 +124,11 @@ export const SM90_CONSTANTS = {
   partsLatency: 545,
   /** Bytes of such sums that stay in L2; more of them go to DRAM and come back. */
   partsHeld: 9.85e6,
+  /**
+   * Operands contiguous along m or n: a cluster reads rows of its tile from as many places, and DRAM loses by each what it would
+   * give so many bytes in. Stated: such operands were 10 % slower in rows of 256 bytes than in those of 1,024 where nothing else counts.
+   */
+  page: 40,
   /** Share of the SMs that keeps DRAM busy. */
   streaming: 0.0276,
   /** How well computing and DRAM traffic hide each other: 0 is not at all. */
@@ -169,15 +180,16 @@ export function estimateSm90(
   ]
   const total = (of: (plan: OperandPlan) => number, each = false): number =>
     operands.reduce((sum, operand) => sum + (of(operand.plan) * operand.inside) / (each ? 1 : operand.shared), 0)
+  const outside = operands.reduce((sum, { plan, shared, inside }) => sum + (boxRowsOf(plan) * (1 - inside)) / shared, 0)
   const loads = Math.max(
     total(({ tileBytes }) => tileBytes, true) / Math.min(costs.fillSm, costs.fill / busy),
     (total((operand) => l2StageBytes(operand, extents, costs)) * busy) / costs.l2,
-    total(boxRowsOf) * costs.boxRow,
+    total(boxRowsOf) * costs.boxRow + (outside * busy * costs.outside) / machine.sms,
     operands.reduce((sum, { plan: { source, tileBytes } }) => sum + (source === 'gather' ? tileBytes : 0), 0) /
       costs.gather,
   )
   const step = Math.max(mma, loads, promotionCycles(plan, mma, costs), costs.step)
-  const epilogue = epilogueCycles(plan, costs)
+  const epilogue = epilogueCycles(plan, inside.b, costs)
   const mainloop = kTiles * step
   const pingpong = design.consumers === 'pingpong'
   const alone = mainloop + epilogue + (pingpong ? costs.apart : costs.together)
@@ -203,7 +215,10 @@ export function estimateSm90(
   const spilt = 2 * Math.max(0, sums - costs.partsHeld)
   const dram =
     start +
-    (movedBytes(plan.program, extents, machine) + spilt + scatteredBytes(plan, extents, costs)) /
+    (movedBytes(plan.program, extents, machine) +
+      spilt +
+      scatteredBytes(plan, extents, costs) +
+      pagedBytes(plan, extents, costs)) /
       (machine.streamBytes * Math.min(1, busy / (costs.streaming * machine.sms)))
   const power = 1 + costs.overlap
   const hot = compute / cool
@@ -224,6 +239,17 @@ const scatteredBytes = ({ epilogue }: Sm90Plan, extents: Extents, costs: Sm90Con
   epilogue.outputs
     .filter(({ store, contiguous }) => store === 'direct' && contiguous === 'm')
     .reduce((sum, { operand }) => sum + costs.scattered * bytesOf(operand, extents), 0)
+
+/** Bytes that DRAM could have given while it goes from one row of a tile to the next. */
+const pagedBytes = ({ a, b, gemm, tile, cluster }: Sm90Plan, extents: Extents, costs: Sm90Constants): number =>
+  [
+    { operand: a.operand, free: gemm.m, along: tile[0] * cluster.shape[0] },
+    ...b.map(({ operand }) => ({ operand, free: freeAxis(gemm, 'n'), along: tile[1] * cluster.shape[1] })),
+  ].reduce((sum, { operand, free, along }) => {
+    if (operand.order.at(-1) !== free) return sum
+    const rowBytes = DTYPES[operand.dtype].storageBytes * Math.min(along, extents[free]!)
+    return sum + (bytesOf(operand, extents) * costs.page) / rowBytes
+  }, 0)
 
 interface Walk {
   readonly waves: number
@@ -278,9 +304,15 @@ function betweenLines(rowBytes: number): number {
 const boxRowsOf = ({ tileBytes, boxExtents, operand }: OperandPlan): number =>
   tileBytes / (boxExtents[0] * DTYPES[operand.dtype].storageBytes)
 
-function epilogueCycles({ epilogue, program, rowBlocks, gemm, ahead }: Sm90Plan, costs: Sm90Constants): number {
+/** `inside`: share of the columns that are in the operands. */
+function epilogueCycles(
+  { epilogue, program, rowBlocks, gemm, ahead }: Sm90Plan,
+  inside: number,
+  costs: Sm90Constants,
+): number {
   const { outputs, aux, layout } = epilogue
   const loadOf = ({ operand, shape, vector, fetch, rows }: AuxPlan): number => {
+    if (shape === 'full' && operand.order.at(-1) === gemm.m) return costs.across * inside
     if (shape === 'full') return fetch ? costs.fetch : rows ? costs.fetchRows : vector ? costs.vector : costs.element
     return shape === 'row'
       ? ahead.includes(operand.name)
