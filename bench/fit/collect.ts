@@ -26,6 +26,7 @@ import {
   type TargetArch,
 } from '../../runtime/index.ts'
 import { drawProblems, operationsOf, type Limits } from '../../runtime/bench/suite/draw.ts'
+import type { Chip } from '../../runtime/discovery/ranking/machine.ts'
 import { deviceKey } from '../../runtime/discovery/ranking/tuning.ts'
 import { onDevice, onPaper } from '../../runtime/bench/suite/open.ts'
 import { open } from '../gpu/ours.ts'
@@ -98,8 +99,10 @@ async function collect(file: string): Promise<void> {
   const timer = createTimer(device)
   const artifacts = new ArtifactFolder(values.prepared ?? path.join(process.cwd(), '.ktl-prepared'))
   const done = new Set(existsSync(file) ? readTimes(file).problems.map(({ name }) => name) : [])
-  const { arch, smCount } = device
-  const header = { device: deviceKey(device), arch: arch as TargetArch, sms: smCount, ktl: KTL_VERSION, clock: timer.kind }
+  const { arch, smCount, properties } = device
+  const { l2Bytes, clockKHz, memoryClockKHz, memoryBusBits, clusters } = properties
+  const chip: Chip = { smCount, l2Bytes, clockKHz, memoryClockKHz, memoryBusBits, clusters }
+  const header = { device: deviceKey(device), arch: arch as TargetArch, sms: smCount, ...(!device.isVirtual && { chip }), ktl: KTL_VERSION, clock: timer.kind }
   const writer = new TimesWriter(file, { kind: 'times', schema: 1, ...header })
   const todo = problems.filter(({ name }) => !done.has(name))
   let kernels = 0

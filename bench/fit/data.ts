@@ -8,6 +8,7 @@
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import type { Chip } from '../../runtime/discovery/ranking/machine.ts'
 import type { TargetArch } from '../../runtime/index.ts'
 import type { Problem } from '../gpu/problems.ts'
 
@@ -17,6 +18,8 @@ export interface Header {
   readonly device: string
   readonly arch: TargetArch
   readonly sms: number
+  /** As its driver says it. Default: the chip that is known best. */
+  readonly chip?: Chip
   readonly ktl: string
   /** Modelled: of a virtual device, for trying things out. */
   readonly clock: 'measured' | 'modelled'

@@ -1,7 +1,7 @@
 /** The cost models as functions of their constants. */
-import { machineFor, type Machine } from '../../runtime/discovery/ranking/machine.ts'
+import { machineFor, machineOf, type Machine } from '../../runtime/discovery/ranking/machine.ts'
 import type { Extents } from '../../runtime/discovery/ranking/rank.ts'
-import { estimateSimt } from '../../runtime/targets/simt.ts'
+import { estimateSimt, SIMT_CONSTANTS } from '../../runtime/targets/simt.ts'
 import { estimateSm80, SM80_CONSTANTS } from '../../runtime/targets/sm80.ts'
 import { estimateSm90, SM90_CONSTANTS } from '../../runtime/targets/sm90.ts'
 import { Sm100Costs, SM100_CONSTANTS } from '../../runtime/targets/sm100.ts'
@@ -35,7 +35,7 @@ export const COST_MODELS: Readonly<Record<Model, CostModel>> = {
     SM100_CONSTANTS,
     (plan, extents, machine, constants) => new Sm100Costs([plan], machine, constants).estimate(0, extents).microseconds,
   ),
-  simt: modelOf<'simt', Constants>({}, (plan, extents, machine) => estimateSimt(plan, extents, machine).microseconds),
+  simt: modelOf<'simt', typeof SIMT_CONSTANTS>(SIMT_CONSTANTS, (...given) => estimateSimt(...given).microseconds),
 }
 
 /** A time, and what the model makes of the kernel it is of. */
@@ -48,7 +48,7 @@ export interface Row {
 
 /** Rows of the times of these kinds whose kernels exist still; `missing` counts the others. */
 export async function rowsOf({ header, problems, times }: TimesFile, models: readonly Model[]): Promise<{ rows: Row[]; missing: number }> {
-  const machine = { ...machineFor(header.arch), sms: header.sms }
+  const machine = header.chip ? machineOf(header.arch, header.chip) : { ...machineFor(header.arch), sms: header.sms }
   const device = await openDevice(header.arch === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100')
   const rows: Row[] = []
   let missing = 0

@@ -40,38 +40,69 @@ export const simt: RuntimeTarget<SimtPlan, FieldValues['simt']> = {
 
 /** Elements of a sum without a tile that are loaded while others are added. */
 const SIMT_STEP = 32
-
-/** Of four instructions a cycle, how many are issued. */
-const ISSUED = 0.7
-/**
- * Instructions of a warp for a piece of 16 bytes of each lane beside those for its elements: of an aligned one, of one that lies across two, and
- * of one by elements, which are as many loads.
- */
-const PIECE_INSTRUCTIONS = { vector: 8, window: 36, elements: 48 } as const
-/** Of what DRAM delivers: rows read from their start to their end, and short runs of many rows; where rows begin anywhere, too. */
-const DELIVERED = { over: { aligned: 0.98, others: 0.75 }, many: { aligned: 0.94, others: 0.94 } } as const
-/** What the few cost of DRAM, where it is they that are large. */
-const SCATTERED = 2.5
-/** Until code and parameters have come from memory, beyond what other kernels take. */
-const START = 3000
-/** Bytes of a line of L1. */
-const LINE = 128
+/** Parts of a tile that come one after the other. */
+const PARTS_AT_ONCE = 16
 /** Cycles of L1 for a load of a warp that touches eight rows, or as many pairs. */
 const ROWS_OF_LOAD = 8
-/** Instructions for a result beside arithmetic. */
-const RESULT_INSTRUCTIONS = 120
-/**
- * Latencies of memory for a round of such loads on tensor cores, where the few lie along k and across it. With times of four problems of seed 652 (an
- * H200).
- */
-const ROUND = { along: 1.3, across: 3.3 } as const
-/** Cycles until what threads have summed of a tile is stored, and from there through the workspace, for each of the parts that come one after the other. */
-const MEETING = 1000
-const EXCHANGE = 2000
-const PARTS_AT_ONCE = 16
+/** Bytes of a line of L1. */
+const LINE = 128
+/** CTAs that share an SM, for the registers of patches. */
+const PATCH_CTAS = 2
+
+/** Instructions and cycles of a warp where nothing else is said; `bench/fit` fits them to measured times. */
+export const SIMT_CONSTANTS = {
+  /** Of four instructions a cycle, how many are issued. */
+  issued: 0.9,
+  /**
+   * Instructions for a piece of 16 bytes of each lane beside those for its elements: of an aligned one, of one that lies across two, and of
+   * one by elements, which are as many loads.
+   */
+  piece: 4,
+  window: 51.1,
+  elements: 48,
+  /** Of what DRAM delivers: rows read from their start to their end, where they are aligned and where they begin anywhere; short runs of many rows. */
+  rows: 1.02,
+  unaligned: 0.606,
+  runs: 1.1,
+  /** What the few cost of DRAM, where it is they that are large. */
+  scattered: 2.07,
+  /** Until code and parameters have come from memory, beyond what other kernels take. */
+  start: 2260,
+  /** For a result beside arithmetic. */
+  result: 155,
+  /** Until what threads have summed of a tile is stored, and from there through the workspace, for each of the parts that come one after the other. */
+  meeting: 2330,
+  exchange: 4290,
+  /**
+   * Latencies of memory: of a chunk along k and across it, one after the other; of a round of unaligned loads on tensor cores, where the few lie along k
+   * and across it.
+   */
+  chunk: 1.18,
+  across: 2.39,
+  round: 3.46,
+  roundAcross: 5.21,
+  /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
+  load: 75.1,
+  store: 22,
+  arithmetic: 0.717,
+  /** Latencies of memory for a step of k, whose loads come behind a barrier. */
+  step: 2.61,
+  /** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
+  short: 0.988,
+  /** Of tiles and elements alone: for a multiply-add, and its loads. */
+  multiply: 6.63,
+}
+
+export type SimtConstants = Readonly<typeof SIMT_CONSTANTS>
 
 /** The matrix is read once for as many rows as a CTA has, and again for the next ones. */
-function estimateVector(program: SimtPlan['program'], form: SimtVector, extents: Extents, machine: Machine): Estimate {
+function estimateVector(
+  { program }: SimtPlan,
+  form: SimtVector,
+  extents: Extents,
+  machine: Machine,
+  costs: SimtConstants,
+): Estimate {
   const of = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const { matrix, vectors, over, along, multiply, threads, node } = form
   const [few] = form.extents
@@ -90,7 +121,7 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const ctas = Math.max(1, sharersOf(form, tiles, chunks))
   // What a warp issues for a chunk, and the CTAs of the SM that has most.
   const slow = node.type === 'f64' ? machine.fmaF32 / machine.fmaF64 : 1
-  const [own, other] = [aligned ? PIECE_INSTRUCTIONS.vector : PIECE_INSTRUCTIONS.window, fewInstructions(form)]
+  const [own, other] = [aligned ? costs.piece : costs.window, fewInstructions(form, costs)]
   const pieces = along === 'many' ? underWay(form) : multiply === 'mma' ? 8 : each
   const issued =
     multiply === 'mma'
@@ -98,11 +129,11 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
       : pieces * (own + count * (few * slow + 1)) + (along === 'over' ? few * other : pieces * few * 3)
   const share = (tiles * chunks) / ctas
   const perSm = Math.ceil(ctas / machine.sms)
-  const issue = (share * warps * perSm * issued) / (4 * ISSUED)
+  const issue = (share * warps * perSm * issued) / (4 * costs.issued)
   // The next turn finds half of a small matrix in L2.
   const again = (turns - 1) * bytesOf(matrix, extents)
   const found = bytesOf(matrix, extents) < machine.dirtyBytes ? 0.5 : 0
-  const others = (SCATTERED - 1) * bytesOf(vectors, extents)
+  const others = (costs.scattered - 1) * bytesOf(vectors, extents)
   const traffic = trafficBytes(program, extents) + (1 - found) * again + others
   // Along k rows that begin anywhere are read in two halves, one after the other.
   const halves = along === 'over' && !aligned ? 2 : 1
@@ -110,11 +141,12 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   const ofWarp = Math.min(stepsOfWarp(form), Math.ceil(steps / slots))
   const rounds =
     multiply === 'mma' && !aligned
-      ? Math.ceil(ofWarp / (4 * mmaSteps(form, false))) * ROUND[vectors.order.at(-1) === over ? 'along' : 'across']
+      ? Math.ceil(ofWarp / (4 * mmaSteps(form, false))) *
+        (vectors.order.at(-1) === over ? costs.round : costs.roundAcross)
       : 1
   const moving = (ctas * threads * 16 * pieces) / halves
   const rate = Math.min(
-    machine.streamBytes * DELIVERED[along][aligned ? 'aligned' : 'others'],
+    machine.streamBytes * (along === 'many' ? costs.runs : aligned ? costs.rows : costs.unaligned),
     moving / machine.loadLatency,
   )
   const bounds = {
@@ -122,7 +154,9 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
     'cuda cores': issue,
     // Chunks of a CTA come one after the other.
     loads: Math.max(
-      share * (along === 'many' ? 2 + few / 8 : Math.max(1.2 * halves, rounds)) * machine.loadLatency,
+      share *
+        (along === 'many' ? costs.across + few / 8 : Math.max(costs.chunk * halves, rounds)) *
+        machine.loadLatency,
       share * warps * perSm * l1Cycles(form, aligned, (of([vectors.order.at(-1)!]) * DTYPES[vectors.dtype].bits) / 8),
     ),
     // The few, for each CTA.
@@ -130,11 +164,11 @@ function estimateVector(program: SimtPlan['program'], form: SimtVector, extents:
   }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
-  const meeting = MEETING + (few * columns * RESULT_INSTRUCTIONS) / (32 * 4 * ISSUED)
+  const meeting = costs.meeting + (few * columns * costs.result) / (32 * 4 * costs.issued)
   const parts = ctas / tiles
-  const exchange = share % chunks === 0 ? 0 : EXCHANGE + Math.ceil(parts / PARTS_AT_ONCE) * machine.loadLatency
+  const exchange = share % chunks === 0 ? 0 : costs.exchange + Math.ceil(parts / PARTS_AT_ONCE) * machine.loadLatency
   const cycles =
-    START * Math.max(1, few / 8) +
+    costs.start * Math.max(1, few / 8) +
     machine.launchCycles +
     machine.loadLatency +
     Math.ceil(tiles / ctas) * meeting +
@@ -160,26 +194,22 @@ function l1Cycles(form: SimtVector, aligned: boolean, rowBytes: number): number 
 }
 
 /** Instructions for a piece of the few. */
-function fewInstructions({ vectors, matrix, over }: SimtVector): number {
-  if (vectors.order.at(-1) !== over) return PIECE_INSTRUCTIONS.elements
-  return DTYPES[vectors.dtype].bits === DTYPES[matrix.dtype].bits
-    ? PIECE_INSTRUCTIONS.window
-    : PIECE_INSTRUCTIONS.elements
+function fewInstructions({ vectors, matrix, over }: SimtVector, costs: SimtConstants): number {
+  if (vectors.order.at(-1) !== over) return costs.elements
+  return DTYPES[vectors.dtype].bits === DTYPES[matrix.dtype].bits ? costs.window : costs.elements
 }
 
 /** Bytes of one of the few in a step of k: a piece, or an element. */
 const bytesOfStep = ({ along, vectors }: SimtVector): number => (along === 'over' ? 16 : DTYPES[vectors.dtype].bits / 8)
 
-/** Patches: instructions for an element of a factor on its way to shared memory, and for one of a result beside its arithmetic. */
-const LOAD_INSTRUCTIONS = 24
-const STORE_INSTRUCTIONS = 12
-/** CTAs that share an SM, for the registers of patches. */
-const PATCH_CTAS = 2
-/** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
-const RUNS = 0.6
-
 /** Each thread has a patch of a tile: sums in registers, a step of k through shared memory at a time. */
-function estimatePatch(program: SimtPlan['program'], form: SimtTile, extents: Extents, machine: Machine): Estimate {
+function estimatePatch(
+  { program }: SimtPlan,
+  form: SimtTile,
+  extents: Extents,
+  machine: Machine,
+  costs: SimtConstants,
+): Estimate {
   const of = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const { split, loops, threads, buffers } = form
   const [rows, columns, depth] = form.extents
@@ -192,18 +222,18 @@ function estimatePatch(program: SimtPlan['program'], form: SimtTile, extents: Ex
   const reads = rows / threads[0] + columns / threads[1]
   const loads = buffers.reduce((sum, { side }) => sum + ((side === 'rows' ? rows : columns) * depth) / (32 * warps), 0)
   const sums = loops.reduce((sum, { over }) => sum + of(over), 0) * (patch * products * slow + reads * buffers.length)
-  const epilogue = patch * (STORE_INSTRUCTIONS + 4 * arithmeticCycles(program))
+  const epilogue = patch * (costs.store + costs.arithmetic * arithmeticCycles(program))
   const waves = Math.ceil(ctas / (machine.sms * PATCH_CTAS))
   const busy = Math.min(PATCH_CTAS, Math.ceil(ctas / machine.sms))
   const bounds = {
-    dram: movedBytes(program, extents, machine) / (RUNS * machine.dramBytes),
-    'cuda cores': (waves * busy * warps * (sums + steps * loads * LOAD_INSTRUCTIONS + epilogue)) / (4 * ISSUED),
+    dram: movedBytes(program, extents, machine) / (costs.short * machine.dramBytes),
+    'cuda cores': (waves * busy * warps * (sums + steps * loads * costs.load + epilogue)) / (4 * costs.issued),
     // Loads of a step come behind the barrier of the one before.
-    latency: waves * (steps + 1) * machine.loadLatency,
+    latency: waves * (steps + 1) * costs.step * machine.loadLatency,
   }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
-  const microseconds = ((START + machine.launchCycles + 2 * machine.loadLatency + longest) / machine.clock) * 1e6
+  const microseconds = ((costs.start + machine.launchCycles + 2 * machine.loadLatency + longest) / machine.clock) * 1e6
   return {
     microseconds,
     boundBy: boundBy === 'latency' ? 'loads' : boundBy,
@@ -212,13 +242,18 @@ function estimatePatch(program: SimtPlan['program'], form: SimtTile, extents: Ex
 }
 
 /** An element per thread, tiles in shared memory where there are contractions. */
-export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine): Estimate {
+export function estimateSimt(
+  plan: SimtPlan,
+  extents: Extents,
+  machine: Machine,
+  costs: SimtConstants = SIMT_CONSTANTS,
+): Estimate {
   const { program, design, stages } = plan
   const { tile } = design
   const form = stages.find(({ form }) => form.kind === 'vector')?.form
-  if (form?.kind === 'vector') return estimateVector(program, form, extents, machine)
+  if (form?.kind === 'vector') return estimateVector(plan, form, extents, machine, costs)
   const patched = design.patch && stages.length === 1 ? stages[0]!.form : null
-  if (patched?.kind === 'tile') return estimatePatch(program, patched, extents, machine)
+  if (patched?.kind === 'tile') return estimatePatch(plan, patched, extents, machine, costs)
   const over = (axes: readonly string[]): number => axes.reduce((product, axis) => product * (extents[axis] ?? 1), 1)
   const threads = tile[0] * tile[1]
   const split = stages.find(({ form }) => form.kind === 'tile')?.form
@@ -243,7 +278,6 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
       else if (node.kind === 'apply') work += over(node.axes) * cyclesOf(node.op)
     }
   }
-  const LOADS_PER_FMA = 8
   const ctas =
     split?.kind === 'tile'
       ? over(split.split.batch) *
@@ -255,14 +289,14 @@ export function estimateSimt(plan: SimtPlan, extents: Extents, machine: Machine)
   // Whole CTAs occupy an SM: a large tile leaves SMs idle on small outputs.
   const slots = machine.sms * Math.max(1, Math.floor(2048 / threads))
   const balance = (Math.ceil(ctas / slots) * slots) / ctas
-  const results = tiled
-    ? (Math.ceil(ctas / machine.sms) * threads * RESULT_INSTRUCTIONS) / (ISSUED * machine.fmaF32)
-    : 0
-  const waiting = START + machine.launchCycles + machine.loadLatency * (1 + steps) * Math.ceil(ctas / slots)
+  const results = tiled ? (Math.ceil(ctas / machine.sms) * threads * costs.result) / (costs.issued * machine.fmaF32) : 0
+  const waiting = costs.start + machine.launchCycles + machine.loadLatency * (1 + steps) * Math.ceil(ctas / slots)
   const compute =
-    waiting + results + (work * LOADS_PER_FMA * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
+    waiting + results + (work * costs.multiply * Math.min(balance, machine.sms)) / (machine.sms * machine.fmaF32)
   const dram =
-    START + machine.launchCycles + movedBytes(program, extents, machine) / (machine.dramBytes * (tiled ? RUNS : 1))
+    costs.start +
+    machine.launchCycles +
+    movedBytes(program, extents, machine) / (machine.dramBytes * (tiled ? costs.short : 1))
   const cycles = Math.max(compute, dram)
   const boundBy = cycles <= waiting * 1.01 ? 'launch' : cycles === compute ? 'cuda cores' : 'dram'
   const microseconds = (cycles / machine.clock) * 1e6

@@ -41,26 +41,26 @@ export const SM80_CONSTANTS = {
   /** The same for a copy of less than 16 bytes by each lane. */
   copy: 18,
   /** Of a scheduler, for a register of fragments that is loaded in two and shifted. */
-  shifted: 4,
+  shifted: 11.2,
   /** The same for addresses of shifted copies, of each operand and warp; and what a CTA alone waits for them. */
-  addresses: 80,
-  shifts: 500,
+  addresses: 147,
+  shifts: 84.5,
   /** Until code and parameters have come from memory, beyond a launch's own time. */
-  start: 3600,
+  start: 4310,
   /** A barrier of the CTA, and the first fragments behind it. */
-  step: 60,
+  step: 38,
   /** Copies through registers, of one element each: bytes of an SM in a cycle. */
   gather: 8,
   /** A column of 16 rows: what is stored in vectors and element by element, beyond arithmetic. */
-  column: 8,
+  column: 1.13,
   direct: 24,
   /** Rows that begin anywhere, in words and pieces: as on SM90, whose code is the same. */
-  rows: 40,
+  rows: 15.4,
   /** The same for a full operand read in vectors and element by element, for a row operand, and for each product. */
   vector: 4,
-  element: 12,
-  row: 2,
-  product: 1,
+  element: 96,
+  row: 7.57,
+  product: 0.598,
   /** Sums of a chunk of k, for a cell of a warp: a multiply-add and its scales, instructions counted. */
   promote: 2,
 }
