@@ -94,8 +94,8 @@ export const operationErrors = {
   KTL4028: entry<{ readonly name: string; readonly known: readonly string[] }>({
     title: 'unknown provider',
     explain: '`providers` limits discovery to some of the registered providers.',
-    wrong: { call: "getKernels(undefined, { providers: ['cutlass'] })" },
-    right: { call: "getKernels(undefined, { providers: ['ktl'] })" },
+    wrong: { call: "getKernels(new GemmArguments({ A, B, out }), { providers: ['cutlass'] })" },
+    right: { call: "getKernels(new GemmArguments({ A, B, out }), { providers: ['ktl'] })" },
     word: ({ name, known }) => ({
       message: `provider ${code(name)} is not available`,
       help: `available are ${known.map(code).join(', ')}`,

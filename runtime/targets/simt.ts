@@ -49,7 +49,10 @@ const LINE = 128
 /** CTAs that share an SM, for the registers of patches. */
 const PATCH_CTAS = 2
 
-/** Instructions and cycles of a warp where nothing else is said; `bench/fit` fits them to measured times. */
+/**
+ * Instructions and cycles of a warp where nothing else is said; `bench/fit` fits them to measured times: those of seeds 652 (an H200) and 701 (an H100),
+ * with what DRAM delivers held below what it can.
+ */
 export const SIMT_CONSTANTS = {
   /** Of four instructions a cycle, how many are issued. */
   issued: 0.9,

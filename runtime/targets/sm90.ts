@@ -36,10 +36,10 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
 /**
  * Fitted to 3,000 runs on an H200 of kernels for problems drawn at random (seeds 631, 652, 654, and every other one of 633), bf16 and f16, half of them
  * with unaligned rows or epilogues; large residuals count less, and what neither sees (gates, vectors, sums of parts, stored forms) is as it was. On
- * an H100 and problems that nothing was fitted to (seed 651) the first choice is within 3.1 % of the fastest in the geometric mean, 62 % at worst, the
- * best of the first four within 1.7 %; half of the times are off by less than 8.8 %, and Kendall's tau of the order is 0.81. Beside kernels of
- * other kinds (seed 671, an H200) the first choice of all is within 6.6 %, half of the times within 13.7 %, tau 0.74. Cycles, and bytes per cycle.
- * `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
+ * an H100 and problems that nothing was fitted to (seed 651) the first choice is within 1.7 % of the fastest in the geometric mean, 37 % at worst, the
+ * best of the first four within 0.3 %; half of the times are off by less than 7.7 %, and Kendall's tau of the order is 0.83. Beside kernels of
+ * other kinds the first choice of all is within 4.5 % (seed 671, an H200) and 4.4 % (seed 702, an H100), half of the times within 10.3 and 10.6 %, tau
+ * 0.80 of both. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
