@@ -4,6 +4,7 @@
  */
 import { depthOf, freeAxis, tilesOf, waysOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
+import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { Sm90Plan } from '../../compiler/targets/sm90/plan.ts'
 import type { AuxPlan, OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import { cutTiles, exchangedBytes } from '../../compiler/targets/tensor_core/exchange.ts'
@@ -36,10 +37,10 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
 /**
  * Fitted to 3,000 runs on an H200 of kernels for problems drawn at random (seeds 631, 652, 654, and every other one of 633), bf16 and f16, half of them
  * with unaligned rows or epilogues; large residuals count less, and what neither sees (gates, vectors, sums of parts, stored forms) is as it was. On
- * an H100 and problems that nothing was fitted to (seed 651) the first choice is within 1.7 % of the fastest in the geometric mean, 37 % at worst, the
- * best of the first four within 0.3 %; half of the times are off by less than 7.7 %, and Kendall's tau of the order is 0.83. Beside kernels of
- * other kinds the first choice of all is within 4.5 % (seed 671, an H200) and 4.4 % (seed 702, an H100), half of the times within 10.3 and 10.6 %, tau
- * 0.80 of both. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
+ * an H100 and problems that nothing was fitted to (seed 651) the first choice is within 2.1 % of the fastest in the geometric mean, 37 % at worst, the
+ * best of the first four within 0.2 %; half of the times are off by less than 7.4 %, and Kendall's tau of the order is 0.84. Beside kernels of
+ * other kinds the first choice of all is within 4.1 % (seed 671, an H200) and 4.5 % (seed 702, an H100), half of the times within 10.3 and 10.4 %, tau
+ * 0.81 and 0.80. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
@@ -126,9 +127,11 @@ export const SM90_CONSTANTS = {
   partsHeld: 9.85e6,
   /**
    * Operands contiguous along m or n: a cluster reads rows of its tile from as many places, and DRAM loses by each what it would
-   * give so many bytes in. Stated: such operands were 10 % slower in rows of 256 bytes than in those of 1,024 where nothing else counts.
+   * move so many bytes in; and outputs. Stated: such operands were 10 % slower in rows of 256 bytes than in those of 1,024 where nothing else
+   * counts, and outputs of sums of 8.
    */
   page: 40,
+  pageStored: 50,
   /** Share of the SMs that keeps DRAM busy. */
   streaming: 0.0276,
   /** How well computing and DRAM traffic hide each other: 0 is not at all. */
@@ -240,16 +243,23 @@ const scatteredBytes = ({ epilogue }: Sm90Plan, extents: Extents, costs: Sm90Con
     .filter(({ store, contiguous }) => store === 'direct' && contiguous === 'm')
     .reduce((sum, { operand }) => sum + costs.scattered * bytesOf(operand, extents), 0)
 
-/** Bytes that DRAM could have given while it goes from one row of a tile to the next. */
-const pagedBytes = ({ a, b, gemm, tile, cluster }: Sm90Plan, extents: Extents, costs: Sm90Constants): number =>
-  [
-    { operand: a.operand, free: gemm.m, along: tile[0] * cluster.shape[0] },
-    ...b.map(({ operand }) => ({ operand, free: freeAxis(gemm, 'n'), along: tile[1] * cluster.shape[1] })),
-  ].reduce((sum, { operand, free, along }) => {
-    if (operand.order.at(-1) !== free) return sum
-    const rowBytes = DTYPES[operand.dtype].storageBytes * Math.min(along, extents[free]!)
-    return sum + (bytesOf(operand, extents) * costs.page) / rowBytes
-  }, 0)
+/** Bytes that DRAM could have moved while it goes from one row of a tile to the next. */
+function pagedBytes({ a, b, gemm, tile, cluster, epilogue }: Sm90Plan, extents: Extents, costs: Sm90Constants): number {
+  const columns = freeAxis(gemm, 'n')
+  const along = { [gemm.m]: tile[0] * cluster.shape[0], [columns]: tile[1] * cluster.shape[1] }
+  const lost = ({ order, dtype, ...rest }: TensorOperand, page: number): number => {
+    const axis = order.at(-1)!
+    const run = along[axis]
+    // What is contiguous along k is read on and on.
+    if (run === undefined) return 0
+    const rowBytes = DTYPES[dtype].storageBytes * Math.min(run, extents[axis]!)
+    return (bytesOf({ order, dtype, ...rest }, extents) * page) / rowBytes
+  }
+  return (
+    [a, ...b].reduce((sum, { operand }) => sum + lost(operand, costs.page), 0) +
+    epilogue.outputs.reduce((sum, { operand }) => sum + lost(operand, costs.pageStored), 0)
+  )
+}
 
 interface Walk {
   readonly waves: number
