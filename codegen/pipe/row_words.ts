@@ -6,6 +6,7 @@ import { name } from '../../compiler/space/ix.ts'
 import { swizzled, type Swizzle } from '../../compiler/space/layout.ts'
 import { call0, note, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf } from './epilogue_values.ts'
+import { allCells } from './fragments.ts'
 
 export type RowStore = Extract<EpilogueOp, { op: 'row_store' }>
 
@@ -174,6 +175,8 @@ function storeEdges(op: RowStore, operand: TensorOperand, c: EmitContext, where:
 
 /** Rows whose loads are under way before the first word is waited for. */
 const UNDER_WAY = 8
+/** The same of a full operand beside more accumulators than these, which leave no registers for them. */
+const [MANY_CELLS, BESIDE_MANY] = [80, 4]
 
 /** The other way, to the slot, all of which the warp has read. Words that stick out of a row are put together from its elements. */
 export function emitLoadWords(
@@ -185,7 +188,9 @@ export function emitLoadWords(
   const where = note(c, `load ${operandName}`)
   const bytes = DTYPES[operand.dtype].storageBytes
   const { words, rows, perWord, step } = shapeOf(c, bytes)
-  const each = Math.min(UNDER_WAY, Math.ceil(rows / step))
+  const { registers } = c.program
+  const most = registers && allCells(c) > MANY_CELLS ? BESIDE_MANY : UNDER_WAY
+  const each = Math.min(most, Math.ceil(rows / step))
   const unrolled = (body: () => void): void => {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${each}; ++i)`, body)
@@ -199,7 +204,7 @@ export function emitLoadWords(
   const element = (at: string, condition: string, e: string): string =>
     `(is_row && ${condition}${at} >= 0 && ${at} < left ? static_cast<u32>(row[${at}]) << ${8 * bytes} * ${e} : 0)`
   beginRows('from', 'const ', operand, bytes, c, where)
-  c.out.line('#pragma unroll')
+  c.out.line(most === UNDER_WAY ? '#pragma unroll' : '#pragma unroll 1')
   c.out.block(`for (u32 r = lane / ${words}; r < ${rows}; r += ${each * step}, from += ${each} * rows)`, () => {
     c.out.line(`u32 own[${each}], next[${each}];`)
     unrolled(() => {
