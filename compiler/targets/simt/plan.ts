@@ -41,11 +41,33 @@ const stageSmem = ({ form }: Stage): number =>
         ? vectorBytes(form)
         : 0
 
+/** What the designs of a program share: the program with its short forms marked, and its stages for each tile. */
+interface Shared {
+  readonly program: TensorProgram
+  readonly stages: Map<string, Stages>
+}
+
+const shared = new WeakMap<TensorProgram, Shared>()
+
+function sharedOf(source: TensorProgram): Shared {
+  const known = shared.get(source) ?? { program: rewrite(source, markShortForms(source)), stages: new Map() }
+  shared.set(source, known)
+  return known
+}
+
+function stagesOf({ program, stages }: Shared, { tile, patch }: SimtDesign): Stages {
+  const key = `${tile} ${patch}`
+  const known = stages.get(key) ?? planStages(program, { tile, ...(patch && { patch }) })
+  stages.set(key, known)
+  return known
+}
+
 /** The design's tile has at most 1024 threads (the schedule's rule). */
 export function planSimt(instance: Instance<SimtDesign>): SimtPlan {
-  const program = rewrite(instance.program, markShortForms(instance.program))
   const { design } = instance
-  const { stages: planned, regions } = planStages(program, design)
+  const own = sharedOf(instance.program)
+  const { program } = own
+  const { stages: planned, regions } = stagesOf(own, design)
   const stages = planned.map((stage) => asVector(program, stage, design))
   return {
     kind: 'simt',
