@@ -90,6 +90,8 @@ export const SIMT_CONSTANTS = {
   arithmetic: 0.717,
   /** Latencies of memory for a step of k, whose loads come behind a barrier. */
   step: 2.61,
+  /** The same for an element of a full operand that the epilogue reads. To one problem of an H100. */
+  read: 0.13,
   /** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
   short: 0.988,
   /** Of tiles and elements alone: for a multiply-add, and its loads. */
@@ -227,6 +229,10 @@ function estimatePatch(
   const sums = loops.reduce((sum, { over }) => sum + of(over), 0) * (patch * products * slow + reads * buffers.length)
   const epilogue = patch * (costs.store + costs.arithmetic * arithmeticCycles(program))
   const waves = Math.ceil(ctas / (machine.sms * PATCH_CTAS))
+  const both = [...split.rows, ...split.columns]
+  const full = program.operands.filter(
+    ({ role, axes }) => role === 'input' && both.every((axis) => axes.includes(axis)),
+  )
   const busy = Math.min(PATCH_CTAS, Math.ceil(ctas / machine.sms))
   const bounds = {
     dram: movedBytes(program, extents, machine) / (costs.short * machine.dramBytes),
@@ -236,7 +242,9 @@ function estimatePatch(
   }
   const longest = Math.max(...Object.values(bounds))
   const boundBy = (Object.keys(bounds) as (keyof typeof bounds)[]).find((bound) => bounds[bound] === longest)!
-  const microseconds = ((costs.start + machine.launchCycles + 2 * machine.loadLatency + longest) / machine.clock) * 1e6
+  const reading = waves * patch * full.length * costs.read * machine.loadLatency
+  const cycles = costs.start + machine.launchCycles + 2 * machine.loadLatency + longest + reading
+  const microseconds = (cycles / machine.clock) * 1e6
   return {
     microseconds,
     boundBy: boundBy === 'latency' ? 'loads' : boundBy,

@@ -39,8 +39,8 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
  * with unaligned rows or epilogues; large residuals count less, and what neither sees (gates, vectors, sums of parts, stored forms) is as it was. On
  * an H100 and problems that nothing was fitted to (seed 651) the first choice is within 2.1 % of the fastest in the geometric mean, 37 % at worst, the
  * best of the first four within 0.2 %; half of the times are off by less than 7.4 %, and Kendall's tau of the order is 0.84. Beside kernels of
- * other kinds the first choice of all is within 4.1 % (seed 671, an H200) and 4.5 % (seed 702, an H100), half of the times within 10.3 and 10.4 %, tau
- * 0.81 and 0.80. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
+ * other kinds the first choice of all is within 4.1 % (seed 671, an H200) and 3.7 % (seed 702, an H100), half of the times within 10.4 and 10.5 %, tau
+ * 0.81 of both. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
