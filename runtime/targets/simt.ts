@@ -44,14 +44,12 @@ const SIMT_STEP = 32
 const PARTS_AT_ONCE = 16
 /** Cycles of L1 for a load of a warp that touches eight rows, or as many pairs. */
 const ROWS_OF_LOAD = 8
-/** Bytes of a line of L1. */
-const LINE = 128
 /** CTAs that share an SM, for the registers of patches. */
 const PATCH_CTAS = 2
 
 /**
  * Instructions and cycles of a warp where nothing else is said; `bench/fit` fits them to measured times: those of seeds 652 (an H200) and 701 (an H100),
- * with what DRAM delivers held below what it can.
+ * with what DRAM delivers held near what TMA gets of it. f32 and f64 have no times among these.
  */
 export const SIMT_CONSTANTS = {
   /** Of four instructions a cycle, how many are issued. */
@@ -90,7 +88,7 @@ export const SIMT_CONSTANTS = {
   arithmetic: 0.717,
   /** Latencies of memory for a step of k, whose loads come behind a barrier. */
   step: 2.61,
-  /** The same for an element of a full operand that the epilogue reads. To one problem of an H100. */
+  /** The same for an element of a full operand that the epilogue reads. To one problem of an H100 (seed 9902). */
   read: 0.13,
   /** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
   short: 0.988,
@@ -162,7 +160,7 @@ function estimateVector(
       share *
         (along === 'many' ? costs.across + few / 8 : Math.max(costs.chunk * halves, rounds)) *
         machine.loadLatency,
-      share * warps * perSm * l1Cycles(form, aligned, (of([vectors.order.at(-1)!]) * DTYPES[vectors.dtype].bits) / 8),
+      share * warps * perSm * l1Cycles(form, aligned),
     ),
     // The few, for each CTA.
     l2: (found * again + tiles * chunks * chunk * few * bytesOfStep(form)) / machine.l2Bytes,
@@ -184,14 +182,10 @@ function estimateVector(
   return { microseconds, boundBy, text }
 }
 
-/** Of a warp for a chunk: windows are two loads; on CUDA cores the few are what counts, where their rows are across k. */
-function l1Cycles(form: SimtVector, aligned: boolean, rowBytes: number): number {
-  const { multiply, along, vectors, matrix, over, extents } = form
-  if (multiply === 'fma') {
-    if (along === 'many' || vectors.order.at(-1) === over) return 0
-    const count = pieceOf(matrix)
-    return extents[0] * count * Math.min(32, Math.ceil((32 * count * rowBytes) / LINE))
-  }
+/** Of a warp for a chunk, on tensor cores: windows are two loads. */
+function l1Cycles(form: SimtVector, aligned: boolean): number {
+  const { multiply, vectors, over, extents } = form
+  if (multiply === 'fma') return 0
   const each = aligned ? ROWS_OF_LOAD : 2 * ROWS_OF_LOAD
   const sets = Math.ceil(extents[0] / 8)
   const few = vectors.order.at(-1) === over ? each : 4 * ROWS_OF_LOAD

@@ -181,15 +181,16 @@ export function estimateSm90(
     { plan: plan.a, shared: clusterN, inside: inside.a },
     ...plan.b.map((b) => ({ plan: b, shared: clusterM, inside: inside.b })),
   ]
+  const sum = (of: (operand: (typeof operands)[number]) => number): number =>
+    operands.reduce((all, operand) => all + of(operand), 0)
   const total = (of: (plan: OperandPlan) => number, each = false): number =>
-    operands.reduce((sum, operand) => sum + (of(operand.plan) * operand.inside) / (each ? 1 : operand.shared), 0)
-  const outside = operands.reduce((sum, { plan, shared, inside }) => sum + (boxRowsOf(plan) * (1 - inside)) / shared, 0)
+    sum(({ plan, shared, inside }) => (of(plan) * inside) / (each ? 1 : shared))
+  const outside = sum(({ plan, shared, inside }) => (boxRowsOf(plan) * (1 - inside)) / shared)
   const loads = Math.max(
     total(({ tileBytes }) => tileBytes, true) / Math.min(costs.fillSm, costs.fill / busy),
     (total((operand) => l2StageBytes(operand, extents, costs)) * busy) / costs.l2,
     total(boxRowsOf) * costs.boxRow + (outside * busy * costs.outside) / machine.sms,
-    operands.reduce((sum, { plan: { source, tileBytes } }) => sum + (source === 'gather' ? tileBytes : 0), 0) /
-      costs.gather,
+    sum(({ plan: { source, tileBytes } }) => (source === 'gather' ? tileBytes : 0)) / costs.gather,
   )
   const step = Math.max(mma, loads, promotionCycles(plan, mma, costs), costs.step)
   const epilogue = epilogueCycles(plan, inside.b, costs)
@@ -247,13 +248,13 @@ const scatteredBytes = ({ epilogue }: Sm90Plan, extents: Extents, costs: Sm90Con
 function pagedBytes({ a, b, gemm, tile, cluster, epilogue }: Sm90Plan, extents: Extents, costs: Sm90Constants): number {
   const columns = freeAxis(gemm, 'n')
   const along = { [gemm.m]: tile[0] * cluster.shape[0], [columns]: tile[1] * cluster.shape[1] }
-  const lost = ({ order, dtype, ...rest }: TensorOperand, page: number): number => {
-    const axis = order.at(-1)!
+  const lost = (operand: TensorOperand, page: number): number => {
+    const axis = operand.order.at(-1)!
     const run = along[axis]
     // What is contiguous along k is read on and on.
     if (run === undefined) return 0
-    const rowBytes = DTYPES[dtype].storageBytes * Math.min(run, extents[axis]!)
-    return (bytesOf({ order, dtype, ...rest }, extents) * page) / rowBytes
+    const rowBytes = DTYPES[operand.dtype].storageBytes * Math.min(run, extents[axis]!)
+    return (bytesOf(operand, extents) * page) / rowBytes
   }
   return (
     [a, ...b].reduce((sum, { operand }) => sum + lost(operand, costs.page), 0) +

@@ -4,6 +4,8 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { resolveType } from '../../compiler/family.ts'
 import { countKernels, GemmArguments, getKernels, KernelMetadata, KtlKernel, KtlProvider as ktlProvider, loadSource } from '../../runtime/index.ts' // prettier-ignore
 import { callOf, type Call } from '../../runtime/discovery/calls/call.ts'
+import { Output, type Json } from '../../runtime/cli/output.ts'
+import { createProgram } from '../../runtime/cli/program.ts'
 import { bestAlignment } from '../../runtime/discovery/providers/ktl_provider.ts'
 import { PlannedInstance } from '../../runtime/discovery/space/planned.ts'
 import { MemoryDevice } from './memory_device.ts'
@@ -110,6 +112,23 @@ test('more instances than any library of this kind, and a second count costs not
   countKernels({ cc: 100 })
   expect(planned.calls).toBe(before)
 }, 30_000)
+
+test('ktl count --json: a record for each target', async () => {
+  const counts: Record<string, unknown>[] = []
+  class Records extends Output {
+    override record(kind: string, fields: Readonly<Record<string, Json | undefined>>): void {
+      counts.push({ kind, ...fields })
+    }
+    override line(): void {}
+  }
+  const program = createProgram({ out: new Records(), signal: new AbortController().signal }, () => {})
+  await program.parseAsync(['count', '--json'], { from: 'user' })
+  expect(counts.map(({ target }) => target)).toEqual(['sm_100a', 'sm_103a', 'sm_90a', 'sm_80'])
+  for (const count of counts) {
+    expect(Object.keys(count)).toEqual(['kind', 'target', 'instances', 'byRejection'])
+    expect(count['instances']).toBeGreaterThan(100)
+  }
+}, 120_000)
 
 test('filters over all instances plan classes of choices, not instances, and make a kernel when it is looked at', () => {
   let seen = 0

@@ -55,9 +55,9 @@ function sharedOf(source: TensorProgram): Shared {
   return known
 }
 
-function stagesOf({ program, stages }: Shared, { tile, patch }: SimtDesign): Stages {
-  const key = `${tile} ${patch}`
-  const known = stages.get(key) ?? planStages(program, { tile, ...(patch && { patch }) })
+function stagesOf({ program, stages }: Shared, design: SimtDesign): Stages {
+  const key = `${design.tile} ${design.patch}`
+  const known = stages.get(key) ?? planStages(program, design)
   stages.set(key, known)
   return known
 }
