@@ -344,5 +344,10 @@ function printLaunch(file: SourceBuilder, recipe: LaunchRecipe, names: ParamName
     // Clusters of more than 8 CTAs are not portable.
     if (size > 8) file.line('cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);')
   }
+  if (size > 1 && recipe.grid.kind === 'persistent' && !recipe.grid.dynamic && !recipe.fallbackCluster)
+    file
+      .line('int clusters = 0;  // that run at once: GPCs have SMs left over')
+      .line('if ((result = cuOccupancyMaxActiveClusters(&clusters, function, &config)) != CUDA_SUCCESS) return result;')
+      .line(`if (clusters > 0 && ctas > clusters * ${size}) config.gridDimX = clusters * ${size};`)
   file.line('return cuLaunchKernelEx(&config, function, params, nullptr);')
 }

@@ -45,6 +45,7 @@ const MODELS = {
     clockKHz: 1_850_000,
     memoryClockKHz: 4_000_000,
     memoryBusBits: 8192,
+    clusters: [],
   },
   'virtual-sm90': {
     arch: 'sm_90a',
@@ -54,6 +55,7 @@ const MODELS = {
     clockKHz: 1_980_000,
     memoryClockKHz: 2_619_000,
     memoryBusBits: 5120,
+    clusters: [66, 30, 15],
   },
 } as const
 
@@ -93,7 +95,7 @@ export class VirtualDevice extends BaseDevice {
       smCount: this.smCount,
       memoryBytes,
       sharedBytesPerBlock: 227 * 1024,
-      clusters: [],
+      clusters: this.smCount === model.smCount ? model.clusters : [],
       driverVersion: 0,
     }
     const native = { target: this.arch, memoryBytes, smCount: this.smCount }

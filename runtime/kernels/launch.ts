@@ -201,7 +201,7 @@ export function launchRequest(
   const plans = planLaunches(
     artifact.recipe,
     { ...bindings, ...(memory && { workspace: memory.pointer }), ...(zeroed && { zeroed: zeroed.pointer }) },
-    { smCount },
+    { smCount, clusters: clustersOf(artifact.recipe, device) },
   )
   const uses = [
     ...callTensors(call).map(({ tensor }) => tensor),
@@ -210,3 +210,7 @@ export function launchRequest(
   ]
   return plans.length > 0 ? { device, artifact, plans, uses } : null
 }
+
+/** Asked for only where there are clusters: drivers compile a kernel to say it. */
+const clustersOf = ({ cluster }: LaunchRecipe, { properties }: Device): readonly number[] =>
+  cluster.every((extent) => extent === 1) ? [] : properties.clusters

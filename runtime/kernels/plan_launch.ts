@@ -41,13 +41,20 @@ export interface LaunchBindings {
   readonly zeroed?: bigint
 }
 
+/** What a device has room for at once. */
+export interface Room {
+  readonly smCount: number
+  /** Clusters of 2, 4 and 8 CTAs, where it says so: GPCs have SMs left over. */
+  readonly clusters?: readonly number[]
+}
+
 /** Everything `DeviceFunction.launch` needs; null: there is nothing to compute (an output without elements). */
 export function planLaunch(
   recipe: LaunchRecipe,
   bindings: LaunchBindings,
-  device: { smCount: number },
+  device: Room,
 ): PlannedLaunch | null {
-  const ctas = gridSize(recipe, bindings, device.smCount)
+  const ctas = gridSize(recipe, bindings, device)
   if (ctas === 0) return null
   return {
     entry: recipe.entry,
@@ -64,7 +71,7 @@ export function planLaunch(
 export function planLaunches(
   recipe: LaunchRecipe,
   bindings: LaunchBindings,
-  device: { smCount: number },
+  device: Room,
 ): PlannedLaunch[] {
   const { before, next } = recipe
   const first = before ? planLaunches(before, bindings, device) : []
@@ -108,7 +115,7 @@ export const zeroedBytes = (recipe: LaunchRecipe, bindings: Pick<LaunchBindings,
   workspaceLayout(recipe, bindings, 'zeroed').bytes
 
 /** CTAs of the launch, a multiple of the cluster; 0 when an extent of the output is 0. */
-export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount: number): number {
+export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, room: Room): number {
   const perCluster = recipe.cluster.reduce((product, extent) => product * extent, 1)
   const { grid } = recipe
   if (grid.kind === 'elements') return ctasOf(grid, bindings)
@@ -116,7 +123,7 @@ export function gridSize(recipe: LaunchRecipe, bindings: LaunchBindings, smCount
     const points = grid.axes.reduce((n, axis) => n * extentOf(bindings, axis), 1)
     return Math.min(grid.limit, Math.ceil(points / grid.perCta))
   }
-  const resident = residentOf(recipe, grid, smCount)
+  const resident = residentOf(recipe, grid, room)
   const clusters = itemsOf(grid, blocksOf(grid, bindings))
   return (grid.dynamic ? clusters : Math.min(clusters, resident)) * perCluster
 }
@@ -129,9 +136,19 @@ const blocksOf = ({ tiles }: PersistentGrid, bindings: Pick<LaunchBindings, 'ext
     return n * (Math.ceil(extentOf(bindings, axis) / extent) + more)
   }, 1)
 
-/** Clusters that run at once, whatever GPCs they find. */
-const residentOf = ({ cluster }: LaunchRecipe, { perSm = 1 }: PersistentGrid, smCount: number): number =>
-  Math.max(1, Math.floor((smCount * perSm) / cluster.reduce((product, extent) => product * extent, 1)))
+/**
+ * Clusters that run at once: one more would begin when the first have done all of their tiles, and double the time. Fallback clusters use the SMs
+ * that preferred ones leave.
+ */
+function residentOf(
+  { cluster, fallbackCluster }: LaunchRecipe,
+  { perSm = 1 }: PersistentGrid,
+  { smCount, clusters = [] }: Room,
+): number {
+  const size = cluster.reduce((product, extent) => product * extent, 1)
+  const counted = size > 1 && !fallbackCluster ? clusters[Math.log2(size) - 1] : undefined
+  return Math.max(1, Math.min(counted ?? Infinity, Math.floor((smCount * perSm) / size)))
+}
 
 function ctasOf(rule: GridRule & { kind: 'elements' }, bindings: LaunchBindings): number {
   const elements = rule.outputs.map((name) => elementCount(operandOf(bindings, name).tensor.shape))

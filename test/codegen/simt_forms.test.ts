@@ -60,7 +60,7 @@ const recipeOf = (name: string) => {
 
 test('many small groups have a CTA each', () => {
   const extents = { t: 34, k: 941, n: 489, g: 61 }
-  const ctas = gridSize(recipeOf('grouped').recipe, { operands: {}, extents, scalars: {} }, 1000)
+  const ctas = gridSize(recipeOf('grouped').recipe, { operands: {}, extents, scalars: {} }, { smCount: 1000 })
   expect(ctas).toBe((Math.ceil(34 / 16) + 61) * Math.ceil(489 / 16))
 })
 

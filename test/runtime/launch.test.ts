@@ -126,22 +126,32 @@ describe('packParameters', () => {
 
 describe('the grid', () => {
   test('is persistent: as many CTAs as tiles, at most one for each SM', () => {
-    expect(gridSize(recipe, bindings(300, 100, 8), 148)).toBe(6)
-    expect(gridSize(recipe, bindings(300, 100, 8), 4)).toBe(4)
+    expect(gridSize(recipe, bindings(300, 100, 8), { smCount: 148 })).toBe(6)
+    expect(gridSize(recipe, bindings(300, 100, 8), { smCount: 4 })).toBe(4)
     const batched = bindings(300, 100, 8)
-    expect(gridSize(recipe, { ...batched, extents: { ...batched.extents, l: 5 } }, 148)).toBe(30)
+    expect(gridSize(recipe, { ...batched, extents: { ...batched.extents, l: 5 } }, { smCount: 148 })).toBe(30)
   })
 
   test('is whole clusters', () => {
     const pairs: LaunchRecipe = { ...recipe, cluster: [2, 1, 1] }
-    expect(gridSize(pairs, bindings(384, 64, 8), 148)).toBe(6)
-    expect(gridSize(pairs, bindings(3840, 64, 8), 7)).toBe(6)
+    expect(gridSize(pairs, bindings(384, 64, 8), { smCount: 148 })).toBe(6)
+    expect(gridSize(pairs, bindings(3840, 64, 8), { smCount: 7 })).toBe(6)
+  })
+
+  test('is clusters that run at once: GPCs have SMs left over', () => {
+    const fours: LaunchRecipe = { ...recipe, cluster: [4, 1, 1] }
+    const room = { smCount: 132, clusters: [66, 30, 15] }
+    expect(gridSize(fours, bindings(128 * 1000, 64, 8), { smCount: 132 })).toBe(132)
+    expect(gridSize(fours, bindings(128 * 1000, 64, 8), room)).toBe(120)
+    expect(gridSize(fours, bindings(128 * 1000, 64, 8), { ...room, smCount: 44 })).toBe(44)
+    const mixed: LaunchRecipe = { ...fours, fallbackCluster: [2, 1, 1] }
+    expect(gridSize(mixed, bindings(128 * 1000, 64, 8), room)).toBe(132)
   })
 
   test('strides over elements up to a limit', () => {
     const simt: LaunchRecipe = { ...recipe, grid: { kind: 'elements', outputs: ['D'], perCta: 256, limit: 16 } }
-    expect(gridSize(simt, bindings(10, 100, 8), 148)).toBe(4)
-    expect(gridSize(simt, bindings(1000, 1000, 8), 2)).toBe(16)
+    expect(gridSize(simt, bindings(10, 100, 8), { smCount: 148 })).toBe(4)
+    expect(gridSize(simt, bindings(1000, 1000, 8), { smCount: 2 })).toBe(16)
   })
 
   test('is nothing when the output has no elements', () => {

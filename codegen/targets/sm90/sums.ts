@@ -30,14 +30,19 @@ export const SUM_EMITTERS: Emitters = {
   send_sums(op, c) {
     const where = note(c, 'send sums')
     const share = 'CELLS / CLUSTER'
-    forAllCells(c, () => {
-      c.out.line(`const u32 owner = i % CELLS / (${share});  // the CTA that stores these columns`)
-      c.out.line(
-        `const u32 cell = cluster_rank * ${allCells(c) / c.program.cluster.splits} + i / CELLS * (${share}) + i % (${share});`,
-      )
-      const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), 'owner')
-      const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
-      c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
+    // All to the same CTA at a time would wait for its way into shared memory.
+    c.out.line('#pragma unroll')
+    c.out.block('for (u32 turn = 0; turn < 2; ++turn)', () => {
+      forAllCells(c, () => {
+        c.out.line(`const u32 owner = i % CELLS / (${share});  // the CTA that stores these columns`)
+        c.out.line('if ((owner < cluster_rank) != (turn == 1)) continue;  // own columns and on from there first')
+        c.out.line(
+          `const u32 cell = cluster_rank * ${allCells(c) / c.program.cluster.splits} + i / CELLS * (${share}) + i % (${share});`,
+        )
+        const slot = call0(c, 'remote_address', cellAddress(op, 'cell'), 'owner')
+        const barrier = call0(c, 'remote_address', barrierAddress(c, op.barrier), 'owner')
+        c.out.line(call(c, 'store_async_v4', slot, barrier, words(c)), where)
+      })
     })
   },
   add_sums(op, c) {

@@ -31,24 +31,15 @@ export function consumerRole(plan: Sm90Plan): TileOp[] {
   ]
   const finish: TileOp[] = [
     // Each thread reads what it wrote itself.
-    ...(plan.parks ? [{ op: 'park', buffer: 'smem_partials', threads: threadsOf(plan) } as const] : []),
+    ...(plan.parks && !isSplit ? [{ op: 'park', buffer: 'smem_partials', threads: threadsOf(plan) } as const] : []),
     ...epilogue(plan),
+    ...(isSplit && plan.parks ? releaseSums(plan) : []),
   ]
+  const sums = [...mainloop(plan), ...(isSplit ? exchangeSums(plan) : [])]
   const tile: TileOp[] = plan.exchange
-    ? [
-        ...mainloop(plan),
-        ...(isSplit ? [...exchangeSums(plan), addSums(plan), ...releaseSums(plan)] : []),
-        ...exchangeParts(plan.exchange, [...fetch, ...loadsAhead(plan), ...finish]),
-      ]
-    : [
-        // They land while the MMAs run.
-        ...fetch,
-        ...loadsAhead(plan),
-        ...mainloop(plan),
-        ...(isSplit ? exchangeSums(plan) : []),
-        ...finish,
-        ...(isSplit ? releaseSums(plan) : []),
-      ]
+    ? [...sums, ...exchangeParts(plan.exchange, [...fetch, ...loadsAhead(plan), ...finish])]
+    : // They land while the MMAs run.
+      [...fetch, ...loadsAhead(plan), ...sums, ...finish]
   const turn: TileOp[] = [...tile, ...(pingpong ? [{ op: 'skip_tile', rings, unless: null } as const] : [])]
   return [
     ...(plan.registers.producer === null
@@ -150,15 +141,19 @@ function mainloop(plan: Sm90Plan): TileOp[] {
   ]
 }
 
-/** Nothing waits for a CTA that has left: sums are sent, not fetched, and only those who await another tile are told of free slots. */
+/**
+ * Nothing waits for a CTA that has left: sums are sent, not fetched, and only those who await another tile are told of free slots. They are
+ * before the epilogue, for whose stores the release would wait, unless that reads its sums in loops.
+ */
 const exchangeSums = (plan: Sm90Plan): TileOp[] => [
   { op: 'wait', barrier: 'partials_empty', parity: 'producer' },
   { op: 'one_thread', body: [{ op: 'arrive_expect_tx', barrier: 'partials_full', bytes: plan.partialBytes }] },
   { op: 'send_sums', buffer: 'smem_partials', barrier: 'partials_full', threads: threadsOf(plan) },
   { op: 'wait', barrier: 'partials_full', parity: 'consumer' },
+  ...(plan.parks
+    ? []
+    : [{ op: 'add_sums', buffer: 'smem_partials', threads: threadsOf(plan) } as const, ...releaseSums(plan)]),
 ]
-
-const addSums = (plan: Sm90Plan): TileOp => ({ op: 'add_sums', buffer: 'smem_partials', threads: threadsOf(plan) })
 
 const releaseSums = (plan: Sm90Plan): TileOp[] => [
   {
@@ -190,8 +185,6 @@ function epilogue(plan: Sm90Plan): TileOp[] {
         }
       : { buffer: 'smem_d', ring: 'staging', free: freeBehind(plan.stagingSlots - 1), issue: 'here' }
   const loads = (shapes: readonly string[]): TileOp[] => auxLoads(plan.epilogue, shapes, fetched, plan.ahead)
-  // Sums that other parts of k join are in registers again.
-  const from =
-    plan.parks || (plan.splits > 1 && !plan.exchange) ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
+  const from = plan.parks ? { buffer: 'smem_partials', threads: threadsOf(plan) } : null
   return fragmentEpilogue(plan.epilogue, loads, from, tmaStores(plan.epilogue, staging), threadsOf(plan))
 }

@@ -96,7 +96,7 @@ export function sm90Memory(plan: Undivided, division: Division, wanted: Wanted):
     const bytes = sharedBytes(epilogue, 128 * warpgroups)
     map.buffer(SHARED.buffer, SHARED.ring, SHARED.slots, bytes, 16, () => 'largest magnitudes of each column, by warp')
   }
-  const kept = parks ? 'accumulators' : 'sums of each CTA of the cluster over its share of k'
+  const kept = parks && splits === 1 ? 'accumulators' : 'sums of each CTA of the cluster over its share of k'
   if (partialBytes > 0) map.buffer('smem_partials', null, 1, partialBytes, 16, () => kept)
   map.barrier('full', 'stage', stages, () => {
     const copied = tmaStageBytes(plan)

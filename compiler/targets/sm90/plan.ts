@@ -178,7 +178,7 @@ export function planSm90(instance: Instance<Sm90Design>, graph: TileGraph): Sm90
 
   const stageBytes = stageBytesOf(inputs)
   const subtiles = rowBlocks * (columns / epilogue.subtileColumns)
-  const parks = splits === 1 && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
+  const parks = (splits === 1 || design.parts === 1) && subtiles * epilogueSize(epilogue) > MAX_UNROLLED
   if (parks && accumulator === 'f16')
     return rejection('KTL2904', { form: 'an epilogue of this size on f16 accumulators' })
   const partialBytes = splits > 1 || parks ? products * (pingpong ? warpgroups : 1) * tileM * tileN * 4 : 0

@@ -412,6 +412,9 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   attributes[0].value.clusterDim.z = 1;
   config.attrs = attributes;
   config.numAttrs = 1;
+  int clusters = 0;  // that run at once: GPCs have SMs left over
+  if ((result = cuOccupancyMaxActiveClusters(&clusters, function, &config)) != CUDA_SUCCESS) return result;
+  if (clusters > 0 && ctas > clusters * 2) config.gridDimX = clusters * 2;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }
 #endif  // KTL_DEVICE_ONLY

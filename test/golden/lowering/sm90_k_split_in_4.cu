@@ -267,12 +267,35 @@ ktl__golden(
         mbarrier_arrive_expect_tx(smem + PARTIALS_FULL + 8 * partials, 32768);
       }
       #pragma unroll
-      for (u32 i = 0; i < 32; i += 4) {
-        const u32 owner = i % CELLS / (CELLS / CLUSTER);  // the CTA that stores these columns
-        const u32 cell = cluster_rank * 8 + i / CELLS * (CELLS / CLUSTER) + i % (CELLS / CLUSTER);
-        store_async_v4(remote_address(smem + SMEM_PARTIALS + (cell / 4 * 256 + threadIdx.x) * 16, owner), remote_address(smem + PARTIALS_FULL + 8 * partials, owner), bits_of(acc[i + 0]), bits_of(acc[i + 1]), bits_of(acc[i + 2]), bits_of(acc[i + 3]));
+      for (u32 turn = 0; turn < 2; ++turn) {
+        #pragma unroll
+        for (u32 i = 0; i < 32; i += 4) {
+          const u32 owner = i % CELLS / (CELLS / CLUSTER);  // the CTA that stores these columns
+          if ((owner < cluster_rank) != (turn == 1)) continue;  // own columns and on from there first
+          const u32 cell = cluster_rank * 8 + i / CELLS * (CELLS / CLUSTER) + i % (CELLS / CLUSTER);
+          store_async_v4(remote_address(smem + SMEM_PARTIALS + (cell / 4 * 256 + threadIdx.x) * 16, owner), remote_address(smem + PARTIALS_FULL + 8 * partials, owner), bits_of(acc[i + 0]), bits_of(acc[i + 1]), bits_of(acc[i + 2]), bits_of(acc[i + 3]));
+        }
       }
       mbarrier_wait_cluster(smem + PARTIALS_FULL + 8 * partials, partials_phase);
+      #pragma unroll
+      for (u32 i = 0; i < 8; i += 4) {
+        float total[4] = {0, 0, 0, 0};
+        #pragma unroll
+        for (u32 rank = 0; rank < 4; ++rank) {
+          const uint4 part = load_shared_v4(smem + SMEM_PARTIALS + ((rank * 8 + i) / 4 * 256 + threadIdx.x) * 16);
+          total[0] += __uint_as_float(part.x);
+          total[1] += __uint_as_float(part.y);
+          total[2] += __uint_as_float(part.z);
+          total[3] += __uint_as_float(part.w);
+        }
+        #pragma unroll
+        for (u32 e = 0; e < 4; ++e) acc[i / (CELLS / CLUSTER) * CELLS + i % (CELLS / CLUSTER) + e] = total[e];
+      }
+      if (cta + gridDim.x < works) {
+        role_sync(256);
+        if (threadIdx.x < CLUSTER) mbarrier_arrive_remote(remote_address(smem + PARTIALS_EMPTY + 8 * partials, threadIdx.x));
+      }
+      if (++partials == 1) { partials = 0; partials_phase ^= 1; }
       constexpr u32 block = 0;
       const u32 warp_row = at.m + (warpgroup * ROW_BLOCKS + block) * 64 + warp % 4 * ROWS_PER_WARP;
       [[maybe_unused]] const u32 row = warp_row + lane / 4;  // and the one 8 below
@@ -282,19 +305,7 @@ ktl__golden(
         [[maybe_unused]] const u32 col = subtile_col + lane % 4 * 2;
         float sum0[8];
         #pragma unroll
-        for (u32 j = 0; j < 8; j += 4) {
-          float total[4] = {0, 0, 0, 0};
-          #pragma unroll
-          for (u32 rank = 0; rank < 4; ++rank) {
-            const uint4 part = load_shared_v4(smem + SMEM_PARTIALS + ((rank * 8 + block * (CELLS / CLUSTER) + column / 2 + j) / 4 * 256 + threadIdx.x) * 16);
-            total[0] += __uint_as_float(part.x);
-            total[1] += __uint_as_float(part.y);
-            total[2] += __uint_as_float(part.z);
-            total[3] += __uint_as_float(part.w);
-          }
-          #pragma unroll
-          for (u32 e = 0; e < 4; ++e) sum0[j + e] = total[e];
-        }
+        for (u32 j = 0; j < 8; ++j) sum0[j] = acc[block * CELLS + column / 2 + j];
         float v_D[8];
         #pragma unroll
         for (u32 j = 0; j < 8; ++j) {
@@ -321,11 +332,6 @@ ktl__golden(
         }
         staging = (staging + 1) % 1;
       }
-      if (cta + gridDim.x < works) {
-        role_sync(256);
-        if (threadIdx.x < CLUSTER) mbarrier_arrive_remote(remote_address(smem + PARTIALS_EMPTY + 8 * partials, threadIdx.x));
-      }
-      if (++partials == 1) { partials = 0; partials_phase ^= 1; }
       at = next;
     }
     if (lane == 0) {
@@ -438,6 +444,9 @@ extern "C" CUresult ktl__golden_launch(CUfunction function, CUstream stream, con
   attributes[0].value.clusterDim.z = 1;
   config.attrs = attributes;
   config.numAttrs = 1;
+  int clusters = 0;  // that run at once: GPCs have SMs left over
+  if ((result = cuOccupancyMaxActiveClusters(&clusters, function, &config)) != CUDA_SUCCESS) return result;
+  if (clusters > 0 && ctas > clusters * 4) config.gridDimX = clusters * 4;
   return cuLaunchKernelEx(&config, function, params, nullptr);
 }
 #endif  // KTL_DEVICE_ONLY
