@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util'
 import { operationsOf } from '../../runtime/bench/suite/draw.ts'
 import { onDevice } from '../../runtime/bench/suite/open.ts'
 import { createTimer } from '../../runtime/bench/timer.ts'
-import { machineFor } from '../../runtime/discovery/ranking/machine.ts'
+import { machineFor, machineOf } from '../../runtime/discovery/ranking/machine.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { open } from '../gpu/ours.ts'
 import { idOf, kernelsOf, keyOf } from './cases.ts'
@@ -34,14 +34,15 @@ if (file === undefined) {
   process.stderr.write('usage: npx tsx bench/fit/modelled.ts FILE\n')
   process.exit(2)
 }
-const { problems, times } = readTimes(file)
+const { header, problems, times } = readTimes(file)
 const skip = Number(values.skip)
 const small = problems.filter(
   (problem) => operationsOf(problem) <= Number(values.most) && operationsOf(problem) >= Number(values.least),
 )
 const device = await openDevice('virtual-sm90')
-const timer = createTimer(device)
-const { clock } = machineFor('sm_90a')
+const chip = header.chip ? machineOf(header.arch, header.chip) : machineFor(header.arch)
+const timer = createTimer(device, chip)
+const { clock } = chip
 const rows: Row[] = []
 for (const problem of small.slice(skip, skip + Number(values.problems))) {
   const { args, close } = await open(problem, onDevice(device, 1))

@@ -9,7 +9,7 @@ import type { Device } from '../devices/device.ts'
 import type { DeviceEvent } from '../devices/device.ts'
 import type { KtlKernel } from '../kernels/ktl_kernel.ts'
 import type { PreparedLaunch } from '../kernels/prepared.ts'
-import { machineFor } from '../discovery/ranking/machine.ts'
+import { machineFor, type Machine } from '../discovery/ranking/machine.ts'
 import { movedBytes } from '../discovery/ranking/rank.ts'
 import type { TargetArch } from '../../compiler/instance.ts'
 
@@ -29,8 +29,9 @@ export interface Timer {
   close(): void
 }
 
-export function createTimer(device: Device): Timer {
-  return device.isVirtual ? new ModelTimer(device) : new EventTimer(device)
+/** `chip`: whose clock and DRAM a modelled time has; absent: those of the one that is known best. */
+export function createTimer(device: Device, chip?: Machine): Timer {
+  return device.isVirtual ? new ModelTimer(chip ?? machineFor(device.arch as TargetArch)) : new EventTimer(device)
 }
 
 /**
@@ -102,10 +103,12 @@ export class EventTimer implements Timer {
 class ModelTimer implements Timer {
   readonly kind = 'modelled'
   readonly cyclesPerMs: number
+  readonly #chip: Machine
   readonly #known = new WeakMap<Subject, number>()
 
-  constructor(device: Device) {
-    this.cyclesPerMs = machineFor(device.arch as TargetArch).clock / 1000
+  constructor(chip: Machine) {
+    this.#chip = chip
+    this.cyclesPerMs = chip.clock / 1000
   }
 
   async round(subject: Subject): Promise<number[]> {
@@ -113,9 +116,8 @@ class ModelTimer implements Timer {
     if (known !== undefined) return [known]
     const { kernel, args, artifact } = subject
     const { stats } = await kernel.run(args, { artifact })
-    const machine = machineFor(args.device.arch as TargetArch)
     // The device does not model DRAM, whose traffic and all else hide each other in part.
-    const dram = movedBytes(kernel.plan.program, kernel.call(args).extents, machine) / machine.streamBytes
+    const dram = movedBytes(kernel.plan.program, kernel.call(args).extents, this.#chip) / this.#chip.streamBytes
     const time = Math.hypot(stats.modelledCycles, dram) / this.cyclesPerMs
     this.#known.set(subject, time)
     return [time]

@@ -49,11 +49,7 @@ export interface Room {
 }
 
 /** Everything `DeviceFunction.launch` needs; null: there is nothing to compute (an output without elements). */
-export function planLaunch(
-  recipe: LaunchRecipe,
-  bindings: LaunchBindings,
-  device: Room,
-): PlannedLaunch | null {
+export function planLaunch(recipe: LaunchRecipe, bindings: LaunchBindings, device: Room): PlannedLaunch | null {
   const ctas = gridSize(recipe, bindings, device)
   if (ctas === 0) return null
   return {
@@ -68,11 +64,7 @@ export function planLaunch(
 }
 
 /** The launches of a call in stream order, without those that have nothing to compute. */
-export function planLaunches(
-  recipe: LaunchRecipe,
-  bindings: LaunchBindings,
-  device: Room,
-): PlannedLaunch[] {
+export function planLaunches(recipe: LaunchRecipe, bindings: LaunchBindings, device: Room): PlannedLaunch[] {
   const { before, next } = recipe
   const first = before ? planLaunches(before, bindings, device) : []
   const own = planLaunch(recipe, bindings, device)

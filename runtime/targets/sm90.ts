@@ -37,14 +37,16 @@ export const wgmmaCycles = (n: number): number => Math.max(n / 2, 16 + n / 4)
 /**
  * Fitted to 3,000 runs on an H200 of kernels for problems drawn at random (seeds 631, 652, 654, and every other one of 633), bf16 and f16, half of them
  * with unaligned rows or epilogues; large residuals count less, and what neither sees (gates, vectors, sums of parts, stored forms) is as it was. On
- * an H100 and problems that nothing was fitted to (seed 651) the first choice is within 2.1 % of the fastest in the geometric mean, 37 % at worst, the
- * best of the first four within 0.2 %; half of the times are off by less than 7.4 %, and Kendall's tau of the order is 0.84. Beside kernels of
- * other kinds the first choice of all is within 4.1 % (seed 671, an H200) and 3.7 % (seed 702, an H100), half of the times within 10.4 and 10.5 %, tau
- * 0.81 of both. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
+ * an H100 and problems that nothing was fitted to (seed 651) the first choice is within 2.2 % of the fastest in the geometric mean, 37 % at worst, the
+ * best of the first four within 0.3 %; half of the times are off by less than 8.5 %, and Kendall's tau of the order is 0.83. Of few tiles and a long k (seed 711)
+ * these are 1.6, 8.5, 0.5, 7.2 % and 0.87. Cycles, and bytes per cycle. `l2` is the one of earlier times: by it fp8 products with scales rank as they were measured.
  */
 export const SM90_CONSTANTS = {
   /** What L2 delivers to all SMs together; what several CTAs share by multicast counts once. */
   l2: 5760,
+  /** More of it for operands of so few bytes that each half of L2 holds them, without multicast. To 10 times of small products on an H100. */
+  near: 1.2,
+  nearBytes: 16e6,
   /** More of it that rows cost which do not start at multiples of 128 bytes. */
   unaligned: 1.3,
   /** What all SMs together take in. */
@@ -115,8 +117,6 @@ export const SM90_CONSTANTS = {
   launchCluster: 126,
   /** A byte of the sums that CTAs which share k exchange: fitted alone, to 200 runs on eight problems. */
   exchange: 0.0839,
-  /** From one tile to the next, of each doubling of such CTAs: they wait for each other, and the ring runs empty meanwhile. */
-  drift: 1560,
   /**
    * Parts of k that meet in global memory: bytes of sums per cycle that L2 takes in or gives, of all SMs (one has its way to L2); and what
    * storing them and being counted, or finding those of the others, takes before. Stated, not fitted.
@@ -152,7 +152,7 @@ export function estimateSm90(
   machine: Machine,
   costs: Sm90Constants = SM90_CONSTANTS,
 ): Estimate {
-  const { gemm, cluster, tile, design, splits } = plan
+  const { a, b, gemm, cluster, tile, design, splits } = plan
   const [tileM, tileN, tileK] = tile
   const [clusterM, clusterN] = cluster.shape
   const k = depthOf(gemm, extents, tileK)
@@ -171,24 +171,26 @@ export function estimateSm90(
   const partTiles = tailWaves > 1 ? share : Math.ceil(share)
   // The warpgroups of an SM share its tensor core.
   const coupling = splits === 1 ? 1 + costs.coupling * Math.log2(cluster.size) : 1
-  const mma = plan.mmaSteps * plan.b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
+  const mma = plan.mmaSteps * b.length * (tileM / 64) * wgmmaCycles(waysOf(gemm) * tileN) * coupling
   // What lies beyond the operands is not loaded.
   const inside = {
     a: Math.min(1, (extents[gemm.m] ?? tileM) / tileM),
     b: Math.min(1, (extents[freeAxis(gemm, 'n')] ?? tileN) / tileN),
   }
   const operands = [
-    { plan: plan.a, shared: clusterN, inside: inside.a },
-    ...plan.b.map((b) => ({ plan: b, shared: clusterM, inside: inside.b })),
+    { plan: a, shared: clusterN, inside: inside.a },
+    ...b.map((plan) => ({ plan, shared: clusterM, inside: inside.b })),
   ]
   const sum = (of: (operand: (typeof operands)[number]) => number): number =>
     operands.reduce((all, operand) => all + of(operand), 0)
   const total = (of: (plan: OperandPlan) => number, each = false): number =>
     sum(({ plan, shared, inside }) => (of(plan) * inside) / (each ? 1 : shared))
   const outside = sum(({ plan, shared, inside }) => (boxRowsOf(plan) * (1 - inside)) / shared)
+  const footprint = [a, ...b].reduce((bytes, { operand }) => bytes + bytesOf(operand, extents), 0)
+  const l2 = costs.l2 * (cluster.size === 1 && footprint < costs.nearBytes ? costs.near : 1)
   const loads = Math.max(
     total(({ tileBytes }) => tileBytes, true) / Math.min(costs.fillSm, costs.fill / busy),
-    (total((operand) => l2StageBytes(operand, extents, costs)) * busy) / costs.l2,
+    (total((operand) => l2StageBytes(operand, extents, costs)) * busy) / l2,
     total(boxRowsOf) * costs.boxRow + (outside * busy * costs.outside) / machine.sms,
     sum(({ plan: { source, tileBytes } }) => (source === 'gather' ? tileBytes : 0)) / costs.gather,
   )
@@ -201,7 +203,7 @@ export function estimateSm90(
   const start =
     costs.launch + (pingpong ? 0 : costs.launchTogether) + (clusterM * clusterN > 1 ? costs.launchCluster : 0)
   const exchange = splits > 1 ? plan.partialBytes * costs.exchange : 0
-  const meetings = waves * exchange + (waves - 1) * costs.drift * Math.log2(splits)
+  const meetings = waves * exchange
   const walk = {
     waves: tailWaves,
     busy: Math.min(items, capacity) * cluster.size,

@@ -48,7 +48,9 @@ struct Cta {
   // Times that alloc and dealloc with .cta_group::2 began to wait for the peer, and ended.
   uint32_t pairOffered = 0, pairAllocated = 0, pairReleased = 0;
   uint32_t liveWarps = 0;
-  timing::Unit tensorCore, reads, fills, drains;  // what is busy until when (timing.h)
+  timing::Unit tensorCore;  // what is busy until when (timing.h)
+  timing::Windows reads, fills, drains, sends, receives;
+  uint64_t written = 0;  // when all that threads have stored has left the SM
 
   void completeBarriers();  // after an arrival or an exit
   uint32_t arrivalsAt(const NamedBarrier& barrier) const;
@@ -68,7 +70,7 @@ struct Launch {
   const LaunchConfig* config = nullptr;
   const GlobalView* global = nullptr;
   uint32_t threads = 0, warpsPerCta = 0, sharedBytes = 0, dynamicBytes = 0;
-  uint64_t readBytes = 0;      // a cycle, what a CTA loads while all others do
+  uint64_t readBytes = 0, writeBytes = 0;  // a cycle, what a CTA loads and stores while all others do
   uint64_t gridWorkspace = 0;  // of a cooperative launch: its address
   std::unique_ptr<ClusterQueue> queue;
   std::atomic<uint64_t> instructions{0}, ctasDone{0}, clustersDone{0};  // done: run or cancelled

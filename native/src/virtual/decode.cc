@@ -1,12 +1,14 @@
 // PTX instructions to micro-operations: slots for operands, resizes for width mismatches, calls as static
 // frames.
 #include "decode.h"
+#include <set>
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include "decode_table.h"
 #include "exec_resize.h"
 #include "exec_tmem.h"
+#include "traffic.h"
 #include "exec_wgmma.h"
 #include "warp.h"
 
@@ -230,10 +232,19 @@ class Decoder {
     for (Op& op : builder.after_) emit(op, builder.op, ins, UINT32_MAX);
   }
 
+  // Compilers move loads up to these, and what waits for loads down to them.
+  static bool isOrdered(std::string_view opcode) {
+    static const std::set<std::string_view> ordered = {
+        "st", "red", "atom", "bar", "barrier", "mbarrier", "fence", "membar", "bra", "brx", "call", "ret", "exit", "cp",
+        "stmatrix", "mma", "wmma", "wgmma", "tcgen05"};
+    return ordered.contains(opcode);
+  }
+
   void emit(Op op, const Op& main, const ptx::Instruction& ins, uint32_t form) {
     op.guard = main.guard;
     op.guardXor = main.guardXor;
     code_.ops.push_back(op);
+    if (isOrdered(ins.opcode)) code_.ops.back().flags |= kOrdered;
     code_.source.push_back(&ins);
     code_.formOf.push_back(form);
   }
@@ -451,6 +462,7 @@ std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Functi
   decoder.fillImage();
   markFragments(*code);
   markLoads(*code);
+  markAwaits(*code);
   return code;
 }
 

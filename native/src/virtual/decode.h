@@ -25,7 +25,7 @@ enum class Flow : uint8_t {
 };
 using Handler = Flow (*)(Warp&, const Op&, uint32_t mask);
 
-enum OpFlag : uint8_t {
+enum OpFlag : uint16_t {
   kRunsEmpty = 1,  // called even when the guard disables every lane
   kAligned = 2,    // every live lane of the warp must be here
   kMembers = 4,    // the live lanes named by the mask in slot op.members must be here
@@ -34,6 +34,9 @@ enum OpFlag : uint8_t {
   kMove = 32,      // a plain copy of a 32-bit register
   kLoaded = 64,    // uses registers that some tcgen05.ld writes
   kRepack = 128,   // a mov that takes a register apart or puts one together
+  kFetches = 256,  // a load of global memory: its list holds the registers
+  kAwaits = 512,   // uses such registers
+  kOrdered = 1024,  // no compiler moves it, or loads ahead of it
 };
 
 // What a blocked operation waits for; used by hang reports.
@@ -49,8 +52,8 @@ struct Op {
   uint32_t members = 0;
   uint32_t aux = 0;  // meaning belongs to the handler
   int64_t imm = 0;   // address offset, branch target, …
+  uint16_t flags = 0;
   enum class Branch : uint8_t { None, Label, Table } branch = Branch::None;  // imm or the list are labels
-  uint8_t flags = 0;
   Wait wait = Wait::None;
   ptx::Space space = ptx::Space::Generic;
   bool cluster = false;  // .shared::cluster addresses allowed
@@ -105,6 +108,7 @@ struct EntryCode {
   uint32_t localBytes = 0;  // per lane, all frames
   uint32_t callDepth = 1;
   bool coupled = false;  // clusters can observe each other: run them in one scheduler
+  bool fetches = false;  // loads global memory
 };
 
 struct Program {

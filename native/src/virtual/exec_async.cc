@@ -55,7 +55,7 @@ void waitGroups(Warp& w, Warp::AsyncGroups& groups, uint64_t pending) {
   while (groups.committed.size() > pending) {
     const std::optional<Warp::AsyncGroups::Group> oldest = groups.committed.pop();
     for (const uint64_t id : oldest->ids) w.cta->cluster->async.force(id);
-    if (oldest->done) w.waitUntil(oldest->done + timing::kStoreLatency);
+    w.waitUntil(oldest->done + oldest->latency);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "exec_memory.h"
 #include "formats.h"
 #include "ordering.h"
+#include "traffic.h"
 
 namespace ktl {
 namespace {
@@ -22,6 +23,11 @@ Flow atomic(Warp& w, const Op& op, uint32_t mask) {
   gatherAddresses(w, op, mask, 0, access);
   resolve(w, op, mask, sizeof(T) * op.listCount, sizeof(T) * op.listCount, true, access);
   Cluster& cluster = *w.cta->cluster;
+  if (op.members) timeRelease(w);
+  if (const Footprint f = footprintOf(w, op, 0, mask, sizeof(T) * op.listCount); f.lines > 0) {
+    const uint64_t done = w.cta->drains.reserve(w.now(), f.sectors);
+    if (op.aux) w.waitUntil(done + timing::kAccessLatency);
+  }
   if (Ordering* order = cluster.ordering.get())
     order->access(w, op, mask, sizeof(T) * op.listCount, SharedAccess::Atomic);
   bool changed = false;
@@ -71,6 +77,7 @@ void build(Builder& b) {
   targets.resize(operands.size());
   b.op.src[2] = first + 2 < b.operands() && b.has("cas") ? b.source(first + 2, sizeof(T)) : operands[0];
   b.op.aux = returns;
+  b.op.members = b.op.space != ptx::Space::Shared && (b.has("release") || b.has("acq_rel"));
   b.op.listCount = static_cast<uint32_t>(operands.size());
   operands.insert(operands.end(), targets.begin(), targets.end());
   b.op.list = b.list(operands);

@@ -62,7 +62,7 @@ uint64_t loadTime(Warp& w, const Destination& d, uint64_t bytes) {
   const uint64_t fillBytes = kFillBytes[isSm90(launch.program->device) ? 0 : 1];
   uint64_t done = w.cta->reads.reserve(w.now(), cyclesOf(bytes, launch.readBytes));
   forLanes(d.ranks, [&](uint32_t rank) {
-    Unit& fills = w.cta->cluster->ctas[rank]->fills;
+    Windows& fills = w.cta->cluster->ctas[rank]->fills;
     done = std::max(done, fills.reserve(w.now(), cyclesOf(bytes, fillBytes)));
   });
   return done + kLoadLatency;
@@ -71,8 +71,9 @@ uint64_t loadTime(Warp& w, const Destination& d, uint64_t bytes) {
 // When a store has read its source.
 uint64_t storeTime(Warp& w, uint32_t lane, Cta& cta, uint64_t bytes) {
   const uint64_t done = cta.drains.reserve(w.now(), timing::cyclesOf(bytes, timing::kReadBytes));
-  uint64_t& group = groupsOf(w, lane).open.done;
-  group = std::max(group, done);
+  Warp::AsyncGroups::Group& group = groupsOf(w, lane).open;
+  group.done = std::max(group.done, done);
+  group.latency = timing::kStoreLatency;
   return done;
 }
 

@@ -4,6 +4,7 @@
 #include "exec_lanes.h"
 #include "exec_memory.h"
 #include "ordering.h"
+#include "traffic.h"
 
 namespace ktl {
 namespace {
@@ -193,6 +194,11 @@ void callBuild(Builder& b) {
 
 Flow nothing(Warp&, const Op&, uint32_t) { return Flow::Next; }
 
+Flow release(Warp& w, const Op& op, uint32_t mask) {
+  timeRelease(w);
+  return countFence<&Ordering::fenceRelease>(w, op, mask);
+}
+
 void fenceBuild(Builder& b) {
   const auto& m = b.ins.modifiers;
   const bool async =
@@ -200,7 +206,7 @@ void fenceBuild(Builder& b) {
   b.op.run = b.has("mbarrier_init")           ? &countFence<&Ordering::fenceInit>
              : async && !b.has("global")      ? &countFence<&Ordering::fenceProxy>
              : b.has("proxy") || b.has("cta") ? &nothing
-                                              : &countFence<&Ordering::fenceRelease>;
+                                              : &release;
 }
 
 }  // namespace
@@ -234,7 +240,7 @@ void addControlRows(Table& t) {
                }});
   t.push_back({"nanosleep", "u32", ignore});
   t.push_back({"membar", "cta|gl|sys|gpu|cluster proxy? alias?", [](Builder& b) {
-                 b.op.run = b.has("cta") ? &nothing : &countFence<&Ordering::fenceRelease>;
+                 b.op.run = b.has("cta") ? &nothing : &release;
                }});
   t.push_back({"fence",
                "sc|acq_rel|acquire|release? cta|cluster|gpu|sys? proxy? mbarrier_init? "

@@ -1,6 +1,7 @@
 // cp.async: per-thread asynchronous copies to shared memory (PTX ISA 9.7.9.25.3).
 #include "exec_async.h"
 #include "ordering.h"
+#include "traffic.h"
 
 namespace ktl {
 namespace {
@@ -51,8 +52,9 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
       order->forget(*w.cta, offset, bytes);
     });
   forLanes(mask, [&](uint32_t i) { parts.push_back({to.data[i], to.valid[i], from.data[i], size[i]}); });
+  const uint64_t done = std::max(w.now(), timeCopy(w, global, 1, reading, bytes));
   const uint64_t id =
-      issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]), w.now(),
+      issue(w, AsyncKind::Copy, 0, "cp.async to shared memory at " + hex(to.address[std::countr_zero(mask)]), done,
             [parts, bytes] {
               for (const Part& part : parts) {
                 if (part.bytes) std::memcpy(part.to, part.from, part.bytes);
@@ -60,7 +62,10 @@ Flow copy(Warp& w, const Op& op, uint32_t mask) {
                 std::memset(part.valid, 1, bytes);
               }
             });
-  forLanes(mask, [&](uint32_t i) { join(w, groupsOf(w, i), id); });
+  forLanes(mask, [&](uint32_t i) {
+    join(w, groupsOf(w, i), id);
+    groupsOf(w, i).open.done = done;
+  });
   return Flow::Next;
 }
 

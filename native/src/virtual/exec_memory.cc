@@ -2,6 +2,7 @@
 #include "exec_memory.h"
 #include "exec_lanes.h"
 #include "ordering.h"
+#include "traffic.h"
 
 namespace ktl {
 
@@ -207,6 +208,8 @@ template <class M, class R>
 [[gnu::always_inline]] inline Flow loadBody(Warp& w, const Op& op, uint32_t mask) {
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Load);
+  // Before the registers change, of which one may be the address.
+  if (op.flags & kFetches) timeLoad(w, op, mask, op.listCount * sizeof(M), &w.code->lists[op.list], op.listCount);
   if (!(op.aux & kPolls) && loadStraight<M, R>(w, op, mask)) return Flow::Next;
   return loadAny<M, R>(w, op, mask);
 }
@@ -214,6 +217,7 @@ template <class M, class R>
 [[gnu::always_inline]] inline Flow storeBody(Warp& w, const Op& op, uint32_t mask) {
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->access(w, op, mask, op.listCount * sizeof(M), SharedAccess::Store);
+  if (op.space != ptx::Space::Shared && op.space != ptx::Space::Local) timeStore(w, op, mask, op.listCount * sizeof(M));
   if (w.scatters & mask) [[unlikely]]
     scatter(w, op, mask, op.listCount * sizeof(M));
   if (!storeStraight<M, R>(w, op, mask)) return storeAny<M, R>(w, op, mask);
@@ -243,6 +247,9 @@ template <bool IsLoad>
 Flow moveWide(Warp& w, const Op& op, uint32_t mask) {
   if (Ordering* order = w.cta->cluster->ordering.get())
     order->access(w, op, mask, op.listCount * sizeof(B128), IsLoad ? SharedAccess::Load : SharedAccess::Store);
+  if (IsLoad && op.flags & kFetches)
+    timeLoad(w, op, mask, op.listCount * sizeof(B128), &w.code->lists[op.list], op.listCount);
+  if (!IsLoad) timeStore(w, op, mask, op.listCount * sizeof(B128));
   if (!IsLoad && w.scatters & mask) scatter(w, op, mask, op.listCount * sizeof(B128));
   return IsLoad ? loadAny<B128, B128>(w, op, mask) : storeAny<B128, B128>(w, op, mask);
 }
@@ -321,6 +328,7 @@ void moveBuild(Builder& b, bool isLoad) {
   b.op.listCount = static_cast<uint32_t>(slots.size());
   b.op.run = isLoad ? loadHandler(type, width) : storeHandler(type, width);
   if (!b.op.run) b.refuse("register width does not fit the type");
+  if (isLoad && (b.op.space == ptx::Space::Global || b.op.space == ptx::Space::Generic)) b.op.flags |= kFetches;
   const bool ordered =
       b.has("volatile") || b.has("relaxed") || b.has("acquire") || b.has("release") || b.has("mmio");
   if (ordered) {

@@ -2,6 +2,7 @@
 // 9.7.9.13, 9.7.13.7, 9.7.9.25.4.2).
 #include "exec_async.h"
 #include "exec_lanes.h"
+#include "traffic.h"
 
 namespace ktl {
 namespace {
@@ -9,6 +10,9 @@ namespace {
 // st.async: src: destination, -, mbarrier; list: values of aux bytes.
 Flow storeAsync(Warp& w, const Op& op, uint32_t mask) {
   Cluster& cluster = *w.cta->cluster;
+  std::array<uint32_t, 16> sent{};
+  forLanes(mask, [&](uint32_t lane) { sent[effectiveAddress(w, op, 0, lane) >> 24 & 15] += op.listCount * op.aux; });
+  const uint64_t done = timeRemote(w, sent);
   forLanes(mask, [&](uint32_t lane) {
     std::vector<uint8_t> data(op.listCount * op.aux);
     for (uint32_t k = 0; k < op.listCount; ++k)
@@ -21,14 +25,13 @@ Flow storeAsync(Warp& w, const Op& op, uint32_t mask) {
     if (offset % data.size()) throw Fault{Code::Misaligned, "st.async to " + hex(to)};
     const auto bytes = static_cast<uint32_t>(data.size());
     if (cluster.ordering) cluster.ordering->overwrite(w, lane, cta.rank, offset, bytes, "this st.async");
-    const Sent sent = signals(w, lane, {offset, barrier, 1u << cta.rank}, "this st.async");
-    issue(w, AsyncKind::Load, 0, "st.async of " + std::to_string(bytes) + " bytes to " + hex(to),
-          w.now() + timing::kRemoteLatency,
+    const Sent told = signals(w, lane, {offset, barrier, 1u << cta.rank}, "this st.async");
+    issue(w, AsyncKind::Load, 0, "st.async of " + std::to_string(bytes) + " bytes to " + hex(to), done,
           [=, &cta, &cluster] {
             std::memcpy(cta.shared.bytes.data() + offset, data.data(), bytes);
             std::memset(cta.shared.valid.data() + offset, 1, bytes);
-            if (sent) cluster.ordering->forget(cta, offset, bytes);
-            completeTx(cluster, cta.rank, barrier, bytes, sent);
+            if (told) cluster.ordering->forget(cta, offset, bytes);
+            completeTx(cluster, cta.rank, barrier, bytes, told);
           });
   });
   w.faultLane = ~0u;

@@ -153,6 +153,8 @@ LaunchResult Executable::launch(const std::string& name, const LaunchConfig& ask
   const uint64_t share = timing::kL2Bytes[0] * program_->device.smCount / atOnce;
   launch.readBytes =
       isSm90(program_->device) ? std::clamp<uint64_t>(share, 1, timing::kReadBytes) : timing::kReadBytes;
+  launch.writeBytes = std::clamp<uint64_t>(
+      timing::kL2WriteBytes[isSm90(program_->device) ? 0 : 1] * program_->device.smCount / atOnce, 1, timing::kReadBytes);
   if (config.cooperative && volume(config.grid) > resident) {
     result.findings.push_back(launchFinding(
         name, "a cooperative launch of " + std::to_string(volume(config.grid)) + " CTAs: only " + std::to_string(resident) +

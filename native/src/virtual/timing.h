@@ -11,19 +11,25 @@
 //                 SM) to all CTAs that run at once; every destination of a multicast takes it in, at kFillBytes; done
 //                 kLoadLatency later
 //   stores        read shared memory at kReadBytes; a group whose writes are waited for is done kStoreLatency later
+//   threads       loads, cp.async, stores and atomics of global memory move the sectors of 32 bytes that a warp touches, each line of 128 for
+//                 kLineCycles at least: loads as those of TMA, done kAccessLatency later, for which a warp waits where it has
+//                 used a register of theirs and comes to what no compiler moves (a store, a branch, a barrier, an MMA); stores at their
+//                 share of what the L2 takes in (kL2WriteBytes an SM), for which warps wait when more than kStoreQueue cycles of
+//                 them are on their way; a release waits until all are written
 //   Tensor Memory a warp's tcgen05.ld moves one column of its 32 lanes a cycle, done kTmemLatency later
-//   remote        arrivals and st.async take kRemoteLatency to another CTA
+//   remote        arrivals take kRemoteLatency to another CTA; st.async leaves an SM and comes in at kRemoteBytes
 // mbarriers, bar.sync and cluster barriers are done when their last arrival is. A cluster takes as long as its slowest
 // warp. Clusters start in grid order, each on the CTA slots of the device that are free first; those that launch
 // control cancelled take none. The launch lasts kLaunch, and to the end of the last cluster, and at least
 //   what the SMs' tensor cores, load ports and warp schedulers are busy for, when CTAs share an SM,
 //   what the L2 needs to deliver the bytes loaded (kL2Bytes an SM).
-// Not modelled: DRAM, L2 misses, bank conflicts, contention of warps for a scheduler within a CTA.
+// Not modelled: DRAM, L2 misses, bank conflicts, contention of warps for a scheduler within a CTA, registers that compilers lack.
 // Orders other than lazy wait at other places and so give other times; compare runs of one order.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace ktl::timing {
 
@@ -34,9 +40,16 @@ constexpr uint64_t kLoadLatency = 700;    // TMA box from L2 or near DRAM
 constexpr uint64_t kStoreLatency = 500;
 constexpr uint64_t kTmemLatency = 30;
 constexpr uint64_t kRemoteLatency = 190;  // to the shared memory of another CTA
+constexpr uint64_t kRemoteBytes[] = {13, 7};  // a cycle, st.async to another CTA: of two, and of more; from times on an H100
+constexpr uint64_t kAccessLatency = 600;  // of a thread's load, from L2 or DRAM
+constexpr uint64_t kLineCycles = 1;       // for each line of 128 bytes that a warp touches at once
+constexpr uint64_t kStoreQueue = 300;     // cycles of stores that wait on their way to L2 before warps do
+constexpr uint64_t kL2WriteBytes[] = {16, 18};  // a cycle and SM, stores of threads: H200, B200
 constexpr uint64_t kCommit[] = {136, 170};  // measured from issue to wait, less the interval: one CTA, a pair
 constexpr uint64_t kWgmmaLatency[] = {61, 44};  // beyond the interval, by A in shared memory or in registers
-constexpr uint64_t kL2Bytes[] = {42, 47};   // a cycle and SM: H200, B200
+// A cycle and SM: H200, B200. 42 are measured there of bytes that L2 counts; it counts 1.33 where tiles of several SMs ask for 1.61
+// (bench/results/h100_profile.txt).
+constexpr uint64_t kL2Bytes[] = {52, 47};
 // From launch to the first instruction, and from the last one to the end; of a B200 nobody has measured it.
 constexpr uint64_t kLaunch[] = {7500, 0};
 
@@ -49,6 +62,23 @@ struct Unit {
     busy += cycles;
     return free;
   }
+};
+
+// A unit that several warps use, which are not simulated in the order of their times: windows of time, each of which takes what still
+// fits. Windows that lie far back count as full.
+class Windows {
+ public:
+  uint64_t busy = 0;  // cycles of work in all
+  // When work of so many cycles is done that may begin at `from`.
+  uint64_t reserve(uint64_t from, uint64_t cycles);
+
+ private:
+  static constexpr uint64_t kCycles = 32;      // of a window
+  static constexpr size_t kMost = 1 << 16;     // windows that are kept
+  uint64_t first_ = 0;                         // the number of the first one
+  std::vector<uint8_t> used_;                  // cycles
+  std::vector<uint32_t> next_;                 // how far on to look for one that is not full
+  size_t open(size_t window);                  // the first from here that is not full
 };
 
 // The clusters of a launch in time.

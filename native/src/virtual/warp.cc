@@ -3,6 +3,7 @@
 #include "exec_tmem.h"
 #include "exec_wgmma.h"
 #include "ordering.h"
+#include "traffic.h"
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -81,7 +82,10 @@ void Warp::leave(uint32_t mask) {
     if (group.converging) group.blocked = false;  // it may have waited for these lanes alone
   Cluster& cluster = *cta->cluster;
   ++cluster.epoch;
-  if (live == 0) --cta->liveWarps;
+  if (live == 0) {
+    waitUntil(stored);
+    --cta->liveWarps;
+  }
   cta->completeBarriers();
   cluster.completeBarrier();
 }
@@ -130,6 +134,7 @@ Warp::Outcome Warp::run(uint32_t budget) {
       if (select()) continue;
       return stuck();
     }
+    if (op.flags & (kAwaits | kOrdered) && !ready.empty()) awaitLoads(*this, op);
     if (op.flags & (kFragment | kLoaded)) {
       if (!tmemLoads.empty()) useLoads(*this, op);
       if (op.flags & kFragment && useFragments(*this, op, mask)) {
@@ -178,6 +183,7 @@ void Warp::start(const EntryCode& entry, Cta& owner, uint32_t warpIndex, uint32_
   taint = entry.taint;
   local.assign(uint64_t{entry.localBytes} * 32, 0);
   returns.assign(uint64_t{entry.callDepth} * 32, 0);
+  ready.assign(entry.fetches ? entry.slots : 0, 0);
   for (const InitialSlot& initial : entry.initial) {
     if (initial.bytes == 1) {
       pred(initial.slot) = initial.special.value(*this, 0) & 1 ? ~0u : 0u;

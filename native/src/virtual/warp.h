@@ -62,7 +62,8 @@ struct Warp {
   struct AsyncGroups {
     struct Group {
       std::vector<uint64_t> ids;
-      uint64_t done = 0;  // modelled time at which its sources are read
+      uint64_t done = 0;     // modelled time at which its sources are read
+      uint64_t latency = 0;  // and cycles until what it writes is written
     };
     Group open;
     Fifo<Group> committed;
@@ -91,6 +92,9 @@ struct Warp {
 
   // Modelled time (timing.h).
   uint64_t idle = 0;  // cycles spent waiting
+  uint64_t stored = 0;  // when its stores to global memory have left the SM
+  uint64_t due = 0;     // when the registers that it has used are there
+  std::vector<uint64_t> ready;  // by slot, when what was loaded is there; empty: nothing is loaded
   uint64_t now() const { return ticks * timing::kIssue + idle; }
   void waitUntil(uint64_t time) { idle += std::max(time, now()) - now(); }
 
