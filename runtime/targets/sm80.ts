@@ -63,6 +63,8 @@ export const SM80_CONSTANTS = {
   product: 0.598,
   /** Sums of a chunk of k, for a cell of a warp: a multiply-add and its scales, instructions counted. */
   promote: 2,
+  /** How well computing and DRAM traffic hide each other, as on SM90: 0 is not at all. */
+  overlap: 1.23,
 }
 
 export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
@@ -127,8 +129,9 @@ export function estimateSm80(
   const start = costs.start + machine.launchCycles + machine.loadLatency
   const compute = start + whole + partWaves * (kTiles * step + exchange) + finish
   const dram = start + movedBytes(plan.program, extents, machine) / machine.streamBytes
-  const cycles = Math.max(compute, dram)
-  const boundBy = cycles === dram ? 'dram' : mma >= work ? 'mma' : 'loads'
+  const power = 1 + costs.overlap
+  const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)
+  const boundBy = dram > compute ? 'dram' : mma >= work ? 'mma' : 'loads'
   const microseconds = (cycles / machine.clock) * 1e6
   const spread = `${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves`
   const steps = `${cut > 0 && cut === tiles ? kTiles : kAll} k steps of ${Math.round(step)} cycles`
