@@ -10,13 +10,12 @@ import { parseArgs } from 'node:util'
 import { operationsOf } from '../../runtime/bench/suite/draw.ts'
 import { onDevice } from '../../runtime/bench/suite/open.ts'
 import { createTimer } from '../../runtime/bench/timer.ts'
-import { machineFor, machineOf } from '../../runtime/discovery/ranking/machine.ts'
 import { openDevice } from '../../runtime/index.ts'
 import { open } from '../gpu/ours.ts'
 import { idOf, kernelsOf, keyOf } from './cases.ts'
 import { readTimes } from './data.ts'
 import { describe, qualityOf } from './fit.ts'
-import type { Row } from './models.ts'
+import { machineOfTimes, type Row } from './models.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -40,7 +39,7 @@ const small = problems.filter(
   (problem) => operationsOf(problem) <= Number(values.most) && operationsOf(problem) >= Number(values.least),
 )
 const device = await openDevice('virtual-sm90')
-const chip = header.chip ? machineOf(header.arch, header.chip) : machineFor(header.arch)
+const chip = machineOfTimes(header)
 const timer = createTimer(device, chip)
 const { clock } = chip
 const rows: Row[] = []

@@ -46,9 +46,13 @@ export interface Row {
   modelled(constants?: Constants): number
 }
 
+/** The chip that was measured, as far as the file says. */
+export const machineOfTimes = ({ arch, chip, sms }: TimesFile['header']): Machine =>
+  chip ? machineOf(arch, chip) : { ...machineFor(arch), sms }
+
 /** Rows of the times of these kinds whose kernels exist still; `missing` counts the others. */
 export async function rowsOf({ header, problems, times }: TimesFile, models: readonly Model[]): Promise<{ rows: Row[]; missing: number }> {
-  const machine = header.chip ? machineOf(header.arch, header.chip) : { ...machineFor(header.arch), sms: header.sms }
+  const machine = machineOfTimes(header)
   const device = await openDevice(header.arch === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100')
   const rows: Row[] = []
   let missing = 0

@@ -10,6 +10,7 @@ import { itemsOf } from '../../compiler/ir/launch.ts'
 import { copyPitches } from '../../compiler/ir/repack.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
+import { countedClusters } from '../discovery/ranking/machine.ts'
 import { ktlError } from '../errors/fail.ts'
 import type { PlannedLaunch } from '../modules/grid.ts'
 import { elementCount } from '../tensors/layout.ts'
@@ -138,7 +139,7 @@ function residentOf(
   { smCount, clusters = [] }: Room,
 ): number {
   const size = cluster.reduce((product, extent) => product * extent, 1)
-  const counted = size > 1 && !fallbackCluster ? clusters[Math.log2(size) - 1] : undefined
+  const counted = fallbackCluster ? undefined : countedClusters(clusters, size)
   return Math.max(1, Math.min(counted ?? Infinity, Math.floor((smCount * perSm) / size)))
 }
 

@@ -1,15 +1,15 @@
 // PTX instructions to micro-operations: slots for operands, resizes for width mismatches, calls as static
 // frames.
 #include "decode.h"
-#include <set>
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 #include "decode_table.h"
 #include "exec_resize.h"
 #include "exec_tmem.h"
-#include "traffic.h"
 #include "exec_wgmma.h"
+#include "traffic.h"
 #include "warp.h"
 
 namespace ktl {

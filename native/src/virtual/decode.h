@@ -222,6 +222,18 @@ void addWarpgroupRows(Table&);
 void addWmmaRows(Table&);
 void addVideoRows(Table&);
 
+// Does the operation read one of these slots, as a source or out of its list?
+inline bool reads(const EntryCode& code, const Op& op, const std::vector<bool>& slots) {
+  for (const uint32_t slot : op.src)
+    if (slots[slot]) return true;
+  if (op.branch == Op::Branch::Table) return false;
+  for (uint32_t i = 0; i < op.listCount; ++i) {
+    const uint32_t slot = code.lists[op.list + i];
+    if (slot < slots.size() && slots[slot]) return true;
+  }
+  return false;
+}
+
 // Decodes one entry; throws Fault.
 std::unique_ptr<EntryCode> decodeEntry(const Program& program, const ptx::Function& entry);
 

@@ -10,12 +10,15 @@
 namespace ktl {
 namespace {
 
+// kOld: the old value is wanted; kRelease: what was stored before is waited for.
+enum Wants : uint32_t { kOld = 1, kRelease = 2 };
+
 template <class T>
 using AtomicF = T (*)(T old, T b, T c);
 
 float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
-// src: address, operand, second operand (cas). aux 1: the old value is wanted. listCount elements for
+// src: address, operand, second operand (cas). aux: Wants. listCount elements for
 // vectors: lists[list + k] operands, lists[list + listCount + k] destinations.
 template <class T, auto F>
 Flow atomic(Warp& w, const Op& op, uint32_t mask) {
@@ -23,10 +26,10 @@ Flow atomic(Warp& w, const Op& op, uint32_t mask) {
   gatherAddresses(w, op, mask, 0, access);
   resolve(w, op, mask, sizeof(T) * op.listCount, sizeof(T) * op.listCount, true, access);
   Cluster& cluster = *w.cta->cluster;
-  if (op.members) timeRelease(w);
+  if (op.aux & kRelease) timeRelease(w);
   if (const Footprint f = footprintOf(w, op, 0, mask, sizeof(T) * op.listCount); f.lines > 0) {
     const uint64_t done = w.cta->drains.reserve(w.now(), f.sectors);
-    if (op.aux) w.waitUntil(done + timing::kAccessLatency);
+    if (op.aux & kOld) w.waitUntil(done + timing::kAccessLatency);
   }
   if (Ordering* order = cluster.ordering.get())
     order->access(w, op, mask, sizeof(T) * op.listCount, SharedAccess::Atomic);
@@ -46,9 +49,9 @@ Flow atomic(Warp& w, const Op& op, uint32_t mask) {
       const T value = F(old, b[i], c[i], !(access.sharedLanes >> i & 1));
       changed |= std::memcmp(&value, &old, sizeof(T)) != 0;
       std::memcpy(at, &value, sizeof(T));
-      if (op.aux) w.at<T>(target)[i] = old;
+      if (op.aux & kOld) w.at<T>(target)[i] = old;
     });
-    if (op.aux) w.setTaint(target, mask, invalid | w.taint[operand]);
+    if (op.aux & kOld) w.setTaint(target, mask, invalid | w.taint[operand]);
     const uint32_t leaked = w.taint[operand] & mask & ~access.sharedLanes;
     if ((leaked | invalid) && cluster.launch.checks)
       cluster.warn(w, Code::Uninitialised, std::countr_zero(leaked | invalid),
@@ -58,7 +61,7 @@ Flow atomic(Warp& w, const Op& op, uint32_t mask) {
   }
   if (changed)
     ++cluster.epoch;
-  else if (op.aux && repeatedPoll(w, access.address[std::countr_zero(mask)]))
+  else if (op.aux & kOld && repeatedPoll(w, access.address[std::countr_zero(mask)]))
     return Flow::Poll;
   return Flow::Next;
 }
@@ -76,8 +79,8 @@ void build(Builder& b) {
     for (const ptx::Operand* e : b.vector(b.operand(0))) targets.push_back(b.destOf(*e, sizeof(T)));
   targets.resize(operands.size());
   b.op.src[2] = first + 2 < b.operands() && b.has("cas") ? b.source(first + 2, sizeof(T)) : operands[0];
-  b.op.aux = returns;
-  b.op.members = b.op.space != ptx::Space::Shared && (b.has("release") || b.has("acq_rel"));
+  const bool releases = b.op.space != ptx::Space::Shared && (b.has("release") || b.has("acq_rel"));
+  b.op.aux = (returns ? kOld : 0u) | (releases ? kRelease : 0u);
   b.op.listCount = static_cast<uint32_t>(operands.size());
   operands.insert(operands.end(), targets.begin(), targets.end());
   b.op.list = b.list(operands);

@@ -429,16 +429,8 @@ void markLoads(EntryCode& code) {
     if (op.run == &load)
       for (uint32_t i = 0; i < op.listCount; ++i) any = used[code.lists[op.list + i]] = true;
   if (!any) return;
-  for (Op& op : code.ops) {
-    bool uses = used[op.dst] || used[op.guard];
-    for (const uint32_t slot : op.src) uses |= used[slot];
-    if (op.branch != Op::Branch::Table)
-      for (uint32_t i = 0; i < op.listCount && !uses; ++i) {
-        const uint32_t slot = code.lists[op.list + i];
-        uses = slot < used.size() && used[slot];
-      }
-    if (uses) op.flags |= kLoaded;
-  }
+  for (Op& op : code.ops)
+    if (used[op.dst] || used[op.guard] || reads(code, op, used)) op.flags |= kLoaded;
 }
 
 void addTmemRows(Table& t) {

@@ -131,16 +131,8 @@ void markAwaits(EntryCode& code) {
     for (uint32_t i = 0; i < op.listCount; ++i) fetched[code.lists[op.list + i]] = true;
   }
   if (!code.fetches) return;
-  for (Op& op : code.ops) {
-    bool uses = fetched[op.guard];
-    for (const uint32_t slot : op.src) uses |= fetched[slot];
-    if (!(op.flags & kFetches) && op.branch != Op::Branch::Table)
-      for (uint32_t i = 0; i < op.listCount && !uses; ++i) {
-        const uint32_t slot = code.lists[op.list + i];
-        uses = slot < fetched.size() && fetched[slot];
-      }
-    if (uses) op.flags |= kAwaits;
-  }
+  for (Op& op : code.ops)
+    if (fetched[op.guard] || reads(code, op, fetched)) op.flags |= kAwaits;
 }
 
 }  // namespace ktl

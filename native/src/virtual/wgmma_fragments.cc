@@ -28,17 +28,8 @@ void markFragments(EntryCode& code) {
         work.push_back(copy->second);
       }
   }
-  for (Op& op : code.ops) {
-    if (op.flags & kWarpgroup) continue;
-    bool uses = used[op.dst];
-    for (const uint32_t slot : op.src) uses |= used[slot];
-    if (op.branch != Op::Branch::Table)
-      for (uint32_t i = 0; i < op.listCount && !uses; ++i) {
-        const uint32_t slot = code.lists[op.list + i];
-        uses = slot < used.size() && used[slot];
-      }
-    if (uses) op.flags |= kFragment;
-  }
+  for (Op& op : code.ops)
+    if (!(op.flags & kWarpgroup) && (used[op.dst] || reads(code, op, used))) op.flags |= kFragment;
 }
 
 }  // namespace ktl

@@ -155,10 +155,13 @@ function scaled(
   }
 }
 
+/** Of the clusters of 2, 4 and 8 CTAs that a driver counts, those of one size; undefined: it has not counted them. */
+export const countedClusters = (clusters: readonly number[], size: number): number | undefined =>
+  size > 1 ? clusters[Math.log2(size) - 1] : undefined
+
 /** Clusters of so many CTAs that run at once, each CTA alone on its SM. */
 export function clustersAtOnce({ gpcs, clusters = [] }: Machine, size: number): number {
-  const known = size > 1 ? clusters[Math.log2(size) - 1] : undefined
-  return known ?? gpcs.reduce((sum, sms) => sum + Math.floor(sms / size), 0)
+  return countedClusters(clusters, size) ?? gpcs.reduce((sum, sms) => sum + Math.floor(sms / size), 0)
 }
 
 /** Pairs of SMs over the GPCs, as evenly as they go; an odd one is left to the last. */
