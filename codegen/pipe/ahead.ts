@@ -7,7 +7,7 @@ import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import type { LoadAhead } from '../../compiler/ir/pipe_epilogue.ts'
 import { literal } from '../cuda/expression.ts'
 import { emitComputed } from './looked_up.ts'
-import { note, type EmitContext } from './context.ts'
+import { call, note, type EmitContext } from './context.ts'
 import { element, expressionText, fromWord, load, operandOf } from './epilogue_values.ts'
 
 const PAIRS = 32
@@ -96,6 +96,38 @@ export function emitRowsAhead(operand: TensorOperand, name: string, c: EmitConte
       c.out.line(`${name}[j + ${i}] = ${value(bits)};`, where)
     }
   })
+}
+
+/** Bytes of a line of L2. */
+const LINE = 128
+
+/** Lines of the warp's rows, four lanes to a row. `row`: the i-th of a lane's. */
+export function emitLoadLines(op: LoadAhead, row: (i: string) => string, blocks: number, c: EmitContext): void {
+  const operand = operandOf(c, op.operand)
+  const { columns } = c.program.layout
+  const each = LINE / DTYPES[operand.dtype].storageBytes
+  const lines = Math.ceil(columns / each) + +(operand.divisibility !== 'vector')
+  const prefetch = (): void => {
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${2 * blocks * Math.ceil(lines / 4)}; ++i)`, () => {
+      c.out.line(`const u32 line = lane % 4 + i / ${2 * blocks} * 4, m = ${row(`(i % ${2 * blocks})`)};`)
+      // The last one is that of the last column, wherever rows begin.
+      c.out.line(
+        `const u32 n = min(${firstColumn(c)} + min(line * ${each}, ${columns - 1}), ${c.names.edge('n')} - 1);`,
+      )
+      const isOne = lines % 4 === 0 ? '' : `line < ${lines} && `
+      const address = call(c, 'prefetch_line', `&${element(c, operand, { m: 'm', n: 'n' })}`)
+      c.out.line(`if (${isOne}m < ${c.names.end('m')}) ${address}`, note(c, `load ${op.operand}`))
+    })
+  }
+  if (op.guard === null) prefetch()
+  else c.out.block(`if (${expressionText(op.guard, c)} != 0)`, prefetch)
+}
+
+/** That the warp's part of the tile begins with. */
+function firstColumn({ program: { registers, layout, cluster } }: EmitContext): string {
+  if (registers?.warps) return `at.n + warp_n * ${layout.columns}`
+  return cluster.splits > 1 ? `at.n + cluster_rank * ${layout.columns}` : 'at.n'
 }
 
 /** The two rows of a lane in each block of rows. `row`: the i-th of them. */

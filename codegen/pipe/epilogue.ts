@@ -102,7 +102,7 @@ export function emitAuxLoad(op: AuxLoad, c: EmitContext): void {
     case 'full': {
       c.out.line(`${type} ${name}[${tile.count}];`, where)
       if (op.fetched) return emitFetchedLoad(op, op.fetched, operand, guard, zero, c)
-      if (op.rows) return emitRowsLoad(op, op.rows, operand, guard, zero, c)
+      if (op.rows) return emitRowsLoad(op, operand, guard, zero, c)
       const elements = (): void =>
         values(
           tile.count,

@@ -6,7 +6,7 @@ import { swizzled } from '../../compiler/space/layout.ts'
 import { barrierAddress, call, call0, constant, note, ringOf, slotAddress, type EmitContext } from './context.ts'
 import { expressionText, fromWord, load } from './epilogue_values.ts'
 import { MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
-import { emitLoadWords } from './row_words.ts'
+import { emitLoadShifted } from './shifted_loads.ts'
 
 type FetchOp = Extract<EpilogueOp, { op: 'fetch_first' | 'fetch_next' }>
 
@@ -81,22 +81,13 @@ export function emitFetchedLoad(
 }
 
 /** Rows of memory through the slot of the warp, which nothing else uses meanwhile. */
-export function emitRowsLoad(
+export const emitRowsLoad = (
   op: AuxLoad,
-  rows: NonNullable<AuxLoad['rows']>,
   operand: TensorOperand,
   guard: string | null,
   zero: string,
   c: EmitContext,
-): void {
-  const read = (): void => {
-    emitLoadWords(op.operand, rows, c)
-    c.out.line('__syncwarp();')
-    readFragment(op, rows, operand, c)
-    c.out.line('__syncwarp();')
-  }
-  emitGuarded(op, guard, zero, read, c)
-}
+): void => emitGuarded(op, guard, zero, () => emitLoadShifted(op, operand, c), c)
 
 function emitGuarded(op: AuxLoad, guard: string | null, zero: string, read: () => void, c: EmitContext): void {
   if (guard === null) return void c.out.block('', read)

@@ -263,8 +263,9 @@ export const EXCHANGE_WRAPPERS: Readonly<Record<string, string>> = {
     ),
 }
 
-/** Shared memory to registers. */
+/** Shared memory to registers; memory to L2. */
 export const VECTOR_LOADS: Readonly<Record<string, string>> = {
+  prefetch_line: asm('void prefetch_line(const void* at)', 'prefetch.global.L2 [%0];', '"l"(at)'),
   load_shared_b32: inline(
     'u32 load_shared_b32(u32 address)',
     '  u32 x;\n  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");\n  return x;',
@@ -275,6 +276,13 @@ export const VECTOR_LOADS: Readonly<Record<string, string>> = {
       ' "=r"(v.w) : "r"(address) : "memory");\n' +
       '  return v;',
   ),
+  load_turned:
+    '// Four bytes out of two words.\n' +
+    inline(
+      'u32 load_turned(u32 address, u32 turn)',
+      '  u32 low, high;\n  asm volatile("ld.shared.b32 %0, [%2];\\n\\tld.shared.b32 %1, [%2 + 4];"' +
+        ' : "=r"(low), "=r"(high) : "r"(address) : "memory");\n  return __funnelshift_r(low, high, turn);',
+    ),
 }
 
 export const DESCRIPTOR_WRAPPERS: Readonly<Record<string, string>> = {

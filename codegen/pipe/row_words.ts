@@ -1,12 +1,10 @@
-/** Rows of memory that begin anywhere, by words at multiples of 4 bytes or pieces of 16, to and from the slots of a warp. */
-import { DTYPES } from '../../compiler/dtypes.ts'
-import type { AuxLoad, EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
+/** Rows that begin anywhere, out of the slots of a warp to memory: by words at multiples of 4 bytes, or pieces of 16. */
+import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { name } from '../../compiler/space/ix.ts'
 import { swizzled, type Swizzle } from '../../compiler/space/layout.ts'
 import { call0, note, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf } from './epilogue_values.ts'
-import { allCells } from './fragments.ts'
 
 export type RowStore = Extract<EpilogueOp, { op: 'row_store' }>
 
@@ -19,20 +17,10 @@ function shapeOf({ program: { subtileColumns: columns, layout } }: EmitContext, 
   } // prettier-ignore
 }
 
-/** The column that a sub-tile begins with. */
-const firstColumn = ({ program }: EmitContext): string => (program.layout.held === 'row' ? 'col' : 'subtile_col')
-
 /** Declares the lane's word `w`, how many elements of its rows there are, its first row, and the way to the next one. */
-function beginRows(
-  pointer: string,
-  constant: string,
-  operand: TensorOperand,
-  bytes: number,
-  c: EmitContext,
-  where: object,
-): void {
+function beginRows(operand: TensorOperand, bytes: number, c: EmitContext, where: object): void {
   const { columns, words, step, raw } = shapeOf(c, bytes)
-  const column = firstColumn(c)
+  const column = 'col'
   const at = (row: string): string => `&${element(c, operand, { m: `(${row})`, n: column })}`
   const first = `warp_row + lane / ${words}`
   c.out.line(`const u32 w = lane % ${words};`, where)
@@ -40,7 +28,7 @@ function beginRows(
     `const int left = min(static_cast<int>(${c.names.edge('n')} - ${column}), ${columns});  // not above 0: none`,
     where,
   )
-  c.out.line(`${constant}${raw}* ${pointer} = reinterpret_cast<${constant}${raw}*>(${at(first)});`, where)
+  c.out.line(`${raw}* first = reinterpret_cast<${raw}*>(${at(first)});`, where)
   c.out.line(`const i64 rows = ${at(`${first} + ${step}`)} - ${at(first)};`, where)
 }
 
@@ -68,7 +56,7 @@ export function storeWords(op: RowStore, c: EmitContext): void {
   const operand = operandOf(c, op.operand)
   const where = note(c, `store ${op.operand}`)
   const { columns, rows, raw } = shapeOf(c, op.bytes)
-  const column = firstColumn(c)
+  const column = 'col'
   const at = (row: string): string => `&${element(c, operand, { m: `(${row})`, n: column })}`
   const whole = `warp_row + ${rows} <= ${c.names.end('m')} && ${column} + ${columns} <= ${c.names.edge('n')}`
   c.out.block(`if (${whole})`, () => {
@@ -82,8 +70,8 @@ export function storeWords(op: RowStore, c: EmitContext): void {
   c.out.block('else', () => storeEdges(op, operand, c, where))
 }
 
-/** Whole sub-tiles whose rows are words of memory: a lane has one. */
-function storeWhole(op: RowStore, c: EmitContext, where: object): void {
+/** Whole sub-tiles whose rows are words of memory: a lane has one. `first`: where the first row begins, `pitch` elements before the next. */
+export function storeWhole(op: RowStore, c: EmitContext, where: object): void {
   const { rows, perWord, words, step } = shapeOf(c, op.bytes)
   c.out.line(`const u32 w = lane % ${words};`, where)
   c.out.line(`#pragma unroll ${c.program.layout.held === 'row' ? 4 : 8}`)
@@ -142,7 +130,7 @@ function storeEdges(op: RowStore, operand: TensorOperand, c: EmitContext, where:
       where,
     )
   }
-  beginRows('first', '', operand, op.bytes, c, where)
+  beginRows(operand, op.bytes, c, where)
   const each = Math.min(UNDER_WAY, Math.max(1, rows / step))
   const unrolled = (body: () => void): void => {
     c.out.line('#pragma unroll')
@@ -175,64 +163,3 @@ function storeEdges(op: RowStore, operand: TensorOperand, c: EmitContext, where:
 
 /** Rows whose loads are under way before the first word is waited for. */
 const UNDER_WAY = 8
-/** The same of a full operand beside more accumulators than these, which leave no registers for them. */
-const [MANY_CELLS, BESIDE_MANY] = [80, 4]
-
-/** The other way, to the slot, all of which the warp has read. Words that stick out of a row are put together from its elements. */
-export function emitLoadWords(
-  operandName: string,
-  { buffer, swizzle }: NonNullable<AuxLoad['rows']>,
-  c: EmitContext,
-): void {
-  const operand = operandOf(c, operandName)
-  const where = note(c, `load ${operandName}`)
-  const bytes = DTYPES[operand.dtype].storageBytes
-  const { words, rows, perWord, step } = shapeOf(c, bytes)
-  const { registers } = c.program
-  const most = registers && allCells(c) > MANY_CELLS ? BESIDE_MANY : UNDER_WAY
-  const each = Math.min(most, Math.ceil(rows / step))
-  const unrolled = (body: () => void): void => {
-    c.out.line('#pragma unroll')
-    c.out.block(`for (u32 i = 0; i < ${each}; ++i)`, body)
-  }
-  // Elements of the row's first word that are those of others.
-  const declare = (): void => {
-    c.out.line(`const ${shapeOf(c, bytes).raw}* row = from + i * rows;`, where)
-    const before = bytes === 4 ? '0' : `static_cast<u32>(reinterpret_cast<u64>(row)) % 4 / ${bytes}`
-    c.out.line(`const int before = ${before};`, where)
-  }
-  const element = (at: string, condition: string, e: string): string =>
-    `(is_row && ${condition}${at} >= 0 && ${at} < left ? static_cast<u32>(row[${at}]) << ${8 * bytes} * ${e} : 0)`
-  beginRows('from', 'const ', operand, bytes, c, where)
-  c.out.line(most === UNDER_WAY ? '#pragma unroll' : '#pragma unroll 1')
-  c.out.block(`for (u32 r = lane / ${words}; r < ${rows}; r += ${each * step}, from += ${each} * rows)`, () => {
-    c.out.line(`u32 own[${each}], next[${each}];`)
-    unrolled(() => {
-      declare()
-      c.out.line(`const int first = w * ${perWord} - before;`, where)
-      c.out.line(`const bool is_row = warp_row + r + i * ${step} < ${c.names.end('m')};`, where)
-      c.out.line(`const bool whole = is_row && first >= 0 && first + ${perWord} <= left;`, where)
-      c.out.line('own[i] = whole ? *reinterpret_cast<const u32*>(row + first) : 0, next[i] = 0;', where)
-      if (bytes === 4) return
-      for (let e = 0; e < perWord; e++) {
-        c.out.line(`own[i] |= ${element(`first + ${e}`, '!whole && ', String(e))};`, where)
-        if (e < perWord - 1)
-          c.out.line(
-            `next[i] |= ${element(`first + ${perWord + e}`, `w == ${words - 1} && ${e} < before && `, String(e))};`,
-            where,
-          )
-      }
-    })
-    unrolled(() => {
-      if (bytes < 4) {
-        declare()
-        c.out.line(`const u32 behind = __shfl_down_sync(~0u, own[i], 1, ${words});`, where)
-        c.out.line(`own[i] = __funnelshift_r(own[i], w == ${words - 1} ? next[i] : behind, ${8 * bytes} * before);`)
-      }
-      c.out.line(
-        `${call0(c, 'store_shared_b32', place(buffer, swizzle, bytes, c, `(r + i * ${step})`), 'own[i]')};`,
-        where,
-      )
-    })
-  })
-}

@@ -6,6 +6,7 @@ import { bufferOf, call0, note, slotAddress, type EmitContext } from './context.
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
 import { LANE_ROW, MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
 import { storeWords, type RowStore } from './row_words.ts'
+import { stageAnywhere, storeAnywhere } from './shifted_rows.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
 
@@ -17,7 +18,8 @@ function stagingAddress(op: StageWrite, c: EmitContext): string {
 }
 
 export function emitStageWrite(op: StageWrite, c: EmitContext): void {
-  if (c.program.layout.held === 'row') stageRows(op, c)
+  if (op.carry !== undefined) stageAnywhere(op, c, () => stageFragment(op, c))
+  else if (c.program.layout.held === 'row') stageRows(op, c)
   else stageFragment(op, c)
 }
 
@@ -125,7 +127,8 @@ function stageFragment(op: StageWrite, c: EmitContext): void {
 }
 
 export function emitRowStore(op: RowStore, c: EmitContext): void {
-  if (op.unaligned) storeWords(op, c)
+  if (op.carry !== undefined) storeAnywhere(op, c)
+  else if (op.unaligned) storeWords(op, c)
   else storeVectors(op, c)
 }
 

@@ -15,8 +15,8 @@ export interface AuxLoad {
   readonly vector: boolean
   /** Where TMA has brought it; absent: it is loaded to registers. */
   readonly fetched?: Fetched
-  /** Rows that begin anywhere: the warp copies whole words of them to its slot, whose swizzle this is, and reads its values there. */
-  readonly rows?: { readonly buffer: string; readonly swizzle: Swizzle }
+  /** Rows that begin anywhere: the warp copies them to its slot, and reads its values there. */
+  readonly rows?: { readonly buffer: string }
   /** An operand along n or m whose values `load_ahead` has brought to registers. */
   readonly ahead?: boolean
   /** Load only when this scalar is not 0 (skip0). */
@@ -52,12 +52,12 @@ export interface StoreOp {
 
 /**
  * What a warp needs of an operand along n or m for the whole tile, to registers before its MMAs. Columns are spread over the lanes, which ask
- * each other for them; the rows of a lane are its own.
+ * each other for them; the rows of a lane are its own. Of an operand along both, which has no room there: its lines to L2.
  */
 export interface LoadAhead {
   readonly op: 'load_ahead'
   readonly operand: string
-  readonly shape: 'row' | 'column'
+  readonly shape: 'row' | 'column' | 'full'
   readonly guard: Node | null
 }
 
@@ -108,9 +108,10 @@ export type EpilogueOp =
   /** The largest magnitudes of each column that this warp has of a block of rows, for the others that have a part of it. */
   | { readonly op: 'share_largest'; readonly operand: string; readonly buffer: string }
   | { readonly op: 'bulk_wait_read'; readonly pending: number }
-  /** `matrices`: by stmatrix, 16 columns at a time. */
+  /** `matrices`: by stmatrix, 16 columns at a time. `carry`: see `row_store`. */
   | (StoreOp & {
       readonly op: 'stage_write'
+      readonly carry?: number
       readonly buffer: string
       readonly swizzle: Swizzle
       readonly matrices: boolean
@@ -126,10 +127,12 @@ export type EpilogueOp =
   | { readonly op: 'direct_store'; readonly operand: string; readonly places?: readonly string[] }
   /**
    * A staged sub-tile to memory by its warp, in vectors along the contiguous axis; `unaligned`: rows that begin anywhere, in words of
-   * memory, and single elements at their ends.
+   * memory, and single elements at their ends. `carry`: rows that are no words leave in pieces of 16 bytes, the last of which waits at this byte of
+   * the slot for the next sub-tile; they stand in the slot as far from a multiple of 16 bytes as in memory.
    */
   | (StoreOp & {
       readonly op: 'row_store'
+      readonly carry?: number
       readonly buffer: string
       readonly swizzle: Swizzle
       readonly unaligned?: true

@@ -325,7 +325,7 @@ function printOp(op: TileOp): string {
     case 'aux_load':
       return (
         `aux_load ${op.operand} (${op.shape}${op.vector ? ', vector' : ''}${op.ahead ? ', ahead' : ''}` +
-        `${op.rows ? `, rows by ${op.rows.buffer}, swizzle ${op.rows.swizzle}` : ''}` +
+        `${op.rows ? `, rows by ${op.rows.buffer}` : ''}` +
         `${op.fetched ? `, from ${op.fetched.buffer}, swizzle ${op.fetched.swizzle}` : ''})${guarded(op.guard)}`
       )
     case 'compute':
@@ -333,12 +333,12 @@ function printOp(op: TileOp): string {
     case 'stage_write':
       return (
         `stage_write ${op.operand} -> ${op.buffer} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}` +
-        `${op.matrices ? ', by stmatrix' : ''})`
+        `${op.matrices ? ', by stmatrix' : ''}${op.carry === undefined ? '' : `, carried at ${op.carry}`})`
       )
     case 'row_store':
       return (
         `row_store ${op.buffer} -> ${op.operand} (${op.bytes} B, ${op.contiguous}-contiguous, swizzle ${op.swizzle}` +
-        `${op.unaligned ? ', unaligned' : ''})`
+        `${op.unaligned ? ', unaligned' : ''}${op.carry === undefined ? '' : `, carried at ${op.carry}`})`
       )
     case 'tma_store':
       return `tma_store ${op.buffer} -> ${op.operand} by ${op.map} (${op.contiguous}-contiguous)`

@@ -63,3 +63,9 @@ export const shiftedPitch = ({ span }: Pick<SharedTile, 'span'>, elementBytes: n
   span * elementBytes + 16
 
 export const tileElements = ({ rows, depth }: SharedTile): number => rows * depth
+
+/** What memory is read and written in where rows begin anywhere. */
+export const PIECE_BYTES = 16
+
+/** A row of an output's sub-tile that stands as far from a multiple of a piece as in memory, and ends in one more. */
+export const shiftedRowBytes = (columns: number, elementBytes: number): number => columns * elementBytes + PIECE_BYTES

@@ -4,7 +4,7 @@ import type { TensorOperand } from '../ir/tensor.ts'
 import { expressionProblems, impliedGroups } from '../ir/verify_tensor.ts'
 import { DTYPES } from '../dtypes.ts'
 import { freeSide } from '../space/domain.ts'
-import { SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
+import { shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../space/layout.ts'
 import type { Tiles } from './tiles.ts'
 
 function checkContiguous(tiles: Tiles, what: string, { operand, contiguous }: Omit<StoreOp, 'bytes'>): void {
@@ -121,9 +121,9 @@ export function checkEpilogue(tiles: Tiles): void {
         )
       if (op.fetched) tiles.expect(`${what}: swizzle`, op.fetched.swizzle, swizzleOf(op.operand, 'n'))
       if (op.rows) {
-        tiles.expect(`${what}: swizzle`, op.rows.swizzle, swizzleOf(op.operand, 'n'))
         tiles.expect(`${what}: rows`, [op.shape, order.at(-1), op.vector], ['full', domain.columns.axis, false])
-        if (layout.rowsPerWarp * subtileColumns * tiles.bytes(op.operand) > tiles.buffer(op.rows.buffer).slotBytes)
+        const rowBytes = shiftedRowBytes(subtileColumns, tiles.bytes(op.operand))
+        if (layout.rowsPerWarp * rowBytes > tiles.buffer(op.rows.buffer).slotBytes)
           tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.rows.buffer}`)
       }
     } else if (op.op === 'aux_load') tiles.expect(`aux_load ${op.operand}: shape`, op.shape, 'uniform')
@@ -137,7 +137,8 @@ export function checkEpilogue(tiles: Tiles): void {
       tiles.expect(`${what}: bytes of an element`, op.bytes, tiles.bytes(op.operand))
       const buffer = tiles.buffer(op.buffer)
       const rows = layout.rowsPerWarp * (buffer.per?.owner === 'warpgroup' ? 4 : 1)
-      if (rows * subtileColumns * op.bytes > buffer.slotBytes)
+      const rowBytes = op.carry !== undefined ? shiftedRowBytes(subtileColumns, op.bytes) : subtileColumns * op.bytes
+      if (rows * rowBytes > Math.min(buffer.slotBytes, op.carry ?? Infinity))
         tiles.problems.push(`${what}: a sub-tile does not fit a slot of ${op.buffer}`)
       if (op.op === 'stage_write' && op.matrices)
         tiles.expect(

@@ -56,13 +56,16 @@ export const SM80_CONSTANTS = {
   direct: 24,
   /** Rows that begin anywhere, in words and pieces: as on SM90, whose code is the same. */
   rows: 15.4,
-  /** The same for a full operand read in vectors and element by element, for a row operand, and for each product. */
+  /** The same for a full operand read in rows that begin anywhere, in vectors and element by element, for a row operand, and for each product. */
+  fetchRows: 40,
   vector: 4,
   element: 96,
   row: 7.57,
   product: 0.598,
   /** Sums of a chunk of k, for a cell of a warp: a multiply-add and its scales, instructions counted. */
   promote: 2,
+  /** Share of a load's latency that the sums of each further part cost whoever adds them. */
+  found: 0.3,
   /** How well computing and DRAM traffic hide each other, as on SM90: 0 is not at all. */
   overlap: 1.23,
 }
@@ -124,7 +127,8 @@ export function estimateSm80(
   // Parts are stored by each work item; the last of a tile reads them all and goes on.
   const wholeWaves = Math.ceil((tiles - cut) / slots)
   const partWaves = Math.ceil((cut * parts) / slots)
-  const finish = Math.ceil(cut / slots) * (parts * exchange + epilogue)
+  const others = parts === 1 ? 0 : exchange + (parts - 1) * (exchange - machine.loadLatency * (1 - costs.found))
+  const finish = Math.ceil(cut / slots) * (others + epilogue)
   const whole = wholeWaves * (kAll * step + epilogue)
   const start = costs.start + machine.launchCycles + machine.loadLatency
   const compute = start + whole + partWaves * (kTiles * step + exchange) + finish
@@ -174,8 +178,17 @@ function promotionCycles({ parts, warps, warpTile: [, columns] }: Sm80Plan, cost
 function epilogueCycles({ epilogue, program, warps, warpTile, gemm }: Sm80Plan, costs: Sm80Constants): number {
   const { outputs, aux } = epilogue
   const loads = aux.reduce(
-    (sum, { shape, vector }) =>
-      sum + (shape === 'full' ? (vector ? costs.vector : costs.element) : shape === 'row' ? costs.row : 0),
+    (sum, { shape, vector, rows }) =>
+      sum +
+      (shape === 'full'
+        ? rows
+          ? costs.fetchRows
+          : vector
+            ? costs.vector
+            : costs.element
+        : shape === 'row'
+          ? costs.row
+          : 0),
     0,
   )
   const storeOf = ({ store, operand }: OutputPlan): number =>

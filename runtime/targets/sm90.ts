@@ -94,7 +94,7 @@ export const SM90_CONSTANTS = {
   scattered: 2.45,
   /** Rows of words out of shared memory, and those of a full operand on their way to it. */
   rows: 30.5,
-  fetchRows: 98.9,
+  fetchRows: 45,
   /**
    * Sums of parts, for a warpgroup: a multiply-add of a column pair, and what each part waits for. To 8 runs on an H200: with one
    * warpgroup, which has no other to wait behind, and with two.
@@ -110,7 +110,7 @@ export const SM90_CONSTANTS = {
   /** What the mainloops of two warpgroups that take turns lose. */
   turns: 0.993,
   /** Each doubling of a cluster: its CTAs wait for each other's stages. */
-  coupling: 0.169,
+  coupling: 0.1,
   /** From launch to the first tile, and from the last store to the end; more for warpgroups that share a tile, and for clusters that share loads. */
   launch: 8940,
   launchTogether: 439,

@@ -18,7 +18,7 @@ import {
   takeRegisters,
 } from '../../pipe/fragments.ts'
 import { EXCHANGE_EMITTERS } from '../../pipe/exchange.ts'
-import { emitLoadColumns, emitLoadRows } from '../../pipe/ahead.ts'
+import { emitLoadColumns, emitLoadLines, emitLoadRows } from '../../pipe/ahead.ts'
 import { firstCell, partEmitters } from '../../pipe/parts.ts'
 import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
@@ -132,7 +132,8 @@ export const SM80_EMITTERS: Emitters = {
   load_ahead(op, c) {
     if (op.shape === 'row') return emitLoadRows(op, c)
     const row = (i: string): string => `at.m + warp_m * WARP_M + ${i} / 2 * ROWS_PER_WARP + lane / 4 + ${i} % 2 * 8`
-    emitLoadColumns(op, row, registersOf(c).rowBlocks, c)
+    const load = op.shape === 'full' ? emitLoadLines : emitLoadColumns
+    load(op, row, registersOf(c).rowBlocks, c)
   },
   own_row(_, c) {
     emitFragmentRow(c, 'at.m + warp_m * WARP_M + block * ROWS_PER_WARP')

@@ -31,13 +31,6 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
     '  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"\n' +
       '    : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");',
   ),
-  load_turned:
-    '// Four bytes out of two words.\n' +
-    inline(
-      'u32 load_turned(u32 address, u32 turn)',
-      '  u32 low, high;\n  asm volatile("ld.shared.b32 %0, [%2];\\n\\tld.shared.b32 %1, [%2 + 4];"' +
-        ' : "=r"(low), "=r"(high) : "r"(address) : "memory");\n  return __funnelshift_r(low, high, turn);',
-    ),
   load_pair:
     '// Two elements of neighbouring rows.\n' +
     inline(

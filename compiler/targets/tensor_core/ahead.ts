@@ -28,7 +28,7 @@ export function loadedAhead(epilogue: EpiloguePlan, rowBlocks: number, spare: nu
   })
 }
 
-/** Operands along n or m, under the MMAs. */
+/** Operands along n or m, under the MMAs; lines of memory of those along both that no copy brings. */
 export const loadsAhead = ({
   ahead,
   epilogue,
@@ -36,8 +36,10 @@ export const loadsAhead = ({
   readonly ahead: readonly string[]
   readonly epilogue: EpiloguePlan
 }): TileOp[] =>
-  epilogue.aux.flatMap(({ operand: { name }, shape }): TileOp[] =>
-    ahead.includes(name) && (shape === 'row' || shape === 'column')
+  epilogue.aux.flatMap(({ operand, shape, rows, vector, fetch }): TileOp[] => {
+    const { name } = operand
+    const isAhead = shape === 'full' ? fetch === null && (vector || rows) : ahead.includes(name)
+    return isAhead && shape !== 'uniform'
       ? [{ op: 'load_ahead', operand: name, shape, guard: guardOf(valuesOf(epilogue), name) }]
-      : [],
-  )
+      : []
+  })

@@ -14,7 +14,7 @@ import {
   type TensorOperand,
   type TensorProgram,
 } from '../../ir/tensor.ts'
-import { SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
+import { PIECE_BYTES, shiftedRowBytes, SWIZZLE_OF_ROW, type Swizzle } from '../../space/layout.ts'
 import { operandNamed, operandsOf, topological } from '../../ir/walk.ts'
 import { planReduction, type ReductionPlan } from './reduction.ts'
 
@@ -92,8 +92,8 @@ export interface AuxPlan {
   readonly vector: boolean
   /** How a sub-tile of it lies in shared memory, where TMA brings it; null: it is loaded to registers. */
   readonly fetch: FetchLayout | null
-  /** How it lies in a slot of the warp, to which the warp copies rows that TMA cannot address; null: it is loaded to registers. */
-  readonly rows: FetchLayout | null
+  /** Rows that TMA cannot address: the warp copies them to its slot. */
+  readonly rows: boolean
 }
 
 export interface FetchLayout {
@@ -115,6 +115,8 @@ export interface OutputPlan {
   readonly shared: boolean
   /** Scatter: for each axis of the operand the axis of the tile, or the operand, that says where; null: its own axes. */
   readonly places: readonly string[] | null
+  /** Rows that begin anywhere, out of fragments: where in the slot the beginnings of the next sub-tile's rows are; null: nothing is carried. */
+  readonly carry: number | null
 }
 
 /** Values of the outputs, then of the reductions. */
@@ -177,7 +179,7 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   }
   for (const scalar of program.scalars)
     if (scalar.pointer)
-      aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null, rows: null })
+      aux.push({ operand: pointerOperand(scalar), shape: 'uniform', vector: false, fetch: null, rows: false })
 
   const along = (shape: AuxPlan['shape']): ComputeType[] =>
     aux.filter((a) => a.shape === shape).map((a) => DTYPES[a.operand.dtype].compute)
@@ -226,14 +228,28 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   const staged = outputs.filter((o) => o.store !== 'direct')
   // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
   const stagedRows = layout.held === 'row' ? 32 : 16
-  const stagingSlotBytes = Math.max(0, ...staged.map((o) => stagedRows * subtileColumns * o.elementBytes))
-  const { rowsPerWarp, columnHalves, columns } = layout
   const hasSlot = outputs.some(({ store }) => store === 'rows')
-  const copied = loaded.map((plan) =>
-    hasSlot && isCopiedByRows(plan, gemm, layout, subtileColumns, stagingSlotBytes)
-      ? { ...plan, rows: fetchLayout(plan.operand, layout, subtileColumns) }
-      : plan,
+  const copied = loaded.map((plan) => ({
+    ...plan,
+    rows: hasSlot && isCopiedByRows(plan, gemm, layout, subtileColumns),
+  }))
+  const rowBytes = (o: OutputPlan): number =>
+    isShifted(o, layout) ? shiftedRowBytes(subtileColumns, o.elementBytes) : subtileColumns * o.elementBytes
+  const subtileBytes = Math.max(
+    0,
+    ...staged.map((o) => stagedRows * rowBytes(o)),
+    ...copied.map(({ operand, rows }) =>
+      rows ? stagedRows * shiftedRowBytes(subtileColumns, DTYPES[operand.dtype].storageBytes) : 0,
+    ),
   )
+  // Behind the sub-tile, as all outputs stand there one after the other.
+  let stagingSlotBytes = subtileBytes
+  for (const [i, output] of outputs.entries()) {
+    if (!isShifted(output, layout)) continue
+    outputs[i] = { ...output, carry: stagingSlotBytes }
+    stagingSlotBytes += stagedRows * PIECE_BYTES
+  }
+  const { rowsPerWarp, columnHalves, columns } = layout
   return {
     layout: { held: layout.held, rowsPerWarp, columnHalves, columns },
     aux: copied,
@@ -244,6 +260,10 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
     stagingSlotBytes,
   }
 }
+
+/** Rows that begin anywhere, out of fragments. */
+const isShifted = ({ store, operand }: OutputPlan, { held }: AccumulatorLayout): boolean =>
+  store === 'rows' && operand.divisibility !== 'vector' && held === 'fragment'
 
 const registersFor = (types: readonly ComputeType[]): number =>
   types.reduce((sum, type) => sum + (type === 'f64' ? 2 : 1), 0)
@@ -371,6 +391,7 @@ function planOutput(
     block: null,
     shared: false,
     places,
+    carry: null,
   }
 }
 
@@ -386,7 +407,6 @@ function isCopiedByRows(
   gemm: Matmul,
   layout: EpilogueBudget,
   columns: number,
-  slotBytes: number,
 ): boolean {
   return (
     layout.held === 'fragment' &&
@@ -397,8 +417,7 @@ function isCopiedByRows(
     !operand.computed &&
     !operand.stored &&
     !inBlocks(operand) &&
-    fits(operand, columns) &&
-    layout.rowsPerWarp * columns * DTYPES[operand.dtype].storageBytes <= slotBytes
+    fits(operand, columns)
   )
 }
 
@@ -430,6 +449,6 @@ function planAux(operand: TensorOperand, gemm: Matmul): AuxPlan | Rejection {
       info.storageBytes <= 4 &&
       !inBlocks(operand),
     fetch: null,
-    rows: null,
+    rows: false,
   }
 }

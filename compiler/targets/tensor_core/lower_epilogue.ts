@@ -27,7 +27,7 @@ export function auxLoads(
         shape,
         vector,
         ...(fetch && { fetched: fetch.fetched }),
-        ...(rows && { rows: { buffer: 'smem_d', swizzle: rows.swizzle } }),
+        ...(rows && { rows: { buffer: 'smem_d' } }),
         ...(ahead.includes(operand.name) && { ahead: true }),
         guard: guardOf(values, operand.name),
       }
@@ -193,8 +193,8 @@ export function tmaStores(epilogue: EpiloguePlan, { buffer, ring, free, issue }:
 
 /** Through shared memory, of which the warp has read all when it writes there again. */
 export function rowStores(output: OutputPlan, buffer: string, matrices: boolean): TileOp[] {
-  const { swizzle } = output
-  const store = storeOf(output)
+  const { swizzle, carry } = output
+  const store = { ...storeOf(output), ...(carry !== null && { carry }) }
   const isAligned = output.operand.divisibility === 'vector'
   return [
     { op: 'stage_write', buffer, swizzle, matrices, ...store },

@@ -52,6 +52,9 @@ template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
+__device__ __forceinline__ void prefetch_line(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at) : "memory");
+}
 __device__ __forceinline__ uint4 load_shared_v4(u32 address) {
   uint4 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");
@@ -142,6 +145,12 @@ ktl__golden(
       const TileOrigin at = tile_origin(cta, units_m, units_n, tile_group);
       float acc[128] = {};  // accumulators
       u32 a_fragments[2][ROW_BLOCKS][4], b_fragments[2][COLUMN_BLOCKS][2];
+      #pragma unroll
+      for (u32 i = 0; i < 8; ++i) {
+        const u32 line = lane % 4 + i / 8 * 4, m = at.m + warp_m * WARP_M + (i % 8) / 2 * ROWS_PER_WARP + lane / 4 + (i % 8) % 2 * 8;
+        const u32 n = min(at.n + warp_n * 64 + min(line * 64, 63), N - 1);
+        if (line < 1 && m < M) prefetch_line(&op_C[m * op_C_m + n * op_C_n]);
+      }
       #pragma unroll 1
       for (u32 first = 0; first < 3; ++first) {
         const u32 k = k_first + first;

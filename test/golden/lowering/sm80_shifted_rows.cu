@@ -51,16 +51,16 @@ template <int PENDING>
 __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
+__device__ __forceinline__ uint4 load_shared_v4(u32 address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");
+  return v;
+}
 // Four bytes out of two words.
 __device__ __forceinline__ u32 load_turned(u32 address, u32 turn) {
   u32 low, high;
   asm volatile("ld.shared.b32 %0, [%2];\n\tld.shared.b32 %1, [%2 + 4];" : "=r"(low), "=r"(high) : "r"(address) : "memory");
   return __funnelshift_r(low, high, turn);
-}
-__device__ __forceinline__ uint4 load_shared_v4(u32 address) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");
-  return v;
 }
 __device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16(float* d, const u32* a, const u32* b) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

@@ -1,0 +1,252 @@
+/**
+ * Outputs whose rows begin anywhere, from fragments to memory: in shared memory each row stands as far behind a multiple of 16 bytes as in global
+ * memory, so that its pieces of 16 bytes leave whole. What the last piece of a sub-tile has is carried to the first one of the next: only the
+ * ends of the rows of a warp are stored element by element.
+ */
+import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
+import { storeWhole as storeWords } from './row_words.ts'
+import { PIECE_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
+import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
+import { element, operandOf, pairBits, storedBits } from './epilogue_values.ts'
+
+type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
+type RowStore = Extract<EpilogueOp, { op: 'row_store' }>
+
+/** Declares whether the rows of an output are words of memory. Such sub-tiles leave as they are, but for those that stick out of it. */
+function emitWords(op: StageWrite | RowStore, c: EmitContext): void {
+  const operand = operandOf(c, op.operand)
+  const first = `reinterpret_cast<u64>(&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })})`
+  const pitch = `static_cast<u64>(${c.names.stride(op.operand, c.names.m)})`
+  c.out.line(`const bool words = (${first} | ${pitch} * ${op.bytes}) % 4 == 0;`)
+}
+
+/** Is all of the sub-tile inside of the output? */
+const isInside = (c: EmitContext): string =>
+  `warp_row + ${c.program.layout.rowsPerWarp} <= ${c.names.end('m')} && subtile_col + ${c.program.subtileColumns} <= ${c.names.edge('n')}`
+
+/** `asWords`: of whole sub-tiles of words. */
+export function stageAnywhere(op: StageWrite, c: EmitContext, asWords: () => void): void {
+  c.out.block('', () => {
+    emitWords(op, c)
+    c.out.block(`if (words && ${isInside(c)})`, asWords)
+    c.out.block('else', () => stageShifted(op, c))
+  })
+}
+
+export function storeAnywhere(op: RowStore, c: EmitContext): void {
+  const operand = operandOf(c, op.operand)
+  const where = note(c, `store ${op.operand}`)
+  const { raw } = shapeOf(op, c)
+  c.out.block('', () => {
+    emitWords(op, c)
+    c.out.line(`const i64 pitch = ${c.names.stride(op.operand, c.names.m)};`)
+    c.out.block(`if (words && ${isInside(c)})`, () => {
+      const first = `&${element(c, operand, { m: 'warp_row', n: 'subtile_col' })}`
+      c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${first});`, where)
+      storeWords(op, c, where)
+    })
+    c.out.block('else', () => storeShifted(op, c))
+  })
+}
+
+/** Bytes of a row before its first column in the slot: the same in all sub-tiles, which are whole pieces apart. */
+const shiftOf = (op: StageWrite, c: EmitContext, row: string): string =>
+  `static_cast<u32>(reinterpret_cast<u64>(&${element(c, operandOf(c, op.operand), { m: `(${row})`, n: '(subtile_col - column)' })})) % 16`
+
+/** Rows lane / 4 and lane / 4 + 8, columns in pairs; neighbours that belong to different words of memory are exchanged. */
+function stageShifted(op: StageWrite, c: EmitContext): void {
+  const { subtileColumns: columns, layout } = c.program
+  const { bytes } = op
+  const pitch = shiftedRowBytes(columns, bytes)
+  const where = { role: c.role?.name ?? null, note: `stage ${op.operand}` }
+  c.out.block('', () => {
+    c.out.line(`const u32 slot = ${slotAddress(c, op.buffer)};`, where)
+    c.out.block(`if (column > 0 && !words && lane < ${layout.rowsPerWarp})`, () => {
+      c.out.line(
+        `const uint4 carried = ${call0(c, 'load_shared_v4', `slot + ${op.carry} + lane * 16`)};`,
+        note(c, 'the row so far'),
+      )
+      c.out.line(
+        call(c, 'store_shared_v4', `slot + lane * ${pitch}`, ...['x', 'y', 'z', 'w'].map((w) => `carried.${w}`)),
+      )
+    })
+    c.out.line('__syncwarp();')
+    c.out.line(
+      `const u32 shift0 = ${shiftOf(op, c, 'warp_row + lane / 4')}, shift1 = ${shiftOf(op, c, 'warp_row + lane / 4 + 8')};`,
+    )
+    const unit = 2 * bytes
+    // A pair begins at a multiple of its size, or is half of two.
+    const whole = bytes === 4 ? '' : ` / ${unit} * ${unit}`
+    for (const i of [0, 1])
+      c.out.line(`const u32 to${i} = slot + (lane / 4 + ${8 * i}) * ${pitch} + shift${i}${whole} + lane % 4 * ${unit};`)
+    if (bytes === 4) return stagePairs(op, c, where)
+    return stageHalves(op, c, where)
+  })
+}
+
+function stagePairs({ operand, bytes }: StageWrite, c: EmitContext, where: object): void {
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
+    const to = `(j / 2 % 2 == 0 ? to0 : to1) + j / 4 * ${8 * bytes}`
+    for (const [e, value] of ['j', 'j + 1'].entries())
+      c.out.line(call(c, 'store_shared_b32', `${to} + ${4 * e}`, storedBits(c, operand, value)), where)
+  })
+}
+
+/** Of rows that begin inside of a pair, the second of the left neighbour and the own first one; of others, the own pair. */
+function stageHalves(op: StageWrite, c: EmitContext, where: object): void {
+  const { bytes } = op
+  const [whole, halves] = bytes === 2 ? ['0x7654', '0x5432'] : ['0x0054', '0x0041']
+  const store = (to: string, value: string): string =>
+    call(c, `store_shared_b${16 * bytes}`, to, bytes === 1 ? `static_cast<u16>(${value})` : value)
+  const half = bytes === 1 ? 'store_shared_b8' : 'store_shared_b16'
+  const left = '(lane & 28) + (lane + 3) % 4'
+  c.out.line(`const bool odd0 = shift0 % ${2 * bytes} > 0, odd1 = shift1 % ${2 * bytes} > 0;`)
+  // Of the last lane of four, the pair of 8 columns before.
+  c.out.line('u32 before0 = 0, before1 = 0;')
+  c.out.line('#pragma unroll')
+  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
+    for (const i of [0, 1]) {
+      c.out.line(`const u32 own${i} = ${pairBits(c, op, `j + ${2 * i}`, `j + ${2 * i + 1}`)};`, where)
+      c.out.line(`const u32 left${i} = __shfl_sync(~0u, lane % 4 == 3 ? before${i} : own${i}, ${left});`)
+      const pair = `__byte_perm(left${i}, own${i}, odd${i} ? ${halves} : ${whole})`
+      const to = `to${i} + j / 4 * ${8 * bytes}`
+      // The first half of the first pair is what the row has so far.
+      const first = bytes === 1 ? `own${i}` : `static_cast<u16>(own${i})`
+      c.out.line(`if (j == 0 && odd${i} && lane % 4 == 0) ${call(c, half, `${to} + ${bytes}`, first)}`, where)
+      c.out.line(`else ${store(to, pair)}`, where)
+      c.out.line(`before${i} = own${i};`)
+    }
+  })
+  for (const i of [0, 1]) {
+    c.out.line(`const u32 last${i} = __shfl_sync(~0u, before${i}, ${left}) >> ${8 * bytes};`)
+    const to = `to${i} + ${(c.tile.count / 4) * 8 * bytes}`
+    const value = bytes === 1 ? `last${i} & 0xff` : `static_cast<u16>(last${i})`
+    c.out.line(`if (odd${i} && lane % 4 == 0) ${call(c, half, to, value)}`, where)
+  }
+}
+
+/** Pieces of rows to memory. Neighbouring lanes have neighbours of a row. */
+function storeShifted(op: RowStore, c: EmitContext): void {
+  const { subtileColumns: columns, layout } = c.program
+  const shape = shapeOf(op, c)
+  const { pieces, pitch, raw } = shape
+  const operand = operandOf(c, op.operand)
+  const where = note(c, `store ${op.operand}`)
+  const edge = c.names.edge('n')
+  const at = (row: string, column: string): string => `&${element(c, operand, { m: `(${row})`, n: column })}`
+  c.out.block('', () => {
+    c.out.line(
+      `const u32 slot = ${slotAddress(c, op.buffer)} + lane / ${pieces} * ${pitch}, w = lane % ${pieces};`,
+      where,
+    )
+    c.out.line(
+      `const bool begins = words || column == 0, is_last = words || column + ${columns} >= ${layout.columns} || subtile_col + ${columns} >= ${edge};`,
+    )
+    // From the warp's first column on: the same in all sub-tiles.
+    const first = at(`warp_row + lane / ${pieces}`, '(subtile_col - column)')
+    c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${first});`, where)
+    c.out.block(`if (${isInside(c)})`, () => storeWhole(shape, c, where))
+    c.out.block('else', () => storeCut(shape, c, where))
+    c.out.block(`if (!is_last && lane < ${layout.rowsPerWarp})`, () => {
+      const row = `${slotAddress(c, op.buffer)} + lane * `
+      const carried = call0(c, 'load_shared_v4', `${row}${pitch} + ${pieces * 16}`)
+      c.out.line(`const uint4 carried = ${carried};`, note(c, 'what the next sub-tile begins with'))
+      c.out.line(call(c, 'store_shared_v4', `${row}16 + ${op.carry}`, ...WORDS.map((word) => `carried.${word}`)))
+    })
+  })
+}
+
+const WORDS = ['x', 'y', 'z', 'w'] as const
+
+/** A lane has piece `w` of every `step`-th row, `count` times; `per`: elements of a piece. */
+function shapeOf({ bytes }: RowStore, { program: { subtileColumns: columns, layout } }: EmitContext) {
+  const pieces = (columns * bytes) / PIECE_BYTES
+  const step = 32 / pieces
+  return {
+    bytes, pieces, step, columns, rows: layout.rowsPerWarp, count: Math.max(1, layout.rowsPerWarp / step), per: PIECE_BYTES / bytes,
+    pitch: shiftedRowBytes(columns, bytes), raw: ({ 1: 'unsigned char', 2: 'u16', 4: 'u32' } as const)[bytes as 1 | 2 | 4],
+  } // prettier-ignore
+}
+
+type Shape = ReturnType<typeof shapeOf>
+
+/** Declares the lane's row `i`, and the elements before it in the piece of memory that it begins in. */
+function emitRow({ raw, step, bytes }: Shape, c: EmitContext): void {
+  c.out.line(`${raw}* const row = first + i * ${step} * pitch;`)
+  c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES} / ${bytes};`)
+}
+
+/** Elements of piece `piece` for which `condition` holds, spread over the lanes of the row. */
+function emitElements(
+  { pieces, per, bytes, raw, step, pitch }: Shape,
+  c: EmitContext,
+  piece: string,
+  condition: string,
+  where: object,
+): void {
+  const perWord = 4 / bytes
+  c.out.line('#pragma unroll')
+  c.out.block(`for (int e = w; e < ${per}; e += ${pieces})`, () => {
+    const inside = bytes === 4 ? 'e * 4' : `e / ${perWord} * 4`
+    const word = call0(c, 'load_shared_b32', `slot + i * ${step * pitch} + ${piece} * ${PIECE_BYTES} + ${inside}`)
+    const value = bytes === 4 ? word : `${word} >> e % ${perWord} * ${8 * bytes}`
+    const to = `row[column - before + ${piece} * ${per} + e]`
+    c.out.line(`if (${condition}) ${to} = static_cast<${raw}>(${value});`, where)
+  })
+}
+
+/** Of sub-tiles inside of the output: all loads before the first store. */
+function storeWhole(shape: Shape, c: EmitContext, where: object): void {
+  const { rows, step, count, pieces, per, pitch } = shape
+  const forRows = (body: () => void): void => {
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, body)
+  }
+  const isRow = step > rows ? `lane / ${pieces} < ${rows} && ` : ''
+  c.out.line(`uint4 own[${count}];`)
+  forRows(() => {
+    c.out.line(`own[i] = ${call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)};`, where)
+  })
+  forRows(() => {
+    emitRow(shape, c)
+    const to = `row + (static_cast<int>(column) - before) + w * ${per}`
+    c.out.line(`if (${isRow}(!begins || w > 0 || before == 0)) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
+  })
+  const ends = (condition: string, piece: string, which: string): void => {
+    c.out.block(`if (${condition})`, () =>
+      forRows(() => {
+        emitRow(shape, c)
+        emitElements(shape, c, piece, `${isRow}${which}`, where)
+      }),
+    )
+  }
+  ends('begins', '0', 'before > 0 && e >= before')
+  ends('is_last', String(pieces), 'e < before')
+}
+
+/** Of those that stick out of it, which the others wait for where there is one wave, in few instructions. */
+function storeCut(shape: Shape, c: EmitContext, where: object): void {
+  const { rows, columns, step, count, pieces, per, pitch } = shape
+  c.out.line(
+    `const int left = min(static_cast<int>(${c.names.edge('n')} - subtile_col), ${columns});  // not above 0: none`,
+  )
+  c.out.line('#pragma unroll 1')
+  c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
+    const r = `lane / ${pieces} + i * ${step}`
+    c.out.line(
+      `if (${step > rows ? `${r} >= ${rows} || ` : ''}warp_row + ${r} >= ${c.names.end('m')} || left <= 0) break;`,
+    )
+    emitRow(shape, c)
+    // Elements of others in the first piece, and behind which the row ends.
+    c.out.line('const int others = begins ? before : 0, end = before + left, from = w * ' + `${per};`)
+    const own = call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)
+    const to = 'row + (static_cast<int>(column) - before) + from'
+    c.out.line(`if (from >= others && from + ${per} <= end) *reinterpret_cast<uint4*>(${to}) = ${own};`, where)
+    c.out.block('if (others > 0)', () => emitElements(shape, c, '0', 'e >= others && e < end', where))
+    c.out.block('if (is_last)', () => {
+      c.out.line(`const int piece = end / ${per};`)
+      emitElements(shape, c, 'piece', `e < end % ${per} && (piece > 0 || others == 0)`, where)
+    })
+  })
+}
