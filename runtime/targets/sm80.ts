@@ -11,6 +11,7 @@ import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import type { Machine } from '../discovery/ranking/machine.ts'
 import {
+  behindPlain,
   arithmeticCycles,
   costOfEach,
   formatTime,
@@ -136,7 +137,7 @@ export function estimateSm80(
   const power = 1 + costs.overlap
   const cycles = start + (Math.max(1, compute - start) ** power + (dram - start) ** power) ** (1 / power)
   const boundBy = dram > compute ? 'dram' : mma >= work ? 'mma' : 'loads'
-  const microseconds = (cycles / machine.clock) * 1e6
+  const microseconds = (cycles / machine.clock) * 1e6 * (cut === 0 ? behindPlain(parts) : 1)
   const spread = `${tiles} tiles, ${perSm} side by side on each of ${machine.sms} SMs, in ${waves} waves`
   const steps = `${cut > 0 && cut === tiles ? kTiles : kAll} k steps of ${Math.round(step)} cycles`
   const text = `${formatTime(microseconds)} modelled: ${spread}, ${steps}; bound by ${boundBy}`

@@ -13,6 +13,7 @@ import type { OperandPlan } from '../../compiler/targets/tensor_core/operands.ts
 import type { FieldValues } from '../../compiler/targets/index.ts'
 import { clustersAtOnce, type Machine } from '../discovery/ranking/machine.ts'
 import {
+  behindPlain,
   arithmeticCycles,
   bytesOf,
   costOfEach,
@@ -232,7 +233,7 @@ export function estimateSm90(
   const cycles = start * hot + (Math.max(1, under) ** power + (dram - start) ** power) ** (1 / power) + epilogue * hot
   const boundBy = dram > compute ? 'dram' : mma >= step ? 'mma' : 'loads'
   const copies = repackTime(plan.program, extents, machine)
-  const microseconds = (cycles / machine.clock) * 1e6 + copies
+  const microseconds = ((cycles / machine.clock) * 1e6 + copies) * (cut === 0 ? behindPlain(parts) : 1)
   const steps = `${Math.round(items > 0 && cut === units ? partTiles : kTiles)} k steps of ${Math.round(step)} cycles, epilogue ${Math.round(epilogue)}`
   const split = cut === 0 ? '' : cut === units ? ` in ${parts} parts` : `, ${cut} of them in ${parts} parts,`
   const copied = copies > 0 ? `; ${formatTime(copies)} for copies with aligned rows` : ''

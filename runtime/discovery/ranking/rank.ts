@@ -26,6 +26,12 @@ export interface Costs {
   estimate(i: number, extents: Extents): Estimate
 }
 
+/**
+ * What a kernel that would cut tiles into so many parts of k, and has none to cut, takes of the time of the one without: stated, so that those who
+ * try the first few kernels try different ones.
+ */
+export const behindPlain = (parts: number): number => (parts > 1 ? 1.1 : 1)
+
 /** Costs that are worked out plan by plan. */
 export const costOfEach =
   <P>(estimate: (plan: P, extents: Extents, machine: Machine) => Estimate) =>
