@@ -13,7 +13,13 @@ export function assemble(cuda: string, arch: string): { readonly status: number 
     writeFileSync(join(folder, 'cuda_runtime.h'), DEVICE_HEADERS)
     const flags = [`-arch=${arch}`, '-cubin', ...GENERATED, '-lineinfo', '-std=c++17', '-Xptxas', '-v,-warn-spills']
     const options = { cwd: folder, encoding: 'utf8' } as const
-    const { status, stdout, stderr } = spawnSync('nvcc', [...flags, 'kernel.cu', '-o', 'kernel.cubin'], options)
+    const compile = () => spawnSync('nvcc', [...flags, 'kernel.cu', '-o', 'kernel.cubin'], options)
+    let { status, stdout, stderr } = compile()
+    if (status !== 0) {
+      // As the runtime does: what the few headers do not have, NVIDIA's may.
+      rmSync(join(folder, 'cuda_runtime.h'))
+      ;({ status, stdout, stderr } = compile())
+    }
     return { status, output: stdout + stderr }
   } finally {
     rmSync(folder, { recursive: true, force: true })

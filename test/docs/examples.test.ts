@@ -50,15 +50,18 @@ test('examples type-check', () => {
 
 describe('examples', () => {
   // They count every kernel there is.
-  test.each(part(examples, ['countKernels', 'KtlProvider']))('$name', async ({ name, code }) => {
-    // An example is about what it stands at.
-    expect(code).toMatch(new RegExp(`\\b${name === 'CompiledArtifact' ? 'Artifact' : name}\\b`))
-    const printed = await run(code)
-    expect(printed.length).toBeGreaterThan(0)
-    for (const { line, printed: text } of printed) {
-      const promised = promisedBy(line)
-      if (promised !== undefined) expect(text).toBe(promised)
-      expect(text).not.toContain('undefined')
-    }
-  })
+  test.each(part(examples, ['countKernels', 'KtlProvider', 'compileKernel', 'launchKernel']))(
+    '$name',
+    async ({ name, code }) => {
+      // An example is about what it stands at.
+      expect(code).toMatch(new RegExp(`\\b${name === 'CompiledArtifact' ? 'Artifact' : name}\\b`))
+      const printed = await run(code)
+      expect(printed.length).toBeGreaterThan(0)
+      for (const { line, printed: text } of printed) {
+        const promised = promisedBy(line)
+        if (promised !== undefined) expect(text).toBe(promised)
+        expect(text).not.toContain('undefined')
+      }
+    },
+  )
 })

@@ -120,19 +120,6 @@ test('more instances than any library of this kind, and a second count costs not
   expect(planned.calls).toBe(before)
 }, 30_000)
 
-test('where counts', () => {
-  const where = { design: { operands: 'ba' }, operands: { A: { dtype: 'f16' }, out: { dtype: 'f32' } } } as const
-  // gemm and gemm_acc16: 18 designs, 8 orders, 2 ways to store; 12 of parts of k for gemm alone.
-  expect(countKernels({ where }).instances).toBe((2 * 18 + 12) * 8 * 2)
-})
-
-test('all of the library is in the count and in the list', () => {
-  const where = { design: { kind: 'simt' } } as const
-  const names = new Set([...getKernels(undefined, { where, cc: 80 })].map((kernel) => (kernel as KtlKernel).planned.space.family.name))
-  expect([...names]).toEqual(Object.keys(libraryKernels()))
-  expect(countKernels({ where, cc: 80 }).instances).toBe(getKernels(undefined, { where, cc: 80 }).length)
-}) // prettier-ignore
-
 test('ktl count --json: a record for each target', async () => {
   const counts: Record<string, unknown>[] = []
   class Records extends Output {
@@ -170,6 +157,19 @@ test('filters over all instances plan classes of choices, not instances, and mak
   const where = { design: { kind: 'sm100', tileShape: [256, null, null] } } as const
   expect([getKernels(undefined, { where }).length, countKernels({ where }).instances]).toEqual([filtered.length, filtered.length])
 }, 120_000) // prettier-ignore
+
+test('where counts', () => {
+  const where = { design: { operands: 'ba' }, operands: { A: { dtype: 'f16' }, out: { dtype: 'f32' } } } as const
+  // gemm and gemm_acc16: 18 designs, 8 orders, 2 ways to store; 12 of parts of k for gemm alone.
+  expect(countKernels({ where }).instances).toBe((2 * 18 + 12) * 8 * 2)
+})
+
+test('all of the library is in the count and in the list', () => {
+  const where = { design: { kind: 'simt' } } as const
+  const names = new Set([...getKernels(undefined, { where, cc: 80 })].map((kernel) => (kernel as KtlKernel).planned.space.family.name))
+  expect([...names]).toEqual(Object.keys(libraryKernels()))
+  expect(countKernels({ where, cc: 80 }).instances).toBe(getKernels(undefined, { where, cc: 80 }).length)
+}) // prettier-ignore
 
 test.each(TARGETS)('what filters see on %s is the metadata of the kernels, on seeded choices', (target) => {
   const random = seeded(5)
