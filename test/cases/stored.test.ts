@@ -6,14 +6,26 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Device } from '../../runtime/devices/device.ts'
 import { openDevice, type DeviceSpec } from '../../runtime/devices/open.ts'
 import { runCase } from '../../runtime/selftest/run_case.ts'
+import { FULL, part, schedulesOf } from '../cases_of.ts'
 import { prepareCase } from './prepare.ts'
 import { STORED_CASES } from './stored_gemm.ts'
 
-const ORDERS = [
-  { order: 'lazy', checks: 'full' },
-  { order: 'eager', checks: 'full' },
-  { order: 'random', seed: 11, checks: 'full' },
-] as const
+/** Forms that others have, in other tiles or of other numbers. */
+const COMBINED = [
+  'stored: rows of i8',
+  'stored: 1x128 by 128x128',
+  'stored: 1x128 by 128x128, whole tiles',
+  'stored: 1x128 by 128x128, one warpgroup',
+  'stored: 1x128 by rows',
+  'stored: mxfp8',
+  'stored: blocks of i8',
+  'stored: two scaled weights, rows',
+  'stored: into mxfp8',
+  'stored: into 1x128',
+  'stored: into blocks of 16 with a constant',
+  'stored: into mxfp6, rows that end in a byte',
+  'stored: from blocks into blocks',
+]
 
 describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', { timeout: 120_000 }, (spec: DeviceSpec) => {
   let device: Device
@@ -22,18 +34,20 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', { timeout: 120_0
   })
   afterAll(() => device.close())
 
-  // All orders of each form on one of the devices, and the random one with its races on the other.
+  // Each form on one of the devices; in the full test the random order with its races on the other, too.
   const half = spec === 'virtual-sm90' ? 0 : 1
-  test.each(STORED_CASES.map((testCase, i) => ({ ...testCase, i })))('$name', async ({ i, ...testCase }) => {
-    for (const order of i % 2 === half ? ORDERS : ORDERS.slice(-1)) {
+  const cases = part(STORED_CASES, COMBINED).map((testCase, i) => ({ ...testCase, isHere: i % 2 === half }))
+  test.each(cases.filter(({ isHere }) => FULL || isHere))('$name', async ({ isHere, ...testCase }) => {
+    const schedules = schedulesOf(testCase.name)
+    for (const schedule of isHere ? schedules : schedules.slice(-1)) {
       const prepared = await prepareCase(device, testCase)
       expect(prepared.kernel, 'a kernel').not.toBeNull()
       const { kind } = prepared.kernel!.plan
       if (spec === 'virtual-sm90') expect(kind).toBe(testCase.design.kind)
       // Plain CUDA has no asynchronous work.
       if (kind === 'simt') return prepared.guards.forEach((guard) => guard.free())
-      const { pass, text, kernelName } = await runCase(prepared, order)
-      expect(pass, `${kernelName}, ${order.order}: ${text}`).toBe(true)
+      const { pass, text, kernelName } = await runCase(prepared, { ...schedule, checks: 'full' })
+      expect(pass, `${kernelName}, ${schedule.order}: ${text}`).toBe(true)
     }
   })
 })

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
+import { part, schedulesOf } from '../cases_of.ts'
 import { design } from '../compiler/support.ts'
 import { runGrouped, type GroupedCase } from './run_grouped.ts'
 
@@ -153,9 +154,36 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['gradient, sm100, along rows', { ...gradient(crosswise), design: design([64, 64]) }],
 ] // prettier-ignore
 
-/** Late, early, and shuffled with the race detector. */
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+const COMBINED = [
+  'sm80, many groups',
+  'sm80, padded',
+  'sm100, 64 rows',
+  'sm100, many groups',
+  'sm100, pairs',
+  'sm100, scattered',
+  'sm100, clusters, handed out',
+  'sm90, looked-up rows of fp8, 64 rows',
+  'sm100, looked-up rows of mxfp8',
+  'sm90, exchanged, 16',
+  'sm90, exchanged, fused, 64',
+  'sm100, exchanged, 64',
+  'sm80, exchanged, 16',
+  'sm90, exchanged, many groups',
+  'sm90, exchanged, clusters along columns',
+  'sm90, exchanged, A along rows',
+  'sm90, exchanged, padded',
+  'sm90, exchanged, looked-up rows of fp8',
+  'sm100, exchanged, clusters',
+  'sm100, exchanged, scattered',
+  'sm100, many groups, handed out',
+  'gradient, sm90, ping-pong',
+  'gradient, sm90, clusters',
+  'gradient, sm90, A along rows',
+  'gradient, sm80',
+  'gradient, sm100, along rows',
+]
 
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
-  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, c) => {
+  for (const result of await runGrouped(c, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })

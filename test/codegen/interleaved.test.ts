@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
+import { part, schedulesOf } from '../cases_of.ts'
 import { design } from '../compiler/support.ts'
 import { lowerGrouped, runGrouped, type GroupedCase } from './run_grouped.ts'
 
@@ -103,13 +104,25 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm100, scales that MMAs read, pairs', { ...grouped(MXFP8), design: { ...pair([256, 64]), tile: [256, 64, 128] } }],
 ] // prettier-ignore
 
-/** Late, early, and shuffled with the race detector. */
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+const COMBINED = [
+  'sm90, gated, along k',
+  'sm90, gated, clusters',
+  'sm90, clamped, gathered',
+  'sm90, dense',
+  'sm80, gated',
+  'sm80, dense',
+  'sm100, gated, along k',
+  'sm100, gated, pairs',
+  'sm100, dense',
+  'sm100, scales of rows and columns',
+  'sm100, scales that MMAs read',
+]
 
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
+test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, c) => {
   const lowered = lowerGrouped(c)
   expect(lowered.domain.columns.interleaved).toBe('j')
-  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+  for (const result of await runGrouped(c, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })
 
 test('columns of other pairs are noticed', { timeout: 60_000 }, async () => {
@@ -126,7 +139,7 @@ test('columns of other pairs are noticed', { timeout: 60_000 }, async () => {
       expect(cuda).toContain(from)
       return cuda.replaceAll(from, to)
     }
-    const [result] = await runGrouped({ ...c, editText }, SCHEDULES.slice(0, 1))
+    const [result] = await runGrouped({ ...c, editText }, [{ order: 'lazy' }])
     expect(result, from).not.toEqual({ findings: [], wrong: null, touched: 0 })
   }
 })

@@ -4,6 +4,7 @@ import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import { design } from '../compiler/support.ts'
+import { schedulesOf } from '../cases_of.ts'
 import { runGrouped, type GroupedCase } from './run_grouped.ts'
 
 type Tile = readonly [number, number]
@@ -66,8 +67,7 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm80, into 16x1', { ...INTO(16), design: sm80([64, 64]) }],
 ] // prettier-ignore
 
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
-
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
-  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+test.each(CASES)('%s', { timeout: 60_000 }, async (name, c) => {
+  for (const result of await runGrouped(c, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })

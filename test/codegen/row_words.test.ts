@@ -6,9 +6,8 @@ import { describe, expect, test } from 'vitest'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import { design } from '../compiler/support.ts'
+import { schedulesOf } from '../cases_of.ts'
 import { runGrouped, type GroupedCase } from './run_grouped.ts'
-
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 5, checks: 'full' }] as const
 
 const kernel = (outputs: string, body: string, more = ''): string =>
   `kernel p(A: f16[m, k], B: f16[n, k]${more}) -> ${outputs} {\n  x = sum[k](A * B)\n  ${body}\n}`
@@ -55,8 +54,8 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
 ] // prettier-ignore
 
 describe('stores', () => {
-  test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
-    for (const result of await runGrouped(c, SCHEDULES))
+  test.each(CASES)('%s', { timeout: 60_000 }, async (name, c) => {
+    for (const result of await runGrouped(c, schedulesOf(name)))
       expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
   })
 })

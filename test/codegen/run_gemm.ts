@@ -11,6 +11,7 @@ import { openDevice, type Device, type ExecutionOptions, type Tensor } from '../
 import type { Finding } from '../../runtime/addon/findings.ts'
 import { planLaunches, workspaceBytes, zeroedBytes } from '../../runtime/kernels/plan_launch.ts'
 import { bound, design, verified } from '../compiler/support.ts'
+import { GENERATED } from '../native/device.ts'
 
 export interface WideCase {
   /** Default: f16. */
@@ -82,7 +83,7 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
 
   const device = await openDevice(target === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100', { smCount: c.smCount ?? 8 })
   try {
-    const module = await device.compileCuda(kernel.cuda, { arch: target })
+    const module = await device.compileCuda(kernel.cuda, { arch: target, flags: GENERATED })
     const made = Object.fromEntries(
       program.operands.map(({ name, dtype, role, order }) => {
         const values = role === 'input' ? integers(product(AXES[name]!.map((x) => extents[x]!)), dtype, name) : null

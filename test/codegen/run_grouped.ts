@@ -16,6 +16,7 @@ import type { Design } from '../../compiler/targets/index.ts'
 import { openDevice, type ExecutionOptions, type Tensor } from '../../runtime/index.ts'
 import { planLaunch, workspaceBytes, zeroedBytes } from '../../runtime/kernels/plan_launch.ts'
 import { bound, verified } from '../compiler/support.ts'
+import { GENERATED } from '../native/device.ts'
 
 export interface GroupedCase {
   readonly text: string
@@ -89,7 +90,10 @@ export async function runGrouped(c: GroupedCase, schedules: readonly ExecutionOp
   const kernel = printProgram(c.edit ? c.edit(lowered) : lowered, 'ktl.grouped')
   const device = await openDevice(target === 'sm_90a' ? 'virtual-sm90' : 'virtual-sm100', { smCount: c.smCount ?? 4 })
   try {
-    const module = await device.compileCuda(c.editText ? c.editText(kernel.cuda) : kernel.cuda, { arch: target })
+    const module = await device.compileCuda(c.editText ? c.editText(kernel.cuda) : kernel.cuda, {
+      arch: target,
+      flags: GENERATED,
+    })
     const made = new Map<string, { tensor: Tensor; data: readonly number[]; shape: number[] }>()
     for (const operand of program.operands) {
       const { name, dtype, role, axes, order, divisibility } = operand

@@ -13,7 +13,7 @@ import {
   type BoundOperand,
   type LaunchBindings,
 } from '../../runtime/kernels/plan_launch.ts'
-import { compileToPtx, TestDevice } from '../native/device.ts'
+import { compileToPtx, GENERATED, TestDevice } from '../native/device.ts'
 
 export interface SimtRun {
   /** Decoded outputs in logical order. */
@@ -84,7 +84,7 @@ export class SimtKernel {
     this.generated = generateSimt(plan, `ktl.${program.kernel}`)
     const cuda = edit?.(this.generated.cuda) ?? this.generated.cuda
     if (edit && cuda === this.generated.cuda) throw new Error('the edit changes nothing')
-    this.#device = new TestDevice(compileToPtx(cuda, target, ['-fmad=false', '-DKTL_DEVICE_ONLY']), target)
+    this.#device = new TestDevice(compileToPtx(cuda, target, GENERATED), target)
   }
 
   async run(inputs: SimtInputs, order: Order = 'lazy'): Promise<SimtRun> {

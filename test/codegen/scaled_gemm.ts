@@ -1,8 +1,4 @@
 /** GEMMs of scaled operands on a virtual SM100, held against the reference evaluator; and what a kernel gives whose text is edited. */
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { uniform } from '../../compiler/evaluate/generate.ts'
 import { tileLayout, tilingOf } from '../../compiler/stored/tiles.ts'
@@ -19,6 +15,9 @@ import { loadSource } from '../../runtime/programs/program.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
 import { swizzleScales } from '../../runtime/tensors/scale_tiles.ts'
+import { inTurn, schedulesOf } from '../cases_of.ts'
+import { GENERATED } from '../native/device.ts'
+import { assemble } from './assemble.ts'
 
 export interface Scaled {
   readonly a: DTypeName
@@ -146,11 +145,11 @@ export async function make(c: Scaled): Promise<Made> {
   return { kernel, args, D }
 } // prettier-ignore
 
-/** Held against the evaluator, in every order of asynchronous work. */
+/** Held against the evaluator, in orders of asynchronous work. */
 export async function passes(c: Scaled): Promise<Made> {
   const made = await make(c)
-  for (const order of ['lazy', 'eager', 'random'] as const) {
-    const { check } = await verify(made.kernel, made.args, { order, seed: 3, checks: 'full' })
+  for (const schedule of schedulesOf(made.kernel.metadata.kernelName)) {
+    const { check } = await verify(made.kernel, made.args, { ...schedule, checks: 'full' })
     expect(check.worst && check).toMatchObject({ pass: true })
   }
   return made
@@ -175,7 +174,7 @@ export async function resultOf({ kernel, args, D }: Made, from: string | RegExp,
     }),
   )
   const launch = planLaunch(recipe, { operands, extents: call.extents, scalars: { alpha: 0.5 } }, device)!
-  const module = await device.compileCuda(edited, { arch: 'sm_100a' })
+  const module = await device.compileCuda(edited, { arch: 'sm_100a', flags: GENERATED })
   await device.write(D.pointer, new Uint8Array((await D.toBytes()).length))
   try {
     const { findings } = await module.function(recipe.entry).launch({ ...launch, uses: [D] })
@@ -187,18 +186,10 @@ export async function resultOf({ kernel, args, D }: Made, from: string | RegExp,
 
 /** Compiled for the architectures of SM100, without a register in memory. */
 export async function expectNoSpills(c: Scaled): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'ktl-scaled-'))
-  try {
-    const { kernel } = await make(c)
-    const file = join(folder, 'kernel.cu')
-    writeFileSync(file, kernel.generated.cuda)
-    for (const arch of c.a === 'i8' ? ['sm_100a'] : ['sm_100a', 'sm_103a']) {
-      const flags = [`-arch=${arch}`, '-cubin', '-fmad=false', '-DKTL_DEVICE_ONLY', '-std=c++17', '-Xptxas', '-v,-warn-spills']
-      const { stdout, stderr } = spawnSync('nvcc', [...flags, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
-      expect(stdout + stderr).not.toMatch(/error|warning/)
-      expect(stdout + stderr).toContain('0 bytes spill stores, 0 bytes spill loads')
-    }
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
+  const { kernel } = await make(c)
+  for (const arch of c.a === 'i8' ? ['sm_100a'] : inTurn(c.schedule, ['sm_100a', 'sm_103a'])) {
+    const { output } = assemble(kernel.generated.cuda, arch)
+    expect(output).not.toMatch(/error|warning/)
+    expect(output).toContain('0 bytes spill stores, 0 bytes spill loads')
   }
-} // prettier-ignore
+}

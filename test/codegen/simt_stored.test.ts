@@ -6,6 +6,8 @@ import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { check, f32, integers, numbers, scalesOf, seesMutation, valuesOf } from './check_simt.ts'
 import { ProgramBuilder, type OperandSpec } from './programs.ts'
 
+const TARGETS = ['sm_100a', 'sm_90a'] as const
+
 interface Form {
   readonly dtype: DTypeName
   readonly scale: DTypeName
@@ -102,7 +104,8 @@ describe('inputs', { timeout: 300_000 }, () => {
       Uint8Array.from({ length: 256 }, (_, i) => i % 2 ** DTYPES[dtype].bits)
     const codes = Object.fromEntries(dtypes.map((dtype) => [`x_${dtype}`, all(dtype)]))
     const outputs = Object.fromEntries(dtypes.map((dtype) => [`y_${dtype}`, decode(dtype, all(dtype))]))
-    await check(program, [[{ extents: { i: 256 }, tensors: {}, codes }, { outputs }]])
+    for (const target of TARGETS)
+      await check(program, [[{ extents: { i: 256 }, tensors: {}, codes }, { outputs }]], { target })
   })
 
   test('rounding to narrow formats, with and without cvt', async () => {
@@ -140,6 +143,7 @@ describe('inputs', { timeout: 300_000 }, () => {
       for (const f of [1, 1.0625, 1.125, 1.1875, 1.25, 1.375, 1.5, 1.75, 1.9375, 1.99])
         x.push(f32(f * 2 ** e), f32(-f * 2 ** e))
     const outputs = Object.fromEntries(dtypes.map((dtype) => [`y_${dtype}`, x.map((v) => roundToDType(dtype, v))]))
-    await check(program, [[{ extents: { i: x.length }, tensors: { x } }, { outputs }]])
+    for (const target of TARGETS)
+      await check(program, [[{ extents: { i: x.length }, tensors: { x } }, { outputs }]], { target })
   })
 })

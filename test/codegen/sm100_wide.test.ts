@@ -3,6 +3,7 @@
  * with multicast, dynamic scheduling, fallback clusters, memory orders, and operands that TMA cannot address.
  */
 import { expect, test } from 'vitest'
+import { part } from '../cases_of.ts'
 import { runWide, type WideCase } from './run_gemm.ts'
 
 const pair = (cluster: readonly [number, number] = [2, 1]) =>
@@ -66,6 +67,28 @@ const CASES: readonly (readonly [string, WideCase])[] = [
 /** Late, and shuffled with the race detector. */
 const SCHEDULES = [{ order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
 
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, wide) => {
+const COMBINED = [
+  'pair of 256 rows',
+  'pair of 128 rows, 32 columns',
+  'cluster 2x1',
+  'cluster 4x2 of pairs',
+  'dynamic',
+  'fallback cluster, dynamic pairs',
+  'copies of A and B',
+  '48 columns',
+  '3 parts of k',
+  '5 parts of k, dynamic, pairs of 128 rows',
+  'k = 0, parts',
+  'tf32',
+  'i8',
+  'f16 accumulator',
+  'narrow M-major tile',
+  'two products',
+  'unaligned output',
+  'unaligned A',
+  'unaligned B',
+]
+
+test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (_, wide) => {
   for (const result of await runWide(wide, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: 0, first: null })
 })

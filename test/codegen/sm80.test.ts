@@ -1,14 +1,38 @@
 /** The SM80 lowering on the virtual devices of its successors, against plain loops. */
 import { expect, test } from 'vitest'
 import { isNested, walkTileOps, type TileOp, type TileProgram } from '../../compiler/ir/pipe.ts'
+import { part, schedulesOf } from '../cases_of.ts'
 import { runWide } from './run_gemm.ts'
 import { SM80_CASES } from './sm80_cases.ts'
 
-/** Late, and shuffled with the race detector. */
-const SCHEDULES = [{ order: 'eager' }, { order: 'lazy' }, { order: 'random', seed: 3, checks: 'full' }] as const
+const COMBINED = [
+  'both along k',
+  '8 warps',
+  'parts of 48 columns',
+  '2 stages',
+  'tf32',
+  'f64',
+  'f64, 8 warps',
+  'f32, transposed',
+  'f32, unaligned',
+  'f32, two products',
+  'f32 in parts',
+  'f32 in parts, two products',
+  'i8',
+  'e4m3, transposed',
+  'two products',
+  'unaligned output',
+  'unaligned',
+  'unaligned, of batches and few k',
+  'unaligned, two products',
+  'two warps share k',
+  'warps share k of bytes',
+  'k less than the stages',
+]
 
-test.each(SM80_CASES)('%s', { timeout: 60_000 }, async (_, wide) => {
-  for (const result of await runWide(wide, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: 0, first: null })
+test.each(part(SM80_CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, wide) => {
+  for (const result of await runWide(wide, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: 0, first: null })
 })
 
 /** Without the operation at this path of the only role. */
@@ -35,7 +59,7 @@ test('no wait, commit or barrier can be left out unnoticed', { timeout: 120_000 
   ])
   const unnoticed: string[] = []
   for (const { op, path } of paths) {
-    const results = await runWide({ ...wide, edit: (program) => without(program, path) }, [{ order: 'lazy' }, SCHEDULES[2]])
+    const results = await runWide({ ...wide, edit: (program) => without(program, path) }, [{ order: 'lazy' }, { order: 'random', seed: 3, checks: 'full' }])
     if (results.every(({ findings, wrong }) => findings.length === 0 && wrong === 0)) unnoticed.push(`${op} at ${path.join('.')}`)
   }
   expect(unnoticed).toEqual([])

@@ -5,6 +5,7 @@
 import { expect, test } from 'vitest'
 import type { TargetArch } from '../../compiler/instance.ts'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
+import { schedulesOf } from '../cases_of.ts'
 import { runGrouped, type GroupedCase } from './run_grouped.ts'
 
 const sm80 = (m: number, n: number, k: number, rest: Partial<Sm80Design> = {}): Sm80Design => ({
@@ -48,8 +49,7 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['groups of looked-up rows, gated into 1x64', case_(LOOKED_UP, sm80(64, 64, 64), 'sm_80', { extents: { t: 224, g: off.length, n: 256, k: 264, v: 50 }, integers: { off, row } })],
 ] // prettier-ignore
 
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
-
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
-  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+test.each(CASES)('%s', { timeout: 60_000 }, async (name, c) => {
+  for (const result of await runGrouped(c, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })

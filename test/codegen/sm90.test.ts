@@ -4,6 +4,7 @@
  */
 import { expect, test } from 'vitest'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
+import { part, schedulesOf } from '../cases_of.ts'
 import { runWide, type WideCase } from './run_gemm.ts'
 
 const cluster = (m: number, n: number, k = 1): Partial<Sm90Design> => ({ cluster: [m, n, k] })
@@ -27,7 +28,7 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['cluster 4x1', { tile: [64, 64], sm90: cluster(4, 1), orders: { B: 'lnk' } }],
   ['k split in 2', { a: 'bf16', tile: [128, 64], sm90: cluster(1, 1, 2), orders: { B: 'lnk' } }],
   ['k split in 4, roles transposed', { tile: [64, 32], sm90: { ...cluster(1, 1, 4), operands: 'ba' }, extents: { m: 16, k: 500 } }],
-  ['k split in 8, fewer k tiles', { tile: [64, 64], sm90: cluster(1, 1, 8) }],
+  ['k split in 8, fewer k tiles', { tile: [64, 64], sm90: cluster(1, 1, 8), extents: { l: 1, m: 130, n: 100 } }],
   ['k split, integers', { a: 'i8', out: 'i32', tile: [64, 64], sm90: cluster(1, 1, 2), orders: { B: 'lnk' } }],
   ['transposed roles', { a: 'bf16', out: 'bf16', tile: [128, 16], sm90: { operands: 'ba' }, extents: { m: 16 } }],
   ['tf32', { a: 'tf32', tile: [128, 64], sm90: {}, orders: { B: 'lnk' } }],
@@ -69,9 +70,32 @@ const CASES: readonly (readonly [string, WideCase])[] = [
   ['k = 0, split', { tile: [64, 64], sm90: cluster(1, 1, 2), extents: { k: 0 } }],
 ] // prettier-ignore
 
-/** Late, and shuffled with the race detector. */
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+const COMBINED = [
+  'odd width',
+  'ping-pong, 128 rows',
+  'cluster 2x1',
+  'cluster 4x1',
+  'k split in 2',
+  'tf32',
+  'i8',
+  'fp8, f16 accumulator',
+  'M-contiguous output of 32 bits',
+  'two products',
+  'unaligned output',
+  'unaligned output of 32 bits, k split',
+  'unaligned A',
+  'copies of A and B',
+  'copies, k = 0',
+  'one stage',
+  'one stage, ping-pong',
+  '3 parts of k',
+  '2 parts of k, cluster',
+  'parts of k, integers',
+  'parts of k, two products',
+  'k = 0, split',
+]
 
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, wide) => {
-  for (const result of await runWide(wide, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: 0, first: null })
+test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, wide) => {
+  for (const result of await runWide(wide, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: 0, first: null })
 })

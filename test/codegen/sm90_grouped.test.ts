@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
 import { verifyTileProgram } from '../../compiler/verify/index.ts'
+import { inTurn, part, schedulesOf } from '../cases_of.ts'
 import { lowerGrouped, runGrouped, type GroupedCase } from './run_grouped.ts'
 
 const GROUPED = `kernel grouped(A: bf16[t, k] | bf16[k, t] ragged t by off as g, B: bf16[g, k, n] | bf16[g, n, k], off: i32[g]) -> D: bf16[t, n] {
@@ -98,22 +99,30 @@ const DESIGNS: readonly Sm90Design[] = [sm90([128, 128]), sm90([64, 128], pingpo
 const scattered = (count: number): number[] =>
   Array.from({ length: count }, (_, i) => (i % 11 === 3 ? -1 : (i * 7) % 300))
 
-/** Late, early, and shuffled with the race detector. */
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+const LATE = { order: 'lazy' } as const
 
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
-  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+const COMBINED = [
+  'cooperative, 128 rows',
+  'ping-pong, 128 rows',
+  'more groups than lanes',
+  'more groups than lanes, clusters',
+  'parts of k',
+]
+
+test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, c) => {
+  for (const result of await runGrouped(c, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })
 
 test.each(FUSED.map(([name, text, rest]) => [name, { text, rest }] as const))(
   '%s',
   { timeout: 60_000 },
-  async (_, { text, rest }) => {
-    for (const design of DESIGNS) {
+  async (name, { text, rest }) => {
+    const inBlocks = text.includes('k/128')
+    for (const design of inBlocks ? DESIGNS.slice(0, 1) : inTurn(name, DESIGNS)) {
       const c = caseOf(LENGTHS.several, design)
       const rows = Array.from({ length: c.extents['t']! }, (_, i) => (i * 7) % 50)
       const tile = [design.tile[0], design.tile[1], /: (e4m3|i8)\[[tv], k\]/.test(text) ? 128 : 64] as const
-      if (text.includes('k/128') && design.consumers === 'pingpong') continue
       const results = await runGrouped(
         {
           ...c,
@@ -123,7 +132,7 @@ test.each(FUSED.map(([name, text, rest]) => [name, { text, rest }] as const))(
           extents: { ...c.extents, a: 300, j: 300, ...rest?.extents },
           integers: { ...c.integers, row: rows, to: scattered(c.extents['t']!) },
         },
-        SCHEDULES,
+        schedulesOf(name),
       )
       for (const result of results) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
     }
@@ -141,7 +150,7 @@ test('padded groups', { timeout: 60_000 }, async () => {
       extents: { g: 5, m: 150, n: 80, k: 72 },
       integers: { len: [3, 150, 0, 64, 129] },
     }
-    for (const result of await runGrouped(c, SCHEDULES))
+    for (const result of await runGrouped(c, schedulesOf('padded groups')))
       expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
   }
 })
@@ -159,7 +168,7 @@ test('offsets that decrease or leave the axis are findings, and nothing is read 
     // Parts of k have room for as many tiles as legal ends make.
     const design = sm90([64, 64], { parts: off.length })
     const c: GroupedCase = { ...caseOf([60], design), extents, integers: { off }, unspecified: true, behind: ['t', extents.t] }
-    for (const result of await runGrouped(c, SCHEDULES.slice(0, 2)))
+    for (const result of await runGrouped(c, [LATE, { order: 'eager' }]))
       expect(result).toEqual({ findings: ['KTL5025'], wrong: null, touched: 0 })
   }
 }) // prettier-ignore
@@ -171,7 +180,7 @@ test('a box that is not cut, and a walk that forgets a group, are noticed', { ti
     (cuda: string) => cuda.replace('walk.until > unit', 'walk.until >= unit'),
     (cuda: string) => cuda.replace('(mine == 0 ? walk.before : lower)', 'lower'),
   ]) {
-    const [result] = await runGrouped({ ...c, editText: edit }, SCHEDULES.slice(0, 1))
+    const [result] = await runGrouped({ ...c, editText: edit }, [LATE])
     expect(result).not.toEqual({ findings: [], wrong: null, touched: 0 })
   }
 })
@@ -181,8 +190,7 @@ test('a store at a place that is none, and two at one, are noticed', { timeout: 
   const base = caseOf(LENGTHS.several, sm90([128, 128]))
   const to = scattered(base.extents['t']!)
   const c: GroupedCase = { ...base, text, extents: { ...base.extents, a: 300 }, integers: { ...base.integers, to } }
-  const [schedule] = SCHEDULES
-  const found = async (more: Partial<GroupedCase>): Promise<unknown> => (await runGrouped({ ...c, ...more }, [schedule!]))[0]
+  const found = async (more: Partial<GroupedCase>): Promise<unknown> => (await runGrouped({ ...c, ...more }, [LATE]))[0]
   const clean = { findings: [], wrong: null, touched: 0 }
   expect(await found({})).toEqual(clean)
   expect(await found({ editText: (cuda) => cuda.replace(/ && ktl_inside\(v_D_at[^,]*, \w+\)/, '') })).not.toEqual(clean)

@@ -2,16 +2,14 @@
  * Outputs in blocks of 128 columns beside whatever the epilogue reads, and sums of parts that registers lack room for, against the
  * reference evaluator; compiled, no register goes to memory.
  */
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { printProgram } from '../../codegen/index.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
+import { part, schedulesOf } from '../cases_of.ts'
 import { design } from '../compiler/support.ts'
+import { assemble } from './assemble.ts'
 import { lowerGrouped, runGrouped, type GroupedCase } from './run_grouped.ts'
 
 const FP8 = 'e4m3[m, k] * f32[m, k/128]'
@@ -82,23 +80,20 @@ const CASES: readonly (readonly [string, GroupedCase])[] = [
   ['sm80', { ...BIASED, design: sm80([128, 128]) }],
 ] // prettier-ignore
 
-const SCHEDULES = [{ order: 'lazy' }, { order: 'eager' }, { order: 'random', seed: 3, checks: 'full' }] as const
+const COMBINED = ['sm100, gated', 'sm100, several outputs']
 
-test.each(CASES)('%s', { timeout: 60_000 }, async (_, c) => {
-  for (const result of await runGrouped(c, SCHEDULES)) expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
+test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, c) => {
+  for (const result of await runGrouped(c, schedulesOf(name)))
+    expect(result).toEqual({ findings: [], wrong: null, touched: 0 })
 })
 
 describe('ptxas spills nothing', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'ktl-wide-'))
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
   const compiled = ['sm100, gated', 'sm100, fused', 'sm100, looked-up rows, gated', 'sm90']
-  test.each(CASES.filter(([name]) => compiled.includes(name)))('%s', { timeout: 60_000 }, (_, c) => {
+  const cases = CASES.filter(([name]) => compiled.includes(name))
+  test.each(part(cases, ['sm100, fused', 'sm100, looked-up rows, gated']))('%s', { timeout: 60_000 }, (_, c) => {
     const program = lowerGrouped(c)
-    const file = join(folder, 'kernel.cu')
-    writeFileSync(file, printProgram(program, 'ktl.wide').cuda)
-    const flags = [`-arch=${program.target}`, '-cubin', '-fmad=false', '-DKTL_DEVICE_ONLY', '-std=c++17', '-Xptxas', '-v,-warn-spills']
-    const { stdout, stderr } = spawnSync('nvcc', [...flags, file, '-o', join(folder, 'out')], { encoding: 'utf8' })
-    expect(stdout + stderr).not.toMatch(/error|warning/)
-    expect(stdout + stderr).toContain('0 bytes spill stores, 0 bytes spill loads')
+    const { output } = assemble(printProgram(program, 'ktl.wide').cuda, program.target)
+    expect(output).not.toMatch(/error|warning/)
+    expect(output).toContain('0 bytes spill stores, 0 bytes spill loads')
   }) // prettier-ignore
 })

@@ -4,6 +4,7 @@ import * as os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import * as ktl from '../../runtime/index.ts'
+import { part } from '../cases_of.ts'
 import { ROOT } from '../runtime/cli.ts'
 import { exampleOf, exportsOf } from './exports.ts'
 import { promisedBy, runCode } from './run_code.ts'
@@ -48,15 +49,19 @@ test('examples type-check', () => {
 })
 
 describe('examples', () => {
-  test.each(examples)('$name', async ({ name, code }) => {
-    // An example is about what it stands at.
-    expect(code).toMatch(new RegExp(`\\b${name === 'CompiledArtifact' ? 'Artifact' : name}\\b`))
-    const printed = await run(code)
-    expect(printed.length).toBeGreaterThan(0)
-    for (const { line, printed: text } of printed) {
-      const promised = promisedBy(line)
-      if (promised !== undefined) expect(text).toBe(promised)
-      expect(text).not.toContain('undefined')
-    }
-  })
+  // They count every kernel there is.
+  test.each(part(examples, ['countKernels', 'KtlProvider', 'compileKernel', 'launchKernel']))(
+    '$name',
+    async ({ name, code }) => {
+      // An example is about what it stands at.
+      expect(code).toMatch(new RegExp(`\\b${name === 'CompiledArtifact' ? 'Artifact' : name}\\b`))
+      const printed = await run(code)
+      expect(printed.length).toBeGreaterThan(0)
+      for (const { line, printed: text } of printed) {
+        const promised = promisedBy(line)
+        if (promised !== undefined) expect(text).toBe(promised)
+        expect(text).not.toContain('undefined')
+      }
+    },
+  )
 })

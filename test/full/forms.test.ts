@@ -1,14 +1,16 @@
 /** A few random kernels of all forms, and what random ones have shown to be wrong; `npm run test:full -- --forms 500` runs more. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDevice, type Device } from '../../runtime/index.ts'
+import { FULL } from '../cases_of.ts'
 import { describeFailure, runForm, runForms } from './forms.ts'
 
 test('random kernels of all forms are right', { timeout: 180_000 }, async () => {
-  const { right, onTensorCores, refused, failures } = await runForms(16, { seed: 1 })
+  const count = FULL ? 16 : 8
+  const { right, onTensorCores, refused, failures } = await runForms(count, { seed: 1 })
   expect(failures.map(describeFailure).join('\n')).toBe('')
-  expect(right).toBeGreaterThanOrEqual(13)
-  expect(onTensorCores).toBeGreaterThanOrEqual(2)
-  expect(right + refused).toBe(16)
+  expect(right).toBeGreaterThanOrEqual(count - 3)
+  expect(onTensorCores).toBeGreaterThanOrEqual(count / 8)
+  expect(right + refused).toBe(count)
 })
 
 let device: Device

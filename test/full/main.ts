@@ -1,7 +1,9 @@
 /**
- * The whole SM100 space, sampled: covering rows on the virtual device; instances through ptxas; random kernels on the virtual device.
+ * All cases of the tests that `npm test` runs a part of; the whole SM100 space, sampled: covering rows on the virtual device; instances
+ * through ptxas; random kernels on the virtual device.
  *
  *   npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
+ *   npm run test:full -- --tests
  *   npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
  *   npm run test:full -- --verify N [--target sm_100a|sm_90a|sm_80] [--seed N]
  *   npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
@@ -23,6 +25,7 @@ import { parseRow, rowText, type FullRow } from './knobs.ts'
 import { runMonaco } from './monaco.ts'
 import { runPlayground } from './playground.ts'
 import { SANITIZED_MUTANTS, runSanitized } from './sanitized.ts'
+import { runTests } from './tests.ts'
 import { runWasm } from './wasm.ts'
 import { runPtxas, runVerify, SAMPLED_TARGETS, type SampledTarget } from './ptxas.ts'
 
@@ -32,6 +35,7 @@ const VERIFIED_PROGRAMS = 300
 const RANDOM_FORMS = 500
 
 const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] [--row KNOBS] [--fresh]
+       npm run test:full -- --tests
        npm run test:full -- --ptxas N [--target sm_100a|sm_90a|sm_80] [--seed N] [--fresh]
        npm run test:full -- --verify N [--target sm_100a|sm_90a|sm_80] [--seed N]
        npm run test:full -- --fuzz N [--target sm_100a|sm_90a|sm_80] [--seed N]
@@ -43,6 +47,7 @@ const USAGE = `usage: npm run test:full -- [--seed N] [--limit N] [--only TEXT] 
        npm run test:full -- --wasm
        npm run test:full -- --monaco
 
+  --tests       the tests of \`npm test\` with all cases of their tables (KTL_TESTS=full); without options they come before the rows
   --verify N    N random pipeline programs through the verifier; without options 300 of each target come before the rows
   --forms N     N random kernels of all forms of the language as plain CUDA; without options 500 come before the rows
   --sanitize N  the C++ tests and N mutants of PTX under ASan and UBSan; without options they come before the rows
@@ -68,6 +73,7 @@ function parseCommand() {
         fuzz: { type: 'string' },
         forms: { type: 'string' },
         sanitize: { type: 'string' },
+        tests: { type: 'boolean', default: false },
         install: { type: 'boolean', default: false },
         playground: { type: 'boolean', default: false },
         editors: { type: 'boolean', default: false },
@@ -121,7 +127,8 @@ function chosenRows({ seed, row, only, limit }: ReturnType<typeof parseCommand>)
 
 const command = parseCommand()
 let tally: Tally
-if (command.ptxas !== undefined) tally = await runPtxas(command.ptxas, command)
+if (command.tests) tally = runTests()
+else if (command.ptxas !== undefined) tally = await runPtxas(command.ptxas, command)
 else if (command.verify !== undefined) tally = runVerify(command.verify, command)
 else if (command.fuzz !== undefined) tally = await runFuzz(command.fuzz, command)
 else if (command.forms !== undefined) tally = await runFormsWith(command.forms, command)
@@ -135,6 +142,7 @@ else {
   const whole = command.row === null && command.only === undefined && command.limit === undefined
   const before = whole
     ? [
+        runTests(),
         runSanitized(SANITIZED_MUTANTS, command),
         await runInstall(),
         await runEditors(),

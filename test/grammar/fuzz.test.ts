@@ -6,6 +6,7 @@ import { parseEpilogue, parseProgram } from '../../grammar/parse.ts'
 import { printEpilogue, printProgram } from '../../grammar/printer.ts'
 import { renderDiagnostics } from '../../grammar/render.ts'
 import * as arbitrary from './arbitraries.ts'
+import { FULL } from '../cases_of.ts'
 import { workOf } from '../work.ts'
 
 const FRAGMENTS = [
@@ -48,7 +49,7 @@ test('random tokens', () => {
   const soup = fc.array(fc.constantFrom(...FRAGMENTS), { maxLength: 60 })
   fc.assert(
     fc.property(soup, fc.constantFrom('', ' '), (parts, between) => check(parts.join(between))),
-    { numRuns: 1500 },
+    { numRuns: FULL ? 1500 : 750 },
   )
 })
 
@@ -66,7 +67,7 @@ test('valid programs with something cut out, doubled or put in', () => {
         return t.slice(0, start) + insert + t.slice(start + length)
       }, text),
     )
-  fc.assert(fc.property(edited, check), { numRuns: 600 })
+  fc.assert(fc.property(edited, check), { numRuns: FULL ? 600 : 300 })
 })
 
 /** Texts that once took time quadratic in their length, and their like. */
@@ -83,6 +84,7 @@ test.each(MONOTONOUS)('many %j take work in proportion', (unit) => {
       check(`kernel f(A: f32[m]) -> D: f32[m] { D = A\n${text}}`)
     })
   }
+  const most = FULL ? 1 << 16 : 1 << 14
   // Quadratic would be 64 times as much.
-  expect(work(1 << 16) / work(1 << 13)).toBeLessThan(12)
+  expect(work(most) / work(most / 8)).toBeLessThan(12)
 })

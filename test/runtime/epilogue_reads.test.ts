@@ -13,6 +13,7 @@ import { GroupedGemmArguments } from '../../runtime/operations/grouped_gemm.ts'
 import { quantize } from '../../runtime/operations/quantize.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
+import { FULL } from '../cases_of.ts'
 import { errorOf } from './errors.ts'
 
 let device: Device
@@ -25,11 +26,11 @@ const random = (dtype: 'f32' | 'f16' | 'bf16', shape: readonly number[], seed = 
   device.tensor(dtype, shape, randomValues(dtype, shape.reduce((product, extent) => product * extent, 1), seed, 'normal')) // prettier-ignore
 const ints = (...values: number[]): Tensor => device.tensor('i32', [values.length], values)
 
-/** The first of the kernels, the last, and some between, held against the evaluator. */
+/** The first of the kernels and the last, in the full test some between, held against the evaluator. */
 async function check(args: RuntimeArguments): Promise<void> {
   const kernels = [...getKernels(args)]
   expect(kernels.length).toBeGreaterThan(0)
-  const step = Math.max(1, Math.ceil((kernels.length - 1) / 3))
+  const step = Math.max(1, Math.ceil((kernels.length - 1) / (FULL ? 3 : 1)))
   for (const kernel of kernels.filter((_, i) => i % step === 0 || i === kernels.length - 1)) {
     const { check } = await verify(kernel as KtlKernel, args)
     expect(check.worst && check).toMatchObject({ pass: true })

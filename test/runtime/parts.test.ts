@@ -7,6 +7,7 @@ import { getKernels } from '../../runtime/discovery/query.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import type { Sm100DesignMetadata, Sm90DesignMetadata } from '../../runtime/metadata/design.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
+import { schedulesOf } from '../cases_of.ts'
 import { errorOf } from './errors.ts'
 
 const SOURCE = `kernel product(A: f16[m, k], B: f16[n, k]) -> D: f32[m, n] { D = sum[k](A * B) }
@@ -163,7 +164,7 @@ schedule product on ${kind === 'sm90' ? 'sm_90' : 'sm_100'} {
   const args = new KernelArguments({ family }, tensors)
   const kernel = getKernels(args, { metadataFilter: (one) => one.design.kind === kind })[0] as KtlKernel
   const artifact = await kernel.compile(args)
-  for (const order of ['lazy', 'eager', 'random'] as const) {
+  for (const { order } of schedulesOf(design)) {
     await device.memset(D.pointer, 0xff, D.byteLength)
     const { findings } = await kernel.run(args, { artifact, order, seed: 3, checks: 'full' })
     expect(findings).toEqual([])

@@ -7,6 +7,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { probeAddon } from '../../runtime/addon/load.ts'
+import { FULL } from '../cases_of.ts'
 import {
   EpilogueArguments,
   GemmArguments,
@@ -80,13 +81,14 @@ describe.skipIf(skipped !== '')(`the file${skipped}`, () => {
     expect(new TuningFile(file).kernels.map(({ kernelName }) => kernelName)).toEqual(['a', 'b'])
   })
 
-  test('nor do eight processes that write at the same time', async () => {
+  test('nor do several processes that write at the same time', async () => {
+    const count = FULL ? 8 : 3
     const writer = fileURLToPath(new URL('./fixtures/tuning_writer.ts', import.meta.url))
-    const writers = Array.from({ length: 8 }, (_, i) => spawn(process.execPath, ['--import', 'tsx', writer, file, `${i}`, '6'], { stdio: ['ignore', 'ignore', 'inherit'] }))
+    const writers = Array.from({ length: count }, (_, i) => spawn(process.execPath, ['--import', 'tsx', writer, file, `${i}`, '6'], { stdio: ['ignore', 'ignore', 'inherit'] }))
     await Promise.all(writers.map((child) => once(child, 'close')))
-    expect(writers.map(({ exitCode }) => exitCode)).toEqual(Array(8).fill(0))
+    expect(writers.map(({ exitCode }) => exitCode)).toEqual(Array(count).fill(0))
     const names = new TuningFile(file).kernels.map(({ kernelName }) => kernelName).sort()
-    expect(names).toEqual(Array.from({ length: 48 }, (_, i) => `kernel ${Math.floor(i / 6)} ${i % 6}`))
+    expect(names).toEqual(Array.from({ length: 6 * count }, (_, i) => `kernel ${Math.floor(i / 6)} ${i % 6}`))
     expect(readdirSync(path.dirname(file))).toEqual(['tuning.json'])
   }) // prettier-ignore
 

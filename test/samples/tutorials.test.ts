@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { outputsThere } from '../../docs/make/notebooks.ts'
+import { FULL } from '../cases_of.ts'
 import { ROOT } from '../runtime/cli.ts'
 
 const FOLDER = path.join(ROOT, 'samples/tutorials')
@@ -39,7 +40,8 @@ test('every folder has a program and prose that says how to run it', () => {
   }
 })
 
-test('basic GEMM', () => {
+// It looks through every kernel there is, which takes a minute: runtime/discovery_space.test.ts does so, too.
+const basicGemm = () => {
   const out = run('01-basic-gemm')
   expect(out).toContain('problem {"M":128,"N":256,"K":64,"L":2}')
   const counts = [...out.matchAll(/^(\d+) /gm)].map((match) => Number(match[1]))
@@ -59,7 +61,8 @@ test('basic GEMM', () => {
   expect(out).toContain('run: all 65536 elements are exact')
   expect(out).toContain('run with artifact, stream and workspace: all 65536 elements are exact')
   expect(out).toMatch(/say so: true$/m)
-})
+}
+if (FULL) test('basic GEMM', basicGemm)
 
 test('fused epilogues', () => {
   const out = run('02-fused-epilogues')
