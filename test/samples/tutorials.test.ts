@@ -62,7 +62,7 @@ const basicGemm = () => {
   expect(out).toContain('run with artifact, stream and workspace: all 65536 elements are exact')
   expect(out).toMatch(/say so: true$/m)
 }
-if (FULL) test('basic GEMM', basicGemm)
+if (FULL) test('basic GEMM', { timeout: 180_000 }, basicGemm)
 
 test('fused epilogues', () => {
   const out = run('02-fused-epilogues')
