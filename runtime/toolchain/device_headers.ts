@@ -9,7 +9,7 @@ const BUILTINS = [
     const f = type === 'float' ? 'f' : ''
     return [
       ...['fabs', 'sqrt', 'floor', 'ceil', 'rint', 'trunc'].map((name) => `${type} ${name}${f}(${type})`),
-      ...['fmax', 'fmin', 'copysign'].map((name) => `${type} ${name}${f}(${type}, ${type})`),
+      ...['fmax', 'fmin', 'fmod', 'copysign'].map((name) => `${type} ${name}${f}(${type}, ${type})`),
       `${type} fma${f}(${type}, ${type}, ${type})`,
     ]
   }),
