@@ -102,7 +102,7 @@ test('counting by classes is counting one by one, on seeded choices of every ker
       }
     }
   }
-}, 120_000)
+}, 300_000)
 
 test('more instances than any library of this kind, and a second count costs nothing', () => {
   const { target, instances, byRejection } = countKernels({ cc: 100 })
