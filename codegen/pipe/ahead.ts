@@ -29,7 +29,7 @@ export function emitLoadRows(op: LoadAhead, c: EmitContext): void {
   const count = Math.ceil(c.program.layout.columns / (2 * PAIRS))
   const stride = c.names.stride(op.operand, c.names.n)
   const at = (n: string): string => element(c, operand, { m: '0', n: `(${n})` })
-  const first = c.program.registers?.warps ? `at.n + warp_n * ${c.program.layout.columns}` : 'at.n'
+  const first = firstColumn(c)
   const forPairs = (body: () => void): void => {
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {

@@ -50,6 +50,9 @@ export function emitOps(ops: readonly TileOp[], c: EmitContext): void {
   }
 }
 
+/** Bits of an element of so many bytes, as CUDA. */
+export const rawType = (bytes: number): string => ({ 1: 'unsigned char', 2: 'u16', 4: 'u32' })[bytes as 1 | 2 | 4]
+
 /** `text` with the wrapper it calls remembered. */
 export function call(c: EmitContext, wrapper: string, ...args: readonly (string | number)[]): string {
   c.wrappers.add(wrapper)

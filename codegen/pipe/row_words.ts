@@ -3,7 +3,7 @@ import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { name } from '../../compiler/space/ix.ts'
 import { swizzled, type Swizzle } from '../../compiler/space/layout.ts'
-import { call0, note, slotAddress, type EmitContext } from './context.ts'
+import { call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf } from './epilogue_values.ts'
 
 export type RowStore = Extract<EpilogueOp, { op: 'row_store' }>
@@ -13,19 +13,18 @@ function shapeOf({ program: { subtileColumns: columns, layout } }: EmitContext, 
   const words = (columns * bytes) / 4
   return {
     columns, rows: layout.rowsPerWarp, words, perWord: 4 / bytes, step: Math.max(1, 32 / words),
-    raw: ({ 1: 'unsigned char', 2: 'u16', 4: 'u32' } as const)[bytes as 1 | 2 | 4],
+    raw: rawType(bytes),
   } // prettier-ignore
 }
 
 /** Declares the lane's word `w`, how many elements of its rows there are, its first row, and the way to the next one. */
 function beginRows(operand: TensorOperand, bytes: number, c: EmitContext, where: object): void {
   const { columns, words, step, raw } = shapeOf(c, bytes)
-  const column = 'col'
-  const at = (row: string): string => `&${element(c, operand, { m: `(${row})`, n: column })}`
+  const at = (row: string): string => `&${element(c, operand, { m: `(${row})`, n: 'col' })}`
   const first = `warp_row + lane / ${words}`
   c.out.line(`const u32 w = lane % ${words};`, where)
   c.out.line(
-    `const int left = min(static_cast<int>(${c.names.edge('n')} - ${column}), ${columns});  // not above 0: none`,
+    `const int left = min(static_cast<int>(${c.names.edge('n')} - col), ${columns});  // not above 0: none`,
     where,
   )
   c.out.line(`${raw}* first = reinterpret_cast<${raw}*>(${at(first)});`, where)
@@ -56,9 +55,8 @@ export function storeWords(op: RowStore, c: EmitContext): void {
   const operand = operandOf(c, op.operand)
   const where = note(c, `store ${op.operand}`)
   const { columns, rows, raw } = shapeOf(c, op.bytes)
-  const column = 'col'
-  const at = (row: string): string => `&${element(c, operand, { m: `(${row})`, n: column })}`
-  const whole = `warp_row + ${rows} <= ${c.names.end('m')} && ${column} + ${columns} <= ${c.names.edge('n')}`
+  const at = (row: string): string => `&${element(c, operand, { m: `(${row})`, n: 'col' })}`
+  const whole = `warp_row + ${rows} <= ${c.names.end('m')} && col + ${columns} <= ${c.names.edge('n')}`
   c.out.block(`if (${whole})`, () => {
     c.out.line(`${raw}* const first = reinterpret_cast<${raw}*>(${at('warp_row')});`, where)
     c.out.line(`const i64 pitch = ${at('warp_row + 1')} - ${at('warp_row')};`, where)
@@ -94,7 +92,7 @@ function storePieces(op: RowStore, c: EmitContext, where: object): void {
   const shift = `before % ${perWord} * ${8 * op.bytes}`
   const word = (chunk: string, at: string): string => wordAt(op.buffer, op.swizzle, op.bytes, c, chunk, at)
   c.out.line(`const u32 w = lane % ${pieces};`, where)
-  c.out.line(`#pragma unroll ${c.program.layout.held === 'row' ? 2 : 4}`)
+  c.out.line(`#pragma unroll 2`)
   c.out.block(`for (u32 i = 0; i < ${Math.max(1, rows / step)}; ++i)`, () => {
     c.out.line(`const u32 r = lane / ${pieces} + i * ${step};`)
     if (step > rows) c.out.line(`if (r >= ${rows}) break;`)

@@ -7,7 +7,7 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { AuxLoad } from '../../compiler/ir/pipe_epilogue.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { PIECE_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
-import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
+import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, fromWord, load } from './epilogue_values.ts'
 
 export function emitLoadShifted(op: AuxLoad, operand: TensorOperand, c: EmitContext): void {
@@ -19,8 +19,6 @@ export function emitLoadShifted(op: AuxLoad, operand: TensorOperand, c: EmitCont
   c.out.line('__syncwarp();')
 }
 
-const rawOf = (bytes: number): string => ({ 1: 'unsigned char', 2: 'u16', 4: 'u32' })[bytes as 1 | 2 | 4]
-
 /** A lane copies one piece of every few rows; the last pieces, of rows that are shifted, are those of one lane each. */
 function emitCopies(operand: TensorOperand, buffer: string, c: EmitContext): void {
   const { subtileColumns: columns, layout } = c.program
@@ -29,7 +27,7 @@ function emitCopies(operand: TensorOperand, buffer: string, c: EmitContext): voi
   const [pitch, pieces, rows] = [shiftedRowBytes(columns, bytes), (columns * bytes) / PIECE_BYTES, layout.rowsPerWarp]
   const step = 32 / pieces
   const end = c.names.end('m')
-  const raw = rawOf(bytes)
+  const raw = rawType(bytes)
   c.out.line(`const u32 slot = ${slotAddress(c, buffer)}, w = lane % ${pieces};`, where)
   c.out.line(`const int left = min(static_cast<int>(${c.names.edge('n')} - subtile_col), ${columns}) * ${bytes};`)
   // Where the sub-tile's row begins, how far behind a piece, and how many of its bytes there are from that on.

@@ -4,13 +4,12 @@
  * ends of the rows of a warp are stored element by element.
  */
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
-import { storeWhole as storeWords } from './row_words.ts'
 import { PIECE_BYTES, shiftedRowBytes } from '../../compiler/space/layout.ts'
-import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
+import { call, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, storedBits } from './epilogue_values.ts'
+import { storeWhole as storeWords, type RowStore } from './row_words.ts'
 
 type StageWrite = Extract<EpilogueOp, { op: 'stage_write' }>
-type RowStore = Extract<EpilogueOp, { op: 'row_store' }>
 
 /** Declares whether the rows of an output are words of memory. Such sub-tiles leave as they are, but for those that stick out of it. */
 function emitWords(op: StageWrite | RowStore, c: EmitContext): void {
@@ -62,13 +61,7 @@ function stageShifted(op: StageWrite, c: EmitContext): void {
   c.out.block('', () => {
     c.out.line(`const u32 slot = ${slotAddress(c, op.buffer)};`, where)
     c.out.block(`if (column > 0 && !words && lane < ${layout.rowsPerWarp})`, () => {
-      c.out.line(
-        `const uint4 carried = ${call0(c, 'load_shared_v4', `slot + ${op.carry} + lane * 16`)};`,
-        note(c, 'the row so far'),
-      )
-      c.out.line(
-        call(c, 'store_shared_v4', `slot + lane * ${pitch}`, ...['x', 'y', 'z', 'w'].map((w) => `carried.${w}`)),
-      )
+      emitCarry(c, `slot + ${op.carry} + lane * 16`, `slot + lane * ${pitch}`, 'the row so far')
     })
     c.out.line('__syncwarp();')
     c.out.line(
@@ -150,14 +143,16 @@ function storeShifted(op: RowStore, c: EmitContext): void {
     c.out.block('else', () => storeCut(shape, c, where))
     c.out.block(`if (!is_last && lane < ${layout.rowsPerWarp})`, () => {
       const row = `${slotAddress(c, op.buffer)} + lane * `
-      const carried = call0(c, 'load_shared_v4', `${row}${pitch} + ${pieces * 16}`)
-      c.out.line(`const uint4 carried = ${carried};`, note(c, 'what the next sub-tile begins with'))
-      c.out.line(call(c, 'store_shared_v4', `${row}16 + ${op.carry}`, ...WORDS.map((word) => `carried.${word}`)))
+      emitCarry(c, `${row}${pitch} + ${pieces * 16}`, `${row}16 + ${op.carry}`, 'what the next sub-tile begins with')
     })
   })
 }
 
-const WORDS = ['x', 'y', 'z', 'w'] as const
+/** A piece of a row from one place of the slot to another. */
+function emitCarry(c: EmitContext, from: string, to: string, what: string): void {
+  c.out.line(`const uint4 carried = ${call0(c, 'load_shared_v4', from)};`, note(c, what))
+  c.out.line(call(c, 'store_shared_v4', to, ...['x', 'y', 'z', 'w'].map((word) => `carried.${word}`)))
+}
 
 /** A lane has piece `w` of every `step`-th row, `count` times; `per`: elements of a piece. */
 function shapeOf({ bytes }: RowStore, { program: { subtileColumns: columns, layout } }: EmitContext) {
@@ -165,7 +160,7 @@ function shapeOf({ bytes }: RowStore, { program: { subtileColumns: columns, layo
   const step = 32 / pieces
   return {
     bytes, pieces, step, columns, rows: layout.rowsPerWarp, count: Math.max(1, layout.rowsPerWarp / step), per: PIECE_BYTES / bytes,
-    pitch: shiftedRowBytes(columns, bytes), raw: ({ 1: 'unsigned char', 2: 'u16', 4: 'u32' } as const)[bytes as 1 | 2 | 4],
+    pitch: shiftedRowBytes(columns, bytes), raw: rawType(bytes),
   } // prettier-ignore
 }
 
@@ -239,7 +234,7 @@ function storeCut(shape: Shape, c: EmitContext, where: object): void {
     )
     emitRow(shape, c)
     // Elements of others in the first piece, and behind which the row ends.
-    c.out.line('const int others = begins ? before : 0, end = before + left, from = w * ' + `${per};`)
+    c.out.line(`const int others = begins ? before : 0, end = before + left, from = w * ${per};`)
     const own = call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)
     const to = 'row + (static_cast<int>(column) - before) + from'
     c.out.line(`if (from >= others && from + ${per} <= end) *reinterpret_cast<uint4*>(${to}) = ${own};`, where)

@@ -2,7 +2,7 @@
 import type { EpilogueOp } from '../../compiler/ir/pipe_epilogue.ts'
 import { name } from '../../compiler/space/ix.ts'
 import { swizzled } from '../../compiler/space/layout.ts'
-import { bufferOf, call0, note, slotAddress, type EmitContext } from './context.ts'
+import { bufferOf, call0, note, rawType, slotAddress, type EmitContext } from './context.ts'
 import { element, operandOf, pairBits, stored, storedBits, word } from './epilogue_values.ts'
 import { LANE_ROW, MATRIX_ROW, PAIR_ROW } from './register_tile.ts'
 import { storeWords, type RowStore } from './row_words.ts'
@@ -144,7 +144,7 @@ function storeVectors(op: RowStore, c: EmitContext): void {
   const [lines, pitch] = alongN ? [rows, columns * op.bytes] : [columns, rows * op.bytes]
   const chunks = pitch / 16
   const perChunk = 16 / op.bytes
-  const raw = { 1: 'unsigned char', 2: 'u16', 4: 'u32' }[op.bytes as 1 | 2 | 4]
+  const raw = rawType(op.bytes)
   c.out.line('#pragma unroll')
   c.out.block(`for (u32 i = lane; i < ${lines * chunks}; i += 32)`, () => {
     c.out.line(`const u32 r = i / ${chunks}, c = i % ${chunks};`, where)

@@ -58,14 +58,14 @@ export interface SharedTile {
   readonly shifted?: true
 }
 
-/** Bytes of a row of a shifted tile. */
-export const shiftedPitch = ({ span }: Pick<SharedTile, 'span'>, elementBytes: number): number =>
-  span * elementBytes + 16
-
-export const tileElements = ({ rows, depth }: SharedTile): number => rows * depth
-
 /** What memory is read and written in where rows begin anywhere. */
 export const PIECE_BYTES = 16
 
-/** A row of an output's sub-tile that stands as far from a multiple of a piece as in memory, and ends in one more. */
-export const shiftedRowBytes = (columns: number, elementBytes: number): number => columns * elementBytes + PIECE_BYTES
+/** A row of so many elements that stands as far from a multiple of a piece as in memory, and ends in one more. */
+export const shiftedRowBytes = (elements: number, elementBytes: number): number => elements * elementBytes + PIECE_BYTES
+
+/** Bytes of a row of a shifted tile. */
+export const shiftedPitch = ({ span }: Pick<SharedTile, 'span'>, elementBytes: number): number =>
+  shiftedRowBytes(span, elementBytes)
+
+export const tileElements = ({ rows, depth }: SharedTile): number => rows * depth

@@ -226,7 +226,7 @@ function makePlan(program: TensorProgram, gemm: Matmul, layout: EpilogueBudget):
   for (const [i, output] of outputs.entries())
     if (isMixed && output.store === 'rows') outputs[i] = { ...output, store: 'direct', swizzle: 'none' }
   const staged = outputs.filter((o) => o.store !== 'direct')
-  // Powers of two: a slot starts whole repetitions of every swizzle pattern that its outputs use.
+  // Powers of two, but for shifted rows, which have no swizzle: a slot starts whole repetitions of every swizzle pattern that its outputs use.
   const stagedRows = layout.held === 'row' ? 32 : 16
   const hasSlot = outputs.some(({ store }) => store === 'rows')
   const copied = loaded.map((plan) => ({
