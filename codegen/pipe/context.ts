@@ -23,6 +23,8 @@ export interface EmitContext {
   readonly role: Role | null
   /** The copy whose chunks that rows end in are copied elsewhere. */
   readonly whole?: TileOp
+  /** CUDA that says whether there is anything to fill a stage with, where that is no branch around the copies. */
+  readonly fills?: string
   /** null: the build does not time itself. */
   readonly tracer: Stamps | null
 }

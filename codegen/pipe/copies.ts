@@ -3,6 +3,8 @@ import { DTYPES } from '../../compiler/dtypes.ts'
 import type { CopyTile, FindRows } from '../../compiler/ir/pipe_loads.ts'
 import type { TensorOperand } from '../../compiler/ir/tensor.ts'
 import { operandNamed, rowsRead } from '../../compiler/ir/walk.ts'
+import { mul, name, printIx } from '../../compiler/space/ix.ts'
+import { swizzleXor } from '../../compiler/space/layout.ts'
 import { emitLookedUp } from './computed.ts'
 import { call, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
@@ -65,67 +67,91 @@ function copyChunks(op: CopyTile, c: EmitContext): void {
   })
 }
 
-/** Rows along k of which a thread copies the same chunk: so many apart. null: they are others, or none that lie evenly in memory. */
-function rowsApart({ bytes, tile, operand, depth }: CopyTile, c: EmitContext): RowsApart | null {
-  const { axes, computed, dtype } = operandNamed(c.program.source, operand)
-  const free = axes.filter((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === 'free_at')
-  const chunks = (tile.span * DTYPES[dtype].storageBytes) / 16
-  const apart = (32 * c.role!.warps) / chunks
-  const isEven = apart % SWIZZLED_ROWS === 0 && tile.rows % apart === 0
-  return bytes === 16 && tile.major === 'k' && !tile.shifted && !computed && isEven && free.length === 1
-    ? { apart, chunks, perChunk: 16 / DTYPES[dtype].storageBytes, stride: c.names.stride(operand, free[0]!) }
-    : null
-}
-
+/** How the threads of a role share rows of a tile of which each copies the same chunk: so many apart. */
 interface RowsApart {
   readonly apart: number
+  /** Rows of the tile in all. */
+  readonly rows: number
+  /** Chunks of a row, those of all boxes. */
   readonly chunks: number
   /** Elements of a chunk. */
   readonly perChunk: number
+  /** CUDA of the elements from one row to the next. */
   readonly stride: string
 }
 
-/** Chunks of further rows stand in the same places. */
+/** null: threads do not share rows evenly, or rows do not lie evenly in memory. */
+function rowsApart({ bytes, tile, operand, depth }: CopyTile, c: EmitContext): RowsApart | null {
+  const { axes, computed, dtype } = operandNamed(c.program.source, operand)
+  const kMajor = tile.major === 'k'
+  const along = axes.filter((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === (kMajor ? 'free_at' : 'k_at'))
+  const chunks = ((tile.span * DTYPES[dtype].storageBytes) / 16) * tile.boxes
+  const rows = kMajor ? tile.rows : tile.depth
+  const apart = (32 * c.role!.warps) / chunks
+  const isEven = Number.isInteger(apart) && rows % apart === 0 && isPowerOf2(apart)
+  return bytes === 16 && !tile.shifted && !computed && isEven && along.length === 1
+    ? { apart, rows, chunks, perChunk: 16 / DTYPES[dtype].storageBytes, stride: c.names.stride(operand, along[0]!) }
+    : null
+}
+
+/** Chunks of rows so far apart stand in the same places, whatever the swizzle. */
 const SWIZZLED_ROWS = 8
 
-/** Whether `copyWhole` and `emitCutChunks` can copy a tile together. */
-export const hasCutChunks = (op: CopyTile, c: EmitContext): boolean => rowsApart(op, c) !== null
+const isPowerOf2 = (n: number): boolean => n > 0 && (n & (n - 1)) === 0
 
-/** Chunks in turn, with one address that moves on. Those that a row ends in are left to `emitCutChunks`: their size would take as long as the rest. */
+/** Whether `copyWhole` can copy a tile, for `emitCutChunks` to copy the rest. */
+export const isSharedEvenly = (op: CopyTile, c: EmitContext): boolean => rowsApart(op, c) !== null
+
+/**
+ * Chunks in turn, with one address that moves on. Along k, chunks that a row ends in are left to `emitCutChunks`: their size would take as long as
+ * the rest. Along m or n a thread's chunks are all of one size.
+ */
 function copyWhole(op: CopyTile, c: EmitContext): void {
   const { tile, free, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `copy ${op.operand}`)
-  const { apart, chunks, perChunk, stride } = rowsApart(op, c)!
+  const { apart, rows, chunks, perChunk, stride } = rowsApart(op, c)!
   const [kEnd, end, thread] = [c.names.depthEnd(depth.axis), c.names.end(free), threadOf(c)]
-  const span = chunks * 16
+  const spanChunks = chunks / tile.boxes
+  const span = spanChunks * 16
+  const kMajor = tile.major === 'k'
+  const [k, f] = kMajor ? [`x * ${perChunk}`, 'r'] : ['r', `x * ${perChunk}`]
+  const [inner, innerEnd, outer, outerEnd] = kMajor ? ['k_at', kEnd, 'free_at', end] : ['free_at', end, 'k_at', kEnd]
   c.out.block('', () => {
-    c.out.line(`const u32 r = ${thread} / ${chunks}, c = ${thread} % ${chunks};`, where)
-    c.out.line(
-      `const u32 k_at = ${depthOrigin(depth, c.program)} + c * ${perChunk}, free_at = ${c.names.origin(free)} + r;`,
-    )
-    c.out.line(`const u32 rows = k_at < ${kEnd} && free_at < ${end} ? ${end} - free_at : 0;`)
-    c.out.line(`const u32 to = ${slotAddress(c, op.buffer, op.ring)} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16;`)
+    const [inBox, box] = tile.boxes > 1 ? [` % ${spanChunks}`, ` + x / ${spanChunks} * ${tile.pitch}`] : ['', '']
+    c.out.line(`const u32 r = ${thread} / ${chunks}, x = ${thread} % ${chunks}, c = x${inBox};`, where)
+    c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
+    c.out.line(`const u32 rows = ${inner} < ${innerEnd} && ${outer} < ${outerEnd} ? ${outerEnd} - ${outer} : 0;`)
+    const left = `${innerEnd} - ${inner}`
+    if (!kMajor && perChunk > 1) c.out.line(`const u32 bytes = min(${left}, ${perChunk}) * ${16 / perChunk};`)
+    c.out.line(`const u32 to = ${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16;`)
     c.out.line(`const auto* from = ${elementAddress(c, operand, op)};`)
     c.out.line('#pragma unroll')
-    const chunk = `to + i * ${apart * span}, from + (i64)(i * ${apart}) * ${stride}, i * ${apart} < rows`
-    const whole = perChunk > 1 ? `${kEnd} - k_at - 1 >= ${perChunk - 1}` : 'true'
-    c.out.line(`for (u32 i = 0; i < ${tile.rows / apart}; ++i) ${call(c, 'cp_async_16_if', chunk, whole)}`, where)
+    const source = `from + (i64)(i * ${apart}) * ${stride}`
+    const fills = c.fills ?? 'true'
+    // Rows that are fewer apart than a swizzle has are moved otherwise; the bits of \`r\` and of what is added are others.
+    const pattern = apart % SWIZZLED_ROWS === 0 ? null : swizzleXor(tile.swizzle, mul(name('i'), apart))
+    const place = `${pattern === null ? 'to' : `(to ^ ${printIx(pattern)} * 16)`} + i * ${apart * span}`
+    const text = kMajor
+      ? call(c, 'cp_async_16_if', place, source, `i * ${apart} < rows`, perChunk > 1 ? `${fills} && ${left} - 1 >= ${perChunk - 1}` : fills)
+      : call(c, 'cp_async_16_of', place, source, `i * ${apart} < rows ? ${perChunk > 1 ? 'bytes' : 16} : 0`, fills)
+    c.out.line(`for (u32 i = 0; i < ${rows / apart}; ++i) ${text}`, where)
   })
-}
+} // prettier-ignore
 
 /** What `copyWhole` leaves, of the tile of k that is `ahead`: one chunk of each row, in one tile if at all. */
 export function emitCutChunks(op: CopyTile, c: EmitContext): void {
   const { tile, free, depth } = op
+  if (tile.major === 'mn') return
   const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `copy ${op.operand}`)
-  const { apart, chunks, perChunk } = rowsApart(op, c)!
+  const { apart, rows, chunks, perChunk } = rowsApart(op, c)!
   const [kEnd, thread] = [c.names.depthEnd(depth.axis), threadOf(c)]
   c.out.block(`if (${kEnd} % ${perChunk} > 0 && ahead < k_last)`, () => {
     c.out.line('const u32 k = ahead;')
     c.out.line(`const u32 c = ${thread} % ${chunks}, k_at = ${depthOrigin(depth, c.program)} + c * ${perChunk};`)
     c.out.line('#pragma unroll 1')
-    c.out.block(`for (u32 i = 0; i < ${tile.rows / apart} && ${kEnd} - k_at - 1 < ${perChunk - 1}; ++i)`, () => {
+    c.out.block(`for (u32 i = 0; i < ${rows / apart} && ${kEnd} - k_at - 1 < ${perChunk - 1}; ++i)`, () => {
       c.out.line(`const u32 r = ${thread} / ${chunks} + i * ${apart}, free_at = ${c.names.origin(free)} + r;`)
       const to = `${slotAddress(c, op.buffer, op.ring)} + r * ${chunks * 16} + ${chunkPlace(tile.swizzle)} * 16`
       const bytes = `free_at < ${c.names.end(free)} ? (${kEnd} - k_at) * ${16 / perChunk} : 0`

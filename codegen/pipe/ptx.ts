@@ -158,6 +158,13 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
         '@q cp.async.cg.shared.global [%0], [%1], 16, p;\\n}',
       '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole)',
     ),
+  cp_async_16_of:
+    '// Copies `bytes` of 16 and fills the rest with zeros, or does nothing.\n' +
+    asm(
+      'void cp_async_16_of(u32 dst, const void* src, u32 bytes, bool fills)',
+      '{\\n.reg .pred q;\\nsetp.ne.u32 q, %3, 0;\\n@q cp.async.cg.shared.global [%0], [%1], 16, %2;\\n}',
+      '"r"(dst), "l"(src), "r"(bytes), "r"((u32)fills)',
+    ),
   anew:
     '// What depends on it is computed where it is used, and not kept in registers around loops.\n' +
     inline('u32 anew(u32 x)', '  asm volatile("" : "+r"(x));\n  return x;'),

@@ -121,6 +121,10 @@ function swizzleOf(op: Load, { major, span, shifted }: SharedTile, bytes: number
   if (shifted) return 'none'
   // MMAs read transposed operands of 32 bits in one pattern only.
   if (bytes === 4 && major === 'mn' && op.op !== 'copy_tile') return '128B_ATOM_32B'
+  // Lanes read an f64 each, of four neighbours along k at once: 32 bytes of a row, or of four rows.
+  if (bytes === 8 && span * bytes === 128) return '128B_ATOM_32B'
+  // All lanes read the same k.
+  if (bytes === 4 && major === 'mn') return 'none'
   return SWIZZLE_OF_ROW[span * bytes] ?? 'none'
 }
 

@@ -4,7 +4,7 @@ import type { CopyTile } from '../../../compiler/ir/pipe_loads.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
 import { atomOf } from '../../../compiler/targets/sm80/mma.ts'
 import { COMMON_EMITTERS } from '../../pipe/emit.ts'
-import { emitCutChunks, hasCutChunks } from '../../pipe/copies.ts'
+import { emitCutChunks, isSharedEvenly } from '../../pipe/copies.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, note, type EmitContext, type Emitters } from '../../pipe/context.ts'
 import {
@@ -82,13 +82,22 @@ export const SM80_EMITTERS: Emitters = {
   },
   ahead(op, c) {
     if (op.by === 0) return c.out.block('if (k < k_last)', () => emitOps(op.body, c))
-    // Branches first, so that the rest is one block of instructions, which copies and MMAs share.
-    const cut = op.body.filter((copy): copy is CopyTile => copy.op === 'copy_tile' && hasCutChunks(copy, c))
+    const cut = op.body.filter((copy): copy is CopyTile => copy.op === 'copy_tile' && isSharedEvenly(copy, c))
     c.out.line(`const u32 ahead = k + ${op.by};`)
     for (const copy of cut) emitCutChunks(copy, c)
-    c.out.block('if (ahead < k_last)', () => {
+    const body = (fills?: string): void => {
       c.out.line('const u32 k = ahead;')
-      for (const part of op.body) emitOps([part], { ...c, ...(cut.some((copy) => copy === part) && { whole: part }) })
+      for (const part of op.body) {
+        const isWhole = cut.some((copy) => copy === part)
+        emitOps([part], { ...c, ...(isWhole && { whole: part }), ...(fills !== undefined && { fills }) })
+      }
+    }
+    if (!op.body.every((part) => part.op === 'advance' || cut.some((copy) => copy === part)))
+      return c.out.block('if (ahead < k_last)', () => body())
+    // Without a branch copies and MMAs are one block of instructions: MMAs go on while addresses are computed.
+    c.out.block('', () => {
+      c.out.line('const bool fills = ahead < k_last;')
+      body('fills')
     })
   },
   zero_cells(_, c) {

@@ -43,16 +43,24 @@ function multiplied(program: TileProgram): { readonly row: Ix; readonly pair: Ix
     : { row: div(lane, 4), pair: mod(lane, 4) }
 }
 
+/** Rows or columns that lie side by side in a box of an operand along m or n: fragments are 8 of them, or twice 8. */
+const EIGHT = 8
+
 /**
- * Where a lane reads by itself. Of f64, lanes of a row have both halves of two chunks, half a row of shared memory apart: 16 lanes, of four
- * rows, read from all banks. Of f32, a chunk is a step: rows are a lane's own, columns the first of its two.
+ * Where a lane reads by itself. Of f64, a lane of four has one k of each four. Of f32, a lane reads four k of a row or column along k at once; along m
+ * or n one k, of its two columns together.
  */
 function ownOffset(side: 'a' | 'b', { tile }: TileSource, span: number, program: TileProgram): string {
   const { row, pair } = multiplied(program)
+  const isDouble = atomIn(program).type === 'double'
+  if (tile.major === 'mn') {
+    if (!isDouble) return printIx(mul(pair, 8))
+    return `${printIx(pair)} * ${span} + ${swizzled(tile.swizzle, 'lane / 8', pair)} * 16 + lane / 4 % 2 * 8`
+  }
   const first = side === 'a' ? 'warp_m * WARP_M' : 'warp_n * WARP_N'
   const at = (row: Ix, chunk: string, half: string): string =>
     `(${first} + ${printIx(row)}) * ${span} + ${swizzled(tile.swizzle, chunk, row)} * 16${half}`
-  if (atomIn(program).type === 'double') return at(row, `lane / 2 % 2 * ${span / 32}`, ' + lane % 2 * 8')
+  if (isDouble) return at(row, 'lane / 2 % 2', ' + lane % 2 * 8')
   return at(side === 'a' ? row : mul(pair, 2), '0', '')
 }
 
@@ -84,40 +92,81 @@ export function laneOffset(side: 'a' | 'b', from: TileSource, program: TileProgr
 export const lanesName = (side: 'a' | 'b', { tile }: TileSource): string =>
   `${side}_lane${side === 'b' && tile.major === 'mn' ? '_mn' : ''}`
 
-/** Of two rows of A for each block, and of B of a column (f64, of two chunks) or of two neighbours (f32, of one). */
-function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, { type }: WarpAtom): void {
-  const isDouble = type === 'double'
-  const [each, chunks] = isDouble ? [1, 2] : [4, 1]
-  const wrapper = isDouble ? 'load_fragment_f64' : 'load_fragment_f32'
-  const load = (side: 'a' | 'b', source: TileSource, count: string, target: string, pieces: readonly { readonly rows: number; readonly xor: number }[]): void => {
+/** What the swizzle of a tile XORs the numbers of the chunks of its n-th row with. */
+function patternOf({ swizzle }: TileSource['tile'], n: number): number {
+  const xor = swizzleXor(swizzle, constant(n))
+  return xor === null ? 0 : evaluateIx(xor, () => NaN)
+}
+
+/** What a lane loads at once of a block of 16 rows of A or 8 columns of B. */
+interface Piece {
+  /** Its first register of the fragment. */
+  readonly to: number
+  readonly wrapper: string
+  /** Rows or columns behind the first. */
+  readonly rows: number
+  /** Chunks of k, or elements of k, behind those of the step. */
+  readonly k: number
+  /** The swizzle of that row against the first one's. */
+  readonly xor?: number
+}
+
+/** Of two rows of A for each block, and of B of a column (f64) or of two neighbours (f32): along k chunks of it, else single elements. */
+function piecesOf(side: 'a' | 'b', { tile }: TileSource, { type }: WarpAtom): readonly Piece[] {
+  if (type === 'double') {
+    const wrapper = 'load_fragment_f64'
+    const rows = side === 'a' ? [0, EIGHT] : [0]
+    return [0, 1].flatMap((k) => rows.map((row, i) => ({ to: k * rows.length + i, wrapper, rows: row, k })))
+  }
+  if (tile.major === 'k') {
+    const wrapper = 'load_fragment_f32'
+    const next = side === 'a' ? { rows: EIGHT } : { rows: 1, xor: 16 * patternOf(tile, 1) }
+    return [{ to: 0, wrapper, rows: 0, k: 0 }, { to: 4, wrapper, k: 0, ...next }] // prettier-ignore
+  }
+  return [0, 1, 2, 3].map((k) => ({ to: k, wrapper: 'load_columns_f32', rows: 0, k }))
+}
+
+function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, atom: WarpAtom): void {
+  const isDouble = atom.type === 'double'
+  const load = (side: 'a' | 'b', source: TileSource, count: string, target: string): void => {
     const { tile, buffer, operand } = source
-    const span = tile.span * DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
+    const bytes = DTYPES[operandNamed(c.program.source, operand).dtype].storageBytes
+    const span = tile.span * bytes
     const [slot, where] = [slotAddress(c, buffer), note(c, `fragments of ${operand}`)]
+    const [lanes, blocks] = [lanesName(side, source), side === 'a' ? 2 : 1]
+    const along = ({ rows, k, xor = 0 }: Piece): string => {
+      const moved = (isDouble ? 32 * (2 * step + k) : 16 * step) ^ xor
+      const further = rows === 0 ? '' : ` + ${rows * span}`
+      return `${moved === 0 ? lanes : `(${lanes} ^ ${moved})`} + i * ${EIGHT * blocks * span}${further}`
+    }
+    // Each 8 rows or columns of a box stand behind the 8 before, or where the swizzle, which repeats every four k, moves them.
+    const perBox = tile.span / EIGHT
+    const across = ({ rows, k }: Piece): string => {
+      const part = rows === 0 ? 'part' : `(part + ${rows / EIGHT})`
+      const row = isDouble ? 4 * (2 * step + k) : 4 * step + k
+      // Without a swizzle by a sum: one address for all.
+      const moved = perBox > 1 ? `(${lanes} ${isDouble ? '^' : '+'} ${part} % ${perBox} * ${EIGHT * bytes})` : lanes
+      const box = tile.pitch > 0 ? ` + ${part} / ${perBox} * ${tile.pitch}` : ''
+      return `${moved}${box} + ${row * span}`
+    }
     c.out.line('#pragma unroll')
     c.out.block(`for (u32 i = 0; i < ${count}; ++i)`, () => {
-      for (const [p, { rows, xor }] of pieces.entries()) {
-        const moved = (16 * chunks * step) ^ xor
-        const lanes = moved === 0 ? lanesName(side, source) : `(${lanesName(side, source)} ^ ${moved})`
-        const further = rows === 0 ? '' : ` + ${rows * span}`
-        c.out.line(call(c, wrapper, `${target}${p === 0 ? '' : ` + ${p * each}`}`, `${slot} + ${lanes} + i * ${(side === 'a' ? 16 : 8) * span}${further}`), where)
+      if (tile.major === 'mn') {
+        const first = side === 'a' ? `warp_m * (WARP_M / ${EIGHT})` : `warp_n * (WARP_N / ${EIGHT})`
+        c.out.line(`const u32 part = ${first} + i${blocks > 1 ? ` * ${blocks}` : ''};`)
+      }
+      for (const piece of piecesOf(side, source, atom)) {
+        const address = tile.major === 'mn' ? across(piece) : along(piece)
+        const to = `${target}${piece.to === 0 ? '' : ` + ${piece.to}`}`
+        c.out.line(call(c, piece.wrapper, to, `${slot} + ${address}`), where)
       }
     })
   }
-  // The swizzle of the odd one of two neighbours.
-  const odd = ({ tile }: TileSource): number => {
-    const xor = swizzleXor(tile.swizzle, constant(1))
-    return xor === null ? 0 : 16 * evaluateIx(xor, () => NaN)
-  }
-  const [first, next] = [{ rows: 0, xor: 0 }, { rows: 0, xor: 16 }]
-  const ofA = (isDouble ? [first, next] : [first]).flatMap((chunk) => [chunk, { ...chunk, rows: 8 }])
-  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`, ofA)
+  load('a', a, 'ROW_BLOCKS', `a_fragments[${set}][i]`)
   products.forEach((b, p) =>
-    load('b', b, 'COLUMN_BLOCKS', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}i]`, [
-      first,
-      isDouble ? next : { rows: 1, xor: odd(b) },
-    ]),
+    load('b', b, 'COLUMN_BLOCKS', `b_fragments[${set}][${p > 0 ? `${p} * COLUMN_BLOCKS + ` : ''}i]`),
   )
-} // prettier-ignore
+}
 
 export function emitLoadFragments(op: LoadFragments, c: EmitContext): void {
   const atom = atomIn(c.program)

@@ -31,6 +31,12 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
     '  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"\n' +
       '    : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");',
   ),
+  load_columns_f32:
+    '// One k of two columns, of which fragments have four each.\n' +
+    inline(
+      'void load_columns_f32(float* r, u32 address)',
+      '  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[4]) : "r"(address) : "memory");',
+    ),
   load_pair:
     '// Two elements of neighbouring rows.\n' +
     inline(

@@ -1,6 +1,6 @@
 /** Designs of SM80: what a schedule may say, and the combinations. */
 import type { TargetArch } from '../../archs.ts'
-import { wordEntry, type ValuesOf } from '../../schedule.ts'
+import { wordEntry, type Entry, type ValuesOf } from '../../schedule.ts'
 import { OPERANDS, PARTS, REASSOCIATE, STAGES, tileEntry } from '../tensor_core/schedule.ts'
 
 export interface Sm80Design {
@@ -22,8 +22,22 @@ export interface Sm80Design {
   readonly parts?: number
 }
 
+/** Bytes of k of a stage. */
+const DEPTHS = [64, 128]
+
+const DEPTH: Entry<number> = {
+  example: 'depth 128',
+  read: (value) => {
+    if (value.kind !== 'count') return { form: 'a number of bytes or `auto`' }
+    return DEPTHS.includes(value.value)
+      ? { value: value.value }
+      : { why: 'a stage has one or two steps of 32 bytes and more of k', legal: DEPTHS.map(String) }
+  },
+}
+
 export const SM80_ENTRIES = {
   tile: tileEntry([16, 32, 64, 128, 256]),
+  depth: DEPTH,
   operands: OPERANDS,
   stages: STAGES,
   parts: PARTS,
@@ -61,17 +75,20 @@ export function* sm80Designs(
   const widest = arch === 'sm_80' && elementBytes < 8 ? 128 * 64 : 128 * 128
   for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
     if (m * n < SMALL && !schedule?.reassociate) continue
-    const tileK = (m * n > widest ? 64 : 128) / elementBytes
-    for (const operands of schedule?.operands ?? (['ab'] as const))
-      for (const stages of schedule?.stages ?? (['auto'] as const))
-        for (const f32 of schedule?.f32 ?? (['fma'] as const))
-          for (const parts of schedule?.parts ?? [1])
-            if (parts === 1 || (schedule?.reassociate && m * n >= SMALL))
+    const deepest = m * n > widest && elementBytes < 8 ? 64 : 128
+    for (const depth of schedule?.depth ?? [deepest])
+      for (const operands of schedule?.operands ?? (['ab'] as const))
+        for (const stages of schedule?.stages ?? (['auto'] as const))
+          for (const f32 of schedule?.f32 ?? (['fma'] as const))
+            for (const parts of schedule?.parts ?? [1]) {
+              if (parts > 1 && !(schedule?.reassociate && m * n >= SMALL)) continue
+              if (elementBytes === 8 && depth < deepest) continue
               yield {
-                kind: 'sm80', tile: [m, n, tileK], warps: 'auto', operands, stages,
+                kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
                 // Of operands of other sizes it says nothing.
                 ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
                 ...(parts > 1 && { parts }),
               } // prettier-ignore
+            }
   }
 }

@@ -12,6 +12,10 @@ const CHUNK = 16
 /** Of rows of these bytes: which 16-byte chunk of a row stands where (PTX ISA 5.5.7 names the same patterns). */
 const SWIZZLES: Readonly<Record<number, OperandSwizzle>> = { 32: '32B', 64: '64B', 128: '128B' }
 
+/** 16 lanes read an f64 each: of four rows, two chunks of each. Of f32 along n, all read the same k, of neighbours. */
+const swizzleOf = (span: number, bytes: number, major: OperandPlan['major']): OperandSwizzle =>
+  bytes === 8 ? '128B_ATOM_32B' : bytes === 4 && major === 'mn' ? 'none' : (SWIZZLES[span] ?? '128B')
+
 interface Where {
   readonly free: string
   readonly k: string
@@ -25,6 +29,11 @@ interface Where {
   readonly stepBytes: number
   /** All k tiles are those of one loop along one axis. */
   readonly oneLoop: boolean
+  /**
+   * Lanes read elements of shared memory by themselves, and may as well in this order; else ldmatrix does, which transposes 16-bit elements alone, or
+   * rows along k are what takes fewer loads.
+   */
+  readonly eitherOrder: boolean
 }
 
 /**
@@ -33,12 +42,13 @@ interface Where {
  * own. Other rows of bytes, what is computed or has to be transposed, and where shifts would change from loop to loop, go through registers.
  */
 export function planSm80Operand(operand: TensorOperand, where: Where): OperandPlan {
-  const { free, k, rows, depth, anywhere, stepBytes, oneLoop } = where
+  const { free, k, rows, depth, anywhere, stepBytes, oneLoop, eitherOrder } = where
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
   const vector = operand.divisibility === 'vector'
-  // ldmatrix transposes 16-bit elements.
-  const major = inner === free && bytes === 2 ? 'mn' : 'k'
+  // Through copies of 16 bytes alone: what is copied by elements may as well be transposed.
+  const read = eitherOrder && vector && inner !== anywhere && !operand.computed
+  const major = inner === free && (bytes === 2 || read) ? 'mn' : 'k'
   const inOrder = major === 'mn' || inner === k
   const wide = vector && inner !== anywhere && inOrder
   const shifted = !wide && inOrder && bytes === 2 && oneLoop && !operand.computed
@@ -63,6 +73,6 @@ export function planSm80Operand(operand: TensorOperand, where: Where): OperandPl
     boxPitch: sliceRows * pitch,
     tileBytes: sliceRows * pitch * boxes,
     ...(shifted && { shifted }),
-    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: SWIZZLES[span] ?? '128B', stepBytes },
+    descriptor: { leadingBytes: 0, strideBytes: 8 * span, swizzle: swizzleOf(span, bytes, major), stepBytes },
   }
 }

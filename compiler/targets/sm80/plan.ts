@@ -97,6 +97,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       depth: tileK,
       anywhere: gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
       stepBytes: atom.kBytes,
+      // Of f32, a lane has two neighbours along n, and rows of A that are 8 apart.
+      eitherOrder: atom.type === 'double' || (atom.type === 'float' && side === 'b'),
       oneLoop: gemm.segments.length === 1 && gemm.segments[0].outer.length === 0,
     }),
   )

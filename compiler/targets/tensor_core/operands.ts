@@ -20,7 +20,7 @@ const ATOM_ROWS = 8
 /** Bytes of k that one MMA reads, of every dense kind. */
 const MMA_K_BYTES = 32
 
-export type OperandSwizzle = '32B' | '64B' | '128B' | '128B_ATOM_32B'
+export type OperandSwizzle = 'none' | '32B' | '64B' | '128B' | '128B_ATOM_32B'
 
 /** Shared-memory matrix descriptor without its start address. */
 export interface DescriptorPlan {
@@ -315,7 +315,13 @@ function mnMajorSwizzle(rowBytes: number, elementBytes: number): readonly [Opera
 }
 
 /** Bits 61:63 of the descriptor. */
-const SWIZZLE_CODE: Readonly<Record<OperandSwizzle, bigint>> = { '128B_ATOM_32B': 1n, '128B': 2n, '64B': 4n, '32B': 6n }
+const SWIZZLE_CODE: Readonly<Record<OperandSwizzle, bigint>> = {
+  none: 0n,
+  '128B_ATOM_32B': 1n,
+  '128B': 2n,
+  '64B': 4n,
+  '32B': 6n,
+}
 
 /** Everything of a matrix descriptor but the start address (bits 0:13). */
 export function descriptorBits({ leadingBytes, strideBytes, swizzle }: DescriptorPlan): bigint {

@@ -36,6 +36,10 @@ __device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes)
 __device__ __forceinline__ void cp_async_16_if(u32 dst, const void* src, bool inside, bool whole) {
   asm volatile("{\n.reg .pred p, q;\nsetp.eq.u32 p, %2, 0;\nsetp.ne.u32 q, %3, 0;\n@q cp.async.cg.shared.global [%0], [%1], 16, p;\n}" ::"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole) : "memory");
 }
+// Copies `bytes` of 16 and fills the rest with zeros, or does nothing.
+__device__ __forceinline__ void cp_async_16_of(u32 dst, const void* src, u32 bytes, bool fills) {
+  asm volatile("{\n.reg .pred q;\nsetp.ne.u32 q, %3, 0;\n@q cp.async.cg.shared.global [%0], [%1], 16, %2;\n}" ::"r"(dst), "l"(src), "r"(bytes), "r"((u32)fills) : "memory");
+}
 // Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the
 // address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void ldmatrix_x4(u32* r, u32 address) {
@@ -173,25 +177,29 @@ ktl__golden(
             cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, op_A + (i64)(free_at) * op_A_m + k_at, free_at < M ? (K - k_at) * 2 : 0);
           }
         }
-        if (ahead < k_last) {
+        {
+          const bool fills = ahead < k_last;
           const u32 k = ahead;
           {
-            const u32 r = threadIdx.x / 4, c = threadIdx.x % 4;
-            const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
+            const u32 r = threadIdx.x / 4, x = threadIdx.x % 4, c = x;
+            const u32 k_at = k * TILE_K + x * 8, free_at = at.m + r;
             const u32 rows = k_at < K && free_at < M ? M - free_at : 0;
             const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16;
             const auto* from = op_A + (i64)(free_at) * op_A_m + k_at;
             #pragma unroll
-            for (u32 i = 0; i < 4; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 32) * op_A_m, i * 32 < rows, K - k_at - 1 >= 7);
+            for (u32 i = 0; i < 4; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 32) * op_A_m, i * 32 < rows, fills && K - k_at - 1 >= 7);
           }
-          #pragma unroll
-          for (u32 i = 0; i < 4; ++i) {
-            const u32 r = threadIdx.x / 16 + i * 8, x = threadIdx.x % 16, c = x % 8;
+          {
+            const u32 r = threadIdx.x / 16, x = threadIdx.x % 16, c = x % 8;
             const u32 k_at = k * TILE_K + r, free_at = at.n + x * 8;
-            const u32 bytes = k_at < K && free_at < N ? min((N - free_at) * 2, 16) : 0;
-            cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + x / 8 * 4096 + r * 128 + (c ^ r % 8) * 16, op_B + (i64)(k_at) * op_B_k + free_at, bytes);
+            const u32 rows = free_at < N && k_at < K ? K - k_at : 0;
+            const u32 bytes = min(N - free_at, 8) * 2;
+            const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + x / 8 * 4096 + r * 128 + (c ^ r % 8) * 16;
+            const auto* from = op_B + (i64)(k_at) * op_B_k + free_at;
+            #pragma unroll
+            for (u32 i = 0; i < 4; ++i) cp_async_16_of(to + i * 1024, from + (i64)(i * 8) * op_B_k, i * 8 < rows ? bytes : 0, fills);
           }
-          fill = (fill + 1) % 4;
+          if (fills) fill = (fill + 1) % 4;
         }
         cp_async_commit();
         #pragma unroll

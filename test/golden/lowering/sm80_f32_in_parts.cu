@@ -187,27 +187,28 @@ ktl__golden(
             cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, op_B + (i64)(free_at) * op_B_n + k_at, free_at < N ? (K - k_at) * 4 : 0);
           }
         }
-        if (ahead < k_last) {
+        {
+          const bool fills = ahead < k_last;
           const u32 k = ahead;
           {
-            const u32 r = threadIdx.x / 4, c = threadIdx.x % 4;
-            const u32 k_at = k * TILE_K + c * 4, free_at = at.m + r;
+            const u32 r = threadIdx.x / 4, x = threadIdx.x % 4, c = x;
+            const u32 k_at = k * TILE_K + x * 4, free_at = at.m + r;
             const u32 rows = k_at < K && free_at < M ? M - free_at : 0;
             const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16;
             const auto* from = op_A + (i64)(free_at) * op_A_m + k_at;
             #pragma unroll
-            for (u32 i = 0; i < 2; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 32) * op_A_m, i * 32 < rows, K - k_at - 1 >= 3);
+            for (u32 i = 0; i < 2; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 32) * op_A_m, i * 32 < rows, fills && K - k_at - 1 >= 3);
           }
           {
-            const u32 r = threadIdx.x / 4, c = threadIdx.x % 4;
-            const u32 k_at = k * TILE_K + c * 4, free_at = at.n + r;
+            const u32 r = threadIdx.x / 4, x = threadIdx.x % 4, c = x;
+            const u32 k_at = k * TILE_K + x * 4, free_at = at.n + r;
             const u32 rows = k_at < K && free_at < N ? N - free_at : 0;
             const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 64 + (c ^ r / 2 % 4) * 16;
             const auto* from = op_B + (i64)(free_at) * op_B_n + k_at;
             #pragma unroll
-            for (u32 i = 0; i < 2; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 32) * op_B_n, i * 32 < rows, K - k_at - 1 >= 3);
+            for (u32 i = 0; i < 2; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 32) * op_B_n, i * 32 < rows, fills && K - k_at - 1 >= 3);
           }
-          fill = (fill + 1) % 4;
+          if (fills) fill = (fill + 1) % 4;
         }
         cp_async_commit();
         #pragma unroll

@@ -218,13 +218,13 @@ ktl__golden(
         if (ahead < k_last) {
           const u32 k = ahead;
           {
-            const u32 r = threadIdx.x / 8, c = threadIdx.x % 8;
-            const u32 k_at = k * TILE_K + c * 8, free_at = at.m + r;
+            const u32 r = threadIdx.x / 8, x = threadIdx.x % 8, c = x;
+            const u32 k_at = k * TILE_K + x * 8, free_at = at.m + r;
             const u32 rows = k_at < K && free_at < M ? M - free_at : 0;
             const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16;
             const auto* from = op_A + (i64)(free_at) * op_A_m + k_at;
             #pragma unroll
-            for (u32 i = 0; i < 1; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 16) * op_A_m, i * 16 < rows, K - k_at - 1 >= 7);
+            for (u32 i = 0; i < 1; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 16) * op_A_m, i * 16 < rows, true && K - k_at - 1 >= 7);
           }
           {
             const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
