@@ -53,7 +53,7 @@ const PATCH_CTAS = 2
  */
 export const SIMT_CONSTANTS = {
   /** Of four instructions a cycle, how many are issued. */
-  issued: 0.9,
+  issued: 0.827,
   /**
    * Instructions for a piece of 16 bytes of each lane beside those for its elements: of an aligned one, of one that lies across two, and of
    * one by elements, which are as many loads.
@@ -63,31 +63,31 @@ export const SIMT_CONSTANTS = {
   elements: 48,
   /** Of what DRAM delivers: rows read from their start to their end, where they are aligned and where they begin anywhere; short runs of many rows. */
   rows: 1.02,
-  unaligned: 0.606,
-  runs: 1.1,
+  unaligned: 0.668,
+  runs: 1.48,
   /** What the few cost of DRAM, where it is they that are large. */
   scattered: 2.07,
   /** Until code and parameters have come from memory, beyond what other kernels take. */
-  start: 2260,
+  start: 3270,
   /** For a result beside arithmetic. */
   result: 155,
   /** Until what threads have summed of a tile is stored, and from there through the workspace, for each of the parts that come one after the other. */
   meeting: 2330,
-  exchange: 4290,
+  exchange: 3530,
   /**
    * Latencies of memory: of a chunk along k and across it, one after the other; of a round of unaligned loads on tensor cores, where the few lie along k
    * and across it.
    */
   chunk: 1.18,
-  across: 2.39,
-  round: 3.46,
+  across: 2.49,
+  round: 2.93,
   roundAcross: 5.21,
   /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
-  load: 75.1,
-  store: 22,
+  load: 40.2,
+  store: 16.6,
   arithmetic: 0.717,
   /** Latencies of memory for a step of k, whose loads come behind a barrier. */
-  step: 2.61,
+  step: 2.19,
   /** The same for an element of a full operand that the epilogue reads. To one problem of an H100 (seed 9902). */
   read: 0.13,
   /** Of DRAM's bandwidth: runs of 64 bytes that begin anywhere. */
