@@ -83,8 +83,8 @@ export const SIMT_CONSTANTS = {
   round: 2.93,
   roundAcross: 5.21,
   /** Patches: for an element of a factor on its way to shared memory, for one of a result, and for a cycle of its arithmetic. */
-  load: 40.2,
-  store: 16.6,
+  load: 60,
+  store: 20,
   arithmetic: 0.717,
   /** Latencies of memory for a step of k, whose loads come behind a barrier. */
   step: 2.19,

@@ -5,7 +5,7 @@ import { OPERANDS, PARTS, REASSOCIATE, STAGES, tileEntry } from '../tensor_core/
 
 export interface Sm80Design {
   readonly kind: 'sm80'
-  /** Of a CTA: m x n x k; k is 64 or 128 bytes. */
+  /** Of a CTA: m x n x k; k is 32, 64 or 128 bytes. */
   readonly tile: readonly [number, number, number]
   /**
    * Warps along m and n, each with its own part of the tile; `auto`: parts of at most 64 x 64, as square as they can be. Tiles that have less
@@ -23,7 +23,7 @@ export interface Sm80Design {
 }
 
 /** Bytes of k of a stage. */
-const DEPTHS = [64, 128]
+const DEPTHS = [32, 64, 128]
 
 const DEPTH: Entry<number> = {
   example: 'depth 128',
@@ -31,7 +31,7 @@ const DEPTH: Entry<number> = {
     if (value.kind !== 'count') return { form: 'a number of bytes or `auto`' }
     return DEPTHS.includes(value.value)
       ? { value: value.value }
-      : { why: 'a stage has one or two steps of 32 bytes and more of k', legal: DEPTHS.map(String) }
+      : { why: 'a stage has 1, 2 or 4 steps of 32 bytes of k', legal: DEPTHS.map(String) }
   },
 }
 
