@@ -134,3 +134,13 @@ test('binding sets dtypes, orders and divisibility', () => {
     ['D', 'bf16', ['m', 'n'], undefined, undefined],
   ]) // prettier-ignore
 })
+
+test('bytes of k that a stage has, as the schedule says or by the size of the tile; of f64 always as many', () => {
+  const depths = (text: string, bytes: number): unknown =>
+    [...designsOf(family(GEMM + text).schedules, 'sm80', 'sm_90a', bytes)].map(
+      (design) => design.kind === 'sm80' && design.tile[2] * bytes,
+    )
+  expect(depths('schedule gemm on sm_80 { tile 64x64; depth 32 | 64 | 128 }\n', 2)).toEqual([32, 64, 128])
+  expect(depths('schedule gemm on sm_80 { tile 64x64 | 128x256 }\n', 2)).toEqual([128, 64])
+  expect(depths('schedule gemm on sm_80 { tile 64x64; depth 32 | 64 }\n', 8)).toEqual([128])
+})

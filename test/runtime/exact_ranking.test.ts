@@ -20,7 +20,7 @@ function rateOf(target: TargetArch, dtype: 'f64' | 'f32' | 'tf32', rest: Partial
     [128, 64],
     [64, 64],
   ].map(([m, n]) => {
-    const tile = [m!, n!, dtype === 'f64' ? 8 : 32] as const
+    const tile = [m!, n!, dtype === 'f64' ? 16 : 32] as const
     const plan = planInstance({ program, target, design: { kind: 'sm80', warps: 'auto', tile, operands: 'ab', stages: 'auto', ...rest } }) // prettier-ignore
     if (!('kind' in plan) || plan.kind !== 'sm80') return 0
     return (2 * SIZE ** 3) / estimateSm80(plan, { m: SIZE, n: SIZE, k: SIZE }, machineFor(target)).microseconds / 1e6
@@ -48,5 +48,19 @@ test('tiles come before plain loops, on CUDA cores too', async () => {
     expect(kinds[0]).toBe('sm80')
     expect(kinds.lastIndexOf('sm80')).toBeLessThan(kinds.includes('simt') ? kinds.indexOf('simt') : Infinity)
   }
+  await device.close()
+}) // prettier-ignore
+
+test('stages of shorter k come first where sums are short', async () => {
+  const device = await openDevice('virtual-sm90')
+  const make = onPaper(device)
+  const first = async (k: number): Promise<number> => {
+    const [A, B, out] = [await make('f16', [2, k], [1, 2], null), await make('f16', [k, 11403], [11403, 1], null), await make('f16', [2, 11403], [11403, 1], null)]
+    const designs = [...getKernels(new GemmArguments({ A, B, out }), { limit: 30 })].map(({ metadata }) => metadata.design)
+    const best = designs.find((design) => design.kind === 'sm80')!
+    return best.kind === 'sm80' ? best.tileShape[2]! : NaN
+  }
+  expect(await first(10)).toBeLessThan(64)
+  expect(await first(700)).toBe(64)
   await device.close()
 }) // prettier-ignore

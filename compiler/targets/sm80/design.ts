@@ -76,13 +76,12 @@ export function* sm80Designs(
   for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
     if (m * n < SMALL && !schedule?.reassociate) continue
     const deepest = m * n > widest && elementBytes < 8 ? 64 : 128
-    for (const depth of schedule?.depth ?? [deepest])
+    for (const depth of elementBytes === 8 ? [deepest] : (schedule?.depth ?? [deepest]))
       for (const operands of schedule?.operands ?? (['ab'] as const))
         for (const stages of schedule?.stages ?? (['auto'] as const))
           for (const f32 of schedule?.f32 ?? (['fma'] as const))
             for (const parts of schedule?.parts ?? [1]) {
               if (parts > 1 && !(schedule?.reassociate && m * n >= SMALL)) continue
-              if (elementBytes === 8 && depth < deepest) continue
               yield {
                 kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
                 // Of operands of other sizes it says nothing.

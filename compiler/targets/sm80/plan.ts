@@ -88,6 +88,9 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (isRejection(mma)) return design.f32 && aType !== 'f32' ? rejection('KTL4534', { dtype: aType }) : mma
 
   const atom = atomOf(mma)
+  const kBytes = tileK * DTYPES[aType].storageBytes
+  if (atom.type === 'double' && kBytes !== 128)
+    return rejection('KTL2904', { form: `a stage of ${kBytes} bytes of f64` })
   const ways = waysOf(gemm)
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
     planSm80Operand(operand, {
@@ -136,7 +139,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const shares = design.warps === 'auto' && deep > 1
   const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
   if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
-  const mmaSteps = (tileK * DTYPES[aType].storageBytes) / atom.kBytes
+  const mmaSteps = kBytes / atom.kBytes
   const isPlain = atomNameOf(mma) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
   if (shares && !(isPlain && mmaSteps % deep === 0))
     return rejection('KTL2904', { form: 'a product whose warps share k' })
