@@ -5,6 +5,18 @@ const SHARING = [
   ...['grammar', 'compiler', 'codegen', 'catalogue'].map((room) => `test/${room}/**/*.test.ts`),
   // The addon's own counts devices that are left to the garbage collector.
   'test/native/**/!(addon).test.ts',
+  // Devices of the runtime that no settings, mocks or registered kernels change; each closes its own.
+  'test/cases/**/*.test.ts',
+  ...[
+    'epilogue_*',
+    'in_place_rows',
+    'library_kernels',
+    'parts',
+    'quantised_outputs',
+    'scalar_outputs',
+    'scale_tiles',
+    'scaled_gemm',
+  ].map((name) => `test/runtime/${name}.test.ts`),
 ]
 
 const common = {

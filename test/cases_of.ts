@@ -23,9 +23,12 @@ const LATE = { order: 'lazy' } as const
 const EARLY = { order: 'eager' } as const
 const SHUFFLED = { order: 'random', seed: 3, checks: 'full' } as const
 
-/** Orders of asynchronous work: late, early, and shuffled with the race detector. Of late and early one, as the name falls, where not all runs. */
+/**
+ * Orders of asynchronous work: late, early, and shuffled with the race detector. Where not all runs, one as the name falls, of half of the names
+ * the shuffled one.
+ */
 export function schedulesOf(name: string): readonly (ExecutionOptions & { readonly order: string })[] {
-  return FULL ? [LATE, EARLY, SHUFFLED] : [name.length % 2 === 0 ? LATE : EARLY, SHUFFLED]
+  return FULL ? [LATE, EARLY, SHUFFLED] : inTurn(name, [SHUFFLED, LATE, SHUFFLED, EARLY])
 }
 
 /** One of the values, as the name falls, where not all runs. */

@@ -14,7 +14,7 @@ import { openDevice } from '../../runtime/devices/open.ts'
 import { getKernels } from '../../runtime/discovery/query.ts'
 import type { KtlKernel } from '../../runtime/kernels/ktl_kernel.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
-import { inTurn, part } from '../cases_of.ts'
+import { inTurn, part, schedulesOf } from '../cases_of.ts'
 import { blockIndices, blockShape, quantise } from '../compiler/quantise_whole.ts'
 import { assemble } from './assemble.ts'
 import { GOLDEN_CASES } from './golden_cases.ts'
@@ -104,7 +104,7 @@ schedule q on ${kind === 'sm100' ? 'sm_100' : 'sm_90'} { ${schedules[kind]} }`
     })
     const kernel = getKernels(args).find(({ metadata }) => metadata.kernelName.includes(`_${kind}_`)) as KtlKernel
     expect(kernel, JSON.stringify(getKernels(args).why)).toBeDefined()
-    for (const order of ['lazy', 'random'] as const) {
+    for (const { order } of schedulesOf(source)) {
       await kernel.run(args, { order, seed: 3 })
       for (const [i, form] of forms.entries()) {
         const { data, scale, blocks, down, globalScale } = form

@@ -8,6 +8,7 @@ import { planSimt, type SimtPlan } from '../../compiler/targets/simt/plan.ts'
 import { KTL_VERSION } from '../../codegen/cuda/version.ts'
 import type { InputNode, TensorProgram } from '../../compiler/ir/tensor.ts'
 import manifest from '../../package.json' with { type: 'json' }
+import { assemble } from './assemble.ts'
 import { ProgramBuilder, SIMT_PROGRAMS } from './programs.ts'
 
 const planned = (program: TensorProgram, tile: readonly [number, number] = [16, 16]): SimtPlan =>
@@ -99,18 +100,9 @@ describe.skipIf(!nvcc)('nvcc', { timeout: 60_000 }, () => {
     return `${name}.cu`
   }
 
-  test.concurrent.each(Object.keys(SIMT_PROGRAMS))('ptxas takes %s without spills or warnings', async (name) => {
-    const flags = [
-      '-std=c++17',
-      '-arch=sm_100a',
-      '-cubin',
-      '-fmad=false',
-      '-lineinfo',
-      '-DKTL_DEVICE_ONLY',
-      '-Xptxas',
-      '-v',
-    ]
-    const { status, output } = await run('nvcc', [...flags, source(name), '-o', `${name}.cubin`])
+  test.each(Object.keys(SIMT_PROGRAMS))('ptxas takes %s without spills or warnings', (name) => {
+    const { cuda } = generateSimt(planned(SIMT_PROGRAMS[name]!()), `ktl.${name}_simt`)
+    const { status, output } = assemble(cuda, 'sm_100a')
     expect(status, output).toBe(0)
     expect(output).toContain('0 bytes spill stores, 0 bytes spill loads')
     expect(output).not.toMatch(/warning/i)

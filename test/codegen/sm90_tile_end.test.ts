@@ -12,6 +12,7 @@ import {
   type DTypeName,
   type Tensor,
 } from '../../runtime/index.ts'
+import { schedulesOf } from '../cases_of.ts'
 import { bound, graphOf } from '../compiler/support.ts'
 
 const KERNEL = `kernel rows(A: f16[m, k], B: f16[n, k], a: bf16[n], b: f32[n], c: i8[n], s: f32) -> D: f32[m, n] {
@@ -60,7 +61,7 @@ describe.each(Object.entries(SCHEDULES))('%s', (_, text) => {
       metadata.kernelName.includes('sm90'),
     ) as KtlKernel
     const artifact = await kernel.compile(args)
-    for (const order of ['lazy', 'random'] as const) {
+    for (const { order } of schedulesOf(text)) {
       await kernel.run(args, { artifact, order, seed: 3, checks: 'full' })
       const actual = await D.toArray()
       const expected = Array.from({ length: m * n }, (_, at) => {

@@ -8,6 +8,7 @@ import { hashOf, sharedIn } from '../../playground/share.ts'
 import { instancesOf } from '../../runtime/cli/instances.ts'
 import { FamilySpace } from '../../runtime/discovery/space/space.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
+import { FULL } from '../cases_of.ts'
 import { ROOT } from './cli.ts'
 
 const SAMPLES = readdirSync(path.join(ROOT, 'samples')).filter((name) => name.endsWith('.ktl'))
@@ -35,7 +36,9 @@ test('lines of CUDA say what they come from', () => {
 test('every example is checked, and evaluated at the extents that are proposed', { timeout: 60_000 }, () => {
   const wrong = SAMPLES.flatMap((name) => {
     const source = sample(name)
-    return check(source).kernels.flatMap(({ name: kernel, dims }) => {
+    const { kernels } = check(source)
+    // Others of a file differ in what they store, in the main.
+    return kernels.slice(0, FULL ? kernels.length : 1).flatMap(({ name: kernel, dims }) => {
       const { text } = make({ stage: 'evaluate', source, kernel, target: 'sm_100a', dims })
       return text.startsWith('The reference evaluator') ? [] : [`${name}, ${kernel}: ${text}`]
     })

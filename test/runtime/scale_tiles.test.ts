@@ -13,6 +13,7 @@ import { dequantize } from '../../runtime/operations/quantize.ts'
 import { loadSource } from '../../runtime/programs/program.ts'
 import { randomValues } from '../../runtime/selftest/values.ts'
 import { verify } from '../../runtime/selftest/verify.ts'
+import { schedulesOf } from '../cases_of.ts'
 import { swizzleScales, unswizzleScales, type ScaleTilesOptions } from '../../runtime/tensors/scale_tiles.ts'
 import { errorOf } from './errors.ts'
 
@@ -110,7 +111,7 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', (name) => {
     const kernels = getKernels(args).filter(({ metadata }) => metadata.design.kind !== 'simt') as KtlKernel[]
     expect(kernels.length > 0).toBe(name === 'virtual-sm100')
     for (const kernel of kernels.slice(0, 1))
-      for (const order of ['lazy', 'eager', 'random'] as const) {
+      for (const { order } of schedulesOf(text)) {
         const { check } = await verify(kernel, args, { order, seed: 3, checks: 'full' })
         expect(check).toMatchObject({ pass: true })
       }

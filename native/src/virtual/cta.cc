@@ -6,12 +6,6 @@
 
 namespace ktl {
 
-std::string hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 Mbarrier& Cta::mbarrier(uint32_t offset, const char* operation) {
   if (offset % 8 != 0)
     throw Fault{Code::Misaligned,

@@ -109,6 +109,4 @@ struct Cluster {
 // A finding at an instruction of the launch.
 Finding findingAt(const Launch& launch, uint32_t pc, Code code, const std::string& message);
 
-std::string hex(uint64_t value);
-
 }  // namespace ktl

@@ -14,14 +14,15 @@ namespace {
 enum Wants : uint32_t { kOld = 1, kRelease = 2 };
 
 template <class T>
-using AtomicF = T (*)(T old, T b, T c);
+using AtomicF = T (*)(T old, T b, T c, bool global);
 
 float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
 // src: address, operand, second operand (cas). aux: Wants. listCount elements for
 // vectors: lists[list + k] operands, lists[list + listCount + k] destinations.
-template <class T, auto F>
-Flow atomic(Warp& w, const Op& op, uint32_t mask) {
+// One for each type: what it computes for a lane is little beside the rest, which compiles once.
+template <class T>
+Flow atomicBy(Warp& w, const Op& op, uint32_t mask, AtomicF<T> compute) {
   Access access;
   gatherAddresses(w, op, mask, 0, access);
   resolve(w, op, mask, sizeof(T) * op.listCount, sizeof(T) * op.listCount, true, access);
@@ -46,7 +47,7 @@ Flow atomic(Warp& w, const Op& op, uint32_t mask) {
         uint8_t* valid = access.valid[i] + k * sizeof(T);
         if (!allValid(valid, sizeof(T))) invalid |= 1u << i;
       }
-      const T value = F(old, b[i], c[i], !(access.sharedLanes >> i & 1));
+      const T value = compute(old, b[i], c[i], !(access.sharedLanes >> i & 1));
       changed |= std::memcmp(&value, &old, sizeof(T)) != 0;
       std::memcpy(at, &value, sizeof(T));
       if (op.aux & kOld) w.at<T>(target)[i] = old;
@@ -65,27 +66,34 @@ Flow atomic(Warp& w, const Op& op, uint32_t mask) {
     return Flow::Poll;
   return Flow::Next;
 }
-
 template <class T, auto F>
-void build(Builder& b) {
+Flow atomic(Warp& w, const Op& op, uint32_t mask) {
+  return atomicBy<T>(w, op, mask, F);
+}
+
+void buildFor(Builder& b, uint32_t bytes, Handler handler) {
   setSpace(b);
   const bool returns = b.ins.opcode == "atom";
   const size_t first = returns ? 1 : 0;
   b.address(first, 0);
   const ptx::Operand& value = b.operand(first + 1);
   std::vector<uint32_t> operands, targets;
-  for (const ptx::Operand* e : b.vector(value)) operands.push_back(b.sourceOf(*e, sizeof(T)));
+  for (const ptx::Operand* e : b.vector(value)) operands.push_back(b.sourceOf(*e, bytes));
   if (returns)
-    for (const ptx::Operand* e : b.vector(b.operand(0))) targets.push_back(b.destOf(*e, sizeof(T)));
+    for (const ptx::Operand* e : b.vector(b.operand(0))) targets.push_back(b.destOf(*e, bytes));
   targets.resize(operands.size());
-  b.op.src[2] = first + 2 < b.operands() && b.has("cas") ? b.source(first + 2, sizeof(T)) : operands[0];
+  b.op.src[2] = first + 2 < b.operands() && b.has("cas") ? b.source(first + 2, bytes) : operands[0];
   const bool releases = b.op.space != ptx::Space::Shared && (b.has("release") || b.has("acq_rel"));
   b.op.aux = (returns ? kOld : 0u) | (releases ? kRelease : 0u);
   b.op.listCount = static_cast<uint32_t>(operands.size());
   operands.insert(operands.end(), targets.begin(), targets.end());
   b.op.list = b.list(operands);
-  b.op.run = &atomic<T, F>;
+  b.op.run = handler;
   if (b.op.space != ptx::Space::Shared) b.couple();
+}
+template <class T, auto F>
+void build(Builder& b) {
+  buildFor(b, sizeof(T), &atomic<T, F>);
 }
 
 const std::string kScope =

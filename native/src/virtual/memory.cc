@@ -10,12 +10,6 @@ namespace {
 constexpr size_t kReleasedKept = 4096;
 constexpr uint64_t kNear = 1 << 20;  // beyond, the nearest allocation says nothing about the mistake
 
-std::string hex(uint64_t address) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
-  return text;
-}
-
 std::string count(uint64_t bytes) { return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes"); }
 
 std::string name(const Allocation& allocation) {

@@ -24,12 +24,6 @@ constexpr uint32_t kPaddedRow = 128;
   throw Fault{Code::TensorMap, "illegal tensor map: " + what};
 }
 
-std::string hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 TensorElement elementOf(uint32_t code, bool tf32) {
   // The packed types follow bf16, as the code that ptxas 13.0 makes of tensormap.replace.elemtype writes them.
   constexpr uint32_t kPacked = 11, kCodes = 14;

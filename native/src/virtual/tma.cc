@@ -13,12 +13,6 @@ namespace {
 
 constexpr uint32_t kChunk = 16;
 
-std::string hex(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 std::string coordinateText(const TensorMap& map, const int32_t* coordinates) {
   std::string text = "{";
   for (uint32_t i = 0; i < map.coordinates(); ++i) text += (i ? ", " : "") + std::to_string(coordinates[i + map.sliced]);

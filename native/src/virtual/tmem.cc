@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kThreads = 32;
 
-std::string hex(uint32_t value) {
+std::string hexWord(uint32_t value) {
   char text[16];
   std::snprintf(text, sizeof text, "0x%08x", value);
   return text;
@@ -107,7 +107,7 @@ void TensorMemory::release(uint32_t address, uint32_t columns) {
   });
   if (found == live_.end()) {
     throw Fault{Code::TmemAccess, "tcgen05.dealloc of " + std::to_string(columns) + " columns at " +
-                                      hex(address) + ": that is no live allocation"};
+                                      hexWord(address) + ": that is no live allocation"};
   }
   poison(address, columns);
   live_.erase(found);
@@ -157,14 +157,14 @@ uint32_t TensorMemory::quarterLane(const TmemTransfer& transfer, uint32_t addres
   const uint32_t lane = address >> 16, column = address & 0xffff;
   const uint32_t quarter = lane / kThreads % 4;
   if (quarter != 0 && quarter != warp % 4) {
-    throw Fault{Code::TmemAccess, std::string(what) + shape.name + " at " + hex(address) + ": lane " +
+    throw Fault{Code::TmemAccess, std::string(what) + shape.name + " at " + hexWord(address) + ": lane " +
                                       std::to_string(lane) + " is in the quarter of warps with index " +
                                       std::to_string(quarter) + " modulo 4, this is warp " +
                                       std::to_string(warp)};
   }
   const uint32_t first = lane % kThreads;
   if (shape.sixteenLanes ? first % 16 != 0 : first != 0) {
-    throw Fault{Code::TmemAccess, std::string(what) + shape.name + " at " + hex(address) +
+    throw Fault{Code::TmemAccess, std::string(what) + shape.name + " at " + hexWord(address) +
                                       ": the first lane must be " + (shape.sixteenLanes ? "0 or 16" : "0") +
                                       " of a quarter, it is " + std::to_string(first)};
   }
