@@ -6,16 +6,30 @@ const SHARING = [
   // The addon's own counts devices that are left to the garbage collector.
   'test/native/**/!(addon).test.ts',
   // Devices of the runtime that no settings, mocks or registered kernels change; each closes its own.
-  'test/cases/**/*.test.ts',
+  'test/{cases,fit,full,mutation}/**/*.test.ts',
   ...[
+    'arguments',
+    'artifact*',
+    'discovery_where',
     'epilogue_*',
+    'exact_ranking',
+    'formats',
+    'graph',
     'in_place_rows',
+    'int4',
+    'launch',
     'library_kernels',
+    'machine',
+    'metadata*',
     'parts',
+    'program',
     'quantised_outputs',
     'scalar_outputs',
     'scale_tiles',
-    'scaled_gemm',
+    'scaled_*',
+    'stream',
+    'tensor',
+    'tensor_map',
   ].map((name) => `test/runtime/${name}.test.ts`),
 ]
 

@@ -1,7 +1,6 @@
 /**
- * Which part of the long tests runs. `npm test` runs of long tables the cases that together show every feature; their combinations, third
- * orders of asynchronous work and most random kernels are left to the full test, which sets KTL_TESTS=full: some 500 of 7,600 tests, and half
- * of what many others do.
+ * Which part of the long tests runs. `npm test` runs of long tables the cases that together show every feature, each in one order of asynchronous
+ * work; their combinations, further orders and most random kernels are left to the full test, which sets KTL_TESTS=full.
  */
 import type { ExecutionOptions } from '../runtime/devices/execution.ts'
 
@@ -11,22 +10,22 @@ export const FULL = process.env['KTL_TESTS'] === 'full'
 type Case = string | readonly [string, ...unknown[]] | { readonly name: string }
 const nameOf = (one: Case): string => (typeof one === 'string' ? one : 'name' in one ? one.name : one[0])
 
-/** The cases of a table but those named, whose features others have too: they run in the full test. */
+/** Of a table whose cases differ in what they combine, every second one; all in the full test. */
+export const half = <C>(cases: readonly C[]): readonly C[] => (FULL ? cases : cases.filter((_, i) => i % 2 === 0))
+
+/** The cases of a table but those named, whose features others have too, and of the others every second one: what is left runs in the full test. */
 export function part<C extends Case>(cases: readonly C[], leftOut: readonly string[]): readonly C[] {
   const names = new Set(cases.map(nameOf))
   const unknown = leftOut.filter((name) => !names.has(name))
   if (unknown.length > 0) throw new Error(`no such cases: ${unknown.join('; ')}`)
-  return FULL ? cases : cases.filter((one) => !leftOut.includes(nameOf(one)))
+  return FULL ? cases : half(cases.filter((one) => !leftOut.includes(nameOf(one))))
 }
 
 const LATE = { order: 'lazy' } as const
 const EARLY = { order: 'eager' } as const
 const SHUFFLED = { order: 'random', seed: 3, checks: 'full' } as const
 
-/**
- * Orders of asynchronous work: late, early, and shuffled with the race detector. Where not all runs, one as the name falls, of half of the names
- * the shuffled one.
- */
+/** Orders of asynchronous work: late, early, and shuffled with the race detector. Where not all runs one, as the name falls; for half of the names the last. */
 export function schedulesOf(name: string): readonly (ExecutionOptions & { readonly order: string })[] {
   return FULL ? [LATE, EARLY, SHUFFLED] : inTurn(name, [SHUFFLED, LATE, SHUFFLED, EARLY])
 }

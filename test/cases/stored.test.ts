@@ -35,8 +35,8 @@ describe.each(['virtual-sm90', 'virtual-sm100'] as const)('%s', { timeout: 120_0
   afterAll(() => device.close())
 
   // Each form on one of the devices; in the full test the random order with its races on the other, too.
-  const half = spec === 'virtual-sm90' ? 0 : 1
-  const cases = part(STORED_CASES, COMBINED).map((testCase, i) => ({ ...testCase, isHere: i % 2 === half }))
+  const turn = spec === 'virtual-sm90' ? 0 : 1
+  const cases = part(STORED_CASES, COMBINED).map((testCase, i) => ({ ...testCase, isHere: i % 2 === turn }))
   test.each(cases.filter(({ isHere }) => FULL || isHere))('$name', async ({ isHere, ...testCase }) => {
     const schedules = schedulesOf(testCase.name)
     for (const schedule of isHere ? schedules : schedules.slice(-1)) {

@@ -8,7 +8,7 @@ import { parseRow, rowText, type FullRow } from './knobs.ts'
 import { SAMPLED_TARGETS, sampleInstances } from './ptxas.ts'
 import { runRow } from './run_row.ts'
 
-const ROWS = FULL ? 12 : 4
+const ROWS = FULL ? 12 : 2
 
 let covering: ReturnType<typeof fullRows>
 const devices = new Devices()
@@ -62,7 +62,7 @@ test('instances are drawn with a seed, none twice', () => {
 })
 
 test.each(SAMPLED_TARGETS)('the pipeline programs of instances of %s are well formed', (target) => {
-  let count = FULL ? 60 : 20
+  let count = FULL ? 60 : 8
   for (const { name, problems } of sampleInstances(1, target)) {
     expect(problems, name).toEqual([])
     if (--count === 0) break

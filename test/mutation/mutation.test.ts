@@ -3,6 +3,7 @@ import type { Verdict } from '../../bench/mutation/judge.ts'
 import { DEMO, SM90_COOPERATIVE, SM90_SCALED } from '../../bench/mutation/kernels.ts'
 import { isKilled, mutateNamed, scoreOf } from '../../bench/mutation/run.ts'
 import { mutantsOf, type SiteClass } from '../../bench/mutation/sites.ts'
+import { FULL } from '../cases_of.ts'
 
 const PTX = `\t.loc\t1 210 7
 \t.loc\t1 56 26, function_name $L__info_string12, inlined_at 1 211 9
@@ -78,7 +79,8 @@ test('the published kill rates hold, with and without mbarrier.init', async () =
   expect(rate(verdicts.filter(({ mutant }) => mutant.class !== 'init'))).toBeGreaterThanOrEqual(29 / 37)
 })
 
-test('nothing that carries a tile of an SM90 kernel from role to role can be removed unnoticed', async () => {
+if (FULL)
+  test('nothing that carries a tile of an SM90 kernel from role to role can be removed unnoticed', async () => {
   const classes: SiteClass[] = ['arrive', 'expect_tx', 'bulk wait', 'bulk commit', 'proxy fence', 'wgmma commit', 'cta barrier']
   const { verdicts } = await mutateNamed(SM90_COOPERATIVE, { classes })
   const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
@@ -88,11 +90,12 @@ test('nothing that carries a tile of an SM90 kernel from role to role can be rem
   expect(survivors(verdicts)).toEqual([])
 }) // prettier-ignore
 
-test('nothing that carries scales, or frees the slots that warps have read themselves, can be removed unnoticed', async () => {
-  const classes: SiteClass[] = ['arrive', 'expect_tx', 'wgmma fence', 'wgmma commit', 'wgmma wait', 'proxy fence']
-  const { verdicts } = await mutateNamed(SM90_SCALED, { classes })
-  const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
-  for (const place of ['producer: arrive full behind copies', 'consumer: release empty'])
-    expect(places).toContain(place)
-  expect(survivors(verdicts)).toEqual([])
-})
+if (FULL)
+  test('nothing that carries scales, or frees the slots that warps have read themselves, can be removed unnoticed', async () => {
+    const classes: SiteClass[] = ['arrive', 'expect_tx', 'wgmma fence', 'wgmma commit', 'wgmma wait', 'proxy fence']
+    const { verdicts } = await mutateNamed(SM90_SCALED, { classes })
+    const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
+    for (const place of ['producer: arrive full behind copies', 'consumer: release empty'])
+      expect(places).toContain(place)
+    expect(survivors(verdicts)).toEqual([])
+  })

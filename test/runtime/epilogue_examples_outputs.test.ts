@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments, GemmArguments, KernelArguments, loadSource, type Tensor } from '../../runtime/index.ts'
 import { best, blank, checked, device, each, gemm, problem, values, whole, type Bindings } from './epilogue_examples.ts'
+import { half } from '../cases_of.ts'
 
 describe('several outputs', () => {
   test('the raw accumulator and the result', async () => {
@@ -77,7 +78,7 @@ test('what is too large for an output', async () => {
 
 describe('dtypes of operands and outputs', () => {
   const dtypes: DTypeName[] = ['f32', 'f16', 'bf16', 'e4m3', 'e5m2', 'i8', 'u8', 'i32', 'f64']
-  test.each(dtypes)('%s', async (dtype) => {
+  test.each(half(dtypes))('%s', async (dtype) => {
     const [p, C, F] = [problem(), whole(dtype, [20, 24], 3), blank(dtype, [20, 24])]
     const c = await C.toArray()
     await checked(gemm(p, `F = ${dtype}(clamp(acc, -8, 8)); D = acc + C * 2; return D, F`, { C, F }))
@@ -126,7 +127,7 @@ describe('reductions are outputs', () => {
     batch: (l) => l,
     all: () => 0,
   }
-  test.each(reductions)('%s', async (_, equation, kind, shape) => {
+  test.each(half(reductions))('%s', async (_, equation, kind, shape) => {
     const [p, amax] = [problem([L, M, N, 16]), blank('f32', shape)]
     await checked(gemm(p, `D = acc * 0.5; ${equation}; return D, amax`, { amax }))
     const expected = new Array<number>(shape.reduce((a, b) => a * b, 1)).fill(0)

@@ -103,20 +103,21 @@ test('bring your own kernel', () => {
   )
 })
 
-test('host latency', () => {
-  const out = run('04-host-latency')
-  const times: Record<string, number> = Object.fromEntries(
-    [...out.matchAll(/^(.+?) +([\d.]+) µs$/gm)].map(([, what, time]) => [what, Number(time)]),
-  )
-  expect(Object.keys(times)).toEqual([
+if (FULL)
+  test('host latency', () => {
+    const out = run('04-host-latency')
+    const times: Record<string, number> = Object.fromEntries(
+      [...out.matchAll(/^(.+?) +([\d.]+) µs$/gm)].map(([, what, time]) => [what, Number(time)]),
+    )
+    expect(Object.keys(times)).toEqual([
     'arguments made anew', 'discovery, best first', 'supports', 'launch, checked', 'launch, assumeSupportedArgs', 'prepared.launch',
     '20 prepared launches', 'the same as a graph',
   ]) // prettier-ignore
-  // Which is cheaper, and that it is: test/runtime/host_work.test.ts, by work, which does not depend on the machine.
-  expect(Object.values(times).every((time) => time > 0)).toBe(true)
-  expect(out).toContain('results: exact, by graph and rebound')
-  expect(out).toMatch(/^compile: [\d.]+ ms the first time .*, [\d.]+ ms afterwards$/m)
-})
+    // Which is cheaper, and that it is: test/runtime/host_work.test.ts, by work, which does not depend on the machine.
+    expect(Object.values(times).every((time) => time > 0)).toBe(true)
+    expect(out).toContain('results: exact, by graph and rebound')
+    expect(out).toMatch(/^compile: [\d.]+ ms the first time .*, [\d.]+ ms afterwards$/m)
+  })
 
 test('block-scaled products', () => {
   const out = run('05-block-scaled')
