@@ -33,6 +33,12 @@ const SHARING = [
   ].map((name) => `test/runtime/${name}.test.ts`),
 ]
 
+/** Broken kernels, and random ones, in small: `npm run test:full` has them, and more of them. */
+const LATER =
+  process.env['KTL_TESTS'] === 'full'
+    ? []
+    : ['test/mutation/{mutation,tensor_cores,verify}.test.ts', 'test/full/*.test.ts']
+
 const common = {
   // A native addon and its devices belong to one process each.
   pool: 'forks',
@@ -47,8 +53,8 @@ export default defineConfig({
     maxWorkers: 2,
     reporters: ['default', './test/reporter.ts'],
     projects: [
-      { test: { ...common, name: 'sharing', include: SHARING, isolate: false } },
-      { test: { ...common, name: 'apart', include: ['test/**/*.test.ts'], exclude: SHARING } },
+      { test: { ...common, name: 'sharing', include: SHARING, exclude: LATER, isolate: false } },
+      { test: { ...common, name: 'apart', include: ['test/**/*.test.ts'], exclude: [...SHARING, ...LATER] } },
     ],
   },
 })
