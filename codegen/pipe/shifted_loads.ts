@@ -35,12 +35,11 @@ function emitCopies(operand: TensorOperand, buffer: string, c: EmitContext): voi
     const first = `&${element(c, operand, { m: `(warp_row + ${row})`, n: 'subtile_col' })}`
     c.out.line(`const ${raw}* const row = reinterpret_cast<const ${raw}*>(${first});`, where)
     c.out.line(`const int before = static_cast<u32>(reinterpret_cast<u64>(row)) % ${PIECE_BYTES};`)
-    c.out.line(`const int bytes = left > 0 && warp_row + ${row} < ${end} ? before + left : 0;`)
-    c.out.line('const char* const from = reinterpret_cast<const char*>(row) - before;')
+    c.out.line(`[[maybe_unused]] const int bytes = left > 0 && warp_row + ${row} < ${end} ? before + left : 0;`)
   }
   const copy = (row: string, piece: string): string => {
     const count = `min(max(bytes - ${piece} * ${PIECE_BYTES}, 0), ${PIECE_BYTES})`
-    return call(c, 'cp_async_16', `slot + (${row}) * ${pitch} + ${piece} * ${PIECE_BYTES}`, `from + ${piece} * ${PIECE_BYTES}`, count) // prettier-ignore
+    return call(c, 'cp_async_16', `slot + (${row}) * ${pitch} + ${piece} * ${PIECE_BYTES}`, `reinterpret_cast<const char*>(row) - before + ${piece} * ${PIECE_BYTES}`, count) // prettier-ignore
   }
   const count = Math.max(1, rows / step)
   const forRows = (body: () => void): void => {
