@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { FULL } from './test/cases_of.ts'
 
 /** Files that change nothing beside their own values: those of a worker share the modules that they import. */
 const SHARING = [
@@ -33,11 +34,8 @@ const SHARING = [
   ].map((name) => `test/runtime/${name}.test.ts`),
 ]
 
-/** Broken kernels, and random ones, in small: `npm run test:full` has them, and more of them. */
-const LATER =
-  process.env['KTL_TESTS'] === 'full'
-    ? []
-    : ['test/mutation/{mutation,tensor_cores,verify}.test.ts', 'test/full/*.test.ts']
+/** Broken kernels, and random ones: files of the full test alone. */
+const LATER = FULL ? [] : ['test/mutation/{mutation,tensor_cores,verify}.test.ts', 'test/full/*.test.ts']
 
 const common = {
   // A native addon and its devices belong to one process each.

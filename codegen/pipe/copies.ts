@@ -129,7 +129,7 @@ function copyWhole(op: CopyTile, c: EmitContext): void {
     c.out.line('#pragma unroll')
     const source = `from + (i64)(i * ${apart}) * ${stride}`
     const fills = c.fills ?? 'true'
-    // Rows that are fewer apart than a swizzle has are moved otherwise; the bits of \`r\` and of what is added are others.
+    // Rows that are fewer apart than a swizzle has are moved otherwise; the bits of `r` and of what is added are others.
     const pattern = apart % SWIZZLED_ROWS === 0 ? null : swizzleXor(tile.swizzle, mul(name('i'), apart))
     const place = `${pattern === null ? 'to' : `(to ^ ${printIx(pattern)} * 16)`} + i * ${apart * span}`
     const text = kMajor

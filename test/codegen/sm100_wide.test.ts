@@ -3,7 +3,7 @@
  * with multicast, dynamic scheduling, fallback clusters, memory orders, and operands that TMA cannot address.
  */
 import { expect, test } from 'vitest'
-import { FULL, inTurn, part } from '../cases_of.ts'
+import { inTurn, part } from '../cases_of.ts'
 import { runWide, type WideCase } from './run_gemm.ts'
 
 const pair = (cluster: readonly [number, number] = [2, 1]) =>
@@ -90,6 +90,6 @@ const COMBINED = [
 ]
 
 test.each(part(CASES, COMBINED))('%s', { timeout: 60_000 }, async (name, wide) => {
-  for (const result of await runWide(wide, FULL ? SCHEDULES : inTurn(name, SCHEDULES)))
+  for (const result of await runWide(wide, inTurn(name, SCHEDULES)))
     expect(result).toEqual({ findings: [], wrong: 0, first: null })
 })

@@ -1,11 +1,10 @@
 /** A few random kernels of all forms, and what random ones have shown to be wrong; `npm run test:full -- --forms 500` runs more. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openDevice, type Device } from '../../runtime/index.ts'
-import { FULL } from '../cases_of.ts'
 import { describeFailure, runForm, runForms } from './forms.ts'
 
 test('random kernels of all forms are right', { timeout: 180_000 }, async () => {
-  const count = FULL ? 16 : 8
+  const count = 16
   const { right, onTensorCores, refused, failures } = await runForms(count, { seed: 1 })
   expect(failures.map(describeFailure).join('\n')).toBe('')
   expect(right).toBeGreaterThanOrEqual(count - 3)

@@ -1,6 +1,5 @@
 /** The first rows of the full covering test, and the machinery that chooses them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { FULL } from '../cases_of.ts'
 import { coveringRows } from './covering.ts'
 import { DEFAULT_SEED, Devices, fullRows } from './covering_run.ts'
 import { toCase } from './case.ts'
@@ -8,7 +7,7 @@ import { parseRow, rowText, type FullRow } from './knobs.ts'
 import { SAMPLED_TARGETS, sampleInstances } from './ptxas.ts'
 import { runRow } from './run_row.ts'
 
-const ROWS = FULL ? 12 : 2
+const ROWS = 12
 
 let covering: ReturnType<typeof fullRows>
 const devices = new Devices()
@@ -62,7 +61,7 @@ test('instances are drawn with a seed, none twice', () => {
 })
 
 test.each(SAMPLED_TARGETS)('the pipeline programs of instances of %s are well formed', (target) => {
-  let count = FULL ? 60 : 8
+  let count = 60
   for (const { name, problems } of sampleInstances(1, target)) {
     expect(problems, name).toEqual([])
     if (--count === 0) break

@@ -3,7 +3,6 @@ import type { Verdict } from '../../bench/mutation/judge.ts'
 import { DEMO, SM90_COOPERATIVE, SM90_SCALED } from '../../bench/mutation/kernels.ts'
 import { isKilled, mutateNamed, scoreOf } from '../../bench/mutation/run.ts'
 import { mutantsOf, type SiteClass } from '../../bench/mutation/sites.ts'
-import { FULL } from '../cases_of.ts'
 
 const PTX = `\t.loc\t1 210 7
 \t.loc\t1 56 26, function_name $L__info_string12, inlined_at 1 211 9
@@ -79,8 +78,7 @@ test('the published kill rates hold, with and without mbarrier.init', async () =
   expect(rate(verdicts.filter(({ mutant }) => mutant.class !== 'init'))).toBeGreaterThanOrEqual(29 / 37)
 })
 
-if (FULL)
-  test('nothing that carries a tile of an SM90 kernel from role to role can be removed unnoticed', async () => {
+test('nothing that carries a tile of an SM90 kernel from role to role can be removed unnoticed', async () => {
   const classes: SiteClass[] = ['arrive', 'expect_tx', 'bulk wait', 'bulk commit', 'proxy fence', 'wgmma commit', 'cta barrier']
   const { verdicts } = await mutateNamed(SM90_COOPERATIVE, { classes })
   const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
@@ -90,12 +88,11 @@ if (FULL)
   expect(survivors(verdicts)).toEqual([])
 }) // prettier-ignore
 
-if (FULL)
-  test('nothing that carries scales, or frees the slots that warps have read themselves, can be removed unnoticed', async () => {
-    const classes: SiteClass[] = ['arrive', 'expect_tx', 'wgmma fence', 'wgmma commit', 'wgmma wait', 'proxy fence']
-    const { verdicts } = await mutateNamed(SM90_SCALED, { classes })
-    const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
-    for (const place of ['producer: arrive full behind copies', 'consumer: release empty'])
-      expect(places).toContain(place)
-    expect(survivors(verdicts)).toEqual([])
-  })
+test('nothing that carries scales, or frees the slots that warps have read themselves, can be removed unnoticed', async () => {
+  const classes: SiteClass[] = ['arrive', 'expect_tx', 'wgmma fence', 'wgmma commit', 'wgmma wait', 'proxy fence']
+  const { verdicts } = await mutateNamed(SM90_SCALED, { classes })
+  const places = new Set(verdicts.map(({ mutant }) => `${mutant.role}: ${mutant.note}`))
+  for (const place of ['producer: arrive full behind copies', 'consumer: release empty'])
+    expect(places).toContain(place)
+  expect(survivors(verdicts)).toEqual([])
+})

@@ -8,7 +8,6 @@ import { verify } from '../../runtime/selftest/verify.ts'
 import { compileCuda } from '../../runtime/toolchain/compile.ts'
 import type { DeviceCase } from '../../runtime/selftest/case.ts'
 import { prepareCase } from '../cases/prepare.ts'
-import { FULL } from '../cases_of.ts'
 
 type Edit = readonly [what: string, from: string | RegExp, to: string]
 
@@ -143,9 +142,8 @@ const caseOf = (name: string, { signature, value = 'sum[k](A * B)', extents, til
   name, kernel: 'f', source: `kernel f(${signature} { D = ${value} }\n${schedule}`, types: {}, design: { kind: on, tile }, extents, operands: {}, inputs: 'normal',
 }) // prettier-ignore
 
-// Two changes of each; the full test makes all.
 describe.each(Object.entries(SUBJECTS))('%s', { timeout: 60_000 }, (name, subject) => {
-  test.each([['as it is', /$/, ''], ...(FULL ? subject.edits : subject.edits.slice(0, 1))] as readonly Edit[])('%s', async (what, from, to) => {
+  test.each([['as it is', /$/, ''], ...subject.edits] as readonly Edit[])('%s', async (what, from, to) => {
     const { kernel, args, guards } = await prepareCase(device, caseOf(name, subject))
     expect(kernel!.plan.kind).toBe(subject.on ?? 'sm90')
     const { info, sections } = await kernel!.compile(args)

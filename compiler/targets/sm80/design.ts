@@ -72,11 +72,11 @@ export function* sm80Designs(
   arch: TargetArch,
   elementBytes: number,
 ): Generator<Sm80Design> {
-  const widest = arch === 'sm_80' && elementBytes < 8 ? 128 * 64 : 128 * 128
+  const widest = arch === 'sm_80' ? 128 * 64 : 128 * 128
   for (const [m, n] of schedule?.tile ?? DEFAULT_TILES) {
     if (m * n < SMALL && !schedule?.reassociate) continue
-    const deepest = m * n > widest && elementBytes < 8 ? 64 : 128
-    for (const depth of elementBytes === 8 ? [deepest] : (schedule?.depth ?? [deepest]))
+    const depths = elementBytes === 8 ? [128] : (schedule?.depth ?? [m * n > widest ? 64 : 128])
+    for (const depth of depths)
       for (const operands of schedule?.operands ?? (['ab'] as const))
         for (const stages of schedule?.stages ?? (['auto'] as const))
           for (const f32 of schedule?.f32 ?? (['fma'] as const))

@@ -66,6 +66,7 @@ Flow atomicBy(Warp& w, const Op& op, uint32_t mask, AtomicF<T> compute) {
     return Flow::Poll;
   return Flow::Next;
 }
+
 template <class T, auto F>
 Flow atomic(Warp& w, const Op& op, uint32_t mask) {
   return atomicBy<T>(w, op, mask, F);
@@ -91,6 +92,7 @@ void buildFor(Builder& b, uint32_t bytes, Handler handler) {
   b.op.run = handler;
   if (b.op.space != ptx::Space::Shared) b.couple();
 }
+
 template <class T, auto F>
 void build(Builder& b) {
   buildFor(b, sizeof(T), &atomic<T, F>);
