@@ -1,13 +1,16 @@
 import { defineConfig } from 'vitest/config'
 import { FULL } from './test/cases_of.ts'
 
-/** Files that change nothing beside their own values: those of a worker share the modules that they import. */
+/**
+ * Files that change nothing beside their own values: those of a worker share the modules that they import. So none of
+ * those modules may name hooks when it is imported (test/runtime/cli.ts does): they would run for the first file alone.
+ */
 const SHARING = [
   ...['grammar', 'compiler', 'codegen', 'catalogue'].map((room) => `test/${room}/**/*.test.ts`),
   // The addon's own counts devices that are left to the garbage collector.
   'test/native/**/!(addon).test.ts',
   // Devices of the runtime that no settings, mocks or registered kernels change; each closes its own.
-  'test/{cases,fit,full,mutation}/**/*.test.ts',
+  'test/{cases,full,mutation}/**/*.test.ts',
   ...[
     'arguments',
     'artifact*',
@@ -25,7 +28,6 @@ const SHARING = [
     'parts',
     'program',
     'quantised_outputs',
-    'scalar_outputs',
     'scale_tiles',
     'scaled_*',
     'stream',

@@ -16,8 +16,12 @@ export interface At {
 }
 
 export let device: Device
-beforeAll(async () => void (device = await openDevice('virtual-sm100')))
-afterAll(() => device?.close())
+
+/** Opens `device` for the tests of the file that calls it: hooks belong to the file during which they are named. */
+export function useDevice(): void {
+  beforeAll(async () => void (device = await openDevice('virtual-sm100')))
+  afterAll(() => device?.close())
+}
 
 const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1)
 

@@ -2,8 +2,22 @@
 import { describe, expect, test } from 'vitest'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments, GemmArguments, KernelArguments, loadSource, type Tensor } from '../../runtime/index.ts'
-import { best, blank, checked, device, each, gemm, problem, values, whole, type Bindings } from './epilogue_examples.ts'
+import {
+  best,
+  blank,
+  checked,
+  device,
+  each,
+  gemm,
+  problem,
+  useDevice,
+  values,
+  whole,
+  type Bindings,
+} from './epilogue_examples.ts'
 import { half } from '../cases_of.ts'
+
+useDevice()
 
 describe('several outputs', () => {
   test('the raw accumulator and the result', async () => {
