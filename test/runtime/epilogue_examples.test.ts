@@ -2,10 +2,10 @@
 import { describe, expect, test } from 'vitest'
 import { defaultCache } from '../../runtime/cache/cache.ts'
 import { EpilogueArguments, GemmArguments } from '../../runtime/index.ts'
-import { best, blank, checked, device, each, expectOut, gemm, problem, useDevice, values, whole, type At, type Bindings } from './epilogue_examples.ts' // prettier-ignore
+import { best, blank, checked, device, each, expectOut, gemm, problem, onDevice, values, whole, type At, type Bindings } from './epilogue_examples.ts' // prettier-ignore
 import { half } from '../cases_of.ts'
 
-useDevice()
+onDevice()
 
 const relu = (x: number): number => Math.max(0, x)
 /** Indented as in Python. */

@@ -18,7 +18,7 @@ export interface At {
 export let device: Device
 
 /** Opens `device` for the tests of the file that calls it: hooks belong to the file during which they are named. */
-export function useDevice(): void {
+export function onDevice(): void {
   beforeAll(async () => void (device = await openDevice('virtual-sm100')))
   afterAll(() => device?.close())
 }

@@ -10,14 +10,14 @@ import {
   each,
   gemm,
   problem,
-  useDevice,
+  onDevice,
   values,
   whole,
   type Bindings,
 } from './epilogue_examples.ts'
 import { half } from '../cases_of.ts'
 
-useDevice()
+onDevice()
 
 describe('several outputs', () => {
   test('the raw accumulator and the result', async () => {
