@@ -46,7 +46,7 @@ export function programName(
     tail: [
       ...(storeName === null
         ? []
-        : [storeClass(program, storeName), ...unalignedInputs(program, declared), ...repackedInputs(declared)]),
+        : [storeClass(program, storeName), ...unalignedInputs(program, declared), ...partlyAligned(declared)]),
       ...(library ? [] : [`u${shortHash(printTensorProgram(program))}`]),
       ...(library && fused ? [`e${shortHash(printTensorProgram(program))}`] : []),
     ],
@@ -86,8 +86,9 @@ function unalignedInputs(program: TensorProgram, declared: readonly TensorOperan
   return names.length > 0 ? [`elements${names.join('')}`] : []
 }
 
-/** Those that are copied to aligned rows first. */
-function repackedInputs(declared: readonly TensorOperand[]): string[] {
-  const names = declared.filter(({ divisibility }) => divisibility === 'repacked').map(({ name }) => name)
-  return names.length > 0 ? [`repack${names.join('')}`] : []
-}
+/** Those that are copied to aligned rows first, and those that come by words. */
+const partlyAligned = (declared: readonly TensorOperand[]): string[] =>
+  (['repacked', 'word'] as const).flatMap((how) => {
+    const names = declared.filter(({ divisibility }) => divisibility === how).map(({ name }) => name)
+    return names.length > 0 ? [`${how === 'word' ? 'words' : 'repack'}${names.join('')}`] : []
+  })

@@ -8,7 +8,7 @@ import { swizzleXor } from '../../compiler/space/layout.ts'
 import { emitLookedUp } from './computed.ts'
 import { call, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
-import { elementAddress, emitCopyElements, threadOf } from './copy_elements.ts'
+import { elementAddress, emitTransposed, threadOf } from './copy_transposed.ts'
 import { emitCopyShifted } from './copy_shifted.ts'
 import { chunkPlace } from './loads.ts'
 
@@ -21,76 +21,93 @@ function rowAddress(c: EmitContext, operand: TensorOperand): string {
 /** Threads take chunks along the contiguous axis in turn; what is outside the tensor is zero. */
 export function emitCopyTile(op: CopyTile, c: EmitContext): void {
   if (op.tile.shifted) emitCopyShifted(op, c)
-  else if (c.whole === op) copyWhole(op, c)
-  else if (op.bytes === 16) copyChunks(op, c)
-  else emitCopyElements(op, c)
+  else if (!isInOrder(op, c)) emitTransposed(op, c)
+  else if (c.whole === op || (op.bytes < 16 && isSharedEvenly(op, c))) copyWhole(op, c)
+  else copyPieces(op, c)
 }
 
-function copyChunks(op: CopyTile, c: EmitContext): void {
+/** Rows of the tile lie in memory as they do in the tile. */
+const isInOrder = ({ tile, depth, operand }: CopyTile, c: EmitContext): boolean =>
+  tile.major === 'mn' || operandNamed(c.program.source, operand).order.at(-1) === depth.axis
+
+function copyPieces(op: CopyTile, c: EmitContext): void {
   const { tile, free, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `copy ${op.operand}`)
   const bytes = DTYPES[operand.dtype].storageBytes
-  const perChunk = 16 / bytes
+  const perPiece = op.bytes / bytes
   const kMajor = tile.major === 'k'
   const rows = kMajor ? tile.rows : tile.depth
   const span = tile.span * bytes
   const kEnd = c.names.depthEnd(depth.axis)
-  const spanChunks = span / 16
-  const rowChunks = spanChunks * tile.boxes
-  const total = rows * rowChunks
+  const spanPieces = span / op.bytes
+  const rowPieces = spanPieces * tile.boxes
+  const total = rows * rowPieces
   const threads = 32 * c.role!.warps
   const thread = threadOf(c)
   const extent = c.names.end(free)
-  c.wrappers.add('cp_async_16')
-  c.out.line('#pragma unroll')
+  const wrapper = `cp_async_${op.bytes}`
+  c.wrappers.add(wrapper)
+  c.out.line(op.bytes < 16 ? '#pragma unroll 4' : '#pragma unroll')
   c.out.block(`for (u32 i = 0; i < ${Math.ceil(total / threads)}; ++i)`, () => {
-    const [row, chunk] =
-      threads % rowChunks === 0
-        ? [`${thread} / ${rowChunks} + i * ${threads / rowChunks}`, `${thread} % ${rowChunks}`]
-        : [`(${thread} + i * ${threads}) / ${rowChunks}`, `(${thread} + i * ${threads}) % ${rowChunks}`]
-    c.out.line(`const u32 r = ${row}, x = ${chunk}${tile.boxes > 1 ? `, c = x % ${spanChunks}` : ', c = x'};`, where)
-    const [k, f] = kMajor ? [`x * ${perChunk}`, 'r'] : ['r', `x * ${perChunk}`]
+    const [row, piece] =
+      threads % rowPieces === 0
+        ? [`${thread} / ${rowPieces} + i * ${threads / rowPieces}`, `${thread} % ${rowPieces}`]
+        : [`(${thread} + i * ${threads}) / ${rowPieces}`, `(${thread} + i * ${threads}) % ${rowPieces}`]
+    const { chunk, box, inChunk } = placeInRow(op, spanPieces)
+    c.out.line(`const u32 r = ${row}, x = ${piece}, c = ${chunk};`, where)
+    const [k, f] = kMajor ? [`x * ${perPiece}`, 'r'] : ['r', `x * ${perPiece}`]
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
     const [inner, innerEnd, outer, outerEnd] = kMajor
       ? ['k_at', kEnd, 'free_at', extent]
       : ['free_at', extent, 'k_at', kEnd]
     c.out.line(
-      `const u32 bytes = ${outer} < ${outerEnd} && ${inner} < ${innerEnd} ? min((${innerEnd} - ${inner}) * ${bytes}, 16) : 0;`,
+      `const u32 bytes = ${outer} < ${outerEnd} && ${inner} < ${innerEnd} ? min((${innerEnd} - ${inner}) * ${bytes}, ${op.bytes}) : 0;`,
     )
-    const box = tile.boxes > 1 ? ` + x / ${spanChunks} * ${tile.pitch}` : ''
-    const dst = `${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16`
+    const dst = `${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16${inChunk}`
     const copy = operand.computed
-      ? `cp_async_16(${dst}, ${rowAddress(c, operand)}, ${rowsName(c, operand.name)}[i] != NOWHERE ? bytes : 0);`
-      : `cp_async_16(${dst}, ${elementAddress(c, operand, op)}, bytes);`
+      ? `${wrapper}(${dst}, ${rowAddress(c, operand)}, ${rowsName(c, operand.name)}[i] != NOWHERE ? bytes : 0);`
+      : `${wrapper}(${dst}, ${elementAddress(c, operand, op)}, bytes);`
     c.out.line(total % threads === 0 ? copy : `if (r < ${rows}) ${copy}`, where)
   })
 }
 
-/** How the threads of a role share rows of a tile of which each copies the same chunk: so many apart. */
+/** Where piece `x` of a row stands, of so many in a row of a box: its chunk of 16 bytes, and what is added for its box and its place in the chunk. */
+function placeInRow({ tile, bytes }: CopyTile, spanPieces: number): Record<'chunk' | 'box' | 'inChunk', string> {
+  const inBox = tile.boxes > 1 ? `x % ${spanPieces}` : 'x'
+  const perChunk = 16 / bytes
+  return {
+    chunk: perChunk > 1 ? `${inBox} / ${perChunk}` : inBox,
+    box: tile.boxes > 1 ? ` + x / ${spanPieces} * ${tile.pitch}` : '',
+    inChunk: perChunk > 1 ? ` + x % ${perChunk} * ${bytes}` : '',
+  }
+}
+
+/** How the threads of a role share rows of a tile of which each copies the same piece: so many apart. */
 interface RowsApart {
   readonly apart: number
   /** Rows of the tile in all. */
   readonly rows: number
-  /** Chunks of a row, those of all boxes. */
-  readonly chunks: number
-  /** Elements of a chunk. */
-  readonly perChunk: number
+  /** Pieces of a row, those of all boxes. */
+  readonly pieces: number
+  /** Elements of a piece. */
+  readonly perPiece: number
   /** CUDA of the elements from one row to the next. */
   readonly stride: string
 }
 
 /** null: threads do not share rows evenly, or rows do not lie evenly in memory. */
-function rowsApart({ bytes, tile, operand, depth }: CopyTile, c: EmitContext): RowsApart | null {
+function rowsApart(op: CopyTile, c: EmitContext): RowsApart | null {
+  const { bytes, tile, operand, depth } = op
   const { axes, computed, dtype } = operandNamed(c.program.source, operand)
   const kMajor = tile.major === 'k'
   const along = axes.filter((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === (kMajor ? 'free_at' : 'k_at'))
-  const chunks = ((tile.span * DTYPES[dtype].storageBytes) / 16) * tile.boxes
+  const pieces = ((tile.span * DTYPES[dtype].storageBytes) / bytes) * tile.boxes
   const rows = kMajor ? tile.rows : tile.depth
-  const apart = (32 * c.role!.warps) / chunks
+  const apart = (32 * c.role!.warps) / pieces
   const isEven = Number.isInteger(apart) && rows % apart === 0 && isPowerOf2(apart)
-  return bytes === 16 && !tile.shifted && !computed && isEven && along.length === 1
-    ? { apart, rows, chunks, perChunk: 16 / DTYPES[dtype].storageBytes, stride: c.names.stride(operand, along[0]!) }
+  return isInOrder(op, c) && !tile.shifted && !computed && isEven && along.length === 1
+    ? { apart, rows, pieces, perPiece: bytes / DTYPES[dtype].storageBytes, stride: c.names.stride(operand, along[0]!) }
     : null
 }
 
@@ -103,28 +120,30 @@ const isPowerOf2 = (n: number): boolean => n > 0 && (n & (n - 1)) === 0
 export const isSharedEvenly = (op: CopyTile, c: EmitContext): boolean => rowsApart(op, c) !== null
 
 /**
- * Chunks in turn, with one address that moves on. Along k, chunks that a row ends in are left to `emitCutChunks`: their size would take as long as
- * the rest. Along m or n a thread's chunks are all of one size.
+ * Pieces in turn, with one address that moves on. Along k, chunks that a row ends in are left to `emitCutChunks`: their size would take as long as
+ * the rest. Along m or n a thread's pieces are all of one size, and rows that are copied by words are whole words.
  */
 function copyWhole(op: CopyTile, c: EmitContext): void {
   const { tile, free, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `copy ${op.operand}`)
-  const { apart, rows, chunks, perChunk, stride } = rowsApart(op, c)!
+  const { apart, rows, pieces, perPiece, stride } = rowsApart(op, c)!
   const [kEnd, end, thread] = [c.names.depthEnd(depth.axis), c.names.end(free), threadOf(c)]
-  const spanChunks = chunks / tile.boxes
-  const span = spanChunks * 16
+  const spanPieces = pieces / tile.boxes
+  const span = spanPieces * op.bytes
   const kMajor = tile.major === 'k'
-  const [k, f] = kMajor ? [`x * ${perChunk}`, 'r'] : ['r', `x * ${perChunk}`]
+  const [k, f] = kMajor ? [`x * ${perPiece}`, 'r'] : ['r', `x * ${perPiece}`]
   const [inner, innerEnd, outer, outerEnd] = kMajor ? ['k_at', kEnd, 'free_at', end] : ['free_at', end, 'k_at', kEnd]
   c.out.block('', () => {
-    const [inBox, box] = tile.boxes > 1 ? [` % ${spanChunks}`, ` + x / ${spanChunks} * ${tile.pitch}`] : ['', '']
-    c.out.line(`const u32 r = ${thread} / ${chunks}, x = ${thread} % ${chunks}, c = x${inBox};`, where)
+    const { chunk, box, inChunk } = placeInRow(op, spanPieces)
+    c.out.line(`const u32 r = ${thread} / ${pieces}, x = ${thread} % ${pieces}, c = ${chunk};`, where)
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
     c.out.line(`const u32 rows = ${inner} < ${innerEnd} && ${outer} < ${outerEnd} ? ${outerEnd} - ${outer} : 0;`)
+    const isChunk = op.bytes === 16
     const left = `${innerEnd} - ${inner}`
-    if (!kMajor && perChunk > 1) c.out.line(`const u32 bytes = min(${left}, ${perChunk}) * ${16 / perChunk};`)
-    c.out.line(`const u32 to = ${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16;`)
+    const isCut = isChunk && perPiece > 1
+    if (!kMajor && isCut) c.out.line(`const u32 bytes = min(${left}, ${perPiece}) * ${16 / perPiece};`)
+    c.out.line(`const u32 to = ${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16${inChunk};`)
     c.out.line(`const auto* from = ${elementAddress(c, operand, op)};`)
     c.out.line('#pragma unroll')
     const source = `from + (i64)(i * ${apart}) * ${stride}`
@@ -132,9 +151,9 @@ function copyWhole(op: CopyTile, c: EmitContext): void {
     // Rows that are fewer apart than a swizzle has are moved otherwise; the bits of `r` and of what is added are others.
     const pattern = apart % SWIZZLED_ROWS === 0 ? null : swizzleXor(tile.swizzle, mul(name('i'), apart))
     const place = `${pattern === null ? 'to' : `(to ^ ${printIx(pattern)} * 16)`} + i * ${apart * span}`
-    const text = kMajor
-      ? call(c, 'cp_async_16_if', place, source, `i * ${apart} < rows`, perChunk > 1 ? `${fills} && ${left} - 1 >= ${perChunk - 1}` : fills)
-      : call(c, 'cp_async_16_of', place, source, `i * ${apart} < rows ? ${perChunk > 1 ? 'bytes' : 16} : 0`, fills)
+    const text = kMajor || !isChunk
+      ? call(c, `cp_async_${op.bytes}_if`, place, source, `i * ${apart} < rows`, isCut ? `${fills} && ${left} - 1 >= ${perPiece - 1}` : fills)
+      : call(c, 'cp_async_16_of', place, source, `i * ${apart} < rows ? ${isCut ? 'bytes' : 16} : 0`, fills)
     c.out.line(`for (u32 i = 0; i < ${rows / apart}; ++i) ${text}`, where)
   })
 } // prettier-ignore
@@ -142,10 +161,10 @@ function copyWhole(op: CopyTile, c: EmitContext): void {
 /** What `copyWhole` leaves, of the tile of k that is `ahead`: one chunk of each row, in one tile if at all. */
 export function emitCutChunks(op: CopyTile, c: EmitContext): void {
   const { tile, free, depth } = op
-  if (tile.major === 'mn') return
+  if (tile.major === 'mn' || op.bytes < 16) return
   const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `copy ${op.operand}`)
-  const { apart, rows, chunks, perChunk } = rowsApart(op, c)!
+  const { apart, rows, pieces: chunks, perPiece: perChunk } = rowsApart(op, c)!
   const [kEnd, thread] = [c.names.depthEnd(depth.axis), threadOf(c)]
   c.out.block(`if (${kEnd} % ${perChunk} > 0 && ahead < k_last)`, () => {
     c.out.line('const u32 k = ahead;')

@@ -127,12 +127,21 @@ export const loadMatrices = (transposed: boolean): string =>
       '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
   )
 
-/** Copies an element, or zeros where it is not `inside`. */
-const copyIf = (bytes: number): string =>
+/** Copies so many bytes, or zeros where it is not `inside`; nothing where there is nothing to fill. */
+const copyIf = (bytes: 4 | 8): string =>
   asm(
-    `void cp_async_${bytes}_if(u32 dst, const void* src, bool inside)`,
-    `{\\n.reg .pred p;\\nsetp.eq.u32 p, %2, 0;\\ncp.async.ca.shared.global [%0], [%1], ${bytes}, p;\\n}`,
-    '"r"(dst), "l"(src), "r"((u32)inside)',
+    `void cp_async_${bytes}_if(u32 dst, const void* src, bool inside, bool fills)`,
+    '{\\n.reg .pred p, q;\\nsetp.eq.u32 p, %2, 0;\\nsetp.ne.u32 q, %3, 0;\\n' +
+      `@q cp.async.ca.shared.global [%0], [%1], ${bytes}, p;\\n}`,
+    '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)fills)',
+  )
+
+/** Copies so many of 4 or 8 bytes and fills the rest with zeros. */
+const copyUpTo = (bytes: 4 | 8): string =>
+  asm(
+    `void cp_async_${bytes}(u32 dst, const void* src, u32 bytes)`,
+    `cp.async.ca.shared.global [%0], [%1], ${bytes}, %2;`,
+    '"r"(dst), "l"(src), "r"(bytes)',
   )
 
 /** TMA, and generic accesses to shared memory. */
@@ -170,11 +179,8 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
     inline('u32 anew(u32 x)', '  asm volatile("" : "+r"(x));\n  return x;'),
   cp_async_8_if: copyIf(8),
   cp_async_4_if: copyIf(4),
-  cp_async_4: asm(
-    'void cp_async_4(u32 dst, const void* src, u32 bytes)',
-    'cp.async.ca.shared.global [%0], [%1], 4, %2;',
-    '"r"(dst), "l"(src), "r"(bytes)',
-  ),
+  cp_async_8: copyUpTo(8),
+  cp_async_4: copyUpTo(4),
   mbarrier_arrive_copied:
     '// Once all copies of this thread have landed (PTX ISA 9.7.13.15.17); it counts among the arrivals that the barrier was made for.\n' +
     asm('void mbarrier_arrive_copied(u32 barrier)', 'cp.async.mbarrier.arrive.noinc.shared.b64 [%0];', '"r"(barrier)'),

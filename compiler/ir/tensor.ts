@@ -34,10 +34,10 @@ export interface RaggedAxis {
 }
 
 /**
- * How far addresses of an operand may be assumed aligned: whole 16-byte vectors, or single elements. `repacked`: single elements, of
- * which the kernel first makes a copy with aligned rows.
+ * How far addresses of an operand may be assumed aligned: whole 16-byte vectors, whole words of 4 bytes (several elements, whose rows are whole
+ * words too), or single elements. `repacked`: less than vectors, of which the kernel first makes a copy with aligned rows.
  */
-export type Divisibility = 'vector' | 'element' | 'repacked'
+export type Divisibility = 'vector' | 'word' | 'element' | 'repacked'
 
 export interface TensorOperand {
   readonly name: string

@@ -58,6 +58,8 @@ export interface Target<P extends PlanBase = PlanBase, D extends DesignBase = P[
   units?(arch: TargetArch): MmaUnits
   /** Its kernels may have copies made of operands whose rows are not aligned, and read these. */
   readonly repacks?: true
+  /** It copies rows of whole words otherwise than those of single elements. */
+  readonly words?: true
   /** Budgets, or why the instance does not exist. */
   plan(instance: Instance): P | Rejection
   /** Who does what when. Absent: its kernels are printed from the tensor program. */

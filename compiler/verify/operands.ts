@@ -67,10 +67,11 @@ function checkLoad(tiles: Tiles, op: Load): void {
     const read = rowsRead(operand)
     const source = read ? tiles.operand(read.operand) : operand
     tiles.expect(`${what}: type`, source.dtype, operand.dtype)
-    const wide = source.divisibility === 'vector' && (tile.major === 'mn' || inner === depth.axis)
-    tiles.expect(`${what}: bytes of a copy`, op.bytes, wide || tile.shifted ? 16 : bytes)
+    const inOrder = tile.major === 'mn' || inner === depth.axis
+    const aligned = inOrder ? { vector: 16, word: 4, element: bytes, repacked: bytes }[source.divisibility] : bytes
+    tiles.expect(`${what}: bytes of a copy`, op.bytes, tile.shifted ? 16 : aligned)
     if (tile.major === 'mn') tiles.expect(`${what}: contiguous axis`, inner, along.axis)
-    if (!wide && !tile.shifted && bytes < 4) tiles.problems.push(`${what}: copies of ${bytes} bytes`)
+    if (op.bytes < 4) tiles.problems.push(`${what}: copies of ${bytes} bytes`)
     return
   }
   const copy = operand.divisibility === 'repacked' ? { region: name, axes: copyAxes(operand) } : undefined

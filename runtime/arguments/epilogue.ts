@@ -242,7 +242,8 @@ function place(
   const order = [...own.filter((_, i) => i !== inner), ...own.slice(inner, inner + 1)]
   // Only operands along both rows and columns are read in vectors.
   const isFull = output.length >= 2 && output.slice(-2).every((axis) => own.includes(axis))
-  const divisibility = isFull && unit >= 0 ? divisibilityOf(tensor, dimensions[inner]!, role) : 'element'
+  const isAligned = isFull && unit >= 0 && divisibilityOf(tensor, dimensions[inner]!, role) === 'vector'
+  const divisibility = isAligned ? 'vector' : 'element'
   return { name, role, tensor, axes: own, dimensions, order, divisibility, indexed: false }
 }
 

@@ -12,6 +12,7 @@ import { fromTensorLike, outputFromTensorLike, type TensorLike } from '../tensor
 export type Operand = Tensor | TensorLike
 /** Bytes of a TMA or vector access. */
 const VECTOR_BYTES = 16
+const WORD_BYTES = 4
 
 /**
  * All operands as tensors of one device: `device`, or that of the first tensor among them. Host data is copied to it.
@@ -75,17 +76,20 @@ export function isContiguousAlong(tensor: Pick<Tensor, 'shape' | 'strides'>, axi
 }
 
 /**
- * Which 16-byte accesses a tensor admits when `contiguous` (an axis number) runs innermost: aligned pointer and rows;
- * for outputs also whole rows, because a TMA store clips to 16 bytes only.
+ * Which accesses a tensor admits when `contiguous` (an axis number) runs innermost. Of 16 bytes: aligned pointer and rows; for outputs also
+ * whole rows, because a TMA store clips to 16 bytes only. Of words of 4, that are several elements of an input: the same, and whole rows.
  */
 export function divisibilityOf(tensor: Tensor, contiguous: number, role: 'input' | 'output'): Divisibility {
   const { bits } = DTYPES[tensor.dtype]
-  const aligned = (elements: number): boolean => (elements * bits) % (8 * VECTOR_BYTES) === 0
-  if (tensor.pointer % BigInt(VECTOR_BYTES) !== 0n) return 'element'
-  for (const [axis, stride] of tensor.strides.entries()) {
-    if (axis !== contiguous && tensor.shape[axis]! > 1 && !aligned(stride)) return 'element'
-  }
-  return role === 'input' || contiguous < 0 || aligned(tensor.shape[contiguous]!) ? 'vector' : 'element'
+  const whole = contiguous < 0 ? 0 : tensor.shape[contiguous]!
+  const admits = (bytes: number, ...extents: number[]): boolean =>
+    tensor.pointer % BigInt(bytes) === 0n &&
+    [...tensor.strides.filter((_, axis) => axis !== contiguous && tensor.shape[axis]! > 1), ...extents].every(
+      (elements) => (elements * bits) % (8 * bytes) === 0,
+    )
+  if (role === 'output') return admits(VECTOR_BYTES, whole) ? 'vector' : 'element'
+  if (admits(VECTOR_BYTES)) return 'vector'
+  return (bits === 8 || bits === 16) && admits(WORD_BYTES, whole) ? 'word' : 'element'
 }
 
 /** The very same elements at the same places. */

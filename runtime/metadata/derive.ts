@@ -69,6 +69,8 @@ export function designField(plan: Plan, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name]!(plan) : undefined
 }
 
+const WORD_BITS = 32
+
 /** Scales and zero points bind with any strides. */
 export function attributesOf({ dtype, axes, order, divisibility, partOf }: TensorOperand): TensorAttributes {
   const contiguous = partOf === undefined ? order.at(-1) : null
@@ -78,7 +80,7 @@ export function attributesOf({ dtype, axes, order, divisibility, partOf }: Tenso
   return new TensorAttributes({
     dtype,
     stride: axes.map((axis) => (axis === contiguous ? 1 : 0)),
-    divisibility: divisibility === 'vector' ? perVector : 1,
+    divisibility: divisibility === 'vector' ? perVector : divisibility === 'word' ? WORD_BITS / bits : 1,
   })
 }
 

@@ -6,7 +6,7 @@ import type { Design } from '../../compiler/targets/index.ts'
 import type { Sm100Design } from '../../compiler/targets/sm100/design.ts'
 import type { Sm80Design } from '../../compiler/targets/sm80/design.ts'
 import type { Sm90Design } from '../../compiler/targets/sm90/design.ts'
-import type { TensorProgram } from '../../compiler/ir/tensor.ts'
+import type { Divisibility, TensorProgram } from '../../compiler/ir/tensor.ts'
 import { bound } from '../compiler/support.ts'
 import { chain, FLOATS, HALF, INTEGERS, REDUCED } from './epilogue_sources.ts'
 import { SIMT_PROGRAMS } from './programs.ts'
@@ -39,16 +39,23 @@ interface Gemm {
   readonly D?: readonly string[]
   /** Operands whose rows are packed without regard to 16 bytes. */
   readonly unaligned?: readonly string[]
+  /** They are rows of whole words. */
+  readonly to?: 'word'
 }
 
 /** All operands are aligned but `unaligned`. */
 const of =
-  (text: string, unaligned: readonly string[] = [], orders: Binding['orders'] = {}): Source =>
+  (
+    text: string,
+    unaligned: readonly string[] = [],
+    orders: Binding['orders'] = {},
+    to: Divisibility = 'element',
+  ): Source =>
   () =>
-    bound(text, { orders, divisibility: Object.fromEntries(unaligned.map((name) => [name, 'element' as const])) })
+    bound(text, { orders, divisibility: Object.fromEntries(unaligned.map((name) => [name, to])) })
 
-const gemm = ({ a = 'f16', b = a, out = a, A = 'm, k', B = 'n, k', D, unaligned }: Gemm = {}): Source =>
-  of(`kernel gemm(A: ${a}[${A}], B: ${b}[${B}]) -> D: ${out}[m, n] { D = sum[k](A * B) }`, unaligned, D && { D })
+const gemm = ({ a = 'f16', b = a, out = a, A = 'm, k', B = 'n, k', D, unaligned, to }: Gemm = {}): Source =>
+  of(`kernel gemm(A: ${a}[${A}], B: ${b}[${B}]) -> D: ${out}[m, n] { D = sum[k](A * B) }`, unaligned, D && { D }, to)
 
 const FUSED = of(
   'kernel fused(A: bf16[m, k], B: bf16[n, k], C: bf16[m, n], alpha: f32) -> D: bf16[m, n] { D = relu(sum[k](A * B) * alpha + C) }',
@@ -292,6 +299,8 @@ const shifted = (major: 'k' | 'mn') => ({ ...copy(16, major), shifted: true })
 const SM80: readonly GoldenCase[] = [
   sm80('f16', gemm({ B: 'k, n' }), [128, 128], { whole, plan: { a: copy(16), b: [copy(16, 'mn')] } }),
   sm80('4-byte copies tf32', gemm({ a: 'tf32', out: 'f32', unaligned: ['A', 'B'] }), [64, 64], { plan: { a: copy(4), b: [copy(4)] }, target: 'sm_90a' }),
+  sm80('by words along k and along n', gemm({ B: 'k, n', unaligned: ['A', 'B'], to: 'word' }), [64, 64], { plan: { a: copy(4), b: [copy(4, 'mn')] } }),
+  sm80('bytes by words', gemm({ a: 'i8', out: 'i32', unaligned: ['A', 'B'], to: 'word' }), [64, 64], { plan: { a: copy(4), b: [copy(4)] } }),
   sm80('shifted rows', gemm({ a: 'bf16', unaligned: ['A', 'B'] }), [64, 64], { whole, plan: { a: shifted('k'), b: [shifted('k')] } }),
   sm80('warps that share k', gemm({ B: 'k, n', unaligned: ['B'] }), [16, 32], { whole, design: { tile: [16, 32, 64] }, plan: { deep: 2, a: copy(16), b: [shifted('mn')] } }),
   sm80('A along k B along n', gemm({ B: 'k, n' }), [128, 64], { plan: { a: copy(16), b: [copy(16, 'mn')] } }),

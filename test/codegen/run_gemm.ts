@@ -33,6 +33,8 @@ export interface WideCase {
   readonly unaligned?: readonly string[]
   /** Those of them of which copies with aligned rows are made first. */
   readonly repacked?: readonly string[]
+  /** Those of them whose rows are whole words of 4 bytes. */
+  readonly words?: readonly string[]
   /** A second B: D = A B + 2 A B2. */
   readonly gated?: boolean
   readonly extents?: Partial<Record<'l' | 'm' | 'n' | 'k', number>>
@@ -57,7 +59,7 @@ const AXES: Readonly<Record<string, readonly string[]>> = {
 
 /** Every product and partial sum is a small integer, exact in every dtype and order of sums. */
 export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[]): Promise<WideResult[]> {
-  const { a = 'f16', b = a, out = 'f32', unaligned = [], repacked = [] } = c
+  const { a = 'f16', b = a, out = 'f32', unaligned = [], repacked = [], words = [] } = c
   const accumulator = c.accumulator ?? (a === 'i8' || a === 'u8' ? 'i32' : a === 'f64' ? 'f64' : 'f32')
   const extents: Record<string, number> = { l: 2, m: 208, n: 272, k: 200, ...c.extents }
   const operand = (name: string, dtype: DTypeName, x: string, y: string): string =>
@@ -71,7 +73,14 @@ export async function runWide(c: WideCase, schedules: readonly ExecutionOptions[
   const program = bound(`kernel g(${inputs.join(', ')}) -> ${operand('D', out, 'm', 'n')} {\n  ${body}\n}`, {
     orders: Object.fromEntries(Object.entries(c.orders ?? {}).map(([name, axes]) => [name, [...axes]])),
     divisibility: Object.fromEntries(
-      unaligned.map((name) => [name, repacked.includes(name) ? ('repacked' as const) : ('element' as const)]),
+      unaligned.map((name) => [
+        name,
+        repacked.includes(name)
+          ? ('repacked' as const)
+          : words.includes(name)
+            ? ('word' as const)
+            : ('element' as const),
+      ]),
     ),
   })
   const target = c.on ?? (c.sm90 || c.sm80 ? 'sm_90a' : 'sm_100a')

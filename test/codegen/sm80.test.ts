@@ -26,6 +26,8 @@ const COMBINED = [
   'unaligned',
   'unaligned, of batches and few k',
   'unaligned, two products',
+  'by words',
+  'by words, neither along k',
   'two warps share k',
   'warps share k of bytes',
   'k less than the stages',

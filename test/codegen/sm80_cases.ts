@@ -9,6 +9,8 @@ const tile = (m: number, n: number, k: number, rest: Partial<Sm80Design> = {}): 
   sm80: { tile: [m, n, k], ...rest },
 })
 
+const byWords = (...names: string[]): Pick<WideCase, 'unaligned' | 'words'> => ({ unaligned: names, words: names })
+
 const PARTS = { f32: 'tf32x3' } as const
 
 const WIDE: readonly (readonly [string, WideCase])[] = [
@@ -62,6 +64,13 @@ const WIDE: readonly (readonly [string, WideCase])[] = [
   ['warps share k, unaligned along m', { ...tile(32, 16, 64), unaligned: ['A', 'B', 'D'], extents: { l: 1, m: 37, n: 51, k: 131 }, orders: { A: 'lkm' } }],
   ['warps share k of bytes', { a: 'i8', out: 'i32', ...tile(16, 16, 128), extents: { l: 1, m: 37, n: 50, k: 330 } }],
   ['warps share k of two products', { ...tile(16, 16, 64), gated: true, extents: { l: 1, m: 37, n: 48, k: 330 } }],
+  ['by words', { a: 'bf16', out: 'bf16', tile: [64, 64], sm80: SM80, ...byWords('A', 'B'), extents: { k: 202, n: 258, m: 201 } }],
+  ['by words, neither along k', { ...tile(64, 96, 64), ...byWords('A', 'B'), extents: { k: 103, m: 142, n: 154 }, orders: { A: 'lkm' }, on: 'sm_100a' }],
+  ['by words, beside elements', { ...tile(128, 64, 32), unaligned: ['A', 'B'], words: ['B'], extents: { k: 102, m: 141, n: 155 }, orders: { A: 'lkm', B: 'lnk' } }],
+  ['bytes by words', { a: 'i8', out: 'i32', tile: [64, 64], sm80: SM80, ...byWords('A', 'B'), extents: { k: 204, n: 157 }, orders: { B: 'lnk' } }],
+  ['by words, two products', { tile: [64, 32], sm80: SM80, ...byWords('A', 'B', 'B2'), gated: true, extents: { k: 78, n: 70 } }],
+  ['by words, warps that share k', { a: 'bf16', ...tile(16, 32, 64), ...byWords('A', 'B'), extents: { m: 37, n: 51, k: 330 }, orders: { B: 'lnk' } }],
+  ['by words, pieces that threads do not share evenly', { ...tile(64, 48, 32), ...byWords('A', 'B'), extents: { k: 62, n: 62 } }],
   ['k = 0', { tile: [128, 64], sm80: SM80, extents: { k: 0 } }],
   ['k less than the stages', { tile: [64, 64], sm80: SM80, extents: { k: 70 } }],
 ] // prettier-ignore

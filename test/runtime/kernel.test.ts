@@ -105,6 +105,36 @@ describe('run', () => {
     expect(await values(args.out)).toEqual(await product(args))
   })
 
+  test('rows of whole words come by words or by elements', async () => {
+    const args = (k: number, row = k) =>
+      new GemmArguments({
+        A: tensor('bf16', [17, k], 1, [row, 1]),
+        B: tensor('bf16', [k, 18], 2),
+        out: poisoned('bf16', [17, 18]),
+      })
+    const given = args(14)
+    const list = getKernels(given, { metadataFilter: (m) => m.design.kind === 'sm80' })
+    const [words, elements] = ['words', 'elements'].map(
+      (how) => list.find(({ metadata }) => metadata.kernelName.includes(`_${how}AB`)) as KtlKernel,
+    )
+    for (const kernel of [words!, elements!]) {
+      await kernel.run(given)
+      expect(await values(given.out)).toEqual(await product(given))
+    }
+    const divisibilities = [words!, elements!].map(
+      ({ metadata: { operands } }) => 'A' in operands && operands.A.divisibility,
+    )
+    expect(divisibilities).toEqual([2, 1])
+    // Rows of 13 elements end inside a word, and those that are 15 apart begin there.
+    for (const [k, row, fix] of [
+      [13, 14, 'pad to 28 B'],
+      [14, 15, 'pad strides[0] to 16 elements (32 bytes)'],
+    ] as const)
+      // prettier-ignore
+      expect(words!.supports(args(k, row))).toMatchObject({ ok: false, code: 'KTL4033', fix })
+    expect(elements!.supports(args(13, 15)).ok).toBe(true)
+  })
+
   test('memory orders and padding; the padding stays as it was', async () => {
     const A = tensor('f16', [40, 24], 1, [1, 48])
     const B = tensor('f16', [24, 32], 2, [1, 32])

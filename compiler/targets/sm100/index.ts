@@ -30,7 +30,7 @@ export const sm100 = {
   designs: (schedule, _, elementBytes) => sm100Designs(schedule, elementBytes),
   // TMA addresses rows of 16 bytes, tcgen05.mma takes neither f32 nor f64 as they are, and sm_103a has no kind::i8.
   leavesOut: ({ dtype, divisibility }, arch) =>
-    divisibility === 'element' ||
+    divisibility !== 'vector' ||
     dtype === 'f32' ||
     dtype === 'f64' ||
     (arch === 'sm_103a' && DTYPES[dtype].class === 'int'),

@@ -29,6 +29,7 @@ export const sm80 = {
   inconsistent: '`parts` of more than 1 need `reassociate`',
   designs: sm80Designs,
   leavesOut: () => false,
+  words: true,
   offTensorCores: ({ mma }) =>
     atomNameOf(mma) === 'ffma' ? rejection('KTL2928', { a: mma.a, b: mma.b, accumulator: mma.d }) : null,
   formKey(a, b, accumulator) {

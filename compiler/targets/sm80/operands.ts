@@ -9,6 +9,9 @@ import type { TensorOperand } from '../../ir/tensor.ts'
 /** Bytes of one row of an ldmatrix matrix, and of a wide copy. */
 const CHUNK = 16
 
+/** Bytes that cp.async copies at least. */
+const WORD = 4
+
 /** Of rows of these bytes: which 16-byte chunk of a row stands where (PTX ISA 5.5.7 names the same patterns). */
 const SWIZZLES: Readonly<Record<number, OperandSwizzle>> = { 32: '32B', 64: '64B', 128: '128B' }
 
@@ -37,7 +40,7 @@ interface Where {
 }
 
 /**
- * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of elements of 4 or 8. Rows of 2-byte elements that begin
+ * `copy`: cp.async, of 16 bytes where rows are aligned to them, else of words or of elements of 4 or 8. Rows of 2-byte elements that begin
  * anywhere are copied as they lie in memory, by 16 bytes too: fragments are shifted on their way to registers, each row of 8 by an amount of its
  * own. Other rows of bytes, what is computed or has to be transposed, and where shifts would change from loop to loop, go through registers.
  */
@@ -45,14 +48,14 @@ export function planSm80Operand(operand: TensorOperand, where: Where): OperandPl
   const { free, k, rows, depth, anywhere, stepBytes, oneLoop, eitherOrder } = where
   const { storageBytes: bytes } = DTYPES[operand.dtype]
   const inner = operand.order.at(-1)
-  const vector = operand.divisibility === 'vector'
+  const aligned = { vector: CHUNK, word: WORD, element: 0, repacked: 0 }[operand.divisibility]
   // Through copies of 16 bytes alone: what is copied by elements may as well be transposed.
-  const read = eitherOrder && vector && inner !== anywhere && !operand.computed
+  const read = eitherOrder && aligned === CHUNK && inner !== anywhere && !operand.computed
   const major = inner === free && (bytes === 2 || read) ? 'mn' : 'k'
   const inOrder = major === 'mn' || inner === k
-  const wide = vector && inner !== anywhere && inOrder
-  const shifted = !wide && inOrder && bytes === 2 && oneLoop && !operand.computed
-  const source = !operand.computed && (wide || shifted || bytes >= 4) ? 'copy' : 'gather'
+  const wide = inner !== anywhere && inOrder ? aligned : 0
+  const shifted = wide === 0 && inOrder && bytes === 2 && oneLoop && !operand.computed
+  const source = !operand.computed && (wide > 0 || shifted || bytes >= 4) ? 'copy' : 'gather'
   const row = major === 'k' ? depth * bytes : rows * bytes
   const span = major === 'k' || shifted ? row : Math.max(...[32, 64, 128].filter((s) => row % s === 0))
   const sliceRows = major === 'k' ? rows : depth
@@ -62,7 +65,7 @@ export function planSm80Operand(operand: TensorOperand, where: Where): OperandPl
     operand,
     major,
     source,
-    copyBytes: wide || shifted ? CHUNK : bytes === 8 ? 8 : 4,
+    copyBytes: shifted || wide === CHUNK ? CHUNK : bytes === 8 ? 8 : WORD,
     rows,
     slices: 1,
     sliceRows,

@@ -28,7 +28,7 @@ export const sm90 = {
   inconsistent: SM90_INCONSISTENT,
   designs: (schedule, _, elementBytes) => sm90Designs(schedule, elementBytes),
   // TMA addresses rows of 16 bytes; wgmma takes neither f32 nor f64 as they are.
-  leavesOut: ({ dtype, divisibility }) => divisibility === 'element' || dtype === 'f32' || dtype === 'f64',
+  leavesOut: ({ dtype, divisibility }) => divisibility !== 'vector' || dtype === 'f32' || dtype === 'f64',
   formKey(a, b, accumulator) {
     const form = wgmmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.transposes}`

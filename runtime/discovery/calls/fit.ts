@@ -69,11 +69,14 @@ export function packingFits({ name, role, order, dtype }: TensorOperand, call: C
   })
 }
 
-/** 16-byte accesses, where the instance makes them. */
+/** Accesses of 16 bytes or of words, where the instance makes them. */
 export function alignmentFits(operand: TensorOperand, call: Call): Status {
-  if (operand.divisibility !== 'vector') return OK
-  const fits = divisibilityOf(call.tensors[operand.name]!, innerDimension(operand, call), operand.role) === 'vector'
-  return fits ? OK : misaligned(operand, call)
+  const { divisibility } = operand
+  if (divisibility !== 'vector' && divisibility !== 'word') return OK
+  const admitted = divisibilityOf(call.tensors[operand.name]!, innerDimension(operand, call), operand.role)
+  return admitted === 'vector' || admitted === divisibility
+    ? OK
+    : misaligned(operand, call, divisibility === 'word' ? 4 : 16)
 }
 
 /** What TMA needs of elements that it pads (cuTensorMapEncodeTiled, 16U4_ALIGN16B and 16U6_ALIGN16B). */
@@ -98,42 +101,50 @@ export function paddingFits(operand: TensorOperand, call: Call): Status {
     : refused(`strides[${odd}] is ${bytes(tensor.strides[odd]!)} B`, 'use a stride that is a multiple of 32 B')
 }
 
-/** What keeps 16-byte accesses from a tensor whose rows run along dimension `inner`, and the nearest way to allow them. */
+/** What keeps accesses of so many bytes from a tensor whose rows run along dimension `inner`, and the nearest way to allow them. */
 export function misalignment(
   tensor: Tensor,
   inner: number,
   role: 'input' | 'output',
+  to = 16,
 ): { readonly got: string; readonly fix: string } {
   const { bits } = DTYPES[tensor.dtype]
   const bytes = (elements: number): number => (elements * bits) / 8
-  const padded = (elements: number): number => Math.ceil(bytes(elements) / 16) * 16
+  const padded = (elements: number): number => Math.ceil(bytes(elements) / to) * to
   const elements = (count: number): string => `${(count * 8) / bits} elements`
-  const past = Number(tensor.pointer % 16n)
-  if (past !== 0) return { got: `the pointer is ${past} B past a multiple of 16`, fix: `move it by ${16 - past} B` }
-  const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && bytes(stride) % 16 !== 0)
+  const past = Number(tensor.pointer % BigInt(to))
+  if (past !== 0) return { got: `the pointer is ${past} B past a multiple of ${to}`, fix: `move it by ${to - past} B` }
+  const odd = tensor.strides.findIndex((stride, i) => i !== inner && tensor.shape[i]! > 1 && bytes(stride) % to !== 0)
   if (odd >= 0) {
-    const to = padded(Math.abs(tensor.strides[odd]!))
+    const enough = padded(Math.abs(tensor.strides[odd]!))
     const what = odd >= tensor.rank - 2 ? 'row stride' : 'batch stride'
     return {
-      got: `${what} ${bytes(tensor.strides[odd]!)} B (strides[${odd}] ${tensor.strides[odd]}) is not a multiple of 16`,
-      fix: `pad to ${to} B (strides[${odd}] ${elements(to)})`,
+      got: `${what} ${bytes(tensor.strides[odd]!)} B (strides[${odd}] ${tensor.strides[odd]}) is not a multiple of ${to}`,
+      fix: `pad to ${enough} B (strides[${odd}] ${elements(enough)})`,
     }
   }
   const extent = tensor.shape[inner]!
-  const to = padded(extent)
-  const got = `rows of ${bytes(extent)} B are no multiple of 16`
+  const enough = padded(extent)
+  const got = `rows of ${bytes(extent)} B are no multiple of ${to}`
   return {
     got,
     fix:
-      role === 'output' ? `make shape[${inner}] ${elements(to)} (${to} B): TMA stores clip to 16 B` : `pad to ${to} B`,
+      role === 'output'
+        ? `make shape[${inner}] ${elements(enough)} (${enough} B): TMA stores clip to 16 B`
+        : `pad to ${enough} B`,
   }
 }
 
 /** The same as a refusal of a call, by the operand's name in the family. */
-export function misaligned(operand: Pick<TensorOperand, 'name' | 'order' | 'role'>, call: Call): StatusRefused {
+export function misaligned(
+  operand: Pick<TensorOperand, 'name' | 'order' | 'role'>,
+  call: Call,
+  to = 16,
+): StatusRefused {
   const tensor = call.tensors[operand.name]!
-  const { got, fix } = misalignment(tensor, innerDimension(operand, call), operand.role)
-  return refuse('KTL4033', { operand: shown(call, operand.name), expected: '16-byte accesses', got }, fix)
+  const { got, fix } = misalignment(tensor, innerDimension(operand, call), operand.role, to)
+  const expected = to === 16 ? '16-byte accesses' : `rows of whole words of ${to} bytes`
+  return refuse('KTL4033', { operand: shown(call, operand.name), expected, got }, fix)
 }
 
 /** The dimension of the call's tensor along which it is contiguous; -1: none. Tiles are one axis of bytes. */

@@ -77,7 +77,7 @@ function fitTensor(
     const expected = `axis ${operand.order.at(-1)} contiguous`
     return refuse('KTL4032', { operand: name, expected, got: `strides ${formatShape(tensor.strides)}` })
   }
-  if (operand.divisibility === 'vector' && divisibilityOf(tensor, inner, operand.role) === 'element') {
+  if (operand.divisibility === 'vector' && divisibilityOf(tensor, inner, operand.role) !== 'vector') {
     const expected = 'a pointer and rows aligned to 16 bytes'
     return refuse('KTL4033', {
       operand: name,

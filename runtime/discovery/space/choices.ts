@@ -127,14 +127,19 @@ export class FamilyChoices {
       if (partOf !== undefined || (role === 'input' && !this.contracted.has(name) && axes.length < 2))
         fixed[name] = 'element'
     }
+    const { repacks, words } = TARGETS.get(backend)
     const { plain } = this.#loads(TARGETS.get(backend), target, types)
+    const inWords = [...this.contracted].filter((name) => plain.has(name) && best[name] === 'word')
+    const elements = Object.fromEntries(inWords.map((name) => [name, 'element' as const]))
     for (const name of this.contracted) if (!plain.has(name)) fixed[name] = 'element'
+    if (!words) Object.assign(fixed, elements)
     const groups = [...full.map((name) => [name]), outputs].filter((names) =>
       names.some((name) => best[name] === 'vector'),
     )
     const alternatives = groups.map((names, i) => (['vector', 'element'] as const).map((to) => [`${i}`, to] as const))
-    const copied = TARGETS.get(backend).repacks ? this.#repacked(plain, types, fixed) : null
-    for (const inputs of copied ? [copied, {}] : [{}])
+    const others: Alignment[] = words && inWords.length > 0 ? [elements] : []
+    const copied = repacks ? this.#repacked(plain, types, fixed) : null
+    for (const inputs of copied ? [copied, {}] : [{}, ...others])
       for (const picked of combine(alternatives)) {
         const alignment = { ...fixed, ...inputs }
         groups.forEach(

@@ -1,6 +1,6 @@
 /**
- * Tiles of operands by asynchronous copies of elements of 4 or 8 bytes: rows need not be aligned, and may lie across the tile's. Each thread has
- * one address, from which the others are a number of elements or of strides away.
+ * Tiles of operands whose rows lie across those of memory, by asynchronous copies of elements of 4 or 8 bytes. Each thread has one address,
+ * from which the others are a number of elements or of strides away.
  */
 import { DTYPES } from '../../compiler/dtypes.ts'
 import type { CopyTile } from '../../compiler/ir/pipe_loads.ts'
@@ -40,17 +40,6 @@ interface Steps {
 /** Rows in whose chunks the swizzle puts an element to different banks. */
 const ROWS = 8
 
-/** Consecutive threads have consecutive elements of a row. */
-function along(rows: number, span: number, threads: number): Share {
-  const apart = threads / span
-  return {
-    row: `t / ${span}`,
-    element: `t % ${span}`,
-    rows: { count: rows / apart, by: apart },
-    elements: { count: 1, by: span },
-  }
-}
-
 /** Each 8 rows by the elements of a chunk: from 32 bytes of memory or more to all banks. Further threads have further rows, then chunks. */
 function across(rows: number, span: number, perChunk: number, threads: number): Share {
   const each = ROWS * perChunk
@@ -67,13 +56,12 @@ function across(rows: number, span: number, perChunk: number, threads: number): 
 const isWhole = ({ rows, elements }: Share): boolean =>
   [rows.count, rows.by, elements.count, elements.by].every((n) => Number.isInteger(n))
 
-export function emitCopyElements(op: CopyTile, c: EmitContext): void {
+export function emitTransposed(op: CopyTile, c: EmitContext): void {
   const { tile, depth, bytes } = op
   const operand = operandNamed(c.program.source, op.operand)
   const { span, rows } = tile
   const threads = 32 * c.role!.warps
-  const share =
-    operand.order.at(-1) === depth.axis ? along(rows, span, threads) : across(rows, span, 16 / bytes, threads)
+  const share = across(rows, span, 16 / bytes, threads)
   const free = operand.axes.find((axis) => positionIn(c, depth, axis, 'k_at', 'free_at') === 'free_at')
   if (!isWhole(share) || free === undefined) return emitOneByOne(op, c)
   const where = note(c, `copy ${op.operand}`)
@@ -91,7 +79,7 @@ export function emitCopyElements(op: CopyTile, c: EmitContext): void {
         c.out.line(`const u32 r = first + ${row}, c = (e + ${element}) / ${16 / bytes};`)
         const address = `from + (i64)(${row})${stride(free)}`
         const inside = `${row} < rows && ${element} < deep`
-        c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside), where)
+        c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside, 'true'), where)
       })
       if (share.elements.count > 1) c.out.line(`from += (i64)${share.elements.by}${stride(depth.axis)};`)
     })
@@ -117,13 +105,12 @@ function emitOneByOne(op: CopyTile, c: EmitContext): void {
   const where = note(c, `copy ${op.operand}`)
   const { span, rows } = tile
   const threads = 32 * c.role!.warps
-  const [row, element] =
-    operand.order.at(-1) === depth.axis ? [`i / ${span}`, `i % ${span}`] : [`i % ${rows}`, `i / ${rows}`]
   c.out.line('#pragma unroll 4')
   c.out.block(`for (u32 i = ${threadOf(c)}; i < ${rows * span}; i += ${threads})`, () => {
-    c.out.line(`const u32 r = ${row}, e = ${element}, c = e / ${16 / bytes};`, where)
+    c.out.line(`const u32 r = i % ${rows}, e = i / ${rows}, c = e / ${16 / bytes};`, where)
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(free)} + r;`)
     const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)}`
-    c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), elementAddress(c, operand, op), inside), where)
+    const address = elementAddress(c, operand, op)
+    c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside, 'true'), where)
   })
 }
