@@ -88,8 +88,26 @@ const quantised = (fusion: Fusion, shape: Shape): Problem => {
   return { name: `${group} ${describeShape(shape)}`, group, shape, a: 'bf16', b: 'bf16', out: 'bf16', orderB: 'nk', fusion, rivals: [], goal: null }
 } // prettier-ignore
 
-/** Whose operands nothing is rounded for: f64 by DMMA, f32 without tf32. */
+/** Whose operands nothing is rounded for: f64 by DMMA, f32 without tf32. Shapes with rows along k, and one in every other order. */
 const EXACT_SHAPES = [cube(4096), cube(2048), shape(8192, 1024, 4096), shape(1000, 3000, 520)]
+const OTHER_ORDERS = [
+  ['mk', 'kn'],
+  ['km', 'nk'],
+  ['km', 'kn'],
+] as const
+
+function exact(group: string, a: 'f32' | 'f64'): Problem[] {
+  const of = (orderB: Problem['orderB'], shape: Shape): Problem => ({
+    ...plain(group, { name: a, a, out: a }, orderB, shape, 0.95), ...(a === 'f32' && { exact: true }),
+  })
+  return [
+    ...EXACT_SHAPES.map((shape) => of('nk', shape)),
+    ...OTHER_ORDERS.map(([orderA, orderB]) => {
+      const problem = of(orderB, cube(4096))
+      return { ...problem, name: `${problem.name} ${orderA} ${orderB}`, orderA }
+    }),
+  ]
+} // prettier-ignore
 
 /** What devices of 8.x get: mma.sync and cp.async instead of wgmma and TMA. Only reported. */
 const older = (types: Types, orderB: Problem['orderB'], shape: Shape): Problem => ({
@@ -148,8 +166,8 @@ export const PROBLEMS: readonly Problem[] = [
     plain('i8', { name: 'i8', a: 'i8', out: 'i32' }, 'nk', shape, 0.97),
     plain('fp8', { name: 'fp8', a: 'e4m3', out: 'bf16' }, 'nk', shape, 0.97),
   ]),
-  ...EXACT_SHAPES.map((shape) => plain('f64', { name: 'f64', a: 'f64', out: 'f64' }, 'nk', shape, 0.95)),
-  ...EXACT_SHAPES.map((shape): Problem => ({ ...plain('f32 exact', { name: 'f32', a: 'f32', out: 'f32' }, 'nk', shape, 0.95), exact: true })),
+  ...exact('f64', 'f64'),
+  ...exact('f32 exact', 'f32'),
   ...Object.keys(SCALED).flatMap((group) => SCALED_SHAPES.map((shape) => scaled(group as keyof typeof SCALED, shape))),
   ...SCALED_FUSIONS.flatMap((fusion) => [
     ...Object.keys(SCALED).flatMap((of) => SCALED_SHAPES.map((shape) => fusedScaled(of as keyof typeof SCALED, fusion, shape))),

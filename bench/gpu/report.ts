@@ -153,8 +153,8 @@ function formatSummary(groups: readonly string[], results: readonly Result[]): s
 export function jsonLine(result: Result): string {
   const { problem, ...rest } = result
   const ratios = Object.fromEntries(Object.keys(result.rivals).map((name) => [name, speedup(result, name as Rival)]))
-  const { name, group, shape, a, b, out, orderB, fusion, goal } = problem
-  const fields = { name, group, shape, a, b, out, orderB, fusion: fusion?.name ?? null, goal }
+  const { name, group, shape, a, b, out, orderA = 'mk', orderB, fusion, goal } = problem
+  const fields = { name, group, shape, a, b, out, orderA, orderB, fusion: fusion?.name ?? null, goal }
   const measured = { teraflops: teraflops(problem, result.ours.median), ratios, fusedOverPlain: share(result.ours, result.plain), fusedOverSameTile: share(result.ours, result.sameTile) }
   return JSON.stringify({ schema: 1, kind: 'comparison', ...fields, ...measured, pass: passes(result), ...rest })
 } // prettier-ignore

@@ -179,14 +179,14 @@ export class IsolatedMachine implements VirtualMachine {
     else pending.resolve(answer.value)
   }
 
-  /** What a callback throws rejects the launch, and stops it. */
+  /** What a callback throws stops the launch, which rejects with it once it has stopped: what follows finds it ended. */
   #report(id: number, { callbacks, reject }: Pending, { callback, given }: Report): void {
     try {
-      callbacks[callback]!(...(given as never[]))
+      callbacks[callback]?.(...(given as never[]))
     } catch (error) {
-      this.#settled(id)
+      const stopped = (): void => reject(error)
+      this.#pending.set(id, { resolve: stopped, reject: stopped, callbacks: {} })
       this.#send({ cancelled: id })
-      reject(error)
     }
   }
 
