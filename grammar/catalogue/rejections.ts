@@ -243,6 +243,22 @@ export const rejections = {
       help: 'use a smaller tile, or one whose sides are powers of two',
     }),
   }),
+  KTL4532: entry<{ m: number; n: number; ctas: number }>({
+    title: 'more CTAs of an SM than it has registers for',
+    explain:
+      'With `ctas` a schedule on sm_80 bounds the registers of a thread, so that an SM, which has 65,536, holds so many CTAs. Accumulators and ' +
+      'the operands of two steps have to fit, and some beside them.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x128; ctas 3 }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { tile 128x64; ctas 3 }\n',
+    },
+    word: ({ m, n, ctas }) => ({
+      message: `an SM has no registers for ${ctas} CTAs with a tile ${m}x${n}`,
+      help: 'use a smaller tile, or fewer CTAs',
+    }),
+  }),
   KTL4534: entry<{ dtype: string }>({
     title: 'parts of what is no f32',
     explain:

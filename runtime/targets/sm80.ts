@@ -5,7 +5,7 @@
 import { cutTiles } from '../../compiler/targets/tensor_core/exchange.ts'
 import { depthOf, tilesOf } from '../../compiler/classes/matmul.ts'
 import { DTYPES } from '../../compiler/dtypes.ts'
-import { atomNameOf } from '../../compiler/targets/sm80/mma.ts'
+import { atomNameOf, isFfma } from '../../compiler/targets/sm80/mma.ts'
 import type { OutputPlan } from '../../compiler/targets/tensor_core/epilogue.ts'
 import type { Sm80Plan } from '../../compiler/targets/sm80/plan.ts'
 import type { FieldValues } from '../../compiler/targets/index.ts'
@@ -75,7 +75,7 @@ export type Sm80Constants = Readonly<typeof SM80_CONSTANTS>
 
 /** Bytes of k in a cycle, for each cell: of tensor cores, or of what multiplies f32 and f64 exactly. */
 function rateOf({ mma }: Sm80Plan, { fmaF32, mmaF64 }: Machine): number {
-  const rates = { ffma: 4 * fmaF32, dmma: 8 * mmaF64, split: MMA_BYTES / 3, mma: MMA_BYTES }
+  const rates = { ffma: 4 * fmaF32, ffma_short: 4 * fmaF32, dmma: 8 * mmaF64, split: MMA_BYTES / 3, mma: MMA_BYTES }
   return rates[atomNameOf(mma)]
 }
 
@@ -101,7 +101,7 @@ export function estimateSm80(
   const kTiles = Math.max(1, Math.ceil(k / tileK / parts))
   const products = gemm.accumulators.length
   const atom = atomNameOf(plan.mma)
-  const sustained = atom === 'dmma' || atom === 'ffma' ? costs[atom] : costs.sustained
+  const sustained = isFfma(plan.mma) ? costs.ffma : atom === 'dmma' ? costs.dmma : costs.sustained
   const mma = (products * tileM * tileN * kBytes) / (rateOf(plan, machine) * sustained)
   // Each warp reads its rows of A and its columns of every B.
   const reads = warps[0] * warps[1] * (warpTile[0] + products * warpTile[1]) * kBytes
@@ -161,7 +161,7 @@ function shiftedRegisters({ a, b, warps, warpTile: [rows, columns], mmaSteps }: 
 
 /** Of one k tile, by each scheduler: 16 bytes of k, of every 8th row and every 4th column of a warp's part. */
 function laneLoads({ mma, gemm, warps, warpTile: [rows, columns] }: Sm80Plan, kBytes: number): number {
-  if (atomNameOf(mma) !== 'ffma') return 0
+  if (!isFfma(mma)) return 0
   return ((warps[0] * warps[1]) / 4) * (rows / 8 + (gemm.accumulators.length * columns) / 4) * (kBytes / 16)
 }
 

@@ -301,6 +301,8 @@ const SM80: readonly GoldenCase[] = [
   sm80('4-byte copies tf32', gemm({ a: 'tf32', out: 'f32', unaligned: ['A', 'B'] }), [64, 64], { plan: { a: copy(4), b: [copy(4)] }, target: 'sm_90a' }),
   sm80('by words along k and along n', gemm({ B: 'k, n', unaligned: ['A', 'B'], to: 'word' }), [64, 64], { plan: { a: copy(4), b: [copy(4, 'mn')] } }),
   sm80('bytes by words', gemm({ a: 'i8', out: 'i32', unaligned: ['A', 'B'], to: 'word' }), [64, 64], { plan: { a: copy(4), b: [copy(4)] } }),
+  sm80('f32 bounded for two CTAs', gemm({ a: 'f32' }), [128, 128], { design: { ctas: 2 }, plan: { perSm: 2, mma: { k: 2 }, warps: [2, 4] } }),
+  sm80('f32', gemm({ a: 'f32' }), [128, 128], { plan: { perSm: 1, mma: { k: 4 } } }),
   sm80('shifted rows', gemm({ a: 'bf16', unaligned: ['A', 'B'] }), [64, 64], { whole, plan: { a: shifted('k'), b: [shifted('k')] } }),
   sm80('warps that share k', gemm({ B: 'k, n', unaligned: ['B'] }), [16, 32], { whole, design: { tile: [16, 32, 64] }, plan: { deep: 2, a: copy(16), b: [shifted('mn')] } }),
   sm80('A along k B along n', gemm({ B: 'k, n' }), [128, 64], { plan: { a: copy(16), b: [copy(16, 'mn')] } }),

@@ -16,6 +16,7 @@ const COMBINED = [
   'f64, 8 warps',
   'f32, transposed',
   'f32, unaligned',
+  'f32, two CTAs of an SM',
   'f32, two products',
   'f32 in parts',
   'f32 in parts, two products',

@@ -144,3 +144,12 @@ test('bytes of k that a stage has, as the schedule says or by the size of the ti
   expect(depths('schedule gemm on sm_80 { tile 64x64 | 128x256 }\n', 2)).toEqual([128, 64])
   expect(depths('schedule gemm on sm_80 { tile 64x64; depth 32 | 64 }\n', 8)).toEqual([128])
 })
+
+test('CTAs that registers are bounded for, as the schedule says', () => {
+  const bounds = (entries: string): unknown =>
+    [
+      ...designsOf(family(`${GEMM}schedule gemm on sm_80 { tile 64x64; ${entries} }\n`).schedules, 'sm80', 'sm_90a', 2),
+    ].map((design) => design.kind === 'sm80' && design.ctas)
+  expect(bounds('ctas 1 | 4')).toEqual([1, 4])
+  expect([bounds(''), bounds('ctas auto')]).toEqual([[undefined], [undefined]])
+})

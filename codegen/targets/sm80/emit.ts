@@ -24,7 +24,7 @@ import { SCALE_EMITTERS } from '../../pipe/scales.ts'
 import { atomIn, crossesLanes, CROSSED_LANE, emitLoadFragments, sourcesOf } from './loads.ts'
 import { SHARE_K_EMITTERS } from './share_k.ts'
 import { emitShift } from './shifted.ts'
-import { FFMA_STEP, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
+import { ffmaStep, mmaName, mmaText, SPLIT_F32, SPLIT_MMA, splitMmaName } from './ptx.ts'
 
 type MmaSync = Extract<TileOp, { op: 'mma_sync' }>
 
@@ -62,7 +62,7 @@ function multiplyParts({ kind, set }: MmaSync, c: EmitContext): void {
 /** Of each product: a step is long enough by itself. */
 function multiplyAdd({ set, chunk }: MmaSync, c: EmitContext): void {
   const sums = chunk ? 'sums' : 'acc'
-  c.definitions.set('ffma_step', FFMA_STEP)
+  c.definitions.set('ffma_step', ffmaStep(atomIn(c.program).a / 2))
   if (chunk === 'begins') c.out.line('#pragma unroll').line(`for (u32 i = 0; i < ${allCells(c)}; ++i) sums[i] = 0;`)
   for (let p = 0; p < registersOf(c).products; p++) {
     const [from, columns] = p > 0 ? [` + ${p} * ROW_BLOCKS * CELLS`, ` + ${p} * COLUMN_BLOCKS`] : ['', '']

@@ -112,18 +112,20 @@ interface Piece {
 }
 
 /** Of two rows of A for each block, and of B of a column (f64) or of two neighbours (f32): along k chunks of it, else single elements. */
-function piecesOf(side: 'a' | 'b', { tile }: TileSource, { type }: WarpAtom): readonly Piece[] {
+function piecesOf(side: 'a' | 'b', { tile }: TileSource, { type, a }: WarpAtom): readonly Piece[] {
   if (type === 'double') {
     const wrapper = 'load_fragment_f64'
     const rows = side === 'a' ? [0, EIGHT] : [0]
     return [0, 1].flatMap((k) => rows.map((row, i) => ({ to: k * rows.length + i, wrapper, rows: row, k })))
   }
+  const depth = a / 2
+  const suffix = depth === 4 ? '' : `_${depth}`
   if (tile.major === 'k') {
-    const wrapper = 'load_fragment_f32'
+    const wrapper = `load_fragment_f32${suffix}`
     const next = side === 'a' ? { rows: EIGHT } : { rows: 1, xor: 16 * patternOf(tile, 1) }
-    return [{ to: 0, wrapper, rows: 0, k: 0 }, { to: 4, wrapper, k: 0, ...next }] // prettier-ignore
+    return [{ to: 0, wrapper, rows: 0, k: 0 }, { to: depth, wrapper, k: 0, ...next }] // prettier-ignore
   }
-  return [0, 1, 2, 3].map((k) => ({ to: k, wrapper: 'load_columns_f32', rows: 0, k }))
+  return Array.from({ length: depth }, (_, k) => ({ to: k, wrapper: `load_columns_f32${suffix}`, rows: 0, k }))
 }
 
 function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, atom: WarpAtom): void {
@@ -135,7 +137,7 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
     const [slot, where] = [slotAddress(c, buffer), note(c, `fragments of ${operand}`)]
     const [lanes, blocks] = [lanesName(side, source), side === 'a' ? 2 : 1]
     const along = ({ rows, k, xor = 0 }: Piece): string => {
-      const moved = (isDouble ? 32 * (2 * step + k) : 16 * step) ^ xor
+      const moved = (isDouble ? 32 * (2 * step + k) : atom.kBytes * step) ^ xor
       const further = rows === 0 ? '' : ` + ${rows * span}`
       return `${moved === 0 ? lanes : `(${lanes} ^ ${moved})`} + i * ${EIGHT * blocks * span}${further}`
     }
@@ -143,7 +145,7 @@ function emitLoadOwn({ a, products, step, set }: LoadFragments, c: EmitContext, 
     const perBox = tile.span / EIGHT
     const across = ({ rows, k }: Piece): string => {
       const part = rows === 0 ? 'part' : `(part + ${rows / EIGHT})`
-      const row = isDouble ? 4 * (2 * step + k) : 4 * step + k
+      const row = isDouble ? 4 * (2 * step + k) : (atom.a / 2) * step + k
       // Without a swizzle by a sum: one address for all.
       const moved = perBox > 1 ? `(${lanes} ${isDouble ? '^' : '+'} ${part} % ${perBox} * ${EIGHT * bytes})` : lanes
       const box = tile.pitch > 0 ? ` + ${part} / ${perBox} * ${tile.pitch}` : ''

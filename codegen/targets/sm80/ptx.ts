@@ -14,6 +14,13 @@ import {
   VECTOR_LOADS,
 } from '../../pipe/ptx.ts'
 
+/** One k of two columns, of which fragments have so many each. */
+const loadColumns = (name: string, depth: number): string =>
+  inline(
+    `void ${name}(float* r, u32 address)`,
+    `  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[${depth}]) : "r"(address) : "memory");`,
+  )
+
 export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
   ...SYNC_WRAPPERS,
   ...COPY_WRAPPERS,
@@ -31,12 +38,12 @@ export const SM80_WRAPPERS: Readonly<Record<string, string>> = {
     '  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"\n' +
       '    : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");',
   ),
-  load_columns_f32:
-    '// One k of two columns, of which fragments have four each.\n' +
-    inline(
-      'void load_columns_f32(float* r, u32 address)',
-      '  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[4]) : "r"(address) : "memory");',
-    ),
+  load_fragment_f32_2: inline(
+    'void load_fragment_f32_2(float* r, u32 address)',
+    '  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(address) : "memory");',
+  ),
+  load_columns_f32: loadColumns('load_columns_f32', 4),
+  load_columns_f32_2: loadColumns('load_columns_f32_2', 2),
   load_pair:
     '// Two elements of neighbouring rows.\n' +
     inline(
@@ -67,18 +74,19 @@ const DMMA = inline(
  * f32 on CUDA cores: a warp's rows with its columns, four of k; a lane has two of every 16 rows and of every 8 columns. An FFMA that reads three
  * registers of two banks takes a cycle more: along a row, one of them is what the FFMA before has read.
  */
-export const FFMA_STEP = inline(
-  'void ffma_step(float* d, const float (*a)[8], const float (*b)[8])',
-  `#pragma unroll
-  for (u32 k = 0; k < 4; ++k)
+export const ffmaStep = (depth: number): string =>
+  inline(
+    `void ffma_step(float* d, const float (*a)[${2 * depth}], const float (*b)[${2 * depth}])`,
+    `#pragma unroll
+  for (u32 k = 0; k < ${depth}; ++k)
 #pragma unroll
     for (u32 i = 0; i < 2 * ROW_BLOCKS; ++i)
 #pragma unroll
       for (u32 j = 0; j < 2 * COLUMN_BLOCKS; ++j) {
         float& sum = d[i / 2 * CELLS + j / 2 * 4 + i % 2 * 2 + j % 2];
-        sum = fmaf(a[i / 2][i % 2 * 4 + k], b[j / 2][j % 2 * 4 + k], sum);
+        sum = fmaf(a[i / 2][i % 2 * ${depth} + k], b[j / 2][j % 2 * ${depth} + k], sum);
       }`,
-)
+  )
 
 /**
  * f32 in two parts: the larger one rounded to tf32, the smaller one the rest, whose last 13 bits MMAs do not read. NaNs and

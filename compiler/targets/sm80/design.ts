@@ -16,6 +16,8 @@ export interface Sm80Design {
   readonly operands: 'ab' | 'ba'
   /** `auto`: as many as shared memory holds. */
   readonly stages: number | 'auto'
+  /** CTAs that an SM is to hold: stages and registers are bounded for so many. Absent: as many as fit. */
+  readonly ctas?: number
   /** f32 is multiplied on tensor cores, in two parts of tf32 each; absent: by FFMAs. */
   readonly f32?: 'tf32x3'
   /** Parts of k that are work items of their own and meet in global memory; absent: a work item is a whole tile. */
@@ -35,11 +37,25 @@ const DEPTH: Entry<number> = {
   },
 }
 
+/** Registers are bounded for so many: of more CTAs of four warps, those of a thread would be less than 128. */
+const MOST_CTAS = 4
+
+const CTAS: Entry<number> = {
+  example: 'ctas 2',
+  read: (value) => {
+    if (value.kind !== 'count') return { form: 'a number or `auto`' }
+    return value.value >= 1 && value.value <= MOST_CTAS
+      ? { value: value.value }
+      : { why: `an SM holds 1 to ${MOST_CTAS} CTAs by a bound`, legal: [] }
+  },
+}
+
 export const SM80_ENTRIES = {
   tile: tileEntry([16, 32, 64, 128, 256]),
   depth: DEPTH,
   operands: OPERANDS,
   stages: STAGES,
+  ctas: CTAS,
   parts: PARTS,
   f32: wordEntry('f32 fma', 'fma', 'tf32x3'),
   reassociate: REASSOCIATE,
@@ -79,15 +95,17 @@ export function* sm80Designs(
     for (const depth of depths)
       for (const operands of schedule?.operands ?? (['ab'] as const))
         for (const stages of schedule?.stages ?? (['auto'] as const))
-          for (const f32 of schedule?.f32 ?? (['fma'] as const))
-            for (const parts of schedule?.parts ?? [1]) {
-              if (parts > 1 && !(schedule?.reassociate && m * n >= SMALL)) continue
-              yield {
-                kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
-                // Of operands of other sizes it says nothing.
-                ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
-                ...(parts > 1 && { parts }),
-              } // prettier-ignore
-            }
+          for (const ctas of schedule?.ctas ?? [null])
+            for (const f32 of schedule?.f32 ?? (['fma'] as const))
+              for (const parts of schedule?.parts ?? [1]) {
+                if (parts > 1 && !(schedule?.reassociate && m * n >= SMALL)) continue
+                yield {
+                  kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
+                  ...(typeof ctas === 'number' && { ctas }),
+                  // Of operands of other sizes it says nothing.
+                  ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
+                  ...(parts > 1 && { parts }),
+                } // prettier-ignore
+              }
   }
 }

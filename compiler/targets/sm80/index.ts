@@ -16,7 +16,7 @@ import {
 import { SM80_ENTRIES, sm80Designs, type Sm80Design } from './design.ts'
 import { lowerSm80 } from './lower.ts'
 import { rejection } from '../../rejection.ts'
-import { atomNameOf, instructionOf, sm80Units, warpMmaFormOf } from './mma.ts'
+import { instructionOf, isFfma, sm80Units, warpMmaFormOf } from './mma.ts'
 import { planSm80, type Sm80Plan } from './plan.ts'
 import { verifySm80 } from './verify.ts'
 
@@ -30,8 +30,7 @@ export const sm80 = {
   designs: sm80Designs,
   leavesOut: () => false,
   words: true,
-  offTensorCores: ({ mma }) =>
-    atomNameOf(mma) === 'ffma' ? rejection('KTL2928', { a: mma.a, b: mma.b, accumulator: mma.d }) : null,
+  offTensorCores: ({ mma }) => (isFfma(mma) ? rejection('KTL2928', { a: mma.a, b: mma.b, accumulator: mma.d }) : null),
   formKey(a, b, accumulator) {
     const form = warpMmaFormOf(a, b, accumulator)
     return form && `${form.d} ${form.k} ${form.minCc} ${form.maxCells}`
@@ -46,6 +45,7 @@ export const sm80 = {
     tileName(design),
     ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
     ...stagesName(design),
+    ...(design.ctas === undefined ? [] : [`ctas${design.ctas}`]),
     ...(design.f32 ? [design.f32] : []),
   ],
   storeName: 'rows',

@@ -9,6 +9,9 @@ import type { MmaUnits } from '../../passes/computed_operands.ts'
 import { endsSteps } from '../../stored/blocks.ts'
 import { mmaRowOf, type MmaRow } from '../tensor_core/forms.ts'
 
+/** Of FFMAs whose fragments leave room for more warps. */
+const SHORT_K = 2
+
 /** Types as PTX spells them, and the k of one step: of 16 rows by 8 columns. */
 export interface WarpMmaKind {
   readonly d: 'f32' | 'f16' | 's32' | 'f64'
@@ -42,14 +45,23 @@ const ATOMS = {
   dmma: { type: 'double', a: 4, b: 2, kBytes: 64, reads: 'lanes', mostHeld: 224 },
   /** A lane has 2 rows and 2 columns, and four of k. */
   ffma: { type: 'float', a: 8, b: 8, kBytes: 16, reads: 'lanes', mostHeld: 192 },
+  /** Two of k: half the registers, and twice the loads. */
+  ffma_short: { type: 'float', a: 4, b: 4, kBytes: 8, reads: 'lanes', mostHeld: 192 },
 } as const satisfies Readonly<Record<string, WarpAtom>>
 
 export type WarpAtomName = keyof typeof ATOMS
 
-export const atomNameOf = ({ a, split }: Pick<WarpMmaKind, 'a' | 'split'>): WarpAtomName =>
-  split ? 'split' : a === 'f64' ? 'dmma' : a === 'f32' ? 'ffma' : 'mma'
+export const atomNameOf = ({ a, k, split }: Pick<WarpMmaKind, 'a' | 'k' | 'split'>): WarpAtomName =>
+  split ? 'split' : a === 'f64' ? 'dmma' : a !== 'f32' ? 'mma' : k === SHORT_K ? 'ffma_short' : 'ffma'
 
-export const atomOf = (kind: Pick<WarpMmaKind, 'a' | 'split'>): WarpAtom => ATOMS[atomNameOf(kind)]
+export const atomOf = (kind: Pick<WarpMmaKind, 'a' | 'k' | 'split'>): WarpAtom => ATOMS[atomNameOf(kind)]
+
+/** f32 that nothing is rounded for, on CUDA cores. */
+export const isFfma = ({ a, split }: Pick<WarpMmaKind, 'a' | 'split'>): boolean => a === 'f32' && !split
+
+/** The same products in steps of fewer k; null: there are none. */
+export const shortened = <K extends WarpMmaKind>(kind: K): K | null =>
+  isFfma(kind) && kind.k !== SHORT_K ? { ...kind, k: SHORT_K } : null
 
 /** As people and metadata call it. */
 export const instructionOf = ({ d, a, b, k, split }: WarpMmaKind): string =>

@@ -18,7 +18,7 @@ import type { ExchangePlan, TensorCorePlan } from '../tensor_core/plan.ts'
 import { sharesBlocks } from '../tensor_core/lower_epilogue.ts'
 import { planScales, type ScalePlans } from '../tensor_core/scales.ts'
 import { sm80Memory } from './memory.ts'
-import { atomNameOf, atomOf, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
+import { atomNameOf, atomOf, shortened, splitFormOf, warpMmaFormOf, type WarpAtom, type WarpMmaForm } from './mma.ts'
 import { planSm80Operand } from './operands.ts'
 import { operandNamed } from '../../ir/walk.ts'
 
@@ -42,7 +42,14 @@ const RESERVED_REGISTERS = 64
 const smBytes = (target: TargetArch): number => (target === 'sm_80' ? 167_936 : 233_472)
 /** Shared memory of each CTA that the driver keeps. */
 const SYSTEM_BYTES = 1024
+/** Of a sub-tile at least, where they are bounded. */
+const LEAST_SPARE = 32
 const SM_REGISTERS = 65_536
+const MOST_REGISTERS = 255
+/** Those that MMAs and copies take at least, beside accumulators and fragments: of fewer, ptxas spills. FFMAs have them where fragments were. */
+const LEAST_BESIDE = 40
+/** Of each of so many threads of an SM, which has them in eights. */
+const registersFor = (threads: number): number => Math.min(MOST_REGISTERS, Math.floor(SM_REGISTERS / threads / 8) * 8)
 
 export interface Sm80Plan extends TensorCorePlan {
   readonly kind: 'sm80'
@@ -84,13 +91,12 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   if (parts > 1 && accumulator === 'f16') return rejection('KTL4524', {})
   if (parts > 1 && accumulator === 'f64') return rejection('KTL2904', { form: 'parts of sums in f64' })
   const aType = operandNamed(program, gemm.segments[0].a).dtype
-  const mma = mmaOf(program, gemm, design.f32 === 'tf32x3' ? splitFormOf : warpMmaFormOf, { oneOrder: false })
-  if (isRejection(mma)) return design.f32 && aType !== 'f32' ? rejection('KTL4534', { dtype: aType }) : mma
+  const form = mmaOf(program, gemm, design.f32 === 'tf32x3' ? splitFormOf : warpMmaFormOf, { oneOrder: false })
+  if (isRejection(form)) return design.f32 && aType !== 'f32' ? rejection('KTL4534', { dtype: aType }) : form
 
-  const atom = atomOf(mma)
   const kBytes = tileK * DTYPES[aType].storageBytes
-  if (atom.type === 'double' && kBytes !== 128)
-    return rejection('KTL2904', { form: `a stage of ${kBytes} bytes of f64` })
+  const { type } = atomOf(form)
+  if (type === 'double' && kBytes !== 128) return rejection('KTL2904', { form: `a stage of ${kBytes} bytes of f64` })
   const ways = waysOf(gemm)
   const inputs = planLoops(program, gemm, false, (side, operand, free, k) =>
     planSm80Operand(operand, {
@@ -99,9 +105,9 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
       rows: side === 'a' ? tileM : ways * tileN,
       depth: tileK,
       anywhere: gemm.sums ? k : gemm.groups?.along === (side === 'a' ? 'm' : 'n') ? gemm[gemm.groups.along] : null,
-      stepBytes: atom.kBytes,
+      stepBytes: atomOf(form).kBytes,
       // Of f32, a lane has two neighbours along n, and rows of A that are 8 apart.
-      eitherOrder: atom.type === 'double' || (atom.type === 'float' && side === 'b'),
+      eitherOrder: type === 'double' || (type === 'float' && side === 'b'),
       oneLoop: gemm.segments.length === 1 && gemm.segments[0].outer.length === 0,
     }),
   )
@@ -110,35 +116,52 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     return rejection('KTL2904', { form: 'an operand of f64 that is computed' })
   // Chunks on their way through registers take their share.
   const gathers = gathersAny(inputs)
-  const maxCells = gathers ? Math.min(mma.maxCells, GATHERING_CELLS) : mma.maxCells
+  const maxCells = gathers ? Math.min(form.maxCells, GATHERING_CELLS) : form.maxCells
   const cellsOf = ([m, n]: Division): number =>
     (products * (tileM / m) * (tileN / n)) / 32 / (accumulator === 'f16' ? 2 : accumulator === 'f64' ? 1 / 2 : 1)
   // Two sets, for 16 rows of A and for 8 columns of every B.
-  const words = atom.type === 'double' ? 2 : 1
-  const fragmentsOf = ([m, n]: Division): number => {
-    const [ofA, ofB] = [(tileM / m / 16) * atom.a, ((products * tileN) / n / 8) * atom.b]
+  const words = type === 'double' ? 2 : 1
+  const fragmentsOf = ([m, n]: Division, { a, b }: WarpAtom): number => {
+    const [ofA, ofB] = [(tileM / m / 16) * a, ((products * tileN) / n / 8) * b]
     // Of a step that is multiplied in parts: those of all columns, and of 16 rows.
-    return 2 * words * (ofA + ofB) + (mma.split ? 2 * (atom.a + ofB) : 0)
+    return 2 * words * (ofA + ofB) + (form.split ? 2 * (a + ofB) : 0)
   }
   // Sums of chunks of k are as many as the accumulators.
-  const tileScales = planScales(program, gemm, [tileM, ways * tileN, tileK], mma.k)
+  const tileScales = planScales(program, gemm, [tileM, ways * tileN, tileK], form.k)
   if (tileScales && isRejection(tileScales)) return tileScales
   const sums = tileScales ? 2 : 1
-  const mostHeld = tileScales ? (inPairs(tileScales) ? SUMS_BESIDE_PAIRS : MOST_WITH_SUMS) : atom.mostHeld
-  const fits = (division: Division): boolean =>
-    isWhole(design.tile, division) &&
-    cellsOf(division) <= maxCells &&
-    sums * cellsOf(division) + fragmentsOf(division) <= mostHeld
-  // A warp has whole blocks of columns that share a scale, where that fits.
-  const block = widestBlock(program, gemm)
-  const chosen = (): Division | null =>
-    chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
-    chooseWarps(design.tile, atom, fits)
+  const mostHeld = tileScales ? (inPairs(tileScales) ? SUMS_BESIDE_PAIRS : MOST_WITH_SUMS) : atomOf(form).mostHeld
   const few: Division = [tileM / MMA_ROWS, tileN / MMA_ROWS]
   const deep = FEWEST_WARPS / (few[0] * few[1])
   const shares = design.warps === 'auto' && deep > 1
-  const warps = shares ? few : design.warps === 'auto' ? chosen() : fits(design.warps) ? design.warps : null
-  if (warps === null) return rejection('KTL4530', { m: tileM, n: tileN, products })
+  const held = (division: Division, atom: WarpAtom): number => sums * cellsOf(division) + fragmentsOf(division, atom)
+  // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
+  const neededBy = (division: Division, atom: WarpAtom): number =>
+    form.minCc > 80 || form.split ? MOST_REGISTERS : held(division, atom) + (type === 'float' ? 0 : LEAST_BESIDE)
+  const bound = ([m, n]: Division): number => registersFor(32 * m * n * (shares ? deep : 1) * (design.ctas ?? 1))
+  // A warp has whole blocks of columns that share a scale, where that fits.
+  const block = widestBlock(program, gemm)
+  const divide = (atom: WarpAtom, isBounded: boolean): Division | null => {
+    const fits = (division: Division): boolean =>
+      isWhole(design.tile, division) &&
+      cellsOf(division) <= maxCells &&
+      held(division, atom) <= mostHeld &&
+      (!isBounded || neededBy(division, atom) <= bound(division))
+    if (shares) return isBounded && neededBy(few, atom) > bound(few) ? null : few
+    if (design.warps !== 'auto') return fits(design.warps) ? design.warps : null
+    return (
+      chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
+      chooseWarps(design.tile, atom, fits)
+    )
+  }
+  const kinds = [form, ...(design.ctas === undefined ? [] : [shortened(form) ?? []].flat())]
+  const [mma = form] = kinds.filter((kind) => divide(atomOf(kind), design.ctas !== undefined) !== null)
+  const atom = atomOf(mma)
+  const warps = divide(atom, design.ctas !== undefined)
+  if (warps === null)
+    return divide(atom, false) === null || design.ctas === undefined
+      ? rejection('KTL4530', { m: tileM, n: tileN, products })
+      : rejection('KTL4532', { m: tileM, n: tileN, ctas: design.ctas })
   const mmaSteps = kBytes / atom.kBytes
   const isPlain = atomNameOf(mma) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
   if (shares && !(isPlain && mmaSteps % deep === 0))
@@ -153,7 +176,10 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     columns: warpTile[1],
     stores: 'rows',
     unaligned: 'rows',
-    spareRegisters: 255 - cells - RESERVED_REGISTERS,
+    spareRegisters: Math.max(
+      LEAST_SPARE,
+      (design.ctas === undefined ? MOST_REGISTERS : bound(warps)) - cells - RESERVED_REGISTERS,
+    ),
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
@@ -172,14 +198,15 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     design.stages,
     MIN_STAGES,
     MAX_STAGES,
-    SMEM_LIMIT,
+    design.ctas === undefined
+      ? SMEM_LIMIT
+      : Math.min(SMEM_LIMIT, Math.floor(smBytes(target) / design.ctas) - SYSTEM_BYTES),
     (stages) => sm80Memory(shape, stages, 'sizes').bytes,
   )
   if (isRejection(sized)) return sized
-  // A form that the device lacks converts its fragments, and one in parts splits them, in whatever registers there are.
   const registers =
-    mma.minCc > 80 || mma.split ? 255 : Math.min(255, sums * cells + fragmentsOf(warps) + RESERVED_REGISTERS)
-  const perSm = Math.max(
+    form.minCc > 80 || form.split ? MOST_REGISTERS : Math.min(MOST_REGISTERS, held(warps, atom) + RESERVED_REGISTERS)
+  const fitting = Math.max(
     1,
     Math.min(
       4,
@@ -216,7 +243,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     ...sized,
     stageBytes,
     threads: 32 * warpCount,
-    perSm,
+    perSm: design.ctas ?? fitting,
   }
 }
 

@@ -3,7 +3,7 @@ import { legalContraction } from '../../dtypes.ts'
 import type { Tiles } from '../../verify/tiles.ts'
 import { partsOf } from '../tensor_core/parts.ts'
 import { verifyScaleLoads } from '../tensor_core/verify_scales.ts'
-import { splitFormOf, warpMmaFormOf } from './mma.ts'
+import { shortened, splitFormOf, warpMmaFormOf } from './mma.ts'
 import { SMEM_LIMIT } from './plan.ts'
 
 /** Chunks of k that MMAs sum by themselves: those of a stage one after the other, of each all parts that are in the accumulators. */
@@ -42,6 +42,9 @@ export function verifySm80(tiles: Tiles): void {
   if (!registers?.warps) tiles.problems.push('accumulators are not in the registers of warps')
   if (launch.sharedMemBytes > SMEM_LIMIT)
     tiles.problems.push(`${launch.sharedMemBytes} bytes of shared memory: there are ${SMEM_LIMIT}`)
+  const { grid } = launch
+  if (registers?.ctas !== undefined)
+    tiles.expect('CTAs of an SM', registers.ctas, (grid.kind === 'persistent' && grid.perSm) || 1)
   if (!tiles.ops.some(({ op }) => op === 'mma_sync')) tiles.problems.push('no operation multiplies')
   for (const op of tiles.ops) {
     if (op.op !== 'load_fragments') continue
@@ -67,7 +70,8 @@ export function verifySm80(tiles: Tiles): void {
       const form = (mma.kind.split ? splitFormOf : warpMmaFormOf)(a!, b!, sum)
       tiles.expect('type of parts', registers?.parts?.cells, registers?.parts && form?.d)
       const { split } = mma.kind
-      const kind = form && { d: form.d, a: form.a, b: form.b, k: form.k, ...(split && { split }) }
+      const k = form && shortened(form)?.k === mma.kind.k ? mma.kind.k : form?.k
+      const kind = form && { d: form.d, a: form.a, b: form.b, k, ...(split && { split }) }
       tiles.expect('mma_sync: kind', mma.kind, kind)
     }
   }
