@@ -21,10 +21,8 @@ export interface EmitContext {
   /** Shared by all expressions, so that no two temporaries have one name. */
   readonly expressions: ExpressionContext
   readonly role: Role | null
-  /** The copy whose chunks that rows end in are copied elsewhere. */
-  readonly whole?: TileOp
-  /** CUDA that says whether there is anything to fill a stage with, where that is no branch around the copies. */
-  readonly fills?: string
+  /** In loops over k: whether all of these k tiles have one ahead to copy, or none. Absent: some have. */
+  readonly ahead?: 'all' | 'none'
   /** null: the build does not time itself. */
   readonly tracer: Stamps | null
 }

@@ -6,7 +6,8 @@ import { operandNamed, rowsRead } from '../../compiler/ir/walk.ts'
 import { mul, name, printIx } from '../../compiler/space/ix.ts'
 import { swizzleXor } from '../../compiler/space/layout.ts'
 import { emitLookedUp } from './computed.ts'
-import { call, note, slotAddress, type EmitContext } from './context.ts'
+import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
+import { allCells } from './fragments.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 import { elementAddress, emitTransposed, threadOf } from './copy_transposed.ts'
 import { emitCopyShifted } from './copy_shifted.ts'
@@ -22,8 +23,11 @@ function rowAddress(c: EmitContext, operand: TensorOperand): string {
 export function emitCopyTile(op: CopyTile, c: EmitContext): void {
   if (op.tile.shifted) emitCopyShifted(op, c)
   else if (!isInOrder(op, c)) emitTransposed(op, c)
-  else if (c.whole === op || (op.bytes < 16 && isSharedEvenly(op, c))) copyWhole(op, c)
-  else copyPieces(op, c)
+  else {
+    const shared = rowsApart(op, c)
+    if (shared) copyRows(op, shared, c)
+    else copyPieces(op, c)
+  }
 }
 
 /** Rows of the tile lie in memory as they do in the tile. */
@@ -72,6 +76,16 @@ function copyPieces(op: CopyTile, c: EmitContext): void {
   })
 }
 
+/** Accumulators of a thread, and sums of chunks, beside which there are no registers for what loops could keep. */
+const MANY_CELLS = 128
+
+/** The thread of the role, in loops over k: what depends on it is found again in each, where registers are few. */
+function threadInLoop(c: EmitContext): string {
+  const { registers } = c.program
+  const isTight = registers!.ctas !== undefined || allCells(c) * (registers!.parts ? 2 : 1) >= MANY_CELLS
+  return isTight ? call0(c, 'anew', threadOf(c)) : threadOf(c)
+}
+
 /** Where piece `x` of a row stands, of so many in a row of a box: its chunk of 16 bytes, and what is added for its box and its place in the chunk. */
 function placeInRow({ tile, bytes }: CopyTile, spanPieces: number): Record<'chunk' | 'box' | 'inChunk', string> {
   const inBox = tile.boxes > 1 ? `x % ${spanPieces}` : 'x'
@@ -111,24 +125,24 @@ function rowsApart(op: CopyTile, c: EmitContext): RowsApart | null {
     : null
 }
 
+/** Whether threads have rows of a tile that are evenly apart: few addresses, and instructions. */
+export const isSharedEvenly = (op: CopyTile, c: EmitContext): boolean => rowsApart(op, c) !== null
+
 /** Chunks of rows so far apart stand in the same places, whatever the swizzle. */
 const SWIZZLED_ROWS = 8
 
 const isPowerOf2 = (n: number): boolean => n > 0 && (n & (n - 1)) === 0
 
-/** Whether `copyWhole` can copy a tile, for `emitCutChunks` to copy the rest. */
-export const isSharedEvenly = (op: CopyTile, c: EmitContext): boolean => rowsApart(op, c) !== null
-
 /**
- * Pieces in turn, with one address that moves on. Along k, chunks that a row ends in are left to `emitCutChunks`: their size would take as long as
- * the rest. Along m or n a thread's pieces are all of one size, and rows that are copied by words are whole words.
+ * Pieces in turn, with one address that moves on. Along k, chunks that a row ends in are left to `emitCutChunks`: their size would take as long as the rest.
+ * Along m or n a thread's pieces are all of one size, and rows that are copied by words are whole words.
  */
-function copyWhole(op: CopyTile, c: EmitContext): void {
+function copyRows(op: CopyTile, shared: RowsApart, c: EmitContext): void {
   const { tile, free, depth } = op
   const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `copy ${op.operand}`)
-  const { apart, rows, pieces, perPiece, stride } = rowsApart(op, c)!
-  const [kEnd, end, thread] = [c.names.depthEnd(depth.axis), c.names.end(free), threadOf(c)]
+  const { apart, rows, pieces, perPiece, stride } = shared
+  const [kEnd, end] = [c.names.depthEnd(depth.axis), c.names.end(free)]
   const spanPieces = pieces / tile.boxes
   const span = spanPieces * op.bytes
   const kMajor = tile.major === 'k'
@@ -136,42 +150,42 @@ function copyWhole(op: CopyTile, c: EmitContext): void {
   const [inner, innerEnd, outer, outerEnd] = kMajor ? ['k_at', kEnd, 'free_at', end] : ['free_at', end, 'k_at', kEnd]
   c.out.block('', () => {
     const { chunk, box, inChunk } = placeInRow(op, spanPieces)
-    c.out.line(`const u32 r = ${thread} / ${pieces}, x = ${thread} % ${pieces}, c = ${chunk};`, where)
+    c.out.line(`const u32 t = ${threadInLoop(c)}, r = t / ${pieces}, x = t % ${pieces}, c = ${chunk};`, where)
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + ${k}, free_at = ${c.names.origin(free)} + ${f};`)
     c.out.line(`const u32 rows = ${inner} < ${innerEnd} && ${outer} < ${outerEnd} ? ${outerEnd} - ${outer} : 0;`)
     const isChunk = op.bytes === 16
-    const left = `${innerEnd} - ${inner}`
     const isCut = isChunk && perPiece > 1
+    const left = `${innerEnd} - ${inner}`
     if (!kMajor && isCut) c.out.line(`const u32 bytes = min(${left}, ${perPiece}) * ${16 / perPiece};`)
     c.out.line(`const u32 to = ${slotAddress(c, op.buffer, op.ring)}${box} + r * ${span} + ${chunkPlace(tile.swizzle)} * 16${inChunk};`)
     c.out.line(`const auto* from = ${elementAddress(c, operand, op)};`)
     c.out.line('#pragma unroll')
-    const source = `from + (i64)(i * ${apart}) * ${stride}`
-    const fills = c.fills ?? 'true'
     // Rows that are fewer apart than a swizzle has are moved otherwise; the bits of `r` and of what is added are others.
     const pattern = apart % SWIZZLED_ROWS === 0 ? null : swizzleXor(tile.swizzle, mul(name('i'), apart))
     const place = `${pattern === null ? 'to' : `(to ^ ${printIx(pattern)} * 16)`} + i * ${apart * span}`
     const text = kMajor || !isChunk
-      ? call(c, `cp_async_${op.bytes}_if`, place, source, `i * ${apart} < rows`, isCut ? `${fills} && ${left} - 1 >= ${perPiece - 1}` : fills)
-      : call(c, 'cp_async_16_of', place, source, `i * ${apart} < rows ? ${isCut ? 'bytes' : 16} : 0`, fills)
-    c.out.line(`for (u32 i = 0; i < ${rows / apart}; ++i) ${text}`, where)
+      ? call(c, `cp_async_${op.bytes}_if`, place, 'from', `i * ${apart} < rows`, ...(isChunk ? [isCut ? `${left} - 1 >= ${perPiece - 1}` : 'true'] : []))
+      : call(c, 'cp_async_16', place, 'from', `i * ${apart} < rows ? ${isCut ? 'bytes' : 16} : 0`)
+    c.out.line(`for (u32 i = 0; i < ${rows / apart}; ++i, from += (i64)${apart} * ${stride}) ${text}`, where)
   })
 } // prettier-ignore
 
-/** What `copyWhole` leaves, of the tile of k that is `ahead`: one chunk of each row, in one tile if at all. */
+/** What `emitCopyTile` leaves: one chunk of each row, in one tile of k if at all. */
 export function emitCutChunks(op: CopyTile, c: EmitContext): void {
   const { tile, free, depth } = op
-  if (tile.major === 'mn' || op.bytes < 16) return
+  const shared = rowsApart(op, c)
+  if (shared === null || op.bytes < 16 || shared.perPiece === 1 || tile.major === 'mn') return
+  const { apart, rows, pieces: chunks, perPiece: perChunk } = shared
   const operand = operandNamed(c.program.source, op.operand)
   const where = note(c, `copy ${op.operand}`)
-  const { apart, rows, pieces: chunks, perPiece: perChunk } = rowsApart(op, c)!
-  const [kEnd, thread] = [c.names.depthEnd(depth.axis), threadOf(c)]
-  c.out.block(`if (${kEnd} % ${perChunk} > 0 && ahead < k_last)`, () => {
-    c.out.line('const u32 k = ahead;')
-    c.out.line(`const u32 c = ${thread} % ${chunks}, k_at = ${depthOrigin(depth, c.program)} + c * ${perChunk};`)
+  const kEnd = c.names.depthEnd(depth.axis)
+  c.out.block(`if (${kEnd} % ${perChunk} > 0)`, () => {
+    c.out.line(
+      `const u32 t = ${threadInLoop(c)}, c = t % ${chunks}, k_at = ${depthOrigin(depth, c.program)} + c * ${perChunk};`,
+    )
     c.out.line('#pragma unroll 1')
     c.out.block(`for (u32 i = 0; i < ${rows / apart} && ${kEnd} - k_at - 1 < ${perChunk - 1}; ++i)`, () => {
-      c.out.line(`const u32 r = ${thread} / ${chunks} + i * ${apart}, free_at = ${c.names.origin(free)} + r;`)
+      c.out.line(`const u32 r = t / ${chunks} + i * ${apart}, free_at = ${c.names.origin(free)} + r;`)
       const to = `${slotAddress(c, op.buffer, op.ring)} + r * ${chunks * 16} + ${chunkPlace(tile.swizzle)} * 16`
       const bytes = `free_at < ${c.names.end(free)} ? (${kEnd} - k_at) * ${16 / perChunk} : 0`
       c.out.line(call(c, 'cp_async_16', to, elementAddress(c, operand, op), bytes), where)

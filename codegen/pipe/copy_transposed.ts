@@ -10,13 +10,15 @@ import { call, call0, note, slotAddress, type EmitContext } from './context.ts'
 import { depthOrigin, positionIn } from './depth.ts'
 import { chunkPlace } from './loads.ts'
 
-/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. */
+/** Address of the element at `k_at`, `free_at`; the contiguous axis has stride 1. What loops over k change comes last. */
 export function elementAddress(c: EmitContext, operand: TensorOperand, { depth }: CopyTile): string {
   const { names } = c
-  const terms = operand.axes.map((axis) => {
+  const placed = operand.axes.map((axis) => {
     const at = positionIn(c, depth, axis, 'k_at', 'free_at')
-    return axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
+    const term = axis === operand.order.at(-1) ? at : `(i64)(${at}) * ${names.stride(operand.name, axis)}`
+    return { term, moves: at !== 'free_at' }
   })
+  const terms = [false, true].flatMap((last) => placed.filter(({ moves }) => moves === last).map(({ term }) => term))
   return `${names.operand(operand.name)} + ${terms.join(' + ')}`
 }
 
@@ -79,7 +81,7 @@ export function emitTransposed(op: CopyTile, c: EmitContext): void {
         c.out.line(`const u32 r = first + ${row}, c = (e + ${element}) / ${16 / bytes};`)
         const address = `from + (i64)(${row})${stride(free)}`
         const inside = `${row} < rows && ${element} < deep`
-        c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside, 'true'), where)
+        c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside), where)
       })
       if (share.elements.count > 1) c.out.line(`from += (i64)${share.elements.by}${stride(depth.axis)};`)
     })
@@ -111,6 +113,6 @@ function emitOneByOne(op: CopyTile, c: EmitContext): void {
     c.out.line(`const u32 k_at = ${depthOrigin(depth, c.program)} + e, free_at = ${c.names.origin(free)} + r;`)
     const inside = `k_at < ${c.names.depthEnd(depth.axis)} && free_at < ${c.names.end(free)}`
     const address = elementAddress(c, operand, op)
-    c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside, 'true'), where)
+    c.out.line(call(c, `cp_async_${bytes}_if`, placeOf(op, operand, c), address, inside), where)
   })
 }

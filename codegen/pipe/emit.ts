@@ -108,7 +108,7 @@ export const COMMON_EMITTERS = {
   advance(op, c) {
     const { name, slots } = ringOf(c.program, op.ring)
     if (hasPhase(c.program, name)) c.out.line(`if (++${name} == ${slots}) { ${name} = 0; ${name}_phase ^= 1; }`)
-    else c.out.line(`${c.fills === undefined ? '' : `if (${c.fills}) `}${name} = (${name} + 1) % ${slots};`)
+    else c.out.line(`${name} = (${name} + 1) % ${slots};`)
   },
   find_rows: emitFindRows,
   copy_tile: emitCopyTile,

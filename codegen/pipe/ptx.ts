@@ -127,13 +127,12 @@ export const loadMatrices = (transposed: boolean): string =>
       '    : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");',
   )
 
-/** Copies so many bytes, or zeros where it is not `inside`; nothing where there is nothing to fill. */
+/** Copies so many bytes, or zeros where it is not `inside`. */
 const copyIf = (bytes: 4 | 8): string =>
   asm(
-    `void cp_async_${bytes}_if(u32 dst, const void* src, bool inside, bool fills)`,
-    '{\\n.reg .pred p, q;\\nsetp.eq.u32 p, %2, 0;\\nsetp.ne.u32 q, %3, 0;\\n' +
-      `@q cp.async.ca.shared.global [%0], [%1], ${bytes}, p;\\n}`,
-    '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)fills)',
+    `void cp_async_${bytes}_if(u32 dst, const void* src, bool inside)`,
+    `{\\n.reg .pred p;\\nsetp.eq.u32 p, %2, 0;\\ncp.async.ca.shared.global [%0], [%1], ${bytes}, p;\\n}`,
+    '"r"(dst), "l"(src), "r"((u32)inside)',
   )
 
 /** Copies so many of 4 or 8 bytes and fills the rest with zeros. */
@@ -166,13 +165,6 @@ export const COPY_WRAPPERS: Readonly<Record<string, string>> = {
       '{\\n.reg .pred p, q;\\nsetp.eq.u32 p, %2, 0;\\nsetp.ne.u32 q, %3, 0;\\n' +
         '@q cp.async.cg.shared.global [%0], [%1], 16, p;\\n}',
       '"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole)',
-    ),
-  cp_async_16_of:
-    '// Copies `bytes` of 16 and fills the rest with zeros, or does nothing.\n' +
-    asm(
-      'void cp_async_16_of(u32 dst, const void* src, u32 bytes, bool fills)',
-      '{\\n.reg .pred q;\\nsetp.ne.u32 q, %3, 0;\\n@q cp.async.cg.shared.global [%0], [%1], 16, %2;\\n}',
-      '"r"(dst), "l"(src), "r"(bytes), "r"((u32)fills)',
     ),
   anew:
     '// What depends on it is computed where it is used, and not kept in registers around loops.\n' +

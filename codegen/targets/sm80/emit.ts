@@ -1,10 +1,9 @@
 /** Tile IR → CUDA statements, operations that SM80 alone has: copies by all threads, fragments, warp MMAs. */
 import type { TileOp } from '../../../compiler/ir/pipe.ts'
-import type { CopyTile } from '../../../compiler/ir/pipe_loads.ts'
 import { freeSide } from '../../../compiler/space/domain.ts'
 import { atomOf } from '../../../compiler/targets/sm80/mma.ts'
-import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { emitCutChunks, isSharedEvenly } from '../../pipe/copies.ts'
+import { COMMON_EMITTERS } from '../../pipe/emit.ts'
 import { subtileLoop } from '../../pipe/emit_epilogue.ts'
 import { emitOps, note, type EmitContext, type Emitters } from '../../pipe/context.ts'
 import {
@@ -70,6 +69,13 @@ function multiplyAdd({ set, chunk }: MmaSync, c: EmitContext): void {
   }
 }
 
+/**
+ * Copies of the k tiles ahead and MMAs are one block of instructions where copies have few addresses, in a loop of the k tiles that have some ahead:
+ * MMAs go on while addresses are computed. The last k tiles have a loop of their own, without copies.
+ */
+const isOneBlock = ({ body }: Extract<TileOp, { op: 'ahead' }>, c: EmitContext): boolean =>
+  body.every((part) => part.op === 'advance' || (part.op === 'copy_tile' && isSharedEvenly(part, c)))
+
 export const SM80_EMITTERS: Emitters = {
   ...COMMON_EMITTERS,
   for_first_k(op, c) {
@@ -80,24 +86,25 @@ export const SM80_EMITTERS: Emitters = {
       emitOps(op.body, c)
     })
   },
+  for_k(op, c) {
+    const ahead = op.body.find((part) => part.op === 'ahead')
+    if (!ahead || !isOneBlock(ahead, c)) return COMMON_EMITTERS.for_k(op, c)
+    c.out.line('u32 k = k_first;')
+    const loops = [`for (; k + ${ahead.by} < k_last; ++k)`, 'for (; k < k_last; ++k)']
+    for (const [i, loop] of loops.entries())
+      c.out.line('#pragma unroll 1').block(loop, () => emitOps(op.body, { ...c, ahead: i === 0 ? 'all' : 'none' }))
+  },
   ahead(op, c) {
-    if (op.by === 0) return c.out.block('if (k < k_last)', () => emitOps(op.body, c))
-    const cut = op.body.filter((copy): copy is CopyTile => copy.op === 'copy_tile' && isSharedEvenly(copy, c))
-    c.out.line(`const u32 ahead = k + ${op.by};`)
-    for (const copy of cut) emitCutChunks(copy, c)
-    const body = (fills?: string): void => {
-      c.out.line('const u32 k = ahead;')
-      for (const part of op.body) {
-        const isWhole = cut.some((copy) => copy === part)
-        emitOps([part], { ...c, ...(isWhole && { whole: part }), ...(fills !== undefined && { fills }) })
-      }
+    if (c.ahead === 'none') return
+    const body = (): void => {
+      for (const part of op.body) if (part.op === 'copy_tile') emitCutChunks(part, c)
+      emitOps(op.body, c)
     }
-    if (!op.body.every((part) => part.op === 'advance' || cut.some((copy) => copy === part)))
-      return c.out.block('if (ahead < k_last)', () => body())
-    // Without a branch copies and MMAs are one block of instructions: MMAs go on while addresses are computed.
-    c.out.block('', () => {
-      c.out.line('const bool fills = ahead < k_last;')
-      body('fills')
+    if (op.by === 0) return c.out.block('if (k < k_last)', body)
+    c.out.line(`const u32 ahead = k + ${op.by};`)
+    c.out.block(c.ahead === 'all' ? '' : 'if (ahead < k_last)', () => {
+      c.out.line('const u32 k = ahead;')
+      body()
     })
   },
   zero_cells(_, c) {

@@ -36,9 +36,10 @@ __device__ __forceinline__ void cp_async_16(u32 dst, const void* src, u32 bytes)
 __device__ __forceinline__ void cp_async_16_if(u32 dst, const void* src, bool inside, bool whole) {
   asm volatile("{\n.reg .pred p, q;\nsetp.eq.u32 p, %2, 0;\nsetp.ne.u32 q, %3, 0;\n@q cp.async.cg.shared.global [%0], [%1], 16, p;\n}" ::"r"(dst), "l"(src), "r"((u32)inside), "r"((u32)whole) : "memory");
 }
-// Copies `bytes` of 16 and fills the rest with zeros, or does nothing.
-__device__ __forceinline__ void cp_async_16_of(u32 dst, const void* src, u32 bytes, bool fills) {
-  asm volatile("{\n.reg .pred q;\nsetp.ne.u32 q, %3, 0;\n@q cp.async.cg.shared.global [%0], [%1], 16, %2;\n}" ::"r"(dst), "l"(src), "r"(bytes), "r"((u32)fills) : "memory");
+// What depends on it is computed where it is used, and not kept in registers around loops.
+__device__ __forceinline__ u32 anew(u32 x) {
+  asm volatile("" : "+r"(x));
+  return x;
 }
 // Four 8 x 8 matrices of 16-bit elements, or of pairs of bytes or half words (PTX ISA 9.7.14.5.15): lane l has the
 // address of row l % 8 of matrix l / 8.
@@ -137,19 +138,32 @@ ktl__golden(
       for (u32 first = 0; first < 3; ++first) {
         const u32 k = k_first + first;
         if (k < k_last) {
-          #pragma unroll
-          for (u32 i = 0; i < 4; ++i) {
-            const u32 r = threadIdx.x / 4 + i * 32, x = threadIdx.x % 4, c = x;
-            const u32 k_at = k * TILE_K + x * 8, free_at = at.m + r;
-            const u32 bytes = free_at < M && k_at < K ? min((K - k_at) * 2, 16) : 0;
-            cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, op_A + (i64)(free_at) * op_A_m + k_at, bytes);
+          if (K % 8 > 0) {
+            const u32 t = anew(threadIdx.x), c = t % 4, k_at = k * TILE_K + c * 8;
+            #pragma unroll 1
+            for (u32 i = 0; i < 4 && K - k_at - 1 < 7; ++i) {
+              const u32 r = t / 4 + i * 32, free_at = at.m + r;
+              cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, op_A + (i64)(free_at) * op_A_m + k_at, free_at < M ? (K - k_at) * 2 : 0);
+            }
           }
-          #pragma unroll
-          for (u32 i = 0; i < 4; ++i) {
-            const u32 r = threadIdx.x / 16 + i * 8, x = threadIdx.x % 16, c = x % 8;
+          {
+            const u32 t = anew(threadIdx.x), r = t / 4, x = t % 4, c = x;
+            const u32 k_at = k * TILE_K + x * 8, free_at = at.m + r;
+            const u32 rows = k_at < K && free_at < M ? M - free_at : 0;
+            const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16;
+            const auto* from = op_A + (i64)(free_at) * op_A_m + k_at;
+            #pragma unroll
+            for (u32 i = 0; i < 4; ++i, from += (i64)32 * op_A_m) cp_async_16_if(to + i * 2048, from, i * 32 < rows, K - k_at - 1 >= 7);
+          }
+          {
+            const u32 t = anew(threadIdx.x), r = t / 16, x = t % 16, c = x % 8;
             const u32 k_at = k * TILE_K + r, free_at = at.n + x * 8;
-            const u32 bytes = k_at < K && free_at < N ? min((N - free_at) * 2, 16) : 0;
-            cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + x / 8 * 4096 + r * 128 + (c ^ r % 8) * 16, op_B + (i64)(k_at) * op_B_k + free_at, bytes);
+            const u32 rows = free_at < N && k_at < K ? K - k_at : 0;
+            const u32 bytes = min(N - free_at, 8) * 2;
+            const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + x / 8 * 4096 + r * 128 + (c ^ r % 8) * 16;
+            const auto* from = op_B + free_at + (i64)(k_at) * op_B_k;
+            #pragma unroll
+            for (u32 i = 0; i < 4; ++i, from += (i64)8 * op_B_k) cp_async_16(to + i * 1024, from, i * 8 < rows ? bytes : 0);
           }
           fill = (fill + 1) % 4;
         }
@@ -166,41 +180,80 @@ ktl__golden(
         const u32 part = warp_n * (WARP_N / 16) + i;
         ldmatrix_x4_trans(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + (b_lane_mn ^ part % 4 * 32) + part / 4 * 4096 + 0);
       }
-      for (u32 k = k_first; k < k_last; ++k) {
+      u32 k = k_first;
+      #pragma unroll 1
+      for (; k + 3 < k_last; ++k) {
         const u32 ahead = k + 3;
-        if (K % 8 > 0 && ahead < k_last) {
-          const u32 k = ahead;
-          const u32 c = threadIdx.x % 4, k_at = k * TILE_K + c * 8;
-          #pragma unroll 1
-          for (u32 i = 0; i < 4 && K - k_at - 1 < 7; ++i) {
-            const u32 r = threadIdx.x / 4 + i * 32, free_at = at.m + r;
-            cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, op_A + (i64)(free_at) * op_A_m + k_at, free_at < M ? (K - k_at) * 2 : 0);
-          }
-        }
         {
-          const bool fills = ahead < k_last;
           const u32 k = ahead;
+          if (K % 8 > 0) {
+            const u32 t = anew(threadIdx.x), c = t % 4, k_at = k * TILE_K + c * 8;
+            #pragma unroll 1
+            for (u32 i = 0; i < 4 && K - k_at - 1 < 7; ++i) {
+              const u32 r = t / 4 + i * 32, free_at = at.m + r;
+              cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16, op_A + (i64)(free_at) * op_A_m + k_at, free_at < M ? (K - k_at) * 2 : 0);
+            }
+          }
           {
-            const u32 r = threadIdx.x / 4, x = threadIdx.x % 4, c = x;
+            const u32 t = anew(threadIdx.x), r = t / 4, x = t % 4, c = x;
             const u32 k_at = k * TILE_K + x * 8, free_at = at.m + r;
             const u32 rows = k_at < K && free_at < M ? M - free_at : 0;
             const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 64 + (c ^ r / 2 % 4) * 16;
             const auto* from = op_A + (i64)(free_at) * op_A_m + k_at;
             #pragma unroll
-            for (u32 i = 0; i < 4; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 32) * op_A_m, i * 32 < rows, fills && K - k_at - 1 >= 7);
+            for (u32 i = 0; i < 4; ++i, from += (i64)32 * op_A_m) cp_async_16_if(to + i * 2048, from, i * 32 < rows, K - k_at - 1 >= 7);
           }
           {
-            const u32 r = threadIdx.x / 16, x = threadIdx.x % 16, c = x % 8;
+            const u32 t = anew(threadIdx.x), r = t / 16, x = t % 16, c = x % 8;
             const u32 k_at = k * TILE_K + r, free_at = at.n + x * 8;
             const u32 rows = free_at < N && k_at < K ? K - k_at : 0;
             const u32 bytes = min(N - free_at, 8) * 2;
             const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + x / 8 * 4096 + r * 128 + (c ^ r % 8) * 16;
-            const auto* from = op_B + (i64)(k_at) * op_B_k + free_at;
+            const auto* from = op_B + free_at + (i64)(k_at) * op_B_k;
             #pragma unroll
-            for (u32 i = 0; i < 4; ++i) cp_async_16_of(to + i * 1024, from + (i64)(i * 8) * op_B_k, i * 8 < rows ? bytes : 0, fills);
+            for (u32 i = 0; i < 4; ++i, from += (i64)8 * op_B_k) cp_async_16(to + i * 1024, from, i * 8 < rows ? bytes : 0);
           }
-          if (fills) fill = (fill + 1) % 4;
+          fill = (fill + 1) % 4;
         }
+        cp_async_commit();
+        #pragma unroll
+        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
+          ldmatrix_x4(a_fragments[1][i], smem + SMEM_A + stage * SMEM_A_SLOT + (a_lane ^ 32) + i * 1024);
+        }
+        #pragma unroll
+        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
+          const u32 part = warp_n * (WARP_N / 16) + i;
+          ldmatrix_x4_trans(b_fragments[1][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + (b_lane_mn ^ part % 4 * 32) + part / 4 * 4096 + 2048);
+        }
+        #pragma unroll
+        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
+          #pragma unroll
+          for (u32 j = 0; j < COLUMN_BLOCKS; ++j) {
+            mma_m16n8k16_f32_f16_f16(acc + i * CELLS + j * 4, a_fragments[0][i], b_fragments[0][j]);
+          }
+        }
+        stage = (stage + 1) % 4;
+        cp_async_wait<2>();
+        __syncthreads();
+        #pragma unroll
+        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
+          ldmatrix_x4(a_fragments[0][i], smem + SMEM_A + stage * SMEM_A_SLOT + a_lane + i * 1024);
+        }
+        #pragma unroll
+        for (u32 i = 0; i < COLUMN_BLOCKS / 2; ++i) {
+          const u32 part = warp_n * (WARP_N / 16) + i;
+          ldmatrix_x4_trans(b_fragments[0][2 * i], smem + SMEM_B + stage * SMEM_B_SLOT + (b_lane_mn ^ part % 4 * 32) + part / 4 * 4096 + 0);
+        }
+        #pragma unroll
+        for (u32 i = 0; i < ROW_BLOCKS; ++i) {
+          #pragma unroll
+          for (u32 j = 0; j < COLUMN_BLOCKS; ++j) {
+            mma_m16n8k16_f32_f16_f16(acc + i * CELLS + j * 4, a_fragments[1][i], b_fragments[1][j]);
+          }
+        }
+      }
+      #pragma unroll 1
+      for (; k < k_last; ++k) {
         cp_async_commit();
         #pragma unroll
         for (u32 i = 0; i < ROW_BLOCKS; ++i) {

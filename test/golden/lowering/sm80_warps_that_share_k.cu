@@ -151,27 +151,37 @@ ktl__golden(
       u32 smem_b_lane, smem_b_next;
       {
         const u32 r = lane % 4 * 2 + 0, k_at = r, free_at = at.n;
-        smem_b_lane = r * 80 + static_cast<u32>(reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at)) % 16 + (warp_n * WARP_N + lane / 4) * 2 + warp_k * 1280;
+        smem_b_lane = r * 80 + static_cast<u32>(reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k)) % 16 + (warp_n * WARP_N + lane / 4) * 2 + warp_k * 1280;
       }
       {
         const u32 r = lane % 4 * 2 + 1, k_at = r, free_at = at.n;
-        smem_b_next = r * 80 + static_cast<u32>(reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at)) % 16 + (warp_n * WARP_N + lane / 4) * 2 + warp_k * 1280;
+        smem_b_next = r * 80 + static_cast<u32>(reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k)) % 16 + (warp_n * WARP_N + lane / 4) * 2 + warp_k * 1280;
       }
       #pragma unroll 1
       for (u32 first = 0; first < 3; ++first) {
         const u32 k = k_first + first;
         if (k < k_last) {
-          #pragma unroll
-          for (u32 i = 0; i < 1; ++i) {
-            const u32 r = threadIdx.x / 8 + i * 16, x = threadIdx.x % 8, c = x;
+          if (K % 8 > 0) {
+            const u32 t = threadIdx.x, c = t % 8, k_at = k * TILE_K + c * 8;
+            #pragma unroll 1
+            for (u32 i = 0; i < 1 && K - k_at - 1 < 7; ++i) {
+              const u32 r = t / 8 + i * 16, free_at = at.m + r;
+              cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16, op_A + (i64)(free_at) * op_A_m + k_at, free_at < M ? (K - k_at) * 2 : 0);
+            }
+          }
+          {
+            const u32 t = threadIdx.x, r = t / 8, x = t % 8, c = x;
             const u32 k_at = k * TILE_K + x * 8, free_at = at.m + r;
-            const u32 bytes = free_at < M && k_at < K ? min((K - k_at) * 2, 16) : 0;
-            cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16, op_A + (i64)(free_at) * op_A_m + k_at, bytes);
+            const u32 rows = k_at < K && free_at < M ? M - free_at : 0;
+            const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16;
+            const auto* from = op_A + (i64)(free_at) * op_A_m + k_at;
+            #pragma unroll
+            for (u32 i = 0; i < 1; ++i, from += (i64)16 * op_A_m) cp_async_16_if(to + i * 2048, from, i * 16 < rows, K - k_at - 1 >= 7);
           }
           {
             const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
             const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at);
+            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
             const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
             const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
             const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
@@ -184,7 +194,7 @@ ktl__golden(
           if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at);
+            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
             const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
             const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
             cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
@@ -206,30 +216,29 @@ ktl__golden(
       }
       for (u32 k = k_first; k < k_last; ++k) {
         const u32 ahead = k + 3;
-        if (K % 8 > 0 && ahead < k_last) {
-          const u32 k = ahead;
-          const u32 c = threadIdx.x % 8, k_at = k * TILE_K + c * 8;
-          #pragma unroll 1
-          for (u32 i = 0; i < 1 && K - k_at - 1 < 7; ++i) {
-            const u32 r = threadIdx.x / 8 + i * 16, free_at = at.m + r;
-            cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16, op_A + (i64)(free_at) * op_A_m + k_at, free_at < M ? (K - k_at) * 2 : 0);
-          }
-        }
         if (ahead < k_last) {
           const u32 k = ahead;
+          if (K % 8 > 0) {
+            const u32 t = threadIdx.x, c = t % 8, k_at = k * TILE_K + c * 8;
+            #pragma unroll 1
+            for (u32 i = 0; i < 1 && K - k_at - 1 < 7; ++i) {
+              const u32 r = t / 8 + i * 16, free_at = at.m + r;
+              cp_async_16(smem + SMEM_A + fill * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16, op_A + (i64)(free_at) * op_A_m + k_at, free_at < M ? (K - k_at) * 2 : 0);
+            }
+          }
           {
-            const u32 r = threadIdx.x / 8, x = threadIdx.x % 8, c = x;
+            const u32 t = threadIdx.x, r = t / 8, x = t % 8, c = x;
             const u32 k_at = k * TILE_K + x * 8, free_at = at.m + r;
             const u32 rows = k_at < K && free_at < M ? M - free_at : 0;
             const u32 to = smem + SMEM_A + fill * SMEM_A_SLOT + r * 128 + (c ^ r % 8) * 16;
             const auto* from = op_A + (i64)(free_at) * op_A_m + k_at;
             #pragma unroll
-            for (u32 i = 0; i < 1; ++i) cp_async_16_if(to + i * 2048, from + (i64)(i * 16) * op_A_m, i * 16 < rows, true && K - k_at - 1 >= 7);
+            for (u32 i = 0; i < 1; ++i, from += (i64)16 * op_A_m) cp_async_16_if(to + i * 2048, from, i * 16 < rows, K - k_at - 1 >= 7);
           }
           {
             const u32 t = anew(threadIdx.x), r = t / 4, c = t % 4;
             const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at);
+            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
             const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
             const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
             const u32 to = smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16;
@@ -242,7 +251,7 @@ ktl__golden(
           if (const u32 i = anew(threadIdx.x); i < 64) {
             const u32 r = i, c = 4;
             const u32 k_at = k * TILE_K + r, free_at = at.n;
-            const u64 row = reinterpret_cast<u64>(op_B + (i64)(k_at) * op_B_k + free_at);
+            const u64 row = reinterpret_cast<u64>(op_B + free_at + (i64)(k_at) * op_B_k);
             const u32 shift = static_cast<u32>(row) % 16, rows = k_at < K ? K - k_at : 0;
             const u32 bytes = chunk_bytes(free_at < N ? min(N - free_at, 32) * 2 : 0, shift, c);
             cp_async_16(smem + SMEM_B + fill * SMEM_B_SLOT + r * 80 + c * 16, reinterpret_cast<const char*>(row - shift) + c * 16, rows > 0 ? bytes : 0);
