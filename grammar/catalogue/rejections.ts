@@ -275,6 +275,22 @@ export const rejections = {
       help: 'declare them as f32, or leave `f32 tf32x3` out',
     }),
   }),
+  KTL4535: entry<Record<string, never>>({
+    title: 'stores by elements of aligned rows',
+    explain:
+      'With `stores elements` a schedule on sm_80 says how outputs leave whose rows begin anywhere. Instances for aligned outputs, which ' +
+      'leave in vectors, have no use for it; there are others for the same outputs.',
+    wrong: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { stores elements }\n',
+    },
+    right: {
+      ktl: 'kernel g(A: f16[m, k], B: f16[n, k]) -> D: f16[m, n] { D = sum[k](A * B) }\nschedule g on sm_80 { stores pieces }\n',
+    },
+    word: () => ({
+      message: '`stores elements` is for outputs whose rows begin anywhere, and these are aligned',
+      help: 'leave it out, or use the instances for unaligned outputs',
+    }),
+  }),
   KTL4533: entry<{ stages: number }>({
     title: 'ring without room to copy ahead',
     explain: 'On sm_80 the copies of the next tile of k run under the MMAs of this one, which takes two stages.',

@@ -24,6 +24,7 @@ const COMBINED = [
   'e4m3, transposed',
   'two products',
   'unaligned output',
+  'unaligned output by elements',
   'unaligned',
   'unaligned, of batches and few k',
   'unaligned, two products',

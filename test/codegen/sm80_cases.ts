@@ -61,6 +61,7 @@ const WIDE: readonly (readonly [string, WideCase])[] = [
   ['unaligned, of batches and few k', { out: 'f16', tile: [128, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 7, n: 75, m: 131 }, orders: { A: 'lkm' } }],
   ['unaligned, chunks that threads do not share evenly', { ...tile(128, 256, 32), unaligned: ['A', 'B'], extents: { k: 61, n: 259 }, orders: { A: 'lkm', B: 'lkn' } }],
   ['unaligned, two products', { tile: [64, 32], sm80: SM80, unaligned: ['A', 'B'], gated: true, extents: { k: 77 }, orders: { B: 'lnk' } }],
+  ['unaligned output by elements', { out: 'bf16', a: 'bf16', ...tile(64, 64, 32, { stores: 'elements' }), unaligned: ['D'], extents: { n: 141, k: 40 }, orders: { B: 'lnk' } }],
   ['one step of k', { out: 'f16', ...tile(64, 128, 16), unaligned: ['A', 'B', 'D'], extents: { k: 37, n: 257, m: 101 }, orders: { A: 'lkm' } }],
   ['one step of k, aligned', { a: 'bf16', ...tile(128, 128, 16), extents: { k: 40 }, orders: { B: 'lnk' } }],
   ['warps that share k', { out: 'f16', ...tile(16, 16, 64), extents: { l: 1, m: 37, n: 50, k: 330 }, orders: { A: 'lkm', B: 'lnk' } }],

@@ -18,6 +18,8 @@ export interface Sm80Design {
   readonly stages: number | 'auto'
   /** CTAs that an SM is to hold: stages and registers are bounded for so many. Absent: as many as fit. */
   readonly ctas?: number
+  /** Outputs whose rows begin anywhere leave element by element from registers; absent: by pieces of 16 bytes, out of shared memory. */
+  readonly stores?: 'elements'
   /** f32 is multiplied on tensor cores, in two parts of tf32 each; absent: by FFMAs. */
   readonly f32?: 'tf32x3'
   /** Parts of k that are work items of their own and meet in global memory; absent: a work item is a whole tile. */
@@ -56,6 +58,7 @@ export const SM80_ENTRIES = {
   operands: OPERANDS,
   stages: STAGES,
   ctas: CTAS,
+  stores: wordEntry('stores elements', 'pieces', 'elements'),
   parts: PARTS,
   f32: wordEntry('f32 fma', 'fma', 'tf32x3'),
   reassociate: REASSOCIATE,
@@ -96,16 +99,18 @@ export function* sm80Designs(
       for (const operands of schedule?.operands ?? (['ab'] as const))
         for (const stages of schedule?.stages ?? (['auto'] as const))
           for (const ctas of schedule?.ctas ?? [null])
-            for (const f32 of schedule?.f32 ?? (['fma'] as const))
-              for (const parts of schedule?.parts ?? [1]) {
-                if (parts > 1 && !(schedule?.reassociate && m * n >= SMALL)) continue
-                yield {
-                  kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
-                  ...(typeof ctas === 'number' && { ctas }),
-                  // Of operands of other sizes it says nothing.
-                  ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
-                  ...(parts > 1 && { parts }),
-                } // prettier-ignore
-              }
+            for (const stores of schedule?.stores ?? (['pieces'] as const))
+              for (const f32 of schedule?.f32 ?? (['fma'] as const))
+                for (const parts of schedule?.parts ?? [1]) {
+                  if (parts > 1 && !(schedule?.reassociate && m * n >= SMALL)) continue
+                  yield {
+                    kind: 'sm80', tile: [m, n, depth / elementBytes], warps: 'auto', operands, stages,
+                    ...(typeof ctas === 'number' && { ctas }),
+                    ...(stores === 'elements' && { stores }),
+                    // Of operands of other sizes it says nothing.
+                    ...(f32 === 'tf32x3' && elementBytes === 4 && { f32 }),
+                    ...(parts > 1 && { parts }),
+                  } // prettier-ignore
+                }
   }
 }

@@ -46,6 +46,7 @@ export const sm80 = {
     ...(design.warps === 'auto' ? [] : [`warps${design.warps.join('x')}`]),
     ...stagesName(design),
     ...(design.ctas === undefined ? [] : [`ctas${design.ctas}`]),
+    ...(design.stores ? ['elements'] : []),
     ...(design.f32 ? [design.f32] : []),
   ],
   storeName: 'rows',

@@ -175,7 +175,7 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
     columnHalves: 1,
     columns: warpTile[1],
     stores: 'rows',
-    unaligned: 'rows',
+    unaligned: design.stores === 'elements' ? 'direct' : 'rows',
     spareRegisters: Math.max(
       LEAST_SPARE,
       (design.ctas === undefined ? MOST_REGISTERS : bound(warps)) - cells - RESERVED_REGISTERS,
@@ -183,6 +183,8 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   }
   const epilogue = planEpilogue(program, gemm, layout)
   if (isRejection(epilogue)) return epilogue
+  if (design.stores === 'elements' && epilogue.outputs.every(({ operand }) => operand.divisibility === 'vector'))
+    return rejection('KTL4535', {})
   if (shares && (epilogue.reductions.length > 0 || sharesBlocks(epilogue)))
     return rejection('KTL2904', { form: 'sums and blocks of outputs, beside warps that share k' })
   const columns = ways * warpTile[1]
