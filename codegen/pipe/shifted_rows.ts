@@ -52,7 +52,7 @@ export function storeAnywhere(op: RowStore, c: EmitContext): void {
 const shiftOf = (op: StageWrite, c: EmitContext, row: string): string =>
   `static_cast<u32>(reinterpret_cast<u64>(&${element(c, operandOf(c, op.operand), { m: `(${row})`, n: '(subtile_col - column)' })})) % 16`
 
-/** Rows lane / 4 and lane / 4 + 8, columns in pairs; neighbours that belong to different words of memory are exchanged. */
+/** Rows lane / 4 and lane / 4 + 8, columns in pairs. */
 function stageShifted(op: StageWrite, c: EmitContext): void {
   const { subtileColumns: columns, layout } = c.program
   const { bytes } = op
@@ -67,56 +67,23 @@ function stageShifted(op: StageWrite, c: EmitContext): void {
     c.out.line(
       `const u32 shift0 = ${shiftOf(op, c, 'warp_row + lane / 4')}, shift1 = ${shiftOf(op, c, 'warp_row + lane / 4 + 8')};`,
     )
-    const unit = 2 * bytes
-    // A pair begins at a multiple of its size, or is half of two.
-    const whole = bytes === 4 ? '' : ` / ${unit} * ${unit}`
     for (const i of [0, 1])
-      c.out.line(`const u32 to${i} = slot + (lane / 4 + ${8 * i}) * ${pitch} + shift${i}${whole} + lane % 4 * ${unit};`)
-    if (bytes === 4) return stagePairs(op, c, where)
-    return stageHalves(op, c, where)
+      c.out.line(`const u32 to${i} = slot + (lane / 4 + ${8 * i}) * ${pitch} + shift${i} + lane % 4 * ${2 * bytes};`)
+    c.out.line('#pragma unroll')
+    c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
+      const to = `(j / 2 % 2 == 0 ? to0 : to1) + j / 4 * ${8 * bytes}`
+      if (bytes === 4) {
+        for (const [e, value] of ['j', 'j + 1'].entries())
+          c.out.line(call(c, 'store_shared_b32', `${to} + ${4 * e}`, storedBits(c, op.operand, value)), where)
+        return
+      }
+      // One by one: a pair may belong to two words.
+      c.out.line(`const u32 pair = ${pairBits(c, op, 'j', 'j + 1')};`, where)
+      const [wrapper, type] = bytes === 1 ? ['store_shared_b8', 'u32'] : ['store_shared_b16', 'u16']
+      for (const [e, value] of ['pair', `pair >> ${8 * bytes}`].entries())
+        c.out.line(call(c, wrapper, `${to} + ${bytes * e}`, `static_cast<${type}>(${value})`), where)
+    })
   })
-}
-
-function stagePairs({ operand, bytes }: StageWrite, c: EmitContext, where: object): void {
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 2)`, () => {
-    const to = `(j / 2 % 2 == 0 ? to0 : to1) + j / 4 * ${8 * bytes}`
-    for (const [e, value] of ['j', 'j + 1'].entries())
-      c.out.line(call(c, 'store_shared_b32', `${to} + ${4 * e}`, storedBits(c, operand, value)), where)
-  })
-}
-
-/** Of rows that begin inside of a pair, the second of the left neighbour and the own first one; of others, the own pair. */
-function stageHalves(op: StageWrite, c: EmitContext, where: object): void {
-  const { bytes } = op
-  const [whole, halves] = bytes === 2 ? ['0x7654', '0x5432'] : ['0x0054', '0x0041']
-  const store = (to: string, value: string): string =>
-    call(c, `store_shared_b${16 * bytes}`, to, bytes === 1 ? `static_cast<u16>(${value})` : value)
-  const half = bytes === 1 ? 'store_shared_b8' : 'store_shared_b16'
-  const left = '(lane & 28) + (lane + 3) % 4'
-  c.out.line(`const bool odd0 = shift0 % ${2 * bytes} > 0, odd1 = shift1 % ${2 * bytes} > 0;`)
-  // Of the last lane of four, the pair of 8 columns before.
-  c.out.line('u32 before0 = 0, before1 = 0;')
-  c.out.line('#pragma unroll')
-  c.out.block(`for (u32 j = 0; j < ${c.tile.count}; j += 4)`, () => {
-    for (const i of [0, 1]) {
-      c.out.line(`const u32 own${i} = ${pairBits(c, op, `j + ${2 * i}`, `j + ${2 * i + 1}`)};`, where)
-      c.out.line(`const u32 left${i} = __shfl_sync(~0u, lane % 4 == 3 ? before${i} : own${i}, ${left});`)
-      const pair = `__byte_perm(left${i}, own${i}, odd${i} ? ${halves} : ${whole})`
-      const to = `to${i} + j / 4 * ${8 * bytes}`
-      // The first half of the first pair is what the row has so far.
-      const first = bytes === 1 ? `own${i}` : `static_cast<u16>(own${i})`
-      c.out.line(`if (j == 0 && odd${i} && lane % 4 == 0) ${call(c, half, `${to} + ${bytes}`, first)}`, where)
-      c.out.line(`else ${store(to, pair)}`, where)
-      c.out.line(`before${i} = own${i};`)
-    }
-  })
-  for (const i of [0, 1]) {
-    c.out.line(`const u32 last${i} = __shfl_sync(~0u, before${i}, ${left}) >> ${8 * bytes};`)
-    const to = `to${i} + ${(c.tile.count / 4) * 8 * bytes}`
-    const value = bytes === 1 ? `last${i} & 0xff` : `static_cast<u16>(last${i})`
-    c.out.line(`if (odd${i} && lane % 4 == 0) ${call(c, half, to, value)}`, where)
-  }
 }
 
 /** Pieces of rows to memory. Neighbouring lanes have neighbours of a row. */
@@ -208,16 +175,14 @@ function storeWhole(shape: Shape, c: EmitContext, where: object): void {
     const to = `row + (static_cast<int>(column) - before) + w * ${per}`
     c.out.line(`if (${isRow}(!begins || w > 0 || before == 0)) *reinterpret_cast<uint4*>(${to}) = own[i];`, where)
   })
-  const ends = (condition: string, piece: string, which: string): void => {
-    c.out.block(`if (${condition})`, () =>
-      forRows(() => {
-        emitRow(shape, c)
-        emitElements(shape, c, piece, `${isRow}${which}`, where)
-      }),
-    )
-  }
-  ends('begins', '0', 'before > 0 && e >= before')
-  ends('is_last', String(pieces), 'e < before')
+  // Of the piece that a row begins in, elements from `before` on are its first; of the one that it ends in, those up to there are its last.
+  c.out.block('if (begins || is_last)', () =>
+    forRows(() => {
+      emitRow(shape, c)
+      const piece = `(e < before ? ${pieces} : 0)`
+      emitElements(shape, c, piece, `${isRow}before > 0 && (e < before ? is_last : begins)`, where)
+    }),
+  )
 }
 
 /** Of those that stick out of it, which the others wait for where there is one wave, in few instructions. */

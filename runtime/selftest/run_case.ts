@@ -1,7 +1,8 @@
 /** One device test case: tensors as the case describes them, the instance it asks for, a run, and all comparisons. */
 import type { KernelFamily } from '../../compiler/family.ts'
 import { resolveType } from '../../compiler/family.ts'
-import { isGeneral, TARGETS } from '../../compiler/targets/index.ts'
+import { TARGETS } from '../../compiler/targets/index.ts'
+import type { Scope } from '../../compiler/targets/target.ts'
 import type { CheckResult } from '../../compiler/evaluate/compare.ts'
 import type { DTypeName } from '../../grammar/vocabulary.ts'
 import { EpilogueArguments } from '../arguments/epilogue.ts'
@@ -122,17 +123,19 @@ export async function prepareCase(device: Device, testCase: DeviceCase): Promise
 }
 
 /**
- * Devices of other generations have other designs, the problem is the same: a kernel of the same tile if there is one, else any, on tensor
- * cores if they have one. Which, the name of the case decides, so that the table spreads over their designs.
+ * Devices of other generations have other designs, the problem is the same: a kernel of their own, of the same tile if there is one, else any on
+ * tensor cores if they have one. Which, the name of the case decides, so that the table spreads over their designs.
  */
 function substitute({ name, design: { kind, tile } }: DeviceCase, kernels: readonly Kernel[]): Kernel | undefined {
   if (kernels.some(({ metadata }) => metadata.design.kind === kind)) return undefined
-  const plain: readonly string[] = TARGETS.kinds.filter(isGeneral)
-  const onTensorCores = kernels.filter(({ metadata }) => !plain.includes(metadata.design.kind))
-  const sameTile = onTensorCores.filter(({ metadata: { design } }) =>
-    tile?.every((extent, i) => extent === design.tileShape[i]),
-  )
-  const among = [sameTile, onTensorCores, kernels].find((list) => list.length > 0)
+  const of = (...scopes: readonly Scope[]): readonly Kernel[] => {
+    const kinds: readonly string[] = TARGETS.kinds.filter((one) => scopes.includes(TARGETS.get(one).scope))
+    return kernels.filter(({ metadata }) => kinds.includes(metadata.design.kind))
+  }
+  const sameTile = (list: readonly Kernel[]): readonly Kernel[] =>
+    list.filter(({ metadata: { design } }) => tile?.every((extent, i) => extent === design.tileShape[i]))
+  const [own, onTensorCores] = [of('own'), of('own', 'fallback')]
+  const among = [sameTile(own), own, sameTile(onTensorCores), onTensorCores, kernels].find((list) => list.length > 0)
   return among?.[seedOf(DESIGN_SEED, name) % among.length]
 }
 
