@@ -13,12 +13,21 @@ const nameOf = (one: Case): string => (typeof one === 'string' ? one : 'name' in
 /** Of a table whose cases differ in what they combine, every second one; all in the full test. */
 export const half = <C>(cases: readonly C[]): readonly C[] => (FULL ? cases : cases.filter((_, i) => i % 2 === 0))
 
-/** The cases of a table but those named, whose features others have too, and of the others every second one: what is left runs in the full test. */
-export function part<C extends Case>(cases: readonly C[], leftOut: readonly string[]): readonly C[] {
+/**
+ * The cases of a table that are `kept`, which have a feature that no other has, and every second one of the others but those that are left out, whose
+ * features others have too. The rest runs in the full test.
+ */
+export function part<C extends Case>(
+  cases: readonly C[],
+  leftOut: readonly string[],
+  kept: readonly string[] = [],
+): readonly C[] {
   const names = new Set(cases.map(nameOf))
-  const unknown = leftOut.filter((name) => !names.has(name))
+  const unknown = [...leftOut, ...kept].filter((name) => !names.has(name))
   if (unknown.length > 0) throw new Error(`no such cases: ${unknown.join('; ')}`)
-  return FULL ? cases : half(cases.filter((one) => !leftOut.includes(nameOf(one))))
+  if (FULL) return cases
+  const others = half(cases.filter((one) => ![...leftOut, ...kept].includes(nameOf(one))))
+  return cases.filter((one) => kept.includes(nameOf(one)) || others.includes(one))
 }
 
 const LATE = { order: 'lazy' } as const

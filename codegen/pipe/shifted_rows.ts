@@ -168,7 +168,9 @@ function storeWhole(shape: Shape, c: EmitContext, where: object): void {
   const isRow = step > rows ? `lane / ${pieces} < ${rows} && ` : ''
   c.out.line(`uint4 own[${count}];`)
   forRows(() => {
-    c.out.line(`own[i] = ${call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)};`, where)
+    const own = `own[i] = ${call0(c, 'load_shared_v4', `slot + i * ${step * pitch} + w * ${PIECE_BYTES}`)};`
+    // What would be further rows is another warp's.
+    c.out.line(step > rows ? `if (lane / ${pieces} < ${rows}) ${own}` : own, where)
   })
   forRows(() => {
     emitRow(shape, c)

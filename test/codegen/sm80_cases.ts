@@ -58,6 +58,7 @@ const WIDE: readonly (readonly [string, WideCase])[] = [
   ['unaligned', { a: 'bf16', out: 'bf16', tile: [64, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 257, m: 201 } }],
   ['unaligned, neither along k', { tile: [64, 96], sm80: SM80, unaligned: ['A', 'B'], extents: { k: 103, n: 157 }, orders: { A: 'lkm', B: 'lnk' }, on: 'sm_100a' }],
   ['unaligned bytes', { a: 'i8', out: 'i8', tile: [64, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 203, n: 157 }, orders: { A: 'lkm', B: 'lnk' } }],
+  ['rows of one piece, unaligned', { a: 'i8', out: 'i8', ...tile(64, 32, 64), unaligned: ['D'], extents: { k: 64, n: 157 }, orders: { B: 'lnk' } }],
   ['unaligned, of batches and few k', { out: 'f16', tile: [128, 64], sm80: SM80, unaligned: ['A', 'B', 'D'], extents: { k: 7, n: 75, m: 131 }, orders: { A: 'lkm' } }],
   ['unaligned, chunks that threads do not share evenly', { ...tile(128, 256, 32), unaligned: ['A', 'B'], extents: { k: 61, n: 259 }, orders: { A: 'lkm', B: 'lkn' } }],
   ['unaligned, two products', { tile: [64, 32], sm80: SM80, unaligned: ['A', 'B'], gated: true, extents: { k: 77 }, orders: { B: 'lnk' } }],
