@@ -141,27 +141,28 @@ export function planSm80(instance: Instance<Sm80Design>, graph: TileGraph): Sm80
   const bound = ([m, n]: Division): number => registersFor(32 * m * n * (shares ? deep : 1) * (design.ctas ?? 1))
   // A warp has whole blocks of columns that share a scale, where that fits.
   const block = widestBlock(program, gemm)
-  const divide = (atom: WarpAtom, isBounded: boolean): Division | null => {
+  const divide = (atom: WarpAtom, bounded: boolean): Division | null => {
     const fits = (division: Division): boolean =>
       isWhole(design.tile, division) &&
       cellsOf(division) <= maxCells &&
       held(division, atom) <= mostHeld &&
-      (!isBounded || neededBy(division, atom) <= bound(division))
-    if (shares) return isBounded && neededBy(few, atom) > bound(few) ? null : few
+      (!bounded || neededBy(division, atom) <= bound(division))
+    if (shares) return bounded && neededBy(few, atom) > bound(few) ? null : few
     if (design.warps !== 'auto') return fits(design.warps) ? design.warps : null
     return (
       chooseWarps(design.tile, atom, (division) => fits(division) && (tileN / division[1]) % block === 0) ??
       chooseWarps(design.tile, atom, fits)
     )
   }
-  const kinds = [form, ...(design.ctas === undefined ? [] : [shortened(form) ?? []].flat())]
-  const [mma = form] = kinds.filter((kind) => divide(atomOf(kind), design.ctas !== undefined) !== null)
+  const isBounded = design.ctas !== undefined
+  const short = isBounded && divide(atomOf(form), true) === null ? shortened(form) : null
+  const mma = short ?? form
   const atom = atomOf(mma)
-  const warps = divide(atom, design.ctas !== undefined)
+  const warps = divide(atom, isBounded)
   if (warps === null)
-    return divide(atom, false) === null || design.ctas === undefined
-      ? rejection('KTL4530', { m: tileM, n: tileN, products })
-      : rejection('KTL4532', { m: tileM, n: tileN, ctas: design.ctas })
+    return isBounded && divide(atom, false) !== null
+      ? rejection('KTL4532', { m: tileM, n: tileN, ctas: design.ctas })
+      : rejection('KTL4530', { m: tileM, n: tileN, products })
   const mmaSteps = kBytes / atom.kBytes
   const isPlain = atomNameOf(mma) === 'mma' && accumulator !== 'f16' && !tileScales && parts === 1
   if (shares && !(isPlain && mmaSteps % deep === 0))
